@@ -1,0 +1,75 @@
+# The front door: thin, CMake does the work (CMakePresets.json has the same builds under the same names).
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 30
+# Further arguments: make test ARGS='-R row', make bench ARGS=--quick
+ARGS ?=
+
+SHELL := /bin/bash
+PROGRAM := build/release/whet
+
+.DEFAULT_GOAL := build
+.PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz clean help
+
+run: build ## set up, build and run `whet demo`
+	@$(PROGRAM) demo $(ARGS)
+
+test: build ## set up, build and run the tests (ARGS='-R row' for some of them)
+	@tools/run-tests.sh build/release $(ARGS)
+
+bench: build ## measure (ARGS='--quick', ARGS='--only rows')
+	@$(PROGRAM) bench $(ARGS)
+
+build: setup build/release/build.ninja ## set up and build the library and the program
+	@cmake --build --preset release
+
+install: build ## install under PREFIX (/usr/local), with DESTDIR in front
+	@DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)'
+
+setup: ## install what the build needs (Debian, as root), or say what to install
+	@tools/setup.sh build
+
+setup-all: ## the same, with everything the optional tests and checks use
+	@tools/setup.sh all
+
+format: ## format all C sources in place
+	@tools/setup.sh check
+	@tools/check.sh --fix-format
+
+check: setup ## clang-format, clang-tidy and cppcheck; fails on a finding
+	@tools/setup.sh check
+	@cmake --preset release >/dev/null
+	@tools/check.sh build/release
+
+sanitize: setup build/asan/build.ninja build/tsan/build.ninja ## the tests under ASan and UBSan, then under TSan
+	@cmake --build --preset asan
+	@tools/run-tests.sh build/asan $(ARGS)
+	@cmake --build --preset tsan
+	@tools/run-tests.sh build/tsan $(ARGS)
+
+coverage: setup build/coverage/build.ninja ## which lines the tests run, a line a file
+	@cmake --build --preset coverage
+	@find build/coverage -name '*.gcda' -delete
+	@tools/run-tests.sh build/coverage $(ARGS)
+	@tools/coverage.sh build/coverage
+
+fuzz: setup-fuzz build/fuzz/build.ninja ## run each fuzz target for FUZZ_SECONDS (30)
+	@cmake --build --preset fuzz
+	@tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+
+clean: ## remove all builds
+	rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+.PHONY: setup-fuzz
+setup-fuzz:
+	@tools/setup.sh fuzz
+
+# Configured once; from then on the build itself notices changed build files and new sources.
+build/fuzz/build.ninja: | setup-fuzz
+build/%/build.ninja: CMakePresets.json | setup
+	@cmake --preset $* >/dev/null
+	@touch $@

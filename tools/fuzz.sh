@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of a build for a number of seconds, from the seeds in fuzz/corpus/<target> and from what earlier
+# runs found (BUILD_DIR/fuzz/corpus). An input that breaks a target is left in BUILD_DIR/fuzz and its command is printed.
+set -u
+
+build=$(cd "${1:?usage: $0 BUILD_DIR SECONDS}" && pwd)
+seconds=${2:?usage: $0 BUILD_DIR SECONDS}
+source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+status=0
+n_targets=0
+
+for target in "$build"/fuzz/*; do
+    if [ ! -f "$target" ] || [ ! -x "$target" ]; then
+        continue
+    fi
+    name=$(basename "$target")
+    n_targets=$((n_targets + 1))
+    found=$build/fuzz/corpus/$name
+    mkdir -p "$found"
+    seeds=()
+    [ ! -d "$source/fuzz/corpus/$name" ] || seeds=("$source/fuzz/corpus/$name")
+    echo "$name: $seconds s"
+    log=$build/fuzz/$name.log
+    if (cd "$build/fuzz" && "$target" -max_total_time="$seconds" -artifact_prefix="$name-" -timeout=20 \
+        "$found" "${seeds[@]}" >"$log" 2>&1 </dev/null); then
+        grep -E '^Done|DONE' "$log" | tail -n 1
+    else
+        tail -n 40 "$log"
+        echo "FAIL $name"
+        status=1
+    fi
+done
+if [ $n_targets -eq 0 ]; then
+    echo "there is no fuzz target"
+    exit 1
+fi
+exit $status

@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# Sees to it that the tools a task needs are there.
+#
+#     tools/setup.sh [build|check|fuzz|all]
+#
+# build: what `make run` and `make test` need. check: the linters too. fuzz: clang with libFuzzer too. all: what is needed to
+# build, and all that the checks and the optional tests use (torch, Chromium, qemu ...).
+#
+# On Debian and its relatives, as root, missing packages are installed; elsewhere the script says what to install. Nothing
+# is asked of the package manager, and nothing is printed, when nothing is missing. A package of the group `all` that cannot
+# be had is named and left out: the tests that would use it are then skipped.
+set -u
+
+group=${1:-build}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Whether a program can be compiled and linked: a compiler without the C library's headers is of no use.
+compiles() { # source compiler [flags ...]
+    local source=$1 compiler=$2 folder status
+    shift 2
+    have "$compiler" || return 1
+    folder=$(mktemp -d) || return 1
+    printf '#include <math.h>\n#include <pthread.h>\n#include <stdint.h>\n%s\n' "$source" >"$folder/program.c"
+    "$compiler" "$@" -o "$folder/program" "$folder/program.c" -lm -lpthread >/dev/null 2>&1
+    status=$?
+    rm -rf "$folder"
+    return $status
+}
+any_program='int main(void) { return 0; }'
+any_fuzzer='int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return data != 0 && size > SIZE_MAX - 1; }'
+
+cmake_is_new_enough() {
+    local version
+    version=$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*\([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
+    # shellcheck disable=SC2086 # two words on purpose
+    set -- $version
+    [ $# -eq 2 ] && { [ "$1" -gt 3 ] || { [ "$1" -eq 3 ] && [ "$2" -ge 25 ]; }; }
+}
+
+# The needed tools that are missing, one a line: what, then the packages of Debian, Fedora, Arch and Homebrew.
+missing() {
+    compiles "$any_program" "${CC:-cc}" || echo "a C compiler|gcc libc6-dev|gcc glibc-devel|gcc|gcc"
+    cmake_is_new_enough || echo "CMake 3.25 or newer|cmake|cmake|cmake|cmake"
+    have ninja || echo "Ninja|ninja-build|ninja-build|ninja|ninja"
+    have pkg-config || echo "pkg-config|pkg-config|pkgconf-pkg-config|pkgconf|pkgconf"
+    if [ "$group" = check ]; then
+        have clang-tidy || echo "clang-tidy|clang-tidy|clang-tools-extra|clang|llvm"
+        have clang-format || echo "clang-format|clang-format|clang-tools-extra|clang|clang-format"
+        have cppcheck || echo "cppcheck|cppcheck|cppcheck|cppcheck|cppcheck"
+    elif [ "$group" = fuzz ]; then
+        compiles "$any_fuzzer" clang -fsanitize=fuzzer,address,undefined ||
+            echo "clang with libFuzzer|clang $(fuzzer_runtime)|clang compiler-rt|clang compiler-rt|llvm"
+    fi
+}
+
+# Debian names the package of clang's run-time library after clang's version.
+fuzzer_runtime() {
+    local version
+    version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
+    echo "libclang-rt-${version:-14}-dev"
+}
+
+installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+may_install() { have apt-get && have dpkg-query && [ "$(id -u)" -eq 0 ]; }
+
+# Installs packages; the lists are fetched only when an installation without that fails, as it does in a fresh system.
+updated=no
+install_packages() {
+    local log status
+    log=$(mktemp)
+    try() {
+        DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 install --no-install-recommends "$@" \
+            >"$log" 2>&1 </dev/null
+    }
+    try "$@"
+    status=$?
+    if [ $status -ne 0 ] && [ $updated = no ]; then
+        updated=yes
+        apt-get -qq -o DPkg::Lock::Timeout=300 update >"$log" 2>&1 </dev/null
+        try "$@"
+        status=$?
+    fi
+    if [ $status -ne 0 ]; then
+        tail -n 5 "$log" >&2
+    fi
+    rm -f "$log"
+    return $status
+}
+
+# One column of what is missing, each word once.
+column() { printf '%s\n' "$needed" | cut -d '|' -f "$1" | tr ' ' '\n' | sort -u | paste -s -d ' ' -; }
+
+needed=$(missing)
+if [ -n "$needed" ] && may_install; then
+    packages=$(column 2)
+    echo "installing: $packages"
+    # shellcheck disable=SC2086 # one word a package
+    install_packages $packages
+    hash -r
+    needed=$(missing)
+fi
+if [ -n "$needed" ]; then
+    {
+        echo "missing: $(printf '%s\n' "$needed" | cut -d '|' -f 1 | paste -s -d ',' - | sed 's/,/, /g')"
+        echo "install with:"
+        echo "  Debian, Ubuntu   apt-get install $(column 2)"
+        echo "  Fedora           dnf install $(column 3)"
+        echo "  Arch             pacman -S $(column 4)"
+        echo "  Homebrew         brew install $(column 5)"
+    } >&2
+    exit 1
+fi
+
+[ "$group" = all ] || exit 0
+
+optional="python3 python3-numpy python3-torch libopenblas0-pthread chromium qemu-user gcc-aarch64-linux-gnu
+    libc6-dev-arm64-cross clang clang-tidy clang-format cppcheck valgrind"
+if ! have dpkg-query; then
+    # shellcheck disable=SC2086 # one word a package
+    echo "optional, under the names of Debian:" $optional
+    exit 0
+fi
+wanted=()
+for package in $optional $(fuzzer_runtime); do
+    installed "$package" || wanted+=("$package")
+done
+if [ ${#wanted[@]} -eq 0 ]; then
+    exit 0
+fi
+if ! may_install; then
+    echo "optional, not installed: ${wanted[*]}"
+    exit 0
+fi
+echo "installing: ${wanted[*]}"
+if ! install_packages "${wanted[@]}" 2>/dev/null; then
+    # One that cannot be had must not keep the others away.
+    for package in "${wanted[@]}"; do
+        installed "$package" || install_packages "$package" 2>/dev/null ||
+            echo "could not install $package: the tests that use it will be skipped"
+    done
+fi
+exit 0

@@ -1,0 +1,531 @@
+/*
+ * whet.h - softmax and attention that stay sharp as their input grows.
+ *
+ * INTRODUCTION
+ *
+ * Softmax spreads thin: whatever the logits, each of n coefficients goes to
+ * 1/n as n grows. A sharpening policy looks at one row of logits e, works out
+ * an inverse temperature beta, and normalises beta * e instead:
+ *
+ *     logits e -> statistics (n, max, Z, S, entropy) -> beta -> softmax(beta e)
+ *
+ * The statistics need one pass over the row. With m = max e,
+ * Z = sum exp(e - m) and S = sum (e - m) exp(e - m), the entropy is
+ * H = log Z - S / Z, and the (m, Z, S) of two pieces merge into those of the
+ * whole: that is what makes sharpening fit attention that streams over keys.
+ *
+ * The shortest useful program:
+ *
+ *     #include <whet.h>
+ *     float row[4] = {1, 2, 3, 4};
+ *     whet_rows rows = {.size = sizeof rows, .rows = 1, .n = 4, .in = row, .out = row};
+ *     whet_policy policy = whet_policy_adaptive();
+ *     whet_softmax(&rows, &policy, NULL);
+ *
+ * The header is a lesson; read it from top to bottom:
+ *
+ *     1. conventions     status, numbers, element types
+ *     2. rows            statistics, whet_softmax, whet_entropy
+ *     3. policies        by function, by name, of your own
+ *     4. attention       whet_attention_forward in one call
+ *     5. advanced        plans and tasks, executors, the pool, instruction sets
+ *
+ * The library keeps no state, prints nothing and never ends the program.
+ * Every function may be called from any number of threads at once, as long as
+ * they do not write to the same memory.
+ */
+#ifndef WHET_H
+#define WHET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+#if defined(WHET_BUILD) && defined(__GNUC__)
+#define WHET_API __attribute__((visibility("default")))
+#else
+#define WHET_API
+#endif
+
+/* ------------------------------------------------------------------------
+ * 1. CONVENTIONS
+ * ------------------------------------------------------------------------ */
+
+#define WHET_VERSION_MAJOR 0
+#define WHET_VERSION_MINOR 1
+#define WHET_VERSION_PATCH 0
+
+/* The version of the library that was linked, "0.1.0". */
+WHET_API const char *whet_version(void);
+
+/*
+ * What a call came to. WHET_OK is zero. WHET_NOT_FINITE is a remark rather
+ * than a failure: some row held NaN or +inf and came out as NaN, all others
+ * are right. Everything from WHET_ERROR_ARGUMENT on means that the call
+ * refused to work and wrote nothing to its outputs; WHET_ERROR_MEMORY alone
+ * may follow an otherwise sound request.
+ */
+typedef enum whet_status {
+    WHET_OK = 0,
+    WHET_NOT_FINITE = 1,
+    WHET_ERROR_ARGUMENT = 2,    /* a null pointer, a size, type or flag out of range */
+    WHET_ERROR_OVERFLOW = 3,    /* sizes or strides whose product leaves the address range */
+    WHET_ERROR_OVERLAP = 4,     /* input and output overlap without being the same place */
+    WHET_ERROR_POLICY = 5,      /* a policy name or parameter that does not make sense */
+    WHET_ERROR_UNSUPPORTED = 6, /* sound, but not offered here: a map policy in attention */
+    WHET_ERROR_MEMORY = 7       /* memory or threads could not be had */
+} whet_status;
+
+/* One line in plain English for a status; never NULL, also for unknown values. */
+WHET_API const char *whet_status_text(whet_status status);
+
+/*
+ * Element types. Arithmetic is in f32 or wider whatever the type; f16 and bf16
+ * outputs are the f32 result rounded to nearest even. WHET_CUSTOM is for keys
+ * and values in a format of the caller's, see whet_tensor.
+ */
+typedef enum whet_type { WHET_F32 = 0, WHET_F16 = 1, WHET_BF16 = 2, WHET_CUSTOM = 3 } whet_type;
+
+/* ------------------------------------------------------------------------
+ * 2. ROWS
+ * ------------------------------------------------------------------------ */
+
+/*
+ * What is known of one row. The first block comes from the logits alone and
+ * merges piece by piece; the second is what a policy made of it.
+ *
+ * A row in which everything is masked (or n = 0) has n = 0, max and logsumexp
+ * -inf, z = s = entropy = 0, beta 1, max_prob 0 and the flag WHET_ROW_EMPTY.
+ */
+typedef struct whet_stats {
+    uint64_t n;       /* entries that are not masked (not -inf); sinks are not counted */
+    double max;       /* m: the largest logit */
+    double z;         /* Z: sum of exp(e - m) */
+    double s;         /* S: sum of (e - m) exp(e - m), never positive */
+    double logsumexp; /* m + log Z */
+    double entropy;   /* H = log Z - S / Z of softmax(e), in nats */
+
+    double beta;          /* the inverse temperature applied; NaN for maps that have none */
+    double entropy_after; /* of the result; NaN for maps that need not sum to one */
+    double max_prob;      /* the largest value of the result */
+    uint32_t flags;       /* WHET_ROW_... */
+    uint32_t reserved;
+} whet_stats;
+
+enum {
+    WHET_ROW_EMPTY = 1u,      /* nothing unmasked: the result is all zeros */
+    WHET_ROW_NOT_FINITE = 2u, /* NaN or +inf in the row: the result is NaN */
+    WHET_ROW_CAPPED = 4u      /* target: no beta up to the cap reaches the entropy */
+};
+
+/* The empty piece: n = 0, m = -inf. Where merging starts. */
+WHET_API whet_stats whet_stats_empty(void);
+
+/*
+ * Merges two pieces of one row into the statistics of both together. Only the
+ * first block of fields is read; beta and what follows are set to what plain
+ * softmax would make of the whole, since a policy's beta is known only once the
+ * whole is: see whet_policy_beta. The flag NOT_FINITE is kept. The result may be the same object as a or b.
+ */
+WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *result);
+
+/*
+ * A set of rows: `rows` rows of n contiguous values each, a row every
+ * `stride` elements. Zero-initialise it and set what you need:
+ *
+ * size         sizeof(whet_rows), so that fields can be added later
+ * in, out      may be the same address with the same type and stride (in
+ *              place); any other overlap is refused, and so is an address
+ *              that is not a multiple of the element's size
+ * in_stride    elements from a row to the next; 0 means n
+ * mask         optional, added to the logits before anything else; f32 or f16;
+ *              mask_stride 0 means one mask row for all rows
+ * stats        optional, one for each row, stats_stride bytes apart (0 means
+ *              sizeof(whet_stats))
+ *
+ * Only -inf is masked: such an entry gets exactly zero. rows = 0 and n = 0 are
+ * fine and do nothing.
+ */
+typedef struct whet_rows {
+    size_t size;
+    size_t rows;
+    size_t n;
+    const void *in;
+    ptrdiff_t in_stride;
+    void *out;
+    ptrdiff_t out_stride;
+    const void *mask;
+    ptrdiff_t mask_stride;
+    whet_stats *stats;
+    size_t stats_stride;
+    whet_type in_type;
+    whet_type out_type;
+    whet_type mask_type;
+    uint32_t reserved;
+} whet_rows;
+
+typedef struct whet_policy whet_policy;
+
+/*
+ * Normalises each row under a policy (NULL: plain softmax). Returns
+ * WHET_NOT_FINITE when a row held NaN or +inf, with the first such row in
+ * *first_bad_row (which may be NULL).
+ *
+ * Accuracy, for n up to 1,048,576 and logits up to 1e4 in size: entropy within
+ * 2e-6 * max(1, H), beta within 1e-5, probabilities within 4e-6 relative or
+ * 1e-9 absolute of exact arithmetic at the beta reported.
+ */
+WHET_API whet_status whet_softmax(const whet_rows *rows, const whet_policy *policy,
+                                  size_t *first_bad_row);
+
+/* The same statistics, without the probabilities: `out` is ignored, `stats` is needed. */
+WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *policy,
+                                  size_t *first_bad_row);
+
+/* ------------------------------------------------------------------------
+ * 3. POLICIES
+ * ------------------------------------------------------------------------
+ *
+ * A policy is a plain struct: copy it, store it, compare two by their names.
+ * Most choose a beta from a row's statistics ("temperatures"); the rest are
+ * other maps from logits to coefficients.
+ *
+ *   name                beta or map
+ *   softmax             1
+ *   fixed:B             B, that is temperature 1/B; B > 0
+ *   adaptive            the paper's rule: max(1, poly(H)) for H > 0.5, else 1
+ *   adaptive:hold       the same, but beyond the peak at H = 4.412 beta stays 2.421
+ *   poly:c4/c3/...      a polynomial in H, highest power first, degree up to 8
+ *     [:threshold=T]      1 where H <= T             (default: none)
+ *     [:floor=F]          never below F              (default 1)
+ *     [:hold=H1]          beta(H) = beta(H1) for H > H1
+ *   exp:h0              max(1, exp(H - h0))
+ *   target:H[:cap=C]    the beta in [1, C] at which the entropy is H (default cap 256)
+ *   ssmax:s[:b]         s ln n + b
+ *   length:n0           max(1, ln n / ln n0), n0 > 1
+ *   linear:n0           max(1, n / n0)
+ *   topk:k              softmax over the entries not below the k-th largest
+ *   hardmax             everything on the largest, ties share
+ *   sparsemax           alpha-entmax with alpha = 2
+ *   entmax15            with alpha = 1.5
+ *   entmax:a            with 1 < a <= 2
+ *   softmax1            exp(e) / (1 + sum exp(e))
+ *   sigmoid[:b]         1 / (1 + exp(b - e)), b = ln n by default
+ *   stick-breaking      sigma(e_i) * product over later j of (1 - sigma(e_j))
+ *
+ * Every temperature takes :strength=s, beta -> 1 + s (beta - 1).
+ */
+typedef enum whet_policy_kind {
+    WHET_POLICY_SOFTMAX = 0,
+    WHET_POLICY_FIXED = 1,
+    WHET_POLICY_POLY = 2, /* adaptive is one of these */
+    WHET_POLICY_EXP = 3,
+    WHET_POLICY_TARGET = 4,
+    WHET_POLICY_SSMAX = 5,
+    WHET_POLICY_LENGTH = 6,
+    WHET_POLICY_LINEAR = 7,
+    WHET_POLICY_CUSTOM = 8,
+    /* maps that are not a temperature */
+    WHET_POLICY_TOPK = 64,
+    WHET_POLICY_HARDMAX = 65,
+    WHET_POLICY_ENTMAX = 66, /* sparsemax and entmax15 are two of these */
+    WHET_POLICY_SOFTMAX1 = 67,
+    WHET_POLICY_SIGMOID = 68,
+    WHET_POLICY_STICK_BREAKING = 69
+} whet_policy_kind;
+
+/*
+ * A beta of your own: given a row's statistics returns beta, and in
+ * *dbeta_dentropy the derivative with respect to the entropy (preset to 0).
+ * Must be pure: it is called from several threads and perhaps more than once.
+ */
+typedef double (*whet_beta_function)(const whet_stats *stats, double *dbeta_dentropy,
+                                     void *context);
+
+#define WHET_POLY_DEGREE_MAX 8
+
+/*
+ * Fields are public to be looked at; make policies with the functions below,
+ * which set everything. An all-zero struct is not a policy (strength 0).
+ */
+struct whet_policy {
+    uint32_t kind;   /* whet_policy_kind */
+    uint32_t degree; /* poly: highest power */
+    double strength; /* 1 unless weakened */
+    /* poly: coefficients from the highest power down; others: their numbers in
+     * the order of the name (fixed B; exp h0; target H, cap; ssmax s, b;
+     * length n0; linear n0; topk k; entmax a; sigmoid b or NaN for ln n) */
+    double value[WHET_POLY_DEGREE_MAX + 1];
+    double threshold; /* poly: -inf for none */
+    double floor;     /* poly: -inf for none */
+    double hold;      /* poly: +inf for none */
+    whet_beta_function function;
+    void *context;
+    unsigned char reserved[24];
+};
+
+WHET_API whet_policy whet_policy_softmax(void);
+WHET_API whet_policy whet_policy_fixed(double beta);
+WHET_API whet_policy whet_policy_adaptive(void);
+WHET_API whet_policy whet_policy_adaptive_hold(void);
+/* coefficients[0] belongs to the highest power, H^degree. Limits: threshold
+ * -INFINITY, floor -INFINITY and hold INFINITY mean none. */
+WHET_API whet_policy whet_policy_poly(const double *coefficients, unsigned degree,
+                                      double threshold, double floor, double hold);
+WHET_API whet_policy whet_policy_exp(double h0);
+WHET_API whet_policy whet_policy_target(double entropy, double cap);
+WHET_API whet_policy whet_policy_ssmax(double s, double b);
+WHET_API whet_policy whet_policy_length(double n0);
+WHET_API whet_policy whet_policy_linear(double n0);
+WHET_API whet_policy whet_policy_topk(uint64_t k);
+WHET_API whet_policy whet_policy_hardmax(void);
+WHET_API whet_policy whet_policy_sparsemax(void);
+WHET_API whet_policy whet_policy_entmax15(void);
+WHET_API whet_policy whet_policy_entmax(double alpha);
+WHET_API whet_policy whet_policy_softmax1(void);
+WHET_API whet_policy whet_policy_sigmoid(double b); /* NAN: b = ln n */
+WHET_API whet_policy whet_policy_stick_breaking(void);
+WHET_API whet_policy whet_policy_custom(whet_beta_function function, void *context);
+
+/* The same policy with beta -> 1 + strength (beta - 1). */
+WHET_API whet_policy whet_policy_with_strength(whet_policy policy, double strength);
+
+/*
+ * By name, as in the table. On failure returns WHET_ERROR_POLICY, leaves
+ * *policy alone, and says why in message (up to message_size bytes, always
+ * ended; NULL and 0 if not wanted).
+ */
+WHET_API whet_status whet_policy_parse(const char *name, whet_policy *policy, char *message,
+                                       size_t message_size);
+
+/*
+ * Writes the name of a policy, such that parsing it gives the same policy
+ * back, and returns its length (like snprintf: what does not fit is cut).
+ * A custom policy is called "custom", which does not parse.
+ */
+WHET_API size_t whet_policy_name(const whet_policy *policy, char *name, size_t name_size);
+
+/* Checks every number of a policy; WHET_OK or WHET_ERROR_POLICY, with a reason as in parse. */
+WHET_API whet_status whet_policy_check(const whet_policy *policy, char *message,
+                                       size_t message_size);
+
+/* 1 if the policy chooses a beta (and so works in attention), 0 for the other maps. */
+WHET_API int whet_policy_is_temperature(const whet_policy *policy);
+
+/*
+ * beta for a row with these statistics, never below 0 (uniform) or above 1e30. For target, which needs the logits
+ * themselves and not only their statistics, the result is NaN.
+ */
+WHET_API double whet_policy_beta(const whet_policy *policy, const whet_stats *stats);
+
+/* The table above for programs: entry i, or NULL past the end. */
+typedef struct whet_policy_info {
+    const char *syntax;  /* "target:H[:cap=C]" */
+    const char *summary; /* one line */
+    const char *example; /* a name that parses */
+    int is_temperature;
+} whet_policy_info;
+WHET_API const whet_policy_info *whet_policy_table(size_t i);
+
+/* ------------------------------------------------------------------------
+ * 4. ATTENTION
+ * ------------------------------------------------------------------------
+ *
+ * For each batch b, query head h and query i, with the keys and values of key
+ * head h / (heads / kv_heads):
+ *
+ *     e_j = softcap(scale q_i . k_j) - slope_h |i + offset - j| + mask_ij
+ *     out_i = sum_j softmax(beta_i e)_j v_j
+ *
+ * A sink is one more logit for its head, without a value: it takes part in
+ * the entropy and in the normalisation, and is multiplied by beta like the
+ * rest, but not counted in n. Values of masked keys are never touched, so
+ * that unused cache slots may hold anything.
+ *
+ * Memory is linear in the number of keys, results are the same bit for bit
+ * whatever the number of threads.
+ */
+
+/*
+ * How a tensor lies in memory: strides in bytes for [batch][head][position]
+ * [element]. All strides zero means contiguous in this order. Address and
+ * strides must be multiples of the element's size. For WHET_CUSTOM,
+ * to_f32 turns one position's row of `n` elements, starting at `row`, into
+ * floats (the element stride is not used and all other strides must be given).
+ */
+typedef void (*whet_to_f32)(const void *row, float *result, size_t n, void *context);
+
+typedef struct whet_tensor {
+    const void *data;
+    ptrdiff_t stride[4];
+    whet_to_f32 to_f32;
+    void *context;
+    whet_type type;
+    uint32_t reserved;
+} whet_tensor;
+
+typedef struct whet_tensor_out {
+    void *data;
+    ptrdiff_t stride[4];
+    whet_type type; /* f32, f16 or bf16 */
+    uint32_t reserved;
+} whet_tensor_out;
+
+/*
+ * Additive mask, f32 or f16, strides in bytes for [batch][head][query][key].
+ * Here a zero stride repeats the mask along that axis, except for keys, where
+ * it means contiguous.
+ */
+typedef struct whet_mask {
+    const void *data;
+    ptrdiff_t stride[4];
+    whet_type type;
+    uint32_t reserved;
+} whet_mask;
+
+enum { WHET_CAUSAL = 1u }; /* query i sees keys j <= i + offset */
+
+/*
+ * What to compute. Zero-initialise it, set size, the shape, q, k, v and out;
+ * zero means the default for everything else.
+ */
+typedef struct whet_attention {
+    size_t size;       /* sizeof(whet_attention) */
+    size_t batch;      /* 0 means 1 */
+    size_t heads;      /* query heads */
+    size_t kv_heads;   /* key heads; heads must be a multiple; 0 means heads */
+    size_t queries;    /* positions in q and out */
+    size_t keys;       /* positions in k and v */
+    size_t head_dim;   /* of q and k, 1 to 576 */
+    size_t value_dim;  /* of v and out, 1 to 576; 0 means head_dim */
+    whet_tensor q;     /* f32, f16 or bf16 */
+    whet_tensor k;     /* f32, f16, bf16 or custom */
+    whet_tensor v;     /* f32, f16, bf16 or custom, its own choice */
+    whet_tensor_out out;
+    float scale;       /* 0 means 1 / sqrt(head_dim) */
+    float softcap;     /* c tanh(x / c); 0 means none */
+    uint32_t flags;    /* WHET_CAUSAL */
+    uint32_t reserved;
+    int64_t offset;    /* position of query 0 among the keys; when decoding, keys - queries */
+    size_t window;     /* query i sees keys with |i + offset - j| < window; 0 means all */
+    whet_mask mask;
+    const float *alibi_slopes;   /* one for each query head, or NULL */
+    const float *sinks;          /* one logit for each query head, or NULL */
+    const whet_policy *policies; /* NULL means softmax */
+    size_t policy_count;         /* 0 or 1: one for all heads; otherwise one for each query head */
+    whet_stats *stats;           /* [batch][head][query], or NULL */
+    size_t stats_stride;         /* in bytes from one to the next; 0 means sizeof(whet_stats) */
+} whet_attention;
+
+typedef struct whet_executor whet_executor;
+
+/*
+ * Computes attention in one call. executor NULL runs on the calling thread;
+ * for several threads see whet_pool_executor below. Allocates what it needs
+ * once and frees it; whet_attention_execute below does without. In the end
+ * *first_bad_row, if given, is the index into [batch][head][query] of the
+ * first row with NaN or +inf among its logits (status WHET_NOT_FINITE): that
+ * row's output is NaN.
+ */
+WHET_API whet_status whet_attention_forward(const whet_attention *attention,
+                                            const whet_executor *executor,
+                                            uint64_t *first_bad_row);
+
+/* ------------------------------------------------------------------------
+ * 5. ADVANCED
+ * ------------------------------------------------------------------------
+ *
+ * Plans. Attention is a number of phases; each consists of tasks that do not
+ * depend on each other and may run in any order, on any thread, one after the
+ * other or all at once. Between two phases lies a barrier. The division into
+ * tasks depends on the shape only, never on the number of threads.
+ *
+ *     whet_plan plan;
+ *     whet_attention_plan(&attention, &plan);
+ *     plan.workspace = ...plan.workspace_bytes, aligned to WHET_ALIGNMENT...
+ *     for (phase = 0; phase < plan.phases; phase++)
+ *         for (task = 0; task < plan.tasks[phase]; task++)   // in parallel
+ *             whet_attention_run_task(&plan, phase, task, scratch);
+ *
+ * where scratch is plan.scratch_bytes for each task that is under way at the
+ * same time, aligned likewise; its contents need not survive a task.
+ */
+#define WHET_ALIGNMENT 64
+#define WHET_PHASES_MAX 4
+
+typedef struct whet_plan {
+    unsigned phases;
+    size_t tasks[WHET_PHASES_MAX];
+    size_t scratch_bytes;   /* for each task under way */
+    size_t workspace_bytes; /* shared by all tasks; may be 0 */
+    void *workspace;        /* set by the caller before the first task */
+    /* The library's own from here on. The plan holds a copy of the description;
+     * what that points to must outlive the plan. */
+    whet_attention attention;
+    uint64_t internal[24];
+} whet_plan;
+
+/* Checks the description and divides the work. Cheap: no allocation, no pass over data. */
+WHET_API whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan);
+
+/*
+ * Does one task. Pure and reentrant: reads the plan and the inputs, writes its
+ * own part of outputs, workspace and scratch. Returns WHET_NOT_FINITE if a row
+ * that it finished was not finite, and that row in *first_bad_row (may be
+ * NULL); WHET_ERROR_ARGUMENT for a task that does not exist.
+ */
+WHET_API whet_status whet_attention_run_task(const whet_plan *plan, unsigned phase, size_t task,
+                                             void *scratch, uint64_t *first_bad_row);
+
+/*
+ * Executors. How work reaches threads: parallel_for calls
+ * function(argument, task, worker) once for each task in 0 ... tasks - 1, with
+ * worker below `workers` and never the same for two calls that are under way
+ * at once, and returns when all are done. Wrap your own thread pool this way.
+ */
+typedef void (*whet_task_function)(void *argument, size_t task, size_t worker);
+
+struct whet_executor {
+    size_t workers;
+    void (*parallel_for)(void *context, size_t tasks, whet_task_function function, void *argument);
+    void *context;
+};
+
+/* Bytes that whet_attention_execute needs for a plan and an executor (NULL: one worker);
+ * SIZE_MAX if that is more than there can be. */
+WHET_API size_t whet_attention_memory(const whet_plan *plan, const whet_executor *executor);
+
+/* Runs a whole plan in memory of the caller's (aligned to WHET_ALIGNMENT): no allocation at all.
+ * Leaves plan->workspace alone. */
+WHET_API whet_status whet_attention_execute(const whet_plan *plan, const whet_executor *executor,
+                                            void *memory, uint64_t *first_bad_row);
+
+/*
+ * A small pool of threads, for those who have none. threads counts the calling
+ * thread, which takes part; 0 means one for each processor this process may
+ * use. One parallel_for at a time is run by all threads; a second one that
+ * comes in meanwhile, from another thread or from inside a task, runs on its
+ * caller alone. After fork() the child may go on using its copy (threads are
+ * started anew) and should destroy it.
+ */
+typedef struct whet_pool whet_pool;
+WHET_API whet_status whet_pool_create(size_t threads, whet_pool **pool);
+WHET_API void whet_pool_destroy(whet_pool *pool); /* NULL is fine */
+WHET_API size_t whet_pool_threads(const whet_pool *pool);
+WHET_API whet_executor whet_pool_executor(whet_pool *pool);
+
+/*
+ * The instruction set in use: "avx512", "avx2", "neon" or "scalar". Chosen once, at
+ * first use: the best this processor has, or the one named by the environment
+ * variable WHET_ISA if the processor has it (otherwise WHET_ISA is ignored).
+ */
+WHET_API const char *whet_isa(void);
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif

@@ -1,0 +1,452 @@
+/*
+ * Attention of few queries over a long cache, where reading keys and values is
+ * all that costs. Each is read once, by tasks that take a chunk of keys for all
+ * query rows of a key head (see isa/stream.inc):
+ *
+ * phase 0   a chunk's logits, kept in the workspace, and its statistics
+ * phase 1   statistics merged, each row's beta (one task to a key head)
+ * phase 2   a chunk's weights and what they select of the values
+ * phase 3   the chunks' outputs added up and written
+ */
+#include "attention/problem.h"
+#include "base/checked.h"
+#include <math.h>
+#include <string.h>
+
+#define CHUNK 1024   /* keys to a task */
+#define SUM_KEYS 128 /* values added up in f32 before they join the chunk's sum */
+#define CONVERTED 16 /* rows of a caller's own type converted at a time */
+
+/* A row of one stream once its beta is known. */
+typedef struct row_state {
+    whet_stats stats;
+    float max; /* what to subtract: 0 where nothing is unmasked */
+    float c;
+    double sink_z, sink_s;
+} row_state;
+
+/* What a chunk adds to a row after beta. */
+typedef struct chunk_sums {
+    double z, s;
+} chunk_sums;
+
+typedef struct layout {
+    size_t logits;  /* float [stream][row][keys] */
+    size_t pieces;  /* whet_stats [stream][row][chunk] */
+    size_t states;  /* row_state [stream][row] */
+    size_t sums;    /* chunk_sums [stream][row][chunk] */
+    size_t outputs; /* float [stream][row][chunk][padded value_dim] */
+    size_t total;
+    /* in the scratch of a task */
+    size_t queries, weights, partial, converted, scratch;
+} layout;
+
+static size_t padded(size_t n) { return (n + ROW_PAD - 1) / ROW_PAD * ROW_PAD; }
+
+static bool place(size_t *total, size_t *offset, size_t a, size_t b, size_t c) {
+    size_t bytes;
+    *offset = *total;
+    return size_multiply(a, b, &bytes) && size_multiply(bytes, c, &bytes) &&
+           size_align(bytes, WHET_ALIGNMENT, &bytes) && size_add(*total, bytes, total);
+}
+
+static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
+    size_t rows, chunks, keys = padded(a->keys);
+    at->total = at->scratch = 0;
+    return size_multiply(shape->streams, shape->rows, &rows) &&
+           size_multiply(rows, shape->chunks, &chunks) &&
+           place(&at->total, &at->logits, rows, keys, sizeof(float)) &&
+           place(&at->total, &at->pieces, chunks, sizeof(whet_stats), 1) &&
+           place(&at->total, &at->states, rows, sizeof(row_state), 1) &&
+           place(&at->total, &at->sums, chunks, sizeof(chunk_sums), 1) &&
+           place(&at->total, &at->outputs, chunks, padded(a->value_dim), sizeof(float)) &&
+           place(&at->scratch, &at->queries, shape->rows, padded(a->head_dim), sizeof(float)) &&
+           place(&at->scratch, &at->weights, shape->rows, CHUNK, sizeof(float)) &&
+           place(&at->scratch, &at->partial, shape->rows, padded(a->value_dim), sizeof(float)) &&
+           place(&at->scratch, &at->converted, CONVERTED, HEAD_DIM_MAX, sizeof(float));
+}
+
+bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
+    layout at;
+    shape->chunk = CHUNK;
+    shape->chunks = (plan->attention.keys + CHUNK - 1) / CHUNK;
+    size_t tasks;
+    if (!lay_out(&plan->attention, shape, &at))
+        return false;
+    if (!size_multiply(shape->streams, shape->chunks, &tasks))
+        return false;
+    plan->phases = 4;
+    plan->tasks[0] = plan->tasks[2] = tasks;
+    plan->tasks[1] = plan->tasks[3] = shape->streams;
+    plan->scratch_bytes = at.scratch;
+    plan->workspace_bytes = at.total;
+    return true;
+}
+
+typedef struct work {
+    key_stream stream;
+    plan_shape shape;
+    size_t index;        /* of the stream */
+    size_t start, count; /* the chunk's keys */
+    size_t chunk;
+    float *logits; /* of the stream's first row */
+    size_t logits_stride;
+    whet_stats *pieces;
+    row_state *states;
+    chunk_sums *sums;
+    float *outputs;
+    float *queries, *weights, *partial, *converted;
+} work;
+
+static work start_work(const whet_plan *plan, size_t stream_index, size_t chunk, void *scratch) {
+    const whet_attention *a = &plan->attention;
+    work w = {.shape = whet_shape_of(plan), .index = stream_index, .chunk = chunk};
+    layout at;
+    lay_out(a, &w.shape, &at);
+    w.stream = whet_stream_at(plan, &w.shape, stream_index);
+    w.start = chunk * CHUNK;
+    w.count = a->keys - w.start < CHUNK ? a->keys - w.start : CHUNK;
+    char *base = plan->workspace, *own = scratch;
+    size_t row = stream_index * w.shape.rows;
+    w.logits_stride = padded(a->keys);
+    w.logits = (float *)(void *)(base + at.logits) + row * w.logits_stride;
+    w.pieces = (whet_stats *)(void *)(base + at.pieces) + row * w.shape.chunks;
+    w.states = (row_state *)(void *)(base + at.states) + row;
+    w.sums = (chunk_sums *)(void *)(base + at.sums) + row * w.shape.chunks;
+    w.outputs = (float *)(void *)(base + at.outputs) + row * w.shape.chunks * padded(a->value_dim);
+    w.queries = (float *)(void *)(own + at.queries);
+    w.weights = (float *)(void *)(own + at.weights);
+    w.partial = (float *)(void *)(own + at.partial);
+    w.converted = (float *)(void *)(own + at.converted);
+    return w;
+}
+
+/* The keys of a chunk that any row sees, as [*low, *high). */
+static void visible_keys(const work *w, size_t *low, size_t *high) {
+    *low = SIZE_MAX;
+    *high = 0;
+    for (size_t r = 0; r < w->shape.rows; r++) {
+        query_row row = whet_row_of(&w->stream, r);
+        if (row.low < *low)
+            *low = row.low;
+        if (row.high > *high)
+            *high = row.high;
+    }
+    if (*low < w->start)
+        *low = w->start;
+    if (*high > w->start + w->count)
+        *high = w->start + w->count;
+    if (*low > *high)
+        *low = *high;
+}
+
+/* Whether the kernels can read a tensor's rows where they lie. */
+static bool streams_directly(const whet_tensor *tensor) {
+    ptrdiff_t size = tensor->type == WHET_F32 ? 4 : 2;
+    return tensor->type != WHET_CUSTOM && tensor->stride[3] == size;
+}
+
+/* Brings rows [start, start + count) of a tensor into w->converted; count <= CONVERTED. */
+static void convert_rows(const work *w, const whet_tensor *tensor, size_t start, size_t count,
+                         size_t dim) {
+    for (size_t j = 0; j < count; j++) {
+        float *to = w->converted + j * HEAD_DIM_MAX;
+        const float *from = whet_load_position(&w->stream, tensor, start + j, dim, to);
+        if (from != to)
+            memcpy(to, from, dim * sizeof(float));
+    }
+}
+
+/* ---- phase 0 ---- */
+
+static void load_queries(work *w) {
+    size_t stride = padded(w->stream.attention->head_dim);
+    memset(w->queries, 0, w->shape.rows * stride * sizeof(float));
+    for (size_t r = 0; r < w->shape.rows; r++) {
+        query_row row = whet_row_of(&w->stream, r);
+        whet_load_query(&w->stream, &row, w->queries + r * stride);
+    }
+}
+
+static void score_keys(work *w, size_t start, size_t count) {
+    const whet_attention *a = w->stream.attention;
+    const kernels *k = w->shape.kernels;
+    size_t stride = padded(a->head_dim);
+    if (streams_directly(&a->k)) {
+        k->stream_scores(w->queries, w->shape.rows, stride,
+                         whet_position_at(&w->stream, &a->k, start), (int)a->k.type, a->k.stride[2],
+                         count, a->head_dim, w->logits + start, w->logits_stride);
+        return;
+    }
+    for (size_t done = 0; done < count; done += CONVERTED) {
+        size_t n = count - done < CONVERTED ? count - done : CONVERTED;
+        convert_rows(w, &a->k, start + done, n, a->head_dim);
+        k->stream_scores(w->queries, w->shape.rows, stride, w->converted, WHET_F32,
+                         HEAD_DIM_MAX * sizeof(float), n, a->head_dim, w->logits + start + done,
+                         w->logits_stride);
+    }
+}
+
+/* Soft cap, ALiBi, mask and limits on one row's logits of a chunk. */
+static void adjust_row(work *w, const query_row *row, size_t start, size_t count, float *logits) {
+    const whet_attention *a = w->stream.attention;
+    if (a->softcap > 0)
+        w->shape.kernels->softcap(logits, count, a->softcap);
+    if (a->alibi_slopes) {
+        float slope = a->alibi_slopes[row->head];
+        for (size_t j = 0; j < count; j++)
+            logits[j] -= slope * fabsf((float)(row->position - (int64_t)(start + j)));
+    }
+    if (a->mask.data)
+        whet_add_mask_row(&w->stream, row, start, count, logits, 1);
+    for (size_t j = start; j < start + count && j < row->low; j++)
+        logits[j - start] = -INFINITY;
+    for (size_t j = row->high > start ? row->high : start; j < start + count; j++)
+        logits[j - start] = -INFINITY;
+}
+
+/* A chunk's share of a row's statistics; z and s only where somebody will ask for them. */
+static whet_stats piece_of(const work *w, const float *logits, size_t count) {
+    const kernels *k = w->shape.kernels;
+    whet_stats piece = whet_stats_empty();
+    float max = k->max(logits, count);
+    if (max == -INFINITY) {
+        piece.n = k->count(logits, count);
+        if (piece.n)
+            piece = whet_stats_not_finite(piece.n);
+        return piece;
+    }
+    piece.max = (double)max;
+    piece.flags = 0;
+    if (max == INFINITY)
+        return whet_stats_not_finite(k->count(logits, count));
+    if (w->shape.fused) {
+        piece.n = count;
+        return piece;
+    }
+    row_sums sums = {0, 0, 0};
+    k->sums(logits, count, max, whet_beta_to_c(1.0), &sums);
+    piece.n = k->count(logits, count);
+    piece.z = sums.z;
+    piece.s = sums.s;
+    if (isnan(sums.z))
+        piece = whet_stats_not_finite(piece.n);
+    return piece;
+}
+
+static void score_chunk(work *w) {
+    size_t low, high;
+    visible_keys(w, &low, &high);
+    load_queries(w);
+    if (low < high)
+        score_keys(w, low, high - low);
+    for (size_t r = 0; r < w->shape.rows; r++) {
+        query_row row = whet_row_of(&w->stream, r);
+        float *logits = w->logits + r * w->logits_stride + low;
+        adjust_row(w, &row, low, high - low, logits);
+        w->pieces[r * w->shape.chunks + w->chunk] = piece_of(w, logits, high - low);
+    }
+}
+
+/* ---- phase 1 ---- */
+
+static whet_stats sink_piece(const whet_attention *a, const query_row *row) {
+    whet_stats piece = whet_stats_empty();
+    if (!a->sinks || a->sinks[row->head] == -INFINITY)
+        return piece;
+    piece.max = (double)a->sinks[row->head];
+    piece.z = 1;
+    if (!isfinite(piece.max))
+        return whet_stats_not_finite(0);
+    return piece;
+}
+
+/* The moments of a whole row at the solver's beta, over the kept logits. */
+static row_sums row_moments(const work *w, const query_row *row, size_t r, const row_state *state,
+                            double beta) {
+    const whet_attention *a = w->stream.attention;
+    row_sums sums = {0, 0, 0};
+    float c = whet_beta_to_c(beta);
+    const float *logits = w->logits + r * w->logits_stride;
+    w->shape.kernels->moments(logits + row->low, row->high - row->low, state->max, c, &sums);
+    if (a->sinks && a->sinks[row->head] != -INFINITY) {
+        double d = (double)a->sinks[row->head] - (double)state->max;
+        double e = exp2((double)c * d);
+        sums.z += e;
+        sums.s += d * e;
+        sums.q += d * d * e;
+    }
+    return sums;
+}
+
+static double solve_target_row(const work *w, const query_row *row, size_t r, row_state *state) {
+    target_solver solver;
+    whet_target_start(&solver, row->policy, &state->stats);
+    while (!solver.done) {
+        row_sums sums = row_moments(w, row, r, state, solver.beta);
+        whet_target_step(&solver, sums.z, sums.s, sums.q);
+    }
+    state->stats.flags |= solver.flags;
+    return whet_policy_weaken(row->policy, solver.beta);
+}
+
+static void choose_beta(work *w, const query_row *row, size_t r, row_state *state) {
+    whet_stats *stats = &state->stats;
+    double beta = 1.0;
+    if (stats->n > 0 && !(stats->flags & WHET_ROW_NOT_FINITE))
+        beta = row->policy->kind == WHET_POLICY_TARGET ? solve_target_row(w, row, r, state)
+                                                       : whet_policy_beta(row->policy, stats);
+    if (isnan(beta)) {
+        *stats = whet_stats_not_finite(stats->n);
+        beta = 1.0;
+    }
+    if (stats->flags & WHET_ROW_NOT_FINITE)
+        state->c = whet_beta_to_c(1.0);
+    else
+        state->c = whet_apply_beta(stats, beta);
+}
+
+static void merge_row(work *w, size_t r) {
+    query_row row = whet_row_of(&w->stream, r);
+    row_state *state = w->states + r;
+    whet_stats total = sink_piece(w->stream.attention, &row);
+    double sink = total.max;
+    for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
+        whet_stats_merge(&total, &w->pieces[r * w->shape.chunks + chunk], &total);
+    state->stats = total;
+    state->max = total.max > -(double)INFINITY ? (float)total.max : 0;
+    choose_beta(w, &row, r, state);
+    double d = sink - (double)state->max;
+    state->sink_z = sink > -(double)INFINITY ? exp2((double)state->c * d) : 0;
+    state->sink_s = state->sink_z > 0 ? d * state->sink_z : 0;
+}
+
+/* ---- phase 2 ---- */
+
+/* A chunk's weights for one row, their sums stored; masked keys get exactly zero. */
+static void weigh_row(work *w, size_t r, size_t low, size_t high) {
+    const kernels *k = w->shape.kernels;
+    const row_state *state = w->states + r;
+    const float *logits = w->logits + r * w->logits_stride + low;
+    row_sums sums = {0, 0, 0};
+    if (w->stream.attention->stats)
+        k->sums(logits, high - low, state->max, state->c, &sums);
+    sums.z = k->exp_store(logits, high - low, state->max, state->c, w->weights + r * CHUNK);
+    w->sums[r * w->shape.chunks + w->chunk] = (chunk_sums){sums.z, sums.s};
+}
+
+static void add_values(work *w, size_t start, size_t count, size_t first_weight) {
+    const whet_attention *a = w->stream.attention;
+    const kernels *k = w->shape.kernels;
+    size_t stride = padded(a->value_dim);
+    const float *weights = w->weights + first_weight;
+    if (streams_directly(&a->v)) {
+        k->stream_values(weights, CHUNK, w->shape.rows, whet_position_at(&w->stream, &a->v, start),
+                         (int)a->v.type, a->v.stride[2], count, a->value_dim, w->partial, stride);
+        return;
+    }
+    for (size_t done = 0; done < count; done += CONVERTED) {
+        size_t n = count - done < CONVERTED ? count - done : CONVERTED;
+        convert_rows(w, &a->v, start + done, n, a->value_dim);
+        k->stream_values(weights + done, CHUNK, w->shape.rows, w->converted, WHET_F32,
+                         HEAD_DIM_MAX * sizeof(float), n, a->value_dim, w->partial, stride);
+    }
+}
+
+/* The same, key by key and only where a weight is not zero: for values that are not finite. */
+static void add_values_carefully(work *w, size_t start, size_t count, size_t first_weight) {
+    const whet_attention *a = w->stream.attention;
+    size_t stride = padded(a->value_dim);
+    for (size_t j = 0; j < count; j++) {
+        const float *row =
+            whet_load_position(&w->stream, &a->v, start + j, a->value_dim, w->converted);
+        for (size_t r = 0; r < w->shape.rows; r++) {
+            float weight = w->weights[r * CHUNK + first_weight + j];
+            for (size_t c = 0; weight > 0 && c < a->value_dim; c++)
+                w->partial[r * stride + c] += weight * row[c];
+        }
+    }
+}
+
+static float *chunk_output(const work *w, size_t r, size_t chunk) {
+    return w->outputs + (r * w->shape.chunks + chunk) * padded(w->stream.attention->value_dim);
+}
+
+static void clear_partial(work *w) {
+    memset(w->partial, 0, w->shape.rows * padded(w->stream.attention->value_dim) * sizeof(float));
+}
+
+static void value_chunk(work *w) {
+    size_t low, high, stride = padded(w->stream.attention->value_dim);
+    visible_keys(w, &low, &high);
+    for (size_t r = 0; r < w->shape.rows; r++) {
+        weigh_row(w, r, low, high);
+        memset(chunk_output(w, r, w->chunk), 0, stride * sizeof(float));
+    }
+    for (size_t start = low; start < high; start += SUM_KEYS) {
+        size_t count = high - start < SUM_KEYS ? high - start : SUM_KEYS;
+        clear_partial(w);
+        add_values(w, start, count, start - low);
+        if (!w->shape.kernels->finite(w->partial, w->shape.rows * stride)) {
+            clear_partial(w);
+            add_values_carefully(w, start, count, start - low);
+        }
+        for (size_t r = 0; r < w->shape.rows; r++) {
+            float *out = chunk_output(w, r, w->chunk);
+            for (size_t c = 0; c < stride; c++)
+                out[c] += w->partial[r * stride + c];
+        }
+    }
+}
+
+/* ---- phase 3 ---- */
+
+static whet_status finish_row(work *w, size_t r, uint64_t *first_bad_row, whet_status status) {
+    const whet_attention *a = w->stream.attention;
+    query_row row = whet_row_of(&w->stream, r);
+    row_state *state = w->states + r;
+    double z = state->sink_z, s = state->sink_s, total[HEAD_DIM_MAX] = {0};
+    float result[HEAD_DIM_MAX];
+    for (size_t chunk = 0; chunk < w->shape.chunks; chunk++) {
+        const float *out = chunk_output(w, r, chunk);
+        z += w->sums[r * w->shape.chunks + chunk].z;
+        s += w->sums[r * w->shape.chunks + chunk].s;
+        for (size_t c = 0; c < a->value_dim; c++)
+            total[c] += (double)out[c];
+    }
+    if (isnan(z))
+        state->stats = whet_stats_not_finite(state->stats.n);
+    bool good = !(state->stats.flags & WHET_ROW_NOT_FINITE);
+    if (good && z > 0)
+        whet_stats_after(&state->stats, z, s);
+    for (size_t c = 0; c < a->value_dim; c++)
+        result[c] = !good ? NAN : z > 0 ? (float)(total[c] / z) : 0;
+    whet_store_output(&w->stream, &row, result);
+    whet_stats *wanted = whet_row_stats(&w->stream, &row);
+    if (wanted)
+        *wanted = state->stats;
+    if (good)
+        return status;
+    uint64_t index = whet_row_index(&w->stream, &row);
+    if (first_bad_row && (status == WHET_OK || index < *first_bad_row))
+        *first_bad_row = index;
+    return WHET_NOT_FINITE;
+}
+
+whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t task, void *scratch,
+                                 uint64_t *first_bad_row) {
+    plan_shape shape = whet_shape_of(plan);
+    bool by_chunk = phase == 0 || phase == 2;
+    size_t index = by_chunk ? task / shape.chunks : task;
+    work w = start_work(plan, index, by_chunk ? task % shape.chunks : 0, scratch);
+    whet_status status = WHET_OK;
+    if (phase == 0)
+        score_chunk(&w);
+    if (phase == 2)
+        value_chunk(&w);
+    for (size_t r = 0; phase == 1 && r < shape.rows; r++)
+        merge_row(&w, r);
+    for (size_t r = 0; phase == 3 && r < shape.rows; r++)
+        status = finish_row(&w, r, first_bad_row, status);
+    return status;
+}

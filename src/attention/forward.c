@@ -1,0 +1,99 @@
+/*
+ * Drives a plan: phase after phase, the tasks of each through an executor.
+ * What tasks find wrong with rows is collected without regard to their order,
+ * so that it, too, is the same for any number of threads.
+ */
+#include "base/checked.h"
+#include "whet.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+
+typedef struct drive {
+    const whet_plan *plan;
+    unsigned phase;
+    char *scratch;
+    size_t scratch_stride;
+    _Atomic uint64_t first_bad_row; /* UINT64_MAX for none */
+} drive;
+
+static void note_bad_row(drive *d, uint64_t row) {
+    uint64_t known = atomic_load_explicit(&d->first_bad_row, memory_order_relaxed);
+    while (row < known &&
+           !atomic_compare_exchange_weak_explicit(&d->first_bad_row, &known, row,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
+static void run_one(void *argument, size_t task, size_t worker) {
+    drive *d = argument;
+    uint64_t row = UINT64_MAX;
+    whet_status status = whet_attention_run_task(d->plan, d->phase, task,
+                                                 d->scratch + worker * d->scratch_stride, &row);
+    if (status == WHET_NOT_FINITE)
+        note_bad_row(d, row);
+}
+
+static void run_serially(void *context, size_t tasks, whet_task_function function, void *argument) {
+    (void)context;
+    for (size_t task = 0; task < tasks; task++)
+        function(argument, task, 0);
+}
+
+static const whet_executor serial = {1, run_serially, NULL};
+
+static bool memory_layout(const whet_plan *plan, const whet_executor *executor, size_t *workspace,
+                          size_t *scratch, size_t *total) {
+    size_t all;
+    return size_align(plan->workspace_bytes, WHET_ALIGNMENT, workspace) &&
+           size_align(plan->scratch_bytes, WHET_ALIGNMENT, scratch) &&
+           size_multiply(*scratch, executor->workers, &all) && size_add(all, *workspace, total);
+}
+
+size_t whet_attention_memory(const whet_plan *plan, const whet_executor *executor) {
+    size_t workspace, scratch, total;
+    if (!executor)
+        executor = &serial;
+    return memory_layout(plan, executor, &workspace, &scratch, &total) ? total : SIZE_MAX;
+}
+
+whet_status whet_attention_execute(const whet_plan *plan, const whet_executor *executor,
+                                   void *memory, uint64_t *first_bad_row) {
+    size_t workspace, scratch, total;
+    if (!executor)
+        executor = &serial;
+    if (!plan || !executor->parallel_for || executor->workers == 0)
+        return WHET_ERROR_ARGUMENT;
+    if (!memory_layout(plan, executor, &workspace, &scratch, &total))
+        return WHET_ERROR_OVERFLOW;
+    if ((total > 0 && !memory) || (uintptr_t)memory % WHET_ALIGNMENT != 0)
+        return WHET_ERROR_ARGUMENT;
+    whet_plan own = *plan;
+    own.workspace = memory;
+    drive d = {.plan = &own,
+               .scratch = (char *)memory + workspace,
+               .scratch_stride = scratch,
+               .first_bad_row = UINT64_MAX};
+    for (d.phase = 0; d.phase < own.phases; d.phase++)
+        executor->parallel_for(executor->context, own.tasks[d.phase], run_one, &d);
+    uint64_t row = atomic_load(&d.first_bad_row);
+    if (row == UINT64_MAX)
+        return WHET_OK;
+    if (first_bad_row)
+        *first_bad_row = row;
+    return WHET_NOT_FINITE;
+}
+
+whet_status whet_attention_forward(const whet_attention *attention, const whet_executor *executor,
+                                   uint64_t *first_bad_row) {
+    whet_plan plan;
+    whet_status status = whet_attention_plan(attention, &plan);
+    if (status != WHET_OK || plan.phases == 0)
+        return status;
+    size_t bytes = whet_attention_memory(&plan, executor);
+    void *memory = bytes < SIZE_MAX ? aligned_alloc(WHET_ALIGNMENT, bytes) : NULL;
+    if (!memory)
+        return WHET_ERROR_MEMORY;
+    status = whet_attention_execute(&plan, executor, memory, first_bad_row);
+    free(memory);
+    return status;
+}

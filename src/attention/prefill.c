@@ -1,0 +1,650 @@
+/*
+ * Attention over many queries. A task takes a few panels of query rows (see
+ * isa/panels.inc) through all their keys, a block of keys at a time: keys and
+ * values are brought into the layout of the kernels once for all panels of the
+ * task. How many passes that takes depends on the policies:
+ *
+ * fused       Beta is known beforehand: one pass with a running maximum, the
+ *             output rescaled whenever that grows.
+ * otherwise   A first pass over the keys gives each row's maximum, Z and S,
+ *             and with them beta; a second one weights and values. The logits
+ *             of the first pass are kept for the second where a task's share
+ *             of them fits KEPT_BYTES, else they are computed again. `target`
+ *             adds passes between the two, one for each of its Newton steps.
+ */
+#include "attention/problem.h"
+#include "base/checked.h"
+#include <math.h>
+#include <string.h>
+
+#define BLOCK 128        /* keys to a block: their keys and values stay in the second-level cache */
+#define ROWS_TO_TASK 240 /* what bringing keys into layout is spread over */
+#define KEPT_BYTES ((size_t)24 << 20)
+
+/* What is known of the rows of one panel; the lane is always the last index. */
+typedef struct panel {
+    query_row row[LANES_MAX];
+    size_t rows;      /* lanes in use */
+    size_t low, high; /* the keys any of them sees */
+    float max[LANES_MAX];
+    float c[LANES_MAX];
+    double z[LANES_MAX], s[LANES_MAX], q[LANES_MAX];
+    double n[LANES_MAX];
+    double sink[LANES_MAX]; /* -inf for none */
+    whet_stats stats[LANES_MAX];
+    target_solver solver[LANES_MAX];
+} panel;
+
+/* A task's scratch, cut into its parts. */
+typedef struct work {
+    key_stream stream;
+    plan_shape shape;
+    size_t lanes, group;
+    size_t panel_count;
+    size_t value_groups;
+    size_t first_key; /* of the first block; kept logits start there */
+    size_t end_key;
+    size_t kept_keys; /* logits of a panel that there is room for */
+    panel *panels;
+    float *queries;    /* [panel][head_dim][lanes] */
+    float *outputs;    /* [panel][value_groups * group][lanes] */
+    float *keys;       /* [BLOCK / group][head_dim][group] */
+    float *values;     /* [value_groups][BLOCK][group] */
+    float *tiles;      /* [kept_keys][lanes] for each panel, or one of [BLOCK][lanes] */
+    float *rows;       /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
+    size_t odd[BLOCK]; /* keys of the block whose values are not finite */
+    size_t odd_count;
+} work;
+
+static size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+/* ---- dividing the work ---- */
+
+typedef struct layout {
+    size_t panels, queries, outputs, keys, values, tiles, rows, total;
+} layout;
+
+static bool place(size_t *total, size_t *offset, size_t count, size_t size) {
+    size_t bytes;
+    *offset = *total;
+    return size_multiply(count, size, &bytes) && size_align(bytes, WHET_ALIGNMENT, &bytes) &&
+           size_add(*total, bytes, total);
+}
+
+static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
+    size_t lanes = shape->kernels->lanes, panels = shape->panels;
+    size_t columns = round_up(a->value_dim, shape->kernels->group);
+    size_t tile_keys = shape->kept ? panels * round_up(a->keys, BLOCK) : BLOCK;
+    at->total = 0;
+    return place(&at->total, &at->panels, panels, sizeof(panel)) &&
+           place(&at->total, &at->queries, panels * a->head_dim * lanes, sizeof(float)) &&
+           place(&at->total, &at->outputs, panels * columns * lanes, sizeof(float)) &&
+           place(&at->total, &at->keys, BLOCK * a->head_dim, sizeof(float)) &&
+           place(&at->total, &at->values, BLOCK * columns, sizeof(float)) &&
+           place(&at->total, &at->tiles, tile_keys * lanes, sizeof(float)) &&
+           place(&at->total, &at->rows, (size_t)GROUP_MAX * HEAD_DIM_MAX, sizeof(float));
+}
+
+bool whet_plan_prefill(whet_plan *plan, plan_shape *shape) {
+    const whet_attention *a = &plan->attention;
+    size_t lanes = shape->kernels->lanes;
+    size_t panels = ROWS_TO_TASK / lanes;
+    size_t needed = (shape->rows + lanes - 1) / lanes;
+    /* few rows: smaller tasks, so that several threads have something to do */
+    while (panels > 1 && shape->streams * needed < 8 * panels)
+        panels--;
+    shape->kept = 0;
+    if (!shape->fused) {
+        size_t row_bytes, panel_bytes;
+        bool fits = a->keys > 0 &&
+                    size_multiply(round_up(a->keys, BLOCK), sizeof(float), &row_bytes) &&
+                    size_multiply(row_bytes, lanes, &panel_bytes) && panel_bytes <= KEPT_BYTES;
+        if (fits) {
+            shape->kept = 1;
+            if (panels > KEPT_BYTES / panel_bytes)
+                panels = KEPT_BYTES / panel_bytes;
+        }
+    }
+    shape->panels = panels;
+    size_t tasks_to_stream = (needed + panels - 1) / panels;
+    layout at;
+    plan->phases = 1;
+    plan->workspace_bytes = 0;
+    if (!lay_out(a, shape, &at))
+        return false;
+    plan->scratch_bytes = at.total;
+    return size_multiply(shape->streams, tasks_to_stream, &plan->tasks[0]);
+}
+
+/* ---- setting out ---- */
+
+static void start_lane(const work *w, panel *p, size_t lane, size_t r) {
+    const whet_attention *a = w->stream.attention;
+    query_row row = whet_row_of(&w->stream, r);
+    p->row[lane] = row;
+    p->stats[lane] = whet_stats_empty();
+    if (row.low < p->low)
+        p->low = row.low;
+    if (row.high > p->high)
+        p->high = row.high;
+    p->sink[lane] = a->sinks ? (double)a->sinks[row.head] : -(double)INFINITY;
+    p->max[lane] = a->sinks ? a->sinks[row.head] : -INFINITY;
+    p->z[lane] = p->max[lane] == -INFINITY ? 0 : 1;
+    if (isnan(p->max[lane]))
+        p->z[lane] = (double)NAN;
+    p->s[lane] = p->n[lane] = 0;
+    p->c[lane] = w->shape.fused ? whet_beta_to_c(whet_policy_beta(row.policy, &p->stats[lane]))
+                                : whet_beta_to_c(1.0);
+}
+
+/* A lane without a row: zeros as a query, nothing to see, nothing stored. */
+static void start_idle_lane(panel *p, size_t lane) {
+    p->row[lane] = (query_row){.policy = NULL};
+    p->max[lane] = 0;
+    p->c[lane] = 1;
+    p->z[lane] = 1;
+    p->s[lane] = p->n[lane] = 0;
+    p->sink[lane] = -(double)INFINITY;
+}
+
+static void start_panel(work *w, size_t index, size_t first_row) {
+    const whet_attention *a = w->stream.attention;
+    panel *p = w->panels + index;
+    float *queries = w->queries + index * a->head_dim * w->lanes;
+    size_t left = w->shape.rows - first_row;
+    p->rows = left < w->lanes ? left : w->lanes;
+    p->low = SIZE_MAX;
+    p->high = 0;
+    memset(queries, 0, a->head_dim * w->lanes * sizeof(float));
+    for (size_t lane = 0; lane < w->lanes; lane++) {
+        if (lane >= p->rows) {
+            start_idle_lane(p, lane);
+            continue;
+        }
+        start_lane(w, p, lane, first_row + lane);
+        whet_load_query(&w->stream, &p->row[lane], w->rows);
+        for (size_t i = 0; i < a->head_dim; i++)
+            queries[i * w->lanes + lane] = w->rows[i];
+    }
+    if (p->low > p->high)
+        p->low = p->high;
+}
+
+static void start_work(work *w, const whet_plan *plan, size_t task, void *scratch) {
+    const whet_attention *a = &plan->attention;
+    layout at;
+    w->shape = whet_shape_of(plan);
+    lay_out(a, &w->shape, &at);
+    char *base = scratch;
+    w->panels = (panel *)(void *)(base + at.panels);
+    w->queries = (float *)(void *)(base + at.queries);
+    w->outputs = (float *)(void *)(base + at.outputs);
+    w->keys = (float *)(void *)(base + at.keys);
+    w->values = (float *)(void *)(base + at.values);
+    w->tiles = (float *)(void *)(base + at.tiles);
+    w->rows = (float *)(void *)(base + at.rows);
+    w->lanes = w->shape.kernels->lanes;
+    w->group = w->shape.kernels->group;
+    w->value_groups = round_up(a->value_dim, w->group) / w->group;
+    w->kept_keys = round_up(a->keys, BLOCK);
+
+    size_t tasks_to_stream = plan->tasks[0] / w->shape.streams;
+    /* later queries see more keys under a causal mask: the long tasks come first */
+    size_t part = tasks_to_stream - 1 - task % tasks_to_stream;
+    w->stream = whet_stream_at(plan, &w->shape, task / tasks_to_stream);
+    size_t first_row = part * w->shape.panels * w->lanes;
+    size_t needed = (w->shape.rows - first_row + w->lanes - 1) / w->lanes;
+    w->panel_count = needed < w->shape.panels ? needed : w->shape.panels;
+    w->first_key = SIZE_MAX;
+    w->end_key = 0;
+    for (size_t i = 0; i < w->panel_count; i++) {
+        start_panel(w, i, first_row + i * w->lanes);
+        panel *p = w->panels + i;
+        if (p->low < p->high && p->low < w->first_key)
+            w->first_key = p->low;
+        if (p->low < p->high && p->high > w->end_key)
+            w->end_key = p->high;
+    }
+    if (w->first_key > w->end_key)
+        w->first_key = w->end_key;
+    w->first_key -= w->first_key % BLOCK;
+}
+
+/* ---- keys and values into layout ---- */
+
+static void pack_keys(work *w, size_t start, size_t count) {
+    const whet_attention *a = w->stream.attention;
+    for (size_t j = 0; j < count; j += w->group) {
+        const float *rows[GROUP_MAX];
+        for (size_t i = 0; i < w->group; i++) {
+            /* a block's last group is filled up with its last key; nobody looks at the result */
+            size_t key = j + i < count ? start + j + i : start + count - 1;
+            rows[i] =
+                whet_load_position(&w->stream, &a->k, key, a->head_dim, w->rows + i * HEAD_DIM_MAX);
+        }
+        w->shape.kernels->interleave(rows, a->head_dim, w->keys + j * a->head_dim);
+    }
+}
+
+/*
+ * A value that is not finite must not reach rows that do not see it, though
+ * their weight is zero: such a key's values count as zero here and are added
+ * by hand (see add_odd_values).
+ */
+static void pack_values(work *w, size_t start, size_t count) {
+    const whet_attention *a = w->stream.attention;
+    size_t columns = w->value_groups * w->group;
+    w->odd_count = 0;
+    for (size_t j = 0; j < count; j++) {
+        float padded[HEAD_DIM_MAX + GROUP_MAX];
+        const float *row = whet_load_position(&w->stream, &a->v, start + j, a->value_dim, w->rows);
+        bool finite = w->shape.kernels->finite(row, a->value_dim);
+        if (!finite)
+            w->odd[w->odd_count++] = j;
+        if (!finite || columns != a->value_dim) {
+            memset(padded, 0, columns * sizeof(float));
+            if (finite)
+                memcpy(padded, row, a->value_dim * sizeof(float));
+            row = padded;
+        }
+        w->shape.kernels->scatter(row, w->value_groups, w->values + j * w->group, BLOCK * w->group);
+    }
+}
+
+static void add_odd_values(work *w, size_t start, const float *tile, size_t keys, float *out) {
+    const whet_attention *a = w->stream.attention;
+    for (size_t i = 0; i < w->odd_count && w->odd[i] < keys; i++) {
+        const float *weights = tile + w->odd[i] * w->lanes;
+        const float *row =
+            whet_load_position(&w->stream, &a->v, start + w->odd[i], a->value_dim, w->rows);
+        for (size_t lane = 0; lane < w->lanes; lane++)
+            for (size_t c = 0; weights[lane] > 0 && c < a->value_dim; c++)
+                out[c * w->lanes + lane] += weights[lane] * row[c];
+    }
+}
+
+/* ---- tiles ---- */
+
+static void mask_tile(work *w, const panel *p, size_t start, size_t keys, float *tile) {
+    float low[LANES_MAX], high[LANES_MAX];
+    bool cut = false;
+    for (size_t lane = 0; lane < w->lanes; lane++) {
+        size_t lo = p->row[lane].low, hi = p->row[lane].high;
+        lo = lo > start ? lo - start : 0;
+        hi = hi > start ? hi - start : 0;
+        if (hi > keys)
+            hi = keys;
+        if (lo > keys)
+            lo = keys;
+        cut = cut || (lane < p->rows && (lo > 0 || hi < keys));
+        low[lane] = (float)lo;
+        high[lane] = (float)hi;
+    }
+    if (cut)
+        w->shape.kernels->panel_limit(tile, keys, low, high);
+}
+
+static void add_alibi(work *w, const panel *p, size_t start, size_t keys, float *tile) {
+    float slope[LANES_MAX], position[LANES_MAX];
+    for (size_t lane = 0; lane < w->lanes; lane++) {
+        const query_row *row = &p->row[lane];
+        bool used = lane < p->rows;
+        slope[lane] = used ? w->stream.attention->alibi_slopes[row->head] : 0;
+        position[lane] = used ? (float)(row->position - (int64_t)start) : 0;
+    }
+    w->shape.kernels->panel_alibi(tile, keys, slope, position);
+}
+
+/* The logits of a block for a panel, complete: [keys][lanes]. */
+static void compute_tile(work *w, size_t index, size_t start, size_t keys, float *tile) {
+    const whet_attention *a = w->stream.attention;
+    const kernels *k = w->shape.kernels;
+    panel *p = w->panels + index;
+    k->scores(w->keys, (keys + w->group - 1) / w->group,
+              w->queries + index * a->head_dim * w->lanes, a->head_dim, tile);
+    if (a->softcap > 0)
+        k->softcap(tile, keys * w->lanes, a->softcap);
+    if (a->alibi_slopes)
+        add_alibi(w, p, start, keys, tile);
+    if (a->mask.data)
+        for (size_t lane = 0; lane < p->rows; lane++)
+            whet_add_mask_row(&w->stream, &p->row[lane], start, keys, tile + lane, w->lanes);
+    mask_tile(w, p, start, keys, tile);
+}
+
+/* Keys of the block at `start` that a panel has to look at; 0: none. */
+static size_t keys_in_block(const panel *p, size_t start) {
+    if (p->high <= start || p->low >= start + BLOCK)
+        return 0;
+    return p->high - start < BLOCK ? p->high - start : BLOCK;
+}
+
+static float *tile_at(const work *w, size_t index, size_t start) {
+    if (!w->shape.kept)
+        return w->tiles;
+    return w->tiles + (index * w->kept_keys + (start - w->first_key)) * w->lanes;
+}
+
+/* What to subtract: the maximum, or 0 while nothing unmasked has been seen. */
+static void safe_max(const work *w, const float *max, float *result) {
+    for (size_t lane = 0; lane < w->lanes; lane++)
+        result[lane] = max[lane] == -INFINITY ? 0 : max[lane];
+}
+
+/*
+ * Moves a panel's sums to the maximum that includes this tile, and returns in
+ * rescale what everything summed so far has to be multiplied with.
+ */
+static void raise_max(work *w, panel *p, const float *tile, size_t keys, float *rescale) {
+    float before[LANES_MAX];
+    memcpy(before, p->max, sizeof before);
+    w->shape.kernels->panel_max(tile, keys, p->max);
+    for (size_t lane = 0; lane < w->lanes; lane++) {
+        rescale[lane] = 1;
+        if (!(p->max[lane] > before[lane]))
+            continue;
+        double shift = (double)before[lane] - (double)p->max[lane];
+        double factor = p->z[lane] == 0 ? 0 : exp2((double)p->c[lane] * shift);
+        p->s[lane] = p->z[lane] == 0 ? 0 : (p->s[lane] + shift * p->z[lane]) * factor;
+        p->z[lane] *= factor;
+        rescale[lane] = (float)factor;
+    }
+}
+
+static void add_lanes(double *sums, const float *more, size_t lanes) {
+    for (size_t lane = 0; lane < lanes; lane++)
+        sums[lane] += (double)more[lane];
+}
+
+static void count_tile(work *w, panel *p, const float *tile, size_t keys) {
+    float count[LANES_MAX];
+    if (!w->shape.counted)
+        return;
+    w->shape.kernels->panel_count(tile, keys, count);
+    add_lanes(p->n, count, w->lanes);
+}
+
+/* ---- passes ---- */
+
+/* Weights from the logits of a tile, and what they select of the values. */
+static void accumulate_tile(work *w, size_t index, size_t start, size_t keys, float *tile,
+                            const float *rescale, bool wants_s) {
+    const kernels *k = w->shape.kernels;
+    panel *p = w->panels + index;
+    float *out = w->outputs + index * w->value_groups * w->group * w->lanes;
+    float max[LANES_MAX], z[LANES_MAX], s[LANES_MAX];
+    safe_max(w, p->max, max);
+    if (wants_s) {
+        k->panel_weights_sums(tile, keys, max, p->c, z, s);
+        add_lanes(p->s, s, w->lanes);
+    } else {
+        k->panel_weights(tile, keys, max, p->c, z);
+    }
+    add_lanes(p->z, z, w->lanes);
+    k->accumulate(w->values, w->value_groups, BLOCK * w->group, tile, keys, rescale, out);
+    if (w->odd_count)
+        add_odd_values(w, start, tile, keys, out);
+}
+
+static void clear_outputs(work *w) {
+    memset(w->outputs, 0, w->panel_count * w->value_groups * w->group * w->lanes * sizeof(float));
+}
+
+static size_t block_length(const work *w, size_t start) {
+    return w->end_key - start < BLOCK ? w->end_key - start : BLOCK;
+}
+
+static void fused_pass(work *w) {
+    bool wants_stats = w->stream.attention->stats != NULL;
+    clear_outputs(w);
+    for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
+        pack_keys(w, start, block_length(w, start));
+        pack_values(w, start, block_length(w, start));
+        for (size_t i = 0; i < w->panel_count; i++) {
+            panel *p = w->panels + i;
+            size_t keys = keys_in_block(p, start);
+            if (keys == 0)
+                continue;
+            float rescale[LANES_MAX];
+            compute_tile(w, i, start, keys, w->tiles);
+            count_tile(w, p, w->tiles, keys);
+            raise_max(w, p, w->tiles, keys, rescale);
+            accumulate_tile(w, i, start, keys, w->tiles, rescale, wants_stats);
+        }
+    }
+}
+
+static void stats_pass(work *w) {
+    for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
+        pack_keys(w, start, block_length(w, start));
+        for (size_t i = 0; i < w->panel_count; i++) {
+            panel *p = w->panels + i;
+            size_t keys = keys_in_block(p, start);
+            if (keys == 0)
+                continue;
+            float rescale[LANES_MAX], max[LANES_MAX], z[LANES_MAX], s[LANES_MAX];
+            float *tile = tile_at(w, i, start);
+            compute_tile(w, i, start, keys, tile);
+            count_tile(w, p, tile, keys);
+            raise_max(w, p, tile, keys, rescale);
+            safe_max(w, p->max, max);
+            w->shape.kernels->panel_sums(tile, keys, max, p->c, z, s);
+            add_lanes(p->z, z, w->lanes);
+            add_lanes(p->s, s, w->lanes);
+        }
+    }
+}
+
+/* The logits of a block for a panel in a later pass: those kept, or computed again. */
+static float *tile_again(work *w, size_t index, size_t start, size_t keys) {
+    float *tile = tile_at(w, index, start);
+    if (!w->shape.kept)
+        compute_tile(w, index, start, keys, tile);
+    return tile;
+}
+
+static void output_pass(work *w) {
+    bool wants_stats = w->stream.attention->stats != NULL;
+    float unchanged[LANES_MAX];
+    for (size_t lane = 0; lane < LANES_MAX; lane++)
+        unchanged[lane] = 1;
+    clear_outputs(w);
+    for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
+        if (!w->shape.kept)
+            pack_keys(w, start, block_length(w, start));
+        pack_values(w, start, block_length(w, start));
+        for (size_t i = 0; i < w->panel_count; i++) {
+            size_t keys = keys_in_block(w->panels + i, start);
+            if (keys == 0)
+                continue;
+            float *tile = tile_again(w, i, start, keys);
+            accumulate_tile(w, i, start, keys, tile, unchanged, wants_stats);
+        }
+    }
+}
+
+/* ---- beta ---- */
+
+/* z, s and q of the sink alone at the lane's c. */
+static void start_sums(panel *p, size_t lane) {
+    double d = p->sink[lane] - (double)p->max[lane];
+    double e = p->sink[lane] == -(double)INFINITY ? 0 : exp2((double)p->c[lane] * d);
+    p->z[lane] = e;
+    p->s[lane] = e == 0 ? 0 : d * e;
+    p->q[lane] = e == 0 ? 0 : d * d * e;
+}
+
+static void complete_lane(const work *w, panel *p, size_t lane) {
+    whet_stats *stats = &p->stats[lane];
+    const query_row *row = &p->row[lane];
+    uint64_t n = w->shape.counted ? (uint64_t)p->n[lane] : row->high - row->low;
+    if (isnan(p->z[lane]) || p->max[lane] == INFINITY) {
+        *stats = whet_stats_not_finite(n);
+        return;
+    }
+    *stats = whet_stats_empty();
+    if (p->z[lane] == 0)
+        return;
+    stats->n = n;
+    stats->max = (double)p->max[lane];
+    stats->z = p->z[lane];
+    stats->s = p->s[lane];
+    whet_stats_complete(stats);
+    stats->flags = n == 0 ? WHET_ROW_EMPTY : 0;
+}
+
+static bool lane_has_beta(const whet_stats *stats) {
+    return stats->n > 0 && !(stats->flags & WHET_ROW_NOT_FINITE);
+}
+
+static void moments_pass(work *w) {
+    for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
+        if (!w->shape.kept)
+            pack_keys(w, start, block_length(w, start));
+        for (size_t i = 0; i < w->panel_count; i++) {
+            panel *p = w->panels + i;
+            size_t keys = keys_in_block(p, start);
+            if (keys == 0)
+                continue;
+            float max[LANES_MAX], z[LANES_MAX], s[LANES_MAX], q[LANES_MAX];
+            safe_max(w, p->max, max);
+            w->shape.kernels->panel_moments(tile_again(w, i, start, keys), keys, max, p->c, z, s,
+                                            q);
+            add_lanes(p->z, z, w->lanes);
+            add_lanes(p->s, s, w->lanes);
+            add_lanes(p->q, q, w->lanes);
+        }
+    }
+}
+
+/* Starts the Newton steps of lanes with a target; true if any has to be driven. */
+static bool start_targets(work *w) {
+    bool any = false;
+    for (size_t i = 0; i < w->panel_count; i++)
+        for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
+            panel *p = w->panels + i;
+            p->solver[lane].done = 1;
+            if (p->row[lane].policy->kind != WHET_POLICY_TARGET)
+                continue;
+            if (!lane_has_beta(&p->stats[lane]))
+                continue;
+            whet_target_start(&p->solver[lane], p->row[lane].policy, &p->stats[lane]);
+            any = any || !p->solver[lane].done;
+        }
+    return any;
+}
+
+static bool step_targets(work *w) {
+    bool any = false;
+    for (size_t i = 0; i < w->panel_count; i++)
+        for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
+            panel *p = w->panels + i;
+            if (p->solver[lane].done)
+                continue;
+            whet_target_step(&p->solver[lane], p->z[lane], p->s[lane], p->q[lane]);
+            any = any || !p->solver[lane].done;
+        }
+    return any;
+}
+
+static void solve_targets(work *w) {
+    for (bool more = start_targets(w); more; more = step_targets(w)) {
+        for (size_t i = 0; i < w->panel_count; i++)
+            for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
+                panel *p = w->panels + i;
+                if (!p->solver[lane].done)
+                    p->c[lane] = whet_beta_to_c(p->solver[lane].beta);
+                start_sums(p, lane);
+            }
+        moments_pass(w);
+    }
+}
+
+static double beta_of_lane(panel *p, size_t lane) {
+    const whet_policy *policy = p->row[lane].policy;
+    whet_stats *stats = &p->stats[lane];
+    if (policy->kind != WHET_POLICY_TARGET)
+        return whet_policy_beta(policy, stats);
+    stats->flags |= p->solver[lane].flags;
+    return whet_policy_weaken(policy, p->solver[lane].beta);
+}
+
+/* From the sums of the first pass to every row's beta, ready for the second. */
+static void choose_betas(work *w) {
+    for (size_t i = 0; i < w->panel_count; i++)
+        for (size_t lane = 0; lane < w->panels[i].rows; lane++)
+            complete_lane(w, w->panels + i, lane);
+    solve_targets(w);
+    for (size_t i = 0; i < w->panel_count; i++) {
+        panel *p = w->panels + i;
+        for (size_t lane = 0; lane < p->rows; lane++) {
+            whet_stats *stats = &p->stats[lane];
+            if (!lane_has_beta(stats))
+                continue;
+            double beta = beta_of_lane(p, lane);
+            if (isnan(beta))
+                *stats = whet_stats_not_finite(stats->n);
+            else
+                p->c[lane] = whet_apply_beta(stats, beta);
+        }
+        for (size_t lane = 0; lane < w->lanes; lane++)
+            start_sums(p, lane);
+    }
+}
+
+/* ---- results ---- */
+
+static void finish_lane(work *w, size_t index, size_t lane) {
+    const whet_attention *a = w->stream.attention;
+    panel *p = w->panels + index;
+    whet_stats *stats = &p->stats[lane];
+    const float *out = w->outputs + index * w->value_groups * w->group * w->lanes + lane;
+    double z = p->z[lane];
+    if (w->shape.fused) {
+        complete_lane(w, p, lane);
+        if (lane_has_beta(stats))
+            whet_apply_beta(stats, whet_policy_beta(p->row[lane].policy, stats));
+    }
+    if (isnan(z))
+        *stats = whet_stats_not_finite(stats->n);
+    bool good = !(stats->flags & WHET_ROW_NOT_FINITE);
+    if (good && z > 0)
+        whet_stats_after(stats, z, p->s[lane]);
+    float factor = z > 0 ? (float)(1.0 / z) : 0;
+    for (size_t c = 0; c < a->value_dim; c++)
+        w->rows[c] = good ? out[c * w->lanes] * factor : NAN;
+    whet_store_output(&w->stream, &p->row[lane], w->rows);
+    whet_stats *wanted = whet_row_stats(&w->stream, &p->row[lane]);
+    if (wanted)
+        *wanted = *stats;
+}
+
+static whet_status finish_work(work *w, uint64_t *first_bad_row) {
+    whet_status status = WHET_OK;
+    for (size_t i = 0; i < w->panel_count; i++)
+        for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
+            panel *p = w->panels + i;
+            finish_lane(w, i, lane);
+            if (!(p->stats[lane].flags & WHET_ROW_NOT_FINITE))
+                continue;
+            uint64_t index = whet_row_index(&w->stream, &p->row[lane]);
+            if (first_bad_row && (status == WHET_OK || index < *first_bad_row))
+                *first_bad_row = index;
+            status = WHET_NOT_FINITE;
+        }
+    return status;
+}
+
+whet_status whet_run_prefill_task(const whet_plan *plan, size_t task, void *scratch,
+                                  uint64_t *first_bad_row) {
+    work w;
+    start_work(&w, plan, task, scratch);
+    if (w.shape.fused) {
+        fused_pass(&w);
+    } else {
+        stats_pass(&w);
+        choose_betas(&w);
+        output_pass(&w);
+    }
+    return finish_work(&w, first_bad_row);
+}

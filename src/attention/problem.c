@@ -1,0 +1,163 @@
+/* Rows, tensors and masks of one attention problem: see problem.h. */
+#include "attention/problem.h"
+#include "isa/half.h"
+#include <math.h>
+#include <string.h>
+
+plan_shape whet_shape_of(const whet_plan *plan) {
+    plan_shape shape;
+    memcpy(&shape, plan->internal, sizeof shape);
+    return shape;
+}
+
+key_stream whet_stream_at(const whet_plan *plan, const plan_shape *shape, size_t index) {
+    return (key_stream){.attention = &plan->attention,
+                        .kernels = shape->kernels,
+                        .group = shape->group,
+                        .batch = index / plan->attention.kv_heads,
+                        .kv_head = index % plan->attention.kv_heads};
+}
+
+/* x clamped to 0 ... keys. */
+static size_t clamp_key(int64_t x, size_t keys) {
+    if (x < 0)
+        return 0;
+    return (uint64_t)x > keys ? keys : (size_t)x;
+}
+
+query_row whet_row_of(const key_stream *stream, size_t r) {
+    const whet_attention *a = stream->attention;
+    query_row row = {.head = stream->kv_head * stream->group + r % stream->group,
+                     .query = r / stream->group,
+                     .low = 0,
+                     .high = a->keys};
+    row.position = (int64_t)row.query + a->offset;
+    if (a->window) {
+        /* no two positions are farther apart than 2^33 */
+        int64_t reach = (uint64_t)a->window >> 33 ? INT64_C(1) << 33 : (int64_t)a->window;
+        row.low = clamp_key(row.position - reach + 1, a->keys);
+        row.high = clamp_key(row.position + reach, a->keys);
+    }
+    if (a->flags & WHET_CAUSAL) {
+        size_t end = clamp_key(row.position + 1, a->keys);
+        if (end < row.high)
+            row.high = end;
+    }
+    if (row.high < row.low)
+        row.high = row.low;
+    row.policy = a->policies + (a->policy_count > 1 ? row.head : 0);
+    return row;
+}
+
+uint64_t whet_row_index(const key_stream *stream, const query_row *row) {
+    const whet_attention *a = stream->attention;
+    return ((uint64_t)stream->batch * a->heads + row->head) * a->queries + row->query;
+}
+
+whet_stats *whet_row_stats(const key_stream *stream, const query_row *row) {
+    const whet_attention *a = stream->attention;
+    if (!a->stats)
+        return NULL;
+    return (whet_stats *)(void *)((char *)a->stats + whet_row_index(stream, row) * a->stats_stride);
+}
+
+static ptrdiff_t offset_of(const ptrdiff_t stride[4], size_t batch, size_t head, size_t position) {
+    return (ptrdiff_t)batch * stride[0] + (ptrdiff_t)head * stride[1] +
+           (ptrdiff_t)position * stride[2];
+}
+
+static size_t element_size(whet_type type) { return type == WHET_F32 ? 4 : 2; }
+
+static float load_one(const void *at, whet_type type) {
+    if (type == WHET_F32) {
+        float x;
+        memcpy(&x, at, sizeof x);
+        return x;
+    }
+    uint16_t bits;
+    memcpy(&bits, at, sizeof bits);
+    return type == WHET_F16 ? half_to_float(bits) : brain_to_float(bits);
+}
+
+/* n elements from `row` on as floats: in place if they are, else in buffer. */
+static const float *load_elements(const kernels *k, const char *row, whet_type type, ptrdiff_t step,
+                                  size_t n, float *buffer) {
+    if (step != (ptrdiff_t)element_size(type))
+        for (size_t i = 0; i < n; i++)
+            buffer[i] = load_one(row + (ptrdiff_t)i * step, type);
+    else if (type == WHET_F32)
+        return (const float *)(const void *)row;
+    else if (type == WHET_F16)
+        k->f16_to_f32((const uint16_t *)(const void *)row, buffer, n);
+    else
+        k->bf16_to_f32((const uint16_t *)(const void *)row, buffer, n);
+    return buffer;
+}
+
+void whet_load_query(const key_stream *stream, const query_row *row, float *result) {
+    const whet_attention *a = stream->attention;
+    const char *at =
+        (const char *)a->q.data + offset_of(a->q.stride, stream->batch, row->head, row->query);
+    const float *q =
+        load_elements(stream->kernels, at, a->q.type, a->q.stride[3], a->head_dim, result);
+    for (size_t i = 0; i < a->head_dim; i++)
+        result[i] = q[i] * a->scale;
+}
+
+const char *whet_position_at(const key_stream *stream, const whet_tensor *tensor, size_t j) {
+    return (const char *)tensor->data +
+           offset_of(tensor->stride, stream->batch, stream->kv_head, j);
+}
+
+const float *whet_load_position(const key_stream *stream, const whet_tensor *tensor, size_t j,
+                                size_t dim, float *buffer) {
+    const char *at = whet_position_at(stream, tensor, j);
+    if (tensor->type == WHET_CUSTOM) {
+        tensor->to_f32(at, buffer, dim, tensor->context);
+        return buffer;
+    }
+    return load_elements(stream->kernels, at, tensor->type, tensor->stride[3], dim, buffer);
+}
+
+static void store_one(char *at, whet_type type, float x) {
+    if (type == WHET_F32) {
+        memcpy(at, &x, sizeof x);
+        return;
+    }
+    uint16_t bits = type == WHET_F16 ? float_to_half(x) : float_to_brain(x);
+    memcpy(at, &bits, sizeof bits);
+}
+
+void whet_store_output(const key_stream *stream, const query_row *row, const float *values) {
+    const whet_attention *a = stream->attention;
+    const whet_tensor_out *out = &a->out;
+    char *at = (char *)out->data + offset_of(out->stride, stream->batch, row->head, row->query);
+    if (out->stride[3] != (ptrdiff_t)element_size(out->type))
+        for (size_t i = 0; i < a->value_dim; i++)
+            store_one(at + (ptrdiff_t)i * out->stride[3], out->type, values[i]);
+    else if (out->type == WHET_F32)
+        memcpy(at, values, a->value_dim * sizeof(float));
+    else if (out->type == WHET_F16)
+        stream->kernels->f32_to_f16(values, (uint16_t *)(void *)at, a->value_dim);
+    else
+        stream->kernels->f32_to_bf16(values, (uint16_t *)(void *)at, a->value_dim);
+}
+
+void whet_add_mask_row(const key_stream *stream, const query_row *row, size_t start, size_t count,
+                       float *logits, size_t step) {
+    const whet_mask *mask = &stream->attention->mask;
+    const char *at = (const char *)mask->data +
+                     offset_of(mask->stride, stream->batch, row->head, row->query) +
+                     (ptrdiff_t)start * mask->stride[3];
+    for (size_t done = 0; done < count;) {
+        float buffer[256];
+        size_t n = count - done < 256 ? count - done : 256;
+        const float *m = load_elements(stream->kernels, at + (ptrdiff_t)done * mask->stride[3],
+                                       mask->type, mask->stride[3], n, buffer);
+        for (size_t i = 0; i < n; i++) {
+            float *x = logits + (done + i) * step;
+            *x = m[i] == -INFINITY ? -INFINITY : *x + m[i];
+        }
+        done += n;
+    }
+}

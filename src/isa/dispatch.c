@@ -1,0 +1,75 @@
+/*
+ * Chooses the table of kernels: once, at first use, and then for good. The
+ * choice is the library's only static variable; it is written with the same
+ * value by whoever comes first, so that a race between threads is harmless.
+ */
+#include "isa/kernels.h"
+#include "whet.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+typedef struct candidate {
+    const kernels *table;
+    int (*runs_here)(void);
+} candidate;
+
+static int always(void) { return 1; }
+
+#if defined(__x86_64__)
+/* Not every compiler's __builtin_cpu_supports knows this one. Asked after avx2, whose answer
+ * includes that the operating system keeps the wide registers. */
+static int has_f16c(void) {
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) != 0;
+}
+static int has_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+}
+static int has_avx512(void) {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+/* Best first. */
+static const candidate candidates[] = {
+#if defined(__x86_64__)
+    {&whet_kernels_avx512, has_avx512},
+    {&whet_kernels_avx2, has_avx2},
+#endif
+    {&whet_kernels_scalar, always},
+};
+
+#define CANDIDATES (sizeof candidates / sizeof candidates[0])
+
+const kernels *whet_kernels_named(const char *name) {
+    for (size_t i = 0; i < CANDIDATES; i++)
+        if (strcmp(candidates[i].table->name, name) == 0)
+            return candidates[i].runs_here() ? candidates[i].table : NULL;
+    return NULL;
+}
+
+static const kernels *choose(void) {
+    const char *wanted = getenv("WHET_ISA");
+    const kernels *table = wanted ? whet_kernels_named(wanted) : NULL;
+    for (size_t i = 0; !table && i < CANDIDATES; i++)
+        if (candidates[i].runs_here())
+            table = candidates[i].table;
+    return table;
+}
+
+const kernels *whet_kernels_get(void) {
+    static _Atomic(const kernels *) chosen;
+    const kernels *table = atomic_load_explicit(&chosen, memory_order_acquire);
+    if (!table) {
+        table = choose();
+        atomic_store_explicit(&chosen, table, memory_order_release);
+    }
+    return table;
+}
+
+const char *whet_isa(void) { return whet_kernels_get()->name; }

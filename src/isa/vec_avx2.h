@@ -1,0 +1,94 @@
+/*
+ * Eight floats: AVX2 with FMA and F16C. See vec_scalar.h for what each name
+ * means. Twelve accumulators of the panel product, three vectors of queries
+ * and one broadcast key fill the sixteen registers.
+ */
+#include <immintrin.h>
+
+#define ISA_NAME "avx2"
+#define WIDTH 8
+#define PANEL_VECTORS 3
+#define GROUP 4
+#define STREAM_KEYS 3
+
+typedef __m256 vec;
+typedef __m256 vec_mask;
+
+static inline __m256i vec_tail_mask(size_t n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+static inline vec vec_set(float x) { return _mm256_set1_ps(x); }
+static inline vec vec_load(const float *p) { return _mm256_loadu_ps(p); }
+static inline void vec_store(float *p, vec x) { _mm256_storeu_ps(p, x); }
+static inline void vec_stream(float *p, vec x) { _mm256_stream_ps(p, x); }
+static inline void vec_stream_end(void) { _mm_sfence(); }
+static inline vec vec_load_tail(const float *p, size_t n, float fill) {
+    __m256i mask = vec_tail_mask(n);
+    return _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(p, mask),
+                            _mm256_castsi256_ps(mask));
+}
+static inline void vec_store_tail(float *p, size_t n, vec x) {
+    _mm256_maskstore_ps(p, vec_tail_mask(n), x);
+}
+static inline vec vec_add(vec a, vec b) { return _mm256_add_ps(a, b); }
+static inline vec vec_sub(vec a, vec b) { return _mm256_sub_ps(a, b); }
+static inline vec vec_mul(vec a, vec b) { return _mm256_mul_ps(a, b); }
+static inline vec vec_div(vec a, vec b) { return _mm256_div_ps(a, b); }
+static inline vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
+static inline vec vec_fnma(vec a, vec b, vec c) { return _mm256_fnmadd_ps(a, b, c); }
+static inline vec vec_max(vec a, vec b) { return _mm256_max_ps(a, b); }
+static inline float vec_sum(vec x) {
+    __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    y = _mm_add_ps(y, _mm_movehl_ps(y, y));
+    return _mm_cvtss_f32(_mm_add_ss(y, _mm_movehdup_ps(y)));
+}
+/* The sums of four vectors at once. */
+static inline void vec_sum4(const vec x[4], float *sums) {
+    __m256 ab = _mm256_hadd_ps(x[0], x[1]), cd = _mm256_hadd_ps(x[2], x[3]);
+    __m256 abcd = _mm256_hadd_ps(ab, cd);
+    _mm_storeu_ps(sums, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
+}
+static inline float vec_largest(vec x) {
+    __m128 y = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    y = _mm_max_ps(y, _mm_movehl_ps(y, y));
+    return _mm_cvtss_f32(_mm_max_ss(y, _mm_movehdup_ps(y)));
+}
+static inline vec_mask vec_less(vec a, vec b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+static inline vec_mask vec_equal(vec a, vec b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+static inline vec vec_select(vec_mask m, vec yes, vec no) { return _mm256_blendv_ps(no, yes, m); }
+static inline int vec_any(vec_mask m) { return _mm256_movemask_ps(m) != 0; }
+
+/* The table holds the bits of 2^(j / 8) less j << 20, so that adding n << 20 to entry n % 8 puts
+ * n / 8 into the exponent and leaves the fraction right. */
+#define EXP_STEPS 8
+#define EXP_MAGIC 0x1.8p23f
+static inline vec vec_exp2_factor(vec t) {
+    const __m256i table = _mm256_setr_epi32(0x3f800000, 0x3f7b95c2, 0x3f7837f0, 0x3f75fed7,
+                                            0x3f7504f3, 0x3f75672a, 0x3f7744fd, 0x3f7ac0c7);
+    __m256i n = _mm256_castps_si256(t);
+    return _mm256_castsi256_ps(
+        _mm256_add_epi32(_mm256_permutevar8x32_epi32(table, n), _mm256_slli_epi32(n, 20)));
+}
+
+static inline vec vec_load_f16(const uint16_t *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+static inline vec vec_load_bf16(const uint16_t *p) {
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+static inline void vec_store_f16(uint16_t *p, vec x) {
+    _mm_storeu_si128((__m128i *)(void *)p,
+                     _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+static inline void vec_store_bf16(uint16_t *p, vec x) {
+    __m256i bits = _mm256_castps_si256(x);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    __m256i high = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+    __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(high, high), 0x08);
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(packed));
+}

@@ -1,0 +1,80 @@
+/*
+ * Sixteen floats: AVX-512 F, BW, DQ and VL. See vec_scalar.h for what each
+ * name means. Twenty-four accumulators of the panel product and three vectors
+ * of queries leave five registers; keys are broadcast from memory.
+ */
+#include <immintrin.h>
+
+#define ISA_NAME "avx512"
+#define WIDTH 16
+#define PANEL_VECTORS 3
+#define GROUP 8
+#define STREAM_KEYS 4
+
+typedef __m512 vec;
+typedef __mmask16 vec_mask;
+
+static inline __mmask16 vec_tail_mask(size_t n) { return (__mmask16)((1u << n) - 1u); }
+
+static inline vec vec_set(float x) { return _mm512_set1_ps(x); }
+static inline vec vec_load(const float *p) { return _mm512_loadu_ps(p); }
+static inline void vec_store(float *p, vec x) { _mm512_storeu_ps(p, x); }
+static inline void vec_stream(float *p, vec x) { _mm512_stream_ps(p, x); }
+static inline void vec_stream_end(void) { _mm_sfence(); }
+static inline vec vec_load_tail(const float *p, size_t n, float fill) {
+    return _mm512_mask_loadu_ps(_mm512_set1_ps(fill), vec_tail_mask(n), p);
+}
+static inline void vec_store_tail(float *p, size_t n, vec x) {
+    _mm512_mask_storeu_ps(p, vec_tail_mask(n), x);
+}
+static inline vec vec_add(vec a, vec b) { return _mm512_add_ps(a, b); }
+static inline vec vec_sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
+static inline vec vec_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
+static inline vec vec_div(vec a, vec b) { return _mm512_div_ps(a, b); }
+static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vec vec_fnma(vec a, vec b, vec c) { return _mm512_fnmadd_ps(a, b, c); }
+static inline vec vec_max(vec a, vec b) { return _mm512_max_ps(a, b); }
+static inline float vec_sum(vec x) { return _mm512_reduce_add_ps(x); }
+static inline __m256 vec_fold(vec x) {
+    return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+}
+static inline void vec_sum4(const vec x[4], float *sums) {
+    __m256 ab = _mm256_hadd_ps(vec_fold(x[0]), vec_fold(x[1]));
+    __m256 cd = _mm256_hadd_ps(vec_fold(x[2]), vec_fold(x[3]));
+    __m256 abcd = _mm256_hadd_ps(ab, cd);
+    _mm_storeu_ps(sums, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
+}
+static inline float vec_largest(vec x) { return _mm512_reduce_max_ps(x); }
+static inline vec_mask vec_less(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+static inline vec_mask vec_equal(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+static inline vec vec_select(vec_mask m, vec yes, vec no) {
+    return _mm512_mask_blend_ps(m, no, yes);
+}
+static inline int vec_any(vec_mask m) { return m != 0; }
+
+#define EXP_STEPS 1
+#define EXP_MAGIC (0x1.8p23f + 127.0f)
+static inline vec vec_exp2_factor(vec t) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23));
+}
+
+static inline vec vec_load_f16(const uint16_t *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+static inline vec vec_load_bf16(const uint16_t *p) {
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+static inline void vec_store_f16(uint16_t *p, vec x) {
+    _mm256_storeu_si256((__m256i *)(void *)p,
+                        _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+static inline void vec_store_bf16(uint16_t *p, vec x) {
+    __m512i bits = _mm512_castps_si512(x);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x400000));
+    __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    __m512i high = _mm512_srli_epi32(_mm512_mask_blend_epi32(nan, rounded, quiet), 16);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(high));
+}

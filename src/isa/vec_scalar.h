@@ -1,0 +1,70 @@
+/*
+ * A vector of one float: the template in plain C. It is the reference for the
+ * other instruction sets and what runs where none of them is to be had.
+ *
+ * Every vec_*.h defines the same names: the types, the shape of a panel (see
+ * panels.inc), and the operations below; nothing else differs between sets.
+ */
+#include "isa/half.h"
+#include <math.h>
+#include <string.h>
+
+#define ISA_NAME "scalar"
+#define WIDTH 1
+#define PANEL_VECTORS 3 /* vectors of query rows side by side in a panel */
+#define GROUP 4         /* keys, or value columns, taken together by the panel product */
+#define STREAM_KEYS 2   /* keys taken together when decoding */
+
+typedef float vec;
+typedef float vec_mask; /* 0 or 1 */
+
+static inline vec vec_set(float x) { return x; }
+static inline vec vec_load(const float *p) { return *p; }
+static inline void vec_store(float *p, vec x) { *p = x; }
+static inline void vec_stream(float *p, vec x) { *p = x; }
+static inline void vec_stream_end(void) {}
+static inline vec vec_load_tail(const float *p, size_t n, float fill) { return n ? *p : fill; }
+static inline void vec_store_tail(float *p, size_t n, vec x) {
+    if (n)
+        *p = x;
+}
+static inline vec vec_add(vec a, vec b) { return a + b; }
+static inline vec vec_sub(vec a, vec b) { return a - b; }
+static inline vec vec_mul(vec a, vec b) { return a * b; }
+static inline vec vec_div(vec a, vec b) { return a / b; }
+static inline vec vec_fma(vec a, vec b, vec c) { return fmaf(a, b, c); }
+static inline vec vec_fnma(vec a, vec b, vec c) { return fmaf(-a, b, c); }
+/* NaN in the first operand gives the second; NaN in the second is kept. */
+static inline vec vec_max(vec a, vec b) { return a > b ? a : b; }
+static inline float vec_sum(vec x) { return x; }
+/* The sums of four vectors at once. */
+static inline void vec_sum4(const vec x[4], float *sums) {
+    for (int i = 0; i < 4; i++)
+        sums[i] = x[i];
+}
+static inline float vec_largest(vec x) { return x; }
+static inline vec_mask vec_less(vec a, vec b) { return a < b ? 1.0f : 0.0f; }
+static inline vec_mask vec_equal(vec a, vec b) { return a == b ? 1.0f : 0.0f; }
+static inline vec vec_select(vec_mask m, vec yes, vec no) { return m != 0.0f ? yes : no; }
+static inline int vec_any(vec_mask m) { return m != 0.0f; }
+
+/*
+ * The factor 2^(n / EXP_STEPS) of an exponential, from t = n + EXP_MAGIC, whose
+ * low bits hold n (and here the bias of an exponent already); exactly 0 for
+ * n = -127 EXP_STEPS. More steps leave a shorter polynomial to evaluate, where a
+ * table of them can be looked up in one instruction.
+ */
+#define EXP_STEPS 1
+#define EXP_MAGIC (0x1.8p23f + 127.0f)
+static inline vec vec_exp2_factor(vec t) {
+    uint32_t bits;
+    memcpy(&bits, &t, sizeof bits);
+    bits <<= 23;
+    memcpy(&t, &bits, sizeof t);
+    return t;
+}
+
+static inline vec vec_load_f16(const uint16_t *p) { return half_to_float(*p); }
+static inline vec vec_load_bf16(const uint16_t *p) { return brain_to_float(*p); }
+static inline void vec_store_f16(uint16_t *p, vec x) { *p = float_to_half(x); }
+static inline void vec_store_bf16(uint16_t *p, vec x) { *p = float_to_brain(x); }

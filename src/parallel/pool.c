@@ -1,0 +1,191 @@
+/*
+ * whet_pool: threads that wait for a loop, share its tasks by counting up one
+ * number, and wait again. A loop is a generation; a worker takes part in a
+ * generation once, and the caller, who takes part too, leaves when every
+ * worker that joined has left. Threads do not survive fork(), so a pool that
+ * finds itself in another process starts its threads anew.
+ */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "whet.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+typedef struct loop {
+    whet_task_function function;
+    void *argument;
+    size_t tasks;
+    _Atomic size_t next;
+} loop;
+
+struct whet_pool {
+    size_t threads; /* the caller included */
+    size_t started; /* threads of its own that run */
+    pid_t process;
+    pthread_t *thread;
+    pthread_mutex_t lock;
+    pthread_cond_t begin, end;
+    uint64_t generation;
+    size_t joined; /* workers inside the present loop */
+    loop *present; /* NULL between loops */
+    bool stopping;
+    atomic_flag busy; /* a loop is under way */
+};
+
+static void run_tasks(loop *l, size_t worker) {
+    for (;;) {
+        size_t task = atomic_fetch_add_explicit(&l->next, 1, memory_order_relaxed);
+        if (task >= l->tasks)
+            return;
+        l->function(l->argument, task, worker);
+    }
+}
+
+typedef struct start_info {
+    whet_pool *pool;
+    size_t worker;
+} start_info;
+
+static void *worker_main(void *argument) {
+    start_info info = *(start_info *)argument;
+    free(argument);
+    whet_pool *pool = info.pool;
+    uint64_t seen = 0;
+    pthread_mutex_lock(&pool->lock);
+    for (;;) {
+        while (!pool->stopping && (!pool->present || pool->generation == seen))
+            pthread_cond_wait(&pool->begin, &pool->lock);
+        if (pool->stopping)
+            break;
+        seen = pool->generation;
+        loop *l = pool->present;
+        pool->joined++;
+        pthread_mutex_unlock(&pool->lock);
+        run_tasks(l, info.worker);
+        pthread_mutex_lock(&pool->lock);
+        if (--pool->joined == 0)
+            pthread_cond_signal(&pool->end);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+static bool start_thread(whet_pool *pool, size_t worker) {
+    start_info *info = malloc(sizeof *info);
+    if (!info)
+        return false;
+    *info = (start_info){pool, worker};
+    if (pthread_create(&pool->thread[worker - 1], NULL, worker_main, info) == 0)
+        return true;
+    free(info);
+    return false;
+}
+
+/* Locks and threads from scratch; returns how many threads could be started. */
+static size_t start_threads(whet_pool *pool) {
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->begin, NULL);
+    pthread_cond_init(&pool->end, NULL);
+    atomic_flag_clear(&pool->busy);
+    pool->process = getpid();
+    pool->generation = 0;
+    pool->joined = 0;
+    pool->present = NULL;
+    pool->stopping = false;
+    pool->started = 0;
+    while (pool->started + 1 < pool->threads && start_thread(pool, pool->started + 1))
+        pool->started++;
+    return pool->started;
+}
+
+static void stop_threads(whet_pool *pool) {
+    pthread_mutex_lock(&pool->lock);
+    pool->stopping = true;
+    pthread_cond_broadcast(&pool->begin);
+    pthread_mutex_unlock(&pool->lock);
+    for (size_t i = 0; i < pool->started; i++)
+        pthread_join(pool->thread[i], NULL);
+    pthread_cond_destroy(&pool->begin);
+    pthread_cond_destroy(&pool->end);
+    pthread_mutex_destroy(&pool->lock);
+}
+
+static size_t processors(void) {
+#if defined(CPU_COUNT)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return (size_t)CPU_COUNT(&set);
+#endif
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (size_t)n : 1;
+}
+
+whet_status whet_pool_create(size_t threads, whet_pool **result) {
+    if (!result)
+        return WHET_ERROR_ARGUMENT;
+    *result = NULL;
+    if (threads == 0)
+        threads = processors();
+    whet_pool *pool = calloc(1, sizeof *pool);
+    pthread_t *thread = calloc(threads, sizeof *thread);
+    if (!pool || !thread) {
+        free(pool);
+        free(thread);
+        return WHET_ERROR_MEMORY;
+    }
+    pool->threads = threads;
+    pool->thread = thread;
+    if (start_threads(pool) + 1 < threads) {
+        whet_pool_destroy(pool);
+        return WHET_ERROR_MEMORY;
+    }
+    *result = pool;
+    return WHET_OK;
+}
+
+void whet_pool_destroy(whet_pool *pool) {
+    if (!pool)
+        return;
+    if (pool->process == getpid())
+        stop_threads(pool);
+    free(pool->thread);
+    free(pool);
+}
+
+size_t whet_pool_threads(const whet_pool *pool) { return pool->threads; }
+
+static void run_alone(size_t tasks, whet_task_function function, void *argument, size_t worker) {
+    for (size_t task = 0; task < tasks; task++)
+        function(argument, task, worker);
+}
+
+static void pool_parallel_for(void *context, size_t tasks, whet_task_function function,
+                              void *argument) {
+    whet_pool *pool = context;
+    if (pool->process != getpid())
+        start_threads(pool);
+    if (tasks <= 1 || pool->started == 0 || atomic_flag_test_and_set(&pool->busy)) {
+        run_alone(tasks, function, argument, 0);
+        return;
+    }
+    loop l = {.function = function, .argument = argument, .tasks = tasks};
+    pthread_mutex_lock(&pool->lock);
+    pool->present = &l;
+    pool->generation++;
+    pthread_cond_broadcast(&pool->begin);
+    pthread_mutex_unlock(&pool->lock);
+    run_tasks(&l, 0);
+    pthread_mutex_lock(&pool->lock);
+    pool->present = NULL; /* whoever has not joined by now need not */
+    while (pool->joined > 0)
+        pthread_cond_wait(&pool->end, &pool->lock);
+    pthread_mutex_unlock(&pool->lock);
+    atomic_flag_clear(&pool->busy);
+}
+
+whet_executor whet_pool_executor(whet_pool *pool) {
+    return (whet_executor){pool->threads, pool_parallel_for, pool};
+}

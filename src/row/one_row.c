@@ -1,0 +1,293 @@
+/*
+ * One row from logits to statistics, beta and probabilities. A row that fits a
+ * block is converted once and stays in the first-level cache. A longer one is
+ * walked block by block, each block's exponentials taken at the largest logit
+ * met so far; in the end a factor for each block puts them right. All element
+ * types take the same steps, so that a narrow result is the f32 one rounded.
+ */
+#include "row/row.h"
+#include <math.h>
+#include <string.h>
+
+static void load_as_f32(const kernels *k, const void *base, whet_type type, size_t start,
+                        size_t count, float *result) {
+    if (type == WHET_F32)
+        memcpy(result, (const float *)base + start, count * sizeof(float));
+    else if (type == WHET_F16)
+        k->f16_to_f32((const uint16_t *)base + start, result, count);
+    else
+        k->bf16_to_f32((const uint16_t *)base + start, result, count);
+}
+
+/* An entry masked by -inf stays masked whatever the logit is: NaN - inf would not. */
+static void add_mask(const row_view *row, size_t start, size_t count, float *logits) {
+    float values[ROW_BLOCK];
+    const float *mask = values;
+    if (row->mask_type == WHET_F32)
+        mask = (const float *)row->mask + start;
+    else
+        load_as_f32(row->kernels, row->mask, row->mask_type, start, count, values);
+    for (size_t i = 0; i < count; i++)
+        logits[i] = mask[i] == -INFINITY ? -INFINITY : logits[i] + mask[i];
+}
+
+const float *whet_row_load(const row_view *row, size_t start, size_t count, float *buffer) {
+    if (row->in_type == WHET_F32 && !row->mask)
+        return (const float *)row->in + start;
+    load_as_f32(row->kernels, row->in, row->in_type, start, count, buffer);
+    if (row->mask)
+        add_mask(row, start, count, buffer);
+    return buffer;
+}
+
+void whet_row_store(const row_view *row, size_t start, size_t count, const float *values) {
+    if (row->out_type == WHET_F32) {
+        float *out = (float *)row->out + start;
+        if (out != values)
+            memcpy(out, values, count * sizeof(float));
+    } else if (row->out_type == WHET_F16) {
+        row->kernels->f32_to_f16(values, (uint16_t *)row->out + start, count);
+    } else {
+        row->kernels->f32_to_bf16(values, (uint16_t *)row->out + start, count);
+    }
+}
+
+static size_t block_at(const row_view *row, size_t start) {
+    return row->n - start < ROW_BLOCK ? row->n - start : ROW_BLOCK;
+}
+
+void whet_row_fill(const row_view *row, float value) {
+    float values[64];
+    for (size_t i = 0; i < 64; i++)
+        values[i] = value;
+    for (size_t start = 0; start < row->n; start += 64)
+        whet_row_store(row, start, row->n - start < 64 ? row->n - start : 64, values);
+}
+
+/* The largest logit so far and the sums with respect to it, at some c. */
+typedef struct running {
+    float max;
+    double z, s;
+} running;
+
+static void raise_max(running *run, float max, float c) {
+    if (!(max > run->max))
+        return;
+    double shift = (double)run->max - (double)max;
+    double factor = run->z > 0 ? exp2((double)c * shift) : 0;
+    run->s = run->z > 0 ? (run->s + shift * run->z) * factor : 0;
+    run->z *= factor;
+    run->max = max;
+}
+
+/* What is subtracted from logits: 0 as long as all are masked. */
+static float shift_of(float max) { return max == -INFINITY ? 0 : max; }
+
+/* Rows of up to this many blocks note the maximum that each was taken at; a longer one is
+ * searched for its maximum beforehand, so that all blocks are taken at that. */
+#define NOTED_BLOCKS 512
+
+static bool is_noted(const row_view *row) { return row->n <= (size_t)ROW_BLOCK * NOTED_BLOCKS; }
+
+static float max_of_row(const row_view *row, float *buffer) {
+    float max = -INFINITY;
+    for (size_t start = 0; start < row->n; start += ROW_BLOCK) {
+        size_t count = block_at(row, start);
+        float m = row->kernels->max(whet_row_load(row, start, count, buffer), count);
+        if (m > max)
+            max = m;
+    }
+    return max;
+}
+
+/* The maximum of the block at `start`, unless the step before has found it already. */
+static float max_of_block(const row_view *row, size_t start, const row_step *before, const float *x,
+                          size_t count) {
+    return start > 0 && before->next ? before->next_max : row->kernels->max(x, count);
+}
+
+/*
+ * Walks the row at c. y, if not NULL, receives the exponentials (n floats),
+ * base[b], if not NULL, what was subtracted from block b.
+ */
+static running walk(const row_view *row, float c, float *y, float *base, float *buffer) {
+    running run = {is_noted(row) ? -INFINITY : max_of_row(row, buffer), 0, 0};
+    bool plain = row->in_type == WHET_F32 && !row->mask;
+    row_step step = {.next = NULL};
+    for (size_t start = 0, b = 0; start < row->n; start += ROW_BLOCK, b++) {
+        size_t count = block_at(row, start), after = start + count;
+        const float *x = whet_row_load(row, start, count, buffer);
+        raise_max(&run, max_of_block(row, start, &step, x, count), c);
+        if (base && is_noted(row))
+            base[b] = shift_of(run.max);
+        bool ahead = plain && row->n - after >= count;
+        step = (row_step){.x = x,
+                          .n = count,
+                          .max = shift_of(run.max),
+                          .c = c,
+                          .y = y ? y + start : NULL,
+                          .next = ahead ? (const float *)row->in + after : NULL};
+        row->kernels->step(&step);
+        run.z += step.sums.z;
+        run.s += step.sums.s;
+    }
+    return run;
+}
+
+/* The factor that makes probabilities of block b's exponentials. */
+static float block_factor(const row_view *row, const running *run, float c, const float *base,
+                          size_t b) {
+    double shift = is_noted(row) ? (double)base[b] - (double)shift_of(run->max) : 0;
+    return (float)(exp2((double)c * shift) / run->z);
+}
+
+/* An f32 result holds the exponentials until their sum is known. */
+static running store_long_f32(const row_view *row, float c, float *buffer) {
+    float *out = row->out, base[NOTED_BLOCKS];
+    running run = walk(row, c, out, base, buffer);
+    for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++)
+        row->kernels->scale(out + start, block_at(row, start), block_factor(row, &run, c, base, b),
+                            out + start);
+    return run;
+}
+
+/* A narrower one cannot: its exponentials are taken twice. */
+static running store_long_narrow(const row_view *row, float c, float *buffer) {
+    const kernels *k = row->kernels;
+    float base[NOTED_BLOCKS];
+    running run = walk(row, c, NULL, base, buffer);
+    for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++) {
+        size_t count = block_at(row, start);
+        float max = is_noted(row) ? base[b] : shift_of(run.max);
+        k->exp_store(whet_row_load(row, start, count, buffer), count, max, c, buffer);
+        k->scale(buffer, count, block_factor(row, &run, c, base, b), buffer);
+        whet_row_store(row, start, count, buffer);
+    }
+    return run;
+}
+
+static running store_short(const row_view *row, float c, float *buffer) {
+    float values[ROW_BLOCK];
+    const kernels *k = row->kernels;
+    const float *x = whet_row_load(row, 0, row->n, buffer);
+    running run = {k->max(x, row->n), 0, 0};
+    run.z = k->exp_store(x, row->n, shift_of(run.max), c, values);
+    float factor = (float)(1.0 / run.z);
+    if (run.z > 0 && row->out_type == WHET_F32) {
+        k->scale(values, row->n, factor, row->out);
+    } else if (run.z > 0) {
+        k->scale(values, row->n, factor, values);
+        whet_row_store(row, 0, row->n, values);
+    }
+    return run;
+}
+
+/* Probabilities at c, unless nothing was unmasked or finite: then z is 0 or NaN. */
+static running store_row(const row_view *row, float c, float *buffer) {
+    if (row->n <= ROW_BLOCK)
+        return store_short(row, c, buffer);
+    if (row->out_type == WHET_F32)
+        return store_long_f32(row, c, buffer);
+    return store_long_narrow(row, c, buffer);
+}
+
+static running sum_row(const row_view *row, float c, float *buffer) {
+    if (row->n > ROW_BLOCK)
+        return walk(row, c, NULL, NULL, buffer);
+    const float *x = whet_row_load(row, 0, row->n, buffer);
+    running run = {row->kernels->max(x, row->n), 0, 0};
+    row_sums sums = {0, 0, 0};
+    row->kernels->sums(x, row->n, shift_of(run.max), c, &sums);
+    run.z = sums.z;
+    run.s = sums.s;
+    return run;
+}
+
+static size_t count_row(const row_view *row, float *buffer) {
+    size_t n = 0;
+    for (size_t start = 0; start < row->n; start += ROW_BLOCK) {
+        size_t count = block_at(row, start);
+        n += row->kernels->count(whet_row_load(row, start, count, buffer), count);
+    }
+    return n;
+}
+
+static row_sums moments_of_row(const row_view *row, float max, float c, float *buffer) {
+    row_sums sums = {0, 0, 0};
+    for (size_t start = 0; start < row->n; start += ROW_BLOCK) {
+        size_t count = block_at(row, start);
+        row->kernels->moments(whet_row_load(row, start, count, buffer), count, max, c, &sums);
+    }
+    return sums;
+}
+
+static double solve_target(const row_view *row, const whet_policy *policy, whet_stats *stats,
+                           float *buffer) {
+    target_solver solver;
+    whet_target_start(&solver, policy, stats);
+    while (!solver.done) {
+        row_sums sums = moments_of_row(row, (float)stats->max, whet_beta_to_c(solver.beta), buffer);
+        whet_target_step(&solver, sums.z, sums.s, sums.q);
+    }
+    stats->flags |= solver.flags;
+    return whet_policy_weaken(policy, solver.beta);
+}
+
+static void finish_odd_row(const row_view *row, double z, whet_stats *stats) {
+    *stats = isnan(z) ? whet_stats_not_finite(stats->n) : whet_stats_empty();
+    if (row->out)
+        whet_row_fill(row, isnan(z) ? NAN : 0.0f);
+}
+
+static void sharpen_row(const row_view *row, const row_job *job, whet_stats *stats, float *buffer) {
+    double beta = job->policy->kind == WHET_POLICY_TARGET
+                      ? solve_target(row, job->policy, stats, buffer)
+                      : whet_policy_beta(job->policy, stats);
+    if (isnan(beta)) {
+        finish_odd_row(row, beta, stats);
+        return;
+    }
+    float c = whet_apply_beta(stats, beta);
+    if (job->wants_stats) {
+        running after = {0, stats->z, stats->s};
+        if (stats->beta != 1.0)
+            after = sum_row(row, c, buffer);
+        whet_stats_after(stats, after.z, after.s);
+    }
+    if (!row->out)
+        return;
+    running run = store_row(row, c, buffer);
+    if (!(run.z > 0))
+        finish_odd_row(row, run.z, stats);
+}
+
+void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats) {
+    float buffer[ROW_BLOCK];
+    row_view held = *row;
+    if (row->n <= ROW_BLOCK && (row->in_type != WHET_F32 || row->mask)) {
+        /* convert a short row once; every step then reads the buffer */
+        whet_row_load(row, 0, row->n, buffer);
+        held.in = buffer;
+        held.in_type = WHET_F32;
+        held.mask = NULL;
+    }
+    *stats = whet_stats_empty();
+    if (job->needs_count)
+        stats->n = count_row(&held, buffer);
+    if (job->needs_sums) {
+        running run = sum_row(&held, whet_beta_to_c(1.0), buffer);
+        if (!(run.z > 0)) {
+            finish_odd_row(&held, run.z, stats);
+            return;
+        }
+        stats->max = (double)run.max;
+        stats->z = run.z;
+        stats->s = run.s;
+        whet_stats_complete(stats);
+    }
+    stats->flags = 0;
+    if (whet_policy_is_temperature(job->policy))
+        sharpen_row(&held, job, stats, buffer);
+    else
+        whet_map_row(job->policy, &held, stats);
+}

@@ -1,0 +1,46 @@
+/*
+ * OpenBLAS as a peer: its sgemm on the products that attention consists of,
+ * without anything between them. It is loaded at run time, where it is
+ * installed, so that nothing here depends on it.
+ */
+#ifndef WHET_BENCH_BLAS_H
+#define WHET_BENCH_BLAS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef void (*blas_sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k,
+                           float alpha, const float *a, int lda, const float *b, int ldb,
+                           float beta, float *c, int ldc);
+
+typedef struct blas {
+    void *library;
+    blas_sgemm sgemm; /* NULL where there is no BLAS */
+    float *scores;    /* [BLAS_ROWS][BLAS_KEYS_MAX] */
+} blas;
+
+/* Query rows taken at a time, so that scores are never n x n. Fewer of them when causal: less is
+ * multiplied beyond the diagonal. */
+enum { BLAS_ROWS = 512, BLAS_ROWS_CAUSAL = 256, BLAS_KEYS_MAX = 8192 };
+
+typedef struct blas_work {
+    const blas *with;
+    const float *q, *k, *v; /* [n][dim] */
+    float *out;             /* [n][dim] */
+    size_t n;               /* up to BLAS_KEYS_MAX */
+    size_t dim;
+    bool causal; /* leave out the keys beyond each block's last query */
+} blas_work;
+
+/*
+ * Loads the library named by WHET_BLAS, or OpenBLAS, for one thread, and says
+ * in `description` what was found. Must come before anything else has loaded
+ * it: the kind of processor is chosen then.
+ */
+bool bench_blas_open(blas *opened, char *description, size_t description_size);
+void bench_blas_close(blas *opened);
+
+/* scores = q k^T, out = scores v; the argument is a blas_work. */
+void bench_blas_products(void *argument);
+
+#endif

@@ -1,0 +1,192 @@
+/*
+ * Decode: one query a head, 8 query heads on 2 key heads, d = 128, keys and
+ * values in f16 and f32; plain and adaptive against the fastest read of the
+ * same keys and values. Then several threads against one over 131,072 keys,
+ * beside the same threads reading.
+ */
+#include "decode.h"
+
+#include "inputs.h"
+#include "job.h"
+#include "machine_limits.h"
+#include "suite.h"
+#include "speedup.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEADS = 8, KV_HEADS = 2, DIM = 128, THREADS_KEYS = 131072, READ_PARTS = 64 };
+
+static const report_column columns[COLUMNS_MAX] = {
+    {"of read", COMPARE_SHARE},
+    {"times plain", COMPARE_TIMES},
+};
+
+static size_t tensor_values(size_t keys) { return KV_HEADS * keys * DIM; }
+
+static size_t tensor_bytes(size_t keys, whet_type type) {
+    return tensor_values(keys) * (type == WHET_F16 ? sizeof(uint16_t) : sizeof(float));
+}
+
+static void fill(void *values, size_t count, uint64_t seed, whet_type type) {
+    if (type == WHET_F16)
+        bench_inputs_fill_f16(values, count, 1, seed);
+    else
+        bench_inputs_fill(values, count, 1, seed);
+}
+
+bool bench_decode_open(decode_inputs *opened, size_t keys, whet_type type) {
+    *opened = (decode_inputs){
+        .keys = keys,
+        .type = type,
+        .q = bench_inputs_allocate(HEADS * DIM * sizeof(float)),
+        .out = bench_inputs_allocate(HEADS * DIM * sizeof(float)),
+        .k = bench_inputs_allocate(tensor_bytes(keys, type)),
+        .v = bench_inputs_allocate(tensor_bytes(keys, type)),
+    };
+    if (!opened->q || !opened->out || !opened->k || !opened->v) {
+        bench_decode_close(opened);
+        return false;
+    }
+    bench_inputs_fill_queries(opened->q, HEADS, DIM, 1);
+    fill(opened->k, tensor_values(keys), 2, type);
+    fill(opened->v, tensor_values(keys), 3, type);
+    return true;
+}
+
+void bench_decode_close(decode_inputs *opened) {
+    free(opened->q);
+    free(opened->out);
+    free(opened->k);
+    free(opened->v);
+    *opened = (decode_inputs){.keys = 0};
+}
+
+double bench_decode_bytes(const decode_inputs *of) {
+    return 2.0 * (double)tensor_bytes(of->keys, of->type);
+}
+
+read_work bench_decode_read(const decode_inputs *of, size_t part, size_t parts) {
+    size_t bytes = tensor_bytes(of->keys, of->type) / parts;
+    return (read_work){.range = {{(const char *)of->k + part * bytes, bytes},
+                                 {(const char *)of->v + part * bytes, bytes}}};
+}
+
+whet_attention bench_decode_describe(const decode_inputs *of) {
+    return (whet_attention){
+        .size = sizeof(whet_attention),
+        .heads = HEADS,
+        .kv_heads = KV_HEADS,
+        .queries = 1,
+        .keys = of->keys,
+        .head_dim = DIM,
+        .q = {.data = of->q},
+        .k = {.data = of->k, .type = of->type},
+        .v = {.data = of->v, .type = of->type},
+        .out = {.data = of->out},
+        .scale = (float)(bench_inputs_deviation(of->keys) / sqrt((double)DIM)),
+        .offset = (int64_t)of->keys - 1,
+    };
+}
+
+static void add_entries(const report_section *section, report_case *to, const measurement *from,
+                        size_t keys) {
+    bench_report_add_entry(section, to, from, "read", (report_against){{NULL}});
+    report_entry *plain =
+        bench_report_add_entry(section, to, from, "plain", (report_against){{"read"}});
+    report_entry *adaptive =
+        bench_report_add_entry(section, to, from, "adaptive", (report_against){{"read", "plain"}});
+    bench_report_set_bar(adaptive, 1, BAR_AT_MOST, 1.05);
+    if (keys < 32768)
+        return;
+    bench_report_set_bar(plain, 0, BAR_AT_LEAST, 0.7);
+    bench_report_set_bar(adaptive, 0, BAR_AT_LEAST, 0.7);
+}
+
+bool bench_decode_case(suite *with, report_section *section, const decode_inputs *in,
+                       report_case *to) {
+    whet_attention attention = bench_decode_describe(in);
+    snprintf(to->label, sizeof to->label, "%s n=%zu", in->type == WHET_F16 ? "f16" : "f32",
+             in->keys);
+    job_pair pair;
+    whet_status status = bench_job_add_beta(to, &attention);
+    if (status == WHET_OK)
+        status = bench_pair_open(&pair, &attention, NULL);
+    if (status != WHET_OK)
+        return bench_report_fail(with->report, section->name, whet_status_text(status));
+
+    contender list[2 + READ_VARIANTS];
+    bench_pair_contenders(&pair, list, bench_decode_bytes(in));
+    read_work read = bench_decode_read(in, 0, 1);
+    size_t count = 2 + bench_limit_read(list + 2, &read);
+    bench_measure(list, count, NULL, with->until, to->label, &with->measured);
+    add_entries(section, to, &with->measured, in->keys);
+    bench_add_presence(to, &with->measured);
+    status = bench_pair_status(&pair);
+    bench_pair_close(&pair);
+    return status == WHET_OK ||
+           bench_report_fail(with->report, section->name, whet_status_text(status));
+}
+
+report_section *bench_decode_section(suite *with, const char *name) {
+    report_section *section = bench_report_add_section(with->report, name, UNIT_GBS, columns);
+    snprintf(section->title, sizeof section->title,
+             "%s: d=%d, %d query heads on %d key heads, one thread", name, DIM, HEADS, KV_HEADS);
+    return section;
+}
+
+static bool measure_threads(suite *with, report_section *section, const decode_inputs *in,
+                            const char *label) {
+    read_work whole = bench_decode_read(in, 0, 1);
+    read_work parts[READ_PARTS];
+    for (size_t i = 0; i < READ_PARTS; i++)
+        parts[i] = bench_decode_read(in, i, READ_PARTS);
+    contender one[READ_VARIANTS];
+    contender many[READ_VARIANTS];
+    spread_work spread[READ_VARIANTS];
+    char many_name[32];
+    bench_speedup_name(with, "read", many_name, sizeof many_name);
+    size_t count = bench_limit_read(one, &whole);
+    for (size_t i = 0; i < count; i++) {
+        spread[i] = (spread_work){.executor = &with->executor,
+                                  .parts = READ_PARTS,
+                                  .run = one[i].run,
+                                  .arguments = (unsigned char *)parts,
+                                  .argument_size = sizeof *parts};
+        many[i] = one[i];
+        many[i].name = many_name;
+        many[i].run = bench_spread_run;
+        many[i].argument = &spread[i];
+    }
+    whet_attention attention = bench_decode_describe(in);
+    speedup_limit limit = {.one = one, .many = many, .count = count};
+    return bench_speedup_case(with, section, label, &attention, bench_decode_bytes(in), limit);
+}
+
+/* One length and type, and threads over the same inputs where there is a bar for them. */
+static bool measure_length(suite *with, report_section *section, report_section *threads,
+                           size_t keys, whet_type type) {
+    decode_inputs in;
+    if (!bench_decode_open(&in, keys, type))
+        return bench_report_fail(with->report, section->name, "not enough memory");
+    report_case result = {.entry_count = 0};
+    bool done = bench_decode_case(with, section, &in, &result) &&
+                bench_report_add_case(with->report, section, &result);
+    if (done && threads && keys == THREADS_KEYS)
+        done = measure_threads(with, threads, &in, result.label);
+    bench_decode_close(&in);
+    return done;
+}
+
+bool bench_decode(suite *with) {
+    report_section *section = bench_decode_section(with, "decode");
+    report_section *threads = bench_speedup_section(with, "decode threads", UNIT_GBS);
+    static const size_t lengths[] = {4096, 32768, 131072};
+    for (size_t i = with->options.quick ? 1 : 0; i < 3; i++)
+        if (!measure_length(with, section, threads, lengths[i], WHET_F16) ||
+            !measure_length(with, section, threads, lengths[i], WHET_F32))
+            return false;
+    return true;
+}

@@ -1,0 +1,38 @@
+/*
+ * The decoding problem of the benchmark at any length: its inputs, its
+ * description, and how it is measured on one thread.
+ */
+#ifndef WHET_BENCH_DECODE_H
+#define WHET_BENCH_DECODE_H
+
+#include "machine_limits.h"
+#include "suite.h"
+
+typedef struct decode_inputs {
+    size_t keys;
+    whet_type type; /* of keys and values: f16 or f32 */
+    float *q, *out;
+    void *k, *v;
+} decode_inputs;
+
+/* Allocates and fills; false when memory runs out. */
+bool bench_decode_open(decode_inputs *opened, size_t keys, whet_type type);
+void bench_decode_close(decode_inputs *opened);
+
+/* The problem, with logits spread as bench_inputs_deviation says. */
+whet_attention bench_decode_describe(const decode_inputs *of);
+
+/* Bytes of keys and values together. */
+double bench_decode_bytes(const decode_inputs *of);
+
+/* A part of the keys and the same part of the values, for reading. */
+read_work bench_decode_read(const decode_inputs *of, size_t part, size_t parts);
+
+/* A section for such cases. */
+report_section *bench_decode_section(suite *with, const char *name);
+
+/* Measures one length, plain and adaptive against reading, and fills the case. */
+bool bench_decode_case(suite *with, report_section *section, const decode_inputs *in,
+                       report_case *to);
+
+#endif

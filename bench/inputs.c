@@ -1,0 +1,76 @@
+/*
+ * Random inputs, cheap enough to fill hundreds of megabytes: the number of ones
+ * among 64 random bits is close to normal far into the tails, and a uniform
+ * fraction makes it continuous.
+ */
+#include "inputs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 4096 };
+
+void *bench_inputs_allocate(size_t bytes) {
+    size_t rounded = (bytes + PAGE - 1) / PAGE * PAGE;
+    void *memory = rounded < bytes ? NULL : aligned_alloc(PAGE, rounded ? rounded : PAGE);
+    if (memory)
+        memset(memory, 0, rounded);
+    return memory;
+}
+
+static uint64_t next_random(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+/* The count of ones has variance 16, the fraction 1/12. */
+static float next_bell(uint64_t *state, double deviation) {
+    int ones = __builtin_popcountll(next_random(state));
+    double fraction = 0x1p-64 * (double)next_random(state);
+    return (float)(((double)(ones - 32) + fraction - 0.5) * (deviation / sqrt(16 + 1.0 / 12)));
+}
+
+void bench_inputs_fill(float *values, size_t count, double deviation, uint64_t seed) {
+    for (size_t i = 0; i < count; i++)
+        values[i] = next_bell(&seed, deviation);
+}
+
+void bench_inputs_fill_queries(float *values, size_t count, size_t dim, uint64_t seed) {
+    bench_inputs_fill(values, count * dim, 1, seed);
+    for (size_t i = 0; i < count; i++) {
+        float *query = values + i * dim;
+        double square = 0;
+        for (size_t j = 0; j < dim; j++)
+            square += (double)query[j] * query[j];
+        float factor = (float)sqrt((double)dim / square);
+        for (size_t j = 0; j < dim; j++)
+            query[j] *= factor;
+    }
+}
+
+/* For finite values in range; ties go to even. */
+static uint16_t f16_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t sign = bits >> 16 & 0x8000u;
+    uint32_t size = bits & 0x7fffffffu;
+    if (size < 0x38800000u) /* below 2^-14: a multiple of 2^-24 */
+        return (uint16_t)(sign | (uint32_t)lrintf(fabsf(value) * 0x1p24f));
+    size -= 112u << 23;
+    size += 0xfffu + (size >> 13 & 1u);
+    return (uint16_t)(sign | size >> 13);
+}
+
+void bench_inputs_fill_f16(uint16_t *values, size_t count, double deviation, uint64_t seed) {
+    for (size_t i = 0; i < count; i++)
+        values[i] = f16_of(next_bell(&seed, deviation));
+}
+
+double bench_inputs_deviation(size_t n) {
+    double most = log((double)n);
+    double entropy = fmin(3, 0.7 * most);
+    return sqrt(2 * (most - entropy));
+}

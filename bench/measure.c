@@ -1,0 +1,149 @@
+/*
+ * The rounds of measure.h. Times of all runs are kept in fixed arrays, so that
+ * nothing is allocated while the clock runs; medians are taken over a sorted
+ * copy at the end.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "measure.h"
+
+#include "progress.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { CONTENDERS_MAX = 32 };
+
+double bench_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Seconds for which the calling thread has had a processor. */
+static double processor_time(void) {
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+static double time_run(const contender *who) {
+    double start = bench_now();
+    who->run(who->argument);
+    return bench_now() - start;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(const double *values, size_t count) {
+    double sorted[ROUNDS_MAX];
+    memcpy(sorted, values, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, compare_doubles);
+    return count % 2 ? sorted[count / 2] : 0.5 * (sorted[count / 2 - 1] + sorted[count / 2]);
+}
+
+static series *series_named(measurement *result, const contender *who) {
+    for (size_t i = 0; i < result->count; i++)
+        if (strcmp(result->list[i].name, who->name) == 0)
+            return &result->list[i];
+    if (result->count == SERIES_MAX)
+        abort(); /* a mistake in a section's list */
+    series *added = &result->list[result->count++];
+    *added = (series){.name = who->name, .work = who->work, .best = INFINITY};
+    for (size_t round = 0; round < ROUNDS_MAX; round++)
+        added->seconds[round] = INFINITY;
+    return added;
+}
+
+static void record(series *of, size_t round, double seconds, double probe, const char *variant) {
+    if (seconds < of->seconds[round]) {
+        of->seconds[round] = seconds;
+        of->probe[round] = probe;
+    }
+    if (seconds < of->best) {
+        of->best = seconds;
+        of->variant = variant;
+    }
+    of->rounds = round + 1;
+}
+
+/* A new random order; who follows whom matters, as the caches hold what the last one left. */
+static void shuffle(size_t *order, size_t count, uint64_t *state) {
+    for (size_t i = count; i > 1; i--) {
+        *state = *state * 6364136223846793005u + 1442695040888963407u;
+        size_t other = (size_t)(*state >> 33) % i;
+        size_t moved = order[i - 1];
+        order[i - 1] = order[other];
+        order[other] = moved;
+    }
+}
+
+/* One round: the probe between all, so that each contender has one on either side. */
+static void run_round(const contender *contenders, const size_t *order, size_t count,
+                      const contender *probe, size_t round, series **of, series *probe_series) {
+    double before = probe ? time_run(probe) : 0;
+    if (probe)
+        record(probe_series, round, before, before, probe->variant);
+    for (size_t i = 0; i < count; i++) {
+        const contender *who = &contenders[order[i]];
+        double seconds = time_run(who);
+        double after = probe ? time_run(probe) : 0;
+        if (probe)
+            record(probe_series, round, after, after, probe->variant);
+        record(of[order[i]], round, seconds, fmin(before, after), who->variant);
+        before = after;
+    }
+}
+
+void bench_measure(const contender *contenders, size_t count, const contender *probe, effort until,
+                   const char *label, measurement *result) {
+    size_t order[CONTENDERS_MAX];
+    series *of[CONTENDERS_MAX];
+    if (count > CONTENDERS_MAX)
+        abort(); /* a mistake in a section's list */
+    memset(result, 0, sizeof *result);
+    for (size_t i = 0; i < count; i++) {
+        order[i] = i;
+        of[i] = series_named(result, &contenders[i]);
+    }
+    series *probe_series = probe ? series_named(result, probe) : NULL;
+    result->probe = probe_series;
+
+    uint64_t state = 1;
+    double start = bench_now();
+    double used = processor_time();
+    for (size_t round = 0; round < ROUNDS_MAX; round++) {
+        if (round >= until.rounds && bench_now() - start >= until.seconds)
+            break;
+        bench_progress_show("%s: round %zu", label, round + 1);
+        shuffle(order, count, &state);
+        run_round(contenders, order, count, probe, round, of, probe_series);
+    }
+    result->presence = (processor_time() - used) / (bench_now() - start);
+    bench_progress_clear();
+    for (size_t i = 0; i < result->count; i++)
+        result->list[i].median = median_of(result->list[i].seconds, result->list[i].rounds);
+}
+
+const series *bench_find(const measurement *from, const char *name) {
+    for (size_t i = 0; i < from->count; i++)
+        if (strcmp(from->list[i].name, name) == 0)
+            return &from->list[i];
+    return NULL;
+}
+
+ratio bench_ratio(const measurement *from, const series *a, const series *b) {
+    const double *others = b == from->probe ? a->probe : b->seconds;
+    double scale = b->work / a->work;
+    double each[ROUNDS_MAX] = {0};
+    for (size_t round = 0; round < a->rounds; round++)
+        each[round] = scale * a->seconds[round] / others[round];
+    return (ratio){.best = scale * a->best / b->best, .median = median_of(each, a->rounds)};
+}

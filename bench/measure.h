@@ -1,0 +1,72 @@
+/*
+ * Timing. Contenders take turns: each round runs every one of them once, in a
+ * new order each time, so that a change in the machine's clock or a neighbour's
+ * load meets all of them alike. What is kept is the time of every run, from
+ * which come the best, the median, and ratios that are taken round by round.
+ *
+ * Several contenders with one name are variants of one thing (ways to copy
+ * memory); together they give one series, the fastest of each round. A probe is
+ * a short contender that is run before and after every other one: a limit that
+ * moves with the processor's clock, taken as close as can be to what is
+ * compared with it.
+ */
+#ifndef WHET_BENCH_MEASURE_H
+#define WHET_BENCH_MEASURE_H
+
+#include <stddef.h>
+
+enum { ROUNDS_MAX = 200, SERIES_MAX = 12 };
+
+typedef struct contender {
+    const char *name;
+    const char *variant; /* or NULL */
+    void (*run)(void *argument);
+    void *argument;
+    double work; /* of one run, in what the section counts: values, FLOPs or bytes */
+} contender;
+
+/* How long to go on: for these seconds, but so many rounds in any case. */
+typedef struct effort {
+    size_t rounds;
+    double seconds;
+} effort;
+
+typedef struct series {
+    const char *name;
+    const char *variant; /* the fastest one's, or NULL */
+    double work;
+    size_t rounds;
+    double best;   /* seconds a run */
+    double median; /* seconds a run */
+    double seconds[ROUNDS_MAX];
+    double probe[ROUNDS_MAX]; /* the probe just before or after this run, the faster one */
+} series;
+
+typedef struct measurement {
+    series list[SERIES_MAX]; /* in the order in which the names appear; the probe is the last */
+    size_t count;
+    const series *probe; /* or NULL */
+    double presence;     /* share of the time for which this thread had a processor */
+} measurement;
+
+/* A ratio of times for the same work: of the best runs, and the median over the rounds. */
+typedef struct ratio {
+    double best;
+    double median;
+} ratio;
+
+/* Seconds on a clock that only goes forward. */
+double bench_now(void);
+
+/* Runs the contenders, at most SERIES_MAX different names with the probe's; probe may be NULL.
+ * The label is for the progress line. */
+void bench_measure(const contender *contenders, size_t count, const contender *probe, effort until,
+                   const char *label, measurement *result);
+
+/* The series of a name; NULL if there is none. */
+const series *bench_find(const measurement *from, const char *name);
+
+/* Time of `a` divided by that of `b`, each for the same work. */
+ratio bench_ratio(const measurement *from, const series *a, const series *b);
+
+#endif

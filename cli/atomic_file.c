@@ -1,0 +1,98 @@
+/*
+ * Atomic replacement of files: write beside the target, force it to the disk,
+ * rename. Renaming needs care in two cases: a symbolic link is followed first,
+ * so that the link stays and what it points to changes; and anything that is
+ * not a plain file (a device, a folder) is refused, since renaming would
+ * replace the device itself.
+ */
+#define _XOPEN_SOURCE 700
+
+#include "atomic_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ATTEMPTS = 100 };
+
+/* A temporary file under construction. */
+typedef struct replacement {
+    char *target;
+    char *temporary;
+    int descriptor;
+} replacement;
+
+/* The file that a path leads to, which need not exist; NULL and errno if it cannot be one. */
+static char *resolve(const char *path, mode_t *mode) {
+    struct stat status;
+    *mode = 0;
+    if (stat(path, &status) != 0)
+        return errno == ENOENT ? strdup(path) : NULL;
+    if (!S_ISREG(status.st_mode)) {
+        errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+        return NULL;
+    }
+    *mode = status.st_mode & 0777;
+    return realpath(path, NULL);
+}
+
+static bool open_temporary(replacement *file, mode_t mode) {
+    size_t size = strlen(file->target) + 48;
+    file->temporary = malloc(size);
+    if (!file->temporary)
+        return false;
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        snprintf(file->temporary, size, "%s.%ld-%d.tmp", file->target, (long)getpid(), attempt);
+        file->descriptor = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
+        if (file->descriptor >= 0) {
+            if (mode != 0)
+                (void)fchmod(file->descriptor, mode); /* the old one's, if that can be had */
+            return true;
+        }
+        if (errno != EEXIST)
+            return false;
+    }
+    return false;
+}
+
+/* Closes the descriptor in any case. */
+static bool write_all(int descriptor, void (*write)(FILE *file, const void *context),
+                      const void *context) {
+    FILE *file = fdopen(descriptor, "w");
+    if (!file) {
+        int reason = errno;
+        close(descriptor);
+        errno = reason;
+        return false;
+    }
+    errno = 0;
+    write(file, context);
+    bool is_written = !ferror(file) && fflush(file) == 0 &&
+                      (fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP);
+    int reason = errno;
+    bool is_closed = fclose(file) == 0;
+    if (!is_written)
+        errno = reason;
+    return is_written && is_closed;
+}
+
+bool replace_file(const char *path, void (*write)(FILE *file, const void *context),
+                  const void *context) {
+    mode_t mode;
+    replacement file = {.target = resolve(path, &mode)};
+    if (!file.target)
+        return false;
+    bool is_open = open_temporary(&file, mode);
+    bool is_done = is_open && write_all(file.descriptor, write, context) &&
+                   rename(file.temporary, file.target) == 0;
+    int reason = errno;
+    if (is_open && !is_done)
+        unlink(file.temporary);
+    free(file.temporary);
+    free(file.target);
+    errno = reason;
+    return is_done;
+}

@@ -1,0 +1,136 @@
+/*
+ * `whet bench`: measures the library against the limits of the machine. This
+ * file reads the command line; bench/ measures, bench_table.c and bench_json.c
+ * print.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "atomic_file.h"
+#include "bench.h"
+#include "commands.h"
+#include "messages.h"
+#include "options.h"
+#include "suite.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { THREADS_MAX = 1024 };
+
+typedef struct arguments {
+    const char *only;
+    const char *isa;
+    uint64_t threads;
+    bool quick;
+    bool as_json;
+    const char *json_path; /* NULL: standard output */
+} arguments;
+
+static const char *const sections[] = {"rows", "prefill", "decode", "long"};
+
+/* Sets the sections wanted; without --only all but the long run. */
+static bool choose_sections(const char *only, suite_options *options) {
+    bool *wanted[] = {&options->rows, &options->prefill, &options->decode, &options->long_run};
+    enum { COUNT = sizeof wanted / sizeof wanted[0] };
+    if (!only) {
+        options->rows = options->prefill = options->decode = true;
+        return true;
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        if (strcmp(only, sections[i]) == 0)
+            return *wanted[i] = true;
+    complain("bench: --only: '%s' is none of rows, prefill, decode and long", only);
+    return false;
+}
+
+/* Must come before the library is first used, which is when it chooses. */
+static bool choose_isa(const char *isa) {
+    if (!isa)
+        return true;
+    if (setenv("WHET_ISA", isa, 1) == 0 && strcmp(whet_isa(), isa) == 0)
+        return true;
+    complain("bench: --isa: '%s' is not an instruction set of this processor", isa);
+    return false;
+}
+
+static bool choose_threads(uint64_t threads, suite_options *options) {
+    if (threads > THREADS_MAX) {
+        complain("bench: --threads: at most %d", THREADS_MAX);
+        return false;
+    }
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    options->threads = threads ? (size_t)threads : processors < 2 ? 1 : 2;
+    return true;
+}
+
+static options_result parse(int argc, char **argv, arguments *given) {
+    const option_spec options[] = {
+        {"only", OPTION_TEXT, &given->only, "SECTION",
+         "rows, prefill or decode; or long, which is otherwise left out:\n"
+         "a prefill of 131072 x 131072 and decoding over 1048576 keys"},
+        {"quick", OPTION_FLAG, &given->quick, NULL,
+         "fewer rounds, and of attention only the sizes with a bar"},
+        {"json", OPTION_FLAG, &given->as_json, NULL,
+         "print JSON instead of tables, or, with a FILE, write it there\n"
+         "beside the tables"},
+        {"threads", OPTION_UNSIGNED, &given->threads, "N",
+         "how many threads to compare with one (default 2)"},
+        {"isa", OPTION_TEXT, &given->isa, "NAME",
+         "the library's instruction set: avx512, avx2, neon or scalar"},
+    };
+    const command_syntax syntax = {
+        .name = "bench",
+        .operands = "[FILE]",
+        .about = "Measures the library against the limits of this machine, taken in the same run:\n"
+                 "copies and reads of the same memory, multiply-adds in registers, exponentials\n"
+                 "alone, and the products by OpenBLAS where that is installed.\n",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .more = "WHET_BLAS names another library with cblas_sgemm; OPENBLAS_CORETYPE chooses the\n"
+                "kernels of OpenBLAS.\n",
+        .operands_limit = 1,
+    };
+    int operands = 0;
+    options_result result = parse_options(&syntax, argc, argv, &operands);
+    if (result != OPTIONS_GIVEN)
+        return result;
+    given->json_path = operands ? argv[1] : NULL;
+    if (!given->json_path || given->as_json)
+        return OPTIONS_GIVEN;
+    complain("bench: unexpected argument '%s'; for a file: --json FILE", argv[1]);
+    return OPTIONS_MISUSED;
+}
+
+static int show(const arguments *given, const report *measured) {
+    if (!given->as_json || given->json_path)
+        print_bench_tables(stdout, measured);
+    if (given->as_json && !given->json_path)
+        print_bench_json(stdout, measured);
+    if (!given->json_path || replace_file(given->json_path, print_bench_json, measured))
+        return STATUS_OK;
+    complain("cannot write %s: %s", given->json_path, strerror(errno));
+    return STATUS_FAILED;
+}
+
+int command_bench(int argc, char **argv) {
+    arguments given = {.only = NULL};
+    suite_options options = {.rows = false};
+    options_result result = parse(argc, argv, &given);
+    if (result != OPTIONS_GIVEN)
+        return options_status(result);
+    options.quick = given.quick;
+    if (!choose_sections(given.only, &options) || !choose_threads(given.threads, &options) ||
+        !choose_isa(given.isa))
+        return STATUS_MISUSE;
+
+    static report measured;
+    int status = STATUS_FAILED;
+    if (bench_run(&options, &measured))
+        status = show(&given, &measured);
+    else
+        complain("bench: %s", measured.error);
+    bench_report_free(&measured);
+    return status;
+}

@@ -1,0 +1,31 @@
+/*
+ * The subcommands of `whet` and what they share: the form of a command, the
+ * exit statuses, and how to complain. A new subcommand is a file of its own
+ * with one function declared here, and one line in the table of main.c.
+ */
+#ifndef WHET_CLI_COMMANDS_H
+#define WHET_CLI_COMMANDS_H
+
+/*
+ * argv[0] is the command's own name. Each command answers --help itself and
+ * returns one of the statuses below; main() looks after standard output, so a
+ * command need not check its last write.
+ */
+typedef struct subcommand {
+    const char *name;
+    const char *summary; /* one line for the list of commands */
+    int (*run)(int argc, char **argv);
+} subcommand;
+
+enum {
+    STATUS_OK = 0,
+    STATUS_FAILED = 1, /* done but with a row that is not finite, or stopped by the system */
+    STATUS_MISUSE = 2  /* a command line or an input that makes no sense */
+};
+
+int command_bench(int argc, char **argv);
+int command_demo(int argc, char **argv);
+int command_policies(int argc, char **argv);
+int command_softmax(int argc, char **argv);
+
+#endif

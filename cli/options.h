@@ -1,0 +1,65 @@
+/*
+ * The command line of a subcommand: a table of its options, from which they are
+ * both parsed and explained. Every command also takes -h, --help and --version.
+ */
+#ifndef WHET_CLI_OPTIONS_H
+#define WHET_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Values of an option that may be repeated; free the items, not the texts. */
+typedef struct text_list {
+    const char **items;
+    size_t count;
+} text_list;
+
+typedef enum option_kind {
+    OPTION_FLAG,     /* target: bool */
+    OPTION_TEXT,     /* target: const char * */
+    OPTION_LIST,     /* target: text_list */
+    OPTION_UNSIGNED, /* target: uint64_t, decimal or 0x... */
+} option_kind;
+
+typedef struct option_spec {
+    const char *name; /* without the dashes */
+    option_kind kind;
+    void *target;
+    const char *value_name; /* for the help: "NAME"; NULL for flags */
+    const char *summary;    /* broken into lines where needed */
+} option_spec;
+
+typedef struct command_syntax {
+    const char *name;     /* "softmax" */
+    const char *operands; /* for the usage line: "[FILE...]" or "" */
+    const char *about;    /* what the command does */
+    const option_spec *options;
+    size_t option_count;
+    const char *more;   /* what follows the list of options, or NULL */
+    int operands_limit; /* how many operands there may be at most */
+} command_syntax;
+
+typedef enum options_result {
+    OPTIONS_GIVEN,     /* go on */
+    OPTIONS_ANSWERED,  /* help or version was printed: return STATUS_OK */
+    OPTIONS_MISUSED,   /* a message was printed: return STATUS_MISUSE */
+    OPTIONS_NO_MEMORY, /* a message was printed: return STATUS_FAILED */
+} options_result;
+
+/*
+ * Takes --name VALUE, --name=VALUE and --name in any order, before and after
+ * operands; `--` ends the options and `-` is an operand. On OPTIONS_GIVEN the
+ * operands are argv[1] to argv[*operand_count]. The targets keep their values
+ * where an option is not given.
+ */
+options_result parse_options(const command_syntax *syntax, int argc, char **argv,
+                             int *operand_count);
+
+/* The exit status of a command whose options were not simply OPTIONS_GIVEN. */
+int options_status(options_result result);
+
+/* "whet 0.1.0 (avx2)" on standard output. */
+void print_version(void);
+
+#endif

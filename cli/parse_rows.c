@@ -1,0 +1,183 @@
+/*
+ * The parser for rows of numbers. It works on memory alone, so that tests and
+ * fuzzers can drive it, and holds to a grammar of its own (see the header): the
+ * extent of each number is found first, and strtof, which would also take
+ * hexadecimal numbers and the decimal comma of some locales, only gets what is
+ * known to be plain.
+ */
+#include "parse_rows.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SHOWN_MAX = 24,  /* bytes of a bad word that a message repeats at most */
+    QUOTED_SIZE = 64 /* and the room they take */
+};
+
+typedef struct text_span {
+    const char *start;
+    const char *end;
+} text_span;
+
+static bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static const char *skip_blanks(const char *at, const char *end) {
+    while (at < end && is_blank(*at))
+        at++;
+    return at;
+}
+
+static const char *skip_digits(const char *at, const char *end) {
+    while (at < end && is_digit(*at))
+        at++;
+    return at;
+}
+
+static const char *word_end(const char *at, const char *end) {
+    while (at < end && !is_blank(*at) && *at != ',')
+        at++;
+    return at;
+}
+
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+/* Whether a word is this one, written in small letters, in whatever case. */
+static bool is_word(text_span word, const char *name) {
+    size_t length = strlen(name);
+    if ((size_t)(word.end - word.start) != length)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (lower(word.start[i]) != name[i])
+            return false;
+    return true;
+}
+
+static text_span without_sign(text_span word) {
+    if (word.start < word.end && (*word.start == '+' || *word.start == '-'))
+        word.start++;
+    return word;
+}
+
+static bool is_named_number(text_span word) {
+    word = without_sign(word);
+    return is_word(word, "inf") || is_word(word, "infinity") || is_word(word, "nan");
+}
+
+static bool is_decimal_number(text_span word) {
+    word = without_sign(word);
+    const char *at = skip_digits(word.start, word.end);
+    ptrdiff_t digits = at - word.start;
+    if (at < word.end && *at == '.') {
+        const char *fraction = at + 1;
+        at = skip_digits(fraction, word.end);
+        digits += at - fraction;
+    }
+    if (digits == 0)
+        return false;
+    if (at < word.end && lower(*at) == 'e') {
+        text_span exponent = without_sign((text_span){at + 1, word.end});
+        at = skip_digits(exponent.start, word.end);
+        if (at == exponent.start)
+            return false;
+    }
+    return at == word.end;
+}
+
+/* The word between quotes, what is not printable as \xHH, cut with dots where it is long. */
+static void quote(text_span word, char text[QUOTED_SIZE]) {
+    size_t length = (size_t)(word.end - word.start);
+    size_t used = 0, shown = 0;
+    text[used++] = '\'';
+    /* Each turn leaves room for one more byte in hexadecimal, the dots, a quote and the zero. */
+    for (; shown < length && shown < SHOWN_MAX && used + 9 <= QUOTED_SIZE; shown++) {
+        unsigned char c = (unsigned char)word.start[shown];
+        bool is_plain = c >= 0x20 && c < 0x7f;
+        used += (size_t)snprintf(text + used, QUOTED_SIZE - used, is_plain ? "%c" : "\\x%02x", c);
+    }
+    snprintf(text + used, QUOTED_SIZE - used, shown < length ? "...'" : "'");
+}
+
+static row_result malformed_word(text_span word, const char *line, row_error *error) {
+    const char *zero = memchr(word.start, '\0', (size_t)(word.end - word.start));
+    char shown[QUOTED_SIZE];
+    if (zero) {
+        snprintf(error->message, sizeof error->message,
+                 "found a NUL byte; rows are plain text, in ASCII or UTF-8");
+        error->column = (size_t)(zero - line) + 1;
+        return ROW_MALFORMED;
+    }
+    error->column = (size_t)(word.start - line) + 1;
+    quote(word, shown);
+    snprintf(error->message, sizeof error->message, "expected a number, found %s", shown);
+    return ROW_MALFORMED;
+}
+
+static row_result parse_number(text_span word, const char *line, float *value, row_error *error) {
+    bool is_named = is_named_number(word);
+    if (!is_named && !is_decimal_number(word))
+        return malformed_word(word, line, error);
+    /* The byte after the word is a blank, a comma, a carriage return or the final zero. */
+    *value = strtof(word.start, NULL);
+    if (is_named || isfinite(*value))
+        return ROW_PARSED;
+    char shown[QUOTED_SIZE];
+    quote(word, shown);
+    error->column = (size_t)(word.start - line) + 1;
+    snprintf(error->message, sizeof error->message, "%s is out of the range of a 32-bit float",
+             shown);
+    return ROW_MALFORMED;
+}
+
+static bool make_room(row_values *row) {
+    if (row->n < row->capacity)
+        return true;
+    if (row->capacity > SIZE_MAX / 2 / sizeof *row->values)
+        return false;
+    size_t capacity = row->capacity ? 2 * row->capacity : 256;
+    float *values = realloc(row->values, capacity * sizeof *values);
+    if (!values)
+        return false;
+    row->values = values;
+    row->capacity = capacity;
+    return true;
+}
+
+static row_result malformed_comma(const char *line, const char *at, const char *end,
+                                  row_error *error) {
+    error->column = (size_t)(at - line) + 1;
+    snprintf(error->message, sizeof error->message, "expected a number, found %s",
+             at < end ? "','" : "the end of the line");
+    return ROW_MALFORMED;
+}
+
+row_result parse_row(const char *line, size_t length, row_values *row, row_error *error) {
+    const char *end = line + length;
+    if (length > 0 && end[-1] == '\r')
+        end--;
+    row->n = 0;
+    const char *at = skip_blanks(line, end);
+    bool after_comma = false;
+    while (at < end || after_comma) {
+        if (at == end || *at == ',')
+            return malformed_comma(line, at, end, error);
+        if (!make_room(row))
+            return ROW_NO_MEMORY;
+        text_span word = {at, word_end(at, end)};
+        row_result result = parse_number(word, line, &row->values[row->n], error);
+        if (result != ROW_PARSED)
+            return result;
+        row->n++;
+        at = skip_blanks(word.end, end);
+        after_comma = at < end && *at == ',';
+        if (after_comma)
+            at = skip_blanks(at + 1, end);
+    }
+    return ROW_PARSED;
+}

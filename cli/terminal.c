@@ -1,0 +1,31 @@
+/*
+ * What the terminal can show, by the usual conventions: NO_COLOR
+ * (no-color.org), TERM and the character set of the locale.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "terminal.h"
+
+#include <langinfo.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+static bool is_set(const char *variable) {
+    const char *value = getenv(variable);
+    return value && *value;
+}
+
+static bool terminal_has_color(void) {
+    const char *term = getenv("TERM");
+    return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+terminal_style standard_output_style(bool no_color) {
+    const char *codeset = nl_langinfo(CODESET);
+    return (terminal_style){
+        .color = !no_color && !is_set("NO_COLOR") && terminal_has_color(),
+        .unicode = strcasecmp(codeset, "UTF-8") == 0 || strcasecmp(codeset, "UTF8") == 0,
+    };
+}

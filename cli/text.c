@@ -1,0 +1,36 @@
+/* Numbers with groups of three digits, and lines broken to fit. */
+#include "text.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+const char *grouped(uint64_t number, char text[NUMBER_SIZE]) {
+    char digits[NUMBER_SIZE];
+    int length = snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
+    char *to = text;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            *to++ = ',';
+        *to++ = digits[i];
+    }
+    *to = '\0';
+    return text;
+}
+
+static bool is_blank(char c) { return c == ' ' || c == '\n'; }
+
+void print_wrapped(FILE *file, const char *text, int indent) {
+    int used = indent;
+    for (bool is_first = true; *text; is_first = false) {
+        int length = (int)strcspn(text, " \n");
+        if (!is_first && used + 1 + length > LINE_WIDTH)
+            used = fprintf(file, "\n%*s", indent, "") - 1;
+        else if (!is_first)
+            used += fprintf(file, " ");
+        used += fprintf(file, "%.*s", length, text);
+        text += length;
+        while (is_blank(*text))
+            text++;
+    }
+    fputc('\n', file);
+}

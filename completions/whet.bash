@@ -1,0 +1,96 @@
+# Completion of the program whet for bash: source this file, or install it as
+# share/bash-completion/completions/whet. The names of policies are asked of the program itself, so that they are always
+# those it knows. It stands on its own: nothing of the package bash-completion is needed.
+
+# The words of the line up to the cursor, in the array `words`: unlike COMP_WORDS they are not broken at the colons of
+# policy names and the equals signs of options. Blanks within quotes are not looked for; nothing here has any.
+_whet_words() {
+    local line=${COMP_LINE:0:COMP_POINT}
+    read -r -a words <<<"$line"
+    case $line in
+    '' | *[[:blank:]]) words+=('') ;;
+    esac
+}
+
+# Offers those of the words in $2 (one a line) that start with $1; $3 stands right before $1 on the line (`--policy=`).
+# Bash replaces only what follows the last of its break characters, so what comes before that is taken off the answers.
+_whet_offer() {
+    local typed=$1 front=${3:-} kept='' answer break
+    for break in : =; do
+        case $COMP_WORDBREAKS,$front$typed in
+        *"$break"*,*"$break"*)
+            answer=$front$typed
+            answer=${answer%"${answer##*"$break"}"}
+            [ ${#answer} -le ${#kept} ] || kept=$answer
+            ;;
+        esac
+    done
+    while IFS= read -r answer; do
+        case $answer in
+        "$typed"*)
+            answer=$front$answer
+            COMPREPLY+=("${answer#"$kept"}")
+            ;;
+        esac
+    done <<<"$2"
+}
+
+_whet_files() {
+    local answer
+    compopt -o filenames 2>/dev/null
+    while IFS= read -r answer; do
+        COMPREPLY+=("$answer")
+    done < <(compgen -f -- "$1")
+}
+
+# The value of option $1, of which $2 is typed, right after $3 if that is not empty.
+_whet_value() {
+    case $1 in
+    --policy) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" policies --names 2>/dev/null)" "$3" ;;
+    --svg) _whet_files "$2" ;;
+    --only) _whet_offer "$2" $'rows\nprefill\ndecode\nlong' "$3" ;;
+    --isa) _whet_offer "$2" $'avx512\navx2\nneon\nscalar' "$3" ;;
+    esac
+}
+
+_whet_options() { # command
+    case $1 in
+    softmax) printf '%s\n' --policy --stats ;;
+    policies) printf '%s\n' --json --names ;;
+    demo) printf '%s\n' --policy --seed --svg --no-color ;;
+    bench) printf '%s\n' --only --quick --json --threads --isa ;;
+    esac
+    printf '%s\n' --help --version
+}
+
+_whet() {
+    local words=() commands=$'softmax\npolicies\ndemo\nbench\nhelp'
+    COMPREPLY=()
+    _whet_words
+    local last=$((${#words[@]} - 1))
+    [ "$last" -ge 1 ] || return 0
+    local typed=${words[last]} before=${words[last - 1]} command=${words[1]}
+    if [ "$last" -eq 1 ]; then
+        _whet_offer "$typed" "$commands"$'\n--help\n--version'
+        return
+    fi
+    case $before in
+    --policy | --svg | --only | --seed | --threads | --isa)
+        _whet_value "$before" "$typed" ''
+        return
+        ;;
+    esac
+    case $typed in
+    --*=*) _whet_value "${typed%%=*}" "${typed#*=}" "${typed%%=*}=" ;;
+    -*) _whet_offer "$typed" "$(_whet_options "$command")" ;;
+    *)
+        case $command in
+        softmax | bench) _whet_files "$typed" ;;
+        help) _whet_offer "$typed" "$commands" ;;
+        *) _whet_offer "$typed" "$(_whet_options "$command")" ;;
+        esac
+        ;;
+    esac
+}
+
+complete -F _whet whet

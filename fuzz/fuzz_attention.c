@@ -1,0 +1,644 @@
+/*
+ * Attention: plan and run on descriptions of every shape: groups of heads,
+ * types, strides in any order of axes, negative and broadcast ones, masks,
+ * windows and offsets up to the extremes, sinks, soft caps, policies by head,
+ * statistics. Tensors lie in memory allocated to the byte. A description that is
+ * wrong must be refused with nothing written. One that is right is run twice: in
+ * one call, and task by task in the opposite order in scratch full of NaN, which
+ * must give the same bits; then every row is compared with plain arithmetic. Some
+ * inputs describe sizes that no memory has, which a plan must survive.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "elements.h"
+#include "input.h"
+#include "policy.h"
+#include "whet.h"
+
+enum { HEADS_MAX = 12, WORK_MAX = 60000, DIM_MAX = 576, KEYS_MAX = 2100 };
+
+enum { BATCH, HEAD, POSITION, ELEMENT };
+
+/* A row of the caller's own type: one signed byte an element, in units given by the context. */
+static void bytes_to_f32(const void *row, float *result, size_t n, void *context) {
+    const signed char *bytes = row;
+    for (size_t i = 0; i < n; i++) {
+        result[i] = (float)bytes[i] * *(const float *)context;
+    }
+}
+
+/* A description and the memory behind it. */
+typedef struct problem {
+    whet_attention attention;
+    fuzz_array q, k, v, out, mask;
+    unsigned char *stats;
+    size_t stats_bytes;
+    float *sinks, *slopes;
+    whet_policy *policies;
+    double beta; /* of custom policies */
+    float unit;  /* of custom elements */
+    bool is_tame; /* values of a size for which results are compared */
+    bool is_wrong;
+} problem;
+
+/* ---- layouts ---- */
+
+/* An element that takes one byte, for custom types. */
+static size_t element_bytes(whet_type type) {
+    return type == WHET_CUSTOM ? 1 : fuzz_type_size(type);
+}
+
+/*
+ * Strides for the counts of an array: axes in any order, each with some room to
+ * the next, any of them backwards. A broadcast axis has stride 0.
+ */
+static void choose_strides(fuzz_input *input, fuzz_array *array, bool may_broadcast) {
+    static const unsigned char orders[][FUZZ_AXES] = {
+        {ELEMENT, POSITION, HEAD, BATCH}, {ELEMENT, HEAD, POSITION, BATCH},
+        {ELEMENT, BATCH, POSITION, HEAD}, {POSITION, ELEMENT, HEAD, BATCH},
+        {HEAD, POSITION, ELEMENT, BATCH}, {BATCH, HEAD, POSITION, ELEMENT},
+    };
+    const unsigned char *order = orders[fuzz_below(input, 6)];
+    if (array->type == WHET_CUSTOM) {
+        order = orders[fuzz_below(input, 3)]; /* a row of it must be in one piece */
+    }
+    ptrdiff_t unit = (ptrdiff_t)element_bytes(array->type);
+    ptrdiff_t reach = unit;
+    for (int i = 0; i < FUZZ_AXES; i++) {
+        unsigned axis = order[i];
+        unsigned how = fuzz_below(input, 16);
+        if (array->type == WHET_CUSTOM && axis == ELEMENT) {
+            how = 0;
+        }
+        array->stride[axis] = how < 8 ? reach : reach + (ptrdiff_t)(how % 4) * unit;
+        if (how >= 12) {
+            array->stride[axis] = -array->stride[axis];
+        }
+        if (how == 8 && may_broadcast && axis != ELEMENT && axis != POSITION) {
+            array->stride[axis] = 0;
+            continue;
+        }
+        ptrdiff_t size = array->stride[axis] < 0 ? -array->stride[axis] : array->stride[axis];
+        reach = size * (ptrdiff_t)(array->count[axis] ? array->count[axis] : 1);
+    }
+}
+
+/* Contiguous, as all strides zero mean. */
+static void contiguous_strides(fuzz_array *array) {
+    array->stride[ELEMENT] = (ptrdiff_t)element_bytes(array->type);
+    for (int axis = ELEMENT; axis > 0; axis--) {
+        array->stride[axis - 1] = array->stride[axis] * (ptrdiff_t)array->count[axis];
+    }
+}
+
+/* Lays an array out and says so in `stride`. fuzz_elements knows custom elements as bytes. */
+static void lay_out(problem *made, fuzz_input *input, fuzz_array *array, bool may_broadcast,
+                    ptrdiff_t stride[FUZZ_AXES]) {
+    bool is_default = array->type != WHET_CUSTOM && fuzz_flag(input);
+    if (is_default) {
+        contiguous_strides(array);
+    } else {
+        choose_strides(input, array, may_broadcast);
+        memcpy(stride, array->stride, sizeof array->stride);
+    }
+    size_t slack = fuzz_rarely(input, 64) ? fuzz_below(input, 8) : 0;
+    fuzz_array_allocate(array, slack);
+    made->is_wrong |= slack % element_bytes(array->type) != 0;
+}
+
+static void fill_custom(unsigned char *at, whet_type type, void *context) {
+    (void)type;
+    *at = (unsigned char)fuzz_next(context);
+}
+
+static void fill(const fuzz_array *array, uint64_t seed, fuzz_temper temper) {
+    if (array->type == WHET_CUSTOM) {
+        fuzz_random random = {seed};
+        fuzz_each(array, fill_custom, &random);
+    } else {
+        fuzz_fill(array, seed, temper);
+    }
+}
+
+static float value_at(const problem *made, const fuzz_array *array, size_t a, size_t b, size_t c,
+                      size_t d) {
+    if (array->type == WHET_CUSTOM) {
+        return (float)*(const signed char *)fuzz_at(array, a, b, c, d) * made->unit;
+    }
+    return fuzz_get(array, a, b, c, d);
+}
+
+/* ---- making a description ---- */
+
+static size_t choose_dim(fuzz_input *input) {
+    return fuzz_rarely(input, 16) ? 1 + fuzz_below(input, DIM_MAX) : 1 + fuzz_below(input, 40);
+}
+
+static void choose_shape(problem *made, fuzz_input *input) {
+    whet_attention *a = &made->attention;
+    a->size = sizeof *a;
+    a->batch = fuzz_below(input, 4);
+    a->kv_heads = 1 + fuzz_below(input, 3);
+    a->heads = a->kv_heads * (1 + fuzz_below(input, 4));
+    a->queries = fuzz_below(input, 60);
+    a->keys = fuzz_rarely(input, 8) ? fuzz_below(input, KEYS_MAX) : fuzz_below(input, 256);
+    a->head_dim = choose_dim(input);
+    a->value_dim = choose_dim(input);
+    size_t streams = (a->batch ? a->batch : 1) * a->heads;
+    size_t dims = a->head_dim + a->value_dim;
+    while (streams * a->queries * a->keys * dims > WORK_MAX && a->queries > 1) {
+        a->queries /= 2;
+    }
+    while (streams * a->queries * a->keys * dims > WORK_MAX) {
+        a->keys /= 2;
+    }
+    if (a->kv_heads == a->heads && fuzz_flag(input)) {
+        a->kv_heads = 0;
+    }
+    if (a->value_dim == a->head_dim) {
+        a->value_dim = 0;
+    }
+}
+
+static size_t batches(const whet_attention *a) { return a->batch ? a->batch : 1; }
+static size_t kv_heads(const whet_attention *a) { return a->kv_heads ? a->kv_heads : a->heads; }
+static size_t value_dim(const whet_attention *a) { return a->value_dim ? a->value_dim : a->head_dim; }
+
+static void choose_input(problem *made, fuzz_input *input, whet_tensor *tensor, fuzz_array *array,
+                         unsigned types, fuzz_temper temper) {
+    array->type = tensor->type = (whet_type)fuzz_below(input, types);
+    lay_out(made, input, array, true, tensor->stride);
+    fill(array, fuzz_bytes(input, 3), temper);
+    tensor->data = array->base;
+    if (tensor->type == WHET_CUSTOM) {
+        tensor->to_f32 = bytes_to_f32;
+        tensor->context = &made->unit;
+    }
+}
+
+static void choose_tensors(problem *made, fuzz_input *input) {
+    whet_attention *a = &made->attention;
+    fuzz_temper temper = (fuzz_temper)fuzz_below(input, 8);
+    if (temper >= FUZZ_TEMPERS) {
+        temper = FUZZ_TAME;
+    }
+    made->is_tame = temper == FUZZ_TAME || temper == FUZZ_ALIKE;
+    made->unit = 1.0f / 32;
+    made->q = (fuzz_array){.count = {batches(a), a->heads, a->queries, a->head_dim}};
+    made->k = (fuzz_array){.count = {batches(a), kv_heads(a), a->keys, a->head_dim}};
+    made->v = (fuzz_array){.count = {batches(a), kv_heads(a), a->keys, value_dim(a)}};
+    choose_input(made, input, &a->q, &made->q, 3, temper);
+    choose_input(made, input, &a->k, &made->k, 4, temper);
+    choose_input(made, input, &a->v, &made->v, 4, fuzz_rarely(input, 4) ? FUZZ_BITS : temper);
+
+    made->out = (fuzz_array){.count = {batches(a), a->heads, a->queries, value_dim(a)}};
+    made->out.type = a->out.type = (whet_type)fuzz_below(input, 3);
+    lay_out(made, input, &made->out, false, a->out.stride);
+    a->out.data = made->out.base;
+}
+
+/* A zero stride repeats the mask, except for keys. */
+static void choose_mask(problem *made, fuzz_input *input) {
+    whet_attention *a = &made->attention;
+    if (!fuzz_flag(input)) {
+        return;
+    }
+    made->mask = (fuzz_array){.count = {batches(a), a->heads, a->queries, a->keys}};
+    made->mask.type = a->mask.type = (whet_type)fuzz_below(input, 2);
+    choose_strides(input, &made->mask, false);
+    if (fuzz_flag(input)) { /* contiguous keys, repeated for everything else */
+        memset(made->mask.stride, 0, sizeof made->mask.stride);
+    }
+    for (int axis = BATCH; axis < ELEMENT; axis++) {
+        if (fuzz_rarely(input, 4)) {
+            made->mask.stride[axis] = 0;
+        }
+    }
+    memcpy(a->mask.stride, made->mask.stride, sizeof a->mask.stride);
+    if (made->mask.stride[ELEMENT] == 0) {
+        made->mask.stride[ELEMENT] = (ptrdiff_t)fuzz_type_size(made->mask.type);
+    }
+    fuzz_array_allocate(&made->mask, 0);
+    fuzz_temper temper = fuzz_rarely(input, 4) ? FUZZ_BITS : FUZZ_MASKED;
+    made->is_tame &= temper == FUZZ_MASKED;
+    fuzz_fill(&made->mask, fuzz_bytes(input, 2), temper);
+    a->mask.data = made->mask.base;
+}
+
+static float choose_number(problem *made, fuzz_input *input, float usual, float largest) {
+    unsigned how = fuzz_below(input, 8);
+    if (how < 4) {
+        return 0;
+    }
+    float number = how < 7 ? usual : (float)fuzz_double(input);
+    made->is_tame &= number >= 0 && number <= largest;
+    return number;
+}
+
+static float *choose_per_head(problem *made, fuzz_input *input, float usual) {
+    if (fuzz_below(input, 4) != 1) {
+        return NULL;
+    }
+    size_t heads = made->attention.heads;
+    float *values = fuzz_allocate(heads * sizeof *values);
+    for (size_t i = 0; i < heads; i++) {
+        values[i] = fuzz_rarely(input, 8) ? (float)fuzz_double(input) : usual * (float)i;
+        made->is_tame &= fabsf(values[i]) <= 100;
+    }
+    return values;
+}
+
+static void choose_limits(problem *made, fuzz_input *input) {
+    static const int64_t extremes[] = {INT64_MIN,        INT64_MAX,      INT32_MAX, INT32_MIN,
+                                       -(int64_t)INT32_MAX, INT64_C(1) << 40};
+    whet_attention *a = &made->attention;
+    a->flags = fuzz_flag(input) ? (uint32_t)WHET_CAUSAL : 0;
+    if (fuzz_rarely(input, 64)) {
+        a->flags = (uint32_t)fuzz_bytes(input, 4);
+        made->is_wrong |= (a->flags & ~(uint32_t)WHET_CAUSAL) != 0;
+    }
+    if (fuzz_rarely(input, 16)) {
+        a->offset = extremes[fuzz_below(input, 6)];
+        made->is_wrong |= a->offset > INT32_MAX || a->offset < -(int64_t)INT32_MAX;
+    } else if (fuzz_flag(input)) {
+        a->offset = (int64_t)a->keys - (int64_t)a->queries;
+    } else {
+        a->offset = (int64_t)fuzz_below(input, 64) - 32;
+    }
+    if (fuzz_flag(input)) {
+        a->window = fuzz_rarely(input, 8) ? fuzz_hostile_size(input) : fuzz_below(input, 200);
+    }
+}
+
+static void choose_policies(problem *made, fuzz_input *input) {
+    whet_attention *a = &made->attention;
+    unsigned how = fuzz_below(input, 4);
+    if (how == 0) {
+        return;
+    }
+    a->policy_count = how == 1 ? a->heads : how == 2 ? 1 : 0;
+    if (fuzz_rarely(input, 64)) {
+        a->policy_count = fuzz_hostile_size(input);
+    }
+    made->is_wrong |= a->policy_count > 1 && a->policy_count != a->heads;
+    size_t count = a->policy_count == a->heads ? a->heads : 1;
+    made->policies = fuzz_allocate(count * sizeof *made->policies);
+    made->beta = 1;
+    for (size_t i = 0; i < count; i++) {
+        made->policies[i] = fuzz_any_policy(input, &made->beta);
+        made->is_wrong |= whet_policy_check(&made->policies[i], NULL, 0) != WHET_OK ||
+                          !whet_policy_is_temperature(&made->policies[i]);
+    }
+    a->policies = made->policies;
+}
+
+static void choose_stats(problem *made, fuzz_input *input) {
+    whet_attention *a = &made->attention;
+    if (!fuzz_flag(input)) {
+        made->stats = fuzz_allocate(0);
+        return;
+    }
+    size_t stride = sizeof(whet_stats);
+    if (fuzz_rarely(input, 4)) {
+        stride = a->stats_stride = sizeof(whet_stats) + fuzz_below(input, 20);
+        made->is_wrong |= stride % _Alignof(whet_stats) != 0;
+    }
+    size_t rows = batches(a) * a->heads * a->queries;
+    made->stats_bytes = rows ? (rows - 1) * stride + sizeof(whet_stats) : 0;
+    made->stats = fuzz_allocate(made->stats_bytes);
+    memset(made->stats, FUZZ_CANARY, made->stats_bytes);
+    a->stats = (whet_stats *)(void *)made->stats;
+}
+
+static void make_problem(problem *made, fuzz_input *input) {
+    whet_attention *a = &made->attention;
+    memset(made, 0, sizeof *made);
+    choose_shape(made, input);
+    choose_policies(made, input);
+    choose_stats(made, input);
+    choose_limits(made, input);
+    choose_tensors(made, input);
+    choose_mask(made, input);
+    a->scale = choose_number(made, input, 0.25f, 1);
+    a->softcap = choose_number(made, input, 2, 1e6f);
+    made->is_tame &= a->softcap == 0 || a->softcap > 1e-3f;
+    made->is_wrong |= !isfinite(a->scale) || !isfinite(a->softcap) || a->softcap < 0;
+    a->alibi_slopes = made->slopes = choose_per_head(made, input, 0.125f);
+    a->sinks = made->sinks = choose_per_head(made, input, 1);
+}
+
+static void free_problem(problem *made) {
+    free(made->q.memory);
+    free(made->k.memory);
+    free(made->v.memory);
+    free(made->out.memory);
+    free(made->mask.memory);
+    free(made->stats);
+    free(made->sinks);
+    free(made->slopes);
+    free(made->policies);
+}
+
+/* ---- what must hold of a row ---- */
+
+typedef struct row_name {
+    size_t batch, head, query;
+} row_name;
+
+static bool is_visible(const whet_attention *a, const row_name *row, size_t key) {
+    int64_t distance = (int64_t)row->query + a->offset - (int64_t)key;
+    if ((a->flags & WHET_CAUSAL) && distance < 0) {
+        return false;
+    }
+    uint64_t size = (uint64_t)(distance < 0 ? -distance : distance);
+    return a->window == 0 || size < a->window;
+}
+
+/* The logit in plain arithmetic; -inf where it is masked. */
+static double logit_of(const problem *made, const row_name *row, size_t key) {
+    const whet_attention *a = &made->attention;
+    if (!is_visible(a, row, key)) {
+        return -INFINITY;
+    }
+    size_t kv_head = row->head / (a->heads / kv_heads(a));
+    double dot = 0;
+    for (size_t i = 0; i < a->head_dim; i++) {
+        dot += (double)value_at(made, &made->q, row->batch, row->head, row->query, i) *
+               (double)value_at(made, &made->k, row->batch, kv_head, key, i);
+    }
+    dot *= a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
+    if (a->softcap > 0) {
+        dot = (double)a->softcap * tanh(dot / (double)a->softcap);
+    }
+    if (a->alibi_slopes) {
+        dot -= (double)a->alibi_slopes[row->head] *
+               fabs((double)((int64_t)row->query + a->offset - (int64_t)key));
+    }
+    if (a->mask.data) {
+        dot += (double)fuzz_get(&made->mask, row->batch, row->head, row->query, key);
+    }
+    return dot;
+}
+
+/* The values of the keys a row sees: all finite, and within what bounds. */
+typedef struct value_facts {
+    bool are_finite;
+    double largest;
+} value_facts;
+
+static value_facts facts_of_values(const problem *made, const row_name *row, const double *logits) {
+    const whet_attention *a = &made->attention;
+    value_facts facts = {.are_finite = true};
+    size_t kv_head = row->head / (a->heads / kv_heads(a));
+    for (size_t key = 0; key < a->keys; key++) {
+        for (size_t i = 0; logits[key] > -INFINITY && i < value_dim(a); i++) {
+            double value = (double)value_at(made, &made->v, row->batch, kv_head, key, i);
+            facts.are_finite &= fabs(value) < 1e30;
+            facts.largest = fmax(facts.largest, fabs(value));
+        }
+    }
+    return facts;
+}
+
+static double rounding(whet_type type, double value) {
+    return type == WHET_F32   ? 0
+           : type == WHET_F16 ? fmax(0x1p-10 * value, 0x1p-24)
+                              : fmax(0x1p-7 * value, 0x1p-130);
+}
+
+/* Logits to weights at this beta, the sink's included in their sum, which is returned. */
+static double weigh(const whet_attention *a, const row_name *row, double beta, double *logits) {
+    double sink = a->sinks ? (double)a->sinks[row->head] : -INFINITY;
+    double max = sink;
+    for (size_t key = 0; key < a->keys; key++) {
+        max = fmax(max, logits[key]);
+    }
+    double z = a->sinks ? exp(beta * (sink - max)) : 0;
+    for (size_t key = 0; key < a->keys; key++) {
+        logits[key] = logits[key] > -INFINITY ? exp(beta * (logits[key] - max)) : 0;
+        z += logits[key];
+    }
+    return z;
+}
+
+/* The row's output at this beta, compared within what f32 logits allow for. */
+static void check_output(const problem *made, const row_name *row, double *logits, double beta,
+                         const value_facts *facts) {
+    const whet_attention *a = &made->attention;
+    size_t kv_head = row->head / (a->heads / kv_heads(a));
+    double z = weigh(a, row, beta, logits);
+    double allowed = 1e-5 + (1e-4 + 1e-4 * beta) * facts->largest;
+    if (a->out.type == WHET_F16 && facts->largest > 65000) {
+        return; /* more than an f16 holds */
+    }
+    for (size_t i = 0; i < value_dim(a); i++) {
+        double sum = 0;
+        for (size_t key = 0; key < a->keys; key++) {
+            if (logits[key] > 0) {
+                sum += logits[key] *
+                       (double)value_at(made, &made->v, row->batch, kv_head, key, i);
+            }
+        }
+        double actual = (double)fuzz_get(&made->out, row->batch, row->head, row->query, i);
+        FUZZ_CHECK(fabs(actual - sum / z) <= allowed + rounding(a->out.type, fabs(sum / z)));
+    }
+}
+
+static const whet_stats *stats_of(const problem *made, const row_name *row) {
+    const whet_attention *a = &made->attention;
+    size_t stride = a->stats_stride ? a->stats_stride : sizeof(whet_stats);
+    size_t index = (row->batch * a->heads + row->head) * a->queries + row->query;
+    return a->stats ? (const whet_stats *)(const void *)(made->stats + index * stride) : NULL;
+}
+
+static void check_row(const problem *made, const row_name *row, double *logits) {
+    const whet_attention *a = &made->attention;
+    const whet_stats *stats = stats_of(made, row);
+    size_t n = 0;
+    for (size_t key = 0; key < a->keys; key++) {
+        logits[key] = logit_of(made, row, key);
+        n += logits[key] > -INFINITY;
+    }
+    if (n == 0) { /* nothing to see: zeros, whatever the sink */
+        for (size_t i = 0; i < value_dim(a); i++) {
+            FUZZ_CHECK(fuzz_get(&made->out, row->batch, row->head, row->query, i) == 0);
+        }
+        FUZZ_CHECK(!stats || (stats->flags == WHET_ROW_EMPTY && stats->n == 0));
+        return;
+    }
+    FUZZ_CHECK(!stats || stats->n == n);
+    value_facts facts = facts_of_values(made, row, logits);
+    bool is_plain = !made->policies;
+    if (facts.are_finite && (is_plain || (stats && stats->beta <= 20))) {
+        check_output(made, row, logits, is_plain ? 1 : stats->beta, &facts);
+    }
+}
+
+static bool has_nan_beta(const problem *made) { return isnan(made->beta); }
+
+static void check_rows(const problem *made) {
+    const whet_attention *a = &made->attention;
+    double *logits = fuzz_allocate(a->keys * sizeof *logits);
+    row_name row;
+    for (row.batch = 0; row.batch < batches(a); row.batch++) {
+        for (row.head = 0; row.head < a->heads; row.head++) {
+            for (row.query = 0; row.query < a->queries; row.query++) {
+                check_row(made, &row, logits);
+            }
+        }
+    }
+    free(logits);
+}
+
+/* ---- running ---- */
+
+static void *aligned_memory(size_t bytes) {
+    void *memory;
+    if (posix_memalign(&memory, WHET_ALIGNMENT, bytes ? bytes : 1) != 0) {
+        exit(0);
+    }
+    memset(memory, 0xff, bytes);
+    return memory;
+}
+
+/* Task by task, from the last to the first, each with scratch of its own. */
+static whet_status run_backwards(const whet_attention *attention, uint64_t *first_bad) {
+    whet_plan plan;
+    whet_status result = whet_attention_plan(attention, &plan);
+    FUZZ_CHECK(result == WHET_OK && plan.phases <= WHET_PHASES_MAX);
+    plan.workspace = aligned_memory(plan.workspace_bytes);
+    for (unsigned phase = 0; phase < plan.phases; phase++) {
+        for (size_t task = plan.tasks[phase]; task-- > 0;) {
+            uint64_t row = UINT64_MAX;
+            void *scratch = aligned_memory(plan.scratch_bytes);
+            whet_status status = whet_attention_run_task(&plan, phase, task, scratch, &row);
+            free(scratch);
+            FUZZ_CHECK(status == WHET_OK || status == WHET_NOT_FINITE);
+            FUZZ_CHECK((row == UINT64_MAX) == (status == WHET_OK));
+            result = status == WHET_OK ? result : status;
+            *first_bad = row < *first_bad ? row : *first_bad;
+        }
+        FUZZ_CHECK(whet_attention_run_task(&plan, phase, plan.tasks[phase], plan.workspace,
+                                           NULL) == WHET_ERROR_ARGUMENT);
+    }
+    free(plan.workspace);
+    return result;
+}
+
+/* The second run must leave what the first did. */
+static void check_same_bits(problem *made, whet_status status, uint64_t first_bad) {
+    unsigned char *out = fuzz_copy(made->out.memory, made->out.bytes);
+    unsigned char *stats = fuzz_copy(made->stats, made->stats_bytes);
+    memset(made->out.memory, FUZZ_CANARY, made->out.bytes);
+    memset(made->stats, FUZZ_CANARY, made->stats_bytes);
+    uint64_t again = UINT64_MAX;
+    FUZZ_CHECK(run_backwards(&made->attention, &again) == status);
+    FUZZ_CHECK(again == first_bad);
+    FUZZ_CHECK(memcmp(made->out.memory, out, made->out.bytes) == 0);
+    FUZZ_CHECK(memcmp(made->stats, stats, made->stats_bytes) == 0);
+    free(stats);
+    free(out);
+}
+
+static void run_problem(fuzz_input *input) {
+    problem made;
+    make_problem(&made, input);
+    uint64_t first_bad = UINT64_MAX;
+    whet_status status = whet_attention_forward(&made.attention, NULL, &first_bad);
+    if (status >= WHET_ERROR_ARGUMENT) {
+        FUZZ_CHECK(made.is_wrong);
+        FUZZ_CHECK(first_bad == UINT64_MAX);
+        FUZZ_CHECK(fuzz_is_canary(made.out.memory, made.out.bytes));
+        FUZZ_CHECK(fuzz_is_canary(made.stats, made.stats_bytes));
+    } else {
+        FUZZ_CHECK(!made.is_wrong || made.attention.queries == 0 || made.attention.keys == 0);
+        FUZZ_CHECK((first_bad == UINT64_MAX) == (status == WHET_OK));
+        check_same_bits(&made, status, first_bad);
+        if (made.is_tame && !has_nan_beta(&made)) {
+            FUZZ_CHECK(status == WHET_OK);
+            check_rows(&made);
+        }
+        FUZZ_CHECK(fuzz_gaps_are_untouched(&made.out));
+    }
+    free_problem(&made);
+}
+
+/* ---- sizes that no memory has ---- */
+
+/* Whether a tensor leaves the range of addresses, with some distance to its ends. */
+static bool is_beyond_memory(const size_t count[FUZZ_AXES], const ptrdiff_t stride[FUZZ_AXES]) {
+    double low = 0;
+    double high = 0;
+    for (int axis = 0; axis < FUZZ_AXES; axis++) {
+        double reach = ((double)count[axis] - 1) * (double)stride[axis];
+        low += fmin(0, reach);
+        high += fmax(0, reach);
+    }
+    return low < -0x1.0001p64 || high > 0x1.0001p64;
+}
+
+static void choose_hostile_strides(fuzz_input *input, ptrdiff_t stride[FUZZ_AXES]) {
+    if (fuzz_flag(input)) {
+        for (int axis = 0; axis < FUZZ_AXES; axis++) {
+            stride[axis] = (ptrdiff_t)(fuzz_hostile_size(input) & ~(uint64_t)3);
+        }
+    }
+}
+
+/*
+ * The pointers lead nowhere, so that a plan that follows one is found out. It
+ * may take the description if its tensors fit the range of addresses; then what
+ * it asks for must not have wrapped around.
+ */
+static void run_hostile(fuzz_input *input) {
+    whet_attention a = {.size = sizeof a};
+    a.batch = fuzz_hostile_size(input);
+    a.heads = fuzz_hostile_size(input);
+    a.kv_heads = fuzz_flag(input) ? 0 : fuzz_hostile_size(input);
+    a.queries = fuzz_hostile_size(input);
+    a.keys = fuzz_hostile_size(input);
+    a.head_dim = fuzz_flag(input) ? 1 + fuzz_below(input, DIM_MAX) : fuzz_hostile_size(input);
+    a.value_dim = fuzz_flag(input) ? 0 : fuzz_hostile_size(input);
+    a.offset = (int64_t)fuzz_hostile_size(input);
+    a.window = fuzz_hostile_size(input);
+    whet_policy policy = whet_policy_adaptive();
+    a.policies = fuzz_flag(input) ? &policy : NULL;
+    a.q.data = a.k.data = a.v.data = (const void *)(uintptr_t)0x10000;
+    a.out.data = (void *)(uintptr_t)0x100000000;
+    choose_hostile_strides(input, a.q.stride);
+    choose_hostile_strides(input, a.k.stride);
+    choose_hostile_strides(input, a.v.stride);
+    choose_hostile_strides(input, a.out.stride);
+    if (fuzz_rarely(input, 4)) {
+        a.stats = (whet_stats *)(uintptr_t)0x1000;
+        a.stats_stride = fuzz_hostile_size(input) & ~(uint64_t)7;
+    }
+    whet_plan plan;
+    if (whet_attention_plan(&a, &plan) != WHET_OK || plan.phases == 0) {
+        return;
+    }
+    const whet_attention *filled = &plan.attention;
+    const size_t q[] = {filled->batch, filled->heads, filled->queries, filled->head_dim};
+    const size_t k[] = {filled->batch, filled->kv_heads, filled->keys, filled->head_dim};
+    const size_t v[] = {filled->batch, filled->kv_heads, filled->keys, filled->value_dim};
+    const size_t out[] = {filled->batch, filled->heads, filled->queries, filled->value_dim};
+    FUZZ_CHECK(!is_beyond_memory(q, filled->q.stride));
+    FUZZ_CHECK(filled->keys == 0 || !is_beyond_memory(k, filled->k.stride));
+    FUZZ_CHECK(filled->keys == 0 || !is_beyond_memory(v, filled->v.stride));
+    FUZZ_CHECK(!is_beyond_memory(out, filled->out.stride));
+    FUZZ_CHECK(plan.scratch_bytes > 0);
+    whet_executor many = {.workers = fuzz_hostile_size(input)};
+    size_t memory = whet_attention_memory(&plan, &many);
+    double wanted = (double)plan.scratch_bytes * (double)many.workers + (double)plan.workspace_bytes;
+    FUZZ_CHECK(memory == SIZE_MAX || (double)memory >= 0.999 * wanted);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_input input = {data, size};
+    if (fuzz_below(&input, 8) == 1) {
+        run_hostile(&input);
+    } else {
+        run_problem(&input);
+    }
+    return 0;
+}

@@ -1,0 +1,404 @@
+/*
+ * whet_softmax and whet_entropy on requests of every shape: types, strides
+ * (negative ones, overlapping rows), masks, in place, statistics, policies with
+ * any numbers, values of any bits. A request that is wrong must be refused with
+ * nothing written; one that is right must keep what the header promises of every
+ * row. Some inputs ask for sizes that no memory has: they are refused, too.
+ */
+#include "elements.h"
+#include "input.h"
+#include "policy.h"
+#include "whet.h"
+
+enum { ROWS_MAX = 9 };
+
+/* A request and the memory behind it. */
+typedef struct request {
+    whet_rows rows;
+    fuzz_array in, out, mask;
+    fuzz_array stats; /* in bytes: one "element" is never looked at */
+    whet_policy policy;
+    double custom_beta;
+    bool in_place;
+    bool is_wrong; /* must be refused */
+} request;
+
+static size_t choose_n(fuzz_input *input) {
+    if (fuzz_rarely(input, 16)) { /* around the blocks in which rows are walked */
+        static const size_t edges[] = {1024, 4096, 8192};
+        return edges[fuzz_below(input, 3)] + fuzz_below(input, 5) - 2;
+    }
+    return fuzz_below(input, 70);
+}
+
+/* In elements. Rows that overlap are fine to read and wrong to write. */
+static ptrdiff_t choose_stride(fuzz_input *input, size_t n) {
+    ptrdiff_t padded = (ptrdiff_t)(n + fuzz_below(input, 4));
+    switch (fuzz_below(input, 5)) {
+    case 1:
+        return padded;
+    case 2:
+        return -padded;
+    case 3:
+        return (ptrdiff_t)fuzz_below(input, 70);
+    case 4:
+        return -(ptrdiff_t)fuzz_below(input, 70);
+    default:
+        return 0;
+    }
+}
+
+/* An array of the request's shape; stride 0 stands for `otherwise`. */
+static void lay_out(fuzz_array *array, const whet_rows *rows, whet_type type, ptrdiff_t stride,
+                    ptrdiff_t otherwise, size_t slack) {
+    ptrdiff_t size = (ptrdiff_t)fuzz_type_size(type);
+    *array = (fuzz_array){.count = {1, 1, rows->rows, rows->n}, .type = type};
+    array->stride[2] = (stride ? stride : otherwise) * size;
+    array->stride[3] = size;
+    fuzz_array_allocate(array, slack);
+}
+
+static size_t choose_slack(fuzz_input *input) {
+    return fuzz_rarely(input, 16) ? fuzz_below(input, 8) : 0;
+}
+
+static bool is_misaligned(const void *at, whet_type type) {
+    return (uintptr_t)at % fuzz_type_size(type) != 0;
+}
+
+static void choose_out(request *made, fuzz_input *input) {
+    whet_rows *rows = &made->rows;
+    made->in_place = fuzz_below(input, 4) == 1;
+    if (made->in_place) {
+        rows->out = made->in.base;
+        rows->out_type = rows->in_type;
+        rows->out_stride = rows->in_stride;
+    } else {
+        rows->out_type = (whet_type)fuzz_below(input, 3);
+        rows->out_stride = choose_stride(input, rows->n);
+        lay_out(&made->out, rows, rows->out_type, rows->out_stride, (ptrdiff_t)rows->n,
+                choose_slack(input));
+        rows->out = made->out.base;
+        made->is_wrong |= is_misaligned(rows->out, rows->out_type);
+    }
+    size_t stride = (size_t)(rows->out_stride < 0 ? -rows->out_stride : rows->out_stride);
+    made->is_wrong |= stride != 0 && stride < rows->n && rows->rows > 1;
+}
+
+static void choose_mask(request *made, fuzz_input *input, uint64_t seed) {
+    whet_rows *rows = &made->rows;
+    if (!fuzz_flag(input)) {
+        return;
+    }
+    rows->mask_type = (whet_type)fuzz_below(input, 2);
+    rows->mask_stride = choose_stride(input, rows->n);
+    lay_out(&made->mask, rows, rows->mask_type, rows->mask_stride, 0, choose_slack(input));
+    rows->mask = made->mask.base;
+    made->is_wrong |= is_misaligned(rows->mask, rows->mask_type);
+    fuzz_fill(&made->mask, seed + 1, fuzz_flag(input) ? FUZZ_MASKED : FUZZ_BITS);
+}
+
+static void choose_stats(request *made, fuzz_input *input) {
+    whet_rows *rows = &made->rows;
+    if (!fuzz_flag(input)) {
+        return;
+    }
+    size_t stride = sizeof(whet_stats);
+    if (fuzz_flag(input)) {
+        stride += fuzz_below(input, 40);
+        rows->stats_stride = stride;
+    }
+    made->is_wrong |= stride % _Alignof(whet_stats) != 0 && rows->rows > 0;
+    made->stats.bytes = rows->rows ? (rows->rows - 1) * stride + sizeof(whet_stats) : 0;
+    made->stats.memory = fuzz_allocate(made->stats.bytes);
+    memset(made->stats.memory, FUZZ_CANARY, made->stats.bytes);
+    rows->stats = (whet_stats *)(void *)made->stats.memory;
+}
+
+static void make_request(request *made, fuzz_input *input) {
+    *made = (request){.custom_beta = 1};
+    whet_rows *rows = &made->rows;
+    rows->size = sizeof *rows;
+    made->policy = fuzz_any_policy(input, &made->custom_beta);
+    rows->n = choose_n(input);
+    rows->rows = fuzz_below(input, (rows->n < 100 ? ROWS_MAX : 2) + 1);
+    rows->in_type = (whet_type)fuzz_below(input, 3);
+    rows->in_stride = choose_stride(input, rows->n);
+    fuzz_temper temper = (fuzz_temper)fuzz_below(input, FUZZ_TEMPERS);
+    uint64_t seed = fuzz_bytes(input, 4);
+    lay_out(&made->in, rows, rows->in_type, rows->in_stride, (ptrdiff_t)rows->n,
+            choose_slack(input));
+    rows->in = made->in.base;
+    made->is_wrong |= is_misaligned(rows->in, rows->in_type);
+    fuzz_fill(&made->in, seed, temper);
+    choose_out(made, input);
+    choose_mask(made, input, seed);
+    choose_stats(made, input);
+    if (fuzz_rarely(input, 32)) {
+        rows->in_type = (whet_type)(3 + fuzz_bytes(input, 1));
+        made->is_wrong = true;
+    }
+}
+
+static void free_request(request *made) {
+    free(made->in.memory);
+    free(made->out.memory);
+    free(made->mask.memory);
+    free(made->stats.memory);
+}
+
+/* ---- what must hold of a row ---- */
+
+typedef struct row_facts {
+    size_t n; /* unmasked */
+    double max;
+    bool is_bad;
+    bool is_moderate; /* of a size for which the accuracy is promised */
+} row_facts;
+
+static float logit_at(const request *made, const fuzz_array *in, size_t row, size_t i) {
+    float logit = fuzz_get(in, 0, 0, row, i);
+    if (!made->rows.mask) {
+        return logit;
+    }
+    float mask = fuzz_get(&made->mask, 0, 0, row, i);
+    return mask == -INFINITY ? -INFINITY : logit + mask;
+}
+
+static row_facts facts_of(const request *made, const fuzz_array *in, size_t row) {
+    row_facts facts = {.max = -INFINITY, .is_moderate = true};
+    for (size_t i = 0; i < made->rows.n; i++) {
+        float logit = logit_at(made, in, row, i);
+        facts.n += logit != -INFINITY;
+        facts.is_bad |= isnan(logit) || logit == INFINITY;
+        facts.is_moderate &= logit == -INFINITY || fabsf(logit) <= 1e4f;
+        facts.max = fmax(facts.max, (double)logit);
+    }
+    return facts;
+}
+
+static bool sums_to_one(uint32_t kind) {
+    return kind != WHET_POLICY_SOFTMAX1 && kind != WHET_POLICY_SIGMOID &&
+           kind != WHET_POLICY_STICK_BREAKING;
+}
+
+/* How far a probability may be off for being rounded to the output's type. */
+static double rounding(whet_type type, double value) {
+    switch (type) {
+    case WHET_F16:
+        return fmax(0x1p-11 * value, 0x1p-25);
+    case WHET_BF16:
+        return 0x1p-8 * value;
+    default:
+        return 0;
+    }
+}
+
+/* Probabilities against exact arithmetic at the beta reported. */
+static void check_accuracy(const request *made, const fuzz_array *in, size_t row, double beta) {
+    double max = facts_of(made, in, row).max;
+    double z = 0;
+    for (size_t i = 0; i < made->rows.n; i++) {
+        z += exp(beta * ((double)logit_at(made, in, row, i) - max));
+    }
+    for (size_t i = 0; i < made->rows.n; i++) {
+        double exact = exp(beta * ((double)logit_at(made, in, row, i) - max)) / z;
+        double actual =
+            (double)fuzz_get(made->in_place ? &made->in : &made->out, 0, 0, row, i);
+        double allowed = fmax(4e-6 * exact, 1e-9) + rounding(made->rows.out_type, exact);
+        FUZZ_CHECK(fabs(actual - exact) <= allowed);
+    }
+}
+
+static void check_finished_row(const request *made, const fuzz_array *in, size_t row,
+                               const row_facts *facts, const whet_stats *stats) {
+    const fuzz_array *out = made->in_place ? &made->in : &made->out;
+    double sum = 0;
+    double largest = 0;
+    double allowed = 2e-5;
+    for (size_t i = 0; i < made->rows.n; i++) {
+        double p = (double)fuzz_get(out, 0, 0, row, i);
+        FUZZ_CHECK(p >= 0 && p <= 1.00001);
+        FUZZ_CHECK(p == 0 || logit_at(made, in, row, i) != -INFINITY);
+        sum += p;
+        largest = fmax(largest, p);
+        allowed += rounding(made->rows.out_type, p);
+    }
+    FUZZ_CHECK(!sums_to_one(made->policy.kind) || fabs(sum - 1) <= allowed);
+    if (!stats) {
+        return;
+    }
+    FUZZ_CHECK(stats->n == facts->n && stats->max == facts->max);
+    FUZZ_CHECK((stats->flags & ~(uint32_t)WHET_ROW_CAPPED) == 0);
+    FUZZ_CHECK(stats->entropy >= 0 && stats->entropy <= log((double)facts->n) + 1e-4);
+    FUZZ_CHECK(isfinite(stats->logsumexp));
+    FUZZ_CHECK(fabs(stats->max_prob - largest) <= 1e-5 + rounding(made->rows.out_type, largest));
+    FUZZ_CHECK(isnan(stats->entropy_after) == !sums_to_one(made->policy.kind));
+    FUZZ_CHECK(isnan(stats->beta) == !whet_policy_is_temperature(&made->policy));
+    if (facts->is_moderate && !isnan(stats->beta)) {
+        check_accuracy(made, in, row, stats->beta);
+    }
+}
+
+static void check_filled(const request *made, size_t row, float value) {
+    const fuzz_array *out = made->in_place ? &made->in : &made->out;
+    for (size_t i = 0; i < made->rows.n; i++) {
+        float actual = fuzz_get(out, 0, 0, row, i);
+        FUZZ_CHECK(isnan(value) ? isnan(actual) : actual == value);
+    }
+}
+
+static const whet_stats *stats_at(const request *made, size_t row) {
+    if (!made->rows.stats) {
+        return NULL;
+    }
+    size_t stride = made->rows.stats_stride ? made->rows.stats_stride : sizeof(whet_stats);
+    return (const whet_stats *)(const void *)(made->stats.memory + row * stride);
+}
+
+/* A beta that is no number spoils a row, too, and only a function of the caller's gives one. */
+static bool spoils_rows(const request *made) {
+    return made->policy.kind == WHET_POLICY_CUSTOM && isnan(made->custom_beta);
+}
+
+static void check_rows(request *made, const fuzz_array *in, whet_status status, size_t first_bad) {
+    size_t expected_bad = SIZE_MAX;
+    for (size_t row = 0; row < made->rows.rows; row++) {
+        const whet_stats *stats = stats_at(made, row);
+        row_facts facts = facts_of(made, in, row);
+        if (facts.is_bad || (facts.n > 0 && spoils_rows(made))) {
+            expected_bad = expected_bad == SIZE_MAX ? row : expected_bad;
+            check_filled(made, row, NAN);
+            FUZZ_CHECK(!stats || stats->flags == WHET_ROW_NOT_FINITE);
+        } else if (facts.n == 0) {
+            check_filled(made, row, 0);
+            FUZZ_CHECK(!stats || (stats->flags == WHET_ROW_EMPTY && stats->n == 0));
+        } else {
+            check_finished_row(made, in, row, &facts, stats);
+        }
+    }
+    FUZZ_CHECK(status == (expected_bad == SIZE_MAX ? WHET_OK : WHET_NOT_FINITE));
+    FUZZ_CHECK(first_bad == expected_bad);
+}
+
+/* ---- the calls ---- */
+
+static bool is_untouched(const request *made, const unsigned char *in_before) {
+    return memcmp(made->in.memory, in_before, made->in.bytes) == 0 &&
+           fuzz_is_canary(made->out.memory, made->out.bytes) &&
+           fuzz_is_canary(made->stats.memory, made->stats.bytes);
+}
+
+/* The statistics alone must be those that come with the probabilities. */
+static void check_entropy(request *made, const unsigned char *in_before) {
+    if (!made->rows.stats) {
+        return;
+    }
+    unsigned char *stats = fuzz_copy(made->stats.memory, made->stats.bytes);
+    memset(made->stats.memory, FUZZ_CANARY, made->stats.bytes);
+    memcpy(made->in.memory, in_before, made->in.bytes);
+    whet_rows rows = made->rows;
+    rows.out = NULL;
+    whet_status status = whet_entropy(&rows, &made->policy, NULL);
+    FUZZ_CHECK(status == WHET_OK || status == WHET_NOT_FINITE);
+    FUZZ_CHECK(memcmp(made->in.memory, in_before, made->in.bytes) == 0);
+    FUZZ_CHECK(memcmp(made->stats.memory, stats, made->stats.bytes) == 0);
+    free(stats);
+}
+
+static void run_request(fuzz_input *input) {
+    request made;
+    make_request(&made, input);
+    unsigned char *in_before = fuzz_copy(made.in.memory, made.in.bytes);
+    fuzz_array in = made.in; /* the logits as they were, also in place */
+    in.memory = in_before;
+    in.base = in_before + (made.in.base - made.in.memory);
+
+    bool has_policy = whet_policy_check(&made.policy, NULL, 0) == WHET_OK;
+    size_t first_bad = SIZE_MAX;
+    whet_status status = whet_softmax(&made.rows, &made.policy, &first_bad);
+    if (status >= WHET_ERROR_ARGUMENT) {
+        FUZZ_CHECK(!has_policy || made.is_wrong);
+        FUZZ_CHECK(has_policy || status == WHET_ERROR_POLICY);
+        FUZZ_CHECK(is_untouched(&made, in_before));
+    } else {
+        FUZZ_CHECK(has_policy && (!made.is_wrong || made.rows.rows == 0 || made.rows.n == 0));
+        check_rows(&made, &in, status, first_bad);
+        check_entropy(&made, in_before);
+        if (!made.in_place) {
+            FUZZ_CHECK(memcmp(made.in.memory, in_before, made.in.bytes) == 0);
+            FUZZ_CHECK(fuzz_gaps_are_untouched(&made.out));
+        }
+    }
+    free(in_before);
+    free_request(&made);
+}
+
+/* In place but for a shift by some elements: refused unless nothing overlaps. */
+static void run_overlap(fuzz_input *input) {
+    enum { COUNT = 256 };
+    float *memory = fuzz_allocate(COUNT * sizeof *memory);
+    memset(memory, 0, COUNT * sizeof *memory);
+    size_t n = fuzz_below(input, 12);
+    size_t count = 1 + fuzz_below(input, 8);
+    size_t in_at = fuzz_below(input, COUNT - 8 * 12);
+    size_t out_at = fuzz_below(input, COUNT - 8 * 12);
+    whet_rows rows = {
+        .size = sizeof rows, .rows = count, .n = n, .in = memory + in_at, .out = memory + out_at};
+    size_t distance = in_at < out_at ? out_at - in_at : in_at - out_at;
+    whet_status status = whet_softmax(&rows, NULL, NULL);
+    bool overlaps = n > 0 && distance > 0 && distance < n * count;
+    FUZZ_CHECK(status == (overlaps ? WHET_ERROR_OVERLAP : WHET_OK));
+    free(memory);
+}
+
+/* Whether rows of such a size leave the range of addresses, with some distance to its ends. */
+static bool is_beyond_memory(const void *base, size_t rows, size_t n, ptrdiff_t stride) {
+    double size = sizeof(float);
+    double reach = ((double)rows - 1) * (double)stride * size;
+    double low = (double)(uintptr_t)base + fmin(0, reach);
+    double high = (double)(uintptr_t)base + (double)n * size + fmax(0, reach);
+    return rows > 0 && (low < -1e6 || high > 0x1.0001p64);
+}
+
+/* Only called where a refusal is due: there is no memory behind these sizes. */
+static void run_hostile(fuzz_input *input) {
+    static float in[64], out[64];
+    static whet_stats stats;
+    whet_rows rows = {.size = sizeof rows, .in = in, .out = out};
+    rows.rows = fuzz_hostile_size(input);
+    rows.n = fuzz_hostile_size(input);
+    rows.in_stride = (ptrdiff_t)fuzz_hostile_size(input);
+    rows.out_stride = (ptrdiff_t)fuzz_hostile_size(input);
+    bool overflows = is_beyond_memory(in, rows.rows, rows.n,
+                                      rows.in_stride ? rows.in_stride : (ptrdiff_t)rows.n) ||
+                     is_beyond_memory(out, rows.rows, rows.n,
+                                      rows.out_stride ? rows.out_stride : (ptrdiff_t)rows.n);
+    if (fuzz_flag(input)) {
+        rows.stats = &stats;
+        rows.stats_stride = fuzz_hostile_size(input);
+        overflows |= (double)rows.rows * (double)rows.stats_stride > 0x1.0001p64;
+    }
+    if (rows.n > 0 && rows.rows > 0 && overflows) {
+        FUZZ_CHECK(whet_softmax(&rows, NULL, NULL) >= WHET_ERROR_ARGUMENT);
+    } else if (rows.n == 0 && !rows.stats) {
+        whet_status status = whet_softmax(&rows, NULL, NULL);
+        FUZZ_CHECK(status == WHET_OK || status == WHET_ERROR_OVERFLOW);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_input input = {data, size};
+    switch (fuzz_below(&input, 8)) {
+    case 1:
+        run_overlap(&input);
+        break;
+    case 2:
+        run_hostile(&input);
+        break;
+    default:
+        run_request(&input);
+        break;
+    }
+    return 0;
+}

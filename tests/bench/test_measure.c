@@ -1,0 +1,145 @@
+/*
+ * The benchmark's own arithmetic: rounds, variants, probes, ratios and bars,
+ * and that its limits and inputs are what they say. No test looks at how fast
+ * something is beyond which of two waits is the shorter one.
+ */
+#include "inputs.h"
+#include "machine_limits.h"
+#include "measure.h"
+#include "prefill.h"
+#include "report.h"
+#include "support/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A contender that takes so many seconds and counts its runs. */
+typedef struct waiting {
+    double seconds;
+    size_t runs;
+} waiting;
+
+static void wait_and_count(void *argument) {
+    waiting *work = argument;
+    work->runs++;
+    double end = bench_now() + work->seconds;
+    while (bench_now() < end)
+        continue;
+}
+
+static contender waiter(const char *name, const char *variant, waiting *work, double amount) {
+    return (contender){
+        .name = name, .variant = variant, .run = wait_and_count, .argument = work, .work = amount};
+}
+
+static const effort four_rounds = {.rounds = 4};
+
+TEST(every_contender_runs_once_a_round_and_the_probe_around_each) {
+    waiting a = {0}, b = {0}, c = {0};
+    contender list[] = {waiter("a", NULL, &a, 1), waiter("b", NULL, &b, 1)};
+    contender probe = waiter("probe", NULL, &c, 1);
+    static measurement measured;
+    bench_measure(list, 2, &probe, four_rounds, "test", &measured);
+    CHECK_INT(a.runs, 4);
+    CHECK_INT(b.runs, 4);
+    CHECK_INT(c.runs, 4 * 3);
+    CHECK_INT(measured.count, 3);
+    CHECK(measured.probe == bench_find(&measured, "probe"));
+    CHECK(bench_find(&measured, "d") == NULL);
+}
+
+TEST(variants_of_one_name_are_one_series_of_the_fastest) {
+    waiting slow = {.seconds = 0.02}, fast = {.seconds = 0.001};
+    contender list[] = {waiter("copy", "slow", &slow, 1), waiter("copy", "fast", &fast, 1)};
+    static measurement measured;
+    bench_measure(list, 2, NULL, four_rounds, "test", &measured);
+    REQUIRE(measured.count == 1);
+    CHECK_STR(measured.list[0].variant, "fast");
+    CHECK(measured.list[0].best >= 0.001 && measured.list[0].best < 0.02);
+    CHECK(measured.list[0].median >= measured.list[0].best);
+}
+
+TEST(ratios_are_for_the_same_work_and_rounds) {
+    series ours = {.work = 2, .rounds = 3, .best = 2, .seconds = {2, 8, 6}, .probe = {1, 1, 1}};
+    series theirs = {.work = 1, .rounds = 3, .best = 1, .seconds = {2, 1, 3}};
+    measurement measured = {.probe = NULL};
+    ratio times = bench_ratio(&measured, &ours, &theirs);
+    CHECK_NEAR(times.best, 1, 0);
+    CHECK_NEAR(times.median, 1, 0); /* of 0.5, 4 and 1 */
+    measured.probe = &theirs;
+    CHECK_NEAR(bench_ratio(&measured, &ours, &theirs).median, 3, 0); /* of 1, 4 and 3 */
+}
+
+TEST(a_bar_is_met_by_the_best) {
+    report_figure figure = {.best = 1.4, .median = 2, .bar = BAR_AT_MOST, .bar_value = 1.4};
+    CHECK(bench_report_meets(&figure));
+    figure.best = 1.41;
+    CHECK(!bench_report_meets(&figure));
+    figure.bar = BAR_AT_LEAST;
+    CHECK(bench_report_meets(&figure));
+    figure.bar = BAR_NONE;
+    CHECK(bench_report_meets(&figure));
+}
+
+TEST(every_way_of_copying_copies) {
+    enum { BYTES = 4 * READ_GRAIN };
+    unsigned char *from = bench_inputs_allocate(BYTES);
+    unsigned char *to = bench_inputs_allocate(BYTES);
+    REQUIRE(from && to);
+    copy_work work = {.from = from, .to = to, .bytes = BYTES};
+    contender list[COPY_VARIANTS_MAX];
+    size_t count = bench_limit_copy(list, &work);
+    CHECK(count >= 3);
+    for (size_t i = 0; i < count; i++) {
+        memset(from, (int)i + 1, BYTES);
+        list[i].run(list[i].argument);
+        CHECK_MSG(memcmp(from, to, BYTES) == 0, "%s", list[i].variant);
+    }
+    free(from);
+    free(to);
+}
+
+TEST(random_inputs_have_the_deviation_asked_for) {
+    enum { COUNT = 100000 };
+    float *values = bench_inputs_allocate(COUNT * sizeof *values);
+    REQUIRE(values);
+    bench_inputs_fill(values, COUNT, 3, 1);
+    double sum = 0, square = 0;
+    for (size_t i = 0; i < COUNT; i++) {
+        sum += values[i];
+        square += (double)values[i] * values[i];
+    }
+    CHECK_NEAR(sum / COUNT, 0, 0.05);
+    CHECK_NEAR(sqrt(square / COUNT), 3, 0.05);
+    free(values);
+}
+
+static double f16_value(uint16_t half) {
+    int exponent = half >> 10 & 31;
+    int fraction = half & 1023;
+    double size = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+    return half & 0x8000 ? -size : size;
+}
+
+TEST(inputs_in_half_precision_are_the_nearest) {
+    enum { COUNT = 10000 };
+    static float values[COUNT];
+    static uint16_t halves[COUNT];
+    for (int power = 0; power > -7; power--) {
+        double deviation = pow(10, power);
+        bench_inputs_fill(values, COUNT, deviation, 5);
+        bench_inputs_fill_f16(halves, COUNT, deviation, 5);
+        for (size_t i = 0; i < COUNT; i++) {
+            double value = values[i];
+            CHECK_NEAR(f16_value(halves[i]), value, fmax(ldexp(fabs(value), -11), ldexp(1, -25)));
+        }
+    }
+}
+
+TEST(flops_are_those_of_unmasked_products) {
+    prefill_shape shape = {.queries = 5, .keys = 5, .dim = 3};
+    CHECK_NEAR(bench_prefill_flops(&shape), 5 * 5 * 2 * (3 + 3), 0);
+    shape.causal = true;
+    CHECK_NEAR(bench_prefill_flops(&shape), (1 + 2 + 3 + 4 + 5) * 2 * (3 + 3), 0);
+}

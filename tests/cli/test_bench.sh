@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# The benchmark as a program: it measures, prints figures that can be read, and refuses what makes no sense. What the
+# figures are is no concern of a test.
+. "${WHET_SOURCE_DIR:-$(dirname "$0")/../..}/tests/support/check.sh"
+
+refuses() { # arguments that make no sense: status 2, a message, and nothing on standard output
+    "$WHET_BIN" bench "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
+    local status=$?
+    [ "$status" -eq 2 ] && [ ! -s "$SCRATCH/out" ] && grep -q '^whet: bench' "$SCRATCH/err" && return
+    echo "status $status"
+    cat "$SCRATCH/out" "$SCRATCH/err"
+    return 1
+}
+
+check "an unknown section is refused" refuses --only columns
+check "an unknown option is refused" refuses --fast
+check "too many threads are refused" refuses --threads 1000000
+check "an instruction set that the processor has not is refused" refuses --isa mmx
+check "a file without --json is refused" refuses results.json
+
+python=
+for candidate in /usr/bin/python3 python3; do
+    command -v "$candidate" >/dev/null && python=$candidate && break
+done
+
+has_expected_keys() {
+    "$python" - "$1" <<'END'
+import json, sys
+
+report = json.load(open(sys.argv[1]))
+for key in ("version", "isa", "limits_isa", "cpu", "compiler", "sections"):
+    assert key in report, key
+(rows,) = report["sections"]
+assert rows["name"] == "rows" and rows["unit"] == "ns_per_value", rows["name"]
+assert [case["label"] for case in rows["cases"]] == ["n=16", "n=256", "n=4096", "n=131072"]
+for case in rows["cases"]:
+    assert 1 < case["facts"]["mean_beta"] < 2.5, case["facts"]
+    entries = {entry["name"]: entry for entry in case["entries"]}
+    assert set(entries) == {"copy", "read", "exp alone", "plain", "adaptive"}, set(entries)
+    for entry in entries.values():
+        assert 0 < entry["seconds_best"] <= entry["seconds_median"], entry
+    for name in ("plain", "adaptive"):
+        for column in ("times_copy", "times_read", "times_exp"):
+            assert entries[name][column]["best"] > 0, column
+        if case["label"] != "n=16":
+            assert entries[name]["times_copy"]["met"] in (True, False)
+END
+}
+
+if [ -z "$python" ]; then
+    skip "rows are measured and told as JSON" "needs python3"
+else
+    check "rows are measured" "$WHET_BIN" bench --quick --only rows --json "$SCRATCH/rows.json"
+    check "the JSON has the expected keys" has_expected_keys "$SCRATCH/rows.json"
+fi
+finish

@@ -1,0 +1,74 @@
+# The command line as a whole: help, version, and words it does not know.
+. "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
+
+whet_given '' --help
+cp "$SCRATCH/out" "$SCRATCH/overview"
+check "--help succeeds" [ "$status" -eq 0 ]
+check "--help complains of nothing" [ ! -s "$SCRATCH/err" ]
+for form in '' help '-h' 'help help' 'help --help'; do
+    # shellcheck disable=SC2086 # words on purpose
+    whet_given '' $form
+    check "'whet $form' prints the overview" cmp "$SCRATCH/out" "$SCRATCH/overview"
+done
+commands=$(sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' "$SCRATCH/overview")
+for name in softmax policies demo bench help; do
+    check "the overview lists $name" grep -qx "$name" <<<"$commands"
+done
+for name in $commands; do
+    [ "$name" != help ] || continue
+    whet_given '' "$name" --help
+    cp "$SCRATCH/out" "$SCRATCH/first"
+    check "'whet $name --help' succeeds" [ "$status" -eq 0 ]
+    check "'whet $name --help' starts with the usage" grep -q "^usage: whet $name" "$SCRATCH/first"
+    check "'whet $name --help' fits 80 columns" awk 'length > 80 { exit 1 }' "$SCRATCH/first"
+    whet_given '' help "$name"
+    check "'whet help $name' says the same" cmp "$SCRATCH/out" "$SCRATCH/first"
+    whet_given '' --help "$name"
+    check "'whet --help $name' says the same" cmp "$SCRATCH/out" "$SCRATCH/first"
+    whet_given '' "$name" -h
+    check "'whet $name -h' says the same" cmp "$SCRATCH/out" "$SCRATCH/first"
+done
+
+version='^whet [0-9][0-9]*\.[0-9][0-9]*\.[0-9][0-9]* ([a-z0-9]*)$'
+for form in '--version' 'softmax --version' 'policies --version' 'demo --version' 'help --version'; do
+    # shellcheck disable=SC2086
+    whet_given '' $form
+    check "'whet $form' succeeds" [ "$status" -eq 0 ]
+    check "'whet $form' prints version and instruction set" grep -q "$version" "$SCRATCH/out"
+done
+check "WHET_ISA chooses the instruction set" grep -q '(scalar)' <<<"$(WHET_ISA=scalar "$WHET_BIN" --version)"
+
+try="Try 'whet --help'.\n"
+refuses "a misspelt command is suggested" '' '' "whet: unknown command 'sofmax'; did you mean 'softmax'?\n$try" sofmax
+refuses "letters in the wrong order are suggested" '' '' "whet: unknown command 'dmeo'; did you mean 'demo'?\n$try" dmeo
+refuses "the beginning of a command is suggested" '' '' "whet: unknown command 'pol'; did you mean 'policies'?\n$try" pol
+refuses "nothing is suggested where nothing is near" '' '' "whet: unknown command 'frobnicate'\n$try" frobnicate
+refuses "an empty command is unknown" '' '' "whet: unknown command ''\n$try" ''
+refuses "a misspelt option is suggested" '' '' "whet: unknown option '--verison'; did you mean '--version'?\n$try" --verison
+refuses "help for an unknown command" '' '' "whet: unknown command 'softmux'; did you mean 'softmax'?\n$try" help softmux
+refuses "help for two commands at once" '' '' "whet: help: unexpected argument 'demo'\n" help softmax demo
+
+try="Try 'whet softmax --help'.\n"
+refuses "a misspelt option of a command is suggested" '' '' \
+    "whet: softmax: unknown option '--polcy'; did you mean '--policy'?\n$try" softmax --polcy=adaptive
+refuses "an unknown option" '' '' "whet: softmax: unknown option '--frobnicate'\n$try" softmax --frobnicate
+refuses "an unknown short option" '' '' "whet: softmax: unknown option '-x'\n$try" softmax -x
+refuses "an option without its value" '' '' "whet: softmax: option '--policy' needs a value: --policy NAME\n$try" softmax --policy
+refuses "a flag with a value" '' '' "whet: softmax: option '--stats' takes no value\n$try" softmax --stats=yes
+for seed in -1 x 1x '' 18446744073709551616 0x; do
+    refuses "the seed '$seed' is refused" '' '' \
+        "whet: demo: --seed: '$seed' is not a whole number from 0 to 18446744073709551615\nTry 'whet demo --help'.\n" demo "--seed=$seed"
+done
+
+for name in softmax demo; do
+    whet_given '1 2\n' "$name" --policy adptive
+    check "$name refuses an unknown policy" [ "$status" -eq 2 ]
+    check "$name prints nothing for it" [ ! -s "$SCRATCH/out" ]
+    check "$name suggests the nearest policy" grep -q "adptive.*did you mean 'adaptive'" "$SCRATCH/err"
+    for bad in '' fixed fixed:x fixed:0 topk:0 target:1:cap=0 softmax:2 'soft max' length:1; do
+        whet_given '1 2\n' "$name" --policy "$bad"
+        check "$name refuses the policy '$bad'" [ "$status/$(wc -c <"$SCRATCH/out")" = 2/0 ]
+        check "$name says why it refuses '$bad'" grep -q "^whet: $name: --policy '$bad': ." "$SCRATCH/err"
+    done
+done
+finish

@@ -1,0 +1,93 @@
+# The completions for bash and zsh.
+. "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
+
+. "$WHET_SOURCE_DIR/completions/whet.bash"
+
+# The answers for a line with the cursor at its end, in one line.
+completed() {
+    COMP_LINE=$1 COMP_POINT=${#1} COMPREPLY=()
+    _whet
+    echo "${COMPREPLY[*]}"
+}
+completes() { # line answers
+    check "bash completes '${1/"$WHET_BIN"/whet}'" [ "$(completed "$1")" = "$2" ]
+}
+completes 'whet ' 'softmax policies demo bench help --help --version'
+completes 'whet s' 'softmax'
+completes 'whet x' ''
+completes 'whet --v' '--version'
+completes 'whet help d' 'demo'
+completes 'whet softmax --' '--policy --stats --help --version'
+completes 'whet demo --s' '--seed --svg'
+completes 'whet policies ' '--json --names --help --version'
+completes 'whet bench --only ' 'rows prefill decode long'
+completes 'whet bench --only=p' 'prefill'
+completes "$WHET_BIN softmax --policy so" 'softmax softmax1'
+completes "$WHET_BIN softmax --policy ada" 'adaptive adaptive:hold'
+completes "$WHET_BIN softmax --policy adaptive:" 'hold'
+completes "$WHET_BIN softmax --stats --policy=adaptive:h" 'hold'
+completes "$WHET_BIN demo --policy=hard" 'hardmax'
+completes 'whet demo --seed ' ''
+touch "$SCRATCH/rows.csv"
+completes "whet softmax $SCRATCH/ro" "$SCRATCH/rows.csv"
+completes "whet softmax --stats $SCRATCH/ro" "$SCRATCH/rows.csv"
+completes "whet demo --svg $SCRATCH/ro" "$SCRATCH/rows.csv"
+COMP_WORDBREAKS=' ' completes "$WHET_BIN softmax --policy=adaptive:" '--policy=adaptive:hold'
+check "bash is told of the function" [ "$(complete -p whet)" = 'complete -F _whet whet' ]
+check "every policy is offered" [ "$(completed "$WHET_BIN softmax --policy " | tr ' ' '\n')" = "$("$WHET_BIN" policies --names)" ]
+
+# Nothing that the program offers may be missing, and nothing more be offered.
+sorted() { tr ' ' '\n' | sort; }
+commands=$("$WHET_BIN" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+check "the commands are those of the program" [ "$(completed 'whet help ' | sorted)" = "$(sorted <<<"$commands")" ]
+for name in softmax policies demo bench; do
+    options=$("$WHET_BIN" "$name" --help | sed -n 's/^  \(-h, \)\{0,1\}\(--[a-z-]*\).*/\2/p')
+    check "the options of $name are those of the program" \
+        [ "$(completed "whet $name -" | sorted)" = "$(sorted <<<"$options")" ]
+done
+
+zsh_file=$WHET_SOURCE_DIR/completions/_whet
+for name in $commands; do
+    check "zsh knows the command $name" grep -q "^        '$name:" "$zsh_file"
+done
+if have zsh; then
+    check "zsh can read its completion" zsh -n "$zsh_file"
+    mkdir "$SCRATCH/bin"
+    ln -s "$WHET_BIN" "$SCRATCH/bin/whet"
+    cat >"$SCRATCH/ask.zsh" <<'ZSH'
+# Lists the choices for a line in an interactive zsh of its own.
+zmodload zsh/zpty || exit 3
+zpty shell zsh -f -i
+zpty -w shell "PS1= PATH=$1/bin:\$PATH fpath=(${2:h} \$fpath) LISTMAX=1000; autoload -Uz compinit; compinit -u -d $1/dump; \
+bindkey '^I' list-choices; echo REA''DY"
+zpty -r -m shell answer '*READY*' || exit 3
+zpty -w -n shell "$3"$'\t'
+# The marker is typed at the end; what comes before it on the screen is the list.
+answer= chunk=
+for attempt in {1..100}; do
+    sleep 0.1
+    while zpty -rt shell chunk; do answer+=$chunk; done
+    [[ $answer == *$4* ]] && break
+done
+print -r -- "$answer"
+zpty -d shell
+ZSH
+    zsh_completes() { # line expected
+        local answer
+        answer=$(timeout 60 zsh -f "$SCRATCH/ask.zsh" "$SCRATCH" "$zsh_file" "$1" "$2" 2>&1)
+        grep -qF -- "$2" <<<"$answer" || { cat -v <<<"$answer"; return 1; }
+    }
+    check "zsh completes commands" zsh_completes 'whet ' 'watch a head disperse'
+    check "zsh completes options" zsh_completes 'whet softmax --' '--stats'
+    check "zsh completes policies" zsh_completes 'whet softmax --policy adap' 'adaptive:hold'
+    check "zsh completes policies after an equals sign" zsh_completes 'whet demo --policy=stick' 'stick-breaking'
+else
+    skip "zsh can read its completion" "needs zsh"
+    skip "zsh completes commands, options and policies" "needs zsh"
+fi
+if have shellcheck; then
+    check "shellcheck has nothing to say of the bash completion" shellcheck -s bash "$WHET_SOURCE_DIR/completions/whet.bash"
+else
+    skip "shellcheck has nothing to say of the bash completion" "needs shellcheck"
+fi
+finish

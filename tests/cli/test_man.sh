@@ -1,0 +1,47 @@
+# The manual page: well-formed, and nothing the program offers left out.
+. "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
+
+page=$WHET_SOURCE_DIR/man/whet.1
+says_nothing() { # command [argument ...]; fails if the command prints anything
+    local output
+    output=$("$@" 2>&1)
+    [ -z "$output" ] || { echo "$output"; return 1; }
+}
+if have mandoc; then
+    check "mandoc warns of nothing" says_nothing mandoc -T lint -W warning "$page"
+else
+    skip "mandoc warns of nothing" "needs mandoc"
+fi
+if have groff; then
+    check "groff warns of nothing" says_nothing groff -ww -mdoc -Tutf8 -z "$page"
+else
+    skip "groff warns of nothing" "needs groff"
+fi
+if have man && man --version 2>/dev/null | grep -q '^man '; then
+    formatted_by_man() {
+        LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$page" >/dev/null
+    }
+    check "man warns of nothing" says_nothing formatted_by_man
+else
+    skip "man warns of nothing" "needs man-db"
+fi
+
+# The text as it is typed: no font macros between words and no escaped dashes.
+plain=$SCRATCH/plain
+sed -e 's/\\-/-/g' -e 's/^\.[A-Z][a-z] //' -e 's/ Ns / /g' -e 's/Fl /-/g' "$page" >"$plain"
+has() {
+    grep -qF -- "$1" "$plain" || { echo "not in the page: $1"; return 1; }
+}
+for name in $("$WHET_BIN" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+    check "the page has the command $name" has "whet $name"
+    for option in $("$WHET_BIN" "$name" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p'); do
+        check "the page has $option of $name" has "$option"
+    done
+done
+for policy in $("$WHET_BIN" policies --names | sed 's/:[^h].*//' | sort -u); do
+    check "the page has the policy $policy" has "$policy"
+done
+check "the page is of this version" has "whet $("$WHET_BIN" --version | cut -d ' ' -f 2)"
+whet_given '1 2 3 4\n' softmax --policy softmax --policy adaptive
+check "the page's example is what the program answers" near "$(sed -n '/^softmax	/p; /^adaptive	/p' "$page")" "$(cat "$SCRATCH/out")"
+finish

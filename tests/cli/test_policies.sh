@@ -1,0 +1,35 @@
+# whet policies: the table.
+. "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
+
+whet_given '' policies
+check "the table is printed" [ "$status" -eq 0 ]
+check "nothing is complained of" [ ! -s "$SCRATCH/err" ]
+check "no line is wider than 80 columns" awk 'length > 80 { exit 1 }' "$SCRATCH/out"
+check "no line ends in blanks" awk '/[ \t]$/ { exit 1 }' "$SCRATCH/out"
+for policy in softmax fixed:B adaptive adaptive:hold poly: exp:h0 target:H ssmax:s length:n0 linear:n0 topk:k hardmax \
+    sparsemax entmax15 entmax:a softmax1 sigmoid stick-breaking :strength=; do
+    check "the table has $policy" grep -q "^  .*$policy" "$SCRATCH/out"
+done
+whet_given '' policies --names
+check "names are one word a line" awk 'NF != 1 { exit 1 }' "$SCRATCH/out"
+check "names are at least one for each kind" [ "$(wc -l <"$SCRATCH/out")" -ge 18 ]
+if have python3; then
+    whet_given '' policies --json
+    check "the JSON is an array of complete objects" python3 -c '
+import json, sys
+table = json.load(open(sys.argv[1]))
+assert len(table) >= 18
+for entry in table:
+    assert list(entry) == ["syntax", "example", "temperature", "summary"], entry
+    assert isinstance(entry["temperature"], bool) and entry["summary"]' "$SCRATCH/out"
+    "$WHET_BIN" policies --names >"$SCRATCH/names"
+    check "the JSON has the same names" python3 -c '
+import json, sys
+assert [e["example"] for e in json.load(open(sys.argv[1]))] == open(sys.argv[2]).read().split()' "$SCRATCH/out" "$SCRATCH/names"
+else
+    skip "the JSON is an array of complete objects" "needs python3"
+    skip "the JSON has the same names" "needs python3"
+fi
+refuses "arguments are refused" '' '' "whet: policies: unexpected argument 'x'\nTry 'whet policies --help'.\n" policies x
+refuses "two forms at once are refused" '' '' "whet: policies: --json and --names cannot be had together\n" policies --json --names
+finish

@@ -1,0 +1,502 @@
+/*
+ * The kernels over one row, each against a plain loop in double: awkward
+ * lengths, every alignment, masked entries, NaN, the smallest and the largest c.
+ * Rows lie in guarded memory, so that reading or writing past an end is seen.
+ */
+#include "isa/kernels.h"
+#include "support/check.h"
+#include "support/guarded.h"
+#include "support/isa.h"
+#include "support/random.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const size_t sizes[] = {0,  1,  2,  3,  7,   8,    9,    15,   16,   17,  31,
+                               33, 63, 64, 65, 127, 1000, 1023, 1024, 1025, 4097};
+#define SIZE_COUNT (sizeof sizes / sizeof sizes[0])
+#define SLACKS 4 /* floats left over at the end of the memory: as many alignments */
+
+#define LOG2_E 1.4426950408889634
+static const float factors[] = {(float)LOG2_E,        (float)(2.42 * LOG2_E), 1e-3f, 1.0f,
+                                (float)(30 * LOG2_E), 1e-30f,                 1e30f};
+#define FACTOR_COUNT (sizeof factors / sizeof factors[0])
+
+/* What an f32 sum of a block may be off by. */
+#define SUM_TOLERANCE 1.5e-6
+
+typedef struct row {
+    float *x;
+    size_t n;
+    size_t slack;
+} row;
+
+static row row_new(size_t n, size_t slack) {
+    return (row){guarded_new((n + slack) * sizeof(float)), n, slack};
+}
+
+/* Whether the memory beyond the row's end is as it was. */
+static bool slack_is_untouched(const row *r) {
+    for (size_t i = 0; i < r->slack * sizeof(float); i++) {
+        if (((const unsigned char *)(r->x + r->n))[i] != 0xff) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void row_free(row *r) {
+    CHECK_MSG(slack_is_untouched(r), "written past the end of %zu floats", r->n);
+    guarded_free(r->x);
+}
+
+/* What the rows of these tests are made of. */
+typedef enum content { NORMAL, WIDE, FAR, EQUAL, MASKED, CONTENTS } content;
+
+static void fill(row *r, content kind, struct rng *rng) {
+    static const double deviation[CONTENTS] = {1, 30, 2, 0, 3};
+    static const double mean[CONTENTS] = {0, 0, 1e4, -2.5, 0};
+    rng_fill_normal(rng, r->x, r->n, mean[kind], deviation[kind]);
+    for (size_t i = 0; kind == MASKED && i < r->n; i++) {
+        if (rng_bits(rng) % 3 == 0) {
+            r->x[i] = -INFINITY;
+        }
+    }
+}
+
+static float plain_max(const row *r) {
+    float max = -INFINITY;
+    for (size_t i = 0; i < r->n; i++) {
+        max = r->x[i] > max ? r->x[i] : max;
+    }
+    return max;
+}
+
+/* What a kernel is given to subtract. */
+static float finite_max(const row *r) {
+    float max = plain_max(r);
+    return max == -INFINITY ? 0 : max;
+}
+
+typedef void each_row(row *r, struct rng *rng);
+
+static void for_each_row(uint64_t seed, each_row *check) {
+    struct rng rng = rng_seeded(seed);
+    for (size_t i = 0; i < SIZE_COUNT; i++) {
+        for (size_t slack = 0; slack < SLACKS; slack++) {
+            for (content kind = 0; kind < CONTENTS; kind++) {
+                row r = row_new(sizes[i], slack);
+                fill(&r, kind, &rng);
+                check(&r, &rng);
+                row_free(&r);
+            }
+        }
+    }
+}
+
+/* ---- maximum and count ---- */
+
+static void check_max(row *r, struct rng *rng) {
+    const kernels *k = whet_kernels_get();
+    float expected = plain_max(r);
+    CHECK_MSG(k->max(r->x, r->n) == expected, "n = %zu", r->n);
+    if (r->n > 0) {
+        size_t at = (size_t)rng_integer(rng, 0, (int64_t)r->n - 1);
+        r->x[at] = NAN;
+        expected = plain_max(r); /* comparisons with NaN are false */
+        CHECK_MSG(k->max(r->x, r->n) == expected, "n = %zu, NaN at %zu", r->n, at);
+        r->x[at] = INFINITY;
+        CHECK_MSG(k->max(r->x, r->n) == INFINITY, "n = %zu, inf at %zu", r->n, at);
+    }
+}
+
+TEST(the_largest_entry_is_found_and_nan_passed_over) { for_each_row(1, check_max); }
+
+TEST(the_maximum_is_found_wherever_it_is) {
+    for (size_t n = 1; n <= 70; n++) {
+        row r = row_new(n, 0);
+        for (size_t i = 0; i < n; i++) {
+            r.x[i] = -1;
+        }
+        for (size_t i = 0; i < n; i++) {
+            r.x[i] = 1;
+            CHECK_MSG(whet_kernels_get()->max(r.x, n) == 1, "at %zu of %zu", i, n);
+            r.x[i] = -1;
+        }
+        row_free(&r);
+    }
+}
+
+static void check_count(row *r, struct rng *rng) {
+    size_t expected = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        if (rng_bits(rng) % 16 == 0) {
+            r->x[i] = rng_bits(rng) % 2 ? NAN : INFINITY;
+        }
+        expected += r->x[i] != -INFINITY;
+    }
+    CHECK_INT(whet_kernels_get()->count(r->x, r->n), expected);
+}
+
+TEST(everything_but_masked_entries_is_counted) { for_each_row(2, check_count); }
+
+/* ---- exponentials ---- */
+
+static double worst_exponential;
+static double worst_sum;
+
+static double distance(const row *r, size_t i, float max) {
+    return (double)r->x[i] - (double)max;
+}
+
+/* 2^(c (x - max)), and how far off its f32 version may be. */
+static double exponential(double d, float c, double *bound) {
+    double e = d == -(double)INFINITY ? 0 : exp2((double)c * d);
+    /* the polynomial and its rounding, and the rounding of x - max; the smallest are dropped */
+    *bound = e * 4e-7 + 0x1p-126;
+    if (e > 0) {
+        *bound += e * log(2) * (double)c * fabs(d) * 0x1p-24;
+    }
+    return e;
+}
+
+static void check_exponentials(row *r, struct rng *rng) {
+    (void)rng;
+    const kernels *k = whet_kernels_get();
+    float max = finite_max(r);
+    for (size_t f = 0; f < FACTOR_COUNT; f++) {
+        row y = row_new(r->n, r->slack);
+        double z = k->exp_store(r->x, r->n, max, factors[f], y.x);
+        double expected_z = 0;
+        size_t wrong = 0;
+        for (size_t i = 0; i < r->n; i++) {
+            double bound;
+            double e = exponential(distance(r, i, max), factors[f], &bound);
+            double error = fabs((double)y.x[i] - e);
+            bool masked_is_zero = r->x[i] != -INFINITY || y.x[i] == 0;
+            wrong += !(error <= bound) || !masked_is_zero;
+            worst_exponential = e > 1e-9 ? fmax(worst_exponential, error / e) : worst_exponential;
+            expected_z += e;
+        }
+        CHECK_MSG(wrong == 0, "%zu of %zu wrong, c = %g", wrong, r->n, (double)factors[f]);
+        CHECK_NEAR(z, expected_z, SUM_TOLERANCE * expected_z);
+        row in_place = row_new(r->n, r->slack);
+        memcpy(in_place.x, r->x, r->n * sizeof(float));
+        double same_z = k->exp_store(in_place.x, r->n, max, factors[f], in_place.x);
+        CHECK(same_z == z && memcmp(in_place.x, y.x, r->n * sizeof(float)) == 0);
+        row_free(&in_place);
+        row_free(&y);
+    }
+}
+
+TEST(exponentials_are_right_and_masked_entries_exactly_zero) {
+    for_each_row(3, check_exponentials);
+    printf("     worst exponential above 1e-9: %.2g relative\n", worst_exponential);
+}
+
+/* A sum and how far off its f32 version may be, from the terms' own bounds. */
+typedef struct expected_sum {
+    double sum;
+    double bound;
+} expected_sum;
+
+static void add_term(expected_sum *sum, double factor, double e, double bound) {
+    sum->sum += e > 0 ? factor * e : 0;
+    sum->bound += e > 0 ? fabs(factor) * bound : 0;
+}
+
+static bool is_near(double actual, expected_sum expected) {
+    double error = fabs(actual - expected.sum);
+    return error <= 1e-6 * fabs(expected.sum) + expected.bound;
+}
+
+static void check_sums(row *r, struct rng *rng) {
+    (void)rng;
+    const kernels *k = whet_kernels_get();
+    float max = finite_max(r);
+    for (size_t f = 0; f < FACTOR_COUNT; f++) {
+        expected_sum z = {0, 0};
+        expected_sum s = {0, 0};
+        expected_sum q = {0, 0};
+        for (size_t i = 0; i < r->n; i++) {
+            double d = distance(r, i, max);
+            double bound;
+            double e = exponential(d, factors[f], &bound);
+            add_term(&z, 1, e, bound);
+            add_term(&s, d, e, bound);
+            add_term(&q, d * d, e, bound);
+        }
+        row_sums sums = {0, 0, 0};
+        k->sums(r->x, r->n, max, factors[f], &sums);
+        CHECK_MSG(is_near(sums.z, z) && is_near(sums.s, s), "n = %zu, c = %g: z %g %g, s %g %g",
+                  r->n, (double)factors[f], sums.z, z.sum, sums.s, s.sum);
+        CHECK(sums.q == 0);
+        sums = (row_sums){0, 0, 0};
+        k->moments(r->x, r->n, max, factors[f], &sums);
+        CHECK_MSG(is_near(sums.z, z) && is_near(sums.s, s) && is_near(sums.q, q),
+                  "n = %zu, c = %g: z %g %g, s %g %g, q %g %g", r->n, (double)factors[f], sums.z,
+                  z.sum, sums.s, s.sum, sums.q, q.sum);
+        if (z.sum > 0) {
+            worst_sum = fmax(worst_sum, fabs(sums.z - z.sum) / z.sum);
+        }
+    }
+}
+
+TEST(sums_and_moments_are_right) {
+    for_each_row(4, check_sums);
+    printf("     worst Z: %.2g relative\n", worst_sum);
+}
+
+TEST(sums_are_added_to_what_is_there) {
+    const float x[3] = {0, -1, -INFINITY};
+    row_sums fresh = {0, 0, 0};
+    row_sums more = {100, -200, 300};
+    whet_kernels_get()->moments(x, 3, 0, 1, &fresh);
+    whet_kernels_get()->moments(x, 3, 0, 1, &more);
+    CHECK_NEAR(more.z, fresh.z + 100, 1e-12);
+    CHECK_NEAR(more.s, fresh.s - 200, 1e-12);
+    CHECK_NEAR(more.q, fresh.q + 300, 1e-12);
+    whet_kernels_get()->sums(x, 3, 0, 1, &more);
+    CHECK_NEAR(more.z, 2 * fresh.z + 100, 1e-12);
+    CHECK_NEAR(more.s, 2 * fresh.s - 200, 1e-12);
+    CHECK_NEAR(more.q, fresh.q + 300, 1e-12);
+}
+
+static void check_nan(row *r, struct rng *rng) {
+    const kernels *k = whet_kernels_get();
+    if (r->n == 0) {
+        return;
+    }
+    float max = finite_max(r);
+    size_t at = (size_t)rng_integer(rng, 0, (int64_t)r->n - 1);
+    r->x[at] = NAN;
+    row_sums sums = {0, 0, 0};
+    row_sums moments = {0, 0, 0};
+    k->sums(r->x, r->n, max, 1, &sums);
+    k->moments(r->x, r->n, max, 1, &moments);
+    CHECK_MSG(isnan(sums.z) && isnan(moments.z), "NaN at %zu of %zu", at, r->n);
+    CHECK_MSG(isnan(k->exp_store(r->x, r->n, max, 1, r->x)), "NaN at %zu of %zu", at, r->n);
+    CHECK(isnan(r->x[at]));
+}
+
+TEST(nan_anywhere_makes_the_sums_nan) { for_each_row(5, check_nan); }
+
+/* Every distance from none to where nothing is left, step by step. */
+TEST(exponentials_fall_from_one_to_zero_without_a_jump) {
+    enum { STEPS = 200000 };
+    static float x[STEPS];
+    static float y[STEPS];
+    for (size_t i = 0; i < STEPS; i++) {
+        x[i] = -140.0f * (float)i / STEPS;
+    }
+    whet_kernels_get()->exp_store(x, STEPS, 0, 1, y);
+    CHECK(y[0] == 1);
+    CHECK(y[STEPS - 1] == 0);
+    double worst = 0;
+    size_t rising = 0;
+    for (size_t i = 0; i < STEPS; i++) {
+        double e = exp2((double)x[i]);
+        if (e > 0x1p-125) {
+            worst = fmax(worst, fabs((double)y[i] - e) / e);
+        } else {
+            CHECK(y[i] >= 0 && y[i] <= 0x1p-124f);
+        }
+        rising += i > 0 && (double)y[i] > (double)y[i - 1] * (1 + 3e-7);
+    }
+    CHECK_MSG(worst < 2.5e-7, "%g", worst);
+    CHECK_INT(rising, 0);
+    printf("     worst 2^x: %.2g relative\n", worst);
+}
+
+/* ---- scaling ---- */
+
+static void check_scale(row *r, struct rng *rng) {
+    const kernels *k = whet_kernels_get();
+    float factor = (float)rng_uniform(rng, 1e-6, 2);
+    row y = row_new(r->n, r->slack);
+    k->scale(r->x, r->n, factor, y.x);
+    size_t wrong = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        wrong += y.x[i] != r->x[i] * factor;
+    }
+    CHECK_MSG(wrong == 0, "%zu of %zu wrong", wrong, r->n);
+    k->scale(r->x, r->n, factor, r->x);
+    CHECK_MSG(memcmp(r->x, y.x, r->n * sizeof(float)) == 0, "n = %zu in place", r->n);
+    row_free(&y);
+}
+
+TEST(scaling_is_exact_also_in_place) { for_each_row(6, check_scale); }
+
+/* ---- steps of the row pipeline ---- */
+
+/* What a step is asked for beside the sums of its row. */
+enum { STORES = 1, LOOKS_AHEAD = 2, HAS_LAST = 4, STREAMS = 8, STEP_KINDS = 16 };
+
+static void check_step_kind(const row *r, const row *next, const row *last, unsigned kind) {
+    const kernels *k = whet_kernels_get();
+    float max = finite_max(r);
+    row y = row_new(r->n, r->slack);
+    row out = row_new(r->n, r->slack);
+    row_step step = {.x = r->x, .n = r->n, .max = max, .c = 1.25f, .factor = 0.3f};
+    step.y = kind & STORES ? y.x : NULL;
+    step.next = kind & LOOKS_AHEAD ? next->x : NULL;
+    step.last = kind & HAS_LAST ? last->x : NULL;
+    step.out = kind & HAS_LAST ? out.x : NULL;
+    step.stream = kind & STREAMS ? 1 : 0;
+    k->step(&step);
+    k->stream_end();
+    expected_sum z = {0, 0};
+    expected_sum s = {0, 0};
+    size_t wrong = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        double d = distance(r, i, max);
+        double bound;
+        double e = exponential(d, 1.25f, &bound);
+        add_term(&z, 1, e, bound);
+        add_term(&s, d, e, bound);
+        wrong += kind & STORES && !(fabs((double)y.x[i] - e) <= bound);
+        wrong += kind & STORES && r->x[i] == -INFINITY && y.x[i] != 0;
+        wrong += kind & HAS_LAST && out.x[i] != last->x[i] * 0.3f;
+    }
+    CHECK_MSG(wrong == 0, "kind %u, n = %zu: %zu wrong", kind, r->n, wrong);
+    CHECK_MSG(is_near(step.sums.z, z), "kind %u, n = %zu: z %g, not %g", kind, r->n, step.sums.z,
+              z.sum);
+    CHECK_MSG(kind & STORES || is_near(step.sums.s, s), "kind %u, n = %zu: s %g, not %g", kind,
+              r->n, step.sums.s, s.sum);
+    CHECK_MSG(!(kind & LOOKS_AHEAD) || step.next_max == plain_max(next), "kind %u, n = %zu", kind,
+              r->n);
+    row_free(&y);
+    row_free(&out);
+}
+
+static void check_step(row *r, struct rng *rng) {
+    row next = row_new(r->n, r->slack);
+    row last = row_new(r->n, r->slack);
+    fill(&next, MASKED, rng);
+    rng_fill_uniform(rng, last.x, r->n, 0, 1);
+    if (r->n > 0) {
+        next.x[r->n / 2] = NAN; /* passed over, like everywhere */
+    }
+    for (unsigned kind = 0; kind < STEP_KINDS; kind++) {
+        check_step_kind(r, &next, &last, kind);
+    }
+    row_free(&next);
+    row_free(&last);
+}
+
+TEST(steps_do_their_work_on_three_rows_at_once) { for_each_row(8, check_step); }
+
+TEST(nan_makes_the_sums_of_a_step_nan) {
+    for (size_t n = 1; n < 100; n++) {
+        row r = row_new(n, 0);
+        row y = row_new(n, 0);
+        for (size_t at = 0; at < n; at++) {
+            memset(r.x, 0, n * sizeof(float));
+            r.x[at] = NAN;
+            row_step step = {.x = r.x, .n = n, .c = 1};
+            whet_kernels_get()->step(&step);
+            CHECK_MSG(isnan(step.sums.z), "NaN at %zu of %zu", at, n);
+            step.y = y.x;
+            whet_kernels_get()->step(&step);
+            CHECK_MSG(isnan(step.sums.z), "NaN at %zu of %zu, stored", at, n);
+        }
+        row_free(&r);
+        row_free(&y);
+    }
+}
+
+TEST(what_is_not_finite_is_found_wherever_it_is) {
+    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    for (size_t n = 0; n < 100; n++) {
+        row r = row_new(n, n % SLACKS);
+        for (size_t i = 0; i < n; i++) {
+            r.x[i] = i % 2 ? FLT_MAX : -FLT_MAX;
+        }
+        CHECK_MSG(whet_kernels_get()->finite(r.x, n), "%zu finite floats", n);
+        for (size_t i = 0; i < n; i++) {
+            float before = r.x[i];
+            r.x[i] = odd[(i + n) % 3];
+            CHECK_MSG(!whet_kernels_get()->finite(r.x, n), "at %zu of %zu", i, n);
+            r.x[i] = before;
+        }
+        row_free(&r);
+    }
+}
+
+/* ---- soft cap ---- */
+
+static double worst_softcap;
+
+static void check_softcap(row *r, struct rng *rng) {
+    static const float caps[] = {0.5f, 5, 50, 1e4f};
+    (void)rng;
+    for (size_t c = 0; c < 4; c++) {
+        row y = row_new(r->n, r->slack);
+        memcpy(y.x, r->x, r->n * sizeof(float));
+        whet_kernels_get()->softcap(y.x, r->n, caps[c]);
+        size_t wrong = 0;
+        for (size_t i = 0; i < r->n; i++) {
+            double cap = (double)caps[c];
+            double expected = cap * tanh((double)r->x[i] / cap);
+            double error = fabs((double)y.x[i] - expected);
+            wrong += !(error <= 4e-7 * fabs(expected));
+            if (expected != 0) {
+                worst_softcap = fmax(worst_softcap, error / fabs(expected));
+            }
+        }
+        CHECK_MSG(wrong == 0, "%zu of %zu wrong, cap %g", wrong, r->n, (double)caps[c]);
+        row_free(&y);
+    }
+}
+
+TEST(soft_caps_follow_tanh) {
+    for_each_row(7, check_softcap);
+    printf("     worst soft cap: %.2g relative\n", worst_softcap);
+}
+
+TEST(soft_caps_follow_tanh_at_every_size) {
+    float worst_at = 0;
+    double worst = 0;
+    for (float x = 1e-30f; x < 1e30f; x *= 1.001f) {
+        float pair[2] = {x, -x};
+        whet_kernels_get()->softcap(pair, 2, 1);
+        double expected = tanh((double)x);
+        double error = fabs((double)pair[0] - expected) / expected;
+        if (!(error <= worst)) {
+            worst = error;
+            worst_at = x;
+        }
+        CHECK(pair[1] == -pair[0]);
+    }
+    CHECK_MSG(worst < 4e-7, "%g at %g", worst, (double)worst_at);
+}
+
+TEST(soft_caps_keep_infinities_apart_and_nan) {
+    float x[5] = {INFINITY, -INFINITY, NAN, 0.0f, FLT_MAX};
+    whet_kernels_get()->softcap(x, 5, 30);
+    CHECK_NEAR(x[0], 30, 1e-5);
+    CHECK_NEAR(x[1], -30, 1e-5);
+    CHECK(isnan(x[2]));
+    CHECK(x[3] == 0);
+    CHECK_NEAR(x[4], 30, 1e-5);
+}
+
+/* ---- tables ---- */
+
+TEST(tables_are_found_by_name_and_tell_their_shape) {
+    static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const kernels *k = whet_kernels_named(names[i]);
+        if (!k) {
+            continue;
+        }
+        CHECK_STR(k->name, names[i]);
+        CHECK(k->lanes > 0 && k->lanes <= LANES_MAX);
+        CHECK(k->group > 0 && k->group <= GROUP_MAX);
+    }
+    CHECK(whet_kernels_named("scalar") != NULL);
+    CHECK(whet_kernels_named("none") == NULL);
+    CHECK_STR(whet_kernels_get()->name, whet_isa());
+}

@@ -1,0 +1,408 @@
+/*
+ * The kernels over panels, the lane last everywhere, each against plain loops
+ * in double. Operands lie in guarded memory and have exactly the size that
+ * kernels.h tells.
+ */
+#include "isa/kernels.h"
+#include "support/check.h"
+#include "support/guarded.h"
+#include "support/isa.h"
+#include "support/random.h"
+
+#include <math.h>
+#include <string.h>
+
+static const size_t key_counts[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 127, 128};
+#define KEY_COUNTS (sizeof key_counts / sizeof key_counts[0])
+
+static float *new_floats(size_t n) { return guarded_new(n * sizeof(float)); }
+
+static float *new_normal(struct rng *rng, size_t n, double deviation) {
+    float *x = new_floats(n);
+    rng_fill_normal(rng, x, n, 0, deviation);
+    return x;
+}
+
+/* What a sum of n products in f32 may be off by, given the sum of their sizes. */
+static double product_bound(size_t n, double sizes) { return (double)(n + 2) * 0x1p-24 * sizes; }
+
+/* ---- the two products ---- */
+
+static void check_scores(struct rng *rng, size_t groups, size_t depth) {
+    const kernels *k = whet_kernels_get();
+    size_t lanes = k->lanes;
+    size_t group = k->group;
+    float *keys = new_normal(rng, groups * depth * group, 1); /* [groups][depth][group] */
+    float *queries = new_normal(rng, depth * lanes, 1);       /* [depth][lanes] */
+    float *tile = new_floats(groups * group * lanes);
+    k->scores(keys, groups, queries, depth, tile);
+    size_t wrong = 0;
+    for (size_t j = 0; j < groups * group; j++) {
+        for (size_t lane = 0; lane < lanes; lane++) {
+            double sum = 0;
+            double sizes = 0;
+            for (size_t i = 0; i < depth; i++) {
+                double a = (double)keys[(j / group * depth + i) * group + j % group];
+                double b = (double)queries[i * lanes + lane];
+                sum += a * b;
+                sizes += fabs(a * b);
+            }
+            double error = fabs((double)tile[j * lanes + lane] - sum);
+            wrong += !(error <= product_bound(depth, sizes));
+        }
+    }
+    CHECK_MSG(wrong == 0, "%zu wrong: %zu groups, depth %zu", wrong, groups, depth);
+    guarded_free(keys);
+    guarded_free(queries);
+    guarded_free(tile);
+}
+
+TEST(scores_are_products_of_keys_and_queries) {
+    struct rng rng = rng_seeded(1);
+    for (size_t depth = 1; depth <= 80; depth++) {
+        check_scores(&rng, 1 + depth % 3, depth);
+    }
+    for (size_t groups = 0; groups <= 17; groups++) {
+        check_scores(&rng, groups, 33);
+    }
+    check_scores(&rng, 3, 576);
+}
+
+static void check_accumulate(struct rng *rng, size_t groups, size_t keys, size_t padding) {
+    const kernels *k = whet_kernels_get();
+    size_t lanes = k->lanes;
+    size_t group = k->group;
+    size_t stride = keys * group + padding;
+    size_t columns = groups * group;
+    size_t size = groups ? (groups - 1) * stride + keys * group : 0;
+    float *values = new_normal(rng, size, 1);
+    float *weights = new_normal(rng, keys * lanes, 1);
+    float *rescale = new_floats(lanes);
+    rng_fill_uniform(rng, rescale, lanes, 0, 1);
+    float *out = new_normal(rng, columns * lanes, 1);
+    float *before = new_floats(columns * lanes);
+    memcpy(before, out, columns * lanes * sizeof(float));
+    k->accumulate(values, groups, stride, weights, keys, rescale, out);
+    size_t wrong = 0;
+    for (size_t c = 0; c < columns; c++) {
+        for (size_t lane = 0; lane < lanes; lane++) {
+            double sum = (double)before[c * lanes + lane] * (double)rescale[lane];
+            double sizes = fabs(sum);
+            for (size_t j = 0; j < keys; j++) {
+                double v = (double)values[c / group * stride + j * group + c % group];
+                double w = (double)weights[j * lanes + lane];
+                sum += v * w;
+                sizes += fabs(v * w);
+            }
+            double error = fabs((double)out[c * lanes + lane] - sum);
+            wrong += !(error <= product_bound(keys, sizes));
+        }
+    }
+    CHECK_MSG(wrong == 0, "%zu wrong: %zu groups, %zu keys", wrong, groups, keys);
+    guarded_free(values);
+    guarded_free(weights);
+    guarded_free(rescale);
+    guarded_free(out);
+    guarded_free(before);
+}
+
+TEST(outputs_are_rescaled_and_values_added_by_weight) {
+    struct rng rng = rng_seeded(2);
+    for (size_t i = 0; i < KEY_COUNTS; i++) {
+        for (size_t groups = 0; groups <= 5; groups++) {
+            check_accumulate(&rng, groups, key_counts[i], groups * whet_kernels_get()->group);
+        }
+    }
+    check_accumulate(&rng, 144, 128, 0);
+}
+
+/* ---- layout ---- */
+
+TEST(interleaving_puts_rows_side_by_side) {
+    struct rng rng = rng_seeded(3);
+    const kernels *k = whet_kernels_get();
+    for (size_t depth = 1; depth <= 100; depth++) {
+        float *rows[GROUP_MAX];
+        for (size_t i = 0; i < k->group; i++) {
+            rows[i] = new_normal(&rng, depth, 1);
+        }
+        float *result = new_floats(depth * k->group);
+        k->interleave((const float *const *)rows, depth, result);
+        size_t wrong = 0;
+        for (size_t at = 0; at < depth * k->group; at++) {
+            wrong += result[at] != rows[at % k->group][at / k->group];
+        }
+        CHECK_MSG(wrong == 0, "depth %zu: %zu wrong", depth, wrong);
+        for (size_t i = 0; i < k->group; i++) {
+            guarded_free(rows[i]);
+        }
+        guarded_free(result);
+    }
+}
+
+TEST(scattering_puts_groups_of_a_row_apart) {
+    struct rng rng = rng_seeded(4);
+    const kernels *k = whet_kernels_get();
+    for (size_t groups = 0; groups <= 20; groups++) {
+        for (size_t gap = 0; gap < 20; gap += 5) {
+            size_t stride = k->group + gap;
+            size_t size = groups ? (groups - 1) * stride + k->group : 0;
+            float *row = new_normal(&rng, groups * k->group, 1);
+            float *result = new_floats(size);
+            k->scatter(row, groups, result, stride);
+            size_t wrong = 0;
+            for (size_t at = 0; at < size; at++) {
+                size_t from = at / stride * k->group + at % stride;
+                bool in_gap = at % stride >= k->group;
+                bool right = in_gap ? isnan(result[at]) != 0 : result[at] == row[from];
+                wrong += !right;
+            }
+            CHECK_MSG(wrong == 0, "%zu groups, stride %zu: %zu wrong", groups, stride, wrong);
+            guarded_free(row);
+            guarded_free(result);
+        }
+    }
+}
+
+/* ---- logits of a tile ---- */
+
+/* A tile of logits with masked entries, and what a lane subtracts and multiplies with. */
+typedef struct tile {
+    size_t keys;
+    float *x; /* [keys][lanes] */
+    float *max;
+    float *c;
+} tile;
+
+static tile tile_new(struct rng *rng, size_t keys) {
+    size_t lanes = whet_kernels_get()->lanes;
+    tile t = {keys, new_normal(rng, keys * lanes, 4), new_floats(lanes), new_floats(lanes)};
+    for (size_t i = 0; i < keys * lanes; i++) {
+        if (rng_bits(rng) % 5 == 0) {
+            t.x[i] = -INFINITY;
+        }
+    }
+    for (size_t lane = 0; lane < lanes; lane++) {
+        t.max[lane] = 0;
+        t.c[lane] = (float)exp(rng_uniform(rng, -3, 3));
+        for (size_t j = 0; lane % 7 == 3 && j < keys; j++) {
+            t.x[j * lanes + lane] = -INFINITY; /* nothing to see */
+        }
+        for (size_t j = 0; j < keys; j++) {
+            float x = t.x[j * lanes + lane];
+            t.max[lane] = x > t.max[lane] ? x : t.max[lane];
+        }
+    }
+    return t;
+}
+
+static void tile_free(tile *t) {
+    guarded_free(t->x);
+    guarded_free(t->max);
+    guarded_free(t->c);
+}
+
+/* The sums of one lane in double, and how far off those in f32 may be. */
+typedef struct lane_sums {
+    double z, s, q;
+    double z_bound, s_bound, q_bound;
+} lane_sums;
+
+static double exponential_at(const tile *t, size_t j, size_t lane, double *d) {
+    double x = (double)t->x[j * whet_kernels_get()->lanes + lane];
+    *d = x - (double)t->max[lane];
+    return x == -(double)INFINITY ? 0 : exp2((double)t->c[lane] * *d);
+}
+
+static lane_sums sums_of(const tile *t, size_t lane) {
+    lane_sums sums = {.z_bound = 1e-35, .s_bound = 1e-33, .q_bound = 1e-31};
+    for (size_t j = 0; j < t->keys; j++) {
+        double d;
+        double e = exponential_at(t, j, lane, &d);
+        if (e > 0) {
+            double bound = 5e-7 + 0x1p-24 * ((double)t->c[lane] * fabs(d) + (double)t->keys);
+            sums.z += e;
+            sums.s += d * e;
+            sums.q += d * d * e;
+            sums.z_bound += e * bound;
+            sums.s_bound += fabs(d) * e * bound;
+            sums.q_bound += d * d * e * bound;
+        }
+    }
+    return sums;
+}
+
+static void check_sum(const char *name, float actual, double expected, double bound) {
+    CHECK_MSG(fabs((double)actual - expected) <= bound, "%s is %g, not %g", name, (double)actual,
+              expected);
+}
+
+/* The weights a kernel left in the tile, against those of the tile as it was. */
+static void check_weights(const tile *before, const float *after) {
+    size_t lanes = whet_kernels_get()->lanes;
+    size_t wrong = 0;
+    for (size_t at = 0; at < before->keys * lanes; at++) {
+        double d;
+        double e = exponential_at(before, at / lanes, at % lanes, &d);
+        double bound = 5e-7 + 0x1p-24 * (double)before->c[at % lanes] * fabs(d);
+        bool masked = before->x[at] == -INFINITY;
+        wrong += masked ? after[at] != 0 : !(fabs((double)after[at] - e) <= e * bound + 0x1p-126);
+    }
+    CHECK_MSG(wrong == 0, "%zu weights of %zu keys are wrong", wrong, before->keys);
+}
+
+static void check_tile_sums(const tile *t, const float *z, const float *s, const float *q) {
+    for (size_t lane = 0; lane < whet_kernels_get()->lanes; lane++) {
+        lane_sums sums = sums_of(t, lane);
+        check_sum("z", z[lane], sums.z, sums.z_bound);
+        if (s) {
+            check_sum("s", s[lane], sums.s, sums.s_bound);
+        }
+        if (q) {
+            check_sum("q", q[lane], sums.q, sums.q_bound);
+        }
+    }
+}
+
+TEST(weights_and_sums_are_taken_lane_by_lane) {
+    struct rng rng = rng_seeded(5);
+    const kernels *k = whet_kernels_get();
+    for (size_t i = 0; i < KEY_COUNTS; i++) {
+        tile t = tile_new(&rng, key_counts[i]);
+        size_t bytes = t.keys * k->lanes * sizeof(float);
+        float *work = guarded_new(bytes);
+        float *z = new_floats(k->lanes);
+        float *s = new_floats(k->lanes);
+        float *q = new_floats(k->lanes);
+        memcpy(work, t.x, bytes);
+        k->panel_sums(work, t.keys, t.max, t.c, z, s);
+        CHECK(memcmp(work, t.x, bytes) == 0);
+        check_tile_sums(&t, z, s, NULL);
+        k->panel_moments(work, t.keys, t.max, t.c, z, s, q);
+        CHECK(memcmp(work, t.x, bytes) == 0);
+        check_tile_sums(&t, z, s, q);
+        k->panel_weights(work, t.keys, t.max, t.c, z);
+        check_weights(&t, work);
+        check_tile_sums(&t, z, NULL, NULL);
+        memcpy(work, t.x, bytes);
+        k->panel_weights_sums(work, t.keys, t.max, t.c, z, s);
+        check_weights(&t, work);
+        check_tile_sums(&t, z, s, NULL);
+        guarded_free(work);
+        guarded_free(z);
+        guarded_free(s);
+        guarded_free(q);
+        tile_free(&t);
+    }
+}
+
+TEST(nan_in_one_lane_stays_there) {
+    struct rng rng = rng_seeded(6);
+    const kernels *k = whet_kernels_get();
+    for (size_t bad = 0; bad < k->lanes; bad++) {
+        tile t = tile_new(&rng, 33);
+        t.x[(bad % 33) * k->lanes + bad] = NAN;
+        float z[LANES_MAX];
+        float s[LANES_MAX];
+        float max[LANES_MAX];
+        memcpy(max, t.max, k->lanes * sizeof(float));
+        k->panel_max(t.x, 33, max);
+        k->panel_sums(t.x, 33, t.max, t.c, z, s);
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            CHECK(isnan(z[lane]) == (lane == bad));
+            CHECK(!isnan(max[lane]));
+        }
+        tile_free(&t);
+    }
+}
+
+TEST(maxima_are_raised_and_entries_counted_lane_by_lane) {
+    struct rng rng = rng_seeded(7);
+    const kernels *k = whet_kernels_get();
+    for (size_t i = 0; i < KEY_COUNTS; i++) {
+        tile t = tile_new(&rng, key_counts[i]);
+        float *max = new_floats(k->lanes);
+        float *count = new_floats(k->lanes);
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            max[lane] = lane % 3 ? -INFINITY : 3;
+        }
+        k->panel_max(t.x, t.keys, max);
+        k->panel_count(t.x, t.keys, count);
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            float expected = lane % 3 ? -INFINITY : 3;
+            float expected_count = 0;
+            for (size_t j = 0; j < t.keys; j++) {
+                float x = t.x[j * k->lanes + lane];
+                expected = x > expected ? x : expected;
+                expected_count += x != -INFINITY;
+            }
+            CHECK(max[lane] == expected);
+            CHECK(count[lane] == expected_count);
+        }
+        guarded_free(max);
+        guarded_free(count);
+        tile_free(&t);
+    }
+}
+
+TEST(limits_mask_keys_on_both_sides) {
+    struct rng rng = rng_seeded(8);
+    const kernels *k = whet_kernels_get();
+    for (size_t i = 0; i < KEY_COUNTS; i++) {
+        size_t keys = key_counts[i];
+        float *x = new_normal(&rng, keys * k->lanes, 1);
+        float *before = new_floats(keys * k->lanes);
+        float *low = new_floats(k->lanes);
+        float *high = new_floats(k->lanes);
+        x[0] = NAN; /* what is masked may be anything */
+        memcpy(before, x, keys * k->lanes * sizeof(float));
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            low[lane] = (float)rng_integer(&rng, 0, (int64_t)keys);
+            high[lane] = (float)rng_integer(&rng, 0, (int64_t)keys);
+        }
+        k->panel_limit(x, keys, low, high);
+        size_t wrong = 0;
+        for (size_t at = 0; at < keys * k->lanes; at++) {
+            float j = (float)(at / k->lanes);
+            bool inside = low[at % k->lanes] <= j && j < high[at % k->lanes];
+            bool same = memcmp(&x[at], &before[at], sizeof(float)) == 0;
+            wrong += inside ? !same : x[at] != -INFINITY;
+        }
+        CHECK_MSG(wrong == 0, "%zu of %zu keys", wrong, keys);
+        guarded_free(x);
+        guarded_free(before);
+        guarded_free(low);
+        guarded_free(high);
+    }
+}
+
+TEST(alibi_subtracts_slope_times_distance) {
+    struct rng rng = rng_seeded(9);
+    const kernels *k = whet_kernels_get();
+    for (size_t i = 0; i < KEY_COUNTS; i++) {
+        size_t keys = key_counts[i];
+        float *x = new_normal(&rng, keys * k->lanes, 1);
+        float *before = new_floats(keys * k->lanes);
+        float *slope = new_floats(k->lanes);
+        float *position = new_floats(k->lanes);
+        memcpy(before, x, keys * k->lanes * sizeof(float));
+        rng_fill_uniform(&rng, slope, k->lanes, 0, 1);
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            position[lane] = (float)rng_integer(&rng, -200, 200);
+        }
+        k->panel_alibi(x, keys, slope, position);
+        size_t wrong = 0;
+        for (size_t at = 0; at < keys * k->lanes; at++) {
+            double distance = fabs((double)position[at % k->lanes] - (double)(at / k->lanes));
+            double term = (double)slope[at % k->lanes] * distance;
+            double expected = (double)before[at] - term;
+            double bound = 2 * 0x1p-24 * (fabs(expected) + term);
+            wrong += !(fabs((double)x[at] - expected) <= bound);
+        }
+        CHECK_MSG(wrong == 0, "%zu of %zu keys", wrong, keys);
+        guarded_free(x);
+        guarded_free(before);
+        guarded_free(slope);
+        guarded_free(position);
+    }
+}

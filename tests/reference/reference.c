@@ -1,0 +1,589 @@
+/* The plain reference: see reference.h. */
+#include "reference/reference.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *allocate(size_t count, size_t size) {
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory) {
+        fputs("the reference has no memory\n", stderr);
+        abort();
+    }
+    return memory;
+}
+
+/* ---- numbers ---- */
+
+/* sign, exponent and fraction of a 16-bit format with `digits` bits of fraction. */
+static double from_bits(uint16_t bits, int digits, int bias) {
+    double sign = bits >> 15 ? -1 : 1;
+    int exponent = (bits & 0x7fff) >> digits;
+    int fraction = bits & ((1 << digits) - 1);
+    int largest = (1 << (15 - digits)) - 1;
+    if (exponent == largest) {
+        return fraction ? (double)NAN : sign * (double)INFINITY;
+    }
+    if (exponent == 0) {
+        return sign * ldexp(fraction, 1 - bias - digits);
+    }
+    return sign * ldexp((1 << digits) + fraction, exponent - bias - digits);
+}
+
+/* The number of smallest steps nearest to |x|, which is also its bits. */
+static uint16_t to_bits(float x, int digits, int bias) {
+    uint16_t sign = signbit(x) ? 0x8000 : 0;
+    uint16_t infinity = (uint16_t)(0x7fff >> digits << digits);
+    double size = fabs((double)x);
+    if (isnan(size)) {
+        return (uint16_t)(sign | 0x7fff);
+    }
+    int exponent = size > 0 && !isinf(size) ? ilogb(size) : 0;
+    if (size == 0 || exponent < 1 - bias) {
+        exponent = 1 - bias;
+    }
+    double steps = nearbyint(ldexp(size, digits - exponent)); /* ties to even */
+    double bits = steps + ldexp(exponent - 1 + bias, digits);
+    return (uint16_t)(sign | (bits < infinity ? (uint16_t)bits : infinity));
+}
+
+double reference_from_f16(uint16_t bits) { return from_bits(bits, 10, 15); }
+double reference_from_bf16(uint16_t bits) { return from_bits(bits, 7, 127); }
+uint16_t reference_to_f16(float x) { return to_bits(x, 10, 15); }
+uint16_t reference_to_bf16(float x) { return to_bits(x, 7, 127); }
+
+size_t reference_size(whet_type type) { return type == WHET_F32 ? 4 : 2; }
+
+double reference_load(const void *at, whet_type type) {
+    if (type == WHET_F32) {
+        float x;
+        memcpy(&x, at, sizeof x);
+        return (double)x;
+    }
+    uint16_t bits;
+    memcpy(&bits, at, sizeof bits);
+    return type == WHET_F16 ? reference_from_f16(bits) : reference_from_bf16(bits);
+}
+
+/* ---- statistics of one row ---- */
+
+static bool is_bad(double logit) { return isnan(logit) || logit == (double)INFINITY; }
+
+static bool any_bad(const double *logits, size_t n, double sink) {
+    for (size_t i = 0; i < n; i++) {
+        if (is_bad(logits[i])) {
+            return true;
+        }
+    }
+    return is_bad(sink);
+}
+
+static double largest(const double *logits, size_t n, double sink) {
+    double max = sink;
+    for (size_t i = 0; i < n; i++) {
+        max = fmax(max, logits[i]);
+    }
+    return max;
+}
+
+/* exp(beta (e - max)), 0 for a masked entry whatever beta is. */
+static double weight(double logit, double max, double beta) {
+    return logit == -(double)INFINITY ? 0 : exp(beta * (logit - max));
+}
+
+static double sum_of_weights(const double *logits, size_t n, double sink, double beta) {
+    double max = largest(logits, n, sink);
+    double z = weight(sink, max, beta);
+    for (size_t i = 0; i < n; i++) {
+        z += weight(logits[i], max, beta);
+    }
+    return z;
+}
+
+/* H = -sum p ln p, with ln p = beta (e - max) - ln Z. */
+double reference_entropy(const double *logits, size_t n, double sink, double beta) {
+    double max = largest(logits, n, sink);
+    if (max == -(double)INFINITY) {
+        return 0;
+    }
+    double w = weight(sink, max, beta);
+    double z = w;
+    double sum = w > 0 ? w * beta * (sink - max) : 0;
+    for (size_t i = 0; i < n; i++) {
+        w = weight(logits[i], max, beta);
+        z += w;
+        sum += w > 0 ? w * beta * (logits[i] - max) : 0;
+    }
+    return fmax(0, log(z) - sum / z);
+}
+
+void reference_probabilities(const double *logits, size_t n, double sink, double beta, double *p) {
+    double max = largest(logits, n, sink);
+    double z = max == -(double)INFINITY ? 1 : sum_of_weights(logits, n, sink, beta);
+    for (size_t i = 0; i < n; i++) {
+        p[i] = weight(logits[i], max, beta) / z;
+    }
+}
+
+/* d exp(d) of one entry. */
+static double slope_term(double logit, double max) {
+    return logit == -(double)INFINITY ? 0 : (logit - max) * exp(logit - max);
+}
+
+static void describe(const double *logits, size_t n, double sink, whet_stats *stats) {
+    double max = largest(logits, n, sink);
+    *stats = (whet_stats){.max = max, .logsumexp = max, .beta = 1};
+    for (size_t i = 0; i < n; i++) {
+        stats->n += logits[i] != -(double)INFINITY;
+    }
+    stats->flags = stats->n == 0 ? WHET_ROW_EMPTY : 0;
+    if (max == -(double)INFINITY) {
+        return;
+    }
+    stats->z = sum_of_weights(logits, n, sink, 1);
+    stats->s = slope_term(sink, max);
+    for (size_t i = 0; i < n; i++) {
+        stats->s += slope_term(logits[i], max);
+    }
+    stats->logsumexp = max + log(stats->z);
+    stats->entropy = reference_entropy(logits, n, sink, 1);
+}
+
+/* ---- temperatures ---- */
+
+static double poly_beta(const whet_policy *policy, double entropy) {
+    double h = entropy > policy->hold ? policy->hold : entropy;
+    double beta = 0;
+    for (unsigned i = 0; i <= policy->degree; i++) {
+        beta += policy->value[i] * pow(h, policy->degree - i);
+    }
+    return h <= policy->threshold ? 1 : fmax(beta, policy->floor);
+}
+
+/* By bisection, down to the last bit. */
+static double target_beta(const double *logits, size_t n, double sink, double goal, double cap,
+                          uint32_t *flags) {
+    if (reference_entropy(logits, n, sink, 1) <= goal) {
+        return 1;
+    }
+    if (reference_entropy(logits, n, sink, cap) >= goal) {
+        *flags |= WHET_ROW_CAPPED;
+        return cap;
+    }
+    double low = 1;
+    double high = cap;
+    for (;;) {
+        double middle = low + (high - low) / 2;
+        if (middle <= low || middle >= high) {
+            return low;
+        }
+        if (reference_entropy(logits, n, sink, middle) > goal) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+}
+
+static double beta_before_strength(const double *logits, size_t n, double sink,
+                                   const whet_policy *policy, whet_stats *stats) {
+    double first = policy->value[0];
+    double count = (double)stats->n;
+    double derivative = 0;
+    switch (policy->kind) {
+    case WHET_POLICY_SOFTMAX:
+        return 1;
+    case WHET_POLICY_FIXED:
+        return first;
+    case WHET_POLICY_POLY:
+        return poly_beta(policy, stats->entropy);
+    case WHET_POLICY_EXP:
+        return fmax(1, exp(stats->entropy - first));
+    case WHET_POLICY_TARGET:
+        return target_beta(logits, n, sink, first, policy->value[1], &stats->flags);
+    case WHET_POLICY_SSMAX:
+        return first * log(count) + policy->value[1];
+    case WHET_POLICY_LENGTH:
+        return fmax(1, log(count) / log(first));
+    case WHET_POLICY_LINEAR:
+        return fmax(1, count / first);
+    case WHET_POLICY_CUSTOM:
+        return policy->function(stats, &derivative, policy->context);
+    default:
+        fprintf(stderr, "the reference does not know policy %lu\n", (unsigned long)policy->kind);
+        abort();
+    }
+}
+
+/* An inverse temperature below zero counts as none. */
+static double beta_of(const double *logits, size_t n, double sink, const whet_policy *policy,
+                      whet_stats *stats) {
+    double beta = beta_before_strength(logits, n, sink, policy, stats);
+    return fmax(0, 1 + policy->strength * (beta - 1));
+}
+
+/* ---- maps that are not a temperature ---- */
+
+static int compare_larger_first(const void *a, const void *b) {
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+static double kth_largest(const double *logits, size_t n, double k) {
+    double *sorted = allocate(n, sizeof *sorted);
+    memcpy(sorted, logits, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, compare_larger_first);
+    double result = sorted[k < (double)n ? (size_t)k - 1 : n - 1];
+    free(sorted);
+    return result;
+}
+
+static void whet_map_topk(const double *logits, size_t n, double k, double *p) {
+    double lowest = kth_largest(logits, n, k);
+    double max = largest(logits, n, -(double)INFINITY);
+    double z = 0;
+    for (size_t i = 0; i < n; i++) {
+        p[i] = logits[i] >= lowest ? weight(logits[i], max, 1) : 0;
+        z += p[i];
+    }
+    for (size_t i = 0; i < n; i++) {
+        p[i] /= z;
+    }
+}
+
+static void whet_map_hardmax(const double *logits, size_t n, double *p) {
+    double max = largest(logits, n, -(double)INFINITY);
+    double ties = 0;
+    for (size_t i = 0; i < n; i++) {
+        ties += logits[i] == max;
+    }
+    for (size_t i = 0; i < n; i++) {
+        p[i] = logits[i] == max ? 1 / ties : 0;
+    }
+}
+
+/* max(0, (a - 1) e - tau)^(1 / (a - 1)) with e shifted by the maximum; tau by bisection. */
+static void whet_map_entmax(const double *logits, size_t n, double a, double *p) {
+    double max = largest(logits, n, -(double)INFINITY);
+    double low = -1;
+    double high = 0;
+    for (int step = 0; step < 100; step++) {
+        double tau = low + (high - low) / 2;
+        double sum = 0;
+        for (size_t i = 0; i < n; i++) {
+            double y = (a - 1) * (logits[i] - max) - tau;
+            p[i] = y > 0 ? pow(y, 1 / (a - 1)) : 0;
+            sum += p[i];
+        }
+        if (sum > 1) {
+            low = tau;
+        } else {
+            high = tau;
+        }
+    }
+}
+
+static void whet_map_softmax1(const double *logits, size_t n, double *p) {
+    double max = largest(logits, n, 0);
+    double z = exp(-max);
+    for (size_t i = 0; i < n; i++) {
+        z += weight(logits[i], max, 1);
+    }
+    for (size_t i = 0; i < n; i++) {
+        p[i] = weight(logits[i], max, 1) / z;
+    }
+}
+
+static double sigma(double x) { return 1 / (1 + exp(-x)); }
+
+static void whet_map_sigmoid(const double *logits, size_t n, double b, double *p) {
+    for (size_t i = 0; i < n; i++) {
+        p[i] = sigma(logits[i] - b);
+    }
+}
+
+static void whet_map_stick_breaking(const double *logits, size_t n, double *p) {
+    double left = 1;
+    for (size_t i = n; i-- > 0;) {
+        p[i] = sigma(logits[i]) * left;
+        left *= sigma(-logits[i]);
+    }
+}
+
+static void map_of(const whet_policy *policy, const double *logits, size_t n, uint64_t unmasked,
+                   double *p) {
+    double first = policy->value[0];
+    switch (policy->kind) {
+    case WHET_POLICY_TOPK:
+        whet_map_topk(logits, n, first, p);
+        break;
+    case WHET_POLICY_HARDMAX:
+        whet_map_hardmax(logits, n, p);
+        break;
+    case WHET_POLICY_ENTMAX:
+        whet_map_entmax(logits, n, first, p);
+        break;
+    case WHET_POLICY_SOFTMAX1:
+        whet_map_softmax1(logits, n, p);
+        break;
+    case WHET_POLICY_SIGMOID:
+        whet_map_sigmoid(logits, n, isnan(first) ? log((double)unmasked) : first, p);
+        break;
+    case WHET_POLICY_STICK_BREAKING:
+        whet_map_stick_breaking(logits, n, p);
+        break;
+    default:
+        fprintf(stderr, "the reference does not know policy %lu\n", (unsigned long)policy->kind);
+        abort();
+    }
+}
+
+static bool sums_to_one(const whet_policy *policy) {
+    return policy->kind == WHET_POLICY_TOPK || policy->kind == WHET_POLICY_HARDMAX ||
+           policy->kind == WHET_POLICY_ENTMAX;
+}
+
+/* ---- one row ---- */
+
+static void fill(double *p, size_t n, double value) {
+    for (size_t i = 0; p && i < n; i++) {
+        p[i] = value;
+    }
+}
+
+static void spoil(const double *logits, size_t n, double *p, whet_stats *stats) {
+    const double nan = (double)NAN;
+    *stats = (whet_stats){.max = nan,
+                          .z = nan,
+                          .s = nan,
+                          .logsumexp = nan,
+                          .entropy = nan,
+                          .beta = nan,
+                          .entropy_after = nan,
+                          .max_prob = nan,
+                          .flags = WHET_ROW_NOT_FINITE};
+    for (size_t i = 0; i < n; i++) {
+        stats->n += logits[i] != -(double)INFINITY;
+    }
+    fill(p, n, nan);
+}
+
+static void sharpen(const double *logits, size_t n, double sink, const whet_policy *policy,
+                    double *p, whet_stats *stats) {
+    stats->beta = stats->n == 0 ? 1 : beta_of(logits, n, sink, policy, stats);
+    stats->entropy_after = reference_entropy(logits, n, sink, stats->beta);
+    stats->max_prob = 1 / sum_of_weights(logits, n, sink, stats->beta);
+    if (p) {
+        reference_probabilities(logits, n, sink, stats->beta, p);
+    }
+}
+
+/* -p ln p. */
+static double surprise(double p) { return p > 0 ? -p * log(p) : 0; }
+
+static void whet_map_row(const double *logits, size_t n, const whet_policy *policy, double *p,
+                    whet_stats *stats) {
+    double *own = allocate(n, sizeof *own);
+    map_of(policy, logits, n, stats->n, own);
+    stats->beta = (double)NAN;
+    for (size_t i = 0; i < n; i++) {
+        stats->max_prob = fmax(stats->max_prob, own[i]);
+        stats->entropy_after += surprise(own[i]);
+    }
+    if (!sums_to_one(policy)) {
+        stats->entropy_after = (double)NAN;
+    }
+    if (p) {
+        memcpy(p, own, n * sizeof *p);
+    }
+    free(own);
+}
+
+void reference_row(const double *logits, size_t n, double sink, const whet_policy *policy,
+                   double *p, whet_stats *stats) {
+    if (any_bad(logits, n, sink)) {
+        spoil(logits, n, p, stats);
+        return;
+    }
+    describe(logits, n, sink, stats);
+    if (stats->max == -(double)INFINITY) {
+        fill(p, n, 0);
+    } else if (whet_policy_is_temperature(policy)) {
+        sharpen(logits, n, sink, policy, p, stats);
+    } else {
+        whet_map_row(logits, n, policy, p, stats);
+    }
+}
+
+/* ---- attention ---- */
+
+/* The description with its defaults filled in. */
+static whet_attention with_defaults(const whet_attention *given) {
+    whet_attention a = *given;
+    a.batch = a.batch ? a.batch : 1;
+    a.kv_heads = a.kv_heads ? a.kv_heads : a.heads;
+    a.value_dim = a.value_dim ? a.value_dim : a.head_dim;
+    return a;
+}
+
+static size_t offset_in(const ptrdiff_t given[4], const size_t extent[4], size_t element,
+                        const size_t index[4]) {
+    ptrdiff_t stride[4];
+    memcpy(stride, given, sizeof stride);
+    if (!stride[0] && !stride[1] && !stride[2] && !stride[3]) {
+        stride[3] = (ptrdiff_t)element;
+        for (int axis = 3; axis > 0; axis--) {
+            stride[axis - 1] = stride[axis] * (ptrdiff_t)extent[axis];
+        }
+    }
+    ptrdiff_t offset = 0;
+    for (int axis = 0; axis < 4; axis++) {
+        offset += (ptrdiff_t)index[axis] * stride[axis];
+    }
+    return (size_t)offset;
+}
+
+/* One position's row of q, k or v. */
+static void load_row(const whet_tensor *tensor, const size_t extent[4], size_t batch, size_t head,
+                     size_t position, double *row) {
+    size_t n = extent[3];
+    const char *data = tensor->data;
+    if (tensor->type == WHET_CUSTOM) {
+        size_t index[4] = {batch, head, position, 0};
+        float *converted = allocate(n, sizeof *converted);
+        tensor->to_f32(data + (ptrdiff_t)offset_in(tensor->stride, extent, 0, index), converted, n,
+                       tensor->context);
+        for (size_t i = 0; i < n; i++) {
+            row[i] = (double)converted[i];
+        }
+        free(converted);
+        return;
+    }
+    size_t element = reference_size(tensor->type);
+    for (size_t i = 0; i < n; i++) {
+        size_t index[4] = {batch, head, position, i};
+        row[i] = reference_load(data + (ptrdiff_t)offset_in(tensor->stride, extent, element, index),
+                                tensor->type);
+    }
+}
+
+/* All positions of one head: [position][dim]. */
+static double *load_head(const whet_tensor *tensor, const size_t extent[4], size_t batch,
+                         size_t head) {
+    double *rows = allocate(extent[2] * extent[3], sizeof *rows);
+    for (size_t j = 0; j < extent[2]; j++) {
+        load_row(tensor, extent, batch, head, j, rows + j * extent[3]);
+    }
+    return rows;
+}
+
+/* The mask's entry for a key, 0 without a mask. A zero stride repeats, except for keys. */
+static double mask_at(const whet_attention *a, size_t batch, size_t head, size_t query,
+                      size_t key) {
+    const whet_mask *mask = &a->mask;
+    if (!mask->data) {
+        return 0;
+    }
+    ptrdiff_t element = (ptrdiff_t)reference_size(mask->type);
+    ptrdiff_t key_stride = mask->stride[3] ? mask->stride[3] : element;
+    ptrdiff_t offset = (ptrdiff_t)batch * mask->stride[0] + (ptrdiff_t)head * mask->stride[1] +
+                       (ptrdiff_t)query * mask->stride[2] + (ptrdiff_t)key * key_stride;
+    return reference_load((const char *)mask->data + offset, mask->type);
+}
+
+static bool is_visible(const whet_attention *a, size_t query, size_t key) {
+    int64_t position = (int64_t)query + a->offset;
+    int64_t distance = position - (int64_t)key;
+    if ((a->flags & WHET_CAUSAL) && distance < 0) {
+        return false;
+    }
+    return a->window == 0 || (uint64_t)(distance < 0 ? -distance : distance) < a->window;
+}
+
+static double dot(const double *a, const double *b, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += a[i] * b[i];
+    }
+    return sum;
+}
+
+/* e_j = softcap(scale q . k_j) - slope |i + offset - j| + mask_ij, or -inf. */
+static double logit_of(const whet_attention *a, size_t batch, size_t head, size_t query, size_t key,
+                       const double *q, const double *k) {
+    double mask = mask_at(a, batch, head, query, key);
+    if (!is_visible(a, query, key) || mask == -(double)INFINITY) {
+        return -(double)INFINITY;
+    }
+    double scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
+    double logit = scale * dot(q, k, a->head_dim);
+    if (a->softcap > 0) {
+        logit = (double)a->softcap * tanh(logit / (double)a->softcap);
+    }
+    if (a->alibi_slopes) {
+        double distance = fabs((double)((int64_t)query + a->offset - (int64_t)key));
+        logit -= (double)a->alibi_slopes[head] * distance;
+    }
+    return logit + mask;
+}
+
+static whet_policy policy_of(const whet_attention *a, size_t head) {
+    if (!a->policies) {
+        return whet_policy_softmax();
+    }
+    return a->policies[a->policy_count > 1 ? head : 0];
+}
+
+/* What the weights select of the values; those of masked keys are not looked at. */
+static void select_values(const double *p, const double *v, size_t keys, size_t value_dim,
+                          double *out) {
+    fill(out, value_dim, 0);
+    for (size_t j = 0; j < keys; j++) {
+        for (size_t c = 0; p[j] != 0 && c < value_dim; c++) {
+            out[c] += p[j] * v[j * value_dim + c];
+        }
+    }
+}
+
+uint64_t reference_attention(const whet_attention *given, double *out, whet_stats *stats) {
+    whet_attention a = with_defaults(given);
+    const size_t q_extent[4] = {a.batch, a.heads, a.queries, a.head_dim};
+    const size_t k_extent[4] = {a.batch, a.kv_heads, a.keys, a.head_dim};
+    const size_t v_extent[4] = {a.batch, a.kv_heads, a.keys, a.value_dim};
+    double *q = allocate(a.head_dim, sizeof *q);
+    double *logits = allocate(a.keys, sizeof *logits);
+    double *p = allocate(a.keys, sizeof *p);
+    uint64_t first_bad_row = UINT64_MAX;
+    uint64_t row = 0;
+    for (size_t batch = 0; batch < a.batch; batch++) {
+        for (size_t head = 0; head < a.heads; head++) {
+            size_t kv_head = head / (a.heads / a.kv_heads);
+            double *k = load_head(&a.k, k_extent, batch, kv_head);
+            double *v = load_head(&a.v, v_extent, batch, kv_head);
+            double sink = a.sinks ? (double)a.sinks[head] : -(double)INFINITY;
+            whet_policy policy = policy_of(&a, head);
+            for (size_t query = 0; query < a.queries; query++, row++) {
+                load_row(&a.q, q_extent, batch, head, query, q);
+                for (size_t j = 0; j < a.keys; j++) {
+                    logits[j] = logit_of(&a, batch, head, query, j, q, k + j * a.head_dim);
+                }
+                reference_row(logits, a.keys, sink, &policy, p, &stats[row]);
+                select_values(p, v, a.keys, a.value_dim, out + row * a.value_dim);
+                if (stats[row].flags & WHET_ROW_NOT_FINITE) {
+                    fill(out + row * a.value_dim, a.value_dim, (double)NAN);
+                    first_bad_row = first_bad_row == UINT64_MAX ? row : first_bad_row;
+                }
+            }
+            free(k);
+            free(v);
+        }
+    }
+    free(q);
+    free(logits);
+    free(p);
+    return first_bad_row;
+}

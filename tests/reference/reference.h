@@ -1,0 +1,53 @@
+/*
+ * What the library should compute, written down once more in the plainest way:
+ * in double, one number after the other, from the definitions in whet.h and
+ * nothing else. No blocks, no streaming, no running maxima, nothing of src/.
+ * The tests compare every instruction set, type, mask and policy with this.
+ */
+#ifndef WHET_TESTS_REFERENCE_H
+#define WHET_TESTS_REFERENCE_H
+
+#include "whet.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- numbers ---- */
+
+/* Half precision and bfloat16, by arithmetic instead of bits; NaN becomes some NaN. */
+double reference_from_f16(uint16_t bits);
+double reference_from_bf16(uint16_t bits);
+/* Rounded to the nearest, ties to even. */
+uint16_t reference_to_f16(float x);
+uint16_t reference_to_bf16(float x);
+
+/* Bytes of an element of f32, f16 or bf16, and the one that lies somewhere. */
+size_t reference_size(whet_type type);
+double reference_load(const void *at, whet_type type);
+
+/* ---- one row ---- */
+
+/*
+ * The result p of a policy on n logits (NULL: only the statistics), and all of
+ * the row's statistics. A sink is one more logit that has no place in p and is
+ * not counted; -INFINITY for none.
+ */
+void reference_row(const double *logits, size_t n, double sink, const whet_policy *policy,
+                   double *p, whet_stats *stats);
+
+/* softmax(beta e), for comparisons at a beta that was reported. */
+void reference_probabilities(const double *logits, size_t n, double sink, double beta, double *p);
+
+/* The entropy of softmax(beta e). */
+double reference_entropy(const double *logits, size_t n, double sink, double beta);
+
+/* ---- attention ---- */
+
+/*
+ * Everything a description asks for. out is [batch][head][query][value_dim],
+ * stats [batch][head][query], whatever the strides of the description's own.
+ * Returns the first row that is not finite, UINT64_MAX for none.
+ */
+uint64_t reference_attention(const whet_attention *attention, double *out, whet_stats *stats);
+
+#endif

@@ -1,0 +1,81 @@
+// A small test harness. Tests are written as
+//
+//     #include "support/check.h"
+//
+//     TEST(rows_sum_to_one) {
+//         double sum = ...;
+//         CHECK_NEAR(sum, 1.0, 1e-6);
+//     }
+//
+// and register themselves; main() is in check.c. It needs nothing but libc, so that a test can be
+// linked statically and run under an emulator. A failed check is reported and the test goes on, so
+// that one run shows everything that is wrong; where going on makes no sense, REQUIRE ends the
+// test. Checks may be made in threads that a test starts; REQUIRE and SKIP belong to the test's own
+// thread.
+//
+// Every program prints one line a test: "ok   name", "skip name: reason" or "FAIL name" after the
+// details, and at the end "N passed, N failed, N skipped". Names given as arguments choose the
+// tests that contain one of them; --list lists them.
+#ifndef WHET_TESTS_SUPPORT_CHECK_H
+#define WHET_TESTS_SUPPORT_CHECK_H
+
+#include <stdbool.h>
+
+struct check_test {
+    const char *name;
+    void (*run)(void);
+    struct check_test *next;
+};
+
+void check_register(struct check_test *test);
+
+// A function to call before every test of the program; it may SKIP or REQUIRE.
+void check_before_each(void (*function)(void));
+
+bool check_that(bool passed, const char *file, int line, const char *condition);
+__attribute__((format(printf, 5, 6))) bool check_message(bool passed, const char *file, int line,
+                                                         const char *condition, const char *format,
+                                                         ...);
+bool check_near(double actual, double expected, double tolerance, const char *file, int line,
+                const char *text);
+bool check_int(long long actual, long long expected, const char *file, int line, const char *text);
+bool check_str(const char *actual, const char *expected, const char *file, int line,
+               const char *text);
+_Noreturn void check_end_test(void);
+__attribute__((format(printf, 1, 2))) _Noreturn void check_skip(const char *format, ...);
+
+// Begins a test; the name, with underscores, reads as a sentence.
+#define TEST(name)                                                                                 \
+    static void check_run_##name(void);                                                            \
+    __attribute__((constructor)) static void check_register_##name(void) {                         \
+        static struct check_test test = {#name, check_run_##name, 0};                              \
+        check_register(&test);                                                                     \
+    }                                                                                              \
+    static void check_run_##name(void)
+
+// Each of these is also an expression that is true when the check passed.
+#define CHECK(condition) check_that((condition) ? true : false, __FILE__, __LINE__, #condition)
+#define CHECK_MSG(condition, ...)                                                                  \
+    check_message((condition) ? true : false, __FILE__, __LINE__, #condition, __VA_ARGS__)
+
+// |actual - expected| <= tolerance. Equal infinities are near each other, and NaN is near NaN
+// alone.
+#define CHECK_NEAR(actual, expected, tolerance)                                                    \
+    check_near((double)(actual), (double)(expected), (double)(tolerance), __FILE__, __LINE__,      \
+               #actual)
+#define CHECK_INT(actual, expected)                                                                \
+    check_int((long long)(actual), (long long)(expected), __FILE__, __LINE__, #actual)
+#define CHECK_STR(actual, expected) check_str((actual), (expected), __FILE__, __LINE__, #actual)
+
+// A check without which the rest of the test makes no sense.
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!CHECK(condition)) {                                                                   \
+            check_end_test();                                                                      \
+        }                                                                                          \
+    } while (0)
+
+// Ends the test, which is then listed by name as skipped, with the reason (a printf format).
+#define SKIP(...) check_skip(__VA_ARGS__)
+
+#endif

@@ -1,0 +1,55 @@
+// Guarded memory: a mapping of whole pages, the last of them without access. The first page keeps
+// its size.
+
+#include "support/guarded.h"
+
+#include "support/check.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PATTERN = 0xa5 };
+
+struct header {
+    size_t total; // of the mapping
+    size_t bytes;
+};
+
+static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
+
+void *guarded_new(size_t bytes) {
+    size_t page = page_size();
+    size_t body = (bytes + page - 1) / page * page;
+    struct header header = {.total = page + body + page, .bytes = bytes};
+    char *base = mmap(NULL, header.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED || mprotect(base + page + body, page, PROT_NONE) != 0) {
+        fprintf(stderr, "no memory for %zu guarded bytes\n", bytes);
+        abort();
+    }
+    memcpy(base, &header, sizeof header);
+    memset(base + sizeof header, PATTERN, page - sizeof header + body - bytes);
+    char *memory = base + page + body - bytes;
+    memset(memory, 0xff, bytes);
+    return memory;
+}
+
+void guarded_free(void *memory) {
+    if (!memory) {
+        return;
+    }
+    size_t page = page_size();
+    // The header is on the page before that of the first byte (before the guard for no bytes).
+    char *start = (char *)((uintptr_t)memory / page * page) - page;
+    struct header header;
+    memcpy(&header, start, sizeof header);
+    size_t changed = 0;
+    for (const char *at = start + sizeof header; at < (char *)memory; at++) {
+        changed += (unsigned char)*at != PATTERN;
+    }
+    CHECK_MSG(changed == 0, "%zu bytes written before the beginning of %zu", changed, header.bytes);
+    munmap(start, header.total);
+}

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs a test written in Python under an interpreter that has the modules named in its line "# needs: ...". The system's own
+# interpreter is tried first: packages of the system are visible to it alone, whatever python3 comes first on the path.
+# Where no interpreter has them, the test cases are listed as skipped, by name.
+set -u
+
+file=$1
+shift
+needs=$(sed -n 's/^# needs: *//p' "$file" | head -n 1)
+imports="import sys"
+for module in $needs; do
+    imports="$imports, $module"
+done
+
+support=$(dirname "${BASH_SOURCE[0]}")
+export PYTHONPATH="$support${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1
+for python in /usr/bin/python3 python3; do
+    if command -v "$python" >/dev/null && "$python" -c "$imports" 2>/dev/null; then
+        exec "$python" "$file" "$@"
+    fi
+done
+
+reason="needs python3${needs:+ with ${needs// /, }} (make setup-all)"
+mapfile -t names < <(sed -n '/^@test/{n;s/^def \([A-Za-z0-9_]*\).*/\1/p}' "$file")
+[ "${#names[@]}" -gt 0 ] || names=("$(basename "$file" .py)")
+for name in "${names[@]}"; do
+    echo "skip $name: $reason"
+done
+echo "0 passed, 0 failed, ${#names[@]} skipped"

@@ -21,10 +21,13 @@ typedef struct loop {
     _Atomic size_t next;
 } loop;
 
+/* In place of a process while the threads of a new one are being started. */
+#define STARTING ((pid_t)-1)
+
 struct whet_pool {
-    size_t threads; /* the caller included */
-    size_t started; /* threads of its own that run */
-    pid_t process;
+    size_t threads;        /* the caller included */
+    size_t started;        /* threads of its own that run */
+    _Atomic pid_t process; /* whose threads these are, or STARTING */
     pthread_t *thread;
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
@@ -90,7 +93,6 @@ static size_t start_threads(whet_pool *pool) {
     pthread_cond_init(&pool->begin, NULL);
     pthread_cond_init(&pool->end, NULL);
     atomic_flag_clear(&pool->busy);
-    pool->process = getpid();
     pool->generation = 0;
     pool->joined = 0;
     pool->present = NULL;
@@ -98,6 +100,7 @@ static size_t start_threads(whet_pool *pool) {
     pool->started = 0;
     while (pool->started + 1 < pool->threads && start_thread(pool, pool->started + 1))
         pool->started++;
+    atomic_store_explicit(&pool->process, getpid(), memory_order_release);
     return pool->started;
 }
 
@@ -162,12 +165,22 @@ static void run_alone(size_t tasks, whet_task_function function, void *argument,
         function(argument, task, worker);
 }
 
+/* Threads are started anew after fork(), by one of the threads that come in; the others, if any,
+ * are told that there are none and do their own loops alone. */
+static bool has_threads(whet_pool *pool) {
+    pid_t self = getpid();
+    pid_t known = atomic_load_explicit(&pool->process, memory_order_acquire);
+    if (known == self)
+        return pool->started > 0;
+    if (known == STARTING || !atomic_compare_exchange_strong(&pool->process, &known, STARTING))
+        return false;
+    return start_threads(pool) > 0;
+}
+
 static void pool_parallel_for(void *context, size_t tasks, whet_task_function function,
                               void *argument) {
     whet_pool *pool = context;
-    if (pool->process != getpid())
-        start_threads(pool);
-    if (tasks <= 1 || pool->started == 0 || atomic_flag_test_and_set(&pool->busy)) {
+    if (tasks <= 1 || !has_threads(pool) || atomic_flag_test_and_set(&pool->busy)) {
         run_alone(tasks, function, argument, 0);
         return;
     }

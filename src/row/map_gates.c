@@ -62,7 +62,7 @@ static double break_stick(const float *logits, size_t count, double left, float 
 
 /* From the last position to the first, a block at a time. */
 void whet_map_stick_breaking(const row_view *row, whet_stats *stats) {
-    float buffer[ROW_BLOCK];
+    _Alignas(64) float buffer[ROW_BLOCK];
     float results[ROW_BLOCK];
     double left = 1;
     double largest = 0;

@@ -21,7 +21,7 @@ static void load_as_f32(const kernels *k, const void *base, whet_type type, size
 
 /* An entry masked by -inf stays masked whatever the logit is: NaN - inf would not. */
 static void add_mask(const row_view *row, size_t start, size_t count, float *logits) {
-    float values[ROW_BLOCK];
+    _Alignas(64) float values[ROW_BLOCK];
     const float *mask = values;
     if (row->mask_type == WHET_F32)
         mask = (const float *)row->mask + start;
@@ -167,7 +167,7 @@ static running store_long_narrow(const row_view *row, float c, float *buffer) {
 }
 
 static running store_short(const row_view *row, float c, float *buffer) {
-    float values[ROW_BLOCK];
+    _Alignas(64) float values[ROW_BLOCK];
     const kernels *k = row->kernels;
     const float *x = whet_row_load(row, 0, row->n, buffer);
     running run = {k->max(x, row->n), 0, 0};
@@ -262,7 +262,7 @@ static void sharpen_row(const row_view *row, const row_job *job, whet_stats *sta
 }
 
 void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats) {
-    float buffer[ROW_BLOCK];
+    _Alignas(64) float buffer[ROW_BLOCK];
     row_view held = *row;
     if (row->n <= ROW_BLOCK && (row->in_type != WHET_F32 || row->mask)) {
         /* convert a short row once; every step then reads the buffer */

@@ -20,12 +20,15 @@ typedef struct pipeline {
     const whet_rows *rows;
     const row_job *job;
     const kernels *kernels;
-    /* exponentials of the row before, not written yet; two buffers take turns */
-    float buffer[2][ROW_BLOCK];
+    /* exponentials of the row before, not written yet; two buffers take turns, and lie apart by
+     * an odd number of cache lines: at the same place in a page, they would get into each
+     * other's way */
+    _Alignas(64) float buffer[2][ROW_BLOCK + 17 * 16];
     const float *last;
     float factor;
     float *out;
     int stream;
+    float constant_c; /* 0 where c depends on the row */
 } pipeline;
 
 static const float *in_row(const pipeline *p, size_t r) {
@@ -50,9 +53,9 @@ static void flush(pipeline *p) {
 
 /* c from the sums of a row at beta = 1 (or from nothing, if they are not needed); 0 for NaN. */
 static float choose_c(const pipeline *p, const float *x, float max, row_sums sums) {
-    whet_stats stats = whet_stats_empty();
-    stats.max = (double)max;
-    stats.flags = 0;
+    if (p->constant_c > 0)
+        return p->constant_c;
+    whet_stats stats = {.max = (double)max, .n = 1};
     if (p->job->needs_count)
         stats.n = p->kernels->count(x, p->rows->n);
     if (p->job->needs_sums) {
@@ -118,6 +121,9 @@ whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t
     p.out = NULL;
     p.factor = 0;
     p.stream = rows->rows * rows->n * sizeof(float) >= STREAM_BYTES;
+    p.constant_c = 0;
+    if (whet_policy_is_constant(job->policy))
+        p.constant_c = whet_beta_to_c(whet_policy_beta(job->policy, &(whet_stats){.n = 1}));
     float max = p.kernels->max(in_row(&p, 0), rows->n);
     whet_status status = WHET_OK;
     for (size_t r = 0; r < rows->rows; r++) {

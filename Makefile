@@ -10,7 +10,7 @@ SHELL := /bin/bash
 PROGRAM := build/release/whet
 
 .DEFAULT_GOAL := build
-.PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz clean help
+.PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz test-avx512 clean help
 
 run: build ## set up, build and run `whet demo`
 	@$(PROGRAM) demo $(ARGS)
@@ -57,6 +57,9 @@ coverage: setup build/coverage/build.ninja ## which lines the tests run, a line 
 fuzz: setup-fuzz build/fuzz/build.ninja ## run each fuzz target for FUZZ_SECONDS (30)
 	@cmake --build --preset fuzz
 	@tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+
+test-avx512: setup ## the tests of the AVX-512 kernels on an emulated processor (Bochs), about ten minutes
+	@tools/test-avx512.sh
 
 clean: ## remove all builds
 	rm -rf build

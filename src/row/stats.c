@@ -41,7 +41,7 @@ static void add_piece(whet_stats *sums, const whet_stats *piece) {
 void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *result) {
     whet_stats whole = {.n = a->n + b->n};
     if (is_finite(a) && is_finite(b)) {
-        whole.max = fmax(a->max, b->max);
+        whole.max = a->max > b->max ? a->max : b->max;
         add_piece(&whole, a);
         add_piece(&whole, b);
     } else {
@@ -72,7 +72,8 @@ void whet_stats_complete(whet_stats *stats) {
     if (stats->max > -INFINITY) {
         double log_z = log(stats->z);
         stats->logsumexp = stats->max + log_z;
-        stats->entropy = fmax(0, log_z - stats->s / stats->z);
+        double entropy = log_z - stats->s / stats->z;
+        stats->entropy = entropy > 0 ? entropy : 0;
         stats->max_prob = 1 / stats->z;
     }
     stats->entropy_after = stats->entropy;

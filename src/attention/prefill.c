@@ -17,9 +17,9 @@
 #include <math.h>
 #include <string.h>
 
-#define BLOCK 128        /* keys to a block: their keys and values stay in the second-level cache */
-#define ROWS_TO_TASK 240 /* what bringing keys into layout is spread over */
-#define KEPT_BYTES ((size_t)24 << 20)
+#define BLOCK 192        /* keys to a block: their keys and values stay in the second-level cache */
+#define ROWS_TO_TASK 384 /* what bringing keys into layout is spread over */
+#define KEPT_BYTES ((size_t)25 << 20)
 
 /* What is known of the rows of one panel; the lane is always the last index. */
 typedef struct panel {

@@ -12,7 +12,8 @@ PROGRAM := build/release/whet
 .DEFAULT_GOAL := build
 .PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz test-avx512 clean help
 
-run: build ## set up, build and run `whet demo`
+run: setup build/release/build.ninja ## set up, build and run `whet demo`
+	@cmake --build --preset release --target whet
 	@$(PROGRAM) demo $(ARGS)
 
 test: build ## set up, build and run the tests (ARGS='-R row' for some of them)

@@ -108,7 +108,7 @@ typedef struct whet_stats {
     double logsumexp; /* m + log Z */
     double entropy;   /* H = log Z - S / Z of softmax(e), in nats */
 
-    double beta;          /* the inverse temperature applied; NaN for maps that have none */
+    double beta;          /* the inverse temperature; NaN for maps that have none */
     double entropy_after; /* of the result; NaN for maps that need not sum to one */
     double max_prob;      /* the largest value of the result */
     uint32_t flags;       /* WHET_ROW_... */
@@ -128,7 +128,8 @@ WHET_API whet_stats whet_stats_empty(void);
  * Merges two pieces of one row into the statistics of both together. Only the
  * first block of fields is read; beta and what follows are set to what plain
  * softmax would make of the whole, since a policy's beta is known only once the
- * whole is: see whet_policy_beta. The flag NOT_FINITE is kept. The result may be the same object as a or b.
+ * whole is: see whet_policy_beta. The flag NOT_FINITE is kept. The result may be
+ * the same object as a or b.
  */
 WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *result);
 
@@ -136,7 +137,8 @@ WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_st
  * A set of rows: `rows` rows of n contiguous values each, a row every
  * `stride` elements. Zero-initialise it and set what you need:
  *
- * size         sizeof(whet_rows), so that fields can be added later
+ * size         sizeof(whet_rows): a library of another version, whose struct
+ *              differs, refuses the call instead of misreading it
  * in, out      may be the same address with the same type and stride (in
  *              place); any other overlap is refused, and so is an address
  *              that is not a multiple of the element's size
@@ -172,7 +174,7 @@ typedef struct whet_policy whet_policy;
 /*
  * Normalises each row under a policy (NULL: plain softmax). Returns
  * WHET_NOT_FINITE when a row held NaN or +inf, with the first such row in
- * *first_bad_row (which may be NULL).
+ * *first_bad_row (which may be NULL, and is otherwise left alone).
  *
  * Accuracy, for n up to 1,048,576 and logits up to 1e4 in size: entropy within
  * 2e-6 * max(1, H), beta within 1e-5, probabilities within 4e-6 relative or
@@ -249,7 +251,9 @@ typedef double (*whet_beta_function)(const whet_stats *stats, double *dbeta_dent
 
 /*
  * Fields are public to be looked at; make policies with the functions below,
- * which set everything. An all-zero struct is not a policy (strength 0).
+ * which set everything and check nothing: numbers that make no sense are found
+ * by whet_policy_check, and by every call that takes the policy. An all-zero
+ * struct is not a policy (strength 0).
  */
 struct whet_policy {
     uint32_t kind;   /* whet_policy_kind */
@@ -316,8 +320,9 @@ WHET_API whet_status whet_policy_check(const whet_policy *policy, char *message,
 WHET_API int whet_policy_is_temperature(const whet_policy *policy);
 
 /*
- * beta for a row with these statistics, never below 0 (uniform) or above 1e30. For target, which needs the logits
- * themselves and not only their statistics, the result is NaN.
+ * beta for a row with these statistics, never below 0 (uniform) or above 1e30.
+ * For target, which needs the logits themselves and not only their statistics,
+ * the result is NaN.
  */
 WHET_API double whet_policy_beta(const whet_policy *policy, const whet_stats *stats);
 
@@ -386,7 +391,9 @@ typedef struct whet_mask {
     uint32_t reserved;
 } whet_mask;
 
-enum { WHET_CAUSAL = 1u }; /* query i sees keys j <= i + offset */
+/* Query i sees keys j <= i + offset. When decoding, offset is keys - queries; one query that sees
+ * the whole cache needs neither. */
+enum { WHET_CAUSAL = 1u };
 
 /*
  * What to compute. Zero-initialise it, set size, the shape, q, k, v and out;
@@ -424,11 +431,17 @@ typedef struct whet_executor whet_executor;
 
 /*
  * Computes attention in one call. executor NULL runs on the calling thread;
- * for several threads see whet_pool_executor below. Allocates what it needs
- * once and frees it; whet_attention_execute below does without. In the end
- * *first_bad_row, if given, is the index into [batch][head][query] of the
- * first row with NaN or +inf among its logits (status WHET_NOT_FINITE): that
- * row's output is NaN.
+ * for several threads:
+ *
+ *     whet_pool *pool;
+ *     whet_pool_create(0, &pool);
+ *     whet_executor executor = whet_pool_executor(pool);
+ *     whet_attention_forward(&attention, &executor, NULL);
+ *
+ * Allocates what it needs once and frees it; whet_attention_execute below does
+ * without. With the status WHET_NOT_FINITE, *first_bad_row, if given, is the
+ * index into [batch][head][query] of the first row with NaN or +inf among its
+ * logits, whose output is NaN; otherwise it is left alone.
  */
 WHET_API whet_status whet_attention_forward(const whet_attention *attention,
                                             const whet_executor *executor,
@@ -448,7 +461,7 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  *     plan.workspace = ...plan.workspace_bytes, aligned to WHET_ALIGNMENT...
  *     for (phase = 0; phase < plan.phases; phase++)
  *         for (task = 0; task < plan.tasks[phase]; task++)   // in parallel
- *             whet_attention_run_task(&plan, phase, task, scratch);
+ *             whet_attention_run_task(&plan, phase, task, scratch, NULL);
  *
  * where scratch is plan.scratch_bytes for each task that is under way at the
  * same time, aligned likewise; its contents need not survive a task.
@@ -468,7 +481,12 @@ typedef struct whet_plan {
     uint64_t internal[24];
 } whet_plan;
 
-/* Checks the description and divides the work. Cheap: no allocation, no pass over data. */
+/*
+ * Checks the description and divides the work. Cheap enough to be done for every
+ * token of a growing cache: no allocation, no pass over data. With up to 16
+ * query rows to a key head (decoding), memory needs only grow with the number of
+ * keys, so that memory for the cache's capacity serves all shorter lengths.
+ */
 WHET_API whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan);
 
 /*
@@ -484,7 +502,8 @@ WHET_API whet_status whet_attention_run_task(const whet_plan *plan, unsigned pha
  * Executors. How work reaches threads: parallel_for calls
  * function(argument, task, worker) once for each task in 0 ... tasks - 1, with
  * worker below `workers` and never the same for two calls that are under way
- * at once, and returns when all are done. Wrap your own thread pool this way.
+ * at once, and returns when all are done. tasks is never 0; a single worker may
+ * simply loop. Wrap your own thread pool this way.
  */
 typedef void (*whet_task_function)(void *argument, size_t task, size_t worker);
 
@@ -515,6 +534,7 @@ typedef struct whet_pool whet_pool;
 WHET_API whet_status whet_pool_create(size_t threads, whet_pool **pool);
 WHET_API void whet_pool_destroy(whet_pool *pool); /* NULL is fine */
 WHET_API size_t whet_pool_threads(const whet_pool *pool);
+/* Good as long as the pool is. */
 WHET_API whet_executor whet_pool_executor(whet_pool *pool);
 
 /*

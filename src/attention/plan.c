@@ -22,11 +22,14 @@ static bool all_zero(const ptrdiff_t stride[4]) {
     return !stride[0] && !stride[1] && !stride[2] && !stride[3];
 }
 
-/* Contiguous strides where none are given; false on overflow. */
+/* Contiguous strides where none are given; elements are contiguous unless said otherwise. False on
+ * overflow. */
 static bool fill_strides(ptrdiff_t stride[4], extent size, size_t element) {
-    if (!all_zero(stride))
+    bool contiguous = all_zero(stride);
+    if (stride[3] == 0)
+        stride[3] = (ptrdiff_t)element;
+    if (!contiguous)
         return true;
-    stride[3] = (ptrdiff_t)element;
     return !__builtin_mul_overflow((ptrdiff_t)size.dim, stride[3], &stride[2]) &&
            !__builtin_mul_overflow((ptrdiff_t)size.positions, stride[2], &stride[1]) &&
            !__builtin_mul_overflow((ptrdiff_t)size.heads, stride[1], &stride[0]);
@@ -63,6 +66,9 @@ static whet_status check_input(whet_tensor *tensor, extent size, bool custom_all
     } else if (!fill_strides(tensor->stride, size, element)) {
         return WHET_ERROR_OVERFLOW;
     }
+    /* heads and batches may share memory, positions hardly ever mean to */
+    if (tensor->stride[2] == 0 && size.positions > 1)
+        return WHET_ERROR_ARGUMENT;
     if (!is_aligned(tensor->data, tensor->stride, element))
         return WHET_ERROR_ARGUMENT;
     return tensor_range(tensor->data, tensor->stride, size, element, range) ? WHET_OK

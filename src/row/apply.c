@@ -14,9 +14,8 @@ float whet_beta_to_c(double beta) {
 }
 
 float whet_apply_beta(whet_stats *stats, double beta) {
-    float c = whet_beta_to_c(beta);
-    stats->beta = beta == 1.0 ? 1.0 : (double)c / LOG2_E;
-    return c;
+    stats->beta = beta;
+    return whet_beta_to_c(beta);
 }
 
 void whet_stats_after(whet_stats *stats, double z, double s) {

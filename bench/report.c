@@ -90,6 +90,18 @@ bool bench_report_meets(const report_figure *figure) {
     return true;
 }
 
+const report_fact *bench_report_presence(const report_case *of) {
+    for (size_t i = 0; i < of->fact_count; i++)
+        if (strcmp(of->facts[i].name, FACT_PRESENCE) == 0)
+            return &of->facts[i];
+    return NULL;
+}
+
+bool bench_report_disturbed(const report_case *of) {
+    const report_fact *presence = bench_report_presence(of);
+    return presence && presence->value < PRESENCE_NEEDED;
+}
+
 bool bench_report_fail(report *to, const char *what, const char *why) {
     snprintf(to->error, sizeof to->error, "%s: %s", what, why);
     return false;

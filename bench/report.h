@@ -59,6 +59,10 @@ typedef struct report_fact {
 /* The share of the time for which the process had a processor. */
 #define FACT_PRESENCE "percent on cpu"
 
+/* Below this, in per cent, other programs disturbed a case too much for its bars to say anything.
+ */
+enum { PRESENCE_NEEDED = 90 };
+
 typedef struct report_case {
     char label[40];
     report_entry entries[ENTRIES_MAX];
@@ -110,6 +114,13 @@ void bench_report_add_fact(report_case *to, const char *name, double value);
 
 /* Whether a figure's best reaches its bar; true without one. */
 bool bench_report_meets(const report_figure *figure);
+
+/* The share of the time, in per cent, for which a case had the processor; NULL where it is not
+ * known, as with several threads. */
+const report_fact *bench_report_presence(const report_case *of);
+
+/* Whether other programs had the processor for too much of a case's time. */
+bool bench_report_disturbed(const report_case *of);
 
 /* Notes why the run cannot go on and returns false. */
 bool bench_report_fail(report *to, const char *what, const char *why);

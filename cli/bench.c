@@ -17,12 +17,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { THREADS_MAX = 1024 };
-
 typedef struct arguments {
-    const char *only;
+    text_list only;
     const char *isa;
-    uint64_t threads;
+    uint64_t threads; /* 0: not given */
     bool quick;
     bool as_json;
     const char *json_path; /* NULL: standard output */
@@ -30,19 +28,24 @@ typedef struct arguments {
 
 static const char *const sections[] = {"rows", "prefill", "decode", "long"};
 
-/* Sets the sections wanted; without --only all but the long run. */
-static bool choose_sections(const char *only, suite_options *options) {
+static bool choose_section(const char *name, suite_options *options) {
     bool *wanted[] = {&options->rows, &options->prefill, &options->decode, &options->long_run};
     enum { COUNT = sizeof wanted / sizeof wanted[0] };
-    if (!only) {
-        options->rows = options->prefill = options->decode = true;
-        return true;
-    }
     for (size_t i = 0; i < COUNT; i++)
-        if (strcmp(only, sections[i]) == 0)
+        if (strcmp(name, sections[i]) == 0)
             return *wanted[i] = true;
-    complain("bench: --only: '%s' is none of rows, prefill, decode and long", only);
+    complain("bench: --only: '%s' is none of rows, prefill, decode and long", name);
     return false;
+}
+
+/* Sets the sections wanted; without --only all but the long run. */
+static bool choose_sections(const text_list *only, suite_options *options) {
+    if (only->count == 0)
+        options->rows = options->prefill = options->decode = true;
+    for (size_t i = 0; i < only->count; i++)
+        if (!choose_section(only->items[i], options))
+            return false;
+    return true;
 }
 
 /* Must come before the library is first used, which is when it chooses. */
@@ -51,31 +54,33 @@ static bool choose_isa(const char *isa) {
         return true;
     if (setenv("WHET_ISA", isa, 1) == 0 && strcmp(whet_isa(), isa) == 0)
         return true;
-    complain("bench: --isa: '%s' is not an instruction set of this processor", isa);
+    static const char *const known[] = {"avx512", "avx2", "neon", "scalar"};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(isa, known[i]) == 0) {
+            complain("bench: --isa: this processor, or this build, does not have %s", isa);
+            return false;
+        }
+    complain("bench: --isa: '%s' is none of avx512, avx2, neon and scalar", isa);
     return false;
 }
 
-static bool choose_threads(uint64_t threads, suite_options *options) {
-    if (threads > THREADS_MAX) {
-        complain("bench: --threads: at most %d", THREADS_MAX);
-        return false;
-    }
+static size_t choose_threads(uint64_t threads) {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    options->threads = threads ? (size_t)threads : processors < 2 ? 1 : 2;
-    return true;
+    return threads ? (size_t)threads : processors < 2 ? 1 : 2;
 }
 
 static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
-        {"only", OPTION_TEXT, &given->only, "SECTION",
+        {"only", OPTION_LIST, &given->only, "SECTION",
          "rows, prefill or decode; or long, which is otherwise left out:\n"
-         "a prefill of 131072 x 131072 and decoding over 1048576 keys"},
+         "a prefill of 131072 x 131072 and decoding over 1048576 keys;\n"
+         "may be repeated"},
         {"quick", OPTION_FLAG, &given->quick, NULL,
          "fewer rounds, and of attention only the sizes with a bar"},
         {"json", OPTION_FLAG, &given->as_json, NULL,
          "print JSON instead of tables, or, with a FILE, write it there\n"
          "beside the tables"},
-        {"threads", OPTION_UNSIGNED, &given->threads, "N",
+        {"threads", OPTION_AMOUNT, &given->threads, "N",
          "how many threads to compare with one (default 2)"},
         {"isa", OPTION_TEXT, &given->isa, "NAME",
          "the library's instruction set: avx512, avx2, neon or scalar"},
@@ -114,23 +119,24 @@ static int show(const arguments *given, const report *measured) {
     return STATUS_FAILED;
 }
 
-int command_bench(int argc, char **argv) {
-    arguments given = {.only = NULL};
-    suite_options options = {.rows = false};
-    options_result result = parse(argc, argv, &given);
-    if (result != OPTIONS_GIVEN)
-        return options_status(result);
-    options.quick = given.quick;
-    if (!choose_sections(given.only, &options) || !choose_threads(given.threads, &options) ||
-        !choose_isa(given.isa))
+static int run(const arguments *given) {
+    suite_options options = {.quick = given->quick, .threads = choose_threads(given->threads)};
+    if (!choose_sections(&given->only, &options) || !choose_isa(given->isa))
         return STATUS_MISUSE;
-
     static report measured;
     int status = STATUS_FAILED;
     if (bench_run(&options, &measured))
-        status = show(&given, &measured);
+        status = show(given, &measured);
     else
         complain("bench: %s", measured.error);
     bench_report_free(&measured);
+    return status;
+}
+
+int command_bench(int argc, char **argv) {
+    arguments given = {.only = {0}};
+    options_result result = parse(argc, argv, &given);
+    int status = result == OPTIONS_GIVEN ? run(&given) : options_status(result);
+    free(given.only.items);
     return status;
 }

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Tables no wider than 100 columns. */
+/* Tables no wider than 80 columns. */
 void print_bench_tables(FILE *file, const report *shown);
 
 /* One JSON object with every figure. The second argument is a report. */

@@ -91,6 +91,10 @@ static void print_case(FILE *file, const report_section *section, const report_c
     for (size_t i = 0; i < of->fact_count; i++)
         print_number(file, of->facts[i].name, of->facts[i].value, i == 0);
     fputc('}', file);
+    if (bench_report_presence(of)) {
+        print_key(file, "disturbed", false);
+        fputs(bench_report_disturbed(of) ? "true" : "false", file);
+    }
     print_key(file, "entries", false);
     fputc('[', file);
     for (size_t i = 0; i < of->entry_count; i++) {

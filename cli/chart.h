@@ -25,7 +25,7 @@ typedef struct line_chart {
     int decades; /* the y axis goes from 100 % down by so many powers of ten, 1 to 5 */
 } line_chart;
 
-enum { CHART_POINTS_MAX = 14 };
+enum { CHART_POINTS_MAX = 14, CHART_COLUMNS = 79 };
 
 char chart_letter(size_t series);
 

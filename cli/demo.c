@@ -23,6 +23,11 @@ static const char *const default_policies[] = {
 };
 
 static int print_chart(const demo_result *result, terminal_style style) {
+    int columns = standard_output_width();
+    if (columns > 0 && columns < CHART_COLUMNS) {
+        printf("\nThe chart is left out: it needs %d columns.\n", CHART_COLUMNS);
+        return STATUS_OK;
+    }
     char numbers[DEMO_SIZES][NUMBER_SIZE];
     const char *labels[DEMO_SIZES];
     for (size_t k = 0; k < DEMO_SIZES; k++)

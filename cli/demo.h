@@ -18,6 +18,7 @@ enum {
 
 typedef struct demo_result {
     size_t sizes[DEMO_SIZES];
+    size_t sets[DEMO_SIZES];    /* how many random sets the figures are means over */
     double entropy[DEMO_SIZES]; /* of softmax */
     double plain[DEMO_SIZES];   /* weight on the largest item under softmax */
     const policy_list *policies;

@@ -91,6 +91,7 @@ static whet_status measure_size(demo_result *result, size_t k, uint64_t seed, de
             return status;
     }
     result->sizes[k] = set->n;
+    result->sets[k] = sets;
     result->entropy[k] = entropy / (double)sets;
     result->plain[k] = plain / (double)sets;
     for (size_t i = 0; i < policies->count; i++)

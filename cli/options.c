@@ -123,14 +123,14 @@ static bool append_text(text_list *list, const char *text) {
     return true;
 }
 
-static bool parse_unsigned(const char *text, uint64_t *value) {
+static bool parse_unsigned(const char *text, uint64_t least, uint64_t most, uint64_t *value) {
     if (text[0] < '0' || text[0] > '9')
         return false; /* strtoull would take a sign or blanks */
     bool is_hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
     char *end;
     errno = 0;
     unsigned long long parsed = strtoull(text, &end, is_hexadecimal ? 16 : 10);
-    if (*end || errno)
+    if (*end || errno || parsed < least || parsed > most)
         return false;
     *value = parsed;
     return true;
@@ -138,6 +138,9 @@ static bool parse_unsigned(const char *text, uint64_t *value) {
 
 static options_result store_value(const command_syntax *syntax, const option_spec *option,
                                   const char *value) {
+    bool is_amount = option->kind == OPTION_AMOUNT;
+    uint64_t least = is_amount ? 1 : 0;
+    uint64_t most = is_amount ? OPTION_AMOUNT_MAX : UINT64_MAX;
     switch (option->kind) {
     case OPTION_FLAG:
         *(bool *)option->target = true;
@@ -151,10 +154,11 @@ static options_result store_value(const command_syntax *syntax, const option_spe
         complain_of_memory();
         return OPTIONS_NO_MEMORY;
     case OPTION_UNSIGNED:
-        if (parse_unsigned(value, option->target))
+    case OPTION_AMOUNT:
+        if (parse_unsigned(value, least, most, option->target))
             break;
-        complain("%s: --%s: '%s' is not a whole number from 0 to %llu", syntax->name, option->name,
-                 value, (unsigned long long)UINT64_MAX);
+        complain("%s: --%s: '%s' is not a whole number from %llu to %llu", syntax->name,
+                 option->name, value, (unsigned long long)least, (unsigned long long)most);
         return misuse(syntax);
     }
     return OPTIONS_GIVEN;

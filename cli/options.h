@@ -20,7 +20,10 @@ typedef enum option_kind {
     OPTION_TEXT,     /* target: const char * */
     OPTION_LIST,     /* target: text_list */
     OPTION_UNSIGNED, /* target: uint64_t, decimal or 0x... */
+    OPTION_AMOUNT,   /* the same, from 1 to OPTION_AMOUNT_MAX */
 } option_kind;
+
+enum { OPTION_AMOUNT_MAX = 1024 };
 
 typedef struct option_spec {
     const char *name; /* without the dashes */

@@ -9,9 +9,20 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* A message quotes at most a name of 512 characters and the syntax of a policy. */
+enum { REASON_SIZE = 1024 };
 
 static int refuse(const char *command, const char *name, const char *reason) {
-    complain("%s: --policy '%s': %s", command, name, reason);
+    static const char unknown[] = "unknown policy";
+    if (strchr(name, ','))
+        complain("%s: --policy '%s': a name has no commas; for several policies repeat --policy",
+                 command, name);
+    else if (strncmp(reason, unknown, sizeof unknown - 1) == 0)
+        complain("%s: --policy: %s", command, reason); /* which quotes the name already */
+    else
+        complain("%s: --policy '%s': %s", command, name, reason);
     fputs("'whet policies' lists them all.\n", stderr);
     return STATUS_MISUSE;
 }
@@ -23,7 +34,7 @@ int make_policy_list(const char *command, const char *const *names, size_t count
     if (!list->policies)
         return complain_of_memory();
     for (size_t i = 0; i < count; i++) {
-        char reason[160] = "";
+        char reason[REASON_SIZE] = "";
         whet_status status = whet_policy_parse(names[i], &list->policies[i], reason, sizeof reason);
         if (status == WHET_OK)
             continue;

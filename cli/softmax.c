@@ -225,7 +225,8 @@ int command_softmax(int argc, char **argv) {
          "row is answered once for each policy, with the policy's name and a tab in front"},
         {"stats", OPTION_FLAG, &stats_wanted, NULL,
          "instead of probabilities print a JSON object a row: n, entropy, entropy_after, beta, "
-         "max_prob, logsumexp; null where undefined"},
+         "max_prob, logsumexp; null where undefined. In front of them policy, where several are "
+         "given; after them capped, empty or not_finite, only where true"},
     };
     const command_syntax syntax = {
         .name = "softmax",
@@ -236,9 +237,12 @@ int command_softmax(int argc, char **argv) {
                  "gives an empty line.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "exit status: 0 if all is well; 1 if a row held nan or +inf, or if memory ran\n"
-                "out or writing failed; 2 for a wrong command line or input. A row with a\n"
-                "mistake in it is reported as FILE:LINE:COLUMN and nothing of it is printed.\n"
+        .more = "A line that cannot be read is reported as FILE:LINE:COLUMN and ends the run:\n"
+                "nothing of it is printed. A row with nan or +inf does not: it gives nan, the\n"
+                "first one is reported, and the rows after it are answered as usual.\n"
+                "\n"
+                "exit status: 0 if all is well; 1 if a row held nan or +inf, or if memory ran\n"
+                "out or writing failed; 2 for a wrong command line or input.\n"
                 "\n"
                 "examples:\n"
                 "  echo 1 2 3 4 | whet softmax\n"

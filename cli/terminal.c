@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 static bool is_set(const char *variable) {
@@ -28,4 +29,9 @@ terminal_style standard_output_style(bool no_color) {
         .color = !no_color && !is_set("NO_COLOR") && terminal_has_color(),
         .unicode = strcasecmp(codeset, "UTF-8") == 0 || strcasecmp(codeset, "UTF8") == 0,
     };
+}
+
+int standard_output_width(void) {
+    struct winsize size = {.ws_col = 0};
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }

@@ -16,4 +16,7 @@ typedef struct terminal_style {
  */
 terminal_style standard_output_style(bool no_color);
 
+/* The columns of the terminal that is standard output; 0 if it is none or does not tell. */
+int standard_output_width(void);
+
 #endif

@@ -12,7 +12,10 @@
 
 enum { FUZZ_AXES = 4, FUZZ_CANARY = 0xa5 };
 
-static inline size_t fuzz_type_size(whet_type type) { return type == WHET_F32 ? 4 : 2; }
+/* Elements of a caller's own type are bytes here. */
+static inline size_t fuzz_type_size(whet_type type) {
+    return type == WHET_F32 ? 4 : type == WHET_CUSTOM ? 1 : 2;
+}
 
 static inline float fuzz_load(const void *at, whet_type type) {
     if (type == WHET_F32) {

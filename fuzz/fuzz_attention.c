@@ -8,14 +8,14 @@
  * must give the same bits; then every row is compared with plain arithmetic. Some
  * inputs describe sizes that no memory has, which a plan must survive.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "elements.h"
 #include "input.h"
 #include "policy.h"
 #include "whet.h"
 
-enum { HEADS_MAX = 12, WORK_MAX = 60000, DIM_MAX = 576, KEYS_MAX = 2100 };
+#include <sys/mman.h>
+
+enum { WORK_MAX = 60000, DIM_MAX = 576, KEYS_MAX = 2100, PAGE = 4096 };
 
 enum { BATCH, HEAD, POSITION, ELEMENT };
 
@@ -35,18 +35,13 @@ typedef struct problem {
     size_t stats_bytes;
     float *sinks, *slopes;
     whet_policy *policies;
-    double beta; /* of custom policies */
-    float unit;  /* of custom elements */
-    bool is_tame; /* values of a size for which results are compared */
+    double beta;  /* of custom policies */
+    float unit;   /* of custom elements */
+    bool is_tame; /* scale, soft cap, slopes and sinks of a usual size */
     bool is_wrong;
 } problem;
 
 /* ---- layouts ---- */
-
-/* An element that takes one byte, for custom types. */
-static size_t element_bytes(whet_type type) {
-    return type == WHET_CUSTOM ? 1 : fuzz_type_size(type);
-}
 
 /*
  * Strides for the counts of an array: axes in any order, each with some room to
@@ -62,7 +57,7 @@ static void choose_strides(fuzz_input *input, fuzz_array *array, bool may_broadc
     if (array->type == WHET_CUSTOM) {
         order = orders[fuzz_below(input, 3)]; /* a row of it must be in one piece */
     }
-    ptrdiff_t unit = (ptrdiff_t)element_bytes(array->type);
+    ptrdiff_t unit = (ptrdiff_t)fuzz_type_size(array->type);
     ptrdiff_t reach = unit;
     for (int i = 0; i < FUZZ_AXES; i++) {
         unsigned axis = order[i];
@@ -85,13 +80,13 @@ static void choose_strides(fuzz_input *input, fuzz_array *array, bool may_broadc
 
 /* Contiguous, as all strides zero mean. */
 static void contiguous_strides(fuzz_array *array) {
-    array->stride[ELEMENT] = (ptrdiff_t)element_bytes(array->type);
+    array->stride[ELEMENT] = (ptrdiff_t)fuzz_type_size(array->type);
     for (int axis = ELEMENT; axis > 0; axis--) {
         array->stride[axis - 1] = array->stride[axis] * (ptrdiff_t)array->count[axis];
     }
 }
 
-/* Lays an array out and says so in `stride`. fuzz_elements knows custom elements as bytes. */
+/* Lays an array out and says so in `stride`. */
 static void lay_out(problem *made, fuzz_input *input, fuzz_array *array, bool may_broadcast,
                     ptrdiff_t stride[FUZZ_AXES]) {
     bool is_default = array->type != WHET_CUSTOM && fuzz_flag(input);
@@ -103,7 +98,7 @@ static void lay_out(problem *made, fuzz_input *input, fuzz_array *array, bool ma
     }
     size_t slack = fuzz_rarely(input, 64) ? fuzz_below(input, 8) : 0;
     fuzz_array_allocate(array, slack);
-    made->is_wrong |= slack % element_bytes(array->type) != 0;
+    made->is_wrong |= slack % fuzz_type_size(array->type) != 0;
 }
 
 static void fill_custom(unsigned char *at, whet_type type, void *context) {
@@ -162,11 +157,14 @@ static void choose_shape(problem *made, fuzz_input *input) {
 
 static size_t batches(const whet_attention *a) { return a->batch ? a->batch : 1; }
 static size_t kv_heads(const whet_attention *a) { return a->kv_heads ? a->kv_heads : a->heads; }
-static size_t value_dim(const whet_attention *a) { return a->value_dim ? a->value_dim : a->head_dim; }
+static size_t value_dim(const whet_attention *a) {
+    return a->value_dim ? a->value_dim : a->head_dim;
+}
 
 static void choose_input(problem *made, fuzz_input *input, whet_tensor *tensor, fuzz_array *array,
                          unsigned types, fuzz_temper temper) {
-    array->type = tensor->type = (whet_type)fuzz_below(input, types);
+    unsigned type = fuzz_below(input, types);
+    array->type = tensor->type = type == 3 ? WHET_CUSTOM : (whet_type)type;
     lay_out(made, input, array, true, tensor->stride);
     fill(array, fuzz_bytes(input, 3), temper);
     tensor->data = array->base;
@@ -182,7 +180,6 @@ static void choose_tensors(problem *made, fuzz_input *input) {
     if (temper >= FUZZ_TEMPERS) {
         temper = FUZZ_TAME;
     }
-    made->is_tame = temper == FUZZ_TAME || temper == FUZZ_ALIKE;
     made->unit = 1.0f / 32;
     made->q = (fuzz_array){.count = {batches(a), a->heads, a->queries, a->head_dim}};
     made->k = (fuzz_array){.count = {batches(a), kv_heads(a), a->keys, a->head_dim}};
@@ -220,7 +217,6 @@ static void choose_mask(problem *made, fuzz_input *input) {
     }
     fuzz_array_allocate(&made->mask, 0);
     fuzz_temper temper = fuzz_rarely(input, 4) ? FUZZ_BITS : FUZZ_MASKED;
-    made->is_tame &= temper == FUZZ_MASKED;
     fuzz_fill(&made->mask, fuzz_bytes(input, 2), temper);
     a->mask.data = made->mask.base;
 }
@@ -249,8 +245,8 @@ static float *choose_per_head(problem *made, fuzz_input *input, float usual) {
 }
 
 static void choose_limits(problem *made, fuzz_input *input) {
-    static const int64_t extremes[] = {INT64_MIN,        INT64_MAX,      INT32_MAX, INT32_MIN,
-                                       -(int64_t)INT32_MAX, INT64_C(1) << 40};
+    static const int64_t extremes[] = {INT64_MIN, INT64_MAX,           INT32_MAX,
+                                       INT32_MIN, -(int64_t)INT32_MAX, INT64_C(1) << 40};
     whet_attention *a = &made->attention;
     a->flags = fuzz_flag(input) ? (uint32_t)WHET_CAUSAL : 0;
     if (fuzz_rarely(input, 64)) {
@@ -313,6 +309,7 @@ static void choose_stats(problem *made, fuzz_input *input) {
 static void make_problem(problem *made, fuzz_input *input) {
     whet_attention *a = &made->attention;
     memset(made, 0, sizeof *made);
+    made->is_tame = true;
     choose_shape(made, input);
     choose_policies(made, input);
     choose_stats(made, input);
@@ -354,10 +351,53 @@ static bool is_visible(const whet_attention *a, const row_name *row, size_t key)
     return a->window == 0 || size < a->window;
 }
 
+static float mask_of(const problem *made, const row_name *row, size_t key) {
+    if (!is_visible(&made->attention, row, key)) {
+        return -INFINITY;
+    }
+    return made->attention.mask.data ? fuzz_get(&made->mask, row->batch, row->head, row->query, key)
+                                     : 0;
+}
+
+/* What goes into a row's logits: how many there are, the largest number, and any that is bad. */
+typedef struct row_facts {
+    size_t n;
+    double largest;
+    bool is_bad;
+} row_facts;
+
+static void note_number(row_facts *facts, float number) {
+    facts->is_bad |= isnan(number);
+    facts->largest = fmax(facts->largest, fabs((double)number));
+}
+
+static row_facts facts_of(const problem *made, const row_name *row) {
+    const whet_attention *a = &made->attention;
+    row_facts facts = {0};
+    size_t kv_head = row->head / (a->heads / kv_heads(a));
+    for (size_t key = 0; key < a->keys; key++) {
+        float mask = mask_of(made, row, key);
+        if (mask == -INFINITY) {
+            continue; /* whatever the key holds */
+        }
+        facts.n++;
+        facts.is_bad |= mask == INFINITY;
+        note_number(&facts, mask);
+        for (size_t i = 0; i < a->head_dim; i++) {
+            note_number(&facts, value_at(made, &made->k, row->batch, kv_head, key, i));
+        }
+    }
+    for (size_t i = 0; facts.n > 0 && i < a->head_dim; i++) {
+        note_number(&facts, value_at(made, &made->q, row->batch, row->head, row->query, i));
+    }
+    return facts;
+}
+
 /* The logit in plain arithmetic; -inf where it is masked. */
 static double logit_of(const problem *made, const row_name *row, size_t key) {
     const whet_attention *a = &made->attention;
-    if (!is_visible(a, row, key)) {
+    float mask = mask_of(made, row, key);
+    if (mask == -INFINITY) {
         return -INFINITY;
     }
     size_t kv_head = row->head / (a->heads / kv_heads(a));
@@ -374,10 +414,7 @@ static double logit_of(const problem *made, const row_name *row, size_t key) {
         dot -= (double)a->alibi_slopes[row->head] *
                fabs((double)((int64_t)row->query + a->offset - (int64_t)key));
     }
-    if (a->mask.data) {
-        dot += (double)fuzz_get(&made->mask, row->batch, row->head, row->query, key);
-    }
-    return dot;
+    return dot + (double)mask;
 }
 
 /* The values of the keys a row sees: all finite, and within what bounds. */
@@ -406,6 +443,14 @@ static double rounding(whet_type type, double value) {
                               : fmax(0x1p-7 * value, 0x1p-130);
 }
 
+/* How far an f32 logit may be off, given that tame values are no larger than 4. */
+static double logit_error(const whet_attention *a, const row_name *row) {
+    double distance = fabs((double)a->offset) + (double)a->queries + (double)a->keys;
+    double slope = a->alibi_slopes ? fabs((double)a->alibi_slopes[row->head]) : 0;
+    double scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
+    return 1e-6 * (100 + 16 * (double)a->head_dim * scale + slope * distance);
+}
+
 /* Logits to weights at this beta, the sink's included in their sum, which is returned. */
 static double weigh(const whet_attention *a, const row_name *row, double beta, double *logits) {
     double sink = a->sinks ? (double)a->sinks[row->head] : -INFINITY;
@@ -427,16 +472,16 @@ static void check_output(const problem *made, const row_name *row, double *logit
     const whet_attention *a = &made->attention;
     size_t kv_head = row->head / (a->heads / kv_heads(a));
     double z = weigh(a, row, beta, logits);
-    double allowed = 1e-5 + (1e-4 + 1e-4 * beta) * facts->largest;
-    if (a->out.type == WHET_F16 && facts->largest > 65000) {
-        return; /* more than an f16 holds */
+    double error = 2 * beta * logit_error(a, row);
+    double allowed = 1e-5 + (1e-4 + error) * facts->largest;
+    if (error > 0.1 || (a->out.type == WHET_F16 && facts->largest > 65000)) {
+        return; /* nothing can be said; more than an f16 holds */
     }
     for (size_t i = 0; i < value_dim(a); i++) {
         double sum = 0;
         for (size_t key = 0; key < a->keys; key++) {
             if (logits[key] > 0) {
-                sum += logits[key] *
-                       (double)value_at(made, &made->v, row->batch, kv_head, key, i);
+                sum += logits[key] * (double)value_at(made, &made->v, row->batch, kv_head, key, i);
             }
         }
         double actual = (double)fuzz_get(&made->out, row->batch, row->head, row->query, i);
@@ -451,43 +496,72 @@ static const whet_stats *stats_of(const problem *made, const row_name *row) {
     return a->stats ? (const whet_stats *)(const void *)(made->stats + index * stride) : NULL;
 }
 
-static void check_row(const problem *made, const row_name *row, double *logits) {
-    const whet_attention *a = &made->attention;
-    const whet_stats *stats = stats_of(made, row);
-    size_t n = 0;
-    for (size_t key = 0; key < a->keys; key++) {
-        logits[key] = logit_of(made, row, key);
-        n += logits[key] > -INFINITY;
+static void check_filled(const problem *made, const row_name *row, float value) {
+    for (size_t i = 0; i < value_dim(&made->attention); i++) {
+        float actual = fuzz_get(&made->out, row->batch, row->head, row->query, i);
+        FUZZ_CHECK(isnan(value) ? isnan(actual) : actual == value);
     }
-    if (n == 0) { /* nothing to see: zeros, whatever the sink */
-        for (size_t i = 0; i < value_dim(a); i++) {
-            FUZZ_CHECK(fuzz_get(&made->out, row->batch, row->head, row->query, i) == 0);
-        }
-        FUZZ_CHECK(!stats || (stats->flags == WHET_ROW_EMPTY && stats->n == 0));
-        return;
-    }
-    FUZZ_CHECK(!stats || stats->n == n);
-    value_facts facts = facts_of_values(made, row, logits);
+}
+
+/* A row of numbers of a usual size, compared if its beta is known. */
+static void compare_row(const problem *made, const row_name *row, const whet_stats *stats,
+                        double *logits) {
     bool is_plain = !made->policies;
+    for (size_t key = 0; key < made->attention.keys; key++) {
+        logits[key] = logit_of(made, row, key);
+    }
+    value_facts facts = facts_of_values(made, row, logits);
     if (facts.are_finite && (is_plain || (stats && stats->beta <= 20))) {
         check_output(made, row, logits, is_plain ? 1 : stats->beta, &facts);
     }
 }
 
-static bool has_nan_beta(const problem *made) { return isnan(made->beta); }
+typedef enum verdict { ROW_GOOD, ROW_BAD, ROW_UNCLEAR } verdict;
 
-static void check_rows(const problem *made) {
+static verdict check_row(const problem *made, const row_name *row, double *logits) {
+    const whet_stats *stats = stats_of(made, row);
+    row_facts facts = facts_of(made, row);
+    if (facts.n == 0) { /* nothing to see: zeros, whatever the sink */
+        check_filled(made, row, 0);
+        FUZZ_CHECK(!stats || (stats->flags == WHET_ROW_EMPTY && stats->n == 0));
+        return ROW_GOOD;
+    }
+    if (facts.is_bad) {
+        check_filled(made, row, NAN);
+        FUZZ_CHECK(!stats || stats->flags == WHET_ROW_NOT_FINITE);
+        return ROW_BAD;
+    }
+    if (facts.largest > 1e6) {
+        return ROW_UNCLEAR; /* f32 may overflow, to either side */
+    }
+    FUZZ_CHECK(!stats || (stats->n == facts.n && !(stats->flags & WHET_ROW_NOT_FINITE)));
+    if (facts.largest <= 8) {
+        compare_row(made, row, stats, logits);
+    }
+    return ROW_GOOD;
+}
+
+static void check_rows(const problem *made, whet_status status, uint64_t first_bad) {
     const whet_attention *a = &made->attention;
     double *logits = fuzz_allocate(a->keys * sizeof *logits);
+    uint64_t expected_bad = UINT64_MAX;
+    uint64_t index = 0;
+    bool is_clear = true;
     row_name row;
     for (row.batch = 0; row.batch < batches(a); row.batch++) {
         for (row.head = 0; row.head < a->heads; row.head++) {
-            for (row.query = 0; row.query < a->queries; row.query++) {
-                check_row(made, &row, logits);
+            for (row.query = 0; row.query < a->queries; row.query++, index++) {
+                verdict found = check_row(made, &row, logits);
+                is_clear &= found != ROW_UNCLEAR;
+                if (found == ROW_BAD && expected_bad == UINT64_MAX) {
+                    expected_bad = index;
+                }
             }
         }
     }
     free(logits);
+    FUZZ_CHECK(expected_bad == UINT64_MAX || status == WHET_NOT_FINITE);
+    FUZZ_CHECK(is_clear ? first_bad == expected_bad : first_bad <= expected_bad);
 }
 
 /* ---- running ---- */
@@ -518,8 +592,8 @@ static whet_status run_backwards(const whet_attention *attention, uint64_t *firs
             result = status == WHET_OK ? result : status;
             *first_bad = row < *first_bad ? row : *first_bad;
         }
-        FUZZ_CHECK(whet_attention_run_task(&plan, phase, plan.tasks[phase], plan.workspace,
-                                           NULL) == WHET_ERROR_ARGUMENT);
+        FUZZ_CHECK(whet_attention_run_task(&plan, phase, plan.tasks[phase], plan.workspace, NULL) ==
+                   WHET_ERROR_ARGUMENT);
     }
     free(plan.workspace);
     return result;
@@ -534,8 +608,8 @@ static void check_same_bits(problem *made, whet_status status, uint64_t first_ba
     uint64_t again = UINT64_MAX;
     FUZZ_CHECK(run_backwards(&made->attention, &again) == status);
     FUZZ_CHECK(again == first_bad);
-    FUZZ_CHECK(memcmp(made->out.memory, out, made->out.bytes) == 0);
-    FUZZ_CHECK(memcmp(made->stats, stats, made->stats_bytes) == 0);
+    FUZZ_CHECK(fuzz_same(made->out.memory, out, made->out.bytes));
+    FUZZ_CHECK(fuzz_same(made->stats, stats, made->stats_bytes));
     free(stats);
     free(out);
 }
@@ -554,9 +628,8 @@ static void run_problem(fuzz_input *input) {
         FUZZ_CHECK(!made.is_wrong || made.attention.queries == 0 || made.attention.keys == 0);
         FUZZ_CHECK((first_bad == UINT64_MAX) == (status == WHET_OK));
         check_same_bits(&made, status, first_bad);
-        if (made.is_tame && !has_nan_beta(&made)) {
-            FUZZ_CHECK(status == WHET_OK);
-            check_rows(&made);
+        if (made.is_tame && !isnan(made.beta)) {
+            check_rows(&made, status, first_bad);
         }
         FUZZ_CHECK(fuzz_gaps_are_untouched(&made.out));
     }
@@ -565,16 +638,25 @@ static void run_problem(fuzz_input *input) {
 
 /* ---- sizes that no memory has ---- */
 
-/* Whether a tensor leaves the range of addresses, with some distance to its ends. */
-static bool is_beyond_memory(const size_t count[FUZZ_AXES], const ptrdiff_t stride[FUZZ_AXES]) {
+/* Whether a tensor stays in the range of addresses, or is beyond it by no more than a little. */
+static bool fits_memory(const whet_attention *a, size_t heads, size_t positions, size_t dim,
+                        const ptrdiff_t stride[FUZZ_AXES]) {
+    const size_t count[FUZZ_AXES] = {batches(a), heads, positions, dim};
     double low = 0;
     double high = 0;
-    for (int axis = 0; axis < FUZZ_AXES; axis++) {
+    double contiguous = sizeof(float);
+    bool is_default = true;
+    for (int axis = FUZZ_AXES - 1; axis >= 0; axis--) {
+        if (count[axis] == 0) {
+            return true;
+        }
         double reach = ((double)count[axis] - 1) * (double)stride[axis];
         low += fmin(0, reach);
         high += fmax(0, reach);
+        contiguous *= (double)count[axis];
+        is_default &= stride[axis] == 0;
     }
-    return low < -0x1.0001p64 || high > 0x1.0001p64;
+    return is_default ? contiguous < 0x1.0001p64 : low > -0x1.0001p64 && high < 0x1.0001p64;
 }
 
 static void choose_hostile_strides(fuzz_input *input, ptrdiff_t stride[FUZZ_AXES]) {
@@ -583,6 +665,18 @@ static void choose_hostile_strides(fuzz_input *input, ptrdiff_t stride[FUZZ_AXES
             stride[axis] = (ptrdiff_t)(fuzz_hostile_size(input) & ~(uint64_t)3);
         }
     }
+}
+
+/* Three pages that cannot even be read. */
+static char *inaccessible_pages(void) {
+    static void *pages;
+    if (!pages) {
+        pages = mmap(NULL, (size_t)3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    }
+    if (pages == MAP_FAILED) {
+        exit(0);
+    }
+    return pages;
 }
 
 /*
@@ -603,33 +697,30 @@ static void run_hostile(fuzz_input *input) {
     a.window = fuzz_hostile_size(input);
     whet_policy policy = whet_policy_adaptive();
     a.policies = fuzz_flag(input) ? &policy : NULL;
-    a.q.data = a.k.data = a.v.data = (const void *)(uintptr_t)0x10000;
-    a.out.data = (void *)(uintptr_t)0x100000000;
+    char *nowhere = inaccessible_pages();
+    a.q.data = a.k.data = a.v.data = nowhere;
+    a.out.data = nowhere + PAGE;
     choose_hostile_strides(input, a.q.stride);
     choose_hostile_strides(input, a.k.stride);
     choose_hostile_strides(input, a.v.stride);
     choose_hostile_strides(input, a.out.stride);
     if (fuzz_rarely(input, 4)) {
-        a.stats = (whet_stats *)(uintptr_t)0x1000;
+        a.stats = (whet_stats *)(void *)(nowhere + 2 * PAGE);
         a.stats_stride = fuzz_hostile_size(input) & ~(uint64_t)7;
     }
     whet_plan plan;
     if (whet_attention_plan(&a, &plan) != WHET_OK || plan.phases == 0) {
         return;
     }
-    const whet_attention *filled = &plan.attention;
-    const size_t q[] = {filled->batch, filled->heads, filled->queries, filled->head_dim};
-    const size_t k[] = {filled->batch, filled->kv_heads, filled->keys, filled->head_dim};
-    const size_t v[] = {filled->batch, filled->kv_heads, filled->keys, filled->value_dim};
-    const size_t out[] = {filled->batch, filled->heads, filled->queries, filled->value_dim};
-    FUZZ_CHECK(!is_beyond_memory(q, filled->q.stride));
-    FUZZ_CHECK(filled->keys == 0 || !is_beyond_memory(k, filled->k.stride));
-    FUZZ_CHECK(filled->keys == 0 || !is_beyond_memory(v, filled->v.stride));
-    FUZZ_CHECK(!is_beyond_memory(out, filled->out.stride));
+    FUZZ_CHECK(fits_memory(&a, a.heads, a.queries, a.head_dim, a.q.stride));
+    FUZZ_CHECK(fits_memory(&a, kv_heads(&a), a.keys, a.head_dim, a.k.stride));
+    FUZZ_CHECK(fits_memory(&a, kv_heads(&a), a.keys, value_dim(&a), a.v.stride));
+    FUZZ_CHECK(fits_memory(&a, a.heads, a.queries, value_dim(&a), a.out.stride));
     FUZZ_CHECK(plan.scratch_bytes > 0);
     whet_executor many = {.workers = fuzz_hostile_size(input)};
     size_t memory = whet_attention_memory(&plan, &many);
-    double wanted = (double)plan.scratch_bytes * (double)many.workers + (double)plan.workspace_bytes;
+    double wanted =
+        (double)plan.scratch_bytes * (double)many.workers + (double)plan.workspace_bytes;
     FUZZ_CHECK(memory == SIZE_MAX || (double)memory >= 0.999 * wanted);
 }
 

@@ -106,8 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     };
     int operands = 0;
     options_result result = parse(&syntax, (int)count + 1, argv, &operands);
-    FUZZ_CHECK(options_status(result) ==
-               (result == OPTIONS_MISUSED ? STATUS_MISUSE : STATUS_OK));
+    FUZZ_CHECK(options_status(result) == (result == OPTIONS_MISUSED ? STATUS_MISUSE : STATUS_OK));
     FUZZ_CHECK(!text || comes_from(text, arguments, count));
     FUZZ_CHECK(list.count <= count);
     for (size_t i = 0; i < list.count; i++) {

@@ -38,7 +38,7 @@ static void check_reads_back(const row_values *row) {
     FUZZ_CHECK(back.n == row->n);
     for (size_t i = 0; i < row->n; i++) {
         bool both_nan = isnan(row->values[i]) && isnan(back.values[i]);
-        FUZZ_CHECK(both_nan || memcmp(&row->values[i], &back.values[i], sizeof(float)) == 0);
+        FUZZ_CHECK(both_nan || fuzz_same(&row->values[i], &back.values[i], sizeof(float)));
     }
     free(back.values);
     free(text);

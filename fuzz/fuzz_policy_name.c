@@ -42,7 +42,7 @@ static void check_reads_back(const whet_policy *policy, bool same_bytes, size_t 
     memset(&back, 0, sizeof back);
     name_of(policy, name, cut);
     FUZZ_CHECK(whet_policy_parse(name, &back, message, sizeof message) == WHET_OK);
-    FUZZ_CHECK(!same_bytes || memcmp(policy, &back, sizeof back) == 0);
+    FUZZ_CHECK(!same_bytes || fuzz_same(policy, &back, sizeof back));
     name_of(&back, again, cut);
     FUZZ_CHECK(strcmp(name, again) == 0);
 }
@@ -62,7 +62,7 @@ static void ask_for(const uint8_t *data, size_t size, size_t message_size) {
         check_reads_back(&policy, true, message_size);
     } else {
         FUZZ_CHECK(status == WHET_ERROR_POLICY);
-        FUZZ_CHECK(memcmp(&policy, &before, sizeof policy) == 0);
+        FUZZ_CHECK(fuzz_same(&policy, &before, sizeof policy));
         if (message_size > 0) {
             check_message(message, message_size);
         }

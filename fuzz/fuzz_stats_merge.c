@@ -108,7 +108,7 @@ static void merge_pieces(fuzz_input input) {
 }
 
 static whet_stats any_stats(fuzz_input *input) {
-    uint64_t words[sizeof(whet_stats) / sizeof(uint64_t)];
+    uint64_t words[sizeof(whet_stats) / sizeof(uint64_t)] = {0};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         words[i] = fuzz_bytes(input, 8);
     }

@@ -3,7 +3,8 @@
  * values grown from a few of them, memory that is allocated to the byte so that
  * a sanitizer sees any step beside it, and FUZZ_CHECK, which ends the program
  * where a promise of the library is broken. A target is one function,
- * LLVMFuzzerTestOneInput, called by libFuzzer or by replay.c.
+ * LLVMFuzzerTestOneInput, called by libFuzzer or by replay.c. (Bytes are used up
+ * in one statement after the other: within one, compilers differ in the order.)
  */
 #ifndef WHET_FUZZ_INPUT_H
 #define WHET_FUZZ_INPUT_H
@@ -59,10 +60,15 @@ static inline bool fuzz_rarely(fuzz_input *input, unsigned count) {
 
 /* Numbers at which something may happen, small whole ones, or any bits at all. */
 static inline double fuzz_double(fuzz_input *input) {
-    static const double odd[] = {0.0,   -0.0,     1.0,      -1.0,       0.5,     1.5,      2.0,
-                                 1e-9,  1e9,      -1e9,     1e30,       -1e30,   DBL_MAX,  -DBL_MAX,
-                                 1e-45, DBL_MIN,  0x1p-1074, 0x1p53,    0x1p64,  FLT_MAX,  -FLT_MAX,
-                                 NAN,   INFINITY, -INFINITY, 1 + 0x1p-52, 256.0, 4.412401865965671};
+    static const double odd[] = {0.0,         -0.0,      1.0,
+                                 -1.0,        0.5,       1.5,
+                                 2.0,         1e-9,      1e9,
+                                 -1e9,        1e30,      -1e30,
+                                 DBL_MAX,     -DBL_MAX,  1e-45,
+                                 DBL_MIN,     0x1p-1074, 0x1p53,
+                                 0x1p64,      FLT_MAX,   -FLT_MAX,
+                                 NAN,         INFINITY,  -INFINITY,
+                                 1 + 0x1p-52, 256.0,     4.412401865965671};
     unsigned how = fuzz_below(input, 4);
     if (how == 0) {
         return odd[fuzz_below(input, sizeof odd / sizeof odd[0])];
@@ -78,13 +84,22 @@ static inline double fuzz_double(fuzz_input *input) {
 
 /* Sizes around which arithmetic overflows, or any bits at all. */
 static inline uint64_t fuzz_hostile_size(fuzz_input *input) {
-    static const uint64_t odd[] = {0,          1,          SIZE_MAX,   SIZE_MAX / 2, SIZE_MAX / 4,
-                                   UINT32_MAX, INT32_MAX,  SIZE_MAX / 2 + 1, 3, UINT64_C(1) << 46};
+    static const uint64_t odd[] = {0,
+                                   1,
+                                   SIZE_MAX,
+                                   SIZE_MAX / 2,
+                                   SIZE_MAX / 4,
+                                   UINT32_MAX,
+                                   INT32_MAX,
+                                   SIZE_MAX / 2 + 1,
+                                   3,
+                                   UINT64_C(1) << 46};
     if (fuzz_flag(input)) {
         uint64_t offset = fuzz_below(input, 7);
         return odd[fuzz_below(input, sizeof odd / sizeof odd[0])] + offset - 3;
     }
-    return fuzz_bytes(input, 8) >> fuzz_below(input, 64);
+    unsigned shift = fuzz_below(input, 64);
+    return fuzz_bytes(input, 8) >> shift;
 }
 
 /* Random values from a seed: splitmix64. */
@@ -106,12 +121,12 @@ static inline float fuzz_uniform(fuzz_random *random, double limit) {
 
 /* How wild random values are. */
 typedef enum fuzz_temper {
-    FUZZ_TAME,     /* between -4 and 4 */
-    FUZZ_ALIKE,    /* many equal ones */
-    FUZZ_LARGE,    /* up to 1e4 */
-    FUZZ_EXTREME,  /* finite, of any size, subnormal ones too */
-    FUZZ_MASKED,   /* tame, every third -inf */
-    FUZZ_BITS,     /* any bits: NaN and infinities too */
+    FUZZ_TAME,    /* between -4 and 4 */
+    FUZZ_ALIKE,   /* many equal ones */
+    FUZZ_LARGE,   /* up to 1e4 */
+    FUZZ_EXTREME, /* finite, of any size, subnormal ones too */
+    FUZZ_MASKED,  /* tame, every third -inf */
+    FUZZ_BITS,    /* any bits: NaN and infinities too */
     FUZZ_TEMPERS
 } fuzz_temper;
 
@@ -119,6 +134,24 @@ static inline float fuzz_float_of_bits(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+static inline float fuzz_odd_value(fuzz_random *random, uint64_t bits) {
+    switch (bits >> 58) {
+    case 0:
+        return NAN;
+    case 1:
+        return INFINITY;
+    case 2:
+        return -INFINITY;
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+        return fuzz_float_of_bits((uint32_t)bits);
+    default:
+        return fuzz_uniform(random, 4);
+    }
 }
 
 static inline float fuzz_value(fuzz_random *random, fuzz_temper temper) {
@@ -133,7 +166,7 @@ static inline float fuzz_value(fuzz_random *random, fuzz_temper temper) {
     case FUZZ_MASKED:
         return bits % 3 == 0 ? -INFINITY : fuzz_uniform(random, 4);
     case FUZZ_BITS:
-        return bits >> 62 == 0 ? fuzz_float_of_bits((uint32_t)bits) : fuzz_uniform(random, 4);
+        return fuzz_odd_value(random, bits);
     default:
         return fuzz_uniform(random, 4);
     }
@@ -154,6 +187,11 @@ static inline void *fuzz_copy(const void *from, size_t bytes) {
         memcpy(memory, from, bytes);
     }
     return memory;
+}
+
+/* Bit for bit, padding and NaN included. */
+static inline bool fuzz_same(const void *a, const void *b, size_t bytes) {
+    return bytes == 0 || memcmp(a, b, bytes) == 0;
 }
 
 #endif

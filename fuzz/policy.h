@@ -28,7 +28,8 @@ static inline whet_policy fuzz_broken_policy(fuzz_input *input) {
     whet_policy policy = whet_policy_adaptive();
     unsigned char *bytes = (unsigned char *)&policy;
     for (unsigned i = fuzz_below(input, 8); i > 0; i--) {
-        bytes[fuzz_below(input, sizeof policy)] = (unsigned char)fuzz_bytes(input, 1);
+        unsigned at = fuzz_below(input, sizeof policy);
+        bytes[at] = (unsigned char)fuzz_bytes(input, 1);
     }
     policy.function = NULL;
     return policy;
@@ -36,6 +37,7 @@ static inline whet_policy fuzz_broken_policy(fuzz_input *input) {
 
 /* `beta` must outlive the policy. */
 static inline whet_policy fuzz_unweakened_policy(fuzz_input *input, double *beta) {
+    double first;
     switch (fuzz_below(input, 20)) {
     case 1:
         return whet_policy_fixed(fuzz_double(input));
@@ -48,9 +50,11 @@ static inline whet_policy fuzz_unweakened_policy(fuzz_input *input, double *beta
     case 5:
         return whet_policy_exp(fuzz_double(input));
     case 6:
-        return whet_policy_target(fuzz_double(input), fuzz_flag(input) ? 256 : fuzz_double(input));
+        first = fuzz_double(input);
+        return whet_policy_target(first, fuzz_flag(input) ? 256 : fuzz_double(input));
     case 7:
-        return whet_policy_ssmax(fuzz_double(input), fuzz_flag(input) ? 0 : fuzz_double(input));
+        first = fuzz_double(input);
+        return whet_policy_ssmax(first, fuzz_flag(input) ? 0 : fuzz_double(input));
     case 8:
         return whet_policy_length(fuzz_double(input));
     case 9:

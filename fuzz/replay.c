@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { VARIATIONS = 200, SIZE_MAX_VARIED = 4096, PATH_SIZE = 4096 };
+enum { VARIATIONS = 50, SIZE_MAX_VARIED = 4096, PATH_SIZE = 4096 };
 
 static int n_passed, n_failed, n_skipped;
 static const char *volatile present; /* the file under way, for the last words of a crash */

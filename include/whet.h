@@ -30,9 +30,9 @@
  *     4. attention       whet_attention_forward in one call
  *     5. advanced        plans and tasks, executors, the pool, instruction sets
  *
- * The library keeps no state, prints nothing and never ends the program.
- * Every function may be called from any number of threads at once, as long as
- * they do not write to the same memory.
+ * The library keeps no state (but for the instruction set, chosen once), prints
+ * nothing and never ends the program. Every function may be called from any
+ * number of threads at once, as long as they do not write to the same memory.
  */
 #ifndef WHET_H
 #define WHET_H
@@ -87,7 +87,7 @@ WHET_API const char *whet_status_text(whet_status status);
  * outputs are the f32 result rounded to nearest even. WHET_CUSTOM is for keys
  * and values in a format of the caller's, see whet_tensor.
  */
-typedef enum whet_type { WHET_F32 = 0, WHET_F16 = 1, WHET_BF16 = 2, WHET_CUSTOM = 3 } whet_type;
+typedef enum whet_type { WHET_F32 = 0, WHET_F16 = 1, WHET_BF16 = 2, WHET_CUSTOM = 255 } whet_type;
 
 /* ------------------------------------------------------------------------
  * 2. ROWS
@@ -140,7 +140,7 @@ WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_st
  * size         sizeof(whet_rows): a library of another version, whose struct
  *              differs, refuses the call instead of misreading it
  * in, out      may be the same address with the same type and stride (in
- *              place); any other overlap is refused, and so is an address
+ *              place); any other overlap of the ranges they span is refused, and so is an address
  *              that is not a multiple of the element's size
  * in_stride    elements from a row to the next; 0 means n
  * mask         optional, added to the logits before anything else; f32 or f16;
@@ -177,8 +177,9 @@ typedef struct whet_policy whet_policy;
  * *first_bad_row (which may be NULL, and is otherwise left alone).
  *
  * Accuracy, for n up to 1,048,576 and logits up to 1e4 in size: entropy within
- * 2e-6 * max(1, H), beta within 1e-5, probabilities within 4e-6 relative or
- * 1e-9 absolute of exact arithmetic at the beta reported.
+ * 2e-6 * max(1, H), beta within 1e-5 (for target: as far as that entropy fixes
+ * it), probabilities within 4e-6 relative or 1e-9 absolute of exact arithmetic at
+ * the beta reported. Takes up to 64 KiB of stack and allocates nothing.
  */
 WHET_API whet_status whet_softmax(const whet_rows *rows, const whet_policy *policy,
                                   size_t *first_bad_row);
@@ -347,11 +348,15 @@ WHET_API const whet_policy_info *whet_policy_table(size_t i);
  *
  * A sink is one more logit for its head, without a value: it takes part in
  * the entropy and in the normalisation, and is multiplied by beta like the
- * rest, but not counted in n. Values of masked keys are never touched, so
- * that unused cache slots may hold anything.
+ * rest, but not counted in n (with a sink, a row's maximum and largest
+ * probability may be the sink's). Keys and values that are masked contribute
+ * nothing, so that unused cache slots may hold anything, NaN included.
  *
  * Memory is linear in the number of keys, results are the same bit for bit
- * whatever the number of threads.
+ * whatever the number of threads. Outputs are within 2e-6 of exact arithmetic
+ * relative to the largest value, for logits and beta of usual size: the logits
+ * themselves are rounded to f32, which beta then multiplies. Sums of values are
+ * taken before they are divided: n times the largest value must fit a float.
  */
 
 /*
@@ -467,7 +472,7 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  * same time, aligned likewise; its contents need not survive a task.
  */
 #define WHET_ALIGNMENT 64
-#define WHET_PHASES_MAX 4
+#define WHET_PHASES_MAX 8
 
 typedef struct whet_plan {
     unsigned phases;
@@ -477,13 +482,16 @@ typedef struct whet_plan {
     void *workspace;        /* set by the caller before the first task */
     /* The library's own from here on. The plan holds a copy of the description;
      * what that points to must outlive the plan. */
-    whet_attention attention;
-    uint64_t internal[24];
+    union {
+        whet_attention attention;
+        unsigned char room[1024]; /* in which descriptions can grow without plans growing */
+    } description;
+    uint64_t internal[32];
 } whet_plan;
 
 /*
  * Checks the description and divides the work. Cheap enough to be done for every
- * token of a growing cache: no allocation, no pass over data. With up to 16
+ * token of a growing cache: no allocation, no pass over data. With up to 32
  * query rows to a key head (decoding), memory needs only grow with the number of
  * keys, so that memory for the cache's capacity serves all shorter lengths.
  */

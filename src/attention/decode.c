@@ -4,17 +4,18 @@
  * query rows of a key head (see isa/stream.inc):
  *
  * phase 0   a chunk's logits, kept in the workspace, and its statistics
- * phase 1   statistics merged, each row's beta (one task to a key head)
+ * phase 1   a row's statistics merged and its beta chosen (one task to a row)
  * phase 2   a chunk's weights and what they select of the values
  * phase 3   the chunks' outputs added up and written
  */
 #include "attention/problem.h"
 #include "base/checked.h"
+#include "base/types.h"
 #include <math.h>
 #include <string.h>
 
 #define CHUNK 1024   /* keys to a task */
-#define SUM_KEYS 128 /* values added up in f32 before they join the chunk's sum */
+#define SUM_KEYS 64  /* values added up in f32 before they join the chunk's sum */
 #define CONVERTED 16 /* rows of a caller's own type converted at a time */
 
 /* A row of one stream once its beta is known. */
@@ -68,16 +69,17 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
 
 bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
     layout at;
-    shape->chunk = CHUNK;
-    shape->chunks = (plan->attention.keys + CHUNK - 1) / CHUNK;
+    shape->chunks = (plan->description.attention.keys + CHUNK - 1) / CHUNK;
     size_t tasks;
-    if (!lay_out(&plan->attention, shape, &at))
+    if (!lay_out(&plan->description.attention, shape, &at))
         return false;
     if (!size_multiply(shape->streams, shape->chunks, &tasks))
         return false;
     plan->phases = 4;
     plan->tasks[0] = plan->tasks[2] = tasks;
-    plan->tasks[1] = plan->tasks[3] = shape->streams;
+    plan->tasks[3] = shape->streams;
+    if (!size_multiply(shape->streams, shape->rows, &plan->tasks[1]))
+        return false;
     plan->scratch_bytes = at.scratch;
     plan->workspace_bytes = at.total;
     return true;
@@ -99,7 +101,7 @@ typedef struct work {
 } work;
 
 static work start_work(const whet_plan *plan, size_t stream_index, size_t chunk, void *scratch) {
-    const whet_attention *a = &plan->attention;
+    const whet_attention *a = &plan->description.attention;
     work w = {.shape = whet_shape_of(plan), .index = stream_index, .chunk = chunk};
     layout at;
     lay_out(a, &w.shape, &at);
@@ -142,8 +144,7 @@ static void visible_keys(const work *w, size_t *low, size_t *high) {
 
 /* Whether the kernels can read a tensor's rows where they lie. */
 static bool streams_directly(const whet_tensor *tensor) {
-    ptrdiff_t size = tensor->type == WHET_F32 ? 4 : 2;
-    return tensor->type != WHET_CUSTOM && tensor->stride[3] == size;
+    return tensor->type != WHET_CUSTOM && tensor->stride[3] == (ptrdiff_t)type_bytes(tensor->type);
 }
 
 /* Brings rows [start, start + count) of a tensor into w->converted; count <= CONVERTED. */
@@ -258,6 +259,7 @@ static whet_stats sink_piece(const whet_attention *a, const query_row *row) {
     piece.z = 1;
     if (!isfinite(piece.max))
         return whet_stats_not_finite(0);
+    whet_stats_complete(&piece);
     return piece;
 }
 
@@ -353,18 +355,22 @@ static void add_values(work *w, size_t start, size_t count, size_t first_weight)
     }
 }
 
-/* The same, key by key and only where a weight is not zero: for values that are not finite. */
+/* The same, key by key, and values that are not finite only where a weight is not zero. */
 static void add_values_carefully(work *w, size_t start, size_t count, size_t first_weight) {
     const whet_attention *a = w->stream.attention;
     size_t stride = padded(a->value_dim);
     for (size_t j = 0; j < count; j++) {
         const float *row =
             whet_load_position(&w->stream, &a->v, start + j, a->value_dim, w->converted);
-        for (size_t r = 0; r < w->shape.rows; r++) {
-            float weight = w->weights[r * CHUNK + first_weight + j];
-            for (size_t c = 0; weight > 0 && c < a->value_dim; c++)
-                w->partial[r * stride + c] += weight * row[c];
+        const float *weights = w->weights + first_weight + j;
+        if (w->shape.kernels->finite(row, a->value_dim)) {
+            w->shape.kernels->stream_values(weights, CHUNK, w->shape.rows, row, WHET_F32, 0, 1,
+                                            a->value_dim, w->partial, stride);
+            continue;
         }
+        for (size_t r = 0; r < w->shape.rows; r++)
+            for (size_t c = 0; weights[r * CHUNK] > 0 && c < a->value_dim; c++)
+                w->partial[r * stride + c] += weights[r * CHUNK] * row[c];
     }
 }
 
@@ -437,15 +443,15 @@ whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t t
                                  uint64_t *first_bad_row) {
     plan_shape shape = whet_shape_of(plan);
     bool by_chunk = phase == 0 || phase == 2;
-    size_t index = by_chunk ? task / shape.chunks : task;
+    size_t index = by_chunk ? task / shape.chunks : phase == 1 ? task / shape.rows : task;
     work w = start_work(plan, index, by_chunk ? task % shape.chunks : 0, scratch);
     whet_status status = WHET_OK;
     if (phase == 0)
         score_chunk(&w);
     if (phase == 2)
         value_chunk(&w);
-    for (size_t r = 0; phase == 1 && r < shape.rows; r++)
-        merge_row(&w, r);
+    if (phase == 1)
+        merge_row(&w, task % shape.rows);
     for (size_t r = 0; phase == 3 && r < shape.rows; r++)
         status = finish_row(&w, r, first_bad_row, status);
     return status;

@@ -5,13 +5,13 @@
  */
 #include "attention/problem.h"
 #include "base/checked.h"
+#include "base/types.h"
 #include <math.h>
 #include <string.h>
 
-/* Up to this many query rows to a key head, reading the cache is what costs. */
-#define DECODE_ROWS 16
-
-static size_t element_size(whet_type type) { return type == WHET_F32 ? 4 : 2; }
+/* Up to this many query rows to a key head, reading the cache is what costs; and a single query
+ * is split along the keys however many heads it has, or one thread would do it all. */
+#define DECODE_ROWS 32
 
 /* An axis of a tensor's extent, in elements. */
 typedef struct extent {
@@ -54,9 +54,9 @@ static bool is_aligned(const void *data, const ptrdiff_t stride[4], size_t eleme
 
 static whet_status check_input(whet_tensor *tensor, extent size, bool custom_allowed,
                                memory_range *range) {
-    if (!tensor->data || tensor->type > WHET_CUSTOM)
+    if (!tensor->data || (tensor->type > WHET_BF16 && tensor->type != WHET_CUSTOM))
         return WHET_ERROR_ARGUMENT;
-    size_t element = element_size(tensor->type);
+    size_t element = type_bytes(tensor->type);
     if (tensor->type == WHET_CUSTOM) {
         if (!custom_allowed || !tensor->to_f32 || tensor->stride[2] == 0)
             return WHET_ERROR_ARGUMENT;
@@ -104,7 +104,7 @@ static bool collides(const ptrdiff_t stride[4], extent size, size_t element) {
 static whet_status check_output(whet_tensor_out *out, extent size, memory_range *range) {
     if (!out->data || out->type > WHET_BF16)
         return WHET_ERROR_ARGUMENT;
-    size_t element = element_size(out->type);
+    size_t element = type_bytes(out->type);
     if (!fill_strides(out->stride, size, element))
         return WHET_ERROR_OVERFLOW;
     if (!is_aligned(out->data, out->stride, element))
@@ -120,7 +120,7 @@ static whet_status check_mask(whet_attention *a, memory_range *range) {
         return WHET_OK;
     if (a->mask.type > WHET_F16)
         return WHET_ERROR_ARGUMENT;
-    size_t element = element_size(a->mask.type);
+    size_t element = type_bytes(a->mask.type);
     if (a->mask.stride[3] == 0)
         a->mask.stride[3] = (ptrdiff_t)element;
     extent size = {a->batch, a->heads, a->queries, a->keys};
@@ -138,6 +138,7 @@ static whet_status check_stats(whet_attention *a, memory_range *range) {
     if (a->stats_stride == 0)
         a->stats_stride = sizeof(whet_stats);
     if (a->stats_stride < sizeof(whet_stats) || a->stats_stride > PTRDIFF_MAX ||
+        (uintptr_t)a->stats % _Alignof(whet_stats) != 0 ||
         a->stats_stride % _Alignof(whet_stats) != 0)
         return WHET_ERROR_ARGUMENT;
     if (!size_multiply(a->batch, a->heads, &rows) || !size_multiply(rows, a->queries, &rows))
@@ -154,6 +155,8 @@ static const whet_policy plain_softmax = {.kind = WHET_POLICY_SOFTMAX,
                                           .hold = INFINITY};
 
 static whet_status check_policies(whet_attention *a) {
+    if (!a->policies && a->policy_count > 1)
+        return WHET_ERROR_ARGUMENT;
     if (!a->policies) {
         a->policies = &plain_softmax;
         a->policy_count = 1;
@@ -179,6 +182,12 @@ static whet_status fill_shape(whet_attention *a) {
     if (a->value_dim == 0)
         a->value_dim = a->head_dim;
     if (a->head_dim < 1 || a->head_dim > HEAD_DIM_MAX || a->value_dim > HEAD_DIM_MAX)
+        return WHET_ERROR_ARGUMENT;
+    if (a->reserved || a->q.reserved || a->k.reserved || a->v.reserved || a->out.reserved ||
+        a->mask.reserved)
+        return WHET_ERROR_ARGUMENT;
+    if ((uintptr_t)a->sinks % _Alignof(float) != 0 ||
+        (uintptr_t)a->alibi_slopes % _Alignof(float) != 0)
         return WHET_ERROR_ARGUMENT;
     if (a->heads == 0 || a->heads % a->kv_heads != 0 || (a->flags & ~(uint32_t)WHET_CAUSAL))
         return WHET_ERROR_ARGUMENT;
@@ -242,8 +251,8 @@ static bool needs_count(const whet_attention *a) {
 whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan) {
     if (!attention || !plan || attention->size != sizeof *attention)
         return WHET_ERROR_ARGUMENT;
-    whet_plan result = {.attention = *attention};
-    whet_attention *a = &result.attention;
+    whet_plan result = {.description = {.attention = *attention}};
+    whet_attention *a = &result.description.attention;
     whet_status status = fill_shape(a);
     if (status == WHET_OK && a->queries > 0)
         status = check_tensors(a);
@@ -261,7 +270,7 @@ whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan
         return WHET_ERROR_OVERFLOW;
     shape.rows = rows;
     shape.streams = streams;
-    shape.path = rows <= DECODE_ROWS ? PATH_DECODE : PATH_PREFILL;
+    shape.path = rows <= DECODE_ROWS || a->queries == 1 ? PATH_DECODE : PATH_PREFILL;
     shape.fused = one_pass(a, shape.path);
     shape.counted = needs_count(a);
     bool fits = shape.path == PATH_DECODE ? whet_plan_decode(&result, &shape)

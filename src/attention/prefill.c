@@ -19,6 +19,7 @@
 
 #define BLOCK 192        /* keys to a block: their keys and values stay in the second-level cache */
 #define ROWS_TO_TASK 384 /* what bringing keys into layout is spread over */
+#define FOLD_BLOCKS 8    /* blocks summed in f32 before they join the totals in double */
 #define KEPT_BYTES ((size_t)25 << 20)
 
 /* What is known of the rows of one panel; the lane is always the last index. */
@@ -30,6 +31,7 @@ typedef struct panel {
     float c[LANES_MAX];
     double z[LANES_MAX], s[LANES_MAX], q[LANES_MAX];
     double n[LANES_MAX];
+    double fold[LANES_MAX]; /* what the totals have yet to be multiplied with */
     double sink[LANES_MAX]; /* -inf for none */
     whet_stats stats[LANES_MAX];
     target_solver solver[LANES_MAX];
@@ -47,7 +49,8 @@ typedef struct work {
     size_t kept_keys; /* logits of a panel that there is room for */
     panel *panels;
     float *queries;    /* [panel][head_dim][lanes] */
-    float *outputs;    /* [panel][value_groups * group][lanes] */
+    float *outputs;    /* [panel][value_groups * group][lanes], since the last fold */
+    double *totals;    /* the same, of everything before */
     float *keys;       /* [BLOCK / group][head_dim][group] */
     float *values;     /* [value_groups][BLOCK][group] */
     float *tiles;      /* [kept_keys][lanes] for each panel, or one of [BLOCK][lanes] */
@@ -61,7 +64,7 @@ static size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * u
 /* ---- dividing the work ---- */
 
 typedef struct layout {
-    size_t panels, queries, outputs, keys, values, tiles, rows, total;
+    size_t panels, queries, outputs, totals, keys, values, tiles, rows, total;
 } layout;
 
 static bool place(size_t *total, size_t *offset, size_t count, size_t size) {
@@ -79,6 +82,7 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     return place(&at->total, &at->panels, panels, sizeof(panel)) &&
            place(&at->total, &at->queries, panels * a->head_dim * lanes, sizeof(float)) &&
            place(&at->total, &at->outputs, panels * columns * lanes, sizeof(float)) &&
+           place(&at->total, &at->totals, panels * columns * lanes, sizeof(double)) &&
            place(&at->total, &at->keys, BLOCK * a->head_dim, sizeof(float)) &&
            place(&at->total, &at->values, BLOCK * columns, sizeof(float)) &&
            place(&at->total, &at->tiles, tile_keys * lanes, sizeof(float)) &&
@@ -86,7 +90,7 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
 }
 
 bool whet_plan_prefill(whet_plan *plan, plan_shape *shape) {
-    const whet_attention *a = &plan->attention;
+    const whet_attention *a = &plan->description.attention;
     size_t lanes = shape->kernels->lanes;
     size_t panels = ROWS_TO_TASK / lanes;
     size_t needed = (shape->rows + lanes - 1) / lanes;
@@ -171,7 +175,7 @@ static void start_panel(work *w, size_t index, size_t first_row) {
 }
 
 static void start_work(work *w, const whet_plan *plan, size_t task, void *scratch) {
-    const whet_attention *a = &plan->attention;
+    const whet_attention *a = &plan->description.attention;
     layout at;
     w->shape = whet_shape_of(plan);
     lay_out(a, &w->shape, &at);
@@ -179,6 +183,7 @@ static void start_work(work *w, const whet_plan *plan, size_t task, void *scratc
     w->panels = (panel *)(void *)(base + at.panels);
     w->queries = (float *)(void *)(base + at.queries);
     w->outputs = (float *)(void *)(base + at.outputs);
+    w->totals = (double *)(void *)(base + at.totals);
     w->keys = (float *)(void *)(base + at.keys);
     w->values = (float *)(void *)(base + at.values);
     w->tiles = (float *)(void *)(base + at.tiles);
@@ -344,10 +349,12 @@ static void raise_max(work *w, panel *p, const float *tile, size_t keys, float *
         if (!(p->max[lane] > before[lane]))
             continue;
         double shift = (double)before[lane] - (double)p->max[lane];
-        double factor = p->z[lane] == 0 ? 0 : exp2((double)p->c[lane] * shift);
+        /* the same rounded factor for all sums, so that it cancels in the end */
+        rescale[lane] = p->z[lane] == 0 ? 0 : (float)exp2((double)p->c[lane] * shift);
+        double factor = (double)rescale[lane];
+        p->fold[lane] *= factor;
         p->s[lane] = p->z[lane] == 0 ? 0 : (p->s[lane] + shift * p->z[lane]) * factor;
         p->z[lane] *= factor;
-        rescale[lane] = (float)factor;
     }
 }
 
@@ -387,7 +394,35 @@ static void accumulate_tile(work *w, size_t index, size_t start, size_t keys, fl
 }
 
 static void clear_outputs(work *w) {
-    memset(w->outputs, 0, w->panel_count * w->value_groups * w->group * w->lanes * sizeof(float));
+    size_t count = w->panel_count * w->value_groups * w->group * w->lanes;
+    memset(w->outputs, 0, count * sizeof *w->outputs);
+    memset(w->totals, 0, count * sizeof *w->totals);
+    for (size_t i = 0; i < w->panel_count; i++)
+        for (size_t lane = 0; lane < w->lanes; lane++)
+            w->panels[i].fold[lane] = 1;
+}
+
+/* One long chain of f32 sums would lose what equal weights over many keys have in common. */
+static void fold_outputs(work *w) {
+    size_t columns = w->value_groups * w->group;
+    for (size_t i = 0; i < w->panel_count; i++) {
+        panel *p = w->panels + i;
+        float *out = w->outputs + i * columns * w->lanes;
+        double *total = w->totals + i * columns * w->lanes;
+        for (size_t c = 0; c < columns; c++, out += w->lanes, total += w->lanes)
+            for (size_t lane = 0; lane < w->lanes; lane++) {
+                total[lane] = total[lane] * p->fold[lane] + (double)out[lane];
+                out[lane] = 0;
+            }
+        for (size_t lane = 0; lane < w->lanes; lane++)
+            p->fold[lane] = 1;
+    }
+}
+
+/* Whether the block at `start` ends a fold. */
+static bool ends_fold(const work *w, size_t start) {
+    return (start - w->first_key) / BLOCK % FOLD_BLOCKS == FOLD_BLOCKS - 1 ||
+           start + BLOCK >= w->end_key;
 }
 
 static size_t block_length(const work *w, size_t start) {
@@ -411,6 +446,8 @@ static void fused_pass(work *w) {
             raise_max(w, p, w->tiles, keys, rescale);
             accumulate_tile(w, i, start, keys, w->tiles, rescale, wants_stats);
         }
+        if (ends_fold(w, start))
+            fold_outputs(w);
     }
 }
 
@@ -460,6 +497,8 @@ static void output_pass(work *w) {
             float *tile = tile_again(w, i, start, keys);
             accumulate_tile(w, i, start, keys, tile, unchanged, wants_stats);
         }
+        if (ends_fold(w, start))
+            fold_outputs(w);
     }
 }
 
@@ -598,7 +637,7 @@ static void finish_lane(work *w, size_t index, size_t lane) {
     const whet_attention *a = w->stream.attention;
     panel *p = w->panels + index;
     whet_stats *stats = &p->stats[lane];
-    const float *out = w->outputs + index * w->value_groups * w->group * w->lanes + lane;
+    const double *total = w->totals + index * w->value_groups * w->group * w->lanes + lane;
     double z = p->z[lane];
     if (w->shape.fused) {
         complete_lane(w, p, lane);
@@ -610,9 +649,9 @@ static void finish_lane(work *w, size_t index, size_t lane) {
     bool good = !(stats->flags & WHET_ROW_NOT_FINITE);
     if (good && z > 0)
         whet_stats_after(stats, z, p->s[lane]);
-    float factor = z > 0 ? (float)(1.0 / z) : 0;
+    double factor = z > 0 ? 1.0 / z : 0;
     for (size_t c = 0; c < a->value_dim; c++)
-        w->rows[c] = good ? out[c * w->lanes] * factor : NAN;
+        w->rows[c] = good ? (float)(total[c * w->lanes] * factor) : NAN;
     whet_store_output(&w->stream, &p->row[lane], w->rows);
     whet_stats *wanted = whet_row_stats(&w->stream, &p->row[lane]);
     if (wanted)

@@ -1,5 +1,6 @@
 /* Rows, tensors and masks of one attention problem: see problem.h. */
 #include "attention/problem.h"
+#include "base/types.h"
 #include "isa/half.h"
 #include <math.h>
 #include <string.h>
@@ -11,11 +12,11 @@ plan_shape whet_shape_of(const whet_plan *plan) {
 }
 
 key_stream whet_stream_at(const whet_plan *plan, const plan_shape *shape, size_t index) {
-    return (key_stream){.attention = &plan->attention,
+    return (key_stream){.attention = &plan->description.attention,
                         .kernels = shape->kernels,
                         .group = shape->group,
-                        .batch = index / plan->attention.kv_heads,
-                        .kv_head = index % plan->attention.kv_heads};
+                        .batch = index / plan->description.attention.kv_heads,
+                        .kv_head = index % plan->description.attention.kv_heads};
 }
 
 /* x clamped to 0 ... keys. */
@@ -66,8 +67,6 @@ static ptrdiff_t offset_of(const ptrdiff_t stride[4], size_t batch, size_t head,
            (ptrdiff_t)position * stride[2];
 }
 
-static size_t element_size(whet_type type) { return type == WHET_F32 ? 4 : 2; }
-
 static float load_one(const void *at, whet_type type) {
     if (type == WHET_F32) {
         float x;
@@ -82,7 +81,7 @@ static float load_one(const void *at, whet_type type) {
 /* n elements from `row` on as floats: in place if they are, else in buffer. */
 static const float *load_elements(const kernels *k, const char *row, whet_type type, ptrdiff_t step,
                                   size_t n, float *buffer) {
-    if (step != (ptrdiff_t)element_size(type))
+    if (step != (ptrdiff_t)type_bytes(type))
         for (size_t i = 0; i < n; i++)
             buffer[i] = load_one(row + (ptrdiff_t)i * step, type);
     else if (type == WHET_F32)
@@ -132,7 +131,7 @@ void whet_store_output(const key_stream *stream, const query_row *row, const flo
     const whet_attention *a = stream->attention;
     const whet_tensor_out *out = &a->out;
     char *at = (char *)out->data + offset_of(out->stride, stream->batch, row->head, row->query);
-    if (out->stride[3] != (ptrdiff_t)element_size(out->type))
+    if (out->stride[3] != (ptrdiff_t)type_bytes(out->type))
         for (size_t i = 0; i < a->value_dim; i++)
             store_one(at + (ptrdiff_t)i * out->stride[3], out->type, values[i]);
     else if (out->type == WHET_F32)

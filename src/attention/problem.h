@@ -29,7 +29,6 @@ typedef struct plan_shape {
     uint64_t counted; /* somebody asks for the number of unmasked keys */
     uint64_t panels;  /* prefill: panels to a task */
     uint64_t kept;    /* prefill: logits are kept rather than computed twice */
-    uint64_t chunk;   /* decode: keys to a task */
     uint64_t chunks;  /* decode: tasks to a stream */
 } plan_shape;
 

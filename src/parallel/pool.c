@@ -21,6 +21,13 @@ typedef struct loop {
     _Atomic size_t next;
 } loop;
 
+/* A thread of the pool's, and what it is told at its start. */
+typedef struct worker {
+    pthread_t thread;
+    whet_pool *pool;
+    size_t number; /* from 1 on; the caller of a loop is 0 */
+} worker;
+
 /* In place of a process while the threads of a new one are being started. */
 #define STARTING ((pid_t)-1)
 
@@ -28,7 +35,7 @@ struct whet_pool {
     size_t threads;        /* the caller included */
     size_t started;        /* threads of its own that run */
     _Atomic pid_t process; /* whose threads these are, or STARTING */
-    pthread_t *thread;
+    worker *own;           /* threads - 1 of them */
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
     uint64_t generation;
@@ -47,15 +54,9 @@ static void run_tasks(loop *l, size_t worker) {
     }
 }
 
-typedef struct start_info {
-    whet_pool *pool;
-    size_t worker;
-} start_info;
-
 static void *worker_main(void *argument) {
-    start_info info = *(start_info *)argument;
-    free(argument);
-    whet_pool *pool = info.pool;
+    const worker *self = argument;
+    whet_pool *pool = self->pool;
     uint64_t seen = 0;
     pthread_mutex_lock(&pool->lock);
     for (;;) {
@@ -67,7 +68,7 @@ static void *worker_main(void *argument) {
         loop *l = pool->present;
         pool->joined++;
         pthread_mutex_unlock(&pool->lock);
-        run_tasks(l, info.worker);
+        run_tasks(l, self->number);
         pthread_mutex_lock(&pool->lock);
         if (--pool->joined == 0)
             pthread_cond_signal(&pool->end);
@@ -76,15 +77,11 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
-static bool start_thread(whet_pool *pool, size_t worker) {
-    start_info *info = malloc(sizeof *info);
-    if (!info)
-        return false;
-    *info = (start_info){pool, worker};
-    if (pthread_create(&pool->thread[worker - 1], NULL, worker_main, info) == 0)
-        return true;
-    free(info);
-    return false;
+static bool start_thread(whet_pool *pool, size_t number) {
+    worker *own = &pool->own[number - 1];
+    own->pool = pool;
+    own->number = number;
+    return pthread_create(&own->thread, NULL, worker_main, own) == 0;
 }
 
 /* Locks and threads from scratch; returns how many threads could be started. */
@@ -110,7 +107,7 @@ static void stop_threads(whet_pool *pool) {
     pthread_cond_broadcast(&pool->begin);
     pthread_mutex_unlock(&pool->lock);
     for (size_t i = 0; i < pool->started; i++)
-        pthread_join(pool->thread[i], NULL);
+        pthread_join(pool->own[i].thread, NULL);
     pthread_cond_destroy(&pool->begin);
     pthread_cond_destroy(&pool->end);
     pthread_mutex_destroy(&pool->lock);
@@ -133,14 +130,14 @@ whet_status whet_pool_create(size_t threads, whet_pool **result) {
     if (threads == 0)
         threads = processors();
     whet_pool *pool = calloc(1, sizeof *pool);
-    pthread_t *thread = calloc(threads, sizeof *thread);
-    if (!pool || !thread) {
+    worker *own = calloc(threads, sizeof *own);
+    if (!pool || !own) {
         free(pool);
-        free(thread);
+        free(own);
         return WHET_ERROR_MEMORY;
     }
     pool->threads = threads;
-    pool->thread = thread;
+    pool->own = own;
     if (start_threads(pool) + 1 < threads) {
         whet_pool_destroy(pool);
         return WHET_ERROR_MEMORY;
@@ -154,7 +151,7 @@ void whet_pool_destroy(whet_pool *pool) {
         return;
     if (pool->process == getpid())
         stop_threads(pool);
-    free(pool->thread);
+    free(pool->own);
     free(pool);
 }
 

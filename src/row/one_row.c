@@ -21,14 +21,13 @@ static void load_as_f32(const kernels *k, const void *base, whet_type type, size
 
 /* An entry masked by -inf stays masked whatever the logit is: NaN - inf would not. */
 static void add_mask(const row_view *row, size_t start, size_t count, float *logits) {
-    _Alignas(64) float values[ROW_BLOCK];
-    const float *mask = values;
-    if (row->mask_type == WHET_F32)
-        mask = (const float *)row->mask + start;
-    else
-        load_as_f32(row->kernels, row->mask, row->mask_type, start, count, values);
-    for (size_t i = 0; i < count; i++)
-        logits[i] = mask[i] == -INFINITY ? -INFINITY : logits[i] + mask[i];
+    float values[256];
+    for (size_t done = 0; done < count; done += 256) {
+        size_t n = count - done < 256 ? count - done : 256;
+        load_as_f32(row->kernels, row->mask, row->mask_type, start + done, n, values);
+        for (size_t i = 0; i < n; i++)
+            logits[done + i] = values[i] == -INFINITY ? -INFINITY : logits[done + i] + values[i];
+    }
 }
 
 const float *whet_row_load(const row_view *row, size_t start, size_t count, float *buffer) {
@@ -108,7 +107,7 @@ static float max_of_block(const row_view *row, size_t start, const row_step *bef
 
 /*
  * Walks the row at c. y, if not NULL, receives the exponentials (n floats),
- * base[b], if not NULL, what was subtracted from block b.
+ * base[b], if not NULL, the maximum that block b was taken at.
  */
 static running walk(const row_view *row, float c, float *y, float *base, float *buffer) {
     running run = {is_noted(row) ? -INFINITY : max_of_row(row, buffer), 0, 0};
@@ -119,7 +118,7 @@ static running walk(const row_view *row, float c, float *y, float *base, float *
         const float *x = whet_row_load(row, start, count, buffer);
         raise_max(&run, max_of_block(row, start, &step, x, count), c);
         if (base && is_noted(row))
-            base[b] = shift_of(run.max);
+            base[b] = run.max;
         bool ahead = plain && row->n - after >= count;
         step = (row_step){.x = x,
                           .n = count,
@@ -137,7 +136,8 @@ static running walk(const row_view *row, float c, float *y, float *base, float *
 /* The factor that makes probabilities of block b's exponentials. */
 static float block_factor(const row_view *row, const running *run, float c, const float *base,
                           size_t b) {
-    double shift = is_noted(row) ? (double)base[b] - (double)shift_of(run->max) : 0;
+    /* a block that came before anything unmasked has base -inf, and so the factor 0 */
+    double shift = is_noted(row) ? (double)base[b] - (double)run->max : 0;
     return (float)(exp2((double)c * shift) / run->z);
 }
 
@@ -158,7 +158,7 @@ static running store_long_narrow(const row_view *row, float c, float *buffer) {
     running run = walk(row, c, NULL, base, buffer);
     for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++) {
         size_t count = block_at(row, start);
-        float max = is_noted(row) ? base[b] : shift_of(run.max);
+        float max = shift_of(is_noted(row) ? base[b] : run.max);
         k->exp_store(whet_row_load(row, start, count, buffer), count, max, c, buffer);
         k->scale(buffer, count, block_factor(row, &run, c, base, b), buffer);
         whet_row_store(row, start, count, buffer);

@@ -315,5 +315,8 @@ double whet_policy_weaken(const whet_policy *policy, double beta) {
     if (policy->strength == 1) {
         return bound_beta(beta);
     }
-    return bound_beta(1 + policy->strength * (bound_beta(beta) - 1));
+    double limited = beta > POLICY_BETA_MAX    ? POLICY_BETA_MAX
+                     : beta < -POLICY_BETA_MAX ? -POLICY_BETA_MAX /* -inf times 0 is NaN */
+                                               : beta;
+    return bound_beta(1 + policy->strength * (limited - 1));
 }

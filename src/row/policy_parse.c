@@ -9,7 +9,6 @@
 #include "row/policy_nearest.h"
 #include "row/policy_table.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Text that is part of a name and so has no end of its own. */
@@ -71,13 +70,7 @@ static whet_status refuse_unknown(name_parser *parser, span word) {
     if (nearest) {
         return REFUSE(parser, "unknown policy '%.*s': did you mean '%s'?", SPAN(word), nearest);
     }
-    char known[POLICY_NAME_LENGTH_MAX] = "";
-    size_t used = 0;
-    for (size_t i = 0; whet_policy_entry_at(i) && used < sizeof known; i++) {
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
-                                 whet_policy_entry_at(i)->name);
-    }
-    return REFUSE(parser, "unknown policy '%.*s': known are %s", SPAN(word), known);
+    return REFUSE(parser, "unknown policy '%.*s'", SPAN(word));
 }
 
 static bool is_name_character(char c) {

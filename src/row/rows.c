@@ -3,9 +3,8 @@
  * through the pipeline where that fits and through whet_one_row otherwise.
  */
 #include "base/checked.h"
+#include "base/types.h"
 #include "row/row.h"
-
-static size_t type_size(whet_type type) { return type == WHET_F32 ? 4 : 2; }
 
 static whet_stats *stats_at(const whet_rows *rows, size_t row) {
     size_t stride = rows->stats_stride ? rows->stats_stride : sizeof(whet_stats);
@@ -25,7 +24,7 @@ static row_job plan_job(const whet_rows *rows, const whet_policy *policy) {
 /* Where an array of rows lies; false if its size leaves the address range. */
 static bool rows_range(const void *base, whet_type type, size_t rows, size_t n, ptrdiff_t stride,
                        memory_range *range) {
-    size_t bytes, size = type_size(type);
+    size_t bytes, size = type_bytes(type);
     ptrdiff_t step;
     if (!size_multiply(n, size, &bytes) || bytes > PTRDIFF_MAX)
         return false;
@@ -44,7 +43,8 @@ static whet_status check_stats(const whet_rows *rows, const memory_range *others
     if (!rows->stats)
         return WHET_OK;
     size_t stride = rows->stats_stride ? rows->stats_stride : sizeof(whet_stats);
-    if (stride < sizeof(whet_stats) || stride % _Alignof(whet_stats) != 0 || stride > PTRDIFF_MAX)
+    if ((uintptr_t)rows->stats % _Alignof(whet_stats) != 0 || stride < sizeof(whet_stats) ||
+        stride % _Alignof(whet_stats) != 0 || stride > PTRDIFF_MAX)
         return WHET_ERROR_ARGUMENT;
     memory_range range = range_at(rows->stats, sizeof(whet_stats));
     if (!range_extend(&range, rows->rows, (ptrdiff_t)stride))
@@ -56,13 +56,13 @@ static whet_status check_stats(const whet_rows *rows, const memory_range *others
 }
 
 static bool is_aligned(const void *base, whet_type type) {
-    return (uintptr_t)base % type_size(type) == 0;
+    return (uintptr_t)base % type_bytes(type) == 0;
 }
 
 static whet_status check_types(const whet_rows *rows, bool stores) {
     if (rows->in_type > WHET_BF16 || (stores && rows->out_type > WHET_BF16))
         return WHET_ERROR_ARGUMENT;
-    if (rows->mask && rows->mask_type > WHET_F16)
+    if ((rows->mask && rows->mask_type > WHET_F16) || rows->reserved)
         return WHET_ERROR_ARGUMENT;
     bool aligned = is_aligned(rows->in, rows->in_type) &&
                    (!stores || is_aligned(rows->out, rows->out_type)) &&
@@ -101,7 +101,7 @@ static whet_status check_rows(const whet_rows *rows, bool stores) {
 }
 
 static const void *row_at(const void *base, whet_type type, ptrdiff_t stride, size_t row) {
-    return (const char *)base + (ptrdiff_t)row * stride * (ptrdiff_t)type_size(type);
+    return (const char *)base + (ptrdiff_t)row * stride * (ptrdiff_t)type_bytes(type);
 }
 
 static whet_status run_rows(const whet_rows *request, const whet_policy *policy, bool stores,

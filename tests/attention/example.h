@@ -40,6 +40,10 @@ typedef struct example_shape {
     uint64_t seed;
 } example_shape;
 
+/* The types that k and v may have. */
+#define CACHE_TYPES 4
+extern const whet_type example_cache_types[CACHE_TYPES];
+
 /* Where a tensor lies. */
 typedef struct example_tensor {
     char *base;

@@ -38,11 +38,10 @@ TEST(awkward_numbers_of_queries_and_keys_agree) {
 }
 
 TEST(large_numbers_of_queries_and_keys_agree) {
-    static const size_t sizes[][2] = {{1, 1000},   {1, 4097},   {2, 4097},   {15, 4097},
-                                      {16, 1000},  {17, 1000},  {33, 4097},  {127, 1000},
-                                      {1000, 1},   {1000, 2},   {1000, 127}, {1000, 1000},
-                                      {4097, 15},  {4097, 127}, {1, 1024},   {1, 1025},
-                                      {17, 128},   {17, 129},   {17, 256},   {17, 257}};
+    static const size_t sizes[][2] = {
+        {1, 1000},   {1, 4097}, {2, 4097}, {15, 4097},  {16, 1000},   {17, 1000}, {33, 4097},
+        {127, 1000}, {1000, 1}, {1000, 2}, {1000, 127}, {1000, 1000}, {4097, 15}, {4097, 127},
+        {1, 1024},   {1, 1025}, {17, 128}, {17, 129},   {17, 256},    {17, 257}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         example_shape shape = {.queries = sizes[i][0], .keys = sizes[i][1], .head_dim = 64};
         shape.seed = 100 + i;
@@ -92,8 +91,8 @@ TEST(every_value_dimension_up_to_80_agrees) {
 }
 
 TEST(every_combination_of_types_agrees) {
-    for (int k = 0; k < 4; k++) {
-        for (int v = 0; v < 4; v++) {
+    for (int k = 0; k < CACHE_TYPES; k++) {
+        for (int v = 0; v < CACHE_TYPES; v++) {
             for (int q = 0; q < 3; q++) {
                 static const size_t queries[] = {1, 5, 40};
                 for (size_t i = 0; i < 3; i++) {
@@ -102,8 +101,8 @@ TEST(every_combination_of_types_agrees) {
                     shape.heads = 4;
                     shape.kv_heads = 2;
                     shape.q_type = (whet_type)q;
-                    shape.k_type = (whet_type)k;
-                    shape.v_type = (whet_type)v;
+                    shape.k_type = example_cache_types[k];
+                    shape.v_type = example_cache_types[v];
                     shape.out_type = (whet_type)((q + k + v) % 3);
                     shape.seed = (uint64_t)(500 + 100 * k + 10 * v + q);
                     check_shape(shape, (q + k + v) % 2 ? "adaptive" : "softmax");
@@ -126,8 +125,8 @@ TEST(batches_and_grouped_heads_in_every_layout_agree) {
                 shape.kv_heads = heads[h][1];
                 shape.value_dim = 20;
                 shape.layout = (example_layout)layout;
-                shape.k_type = (whet_type)((h + i) % 4);
-                shape.v_type = (whet_type)(h % 4);
+                shape.k_type = example_cache_types[(h + i) % 4];
+                shape.v_type = example_cache_types[h % 4];
                 shape.q_type = (whet_type)(i % 3);
                 shape.out_type = (whet_type)((h + i) % 3);
                 shape.seed = 1000 + 100 * h + i;
@@ -139,11 +138,11 @@ TEST(batches_and_grouped_heads_in_every_layout_agree) {
 }
 
 TEST(long_caches_of_every_type_and_layout_agree) {
-    for (int type = 0; type < 4; type++) {
+    for (int type = 0; type < CACHE_TYPES; type++) {
         for (int layout = 0; layout < LAYOUTS; layout++) {
             example_shape shape = {.queries = 1, .keys = 2500, .head_dim = 80, .heads = 8};
             shape.kv_heads = 2;
-            shape.k_type = shape.v_type = (whet_type)type;
+            shape.k_type = shape.v_type = example_cache_types[type];
             shape.layout = (example_layout)layout;
             shape.seed = (uint64_t)(2000 + 10 * type + layout);
             check_shape(shape, layout % 2 ? "adaptive" : "softmax");

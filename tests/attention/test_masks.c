@@ -78,6 +78,20 @@ TEST(windows_limit_both_sides) {
     example_print_worst();
 }
 
+TEST(offsets_and_windows_may_be_as_large_as_they_come) {
+    static const int64_t offsets[] = {INT32_MAX, -(int64_t)INT32_MAX};
+    static const size_t windows[] = {0, 5, INT32_MAX, SIZE_MAX / 2, SIZE_MAX};
+    size_t seed = 600;
+    for (size_t i = 0; i < SOME_QUERIES; i++) {
+        for (size_t o = 0; o < 2; o++) {
+            for (size_t w = 0; w < 5; w++) {
+                check_position(some_queries[i], 40, false, offsets[o], windows[w], seed++);
+                check_position(some_queries[i], 40, true, offsets[o], windows[w], seed++);
+            }
+        }
+    }
+}
+
 TEST(long_causal_rows_and_windows_cross_many_blocks) {
     check_position(500, 1500, true, 1000, 0, 1);
     check_position(500, 1500, true, 1000, 700, 2);
@@ -239,8 +253,8 @@ TEST(everything_together_agrees) {
             shape.queries = some_queries[i];
             shape.keys = 170;
             shape.value_dim = 24;
-            shape.k_type = (whet_type)(variant % 4);
-            shape.v_type = (whet_type)(variant / 4);
+            shape.k_type = example_cache_types[variant % 4];
+            shape.v_type = example_cache_types[variant / 4];
             shape.q_type = (whet_type)(variant % 3);
             shape.out_type = (whet_type)(i % 3);
             shape.layout = (example_layout)(variant % LAYOUTS);

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static const size_t some_queries[] = {1, 4, 16, 17, 70};
 #define SOME_QUERIES (sizeof some_queries / sizeof some_queries[0])
@@ -81,7 +82,25 @@ TEST(every_temperature_of_the_table_agrees_and_maps_are_refused) {
     example_print_worst();
 }
 
-/* More logits than a task can keep are computed again: policies that look twice at long rows. */
+/* Policies that look twice keep the logits where they fit, and compute longer ones again. */
+TEST(rows_too_long_to_be_kept_agree_with_the_reference) {
+    if (strcmp(whet_isa(), "scalar") == 0) {
+        SKIP("its panels are narrow: it would take millions of keys");
+    }
+    /* as many heads on one key head as make a panel; one looks more than twice */
+    const char *names[18];
+    for (size_t h = 0; h < 18; h++) {
+        names[h] = h == 7 ? "target:3" : "adaptive:hold";
+    }
+    example_shape shape = {.heads = 18, .kv_heads = 1, .queries = 1, .keys = 300000};
+    shape.head_dim = 3;
+    example e = example_new(shape);
+    example_policies(&e, names, 18);
+    example_check(&e, "300,000 keys");
+    example_free(&e);
+    example_print_worst();
+}
+
 TEST(long_rows_agree_with_the_reference) {
     static const char *const names[] = {"adaptive", "target:4", "exp:7", "length:100"};
     for (size_t p = 0; p < 4; p++) {

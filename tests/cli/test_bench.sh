@@ -14,8 +14,12 @@ refuses() { # arguments that make no sense: status 2, a message, and nothing on 
 
 check "an unknown section is refused" refuses --only columns
 check "an unknown option is refused" refuses --fast
+check "one unknown section among others is refused" refuses --only rows --only columns
 check "too many threads are refused" refuses --threads 1000000
+check "no threads are refused" refuses --threads 0
+check "the message says how many there may be" grep -q "'0' is not a whole number from 1 to 1024" "$SCRATCH/err"
 check "an instruction set that the processor has not is refused" refuses --isa mmx
+check "the message lists the instruction sets" grep -q "none of avx512, avx2, neon and scalar" "$SCRATCH/err"
 check "a file without --json is refused" refuses results.json
 
 python=
@@ -34,6 +38,7 @@ for key in ("version", "isa", "limits_isa", "cpu", "compiler", "sections"):
 assert rows["name"] == "rows" and rows["unit"] == "ns_per_value", rows["name"]
 assert [case["label"] for case in rows["cases"]] == ["n=16", "n=256", "n=4096", "n=131072"]
 for case in rows["cases"]:
+    assert case["disturbed"] == (case["facts"]["percent_on_cpu"] < 90), case["facts"]
     assert 1 < case["facts"]["mean_beta"] < 2.5, case["facts"]
     entries = {entry["name"]: entry for entry in case["entries"]}
     assert set(entries) == {"copy", "read", "exp alone", "plain", "adaptive"}, set(entries)
@@ -50,7 +55,14 @@ END
 if [ -z "$python" ]; then
     skip "rows are measured and told as JSON" "needs python3"
 else
-    check "rows are measured" "$WHET_BIN" bench --quick --only rows --json "$SCRATCH/rows.json"
+    measures_rows() { "$WHET_BIN" bench --quick --only rows --only rows --json "$SCRATCH/rows.json" >"$SCRATCH/table"; }
+    check "rows are measured" measures_rows
+    check "no line of the tables is wider than 80 columns" awk 'length > 80 { exit 1 }' "$SCRATCH/table"
+    check "no line of the tables ends in blanks" awk '/ $/ { exit 1 }' "$SCRATCH/table"
+    check "every bar is judged, and all are counted" awk '
+        /^    bar: / { judged += / (met|missed|disturbed)$/; bars++ }
+        /^bars, / { for (i = 1; i < NF; i++) if ($i ~ /^[0-9]+$/) counted += $i }
+        END { exit !(bars == 6 && judged == 6 && counted == 6) }' "$SCRATCH/table"
     check "the JSON has the expected keys" has_expected_keys "$SCRATCH/rows.json"
 fi
 finish

@@ -65,6 +65,14 @@ for name in softmax demo; do
     check "$name refuses an unknown policy" [ "$status" -eq 2 ]
     check "$name prints nothing for it" [ ! -s "$SCRATCH/out" ]
     check "$name suggests the nearest policy" grep -q "adptive.*did you mean 'adaptive'" "$SCRATCH/err"
+    refuses "$name names an unknown policy once" '1 2\n' '' \
+        "whet: $name: --policy: unknown policy 'xyz'\n'whet policies' lists them all.\n" "$name" --policy xyz
+    refuses "$name says that --policy is to be repeated" '1 2\n' '' \
+        "whet: $name: --policy 'adaptive,softmax': a name has no commas; for several policies repeat --policy\n'whet policies' lists them all.\n" \
+        "$name" --policy adaptive,softmax
+    long=$(printf 'x%.0s' {1..400})
+    whet_given '1 2\n' "$name" --policy "fixed:$long"
+    check "$name never cuts a message" grep -q ': expected fixed:B\[:strength=s\]$' "$SCRATCH/err"
     for bad in '' fixed fixed:x fixed:0 topk:0 target:1:cap=0 softmax:2 'soft max' length:1; do
         whet_given '1 2\n' "$name" --policy "$bad"
         check "$name refuses the policy '$bad'" [ "$status/$(wc -c <"$SCRATCH/out")" = 2/0 ]

@@ -15,6 +15,7 @@ done
 for policy in softmax adaptive adaptive:hold length:16 exp:0.5 target:0.5 topk:8; do
     check "the legend has $policy" grep -q "[A-Z] $policy" "$SCRATCH/plain"
 done
+check "it says over how many sets figures are means" grep -q 'means over random sets: 512 for n = 16, 16 for n = 131,072' "$SCRATCH/plain"
 disperses() {
     awk '$1 == "16" && NF > 4 && !first { first = 1; sharp = $2 < 1 && $3 > 80 }
          $1 == "131,072" && NF > 4 { washed_out = $2 > 6 && $3 < 1; kept = $8 > 50 }
@@ -52,6 +53,11 @@ if have script && script -qec true /dev/null </dev/null >/dev/null 2>&1; then
     has_no_color() { ! grep -q "$escape" "$SCRATCH/out"; }
     on_terminal "TERM=xterm '$WHET_BIN' demo"
     check "a terminal gets colours" has_color
+    on_terminal "stty cols 60; TERM=dumb '$WHET_BIN' demo"
+    has_no_chart() { ! grep -q 'logarithmic' "$SCRATCH/out" && grep -q 'chart is left out' "$SCRATCH/out"; }
+    check "a narrow terminal gets no chart and is told so" has_no_chart
+    on_terminal "stty cols 80; TERM=dumb '$WHET_BIN' demo"
+    check "a terminal of 80 columns gets the chart" grep -q 'logarithmic' "$SCRATCH/out"
     on_terminal "TERM=xterm '$WHET_BIN' demo --no-color"
     check "--no-color takes colours away" has_no_color
     on_terminal "TERM=xterm NO_COLOR=1 '$WHET_BIN' demo"

@@ -178,7 +178,7 @@ TEST(ties_of_f16_go_to_even) { check_ties(f16()); }
 TEST(ties_of_bf16_go_to_even) { check_ties(bf16()); }
 
 TEST(the_edges_of_f16_are_where_they_should_be) {
-    const float x[] = {65504,   65519.996f, 65520,           1e30f, INFINITY, 0x1p-24f,
+    const float x[] = {65504,    65519.996f, 65520,           1e30f, INFINITY, 0x1p-24f,
                        0x1p-25f, 0x1.8p-25f, 0x1.000002p-25f, -0.0f, 1e-45f};
     const uint16_t expected[] = {0x7bff, 0x7bff, 0x7c00, 0x7c00, 0x7c00, 1, 0, 1, 1, 0x8000, 0};
     uint16_t result[11];

@@ -20,8 +20,8 @@ static const size_t sizes[] = {0,  1,  2,  3,  7,   8,    9,    15,   16,   17, 
 #define SLACKS 4 /* floats left over at the end of the memory: as many alignments */
 
 #define LOG2_E 1.4426950408889634
-static const float factors[] = {(float)LOG2_E,        (float)(2.42 * LOG2_E), 1e-3f, 1.0f,
-                                (float)(30 * LOG2_E), 1e-30f,                 1e30f};
+static const float factors[] = {
+    (float)LOG2_E, (float)(2.42 * LOG2_E), 1e-3f, 1.0f, (float)(30 * LOG2_E), 1e-30f, 1e30f};
 #define FACTOR_COUNT (sizeof factors / sizeof factors[0])
 
 /* What an f32 sum of a block may be off by. */
@@ -147,9 +147,7 @@ TEST(everything_but_masked_entries_is_counted) { for_each_row(2, check_count); }
 static double worst_exponential;
 static double worst_sum;
 
-static double distance(const row *r, size_t i, float max) {
-    return (double)r->x[i] - (double)max;
-}
+static double distance(const row *r, size_t i, float max) { return (double)r->x[i] - (double)max; }
 
 /* 2^(c (x - max)), and how far off its f32 version may be. */
 static double exponential(double d, float c, double *bound) {

@@ -73,8 +73,8 @@ static void check_scores(struct rng *rng, const cache *c, size_t rows) {
     size_t logits_stride = c->count + 3;
     float *queries = new_rows(rng, rows, c->depth);
     float *logits = guarded_new(rows * logits_stride * sizeof(float));
-    whet_kernels_get()->stream_scores(queries, rows, stride, c->first, (int)c->type, c->stride, c->count,
-                                 c->depth, logits, logits_stride);
+    whet_kernels_get()->stream_scores(queries, rows, stride, c->first, (int)c->type, c->stride,
+                                      c->count, c->depth, logits, logits_stride);
     size_t wrong = 0;
     for (size_t at = 0; at < rows * logits_stride; at++) {
         size_t r = at / logits_stride;
@@ -109,8 +109,8 @@ static void check_values(struct rng *rng, const cache *c, size_t rows) {
     float *out = new_rows(rng, rows, c->depth);
     float *before = guarded_new(rows * stride * sizeof(float));
     memcpy(before, out, rows * stride * sizeof(float));
-    whet_kernels_get()->stream_values(weights, weights_stride, rows, c->first, (int)c->type, c->stride,
-                                 c->count, c->depth, out, stride);
+    whet_kernels_get()->stream_values(weights, weights_stride, rows, c->first, (int)c->type,
+                                      c->stride, c->count, c->depth, out, stride);
     size_t wrong = 0;
     for (size_t at = 0; at < rows * stride; at++) {
         size_t r = at / stride;

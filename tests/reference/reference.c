@@ -386,7 +386,7 @@ static void sharpen(const double *logits, size_t n, double sink, const whet_poli
 static double surprise(double p) { return p > 0 ? -p * log(p) : 0; }
 
 static void whet_map_row(const double *logits, size_t n, const whet_policy *policy, double *p,
-                    whet_stats *stats) {
+                         whet_stats *stats) {
     double *own = allocate(n, sizeof *own);
     map_of(policy, logits, n, stats->n, own);
     stats->beta = (double)NAN;

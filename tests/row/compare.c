@@ -46,8 +46,8 @@ static void remember(double *worst, double error) {
     }
 }
 
-static void compare_stats(const char *what, const double *logits, size_t n,
-                          const whet_stats *stats, const whet_stats *expected) {
+static void compare_stats(const char *what, const double *logits, size_t n, const whet_stats *stats,
+                          const whet_stats *expected) {
     const double none = -(double)INFINITY;
     double entropy = relative_to_one(stats->entropy, expected->entropy);
     double beta = relative_to_one(stats->beta, expected->beta);

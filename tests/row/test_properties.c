@@ -61,7 +61,8 @@ TEST(results_sum_to_one) {
     for (int trial = 0; trial < TRIALS; trial++) {
         size_t n = random_row(&rng);
         for (size_t t = 0; t < TEMPERATURE_COUNT + MAP_COUNT; t++) {
-            const char *name = t < TEMPERATURE_COUNT ? temperatures[t] : maps[t - TEMPERATURE_COUNT];
+            const char *name =
+                t < TEMPERATURE_COUNT ? temperatures[t] : maps[t - TEMPERATURE_COUNT];
             whet_policy policy = policy_named(name);
             run(&policy, row, n, result);
             double sum = sum_of(result, n);
@@ -87,7 +88,8 @@ TEST(shifting_all_logits_changes_no_bit) {
             shifted[i] = row[i] + shift;
         }
         for (size_t t = 0; t < TEMPERATURE_COUNT + MAP_COUNT; t++) {
-            const char *name = t < TEMPERATURE_COUNT ? temperatures[t] : maps[t - TEMPERATURE_COUNT];
+            const char *name =
+                t < TEMPERATURE_COUNT ? temperatures[t] : maps[t - TEMPERATURE_COUNT];
             whet_policy policy = policy_named(name);
             run(&policy, row, n, result);
             whet_stats before = stats;
@@ -213,7 +215,7 @@ TEST(entropy_does_not_rise_with_beta) {
 TEST(adaptive_never_raises_entropy) {
     struct rng rng = rng_seeded(6);
     static const char *const names[] = {"adaptive", "adaptive:hold", "adaptive:strength=0.3",
-                                        "exp:2", "target:1", "length:30"};
+                                        "exp:2",    "target:1",      "length:30"};
     size_t sharpened = 0;
     for (int trial = 0; trial < TRIALS; trial++) {
         size_t n = random_row(&rng);

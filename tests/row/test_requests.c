@@ -104,8 +104,8 @@ TEST(types_that_rows_cannot_have_are_refused) {
 }
 
 TEST(statistics_too_close_or_not_aligned_are_refused) {
-    const size_t wrong[] = {1, 8, sizeof(whet_stats) - 8, sizeof(whet_stats) + 4, SIZE_MAX,
-                            SIZE_MAX - 7};
+    const size_t wrong[] = {1,        8,           sizeof(whet_stats) - 8, sizeof(whet_stats) + 4,
+                            SIZE_MAX, SIZE_MAX - 7};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         whet_rows rows = sound();
         rows.stats_stride = wrong[i];
@@ -221,8 +221,8 @@ TEST(results_over_the_mask_and_statistics_over_anything_are_refused) {
 /* ---- sizes ---- */
 
 TEST(sizes_that_leave_the_address_range_are_refused) {
-    const size_t sizes[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX / 2, SIZE_MAX / 2 + 1, SIZE_MAX / 4,
-                            SIZE_MAX / 4 + 1};
+    const size_t sizes[] = {SIZE_MAX,         SIZE_MAX - 1, SIZE_MAX / 2,
+                            SIZE_MAX / 2 + 1, SIZE_MAX / 4, SIZE_MAX / 4 + 1};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         whet_rows rows = sound();
         rows.n = sizes[i];

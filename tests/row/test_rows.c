@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t sizes[] = {1,  2,  3,  7,  8,   9,   15,   16,   17,   31,  33,
-                               63, 64, 65, 127, 128, 1000, 1023, 1024, 1025, 4095, 4096, 4097};
+static const size_t sizes[] = {1,  2,  3,   7,   8,    9,    15,   16,   17,   31,   33,  63,
+                               64, 65, 127, 128, 1000, 1023, 1024, 1025, 4095, 4096, 4097};
 #define SIZE_COUNT (sizeof sizes / sizeof sizes[0])
 
 static const char *const temperatures[] = {
@@ -73,8 +73,7 @@ static void check_one_row(const char *what, const float *row, size_t n, const wh
     CHECK_INT(whet_softmax(&rows, policy, NULL), WHET_OK);
     /* here beta is not reported, and may be another by what it may be off */
     double beta_error = BETA_LIMIT * fmax(1, stats.beta);
-    compare_result(what, logits, n, alone, &stats,
-                   beta_depends_on_logits(policy) ? beta_error : 0);
+    compare_result(what, logits, n, alone, &stats, beta_depends_on_logits(policy) ? beta_error : 0);
     memcpy(out, in, n * sizeof(float));
     rows.in = rows.out = out;
     CHECK_INT(whet_softmax(&rows, policy, NULL), WHET_OK);
@@ -271,6 +270,39 @@ TEST(rows_of_1048576_agree_with_the_reference) {
     print_worst();
 }
 
+TEST(rows_of_more_than_two_million_agree_with_the_reference) {
+    size_t n = 2200001;
+    struct rng rng = rng_seeded(13);
+    float *row = malloc(n * sizeof *row);
+    REQUIRE(row != NULL);
+    rng_fill_normal(&rng, row, n, 0, 1.5);
+    row[n - 1] = 9; /* the largest comes last */
+    whet_policy policies[] = {whet_policy_softmax(), whet_policy_adaptive_hold()};
+    check_one_row("softmax, n = 2,200,001", row, n, &policies[0]);
+    check_one_row("adaptive:hold, n = 2,200,001", row, n, &policies[1]);
+    print_worst();
+    free(row);
+}
+
+/* Long rows are taken piece by piece: here every piece has another maximum, or none at all. */
+TEST(long_rows_whose_maximum_moves_agree_with_the_reference) {
+    enum { LENGTH = 4 * 4096 + 37, KINDS = 6 };
+    static float row[LENGTH];
+    struct rng rng = rng_seeded(14);
+    for (int kind = 0; kind < KINDS; kind++) {
+        for (size_t i = 0; i < LENGTH; i++) {
+            double at = (double)i / LENGTH;
+            double noise = rng_normal(&rng, 0, 1);
+            const double ramps[KINDS] = {200 * at, -200 * at, 6 * at, noise, noise, noise};
+            bool masked = (kind == 3 && at < 0.5) || (kind == 4 && at < 0.9999) ||
+                          (kind == 5 && at > 0.2 && at < 0.9);
+            row[i] = masked ? -INFINITY : (float)(ramps[kind] + noise);
+        }
+        check_all_temperatures(row, LENGTH, "moving maximum");
+    }
+    print_worst();
+}
+
 /* Sums over a million equal terms show any drift. */
 TEST(a_million_equal_logits_have_the_entropy_of_their_number) {
     size_t n = 1048576;
@@ -421,8 +453,8 @@ static void check_layout(const layout *l, const whet_policy *policy, struct rng 
              (int)l->in_type, (int)l->out_type, l->masks, (int)l->mask_type,
              l->in_place ? ", in place" : "");
     array in = array_new(l->in_type, l->rows, l->n, l->in_gap, l->in_backwards);
-    array mask = array_new(l->mask_type, l->masks == MASK_TO_EACH ? l->rows : 1, l->n, l->mask_gap,
-                           false);
+    array mask =
+        array_new(l->mask_type, l->masks == MASK_TO_EACH ? l->rows : 1, l->n, l->mask_gap, false);
     array out = array_new(l->out_type, l->rows, l->n, l->out_gap, l->out_backwards);
     fill_logits(&in, rng);
     fill_mask(&mask, rng);
@@ -653,6 +685,39 @@ TEST(bad_rows_are_nan_in_every_type_and_in_place) {
                 CHECK(array_get(&a, 0, i) >= 0 && array_get(&a, 2, i) >= 0);
             }
             guarded_free(a.memory);
+        }
+    }
+}
+
+/* In a long row the bad entry may come in any piece, the first or the last. */
+TEST(long_rows_are_bad_wherever_the_bad_entry_is) {
+    enum { LENGTH = 3 * 4096 + 5 };
+    static float row[LENGTH];
+    static float out[LENGTH];
+    struct rng rng = rng_seeded(32);
+    static const size_t places[] = {0, 4095, 4096, 9000, LENGTH - 6, LENGTH - 5, LENGTH - 1};
+    static const char *const names[] = {"softmax", "adaptive", "target:2", "length:30"};
+    for (size_t i = 0; i < 7 * 2 * 2; i++) {
+        for (size_t j = 0; j < LENGTH; j++) {
+            row[j] = i < 14 ? (float)rng_normal(&rng, 0, 1) : -INFINITY;
+        }
+        row[places[i % 7]] = i / 7 % 2 ? NAN : INFINITY;
+        for (size_t k = 0; k < 8; k++) {
+            whet_policy policy = policy_named(names[k % 4]);
+            whet_stats stats;
+            size_t first_bad = 99;
+            whet_rows rows = {.size = sizeof rows, .rows = 1, .n = LENGTH, .in = row, .out = out};
+            rows.stats = k < 4 ? &stats : NULL;
+            memset(out, 0, sizeof out);
+            CHECK_INT(whet_softmax(&rows, &policy, &first_bad), WHET_NOT_FINITE);
+            CHECK_INT(first_bad, 0);
+            size_t numbers = 0;
+            for (size_t j = 0; j < LENGTH; j++) {
+                numbers += out[j] == out[j];
+            }
+            CHECK_MSG(numbers == 0, "%s, bad at %zu: %zu numbers", names[k % 4], places[i % 7],
+                      numbers);
+            CHECK_INT(k < 4 ? stats.n : LENGTH, i < 14 || k >= 4 ? LENGTH : 1);
         }
     }
 }

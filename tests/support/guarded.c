@@ -25,7 +25,8 @@ void *guarded_new(size_t bytes) {
     size_t page = page_size();
     size_t body = (bytes + page - 1) / page * page;
     struct header header = {.total = page + body + page, .bytes = bytes};
-    char *base = mmap(NULL, header.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *base =
+        mmap(NULL, header.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED || mprotect(base + page + body, page, PROT_NONE) != 0) {
         fprintf(stderr, "no memory for %zu guarded bytes\n", bytes);
         abort();

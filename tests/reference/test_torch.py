@@ -1,0 +1,313 @@
+# needs: torch numpy
+"""The library against PyTorch in float64: whet_softmax under `adaptive` against the listing of the paper's Figure 4, and
+attention against the usual composition of matrix products and softmax.
+
+The shared library (WHET_LIB) is loaded as any other program would load it, with the structs of whet.h written down again.
+"""
+
+import ctypes
+import math
+import os
+from ctypes import POINTER, Structure, byref, c_float, c_int, c_int64, c_size_t, c_ssize_t, c_uint32, c_uint64, c_void_p
+
+import torch
+from check import check, main, skip, test
+
+F32, F16, BF16 = 0, 1, 2
+TYPES = {torch.float32: F32, torch.float16: F16, torch.bfloat16: BF16}
+CAUSAL = 1
+
+
+class Stats(Structure):
+    _fields_ = [("n", c_uint64)] + [
+        (name, ctypes.c_double)
+        for name in ("max", "z", "s", "logsumexp", "entropy", "beta", "entropy_after", "max_prob")
+    ] + [("flags", c_uint32), ("reserved", c_uint32)]
+
+
+class Rows(Structure):
+    _fields_ = [
+        ("size", c_size_t), ("rows", c_size_t), ("n", c_size_t),
+        ("input", c_void_p), ("in_stride", c_ssize_t),
+        ("out", c_void_p), ("out_stride", c_ssize_t),
+        ("mask", c_void_p), ("mask_stride", c_ssize_t),
+        ("stats", POINTER(Stats)), ("stats_stride", c_size_t),
+        ("in_type", c_int), ("out_type", c_int), ("mask_type", c_int), ("reserved", c_uint32),
+    ]
+
+
+class Tensor(Structure):
+    _fields_ = [
+        ("data", c_void_p), ("stride", c_ssize_t * 4), ("to_f32", c_void_p), ("context", c_void_p),
+        ("type", c_int), ("reserved", c_uint32),
+    ]
+
+
+class Place(Structure):
+    """whet_tensor_out and whet_mask, which have the same fields."""
+
+    _fields_ = [("data", c_void_p), ("stride", c_ssize_t * 4), ("type", c_int), ("reserved", c_uint32)]
+
+
+class Attention(Structure):
+    _fields_ = [(name, c_size_t) for name in (
+        "size", "batch", "heads", "kv_heads", "queries", "keys", "head_dim", "value_dim")] + [
+        ("q", Tensor), ("k", Tensor), ("v", Tensor), ("out", Place),
+        ("scale", c_float), ("softcap", c_float), ("flags", c_uint32), ("reserved", c_uint32),
+        ("offset", c_int64), ("window", c_size_t), ("mask", Place),
+        ("alibi_slopes", c_void_p), ("sinks", c_void_p), ("policies", c_void_p), ("policy_count", c_size_t),
+        ("stats", POINTER(Stats)), ("stats_stride", c_size_t),
+    ]
+
+
+_library = None
+
+
+def library():
+    global _library
+    if os.environ.get("WHET_INSTRUMENTED"):
+        skip("a library built with sanitizers cannot be loaded into python")
+    if _library is None:
+        _library = ctypes.CDLL(os.environ["WHET_LIB"])
+        _library.whet_softmax.argtypes = [POINTER(Rows), c_void_p, c_void_p]
+        _library.whet_attention_forward.argtypes = [POINTER(Attention), c_void_p, c_void_p]
+        _library.whet_policy_parse.argtypes = [ctypes.c_char_p, c_void_p, c_void_p, c_size_t]
+    return _library
+
+
+def policy(name):
+    result = ctypes.create_string_buffer(1024)
+    status = library().whet_policy_parse(name.encode(), result, None, 0)
+    check(status == 0, f"{name} does not parse")
+    return result
+
+
+def whet_softmax(logits, name):
+    """Probabilities and statistics of [rows][n] logits."""
+    rows, n = logits.shape
+    out = torch.empty_like(logits)
+    stats = (Stats * rows)()
+    kind = TYPES[logits.dtype]
+    request = Rows(size=ctypes.sizeof(Rows), rows=rows, n=n, input=logits.data_ptr(), out=out.data_ptr(), stats=stats,
+                   in_type=kind, out_type=kind)
+    status = library().whet_softmax(byref(request), policy(name), None)
+    check(status == 0, f"whet_softmax: status {status}")
+    return out, stats
+
+
+def described(tensor):
+    """A tensor of torch as it lies, whatever its strides."""
+    size = tensor.element_size()
+    strides = (c_ssize_t * 4)(*[stride * size for stride in tensor.stride()])
+    return Tensor(data=tensor.data_ptr(), stride=strides, type=TYPES[tensor.dtype])
+
+
+def whet_attention(q, k, v, name, causal=False, mask=None, offset=0):
+    batch, heads, queries, head_dim = q.shape
+    out = torch.empty(batch, heads, queries, v.shape[3], dtype=torch.float32)
+    stats = (Stats * (batch * heads * queries))()
+    chosen = policy(name)
+    request = Attention(size=ctypes.sizeof(Attention), batch=batch, heads=heads, kv_heads=k.shape[1], queries=queries,
+                        keys=k.shape[2], head_dim=head_dim, value_dim=v.shape[3], q=described(q), k=described(k),
+                        v=described(v), flags=CAUSAL if causal else 0, offset=offset, stats=stats)
+    request.out.data = out.data_ptr()
+    request.policies = ctypes.addressof(chosen)
+    if mask is not None:
+        size = mask.element_size()
+        # a size of one is repeated by a stride of zero
+        strides = [0 if mask.shape[axis] == 1 else mask.stride(axis) * size for axis in range(3)]
+        request.mask = Place(data=mask.data_ptr(), stride=(c_ssize_t * 4)(*strides, mask.stride(3) * size),
+                             type=TYPES[mask.dtype])
+    status = library().whet_attention_forward(byref(request), None, None)
+    check(status == 0, f"whet_attention_forward: status {status}")
+    return out, stats
+
+
+# ---- the paper's Figure 4, line by line, in torch ----
+
+
+def polyval(coefficients, x):
+    """As jax.numpy.polyval: the highest power first."""
+    result = torch.zeros_like(x)
+    for coefficient in coefficients:
+        result = result * x + coefficient
+    return result
+
+
+def listing(logits):
+    original_probs = torch.softmax(logits, dim=-1)
+    poly_fit = [-0.037, 0.481, -2.3, 4.917, -1.791]
+    entropy = torch.sum(-original_probs * torch.log(original_probs + 1e-9), dim=-1, keepdim=True)
+    beta = torch.where(entropy > 0.5, torch.clamp(polyval(poly_fit, entropy), min=1.0), torch.ones_like(entropy))
+    return torch.softmax(logits * beta, dim=-1), entropy.squeeze(-1), beta.squeeze(-1)
+
+
+def composed(q, k, v, sharpen, causal=False, mask=None, offset=0):
+    """Attention as everybody writes it, in float64."""
+    group = q.shape[1] // k.shape[1]
+    q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
+    logits = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    if mask is not None:
+        logits = logits + mask.double()
+    if causal:
+        i = torch.arange(q.shape[2]).unsqueeze(1) + offset
+        logits = logits.masked_fill(torch.arange(k.shape[2]).unsqueeze(0) > i, -math.inf)
+    return sharpen(logits) @ v
+
+
+def softmax(logits):
+    return torch.softmax(logits, dim=-1)
+
+
+def adaptive(logits):
+    return listing(logits)[0]
+
+
+# ---- rows ----
+
+
+STEEPEST = 2.6  # |d beta / d H| of the polynomial where it is above 1
+
+
+def compare_rows(logits):
+    ours, stats = whet_softmax(logits, "adaptive")
+    exact = logits.double()
+    theirs, entropy, beta = listing(exact)
+    n = logits.shape[1]
+    guard = n * 1e-9  # what the 1e-9 inside the listing's logarithm does to H
+    worst = 0
+    for row, own in enumerate(stats):
+        h, b = entropy[row].item(), beta[row].item()
+        check(abs(own.entropy - h) <= guard + 2e-6 * max(1, h), f"n = {n}: entropy {own.entropy} for {h}")
+        slack = STEEPEST * guard + 1e-5
+        check(abs(own.beta - b) <= slack, f"n = {n}: beta {own.beta} for {b}")
+        # at the beta that was reported
+        right = torch.softmax(exact[row] * own.beta, dim=-1)
+        error = (ours[row].double() - right).abs()
+        limit = torch.clamp(4e-6 * right, min=1e-9)
+        check(bool((error <= limit).all()), f"n = {n}: probabilities off by {error.max().item()}")
+        # and as the listing has it, a little off in beta
+        mean = (theirs[row] * exact[row]).sum()
+        moved = slack * theirs[row] * (exact[row] - mean).abs()
+        error = (ours[row].double() - theirs[row]).abs()
+        check(bool((error <= limit + 1.1 * moved).all()), f"n = {n}: {error.max().item()} from the listing")
+        worst = max(worst, error.max().item())
+    return worst
+
+
+@test
+def adaptive_rows_are_those_of_the_papers_listing():
+    torch.manual_seed(1)
+    worst = 0
+    for n in (1, 2, 3, 16, 17, 100, 127, 1000, 4097):
+        for deviation in (0.1, 1, 3, 10):
+            worst = max(worst, compare_rows(torch.randn(8, n) * deviation))
+    print(f"     worst probability: {worst:.2g} absolute")
+
+
+@test
+def adaptive_rows_of_any_sharpness_are_those_of_the_papers_listing():
+    torch.manual_seed(2)
+    # rows from uniform to one-hot, so that the entropy passes through everything the polynomial sharpens
+    scale = torch.logspace(-2, 1.5, 200).unsqueeze(1)
+    compare_rows(torch.randn(200, 64) * scale)
+    compare_rows(torch.randn(200, 512) * scale)
+
+
+@test
+def long_rows_are_those_of_the_papers_listing():
+    torch.manual_seed(3)
+    compare_rows(torch.randn(1, 131072) * 3)
+    compare_rows(torch.randn(1, 1048576) * 4)
+
+
+@test
+def half_precision_rows_are_rounded_as_torch_rounds():
+    torch.manual_seed(4)
+    for dtype in (torch.float16, torch.bfloat16):
+        logits = (torch.randn(5, 999) * 2).to(dtype)
+        ours, _ = whet_softmax(logits, "adaptive")
+        wide, _ = whet_softmax(logits.float(), "adaptive")
+        check(bool((ours == wide.to(dtype)).all()), f"{dtype}")
+
+
+# ---- attention ----
+
+
+def compare_attention(q, k, v, **options):
+    worst = 0
+    size = v.double().abs().max().item()
+    for name, sharpen in (("softmax", softmax), ("adaptive", adaptive)):
+        ours, _ = whet_attention(q, k, v, name, **options)
+        theirs = composed(q, k, v, sharpen, **options)
+        error = (ours.double() - theirs).abs().max().item() / size
+        # the listing's 1e-9 moves beta, which moves outputs by no more than that times a few logits
+        limit = 2e-6 + (0 if name == "softmax" else 5 * STEEPEST * k.shape[2] * 1e-9)
+        check(error <= limit, f"{name}, {tuple(q.shape)} by {tuple(k.shape)}: {error:.3g} of max|V|")
+        worst = max(worst, error)
+    return worst
+
+
+SHAPES = [  # batch, heads, kv_heads, queries, keys, head_dim, value_dim
+    (1, 1, 1, 1, 1, 1, 1),
+    (2, 4, 4, 33, 47, 64, 64),
+    (1, 8, 2, 1, 1000, 128, 128),
+    (2, 6, 3, 7, 129, 40, 56),
+    (1, 2, 1, 200, 200, 80, 80),
+    (1, 1, 1, 300, 1000, 576, 512),
+]
+
+
+def tensors(batch, heads, kv_heads, queries, keys, head_dim, value_dim, dtype=torch.float32):
+    return (torch.randn(batch, heads, queries, head_dim), torch.randn(batch, kv_heads, keys, head_dim).to(dtype),
+            torch.randn(batch, kv_heads, keys, value_dim).to(dtype))
+
+
+@test
+def attention_agrees_with_the_composition():
+    torch.manual_seed(5)
+    worst = max(compare_attention(*tensors(*shape)) for shape in SHAPES)
+    print(f"     worst output: {worst:.2g} of max|V|")
+
+
+@test
+def causal_attention_agrees_with_the_composition():
+    torch.manual_seed(6)
+    for shape in SHAPES:
+        q, k, v = tensors(*shape)
+        compare_attention(q, k, v, causal=True, offset=k.shape[2] - q.shape[2])
+
+
+@test
+def masked_attention_agrees_with_the_composition():
+    torch.manual_seed(7)
+    for shape in SHAPES[1:]:
+        q, k, v = tensors(*shape)
+        for masks in ((1, 1), (q.shape[0], q.shape[1])):
+            for dtype in (torch.float32, torch.float16):
+                mask = torch.randn(*masks, q.shape[2], k.shape[2]).to(dtype)
+                mask[..., 1:].masked_fill_(torch.rand_like(mask[..., 1:], dtype=torch.float32) < 0.3, -math.inf)
+                compare_attention(q, k, v, mask=mask)
+
+
+@test
+def half_precision_caches_agree_with_the_composition():
+    torch.manual_seed(8)
+    for dtype in (torch.float16, torch.bfloat16):
+        for shape in SHAPES:
+            compare_attention(*tensors(*shape, dtype=dtype))
+
+
+@test
+def transposed_tensors_are_read_where_they_lie():
+    torch.manual_seed(9)
+    # [batch][position][head][dim], as projections leave them
+    q = torch.randn(2, 21, 4, 64).transpose(1, 2)
+    k = torch.randn(2, 75, 2, 64).transpose(1, 2)
+    v = torch.randn(2, 75, 2, 64).transpose(1, 2)
+    check(not q.is_contiguous(), "the test tests nothing")
+    compare_attention(q, k, v)
+    compare_attention(q[:, :, 3:5], k[:, :, 10:70], v[:, :, 10:70])
+
+
+main()

@@ -22,11 +22,11 @@ typedef struct loop {
 } loop;
 
 /* A thread of the pool's, and what it is told at its start. */
-typedef struct worker {
+typedef struct pool_thread {
     pthread_t thread;
     whet_pool *pool;
     size_t number; /* from 1 on; the caller of a loop is 0 */
-} worker;
+} pool_thread;
 
 /* In place of a process while the threads of a new one are being started. */
 #define STARTING ((pid_t)-1)
@@ -35,7 +35,7 @@ struct whet_pool {
     size_t threads;        /* the caller included */
     size_t started;        /* threads of its own that run */
     _Atomic pid_t process; /* whose threads these are, or STARTING */
-    worker *own;           /* threads - 1 of them */
+    pool_thread *own;           /* threads - 1 of them */
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
     uint64_t generation;
@@ -55,7 +55,7 @@ static void run_tasks(loop *l, size_t worker) {
 }
 
 static void *worker_main(void *argument) {
-    const worker *self = argument;
+    const pool_thread *self = argument;
     whet_pool *pool = self->pool;
     uint64_t seen = 0;
     pthread_mutex_lock(&pool->lock);
@@ -78,7 +78,7 @@ static void *worker_main(void *argument) {
 }
 
 static bool start_thread(whet_pool *pool, size_t number) {
-    worker *own = &pool->own[number - 1];
+    pool_thread *own = &pool->own[number - 1];
     own->pool = pool;
     own->number = number;
     return pthread_create(&own->thread, NULL, worker_main, own) == 0;
@@ -130,7 +130,7 @@ whet_status whet_pool_create(size_t threads, whet_pool **result) {
     if (threads == 0)
         threads = processors();
     whet_pool *pool = calloc(1, sizeof *pool);
-    worker *own = calloc(threads, sizeof *own);
+    pool_thread *own = calloc(threads, sizeof *own);
     if (!pool || !own) {
         free(pool);
         free(own);

@@ -337,35 +337,31 @@ static void weigh_row(work *w, size_t r, size_t low, size_t high) {
     w->sums[r * w->shape.chunks + w->chunk] = (chunk_sums){sums.z, sums.s};
 }
 
-static void add_values(work *w, size_t start, size_t count, size_t first_weight) {
+/* A few of a chunk's values: `count` keys from `start` on, or from each stream (see kernels.h). */
+typedef struct value_part {
+    size_t start, count, spread;
+} value_part;
+
+static void add_values(work *w, size_t first_key, value_part part) {
     const whet_attention *a = w->stream.attention;
-    const kernels *k = w->shape.kernels;
-    size_t stride = padded(a->value_dim);
-    const float *weights = w->weights + first_weight;
-    if (streams_directly(&a->v)) {
-        k->stream_values(weights, CHUNK, w->shape.rows, whet_position_at(&w->stream, &a->v, start),
-                         (int)a->v.type, a->v.stride[2], count, a->value_dim, w->partial, stride);
-        return;
-    }
-    for (size_t done = 0; done < count; done += CONVERTED) {
-        size_t n = count - done < CONVERTED ? count - done : CONVERTED;
-        convert_rows(w, &a->v, start + done, n, a->value_dim);
-        k->stream_values(weights + done, CHUNK, w->shape.rows, w->converted, WHET_F32,
-                         HEAD_DIM_MAX * sizeof(float), n, a->value_dim, w->partial, stride);
-    }
+    w->shape.kernels->stream_values(w->weights + (part.start - first_key), CHUNK, w->shape.rows,
+                                    whet_position_at(&w->stream, &a->v, part.start), (int)a->v.type,
+                                    a->v.stride[2], part.count, part.spread, a->value_dim,
+                                    w->partial, padded(a->value_dim));
 }
 
 /* The same, key by key, and values that are not finite only where a weight is not zero. */
-static void add_values_carefully(work *w, size_t start, size_t count, size_t first_weight) {
+static void add_values_carefully(work *w, size_t first_key, value_part part) {
     const whet_attention *a = w->stream.attention;
-    size_t stride = padded(a->value_dim);
-    for (size_t j = 0; j < count; j++) {
-        const float *row =
-            whet_load_position(&w->stream, &a->v, start + j, a->value_dim, w->converted);
-        const float *weights = w->weights + first_weight + j;
-        if (w->shape.kernels->finite(row, a->value_dim)) {
-            w->shape.kernels->stream_values(weights, CHUNK, w->shape.rows, row, WHET_F32, 0, 1,
-                                            a->value_dim, w->partial, stride);
+    const kernels *k = w->shape.kernels;
+    size_t stride = padded(a->value_dim), streams = part.spread ? k->stream_keys : 1;
+    for (size_t i = 0; i < part.count * streams; i++) {
+        size_t key = part.start + i % part.count + i / part.count * part.spread;
+        const float *row = whet_load_position(&w->stream, &a->v, key, a->value_dim, w->converted);
+        const float *weights = w->weights + (key - first_key);
+        if (k->finite(row, a->value_dim)) {
+            k->stream_values(weights, CHUNK, w->shape.rows, row, WHET_F32, 0, 1, 0, a->value_dim,
+                             w->partial, stride);
             continue;
         }
         for (size_t r = 0; r < w->shape.rows; r++)
@@ -382,27 +378,41 @@ static void clear_partial(work *w) {
     memset(w->partial, 0, w->shape.rows * padded(w->stream.attention->value_dim) * sizeof(float));
 }
 
+/* Sums a part by itself and adds it to the chunk's outputs. */
+static void add_part(work *w, size_t first_key, value_part part) {
+    const whet_attention *a = w->stream.attention;
+    size_t stride = padded(a->value_dim);
+    clear_partial(w);
+    bool direct = streams_directly(&a->v);
+    if (direct)
+        add_values(w, first_key, part);
+    if (!direct || !w->shape.kernels->finite(w->partial, w->shape.rows * stride)) {
+        clear_partial(w);
+        add_values_carefully(w, first_key, part);
+    }
+    for (size_t r = 0; r < w->shape.rows; r++) {
+        float *out = chunk_output(w, r, w->chunk);
+        for (size_t c = 0; c < stride; c++)
+            out[c] += w->partial[r * stride + c];
+    }
+}
+
 static void value_chunk(work *w) {
-    size_t low, high, stride = padded(w->stream.attention->value_dim);
+    size_t low, high, streams = w->shape.kernels->stream_keys;
     visible_keys(w, &low, &high);
     for (size_t r = 0; r < w->shape.rows; r++) {
         weigh_row(w, r, low, high);
-        memset(chunk_output(w, r, w->chunk), 0, stride * sizeof(float));
+        memset(chunk_output(w, r, w->chunk), 0,
+               padded(w->stream.attention->value_dim) * sizeof(float));
     }
-    for (size_t start = low; start < high; start += SUM_KEYS) {
-        size_t count = high - start < SUM_KEYS ? high - start : SUM_KEYS;
-        clear_partial(w);
-        add_values(w, start, count, start - low);
-        if (!w->shape.kernels->finite(w->partial, w->shape.rows * stride)) {
-            clear_partial(w);
-            add_values_carefully(w, start, count, start - low);
-        }
-        for (size_t r = 0; r < w->shape.rows; r++) {
-            float *out = chunk_output(w, r, w->chunk);
-            for (size_t c = 0; c < stride; c++)
-                out[c] += w->partial[r * stride + c];
-        }
+    size_t spread = (high - low) / streams, step = SUM_KEYS / streams;
+    for (size_t start = 0; start < spread; start += step) {
+        size_t count = spread - start < step ? spread - start : step;
+        add_part(w, low, (value_part){low + start, count, spread});
     }
+    size_t rest = low + spread * streams;
+    if (rest < high)
+        add_part(w, low, (value_part){rest, high - rest, 0});
 }
 
 /* ---- phase 3 ---- */

@@ -113,10 +113,12 @@ typedef struct kernels {
     void (*stream_scores)(const float *queries, size_t rows, size_t row_stride, const void *keys,
                           int type, ptrdiff_t stride, size_t count, size_t depth, float *logits,
                           size_t logits_stride);
-    /* out[r] += sum over j of weights[r][j] * value j */
+    /* out[r] += sum over j of weights[r][j] * value j, for `count` keys in a row (spread 0), or
+     * for `count` keys of each of stream_keys streams that lie `spread` keys apart */
+    size_t stream_keys;
     void (*stream_values)(const float *weights, size_t weights_stride, size_t rows,
                           const void *values, int type, ptrdiff_t stride, size_t count,
-                          size_t depth, float *out, size_t row_stride);
+                          size_t spread, size_t depth, float *out, size_t row_stride);
 } kernels;
 
 /* The largest `lanes` and `group` of any table; rows padded to ROW_PAD suit every width. */

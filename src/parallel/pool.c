@@ -35,7 +35,7 @@ struct whet_pool {
     size_t threads;        /* the caller included */
     size_t started;        /* threads of its own that run */
     _Atomic pid_t process; /* whose threads these are, or STARTING */
-    pool_thread *own;           /* threads - 1 of them */
+    pool_thread *own;      /* threads - 1 of them */
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
     uint64_t generation;

@@ -189,7 +189,7 @@ example example_new(example_shape s) {
 
 /* ---- what else a description may hold ---- */
 
-void example_mask(example *e, unsigned axes, whet_type type, size_t gap) {
+void *example_mask(example *e, unsigned axes, whet_type type, size_t gap) {
     size_t size = reference_size(type);
     size_t keys = e->attention.keys;
     size_t step = (keys + gap) * size;
@@ -210,6 +210,7 @@ void example_mask(example *e, unsigned axes, whet_type type, size_t gap) {
     m->stride[2] = axes & MASK_QUERIES ? (ptrdiff_t)step : 0;
     m->stride[1] = axes & MASK_HEADS ? (ptrdiff_t)(queries * step) : 0;
     m->stride[0] = axes & MASK_BATCH ? (ptrdiff_t)(heads * queries * step) : 0;
+    return mask;
 }
 
 void example_alibi(example *e) {
@@ -220,12 +221,13 @@ void example_alibi(example *e) {
     e->attention.alibi_slopes = slopes;
 }
 
-void example_sinks(example *e) {
+float *example_sinks(example *e) {
     float *sinks = example_memory(e, e->attention.heads * sizeof *sinks);
     for (size_t h = 0; h < e->attention.heads; h++) {
         sinks[h] = (float)rng_normal(&e->rng, 1, 1.5);
     }
     e->attention.sinks = sinks;
+    return sinks;
 }
 
 void example_policies(example *e, const char *const *names, size_t count) {
@@ -433,7 +435,7 @@ static void run_described(const char *what, example *e, const expected *x, const
     CHECK_MSG(touched == 0, "%s: %zu bytes written between outputs", what, touched);
     size_t unlike = 0;
     for (size_t row = 0; row < x->rows; row++) {
-        unlike += memcmp(stats + row * stride, &plain_stats[row], sizeof(whet_stats)) != 0;
+        unlike += !same_bytes(stats + row * stride, &plain_stats[row], sizeof(whet_stats));
         for (size_t i = 0; row + 1 < x->rows && i < STATS_GAP; i++) {
             unlike += (unsigned char)stats[row * stride + sizeof(whet_stats) + i] != 0xff;
         }

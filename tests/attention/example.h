@@ -83,12 +83,12 @@ void example_set_row(const example_tensor *tensor, size_t batch, size_t head, si
 /* Which axes a mask has entries of its own for; along the others one entry serves all. */
 enum { MASK_BATCH = 1, MASK_HEADS = 2, MASK_QUERIES = 4 };
 
-/* A random mask: about a quarter of the keys masked, the others shifted. */
-void example_mask(example *e, unsigned axes, whet_type type, size_t gap);
+/* A random mask: about a quarter of the keys masked, the others shifted. Returns its entries. */
+void *example_mask(example *e, unsigned axes, whet_type type, size_t gap);
 
-/* Slopes and sinks for every query head. */
+/* Slopes and sinks for every query head; returns the latter. */
 void example_alibi(example *e);
-void example_sinks(example *e);
+float *example_sinks(example *e);
 
 /* One policy for all heads, or one for each, taken from the names in turn. */
 void example_policy(example *e, const char *name);

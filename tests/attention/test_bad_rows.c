@@ -73,8 +73,7 @@ TEST(a_bad_mask_spoils_the_rows_it_is_for) {
     for (size_t i = 0; i < SOME_QUERIES; i++) {
         for (size_t b = 0; b < 2; b++) {
             example e = example_of(some_queries[i], i);
-            example_mask(&e, MASK_QUERIES | MASK_HEADS, WHET_F32, 0);
-            float *mask = (float *)(uintptr_t)e.attention.mask.data;
+            float *mask = example_mask(&e, MASK_QUERIES | MASK_HEADS, WHET_F32, 0);
             size_t row = some_queries[i] + some_queries[i] / 2; /* of the second head */
             mask[row * 140 + 77] = bad[b];
             check_policies(&e, "a bad mask");
@@ -91,8 +90,7 @@ TEST(a_bad_sink_spoils_its_head) {
     for (size_t i = 0; i < SOME_QUERIES; i++) {
         for (size_t b = 0; b < 2; b++) {
             example e = example_of(some_queries[i], i);
-            example_sinks(&e);
-            ((float *)(uintptr_t)e.attention.sinks)[1] = bad[b];
+            example_sinks(&e)[1] = bad[b];
             check_policies(&e, "a bad sink");
             example_free(&e);
         }

@@ -61,7 +61,7 @@ static whet_status status_of(const whet_attention *a) {
     memset(before, 0x5a, sizeof before);
     whet_status status = whet_attention_plan(a, &plan);
     if (status != WHET_OK) {
-        CHECK(memcmp(&plan, before, sizeof plan) == 0);
+        CHECK(same_bytes(&plan, before, sizeof plan));
         uint64_t row = 4711;
         memset(out, 0x77, sizeof out);
         memset(stats, 0x77, sizeof stats);

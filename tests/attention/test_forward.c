@@ -91,9 +91,9 @@ TEST(every_value_dimension_up_to_80_agrees) {
 }
 
 TEST(every_combination_of_types_agrees) {
-    for (int k = 0; k < CACHE_TYPES; k++) {
-        for (int v = 0; v < CACHE_TYPES; v++) {
-            for (int q = 0; q < 3; q++) {
+    for (size_t k = 0; k < CACHE_TYPES; k++) {
+        for (size_t v = 0; v < CACHE_TYPES; v++) {
+            for (size_t q = 0; q < 3; q++) {
                 static const size_t queries[] = {1, 5, 40};
                 for (size_t i = 0; i < 3; i++) {
                     example_shape shape = {.queries = queries[i], .keys = 147, .head_dim = 40};
@@ -104,7 +104,7 @@ TEST(every_combination_of_types_agrees) {
                     shape.k_type = example_cache_types[k];
                     shape.v_type = example_cache_types[v];
                     shape.out_type = (whet_type)((q + k + v) % 3);
-                    shape.seed = (uint64_t)(500 + 100 * k + 10 * v + q);
+                    shape.seed = 500 + 100 * k + 10 * v + q;
                     check_shape(shape, (q + k + v) % 2 ? "adaptive" : "softmax");
                 }
             }
@@ -138,13 +138,13 @@ TEST(batches_and_grouped_heads_in_every_layout_agree) {
 }
 
 TEST(long_caches_of_every_type_and_layout_agree) {
-    for (int type = 0; type < CACHE_TYPES; type++) {
-        for (int layout = 0; layout < LAYOUTS; layout++) {
+    for (size_t type = 0; type < CACHE_TYPES; type++) {
+        for (size_t layout = 0; layout < LAYOUTS; layout++) {
             example_shape shape = {.queries = 1, .keys = 2500, .head_dim = 80, .heads = 8};
             shape.kv_heads = 2;
             shape.k_type = shape.v_type = example_cache_types[type];
             shape.layout = (example_layout)layout;
-            shape.seed = (uint64_t)(2000 + 10 * type + layout);
+            shape.seed = 2000 + 10 * type + layout;
             check_shape(shape, layout % 2 ? "adaptive" : "softmax");
         }
     }

@@ -85,8 +85,8 @@ static void check_same(const char *what, size_t i, const outcome *a, const outco
     CHECK_MSG(a->status == b->status && a->first_bad_row == b->first_bad_row,
               "%s: problem %zu: status %d, row %lld, not %d, %lld", what, i, (int)a->status,
               (long long)a->first_bad_row, (int)b->status, (long long)b->first_bad_row);
-    CHECK_MSG(memcmp(a->out, b->out, a->out_bytes) == 0, "%s: problem %zu: outputs", what, i);
-    CHECK_MSG(memcmp(a->stats, b->stats, a->stats_bytes) == 0, "%s: problem %zu: statistics", what,
+    CHECK_MSG(same_bytes(a->out, b->out, a->out_bytes), "%s: problem %zu: outputs", what, i);
+    CHECK_MSG(same_bytes(a->stats, b->stats, a->stats_bytes), "%s: problem %zu: statistics", what,
               i);
 }
 
@@ -121,7 +121,7 @@ static outcome by_tasks(example *e, task_order order) {
     plan.workspace = aligned_memory(e, plan.workspace_bytes);
     void *scratch = aligned_memory(e, plan.scratch_bytes);
     for (unsigned phase = 0; phase < plan.phases; phase++) {
-        size_t *tasks = malloc((plan.tasks[phase] + 1) * sizeof *tasks);
+        size_t *tasks = calloc(plan.tasks[phase] + 1, sizeof *tasks);
         REQUIRE(tasks != NULL);
         put_in_order(tasks, plan.tasks[phase], order, &rng);
         for (size_t i = 0; i < plan.tasks[phase]; i++) {
@@ -392,14 +392,19 @@ TEST(memory_and_executors_that_cannot_serve_are_refused) {
 
 /* ---- memory at length ---- */
 
-/* A description of any size: plans never look at the data, so that it need not exist. */
+/* Plans never look at the data, so that it need not exist. */
+static void *imaginary_address(uintptr_t tebibyte) {
+    return (void *)(tebibyte << 40); /* NOLINT(performance-no-int-to-ptr): nobody goes there */
+}
+
+/* A description of any size. */
 static whet_attention imaginary(size_t queries, size_t keys, size_t dim) {
     whet_attention a = {.size = sizeof a, .heads = 1, .queries = queries, .keys = keys};
     a.head_dim = dim;
-    a.q.data = (void *)((uintptr_t)1 << 40);
-    a.k.data = (void *)((uintptr_t)2 << 40);
-    a.v.data = (void *)((uintptr_t)3 << 40);
-    a.out.data = (void *)((uintptr_t)4 << 40);
+    a.q.data = imaginary_address(1);
+    a.k.data = imaginary_address(2);
+    a.v.data = imaginary_address(3);
+    a.out.data = imaginary_address(4);
     return a;
 }
 
@@ -423,7 +428,7 @@ TEST(scratch_at_131072_keys_is_below_32_mib) {
             a.policies = &policy;
             a.flags = at / 15 % 2 ? WHET_CAUSAL : 0;
             if (at / 30) {
-                a.stats = (whet_stats *)((uintptr_t)5 << 40);
+                a.stats = imaginary_address(5);
             }
             whet_plan plan = plan_of(&a);
             CHECK_MSG(plan.scratch_bytes < (size_t)32 << 20, "%s, %zu queries, dim %zu: %zu bytes",

@@ -363,9 +363,10 @@ TEST(limits_mask_keys_on_both_sides) {
         k->panel_limit(x, keys, low, high);
         size_t wrong = 0;
         for (size_t at = 0; at < keys * k->lanes; at++) {
-            float j = (float)(at / k->lanes);
+            size_t key = at / k->lanes;
+            float j = (float)key;
             bool inside = low[at % k->lanes] <= j && j < high[at % k->lanes];
-            bool same = memcmp(&x[at], &before[at], sizeof(float)) == 0;
+            bool same = same_bytes(&x[at], &before[at], sizeof(float));
             wrong += inside ? !same : x[at] != -INFINITY;
         }
         CHECK_MSG(wrong == 0, "%zu of %zu keys", wrong, keys);
@@ -393,7 +394,8 @@ TEST(alibi_subtracts_slope_times_distance) {
         k->panel_alibi(x, keys, slope, position);
         size_t wrong = 0;
         for (size_t at = 0; at < keys * k->lanes; at++) {
-            double distance = fabs((double)position[at % k->lanes] - (double)(at / k->lanes));
+            size_t key = at / k->lanes;
+            double distance = fabs((double)position[at % k->lanes] - (double)key);
             double term = (double)slope[at % k->lanes] * distance;
             double expected = (double)before[at] - term;
             double bound = 2 * 0x1p-24 * (fabs(expected) + term);

@@ -109,8 +109,15 @@ static void check_values(struct rng *rng, const cache *c, size_t rows) {
     float *out = new_rows(rng, rows, c->depth);
     float *before = guarded_new(rows * stride * sizeof(float));
     memcpy(before, out, rows * stride * sizeof(float));
-    whet_kernels_get()->stream_values(weights, weights_stride, rows, c->first, (int)c->type,
-                                      c->stride, c->count, c->depth, out, stride);
+    const kernels *k = whet_kernels_get();
+    size_t spread = c->count / k->stream_keys, rest = spread * k->stream_keys;
+    if (spread > 0)
+        k->stream_values(weights, weights_stride, rows, c->first, (int)c->type, c->stride, spread,
+                         spread, c->depth, out, stride);
+    if (rest < c->count)
+        k->stream_values(weights + rest, weights_stride, rows,
+                         (const char *)c->first + (ptrdiff_t)rest * c->stride, (int)c->type,
+                         c->stride, c->count - rest, 0, c->depth, out, stride);
     size_t wrong = 0;
     for (size_t at = 0; at < rows * stride; at++) {
         size_t r = at / stride;

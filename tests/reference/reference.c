@@ -549,8 +549,8 @@ static void select_values(const double *p, const double *v, size_t keys, size_t 
     }
 }
 
-uint64_t reference_attention(const whet_attention *given, double *out, whet_stats *stats) {
-    whet_attention a = with_defaults(given);
+uint64_t reference_attention(const whet_attention *attention, double *out, whet_stats *stats) {
+    whet_attention a = with_defaults(attention);
     const size_t q_extent[4] = {a.batch, a.heads, a.queries, a.head_dim};
     const size_t k_extent[4] = {a.batch, a.kv_heads, a.keys, a.head_dim};
     const size_t v_extent[4] = {a.batch, a.kv_heads, a.keys, a.value_dim};

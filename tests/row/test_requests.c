@@ -43,10 +43,10 @@ static whet_status status_of(const whet_rows *rows, const whet_policy *policy) {
     if (status >= WHET_ERROR_ARGUMENT) {
         static unsigned char untouched[sizeof stats];
         memset(untouched, 0x77, sizeof untouched);
-        CHECK(memcmp(out, untouched, sizeof out) == 0);
-        CHECK(memcmp(stats, untouched, sizeof stats) == 0);
-        CHECK(memcmp(in, in_before, sizeof in) == 0);
-        CHECK(memcmp(mask, mask_before, sizeof mask) == 0);
+        CHECK(same_bytes(out, untouched, sizeof out));
+        CHECK(same_bytes(stats, untouched, sizeof stats));
+        CHECK(same_bytes(in, in_before, sizeof in));
+        CHECK(same_bytes(mask, mask_before, sizeof mask));
         CHECK_INT(first_bad, 4711);
     }
     return status;
@@ -259,8 +259,6 @@ TEST(strides_that_leave_the_address_range_are_refused) {
 TEST(every_status_has_a_text) {
     for (int status = -1; status < 20; status++) {
         const char *text = whet_status_text((whet_status)status);
-        REQUIRE(text != NULL);
-        CHECK(strlen(text) > 0);
-        CHECK(strchr(text, '\n') == NULL);
+        CHECK(text && strlen(text) > 0 && !strchr(text, '\n'));
     }
 }

@@ -20,6 +20,8 @@
 #define WHET_TESTS_SUPPORT_CHECK_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
 
 struct check_test {
     const char *name;
@@ -74,6 +76,11 @@ __attribute__((format(printf, 1, 2))) _Noreturn void check_skip(const char *form
             check_end_test();                                                                      \
         }                                                                                          \
     } while (0)
+
+// Bit for bit, where values alone would not tell: NaN, the sign of zero, untouched memory.
+static inline bool same_bytes(const void *a, const void *b, size_t bytes) {
+    return memcmp(a, b, bytes) == 0;
+}
 
 // Ends the test, which is then listed by name as skipped, with the reason (a printf format).
 #define SKIP(...) check_skip(__VA_ARGS__)

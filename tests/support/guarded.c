@@ -44,7 +44,7 @@ void guarded_free(void *memory) {
     }
     size_t page = page_size();
     // The header is on the page before that of the first byte (before the guard for no bytes).
-    char *start = (char *)((uintptr_t)memory / page * page) - page;
+    char *start = (char *)memory - (uintptr_t)memory % page - page;
     struct header header;
     memcpy(&header, start, sizeof header);
     size_t changed = 0;

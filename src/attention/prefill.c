@@ -21,6 +21,7 @@
 #define ROWS_TO_TASK 384 /* what bringing keys into layout is spread over */
 #define FOLD_BLOCKS 8    /* blocks summed in f32 before they join the totals in double */
 #define KEPT_BYTES ((size_t)25 << 20)
+#define KEPT_ROWS 48 /* with fewer to a task, layout costs more than computing logits twice */
 
 /* What is known of the rows of one panel; the lane is always the last index. */
 typedef struct panel {
@@ -89,25 +90,29 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
            place(&at->total, &at->rows, (size_t)GROUP_MAX * HEAD_DIM_MAX, sizeof(float));
 }
 
+/* Panels whose logits fit KEPT_BYTES. */
+static size_t panels_to_keep(const whet_attention *a, size_t lanes) {
+    size_t bytes;
+    if (!size_multiply(round_up(a->keys, BLOCK), lanes * sizeof(float), &bytes))
+        return 0;
+    return bytes > 0 ? KEPT_BYTES / bytes : SIZE_MAX;
+}
+
 bool whet_plan_prefill(whet_plan *plan, plan_shape *shape) {
     const whet_attention *a = &plan->description.attention;
     size_t lanes = shape->kernels->lanes;
     size_t panels = ROWS_TO_TASK / lanes;
     size_t needed = (shape->rows + lanes - 1) / lanes;
     /* few rows: smaller tasks, so that several threads have something to do */
-    while (panels > 1 && shape->streams * needed < 8 * panels)
+    while (panels > 2 && shape->streams * needed < 8 * panels)
         panels--;
     shape->kept = 0;
     if (!shape->fused) {
-        size_t row_bytes, panel_bytes;
-        bool fits = a->keys > 0 &&
-                    size_multiply(round_up(a->keys, BLOCK), sizeof(float), &row_bytes) &&
-                    size_multiply(row_bytes, lanes, &panel_bytes) && panel_bytes <= KEPT_BYTES;
-        if (fits) {
-            shape->kept = 1;
-            if (panels > KEPT_BYTES / panel_bytes)
-                panels = KEPT_BYTES / panel_bytes;
-        }
+        size_t fitting = panels_to_keep(a, lanes);
+        size_t wanted = (KEPT_ROWS + lanes - 1) / lanes;
+        shape->kept = fitting >= (panels < wanted ? panels : wanted);
+        if (shape->kept && panels > fitting)
+            panels = fitting;
     }
     shape->panels = panels;
     size_t tasks_to_stream = (needed + panels - 1) / panels;

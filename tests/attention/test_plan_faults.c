@@ -121,7 +121,7 @@ TEST(executing_in_the_callers_memory_allocates_nothing) {
 
 TEST(rows_allocate_nothing) {
     static const char *const names[] = {"softmax", "adaptive", "target:1", "topk:3", "sparsemax"};
-    whet_stats stats[2];
+    whet_stats stats[2] = {{0}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         whet_policy each;
         REQUIRE(whet_policy_parse(names[i], &each, NULL, 0) == WHET_OK);

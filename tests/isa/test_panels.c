@@ -276,10 +276,10 @@ TEST(weights_and_sums_are_taken_lane_by_lane) {
         float *q = new_floats(k->lanes);
         memcpy(work, t.x, bytes);
         k->panel_sums(work, t.keys, t.max, t.c, z, s);
-        CHECK(memcmp(work, t.x, bytes) == 0);
+        CHECK(same_bytes(work, t.x, bytes));
         check_tile_sums(&t, z, s, NULL);
         k->panel_moments(work, t.keys, t.max, t.c, z, s, q);
-        CHECK(memcmp(work, t.x, bytes) == 0);
+        CHECK(same_bytes(work, t.x, bytes));
         check_tile_sums(&t, z, s, q);
         k->panel_weights(work, t.keys, t.max, t.c, z);
         check_weights(&t, work);

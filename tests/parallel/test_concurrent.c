@@ -50,11 +50,6 @@ static void run_together(void (*function)(void *argument, size_t number), void *
     }
 }
 
-/* Bit for bit, NaN included. */
-static bool same_bytes(const void *a, const void *b, size_t bytes) {
-    return memcmp(a, b, bytes) == 0;
-}
-
 /* ---- the instruction set ---- */
 
 static void ask_for_isa(void *argument, size_t number) {

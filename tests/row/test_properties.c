@@ -237,7 +237,7 @@ TEST(adaptive_never_raises_entropy) {
 /* ---- pieces ---- */
 
 static whet_stats stats_of(const float *in, size_t n) {
-    whet_stats piece;
+    whet_stats piece = {0};
     whet_rows rows = {.size = sizeof rows, .rows = 1, .n = n, .in = in, .stats = &piece};
     CHECK_INT(whet_entropy(&rows, NULL, NULL), WHET_OK);
     return piece;

@@ -704,7 +704,7 @@ TEST(long_rows_are_bad_wherever_the_bad_entry_is) {
         row[places[i % 7]] = i / 7 % 2 ? NAN : INFINITY;
         for (size_t k = 0; k < 8; k++) {
             whet_policy policy = policy_named(names[k % 4]);
-            whet_stats stats;
+            whet_stats stats = {0};
             size_t first_bad = 99;
             whet_rows rows = {.size = sizeof rows, .rows = 1, .n = LENGTH, .in = row, .out = out};
             rows.stats = k < 4 ? &stats : NULL;

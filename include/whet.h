@@ -278,8 +278,8 @@ WHET_API whet_policy whet_policy_adaptive(void);
 WHET_API whet_policy whet_policy_adaptive_hold(void);
 /* coefficients[0] belongs to the highest power, H^degree. Limits: threshold
  * -INFINITY, floor -INFINITY and hold INFINITY mean none. */
-WHET_API whet_policy whet_policy_poly(const double *coefficients, unsigned degree,
-                                      double threshold, double floor, double hold);
+WHET_API whet_policy whet_policy_poly(const double *coefficients, unsigned degree, double threshold,
+                                      double floor, double hold);
 WHET_API whet_policy whet_policy_exp(double h0);
 WHET_API whet_policy whet_policy_target(double entropy, double cap);
 WHET_API whet_policy whet_policy_ssmax(double s, double b);
@@ -405,24 +405,24 @@ enum { WHET_CAUSAL = 1u };
  * zero means the default for everything else.
  */
 typedef struct whet_attention {
-    size_t size;       /* sizeof(whet_attention) */
-    size_t batch;      /* 0 means 1 */
-    size_t heads;      /* query heads */
-    size_t kv_heads;   /* key heads; heads must be a multiple; 0 means heads */
-    size_t queries;    /* positions in q and out */
-    size_t keys;       /* positions in k and v */
-    size_t head_dim;   /* of q and k, 1 to 576 */
-    size_t value_dim;  /* of v and out, 1 to 576; 0 means head_dim */
-    whet_tensor q;     /* f32, f16 or bf16 */
-    whet_tensor k;     /* f32, f16, bf16 or custom */
-    whet_tensor v;     /* f32, f16, bf16 or custom, its own choice */
+    size_t size;      /* sizeof(whet_attention) */
+    size_t batch;     /* 0 means 1 */
+    size_t heads;     /* query heads */
+    size_t kv_heads;  /* key heads; heads must be a multiple; 0 means heads */
+    size_t queries;   /* positions in q and out */
+    size_t keys;      /* positions in k and v */
+    size_t head_dim;  /* of q and k, 1 to 576 */
+    size_t value_dim; /* of v and out, 1 to 576; 0 means head_dim */
+    whet_tensor q;    /* f32, f16 or bf16 */
+    whet_tensor k;    /* f32, f16, bf16 or custom */
+    whet_tensor v;    /* f32, f16, bf16 or custom, its own choice */
     whet_tensor_out out;
-    float scale;       /* 0 means 1 / sqrt(head_dim) */
-    float softcap;     /* c tanh(x / c); 0 means none */
-    uint32_t flags;    /* WHET_CAUSAL */
+    float scale;    /* 0 means 1 / sqrt(head_dim) */
+    float softcap;  /* c tanh(x / c); 0 means none */
+    uint32_t flags; /* WHET_CAUSAL */
     uint32_t reserved;
-    int64_t offset;    /* position of query 0 among the keys; when decoding, keys - queries */
-    size_t window;     /* query i sees keys with |i + offset - j| < window; 0 means all */
+    int64_t offset; /* position of query 0 among the keys; when decoding, keys - queries */
+    size_t window;  /* query i sees keys with |i + offset - j| < window; 0 means all */
     whet_mask mask;
     const float *alibi_slopes;   /* one for each query head, or NULL */
     const float *sinks;          /* one logit for each query head, or NULL */
@@ -449,8 +449,7 @@ typedef struct whet_executor whet_executor;
  * logits, whose output is NaN; otherwise it is left alone.
  */
 WHET_API whet_status whet_attention_forward(const whet_attention *attention,
-                                            const whet_executor *executor,
-                                            uint64_t *first_bad_row);
+                                            const whet_executor *executor, uint64_t *first_bad_row);
 
 /* ------------------------------------------------------------------------
  * 5. ADVANCED

@@ -176,7 +176,8 @@ TEST(numbers_are_read_to_the_nearest_double_in_all_their_forms) {
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         double value = NAN;
-        CHECK_INT(whet_policy_number_parse(numbers[i].text, strlen(numbers[i].text), &value), NUMBER_OK);
+        CHECK_INT(whet_policy_number_parse(numbers[i].text, strlen(numbers[i].text), &value),
+                  NUMBER_OK);
         CHECK_MSG(value == numbers[i].value, "%s gives %.17g", numbers[i].text, value);
     }
     double ignored;
@@ -191,7 +192,8 @@ TEST(what_is_not_a_number_is_refused) {
                            "-inf",  "1d-3", "\n1", "1;2",      "1e--3"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         double ignored;
-        CHECK_MSG(whet_policy_number_parse(texts[i], strlen(texts[i]), &ignored) == NUMBER_MALFORMED,
+        CHECK_MSG(whet_policy_number_parse(texts[i], strlen(texts[i]), &ignored) ==
+                      NUMBER_MALFORMED,
                   "\"%s\" is taken", texts[i]);
     }
 }

@@ -112,6 +112,23 @@ whet_stats whet_stats_not_finite(uint64_t n);
 bool whet_policy_is_constant(const whet_policy *policy);
 bool whet_policy_needs_count(const whet_policy *policy);
 
+/*
+ * How a row's beta moves with its logits, for the way back. With w = softmax(beta0 e) and its
+ * mean m_w = sum w e: d beta / d e_j = -factor w_j (e_j - m_w). Policies that look at the entropy
+ * have beta0 = 1, target its own beta before strength, and for that needs the variance of e
+ * under w (NaN is fine otherwise). numbers is d beta / d each number of the policy. stats are
+ * the row's after whet_apply_beta; an empty or non-finite row does not move.
+ */
+typedef struct beta_path {
+    double beta0;
+    double factor;
+    whet_policy_gradient numbers;
+} beta_path;
+
+double whet_beta_path_start(const whet_policy *policy, const whet_stats *stats); /* beta0 */
+void whet_beta_path(const whet_policy *policy, const whet_stats *stats, double variance,
+                    beta_path *path);
+
 /* beta -> 1 + strength (beta - 1). */
 double whet_policy_weaken(const whet_policy *policy, double beta);
 

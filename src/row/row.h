@@ -39,6 +39,16 @@ void whet_row_store(const row_view *row, size_t start, size_t count, const float
 /* Sets a whole row's result to one value. */
 void whet_row_fill(const row_view *row, float value);
 
+/* How many logits the block at `start` has. */
+size_t whet_row_block(const row_view *row, size_t start);
+
+/*
+ * The same row, to be walked several times: a short one that is not plain f32 is converted once
+ * into `buffer` (ROW_BLOCK floats). Functions below take such a row and the same buffer, which
+ * long rows are converted through.
+ */
+row_view whet_row_hold(const row_view *row, float *buffer);
+
 /* What a call wants of its rows. */
 typedef struct row_job {
     const whet_policy *policy;
@@ -46,6 +56,24 @@ typedef struct row_job {
     bool needs_count; /* of unmasked entries, before beta can be told */
     bool needs_sums;  /* Z and S */
 } row_job;
+
+row_job whet_row_plan(const whet_policy *policy, bool wants_stats);
+
+/* The largest logit, NaN passed over; and the sums at c with respect to some maximum. */
+float whet_row_max(const row_view *row, float *buffer);
+row_sums whet_row_moments(const row_view *row, float max, float c, float *buffer);
+
+/*
+ * The steps of whet_one_row. First the statistics as far as the job needs them, all flags clear;
+ * then beta (before whet_apply_beta). A row that is empty or not finite is finished at once (see
+ * below): false, or a beta of NaN.
+ */
+bool whet_row_describe(const row_view *row, const row_job *job, whet_stats *stats, float *buffer);
+double whet_row_beta(const row_view *row, const whet_policy *policy, whet_stats *stats,
+                     float *buffer);
+
+/* Ends a row whose sum z is not above zero: nothing unmasked, or not finite if z is NaN. */
+void whet_row_finish_odd(const row_view *row, double z, whet_stats *stats);
 
 /* One row from logits to result; *stats is set as far as the job needs it, its flags always. */
 void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats);

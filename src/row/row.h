@@ -82,6 +82,25 @@ void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats);
 bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores);
 whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row);
 
+/*
+ * The way back through one row, for which row->out receives the gradient with
+ * respect to the logits and grad->in holds the one with respect to the result
+ * (no mask; grad->n and kernels as the row's). Adds what the policy's numbers get to *numbers
+ * unless that is NULL. False if the row, or what arrives at its unmasked entries, is not finite:
+ * the gradient is then NaN, and nothing was added.
+ */
+bool whet_row_backward(const row_view *row, const row_view *grad, const row_job *job,
+                       whet_policy_gradient *numbers);
+
+/* The same for the maps (kind >= 64); the row is held, finite and not empty. */
+bool whet_map_row_backward(const whet_policy *policy, const row_view *row, const row_view *grad,
+                           const whet_stats *stats, whet_policy_gradient *numbers);
+
+/* The same for one row of plain f32 under any policy, n > 0, masked entries -inf. grad_in may be
+ * either of the others. */
+bool whet_f32_row_backward(const whet_policy *policy, const float *logits, const float *grad_out,
+                           size_t n, float *grad_in, whet_policy_gradient *numbers);
+
 /* Fills logsumexp and entropy from n, max, z and s; resets beta and what follows. */
 void whet_stats_complete(whet_stats *stats);
 

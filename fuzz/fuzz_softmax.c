@@ -8,9 +8,8 @@
 #include "elements.h"
 #include "input.h"
 #include "policy.h"
+#include "rows.h"
 #include "whet.h"
-
-enum { ROWS_MAX = 9 };
 
 /* A request and the memory behind it. */
 typedef struct request {
@@ -23,50 +22,6 @@ typedef struct request {
     bool is_wrong; /* must be refused */
 } request;
 
-static size_t choose_n(fuzz_input *input) {
-    if (fuzz_rarely(input, 16)) { /* around the blocks in which rows are walked */
-        static const size_t edges[] = {1024, 4096, 8192};
-        size_t edge = edges[fuzz_below(input, 3)];
-        return edge + fuzz_below(input, 5) - 2;
-    }
-    return fuzz_below(input, 70);
-}
-
-/* In elements. Rows that overlap are fine to read and wrong to write. */
-static ptrdiff_t choose_stride(fuzz_input *input, size_t n) {
-    ptrdiff_t padded = (ptrdiff_t)(n + fuzz_below(input, 4));
-    switch (fuzz_below(input, 5)) {
-    case 1:
-        return padded;
-    case 2:
-        return -padded;
-    case 3:
-        return (ptrdiff_t)fuzz_below(input, 70);
-    case 4:
-        return -(ptrdiff_t)fuzz_below(input, 70);
-    default:
-        return 0;
-    }
-}
-
-/* An array of the request's shape; stride 0 stands for `otherwise`. */
-static void lay_out(fuzz_array *array, const whet_rows *rows, whet_type type, ptrdiff_t stride,
-                    ptrdiff_t otherwise, size_t slack) {
-    ptrdiff_t size = (ptrdiff_t)fuzz_type_size(type);
-    *array = (fuzz_array){.count = {1, 1, rows->rows, rows->n}, .type = type};
-    array->stride[2] = (stride ? stride : otherwise) * size;
-    array->stride[3] = size;
-    fuzz_array_allocate(array, slack);
-}
-
-static size_t choose_slack(fuzz_input *input) {
-    return fuzz_rarely(input, 16) ? fuzz_below(input, 8) : 0;
-}
-
-static bool is_misaligned(const void *at, whet_type type) {
-    return (uintptr_t)at % fuzz_type_size(type) != 0;
-}
-
 static void choose_out(request *made, fuzz_input *input) {
     whet_rows *rows = &made->rows;
     made->in_place = fuzz_below(input, 4) == 1;
@@ -76,11 +31,11 @@ static void choose_out(request *made, fuzz_input *input) {
         rows->out_stride = rows->in_stride;
     } else {
         rows->out_type = (whet_type)fuzz_below(input, 3);
-        rows->out_stride = choose_stride(input, rows->n);
-        lay_out(&made->out, rows, rows->out_type, rows->out_stride, (ptrdiff_t)rows->n,
-                choose_slack(input));
+        rows->out_stride = fuzz_row_stride(input, rows->n);
+        fuzz_lay_out(&made->out, rows->rows, rows->n, rows->out_type, rows->out_stride,
+                     (ptrdiff_t)rows->n, fuzz_slack(input));
         rows->out = made->out.base;
-        made->is_wrong |= is_misaligned(rows->out, rows->out_type);
+        made->is_wrong |= fuzz_is_misaligned(rows->out, rows->out_type);
     }
     size_t stride = (size_t)(rows->out_stride < 0 ? -rows->out_stride : rows->out_stride);
     made->is_wrong |= stride != 0 && stride < rows->n && rows->rows > 1;
@@ -92,10 +47,11 @@ static void choose_mask(request *made, fuzz_input *input, uint64_t seed) {
         return;
     }
     rows->mask_type = (whet_type)fuzz_below(input, 2);
-    rows->mask_stride = choose_stride(input, rows->n);
-    lay_out(&made->mask, rows, rows->mask_type, rows->mask_stride, 0, choose_slack(input));
+    rows->mask_stride = fuzz_row_stride(input, rows->n);
+    fuzz_lay_out(&made->mask, rows->rows, rows->n, rows->mask_type, rows->mask_stride, 0,
+                 fuzz_slack(input));
     rows->mask = made->mask.base;
-    made->is_wrong |= is_misaligned(rows->mask, rows->mask_type);
+    made->is_wrong |= fuzz_is_misaligned(rows->mask, rows->mask_type);
     fuzz_fill(&made->mask, seed + 1, fuzz_flag(input) ? FUZZ_MASKED : FUZZ_BITS);
 }
 
@@ -121,16 +77,16 @@ static void make_request(request *made, fuzz_input *input) {
     whet_rows *rows = &made->rows;
     rows->size = sizeof *rows;
     made->policy = fuzz_any_policy(input, &made->custom_beta);
-    rows->n = choose_n(input);
-    rows->rows = fuzz_below(input, (rows->n < 100 ? ROWS_MAX : 2) + 1);
+    rows->n = fuzz_row_length(input);
+    rows->rows = fuzz_row_count(input, rows->n);
     rows->in_type = (whet_type)fuzz_below(input, 3);
-    rows->in_stride = choose_stride(input, rows->n);
+    rows->in_stride = fuzz_row_stride(input, rows->n);
     fuzz_temper temper = (fuzz_temper)fuzz_below(input, FUZZ_TEMPERS);
     uint64_t seed = fuzz_bytes(input, 4);
-    lay_out(&made->in, rows, rows->in_type, rows->in_stride, (ptrdiff_t)rows->n,
-            choose_slack(input));
+    fuzz_lay_out(&made->in, rows->rows, rows->n, rows->in_type, rows->in_stride, (ptrdiff_t)rows->n,
+                 fuzz_slack(input));
     rows->in = made->in.base;
-    made->is_wrong |= is_misaligned(rows->in, rows->in_type);
+    made->is_wrong |= fuzz_is_misaligned(rows->in, rows->in_type);
     fuzz_fill(&made->in, seed, temper);
     choose_out(made, input);
     choose_mask(made, input, seed);
@@ -183,18 +139,6 @@ static bool sums_to_one(uint32_t kind) {
            kind != WHET_POLICY_STICK_BREAKING;
 }
 
-/* How far a probability may be off for being rounded to the output's type. */
-static double rounding(whet_type type, double value) {
-    switch (type) {
-    case WHET_F16:
-        return fmax(0x1p-11 * value, 0x1p-25);
-    case WHET_BF16:
-        return 0x1p-8 * value;
-    default:
-        return 0;
-    }
-}
-
 /* exp(beta (e - max)) in exact arithmetic; nothing of what is masked, also where beta is 0. */
 static double weight_at(const request *made, const fuzz_array *in, size_t row, size_t i,
                         double beta, double max) {
@@ -213,7 +157,7 @@ static void check_accuracy(const request *made, const fuzz_array *in, size_t row
     for (size_t i = 0; i < made->rows.n; i++) {
         double exact = weight_at(made, in, row, i, beta, max) / z;
         double actual = (double)fuzz_get(out, 0, 0, row, i);
-        double allowed = fmax(4e-6 * exact, 1e-9) + rounding(made->rows.out_type, exact);
+        double allowed = fmax(4e-6 * exact, 1e-9) + fuzz_rounding(made->rows.out_type, exact);
         FUZZ_CHECK(fabs(actual - exact) <= allowed);
     }
 }
@@ -230,7 +174,7 @@ static void check_finished_row(const request *made, const fuzz_array *in, size_t
         FUZZ_CHECK(p == 0 || logit_at(made, in, row, i) != -INFINITY);
         sum += p;
         largest = fmax(largest, p);
-        allowed += rounding(made->rows.out_type, p);
+        allowed += fuzz_rounding(made->rows.out_type, p);
     }
     FUZZ_CHECK(!sums_to_one(made->policy.kind) || fabs(sum - 1) <= allowed);
     if (!stats) {
@@ -240,7 +184,8 @@ static void check_finished_row(const request *made, const fuzz_array *in, size_t
     FUZZ_CHECK((stats->flags & ~(uint32_t)WHET_ROW_CAPPED) == 0);
     FUZZ_CHECK(stats->entropy >= 0 && stats->entropy <= log((double)facts->n) + 1e-4);
     FUZZ_CHECK(isfinite(stats->logsumexp));
-    FUZZ_CHECK(fabs(stats->max_prob - largest) <= 1e-5 + rounding(made->rows.out_type, largest));
+    FUZZ_CHECK(fabs(stats->max_prob - largest) <=
+               1e-5 + fuzz_rounding(made->rows.out_type, largest));
     FUZZ_CHECK(isnan(stats->entropy_after) == !sums_to_one(made->policy.kind));
     FUZZ_CHECK(isnan(stats->beta) == !whet_policy_is_temperature(&made->policy));
     if (facts->is_moderate && !isnan(stats->beta)) {
@@ -360,15 +305,6 @@ static void run_overlap(fuzz_input *input) {
     free(memory);
 }
 
-/* Whether rows of such a size leave the range of addresses, with some distance to its ends. */
-static bool is_beyond_memory(const void *base, size_t rows, size_t n, ptrdiff_t stride) {
-    double size = sizeof(float);
-    double reach = ((double)rows - 1) * (double)stride * size;
-    double low = (double)(uintptr_t)base + fmin(0, reach);
-    double high = (double)(uintptr_t)base + (double)n * size + fmax(0, reach);
-    return rows > 0 && (low < -1e6 || high > 0x1.0001p64);
-}
-
 /* Only called where a refusal is due: there is no memory behind these sizes. */
 static void run_hostile(fuzz_input *input) {
     static float in[64], out[64];
@@ -378,10 +314,10 @@ static void run_hostile(fuzz_input *input) {
     rows.n = fuzz_hostile_size(input);
     rows.in_stride = (ptrdiff_t)fuzz_hostile_size(input);
     rows.out_stride = (ptrdiff_t)fuzz_hostile_size(input);
-    bool overflows = is_beyond_memory(in, rows.rows, rows.n,
-                                      rows.in_stride ? rows.in_stride : (ptrdiff_t)rows.n) ||
-                     is_beyond_memory(out, rows.rows, rows.n,
-                                      rows.out_stride ? rows.out_stride : (ptrdiff_t)rows.n);
+    bool overflows = fuzz_is_beyond_memory(in, rows.rows, rows.n,
+                                           rows.in_stride ? rows.in_stride : (ptrdiff_t)rows.n) ||
+                     fuzz_is_beyond_memory(out, rows.rows, rows.n,
+                                           rows.out_stride ? rows.out_stride : (ptrdiff_t)rows.n);
     if (fuzz_flag(input)) {
         rows.stats = &stats;
         rows.stats_stride = fuzz_hostile_size(input);

@@ -153,7 +153,7 @@ static bool temperature_backward(const row_view *row, const row_view *grad, cons
         return finish(row, NAN, stats);
     if (numbers || !whet_policy_is_constant(job->policy))
         find_path(&way, job->policy, stats, b);
-    if (way.path.factor != 0 && !isfinite(way.by_beta))
+    if (way.path.factor != 0 && !isfinite(way.by_beta * way.path.factor))
         return finish(row, NAN, stats);
     store_gradient(&way, beta, b);
     if (numbers)

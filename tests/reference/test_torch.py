@@ -1,6 +1,7 @@
 # needs: torch numpy
-"""The library against PyTorch in float64: whet_softmax under `adaptive` against the listing of the paper's Figure 4, and
-attention against the usual composition of matrix products and softmax.
+"""The library against PyTorch in float64: whet_softmax under `adaptive` against the listing of the paper's Figure 4,
+its gradients against autograd through that listing, and attention against the usual composition of matrix products and
+softmax.
 
 The shared library (WHET_LIB) is loaded as any other program would load it, with the structs of whet.h written down again.
 """
@@ -33,6 +34,24 @@ class Rows(Structure):
         ("mask", c_void_p), ("mask_stride", c_ssize_t),
         ("stats", POINTER(Stats)), ("stats_stride", c_size_t),
         ("in_type", c_int), ("out_type", c_int), ("mask_type", c_int), ("reserved", c_uint32),
+    ]
+
+
+class PolicyGradient(Structure):
+    _fields_ = [("value", ctypes.c_double * 9), ("strength", ctypes.c_double), ("hold", ctypes.c_double),
+                ("reserved", ctypes.c_double * 5)]
+
+
+class RowsBackward(Structure):
+    _fields_ = [
+        ("size", c_size_t), ("rows", c_size_t), ("n", c_size_t),
+        ("input", c_void_p), ("in_stride", c_ssize_t),
+        ("mask", c_void_p), ("mask_stride", c_ssize_t),
+        ("grad_out", c_void_p), ("grad_out_stride", c_ssize_t),
+        ("grad_in", c_void_p), ("grad_in_stride", c_ssize_t),
+        ("policy_grad", POINTER(PolicyGradient)),
+        ("in_type", c_int), ("mask_type", c_int), ("grad_out_type", c_int), ("grad_in_type", c_int),
+        ("reserved", c_uint32 * 2),
     ]
 
 
@@ -70,6 +89,7 @@ def library():
     if _library is None:
         _library = ctypes.CDLL(os.environ["WHET_LIB"])
         _library.whet_softmax.argtypes = [POINTER(Rows), c_void_p, c_void_p]
+        _library.whet_softmax_backward.argtypes = [POINTER(RowsBackward), c_void_p, c_void_p]
         _library.whet_attention_forward.argtypes = [POINTER(Attention), c_void_p, c_void_p]
         _library.whet_policy_parse.argtypes = [ctypes.c_char_p, c_void_p, c_void_p, c_size_t]
     return _library
@@ -93,6 +113,19 @@ def whet_softmax(logits, name):
     status = library().whet_softmax(byref(request), policy(name), None)
     check(status == 0, f"whet_softmax: status {status}")
     return out, stats
+
+
+def whet_softmax_backward(logits, grad_out, name):
+    """Gradients of [rows][n] logits and of the policy's numbers."""
+    rows, n = logits.shape
+    grad_in = torch.empty(rows, n)
+    numbers = PolicyGradient()
+    request = RowsBackward(size=ctypes.sizeof(RowsBackward), rows=rows, n=n, input=logits.data_ptr(),
+                           grad_out=grad_out.data_ptr(), grad_in=grad_in.data_ptr(), policy_grad=ctypes.pointer(numbers),
+                           in_type=TYPES[logits.dtype], grad_out_type=TYPES[grad_out.dtype], grad_in_type=F32)
+    status = library().whet_softmax_backward(byref(request), policy(name), None)
+    check(status == 0, f"whet_softmax_backward: status {status}")
+    return grad_in, numbers
 
 
 def described(tensor):
@@ -229,6 +262,107 @@ def half_precision_rows_are_rounded_as_torch_rounds():
         ours, _ = whet_softmax(logits, "adaptive")
         wide, _ = whet_softmax(logits.float(), "adaptive")
         check(bool((ours == wide.to(dtype)).all()), f"{dtype}")
+
+
+# ---- the way back through rows ----
+
+
+def entropy_of(logits):
+    """In the plain way, without the listing's 1e-9."""
+    log_p = torch.log_softmax(logits, dim=-1)
+    return -(log_p.exp() * log_p).sum(dim=-1, keepdim=True)
+
+
+ADAPTIVE = [-0.037, 0.481, -2.3, 4.917, -1.791]
+
+
+def adaptive_of(logits, coefficients, strength):
+    h = entropy_of(logits)
+    beta = torch.where(h > 0.5, torch.clamp(polyval(coefficients, h), min=1.0), torch.ones_like(h))
+    return torch.softmax(logits * (1 + strength * (beta - 1)), dim=-1)
+
+
+def sparsemax_of(logits):
+    """By sorting, as it was first written down."""
+    z, _ = torch.sort(logits, dim=-1, descending=True)
+    k = torch.arange(1, z.shape[-1] + 1, dtype=z.dtype)
+    total = z.cumsum(dim=-1) - 1
+    size = (k * z > total).sum(dim=-1, keepdim=True)
+    return torch.clamp(logits - total.gather(-1, size - 1) / size, min=0)
+
+
+def stick_breaking_of(logits):
+    later = torch.nn.functional.logsigmoid(-logits).flip(-1).cumsum(-1).flip(-1)
+    after = torch.cat([later[:, 1:], torch.zeros_like(later[:, :1])], dim=-1)
+    return torch.exp(torch.nn.functional.logsigmoid(logits) + after)
+
+
+def softmax1_of(logits):
+    zero = torch.zeros_like(logits[:, :1])
+    return torch.softmax(torch.cat([logits, zero], dim=-1), dim=-1)[:, :-1]
+
+
+def autograd(sharpen, logits, grad_out, numbers=()):
+    exact = logits.double().requires_grad_()
+    (sharpen(exact) * grad_out.double()).sum().backward()
+    return exact.grad, [number.grad.item() for number in numbers]
+
+
+def compare_gradients(name, sharpen, logits, grad_out, numbers=()):
+    """The library's numbers, and the worst error of a gradient by its row's largest."""
+    ours, ours_numbers = whet_softmax_backward(logits, grad_out, name)
+    theirs, their_numbers = autograd(sharpen, logits, grad_out, numbers)
+    error = ((ours.double() - theirs).abs() / theirs.abs().max(dim=-1, keepdim=True).values.clamp(min=1e-20)).max().item()
+    # two parts of a gradient may cancel in a row as a whole
+    check(error <= 1e-5, f"{name}, {tuple(logits.shape)}: gradient off by {error:.3g} of its row's largest")
+    return ours_numbers, their_numbers, error
+
+
+@test
+def gradients_of_adaptive_rows_are_autograds():
+    torch.manual_seed(10)
+    worst = 0
+    for n in (2, 3, 16, 17, 100, 127, 1000, 4097):
+        for deviation in (0.1, 1, 3):
+            for strength in (1.0, 0.4):
+                logits, grad_out = torch.randn(8, n) * deviation, torch.randn(8, n)
+                coefficients = [torch.tensor(c, dtype=torch.float64, requires_grad=True) for c in ADAPTIVE]
+                weakened = torch.tensor(strength, dtype=torch.float64, requires_grad=True)
+                ours, theirs, error = compare_gradients(
+                    f"adaptive:strength={strength}", lambda e: adaptive_of(e, coefficients, weakened), logits, grad_out,
+                    [*coefficients, weakened])
+                worst = max(worst, error)
+                for own, other in zip([*ours.value[:5], ours.strength], theirs):
+                    check(abs(own - other) <= 2e-5 * max(1, abs(other)), f"n = {n}: number {own} for {other}")
+    print(f"     worst gradient: {worst:.2g} of its row's largest")
+
+
+@test
+def gradients_of_other_rows_are_autograds():
+    torch.manual_seed(11)
+    for n in (1, 2, 17, 100, 1000):
+        logits, grad_out = torch.randn(8, n), torch.randn(8, n)
+        ours, theirs, _ = compare_gradients("softmax", softmax, logits, grad_out)
+        for name, sharpen in (("softmax1", softmax1_of), ("sparsemax", sparsemax_of),
+                              ("stick-breaking", stick_breaking_of),
+                              ("sigmoid", lambda e: torch.sigmoid(e - math.log(n)))):
+            compare_gradients(name, sharpen, logits, grad_out)
+        b = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+        ours, theirs, _ = compare_gradients("sigmoid:0.5", lambda e: torch.sigmoid(e - b), logits, grad_out, [b])
+        check(abs(ours.value[0] - theirs[0]) <= 1e-9 * n, f"n = {n}: b {ours.value[0]} for {theirs[0]}")
+        h0 = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
+        ours, theirs, _ = compare_gradients(
+            "exp:1", lambda e: torch.softmax(e * torch.clamp(torch.exp(entropy_of(e) - h0), min=1.0), dim=-1),
+            logits[:, :100].contiguous(), grad_out[:, :100].contiguous(), [h0])
+        check(abs(ours.value[0] - theirs[0]) <= 2e-5 * max(1, abs(theirs[0])), f"h0 {ours.value[0]} for {theirs[0]}")
+
+
+@test
+def gradients_of_half_precision_rows_are_autograds():
+    torch.manual_seed(12)
+    for dtype in (torch.float16, torch.bfloat16):
+        logits, grad_out = torch.randn(5, 999).to(dtype), torch.randn(5, 999).to(dtype)
+        compare_gradients("adaptive", lambda e: adaptive_of(e, ADAPTIVE, 1.0), logits, grad_out)
 
 
 # ---- attention ----

@@ -1,0 +1,340 @@
+/*
+ * whet_softmax_backward on requests of every shape: types, strides, masks, in
+ * either place, policies with any numbers, values of any bits. A request that is
+ * wrong must be refused with nothing written. In one that is right, bad rows are
+ * NaN, masked entries zero, gaps untouched, and where beta follows from the
+ * length alone gradients are those of exact arithmetic. Some inputs ask for sizes
+ * that no memory has.
+ */
+#include "elements.h"
+#include "input.h"
+#include "policy.h"
+#include "rows.h"
+#include "whet.h"
+
+/* A request and the memory behind it. */
+typedef struct request {
+    whet_rows_backward rows;
+    fuzz_array in, mask, grad_out, grad_in;
+    fuzz_array *result; /* where grad_in lies: one of its own, in or grad_out */
+    whet_policy_gradient numbers;
+    whet_policy policy;
+    double custom_beta;
+    bool is_wrong; /* must be refused */
+} request;
+
+static void choose_array(request *made, fuzz_input *input, fuzz_array *array, whet_type *type,
+                         ptrdiff_t *stride) {
+    *type = (whet_type)fuzz_below(input, 3);
+    *stride = fuzz_row_stride(input, made->rows.n);
+    fuzz_lay_out(array, made->rows.rows, made->rows.n, *type, *stride, (ptrdiff_t)made->rows.n,
+                 fuzz_slack(input));
+    made->is_wrong |= fuzz_is_misaligned(array->base, *type);
+}
+
+static void choose_result(request *made, fuzz_input *input) {
+    whet_rows_backward *rows = &made->rows;
+    switch (fuzz_below(input, 4)) {
+    case 1:
+        made->result = &made->in;
+        rows->grad_in_type = rows->in_type;
+        rows->grad_in_stride = rows->in_stride;
+        break;
+    case 2:
+        made->result = &made->grad_out;
+        rows->grad_in_type = rows->grad_out_type;
+        rows->grad_in_stride = rows->grad_out_stride;
+        break;
+    default:
+        made->result = &made->grad_in;
+        choose_array(made, input, &made->grad_in, &rows->grad_in_type, &rows->grad_in_stride);
+        break;
+    }
+    rows->grad_in = made->result->base;
+    ptrdiff_t stride = rows->grad_in_stride;
+    made->is_wrong |=
+        stride != 0 && (size_t)(stride < 0 ? -stride : stride) < rows->n && rows->rows > 1;
+}
+
+static void make_request(request *made, fuzz_input *input) {
+    *made = (request){.custom_beta = 1};
+    whet_rows_backward *rows = &made->rows;
+    rows->size = sizeof *rows;
+    made->policy = fuzz_any_policy(input, &made->custom_beta);
+    rows->n = fuzz_row_length(input);
+    rows->rows = fuzz_row_count(input, rows->n);
+    fuzz_temper temper = (fuzz_temper)fuzz_below(input, FUZZ_TEMPERS);
+    fuzz_temper grad_temper = (fuzz_temper)fuzz_below(input, FUZZ_TEMPERS);
+    uint64_t seed = fuzz_bytes(input, 4);
+    choose_array(made, input, &made->in, &rows->in_type, &rows->in_stride);
+    choose_array(made, input, &made->grad_out, &rows->grad_out_type, &rows->grad_out_stride);
+    fuzz_fill(&made->in, seed, temper);
+    fuzz_fill(&made->grad_out, seed + 1, grad_temper);
+    rows->in = made->in.base;
+    rows->grad_out = made->grad_out.base;
+    choose_result(made, input);
+    if (fuzz_flag(input)) {
+        rows->mask_type = (whet_type)fuzz_below(input, 2);
+        rows->mask_stride = fuzz_row_stride(input, rows->n);
+        fuzz_lay_out(&made->mask, rows->rows, rows->n, rows->mask_type, rows->mask_stride, 0,
+                     fuzz_slack(input));
+        fuzz_fill(&made->mask, seed + 2, fuzz_flag(input) ? FUZZ_MASKED : FUZZ_BITS);
+        rows->mask = made->mask.base;
+        made->is_wrong |= fuzz_is_misaligned(rows->mask, rows->mask_type);
+    }
+    memset(&made->numbers, FUZZ_CANARY, sizeof made->numbers);
+    rows->policy_grad = fuzz_flag(input) ? &made->numbers : NULL;
+    if (fuzz_rarely(input, 32)) {
+        rows->grad_out_type = (whet_type)(3 + fuzz_bytes(input, 1));
+        made->is_wrong = true;
+    }
+}
+
+static void free_request(request *made) {
+    free(made->in.memory);
+    free(made->mask.memory);
+    free(made->grad_out.memory);
+    free(made->grad_in.memory);
+}
+
+/* ---- what must hold of a row ---- */
+
+/* What the call was given, also where it wrote its result over it. */
+typedef struct given {
+    fuzz_array in, grad_out;
+} given;
+
+static fuzz_array copy_of(const fuzz_array *array) {
+    fuzz_array copy = *array;
+    copy.memory = fuzz_copy(array->memory, array->bytes);
+    copy.base = copy.memory + (array->base - array->memory);
+    return copy;
+}
+
+static float logit_at(const request *made, const given *was, size_t row, size_t i) {
+    float logit = fuzz_get(&was->in, 0, 0, row, i);
+    if (!made->rows.mask) {
+        return logit;
+    }
+    float mask = fuzz_get(&made->mask, 0, 0, row, i);
+    return mask == -INFINITY ? -INFINITY : logit + mask;
+}
+
+typedef struct row_facts {
+    size_t n; /* unmasked */
+    double max;
+    bool is_bad;
+    bool is_moderate; /* logits and gradients of a size that nothing overflows at */
+} row_facts;
+
+static row_facts facts_of(const request *made, const given *was, size_t row) {
+    row_facts facts = {.max = -INFINITY, .is_moderate = true};
+    for (size_t i = 0; i < made->rows.n; i++) {
+        float logit = logit_at(made, was, row, i);
+        float g = fuzz_get(&was->grad_out, 0, 0, row, i);
+        if (logit == -INFINITY) {
+            continue;
+        }
+        facts.n++;
+        facts.is_bad |= isnan(logit) || logit == INFINITY || !isfinite(g);
+        facts.is_moderate &= fabsf(logit) <= 1e4f && fabsf(g) <= 1e4f;
+        facts.max = fmax(facts.max, (double)logit);
+    }
+    return facts;
+}
+
+/* Whether beta follows from the number of entries alone, so that it does not move. */
+static bool is_by_length(uint32_t kind) {
+    return kind == WHET_POLICY_SOFTMAX || kind == WHET_POLICY_FIXED || kind == WHET_POLICY_SSMAX ||
+           kind == WHET_POLICY_LENGTH || kind == WHET_POLICY_LINEAR;
+}
+
+/* Nothing but numbers out of range makes NaN out of a row that is finite. */
+static bool must_be_finite(const request *made, const row_facts *facts) {
+    return facts->is_moderate &&
+           (is_by_length(made->policy.kind) || !whet_policy_is_temperature(&made->policy));
+}
+
+static void check_accuracy(const request *made, const given *was, size_t row,
+                           const row_facts *facts) {
+    whet_stats stats = {.n = facts->n};
+    double beta = whet_policy_beta(&made->policy, &stats);
+    double z = 0, sum = 0, largest = 0, grad_size = 0;
+    for (size_t i = 0; i < made->rows.n; i++) {
+        float logit = logit_at(made, was, row, i);
+        double g = (double)fuzz_get(&was->grad_out, 0, 0, row, i);
+        double e = logit == -INFINITY ? 0 : exp(beta * ((double)logit - facts->max));
+        z += e;
+        sum += logit == -INFINITY ? 0 : e * g;
+        grad_size = logit == -INFINITY ? grad_size : fmax(grad_size, fabs(g));
+    }
+    for (int pass = 0; pass < 2; pass++) { /* the largest first, by which the others are judged */
+        for (size_t i = 0; i < made->rows.n; i++) {
+            float logit = logit_at(made, was, row, i);
+            if (logit == -INFINITY) {
+                continue;
+            }
+            double g = (double)fuzz_get(&was->grad_out, 0, 0, row, i);
+            double exact = beta * exp(beta * ((double)logit - facts->max)) / z * (g - sum / z);
+            largest = fmax(largest, fabs(exact));
+            double actual = (double)fuzz_get(made->result, 0, 0, row, i);
+            /* where all entries are alike, sum / z in double is itself off by its rounding */
+            double allowed = 1e-5 * largest + 1e-14 * beta * grad_size + 1e-30 +
+                             fuzz_rounding(made->rows.grad_in_type, exact);
+            double limit = made->rows.grad_in_type == WHET_F16 ? 65504 : FLT_MAX;
+            FUZZ_CHECK(pass == 0 || fabs(exact) > 0.99 * limit || fabs(actual - exact) <= allowed);
+        }
+    }
+}
+
+static void check_filled(const request *made, size_t row, float value) {
+    for (size_t i = 0; i < made->rows.n; i++) {
+        float actual = fuzz_get(made->result, 0, 0, row, i);
+        FUZZ_CHECK(isnan(value) ? isnan(actual) : actual == value);
+    }
+}
+
+/* Returns whether the row is one that the call says was not finite. */
+static bool check_finite_row(const request *made, const given *was, size_t row,
+                             const row_facts *facts) {
+    size_t nans = 0;
+    for (size_t i = 0; i < made->rows.n; i++) {
+        float actual = fuzz_get(made->result, 0, 0, row, i);
+        nans += isnan(actual) ? 1 : 0;
+        FUZZ_CHECK(isnan(actual) || actual == 0 || logit_at(made, was, row, i) != -INFINITY);
+    }
+    FUZZ_CHECK(nans == 0 || (nans == made->rows.n && !must_be_finite(made, facts)));
+    if (nans == 0 && facts->is_moderate && is_by_length(made->policy.kind)) {
+        check_accuracy(made, was, row, facts);
+    }
+    return nans > 0;
+}
+
+static bool spoils_rows(const request *made) {
+    return made->policy.kind == WHET_POLICY_CUSTOM && isnan(made->custom_beta);
+}
+
+static void check_rows(const request *made, const given *was, whet_status status,
+                       size_t first_bad) {
+    size_t expected_bad = SIZE_MAX;
+    for (size_t row = 0; row < made->rows.rows && made->rows.n > 0; row++) {
+        row_facts facts = facts_of(made, was, row);
+        bool is_bad = false;
+        if (facts.n == 0) {
+            check_filled(made, row, 0);
+        } else if (facts.is_bad || spoils_rows(made)) {
+            check_filled(made, row, NAN);
+            is_bad = true;
+        } else {
+            is_bad = check_finite_row(made, was, row, &facts);
+        }
+        if (is_bad && expected_bad == SIZE_MAX) {
+            expected_bad = row;
+        }
+    }
+    FUZZ_CHECK(status == (expected_bad == SIZE_MAX ? WHET_OK : WHET_NOT_FINITE));
+    FUZZ_CHECK(first_bad == expected_bad);
+}
+
+/* ---- the calls ---- */
+
+static bool is_as_before(const fuzz_array *array, const fuzz_array *before) {
+    return fuzz_same(array->memory, before->memory, array->bytes);
+}
+
+static void run_request(fuzz_input *input) {
+    request made;
+    make_request(&made, input);
+    given was = {copy_of(&made.in), copy_of(&made.grad_out)};
+    bool has_policy = whet_policy_check(&made.policy, NULL, 0) == WHET_OK;
+    size_t first_bad = SIZE_MAX;
+    whet_status status = whet_softmax_backward(&made.rows, &made.policy, &first_bad);
+    bool is_refused = status >= WHET_ERROR_ARGUMENT;
+    FUZZ_CHECK((made.result == &made.in && !is_refused) || is_as_before(&made.in, &was.in));
+    FUZZ_CHECK((made.result == &made.grad_out && !is_refused) ||
+               is_as_before(&made.grad_out, &was.grad_out));
+    if (is_refused) {
+        FUZZ_CHECK(!has_policy || made.is_wrong);
+        FUZZ_CHECK(has_policy || status == WHET_ERROR_POLICY);
+        FUZZ_CHECK(fuzz_is_canary(made.grad_in.memory, made.grad_in.bytes));
+        FUZZ_CHECK(fuzz_is_canary(&made.numbers, sizeof made.numbers));
+    } else {
+        FUZZ_CHECK(has_policy && (!made.is_wrong || made.rows.rows == 0 || made.rows.n == 0));
+        check_rows(&made, &was, status, first_bad);
+        FUZZ_CHECK(!made.rows.policy_grad || made.numbers.reserved[0] == 0);
+        FUZZ_CHECK(made.result != &made.grad_in || fuzz_gaps_are_untouched(&made.grad_in));
+    }
+    free(was.in.memory);
+    free(was.grad_out.memory);
+    free_request(&made);
+}
+
+/* Three arrays anywhere in one piece of memory: refused unless apart or the same. */
+static void run_overlap(fuzz_input *input) {
+    enum { COUNT = 400, FARTHEST = COUNT - 8 * 12 };
+    float *memory = fuzz_allocate(COUNT * sizeof *memory);
+    memset(memory, 0, COUNT * sizeof *memory);
+    size_t n = fuzz_below(input, 12);
+    size_t count = 1 + fuzz_below(input, 8);
+    size_t at[3];
+    for (int i = 0; i < 3; i++) {
+        at[i] = fuzz_below(input, FARTHEST);
+    }
+    whet_rows_backward rows = {.size = sizeof rows,
+                               .rows = count,
+                               .n = n,
+                               .in = memory + at[0],
+                               .grad_out = memory + at[1],
+                               .grad_in = memory + at[2]};
+    bool overlaps = false;
+    for (int i = 0; i < 2; i++) {
+        size_t distance = at[i] < at[2] ? at[2] - at[i] : at[i] - at[2];
+        overlaps |= n > 0 && distance > 0 && distance < n * count;
+    }
+    whet_status status = whet_softmax_backward(&rows, NULL, NULL);
+    FUZZ_CHECK(status == (overlaps ? WHET_ERROR_OVERLAP : WHET_OK));
+    free(memory);
+}
+
+/* Only called where a refusal is due: there is no memory behind these sizes. */
+static void run_hostile(fuzz_input *input) {
+    static float memory[3][64];
+    ptrdiff_t strides[3];
+    whet_rows_backward rows = {.size = sizeof rows};
+    rows.rows = fuzz_hostile_size(input);
+    rows.n = fuzz_hostile_size(input);
+    bool overflows = false;
+    for (int i = 0; i < 3; i++) {
+        strides[i] = (ptrdiff_t)fuzz_hostile_size(input);
+        overflows |= fuzz_is_beyond_memory(memory[i], rows.rows, rows.n,
+                                           strides[i] ? strides[i] : (ptrdiff_t)rows.n);
+    }
+    rows.in = memory[0];
+    rows.grad_out = memory[1];
+    rows.grad_in = memory[2];
+    rows.in_stride = strides[0];
+    rows.grad_out_stride = strides[1];
+    rows.grad_in_stride = strides[2];
+    if (rows.n > 0 && rows.rows > 0 && overflows) {
+        FUZZ_CHECK(whet_softmax_backward(&rows, NULL, NULL) >= WHET_ERROR_ARGUMENT);
+    } else if (rows.n == 0 || rows.rows == 0) {
+        whet_status status = whet_softmax_backward(&rows, NULL, NULL);
+        FUZZ_CHECK(status == WHET_OK || status == WHET_ERROR_OVERFLOW);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_input input = {data, size};
+    switch (fuzz_below(&input, 8)) {
+    case 1:
+        run_overlap(&input);
+        break;
+    case 2:
+        run_hostile(&input);
+        break;
+    default:
+        run_request(&input);
+        break;
+    }
+    return 0;
+}

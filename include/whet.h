@@ -337,8 +337,11 @@ WHET_API double whet_policy_beta(const whet_policy *policy, const whet_stats *st
 /*
  * How a result changes with the numbers of its policy, since those may be
  * learnt: the derivative with respect to each number of whet_policy, in the
- * same places. What a result does not depend on is 0: unused places, and a
- * polynomial's numbers where threshold, floor or, for target, the cap holds.
+ * same places (value, strength, hold). What a result does not depend on is 0:
+ * unused places, a polynomial's numbers where threshold or floor decides, all
+ * numbers where beta is kept within bounds. threshold, floor and the k of topk
+ * have no derivative. target: H where it is reached, cap where that holds; at
+ * strength 0 its strength has none.
  */
 typedef struct whet_policy_gradient {
     double value[WHET_POLY_DEGREE_MAX + 1];
@@ -353,17 +356,24 @@ typedef struct whet_policy_gradient {
  * well (nothing is held constant: entropy, polynomial and all). Where a
  * threshold, a floor or a cap decides, beta does not move. `topk` is
  * differentiated among the entries it kept, `hardmax` has gradient zero; masked
- * entries have gradient zero.
+ * entries have gradient zero, and what arrives at them is not looked at.
  *
  * in, mask     the logits as whet_softmax saw them
  * grad_out     with respect to the result, [rows][n]
  * grad_in      where the gradient with respect to the logits goes; may be the
  *              same place as grad_out (same type and stride) or as in, and
  *              overlap neither otherwise
- * policy_grad  optional: the sum over all rows of the gradient with respect to
- *              the policy's numbers
- * Strides as in whet_rows. Rows that are not finite get NaN and the status
- * WHET_NOT_FINITE; they are left out of policy_grad.
+ * policy_grad  optional: set to the sum over all rows of the gradient with
+ *              respect to the policy's numbers; overlaps none of the others
+ * Strides as in whet_rows. A row is not finite if its logits, or what arrives
+ * at its unmasked entries, hold NaN or an infinity that is no mask (or numbers
+ * beyond 1e34, whose sums leave the range of a float): it gets NaN, the call
+ * WHET_NOT_FINITE, and policy_grad leaves it out.
+ *
+ * A gradient is the sum of what a logit does itself and what it does through
+ * beta; the result is within 5e-6 of the largest of these in its row, for target
+ * as far as its entropy fixes beta. Takes up to 128 KiB of stack and allocates
+ * nothing.
  */
 typedef struct whet_rows_backward {
     size_t size; /* sizeof(whet_rows_backward) */

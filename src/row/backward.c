@@ -178,7 +178,8 @@ bool whet_f32_row_backward(const whet_policy *policy, const float *logits, const
                            size_t n, float *grad_in, whet_policy_gradient *numbers) {
     const kernels *k = whet_kernels_get();
     row_job job = whet_row_plan(policy, false);
-    row_view row = {.kernels = k, .n = n, .in = logits, .out = grad_in};
+    row_view row = {.kernels = k, .n = n, .in = logits};
     row_view grad = {.kernels = k, .n = n, .in = grad_out};
+    row.out = grad_in;
     return whet_row_backward(&row, &grad, &job, numbers);
 }

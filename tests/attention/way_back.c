@@ -166,15 +166,17 @@ static void compare_heads(const char *what, const char *name, const float *actua
 }
 
 static void compare_policies(const char *what, const whet_gradients *g,
-                             const whet_policy_gradient *right, double limit) {
+                             const reference_gradients *right, double limit) {
+    enum { NUMBERS = sizeof(whet_policy_gradient) / sizeof(double) };
     size_t count = g->attention.policy_count > 1 ? g->attention.policy_count : 1;
     for (size_t i = 0; g->policies && i < count; i++) {
-        double a[16], b[16];
+        double a[NUMBERS], b[NUMBERS], sizes[NUMBERS];
         memcpy(a, &g->policies[i], sizeof a);
-        memcpy(b, &right[i], sizeof b);
-        double unit = fmax(1, largest_of(b, 16));
-        for (size_t n = 0; n < 16; n++) {
-            CHECK_MSG(is_right(a[n], b[n], unit, 4 * limit, WHET_F32),
+        memcpy(b, &right->policies[i], sizeof b);
+        memcpy(sizes, &right->sizes[i], sizeof sizes);
+        double noise = 1e-6 * largest_of(sizes, NUMBERS); /* of the reference's differences */
+        for (size_t n = 0; n < NUMBERS; n++) {
+            CHECK_MSG(is_right(a[n], b[n], fmax(sizes[n], noise), limit, WHET_F32),
                       "%s: number %zu of policy %zu is %.9g, not %.9g", what, n, i, a[n], b[n]);
         }
     }
@@ -200,7 +202,7 @@ void way_back_compare(const way_back *w, const char *what) {
     compare_tensor(what, "dv", &w->v, right.v, limit);
     compare_heads(what, "sink", g->sinks, right.sinks, g->attention.heads, limit);
     compare_heads(what, "slope", g->alibi_slopes, right.slopes, g->attention.heads, limit);
-    compare_policies(what, g, right.policies, limit);
+    compare_policies(what, g, &right, limit);
     reference_gradients_free(&right);
 }
 

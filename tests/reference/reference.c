@@ -698,6 +698,17 @@ static double cap_slope(const whet_attention *a, const double *q, const double *
     return 1 - t * t;
 }
 
+static double times(double a, double b, bool absolute) { return absolute ? fabs(a * b) : a * b; }
+
+static void add_numbers(whet_policy_gradient *to, const whet_policy_gradient *numbers,
+                        double factor, bool absolute) {
+    for (size_t i = 0; i <= WHET_POLY_DEGREE_MAX; i++) {
+        to->value[i] += times(factor, numbers->value[i], absolute);
+    }
+    to->strength += times(factor, numbers->strength, absolute);
+    to->hold += times(factor, numbers->hold, absolute);
+}
+
 /* Everything about one query row. */
 typedef struct back_row {
     const whet_attention *a;
@@ -751,12 +762,9 @@ static void add_back_row(const back_row *r, double *dq, double *dk, double *dv,
     result->sinks[r->head] += r->slopes[a->keys];
     whet_policy_gradient numbers =
         number_slopes(r->logits, a->keys, r->sink, &r->policy, &r->stats);
-    whet_policy_gradient *to = &result->policies[a->policy_count > 1 ? r->head : 0];
-    for (size_t i = 0; i <= WHET_POLY_DEGREE_MAX; i++) {
-        to->value[i] += beta_gradient * numbers.value[i];
-    }
-    to->strength += beta_gradient * numbers.strength;
-    to->hold += beta_gradient * numbers.hold;
+    size_t policy = a->policy_count > 1 ? r->head : 0;
+    add_numbers(&result->policies[policy], &numbers, beta_gradient, false);
+    add_numbers(&result->sizes[policy], &numbers, beta_gradient, true);
 }
 
 static void back_head(const whet_attention *a, const whet_tensor *out, size_t batch, size_t head,
@@ -804,7 +812,8 @@ reference_gradients reference_backward(const whet_attention *attention, const wh
                                   .v = allocate(keys * a.value_dim, sizeof(double)),
                                   .slopes = allocate(a.heads, sizeof(double)),
                                   .sinks = allocate(a.heads, sizeof(double)),
-                                  .policies = allocate(a.heads, sizeof(whet_policy_gradient))};
+                                  .policies = allocate(a.heads, sizeof(whet_policy_gradient)),
+                                  .sizes = allocate(a.heads, sizeof(whet_policy_gradient))};
     for (size_t batch = 0; batch < a.batch; batch++) {
         for (size_t head = 0; head < a.heads; head++) {
             back_head(&a, out, batch, head, &result);
@@ -820,4 +829,5 @@ void reference_gradients_free(reference_gradients *gradients) {
     free(gradients->slopes);
     free(gradients->sinks);
     free(gradients->policies);
+    free(gradients->sizes);
 }

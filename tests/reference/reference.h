@@ -60,6 +60,7 @@ typedef struct reference_gradients {
     double *q, *k, *v;
     double *slopes, *sinks;
     whet_policy_gradient *policies;
+    whet_policy_gradient *sizes; /* the same sums of absolute values, since they may cancel */
 } reference_gradients;
 
 /* Allocates all of it, for the caller to free by reference_gradients_free. */

@@ -9,17 +9,27 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-whet_status bench_job_open(job *opened, const whet_attention *attention,
-                           const whet_executor *executor) {
-    *opened = (job){.executor = executor};
-    whet_status status = whet_attention_plan(attention, &opened->plan);
-    if (status != WHET_OK)
-        return status;
-    size_t bytes = whet_attention_memory(&opened->plan, executor);
+/* Memory for a plan that is made. */
+static whet_status allocate(job *opened) {
+    size_t bytes = whet_attention_memory(&opened->plan, opened->executor);
     if (bytes == SIZE_MAX)
         return WHET_ERROR_OVERFLOW;
     opened->memory = bench_inputs_allocate(bytes);
     return opened->memory ? WHET_OK : WHET_ERROR_MEMORY;
+}
+
+whet_status bench_job_open(job *opened, const whet_attention *attention,
+                           const whet_executor *executor) {
+    *opened = (job){.executor = executor};
+    whet_status status = whet_attention_plan(attention, &opened->plan);
+    return status == WHET_OK ? allocate(opened) : status;
+}
+
+whet_status bench_job_open_backward(job *opened, const whet_gradients *gradients,
+                                    const whet_executor *executor) {
+    *opened = (job){.executor = executor};
+    whet_status status = whet_attention_backward_plan(gradients, &opened->plan);
+    return status == WHET_OK ? allocate(opened) : status;
 }
 
 void bench_job_close(job *opened) {

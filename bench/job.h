@@ -18,6 +18,8 @@ typedef struct job {
 /* Plans and allocates. On failure nothing need be closed. */
 whet_status bench_job_open(job *opened, const whet_attention *attention,
                            const whet_executor *executor);
+whet_status bench_job_open_backward(job *opened, const whet_gradients *gradients,
+                                    const whet_executor *executor);
 void bench_job_close(job *opened);
 
 /* One run; the argument is a job. For contenders. */

@@ -31,7 +31,8 @@ static void find_cpu_name(char *name, size_t size) {
 static bool run_sections(suite *with) {
     const suite_options *wanted = &with->options;
     return (!wanted->rows || bench_rows(with)) && (!wanted->prefill || bench_prefill(with)) &&
-           (!wanted->decode || bench_decode(with)) && (!wanted->long_run || bench_long(with));
+           (!wanted->decode || bench_decode(with)) && (!wanted->backward || bench_backward(with)) &&
+           (!wanted->long_run || bench_long(with));
 }
 
 bool bench_run(const suite_options *options, report *result) {

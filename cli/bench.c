@@ -26,22 +26,23 @@ typedef struct arguments {
     const char *json_path; /* NULL: standard output */
 } arguments;
 
-static const char *const sections[] = {"rows", "prefill", "decode", "long"};
+static const char *const sections[] = {"rows", "prefill", "decode", "backward", "long"};
 
 static bool choose_section(const char *name, suite_options *options) {
-    bool *wanted[] = {&options->rows, &options->prefill, &options->decode, &options->long_run};
+    bool *wanted[] = {&options->rows, &options->prefill, &options->decode, &options->backward,
+                      &options->long_run};
     enum { COUNT = sizeof wanted / sizeof wanted[0] };
     for (size_t i = 0; i < COUNT; i++)
         if (strcmp(name, sections[i]) == 0)
             return *wanted[i] = true;
-    complain("bench: --only: '%s' is none of rows, prefill, decode and long", name);
+    complain("bench: --only: '%s' is none of rows, prefill, decode, backward and long", name);
     return false;
 }
 
 /* Sets the sections wanted; without --only all but the long run. */
 static bool choose_sections(const text_list *only, suite_options *options) {
     if (only->count == 0)
-        options->rows = options->prefill = options->decode = true;
+        options->rows = options->prefill = options->decode = options->backward = true;
     for (size_t i = 0; i < only->count; i++)
         if (!choose_section(only->items[i], options))
             return false;
@@ -72,7 +73,7 @@ static size_t choose_threads(uint64_t threads) {
 static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"only", OPTION_LIST, &given->only, "SECTION",
-         "rows, prefill or decode; or long, which is otherwise left out:\n"
+         "rows, prefill, decode or backward; or long, otherwise left out:\n"
          "a prefill of 131072 x 131072 and decoding over 1048576 keys;\n"
          "may be repeated"},
         {"quick", OPTION_FLAG, &given->quick, NULL,

@@ -48,7 +48,7 @@ _whet_value() {
     case $1 in
     --policy) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" policies --names 2>/dev/null)" "$3" ;;
     --svg) _whet_files "$2" ;;
-    --only) _whet_offer "$2" $'rows\nprefill\ndecode\nlong' "$3" ;;
+    --only) _whet_offer "$2" $'rows\nprefill\ndecode\nbackward\nlong' "$3" ;;
     --isa) _whet_offer "$2" $'avx512\navx2\nneon\nscalar' "$3" ;;
     esac
 }

@@ -5,8 +5,10 @@
  * statistics. Tensors lie in memory allocated to the byte. A description that is
  * wrong must be refused with nothing written. One that is right is run twice: in
  * one call, and task by task in the opposite order in scratch full of NaN, which
- * must give the same bits; then every row is compared with plain arithmetic. Some
- * inputs describe sizes that no memory has, which a plan must survive.
+ * must give the same bits; then every row is compared with plain arithmetic. With
+ * statistics the way back is run as well, twice likewise, and what its gradients
+ * have to add up to is checked. Some inputs describe sizes that no memory has,
+ * which plans must survive.
  */
 #include "elements.h"
 #include "input.h"
@@ -576,10 +578,9 @@ static void *aligned_memory(size_t bytes) {
 }
 
 /* Task by task, from the last to the first, each with scratch of its own. */
-static whet_status run_backwards(const whet_attention *attention, uint64_t *first_bad) {
-    whet_plan plan;
-    whet_status result = whet_attention_plan(attention, &plan);
-    FUZZ_CHECK(result == WHET_OK && plan.phases <= WHET_PHASES_MAX);
+static whet_status run_backwards(whet_plan plan, uint64_t *first_bad) {
+    whet_status result = WHET_OK;
+    FUZZ_CHECK(plan.phases <= WHET_PHASES_MAX);
     plan.workspace = aligned_memory(plan.workspace_bytes);
     for (unsigned phase = 0; phase < plan.phases; phase++) {
         for (size_t task = plan.tasks[phase]; task-- > 0;) {
@@ -606,12 +607,138 @@ static void check_same_bits(problem *made, whet_status status, uint64_t first_ba
     memset(made->out.memory, FUZZ_CANARY, made->out.bytes);
     memset(made->stats, FUZZ_CANARY, made->stats_bytes);
     uint64_t again = UINT64_MAX;
-    FUZZ_CHECK(run_backwards(&made->attention, &again) == status);
+    whet_plan plan;
+    FUZZ_CHECK(whet_attention_plan(&made->attention, &plan) == WHET_OK);
+    FUZZ_CHECK(run_backwards(plan, &again) == status);
     FUZZ_CHECK(again == first_bad);
     FUZZ_CHECK(fuzz_same(made->out.memory, out, made->out.bytes));
     FUZZ_CHECK(fuzz_same(made->stats, stats, made->stats_bytes));
     free(stats);
     free(out);
+}
+
+/* ---- the way back ---- */
+
+/* The gradients and the memory behind them. */
+typedef struct way_back {
+    whet_gradients gradients;
+    fuzz_array out, q, k, v;
+    whet_policy_gradient *policies;
+    float *sinks, *slopes;
+} way_back;
+
+/* A gradient of something with these counts, or none. */
+static void choose_gradient(problem *made, fuzz_input *input, const fuzz_array *of,
+                            fuzz_array *array, whet_tensor_out *tensor) {
+    memcpy(array->count, of->count, sizeof array->count);
+    array->type = tensor->type = (whet_type)fuzz_below(input, 3);
+    lay_out(made, input, array, false, tensor->stride);
+    tensor->data = of->type == WHET_CUSTOM || fuzz_rarely(input, 8) ? NULL : array->base;
+}
+
+static void make_way_back(way_back *back, problem *made, fuzz_input *input) {
+    whet_gradients *g = &back->gradients;
+    const whet_attention *a = &made->attention;
+    size_t policies = a->policy_count > 1 ? a->policy_count : 1;
+    memset(back, 0, sizeof *back);
+    *g = (whet_gradients){.size = sizeof *g, .attention = *a};
+    memcpy(back->out.count, made->out.count, sizeof back->out.count);
+    back->out.type = g->out.type = (whet_type)fuzz_below(input, 3);
+    lay_out(made, input, &back->out, true, g->out.stride);
+    fuzz_fill(&back->out, fuzz_bytes(input, 2), fuzz_rarely(input, 4) ? FUZZ_BITS : FUZZ_TAME);
+    g->out.data = back->out.base;
+    choose_gradient(made, input, &made->q, &back->q, &g->q);
+    choose_gradient(made, input, &made->k, &back->k, &g->k);
+    choose_gradient(made, input, &made->v, &back->v, &g->v);
+    back->policies = fuzz_allocate(policies * sizeof *back->policies);
+    back->sinks = fuzz_allocate(a->heads * sizeof *back->sinks);
+    back->slopes = fuzz_allocate(a->heads * sizeof *back->slopes);
+    g->policies = fuzz_flag(input) ? back->policies : NULL;
+    g->sinks = a->sinks && fuzz_flag(input) ? back->sinks : NULL;
+    g->alibi_slopes = a->alibi_slopes && fuzz_flag(input) ? back->slopes : NULL;
+}
+
+static void free_way_back(way_back *back) {
+    free(back->out.memory);
+    free(back->q.memory);
+    free(back->k.memory);
+    free(back->v.memory);
+    free(back->policies);
+    free(back->sinks);
+    free(back->slopes);
+}
+
+/* Once more, task by task: the same bits. */
+static void check_same_gradients(way_back *back, whet_status status, uint64_t first_bad) {
+    fuzz_array *arrays[] = {&back->q, &back->k, &back->v};
+    unsigned char *before[3];
+    uint64_t again = UINT64_MAX;
+    whet_plan plan;
+    for (size_t i = 0; i < 3; i++) {
+        before[i] = fuzz_copy(arrays[i]->memory, arrays[i]->bytes);
+        memset(arrays[i]->memory, FUZZ_CANARY, arrays[i]->bytes);
+    }
+    FUZZ_CHECK(whet_attention_backward_plan(&back->gradients, &plan) == WHET_OK);
+    FUZZ_CHECK(run_backwards(plan, &again) == status);
+    FUZZ_CHECK(again == first_bad);
+    for (size_t i = 0; i < 3; i++) {
+        FUZZ_CHECK(fuzz_same(arrays[i]->memory, before[i], arrays[i]->bytes));
+        free(before[i]);
+    }
+}
+
+/* Where all is f32, of a usual size and without sinks, the weights of a row add up to one: then
+ * values' gradients add up to those of the outputs of rows that see anything. */
+static void check_value_sums(const problem *made, const way_back *back) {
+    const whet_attention *a = &made->attention;
+    size_t group = a->heads / kv_heads(a);
+    for (size_t stream = 0; stream < batches(a) * kv_heads(a); stream++) {
+        size_t batch = stream / kv_heads(a), kv_head = stream % kv_heads(a);
+        for (size_t i = 0; i < value_dim(a); i++) {
+            double sum = 0;
+            double size = 1;
+            for (size_t key = 0; key < a->keys; key++) {
+                sum += (double)fuzz_get(&back->v, batch, kv_head, key, i);
+            }
+            for (size_t r = 0; r < group * a->queries; r++) {
+                row_name row = {batch, kv_head * group + r / a->queries, r % a->queries};
+                double grad = (double)fuzz_get(&back->out, batch, row.head, row.query, i);
+                bool sees = stats_of(made, &row)->n > 0;
+                sum -= sees ? grad : 0;
+                size += fabs(grad);
+            }
+            FUZZ_CHECK(fabs(sum) <= 1e-4 * size);
+        }
+    }
+}
+
+static void run_way_back(problem *made, fuzz_input *input, whet_status forth) {
+    way_back back;
+    made->is_wrong = false;
+    make_way_back(&back, made, input);
+    uint64_t first_bad = UINT64_MAX;
+    whet_status status = whet_attention_backward(&back.gradients, NULL, &first_bad);
+    if (status >= WHET_ERROR_ARGUMENT) {
+        FUZZ_CHECK(made->is_wrong);
+        FUZZ_CHECK(fuzz_is_canary(back.q.memory, back.q.bytes));
+        FUZZ_CHECK(fuzz_is_canary(back.k.memory, back.k.bytes));
+        FUZZ_CHECK(fuzz_is_canary(back.v.memory, back.v.bytes));
+    } else {
+        const whet_gradients *g = &back.gradients;
+        bool anything =
+            g->q.data || g->k.data || g->v.data || g->policies || g->sinks || g->alibi_slopes;
+        FUZZ_CHECK((first_bad == UINT64_MAX) == (status == WHET_OK));
+        FUZZ_CHECK(forth == WHET_OK || status == WHET_NOT_FINITE || !anything);
+        check_same_gradients(&back, status, first_bad);
+        if (status == WHET_OK && g->v.data && back.v.type == WHET_F32 && !made->sinks &&
+            made->is_tame) {
+            check_value_sums(made, &back);
+        }
+        FUZZ_CHECK(fuzz_gaps_are_untouched(&back.q));
+        FUZZ_CHECK(fuzz_gaps_are_untouched(&back.k));
+        FUZZ_CHECK(fuzz_gaps_are_untouched(&back.v));
+    }
+    free_way_back(&back);
 }
 
 static void run_problem(fuzz_input *input) {
@@ -632,6 +759,9 @@ static void run_problem(fuzz_input *input) {
             check_rows(&made, status, first_bad);
         }
         FUZZ_CHECK(fuzz_gaps_are_untouched(&made.out));
+        if (made.attention.stats && made.attention.queries > 0 && made.attention.keys > 0) {
+            run_way_back(&made, input, status);
+        }
     }
     free_problem(&made);
 }
@@ -679,6 +809,30 @@ static char *inaccessible_pages(void) {
     return pages;
 }
 
+/* Plans of the way back, whose outputs may lie upon each other as they like. */
+static void run_hostile_way_back(const whet_attention *a, fuzz_input *input) {
+    whet_gradients g = {.size = sizeof g, .attention = *a, .out = {.data = a->q.data}};
+    char *nowhere = inaccessible_pages();
+    unsigned wanted = fuzz_below(input, 8);
+    g.q.data = wanted & 1 ? nowhere + PAGE : NULL;
+    g.k.data = wanted & 2 ? nowhere + PAGE + PAGE / 2 : NULL;
+    g.v.data = wanted & 4 ? nowhere + PAGE + PAGE / 4 : NULL;
+    choose_hostile_strides(input, g.out.stride);
+    choose_hostile_strides(input, g.q.stride);
+    choose_hostile_strides(input, g.k.stride);
+    whet_plan plan;
+    if (whet_attention_backward_plan(&g, &plan) != WHET_OK || plan.phases == 0) {
+        return;
+    }
+    bool is_read = a->queries > 0 && a->keys > 0;
+    FUZZ_CHECK(!is_read || fits_memory(a, kv_heads(a), a->keys, a->head_dim, a->k.stride));
+    FUZZ_CHECK(fits_memory(a, a->heads, a->queries, value_dim(a), g.out.stride));
+    FUZZ_CHECK(!g.q.data || fits_memory(a, a->heads, a->queries, a->head_dim, g.q.stride));
+    FUZZ_CHECK(!g.k.data || fits_memory(a, kv_heads(a), a->keys, a->head_dim, g.k.stride));
+    double least = g.k.data ? (double)a->keys * (double)a->head_dim * sizeof(float) : 1;
+    FUZZ_CHECK((double)plan.scratch_bytes + (double)plan.workspace_bytes >= 0.999 * least);
+}
+
 /*
  * The pointers lead nowhere, so that a plan that follows one is found out. It
  * may take the description if its tensors fit the range of addresses; then what
@@ -709,6 +863,9 @@ static void run_hostile(fuzz_input *input) {
         a.stats_stride = fuzz_hostile_size(input) & ~(uint64_t)7;
     }
     whet_plan plan;
+    if (a.stats && fuzz_flag(input)) {
+        run_hostile_way_back(&a, input);
+    }
     if (whet_attention_plan(&a, &plan) != WHET_OK || plan.phases == 0) {
         return;
     }

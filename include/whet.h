@@ -526,11 +526,16 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  * The way back. `attention` describes the forward pass, with the statistics it
  * left (needed: max, Z, beta and the rest are taken from there, only logits and
  * weights are computed again); its `out` is not looked at and may be empty. The
- * gradients of q, k and v go where data is not NULL, those of parameters where
- * there is a pointer; all are overwritten, none added to. Everything that the
- * forward pass offers is offered here, but quantised and custom k and v, whose
- * gradients (k.data, v.data) cannot be asked for. Memory grows with queries
- * plus keys. Rows without unmasked keys contribute nothing.
+ * gradients of q, k and v go where data is not NULL, those of parameters, which
+ * are sums over all rows of a head or policy, where there is a pointer (and the
+ * parameter was given). All are overwritten, none added to; none may overlap an
+ * input or another. The policies' temperatures are led back through, entropy
+ * and all. WHET_ERROR_UNSUPPORTED: gradients k.data, v.data of quantised and
+ * custom k and v, whose other gradients are to be had, and maps. Memory
+ * grows with queries plus keys. Rows without unmasked keys contribute nothing.
+ * Gradients are within 1e-5 of exact arithmetic relative to the largest of the
+ * same tensor, for logits and beta of usual size, and the same bit for bit
+ * whatever the number of threads.
  */
 typedef struct whet_gradients {
     size_t size; /* sizeof(whet_gradients) */
@@ -544,8 +549,9 @@ typedef struct whet_gradients {
     float *alibi_slopes;            /* one for each query head */
 } whet_gradients;
 
-/* In one call, like whet_attention_forward. A row that is not finite makes the gradients it takes
- * part in NaN, and is named in *first_bad_row. */
+/* In one call, like whet_attention_forward. A row that is not finite (among its logits, the values
+ * it sees or the gradient of its output) is named in *first_bad_row: its own gradient and those of
+ * the keys and values it sees are NaN; it is left out of the parameters' gradients. */
 WHET_API whet_status whet_attention_backward(const whet_gradients *gradients,
                                              const whet_executor *executor,
                                              uint64_t *first_bad_row);
@@ -596,7 +602,8 @@ typedef struct whet_plan {
  */
 WHET_API whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan);
 
-/* The same for the way back; the plan is run by the same functions. */
+/* The same for the way back; the plan is run by the same functions. With nothing asked for it has no
+ * phases. */
 WHET_API whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_plan *plan);
 
 /*

@@ -83,17 +83,30 @@ whet_status whet_attention_execute(const whet_plan *plan, const whet_executor *e
     return WHET_NOT_FINITE;
 }
 
+/* Runs a plan in memory that is allocated for it. */
+static whet_status run_plan(const whet_plan *plan, const whet_executor *executor,
+                            uint64_t *first_bad_row) {
+    if (plan->phases == 0)
+        return WHET_OK;
+    size_t bytes = whet_attention_memory(plan, executor);
+    void *memory = bytes < SIZE_MAX ? aligned_alloc(WHET_ALIGNMENT, bytes) : NULL;
+    if (!memory)
+        return WHET_ERROR_MEMORY;
+    whet_status status = whet_attention_execute(plan, executor, memory, first_bad_row);
+    free(memory);
+    return status;
+}
+
 whet_status whet_attention_forward(const whet_attention *attention, const whet_executor *executor,
                                    uint64_t *first_bad_row) {
     whet_plan plan;
     whet_status status = whet_attention_plan(attention, &plan);
-    if (status != WHET_OK || plan.phases == 0)
-        return status;
-    size_t bytes = whet_attention_memory(&plan, executor);
-    void *memory = bytes < SIZE_MAX ? aligned_alloc(WHET_ALIGNMENT, bytes) : NULL;
-    if (!memory)
-        return WHET_ERROR_MEMORY;
-    status = whet_attention_execute(&plan, executor, memory, first_bad_row);
-    free(memory);
-    return status;
+    return status == WHET_OK ? run_plan(&plan, executor, first_bad_row) : status;
+}
+
+whet_status whet_attention_backward(const whet_gradients *gradients, const whet_executor *executor,
+                                    uint64_t *first_bad_row) {
+    whet_plan plan;
+    whet_status status = whet_attention_backward_plan(gradients, &plan);
+    return status == WHET_OK ? run_plan(&plan, executor, first_bad_row) : status;
 }

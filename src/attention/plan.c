@@ -3,7 +3,7 @@
  * and lets it divide the work. After this nothing can be out of range, so that
  * tasks need not check anything.
  */
-#include "attention/problem.h"
+#include "attention/checks.h"
 #include "base/checked.h"
 #include "base/types.h"
 #include <math.h>
@@ -12,11 +12,6 @@
 /* Up to this many query rows to a key head, reading the cache is what costs; and a single query
  * is split along the keys however many heads it has, or one thread would do it all. */
 #define DECODE_ROWS 32
-
-/* An axis of a tensor's extent, in elements. */
-typedef struct extent {
-    size_t batch, heads, positions, dim;
-} extent;
 
 static bool all_zero(const ptrdiff_t stride[4]) {
     return !stride[0] && !stride[1] && !stride[2] && !stride[3];
@@ -52,8 +47,8 @@ static bool is_aligned(const void *data, const ptrdiff_t stride[4], size_t eleme
     return aligned;
 }
 
-static whet_status check_input(whet_tensor *tensor, extent size, bool custom_allowed,
-                               memory_range *range) {
+whet_status whet_check_input(whet_tensor *tensor, extent size, bool custom_allowed,
+                             memory_range *range) {
     if (!tensor->data || (tensor->type > WHET_BF16 && tensor->type != WHET_CUSTOM))
         return WHET_ERROR_ARGUMENT;
     size_t element = type_bytes(tensor->type);
@@ -101,7 +96,7 @@ static bool collides(const ptrdiff_t stride[4], extent size, size_t element) {
     return false;
 }
 
-static whet_status check_output(whet_tensor_out *out, extent size, memory_range *range) {
+whet_status whet_check_output(whet_tensor_out *out, extent size, memory_range *range) {
     if (!out->data || out->type > WHET_BF16)
         return WHET_ERROR_ARGUMENT;
     size_t element = type_bytes(out->type);
@@ -114,7 +109,7 @@ static whet_status check_output(whet_tensor_out *out, extent size, memory_range 
     return collides(out->stride, size, element) ? WHET_ERROR_OVERLAP : WHET_OK;
 }
 
-static whet_status check_mask(whet_attention *a, memory_range *range) {
+whet_status whet_check_mask(whet_attention *a, memory_range *range) {
     *range = (memory_range){0, 0};
     if (!a->mask.data)
         return WHET_OK;
@@ -130,7 +125,7 @@ static whet_status check_mask(whet_attention *a, memory_range *range) {
                                                                             : WHET_ERROR_OVERFLOW;
 }
 
-static whet_status check_stats(whet_attention *a, memory_range *range) {
+whet_status whet_check_stats(whet_attention *a, memory_range *range) {
     *range = (memory_range){0, 0};
     if (!a->stats)
         return WHET_OK;
@@ -174,7 +169,7 @@ static whet_status check_policies(whet_attention *a) {
     return WHET_OK;
 }
 
-static whet_status fill_shape(whet_attention *a) {
+whet_status whet_fill_description(whet_attention *a) {
     if (a->batch == 0)
         a->batch = 1;
     if (a->kv_heads == 0)
@@ -207,18 +202,18 @@ static whet_status check_tensors(whet_attention *a) {
     extent out_size = {a->batch, a->heads, a->queries, a->value_dim};
     extent k_size = {a->batch, a->kv_heads, a->keys, a->head_dim};
     extent v_size = {a->batch, a->kv_heads, a->keys, a->value_dim};
-    whet_status status = check_input(&a->q, q_size, false, &q);
+    whet_status status = whet_check_input(&a->q, q_size, false, &q);
     k = v = (memory_range){0, 0};
     if (status == WHET_OK && a->keys > 0)
-        status = check_input(&a->k, k_size, true, &k);
+        status = whet_check_input(&a->k, k_size, true, &k);
     if (status == WHET_OK && a->keys > 0)
-        status = check_input(&a->v, v_size, true, &v);
+        status = whet_check_input(&a->v, v_size, true, &v);
     if (status == WHET_OK)
-        status = check_output(&a->out, out_size, &out);
+        status = whet_check_output(&a->out, out_size, &out);
     if (status == WHET_OK)
-        status = check_mask(a, &mask);
+        status = whet_check_mask(a, &mask);
     if (status == WHET_OK)
-        status = check_stats(a, &stats);
+        status = whet_check_stats(a, &stats);
     if (status != WHET_OK)
         return status;
     if (range_overlap(out, q) || range_overlap(out, k) || range_overlap(out, v) ||
@@ -248,12 +243,24 @@ static bool needs_count(const whet_attention *a) {
     return a->stats != NULL;
 }
 
+whet_status whet_shape_streams(const whet_attention *a, plan_shape *shape) {
+    size_t rows, streams;
+    shape->kernels = whet_kernels_get();
+    shape->group = a->heads / a->kv_heads;
+    if (!size_multiply(shape->group, a->queries, &rows) ||
+        !size_multiply(a->batch, a->kv_heads, &streams))
+        return WHET_ERROR_OVERFLOW;
+    shape->rows = rows;
+    shape->streams = streams;
+    return WHET_OK;
+}
+
 whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan) {
     if (!attention || !plan || attention->size != sizeof *attention)
         return WHET_ERROR_ARGUMENT;
     whet_plan result = {.description = {.attention = *attention}};
     whet_attention *a = &result.description.attention;
-    whet_status status = fill_shape(a);
+    whet_status status = whet_fill_description(a);
     if (status == WHET_OK && a->queries > 0)
         status = check_tensors(a);
     if (status != WHET_OK)
@@ -263,14 +270,11 @@ whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan
         return WHET_OK;
     }
 
-    plan_shape shape = {.kernels = whet_kernels_get(), .group = a->heads / a->kv_heads};
-    size_t rows, streams;
-    if (!size_multiply(shape.group, a->queries, &rows) ||
-        !size_multiply(a->batch, a->kv_heads, &streams))
-        return WHET_ERROR_OVERFLOW;
-    shape.rows = rows;
-    shape.streams = streams;
-    shape.path = rows <= DECODE_ROWS || a->queries == 1 ? PATH_DECODE : PATH_PREFILL;
+    plan_shape shape = {.kernels = NULL};
+    status = whet_shape_streams(a, &shape);
+    if (status != WHET_OK)
+        return status;
+    shape.path = shape.rows <= DECODE_ROWS || a->queries == 1 ? PATH_DECODE : PATH_PREFILL;
     shape.fused = one_pass(a, shape.path);
     shape.counted = needs_count(a);
     bool fits = shape.path == PATH_DECODE ? whet_plan_decode(&result, &shape)
@@ -291,5 +295,7 @@ whet_status whet_attention_run_task(const whet_plan *plan, unsigned phase, size_
     plan_shape shape = whet_shape_of(plan);
     if (shape.path == PATH_DECODE)
         return whet_run_decode_task(plan, phase, task, scratch, first_bad_row);
+    if (shape.path == PATH_BACKWARD)
+        return whet_run_backward_task(plan, phase, task, scratch, first_bad_row);
     return whet_run_prefill_task(plan, task, scratch, first_bad_row);
 }

@@ -12,11 +12,13 @@ plan_shape whet_shape_of(const whet_plan *plan) {
 }
 
 key_stream whet_stream_at(const whet_plan *plan, const plan_shape *shape, size_t index) {
-    return (key_stream){.attention = &plan->description.attention,
+    const whet_attention *a = shape->path == PATH_BACKWARD ? &plan->description.gradients.attention
+                                                           : &plan->description.attention;
+    return (key_stream){.attention = a,
                         .kernels = shape->kernels,
                         .group = shape->group,
-                        .batch = index / plan->description.attention.kv_heads,
-                        .kv_head = index % plan->description.attention.kv_heads};
+                        .batch = index / a->kv_heads,
+                        .kv_head = index % a->kv_heads};
 }
 
 /* x clamped to 0 ... keys. */
@@ -93,12 +95,16 @@ static const float *load_elements(const kernels *k, const char *row, whet_type t
     return buffer;
 }
 
+const float *whet_load_row(const key_stream *stream, const whet_tensor *tensor,
+                           const query_row *row, size_t n, float *buffer) {
+    const char *at = (const char *)tensor->data +
+                     offset_of(tensor->stride, stream->batch, row->head, row->query);
+    return load_elements(stream->kernels, at, tensor->type, tensor->stride[3], n, buffer);
+}
+
 void whet_load_query(const key_stream *stream, const query_row *row, float *result) {
     const whet_attention *a = stream->attention;
-    const char *at =
-        (const char *)a->q.data + offset_of(a->q.stride, stream->batch, row->head, row->query);
-    const float *q =
-        load_elements(stream->kernels, at, a->q.type, a->q.stride[3], a->head_dim, result);
+    const float *q = whet_load_row(stream, &a->q, row, a->head_dim, result);
     for (size_t i = 0; i < a->head_dim; i++)
         result[i] = q[i] * a->scale;
 }
@@ -127,19 +133,23 @@ static void store_one(char *at, whet_type type, float x) {
     memcpy(at, &bits, sizeof bits);
 }
 
+void whet_store_row(const key_stream *stream, const whet_tensor_out *tensor, size_t head,
+                    size_t position, const float *values, size_t n) {
+    char *at = (char *)tensor->data + offset_of(tensor->stride, stream->batch, head, position);
+    if (tensor->stride[3] != (ptrdiff_t)type_bytes(tensor->type))
+        for (size_t i = 0; i < n; i++)
+            store_one(at + (ptrdiff_t)i * tensor->stride[3], tensor->type, values[i]);
+    else if (tensor->type == WHET_F32)
+        memcpy(at, values, n * sizeof(float));
+    else if (tensor->type == WHET_F16)
+        stream->kernels->f32_to_f16(values, (uint16_t *)(void *)at, n);
+    else
+        stream->kernels->f32_to_bf16(values, (uint16_t *)(void *)at, n);
+}
+
 void whet_store_output(const key_stream *stream, const query_row *row, const float *values) {
     const whet_attention *a = stream->attention;
-    const whet_tensor_out *out = &a->out;
-    char *at = (char *)out->data + offset_of(out->stride, stream->batch, row->head, row->query);
-    if (out->stride[3] != (ptrdiff_t)type_bytes(out->type))
-        for (size_t i = 0; i < a->value_dim; i++)
-            store_one(at + (ptrdiff_t)i * out->stride[3], out->type, values[i]);
-    else if (out->type == WHET_F32)
-        memcpy(at, values, a->value_dim * sizeof(float));
-    else if (out->type == WHET_F16)
-        stream->kernels->f32_to_f16(values, (uint16_t *)(void *)at, a->value_dim);
-    else
-        stream->kernels->f32_to_bf16(values, (uint16_t *)(void *)at, a->value_dim);
+    whet_store_row(stream, &a->out, row->head, row->query, values, a->value_dim);
 }
 
 void whet_add_mask_row(const key_stream *stream, const query_row *row, size_t start, size_t count,

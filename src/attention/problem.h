@@ -16,7 +16,7 @@
 
 #define HEAD_DIM_MAX 576
 
-enum { PATH_PREFILL = 0, PATH_DECODE = 1 };
+enum { PATH_PREFILL = 0, PATH_DECODE = 1, PATH_BACKWARD = 2 };
 
 /* Kept in whet_plan.internal. */
 typedef struct plan_shape {
@@ -27,9 +27,9 @@ typedef struct plan_shape {
     uint64_t streams; /* batch * kv_heads */
     uint64_t fused;   /* every row's beta is known beforehand: one pass is enough */
     uint64_t counted; /* somebody asks for the number of unmasked keys */
-    uint64_t panels;  /* prefill: panels to a task */
+    uint64_t panels;  /* prefill: panels to a task; backward: panels taken together */
     uint64_t kept;    /* prefill: logits are kept rather than computed twice */
-    uint64_t chunks;  /* decode: tasks to a stream */
+    uint64_t chunks;  /* decode, backward: tasks to a stream */
 } plan_shape;
 
 _Static_assert(sizeof(plan_shape) <= sizeof(((whet_plan *)0)->internal), "plan too small");
@@ -58,6 +58,10 @@ query_row whet_row_of(const key_stream *stream, size_t r);
 uint64_t whet_row_index(const key_stream *stream, const query_row *row);
 whet_stats *whet_row_stats(const key_stream *stream, const query_row *row);
 
+/* Reads a row of n elements of a tensor that has a position for each query. */
+const float *whet_load_row(const key_stream *stream, const whet_tensor *tensor,
+                           const query_row *row, size_t n, float *buffer);
+
 /* Reads a query row, multiplied by the scale. */
 void whet_load_query(const key_stream *stream, const query_row *row, float *result);
 
@@ -67,6 +71,10 @@ const float *whet_load_position(const key_stream *stream, const whet_tensor *ten
 
 /* The address of key or value row j. */
 const char *whet_position_at(const key_stream *stream, const whet_tensor *tensor, size_t j);
+
+/* Writes a row of n elements at a head and position of the stream's batch, in the tensor's type. */
+void whet_store_row(const key_stream *stream, const whet_tensor_out *tensor, size_t head,
+                    size_t position, const float *values, size_t n);
 
 /* Writes a finished output row in its type. */
 void whet_store_output(const key_stream *stream, const query_row *row, const float *values);
@@ -80,8 +88,12 @@ whet_status whet_run_prefill_task(const whet_plan *plan, size_t task, void *scra
 whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t task, void *scratch,
                                  uint64_t *first_bad_row);
 
+whet_status whet_run_backward_task(const whet_plan *plan, unsigned phase, size_t task,
+                                   void *scratch, uint64_t *first_bad_row);
+
 /* Bytes of scratch and workspace, false on overflow; they divide the work, too. */
 bool whet_plan_prefill(whet_plan *plan, plan_shape *shape);
 bool whet_plan_decode(whet_plan *plan, plan_shape *shape);
+bool whet_plan_backward(whet_plan *plan, plan_shape *shape);
 
 #endif

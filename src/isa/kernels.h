@@ -55,6 +55,27 @@ typedef struct row_gradient {
     float *y;
 } row_gradient;
 
+/* The largest `lanes`, `group` and `outer_columns` of any table; rows padded to ROW_PAD suit every
+ * width. */
+#define LANES_MAX 48
+#define GROUP_MAX 8
+#define OUTER_COLUMNS_MAX 32
+#define ROW_PAD 16
+
+/*
+ * How a weight p = factor exp(c d) and its gradient g lead back to the logit,
+ * lane by lane, with d = e - max:
+ *
+ *     beta p (g - mean) - pull exp(c0 d) (d - mean0)
+ *
+ * The second part is beta's own movement; without `moves` it is left out.
+ */
+typedef struct panel_slopes {
+    float max[LANES_MAX], c[LANES_MAX], factor[LANES_MAX], mean[LANES_MAX], beta[LANES_MAX];
+    float c0[LANES_MAX], pull[LANES_MAX], mean0[LANES_MAX];
+    int moves;
+} panel_slopes;
+
 typedef struct kernels {
     const char *name;
 
@@ -82,6 +103,8 @@ typedef struct kernels {
     void (*stream_end)(void);
     /* x = cap tanh(x / cap), in place. */
     void (*softcap)(float *x, size_t n, float cap);
+    /* slope = 1 - tanh^2, from x as softcap left it. */
+    void (*softcap_slope)(const float *x, size_t n, float cap, float *slope);
 
     /* Conversions, n elements; results rounded to nearest even. */
     void (*f16_to_f32)(const uint16_t *x, float *y, size_t n);
@@ -126,6 +149,27 @@ typedef struct kernels {
     void (*panel_alibi)(float *tile, size_t keys, const float *slope, const float *position);
 
     /*
+     * The way back over panels. grads is laid out like a tile.
+     */
+    /* sums[j][column] += sum over the lanes of all panels of weights[panel][j][lane] *
+     * rows[panel][lane][column], for `groups` groups of outer_keys keys and outer_columns columns;
+     * panels of weights lie `stride` floats apart. */
+    size_t outer_keys, outer_columns;
+    void (*outer)(const float *weights, size_t stride, size_t panels, size_t groups,
+                  const float *rows, float *sums);
+    /* z = sum of exp, s = of d exp, a = of g exp, b = of g d exp; where the tile is -inf, g is not
+     * looked at. */
+    void (*panel_gradient_sums)(const float *tile, const float *grads, size_t keys,
+                                const float *max, const float *c, float *z, float *s, float *a,
+                                float *b);
+    /* tile = weights, grads = gradients of the logits; both 0 where the tile was -inf. */
+    void (*panel_gradients)(float *tile, float *grads, size_t keys, const panel_slopes *by);
+    /* sums = sum of tile |position - j|. */
+    void (*panel_distances)(const float *tile, size_t keys, const float *position, float *sums);
+    /* tile *= slopes; zero stays zero. */
+    void (*panel_chain)(float *tile, const float *slopes, size_t keys);
+
+    /*
      * Few queries, long caches. Rows of keys and values are read where they lie, `stride` bytes
      * apart, as f32, f16 or bf16 (`type` as whet_type). Queries and out are [rows][row_stride]
      * floats, a row padded with zeros to whole vectors (ROW_PAD floats).
@@ -141,11 +185,6 @@ typedef struct kernels {
                           const void *values, int type, ptrdiff_t stride, size_t count,
                           size_t spread, size_t depth, float *out, size_t row_stride);
 } kernels;
-
-/* The largest `lanes` and `group` of any table; rows padded to ROW_PAD suit every width. */
-#define LANES_MAX 48
-#define GROUP_MAX 8
-#define ROW_PAD 16
 
 extern const kernels whet_kernels_scalar, whet_kernels_avx2, whet_kernels_avx512, whet_kernels_neon;
 

@@ -72,7 +72,7 @@ static void choose_strides(example_tensor *t, example_layout layout) {
     t->stride[0] = heads * positions * row;
 }
 
-static void place(example *e, example_tensor *t, example_layout layout) {
+void example_place(example *e, example_tensor *t, example_layout layout) {
     choose_strides(t, layout);
     size_t bytes = row_bytes(t);
     size_t offset = 0;
@@ -89,7 +89,7 @@ static void place(example *e, example_tensor *t, example_layout layout) {
     t->base = (char *)example_memory(e, empty ? 0 : bytes) + (empty ? 0 : offset);
 }
 
-static char *row_at(const example_tensor *t, size_t batch, size_t head, size_t position) {
+char *example_row(const example_tensor *t, size_t batch, size_t head, size_t position) {
     return t->base + (ptrdiff_t)batch * t->stride[0] + (ptrdiff_t)head * t->stride[1] +
            (ptrdiff_t)position * t->stride[2];
 }
@@ -101,7 +101,8 @@ static void store(char *at, whet_type type, float value) {
 
 void example_set(const example_tensor *t, size_t batch, size_t head, size_t position,
                  size_t element, float value) {
-    store(row_at(t, batch, head, position) + (ptrdiff_t)element * t->stride[3], t->type, value);
+    store(example_row(t, batch, head, position) + (ptrdiff_t)element * t->stride[3], t->type,
+          value);
 }
 
 void example_set_row(const example_tensor *t, size_t batch, size_t head, size_t position,
@@ -120,14 +121,13 @@ static void fill_custom_row(char *row, size_t n, struct rng *rng, double deviati
     }
 }
 
-/* Normal values; returns the largest of their sizes. */
-static double fill(example_tensor *t, struct rng *rng, double deviation) {
+double example_fill(example_tensor *t, struct rng *rng, double deviation) {
     double largest = 0;
     size_t rows = t->extent[0] * t->extent[1] * t->extent[2];
     for (size_t r = 0; r < rows; r++) {
         size_t position = r % t->extent[2];
         size_t head = r / t->extent[2] % t->extent[1];
-        char *row = row_at(t, r / t->extent[2] / t->extent[1], head, position);
+        char *row = example_row(t, r / t->extent[2] / t->extent[1], head, position);
         if (t->type == WHET_CUSTOM) {
             fill_custom_row(row, t->extent[3], rng, deviation);
         }
@@ -144,7 +144,7 @@ static double fill(example_tensor *t, struct rng *rng, double deviation) {
     return largest;
 }
 
-static whet_tensor described(const example_tensor *t, example_layout layout) {
+whet_tensor example_describe(const example_tensor *t, example_layout layout) {
     whet_tensor tensor = {.data = t->base, .type = t->type};
     if (t->type == WHET_CUSTOM) {
         tensor.to_f32 = custom_to_f32;
@@ -167,12 +167,12 @@ example example_new(example_shape s) {
     e.q = (example_tensor){.extent = {batch, heads, s.queries, s.head_dim}, .type = s.q_type};
     e.k = (example_tensor){.extent = {batch, kv_heads, s.keys, s.head_dim}, .type = s.k_type};
     e.v = (example_tensor){.extent = {batch, kv_heads, s.keys, value_dim}, .type = s.v_type};
-    place(&e, &e.q, s.layout);
-    place(&e, &e.k, s.layout);
-    place(&e, &e.v, s.layout);
-    fill(&e.q, &e.rng, s.sharpness > 0 ? s.sharpness : 1);
-    fill(&e.k, &e.rng, 1);
-    e.max_value = fill(&e.v, &e.rng, 1);
+    example_place(&e, &e.q, s.layout);
+    example_place(&e, &e.k, s.layout);
+    example_place(&e, &e.v, s.layout);
+    example_fill(&e.q, &e.rng, s.sharpness > 0 ? s.sharpness : 1);
+    example_fill(&e.k, &e.rng, 1);
+    e.max_value = example_fill(&e.v, &e.rng, 1);
     e.attention = (whet_attention){.size = sizeof(whet_attention),
                                    .batch = s.batch,
                                    .heads = heads,
@@ -181,9 +181,9 @@ example example_new(example_shape s) {
                                    .keys = s.keys,
                                    .head_dim = s.head_dim,
                                    .value_dim = s.value_dim,
-                                   .q = described(&e.q, s.layout),
-                                   .k = described(&e.k, s.layout),
-                                   .v = described(&e.v, s.layout)};
+                                   .q = example_describe(&e.q, s.layout),
+                                   .k = example_describe(&e.k, s.layout),
+                                   .v = example_describe(&e.v, s.layout)};
     return e;
 }
 
@@ -399,7 +399,7 @@ static void run_described(const char *what, example *e, const expected *x, const
                           .type = e->out_type};
     size_t stride = sizeof(whet_stats) + STATS_GAP;
     size_t before = e->memories;
-    place(e, &out, e->layout);
+    example_place(e, &out, e->layout);
     char *memory = e->memory[before];
     char *stats = example_memory(e, x->rows ? x->rows * stride - STATS_GAP : 0);
     a.out = (whet_tensor_out){.data = out.base, .type = out.type};
@@ -417,8 +417,9 @@ static void run_described(const char *what, example *e, const expected *x, const
     for (size_t i = 0; i < x->rows * x->value_dim; i++) {
         size_t row = i / x->value_dim;
         size_t head = row / out.extent[2] % out.extent[1];
-        char *at = row_at(&out, row / out.extent[2] / out.extent[1], head, row % out.extent[2]) +
-                   (ptrdiff_t)(i % x->value_dim) * out.stride[3];
+        char *at =
+            example_row(&out, row / out.extent[2] / out.extent[1], head, row % out.extent[2]) +
+            (ptrdiff_t)(i % x->value_dim) * out.stride[3];
         wrong += !is_rounded(at, out.type, plain[i]);
         memset(at, 0xff, size); /* so that in the end everything is as it was */
     }

@@ -53,7 +53,7 @@ typedef struct example_tensor {
     bool spread;
 } example_tensor;
 
-enum { EXAMPLE_MEMORIES = 24 };
+enum { EXAMPLE_MEMORIES = 32 };
 
 typedef struct example {
     whet_attention attention; /* ready to run; set further fields as you like */
@@ -71,6 +71,18 @@ void example_free(example *e);
 
 /* Guarded memory that is freed with the example. */
 void *example_memory(example *e, size_t bytes);
+
+/* Memory for a tensor whose extent and type are set, in some layout; its strides. */
+void example_place(example *e, example_tensor *tensor, example_layout layout);
+
+/* Fills one with normal values; returns the largest of their sizes. */
+double example_fill(example_tensor *tensor, struct rng *rng, double deviation);
+
+/* As the library wants it described. */
+whet_tensor example_describe(const example_tensor *tensor, example_layout layout);
+
+/* Where a row of one begins. */
+char *example_row(const example_tensor *tensor, size_t batch, size_t head, size_t position);
 
 /* Overwrites one element of q, k or v (not of a custom type). */
 void example_set(const example_tensor *tensor, size_t batch, size_t head, size_t position,

@@ -1,7 +1,8 @@
 /*
  * Memory and threads that cannot be had. Executing a plan in the caller's memory
- * allocates nothing at all; whet_attention_forward and whet_pool_create answer
- * WHET_ERROR_MEMORY, whichever of their allocations fails, and lose nothing.
+ * allocates nothing at all; whet_attention_forward, whet_attention_backward and
+ * whet_pool_create answer WHET_ERROR_MEMORY, whichever of their allocations fails, and lose
+ * nothing.
  */
 #include "support/check.h"
 #include "whet.h"
@@ -90,17 +91,39 @@ static whet_attention problem(size_t queries) {
 
 static const size_t queries[] = {1, 5, QUERIES_MAX};
 
+static whet_stats stats_of_rows[HEADS * QUERIES_MAX];
+static float gradient_of_q[HEADS * QUERIES_MAX * DIM];
+static float gradient_of_k[HEADS * KEYS * DIM];
+static float gradient_of_v[HEADS * KEYS * DIM];
+static whet_policy_gradient gradient_of_policy;
+
+/* The way back through it, once it has been gone forth. */
+static whet_gradients way_back(size_t count) {
+    whet_gradients g = {.size = sizeof g, .attention = problem(count)};
+    g.attention.stats = stats_of_rows;
+    REQUIRE(whet_attention_forward(&g.attention, NULL, NULL) == WHET_OK);
+    g.out.data = q;
+    g.q.data = gradient_of_q;
+    g.k.data = gradient_of_k;
+    g.v.data = gradient_of_v;
+    g.policies = &gradient_of_policy;
+    return g;
+}
+
 TEST(executing_in_the_callers_memory_allocates_nothing) {
     whet_pool *pool = NULL;
     REQUIRE(whet_pool_create(2, &pool) == WHET_OK);
     const whet_executor executor = whet_pool_executor(pool);
-    for (size_t i = 0; i < 6; i++) {
-        whet_attention a = problem(queries[i / 2]);
+    for (size_t i = 0; i < 12; i++) {
+        bool back = i >= 6;
+        whet_attention a = problem(queries[i % 6 / 2]);
+        whet_gradients g = way_back(queries[i % 6 / 2]);
         const whet_executor *with = i % 2 ? &executor : NULL;
         whet_plan plan;
         long before = calls;
         until_failure = 0;
-        whet_status planned = whet_attention_plan(&a, &plan);
+        whet_status planned =
+            back ? whet_attention_backward_plan(&g, &plan) : whet_attention_plan(&a, &plan);
         size_t bytes = planned == WHET_OK ? whet_attention_memory(&plan, with) : 0;
         until_failure = -1;
         CHECK_INT(planned, WHET_OK);
@@ -150,6 +173,23 @@ TEST(forward_answers_when_memory_is_gone) {
             CHECK(((unsigned char *)out)[at] == 0x77);
         }
         CHECK_INT(whet_attention_forward(&a, NULL, NULL), WHET_OK);
+    }
+}
+
+TEST(backward_answers_when_memory_is_gone) {
+    for (size_t i = 0; i < 3; i++) {
+        whet_gradients g = way_back(queries[i]);
+        memset(gradient_of_k, 0x77, sizeof gradient_of_k);
+        uint64_t row = 4711;
+        until_failure = 0;
+        whet_status status = whet_attention_backward(&g, NULL, &row);
+        until_failure = -1;
+        CHECK_INT(status, WHET_ERROR_MEMORY);
+        CHECK_INT(row, 4711);
+        for (size_t at = 0; at < sizeof gradient_of_k; at++) {
+            CHECK(((unsigned char *)gradient_of_k)[at] == 0x77);
+        }
+        CHECK_INT(whet_attention_backward(&g, NULL, NULL), WHET_OK);
     }
 }
 

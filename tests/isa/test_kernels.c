@@ -434,17 +434,22 @@ static void check_softcap(row *r, struct rng *rng) {
         row y = row_new(r->n, r->slack);
         memcpy(y.x, r->x, r->n * sizeof(float));
         whet_kernels_get()->softcap(y.x, r->n, caps[c]);
+        row slope = row_new(r->n, r->slack);
+        whet_kernels_get()->softcap_slope(y.x, r->n, caps[c], slope.x);
         size_t wrong = 0;
         for (size_t i = 0; i < r->n; i++) {
             double cap = (double)caps[c];
-            double expected = cap * tanh((double)r->x[i] / cap);
+            double t = tanh((double)r->x[i] / cap);
+            double expected = cap * t;
             double error = fabs((double)y.x[i] - expected);
             wrong += !(error <= 4e-7 * fabs(expected));
+            wrong += !(fabs((double)slope.x[i] - (1 - t * t)) <= 1e-6);
             if (expected != 0) {
                 worst_softcap = fmax(worst_softcap, error / fabs(expected));
             }
         }
         CHECK_MSG(wrong == 0, "%zu of %zu wrong, cap %g", wrong, r->n, (double)caps[c]);
+        row_free(&slope);
         row_free(&y);
     }
 }
@@ -480,6 +485,12 @@ TEST(soft_caps_keep_infinities_apart_and_nan) {
     CHECK(isnan(x[2]));
     CHECK(x[3] == 0);
     CHECK_NEAR(x[4], 30, 1e-5);
+    float slope[5];
+    whet_kernels_get()->softcap_slope(x, 5, 30, slope);
+    CHECK_NEAR(slope[0], 0, 1e-6);
+    CHECK_NEAR(slope[1], 0, 1e-6);
+    CHECK(isnan(slope[2]));
+    CHECK(slope[3] == 1);
 }
 
 /* ---- tables ---- */

@@ -214,13 +214,18 @@ static double exponential_at(const tile *t, size_t j, size_t lane, double *d) {
     return x == -(double)INFINITY ? 0 : exp2((double)t->c[lane] * *d);
 }
 
+/* Relative, of one exponential and of a sum of as many as there are keys. */
+static double exponential_bound(const tile *t, size_t lane, double d) {
+    return 5e-7 + 0x1p-24 * ((double)t->c[lane] * fabs(d) + (double)t->keys);
+}
+
 static lane_sums sums_of(const tile *t, size_t lane) {
     lane_sums sums = {.z_bound = 1e-35, .s_bound = 1e-33, .q_bound = 1e-31};
     for (size_t j = 0; j < t->keys; j++) {
         double d;
         double e = exponential_at(t, j, lane, &d);
         if (e > 0) {
-            double bound = 5e-7 + 0x1p-24 * ((double)t->c[lane] * fabs(d) + (double)t->keys);
+            double bound = exponential_bound(t, lane, d);
             sums.z += e;
             sums.s += d * e;
             sums.q += d * d * e;
@@ -406,5 +411,179 @@ TEST(alibi_subtracts_slope_times_distance) {
         guarded_free(before);
         guarded_free(slope);
         guarded_free(position);
+    }
+}
+
+/* ---- the way back ---- */
+
+static void check_outer(struct rng *rng, size_t panels, size_t groups, size_t padding) {
+    const kernels *k = whet_kernels_get();
+    size_t lanes = k->lanes, columns = k->outer_columns, keys = groups * k->outer_keys;
+    size_t stride = keys * lanes + padding;
+    size_t size = panels && groups ? (panels - 1) * stride + keys * lanes : 0;
+    float *weights = new_normal(rng, size, 1);
+    float *rows = new_normal(rng, panels * lanes * columns, 1);
+    float *sums = new_normal(rng, keys * columns, 1);
+    float *before = new_floats(keys * columns);
+    memcpy(before, sums, keys * columns * sizeof *sums);
+    k->outer(weights, stride, panels, groups, rows, sums);
+    size_t wrong = 0;
+    for (size_t i = 0; i < keys * columns; i++) {
+        double sum = (double)before[i];
+        double sizes = fabs(sum);
+        for (size_t row = 0; row < panels * lanes; row++) {
+            double a = (double)weights[row / lanes * stride + i / columns * lanes + row % lanes];
+            double b = (double)rows[row * columns + i % columns];
+            sum += a * b;
+            sizes += fabs(a * b);
+        }
+        wrong += !(fabs((double)sums[i] - sum) <= product_bound(panels * lanes, sizes));
+    }
+    CHECK_MSG(wrong == 0, "%zu wrong: %zu panels, %zu groups", wrong, panels, groups);
+    guarded_free(weights);
+    guarded_free(rows);
+    guarded_free(sums);
+    guarded_free(before);
+}
+
+TEST(outer_adds_products_over_the_rows_of_all_panels) {
+    struct rng rng = rng_seeded(21);
+    CHECK(192 % whet_kernels_get()->outer_keys == 0); /* the keys of a block */
+    CHECK(whet_kernels_get()->outer_columns <= OUTER_COLUMNS_MAX);
+    for (size_t panels = 0; panels <= 10; panels++) {
+        for (size_t groups = 0; groups <= 3; groups++) {
+            check_outer(&rng, panels, groups, panels % 2 * 5);
+        }
+    }
+    check_outer(&rng, 40, 2, 0);
+}
+
+TEST(gradient_sums_weigh_gradients_and_pass_over_masked_ones) {
+    const kernels *k = whet_kernels_get();
+    struct rng rng = rng_seeded(22);
+    for (size_t n = 0; n < KEY_COUNTS; n++) {
+        size_t keys = key_counts[n];
+        tile t = tile_new(&rng, keys);
+        float *g = new_normal(&rng, keys * k->lanes, 1);
+        float *sums[4];
+        for (size_t i = 0; i < 4; i++) {
+            sums[i] = new_floats(k->lanes);
+        }
+        for (size_t i = 0; i < keys * k->lanes; i++) {
+            g[i] = t.x[i] == -INFINITY ? NAN : g[i];
+        }
+        k->panel_gradient_sums(t.x, g, keys, t.max, t.c, sums[0], sums[1], sums[2], sums[3]);
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            double right[4] = {0}, sizes[4] = {0};
+            for (size_t j = 0; j < keys; j++) {
+                double d;
+                double e = exponential_at(&t, j, lane, &d);
+                double grad = (double)g[j * k->lanes + lane];
+                double bound = exponential_bound(&t, lane, d);
+                double terms[4] = {e, e * d, e * grad, e * d * grad};
+                for (size_t i = 0; e > 0 && i < 4; i++) {
+                    right[i] += terms[i];
+                    sizes[i] += fabs(terms[i]) * bound;
+                }
+            }
+            for (size_t i = 0; i < 4; i++) {
+                check_sum("gradient sum", sums[i][lane], right[i], sizes[i] + 1e-30);
+            }
+        }
+        for (size_t i = 0; i < 4; i++) {
+            guarded_free(sums[i]);
+        }
+        guarded_free(g);
+        tile_free(&t);
+    }
+}
+
+TEST(gradients_lead_back_to_logits_and_masked_ones_are_zero) {
+    const kernels *k = whet_kernels_get();
+    struct rng rng = rng_seeded(23);
+    for (size_t n = 0; n < 2 * KEY_COUNTS; n++) {
+        size_t keys = key_counts[n / 2];
+        tile t = tile_new(&rng, keys);
+        float *g = new_normal(&rng, keys * k->lanes, 1);
+        float *weights = new_floats(keys * k->lanes), *slopes = new_floats(keys * k->lanes);
+        panel_slopes by = {.moves = n % 2 != 0};
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            by.max[lane] = t.max[lane];
+            by.c[lane] = t.c[lane];
+            by.c0[lane] = t.c[lane] * 0.75f;
+            by.factor[lane] = (float)rng_uniform(&rng, 0.1, 1);
+            by.mean[lane] = (float)rng_normal(&rng, 0, 1);
+            by.beta[lane] = (float)rng_uniform(&rng, 0.5, 2);
+            by.pull[lane] = lane == 1 ? NAN : (float)rng_normal(&rng, 0, 1);
+            by.mean0[lane] = (float)rng_normal(&rng, -1, 1);
+        }
+        memcpy(weights, t.x, keys * k->lanes * sizeof *weights);
+        memcpy(slopes, g, keys * k->lanes * sizeof *slopes);
+        k->panel_gradients(weights, slopes, keys, &by);
+        size_t wrong = 0;
+        for (size_t i = 0; i < keys * k->lanes; i++) {
+            size_t lane = i % k->lanes;
+            double d;
+            double e = exponential_at(&t, i / k->lanes, lane, &d);
+            if (t.x[i] == -INFINITY) {
+                wrong += weights[i] != 0 || slopes[i] != 0;
+                continue;
+            }
+            double p = e * (double)by.factor[lane];
+            double first = p * (double)by.beta[lane] * ((double)g[i] - (double)by.mean[lane]);
+            double second = (double)by.pull[lane] * exp2((double)by.c0[lane] * d) *
+                            (d - (double)by.mean0[lane]);
+            double right = by.moves ? first - second : first;
+            double bound = exponential_bound(&t, lane, d);
+            double size = p * 8 + fabs(first) + (by.moves ? 8 * fabs(second) : 0);
+            wrong += !(fabs((double)weights[i] - p) <= bound * p + 1e-30);
+            bool near = fabs((double)slopes[i] - right) <= bound * size + 1e-30;
+            wrong += !(isnan(right) ? isnan(slopes[i]) != 0 : near);
+        }
+        CHECK_MSG(wrong == 0, "%zu wrong of %zu keys, moves %d", wrong, keys, by.moves);
+        guarded_free(g);
+        guarded_free(weights);
+        guarded_free(slopes);
+        tile_free(&t);
+    }
+}
+
+TEST(distances_are_weighed_and_chains_leave_zero_alone) {
+    const kernels *k = whet_kernels_get();
+    struct rng rng = rng_seeded(24);
+    for (size_t n = 0; n < KEY_COUNTS; n++) {
+        size_t keys = key_counts[n], count = keys * k->lanes, wrong = 0;
+        float *x = new_normal(&rng, count, 1), *slopes = new_normal(&rng, count, 1);
+        float *before = new_floats(count);
+        float *position = new_floats(k->lanes), *sums = new_floats(k->lanes);
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            position[lane] = (float)rng_integer(&rng, -5, 140);
+        }
+        k->panel_distances(x, keys, position, sums);
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            double right = 0, sizes = 0;
+            for (size_t j = 0; j < keys; j++) {
+                double term =
+                    (double)x[j * k->lanes + lane] * fabs((double)position[lane] - (double)j);
+                right += term;
+                sizes += fabs(term);
+            }
+            check_sum("distances", sums[lane], right, product_bound(keys, sizes));
+        }
+        for (size_t i = 0; i < count; i += 3) {
+            x[i] = 0;
+            slopes[i] = NAN;
+        }
+        memcpy(before, x, count * sizeof *x);
+        k->panel_chain(x, slopes, keys);
+        for (size_t i = 0; i < count; i++) {
+            wrong += x[i] != (before[i] == 0 ? 0 : before[i] * slopes[i]);
+        }
+        CHECK_MSG(wrong == 0, "%zu wrong of %zu keys", wrong, keys);
+        guarded_free(x);
+        guarded_free(slopes);
+        guarded_free(before);
+        guarded_free(position);
+        guarded_free(sums);
     }
 }

@@ -587,3 +587,247 @@ uint64_t reference_attention(const whet_attention *attention, double *out, whet_
     free(p);
     return first_bad_row;
 }
+
+/* ---- the way back ---- */
+
+/* Half the difference between beta with `number` a little larger and a little smaller. */
+static double slope_by(const double *logits, size_t n, double sink, const whet_policy *policy,
+                       const whet_stats *stats, whet_policy *moved, double *number) {
+    double at = *number;
+    double step = 1e-7 * fmax(1, fabs(at)); /* hardly ever across a kink */
+    double beta[2];
+    if (!isfinite(at)) {
+        return 0;
+    }
+    for (int i = 0; i < 2; i++) {
+        whet_stats own = *stats;
+        *number = at + (i ? step : -step);
+        beta[i] = beta_of(logits, n, sink, moved, &own);
+    }
+    *moved = *policy;
+    return (beta[1] - beta[0]) / (2 * step);
+}
+
+static whet_policy_gradient number_slopes(const double *logits, size_t n, double sink,
+                                          const whet_policy *policy, const whet_stats *stats) {
+    whet_policy_gradient result = {.strength = 0};
+    whet_policy moved = *policy;
+    for (size_t i = 0; i <= WHET_POLY_DEGREE_MAX; i++) {
+        result.value[i] = slope_by(logits, n, sink, policy, stats, &moved, &moved.value[i]);
+    }
+    result.strength = slope_by(logits, n, sink, policy, stats, &moved, &moved.strength);
+    result.hold = slope_by(logits, n, sink, policy, stats, &moved, &moved.hold);
+    return result;
+}
+
+/* d beta / d entropy. */
+static double entropy_slope(const double *logits, size_t n, double sink, const whet_policy *policy,
+                            const whet_stats *stats) {
+    double beta[2];
+    double step = 1e-6;
+    for (int i = 0; i < 2; i++) {
+        whet_stats own = *stats;
+        own.entropy += i ? step : -step;
+        beta[i] = beta_of(logits, n, sink, policy, &own);
+    }
+    return (beta[1] - beta[0]) / (2 * step);
+}
+
+/* d beta / d e_j for every entry and, last, the sink: entropies move by -beta^2 w (e - mean). */
+static void beta_slopes(const double *logits, size_t n, double sink, const whet_policy *policy,
+                        const whet_stats *stats, double *result) {
+    bool target = policy->kind == WHET_POLICY_TARGET;
+    double beta = target ? 1 + (stats->beta - 1) / policy->strength : 1;
+    double max = largest(logits, n, sink);
+    double z = 0, mean = 0, variance = 0;
+    fill(result, n + 1, 0);
+    for (size_t i = 0; i <= n; i++) {
+        result[i] = weight(i < n ? logits[i] : sink, max, beta);
+        z += result[i];
+    }
+    for (size_t i = 0; i <= n; i++) {
+        result[i] /= z;
+        mean += result[i] > 0 ? result[i] * ((i < n ? logits[i] : sink) - max) : 0;
+    }
+    for (size_t i = 0; i <= n; i++) {
+        double d = (i < n ? logits[i] : sink) - max - mean;
+        variance += result[i] > 0 ? result[i] * d * d : 0;
+        result[i] = result[i] > 0 ? -result[i] * d : 0;
+    }
+    double factor = 0;
+    if (!target) {
+        factor = entropy_slope(logits, n, sink, policy, stats);
+    } else if (!(stats->flags & WHET_ROW_CAPPED) && beta > 1) {
+        factor = policy->strength * beta / variance;
+    }
+    for (size_t i = 0; i <= n; i++) {
+        result[i] *= factor;
+    }
+}
+
+/* From the gradients g of a row's weights p to those of its logits and, last, its sink; returns
+ * that of beta. */
+static double row_back(const double *logits, size_t n, double sink, const whet_policy *policy,
+                       const whet_stats *stats, const double *p, const double *g, double *result) {
+    double mean = 0, beta_gradient = 0, left = 1;
+    for (size_t j = 0; j < n; j++) {
+        mean += p[j] > 0 ? p[j] * g[j] : 0;
+        left -= p[j];
+    }
+    double p_sink = sink == -(double)INFINITY ? 0 : left;
+    beta_slopes(logits, n, sink, policy, stats, result);
+    for (size_t j = 0; j < n; j++) {
+        beta_gradient += p[j] > 0 ? p[j] * (g[j] - mean) * (logits[j] - stats->max) : 0;
+    }
+    beta_gradient -= p_sink > 0 ? p_sink * mean * (sink - stats->max) : 0;
+    for (size_t j = 0; j <= n; j++) {
+        double weight_of = j < n ? p[j] : p_sink;
+        double slope = weight_of > 0 ? weight_of * ((j < n ? g[j] : 0) - mean) : 0;
+        result[j] = stats->beta * slope + beta_gradient * result[j];
+    }
+    return beta_gradient;
+}
+
+/* d softcap(x) / d x at the logit of a query and a key. */
+static double cap_slope(const whet_attention *a, const double *q, const double *k) {
+    if (!(a->softcap > 0)) {
+        return 1;
+    }
+    double scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
+    double t = tanh(scale * dot(q, k, a->head_dim) / (double)a->softcap);
+    return 1 - t * t;
+}
+
+static double times(double a, double b, bool absolute) { return absolute ? fabs(a * b) : a * b; }
+
+static void add_numbers(whet_policy_gradient *to, const whet_policy_gradient *numbers,
+                        double factor, bool absolute) {
+    for (size_t i = 0; i <= WHET_POLY_DEGREE_MAX; i++) {
+        to->value[i] += times(factor, numbers->value[i], absolute);
+    }
+    to->strength += times(factor, numbers->strength, absolute);
+    to->hold += times(factor, numbers->hold, absolute);
+}
+
+/* Everything about one query row. */
+typedef struct back_row {
+    const whet_attention *a;
+    size_t batch, head, query;
+    const double *q, *k, *v, *out; /* out: the gradient of the row's output */
+    double *logits, *p, *g, *slopes;
+    whet_policy policy;
+    double sink;
+    whet_stats stats;
+} back_row;
+
+/* Adds a row's share to everything it takes part in; dk and dv are those of its key head. */
+static void add_back_row(const back_row *r, double *dq, double *dk, double *dv,
+                         reference_gradients *result) {
+    const whet_attention *a = r->a;
+    double scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
+    bool bad = r->stats.flags & WHET_ROW_NOT_FINITE;
+    double beta_gradient = 0;
+    for (size_t j = 0; j < a->keys; j++) {
+        r->g[j] = r->logits[j] == -(double)INFINITY
+                      ? 0
+                      : dot(r->out, r->v + j * a->value_dim, a->value_dim);
+        bad = bad || !isfinite(r->g[j]);
+    }
+    if (!bad && r->stats.n > 0) {
+        beta_gradient =
+            row_back(r->logits, a->keys, r->sink, &r->policy, &r->stats, r->p, r->g, r->slopes);
+    }
+    for (size_t j = 0; j < a->keys; j++) {
+        if (r->logits[j] == -(double)INFINITY) {
+            continue;
+        }
+        const double *k = r->k + j * a->head_dim;
+        double slope = bad ? (double)NAN : scale * r->slopes[j] * cap_slope(a, r->q, k);
+        for (size_t i = 0; i < a->head_dim; i++) {
+            dq[i] += slope * k[i];
+            dk[j * a->head_dim + i] += slope * r->q[i];
+        }
+        for (size_t i = 0; i < a->value_dim; i++) {
+            dv[j * a->value_dim + i] += bad ? (double)NAN : r->p[j] * r->out[i];
+        }
+        double distance = fabs((double)((int64_t)r->query + a->offset - (int64_t)j));
+        result->slopes[r->head] -= bad ? 0 : r->slopes[j] * distance;
+    }
+    if (bad) {
+        fill(dq, a->head_dim, (double)NAN);
+    }
+    if (bad || r->stats.n == 0) {
+        return;
+    }
+    result->sinks[r->head] += r->slopes[a->keys];
+    whet_policy_gradient numbers =
+        number_slopes(r->logits, a->keys, r->sink, &r->policy, &r->stats);
+    size_t policy = a->policy_count > 1 ? r->head : 0;
+    add_numbers(&result->policies[policy], &numbers, beta_gradient, false);
+    add_numbers(&result->sizes[policy], &numbers, beta_gradient, true);
+}
+
+static void back_head(const whet_attention *a, const whet_tensor *out, size_t batch, size_t head,
+                      reference_gradients *result) {
+    const size_t q_extent[4] = {a->batch, a->heads, a->queries, a->head_dim};
+    const size_t out_extent[4] = {a->batch, a->heads, a->queries, a->value_dim};
+    const size_t k_extent[4] = {a->batch, a->kv_heads, a->keys, a->head_dim};
+    const size_t v_extent[4] = {a->batch, a->kv_heads, a->keys, a->value_dim};
+    size_t kv_head = head / (a->heads / a->kv_heads);
+    size_t stream = (batch * a->kv_heads + kv_head) * a->keys;
+    double *q = load_head(&a->q, q_extent, batch, head);
+    double *grads = load_head(out, out_extent, batch, head);
+    double *k = load_head(&a->k, k_extent, batch, kv_head);
+    double *v = load_head(&a->v, v_extent, batch, kv_head);
+    back_row r = {
+        .a = a, .batch = batch, .head = head, .k = k, .v = v, .policy = policy_of(a, head)};
+    r.sink = a->sinks ? (double)a->sinks[head] : -(double)INFINITY;
+    r.logits = allocate(4 * (a->keys + 1), sizeof *r.logits);
+    r.p = r.logits + a->keys + 1;
+    r.g = r.p + a->keys + 1;
+    r.slopes = r.g + a->keys + 1;
+    for (r.query = 0; r.query < a->queries; r.query++) {
+        r.q = q + r.query * a->head_dim;
+        r.out = grads + r.query * a->value_dim;
+        for (size_t j = 0; j < a->keys; j++) {
+            r.logits[j] = logit_of(a, batch, head, r.query, j, r.q, k + j * a->head_dim);
+        }
+        reference_row(r.logits, a->keys, r.sink, &r.policy, r.p, &r.stats);
+        size_t row = (batch * a->heads + head) * a->queries + r.query;
+        add_back_row(&r, result->q + row * a->head_dim, result->k + stream * a->head_dim,
+                     result->v + stream * a->value_dim, result);
+    }
+    free(q);
+    free(grads);
+    free(k);
+    free(v);
+    free(r.logits);
+}
+
+reference_gradients reference_backward(const whet_attention *attention, const whet_tensor *out) {
+    whet_attention a = with_defaults(attention);
+    size_t rows = a.batch * a.heads * a.queries, keys = a.batch * a.kv_heads * a.keys;
+    reference_gradients result = {.q = allocate(rows * a.head_dim, sizeof(double)),
+                                  .k = allocate(keys * a.head_dim, sizeof(double)),
+                                  .v = allocate(keys * a.value_dim, sizeof(double)),
+                                  .slopes = allocate(a.heads, sizeof(double)),
+                                  .sinks = allocate(a.heads, sizeof(double)),
+                                  .policies = allocate(a.heads, sizeof(whet_policy_gradient)),
+                                  .sizes = allocate(a.heads, sizeof(whet_policy_gradient))};
+    for (size_t batch = 0; batch < a.batch; batch++) {
+        for (size_t head = 0; head < a.heads; head++) {
+            back_head(&a, out, batch, head, &result);
+        }
+    }
+    return result;
+}
+
+void reference_gradients_free(reference_gradients *gradients) {
+    free(gradients->q);
+    free(gradients->k);
+    free(gradients->v);
+    free(gradients->slopes);
+    free(gradients->sinks);
+    free(gradients->policies);
+    free(gradients->sizes);
+}

@@ -50,4 +50,21 @@ double reference_entropy(const double *logits, size_t n, double sink, double bet
  */
 uint64_t reference_attention(const whet_attention *attention, double *out, whet_stats *stats);
 
+/*
+ * The gradients of a loss whose gradient with respect to the output is given, contiguous
+ * whatever the strides of the description: q is [batch][head][query][head_dim], k and v
+ * [batch][kv_head][key][dim], slopes and sinks [head], policies one for each given. k and v get
+ * NaN from rows that are not finite, and so does such a row of q; parameters leave them out.
+ */
+typedef struct reference_gradients {
+    double *q, *k, *v;
+    double *slopes, *sinks;
+    whet_policy_gradient *policies;
+    whet_policy_gradient *sizes; /* the same sums of absolute values, since they may cancel */
+} reference_gradients;
+
+/* Allocates all of it, for the caller to free by reference_gradients_free. */
+reference_gradients reference_backward(const whet_attention *attention, const whet_tensor *out);
+void reference_gradients_free(reference_gradients *gradients);
+
 #endif

@@ -1,7 +1,6 @@
 # needs: torch numpy
-"""The library against PyTorch in float64: whet_softmax under `adaptive` against the listing of the paper's Figure 4,
-its gradients against autograd through that listing, and attention against the usual composition of matrix products and
-softmax.
+"""The library against PyTorch in float64: whet_softmax under `adaptive` against the listing of the paper's Figure 4, and
+attention against the usual composition of matrix products and softmax, both forth and, by autograd, back.
 
 The shared library (WHET_LIB) is loaded as any other program would load it, with the structs of whet.h written down again.
 """
@@ -79,6 +78,13 @@ class Attention(Structure):
     ]
 
 
+class Gradients(Structure):
+    _fields_ = [
+        ("size", c_size_t), ("attention", Attention), ("out", Tensor), ("q", Place), ("k", Place), ("v", Place),
+        ("policies", c_void_p), ("sinks", c_void_p), ("alibi_slopes", c_void_p),
+    ]
+
+
 _library = None
 
 
@@ -91,6 +97,7 @@ def library():
         _library.whet_softmax.argtypes = [POINTER(Rows), c_void_p, c_void_p]
         _library.whet_softmax_backward.argtypes = [POINTER(RowsBackward), c_void_p, c_void_p]
         _library.whet_attention_forward.argtypes = [POINTER(Attention), c_void_p, c_void_p]
+        _library.whet_attention_backward.argtypes = [POINTER(Gradients), c_void_p, c_void_p]
         _library.whet_policy_parse.argtypes = [ctypes.c_char_p, c_void_p, c_void_p, c_size_t]
     return _library
 
@@ -135,16 +142,25 @@ def described(tensor):
     return Tensor(data=tensor.data_ptr(), stride=strides, type=TYPES[tensor.dtype])
 
 
-def whet_attention(q, k, v, name, causal=False, mask=None, offset=0):
+def whet_attention(q, k, v, name, **options):
+    out, stats, _ = forward(q, k, v, name, **options)
+    return out, stats
+
+
+def forward(q, k, v, name, causal=False, mask=None, offset=0, sinks=None, slopes=None, softcap=0):
+    """Output, statistics, and the request with what it points to."""
     batch, heads, queries, head_dim = q.shape
     out = torch.empty(batch, heads, queries, v.shape[3], dtype=torch.float32)
     stats = (Stats * (batch * heads * queries))()
     chosen = policy(name)
     request = Attention(size=ctypes.sizeof(Attention), batch=batch, heads=heads, kv_heads=k.shape[1], queries=queries,
                         keys=k.shape[2], head_dim=head_dim, value_dim=v.shape[3], q=described(q), k=described(k),
-                        v=described(v), flags=CAUSAL if causal else 0, offset=offset, stats=stats)
+                        v=described(v), flags=CAUSAL if causal else 0, offset=offset, stats=stats,
+                        softcap=softcap)
     request.out.data = out.data_ptr()
     request.policies = ctypes.addressof(chosen)
+    request.sinks = None if sinks is None else sinks.data_ptr()
+    request.alibi_slopes = None if slopes is None else slopes.data_ptr()
     if mask is not None:
         size = mask.element_size()
         # a size of one is repeated by a stride of zero
@@ -153,7 +169,23 @@ def whet_attention(q, k, v, name, causal=False, mask=None, offset=0):
                              type=TYPES[mask.dtype])
     status = library().whet_attention_forward(byref(request), None, None)
     check(status == 0, f"whet_attention_forward: status {status}")
-    return out, stats
+    return out, stats, (request, chosen)
+
+
+def whet_backward(q, k, v, grad, name, sinks=None, slopes=None, **options):
+    """Gradients of q, k, v, of the policy's numbers, of sinks and slopes."""
+    _, stats, (request, chosen) = forward(q, k, v, name, sinks=sinks, slopes=slopes, **options)
+    results = [torch.empty(tensor.shape, dtype=torch.float32) for tensor in (q, k, v)]
+    numbers = torch.empty(16, dtype=torch.float64)
+    heads = torch.zeros(2, q.shape[1])
+    back = Gradients(size=ctypes.sizeof(Gradients), attention=request, out=described(grad), policies=numbers.data_ptr())
+    for place, result in zip((back.q, back.k, back.v), results):
+        place.data = result.data_ptr()
+    back.sinks = None if sinks is None else heads[0].data_ptr()
+    back.alibi_slopes = None if slopes is None else heads[1].data_ptr()
+    status = library().whet_attention_backward(byref(back), None, None)
+    check(status == 0, f"whet_attention_backward: status {status}")
+    return (*results, numbers, heads[0], heads[1])
 
 
 # ---- the paper's Figure 4, line by line, in torch ----
@@ -167,9 +199,11 @@ def polyval(coefficients, x):
     return result
 
 
-def listing(logits):
+POLY_FIT = [-0.037, 0.481, -2.3, 4.917, -1.791]
+
+
+def listing(logits, poly_fit=POLY_FIT):
     original_probs = torch.softmax(logits, dim=-1)
-    poly_fit = [-0.037, 0.481, -2.3, 4.917, -1.791]
     entropy = torch.sum(-original_probs * torch.log(original_probs + 1e-9), dim=-1, keepdim=True)
     beta = torch.where(entropy > 0.5, torch.clamp(polyval(poly_fit, entropy), min=1.0), torch.ones_like(entropy))
     return torch.softmax(logits * beta, dim=-1), entropy.squeeze(-1), beta.squeeze(-1)
@@ -442,6 +476,73 @@ def transposed_tensors_are_read_where_they_lie():
     check(not q.is_contiguous(), "the test tests nothing")
     compare_attention(q, k, v)
     compare_attention(q[:, :, 3:5], k[:, :, 10:70], v[:, :, 10:70])
+
+
+# ---- the way back ----
+
+FAR = -1e4  # masked, but times beta still a number: autograd makes NaN of -inf
+
+
+def compose_back(q, k, v, grad, name, causal=False, offset=0, sinks=None, slopes=None, softcap=0):
+    """The same gradients by autograd, in float64, through beta and all."""
+    leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
+    numbers = torch.tensor(POLY_FIT, dtype=torch.float64, requires_grad=True)
+    sinks = torch.full((q.shape[1],), FAR) if sinks is None else sinks
+    slopes = torch.zeros(q.shape[1]) if slopes is None else slopes
+    heads = [tensor.double().requires_grad_() for tensor in (sinks, slopes)]
+    group = q.shape[1] // k.shape[1]
+    keys, values = (tensor.repeat_interleave(group, 1) for tensor in leaves[1:])
+    logits = leaves[0] @ keys.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    if softcap:
+        logits = softcap * torch.tanh(logits / softcap)
+    i = torch.arange(q.shape[2]).unsqueeze(1) + offset
+    j = torch.arange(k.shape[2]).unsqueeze(0)
+    logits = logits - heads[1].view(1, -1, 1, 1) * (i - j).abs()
+    if causal:
+        logits = logits.masked_fill(j > i, FAR)
+    sink = heads[0].view(1, -1, 1, 1).expand(*logits.shape[:3], 1)
+    logits = torch.cat([logits, sink], dim=-1)
+    weights = torch.softmax(logits, dim=-1) if name == "softmax" else listing(logits, numbers)[0]
+    (weights[..., :-1] @ values).backward(grad.double())
+    if numbers.grad is None:
+        numbers.grad = torch.zeros(5, dtype=torch.float64)
+    return (*[leaf.grad for leaf in leaves], numbers.grad, *[leaf.grad for leaf in heads])
+
+
+def compare_back(q, k, v, **options):
+    grad = torch.randn(q.shape[0], q.shape[1], q.shape[2], v.shape[3])
+    names = ("q", "k", "v", "numbers", "sinks", "slopes")
+    worst = 0
+    for name in ("softmax", "adaptive"):
+        ours = whet_backward(q, k, v, grad, name, **options)
+        theirs = compose_back(q, k, v, grad, name, **options)
+        for what, own, right in zip(names, ours, theirs):
+            if what in ("sinks", "slopes") and what not in options:
+                continue
+            own = own[:5] if what == "numbers" else own
+            size = max(right.abs().max().item(), 1e-3 if what in names[:3] else q.shape[2])
+            error = (own.double() - right).abs().max().item() / size
+            # the listing's 1e-9 moves beta and its slope
+            limit = 1e-5 + (0 if name == "softmax" else 50 * k.shape[2] * 1e-9)
+            check(error <= limit, f"{name}, {what}, {tuple(q.shape)} by {tuple(k.shape)}: {error:.3g} of the largest")
+            worst = max(worst, error)
+    return worst
+
+
+@test
+def gradients_agree_with_autograd_through_beta():
+    torch.manual_seed(10)
+    worst = max(compare_back(*tensors(*shape)) for shape in SHAPES)
+    print(f"     worst gradient: {worst:.2g} of the largest")
+
+
+@test
+def gradients_with_every_feature_agree_with_autograd():
+    torch.manual_seed(11)
+    for shape in SHAPES:
+        q, k, v = tensors(*shape)
+        compare_back(2 * q, k, v, causal=True, offset=k.shape[2] - q.shape[2], softcap=5,
+                     sinks=torch.randn(q.shape[1]), slopes=torch.rand(q.shape[1]) / 16)
 
 
 main()

@@ -1,0 +1,172 @@
+/*
+ * The way back through attention: as many queries as keys, one head, f32, one
+ * thread, all three gradients; plain and adaptive against the FMA peak, which
+ * is probed before and after every run, and beside the way forth. FLOPs are
+ * those of the five products, unmasked ones only.
+ */
+#include "inputs.h"
+#include "job.h"
+#include "machine_limits.h"
+#include "prefill.h"
+#include "suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The products of the way back for each one of the way forth. */
+#define PRODUCTS_TO_ONE 2.5
+
+static const report_column columns[COLUMNS_MAX] = {
+    {"of FMA peak", COMPARE_SHARE},
+    {"times forward", COMPARE_TIMES},
+    {"times plain", COMPARE_TIMES},
+};
+
+/* Gradients and statistics beside the tensors of the way forth. */
+typedef struct backward_tensors {
+    prefill_tensors forth;
+    float *out, *q, *k, *v;
+    whet_stats *plain, *adaptive;
+} backward_tensors;
+
+enum { QUERIES_MAX = 4096, DIM_MAX = 256 };
+
+static bool open_tensors(backward_tensors *opened) {
+    size_t bytes = (size_t)QUERIES_MAX * DIM_MAX * sizeof(float);
+    bool done = bench_prefill_open(&opened->forth);
+    opened->out = bench_inputs_allocate(bytes);
+    opened->q = bench_inputs_allocate(bytes);
+    opened->k = bench_inputs_allocate(bytes);
+    opened->v = bench_inputs_allocate(bytes);
+    opened->plain = bench_inputs_allocate(QUERIES_MAX * sizeof(whet_stats));
+    opened->adaptive = bench_inputs_allocate(QUERIES_MAX * sizeof(whet_stats));
+    return done && opened->out && opened->q && opened->k && opened->v && opened->plain &&
+           opened->adaptive;
+}
+
+static void close_tensors(backward_tensors *opened) {
+    bench_prefill_close(&opened->forth);
+    free(opened->out);
+    free(opened->q);
+    free(opened->k);
+    free(opened->v);
+    free(opened->plain);
+    free(opened->adaptive);
+}
+
+/* Goes forth with a policy for the statistics, then plans the way back. */
+static whet_status open_job(job *opened, const backward_tensors *in, whet_attention attention,
+                            const whet_policy *policy, whet_stats *stats) {
+    attention.policies = policy;
+    attention.stats = stats;
+    whet_status status = whet_attention_forward(&attention, NULL, NULL);
+    if (status != WHET_OK)
+        return status;
+    whet_gradients gradients = {.size = sizeof gradients,
+                                .attention = attention,
+                                .out = {.data = in->out},
+                                .q = {.data = in->q},
+                                .k = {.data = in->k},
+                                .v = {.data = in->v}};
+    return bench_job_open_backward(opened, &gradients, NULL);
+}
+
+/* The way forth, and back plain and adaptive. Must stay where it is while open. */
+typedef struct backward_jobs {
+    job_pair pair;
+    job forward;
+} backward_jobs;
+
+static whet_status open_jobs(backward_jobs *opened, const backward_tensors *in,
+                             const whet_attention *attention) {
+    job_pair *pair = &opened->pair;
+    *pair = (job_pair){.plain_policy = whet_policy_softmax(),
+                       .adaptive_policy = whet_policy_adaptive()};
+    whet_status status = open_job(&pair->plain, in, *attention, &pair->plain_policy, in->plain);
+    if (status == WHET_OK)
+        status = open_job(&pair->adaptive, in, *attention, &pair->adaptive_policy, in->adaptive);
+    if (status == WHET_OK)
+        status = bench_job_open(&opened->forward, attention, NULL);
+    return status;
+}
+
+static void close_jobs(backward_jobs *opened) {
+    bench_pair_close(&opened->pair);
+    bench_job_close(&opened->forward);
+}
+
+static void add_entries(const report_section *section, report_case *to, const measurement *from,
+                        bool has_bar) {
+    bench_report_add_entry(section, to, from, "FMA peak", (report_against){{NULL}});
+    bench_report_add_entry(section, to, from, "forward", (report_against){{"FMA peak"}});
+    report_entry *plain = bench_report_add_entry(section, to, from, "plain",
+                                                 (report_against){{"FMA peak", "forward"}});
+    report_entry *adaptive = bench_report_add_entry(
+        section, to, from, "adaptive", (report_against){{"FMA peak", "forward", "plain"}});
+    if (!has_bar)
+        return;
+    bench_report_set_bar(plain, 0, BAR_AT_LEAST, 0.6);
+    bench_report_set_bar(adaptive, 2, BAR_AT_MOST, 1.2);
+}
+
+static bool measure_case(suite *with, report_section *section, const backward_tensors *in,
+                         const prefill_shape *of, bool has_bar) {
+    whet_attention attention = bench_prefill_prepare(&in->forth, of);
+    bench_inputs_fill(in->out, of->queries * of->dim, 1, 4);
+    report_case result = {.entry_count = 0};
+    snprintf(result.label, sizeof result.label, "d=%zu n=%zu%s", of->dim, of->keys,
+             of->causal ? " causal" : "");
+    backward_jobs jobs = {.forward = {.memory = NULL}};
+    whet_status status = open_jobs(&jobs, in, &attention);
+    if (status != WHET_OK) {
+        close_jobs(&jobs);
+        return bench_report_fail(with->report, section->name, whet_status_text(status));
+    }
+    bench_add_beta(&result, in->adaptive, of->queries);
+
+    contender list[3];
+    peak_work peak;
+    contender probe = bench_limit_peak(&peak);
+    bench_pair_contenders(&jobs.pair, list, PRODUCTS_TO_ONE * bench_prefill_flops(of));
+    list[2] = (contender){.name = "forward",
+                          .run = bench_job_run,
+                          .argument = &jobs.forward,
+                          .work = bench_prefill_flops(of)};
+    bench_measure(list, 3, &probe, with->until, result.label, &with->measured);
+    status = bench_pair_status(&jobs.pair);
+    close_jobs(&jobs);
+    if (status != WHET_OK)
+        return bench_report_fail(with->report, section->name, whet_status_text(status));
+    add_entries(section, &result, &with->measured, has_bar);
+    bench_add_presence(&result, &with->measured);
+    return bench_report_add_case(with->report, section, &result);
+}
+
+static bool measure_squares(suite *with, const backward_tensors *in) {
+    report_section *section =
+        bench_report_add_section(with->report, "backward", UNIT_GFLOPS, columns);
+    snprintf(section->title, sizeof section->title,
+             "backward: f32, one head, one thread, five products");
+    static const size_t dims[] = {64, 128, DIM_MAX};
+    static const size_t sizes[] = {1024, QUERIES_MAX};
+    for (size_t i = 0; i < 3 * 2 * 2; i++) {
+        prefill_shape of = {.dim = dims[i / 4], .keys = sizes[i / 2 % 2], .causal = i % 2 != 0};
+        of.queries = of.keys;
+        bool has_bar = of.dim == 128 && of.keys == 4096 && !of.causal;
+        if (with->options.quick && !has_bar)
+            continue;
+        if (!measure_case(with, section, in, &of, has_bar))
+            return false;
+    }
+    return true;
+}
+
+bool bench_backward(suite *with) {
+    backward_tensors in;
+    bool done = open_tensors(&in);
+    if (!done)
+        bench_report_fail(with->report, "backward", "not enough memory");
+    done = done && measure_squares(with, &in);
+    close_tensors(&in);
+    return done;
+}

@@ -1,0 +1,277 @@
+/*
+ * The way back through attention, against the reference in double over awkward
+ * sizes, all features and all policies; and the reference itself against
+ * differences of its own loss.
+ */
+#include "attention/example.h"
+#include "attention/way_back.h"
+#include "reference/reference.h"
+#include "support/check.h"
+#include "support/isa.h"
+#include "support/random.h"
+#include "whet.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const temperatures[] = {"softmax",
+                                           "fixed:1.7",
+                                           "adaptive",
+                                           "adaptive:hold",
+                                           "poly:0.5/1:floor=0",
+                                           "poly:0.3/0.2/1:hold=2:threshold=0.1",
+                                           "exp:1.5",
+                                           "target:1.5",
+                                           "target:0.7:cap=3",
+                                           "ssmax:0.4:0.3",
+                                           "length:16",
+                                           "linear:40",
+                                           "adaptive:strength=0.5",
+                                           "target:1.2:strength=0.6"};
+#define TEMPERATURES (sizeof temperatures / sizeof temperatures[0])
+
+/* ---- the reference itself ---- */
+
+/* sum over the output of out * weight. */
+static double loss_of(const example *e, const way_back *w) {
+    size_t rows = e->q.extent[0] * e->q.extent[1] * e->q.extent[2], dim = e->v.extent[3];
+    double *out = calloc(rows * dim + 1, sizeof *out);
+    whet_stats *stats = calloc(rows + 1, sizeof *stats);
+    REQUIRE(out && stats);
+    reference_attention(&e->attention, out, stats);
+    double loss = 0;
+    for (size_t i = 0; i < rows * dim; i++) {
+        loss += out[i] * reference_load((const char *)w->out.base + i * sizeof(float), WHET_F32);
+    }
+    free(out);
+    free(stats);
+    return loss;
+}
+
+static double float_slope(const example *e, const way_back *w, float *at) {
+    float before = *at, low = before - 0x1p-12f, high = before + 0x1p-12f;
+    *at = low;
+    double below = loss_of(e, w);
+    *at = high;
+    double above = loss_of(e, w);
+    *at = before;
+    return (above - below) / ((double)high - (double)low);
+}
+
+static double number_slope(const example *e, const way_back *w, double *at) {
+    double before = *at, step = 1e-5;
+    *at = before - step;
+    double below = loss_of(e, w);
+    *at = before + step;
+    double above = loss_of(e, w);
+    *at = before;
+    return (above - below) / (2 * step);
+}
+
+static void check_slopes(const char *what, const example *e, const way_back *w, float *at,
+                         const double *right, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        double slope = float_slope(e, w, at + i);
+        CHECK_MSG(fabs(slope - right[i]) <= 1e-5 * fmax(1, fabs(slope)), "%s %zu: %.9g, not %.9g",
+                  what, i, right[i], slope);
+    }
+}
+
+TEST(the_references_gradients_are_slopes_of_its_loss) {
+    for (size_t i = 0; i < TEMPERATURES; i++) {
+        example e = example_new((example_shape){.heads = 2,
+                                                .kv_heads = 1,
+                                                .queries = 3,
+                                                .keys = 9,
+                                                .head_dim = 4,
+                                                .value_dim = 3,
+                                                .sharpness = 1.5,
+                                                .seed = i});
+        example_policy(&e, temperatures[i]);
+        example_alibi(&e);
+        float *sinks = example_sinks(&e);
+        e.attention.softcap = 4;
+        e.attention.flags = WHET_CAUSAL;
+        e.attention.offset = 5;
+        way_back w = way_back_new(&e, WHET_F32);
+        reference_gradients right = reference_backward(&e.attention, &w.gradients.out);
+        check_slopes("q", &e, &w, (float *)(void *)e.q.base, right.q, 2 * 3 * 4);
+        check_slopes("k", &e, &w, (float *)(void *)e.k.base, right.k, 9 * 4);
+        check_slopes("v", &e, &w, (float *)(void *)e.v.base, right.v, 9 * 3);
+        check_slopes("sink", &e, &w, sinks, right.sinks, 2);
+        float slopes[2] = {e.attention.alibi_slopes[0], e.attention.alibi_slopes[1]};
+        whet_policy policy = e.attention.policies[0];
+        e.attention.alibi_slopes = slopes;
+        e.attention.policies = &policy;
+        check_slopes("slope", &e, &w, slopes, right.slopes, 2);
+        CHECK_NEAR(number_slope(&e, &w, &policy.value[0]), right.policies[0].value[0], 1e-5);
+        CHECK_NEAR(number_slope(&e, &w, &policy.value[1]), right.policies[0].value[1], 1e-5);
+        CHECK_NEAR(number_slope(&e, &w, &policy.strength), right.policies[0].strength, 1e-5);
+        reference_gradients_free(&right);
+        example_free(&e);
+    }
+}
+
+/* ---- sizes ---- */
+
+TEST(gradients_are_right_for_awkward_sizes) {
+    static const size_t sizes[] = {1, 2, 15, 16, 17, 23, 24, 25, 31, 33, 97, 127, 191, 193};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (size_t j = 0; j < sizeof sizes / sizeof sizes[0]; j += 1 + i % 3) {
+            char what[64];
+            snprintf(what, sizeof what, "%zu queries, %zu keys", sizes[i], sizes[j]);
+            example e = example_new((example_shape){.queries = sizes[i],
+                                                    .keys = sizes[j],
+                                                    .head_dim = 1 + (7 * i + j) % 41,
+                                                    .value_dim = 1 + (5 * j + i) % 37,
+                                                    .seed = i * 100 + j});
+            example_policy(&e, i % 2 ? "adaptive" : "softmax");
+            way_back_check(&e, WHET_F32, what);
+        }
+    }
+    way_back_print_worst();
+}
+
+TEST(gradients_are_right_for_large_heads) {
+    static const size_t dims[] = {64, 80, 127, 128, 129, 256, 575, 576};
+    for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++) {
+        example e = example_new((example_shape){.queries = 50,
+                                                .keys = 70,
+                                                .head_dim = dims[i],
+                                                .value_dim = dims[(i + 3) % 8],
+                                                .seed = i});
+        example_policy(&e, "adaptive");
+        way_back_check(&e, WHET_F32, "large head");
+    }
+    way_back_print_worst();
+}
+
+TEST(gradients_are_right_over_many_keys_and_rows) {
+    for (size_t i = 0; i < 4; i++) {
+        example e = example_new((example_shape){
+            .queries = i % 2 ? 600 : 33, .keys = i % 2 ? 1000 : 4097, .head_dim = 20, .seed = i});
+        example_policy(&e, i / 2 ? "adaptive:hold" : "target:2");
+        e.attention.flags = i % 2 ? WHET_CAUSAL : 0;
+        way_back_check(&e, WHET_F32, "many");
+    }
+    way_back_print_worst();
+}
+
+/* ---- policies ---- */
+
+TEST(every_temperature_is_led_back_through) {
+    for (size_t i = 0; i < TEMPERATURES; i++) {
+        for (size_t sinks = 0; sinks < 2; sinks++) {
+            example e = example_new((example_shape){.heads = 2,
+                                                    .queries = 60,
+                                                    .keys = 77,
+                                                    .head_dim = 24,
+                                                    .sharpness = 1 + (double)sinks,
+                                                    .seed = i});
+            example_policy(&e, temperatures[i]);
+            if (sinks) {
+                example_sinks(&e);
+            }
+            way_back_check(&e, WHET_F32, temperatures[i]);
+        }
+    }
+    way_back_print_worst();
+}
+
+TEST(every_head_has_its_own_policy) {
+    example e = example_new((example_shape){.batch = 2,
+                                            .heads = TEMPERATURES,
+                                            .kv_heads = TEMPERATURES / 2,
+                                            .queries = 30,
+                                            .keys = 50,
+                                            .head_dim = 16});
+    example_policies(&e, temperatures, TEMPERATURES);
+    example_sinks(&e);
+    way_back_check(&e, WHET_F32, "a policy for each head");
+    way_back_print_worst();
+}
+
+static double of_entropy(const whet_stats *stats, double *slope, void *context) {
+    *slope = *(const double *)context;
+    return 1 + *slope * stats->entropy;
+}
+
+TEST(custom_policies_are_led_back_through_their_slope) {
+    double factor = 0.3;
+    example e = example_new((example_shape){.queries = 40, .keys = 60, .head_dim = 16});
+    whet_policy policy = whet_policy_custom(of_entropy, &factor);
+    e.attention.policies = &policy;
+    way_back_check(&e, WHET_F32, "custom");
+}
+
+/* ---- features ---- */
+
+TEST(masks_windows_and_offsets_are_respected) {
+    for (size_t i = 0; i < 24; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "mask %zu", i);
+        example e = example_new((example_shape){.batch = 2,
+                                                .heads = 4,
+                                                .kv_heads = i % 3 ? 2 : 1,
+                                                .queries = 53,
+                                                .keys = 300,
+                                                .head_dim = 12,
+                                                .seed = i});
+        example_policy(&e, temperatures[i % TEMPERATURES]);
+        e.attention.flags = i % 2 ? WHET_CAUSAL : 0;
+        e.attention.offset = (int64_t)(i * 31 % 260) - 20;
+        e.attention.window = i % 4 ? i * 5 : 0;
+        if (i % 5 > 2) {
+            example_mask(&e, (unsigned)(i % 8), i % 5 == 3 ? WHET_F32 : WHET_F16, i % 3);
+        }
+        if (i % 3 == 0) {
+            example_alibi(&e);
+        }
+        if (i % 4 == 1) {
+            example_sinks(&e);
+        }
+        way_back_check(&e, WHET_F32, what);
+    }
+    way_back_print_worst();
+}
+
+TEST(soft_caps_are_led_back_through) {
+    for (size_t i = 0; i < 6; i++) {
+        example e = example_new((example_shape){
+            .heads = 2, .queries = 53, .keys = 210, .head_dim = 12, .sharpness = 3, .seed = i});
+        example_policy(&e, temperatures[2 * i]);
+        e.attention.softcap = i % 2 ? 2.5f : 30;
+        e.attention.scale = i % 3 ? 0 : 0.7f;
+        if (i > 2) {
+            example_alibi(&e);
+            example_mask(&e, MASK_QUERIES, WHET_F32, 0);
+        }
+        way_back_check(&e, WHET_F32, "soft-cap");
+    }
+    way_back_print_worst();
+}
+
+TEST(types_and_layouts_go_in_any_combination) {
+    static const whet_type plain[] = {WHET_F32, WHET_F16, WHET_BF16};
+    for (size_t i = 0; i < 36; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "combination %zu", i);
+        example e = example_new((example_shape){.batch = 2,
+                                                .heads = 4,
+                                                .kv_heads = 2,
+                                                .queries = 37,
+                                                .keys = 45,
+                                                .head_dim = 19,
+                                                .value_dim = 21,
+                                                .q_type = plain[i % 3],
+                                                .k_type = example_cache_types[i / 3 % CACHE_TYPES],
+                                                .v_type = example_cache_types[i % CACHE_TYPES],
+                                                .layout = (example_layout)(i % LAYOUTS),
+                                                .seed = i});
+        example_policy(&e, i % 2 ? "adaptive" : "softmax");
+        way_back_check(&e, plain[i / 12], what);
+    }
+    way_back_print_worst();
+}

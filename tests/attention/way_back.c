@@ -1,0 +1,215 @@
+/* The way back through an example: see way_back.h. */
+#include "attention/way_back.h"
+
+#include "reference/reference.h"
+#include "support/check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static whet_tensor_out gradient_of(example *e, const example_tensor *of, example_tensor *gradient,
+                                   whet_type type) {
+    memcpy(gradient->extent, of->extent, sizeof gradient->extent);
+    gradient->type = type;
+    if (of->type == WHET_CUSTOM) {
+        return (whet_tensor_out){.data = NULL};
+    }
+    example_place(e, gradient, e->layout);
+    whet_tensor_out result = {.data = gradient->base, .type = type};
+    if (e->layout != CONTIGUOUS) {
+        memcpy(result.stride, gradient->stride, sizeof result.stride);
+    }
+    return result;
+}
+
+way_back way_back_new(example *e, whet_type type) {
+    way_back w = {.first_bad_row = UINT64_MAX};
+    whet_gradients *g = &w.gradients;
+    whet_attention *a = &e->attention;
+    size_t rows = e->q.extent[0] * e->q.extent[1] * e->q.extent[2];
+    float *out = example_memory(e, rows * e->v.extent[3] * sizeof *out);
+    a->out = (whet_tensor_out){.data = out, .type = WHET_F32};
+    a->stats = example_memory(e, rows * sizeof *a->stats);
+    whet_status status = whet_attention_forward(a, NULL, NULL);
+    CHECK(status == WHET_OK || status == WHET_NOT_FINITE);
+    w.out = (example_tensor){.extent = {e->q.extent[0], e->q.extent[1], e->q.extent[2]},
+                             .type = e->q.type};
+    w.out.extent[3] = e->v.extent[3];
+    example_place(e, &w.out, e->layout);
+    example_fill(&w.out, &e->rng, 1);
+    *g = (whet_gradients){.size = sizeof *g, .attention = *a};
+    memset(&g->attention.out, 0, sizeof g->attention.out); /* nobody looks there */
+    g->out = example_describe(&w.out, e->layout);
+    g->q = gradient_of(e, &e->q, &w.q, type);
+    g->k = gradient_of(e, &e->k, &w.k, type);
+    g->v = gradient_of(e, &e->v, &w.v, type);
+    size_t policies = a->policy_count > 1 ? a->policy_count : 1;
+    g->policies = example_memory(e, policies * sizeof *g->policies);
+    g->sinks = a->sinks ? example_memory(e, a->heads * sizeof(float)) : NULL;
+    g->alibi_slopes = a->alibi_slopes ? example_memory(e, a->heads * sizeof(float)) : NULL;
+    return w;
+}
+
+void way_back_run(way_back *w, const whet_executor *executor) {
+    w->first_bad_row = UINT64_MAX;
+    w->status = whet_attention_backward(&w->gradients, executor, &w->first_bad_row);
+}
+
+/* ---- bit for bit ---- */
+
+static size_t count_of(const example_tensor *t) {
+    return t->base ? t->extent[0] * t->extent[1] * t->extent[2] * t->extent[3] : 0;
+}
+
+/* Element i of the tensor, counted as if it were contiguous. */
+static const char *element(const example_tensor *t, size_t i) {
+    size_t row = i / t->extent[3];
+    size_t head = row / t->extent[2];
+    return example_row(t, head / t->extent[1], head % t->extent[1], row % t->extent[2]) +
+           (ptrdiff_t)(i % t->extent[3]) * t->stride[3];
+}
+
+unsigned char *way_back_bytes(const way_back *w, size_t *size) {
+    const whet_gradients *g = &w->gradients;
+    const example_tensor *tensors[] = {&w->q, &w->k, &w->v};
+    size_t heads = g->attention.heads;
+    size_t policies = g->attention.policy_count > 1 ? heads : 1;
+    *size = policies * sizeof *g->policies + 2 * heads * sizeof(float);
+    for (size_t i = 0; i < 3; i++) {
+        *size += count_of(tensors[i]) * reference_size(tensors[i]->type);
+    }
+    unsigned char *bytes = calloc(*size, 1);
+    unsigned char *to = bytes;
+    REQUIRE(bytes != NULL);
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t j = 0; j < count_of(tensors[i]); j++) {
+            size_t n = reference_size(tensors[i]->type);
+            memcpy(to, element(tensors[i], j), n);
+            to += n;
+        }
+    }
+    memcpy(to, g->policies, policies * sizeof *g->policies);
+    to += policies * sizeof *g->policies;
+    if (g->sinks) {
+        memcpy(to, g->sinks, heads * sizeof(float));
+    }
+    to += heads * sizeof(float);
+    if (g->alibi_slopes) {
+        memcpy(to, g->alibi_slopes, heads * sizeof(float));
+    }
+    return bytes;
+}
+
+/* ---- comparison ---- */
+
+static double worst;
+
+void way_back_print_worst(void) {
+    printf("     worst: %.2g of the largest gradient\n", worst);
+    worst = 0;
+}
+
+/* What rounding to a type may add: relative and absolute. */
+static double rounding(whet_type type, double right) {
+    if (type == WHET_F32) {
+        return 0;
+    }
+    return type == WHET_F16 ? fabs(right) * 0x1p-11 + 0x1p-24 : fabs(right) * 0x1p-8;
+}
+
+static double largest_of(const double *x, size_t n) {
+    double result = 0;
+    for (size_t i = 0; i < n; i++) {
+        result = fmax(result, isfinite(x[i]) ? fabs(x[i]) : 0);
+    }
+    return result;
+}
+
+/* One number; returns whether it is right. */
+static bool is_right(double actual, double right, double unit, double limit, whet_type type) {
+    if (isnan(right) || isnan(actual)) {
+        return isnan(right) && isnan(actual);
+    }
+    double error = fmax(0, fabs(actual - right) - rounding(type, right));
+    double relative = unit > 0 ? error / unit : error;
+    worst = fmax(worst, relative / limit * GRADIENT_LIMIT);
+    return relative <= limit;
+}
+
+static void compare_tensor(const char *what, const char *name, const example_tensor *t,
+                           const double *right, double limit) {
+    size_t n = count_of(t), wrong = 0, first = 0;
+    double unit = largest_of(right, n);
+    for (size_t i = 0; i < n; i++) {
+        double actual = reference_load(element(t, i), t->type);
+        if (!is_right(actual, right[i], unit, limit, t->type)) {
+            first = wrong++ ? first : i;
+        }
+    }
+    CHECK_MSG(
+        wrong == 0, "%s: %zu of %zu %s wrong, [%zu][%zu] is %.9g, not %.9g (largest %.3g)", what,
+        wrong, n, name, wrong ? first / t->extent[3] : 0, wrong ? first % t->extent[3] : 0,
+        wrong ? reference_load(element(t, first), t->type) : 0, wrong ? right[first] : 0, unit);
+}
+
+/* Sums over many rows that may cancel: relative to what a row may add. */
+static void compare_heads(const char *what, const char *name, const float *actual,
+                          const double *right, size_t heads, double limit) {
+    double unit = fmax(1, largest_of(right, heads));
+    for (size_t h = 0; actual && h < heads; h++) {
+        CHECK_MSG(is_right((double)actual[h], right[h], unit, limit, WHET_F32),
+                  "%s: %s of head %zu is %.9g, not %.9g", what, name, h, (double)actual[h],
+                  right[h]);
+    }
+}
+
+static void compare_policies(const char *what, const whet_gradients *g,
+                             const reference_gradients *right, double limit) {
+    enum { NUMBERS = sizeof(whet_policy_gradient) / sizeof(double) };
+    size_t count = g->attention.policy_count > 1 ? g->attention.policy_count : 1;
+    for (size_t i = 0; g->policies && i < count; i++) {
+        double a[NUMBERS], b[NUMBERS], sizes[NUMBERS];
+        memcpy(a, &g->policies[i], sizeof a);
+        memcpy(b, &right->policies[i], sizeof b);
+        memcpy(sizes, &right->sizes[i], sizeof sizes);
+        double noise = 1e-6 * largest_of(sizes, NUMBERS); /* of the reference's differences */
+        for (size_t n = 0; n < NUMBERS; n++) {
+            CHECK_MSG(is_right(a[n], b[n], fmax(sizes[n], noise), limit, WHET_F32),
+                      "%s: number %zu of policy %zu is %.9g, not %.9g", what, n, i, a[n], b[n]);
+        }
+    }
+}
+
+/* By how much rows are beyond SHARP, those of the sharpest. */
+static double allowance(const whet_attention *a, size_t rows) {
+    double result = 1;
+    for (size_t i = 0; i < rows; i++) {
+        double size = a->stats[i].beta * fabs(a->stats[i].max) / SHARP;
+        result = isfinite(size) ? fmax(result, size) : result;
+    }
+    return result;
+}
+
+void way_back_compare(const way_back *w, const char *what) {
+    const whet_gradients *g = &w->gradients;
+    reference_gradients right = reference_backward(&g->attention, &g->out);
+    double limit =
+        GRADIENT_LIMIT * allowance(&g->attention, w->q.extent[0] * w->q.extent[1] * w->q.extent[2]);
+    compare_tensor(what, "dq", &w->q, right.q, limit);
+    compare_tensor(what, "dk", &w->k, right.k, limit);
+    compare_tensor(what, "dv", &w->v, right.v, limit);
+    compare_heads(what, "sink", g->sinks, right.sinks, g->attention.heads, limit);
+    compare_heads(what, "slope", g->alibi_slopes, right.slopes, g->attention.heads, limit);
+    compare_policies(what, g, &right, limit);
+    reference_gradients_free(&right);
+}
+
+void way_back_check(example *e, whet_type type, const char *what) {
+    way_back w = way_back_new(e, type);
+    way_back_run(&w, NULL);
+    CHECK_MSG(w.status == WHET_OK, "%s: status %d", what, (int)w.status);
+    way_back_compare(&w, what);
+    example_free(e);
+}

@@ -12,12 +12,11 @@
  *             of them fits KEPT_BYTES, else they are computed again. `target`
  *             adds passes between the two, one for each of its Newton steps.
  */
-#include "attention/problem.h"
+#include "attention/tiles.h"
 #include "base/checked.h"
 #include <math.h>
 #include <string.h>
 
-#define BLOCK 192        /* keys to a block: their keys and values stay in the second-level cache */
 #define ROWS_TO_TASK 384 /* what bringing keys into layout is spread over */
 #define FOLD_BLOCKS 8    /* blocks summed in f32 before they join the totals in double */
 #define KEPT_BYTES ((size_t)25 << 20)
@@ -60,34 +59,25 @@ typedef struct work {
     size_t odd_count;
 } work;
 
-static size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
-
 /* ---- dividing the work ---- */
 
 typedef struct layout {
     size_t panels, queries, outputs, totals, keys, values, tiles, rows, total;
 } layout;
 
-static bool place(size_t *total, size_t *offset, size_t count, size_t size) {
-    size_t bytes;
-    *offset = *total;
-    return size_multiply(count, size, &bytes) && size_align(bytes, WHET_ALIGNMENT, &bytes) &&
-           size_add(*total, bytes, total);
-}
-
 static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
     size_t lanes = shape->kernels->lanes, panels = shape->panels;
     size_t columns = round_up(a->value_dim, shape->kernels->group);
     size_t tile_keys = shape->kept ? panels * round_up(a->keys, BLOCK) : BLOCK;
     at->total = 0;
-    return place(&at->total, &at->panels, panels, sizeof(panel)) &&
-           place(&at->total, &at->queries, panels * a->head_dim * lanes, sizeof(float)) &&
-           place(&at->total, &at->outputs, panels * columns * lanes, sizeof(float)) &&
-           place(&at->total, &at->totals, panels * columns * lanes, sizeof(double)) &&
-           place(&at->total, &at->keys, BLOCK * a->head_dim, sizeof(float)) &&
-           place(&at->total, &at->values, BLOCK * columns, sizeof(float)) &&
-           place(&at->total, &at->tiles, tile_keys * lanes, sizeof(float)) &&
-           place(&at->total, &at->rows, (size_t)GROUP_MAX * HEAD_DIM_MAX, sizeof(float));
+    return whet_place(&at->total, &at->panels, panels, sizeof(panel)) &&
+           whet_place(&at->total, &at->queries, panels * a->head_dim * lanes, sizeof(float)) &&
+           whet_place(&at->total, &at->outputs, panels * columns * lanes, sizeof(float)) &&
+           whet_place(&at->total, &at->totals, panels * columns * lanes, sizeof(double)) &&
+           whet_place(&at->total, &at->keys, BLOCK * a->head_dim, sizeof(float)) &&
+           whet_place(&at->total, &at->values, BLOCK * columns, sizeof(float)) &&
+           whet_place(&at->total, &at->tiles, tile_keys * lanes, sizeof(float)) &&
+           whet_place(&at->total, &at->rows, (size_t)GROUP_MAX * HEAD_DIM_MAX, sizeof(float));
 }
 
 /* Panels whose logits fit KEPT_BYTES. */
@@ -172,8 +162,7 @@ static void start_panel(work *w, size_t index, size_t first_row) {
         }
         start_lane(w, p, lane, first_row + lane);
         whet_load_query(&w->stream, &p->row[lane], w->rows);
-        for (size_t i = 0; i < a->head_dim; i++)
-            queries[i * w->lanes + lane] = w->rows[i];
+        whet_pack_lane(w->rows, a->head_dim, w->lanes, lane, queries);
     }
     if (p->low > p->high)
         p->low = p->high;
@@ -224,41 +213,14 @@ static void start_work(work *w, const whet_plan *plan, size_t task, void *scratc
 
 static void pack_keys(work *w, size_t start, size_t count) {
     const whet_attention *a = w->stream.attention;
-    for (size_t j = 0; j < count; j += w->group) {
-        const float *rows[GROUP_MAX];
-        for (size_t i = 0; i < w->group; i++) {
-            /* a block's last group is filled up with its last key; nobody looks at the result */
-            size_t key = j + i < count ? start + j + i : start + count - 1;
-            rows[i] =
-                whet_load_position(&w->stream, &a->k, key, a->head_dim, w->rows + i * HEAD_DIM_MAX);
-        }
-        w->shape.kernels->interleave(rows, a->head_dim, w->keys + j * a->head_dim);
-    }
+    whet_pack_interleaved(&w->stream, &a->k, a->head_dim, start, count, w->rows, w->keys);
 }
 
-/*
- * A value that is not finite must not reach rows that do not see it, though
- * their weight is zero: such a key's values count as zero here and are added
- * by hand (see add_odd_values).
- */
+/* Values that are not finite are left out here and added by hand: see add_odd_values. */
 static void pack_values(work *w, size_t start, size_t count) {
     const whet_attention *a = w->stream.attention;
-    size_t columns = w->value_groups * w->group;
-    w->odd_count = 0;
-    for (size_t j = 0; j < count; j++) {
-        float padded[HEAD_DIM_MAX + GROUP_MAX];
-        const float *row = whet_load_position(&w->stream, &a->v, start + j, a->value_dim, w->rows);
-        bool finite = w->shape.kernels->finite(row, a->value_dim);
-        if (!finite)
-            w->odd[w->odd_count++] = j;
-        if (!finite || columns != a->value_dim) {
-            memset(padded, 0, columns * sizeof(float));
-            if (finite)
-                memcpy(padded, row, a->value_dim * sizeof(float));
-            row = padded;
-        }
-        w->shape.kernels->scatter(row, w->value_groups, w->values + j * w->group, BLOCK * w->group);
-    }
+    w->odd_count = whet_pack_columns(&w->stream, &a->v, a->value_dim, start, count, w->rows,
+                                     w->values, w->odd);
 }
 
 static void add_odd_values(work *w, size_t start, const float *tile, size_t keys, float *out) {
@@ -275,51 +237,11 @@ static void add_odd_values(work *w, size_t start, const float *tile, size_t keys
 
 /* ---- tiles ---- */
 
-static void mask_tile(work *w, const panel *p, size_t start, size_t keys, float *tile) {
-    float low[LANES_MAX], high[LANES_MAX];
-    bool cut = false;
-    for (size_t lane = 0; lane < w->lanes; lane++) {
-        size_t lo = p->row[lane].low, hi = p->row[lane].high;
-        lo = lo > start ? lo - start : 0;
-        hi = hi > start ? hi - start : 0;
-        if (hi > keys)
-            hi = keys;
-        if (lo > keys)
-            lo = keys;
-        cut = cut || (lane < p->rows && (lo > 0 || hi < keys));
-        low[lane] = (float)lo;
-        high[lane] = (float)hi;
-    }
-    if (cut)
-        w->shape.kernels->panel_limit(tile, keys, low, high);
-}
-
-static void add_alibi(work *w, const panel *p, size_t start, size_t keys, float *tile) {
-    float slope[LANES_MAX], position[LANES_MAX];
-    for (size_t lane = 0; lane < w->lanes; lane++) {
-        const query_row *row = &p->row[lane];
-        bool used = lane < p->rows;
-        slope[lane] = used ? w->stream.attention->alibi_slopes[row->head] : 0;
-        position[lane] = used ? (float)(row->position - (int64_t)start) : 0;
-    }
-    w->shape.kernels->panel_alibi(tile, keys, slope, position);
-}
-
 /* The logits of a block for a panel, complete: [keys][lanes]. */
 static void compute_tile(work *w, size_t index, size_t start, size_t keys, float *tile) {
-    const whet_attention *a = w->stream.attention;
-    const kernels *k = w->shape.kernels;
-    panel *p = w->panels + index;
-    k->scores(w->keys, (keys + w->group - 1) / w->group,
-              w->queries + index * a->head_dim * w->lanes, a->head_dim, tile);
-    if (a->softcap > 0)
-        k->softcap(tile, keys * w->lanes, a->softcap);
-    if (a->alibi_slopes)
-        add_alibi(w, p, start, keys, tile);
-    if (a->mask.data)
-        for (size_t lane = 0; lane < p->rows; lane++)
-            whet_add_mask_row(&w->stream, &p->row[lane], start, keys, tile + lane, w->lanes);
-    mask_tile(w, p, start, keys, tile);
+    const panel *p = w->panels + index;
+    const float *queries = w->queries + index * w->stream.attention->head_dim * w->lanes;
+    whet_tile_logits(&w->stream, p->row, p->rows, w->keys, queries, start, keys, tile, NULL);
 }
 
 /* Keys of the block at `start` that a panel has to look at; 0: none. */

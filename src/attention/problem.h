@@ -16,7 +16,7 @@
 
 #define HEAD_DIM_MAX 576
 
-enum { PATH_PREFILL = 0, PATH_DECODE = 1 };
+enum { PATH_PREFILL = 0, PATH_DECODE = 1, PATH_BACKWARD = 2 };
 
 /* Kept in whet_plan.internal. */
 typedef struct plan_shape {

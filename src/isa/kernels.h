@@ -61,6 +61,8 @@ typedef struct kernels {
     void (*stream_end)(void);
     /* x = cap tanh(x / cap), in place. */
     void (*softcap)(float *x, size_t n, float cap);
+    /* slope = 1 - tanh^2, from x as softcap left it. */
+    void (*softcap_slope)(const float *x, size_t n, float cap, float *slope);
 
     /* Conversions, n elements; results rounded to nearest even. */
     void (*f16_to_f32)(const uint16_t *x, float *y, size_t n);

@@ -113,11 +113,17 @@ bool whet_policy_is_constant(const whet_policy *policy);
 bool whet_policy_needs_count(const whet_policy *policy);
 
 /*
- * How a row's beta moves with its logits, for the way back. With w = softmax(beta0 e) and its
- * mean m_w = sum w e: d beta / d e_j = -factor w_j (e_j - m_w). Policies that look at the entropy
- * have beta0 = 1, target its own beta before strength, and for that needs the variance of e
- * under w (NaN is fine otherwise). numbers is d beta / d each number of the policy. stats are
- * the row's after whet_apply_beta; an empty or non-finite row does not move.
+ * How a row's beta moves with its logits and with the numbers of its policy, for the way back.
+ * With w = softmax(beta0 e) and m_w = sum w e,
+ *
+ *     d beta / d e_j = -factor w_j (e_j - m_w)
+ *
+ * Policies that look at the entropy have beta0 = 1, so that w is told by the row's z and s; target
+ * has its own beta before strength and needs the variance of e under w too (others ignore it).
+ * numbers is d beta / d each number of the policy. stats are the row's after whet_apply_beta. A
+ * beta does not move where the row is empty or not finite, the policy is a map (or NULL), or a
+ * threshold, floor, cap or bound decides; nor does target's at strength 0, where nothing is left
+ * to tell its full beta by.
  */
 typedef struct beta_path {
     double beta0;

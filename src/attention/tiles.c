@@ -1,0 +1,106 @@
+/* Layouts and logits of blocks of keys for panels of query rows: see tiles.h. */
+#include "attention/tiles.h"
+#include "base/checked.h"
+#include <math.h>
+#include <string.h>
+
+bool whet_place(size_t *total, size_t *offset, size_t count, size_t size) {
+    size_t bytes;
+    *offset = *total;
+    return size_multiply(count, size, &bytes) && size_align(bytes, WHET_ALIGNMENT, &bytes) &&
+           size_add(*total, bytes, total);
+}
+
+void whet_pack_lane(const float *row, size_t n, size_t lanes, size_t lane, float *result) {
+    for (size_t i = 0; i < n; i++)
+        result[i * lanes + lane] = row[i];
+}
+
+void whet_pack_interleaved(const key_stream *stream, const whet_tensor *tensor, size_t dim,
+                           size_t start, size_t count, float *buffer, float *result) {
+    size_t group = stream->kernels->group;
+    for (size_t j = 0; j < count; j += group) {
+        const float *rows[GROUP_MAX];
+        for (size_t i = 0; i < group; i++) {
+            /* a block's last group is filled up with its last key; nobody looks at the result */
+            size_t key = j + i < count ? start + j + i : start + count - 1;
+            rows[i] = whet_load_position(stream, tensor, key, dim, buffer + i * HEAD_DIM_MAX);
+        }
+        stream->kernels->interleave(rows, dim, result + j * dim);
+    }
+}
+
+size_t whet_pack_columns(const key_stream *stream, const whet_tensor *tensor, size_t dim,
+                         size_t start, size_t count, float *buffer, float *result, size_t *odd) {
+    size_t group = stream->kernels->group, columns = round_up(dim, group), odd_count = 0;
+    for (size_t j = 0; j < count; j++) {
+        float padded[HEAD_DIM_MAX + GROUP_MAX];
+        const float *row = whet_load_position(stream, tensor, start + j, dim, buffer);
+        bool finite = stream->kernels->finite(row, dim);
+        if (!finite)
+            odd[odd_count++] = j;
+        if (!finite || columns != dim) {
+            memset(padded, 0, columns * sizeof(float));
+            if (finite)
+                memcpy(padded, row, dim * sizeof(float));
+            row = padded;
+        }
+        stream->kernels->scatter(row, columns / group, result + j * group, BLOCK * group);
+    }
+    return odd_count;
+}
+
+/* Masks what rows do not see; idle lanes see nothing. */
+static void mask_tile(const kernels *k, const query_row *row, size_t rows, size_t start,
+                      size_t keys, float *tile) {
+    float low[LANES_MAX], high[LANES_MAX];
+    bool cut = false;
+    for (size_t lane = 0; lane < k->lanes; lane++) {
+        size_t lo = lane < rows ? row[lane].low : 0, hi = lane < rows ? row[lane].high : 0;
+        lo = lo > start ? lo - start : 0;
+        hi = hi > start ? hi - start : 0;
+        if (hi > keys)
+            hi = keys;
+        if (lo > keys)
+            lo = keys;
+        cut = cut || lo > 0 || hi < keys;
+        low[lane] = (float)lo;
+        high[lane] = (float)hi;
+    }
+    if (cut)
+        k->panel_limit(tile, keys, low, high);
+}
+
+void whet_tile_positions(const query_row *row, size_t rows, size_t lanes, size_t start,
+                         float *position) {
+    for (size_t lane = 0; lane < lanes; lane++)
+        position[lane] = lane < rows ? (float)(row[lane].position - (int64_t)start) : 0;
+}
+
+static void add_alibi(const key_stream *stream, const query_row *row, size_t rows, size_t start,
+                      size_t keys, float *tile) {
+    float slope[LANES_MAX], position[LANES_MAX];
+    size_t lanes = stream->kernels->lanes;
+    for (size_t lane = 0; lane < lanes; lane++)
+        slope[lane] = lane < rows ? stream->attention->alibi_slopes[row[lane].head] : 0;
+    whet_tile_positions(row, rows, lanes, start, position);
+    stream->kernels->panel_alibi(tile, keys, slope, position);
+}
+
+void whet_tile_logits(const key_stream *stream, const query_row *row, size_t rows,
+                      const float *keys_packed, const float *queries, size_t start, size_t keys,
+                      float *tile, float *slopes) {
+    const whet_attention *a = stream->attention;
+    const kernels *k = stream->kernels;
+    k->scores(keys_packed, (keys + k->group - 1) / k->group, queries, a->head_dim, tile);
+    if (a->softcap > 0)
+        k->softcap(tile, keys * k->lanes, a->softcap);
+    if (a->softcap > 0 && slopes)
+        k->softcap_slope(tile, keys * k->lanes, a->softcap, slopes);
+    if (a->alibi_slopes)
+        add_alibi(stream, row, rows, start, keys, tile);
+    if (a->mask.data)
+        for (size_t lane = 0; lane < rows; lane++)
+            whet_add_mask_row(stream, &row[lane], start, keys, tile + lane, k->lanes);
+    mask_tile(k, row, rows, start, keys, tile);
+}

@@ -1,0 +1,51 @@
+/*
+ * What the paths over many queries share: keys, values and query rows brought
+ * into the layouts of the panel kernels (see isa/panels.inc), and the complete
+ * logits of a block of keys for one panel. A panel's rows are given as an array
+ * of `lanes` entries of which the first `rows` are in use.
+ */
+#ifndef WHET_TILES_H
+#define WHET_TILES_H
+
+#include "attention/problem.h"
+
+#define BLOCK 192 /* keys to a block: their keys and values stay in the second-level cache */
+
+static inline size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+/* Reserves aligned room for count elements behind what *total counts so far; false on overflow. */
+bool whet_place(size_t *total, size_t *offset, size_t count, size_t size);
+
+/* One query row, n floats, as a lane of a panel: result[i][lane]. */
+void whet_pack_lane(const float *row, size_t n, size_t lanes, size_t lane, float *result);
+
+/*
+ * Rows [start, start + count) of k or v as `scores` wants them: groups of interleaved rows,
+ * [count / group][dim][group]. buffer is GROUP_MAX rows of HEAD_DIM_MAX, to convert in.
+ */
+void whet_pack_interleaved(const key_stream *stream, const whet_tensor *tensor, size_t dim,
+                           size_t start, size_t count, float *buffer, float *result);
+
+/*
+ * The same rows as `accumulate` wants them, [dim / group][BLOCK][group], the last columns filled up
+ * with zeros. What is not finite must not reach query rows that do not see it, though their
+ * weight is zero: such a row counts as zeros, and its index (from start) goes to `odd`. Returns how
+ * many there are.
+ */
+size_t whet_pack_columns(const key_stream *stream, const whet_tensor *tensor, size_t dim,
+                         size_t start, size_t count, float *buffer, float *result, size_t *odd);
+
+/*
+ * The logits of a block for a panel, complete: tile is [keys][lanes], with room for whole groups.
+ * keys_packed is from whet_pack_interleaved, queries [head_dim][lanes]. If slopes is not NULL and
+ * there is a soft-cap, its derivative at every logit goes there, laid out like the tile.
+ */
+void whet_tile_logits(const key_stream *stream, const query_row *row, size_t rows,
+                      const float *keys_packed, const float *queries, size_t start, size_t keys,
+                      float *tile, float *slopes);
+
+/* The positions of a panel's rows among the keys, counted from key `start`; 0 for idle lanes. */
+void whet_tile_positions(const query_row *row, size_t rows, size_t lanes, size_t start,
+                         float *position);
+
+#endif

@@ -126,6 +126,8 @@ static whet_status check_mask(whet_attention *a, memory_range *range) {
     extent size = {a->batch, a->heads, a->queries, a->keys};
     if (!is_aligned(a->mask.data, a->mask.stride, element))
         return WHET_ERROR_ARGUMENT;
+    if (a->keys == 0)
+        return WHET_OK; /* and covers nothing */
     return tensor_range(a->mask.data, a->mask.stride, size, element, range) ? WHET_OK
                                                                             : WHET_ERROR_OVERFLOW;
 }

@@ -2,8 +2,9 @@
  * Prefill: as many queries as keys, one head, f32, one thread; plain and
  * adaptive against the FMA peak, which is probed before and after every run,
  * and beside OpenBLAS's sgemm on the same products. FLOPs are those of unmasked
- * products only. Then several threads against one: a square, and a chunk of
- * queries over 131,072 keys.
+ * products only. Then the maps that are not a temperature against plain, and
+ * several threads against one: a square, and a chunk of queries over 131,072
+ * keys.
  */
 #include "prefill.h"
 
@@ -142,6 +143,79 @@ static bool measure_squares(suite *with, const prefill_tensors *in) {
     return true;
 }
 
+/* A map and how much longer than plain softmax it may take; 0 for no bar. */
+typedef struct map_bar {
+    const char *name;
+    double at_most;
+} map_bar;
+
+static const map_bar maps[] = {{"softmax1", 1.1}, {"sigmoid", 1.1}, {"stick-breaking", 0},
+                               {"entmax15", 3},   {"sparsemax", 0}, {"entmax:1.25", 0},
+                               {"topk:32", 0},    {"hardmax", 0}};
+
+enum { MAPS = sizeof maps / sizeof maps[0] };
+
+static const report_column map_columns[COLUMNS_MAX] = {
+    {"of FMA peak", COMPARE_SHARE},
+    {"times plain", COMPARE_TIMES},
+};
+
+/* Plain softmax and every map, ready to run; what was opened is counted. */
+static whet_status open_maps(const whet_attention *attention, whet_policy *policies, job *jobs,
+                             size_t *opened) {
+    whet_status status = WHET_OK;
+    for (*opened = 0; *opened <= MAPS && status == WHET_OK; *opened += status == WHET_OK) {
+        const char *name = *opened ? maps[*opened - 1].name : "softmax";
+        whet_attention described = *attention;
+        status = whet_policy_parse(name, &policies[*opened], NULL, 0);
+        described.policies = &policies[*opened];
+        if (status == WHET_OK)
+            status = bench_job_open(&jobs[*opened], &described, NULL);
+    }
+    return status;
+}
+
+static bool measure_maps(suite *with, const prefill_tensors *in) {
+    prefill_shape square = {.queries = 4096, .keys = 4096, .dim = 128};
+    whet_attention attention = bench_prefill_prepare(in, &square);
+    report_section *section =
+        bench_report_add_section(with->report, "prefill maps", UNIT_GFLOPS, map_columns);
+    snprintf(section->title, sizeof section->title,
+             "maps that are not a temperature: f32, one head, one thread");
+    report_case result = {.label = "d=128 n=4096"};
+    whet_policy policies[MAPS + 1];
+    job jobs[MAPS + 1];
+    contender list[MAPS + 1];
+    size_t opened;
+    whet_status status = open_maps(&attention, policies, jobs, &opened);
+    for (size_t i = 0; i < opened; i++)
+        list[i] = (contender){.name = i ? maps[i - 1].name : "plain",
+                              .run = bench_job_run,
+                              .argument = &jobs[i],
+                              .work = bench_prefill_flops(&square)};
+    peak_work peak;
+    contender probe = bench_limit_peak(&peak);
+    if (status == WHET_OK)
+        bench_measure(list, opened, &probe, with->until, result.label, &with->measured);
+    for (size_t i = 0; i < opened; i++) {
+        status = status == WHET_OK ? jobs[i].status : status;
+        bench_job_close(&jobs[i]);
+    }
+    if (status != WHET_OK)
+        return bench_report_fail(with->report, section->name, whet_status_text(status));
+    bench_report_add_entry(section, &result, &with->measured, "plain",
+                           (report_against){{"FMA peak"}});
+    for (size_t i = 0; i < MAPS; i++) {
+        report_entry *entry =
+            bench_report_add_entry(section, &result, &with->measured, maps[i].name,
+                                   (report_against){{"FMA peak", "plain"}});
+        if (maps[i].at_most > 0)
+            bench_report_set_bar(entry, 1, BAR_AT_MOST, maps[i].at_most);
+    }
+    bench_add_presence(&result, &with->measured);
+    return bench_report_add_case(with->report, section, &result);
+}
+
 static bool measure_threads(suite *with, const prefill_tensors *in) {
     report_section *section = bench_speedup_section(with, "prefill threads", UNIT_GFLOPS);
     if (!section)
@@ -179,7 +253,8 @@ bool bench_prefill(suite *with) {
     bool done = bench_prefill_open(&in);
     if (!done)
         bench_report_fail(with->report, "prefill", "not enough memory");
-    done = done && measure_squares(with, &in) && measure_threads(with, &in);
+    done =
+        done && measure_squares(with, &in) && measure_maps(with, &in) && measure_threads(with, &in);
     bench_prefill_close(&in);
     return done;
 }

@@ -5,7 +5,8 @@
  * statistics. Tensors lie in memory allocated to the byte. A description that is
  * wrong must be refused with nothing written. One that is right is run twice: in
  * one call, and task by task in the opposite order in scratch full of NaN, which
- * must give the same bits; then every row is compared with plain arithmetic. With
+ * must give the same bits; then every row is compared with plain arithmetic, maps
+ * that are not a temperature with what whet_softmax makes of the same row. With
  * statistics the way back is run as well, twice likewise, and what its gradients
  * have to add up to is checked. Some inputs describe sizes that no memory has,
  * which plans must survive.
@@ -284,8 +285,7 @@ static void choose_policies(problem *made, fuzz_input *input) {
     made->beta = 1;
     for (size_t i = 0; i < count; i++) {
         made->policies[i] = fuzz_any_policy(input, &made->beta);
-        made->is_wrong |= whet_policy_check(&made->policies[i], NULL, 0) != WHET_OK ||
-                          !whet_policy_is_temperature(&made->policies[i]);
+        made->is_wrong |= whet_policy_check(&made->policies[i], NULL, 0) != WHET_OK;
     }
     a->policies = made->policies;
 }
@@ -468,14 +468,50 @@ static double weigh(const whet_attention *a, const row_name *row, double beta, d
     return z;
 }
 
-/* The row's output at this beta, compared within what f32 logits allow for. */
+/* Logits to the coefficients of a map that is not a temperature; returns 1, what they are to be
+ * divided by, and in mass what they sum to. */
+static double map_weights(const whet_attention *a, const row_name *row, whet_policy policy,
+                          double *logits, double *mass) {
+    bool alone = policy.kind == WHET_POLICY_SIGMOID || policy.kind == WHET_POLICY_STICK_BREAKING;
+    size_t n = a->keys + (a->sinks && !alone);
+    float *values = fuzz_allocate(n * sizeof *values);
+    double visible = 0;
+    for (size_t key = 0; key < a->keys; key++) {
+        values[key] = (float)logits[key];
+        visible += logits[key] > -INFINITY;
+    }
+    if (n > a->keys) {
+        values[a->keys] = a->sinks[row->head];
+    }
+    if (policy.kind == WHET_POLICY_SIGMOID && isnan(policy.value[0])) {
+        policy.value[0] = log(visible);
+    }
+    whet_rows rows = {.size = sizeof rows, .rows = 1, .n = n, .in = values, .out = values};
+    FUZZ_CHECK(whet_softmax(&rows, &policy, NULL) == WHET_OK);
+    *mass = 0;
+    for (size_t key = 0; key < a->keys; key++) {
+        logits[key] = (double)values[key];
+        *mass += logits[key];
+    }
+    free(values);
+    return 1;
+}
+
+static const whet_policy *policy_of(const problem *made, const row_name *row) {
+    const whet_attention *a = &made->attention;
+    return made->policies ? &made->policies[a->policy_count > 1 ? row->head : 0] : NULL;
+}
+
+/* The row's output at this beta (NaN: of its map), compared within what f32 logits allow for. */
 static void check_output(const problem *made, const row_name *row, double *logits, double beta,
                          const value_facts *facts) {
     const whet_attention *a = &made->attention;
     size_t kv_head = row->head / (a->heads / kv_heads(a));
-    double z = weigh(a, row, beta, logits);
-    double error = 2 * beta * logit_error(a, row);
-    double allowed = 1e-5 + (1e-4 + error) * facts->largest;
+    double mass = 1;
+    double z = isnan(beta) ? map_weights(a, row, *policy_of(made, row), logits, &mass)
+                           : weigh(a, row, beta, logits);
+    double error = 2 * (isnan(beta) ? 4 : beta) * logit_error(a, row);
+    double allowed = 1e-5 + (1e-4 + error) * facts->largest * fmax(1, mass);
     if (error > 0.1 || (a->out.type == WHET_F16 && facts->largest > 65000)) {
         return; /* nothing can be said; more than an f16 holds */
     }
@@ -508,13 +544,18 @@ static void check_filled(const problem *made, const row_name *row, float value) 
 /* A row of numbers of a usual size, compared if its beta is known. */
 static void compare_row(const problem *made, const row_name *row, const whet_stats *stats,
                         double *logits) {
-    bool is_plain = !made->policies;
+    const whet_policy *policy = policy_of(made, row);
+    bool is_plain = !policy;
+    bool is_map = policy && !whet_policy_is_temperature(policy);
+    if (is_map && (policy->kind == WHET_POLICY_TOPK || policy->kind == WHET_POLICY_HARDMAX)) {
+        return; /* they jump where two logits are close */
+    }
     for (size_t key = 0; key < made->attention.keys; key++) {
         logits[key] = logit_of(made, row, key);
     }
     value_facts facts = facts_of_values(made, row, logits);
-    if (facts.are_finite && (is_plain || (stats && stats->beta <= 20))) {
-        check_output(made, row, logits, is_plain ? 1 : stats->beta, &facts);
+    if (facts.are_finite && (is_plain || is_map || (stats && stats->beta <= 20))) {
+        check_output(made, row, logits, is_plain ? 1 : is_map ? NAN : stats->beta, &facts);
     }
 }
 

@@ -75,7 +75,7 @@ typedef enum whet_status {
     WHET_ERROR_OVERFLOW = 3,    /* sizes or strides whose product leaves the address range */
     WHET_ERROR_OVERLAP = 4,     /* input and output overlap without being the same place */
     WHET_ERROR_POLICY = 5,      /* a policy name or parameter that does not make sense */
-    WHET_ERROR_UNSUPPORTED = 6, /* sound, but not offered here: a map policy in attention */
+    WHET_ERROR_UNSUPPORTED = 6, /* sound, but not offered here */
     WHET_ERROR_MEMORY = 7       /* memory or threads could not be had */
 } whet_status;
 
@@ -324,7 +324,7 @@ WHET_API size_t whet_policy_name(const whet_policy *policy, char *name, size_t n
 WHET_API whet_status whet_policy_check(const whet_policy *policy, char *message,
                                        size_t message_size);
 
-/* 1 if the policy chooses a beta (and so works in attention), 0 for the other maps. */
+/* 1 if the policy chooses a beta, 0 for the other maps. */
 WHET_API int whet_policy_is_temperature(const whet_policy *policy);
 
 /*
@@ -417,17 +417,26 @@ WHET_API const whet_policy_info *whet_policy_table(size_t i);
  *     e_j = softcap(scale q_i . k_j) - slope_h |i + offset - j| + mask_ij
  *     out_i = sum_j softmax(beta_i e)_j v_j
  *
+ * and with any other map of the table in the place of softmax(beta e); every head
+ * may have a policy of its own. n in sigmoid's ln n is the number of keys that
+ * limits and mask leave.
+ *
  * A sink is one more logit for its head, without a value: it takes part in
  * the entropy and in the normalisation, and is multiplied by beta like the
  * rest, but not counted in n (with a sink, a row's maximum and largest
- * probability may be the sink's). Keys and values that are masked contribute
+ * probability may be the sink's). To topk, hardmax, entmax and softmax1 it is one
+ * more entry, whose share is lost. To sigmoid it is nothing. It stands before the
+ * first key: stick-breaking reaches it last, and it takes of what no key took, so
+ * that it changes nothing there either. Keys and values that are masked contribute
  * nothing, so that unused cache slots may hold anything, NaN included.
  *
  * Memory is linear in the number of keys, results are the same bit for bit
  * whatever the number of threads. Outputs are within 2e-6 of exact arithmetic
  * relative to the largest value, for logits and beta of usual size: the logits
- * themselves are rounded to f32, which beta then multiplies. Sums of values are
- * taken before they are divided: n times the largest value must fit a float.
+ * themselves are rounded to f32, which beta then multiplies. (For sigmoid, times
+ * what its coefficients sum to, where that is more than one. topk and hardmax choose
+ * among logits so rounded.) Sums of values are taken before they are divided: n
+ * times the largest value must fit a float.
  */
 
 /*

@@ -4,10 +4,13 @@
  * query rows of a key head (see isa/stream.inc):
  *
  * phase 0   a chunk's logits, kept in the workspace, and its statistics
- * phase 1   a row's statistics merged and its beta chosen (one task to a row)
+ * phase 1   a row's statistics merged and its beta chosen (one task to a row);
+ *           maps that are not a temperature turn the row's logits, in place, into
+ *           coefficients (row/map.c)
  * phase 2   a chunk's weights and what they select of the values
  * phase 3   the chunks' outputs added up and written
  */
+#include "attention/panel_maps.h"
 #include "attention/problem.h"
 #include "base/checked.h"
 #include "base/types.h"
@@ -24,6 +27,7 @@ typedef struct row_state {
     float max; /* what to subtract: 0 where nothing is unmasked */
     float c;
     double sink_z, sink_s;
+    bool mapped; /* the row's logits are coefficients by now */
 } row_state;
 
 /* What a chunk adds to a row after beta. */
@@ -52,7 +56,7 @@ static bool place(size_t *total, size_t *offset, size_t a, size_t b, size_t c) {
 }
 
 static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
-    size_t rows, chunks, keys = padded(a->keys);
+    size_t rows, chunks, keys = padded(a->keys + 1); /* a map takes a sink for one more logit */
     at->total = at->scratch = 0;
     return size_multiply(shape->streams, shape->rows, &rows) &&
            size_multiply(rows, shape->chunks, &chunks) &&
@@ -110,7 +114,7 @@ static work start_work(const whet_plan *plan, size_t stream_index, size_t chunk,
     w.count = a->keys - w.start < CHUNK ? a->keys - w.start : CHUNK;
     char *base = plan->workspace, *own = scratch;
     size_t row = stream_index * w.shape.rows;
-    w.logits_stride = padded(a->keys);
+    w.logits_stride = padded(a->keys + 1);
     w.logits = (float *)(void *)(base + at.logits) + row * w.logits_stride;
     w.pieces = (whet_stats *)(void *)(base + at.pieces) + row * w.shape.chunks;
     w.states = (row_state *)(void *)(base + at.states) + row;
@@ -292,10 +296,50 @@ static double solve_target_row(const work *w, const query_row *row, size_t r, ro
     return whet_policy_weaken(row->policy, solver.beta);
 }
 
+/* softmax1 takes exponentials like a temperature, with one more logit of 0. */
+static bool takes_exponentials(const whet_policy *policy) {
+    return whet_policy_is_temperature(policy) || policy->kind == WHET_POLICY_SOFTMAX1;
+}
+
+static bool has_beta(const whet_stats *stats) {
+    return stats->n > 0 && !(stats->flags & WHET_ROW_NOT_FINITE);
+}
+
+/* From a row's logits to its coefficients. A sink goes where the row's next logit would be;
+ * sigmoid and stick-breaking, which look at every logit by itself or at those after it, do
+ * without. */
+static void map_row(work *w, const query_row *row, size_t r, row_state *state) {
+    const float *sinks = w->stream.attention->sinks;
+    whet_policy policy = *row->policy;
+    float *logits = w->logits + r * w->logits_stride + row->low;
+    size_t count = row->high - row->low;
+    bool with_sink = sinks && sinks[row->head] > -INFINITY && policy.kind != WHET_POLICY_SIGMOID &&
+                     policy.kind != WHET_POLICY_STICK_BREAKING;
+    state->mapped = true;
+    if (!has_beta(&state->stats)) {
+        memset(logits, 0, count * sizeof(float));
+        return;
+    }
+    if (policy.kind == WHET_POLICY_SIGMOID && isnan(policy.value[0]))
+        policy.value[0] = log((double)whet_count_visible(&w->stream, row));
+    if (with_sink)
+        logits[count] = sinks[row->head];
+    row_view view = {.kernels = w->shape.kernels,
+                     .n = count + with_sink,
+                     .in = logits,
+                     .out = logits,
+                     .in_type = WHET_F32,
+                     .out_type = WHET_F32};
+    uint64_t n = state->stats.n;
+    state->stats.n = n + with_sink; /* entries, to topk */
+    whet_map_row(&policy, &view, &state->stats);
+    state->stats.n = n;
+}
+
 static void choose_beta(work *w, const query_row *row, size_t r, row_state *state) {
     whet_stats *stats = &state->stats;
     double beta = 1.0;
-    if (stats->n > 0 && !(stats->flags & WHET_ROW_NOT_FINITE))
+    if (has_beta(stats) && whet_policy_is_temperature(row->policy))
         beta = row->policy->kind == WHET_POLICY_TARGET ? solve_target_row(w, row, r, state)
                                                        : whet_policy_beta(row->policy, stats);
     if (isnan(beta)) {
@@ -317,13 +361,36 @@ static void merge_row(work *w, size_t r) {
         whet_stats_merge(&total, &w->pieces[r * w->shape.chunks + chunk], &total);
     state->stats = total;
     state->max = total.max > -(double)INFINITY ? (float)total.max : 0;
+    state->mapped = false;
+    state->sink_z = 1;
+    state->sink_s = 0;
+    if (!takes_exponentials(row.policy)) {
+        map_row(w, &row, r, state);
+        return;
+    }
+    bool has_zero_logit = row.policy->kind == WHET_POLICY_SOFTMAX1;
+    if (has_zero_logit && state->max < 0)
+        state->max = 0;
     choose_beta(w, &row, r, state);
     double d = sink - (double)state->max;
     state->sink_z = sink > -(double)INFINITY ? exp2((double)state->c * d) : 0;
     state->sink_s = state->sink_z > 0 ? d * state->sink_z : 0;
+    if (has_zero_logit)
+        state->sink_z += exp(-(double)state->max);
 }
 
 /* ---- phase 2 ---- */
+
+/* Coefficients of a map as a chunk's weights, 0 where the row sees nothing. What is not finite
+ * among them is noted in the sum, which is nothing else: they are normalised. */
+static double copy_coefficients(const work *w, size_t r, size_t low, size_t high) {
+    query_row row = whet_row_of(&w->stream, r);
+    const float *coefficients = w->logits + r * w->logits_stride;
+    float *weights = w->weights + r * CHUNK;
+    for (size_t j = low; j < high; j++)
+        weights[j - low] = j >= row.low && j < row.high ? coefficients[j] : 0;
+    return w->shape.kernels->finite(weights, high - low) ? 0 : (double)NAN;
+}
 
 /* A chunk's weights for one row, their sums stored; masked keys get exactly zero. */
 static void weigh_row(work *w, size_t r, size_t low, size_t high) {
@@ -331,6 +398,11 @@ static void weigh_row(work *w, size_t r, size_t low, size_t high) {
     const row_state *state = w->states + r;
     const float *logits = w->logits + r * w->logits_stride + low;
     row_sums sums = {0, 0, 0};
+    if (state->mapped) {
+        w->sums[r * w->shape.chunks + w->chunk] =
+            (chunk_sums){copy_coefficients(w, r, low, high), 0};
+        return;
+    }
     if (w->stream.attention->stats)
         k->sums(logits, high - low, state->max, state->c, &sums);
     sums.z = k->exp_store(logits, high - low, state->max, state->c, w->weights + r * CHUNK);
@@ -433,8 +505,10 @@ static whet_status finish_row(work *w, size_t r, uint64_t *first_bad_row, whet_s
     if (isnan(z))
         state->stats = whet_stats_not_finite(state->stats.n);
     bool good = !(state->stats.flags & WHET_ROW_NOT_FINITE);
-    if (good && z > 0)
+    if (good && z > 0 && whet_policy_is_temperature(row.policy))
         whet_stats_after(&state->stats, z, s);
+    if (has_beta(&state->stats) && row.policy->kind == WHET_POLICY_SOFTMAX1)
+        whet_softmax1_report((double)state->max, z, &state->stats);
     for (size_t c = 0; c < a->value_dim; c++)
         result[c] = !good ? NAN : z > 0 ? (float)(total[c] / z) : 0;
     whet_store_output(&w->stream, &row, result);

@@ -121,6 +121,8 @@ whet_status whet_check_mask(whet_attention *a, memory_range *range) {
     extent size = {a->batch, a->heads, a->queries, a->keys};
     if (!is_aligned(a->mask.data, a->mask.stride, element))
         return WHET_ERROR_ARGUMENT;
+    if (a->keys == 0)
+        return WHET_OK; /* and covers nothing */
     return tensor_range(a->mask.data, a->mask.stride, size, element, range) ? WHET_OK
                                                                             : WHET_ERROR_OVERFLOW;
 }
@@ -160,12 +162,9 @@ static whet_status check_policies(whet_attention *a) {
         a->policy_count = 1;
     if (a->policy_count != 1 && a->policy_count != a->heads)
         return WHET_ERROR_ARGUMENT;
-    for (size_t i = 0; i < a->policy_count; i++) {
+    for (size_t i = 0; i < a->policy_count; i++)
         if (whet_policy_check(&a->policies[i], NULL, 0) != WHET_OK)
             return WHET_ERROR_POLICY;
-        if (!whet_policy_is_temperature(&a->policies[i]))
-            return WHET_ERROR_UNSUPPORTED;
-    }
     return WHET_OK;
 }
 
@@ -223,12 +222,19 @@ static whet_status check_tensors(whet_attention *a) {
     return WHET_OK;
 }
 
+/* Maps that look for a threshold among all logits of a row. */
+static bool is_searched(const whet_policy *policy) {
+    return policy->kind == WHET_POLICY_TOPK || policy->kind == WHET_POLICY_HARDMAX ||
+           policy->kind == WHET_POLICY_ENTMAX;
+}
+
 /* One pass is enough where beta does not depend on the logits and the statistics asked for, if
  * any, come from that same pass. */
 static bool one_pass(const whet_attention *a, uint64_t path) {
     for (size_t i = 0; i < a->policy_count; i++) {
         const whet_policy *policy = &a->policies[i];
-        if (!whet_policy_is_constant(policy))
+        bool is_temperature = whet_policy_is_temperature(policy) != 0;
+        if (is_temperature ? !whet_policy_is_constant(policy) : is_searched(policy))
             return false;
         if (a->stats && (policy->kind != WHET_POLICY_SOFTMAX || path == PATH_DECODE))
             return false;
@@ -236,9 +242,10 @@ static bool one_pass(const whet_attention *a, uint64_t path) {
     return true;
 }
 
+/* For sigmoid the mask tells: see whet_count_visible. */
 static bool needs_count(const whet_attention *a) {
     for (size_t i = 0; i < a->policy_count; i++)
-        if (whet_policy_needs_count(&a->policies[i]))
+        if (whet_policy_is_temperature(&a->policies[i]) && whet_policy_needs_count(&a->policies[i]))
             return true;
     return a->stats != NULL;
 }
@@ -253,6 +260,24 @@ whet_status whet_shape_streams(const whet_attention *a, plan_shape *shape) {
     shape->rows = rows;
     shape->streams = streams;
     return WHET_OK;
+}
+
+/* What the policies ask for between them. */
+static void look_at_policies(const whet_attention *a, plan_shape *shape) {
+    shape->fused = one_pass(a, shape->path);
+    shape->counted = needs_count(a);
+    shape->summed = a->stats != NULL;
+    for (size_t i = 0; i < a->policy_count; i++) {
+        const whet_policy *policy = &a->policies[i];
+        if (!whet_policy_is_temperature(policy))
+            shape->mapped = 1;
+        else if (!whet_policy_is_constant(policy))
+            shape->summed = 1;
+        if (is_searched(policy))
+            shape->searched = 1;
+        if (policy->kind == WHET_POLICY_STICK_BREAKING)
+            shape->backwards = 1;
+    }
 }
 
 whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan) {
@@ -275,8 +300,7 @@ whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan
     if (status != WHET_OK)
         return status;
     shape.path = shape.rows <= DECODE_ROWS || a->queries == 1 ? PATH_DECODE : PATH_PREFILL;
-    shape.fused = one_pass(a, shape.path);
-    shape.counted = needs_count(a);
+    look_at_policies(a, &shape);
     bool fits = shape.path == PATH_DECODE ? whet_plan_decode(&result, &shape)
                                           : whet_plan_prefill(&result, &shape);
     if (!fits)

@@ -5,13 +5,20 @@
  * task. How many passes that takes depends on the policies:
  *
  * fused       Beta is known beforehand: one pass with a running maximum, the
- *             output rescaled whenever that grows.
+ *             output rescaled whenever that grows. softmax1, sigmoid and
+ *             stick-breaking take one pass, too.
  * otherwise   A first pass over the keys gives each row's maximum, Z and S,
  *             and with them beta; a second one weights and values. The logits
  *             of the first pass are kept for the second where a task's share
  *             of them fits KEPT_BYTES, else they are computed again. `target`
- *             adds passes between the two, one for each of its Newton steps.
+ *             adds passes between the two, one for each of its Newton steps; so do
+ *             the maps that look for a threshold (panel_maps.h), whose logits
+ *             are always kept.
+ *
+ * Stick-breaking goes from the last key to the first, and so does then the whole
+ * task: to all others the order is the same.
  */
+#include "attention/panel_maps.h"
 #include "attention/tiles.h"
 #include "base/checked.h"
 #include <math.h>
@@ -53,6 +60,8 @@ typedef struct work {
     double *totals;    /* the same, of everything before */
     float *keys;       /* [BLOCK / group][head_dim][group] */
     float *values;     /* [value_groups][BLOCK][group] */
+    panel_maps *maps;  /* of each panel; NULL where all policies are temperatures */
+    float *spare;      /* logits of a tile while some lanes have their weights already */
     float *tiles;      /* [kept_keys][lanes] for each panel, or one of [BLOCK][lanes] */
     float *rows;       /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
     size_t odd[BLOCK]; /* keys of the block whose values are not finite */
@@ -62,7 +71,7 @@ typedef struct work {
 /* ---- dividing the work ---- */
 
 typedef struct layout {
-    size_t panels, queries, outputs, totals, keys, values, tiles, rows, total;
+    size_t panels, queries, outputs, totals, keys, values, tiles, rows, maps, spare, total;
 } layout;
 
 static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
@@ -77,7 +86,9 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
            whet_place(&at->total, &at->keys, BLOCK * a->head_dim, sizeof(float)) &&
            whet_place(&at->total, &at->values, BLOCK * columns, sizeof(float)) &&
            whet_place(&at->total, &at->tiles, tile_keys * lanes, sizeof(float)) &&
-           whet_place(&at->total, &at->rows, (size_t)GROUP_MAX * HEAD_DIM_MAX, sizeof(float));
+           whet_place(&at->total, &at->rows, (size_t)GROUP_MAX * HEAD_DIM_MAX, sizeof(float)) &&
+           whet_place(&at->total, &at->maps, shape->mapped ? panels : 0, sizeof(panel_maps)) &&
+           whet_place(&at->total, &at->spare, shape->mapped ? BLOCK * lanes : 0, sizeof(float));
 }
 
 /* Panels whose logits fit KEPT_BYTES. */
@@ -100,9 +111,9 @@ bool whet_plan_prefill(whet_plan *plan, plan_shape *shape) {
     if (!shape->fused) {
         size_t fitting = panels_to_keep(a, lanes);
         size_t wanted = (KEPT_ROWS + lanes - 1) / lanes;
-        shape->kept = fitting >= (panels < wanted ? panels : wanted);
+        shape->kept = shape->searched || fitting >= (panels < wanted ? panels : wanted);
         if (shape->kept && panels > fitting)
-            panels = fitting;
+            panels = fitting > 0 ? fitting : 1;
     }
     shape->panels = panels;
     size_t tasks_to_stream = (needed + panels - 1) / panels;
@@ -116,6 +127,39 @@ bool whet_plan_prefill(whet_plan *plan, plan_shape *shape) {
 }
 
 /* ---- setting out ---- */
+
+static panel_maps *maps_of(const work *w, const panel *p) {
+    return w->maps ? w->maps + (p - w->panels) : NULL;
+}
+
+static map_way way_of_lane(const work *w, const panel *p, size_t lane) {
+    const panel_maps *maps = maps_of(w, p);
+    return maps ? maps->way[lane] : WAY_EXP;
+}
+
+/* softmax1 is softmax with one more logit of 0: it takes part in maximum and sum. */
+static bool has_zero_logit(const query_row *row) {
+    return row->policy && row->policy->kind == WHET_POLICY_SOFTMAX1;
+}
+
+static void start_map(const work *w, panel *p, size_t lane) {
+    const query_row *row = &p->row[lane];
+    bool by_count = row->policy->kind == WHET_POLICY_SIGMOID && isnan(row->policy->value[0]);
+    whet_maps_set_lane(maps_of(w, p), lane, row->policy, (float)p->sink[lane],
+                       by_count ? whet_count_visible(&w->stream, row) : 0);
+    if (!w->shape.fused)
+        return;
+    if (has_zero_logit(row)) {
+        float sink = p->max[lane];
+        p->max[lane] = sink > 0 ? sink : 0;
+        if (!isnan(sink))
+            p->z[lane] = exp(-(double)p->max[lane]) + exp((double)sink - (double)p->max[lane]);
+    }
+    if (!whet_way_is_normalised(way_of_lane(w, p, lane))) {
+        p->c[lane] = 0; /* a larger maximum changes nothing */
+        p->z[lane] *= 0;
+    }
+}
 
 static void start_lane(const work *w, panel *p, size_t lane, size_t r) {
     const whet_attention *a = w->stream.attention;
@@ -132,8 +176,11 @@ static void start_lane(const work *w, panel *p, size_t lane, size_t r) {
     if (isnan(p->max[lane]))
         p->z[lane] = (double)NAN;
     p->s[lane] = p->n[lane] = 0;
-    p->c[lane] = w->shape.fused ? whet_beta_to_c(whet_policy_beta(row.policy, &p->stats[lane]))
-                                : whet_beta_to_c(1.0);
+    p->c[lane] = w->shape.fused && whet_policy_is_temperature(row.policy)
+                     ? whet_beta_to_c(whet_policy_beta(row.policy, &p->stats[lane]))
+                     : whet_beta_to_c(1.0);
+    if (w->maps)
+        start_map(w, p, lane);
 }
 
 /* A lane without a row: zeros as a query, nothing to see, nothing stored. */
@@ -155,6 +202,8 @@ static void start_panel(work *w, size_t index, size_t first_row) {
     p->low = SIZE_MAX;
     p->high = 0;
     memset(queries, 0, a->head_dim * w->lanes * sizeof(float));
+    if (w->maps)
+        whet_maps_clear(w->maps + index, w->lanes);
     for (size_t lane = 0; lane < w->lanes; lane++) {
         if (lane >= p->rows) {
             start_idle_lane(p, lane);
@@ -182,6 +231,8 @@ static void start_work(work *w, const whet_plan *plan, size_t task, void *scratc
     w->values = (float *)(void *)(base + at.values);
     w->tiles = (float *)(void *)(base + at.tiles);
     w->rows = (float *)(void *)(base + at.rows);
+    w->maps = w->shape.mapped ? (panel_maps *)(void *)(base + at.maps) : NULL;
+    w->spare = (float *)(void *)(base + at.spare);
     w->lanes = w->shape.kernels->lanes;
     w->group = w->shape.kernels->group;
     w->value_groups = round_up(a->value_dim, w->group) / w->group;
@@ -300,13 +351,10 @@ static void count_tile(work *w, panel *p, const float *tile, size_t keys) {
 
 /* ---- passes ---- */
 
-/* Weights from the logits of a tile, and what they select of the values. */
-static void accumulate_tile(work *w, size_t index, size_t start, size_t keys, float *tile,
-                            const float *rescale, bool wants_s) {
+/* Weights of the lanes that take exponentials, and their sums. */
+static void take_exponentials(work *w, panel *p, size_t keys, float *tile, float *z, bool wants_s) {
     const kernels *k = w->shape.kernels;
-    panel *p = w->panels + index;
-    float *out = w->outputs + index * w->value_groups * w->group * w->lanes;
-    float max[LANES_MAX], z[LANES_MAX], s[LANES_MAX];
+    float max[LANES_MAX], s[LANES_MAX];
     safe_max(w, p->max, max);
     if (wants_s) {
         k->panel_weights_sums(tile, keys, max, p->c, z, s);
@@ -314,6 +362,35 @@ static void accumulate_tile(work *w, size_t index, size_t start, size_t keys, fl
     } else {
         k->panel_weights(tile, keys, max, p->c, z);
     }
+}
+
+/* The same where some lanes have other maps: their logits are put aside if need be. */
+static void take_maps(work *w, panel *p, size_t keys, float *tile, float *z, bool wants_s) {
+    panel_maps *maps = maps_of(w, p);
+    const float *logits = tile;
+    if (maps->used[WAY_EXP] > 0) {
+        if (maps->used[WAY_EXP] < w->lanes) {
+            memcpy(w->spare, tile, keys * w->lanes * sizeof(float));
+            logits = w->spare;
+        }
+        if (maps->leaves_out)
+            w->shape.kernels->map_keep(tile, keys, &maps->lanes);
+        take_exponentials(w, p, keys, tile, z, wants_s);
+    }
+    whet_maps_weigh(maps, w->shape.kernels, logits, keys, tile, z, wants_s);
+}
+
+/* Weights from the logits of a tile, and what they select of the values. */
+static void accumulate_tile(work *w, size_t index, size_t start, size_t keys, float *tile,
+                            const float *rescale, bool wants_s) {
+    const kernels *k = w->shape.kernels;
+    panel *p = w->panels + index;
+    float *out = w->outputs + index * w->value_groups * w->group * w->lanes;
+    float z[LANES_MAX];
+    if (w->maps)
+        take_maps(w, p, keys, tile, z, wants_s);
+    else
+        take_exponentials(w, p, keys, tile, z, wants_s);
     add_lanes(p->z, z, w->lanes);
     k->accumulate(w->values, w->value_groups, BLOCK * w->group, tile, keys, rescale, out);
     if (w->odd_count)
@@ -346,10 +423,16 @@ static void fold_outputs(work *w) {
     }
 }
 
-/* Whether the block at `start` ends a fold. */
-static bool ends_fold(const work *w, size_t start) {
-    return (start - w->first_key) / BLOCK % FOLD_BLOCKS == FOLD_BLOCKS - 1 ||
-           start + BLOCK >= w->end_key;
+static size_t block_count(const work *w) { return (w->end_key - w->first_key + BLOCK - 1) / BLOCK; }
+
+/* The first key of the block that comes i-th where outputs are summed. */
+static size_t block_start(const work *w, size_t i) {
+    return w->first_key + (w->shape.backwards ? block_count(w) - 1 - i : i) * BLOCK;
+}
+
+/* Whether the i-th block ends a fold. */
+static bool ends_fold(const work *w, size_t i) {
+    return i % FOLD_BLOCKS == FOLD_BLOCKS - 1 || i + 1 == block_count(w);
 }
 
 static size_t block_length(const work *w, size_t start) {
@@ -359,7 +442,8 @@ static size_t block_length(const work *w, size_t start) {
 static void fused_pass(work *w) {
     bool wants_stats = w->stream.attention->stats != NULL;
     clear_outputs(w);
-    for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
+    for (size_t block = 0; block < block_count(w); block++) {
+        size_t start = block_start(w, block);
         pack_keys(w, start, block_length(w, start));
         pack_values(w, start, block_length(w, start));
         for (size_t i = 0; i < w->panel_count; i++) {
@@ -373,7 +457,7 @@ static void fused_pass(work *w) {
             raise_max(w, p, w->tiles, keys, rescale);
             accumulate_tile(w, i, start, keys, w->tiles, rescale, wants_stats);
         }
-        if (ends_fold(w, start))
+        if (ends_fold(w, block))
             fold_outputs(w);
     }
 }
@@ -391,6 +475,8 @@ static void stats_pass(work *w) {
             compute_tile(w, i, start, keys, tile);
             count_tile(w, p, tile, keys);
             raise_max(w, p, tile, keys, rescale);
+            if (!w->shape.summed)
+                continue;
             safe_max(w, p->max, max);
             w->shape.kernels->panel_sums(tile, keys, max, p->c, z, s);
             add_lanes(p->z, z, w->lanes);
@@ -413,7 +499,8 @@ static void output_pass(work *w) {
     for (size_t lane = 0; lane < LANES_MAX; lane++)
         unchanged[lane] = 1;
     clear_outputs(w);
-    for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
+    for (size_t block = 0; block < block_count(w); block++) {
+        size_t start = block_start(w, block);
         if (!w->shape.kept)
             pack_keys(w, start, block_length(w, start));
         pack_values(w, start, block_length(w, start));
@@ -424,18 +511,32 @@ static void output_pass(work *w) {
             float *tile = tile_again(w, i, start, keys);
             accumulate_tile(w, i, start, keys, tile, unchanged, wants_stats);
         }
-        if (ends_fold(w, start))
+        if (ends_fold(w, block))
             fold_outputs(w);
     }
 }
 
 /* ---- beta ---- */
 
-/* z, s and q of the sink alone at the lane's c. */
-static void start_sums(panel *p, size_t lane) {
+/* Whether the lane's sink has a share in its exponentials. */
+static bool sink_counts(const work *w, const panel *p, size_t lane) {
+    const panel_maps *maps = maps_of(w, p);
+    double lowest = maps ? (double)maps->lanes.lowest[lane] : -(double)INFINITY;
+    return p->sink[lane] > -(double)INFINITY && !(p->sink[lane] < lowest);
+}
+
+/* z, s and q of the sink alone (and of the logit 0 of softmax1) at the lane's c. */
+static void start_sums(const work *w, panel *p, size_t lane) {
+    if (way_of_lane(w, p, lane) != WAY_EXP) {
+        p->z[lane] = whet_maps_sink_share(maps_of(w, p), lane);
+        p->s[lane] = p->q[lane] = 0;
+        return;
+    }
     double d = p->sink[lane] - (double)p->max[lane];
-    double e = p->sink[lane] == -(double)INFINITY ? 0 : exp2((double)p->c[lane] * d);
+    double e = sink_counts(w, p, lane) ? exp2((double)p->c[lane] * d) : 0;
     p->z[lane] = e;
+    if (has_zero_logit(&p->row[lane]))
+        p->z[lane] += exp(-(double)p->max[lane]);
     p->s[lane] = e == 0 ? 0 : d * e;
     p->q[lane] = e == 0 ? 0 : d * d * e;
 }
@@ -449,6 +550,8 @@ static void complete_lane(const work *w, panel *p, size_t lane) {
         return;
     }
     *stats = whet_stats_empty();
+    if (!w->shape.fused && !w->shape.summed)
+        p->z[lane] = p->max[lane] > -INFINITY ? 1 : 0; /* all that is asked of it */
     if (p->z[lane] == 0)
         return;
     stats->n = n;
@@ -520,7 +623,7 @@ static void solve_targets(work *w) {
                 panel *p = w->panels + i;
                 if (!p->solver[lane].done)
                     p->c[lane] = whet_beta_to_c(p->solver[lane].beta);
-                start_sums(p, lane);
+                start_sums(w, p, lane);
             }
         moments_pass(w);
     }
@@ -535,6 +638,28 @@ static double beta_of_lane(panel *p, size_t lane) {
     return whet_policy_weaken(policy, p->solver[lane].beta);
 }
 
+/* Thresholds of a panel's maps, in as many passes over its kept logits as they take. */
+static void solve_maps(work *w, size_t index) {
+    panel *p = w->panels + index;
+    panel_maps *maps = w->maps + index;
+    for (size_t lane = 0; lane < p->rows; lane++) {
+        const query_row *row = &p->row[lane];
+        if (!lane_has_beta(&p->stats[lane]) || whet_policy_is_temperature(row->policy))
+            continue;
+        whet_maps_search(maps, lane, row->policy, &p->stats[lane]);
+        if (has_zero_logit(row) && p->max[lane] < 0)
+            p->max[lane] = 0;
+    }
+    while (whet_maps_begin_pass(maps, w->lanes)) {
+        for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
+            size_t keys = keys_in_block(p, start);
+            if (keys > 0)
+                whet_maps_look(maps, w->shape.kernels, tile_at(w, index, start), keys);
+        }
+        whet_maps_end_pass(maps, w->lanes);
+    }
+}
+
 /* From the sums of the first pass to every row's beta, ready for the second. */
 static void choose_betas(work *w) {
     for (size_t i = 0; i < w->panel_count; i++)
@@ -545,7 +670,7 @@ static void choose_betas(work *w) {
         panel *p = w->panels + i;
         for (size_t lane = 0; lane < p->rows; lane++) {
             whet_stats *stats = &p->stats[lane];
-            if (!lane_has_beta(stats))
+            if (!lane_has_beta(stats) || !whet_policy_is_temperature(p->row[lane].policy))
                 continue;
             double beta = beta_of_lane(p, lane);
             if (isnan(beta))
@@ -553,8 +678,10 @@ static void choose_betas(work *w) {
             else
                 p->c[lane] = whet_apply_beta(stats, beta);
         }
+        if (w->maps)
+            solve_maps(w, i);
         for (size_t lane = 0; lane < w->lanes; lane++)
-            start_sums(p, lane);
+            start_sums(w, p, lane);
     }
 }
 
@@ -565,18 +692,24 @@ static void finish_lane(work *w, size_t index, size_t lane) {
     panel *p = w->panels + index;
     whet_stats *stats = &p->stats[lane];
     const double *total = w->totals + index * w->value_groups * w->group * w->lanes + lane;
+    const whet_policy *policy = p->row[lane].policy;
+    bool is_temperature = whet_policy_is_temperature(policy) != 0;
     double z = p->z[lane];
     if (w->shape.fused) {
         complete_lane(w, p, lane);
-        if (lane_has_beta(stats))
-            whet_apply_beta(stats, whet_policy_beta(p->row[lane].policy, stats));
+        if (lane_has_beta(stats) && is_temperature)
+            whet_apply_beta(stats, whet_policy_beta(policy, stats));
     }
     if (isnan(z))
         *stats = whet_stats_not_finite(stats->n);
     bool good = !(stats->flags & WHET_ROW_NOT_FINITE);
-    if (good && z > 0)
+    if (good && z > 0 && is_temperature)
         whet_stats_after(stats, z, p->s[lane]);
+    if (lane_has_beta(stats) && !is_temperature)
+        whet_maps_report(maps_of(w, p), lane, policy, (double)p->max[lane], z, p->s[lane], stats);
     double factor = z > 0 ? 1.0 / z : 0;
+    if (!whet_way_is_normalised(way_of_lane(w, p, lane)))
+        factor = 1;
     for (size_t c = 0; c < a->value_dim; c++)
         w->rows[c] = good ? (float)(total[c * w->lanes] * factor) : NAN;
     whet_store_output(&w->stream, &p->row[lane], w->rows);

@@ -152,21 +152,40 @@ void whet_store_output(const key_stream *stream, const query_row *row, const flo
     whet_store_row(stream, &a->out, row->head, row->query, values, a->value_dim);
 }
 
-void whet_add_mask_row(const key_stream *stream, const query_row *row, size_t start, size_t count,
-                       float *logits, size_t step) {
+#define MASK_PART 256 /* entries of a mask converted at a time */
+
+/* A mask's entries for up to MASK_PART keys from `start` on. */
+static const float *load_mask(const key_stream *stream, const query_row *row, size_t start,
+                              size_t count, float *buffer) {
     const whet_mask *mask = &stream->attention->mask;
     const char *at = (const char *)mask->data +
                      offset_of(mask->stride, stream->batch, row->head, row->query) +
                      (ptrdiff_t)start * mask->stride[3];
+    return load_elements(stream->kernels, at, mask->type, mask->stride[3], count, buffer);
+}
+
+void whet_add_mask_row(const key_stream *stream, const query_row *row, size_t start, size_t count,
+                       float *logits, size_t step) {
     for (size_t done = 0; done < count;) {
-        float buffer[256];
-        size_t n = count - done < 256 ? count - done : 256;
-        const float *m = load_elements(stream->kernels, at + (ptrdiff_t)done * mask->stride[3],
-                                       mask->type, mask->stride[3], n, buffer);
+        float buffer[MASK_PART];
+        size_t n = count - done < MASK_PART ? count - done : MASK_PART;
+        const float *m = load_mask(stream, row, start + done, n, buffer);
         for (size_t i = 0; i < n; i++) {
             float *x = logits + (done + i) * step;
             *x = m[i] == -INFINITY ? -INFINITY : *x + m[i];
         }
         done += n;
     }
+}
+
+size_t whet_count_visible(const key_stream *stream, const query_row *row) {
+    if (!stream->attention->mask.data)
+        return row->high - row->low;
+    size_t visible = 0;
+    for (size_t start = row->low; start < row->high; start += MASK_PART) {
+        float buffer[MASK_PART];
+        size_t n = row->high - start < MASK_PART ? row->high - start : MASK_PART;
+        visible += stream->kernels->count(load_mask(stream, row, start, n, buffer), n);
+    }
+    return visible;
 }

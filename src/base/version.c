@@ -23,7 +23,7 @@ const char *whet_status_text(whet_status status) {
     case WHET_ERROR_POLICY:
         return "the policy does not exist or its numbers do not make sense";
     case WHET_ERROR_UNSUPPORTED:
-        return "this policy is not a temperature, and attention takes only those";
+        return "what is asked for makes sense, but is not offered here";
     case WHET_ERROR_MEMORY:
         return "memory or threads could not be had";
     }

@@ -40,6 +40,45 @@ typedef struct row_step {
     float next_max;
 } row_step;
 
+/* The largest `lanes` and `group` of any table; rows padded to ROW_PAD suit every width. */
+#define LANES_MAX 48
+#define GROUP_MAX 8
+#define ROW_PAD 16
+
+/*
+ * What the kernels of maps know of each lane of a panel, and what they find. A map has its share
+ * of the lanes (`chosen` of its kernel), the others' numbers are of no concern.
+ */
+typedef struct map_lanes {
+    float bias[LANES_MAX], factor[LANES_MAX]; /* sigmoid: x = e - bias, e^x times factor */
+    float left[LANES_MAX], owed[LANES_MAX];   /* stick-breaking: what is left of the stick is
+                                                 left - owed, the rounding of left */
+    float max[LANES_MAX];                     /* entmax: y = scale (e - max) - threshold */
+    float scale[LANES_MAX], threshold[LANES_MAX];
+    float square[LANES_MAX];                    /* 1: p = y y (a = 1.5); 0: p = y (a = 2) */
+    float power[LANES_MAX], log_top[LANES_MAX]; /* other a: ln p = log_top + power ln(1 + scale
+                                                   (e - max)) */
+    float lowest[LANES_MAX]; /* topk, hardmax: what is below counts for nothing */
+    /* results; largest is raised, the others are set */
+    float z[LANES_MAX];
+    float largest[LANES_MAX];
+} map_lanes;
+
+/* Sums over the entries of each lane above a threshold, y > 0: see map_lanes. */
+typedef struct map_support {
+    float count[LANES_MAX];
+    float sum[LANES_MAX];     /* of y; for other a: of p */
+    float squares[LANES_MAX]; /* of y y; for other a: of p / (1 + scale (e - max)) */
+    float lowest[LANES_MAX];  /* the smallest y, inf for none */
+} map_support;
+
+/* How the entries of each lane lie about a pivot. */
+typedef struct map_order {
+    float count[LANES_MAX]; /* how many are not below it */
+    float least[LANES_MAX]; /* the smallest of those, inf for none */
+    float below[LANES_MAX]; /* the largest of the others, -inf for none */
+} map_order;
+
 /*
  * The gradient of one row, from its exponentials p at beta and w at another one
  * (NULL if beta does not move):
@@ -168,6 +207,31 @@ typedef struct kernels {
     void (*panel_distances)(const float *tile, size_t keys, const float *position, float *sums);
     /* tile *= slopes; zero stays zero. */
     void (*panel_chain)(float *tile, const float *slopes, size_t keys);
+
+    /*
+     * Maps that are not a temperature: weights from logits for the lanes whose `chosen` is 1, the
+     * others left as they are in `weights`, which may be the tile itself. Masked entries get
+     * exactly 0, NaN gives NaN weights and z.
+     */
+    void (*map_sigmoid)(const float *tile, size_t keys, const float *chosen, map_lanes *lanes,
+                        float *weights);
+    /* From the last key to the first. */
+    void (*map_stick)(const float *tile, size_t keys, const float *chosen, map_lanes *lanes,
+                      float *weights);
+    void (*map_entmax)(const float *tile, size_t keys, const float *chosen, map_lanes *lanes,
+                       float *weights);
+    void (*map_power)(const float *tile, size_t keys, const float *chosen, map_lanes *lanes,
+                      float *weights);
+    /* What the search for an entmax threshold, or for the k-th largest, looks at: all lanes. */
+    void (*map_entmax_support)(const float *tile, size_t keys, const map_lanes *lanes,
+                               map_support *support);
+    void (*map_power_support)(const float *tile, size_t keys, const map_lanes *lanes,
+                              map_support *support);
+    void (*map_order)(const float *tile, size_t keys, const float *pivot, map_order *order);
+    /* Masks the entries below lanes->lowest. */
+    void (*map_keep)(float *tile, size_t keys, const map_lanes *lanes);
+    /* sum = sum of w ln w. */
+    void (*map_entropy)(const float *weights, size_t keys, float *sum);
 
     /*
      * Few queries, long caches. Rows of keys and values are read where they lie, `stride` bytes

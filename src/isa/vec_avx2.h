@@ -38,6 +38,7 @@ static inline vec vec_div(vec a, vec b) { return _mm256_div_ps(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
 static inline vec vec_fnma(vec a, vec b, vec c) { return _mm256_fnmadd_ps(a, b, c); }
 static inline vec vec_max(vec a, vec b) { return _mm256_max_ps(a, b); }
+static inline vec vec_min(vec a, vec b) { return _mm256_min_ps(a, b); }
 static inline float vec_sum(vec x) {
     __m128 y = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
     y = _mm_add_ps(y, _mm_movehl_ps(y, y));
@@ -69,6 +70,14 @@ static inline vec vec_exp2_factor(vec t) {
     __m256i n = _mm256_castps_si256(t);
     return _mm256_castsi256_ps(
         _mm256_add_epi32(_mm256_permutevar8x32_epi32(table, n), _mm256_slli_epi32(n, 20)));
+}
+
+#define SQRT_HALF_BITS 0x3f3504f3
+static inline vec vec_split(vec x, vec *exponent) {
+    __m256i bits = _mm256_castps_si256(x);
+    __m256i n = _mm256_srai_epi32(_mm256_sub_epi32(bits, _mm256_set1_epi32(SQRT_HALF_BITS)), 23);
+    *exponent = _mm256_cvtepi32_ps(n);
+    return _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(n, 23)));
 }
 
 static inline vec vec_load_f16(const uint16_t *p) {

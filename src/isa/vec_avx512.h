@@ -34,6 +34,7 @@ static inline vec vec_div(vec a, vec b) { return _mm512_div_ps(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 static inline vec vec_fnma(vec a, vec b, vec c) { return _mm512_fnmadd_ps(a, b, c); }
 static inline vec vec_max(vec a, vec b) { return _mm512_max_ps(a, b); }
+static inline vec vec_min(vec a, vec b) { return _mm512_min_ps(a, b); }
 static inline float vec_sum(vec x) { return _mm512_reduce_add_ps(x); }
 static inline __m256 vec_fold(vec x) {
     return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
@@ -56,6 +57,14 @@ static inline int vec_any(vec_mask m) { return m != 0; }
 #define EXP_MAGIC (0x1.8p23f + 127.0f)
 static inline vec vec_exp2_factor(vec t) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23));
+}
+
+#define SQRT_HALF_BITS 0x3f3504f3
+static inline vec vec_split(vec x, vec *exponent) {
+    __m512i bits = _mm512_castps_si512(x);
+    __m512i n = _mm512_srai_epi32(_mm512_sub_epi32(bits, _mm512_set1_epi32(SQRT_HALF_BITS)), 23);
+    *exponent = _mm512_cvtepi32_ps(n);
+    return _mm512_castsi512_ps(_mm512_sub_epi32(bits, _mm512_slli_epi32(n, 23)));
 }
 
 static inline vec vec_load_f16(const uint16_t *p) {

@@ -36,6 +36,7 @@ static inline vec vec_fma(vec a, vec b, vec c) { return fmaf(a, b, c); }
 static inline vec vec_fnma(vec a, vec b, vec c) { return fmaf(-a, b, c); }
 /* NaN in the first operand gives the second; NaN in the second is kept. */
 static inline vec vec_max(vec a, vec b) { return a > b ? a : b; }
+static inline vec vec_min(vec a, vec b) { return a < b ? a : b; }
 static inline float vec_sum(vec x) { return x; }
 /* The sums of four vectors at once. */
 static inline void vec_sum4(const vec x[4], float *sums) {
@@ -62,6 +63,22 @@ static inline vec vec_exp2_factor(vec t) {
     bits <<= 23;
     memcpy(&t, &bits, sizeof t);
     return t;
+}
+
+/*
+ * x = fraction 2^exponent with a fraction between sqrt(1/2), whose bits these
+ * are, and sqrt(2): what a logarithm begins with. x is positive; 0 gives 2^-127.
+ */
+#define SQRT_HALF_BITS 0x3f3504f3
+static inline vec vec_split(vec x, vec *exponent) {
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    int32_t above = bits - SQRT_HALF_BITS;
+    int32_t n = above >= 0 ? above / 0x800000 : -((0x7fffff - above) / 0x800000);
+    *exponent = (float)n;
+    bits -= n * 0x800000;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 static inline vec vec_load_f16(const uint16_t *p) { return half_to_float(*p); }

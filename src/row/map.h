@@ -11,6 +11,7 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 
 /*
  * A walk over a row:
@@ -62,6 +63,50 @@ map_solution whet_map_entmax(const whet_policy *policy, const row_view *row,
                              const whet_stats *stats);
 map_solution whet_map_softmax1(const row_view *row, const whet_stats *stats);
 map_solution whet_map_sigmoid(const whet_policy *policy, const whet_stats *stats);
+
+/* An integer that orders as the logit does; -0 and +0 give the same. */
+static inline uint32_t whet_ordered_bits(float logit) {
+    float without_sign_of_zero = logit + 0.0f;
+    uint32_t bits;
+    memcpy(&bits, &without_sign_of_zero, sizeof bits);
+    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+static inline float whet_from_ordered_bits(uint32_t bits) {
+    bits = bits & 0x80000000u ? bits & 0x7fffffffu : ~bits;
+    float logit;
+    memcpy(&logit, &bits, sizeof logit);
+    return logit;
+}
+
+/*
+ * The search for an entmax threshold, as a state machine so that whoever holds
+ * the logits can drive it, like whet_target_start. For a = 2 and 1.5, the exact
+ * ones, threshold is tau and the sums are those over y = (a - 1) (e - max) - tau
+ * where it is positive. For other a it is v = ln p of the largest entry, sum that
+ * of all p and squares that of p / (1 + x / w): see map_sparse.c. tolerance is the
+ * change not worth another pass, of tau relative to itself or of v; reach how far,
+ * relative to itself, tau may be found from sums taken at another: a closed form
+ * over a long way makes a small difference of large sums.
+ */
+typedef struct entmax_sums {
+    double count;
+    double sum;
+    double squares;
+    double lowest; /* the smallest y */
+} entmax_sums;
+
+typedef struct entmax_solver {
+    double a;
+    double tolerance, reach;
+    double threshold;
+    unsigned steps;
+    int done;
+} entmax_solver;
+
+static inline bool whet_entmax_is_exact(double a) { return a == 2 || a == 1.5; }
+void whet_entmax_start(entmax_solver *solver, double a, double tolerance, double reach);
+void whet_entmax_step(entmax_solver *solver, const entmax_sums *sums);
 
 void whet_map_stick_breaking(const row_view *row, whet_stats *stats);
 

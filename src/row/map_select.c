@@ -9,21 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-/* An integer that orders as the logit does; -0 and +0 give the same. */
-static uint32_t ordered_bits(float logit) {
-    float without_sign_of_zero = logit + 0.0f;
-    uint32_t bits;
-    memcpy(&bits, &without_sign_of_zero, sizeof bits);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-
-static float from_ordered_bits(uint32_t bits) {
-    bits = bits & 0x80000000u ? bits & 0x7fffffffu : ~bits;
-    float logit;
-    memcpy(&logit, &bits, sizeof logit);
-    return logit;
-}
-
 /* Counts the values of the byte at `shift` among logits whose higher bytes are those of prefix. */
 static void count_bytes(const row_view *row, uint32_t prefix, unsigned shift,
                         uint64_t counts[256]) {
@@ -33,7 +18,7 @@ static void count_bytes(const row_view *row, uint32_t prefix, unsigned shift,
     walk_begin(&walk, row);
     while (walk_next(&walk)) {
         for (size_t i = 0; i < walk.count; i++) {
-            uint32_t bits = ordered_bits(walk.logits[i]);
+            uint32_t bits = whet_ordered_bits(walk.logits[i]);
             if (((bits ^ prefix) & higher) == 0) {
                 counts[(bits >> shift) & 0xff]++;
             }
@@ -54,7 +39,7 @@ static float kth_largest(const row_view *row, uint64_t k) {
         }
         prefix |= byte << shift;
     }
-    return from_ordered_bits(prefix);
+    return whet_from_ordered_bits(prefix);
 }
 
 /* found: the lowest logit that stays, the largest logit, Z over those that stay. */

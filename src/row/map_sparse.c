@@ -27,20 +27,15 @@
 /* More than Newton ever needs: on a convex f, f f' falls at least fourfold at each step. */
 #define STEPS_MAX 200
 
-/* Sums over the entries above a threshold, of y = scale (e - max) - threshold. */
-typedef struct support {
-    double count;
-    double sum;
-    double squares;
-    double lowest; /* the smallest y */
-} support;
+/* The last change of v in rows, whose sums are in double. */
+#define ROW_TOLERANCE 1e-13
 
-static support support_above(const row_view *row, double max, double scale, double threshold) {
-    support whole = {.lowest = INFINITY};
+static entmax_sums support_above(const row_view *row, double max, double scale, double threshold) {
+    entmax_sums whole = {.lowest = INFINITY};
     row_walk walk;
     walk_begin(&walk, row);
     while (walk_next(&walk)) {
-        support block = {.lowest = whole.lowest};
+        entmax_sums block = {.lowest = whole.lowest};
         for (size_t i = 0; i < walk.count; i++) {
             double y = scale * ((double)walk.logits[i] - max) - threshold;
             if (y > 0) {
@@ -59,36 +54,60 @@ static support support_above(const row_view *row, double max, double scale, doub
 }
 
 /* How far above the threshold the solution lies if the support stays as it is. */
-static double sparsemax_step(const support *above) { return (above->sum - 1) / above->count; }
+static double sparsemax_step(const entmax_sums *above) { return (above->sum - 1) / above->count; }
 
 /* The same for squares: the smaller root t of count t^2 - 2 sum t + squares = 1. NaN if none. */
-static double entmax15_step(const support *above) {
+static double entmax15_step(const entmax_sums *above) {
     double excess = above->squares - 1;
     return excess / (above->sum + sqrt(above->sum * above->sum - above->count * excess));
 }
 
 /* Newton's step on the 2-norm, when entries would leave the support. */
-static double entmax15_newton(const support *above) {
+static double entmax15_newton(const entmax_sums *above) {
     return (above->squares - sqrt(above->squares)) / above->sum;
 }
 
-/* The threshold for a = 2 (is_square false) or a = 1.5 (true). */
-static double exact_threshold(const row_view *row, double max, bool is_square) {
-    double scale = is_square ? 0.5 : 1;
-    double threshold = -1;
-    for (int i = 0; i < STEPS_MAX; i++) {
-        support above = support_above(row, max, scale, threshold);
-        double step = is_square ? entmax15_step(&above) : sparsemax_step(&above);
-        if (step <= above.lowest) {
-            return threshold + step;
-        }
-        double next = threshold + (is_square ? entmax15_newton(&above) : step);
-        if (!(next > threshold)) {
-            break;
-        }
-        threshold = next;
+static void step_exact(entmax_solver *solver, const entmax_sums *above) {
+    bool is_square = solver->a == 1.5;
+    double step = is_square ? entmax15_step(above) : sparsemax_step(above);
+    if (step <= above->lowest) {
+        solver->threshold += step;
+        solver->done = fabs(step) <= solver->reach * -solver->threshold;
+        return;
     }
-    return threshold;
+    double next = solver->threshold + (is_square ? entmax15_newton(above) : step);
+    if (!(next - solver->threshold > solver->tolerance * -solver->threshold)) {
+        solver->done = 1;
+        return;
+    }
+    solver->threshold = next;
+}
+
+/* Newton on the r-norm, with its step written for v = r ln w so that nothing is lost when r is
+ * large. Starts at w = 1, v = 0. */
+static void step_power(entmax_solver *solver, const entmax_sums *at) {
+    double less = solver->a - 1;
+    double change = log1p(expm1(-less * log(at->sum)) * at->sum / at->squares) / less;
+    if (change < 0) {
+        solver->threshold += change;
+    }
+    solver->done = !(change < -solver->tolerance);
+}
+
+void whet_entmax_start(entmax_solver *solver, double a, double tolerance, double reach) {
+    *solver = (entmax_solver){.a = a, .tolerance = tolerance, .reach = reach};
+    solver->threshold = whet_entmax_is_exact(a) ? -1 : 0;
+}
+
+void whet_entmax_step(entmax_solver *solver, const entmax_sums *sums) {
+    if (whet_entmax_is_exact(solver->a)) {
+        step_exact(solver, sums);
+    } else {
+        step_power(solver, sums);
+    }
+    if (++solver->steps >= STEPS_MAX) {
+        solver->done = 1;
+    }
 }
 
 /* found: the largest logit, the threshold. */
@@ -115,9 +134,9 @@ static double entmax_coefficient(double logit, const double *found) {
     return entmax_power(entmax_ratio(logit, found), found);
 }
 
-/* The sum of all coefficients, and how it grows with v. */
-static void entmax_sum(const row_view *row, const double *found, double *sum, double *slope) {
-    *sum = *slope = 0;
+/* The sum of all coefficients, and in squares how it grows with v. */
+static entmax_sums entmax_sum(const row_view *row, const double *found) {
+    entmax_sums whole = {.lowest = INFINITY};
     row_walk walk;
     walk_begin(&walk, row);
     while (walk_next(&walk)) {
@@ -131,26 +150,14 @@ static void entmax_sum(const row_view *row, const double *found, double *sum, do
                 block_slope += p / (1 + ratio);
             }
         }
-        *sum += block_sum;
-        *slope += block_slope;
+        whole.sum += block_sum;
+        whole.squares += block_slope;
     }
+    return whole;
 }
 
-/*
- * Newton on the r-norm, with its step written for v = r ln w so that nothing is
- * lost when r is large. Starts at w = 1, v = 0. Fills found[2] and found[3].
- */
-static void solve_entmax(const row_view *row, double *found) {
-    double v = 0;
-    double change = -INFINITY;
-    for (int i = 0; i < STEPS_MAX && change < -1e-13; i++) {
-        double sum, slope;
-        found[2] = v;
-        found[3] = exp(found[1] * v);
-        entmax_sum(row, found, &sum, &slope);
-        change = log1p(expm1(-found[1] * log(sum)) * sum / slope) / found[1];
-        v += change;
-    }
+/* Fills found[2] and found[3]. */
+static void set_top(double *found, double v) {
     found[2] = v;
     found[3] = exp(found[1] * v);
 }
@@ -159,11 +166,24 @@ map_solution whet_map_entmax(const whet_policy *policy, const row_view *row,
                              const whet_stats *stats) {
     double a = policy->value[0];
     map_solution map = {entmax_coefficient, {stats->max, a - 1, 0, 0}};
-    if (a == 2 || a == 1.5) {
+    bool is_exact = whet_entmax_is_exact(a);
+    entmax_solver solver;
+    whet_entmax_start(&solver, a, is_exact ? 0 : ROW_TOLERANCE, (double)INFINITY);
+    while (!solver.done) {
+        entmax_sums sums;
+        if (is_exact) {
+            sums = support_above(row, stats->max, a - 1, solver.threshold);
+        } else {
+            set_top(map.found, solver.threshold);
+            sums = entmax_sum(row, map.found);
+        }
+        whet_entmax_step(&solver, &sums);
+    }
+    if (is_exact) {
         map.coefficient = a == 2 ? sparsemax_coefficient : entmax15_coefficient;
-        map.found[1] = exact_threshold(row, stats->max, a == 1.5);
+        map.found[1] = solver.threshold;
     } else {
-        solve_entmax(row, map.found);
+        set_top(map.found, solver.threshold);
     }
     return map;
 }

@@ -385,12 +385,21 @@ static void sharpen(const double *logits, size_t n, double sink, const whet_poli
 /* -p ln p. */
 static double surprise(double p) { return p > 0 ? -p * log(p) : 0; }
 
-static void whet_map_row(const double *logits, size_t n, const whet_policy *policy, double *p,
-                         whet_stats *stats) {
-    double *own = allocate(n, sizeof *own);
-    map_of(policy, logits, n, stats->n, own);
+/* A sink is one more entry of maps that look at all of them, and nothing to the others. */
+static bool takes_sink(const whet_policy *policy) {
+    return sums_to_one(policy) || policy->kind == WHET_POLICY_SOFTMAX1;
+}
+
+static void whet_map_row(const double *logits, size_t n, double sink, const whet_policy *policy,
+                         double *p, whet_stats *stats) {
+    size_t entries = n + (takes_sink(policy) && sink > -(double)INFINITY);
+    double *all = allocate(n + 1, sizeof *all);
+    double *own = allocate(n + 1, sizeof *own);
+    memcpy(all, logits, n * sizeof *all);
+    all[n] = sink;
+    map_of(policy, all, entries, stats->n, own);
     stats->beta = (double)NAN;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < entries; i++) {
         stats->max_prob = fmax(stats->max_prob, own[i]);
         stats->entropy_after += surprise(own[i]);
     }
@@ -400,6 +409,7 @@ static void whet_map_row(const double *logits, size_t n, const whet_policy *poli
     if (p) {
         memcpy(p, own, n * sizeof *p);
     }
+    free(all);
     free(own);
 }
 
@@ -412,10 +422,10 @@ void reference_row(const double *logits, size_t n, double sink, const whet_polic
     describe(logits, n, sink, stats);
     if (stats->max == -(double)INFINITY) {
         fill(p, n, 0);
-    } else if (whet_policy_is_temperature(policy)) {
+    } else if (whet_policy_is_temperature(policy) || stats->n == 0) {
         sharpen(logits, n, sink, policy, p, stats);
     } else {
-        whet_map_row(logits, n, policy, p, stats);
+        whet_map_row(logits, n, sink, policy, p, stats);
     }
 }
 
@@ -549,7 +559,8 @@ static void select_values(const double *p, const double *v, size_t keys, size_t 
     }
 }
 
-uint64_t reference_attention(const whet_attention *attention, double *out, whet_stats *stats) {
+uint64_t reference_attention(const whet_attention *attention, double *out, whet_stats *stats,
+                             double *mass) {
     whet_attention a = with_defaults(attention);
     const size_t q_extent[4] = {a.batch, a.heads, a.queries, a.head_dim};
     const size_t k_extent[4] = {a.batch, a.kv_heads, a.keys, a.head_dim};
@@ -573,6 +584,9 @@ uint64_t reference_attention(const whet_attention *attention, double *out, whet_
                 }
                 reference_row(logits, a.keys, sink, &policy, p, &stats[row]);
                 select_values(p, v, a.keys, a.value_dim, out + row * a.value_dim);
+                for (size_t j = 0; mass && j < a.keys; j++) {
+                    mass[row] = (j ? mass[row] : 0) + p[j];
+                }
                 if (stats[row].flags & WHET_ROW_NOT_FINITE) {
                     fill(out + row * a.value_dim, a.value_dim, (double)NAN);
                     first_bad_row = first_bad_row == UINT64_MAX ? row : first_bad_row;

@@ -45,10 +45,12 @@ double reference_entropy(const double *logits, size_t n, double sink, double bet
 
 /*
  * Everything a description asks for. out is [batch][head][query][value_dim],
- * stats [batch][head][query], whatever the strides of the description's own.
+ * stats [batch][head][query], whatever the strides of the description's own; so is mass, unless it
+ * is NULL: what the coefficients of each row sum to.
  * Returns the first row that is not finite, UINT64_MAX for none.
  */
-uint64_t reference_attention(const whet_attention *attention, double *out, whet_stats *stats);
+uint64_t reference_attention(const whet_attention *attention, double *out, whet_stats *stats,
+                             double *mass);
 
 /*
  * The gradients of a loss whose gradient with respect to the output is given, contiguous

@@ -54,8 +54,9 @@ static inline vec vec_mul(vec a, vec b) { return vmulq_f32(a, b); }
 static inline vec vec_div(vec a, vec b) { return vdivq_f32(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
 static inline vec vec_fnma(vec a, vec b, vec c) { return vfmsq_f32(c, a, b); }
-/* Neither of the two instructions for a maximum treats NaN as vec_scalar.h wants it. */
+/* None of the instructions for a maximum or minimum treats NaN as vec_scalar.h wants it. */
 static inline vec vec_max(vec a, vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+static inline vec vec_min(vec a, vec b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
 static inline float vec_sum(vec x) { return vaddvq_f32(x); }
 static inline void vec_sum4(const vec x[4], float *sums) {
     vst1q_f32(sums, vpaddq_f32(vpaddq_f32(x[0], x[1]), vpaddq_f32(x[2], x[3])));
@@ -71,6 +72,14 @@ static inline int vec_any(vec_mask m) { return vmaxvq_u32(m) != 0; }
 #define EXP_MAGIC (0x1.8p23f + 127.0f)
 static inline vec vec_exp2_factor(vec t) {
     return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23));
+}
+
+#define SQRT_HALF_BITS 0x3f3504f3
+static inline vec vec_split(vec x, vec *exponent) {
+    int32x4_t bits = vreinterpretq_s32_f32(x);
+    int32x4_t n = vshrq_n_s32(vsubq_s32(bits, vdupq_n_s32(SQRT_HALF_BITS)), 23);
+    *exponent = vcvtq_f32_s32(n);
+    return vreinterpretq_f32_s32(vsubq_s32(bits, vshlq_n_s32(n, 23)));
 }
 
 static inline vec vec_load_f16(const uint16_t *p) {

@@ -10,7 +10,7 @@ SHELL := /bin/bash
 PROGRAM := build/release/whet
 
 .DEFAULT_GOAL := build
-.PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz test-avx512 clean help
+.PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz test-avx512 test-arm clean help
 
 run: setup build/release/build.ninja ## set up, build and run `whet demo`
 	@cmake --build --preset release --target whet
@@ -62,18 +62,23 @@ fuzz: setup-fuzz build/fuzz/build.ninja ## run each fuzz target for FUZZ_SECONDS
 test-avx512: setup ## the tests of the AVX-512 kernels on an emulated processor (Bochs), about ten minutes
 	@tools/test-avx512.sh
 
+test-arm: setup-arm build/arm/build.ninja ## cross-build for 64-bit ARM and run the tests under qemu-user, five minutes
+	@cmake --build --preset arm
+	@tools/run-tests.sh build/arm $(ARGS)
+
 clean: ## remove all builds
 	rm -rf build
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
-.PHONY: setup-fuzz
-setup-fuzz:
-	@tools/setup.sh fuzz
+.PHONY: setup-fuzz setup-arm
+setup-fuzz setup-arm: setup-%:
+	@tools/setup.sh $*
 
 # Configured once; from then on the build itself notices changed build files and new sources.
 build/fuzz/build.ninja: | setup-fuzz
+build/arm/build.ninja: | setup-arm
 build/%/build.ninja: CMakePresets.json | setup
 	@cmake --preset $* >/dev/null
 	@touch $@

@@ -36,7 +36,7 @@ typedef struct peak_work {
 
 enum { COPY_VARIANTS_MAX = 4, READ_VARIANTS = 6 };
 
-/* "avx512", "avx2" or "generic": what the limits are measured with. */
+/* "avx512", "avx2", "neon" or "generic": what the limits are measured with. */
 const char *bench_limit_isa(void);
 
 /* FMA peak; a run takes a few milliseconds. */

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Sees to it that the tools a task needs are there.
 #
-#     tools/setup.sh [build|check|fuzz|all]
+#     tools/setup.sh [build|check|fuzz|arm|all]
 #
-# build: what `make run` and `make test` need. check: the linters too. fuzz: clang with libFuzzer too. all: what is needed to
-# build, and all that the checks and the optional tests use (torch, Chromium, qemu ...).
+# build: what `make run` and `make test` need. check: the linters too. fuzz: clang with libFuzzer too. arm: a cross compiler
+# for 64-bit ARM and qemu-user too. all: what is needed to build, and all that the checks and the optional tests use (torch,
+# Chromium, qemu ...).
 #
 # On Debian and its relatives, as root, missing packages are installed; elsewhere the script says what to install. Nothing
 # is asked of the package manager, and nothing is printed, when nothing is missing. A package of the group `all` that cannot
@@ -27,6 +28,8 @@ compiles() { # source compiler [flags ...]
     rm -rf "$folder"
     return $status
 }
+cross_compiler="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+emulator=qemu-user
 any_program='int main(void) { return 0; }'
 any_fuzzer='int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) { return data != 0 && size > SIZE_MAX - 1; }'
 
@@ -51,6 +54,10 @@ missing() {
     elif [ "$group" = fuzz ]; then
         compiles "$any_fuzzer" clang -fsanitize=fuzzer,address,undefined ||
             echo "clang with libFuzzer|clang $(fuzzer_runtime)|clang compiler-rt|clang compiler-rt|llvm"
+    elif [ "$group" = arm ]; then
+        compiles "$any_program" aarch64-linux-gnu-gcc ||
+            echo "a cross compiler for 64-bit ARM|$cross_compiler|gcc-aarch64-linux-gnu|aarch64-linux-gnu-gcc|"
+        have qemu-aarch64 || echo "qemu-user|$emulator|qemu-user|qemu-user|"
     fi
 }
 
@@ -117,8 +124,8 @@ fi
 
 [ "$group" = all ] || exit 0
 
-optional="python3 python3-numpy python3-torch libopenblas0-pthread chromium qemu-user gcc-aarch64-linux-gnu
-    libc6-dev-arm64-cross clang clang-tidy clang-format cppcheck valgrind"
+optional="python3 python3-numpy python3-torch libopenblas0-pthread chromium $cross_compiler $emulator
+    clang clang-tidy clang-format cppcheck valgrind"
 if ! have dpkg-query; then
     # shellcheck disable=SC2086 # one word a package
     echo "optional, under the names of Debian:" $optional

@@ -40,6 +40,8 @@ static const candidate candidates[] = {
 #if defined(__x86_64__)
     {&whet_kernels_avx512, has_avx512},
     {&whet_kernels_avx2, has_avx2},
+#elif defined(__aarch64__)
+    {&whet_kernels_neon, always},
 #endif
     {&whet_kernels_scalar, always},
 };

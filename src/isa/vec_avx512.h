@@ -27,6 +27,7 @@ static inline vec vec_load_tail(const float *p, size_t n, float fill) {
 static inline void vec_store_tail(float *p, size_t n, vec x) {
     _mm512_mask_storeu_ps(p, vec_tail_mask(n), x);
 }
+static inline vec vec_broadcast(const float *p, int i) { return _mm512_set1_ps(p[i]); }
 static inline vec vec_add(vec a, vec b) { return _mm512_add_ps(a, b); }
 static inline vec vec_sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
 static inline vec vec_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }

@@ -28,6 +28,8 @@ static inline void vec_store_tail(float *p, size_t n, vec x) {
     if (n)
         *p = x;
 }
+/* One of the GROUP floats at p, in every lane. */
+static inline vec vec_broadcast(const float *p, int i) { return p[i]; }
 static inline vec vec_add(vec a, vec b) { return a + b; }
 static inline vec vec_sub(vec a, vec b) { return a - b; }
 static inline vec vec_mul(vec a, vec b) { return a * b; }

@@ -3,6 +3,7 @@
 
 #include "reference/reference.h"
 #include "support/check.h"
+#include "support/emulated.h"
 #include "support/guarded.h"
 
 #include <math.h>
@@ -248,7 +249,11 @@ static double worst_sharp_output;
 static double worst_entropy;
 static double worst_beta;
 
+/* How many examples the present test has had checked, or not: see is_left_out. */
+static size_t examples_seen;
+
 void example_print_worst(void) {
+    examples_seen = 0;
     printf("     worst: output %.2g of max|V| (sharp rows %.2g), entropy %.2g of max(1, H), beta "
            "%.2g of max(1, beta)\n",
            worst_output, worst_sharp_output, worst_entropy, worst_beta);
@@ -449,7 +454,21 @@ static void run_described(const char *what, example *e, const expected *x, const
     guarded_free(e->memory[--e->memories]);
 }
 
+/*
+ * Under an emulator three of four examples that would take long are left out, always the same ones
+ * and in no step with the loops that make them; never a test's first.
+ */
+static bool is_left_out(const example *e) {
+    uint64_t number = examples_seen++;
+    size_t logits = e->q.extent[0] * e->q.extent[1] * e->q.extent[2] * e->k.extent[2];
+    bool is_chosen = number == 0 || (number * 0x9e3779b97f4a7c15u >> 32) % 4 == 0;
+    return emulated() && logits * e->q.extent[3] > 20000 && !is_chosen;
+}
+
 void example_check(example *e, const char *what) {
+    if (is_left_out(e)) {
+        return;
+    }
     expected x = expect(e);
     size_t before = e->memories;
     float *out = example_memory(e, x.rows * x.value_dim * sizeof *out);

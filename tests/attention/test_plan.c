@@ -4,6 +4,7 @@
  */
 #include "attention/example.h"
 #include "support/check.h"
+#include "support/emulated.h"
 #include "support/isa.h"
 #include "support/random.h"
 #include "whet.h"
@@ -182,8 +183,8 @@ TEST(tasks_may_be_repeated) {
 /* ---- executors ---- */
 
 TEST(any_number_of_threads_gives_the_same_bits) {
-    static const size_t threads[] = {1, 2, 3, 8};
-    for (size_t t = 0; t < 4; t++) {
+    static const size_t threads[] = {3, 1, 2, 8};
+    for (size_t t = 0; t < size_or_emulated(4, 1); t++) {
         whet_pool *pool = NULL;
         REQUIRE(whet_pool_create(threads[t], &pool) == WHET_OK);
         CHECK_INT(whet_pool_threads(pool), threads[t]);

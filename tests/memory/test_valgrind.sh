@@ -12,8 +12,6 @@ if ! command -v valgrind >/dev/null 2>&1; then
     reason="valgrind is not installed"
 elif [ -n "${WHET_INSTRUMENTED:-}" ]; then
     reason="this build is instrumented ($WHET_INSTRUMENTED)"
-elif grep -q '^CMAKE_SYSTEM_NAME:' "$WHET_BUILD_DIR/CMakeCache.txt"; then
-    reason="this is a cross build"
 fi
 if [ -n "$reason" ]; then
     IFS='|'

@@ -6,6 +6,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/check.h"
+#include "support/emulated.h"
 #include "support/faults.h"
 #include "support/random.h"
 #include "support/sanitizers.h"
@@ -94,6 +95,9 @@ static _Noreturn void loop_in_child(whet_pool *pool, long k, fault_kind kind) {
 TEST(after_fork_a_pool_makes_do_with_the_threads_it_gets) {
     if (WITH_THREAD_SANITIZER) {
         SKIP("ThreadSanitizer does not support threads that are started after fork");
+    }
+    if (emulated()) {
+        SKIP("qemu-user does not support threads that are started after fork");
     }
     whet_pool *pool = NULL;
     REQUIRE(whet_pool_create(4, &pool) == WHET_OK);

@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/check.h"
+#include "support/emulated.h"
 #include "support/sanitizers.h"
 #include "whet.h"
 
@@ -259,10 +260,14 @@ TEST(pools_do_not_mind_each_other) {
 
 /* ---- fork ---- */
 
-/* A child that uses its pool starts threads, which ThreadSanitizer cannot follow after fork(). */
+/* A child that uses its pool starts threads, which neither ThreadSanitizer nor qemu can follow
+ * after fork(). */
 static void skip_if_threads_are_watched(void) {
     if (WITH_THREAD_SANITIZER) {
         SKIP("ThreadSanitizer does not support threads that are started after fork");
+    }
+    if (emulated()) {
+        SKIP("qemu-user does not support threads that are started after fork");
     }
 }
 

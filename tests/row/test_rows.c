@@ -6,6 +6,7 @@
 #include "reference/reference.h"
 #include "row/compare.h"
 #include "support/check.h"
+#include "support/emulated.h"
 #include "support/guarded.h"
 #include "support/isa.h"
 #include "support/random.h"
@@ -249,6 +250,9 @@ static void check_long_row(size_t n, double mean, double deviation, uint64_t see
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char what[100];
         whet_policy policy = policy_named(names[i]);
+        if (emulated() && n > 100000 && policy.kind == WHET_POLICY_TARGET) {
+            continue; /* the reference looks at the whole row fifty times */
+        }
         snprintf(what, sizeof what, "%s, n = %zu, deviation %g", names[i], n, deviation);
         check_one_row(what, row, n, &policy);
     }

@@ -1,0 +1,100 @@
+/*
+ * Four floats: NEON as every 64-bit ARM has it (the base of Armv8-A). See
+ * vec_scalar.h for what each name means. Twenty-four accumulators of the panel
+ * product, three vectors of queries and two of keys, whose elements the
+ * multiply-add picks by itself, make twenty-nine of the thirty-two registers.
+ */
+#include <arm_neon.h>
+
+#define ISA_NAME "neon"
+#define WIDTH 4
+#define PANEL_VECTORS 3
+#define GROUP 8
+#define STREAM_KEYS 4
+
+typedef float32x4_t vec;
+typedef uint32x4_t vec_mask;
+
+static inline vec vec_set(float x) { return vdupq_n_f32(x); }
+static inline vec vec_load(const float *p) { return vld1q_f32(p); }
+static inline void vec_store(float *p, vec x) { vst1q_f32(p, x); }
+/* These processors notice by themselves that whole lines are written and pass the caches by. */
+static inline void vec_stream(float *p, vec x) { vst1q_f32(p, x); }
+static inline void vec_stream_end(void) {}
+static inline vec vec_load_tail(const float *p, size_t n, float fill) {
+    if (n == WIDTH)
+        return vld1q_f32(p);
+    vec x = vdupq_n_f32(fill);
+    if (n > 0)
+        x = vld1q_lane_f32(p, x, 0);
+    if (n > 1)
+        x = vld1q_lane_f32(p + 1, x, 1);
+    if (n > 2)
+        x = vld1q_lane_f32(p + 2, x, 2);
+    return x;
+}
+static inline void vec_store_tail(float *p, size_t n, vec x) {
+    if (n > 0)
+        vst1q_lane_f32(p, x, 0);
+    if (n > 1)
+        vst1q_lane_f32(p + 1, x, 1);
+    if (n > 2)
+        vst1q_lane_f32(p + 2, x, 2);
+    if (n > 3)
+        vst1q_lane_f32(p + 3, x, 3);
+}
+/* A load of four and one of its elements: the compiler keeps the one and folds the other into the
+ * multiply-add, where a load of one element to all lanes would take a slot of the vector unit. */
+static inline vec vec_broadcast(const float *p, int i) {
+    return vdupq_n_f32(vld1q_f32(p + i / WIDTH * WIDTH)[i % WIDTH]);
+}
+static inline vec vec_add(vec a, vec b) { return vaddq_f32(a, b); }
+static inline vec vec_sub(vec a, vec b) { return vsubq_f32(a, b); }
+static inline vec vec_mul(vec a, vec b) { return vmulq_f32(a, b); }
+static inline vec vec_div(vec a, vec b) { return vdivq_f32(a, b); }
+static inline vec vec_fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
+static inline vec vec_fnma(vec a, vec b, vec c) { return vfmsq_f32(c, a, b); }
+/* None of the instructions for a maximum or minimum treats NaN as vec_scalar.h wants it. */
+static inline vec vec_max(vec a, vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+static inline vec vec_min(vec a, vec b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
+static inline float vec_sum(vec x) { return vaddvq_f32(x); }
+static inline void vec_sum4(const vec x[4], float *sums) {
+    vst1q_f32(sums, vpaddq_f32(vpaddq_f32(x[0], x[1]), vpaddq_f32(x[2], x[3])));
+}
+static inline float vec_largest(vec x) { return vmaxnmvq_f32(x); }
+static inline vec_mask vec_less(vec a, vec b) { return vcltq_f32(a, b); }
+static inline vec_mask vec_equal(vec a, vec b) { return vceqq_f32(a, b); }
+static inline vec vec_select(vec_mask m, vec yes, vec no) { return vbslq_f32(m, yes, no); }
+static inline int vec_any(vec_mask m) { return vmaxvq_u32(m) != 0; }
+
+/* A table would be looked up byte by byte here: the longer polynomial is cheaper. */
+#define EXP_STEPS 1
+#define EXP_MAGIC (0x1.8p23f + 127.0f)
+static inline vec vec_exp2_factor(vec t) {
+    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(t), 23));
+}
+
+#define SQRT_HALF_BITS 0x3f3504f3
+static inline vec vec_split(vec x, vec *exponent) {
+    int32x4_t bits = vreinterpretq_s32_f32(x);
+    int32x4_t n = vshrq_n_s32(vsubq_s32(bits, vdupq_n_s32(SQRT_HALF_BITS)), 23);
+    *exponent = vcvtq_f32_s32(n);
+    return vreinterpretq_f32_s32(vsubq_s32(bits, vshlq_n_s32(n, 23)));
+}
+
+static inline vec vec_load_f16(const uint16_t *p) {
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+}
+static inline vec vec_load_bf16(const uint16_t *p) {
+    return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
+}
+static inline void vec_store_f16(uint16_t *p, vec x) {
+    vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(x)));
+}
+static inline void vec_store_bf16(uint16_t *p, vec x) {
+    uint32x4_t bits = vreinterpretq_u32_f32(x);
+    uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    uint32x4_t rounded = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+    uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
+    vst1_u16(p, vshrn_n_u32(vbslq_u32(vceqq_f32(x, x), rounded, quiet), 16));
+}

@@ -5,6 +5,8 @@
  */
 #include "inputs.h"
 
+#include "quantise.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,22 +53,19 @@ void bench_inputs_fill_queries(float *values, size_t count, size_t dim, uint64_t
     }
 }
 
-/* For finite values in range; ties go to even. */
-static uint16_t f16_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    uint32_t sign = bits >> 16 & 0x8000u;
-    uint32_t size = bits & 0x7fffffffu;
-    if (size < 0x38800000u) /* below 2^-14: a multiple of 2^-24 */
-        return (uint16_t)(sign | (uint32_t)lrintf(fabsf(value) * 0x1p24f));
-    size -= 112u << 23;
-    size += 0xfffu + (size >> 13 & 1u);
-    return (uint16_t)(sign | size >> 13);
-}
-
 void bench_inputs_fill_f16(uint16_t *values, size_t count, double deviation, uint64_t seed) {
     for (size_t i = 0; i < count; i++)
-        values[i] = f16_of(next_bell(&seed, deviation));
+        values[i] = quantise_f16(next_bell(&seed, deviation));
+}
+
+void bench_inputs_fill_quantised(void *blocks, size_t count, whet_type type, double deviation,
+                                 uint64_t seed) {
+    float values[QUANTISE_BLOCK];
+    for (size_t i = 0; i < count; i += QUANTISE_BLOCK) {
+        for (size_t j = 0; j < QUANTISE_BLOCK; j++)
+            values[j] = next_bell(&seed, deviation);
+        quantise_row(values, QUANTISE_BLOCK, type, (char *)blocks + quantise_bytes(i, type));
+    }
 }
 
 double bench_inputs_deviation(size_t n) {

@@ -6,6 +6,8 @@
 #ifndef WHET_BENCH_INPUTS_H
 #define WHET_BENCH_INPUTS_H
 
+#include "whet.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +23,10 @@ void bench_inputs_fill_queries(float *values, size_t count, size_t dim, uint64_t
 
 /* What inputs_fill gives, rounded to half precision. */
 void bench_inputs_fill_f16(uint16_t *values, size_t count, double deviation, uint64_t seed);
+
+/* The same in one of the quantised types; count is a multiple of their blocks' 32. */
+void bench_inputs_fill_quantised(void *blocks, size_t count, whet_type type, double deviation,
+                                 uint64_t seed);
 
 /* The standard deviation at which n normal logits have an entropy of some 3 to 5 nats (fewer where
  * n is small): ln n - deviation^2 / 2, as long as that is not too small. */

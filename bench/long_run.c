@@ -107,7 +107,7 @@ static bool long_prefill(suite *with) {
 static bool long_decode(suite *with) {
     report_section *section = bench_decode_section(with, "long decode");
     decode_inputs in;
-    if (!bench_decode_open(&in, DECODE_KEYS, WHET_F16))
+    if (!bench_decode_open(&in, DECODE_KEYS, DECODE_HEADS, WHET_F16))
         return bench_report_fail(with->report, section->name, "not enough memory");
     report_case result = {.entry_count = 0};
     bool done = bench_decode_case(with, section, &in, &result);

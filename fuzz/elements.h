@@ -1,11 +1,13 @@
 /*
  * Arrays of f32, f16 or bf16 elements with strides, laid into memory that is
  * exactly as large as they need: where each element lies, its value, and whether
- * anything but the elements was written to.
+ * anything but the elements was written to. Of quantised types, a block is what
+ * lies and is visited as one element.
  */
 #ifndef WHET_FUZZ_ELEMENTS_H
 #define WHET_FUZZ_ELEMENTS_H
 
+#include "base/types.h"
 #include "input.h"
 #include "isa/half.h"
 #include "whet.h"
@@ -14,6 +16,9 @@ enum { FUZZ_AXES = 4, FUZZ_CANARY = 0xa5 };
 
 /* Elements of a caller's own type are bytes here. */
 static inline size_t fuzz_type_size(whet_type type) {
+    if (type == WHET_Q8_0 || type == WHET_Q4_0) {
+        return type_block_bytes(type);
+    }
     return type == WHET_F32 ? 4 : type == WHET_CUSTOM ? 1 : 2;
 }
 

@@ -30,6 +30,13 @@ static void bytes_to_f32(const void *row, float *result, size_t n, void *context
     }
 }
 
+static bool is_quantised(const fuzz_array *array) { return type_block_bytes(array->type) > 0; }
+
+/* Whether a row must be in one piece. */
+static bool is_by_row(const fuzz_array *array) {
+    return array->type == WHET_CUSTOM || is_quantised(array);
+}
+
 /* A description and the memory behind it. */
 typedef struct problem {
     whet_attention attention;
@@ -57,15 +64,15 @@ static void choose_strides(fuzz_input *input, fuzz_array *array, bool may_broadc
         {HEAD, POSITION, ELEMENT, BATCH}, {BATCH, HEAD, POSITION, ELEMENT},
     };
     const unsigned char *order = orders[fuzz_below(input, 6)];
-    if (array->type == WHET_CUSTOM) {
-        order = orders[fuzz_below(input, 3)]; /* a row of it must be in one piece */
+    if (is_by_row(array)) {
+        order = orders[fuzz_below(input, 3)];
     }
     ptrdiff_t unit = (ptrdiff_t)fuzz_type_size(array->type);
     ptrdiff_t reach = unit;
     for (int i = 0; i < FUZZ_AXES; i++) {
         unsigned axis = order[i];
         unsigned how = fuzz_below(input, 16);
-        if (array->type == WHET_CUSTOM && axis == ELEMENT) {
+        if (is_by_row(array) && axis == ELEMENT) {
             how = 0;
         }
         array->stride[axis] = how < 8 ? reach : reach + (ptrdiff_t)(how % 4) * unit;
@@ -101,7 +108,8 @@ static void lay_out(problem *made, fuzz_input *input, fuzz_array *array, bool ma
     }
     size_t slack = fuzz_rarely(input, 64) ? fuzz_below(input, 8) : 0;
     fuzz_array_allocate(array, slack);
-    made->is_wrong |= slack % fuzz_type_size(array->type) != 0;
+    size_t alignment = is_quantised(array) ? sizeof(uint16_t) : fuzz_type_size(array->type);
+    made->is_wrong |= slack % alignment != 0;
 }
 
 static void fill_custom(unsigned char *at, whet_type type, void *context) {
@@ -109,8 +117,31 @@ static void fill_custom(unsigned char *at, whet_type type, void *context) {
     *at = (unsigned char)fuzz_next(context);
 }
 
+/* Elements of the size that others of the same temper have, or smaller. */
+static void fill_block(unsigned char *at, whet_type type, void *context) {
+    fuzz_filler *filler = context;
+    float largest = type == WHET_Q8_0 ? 128 : 8;
+    fuzz_store(at, WHET_F16, fuzz_value(&filler->random, filler->temper) / largest);
+    for (size_t i = sizeof(uint16_t); i < fuzz_type_size(type); i++) {
+        at[i] = (unsigned char)fuzz_next(&filler->random);
+    }
+}
+
+static float block_value(const unsigned char *block, whet_type type, size_t i) {
+    float scale = fuzz_load(block, WHET_F16);
+    const unsigned char *elements = block + sizeof(uint16_t);
+    if (type == WHET_Q8_0) {
+        return scale * (float)(signed char)elements[i];
+    }
+    int nibble = i < QUANT_BLOCK / 2 ? elements[i] & 15 : elements[i - QUANT_BLOCK / 2] >> 4;
+    return scale * (float)(nibble - 8);
+}
+
 static void fill(const fuzz_array *array, uint64_t seed, fuzz_temper temper) {
-    if (array->type == WHET_CUSTOM) {
+    if (is_quantised(array)) {
+        fuzz_filler filler = {{seed}, temper};
+        fuzz_each(array, fill_block, &filler);
+    } else if (array->type == WHET_CUSTOM) {
         fuzz_random random = {seed};
         fuzz_each(array, fill_custom, &random);
     } else {
@@ -123,13 +154,20 @@ static float value_at(const problem *made, const fuzz_array *array, size_t a, si
     if (array->type == WHET_CUSTOM) {
         return (float)*(const signed char *)fuzz_at(array, a, b, c, d) * made->unit;
     }
+    if (is_quantised(array)) {
+        return block_value(fuzz_at(array, a, b, c, d / QUANT_BLOCK), array->type, d % QUANT_BLOCK);
+    }
     return fuzz_get(array, a, b, c, d);
 }
 
 /* ---- making a description ---- */
 
 static size_t choose_dim(fuzz_input *input) {
-    return fuzz_rarely(input, 16) ? 1 + fuzz_below(input, DIM_MAX) : 1 + fuzz_below(input, 40);
+    if (fuzz_rarely(input, 16)) {
+        return 1 + fuzz_below(input, DIM_MAX);
+    }
+    size_t dim = 1 + fuzz_below(input, 40);
+    return dim > 36 ? (dim - 36) * QUANT_BLOCK : dim;
 }
 
 static void choose_shape(problem *made, fuzz_input *input) {
@@ -166,8 +204,17 @@ static size_t value_dim(const whet_attention *a) {
 
 static void choose_input(problem *made, fuzz_input *input, whet_tensor *tensor, fuzz_array *array,
                          unsigned types, fuzz_temper temper) {
-    unsigned type = fuzz_below(input, types);
-    array->type = tensor->type = type == 3 ? WHET_CUSTOM : (whet_type)type;
+    static const whet_type all[] = {WHET_F32,    WHET_F16,  WHET_BF16,
+                                    WHET_CUSTOM, WHET_Q8_0, WHET_Q4_0};
+    array->type = tensor->type = all[fuzz_below(input, types)];
+    bool whole = array->count[ELEMENT] % QUANT_BLOCK == 0;
+    if (is_quantised(array) && !whole && !fuzz_rarely(input, 16)) {
+        array->type = tensor->type = WHET_F16;
+    }
+    if (is_quantised(array)) {
+        made->is_wrong |= !whole;
+        array->count[ELEMENT] = (array->count[ELEMENT] + QUANT_BLOCK - 1) / QUANT_BLOCK;
+    }
     lay_out(made, input, array, true, tensor->stride);
     fill(array, fuzz_bytes(input, 3), temper);
     tensor->data = array->base;
@@ -188,8 +235,8 @@ static void choose_tensors(problem *made, fuzz_input *input) {
     made->k = (fuzz_array){.count = {batches(a), kv_heads(a), a->keys, a->head_dim}};
     made->v = (fuzz_array){.count = {batches(a), kv_heads(a), a->keys, value_dim(a)}};
     choose_input(made, input, &a->q, &made->q, 3, temper);
-    choose_input(made, input, &a->k, &made->k, 4, temper);
-    choose_input(made, input, &a->v, &made->v, 4, fuzz_rarely(input, 4) ? FUZZ_BITS : temper);
+    choose_input(made, input, &a->k, &made->k, 6, temper);
+    choose_input(made, input, &a->v, &made->v, 6, fuzz_rarely(input, 4) ? FUZZ_BITS : temper);
 
     made->out = (fuzz_array){.count = {batches(a), a->heads, a->queries, value_dim(a)}};
     made->out.type = a->out.type = (whet_type)fuzz_below(input, 3);
@@ -811,20 +858,24 @@ static void run_problem(fuzz_input *input) {
 
 /* Whether a tensor stays in the range of addresses, or is beyond it by no more than a little. */
 static bool fits_memory(const whet_attention *a, size_t heads, size_t positions, size_t dim,
-                        const ptrdiff_t stride[FUZZ_AXES]) {
-    const size_t count[FUZZ_AXES] = {batches(a), heads, positions, dim};
+                        const ptrdiff_t stride[FUZZ_AXES], whet_type type) {
+    const size_t block = type_block_bytes(type) > 0 ? QUANT_BLOCK : 1;
+    const size_t count[FUZZ_AXES] = {batches(a), heads, positions, dim / block};
     double low = 0;
     double high = 0;
-    double contiguous = sizeof(float);
+    double contiguous = (double)fuzz_type_size(type);
     bool is_default = true;
     for (int axis = FUZZ_AXES - 1; axis >= 0; axis--) {
         if (count[axis] == 0) {
             return true;
         }
+        contiguous *= (double)count[axis];
+        if (axis == ELEMENT && block > 1) {
+            continue; /* its stride means nothing */
+        }
         double reach = ((double)count[axis] - 1) * (double)stride[axis];
         low += fmin(0, reach);
         high += fmax(0, reach);
-        contiguous *= (double)count[axis];
         is_default &= stride[axis] == 0;
     }
     return is_default ? contiguous < 0x1.0001p64 : low > -0x1.0001p64 && high < 0x1.0001p64;
@@ -895,6 +946,8 @@ static void run_hostile(fuzz_input *input) {
     char *nowhere = inaccessible_pages();
     a.q.data = a.k.data = a.v.data = nowhere;
     a.out.data = nowhere + PAGE;
+    a.k.type = (whet_type)fuzz_below(input, WHET_Q4_0 + 1);
+    a.v.type = (whet_type)fuzz_below(input, WHET_Q4_0 + 1);
     choose_hostile_strides(input, a.q.stride);
     choose_hostile_strides(input, a.k.stride);
     choose_hostile_strides(input, a.v.stride);
@@ -910,10 +963,10 @@ static void run_hostile(fuzz_input *input) {
     if (whet_attention_plan(&a, &plan) != WHET_OK || plan.phases == 0) {
         return;
     }
-    FUZZ_CHECK(fits_memory(&a, a.heads, a.queries, a.head_dim, a.q.stride));
-    FUZZ_CHECK(fits_memory(&a, kv_heads(&a), a.keys, a.head_dim, a.k.stride));
-    FUZZ_CHECK(fits_memory(&a, kv_heads(&a), a.keys, value_dim(&a), a.v.stride));
-    FUZZ_CHECK(fits_memory(&a, a.heads, a.queries, value_dim(&a), a.out.stride));
+    FUZZ_CHECK(fits_memory(&a, a.heads, a.queries, a.head_dim, a.q.stride, a.q.type));
+    FUZZ_CHECK(fits_memory(&a, kv_heads(&a), a.keys, a.head_dim, a.k.stride, a.k.type));
+    FUZZ_CHECK(fits_memory(&a, kv_heads(&a), a.keys, value_dim(&a), a.v.stride, a.v.type));
+    FUZZ_CHECK(fits_memory(&a, a.heads, a.queries, value_dim(&a), a.out.stride, a.out.type));
     FUZZ_CHECK(plan.scratch_bytes > 0);
     whet_executor many = {.workers = fuzz_hostile_size(input)};
     size_t memory = whet_attention_memory(&plan, &many);

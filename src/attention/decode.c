@@ -148,7 +148,10 @@ static void visible_keys(const work *w, size_t *low, size_t *high) {
 
 /* Whether the kernels can read a tensor's rows where they lie. */
 static bool streams_directly(const whet_tensor *tensor) {
-    return tensor->type != WHET_CUSTOM && tensor->stride[3] == (ptrdiff_t)type_bytes(tensor->type);
+    if (tensor->type == WHET_CUSTOM)
+        return false;
+    /* quantised rows are always in one piece: no element of them has a size or a stride */
+    return tensor->stride[3] == (ptrdiff_t)type_bytes(tensor->type);
 }
 
 /* Brings rows [start, start + count) of a tensor into w->converted; count <= CONVERTED. */

@@ -40,31 +40,55 @@ static bool tensor_range(const void *data, const ptrdiff_t stride[4], extent siz
 }
 
 /* Elements are read and written as what they are, and so must lie where such may lie. */
-static bool is_aligned(const void *data, const ptrdiff_t stride[4], size_t element) {
-    bool aligned = (uintptr_t)data % element == 0;
+static bool is_aligned(const void *data, const ptrdiff_t stride[4], size_t alignment) {
+    bool aligned = (uintptr_t)data % alignment == 0;
     for (int i = 0; i < 4; i++)
-        aligned = aligned && stride[i] % (ptrdiff_t)element == 0;
+        aligned = aligned && stride[i] % (ptrdiff_t)alignment == 0;
     return aligned;
 }
 
-whet_status whet_check_input(whet_tensor *tensor, extent size, bool custom_allowed,
-                             memory_range *range) {
-    if (!tensor->data || (tensor->type > WHET_BF16 && tensor->type != WHET_CUSTOM))
-        return WHET_ERROR_ARGUMENT;
-    size_t element = type_bytes(tensor->type);
+/*
+ * Rows that have no elements of a fixed size count as one element: those of the
+ * caller's type, of which only the caller knows how long they are, and those of
+ * quantised types, whole blocks of which the scale decides on the alignment. Sets
+ * the strides, and the bytes of the smallest piece and what it must be aligned to.
+ */
+static whet_status check_row_layout(whet_tensor *tensor, extent *size, size_t *element,
+                                    size_t *alignment) {
+    size_t block = type_block_bytes(tensor->type);
+    *element = *alignment = type_bytes(tensor->type);
     if (tensor->type == WHET_CUSTOM) {
-        if (!custom_allowed || !tensor->to_f32 || tensor->stride[2] == 0)
+        if (!tensor->to_f32 || tensor->stride[2] == 0)
             return WHET_ERROR_ARGUMENT;
-        /* how long a row of the caller's type is, only the caller knows */
-        tensor->stride[3] = 0;
-        size.dim = element = 1;
-    } else if (!fill_strides(tensor->stride, size, element)) {
-        return WHET_ERROR_OVERFLOW;
+        *element = *alignment = 1;
+    } else if (block) {
+        if (size->dim % QUANT_BLOCK != 0)
+            return WHET_ERROR_ARGUMENT;
+        *element = size->dim / QUANT_BLOCK * block;
+        *alignment = sizeof(uint16_t);
+    } else {
+        return fill_strides(tensor->stride, *size, *element) ? WHET_OK : WHET_ERROR_OVERFLOW;
     }
+    size->dim = 1;
+    tensor->stride[3] = 0;
+    bool fits = !block || fill_strides(tensor->stride, *size, *element);
+    tensor->stride[3] = 0;
+    return fits ? WHET_OK : WHET_ERROR_OVERFLOW;
+}
+
+/* Keys and values may be of types that are converted by the row; queries may not. */
+whet_status whet_check_input(whet_tensor *tensor, extent size, bool is_cache, memory_range *range) {
+    bool by_row = tensor->type == WHET_CUSTOM || type_block_bytes(tensor->type) > 0;
+    if (!tensor->data || (by_row ? !is_cache : type_bytes(tensor->type) == 0))
+        return WHET_ERROR_ARGUMENT;
+    size_t element, alignment;
+    whet_status status = check_row_layout(tensor, &size, &element, &alignment);
+    if (status != WHET_OK)
+        return status;
     /* heads and batches may share memory, positions hardly ever mean to */
     if (tensor->stride[2] == 0 && size.positions > 1)
         return WHET_ERROR_ARGUMENT;
-    if (!is_aligned(tensor->data, tensor->stride, element))
+    if (!is_aligned(tensor->data, tensor->stride, alignment))
         return WHET_ERROR_ARGUMENT;
     return tensor_range(tensor->data, tensor->stride, size, element, range) ? WHET_OK
                                                                             : WHET_ERROR_OVERFLOW;

@@ -117,11 +117,15 @@ const char *whet_position_at(const key_stream *stream, const whet_tensor *tensor
 const float *whet_load_position(const key_stream *stream, const whet_tensor *tensor, size_t j,
                                 size_t dim, float *buffer) {
     const char *at = whet_position_at(stream, tensor, j);
-    if (tensor->type == WHET_CUSTOM) {
+    if (tensor->type == WHET_CUSTOM)
         tensor->to_f32(at, buffer, dim, tensor->context);
-        return buffer;
-    }
-    return load_elements(stream->kernels, at, tensor->type, tensor->stride[3], dim, buffer);
+    else if (tensor->type == WHET_Q8_0)
+        stream->kernels->q8_0_to_f32(at, buffer, dim);
+    else if (tensor->type == WHET_Q4_0)
+        stream->kernels->q4_0_to_f32(at, buffer, dim);
+    else
+        return load_elements(stream->kernels, at, tensor->type, tensor->stride[3], dim, buffer);
+    return buffer;
 }
 
 static void store_one(char *at, whet_type type, float x) {

@@ -1,4 +1,4 @@
-/* Sizes of element types. */
+/* Sizes of element types and of the blocks that quantised ones come in. */
 #ifndef WHET_TYPES_H
 #define WHET_TYPES_H
 
@@ -18,6 +18,16 @@ static inline size_t type_bytes(whet_type type) {
         break;
     }
     return 0;
+}
+
+/* Elements that share a scale in the quantised types. */
+#define QUANT_BLOCK 32
+
+/* Bytes of such a block, the scale among them; 0 for types that have none. */
+static inline size_t type_block_bytes(whet_type type) {
+    if (type == WHET_Q8_0)
+        return sizeof(uint16_t) + QUANT_BLOCK;
+    return type == WHET_Q4_0 ? sizeof(uint16_t) + QUANT_BLOCK / 2 : 0;
 }
 
 #endif

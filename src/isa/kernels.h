@@ -150,6 +150,9 @@ typedef struct kernels {
     void (*bf16_to_f32)(const uint16_t *x, float *y, size_t n);
     void (*f32_to_f16)(const float *x, uint16_t *y, size_t n);
     void (*f32_to_bf16)(const float *x, uint16_t *y, size_t n);
+    /* Rows of quantised blocks (see whet_type); n is a multiple of 32. */
+    void (*q8_0_to_f32)(const void *x, float *y, size_t n);
+    void (*q4_0_to_f32)(const void *x, float *y, size_t n);
 
     /*
      * Many queries: panels of `lanes` query rows, the lane last everywhere. A
@@ -235,8 +238,8 @@ typedef struct kernels {
 
     /*
      * Few queries, long caches. Rows of keys and values are read where they lie, `stride` bytes
-     * apart, as f32, f16 or bf16 (`type` as whet_type). Queries and out are [rows][row_stride]
-     * floats, a row padded with zeros to whole vectors (ROW_PAD floats).
+     * apart, in any type but the caller's own (`type` as whet_type). Queries and out are
+     * [rows][row_stride] floats, a row padded with zeros to whole vectors (ROW_PAD floats).
      */
     /* logits[r][j] = query r . key j */
     void (*stream_scores)(const float *queries, size_t rows, size_t row_stride, const void *keys,

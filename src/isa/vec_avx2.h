@@ -102,3 +102,19 @@ static inline void vec_store_bf16(uint16_t *p, vec x) {
     __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(high, high), 0x08);
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_castsi256_si128(packed));
 }
+static inline vec vec_load_i8(const int8_t *p) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+static inline __m256i vec_load_u8(const uint8_t *p) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+}
+static inline vec vec_load_low4(const uint8_t *p) {
+    __m256i low = _mm256_and_si256(vec_load_u8(p), _mm256_set1_epi32(15));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(low, _mm256_set1_epi32(8)));
+}
+static inline vec vec_load_high4(const uint8_t *p) {
+    __m256i high = _mm256_srli_epi32(vec_load_u8(p), 4);
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(high, _mm256_set1_epi32(8)));
+}
+static inline vec vec_set_f16(uint16_t x) { return _mm256_cvtph_ps(_mm_set1_epi16((short)x)); }

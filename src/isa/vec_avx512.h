@@ -88,3 +88,19 @@ static inline void vec_store_bf16(uint16_t *p, vec x) {
     __m512i high = _mm512_srli_epi32(_mm512_mask_blend_epi32(nan, rounded, quiet), 16);
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(high));
 }
+static inline vec vec_load_i8(const int8_t *p) {
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+static inline __m512i vec_load_u8(const uint8_t *p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+static inline vec vec_load_low4(const uint8_t *p) {
+    __m512i low = _mm512_and_si512(vec_load_u8(p), _mm512_set1_epi32(15));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(low, _mm512_set1_epi32(8)));
+}
+static inline vec vec_load_high4(const uint8_t *p) {
+    __m512i high = _mm512_srli_epi32(vec_load_u8(p), 4);
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(high, _mm512_set1_epi32(8)));
+}
+static inline vec vec_set_f16(uint16_t x) { return _mm512_cvtph_ps(_mm256_set1_epi16((short)x)); }

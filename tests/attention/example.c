@@ -1,6 +1,7 @@
 /* Attention problems to try: see example.h. */
 #include "attention/example.h"
 
+#include "bench/quantise.h"
 #include "reference/reference.h"
 #include "support/check.h"
 #include "support/emulated.h"
@@ -29,7 +30,16 @@ void example_free(example *e) {
 
 /* ---- tensors ---- */
 
-const whet_type example_cache_types[CACHE_TYPES] = {WHET_F32, WHET_F16, WHET_BF16, WHET_CUSTOM};
+const whet_type example_cache_types[CACHE_TYPES] = {WHET_F32,  WHET_F16,  WHET_BF16,
+                                                    WHET_Q8_0, WHET_Q4_0, WHET_CUSTOM};
+
+static bool is_quantised(whet_type type) { return type == WHET_Q8_0 || type == WHET_Q4_0; }
+
+/* A dimension that a tensor of the type can have. */
+static size_t dim_for(size_t dim, whet_type type) {
+    size_t unit = is_quantised(type) ? QUANTISE_BLOCK : 1;
+    return (dim + unit - 1) / unit * unit;
+}
 
 /* A row of the custom type: its scale as a float, then a signed byte for each element. */
 static void custom_to_f32(const void *row, float *result, size_t n, void *context) {
@@ -52,6 +62,9 @@ static size_t row_bytes(const example_tensor *t) {
     if (t->type == WHET_CUSTOM) {
         return sizeof(float) + t->extent[3];
     }
+    if (is_quantised(t->type)) {
+        return reference_row_size(t->type, t->extent[3]);
+    }
     return (t->extent[3] - 1) * (size_t)t->stride[3] + element_bytes(t->type);
 }
 
@@ -63,6 +76,10 @@ static void choose_strides(example_tensor *t, example_layout layout) {
     ptrdiff_t row = (ptrdiff_t)t->extent[3] * t->stride[3] + gap;
     if (t->type == WHET_CUSTOM) {
         t->stride[3] = 1;
+        row = (ptrdiff_t)row_bytes(t) + gap;
+    }
+    if (is_quantised(t->type)) {
+        t->stride[3] = layout == CONTIGUOUS ? 0 : 12345; /* nobody should look at it */
         row = (ptrdiff_t)row_bytes(t) + gap;
     }
     ptrdiff_t heads = (ptrdiff_t)t->extent[1];
@@ -102,6 +119,11 @@ static void store(char *at, whet_type type, float value) {
 
 void example_set(const example_tensor *t, size_t batch, size_t head, size_t position,
                  size_t element, float value) {
+    if (is_quantised(t->type)) {
+        char *row = example_row(t, batch, head, position);
+        store(row + reference_row_size(t->type, element / 32 * 32), WHET_F16, value);
+        return;
+    }
     store(example_row(t, batch, head, position) + (ptrdiff_t)element * t->stride[3], t->type,
           value);
 }
@@ -122,6 +144,30 @@ static void fill_custom_row(char *row, size_t n, struct rng *rng, double deviati
     }
 }
 
+static void fill_row(const example_tensor *t, char *row, struct rng *rng, double deviation) {
+    size_t n = t->extent[3];
+    if (t->type == WHET_CUSTOM) {
+        fill_custom_row(row, n, rng, deviation);
+    } else if (is_quantised(t->type)) {
+        float values[576];
+        REQUIRE(n <= 576);
+        rng_fill_normal(rng, values, n, 0, deviation);
+        quantise_row(values, n, t->type, row);
+    } else {
+        for (size_t i = 0; i < n; i++) {
+            store(row + (ptrdiff_t)i * t->stride[3], t->type, (float)rng_normal(rng, 0, deviation));
+        }
+    }
+}
+
+static double size_at(const example_tensor *t, const char *row, size_t i, double deviation) {
+    if (t->type == WHET_CUSTOM) {
+        return fabs((double)(signed char)row[sizeof(float) + i]) * deviation / 32;
+    }
+    return fabs(is_quantised(t->type) ? reference_load_from_row(row, t->type, i)
+                                      : reference_load(row + (ptrdiff_t)i * t->stride[3], t->type));
+}
+
 double example_fill(example_tensor *t, struct rng *rng, double deviation) {
     double largest = 0;
     size_t rows = t->extent[0] * t->extent[1] * t->extent[2];
@@ -129,17 +175,9 @@ double example_fill(example_tensor *t, struct rng *rng, double deviation) {
         size_t position = r % t->extent[2];
         size_t head = r / t->extent[2] % t->extent[1];
         char *row = example_row(t, r / t->extent[2] / t->extent[1], head, position);
-        if (t->type == WHET_CUSTOM) {
-            fill_custom_row(row, t->extent[3], rng, deviation);
-        }
-        for (size_t i = 0; t->type != WHET_CUSTOM && i < t->extent[3]; i++) {
-            store(row + (ptrdiff_t)i * t->stride[3], t->type, (float)rng_normal(rng, 0, deviation));
-        }
+        fill_row(t, row, rng, deviation);
         for (size_t i = 0; i < t->extent[3]; i++) {
-            double size = t->type == WHET_CUSTOM
-                              ? fabs((double)(signed char)row[sizeof(float) + i]) * deviation / 32
-                              : fabs(reference_load(row + (ptrdiff_t)i * t->stride[3], t->type));
-            largest = fmax(largest, size);
+            largest = fmax(largest, size_at(t, row, i, deviation));
         }
     }
     return largest;
@@ -164,6 +202,10 @@ example example_new(example_shape s) {
     size_t batch = or_one(s.batch);
     size_t heads = or_one(s.heads);
     size_t kv_heads = s.kv_heads ? s.kv_heads : heads;
+    s.head_dim = dim_for(s.head_dim, s.k_type);
+    if (s.value_dim || s.head_dim % dim_for(1, s.v_type)) {
+        s.value_dim = dim_for(s.value_dim ? s.value_dim : s.head_dim, s.v_type);
+    }
     size_t value_dim = s.value_dim ? s.value_dim : s.head_dim;
     e.q = (example_tensor){.extent = {batch, heads, s.queries, s.head_dim}, .type = s.q_type};
     e.k = (example_tensor){.extent = {batch, kv_heads, s.keys, s.head_dim}, .type = s.k_type};

@@ -40,8 +40,8 @@ typedef struct example_shape {
     uint64_t seed;
 } example_shape;
 
-/* The types that k and v may have. */
-#define CACHE_TYPES 4
+/* The types that k and v may have. Dimensions are rounded up to the blocks of quantised ones. */
+#define CACHE_TYPES 6
 extern const whet_type example_cache_types[CACHE_TYPES];
 
 /* Where a tensor lies. */
@@ -84,7 +84,8 @@ whet_tensor example_describe(const example_tensor *tensor, example_layout layout
 /* Where a row of one begins. */
 char *example_row(const example_tensor *tensor, size_t batch, size_t head, size_t position);
 
-/* Overwrites one element of q, k or v (not of a custom type). */
+/* Overwrites one element of q, k or v (not of a custom type); of quantised types, the scale of the
+ * block in which it is, so that other elements change, too. */
 void example_set(const example_tensor *tensor, size_t batch, size_t head, size_t position,
                  size_t element, float value);
 

@@ -128,8 +128,8 @@ TEST(batches_and_grouped_heads_in_every_layout_agree) {
                 shape.kv_heads = heads[h][1];
                 shape.value_dim = 20;
                 shape.layout = (example_layout)layout;
-                shape.k_type = example_cache_types[(h + i) % 4];
-                shape.v_type = example_cache_types[h % 4];
+                shape.k_type = example_cache_types[(h + i) % CACHE_TYPES];
+                shape.v_type = example_cache_types[h % CACHE_TYPES];
                 shape.q_type = (whet_type)(i % 3);
                 shape.out_type = (whet_type)((h + i) % 3);
                 shape.seed = 1000 + 100 * h + i;
@@ -149,6 +149,22 @@ TEST(long_caches_of_every_type_and_layout_agree) {
             shape.layout = (example_layout)layout;
             shape.seed = 2000 + 10 * type + layout;
             check_shape(shape, layout % 2 ? "adaptive" : "softmax");
+        }
+    }
+    example_print_worst();
+}
+
+TEST(quantised_caches_of_every_dimension_agree) {
+    static const whet_type types[] = {WHET_Q8_0, WHET_Q4_0};
+    static const size_t queries[] = {1, 2, 3, 5, 40};
+    for (size_t dim = 32; dim <= 576; dim += 32) {
+        for (size_t i = 0; i < 5; i++) {
+            example_shape shape = {.queries = queries[i], .keys = 133, .head_dim = dim};
+            shape.value_dim = 608 - dim;
+            shape.k_type = types[i % 2];
+            shape.v_type = types[(dim / 32 + i) % 2];
+            shape.seed = 2500 + dim + i;
+            check_shape(shape, i % 2 ? "adaptive" : "softmax");
         }
     }
     example_print_worst();

@@ -1,7 +1,8 @@
 /*
  * Half precision and bfloat16: every pattern there is one way, every pattern,
  * every tie and millions of random floats the other way, against arithmetic in
- * double, and bit for bit against the scalar kernels.
+ * double, and bit for bit against the scalar kernels. Quantised blocks: every
+ * scale with every integer.
  */
 #include "isa/kernels.h"
 #include "reference/reference.h"
@@ -220,4 +221,55 @@ static void check_lengths(format f) {
 TEST(every_length_and_alignment_is_converted) {
     check_lengths(f16());
     check_lengths(bf16());
+}
+
+/* ---- quantised blocks ---- */
+
+typedef void (*dequantise)(const void *x, float *y, size_t n);
+
+/* Every scale, and in turn every integer at every place. The products are exact in f32. */
+static void check_blocks(whet_type type, dequantise convert, dequantise scalar) {
+    static const size_t counts[] = {1, 2, 3, 18};
+    float wide[18 * 32];
+    float plain[18 * 32];
+    size_t wrong = 0;
+    size_t unlike_scalar = 0;
+    size_t scale = 0;
+    unsigned char next = 0;
+    while (scale < PATTERNS) {
+        size_t blocks = counts[scale % 4];
+        size_t bytes = reference_row_size(type, blocks * 32);
+        unsigned char *row = guarded_new(bytes);
+        for (size_t b = 0; b < blocks; b++, scale++) {
+            unsigned char *block = row + b * bytes / blocks;
+            uint16_t bits = (uint16_t)scale;
+            memcpy(block, &bits, sizeof bits);
+            for (size_t i = 2; i < bytes / blocks; i++) {
+                block[i] = next++;
+            }
+            next++;
+        }
+        convert(row, wide, blocks * 32);
+        scalar(row, plain, blocks * 32);
+        for (size_t i = 0; i < blocks * 32; i++) {
+            double exact = reference_load_from_row(row, type, i);
+            bool right = isnan(exact) ? isnan(wide[i]) : (double)wide[i] == exact;
+            wrong += !right;
+            unlike_scalar += !isnan(exact) && bits_of(wide[i]) != bits_of(plain[i]);
+        }
+        guarded_free(row);
+    }
+    CHECK_MSG(wrong == 0, "type %d: %zu elements are wrong", (int)type, wrong);
+    CHECK_MSG(unlike_scalar == 0, "type %d: %zu unlike the scalar kernel", (int)type,
+              unlike_scalar);
+}
+
+TEST(q8_0_blocks_of_every_scale_are_converted_exactly) {
+    check_blocks(WHET_Q8_0, whet_kernels_get()->q8_0_to_f32,
+                 whet_kernels_named("scalar")->q8_0_to_f32);
+}
+
+TEST(q4_0_blocks_of_every_scale_are_converted_exactly) {
+    check_blocks(WHET_Q4_0, whet_kernels_get()->q4_0_to_f32,
+                 whet_kernels_named("scalar")->q4_0_to_f32);
 }

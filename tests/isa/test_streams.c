@@ -1,8 +1,9 @@
 /*
- * The kernels that read long caches where they lie: all three types, depths
+ * The kernels that read long caches where they lie: all types, depths
  * that fill no vector, few and many rows, gaps between rows and rows from the
  * last to the first, against plain loops in double.
  */
+#include "bench/quantise.h"
 #include "isa/kernels.h"
 #include "reference/reference.h"
 #include "support/check.h"
@@ -13,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#define ROWS_MAX 9
+enum { ROWS_MAX = 9, DEPTH_MAX = 576 };
 
 /* A cache of `count` rows, `stride` bytes apart, its last byte the last that can be read. */
 typedef struct cache {
@@ -24,17 +25,31 @@ typedef struct cache {
     const char *first;
 } cache;
 
+static bool is_quantised(whet_type type) { return type == WHET_Q8_0 || type == WHET_Q4_0; }
+
 static void store_element(char *at, whet_type type, float x) {
     uint16_t bits = type == WHET_F16 ? reference_to_f16(x) : reference_to_bf16(x);
     memcpy(at, type == WHET_F32 ? (void *)&x : (void *)&bits, reference_size(type));
 }
 
+static void fill_row(struct rng *rng, whet_type type, size_t depth, char *row) {
+    float values[DEPTH_MAX];
+    rng_fill_normal(rng, values, depth, 0, 1);
+    if (is_quantised(type)) {
+        quantise_row(values, depth, type, row);
+        return;
+    }
+    for (size_t i = 0; i < depth; i++) {
+        store_element(row + i * reference_size(type), type, values[i]);
+    }
+}
+
 static cache cache_new(struct rng *rng, whet_type type, size_t count, size_t depth, size_t gap,
                        bool backwards) {
-    size_t size = reference_size(type);
-    size_t step = (depth + gap) * size;
+    size_t row = reference_row_size(type, depth);
+    size_t step = row + gap * reference_size(type);
     cache c = {type, count, depth, (ptrdiff_t)step, NULL, NULL};
-    size_t bytes = count ? (count - 1) * step + depth * size : 0;
+    size_t bytes = count ? (count - 1) * step + row : 0;
     c.memory = guarded_new(bytes);
     c.first = c.memory;
     if (backwards && count) {
@@ -42,16 +57,13 @@ static cache cache_new(struct rng *rng, whet_type type, size_t count, size_t dep
         c.stride = -c.stride;
     }
     for (size_t j = 0; j < count; j++) {
-        for (size_t i = 0; i < depth; i++) {
-            store_element(c.memory + j * step + i * size, type, (float)rng_normal(rng, 0, 1));
-        }
+        fill_row(rng, type, depth, c.memory + j * step);
     }
     return c;
 }
 
 static double cache_at(const cache *c, size_t j, size_t i) {
-    return reference_load(c->first + (ptrdiff_t)j * c->stride + i * reference_size(c->type),
-                          c->type);
+    return reference_load_from_row(c->first + (ptrdiff_t)j * c->stride, c->type, i);
 }
 
 static size_t padded(size_t n) { return (n + ROW_PAD - 1) / ROW_PAD * ROW_PAD; }
@@ -66,7 +78,8 @@ static float *new_rows(struct rng *rng, size_t rows, size_t depth) {
     return x;
 }
 
-static double product_bound(size_t n, double sizes) { return (double)(n + 2) * 0x1p-24 * sizes; }
+/* One more rounding than there are terms, and one for the scale of quantised values. */
+static double product_bound(size_t n, double sizes) { return (double)(n + 3) * 0x1p-24 * sizes; }
 
 static void check_scores(struct rng *rng, const cache *c, size_t rows) {
     size_t stride = padded(c->depth);
@@ -151,10 +164,11 @@ static void check_cache(struct rng *rng, check_function *check, whet_type type, 
 static void check_everything(check_function *check, uint64_t seed) {
     struct rng rng = rng_seeded(seed);
     static const size_t counts[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 33};
-    for (whet_type type = WHET_F32; type <= WHET_BF16; type++) {
-        for (size_t depth = 1; depth <= 80; depth++) {
+    for (whet_type type = WHET_F32; type <= WHET_Q4_0; type++) {
+        size_t unit = is_quantised(type) ? 32 : 1;
+        for (size_t depth = unit; depth <= (unit > 1 ? DEPTH_MAX : 80); depth += unit) {
             for (size_t rows = 1; rows <= ROWS_MAX; rows++) {
-                check_cache(&rng, check, type, rows, counts[(depth + rows) % 11], depth);
+                check_cache(&rng, check, type, rows, counts[(depth / unit + rows) % 11], depth);
             }
         }
         for (size_t rows = 1; rows <= ROWS_MAX; rows++) {

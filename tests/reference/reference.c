@@ -68,6 +68,25 @@ double reference_load(const void *at, whet_type type) {
     return type == WHET_F16 ? reference_from_f16(bits) : reference_from_bf16(bits);
 }
 
+size_t reference_row_size(whet_type type, size_t n) {
+    return type == WHET_Q8_0   ? n / 32 * 34
+           : type == WHET_Q4_0 ? n / 32 * 18
+                               : n * reference_size(type);
+}
+
+double reference_load_from_row(const void *row, whet_type type, size_t i) {
+    const unsigned char *at = (const unsigned char *)row + reference_row_size(type, i / 32 * 32);
+    if (type != WHET_Q8_0 && type != WHET_Q4_0) {
+        return reference_load(at + i % 32 * reference_size(type), type);
+    }
+    double scale = reference_load(at, WHET_F16);
+    if (type == WHET_Q8_0) {
+        return scale * (double)(signed char)at[2 + i % 32];
+    }
+    unsigned byte = at[2 + i % 16];
+    return scale * ((double)(i % 32 < 16 ? byte % 16 : byte / 16) - 8);
+}
+
 /* ---- statistics of one row ---- */
 
 static bool is_bad(double logit) { return isnan(logit) || logit == (double)INFINITY; }
@@ -471,6 +490,17 @@ static void load_row(const whet_tensor *tensor, const size_t extent[4], size_t b
             row[i] = (double)converted[i];
         }
         free(converted);
+        return;
+    }
+    if (tensor->type == WHET_Q8_0 || tensor->type == WHET_Q4_0) {
+        /* a row is one element, and what stride[3] says does not matter */
+        const size_t rows[4] = {extent[0], extent[1], extent[2], 1};
+        const ptrdiff_t strides[4] = {tensor->stride[0], tensor->stride[1], tensor->stride[2], 0};
+        size_t index[4] = {batch, head, position, 0};
+        size_t offset = offset_in(strides, rows, reference_row_size(tensor->type, n), index);
+        for (size_t i = 0; i < n; i++) {
+            row[i] = reference_load_from_row(data + (ptrdiff_t)offset, tensor->type, i);
+        }
         return;
     }
     size_t element = reference_size(tensor->type);

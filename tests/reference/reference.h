@@ -25,6 +25,11 @@ uint16_t reference_to_bf16(float x);
 size_t reference_size(whet_type type);
 double reference_load(const void *at, whet_type type);
 
+/* Bytes of a row of n elements in any type of keys and values but a caller's own, and one of its
+ * elements: of quantised types, the scale of its block times the integer. */
+size_t reference_row_size(whet_type type, size_t n);
+double reference_load_from_row(const void *row, whet_type type, size_t i);
+
 /* ---- one row ---- */
 
 /*

@@ -1,0 +1,70 @@
+/*
+ * Rows of floats brought into the quantised types, for the benchmark's inputs and
+ * the tests'. The scale is the one at which the largest element just fits; each
+ * element goes to the nearest step. The library itself only reads these types.
+ */
+#ifndef WHET_BENCH_QUANTISE_H
+#define WHET_BENCH_QUANTISE_H
+
+#include "whet.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { QUANTISE_BLOCK = 32 };
+
+/* For finite values in the range of f16; ties go to even. */
+static inline uint16_t quantise_f16(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint32_t sign = bits >> 16 & 0x8000u;
+    uint32_t size = bits & 0x7fffffffu;
+    if (size < 0x38800000u) /* below 2^-14: a multiple of 2^-24 */
+        return (uint16_t)(sign | (uint32_t)lrintf(fabsf(value) * 0x1p24f));
+    size -= 112u << 23;
+    size += 0xfffu + (size >> 13 & 1u);
+    return (uint16_t)(sign | size >> 13);
+}
+
+/* The value that it stands for, of one that is not negative. */
+static inline float quantise_f16_value(float value) {
+    uint16_t bits = quantise_f16(value);
+    int exponent = bits >> 10;
+    return exponent ? ldexpf((float)(1024 | (bits & 1023)), exponent - 25)
+                    : ldexpf((float)bits, -24);
+}
+
+/* Bytes of a row of n elements. */
+static inline size_t quantise_bytes(size_t n, whet_type type) {
+    return n / QUANTISE_BLOCK * (type == WHET_Q4_0 ? 18u : 34u);
+}
+
+static inline int quantise_element(float x, float scale, float largest) {
+    return scale > 0 ? (int)fmaxf(-largest, fminf(largest, nearbyintf(x / scale))) : 0;
+}
+
+static inline void quantise_block(const float *x, whet_type type, uint8_t *block) {
+    float size = 0, most = type == WHET_Q4_0 ? 7 : 127;
+    for (int i = 0; i < QUANTISE_BLOCK; i++)
+        size = fmaxf(size, fabsf(x[i]));
+    float scale = quantise_f16_value(size / most);
+    uint16_t bits = quantise_f16(scale);
+    memcpy(block, &bits, sizeof bits);
+    for (int i = 0; i < QUANTISE_BLOCK; i++) {
+        int steps = quantise_element(x[i], scale, most);
+        uint8_t *to = block + sizeof bits + (type == WHET_Q4_0 ? i % 16 : i);
+        if (type == WHET_Q8_0)
+            *to = (uint8_t)steps;
+        else
+            *to = (uint8_t)(i < 16 ? steps + 8 : *to | (steps + 8) << 4);
+    }
+}
+
+/* n finite floats, a multiple of 32. */
+static inline void quantise_row(const float *x, size_t n, whet_type type, void *row) {
+    for (size_t i = 0; i < n; i += QUANTISE_BLOCK)
+        quantise_block(x + i, type, (uint8_t *)row + quantise_bytes(i, type));
+}
+
+#endif

@@ -10,7 +10,7 @@ SHELL := /bin/bash
 PROGRAM := build/release/whet
 
 .DEFAULT_GOAL := build
-.PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz test-avx512 clean help
+.PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz test-avx512 abi clean help
 
 run: setup build/release/build.ninja ## set up, build and run `whet demo`
 	@cmake --build --preset release --target whet
@@ -61,6 +61,9 @@ fuzz: setup-fuzz build/fuzz/build.ninja ## run each fuzz target for FUZZ_SECONDS
 
 test-avx512: setup ## the tests of the AVX-512 kernels on an emulated processor (Bochs), about ten minutes
 	@tools/test-avx512.sh
+
+abi: build ## record what programs rely on, after a new version number in whet.h
+	@tools/abi.sh include/whet.h build/release/libwhet.so >build/abi.txt && mv build/abi.txt tests/abi/recorded.txt
 
 clean: ## remove all builds
 	rm -rf build

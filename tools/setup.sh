@@ -117,7 +117,7 @@ fi
 
 [ "$group" = all ] || exit 0
 
-optional="python3 python3-numpy python3-torch libopenblas0-pthread chromium qemu-user gcc-aarch64-linux-gnu
+optional="python3 python3-numpy python3-torch libopenblas0-pthread g++ chromium qemu-user gcc-aarch64-linux-gnu
     libc6-dev-arm64-cross clang clang-tidy clang-format cppcheck valgrind"
 if ! have dpkg-query; then
     # shellcheck disable=SC2086 # one word a package

@@ -10,7 +10,7 @@ SHELL := /bin/bash
 PROGRAM := build/release/whet
 
 .DEFAULT_GOAL := build
-.PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz test-avx512 test-arm clean help
+.PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz test-avx512 test-arm abi clean help
 
 run: setup build/release/build.ninja ## set up, build and run `whet demo`
 	@cmake --build --preset release --target whet
@@ -65,6 +65,9 @@ test-avx512: setup ## the tests of the AVX-512 kernels on an emulated processor 
 test-arm: setup-arm build/arm/build.ninja ## cross-build for 64-bit ARM and run the tests under qemu-user, five minutes
 	@cmake --build --preset arm
 	@tools/run-tests.sh build/arm $(ARGS)
+
+abi: build ## record what programs rely on, after a new version number in whet.h
+	@tools/abi.sh include/whet.h build/release/libwhet.so >build/abi.txt && mv build/abi.txt tests/abi/recorded.txt
 
 clean: ## remove all builds
 	rm -rf build

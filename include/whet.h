@@ -55,10 +55,10 @@ extern "C" {
  * ------------------------------------------------------------------------ */
 
 #define WHET_VERSION_MAJOR 0
-#define WHET_VERSION_MINOR 1
+#define WHET_VERSION_MINOR 2
 #define WHET_VERSION_PATCH 0
 
-/* The version of the library that was linked, "0.1.0". */
+/* The version of the library that was linked, "0.2.0". */
 WHET_API const char *whet_version(void);
 
 /*

@@ -124,7 +124,7 @@ fi
 
 [ "$group" = all ] || exit 0
 
-optional="python3 python3-numpy python3-torch libopenblas0-pthread chromium $cross_compiler $emulator
+optional="python3 python3-numpy python3-torch libopenblas0-pthread g++ chromium $cross_compiler $emulator
     clang clang-tidy clang-format cppcheck valgrind"
 if ! have dpkg-query; then
     # shellcheck disable=SC2086 # one word a package

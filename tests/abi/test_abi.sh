@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# What programs compiled against the library rely on has not changed since it was recorded for this version. Whoever changes
+# it on purpose raises the minor version in whet.h (the major one from 1.0 on) and records it anew with `make abi`.
+# shellcheck disable=SC2317 # the functions are called through check
+set -u
+# shellcheck source=tests/support/check.sh
+. "$WHET_SOURCE_DIR/tests/support/check.sh"
+
+recorded=$WHET_SOURCE_DIR/tests/abi/recorded.txt
+header=$WHET_SOURCE_DIR/include/whet.h
+cc=$(sed -n 's/^CMAKE_C_COMPILER:[^=]*=//p' "$WHET_BUILD_DIR/CMakeCache.txt")
+
+if [ -n "${WHET_INSTRUMENTED:-}" ]; then
+    skip "symbols, structs and constants are those recorded" "this build is instrumented ($WHET_INSTRUMENTED)"
+    finish
+fi
+if grep -q '^CMAKE_SYSTEM_NAME:' "$WHET_BUILD_DIR/CMakeCache.txt"; then
+    skip "symbols, structs and constants are those recorded" "this is a cross build"
+    finish
+fi
+
+is_as_recorded() {
+    "$WHET_SOURCE_DIR/tools/abi.sh" "$header" "$WHET_LIB" "$cc" >"$SCRATCH/now.txt" || return 1
+    diff -u "$recorded" "$SCRATCH/now.txt" && return 0
+    if [ "$(head -n 1 "$recorded")" = "$(head -n 1 "$SCRATCH/now.txt")" ]; then
+        echo "The ABI has changed without a new version: raise WHET_VERSION_MINOR in whet.h, then run make abi."
+    else
+        echo "There is a new version: record its ABI with make abi."
+    fi
+    return 1
+}
+check "symbols, structs and constants are those recorded" is_as_recorded
+
+# The check itself must notice: a field moved, a symbol gone, a constant renumbered.
+notices() { # sed-script
+    sed "$1" "$header" >"$SCRATCH/whet.h"
+    cmp -s "$header" "$SCRATCH/whet.h" && { echo "the header was not changed by $1" && return 1; }
+    "$WHET_SOURCE_DIR/tools/abi.sh" "$SCRATCH/whet.h" "$WHET_LIB" "$cc" >"$SCRATCH/changed.txt" || return 1
+    ! cmp -s "$SCRATCH/now.txt" "$SCRATCH/changed.txt"
+}
+check "a larger struct is noticed" notices 's/^    size_t stats_stride;$/    size_t stats_stride, another;/'
+check "fields that change places are noticed" notices 's/^    ptrdiff_t in_stride;$/    ptrdiff_t was_in_stride;/'
+check "another constant is noticed" notices 's/WHET_ERROR_MEMORY = 7/WHET_ERROR_MEMORY = 9/'
+check "every function of the header is a symbol" bash -c \
+    "sed '/\/\*/,/\*\//d' '$header' | grep -o '^WHET_API.*' | grep -o 'whet_[a-z0-9_]*(' | tr -d '(' | sort -u >'$SCRATCH/declared'
+     sed -n 's/^symbol //p' '$SCRATCH/now.txt' | sort -u | diff '$SCRATCH/declared' -"
+finish

@@ -107,7 +107,7 @@ static bool short_row(pipeline *p, size_t r, float max, float *next_max) {
         return false;
     }
     p->last = step.y;
-    p->factor = (float)(1.0 / step.sums.z);
+    p->factor = (float)(1.0 / (step.sums.z * step.unit));
     p->out = out_row(p, r);
     return true;
 }

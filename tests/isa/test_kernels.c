@@ -325,6 +325,23 @@ static void check_scale(row *r, struct rng *rng) {
     row_free(&y);
 }
 
+static void check_add(row *r, struct rng *rng) {
+    row y = row_new(r->n, r->slack);
+    row before = row_new(r->n, r->slack);
+    rng_fill_uniform(rng, before.x, r->n, -1, 1);
+    memcpy(y.x, before.x, r->n * sizeof(float));
+    whet_kernels_get()->add(r->x, r->n, y.x);
+    size_t wrong = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        wrong += y.x[i] != before.x[i] + r->x[i];
+    }
+    CHECK_MSG(wrong == 0, "%zu of %zu wrong", wrong, r->n);
+    row_free(&y);
+    row_free(&before);
+}
+
+TEST(adding_is_exact) { for_each_row(9, check_add); }
+
 TEST(scaling_is_exact_also_in_place) { for_each_row(6, check_scale); }
 
 /* ---- steps of the row pipeline ---- */

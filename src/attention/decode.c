@@ -465,11 +465,8 @@ static void add_part(work *w, size_t first_key, value_part part) {
         clear_partial(w);
         add_values_carefully(w, first_key, part);
     }
-    for (size_t r = 0; r < w->shape.rows; r++) {
-        float *out = chunk_output(w, r, w->chunk);
-        for (size_t c = 0; c < stride; c++)
-            out[c] += w->partial[r * stride + c];
-    }
+    for (size_t r = 0; r < w->shape.rows; r++)
+        w->shape.kernels->add(w->partial + r * stride, stride, chunk_output(w, r, w->chunk));
 }
 
 static void value_chunk(work *w) {

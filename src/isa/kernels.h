@@ -29,7 +29,7 @@ typedef struct row_step {
     const float *x;
     size_t n;
     float max, c;
-    float *y;          /* where the exponentials go; NULL: only sums, s among them */
+    float *y;          /* where the exponentials times unit go; NULL: only sums, s among them */
     const float *next; /* n floats whose maximum to find, or NULL */
     const float *last; /* n exponentials to multiply by factor and write to out, or NULL */
     float factor;
@@ -37,6 +37,7 @@ typedef struct row_step {
     int stream; /* out is too large to be found in the caches again */
     /* results */
     row_sums sums;
+    double unit; /* near 1: what the largest exponential came out as, before it is divided out */
     float next_max;
 } row_step;
 
@@ -136,6 +137,8 @@ typedef struct kernels {
     void (*gradient_sums)(const float *x, const float *g, size_t n, float max, float c,
                           float g_base, float *y, row_sums *plain, row_sums *weighted);
     void (*gradient_store)(const row_gradient *gradient);
+    /* y = y + x. */
+    void (*add)(const float *x, size_t n, float *y);
     /* One step of the row pipeline. */
     void (*step)(row_step *step);
     /* Makes what steps wrote past the caches visible to other threads. */

@@ -61,16 +61,17 @@ static inline vec_mask vec_equal(vec a, vec b) { return _mm256_cmp_ps(a, b, _CMP
 static inline vec vec_select(vec_mask m, vec yes, vec no) { return _mm256_blendv_ps(no, yes, m); }
 static inline int vec_any(vec_mask m) { return _mm256_movemask_ps(m) != 0; }
 
-/* The table holds the bits of 2^(j / 8) less j << 20, so that adding n << 20 to entry n % 8 puts
- * n / 8 into the exponent and leaves the fraction right. */
-#define EXP_STEPS 8
+/* The table holds the bits of 2^(j / 4) less j << 21, so that adding n << 21 to entry n % 4 puts
+ * n / 4 into the exponent and leaves the fraction right. Looking up four entries is one operation,
+ * eight would be two. */
+#define EXP_STEPS 4
 #define EXP_MAGIC 0x1.8p23f
 static inline vec vec_exp2_factor(vec t) {
-    const __m256i table = _mm256_setr_epi32(0x3f800000, 0x3f7b95c2, 0x3f7837f0, 0x3f75fed7,
-                                            0x3f7504f3, 0x3f75672a, 0x3f7744fd, 0x3f7ac0c7);
+    const __m256i table = _mm256_setr_epi32(0x3f800000, 0x3f7837f0, 0x3f7504f3, 0x3f7744fd,
+                                            0x3f800000, 0x3f7837f0, 0x3f7504f3, 0x3f7744fd);
     __m256i n = _mm256_castps_si256(t);
-    return _mm256_castsi256_ps(
-        _mm256_add_epi32(_mm256_permutevar8x32_epi32(table, n), _mm256_slli_epi32(n, 20)));
+    __m256i entry = _mm256_castps_si256(_mm256_permutevar_ps(_mm256_castsi256_ps(table), n));
+    return _mm256_castsi256_ps(_mm256_add_epi32(entry, _mm256_slli_epi32(n, 21)));
 }
 
 #define SQRT_HALF_BITS 0x3f3504f3

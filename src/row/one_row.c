@@ -67,7 +67,14 @@ void whet_row_fill(const row_view *row, float value) {
 typedef struct running {
     float max;
     double z, s;
+    double unit; /* of the last step (see row_step) */
 } running;
+
+/* What a block's exponentials were taken at. */
+typedef struct block_note {
+    float max;
+    double unit;
+} block_note;
 
 static void raise_max(running *run, float max, float c) {
     if (!(max > run->max))
@@ -107,18 +114,16 @@ static float max_of_block(const row_view *row, size_t start, const row_step *bef
 
 /*
  * Walks the row at c. y, if not NULL, receives the exponentials (n floats),
- * base[b], if not NULL, the maximum that block b was taken at.
+ * notes[b], if not NULL, what block b was taken at.
  */
-static running walk(const row_view *row, float c, float *y, float *base, float *buffer) {
-    running run = {is_noted(row) ? -INFINITY : whet_row_max(row, buffer), 0, 0};
+static running walk(const row_view *row, float c, float *y, block_note *notes, float *buffer) {
+    running run = {is_noted(row) ? -INFINITY : whet_row_max(row, buffer), 0, 0, 1};
     bool plain = row->in_type == WHET_F32 && !row->mask;
     row_step step = {.next = NULL};
     for (size_t start = 0, b = 0; start < row->n; start += ROW_BLOCK, b++) {
         size_t count = whet_row_block(row, start), after = start + count;
         const float *x = whet_row_load(row, start, count, buffer);
         raise_max(&run, max_of_block(row, start, &step, x, count), c);
-        if (base && is_noted(row))
-            base[b] = run.max;
         bool ahead = plain && row->n - after >= count;
         step = (row_step){.x = x,
                           .n = count,
@@ -129,50 +134,66 @@ static running walk(const row_view *row, float c, float *y, float *base, float *
         row->kernels->step(&step);
         run.z += step.sums.z;
         run.s += step.sums.s;
+        run.unit = step.unit;
+        if (notes && is_noted(row))
+            notes[b] = (block_note){run.max, step.unit};
     }
     return run;
 }
 
 /* The factor that makes probabilities of block b's exponentials. */
-static float block_factor(const row_view *row, const running *run, float c, const float *base,
+static float block_factor(const row_view *row, const running *run, float c, const block_note *notes,
                           size_t b) {
-    /* a block that came before anything unmasked has base -inf, and so the factor 0 */
-    double shift = is_noted(row) ? (double)base[b] - (double)run->max : 0;
-    return (float)(exp2((double)c * shift) / run->z);
+    block_note note = is_noted(row) ? notes[b] : (block_note){run->max, run->unit};
+    /* a block that came before anything unmasked has the maximum -inf, and so the factor 0 */
+    double shift = (double)note.max - (double)run->max;
+    return (float)(exp2((double)c * shift) / (run->z * note.unit));
 }
 
 /* An f32 result holds the exponentials until their sum is known. */
 static running store_long_f32(const row_view *row, float c, float *buffer) {
-    float *out = row->out, base[NOTED_BLOCKS];
-    running run = walk(row, c, out, base, buffer);
+    float *out = row->out;
+    block_note notes[NOTED_BLOCKS];
+    running run = walk(row, c, out, notes, buffer);
     for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++)
         row->kernels->scale(out + start, whet_row_block(row, start),
-                            block_factor(row, &run, c, base, b), out + start);
+                            block_factor(row, &run, c, notes, b), out + start);
     return run;
 }
 
 /* A narrower one cannot: its exponentials are taken twice. */
 static running store_long_narrow(const row_view *row, float c, float *buffer) {
     const kernels *k = row->kernels;
-    float base[NOTED_BLOCKS];
-    running run = walk(row, c, NULL, base, buffer);
+    block_note notes[NOTED_BLOCKS];
+    running run = walk(row, c, NULL, notes, buffer);
     for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++) {
         size_t count = whet_row_block(row, start);
-        float max = shift_of(is_noted(row) ? base[b] : run.max);
-        k->exp_store(whet_row_load(row, start, count, buffer), count, max, c, buffer);
-        k->scale(buffer, count, block_factor(row, &run, c, base, b), buffer);
+        row_step step = {.x = whet_row_load(row, start, count, buffer),
+                         .n = count,
+                         .max = shift_of(is_noted(row) ? notes[b].max : run.max),
+                         .c = c,
+                         .y = buffer};
+        k->step(&step);
+        k->scale(buffer, count, block_factor(row, &run, c, notes, b), buffer);
         whet_row_store(row, start, count, buffer);
     }
     return run;
 }
 
+/* A row of one block at c, its exponentials, if wanted, in y. */
+static running step_short(const row_view *row, float c, float *y, float *buffer) {
+    row_step step = {.x = whet_row_load(row, 0, row->n, buffer), .n = row->n, .c = c, .y = y};
+    float max = row->kernels->max(step.x, row->n);
+    step.max = shift_of(max);
+    row->kernels->step(&step);
+    return (running){max, step.sums.z, step.sums.s, step.unit};
+}
+
 static running store_short(const row_view *row, float c, float *buffer) {
     _Alignas(64) float values[ROW_BLOCK];
     const kernels *k = row->kernels;
-    const float *x = whet_row_load(row, 0, row->n, buffer);
-    running run = {k->max(x, row->n), 0, 0};
-    run.z = k->exp_store(x, row->n, shift_of(run.max), c, values);
-    float factor = (float)(1.0 / run.z);
+    running run = step_short(row, c, values, buffer);
+    float factor = (float)(1.0 / (run.z * run.unit));
     if (run.z > 0 && row->out_type == WHET_F32) {
         k->scale(values, row->n, factor, row->out);
     } else if (run.z > 0) {
@@ -194,13 +215,7 @@ static running store_row(const row_view *row, float c, float *buffer) {
 static running sum_row(const row_view *row, float c, float *buffer) {
     if (row->n > ROW_BLOCK)
         return walk(row, c, NULL, NULL, buffer);
-    const float *x = whet_row_load(row, 0, row->n, buffer);
-    running run = {row->kernels->max(x, row->n), 0, 0};
-    row_sums sums = {0, 0, 0};
-    row->kernels->sums(x, row->n, shift_of(run.max), c, &sums);
-    run.z = sums.z;
-    run.s = sums.s;
-    return run;
+    return step_short(row, c, NULL, buffer);
 }
 
 static size_t count_row(const row_view *row, float *buffer) {
@@ -255,7 +270,7 @@ static void sharpen_row(const row_view *row, const row_job *job, whet_stats *sta
         return;
     float c = whet_apply_beta(stats, beta);
     if (job->wants_stats) {
-        running after = {0, stats->z, stats->s};
+        running after = {.z = stats->z, .s = stats->s};
         if (stats->beta != 1.0)
             after = sum_row(row, c, buffer);
         whet_stats_after(stats, after.z, after.s);

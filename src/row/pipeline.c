@@ -1,14 +1,20 @@
 /*
  * Many rows of plain f32 at full speed. Taken one by one, a row's exponentials
  * wait for its maximum, its results for their sum, and the memory for both;
- * here the loop over one row's exponentials also finds the next row's maximum
- * and writes the last row's results (see row_step in isa/kernels.h).
+ * here the loop over one row's exponentials also finds a later row's maximum
+ * and writes the last row's results (see row_step in isa/kernels.h). Short rows
+ * go in groups: first all their statistics, then every beta, then all their
+ * results, so that no row waits for what was found only just before.
  */
 #include "row/row.h"
 #include <math.h>
 
 /* Outputs larger than this are written past the caches: they would not be found there anyway. */
 #define STREAM_BYTES ((size_t)8 << 20)
+
+/* Rows to a group: few enough that the first is still at hand when the last is done. */
+#define GROUP_ROWS_MAX 16
+#define GROUP_FLOATS 4096
 
 bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores) {
     return stores && rows->rows > 0 && rows->n > 0 && rows->n <= ROW_BLOCK &&
@@ -29,6 +35,10 @@ typedef struct pipeline {
     float *out;
     int stream;
     float constant_c; /* 0 where c depends on the row */
+    size_t group;     /* rows taken together, and what is known of each: */
+    float max[GROUP_ROWS_MAX];
+    float c[GROUP_ROWS_MAX]; /* 0 for NaN */
+    row_sums sums[GROUP_ROWS_MAX];
 } pipeline;
 
 static const float *in_row(const pipeline *p, size_t r) {
@@ -76,10 +86,9 @@ static bool odd_row(pipeline *p, size_t r) {
     return !(stats.flags & WHET_ROW_NOT_FINITE);
 }
 
-/* One row of the pipeline with its maximum known; finds the next row's. False: not finite. */
-static bool short_row(pipeline *p, size_t r, float max, float *next_max) {
-    const float *x = in_row(p, r), *next = r + 1 < p->rows->rows ? in_row(p, r + 1) : NULL;
-    row_step step = {.x = x,
+/* A step of row r, which also writes what is pending. */
+static row_step step_of(pipeline *p, size_t r, float max) {
+    row_step step = {.x = in_row(p, r),
                      .n = p->rows->n,
                      .max = max,
                      .c = whet_beta_to_c(1.0),
@@ -87,29 +96,55 @@ static bool short_row(pipeline *p, size_t r, float max, float *next_max) {
                      .factor = p->factor,
                      .out = p->out,
                      .stream = p->stream};
-    if (p->job->needs_sums) {
+    p->last = NULL;
+    return step;
+}
+
+/* c for a group of rows. */
+static void choose_group(pipeline *p, size_t first, size_t count) {
+    for (size_t i = 0; p->job->needs_sums && i < count; i++) {
+        if (isinf(p->max[i]))
+            continue;
+        row_step step = step_of(p, first + i, p->max[i]);
         p->kernels->step(&step);
-        step.last = NULL;
+        p->sums[i] = step.sums;
     }
-    step.c = choose_c(p, x, max, step.sums);
+    for (size_t i = 0; i < count; i++)
+        if (!isinf(p->max[i]))
+            p->c[i] = choose_c(p, in_row(p, first + i), p->max[i], p->sums[i]);
+}
+
+/* Row r, number i of its group; finds the maximum of the next group's row i. False: not finite. */
+static bool finish_row(pipeline *p, size_t r, size_t i) {
+    const float *next = p->rows->rows - r > p->group ? in_row(p, r + p->group) : NULL;
+    float max = p->max[i];
+    if (isinf(max)) {
+        if (next)
+            p->max[i] = p->kernels->max(next, p->rows->n);
+        return odd_row(p, r);
+    }
+    row_step step = step_of(p, r, max);
+    bool finite = p->c[i] > 0;
+    step.c = finite ? p->c[i] : 1;
     step.y = p->buffer[r & 1];
     step.next = next;
-    bool finite = step.c > 0;
-    if (!finite)
-        step.c = 1;
     p->kernels->step(&step);
     if (next)
-        *next_max = step.next_max;
-    p->last = NULL;
+        p->max[i] = step.next_max;
     if (!finite || isnan(step.sums.z)) {
         row_view view = view_of(p, r);
         whet_row_fill(&view, NAN);
         return false;
     }
     p->last = step.y;
-    p->factor = (float)(1.0 / step.sums.z);
+    p->factor = (float)(1.0 / (step.sums.z * step.unit));
     p->out = out_row(p, r);
     return true;
+}
+
+static size_t group_rows(size_t n) {
+    size_t group = GROUP_FLOATS / n;
+    return group < 1 ? 1 : group > GROUP_ROWS_MAX ? GROUP_ROWS_MAX : group;
 }
 
 whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row) {
@@ -122,21 +157,17 @@ whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t
     p.factor = 0;
     p.stream = rows->rows * rows->n * sizeof(float) >= STREAM_BYTES;
     p.constant_c = 0;
+    p.group = group_rows(rows->n);
     if (whet_policy_is_constant(job->policy))
         p.constant_c = whet_beta_to_c(whet_policy_beta(job->policy, &(whet_stats){.n = 1}));
-    float max = p.kernels->max(in_row(&p, 0), rows->n);
+    for (size_t i = 0; i < p.group && i < rows->rows; i++)
+        p.max[i] = p.kernels->max(in_row(&p, i), rows->n);
     whet_status status = WHET_OK;
     for (size_t r = 0; r < rows->rows; r++) {
-        bool good, last = r + 1 == rows->rows;
-        float next_max = 0;
-        if (isinf(max)) {
-            good = odd_row(&p, r);
-            next_max = last ? 0 : p.kernels->max(in_row(&p, r + 1), rows->n);
-        } else {
-            good = short_row(&p, r, max, &next_max);
-        }
-        max = next_max;
-        if (!good && status == WHET_OK) {
+        size_t i = r % p.group, left = rows->rows - r;
+        if (i == 0)
+            choose_group(&p, r, left < p.group ? left : p.group);
+        if (!finish_row(&p, r, i) && status == WHET_OK) {
             status = WHET_NOT_FINITE;
             if (first_bad_row)
                 *first_bad_row = r;

@@ -153,7 +153,7 @@ static double distance(const row *r, size_t i, float max) { return (double)r->x[
 static double exponential(double d, float c, double *bound) {
     double e = d == -(double)INFINITY ? 0 : exp2((double)c * d);
     /* the polynomial and its rounding, and the rounding of x - max; the smallest are dropped */
-    *bound = e * 4e-7 + 0x1p-126;
+    *bound = e * 7e-7 + 0x1p-126;
     if (e > 0) {
         *bound += e * log(2) * (double)c * fabs(d) * 0x1p-24;
     }
@@ -301,9 +301,9 @@ TEST(exponentials_fall_from_one_to_zero_without_a_jump) {
         } else {
             CHECK(y[i] >= 0 && y[i] <= 0x1p-124f);
         }
-        rising += i > 0 && (double)y[i] > (double)y[i - 1] * (1 + 3e-7);
+        rising += i > 0 && (double)y[i] > (double)y[i - 1] * (1 + 1e-6);
     }
-    CHECK_MSG(worst < 2.5e-7, "%g", worst);
+    CHECK_MSG(worst < 6e-7, "%g", worst);
     CHECK_INT(rising, 0);
     printf("     worst 2^x: %.2g relative\n", worst);
 }
@@ -324,6 +324,23 @@ static void check_scale(row *r, struct rng *rng) {
     CHECK_MSG(same_bytes(r->x, y.x, r->n * sizeof(float)), "n = %zu in place", r->n);
     row_free(&y);
 }
+
+static void check_add(row *r, struct rng *rng) {
+    row y = row_new(r->n, r->slack);
+    row before = row_new(r->n, r->slack);
+    rng_fill_uniform(rng, before.x, r->n, -1, 1);
+    memcpy(y.x, before.x, r->n * sizeof(float));
+    whet_kernels_get()->add(r->x, r->n, y.x);
+    size_t wrong = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        wrong += y.x[i] != before.x[i] + r->x[i];
+    }
+    CHECK_MSG(wrong == 0, "%zu of %zu wrong", wrong, r->n);
+    row_free(&y);
+    row_free(&before);
+}
+
+TEST(adding_is_exact) { for_each_row(9, check_add); }
 
 TEST(scaling_is_exact_also_in_place) { for_each_row(6, check_scale); }
 
@@ -354,7 +371,7 @@ static void check_step_kind(const row *r, const row *next, const row *last, unsi
         double e = exponential(d, 1.25f, &bound);
         add_term(&z, 1, e, bound);
         add_term(&s, d, e, bound);
-        wrong += kind & STORES && !(fabs((double)y.x[i] - e) <= bound);
+        wrong += kind & STORES && !(fabs((double)y.x[i] / step.unit - e) <= 2 * bound);
         wrong += kind & STORES && r->x[i] == -INFINITY && y.x[i] != 0;
         wrong += kind & HAS_LAST && out.x[i] != last->x[i] * 0.3f;
     }
@@ -380,6 +397,11 @@ static void check_step(row *r, struct rng *rng) {
     for (unsigned kind = 0; kind < STEP_KINDS; kind++) {
         check_step_kind(r, &next, &last, kind);
     }
+    for (size_t i = 0; i < r->n; i++) {
+        r->x[i] = r->x[i] * 1000 - 1e6f; /* exponents too large to count them from zero */
+    }
+    check_step_kind(r, &next, &last, LOOKS_AHEAD | HAS_LAST);
+    check_step_kind(r, &next, &last, LOOKS_AHEAD | HAS_LAST | STORES);
     row_free(&next);
     row_free(&last);
 }

@@ -917,10 +917,13 @@ static void run_hostile_way_back(const whet_attention *a, fuzz_input *input) {
         return;
     }
     bool is_read = a->queries > 0 && a->keys > 0;
-    FUZZ_CHECK(!is_read || fits_memory(a, kv_heads(a), a->keys, a->head_dim, a->k.stride));
-    FUZZ_CHECK(fits_memory(a, a->heads, a->queries, value_dim(a), g.out.stride));
-    FUZZ_CHECK(!g.q.data || fits_memory(a, a->heads, a->queries, a->head_dim, g.q.stride));
-    FUZZ_CHECK(!g.k.data || fits_memory(a, kv_heads(a), a->keys, a->head_dim, g.k.stride));
+    FUZZ_CHECK(!is_read ||
+               fits_memory(a, kv_heads(a), a->keys, a->head_dim, a->k.stride, a->k.type));
+    FUZZ_CHECK(fits_memory(a, a->heads, a->queries, value_dim(a), g.out.stride, g.out.type));
+    FUZZ_CHECK(!g.q.data ||
+               fits_memory(a, a->heads, a->queries, a->head_dim, g.q.stride, g.q.type));
+    FUZZ_CHECK(!g.k.data ||
+               fits_memory(a, kv_heads(a), a->keys, a->head_dim, g.k.stride, g.k.type));
     double least = g.k.data ? (double)a->keys * (double)a->head_dim * sizeof(float) : 1;
     FUZZ_CHECK((double)plan.scratch_bytes + (double)plan.workspace_bytes >= 0.999 * least);
 }

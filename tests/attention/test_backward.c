@@ -40,7 +40,7 @@ static double loss_of(const example *e, const way_back *w) {
     double *out = calloc(rows * dim + 1, sizeof *out);
     whet_stats *stats = calloc(rows + 1, sizeof *stats);
     REQUIRE(out && stats);
-    reference_attention(&e->attention, out, stats);
+    reference_attention(&e->attention, out, stats, NULL);
     double loss = 0;
     for (size_t i = 0; i < rows * dim; i++) {
         loss += out[i] * reference_load((const char *)w->out.base + i * sizeof(float), WHET_F32);

@@ -107,7 +107,7 @@ typedef struct work {
 static work start_work(const whet_plan *plan, size_t stream_index, size_t chunk, void *scratch) {
     const whet_attention *a = &plan->description.attention;
     work w = {.shape = whet_shape_of(plan), .index = stream_index, .chunk = chunk};
-    layout at;
+    layout at = {0};
     lay_out(a, &w.shape, &at);
     w.stream = whet_stream_at(plan, &w.shape, stream_index);
     w.start = chunk * CHUNK;

@@ -113,8 +113,10 @@ bool whet_plan_prefill(whet_plan *plan, plan_shape *shape) {
         size_t wanted = (KEPT_ROWS + lanes - 1) / lanes;
         shape->kept = shape->searched || fitting >= (panels < wanted ? panels : wanted);
         if (shape->kept && panels > fitting)
-            panels = fitting > 0 ? fitting : 1;
+            panels = fitting;
     }
+    if (panels == 0)
+        panels = 1; /* what a map searches is kept, however much it is */
     shape->panels = panels;
     size_t tasks_to_stream = (needed + panels - 1) / panels;
     layout at;

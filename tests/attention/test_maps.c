@@ -352,8 +352,7 @@ TEST(values_that_are_not_finite_reach_only_rows_that_take_them) {
 
 /* ---- how the work is divided ---- */
 
-static void run_from_last(const whet_plan *plan, size_t workers) {
-    (void)workers;
+static void run_from_last(const whet_plan *plan) {
     void *scratch = aligned_alloc(WHET_ALIGNMENT, plan->scratch_bytes);
     REQUIRE(scratch);
     for (unsigned phase = 0; phase < plan->phases; phase++) {
@@ -395,7 +394,7 @@ TEST(the_number_of_threads_and_the_order_of_tasks_do_not_show) {
         plan.workspace = aligned_alloc(WHET_ALIGNMENT, plan.workspace_bytes + WHET_ALIGNMENT -
                                                            plan.workspace_bytes % WHET_ALIGNMENT);
         REQUIRE(plan.workspace);
-        run_from_last(&plan, 1);
+        run_from_last(&plan);
         free(plan.workspace);
         CHECK(same_bytes(out, again, floats * sizeof *out));
         example_free(&e);
@@ -413,8 +412,10 @@ TEST(memory_is_linear_in_the_number_of_keys) {
             whet_attention a = {.size = sizeof a, .heads = 1, .queries = 1000, .head_dim = 64};
             a.keys = keys;
             a.policies = &policy;
-            a.q.data = a.k.data = a.v.data = (const void *)nowhere; /* NOLINT(performance-no-int-to-ptr) */
-            a.out.data = (void *)(nowhere << 30); /* NOLINT(performance-no-int-to-ptr) */
+            /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
+            a.q.data = a.k.data = a.v.data = (const void *)nowhere;
+            /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
+            a.out.data = (void *)(nowhere << 30);
             whet_plan plan;
             REQUIRE(whet_attention_plan(&a, &plan) == WHET_OK);
             CHECK_MSG(before == 0 || plan.scratch_bytes <= 2 * before, "%s: %zu bytes at %zu keys",

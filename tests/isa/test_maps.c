@@ -127,7 +127,7 @@ static void power_lane(const panel *p, size_t lane, double *weights) {
 
 static void check_lane(const panel *p, const panel *before, size_t lane, lane_map map,
                        const char *what) {
-    double right[192];
+    double right[192] = {0};
     double sum = 0;
     double largest = (double)before->with.largest[lane];
     size_t wrong = 0;

@@ -114,12 +114,7 @@ typedef struct row_facts {
 } row_facts;
 
 static float logit_at(const request *made, const fuzz_array *in, size_t row, size_t i) {
-    float logit = fuzz_get(in, 0, 0, row, i);
-    if (!made->rows.mask) {
-        return logit;
-    }
-    float mask = fuzz_get(&made->mask, 0, 0, row, i);
-    return mask == -INFINITY ? -INFINITY : logit + mask;
+    return fuzz_logit(in, made->rows.mask ? &made->mask : NULL, row, i);
 }
 
 static row_facts facts_of(const request *made, const fuzz_array *in, size_t row) {

@@ -112,12 +112,7 @@ static fuzz_array copy_of(const fuzz_array *array) {
 }
 
 static float logit_at(const request *made, const given *was, size_t row, size_t i) {
-    float logit = fuzz_get(&was->in, 0, 0, row, i);
-    if (!made->rows.mask) {
-        return logit;
-    }
-    float mask = fuzz_get(&made->mask, 0, 0, row, i);
-    return mask == -INFINITY ? -INFINITY : logit + mask;
+    return fuzz_logit(&was->in, made->rows.mask ? &made->mask : NULL, row, i);
 }
 
 typedef struct row_facts {

@@ -59,6 +59,16 @@ static inline size_t fuzz_row_count(fuzz_input *input, size_t n) {
     return fuzz_below(input, (n < 100 ? ROWS_MAX : 2) + 1);
 }
 
+/* With its mask added, as the library does. */
+static inline float fuzz_logit(const fuzz_array *in, const fuzz_array *mask, size_t row, size_t i) {
+    float logit = fuzz_get(in, 0, 0, row, i);
+    if (!mask) {
+        return logit;
+    }
+    float added = fuzz_get(mask, 0, 0, row, i);
+    return added == -INFINITY ? -INFINITY : logit + added;
+}
+
 /* How far a result may be off for being rounded to the output's type. */
 static inline double fuzz_rounding(whet_type type, double value) {
     switch (type) {

@@ -57,6 +57,14 @@ static inline bool array_collides(rows_array array, size_t rows, size_t n) {
     return rows > 1 && distance < n;
 }
 
+/* Puts plain softmax in the place of no policy; false if the policy makes no sense. */
+static inline bool policy_is_sound(const whet_policy **policy, whet_policy *plain) {
+    *plain = whet_policy_softmax();
+    if (!*policy)
+        *policy = plain;
+    return whet_policy_check(*policy, NULL, 0) == WHET_OK;
+}
+
 /* Notes the first row that was not finite. */
 static inline void note_bad_row(size_t row, whet_status *status, size_t *first_bad_row) {
     if (*status == WHET_OK && first_bad_row)

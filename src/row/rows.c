@@ -71,10 +71,8 @@ static whet_status run_rows(const whet_rows *request, const whet_policy *policy,
                             size_t *first_bad_row) {
     if (!request || request->size != sizeof *request)
         return WHET_ERROR_ARGUMENT;
-    whet_policy plain = whet_policy_softmax();
-    if (!policy)
-        policy = &plain;
-    if (whet_policy_check(policy, NULL, 0) != WHET_OK)
+    whet_policy plain;
+    if (!policy_is_sound(&policy, &plain))
         return WHET_ERROR_POLICY;
 
     whet_rows rows = *request;

@@ -82,10 +82,8 @@ whet_status whet_softmax_backward(const whet_rows_backward *request, const whet_
                                   size_t *first_bad_row) {
     if (!request || request->size != sizeof *request)
         return WHET_ERROR_ARGUMENT;
-    whet_policy plain = whet_policy_softmax();
-    if (!policy)
-        policy = &plain;
-    if (whet_policy_check(policy, NULL, 0) != WHET_OK)
+    whet_policy plain;
+    if (!policy_is_sound(&policy, &plain))
         return WHET_ERROR_POLICY;
     whet_rows_backward rows = *request;
     if (rows.n > PTRDIFF_MAX)

@@ -37,7 +37,8 @@ typedef struct row_step {
     int stream; /* out is too large to be found in the caches again */
     /* results */
     row_sums sums;
-    double unit; /* near 1: what the largest exponential came out as, before it is divided out */
+    double unit;  /* near 1: what the largest exponential came out as, divided out of the sums */
+    double total; /* sums.z times unit: the sum of what is in y */
     float next_max;
 } row_step;
 

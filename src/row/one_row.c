@@ -67,7 +67,7 @@ void whet_row_fill(const row_view *row, float value) {
 typedef struct running {
     float max;
     double z, s;
-    double unit; /* of the last step (see row_step) */
+    double unit, total; /* of the last step (see row_step) */
 } running;
 
 /* What a block's exponentials were taken at. */
@@ -117,7 +117,7 @@ static float max_of_block(const row_view *row, size_t start, const row_step *bef
  * notes[b], if not NULL, what block b was taken at.
  */
 static running walk(const row_view *row, float c, float *y, block_note *notes, float *buffer) {
-    running run = {is_noted(row) ? -INFINITY : whet_row_max(row, buffer), 0, 0, 1};
+    running run = {is_noted(row) ? -INFINITY : whet_row_max(row, buffer), 0, 0, 1, 0};
     bool plain = row->in_type == WHET_F32 && !row->mask;
     row_step step = {.next = NULL};
     for (size_t start = 0, b = 0; start < row->n; start += ROW_BLOCK, b++) {
@@ -186,14 +186,14 @@ static running step_short(const row_view *row, float c, float *y, float *buffer)
     float max = row->kernels->max(step.x, row->n);
     step.max = shift_of(max);
     row->kernels->step(&step);
-    return (running){max, step.sums.z, step.sums.s, step.unit};
+    return (running){max, step.sums.z, step.sums.s, step.unit, step.total};
 }
 
 static running store_short(const row_view *row, float c, float *buffer) {
     _Alignas(64) float values[ROW_BLOCK];
     const kernels *k = row->kernels;
     running run = step_short(row, c, values, buffer);
-    float factor = (float)(1.0 / (run.z * run.unit));
+    float factor = (float)(1.0 / run.total);
     if (run.z > 0 && row->out_type == WHET_F32) {
         k->scale(values, row->n, factor, row->out);
     } else if (run.z > 0) {

@@ -131,13 +131,13 @@ static bool finish_row(pipeline *p, size_t r, size_t i) {
     p->kernels->step(&step);
     if (next)
         p->max[i] = step.next_max;
-    if (!finite || isnan(step.sums.z)) {
+    if (!finite || isnan(step.total)) {
         row_view view = view_of(p, r);
         whet_row_fill(&view, NAN);
         return false;
     }
     p->last = step.y;
-    p->factor = (float)(1.0 / (step.sums.z * step.unit));
+    p->factor = (float)(1.0 / step.total);
     p->out = out_row(p, r);
     return true;
 }

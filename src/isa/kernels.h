@@ -76,6 +76,8 @@ typedef struct kernels {
     double (*exp_store)(const float *x, size_t n, float max, float c, float *y);
     /* y = factor x. y may be x. */
     void (*scale)(const float *x, size_t n, float factor, float *y);
+    /* y += x. */
+    void (*add)(const float *x, size_t n, float *y);
     /* One step of the row pipeline. */
     void (*step)(row_step *step);
     /* Makes what steps wrote past the caches visible to other threads. */

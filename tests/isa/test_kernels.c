@@ -327,6 +327,23 @@ static void check_scale(row *r, struct rng *rng) {
 
 TEST(scaling_is_exact_also_in_place) { for_each_row(6, check_scale); }
 
+static void check_add(row *r, struct rng *rng) {
+    row y = row_new(r->n, r->slack);
+    rng_fill_normal(rng, y.x, r->n, 0, 1);
+    row before = row_new(r->n, r->slack);
+    memcpy(before.x, y.x, r->n * sizeof(float));
+    whet_kernels_get()->add(r->x, r->n, y.x);
+    size_t wrong = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        wrong += y.x[i] != before.x[i] + r->x[i];
+    }
+    CHECK_MSG(wrong == 0, "%zu of %zu wrong", wrong, r->n);
+    row_free(&y);
+    row_free(&before);
+}
+
+TEST(adding_is_exact) { for_each_row(8, check_add); }
+
 /* ---- steps of the row pipeline ---- */
 
 /* What a step is asked for beside the sums of its row. */

@@ -29,7 +29,7 @@
 #include <math.h>
 #include <string.h>
 
-#define ROWS_TO_SET 192  /* what layout and loading sums are spread over ... */
+#define ROWS_TO_SET 288  /* what layout and loading sums are spread over ... */
 #define ROWS_AT_LEAST 96 /* ... and where logits take more than KEPT_BYTES */
 #define KEPT_BYTES ((size_t)25 << 20)
 #define TASKS_WANTED 8 /* with fewer streams, each is divided into several tasks */
@@ -169,17 +169,21 @@ static size_t sets_of(const plan_shape *shape) {
     return (shape->rows + rows - 1) / rows;
 }
 
-static size_t panels_to_set(const whet_attention *a, const plan_shape *shape) {
+/* Panels to a set where a stream has so many tasks. */
+static size_t panels_to_set(const whet_attention *a, const plan_shape *shape, size_t tasks) {
     size_t lanes = shape->kernels->lanes, least = (ROWS_AT_LEAST + lanes - 1) / lanes;
     size_t panels = (ROWS_TO_SET + lanes - 1) / lanes;
     size_t needed = (shape->rows + lanes - 1) / lanes;
-    /* few rows: smaller sets, so that several tasks have something to do */
-    while (panels > least && shape->streams * needed < TASKS_WANTED * panels)
-        panels--;
+    if (needed == 0)
+        return 1;
     while (panels > least &&
            round_up(a->keys, BLOCK) > KEPT_BYTES / (2 * sizeof(float)) / (panels * lanes))
         panels--;
-    return panels < needed ? panels : needed > 0 ? needed : 1;
+    /* as many sets for one task as for the other, unless that makes them too small */
+    size_t rounds = (needed - 1) / (tasks * panels) + 1;
+    size_t even = (needed - 1) / (tasks * rounds) + 1;
+    panels = even > least ? even : least;
+    return panels < needed ? panels : needed;
 }
 
 /* Blocks of keys that the second phase adds up, each a task. */
@@ -195,10 +199,11 @@ bool whet_plan_backward(whet_plan *plan, plan_shape *shape) {
     workspace_layout workspace;
     if (!g->q.data && !g->k.data && !g->v.data && !wants_parameters(g))
         return true; /* nothing to do: no phases */
-    shape->panels = panels_to_set(&g->attention, shape);
+    shape->chunks = 1;
+    if (shape->streams < TASKS_WANTED)
+        shape->chunks = (TASKS_WANTED + shape->streams - 1) / shape->streams;
+    shape->panels = panels_to_set(&g->attention, shape, shape->chunks);
     size_t sets = sets_of(shape);
-    shape->chunks =
-        shape->streams >= TASKS_WANTED ? 1 : (TASKS_WANTED + shape->streams - 1) / shape->streams;
     if (shape->chunks > sets)
         shape->chunks = sets > 0 ? sets : 1;
     if (!lay_out(g, shape, &at) || !lay_out_workspace(g, shape, &workspace))
@@ -666,11 +671,9 @@ static void store_keys(const key_stream *stream, const whet_tensor_out *to, size
         float row[HEAD_DIM_MAX + OUTER_COLUMNS_MAX];
         for (size_t c = 0; c < dim; c += columns) {
             const float *part = sums + c * padded + j * columns;
-            double total[OUTER_COLUMNS_MAX] = {0};
-            for (size_t i = 0; i < parts; i++, part += part_stride)
-                add_lanes(total, part, columns);
-            for (size_t i = 0; i < columns; i++)
-                row[c + i] = (float)total[i];
+            memcpy(row + c, part, columns * sizeof(float));
+            for (size_t i = 1; i < parts; i++)
+                stream->kernels->add(part + i * part_stride, columns, row + c);
         }
         whet_store_row(stream, to, stream->kv_head, j, row, dim);
     }
@@ -734,8 +737,12 @@ static whet_status run_stream_part(const whet_plan *plan, size_t task, void *scr
     work w;
     whet_status status = WHET_OK;
     start_work(&w, plan, task, scratch);
-    /* sets in turn: under a causal mask later ones take longer */
-    for (size_t set = task % w.shape.chunks; set < sets_of(&w.shape); set += w.shape.chunks) {
+    size_t sets = sets_of(&w.shape), parts = w.shape.chunks, part = task % parts;
+    for (size_t first = 0; first < sets; first += parts) {
+        /* dealt to and fro: under a causal mask later sets take longer */
+        size_t set = first + (first / parts % 2 ? parts - 1 - part : part);
+        if (set >= sets)
+            continue;
         start_set(&w, set);
         first_sweep(&w);
         turn_panels(&w);

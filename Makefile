@@ -62,7 +62,7 @@ fuzz: setup-fuzz build/fuzz/build.ninja ## run each fuzz target for FUZZ_SECONDS
 test-avx512: setup ## the tests of the AVX-512 kernels on an emulated processor (Bochs), about ten minutes
 	@tools/test-avx512.sh
 
-test-arm: setup-arm build/arm/build.ninja ## cross-build for 64-bit ARM and run the tests under qemu-user, five minutes
+test-arm: setup-arm build/arm/build.ninja ## cross-build for 64-bit ARM and run the library's tests under qemu-user
 	@cmake --build --preset arm
 	@tools/run-tests.sh build/arm $(ARGS)
 

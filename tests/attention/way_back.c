@@ -13,7 +13,7 @@ static whet_tensor_out gradient_of(example *e, const example_tensor *of, example
                                    whet_type type) {
     memcpy(gradient->extent, of->extent, sizeof gradient->extent);
     gradient->type = type;
-    if (of->type == WHET_CUSTOM) {
+    if (of->type > WHET_BF16) {
         return (whet_tensor_out){.data = NULL};
     }
     example_place(e, gradient, e->layout);

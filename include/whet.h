@@ -611,8 +611,8 @@ typedef struct whet_plan {
  */
 WHET_API whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan);
 
-/* The same for the way back; the plan is run by the same functions. With nothing asked for it has no
- * phases. */
+/* The same for the way back; the plan is run by the same functions. With nothing asked for it has
+ * no phases. */
 WHET_API whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_plan *plan);
 
 /*

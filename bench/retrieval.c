@@ -1,18 +1,16 @@
 /*
  * Training on max retrieval, one thread: steps of our own against the same
- * model in torch, and against the products of a step by the BLAS alone, whose
- * shapes are recorded from a real step.
+ * model in torch, and against the products of a step by the BLAS alone, which
+ * are recorded in a real step and done again on the same memory.
  */
-#include "inputs.h"
 #include "suite.h"
 #include "torch_peer.h"
 
 #include "retrieval/trainer.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
-enum { STEPS = 48, TORCH_STEPS = 12, OPERAND_FLOATS = 1 << 18 };
+enum { STEPS = 48, TORCH_STEPS = 12 };
 
 static const report_column columns[COLUMNS_MAX] = {
     {"times torch", COMPARE_SPEEDUP},
@@ -23,7 +21,6 @@ typedef struct training {
     nn_engine engine;
     retrieval_trainer *trainer;
     nn_record record;
-    float *a, *b, *c; /* operands of products, none larger than OPERAND_FLOATS */
     torch_peer torch;
     bool torch_failed;
     lab_error error;
@@ -39,8 +36,10 @@ static void run_ours(void *argument) {
 static void run_products(void *argument) {
     training *with = argument;
     for (int i = 0; i < STEPS; i++)
-        for (size_t k = 0; k < with->record.count; k++)
-            nn_multiply(&with->engine.blas, with->record.list[k], with->a, with->b, with->c);
+        for (size_t k = 0; k < with->record.count; k++) {
+            const nn_recorded *product = &with->record.list[k];
+            nn_multiply(&with->engine.blas, product->shape, product->a, product->b, product->c);
+        }
 }
 
 static void run_torch(void *argument) {
@@ -54,27 +53,18 @@ static bool open_training(suite *with, training *opened) {
     opened->engine =
         (nn_engine){.blas = with->blas.library, .kernels = nn_kernels_for_this_machine()};
     opened->trainer = retrieval_trainer_create(&opened->engine, &config, 1, NULL, &opened->error);
-    opened->a = bench_inputs_allocate(OPERAND_FLOATS * sizeof(float));
-    opened->b = bench_inputs_allocate(OPERAND_FLOATS * sizeof(float));
-    opened->c = bench_inputs_allocate(OPERAND_FLOATS * sizeof(float));
-    if (!opened->trainer || !opened->a || !opened->b || !opened->c)
-        return lab_fail_memory(&opened->error);
-    bench_inputs_fill(opened->a, OPERAND_FLOATS, 1e-3, 1);
-    bench_inputs_fill(opened->b, OPERAND_FLOATS, 1e-3, 2);
-    bench_inputs_fill(opened->c, OPERAND_FLOATS, 1e-3, 3);
+    if (!opened->trainer)
+        return false;
     retrieval_step result;
-    opened->engine.blas.record = &opened->record;
+    opened->engine.record = &opened->record;
     bool is_good = retrieval_trainer_step(opened->trainer, &result, &opened->error);
-    opened->engine.blas.record = NULL;
+    opened->engine.record = NULL;
     return is_good && opened->record.count <= NN_RECORD_MAX;
 }
 
 static void close_training(training *opened) {
     bench_torch_close(&opened->torch);
     retrieval_trainer_destroy(opened->trainer);
-    free(opened->a);
-    free(opened->b);
-    free(opened->c);
 }
 
 static bool measure(suite *with, training *opened) {

@@ -94,8 +94,6 @@ void nn_blas_close(nn_blas *blas) {
 }
 
 void nn_multiply(const nn_blas *blas, nn_product shape, const float *a, const float *b, float *c) {
-    if (blas->record && blas->record->count++ < NN_RECORD_MAX)
-        blas->record->list[blas->record->count - 1] = shape;
     blas->sgemm(ROW_MAJOR, shape.ta ? TRANSPOSE : NO_TRANSPOSE, shape.tb ? TRANSPOSE : NO_TRANSPOSE,
                 (int)shape.m, (int)shape.n, (int)shape.k, 1, a, (int)(shape.ta ? shape.m : shape.k),
                 b, (int)(shape.tb ? shape.k : shape.n), shape.add ? 1.0F : 0.0F, c, (int)shape.n);

@@ -6,6 +6,7 @@
 #define WHET_LAB_BLAS_H
 
 #include "base/error.h"
+#include "nn/product.h"
 
 #include <stddef.h>
 
@@ -13,26 +14,11 @@ typedef void (*nn_sgemm)(int order, int transpose_a, int transpose_b, int m, int
                          float alpha, const float *a, int lda, const float *b, int ldb, float beta,
                          float *c, int ldc);
 
-/* A product, row-major: c[m][n] = a b + (add ? c : 0), where a is [m][k], or [k][m] if `ta`, and b
- * is [k][n], or [n][k] if `tb`. */
-typedef struct nn_product {
-    size_t m, n, k;
-    bool ta, tb, add;
-} nn_product;
-
-/* The shapes of products, for a benchmark that wants to know what a step asks of the BLAS. */
-enum { NN_RECORD_MAX = 256 };
-typedef struct nn_record {
-    nn_product list[NN_RECORD_MAX];
-    size_t count; /* what comes beyond the list is only counted */
-} nn_record;
-
 enum { NN_BLAS_TEXT_SIZE = 128 };
 
 typedef struct nn_blas {
     void *library;
     nn_sgemm sgemm;
-    nn_record *record;                   /* or NULL; for one thread */
     char description[NN_BLAS_TEXT_SIZE]; /* "OpenBLAS 0.3.21, kernels for Zen" */
 } nn_blas;
 
@@ -44,6 +30,7 @@ typedef struct nn_blas {
 bool nn_blas_open(nn_blas *blas, lab_error *error);
 void nn_blas_close(nn_blas *blas);
 
+/* By the BLAS, whatever the size; layers use nn_product_of. */
 void nn_multiply(const nn_blas *blas, nn_product shape, const float *a, const float *b, float *c);
 
 #endif

@@ -4,9 +4,9 @@
 #define LARGER(a, b) -smaller_of(-(a), -(b))
 #define NAME nn_kernels_plain
 
-typedef float four __attribute__((vector_size(16)));
+typedef float lanes __attribute__((vector_size(16)));
 
-static inline four smaller_of(four a, four b) {
+static inline lanes smaller_of(lanes a, lanes b) {
     for (int i = 0; i < 4; i++)
         a[i] = a[i] < b[i] ? a[i] : b[i];
     return a;

@@ -126,7 +126,7 @@ static void choose_numbers(arguments *given) {
 }
 
 static int run(const arguments *given, const number_list *seeds) {
-    lab_error wrong = {LAB_NO_ERROR};
+    lab_error wrong = {.kind = LAB_NO_ERROR};
     if (!retrieval_config_check(&given->config, &wrong))
         return report_lab_error(name, &wrong);
     laboratory lab;

@@ -145,7 +145,7 @@ static bool unpack(const json_t *json, retrieval_config *config, uint64_t *seed)
 
 bool retrieval_config_from_json(const json_t *json, const char *path, retrieval_config *config,
                                 uint64_t *seed, lab_error *error) {
-    lab_error reason = {LAB_NO_ERROR};
+    lab_error reason = {.kind = LAB_NO_ERROR};
     *config = retrieval_config_default();
     if (!unpack(json, config, seed))
         return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of max retrieval", path);

@@ -124,7 +124,7 @@ static void block_task(void *argument, size_t task, size_t worker) {
     /* Large sets first: the longest tasks must not be the last to begin. */
     size_t per_head = run->blocks * request->size_count, head = task / per_head;
     size_t size = request->size_count - 1 - task % per_head / run->blocks;
-    lab_error error = {LAB_NO_ERROR};
+    lab_error error = {.kind = LAB_NO_ERROR};
     bool is_done = run_block(run, head, size, task % run->blocks, &error);
     pthread_mutex_lock(&run->lock);
     if (!is_done)

@@ -157,7 +157,7 @@ static void seed_task(void *argument, size_t task, size_t worker) {
     if (atomic_load(&shared->stop) || lab_interrupted())
         return;
     seed_run own = {.shared = shared, .seed = shared->run->seeds[task], .began = lab_now()};
-    lab_error error = {LAB_NO_ERROR};
+    lab_error error = {.kind = LAB_NO_ERROR};
     if (!run_seed(&own, shared->heads ? &shared->heads[task] : NULL, &error))
         note_failure(shared, &error);
     if (own.log && fclose(own.log) != 0 && error.kind == LAB_NO_ERROR) {

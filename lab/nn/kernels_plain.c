@@ -1,7 +1,7 @@
 /* The loops in vectors of four, which every processor has or can do without. */
 #define LANES 4
 #define SMALLER(a, b) smaller_of(a, b)
-#define LARGER(a, b) -smaller_of(-(a), -(b))
+#define LARGER(a, b) (-smaller_of(-(a), -(b)))
 #define NAME nn_kernels_plain
 
 typedef float lanes __attribute__((vector_size(16)));

@@ -1,8 +1,8 @@
 /*
  * Forward and backward of one training tile. Items go through psi_x in passes:
  * one for values and keys, a second one for keys where these do not see the
- * class, and one that shows the top item in every class where logits are
- * penalised for telling classes apart. Where psi_x has no matrix products left
+ * class, and one that shows items of two priorities in every class where logits
+ * are penalised for telling classes apart. Where psi_x has no matrix products left
  * to do, items are taken a few sets at a time, so that what one loop leaves is
  * still in the cache for the next.
  */
@@ -13,7 +13,13 @@
 #include <string.h>
 
 enum { PASS_VALUES, PASS_KEYS, PASS_LEAK, PASSES };
-enum { GROUP = 8 }; /* sets taken together */
+enum { GROUP = 8 };       /* sets taken together */
+enum { LEAK_POINTS = 2 }; /* priorities at which the penalty looks */
+
+/* The penalty compares a difference between classes with that made by this step in priority, and
+ * is content where it is not visible in f32. */
+static const float leak_step = 0.05F;
+static const double leak_floor = 1e-7;
 
 /* Items through psi_x up to its last, linear layer. */
 typedef struct item_pass {
@@ -31,14 +37,14 @@ struct retrieval_workspace {
     uint16_t *integers;
     item_pass passes[PASSES];
     uint16_t *no_class;        /* [sets][n], all `classes` */
-    uint16_t *any_class;       /* [sets][classes]: 0 1 2 ... again and again */
-    float *top_priority;       /* [sets][classes] */
+    uint16_t *any_class;       /* [sets][LEAK_POINTS][classes]: 0 1 2 ... again and again */
+    float *leak_priority;      /* [sets][LEAK_POINTS][classes] */
     float *table, *grad_table; /* [classes + 1][width] */
     float *query_h[RETRIEVAL_DEPTH_MAX], *query_d[RETRIEVAL_DEPTH_MAX];
     float *h_q, *u, *k, *direction;      /* [sets][width] */
     float *shift, *total;                /* [sets] */
     float *score, *weight, *grad_weight; /* [sets][n] */
-    float *leak, *grad_leak;             /* [sets][classes] */
+    float *leak, *grad_leak;             /* [sets][LEAK_POINTS][classes] */
     float *mean, *h_bar, *v;             /* [sets][width] */
     float *phi_h[RETRIEVAL_DEPTH_MAX], *phi_d[RETRIEVAL_DEPTH_MAX];
     float *logits, *losses;                  /* [sets][classes], [sets] */
@@ -81,8 +87,8 @@ static void divide(arena *from, retrieval_workspace *w, const retrieval_config *
     divide_pass(from, &w->passes[PASS_VALUES], depth, sets, n * width);
     divide_pass(from, &w->passes[PASS_KEYS], depth, sets, config->key_sees_class ? 0 : n * width);
     divide_pass(from, &w->passes[PASS_LEAK], depth, sets,
-                config->leak > 0 ? config->classes * width : 0);
-    w->top_priority = take(from, by_class);
+                config->leak > 0 ? LEAK_POINTS * config->classes * width : 0);
+    w->leak_priority = take(from, LEAK_POINTS * by_class);
     w->table = take(from, (config->classes + 1) * width);
     w->grad_table = take(from, (config->classes + 1) * width);
     for (size_t l = 0; l < depth; l++) {
@@ -101,8 +107,8 @@ static void divide(arena *from, retrieval_workspace *w, const retrieval_config *
     w->score = take(from, sets * n);
     w->weight = take(from, sets * n);
     w->grad_weight = take(from, sets * n);
-    w->leak = take(from, by_class);
-    w->grad_leak = take(from, by_class);
+    w->leak = take(from, LEAK_POINTS * by_class);
+    w->grad_leak = take(from, LEAK_POINTS * by_class);
     w->logits = take(from, by_class);
 }
 
@@ -114,7 +120,7 @@ retrieval_workspace *retrieval_workspace_create(const retrieval_config *config, 
     arena measured = {.base = NULL};
     divide(&measured, w, config, sets, n);
     w->floats = aligned_alloc(64, measured.used * sizeof(float));
-    w->integers = malloc((sets * n + sets * config->classes) * sizeof *w->integers);
+    w->integers = malloc(sets * (n + LEAK_POINTS * config->classes) * sizeof *w->integers);
     if (!w->floats || !w->integers) {
         retrieval_workspace_destroy(w);
         return NULL;
@@ -126,7 +132,7 @@ retrieval_workspace *retrieval_workspace_create(const retrieval_config *config, 
     w->any_class = w->integers + sets * n;
     for (size_t i = 0; i < sets * n; i++)
         w->no_class[i] = (uint16_t)config->classes;
-    for (size_t i = 0; i < sets * config->classes; i++)
+    for (size_t i = 0; i < LEAK_POINTS * sets * config->classes; i++)
         w->any_class[i] = (uint16_t)(i % config->classes);
     return w;
 }
@@ -223,15 +229,18 @@ static void prepare_items(const tile *t) {
     w->passes[PASS_VALUES].priority = w->passes[PASS_KEYS].priority = priority;
     w->passes[PASS_VALUES].class_of = batch->class_of;
     w->passes[PASS_KEYS].class_of = w->no_class;
-    w->passes[PASS_LEAK].per_set = classes;
-    w->passes[PASS_LEAK].priority = w->top_priority;
+    w->passes[PASS_LEAK].per_set = LEAK_POINTS * classes;
+    w->passes[PASS_LEAK].priority = w->leak_priority;
     w->passes[PASS_LEAK].class_of = w->any_class;
     for (size_t s = 0; has_leak(t) && s < t->sets; s++) {
-        float top = 0;
+        /* Among many items the largest is close to 1; among few it is where it is. */
+        float top = s % 2 == 0 ? 1 : 0, *to = w->leak_priority + s * LEAK_POINTS * classes;
         for (size_t i = 0; i < t->n; i++)
             top = fmaxf(top, priority[s * t->n + i]);
-        for (size_t c = 0; c < classes; c++)
-            w->top_priority[s * classes + c] = top;
+        for (size_t c = 0; c < classes; c++) {
+            to[c] = top;
+            to[classes + c] = top - leak_step;
+        }
     }
 }
 
@@ -332,24 +341,41 @@ static void answer_backward(const tile *t) {
         memcpy(w->grad_a, grad, t->sets * t->width * sizeof(float));
 }
 
-/* The penalty on logits that tell classes apart: weight times their variance over the classes. */
+static double mean_of(const float *values, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    return sum / (double)count;
+}
+
+/*
+ * The penalty on logits that tell classes apart: weight / 2 times log(V / S^2),
+ * where V is their variance over classes and S their slope in priority. That is
+ * what decides between two items of nearly the same priority, whatever the scale
+ * of the logits, and the logarithm goes on pressing when little is left.
+ */
 static double leak_forward_backward(const tile *t) {
     retrieval_workspace *w = t->w;
-    size_t classes = t->at->classes, width = t->width;
+    size_t classes = t->at->classes, width = t->width, points = LEAK_POINTS * classes;
     const float *h = features(t, PASS_LEAK);
-    double penalty = 0, weight = t->model->config.leak;
+    double penalty = 0, weight = t->model->config.leak, count = (double)classes;
     for (size_t s = 0; s < t->sets; s++) {
-        float *e = w->leak + s * classes, *grad = w->grad_leak + s * classes;
-        t->kernels->score_forward(h + s * classes * width, classes, width, w->direction + s * width,
+        float *e = w->leak + s * points, *grad = w->grad_leak + s * points;
+        t->kernels->score_forward(h + s * points * width, points, width, w->direction + s * width,
                                   0, e);
-        double mean = 0;
+        double mean = mean_of(e, classes), variance = 0;
+        double slope = (mean - mean_of(e + classes, classes)) / (double)leak_step;
         for (size_t c = 0; c < classes; c++)
-            mean += e[c];
-        mean /= (double)classes;
+            variance += (e[c] - mean) * (e[c] - mean) / count;
+        double against = slope * slope + 1e-6; /* a head that has learnt nothing yet has none */
+        double ratio = variance / against + leak_floor * leak_floor;
+        penalty += 0.5 * weight * log(ratio);
+        double of_ratio = 0.5 * weight / ratio * (double)t->scale;
+        double of_slope = -of_ratio * 2 * variance * slope / (against * against);
+        double of_mean = of_slope / ((double)leak_step * count);
         for (size_t c = 0; c < classes; c++) {
-            double off = e[c] - mean;
-            penalty += weight * off * off / (double)classes;
-            grad[c] = (float)(2 * weight * off / (double)classes) * t->scale;
+            grad[c] = (float)(of_ratio * 2 * (e[c] - mean) / (count * against) + of_mean);
+            grad[classes + c] = (float)-of_mean;
         }
     }
     return penalty;
@@ -358,13 +384,13 @@ static double leak_forward_backward(const tile *t) {
 static void leak_backward(const tile *t, size_t first, size_t sets) {
     retrieval_workspace *w = t->w;
     const item_pass *pass = &w->passes[PASS_LEAK];
-    size_t classes = t->at->classes, width = t->width;
-    memset(pass->grad, 0, sets * classes * width * sizeof(float));
+    size_t points = pass->per_set, width = t->width;
+    memset(pass->grad, 0, sets * points * width * sizeof(float));
     for (size_t s = first; s < first + sets; s++) {
         float *along = w->grad_b; /* what the penalty says of this set's direction */
-        t->kernels->score_backward(features(t, PASS_LEAK) + s * classes * width, classes, width,
-                                   w->direction + s * width, w->grad_leak + s * classes, along,
-                                   pass->grad + (s - first) * classes * width);
+        t->kernels->score_backward(features(t, PASS_LEAK) + s * points * width, points, width,
+                                   w->direction + s * width, w->grad_leak + s * points, along,
+                                   pass->grad + (s - first) * points * width);
         for (size_t j = 0; j < width; j++)
             w->grad_direction[s * width + j] += along[j];
     }

@@ -223,10 +223,10 @@ static bool train_all(const nn_engine *engine, const retrieval_run *run, retriev
     pthread_mutex_destroy(&shared.lock);
     if (error->kind != LAB_NO_ERROR)
         return false;
-    if (lab_interrupted() && shared.done < run->config.steps * run->seed_count)
+    unsigned long long total = run->config.steps * run->seed_count;
+    if (lab_interrupted() && shared.done < total)
         return lab_fail(error, LAB_STOPPED, "stopped after %llu of %llu steps%s",
-                        (unsigned long long)shared.done,
-                        (unsigned long long)(run->config.steps * run->seed_count),
+                        (unsigned long long)shared.done, total,
                         run->folder ? "; --resume goes on" : "");
     return true;
 }

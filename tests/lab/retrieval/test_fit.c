@@ -37,7 +37,8 @@ TEST(the_monotone_curve_never_falls_and_is_a_policy) {
     whet_policy policy;
     REQUIRE(whet_policy_parse(fit.monotone.name, &policy, NULL, 0) == WHET_OK);
     double last = 0;
-    for (double h = 0; h < 9; h += 0.05) {
+    for (int i = 0; i < 180; i++) {
+        double h = 0.05 * i;
         whet_stats stats = whet_stats_empty();
         stats.n = 10;
         stats.entropy = h;

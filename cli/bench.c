@@ -5,7 +5,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include "atomic_file.h"
+#include "base/atomic_file.h"
 #include "bench.h"
 #include "commands.h"
 #include "messages.h"

@@ -87,7 +87,14 @@ WHET_API const char *whet_status_text(whet_status status);
  * outputs are the f32 result rounded to nearest even. WHET_CUSTOM is for keys
  * and values in a format of the caller's, see whet_tensor.
  */
-typedef enum whet_type { WHET_F32 = 0, WHET_F16 = 1, WHET_BF16 = 2, WHET_CUSTOM = 255 } whet_type;
+typedef enum whet_type {
+    WHET_F32 = 0,
+    WHET_F16 = 1,
+    WHET_BF16 = 2,
+    WHET_Q8_0 = 3, /* keys and values only: blocks of an f16 scale and 32 signed bytes */
+    WHET_Q4_0 = 4, /* likewise: an f16 scale and 32 values of 4 bits, 8 counts as zero */
+    WHET_CUSTOM = 255
+} whet_type;
 
 /* ------------------------------------------------------------------------
  * 2. ROWS
@@ -327,6 +334,60 @@ WHET_API int whet_policy_is_temperature(const whet_policy *policy);
  */
 WHET_API double whet_policy_beta(const whet_policy *policy, const whet_stats *stats);
 
+/*
+ * How a result changes with the numbers of its policy, since those may be
+ * learnt: the derivative with respect to each number of whet_policy, in the
+ * same places. What a result does not depend on is 0: unused places, and a
+ * polynomial's numbers where threshold, floor or, for target, the cap holds.
+ */
+typedef struct whet_policy_gradient {
+    double value[WHET_POLY_DEGREE_MAX + 1];
+    double strength;
+    double hold;
+    double reserved[5];
+} whet_policy_gradient;
+
+/*
+ * The way back through whet_softmax, for training: from the gradient of a loss
+ * with respect to the result, that with respect to the logits, through beta as
+ * well (nothing is held constant: entropy, polynomial and all). Where a
+ * threshold, a floor or a cap decides, beta does not move. `topk` is
+ * differentiated among the entries it kept, `hardmax` has gradient zero; masked
+ * entries have gradient zero.
+ *
+ * in, mask     the logits as whet_softmax saw them
+ * grad_out     with respect to the result, [rows][n]
+ * grad_in      where the gradient with respect to the logits goes; may be the
+ *              same place as grad_out (same type and stride) or as in, and
+ *              overlap neither otherwise
+ * policy_grad  optional: the sum over all rows of the gradient with respect to
+ *              the policy's numbers
+ * Strides as in whet_rows. Rows that are not finite get NaN and the status
+ * WHET_NOT_FINITE; they are left out of policy_grad.
+ */
+typedef struct whet_rows_backward {
+    size_t size; /* sizeof(whet_rows_backward) */
+    size_t rows;
+    size_t n;
+    const void *in;
+    ptrdiff_t in_stride;
+    const void *mask;
+    ptrdiff_t mask_stride;
+    const void *grad_out;
+    ptrdiff_t grad_out_stride;
+    void *grad_in;
+    ptrdiff_t grad_in_stride;
+    whet_policy_gradient *policy_grad;
+    whet_type in_type;
+    whet_type mask_type;
+    whet_type grad_out_type;
+    whet_type grad_in_type;
+    uint32_t reserved[2];
+} whet_rows_backward;
+
+WHET_API whet_status whet_softmax_backward(const whet_rows_backward *rows,
+                                           const whet_policy *policy, size_t *first_bad_row);
+
 /* The table above for programs: entry i, or NULL past the end. */
 typedef struct whet_policy_info {
     const char *syntax;  /* "target:H[:cap=C]" */
@@ -451,6 +512,34 @@ typedef struct whet_executor whet_executor;
 WHET_API whet_status whet_attention_forward(const whet_attention *attention,
                                             const whet_executor *executor, uint64_t *first_bad_row);
 
+/*
+ * The way back. `attention` describes the forward pass, with the statistics it
+ * left (needed: max, Z, beta and the rest are taken from there, only logits and
+ * weights are computed again); its `out` is not looked at and may be empty. The
+ * gradients of q, k and v go where data is not NULL, those of parameters where
+ * there is a pointer; all are overwritten, none added to. Everything that the
+ * forward pass offers is offered here, but quantised and custom k and v, whose
+ * gradients (k.data, v.data) cannot be asked for. Memory grows with queries
+ * plus keys. Rows without unmasked keys contribute nothing.
+ */
+typedef struct whet_gradients {
+    size_t size; /* sizeof(whet_gradients) */
+    whet_attention attention;
+    whet_tensor out; /* of the loss with respect to the output; f32, f16 or bf16 */
+    whet_tensor_out q;
+    whet_tensor_out k;
+    whet_tensor_out v;
+    whet_policy_gradient *policies; /* one for each policy given, at least one */
+    float *sinks;                   /* one for each query head */
+    float *alibi_slopes;            /* one for each query head */
+} whet_gradients;
+
+/* In one call, like whet_attention_forward. A row that is not finite makes the gradients it takes
+ * part in NaN, and is named in *first_bad_row. */
+WHET_API whet_status whet_attention_backward(const whet_gradients *gradients,
+                                             const whet_executor *executor,
+                                             uint64_t *first_bad_row);
+
 /* ------------------------------------------------------------------------
  * 5. ADVANCED
  * ------------------------------------------------------------------------
@@ -471,7 +560,7 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  * same time, aligned likewise; its contents need not survive a task.
  */
 #define WHET_ALIGNMENT 64
-#define WHET_PHASES_MAX 8
+#define WHET_PHASES_MAX 16
 
 typedef struct whet_plan {
     unsigned phases;
@@ -483,7 +572,8 @@ typedef struct whet_plan {
      * what that points to must outlive the plan. */
     union {
         whet_attention attention;
-        unsigned char room[1024]; /* in which descriptions can grow without plans growing */
+        whet_gradients gradients;
+        unsigned char room[1536]; /* in which descriptions can grow without plans growing */
     } description;
     uint64_t internal[32];
 } whet_plan;
@@ -495,6 +585,9 @@ typedef struct whet_plan {
  * keys, so that memory for the cache's capacity serves all shorter lengths.
  */
 WHET_API whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan);
+
+/* The same for the way back; the plan is run by the same functions. */
+WHET_API whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_plan *plan);
 
 /*
  * Does one task. Pure and reentrant: reads the plan and the inputs, writes its

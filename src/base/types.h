@@ -12,6 +12,8 @@ static inline size_t type_bytes(whet_type type) {
     case WHET_F16:
     case WHET_BF16:
         return 2;
+    case WHET_Q8_0:
+    case WHET_Q4_0:
     case WHET_CUSTOM:
         break;
     }

@@ -1,6 +1,6 @@
 /* Files that are written whole or not at all. */
-#ifndef WHET_CLI_ATOMIC_FILE_H
-#define WHET_CLI_ATOMIC_FILE_H
+#ifndef WHET_LAB_ATOMIC_FILE_H
+#define WHET_LAB_ATOMIC_FILE_H
 
 #include <stdbool.h>
 #include <stdio.h>

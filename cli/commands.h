@@ -24,6 +24,7 @@ enum {
 };
 
 int command_bench(int argc, char **argv);
+int command_clrs(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_policies(int argc, char **argv);
 int command_softmax(int argc, char **argv);

@@ -2,8 +2,8 @@
 #ifndef WHET_LAB_CLRS_ALGORITHMS_H
 #define WHET_LAB_CLRS_ALGORITHMS_H
 
-#include "run.h"
-#include "trace.h"
+#include "clrs/run.h"
+#include "clrs/trace.h"
 
 /* sorting.c */
 void clrs_insertion_sort(clrs_run *run);

@@ -6,7 +6,7 @@
  * fewer, heapsort for ranges that were divided too often). The SIMD way is a
  * bitonic network, whatever the width of the vectors.
  */
-#include "run.h"
+#include "clrs/run.h"
 
 enum { SMALL = 16, RANGES_MAX = 128 };
 

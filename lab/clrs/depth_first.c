@@ -5,7 +5,7 @@
  * stack as links from each node to the one below it, and looks at a node's
  * neighbours from the first one again whenever it comes back to the node.
  */
-#include "algorithms.h"
+#include "clrs/algorithms.h"
 
 #include <string.h>
 

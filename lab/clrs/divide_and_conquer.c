@@ -1,5 +1,5 @@
 /* The contiguous part with the greatest sum, in one pass (Kadane). */
-#include "algorithms.h"
+#include "clrs/algorithms.h"
 
 void clrs_find_maximum_subarray_kadane(clrs_run *run) {
     const double *A = run->first;

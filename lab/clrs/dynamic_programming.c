@@ -3,7 +3,7 @@
  * the book's order: each round computes all cells from the round before, and the
  * rounds end when one changes nothing.
  */
-#include "algorithms.h"
+#include "clrs/algorithms.h"
 
 #include <string.h>
 

@@ -14,7 +14,7 @@
  * short way: if k / 10^d is the number, for a whole k of at most 15 digits, then
  * the digits of k without trailing zeros are the shortest.
  */
-#include "floats.h"
+#include "clrs/floats.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Computational geometry: whether two segments intersect, and convex hulls. */
-#include "algorithms.h"
+#include "clrs/algorithms.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Graph algorithms other than depth-first searches: paths, spanning trees. */
-#include "algorithms.h"
+#include "clrs/algorithms.h"
 
 #include <string.h>
 

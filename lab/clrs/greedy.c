@@ -1,5 +1,5 @@
 /* Greedy choices by a sorted order: activities that do not overlap, tasks that are in time. */
-#include "algorithms.h"
+#include "clrs/algorithms.h"
 
 void clrs_activity_selector(clrs_run *run) {
     int n = run->n;

@@ -3,7 +3,7 @@
  * tempering included, so that drawing one is a load; the block's three loops
  * replace a modulo in each step.
  */
-#include "mersenne.h"
+#include "clrs/mersenne.h"
 
 enum { WORDS = CLRS_MERSENNE_WORDS, SHIFT = 397 };
 

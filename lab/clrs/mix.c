@@ -2,8 +2,8 @@
  * The mixed stream: one stream for every request, all with one seed, and
  * Python's random with that seed to choose whose turn it is.
  */
-#include "clrs.h"
-#include "mersenne.h"
+#include "clrs/clrs.h"
+#include "clrs/mersenne.h"
 
 #include <stdlib.h>
 

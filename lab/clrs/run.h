@@ -6,10 +6,10 @@
 #ifndef WHET_LAB_CLRS_RUN_H
 #define WHET_LAB_CLRS_RUN_H
 
-#include "clrs.h"
-#include "floats.h"
-#include "mersenne.h"
-#include "text.h"
+#include "clrs/clrs.h"
+#include "clrs/floats.h"
+#include "clrs/mersenne.h"
+#include "clrs/text.h"
 
 typedef struct clrs_run clrs_run;
 

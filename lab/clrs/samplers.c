@@ -3,7 +3,7 @@
  * draw may be left out because its result is not needed. Numbers are truncated
  * here, as soon as they are drawn, so that algorithms see what is printed.
  */
-#include "samplers.h"
+#include "clrs/samplers.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef WHET_LAB_CLRS_SAMPLERS_H
 #define WHET_LAB_CLRS_SAMPLERS_H
 
-#include "run.h"
+#include "clrs/run.h"
 
 bool clrs_sample_keys(clrs_run *run);
 bool clrs_sample_search(clrs_run *run);

@@ -1,5 +1,5 @@
 /* Searching: the least key, a key in sorted order, and the key of a given rank. */
-#include "algorithms.h"
+#include "clrs/algorithms.h"
 
 void clrs_minimum(clrs_run *run) {
     const double *A = run->first;

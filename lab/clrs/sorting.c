@@ -2,7 +2,7 @@
  * Sorting. A[] are the keys and P[] where each of them came from; whatever moves
  * in A moves in P, and what is traced is the order of the keys by P.
  */
-#include "algorithms.h"
+#include "clrs/algorithms.h"
 
 static void exchange(double *A, int *P, int i, int j) {
     double key = A[i];

@@ -3,9 +3,9 @@
  * sample draws, solves and writes. All working memory is one block whose size
  * the table of algorithms gives.
  */
-#include "clrs.h"
-#include "run.h"
-#include "trace.h"
+#include "clrs/clrs.h"
+#include "clrs/run.h"
+#include "clrs/trace.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* String matching: a needle that is known to be in the haystack. What is traced is the shift. */
-#include "algorithms.h"
+#include "clrs/algorithms.h"
 
 void clrs_naive_string_matcher(clrs_run *run) {
     int h = run->split, m = run->n - h;

@@ -3,9 +3,9 @@
  * it, what is printed, which lengths the reference's data sets have, and how
  * much working memory the two functions need.
  */
-#include "algorithms.h"
-#include "run.h"
-#include "samplers.h"
+#include "clrs/algorithms.h"
+#include "clrs/run.h"
+#include "clrs/samplers.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * Text that grows, and lists of numbers in it. Lists reserve room for a whole
  * row at their widest and are then written without further questions.
  */
-#include "text.h"
+#include "clrs/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef WHET_LAB_CLRS_TEXT_H
 #define WHET_LAB_CLRS_TEXT_H
 
-#include "floats.h"
+#include "clrs/floats.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
  * comes, which stands in its place. A state that is the same as before, as most
  * are, is copied instead of being printed anew.
  */
-#include "trace.h"
+#include "clrs/trace.h"
 
 #include <string.h>
 

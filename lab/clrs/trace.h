@@ -6,7 +6,7 @@
 #ifndef WHET_LAB_CLRS_TRACE_H
 #define WHET_LAB_CLRS_TRACE_H
 
-#include "run.h"
+#include "clrs/run.h"
 
 typedef enum clrs_state_kind {
     CLRS_STATE_INDEX,  /* 3 */

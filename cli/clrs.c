@@ -1,11 +1,12 @@
 /*
- * `whet clrs`: finds the part that is meant, and has what the parts share. The
- * parts are in clrs_*.c, the work is done in lab/clrs.
+ * `whet clrs`: finds the verb, and has what the verbs share. The verbs are in
+ * clrs_*.c, the work is done in lab/clrs.
  */
 #include "clrs.h"
 
 #include "commands.h"
 #include "messages.h"
+#include "verbs.h"
 
 #include "base/table.h"
 
@@ -19,7 +20,7 @@ const char clrs_ties_summary[] =
     "the default) or its vector code for x86 (simd)";
 const char clrs_hints_summary[] = "with the steps of the algorithm, not its result alone";
 
-static const subcommand parts[] = {
+static const subcommand verbs[] = {
     {"generate", "samples of one algorithm and length", command_clrs_generate},
     {"mix", "samples of many, in random order", command_clrs_mix},
     {"export", "whole data sets, as files for training and evaluation", command_clrs_export},
@@ -27,7 +28,7 @@ static const subcommand parts[] = {
     {"list", "the algorithms and their lengths", command_clrs_list},
 };
 
-enum { PART_COUNT = sizeof parts / sizeof parts[0] };
+enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
 
 bool clrs_choose_decimals(const char *command, const char *text, int64_t *decimals) {
     if (!text)
@@ -89,43 +90,17 @@ int clrs_refuse(const char *command, const clrs_request *request, clrs_status st
     return STATUS_MISUSE;
 }
 
-static void print_overview(void) {
-    fputs("usage: whet clrs PART [OPTION]...\n"
-          "\n"
-          "CLRS-Text: thirty textbook algorithms as questions and answers, byte for byte\n"
-          "those of google-deepmind/clrs.\n"
-          "\n"
-          "parts:\n",
-          stdout);
-    for (size_t i = 0; i < PART_COUNT; i++)
-        printf("  %-10s %s\n", parts[i].name, parts[i].summary);
-    fputs("\n"
-          "'whet clrs PART --help' tells more. Try:\n"
-          "  whet clrs generate --algo insertion_sort --length 5 --hints --format text\n",
-          stdout);
-}
-
 int command_clrs(int argc, char **argv) {
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_overview();
-        return STATUS_OK;
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        print_version();
-        return STATUS_OK;
-    }
-    nearest search = nearest_to(argv[1], strlen(argv[1]));
-    for (size_t i = 0; i < PART_COUNT; i++) {
-        if (strcmp(parts[i].name, argv[1]) == 0)
-            return parts[i].run(argc - 1, argv + 1);
-        nearest_offer(&search, parts[i].name, strlen(parts[i].name));
-    }
-    if (search.best)
-        complain("clrs: unknown part '%s'; did you mean '%s'?", argv[1], search.best);
-    else
-        complain("clrs: unknown part '%s'", argv[1]);
-    fputs("Try 'whet clrs --help'.\n", stderr);
-    return STATUS_MISUSE;
+    const verb_table table = {
+        .command = "clrs",
+        .about = "CLRS-Text: thirty textbook algorithms as questions and answers, byte for byte\n"
+                 "those of google-deepmind/clrs.\n",
+        .list = "generate, mix, export, score and list",
+        .example = "whet clrs generate --algo insertion_sort --length 5 --hints --format text",
+        .verbs = verbs,
+        .count = VERB_COUNT,
+    };
+    return run_verb(&table, argc, argv);
 }
 
 /* "4 5 10 11" */

@@ -1,4 +1,4 @@
-/* What the parts of `whet clrs` share: their entry points, and options that several have. */
+/* What the verbs of `whet clrs` share: their entry points, and options that several have. */
 #ifndef WHET_CLI_CLRS_H
 #define WHET_CLI_CLRS_H
 

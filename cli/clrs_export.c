@@ -1,18 +1,16 @@
 /* `whet clrs export`: reads what is wanted from the command line; lab/clrs/export.c writes it. */
 #include "clrs.h"
 #include "commands.h"
+#include "lab_options.h"
 #include "messages.h"
 
 #include "base/signals.h"
 #include "clrs/export.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char command[] = "clrs export";
-
-enum { NUMBERS_MAX = 1 << 20 };
 
 static const uint64_t count_not_given = UINT64_MAX;
 
@@ -37,7 +35,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"algo", OPTION_LIST, &given->algorithms, "NAMES",
          "these algorithms, with commas between, instead of all; may be repeated"},
         {"lengths", OPTION_LIST, &given->lengths, "LIST",
-         "lengths, such as 4,5,10-12, instead of the split's own"},
+         "lengths, such as 4,5,10..12, instead of the split's own"},
         {"seeds", OPTION_LIST, &given->seeds, "LIST", "seeds instead of the split's own"},
         {"count", OPTION_UNSIGNED, &given->count, "K",
          "samples for each length and seed, instead of 10000 (train) or 125 (val)"},
@@ -62,54 +60,18 @@ static options_result parse(int argc, char **argv, arguments *given) {
     return parse_options(&syntax, argc, argv, &operands);
 }
 
-/* "10-12" or "7", at *text, which is moved behind it; false if it is neither. */
-static bool take_range(const char **text, int64_t limit, int64_t *low, int64_t *high) {
-    char *end;
-    if (**text < '0' || **text > '9')
-        return false;
-    errno = 0;
-    *low = *high = strtoll(*text, &end, 10);
-    if (*end == '-' && end[1] >= '0' && end[1] <= '9')
-        *high = strtoll(end + 1, &end, 10);
-    *text = end;
-    return errno == 0 && *low <= *high && *high <= limit && (*end == ',' || *end == '\0');
-}
-
-static int complain_of_numbers(const char *option, const char *text, int64_t limit) {
-    complain("%s: --%s: '%s' is no list of whole numbers from 0 to %lld, such as 4,5,10-12",
-             command, option, text, (long long)limit);
-    return STATUS_MISUSE;
-}
-
-static int append_range(numbers *to, int64_t low, int64_t high) {
-    size_t added = (size_t)(high - low) + 1;
-    if (added > NUMBERS_MAX || to->count + added > NUMBERS_MAX) {
-        complain("%s: that many lengths or seeds are not to be had", command);
-        return STATUS_MISUSE;
-    }
-    int64_t *items = realloc(to->items, (to->count + added) * sizeof *items);
-    if (!items)
-        return complain_of_memory();
-    to->items = items;
-    for (int64_t number = low; number <= high; number++)
-        items[to->count++] = number;
-    return STATUS_OK;
-}
-
-static int parse_numbers(const char *option, const text_list *texts, int64_t limit, numbers *to) {
+/* All numbers of an option, which may be given several times. */
+static int append_numbers(const char *option, const text_list *texts, uint64_t most, numbers *to) {
+    static number_list list;
     for (size_t i = 0; i < texts->count; i++) {
-        const char *at = texts->items[i];
-        for (;;) {
-            int64_t low, high;
-            if (!take_range(&at, limit, &low, &high))
-                return complain_of_numbers(option, texts->items[i], limit);
-            int status = append_range(to, low, high);
-            if (status != STATUS_OK)
-                return status;
-            if (*at == '\0')
-                break;
-            at++;
-        }
+        if (!parse_number_list(command, option, texts->items[i], false, 0, most, &list))
+            return STATUS_MISUSE;
+        int64_t *items = realloc(to->items, (to->count + list.count) * sizeof *items);
+        if (!items)
+            return complain_of_memory();
+        to->items = items;
+        for (size_t j = 0; j < list.count; j++)
+            items[to->count++] = (int64_t)list.items[j];
     }
     return STATUS_OK;
 }
@@ -162,8 +124,7 @@ static int write_files(const clrs_export *wanted) {
     lab_catch_interrupts();
     if (clrs_export_write(wanted, &error))
         return STATUS_OK;
-    complain("%s: %s", command, error.text);
-    return error.kind == LAB_INPUT ? STATUS_MISUSE : STATUS_FAILED;
+    return report_lab_error(command, &error);
 }
 
 static int run(const arguments *given, numbers *lengths, numbers *seeds) {
@@ -181,9 +142,9 @@ static int run(const arguments *given, numbers *lengths, numbers *seeds) {
         !clrs_choose_decimals(command, given->decimals, &wanted.decimals) ||
         !clrs_choose_ties(command, given->ties, &wanted.ties))
         return STATUS_MISUSE;
-    int status = parse_numbers("lengths", &given->lengths, CLRS_LENGTH_MAX, lengths);
+    int status = append_numbers("lengths", &given->lengths, CLRS_LENGTH_MAX, lengths);
     if (status == STATUS_OK)
-        status = parse_numbers("seeds", &given->seeds, INT32_MAX, seeds);
+        status = append_numbers("seeds", &given->seeds, INT32_MAX, seeds);
     if (status != STATUS_OK)
         return status;
     wanted.lengths = lengths->items;

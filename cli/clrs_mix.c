@@ -5,6 +5,7 @@
 #include "clrs.h"
 #include "clrs_record.h"
 #include "commands.h"
+#include "lab_options.h"
 #include "messages.h"
 
 #include "base/json.h"
@@ -148,10 +149,8 @@ static int run(const arguments *given) {
     form.ties = common.ties;
     lab_error error = {.kind = LAB_NO_ERROR};
     json_t *spec = lab_json_read(given->spec, &error);
-    if (!spec) {
-        complain("%s: %s", command, error.text);
-        return error.kind == LAB_SYSTEM ? STATUS_FAILED : STATUS_MISUSE;
-    }
+    if (!spec)
+        return report_lab_error(command, &error);
     mixture mixed = {.requests = NULL};
     int status = add_all(&mixed, &common, spec);
     if (status == STATUS_OK)

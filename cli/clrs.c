@@ -140,9 +140,8 @@ int command_clrs_list(int argc, char **argv) {
     const command_syntax syntax = {
         .name = "clrs list",
         .operands = "",
-        .about =
-            "Lists the algorithms: the shortest length that works, the lengths of the training\n"
-            "set, and those of the evaluation set.\n",
+        .about = "Lists the algorithms: the shortest length that works, the lengths of the\n"
+                 "training set, and those of the evaluation set.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
     };

@@ -9,7 +9,7 @@
 #include "clrs/score.h"
 #include "input.h"
 
-enum { LENGTH_LIMIT = 70, SAMPLES = 3 };
+enum { LENGTH_LIMIT = 34, SAMPLES = 2 };
 
 typedef struct texts {
     char *question[SAMPLES], *answer[SAMPLES];

@@ -110,7 +110,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
                  "alone, and the products by OpenBLAS where that is installed.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "WHET_BLAS names another library with cblas_sgemm; OPENBLAS_CORETYPE chooses the\n"
+        .more = "'whet bench clrs' measures how fast samples of CLRS-Text are made instead.\n"
+                "WHET_BLAS names another library with cblas_sgemm; OPENBLAS_CORETYPE chooses the\n"
                 "kernels of OpenBLAS.\n",
         .operands_limit = OPERANDS_MAX,
     };
@@ -157,6 +158,8 @@ static int run(const arguments *given) {
 }
 
 int command_bench(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "clrs") == 0)
+        return command_bench_clrs(argc - 1, argv + 1);
     arguments given = {.only = {0}};
     options_result result = parse(argc, argv, &given);
     int status = result == OPTIONS_GIVEN ? run(&given) : options_status(result);

@@ -25,6 +25,7 @@ enum {
 };
 
 int command_bench(int argc, char **argv);
+int command_clrs(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_policies(int argc, char **argv);
 int command_retrieval(int argc, char **argv);

@@ -13,4 +13,7 @@
 bool replace_file(const char *path, void (*write)(FILE *file, const void *context),
                   const void *context);
 
+/* The same for a writer that may give up: it returns false, with errno set. */
+bool replace_file_unless(const char *path, bool (*write)(FILE *file, void *context), void *context);
+
 #endif

@@ -43,7 +43,7 @@ check "fields that change places are noticed" notices 's/^    ptrdiff_t in_strid
 check "another constant is noticed" notices 's/WHET_ERROR_MEMORY = 7/WHET_ERROR_MEMORY = 9/'
 # Without comments, everything from WHET_API to the bracket ends in a name.
 declared() {
-    grep -v '^#' "$header" | sed 's/\/\*.*\*\///' | sed '/\/\*/,/\*\//d' | tr '\n' ' ' | grep -o 'WHET_API [^;]*;' |
+    grep -v '^#' "$header" | tr '\n' ' ' | sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/||g' | grep -o 'WHET_API [^;]*;' |
         sed 's/(.*//' | grep -o 'whet_[a-z0-9_]*$' | LC_ALL=C sort
 }
 every_function_is_a_symbol() {

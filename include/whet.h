@@ -26,8 +26,8 @@
  *
  *     1. conventions     status, numbers, element types
  *     2. rows            statistics, whet_softmax, whet_entropy
- *     3. policies        by function, by name, of your own
- *     4. attention       whet_attention_forward in one call
+ *     3. policies        by function, by name, of your own; whet_softmax_backward
+ *     4. attention       whet_attention_forward in one call, and the way back
  *     5. advanced        plans and tasks, executors, the pool, instruction sets
  *
  * The library keeps no state (but for the instruction set, chosen once), prints

@@ -108,19 +108,19 @@ static int add_all(mixture *mixed, const clrs_request *common, json_t *spec) {
     return STATUS_MISUSE;
 }
 
-static int print_samples(const mixture *mixed, const arguments *given, clrs_record_form *form) {
+static int print_samples(const mixture *mixed, const arguments *given, clrs_record_form form) {
     clrs_mix *mix;
     size_t failed;
     clrs_status status = clrs_mix_create(mixed->requests, mixed->count, given->seed, &mix, &failed);
     if (status != CLRS_OK)
         return clrs_refuse(command, &mixed->requests[failed], status);
     uint64_t position = 0;
-    form->position = &position;
+    form.position = &position;
     for (; status == CLRS_OK && position < given->count && !ferror(stdout); position++) {
         clrs_sample sample;
         status = clrs_mix_next(mix, &sample);
         if (status == CLRS_OK)
-            clrs_print_record(stdout, &sample, form);
+            clrs_print_record(stdout, &sample, &form);
     }
     clrs_mix_destroy(mix);
     if (status == CLRS_OK)
@@ -154,7 +154,7 @@ static int run(const arguments *given) {
     mixture mixed = {.requests = NULL};
     int status = add_all(&mixed, &common, spec);
     if (status == STATUS_OK)
-        status = print_samples(&mixed, given, &form);
+        status = print_samples(&mixed, given, form);
     free(mixed.requests);
     json_decref(spec);
     return status;

@@ -47,7 +47,7 @@ static void open_node(search *of, int u) {
     if (of->opened)
         of->opened[u] = ++of->clock;
     if (of->low)
-        of->low[u] = of->opened[u];
+        of->low[u] = of->clock;
     record_search(of);
 }
 

@@ -333,19 +333,25 @@ static bool export_all(const clrs_export *wanted, char *const *paths, lab_error 
     return is_fine;
 }
 
-bool clrs_export_write(const clrs_export *wanted, lab_error *error) {
-    if (!check_wishes(wanted, error))
-        return false;
+static bool export_into(const clrs_export *wanted, const char *note, const char *split_folder,
+                        lab_error *error) {
     char *paths[CLRS_ALGORITHM_COUNT] = {NULL};
-    char *note = lab_path(wanted->folder, "%s", note_name);
-    char *split_folder = lab_path(wanted->folder, "%s", clrs_split_name(wanted->split));
-    bool done =
-        (note && split_folder && name_files(wanted, split_folder, paths)) || lab_fail_memory(error);
+    bool done = name_files(wanted, split_folder, paths) || lab_fail_memory(error);
     done = done && prepare(wanted, note, split_folder, error) && export_all(wanted, paths, error);
     if (done && unlink(note) != 0)
         done = lab_fail_file(error, "remove", note);
     for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++)
         free(paths[i]);
+    return done;
+}
+
+bool clrs_export_write(const clrs_export *wanted, lab_error *error) {
+    if (!check_wishes(wanted, error))
+        return false;
+    char *note = lab_path(wanted->folder, "%s", note_name);
+    char *split_folder = lab_path(wanted->folder, "%s", clrs_split_name(wanted->split));
+    bool done = note && split_folder ? export_into(wanted, note, split_folder, error)
+                                     : lab_fail_memory(error);
     free(note);
     free(split_folder);
     return done;

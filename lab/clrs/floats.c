@@ -212,6 +212,8 @@ static bool short_way(double positive, int decimals, decimal *found) {
     return true;
 }
 
+static const char zeros[] = {'0', '.', '0', '0', '0'};
+
 /* Writes the digits of a number, `count` of them with leading zeros. */
 static void write_digits(char *to, uint64_t number, int count) {
     for (int i = count - 1; i >= 0; i--) {
@@ -248,7 +250,7 @@ static size_t write_scientific(char *to, const char *digits, int count, int expo
 static size_t write_positional(char *to, const char *digits, int count, int point) {
     char *start = to;
     if (point <= 0) {
-        memcpy(to, "0.000", 5);
+        memcpy(to, zeros, sizeof zeros);
         to += 2 - point;
         memcpy(to, digits, (size_t)count);
         return (size_t)(to + count - start);
@@ -272,7 +274,7 @@ size_t clrs_float_print(clrs_floats *floats, double value, char *to) {
         *to++ = '-';
     double positive = fabs(value);
     if (positive == 0) {
-        memcpy(to, "0.0", 3);
+        memcpy(to, zeros, 3);
         return (size_t)(to + 3 - start);
     }
     decimal number;
@@ -282,7 +284,7 @@ size_t clrs_float_print(clrs_floats *floats, double value, char *to) {
         number.digits /= 10;
         number.exponent++;
     }
-    char digits[20];
+    char digits[20] = {0};
     int count = count_digits(number.digits);
     write_digits(digits, number.digits, count);
     int point = count + number.exponent;

@@ -27,5 +27,6 @@ int command_bench(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_policies(int argc, char **argv);
 int command_softmax(int argc, char **argv);
+int command_theory(int argc, char **argv);
 
 #endif

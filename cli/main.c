@@ -22,6 +22,7 @@ static const subcommand commands[] = {
     {"softmax", "probabilities or statistics of rows of numbers", command_softmax},
     {"policies", "list the policies", command_policies},
     {"demo", "watch a head disperse, and what each policy makes of it", command_demo},
+    {"theory", "the paper's statements, both sides computed", command_theory},
     {"bench", "measure speed against the limits of the machine", command_bench},
     {"help", "explain a command", command_help},
 };

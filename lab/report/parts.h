@@ -1,0 +1,28 @@
+/*
+ * The parts of the report: one table that ties a name to its picture, the words
+ * beside it and the function that draws it. `whet figure`, `whet reproduce` and
+ * the page all go through it.
+ */
+#ifndef WHET_LAB_REPORT_PARTS_H
+#define WHET_LAB_REPORT_PARTS_H
+
+#include "report/experiment.h"
+
+typedef struct report_part {
+    const char *name;  /* "figure2", "accuracy" */
+    const char *title; /* a heading */
+    const char *text;  /* two sentences, HTML */
+    /* Draws it to a .svg or .png; NULL for the table. */
+    bool (*draw)(experiment *experiment, const char *path, lab_error *error);
+} report_part;
+
+/* Part i in the order of the report, or NULL past the end. */
+const report_part *report_part_at(size_t i);
+
+/* By name; a bare number stands for a figure of the paper. NULL if there is none. */
+const report_part *report_part_named(const char *name);
+
+/* For figures of the paper that other commands make: which one, or NULL. */
+const char *report_elsewhere(const char *name);
+
+#endif

@@ -10,7 +10,6 @@
 #include "text.h"
 #include "whet.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -141,7 +140,8 @@ static bool parse_unsigned(const char *text, uint64_t least, uint64_t most, uint
 static bool parse_number(const char *text, double *value) {
     char *end;
     double parsed = strtod(text, &end);
-    if (end == text || *end || isspace((unsigned char)text[0]) || !isfinite(parsed))
+    /* no blanks, hexadecimal, infinities or NaN, all of which strtod would take */
+    if (end == text || *end || !isfinite(parsed) || text[strspn(text, "0123456789+-.eE")])
         return false;
     *value = parsed;
     return true;

@@ -40,6 +40,21 @@ typedef struct row_step {
     float next_max;
 } row_step;
 
+/*
+ * The gradient of one row, from its exponentials p at beta and w at another one
+ * (NULL if beta does not move):
+ *
+ *     y = p_scale p (g - g_base - g_mean) + w_scale w (x - max - d_mean)
+ *
+ * and zero where x is masked. y may be any of the inputs.
+ */
+typedef struct row_gradient {
+    const float *x, *g, *p, *w;
+    size_t n;
+    float max, p_scale, g_base, g_mean, w_scale, d_mean;
+    float *y;
+} row_gradient;
+
 typedef struct kernels {
     const char *name;
 
@@ -47,6 +62,7 @@ typedef struct kernels {
     float (*max)(const float *x, size_t n);    /* -inf for n = 0; NaN entries are passed over */
     size_t (*count)(const float *x, size_t n); /* entries other than -inf */
     int (*finite)(const float *x, size_t n);   /* nothing infinite or NaN */
+    size_t (*find)(const float *x, size_t n, float value); /* the first that equals it, or n */
     /* Adds z and s (not q) over the row. */
     void (*sums)(const float *x, size_t n, float max, float c, row_sums *sums);
     /* Adds z, s and q over the row. */
@@ -55,6 +71,11 @@ typedef struct kernels {
     double (*exp_store)(const float *x, size_t n, float max, float c, float *y);
     /* y = factor x. y may be x. */
     void (*scale)(const float *x, size_t n, float factor, float *y);
+    /* y = exp; adds z and s over the row to `plain`, and the same sums with each exponential times
+     * g - g_base to `weighted`. y is neither x nor g. */
+    void (*gradient_sums)(const float *x, const float *g, size_t n, float max, float c,
+                          float g_base, float *y, row_sums *plain, row_sums *weighted);
+    void (*gradient_store)(const row_gradient *gradient);
     /* One step of the row pipeline. */
     void (*step)(row_step *step);
     /* Makes what steps wrote past the caches visible to other threads. */

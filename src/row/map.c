@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-void whet_map_store(const row_view *row, map_function function, const double *found,
-                    whet_stats *stats) {
+/* Sets max_prob, and entropy_after to -sum p ln p. */
+static void store_map(const row_view *row, const map_solution *map, whet_stats *stats) {
     float results[ROW_BLOCK];
     double largest = 0;
     double entropy = 0;
@@ -17,7 +17,7 @@ void whet_map_store(const row_view *row, map_function function, const double *fo
     while (walk_next(&walk)) {
         double block_entropy = 0;
         for (size_t i = 0; i < walk.count; i++) {
-            double p = function((double)walk.logits[i], found);
+            double p = map->coefficient((double)walk.logits[i], map->found);
             if (p > 0) {
                 block_entropy -= p * log(p);
                 largest = p > largest ? p : largest;
@@ -33,26 +33,33 @@ void whet_map_store(const row_view *row, map_function function, const double *fo
     stats->entropy_after = fmax(0, entropy);
 }
 
-void whet_map_row(const whet_policy *policy, const row_view *row, whet_stats *stats) {
+map_solution whet_map_solve(const whet_policy *policy, const row_view *row,
+                            const whet_stats *stats) {
     switch (policy->kind) {
     case WHET_POLICY_TOPK:
-        whet_map_topk(policy, row, stats);
-        break;
+        return whet_map_topk(policy, row, stats);
     case WHET_POLICY_HARDMAX:
-        whet_map_hardmax(row, stats);
-        break;
+        return whet_map_hardmax(row, stats);
     case WHET_POLICY_ENTMAX:
-        whet_map_entmax(policy, row, stats);
-        break;
+        return whet_map_entmax(policy, row, stats);
     case WHET_POLICY_SOFTMAX1:
-        whet_map_softmax1(row, stats);
-        break;
-    case WHET_POLICY_SIGMOID:
-        whet_map_sigmoid(policy, row, stats);
-        break;
+        return whet_map_softmax1(row, stats);
     default:
-        whet_map_stick_breaking(row, stats);
-        break;
+        return whet_map_sigmoid(policy, stats);
     }
+}
+
+void whet_map_row(const whet_policy *policy, const row_view *row, whet_stats *stats) {
     stats->beta = NAN;
+    if (policy->kind == WHET_POLICY_STICK_BREAKING) {
+        whet_map_stick_breaking(row, stats);
+        return;
+    }
+    map_solution map = whet_map_solve(policy, row, stats);
+    store_map(row, &map, stats);
+    if (policy->kind == WHET_POLICY_HARDMAX) {
+        stats->entropy_after = log(map.found[2]);
+    } else if (policy->kind == WHET_POLICY_SOFTMAX1 || policy->kind == WHET_POLICY_SIGMOID) {
+        stats->entropy_after = NAN;
+    }
 }

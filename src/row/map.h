@@ -1,7 +1,7 @@
 /*
- * What the maps share: a walk over a row block by block, and the last pass,
- * which turns logits into coefficients, stores them and gathers what the
- * statistics say about them. A map works in double throughout and costs a few
+ * What the maps and their way back share: a walk over a row block by block, and
+ * what a map's passes find out about a row, after which each coefficient follows
+ * from its logit. A map works in double throughout and costs a few
  * passes over the row; it copies and sorts nothing.
  */
 #ifndef WHET_MAP_H
@@ -9,6 +9,7 @@
 
 #include "row/row.h"
 
+#include <math.h>
 #include <stdbool.h>
 
 /*
@@ -44,21 +45,37 @@ static inline bool walk_next(row_walk *walk) {
     return true;
 }
 
-/* One coefficient from one logit and what the passes before have found out. */
+/* What the passes over a row have found out, and one coefficient from its logit and that. */
 typedef double (*map_function)(double logit, const double *found);
+typedef struct map_solution {
+    map_function coefficient;
+    double found[4];
+} map_solution;
 
-/*
- * The last pass of a map whose coefficients depend on their own logit alone.
- * Sets max_prob, and entropy_after to -sum p ln p.
- */
-void whet_map_store(const row_view *row, map_function function, const double *found,
-                    whet_stats *stats);
+/* For every map whose coefficients depend on their own logit alone: all but stick-breaking. */
+map_solution whet_map_solve(const whet_policy *policy, const row_view *row,
+                            const whet_stats *stats);
 
-void whet_map_topk(const whet_policy *policy, const row_view *row, whet_stats *stats);
-void whet_map_hardmax(const row_view *row, whet_stats *stats);
-void whet_map_entmax(const whet_policy *policy, const row_view *row, whet_stats *stats);
-void whet_map_softmax1(const row_view *row, whet_stats *stats);
-void whet_map_sigmoid(const whet_policy *policy, const row_view *row, whet_stats *stats);
+map_solution whet_map_topk(const whet_policy *policy, const row_view *row, const whet_stats *stats);
+map_solution whet_map_hardmax(const row_view *row, const whet_stats *stats);
+map_solution whet_map_entmax(const whet_policy *policy, const row_view *row,
+                             const whet_stats *stats);
+map_solution whet_map_softmax1(const row_view *row, const whet_stats *stats);
+map_solution whet_map_sigmoid(const whet_policy *policy, const whet_stats *stats);
+
 void whet_map_stick_breaking(const row_view *row, whet_stats *stats);
+
+/* sigma(e) and 1 - sigma(e), neither of them by a subtraction. */
+typedef struct stick_parts {
+    double taken, left;
+} stick_parts;
+
+static inline stick_parts stick_parts_at(double logit) {
+    double small = exp(-fabs(logit)); /* sigma(-|e|) = small sigma(|e|) */
+    double large_part = 1 / (1 + small);
+    double small_part = small * large_part;
+    return logit > 0 ? (stick_parts){large_part, small_part}
+                     : (stick_parts){small_part, large_part};
+}
 
 #endif

@@ -13,7 +13,7 @@ static double softmax1_coefficient(double logit, const double *found) {
 
 /* The 1 in 1 + sum exp(e) is a logit of zero: shifting by the larger of it and the maximum keeps
  * every exponential at 1 or below. */
-void whet_map_softmax1(const row_view *row, whet_stats *stats) {
+map_solution whet_map_softmax1(const row_view *row, const whet_stats *stats) {
     double shift = fmax(0, stats->max);
     double denominator = exp(-shift);
     row_walk walk;
@@ -25,20 +25,16 @@ void whet_map_softmax1(const row_view *row, whet_stats *stats) {
         }
         denominator += block;
     }
-    double found[2] = {shift, denominator};
-    whet_map_store(row, softmax1_coefficient, found, stats);
-    stats->entropy_after = NAN;
+    return (map_solution){softmax1_coefficient, {shift, denominator}};
 }
 
 static double sigmoid_coefficient(double logit, const double *found) {
     return 1 / (1 + exp(found[0] - logit));
 }
 
-void whet_map_sigmoid(const whet_policy *policy, const row_view *row, whet_stats *stats) {
+map_solution whet_map_sigmoid(const whet_policy *policy, const whet_stats *stats) {
     double b = policy->value[0];
-    double found[1] = {isnan(b) ? log((double)stats->n) : b};
-    whet_map_store(row, sigmoid_coefficient, found, stats);
-    stats->entropy_after = NAN;
+    return (map_solution){sigmoid_coefficient, {isnan(b) ? log((double)stats->n) : b}};
 }
 
 /*
@@ -48,12 +44,9 @@ void whet_map_sigmoid(const whet_policy *policy, const row_view *row, whet_stats
 static double break_stick(const float *logits, size_t count, double left, float *results,
                           double *largest) {
     for (size_t i = count; i-- > 0;) {
-        double logit = (double)logits[i];
-        double small = exp(-fabs(logit)); /* sigma(-|e|) = small sigma(|e|) */
-        double large_part = 1 / (1 + small);
-        double small_part = small * large_part;
-        double part = left * (logit > 0 ? large_part : small_part);
-        left *= logit > 0 ? small_part : large_part;
+        stick_parts parts = stick_parts_at((double)logits[i]);
+        double part = left * parts.taken;
+        left *= parts.left;
         *largest = part > *largest ? part : *largest;
         results[i] = (float)part;
     }

@@ -79,20 +79,21 @@ static double sum_from(const row_view *row, double lowest, double max) {
     return z;
 }
 
-void whet_map_topk(const whet_policy *policy, const row_view *row, whet_stats *stats) {
+map_solution whet_map_topk(const whet_policy *policy, const row_view *row,
+                           const whet_stats *stats) {
     double k = policy->value[0];
     bool all = k >= (double)stats->n;
     double lowest = all ? -INFINITY : (double)kth_largest(row, (uint64_t)k);
-    double found[3] = {lowest, stats->max, sum_from(row, lowest, stats->max)};
-    whet_map_store(row, topk_coefficient, found, stats);
+    double z = sum_from(row, lowest, stats->max);
+    return (map_solution){topk_coefficient, {lowest, stats->max, z}};
 }
 
-/* found: the largest logit, what each that equals it gets. */
+/* found: the largest logit, what each that equals it gets, how many those are. */
 static double hardmax_coefficient(double logit, const double *found) {
     return logit == found[0] ? found[1] : 0;
 }
 
-void whet_map_hardmax(const row_view *row, whet_stats *stats) {
+map_solution whet_map_hardmax(const row_view *row, const whet_stats *stats) {
     uint64_t multiplicity = 0;
     row_walk walk;
     walk_begin(&walk, row);
@@ -101,7 +102,6 @@ void whet_map_hardmax(const row_view *row, whet_stats *stats) {
             multiplicity += (double)walk.logits[i] == stats->max;
         }
     }
-    double found[2] = {stats->max, 1 / (double)multiplicity};
-    whet_map_store(row, hardmax_coefficient, found, stats);
-    stats->entropy_after = log((double)multiplicity);
+    double ties = (double)multiplicity;
+    return (map_solution){hardmax_coefficient, {stats->max, 1 / ties, ties}};
 }

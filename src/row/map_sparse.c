@@ -155,18 +155,15 @@ static void solve_entmax(const row_view *row, double *found) {
     found[3] = exp(found[1] * v);
 }
 
-void whet_map_entmax(const whet_policy *policy, const row_view *row, whet_stats *stats) {
+map_solution whet_map_entmax(const whet_policy *policy, const row_view *row,
+                             const whet_stats *stats) {
     double a = policy->value[0];
-    double found[4] = {stats->max, 0, 0, 0};
-    if (a == 2) {
-        found[1] = exact_threshold(row, stats->max, false);
-        whet_map_store(row, sparsemax_coefficient, found, stats);
-    } else if (a == 1.5) {
-        found[1] = exact_threshold(row, stats->max, true);
-        whet_map_store(row, entmax15_coefficient, found, stats);
+    map_solution map = {entmax_coefficient, {stats->max, a - 1, 0, 0}};
+    if (a == 2 || a == 1.5) {
+        map.coefficient = a == 2 ? sparsemax_coefficient : entmax15_coefficient;
+        map.found[1] = exact_threshold(row, stats->max, a == 1.5);
     } else {
-        found[1] = a - 1;
-        solve_entmax(row, found);
-        whet_map_store(row, entmax_coefficient, found, stats);
+        solve_entmax(row, map.found);
     }
+    return map;
 }

@@ -51,7 +51,7 @@ void whet_row_store(const row_view *row, size_t start, size_t count, const float
     }
 }
 
-static size_t block_at(const row_view *row, size_t start) {
+size_t whet_row_block(const row_view *row, size_t start) {
     return row->n - start < ROW_BLOCK ? row->n - start : ROW_BLOCK;
 }
 
@@ -88,10 +88,10 @@ static float shift_of(float max) { return max == -INFINITY ? 0 : max; }
 
 static bool is_noted(const row_view *row) { return row->n <= (size_t)ROW_BLOCK * NOTED_BLOCKS; }
 
-static float max_of_row(const row_view *row, float *buffer) {
+float whet_row_max(const row_view *row, float *buffer) {
     float max = -INFINITY;
     for (size_t start = 0; start < row->n; start += ROW_BLOCK) {
-        size_t count = block_at(row, start);
+        size_t count = whet_row_block(row, start);
         float m = row->kernels->max(whet_row_load(row, start, count, buffer), count);
         if (m > max)
             max = m;
@@ -110,11 +110,11 @@ static float max_of_block(const row_view *row, size_t start, const row_step *bef
  * base[b], if not NULL, the maximum that block b was taken at.
  */
 static running walk(const row_view *row, float c, float *y, float *base, float *buffer) {
-    running run = {is_noted(row) ? -INFINITY : max_of_row(row, buffer), 0, 0};
+    running run = {is_noted(row) ? -INFINITY : whet_row_max(row, buffer), 0, 0};
     bool plain = row->in_type == WHET_F32 && !row->mask;
     row_step step = {.next = NULL};
     for (size_t start = 0, b = 0; start < row->n; start += ROW_BLOCK, b++) {
-        size_t count = block_at(row, start), after = start + count;
+        size_t count = whet_row_block(row, start), after = start + count;
         const float *x = whet_row_load(row, start, count, buffer);
         raise_max(&run, max_of_block(row, start, &step, x, count), c);
         if (base && is_noted(row))
@@ -146,8 +146,8 @@ static running store_long_f32(const row_view *row, float c, float *buffer) {
     float *out = row->out, base[NOTED_BLOCKS];
     running run = walk(row, c, out, base, buffer);
     for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++)
-        row->kernels->scale(out + start, block_at(row, start), block_factor(row, &run, c, base, b),
-                            out + start);
+        row->kernels->scale(out + start, whet_row_block(row, start),
+                            block_factor(row, &run, c, base, b), out + start);
     return run;
 }
 
@@ -157,7 +157,7 @@ static running store_long_narrow(const row_view *row, float c, float *buffer) {
     float base[NOTED_BLOCKS];
     running run = walk(row, c, NULL, base, buffer);
     for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++) {
-        size_t count = block_at(row, start);
+        size_t count = whet_row_block(row, start);
         float max = shift_of(is_noted(row) ? base[b] : run.max);
         k->exp_store(whet_row_load(row, start, count, buffer), count, max, c, buffer);
         k->scale(buffer, count, block_factor(row, &run, c, base, b), buffer);
@@ -206,16 +206,16 @@ static running sum_row(const row_view *row, float c, float *buffer) {
 static size_t count_row(const row_view *row, float *buffer) {
     size_t n = 0;
     for (size_t start = 0; start < row->n; start += ROW_BLOCK) {
-        size_t count = block_at(row, start);
+        size_t count = whet_row_block(row, start);
         n += row->kernels->count(whet_row_load(row, start, count, buffer), count);
     }
     return n;
 }
 
-static row_sums moments_of_row(const row_view *row, float max, float c, float *buffer) {
+row_sums whet_row_moments(const row_view *row, float max, float c, float *buffer) {
     row_sums sums = {0, 0, 0};
     for (size_t start = 0; start < row->n; start += ROW_BLOCK) {
-        size_t count = block_at(row, start);
+        size_t count = whet_row_block(row, start);
         row->kernels->moments(whet_row_load(row, start, count, buffer), count, max, c, &sums);
     }
     return sums;
@@ -226,27 +226,33 @@ static double solve_target(const row_view *row, const whet_policy *policy, whet_
     target_solver solver;
     whet_target_start(&solver, policy, stats);
     while (!solver.done) {
-        row_sums sums = moments_of_row(row, (float)stats->max, whet_beta_to_c(solver.beta), buffer);
+        row_sums sums =
+            whet_row_moments(row, (float)stats->max, whet_beta_to_c(solver.beta), buffer);
         whet_target_step(&solver, sums.z, sums.s, sums.q);
     }
     stats->flags |= solver.flags;
     return whet_policy_weaken(policy, solver.beta);
 }
 
-static void finish_odd_row(const row_view *row, double z, whet_stats *stats) {
+void whet_row_finish_odd(const row_view *row, double z, whet_stats *stats) {
     *stats = isnan(z) ? whet_stats_not_finite(stats->n) : whet_stats_empty();
     if (row->out)
         whet_row_fill(row, isnan(z) ? NAN : 0.0f);
 }
 
+double whet_row_beta(const row_view *row, const whet_policy *policy, whet_stats *stats,
+                     float *buffer) {
+    double beta = policy->kind == WHET_POLICY_TARGET ? solve_target(row, policy, stats, buffer)
+                                                     : whet_policy_beta(policy, stats);
+    if (isnan(beta))
+        whet_row_finish_odd(row, beta, stats);
+    return beta;
+}
+
 static void sharpen_row(const row_view *row, const row_job *job, whet_stats *stats, float *buffer) {
-    double beta = job->policy->kind == WHET_POLICY_TARGET
-                      ? solve_target(row, job->policy, stats, buffer)
-                      : whet_policy_beta(job->policy, stats);
-    if (isnan(beta)) {
-        finish_odd_row(row, beta, stats);
+    double beta = whet_row_beta(row, job->policy, stats, buffer);
+    if (isnan(beta))
         return;
-    }
     float c = whet_apply_beta(stats, beta);
     if (job->wants_stats) {
         running after = {0, stats->z, stats->s};
@@ -258,27 +264,38 @@ static void sharpen_row(const row_view *row, const row_job *job, whet_stats *sta
         return;
     running run = store_row(row, c, buffer);
     if (!(run.z > 0))
-        finish_odd_row(row, run.z, stats);
+        whet_row_finish_odd(row, run.z, stats);
 }
 
-void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats) {
-    _Alignas(64) float buffer[ROW_BLOCK];
+row_view whet_row_hold(const row_view *row, float *buffer) {
     row_view held = *row;
     if (row->n <= ROW_BLOCK && (row->in_type != WHET_F32 || row->mask)) {
-        /* convert a short row once; every step then reads the buffer */
         whet_row_load(row, 0, row->n, buffer);
         held.in = buffer;
         held.in_type = WHET_F32;
         held.mask = NULL;
     }
+    return held;
+}
+
+row_job whet_row_plan(const whet_policy *policy, bool wants_stats) {
+    bool temperature = whet_policy_is_temperature(policy);
+    bool by_length = whet_policy_needs_count(policy) && policy->kind != WHET_POLICY_CUSTOM;
+    row_job job = {.policy = policy, .wants_stats = wants_stats};
+    job.needs_count = wants_stats || !temperature || whet_policy_needs_count(policy);
+    job.needs_sums = wants_stats || !temperature || !(whet_policy_is_constant(policy) || by_length);
+    return job;
+}
+
+bool whet_row_describe(const row_view *row, const row_job *job, whet_stats *stats, float *buffer) {
     *stats = whet_stats_empty();
     if (job->needs_count)
-        stats->n = count_row(&held, buffer);
+        stats->n = count_row(row, buffer);
     if (job->needs_sums) {
-        running run = sum_row(&held, whet_beta_to_c(1.0), buffer);
+        running run = sum_row(row, whet_beta_to_c(1.0), buffer);
         if (!(run.z > 0)) {
-            finish_odd_row(&held, run.z, stats);
-            return;
+            whet_row_finish_odd(row, run.z, stats);
+            return false;
         }
         stats->max = (double)run.max;
         stats->z = run.z;
@@ -286,6 +303,14 @@ void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats) {
         whet_stats_complete(stats);
     }
     stats->flags = 0;
+    return true;
+}
+
+void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats) {
+    _Alignas(64) float buffer[ROW_BLOCK];
+    row_view held = whet_row_hold(row, buffer);
+    if (!whet_row_describe(&held, job, stats, buffer))
+        return;
     if (whet_policy_is_temperature(job->policy))
         sharpen_row(&held, job, stats, buffer);
     else

@@ -266,10 +266,10 @@ static double poly_beta(const whet_policy *policy, double entropy) {
     return fmax(beta, policy->floor);
 }
 
-/* beta before strength. */
-static double full_beta(const whet_policy *policy, const whet_stats *stats) {
+double whet_policy_full_beta(const whet_policy *policy, const whet_stats *stats,
+                             double *dbeta_dentropy) {
     double first = policy->value[0];
-    double dbeta_dentropy = 0;
+    *dbeta_dentropy = 0;
     switch (policy->kind) {
     case WHET_POLICY_SOFTMAX:
         return 1;
@@ -286,7 +286,7 @@ static double full_beta(const whet_policy *policy, const whet_stats *stats) {
     case WHET_POLICY_LINEAR:
         return fmax(1, (double)stats->n / first);
     case WHET_POLICY_CUSTOM:
-        return policy->function(stats, &dbeta_dentropy, policy->context);
+        return policy->function(stats, dbeta_dentropy, policy->context);
     default:
         return NAN;
     }
@@ -299,7 +299,8 @@ double whet_policy_beta(const whet_policy *policy, const whet_stats *stats) {
     if (policy->kind == WHET_POLICY_TARGET || (stats->flags & WHET_ROW_NOT_FINITE)) {
         return NAN;
     }
-    return whet_policy_weaken(policy, full_beta(policy, stats));
+    double dbeta_dentropy;
+    return whet_policy_weaken(policy, whet_policy_full_beta(policy, stats, &dbeta_dentropy));
 }
 
 /* Between 0, where all entries are alike, and POLICY_BETA_MAX; NaN stays NaN. */

@@ -39,4 +39,11 @@ void whet_policy_number_print(double value, char text[POLICY_NUMBER_SIZE]);
 __attribute__((format(printf, 3, 4))) whet_status
 whet_policy_refuse(char *message, size_t message_size, const char *format, ...);
 
+/*
+ * beta before strength and before it is kept within bounds; NaN for target and the maps. A custom
+ * policy's own derivative goes to *dbeta_dentropy, which is 0 for all others: see beta_path.c.
+ */
+double whet_policy_full_beta(const whet_policy *policy, const whet_stats *stats,
+                             double *dbeta_dentropy);
+
 #endif

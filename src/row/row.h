@@ -39,6 +39,16 @@ void whet_row_store(const row_view *row, size_t start, size_t count, const float
 /* Sets a whole row's result to one value. */
 void whet_row_fill(const row_view *row, float value);
 
+/* How many logits the block at `start` has. */
+size_t whet_row_block(const row_view *row, size_t start);
+
+/*
+ * The same row, to be walked several times: a short one that is not plain f32 is converted once
+ * into `buffer` (ROW_BLOCK floats). Functions below take such a row and the same buffer, which
+ * long rows are converted through.
+ */
+row_view whet_row_hold(const row_view *row, float *buffer);
+
 /* What a call wants of its rows. */
 typedef struct row_job {
     const whet_policy *policy;
@@ -47,12 +57,49 @@ typedef struct row_job {
     bool needs_sums;  /* Z and S */
 } row_job;
 
+row_job whet_row_plan(const whet_policy *policy, bool wants_stats);
+
+/* The largest logit, NaN passed over; and the sums at c with respect to some maximum. */
+float whet_row_max(const row_view *row, float *buffer);
+row_sums whet_row_moments(const row_view *row, float max, float c, float *buffer);
+
+/*
+ * The steps of whet_one_row. First the statistics as far as the job needs them, all flags clear;
+ * then beta (before whet_apply_beta). A row that is empty or not finite is finished at once (see
+ * below): false, or a beta of NaN.
+ */
+bool whet_row_describe(const row_view *row, const row_job *job, whet_stats *stats, float *buffer);
+double whet_row_beta(const row_view *row, const whet_policy *policy, whet_stats *stats,
+                     float *buffer);
+
+/* Ends a row whose sum z is not above zero: nothing unmasked, or not finite if z is NaN. */
+void whet_row_finish_odd(const row_view *row, double z, whet_stats *stats);
+
 /* One row from logits to result; *stats is set as far as the job needs it, its flags always. */
 void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats);
 
 /* Many rows, or long ones, of plain f32: see pipeline.c. */
 bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores);
 whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row);
+
+/*
+ * The way back through one row, for which row->out receives the gradient with
+ * respect to the logits and grad->in holds the one with respect to the result
+ * (no mask; grad->n and kernels as the row's). Adds what the policy's numbers get to *numbers
+ * unless that is NULL. False if the row, or what arrives at its unmasked entries, is not finite:
+ * the gradient is then NaN, and nothing was added.
+ */
+bool whet_row_backward(const row_view *row, const row_view *grad, const row_job *job,
+                       whet_policy_gradient *numbers);
+
+/* The same for the maps (kind >= 64); the row is held, finite and not empty. */
+bool whet_map_row_backward(const whet_policy *policy, const row_view *row, const row_view *grad,
+                           const whet_stats *stats, whet_policy_gradient *numbers);
+
+/* The same for one row of plain f32 under any policy, n > 0, masked entries -inf. grad_in may be
+ * either of the others. */
+bool whet_f32_row_backward(const whet_policy *policy, const float *logits, const float *grad_out,
+                           size_t n, float *grad_in, whet_policy_gradient *numbers);
 
 /* Fills logsumexp and entropy from n, max, z and s; resets beta and what follows. */
 void whet_stats_complete(whet_stats *stats);
@@ -113,11 +160,17 @@ bool whet_policy_is_constant(const whet_policy *policy);
 bool whet_policy_needs_count(const whet_policy *policy);
 
 /*
- * How a row's beta moves with its logits, for the way back. With w = softmax(beta0 e) and its
- * mean m_w = sum w e: d beta / d e_j = -factor w_j (e_j - m_w). Policies that look at the entropy
- * have beta0 = 1, target its own beta before strength, and for that needs the variance of e
- * under w (NaN is fine otherwise). numbers is d beta / d each number of the policy. stats are
- * the row's after whet_apply_beta; an empty or non-finite row does not move.
+ * How a row's beta moves with its logits and with the numbers of its policy, for the way back.
+ * With w = softmax(beta0 e) and m_w = sum w e,
+ *
+ *     d beta / d e_j = -factor w_j (e_j - m_w)
+ *
+ * Policies that look at the entropy have beta0 = 1, so that w is told by the row's z and s; target
+ * has its own beta before strength and needs the variance of e under w too (others ignore it).
+ * numbers is d beta / d each number of the policy. stats are the row's after whet_apply_beta. A
+ * beta does not move where the row is empty or not finite, the policy is a map (or NULL), or a
+ * threshold, floor, cap or bound decides; nor does target's at strength 0, where nothing is left
+ * to tell its full beta by.
  */
 typedef struct beta_path {
     double beta0;

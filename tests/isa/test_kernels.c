@@ -484,6 +484,107 @@ TEST(soft_caps_keep_infinities_apart_and_nan) {
 
 /* ---- tables ---- */
 
+/* ---- the way back ---- */
+
+static void check_find(row *r, struct rng *rng) {
+    const kernels *k = whet_kernels_get();
+    CHECK_INT(k->find(r->x, r->n, 4711), r->n);
+    for (size_t i = 0; i < 3 && r->n > 0; i++) {
+        float value = r->x[rng_integer(rng, 0, (int64_t)r->n - 1)];
+        size_t first = 0;
+        while (r->x[first] != value) {
+            first++;
+        }
+        CHECK_INT(k->find(r->x, r->n, value), first);
+    }
+}
+
+TEST(an_entry_is_found_where_it_comes_first) { for_each_row(9, check_find); }
+
+/* A gradient for a row, with anything at all where that is masked. */
+static row gradient_for(const row *r, struct rng *rng) {
+    row g = row_new(r->n, r->slack);
+    rng_fill_normal(rng, g.x, g.n, 0.5, 1);
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->x[i] == -INFINITY) {
+            g.x[i] = i % 2 ? NAN : INFINITY;
+        }
+    }
+    return g;
+}
+
+static void check_gradient_sums(row *r, struct rng *rng) {
+    const kernels *k = whet_kernels_get();
+    const float max = finite_max(r), base = 0.25f;
+    row g = gradient_for(r, rng), y = row_new(r->n, r->slack), expected = row_new(r->n, r->slack);
+    for (size_t f = 0; f < 5; f++) { /* but for c that is next to nothing or endless */
+        row_sums plain = {1, 2, 3}, weighted = {4, 5, 6}, sums = {1, 2, 3};
+        double u = 4, v = 5, size = 0;
+        k->gradient_sums(r->x, g.x, r->n, max, factors[f], base, y.x, &plain, &weighted);
+        k->sums(r->x, r->n, max, factors[f], &sums);
+        k->exp_store(r->x, r->n, max, factors[f], expected.x);
+        for (size_t i = 0; i < r->n; i++) {
+            if (r->x[i] != -INFINITY) {
+                double t = (double)expected.x[i] * ((double)g.x[i] - (double)base);
+                double d = (double)r->x[i] - (double)max;
+                u += t;
+                v += t == 0 ? 0 : t * d;
+                size += fabs(t) * (1 + fabs(d));
+            }
+        }
+        CHECK_MSG(same_bytes(y.x, expected.x, r->n * sizeof(float)), "n = %zu", r->n);
+        CHECK_NEAR(plain.z, sums.z, SUM_TOLERANCE * sums.z);
+        CHECK_NEAR(plain.s, sums.s, SUM_TOLERANCE * (1 + fabs(sums.s)));
+        CHECK_NEAR(weighted.z, u, SUM_TOLERANCE * (1 + size));
+        CHECK_NEAR(weighted.s, v, SUM_TOLERANCE * (1 + size));
+    }
+    row_free(&g);
+    row_free(&y);
+    row_free(&expected);
+}
+
+TEST(sums_of_the_way_back_are_right_and_pass_over_masked_entries) {
+    for_each_row(10, check_gradient_sums);
+}
+
+static void check_gradient_store(row *r, struct rng *rng) {
+    const kernels *k = whet_kernels_get();
+    row g = gradient_for(r, rng), pw[2] = {row_new(r->n, r->slack), row_new(r->n, r->slack)};
+    row y = row_new(r->n, r->slack);
+    for (size_t i = 0; i < 2; i++) {
+        k->exp_store(r->x, r->n, finite_max(r), factors[i], pw[i].x);
+    }
+    for (int moves = 0; moves < 2; moves++) {
+        row_gradient request = {r->x,    g.x,           pw[0].x, moves ? pw[1].x : NULL,
+                                r->n,    finite_max(r), 0.75f,   0.5f,
+                                -0.125f, -1.5f,         -2,      y.x};
+        k->gradient_store(&request);
+        size_t wrong = 0;
+        for (size_t i = 0; i < r->n; i++) {
+            double first = 0.75 * (double)pw[0].x[i] * ((double)g.x[i] - 0.375);
+            double d = (double)r->x[i] - (double)request.max;
+            double second = moves ? -1.5 * (double)pw[1].x[i] * (d + 2) : 0;
+            double size = (double)pw[0].x[i] * (1 + fabs((double)g.x[i])) +
+                          (double)pw[1].x[i] * (2 + (pw[1].x[i] > 0 ? fabs(d) : 0));
+            double limit = 4e-7 * size + 1e-37; /* the least that keeps all its digits */
+            wrong += r->x[i] == -INFINITY ? y.x[i] != 0 || signbit(y.x[i])
+                                          : !(fabs((double)y.x[i] - first - second) <= limit);
+        }
+        CHECK_MSG(wrong == 0, "%zu of %zu", wrong, r->n);
+        request.y = g.x; /* in place */
+        k->gradient_store(&request);
+        CHECK(same_bytes(g.x, y.x, r->n * sizeof(float)));
+        row_free(&g);
+        g = gradient_for(r, rng);
+    }
+    row_free(&g);
+    row_free(&pw[0]);
+    row_free(&pw[1]);
+    row_free(&y);
+}
+
+TEST(gradients_are_stored_right_and_zero_where_masked) { for_each_row(11, check_gradient_store); }
+
 TEST(tables_are_found_by_name_and_tell_their_shape) {
     static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -235,6 +235,7 @@ TEST(rows_and_policies_allocate_nothing) {
     struct rng rng = rng_seeded(1);
     rng_fill_normal(&rng, in, N, 0, 2);
     whet_stats stats;
+    whet_policy_gradient numbers;
     const whet_policy_info *info;
     for (size_t i = 0; (info = whet_policy_table(i)) != NULL; i++) {
         whet_policy policy;
@@ -247,10 +248,19 @@ TEST(rows_and_policies_allocate_nothing) {
         whet_status status = whet_softmax(&rows, &policy, NULL);
         rows.stats = NULL;
         whet_status again = whet_softmax(&rows, &policy, NULL);
+        whet_rows_backward back = {.size = sizeof back,
+                                   .rows = 1,
+                                   .n = N,
+                                   .in = in,
+                                   .grad_out = in,
+                                   .grad_in = out,
+                                   .policy_grad = &numbers};
+        whet_status backward = whet_softmax_backward(&back, &policy, NULL);
         faults_end();
         CHECK_INT(parsed, WHET_OK);
         CHECK_INT(status, WHET_OK);
         CHECK_INT(again, WHET_OK);
+        CHECK_INT(backward, WHET_OK);
         CHECK_MSG(faults_seen() == 0, "%s", info->example);
     }
 }

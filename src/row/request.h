@@ -1,0 +1,67 @@
+/*
+ * What is checked of every request about rows, whichever call it is for: where
+ * its arrays lie, whether they are aligned, and which of them may share memory.
+ */
+#ifndef WHET_REQUEST_H
+#define WHET_REQUEST_H
+
+#include "base/checked.h"
+#include "base/types.h"
+
+/* Rows of elements, `stride` elements from one to the next (0 is not "n" any more here). */
+typedef struct rows_array {
+    const void *base;
+    whet_type type;
+    ptrdiff_t stride;
+} rows_array;
+
+/* Where row r lies, in bytes from the first. */
+static inline ptrdiff_t row_offset(whet_type type, ptrdiff_t stride, size_t row) {
+    return (ptrdiff_t)row * stride * (ptrdiff_t)type_bytes(type);
+}
+
+static inline const void *row_at(rows_array array, size_t row) {
+    return (const char *)array.base + row_offset(array.type, array.stride, row);
+}
+
+/* The bytes that an array spans; false if they leave the address range. */
+static inline bool array_range(rows_array array, size_t rows, size_t n, memory_range *range) {
+    size_t bytes, size = type_bytes(array.type);
+    ptrdiff_t step;
+    if (!size_multiply(n, size, &bytes) || bytes > PTRDIFF_MAX)
+        return false;
+    if (__builtin_mul_overflow(array.stride, (ptrdiff_t)size, &step))
+        return false;
+    *range = range_at(array.base, bytes);
+    return range->high >= range->low && range_extend(range, rows, step);
+}
+
+/* f32, f16 or bf16, and an address that suits it. */
+static inline bool array_type_is_sound(rows_array array) {
+    return array.type <= WHET_BF16 && (uintptr_t)array.base % type_bytes(array.type) == 0;
+}
+
+/* Masks have no bf16; without one, its type says nothing. */
+static inline bool mask_type_is_sound(rows_array mask) {
+    return !mask.base || (mask.type <= WHET_F16 && array_type_is_sound(mask));
+}
+
+/* Whether two arrays are one and the same, so that a row may be written over itself. */
+static inline bool array_same(rows_array a, rows_array b, size_t rows) {
+    return a.base == b.base && a.type == b.type && (a.stride == b.stride || rows == 1);
+}
+
+/* Whether rows of one array share entries, which is fine to read and not to write. */
+static inline bool array_collides(rows_array array, size_t rows, size_t n) {
+    size_t distance = array.stride < 0 ? (size_t)0 - (size_t)array.stride : (size_t)array.stride;
+    return rows > 1 && distance < n;
+}
+
+/* Notes the first row that was not finite. */
+static inline void note_bad_row(size_t row, whet_status *status, size_t *first_bad_row) {
+    if (*status == WHET_OK && first_bad_row)
+        *first_bad_row = row;
+    *status = WHET_NOT_FINITE;
+}
+
+#endif

@@ -38,20 +38,17 @@ static void draw_heads_panel(FILE *script, size_t index, const json_t *panel) {
 static void draw_heads(FILE *script, const void *context) {
     const heads_data *data = context;
     size_t count = json_array_size(data->panels), columns = (count + 1) / 2;
-    fprintf(script, "set multiplot layout 2,%zu title '%s'\n%s", columns, data->title, palette);
-    fputs("set cbrange [0:1]\nunset colorbox\nunset grid\nunset key\nset border 15\n"
-          "set format x ''\nset format y ''\nunset tics\n"
-          "set lmargin 1.5\nset rmargin 1.5\nset bmargin 2\nset tmargin 2\n",
+    fprintf(
+        script,
+        "set multiplot layout 2,%zu margins 0.02,0.98,0.12,0.84 spacing 0.02,0.09 title \"%s\\n"
+        "each row a set, each column one of its 16 largest items, the maximum at the right\"\n%s",
+        columns, data->title, palette);
+    fputs("set cbrange [0:1]\nunset colorbox\nunset grid\nunset key\nset border 15\nunset xtics\n"
+          "unset ytics\n",
           script);
     for (size_t i = 0; i < count; i++) {
-        if (i == 0)
-            fputs("set xlabel '16 largest, the maximum at the right' offset 0,0.8\n"
-                  "set ylabel '32 sets' offset 1\n",
-                  script);
-        if (i == 1)
-            fputs("unset xlabel\nunset ylabel\n", script);
         if (i + 1 == count)
-            fputs("set colorbox\n", script);
+            fputs("set colorbox horizontal user origin 0.3,0.06 size 0.4,0.02\n", script);
         draw_heads_panel(script, i, json_array_get(data->panels, i));
     }
     fputs("unset multiplot\n", script);

@@ -41,8 +41,9 @@ static void write_head(FILE *script, const char *terminal, const char *output, i
           "set grid lc '#dddddd' lt 1 lw 0.6\nset key tc '#333333' samplen 2 Left reverse opaque\n",
           script);
     for (int i = 0; i < PLOT_STYLES; i++)
-        fprintf(script, "set style line %d lc '%s' lw 2 pt 7 ps 0.5 dt %d\n", i + 1,
-                colours[i % COLOURS], i < COLOURS ? 1 : 2);
+        fprintf(script, "set style line %d lc '%s' lw 2 pt %d ps %s dt %d\n", i + 1,
+                colours[i % COLOURS], i < COLOURS ? 7 : 2, i < COLOURS ? "0.5" : "0.8",
+                i < COLOURS ? 1 : 2);
 }
 
 /* The first line of what gnuplot said, without its prompt. */

@@ -11,7 +11,7 @@
 
 bool bench_blas_open(blas *opened, char *description, size_t description_size) {
     *opened = (blas){.scores = NULL};
-    lab_error error = {LAB_NO_ERROR};
+    lab_error error = {.kind = LAB_NO_ERROR};
     if (nn_blas_open(&opened->library, &error)) {
         opened->scores = bench_inputs_allocate((size_t)BLAS_ROWS * BLAS_KEYS_MAX * sizeof(float));
         if (!opened->scores)

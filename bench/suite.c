@@ -14,7 +14,8 @@ static const effort quick = {.rounds = 3, .seconds = 0.6};
 static bool run_sections(suite *with) {
     const suite_options *wanted = &with->options;
     return (!wanted->rows || bench_rows(with)) && (!wanted->prefill || bench_prefill(with)) &&
-           (!wanted->decode || bench_decode(with)) && (!wanted->long_run || bench_long(with));
+           (!wanted->decode || bench_decode(with)) &&
+           (!wanted->retrieval || bench_retrieval(with)) && (!wanted->long_run || bench_long(with));
 }
 
 bool bench_run(const suite_options *options, report *result) {
@@ -27,7 +28,7 @@ bool bench_run(const suite_options *options, report *result) {
     result->quick = options->quick;
     result->threads = whet_pool_threads(with.pool);
     lab_cpu_name(result->cpu, sizeof result->cpu);
-    if (options->prefill)
+    if (options->prefill || options->retrieval)
         bench_blas_open(&with.blas, result->blas, sizeof result->blas);
     bool done = run_sections(&with);
     bench_blas_close(&with.blas);

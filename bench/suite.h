@@ -10,9 +10,9 @@
 #include "whet.h"
 
 typedef struct suite_options {
-    bool rows, prefill, decode, long_run; /* the sections wanted */
-    bool quick;                           /* fewer rounds, and of sizes those with a bar */
-    size_t threads;                       /* to compare with one */
+    bool rows, prefill, decode, retrieval, long_run; /* the sections wanted */
+    bool quick;     /* fewer rounds, and of sizes those with a bar */
+    size_t threads; /* to compare with one */
 } suite_options;
 
 typedef struct suite {
@@ -33,6 +33,7 @@ bool bench_run(const suite_options *options, report *result);
 bool bench_rows(suite *with);
 bool bench_prefill(suite *with);
 bool bench_decode(suite *with);
+bool bench_retrieval(suite *with);
 bool bench_long(suite *with);
 
 #endif

@@ -19,6 +19,8 @@ static const char *unit_name(report_unit unit) {
         return "gflops";
     case UNIT_GBS:
         return "gbs";
+    case UNIT_STEPS:
+        return "steps_per_second";
     }
     return "";
 }

@@ -110,7 +110,7 @@ static int show(const arguments *given, const retrieval_evaluation *result) {
         return complain_of_memory();
     int status = STATUS_OK;
     if (given->json) {
-        lab_error error = {LAB_NO_ERROR};
+        lab_error error = {.kind = LAB_NO_ERROR};
         json_t *json = retrieval_evaluation_json(result);
         if (!lab_json_write(given->json, json, &error))
             status = report_lab_error(name, &error);

@@ -55,7 +55,7 @@ static int show(const arguments *given, const retrieval_fit *fit) {
     printf("never falling, error %.3f:\n  %s\n", fit->monotone.error, fit->monotone.name);
     if (!given->json)
         return STATUS_OK;
-    lab_error error = {LAB_NO_ERROR};
+    lab_error error = {.kind = LAB_NO_ERROR};
     json_t *json = retrieval_fit_json(fit);
     bool is_written = lab_json_write(given->json, json, &error);
     json_decref(json);

@@ -52,7 +52,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "draw the priorities of each set from the top s of their range, s log-uniform from this "
          "to 1 (default 1: all of it)"},
         {"leak", OPTION_NUMBER, &config->leak, "W",
-         "weight of a penalty on logits that differ between classes (default 0)"},
+         "weight of a penalty on logits that tell classes apart (default 0)"},
         {"resume", OPTION_FLAG, &given->resume, NULL,
          "go on with the checkpoints in the folder, if there are any"},
         {"checkpoint-every", OPTION_UNSIGNED, &given->checkpoint_interval, "N",
@@ -126,7 +126,7 @@ static void choose_numbers(arguments *given) {
 }
 
 static int run(const arguments *given, const number_list *seeds) {
-    lab_error wrong = {LAB_NO_ERROR};
+    lab_error wrong = {.kind = LAB_NO_ERROR};
     if (!retrieval_config_check(&given->config, &wrong))
         return report_lab_error(name, &wrong);
     laboratory lab;

@@ -47,14 +47,17 @@ _whet_files() {
 _whet_value() {
     case $1 in
     --policy) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" policies --names 2>/dev/null)" "$3" ;;
-    --svg) _whet_files "$2" ;;
-    --only) _whet_offer "$2" $'rows\nprefill\ndecode\nlong' "$3" ;;
+    --svg | --out | --json | --csv) _whet_files "$2" ;;
+    --only) _whet_offer "$2" $'rows\nprefill\ndecode\nretrieval\nlong' "$3" ;;
+    --l2) _whet_offer "$2" $'decoupled\nloss\nloss-half\nnone' "$3" ;;
+    --precision) _whet_offer "$2" $'bf16\nf32' "$3" ;;
     --isa) _whet_offer "$2" $'avx512\navx2\nneon\nscalar' "$3" ;;
     esac
 }
 
-_whet_options() { # command
+_whet_options() { # command [verb]
     case $1 in
+    retrieval) _whet_retrieval_options "$2" ;;
     softmax) printf '%s\n' --policy --stats ;;
     policies) printf '%s\n' --json --names ;;
     demo) printf '%s\n' --policy --seed --svg --no-color ;;
@@ -63,8 +66,21 @@ _whet_options() { # command
     printf '%s\n' --help --version
 }
 
+_whet_retrieval_options() { # verb
+    case $1 in
+    train)
+        printf '%s\n' --out --seed --steps --batch --rate --rate-end --l2 --lambda --sizes --classes --depth --width \
+            --precision --policy --scale --learn-scale --blind-key --nearest --leak --resume --checkpoint-every --log-every \
+            --threads --quiet
+        ;;
+    eval) printf '%s\n' --policy --sizes --sets --seed --json --csv --threads --quiet ;;
+    fit) printf '%s\n' --degree --cap --sizes --sets --seed --json --threads --quiet ;;
+    heads) printf '%s\n' --policy --sizes --sets --items --seed --json ;;
+    esac
+}
+
 _whet() {
-    local words=() commands=$'softmax\npolicies\ndemo\nbench\nhelp'
+    local words=() commands=$'softmax\npolicies\ndemo\nretrieval\nbench\nhelp'
     COMPREPLY=()
     _whet_words
     local last=$((${#words[@]} - 1))
@@ -74,18 +90,26 @@ _whet() {
         _whet_offer "$typed" "$commands"$'\n--help\n--version'
         return
     fi
-    case $before in
-    --policy | --svg | --only | --seed | --threads | --isa)
+    if [ "$command" = retrieval ] && [ "$last" -eq 2 ]; then
+        _whet_offer "$typed" $'train\neval\nfit\nheads\n--help\n--version'
+        return
+    fi
+    # The --json of bench is a flag; all other options named here have a value.
+    case $command$before in
+    *--policy | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | retrieval--json | \
+        *--steps | *--batch | *--rate | *--rate-end | *--lambda | *--sizes | *--classes | *--depth | *--width | *--scale | \
+        *--nearest | *--leak | *--checkpoint-every | *--log-every | *--sets | *--items | *--degree | *--cap)
         _whet_value "$before" "$typed" ''
         return
         ;;
     esac
     case $typed in
     --*=*) _whet_value "${typed%%=*}" "${typed#*=}" "${typed%%=*}=" ;;
-    -*) _whet_offer "$typed" "$(_whet_options "$command")" ;;
+    -*) _whet_offer "$typed" "$(_whet_options "$command" "${words[2]}")" ;;
     *)
         case $command in
         softmax | bench) _whet_files "$typed" ;;
+        retrieval) [ "${words[2]}" = train ] || _whet_files "$typed" ;;
         help) _whet_offer "$typed" "$commands" ;;
         *) _whet_offer "$typed" "$(_whet_options "$command")" ;;
         esac

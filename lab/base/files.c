@@ -51,8 +51,7 @@ char *lab_path(const char *folder, const char *format, ...) {
     char *path = malloc(size);
     if (!path)
         return NULL;
-    memcpy(path, folder, folder_length);
-    path[folder_length] = '/';
+    snprintf(path, size, "%s/", folder);
     va_start(arguments, format);
     vsnprintf(path + folder_length + 1, size - folder_length - 1, format, arguments);
     va_end(arguments);

@@ -6,6 +6,7 @@
 #define WHET_LAB_BLAS_H
 
 #include "base/error.h"
+#include "nn/product.h"
 
 #include <stddef.h>
 
@@ -29,13 +30,7 @@ typedef struct nn_blas {
 bool nn_blas_open(nn_blas *blas, lab_error *error);
 void nn_blas_close(nn_blas *blas);
 
-/* A product, row-major: c[m][n] = a b + (add ? c : 0), where a is [m][k], or [k][m] if `ta`, and b
- * is [k][n], or [n][k] if `tb`. */
-typedef struct nn_product {
-    size_t m, n, k;
-    bool ta, tb, add;
-} nn_product;
-
+/* By the BLAS, whatever the size; layers use nn_product_of. */
 void nn_multiply(const nn_blas *blas, nn_product shape, const float *a, const float *b, float *c);
 
 #endif

@@ -6,6 +6,8 @@
 #ifndef WHET_LAB_KERNELS_H
 #define WHET_LAB_KERNELS_H
 
+#include "nn/product.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,7 +21,14 @@ typedef struct nn_adam {
     float decay;         /* decoupled L2: w loses this times w */
 } nn_adam;
 
+/* Products no larger than this in any direction are small: a BLAS spends too much of its time on
+ * getting ready for them. */
+enum { NN_SMALL_MAX = 256 };
+
 typedef struct nn_kernels {
+    /* A small product. */
+    void (*multiply)(nn_product shape, const float *a, const float *b, float *c);
+
     /*
      * The first layer of items: x = [priority, onehot(class)].
      *   z_i = priority_i slope + table[class_i];  h_i = gelu(z_i);  d_i = gelu'(z_i)
@@ -43,6 +52,13 @@ typedef struct nn_kernels {
     /* z += bias for every row, and the bias's gradient: grad_bias += sum over rows. */
     void (*bias_forward)(float *z, const float *bias, size_t rows, size_t width);
     void (*bias_backward)(const float *grad, size_t rows, size_t width, float *grad_bias);
+
+    /* x *= factor */
+    void (*scale)(float *x, float factor, size_t count);
+
+    /* y_r += coefficient_r x, for rows of y. */
+    void (*outer_add)(const float *coefficient, const float *x, size_t rows, size_t width,
+                      float *y);
 
     /* score_i = direction . h_i + shift, for the items of one set. */
     void (*score_forward)(const float *h, size_t items, size_t width, const float *direction,

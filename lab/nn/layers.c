@@ -5,31 +5,40 @@
 #include <string.h>
 
 bool nn_engine_open(nn_engine *engine, lab_error *error) {
-    engine->kernels = nn_kernels_for_this_machine();
+    *engine = (nn_engine){.kernels = nn_kernels_for_this_machine()};
     return nn_blas_open(&engine->blas, error);
 }
 
 void nn_engine_close(nn_engine *engine) { nn_blas_close(&engine->blas); }
 
+void nn_product_of(const nn_engine *engine, nn_product shape, const float *a, const float *b,
+                   float *c) {
+    if (engine->record && engine->record->count++ < NN_RECORD_MAX)
+        engine->record->list[engine->record->count - 1] = (nn_recorded){shape, a, b, c};
+    if (shape.m <= NN_SMALL_MAX && shape.n <= NN_SMALL_MAX && shape.k <= NN_SMALL_MAX)
+        engine->kernels->multiply(shape, a, b, c);
+    else
+        nn_multiply(&engine->blas, shape, a, b, c);
+}
+
 void nn_dense_forward(const nn_engine *engine, const nn_dense *layer, size_t rows, const float *x,
                       float *y) {
-    nn_multiply(&engine->blas, (nn_product){.m = rows, .n = layer->out, .k = layer->in}, x,
-                layer->weight, y);
+    nn_product_of(engine, (nn_product){.m = rows, .n = layer->out, .k = layer->in}, x,
+                  layer->weight, y);
     if (layer->bias)
         engine->kernels->bias_forward(y, layer->bias, rows, layer->out);
 }
 
 void nn_dense_backward(const nn_engine *engine, const nn_dense *layer, size_t rows, const float *x,
                        const float *grad_y, float *grad_x, float *grad_weight, float *grad_bias) {
-    const nn_blas *blas = &engine->blas;
-    nn_multiply(blas,
-                (nn_product){.m = layer->in, .n = layer->out, .k = rows, .ta = true, .add = true},
-                x, grad_y, grad_weight);
+    nn_product_of(engine,
+                  (nn_product){.m = layer->in, .n = layer->out, .k = rows, .ta = true, .add = true},
+                  x, grad_y, grad_weight);
     if (layer->bias)
         engine->kernels->bias_backward(grad_y, rows, layer->out, grad_bias);
     if (grad_x)
-        nn_multiply(blas, (nn_product){.m = rows, .n = layer->in, .k = layer->out, .tb = true},
-                    grad_y, layer->weight, grad_x);
+        nn_product_of(engine, (nn_product){.m = rows, .n = layer->in, .k = layer->out, .tb = true},
+                      grad_y, layer->weight, grad_x);
 }
 
 static size_t largest_of(const float *row, size_t count) {

@@ -12,15 +12,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Products as they were asked for, for a benchmark that wants to do the same by the BLAS alone. */
+enum { NN_RECORD_MAX = 256 };
+typedef struct nn_recorded {
+    nn_product shape;
+    const float *a, *b;
+    float *c;
+} nn_recorded;
+typedef struct nn_record {
+    nn_recorded list[NN_RECORD_MAX];
+    size_t count; /* what comes beyond the list is only counted */
+} nn_record;
+
 /* What layers compute with. */
 typedef struct nn_engine {
     nn_blas blas;
     const nn_kernels *kernels;
+    nn_record *record; /* or NULL; for one thread */
 } nn_engine;
 
 /* Loads the BLAS and chooses kernels. */
 bool nn_engine_open(nn_engine *engine, lab_error *error);
 void nn_engine_close(nn_engine *engine);
+
+/* A product: small ones by loops of our own, which are faster there, others by the BLAS. */
+void nn_product_of(const nn_engine *engine, nn_product shape, const float *a, const float *b,
+                   float *c);
 
 typedef struct nn_dense {
     size_t in, out;

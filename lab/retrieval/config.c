@@ -112,11 +112,11 @@ json_t *retrieval_config_to_json(const retrieval_config *config, uint64_t seed) 
  * pass. */
 static uint32_t small(int value) { return value < 0 ? UINT32_MAX : (uint32_t)value; }
 
-static bool unpack(const json_t *json, retrieval_config *config, uint64_t *seed) {
+static bool unpack(json_t *json, retrieval_config *config, uint64_t *seed) {
     const char *model, *l2, *precision, *policy;
     int depth, width, classes, key_sees_class, learn_scale, size_min, size_max, batch;
     json_int_t steps, own_seed;
-    if (json_unpack((json_t *)(uintptr_t)json,
+    if (json_unpack(json,
                     "{s:s, s:I, s:i, s:i, s:i, s:b, s:b, s:F, s:[i,i], s:i, s:I, s:F, s:F, s:s, "
                     "s:F, s:s, s:s, s:F, s:F}",
                     "model", &model, "seed", &own_seed, "depth", &depth, "width", &width, "classes",
@@ -143,9 +143,9 @@ static bool unpack(const json_t *json, retrieval_config *config, uint64_t *seed)
     return true;
 }
 
-bool retrieval_config_from_json(const json_t *json, const char *path, retrieval_config *config,
+bool retrieval_config_from_json(json_t *json, const char *path, retrieval_config *config,
                                 uint64_t *seed, lab_error *error) {
-    lab_error reason = {LAB_NO_ERROR};
+    lab_error reason = {.kind = LAB_NO_ERROR};
     *config = retrieval_config_default();
     if (!unpack(json, config, seed))
         return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of max retrieval", path);

@@ -47,7 +47,7 @@ typedef struct retrieval_config {
     retrieval_precision precision;      /* of priority and query as the model sees them; bf16 */
     char policy[RETRIEVAL_POLICY_SIZE]; /* in training; softmax */
     double nearest; /* below 1: priorities of a set are 1 - s u, s log-uniform from this to 1 */
-    double leak;    /* weight of a penalty on what logits say about the class; 0 */
+    double leak;    /* weight of a penalty on logits that tell classes apart; 0 */
 } retrieval_config;
 
 retrieval_config retrieval_config_default(void);
@@ -59,7 +59,7 @@ bool retrieval_config_check(const retrieval_config *config, lab_error *error);
 json_t *retrieval_config_to_json(const retrieval_config *config, uint64_t seed);
 
 /* Back again. False and an error (naming `path`) if it describes another model, or nonsense. */
-bool retrieval_config_from_json(const json_t *json, const char *path, retrieval_config *config,
+bool retrieval_config_from_json(json_t *json, const char *path, retrieval_config *config,
                                 uint64_t *seed, lab_error *error);
 
 /* By their names: "decoupled", "loss", "loss-half", "none"; "f32", "bf16". */

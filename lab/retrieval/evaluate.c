@@ -67,8 +67,9 @@ static void measure_set(const evaluation_run *run, retrieval_stream *stream,
     }
 }
 
-static void normalise(const evaluation_run *run, const retrieval_set *set, float *weights,
+static void normalise(const evaluation_run *run, const retrieval_set *set, retrieval_stream *stream,
                       whet_stats *stats) {
+    float *weights = retrieval_stream_weights(stream);
     for (size_t p = 0; p < run->request->policy_count; p++) {
         whet_rows row = {.size = sizeof row,
                          .rows = 1,
@@ -101,7 +102,7 @@ static bool run_block(evaluation_run *run, size_t head, size_t size, size_t bloc
          set_index++) {
         retrieval_set set;
         retrieval_stream_open(stream, request->seed, n, set_index, &set);
-        normalise(run, &set, retrieval_stream_weights(stream), stats);
+        normalise(run, &set, stream, stats);
         retrieval_stream_answer(stream, policies, logits);
         measure_set(run, stream, &set, stats, logits, classes,
                     run->sums + (place * run->blocks + block) * policies, correct);
@@ -124,7 +125,7 @@ static void block_task(void *argument, size_t task, size_t worker) {
     /* Large sets first: the longest tasks must not be the last to begin. */
     size_t per_head = run->blocks * request->size_count, head = task / per_head;
     size_t size = request->size_count - 1 - task % per_head / run->blocks;
-    lab_error error = {LAB_NO_ERROR};
+    lab_error error = {.kind = LAB_NO_ERROR};
     bool is_done = run_block(run, head, size, task % run->blocks, &error);
     pthread_mutex_lock(&run->lock);
     if (!is_done)
@@ -312,8 +313,8 @@ bool retrieval_evaluate(const nn_engine *engine, const retrieval_eval_request *r
                           .lock = PTHREAD_MUTEX_INITIALIZER,
                           .error = error};
     size_t places = request->heads->count * request->size_count * run.blocks;
-    run.sums = calloc(places * request->policy_count, sizeof *run.sums);
-    run.paired = calloc(places, sizeof *run.paired);
+    run.sums = calloc(places * request->policy_count + 1, sizeof *run.sums);
+    run.paired = calloc(places + 1, sizeof *run.paired);
     bool is_done = run.sums && run.paired ? run_all(&run, result, error) : lab_fail_memory(error);
     free(run.sums);
     free(run.paired);

@@ -71,9 +71,10 @@ void retrieval_evaluation_free(retrieval_evaluation *evaluation);
 const retrieval_cell *retrieval_cell_at(const retrieval_evaluation *evaluation, size_t head,
                                         size_t size, size_t policy);
 
-/* The same as JSON (a new reference), and as CSV: a line a head, size and policy. */
-json_t *retrieval_evaluation_json(const retrieval_evaluation *evaluation);
-void retrieval_evaluation_csv(FILE *file, const void *evaluation);
+/* The same as JSON (a new reference), and as CSV: a line a head, size and
+ * policy, the context being an evaluation, for replace_file. */
+json_t *retrieval_evaluation_json(const retrieval_evaluation *from);
+void retrieval_evaluation_csv(FILE *file, const void *context);
 
 /* Powers of two from `first` to `last`; returns how many, at most 32. */
 size_t retrieval_sizes(size_t first, size_t last, size_t sizes[32]);

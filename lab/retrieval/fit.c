@@ -106,7 +106,7 @@ static void fit_task(void *argument, size_t task, size_t worker) {
     (void)worker;
     fit_run *run = argument;
     size_t sizes = run->request->size_count, size = sizes - 1 - task % sizes;
-    lab_error error = {LAB_NO_ERROR};
+    lab_error error = {.kind = LAB_NO_ERROR};
     bool is_done = lab_interrupted() || fit_one(run, task / sizes, size, &error);
     pthread_mutex_lock(&run->lock);
     if (!is_done)

@@ -100,8 +100,8 @@ void retrieval_item_features(const retrieval_model *model, const float *table,
         done += now;
     }
     for (size_t l = 0; l + 1 < at->depth; l++) {
-        nn_multiply(&model->engine->blas, (nn_product){.m = items, .n = width, .k = width}, from,
-                    parameters + at->item[l].weight, to);
+        nn_product_of(model->engine, (nn_product){.m = items, .n = width, .k = width}, from,
+                      parameters + at->item[l].weight, to);
         kernels->gelu_forward(to, parameters + at->item[l].bias, items, width, to, NULL);
         float *spare = from;
         from = to;
@@ -142,13 +142,13 @@ void retrieval_directions(const retrieval_model *model, const float *query, size
     }
     nn_product across = {.m = sets, .n = width, .k = width};
     nn_product back = {.m = sets, .n = width, .k = width, .tb = true};
-    nn_multiply(&engine->blas, across, a, parameters + at->w_q, b);
-    nn_multiply(&engine->blas, back, b, parameters + at->w_k, a);
+    nn_product_of(engine, across, a, parameters + at->w_q, b);
+    nn_product_of(engine, back, b, parameters + at->w_k, a);
     float scale = parameters[at->scale] / sqrtf((float)width);
     for (size_t i = 0; i < sets * width; i++)
         a[i] *= scale;
     const retrieval_layer *last = &at->item[at->depth - 1];
-    nn_multiply(&engine->blas, back, a, parameters + last->weight, direction);
+    nn_product_of(engine, back, a, parameters + last->weight, direction);
     engine->kernels->score_forward(a, sets, width, parameters + last->bias, 0, shift);
 }
 
@@ -161,13 +161,13 @@ void retrieval_answer(const retrieval_model *model, const float *mean, const flo
     float *a = scratch, *b = scratch + rows * width;
     const retrieval_layer *last = &at->item[at->depth - 1];
     nn_product across = {.m = rows, .n = width, .k = width};
-    nn_multiply(&engine->blas, across, mean, parameters + last->weight, a);
+    nn_product_of(engine, across, mean, parameters + last->weight, a);
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < width; j++)
             a[r * width + j] += total[r] * parameters[last->bias + j];
-    nn_multiply(&engine->blas, across, a, parameters + at->w_v, b);
+    nn_product_of(engine, across, a, parameters + at->w_v, b);
     for (size_t l = 0; l < at->depth; l++) {
-        nn_multiply(&engine->blas, across, b, parameters + at->phi[l].weight, a);
+        nn_product_of(engine, across, b, parameters + at->phi[l].weight, a);
         engine->kernels->gelu_forward(a, parameters + at->phi[l].bias, rows, width, b, NULL);
     }
     nn_dense layer = dense_at(model, at->phi[at->depth], at->classes);

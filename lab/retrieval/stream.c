@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 512, KEPT_BYTES = 8 << 20 };
+enum { CHUNK = 256, KEPT_BYTES = 8 << 20 };
 
 struct retrieval_stream {
     retrieval_model model;
@@ -141,9 +141,9 @@ void retrieval_stream_answer(retrieval_stream *stream, size_t rows, float *logit
         for (size_t r = 0; r < rows; r++)
             memcpy(stream->piece + r * items, stream->weights + r * n + first,
                    items * sizeof(float));
-        nn_multiply(&stream->model.engine->blas,
-                    (nn_product){.m = rows, .n = width, .k = items, .add = true}, stream->piece,
-                    values, stream->mean);
+        nn_product_of(stream->model.engine,
+                      (nn_product){.m = rows, .n = width, .k = items, .add = true}, stream->piece,
+                      values, stream->mean);
     }
     for (size_t r = 0; r < rows; r++) {
         double total = 0;

@@ -157,7 +157,7 @@ static void seed_task(void *argument, size_t task, size_t worker) {
     if (atomic_load(&shared->stop) || lab_interrupted())
         return;
     seed_run own = {.shared = shared, .seed = shared->run->seeds[task], .began = lab_now()};
-    lab_error error = {LAB_NO_ERROR};
+    lab_error error = {.kind = LAB_NO_ERROR};
     if (!run_seed(&own, shared->heads ? &shared->heads[task] : NULL, &error))
         note_failure(shared, &error);
     if (own.log && fclose(own.log) != 0 && error.kind == LAB_NO_ERROR) {
@@ -223,10 +223,10 @@ static bool train_all(const nn_engine *engine, const retrieval_run *run, retriev
     pthread_mutex_destroy(&shared.lock);
     if (error->kind != LAB_NO_ERROR)
         return false;
-    if (lab_interrupted() && shared.done < run->config.steps * run->seed_count)
+    unsigned long long total = run->config.steps * run->seed_count;
+    if (lab_interrupted() && shared.done < total)
         return lab_fail(error, LAB_STOPPED, "stopped after %llu of %llu steps%s",
-                        (unsigned long long)shared.done,
-                        (unsigned long long)(run->config.steps * run->seed_count),
+                        (unsigned long long)shared.done, total,
                         run->folder ? "; --resume goes on" : "");
     return true;
 }

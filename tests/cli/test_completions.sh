@@ -12,7 +12,7 @@ completed() {
 completes() { # line answers
     check "bash completes '${1/"$WHET_BIN"/whet}'" [ "$(completed "$1")" = "$2" ]
 }
-completes 'whet ' 'softmax policies demo bench help --help --version'
+completes 'whet ' 'softmax policies demo retrieval bench help --help --version'
 completes 'whet s' 'softmax'
 completes 'whet x' ''
 completes 'whet --v' '--version'
@@ -20,7 +20,7 @@ completes 'whet help d' 'demo'
 completes 'whet softmax --' '--policy --stats --help --version'
 completes 'whet demo --s' '--seed --svg'
 completes 'whet policies ' '--json --names --help --version'
-completes 'whet bench --only ' 'rows prefill decode long'
+completes 'whet bench --only ' 'rows prefill decode retrieval long'
 completes 'whet bench --only=p' 'prefill'
 completes "$WHET_BIN softmax --policy so" 'softmax softmax1'
 completes "$WHET_BIN softmax --policy ada" 'adaptive adaptive:hold'
@@ -28,6 +28,10 @@ completes "$WHET_BIN softmax --policy adaptive:" 'hold'
 completes "$WHET_BIN softmax --stats --policy=adaptive:h" 'hold'
 completes "$WHET_BIN demo --policy=hard" 'hardmax'
 completes 'whet demo --seed ' ''
+completes 'whet retrieval ' 'train eval fit heads --help --version'
+completes 'whet retrieval train --l2 ' 'decoupled loss loss-half none'
+completes 'whet retrieval train --precision=b' 'bf16'
+completes 'whet retrieval heads --s' '--sizes --sets --seed'
 touch "$SCRATCH/rows.csv"
 completes "whet softmax $SCRATCH/ro" "$SCRATCH/rows.csv"
 completes "whet softmax --stats $SCRATCH/ro" "$SCRATCH/rows.csv"
@@ -44,6 +48,12 @@ for name in softmax policies demo bench; do
     options=$("$WHET_BIN" "$name" --help | sed -n 's/^  \(-h, \)\{0,1\}\(--[a-z-]*\).*/\2/p')
     check "the options of $name are those of the program" \
         [ "$(completed "whet $name -" | sorted)" = "$(sorted <<<"$options")" ]
+done
+
+for verb in train eval fit heads; do
+    options=$("$WHET_BIN" retrieval "$verb" --help | sed -n 's/^  \(-h, \)\{0,1\}\(--[a-z0-9-]*\).*/\2/p')
+    check "the options of retrieval $verb are those of the program" \
+        [ "$(completed "whet retrieval $verb -" | sorted)" = "$(sorted <<<"$options")" ]
 done
 
 zsh_file=$WHET_SOURCE_DIR/completions/_whet

@@ -33,10 +33,9 @@ static const report_part *find_figure(const char *name) {
 static int draw(reproduction *r, const report_part *part, const char *path) {
     lab_error error = {.kind = LAB_NO_ERROR};
     lab_catch_interrupts();
-    int status = STATUS_FAILED;
-    if (open_reproduction(r, "figure"))
-        status = part->draw(&r->experiment, path, &error) ? STATUS_OK
-                                                          : report_lab_error("figure", &error);
+    int status = open_reproduction(r, "figure");
+    if (status == STATUS_OK && !part->draw(&r->experiment, path, &error))
+        status = report_failure("figure", &error);
     close_reproduction(r);
     return status;
 }

@@ -16,17 +16,26 @@
 #include "report/parts.h"
 #include "report/table1.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-bool open_reproduction(reproduction *r, const char *command) {
-    if (r->seeds > 1000) {
-        complain("%s: --seeds must be from 1 to 1000", command);
-        return false;
+int report_failure(const char *command, const lab_error *error) {
+    if (!lab_interrupted())
+        return report_lab_error(command, error);
+    complain("%s: stopped; the same command goes on from here", command);
+    return STATUS_STOPPED;
+}
+
+int open_reproduction(reproduction *r, const char *command) {
+    enum { SEEDS_MAX = 1000 };
+    if (r->seeds > SEEDS_MAX) {
+        complain("%s: --seeds must be from 1 to %d", command, SEEDS_MAX);
+        return STATUS_MISUSE;
     }
     if (!open_laboratory(&r->lab, r->threads, NULL))
-        return false;
+        return report_lab_error(command, &r->lab.error);
     experiment_options options = {.folder = r->folder,
                                   .seeds = r->seeds     ? r->seeds
                                            : r->is_full ? REPRODUCE_FULL_SEEDS
@@ -40,7 +49,7 @@ bool open_reproduction(reproduction *r, const char *command) {
                                   .engine = &r->lab.engine,
                                   .executor = &r->lab.executor};
     r->experiment = experiment_start(&options);
-    return true;
+    return STATUS_OK;
 }
 
 void close_reproduction(reproduction *r) {
@@ -59,9 +68,14 @@ static bool is_listed(const char *list, const char *name) {
 
 /* Every name of the list must be a part. */
 static bool list_makes_sense(const char *list) {
+    if (!*list) {
+        complain("reproduce: --only: which parts? 'whet reproduce --help' lists them");
+        return false;
+    }
     for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',') {
         char name[32];
-        snprintf(name, sizeof name, "%.*s", (int)(strcspn(at, ",") % sizeof name), at);
+        size_t length = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", length < sizeof name ? (int)length : INT_MAX, at);
         if (report_elsewhere(name)) {
             complain("reproduce: %s", report_elsewhere(name));
             return false;
@@ -98,15 +112,19 @@ static bool make_folders(const char *folder, lab_error *error) {
     return good;
 }
 
-static bool make_parts(experiment *e, const char *only, lab_error *error) {
+/* Whether a part is to be made: named, or of those that a run makes by itself. */
+static bool is_wanted(const report_part *part, const char *only, bool is_full) {
+    return only ? is_listed(only, part->name) : is_full || !part->is_extra;
+}
+
+static bool make_parts(experiment *e, const char *only, bool is_full, lab_error *error) {
     const report_part *part;
     for (size_t i = 0; (part = report_part_at(i)) != NULL; i++) {
-        if (only && !is_listed(only, part->name))
+        if (!is_wanted(part, only, is_full))
             continue;
         if (lab_interrupted())
-            return lab_fail(error, LAB_STOPPED, "stopped; the same command goes on from here");
-        bool good = part->draw ? draw_both(e, part, error)
-                               : experiment_evaluation(e, RETRIEVAL_BF16, error) != NULL;
+            return lab_fail(error, LAB_STOPPED, "stopped");
+        bool good = part->draw ? draw_both(e, part, error) : part->table->make(e, error) != NULL;
         if (!good)
             return false;
     }
@@ -126,22 +144,29 @@ static bool run(reproduction *r, const char *only, lab_error *error) {
         return false;
     lab_manifest manifest =
         lab_manifest_begin("reproduce", options_json(r, only), r->lab.engine.blas.description);
-    bool good = make_parts(e, only, error) && page_write(e, error);
+    bool good = make_parts(e, only, r->is_full, error) && page_write(e, error);
     lab_error second = {.kind = LAB_NO_ERROR};
     bool noted = lab_manifest_write(&manifest, r->folder, good, good ? error : &second);
     lab_manifest_end(&manifest);
     return good && noted;
 }
 
-static int show(const reproduction *r, const char *check) {
-    const json_t *evaluation = r->experiment.evaluation[RETRIEVAL_BF16];
-    if (evaluation && !table1_print(stdout, evaluation))
-        return complain_of_memory();
-    if (check && evaluation) {
+static int show(const reproduction *r, const char *only, const char *check) {
+    const report_part *part;
+    for (size_t i = 0; (part = report_part_at(i)) != NULL; i++) {
+        const json_t *result = part->table ? part->table->kept(&r->experiment) : NULL;
+        if (!result || !is_wanted(part, only, r->is_full))
+            continue;
+        if (!part->table->print(stdout, result))
+            return complain_of_memory();
         putchar('\n');
-        table1_check(stdout, evaluation);
     }
-    printf("\nThe report is in %s/index.html.\n", r->folder);
+    const json_t *evaluation = r->experiment.evaluation[RETRIEVAL_BF16];
+    if (check && evaluation) {
+        table1_check(stdout, evaluation);
+        putchar('\n');
+    }
+    printf("The report is in %s/index.html.\n", r->folder);
     return STATUS_OK;
 }
 
@@ -189,10 +214,11 @@ int command_reproduce(int argc, char **argv) {
         return STATUS_MISUSE;
     }
     lab_catch_interrupts();
-    int status = STATUS_FAILED;
-    if (open_reproduction(&r, "reproduce")) {
+    int status = open_reproduction(&r, "reproduce");
+    if (status == STATUS_OK) {
         lab_error error = {.kind = LAB_NO_ERROR};
-        status = run(&r, only, &error) ? show(&r, check) : report_lab_error("reproduce", &error);
+        status =
+            run(&r, only, &error) ? show(&r, only, check) : report_failure("reproduce", &error);
     }
     close_reproduction(&r);
     return status;

@@ -19,8 +19,12 @@ typedef struct reproduction {
 
 enum { REPRODUCE_QUICK_STEPS = 20000, REPRODUCE_FULL_STEPS = 100000, REPRODUCE_FULL_SEEDS = 10 };
 
-/* Loads what the experiments compute with. False after a message; close it either way. */
-bool open_reproduction(reproduction *reproduction, const char *command);
+/* Loads what the experiments compute with. An exit status, after a message unless STATUS_OK; close
+ * it either way. */
+int open_reproduction(reproduction *reproduction, const char *command);
 void close_reproduction(reproduction *reproduction);
+
+/* Like report_lab_error; a run that was interrupted is told how to go on. */
+int report_failure(const char *command, const lab_error *error);
 
 #endif

@@ -2,6 +2,7 @@
 #include "report/experiment.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "retrieval/beyond.h"
 #include "retrieval/evaluate.h"
 #include "retrieval/figure_data.h"
 #include "retrieval/fit.h"
@@ -21,6 +22,7 @@ void experiment_end(experiment *e) {
     json_decref(e->panels);
     json_decref(e->fit);
     json_decref(e->sharpness);
+    json_decref(e->beyond);
     *e = (experiment){.options = e->options};
 }
 
@@ -59,12 +61,13 @@ static bool keep_result(const char *path, json_t *options, json_t *result, lab_e
 
 typedef json_t *(*result_maker)(experiment *e, const void *context, lab_error *error);
 
-/* The result of a name: kept, or made now and kept. Takes the options' reference. */
+/* The result of a name: kept, or made now and kept; NULL for `make`: kept or nothing. Takes the
+ * options' reference. */
 static json_t *find_or_make(experiment *e, const char *name, json_t *options, result_maker make,
                             const void *context, lab_error *error) {
     char *path = options ? result_path(e, name, error) : NULL;
     json_t *result = path ? kept_result(path, options) : NULL;
-    if (path && !result) {
+    if (path && !result && make) {
         result = make(e, context, error);
         if (result && !keep_result(path, options, result, error)) {
             json_decref(result);
@@ -89,14 +92,19 @@ static json_t *common_options(const experiment *e, retrieval_precision precision
 
 enum { SEEDS_MAX = 1000 };
 
+static size_t list_seeds(const experiment *e, uint64_t seeds[SEEDS_MAX]) {
+    size_t count = 0;
+    for (; count < e->options.seeds && count < SEEDS_MAX; count++)
+        seeds[count] = count;
+    return count;
+}
+
 static const retrieval_heads *need_heads(experiment *e, retrieval_precision precision,
                                          lab_error *error) {
     retrieval_heads *heads = &e->heads[precision];
     uint64_t seeds[SEEDS_MAX];
     if (heads->count > 0)
         return heads;
-    for (uint64_t i = 0; i < e->options.seeds && i < SEEDS_MAX; i++)
-        seeds[i] = i;
     char *folder = lab_path(e->options.folder, "runs/%s-%llu", retrieval_precision_name(precision),
                             (unsigned long long)e->options.steps);
     if (!folder) {
@@ -105,7 +113,7 @@ static const retrieval_heads *need_heads(experiment *e, retrieval_precision prec
     }
     retrieval_run run = {.config = retrieval_config_default(),
                          .seeds = seeds,
-                         .seed_count = (size_t)e->options.seeds,
+                         .seed_count = list_seeds(e, seeds),
                          .folder = folder,
                          .checkpoint_interval = 2000,
                          .log_interval = 100,
@@ -176,8 +184,10 @@ static json_t *evaluate(experiment *e, const void *context, lab_error *error) {
     return json;
 }
 
-const json_t *experiment_evaluation(experiment *e, retrieval_precision precision,
-                                    lab_error *error) {
+static size_t smaller(uint64_t a, size_t b) { return a < b ? (size_t)a : b; }
+
+static const json_t *find_evaluation(experiment *e, retrieval_precision precision,
+                                     result_maker make, lab_error *error) {
     size_t sizes[32];
     evaluation_plan plan = {.precision = precision,
                             .names = all_policies,
@@ -188,8 +198,13 @@ const json_t *experiment_evaluation(experiment *e, retrieval_precision precision
     if (!e->evaluation[precision])
         e->evaluation[precision] =
             find_or_make(e, precision == RETRIEVAL_BF16 ? "evaluation-bf16" : "evaluation-f32",
-                         common_options(e, precision), evaluate, &plan, error);
+                         common_options(e, precision), make, &plan, error);
     return e->evaluation[precision];
+}
+
+const json_t *experiment_evaluation(experiment *e, retrieval_precision precision,
+                                    lab_error *error) {
+    return find_evaluation(e, precision, evaluate, error);
 }
 
 const json_t *experiment_sharpness(experiment *e, lab_error *error) {
@@ -198,7 +213,7 @@ const json_t *experiment_sharpness(experiment *e, lab_error *error) {
                             .policy_count = FIXED_POLICIES,
                             .sizes = sharpness_sizes,
                             .size_count = SHARPNESS_SIZES,
-                            .sets = 1024};
+                            .sets = smaller(e->options.sets, 1024)};
     if (!e->sharpness)
         e->sharpness =
             find_or_make(e, "sharpness", common_options(e, RETRIEVAL_F32), evaluate, &plan, error);
@@ -262,7 +277,7 @@ static json_t *make_fit(experiment *e, const void *context, lab_error *error) {
     retrieval_fit_request request = {.heads = heads,
                                      .sizes = sizes,
                                      .size_count = retrieval_sizes(16, 4096, sizes),
-                                     .sets = 256,
+                                     .sets = smaller(e->options.sets, 256),
                                      .degree = 4,
                                      .cap = 64,
                                      .executor = e->options.executor,
@@ -280,4 +295,67 @@ const json_t *experiment_fit(experiment *e, lab_error *error) {
     if (!e->fit)
         e->fit = find_or_make(e, "fit", common_options(e, RETRIEVAL_F32), make_fit, NULL, error);
     return e->fit;
+}
+
+/* ---- heads that stay sharp ---- */
+
+static json_t *make_recipe(experiment *e, const retrieval_recipe *recipe,
+                           const retrieval_recipe_request *request, lab_error *error) {
+    retrieval_evaluation evaluation;
+    if (!retrieval_recipe_run(e->options.engine, recipe, request, &evaluation, error))
+        return NULL;
+    json_t *json =
+        json_pack("{s:s, s:s, s:s, s:o}", "name", recipe->name, "path", recipe->path, "change",
+                  recipe->change, "evaluation", retrieval_evaluation_json(&evaluation));
+    retrieval_evaluation_free(&evaluation);
+    if (!json)
+        lab_fail_memory(error);
+    return json;
+}
+
+static json_t *make_beyond(experiment *e, const void *context, lab_error *error) {
+    (void)context;
+    uint64_t seeds[SEEDS_MAX];
+    const size_t sizes[] = {16, 128, 1024, (size_t)e->options.largest};
+    char *folder =
+        lab_path(e->options.folder, "runs/beyond-%llu", (unsigned long long)e->options.steps);
+    retrieval_recipe_request request = {.seeds = seeds,
+                                        .seed_count = list_seeds(e, seeds),
+                                        .steps = e->options.steps,
+                                        .sizes = sizes,
+                                        .size_count = sizeof sizes / sizeof *sizes,
+                                        .sets = (size_t)e->options.sets,
+                                        .folder = folder,
+                                        .quiet = e->options.quiet,
+                                        .executor = e->options.executor};
+    json_t *recipes = json_array();
+    bool good = (folder && recipes) || lab_fail_memory(error);
+    for (size_t i = 0; good && i < retrieval_recipes(); i++) {
+        retrieval_recipe recipe = retrieval_recipe_at(i);
+        json_t *made = make_recipe(e, &recipe, &request, error);
+        good = made && (json_array_append_new(recipes, made) == 0 || lab_fail_memory(error));
+    }
+    free(folder);
+    if (good)
+        return json_pack("{s:I, s:I, s:o}", "seeds", (json_int_t)e->options.seeds, "steps",
+                         (json_int_t)e->options.steps, "recipes", recipes);
+    json_decref(recipes);
+    return NULL;
+}
+
+static const json_t *find_beyond(experiment *e, result_maker make, lab_error *error) {
+    if (!e->beyond)
+        e->beyond = find_or_make(e, "beyond", common_options(e, RETRIEVAL_F32), make, NULL, error);
+    return e->beyond;
+}
+
+const json_t *experiment_beyond(experiment *e, lab_error *error) {
+    return find_beyond(e, make_beyond, error);
+}
+
+void experiment_recall(experiment *e) {
+    lab_error unimportant = {.kind = LAB_NO_ERROR};
+    find_evaluation(e, RETRIEVAL_F32, NULL, &unimportant);
+    find_evaluation(e, RETRIEVAL_BF16, NULL, &unimportant);
+    find_beyond(e, NULL, &unimportant);
 }

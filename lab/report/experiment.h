@@ -37,6 +37,7 @@ typedef struct experiment {
     json_t *panels; /* {"softmax": [...], "adaptive": [...]} */
     json_t *fit;
     json_t *sharpness;
+    json_t *beyond; /* {"seeds", "steps", "recipes": [{name, path, change, evaluation}]} */
 } experiment;
 
 experiment experiment_start(const experiment_options *options);
@@ -49,5 +50,9 @@ const json_t *experiment_evaluation(experiment *experiment, retrieval_precision 
 const json_t *experiment_panels(experiment *experiment, const char *policy, lab_error *error);
 const json_t *experiment_fit(experiment *experiment, lab_error *error);
 const json_t *experiment_sharpness(experiment *experiment, lab_error *error);
+const json_t *experiment_beyond(experiment *experiment, lab_error *error);
+
+/* Fills in those of the tables' results (evaluations, beyond) that are kept, and makes none. */
+void experiment_recall(experiment *experiment);
 
 #endif

@@ -64,8 +64,7 @@ static void base64(FILE *file, const char *data, size_t size) {
 
 typedef struct page {
     experiment *experiment;
-    const json_t *evaluation[EXPERIMENT_PRECISIONS]; /* or NULL */
-    bool failed;                                     /* memory ran out */
+    bool failed; /* memory ran out */
 } page;
 
 static void write_picture(FILE *file, page *p, const report_part *part) {
@@ -90,12 +89,12 @@ static void write_picture(FILE *file, page *p, const report_part *part) {
 }
 
 static void write_table(FILE *file, const page *p, const report_part *part) {
-    const json_t *evaluation = p->evaluation[RETRIEVAL_BF16];
-    if (!evaluation)
+    const json_t *result = part->table->kept(p->experiment);
+    if (!result)
         return;
     fprintf(file, "<section id=\"%s\">\n<h2>%s</h2>\n<p>%s</p>\n", part->name, part->title,
             part->text);
-    table1_html(file, evaluation);
+    part->table->html(file, result);
     fputs("</section>\n", file);
 }
 
@@ -127,7 +126,7 @@ static void write_what_was_run(FILE *file, const page *p) {
 }
 
 static void write_what_differs(FILE *file, const page *p) {
-    const json_t *evaluation = p->evaluation[RETRIEVAL_BF16];
+    const json_t *evaluation = p->experiment->evaluation[RETRIEVAL_BF16];
     if (!evaluation)
         return;
     fputs(
@@ -172,8 +171,8 @@ static void write_page(FILE *file, const void *context) {
 }
 
 bool page_write(experiment *e, lab_error *error) {
-    page p = {.experiment = e,
-              .evaluation = {e->evaluation[RETRIEVAL_F32], e->evaluation[RETRIEVAL_BF16]}};
+    page p = {.experiment = e};
+    experiment_recall(e);
     char *path = lab_path(e->options.folder, "index.html");
     if (!path)
         return lab_fail_memory(error);

@@ -93,6 +93,25 @@ static bool run_gnuplot(const char *script, const char *log, lab_error *error) {
     return lab_fail(error, LAB_SYSTEM, "gnuplot failed: %s", complaint);
 }
 
+/* gnuplot does not notice a full disk; a picture that is whole ends as its kind does. */
+static bool is_whole(const char *path, const char *terminal, lab_error *error) {
+    static const char svg_end[] = "</svg>", png_end[] = "IEND";
+    const char *wanted = strcmp(terminal, "svg") == 0 ? svg_end : png_end;
+    char tail[32] = "";
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return lab_fail_file(error, "write", path);
+    size_t size = 0;
+    if (fseek(file, -16, SEEK_END) == 0)
+        size = fread(tail, 1, sizeof tail - 1, file);
+    fclose(file);
+    size_t length = strlen(wanted);
+    for (size_t i = 0; i + length <= size; i++)
+        if (memcmp(tail + i, wanted, length) == 0)
+            return true;
+    return lab_fail(error, LAB_SYSTEM, "cannot write %s: gnuplot left it incomplete", path);
+}
+
 static bool write_script(const char *path, const char *terminal, const char *output, int width,
                          int height, plot_commands commands, const void *context,
                          lab_error *error) {
@@ -120,7 +139,7 @@ bool plot_draw(const char *path, int width, int height, plot_commands commands, 
     snprintf(script, sizeof script, "%.4080s.plot", output);
     snprintf(log, sizeof log, "%.4080s.log", output);
     bool good = write_script(script, terminal, output, width, height, commands, context, error) &&
-                run_gnuplot(script, log, error);
+                run_gnuplot(script, log, error) && is_whole(output, terminal, error);
     if (good && rename(output, path) != 0)
         good = lab_fail_file(error, "write", path);
     unlink(script);

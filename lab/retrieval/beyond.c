@@ -51,6 +51,7 @@ static retrieval_recipe blind(void) {
     recipe.name = "blind";
     recipe.path = "b";
     recipe.change = "keys that do not see the class";
+    recipe.config.key_sees_class = false;
     return recipe;
 }
 

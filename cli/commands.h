@@ -27,8 +27,11 @@ enum {
 int command_bench(int argc, char **argv);
 int command_clrs(int argc, char **argv);
 int command_demo(int argc, char **argv);
+int command_figure(int argc, char **argv);
 int command_policies(int argc, char **argv);
 int command_retrieval(int argc, char **argv);
+int command_reproduce(int argc, char **argv);
 int command_softmax(int argc, char **argv);
+int command_theory(int argc, char **argv);
 
 #endif

@@ -116,8 +116,8 @@ static nn_dense dense_at(const retrieval_model *model, retrieval_layer layer, si
                       .bias = model->parameters + layer.bias};
 }
 
-void retrieval_directions(const retrieval_model *model, const float *query, size_t sets,
-                          float *scratch, float *direction, float *shift) {
+float *retrieval_query_features(const retrieval_model *model, const float *query, size_t sets,
+                                float *scratch) {
     const retrieval_layout *at = &model->layout;
     const nn_engine *engine = model->engine;
     const float *parameters = model->parameters;
@@ -140,6 +140,17 @@ void retrieval_directions(const retrieval_model *model, const float *query, size
         a = b;
         b = spare;
     }
+    return a;
+}
+
+void retrieval_directions(const retrieval_model *model, const float *query, size_t sets,
+                          float *scratch, float *direction, float *shift) {
+    const retrieval_layout *at = &model->layout;
+    const nn_engine *engine = model->engine;
+    const float *parameters = model->parameters;
+    size_t width = at->width;
+    float *a = retrieval_query_features(model, query, sets, scratch);
+    float *b = a == scratch ? scratch + sets * width : scratch;
     nn_product across = {.m = sets, .n = width, .k = width};
     nn_product back = {.m = sets, .n = width, .k = width, .tb = true};
     nn_product_of(engine, across, a, parameters + at->w_q, b);

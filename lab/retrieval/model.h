@@ -88,6 +88,10 @@ retrieval_outcome retrieval_tile(const retrieval_model *model, const retrieval_b
                                  float scale, retrieval_workspace *workspace, float *gradient,
                                  float *logits);
 
+/* psi_q of `sets` queries, [sets][width]: a place in scratch, which is [2][sets][width]. */
+float *retrieval_query_features(const retrieval_model *model, const float *query, size_t sets,
+                                float *scratch);
+
 /*
  * The pieces, for evaluation, which streams over items. Of `sets` queries:
  * direction[sets][width] and shift[sets] such that e_i = direction . t_i + shift.

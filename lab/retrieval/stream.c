@@ -125,6 +125,7 @@ void retrieval_stream_open(retrieval_stream *stream, uint64_t seed, size_t n, ui
     *set = (retrieval_set){.n = n,
                            .priority = stream->priority,
                            .class_of = stream->class_of,
+                           .query = query,
                            .logits = stream->logits,
                            .top = top.index,
                            .label = stream->class_of[top.index]};

@@ -20,6 +20,7 @@ typedef struct retrieval_set {
     size_t n;
     const float *priority; /* [n], as the model sees them */
     const uint16_t *class_of;
+    float query;         /* as the model sees it */
     const float *logits; /* [n] */
     size_t top;          /* the item to be found */
     uint16_t label;      /* its class */

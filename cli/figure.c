@@ -1,0 +1,91 @@
+/* `whet figure`: one picture of the report by itself. */
+#include "reproduce.h"
+
+#include "messages.h"
+
+#include "base/signals.h"
+#include "report/parts.h"
+#include "report/plot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The part that a name stands for; NULL after a message. */
+static const report_part *find_figure(const char *name) {
+    const report_part *part = report_part_named(name), *other;
+    if (part && part->draw)
+        return part;
+    if (report_elsewhere(name)) {
+        complain("figure: %s", report_elsewhere(name));
+        return NULL;
+    }
+    nearest search = nearest_to(name, strlen(name));
+    for (size_t i = 0; (other = report_part_at(i)) != NULL; i++)
+        if (other->draw)
+            nearest_offer(&search, other->name, strlen(other->name));
+    if (search.best)
+        complain("figure: no figure '%s'; did you mean '%s'?", name, search.best);
+    else
+        complain("figure: no figure '%s'; 'whet figure --help' lists them", name);
+    return NULL;
+}
+
+static int draw(reproduction *r, const report_part *part, const char *path) {
+    lab_error error = {.kind = LAB_NO_ERROR};
+    lab_catch_interrupts();
+    int status = open_reproduction(r, "figure");
+    if (status == STATUS_OK && !part->draw(&r->experiment, path, &error))
+        status = report_failure("figure", &error);
+    close_reproduction(r);
+    return status;
+}
+
+int command_figure(int argc, char **argv) {
+    reproduction r = {.folder = "report"};
+    const char *path = NULL;
+    const option_spec options[] = {
+        {"out", OPTION_TEXT, &path, "FILE", "where to, .svg or .png (default: figureN.svg)"},
+        {"from", OPTION_TEXT, &r.folder, "DIR",
+         "the folder of 'whet reproduce' whose heads and results to use; what is missing there is "
+         "made first (default: report)"},
+        {"full", OPTION_FLAG, &r.is_full, NULL, "of the full scale: ten seeds of 100,000 steps"},
+        {"seeds", OPTION_UNSIGNED, &r.seeds, "N", "heads to train"},
+        {"steps", OPTION_UNSIGNED, &r.steps, "N", "training steps of each"},
+        {"sets", OPTION_UNSIGNED, &r.sets, "N", "sets of each size to evaluate (default 4096)"},
+        {"threads", OPTION_AMOUNT, &r.threads, "N", "threads (default: one for each processor)"},
+        {"quiet", OPTION_FLAG, &r.quiet, NULL, "no progress"},
+    };
+    char list[1024];
+    const report_part *part;
+    int length = snprintf(list, sizeof list, "figures (a number is one of the paper's):\n");
+    for (size_t i = 0; (part = report_part_at(i)) != NULL; i++)
+        if (part->draw)
+            length += snprintf(list + length, sizeof list - (size_t)length, "  %-13s %s\n",
+                               part->name, part->title);
+    const command_syntax syntax = {
+        .name = "figure",
+        .operands = "FIGURE",
+        .about = "Draws one figure of the report, the paper's by number or another by name.\n",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .more = list,
+        .operands_limit = 1,
+    };
+    int operands;
+    options_result result = parse_options(&syntax, argc, argv, &operands);
+    if (result != OPTIONS_GIVEN)
+        return options_status(result);
+    if (operands == 0) {
+        complain("figure: which one? 'whet figure --help' lists them");
+        return STATUS_MISUSE;
+    }
+    part = find_figure(argv[1]);
+    if (!part)
+        return STATUS_MISUSE;
+    char usual[64];
+    snprintf(usual, sizeof usual, "%s.svg", part->name);
+    lab_error error = {.kind = LAB_NO_ERROR};
+    if (!plot_knows(path ? path : usual, &error))
+        return report_lab_error("figure", &error);
+    return draw(&r, part, path ? path : usual);
+}

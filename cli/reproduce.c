@@ -1,0 +1,225 @@
+/*
+ * `whet reproduce`: the paper's table and figures from nothing, and what lies
+ * beyond them, as a report. Everything is kept as it is made, so that a run that
+ * was stopped goes on where it was.
+ */
+#include "reproduce.h"
+
+#include "messages.h"
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/manifest.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "report/page.h"
+#include "report/parts.h"
+#include "report/table1.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int report_failure(const char *command, const lab_error *error) {
+    if (!lab_interrupted())
+        return report_lab_error(command, error);
+    complain("%s: stopped; the same command goes on from here", command);
+    return STATUS_STOPPED;
+}
+
+int open_reproduction(reproduction *r, const char *command) {
+    enum { SEEDS_MAX = 1000 };
+    if (r->seeds > SEEDS_MAX) {
+        complain("%s: --seeds must be from 1 to %d", command, SEEDS_MAX);
+        return STATUS_MISUSE;
+    }
+    if (!open_laboratory(&r->lab, r->threads, NULL))
+        return report_lab_error(command, &r->lab.error);
+    experiment_options options = {.folder = r->folder,
+                                  .seeds = r->seeds     ? r->seeds
+                                           : r->is_full ? REPRODUCE_FULL_SEEDS
+                                                        : 1,
+                                  .steps = r->steps     ? r->steps
+                                           : r->is_full ? REPRODUCE_FULL_STEPS
+                                                        : REPRODUCE_QUICK_STEPS,
+                                  .sets = r->sets ? r->sets : 4096,
+                                  .largest = 16384,
+                                  .quiet = r->quiet,
+                                  .engine = &r->lab.engine,
+                                  .executor = &r->lab.executor};
+    r->experiment = experiment_start(&options);
+    return STATUS_OK;
+}
+
+void close_reproduction(reproduction *r) {
+    experiment_end(&r->experiment);
+    close_laboratory(&r->lab);
+}
+
+/* Whether a name stands in a list with commas. */
+static bool is_listed(const char *list, const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == length && strncmp(at, name, length) == 0)
+            return true;
+    return false;
+}
+
+/* Every name of the list must be a part. */
+static bool list_makes_sense(const char *list) {
+    if (!*list) {
+        complain("reproduce: --only: which parts? 'whet reproduce --help' lists them");
+        return false;
+    }
+    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',') {
+        char name[32];
+        size_t length = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", length < sizeof name ? (int)length : INT_MAX, at);
+        if (report_elsewhere(name)) {
+            complain("reproduce: %s", report_elsewhere(name));
+            return false;
+        }
+        const report_part *part = report_part_named(name), *other;
+        if (part && strcmp(part->name, name) == 0)
+            continue;
+        nearest search = nearest_to(name, strlen(name));
+        for (size_t i = 0; (other = report_part_at(i)) != NULL; i++)
+            nearest_offer(&search, other->name, strlen(other->name));
+        complain("reproduce: --only: no part '%s'%s%s%s", name,
+                 search.best ? "; did you mean '" : "", search.best ? search.best : "",
+                 search.best ? "'?" : "");
+        return false;
+    }
+    return true;
+}
+
+static bool draw_both(experiment *e, const report_part *part, lab_error *error) {
+    static const char *const endings[] = {"svg", "png"};
+    bool good = true;
+    for (size_t i = 0; good && i < 2; i++) {
+        char *path = lab_path(e->options.folder, "figures/%s.%s", part->name, endings[i]);
+        good = path ? part->draw(e, path, error) : lab_fail_memory(error);
+        free(path);
+    }
+    return good;
+}
+
+static bool make_folders(const char *folder, lab_error *error) {
+    char *figures = lab_path(folder, "figures");
+    bool good = figures ? lab_make_folder(figures, error) : lab_fail_memory(error);
+    free(figures);
+    return good;
+}
+
+/* Whether a part is to be made: named, or of those that a run makes by itself. */
+static bool is_wanted(const report_part *part, const char *only, bool is_full) {
+    return only ? is_listed(only, part->name) : is_full || !part->is_extra;
+}
+
+static bool make_parts(experiment *e, const char *only, bool is_full, lab_error *error) {
+    const report_part *part;
+    for (size_t i = 0; (part = report_part_at(i)) != NULL; i++) {
+        if (!is_wanted(part, only, is_full))
+            continue;
+        if (lab_interrupted())
+            return lab_fail(error, LAB_STOPPED, "stopped");
+        bool good = part->draw ? draw_both(e, part, error) : part->table->make(e, error) != NULL;
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
+static json_t *options_json(const reproduction *r, const char *only) {
+    const experiment_options *o = &r->experiment.options;
+    return json_pack("{s:I, s:I, s:I, s:I, s:s}", "seeds", (json_int_t)o->seeds, "steps",
+                     (json_int_t)o->steps, "sets", (json_int_t)o->sets, "largest",
+                     (json_int_t)o->largest, "only", only ? only : "everything");
+}
+
+static bool run(reproduction *r, const char *only, lab_error *error) {
+    experiment *e = &r->experiment;
+    if (!make_folders(r->folder, error))
+        return false;
+    lab_manifest manifest =
+        lab_manifest_begin("reproduce", options_json(r, only), r->lab.engine.blas.description);
+    bool good = make_parts(e, only, r->is_full, error) && page_write(e, error);
+    lab_error second = {.kind = LAB_NO_ERROR};
+    bool noted = lab_manifest_write(&manifest, r->folder, good, good ? error : &second);
+    lab_manifest_end(&manifest);
+    return good && noted;
+}
+
+static int show(const reproduction *r, const char *only, const char *check) {
+    const report_part *part;
+    for (size_t i = 0; (part = report_part_at(i)) != NULL; i++) {
+        const json_t *result = part->table ? part->table->kept(&r->experiment) : NULL;
+        if (!result || !is_wanted(part, only, r->is_full))
+            continue;
+        if (!part->table->print(stdout, result))
+            return complain_of_memory();
+        putchar('\n');
+    }
+    const json_t *evaluation = r->experiment.evaluation[RETRIEVAL_BF16];
+    if (check && evaluation) {
+        table1_check(stdout, evaluation);
+        putchar('\n');
+    }
+    printf("The report is in %s/index.html.\n", r->folder);
+    return STATUS_OK;
+}
+
+int command_reproduce(int argc, char **argv) {
+    reproduction r = {.folder = "report"};
+    const char *only = NULL, *check = NULL;
+    const option_spec options[] = {
+        {"full", OPTION_FLAG, &r.is_full, NULL,
+         "ten seeds of 100,000 steps instead of one of 20,000: hours"},
+        {"only", OPTION_TEXT, &only, "PART,...",
+         "only these: table1, figure1, figure2 ... (the list is below)"},
+        {"out", OPTION_TEXT, &r.folder, "DIR", "where the report goes (default: report)"},
+        {"check", OPTION_TEXT, &check, "published",
+         "also say where Table 1 leaves the published figures by more than two standard errors"},
+        {"seeds", OPTION_UNSIGNED, &r.seeds, "N", "heads to train of each kind"},
+        {"steps", OPTION_UNSIGNED, &r.steps, "N", "training steps of each"},
+        {"sets", OPTION_UNSIGNED, &r.sets, "N", "sets of each size to evaluate (default 4096)"},
+        {"threads", OPTION_AMOUNT, &r.threads, "N",
+         "threads (default: one for each processor); results do not depend on it"},
+        {"quiet", OPTION_FLAG, &r.quiet, NULL, "no progress"},
+    };
+    char list[1024];
+    const report_part *part;
+    int length = snprintf(list, sizeof list, "parts:\n");
+    for (size_t i = 0; (part = report_part_at(i)) != NULL; i++)
+        length += snprintf(list + length, sizeof list - (size_t)length, "  %-13s %s\n", part->name,
+                           part->title);
+    const command_syntax syntax = {
+        .name = "reproduce",
+        .operands = "",
+        .about = "Makes the paper's table and figures on max retrieval, compares policies it did\n"
+                 "not have, and writes a report. Stopped at any time, it goes on from there.\n",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .more = list,
+    };
+    int operands;
+    options_result result = parse_options(&syntax, argc, argv, &operands);
+    if (result != OPTIONS_GIVEN)
+        return options_status(result);
+    if (only && !list_makes_sense(only))
+        return STATUS_MISUSE;
+    if (check && strcmp(check, "published") != 0) {
+        complain("reproduce: --check: '%s' cannot be checked; 'published' can", check);
+        return STATUS_MISUSE;
+    }
+    lab_catch_interrupts();
+    int status = open_reproduction(&r, "reproduce");
+    if (status == STATUS_OK) {
+        lab_error error = {.kind = LAB_NO_ERROR};
+        status =
+            run(&r, only, &error) ? show(&r, only, check) : report_failure("reproduce", &error);
+    }
+    close_reproduction(&r);
+    return status;
+}

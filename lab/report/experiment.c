@@ -1,0 +1,361 @@
+/* Running, keeping and finding again what the report is made from; see experiment.h. */
+#include "report/experiment.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "retrieval/beyond.h"
+#include "retrieval/evaluate.h"
+#include "retrieval/figure_data.h"
+#include "retrieval/fit.h"
+#include "retrieval/train.h"
+#include <stdlib.h>
+#include <string.h>
+
+experiment experiment_start(const experiment_options *options) {
+    return (experiment){.options = *options};
+}
+
+void experiment_end(experiment *e) {
+    for (size_t i = 0; i < EXPERIMENT_PRECISIONS; i++) {
+        retrieval_heads_free(&e->heads[i]);
+        json_decref(e->evaluation[i]);
+    }
+    json_decref(e->panels);
+    json_decref(e->fit);
+    json_decref(e->sharpness);
+    json_decref(e->beyond);
+    *e = (experiment){.options = e->options};
+}
+
+/* ---- kept results ---- */
+
+static char *result_path(const experiment *e, const char *name, lab_error *error) {
+    char *folder = lab_path(e->options.folder, "results");
+    char *path =
+        folder && lab_make_folder(folder, error) ? lab_path(folder, "%s.json", name) : NULL;
+    if (!folder || (!path && error->kind == LAB_NO_ERROR))
+        lab_fail_memory(error);
+    free(folder);
+    return path;
+}
+
+/* What is kept under a name, if it was made with these options; NULL otherwise, without an error: a
+ * file that is not as expected is simply made again. */
+static json_t *kept_result(const char *path, const json_t *options) {
+    lab_error unimportant = {.kind = LAB_NO_ERROR};
+    if (!lab_file_exists(path))
+        return NULL;
+    json_t *file = lab_json_read(path, &unimportant);
+    json_t *result = NULL;
+    if (file && json_equal(json_object_get(file, "made_with"), options))
+        result = json_incref(json_object_get(file, "result"));
+    json_decref(file);
+    return result;
+}
+
+static bool keep_result(const char *path, json_t *options, json_t *result, lab_error *error) {
+    json_t *file = json_pack("{s:O, s:O}", "made_with", options, "result", result);
+    bool good = lab_json_write(path, file, error);
+    json_decref(file);
+    return good;
+}
+
+typedef json_t *(*result_maker)(experiment *e, const void *context, lab_error *error);
+
+/* The result of a name: kept, or made now and kept; NULL for `make`: kept or nothing. Takes the
+ * options' reference. */
+static json_t *find_or_make(experiment *e, const char *name, json_t *options, result_maker make,
+                            const void *context, lab_error *error) {
+    char *path = options ? result_path(e, name, error) : NULL;
+    json_t *result = path ? kept_result(path, options) : NULL;
+    if (path && !result && make) {
+        result = make(e, context, error);
+        if (result && !keep_result(path, options, result, error)) {
+            json_decref(result);
+            result = NULL;
+        }
+    } else if (!path && error->kind == LAB_NO_ERROR) {
+        lab_fail_memory(error);
+    }
+    free(path);
+    json_decref(options);
+    return result;
+}
+
+static json_t *common_options(const experiment *e, retrieval_precision precision) {
+    return json_pack("{s:s, s:I, s:I, s:I, s:I}", "precision", retrieval_precision_name(precision),
+                     "seeds", (json_int_t)e->options.seeds, "steps", (json_int_t)e->options.steps,
+                     "sets", (json_int_t)e->options.sets, "largest",
+                     (json_int_t)e->options.largest);
+}
+
+/* ---- heads ---- */
+
+enum { SEEDS_MAX = 1000 };
+
+static size_t list_seeds(const experiment *e, uint64_t seeds[SEEDS_MAX]) {
+    size_t count = 0;
+    for (; count < e->options.seeds && count < SEEDS_MAX; count++)
+        seeds[count] = count;
+    return count;
+}
+
+static const retrieval_heads *need_heads(experiment *e, retrieval_precision precision,
+                                         lab_error *error) {
+    retrieval_heads *heads = &e->heads[precision];
+    uint64_t seeds[SEEDS_MAX];
+    if (heads->count > 0)
+        return heads;
+    char *folder = lab_path(e->options.folder, "runs/%s-%llu", retrieval_precision_name(precision),
+                            (unsigned long long)e->options.steps);
+    if (!folder) {
+        lab_fail_memory(error);
+        return NULL;
+    }
+    retrieval_run run = {.config = retrieval_config_default(),
+                         .seeds = seeds,
+                         .seed_count = list_seeds(e, seeds),
+                         .folder = folder,
+                         .checkpoint_interval = 2000,
+                         .log_interval = 100,
+                         .resume = true,
+                         .quiet = e->options.quiet,
+                         .title = precision == RETRIEVAL_BF16 ? "training, bf16" : "training, f32",
+                         .executor = e->options.executor};
+    run.config.steps = e->options.steps;
+    run.config.precision = precision;
+    bool good = retrieval_train(e->options.engine, &run, heads, error);
+    free(folder);
+    return good ? heads : NULL;
+}
+
+/* ---- evaluations ---- */
+
+/* The paper's two first: figures shade them. */
+static const char *const all_policies[] = {"softmax",    "adaptive",  "adaptive:hold", "exp:0.5",
+                                           "target:0.5", "ssmax:0.5", "length:16",     "linear:16",
+                                           "topk:8",     "hardmax",   "sparsemax",     "entmax15",
+                                           "softmax1",   "sigmoid",   "stick-breaking"};
+static const char *const fixed_policies[] = {"fixed:0.5", "fixed:1",  "fixed:1.5", "fixed:2",
+                                             "fixed:3",   "fixed:4",  "fixed:6",   "fixed:8",
+                                             "fixed:16",  "fixed:32", "fixed:64",  "fixed:256"};
+static const size_t sharpness_sizes[] = {16, 128, 1024, 8192};
+enum {
+    ALL_POLICIES = sizeof all_policies / sizeof *all_policies,
+    FIXED_POLICIES = sizeof fixed_policies / sizeof *fixed_policies,
+    SHARPNESS_SIZES = sizeof sharpness_sizes / sizeof *sharpness_sizes
+};
+
+typedef struct evaluation_plan {
+    retrieval_precision precision;
+    const char *const *names;
+    size_t policy_count;
+    const size_t *sizes;
+    size_t size_count;
+    size_t sets;
+} evaluation_plan;
+
+static json_t *evaluate(experiment *e, const void *context, lab_error *error) {
+    const evaluation_plan *plan = context;
+    whet_policy policies[RETRIEVAL_POLICIES_MAX];
+    retrieval_evaluation result;
+    const retrieval_heads *heads = need_heads(e, plan->precision, error);
+    if (!heads)
+        return NULL;
+    for (size_t i = 0; i < plan->policy_count; i++)
+        if (whet_policy_parse(plan->names[i], &policies[i], NULL, 0) != WHET_OK) {
+            lab_fail(error, LAB_INPUT, "no policy %s", plan->names[i]);
+            return NULL;
+        }
+    retrieval_eval_request request = {.heads = heads,
+                                      .sizes = plan->sizes,
+                                      .size_count = plan->size_count,
+                                      .sets = plan->sets,
+                                      .policies = policies,
+                                      .names = plan->names,
+                                      .policy_count = plan->policy_count,
+                                      .executor = e->options.executor,
+                                      .quiet = e->options.quiet};
+    if (!retrieval_evaluate(e->options.engine, &request, &result, error))
+        return NULL;
+    json_t *json = retrieval_evaluation_json(&result);
+    retrieval_evaluation_free(&result);
+    if (!json)
+        lab_fail_memory(error);
+    return json;
+}
+
+static size_t smaller(uint64_t a, size_t b) { return a < b ? (size_t)a : b; }
+
+static const json_t *find_evaluation(experiment *e, retrieval_precision precision,
+                                     result_maker make, lab_error *error) {
+    size_t sizes[32];
+    evaluation_plan plan = {.precision = precision,
+                            .names = all_policies,
+                            .policy_count = ALL_POLICIES,
+                            .sizes = sizes,
+                            .sets = (size_t)e->options.sets};
+    plan.size_count = retrieval_sizes(16, (size_t)e->options.largest, sizes);
+    if (!e->evaluation[precision])
+        e->evaluation[precision] =
+            find_or_make(e, precision == RETRIEVAL_BF16 ? "evaluation-bf16" : "evaluation-f32",
+                         common_options(e, precision), make, &plan, error);
+    return e->evaluation[precision];
+}
+
+const json_t *experiment_evaluation(experiment *e, retrieval_precision precision,
+                                    lab_error *error) {
+    return find_evaluation(e, precision, evaluate, error);
+}
+
+const json_t *experiment_sharpness(experiment *e, lab_error *error) {
+    evaluation_plan plan = {.precision = RETRIEVAL_F32,
+                            .names = fixed_policies,
+                            .policy_count = FIXED_POLICIES,
+                            .sizes = sharpness_sizes,
+                            .size_count = SHARPNESS_SIZES,
+                            .sets = smaller(e->options.sets, 1024)};
+    if (!e->sharpness)
+        e->sharpness =
+            find_or_make(e, "sharpness", common_options(e, RETRIEVAL_F32), evaluate, &plan, error);
+    return e->sharpness;
+}
+
+/* ---- coefficients, set by set ---- */
+
+static json_t *panels_of(experiment *e, const retrieval_head *head, const char *policy_name,
+                         lab_error *error) {
+    static const size_t sizes[] = {16, 32, 64, 128, 256, 512, 1024, 2048};
+    whet_policy policy;
+    json_t *panels = json_array();
+    bool good = whet_policy_parse(policy_name, &policy, NULL, 0) == WHET_OK && panels;
+    for (size_t i = 0; good && i < sizeof sizes / sizeof *sizes; i++) {
+        retrieval_panel panel;
+        good = retrieval_panel_make(e->options.engine, head, &policy, sizes[i], 32, 16, 0, &panel,
+                                    error);
+        if (!good)
+            break;
+        good = json_array_append_new(panels, retrieval_panel_json(&panel)) == 0;
+        retrieval_panel_free(&panel);
+    }
+    if (good)
+        return panels;
+    json_decref(panels);
+    if (error->kind == LAB_NO_ERROR)
+        lab_fail_memory(error);
+    return NULL;
+}
+
+static json_t *make_panels(experiment *e, const void *context, lab_error *error) {
+    (void)context;
+    const retrieval_heads *heads = need_heads(e, RETRIEVAL_BF16, error);
+    if (!heads)
+        return NULL;
+    json_t *plain = panels_of(e, &heads->list[0], "softmax", error);
+    json_t *sharp = plain ? panels_of(e, &heads->list[0], "adaptive", error) : NULL;
+    if (plain && sharp)
+        return json_pack("{s:o, s:o}", "softmax", plain, "adaptive", sharp);
+    json_decref(plain);
+    return NULL;
+}
+
+const json_t *experiment_panels(experiment *e, const char *policy, lab_error *error) {
+    if (!e->panels)
+        e->panels =
+            find_or_make(e, "heads", common_options(e, RETRIEVAL_BF16), make_panels, NULL, error);
+    return json_object_get(e->panels, policy);
+}
+
+/* ---- the fit ---- */
+
+static json_t *make_fit(experiment *e, const void *context, lab_error *error) {
+    (void)context;
+    size_t sizes[32];
+    const retrieval_heads *heads = need_heads(e, RETRIEVAL_F32, error);
+    if (!heads)
+        return NULL;
+    retrieval_fit fit;
+    retrieval_fit_request request = {.heads = heads,
+                                     .sizes = sizes,
+                                     .size_count = retrieval_sizes(16, 4096, sizes),
+                                     .sets = smaller(e->options.sets, 256),
+                                     .degree = 4,
+                                     .cap = 64,
+                                     .executor = e->options.executor,
+                                     .quiet = e->options.quiet};
+    if (!retrieval_fit_make(e->options.engine, &request, &fit, error))
+        return NULL;
+    json_t *json = retrieval_fit_json(&fit);
+    retrieval_fit_free(&fit);
+    if (!json)
+        lab_fail_memory(error);
+    return json;
+}
+
+const json_t *experiment_fit(experiment *e, lab_error *error) {
+    if (!e->fit)
+        e->fit = find_or_make(e, "fit", common_options(e, RETRIEVAL_F32), make_fit, NULL, error);
+    return e->fit;
+}
+
+/* ---- heads that stay sharp ---- */
+
+static json_t *make_recipe(experiment *e, const retrieval_recipe *recipe,
+                           const retrieval_recipe_request *request, lab_error *error) {
+    retrieval_evaluation evaluation;
+    if (!retrieval_recipe_run(e->options.engine, recipe, request, &evaluation, error))
+        return NULL;
+    json_t *json =
+        json_pack("{s:s, s:s, s:s, s:o}", "name", recipe->name, "path", recipe->path, "change",
+                  recipe->change, "evaluation", retrieval_evaluation_json(&evaluation));
+    retrieval_evaluation_free(&evaluation);
+    if (!json)
+        lab_fail_memory(error);
+    return json;
+}
+
+static json_t *make_beyond(experiment *e, const void *context, lab_error *error) {
+    (void)context;
+    uint64_t seeds[SEEDS_MAX];
+    const size_t sizes[] = {16, 128, 1024, (size_t)e->options.largest};
+    char *folder =
+        lab_path(e->options.folder, "runs/beyond-%llu", (unsigned long long)e->options.steps);
+    retrieval_recipe_request request = {.seeds = seeds,
+                                        .seed_count = list_seeds(e, seeds),
+                                        .steps = e->options.steps,
+                                        .sizes = sizes,
+                                        .size_count = sizeof sizes / sizeof *sizes,
+                                        .sets = (size_t)e->options.sets,
+                                        .folder = folder,
+                                        .quiet = e->options.quiet,
+                                        .executor = e->options.executor};
+    json_t *recipes = json_array();
+    bool good = (folder && recipes) || lab_fail_memory(error);
+    for (size_t i = 0; good && i < retrieval_recipes(); i++) {
+        retrieval_recipe recipe = retrieval_recipe_at(i);
+        json_t *made = make_recipe(e, &recipe, &request, error);
+        good = made && (json_array_append_new(recipes, made) == 0 || lab_fail_memory(error));
+    }
+    free(folder);
+    if (good)
+        return json_pack("{s:I, s:I, s:o}", "seeds", (json_int_t)e->options.seeds, "steps",
+                         (json_int_t)e->options.steps, "recipes", recipes);
+    json_decref(recipes);
+    return NULL;
+}
+
+static const json_t *find_beyond(experiment *e, result_maker make, lab_error *error) {
+    if (!e->beyond)
+        e->beyond = find_or_make(e, "beyond", common_options(e, RETRIEVAL_F32), make, NULL, error);
+    return e->beyond;
+}
+
+const json_t *experiment_beyond(experiment *e, lab_error *error) {
+    return find_beyond(e, make_beyond, error);
+}
+
+void experiment_recall(experiment *e) {
+    lab_error unimportant = {.kind = LAB_NO_ERROR};
+    find_evaluation(e, RETRIEVAL_F32, NULL, &unimportant);
+    find_evaluation(e, RETRIEVAL_BF16, NULL, &unimportant);
+    find_beyond(e, NULL, &unimportant);
+}

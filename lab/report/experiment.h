@@ -1,0 +1,58 @@
+/*
+ * The experiments behind the report, each run when something first needs it and
+ * kept in the report's folder, so that a second run takes up where the first one
+ * stopped:
+ *
+ *     FOLDER/runs/bf16-20000/     trained heads, one checkpoint a seed
+ *     FOLDER/results/NAME.json    what was measured, and with which options
+ *
+ * A result that was made with other options is made again.
+ */
+#ifndef WHET_LAB_REPORT_EXPERIMENT_H
+#define WHET_LAB_REPORT_EXPERIMENT_H
+
+#include "base/error.h"
+#include "nn/layers.h"
+#include "retrieval/head.h"
+
+#include <jansson.h>
+
+typedef struct experiment_options {
+    const char *folder;
+    uint64_t seeds;   /* heads of each precision */
+    uint64_t steps;   /* of training */
+    uint64_t sets;    /* of each size, in evaluations */
+    uint64_t largest; /* items in the largest sets */
+    bool quiet;
+    const nn_engine *engine;
+    const whet_executor *executor;
+} experiment_options;
+
+enum { EXPERIMENT_PRECISIONS = 2 };
+
+typedef struct experiment {
+    experiment_options options;
+    retrieval_heads heads[EXPERIMENT_PRECISIONS]; /* by retrieval_precision */
+    json_t *evaluation[EXPERIMENT_PRECISIONS];
+    json_t *panels; /* {"softmax": [...], "adaptive": [...]} */
+    json_t *fit;
+    json_t *sharpness;
+    json_t *beyond; /* {"seeds", "steps", "recipes": [{name, path, change, evaluation}]} */
+} experiment;
+
+experiment experiment_start(const experiment_options *options);
+void experiment_end(experiment *experiment);
+
+/* Each returns what there is or makes it; NULL and an error otherwise. The reference is the
+ * experiment's own. */
+const json_t *experiment_evaluation(experiment *experiment, retrieval_precision precision,
+                                    lab_error *error);
+const json_t *experiment_panels(experiment *experiment, const char *policy, lab_error *error);
+const json_t *experiment_fit(experiment *experiment, lab_error *error);
+const json_t *experiment_sharpness(experiment *experiment, lab_error *error);
+const json_t *experiment_beyond(experiment *experiment, lab_error *error);
+
+/* Fills in those of the tables' results (evaluations, beyond) that are kept, and makes none. */
+void experiment_recall(experiment *experiment);
+
+#endif

@@ -1,0 +1,242 @@
+/* Figures of trained heads, from JSON to gnuplot; see head_figures.h. */
+#include "report/head_figures.h"
+#include "report/plot.h"
+#include "report/published.h"
+#include "report/results.h"
+#include "whet.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char palette[] = "set palette defined (0 '#ffffff', 1 '#c6dbef', 2 '#6baed6', 3 "
+                              "'#2171b5', 4 '#08306b')\n";
+
+/* ---- Figures 2 and 7 ---- */
+
+typedef struct heads_data {
+    const json_t *panels;
+    const char *title;
+} heads_data;
+
+static void draw_heads_panel(FILE *script, size_t index, const json_t *panel) {
+    const json_t *rows = json_object_get(panel, "coefficients");
+    size_t items = json_array_size(json_array_get(rows, 0));
+    fprintf(script, "$panel%zu << END\n", index);
+    for (size_t set = 0; set < json_array_size(rows); set++) {
+        for (size_t i = 0; i < items; i++)
+            fprintf(script, "%.5g ",
+                    json_number_value(json_array_get(json_array_get(rows, set), i)));
+        fputc('\n', script);
+    }
+    fprintf(script,
+            "END\nset title 'n = %lld' offset 0,-0.7\nset xrange [-0.5:%zu.5]\n"
+            "set yrange [%zu.5:-0.5]\nplot $panel%zu matrix with image notitle\n",
+            (long long)json_integer_value(json_object_get(panel, "n")), items - 1,
+            json_array_size(rows) - 1, index);
+}
+
+static void draw_heads(FILE *script, const void *context) {
+    const heads_data *data = context;
+    size_t count = json_array_size(data->panels), columns = (count + 1) / 2;
+    fprintf(
+        script,
+        "set multiplot layout 2,%zu margins 0.02,0.98,0.12,0.84 spacing 0.02,0.09 title \"%s\\n"
+        "each row a set, each column one of its 16 largest items, the maximum at the right\"\n%s",
+        columns, data->title, palette);
+    fputs("set cbrange [0:1]\nunset colorbox\nunset grid\nunset key\nset border 15\nunset xtics\n"
+          "unset ytics\n",
+          script);
+    for (size_t i = 0; i < count; i++) {
+        if (i + 1 == count)
+            fputs("set colorbox horizontal user origin 0.3,0.06 size 0.4,0.02\n", script);
+        draw_heads_panel(script, i, json_array_get(data->panels, i));
+    }
+    fputs("unset multiplot\n", script);
+}
+
+bool figure_heads(const char *path, const json_t *panels, const char *title, lab_error *error) {
+    heads_data data = {panels, title};
+    if (json_array_size(panels) == 0)
+        return lab_fail(error, LAB_INPUT, "%s: there are no sets to draw", path);
+    return plot_draw(path, 1000, 640, draw_heads, &data, error);
+}
+
+/* ---- Figure 6 ---- */
+
+static double beta_at(const char *name, double entropy) {
+    whet_policy policy;
+    whet_stats stats = whet_stats_empty();
+    stats.n = 1u << 20;
+    stats.entropy = entropy;
+    if (!name || whet_policy_parse(name, &policy, NULL, 0) != WHET_OK)
+        return (double)NAN;
+    return whet_policy_beta(&policy, &stats);
+}
+
+static const char *curve_of(const json_t *fit, const char *which) {
+    return json_string_value(json_object_get(json_object_get(fit, which), "policy"));
+}
+
+static void draw_fit(FILE *script, const void *context) {
+    const json_t *fit = context, *point;
+    const char *names[] = {curve_of(fit, "least_squares"), curve_of(fit, "monotone"), "adaptive"};
+    static const char *const titles[] = {"least squares", "monotone", "the published polynomial"};
+    size_t i;
+    fputs("$points << END\n", script);
+    json_array_foreach(json_object_get(fit, "points"), i, point) {
+        if (json_is_true(json_object_get(point, "used")))
+            fprintf(script, "%.5g %.5g\n", json_number_value(json_object_get(point, "entropy")),
+                    json_number_value(json_object_get(point, "beta")));
+    }
+    fputs("END\n$curves << END\n", script);
+    double end = fmax(6, json_number_value(json_object_get(fit, "entropy_max")));
+    for (int step = 0; step <= 300; step++) {
+        double entropy = end * step / 300;
+        fprintf(script, "%.5g %.6g %.6g %.6g\n", entropy, beta_at(names[0], entropy),
+                beta_at(names[1], entropy), beta_at(names[2], entropy));
+    }
+    fprintf(script,
+            "END\nset title 'The inverse temperature that suits a set best, against its entropy'\n"
+            "set xlabel 'entropy H of softmax'\nset ylabel 'best β'\nset logscale y 10\n"
+            "set xrange [0:%g]\nset yrange [0.5:*]\nset key top left\n"
+            "plot $points using 1:2 with points pt 7 ps 0.25 lc '#55999999' title 'sets'",
+            end);
+    for (size_t c = 0; c < 3; c++)
+        fprintf(script, ", $curves using 1:%zu with lines ls %zu title '%s'", c + 2, c + 1,
+                titles[c]);
+}
+
+bool figure_fit(const char *path, const json_t *fit, lab_error *error) {
+    return plot_draw(path, 800, 500, draw_fit, fit, error);
+}
+
+/* ---- curves over n ---- */
+
+/* One column a policy, and for each its interval; a row a size. */
+static void write_block(FILE *script, const json_t *evaluation, const results_axes *axes,
+                        const char *measure, double factor) {
+    fputs("$data << END\n", script);
+    for (size_t s = 0; s < axes->size_count; s++) {
+        fprintf(script, "%.9g", axes->sizes[s]);
+        for (size_t p = 0; p < axes->policy_count; p++) {
+            const json_t *row = results_row(evaluation, axes->policies[p], axes->sizes[s]);
+            fprintf(script, " %.7g %.7g %.7g", factor * results_value(row, measure, "mean"),
+                    factor * results_value(row, measure, "low"),
+                    factor * results_value(row, measure, "high"));
+        }
+        fputc('\n', script);
+    }
+    fputs("END\n", script);
+}
+
+static void set_n_axis(FILE *script, const results_axes *axes) {
+    if (axes->size_count > 0)
+        fprintf(script, "set xrange [%g:%g]\n", axes->sizes[0], axes->sizes[axes->size_count - 1]);
+    fputs("set logscale x 2\nset xlabel 'n, the number of items'\n", script);
+}
+
+static void plot_policies(FILE *script, const results_axes *axes) {
+    for (size_t p = 0; p < axes->policy_count; p++)
+        fprintf(script, ", $data using 1:%zu with linespoints ls %zu title '%s'", 2 + 3 * p,
+                p % PLOT_STYLES + 1, axes->policies[p]);
+}
+
+typedef struct titled {
+    const json_t *evaluation;
+    const char *title;
+} titled;
+
+static void draw_accuracy(FILE *script, const void *context) {
+    const titled *data = context;
+    results_axes axes = results_axes_of(data->evaluation);
+    write_block(script, data->evaluation, &axes, "accuracy", 100);
+    set_n_axis(script, &axes);
+    fprintf(script,
+            "set title '%s'\nset ylabel 'accuracy, %%'\nset yrange [0:100]\n"
+            "set key outside right top\nplot 10 with lines lc '#999999' dt 3 title 'guessing'",
+            data->title);
+    /* shaded: the two that the paper compares */
+    for (size_t p = 0; p < axes.policy_count && p < 2; p++)
+        fprintf(script,
+                ", $data using 1:%zu:%zu with filledcurves fs transparent solid 0.2 noborder ls "
+                "%zu notitle",
+                3 + 3 * p, 4 + 3 * p, p + 1);
+    plot_policies(script, &axes);
+}
+
+bool figure_accuracy(const char *path, const json_t *evaluation, const char *title,
+                     lab_error *error) {
+    titled data = {evaluation, title};
+    return plot_draw(path, 950, 520, draw_accuracy, &data, error);
+}
+
+static void draw_entropy(FILE *script, const void *context) {
+    results_axes axes = results_axes_of(context);
+    write_block(script, context, &axes, "entropy", 1);
+    set_n_axis(script, &axes);
+    fputs("set title 'Entropy of the coefficients'\nset ylabel 'entropy, nats'\n"
+          "set yrange [0:*]\nset key outside right top\n"
+          "plot log(x) with lines lc '#999999' dt 3 title 'ln n, uniform'",
+          script);
+    plot_policies(script, &axes);
+}
+
+bool figure_entropy(const char *path, const json_t *evaluation, lab_error *error) {
+    return plot_draw(path, 950, 520, draw_entropy, evaluation, error);
+}
+
+static void draw_ties(FILE *script, const void *context) {
+    results_axes axes = results_axes_of(context);
+    fputs("$ties << END\n", script);
+    for (size_t s = 0; s < axes.size_count; s++) {
+        double n = axes.sizes[s];
+        const published_size *paper = published_at(n);
+        fprintf(script, "%.9g %.5g %.5g %.5g %.5g %.5g\n", n, published_tie_ceiling(n, 10),
+                100 * results_value(results_row(context, "softmax", n), "accuracy", "mean"),
+                100 * results_value(results_row(context, "adaptive", n), "accuracy", "mean"),
+                paper ? paper->softmax : (double)NAN, paper ? paper->adaptive : (double)NAN);
+    }
+    fputs("END\n", script);
+    set_n_axis(script, &axes);
+    fputs("set title 'Inputs rounded to bfloat16: ties set the ceiling'\n"
+          "set ylabel 'accuracy, %'\nset yrange [0:100]\nset key top right\n"
+          "plot $ties using 1:2 with lines lc '#999999' lw 6 title 'any one of the tied top "
+          "items', "
+          "'' using 1:3 with linespoints ls 1 title 'softmax, here', "
+          "'' using 1:4 with linespoints ls 2 title 'adaptive, here', "
+          "'' using 1:5 with points pt 4 ps 1.2 lc '#0072B2' title 'softmax, published', "
+          "'' using 1:6 with points pt 6 ps 1.2 lc '#D55E00' title 'adaptive, published'",
+          script);
+}
+
+bool figure_ties(const char *path, const json_t *evaluation, lab_error *error) {
+    return plot_draw(path, 800, 500, draw_ties, evaluation, error);
+}
+
+/* ---- cross-entropy against beta ---- */
+
+static void draw_sharpness(FILE *script, const void *context) {
+    results_axes axes = results_axes_of(context);
+    fputs("$data << END\n", script);
+    for (size_t p = 0; p < axes.policy_count; p++) {
+        if (strncmp(axes.policies[p], "fixed:", 6) != 0)
+            continue;
+        fprintf(script, "%s", axes.policies[p] + 6);
+        for (size_t s = 0; s < axes.size_count; s++)
+            fprintf(script, " %.7g",
+                    results_value(results_row(context, axes.policies[p], axes.sizes[s]),
+                                  "cross_entropy", "mean"));
+        fputc('\n', script);
+    }
+    fputs("END\nset title 'Sharper is not always better: cross-entropy at a fixed β'\n"
+          "set xlabel 'inverse temperature β, the same for all rows'\n"
+          "set ylabel 'cross-entropy, nats'\nset logscale xy\nset key top left\nplot ",
+          script);
+    for (size_t s = 0; s < axes.size_count; s++)
+        fprintf(script, "%s$data using 1:%zu with linespoints ls %zu title 'n = %.0f'",
+                s ? ", " : "", s + 2, s % PLOT_STYLES + 1, axes.sizes[s]);
+}
+
+bool figure_sharpness(const char *path, const json_t *evaluation, lab_error *error) {
+    return plot_draw(path, 800, 500, draw_sharpness, evaluation, error);
+}

@@ -1,0 +1,163 @@
+/* The report's table of contents; see parts.h. */
+#include "report/parts.h"
+#include "report/beyond.h"
+#include "report/figures.h"
+#include "report/head_figures.h"
+#include "report/table1.h"
+#include <stdio.h>
+#include <string.h>
+
+static bool draw_figure1(experiment *e, const char *path, lab_error *error) {
+    (void)e;
+    return figure_dispersion(path, 1, error);
+}
+
+static bool draw_figure2(experiment *e, const char *path, lab_error *error) {
+    const json_t *panels = experiment_panels(e, "softmax", error);
+    return panels && figure_heads(path, panels, "Softmax: coefficients of a trained head", error);
+}
+
+static bool draw_figure5(experiment *e, const char *path, lab_error *error) {
+    (void)e;
+    return figure_temperature(path, error);
+}
+
+static bool draw_figure6(experiment *e, const char *path, lab_error *error) {
+    const json_t *fit = experiment_fit(e, error);
+    return fit && figure_fit(path, fit, error);
+}
+
+static bool draw_figure7(experiment *e, const char *path, lab_error *error) {
+    const json_t *panels = experiment_panels(e, "adaptive", error);
+    return panels &&
+           figure_heads(path, panels, "Adaptive temperature: the same head, the same sets", error);
+}
+
+static bool draw_accuracy(experiment *e, const char *path, lab_error *error) {
+    const json_t *evaluation = experiment_evaluation(e, RETRIEVAL_BF16, error);
+    return evaluation &&
+           figure_accuracy(path, evaluation, "Every policy, inputs rounded to bfloat16", error);
+}
+
+static bool draw_accuracy_f32(experiment *e, const char *path, lab_error *error) {
+    const json_t *evaluation = experiment_evaluation(e, RETRIEVAL_F32, error);
+    return evaluation && figure_accuracy(path, evaluation, "Every policy, inputs in f32", error);
+}
+
+static bool draw_entropy(experiment *e, const char *path, lab_error *error) {
+    const json_t *evaluation = experiment_evaluation(e, RETRIEVAL_F32, error);
+    return evaluation && figure_entropy(path, evaluation, error);
+}
+
+static bool draw_policies(experiment *e, const char *path, lab_error *error) {
+    (void)e;
+    return figure_policies(path, error);
+}
+
+static bool draw_ties(experiment *e, const char *path, lab_error *error) {
+    const json_t *evaluation = experiment_evaluation(e, RETRIEVAL_BF16, error);
+    return evaluation && figure_ties(path, evaluation, error);
+}
+
+static bool draw_sharpness(experiment *e, const char *path, lab_error *error) {
+    const json_t *evaluation = experiment_sharpness(e, error);
+    return evaluation && figure_sharpness(path, evaluation, error);
+}
+
+static const json_t *make_table1(experiment *e, lab_error *error) {
+    return experiment_evaluation(e, RETRIEVAL_BF16, error);
+}
+
+static const json_t *kept_table1(const experiment *e) { return e->evaluation[RETRIEVAL_BF16]; }
+
+static const json_t *kept_beyond(const experiment *e) { return e->beyond; }
+
+static const report_table table1 = {make_table1, kept_table1, table1_print, table1_html};
+static const report_table beyond = {experiment_beyond, kept_beyond, beyond_print, beyond_html};
+
+static const report_part parts[] = {
+    {"figure1", "Figure 1: every head disperses",
+     "A Transformer with random weights reads n tokens of a vocabulary of 32, one of them only "
+     "once. However sharp a head is among 16 tokens, its largest coefficient falls like 1/n "
+     "(Theorem 2.2), because logits over a finite vocabulary cannot move further apart.",
+     .draw = draw_figure1},
+    {"table1", "Table 1: max retrieval",
+     "A head is trained to find the item of highest priority among 5 to 16 and is then shown "
+     "more. The published rows stand beside ours, accuracy in per cent.",
+     .table = &table1},
+    {"figure2", "Figure 2: the head washes out",
+     "Each row is a set, each column one of its 16 items of highest priority, the right one at the "
+     "right edge. What is a clear choice among 16 items is a blur among 2,048.",
+     .draw = draw_figure2},
+    {"figure7", "Figure 7: the same head under adaptive temperature",
+     "The same weights and the same sets, with each row's entropy measured and its temperature "
+     "lowered accordingly. The blur narrows, and does not vanish.",
+     .draw = draw_figure7},
+    {"ties", "What bfloat16 does",
+     "If priorities are rounded to bfloat16 before the head sees them, the largest ones tie, and "
+     "picking any of the tied items already gives nearly the published adaptive row. That the "
+     "published heads saw rounded inputs is our inference from these numbers; the paper does not "
+     "say so.",
+     .draw = draw_ties},
+    {"figure5", "Figure 5: entropy against temperature",
+     "Ten powers of &lambda; as logits, at temperature &theta;: a lower temperature never raises "
+     "the entropy (Proposition 3.2). At &lambda; = 1 all logits are equal and temperature does "
+     "nothing; near 0 nine of the ten are.",
+     .draw = draw_figure5},
+    {"figure6", "Figure 6: which temperature suits a set",
+     "For many sets, the inverse temperature at which the head's answer has the lowest "
+     "cross-entropy, against the entropy of its coefficients. A polynomial through such points is "
+     "the paper's policy; ours, of the same degree, depends on the sizes and the cap that were "
+     "used, and the published coefficients are not recovered.",
+     .draw = draw_figure6},
+    {"policies", "What the policies do",
+     "Inverse temperature against entropy for policies that look at it, and against n for those "
+     "that count. The paper's polynomial acts between entropies of 0.849 and 5.945 only.",
+     .draw = draw_policies},
+    {"accuracy", "Every policy on the same sets, bfloat16 inputs",
+     "Shaded: 95 % intervals. With rounded inputs no policy beats the paper's clearly, since what "
+     "is "
+     "lost is lost in the inputs.",
+     .draw = draw_accuracy},
+    {"accuracy-f32", "Every policy on the same sets, f32 inputs",
+     "The same with exact inputs. Here dispersion is what limits softmax, and the sharper policies "
+     "go on where the paper's polynomial ends.",
+     .draw = draw_accuracy_f32},
+    {"entropy", "Entropy against n",
+     "Under softmax the entropy climbs towards its ceiling ln n as items are added. Policies that "
+     "hold it down keep the head's choice readable.",
+     .draw = draw_entropy},
+    {"sharpness", "Sharper is not always better",
+     "Cross-entropy of the answers when all rows have the same inverse temperature, inputs in f32. "
+     "Too sharp is punished: where the head is wrong, it is then surely wrong.",
+     .draw = draw_sharpness},
+    {"beyond", "Beyond the paper: heads that stay sharp",
+     "The same model, trained on 5 to 16 items with f32 inputs, one change at a time. What a head "
+     "does among 16,384 items is decided by what it learns at the top of its range, and by whether "
+     "the class of an item leaks into its logit.",
+     .table = &beyond, .is_extra = true},
+};
+
+const report_part *report_part_at(size_t i) {
+    return i < sizeof parts / sizeof *parts ? &parts[i] : NULL;
+}
+
+const report_part *report_part_named(const char *name) {
+    char figure[32];
+    snprintf(figure, sizeof figure, "figure%.20s", name);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(parts[i].name, name) == 0 || strcmp(parts[i].name, figure) == 0)
+            return &parts[i];
+    return NULL;
+}
+
+const char *report_elsewhere(const char *name) {
+    const char *number = strncmp(name, "figure", 6) == 0 ? name + 6 : name;
+    if (strcmp(number, "3") == 0)
+        return "figure 3 looks into a language model: 'whet probe' will make it";
+    if (strcmp(number, "4") == 0)
+        return "figure 4 is a listing; 'whet policies' and whet_policy_adaptive() are what it says";
+    if (strcmp(number, "8") == 0 || strcmp(number, "9") == 0)
+        return "figures 8 and 9 are about CLRS-Text: 'whet reproduce --only clrs' will make them";
+    return NULL;
+}

@@ -1,0 +1,122 @@
+/* Rows of Table 1 from an evaluation; see table1.h. */
+#include "report/table1.h"
+#include "base/table.h"
+#include "report/published.h"
+#include "report/results.h"
+#include <math.h>
+
+static const char *const policies[] = {"softmax", "adaptive"};
+enum { POLICIES = 2 };
+
+static double published_value(const published_size *size, size_t policy) {
+    return policy == 0 ? size->softmax : size->adaptive;
+}
+
+/* Per cent, and its standard error. */
+typedef struct share {
+    double mean, error;
+} share;
+
+static share ours(const json_t *evaluation, size_t policy, double n) {
+    const json_t *row = results_row(evaluation, policies[policy], n);
+    return (share){100 * results_value(row, "accuracy", "mean"),
+                   100 * results_standard_error(row, "accuracy")};
+}
+
+static size_t seeds_of(const json_t *evaluation) {
+    return (size_t)json_integer_value(json_object_get(evaluation, "seeds"));
+}
+
+bool table1_print(FILE *file, const json_t *evaluation) {
+    results_axes axes = results_axes_of(evaluation);
+    lab_table table = lab_table_start(axes.size_count + 1);
+    lab_table_add(&table, "accuracy, %%");
+    for (size_t s = 0; s < axes.size_count; s++) {
+        const published_size *size = published_at(axes.sizes[s]);
+        lab_table_add(&table, "%.0f%s", axes.sizes[s], size && !size->is_certain ? "*" : "");
+    }
+    for (size_t p = 0; p < POLICIES; p++) {
+        lab_table_add(&table, "%s, ours", policies[p]);
+        for (size_t s = 0; s < axes.size_count; s++)
+            lab_table_add(&table, "%.1f", ours(evaluation, p, axes.sizes[s]).mean);
+        lab_table_add(&table, "  published");
+        for (size_t s = 0; s < axes.size_count; s++) {
+            const published_size *size = published_at(axes.sizes[s]);
+            if (size)
+                lab_table_add(&table, "%.1f", published_value(size, p));
+            else
+                lab_table_add(&table, "-");
+        }
+    }
+    if (!lab_table_finish(&table, file))
+        return false;
+    fprintf(file, "Ours: %zu seed%s. Sizes with * were noted from memory.\n", seeds_of(evaluation),
+            seeds_of(evaluation) == 1 ? "" : "s, mean");
+    return true;
+}
+
+static void html_row(FILE *file, const json_t *evaluation, const results_axes *axes, size_t p) {
+    fprintf(file, "<tr><th scope=\"row\">%s, ours</th>", policies[p]);
+    for (size_t s = 0; s < axes->size_count; s++) {
+        share value = ours(evaluation, p, axes->sizes[s]);
+        fprintf(file, "<td>%.1f<small>&plusmn;%.1f</small></td>", value.mean, 1.96 * value.error);
+    }
+    fputs("</tr>\n<tr class=\"published\"><th scope=\"row\">published</th>", file);
+    for (size_t s = 0; s < axes->size_count; s++) {
+        const published_size *size = published_at(axes->sizes[s]);
+        if (size)
+            fprintf(file, "<td%s>%.1f</td>", size->is_certain ? " class=\"certain\"" : "",
+                    published_value(size, p));
+        else
+            fputs("<td>&ndash;</td>", file);
+    }
+    fputs("</tr>\n", file);
+}
+
+void table1_html(FILE *file, const json_t *evaluation) {
+    results_axes axes = results_axes_of(evaluation);
+    fputs("<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">n</th>", file);
+    for (size_t s = 0; s < axes.size_count; s++) {
+        const published_size *size = published_at(axes.sizes[s]);
+        fprintf(file, "<th scope=\"col\">%.0f%s</th>", axes.sizes[s],
+                size && !size->is_certain ? "*" : "");
+    }
+    fputs("</tr></thead>\n<tbody>\n", file);
+    for (size_t p = 0; p < POLICIES; p++)
+        html_row(file, evaluation, &axes, p);
+    fprintf(
+        file,
+        "</tbody></table></div>\n<p class=\"note\">Ours: %zu seed%s, %lld sets a size; &plusmn; "
+        "is half of a 95&nbsp;%% interval over %s. Published: mean of ten seeds; sizes 512, 1024 "
+        "and 2048 are certain, those with * were noted from memory.</p>\n",
+        seeds_of(evaluation), seeds_of(evaluation) == 1 ? "" : "s",
+        (long long)json_integer_value(json_object_get(evaluation, "sets")),
+        seeds_of(evaluation) == 1 ? "sets (seeds differ by 3 to 6 points from 512 to 4096)"
+                                  : "seeds");
+}
+
+size_t table1_check(FILE *file, const json_t *evaluation) {
+    results_axes axes = results_axes_of(evaluation);
+    size_t certain = 0, all = 0;
+    for (size_t p = 0; p < POLICIES; p++)
+        for (size_t s = 0; s < axes.size_count; s++) {
+            const published_size *size = published_at(axes.sizes[s]);
+            if (!size)
+                continue;
+            share value = ours(evaluation, p, axes.sizes[s]);
+            double off = value.mean - published_value(size, p);
+            if (!(fabs(off) > 2 * value.error))
+                continue;
+            all++;
+            certain += size->is_certain;
+            fprintf(file,
+                    "%s at n = %.0f: ours %.1f (standard error %.2f), published %.1f%s, off by "
+                    "%+.1f\n",
+                    policies[p], axes.sizes[s], value.mean, value.error, published_value(size, p),
+                    size->is_certain ? "" : " (noted from memory)", off);
+        }
+    fprintf(file,
+            "%zu of the figures leave the published ones by more than two standard errors%s\n", all,
+            seeds_of(evaluation) == 1 ? " (of sets: one seed says nothing about seeds)" : "");
+    return certain;
+}

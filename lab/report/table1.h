@@ -1,0 +1,17 @@
+/* Table 1, ours beside the published one: for terminals, for the page, and as a check. */
+#ifndef WHET_LAB_REPORT_TABLE1_H
+#define WHET_LAB_REPORT_TABLE1_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/* False when memory runs out. */
+bool table1_print(FILE *file, const json_t *evaluation);
+void table1_html(FILE *file, const json_t *evaluation);
+
+/* Says where ours leaves the published figures by more than two standard errors; returns how many
+ * of the sizes that are certain do. */
+size_t table1_check(FILE *file, const json_t *evaluation);
+
+#endif

@@ -47,7 +47,8 @@ _whet_files() {
 _whet_value() {
     case $1 in
     --policy) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" policies --names 2>/dev/null)" "$3" ;;
-    --svg | --spec | --out | --json | --csv) _whet_files "$2" ;;
+    --svg | --spec | --out | --json | --csv | --from | --heads) _whet_files "$2" ;;
+    --check) _whet_offer "$2" published "$3" ;;
     --only) _whet_offer "$2" $'rows\nprefill\ndecode\nbackward\nretrieval\nlong' "$3" ;;
     --l2) _whet_offer "$2" $'decoupled\nloss\nloss-half\nnone' "$3" ;;
     --precision) _whet_offer "$2" $'bf16\nf32' "$3" ;;
@@ -62,6 +63,11 @@ _whet_value() {
 _whet_options() { # command [verb]
     case $1 in
     retrieval) _whet_retrieval_options "$2" ;;
+    reproduce) printf '%s\n' --full --only --out --check --seeds --steps --sets --threads --quiet ;;
+    figure) printf '%s\n' --out --from --full --seeds --steps --sets --threads --quiet ;;
+    theory)
+        printf '%s\n' --heads --spread --temperature --mass --layers --layer-heads --gain --seed --json --quiet
+        ;;
     softmax) printf '%s\n' --policy --stats ;;
     policies) printf '%s\n' --json --names ;;
     demo) printf '%s\n' --policy --seed --svg --no-color ;;
@@ -91,7 +97,7 @@ _whet_retrieval_options() { # verb
 }
 
 _whet() {
-    local words=() commands=$'softmax\npolicies\ndemo\nretrieval\nclrs\nbench\nhelp'
+    local words=() commands=$'softmax\npolicies\ndemo\nreproduce\nfigure\nretrieval\ntheory\nclrs\nbench\nhelp'
     COMPREPLY=()
     _whet_words
     local last=$((${#words[@]} - 1))
@@ -110,7 +116,8 @@ _whet() {
     [ "$command" != clrs ] || command="clrs ${words[2]}"
     # The --json of bench and clrs is a flag; all other options named here have a value.
     case $command$before in
-    *--policy | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | retrieval--json | \
+    *--policy | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | retrieval--json | theory--json | \
+        *--check | *--from | *--heads | *--spread | *--temperature | *--mass | *--layers | *--layer-heads | *--gain | \
         *--steps | *--batch | *--rate | *--rate-end | *--lambda | *--sizes | *--classes | *--depth | *--width | *--scale | \
         *--nearest | *--leak | *--checkpoint-every | *--log-every | *--sets | *--items | *--degree | *--cap | *--algo | \
         *--length | *--lengths | *--seeds | *--count | *--start | *--decimals | *--ties | *--format | *--split | *--spec)
@@ -125,6 +132,8 @@ _whet() {
         case $command in
         softmax | bench | 'clrs score') _whet_files "$typed" ;;
         retrieval) [ "${words[2]}" = train ] || _whet_files "$typed" ;;
+        figure) _whet_offer "$typed" $'1\n2\n5\n6\n7\nties\npolicies\naccuracy\naccuracy-f32\nentropy\nsharpness' ;;
+        theory) _whet_offer "$typed" $'lemma\nreach\ndispersion\nspread\ntemperature\nprecision' ;;
         help) _whet_offer "$typed" "$commands" ;;
         *) _whet_offer "$typed" "$(_whet_options "$command")" ;;
         esac

@@ -12,7 +12,7 @@ completed() {
 completes() { # line answers
     check "bash completes '${1/"$WHET_BIN"/whet}'" [ "$(completed "$1")" = "$2" ]
 }
-completes 'whet ' 'softmax policies demo retrieval clrs bench help --help --version'
+completes 'whet ' 'softmax policies demo reproduce figure retrieval theory clrs bench help --help --version'
 completes 'whet s' 'softmax'
 completes 'whet x' ''
 completes 'whet --v' '--version'
@@ -28,6 +28,8 @@ completes "$WHET_BIN softmax --policy adaptive:" 'hold'
 completes "$WHET_BIN softmax --stats --policy=adaptive:h" 'hold'
 completes "$WHET_BIN demo --policy=hard" 'hardmax'
 completes 'whet demo --seed ' ''
+completes 'whet theory r' 'reach'
+completes 'whet figure --f' '--from --full'
 completes 'whet retrieval ' 'train eval fit heads --help --version'
 completes 'whet retrieval train --l2 ' 'decoupled loss loss-half none'
 completes 'whet retrieval train --precision=b' 'bf16'

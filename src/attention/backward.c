@@ -763,7 +763,7 @@ whet_status whet_run_backward_task(const whet_plan *plan, unsigned phase, size_t
     const whet_gradients *g = &plan->description.gradients;
     plan_shape shape = whet_shape_of(plan);
     size_t blocks = blocks_to_add(g, &shape);
-    if (task == shape.streams * blocks) {
+    if (blocks == 0 || task == shape.streams * blocks) {
         store_parameters(plan, &shape);
         return WHET_OK;
     }

@@ -339,15 +339,15 @@ TEST(wrong_descriptions_are_refused) {
     whet_policy wrong = whet_policy_fixed(-1);
     REFUSED(g.attention.policies = &wrong, WHET_ERROR_POLICY);
     /* outputs upon inputs and upon each other */
-    REFUSED(g.q.data = (void *)(uintptr_t)g.attention.q.data, WHET_ERROR_OVERLAP);
-    REFUSED(g.k.data = (void *)(uintptr_t)g.attention.k.data, WHET_ERROR_OVERLAP);
-    REFUSED(g.v.data = (void *)(uintptr_t)g.attention.k.data, WHET_ERROR_OVERLAP);
-    REFUSED(g.q.data = (void *)(uintptr_t)g.out.data, WHET_ERROR_OVERLAP);
+    REFUSED(g.q.data = e.q.base, WHET_ERROR_OVERLAP);
+    REFUSED(g.k.data = e.k.base, WHET_ERROR_OVERLAP);
+    REFUSED(g.v.data = e.k.base, WHET_ERROR_OVERLAP);
+    REFUSED(g.q.data = w.out.base, WHET_ERROR_OVERLAP);
     REFUSED(g.q.data = g.attention.stats, WHET_ERROR_OVERLAP);
     REFUSED(g.v.data = g.k.data, WHET_ERROR_OVERLAP);
     REFUSED(g.q.data = g.policies, WHET_ERROR_OVERLAP);
     REFUSED(g.sinks = g.alibi_slopes, WHET_ERROR_OVERLAP);
-    REFUSED(g.sinks = (float *)(uintptr_t)g.attention.sinks, WHET_ERROR_OVERLAP);
+    REFUSED(memcpy(&g.sinks, &g.attention.sinks, sizeof g.sinks), WHET_ERROR_OVERLAP);
     REFUSED(g.k.stride[0] = g.k.stride[1] = g.k.stride[2] = g.k.stride[3] = 4, WHET_ERROR_OVERLAP);
 #undef REFUSED
     example_free(&e);

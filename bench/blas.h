@@ -6,17 +6,14 @@
 #ifndef WHET_BENCH_BLAS_H
 #define WHET_BENCH_BLAS_H
 
+#include "nn/blas.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef void (*blas_sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k,
-                           float alpha, const float *a, int lda, const float *b, int ldb,
-                           float beta, float *c, int ldc);
-
 typedef struct blas {
-    void *library;
-    blas_sgemm sgemm; /* NULL where there is no BLAS */
-    float *scores;    /* [BLAS_ROWS][BLAS_KEYS_MAX] */
+    nn_blas library;
+    float *scores; /* [BLAS_ROWS][BLAS_KEYS_MAX]; NULL where there is no BLAS */
 } blas;
 
 /* Query rows taken at a time, so that scores are never n x n. Fewer of them when causal: less is

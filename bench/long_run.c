@@ -10,7 +10,7 @@
 #include "job.h"
 #include "machine_limits.h"
 #include "prefill.h"
-#include "progress.h"
+#include "base/progress.h"
 #include "suite.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ typedef struct counting {
 static void counting_for(void *context, size_t tasks, whet_task_function function, void *argument) {
     counting *counts = context;
     for (size_t task = 0; task < tasks; task++) {
-        bench_progress_show("long prefill: %zu of %zu tasks", ++counts->done, counts->total);
+        lab_remark("long prefill: %zu of %zu tasks", ++counts->done, counts->total);
         function(argument, task, 0);
     }
 }

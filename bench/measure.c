@@ -7,7 +7,8 @@
 
 #include "measure.h"
 
-#include "progress.h"
+#include "base/clock.h"
+#include "base/progress.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -17,12 +18,6 @@
 
 enum { CONTENDERS_MAX = 32 };
 
-double bench_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Seconds for which the calling thread has had a processor. */
 static double processor_time(void) {
     struct timespec used;
@@ -31,9 +26,9 @@ static double processor_time(void) {
 }
 
 static double time_run(const contender *who) {
-    double start = bench_now();
+    double start = lab_now();
     who->run(who->argument);
-    return bench_now() - start;
+    return lab_now() - start;
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -117,17 +112,17 @@ void bench_measure(const contender *contenders, size_t count, const contender *p
     result->probe = probe_series;
 
     uint64_t state = 1;
-    double start = bench_now();
+    double start = lab_now();
     double used = processor_time();
     for (size_t round = 0; round < ROUNDS_MAX; round++) {
-        if (round >= until.rounds && bench_now() - start >= until.seconds)
+        if (round >= until.rounds && lab_now() - start >= until.seconds)
             break;
-        bench_progress_show("%s: round %zu", label, round + 1);
+        lab_remark("%s: round %zu", label, round + 1);
         shuffle(order, count, &state);
         run_round(contenders, order, count, probe, round, of, probe_series);
     }
-    result->presence = (processor_time() - used) / (bench_now() - start);
-    bench_progress_clear();
+    result->presence = (processor_time() - used) / (lab_now() - start);
+    lab_remark_clear();
     for (size_t i = 0; i < result->count; i++)
         result->list[i].median = median_of(result->list[i].seconds, result->list[i].rounds);
 }

@@ -55,9 +55,6 @@ typedef struct ratio {
     double median;
 } ratio;
 
-/* Seconds on a clock that only goes forward. */
-double bench_now(void);
-
 /* Runs the contenders, at most SERIES_MAX different names with the probe's; probe may be NULL.
  * The label is for the progress line. */
 void bench_measure(const contender *contenders, size_t count, const contender *probe, effort until,

@@ -108,7 +108,7 @@ static bool measure_case(suite *with, report_section *section, const prefill_ten
                           .n = of->keys,
                           .dim = of->dim,
                           .causal = of->causal};
-    if (with->blas.sgemm)
+    if (with->blas.scores)
         list[count++] = (contender){.name = "sgemm",
                                     .run = bench_blas_products,
                                     .argument = &products,

@@ -29,6 +29,8 @@ bool bench_report_add_case(report *to, report_section *section, const report_cas
 }
 
 static double rate(report_unit unit, double work, double seconds) {
+    if (unit == UNIT_STEPS)
+        return work / seconds;
     return unit == UNIT_NS_PER_VALUE ? 1e9 * seconds / work : 1e-9 * work / seconds;
 }
 

@@ -16,7 +16,8 @@ enum { COLUMNS_MAX = 3, ENTRIES_MAX = 12, FACTS_MAX = 10, SECTIONS_MAX = 12 };
 typedef enum report_unit {
     UNIT_NS_PER_VALUE, /* work in values */
     UNIT_GFLOPS,       /* work in FLOPs */
-    UNIT_GBS           /* work in bytes */
+    UNIT_GBS,          /* work in bytes */
+    UNIT_STEPS         /* work in steps of training */
 } report_unit;
 
 typedef enum report_comparison {

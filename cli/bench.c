@@ -5,7 +5,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include "atomic_file.h"
+#include "base/atomic_file.h"
 #include "bench.h"
 #include "commands.h"
 #include "messages.h"
@@ -17,35 +17,51 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { OPERANDS_MAX = 8 };
+
 typedef struct arguments {
     text_list only;
     const char *isa;
     uint64_t threads; /* 0: not given */
     bool quick;
     bool as_json;
-    const char *json_path; /* NULL: standard output */
+    const char *json_path;           /* NULL: standard output */
+    const char *named[OPERANDS_MAX]; /* sections named without --only */
+    size_t named_count;
 } arguments;
 
-static const char *const sections[] = {"rows", "prefill", "decode", "backward", "long"};
+static const char *const sections[] = {"rows",     "prefill",   "decode",
+                                       "backward", "retrieval", "long"};
 
 static bool choose_section(const char *name, suite_options *options) {
-    bool *wanted[] = {&options->rows, &options->prefill, &options->decode, &options->backward,
-                      &options->long_run};
+    bool *wanted[] = {&options->rows,     &options->prefill,   &options->decode,
+                      &options->backward, &options->retrieval, &options->long_run};
     enum { COUNT = sizeof wanted / sizeof wanted[0] };
     for (size_t i = 0; i < COUNT; i++)
         if (strcmp(name, sections[i]) == 0)
             return *wanted[i] = true;
-    complain("bench: --only: '%s' is none of rows, prefill, decode, backward and long", name);
+    complain("bench: --only: '%s' is none of rows, prefill, decode, backward, retrieval and long",
+             name);
     return false;
 }
 
-/* Sets the sections wanted; without --only all but the long run. */
-static bool choose_sections(const text_list *only, suite_options *options) {
-    if (only->count == 0)
-        options->rows = options->prefill = options->decode = options->backward = true;
-    for (size_t i = 0; i < only->count; i++)
-        if (!choose_section(only->items[i], options))
+static bool is_section(const char *name) {
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
+        if (strcmp(name, sections[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Sets the sections wanted; where none is named all but the long run. */
+static bool choose_sections(const arguments *given, suite_options *options) {
+    if (given->only.count + given->named_count == 0)
+        options->rows = options->prefill = options->decode = options->backward =
+            options->retrieval = true;
+    for (size_t i = 0; i < given->only.count; i++)
+        if (!choose_section(given->only.items[i], options))
             return false;
+    for (size_t i = 0; i < given->named_count; i++)
+        choose_section(given->named[i], options);
     return true;
 }
 
@@ -73,9 +89,9 @@ static size_t choose_threads(uint64_t threads) {
 static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"only", OPTION_LIST, &given->only, "SECTION",
-         "rows, prefill, decode or backward; or long, otherwise left out:\n"
-         "a prefill of 131072 x 131072 and decoding over 1048576 keys;\n"
-         "may be repeated"},
+         "rows, prefill, decode, backward or retrieval (training, beside torch); or\n"
+         "long, which is otherwise left out: a prefill of 131072 x 131072\n"
+         "and decoding over 1048576 keys; may be repeated"},
         {"quick", OPTION_FLAG, &given->quick, NULL,
          "fewer rounds, and of attention only the sizes with a bar"},
         {"json", OPTION_FLAG, &given->as_json, NULL,
@@ -88,25 +104,32 @@ static options_result parse(int argc, char **argv, arguments *given) {
     };
     const command_syntax syntax = {
         .name = "bench",
-        .operands = "[FILE]",
+        .operands = "[SECTION]... [FILE]",
         .about = "Measures the library against the limits of this machine, taken in the same run:\n"
                  "copies and reads of the same memory, multiply-adds in registers, exponentials\n"
                  "alone, and the products by OpenBLAS where that is installed.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "WHET_BLAS names another library with cblas_sgemm; OPENBLAS_CORETYPE chooses the\n"
+        .more = "'whet bench clrs' measures how fast samples of CLRS-Text are made instead.\n"
+                "WHET_BLAS names another library with cblas_sgemm; OPENBLAS_CORETYPE chooses the\n"
                 "kernels of OpenBLAS.\n",
-        .operands_limit = 1,
+        .operands_limit = OPERANDS_MAX,
     };
     int operands = 0;
     options_result result = parse_options(&syntax, argc, argv, &operands);
     if (result != OPTIONS_GIVEN)
         return result;
-    given->json_path = operands ? argv[1] : NULL;
-    if (!given->json_path || given->as_json)
-        return OPTIONS_GIVEN;
-    complain("bench: unexpected argument '%s'; for a file: --json FILE", argv[1]);
-    return OPTIONS_MISUSED;
+    for (int i = 1; i <= operands; i++) {
+        if (is_section(argv[i])) {
+            given->named[given->named_count++] = argv[i];
+        } else if (given->as_json && !given->json_path) {
+            given->json_path = argv[i];
+        } else {
+            complain("bench: unexpected argument '%s'; for a file: --json FILE", argv[i]);
+            return OPTIONS_MISUSED;
+        }
+    }
+    return OPTIONS_GIVEN;
 }
 
 static int show(const arguments *given, const report *measured) {
@@ -122,7 +145,7 @@ static int show(const arguments *given, const report *measured) {
 
 static int run(const arguments *given) {
     suite_options options = {.quick = given->quick, .threads = choose_threads(given->threads)};
-    if (!choose_sections(&given->only, &options) || !choose_isa(given->isa))
+    if (!choose_sections(given, &options) || !choose_isa(given->isa))
         return STATUS_MISUSE;
     static report measured;
     int status = STATUS_FAILED;
@@ -135,6 +158,8 @@ static int run(const arguments *given) {
 }
 
 int command_bench(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "clrs") == 0)
+        return command_bench_clrs(argc - 1, argv + 1);
     arguments given = {.only = {0}};
     options_result result = parse(argc, argv, &given);
     int status = result == OPTIONS_GIVEN ? run(&given) : options_status(result);

@@ -12,4 +12,7 @@ void print_bench_tables(FILE *file, const report *shown);
 /* One JSON object with every figure. The second argument is a report. */
 void print_bench_json(FILE *file, const void *context);
 
+/* `whet bench clrs`; argv[0] is "clrs". */
+int command_bench_clrs(int argc, char **argv);
+
 #endif

@@ -4,17 +4,12 @@
  */
 #include "bench.h"
 
+#include "base/machine.h"
 #include "json.h"
 #include "machine_limits.h"
 #include "whet.h"
 
 #include <string.h>
-
-#if defined(__clang__)
-static const char compiler[] = "clang " __clang_version__;
-#else
-static const char compiler[] = "gcc " __VERSION__;
-#endif
 
 static const char *unit_name(report_unit unit) {
     switch (unit) {
@@ -24,6 +19,8 @@ static const char *unit_name(report_unit unit) {
         return "gflops";
     case UNIT_GBS:
         return "gbs";
+    case UNIT_STEPS:
+        return "steps_per_second";
     }
     return "";
 }
@@ -125,7 +122,7 @@ void print_bench_json(FILE *file, const void *context) {
     print_text(file, "isa", whet_isa(), false);
     print_text(file, "limits_isa", bench_limit_isa(), false);
     print_text(file, "cpu", shown->cpu, false);
-    print_text(file, "compiler", compiler, false);
+    print_text(file, "compiler", lab_compiler(), false);
     print_text(file, "blas", shown->blas, false);
     print_number(file, "threads", (double)shown->threads, false);
     print_key(file, "quick", false);

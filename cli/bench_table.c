@@ -38,6 +38,8 @@ static const char *unit_title(report_unit unit) {
         return "GFLOP/s";
     case UNIT_GBS:
         return "GB/s";
+    case UNIT_STEPS:
+        return "steps/s";
     }
     return "";
 }

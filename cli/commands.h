@@ -19,13 +19,16 @@ typedef struct subcommand {
 
 enum {
     STATUS_OK = 0,
-    STATUS_FAILED = 1, /* done but with a row that is not finite, or stopped by the system */
-    STATUS_MISUSE = 2  /* a command line or an input that makes no sense */
+    STATUS_FAILED = 1,   /* done but with a row that is not finite, or stopped by the system */
+    STATUS_MISUSE = 2,   /* a command line or an input that makes no sense */
+    STATUS_STOPPED = 130 /* by Ctrl-C; what was done is kept and can be gone on with */
 };
 
 int command_bench(int argc, char **argv);
+int command_clrs(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_policies(int argc, char **argv);
+int command_retrieval(int argc, char **argv);
 int command_softmax(int argc, char **argv);
 
 #endif

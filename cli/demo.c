@@ -5,7 +5,7 @@
  */
 #include "demo.h"
 
-#include "atomic_file.h"
+#include "base/atomic_file.h"
 #include "chart.h"
 #include "commands.h"
 #include "messages.h"

@@ -22,6 +22,8 @@ static const subcommand commands[] = {
     {"softmax", "probabilities or statistics of rows of numbers", command_softmax},
     {"policies", "list the policies", command_policies},
     {"demo", "watch a head disperse, and what each policy makes of it", command_demo},
+    {"retrieval", "train heads on max retrieval and see how they scale", command_retrieval},
+    {"clrs", "textbook algorithms as questions and answers", command_clrs},
     {"bench", "measure speed against the limits of the machine", command_bench},
     {"help", "explain a command", command_help},
 };

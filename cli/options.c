@@ -11,6 +11,7 @@
 #include "whet.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,16 @@ static bool parse_unsigned(const char *text, uint64_t least, uint64_t most, uint
     return true;
 }
 
+static bool parse_number(const char *text, double *value) {
+    char *end;
+    double parsed = strtod(text, &end);
+    /* no blanks, hexadecimal, infinities or NaN, all of which strtod would take */
+    if (end == text || *end || !isfinite(parsed) || text[strspn(text, "0123456789+-.eE")])
+        return false;
+    *value = parsed;
+    return true;
+}
+
 static options_result store_value(const command_syntax *syntax, const option_spec *option,
                                   const char *value) {
     bool is_amount = option->kind == OPTION_AMOUNT;
@@ -159,6 +170,11 @@ static options_result store_value(const command_syntax *syntax, const option_spe
             break;
         complain("%s: --%s: '%s' is not a whole number from %llu to %llu", syntax->name,
                  option->name, value, (unsigned long long)least, (unsigned long long)most);
+        return misuse(syntax);
+    case OPTION_NUMBER:
+        if (parse_number(value, option->target))
+            break;
+        complain("%s: --%s: '%s' is not a number", syntax->name, option->name, value);
         return misuse(syntax);
     }
     return OPTIONS_GIVEN;

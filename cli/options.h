@@ -21,6 +21,7 @@ typedef enum option_kind {
     OPTION_LIST,     /* target: text_list */
     OPTION_UNSIGNED, /* target: uint64_t, decimal or 0x... */
     OPTION_AMOUNT,   /* the same, from 1 to OPTION_AMOUNT_MAX */
+    OPTION_NUMBER,   /* target: double, finite */
 } option_kind;
 
 enum { OPTION_AMOUNT_MAX = 1024 };

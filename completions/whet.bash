@@ -1,6 +1,6 @@
 # Completion of the program whet for bash: source this file, or install it as
-# share/bash-completion/completions/whet. The names of policies are asked of the program itself, so that they are always
-# those it knows. It stands on its own: nothing of the package bash-completion is needed.
+# share/bash-completion/completions/whet. The names of policies and algorithms are asked of the program itself, so that they
+# are always those it knows. It stands on its own: nothing of the package bash-completion is needed.
 
 # The words of the line up to the cursor, in the array `words`: unlike COMP_WORDS they are not broken at the colons of
 # policy names and the equals signs of options. Blanks within quotes are not looked for; nothing here has any.
@@ -47,24 +47,51 @@ _whet_files() {
 _whet_value() {
     case $1 in
     --policy) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" policies --names 2>/dev/null)" "$3" ;;
-    --svg) _whet_files "$2" ;;
-    --only) _whet_offer "$2" $'rows\nprefill\ndecode\nbackward\nlong' "$3" ;;
+    --svg | --spec | --out | --json | --csv) _whet_files "$2" ;;
+    --only) _whet_offer "$2" $'rows\nprefill\ndecode\nbackward\nretrieval\nlong' "$3" ;;
+    --l2) _whet_offer "$2" $'decoupled\nloss\nloss-half\nnone' "$3" ;;
+    --precision) _whet_offer "$2" $'bf16\nf32' "$3" ;;
+    --algo) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" clrs list --names 2>/dev/null)" "$3" ;;
+    --split) _whet_offer "$2" $'train\nval' "$3" ;;
+    --ties) _whet_offer "$2" $'scalar\nsimd' "$3" ;;
+    --format) _whet_offer "$2" $'jsonl\ntext' "$3" ;;
     --isa) _whet_offer "$2" $'avx512\navx2\nneon\nscalar' "$3" ;;
     esac
 }
 
-_whet_options() { # command
+_whet_options() { # command [verb]
     case $1 in
+    retrieval) _whet_retrieval_options "$2" ;;
     softmax) printf '%s\n' --policy --stats ;;
     policies) printf '%s\n' --json --names ;;
     demo) printf '%s\n' --policy --seed --svg --no-color ;;
     bench) printf '%s\n' --only --quick --json --threads --isa ;;
+    'clrs generate') printf '%s\n' --algo --length --seed --count --start --hints --decimals --ties --format ;;
+    'clrs mix') printf '%s\n' --spec --seed --count --hints --decimals --ties --format ;;
+    'clrs export')
+        printf '%s\n' --split --out --algo --lengths --seeds --count --hints --decimals --ties --quiet
+        ;;
+    'clrs score') printf '%s\n' --json --hints --decimals --ties ;;
+    'clrs list') printf '%s\n' --names ;;
     esac
     printf '%s\n' --help --version
 }
 
+_whet_retrieval_options() { # verb
+    case $1 in
+    train)
+        printf '%s\n' --out --seed --steps --batch --rate --rate-end --l2 --lambda --sizes --classes --depth --width \
+            --precision --policy --scale --learn-scale --blind-key --nearest --leak --resume --checkpoint-every --log-every \
+            --threads --quiet
+        ;;
+    eval) printf '%s\n' --policy --sizes --sets --seed --json --csv --threads --quiet ;;
+    fit) printf '%s\n' --degree --cap --sizes --sets --seed --json --threads --quiet ;;
+    heads) printf '%s\n' --policy --sizes --sets --items --seed --json ;;
+    esac
+}
+
 _whet() {
-    local words=() commands=$'softmax\npolicies\ndemo\nbench\nhelp'
+    local words=() commands=$'softmax\npolicies\ndemo\nretrieval\nclrs\nbench\nhelp'
     COMPREPLY=()
     _whet_words
     local last=$((${#words[@]} - 1))
@@ -74,18 +101,30 @@ _whet() {
         _whet_offer "$typed" "$commands"$'\n--help\n--version'
         return
     fi
-    case $before in
-    --policy | --svg | --only | --seed | --threads | --isa)
+    if [ "$last" -eq 2 ]; then
+        case $command in
+        retrieval) _whet_offer "$typed" $'train\neval\nfit\nheads\n--help\n--version' && return ;;
+        clrs) _whet_offer "$typed" $'generate\nmix\nexport\nscore\nlist\n--help\n--version' && return ;;
+        esac
+    fi
+    [ "$command" != clrs ] || command="clrs ${words[2]}"
+    # The --json of bench and clrs is a flag; all other options named here have a value.
+    case $command$before in
+    *--policy | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | retrieval--json | \
+        *--steps | *--batch | *--rate | *--rate-end | *--lambda | *--sizes | *--classes | *--depth | *--width | *--scale | \
+        *--nearest | *--leak | *--checkpoint-every | *--log-every | *--sets | *--items | *--degree | *--cap | *--algo | \
+        *--length | *--lengths | *--seeds | *--count | *--start | *--decimals | *--ties | *--format | *--split | *--spec)
         _whet_value "$before" "$typed" ''
         return
         ;;
     esac
     case $typed in
     --*=*) _whet_value "${typed%%=*}" "${typed#*=}" "${typed%%=*}=" ;;
-    -*) _whet_offer "$typed" "$(_whet_options "$command")" ;;
+    -*) _whet_offer "$typed" "$(_whet_options "$command" "${words[2]}")" ;;
     *)
         case $command in
-        softmax | bench) _whet_files "$typed" ;;
+        softmax | bench | 'clrs score') _whet_files "$typed" ;;
+        retrieval) [ "${words[2]}" = train ] || _whet_files "$typed" ;;
         help) _whet_offer "$typed" "$commands" ;;
         *) _whet_offer "$typed" "$(_whet_options "$command")" ;;
         esac

@@ -84,15 +84,17 @@ WHET_API const char *whet_status_text(whet_status status);
 
 /*
  * Element types. Arithmetic is in f32 or wider whatever the type; f16 and bf16
- * outputs are the f32 result rounded to nearest even. WHET_CUSTOM is for keys
- * and values in a format of the caller's, see whet_tensor.
+ * outputs are the f32 result rounded to nearest even. The last three are for the
+ * keys and values of attention alone, see whet_tensor: blocks of 32 elements that
+ * share a scale, and WHET_CUSTOM, a format of the caller's.
  */
 typedef enum whet_type {
     WHET_F32 = 0,
     WHET_F16 = 1,
     WHET_BF16 = 2,
-    WHET_Q8_0 = 3, /* keys and values only: blocks of an f16 scale and 32 signed bytes */
-    WHET_Q4_0 = 4, /* likewise: an f16 scale and 32 values of 4 bits, 8 counts as zero */
+    WHET_Q8_0 = 3, /* 34 bytes a block: an f16 scale, 32 signed bytes; scale * byte */
+    WHET_Q4_0 = 4, /* 18 bytes: an f16 scale, 16 bytes whose lower halves are elements 0 to 15,
+                      whose upper halves 16 to 31; scale * (half - 8) */
     WHET_CUSTOM = 255
 } whet_type;
 
@@ -442,8 +444,16 @@ WHET_API const whet_policy_info *whet_policy_table(size_t i);
 /*
  * How a tensor lies in memory: strides in bytes for [batch][head][position]
  * [element]. All strides zero means contiguous in this order. Address and
- * strides must be multiples of the element's size. For WHET_CUSTOM,
- * to_f32 turns one position's row of `n` elements, starting at `row`, into
+ * strides must be multiples of the element's size.
+ *
+ * A row of WHET_Q8_0 or WHET_Q4_0 is whole blocks without a gap: head_dim (of k)
+ * or value_dim (of v) must be a multiple of 32, anything else is
+ * WHET_ERROR_ARGUMENT. The strides count bytes from row to row and need be even,
+ * as must the address; the element stride is not used. A scale may be any f16: one
+ * that is not finite makes the block's elements so, which matters only to rows that
+ * see the key. Nothing is lost in conversion, every element is exact in f32.
+ *
+ * For WHET_CUSTOM, to_f32 turns one position's row of `n` elements, starting at `row`, into
  * floats (the element stride is not used and all other strides must be given).
  */
 typedef void (*whet_to_f32)(const void *row, float *result, size_t n, void *context);
@@ -494,8 +504,8 @@ typedef struct whet_attention {
     size_t head_dim;  /* of q and k, 1 to 576 */
     size_t value_dim; /* of v and out, 1 to 576; 0 means head_dim */
     whet_tensor q;    /* f32, f16 or bf16 */
-    whet_tensor k;    /* f32, f16, bf16 or custom */
-    whet_tensor v;    /* f32, f16, bf16 or custom, its own choice */
+    whet_tensor k;    /* any type */
+    whet_tensor v;    /* any type, its own choice */
     whet_tensor_out out;
     float scale;    /* 0 means 1 / sqrt(head_dim) */
     float softcap;  /* c tanh(x / c); 0 means none */
@@ -614,8 +624,8 @@ typedef struct whet_plan {
  */
 WHET_API whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan);
 
-/* The same for the way back; the plan is run by the same functions. With nothing asked for it has no
- * phases. */
+/* The same for the way back; the plan is run by the same functions. With nothing asked for it has
+ * no phases. */
 WHET_API whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_plan *plan);
 
 /*

@@ -11,8 +11,8 @@ header=$1 library=$2 compiler=${3:-${CC:-cc}}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# The header without comments, as one line a declaration.
-plain() { sed 's/\/\*.*\*\///' "$header" | sed '/\/\*/,/\*\//d'; }
+# The header without comments, which may go over several lines.
+plain() { tr '\n' '\001' <"$header" | sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/||g' | tr '\001' '\n' | sed 's/ *$//'; }
 
 {
     printf '#include "%s"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n' "$(realpath "$header")"

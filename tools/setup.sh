@@ -41,11 +41,31 @@ cmake_is_new_enough() {
     [ $# -eq 2 ] && { [ "$1" -gt 3 ] || { [ "$1" -eq 3 ] && [ "$2" -ge 25 ]; }; }
 }
 
+jansson_is_there() { have pkg-config && pkg-config --atleast-version=2.12 jansson; }
+
+# Loaded when an experiment trains, not when the program is built: a library without headers will do.
+openblas_is_there() {
+    local cache folder
+    for cache in ldconfig /sbin/ldconfig; do
+        # Its whole output is read: a pipe closed early would make the search fail where pipes are watched.
+        if have "$cache" && "$cache" -p 2>/dev/null | grep libopenblas >/dev/null; then
+            return 0
+        fi
+    done
+    for folder in /usr/lib /usr/lib64 /usr/lib/*-linux-gnu /opt/homebrew/opt/openblas/lib; do
+        [ -e "$folder/libopenblas.so.0" ] || [ -e "$folder/libopenblas.so" ] || [ -e "$folder/libopenblas.dylib" ] || continue
+        return 0
+    done
+    return 1
+}
+
 # The needed tools that are missing, one a line: what, then the packages of Debian, Fedora, Arch and Homebrew.
 missing() {
     compiles "$any_program" "${CC:-cc}" || echo "a C compiler|gcc libc6-dev|gcc glibc-devel|gcc|gcc"
     cmake_is_new_enough || echo "CMake 3.25 or newer|cmake|cmake|cmake|cmake"
     have ninja || echo "Ninja|ninja-build|ninja-build|ninja|ninja"
+    jansson_is_there || echo "jansson 2.12 or newer|libjansson-dev|jansson-devel|jansson|jansson"
+    openblas_is_there || echo "OpenBLAS|libopenblas0-pthread|openblas-serial|openblas|openblas"
     have pkg-config || echo "pkg-config|pkg-config|pkgconf-pkg-config|pkgconf|pkgconf"
     if [ "$group" = check ]; then
         have clang-tidy || echo "clang-tidy|clang-tidy|clang-tools-extra|clang|llvm"
@@ -124,7 +144,7 @@ fi
 
 [ "$group" = all ] || exit 0
 
-optional="python3 python3-numpy python3-torch libopenblas0-pthread g++ chromium $cross_compiler $emulator
+optional="python3 python3-numpy python3-torch g++ chromium $cross_compiler $emulator
     clang clang-tidy clang-format cppcheck valgrind"
 if ! have dpkg-query; then
     # shellcheck disable=SC2086 # one word a package

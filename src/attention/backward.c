@@ -99,6 +99,7 @@ typedef struct sum_sizes {
 
 static bool size_sums(const whet_gradients *g, const kernels *k, sum_sizes *size) {
     const whet_attention *a = &g->attention;
+    *size = (sum_sizes){.total = 0};
     size_t padded = round_up(a->keys, BLOCK);
     size_t key_columns = g->k.data ? round_up(a->head_dim, k->outer_columns) : 0;
     size_t value_columns = g->v.data ? round_up(a->value_dim, k->outer_columns) : 0;
@@ -132,7 +133,7 @@ static bool lay_out(const whet_gradients *g, const plan_shape *shape, layout *at
     size_t tile = shape->mapped ? BLOCK * k->lanes : 0;
     size_t kept;
     sum_sizes sums;
-    at->total = 0;
+    *at = (layout){.total = 0};
     return size_multiply(keys_to_set(a, shape), rows, &kept) && size_sums(g, k, &sums) &&
            whet_place(&at->total, &at->panels, shape->panels, sizeof(panel)) &&
            whet_place(&at->total, &at->queries, a->head_dim * rows, sizeof(float)) &&
@@ -164,7 +165,7 @@ static bool lay_out_workspace(const whet_gradients *g, const plan_shape *shape,
                               workspace_layout *at) {
     size_t tasks, sums, parameters;
     sum_sizes size;
-    at->total = 0;
+    *at = (workspace_layout){.total = 0};
     return size_multiply(shape->streams, shape->chunks, &tasks) &&
            size_sums(g, shape->kernels, &size) &&
            size_multiply(tasks, shape->chunks > 1 ? size.total : 0, &sums) &&

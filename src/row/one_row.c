@@ -129,8 +129,8 @@ static running walk(const row_view *row, float c, float *y, block_note *notes, f
                           .n = count,
                           .max = shift_of(run.max),
                           .c = c,
-                          .y = y ? y + start : NULL,
                           .next = ahead ? (const float *)row->in + after : NULL};
+        step.y = y ? y + start : NULL;
         row->kernels->step(&step);
         run.z += step.sums.z;
         run.s += step.sums.s;
@@ -182,10 +182,14 @@ static running store_long_narrow(const row_view *row, float c, float *buffer) {
 
 /* A row of one block at c, its exponentials, if wanted, in y. */
 static running step_short(const row_view *row, float c, float *y, float *buffer) {
-    row_step step = {.x = whet_row_load(row, 0, row->n, buffer), .n = row->n, .c = c, .y = y};
+    row_step step = {.x = whet_row_load(row, 0, row->n, buffer), .n = row->n, .c = c};
+    step.y = y;
     float max = row->kernels->max(step.x, row->n);
     step.max = shift_of(max);
-    row->kernels->step(&step);
+    if (y)
+        whet_step_weights(row->kernels, &step);
+    else
+        row->kernels->step(&step);
     return (running){max, step.sums.z, step.sums.s, step.unit, step.total};
 }
 

@@ -8,6 +8,7 @@
  */
 #include "row/row.h"
 #include <math.h>
+#include <string.h>
 
 /* Outputs larger than this are written past the caches: they would not be found there anyway. */
 #define STREAM_BYTES ((size_t)8 << 20)
@@ -23,13 +24,13 @@ bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores)
 }
 
 typedef struct pipeline {
-    const whet_rows *rows;
-    const row_job *job;
-    const kernels *kernels;
     /* exponentials of the row before, not written yet; two buffers take turns, and lie apart by
      * an odd number of cache lines: at the same place in a page, they would get into each
      * other's way */
     _Alignas(64) float buffer[2][ROW_BLOCK + 17 * 16];
+    const whet_rows *rows;
+    const row_job *job;
+    const kernels *kernels;
     const float *last;
     float factor;
     float *out;
@@ -128,7 +129,7 @@ static bool finish_row(pipeline *p, size_t r, size_t i) {
     step.c = finite ? p->c[i] : 1;
     step.y = p->buffer[r & 1];
     step.next = next;
-    p->kernels->step(&step);
+    whet_step_weights(p->kernels, &step);
     if (next)
         p->max[i] = step.next_max;
     if (!finite || isnan(step.total)) {
@@ -162,6 +163,8 @@ whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t
         p.constant_c = whet_beta_to_c(whet_policy_beta(job->policy, &(whet_stats){.n = 1}));
     for (size_t i = 0; i < p.group && i < rows->rows; i++)
         p.max[i] = p.kernels->max(in_row(&p, i), rows->n);
+    memset(p.c, 0, sizeof p.c);
+    memset(p.sums, 0, sizeof p.sums);
     whet_status status = WHET_OK;
     for (size_t r = 0; r < rows->rows; r++) {
         size_t i = r % p.group, left = rows->rows - r;

@@ -41,7 +41,14 @@ notices() { # sed-script
 check "a larger struct is noticed" notices 's/^    size_t stats_stride;$/    size_t stats_stride, another;/'
 check "fields that change places are noticed" notices 's/^    ptrdiff_t in_stride;$/    ptrdiff_t was_in_stride;/'
 check "another constant is noticed" notices 's/WHET_ERROR_MEMORY = 7/WHET_ERROR_MEMORY = 9/'
-check "every function of the header is a symbol" bash -c \
-    "sed '/\/\*/,/\*\//d' '$header' | grep -o '^WHET_API.*' | grep -o 'whet_[a-z0-9_]*(' | tr -d '(' | sort -u >'$SCRATCH/declared'
-     sed -n 's/^symbol //p' '$SCRATCH/now.txt' | sort -u | diff '$SCRATCH/declared' -"
+# Without comments, everything from WHET_API to the bracket ends in a name.
+declared() {
+    grep -v '^#' "$header" | tr '\n' ' ' | sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/||g' | grep -o 'WHET_API [^;]*;' |
+        sed 's/(.*//' | grep -o 'whet_[a-z0-9_]*$' | LC_ALL=C sort
+}
+every_function_is_a_symbol() {
+    sed -n 's/^symbol //p' "$SCRATCH/now.txt" >"$SCRATCH/symbols.txt"
+    declared | diff - "$SCRATCH/symbols.txt"
+}
+check "every function of the header is a symbol, and no other" every_function_is_a_symbol
 finish

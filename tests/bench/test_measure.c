@@ -5,6 +5,7 @@
  */
 #include "inputs.h"
 #include "machine_limits.h"
+#include "base/clock.h"
 #include "measure.h"
 #include "prefill.h"
 #include "report.h"
@@ -23,8 +24,8 @@ typedef struct waiting {
 static void wait_and_count(void *argument) {
     waiting *work = argument;
     work->runs++;
-    double end = bench_now() + work->seconds;
-    while (bench_now() < end)
+    double end = lab_now() + work->seconds;
+    while (lab_now() < end)
         continue;
 }
 

@@ -12,7 +12,7 @@ completed() {
 completes() { # line answers
     check "bash completes '${1/"$WHET_BIN"/whet}'" [ "$(completed "$1")" = "$2" ]
 }
-completes 'whet ' 'softmax policies demo bench help --help --version'
+completes 'whet ' 'softmax policies demo retrieval clrs bench help --help --version'
 completes 'whet s' 'softmax'
 completes 'whet x' ''
 completes 'whet --v' '--version'
@@ -20,7 +20,7 @@ completes 'whet help d' 'demo'
 completes 'whet softmax --' '--policy --stats --help --version'
 completes 'whet demo --s' '--seed --svg'
 completes 'whet policies ' '--json --names --help --version'
-completes 'whet bench --only ' 'rows prefill decode backward long'
+completes 'whet bench --only ' 'rows prefill decode backward retrieval long'
 completes 'whet bench --only=p' 'prefill'
 completes "$WHET_BIN softmax --policy so" 'softmax softmax1'
 completes "$WHET_BIN softmax --policy ada" 'adaptive adaptive:hold'
@@ -28,7 +28,19 @@ completes "$WHET_BIN softmax --policy adaptive:" 'hold'
 completes "$WHET_BIN softmax --stats --policy=adaptive:h" 'hold'
 completes "$WHET_BIN demo --policy=hard" 'hardmax'
 completes 'whet demo --seed ' ''
+completes 'whet retrieval ' 'train eval fit heads --help --version'
+completes 'whet retrieval train --l2 ' 'decoupled loss loss-half none'
+completes 'whet retrieval train --precision=b' 'bf16'
+completes 'whet retrieval heads --s' '--sizes --sets --seed'
+completes 'whet clrs ' 'generate mix export score list --help --version'
+completes 'whet clrs g' 'generate'
+completes 'whet clrs export --s' '--split --seeds'
+completes 'whet clrs export --split ' 'train val'
+completes 'whet clrs generate --ties=s' 'scalar simd'
+completes "$WHET_BIN clrs generate --algo mst_" 'mst_kruskal mst_prim'
 touch "$SCRATCH/rows.csv"
+completes "whet clrs score $SCRATCH/ro" "$SCRATCH/rows.csv"
+completes "whet clrs mix --spec $SCRATCH/ro" "$SCRATCH/rows.csv"
 completes "whet softmax $SCRATCH/ro" "$SCRATCH/rows.csv"
 completes "whet softmax --stats $SCRATCH/ro" "$SCRATCH/rows.csv"
 completes "whet demo --svg $SCRATCH/ro" "$SCRATCH/rows.csv"
@@ -40,10 +52,17 @@ check "every policy is offered" [ "$(completed "$WHET_BIN softmax --policy " | t
 sorted() { tr ' ' '\n' | sort; }
 commands=$("$WHET_BIN" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 check "the commands are those of the program" [ "$(completed 'whet help ' | sorted)" = "$(sorted <<<"$commands")" ]
-for name in softmax policies demo bench; do
-    options=$("$WHET_BIN" "$name" --help | sed -n 's/^  \(-h, \)\{0,1\}\(--[a-z-]*\).*/\2/p')
+for name in softmax policies demo bench 'clrs generate' 'clrs mix' 'clrs export' 'clrs score' 'clrs list'; do
+    # shellcheck disable=SC2086 # a command and its verb are two words
+    options=$("$WHET_BIN" $name --help | sed -n 's/^  \(-h, \)\{0,1\}\(--[a-z-]*\).*/\2/p')
     check "the options of $name are those of the program" \
         [ "$(completed "whet $name -" | sorted)" = "$(sorted <<<"$options")" ]
+done
+
+for verb in train eval fit heads; do
+    options=$("$WHET_BIN" retrieval "$verb" --help | sed -n 's/^  \(-h, \)\{0,1\}\(--[a-z0-9-]*\).*/\2/p')
+    check "the options of retrieval $verb are those of the program" \
+        [ "$(completed "whet retrieval $verb -" | sorted)" = "$(sorted <<<"$options")" ]
 done
 
 zsh_file=$WHET_SOURCE_DIR/completions/_whet
@@ -80,6 +99,8 @@ ZSH
     check "zsh completes commands" zsh_completes 'whet ' 'watch a head disperse'
     check "zsh completes options" zsh_completes 'whet softmax --' '--stats'
     check "zsh completes policies" zsh_completes 'whet softmax --policy adap' 'adaptive:hold'
+    check "zsh completes verbs" zsh_completes 'whet clrs ' 'how many predictions are right'
+    check "zsh completes algorithms" zsh_completes 'whet clrs generate --algo mst_' 'mst_kruskal'
     check "zsh completes policies after an equals sign" zsh_completes 'whet demo --policy=stick' 'stick-breaking'
 else
     skip "zsh can read its completion" "needs zsh"

@@ -7,7 +7,7 @@
 
 #include "support/check.h"
 
-#include "atomic_file.h"
+#include "base/atomic_file.h"
 #include "commands.h"
 #include "options.h"
 #include "parse_rows.h"

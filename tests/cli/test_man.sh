@@ -38,6 +38,18 @@ for name in $("$WHET_BIN" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\
         check "the page has $option of $name" has "$option"
     done
 done
+for verb in train eval fit heads; do
+    check "the page has retrieval $verb" has "whet retrieval $verb"
+    for option in $("$WHET_BIN" retrieval "$verb" --help | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p'); do
+        check "the page has $option of retrieval $verb" has "$option"
+    done
+done
+for verb in generate mix export score list; do
+    check "the page has the verb $verb of clrs" has "clrs $verb"
+    for option in $("$WHET_BIN" clrs "$verb" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p'); do
+        check "the page has $option of clrs $verb" has "$option"
+    done
+done
 for policy in $("$WHET_BIN" policies --names | sed 's/:[^h].*//' | sort -u); do
     check "the page has the policy $policy" has "$policy"
 done

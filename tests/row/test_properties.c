@@ -112,6 +112,23 @@ TEST(shifting_all_logits_changes_nothing) {
     }
 }
 
+TEST(an_entry_with_all_the_weight_gets_exactly_one) {
+    struct rng rng = rng_seeded(8);
+    for (int trial = 0; trial < TRIALS; trial++) {
+        size_t n = trial % 2 ? 1 : random_row(&rng);
+        size_t at = (size_t)rng_integer(&rng, 0, (int64_t)n - 1);
+        for (size_t i = 0; i < n; i++) {
+            row[i] = -INFINITY;
+        }
+        row[at] = (float)rng_uniform(&rng, -100, 100);
+        for (size_t t = 0; t < TEMPERATURE_COUNT; t++) {
+            whet_policy policy = policy_named(temperatures[t]);
+            run(&policy, row, n, result);
+            CHECK_MSG(result[at] == 1, "%s, n = %zu: %.9g", temperatures[t], n, (double)result[at]);
+        }
+    }
+}
+
 static void shuffle(struct rng *rng, size_t *order, size_t n) {
     for (size_t i = 0; i < n; i++) {
         order[i] = i;

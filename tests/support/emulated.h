@@ -8,7 +8,13 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-static inline bool emulated(void) { return getenv("WHET_TEST_EMULATED") != NULL; }
+static inline bool emulated(void) {
+    static int known; // 1: no, 2: yes
+    if (!known) {
+        known = getenv("WHET_TEST_EMULATED") ? 2 : 1;
+    }
+    return known == 2;
+}
 
 // One size for the processor itself, a smaller one under an emulator.
 static inline size_t size_or_emulated(size_t size, size_t smaller) {

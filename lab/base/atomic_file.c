@@ -59,8 +59,7 @@ static bool open_temporary(replacement *file, mode_t mode) {
 }
 
 /* Closes the descriptor in any case. */
-static bool write_all(int descriptor, void (*write)(FILE *file, const void *context),
-                      const void *context) {
+static bool write_all(int descriptor, bool (*write)(FILE *file, void *context), void *context) {
     FILE *file = fdopen(descriptor, "w");
     if (!file) {
         int reason = errno;
@@ -69,8 +68,7 @@ static bool write_all(int descriptor, void (*write)(FILE *file, const void *cont
         return false;
     }
     errno = 0;
-    write(file, context);
-    bool is_written = !ferror(file) && fflush(file) == 0 &&
+    bool is_written = write(file, context) && !ferror(file) && fflush(file) == 0 &&
                       (fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP);
     int reason = errno;
     bool is_closed = fclose(file) == 0;
@@ -79,8 +77,8 @@ static bool write_all(int descriptor, void (*write)(FILE *file, const void *cont
     return is_written && is_closed;
 }
 
-bool replace_file(const char *path, void (*write)(FILE *file, const void *context),
-                  const void *context) {
+bool replace_file_unless(const char *path, bool (*write)(FILE *file, void *context),
+                         void *context) {
     mode_t mode;
     replacement file = {.target = resolve(path, &mode)};
     if (!file.target)
@@ -95,4 +93,22 @@ bool replace_file(const char *path, void (*write)(FILE *file, const void *contex
     free(file.target);
     errno = reason;
     return is_done;
+}
+
+/* A writer that never gives up. */
+typedef struct steady_writer {
+    void (*write)(FILE *file, const void *context);
+    const void *context;
+} steady_writer;
+
+static bool write_steadily(FILE *file, void *context) {
+    const steady_writer *writer = context;
+    writer->write(file, writer->context);
+    return true;
+}
+
+bool replace_file(const char *path, void (*write)(FILE *file, const void *context),
+                  const void *context) {
+    steady_writer writer = {write, context};
+    return replace_file_unless(path, write_steadily, &writer);
 }

@@ -1,6 +1,6 @@
 /* Files that are written whole or not at all. */
-#ifndef WHET_CLI_ATOMIC_FILE_H
-#define WHET_CLI_ATOMIC_FILE_H
+#ifndef WHET_LAB_ATOMIC_FILE_H
+#define WHET_LAB_ATOMIC_FILE_H
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,5 +12,8 @@
  */
 bool replace_file(const char *path, void (*write)(FILE *file, const void *context),
                   const void *context);
+
+/* The same for a writer that may give up: it returns false, with errno set. */
+bool replace_file_unless(const char *path, bool (*write)(FILE *file, void *context), void *context);
 
 #endif

@@ -1,0 +1,21 @@
+/* The same model in torch, in a process of its own that trains when it is told to. */
+#ifndef WHET_BENCH_TORCH_PEER_H
+#define WHET_BENCH_TORCH_PEER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+typedef struct torch_peer {
+    pid_t process;
+    int channel;      /* -1: there is none */
+    char version[48]; /* "torch 2.1.0", or why there is none */
+} torch_peer;
+
+/* False where there is no python3 with torch. */
+bool bench_torch_open(torch_peer *peer);
+void bench_torch_close(torch_peer *peer);
+
+/* Trains for so many steps; false if the process is gone. */
+bool bench_torch_steps(torch_peer *peer, unsigned steps);
+
+#endif

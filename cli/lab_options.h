@@ -1,0 +1,26 @@
+/* What the commands of the laboratory share: lists of numbers, and errors as exit statuses. */
+#ifndef WHET_CLI_LAB_OPTIONS_H
+#define WHET_CLI_LAB_OPTIONS_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Prints an error of the laboratory and returns the exit status for it. */
+int report_lab_error(const char *command, const lab_error *error);
+
+enum { LIST_MAX = 1024 };
+
+typedef struct number_list {
+    uint64_t items[LIST_MAX];
+    size_t count;
+} number_list;
+
+/* "16", "1,2,5", "1..10" (all between) or, where `doubling`, "16..256" (16, 32 ... 256). False
+ * after a message. */
+bool parse_number_list(const char *command, const char *option, const char *text, bool doubling,
+                       uint64_t least, uint64_t most, number_list *list);
+
+#endif

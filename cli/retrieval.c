@@ -1,0 +1,65 @@
+/*
+ * `whet retrieval`: its verbs, and what all of them share: the BLAS and
+ * threads.
+ */
+#include "retrieval.h"
+
+#include "messages.h"
+#include "verbs.h"
+
+#include <stdio.h>
+
+static const subcommand verbs[] = {
+    {"train", "train heads", retrieval_train_command},
+    {"eval", "how right heads are among more items, policy by policy", retrieval_eval_command},
+    {"fit", "the best beta against the entropy, as a policy (Figure 6)", retrieval_fit_command},
+    {"heads", "coefficients of the largest items (Figures 2 and 7)", retrieval_heads_command},
+};
+
+enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
+
+int command_retrieval(int argc, char **argv) {
+    const verb_table table = {
+        .command = "retrieval",
+        .about = "Max retrieval: a head learns to find the item with the highest priority among\n"
+                 "5 to 16 and is then shown up to 1,048,576.\n",
+        .list = "train, eval, fit and heads",
+        .example = "whet retrieval train --steps 20000 --out run && whet retrieval eval run",
+        .verbs = verbs,
+        .count = VERB_COUNT,
+    };
+    return run_verb(&table, argc, argv);
+}
+
+bool open_laboratory(laboratory *lab, uint64_t threads, const char *heads_path) {
+    *lab = (laboratory){.pool = NULL};
+    /* Heads first: a path that leads nowhere needs no BLAS to be told. */
+    if (heads_path && !retrieval_heads_load(heads_path, &lab->heads, &lab->error))
+        return false;
+    if (!nn_engine_open(&lab->engine, &lab->error)) {
+        close_laboratory(lab);
+        return false;
+    }
+    whet_status status = whet_pool_create((size_t)threads, &lab->pool);
+    if (status != WHET_OK) {
+        close_laboratory(lab);
+        return lab_fail(&lab->error, LAB_SYSTEM, "threads: %s", whet_status_text(status));
+    }
+    lab->executor = whet_pool_executor(lab->pool);
+    return true;
+}
+
+void close_laboratory(laboratory *lab) {
+    whet_pool_destroy(lab->pool);
+    nn_engine_close(&lab->engine);
+    retrieval_heads_free(&lab->heads);
+    lab->pool = NULL;
+}
+
+int need_heads_path(const char *command, int operands) {
+    if (operands == 1)
+        return STATUS_OK;
+    complain("%s: which heads? Name a checkpoint, or a folder of 'whet retrieval train'", command);
+    fprintf(stderr, "Try 'whet %s --help'.\n", command);
+    return STATUS_MISUSE;
+}

@@ -1,0 +1,189 @@
+/* `whet retrieval eval`: tables of accuracy by size and policy, and all measures as JSON or CSV. */
+#include "retrieval.h"
+
+#include "messages.h"
+#include "text.h"
+
+#include "base/atomic_file.h"
+#include "base/signals.h"
+#include "base/table.h"
+#include "retrieval/evaluate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char name[] = "retrieval eval";
+
+static const char *const default_policies[] = {
+    "softmax",   "adaptive",  "adaptive:hold", "exp:0.5", "target:0.5",
+    "ssmax:0.5", "length:16", "linear:16",     "topk:8",  "hardmax",
+    "sparsemax", "entmax15",  "softmax1",      "sigmoid", "stick-breaking"};
+
+typedef struct arguments {
+    text_list policies;
+    const char *sizes, *json, *csv, *path;
+    uint64_t sets, seed, threads;
+    bool quiet;
+} arguments;
+
+static options_result parse(int argc, char **argv, arguments *given, int *operands) {
+    const option_spec options[] = {
+        {"policy", OPTION_LIST, &given->policies, "NAME",
+         "use this policy (see 'whet policies') instead of the usual selection; may be repeated"},
+        {"sizes", OPTION_TEXT, &given->sizes, "LIST",
+         "items in a set: 16,100 or, doubling, 16..16384 (the default); up to 1048576"},
+        {"sets", OPTION_UNSIGNED, &given->sets, "N", "sets of each size (default 4096)"},
+        {"seed", OPTION_UNSIGNED, &given->seed, "S", "draw other sets (default 0)"},
+        {"json", OPTION_TEXT, &given->json, "FILE", "write all measures as JSON"},
+        {"csv", OPTION_TEXT, &given->csv, "FILE", "write all measures as CSV"},
+        {"threads", OPTION_AMOUNT, &given->threads, "N",
+         "threads (default: one for each processor); results do not depend on it"},
+        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+    };
+    const command_syntax syntax = {
+        .name = name,
+        .operands = "HEADS",
+        .about = "Shows trained heads more items than they know, every policy on the same sets.\n"
+                 "HEADS is a checkpoint, or a folder of 'whet retrieval train'.\n",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .more = "example:\n"
+                "  whet retrieval eval run --policy softmax --policy adaptive --sizes 512..2048\n",
+        .operands_limit = 1,
+    };
+    options_result result = parse_options(&syntax, argc, argv, operands);
+    given->path = result == OPTIONS_GIVEN && *operands ? argv[1] : NULL;
+    return result;
+}
+
+static bool print_measure(const retrieval_evaluation *result, size_t measure, double factor,
+                          int digits) {
+    lab_table table = lab_table_start(result->sizes + 1);
+    lab_table_add(&table, "policy");
+    char number[NUMBER_SIZE];
+    for (size_t s = 0; s < result->sizes; s++)
+        lab_table_add(&table, "%s", grouped(result->size[s], number));
+    for (size_t p = 0; p < result->policies; p++) {
+        lab_table_add(&table, "%s", result->name[p]);
+        for (size_t s = 0; s < result->sizes; s++) {
+            double mean = result->summary[s * result->policies + p].measure[measure].mean;
+            lab_table_add(&table, "%.*f", digits, factor * mean);
+        }
+    }
+    return lab_table_finish(&table, stdout);
+}
+
+static bool print_pairs(const retrieval_evaluation *result) {
+    lab_table table = lab_table_start(6);
+    static const char *const titles[] = {
+        "n", "gain, points", "95 % interval", "only adaptive", "only softmax", "p"};
+    for (size_t i = 0; i < 6; i++)
+        lab_table_add(&table, "%s", titles[i]);
+    char number[NUMBER_SIZE];
+    for (size_t s = 0; s < result->sizes; s++) {
+        const retrieval_estimate *gain = &result->gain[s];
+        lab_table_add(&table, "%s", grouped(result->size[s], number));
+        lab_table_add(&table, "%+.2f", 100 * gain->mean);
+        lab_table_add(&table, "%+.2f to %+.2f", 100 * gain->low, 100 * gain->high);
+        lab_table_add(&table, "%llu", (unsigned long long)result->paired[s].only_adaptive);
+        lab_table_add(&table, "%llu", (unsigned long long)result->paired[s].only_softmax);
+        lab_table_add(&table, "%.2g", result->paired[s].p);
+    }
+    return lab_table_finish(&table, stdout);
+}
+
+static int show(const arguments *given, const retrieval_evaluation *result) {
+    printf("accuracy, %%, %zu head%s, %zu sets of each size\n", result->heads,
+           result->heads == 1 ? "" : "s", result->sets);
+    bool is_printed = print_measure(result, RETRIEVAL_ACCURACY, 100, 1);
+    printf("\ncross-entropy, nats\n");
+    is_printed = is_printed && print_measure(result, RETRIEVAL_LOSS, 1, 2);
+    printf("\nweight on the item to be found, %%\n");
+    is_printed = is_printed && print_measure(result, RETRIEVAL_TOP_WEIGHT, 100, 1);
+    if (result->has_pair) {
+        printf("\nadaptive against softmax on the same sets (McNemar's test)\n");
+        is_printed = is_printed && print_pairs(result);
+    }
+    if (!is_printed)
+        return complain_of_memory();
+    int status = STATUS_OK;
+    if (given->json) {
+        lab_error error = {.kind = LAB_NO_ERROR};
+        json_t *json = retrieval_evaluation_json(result);
+        if (!lab_json_write(given->json, json, &error))
+            status = report_lab_error(name, &error);
+        json_decref(json);
+    }
+    if (given->csv && !replace_file(given->csv, retrieval_evaluation_csv, result)) {
+        complain("%s: cannot write %s: %s", name, given->csv, strerror(errno));
+        status = STATUS_FAILED;
+    }
+    return status;
+}
+
+static int run(const arguments *given, const policy_list *policies, const number_list *list) {
+    laboratory lab;
+    if (!open_laboratory(&lab, given->threads, given->path))
+        return report_lab_error(name, &lab.error);
+    size_t sizes[LIST_MAX];
+    for (size_t i = 0; i < list->count; i++)
+        sizes[i] = (size_t)list->items[i];
+    retrieval_eval_request request = {.heads = &lab.heads,
+                                      .sizes = sizes,
+                                      .size_count = list->count,
+                                      .sets = (size_t)given->sets,
+                                      .seed = given->seed,
+                                      .policies = policies->policies,
+                                      .names = policies->names,
+                                      .policy_count = policies->count,
+                                      .executor = &lab.executor,
+                                      .quiet = given->quiet};
+    retrieval_evaluation result;
+    lab_catch_interrupts();
+    int status;
+    if (retrieval_evaluate(&lab.engine, &request, &result, &lab.error)) {
+        status = show(given, &result);
+        retrieval_evaluation_free(&result);
+    } else {
+        status = report_lab_error(name, &lab.error);
+    }
+    close_laboratory(&lab);
+    return status;
+}
+
+static int check_and_run(const arguments *given) {
+    number_list sizes;
+    if (!parse_number_list(name, "sizes", given->sizes, true, 1, RETRIEVAL_EVAL_SIZE_MAX, &sizes))
+        return STATUS_MISUSE;
+    if (given->sets < 1 || given->sets > 10000000) {
+        complain("%s: --sets: %llu is not from 1 to 10000000", name,
+                 (unsigned long long)given->sets);
+        return STATUS_MISUSE;
+    }
+    bool has_names = given->policies.count > 0;
+    policy_list policies;
+    int status = make_policy_list(name, has_names ? given->policies.items : default_policies,
+                                  has_names ? given->policies.count
+                                            : sizeof default_policies / sizeof default_policies[0],
+                                  &policies);
+    if (status != STATUS_OK)
+        return status;
+    status = run(given, &policies, &sizes);
+    free_policy_list(&policies);
+    return status;
+}
+
+int retrieval_eval_command(int argc, char **argv) {
+    arguments given = {.sizes = "16..16384", .sets = 4096};
+    int operands = 0;
+    options_result parsed = parse(argc, argv, &given, &operands);
+    int status = options_status(parsed);
+    if (parsed == OPTIONS_GIVEN)
+        status = need_heads_path(name, operands);
+    if (parsed == OPTIONS_GIVEN && status == STATUS_OK)
+        status = check_and_run(&given);
+    free(given.policies.items);
+    return status;
+}

@@ -1,0 +1,135 @@
+/* `whet retrieval heads`: the data of Figures 2 and 7, a panel for each size and policy. */
+#include "retrieval.h"
+
+#include "messages.h"
+#include "text.h"
+
+#include "base/signals.h"
+#include "base/table.h"
+#include "retrieval/evaluate.h"
+#include "retrieval/figure_data.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char name[] = "retrieval heads";
+static const char *const default_policies[] = {"softmax", "adaptive"};
+
+typedef struct arguments {
+    text_list policies;
+    const char *sizes, *json, *path;
+    uint64_t sets, items, seed;
+} arguments;
+
+static options_result parse(int argc, char **argv, arguments *given, int *operands) {
+    const option_spec options[] = {
+        {"policy", OPTION_LIST, &given->policies, "NAME",
+         "use this policy instead of softmax and adaptive; may be repeated"},
+        {"sizes", OPTION_TEXT, &given->sizes, "LIST",
+         "items in a set: 16,100 or, doubling, 16..16384 (the default)"},
+        {"sets", OPTION_AMOUNT, &given->sets, "N", "sets in a panel (default 32)"},
+        {"items", OPTION_AMOUNT, &given->items, "N",
+         "of each the items with the largest priorities (default 16)"},
+        {"seed", OPTION_UNSIGNED, &given->seed, "S", "draw other sets (default 2)"},
+        {"json", OPTION_TEXT, &given->json, "FILE", "write all coefficients as JSON"},
+    };
+    const command_syntax syntax = {
+        .name = name,
+        .operands = "HEADS",
+        .about = "Shows what coefficients a trained head (the first, where HEADS is a folder with\n"
+                 "several) gives to the items with the largest priorities, as in Figures 2 and 7:\n"
+                 "sharp among 16 items, washed out among more.\n",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .more = NULL,
+        .operands_limit = 1,
+    };
+    options_result result = parse_options(&syntax, argc, argv, operands);
+    given->path = result == OPTIONS_GIVEN && *operands ? argv[1] : NULL;
+    return result;
+}
+
+static double mean_of_largest(const retrieval_panel *panel) {
+    double sum = 0;
+    for (size_t s = 0; s < panel->sets; s++)
+        sum += panel->coefficients[(s + 1) * panel->items - 1];
+    return sum / (double)panel->sets;
+}
+
+/* A row of the table and an object of the JSON for one policy. */
+static json_t *make_policy(laboratory *lab, const arguments *given, const number_list *sizes,
+                           const whet_policy *policy, const char *policy_name, lab_table *table) {
+    json_t *panels = json_array();
+    lab_table_add(table, "%s", policy_name);
+    for (size_t i = 0; i < sizes->count; i++) {
+        retrieval_panel panel;
+        if (lab_interrupted() ||
+            !retrieval_panel_make(&lab->engine, &lab->heads.list[0], policy,
+                                  (size_t)sizes->items[i], (size_t)given->sets,
+                                  (size_t)given->items, given->seed, &panel, &lab->error)) {
+            lab_fail(&lab->error, LAB_STOPPED, "stopped");
+            json_decref(panels);
+            return NULL;
+        }
+        lab_table_add(table, "%.1f", 100 * mean_of_largest(&panel));
+        json_array_append_new(panels, retrieval_panel_json(&panel));
+        retrieval_panel_free(&panel);
+    }
+    return json_pack("{s:s, s:o}", "policy", policy_name, "panels", panels);
+}
+
+static int make_all(laboratory *lab, const arguments *given, const policy_list *policies,
+                    const number_list *sizes) {
+    lab_table table = lab_table_start(sizes->count + 1);
+    char number[NUMBER_SIZE];
+    lab_table_add(&table, "policy");
+    for (size_t i = 0; i < sizes->count; i++)
+        lab_table_add(&table, "%s", grouped(sizes->items[i], number));
+    json_t *all = json_array();
+    for (size_t i = 0; i < policies->count && lab->error.kind == LAB_NO_ERROR; i++)
+        json_array_append_new(all, make_policy(lab, given, sizes, &policies->policies[i],
+                                               policies->names[i], &table));
+    printf("mean coefficient of the item with the largest priority, %%\n");
+    bool is_good = lab_table_finish(&table, stdout) || lab_fail_memory(&lab->error);
+    is_good = is_good && lab->error.kind == LAB_NO_ERROR;
+    if (is_good && given->json)
+        is_good = lab_json_write(given->json, all, &lab->error);
+    json_decref(all);
+    return is_good ? STATUS_OK : report_lab_error(name, &lab->error);
+}
+
+static int run(const arguments *given, const number_list *sizes) {
+    bool has_names = given->policies.count > 0;
+    policy_list policies;
+    int status = make_policy_list(name, has_names ? given->policies.items : default_policies,
+                                  has_names ? given->policies.count : 2, &policies);
+    if (status != STATUS_OK)
+        return status;
+    laboratory lab;
+    if (open_laboratory(&lab, 1, given->path)) {
+        lab_catch_interrupts();
+        status = make_all(&lab, given, &policies, sizes);
+        close_laboratory(&lab);
+    } else {
+        status = report_lab_error(name, &lab.error);
+    }
+    free_policy_list(&policies);
+    return status;
+}
+
+int retrieval_heads_command(int argc, char **argv) {
+    arguments given = {.sizes = "16..16384", .sets = 32, .items = 16, .seed = 2};
+    int operands = 0;
+    options_result parsed = parse(argc, argv, &given, &operands);
+    int status = options_status(parsed);
+    if (parsed == OPTIONS_GIVEN)
+        status = need_heads_path(name, operands);
+    number_list sizes;
+    if (parsed == OPTIONS_GIVEN && status == STATUS_OK)
+        status =
+            parse_number_list(name, "sizes", given.sizes, true, 1, RETRIEVAL_EVAL_SIZE_MAX, &sizes)
+                ? run(&given, &sizes)
+                : STATUS_MISUSE;
+    free(given.policies.items);
+    return status;
+}

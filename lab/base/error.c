@@ -1,0 +1,24 @@
+/* Failures as sentences. */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool lab_fail(lab_error *error, lab_error_kind kind, const char *format, ...) {
+    if (!error || error->kind != LAB_NO_ERROR)
+        return false;
+    error->kind = kind;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool lab_fail_memory(lab_error *error) { return lab_fail(error, LAB_SYSTEM, "out of memory"); }
+
+bool lab_fail_file(lab_error *error, const char *what, const char *path) {
+    return lab_fail(error, LAB_SYSTEM, "cannot %s %s: %s", what, path, strerror(errno));
+}

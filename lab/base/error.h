@@ -1,0 +1,32 @@
+/*
+ * How functions of the laboratory fail: they return false (or NULL) and leave
+ * one sentence for people, and what kind of failure it was, in a lab_error.
+ */
+#ifndef WHET_LAB_ERROR_H
+#define WHET_LAB_ERROR_H
+
+#include <stdbool.h>
+
+typedef enum lab_error_kind {
+    LAB_NO_ERROR = 0,
+    LAB_SYSTEM, /* memory, threads, the disk: exit status 1 */
+    LAB_INPUT,  /* an option or a file that makes no sense: exit status 2 */
+    LAB_STOPPED /* the user asked for it; what was done is kept */
+} lab_error_kind;
+
+typedef struct lab_error {
+    lab_error_kind kind;
+    char text[512];
+} lab_error;
+
+/* Notes a failure and returns false. The first one stays: what follows it is its consequence.
+ * `error` may be NULL. */
+__attribute__((format(printf, 3, 4))) bool lab_fail(lab_error *error, lab_error_kind kind,
+                                                    const char *format, ...);
+
+bool lab_fail_memory(lab_error *error);
+
+/* "cannot WHAT PATH: reason", the reason being errno's. */
+bool lab_fail_file(lab_error *error, const char *what, const char *path);
+
+#endif

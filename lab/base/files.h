@@ -1,0 +1,21 @@
+/* Folders and whole files; for writing see atomic_file.h. */
+#ifndef WHET_LAB_FILES_H
+#define WHET_LAB_FILES_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+/* Makes a folder and those above it; fine if it is there. */
+bool lab_make_folder(const char *path, lab_error *error);
+
+/* "folder/name", to be freed; NULL when memory runs out. */
+char *lab_path(const char *folder, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+bool lab_file_exists(const char *path);
+
+/* All of a file, with a zero byte after it, to be freed; NULL and an error if it cannot be read or
+ * is longer than `limit`. */
+char *lab_read_file(const char *path, size_t limit, size_t *size, lab_error *error);
+
+#endif

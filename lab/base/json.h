@@ -1,0 +1,37 @@
+/*
+ * JSON files, through jansson. What jansson lacks is here: numbers that may not
+ * be finite (null then), files replaced as a whole, and logs of one object a
+ * line.
+ */
+#ifndef WHET_LAB_JSON_H
+#define WHET_LAB_JSON_H
+
+#include "base/error.h"
+
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* A number, or null where it is not finite. A new reference, as with jansson's own. */
+json_t *lab_json_number(double value);
+json_t *lab_json_numbers(const double *values, size_t count);
+
+/* Reads a file that must hold one JSON value; NULL and an error with the line otherwise. */
+json_t *lab_json_read(const char *path, lab_error *error);
+
+/* Replaces a file, indented for people. Leaves the reference to the caller. NULL for json means
+ * that memory ran out while it was made. */
+bool lab_json_write(const char *path, const json_t *json, lab_error *error);
+
+/* Adds one line to an open log and sees to it that it has left the program. Steals the reference.
+ */
+bool lab_json_log(FILE *log, json_t *line);
+
+/*
+ * Keeps the lines of a log up to the last one whose member `key` is at most
+ * `last`, and drops the rest, an incomplete line included: what a run that was
+ * killed wrote after its last checkpoint. Fine if there is no file.
+ */
+bool lab_json_log_cut(const char *path, const char *key, uint64_t last, lab_error *error);
+
+#endif

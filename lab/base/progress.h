@@ -1,0 +1,39 @@
+/*
+ * What is being done, on standard error. A terminal gets one line that is
+ * written over: a bar with the time left. Anything else gets lines now and then
+ * for work whose amount is known, and nothing for passing remarks.
+ */
+#ifndef WHET_LAB_PROGRESS_H
+#define WHET_LAB_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct lab_progress {
+    const char *title;
+    uint64_t total;
+    uint64_t start; /* done before, by an earlier run */
+    double began;   /* seconds on lab_now */
+    double shown;
+    bool quiet;
+} lab_progress;
+
+/* Work of `total` steps of which `start` are done already. A quiet one shows nothing. */
+lab_progress lab_progress_begin(const char *title, uint64_t start, uint64_t total, bool quiet);
+
+/* Whether it is time to show something again: ten times a second on a terminal, every five
+ * seconds elsewhere. For callers to whom the details are costly. */
+bool lab_progress_is_due(const lab_progress *progress);
+
+/* Shows the state if it is due, with details in the manner of printf after the bar. */
+__attribute__((format(printf, 3, 4))) void lab_progress_show(lab_progress *progress, uint64_t done,
+                                                             const char *format, ...);
+
+/* Takes the bar away, so that other output can follow. */
+void lab_progress_end(lab_progress *progress);
+
+/* A remark on a terminal, in place of the last one; nothing elsewhere. */
+__attribute__((format(printf, 1, 2))) void lab_remark(const char *format, ...);
+void lab_remark_clear(void);
+
+#endif

@@ -1,0 +1,137 @@
+/*
+ * CLRS-Text: thirty textbook algorithms, run on random instances and written
+ * out as a question and an answer, with or without the trace of the run. The
+ * same algorithm, length, seed, index, decimals and hints give, byte for byte,
+ * the text of google-deepmind/clrs. docs/CLRS_TEXT.md explains the format.
+ *
+ *     clrs_request request = clrs_request_default("bfs", 16);
+ *     clrs_stream *stream;
+ *     if (clrs_stream_create(&request, &stream) == CLRS_OK) {
+ *         clrs_sample sample;
+ *         while (enough is not enough && clrs_stream_next(stream, &sample) == CLRS_OK)
+ *             train on sample.question and sample.answer;
+ *         clrs_stream_destroy(stream);
+ *     }
+ *
+ * A stream belongs to one thread at a time; any number of them may be used side
+ * by side. Texts are written straight into memory that a stream keeps from one
+ * sample to the next: once its longest sample has been seen, nothing is
+ * allocated any more.
+ */
+#ifndef WHET_LAB_CLRS_CLRS_H
+#define WHET_LAB_CLRS_CLRS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    CLRS_ALGORITHM_COUNT = 30,
+    CLRS_LENGTH_MAX = 1 << 24,
+    CLRS_DECIMALS_MAX = 19, /* the powers of ten that fit a whole number of 64 bits */
+    CLRS_DECIMALS_DEFAULT = 3,
+    CLRS_MESSAGE_SIZE = 200
+};
+
+typedef enum clrs_status {
+    CLRS_OK,
+    CLRS_ERROR_ALGORITHM, /* there is none of that name */
+    CLRS_ERROR_LENGTH,    /* too short for the algorithm, or too long for anything */
+    CLRS_ERROR_SEED,      /* 2^32 or more */
+    CLRS_ERROR_DECIMALS,  /* below 0 or above CLRS_DECIMALS_MAX */
+    CLRS_ERROR_HULL,      /* a thousand sets of points in a row had three on a line */
+    CLRS_ERROR_ENDLESS,   /* the reference does not come to an end on this sample */
+    CLRS_ERROR_MEMORY
+} clrs_status;
+
+/* The order of equal keys, where numpy's argsort leaves it to the machine. */
+typedef enum clrs_ties {
+    CLRS_TIES_SCALAR, /* numpy before 1.25, or without SIMD sorting */
+    CLRS_TIES_SIMD    /* numpy 2 with AVX2 or AVX-512 */
+} clrs_ties;
+
+/* The lengths of the data sets that the reference makes by itself. */
+typedef enum clrs_split { CLRS_SPLIT_TRAIN, CLRS_SPLIT_VAL } clrs_split;
+
+typedef struct clrs_algorithm {
+    const char *name;
+    int shortest;      /* length that works */
+    int train_longest; /* of the training lengths 4 5 10 11 12 15 19 23 28 31 */
+    int val_longest;   /* of the evaluation lengths 4, 5, 6 ... */
+} clrs_algorithm;
+
+/* In alphabetical order; NULL from CLRS_ALGORITHM_COUNT on. */
+const clrs_algorithm *clrs_algorithm_at(size_t index);
+
+/* NULL if there is none of that name. */
+const clrs_algorithm *clrs_algorithm_find(const char *name);
+
+/* The index-th default length of a split, 0 beyond the last. */
+int clrs_default_length(const clrs_algorithm *algorithm, clrs_split split, size_t index);
+
+/* The index-th default seed of a split, -1 beyond the last. */
+int64_t clrs_default_seed(clrs_split split, size_t index);
+
+/* Samples for each length and seed of a split. */
+uint64_t clrs_default_count(clrs_split split);
+
+typedef struct clrs_request {
+    const char *algorithm;
+    int64_t length;
+    uint64_t seed;
+    int64_t decimals; /* to which numbers are truncated; 0 for all their digits */
+    bool hints;       /* with the trace, but for segments_intersect, which has none */
+    clrs_ties ties;
+} clrs_request;
+
+/* Seed 0, 3 decimals, no hints, scalar ties. */
+clrs_request clrs_request_default(const char *algorithm, int64_t length);
+
+/* CLRS_OK or what is wrong, which a message of at most CLRS_MESSAGE_SIZE bytes then says; the
+ * message may be NULL. */
+clrs_status clrs_request_check(const clrs_request *request, char *message);
+
+/* In a few words. */
+const char *clrs_status_text(clrs_status status);
+
+/* Texts end in a zero, too, and last until the stream's next sample. */
+typedef struct clrs_sample {
+    const clrs_algorithm *algorithm;
+    int length;
+    uint32_t seed;
+    uint64_t index; /* among the samples of this algorithm, length and seed */
+    bool hints;
+    const char *question, *answer;
+    size_t question_length, answer_length;
+} clrs_sample;
+
+typedef struct clrs_stream clrs_stream;
+
+/* On failure *stream is NULL. */
+clrs_status clrs_stream_create(const clrs_request *request, clrs_stream **stream);
+void clrs_stream_destroy(clrs_stream *stream); /* NULL is fine */
+
+/* After a failure the stream can only be destroyed. */
+clrs_status clrs_stream_next(clrs_stream *stream, clrs_sample *sample);
+
+/* The index of the next sample. */
+uint64_t clrs_stream_index(const clrs_stream *stream);
+
+/*
+ * Goes to a sample by its index, so that a run can be taken up where it was
+ * left. Instances on the way are drawn, but neither solved nor written; going
+ * back begins again at the seed.
+ */
+clrs_status clrs_stream_seek(clrs_stream *stream, uint64_t index);
+
+/* Several streams with one seed, taken from at random as Python's random.choice would. */
+typedef struct clrs_mix clrs_mix;
+
+/* The requests' seeds are overridden by the mix's. On failure *mix is NULL, and *failed (which may
+ * be NULL) is the number of the request that is to blame. */
+clrs_status clrs_mix_create(const clrs_request *requests, size_t count, uint64_t seed,
+                            clrs_mix **mix, size_t *failed);
+void clrs_mix_destroy(clrs_mix *mix);
+clrs_status clrs_mix_next(clrs_mix *mix, clrs_sample *sample);
+
+#endif

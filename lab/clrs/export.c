@@ -1,0 +1,352 @@
+/*
+ * Writing data sets. Each file is made under another name and takes its own when
+ * it is complete. While an export is unfinished its folder holds a note of what
+ * is being exported, by which a later call knows that it may go on; the note is
+ * taken away at the end, so that the folder then holds the data and nothing
+ * else.
+ */
+#include "clrs/export.h"
+
+#include "base/atomic_file.h"
+#include "base/files.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "clrs/json_text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { NOTE_LIMIT = 1 << 24, SAMPLES_A_LOOK = 64 };
+
+static const char note_name[] = ".whet-clrs-export";
+
+const char *clrs_split_name(clrs_split split) {
+    return split == CLRS_SPLIT_TRAIN ? "train" : "val";
+}
+
+/* ---- What is wanted ------------------------------------------------------- */
+
+/* The index-th length for an algorithm; false beyond the last. */
+static bool find_length(const clrs_export *wanted, const clrs_algorithm *algorithm, size_t index,
+                        int64_t *length) {
+    if (wanted->lengths) {
+        if (index < wanted->length_count)
+            *length = wanted->lengths[index];
+        return index < wanted->length_count;
+    }
+    *length = clrs_default_length(algorithm, wanted->split, index);
+    return *length > 0;
+}
+
+static bool find_seed(const clrs_export *wanted, size_t index, uint64_t *seed) {
+    if (wanted->seeds) {
+        if (index < wanted->seed_count)
+            *seed = (uint64_t)wanted->seeds[index];
+        return index < wanted->seed_count;
+    }
+    int64_t found = clrs_default_seed(wanted->split, index);
+    *seed = (uint64_t)found;
+    return found >= 0;
+}
+
+static uint64_t count_each(const clrs_export *wanted) {
+    return wanted->count ? wanted->count : clrs_default_count(wanted->split);
+}
+
+/* Samples of one file. */
+static uint64_t count_in_file(const clrs_export *wanted, const clrs_algorithm *algorithm) {
+    uint64_t pairs = 0, seed = 0, total;
+    int64_t length = 0;
+    for (size_t i = 0; find_length(wanted, algorithm, i, &length); i++)
+        for (size_t j = 0; find_seed(wanted, j, &seed); j++)
+            pairs++;
+    return __builtin_mul_overflow(pairs, count_each(wanted), &total) ? UINT64_MAX : total;
+}
+
+uint64_t clrs_export_total(const clrs_export *wanted) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < wanted->algorithm_count; i++)
+        if (__builtin_add_overflow(total, count_in_file(wanted, wanted->algorithms[i]), &total))
+            return UINT64_MAX;
+    return total;
+}
+
+static clrs_request make_request(const clrs_export *wanted, const clrs_algorithm *algorithm,
+                                 int64_t length, uint64_t seed) {
+    return (clrs_request){.algorithm = algorithm->name,
+                          .length = length,
+                          .seed = seed,
+                          .decimals = wanted->decimals,
+                          .hints = wanted->hints,
+                          .ties = wanted->ties};
+}
+
+static bool check_wishes(const clrs_export *wanted, lab_error *error) {
+    uint64_t seed = 0;
+    for (size_t j = 0; find_seed(wanted, j, &seed); j++)
+        if (seed > INT32_MAX)
+            return lab_fail(error, LAB_INPUT,
+                            "seed %" PRIu64 " is too large: these files hold seeds from 0 to %d",
+                            seed, INT32_MAX);
+    for (size_t i = 0; i < wanted->algorithm_count; i++) {
+        int64_t length = 0;
+        for (size_t j = 0; find_length(wanted, wanted->algorithms[i], j, &length); j++) {
+            char message[CLRS_MESSAGE_SIZE];
+            clrs_request request = make_request(wanted, wanted->algorithms[i], length, 0);
+            if (clrs_request_check(&request, message) != CLRS_OK)
+                return lab_fail(error, LAB_INPUT, "%s", message);
+        }
+    }
+    return true;
+}
+
+/* ---- One file ------------------------------------------------------------- */
+
+typedef struct file_work {
+    const clrs_export *wanted;
+    const clrs_algorithm *algorithm;
+    lab_progress *progress;
+    uint64_t *done;
+    lab_error *error;
+    bool is_first; /* no example has been written yet */
+} file_work;
+
+static void write_example(FILE *file, file_work *work, const clrs_sample *sample) {
+    fprintf(file,
+            "%s\n    {\n      \"auxiliary\": {\n        \"length\": %d,\n        \"seed\": %" PRIu32
+            ",\n        \"use_hints\": %s\n      },\n      \"prompt\": ",
+            work->is_first ? "" : ",", sample->length, sample->seed,
+            sample->hints ? "true" : "false");
+    clrs_write_json_text(file, sample->question, sample->question_length);
+    fputs(",\n      \"references\": [\n        ", file);
+    clrs_write_json_text(file, sample->answer, sample->answer_length);
+    fputs("\n      ]\n    }", file);
+    work->is_first = false;
+}
+
+static bool fail_sample(const file_work *work, clrs_status status, const clrs_request *request,
+                        uint64_t index) {
+    errno = ECANCELED;
+    if (status == CLRS_ERROR_MEMORY)
+        return lab_fail_memory(work->error);
+    return lab_fail(
+        work->error, LAB_INPUT, "%s, length %" PRId64 ", seed %" PRIu64 ", sample %" PRIu64 ": %s",
+        request->algorithm, request->length, request->seed, index, clrs_status_text(status));
+}
+
+/* All samples of a stream; stops, with an error, where the user or the disk wants it. */
+static bool write_stream(FILE *file, file_work *work, const clrs_request *request,
+                         clrs_stream *stream) {
+    uint64_t count = count_each(work->wanted);
+    for (uint64_t i = 0; i < count; i++) {
+        clrs_sample sample;
+        clrs_status status = clrs_stream_next(stream, &sample);
+        if (status != CLRS_OK)
+            return fail_sample(work, status, request, i);
+        write_example(file, work, &sample);
+        ++*work->done;
+        if (lab_interrupted()) {
+            errno = EINTR;
+            return lab_fail(work->error, LAB_STOPPED,
+                            "stopped; the same command goes on where this one was");
+        }
+        if (i % SAMPLES_A_LOOK != 0)
+            continue;
+        if (ferror(file))
+            return false;
+        lab_progress_show(work->progress, *work->done, "%s", request->algorithm);
+    }
+    return true;
+}
+
+static bool write_one_setting(FILE *file, file_work *work, int64_t length, uint64_t seed) {
+    clrs_request request = make_request(work->wanted, work->algorithm, length, seed);
+    clrs_stream *stream;
+    clrs_status status = clrs_stream_create(&request, &stream);
+    if (status != CLRS_OK)
+        return fail_sample(work, status, &request, 0);
+    bool done = write_stream(file, work, &request, stream);
+    clrs_stream_destroy(stream);
+    return done;
+}
+
+static bool write_file(FILE *file, void *context) {
+    file_work *work = context;
+    int64_t length = 0;
+    uint64_t seed = 0;
+    fprintf(file, "{\n  \"name\": \"clrs_text_%s\",\n  \"examples\": [", work->algorithm->name);
+    for (size_t i = 0; find_length(work->wanted, work->algorithm, i, &length); i++)
+        for (size_t j = 0; find_seed(work->wanted, j, &seed); j++)
+            if (!write_one_setting(file, work, length, seed))
+                return false;
+    fputs("\n  ]\n}", file);
+    return true;
+}
+
+static bool export_algorithm(file_work *work, const char *path) {
+    return lab_file_exists(path) || replace_file_unless(path, write_file, work) ||
+           lab_fail_file(work->error, "write", path);
+}
+
+/* ---- The folder ----------------------------------------------------------- */
+
+/* All that decides what the files hold. */
+static void write_note(FILE *file, const void *context) {
+    const clrs_export *wanted = context;
+    int64_t length = 0;
+    uint64_t seed = 0;
+    fprintf(file,
+            "An unfinished export of `whet clrs export`: the same command goes on with it.\n"
+            "split %s, decimals %" PRId64 ", hints %d, ties %d, count %" PRIu64 "\nseeds",
+            clrs_split_name(wanted->split), wanted->decimals, wanted->hints, (int)wanted->ties,
+            count_each(wanted));
+    for (size_t j = 0; find_seed(wanted, j, &seed); j++)
+        fprintf(file, " %" PRIu64, seed);
+    for (size_t i = 0; i < wanted->algorithm_count; i++) {
+        fprintf(file, "\n%s", wanted->algorithms[i]->name);
+        for (size_t j = 0; find_length(wanted, wanted->algorithms[i], j, &length); j++)
+            fprintf(file, " %" PRId64, length);
+    }
+    fputc('\n', file);
+}
+
+static char *make_note(const clrs_export *wanted, size_t *size) {
+    char *text = NULL;
+    FILE *file = open_memstream(&text, size);
+    if (!file)
+        return NULL;
+    write_note(file, wanted);
+    bool failed = ferror(file) != 0;
+    if (fclose(file) == 0 && !failed)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* Whether the note found in a folder is the one of this export. */
+static bool is_same_export(const clrs_export *wanted, const char *path, lab_error *error) {
+    size_t size = 0, found_size = 0;
+    char *note = make_note(wanted, &size);
+    if (!note)
+        return lab_fail_memory(error);
+    char *found = lab_read_file(path, NOTE_LIMIT, &found_size, error);
+    bool same = found && found_size == size && memcmp(found, note, size) == 0;
+    if (found && !same)
+        lab_fail(error, LAB_INPUT,
+                 "%s holds an unfinished export with other options; give those, or another folder",
+                 wanted->folder);
+    free(found);
+    free(note);
+    return same;
+}
+
+typedef enum folder_state { FOLDER_FAILED, FOLDER_EMPTY, FOLDER_UNFINISHED } folder_state;
+
+/* A folder with anything but an unfinished export is not to be touched. */
+static folder_state look_into(const clrs_export *wanted, const char *note, lab_error *error) {
+    if (lab_file_exists(note))
+        return is_same_export(wanted, note, error) ? FOLDER_UNFINISHED : FOLDER_FAILED;
+    DIR *folder = opendir(wanted->folder);
+    if (!folder) {
+        lab_fail_file(error, "read", wanted->folder);
+        return FOLDER_FAILED;
+    }
+    folder_state state = FOLDER_EMPTY;
+    for (const struct dirent *entry; (entry = readdir(folder));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            state = FOLDER_FAILED;
+    closedir(folder);
+    if (state == FOLDER_FAILED)
+        lab_fail(error, LAB_INPUT, "%s is not empty; give a new folder, or an empty one",
+                 wanted->folder);
+    return state;
+}
+
+/* What a run that was killed left half written; its name ends in .tmp. */
+static void remove_leftovers(const char *split_folder) {
+    DIR *folder = opendir(split_folder);
+    if (!folder)
+        return;
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        size_t length = strlen(entry->d_name);
+        if (length > 4 && strcmp(entry->d_name + length - 4, ".tmp") == 0)
+            (void)unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    closedir(folder);
+}
+
+/* Makes the folder ready: the note is in it, and the split's folder. */
+static bool prepare(const clrs_export *wanted, const char *note, const char *split_folder,
+                    lab_error *error) {
+    if (!lab_make_folder(wanted->folder, error))
+        return false;
+    folder_state state = look_into(wanted, note, error);
+    if (state == FOLDER_FAILED)
+        return false;
+    if (state == FOLDER_EMPTY && !replace_file(note, write_note, wanted))
+        return lab_fail_file(error, "write", note);
+    if (!lab_make_folder(split_folder, error))
+        return false;
+    remove_leftovers(split_folder);
+    return true;
+}
+
+/* The files' paths, to be freed; false when memory runs out. */
+static bool name_files(const clrs_export *wanted, const char *split_folder,
+                       char *paths[CLRS_ALGORITHM_COUNT]) {
+    for (size_t i = 0; i < wanted->algorithm_count; i++) {
+        paths[i] = lab_path(split_folder, "%s.json", wanted->algorithms[i]->name);
+        if (!paths[i])
+            return false;
+    }
+    return true;
+}
+
+/* Samples in files that an earlier run completed. */
+static uint64_t count_complete(const clrs_export *wanted, char *const *paths) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < wanted->algorithm_count; i++)
+        if (lab_file_exists(paths[i]))
+            count += count_in_file(wanted, wanted->algorithms[i]);
+    return count;
+}
+
+static bool export_all(const clrs_export *wanted, char *const *paths, lab_error *error) {
+    uint64_t done = count_complete(wanted, paths);
+    lab_progress progress =
+        lab_progress_begin("samples", done, clrs_export_total(wanted), wanted->quiet);
+    bool is_fine = true;
+    for (size_t i = 0; is_fine && i < wanted->algorithm_count; i++) {
+        file_work work = {.wanted = wanted,
+                          .algorithm = wanted->algorithms[i],
+                          .progress = &progress,
+                          .done = &done,
+                          .error = error,
+                          .is_first = true};
+        is_fine = export_algorithm(&work, paths[i]);
+    }
+    lab_progress_end(&progress);
+    return is_fine;
+}
+
+bool clrs_export_write(const clrs_export *wanted, lab_error *error) {
+    if (!check_wishes(wanted, error))
+        return false;
+    char *paths[CLRS_ALGORITHM_COUNT] = {NULL};
+    char *note = lab_path(wanted->folder, "%s", note_name);
+    char *split_folder = lab_path(wanted->folder, "%s", clrs_split_name(wanted->split));
+    bool done =
+        (note && split_folder && name_files(wanted, split_folder, paths)) || lab_fail_memory(error);
+    done = done && prepare(wanted, note, split_folder, error) && export_all(wanted, paths, error);
+    if (done && unlink(note) != 0)
+        done = lab_fail_file(error, "remove", note);
+    for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++)
+        free(paths[i]);
+    free(note);
+    free(split_folder);
+    return done;
+}

@@ -1,0 +1,46 @@
+/*
+ * Checkpoints: a file with everything that a run needs to go on as if it had
+ * never stopped. Little-endian:
+ *
+ *     8 bytes   "WHETCKPT"
+ *     u32       version, 1
+ *     u32       length of the description
+ *     ...       the description: one JSON object (the model and its training)
+ *     u64       step
+ *     u64       number of floats
+ *     f32 ...   the floats
+ *     u64       checksum (FNV-1a of all bytes before it)
+ *
+ * Files are replaced as a whole; what is damaged or of another kind is refused.
+ */
+#ifndef WHET_LAB_CHECKPOINT_H
+#define WHET_LAB_CHECKPOINT_H
+
+#include "base/json.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct nn_checkpoint {
+    json_t *description;
+    uint64_t step;
+    size_t count;
+    float *values;
+} nn_checkpoint;
+
+/* Values come from several places one after the other. */
+typedef struct nn_span {
+    const float *values;
+    size_t count;
+} nn_span;
+
+bool nn_checkpoint_write(const char *path, const json_t *description, uint64_t step,
+                         const nn_span *spans, size_t span_count, lab_error *error);
+
+/* Reads and checks everything there is to check without knowing the model. */
+bool nn_checkpoint_read(const char *path, nn_checkpoint *checkpoint, lab_error *error);
+
+/* Fine for a zero-initialised one. */
+void nn_checkpoint_free(nn_checkpoint *checkpoint);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * The loops of the layers that are not matrix products, one table of functions
+ * for each instruction set (kernels.inc is their template). Shapes: items are
+ * rows of `width` floats; any width will do.
+ */
+#ifndef WHET_LAB_KERNELS_H
+#define WHET_LAB_KERNELS_H
+
+#include "nn/product.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* One update of Adam: what changes from step to step and what does not. */
+typedef struct nn_adam {
+    float rate;          /* learning rate, with the correction of the first moment */
+    float correction;    /* 1 / (1 - beta2^step) */
+    float beta1, beta2;  /* 0.9, 0.999 */
+    float epsilon;       /* 1e-8 */
+    float gradient_loss; /* L2 in the loss: this times w is added to the gradient */
+    float decay;         /* decoupled L2: w loses this times w */
+} nn_adam;
+
+/* Products no larger than this in any direction are small: a BLAS spends too much of its time on
+ * getting ready for them. */
+enum { NN_SMALL_MAX = 256 };
+
+typedef struct nn_kernels {
+    /* A small product. */
+    void (*multiply)(nn_product shape, const float *a, const float *b, float *c);
+
+    /*
+     * The first layer of items: x = [priority, onehot(class)].
+     *   z_i = priority_i slope + table[class_i];  h_i = gelu(z_i);  d_i = gelu'(z_i)
+     * h, d [items][width], d may be NULL; slope [width]; table [classes][width], bias included.
+     */
+    void (*item_forward)(const float *priority, const uint16_t *class_of, size_t items,
+                         size_t width, const float *slope, const float *table, float *h, float *d);
+
+    /* Its gradients, added to: slope [width] and table [classes][width], from that of h. */
+    void (*item_backward)(const float *priority, const uint16_t *class_of, size_t items,
+                          size_t width, const float *grad_h, const float *d, float *grad_slope,
+                          float *grad_table);
+
+    /* h = gelu(z + bias), d = gelu'(z + bias), [rows][width]; h may be z; d may be NULL. */
+    void (*gelu_forward)(const float *z, const float *bias, size_t rows, size_t width, float *h,
+                         float *d);
+
+    /* grad *= d, elementwise: the way back through gelu. */
+    void (*gelu_backward)(float *grad, const float *d, size_t count);
+
+    /* z += bias for every row, and the bias's gradient: grad_bias += sum over rows. */
+    void (*bias_forward)(float *z, const float *bias, size_t rows, size_t width);
+    void (*bias_backward)(const float *grad, size_t rows, size_t width, float *grad_bias);
+
+    /* x *= factor */
+    void (*scale)(float *x, float factor, size_t count);
+
+    /* y_r += coefficient_r x, for rows of y. */
+    void (*outer_add)(const float *coefficient, const float *x, size_t rows, size_t width,
+                      float *y);
+
+    /* score_i = direction . h_i + shift, for the items of one set. */
+    void (*score_forward)(const float *h, size_t items, size_t width, const float *direction,
+                          float shift, float *score);
+    /* grad_direction = sum grad_score_i h_i (set);  grad_h_i += grad_score_i direction. */
+    void (*score_backward)(const float *h, size_t items, size_t width, const float *direction,
+                           const float *grad_score, float *grad_direction, float *grad_h);
+
+    /* mean += sum of weight_i h_i */
+    void (*mix_forward)(const float *h, size_t items, size_t width, const float *weight,
+                        float *mean);
+    /* grad_weight_i = grad_mean . h_i;  grad_h_i = weight_i grad_mean (set). */
+    void (*mix_backward)(const float *h, size_t items, size_t width, const float *weight,
+                         const float *grad_mean, float *grad_weight, float *grad_h);
+
+    /* Adds `parts` gradients, each `stride` floats after the last, in order, and updates count
+     * weights with their moments. */
+    void (*adam)(const nn_adam *adam, const float *gradient, size_t parts, size_t stride,
+                 size_t count, float *weight, float *first, float *second);
+} nn_kernels;
+
+/* Those for the instruction set that libwhet uses. */
+const nn_kernels *nn_kernels_for_this_machine(void);
+
+extern const nn_kernels nn_kernels_plain;
+extern const nn_kernels nn_kernels_of_avx2;
+extern const nn_kernels nn_kernels_of_avx512;
+
+#endif

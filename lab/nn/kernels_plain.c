@@ -1,0 +1,15 @@
+/* The loops in vectors of four, which every processor has or can do without. */
+#define LANES 4
+#define SMALLER(a, b) smaller_of(a, b)
+#define LARGER(a, b) (-smaller_of(-(a), -(b)))
+#define NAME nn_kernels_plain
+
+typedef float lanes __attribute__((vector_size(16)));
+
+static inline lanes smaller_of(lanes a, lanes b) {
+    for (int i = 0; i < 4; i++)
+        a[i] = a[i] < b[i] ? a[i] : b[i];
+    return a;
+}
+
+#include "nn/kernels.inc"

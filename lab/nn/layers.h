@@ -1,0 +1,71 @@
+/*
+ * Layers as pairs of functions, forward and backward, with shapes beside them.
+ * All matrices are row-major; rows are sets or items, [rows][features].
+ */
+#ifndef WHET_LAB_LAYERS_H
+#define WHET_LAB_LAYERS_H
+
+#include "base/random.h"
+#include "nn/blas.h"
+#include "nn/kernels.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Products as they were asked for, for a benchmark that wants to do the same by the BLAS alone. */
+enum { NN_RECORD_MAX = 256 };
+typedef struct nn_recorded {
+    nn_product shape;
+    const float *a, *b;
+    float *c;
+} nn_recorded;
+typedef struct nn_record {
+    nn_recorded list[NN_RECORD_MAX];
+    size_t count; /* what comes beyond the list is only counted */
+} nn_record;
+
+/* What layers compute with. */
+typedef struct nn_engine {
+    nn_blas blas;
+    const nn_kernels *kernels;
+    nn_record *record; /* or NULL; for one thread */
+} nn_engine;
+
+/* Loads the BLAS and chooses kernels. */
+bool nn_engine_open(nn_engine *engine, lab_error *error);
+void nn_engine_close(nn_engine *engine);
+
+/* A product: small ones by loops of our own, which are faster there, others by the BLAS. */
+void nn_product_of(const nn_engine *engine, nn_product shape, const float *a, const float *b,
+                   float *c);
+
+typedef struct nn_dense {
+    size_t in, out;
+    const float *weight; /* [in][out] */
+    const float *bias;   /* [out], or NULL */
+} nn_dense;
+
+/* y[rows][out] = x[rows][in] weight + bias */
+void nn_dense_forward(const nn_engine *engine, const nn_dense *layer, size_t rows, const float *x,
+                      float *y);
+
+/* grad_x[rows][in] = grad_y weight^T (set; NULL if not wanted); grad_weight += x^T grad_y;
+ * grad_bias += column sums of grad_y (where there is a bias). */
+void nn_dense_backward(const nn_engine *engine, const nn_dense *layer, size_t rows, const float *x,
+                       const float *grad_y, float *grad_x, float *grad_weight, float *grad_bias);
+
+/*
+ * Cross-entropy of softmax(logits[rows][classes]) with the labels: the loss of
+ * each row (NULL if not wanted), and grad = scale (softmax - onehot), which may be NULL
+ * or the same place as logits. Returns how many rows have their label on top.
+ */
+size_t nn_cross_entropy(const float *logits, const uint16_t *labels, size_t rows, size_t classes,
+                        float scale, float *losses, float *grad);
+
+/* Normal numbers cut off at two standard deviations; `deviation` is what remains after the cut. */
+void nn_truncated_normal(lab_random *random, float *values, size_t count, double deviation);
+
+/* The nearest bfloat16. */
+float nn_round_to_bf16(float value);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * Beyond the paper: heads that stay sharp. Each recipe changes one thing of
+ * the recipe before it on its path, so that what each change brings can be seen.
+ */
+#ifndef WHET_LAB_RETRIEVAL_BEYOND_H
+#define WHET_LAB_RETRIEVAL_BEYOND_H
+
+#include "retrieval/evaluate.h"
+
+typedef struct retrieval_recipe {
+    const char *name;   /* a word, also the folder of its checkpoints */
+    const char *path;   /* "a": the key sees the class and no hard policy is used; "b": anything */
+    const char *change; /* what is new, in a few words */
+    retrieval_config config;
+    const char *policies[8]; /* to evaluate under, the one that counts first; ended by NULL */
+} retrieval_recipe;
+
+size_t retrieval_recipes(void);
+retrieval_recipe retrieval_recipe_at(size_t index);
+
+typedef struct retrieval_recipe_request {
+    const uint64_t *seeds;
+    size_t seed_count;
+    uint64_t steps;      /* 0: as many as the recipe says */
+    const size_t *sizes; /* ascending; the last is what counts: 16,384 */
+    size_t size_count;
+    size_t sets;
+    const char *folder; /* checkpoints go to FOLDER/NAME and are gone on with; NULL: none */
+    bool quiet;
+    const whet_executor *executor;
+} retrieval_recipe_request;
+
+/* Trains, evaluates. The evaluation is to be freed. */
+bool retrieval_recipe_run(const nn_engine *engine, const retrieval_recipe *recipe,
+                          const retrieval_recipe_request *request, retrieval_evaluation *result,
+                          lab_error *error);
+
+#endif

@@ -1,0 +1,155 @@
+/* Choices of a run: defaults, limits, and their form in checkpoints. */
+#include "retrieval/config.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char model_name[] = "max-retrieval";
+static const char *const l2_names[] = {"decoupled", "loss", "loss-half", "none"};
+static const char *const precision_names[] = {"f32", "bf16"};
+
+retrieval_config retrieval_config_default(void) {
+    return (retrieval_config){.depth = 1,
+                              .width = 128,
+                              .classes = 10,
+                              .key_sees_class = true,
+                              .learn_scale = false,
+                              .scale = 1,
+                              .size_min = 5,
+                              .size_max = 16,
+                              .batch = 128,
+                              .steps = 100000,
+                              .rate = 1e-3,
+                              .rate_end = 1e-3,
+                              .l2 = RETRIEVAL_L2_DECOUPLED,
+                              .lambda = 1e-3,
+                              .precision = RETRIEVAL_BF16,
+                              .policy = "softmax",
+                              .nearest = 1,
+                              .leak = 0};
+}
+
+static bool in_range(const char *option, double value, double least, double most,
+                     lab_error *error) {
+    if (value >= least && value <= most)
+        return true;
+    return lab_fail(error, LAB_INPUT, "--%s: %g is not from %g to %g", option, value, least, most);
+}
+
+static bool policy_is_good(const char *name, lab_error *error) {
+    whet_policy policy;
+    char reason[256] = "";
+    if (whet_policy_parse(name, &policy, reason, sizeof reason) == WHET_OK)
+        return true;
+    return lab_fail(error, LAB_INPUT, "--policy '%s': %s", name, reason);
+}
+
+bool retrieval_config_check(const retrieval_config *config, lab_error *error) {
+    if (config->size_min > config->size_max)
+        return lab_fail(error, LAB_INPUT, "--sizes: %u is larger than %u", config->size_min,
+                        config->size_max);
+    return in_range("depth", config->depth, 1, RETRIEVAL_DEPTH_MAX, error) &&
+           in_range("width", config->width, 1, RETRIEVAL_WIDTH_MAX, error) &&
+           in_range("classes", config->classes, 2, RETRIEVAL_CLASSES_MAX, error) &&
+           in_range("sizes", config->size_min, 1, RETRIEVAL_SIZE_MAX, error) &&
+           in_range("sizes", config->size_max, 1, RETRIEVAL_SIZE_MAX, error) &&
+           in_range("batch", config->batch, 1, RETRIEVAL_BATCH_MAX, error) &&
+           in_range("steps", (double)config->steps, 0, 1e9, error) &&
+           in_range("rate", config->rate, 0, 10, error) &&
+           in_range("rate-end", config->rate_end, 0, 10, error) &&
+           in_range("scale", config->scale, -1e6, 1e6, error) &&
+           in_range("lambda", config->lambda, 0, 1e3, error) &&
+           in_range("nearest", config->nearest, 1e-7, 1, error) &&
+           in_range("leak", config->leak, 0, 1e6, error) && policy_is_good(config->policy, error);
+}
+
+const char *retrieval_l2_name(retrieval_l2 l2) { return l2_names[l2]; }
+const char *retrieval_precision_name(retrieval_precision precision) {
+    return precision_names[precision];
+}
+
+static bool find_name(const char *const *names, size_t count, const char *name, size_t *found) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0) {
+            *found = i;
+            return true;
+        }
+    return false;
+}
+
+bool retrieval_l2_parse(const char *name, retrieval_l2 *l2) {
+    size_t found;
+    if (!find_name(l2_names, sizeof l2_names / sizeof l2_names[0], name, &found))
+        return false;
+    *l2 = (retrieval_l2)found;
+    return true;
+}
+
+bool retrieval_precision_parse(const char *name, retrieval_precision *precision) {
+    size_t found;
+    if (!find_name(precision_names, 2, name, &found))
+        return false;
+    *precision = (retrieval_precision)found;
+    return true;
+}
+
+json_t *retrieval_config_to_json(const retrieval_config *config, uint64_t seed) {
+    return json_pack(
+        "{s:s, s:I, s:i, s:i, s:i, s:b, s:b, s:f, s:[i,i], s:i, s:I, s:f, s:f, s:s, s:f, s:s, "
+        "s:s, s:f, s:f}",
+        "model", model_name, "seed", (json_int_t)seed, "depth", (int)config->depth, "width",
+        (int)config->width, "classes", (int)config->classes, "key_sees_class",
+        (int)config->key_sees_class, "learn_scale", (int)config->learn_scale, "scale",
+        config->scale, "sizes", (int)config->size_min, (int)config->size_max, "batch",
+        (int)config->batch, "steps", (json_int_t)config->steps, "rate", config->rate, "rate_end",
+        config->rate_end, "l2", retrieval_l2_name(config->l2), "lambda", config->lambda,
+        "precision", retrieval_precision_name(config->precision), "policy", config->policy,
+        "nearest", config->nearest, "leak", config->leak);
+}
+
+/* Numbers in a foreign file may be anything: those that fit no field become what no check lets
+ * pass. */
+static uint32_t small(int value) { return value < 0 ? UINT32_MAX : (uint32_t)value; }
+
+static bool unpack(json_t *json, retrieval_config *config, uint64_t *seed) {
+    const char *model, *l2, *precision, *policy;
+    int depth, width, classes, key_sees_class, learn_scale, size_min, size_max, batch;
+    json_int_t steps, own_seed;
+    if (json_unpack(json,
+                    "{s:s, s:I, s:i, s:i, s:i, s:b, s:b, s:F, s:[i,i], s:i, s:I, s:F, s:F, s:s, "
+                    "s:F, s:s, s:s, s:F, s:F}",
+                    "model", &model, "seed", &own_seed, "depth", &depth, "width", &width, "classes",
+                    &classes, "key_sees_class", &key_sees_class, "learn_scale", &learn_scale,
+                    "scale", &config->scale, "sizes", &size_min, &size_max, "batch", &batch,
+                    "steps", &steps, "rate", &config->rate, "rate_end", &config->rate_end, "l2",
+                    &l2, "lambda", &config->lambda, "precision", &precision, "policy", &policy,
+                    "nearest", &config->nearest, "leak", &config->leak) != 0 ||
+        strcmp(model, model_name) != 0 || !retrieval_l2_parse(l2, &config->l2) ||
+        !retrieval_precision_parse(precision, &config->precision) ||
+        strlen(policy) >= sizeof config->policy || steps < 0)
+        return false;
+    config->depth = small(depth);
+    config->width = small(width);
+    config->classes = small(classes);
+    config->key_sees_class = key_sees_class != 0;
+    config->learn_scale = learn_scale != 0;
+    config->size_min = small(size_min);
+    config->size_max = small(size_max);
+    config->batch = small(batch);
+    config->steps = (uint64_t)steps;
+    *seed = (uint64_t)own_seed;
+    snprintf(config->policy, sizeof config->policy, "%s", policy);
+    return true;
+}
+
+bool retrieval_config_from_json(json_t *json, const char *path, retrieval_config *config,
+                                uint64_t *seed, lab_error *error) {
+    lab_error reason = {.kind = LAB_NO_ERROR};
+    *config = retrieval_config_default();
+    if (!unpack(json, config, seed))
+        return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of max retrieval", path);
+    return retrieval_config_check(config, &reason) ||
+           lab_fail(error, LAB_INPUT, "%s: a checkpoint of an impossible model: %s", path,
+                    reason.text);
+}

@@ -1,0 +1,390 @@
+/*
+ * Evaluation. A task is a block of sets of one size for one head; its sums go
+ * to a place of their own and are added in order afterwards.
+ */
+#include "retrieval/evaluate.h"
+
+#include "base/csv.h"
+#include "base/progress.h"
+#include "base/signals.h"
+#include "base/statistics.h"
+#include "retrieval/stream.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const retrieval_measure_names[RETRIEVAL_MEASURES] = {
+    "accuracy", "cross_entropy", "entropy", "share_beta_1", "weight_on_maximum", "beta"};
+
+enum { BLOCK = 64 }; /* sets in a task */
+
+/* Sums over the sets of a block for one policy. */
+typedef struct sums {
+    double sum[RETRIEVAL_MEASURES], squares[RETRIEVAL_MEASURES];
+} sums;
+
+typedef struct evaluation_run {
+    const nn_engine *engine;
+    const retrieval_eval_request *request;
+    size_t blocks;            /* of each head and size */
+    sums *sums;               /* [heads][sizes][blocks][policies] */
+    retrieval_paired *paired; /* [heads][sizes][blocks] */
+    size_t softmax, adaptive; /* which policies these are, or policy_count */
+    pthread_mutex_t lock;     /* for what follows */
+    lab_progress progress;
+    uint64_t done, total;
+    lab_error *error;
+} evaluation_run;
+
+size_t retrieval_sizes(size_t first, size_t last, size_t sizes[32]) {
+    size_t count = 0;
+    for (size_t size = first; size <= last && count < 32; size *= 2)
+        sizes[count++] = size;
+    return count;
+}
+
+static void measure_set(const evaluation_run *run, retrieval_stream *stream,
+                        const retrieval_set *set, const whet_stats *stats, const float *logits,
+                        size_t classes, sums *into, bool *correct) {
+    const float *weights = retrieval_stream_weights(stream);
+    for (size_t p = 0; p < run->request->policy_count; p++) {
+        float loss;
+        correct[p] =
+            nn_cross_entropy(logits + p * classes, &set->label, 1, classes, 1, &loss, NULL) == 1;
+        const double values[RETRIEVAL_MEASURES] = {[RETRIEVAL_ACCURACY] = correct[p],
+                                                   [RETRIEVAL_LOSS] = loss,
+                                                   [RETRIEVAL_ENTROPY] = stats[p].entropy_after,
+                                                   [RETRIEVAL_PLAIN] = stats[p].beta == 1,
+                                                   [RETRIEVAL_TOP_WEIGHT] =
+                                                       weights[p * set->n + set->top],
+                                                   [RETRIEVAL_BETA] = stats[p].beta};
+        for (size_t m = 0; m < RETRIEVAL_MEASURES; m++) {
+            into[p].sum[m] += values[m];
+            into[p].squares[m] += values[m] * values[m];
+        }
+    }
+}
+
+static void normalise(const evaluation_run *run, const retrieval_set *set, retrieval_stream *stream,
+                      whet_stats *stats) {
+    float *weights = retrieval_stream_weights(stream);
+    for (size_t p = 0; p < run->request->policy_count; p++) {
+        whet_rows row = {.size = sizeof row,
+                         .rows = 1,
+                         .n = set->n,
+                         .in = set->logits,
+                         .out = weights + p * set->n,
+                         .stats = &stats[p]};
+        whet_softmax(&row, &run->request->policies[p], NULL);
+    }
+}
+
+static bool run_block(evaluation_run *run, size_t head, size_t size, size_t block,
+                      lab_error *error) {
+    const retrieval_eval_request *request = run->request;
+    retrieval_model model = retrieval_head_model(&request->heads->list[head], run->engine);
+    size_t n = request->sizes[size], policies = request->policy_count;
+    size_t classes = model.layout.classes, place = (head * request->size_count + size);
+    retrieval_stream *stream = retrieval_stream_create(&model, n, policies, error);
+    float *logits = malloc(policies * classes * sizeof *logits);
+    if (!stream || !logits) {
+        retrieval_stream_destroy(stream);
+        free(logits);
+        return lab_fail_memory(error);
+    }
+    whet_stats stats[RETRIEVAL_POLICIES_MAX];
+    bool correct[RETRIEVAL_POLICIES_MAX + 1] = {false};
+    retrieval_paired *paired = &run->paired[place * run->blocks + block];
+    for (size_t set_index = block * BLOCK;
+         set_index < request->sets && set_index < (block + 1) * BLOCK && !lab_interrupted();
+         set_index++) {
+        retrieval_set set;
+        retrieval_stream_open(stream, request->seed, n, set_index, &set);
+        normalise(run, &set, stream, stats);
+        retrieval_stream_answer(stream, policies, logits);
+        measure_set(run, stream, &set, stats, logits, classes,
+                    run->sums + (place * run->blocks + block) * policies, correct);
+        if (run->softmax < policies && run->adaptive < policies) {
+            paired->only_adaptive += correct[run->adaptive] && !correct[run->softmax];
+            paired->only_softmax += correct[run->softmax] && !correct[run->adaptive];
+        }
+    }
+    free(logits);
+    retrieval_stream_destroy(stream);
+    return true;
+}
+
+static void block_task(void *argument, size_t task, size_t worker) {
+    (void)worker;
+    evaluation_run *run = argument;
+    const retrieval_eval_request *request = run->request;
+    if (lab_interrupted())
+        return;
+    /* Large sets first: the longest tasks must not be the last to begin. */
+    size_t per_head = run->blocks * request->size_count, head = task / per_head;
+    size_t size = request->size_count - 1 - task % per_head / run->blocks;
+    lab_error error = {.kind = LAB_NO_ERROR};
+    bool is_done = run_block(run, head, size, task % run->blocks, &error);
+    pthread_mutex_lock(&run->lock);
+    if (!is_done)
+        lab_fail(run->error, error.kind, "%s", error.text);
+    run->done += request->sizes[size] * BLOCK;
+    lab_progress_show(&run->progress, run->done < run->total ? run->done : run->total,
+                      "sets of %zu items", request->sizes[size]);
+    pthread_mutex_unlock(&run->lock);
+}
+
+static size_t find_policy(const retrieval_eval_request *request, const char *name) {
+    char own[RETRIEVAL_POLICY_SIZE];
+    size_t i = 0;
+    for (; i < request->policy_count; i++) {
+        whet_policy_name(&request->policies[i], own, sizeof own);
+        if (strcmp(own, name) == 0)
+            break;
+    }
+    return i;
+}
+
+static retrieval_estimate estimate(lab_interval interval) {
+    return (retrieval_estimate){interval.mean, interval.low, interval.high};
+}
+
+static void fill_cell(const evaluation_run *run, size_t place, size_t policy,
+                      retrieval_cell *cell) {
+    sums total = {{0}, {0}};
+    const retrieval_eval_request *request = run->request;
+    for (size_t block = 0; block < run->blocks; block++) {
+        const sums *from =
+            &run->sums[(place * run->blocks + block) * request->policy_count + policy];
+        for (size_t m = 0; m < RETRIEVAL_MEASURES; m++) {
+            total.sum[m] += from->sum[m];
+            total.squares[m] += from->squares[m];
+        }
+    }
+    for (size_t m = 0; m < RETRIEVAL_MEASURES; m++) {
+        bool is_share = m == RETRIEVAL_ACCURACY || m == RETRIEVAL_PLAIN;
+        cell->measure[m] = estimate(
+            is_share ? lab_share_interval((uint64_t)total.sum[m], request->sets)
+                     : lab_mean_interval_of_sums(total.sum[m], total.squares[m], request->sets));
+    }
+}
+
+/* Over heads where there are several, else the one head's. */
+static void summarise(retrieval_evaluation *result, double *values) {
+    for (size_t size = 0; size < result->sizes; size++)
+        for (size_t policy = 0; policy < result->policies; policy++) {
+            retrieval_cell *to = &result->summary[size * result->policies + policy];
+            *to = *retrieval_cell_at(result, 0, size, policy);
+            for (size_t m = 0; m < RETRIEVAL_MEASURES && result->heads > 1; m++) {
+                for (size_t head = 0; head < result->heads; head++)
+                    values[head] = retrieval_cell_at(result, head, size, policy)->measure[m].mean;
+                to->measure[m] = estimate(lab_mean_interval(values, result->heads));
+            }
+        }
+}
+
+static void compare_pair(const evaluation_run *run, retrieval_evaluation *result, double *values) {
+    for (size_t size = 0; size < result->sizes; size++) {
+        retrieval_paired *to = &result->paired[size];
+        for (size_t head = 0; head < result->heads; head++) {
+            const retrieval_paired *from =
+                &run->paired[(head * result->sizes + size) * run->blocks];
+            uint64_t gained = 0, lost = 0;
+            for (size_t block = 0; block < run->blocks; block++) {
+                gained += from[block].only_adaptive;
+                lost += from[block].only_softmax;
+            }
+            to->only_adaptive += gained;
+            to->only_softmax += lost;
+            values[head] = ((double)gained - (double)lost) / (double)result->sets;
+        }
+        to->p = lab_even_split_probability(to->only_adaptive, to->only_softmax);
+        double difference = (double)to->only_adaptive - (double)to->only_softmax;
+        double squares = (double)to->only_adaptive + (double)to->only_softmax;
+        result->gain[size] = estimate(
+            result->heads > 1 ? lab_mean_interval(values, result->heads)
+                              : lab_mean_interval_of_sums(difference, squares, result->sets));
+    }
+}
+
+static bool allocate_result(const retrieval_eval_request *request, retrieval_evaluation *result,
+                            lab_error *error) {
+    size_t heads = request->heads->count, sizes = request->size_count,
+           policies = request->policy_count;
+    *result = (retrieval_evaluation){
+        .heads = heads, .sizes = sizes, .policies = policies, .sets = request->sets};
+    result->size = calloc(sizes, sizeof *result->size);
+    result->name = calloc(policies, sizeof *result->name);
+    result->seed = calloc(heads, sizeof *result->seed);
+    result->cells = calloc(heads * sizes * policies, sizeof *result->cells);
+    result->summary = calloc(sizes * policies, sizeof *result->summary);
+    result->paired = calloc(sizes, sizeof *result->paired);
+    result->gain = calloc(sizes, sizeof *result->gain);
+    bool is_good = result->size && result->name && result->seed && result->cells &&
+                   result->summary && result->paired && result->gain;
+    for (size_t i = 0; is_good && i < policies; i++) {
+        size_t length = strlen(request->names[i]) + 1;
+        is_good = (result->name[i] = malloc(length)) != NULL;
+        if (is_good)
+            memcpy(result->name[i], request->names[i], length);
+    }
+    if (!is_good) {
+        retrieval_evaluation_free(result);
+        return lab_fail_memory(error);
+    }
+    memcpy(result->size, request->sizes, sizes * sizeof *result->size);
+    for (size_t i = 0; i < heads; i++)
+        result->seed[i] = request->heads->list[i].seed;
+    return true;
+}
+
+void retrieval_evaluation_free(retrieval_evaluation *evaluation) {
+    for (size_t i = 0; evaluation->name && i < evaluation->policies; i++)
+        free(evaluation->name[i]);
+    free((void *)evaluation->name);
+    free(evaluation->size);
+    free(evaluation->seed);
+    free(evaluation->cells);
+    free(evaluation->summary);
+    free(evaluation->paired);
+    free(evaluation->gain);
+    *evaluation = (retrieval_evaluation){.heads = 0};
+}
+
+const retrieval_cell *retrieval_cell_at(const retrieval_evaluation *evaluation, size_t head,
+                                        size_t size, size_t policy) {
+    return &evaluation->cells[(head * evaluation->sizes + size) * evaluation->policies + policy];
+}
+
+static bool run_all(evaluation_run *run, retrieval_evaluation *result, lab_error *error) {
+    const retrieval_eval_request *request = run->request;
+    size_t tasks = request->heads->count * request->size_count * run->blocks;
+    for (size_t i = 0; i < request->size_count; i++)
+        run->total += request->heads->count * run->blocks * BLOCK * request->sizes[i];
+    run->progress = lab_progress_begin("evaluating", 0, run->total, request->quiet);
+    if (request->executor)
+        request->executor->parallel_for(request->executor->context, tasks, block_task, run);
+    else
+        for (size_t task = 0; task < tasks; task++)
+            block_task(run, task, 0);
+    lab_progress_end(&run->progress);
+    if (lab_interrupted())
+        return lab_fail(error, LAB_STOPPED, "stopped while evaluating");
+    if (error->kind != LAB_NO_ERROR)
+        return false;
+    double *values = malloc(result->heads * sizeof *values);
+    if (!values)
+        return lab_fail_memory(error);
+    for (size_t place = 0; place < result->heads * result->sizes; place++)
+        for (size_t policy = 0; policy < result->policies; policy++)
+            fill_cell(run, place, policy, &result->cells[place * result->policies + policy]);
+    summarise(result, values);
+    result->has_pair = run->softmax < result->policies && run->adaptive < result->policies;
+    if (result->has_pair)
+        compare_pair(run, result, values);
+    free(values);
+    return true;
+}
+
+static bool check_request(const retrieval_eval_request *request, lab_error *error) {
+    for (size_t i = 0; i < request->size_count; i++)
+        if (request->sizes[i] < 1 || request->sizes[i] > RETRIEVAL_EVAL_SIZE_MAX)
+            return lab_fail(error, LAB_INPUT, "--sizes: %zu is not from 1 to %d", request->sizes[i],
+                            RETRIEVAL_EVAL_SIZE_MAX);
+    if (request->sets < 1 || request->policy_count < 1 || request->size_count < 1 ||
+        request->heads->count < 1)
+        return lab_fail(error, LAB_INPUT, "nothing to evaluate");
+    if (request->policy_count > RETRIEVAL_POLICIES_MAX)
+        return lab_fail(error, LAB_INPUT, "more than %d policies", RETRIEVAL_POLICIES_MAX);
+    return true;
+}
+
+bool retrieval_evaluate(const nn_engine *engine, const retrieval_eval_request *request,
+                        retrieval_evaluation *result, lab_error *error) {
+    if (!check_request(request, error) || !allocate_result(request, result, error))
+        return false;
+    evaluation_run run = {.engine = engine,
+                          .request = request,
+                          .blocks = (request->sets + BLOCK - 1) / BLOCK,
+                          .softmax = find_policy(request, "softmax"),
+                          .adaptive = find_policy(request, "adaptive"),
+                          .lock = PTHREAD_MUTEX_INITIALIZER,
+                          .error = error};
+    size_t places = request->heads->count * request->size_count * run.blocks;
+    run.sums = calloc(places * request->policy_count + 1, sizeof *run.sums);
+    run.paired = calloc(places + 1, sizeof *run.paired);
+    bool is_done = run.sums && run.paired ? run_all(&run, result, error) : lab_fail_memory(error);
+    free(run.sums);
+    free(run.paired);
+    pthread_mutex_destroy(&run.lock);
+    if (!is_done)
+        retrieval_evaluation_free(result);
+    return is_done;
+}
+
+static json_t *estimate_json(const retrieval_estimate *of) {
+    return json_pack("{s:o, s:o, s:o}", "mean", lab_json_number(of->mean), "low",
+                     lab_json_number(of->low), "high", lab_json_number(of->high));
+}
+
+static json_t *cell_json(const retrieval_cell *cell) {
+    json_t *json = json_object();
+    for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
+        json_object_set_new(json, retrieval_measure_names[m], estimate_json(&cell->measure[m]));
+    return json;
+}
+
+static json_t *row_json(const retrieval_evaluation *from, size_t size, size_t policy) {
+    json_t *heads = json_array();
+    for (size_t head = 0; head < from->heads; head++) {
+        json_t *one = cell_json(retrieval_cell_at(from, head, size, policy));
+        json_object_set_new(one, "seed", json_integer((json_int_t)from->seed[head]));
+        json_array_append_new(heads, one);
+    }
+    json_t *row = cell_json(&from->summary[size * from->policies + policy]);
+    json_object_set_new(row, "n", json_integer((json_int_t)from->size[size]));
+    json_object_set_new(row, "policy", json_string(from->name[policy]));
+    json_object_set_new(row, "heads", heads);
+    return row;
+}
+
+json_t *retrieval_evaluation_json(const retrieval_evaluation *from) {
+    json_t *rows = json_array(), *pairs = json_array();
+    for (size_t policy = 0; policy < from->policies; policy++)
+        for (size_t size = 0; size < from->sizes; size++)
+            json_array_append_new(rows, row_json(from, size, policy));
+    for (size_t size = 0; from->has_pair && size < from->sizes; size++) {
+        const retrieval_paired *pair = &from->paired[size];
+        json_array_append_new(
+            pairs, json_pack("{s:I, s:I, s:I, s:o, s:o}", "n", (json_int_t)from->size[size],
+                             "only_adaptive", (json_int_t)pair->only_adaptive, "only_softmax",
+                             (json_int_t)pair->only_softmax, "p", lab_json_number(pair->p), "gain",
+                             estimate_json(&from->gain[size])));
+    }
+    return json_pack("{s:I, s:I, s:o, s:o}", "sets", (json_int_t)from->sets, "seeds",
+                     (json_int_t)from->heads, "rows", rows, "adaptive_against_softmax", pairs);
+}
+
+void retrieval_evaluation_csv(FILE *file, const void *context) {
+    const retrieval_evaluation *from = context;
+    lab_csv csv = {.file = file};
+    lab_csv_text(&csv, "seed");
+    lab_csv_text(&csv, "n");
+    lab_csv_text(&csv, "policy");
+    for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
+        lab_csv_text(&csv, retrieval_measure_names[m]);
+    lab_csv_end_line(&csv);
+    for (size_t head = 0; head < from->heads; head++)
+        for (size_t size = 0; size < from->sizes; size++)
+            for (size_t policy = 0; policy < from->policies; policy++) {
+                lab_csv_number(&csv, (double)from->seed[head]);
+                lab_csv_number(&csv, (double)from->size[size]);
+                lab_csv_text(&csv, from->name[policy]);
+                for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
+                    lab_csv_number(&csv,
+                                   retrieval_cell_at(from, head, size, policy)->measure[m].mean);
+                lab_csv_end_line(&csv);
+            }
+}

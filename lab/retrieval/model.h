@@ -1,0 +1,112 @@
+/*
+ * The model: psi_x on items, psi_q on the query, one head, phi on what it
+ * retrieves.
+ *
+ *     h_i = psi_x(x_i)   u = W_q psi_q(q)   e_i = scale u . (W_k h_i) / sqrt(width)
+ *     a = policy(e)      y = phi(sum a_i W_v h_i)
+ *
+ * psi_x ends in a linear layer, h_i = W_l t_i + b_l, which need not be applied
+ * to items at all: e_i = (W_l^T W_k^T u) . t_i + const, and the head's output is
+ * W_v (W_l sum a_i t_i + b_l sum a_i). So items cost a dot product and a
+ * weighted sum, and every matrix product with W_q, W_k, W_l, W_v is one a set.
+ *
+ * Work is cut into tiles of sets, each with a gradient of its own, which are
+ * added in order: the same bits whatever the number of threads.
+ */
+#ifndef WHET_LAB_RETRIEVAL_MODEL_H
+#define WHET_LAB_RETRIEVAL_MODEL_H
+
+#include "nn/layers.h"
+#include "retrieval/config.h"
+
+/* A dense layer among the parameters: offsets into one array of floats. */
+typedef struct retrieval_layer {
+    size_t weight; /* [in][out] */
+    size_t bias;   /* [out] */
+} retrieval_layer;
+
+/* Where each parameter lies. Matrices begin at multiples of 16 floats; gaps stay zero. */
+typedef struct retrieval_layout {
+    size_t depth, width, classes;
+    size_t item_slope;  /* [width]: what psi_x's first layer makes of the priority */
+    size_t item_class;  /* [classes][width] */
+    size_t item_bias;   /* [width] */
+    size_t query_slope; /* [width] */
+    size_t query_bias;  /* [width] */
+    /* hidden layers 1 ... depth - 1 and the last, linear one */
+    retrieval_layer item[RETRIEVAL_DEPTH_MAX], query[RETRIEVAL_DEPTH_MAX];
+    size_t w_q, w_k, w_v; /* [width][width] */
+    retrieval_layer
+        phi[RETRIEVAL_DEPTH_MAX + 1]; /* hidden 0 ... depth - 1, then [width][classes] */
+    size_t scale;                     /* one number */
+    size_t count;                     /* floats in all */
+} retrieval_layout;
+
+retrieval_layout retrieval_layout_of(const retrieval_config *config);
+
+/* Weights truncated normal with deviation sqrt(1 / fan_in), biases 0. */
+void retrieval_initialise(const retrieval_config *config, uint64_t seed, float *parameters);
+
+enum { RETRIEVAL_TILE = 128 }; /* sets in a tile */
+
+/* Sets of one size, as the model sees them. */
+typedef struct retrieval_batch {
+    size_t sets, n;
+    const float *priority;    /* [sets][n] */
+    const uint16_t *class_of; /* [sets][n] */
+    const float *query;       /* [sets] */
+    const uint16_t *label;    /* [sets] */
+} retrieval_batch;
+
+/* Memory for one tile of up to `sets` sets of up to `n` items. */
+typedef struct retrieval_workspace retrieval_workspace;
+retrieval_workspace *retrieval_workspace_create(const retrieval_config *config, size_t sets,
+                                                size_t n);
+void retrieval_workspace_destroy(retrieval_workspace *workspace);
+
+typedef struct retrieval_model {
+    const nn_engine *engine;
+    retrieval_config config;
+    retrieval_layout layout;
+    whet_policy policy;
+    const float *parameters;
+} retrieval_model;
+
+/* What a tile came to. */
+typedef struct retrieval_outcome {
+    double loss; /* summed over its sets, penalty included */
+    size_t correct;
+    bool is_finite;
+} retrieval_outcome;
+
+/*
+ * Forward and backward of one tile: the gradient of (sum of losses) * scale is
+ * written to gradient [layout.count] (NULL: forward only), the class logits to
+ * logits [sets][classes] (may be NULL).
+ */
+retrieval_outcome retrieval_tile(const retrieval_model *model, const retrieval_batch *batch,
+                                 float scale, retrieval_workspace *workspace, float *gradient,
+                                 float *logits);
+
+/*
+ * The pieces, for evaluation, which streams over items. Of `sets` queries:
+ * direction[sets][width] and shift[sets] such that e_i = direction . t_i + shift.
+ * Scratch is [2][sets][width].
+ */
+void retrieval_directions(const retrieval_model *model, const float *query, size_t sets,
+                          float *scratch, float *direction, float *shift);
+
+/* t of items, [items][width]; as keys where `as_key` (which matters where those do not see the
+ * class). table is [classes + 1][width] from retrieval_class_table. Scratch [items][width], for
+ * deeper models only. */
+void retrieval_class_table(const retrieval_model *model, float *table);
+void retrieval_item_features(const retrieval_model *model, const float *table,
+                             const float *priority, const uint16_t *class_of, size_t items,
+                             bool as_key, float *scratch, float *t);
+
+/* Class logits [rows][classes] from sums of weighted t, mean [rows][width], and of weights, total
+ * [rows]. Scratch is [2][rows][width]. */
+void retrieval_answer(const retrieval_model *model, const float *mean, const float *total,
+                      size_t rows, float *scratch, float *logits);
+
+#endif

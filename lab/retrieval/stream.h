@@ -1,0 +1,39 @@
+/*
+ * One set at a time through a trained head, however large: its logits, then the
+ * answers that several rows of coefficients give. Evaluation, fits and figures
+ * are drivers of this.
+ */
+#ifndef WHET_LAB_RETRIEVAL_STREAM_H
+#define WHET_LAB_RETRIEVAL_STREAM_H
+
+#include "retrieval/head.h"
+#include "retrieval/task.h"
+
+typedef struct retrieval_stream retrieval_stream;
+
+/* Memory for sets of up to n items and up to `rows` rows of coefficients. */
+retrieval_stream *retrieval_stream_create(const retrieval_model *model, size_t n, size_t rows,
+                                          lab_error *error);
+void retrieval_stream_destroy(retrieval_stream *stream);
+
+typedef struct retrieval_set {
+    size_t n;
+    const float *priority; /* [n], as the model sees them */
+    const uint16_t *class_of;
+    const float *logits; /* [n] */
+    size_t top;          /* the item to be found */
+    uint16_t label;      /* its class */
+} retrieval_set;
+
+/* Draws set `index` of those with n items that a seed has, and computes its logits. */
+void retrieval_stream_open(retrieval_stream *stream, uint64_t seed, size_t n, uint64_t index,
+                           retrieval_set *set);
+
+/* Room for coefficients, [rows][n] of the set at hand. */
+float *retrieval_stream_weights(retrieval_stream *stream);
+
+/* What the head answers with the coefficients in the first `rows` rows: class logits
+ * [rows][classes]. */
+void retrieval_stream_answer(retrieval_stream *stream, size_t rows, float *logits);
+
+#endif

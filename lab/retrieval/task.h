@@ -1,0 +1,35 @@
+/*
+ * The task: sets of items, each a priority in [0, 1) and a class; the answer is
+ * the class of the item with the highest priority. A query, one number in
+ * [0, 1), comes with every set and says nothing.
+ */
+#ifndef WHET_LAB_RETRIEVAL_TASK_H
+#define WHET_LAB_RETRIEVAL_TASK_H
+
+#include "base/random.h"
+#include "retrieval/config.h"
+
+/* Items as the model sees them, one after the other. */
+typedef struct retrieval_items {
+    float *priority; /* rounded where the precision asks for it */
+    uint16_t *class_of;
+} retrieval_items;
+
+/* The item that the answer is about: the first with the highest unrounded priority. */
+typedef struct retrieval_top {
+    float priority; /* unrounded */
+    size_t index;
+} retrieval_top;
+
+/* Draws the next `count` items of a set whose earlier ones gave *top (index counted from the
+ * set's start, `drawn` so far); start with priority -1. Priorities are 1 - spread u. */
+void retrieval_draw_items(lab_random *random, const retrieval_config *config, float spread,
+                          size_t drawn, size_t count, retrieval_items into, retrieval_top *top);
+
+/* A query as the model sees it. */
+float retrieval_draw_query(lab_random *random, const retrieval_config *config);
+
+/* How wide the priorities of a set lie below 1: 1 unless the config asks for nearer ones. */
+float retrieval_draw_spread(lab_random *random, const retrieval_config *config);
+
+#endif

@@ -1,0 +1,535 @@
+/*
+ * Forward and backward of one training tile. Items go through psi_x in passes:
+ * one for values and keys, a second one for keys where these do not see the
+ * class, and one that shows items of two priorities in every class where logits
+ * are penalised for telling classes apart. Where psi_x has no matrix products left
+ * to do, items are taken a few sets at a time, so that what one loop leaves is
+ * still in the cache for the next.
+ */
+#include "retrieval/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PASS_VALUES, PASS_KEYS, PASS_LEAK, PASSES };
+enum { GROUP = 8 };       /* sets taken together */
+enum { LEAK_POINTS = 2 }; /* priorities at which the penalty looks */
+
+/* The penalty compares a difference between classes with that made by this step in priority, and
+ * is content where it is not visible in f32. */
+static const float leak_step = 0.05F;
+static const double leak_floor = 1e-7;
+
+/* Items through psi_x up to its last, linear layer. */
+typedef struct item_pass {
+    size_t per_set; /* items */
+    const float *priority;
+    const uint16_t *class_of;
+    float *h[RETRIEVAL_DEPTH_MAX]; /* [items][width] after each hidden layer */
+    float *d[RETRIEVAL_DEPTH_MAX]; /* and the slope of gelu there */
+    float *grad;                   /* of the last h, for the sets of a group */
+    float *spare;                  /* for deeper models, the same size */
+} item_pass;
+
+struct retrieval_workspace {
+    float *floats;
+    uint16_t *integers;
+    item_pass passes[PASSES];
+    uint16_t *no_class;        /* [sets][n], all `classes` */
+    uint16_t *any_class;       /* [sets][LEAK_POINTS][classes]: 0 1 2 ... again and again */
+    float *leak_priority;      /* [sets][LEAK_POINTS][classes] */
+    float *table, *grad_table; /* [classes + 1][width] */
+    float *query_h[RETRIEVAL_DEPTH_MAX], *query_d[RETRIEVAL_DEPTH_MAX];
+    float *h_q, *u, *k, *direction;      /* [sets][width] */
+    float *shift, *total;                /* [sets] */
+    float *score, *weight, *grad_weight; /* [sets][n] */
+    float *leak, *grad_leak;             /* [sets][LEAK_POINTS][classes] */
+    float *mean, *h_bar, *v;             /* [sets][width] */
+    float *phi_h[RETRIEVAL_DEPTH_MAX], *phi_d[RETRIEVAL_DEPTH_MAX];
+    float *logits, *losses;                  /* [sets][classes], [sets] */
+    float *grad_a, *grad_b, *grad_direction; /* [sets][width] */
+    float *grad_shift, *grad_total;          /* [sets] */
+};
+
+/* Hands out aligned pieces of one allocation: first to learn its size, then for good. */
+typedef struct arena {
+    float *base;
+    size_t used;
+} arena;
+
+static float *take(arena *from, size_t floats) {
+    float *piece = from->base ? from->base + from->used : NULL;
+    from->used += (floats + 15) / 16 * 16;
+    return piece;
+}
+
+/* One matrix product over all items is better than many small ones. */
+static size_t group_size(size_t depth, size_t sets) {
+    return depth > 1 || sets < GROUP ? sets : GROUP;
+}
+
+static void divide_pass(arena *from, item_pass *pass, size_t depth, size_t sets,
+                        size_t floats_a_set) {
+    size_t group = group_size(depth, sets);
+    for (size_t l = 0; l < depth; l++) {
+        pass->h[l] = take(from, sets * floats_a_set);
+        pass->d[l] = take(from, sets * floats_a_set);
+    }
+    pass->grad = take(from, group * floats_a_set);
+    pass->spare = take(from, depth > 1 ? group * floats_a_set : 0);
+}
+
+static void divide(arena *from, retrieval_workspace *w, const retrieval_config *config, size_t sets,
+                   size_t n) {
+    size_t width = config->width, row = sets * width, depth = config->depth;
+    size_t by_class = sets * config->classes;
+    divide_pass(from, &w->passes[PASS_VALUES], depth, sets, n * width);
+    divide_pass(from, &w->passes[PASS_KEYS], depth, sets, config->key_sees_class ? 0 : n * width);
+    divide_pass(from, &w->passes[PASS_LEAK], depth, sets,
+                config->leak > 0 ? LEAK_POINTS * config->classes * width : 0);
+    w->leak_priority = take(from, LEAK_POINTS * by_class);
+    w->table = take(from, (config->classes + 1) * width);
+    w->grad_table = take(from, (config->classes + 1) * width);
+    for (size_t l = 0; l < depth; l++) {
+        w->query_h[l] = take(from, row);
+        w->query_d[l] = take(from, row);
+        w->phi_h[l] = take(from, row);
+        w->phi_d[l] = take(from, row);
+    }
+    float **const rows[] = {&w->h_q,   &w->u, &w->k,      &w->direction, &w->mean,
+                            &w->h_bar, &w->v, &w->grad_a, &w->grad_b,    &w->grad_direction};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        *rows[i] = take(from, row);
+    float **const numbers[] = {&w->shift, &w->total, &w->losses, &w->grad_shift, &w->grad_total};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        *numbers[i] = take(from, sets);
+    w->score = take(from, sets * n);
+    w->weight = take(from, sets * n);
+    w->grad_weight = take(from, sets * n);
+    w->leak = take(from, LEAK_POINTS * by_class);
+    w->grad_leak = take(from, LEAK_POINTS * by_class);
+    w->logits = take(from, by_class);
+}
+
+retrieval_workspace *retrieval_workspace_create(const retrieval_config *config, size_t sets,
+                                                size_t n) {
+    retrieval_workspace *w = calloc(1, sizeof *w);
+    if (!w)
+        return NULL;
+    arena measured = {.base = NULL};
+    divide(&measured, w, config, sets, n);
+    w->floats = aligned_alloc(64, measured.used * sizeof(float));
+    w->integers = malloc(sets * (n + LEAK_POINTS * config->classes) * sizeof *w->integers);
+    if (!w->floats || !w->integers) {
+        retrieval_workspace_destroy(w);
+        return NULL;
+    }
+    memset(w->floats, 0, measured.used * sizeof(float));
+    arena real = {.base = w->floats};
+    divide(&real, w, config, sets, n);
+    w->no_class = w->integers;
+    w->any_class = w->integers + sets * n;
+    for (size_t i = 0; i < sets * n; i++)
+        w->no_class[i] = (uint16_t)config->classes;
+    for (size_t i = 0; i < LEAK_POINTS * sets * config->classes; i++)
+        w->any_class[i] = (uint16_t)(i % config->classes);
+    return w;
+}
+
+void retrieval_workspace_destroy(retrieval_workspace *workspace) {
+    if (!workspace)
+        return;
+    free(workspace->floats);
+    free(workspace->integers);
+    free(workspace);
+}
+
+/* A tile under way. */
+typedef struct tile {
+    const retrieval_model *model;
+    const retrieval_layout *at;
+    const nn_engine *engine;
+    const nn_kernels *kernels;
+    const float *p; /* parameters */
+    float *g;       /* their gradients */
+    retrieval_workspace *w;
+    const retrieval_batch *batch;
+    size_t sets, n, width;
+    float scale; /* of the losses in the gradient */
+} tile;
+
+static nn_dense dense_at(const tile *t, retrieval_layer layer, size_t out) {
+    return (nn_dense){t->width, out, t->p + layer.weight, t->p + layer.bias};
+}
+
+static nn_dense matrix_at(const tile *t, size_t weight) {
+    return (nn_dense){t->width, t->width, t->p + weight, NULL};
+}
+
+/* h = gelu(x weight + bias), [rows][width] */
+static void hidden_forward(const tile *t, retrieval_layer layer, size_t rows, const float *x,
+                           float *h, float *d) {
+    nn_dense product = matrix_at(t, layer.weight);
+    nn_dense_forward(t->engine, &product, rows, x, h);
+    t->kernels->gelu_forward(h, t->p + layer.bias, rows, t->width, h, d);
+}
+
+/* grad is that of h and is overwritten; grad_x may be NULL. */
+static void hidden_backward(const tile *t, retrieval_layer layer, size_t rows, const float *x,
+                            const float *d, float *grad, float *grad_x) {
+    nn_dense product = dense_at(t, layer, t->width);
+    t->kernels->gelu_backward(grad, d, rows * t->width);
+    nn_dense_backward(t->engine, &product, rows, x, grad, grad_x, t->g + layer.weight,
+                      t->g + layer.bias);
+}
+
+/* Sets `first` to first + sets. */
+static void pass_forward(const tile *t, const item_pass *pass, size_t first, size_t sets) {
+    size_t start = first * pass->per_set, items = sets * pass->per_set, at = start * t->width;
+    t->kernels->item_forward(pass->priority + start, pass->class_of + start, items, t->width,
+                             t->p + t->at->item_slope, t->w->table, pass->h[0] + at,
+                             pass->d[0] + at);
+    for (size_t l = 1; l < t->at->depth; l++)
+        hidden_forward(t, t->at->item[l - 1], items, pass->h[l - 1] + at, pass->h[l] + at,
+                       pass->d[l] + at);
+}
+
+static void pass_backward(const tile *t, const item_pass *pass, size_t first, size_t sets) {
+    size_t start = first * pass->per_set, items = sets * pass->per_set, at = start * t->width;
+    float *grad = pass->grad, *next = pass->spare;
+    for (size_t l = t->at->depth - 1; l > 0; l--) {
+        hidden_backward(t, t->at->item[l - 1], items, pass->h[l - 1] + at, pass->d[l] + at, grad,
+                        next);
+        float *spare = grad;
+        grad = next;
+        next = spare;
+    }
+    t->kernels->item_backward(pass->priority + start, pass->class_of + start, items, t->width, grad,
+                              pass->d[0] + at, t->g + t->at->item_slope, t->w->grad_table);
+}
+
+static const float *features(const tile *t, size_t pass) {
+    return t->w->passes[pass].h[t->at->depth - 1];
+}
+
+static bool has_leak(const tile *t) { return t->model->config.leak > 0; }
+
+static size_t key_pass(const tile *t) {
+    return t->model->config.key_sees_class ? PASS_VALUES : PASS_KEYS;
+}
+
+static void prepare_items(const tile *t) {
+    retrieval_workspace *w = t->w;
+    const retrieval_batch *batch = t->batch;
+    size_t classes = t->at->classes;
+    retrieval_class_table(t->model, w->table);
+    const float *priority = batch->priority;
+    w->passes[PASS_VALUES].per_set = w->passes[PASS_KEYS].per_set = t->n;
+    w->passes[PASS_VALUES].priority = w->passes[PASS_KEYS].priority = priority;
+    w->passes[PASS_VALUES].class_of = batch->class_of;
+    w->passes[PASS_KEYS].class_of = w->no_class;
+    w->passes[PASS_LEAK].per_set = LEAK_POINTS * classes;
+    w->passes[PASS_LEAK].priority = w->leak_priority;
+    w->passes[PASS_LEAK].class_of = w->any_class;
+    for (size_t s = 0; has_leak(t) && s < t->sets; s++) {
+        /* Among many items the largest is close to 1; among few it is where it is. */
+        float top = s % 2 == 0 ? 1 : 0, *to = w->leak_priority + s * LEAK_POINTS * classes;
+        for (size_t i = 0; i < t->n; i++)
+            top = fmaxf(top, priority[s * t->n + i]);
+        for (size_t c = 0; c < classes; c++) {
+            to[c] = top;
+            to[classes + c] = top - leak_step;
+        }
+    }
+}
+
+static void query_forward(const tile *t) {
+    retrieval_workspace *w = t->w;
+    const retrieval_layout *at = t->at;
+    /* no_class as classes of a table that has no classes: its one row is the bias */
+    const uint16_t only = 0;
+    for (size_t s = 0; s < t->sets; s++)
+        t->kernels->item_forward(t->batch->query + s, &only, 1, t->width, t->p + at->query_slope,
+                                 t->p + at->query_bias, w->query_h[0] + s * t->width,
+                                 w->query_d[0] + s * t->width);
+    for (size_t l = 1; l < at->depth; l++)
+        hidden_forward(t, at->query[l - 1], t->sets, w->query_h[l - 1], w->query_h[l],
+                       w->query_d[l]);
+    nn_dense last = dense_at(t, at->query[at->depth - 1], t->width);
+    nn_dense to_u = matrix_at(t, at->w_q);
+    nn_dense_forward(t->engine, &last, t->sets, w->query_h[at->depth - 1], w->h_q);
+    nn_dense_forward(t->engine, &to_u, t->sets, w->h_q, w->u);
+    nn_product back = {.m = t->sets, .n = t->width, .k = t->width, .tb = true};
+    nn_product_of(t->engine, back, w->u, t->p + at->w_k, w->k);
+    float scale = t->p[at->scale] / sqrtf((float)t->width);
+    t->kernels->scale(w->k, scale, t->sets * t->width);
+    const retrieval_layer *folded = &at->item[at->depth - 1];
+    nn_product_of(t->engine, back, w->k, t->p + folded->weight, w->direction);
+    t->kernels->score_forward(w->k, t->sets, t->width, t->p + folded->bias, 0, w->shift);
+}
+
+/* False where a logit is not finite. */
+static bool head_forward(const tile *t, size_t first, size_t sets) {
+    retrieval_workspace *w = t->w;
+    size_t n = t->n, width = t->width, key = key_pass(t);
+    pass_forward(t, &w->passes[PASS_VALUES], first, sets);
+    if (key == PASS_KEYS)
+        pass_forward(t, &w->passes[PASS_KEYS], first, sets);
+    if (has_leak(t))
+        pass_forward(t, &w->passes[PASS_LEAK], first, sets);
+    for (size_t s = first; s < first + sets; s++)
+        t->kernels->score_forward(features(t, key) + s * n * width, n, width,
+                                  w->direction + s * width, w->shift[s], w->score + s * n);
+    whet_rows rows = {.size = sizeof rows,
+                      .rows = sets,
+                      .n = n,
+                      .in = w->score + first * n,
+                      .out = w->weight + first * n};
+    bool is_finite = whet_softmax(&rows, &t->model->policy, NULL) == WHET_OK;
+    memset(w->mean + first * width, 0, sets * width * sizeof(float));
+    for (size_t s = first; s < first + sets; s++) {
+        t->kernels->mix_forward(features(t, PASS_VALUES) + s * n * width, n, width,
+                                w->weight + s * n, w->mean + s * width);
+        float total = 0;
+        for (size_t i = 0; i < n; i++)
+            total += w->weight[s * n + i];
+        w->total[s] = total;
+    }
+    return is_finite;
+}
+
+static void answer_forward(const tile *t) {
+    retrieval_workspace *w = t->w;
+    const retrieval_layout *at = t->at;
+    const retrieval_layer *folded = &at->item[at->depth - 1];
+    nn_dense to_h = matrix_at(t, folded->weight), to_v = matrix_at(t, at->w_v);
+    nn_dense_forward(t->engine, &to_h, t->sets, w->mean, w->h_bar);
+    t->kernels->outer_add(w->total, t->p + folded->bias, t->sets, t->width, w->h_bar);
+    nn_dense_forward(t->engine, &to_v, t->sets, w->h_bar, w->v);
+    const float *x = w->v;
+    for (size_t l = 0; l < at->depth; l++) {
+        hidden_forward(t, at->phi[l], t->sets, x, w->phi_h[l], w->phi_d[l]);
+        x = w->phi_h[l];
+    }
+    nn_dense last = dense_at(t, at->phi[at->depth], at->classes);
+    nn_dense_forward(t->engine, &last, t->sets, x, w->logits);
+}
+
+/* From the gradient of the class logits to those of mean (in grad_a) and total. */
+static void answer_backward(const tile *t) {
+    retrieval_workspace *w = t->w;
+    const retrieval_layout *at = t->at;
+    const retrieval_layer *folded = &at->item[at->depth - 1];
+    nn_dense last = dense_at(t, at->phi[at->depth], at->classes);
+    float *grad = w->grad_a, *next = w->grad_b;
+    nn_dense_backward(t->engine, &last, t->sets, w->phi_h[at->depth - 1], w->logits, grad,
+                      t->g + at->phi[at->depth].weight, t->g + at->phi[at->depth].bias);
+    for (size_t l = at->depth; l-- > 0;) {
+        hidden_backward(t, at->phi[l], t->sets, l > 0 ? w->phi_h[l - 1] : w->v, w->phi_d[l], grad,
+                        next);
+        float *spare = grad;
+        grad = next;
+        next = spare;
+    }
+    nn_dense to_h = matrix_at(t, folded->weight), to_v = matrix_at(t, at->w_v);
+    nn_dense_backward(t->engine, &to_v, t->sets, w->h_bar, grad, next, t->g + at->w_v, NULL);
+    t->kernels->score_forward(next, t->sets, t->width, t->p + folded->bias, 0, w->grad_total);
+    t->kernels->mix_forward(next, t->sets, t->width, w->total, t->g + folded->bias);
+    nn_dense_backward(t->engine, &to_h, t->sets, w->mean, next, grad, t->g + folded->weight, NULL);
+    if (grad != w->grad_a)
+        memcpy(w->grad_a, grad, t->sets * t->width * sizeof(float));
+}
+
+static double mean_of(const float *values, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    return sum / (double)count;
+}
+
+/*
+ * The penalty on logits that tell classes apart: weight / 2 times log(V / S^2),
+ * where V is their variance over classes and S their slope in priority. That is
+ * what decides between two items of nearly the same priority, whatever the scale
+ * of the logits, and the logarithm goes on pressing when little is left.
+ */
+static double leak_forward_backward(const tile *t) {
+    retrieval_workspace *w = t->w;
+    size_t classes = t->at->classes, width = t->width, points = LEAK_POINTS * classes;
+    const float *h = features(t, PASS_LEAK);
+    double penalty = 0, weight = t->model->config.leak, count = (double)classes;
+    for (size_t s = 0; s < t->sets; s++) {
+        float *e = w->leak + s * points, *grad = w->grad_leak + s * points;
+        t->kernels->score_forward(h + s * points * width, points, width, w->direction + s * width,
+                                  0, e);
+        double mean = mean_of(e, classes), variance = 0;
+        double slope = (mean - mean_of(e + classes, classes)) / (double)leak_step;
+        for (size_t c = 0; c < classes; c++)
+            variance += (e[c] - mean) * (e[c] - mean) / count;
+        double against = slope * slope + 1e-6; /* a head that has learnt nothing yet has none */
+        double ratio = variance / against + leak_floor * leak_floor;
+        penalty += 0.5 * weight * log(ratio);
+        double of_ratio = 0.5 * weight / ratio * (double)t->scale;
+        double of_slope = -of_ratio * 2 * variance * slope / (against * against);
+        double of_mean = of_slope / ((double)leak_step * count);
+        for (size_t c = 0; c < classes; c++) {
+            grad[c] = (float)(of_ratio * 2 * (e[c] - mean) / (count * against) + of_mean);
+            grad[classes + c] = (float)-of_mean;
+        }
+    }
+    return penalty;
+}
+
+static void leak_backward(const tile *t, size_t first, size_t sets) {
+    retrieval_workspace *w = t->w;
+    const item_pass *pass = &w->passes[PASS_LEAK];
+    size_t points = pass->per_set, width = t->width;
+    memset(pass->grad, 0, sets * points * width * sizeof(float));
+    for (size_t s = first; s < first + sets; s++) {
+        float *along = w->grad_b; /* what the penalty says of this set's direction */
+        t->kernels->score_backward(features(t, PASS_LEAK) + s * points * width, points, width,
+                                   w->direction + s * width, w->grad_leak + s * points, along,
+                                   pass->grad + (s - first) * points * width);
+        for (size_t j = 0; j < width; j++)
+            w->grad_direction[s * width + j] += along[j];
+    }
+    pass_backward(t, pass, first, sets);
+}
+
+/* From the gradients of mean and total to those of directions and shifts, and through psi_x. */
+static bool head_backward(const tile *t, size_t first, size_t sets) {
+    retrieval_workspace *w = t->w;
+    size_t n = t->n, width = t->width, key = key_pass(t), one = n * width;
+    float *value_grad = w->passes[PASS_VALUES].grad, *key_grad = w->passes[key].grad;
+    for (size_t s = first; s < first + sets; s++) {
+        t->kernels->mix_backward(features(t, PASS_VALUES) + s * one, n, width, w->weight + s * n,
+                                 w->grad_a + s * width, w->grad_weight + s * n,
+                                 value_grad + (s - first) * one);
+        for (size_t i = 0; i < n; i++)
+            w->grad_weight[s * n + i] += w->grad_total[s];
+    }
+    whet_rows_backward rows = {.size = sizeof rows,
+                               .rows = sets,
+                               .n = n,
+                               .in = w->score + first * n,
+                               .grad_out = w->grad_weight + first * n,
+                               .grad_in = w->grad_weight + first * n};
+    bool is_finite = whet_softmax_backward(&rows, &t->model->policy, NULL) == WHET_OK;
+    if (key == PASS_KEYS)
+        memset(key_grad, 0, sets * one * sizeof(float));
+    for (size_t s = first; s < first + sets; s++) {
+        t->kernels->score_backward(features(t, key) + s * one, n, width, w->direction + s * width,
+                                   w->grad_weight + s * n, w->grad_direction + s * width,
+                                   key_grad + (s - first) * one);
+        float sum = 0;
+        for (size_t i = 0; i < n; i++)
+            sum += w->grad_weight[s * n + i];
+        w->grad_shift[s] = sum;
+    }
+    if (has_leak(t))
+        leak_backward(t, first, sets);
+    pass_backward(t, &w->passes[PASS_VALUES], first, sets);
+    if (key == PASS_KEYS)
+        pass_backward(t, &w->passes[PASS_KEYS], first, sets);
+    return is_finite;
+}
+
+/* Forward or backward through the head, group by group. */
+static bool all_groups(const tile *t, bool (*function)(const tile *, size_t, size_t)) {
+    size_t group = group_size(t->at->depth, t->sets);
+    bool is_finite = true;
+    for (size_t first = 0; first < t->sets; first += group) {
+        size_t left = t->sets - first;
+        is_finite = function(t, first, left < group ? left : group) && is_finite;
+    }
+    return is_finite;
+}
+
+static void query_backward(const tile *t) {
+    retrieval_workspace *w = t->w;
+    const retrieval_layout *at = t->at;
+    const retrieval_layer *folded = &at->item[at->depth - 1];
+    size_t width = t->width, sets = t->sets;
+    nn_product across = {.m = sets, .n = width, .k = width};
+    nn_product outer = {.m = width, .n = width, .k = sets, .ta = true, .add = true};
+    /* direction = k folded^T and shift = k . bias */
+    float *grad = w->grad_a, *next = w->grad_b;
+    nn_product_of(t->engine, outer, w->grad_direction, w->k, t->g + folded->weight);
+    nn_product_of(t->engine, across, w->grad_direction, t->p + folded->weight, grad);
+    t->kernels->outer_add(w->grad_shift, t->p + folded->bias, sets, width, grad);
+    t->kernels->mix_forward(w->k, sets, width, w->grad_shift, t->g + folded->bias);
+    if (t->model->config.learn_scale) {
+        double sum = 0; /* every logit is proportional to the scale, and so is k */
+        for (size_t i = 0; i < sets * width; i++)
+            sum += (double)grad[i] * (double)w->k[i];
+        t->g[at->scale] = (float)(sum / (double)t->p[at->scale]);
+    }
+    t->kernels->scale(grad, t->p[at->scale] / sqrtf((float)width), sets * width);
+    /* k = u w_k^T */
+    nn_product_of(t->engine, outer, grad, w->u, t->g + at->w_k);
+    nn_product_of(t->engine, across, grad, t->p + at->w_k, next);
+    nn_dense to_u = matrix_at(t, at->w_q), last = dense_at(t, at->query[at->depth - 1], width);
+    nn_dense_backward(t->engine, &to_u, sets, w->h_q, next, grad, t->g + at->w_q, NULL);
+    nn_dense_backward(t->engine, &last, sets, w->query_h[at->depth - 1], grad, next,
+                      t->g + at->query[at->depth - 1].weight, t->g + at->query[at->depth - 1].bias);
+    for (size_t l = at->depth - 1; l > 0; l--) {
+        hidden_backward(t, at->query[l - 1], sets, w->query_h[l - 1], w->query_d[l], next, grad);
+        float *spare = grad;
+        grad = next;
+        next = spare;
+    }
+    const uint16_t only = 0;
+    for (size_t s = 0; s < sets; s++)
+        t->kernels->item_backward(t->batch->query + s, &only, 1, width, next + s * width,
+                                  w->query_d[0] + s * width, t->g + at->query_slope,
+                                  t->g + at->query_bias);
+}
+
+/* The table was made of class rows and a bias. */
+static void table_backward(const tile *t) {
+    size_t width = t->width, classes = t->at->classes;
+    const float *grad = t->w->grad_table;
+    memcpy(t->g + t->at->item_class, grad, classes * width * sizeof(float));
+    t->kernels->bias_backward(grad, classes + 1, width, t->g + t->at->item_bias);
+}
+
+retrieval_outcome retrieval_tile(const retrieval_model *model, const retrieval_batch *batch,
+                                 float scale, retrieval_workspace *workspace, float *gradient,
+                                 float *logits) {
+    const tile t = {.model = model,
+                    .at = &model->layout,
+                    .engine = model->engine,
+                    .kernels = model->engine->kernels,
+                    .p = model->parameters,
+                    .g = gradient,
+                    .w = workspace,
+                    .batch = batch,
+                    .sets = batch->sets,
+                    .n = batch->n,
+                    .width = model->layout.width,
+                    .scale = scale};
+    retrieval_outcome outcome = {.loss = 0};
+    prepare_items(&t);
+    query_forward(&t);
+    outcome.is_finite = all_groups(&t, head_forward);
+    answer_forward(&t);
+    if (logits)
+        memcpy(logits, workspace->logits, t.sets * t.at->classes * sizeof(float));
+    outcome.correct = nn_cross_entropy(workspace->logits, batch->label, t.sets, t.at->classes,
+                                       scale, workspace->losses, workspace->logits);
+    for (size_t s = 0; s < t.sets; s++)
+        outcome.loss += workspace->losses[s];
+    if (model->config.leak > 0)
+        outcome.loss += leak_forward_backward(&t);
+    if (!gradient)
+        return outcome;
+    memset(gradient, 0, t.at->count * sizeof(float));
+    memset(workspace->grad_table, 0, (t.at->classes + 1) * t.width * sizeof(float));
+    answer_backward(&t);
+    outcome.is_finite =
+        all_groups(&t, head_backward) && outcome.is_finite && isfinite(outcome.loss);
+    query_backward(&t);
+    table_backward(&t);
+    return outcome;
+}

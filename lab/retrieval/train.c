@@ -1,0 +1,254 @@
+/*
+ * Seeds are tasks of the executor; each runs its own trainer, whose tiles go to
+ * the same executor and so use what threads are left. What they share, the
+ * progress line and the first error, lies behind a lock.
+ */
+#include "retrieval/train.h"
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/manifest.h"
+#include "base/progress.h"
+#include "base/signals.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct shared_state {
+    const nn_engine *engine;
+    const retrieval_run *run;
+    retrieval_head *heads;
+    pthread_mutex_t lock;
+    lab_progress progress;
+    uint64_t done; /* steps of all seeds */
+    lab_error *error;
+    atomic_bool stop;
+} shared_state;
+
+/* One seed under way. */
+typedef struct seed_run {
+    shared_state *shared;
+    uint64_t seed;
+    retrieval_trainer *trainer;
+    char *checkpoint, *log_path;
+    FILE *log;
+    double began;
+    double loss, accuracy; /* sums since the last line of the log */
+    uint64_t summed;
+    double shown_loss, shown_accuracy; /* smoothed, for the progress line */
+    uint64_t uncounted;                /* steps not yet added to the shared count */
+} seed_run;
+
+static void note_failure(shared_state *shared, const lab_error *error) {
+    pthread_mutex_lock(&shared->lock);
+    lab_fail(shared->error, error->kind, "%s", error->text);
+    pthread_mutex_unlock(&shared->lock);
+    atomic_store(&shared->stop, true);
+}
+
+static void show_progress(seed_run *own) {
+    shared_state *shared = own->shared;
+    const retrieval_run *run = shared->run;
+    pthread_mutex_lock(&shared->lock);
+    shared->done += own->uncounted;
+    own->uncounted = 0;
+    if (lab_progress_is_due(&shared->progress)) {
+        double seconds = lab_now() - shared->progress.began;
+        double rate = (double)(shared->done - shared->progress.start) / (seconds > 0 ? seconds : 1);
+        if (run->seed_count > 1)
+            lab_progress_show(&shared->progress, shared->done,
+                              "seed %llu: loss %.4f, accuracy %.1f %%, %.0f steps/s",
+                              (unsigned long long)own->seed, own->shown_loss,
+                              100 * own->shown_accuracy, rate);
+        else
+            lab_progress_show(&shared->progress, shared->done,
+                              "step %llu: loss %.4f, accuracy %.1f %%, %.0f steps/s",
+                              (unsigned long long)retrieval_trainer_done(own->trainer),
+                              own->shown_loss, 100 * own->shown_accuracy, rate);
+    }
+    pthread_mutex_unlock(&shared->lock);
+}
+
+static bool write_log(seed_run *own, lab_error *error) {
+    uint64_t step = retrieval_trainer_done(own->trainer);
+    double count = (double)own->summed;
+    bool is_written =
+        lab_json_log(own->log, json_pack("{s:I, s:f, s:f, s:f}", "step", (json_int_t)step, "loss",
+                                         own->loss / count, "accuracy", own->accuracy / count,
+                                         "seconds", lab_now() - own->began));
+    own->loss = own->accuracy = 0;
+    own->summed = 0;
+    return is_written || lab_fail_file(error, "write", own->log_path);
+}
+
+static bool is_multiple(uint64_t step, uint64_t interval) {
+    return interval > 0 && step % interval == 0;
+}
+
+static bool train_seed(seed_run *own, lab_error *error) {
+    const retrieval_run *run = own->shared->run;
+    enum { SHOW_EVERY = 16 };
+    uint64_t step = retrieval_trainer_done(own->trainer);
+    while (step < run->config.steps && !atomic_load(&own->shared->stop) && !lab_interrupted()) {
+        retrieval_step result;
+        if (!retrieval_trainer_step(own->trainer, &result, error))
+            return false;
+        step = retrieval_trainer_done(own->trainer);
+        own->loss += result.loss;
+        own->accuracy += result.accuracy;
+        own->summed++;
+        own->uncounted++;
+        double share = own->shown_loss == 0 ? 1 : 0.01;
+        own->shown_loss += share * (result.loss - own->shown_loss);
+        own->shown_accuracy += share * (result.accuracy - own->shown_accuracy);
+        if (own->log && is_multiple(step, run->log_interval) && !write_log(own, error))
+            return false;
+        if (own->checkpoint && is_multiple(step, run->checkpoint_interval) &&
+            step < run->config.steps &&
+            !retrieval_trainer_save(own->trainer, own->checkpoint, error))
+            return false;
+        if (is_multiple(step, SHOW_EVERY))
+            show_progress(own);
+    }
+    show_progress(own);
+    return !own->checkpoint || retrieval_trainer_save(own->trainer, own->checkpoint, error);
+}
+
+/* Finds where to go on, and opens the log there. */
+static bool open_files(seed_run *own, lab_error *error) {
+    const retrieval_run *run = own->shared->run;
+    if (!run->folder)
+        return true;
+    own->checkpoint = lab_path(run->folder, "seed-%llu.ckpt", (unsigned long long)own->seed);
+    own->log_path = lab_path(run->folder, "seed-%llu.jsonl", (unsigned long long)own->seed);
+    if (!own->checkpoint || !own->log_path)
+        return lab_fail_memory(error);
+    if (lab_file_exists(own->checkpoint) &&
+        !retrieval_trainer_restore(own->trainer, own->checkpoint, error))
+        return false;
+    if (run->log_interval == 0)
+        return true;
+    uint64_t done = retrieval_trainer_done(own->trainer);
+    if (!lab_json_log_cut(own->log_path, "step", done, error))
+        return false;
+    own->log = fopen(own->log_path, done > 0 ? "a" : "w");
+    return own->log || lab_fail_file(error, "write", own->log_path);
+}
+
+static bool run_seed(seed_run *own, retrieval_head *head, lab_error *error) {
+    shared_state *shared = own->shared;
+    own->trainer = retrieval_trainer_create(shared->engine, &shared->run->config, own->seed,
+                                            shared->run->executor, error);
+    if (!own->trainer || !open_files(own, error))
+        return false;
+    uint64_t before = retrieval_trainer_done(own->trainer);
+    pthread_mutex_lock(&shared->lock);
+    shared->done += before;
+    shared->progress.start += before;
+    pthread_mutex_unlock(&shared->lock);
+    return train_seed(own, error) && (!head || retrieval_trainer_head(own->trainer, head, error));
+}
+
+static void seed_task(void *argument, size_t task, size_t worker) {
+    (void)worker;
+    shared_state *shared = argument;
+    if (atomic_load(&shared->stop) || lab_interrupted())
+        return;
+    seed_run own = {.shared = shared, .seed = shared->run->seeds[task], .began = lab_now()};
+    lab_error error = {.kind = LAB_NO_ERROR};
+    if (!run_seed(&own, shared->heads ? &shared->heads[task] : NULL, &error))
+        note_failure(shared, &error);
+    if (own.log && fclose(own.log) != 0 && error.kind == LAB_NO_ERROR) {
+        lab_fail_file(&error, "write", own.log_path);
+        note_failure(shared, &error);
+    }
+    free(own.checkpoint);
+    free(own.log_path);
+    retrieval_trainer_destroy(own.trainer);
+}
+
+/* What is there already must be wanted, and must be lost by nobody. */
+static bool check_folder(const retrieval_run *run, lab_error *error) {
+    if (!lab_make_folder(run->folder, error))
+        return false;
+    for (size_t i = 0; !run->resume && i < run->seed_count; i++) {
+        char *path = lab_path(run->folder, "seed-%llu.ckpt", (unsigned long long)run->seeds[i]);
+        bool exists = path && lab_file_exists(path);
+        if (!path)
+            return lab_fail_memory(error);
+        if (exists)
+            lab_fail(error, LAB_INPUT,
+                     "%s is there already: --resume goes on with it, another --out starts anew",
+                     path);
+        free(path);
+        if (exists)
+            return false;
+    }
+    return true;
+}
+
+static json_t *run_options(const retrieval_run *run) {
+    json_t *options = retrieval_config_to_json(&run->config, 0);
+    json_t *seeds = json_array();
+    for (size_t i = 0; i < run->seed_count; i++)
+        json_array_append_new(seeds, json_integer((json_int_t)run->seeds[i]));
+    json_object_del(options, "seed");
+    json_object_set_new(options, "seeds", seeds);
+    return options;
+}
+
+static void run_all_seeds(shared_state *shared) {
+    const retrieval_run *run = shared->run;
+    const whet_executor *executor = run->executor;
+    if (executor && run->seed_count > 1)
+        executor->parallel_for(executor->context, run->seed_count, seed_task, shared);
+    else
+        for (size_t i = 0; i < run->seed_count; i++)
+            seed_task(shared, i, 0);
+}
+
+static bool train_all(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
+                      lab_error *error) {
+    shared_state shared = {.engine = engine,
+                           .run = run,
+                           .heads = heads ? heads->list : NULL,
+                           .lock = PTHREAD_MUTEX_INITIALIZER,
+                           .error = error};
+    shared.progress = lab_progress_begin(run->title ? run->title : "training", 0,
+                                         run->config.steps * run->seed_count, run->quiet);
+    run_all_seeds(&shared);
+    lab_progress_end(&shared.progress);
+    pthread_mutex_destroy(&shared.lock);
+    if (error->kind != LAB_NO_ERROR)
+        return false;
+    unsigned long long total = run->config.steps * run->seed_count;
+    if (lab_interrupted() && shared.done < total)
+        return lab_fail(error, LAB_STOPPED, "stopped after %llu of %llu steps%s",
+                        (unsigned long long)shared.done, total,
+                        run->folder ? "; --resume goes on" : "");
+    return true;
+}
+
+bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
+                     lab_error *error) {
+    if (!retrieval_config_check(&run->config, error) || (run->folder && !check_folder(run, error)))
+        return false;
+    if (heads) {
+        *heads = (retrieval_heads){.list = calloc(run->seed_count, sizeof *heads->list),
+                                   .count = run->seed_count};
+        if (!heads->list)
+            return lab_fail_memory(error);
+    }
+    lab_manifest manifest =
+        lab_manifest_begin("retrieval train", run_options(run), engine->blas.description);
+    bool is_begun = !run->folder || lab_manifest_write(&manifest, run->folder, false, error);
+    bool is_done = is_begun && train_all(engine, run, heads, error);
+    if (is_done && run->folder)
+        is_done = lab_manifest_write(&manifest, run->folder, true, error);
+    lab_manifest_end(&manifest);
+    if (!is_done && heads)
+        retrieval_heads_free(heads);
+    return is_done;
+}

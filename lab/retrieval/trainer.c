@@ -1,0 +1,280 @@
+/*
+ * The training step: draw, gradients tile by tile, one update by Adam. Tiles
+ * and slices of the update are tasks for an executor; which thread does them
+ * changes nothing.
+ */
+#include "retrieval/trainer.h"
+
+#include "nn/checkpoint.h"
+#include "retrieval/task.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLICE = 16384 }; /* parameters updated in one task */
+
+struct retrieval_trainer {
+    const nn_engine *engine;
+    const whet_executor *executor;
+    retrieval_config config;
+    retrieval_model model;
+    uint64_t seed, step;
+    size_t tiles, count;
+    float *parameters, *first, *second;
+    float *gradients; /* [tiles][count] */
+    retrieval_workspace **workspaces;
+    retrieval_outcome *outcomes;
+    float *priority, *query;
+    uint16_t *class_of, *label;
+    size_t n; /* items in each set of the batch at hand */
+    nn_adam adam;
+};
+
+static float *floats(size_t count) {
+    float *block = aligned_alloc(64, (count + 15) / 16 * 64);
+    if (block)
+        memset(block, 0, (count + 15) / 16 * 64);
+    return block;
+}
+
+static bool allocate(retrieval_trainer *trainer) {
+    const retrieval_config *config = &trainer->config;
+    size_t items = (size_t)config->batch * config->size_max;
+    trainer->parameters = floats(trainer->count);
+    trainer->first = floats(trainer->count);
+    trainer->second = floats(trainer->count);
+    trainer->gradients = floats(trainer->tiles * trainer->count);
+    trainer->priority = floats(items);
+    trainer->query = floats(config->batch);
+    trainer->class_of = malloc(items * sizeof *trainer->class_of);
+    trainer->label = malloc(config->batch * sizeof *trainer->label);
+    trainer->outcomes = calloc(trainer->tiles, sizeof *trainer->outcomes);
+    trainer->workspaces = calloc(trainer->tiles, sizeof(retrieval_workspace *));
+    if (!trainer->parameters || !trainer->first || !trainer->second || !trainer->gradients ||
+        !trainer->priority || !trainer->query || !trainer->class_of || !trainer->label ||
+        !trainer->outcomes || !trainer->workspaces)
+        return false;
+    for (size_t i = 0; i < trainer->tiles; i++) {
+        trainer->workspaces[i] =
+            retrieval_workspace_create(config, RETRIEVAL_TILE, config->size_max);
+        if (!trainer->workspaces[i])
+            return false;
+    }
+    return true;
+}
+
+retrieval_trainer *retrieval_trainer_create(const nn_engine *engine, const retrieval_config *config,
+                                            uint64_t seed, const whet_executor *executor,
+                                            lab_error *error) {
+    if (!retrieval_config_check(config, error))
+        return NULL;
+    retrieval_trainer *trainer = calloc(1, sizeof *trainer);
+    if (!trainer) {
+        lab_fail_memory(error);
+        return NULL;
+    }
+    trainer->engine = engine;
+    trainer->executor = executor;
+    trainer->config = *config;
+    trainer->seed = seed;
+    trainer->tiles = (config->batch + RETRIEVAL_TILE - 1) / RETRIEVAL_TILE;
+    trainer->count = retrieval_layout_of(config).count;
+    if (!allocate(trainer)) {
+        lab_fail_memory(error);
+        retrieval_trainer_destroy(trainer);
+        return NULL;
+    }
+    retrieval_initialise(config, seed, trainer->parameters);
+    trainer->model = (retrieval_model){.engine = engine,
+                                       .config = *config,
+                                       .layout = retrieval_layout_of(config),
+                                       .parameters = trainer->parameters};
+    whet_policy_parse(config->policy, &trainer->model.policy, NULL, 0);
+    return trainer;
+}
+
+void retrieval_trainer_destroy(retrieval_trainer *trainer) {
+    if (!trainer)
+        return;
+    for (size_t i = 0; trainer->workspaces && i < trainer->tiles; i++)
+        retrieval_workspace_destroy(trainer->workspaces[i]);
+    free((void *)trainer->workspaces);
+    free(trainer->outcomes);
+    free(trainer->label);
+    free(trainer->class_of);
+    free(trainer->query);
+    free(trainer->priority);
+    free(trainer->gradients);
+    free(trainer->second);
+    free(trainer->first);
+    free(trainer->parameters);
+    free(trainer);
+}
+
+uint64_t retrieval_trainer_done(const retrieval_trainer *trainer) { return trainer->step; }
+
+static void run_tasks(const whet_executor *executor, size_t tasks, whet_task_function function,
+                      void *argument) {
+    if (executor && tasks > 1)
+        executor->parallel_for(executor->context, tasks, function, argument);
+    else
+        for (size_t task = 0; task < tasks; task++)
+            function(argument, task, 0);
+}
+
+static void draw_batch(retrieval_trainer *trainer) {
+    const retrieval_config *config = &trainer->config;
+    lab_random random = lab_random_start(lab_seed_for(trainer->seed, "step", trainer->step));
+    size_t n =
+        config->size_min + lab_random_below(&random, config->size_max - config->size_min + 1);
+    trainer->n = n;
+    for (size_t s = 0; s < config->batch; s++) {
+        retrieval_items items = {trainer->priority + s * n, trainer->class_of + s * n};
+        retrieval_top top = {.priority = -1};
+        float spread = retrieval_draw_spread(&random, config);
+        trainer->query[s] = retrieval_draw_query(&random, config);
+        retrieval_draw_items(&random, config, spread, 0, n, items, &top);
+        trainer->label[s] = items.class_of[top.index];
+    }
+}
+
+static void tile_task(void *argument, size_t task, size_t worker) {
+    (void)worker;
+    retrieval_trainer *trainer = argument;
+    size_t n = trainer->n, first = task * RETRIEVAL_TILE, left = trainer->config.batch - first;
+    retrieval_batch batch = {.sets = left < RETRIEVAL_TILE ? left : RETRIEVAL_TILE,
+                             .n = n,
+                             .priority = trainer->priority + first * n,
+                             .class_of = trainer->class_of + first * n,
+                             .query = trainer->query + first,
+                             .label = trainer->label + first};
+    trainer->outcomes[task] =
+        retrieval_tile(&trainer->model, &batch, 1.0F / (float)trainer->config.batch,
+                       trainer->workspaces[task], trainer->gradients + task * trainer->count, NULL);
+}
+
+static void update_task(void *argument, size_t task, size_t worker) {
+    (void)worker;
+    retrieval_trainer *trainer = argument;
+    size_t first = task * SLICE, left = trainer->count - first;
+    trainer->engine->kernels->adam(&trainer->adam, trainer->gradients + first, trainer->tiles,
+                                   trainer->count, left < SLICE ? left : SLICE,
+                                   trainer->parameters + first, trainer->first + first,
+                                   trainer->second + first);
+}
+
+static double rate_at(const retrieval_config *config, uint64_t step) {
+    double share = config->steps > 1 ? (double)step / (double)(config->steps - 1) : 0;
+    double fall = 0.5 * (1 - cos(3.141592653589793 * fmin(share, 1)));
+    return config->rate + (config->rate_end - config->rate) * fall;
+}
+
+static nn_adam adam_at(const retrieval_config *config, uint64_t step) {
+    const double beta1 = 0.9, beta2 = 0.999;
+    double count = (double)(step + 1), rate = rate_at(config, step);
+    retrieval_l2 l2 = config->l2;
+    double in_loss = l2 == RETRIEVAL_L2_LOSS        ? 2 * config->lambda
+                     : l2 == RETRIEVAL_L2_LOSS_HALF ? config->lambda
+                                                    : 0;
+    return (nn_adam){.rate = (float)(rate / (1 - pow(beta1, count))),
+                     .correction = (float)(1 / (1 - pow(beta2, count))),
+                     .beta1 = (float)beta1,
+                     .beta2 = (float)beta2,
+                     .epsilon = 1e-8f,
+                     .gradient_loss = (float)in_loss,
+                     .decay = (float)(l2 == RETRIEVAL_L2_DECOUPLED ? rate * config->lambda : 0)};
+}
+
+bool retrieval_trainer_step(retrieval_trainer *trainer, retrieval_step *result, lab_error *error) {
+    draw_batch(trainer);
+    run_tasks(trainer->executor, trainer->tiles, tile_task, trainer);
+    double loss = 0;
+    size_t correct = 0;
+    bool is_finite = true;
+    for (size_t i = 0; i < trainer->tiles; i++) {
+        loss += trainer->outcomes[i].loss;
+        correct += trainer->outcomes[i].correct;
+        is_finite = is_finite && trainer->outcomes[i].is_finite;
+    }
+    *result =
+        (retrieval_step){loss / trainer->config.batch, (double)correct / trainer->config.batch};
+    if (!is_finite)
+        return lab_fail(error, LAB_SYSTEM,
+                        "seed %llu: the loss is not finite at step %llu: try a lower --rate",
+                        (unsigned long long)trainer->seed, (unsigned long long)trainer->step);
+    trainer->adam = adam_at(&trainer->config, trainer->step);
+    bool learns_scale = trainer->config.learn_scale;
+    float scale = trainer->parameters[trainer->model.layout.scale];
+    run_tasks(trainer->executor, (trainer->count + SLICE - 1) / SLICE, update_task, trainer);
+    if (!learns_scale) /* its gradient is zero, but L2 would move it */
+        trainer->parameters[trainer->model.layout.scale] = scale;
+    trainer->step++;
+    return true;
+}
+
+bool retrieval_trainer_save(const retrieval_trainer *trainer, const char *path, lab_error *error) {
+    json_t *description = retrieval_config_to_json(&trainer->config, trainer->seed);
+    const nn_span spans[] = {{trainer->parameters, trainer->count},
+                             {trainer->first, trainer->count},
+                             {trainer->second, trainer->count}};
+    bool is_saved = nn_checkpoint_write(path, description, trainer->step, spans, 3, error);
+    json_decref(description);
+    return is_saved;
+}
+
+/* The first option in which a checkpoint differs; steps may: a run can be made longer. */
+static const char *difference(json_t *ours, json_t *theirs) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(ours, key, value) {
+        if (strcmp(key, "steps") != 0 && !json_equal(value, json_object_get(theirs, key)))
+            return key;
+    }
+    return NULL;
+}
+
+static bool is_same_run(const retrieval_trainer *trainer, const nn_checkpoint *read,
+                        const char *path, lab_error *error) {
+    retrieval_config config;
+    uint64_t seed;
+    if (!retrieval_config_from_json(read->description, path, &config, &seed, error))
+        return false;
+    json_t *ours = retrieval_config_to_json(&trainer->config, trainer->seed);
+    if (!ours)
+        return lab_fail_memory(error);
+    const char *key = difference(ours, read->description);
+    bool is_same = !key && read->count == 3 * trainer->count;
+    if (!is_same)
+        lab_fail(error, LAB_INPUT, "%s: a checkpoint of another run: its %s differs", path,
+                 key ? key : "size");
+    json_decref(ours);
+    return is_same;
+}
+
+bool retrieval_trainer_restore(retrieval_trainer *trainer, const char *path, lab_error *error) {
+    nn_checkpoint read;
+    if (!nn_checkpoint_read(path, &read, error))
+        return false;
+    bool is_good = is_same_run(trainer, &read, path, error);
+    if (is_good) {
+        size_t bytes = trainer->count * sizeof(float);
+        memcpy(trainer->parameters, read.values, bytes);
+        memcpy(trainer->first, read.values + trainer->count, bytes);
+        memcpy(trainer->second, read.values + 2 * trainer->count, bytes);
+        trainer->step = read.step;
+    }
+    nn_checkpoint_free(&read);
+    return is_good;
+}
+
+bool retrieval_trainer_head(const retrieval_trainer *trainer, retrieval_head *head,
+                            lab_error *error) {
+    *head =
+        (retrieval_head){.config = trainer->config, .seed = trainer->seed, .step = trainer->step};
+    head->parameters = floats(trainer->count);
+    if (!head->parameters)
+        return lab_fail_memory(error);
+    memcpy(head->parameters, trainer->parameters, trainer->count * sizeof(float));
+    return true;
+}

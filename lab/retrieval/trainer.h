@@ -1,0 +1,37 @@
+/*
+ * One head in training, step by step. A step draws a batch from the seed and
+ * its own number alone, so a run that is taken up again goes on as if it had
+ * never stopped.
+ */
+#ifndef WHET_LAB_RETRIEVAL_TRAINER_H
+#define WHET_LAB_RETRIEVAL_TRAINER_H
+
+#include "retrieval/head.h"
+
+typedef struct retrieval_trainer retrieval_trainer;
+
+/* At step 0, with initial weights. The executor (or NULL) must outlive the trainer. */
+retrieval_trainer *retrieval_trainer_create(const nn_engine *engine, const retrieval_config *config,
+                                            uint64_t seed, const whet_executor *executor,
+                                            lab_error *error);
+void retrieval_trainer_destroy(retrieval_trainer *trainer);
+
+typedef struct retrieval_step {
+    double loss;     /* mean over the batch */
+    double accuracy; /* share of its sets */
+} retrieval_step;
+
+/* One step. False where the loss is not finite any more. */
+bool retrieval_trainer_step(retrieval_trainer *trainer, retrieval_step *result, lab_error *error);
+
+uint64_t retrieval_trainer_done(const retrieval_trainer *trainer);
+
+/* Weights, moments and step, to a file and back; a checkpoint of other options is refused. */
+bool retrieval_trainer_save(const retrieval_trainer *trainer, const char *path, lab_error *error);
+bool retrieval_trainer_restore(retrieval_trainer *trainer, const char *path, lab_error *error);
+
+/* A copy of what has been learnt. */
+bool retrieval_trainer_head(const retrieval_trainer *trainer, retrieval_head *head,
+                            lab_error *error);
+
+#endif

@@ -1,0 +1,239 @@
+# `whet clrs` as a program: its records, what it refuses, data sets that are written whole, gone on with and left alone, and
+# scores.
+. "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
+
+# ---- generate ------------------------------------------------------------------------------------------------------------
+
+answers "a sample is a line of JSON" '' \
+    '{"algo": "minimum", "length": 4, "seed": 0, "index": 0, "use_hints": false, "question": "minimum:\\nkey: [0.548 0.715 0.602 0.544]\\nmin:\\n", "answer": "3\\n\\n"}\n' \
+    clrs generate --algo minimum --length 4 --seed 0
+answers "a sample is text" '' \
+    'binary_search:\nkey: [0.423 0.544 0.548 0.602 0.715], target: 0.645, initial_trace: (0, 4)\ntrace | (low, high):\n(3, 4) | (4, 4)\n\n' \
+    clrs generate --algo binary_search --length 5 --hints --format text
+answers "unusual decimals and ties are mentioned" '' \
+    '{"algo": "minimum", "length": 2, "seed": 0, "index": 0, "decimals": null, "ties": "simd", "use_hints": false, "question": "minimum:\\nkey: [0.5488135039273248 0.7151893663724195]\\nmin:\\n", "answer": "0\\n\\n"}\n' \
+    clrs generate --algo minimum --length 2 --decimals none --ties simd
+answers "no samples are no lines" '' '' clrs generate --algo minimum --length 2 --count 0
+
+"$WHET_BIN" clrs generate --algo dijkstra --length 12 --seed 4294967295 --count 8 --hints >"$SCRATCH/all"
+"$WHET_BIN" clrs generate --algo dijkstra --length 12 --seed 4294967295 --count 3 --start 5 --hints >"$SCRATCH/part"
+check "a stream can be taken up anywhere" cmp "$SCRATCH/part" <(tail -n 3 "$SCRATCH/all")
+check "decimals 0 and none are the same" cmp <("$WHET_BIN" clrs generate --algo bfs --length 5 --decimals 0) \
+    <("$WHET_BIN" clrs generate --algo bfs --length 5 --decimals none)
+
+try='Try '\''whet clrs generate --help'\''.\n'
+refuses "an unknown algorithm is answered with the nearest" '' '' \
+    "whet: clrs generate: unknown algorithm 'quick_sort'; did you mean 'quicksort'?\n" clrs generate --algo quick_sort --length 4
+refuses "part of a name is enough for that" '' '' \
+    "whet: clrs generate: unknown algorithm 'kruskal'; did you mean 'mst_kruskal'?\n" clrs generate --algo kruskal --length 4
+refuses "a length that is too small is refused" '' '' \
+    'whet: clrs generate: strongly_connected_components takes lengths from 4 to 16777216, not 3\n' \
+    clrs generate --algo strongly_connected_components --length 3
+refuses "a length beyond all measure is refused" '' '' \
+    'whet: clrs generate: bfs takes lengths from 2 to 16777216, not 9223372036854775807\n' \
+    clrs generate --algo bfs --length 18446744073709551614
+refuses "a negative length is refused" '' '' \
+    "whet: clrs generate: --length: '-3' is not a whole number from 0 to 18446744073709551615\n$try" \
+    clrs generate --algo bfs --length -3
+refuses "a seed out of range is refused" '' '' \
+    'whet: clrs generate: seeds are from 0 to 4294967295, not 4294967296\n' clrs generate --algo bfs --length 4 --seed 4294967296
+refuses "too many decimals are refused" '' '' \
+    "whet: clrs generate: --decimals: '20' is neither a number from 0 to 19 nor 'none'\n" \
+    clrs generate --algo bfs --length 4 --decimals 20
+refuses "negative decimals are refused" '' '' \
+    "whet: clrs generate: --decimals: '-1' is neither a number from 0 to 19 nor 'none'\n" \
+    clrs generate --algo bfs --length 4 --decimals -1
+refuses "unknown ties are refused" '' '' "whet: clrs generate: --ties: 'stable' is neither scalar nor simd\n" \
+    clrs generate --algo bfs --length 4 --ties stable
+refuses "an unknown format is refused" '' '' "whet: clrs generate: --format: 'csv' is neither jsonl nor text\n" \
+    clrs generate --algo bfs --length 4 --format csv
+refuses "an algorithm is needed" '' '' 'whet: clrs generate: --algo NAME and --length N are needed\n' clrs generate --length 4
+refuses "points that cannot be had are refused" '' '' \
+    'whet: clrs generate: jarvis_march: a thousand sets of points in a row had three on a line: too many points for so few decimals\n' \
+    clrs generate --algo jarvis_march --length 200 --decimals 1
+refuses "a verb is needed" '' '' "whet: clrs: which of generate, mix, export, score and list?\nTry 'whet clrs --help'.\n" clrs
+refuses "an unknown verb is answered with the nearest" '' '' \
+    "whet: clrs: unknown verb 'genrate'; did you mean 'generate'?\nTry 'whet clrs --help'.\n" clrs genrate
+
+stops_with_its_reader() {
+    "$WHET_BIN" clrs generate --algo bfs --length 8 --count 18446744073709551615 | head -n 2 >"$SCRATCH/out"
+    [ "$(wc -l <"$SCRATCH/out")" -eq 2 ]
+}
+check "an endless stream ends with its reader" stops_with_its_reader
+
+in_little_memory() { # a stream of 50,000 samples, 60 MB, within 40 MB of address space
+    (
+        ulimit -v 40000
+        "$WHET_BIN" clrs generate --algo bubble_sort --length 8 --hints --count 50000 >/dev/null
+    )
+}
+if [ -n "${WHET_INSTRUMENTED:-}" ]; then
+    skip "a long stream takes little memory" "an instrumented build takes more"
+else
+    check "a long stream takes little memory" in_little_memory
+fi
+
+# ---- mix -----------------------------------------------------------------------------------------------------------------
+
+echo '{"insertion_sort": [5, 7], "bfs": [4, 6], "graham_scan": [5]}' >"$SCRATCH/spec.json"
+echo '{"algos_and_lengths": {"insertion_sort": [5, 7], "bfs": [4, 6], "graham_scan": [5]}}' >"$SCRATCH/wrapped.json"
+"$WHET_BIN" clrs mix --spec "$SCRATCH/spec.json" --seed 0 --count 20 >"$SCRATCH/mix"
+check "a mix has as many samples as asked for" [ "$(wc -l <"$SCRATCH/mix")" -eq 20 ]
+check "a mix begins as the reference does" grep -q \
+    '^{"n": 0, "algo": "bfs", "length": 6, "seed": 0, "index": 0, "use_hints": false, "question": "bfs:\\ns: 0, A: \[\[1 0 1 1 0 0\]' \
+    "$SCRATCH/mix"
+check "a wrapped specification is the same" cmp "$SCRATCH/mix" \
+    <("$WHET_BIN" clrs mix --spec "$SCRATCH/wrapped.json" --seed 0 --count 20)
+spec_refused() { # specification message
+    printf '%s' "$1" >"$SCRATCH/bad.json"
+    whet_given '' clrs mix --spec "$SCRATCH/bad.json"
+    [ "$status" -eq 2 ] && [ ! -s "$SCRATCH/out" ] && grep -qF "$2" "$SCRATCH/err"
+}
+check "a specification that is no JSON is refused" spec_refused '{"bfs": [4' 'is not JSON: line 1'
+check "a specification that is no object is refused" spec_refused '[4]' 'is no object of algorithms'
+check "a specification without lengths is refused" spec_refused '{"bfs": []}' 'has no lengths'
+check "an unknown algorithm in it is answered with the nearest" spec_refused '{"bsf": [4]}' "did you mean 'bfs'?"
+check "a length in it that is too small is refused" spec_refused '{"bfs": [4, 1]}' 'bfs takes lengths from 2'
+check "a length in it that is no number is refused" spec_refused '{"bfs": ["4"]}' 'is no whole number'
+check "lengths that are no list are refused" spec_refused '{"bfs": 4}' 'are no array'
+check "a name given twice is refused" spec_refused '{"bfs": [4], "bfs": [5]}' 'duplicate'
+refuses "a specification that is not there is refused" '' '' \
+    "whet: clrs mix: cannot read $SCRATCH/none.json: No such file or directory\n" clrs mix --spec "$SCRATCH/none.json"
+
+# ---- export --------------------------------------------------------------------------------------------------------------
+
+exports() { # folder [argument ...]
+    local folder=$1
+    shift
+    "$WHET_BIN" clrs export --split val --out "$folder" --algo bfs,dfs --lengths 4,6..7 --seeds 3 --seeds 14 --count 5 "$@"
+}
+check "a data set is written" exports "$SCRATCH/set/new"
+check "its folder holds nothing else" [ "$(cd "$SCRATCH/set/new" && find . -type f | sort | tr '\n' ' ')" = './val/bfs.json ./val/dfs.json ' ]
+check "it has all its samples" [ "$(grep -c '"prompt"' "$SCRATCH/set/new/val/bfs.json")" -eq 30 ]
+refuses "a folder that is not empty is left alone" '' '' \
+    "whet: clrs export: $SCRATCH/set/new is not empty; give a new folder, or an empty one\n" \
+    clrs export --split val --out "$SCRATCH/set/new" --algo bfs
+
+# One file done, one half done, as a run that was killed leaves them.
+mkdir -p "$SCRATCH/set/cut"
+exports "$SCRATCH/set/cut"
+rm "$SCRATCH/set/cut/val/dfs.json"
+touch "$SCRATCH/set/cut/val/dfs.json.123-0.tmp"
+cat >"$SCRATCH/set/cut/.whet-clrs-export" <<'NOTE'
+An unfinished export of `whet clrs export`: the same command goes on with it.
+split val, decimals 0, hints 0, ties 0, count 5
+seeds 3 14
+bfs 4 6 7
+dfs 4 6 7
+NOTE
+touch -d '2001-01-01' "$SCRATCH/set/cut/val/bfs.json"
+check "other options do not go on with it" eval '! exports "$SCRATCH/set/cut" --hints'
+check "the same options do" exports "$SCRATCH/set/cut"
+check "what was complete is kept" [ "$SCRATCH/set/cut/val/bfs.json" -ot "$SCRATCH/set/cut/val/dfs.json" ]
+check "what was missing is as it would have been" diff -r "$SCRATCH/set/new" "$SCRATCH/set/cut"
+
+is_interrupted() {
+    "$WHET_BIN" clrs export --split train --out "$SCRATCH/set/stopped" --algo bfs,minimum >/dev/null 2>"$SCRATCH/err" &
+    local job=$!
+    for _ in {1..200}; do
+        [ ! -e "$SCRATCH/set/stopped/train" ] || break
+        sleep 0.02
+    done
+    kill -TERM "$job"
+    wait "$job"
+    local status=$?
+    [ "$status" -eq 130 ] && [ -e "$SCRATCH/set/stopped/.whet-clrs-export" ] &&
+        [ -z "$(find "$SCRATCH/set/stopped" -name '*.tmp')" ] && grep -q 'goes on where this one was' "$SCRATCH/err"
+}
+check "an export that is interrupted says how to go on" is_interrupted
+
+export_refused() { # message [argument ...]
+    local message=$1
+    shift
+    whet_given '' clrs export "$@"
+    [ "$status" -eq 2 ] && [ ! -s "$SCRATCH/out" ] && grep -qF -- "$message" "$SCRATCH/err" && [ ! -e "$SCRATCH/set/not" ]
+}
+check "a split is needed" export_refused '--split train|val and --out DIR are needed' --out "$SCRATCH/set/not"
+check "an unknown split is refused" export_refused "'test' is neither train nor val" --split test --out "$SCRATCH/set/not"
+check "an unknown algorithm is refused" export_refused "did you mean 'bfs'?" --split val --out "$SCRATCH/set/not" --algo dfs,bsf
+check "a length too small for one of them is refused" export_refused 'kmp_matcher takes lengths from 3' \
+    --split val --out "$SCRATCH/set/not" --algo bfs,kmp_matcher --lengths 2
+check "lengths that are no list are refused" export_refused 'is no list of whole numbers' \
+    --split val --out "$SCRATCH/set/not" --lengths 4,,5
+check "a seed that the files cannot hold is refused" export_refused 'from 0 to 2147483647' \
+    --split val --out "$SCRATCH/set/not" --seeds 2147483648
+check "no samples are refused" export_refused 'at least one' --split val --out "$SCRATCH/set/not" --count 0
+
+fails_on_a_full_disk() {
+    [ -w /dev/full ] || return 0
+    "$WHET_BIN" clrs generate --algo bfs --length 64 --count 1000 >/dev/full 2>"$SCRATCH/err"
+    [ $? -eq 1 ] && grep -q 'cannot write to standard output' "$SCRATCH/err"
+}
+check "a full disk is reported" fails_on_a_full_disk
+
+# ---- score ---------------------------------------------------------------------------------------------------------------
+
+cat >"$SCRATCH/predictions" <<'END'
+{"algo": "minimum", "length": 4, "seed": 0, "index": 0, "prediction": "3\n"}
+{"algo": "minimum", "length": 4, "seed": 0, "index": 0, "prediction": "2"}
+{"algo": "binary_search", "length": 5, "prediction": "(3, 4) | (4, 4)", "reference": "(3, 4), (4, 4) | (4, 4)\n\n"}
+
+{"algo": "binary_search", "length": 5, "seed": 0, "index": 0, "use_hints": true, "prediction": " (3, 4) | (4, 4)"}
+{"algo": "bfs", "length": 4, "prediction": "[0 1 2 3]", "answer": "[0 1 2 3]\n\n"}
+END
+whet_given '' clrs score "$SCRATCH/predictions"
+ended_with "scores are a table" 0 'algorithm      length  samples   exact   final   steps
+bfs                 4        1  1.0000  1.0000       -
+binary_search       5        2  0.5000  1.0000  0.7500
+minimum             4        2  0.5000  0.5000       -
+all                 -        5  0.6000  0.8000  0.7500
+' ''
+whet_given "$(sed 's/\\/\\\\/g' "$SCRATCH/predictions")" clrs score --json
+ended_with "scores are JSON" 0 '{"results": [
+  {"algo": "bfs", "length": 4, "samples": 1, "exact": 1, "final": 1, "steps": null},
+  {"algo": "binary_search", "length": 5, "samples": 2, "exact": 0.5, "final": 1, "steps": 0.75},
+  {"algo": "minimum", "length": 4, "samples": 2, "exact": 0.5, "final": 0.5, "steps": null}
+], "all": {"samples": 5, "exact": 0.59999999999999998, "final": 0.80000000000000004, "steps": 0.75}}
+' ''
+scores_itself() { # generate options: the records' answers as predictions, references made again
+    "$WHET_BIN" clrs generate --algo task_scheduling --length 20 --count 50 "$@" |
+        sed 's/, "question": .*, "answer": /, "prediction": /' | "$WHET_BIN" clrs score --json >"$SCRATCH/out" &&
+        grep -q '"samples": 50, "exact": 1, "final": 1' "$SCRATCH/out"
+}
+check "answers are their own references" scores_itself
+check "answers with hints are" scores_itself --hints
+check "answers with other ties and decimals are" scores_itself --hints --ties simd --decimals none --seed 9 --start 4
+line_refused() { # line message
+    whet_given "$1\n" clrs score
+    [ "$status" -eq 2 ] && [ ! -s "$SCRATCH/out" ] && grep -qF "$2" "$SCRATCH/err" && return
+    cat "$SCRATCH/err"
+    return 1
+}
+check "a line that is no JSON is refused" line_refused '{"algo": ' '<stdin>:1: not JSON'
+check "a line that is no object is refused" line_refused '[3]' '<stdin>:1: not a JSON object'
+check "a line without a prediction is refused" line_refused '{"algo": "bfs", "length": 4}' '"prediction" are needed'
+check "a line without a reference is refused" line_refused '{"algo": "bfs", "length": 4, "prediction": ""}' 'neither "reference" nor'
+check "a line without a length is refused" line_refused '{"algo": "bfs", "prediction": "", "reference": ""}' '"length" is missing'
+check "an unknown algorithm is refused" line_refused '{"algo": "bsf", "length": 4, "prediction": ""}' "did you mean 'bfs'?"
+check "a seed out of range is refused" line_refused \
+    '{"algo": "bfs", "length": 4, "prediction": "", "seed": 4294967296, "index": 0}' 'seeds are from 0'
+check "a length out of range is refused" line_refused \
+    '{"algo": "bfs", "length": 1, "prediction": "", "seed": 0, "index": 0}' 'bfs takes lengths from 2'
+check "a negative index is refused" line_refused \
+    '{"algo": "bfs", "length": 4, "prediction": "", "seed": 0, "index": -1}' '"index" is no whole number'
+refuses "a file that is not there is refused" '' '' \
+    "whet: clrs score: cannot read $SCRATCH/none: No such file or directory\n" clrs score "$SCRATCH/none"
+
+# ---- list and bench ------------------------------------------------------------------------------------------------------
+
+whet_given '' clrs list
+check "thirty algorithms are listed" [ "$(wc -l <"$SCRATCH/out")" -eq 31 ]
+check "the list has their lengths" grep -Eq '^jarvis_march +2 +4 5 10 11 12 +4-13$' "$SCRATCH/out"
+check "so many names are listed" [ "$("$WHET_BIN" clrs list --names | sort -u | wc -l)" -eq 30 ]
+check "the benchmark measures all" [ "$("$WHET_BIN" bench clrs --quick --json | grep -c '"algo"')" -eq 31 ]
+check "the benchmark shows its bars" eval '[ "$("$WHET_BIN" bench clrs --quick | grep -c "^bar: ")" -eq 2 ]'
+for verb in '' generate mix export score list; do
+    # shellcheck disable=SC2086 # no verb is no word
+    check "the help of 'clrs $verb' fits a terminal" [ -z "$("$WHET_BIN" clrs $verb --help | awk 'length > 80')" ]
+done
+finish

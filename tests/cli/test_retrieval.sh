@@ -1,0 +1,160 @@
+# whet retrieval: runs that are stopped and taken up again, bad input of every kind, and what the verbs print.
+. "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
+
+if ! "$WHET_BIN" retrieval train --steps 1 --width 16 --batch 8 --quiet --out "$SCRATCH/probe" >/dev/null 2>"$SCRATCH/err" &&
+    grep -q 'no BLAS' "$SCRATCH/err"; then
+    skip "everything about whet retrieval" "needs libopenblas0"
+    finish
+fi
+
+small=(--width 16 --batch 24 --steps 3000 --checkpoint-every 100 --log-every 100 --quiet)
+train() { "$WHET_BIN" retrieval train "${small[@]}" "$@"; }
+same() { cmp "$SCRATCH/$1" "$SCRATCH/$2"; }
+
+# Whole runs.
+check "two seeds are trained side by side" train --seed 1,2 --out "$SCRATCH/whole"
+check "the number of threads changes nothing" train --seed 2 --threads 1 --out "$SCRATCH/single"
+check "not a bit" same whole/seed-2.ckpt single/seed-2.ckpt
+check "the log has a line every hundred steps" [ "$(wc -l <"$SCRATCH/whole/seed-1.jsonl")" -eq 30 ]
+check "each is a JSON object" json_lines "$SCRATCH/whole/seed-1.jsonl"
+check "the manifest is JSON and says that the run is complete" grep -q '"complete": true' "$SCRATCH/whole/manifest.json"
+
+# Stopped, and taken up again.
+stopped_by() { # signal folder: leaves $status
+    # not the function: the signal must reach the program itself
+    "$WHET_BIN" retrieval train "${small[@]}" --seed 1 --out "$SCRATCH/$2" 2>"$SCRATCH/err" >/dev/null &
+    local process=$! waited=0
+    while [ ! -e "$SCRATCH/$2/seed-1.ckpt" ] && [ $waited -lt 600 ]; do
+        sleep 0.05
+        waited=$((waited + 1))
+    done
+    kill "-$1" $process
+    wait $process 2>/dev/null
+    status=$?
+}
+stopped_by INT interrupted
+check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
+    check "and a message that says how to go on" grep -q -- '--resume goes on' "$SCRATCH/err"
+check "the run is resumed" train --seed 1 --resume --out "$SCRATCH/interrupted"
+check "and ends with the weights of an undisturbed one" same whole/seed-1.ckpt interrupted/seed-1.ckpt
+check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/seed-1.jsonl")" -eq 30 ]
+stopped_by KILL killed
+check "a killed run is resumed" train --seed 1 --resume --out "$SCRATCH/killed"
+check "and ends with the same weights too" same whole/seed-1.ckpt killed/seed-1.ckpt
+check "its log is whole" json_lines "$SCRATCH/killed/seed-1.jsonl"
+
+# Nothing earlier is lost.
+cp "$SCRATCH/whole/seed-1.ckpt" "$SCRATCH/before"
+refused() { # name status text command ...
+    local name=$1 wanted=$2 text=$3
+    shift 3
+    "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
+    status=$?
+    if [ "$status" -eq "$wanted" ] && grep -qF -- "$text" "$SCRATCH/err" && [ "$(wc -l <"$SCRATCH/err")" -le 2 ]; then
+        pass "$name"
+    else
+        fail "$name" "status $status, expected $wanted and '$text':" "$(shown "$SCRATCH/err")"
+    fi
+}
+eval_heads() { "$WHET_BIN" retrieval eval --quiet --sets 2 --sizes 16 "$@"; }
+refused "an earlier run is not overwritten" 2 "is there already" train --out "$SCRATCH/whole"
+refused "a run of other options is not gone on with" 2 "its rate differs" train --rate 0.01 --resume --out "$SCRATCH/whole"
+refused "nor one of another model" 2 "its depth differs" train --depth 2 --resume --out "$SCRATCH/whole"
+check "all of this leaves the checkpoint as it was" same whole/seed-1.ckpt before
+
+# Checkpoints that are none.
+damaged=$SCRATCH/damaged.ckpt
+cp "$SCRATCH/before" "$damaged"
+printf 'x' | dd of="$damaged" bs=1 seek=5000 conv=notrunc 2>/dev/null
+refused "a damaged checkpoint is refused" 2 "checksum is wrong" eval_heads "$damaged"
+head -c 3000 "$SCRATCH/before" >"$damaged"
+refused "so is one that was cut short" 2 "damaged" eval_heads "$damaged"
+head -c 20 "$SCRATCH/before" >"$damaged"
+refused "however short" 2 "cut short" eval_heads "$damaged"
+echo "hello" >"$damaged"
+refused "and a file of another kind" 2 "not a checkpoint" eval_heads "$damaged"
+mkdir "$SCRATCH/broken"
+cp "$damaged" "$SCRATCH/broken/seed-1.ckpt"
+refused "a damaged run is not resumed" 2 "not a checkpoint" train --resume --out "$SCRATCH/broken"
+check "nor touched" cmp "$damaged" "$SCRATCH/broken/seed-1.ckpt"
+refused "a path that leads nowhere is named" 2 "$SCRATCH/nowhere" eval_heads "$SCRATCH/nowhere"
+mkdir "$SCRATCH/empty"
+refused "a folder without heads is told from one with" 2 "holds no checkpoint" eval_heads "$SCRATCH/empty"
+refused "and so is having named none" 2 "which heads?" eval_heads
+
+# Command lines that make no sense.
+for bad in "--width 0" "--depth 9" "--batch 0" "--classes 1" "--sizes 16..5" "--sizes 0..4" "--sizes 5..9999" "--rate x" \
+    "--rate nan" "--l2 huge" "--precision f64" "--policy none" "--seed -1" "--nearest 2" "--steps 1e3"; do
+    # shellcheck disable=SC2086 # option and value
+    refused "train refuses $bad" 2 "whet: retrieval train: " train $bad --out "$SCRATCH/never"
+done
+check "and makes no folder then" [ ! -e "$SCRATCH/never" ]
+for bad in "--sizes 0" "--sizes 2000000" "--sizes 16.." "--sets 0" "--policy none"; do
+    # shellcheck disable=SC2086
+    refused "eval refuses $bad" 2 "whet: retrieval eval: " "$WHET_BIN" retrieval eval $bad "$SCRATCH/whole"
+done
+refused "fit refuses a degree of 9" 2 "--degree" "$WHET_BIN" retrieval fit --degree 9 "$SCRATCH/whole"
+refused "an unknown option has a suggestion" 2 "did you mean '--steps'" "$WHET_BIN" retrieval train --step 5
+refused "an unknown verb too" 2 "did you mean 'train'" "$WHET_BIN" retrieval trian
+refused "a verb is needed" 2 "which of train, eval, fit and heads" "$WHET_BIN" retrieval
+
+# Disks that do not cooperate.
+refused "a folder that cannot be made is named" 1 "/dev/null/run" train --out /dev/null/run
+refused "a result that cannot be written too" 1 "cannot write /dev/null/x" eval_heads --json /dev/null/x "$SCRATCH/whole"
+limited() { # a file may have four blocks; the signal for one more is ignored, so that writing fails as on a full disk
+    (
+        trap '' XFSZ
+        ulimit -f 4
+        "$@"
+    )
+}
+cp -r "$SCRATCH/interrupted" "$SCRATCH/full"
+refused "a full disk is a failure with a message" 1 "cannot write" limited train --seed 1 --steps 3500 --resume --out "$SCRATCH/full"
+check "and the last checkpoint is as it was" same whole/seed-1.ckpt full/seed-1.ckpt
+check "with nothing left beside it" [ -z "$(find "$SCRATCH/full" -name '*.tmp')" ]
+if [ "$(id -u)" -eq 0 ] && mkdir "$SCRATCH/tiny" && mount -t tmpfs -o size=64k tmpfs "$SCRATCH/tiny" 2>/dev/null; then
+    refused "so is a disk that is really full" 1 "No space left" train --width 128 --seed 1 --out "$SCRATCH/tiny/run"
+    umount "$SCRATCH/tiny"
+else
+    skip "so is a disk that is really full" "needs to mount a small file system"
+fi
+
+# What the verbs answer.
+evaluate() { eval_heads --policy softmax --policy adaptive --policy hardmax "$@" "$SCRATCH/whole"; }
+check "eval writes JSON and CSV" evaluate --sizes 16..64 --sets 100 --json "$SCRATCH/a.json" --csv "$SCRATCH/a.csv"
+check "which does not depend on threads" evaluate --sizes 16..64 --sets 100 --threads 1 --json "$SCRATCH/b.json"
+check "bit for bit" same a.json b.json
+check "there are rows for all sizes, policies and measures" python3 - "$SCRATCH/a.json" <<'PYTHON'
+import json, sys
+result = json.load(open(sys.argv[1]))
+assert result["sets"] == 100 and result["seeds"] == 2
+assert [(r["policy"], r["n"]) for r in result["rows"]] == \
+    [(p, n) for p in ("softmax", "adaptive", "hardmax") for n in (16, 32, 64)]
+for row in result["rows"]:
+    assert len(row["heads"]) == 2
+    for measure in "accuracy", "cross_entropy", "entropy", "share_beta_1", "weight_on_maximum":
+        if row[measure]["mean"] is not None:
+            assert row[measure]["low"] <= row[measure]["mean"] <= row[measure]["high"], (row, measure)
+    if row["policy"] == "softmax":
+        assert row["share_beta_1"]["mean"] == 1
+assert [p["n"] for p in result["adaptive_against_softmax"]] == [16, 32, 64]
+PYTHON
+check "the CSV has a line for each head, size and policy" [ "$(wc -l <"$SCRATCH/a.csv")" -eq 19 ]
+fitted() {
+    "$WHET_BIN" retrieval fit --quiet --sizes 16..64 --sets 40 --json "$SCRATCH/fit.json" "$SCRATCH/whole" >"$SCRATCH/out"
+}
+check "fit finds curves" fitted
+for policy in $(sed -n 's/^  //p' "$SCRATCH/out"); do
+    check "which are policies: $policy" "$WHET_BIN" softmax --policy "$policy" /dev/null
+done
+check "two of them" [ "$(grep -c '^  poly:' "$SCRATCH/out")" -eq 2 ]
+check "heads writes panels" "$WHET_BIN" retrieval heads --sizes 16,64 --json "$SCRATCH/heads.json" "$SCRATCH/whole"
+check "of 32 sets and 16 items each" python3 - "$SCRATCH/heads.json" <<'PYTHON'
+import json, sys
+for policy in json.load(open(sys.argv[1])):
+    for panel in policy["panels"]:
+        assert len(panel["coefficients"]) == 32 and all(len(row) == 16 for row in panel["coefficients"])
+        if panel["n"] == 16:
+            assert all(abs(sum(row) - 1) < 1e-5 for row in panel["coefficients"])
+PYTHON
+finish

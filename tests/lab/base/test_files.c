@@ -1,0 +1,186 @@
+/* Files of the laboratory on disks that do not cooperate: nothing earlier is ever lost. */
+#include "support/check.h"
+
+#include "base/atomic_file.h"
+#include "base/csv.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "base/manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static void make_scratch(void) {
+    snprintf(folder, sizeof folder, "/tmp/whet-base.XXXXXX");
+    REQUIRE(mkdtemp(folder));
+}
+
+static void remove_scratch(void) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    CHECK_INT(system(command), 0); /* NOLINT(cert-env33-c): a path of our own */
+}
+
+static void write_text(FILE *file, const void *context) { fputs(context, file); }
+
+static void write_much(FILE *file, const void *context) {
+    (void)context;
+    for (int i = 0; i < 100000; i++)
+        fputs("0123456789", file);
+}
+
+static bool holds(const char *path, const char *expected) {
+    size_t size;
+    char *text = lab_read_file(path, 1 << 20, &size, NULL);
+    bool same = text && strcmp(text, expected) == 0;
+    free(text);
+    return same;
+}
+
+static int entries(void) {
+    char command[160];
+    snprintf(command, sizeof command, "test $(ls -A %s | wc -l) -eq 1", folder);
+    return system(command); /* NOLINT(cert-env33-c) */
+}
+
+/* In a process of its own: a limit on the size of files is for good. */
+static int replace_with_little_disk(const char *path) {
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGXFSZ, SIG_IGN);
+        struct rlimit limit = {65536, 65536};
+        setrlimit(RLIMIT_FSIZE, &limit);
+        bool is_done = replace_file(path, write_much, NULL);
+        _exit(is_done ? 0 : errno == EFBIG ? 3 : 4);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(a_full_disk_leaves_the_old_file_and_nothing_else) {
+    make_scratch();
+    char *path = lab_path(folder, "result.json");
+    REQUIRE(path && replace_file(path, write_text, "old\n"));
+    CHECK_INT(replace_with_little_disk(path), 3);
+    CHECK(holds(path, "old\n"));
+    CHECK_INT(entries(), 0);
+    free(path);
+    remove_scratch();
+}
+
+TEST(a_folder_that_cannot_be_written_to_is_a_clear_error) {
+    make_scratch();
+    lab_error error = {0};
+    char *path = lab_path(folder, "missing/%s", "result.json");
+    json_t *json = json_object();
+    REQUIRE(path && json);
+    CHECK(!lab_json_write(path, json, &error));
+    CHECK_INT(error.kind, LAB_SYSTEM);
+    CHECK(strstr(error.text, path) && strstr(error.text, "No such file"));
+    json_decref(json);
+    free(path);
+    remove_scratch();
+}
+
+TEST(folders_are_made_with_those_above_them) {
+    make_scratch();
+    char *path = lab_path(folder, "a/b/c");
+    lab_error error = {0};
+    CHECK(path && lab_make_folder(path, &error));
+    CHECK(path && lab_make_folder(path, &error));
+    char *file = lab_path(folder, "plain");
+    REQUIRE(file && replace_file(file, write_text, ""));
+    CHECK(!lab_make_folder(file, &error));
+    CHECK(strstr(error.text, "Not a directory"));
+    char *below = lab_path(file, "x");
+    lab_error second = {0};
+    CHECK(below && !lab_make_folder(below, &second));
+    free(below);
+    free(file);
+    free(path);
+    remove_scratch();
+}
+
+TEST(json_comes_back_as_it_was_and_says_where_it_is_broken) {
+    make_scratch();
+    char *path = lab_path(folder, "numbers.json");
+    lab_error error = {0};
+    double values[] = {0.1, 1e-300, INFINITY, 3};
+    json_t *json = lab_json_numbers(values, 4);
+    REQUIRE(path && lab_json_write(path, json, &error));
+    json_decref(json);
+    json = lab_json_read(path, &error);
+    REQUIRE(json != NULL);
+    CHECK(json_real_value(json_array_get(json, 0)) == 0.1);
+    CHECK(json_real_value(json_array_get(json, 1)) == 1e-300);
+    CHECK(json_is_null(json_array_get(json, 2)));
+    json_decref(json);
+    REQUIRE(replace_file(path, write_text, "{\n\"a\": }\n"));
+    CHECK(lab_json_read(path, &error) == NULL);
+    CHECK_INT(error.kind, LAB_INPUT);
+    CHECK(strstr(error.text, "line 2"));
+    free(path);
+    remove_scratch();
+}
+
+TEST(a_log_is_cut_after_the_last_step_that_counts) {
+    make_scratch();
+    char *path = lab_path(folder, "log.jsonl");
+    lab_error error = {0};
+    REQUIRE(path && lab_json_log_cut(path, "step", 5, &error));
+    REQUIRE(replace_file(path, write_text, "{\"step\":1}\n{\"step\":5}\n{\"step\":6}\n{\"step\":"));
+    CHECK(lab_json_log_cut(path, "step", 5, &error));
+    CHECK(holds(path, "{\"step\":1}\n{\"step\":5}\n"));
+    free(path);
+    remove_scratch();
+}
+
+TEST(csv_quotes_what_needs_it) {
+    make_scratch();
+    char *path = lab_path(folder, "a.csv");
+    FILE *file = path ? fopen(path, "w") : NULL;
+    REQUIRE(file != NULL);
+    lab_csv csv = {.file = file};
+    lab_csv_text(&csv, "plain");
+    lab_csv_text(&csv, "a,b \"c\"");
+    lab_csv_number(&csv, 0.5);
+    lab_csv_number(&csv, NAN);
+    lab_csv_end_line(&csv);
+    lab_csv_number(&csv, 3);
+    lab_csv_end_line(&csv);
+    fclose(file);
+    CHECK(holds(path, "plain,\"a,b \"\"c\"\"\",0.5,\n3\n"));
+    free(path);
+    remove_scratch();
+}
+
+TEST(a_manifest_tells_what_made_a_result) {
+    make_scratch();
+    lab_error error = {0};
+    lab_manifest manifest = lab_manifest_begin("train", json_pack("{s:i}", "steps", 7), NULL);
+    CHECK(lab_manifest_write(&manifest, folder, false, &error));
+    CHECK(lab_manifest_write(&manifest, folder, true, &error));
+    lab_manifest_end(&manifest);
+    char *path = lab_path(folder, "manifest.json");
+    json_t *json = path ? lab_json_read(path, &error) : NULL;
+    REQUIRE(json != NULL);
+    CHECK_INT(json_integer_value(json_object_get(json_object_get(json, "options"), "steps")), 7);
+    CHECK(json_is_true(json_object_get(json, "complete")));
+    const char *const keys[] = {"command", "begun", "ended", "seconds", "versions", "machine"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        CHECK_MSG(json_object_get(json, keys[i]) != NULL, "%s is missing", keys[i]);
+    json_decref(json);
+    free(path);
+    remove_scratch();
+}

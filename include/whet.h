@@ -548,13 +548,16 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  * gradients of q, k and v go where data is not NULL, those of parameters, which
  * are sums over all rows of a head or policy, where there is a pointer (and the
  * parameter was given). All are overwritten, none added to; none may overlap an
- * input or another. The policies' temperatures are led back through, entropy
- * and all. WHET_ERROR_UNSUPPORTED: gradients k.data, v.data of quantised and
- * custom k and v, whose other gradients are to be had, and maps. Memory
- * grows with queries plus keys. Rows without unmasked keys contribute nothing.
- * Gradients are within 1e-5 of exact arithmetic relative to the largest of the
- * same tensor, for logits and beta of usual size, and the same bit for bit
- * whatever the number of threads.
+ * input or another. Every policy is led back through, a temperature's entropy
+ * and all, as in whet_softmax_backward; what hardmax's values get is not zero, and
+ * a sink gets zero where it changes nothing (sigmoid, stick-breaking).
+ * WHET_ERROR_UNSUPPORTED: gradients k.data, v.data of quantised and custom k and
+ * v, whose other gradients are to be had. Memory grows with queries plus keys.
+ * Rows without unmasked keys contribute nothing. Gradients are within 1e-5 of
+ * exact arithmetic relative to the largest of the same tensor, for logits and
+ * beta of usual size, and the same bit for bit whatever the number of threads.
+ * (Those of topk, and of entmax with a > 1.5, jump or are steep where an entry
+ * enters or leaves, which logits rounded to f32 decide.)
  */
 typedef struct whet_gradients {
     size_t size; /* sizeof(whet_gradients) */

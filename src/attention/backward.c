@@ -20,9 +20,11 @@
  * What q and dL/dout hold of such rows is left out of the products, since zero
  * times NaN would reach keys that were masked; k likewise.
  *
- * Maps other than softmax would come in between the sweeps (turn_panel), where
- * the logits and g of whole rows are at hand.
+ * Maps that are not a temperature come in between the sweeps, where the logits
+ * and g of whole rows are at hand (see map_lane.h): their lanes hold weights and
+ * dL/de from there on, and the second sweep leaves these as they are.
  */
+#include "attention/map_lane.h"
 #include "attention/tiles.h"
 #include "base/checked.h"
 #include <float.h>
@@ -47,6 +49,7 @@ typedef struct panel {
     query_row row[LANES_MAX];
     size_t rows;      /* lanes in use */
     size_t low, high; /* the keys any of them sees */
+    size_t maps;      /* lanes whose policy is not a temperature */
     whet_stats stats[LANES_MAX];
     bool bad[LANES_MAX];
     bool solved;                                        /* some w is not exp(e) / Z */
@@ -76,9 +79,11 @@ typedef struct work {
     float *keys, *values;            /* a block of each, interleaved */
     float *key_columns;              /* a block of keys for dL/dq */
     float *logits, *slopes, *capped; /* [panel][kept_keys][lanes]; capped with a soft-cap only */
-    float *rows;                     /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
-    float *key_sums, *value_sums;    /* [dim / columns][padded_keys][columns] */
-    parameter_sums *parameters;      /* [group], or NULL if not wanted */
+    float *row_logits, *row_slopes; /* one row and a sink, for maps; a tile of either, to set ... */
+    float *spare_logits, *spare_slopes; /* ... lanes aside in */
+    float *rows;                        /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
+    float *key_sums, *value_sums;       /* [dim / columns][padded_keys][columns] */
+    parameter_sums *parameters;         /* [group], or NULL if not wanted */
 } work;
 
 /* ---- dividing the work ---- */
@@ -105,7 +110,7 @@ static bool size_sums(const whet_gradients *g, const kernels *k, sum_sizes *size
 
 typedef struct layout {
     size_t panels, queries, grads, query_rows, grad_rows, query_sums, query_totals;
-    size_t keys, values, key_columns, logits, slopes, capped, rows, sums, total;
+    size_t keys, values, key_columns, logits, slopes, capped, map_rows, spare, rows, sums, total;
 } layout;
 
 /* Keys that one set of panels may see. */
@@ -124,6 +129,8 @@ static bool lay_out(const whet_gradients *g, const plan_shape *shape, layout *at
     size_t rows = shape->panels * k->lanes;
     size_t columns = round_up(a->head_dim, k->group);
     size_t outer = k->outer_columns;
+    size_t row = shape->mapped ? keys_to_set(a, shape) + 1 : 0;
+    size_t tile = shape->mapped ? BLOCK * k->lanes : 0;
     size_t kept;
     sum_sizes sums;
     *at = (layout){.total = 0};
@@ -143,6 +150,8 @@ static bool lay_out(const whet_gradients *g, const plan_shape *shape, layout *at
            whet_place(&at->total, &at->logits, kept, sizeof(float)) &&
            whet_place(&at->total, &at->slopes, kept, sizeof(float)) &&
            whet_place(&at->total, &at->capped, a->softcap > 0 ? kept : 0, sizeof(float)) &&
+           whet_place(&at->total, &at->map_rows, row, 2 * sizeof(float)) &&
+           whet_place(&at->total, &at->spare, tile, 2 * sizeof(float)) &&
            whet_place(&at->total, &at->rows, (size_t)GROUP_MAX * HEAD_DIM_MAX, sizeof(float)) &&
            whet_place(&at->total, &at->sums, shape->chunks == 1 ? sums.total : 0, sizeof(float));
 }
@@ -194,12 +203,17 @@ static size_t blocks_to_add(const whet_gradients *g, const plan_shape *shape) {
     return round_up(g->attention.keys, BLOCK) / BLOCK;
 }
 
+static bool is_map(const whet_policy *policy) { return !whet_policy_is_temperature(policy); }
+
 bool whet_plan_backward(whet_plan *plan, plan_shape *shape) {
     const whet_gradients *g = &plan->description.gradients;
     layout at;
     workspace_layout workspace;
     if (!g->q.data && !g->k.data && !g->v.data && !wants_parameters(g))
         return true; /* nothing to do: no phases */
+    for (size_t i = 0; i < g->attention.policy_count; i++)
+        if (is_map(&g->attention.policies[i]))
+            shape->mapped = 1;
     shape->chunks = 1;
     if (shape->streams < TASKS_WANTED)
         shape->chunks = (TASKS_WANTED + shape->streams - 1) / shape->streams;
@@ -269,6 +283,10 @@ static void start_work(work *w, const whet_plan *plan, size_t task, void *scratc
     w->logits = floats_at(scratch, at.logits);
     w->slopes = floats_at(scratch, at.slopes);
     w->capped = w->a->softcap > 0 ? floats_at(scratch, at.capped) : NULL;
+    w->row_logits = floats_at(scratch, at.map_rows);
+    w->row_slopes = w->row_logits + w->kept_keys + 1;
+    w->spare_logits = floats_at(scratch, at.spare);
+    w->spare_slopes = w->spare_logits + BLOCK * w->lanes;
     w->rows = floats_at(scratch, at.rows);
     place_sums(w, plan, task, floats_at(scratch, at.sums));
 }
@@ -291,6 +309,7 @@ static void start_lane(work *w, size_t index, size_t lane, size_t r) {
     panel *p = w->panels + index;
     query_row row = whet_row_of(&w->stream, r);
     p->row[lane] = row;
+    p->maps += is_map(row.policy);
     p->stats[lane] = *whet_row_stats(&w->stream, &row);
     if (row.low < p->low)
         p->low = row.low;
@@ -308,9 +327,9 @@ static void start_lane(work *w, size_t index, size_t lane, size_t r) {
     pack_row(w, grad, w->a->value_dim, at, w->grad_rows);
 }
 
-static bool is_usable(const whet_stats *stats) {
+static bool is_usable(const whet_stats *stats, const whet_policy *policy) {
     return !(stats->flags & WHET_ROW_NOT_FINITE) && fabs(stats->max) <= (double)FLT_MAX &&
-           isfinite(stats->beta);
+           (is_map(policy) || isfinite(stats->beta));
 }
 
 /* Whether a lane has no row, or one that saw nothing. */
@@ -324,12 +343,12 @@ static void start_exponents(panel *p, size_t lane) {
     const whet_stats *stats = &p->stats[lane];
     panel_slopes *by = &p->by;
     bool empty = is_empty(p, lane);
-    p->bad[lane] = !empty && !is_usable(stats);
+    p->bad[lane] = !empty && !is_usable(stats, p->row[lane].policy);
     by->max[lane] = 0;
     by->c[lane] = by->c0[lane] = 1;
     p->z[lane] = p->s[lane] = p->a[lane] = p->b[lane] = 0;
     p->z0[lane] = p->s0[lane] = p->q0[lane] = p->distance[lane] = 0;
-    if (empty || p->bad[lane])
+    if (empty || p->bad[lane] || is_map(p->row[lane].policy))
         return;
     double beta0 = whet_beta_path_start(p->row[lane].policy, stats);
     by->max[lane] = (float)stats->max;
@@ -344,6 +363,7 @@ static void start_panel(work *w, size_t index, size_t first_row) {
     p->rows = left < w->lanes ? left : w->lanes;
     p->low = SIZE_MAX;
     p->high = 0;
+    p->maps = 0;
     p->solved = false;
     for (size_t lane = 0; lane < w->lanes; lane++) {
         size_t at = index * w->lanes + lane;
@@ -436,7 +456,8 @@ static void first_sweep(work *w) {
                              w->capped ? w->capped + at : NULL);
             w->k->scores(w->values, (keys + w->k->group - 1) / w->k->group,
                          w->grads + i * a->value_dim * w->lanes, a->value_dim, w->slopes + at);
-            sum_tile(w, p, w->logits + at, w->slopes + at, keys);
+            if (p->maps < p->rows)
+                sum_tile(w, p, w->logits + at, w->slopes + at, keys);
         }
     }
 }
@@ -516,11 +537,48 @@ static void turn_lane(work *w, panel *p, size_t lane) {
         sums->sink -= pull * sink.e0 * (sink.d - mean0);
 }
 
+/* Whether the lanes of a panel that a temperature has not to turn are turned beforehand. */
+static bool is_turned(const panel *p, size_t lane) {
+    return p->maps > 0 && (lane >= p->rows || is_map(p->row[lane].policy));
+}
+
+/* The same for a lane with a map, or without a row beside such lanes: all of it at once. */
+static void turn_map(work *w, size_t index, size_t lane) {
+    panel *p = w->panels + index;
+    size_t first = p->low - p->low % BLOCK, at = tile_at(w, index, first) + lane;
+    const map_lane all = {.stream = &w->stream,
+                          .row = &p->row[lane],
+                          .logits = w->logits + at,
+                          .slopes = w->slopes + at,
+                          .step = w->lanes,
+                          .first = first,
+                          .end = p->high,
+                          .row_logits = w->row_logits,
+                          .row_slopes = w->row_slopes};
+    if (is_empty(p, lane) || p->bad[lane]) {
+        whet_map_lane_fill(&all, p->bad[lane] ? NAN : 0);
+        return;
+    }
+    whet_policy_gradient numbers = {.strength = 0};
+    double sink = 0;
+    p->bad[lane] = !whet_map_lane_turn(&all, &numbers, &sink);
+    if (p->bad[lane] || !w->parameters)
+        return;
+    parameter_sums *sums = w->parameters + p->row[lane].head % w->shape.group;
+    add_numbers(sums->numbers, &numbers, 1);
+    sums->sink += sink;
+}
+
 static void turn_panels(work *w) {
     for (size_t i = 0; i < w->panel_count; i++) {
-        w->panels[i].by.moves = 0;
-        for (size_t lane = 0; lane < w->lanes; lane++)
-            turn_lane(w, w->panels + i, lane);
+        panel *p = w->panels + i;
+        p->by.moves = 0;
+        for (size_t lane = 0; lane < w->lanes; lane++) {
+            if (!is_turned(p, lane))
+                turn_lane(w, p, lane);
+            else if (p->low < p->high)
+                turn_map(w, i, lane);
+        }
     }
 }
 
@@ -540,11 +598,27 @@ static void fold_queries(work *w) {
     }
 }
 
+/* Weights and slopes of a tile by temperatures; lanes that are turned already keep theirs. */
+static void turn_temperatures(work *w, const panel *p, float *logits, float *slopes, size_t keys) {
+    if (p->maps == p->rows)
+        return;
+    if (p->maps > 0) {
+        memcpy(w->spare_logits, logits, keys * w->lanes * sizeof(float));
+        memcpy(w->spare_slopes, slopes, keys * w->lanes * sizeof(float));
+    }
+    w->k->panel_gradients(logits, slopes, keys, &p->by);
+    for (size_t lane = 0; p->maps > 0 && lane < w->lanes; lane++)
+        for (size_t i = lane; is_turned(p, lane) && i < keys * w->lanes; i += w->lanes) {
+            logits[i] = w->spare_logits[i];
+            slopes[i] = w->spare_slopes[i];
+        }
+}
+
 /* Weights and slopes of a tile, in place of logits and gradients, down to the products q . k. */
 static void turn_tile(work *w, size_t index, size_t start, size_t keys) {
     panel *p = w->panels + index;
     size_t at = tile_at(w, index, start);
-    w->k->panel_gradients(w->logits + at, w->slopes + at, keys, &p->by);
+    turn_temperatures(w, p, w->logits + at, w->slopes + at, keys);
     if (w->gradients->alibi_slopes) {
         float position[LANES_MAX], sums[LANES_MAX];
         whet_tile_positions(p->row, p->rows, w->lanes, start, position);

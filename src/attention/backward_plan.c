@@ -24,12 +24,9 @@ static void add_array(range_list *list, const void *data, size_t count, size_t e
 
 static bool is_plain(whet_type type) { return type <= WHET_BF16; }
 
-/* Gradients flow through temperatures only, and into what can be written. */
+/* Gradients flow into what can be written. */
 static whet_status check_offered(const whet_gradients *g) {
     const whet_attention *a = &g->attention;
-    for (size_t i = 0; i < a->policy_count; i++)
-        if (!whet_policy_is_temperature(&a->policies[i]))
-            return WHET_ERROR_UNSUPPORTED;
     if ((g->k.data && !is_plain(a->k.type)) || (g->v.data && !is_plain(a->v.type)))
         return WHET_ERROR_UNSUPPORTED;
     return WHET_OK;

@@ -161,8 +161,8 @@ static bool temperature_backward(const row_view *row, const row_view *grad, cons
     return true;
 }
 
-bool whet_row_backward(const row_view *row, const row_view *grad, const row_job *job,
-                       whet_policy_gradient *numbers) {
+static bool row_backward(const row_view *row, const row_view *grad, const row_job *job,
+                         float *weights, whet_policy_gradient *numbers) {
     blocks b;
     whet_stats stats;
     row_view held = whet_row_hold(row, b.logits);
@@ -171,15 +171,21 @@ bool whet_row_backward(const row_view *row, const row_view *grad, const row_job 
         return !(stats.flags & WHET_ROW_NOT_FINITE);
     if (whet_policy_is_temperature(job->policy))
         return temperature_backward(&held, &held_grad, job, &stats, &b, numbers);
-    return whet_map_row_backward(job->policy, &held, &held_grad, &stats, numbers);
+    return whet_map_row_backward(job->policy, &held, &held_grad, &stats, weights, numbers);
+}
+
+bool whet_row_backward(const row_view *row, const row_view *grad, const row_job *job,
+                       whet_policy_gradient *numbers) {
+    return row_backward(row, grad, job, NULL, numbers);
 }
 
 bool whet_f32_row_backward(const whet_policy *policy, const float *logits, const float *grad_out,
-                           size_t n, float *grad_in, whet_policy_gradient *numbers) {
+                           size_t n, float *weights, float *grad_in,
+                           whet_policy_gradient *numbers) {
     const kernels *k = whet_kernels_get();
     row_job job = whet_row_plan(policy, false);
     row_view row = {.kernels = k, .n = n, .in = logits};
     row_view grad = {.kernels = k, .n = n, .in = grad_out};
     row.out = grad_in;
-    return whet_row_backward(&row, &grad, &job, numbers);
+    return row_backward(&row, &grad, &job, weights, numbers);
 }

@@ -26,6 +26,7 @@
 /* A map, and what is made of its coefficients. */
 typedef struct map_back {
     const row_view *row, *grad;
+    float *weights; /* where coefficients go, or NULL */
     map_solution map;
     uint32_t kind;
     double alpha;
@@ -95,7 +96,8 @@ static double alpha_slope(double alpha, double p) {
     return -p * log_p * log_p * exp_remainder((1 - alpha) * log_p);
 }
 
-/* Stores the gradient; returns what alpha gets. `buffer` serves what arrives and what goes out. */
+/* Stores the gradient, and coefficients where they are wanted; returns what alpha gets. `buffer`
+ * serves what arrives and what goes out. */
 static double store_gradient(const map_back *back, float *buffer) {
     bool is_entmax = back->kind == WHET_POLICY_ENTMAX;
     double by_alpha = 0;
@@ -106,14 +108,17 @@ static double store_gradient(const map_back *back, float *buffer) {
         double block = 0;
         for (size_t i = 0; i < walk.count; i++) {
             float result = 0;
+            double p = 0;
             if (walk.logits[i] != -INFINITY) {
-                double p = back->map.coefficient((double)walk.logits[i], back->map.found);
+                p = back->map.coefficient((double)walk.logits[i], back->map.found);
                 double difference = (double)g[i] - back->mean;
                 result = (float)(weight_of(back, p) * difference);
                 if (is_entmax)
                     block += alpha_slope(back->alpha, p) * difference;
             }
             buffer[i] = result; /* g[i], if it is there, is not needed any more */
+            if (back->weights)
+                back->weights[walk.start + i] = (float)p; /* nor is the logit */
         }
         by_alpha += block;
         whet_row_store(back->row, walk.start, walk.count, buffer);
@@ -127,10 +132,12 @@ static bool spoil(const row_view *row) {
 }
 
 static bool solved_backward(const whet_policy *policy, const row_view *row, const row_view *grad,
-                            const whet_stats *stats, whet_policy_gradient *numbers) {
+                            const whet_stats *stats, float *weights,
+                            whet_policy_gradient *numbers) {
     float buffer[ROW_BLOCK];
     map_back back = {.row = row,
                      .grad = grad,
+                     .weights = weights,
                      .map = whet_map_solve(policy, row, stats),
                      .kind = policy->kind,
                      .alpha = policy->value[0]};
@@ -157,6 +164,7 @@ static bool solved_backward(const whet_policy *policy, const row_view *row, cons
 
 typedef struct stick {
     const row_view *row, *grad;
+    float *weights;             /* where coefficients go, or NULL */
     size_t span;                /* blocks from one note to the next */
     double notes[STICK_NOTES];  /* Q at the beginning of a span */
     double before[STICK_BLOCK]; /* Q at each position of a block */
@@ -190,12 +198,16 @@ static double descend(stick *s, size_t block, double left) {
     const float *g = whet_row_load(s->grad, start, count, s->gradient);
     for (size_t i = count; i-- > 0;) {
         float result = 0;
+        double p = 0;
         if (x[i] != -INFINITY) {
             stick_parts parts = stick_parts_at((double)x[i]);
-            result = (float)(left * parts.taken * parts.left * ((double)g[i] - s->before[i]));
+            p = left * parts.taken;
+            result = (float)(p * parts.left * ((double)g[i] - s->before[i]));
             left *= parts.left;
         }
-        s->gradient[i] = result; /* g[i], if it is there, is not needed any more */
+        if (s->weights)
+            s->weights[start + i] = (float)p; /* only blocks before this one are loaded again */
+        s->gradient[i] = result;              /* g[i], if it is there, is not needed any more */
     }
     whet_row_store(s->row, start, count, s->gradient);
     return left;
@@ -214,8 +226,8 @@ static bool arrives_finite(stick *s, size_t blocks) {
     return !isnan(spoilt);
 }
 
-static bool stick_backward(const row_view *row, const row_view *grad) {
-    stick s = {.row = row, .grad = grad};
+static bool stick_backward(const row_view *row, const row_view *grad, float *weights) {
+    stick s = {.row = row, .grad = grad, .weights = weights};
     size_t blocks = row->n / STICK_BLOCK + (row->n % STICK_BLOCK != 0);
     if (!arrives_finite(&s, blocks))
         return spoil(row);
@@ -237,8 +249,8 @@ static bool stick_backward(const row_view *row, const row_view *grad) {
 }
 
 bool whet_map_row_backward(const whet_policy *policy, const row_view *row, const row_view *grad,
-                           const whet_stats *stats, whet_policy_gradient *numbers) {
+                           const whet_stats *stats, float *weights, whet_policy_gradient *numbers) {
     if (policy->kind == WHET_POLICY_STICK_BREAKING)
-        return stick_backward(row, grad);
-    return solved_backward(policy, row, grad, stats, numbers);
+        return stick_backward(row, grad, weights);
+    return solved_backward(policy, row, grad, stats, weights, numbers);
 }

@@ -102,14 +102,16 @@ whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t
 bool whet_row_backward(const row_view *row, const row_view *grad, const row_job *job,
                        whet_policy_gradient *numbers);
 
-/* The same for the maps (kind >= 64); the row is held, finite and not empty. */
+/* The same for the maps (kind >= 64); the row is held, finite and not empty. Unless it is NULL,
+ * weights receives the coefficients and may be the row itself; it is not set where false is
+ * returned. */
 bool whet_map_row_backward(const whet_policy *policy, const row_view *row, const row_view *grad,
-                           const whet_stats *stats, whet_policy_gradient *numbers);
+                           const whet_stats *stats, float *weights, whet_policy_gradient *numbers);
 
 /* The same for one row of plain f32 under any policy, n > 0, masked entries -inf. grad_in may be
- * either of the others. */
+ * either of the others, weights (NULL but for maps; not set for an empty row either) the logits. */
 bool whet_f32_row_backward(const whet_policy *policy, const float *logits, const float *grad_out,
-                           size_t n, float *grad_in, whet_policy_gradient *numbers);
+                           size_t n, float *weights, float *grad_in, whet_policy_gradient *numbers);
 
 /* Fills logsumexp and entropy from n, max, z and s; resets beta and what follows. */
 void whet_stats_complete(whet_stats *stats);

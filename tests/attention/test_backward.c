@@ -32,6 +32,11 @@ static const char *const temperatures[] = {"softmax",
                                            "target:1.2:strength=0.6"};
 #define TEMPERATURES (sizeof temperatures / sizeof temperatures[0])
 
+static const char *const maps[] = {"topk:5",      "hardmax",  "sparsemax",   "entmax15",
+                                   "entmax:1.25", "softmax1", "sigmoid:0.5", "stick-breaking",
+                                   "sigmoid",     "topk:1000"};
+#define MAPS (sizeof maps / sizeof maps[0])
+
 /* ---- the reference itself ---- */
 
 /* sum over the output of out * weight. */
@@ -70,47 +75,57 @@ static double number_slope(const example *e, const way_back *w, double *at) {
     return (above - below) / (2 * step);
 }
 
-static void check_slopes(const char *what, const example *e, const way_back *w, float *at,
-                         const double *right, size_t n) {
+static void check_slopes(const char *name, const char *what, const example *e, const way_back *w,
+                         float *at, const double *right, size_t n) {
     for (size_t i = 0; i < n; i++) {
         double slope = float_slope(e, w, at + i);
-        CHECK_MSG(fabs(slope - right[i]) <= 1e-5 * fmax(1, fabs(slope)), "%s %zu: %.9g, not %.9g",
-                  what, i, right[i], slope);
+        CHECK_MSG(fabs(slope - right[i]) <= 1e-5 * fmax(1, fabs(slope)),
+                  "%s: %s %zu: %.9g, not %.9g", name, what, i, right[i], slope);
     }
+}
+
+/* A small example of everything under one policy. */
+static void check_reference(const char *name, uint64_t seed) {
+    example e = example_new((example_shape){.heads = 2,
+                                            .kv_heads = 1,
+                                            .queries = 3,
+                                            .keys = 9,
+                                            .head_dim = 4,
+                                            .value_dim = 3,
+                                            .sharpness = 1.5,
+                                            .seed = seed});
+    example_policy(&e, name);
+    example_alibi(&e);
+    float *sinks = example_sinks(&e);
+    e.attention.softcap = 4;
+    e.attention.flags = WHET_CAUSAL;
+    e.attention.offset = 5;
+    way_back w = way_back_new(&e, WHET_F32);
+    reference_gradients right = reference_backward(&e.attention, &w.gradients.out);
+    check_slopes(name, "q", &e, &w, (float *)(void *)e.q.base, right.q, 2 * 3 * 4);
+    check_slopes(name, "k", &e, &w, (float *)(void *)e.k.base, right.k, 9 * 4);
+    check_slopes(name, "v", &e, &w, (float *)(void *)e.v.base, right.v, 9 * 3);
+    check_slopes(name, "sink", &e, &w, sinks, right.sinks, 2);
+    float slopes[2] = {e.attention.alibi_slopes[0], e.attention.alibi_slopes[1]};
+    whet_policy policy = e.attention.policies[0];
+    e.attention.alibi_slopes = slopes;
+    e.attention.policies = &policy;
+    check_slopes(name, "slope", &e, &w, slopes, right.slopes, 2);
+    if (policy.kind != WHET_POLICY_TOPK) { /* whose k is a whole number */
+        CHECK_NEAR(number_slope(&e, &w, &policy.value[0]), right.policies[0].value[0], 1e-5);
+    }
+    CHECK_NEAR(number_slope(&e, &w, &policy.value[1]), right.policies[0].value[1], 1e-5);
+    CHECK_NEAR(number_slope(&e, &w, &policy.strength), right.policies[0].strength, 1e-5);
+    reference_gradients_free(&right);
+    example_free(&e);
 }
 
 TEST(the_references_gradients_are_slopes_of_its_loss) {
     for (size_t i = 0; i < TEMPERATURES; i++) {
-        example e = example_new((example_shape){.heads = 2,
-                                                .kv_heads = 1,
-                                                .queries = 3,
-                                                .keys = 9,
-                                                .head_dim = 4,
-                                                .value_dim = 3,
-                                                .sharpness = 1.5,
-                                                .seed = i});
-        example_policy(&e, temperatures[i]);
-        example_alibi(&e);
-        float *sinks = example_sinks(&e);
-        e.attention.softcap = 4;
-        e.attention.flags = WHET_CAUSAL;
-        e.attention.offset = 5;
-        way_back w = way_back_new(&e, WHET_F32);
-        reference_gradients right = reference_backward(&e.attention, &w.gradients.out);
-        check_slopes("q", &e, &w, (float *)(void *)e.q.base, right.q, 2 * 3 * 4);
-        check_slopes("k", &e, &w, (float *)(void *)e.k.base, right.k, 9 * 4);
-        check_slopes("v", &e, &w, (float *)(void *)e.v.base, right.v, 9 * 3);
-        check_slopes("sink", &e, &w, sinks, right.sinks, 2);
-        float slopes[2] = {e.attention.alibi_slopes[0], e.attention.alibi_slopes[1]};
-        whet_policy policy = e.attention.policies[0];
-        e.attention.alibi_slopes = slopes;
-        e.attention.policies = &policy;
-        check_slopes("slope", &e, &w, slopes, right.slopes, 2);
-        CHECK_NEAR(number_slope(&e, &w, &policy.value[0]), right.policies[0].value[0], 1e-5);
-        CHECK_NEAR(number_slope(&e, &w, &policy.value[1]), right.policies[0].value[1], 1e-5);
-        CHECK_NEAR(number_slope(&e, &w, &policy.strength), right.policies[0].strength, 1e-5);
-        reference_gradients_free(&right);
-        example_free(&e);
+        check_reference(temperatures[i], i);
+    }
+    for (size_t i = 0; i < MAPS; i++) {
+        check_reference(maps[i], i);
     }
 }
 
@@ -193,6 +208,82 @@ TEST(every_head_has_its_own_policy) {
     way_back_print_worst();
 }
 
+TEST(every_map_is_led_back_through) {
+    for (size_t i = 0; i < MAPS; i++) {
+        for (size_t sinks = 0; sinks < 2; sinks++) {
+            example e = example_new((example_shape){.heads = 2,
+                                                    .queries = 60,
+                                                    .keys = 77,
+                                                    .head_dim = 24,
+                                                    .sharpness = 1 + (double)sinks,
+                                                    .seed = i});
+            example_policy(&e, maps[i]);
+            if (sinks) {
+                example_sinks(&e);
+            }
+            way_back_check(&e, WHET_F32, maps[i]);
+        }
+    }
+    way_back_print_worst();
+}
+
+TEST(maps_are_led_back_through_in_awkward_sizes) {
+    static const size_t sizes[] = {1, 2, 15, 16, 17, 31, 33, 127, 193, 1000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (size_t j = 0; j < MAPS; j++) {
+            char what[64];
+            size_t queries = sizes[(3 * i + j) % 9];
+            snprintf(what, sizeof what, "%s: %zu queries, %zu keys", maps[j], queries, sizes[i]);
+            example e = example_new((example_shape){.queries = queries,
+                                                    .keys = sizes[i],
+                                                    .head_dim = 1 + (7 * i + j) % 41,
+                                                    .value_dim = 1 + (5 * j + i) % 37,
+                                                    .seed = i * 100 + j});
+            example_policy(&e, maps[j]);
+            e.attention.flags = j % 2 ? WHET_CAUSAL : 0;
+            e.attention.offset = j % 3 ? (int64_t)(sizes[i] / 2) : 0;
+            way_back_check(&e, WHET_F32, what);
+        }
+    }
+    example e = example_new((example_shape){.queries = 33, .keys = 4097, .head_dim = 20});
+    example_policy(&e, "stick-breaking");
+    way_back_check(&e, WHET_F32, "4097 keys");
+    way_back_print_worst();
+}
+
+/* Neighbours in a panel are heads of a group: one of each kind side by side. */
+TEST(maps_and_temperatures_are_led_back_through_side_by_side) {
+    const char *names[2 * MAPS];
+    for (size_t i = 0; i < 2 * MAPS; i++) {
+        names[i] = i % 2 ? maps[i / 2] : temperatures[i / 2];
+    }
+    for (size_t i = 0; i < 6; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "mixture %zu", i);
+        example e = example_new((example_shape){.batch = 1 + i % 2,
+                                                .heads = 2 * MAPS,
+                                                .kv_heads = i < 2 ? 1 : MAPS / 2,
+                                                .queries = 19 + i,
+                                                .keys = 230,
+                                                .head_dim = 16,
+                                                .seed = i});
+        example_policies(&e, names, 2 * MAPS);
+        e.attention.flags = i % 2 ? WHET_CAUSAL : 0;
+        e.attention.offset = 100;
+        e.attention.window = i % 3 == 2 ? 70 : 0;
+        e.attention.softcap = i > 2 ? 5 : 0;
+        if (i % 3) {
+            example_sinks(&e);
+            example_mask(&e, MASK_HEADS | MASK_QUERIES, i % 2 ? WHET_F32 : WHET_F16, i % 3);
+        }
+        if (i > 1) {
+            example_alibi(&e);
+        }
+        way_back_check(&e, WHET_F32, what);
+    }
+    way_back_print_worst();
+}
+
 static double of_entropy(const whet_stats *stats, double *slope, void *context) {
     *slope = *(const double *)context;
     return 1 + *slope * stats->entropy;
@@ -270,7 +361,7 @@ TEST(types_and_layouts_go_in_any_combination) {
                                                 .v_type = example_cache_types[i % CACHE_TYPES],
                                                 .layout = (example_layout)(i % LAYOUTS),
                                                 .seed = i});
-        example_policy(&e, i % 2 ? "adaptive" : "softmax");
+        example_policy(&e, i % 3 == 2 ? maps[i / 3 % MAPS] : i % 2 ? "adaptive" : "softmax");
         way_back_check(&e, plain[i / 12], what);
     }
     way_back_print_worst();

@@ -19,11 +19,14 @@
 
 /* ---- problems of every kind ---- */
 
-enum { PROBLEMS = 8 };
+enum { PROBLEMS = 10 };
 
 /* One stream and many, few rows and many, every parameter. */
 static example problem(size_t i) {
-    static const char *const policies[] = {"softmax", "adaptive", "target:1.5", "fixed:2"};
+    static const char *const policies[] = {"softmax",   "adaptive",       "target:1.5", "fixed:2",
+                                           "sparsemax", "stick-breaking", "entmax:1.3", "softmax1"};
+    static const char *const mixed[] = {"topk:7",  "adaptive", "sigmoid",
+                                        "softmax", "hardmax",  "entmax15"};
     example e = example_new((example_shape){.batch = i % 2 ? 3 : 1,
                                             .heads = i < 4 ? 1 : 6,
                                             .kv_heads = i < 4 ? 1 : 3,
@@ -32,7 +35,11 @@ static example problem(size_t i) {
                                             .head_dim = 21,
                                             .value_dim = 18,
                                             .seed = i});
-    example_policy(&e, policies[i % 4]);
+    if (i < 8) {
+        example_policy(&e, policies[i % 8]);
+    } else {
+        example_policies(&e, mixed, 6);
+    }
     example_sinks(&e);
     example_alibi(&e);
     if (i % 3 == 1) {
@@ -193,14 +200,15 @@ TEST(with_nothing_asked_for_there_is_nothing_to_do) {
 /* ---- what is not finite ---- */
 
 TEST(masked_keys_and_values_may_hold_anything) {
-    static const char *const policies[] = {"softmax", "adaptive", "target:1"};
-    for (size_t i = 0; i < 6; i++) {
+    static const char *const policies[] = {"softmax", "adaptive", "target:1",       "sparsemax",
+                                           "sigmoid", "topk:9",   "stick-breaking", "softmax1"};
+    for (size_t i = 0; i < 16; i++) {
         example e = example_new((example_shape){
             .heads = 2, .kv_heads = 1, .queries = 50, .keys = 260, .head_dim = 19, .seed = i});
-        example_policy(&e, policies[i % 3]);
-        float *mask = example_mask(&e, i % 2 ? MASK_QUERIES : 0, WHET_F32, 0);
-        e.attention.softcap = i > 2 ? 10 : 0;
-        for (size_t row = 0; row < (i % 2 ? 50u : 1u); row++) {
+        example_policy(&e, policies[i % 8]);
+        float *mask = example_mask(&e, i / 2 % 2 ? MASK_QUERIES : 0, WHET_F32, 0);
+        e.attention.softcap = i > 7 ? 10 : 0;
+        for (size_t row = 0; row < (i / 2 % 2 ? 50u : 1u); row++) {
             mask[row * 260 + 7] = mask[row * 260 + 200] = -INFINITY;
         }
         for (size_t kind = 0; kind < 2; kind++) {
@@ -212,9 +220,13 @@ TEST(masked_keys_and_values_may_hold_anything) {
 }
 
 TEST(rows_that_are_not_finite_spoil_what_they_see_and_are_named) {
-    for (size_t i = 0; i < 5; i++) {
+    static const char *const policies[] = {"softmax",   "adaptive", "topk:9",
+                                           "sparsemax", "sigmoid",  "stick-breaking"};
+    static const char *const mixed[] = {"hardmax", "adaptive", "softmax1", "entmax15"};
+    for (size_t n = 0; n < 35; n++) {
         char what[32];
-        snprintf(what, sizeof what, "bad %zu", i);
+        size_t i = n % 5, policy = n / 5;
+        snprintf(what, sizeof what, "bad %zu", n);
         example e = example_new((example_shape){.batch = 2,
                                                 .heads = 4,
                                                 .kv_heads = 2,
@@ -222,7 +234,11 @@ TEST(rows_that_are_not_finite_spoil_what_they_see_and_are_named) {
                                                 .keys = 70,
                                                 .head_dim = 19,
                                                 .seed = i});
-        example_policy(&e, i % 2 ? "adaptive" : "softmax");
+        if (policy < 6) {
+            example_policy(&e, policies[policy]);
+        } else {
+            example_policies(&e, mixed, 4);
+        }
         example_sinks(&e);
         e.attention.flags = WHET_CAUSAL;
         if (i == 0) {
@@ -257,6 +273,7 @@ static void *somewhere(size_t gigabytes) {
 }
 
 static double memory_of(size_t n, size_t heads, size_t window) {
+    const whet_policy map = whet_policy_sparsemax(); /* which needs more than a temperature */
     whet_gradients g = {.size = sizeof g, .out = {.data = somewhere(1)}};
     g.attention = (whet_attention){.size = sizeof g.attention,
                                    .heads = heads,
@@ -264,6 +281,7 @@ static double memory_of(size_t n, size_t heads, size_t window) {
                                    .keys = n,
                                    .head_dim = 64,
                                    .window = window,
+                                   .policies = &map,
                                    .q = {.data = somewhere(1)},
                                    .k = {.data = somewhere(1)},
                                    .v = {.data = somewhere(1)},
@@ -334,8 +352,6 @@ TEST(wrong_descriptions_are_refused) {
     /* gradients of what cannot be written */
     REFUSED(g.attention.k.type = WHET_CUSTOM, WHET_ERROR_UNSUPPORTED);
     REFUSED(g.attention.v.type = WHET_Q8_0, WHET_ERROR_UNSUPPORTED);
-    whet_policy map = whet_policy_sparsemax();
-    REFUSED(g.attention.policies = &map, WHET_ERROR_UNSUPPORTED);
     whet_policy wrong = whet_policy_fixed(-1);
     REFUSED(g.attention.policies = &wrong, WHET_ERROR_POLICY);
     /* outputs upon inputs and upon each other */

@@ -186,7 +186,8 @@ static void compare_policies(const char *what, const whet_gradients *g,
 static double allowance(const whet_attention *a, size_t rows) {
     double result = 1;
     for (size_t i = 0; i < rows; i++) {
-        double size = a->stats[i].beta * fabs(a->stats[i].max) / SHARP;
+        double beta = isnan(a->stats[i].beta) ? 1 : a->stats[i].beta; /* of a map: none */
+        double size = beta * fabs(a->stats[i].max) / SHARP;
         result = isfinite(size) ? fmax(result, size) : result;
     }
     return result;

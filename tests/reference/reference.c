@@ -732,6 +732,81 @@ static double row_back(const double *logits, size_t n, double sink, const whet_p
     return beta_gradient;
 }
 
+/* sum of s g over sum of s (or over one). */
+static double mean_of(const double *s, const double *g, size_t n, bool normalised) {
+    double sum = 0, total = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += s[i] > 0 ? s[i] * g[i] : 0;
+        total += s[i];
+    }
+    return normalised ? sum / total : sum;
+}
+
+/* p_i = sigma(e_i) times (1 - sigma(e_j)) of all later j: a logit raises its own part, and lowers
+ * those of all before it. */
+static void stick_back(const double *logits, size_t n, const double *p, const double *g,
+                       double *result) {
+    double before = 0;
+    for (size_t i = 0; i < n; i++) {
+        result[i] = p[i] * sigma(-logits[i]) * g[i] - sigma(logits[i]) * before;
+        before += p[i] * g[i];
+    }
+}
+
+/* From the gradients g of the coefficients p of n entries to those of their logits. */
+static void map_slopes(const whet_policy *policy, const double *logits, size_t n, const double *p,
+                       const double *g, double *result) {
+    bool is_entmax = policy->kind == WHET_POLICY_ENTMAX;
+    if (policy->kind == WHET_POLICY_STICK_BREAKING) {
+        stick_back(logits, n, p, g, result);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        result[i] = policy->kind == WHET_POLICY_HARDMAX   ? 0
+                    : policy->kind == WHET_POLICY_SIGMOID ? p[i] * (1 - p[i])
+                    : is_entmax && p[i] > 0               ? pow(p[i], 2 - policy->value[0])
+                                                          : p[i];
+    }
+    double mean = policy->kind == WHET_POLICY_SIGMOID ? 0 : mean_of(result, g, n, is_entmax);
+    for (size_t i = 0; i < n; i++) {
+        result[i] *= result[i] > 0 ? g[i] - mean : 0;
+    }
+}
+
+/* The gradient of a map's number: of sigmoid's b if it was given, of entmax's alpha by differences
+ * of sum p g. */
+static double map_number(const whet_policy *policy, const double *logits, size_t n, const double *g,
+                         const double *slopes, double *p) {
+    double sum = 0, step = 1e-5;
+    for (size_t i = 0; policy->kind == WHET_POLICY_SIGMOID && i < n; i++) {
+        sum -= isnan(policy->value[0]) ? 0 : slopes[i];
+    }
+    for (int side = -1; policy->kind == WHET_POLICY_ENTMAX && side < 2; side += 2) {
+        whet_map_entmax(logits, n, policy->value[0] + side * step, p);
+        for (size_t i = 0; i < n; i++) {
+            sum += side * p[i] * g[i] / (2 * step);
+        }
+    }
+    return sum;
+}
+
+/* row_back for a map; returns the gradient of its number. g has room for the sink. */
+static double map_back(const double *row, size_t n, double sink, const whet_policy *policy,
+                       uint64_t unmasked, double *g, double *result) {
+    size_t entries = n + (takes_sink(policy) && sink > -(double)INFINITY);
+    double *logits = allocate(n + 1, sizeof *logits);
+    double *p = allocate(n + 1, sizeof *p);
+    memcpy(logits, row, n * sizeof *logits);
+    logits[n] = sink;
+    g[n] = result[n] = 0;
+    map_of(policy, logits, entries, unmasked, p);
+    map_slopes(policy, logits, entries, p, g, result);
+    double number = map_number(policy, logits, entries, g, result, p);
+    free(logits);
+    free(p);
+    return number;
+}
+
 /* d softcap(x) / d x at the logit of a query and a key. */
 static double cap_slope(const whet_attention *a, const double *q, const double *k) {
     if (!(a->softcap > 0)) {
@@ -770,6 +845,7 @@ static void add_back_row(const back_row *r, double *dq, double *dk, double *dv,
     const whet_attention *a = r->a;
     double scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
     bool bad = r->stats.flags & WHET_ROW_NOT_FINITE;
+    bool is_map = !whet_policy_is_temperature(&r->policy);
     double beta_gradient = 0;
     for (size_t j = 0; j < a->keys; j++) {
         r->g[j] = r->logits[j] == -(double)INFINITY
@@ -779,7 +855,9 @@ static void add_back_row(const back_row *r, double *dq, double *dk, double *dv,
     }
     if (!bad && r->stats.n > 0) {
         beta_gradient =
-            row_back(r->logits, a->keys, r->sink, &r->policy, &r->stats, r->p, r->g, r->slopes);
+            is_map ? map_back(r->logits, a->keys, r->sink, &r->policy, r->stats.n, r->g, r->slopes)
+                   : row_back(r->logits, a->keys, r->sink, &r->policy, &r->stats, r->p, r->g,
+                              r->slopes);
     }
     for (size_t j = 0; j < a->keys; j++) {
         if (r->logits[j] == -(double)INFINITY) {
@@ -804,8 +882,10 @@ static void add_back_row(const back_row *r, double *dq, double *dk, double *dv,
         return;
     }
     result->sinks[r->head] += r->slopes[a->keys];
-    whet_policy_gradient numbers =
-        number_slopes(r->logits, a->keys, r->sink, &r->policy, &r->stats);
+    whet_policy_gradient numbers = {.value = {1}}; /* a map has one, and that is its gradient */
+    if (!is_map) {
+        numbers = number_slopes(r->logits, a->keys, r->sink, &r->policy, &r->stats);
+    }
     size_t policy = a->policy_count > 1 ? r->head : 0;
     add_numbers(&result->policies[policy], &numbers, beta_gradient, false);
     add_numbers(&result->sizes[policy], &numbers, beta_gradient, true);

@@ -591,13 +591,20 @@ TEST(one_f32_row_is_taken_by_itself) {
         rows.grad_in = expected;
         rows.policy_grad = &numbers;
         CHECK_INT(whet_softmax_backward(&rows, &policy, NULL), WHET_OK);
-        CHECK(whet_f32_row_backward(&policy, logits, arriving, 300, gradient, &sum));
+        CHECK(whet_f32_row_backward(&policy, logits, arriving, 300, NULL, gradient, &sum));
         CHECK_MSG(same_bytes(gradient, expected, 300 * sizeof(float)), "%s", names[k]);
         CHECK(sum.value[0] == 1 + numbers.value[0] && sum.strength == numbers.strength);
-        CHECK(whet_f32_row_backward(&policy, logits, arriving, 300, arriving, NULL));
+        CHECK(whet_f32_row_backward(&policy, logits, arriving, 300, NULL, arriving, NULL));
         CHECK(same_bytes(arriving, expected, 300 * sizeof(float)));
+        if (!whet_policy_is_temperature(&policy)) {
+            whet_rows forth = {.size = sizeof forth, .rows = 1, .n = 300, .in = logits};
+            forth.out = expected;
+            CHECK_INT(whet_softmax(&forth, &policy, NULL), WHET_OK);
+            CHECK(whet_f32_row_backward(&policy, logits, arriving, 300, logits, gradient, NULL));
+            CHECK_MSG(same_bytes(logits, expected, 300 * sizeof(float)), "%s: weights", names[k]);
+        }
         logits[3] = INFINITY;
-        CHECK(!whet_f32_row_backward(&policy, logits, arriving, 300, gradient, &sum));
+        CHECK(!whet_f32_row_backward(&policy, logits, arriving, 300, NULL, gradient, &sum));
         CHECK(isnan(gradient[0]) && sum.strength == numbers.strength);
     }
 }
@@ -635,8 +642,8 @@ static void spoil_row(const char *what, const whet_policy *policy, float *value,
         same_bytes(gradient + (ptrdiff_t)2 * N, expected + (ptrdiff_t)2 * N, N * sizeof(float)),
         "%s: row 2", what);
     for (size_t r = 0; r < ROWS; r += 2) {
-        CHECK(
-            whet_f32_row_backward(policy, logits + r * N, arriving + r * N, N, expected, &others));
+        CHECK(whet_f32_row_backward(policy, logits + r * N, arriving + r * N, N, NULL, expected,
+                                    &others));
     }
     CHECK(same_bytes(&others, &numbers, sizeof numbers));
 }

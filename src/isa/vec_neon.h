@@ -5,6 +5,7 @@
  * multiply-add picks by itself, make twenty-nine of the thirty-two registers.
  */
 #include <arm_neon.h>
+#include <string.h>
 
 #define ISA_NAME "neon"
 #define WIDTH 4
@@ -97,4 +98,28 @@ static inline void vec_store_bf16(uint16_t *p, vec x) {
     uint32x4_t rounded = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
     uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
     vst1_u16(p, vshrn_n_u32(vbslq_u32(vceqq_f32(x, x), rounded, quiet), 16));
+}
+
+/* Four bytes, which need not be aligned, as the lowest of eight. */
+static inline uint8x8_t vec_load_bytes(const void *p) {
+    uint32_t bytes;
+    memcpy(&bytes, p, sizeof bytes);
+    return vreinterpret_u8_u32(vdup_n_u32(bytes));
+}
+static inline vec vec_from_bytes(int8x8_t x) {
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(x))));
+}
+static inline vec vec_load_i8(const int8_t *p) {
+    return vec_from_bytes(vreinterpret_s8_u8(vec_load_bytes(p)));
+}
+static inline vec vec_load_low4(const uint8_t *p) {
+    uint8x8_t low = vand_u8(vec_load_bytes(p), vdup_n_u8(15));
+    return vec_from_bytes(vsub_s8(vreinterpret_s8_u8(low), vdup_n_s8(8)));
+}
+static inline vec vec_load_high4(const uint8_t *p) {
+    uint8x8_t high = vshr_n_u8(vec_load_bytes(p), 4);
+    return vec_from_bytes(vsub_s8(vreinterpret_s8_u8(high), vdup_n_s8(8)));
+}
+static inline vec vec_set_f16(uint16_t x) {
+    return vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(x)));
 }

@@ -81,7 +81,7 @@ static void append_state(clrs_run *run, clrs_text *text, clrs_state state) {
 
 /* Appends what was printed last, which is in the question or in the answer. */
 static void append_again(clrs_text *text, const clrs_text *from, size_t start, size_t length) {
-    if (!clrs_text_reserve(text, length))
+    if (length == 0 || !clrs_text_reserve(text, length)) /* nothing where memory ran out */
         return;
     memcpy(text->data + text->length, from->data + start, length);
     text->length += length;

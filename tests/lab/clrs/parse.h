@@ -5,8 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { VALUES_MAX = 1 << 20 };
-
 // The numbers of a value, brackets and commas being passed over; a matrix is rows of `columns`.
 struct values {
     size_t count, rows, columns;

@@ -3,7 +3,7 @@
 
 #include "support/check.h"
 
-enum { SAMPLES = 20 };
+enum { SAMPLES = 10 };
 
 static void check_stream(const clrs_request *request, sample_check *is_right) {
     clrs_stream *stream;

@@ -1,6 +1,7 @@
 /* A row for each recipe, a column for each policy that any of them was evaluated under. */
 #include "report/beyond.h"
 #include "base/table.h"
+#include "report/html.h"
 #include "report/results.h"
 #include <math.h>
 #include <string.h>
@@ -72,6 +73,12 @@ bool beyond_print(FILE *file, const json_t *beyond) {
     return true;
 }
 
+static void write_cell(FILE *file, const char *before, const char *text, const char *after) {
+    fputs(before, file);
+    html_text(file, text);
+    fputs(after, file);
+}
+
 void beyond_html(FILE *file, const json_t *beyond) {
     policy_columns columns = columns_of(beyond);
     size_t i;
@@ -80,11 +87,12 @@ void beyond_html(FILE *file, const json_t *beyond) {
           "<th scope=\"col\">path</th>",
           file);
     for (size_t p = 0; p < columns.count; p++)
-        fprintf(file, "<th scope=\"col\">%s</th>", columns.names[p]);
+        write_cell(file, "<th scope=\"col\">", columns.names[p], "</th>");
     fputs("</tr></thead>\n<tbody>\n", file);
     json_array_foreach(json_object_get(beyond, "recipes"), i, recipe) {
-        fprintf(file, "<tr><th scope=\"row\">%s<small>%s</small></th><td>%s</td>",
-                text_of(recipe, "name"), text_of(recipe, "change"), text_of(recipe, "path"));
+        write_cell(file, "<tr><th scope=\"row\">", text_of(recipe, "name"), "<small>");
+        write_cell(file, "", text_of(recipe, "change"), "</small></th>");
+        write_cell(file, "<td>", text_of(recipe, "path"), "</td>");
         for (size_t p = 0; p < columns.count; p++) {
             double value = accuracy(recipe, &columns, p);
             if (isfinite(value))

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/machine.h"
+#include "report/html.h"
 #include "report/parts.h"
 #include "report/results.h"
 #include "report/table1.h"
@@ -36,31 +37,7 @@ static const char style[] =
     ".published{color:var(--soft)}.published .certain{color:var(--ink);font-weight:600}\n"
     "dl{display:grid;grid-template-columns:max-content auto;gap:.2rem 1rem;font-size:.92rem}"
     "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\n"
-    "a{color:var(--mark)}code{font-size:.92em}\n";
-
-static void escape(FILE *file, const char *text) {
-    for (; *text; text++) {
-        if (*text == '<')
-            fputs("&lt;", file);
-        else if (*text == '&')
-            fputs("&amp;", file);
-        else if (*text == '"')
-            fputs("&quot;", file);
-        else
-            fputc(*text, file);
-    }
-}
-
-static void base64(FILE *file, const char *data, size_t size) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < size; i += 3) {
-        uint32_t bits = 0;
-        for (size_t j = 0; j < 3; j++)
-            bits = bits << 8 | (i + j < size ? (unsigned char)data[i + j] : 0);
-        for (size_t j = 0; j < 4; j++)
-            fputc(i + j <= size ? digits[bits >> (18 - 6 * j) & 63] : '=', file);
-    }
-}
+    "a{color:var(--mark)}code{font-size:.92em}pre{white-space:pre-wrap}\n";
 
 typedef struct page {
     experiment *experiment;
@@ -79,9 +56,9 @@ static void write_picture(FILE *file, page *p, const report_part *part) {
         fprintf(file, "<section id=\"%s\">\n<h2>%s</h2>\n<p>%s</p>\n", part->name, part->title,
                 part->text);
         fputs("<figure><img alt=\"", file);
-        escape(file, part->title);
+        html_text(file, part->title);
         fputs("\" src=\"data:image/svg+xml;base64,", file);
-        base64(file, data, size);
+        html_base64(file, data, size);
         fputs("\"></figure>\n</section>\n", file);
     }
     free(data);
@@ -100,7 +77,7 @@ static void write_table(FILE *file, const page *p, const report_part *part) {
 
 static void write_row(FILE *file, const char *name, const char *text) {
     fprintf(file, "<dt>%s</dt><dd>", name);
-    escape(file, text);
+    html_text(file, text);
     fputs("</dd>\n", file);
 }
 

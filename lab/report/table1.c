@@ -37,8 +37,13 @@ bool table1_print(FILE *file, const json_t *evaluation) {
     }
     for (size_t p = 0; p < POLICIES; p++) {
         lab_table_add(&table, "%s, ours", policies[p]);
-        for (size_t s = 0; s < axes.size_count; s++)
-            lab_table_add(&table, "%.1f", ours(evaluation, p, axes.sizes[s]).mean);
+        for (size_t s = 0; s < axes.size_count; s++) {
+            share value = ours(evaluation, p, axes.sizes[s]);
+            if (isfinite(value.mean))
+                lab_table_add(&table, "%.1f", value.mean);
+            else
+                lab_table_add(&table, "-");
+        }
         lab_table_add(&table, "  published");
         for (size_t s = 0; s < axes.size_count; s++) {
             const published_size *size = published_at(axes.sizes[s]);
@@ -59,7 +64,11 @@ static void html_row(FILE *file, const json_t *evaluation, const results_axes *a
     fprintf(file, "<tr><th scope=\"row\">%s, ours</th>", policies[p]);
     for (size_t s = 0; s < axes->size_count; s++) {
         share value = ours(evaluation, p, axes->sizes[s]);
-        fprintf(file, "<td>%.1f<small>&plusmn;%.1f</small></td>", value.mean, 1.96 * value.error);
+        if (isfinite(value.mean))
+            fprintf(file, "<td>%.1f<small>&plusmn;%.1f</small></td>", value.mean,
+                    1.96 * value.error);
+        else
+            fputs("<td>&ndash;</td>", file);
     }
     fputs("</tr>\n<tr class=\"published\"><th scope=\"row\">published</th>", file);
     for (size_t s = 0; s < axes->size_count; s++) {

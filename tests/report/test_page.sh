@@ -1,0 +1,74 @@
+# The report in a browser: a small one is made and shown by headless Chromium, in the light and in the dark.
+#
+# WHET_KEEP_SCREENSHOTS=FOLDER keeps the pictures of the page for people to look at.
+. "${WHET_SOURCE_DIR:?}/tests/support/check.sh"
+
+have() { command -v "$1" >/dev/null 2>&1; }
+if ! have chromium || ! have gnuplot; then
+    skip "the report is shown by a browser" "needs chromium and gnuplot-nox"
+    finish
+fi
+report=$SCRATCH/report
+if ! "${WHET_BIN:?}" reproduce --steps 40 --sets 4 --threads 1 --quiet --out "$report" >/dev/null 2>"$SCRATCH/err" &&
+    grep -q 'no BLAS' "$SCRATCH/err"; then
+    skip "the report is shown by a browser" "needs libopenblas0"
+    finish
+fi
+"$WHET_BIN" reproduce --steps 40 --sets 4 --threads 1 --quiet --only beyond --out "$report" >/dev/null
+
+browse() { # [option ...] page; what the page says on its console goes to $SCRATCH/console
+    timeout 120 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
+        --disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars \
+        --user-data-dir="$SCRATCH/profile" --enable-logging=stderr --virtual-time-budget=10000 "$@" 2>"$SCRATCH/browser"
+    local status=$?
+    grep CONSOLE "$SCRATCH/browser" >"$SCRATCH/console"
+    return $status
+}
+
+# A copy of the page that looks at itself once everything is loaded, and writes down what it sees.
+cat >"$SCRATCH/look.js" <<'SCRIPT'
+<script>addEventListener('load', () => {
+    const pictures = [...document.images];
+    const rgb = getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number);
+    document.body.insertAdjacentHTML('beforeend', '<output>pictures ' + pictures.length +
+        ', shown ' + pictures.filter(p => p.complete && p.naturalWidth > 0 && p.clientWidth > 200).length +
+        ', described ' + pictures.filter(p => p.alt).length +
+        ', requests ' + performance.getEntriesByType('resource').filter(r => !r.name.startsWith('data:')).length +
+        ', wider than the window ' + (document.documentElement.scrollWidth > innerWidth) +
+        ', background ' + (rgb[0] + rgb[1] + rgb[2] > 384 ? 'light' : 'dark') + '</output>');
+});</script>
+SCRIPT
+cat "$report/index.html" "$SCRATCH/look.js" >"$SCRATCH/page.html"
+sees() { # [option ...]
+    browse --dump-dom "$@" "file://$SCRATCH/page.html" | sed -n 's/.*<output>\(.*\)<\/output>.*/\1/p'
+}
+all='pictures 11, shown 11, described 11, requests 0, wider than the window false'
+seen=$(sees --window-size=1200,900)
+check "every picture is shown, and nothing asked of others" [ "$seen" = "$all, background light" ] || echo "     $seen"
+check "nothing is said on the console" [ ! -s "$SCRATCH/console" ]
+seen=$(sees --window-size=1200,900 --blink-settings=preferredColorScheme=0)
+check "the page has a dark side" [ "$seen" = "$all, background dark" ] || echo "     $seen"
+seen=$(sees --window-size=500,900)
+check "a narrow window needs no scrolling sideways" [ "$seen" = "$all, background light" ] || echo "     $seen"
+
+# That these checks would notice.
+sed 's/data:image\/svg+xml;base64,P/data:image\/svg+xml;base64,Q/' "$SCRATCH/page.html" >"$SCRATCH/broken.html"
+echo '<script>undefined_function()</script>' >>"$SCRATCH/broken.html"
+mv "$SCRATCH/broken.html" "$SCRATCH/page.html"
+seen=$(sees)
+check "a broken picture is noticed" grep -q 'pictures 11, shown 0' <<<"$seen" || echo "     $seen"
+check "so is an error on the console" grep -q 'undefined_function is not defined' "$SCRATCH/console"
+
+picture() { # name [option ...]
+    local name=$1
+    shift
+    browse "$@" --window-size=1200,10500 --screenshot="$SCRATCH/$name.png" "file://$report/index.html" &&
+        [ "$(head -c 4 "$SCRATCH/$name.png" | tail -c 3)" = PNG ]
+}
+check "a picture of the page is taken" picture light
+check "and one in the dark" picture dark --blink-settings=preferredColorScheme=0
+check "which is another" [ "$(cmp "$SCRATCH/light.png" "$SCRATCH/dark.png" 2>&1 | wc -l)" -eq 1 ]
+if [ -n "${WHET_KEEP_SCREENSHOTS:-}" ]; then
+    cp "$SCRATCH/light.png" "$SCRATCH/dark.png" "$WHET_KEEP_SCREENSHOTS"
+fi
+finish

@@ -12,9 +12,9 @@ PROGRAM := build/release/whet
 .DEFAULT_GOAL := build
 .PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz test-avx512 clean help
 
-run: setup build/release/build.ninja ## set up, build and run `whet demo`
+run: setup build/release/build.ninja ## set up, build and run `whet reproduce`: a report in report/ (ARGS=--full)
 	@cmake --build --preset release --target whet
-	@$(PROGRAM) demo $(ARGS)
+	@$(PROGRAM) reproduce $(ARGS)
 
 test: build ## set up, build and run the tests (ARGS='-R row' for some of them)
 	@tools/run-tests.sh build/release $(ARGS)

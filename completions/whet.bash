@@ -47,11 +47,23 @@ _whet_files() {
 _whet_value() {
     case $1 in
     --policy) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" policies --names 2>/dev/null)" "$3" ;;
-    --svg | --out | --json | --csv) _whet_files "$2" ;;
-    --only) _whet_offer "$2" $'rows\nprefill\ndecode\nretrieval\nlong' "$3" ;;
+    --svg | --out | --json | --csv | --from | --heads) _whet_files "$2" ;;
+    --only) _whet_offer "$2" "$(_whet_parts "${words[1]}")" "$3" ;;
+    --check) _whet_offer "$2" published "$3" ;;
     --l2) _whet_offer "$2" $'decoupled\nloss\nloss-half\nnone' "$3" ;;
     --precision) _whet_offer "$2" $'bf16\nf32' "$3" ;;
     --isa) _whet_offer "$2" $'avx512\navx2\nneon\nscalar' "$3" ;;
+    esac
+}
+
+# What a command's --only, or its argument, chooses among.
+_whet_parts() { # command
+    case $1 in
+    bench) printf '%s\n' rows prefill decode retrieval long ;;
+    reproduce) printf '%s\n' table1 figure1 figure2 figure5 figure6 figure7 ties policies accuracy accuracy-f32 entropy sharpness \
+        beyond ;;
+    figure) printf '%s\n' 1 2 5 6 7 ties policies accuracy accuracy-f32 entropy sharpness ;;
+    theory) printf '%s\n' lemma reach dispersion spread temperature precision ;;
     esac
 }
 
@@ -61,6 +73,11 @@ _whet_options() { # command [verb]
     softmax) printf '%s\n' --policy --stats ;;
     policies) printf '%s\n' --json --names ;;
     demo) printf '%s\n' --policy --seed --svg --no-color ;;
+    reproduce) printf '%s\n' --full --only --out --check --seeds --steps --sets --threads --quiet ;;
+    figure) printf '%s\n' --out --from --full --seeds --steps --sets --threads --quiet ;;
+    theory)
+        printf '%s\n' --heads --spread --temperature --mass --layers --layer-heads --gain --seed --json --quiet
+        ;;
     bench) printf '%s\n' --only --quick --json --threads --isa ;;
     esac
     printf '%s\n' --help --version
@@ -80,7 +97,7 @@ _whet_retrieval_options() { # verb
 }
 
 _whet() {
-    local words=() commands=$'softmax\npolicies\ndemo\nretrieval\nbench\nhelp'
+    local words=() commands=$'softmax\npolicies\ndemo\nreproduce\nfigure\nretrieval\ntheory\nbench\nhelp'
     COMPREPLY=()
     _whet_words
     local last=$((${#words[@]} - 1))
@@ -97,6 +114,8 @@ _whet() {
     # The --json of bench is a flag; all other options named here have a value.
     case $command$before in
     *--policy | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | retrieval--json | \
+        theory--json | *--from | *--heads | *--check | *--seeds | *--spread | *--temperature | *--mass | *--layers | \
+        *--layer-heads | *--gain | \
         *--steps | *--batch | *--rate | *--rate-end | *--lambda | *--sizes | *--classes | *--depth | *--width | *--scale | \
         *--nearest | *--leak | *--checkpoint-every | *--log-every | *--sets | *--items | *--degree | *--cap)
         _whet_value "$before" "$typed" ''
@@ -110,6 +129,7 @@ _whet() {
         case $command in
         softmax | bench) _whet_files "$typed" ;;
         retrieval) [ "${words[2]}" = train ] || _whet_files "$typed" ;;
+        figure | theory) _whet_offer "$typed" "$(_whet_parts "$command")" ;;
         help) _whet_offer "$typed" "$commands" ;;
         *) _whet_offer "$typed" "$(_whet_options "$command")" ;;
         esac

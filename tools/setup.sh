@@ -56,6 +56,11 @@ openblas_is_there() {
     return 1
 }
 
+# Draws the figures of `whet reproduce`; the smallest build of gnuplot cannot write PNG.
+gnuplot_is_there() {
+    have gnuplot && printf 'set terminal svg\nset terminal pngcairo\n' | gnuplot >/dev/null 2>&1
+}
+
 # The needed tools that are missing, one a line: what, then the packages of Debian, Fedora, Arch and Homebrew.
 missing() {
     compiles "$any_program" "${CC:-cc}" || echo "a C compiler|gcc libc6-dev|gcc glibc-devel|gcc|gcc"
@@ -63,6 +68,7 @@ missing() {
     have ninja || echo "Ninja|ninja-build|ninja-build|ninja|ninja"
     jansson_is_there || echo "jansson 2.12 or newer|libjansson-dev|jansson-devel|jansson|jansson"
     openblas_is_there || echo "OpenBLAS|libopenblas0-pthread|openblas-serial|openblas|openblas"
+    gnuplot_is_there || echo "gnuplot with svg and pngcairo|gnuplot-nox|gnuplot-minimal|gnuplot|gnuplot"
     have pkg-config || echo "pkg-config|pkg-config|pkgconf-pkg-config|pkgconf|pkgconf"
     if [ "$group" = check ]; then
         have clang-tidy || echo "clang-tidy|clang-tidy|clang-tools-extra|clang|llvm"

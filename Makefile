@@ -12,7 +12,7 @@ PROGRAM := build/release/whet
 .DEFAULT_GOAL := build
 .PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz test-avx512 test-arm abi clean help
 
-run: setup build/release/build.ninja ## set up, build and run `whet reproduce`: the paper's table and figures, as a report
+run: setup build/release/build.ninja ## set up, build and run `whet reproduce`: a report in report/ (ARGS=--full)
 	@cmake --build --preset release --target whet
 	@$(PROGRAM) reproduce $(ARGS)
 

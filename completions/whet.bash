@@ -49,7 +49,13 @@ _whet_value() {
     --policy) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" policies --names 2>/dev/null)" "$3" ;;
     --svg | --spec | --out | --json | --csv | --from | --heads) _whet_files "$2" ;;
     --check) _whet_offer "$2" published "$3" ;;
-    --only) _whet_offer "$2" $'rows\nprefill\ndecode\nbackward\nretrieval\nlong' "$3" ;;
+    --only)
+        if [ "${words[1]}" = reproduce ]; then
+            _whet_offer "$2" $'table1\nfigure1\nfigure2\nfigure5\nfigure6\nfigure7\nties\npolicies\naccuracy\naccuracy-f32\nentropy\nsharpness\nbeyond' "$3"
+        else
+            _whet_offer "$2" $'rows\nprefill\ndecode\nbackward\nretrieval\nlong' "$3"
+        fi
+        ;;
     --l2) _whet_offer "$2" $'decoupled\nloss\nloss-half\nnone' "$3" ;;
     --precision) _whet_offer "$2" $'bf16\nf32' "$3" ;;
     --algo) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" clrs list --names 2>/dev/null)" "$3" ;;

@@ -41,8 +41,6 @@ cmake_is_new_enough() {
     [ $# -eq 2 ] && { [ "$1" -gt 3 ] || { [ "$1" -eq 3 ] && [ "$2" -ge 25 ]; }; }
 }
 
-gnuplot_draws() { have gnuplot && gnuplot -e 'set terminal svg; set terminal pngcairo' >/dev/null 2>&1; }
-
 jansson_is_there() { have pkg-config && pkg-config --atleast-version=2.12 jansson; }
 
 # Loaded when an experiment trains, not when the program is built: a library without headers will do.
@@ -61,14 +59,19 @@ openblas_is_there() {
     return 1
 }
 
+# Draws the figures of `whet reproduce`; the smallest build of gnuplot cannot write PNG.
+gnuplot_is_there() {
+    have gnuplot && printf 'set terminal svg\nset terminal pngcairo\n' | gnuplot >/dev/null 2>&1
+}
+
 # The needed tools that are missing, one a line: what, then the packages of Debian, Fedora, Arch and Homebrew.
 missing() {
     compiles "$any_program" "${CC:-cc}" || echo "a C compiler|gcc libc6-dev|gcc glibc-devel|gcc|gcc"
     cmake_is_new_enough || echo "CMake 3.25 or newer|cmake|cmake|cmake|cmake"
     have ninja || echo "Ninja|ninja-build|ninja-build|ninja|ninja"
     jansson_is_there || echo "jansson 2.12 or newer|libjansson-dev|jansson-devel|jansson|jansson"
-    gnuplot_draws || echo "gnuplot with SVG and cairo|gnuplot-nox|gnuplot|gnuplot|gnuplot"
     openblas_is_there || echo "OpenBLAS|libopenblas0-pthread|openblas-serial|openblas|openblas"
+    gnuplot_is_there || echo "gnuplot with svg and pngcairo|gnuplot-nox|gnuplot-minimal|gnuplot|gnuplot"
     have pkg-config || echo "pkg-config|pkg-config|pkgconf-pkg-config|pkgconf|pkgconf"
     if [ "$group" = check ]; then
         have clang-tidy || echo "clang-tidy|clang-tidy|clang-tools-extra|clang|llvm"

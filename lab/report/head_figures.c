@@ -30,7 +30,7 @@ static void draw_heads_panel(FILE *script, size_t index, const json_t *panel) {
     }
     fprintf(script,
             "END\nset title 'n = %lld' offset 0,-0.7\nset xrange [-0.5:%zu.5]\n"
-            "set yrange [%zu.5:-0.5]\nplot $panel%zu matrix with image notitle\n",
+            "set yrange [%zu.5:-0.5]\nplot $panel%zu matrix with image pixels notitle\n",
             (long long)json_integer_value(json_object_get(panel, "n")), items - 1,
             json_array_size(rows) - 1, index);
 }

@@ -132,9 +132,11 @@ static const report_part parts[] = {
      "Too sharp is punished: where the head is wrong, it is then surely wrong.",
      .draw = draw_sharpness},
     {"beyond", "Beyond the paper: heads that stay sharp",
-     "The same model, trained on 5 to 16 items with f32 inputs, one change at a time. What a head "
-     "does among 16,384 items is decided by what it learns at the top of its range, and by whether "
-     "the class of an item leaks into its logit.",
+     "The same model, trained on 5 to 16 items with f32 inputs, one change at a time: keys that "
+     "may "
+     "not or cannot tell classes apart, and a learning rate that falls to zero. Each row is the "
+     "row "
+     "before it on its path and what its own words add.",
      .table = &beyond, .is_extra = true},
 };
 

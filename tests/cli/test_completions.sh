@@ -22,6 +22,10 @@ completes 'whet demo --s' '--seed --svg'
 completes 'whet policies ' '--json --names --help --version'
 completes 'whet bench --only ' 'rows prefill decode backward retrieval long'
 completes 'whet bench --only=p' 'prefill'
+completes 'whet reproduce --only ' 'table1 figure1 figure2 figure5 figure6 figure7 ties policies accuracy accuracy-f32 entropy sharpness beyond'
+completes 'whet reproduce --check ' 'published'
+completes 'whet figure a' 'accuracy accuracy-f32'
+completes 'whet theory s' 'spread'
 completes "$WHET_BIN softmax --policy so" 'softmax softmax1'
 completes "$WHET_BIN softmax --policy ada" 'adaptive adaptive:hold'
 completes "$WHET_BIN softmax --policy adaptive:" 'hold'
@@ -54,7 +58,9 @@ check "every policy is offered" [ "$(completed "$WHET_BIN softmax --policy " | t
 sorted() { tr ' ' '\n' | sort; }
 commands=$("$WHET_BIN" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 check "the commands are those of the program" [ "$(completed 'whet help ' | sorted)" = "$(sorted <<<"$commands")" ]
-for name in softmax policies demo bench 'clrs generate' 'clrs mix' 'clrs export' 'clrs score' 'clrs list'; do
+parts=$("$WHET_BIN" reproduce --help | sed -n '/^parts:/,$s/^  \([a-z0-9-]*\) .*/\1/p')
+check "the parts are those of the program" [ "$(completed 'whet reproduce --only ' | sorted)" = "$(sorted <<<"$parts")" ]
+for name in softmax policies demo reproduce figure theory bench 'clrs generate' 'clrs mix' 'clrs export' 'clrs score' 'clrs list'; do
     # shellcheck disable=SC2086 # a command and its verb are two words
     options=$("$WHET_BIN" $name --help | sed -n 's/^  \(-h, \)\{0,1\}\(--[a-z-]*\).*/\2/p')
     check "the options of $name are those of the program" \

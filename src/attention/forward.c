@@ -74,7 +74,8 @@ whet_status whet_attention_execute(const whet_plan *plan, const whet_executor *e
                .scratch_stride = scratch,
                .first_bad_row = UINT64_MAX};
     for (d.phase = 0; d.phase < own.phases; d.phase++)
-        executor->parallel_for(executor->context, own.tasks[d.phase], run_one, &d);
+        if (own.tasks[d.phase] > 0) /* executors are promised something to do */
+            executor->parallel_for(executor->context, own.tasks[d.phase], run_one, &d);
     uint64_t row = atomic_load(&d.first_bad_row);
     if (row == UINT64_MAX)
         return WHET_OK;

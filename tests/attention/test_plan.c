@@ -269,6 +269,25 @@ TEST(executors_of_the_callers_give_the_same_bits) {
     CHECK(calls > PROBLEMS);
 }
 
+static void demanding(void *context, size_t tasks, whet_task_function function, void *argument) {
+    CHECK(tasks > 0);
+    backwards(context, tasks, function, argument);
+}
+
+TEST(executors_are_never_called_for_nothing) {
+    size_t calls = 0;
+    const whet_executor executor = {5, demanding, &calls};
+    float q[4] = {1, 2, 3, 4}, out[4] = {1, 1, 1, 1};
+    whet_attention a = {.size = sizeof a,
+                        .heads = 1,
+                        .queries = 1,
+                        .head_dim = 4,
+                        .q = {.data = q},
+                        .out = {.data = out}};
+    CHECK_INT(whet_attention_forward(&a, &executor, NULL), WHET_OK);
+    CHECK(calls > 0 && out[0] == 0 && out[3] == 0);
+}
+
 /* ---- plans ---- */
 
 TEST(a_plan_tells_its_needs_and_nothing_of_threads) {

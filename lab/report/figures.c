@@ -92,7 +92,7 @@ static void draw_temperature(FILE *script, const void *context) {
     fputs("set multiplot layout 2,2 title "
           "'Entropy of softmax(a/θ) for ten powers a_i = λ^i'\n"
           "set palette defined (0 '#440154', 1 '#3b528b', 2 '#21918c', 3 '#5ec962', 4 "
-          "'#fde725')\nset cblabel 'entropy'\n"
+          "'#fde725')\n"
           "set xlabel 'λ'\nset ylabel 'temperature θ'\nunset grid\n",
           script);
     for (size_t i = 0; i < THEORY_PANELS; i++)

@@ -257,6 +257,10 @@ bool retrieval_trainer_restore(retrieval_trainer *trainer, const char *path, lab
     if (!nn_checkpoint_read(path, &read, error))
         return false;
     bool is_good = is_same_run(trainer, &read, path, error);
+    if (is_good && read.step > trainer->config.steps)
+        is_good = lab_fail(
+            error, LAB_INPUT, "%s: has gone %llu steps already, more than the %llu asked for", path,
+            (unsigned long long)read.step, (unsigned long long)trainer->config.steps);
     if (is_good) {
         size_t bytes = trainer->count * sizeof(float);
         memcpy(trainer->parameters, read.values, bytes);

@@ -22,7 +22,9 @@ check "all of it is built for 64-bit ARM" cmake --build --preset arm || finish
 check "a program runs" qemu-aarch64 -L /usr/aarch64-linux-gnu build/arm/examples/minimal
 
 # Skipped cases are listed there under their program; here each gets a line of the usual form.
-tools/run-tests.sh build/arm >"$SCRATCH/log" 2>&1
+# Gradients take five minutes a program under emulation.
+skip "attention's gradients and maps on 64-bit ARM" "make test-arm runs them, in some 20 minutes"
+tools/run-tests.sh build/arm -E '^attention/(backward|maps)' >"$SCRATCH/log" 2>&1
 awk '/^skipped:$/ { listing = 1; next }
     listing && /^    / { print "skip " program ": " substr($0, 5); next }
     listing && /^  / { program = substr($0, 3); next }

@@ -178,6 +178,18 @@ static int score_object(scoring *of, const json_t *line) {
     return added ? STATUS_OK : complain_of_memory();
 }
 
+/* Why a line is not JSON; a first line that only opens something is that of another kind of file.
+ */
+static int refuse_text(const scoring *of, const char *text, size_t length, const char *reason) {
+    size_t used = length;
+    while (used > 0 && strchr(" \t\r", text[used - 1]))
+        used--;
+    if (of->reader.line_number == 1 && used == 1 && (*text == '{' || *text == '['))
+        return refuse_line(of, "JSON over several lines, as 'whet clrs export' writes its data "
+                               "sets; predictions are one object a line");
+    return refuse_line(of, "not JSON: %s", reason);
+}
+
 static int score_line(scoring *of, const char *text, size_t length) {
     if (strspn(text, " \t\r") == length)
         return STATUS_OK;
@@ -186,7 +198,7 @@ static int score_line(scoring *of, const char *text, size_t length) {
     if (!line)
         return json_error_code(&reason) == json_error_out_of_memory
                    ? complain_of_memory()
-                   : refuse_line(of, "not JSON: %s", reason.text);
+                   : refuse_text(of, text, length, reason.text);
     int status =
         json_is_object(line) ? score_object(of, line) : refuse_line(of, "not a JSON object");
     json_decref(line);

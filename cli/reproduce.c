@@ -140,7 +140,7 @@ static json_t *options_json(const reproduction *r, const char *only) {
 
 static bool run(reproduction *r, const char *only, lab_error *error) {
     experiment *e = &r->experiment;
-    if (!make_folders(r->folder, error))
+    if (!experiment_claim(e, error) || !make_folders(r->folder, error))
         return false;
     lab_manifest manifest =
         lab_manifest_begin("reproduce", options_json(r, only), r->lab.engine.blas.description);

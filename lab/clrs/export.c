@@ -12,6 +12,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/folder_lock.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "clrs/json_text.h"
@@ -368,8 +369,6 @@ static void remove_leftovers(const char *split_folder) {
 /* Makes the folder ready: unless everything is there, the note is in it, and the split's folder. */
 static folder_state prepare(const clrs_export *wanted, const char *note, const char *split_folder,
                             lab_error *error) {
-    if (!lab_make_folder(wanted->folder, error))
-        return FOLDER_FAILED;
     folder_state state = look_into(wanted, note, split_folder, error);
     if (state == FOLDER_FAILED || state == FOLDER_FULL)
         return state;
@@ -425,12 +424,16 @@ static bool export_all(const clrs_export *wanted, char *const *paths, bool is_co
 static bool export_into(const clrs_export *wanted, const char *note, const char *split_folder,
                         bool *was_complete, lab_error *error) {
     char *paths[CLRS_ALGORITHM_COUNT] = {NULL};
+    lab_folder_lock lock = lab_folder_unlocked();
     bool done = name_files(wanted, split_folder, paths) || lab_fail_memory(error);
+    done = done && lab_make_folder(wanted->folder, error) &&
+           lab_folder_take(&lock, wanted->folder, error);
     folder_state state = done ? prepare(wanted, note, split_folder, error) : FOLDER_FAILED;
     *was_complete = state == FOLDER_FULL;
     done = state != FOLDER_FAILED && export_all(wanted, paths, *was_complete, error);
     if (done && !*was_complete && unlink(note) != 0)
         done = lab_fail_file(error, "remove", note);
+    lab_folder_release(&lock);
     for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++)
         free(paths[i]);
     return done;

@@ -11,7 +11,12 @@
 #include <string.h>
 
 experiment experiment_start(const experiment_options *options) {
-    return (experiment){.options = *options};
+    return (experiment){.options = *options, .lock = lab_folder_unlocked()};
+}
+
+bool experiment_claim(experiment *e, lab_error *error) {
+    return lab_make_folder(e->options.folder, error) &&
+           lab_folder_take(&e->lock, e->options.folder, error);
 }
 
 void experiment_end(experiment *e) {
@@ -23,7 +28,8 @@ void experiment_end(experiment *e) {
     json_decref(e->fit);
     json_decref(e->sharpness);
     json_decref(e->beyond);
-    *e = (experiment){.options = e->options};
+    lab_folder_release(&e->lock);
+    *e = experiment_start(&e->options);
 }
 
 /* ---- kept results ---- */
@@ -68,7 +74,7 @@ static json_t *find_or_make(experiment *e, const char *name, json_t *options, re
     char *path = options ? result_path(e, name, error) : NULL;
     json_t *result = path ? kept_result(path, options) : NULL;
     if (path && !result && make) {
-        result = make(e, context, error);
+        result = experiment_claim(e, error) ? make(e, context, error) : NULL;
         if (result && !keep_result(path, options, result, error)) {
             json_decref(result);
             result = NULL;

@@ -135,6 +135,20 @@ refuses "a folder that is not empty is left alone" '' '' \
 check "both splits share a folder" "$WHET_BIN" clrs export --split train --out "$SCRATCH/set/new" --algo bfs --lengths 4 --seeds 1 --count 2
 check "it then holds both" [ "$(cd "$SCRATCH/set/new" && find . -type f | sort | tr '\n' ' ')" = './train/bfs.json ./val/bfs.json ./val/dfs.json ' ]
 rm -r "$SCRATCH/set/new/train"
+in_use() {
+    mkdir -p "$SCRATCH/set/busy"
+    exec 9<"$SCRATCH/set/busy"
+    flock -x 9
+    exports "$SCRATCH/set/busy" 2>"$SCRATCH/err"
+    local status=$?
+    exec 9<&-
+    [ $status -eq 1 ] && grep -qF "$SCRATCH/set/busy is in use" "$SCRATCH/err" && [ -z "$(ls -A "$SCRATCH/set/busy")" ]
+}
+if have flock; then
+    check "a folder in which another run works is left to it" in_use
+else
+    skip "a folder in which another run works is left to it" "needs flock"
+fi
 
 # One file done, one half done, as a run that was killed leaves them.
 mkdir -p "$SCRATCH/set/cut"

@@ -9,6 +9,7 @@
 #include "messages.h"
 #include "read_lines.h"
 
+#include "base/json.h"
 #include "base/table.h"
 #include "clrs/score.h"
 
@@ -194,11 +195,10 @@ static int score_line(scoring *of, const char *text, size_t length) {
     if (strspn(text, " \t\r") == length)
         return STATUS_OK;
     json_error_t reason;
-    json_t *line = json_loadb(text, length, JSON_ALLOW_NUL, &reason);
+    json_t *line = lab_json_parse(text, length, JSON_ALLOW_NUL, &reason);
     if (!line)
-        return json_error_code(&reason) == json_error_out_of_memory
-                   ? complain_of_memory()
-                   : refuse_text(of, text, length, reason.text);
+        return reason.line == LAB_JSON_MEMORY ? complain_of_memory()
+                                              : refuse_text(of, text, length, reason.text);
     int status =
         json_is_object(line) ? score_object(of, line) : refuse_line(of, "not a JSON object");
     json_decref(line);

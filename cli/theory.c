@@ -345,9 +345,11 @@ static bool options_make_sense(const theory_run *o) {
 
 /* Runs what was asked for, and keeps the results if it went well. */
 static int run_statements(theory_run *run, const char *name, const char *json_path) {
+    unsigned mark = lab_json_mark();
     run->results = json_object();
     int status = name ? show_named(name, run) : show_all(run);
     lab_error error = {.kind = LAB_NO_ERROR};
+    run->results = lab_json_whole(run->results, mark);
     if (status == STATUS_OK && json_path && !lab_json_write(json_path, run->results, &error))
         status = report_lab_error("theory", &error);
     json_decref(run->results);

@@ -362,6 +362,7 @@ static json_t *row_json(const retrieval_evaluation *from, size_t size, size_t po
 }
 
 json_t *retrieval_evaluation_json(const retrieval_evaluation *from) {
+    unsigned mark = lab_json_mark();
     json_t *rows = json_array(), *pairs = json_array();
     for (size_t policy = 0; policy < from->policies; policy++)
         for (size_t size = 0; size < from->sizes; size++)
@@ -374,8 +375,10 @@ json_t *retrieval_evaluation_json(const retrieval_evaluation *from) {
                              (json_int_t)pair->only_softmax, "p", lab_json_number(pair->p), "gain",
                              estimate_json(&from->gain[size])));
     }
-    return json_pack("{s:I, s:I, s:o, s:o}", "sets", (json_int_t)from->sets, "seeds",
-                     (json_int_t)from->heads, "rows", rows, "adaptive_against_softmax", pairs);
+    json_t *all =
+        json_pack("{s:I, s:I, s:o, s:o}", "sets", (json_int_t)from->sets, "seeds",
+                  (json_int_t)from->heads, "rows", rows, "adaptive_against_softmax", pairs);
+    return lab_json_whole(all, mark);
 }
 
 void retrieval_evaluation_csv(FILE *file, const void *context) {

@@ -191,13 +191,14 @@ static bool check_checkpoints(const retrieval_run *run, lab_error *error) {
 }
 
 static json_t *run_options(const retrieval_run *run) {
+    unsigned mark = lab_json_mark();
     json_t *options = retrieval_config_to_json(&run->config, 0);
     json_t *seeds = json_array();
     for (size_t i = 0; i < run->seed_count; i++)
         json_array_append_new(seeds, json_integer((json_int_t)run->seeds[i]));
     json_object_del(options, "seed");
     json_object_set_new(options, "seeds", seeds);
-    return options;
+    return lab_json_whole(options, mark);
 }
 
 static void run_all_seeds(shared_state *shared) {

@@ -115,7 +115,8 @@ static const report_part parts[] = {
      "that count. The paper's polynomial acts between entropies of 0.849 and 5.945 only.",
      .draw = draw_policies},
     {"accuracy", "Every policy on the same sets, bfloat16 inputs",
-     "Shaded: 95 % intervals. With rounded inputs no policy beats the paper's clearly, since what "
+     "Shaded: 95 % intervals of the paper's two. With rounded inputs no policy beats the paper's "
+     "clearly, since what "
      "is "
      "lost is lost in the inputs.",
      .draw = draw_accuracy},
@@ -125,7 +126,9 @@ static const report_part parts[] = {
      .draw = draw_accuracy_f32},
     {"entropy", "Entropy against n",
      "Under softmax the entropy climbs towards its ceiling ln n as items are added. Policies that "
-     "hold it down keep the head's choice readable.",
+     "hold it down keep the head's choice readable. Maps whose coefficients need not sum to one "
+     "have "
+     "no entropy and are left out.",
      .draw = draw_entropy},
     {"sharpness", "Sharper is not always better",
      "Cross-entropy of the answers when all rows have the same inverse temperature, inputs in f32. "

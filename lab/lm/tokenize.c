@@ -282,7 +282,7 @@ static bool tokenize_bytes(merging *m, const char *text, size_t length, lm_token
 static lm_token special_at(const lm_tokenizer *t, const char *text, size_t length) {
     lm_token best = LM_NO_TOKEN;
     for (size_t i = 0; i < t->special_count; i++) {
-        const lm_piece *piece = &t->pieces[t->special[i]];
+        const lm_entry *piece = &t->pieces[t->special[i]];
         if (piece->text[0] == text[0] && piece->length <= length &&
             (best == LM_NO_TOKEN || piece->length > t->pieces[best].length) &&
             memcmp(piece->text, text, piece->length) == 0)
@@ -323,7 +323,7 @@ bool lm_tokenize(const lm_tokenizer *t, const char *text, size_t length, lm_toke
 
 /* ---- back ---- */
 
-static bool add_piece(const lm_piece *piece, bool is_first, lm_text *text) {
+static bool add_piece(const lm_entry *piece, bool is_first, lm_text *text) {
     bool good = true;
     for (size_t at = 0; good && at < piece->length;) {
         bool is_blank = piece->length - at >= BLANK_LENGTH &&
@@ -348,7 +348,7 @@ static int byte_of_character(uint32_t code) {
     return code < 256 ? (int)code : -1;
 }
 
-static bool add_byte_characters(const lm_piece *piece, lm_text *text) {
+static bool add_byte_characters(const lm_entry *piece, lm_text *text) {
     bool good = true;
     for (size_t at = 0, bytes; good && at < piece->length; at += bytes) {
         uint32_t code;
@@ -364,7 +364,7 @@ static bool add_byte_characters(const lm_piece *piece, lm_text *text) {
 bool lm_tokenizer_text(const lm_tokenizer *t, lm_token token, bool is_first, lm_text *text) {
     if (token >= t->count)
         return true;
-    const lm_piece *piece = &t->pieces[token];
+    const lm_entry *piece = &t->pieces[token];
     switch (piece->type) {
     case LM_PIECE_CONTROL:
         return true;

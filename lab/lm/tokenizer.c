@@ -84,7 +84,7 @@ bool lm_tokenizer_set(lm_tokenizer *t, size_t index, const char *text, size_t le
         return refuse(t, error, "token", index, "is of no known type");
     if (isnan(score))
         return refuse(t, error, "token", index, "has no score");
-    lm_piece *piece = &t->pieces[index];
+    lm_entry *piece = &t->pieces[index];
     free(piece->text);
     piece->text = malloc(length + 1);
     if (!piece->text)
@@ -116,7 +116,7 @@ static size_t hash_pair(lm_token left, lm_token right) {
 static uint32_t *text_slot(const lm_tokenizer *t, const char *text, size_t length) {
     size_t mask = t->text_slot_count - 1;
     for (size_t at = hash_text(text, length) & mask;; at = (at + 1) & mask) {
-        const lm_piece *piece = &t->pieces[t->text_slots[at] ? t->text_slots[at] - 1 : 0];
+        const lm_entry *piece = &t->pieces[t->text_slots[at] ? t->text_slots[at] - 1 : 0];
         if (!t->text_slots[at] ||
             (piece->length == length && memcmp(piece->text, text, length) == 0))
             return &t->text_slots[at];
@@ -163,7 +163,7 @@ size_t lm_byte_character(unsigned char byte, char text[4]) {
 }
 
 /* The byte that "<0x0A>" stands for, or -1. */
-static int named_byte(const lm_piece *piece) {
+static int named_byte(const lm_entry *piece) {
     unsigned value;
     char end, past;
     if (piece->length != 6 || sscanf(piece->text, "<0x%2X%c%c", &value, &end, &past) != 2)
@@ -172,7 +172,7 @@ static int named_byte(const lm_piece *piece) {
 }
 
 /* Control tokens and the like are never the result of a merge. */
-static bool is_findable(const lm_piece *piece) {
+static bool is_findable(const lm_entry *piece) {
     return piece->type == LM_PIECE_NORMAL || piece->type == LM_PIECE_USER ||
            piece->type == LM_PIECE_UNUSED;
 }
@@ -204,7 +204,7 @@ bool lm_tokenizer_seal(lm_tokenizer *t, lab_error *error) {
         !check_special(t, "the unknown", t->unknown, error))
         return false;
     for (size_t i = 0; i < t->count; i++) {
-        const lm_piece *piece = &t->pieces[i];
+        const lm_entry *piece = &t->pieces[i];
         if (!piece->text)
             return refuse(t, error, "token", i, "is missing");
         if (piece->length > 0 && (piece->type == LM_PIECE_CONTROL || piece->type == LM_PIECE_USER))

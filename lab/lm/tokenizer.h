@@ -37,12 +37,12 @@ typedef enum lm_piece_type {
 
 #define LM_NO_TOKEN UINT32_MAX
 
-typedef struct lm_piece {
+typedef struct lm_entry {
     char *text; /* ends in a zero */
     size_t length;
     float score;
     lm_piece_type type;
-} lm_piece;
+} lm_entry;
 
 typedef struct lm_merge {
     lm_token left, right, merged;
@@ -51,7 +51,7 @@ typedef struct lm_merge {
 typedef struct lm_tokenizer {
     lm_tokenizer_kind kind;
     const char *source; /* the file it comes from, for messages while it is made */
-    lm_piece *pieces;   /* by token */
+    lm_entry *pieces;   /* by token */
     size_t count;
     lm_merge *merges; /* the first is applied first */
     size_t merge_count;

@@ -16,7 +16,7 @@ static json_t *json_token(lm_token token) {
 
 static bool add_pieces(const lm_tokenizer *t, json_t *texts, json_t *scores, json_t *types) {
     for (size_t i = 0; i < t->count; i++) {
-        const lm_piece *piece = &t->pieces[i];
+        const lm_entry *piece = &t->pieces[i];
         if (json_array_append_new(texts, json_stringn(piece->text, piece->length)) != 0 ||
             json_array_append_new(scores, json_real((double)piece->score)) != 0 ||
             json_array_append_new(types, json_integer(piece->type)) != 0)
@@ -27,7 +27,7 @@ static bool add_pieces(const lm_tokenizer *t, json_t *texts, json_t *scores, jso
 
 static bool add_merges(const lm_tokenizer *t, json_t *merges) {
     for (size_t i = 0; i < t->merge_count; i++) {
-        const lm_piece *left = &t->pieces[t->merges[i].left],
+        const lm_entry *left = &t->pieces[t->merges[i].left],
                        *right = &t->pieces[t->merges[i].right];
         if (json_array_append_new(merges, json_sprintf("%s %s", left->text, right->text)) != 0)
             return false;

@@ -32,12 +32,16 @@ struct lm_decoder {
     lm_entropy *entropies;
 };
 
-static const lm_config *config_of(const lm_decoder *d) { return &d->options.model->config; }
+static const lm_config *config_of(const lm_decoder *d) { return &d->options.packed->model->config; }
+
+static const nn_kernels *kernels_of(const lm_decoder *d) {
+    return d->options.packed->engine->kernels;
+}
 
 /* ---- making ---- */
 
 static bool lane_size(const lm_decoder_options *o, size_t *bytes) {
-    const lm_config *c = &o->model->config;
+    const lm_config *c = &o->packed->model->config;
     size_t element = o->cache_type == WHET_F16 ? 2 : 4;
     size_t row = (size_t)c->layers * c->key_heads * c->head_dim * element;
     return !__builtin_mul_overflow(row, o->capacity, bytes);
@@ -51,7 +55,7 @@ size_t lm_decoder_cache_bytes(const lm_decoder_options *o) {
 }
 
 static bool options_are_good(const lm_decoder_options *o, lab_error *error) {
-    const lm_config *c = &o->model->config;
+    const lm_config *c = &o->packed->model->config;
     if (o->capacity < 1 || o->capacity > c->context)
         return lab_fail(error, LAB_INPUT,
                         "%zu tokens are asked for; the model's context has room for 1 to %u",
@@ -101,9 +105,9 @@ static bool make_policies(lm_decoder *d, lab_error *error) {
     if (!d->policies || !d->policy_count)
         return lab_fail_memory(error);
     for (size_t layer = 0; layer < c->layers; layer++)
-        if (!lm_layer_policies(c, &d->options.model->layout, d->options.model->weights, layer,
-                               d->options.policy, d->policies + layer * c->heads,
-                               &d->policy_count[layer]))
+        if (!lm_layer_policies(c, &d->options.packed->model->layout,
+                               d->options.packed->model->weights, layer, d->options.policy,
+                               d->policies + layer * c->heads, &d->policy_count[layer]))
             return lab_fail(error, LAB_INPUT, "the policy of layer %zu makes no sense", layer);
     return true;
 }
@@ -214,9 +218,9 @@ static void place_rows(lm_decoder *d, const pass *p, size_t layer) {
         place at = place_of(d, p, row);
         float *x = d->qkv + row * row_width(c);
         if (dims)
-            d->options.engine->kernels->rotate(x, (size_t)c->heads + c->key_heads, dim, dims,
-                                               d->rope.cosine + at.position * dims,
-                                               d->rope.sine + at.position * dims);
+            kernels_of(d)->rotate(x, (size_t)c->heads + c->key_heads, dim, dims,
+                                  d->rope.cosine + at.position * dims,
+                                  d->rope.sine + at.position * dims);
         for (size_t head = 0; head < c->key_heads; head++) {
             size_t to = cache_offset(d, at.lane, layer, head) + at.position * dim * d->element;
             keep(d, d->keys + to, x + (c->heads + head) * dim);
@@ -308,83 +312,88 @@ static bool attend_all(lm_decoder *d, const pass *p, size_t layer, lab_error *er
 /* ---- products, on all threads where that is worth it ---- */
 
 typedef struct product_job {
-    const nn_engine *engine;
-    size_t rows, in, out, slice;
-    const float *weight, *x;
+    const nn_kernels *kernels;
+    nn_product shape;
+    size_t slice;
+    const float *x, *packed;
     float *y;
-    bool add;
 } product_job;
 
 static void multiply_slice(void *context, size_t task, size_t worker) {
     (void)worker;
     const product_job *job = context;
+    nn_product shape = job->shape;
     size_t first = task * job->slice;
-    if (job->rows == 1) {
-        size_t count = job->out - first < job->slice ? job->out - first : job->slice;
-        nn_linear_forward(job->engine, 1, job->in, count, job->weight + first * job->in, job->x,
-                          job->y + first, job->add);
+    if (shape.m == 1) {
+        shape.n = shape.n - first < job->slice ? shape.n - first : job->slice;
+        job->kernels->multiply_packed(shape, job->x, job->packed + first * shape.k, job->y + first);
     } else {
-        size_t count = job->rows - first < job->slice ? job->rows - first : job->slice;
-        nn_linear_forward(job->engine, count, job->in, job->out, job->weight,
-                          job->x + first * job->in, job->y + first * job->out, job->add);
+        shape.m = shape.m - first < job->slice ? shape.m - first : job->slice;
+        job->kernels->multiply_packed(shape, job->x + first * shape.k, job->packed,
+                                      job->y + first * shape.n);
     }
 }
 
-/* y[rows][out] = x weight^T. With an executor one row is cut by outputs, several by rows; the cuts
- * depend on the shape alone, not on the number of threads, and so do the results. */
-static void linear(const lm_decoder *d, size_t rows, size_t in, size_t out, const float *weight,
+/* y[rows][out] = x[rows][in] weight^T, added to where `add`. Each element is summed in one order,
+ * whatever else is computed beside it, so that neither threads nor other lanes change a result. */
+static void linear(const lm_decoder *d, size_t rows, size_t in, size_t out, const float *packed,
                    const float *x, float *y, bool add) {
-    enum { OUTPUTS = 128, ROWS = 64, WORTH_IT = 1 << 17 };
+    enum { OUTPUTS = 256, ROWS = 24, WORTH_IT = 1 << 19 };
     const whet_executor *executor = d->options.executor;
-    product_job job = {
-        d->options.engine, rows, in, out, rows == 1 ? OUTPUTS : ROWS, weight, x, y, add};
+    product_job job = {.kernels = kernels_of(d),
+                       .shape = {.m = rows, .n = out, .k = in, .add = add},
+                       .slice = rows == 1 ? OUTPUTS : ROWS,
+                       .x = x,
+                       .packed = packed,
+                       .y = y};
     size_t whole = rows == 1 ? out : rows;
-    if (!executor || rows * in * out < WORTH_IT)
+    if (!executor || executor->workers < 2 || rows * in * out < WORTH_IT)
         job.slice = whole;
     size_t tasks = (whole + job.slice - 1) / job.slice;
     if (tasks > 1)
         executor->parallel_for(executor->context, tasks, multiply_slice, &job);
     else
-        for (size_t task = 0; task < tasks; task++)
-            multiply_slice(&job, task, 0);
+        multiply_slice(&job, 0, 0);
 }
 
 /* ---- the pass ---- */
 
 static void normalise(lm_decoder *d, size_t rows, const float *gain, const float *x, float *y) {
     const lm_config *c = config_of(d);
-    d->options.engine->kernels->rmsnorm_forward(x, gain, rows, c->width, (float)c->norm_epsilon, y,
-                                                d->scales);
+    kernels_of(d)->rmsnorm_forward(x, gain, rows, c->width, (float)c->norm_epsilon, y, d->scales);
 }
 
 static bool run_layer(lm_decoder *d, const pass *p, size_t layer, lab_error *error) {
     const lm_config *c = config_of(d);
-    const lm_layout *at = &d->options.model->layout;
-    const float *w = d->options.model->weights + lm_layer_at(at, layer);
+    const lm_layout *at = &d->options.packed->model->layout;
+    const float *w = d->options.packed->model->weights + lm_layer_at(at, layer);
+    const lm_packed *packed = d->options.packed;
+    const float *matrices = packed->values + layer * packed->layer_size;
     size_t queries = (size_t)c->heads * c->head_dim;
     normalise(d, p->rows, w + at->attention_norm, d->x, d->normed);
-    linear(d, p->rows, c->width, row_width(c), w + at->query, d->normed, d->qkv, false);
+    linear(d, p->rows, c->width, row_width(c), matrices + packed->qkv, d->normed, d->qkv, false);
     place_rows(d, p, layer);
     if (!attend_all(d, p, layer, error))
         return false;
-    linear(d, p->rows, queries, c->width, w + at->output, d->mixed, d->x, true);
+    linear(d, p->rows, queries, c->width, matrices + packed->output, d->mixed, d->x, true);
     normalise(d, p->rows, w + at->mlp_norm, d->x, d->normed);
-    linear(d, p->rows, c->width, 2 * (size_t)c->hidden, w + at->gate, d->normed, d->gates, false);
-    d->options.engine->kernels->gated_forward(c->gate == LM_GEGLU ? NN_GELU : NN_SILU, d->gates,
-                                              p->rows, c->hidden, d->hidden);
-    linear(d, p->rows, c->hidden, c->width, w + at->down, d->hidden, d->x, true);
+    linear(d, p->rows, c->width, 2 * (size_t)c->hidden, matrices + packed->gates, d->normed,
+           d->gates, false);
+    kernels_of(d)->gated_forward(c->gate == LM_GEGLU ? NN_GELU : NN_SILU, d->gates, p->rows,
+                                 c->hidden, d->hidden);
+    linear(d, p->rows, c->hidden, c->width, matrices + packed->down, d->hidden, d->x, true);
     return true;
 }
 
 static bool run(lm_decoder *d, const pass *p, const lm_token *tokens, lab_error *error) {
     const lm_config *c = config_of(d);
-    const lm_layout *at = &d->options.model->layout;
+    const lm_layout *at = &d->options.packed->model->layout;
     for (size_t i = 0; i < p->rows; i++)
         if (tokens[i] >= c->vocabulary)
             return lab_fail(error, LAB_INPUT, "there is no token %u in a vocabulary of %u",
                             tokens[i], c->vocabulary);
-    nn_embedding_forward(d->options.model->weights + at->embedding, tokens, p->rows, c->width,
-                         d->x);
+    nn_embedding_forward(d->options.packed->model->weights + at->embedding, tokens, p->rows,
+                         c->width, d->x);
     for (size_t layer = 0; layer < c->layers; layer++)
         if (!run_layer(d, p, layer, error))
             return false;
@@ -394,10 +403,11 @@ static bool run(lm_decoder *d, const pass *p, const lm_token *tokens, lab_error 
 /* What the last `rows` rows of the pass, from `first` on, expect next. */
 static void expect(lm_decoder *d, size_t first, size_t rows, float *logits) {
     const lm_config *c = config_of(d);
-    const lm_layout *at = &d->options.model->layout;
-    const float *weights = d->options.model->weights;
+    const lm_layout *at = &d->options.packed->model->layout;
+    const float *weights = d->options.packed->model->weights;
     normalise(d, rows, weights + at->final_norm, d->x + first * c->width, d->normed);
-    linear(d, rows, c->width, c->vocabulary, weights + at->head, d->normed, logits, false);
+    linear(d, rows, c->width, c->vocabulary, d->options.packed->values + d->options.packed->head,
+           d->normed, logits, false);
 }
 
 static bool has_room(const lm_decoder *d, size_t lane, size_t count, lab_error *error) {

@@ -5,19 +5,18 @@
  * attention's prefill in pieces, a single token through its decode path; any policy
  * may take the place of the one that a model was trained with.
  *
- * A decoder belongs to one thread at a time, and what it computes for a lane does
- * not depend on how many threads its executor has.
+ * A decoder belongs to one thread at a time. What it computes for a lane depends,
+ * bit for bit, neither on other lanes nor on how many threads its executor has.
  */
 #ifndef WHET_LAB_LM_DECODE_H
 #define WHET_LAB_LM_DECODE_H
 
-#include "lm/model.h"
+#include "lm/packed.h"
 #include "lm/tokens.h"
 #include "nn/decoder.h"
 
 typedef struct lm_decoder_options {
-    const lm_model *model; /* must outlive the decoder, like the next two */
-    const nn_engine *engine;
+    const lm_packed *packed;       /* the model, which must outlive the decoder */
     const whet_executor *executor; /* NULL: the calling thread */
     const whet_policy *policy;     /* for all heads; NULL: the model's own */
     size_t lanes;                  /* at least 1 */

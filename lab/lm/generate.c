@@ -11,6 +11,7 @@
 typedef struct work {
     const lm_generate_request *request;
     lm_token_list prompt;
+    lm_packed packed;
     lm_decoder *decoder;
     float *logits;
     lm_text text;
@@ -37,8 +38,9 @@ static bool make_decoder(work *w, lab_error *error) {
     const lm_generate_request *r = w->request;
     const lm_config *c = &r->opened->model.config;
     size_t room = c->context - w->prompt.count;
-    lm_decoder_options options = {.model = &r->opened->model,
-                                  .engine = r->engine,
+    if (!lm_packed_create(&r->opened->model, r->engine, &w->packed, error))
+        return false;
+    lm_decoder_options options = {.packed = &w->packed,
                                   .executor = r->executor,
                                   .policy = r->policy,
                                   .lanes = 1,
@@ -107,6 +109,7 @@ bool lm_generate(const lm_generate_request *request, lm_generated *result, lab_e
     result->write_seconds = lab_now() - began;
     good = good && keep_entropies(&w, result, error);
     lm_decoder_destroy(w.decoder);
+    lm_packed_free(&w.packed);
     free(w.prompt.items);
     free(w.logits);
     free(w.text.bytes);

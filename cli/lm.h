@@ -1,11 +1,9 @@
-/* What the verbs of `whet lm` share. argv[0] is the verb. */
+/* The verbs of `whet lm`; argv[0] is the verb. */
 #ifndef WHET_CLI_LM_H
 #define WHET_CLI_LM_H
 
-#include "commands.h"
-#include "lab_options.h"
-#include "options.h"
-
+int lm_train_command(int argc, char **argv);
+int lm_eval_command(int argc, char **argv);
 int lm_generate_command(int argc, char **argv);
 int lm_import_command(int argc, char **argv);
 int lm_export_command(int argc, char **argv);

@@ -1,7 +1,10 @@
 /* `whet lm import` and `whet lm export`: models from one kind of file to another. */
 #include "lm.h"
 
+#include "commands.h"
+#include "lab_options.h"
 #include "messages.h"
+#include "options.h"
 #include "text.h"
 
 #include "lm/gguf_model.h"

@@ -1,7 +1,10 @@
 /* `whet lm generate`: text as it comes, and on request how sharp each head was meanwhile. */
 #include "lm.h"
 
+#include "commands.h"
+#include "lab_options.h"
 #include "messages.h"
+#include "options.h"
 #include "retrieval.h"
 
 #include "base/files.h"

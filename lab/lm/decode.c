@@ -32,16 +32,18 @@ struct lm_decoder {
     lm_entropy *entropies;
 };
 
-static const lm_config *config_of(const lm_decoder *d) { return &d->options.packed->model->config; }
+static const lm_config *config_of(const lm_decoder *d) {
+    return &d->options.matrices->model->config;
+}
 
 static const nn_kernels *kernels_of(const lm_decoder *d) {
-    return d->options.packed->engine->kernels;
+    return d->options.matrices->engine->kernels;
 }
 
 /* ---- making ---- */
 
 static bool lane_size(const lm_decoder_options *o, size_t *bytes) {
-    const lm_config *c = &o->packed->model->config;
+    const lm_config *c = &o->matrices->model->config;
     size_t element = o->cache_type == WHET_F16 ? 2 : 4;
     size_t row = (size_t)c->layers * c->key_heads * c->head_dim * element;
     return !__builtin_mul_overflow(row, o->capacity, bytes);
@@ -55,7 +57,7 @@ size_t lm_decoder_cache_bytes(const lm_decoder_options *o) {
 }
 
 static bool options_are_good(const lm_decoder_options *o, lab_error *error) {
-    const lm_config *c = &o->packed->model->config;
+    const lm_config *c = &o->matrices->model->config;
     if (o->capacity < 1 || o->capacity > c->context)
         return lab_fail(error, LAB_INPUT,
                         "%zu tokens are asked for; the model's context has room for 1 to %u",
@@ -105,8 +107,8 @@ static bool make_policies(lm_decoder *d, lab_error *error) {
     if (!d->policies || !d->policy_count)
         return lab_fail_memory(error);
     for (size_t layer = 0; layer < c->layers; layer++)
-        if (!lm_layer_policies(c, &d->options.packed->model->layout,
-                               d->options.packed->model->weights, layer, d->options.policy,
+        if (!lm_layer_policies(c, &d->options.matrices->model->layout,
+                               d->options.matrices->model->weights, layer, d->options.policy,
                                d->policies + layer * c->heads, &d->policy_count[layer]))
             return lab_fail(error, LAB_INPUT, "the policy of layer %zu makes no sense", layer);
     return true;
@@ -365,34 +367,34 @@ static void normalise(lm_decoder *d, size_t rows, const float *gain, const float
 
 static bool run_layer(lm_decoder *d, const pass *p, size_t layer, lab_error *error) {
     const lm_config *c = config_of(d);
-    const lm_layout *at = &d->options.packed->model->layout;
-    const float *w = d->options.packed->model->weights + lm_layer_at(at, layer);
-    const lm_packed *packed = d->options.packed;
-    const float *matrices = packed->values + layer * packed->layer_size;
+    const lm_layout *at = &d->options.matrices->model->layout;
+    const float *w = d->options.matrices->model->weights + lm_layer_at(at, layer);
+    const lm_matrices *all = d->options.matrices;
+    const float *matrices = all->values + layer * all->layer_size;
     size_t queries = (size_t)c->heads * c->head_dim;
     normalise(d, p->rows, w + at->attention_norm, d->x, d->normed);
-    linear(d, p->rows, c->width, row_width(c), matrices + packed->qkv, d->normed, d->qkv, false);
+    linear(d, p->rows, c->width, row_width(c), matrices + all->qkv, d->normed, d->qkv, false);
     place_rows(d, p, layer);
     if (!attend_all(d, p, layer, error))
         return false;
-    linear(d, p->rows, queries, c->width, matrices + packed->output, d->mixed, d->x, true);
+    linear(d, p->rows, queries, c->width, matrices + all->output, d->mixed, d->x, true);
     normalise(d, p->rows, w + at->mlp_norm, d->x, d->normed);
-    linear(d, p->rows, c->width, 2 * (size_t)c->hidden, matrices + packed->gates, d->normed,
-           d->gates, false);
+    linear(d, p->rows, c->width, 2 * (size_t)c->hidden, matrices + all->gates, d->normed, d->gates,
+           false);
     kernels_of(d)->gated_forward(c->gate == LM_GEGLU ? NN_GELU : NN_SILU, d->gates, p->rows,
                                  c->hidden, d->hidden);
-    linear(d, p->rows, c->hidden, c->width, matrices + packed->down, d->hidden, d->x, true);
+    linear(d, p->rows, c->hidden, c->width, matrices + all->down, d->hidden, d->x, true);
     return true;
 }
 
 static bool run(lm_decoder *d, const pass *p, const lm_token *tokens, lab_error *error) {
     const lm_config *c = config_of(d);
-    const lm_layout *at = &d->options.packed->model->layout;
+    const lm_layout *at = &d->options.matrices->model->layout;
     for (size_t i = 0; i < p->rows; i++)
         if (tokens[i] >= c->vocabulary)
             return lab_fail(error, LAB_INPUT, "there is no token %u in a vocabulary of %u",
                             tokens[i], c->vocabulary);
-    nn_embedding_forward(d->options.packed->model->weights + at->embedding, tokens, p->rows,
+    nn_embedding_forward(d->options.matrices->model->weights + at->embedding, tokens, p->rows,
                          c->width, d->x);
     for (size_t layer = 0; layer < c->layers; layer++)
         if (!run_layer(d, p, layer, error))
@@ -403,11 +405,11 @@ static bool run(lm_decoder *d, const pass *p, const lm_token *tokens, lab_error 
 /* What the last `rows` rows of the pass, from `first` on, expect next. */
 static void expect(lm_decoder *d, size_t first, size_t rows, float *logits) {
     const lm_config *c = config_of(d);
-    const lm_layout *at = &d->options.packed->model->layout;
-    const float *weights = d->options.packed->model->weights;
+    const lm_layout *at = &d->options.matrices->model->layout;
+    const float *weights = d->options.matrices->model->weights;
     normalise(d, rows, weights + at->final_norm, d->x + first * c->width, d->normed);
-    linear(d, rows, c->width, c->vocabulary, d->options.packed->values + d->options.packed->head,
-           d->normed, logits, false);
+    linear(d, rows, c->width, c->vocabulary,
+           d->options.matrices->values + d->options.matrices->head, d->normed, logits, false);
 }
 
 static bool has_room(const lm_decoder *d, size_t lane, size_t count, lab_error *error) {

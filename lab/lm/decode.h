@@ -11,12 +11,12 @@
 #ifndef WHET_LAB_LM_DECODE_H
 #define WHET_LAB_LM_DECODE_H
 
-#include "lm/packed.h"
+#include "lm/matrices.h"
 #include "lm/tokens.h"
 #include "nn/decoder.h"
 
 typedef struct lm_decoder_options {
-    const lm_packed *packed;       /* the model, which must outlive the decoder */
+    const lm_matrices *matrices;   /* the model, which must outlive the decoder */
     const whet_executor *executor; /* NULL: the calling thread */
     const whet_policy *policy;     /* for all heads; NULL: the model's own */
     size_t lanes;                  /* at least 1 */

@@ -11,7 +11,7 @@
 typedef struct work {
     const lm_generate_request *request;
     lm_token_list prompt;
-    lm_packed packed;
+    lm_matrices matrices;
     lm_decoder *decoder;
     float *logits;
     lm_text text;
@@ -38,9 +38,9 @@ static bool make_decoder(work *w, lab_error *error) {
     const lm_generate_request *r = w->request;
     const lm_config *c = &r->opened->model.config;
     size_t room = c->context - w->prompt.count;
-    if (!lm_packed_create(&r->opened->model, r->engine, &w->packed, error))
+    if (!lm_matrices_create(&r->opened->model, r->engine, &w->matrices, error))
         return false;
-    lm_decoder_options options = {.packed = &w->packed,
+    lm_decoder_options options = {.matrices = &w->matrices,
                                   .executor = r->executor,
                                   .policy = r->policy,
                                   .lanes = 1,
@@ -109,7 +109,7 @@ bool lm_generate(const lm_generate_request *request, lm_generated *result, lab_e
     result->write_seconds = lab_now() - began;
     good = good && keep_entropies(&w, result, error);
     lm_decoder_destroy(w.decoder);
-    lm_packed_free(&w.packed);
+    lm_matrices_free(&w.matrices);
     free(w.prompt.items);
     free(w.logits);
     free(w.text.bytes);

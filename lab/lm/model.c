@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char model_name[] = "decoder";
-
 bool lm_model_create(const lm_config *config, lm_model *model, lab_error *error) {
     *model = (lm_model){.config = *config};
     if (!lm_layout_of(config, &model->layout) || model->layout.count > SIZE_MAX / 8)
@@ -30,7 +28,7 @@ static bool take(const char *path, const nn_checkpoint *read, lm_model *model, l
     const char *name = json_string_value(json_object_get(read->description, "model"));
     lm_config config;
     lm_layout layout;
-    if (!name || strcmp(name, model_name) != 0)
+    if (!name || strcmp(name, LM_MODEL_NAME) != 0)
         return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of a language model", path);
     if (!lm_config_from_json(json_object_get(read->description, "shape"), path, &config, error))
         return false;
@@ -58,7 +56,7 @@ bool lm_model_load(const char *path, lm_model *model, lab_error *error) {
 }
 
 bool lm_model_save(const char *path, const lm_model *model, json_t *tokens, lab_error *error) {
-    json_t *description = json_pack("{s:s, s:o, s:o}", "model", model_name, "tokens", tokens,
+    json_t *description = json_pack("{s:s, s:o, s:o}", "model", LM_MODEL_NAME, "tokens", tokens,
                                     "shape", lm_config_to_json(&model->config));
     const nn_span span = {model->weights, model->layout.count};
     bool is_saved = nn_checkpoint_write(path, description, model->step, &span, 1, error);

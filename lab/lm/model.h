@@ -16,6 +16,7 @@
 
 #include "lm/weights.h"
 
+#define LM_MODEL_NAME "decoder"
 #define LM_TOKENS_CLRS "clrs"
 
 typedef struct lm_model {

@@ -63,9 +63,10 @@ nn_attention lm_attention_of(const lm_network *network, const lm_piece *piece,
                           .stats = workspace->kept[layer].stats};
 }
 
-static void count_exact(const lm_piece *piece, const unsigned char *right, lm_outcome *outcome) {
-    for (size_t i = 0; i < piece->targets;) {
-        size_t row = piece->at[i] / piece->length;
+/* Counts what was right; a row without targets counts as right. */
+static void count_right(const lm_piece *piece, const unsigned char *right, lm_outcome *outcome) {
+    size_t i = 0;
+    for (size_t row = 0; row < piece->rows; row++) {
         bool is_exact = true;
         for (; i < piece->targets && piece->at[i] / piece->length == row; i++) {
             if (!piece->is_answer[i])
@@ -75,6 +76,8 @@ static void count_exact(const lm_piece *piece, const unsigned char *right, lm_ou
             is_exact = is_exact && right[i];
         }
         outcome->exact += is_exact;
+        if (piece->exact)
+            piece->exact[row] = is_exact;
     }
     outcome->sequences = piece->rows;
 }
@@ -85,7 +88,7 @@ lm_outcome lm_network_run(const lm_network *network, const lm_piece *piece, lm_w
     if (outcome.status != WHET_OK)
         return outcome;
     lm_losses(network, piece, workspace, gradient, &outcome);
-    count_exact(piece, workspace->right, &outcome);
+    count_right(piece, workspace->right, &outcome);
     if (!isfinite(outcome.loss))
         outcome.status = WHET_NOT_FINITE;
     else if (gradient)

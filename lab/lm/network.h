@@ -41,6 +41,7 @@ typedef struct lm_piece {
     const lm_token *labels;         /* what comes next there */
     const float *weights;           /* how much it counts */
     const unsigned char *is_answer; /* whether it is part of an answer */
+    bool *exact; /* [rows], or NULL: set to whether all of a row's answer was the likeliest */
 } lm_piece;
 
 typedef struct lm_outcome {

@@ -1,5 +1,5 @@
 /* Packing: q, k and v are one matrix, and so are gate and up; see weights.h. */
-#include "lm/packed.h"
+#include "lm/matrices.h"
 
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@ typedef struct matrix {
 
 enum { LAYER_MATRICES = 4 };
 
-static void list_matrices(const lm_packed *p, matrix list[LAYER_MATRICES]) {
+static void list_matrices(const lm_matrices *p, matrix list[LAYER_MATRICES]) {
     const lm_config *c = &p->model->config;
     const lm_layout *at = &p->model->layout;
     size_t queries = (size_t)c->heads * c->head_dim, keys = (size_t)c->key_heads * c->head_dim;
@@ -21,13 +21,13 @@ static void list_matrices(const lm_packed *p, matrix list[LAYER_MATRICES]) {
     list[3] = (matrix){at->down, p->down, c->hidden, c->width};
 }
 
-static void pack(const lm_packed *p, const matrix *m, size_t from, size_t to) {
+static void pack(const lm_matrices *p, const matrix *m, size_t from, size_t to) {
     nn_product shape = {.n = m->out, .k = m->in, .tb = true};
     p->engine->kernels->pack(shape, p->model->weights + from + m->from, p->values + to + m->to);
 }
 
 /* The layout; returns how many floats that takes, or 0 if more than there can be. */
-static size_t place(lm_packed *p) {
+static size_t place(lm_matrices *p) {
     const lm_config *c = &p->model->config;
     const nn_kernels *kernels = p->engine->kernels;
     matrix list[LAYER_MATRICES];
@@ -46,10 +46,10 @@ static size_t place(lm_packed *p) {
     return all;
 }
 
-bool lm_packed_create(const lm_model *model, const nn_engine *engine, lm_packed *p,
-                      lab_error *error) {
+bool lm_matrices_create(const lm_model *model, const nn_engine *engine, lm_matrices *p,
+                        lab_error *error) {
     const lm_config *c = &model->config;
-    *p = (lm_packed){.model = model, .engine = engine};
+    *p = (lm_matrices){.model = model, .engine = engine};
     size_t floats = place(p);
     p->values = floats ? aligned_alloc(64, (floats + 15) / 16 * 64) : NULL;
     if (!p->values)
@@ -64,7 +64,7 @@ bool lm_packed_create(const lm_model *model, const nn_engine *engine, lm_packed 
     return true;
 }
 
-void lm_packed_free(lm_packed *p) {
+void lm_matrices_free(lm_matrices *p) {
     free(p->values);
-    *p = (lm_packed){.values = NULL};
+    *p = (lm_matrices){.values = NULL};
 }

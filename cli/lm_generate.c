@@ -73,6 +73,13 @@ static bool print_text(void *context, lm_token token, const char *text, size_t l
     return fflush(stdout) == 0 && !lab_interrupted();
 }
 
+static void add_number(lab_table *table, double value) {
+    if (isfinite(value))
+        lab_table_add(table, "%.4f", value);
+    else
+        lab_table_add(table, "-");
+}
+
 static bool print_entropies(const lm_config *c, const lm_entropy *entropies) {
     lab_table table = lab_table_start(5);
     static const char *const titles[] = {"layer", "head", "entropy", "after", "rows"};
@@ -82,9 +89,8 @@ static bool print_entropies(const lm_config *c, const lm_entropy *entropies) {
         double rows = (double)entropies[i].rows;
         lab_table_add(&table, "%zu", i / c->heads);
         lab_table_add(&table, "%zu", i % c->heads);
-        lab_table_add(&table, rows > 0 ? "%.4f" : "-", entropies[i].before / rows);
-        lab_table_add(&table, rows > 0 && isfinite(entropies[i].after) ? "%.4f" : "-",
-                      entropies[i].after / rows);
+        add_number(&table, entropies[i].before / rows);
+        add_number(&table, entropies[i].after / rows);
         lab_table_add(&table, "%.0f", rows);
     }
     return lab_table_finish(&table, stdout);

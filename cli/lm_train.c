@@ -146,25 +146,12 @@ static int choose_lengths(arguments *given) {
     return STATUS_OK;
 }
 
-/* "minimum,bfs:hints": each part is a task. */
-static bool add_tasks(arguments *given, const char *text, lab_error *error) {
-    while (*text) {
-        size_t length = strcspn(text, ",");
-        char task[96];
-        snprintf(task, sizeof task, "%.*s", (int)(length < sizeof task ? length : sizeof task),
-                 text);
-        if (!lm_training_add_task(&given->training, task, error))
-            return false;
-        text += length + (text[length] == ',');
-    }
-    return true;
-}
-
 static int choose_tasks(arguments *given) {
     lab_error error = {.kind = LAB_NO_ERROR};
-    bool is_good = given->algorithms.count > 0 || add_tasks(given, "minimum", &error);
+    bool is_good =
+        given->algorithms.count > 0 || lm_training_add_tasks(&given->training, "minimum", &error);
     for (size_t i = 0; is_good && i < given->algorithms.count; i++)
-        is_good = add_tasks(given, given->algorithms.items[i], &error);
+        is_good = lm_training_add_tasks(&given->training, given->algorithms.items[i], &error);
     for (size_t i = 0; given->hints && i < given->training.task_count; i++)
         given->training.tasks[i].hints = true;
     return is_good ? STATUS_OK : report_lab_error(name, &error);

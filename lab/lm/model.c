@@ -55,8 +55,8 @@ bool lm_model_load(const char *path, lm_model *model, lab_error *error) {
     return is_taken;
 }
 
-bool lm_model_save(const char *path, const lm_model *model, const char *tokens, lab_error *error) {
-    json_t *description = json_pack("{s:s, s:s, s:o}", "model", LM_MODEL_NAME, "tokens", tokens,
+bool lm_model_save(const char *path, const lm_model *model, json_t *tokens, lab_error *error) {
+    json_t *description = json_pack("{s:s, s:o, s:o}", "model", LM_MODEL_NAME, "tokens", tokens,
                                     "shape", lm_config_to_json(&model->config));
     const nn_span span = {model->weights, model->layout.count};
     bool is_saved = nn_checkpoint_write(path, description, model->step, &span, 1, error);

@@ -4,7 +4,7 @@
  * described by one JSON object:
  *
  *     {"model": "decoder",
- *      "tokens": "clrs",            see lm/tokens.h; other vocabularies have other names
+ *      "tokens": "clrs",            see lm/tokens.h; or an object, lm_tokenizer_json
  *      "shape": {"layers": ...},    lm_config_to_json
  *      "training": {...}}           everything that made it; only while and after training here
  *
@@ -33,8 +33,9 @@ bool lm_model_create(const lm_config *config, lm_model *model, lab_error *error)
 /* From a checkpoint; what is damaged, foreign or impossible is refused with a message. */
 bool lm_model_load(const char *path, lm_model *model, lab_error *error);
 
-/* Weights alone, to a checkpoint; `tokens` names the vocabulary. */
-bool lm_model_save(const char *path, const lm_model *model, const char *tokens, lab_error *error);
+/* Weights alone, to a checkpoint; `tokens` is its member of that name, whose reference is taken:
+ * json_string(LM_TOKENS_CLRS), or a tokenizer's own. */
+bool lm_model_save(const char *path, const lm_model *model, json_t *tokens, lab_error *error);
 
 /* Fine for a zeroed one. */
 void lm_model_free(lm_model *model);

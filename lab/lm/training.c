@@ -61,6 +61,19 @@ bool lm_training_add_task(lm_training *training, const char *text, lab_error *er
     return true;
 }
 
+bool lm_training_add_tasks(lm_training *training, const char *text, lab_error *error) {
+    while (*text) {
+        size_t length = strcspn(text, ",");
+        char task[96];
+        snprintf(task, sizeof task, "%.*s", (int)(length < sizeof task ? length : sizeof task),
+                 text);
+        if (!lm_training_add_task(training, task, error))
+            return false;
+        text += length + (text[length] == ',');
+    }
+    return true;
+}
+
 static bool in_range(const char *option, double value, double least, double most,
                      lab_error *error) {
     if (value >= least && value <= most)

@@ -53,6 +53,9 @@ bool lm_training_check(const lm_training *training, lab_error *error);
 /* Adds "minimum", or "bfs:hints", to the tasks. */
 bool lm_training_add_task(lm_training *training, const char *text, lab_error *error);
 
+/* Several, with commas. */
+bool lm_training_add_tasks(lm_training *training, const char *text, lab_error *error);
+
 json_t *lm_training_to_json(const lm_training *training);
 
 const char *lm_loss_name(lm_loss loss);    /* "answer", "all" */

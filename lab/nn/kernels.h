@@ -32,6 +32,12 @@ typedef struct nn_kernels {
     /* A small product. */
     void (*multiply)(nn_product shape, const float *a, const float *b, float *c);
 
+    /* Products of any size with one matrix b, which is brought into panels of so many columns
+     * beforehand: nn_packed_floats. `shape` has no ta. */
+    size_t panel;
+    void (*pack)(nn_product shape, const float *b, float *packed);
+    void (*multiply_packed)(nn_product shape, const float *a, const float *packed, float *c);
+
     /*
      * The first layer of items: x = [priority, onehot(class)].
      *   z_i = priority_i slope + table[class_i];  h_i = gelu(z_i);  d_i = gelu'(z_i)
@@ -112,6 +118,11 @@ typedef struct nn_kernels {
     /* y += x */
     void (*add)(float *y, const float *x, size_t count);
 } nn_kernels;
+
+/* Floats that pack() writes for a matrix of k rows and n columns. */
+static inline size_t nn_packed_floats(const nn_kernels *kernels, size_t k, size_t n) {
+    return (n + kernels->panel - 1) / kernels->panel * kernels->panel * k;
+}
 
 /* Those for the instruction set that libwhet uses. */
 const nn_kernels *nn_kernels_for_this_machine(void);

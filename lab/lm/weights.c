@@ -118,9 +118,8 @@ static void fill_policies(const lm_config *config, const lm_layout *layout, floa
 static double deviation_of(const lm_config *config, const lm_tensor *tensor) {
     if (strstr(tensor->name, "attn_output") || strstr(tensor->name, "ffn_down"))
         return 1 / sqrt((double)tensor->cols * 2 * config->layers);
-    if (strncmp(tensor->name, "blk.", 4) == 0)
-        return 1 / sqrt((double)tensor->cols);
-    return config->tied ? 1 / sqrt((double)config->width) : 1;
+    bool is_embedding = strncmp(tensor->name, "token_embd", 10) == 0;
+    return is_embedding && !config->tied ? 1 : 1 / sqrt((double)tensor->cols);
 }
 
 void lm_initialise(const lm_config *config, const lm_layout *layout, uint64_t seed,

@@ -12,6 +12,7 @@
 typedef struct reproduction {
     const char *folder;
     uint64_t seeds, steps, sets, threads;
+    uint64_t lm_steps, lm_samples, lm_seeds;
     bool is_full, quiet;
     laboratory lab;
     experiment experiment;

@@ -57,10 +57,16 @@ int command_figure(int argc, char **argv) {
         {"seeds", OPTION_RANGE, &r.seeds, "N", "heads to train"},
         {"steps", OPTION_RANGE, &r.steps, "N", "training steps of each"},
         {"sets", OPTION_RANGE, &r.sets, "N", "sets of each size to evaluate (default 4096)"},
+        {"lm-steps", OPTION_RANGE, &r.lm_steps, "N",
+         "training steps of each language model (clrs)"},
+        {"lm-samples", OPTION_RANGE, &r.lm_samples, "N",
+         "questions of each algorithm and length (clrs; default 128)"},
+        {"lm-seeds", OPTION_RANGE, &r.lm_seeds, "N",
+         "language models of each kind (clrs; default 1, with --full 3)"},
         {"threads", OPTION_AMOUNT, &r.threads, "N", "threads (default: one for each processor)"},
         {"quiet", OPTION_FLAG, &r.quiet, NULL, "no progress, and no word of what was drawn"},
     };
-    char list[1024];
+    char list[2048];
     const report_part *part;
     int length = snprintf(list, sizeof list, "figures (a number is one of the paper's):\n");
     for (size_t i = 0; (part = report_part_at(i)) != NULL; i++)

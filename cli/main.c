@@ -27,6 +27,7 @@ static const subcommand commands[] = {
     {"retrieval", "train heads on max retrieval and see how they scale", command_retrieval},
     {"theory", "the paper's statements, both sides computed", command_theory},
     {"clrs", "textbook algorithms as questions and answers", command_clrs},
+    {"lm", "train, evaluate and use small language models", command_lm},
     {"bench", "measure speed against the limits of the machine", command_bench},
     {"help", "explain a command", command_help},
 };

@@ -32,7 +32,10 @@ reproduction reproduction_start(void) {
     return (reproduction){.folder = "report",
                           .seeds = {.least = 1, .most = 1000},
                           .steps = {.least = 1, .most = 1000000000},
-                          .sets = {.least = 1, .most = 10000000}};
+                          .sets = {.least = 1, .most = 10000000},
+                          .lm_steps = {.least = 1, .most = 1000000000},
+                          .lm_samples = {.least = 1, .most = 1000000},
+                          .lm_seeds = {.least = 1, .most = 1000}};
 }
 
 /* A number of the manifest for an option that was not given; false where it is none. */
@@ -74,6 +77,10 @@ int open_reproduction(reproduction *r, const char *command) {
                                                           : REPRODUCE_QUICK_STEPS,
                                   .sets = r->sets.value ? r->sets.value : 4096,
                                   .largest = 16384,
+                                  .is_full = r->is_full,
+                                  .lm_steps = r->lm_steps.value,
+                                  .lm_samples = r->lm_samples.value,
+                                  .lm_seeds = r->lm_seeds.value,
                                   .quiet = r->quiet,
                                   .engine = &r->lab.engine,
                                   .executor = &r->lab.executor};
@@ -155,7 +162,9 @@ static bool make_folders(const char *folder, lab_error *error) {
 
 /* Whether a part is to be made: named, or of those that a run makes by itself. */
 static bool is_wanted(const report_part *part, const char *only, bool is_full) {
-    return only ? is_listed(only, part->name) : is_full || !part->is_extra;
+    if (!only)
+        return is_full || !part->is_extra;
+    return is_listed(only, part->name) || (part->group && is_listed(only, part->group));
 }
 
 static bool make_parts(experiment *e, const char *only, bool is_full, lab_error *error) {
@@ -174,9 +183,11 @@ static bool make_parts(experiment *e, const char *only, bool is_full, lab_error 
 
 static json_t *options_json(const reproduction *r, const char *only) {
     const experiment_options *o = &r->experiment.options;
-    return json_pack("{s:I, s:I, s:I, s:I, s:s}", "seeds", (json_int_t)o->seeds, "steps",
-                     (json_int_t)o->steps, "sets", (json_int_t)o->sets, "largest",
-                     (json_int_t)o->largest, "only", only ? only : "everything");
+    return json_pack("{s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:s}", "seeds", (json_int_t)o->seeds,
+                     "steps", (json_int_t)o->steps, "sets", (json_int_t)o->sets, "largest",
+                     (json_int_t)o->largest, "full", (int)o->is_full, "lm_steps",
+                     (json_int_t)o->lm_steps, "lm_samples", (json_int_t)o->lm_samples, "lm_seeds",
+                     (json_int_t)o->lm_seeds, "only", only ? only : "everything");
 }
 
 static bool run(reproduction *r, const char *only, lab_error *error) {
@@ -237,11 +248,17 @@ int command_reproduce(int argc, char **argv) {
         {"seeds", OPTION_RANGE, &r.seeds, "N", "heads to train of each kind"},
         {"steps", OPTION_RANGE, &r.steps, "N", "training steps of each"},
         {"sets", OPTION_RANGE, &r.sets, "N", "sets of each size to evaluate (default 4096)"},
+        {"lm-steps", OPTION_RANGE, &r.lm_steps, "N",
+         "training steps of each language model (clrs)"},
+        {"lm-samples", OPTION_RANGE, &r.lm_samples, "N",
+         "questions of each algorithm and length (clrs; default 128)"},
+        {"lm-seeds", OPTION_RANGE, &r.lm_seeds, "N",
+         "language models of each kind (clrs; default 1, with --full 3)"},
         {"threads", OPTION_AMOUNT, &r.threads, "N",
          "threads (default: one for each processor); results do not depend on it"},
         {"quiet", OPTION_FLAG, &r.quiet, NULL, "no progress"},
     };
-    char list[1024];
+    char list[2048];
     const report_part *part;
     int length = snprintf(list, sizeof list, "parts (* only with --full, or when named):\n");
     for (size_t i = 0; (part = report_part_at(i)) != NULL; i++)
@@ -250,8 +267,11 @@ int command_reproduce(int argc, char **argv) {
     const command_syntax syntax = {
         .name = "reproduce",
         .operands = "",
-        .about = "Makes the paper's table and figures on max retrieval, compares policies it did\n"
-                 "not have, and writes a report. Stopped at any time, it goes on from there.\n",
+        .about =
+            "Makes the paper's table and figures on max retrieval, compares policies it did\n"
+            "not have, and writes a report. Stopped at any time, it goes on from there. The\n"
+            "experiment on CLRS-Text, for which language models are trained, takes most of an\n"
+            "hour and is made when it is asked for: --only clrs.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = list,

@@ -12,6 +12,7 @@
 typedef struct reproduction {
     const char *folder;
     option_range seeds, steps, sets;
+    option_range lm_steps, lm_samples, lm_seeds;
     uint64_t threads;
     bool is_full, quiet;
     laboratory lab;

@@ -2,6 +2,7 @@
 #include "report/experiment.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "report/clrs.h"
 #include "retrieval/beyond.h"
 #include "retrieval/evaluate.h"
 #include "retrieval/figure_data.h"
@@ -27,6 +28,7 @@ void experiment_end(experiment *e) {
     json_decref(e->panels);
     json_decref(e->fit);
     json_decref(e->sharpness);
+    json_decref(e->clrs);
     json_decref(e->beyond);
     lab_folder_release(&e->lock);
     *e = experiment_start(&e->options);
@@ -65,12 +67,8 @@ static bool keep_result(const char *path, json_t *options, json_t *result, lab_e
     return good;
 }
 
-typedef json_t *(*result_maker)(experiment *e, const void *context, lab_error *error);
-
-/* The result of a name: kept, or made now and kept; NULL for `make`: kept or nothing. Takes the
- * options' reference. */
-static json_t *find_or_make(experiment *e, const char *name, json_t *options, result_maker make,
-                            const void *context, lab_error *error) {
+json_t *experiment_keep(experiment *e, const char *name, json_t *options, experiment_maker make,
+                        const void *context, lab_error *error) {
     char *path = options ? result_path(e, name, error) : NULL;
     json_t *result = NULL;
     bool is_known = path && find_kept(path, options, &result, error);
@@ -196,7 +194,7 @@ static json_t *evaluate(experiment *e, const void *context, lab_error *error) {
 static size_t smaller(uint64_t a, size_t b) { return a < b ? (size_t)a : b; }
 
 static const json_t *find_evaluation(experiment *e, retrieval_precision precision,
-                                     result_maker make, lab_error *error) {
+                                     experiment_maker make, lab_error *error) {
     size_t sizes[32];
     evaluation_plan plan = {.precision = precision,
                             .names = all_policies,
@@ -206,8 +204,8 @@ static const json_t *find_evaluation(experiment *e, retrieval_precision precisio
     plan.size_count = retrieval_sizes(16, (size_t)e->options.largest, sizes);
     if (!e->evaluation[precision])
         e->evaluation[precision] =
-            find_or_make(e, precision == RETRIEVAL_BF16 ? "evaluation-bf16" : "evaluation-f32",
-                         common_options(e, precision), make, &plan, error);
+            experiment_keep(e, precision == RETRIEVAL_BF16 ? "evaluation-bf16" : "evaluation-f32",
+                            common_options(e, precision), make, &plan, error);
     return e->evaluation[precision];
 }
 
@@ -224,8 +222,8 @@ const json_t *experiment_sharpness(experiment *e, lab_error *error) {
                             .size_count = SHARPNESS_SIZES,
                             .sets = smaller(e->options.sets, 1024)};
     if (!e->sharpness)
-        e->sharpness =
-            find_or_make(e, "sharpness", common_options(e, RETRIEVAL_F32), evaluate, &plan, error);
+        e->sharpness = experiment_keep(e, "sharpness", common_options(e, RETRIEVAL_F32), evaluate,
+                                       &plan, error);
     return e->sharpness;
 }
 
@@ -269,8 +267,8 @@ static json_t *make_panels(experiment *e, const void *context, lab_error *error)
 
 const json_t *experiment_panels(experiment *e, const char *policy, lab_error *error) {
     if (!e->panels)
-        e->panels =
-            find_or_make(e, "heads", common_options(e, RETRIEVAL_BF16), make_panels, NULL, error);
+        e->panels = experiment_keep(e, "heads", common_options(e, RETRIEVAL_BF16), make_panels,
+                                    NULL, error);
     return json_object_get(e->panels, policy);
 }
 
@@ -302,7 +300,7 @@ static json_t *make_fit(experiment *e, const void *context, lab_error *error) {
 
 const json_t *experiment_fit(experiment *e, lab_error *error) {
     if (!e->fit)
-        e->fit = find_or_make(e, "fit", common_options(e, RETRIEVAL_F32), make_fit, NULL, error);
+        e->fit = experiment_keep(e, "fit", common_options(e, RETRIEVAL_F32), make_fit, NULL, error);
     return e->fit;
 }
 
@@ -352,9 +350,10 @@ static json_t *make_beyond(experiment *e, const void *context, lab_error *error)
     return NULL;
 }
 
-static const json_t *find_beyond(experiment *e, result_maker make, lab_error *error) {
+static const json_t *find_beyond(experiment *e, experiment_maker make, lab_error *error) {
     if (!e->beyond)
-        e->beyond = find_or_make(e, "beyond", common_options(e, RETRIEVAL_F32), make, NULL, error);
+        e->beyond =
+            experiment_keep(e, "beyond", common_options(e, RETRIEVAL_F32), make, NULL, error);
     return e->beyond;
 }
 
@@ -367,4 +366,5 @@ void experiment_recall(experiment *e) {
     find_evaluation(e, RETRIEVAL_F32, NULL, &unimportant);
     find_evaluation(e, RETRIEVAL_BF16, NULL, &unimportant);
     find_beyond(e, NULL, &unimportant);
+    experiment_clrs_recall(e);
 }

@@ -24,6 +24,9 @@ typedef struct experiment_options {
     uint64_t steps;   /* of training */
     uint64_t sets;    /* of each size, in evaluations */
     uint64_t largest; /* items in the largest sets */
+    /* Of the language models: 0 means what their scale has. */
+    bool is_full;
+    uint64_t lm_steps, lm_samples, lm_seeds;
     bool quiet;
     const nn_engine *engine;
     const whet_executor *executor;
@@ -39,6 +42,7 @@ typedef struct experiment {
     json_t *panels; /* {"softmax": [...], "adaptive": [...]} */
     json_t *fit;
     json_t *sharpness;
+    json_t *clrs;   /* see report/clrs.h */
     json_t *beyond; /* {"seeds", "steps", "recipes": [{name, path, change, evaluation}]} */
 } experiment;
 
@@ -56,6 +60,13 @@ const json_t *experiment_panels(experiment *experiment, const char *policy, lab_
 const json_t *experiment_fit(experiment *experiment, lab_error *error);
 const json_t *experiment_sharpness(experiment *experiment, lab_error *error);
 const json_t *experiment_beyond(experiment *experiment, lab_error *error);
+
+/* The result of a name: kept under FOLDER/results, if it was made with these options (whose
+ * reference is taken), or made now and kept; NULL for `make`: kept or nothing. For experiments in
+ * files of their own. */
+typedef json_t *(*experiment_maker)(experiment *experiment, const void *context, lab_error *error);
+json_t *experiment_keep(experiment *experiment, const char *name, json_t *options,
+                        experiment_maker make, const void *context, lab_error *error);
 
 /* Fills in those of the tables' results (evaluations, beyond) that are kept, and makes none. */
 void experiment_recall(experiment *experiment);

@@ -1,6 +1,7 @@
 /* The report's table of contents; see parts.h. */
 #include "report/parts.h"
 #include "report/beyond.h"
+#include "report/clrs.h"
 #include "report/figures.h"
 #include "report/head_figures.h"
 #include "report/table1.h"
@@ -72,8 +73,31 @@ static const json_t *kept_table1(const experiment *e) { return e->evaluation[RET
 
 static const json_t *kept_beyond(const experiment *e) { return e->beyond; }
 
+static bool draw_figure8(experiment *e, const char *path, lab_error *error) {
+    const json_t *result = experiment_clrs(e, error);
+    return result && figure_clrs(path, result, 0, error);
+}
+
+static bool draw_figure9(experiment *e, const char *path, lab_error *error) {
+    const json_t *result = experiment_clrs(e, error);
+    return result && figure_clrs(path, result, 1, error);
+}
+
+static bool draw_clrs_policies(experiment *e, const char *path, lab_error *error) {
+    const json_t *result = experiment_clrs(e, error);
+    return result && figure_clrs_policies(path, result, error);
+}
+
+static bool draw_clrs_entropy(experiment *e, const char *path, lab_error *error) {
+    const json_t *result = experiment_clrs(e, error);
+    return result && figure_clrs_entropy(path, result, error);
+}
+
+static const json_t *kept_clrs(const experiment *e) { return e->clrs; }
+
 static const report_table table1 = {make_table1, kept_table1, table1_print, table1_html};
 static const report_table beyond = {experiment_beyond, kept_beyond, beyond_print, beyond_html};
+static const report_table clrs = {experiment_clrs, kept_clrs, clrs_print, clrs_html};
 
 static const report_part parts[] = {
     {"figure1", "Figure 1: every head disperses",
@@ -141,6 +165,28 @@ static const report_part parts[] = {
      "row "
      "before it on its path and what its own words add.",
      .table = &beyond, .is_extra = true},
+    {"clrs", "CLRS-Text: a Transformer learns algorithms",
+     "The paper's second experiment, at a size that a laptop can train: a decoder-only Transformer "
+     "learns textbook algorithms on short inputs, digit by digit, and is asked about longer ones. "
+     "With adaptive temperature at inference only, with it in training, too, and without; the "
+     "further policies take the place of softmax in the model that was trained with it.",
+     .table = &clrs, .is_extra = true},
+    {"figure8", "Figure 8: accuracy against length",
+     "Exact answers by length, shaded 95 % intervals; the grey band marks the lengths of training. "
+     "The published curve of Gemma 2B, a model of a thousand times the size that was tuned on "
+     "other "
+     "lengths, is there for orientation.",
+     .draw = draw_figure8, .is_extra = true, .group = "clrs"},
+    {"figure9", "Figure 9: the other algorithms", "The same for the rest of the algorithms.",
+     .draw = draw_figure9, .is_extra = true, .group = "clrs"},
+    {"clrs-policies", "Other policies on the model that knows softmax",
+     "The same weights with another policy in every head at inference, which they were not trained "
+     "with.",
+     .draw = draw_clrs_policies, .is_extra = true, .group = "clrs"},
+    {"clrs-entropy", "How sharp the heads stay",
+     "Entropy of every head's coefficients while the model answers, after its policy, against the "
+     "length of the input.",
+     .draw = draw_clrs_entropy, .is_extra = true, .group = "clrs"},
 };
 
 const report_part *report_part_at(size_t i) {
@@ -162,7 +208,5 @@ const char *report_elsewhere(const char *name) {
         return "figure 3 looks into a language model: 'whet probe' will make it";
     if (strcmp(number, "4") == 0)
         return "figure 4 is a listing; 'whet policies' and whet_policy_adaptive() are what it says";
-    if (strcmp(number, "8") == 0 || strcmp(number, "9") == 0)
-        return "figures 8 and 9 are about CLRS-Text: 'whet reproduce --only clrs' will make them";
     return NULL;
 }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* Products as they were asked for, for a benchmark that wants to do the same by the BLAS alone. */
-enum { NN_RECORD_MAX = 256 };
+enum { NN_RECORD_MAX = 1024 };
 typedef struct nn_recorded {
     nn_product shape;
     const float *a, *b;

@@ -5,6 +5,7 @@
 #include "recording.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ struct recording {
     int file; /* -1 once writing has failed */
     off_t size;
     uint64_t evaluations, lines;
+    locale_t locale; /* numbers with a point, whatever the host's own locale */
     char *path;
     char *text;
     size_t used, room;
@@ -45,11 +47,14 @@ recording *recording_open(const char *path) {
     if (!r)
         return NULL;
     r->path = strdup(path);
+    r->locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
     r->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (!r->path || r->file < 0 || !write_all(r->file, header, sizeof header - 1)) {
+    if (!r->path || !r->locale || r->file < 0 || !write_all(r->file, header, sizeof header - 1)) {
         int reason = errno;
         if (r->file >= 0)
             close(r->file);
+        if (r->locale)
+            freelocale(r->locale);
         free(r->path);
         free(r);
         errno = reason;
@@ -115,6 +120,7 @@ static void give_up(recording *r, const char *reason) {
 void recording_write(recording *r, const recorded_rows *rows, size_t count) {
     pthread_mutex_lock(&r->lock);
     uint64_t lines_before = r->lines;
+    locale_t before = uselocale(r->locale);
     bool fits = true;
     r->used = 0;
     for (size_t i = 0; i < count && fits && r->file >= 0; i++)
@@ -128,18 +134,24 @@ void recording_write(recording *r, const recorded_rows *rows, size_t count) {
             r->evaluations++;
         }
     }
+    uselocale(before);
     pthread_mutex_unlock(&r->lock);
 }
 
-uint64_t recording_close(recording *r) {
-    if (!r)
-        return 0;
+uint64_t recording_lines(recording *r) {
+    pthread_mutex_lock(&r->lock);
     uint64_t lines = r->lines;
-    if (r->file >= 0 && close(r->file) != 0)
-        fprintf(stderr, "whet: %s: %s\n", r->path, strerror(errno));
+    pthread_mutex_unlock(&r->lock);
+    return lines;
+}
+
+void recording_close(recording *r) {
+    if (r->file >= 0)
+        close(r->file);
     pthread_mutex_destroy(&r->lock);
+    if (r->locale)
+        freelocale(r->locale);
     free(r->text);
     free(r->path);
     free(r);
-    return lines;
 }

@@ -14,7 +14,7 @@
  * entropy_after  of the weights used; nan for maps that need not sum to one
  * beta           the inverse temperature; nan for maps that have none
  * max_prob       the largest weight used
- * spread         max e - min e over the keys it sees
+ * spread         max e - min e over the keys it sees; nan where a sink is the largest logit
  *
  * e are the logits as they enter softmax: scaled, capped and with ALiBi's bias. Numbers are
  * written so that they read back as the same float. Lines of an evaluation come by layer, then by
@@ -37,10 +37,10 @@
 typedef struct recorded_rows {
     int layer;
     size_t streams, heads, queries; /* of the operation */
-    size_t step;                    /* rows recorded: the last query, the one `step` before it ... */
-    const whet_stats *stats;        /* of all queries: [stream][head][query] */
-    const float *spread;            /* of those recorded: [stream][head][recorded] */
-    const int32_t *positions;       /* [stream][query], or NULL */
+    size_t step;              /* rows recorded: the last query, the one `step` before it ... */
+    const whet_stats *stats;  /* of all queries: [stream][head][query] */
+    const float *spread;      /* of those recorded: [stream][head][recorded] */
+    const int32_t *positions; /* [stream][query], or NULL */
 } recorded_rows;
 
 /* How many of `queries` rows are recorded, and which query recorded row i is. */
@@ -60,7 +60,10 @@ recording *recording_open(const char *path);
 /* Appends one evaluation; any thread. */
 void recording_write(recording *r, const recorded_rows *rows, size_t count);
 
-/* Lines written; closes and frees. NULL is fine. */
-uint64_t recording_close(recording *r);
+/* Lines written so far. */
+uint64_t recording_lines(recording *r);
+
+/* Every evaluation is in the file once it is written: closing is for those who open several. */
+void recording_close(recording *r);
 
 #endif

@@ -218,14 +218,14 @@ static bool plan_negated(operation *o, const whet_attention *simplified, void *o
 /* Shared memory: the plan's workspace, then what the recording's plan writes. */
 static bool set_out_attention(operation *o, size_t threads) {
     whet_attention a = o->attention;
-    static _Alignas(WHET_ALIGNMENT) char nowhere[WHET_ALIGNMENT];
     a.stats = o->stats;
     simplify_mask(o, &a);
     if (whet_attention_plan(&a, &o->plan) != WHET_OK)
         return false;
     size_t shared = o->plan.workspace_bytes, each = o->plan.scratch_bytes, output = 0;
     if (o->stats) {
-        if (!plan_negated(o, &a, nowhere))
+        /* what it needs is asked first, as if it wrote to the result */
+        if (!plan_negated(o, &a, a.out.data))
             return false;
         shared = larger(shared, o->spread_plan.workspace_bytes);
         each = larger(each, o->spread_plan.scratch_bytes);
@@ -352,15 +352,12 @@ static size_t negated_bytes(const operation *o) {
 }
 
 static bool set_out_alibi(operation *o, size_t threads) {
-    whet_attention a = single_head(o, 0, 0);
-    static float any_mask[1];
-    use_mask(&a, any_mask);
+    whet_attention a = single_head(o, 0, 0); /* with the mask as it is: needs are the same */
     if (whet_attention_plan(&a, &o->plan) != WHET_OK)
         return false;
     size_t each = whet_attention_memory(&o->plan, NULL);
     if (o->stats) {
-        static _Alignas(WHET_ALIGNMENT) char nowhere[WHET_ALIGNMENT];
-        whet_attention n = single_negated(&a, o, nowhere, o->stats);
+        whet_attention n = single_negated(&a, o, a.out.data, o->stats);
         if (whet_attention_plan(&n, &o->spread_plan) != WHET_OK)
             return false;
         each = larger(each, whet_attention_memory(&o->spread_plan, NULL));

@@ -84,33 +84,44 @@ static double known_beta(const whet_stats *stats, double *dbeta_dentropy, void *
     return *(const double *)context;
 }
 
+/* Weights of a row with beta as it is for these statistics, whose count of keys is right. */
+static void weigh_as_counted(const whet_policy *policy, const whet_stats *counted,
+                             const whet_rows *rows) {
+    double beta = whet_policy_beta(policy, counted);
+    whet_policy chosen = whet_policy_custom(known_beta, &beta);
+    whet_softmax(rows, &chosen, NULL);
+}
+
 /*
- * A row with a sink: one more logit, in front, whose share is lost. It is not counted among the
- * keys, which lengths in policies are about; so beta is worked out with the count put right. To
- * sigmoid and stick-breaking a sink is nothing.
+ * A row with a sink: one more logit, in front, whose share is lost. It takes part in the entropy
+ * but is not counted among the keys, which lengths in policies are about; so beta is worked out
+ * with the count put right. To the coefficients of sigmoid and stick-breaking a sink is nothing.
  */
 static void weigh_with_sink(const whet_policy *policy, float sink, float *row, size_t n,
                             float *longer, whet_stats *stats) {
-    if (policy->kind == WHET_POLICY_SIGMOID || policy->kind == WHET_POLICY_STICK_BREAKING ||
-        sink == -INFINITY) {
-        whet_rows plain = rows_at(row, 1, n, n, stats);
-        whet_softmax(&plain, policy, NULL);
-        return;
-    }
+    whet_stats counted;
     longer[0] = sink;
     memcpy(longer + 1, row, n * sizeof(float));
-    whet_rows rows = rows_at(longer, 1, n + 1, n + 1, stats);
-    whet_policy chosen = *policy;
-    double beta;
-    if (whet_policy_is_temperature(policy) && policy->kind != WHET_POLICY_TARGET) {
-        whet_entropy(&rows, NULL, NULL);
-        stats->n--;
-        beta = whet_policy_beta(policy, stats);
-        chosen = whet_policy_custom(known_beta, &beta);
+    whet_rows rows = rows_at(longer, 1, n + 1, n + 1, &counted);
+    whet_entropy(&rows, NULL, NULL);
+    counted.n -= sink > -INFINITY && counted.n > 0;
+    rows.stats = stats;
+    if (policy->kind == WHET_POLICY_SIGMOID || policy->kind == WHET_POLICY_STICK_BREAKING) {
+        whet_rows plain = rows_at(row, 1, n, n, stats);
+        whet_softmax(&plain, policy, NULL);
+    } else {
+        if (whet_policy_is_temperature(policy) && policy->kind != WHET_POLICY_TARGET)
+            weigh_as_counted(policy, &counted, &rows);
+        else
+            whet_softmax(&rows, policy, NULL);
+        memcpy(row, longer + 1, n * sizeof(float));
     }
-    whet_softmax(&rows, &chosen, NULL);
-    stats->n--;
-    memcpy(row, longer + 1, n * sizeof(float));
+    stats->n = counted.n;
+    stats->max = counted.max;
+    stats->z = counted.z;
+    stats->s = counted.s;
+    stats->logsumexp = counted.logsumexp;
+    stats->entropy = counted.entropy;
 }
 
 /* ---- tasks ---- */

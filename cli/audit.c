@@ -63,7 +63,7 @@ static void print_model(const model_audit *audit) {
     putchar('\n');
 }
 
-static bool print_heads(const audit_head *const *heads, size_t count) {
+static bool print_heads(const audit_head *heads, size_t count) {
     static const char *const titles[] = {"layer",    "head",    "|Q|",     "|K|",
                                          "spread <", "tighter", "reached", "tokens <"};
     enum { COLUMNS = sizeof titles / sizeof titles[0] };
@@ -72,7 +72,7 @@ static bool print_heads(const audit_head *const *heads, size_t count) {
     for (size_t c = 0; c < COLUMNS; c++)
         lab_table_add(&table, "%s", titles[c]);
     for (size_t i = 0; i < count; i++) {
-        const audit_head *head = heads[i];
+        const audit_head *head = &heads[i];
         lab_table_add(&table, "%u", head->layer);
         lab_table_add(&table, "%u", head->head);
         lab_table_add(&table, "%.2f", head->sigma_query);
@@ -86,22 +86,21 @@ static bool print_heads(const audit_head *const *heads, size_t count) {
 }
 
 static int compare_spreads(const void *a, const void *b) {
-    const audit_head *const *left = a, *const *right = b;
-    double difference = (*left)->tighter - (*right)->tighter;
+    double difference = ((const audit_head *)a)->tighter - ((const audit_head *)b)->tighter;
     return (difference > 0) - (difference < 0);
 }
 
 /* Heads of a layer, or of all (UINT32_MAX), by the bound on their spread; returns how many. */
-static size_t sort_heads(const model_audit *audit, uint32_t layer, const audit_head **heads) {
+static size_t sort_heads(const model_audit *audit, uint32_t layer, audit_head *heads) {
     size_t count = 0;
     for (size_t i = 0; i < audit->count; i++)
         if (layer == UINT32_MAX || audit->heads[i].layer == layer)
-            heads[count++] = &audit->heads[i];
+            heads[count++] = audit->heads[i];
     qsort(heads, count, sizeof *heads, compare_spreads);
     return count;
 }
 
-static bool print_layers(const model_audit *audit, const audit_head **heads) {
+static bool print_layers(const model_audit *audit, audit_head *heads) {
     static const char *const titles[] = {"layer",  "least spread <", "median <",
                                          "most <", "reached",        "tokens <, least"};
     enum { COLUMNS = sizeof titles / sizeof titles[0] };
@@ -115,18 +114,18 @@ static bool print_layers(const model_audit *audit, const audit_head **heads) {
             continue;
         double attained = 0;
         for (size_t i = 0; i < count; i++)
-            attained = fmax(attained, heads[i]->attained);
+            attained = fmax(attained, heads[i].attained);
         lab_table_add(&table, "%u", layer);
-        lab_table_add(&table, "%.1f", heads[0]->tighter);
-        lab_table_add(&table, "%.1f", heads[count / 2]->tighter);
-        lab_table_add(&table, "%.1f", heads[count - 1]->tighter);
+        lab_table_add(&table, "%.1f", heads[0].tighter);
+        lab_table_add(&table, "%.1f", heads[count / 2].tighter);
+        lab_table_add(&table, "%.1f", heads[count - 1].tighter);
         lab_table_add(&table, "%.1f", attained);
-        lab_table_add(&table, "%s", reach_text(heads[0]->log10_reach, reach));
+        lab_table_add(&table, "%s", reach_text(heads[0].log10_reach, reach));
     }
     return lab_table_finish(&table, stdout);
 }
 
-static void tell_summary(const model_audit *audit, const audit_head *const *sorted) {
+static void tell_summary(const model_audit *audit, const audit_head *sorted) {
     char context[NUMBER_SIZE], reach[REACH_SIZE];
     size_t limited = 0;
     double log10_context = log10((double)audit->shape.context);
@@ -140,12 +139,12 @@ static void tell_summary(const model_audit *audit, const audit_head *const *sort
         tell("No head is bound to disperse within any context in use: the first whose weights "
              "forbid it to put more than %g on one token, layer %u head %u, does so beyond %s "
              "tokens. What heads really do, 'whet probe' measures.",
-             audit->mass, sorted[0]->layer, sorted[0]->head,
-             reach_text(sorted[0]->log10_reach, reach));
+             audit->mass, sorted[0].layer, sorted[0].head,
+             reach_text(sorted[0].log10_reach, reach));
 }
 
 static int show(const arguments *given, const model_audit *audit) {
-    const audit_head **sorted = malloc(audit->count * sizeof *sorted);
+    audit_head *sorted = malloc(audit->count * sizeof *sorted);
     if (!sorted)
         return complain_of_memory();
     print_model(audit);
@@ -157,9 +156,7 @@ static int show(const arguments *given, const model_audit *audit) {
         size_t count = sort_heads(audit, (uint32_t)given->layer, sorted);
         is_printed = print_heads(sorted, count);
     } else if (given->shows_heads) {
-        for (size_t i = 0; i < audit->count; i++)
-            sorted[i] = &audit->heads[i];
-        is_printed = print_heads(sorted, audit->count);
+        is_printed = print_heads(audit->heads, audit->count);
     } else {
         is_printed = print_layers(audit, sorted);
     }

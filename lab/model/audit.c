@@ -53,10 +53,8 @@ static bool open_auditor(auditor *a) {
     a->gains = malloc(a->shape->width * sizeof *a->gains);
     a->rows = malloc(n * a->shape->width * sizeof *a->rows);
     a->memory = calloc(4 * square + 6 * n, sizeof *a->memory);
-    if (!a->gains || !a->rows || !a->memory) {
-        close_auditor(a);
+    if (!a->gains || !a->rows || !a->memory)
         return lab_fail_memory(a->error);
-    }
     double *at = a->memory;
     a->query.gram = at;
     a->key.gram = at += square;
@@ -337,11 +335,8 @@ bool audit_model(const gguf_file *file, double mass, bool quiet, model_audit *au
     if (!audit->heads)
         return lab_fail_memory(error);
     auditor a = {.file = file, .shape = &audit->shape, .n = audit->shape.head_dim, .error = error};
-    bool is_done = open_auditor(&a);
-    if (is_done) {
-        is_done = audit_layers(&a, quiet, audit);
-        close_auditor(&a);
-    }
+    bool is_done = open_auditor(&a) && audit_layers(&a, quiet, audit);
+    close_auditor(&a);
     if (!is_done)
         audit_free(audit);
     return is_done;

@@ -150,6 +150,10 @@ static void get_names(const gguf_file *file, const architecture *known, model_sh
     snprintf(shape->architecture, sizeof shape->architecture, "%s", known->name);
 }
 
+static uint32_t share_of_a_head(const model_shape *shape) {
+    return shape->heads[0] ? shape->width / shape->heads[0] : 0;
+}
+
 bool model_shape_read(const gguf_file *file, model_shape *shape, lab_error *error) {
     gguf_text name;
     if (!gguf_get_text(file, "general.architecture", &name, error) || !check_whole(file, error))
@@ -167,8 +171,8 @@ bool model_shape_read(const gguf_file *file, model_shape *shape, lab_error *erro
     if (!get_number(file, shape, "block_count", MODEL_LAYERS_MAX, 0, &shape->layers, error) ||
         !get_number(file, shape, "embedding_length", 1 << 20, 0, &shape->width, error) ||
         !get_heads(file, shape, error) ||
-        !get_number(file, shape, "attention.key_length", MODEL_HEAD_DIM_MAX,
-                    shape->width / shape->heads[0], &shape->head_dim, error) ||
+        !get_number(file, shape, "attention.key_length", MODEL_HEAD_DIM_MAX, share_of_a_head(shape),
+                    &shape->head_dim, error) ||
         !get_number(file, shape, "rope.dimension_count", MODEL_HEAD_DIM_MAX, shape->head_dim,
                     &shape->rotated, error) ||
         !get_rope_factor(file, shape, error))
@@ -179,9 +183,8 @@ bool model_shape_read(const gguf_file *file, model_shape *shape, lab_error *erro
     if (shape->head_dim == 0 || shape->rotated > shape->head_dim || shape->rotated % 2 != 0)
         return lab_fail(error, LAB_INPUT, "heads of %u dimensions of which RoPE turns %u",
                         shape->head_dim, shape->rotated);
-    uint32_t scaled_by = shape->layers == known->layers_of_other_scale
-                             ? shape->width / shape->heads[0]
-                             : shape->head_dim;
+    uint32_t scaled_by =
+        shape->layers == known->layers_of_other_scale ? share_of_a_head(shape) : shape->head_dim;
     shape->scale = 1 / sqrt((double)scaled_by);
     return true;
 }

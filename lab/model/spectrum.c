@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-enum { LANES = 8, STEPS = 300 };
+enum { LANES = 8, STEPS = 300, ATTEMPTS = 15 }; /* 4^15 billionths are more than one */
 
 /* In several sums side by side, which compilers turn into vectors. */
 static double dot(const float *a, const float *b, size_t count) {
@@ -88,7 +88,8 @@ double eigenvalue_from_above(const double *matrix, size_t n, double *vector, dou
     }
     /* What rounding may do to the decomposition. */
     double slack = 4 * (double)n * DBL_EPSILON * trace;
-    for (double room = 1e-9; room < 1; room *= 4)
+    double room = 1e-9;
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++, room *= 4)
         if (is_above(matrix, n, estimate * (1 + room), work))
             return estimate * (1 + room) + slack;
     return trace; /* which is never exceeded; for a matrix of zeros, for one */

@@ -95,7 +95,7 @@ static void put(construction *c, int layer, const char *rest, uint64_t columns, 
                 double mean, double deviation) {
     char name[64];
     size_t count = (size_t)(columns * (rows ? rows : 1));
-    float *values = malloc(count * sizeof *values);
+    float *values = malloc((count + 1) * sizeof *values);
     REQUIRE(values && c->count < TENSORS_MAX);
     rng_fill_normal(&c->rng, values, count, mean, deviation);
     c->values[c->count++] = values;

@@ -62,6 +62,6 @@ double audit_log10_reach(double spread, double mass);
  * a head for replace_file. */
 
 json_t *audit_json(const model_audit *audit);
-void audit_csv(FILE *file, const void *audit);
+void audit_csv(FILE *file, const void *context);
 
 #endif

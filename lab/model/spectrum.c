@@ -89,9 +89,11 @@ double eigenvalue_from_above(const double *matrix, size_t n, double *vector, dou
     /* What rounding may do to the decomposition. */
     double slack = 4 * (double)n * DBL_EPSILON * trace;
     double room = 1e-9;
-    for (int attempt = 0; attempt < ATTEMPTS; attempt++, room *= 4)
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         if (is_above(matrix, n, estimate * (1 + room), work))
             return estimate * (1 + room) + slack;
+        room *= 4;
+    }
     return trace; /* which is never exceeded; for a matrix of zeros, for one */
 }
 

@@ -95,10 +95,10 @@ static void put(construction *c, int layer, const char *rest, uint64_t columns, 
                 double mean, double deviation) {
     char name[64];
     size_t count = (size_t)(columns * (rows ? rows : 1));
-    float *values = malloc((count + 1) * sizeof *values);
-    REQUIRE(values && c->count < TENSORS_MAX);
+    REQUIRE(c->count < TENSORS_MAX);
+    float *values = c->values[c->count++] = malloc((count + 1) * sizeof *values);
+    REQUIRE(values);
     rng_fill_normal(&c->rng, values, count, mean, deviation);
-    c->values[c->count++] = values;
     if (layer < 0) {
         snprintf(name, sizeof name, "%s", rest);
     } else {

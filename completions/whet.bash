@@ -83,6 +83,7 @@ _whet_options() { # command [verb]
     theory)
         printf '%s\n' --heads --spread --temperature --mass --layers --layer-heads --gain --seed --json --quiet
         ;;
+    audit) printf '%s\n' --mass --heads --layer --json --csv --quiet ;;
     softmax) printf '%s\n' --policy --stats ;;
     policies) printf '%s\n' --json --names ;;
     demo) printf '%s\n' --policy --seed --svg --no-color ;;
@@ -129,7 +130,7 @@ _whet_lm_options() { # verb
 }
 
 _whet() {
-    local words=() commands=$'softmax\npolicies\ndemo\nreproduce\nfigure\nretrieval\ntheory\nclrs\nlm\nbench\nhelp'
+    local words=() commands=$'softmax\npolicies\ndemo\nreproduce\nfigure\nretrieval\ntheory\naudit\nclrs\nlm\nbench\nhelp'
     COMPREPLY=()
     _whet_words
     local last=$((${#words[@]} - 1))
@@ -147,9 +148,10 @@ _whet() {
         esac
     fi
     [ "$command" != clrs ] || command="clrs ${words[2]}"
-    # The --json of bench and clrs is a flag; all other options named here have a value.
+    # The --json of bench and clrs and the --heads of audit are flags; all other options named here have a value.
     case $command$before in
-    *--policy | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | retrieval--json | lm--json | theory--json | \
+    audit--heads) ;;
+    *--policy | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | retrieval--json | lm--json | theory--json | audit--json | *--layer | \
         *--check | *--from | *--heads | *--spread | *--temperature | *--mass | *--layers | *--layer-heads | *--gain | \
         *--steps | *--batch | *--rate | *--rate-end | *--lambda | *--sizes | *--classes | *--depth | *--width | *--scale | \
         *--nearest | *--leak | *--checkpoint-every | *--log-every | *--sets | *--items | *--degree | *--cap | *--algo | \
@@ -166,7 +168,7 @@ _whet() {
     -*) _whet_offer "$typed" "$(_whet_options "$command" "${words[2]}")" ;;
     *)
         case $command in
-        softmax | bench | 'clrs score') _whet_files "$typed" ;;
+        softmax | bench | audit | 'clrs score') _whet_files "$typed" ;;
         retrieval | lm) [ "${words[2]}" = train ] || _whet_files "$typed" ;;
         figure) _whet_offer "$typed" $'1\n2\n5\n6\n7\nties\npolicies\naccuracy\naccuracy-f32\nentropy\nsharpness' ;;
         theory) _whet_offer "$typed" $'lemma\nreach\ndispersion\nspread\ntemperature\nprecision' ;;

@@ -33,11 +33,13 @@ typedef struct arguments {
     const char *sizes, *range;
     const char *prompt_file, *text, *perplexity;
     const char *layers, *heads;
-    const char *json, *csv, *figure;
+    const char *json, *csv;
+    const char *figure;  /* of one layer */
+    const char *figures; /* of all of them */
     text_list policies;
     uint64_t sequences, decimals, seed, answer_tokens, context, every, perplexity_tokens, threads;
     uint64_t layer;
-    bool is_chat, has_all_layers, shows_heads, is_share, quiet;
+    bool is_chat, shows_heads, is_share, quiet;
 } arguments;
 
 static arguments usual_arguments(const char *name) {
@@ -83,7 +85,8 @@ static bool are_good(const arguments *given) {
     if (given->policies.count > PROBE_POLICIES_MAX)
         return refuse(given, "--policy: at most 16 of them");
     lab_error error = {.kind = LAB_NO_ERROR};
-    if (given->figure && !plot_knows(given->figure, &error))
+    if ((given->figure && !plot_knows(given->figure, &error)) ||
+        (given->figures && !plot_knows(given->figures, &error)))
         return refuse(given, error.text);
     return true;
 }
@@ -119,8 +122,11 @@ static const char *base_name(const char *path) {
 static bool keep(const arguments *given, const probe_request *request, const probe_result *result,
                  lab_error *error) {
     probe_table table = {request, result};
-    probe_figure figure = {request, result, base_name(request->model), given->layer,
-                           given->is_share};
+    probe_figure figure = {.request = request,
+                           .result = result,
+                           .title = base_name(request->model),
+                           .layer = given->layer == UINT64_MAX ? 0 : given->layer,
+                           .is_share = given->is_share};
     if (given->json) {
         json_t *json = probe_json(request, result);
         bool is_written = lab_json_write(given->json, json, error);
@@ -130,7 +136,10 @@ static bool keep(const arguments *given, const probe_request *request, const pro
     }
     if (given->csv && !replace_file(given->csv, probe_csv, &table))
         return lab_fail_file(error, "write", given->csv);
-    return !given->figure || figure_probe(given->figure, &figure, error);
+    if (given->figure && !figure_probe(given->figure, &figure, error))
+        return false;
+    figure.layer = UINT64_MAX;
+    return !given->figures || figure_probe(given->figures, &figure, error);
 }
 
 static int finish(const arguments *given, const probe_request *request, const probe_result *result,
@@ -244,7 +253,6 @@ static int parse_and_run(const command_syntax *syntax, arguments *given, int arg
         status = STATUS_MISUSE;
     } else if (parsed == OPTIONS_GIVEN) {
         given->model = operands > 0 ? argv[1] : given->model;
-        given->layer = given->has_all_layers ? UINT64_MAX : given->layer;
         status = check_and_run(given, prints);
     }
     free(given->policies.items);
@@ -288,8 +296,10 @@ int command_probe(int argc, char **argv) {
         {"all-heads", OPTION_FLAG, &given.shows_heads, NULL, "a line for each head"},
         {"json", OPTION_TEXT, &given.json, "FILE", "also write everything as JSON"},
         {"csv", OPTION_TEXT, &given.csv, "FILE", "also write everything as CSV"},
-        {"figure", OPTION_TEXT, &given.figure, "FILE", "also draw it, .svg or .png"},
-        {"share", OPTION_FLAG, &given.is_share, NULL, "draw entropies as shares of ln n"},
+        {"figure", OPTION_TEXT, &given.figure, "FILE",
+         "also draw the heads of --layer, or else of layer 0, as .svg or .png"},
+        {"figures", OPTION_TEXT, &given.figures, "FILE", "also draw a panel for each layer"},
+        {"share", OPTION_FLAG, &given.is_share, NULL, "those as shares of ln n"},
         {"llama", OPTION_TEXT, &given.llama, "DIR", "where libllama is (default: $WHET_LLAMA ...)"},
         {"plugin", OPTION_TEXT, &given.plugin, "FILE",
          "libggml-whet.so (default: $WHET_PLUGIN, beside the program ...)"},
@@ -321,7 +331,7 @@ int command_figure3(int argc, char **argv) {
         {"out", OPTION_TEXT, &given.figure, "FILE",
          "where to, .svg or .png (default: figure3.svg)"},
         {"layer", OPTION_UNSIGNED, &given.layer, "N", "the layer to draw (default 0)"},
-        {"all-layers", OPTION_FLAG, &given.has_all_layers, NULL, "a panel for each layer"},
+        {"figures", OPTION_TEXT, &given.figures, "FILE", "also a panel for each layer"},
         {"share", OPTION_FLAG, &given.is_share, NULL, "those as shares of ln n"},
         {"policy", OPTION_LIST, &given.policies, "NAME",
          "the first is drawn in full, of others the mean (default: softmax)"},

@@ -48,29 +48,45 @@ static void write_data(FILE *script, const probe_figure *f, size_t layer, bool i
     fputs("END\n", script);
 }
 
-static void write_panel(FILE *script, const probe_figure *f, size_t layer, bool is_share,
-                        bool has_key) {
+/* The curves of a panel; those of the legend are the same with no data. */
+static void write_curves(FILE *script, const probe_figure *f, const char *data, bool is_legend) {
     const probe_result *r = f->result;
-    char data[48];
-    snprintf(data, sizeof data, "$layer%zu%s", layer, is_share ? "share" : "");
-    fprintf(script, "set title 'layer %zu'\n%s\n", layer,
-            has_key ? "set key top left" : "unset key");
-    fputs(is_share ? "set yrange [0:1.02]\n" : "set yrange [0:*]\n", script);
-    fprintf(script, "plot %s using 1:2 with lines lc '#999999' lw 1 dt 3 title 'all tokens alike'",
-            data);
-    for (size_t head = 0; head < r->heads; head++)
-        fprintf(script, ", %s using 1:%zu with lines lc '#aa56B4E9' lw 0.7 %s", data,
-                4 + r->policies + head, head ? "notitle" : "title 'heads'");
     fprintf(script,
-            ", %s using 1:($3-$4):($3+$4) with filledcurves fc '#0072B2' fs transparent solid 0.22 "
+            "plot %s using 1:2 with lines lc '#888888' lw 1.2 dt 3 title 'all tokens alike'", data);
+    fprintf(script,
+            ", %s using 1:($3-$4):($3+$4) with filledcurves fc '#0072B2' fs transparent solid 0.18 "
             "noborder title 'mean ± standard deviation'",
             data);
-    fprintf(script, ", %s using 1:3 with linespoints ls 1 title '%s'", data,
-            f->request->policies[0]);
-    for (size_t p = 1; p < r->policies; p++)
-        fprintf(script, ", %s using 1:%zu with linespoints ls %zu title '%s'", data, 4 + p, p + 1,
-                f->request->policies[p]);
+    for (size_t head = 0; head < (is_legend ? 1 : r->heads); head++)
+        fprintf(script, ", %s using 1:%zu with lines lc '#3a93c9' lw 0.7 %s", data,
+                4 + r->policies + head, head ? "notitle" : "title 'heads'");
+    for (size_t p = 0; p < r->policies; p++)
+        fprintf(script, ", %s using 1:%zu with linespoints ls %zu title 'mean, %s' noenhanced",
+                data, p ? 4 + p : 3, p + 1, f->request->policies[p]);
     fputc('\n', script);
+}
+
+static void write_panel(FILE *script, const probe_figure *f, size_t layer, bool is_share) {
+    char data[48];
+    snprintf(data, sizeof data, "$layer%zu%s", layer, is_share ? "share" : "");
+    fprintf(script, "set title 'layer %zu'\nunset key\n", layer);
+    fputs(is_share ? "set yrange [0:1.02]\n" : "set yrange [0:*]\n", script);
+    write_curves(script, f, data, false);
+}
+
+/* A panel with nothing but the key. */
+static void write_legend(FILE *script, const probe_figure *f) {
+    fputs("unset title\nunset border\nunset tics\nunset xlabel\nunset ylabel\nunset grid\n"
+          "unset logscale\nset key center center\nset xrange [0:1]\nset yrange [0:1]\n"
+          "$nothing << END\n",
+          script);
+    for (size_t row = 0; row < 2; row++) {
+        for (size_t column = 0; column < 5 + f->result->policies; column++)
+            fputs("-9 ", script);
+        fputc('\n', script);
+    }
+    fputs("END\n", script);
+    write_curves(script, f, "$nothing", true);
 }
 
 static void write_axes(FILE *script, const probe_figure *f) {
@@ -92,18 +108,19 @@ static void draw_one(FILE *script, const probe_figure *f) {
     size_t layer = (size_t)f->layer;
     write_data(script, f, layer, false);
     write_data(script, f, layer, true);
-    fputs("set multiplot layout 1,2 title '", script);
+    fputs("set multiplot layout 1,3 title '", script);
     write_title(script, f->title);
     fputs("' noenhanced\n", script);
     write_axes(script, f);
     fputs("set ylabel 'entropy of the last position, nats'\n", script);
-    write_panel(script, f, layer, false, true);
+    write_panel(script, f, layer, false);
     fputs("set ylabel 'entropy / ln n'\n", script);
-    write_panel(script, f, layer, true, false);
+    write_panel(script, f, layer, true);
+    write_legend(script, f);
     fputs("unset multiplot\n", script);
 }
 
-/* Panels side by side. */
+/* Panels side by side, and below each other. */
 static int columns_for(size_t layers) { return layers <= 4 ? (int)layers : layers <= 12 ? 4 : 6; }
 
 static int rows_for(size_t layers) {
@@ -115,13 +132,15 @@ static void draw_all(FILE *script, const probe_figure *f) {
     size_t layers = f->result->layers;
     for (size_t layer = 0; layer < layers; layer++)
         write_data(script, f, layer, f->is_share);
-    fprintf(script, "set multiplot layout %d,%d title '", rows_for(layers), columns_for(layers));
+    fprintf(script, "set multiplot layout %d,%d title '", rows_for(layers + 1),
+            columns_for(layers + 1));
     write_title(script, f->title);
     fputs("' noenhanced\n", script);
     write_axes(script, f);
     fputs(f->is_share ? "set ylabel 'entropy / ln n'\n" : "set ylabel 'entropy, nats'\n", script);
     for (size_t layer = 0; layer < layers; layer++)
-        write_panel(script, f, layer, f->is_share, layer == 0 && layers <= 2);
+        write_panel(script, f, layer, f->is_share);
+    write_legend(script, f);
     fputs("unset multiplot\n", script);
 }
 
@@ -136,7 +155,7 @@ static void draw(FILE *script, const void *context) {
 bool figure_probe(const char *path, const probe_figure *figure, lab_error *error) {
     size_t layers = figure->result->layers;
     if (figure->layer != UINT64_MAX)
-        return plot_draw(path, 1000, 460, draw, figure, error);
-    return plot_draw(path, 60 + 260 * columns_for(layers), 60 + 230 * rows_for(layers), draw,
-                     figure, error);
+        return plot_draw(path, 1100, 420, draw, figure, error);
+    return plot_draw(path, 60 + 260 * columns_for(layers + 1), 60 + 230 * rows_for(layers + 1),
+                     draw, figure, error);
 }

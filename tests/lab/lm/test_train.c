@@ -145,7 +145,7 @@ TEST(a_model_is_loaded_from_the_checkpoint_of_its_training) {
     CHECK_INT(model.config.hidden, config.hidden);
     size_t bytes = model.layout.count * sizeof(float);
     CHECK(same_bytes(model.weights, lm_trainer_weights(trainer), bytes));
-    REQUIRE(lm_model_save(path, &model, LM_TOKENS_CLRS, &error)); /* without moments */
+    REQUIRE(lm_model_save(path, &model, json_string(LM_TOKENS_CLRS), &error)); /* without moments */
     REQUIRE(lm_model_load(path, &again, &error));
     CHECK(same_bytes(model.weights, again.weights, bytes));
     CHECK(!lm_trainer_restore(trainer, path, &error)); /* nothing to train on with */

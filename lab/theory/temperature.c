@@ -28,8 +28,10 @@ entropy_slope theory_entropy(const double *logits, size_t n, double beta) {
 
 void theory_power_series(double lambda, size_t n, double *logits) {
     double power = 1;
-    for (size_t i = 0; i < n; i++, power *= lambda)
+    for (size_t i = 0; i < n; i++) {
         logits[i] = power;
+        power *= lambda;
+    }
 }
 
 static double difference(const double *logits, size_t n, double beta) {

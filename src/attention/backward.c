@@ -432,9 +432,10 @@ static void start_panel(work *w, size_t index, size_t first_row) {
 
 static void start_set(work *w, size_t set) {
     size_t first_row = set * w->shape.panels * w->lanes;
-    size_t needed = (w->shape.rows - first_row + w->lanes - 1) / w->lanes;
-    size_t rows = w->shape.panels * w->lanes;
-    w->panel_count = needed < w->shape.panels ? needed : w->shape.panels;
+    size_t rows = w->shape.panels * w->lanes, left = w->shape.rows - first_row;
+    w->panel_count = 0;
+    while (w->panel_count < w->shape.panels && w->panel_count * w->lanes < left)
+        w->panel_count++;
     w->first_key = SIZE_MAX;
     w->end_key = 0;
     memset(w->queries, 0, w->a->head_dim * rows * sizeof(float));

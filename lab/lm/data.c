@@ -21,7 +21,7 @@ struct lm_source {
 lm_source *lm_source_create(const lm_training *training, size_t context, lab_error *error) {
     size_t lengths = training->length_max - training->length_min + 1;
     lm_source *source =
-        calloc(1, sizeof *source + training->task_count * lengths * sizeof source->streams[0]);
+        calloc(1, sizeof *source + training->task_count * lengths * sizeof(clrs_stream *));
     if (!source) {
         lab_fail_memory(error);
         return NULL;

@@ -69,7 +69,7 @@ static size_t room_of_piece(const lm_sequences *sequences) {
 static size_t rows_from(const lm_sequences *sequences, const lm_packed *packed, size_t first,
                         size_t room) {
     size_t length = positions_of(sequences, packed->order[first]), left = sequences->count - first;
-    size_t rows = length >= room ? 1 : room / length;
+    size_t rows = length > 0 && length < room ? room / length : 1;
     return rows < left ? rows : left;
 }
 

@@ -106,7 +106,7 @@ TEST(gradients_through_adaptive_temperature) {
 
 TEST(gradients_through_other_policies) {
     check_gradients(with_policy("ssmax:0.7", LM_LEARN_NOTHING));
-    check_gradients(with_policy("exp:1", LM_LEARN_NOTHING));
+    check_gradients(with_policy("exp:-1", LM_LEARN_NOTHING));
     check_gradients(with_policy("entmax15", LM_LEARN_NOTHING));
 }
 

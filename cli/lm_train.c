@@ -92,10 +92,9 @@ static options_result parse(int argc, char **argv, arguments *given) {
     const command_syntax syntax = {
         .name = name,
         .operands = "",
-        .about =
-            "Trains a decoder-only Transformer on CLRS-Text, whose samples are made on the spot\n"
-            "(seeds of 2^31 and more, which leaves the others for evaluation). Ctrl-C stops a\n"
-            "run such that --resume goes on with it.\n",
+        .about = "Trains a decoder-only Transformer on CLRS-Text, whose samples are made on the\n"
+                 "spot (seeds of 2^31 and more, which leaves the others for evaluation). Ctrl-C\n"
+                 "stops a run such that --resume goes on with it.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = "WHET_BLAS names another library with cblas_sgemm; OPENBLAS_CORETYPE chooses the\n"

@@ -95,7 +95,7 @@ typedef struct gguf_file {
     const uint8_t *bytes;
     size_t *values_by_key; /* indices, sorted */
     size_t *tensors_by_name;
-    bool is_mapped;
+    void *map; /* NULL for bytes in memory */
 } gguf_file;
 
 /* Opens and checks a whole file; its tensors are looked at but not read. NULL and an error if it is

@@ -409,7 +409,7 @@ gguf_file *gguf_open_memory(const void *bytes, size_t size, const char *name, la
 }
 
 /* Maps an open file; false with errno set. */
-static bool map_file(int descriptor, const uint8_t **bytes, size_t *size) {
+static bool map_file(int descriptor, void **map, size_t *size) {
     struct stat status;
     if (fstat(descriptor, &status) != 0)
         return false;
@@ -420,18 +420,18 @@ static bool map_file(int descriptor, const uint8_t **bytes, size_t *size) {
     *size = (size_t)status.st_size;
     if (*size == 0)
         return true; /* nothing to map; it will be refused for being too short */
-    void *map = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (map == MAP_FAILED)
+    void *mapped = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (mapped == MAP_FAILED)
         return false;
-    *bytes = map;
+    *map = mapped;
     return true;
 }
 
 gguf_file *gguf_open(const char *path, lab_error *error) {
-    const uint8_t *bytes = (const uint8_t *)"";
+    void *map = NULL;
     size_t size = 0;
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    bool is_mapped = descriptor >= 0 && map_file(descriptor, &bytes, &size);
+    bool is_mapped = descriptor >= 0 && map_file(descriptor, &map, &size);
     int reason = errno;
     if (descriptor >= 0)
         close(descriptor);
@@ -440,19 +440,19 @@ gguf_file *gguf_open(const char *path, lab_error *error) {
                  "cannot read %s: %s", path, strerror(reason));
         return NULL;
     }
-    gguf_file *file = gguf_open_memory(bytes, size, path, error);
+    gguf_file *file = gguf_open_memory(map ? map : "", size, path, error);
     if (file)
-        file->is_mapped = size > 0;
-    else if (size > 0)
-        munmap((void *)(uintptr_t)bytes, size);
+        file->map = map;
+    else if (map)
+        munmap(map, size);
     return file;
 }
 
 void gguf_close(gguf_file *file) {
     if (!file)
         return;
-    if (file->is_mapped)
-        munmap((void *)(uintptr_t)file->bytes, file->size);
+    if (file->map)
+        munmap(file->map, file->size);
     free(file->values);
     free(file->tensors);
     free(file->values_by_key);

@@ -48,7 +48,7 @@ static bool take(source *of, void *bytes, size_t count, lab_error *error) {
 
 /* ---- models ---- */
 
-static uint32_t size_of(int32_t number) { return number < 0 ? UINT32_MAX : (uint32_t)number; }
+static uint32_t size_of(int64_t number) { return number < 0 ? UINT32_MAX : (uint32_t)number; }
 
 static bool config_of(const source *of, const int32_t header[HEADER_NUMBERS], lm_config *config,
                       lab_error *error) {
@@ -60,7 +60,7 @@ static bool config_of(const source *of, const int32_t header[HEADER_NUMBERS], lm
                           .layers = size_of(header[2]),
                           .heads = heads,
                           .key_heads = size_of(header[4]),
-                          .vocabulary = size_of(header[5] < 0 ? -header[5] : header[5]),
+                          .vocabulary = size_of(llabs((long long)header[5])),
                           .context = size_of(header[6]),
                           .tied = header[5] > 0,
                           .gate = LM_SWIGLU,

@@ -15,9 +15,10 @@ static bool read_beginning(const char *path, char beginning[8], size_t *length, 
     if (!file)
         return lab_fail(error, LAB_INPUT, "cannot read %s: %s", path, strerror(errno));
     *length = fread(beginning, 1, 8, file);
-    bool failed = ferror(file) != 0;
+    int reason = ferror(file) ? errno : 0;
     fclose(file);
-    return !failed || lab_fail_file(error, "read", path);
+    return reason == 0 || lab_fail(error, reason == EISDIR ? LAB_INPUT : LAB_SYSTEM,
+                                   "cannot read %s: %s", path, strerror(reason));
 }
 
 /* ---- checkpoints ---- */

@@ -173,6 +173,10 @@ typedef struct kernels {
                        const float *weights, size_t keys, const float *rescale, float *out);
     /* result[k][i] = rows[i][k] for i below `group`. */
     void (*interleave)(const float *const *rows, size_t depth, float *result);
+    /* tile[k][lane] = rows[lane][k] for rows of n, and rows[lane][k] = tile[k][lane] factor[lane].
+     */
+    void (*panel_gather)(const float *const *rows, size_t n, float *tile);
+    void (*panel_spread)(const float *tile, size_t n, const float *factor, float *const *rows);
     /* Copies `groups` groups of a row to places `stride` floats apart. */
     void (*scatter)(const float *row, size_t groups, float *result, size_t stride);
     /* max = the larger of itself and the tile's. NaN is passed over. */
@@ -184,6 +188,10 @@ typedef struct kernels {
     /* and s = sum of d exp. */
     void (*panel_weights_sums)(float *tile, size_t keys, const float *max, const float *c, float *z,
                                float *s);
+    /* The same, bit for bit, for one lane, a row of n floats; d and weights are padded to ROW_PAD.
+     */
+    void (*panel_lane)(const float *x, size_t n, float max, float c, float *d, float *weights,
+                       float *z, float *s);
     /* the sums alone, the tile as it was; and with q = sum of d d exp. */
     void (*panel_sums)(const float *tile, size_t keys, const float *max, const float *c, float *z,
                        float *s);

@@ -140,6 +140,34 @@ TEST(interleaving_puts_rows_side_by_side) {
     }
 }
 
+TEST(gathering_turns_rows_into_lanes_and_spreading_back) {
+    struct rng rng = rng_seeded(31);
+    const kernels *k = whet_kernels_get();
+    for (size_t n = 0; n <= 40; n++) {
+        float *rows[LANES_MAX], *back[LANES_MAX], *factor = new_normal(&rng, k->lanes, 1);
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            rows[lane] = new_normal(&rng, n, 1);
+            back[lane] = new_floats(n);
+        }
+        float *tile = new_floats(n * k->lanes);
+        k->panel_gather((const float *const *)rows, n, tile);
+        k->panel_spread(tile, n, factor, back);
+        size_t wrong = 0;
+        for (size_t at = 0; at < n * k->lanes; at++) {
+            size_t lane = at % k->lanes, i = at / k->lanes;
+            wrong += tile[at] != rows[lane][i];
+            wrong += back[lane][i] != rows[lane][i] * factor[lane];
+        }
+        CHECK_MSG(wrong == 0, "n = %zu: %zu wrong", n, wrong);
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            guarded_free(rows[lane]);
+            guarded_free(back[lane]);
+        }
+        guarded_free(tile);
+        guarded_free(factor);
+    }
+}
+
 TEST(scattering_puts_groups_of_a_row_apart) {
     struct rng rng = rng_seeded(4);
     const kernels *k = whet_kernels_get();

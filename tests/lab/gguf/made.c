@@ -131,7 +131,7 @@ gguf_file *open_made(const made_file *file, lab_error *error) {
 }
 
 void close_made(gguf_file *file) {
-    void *copy = file ? (void *)(uintptr_t)file->bytes : NULL;
+    void *copy = file ? (void *)file->bytes : NULL;
     gguf_close(file);
     guarded_free(copy);
 }

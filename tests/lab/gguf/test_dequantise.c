@@ -205,9 +205,11 @@ static void check_format(size_t format, struct rng *rng) {
     REQUIRE(gguf_row_bytes(tensor.type, tensor.dims[0], &tensor.row_bytes));
     CHECK_INT(tensor.row_bytes, BLOCKS * size);
     REQUIRE(gguf_dequantise(&tensor, 1, row));
-    for (size_t i = 0; i < BLOCKS * elements; i++) {
-        const packed_block *block = &blocks[i / elements];
-        CHECK_NEAR(row[i], block->values[i % elements], tolerance_of(block, elements));
+    for (size_t b = 0; b < BLOCKS; b++) {
+        double tolerance = tolerance_of(&blocks[b], elements);
+        for (size_t i = 0; i < elements; i++) {
+            CHECK_NEAR(row[b * elements + i], blocks[b].values[i], tolerance);
+        }
     }
     guarded_free(bytes);
     guarded_free(row);

@@ -3,9 +3,9 @@
 #include "made.h"
 
 #include "support/check.h"
+#include "support/models.h"
 #include "support/random.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 static gguf_file *open_good(void) {
@@ -427,14 +427,9 @@ TEST(files_that_cannot_be_read_are_refused) {
 // ---- real models ----
 
 static gguf_file *open_model(const char *name) {
-    const char *folder = getenv("WHET_MODELS");
-    char path[4096];
-    if (!folder) {
-        SKIP("WHET_MODELS names no folder of models");
-    }
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    char path[MODEL_PATH_SIZE];
     lab_error error = {0};
-    gguf_file *file = gguf_open(path, &error);
+    gguf_file *file = gguf_open(model_path(name, path), &error);
     CHECK_MSG(file, "%s", error.text);
     REQUIRE(file);
     return file;
@@ -465,7 +460,7 @@ TEST(eight_bits_are_near_the_floats_they_stand_for) {
         snprintf(name, sizeof name, "%.*s", (int)tensor->name.length, tensor->name.bytes);
         const gguf_tensor *other =
             gguf_get_tensor(rounded, name, tensor->dims[0], tensor->rows, NULL);
-        float a[512], b[512];
+        float a[512] = {0}, b[512] = {0};
         REQUIRE(other && tensor->dims[0] <= 512);
         for (uint64_t row = 0; row < tensor->rows; row++) {
             REQUIRE(gguf_dequantise(tensor, row, a) && gguf_dequantise(other, row, b));

@@ -2,6 +2,7 @@
 #include "gguf/write.h"
 
 #include "support/check.h"
+#include "support/models.h"
 #include "support/random.h"
 
 #include <errno.h>
@@ -254,16 +255,10 @@ TEST(a_folder_that_is_not_there_is_an_error) {
 
 // The blocks llama.cpp's own quantiser makes of the same floats.
 TEST(eight_bits_are_those_of_llama_cpp) {
-    const char *models = getenv("WHET_MODELS");
-    char name[4096];
-    if (!models) {
-        SKIP("WHET_MODELS names no folder of models");
-    }
+    char name[MODEL_PATH_SIZE];
+    gguf_file *exact = gguf_open(model_path("stories260K-f32.gguf", name), NULL);
+    gguf_file *rounded = gguf_open(model_path("stories260K-q8_0.gguf", name), NULL);
     make_scratch();
-    snprintf(name, sizeof name, "%s/stories260K-f32.gguf", models);
-    gguf_file *exact = gguf_open(name, NULL);
-    snprintf(name, sizeof name, "%s/stories260K-q8_0.gguf", models);
-    gguf_file *rounded = gguf_open(name, NULL);
     REQUIRE(exact && rounded);
     gguf_writer *writer = gguf_writer_start();
     for (uint64_t i = 0; i < rounded->n_tensors; i++) {

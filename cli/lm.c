@@ -17,9 +17,8 @@ enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
 int command_lm(int argc, char **argv) {
     const verb_table table = {
         .command = "lm",
-        .about =
-            "Language models: decoder-only Transformers of the llama family, with any policy in\n"
-            "their attention, in training and after.\n",
+        .about = "Language models: decoder-only Transformers of the llama family, with any policy\n"
+                 "in their attention, in training and after.\n",
         .list = "train, eval, generate, import and export",
         .example = "whet lm train --algorithm minimum --steps 2000 --out run",
         .verbs = verbs,

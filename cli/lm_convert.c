@@ -113,8 +113,8 @@ int lm_export_command(int argc, char **argv) {
         .operands = "MODEL FILE",
         .about =
             "Writes a model as GGUF for llama.cpp: one with silu in its gates as 'llama', one\n"
-            "with gelu as 'gemma'. The policy it was trained with goes along as \"whet.policy\",\n"
-            "which others pass over.\n",
+            "with gelu as 'gemma'. The policy it was trained with goes along as\n"
+            "\"whet.policy\", which others pass over.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = "example:\n  whet lm export run/model.ckpt model.gguf --type q8_0\n",

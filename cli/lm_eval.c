@@ -54,9 +54,10 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         .name = name,
         .operands = "MODEL",
         .about =
-            "Lets a model that was trained on CLRS-Text answer, always with the likeliest token,\n"
-            "and says how often it is right: exact, the whole answer; final, what follows the\n"
-            "last \" | \". Lengths it was trained on are marked; intervals are of 95 %.\n",
+            "Lets a model that was trained on CLRS-Text answer, always with the likeliest\n"
+            "token, and says how often it is right: exact, the whole answer; final, what\n"
+            "follows the last \" | \". Lengths it was trained on are marked; the intervals in\n"
+            "files are of 95 %.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more =

@@ -6,10 +6,6 @@ refuses "an unknown one has a suggestion" '' '' "whet: figure: no figure 'entrpy
 refuses "a table is no figure" '' '' "whet: figure: no figure 'table1'; 'whet figure --help' lists them\n" figure table1
 refuses "figure 3 tells which command" '' '' "whet: figure: figure 3 looks into a language model: 'whet probe' will make it\n" \
     figure 3
-for number in 8 figure9; do
-    refuses "figure ${number#figure} tells which command" '' '' \
-        "whet: figure: figures 8 and 9 are about CLRS-Text: 'whet reproduce --only clrs' will make them\n" figure $number
-done
 whet_given '' figure 4
 check "figure 4 is told to be a listing" grep -q 'figure 4 is a listing' "$SCRATCH/err"
 refuses "pictures of other kinds are not made" '' '' \

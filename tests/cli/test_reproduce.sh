@@ -4,8 +4,6 @@
 refuses "an unknown part has a suggestion" '' '' "whet: reproduce: --only: no part 'figure22'; did you mean 'figure2'?\n" \
     reproduce --only table1,figure22
 refuses "no part is none" '' '' "whet: reproduce: --only: which parts? 'whet reproduce --help' lists them\n" reproduce --only ''
-refuses "figure 8 tells which command" '' '' \
-    "whet: reproduce: figures 8 and 9 are about CLRS-Text: 'whet reproduce --only clrs' will make them\n" reproduce --only figure8
 refuses "only the published can be checked" '' '' "whet: reproduce: --check: 'mine' cannot be checked; 'published' can\n" \
     reproduce --check mine
 refuses "an unknown one that is near to none is answered with all" '' '' \

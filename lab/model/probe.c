@@ -47,7 +47,8 @@ typedef struct probe {
     prompt_place *places; /* [prompts.count], of the policy under way */
     uint64_t evaluations;
     size_t policy;
-    bool has_ended; /* the process has said that it is done */
+    bool has_ended;      /* the process has said that it is done */
+    lab_error complaint; /* or why it is not */
     uint64_t tokens_done, tokens_total;
     lab_progress progress;
     lab_error *error;
@@ -93,15 +94,18 @@ _Noreturn static void be_worker(const probe *p, int out) {
     exit(status); /* and not _exit: what the plug-in still holds is to be written */
 }
 
-/* The last line of what the process said, which tells more than its end. */
-static void last_words(const char *path, char text[256]) {
-    char line[256];
+enum { WORDS_SIZE = 256 };
+
+/* The last line of what the process said, which tells more than its end; or the first of those that
+ * come from the plug-in, where there is one. */
+static void last_words(const char *path, char text[WORDS_SIZE]) {
+    char line[WORDS_SIZE];
     FILE *file = fopen(path, "r");
     text[0] = '\0';
-    while (file && fgets(line, sizeof line, file)) {
+    while (file && fgets(line, sizeof line, file) && strncmp(text, "whet: ", 6) != 0) {
         line[strcspn(line, "\n")] = '\0';
         if (line[0])
-            snprintf(text, 256, "%s", line);
+            snprintf(text, WORDS_SIZE, "%s", line);
     }
     if (file)
         fclose(file);
@@ -139,9 +143,12 @@ static bool take_prompt(probe *p, const json_t *line) {
 /* One line of what the process tells. */
 static bool take_line(probe *p, const json_t *line) {
     const char *complaint = json_string_value(json_object_get(line, "error"));
-    if (complaint)
-        return lab_fail(p->error, (lab_error_kind)json_integer_value(json_object_get(line, "kind")),
-                        "%s", complaint);
+    if (complaint) {
+        /* It may be a consequence of what the plug-in has to say. */
+        p->complaint.kind = (lab_error_kind)json_integer_value(json_object_get(line, "kind"));
+        snprintf(p->complaint.text, sizeof p->complaint.text, "%s", complaint);
+        return false;
+    }
     if (json_object_get(line, "version"))
         return take_plan(p, line);
     if (json_object_get(line, "prompt"))
@@ -176,15 +183,19 @@ static bool listen_to(probe *p, FILE *in) {
 
 static bool end_of_process(probe *p, pid_t child, bool is_good) {
     int status = 0;
-    char words[256];
-    if (!is_good)
+    char words[WORDS_SIZE];
+    if (!is_good && p->complaint.kind == LAB_NO_ERROR)
         kill(child, SIGTERM);
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return lab_fail(p->error, LAB_SYSTEM, "lost the probe's process: %s", strerror(errno));
+    last_words(p->log_path, words);
+    if (p->complaint.kind == LAB_SYSTEM && strncmp(words, "whet: ", 6) == 0)
+        return lab_fail(p->error, LAB_SYSTEM, "%.200s (%s)", p->complaint.text, words + 6);
+    if (p->complaint.kind != LAB_NO_ERROR)
+        return lab_fail(p->error, p->complaint.kind, "%s", p->complaint.text);
     if (!is_good || (p->has_ended && WIFEXITED(status) && WEXITSTATUS(status) == 0))
         return is_good;
-    last_words(p->log_path, words);
     if (WIFSIGNALED(status))
         return lab_fail(p->error, LAB_SYSTEM, "llama.cpp was ended by signal %d: %s",
                         WTERMSIG(status), words);

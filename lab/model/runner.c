@@ -77,19 +77,20 @@ struct runner {
     int8_t *wanted; /* [batch] */
 };
 
-/* The last error that the library told of; its callback has no better place for it. */
-static char last_complaint[LOG_SIZE];
+/* The first error that the library told of, since the next ones are its consequence; its callback
+ * has no better place for it. */
+static char first_complaint[LOG_SIZE];
 
 static void keep_complaint(int level, const char *text, void *user) {
     (void)user;
-    if (level != LOG_ERROR || strlen(text) < 2)
+    if (level != LOG_ERROR || strlen(text) < 2 || first_complaint[0])
         return;
-    snprintf(last_complaint, sizeof last_complaint, "%s", text);
-    last_complaint[strcspn(last_complaint, "\n")] = '\0';
+    snprintf(first_complaint, sizeof first_complaint, "%s", text);
+    first_complaint[strcspn(first_complaint, "\n")] = '\0';
 }
 
 static const char *complaint(void) {
-    return last_complaint[0] ? last_complaint : "no reason given";
+    return first_complaint[0] ? first_complaint : "no reason given";
 }
 
 /* ---- finding files ---- */

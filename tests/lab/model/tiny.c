@@ -146,7 +146,9 @@ static void put_tensors(construction *c) {
     double size = 1 / sqrt((double)width);
     put(c, -1, "token_embd.weight", width, VOCABULARY, 0, 1);
     put(c, -1, "output_norm.weight", width, 0, 1, 0.1);
-    put(c, -1, "output.weight", width, VOCABULARY, 0, size);
+    if (!is(c, "gemma") && !is(c, "gemma2")) { // theirs is that of the embeddings
+        put(c, -1, "output.weight", width, VOCABULARY, 0, size);
+    }
     for (int layer = 0; layer < (int)c->model->layers; layer++) {
         put_attention(c, layer);
         put(c, layer, "ffn_norm.weight", width, 0, 1, 0.1);

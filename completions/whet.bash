@@ -169,8 +169,8 @@ _whet() {
         *--nearest | *--leak | *--checkpoint-every | *--log-every | *--sets | *--items | *--degree | *--cap | *--algo | \
         *--length | *--lengths | *--seeds | *--count | *--start | *--decimals | *--ties | *--format | *--split | *--spec | \
         *--algorithm | *--curriculum | *--accumulate | *--loss | *--weigh | *--warm-up | *--beta1 | *--beta2 | *--decay | \
-        *--clip | *--key-heads | *--head-dim | *--hidden | *--context | *--gate | *--positions | *--rope-base | *--rope-dims | \
-        *--learn-policy | *--samples | *--lm-steps | *--lm-samples | *--lm-seeds | *--prompt | *--prompt-file | *--tokenizer | *--cache | *--type | *--name)
+        *--clip | *--key-heads | *--head-dim | *--hidden | *--gate | *--positions | *--rope-base | *--rope-dims | \
+        *--learn-policy | *--samples | *--lm-steps | *--lm-samples | *--lm-seeds | *--prompt | *--tokenizer | *--cache | *--type | *--name)
         _whet_value "$before" "$typed" ''
         return
         ;;

@@ -3,6 +3,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,8 +109,11 @@ static bool take_image(const char *path, const unsigned char *bytes, size_t size
     memcpy(&sum, bytes + body, sizeof sum);
     if (sum != checksum(bytes, body) || length > body - HEAD_SIZE - NUMBERS_SIZE)
         return refuse(path, "a damaged checkpoint: its checksum is wrong", error);
+    json_error_t reason;
     into->description =
-        json_loadb((const char *)bytes + HEAD_SIZE, length, JSON_REJECT_DUPLICATES, NULL);
+        lab_json_parse((const char *)bytes + HEAD_SIZE, length, JSON_REJECT_DUPLICATES, &reason);
+    if (!into->description && reason.line == LAB_JSON_MEMORY)
+        return lab_fail_memory(error);
     if (!json_is_object(into->description) ||
         !take_values(bytes + HEAD_SIZE + length, body - HEAD_SIZE - length, into))
         return refuse(path, "a damaged checkpoint: its parts do not fit", error);

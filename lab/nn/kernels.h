@@ -24,6 +24,12 @@ typedef struct nn_adam {
 /* The curves of a gated MLP. */
 typedef enum nn_gate { NN_SILU, NN_GELU } nn_gate;
 
+/* The sum of two outer products: row i is first_i x + second_i y. */
+typedef struct nn_pair {
+    const float *first, *x;
+    const float *second, *y; /* may be NULL: only the first */
+} nn_pair;
+
 /* Products no larger than this in any direction are small: a BLAS spends too much of its time on
  * getting ready for them. */
 enum { NN_SMALL_MAX = 256 };
@@ -69,19 +75,22 @@ typedef struct nn_kernels {
     void (*outer_add)(const float *coefficient, const float *x, size_t rows, size_t width,
                       float *y);
 
-    /* score_i = direction . h_i + shift, for the items of one set. */
+    /* score_i = direction . h_i + shift, for the items of one set. The way back: that of direction
+     * is mix_forward with the gradients of scores for weights. */
     void (*score_forward)(const float *h, size_t items, size_t width, const float *direction,
                           float shift, float *score);
-    /* grad_direction = sum grad_score_i h_i (set);  grad_h_i += grad_score_i direction. */
-    void (*score_backward)(const float *h, size_t items, size_t width, const float *direction,
-                           const float *grad_score, float *grad_direction, float *grad_h);
 
-    /* mean += sum of weight_i h_i */
+    /* mean += sum of weight_i h_i. The way back: that of weights is score_forward with the gradient
+     * of the mean for a direction. */
     void (*mix_forward)(const float *h, size_t items, size_t width, const float *weight,
                         float *mean);
-    /* grad_weight_i = grad_mean . h_i;  grad_h_i = weight_i grad_mean (set). */
-    void (*mix_backward)(const float *h, size_t items, size_t width, const float *weight,
-                         const float *grad_mean, float *grad_weight, float *grad_h);
+
+    /* Both ways back of one set to its items, grad_h_i = first_i x + second_i y (set); and the same
+     * straight on through the first layer of items, without writing it down. */
+    void (*pair_backward)(const nn_pair *pair, size_t items, size_t width, float *grad_h);
+    void (*item_pair_backward)(const nn_pair *pair, const float *priority, const uint16_t *class_of,
+                               size_t items, size_t width, const float *d, float *grad_slope,
+                               float *grad_table);
 
     /* Adds `parts` gradients, each `stride` floats after the last, in order, and updates count
      * weights with their moments. */

@@ -57,13 +57,17 @@ size_t nn_cross_entropy(const float *logits, const uint16_t *labels, size_t rows
         size_t top = largest_of(row, classes);
         double max = row[top], sum = 0;
         float own = row[labels[r]];
-        for (size_t c = 0; c < classes; c++)
-            sum += exp(row[c] - max);
+        for (size_t c = 0; c < classes; c++) {
+            double share = exp(row[c] - max);
+            sum += share;
+            if (grad)
+                grad[r * classes + c] = (float)share;
+        }
         correct += top == labels[r];
         if (losses)
             losses[r] = (float)(max + log(sum) - own);
         for (size_t c = 0; grad && c < classes; c++) {
-            double share = exp(row[c] - max) / sum;
+            double share = grad[r * classes + c] / sum;
             grad[r * classes + c] = (float)(scale * (share - (c == labels[r])));
         }
     }

@@ -12,7 +12,12 @@
 #include <string.h>
 
 experiment experiment_start(const experiment_options *options) {
-    return (experiment){.options = *options};
+    return (experiment){.options = *options, .lock = lab_folder_unlocked()};
+}
+
+bool experiment_claim(experiment *e, lab_error *error) {
+    return lab_make_folder(e->options.folder, error) &&
+           lab_folder_take(&e->lock, e->options.folder, error);
 }
 
 void experiment_end(experiment *e) {
@@ -25,7 +30,8 @@ void experiment_end(experiment *e) {
     json_decref(e->sharpness);
     json_decref(e->clrs);
     json_decref(e->beyond);
-    *e = (experiment){.options = e->options};
+    lab_folder_release(&e->lock);
+    *e = experiment_start(&e->options);
 }
 
 /* ---- kept results ---- */
@@ -40,18 +46,18 @@ static char *result_path(const experiment *e, const char *name, lab_error *error
     return path;
 }
 
-/* What is kept under a name, if it was made with these options; NULL otherwise, without an error: a
- * file that is not as expected is simply made again. */
-static json_t *kept_result(const char *path, const json_t *options) {
-    lab_error unimportant = {.kind = LAB_NO_ERROR};
+/* What is kept under a name, if it was made with these options, in *result. A file that is not as
+ * expected is simply made again; false, with an error, only where it could not be read at all. */
+static bool find_kept(const char *path, const json_t *options, json_t **result, lab_error *error) {
+    lab_error reason = {.kind = LAB_NO_ERROR};
+    *result = NULL;
     if (!lab_file_exists(path))
-        return NULL;
-    json_t *file = lab_json_read(path, &unimportant);
-    json_t *result = NULL;
+        return true;
+    json_t *file = lab_json_read(path, &reason);
     if (file && json_equal(json_object_get(file, "made_with"), options))
-        result = json_incref(json_object_get(file, "result"));
+        *result = json_incref(json_object_get(file, "result"));
     json_decref(file);
-    return result;
+    return reason.kind != LAB_SYSTEM || lab_fail(error, LAB_SYSTEM, "%s", reason.text);
 }
 
 static bool keep_result(const char *path, json_t *options, json_t *result, lab_error *error) {
@@ -64,14 +70,17 @@ static bool keep_result(const char *path, json_t *options, json_t *result, lab_e
 json_t *experiment_keep(experiment *e, const char *name, json_t *options, experiment_maker make,
                         const void *context, lab_error *error) {
     char *path = options ? result_path(e, name, error) : NULL;
-    json_t *result = path ? kept_result(path, options) : NULL;
-    if (path && !result && make) {
-        result = make(e, context, error);
+    json_t *result = NULL;
+    bool is_known = path && find_kept(path, options, &result, error);
+    if (is_known && !result && make) {
+        result = experiment_claim(e, error) ? make(e, context, error) : NULL;
         if (result && !keep_result(path, options, result, error)) {
             json_decref(result);
             result = NULL;
         }
-    } else if (!path && error->kind == LAB_NO_ERROR) {
+        if (!result)
+            lab_fail_memory(error); /* unless there is another reason */
+    } else if (!path) {
         lab_fail_memory(error);
     }
     free(path);

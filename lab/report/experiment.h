@@ -12,6 +12,7 @@
 #define WHET_LAB_REPORT_EXPERIMENT_H
 
 #include "base/error.h"
+#include "base/folder_lock.h"
 #include "nn/layers.h"
 #include "retrieval/head.h"
 
@@ -35,6 +36,7 @@ enum { EXPERIMENT_PRECISIONS = 2 };
 
 typedef struct experiment {
     experiment_options options;
+    lab_folder_lock lock;                         /* taken when something is first made */
     retrieval_heads heads[EXPERIMENT_PRECISIONS]; /* by retrieval_precision */
     json_t *evaluation[EXPERIMENT_PRECISIONS];
     json_t *panels; /* {"softmax": [...], "adaptive": [...]} */
@@ -46,6 +48,9 @@ typedef struct experiment {
 
 experiment experiment_start(const experiment_options *options);
 void experiment_end(experiment *experiment);
+
+/* Makes the folder, and lets no other run work there from now on. */
+bool experiment_claim(experiment *experiment, lab_error *error);
 
 /* Each returns what there is or makes it; NULL and an error otherwise. The reference is the
  * experiment's own. */

@@ -102,6 +102,17 @@ static void write_what_was_run(FILE *file, const page *p) {
           file);
 }
 
+/* Heads that were trained for less are worse, and that is no finding. */
+static void write_scale(FILE *file, const experiment_options *o) {
+    if (o->steps < 100000 || o->seeds < 10)
+        fprintf(
+            file,
+            "<p>This is not the paper's scale: %llu seed%s of %llu steps, where the paper has ten "
+            "of 100,000. Heads trained for less are worse among many items. <code>whet reproduce "
+            "--full</code> has the paper's.</p>\n",
+            (unsigned long long)o->seeds, o->seeds == 1 ? "" : "s", (unsigned long long)o->steps);
+}
+
 static void write_what_differs(FILE *file, const page *p) {
     const json_t *evaluation = p->experiment->evaluation[RETRIEVAL_BF16];
     if (!evaluation)
@@ -111,7 +122,9 @@ static void write_what_differs(FILE *file, const page *p) {
         "leaves the published figures by more than two standard errors:</p>\n<pre class=\"note\">",
         file);
     table1_check(file, evaluation);
-    fputs("</pre>\n<p>The paper leaves choices open: how the L2 penalty enters, how deep the small "
+    fputs("</pre>\n", file);
+    write_scale(file, &p->experiment->options);
+    fputs("<p>The paper leaves choices open: how the L2 penalty enters, how deep the small "
           "networks are, and how inputs are rounded. The reading used here (decoupled decay, one "
           "hidden layer, priorities and queries rounded to bfloat16, labels from unrounded "
           "priorities) is the one that comes closest; no reading with exact inputs fits, since "
@@ -135,6 +148,7 @@ static void write_page(FILE *file, const void *context) {
           "experiments of Veličković, Perivolaropoulos, Barbero and Pascanu (ICML 2025) on max "
           "retrieval, and compares their rule with policies they did not have.</p>\n",
           file);
+    write_what_was_run(file, p);
     const report_part *part;
     for (size_t i = 0; (part = report_part_at(i)) != NULL; i++) {
         if (part->draw)
@@ -143,7 +157,6 @@ static void write_page(FILE *file, const void *context) {
             write_table(file, p, part);
     }
     write_what_differs(file, p);
-    write_what_was_run(file, p);
     fputs("</main>\n</html>\n", file);
 }
 

@@ -1,6 +1,8 @@
 /* Choices of a run: defaults, limits, and their form in checkpoints. */
 #include "retrieval/config.h"
 
+#include "base/json.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -146,8 +148,12 @@ static bool unpack(json_t *json, retrieval_config *config, uint64_t *seed) {
 bool retrieval_config_from_json(json_t *json, const char *path, retrieval_config *config,
                                 uint64_t *seed, lab_error *error) {
     lab_error reason = {.kind = LAB_NO_ERROR};
+    unsigned mark = lab_json_mark();
     *config = retrieval_config_default();
-    if (!unpack(json, config, seed))
+    bool is_unpacked = unpack(json, config, seed);
+    if (lab_json_mark() != mark)
+        return lab_fail_memory(error);
+    if (!is_unpacked)
         return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of max retrieval", path);
     return retrieval_config_check(config, &reason) ||
            lab_fail(error, LAB_INPUT, "%s: a checkpoint of an impossible model: %s", path,

@@ -15,9 +15,13 @@ same() { cmp "$SCRATCH/$1" "$SCRATCH/$2"; }
 check "two seeds are trained side by side" train --seed 1,2 --out "$SCRATCH/whole"
 check "the number of threads changes nothing" train --seed 2 --threads 1 --out "$SCRATCH/single"
 check "not a bit" same whole/seed-2.ckpt single/seed-2.ckpt
-check "the log has a line every hundred steps" [ "$(wc -l <"$SCRATCH/whole/seed-1.jsonl")" -eq 30 ]
+check "the log has a line for the first step and every hundred" [ "$(wc -l <"$SCRATCH/whole/seed-1.jsonl")" -eq 31 ]
 check "each is a JSON object" json_lines "$SCRATCH/whole/seed-1.jsonl"
 check "the manifest is JSON and says that the run is complete" grep -q '"complete": true' "$SCRATCH/whole/manifest.json"
+
+steps_in_log() { grep -o '"step":[0-9]*' "$SCRATCH/$1/seed-1.jsonl" | tr '\n' ' '; }
+check "a short run is trained" train --seed 1 --steps 7 --out "$SCRATCH/short"
+check "its log has the first step and the last" [ "$(steps_in_log short)" = '"step":1 "step":7 ' ]
 
 # Stopped, and taken up again.
 stopped_by() { # signal folder: leaves $status
@@ -37,11 +41,28 @@ check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
     check "and a message that says how to go on" grep -q -- '--resume goes on' "$SCRATCH/err"
 check "the run is resumed" train --seed 1 --resume --out "$SCRATCH/interrupted"
 check "and ends with the weights of an undisturbed one" same whole/seed-1.ckpt interrupted/seed-1.ckpt
-check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/seed-1.jsonl")" -eq 30 ]
+check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/seed-1.jsonl")" -eq 31 ]
 stopped_by KILL killed
 check "a killed run is resumed" train --seed 1 --resume --out "$SCRATCH/killed"
 check "and ends with the same weights too" same whole/seed-1.ckpt killed/seed-1.ckpt
 check "its log is whole" json_lines "$SCRATCH/killed/seed-1.jsonl"
+
+# Two runs in one folder.
+one_at_a_time() {
+    "$WHET_BIN" retrieval train "${small[@]}" --steps 1000000 --seed 1 --out "$SCRATCH/busy" >/dev/null 2>&1 &
+    local first=$! waited=0 second
+    while [ ! -e "$SCRATCH/busy/seed-1.ckpt" ] && [ $waited -lt 600 ]; do
+        sleep 0.05
+        waited=$((waited + 1))
+    done
+    train --seed 2 --out "$SCRATCH/busy" >/dev/null 2>"$SCRATCH/err"
+    second=$?
+    kill -INT $first
+    wait $first
+    [ $second -eq 1 ] && grep -qF "$SCRATCH/busy is in use" "$SCRATCH/err" && [ ! -e "$SCRATCH/busy/seed-2.ckpt" ]
+}
+check "a folder in which a run is under way is left to it" one_at_a_time
+check "and free again when that has ended" train --seed 2 --steps 5 --out "$SCRATCH/busy"
 
 # Nothing earlier is lost.
 cp "$SCRATCH/whole/seed-1.ckpt" "$SCRATCH/before"

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SETS = 6, N = 9, CLASSES = 10 };
+enum { SETS = 50, N = 9, CLASSES = 10 };
 
 /* A parameter tensor: where it lies in the layout. torch's first layer of psi_x has priority and
  * classes in one matrix, which the layout keeps apart but in order. */

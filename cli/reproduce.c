@@ -35,7 +35,7 @@ reproduction reproduction_start(void) {
                           .sets = {.least = 1, .most = 10000000},
                           .lm_steps = {.least = 1, .most = 1000000000},
                           .lm_samples = {.least = 1, .most = 1000000},
-                          .lm_seeds = {.least = 1, .most = 1000}};
+                          .lm_seeds = {.least = 1, .most = 100}};
 }
 
 /* A number of the manifest for an option that was not given; false where it is none. */
@@ -49,6 +49,13 @@ static bool recall_number(const json_t *options, const char *name, option_range 
     return true;
 }
 
+/* Those of the language models are 0 where the scale decided; older manifests do not have them. */
+static void recall_models(const json_t *options, reproduction *r) {
+    recall_number(options, "lm_steps", &r->lm_steps);
+    recall_number(options, "lm_samples", &r->lm_samples);
+    recall_number(options, "lm_seeds", &r->lm_seeds);
+}
+
 int recall_options(reproduction *r, const char *command) {
     lab_error error = {.kind = LAB_NO_ERROR};
     char *path = lab_path(r->folder, "manifest.json");
@@ -60,6 +67,7 @@ int recall_options(reproduction *r, const char *command) {
         (!recall_number(options, "seeds", &r->seeds) ||
          !recall_number(options, "steps", &r->steps) || !recall_number(options, "sets", &r->sets)))
         lab_fail(&error, LAB_INPUT, "%s is not the manifest of a 'whet reproduce'", path);
+    recall_models(options, r);
     json_decref(manifest);
     free(path);
     return error.kind == LAB_NO_ERROR ? STATUS_OK : report_lab_error(command, &error);
@@ -208,7 +216,7 @@ static bool run(reproduction *r, const char *only, lab_error *error) {
 static void tell_what_is_missing(const reproduction *r, const char *only) {
     const report_part *part;
     for (size_t i = 0; !only && (part = report_part_at(i)) != NULL; i++)
-        if (!is_wanted(part, only, r->is_full) &&
+        if (!part->group && !is_wanted(part, only, r->is_full) &&
             !(part->table && part->table->kept(&r->experiment)))
             printf("Left out, since it takes long: %s. --only %s makes it, and so does --full.\n",
                    part->name, part->name);

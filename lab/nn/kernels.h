@@ -21,14 +21,14 @@ typedef struct nn_adam {
     float decay;         /* decoupled L2: w loses this times w */
 } nn_adam;
 
+/* The curves of a gated MLP. */
+typedef enum nn_gate { NN_SILU, NN_GELU } nn_gate;
+
 /* The sum of two outer products: row i is first_i x + second_i y. */
 typedef struct nn_pair {
     const float *first, *x;
     const float *second, *y; /* may be NULL: only the first */
 } nn_pair;
-
-/* The curves of a gated MLP. */
-typedef enum nn_gate { NN_SILU, NN_GELU } nn_gate;
 
 /* Products no larger than this in any direction are small: a BLAS spends too much of its time on
  * getting ready for them. */

@@ -154,7 +154,7 @@ static bool draw(const char *path, panels *p, lab_error *error) {
     p->rows = (p->count + p->columns - 1) / p->columns;
     p->legend = 12 + 18 * (int)(p->arm_count / 3 + 1);
     p->height = 50 + p->legend + (int)p->rows * 270;
-    const plot_request request = {path, "Accuracy on CLRS-Text against length", 1000, p->height};
+    const plot_request request = {path, p->title, 1000, p->height};
     return plot_draw(&request, draw_panels, p, error);
 }
 
@@ -271,6 +271,6 @@ bool figure_clrs_entropy(const char *path, const json_t *result, lab_error *erro
     add_arms(&p, is_main);
     if (p.count == 0 || p.arm_count == 0)
         return lab_fail(error, LAB_INPUT, "%s: there are no entropies to draw", path);
-    const plot_request request = {path, "Entropy of heads against length", 1000, p.height};
+    const plot_request request = {path, "Entropy of every head while answering", 1000, p.height};
     return plot_draw(&request, draw_entropies, &p, error);
 }

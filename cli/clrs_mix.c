@@ -111,7 +111,8 @@ static int add_all(mixture *mixed, const clrs_request *common, json_t *spec) {
 static int print_samples(const mixture *mixed, const arguments *given, clrs_record_form form) {
     clrs_mix *mix;
     size_t failed;
-    clrs_status status = clrs_mix_create(mixed->requests, mixed->count, given->seed.value, &mix, &failed);
+    clrs_status status =
+        clrs_mix_create(mixed->requests, mixed->count, given->seed.value, &mix, &failed);
     if (status != CLRS_OK)
         return clrs_refuse(command, &mixed->requests[failed], status);
     uint64_t position = 0;

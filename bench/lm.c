@@ -52,10 +52,7 @@ static void run_alone(void *argument) {
 static void run_products(void *argument) {
     training *with = argument;
     for (int i = 0; i < STEPS; i++)
-        for (size_t k = 0; k < with->record.count; k++) {
-            const nn_recorded *product = &with->record.list[k];
-            nn_multiply(&with->engine.blas, product->shape, product->a, product->b, product->c);
-        }
+        bench_blas_replay(&with->engine.blas, &with->record);
 }
 
 static void run_torch(void *argument) {

@@ -104,29 +104,21 @@ static options_result parse(int argc, char **argv, arguments *given) {
     return parse_options(&syntax, argc, argv, &operands);
 }
 
-static int misuse(const char *option, const char *value, const char *wanted) {
-    complain("%s: --%s: '%s' is not %s", name, option, value, wanted);
-    fprintf(stderr, "Try 'whet %s --help'.\n", name);
-    return STATUS_MISUSE;
-}
-
-static uint32_t small(uint64_t value) { return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value; }
-
 static int choose_names(arguments *given) {
     lm_config *config = &given->config;
     lm_training *training = &given->training;
     if (given->gate && !lm_gate_parse(given->gate, &config->gate))
-        return misuse("gate", given->gate, "one of geglu and swiglu");
+        return refuse_value(name, "gate", given->gate, "one of geglu and swiglu");
     if (given->positions && !lm_positions_parse(given->positions, &config->positions))
-        return misuse("positions", given->positions, "one of rope and none");
+        return refuse_value(name, "positions", given->positions, "one of rope and none");
     if (given->learn && !lm_learn_parse(given->learn, &config->learn))
-        return misuse("learn-policy", given->learn, "one of layer, head and nothing");
+        return refuse_value(name, "learn-policy", given->learn, "one of layer, head and nothing");
     if (given->loss && !lm_loss_parse(given->loss, &training->loss))
-        return misuse("loss", given->loss, "one of answer and all");
+        return refuse_value(name, "loss", given->loss, "one of answer and all");
     if (given->weigh && !lm_weigh_parse(given->weigh, &training->weigh))
-        return misuse("weigh", given->weigh, "one of tokens and sequences");
+        return refuse_value(name, "weigh", given->weigh, "one of tokens and sequences");
     if (given->policy && strlen(given->policy) >= sizeof config->policy)
-        return misuse("policy", given->policy, "short enough");
+        return refuse_value(name, "policy", given->policy, "short enough");
     if (given->policy)
         snprintf(config->policy, sizeof config->policy, "%s", given->policy);
     return STATUS_OK;
@@ -139,7 +131,7 @@ static int choose_lengths(arguments *given) {
     if (!parse_number_list(name, "lengths", given->lengths, false, 2, LM_LENGTH_MAX, &lengths))
         return STATUS_MISUSE;
     if (strchr(given->lengths, ','))
-        return misuse("lengths", given->lengths, "of the form A..B");
+        return refuse_value(name, "lengths", given->lengths, "of the form A..B");
     given->training.length_min = (uint32_t)lengths.items[0];
     given->training.length_max = (uint32_t)lengths.items[lengths.count - 1];
     return STATUS_OK;
@@ -158,21 +150,21 @@ static int choose_tasks(arguments *given) {
 
 static void choose_sizes(arguments *given) {
     lm_config *config = &given->config;
-    config->layers = small(given->layers);
-    config->width = small(given->width);
-    config->heads = small(given->heads);
-    config->key_heads = given->key_heads == UNSET ? config->heads : small(given->key_heads);
-    config->head_dim = small(given->head_dim);
+    config->layers = clamp_small(given->layers);
+    config->width = clamp_small(given->width);
+    config->heads = clamp_small(given->heads);
+    config->key_heads = given->key_heads == UNSET ? config->heads : clamp_small(given->key_heads);
+    config->head_dim = clamp_small(given->head_dim);
     if (given->head_dim == UNSET && config->heads > 0)
         config->head_dim = config->width / config->heads;
-    config->hidden =
-        given->hidden == UNSET ? small(3 * (uint64_t)config->width) : small(given->hidden);
-    config->context = small(given->context);
+    config->hidden = given->hidden == UNSET ? clamp_small(3 * (uint64_t)config->width)
+                                            : clamp_small(given->hidden);
+    config->context = clamp_small(given->context);
     config->rope_dims =
-        given->rope_dims == UNSET ? config->head_dim / 2 * 2 : small(given->rope_dims);
+        given->rope_dims == UNSET ? config->head_dim / 2 * 2 : clamp_small(given->rope_dims);
     config->tied = !given->untied;
-    given->training.batch = small(given->batch);
-    given->training.accumulate = small(given->accumulate);
+    given->training.batch = clamp_small(given->batch);
+    given->training.accumulate = clamp_small(given->accumulate);
 }
 
 static void print_summary(const arguments *given, const lm_summary *summary) {

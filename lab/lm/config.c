@@ -1,6 +1,7 @@
 /* The shape of a model: defaults, limits, and its form in JSON. */
 #include "lm/config.h"
 
+#include "base/choices.h"
 #include "lm/tokens.h"
 
 #include <stdio.h>
@@ -27,13 +28,6 @@ lm_config lm_config_default(void) {
                        .norm_epsilon = 1e-5,
                        .learn = LM_LEARN_NOTHING,
                        .policy = "softmax"};
-}
-
-static bool in_range(const char *option, double value, double least, double most,
-                     lab_error *error) {
-    if (value >= least && value <= most)
-        return true;
-    return lab_fail(error, LAB_INPUT, "--%s: %g is not from %g to %g", option, value, least, most);
 }
 
 size_t lm_policy_numbers(const whet_policy *policy) {
@@ -68,16 +62,16 @@ static bool heads_are_good(const lm_config *config, lab_error *error) {
 }
 
 bool lm_config_check(const lm_config *config, lab_error *error) {
-    return in_range("layers", config->layers, 1, LM_LAYERS_MAX, error) &&
-           in_range("width", config->width, 1, LM_WIDTH_MAX, error) &&
-           in_range("heads", config->heads, 1, LM_HEADS_MAX, error) &&
-           in_range("key-heads", config->key_heads, 1, LM_HEADS_MAX, error) &&
-           in_range("head-dim", config->head_dim, 1, LM_HEAD_DIM_MAX, error) &&
-           in_range("hidden", config->hidden, 1, LM_HIDDEN_MAX, error) &&
-           in_range("context", config->context, 1, LM_CONTEXT_MAX, error) &&
-           in_range("vocabulary", config->vocabulary, 2, LM_VOCABULARY_MAX, error) &&
-           in_range("rope-base", config->rope_base, 1, 1e12, error) &&
-           in_range("norm-epsilon", config->norm_epsilon, 0, 1, error) &&
+    return lab_in_range("layers", config->layers, 1, LM_LAYERS_MAX, error) &&
+           lab_in_range("width", config->width, 1, LM_WIDTH_MAX, error) &&
+           lab_in_range("heads", config->heads, 1, LM_HEADS_MAX, error) &&
+           lab_in_range("key-heads", config->key_heads, 1, LM_HEADS_MAX, error) &&
+           lab_in_range("head-dim", config->head_dim, 1, LM_HEAD_DIM_MAX, error) &&
+           lab_in_range("hidden", config->hidden, 1, LM_HIDDEN_MAX, error) &&
+           lab_in_range("context", config->context, 1, LM_CONTEXT_MAX, error) &&
+           lab_in_range("vocabulary", config->vocabulary, 2, LM_VOCABULARY_MAX, error) &&
+           lab_in_range("rope-base", config->rope_base, 1, 1e12, error) &&
+           lab_in_range("norm-epsilon", config->norm_epsilon, 0, 1, error) &&
            heads_are_good(config, error) && policy_is_good(config, error);
 }
 
@@ -85,16 +79,10 @@ const char *lm_gate_name(lm_gate gate) { return gate_names[gate]; }
 const char *lm_positions_name(lm_positions positions) { return positions_names[positions]; }
 const char *lm_learn_name(lm_learn learn) { return learn_names[learn]; }
 
-static bool find_name(const char *const *names, size_t count, const char *name, size_t *found) {
-    for (*found = 0; *found < count; ++*found)
-        if (strcmp(names[*found], name) == 0)
-            return true;
-    return false;
-}
-
 bool lm_gate_parse(const char *name, lm_gate *gate) {
     size_t found;
-    bool is_known = find_name(gate_names, sizeof gate_names / sizeof gate_names[0], name, &found);
+    bool is_known =
+        lab_find_name(gate_names, sizeof gate_names / sizeof gate_names[0], name, &found);
     if (is_known)
         *gate = (lm_gate)found;
     return is_known;
@@ -102,8 +90,8 @@ bool lm_gate_parse(const char *name, lm_gate *gate) {
 
 bool lm_positions_parse(const char *name, lm_positions *positions) {
     size_t found;
-    bool is_known = find_name(positions_names, sizeof positions_names / sizeof positions_names[0],
-                              name, &found);
+    bool is_known = lab_find_name(positions_names,
+                                  sizeof positions_names / sizeof positions_names[0], name, &found);
     if (is_known)
         *positions = (lm_positions)found;
     return is_known;
@@ -112,7 +100,7 @@ bool lm_positions_parse(const char *name, lm_positions *positions) {
 bool lm_learn_parse(const char *name, lm_learn *learn) {
     size_t found;
     bool is_known =
-        find_name(learn_names, sizeof learn_names / sizeof learn_names[0], name, &found);
+        lab_find_name(learn_names, sizeof learn_names / sizeof learn_names[0], name, &found);
     if (is_known)
         *learn = (lm_learn)found;
     return is_known;
@@ -130,10 +118,6 @@ json_t *lm_config_to_json(const lm_config *config) {
         lm_learn_name(config->learn), "policy", config->policy);
 }
 
-/* Numbers in a foreign file may be anything: those that fit no field become what no check lets
- * pass. */
-static uint32_t small(int value) { return value < 0 ? UINT32_MAX : (uint32_t)value; }
-
 static bool unpack_sizes(json_t *json, lm_config *config) {
     int layers, width, heads, key_heads, head_dim, hidden, context, vocabulary, rope_dims;
     if (json_unpack(json, "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "layers", &layers,
@@ -141,15 +125,15 @@ static bool unpack_sizes(json_t *json, lm_config *config) {
                     &head_dim, "hidden", &hidden, "context", &context, "vocabulary", &vocabulary,
                     "rope_dims", &rope_dims) != 0)
         return false;
-    config->layers = small(layers);
-    config->width = small(width);
-    config->heads = small(heads);
-    config->key_heads = small(key_heads);
-    config->head_dim = small(head_dim);
-    config->hidden = small(hidden);
-    config->context = small(context);
-    config->vocabulary = small(vocabulary);
-    config->rope_dims = small(rope_dims);
+    config->layers = lab_small(layers);
+    config->width = lab_small(width);
+    config->heads = lab_small(heads);
+    config->key_heads = lab_small(key_heads);
+    config->head_dim = lab_small(head_dim);
+    config->hidden = lab_small(hidden);
+    config->context = lab_small(context);
+    config->vocabulary = lab_small(vocabulary);
+    config->rope_dims = lab_small(rope_dims);
     return true;
 }
 

@@ -2,6 +2,7 @@
 #include "lm/model.h"
 
 #include "nn/checkpoint.h"
+#include "nn/layers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,9 @@ bool lm_model_create(const lm_config *config, lm_model *model, lab_error *error)
     *model = (lm_model){.config = *config};
     if (!lm_layout_of(config, &model->layout) || model->layout.count > SIZE_MAX / 8)
         return lab_fail(error, LAB_INPUT, "the model is too large for any memory");
-    size_t bytes = (model->layout.count + 15) / 16 * 64;
-    model->weights = aligned_alloc(64, bytes);
+    model->weights = nn_floats(model->layout.count);
     if (!model->weights)
         return lab_fail_memory(error);
-    memset(model->weights, 0, bytes);
     return true;
 }
 

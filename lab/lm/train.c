@@ -197,7 +197,7 @@ static json_t *run_options(const lm_run *run) {
 }
 
 bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, lab_error *error) {
-    lm_summary ignored;
+    lm_summary ignored = {.steps = 0};
     summary = summary ? summary : &ignored;
     *summary = (lm_summary){.steps = 0};
     if (!lm_config_check(&run->config, error) || !lm_training_check(&run->training, error))

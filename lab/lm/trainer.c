@@ -45,15 +45,6 @@ struct lm_trainer {
     nn_adam adam;
 };
 
-static float *floats(size_t count) {
-    if (count > SIZE_MAX / 8)
-        return NULL;
-    float *block = aligned_alloc(64, (count + 15) / 16 * 64);
-    if (block)
-        memset(block, 0, (count + 15) / 16 * 64);
-    return block;
-}
-
 static bool cut_slices(lm_trainer *trainer) {
     const lm_config *config = &trainer->config;
     size_t tensors = lm_tensor_count(config);
@@ -81,10 +72,10 @@ static bool allocate(lm_trainer *trainer, lab_error *error) {
     if (!lm_layout_of(config, &layout) || layout.count > SIZE_MAX / 8 / LM_LANES)
         return lab_fail(error, LAB_INPUT, "the model is too large for any memory");
     trainer->count = layout.count;
-    trainer->weights = floats(layout.count);
-    trainer->first = floats(layout.count);
-    trainer->second = floats(layout.count);
-    trainer->gradients = floats(LM_LANES * layout.count);
+    trainer->weights = nn_floats(layout.count);
+    trainer->first = nn_floats(layout.count);
+    trainer->second = nn_floats(layout.count);
+    trainer->gradients = nn_floats(LM_LANES * layout.count);
     if (!trainer->weights || !trainer->first || !trainer->second || !trainer->gradients)
         return lab_fail_memory(error);
     lm_initialise(config, &layout, trainer->training.seed, trainer->weights);
@@ -156,16 +147,6 @@ size_t lm_trainer_bytes(const lm_trainer *trainer) {
     for (size_t i = 0; i < trainer->workers; i++)
         bytes += lm_workspace_bytes(trainer->workspaces[i]);
     return bytes;
-}
-
-static void run_tasks(const lm_trainer *trainer, size_t tasks, whet_task_function function,
-                      void *argument) {
-    const whet_executor *executor = trainer->executor;
-    if (executor && tasks > 1)
-        executor->parallel_for(executor->context, tasks, function, argument);
-    else
-        for (size_t task = 0; task < tasks; task++)
-            function(argument, task, 0);
 }
 
 static void add_outcome(lm_outcome *sum, const lm_outcome *outcome) {
@@ -242,7 +223,7 @@ static nn_adam adam_at(const lm_training *training, uint64_t step) {
 
 static double gradient_length(lm_trainer *trainer) {
     double square = 0;
-    run_tasks(trainer, trainer->slice_count, sum_task, trainer);
+    nn_run_tasks(trainer->executor, trainer->slice_count, sum_task, trainer);
     for (size_t i = 0; i < trainer->slice_count; i++)
         square += trainer->slices[i].square;
     return sqrt(square);
@@ -282,7 +263,7 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
     if (!lm_pack(sequences, training->loss, training->weigh, &trainer->packed))
         return lab_fail_memory(error);
     trainer->lanes = trainer->packed.count < LM_LANES ? trainer->packed.count : LM_LANES;
-    run_tasks(trainer, trainer->lanes, lane_task, trainer);
+    nn_run_tasks(trainer->executor, trainer->lanes, lane_task, trainer);
     lm_outcome sum = {.status = WHET_OK};
     for (size_t lane = 0; lane < trainer->lanes; lane++)
         add_outcome(&sum, &trainer->outcomes[lane]);
@@ -295,7 +276,7 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
     bool clips = training->clip > 0 && result->norm > training->clip;
     trainer->factor = (float)((clips ? training->clip / result->norm : 1) / sum.weight);
     trainer->adam = adam_at(training, trainer->step);
-    run_tasks(trainer, trainer->slice_count, update_task, trainer);
+    nn_run_tasks(trainer->executor, trainer->slice_count, update_task, trainer);
     trainer->step++;
     return lm_network_refresh(&trainer->network) ||
            lab_fail(error, LAB_SYSTEM, "the learnt policies make no sense any more");
@@ -322,17 +303,6 @@ bool lm_trainer_save(const lm_trainer *trainer, const char *path, lab_error *err
     return is_saved;
 }
 
-/* The first option in which a checkpoint differs, or NULL. */
-static const char *difference(json_t *ours, json_t *theirs) {
-    const char *key;
-    json_t *value;
-    json_object_foreach(ours, key, value) {
-        if (!json_equal(value, json_object_get(theirs, key)))
-            return key;
-    }
-    return NULL;
-}
-
 static bool is_same_run(const lm_trainer *trainer, const nn_checkpoint *read, const char *path,
                         lab_error *error) {
     const char *name = json_string_value(json_object_get(read->description, "model"));
@@ -341,11 +311,11 @@ static bool is_same_run(const lm_trainer *trainer, const nn_checkpoint *read, co
     json_t *ours = describe(trainer);
     if (!ours)
         return lab_fail_memory(error);
-    const char *key =
-        difference(json_object_get(ours, "shape"), json_object_get(read->description, "shape"));
+    const char *key = nn_checkpoint_difference(json_object_get(ours, "shape"),
+                                               json_object_get(read->description, "shape"), NULL);
     if (!key)
-        key = difference(json_object_get(ours, "training"),
-                         json_object_get(read->description, "training"));
+        key = nn_checkpoint_difference(json_object_get(ours, "training"),
+                                       json_object_get(read->description, "training"), NULL);
     bool is_same = !key && read->count == 3 * trainer->count;
     if (!is_same)
         lab_fail(error, LAB_INPUT, "%s: a checkpoint of another run: its %s differs", path,

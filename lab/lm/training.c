@@ -1,6 +1,8 @@
 /* Choices of a training run: defaults, limits, schedules, and their form in checkpoints. */
 #include "lm/training.h"
 
+#include "base/choices.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -31,14 +33,19 @@ const char *lm_loss_name(lm_loss loss) { return loss_names[loss]; }
 const char *lm_weigh_name(lm_weigh weigh) { return weigh_names[weigh]; }
 
 bool lm_loss_parse(const char *name, lm_loss *loss) {
-    *loss = strcmp(name, loss_names[LM_LOSS_ALL]) == 0 ? LM_LOSS_ALL : LM_LOSS_ANSWER;
-    return strcmp(name, loss_names[*loss]) == 0;
+    size_t found;
+    bool is_known = lab_find_name(loss_names, 2, name, &found);
+    if (is_known)
+        *loss = (lm_loss)found;
+    return is_known;
 }
 
 bool lm_weigh_parse(const char *name, lm_weigh *weigh) {
-    *weigh =
-        strcmp(name, weigh_names[LM_WEIGH_SEQUENCES]) == 0 ? LM_WEIGH_SEQUENCES : LM_WEIGH_TOKENS;
-    return strcmp(name, weigh_names[*weigh]) == 0;
+    size_t found;
+    bool is_known = lab_find_name(weigh_names, 2, name, &found);
+    if (is_known)
+        *weigh = (lm_weigh)found;
+    return is_known;
 }
 
 bool lm_training_add_task(lm_training *training, const char *text, lab_error *error) {
@@ -74,33 +81,26 @@ bool lm_training_add_tasks(lm_training *training, const char *text, lab_error *e
     return true;
 }
 
-static bool in_range(const char *option, double value, double least, double most,
-                     lab_error *error) {
-    if (value >= least && value <= most)
-        return true;
-    return lab_fail(error, LAB_INPUT, "--%s: %g is not from %g to %g", option, value, least, most);
-}
-
 bool lm_training_check(const lm_training *training, lab_error *error) {
     if (training->task_count == 0)
         return lab_fail(error, LAB_INPUT, "--algorithm: nothing to learn");
     if (training->length_min > training->length_max)
         return lab_fail(error, LAB_INPUT, "--lengths: %u is larger than %u", training->length_min,
                         training->length_max);
-    return in_range("lengths", training->length_min, 2, LM_LENGTH_MAX, error) &&
-           in_range("lengths", training->length_max, 2, LM_LENGTH_MAX, error) &&
-           in_range("seed", (double)training->seed, 0, 9e18, error) &&
-           in_range("curriculum", training->curriculum, 0, 1, error) &&
-           in_range("batch", training->batch, 1, LM_BATCH_MAX, error) &&
-           in_range("accumulate", training->accumulate, 1, LM_ACCUMULATE_MAX, error) &&
-           in_range("steps", (double)training->steps, 0, 1e9, error) &&
-           in_range("warm-up", (double)training->warm_up, 0, 1e9, error) &&
-           in_range("rate", training->rate, 0, 10, error) &&
-           in_range("rate-end", training->rate_end, 0, 10, error) &&
-           in_range("beta1", training->beta1, 0, 0.9999, error) &&
-           in_range("beta2", training->beta2, 0, 0.99999, error) &&
-           in_range("decay", training->decay, 0, 100, error) &&
-           in_range("clip", training->clip, 0, 1e9, error);
+    return lab_in_range("lengths", training->length_min, 2, LM_LENGTH_MAX, error) &&
+           lab_in_range("lengths", training->length_max, 2, LM_LENGTH_MAX, error) &&
+           lab_in_range("seed", (double)training->seed, 0, 9e18, error) &&
+           lab_in_range("curriculum", training->curriculum, 0, 1, error) &&
+           lab_in_range("batch", training->batch, 1, LM_BATCH_MAX, error) &&
+           lab_in_range("accumulate", training->accumulate, 1, LM_ACCUMULATE_MAX, error) &&
+           lab_in_range("steps", (double)training->steps, 0, 1e9, error) &&
+           lab_in_range("warm-up", (double)training->warm_up, 0, 1e9, error) &&
+           lab_in_range("rate", training->rate, 0, 10, error) &&
+           lab_in_range("rate-end", training->rate_end, 0, 10, error) &&
+           lab_in_range("beta1", training->beta1, 0, 0.9999, error) &&
+           lab_in_range("beta2", training->beta2, 0, 0.99999, error) &&
+           lab_in_range("decay", training->decay, 0, 100, error) &&
+           lab_in_range("clip", training->clip, 0, 1e9, error);
 }
 
 static json_t *tasks_to_json(const lm_training *training) {

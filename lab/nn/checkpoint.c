@@ -133,6 +133,17 @@ bool nn_checkpoint_read(const char *path, nn_checkpoint *checkpoint, lab_error *
     return is_read;
 }
 
+const char *nn_checkpoint_difference(json_t *ours, json_t *theirs, const char *except) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(ours, key, value) {
+        bool matters = !except || strcmp(key, except) != 0;
+        if (matters && !json_equal(value, json_object_get(theirs, key)))
+            return key;
+    }
+    return NULL;
+}
+
 void nn_checkpoint_free(nn_checkpoint *checkpoint) {
     json_decref(checkpoint->description);
     free(checkpoint->values);

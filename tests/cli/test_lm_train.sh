@@ -54,17 +54,6 @@ check "its log is whole" json_lines "$SCRATCH/killed/log.jsonl"
 
 # Nothing earlier is lost.
 cp "$SCRATCH/whole/model.ckpt" "$SCRATCH/before"
-refused() { # name status text command ...
-    local name=$1 wanted=$2 text=$3
-    shift 3
-    "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
-    status=$?
-    if [ "$status" -eq "$wanted" ] && grep -qF -- "$text" "$SCRATCH/err" && [ "$(wc -l <"$SCRATCH/err")" -le 2 ]; then
-        pass "$name"
-    else
-        fail "$name" "status $status, expected $wanted and '$text':" "$(shown "$SCRATCH/err")"
-    fi
-}
 anew() { "$WHET_BIN" lm train "${tiny[@]}" --quiet "$@"; }
 refused "an earlier run is not overwritten" 2 "is there already" anew --out "$SCRATCH/whole"
 refused "a run of other options is not gone on with" 2 "its rate differs" train --rate 0.01 --out "$SCRATCH/whole"

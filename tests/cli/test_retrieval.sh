@@ -66,17 +66,6 @@ check "and free again when that has ended" train --seed 2 --steps 5 --out "$SCRA
 
 # Nothing earlier is lost.
 cp "$SCRATCH/whole/seed-1.ckpt" "$SCRATCH/before"
-refused() { # name status text command ...
-    local name=$1 wanted=$2 text=$3
-    shift 3
-    "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
-    status=$?
-    if [ "$status" -eq "$wanted" ] && grep -qF -- "$text" "$SCRATCH/err" && [ "$(wc -l <"$SCRATCH/err")" -le 2 ]; then
-        pass "$name"
-    else
-        fail "$name" "status $status, expected $wanted and '$text':" "$(shown "$SCRATCH/err")"
-    fi
-}
 eval_heads() { "$WHET_BIN" retrieval eval --quiet --sets 2 --sizes 16 "$@"; }
 refused "an earlier run is not overwritten" 2 "is there already" train --out "$SCRATCH/whole"
 refused "a run of other options is not gone on with" 2 "its rate differs" train --rate 0.01 --resume --out "$SCRATCH/whole"

@@ -4,6 +4,7 @@
  * policies of several kinds, learnt ones included.
  */
 #include "support/check.h"
+#include "support/engine.h"
 
 #include "problem.h"
 
@@ -13,18 +14,6 @@
 #include <stdio.h>
 
 enum { PROBES = 6 };
-
-static nn_engine engine;
-
-static void open_engine(void) {
-    lab_error error = {0};
-    if (!engine.kernels && !nn_engine_open(&engine, &error)) {
-        engine.kernels = NULL;
-        SKIP("%s", error.text);
-    }
-}
-
-__attribute__((constructor)) static void before_each(void) { check_before_each(open_engine); }
 
 static double loss_with(problem *p, size_t index, float change) {
     float before = p->weights[index];

@@ -6,6 +6,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/check.h"
+#include "support/engine.h"
 
 #include "lm/train.h"
 
@@ -13,18 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-static nn_engine engine;
-
-static void open_engine(void) {
-    lab_error error = {0};
-    if (!engine.kernels && !nn_engine_open(&engine, &error)) {
-        engine.kernels = NULL;
-        SKIP("%s", error.text);
-    }
-}
-
-__attribute__((constructor)) static void before_each(void) { check_before_each(open_engine); }
 
 enum { STEPS = 6 };
 
@@ -145,7 +134,7 @@ TEST(a_model_is_loaded_from_the_checkpoint_of_its_training) {
     CHECK_INT(model.config.hidden, config.hidden);
     size_t bytes = model.layout.count * sizeof(float);
     CHECK(same_bytes(model.weights, lm_trainer_weights(trainer), bytes));
-    REQUIRE(lm_model_save(path, &model, LM_TOKENS_CLRS, &error)); /* without moments */
+    REQUIRE(lm_model_save(path, &model, json_string(LM_TOKENS_CLRS), &error)); /* without moments */
     REQUIRE(lm_model_load(path, &again, &error));
     CHECK(same_bytes(model.weights, again.weights, bytes));
     CHECK(!lm_trainer_restore(trainer, path, &error)); /* nothing to train on with */

@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/check.h"
+#include "support/torch.h"
 
 #include "base/files.h"
 #include "retrieval/model.h"
@@ -53,17 +54,6 @@ static size_t list_pieces(const retrieval_layout *at, piece *pieces) {
     count = add(pieces, count, "w_k", at->w_k, width * width);
     count = add(pieces, count, "w_v", at->w_v, width * width);
     return add(pieces, count, "scale", at->scale, 1);
-}
-
-static const char *python_with_torch(void) {
-    static const char *const candidates[] = {"/usr/bin/python3", "python3"};
-    for (size_t i = 0; i < 2; i++) {
-        char command[128];
-        snprintf(command, sizeof command, "%s -c 'import torch' 2>/dev/null", candidates[i]);
-        if (system(command) == 0) /* NOLINT(cert-env33-c): a fixed text */
-            return candidates[i];
-    }
-    SKIP("needs python3 with torch (make setup-all)");
 }
 
 static void write_floats(FILE *file, const float *values, size_t count) {

@@ -12,7 +12,7 @@ static void choose_quick(lm_config *config, lm_training *training, lab_error *im
     config->heads = config->key_heads = 4;
     config->head_dim = config->rope_dims = 16;
     config->hidden = 192;
-    training->steps = 16000;
+    training->steps = 20000;
     training->rate = 2e-3;
     training->rate_end = 2e-5;
     training->warm_up = 200;

@@ -116,7 +116,7 @@ static whet_tensor tensor_at(const float *data, stride_set strides) {
     return tensor;
 }
 
-static whet_tensor_out tensor_out_at(float *data, stride_set strides) {
+static whet_tensor_out tensor_out_at(void *data, stride_set strides) {
     whet_tensor_out tensor = {.data = data, .type = WHET_F32};
     memcpy(tensor.stride, strides.of, sizeof tensor.stride);
     return tensor;

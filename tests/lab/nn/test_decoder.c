@@ -204,7 +204,7 @@ TEST(positions_turn_pairs_and_the_way_back_turns_them_back) {
                 for (size_t e = 0; e < STRIDE; e++) {
                     size_t i = token * STRIDE + e, j = e % head_dim;
                     double angle =
-                        (double)(token % LENGTH) * pow(100, -(double)(j / 2 * 2) / (double)dims);
+                        (double)(token % LENGTH) * pow(100, -(double)(j - j % 2) / (double)dims);
                     double turned = j % 2 == 0 ? x[i] * cos(angle) - x[i + 1] * sin(angle)
                                                : x[i] * cos(angle) + x[i - 1] * sin(angle);
                     bool is_turned = e < HEADS * head_dim && j < dims;

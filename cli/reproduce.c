@@ -270,7 +270,7 @@ int command_reproduce(int argc, char **argv) {
     const report_part *part;
     int length = snprintf(list, sizeof list, "parts (* only with --full, or when named):\n");
     for (size_t i = 0; (part = report_part_at(i)) != NULL; i++)
-        length += snprintf(list + length, sizeof list - (size_t)length, "  %-13s %c %s\n", part->name,
+        length += snprintf(list + length, sizeof list - (size_t)length, "  %-14s%c%s\n", part->name,
                            part->is_extra ? '*' : ' ', part->title);
     const command_syntax syntax = {
         .name = "reproduce",

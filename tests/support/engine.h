@@ -1,5 +1,5 @@
-/* The engine of layers, opened before every test of a program; all are skipped where there is no
- * BLAS. */
+/* The engine of tests that train: opened before the first of them, and a reason to skip where there
+ * is no BLAS. */
 #ifndef WHET_TESTS_SUPPORT_ENGINE_H
 #define WHET_TESTS_SUPPORT_ENGINE_H
 
@@ -10,7 +10,7 @@
 static nn_engine engine;
 
 static void open_engine(void) {
-    lab_error error = {0};
+    lab_error error = {.kind = LAB_NO_ERROR};
     if (!engine.kernels && !nn_engine_open(&engine, &error)) {
         engine.kernels = NULL;
         SKIP("%s", error.text);

@@ -4,6 +4,7 @@
  * small ones, which do not.
  */
 #include "support/check.h"
+#include "support/engine.h"
 
 #include "base/random.h"
 #include "retrieval/model.h"
@@ -14,18 +15,6 @@
 #include <stdlib.h>
 
 enum { SETS = 96, SMALL = 16, N = 5 };
-
-static nn_engine engine;
-
-static void open_engine(void) {
-    lab_error error = {.kind = LAB_NO_ERROR};
-    if (!engine.kernels && !nn_engine_open(&engine, &error)) {
-        engine.kernels = NULL;
-        SKIP("%s", error.text);
-    }
-}
-
-__attribute__((constructor)) static void before_each(void) { check_before_each(open_engine); }
 
 TEST(shares_give_a_smooth_function_back_everywhere) {
     const retrieval_nodes nodes = retrieval_nodes_make();

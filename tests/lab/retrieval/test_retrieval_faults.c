@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/faults.h"
+#include "support/engine.h"
 #include "support/lab_faults.h"
 
 #include "base/files.h"
@@ -15,19 +16,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static nn_engine engine;
 static char folder[64];
 static retrieval_heads heads;
-
-static void open_engine(void) {
-    lab_error error = {.kind = LAB_NO_ERROR};
-    if (!engine.kernels && !nn_engine_open(&engine, &error)) {
-        engine.kernels = NULL;
-        SKIP("%s", error.text);
-    }
-}
-
-__attribute__((constructor)) static void before_each(void) { check_before_each(open_engine); }
 
 static void make_scratch(void) {
     snprintf(folder, sizeof folder, "/tmp/whet-faults.XXXXXX");

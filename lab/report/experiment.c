@@ -328,12 +328,16 @@ static json_t *make_beyond(experiment *e, const void *context, lab_error *error)
     const size_t sizes[] = {16, 128, 1024, (size_t)e->options.largest};
     char *folder =
         lab_path(e->options.folder, "runs/beyond-%llu", (unsigned long long)e->options.steps);
+    size_t count = list_seeds(e, seeds);
+    for (size_t i = 0; i < count; i++)
+        seeds[i] += RETRIEVAL_FRESH_HEADS;
     retrieval_recipe_request request = {.seeds = seeds,
-                                        .seed_count = list_seeds(e, seeds),
+                                        .seed_count = count,
                                         .steps = e->options.steps,
                                         .sizes = sizes,
                                         .size_count = sizeof sizes / sizeof *sizes,
                                         .sets = (size_t)e->options.sets,
+                                        .set_seed = RETRIEVAL_FRESH_SETS,
                                         .folder = folder,
                                         .quiet = e->options.quiet,
                                         .executor = e->options.executor};
@@ -353,9 +357,13 @@ static json_t *make_beyond(experiment *e, const void *context, lab_error *error)
 }
 
 static const json_t *find_beyond(experiment *e, experiment_maker make, lab_error *error) {
-    if (!e->beyond)
-        e->beyond =
-            experiment_keep(e, "beyond", common_options(e, RETRIEVAL_F32), make, NULL, error);
+    if (e->beyond)
+        return e->beyond;
+    unsigned mark = lab_json_mark();
+    json_t *options = common_options(e, RETRIEVAL_F32);
+    json_object_set_new(options, "first_seed", json_integer(RETRIEVAL_FRESH_HEADS));
+    json_object_set_new(options, "set_seed", json_integer(RETRIEVAL_FRESH_SETS));
+    e->beyond = experiment_keep(e, "beyond", lab_json_whole(options, mark), make, NULL, error);
     return e->beyond;
 }
 

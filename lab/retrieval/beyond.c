@@ -102,6 +102,7 @@ bool retrieval_recipe_run(const nn_engine *engine, const retrieval_recipe *recip
                                          .sizes = request->sizes,
                                          .size_count = request->size_count,
                                          .sets = request->sets,
+                                         .seed = request->set_seed,
                                          .policies = policies,
                                          .names = recipe->policies,
                                          .policy_count = count,

@@ -29,6 +29,7 @@ int command_bench(int argc, char **argv);
 int command_clrs(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_figure(int argc, char **argv);
+int command_lm(int argc, char **argv);
 int command_policies(int argc, char **argv);
 int command_probe(int argc, char **argv);
 int command_retrieval(int argc, char **argv);

@@ -29,6 +29,7 @@ static const subcommand commands[] = {
     {"probe", "what a language model's heads do as its input grows", command_probe},
     {"audit", "what a language model's weights allow its heads to do", command_audit},
     {"clrs", "textbook algorithms as questions and answers", command_clrs},
+    {"lm", "train, evaluate and use small language models", command_lm},
     {"bench", "measure speed against the limits of the machine", command_bench},
     {"help", "explain a command", command_help},
 };

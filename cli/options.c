@@ -153,11 +153,18 @@ static bool parse_number(const char *text, double *value) {
     return true;
 }
 
+static options_result store_whole(const command_syntax *syntax, const option_spec *option,
+                                  const char *text, option_range limits, uint64_t *value) {
+    if (parse_unsigned(text, limits.least, limits.most, value))
+        return OPTIONS_GIVEN;
+    complain("%s: %s%s: '%s' is not a whole number from %llu to %llu", syntax->name, dashes(option),
+             option->name, text, (unsigned long long)limits.least, (unsigned long long)limits.most);
+    return misuse(syntax);
+}
+
 static options_result store_value(const command_syntax *syntax, const option_spec *option,
                                   const char *value) {
-    bool is_amount = option->kind == OPTION_AMOUNT;
-    uint64_t least = is_amount ? 1 : 0;
-    uint64_t most = is_amount ? OPTION_AMOUNT_MAX : UINT64_MAX;
+    option_range *own = option->target; /* where it is one */
     switch (option->kind) {
     case OPTION_FLAG:
         *(bool *)option->target = true;
@@ -171,13 +178,12 @@ static options_result store_value(const command_syntax *syntax, const option_spe
         complain_of_memory();
         return OPTIONS_NO_MEMORY;
     case OPTION_UNSIGNED:
+        return store_whole(syntax, option, value, (option_range){0, 0, UINT64_MAX}, option->target);
     case OPTION_AMOUNT:
-        if (parse_unsigned(value, least, most, option->target))
-            break;
-        complain("%s: %s%s: '%s' is not a whole number from %llu to %llu", syntax->name,
-                 dashes(option), option->name, value, (unsigned long long)least,
-                 (unsigned long long)most);
-        return misuse(syntax);
+        return store_whole(syntax, option, value, (option_range){0, 1, OPTION_AMOUNT_MAX},
+                           option->target);
+    case OPTION_RANGE:
+        return store_whole(syntax, option, value, *own, &own->value);
     case OPTION_NUMBER:
         if (parse_number(value, option->target))
             break;

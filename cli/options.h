@@ -21,10 +21,16 @@ typedef enum option_kind {
     OPTION_LIST,     /* target: text_list */
     OPTION_UNSIGNED, /* target: uint64_t, decimal or 0x... */
     OPTION_AMOUNT,   /* the same, from 1 to OPTION_AMOUNT_MAX */
+    OPTION_RANGE,    /* the same within limits of its own; target: option_range */
     OPTION_NUMBER,   /* target: double, finite */
 } option_kind;
 
 enum { OPTION_AMOUNT_MAX = 1024 };
+
+/* A whole number and what it may be; the value may start as anything, to mean "not given". */
+typedef struct option_range {
+    uint64_t value, least, most;
+} option_range;
 
 typedef struct option_spec {
     const char *name; /* without the dashes; a single letter has but one */

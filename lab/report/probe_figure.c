@@ -166,9 +166,11 @@ static void draw(FILE *script, const void *context) {
 }
 
 bool figure_probe(const char *path, const probe_figure *figure, lab_error *error) {
-    size_t layers = figure->result->layers;
-    if (figure->layer != UINT64_MAX)
-        return plot_draw(path, 1100, 420, draw, figure, error);
-    return plot_draw(path, 60 + 260 * columns_for(layers + 1), 60 + 230 * rows_for(layers + 1),
-                     draw, figure, error);
+    size_t panels = figure->result->layers + 1;
+    plot_request request = {path, "Entropy of heads against the number of elements", 1100, 420};
+    if (figure->layer == UINT64_MAX) {
+        request.width = 60 + 260 * columns_for(panels);
+        request.height = 60 + 230 * rows_for(panels);
+    }
+    return plot_draw(&request, draw, figure, error);
 }

@@ -5,7 +5,7 @@
 #
 # build: what `make run` and `make test` need. check: the linters too. fuzz: clang with libFuzzer too. arm: a cross compiler
 # for 64-bit ARM and qemu-user too. all: what is needed to build, and all that the checks and the optional tests use (torch,
-# Chromium, qemu ...).
+# Chromium, qemu, npm ...).
 #
 # On Debian and its relatives, as root, missing packages are installed; elsewhere the script says what to install. Nothing
 # is asked of the package manager, and nothing is printed, when nothing is missing. A package of the group `all` that cannot
@@ -150,7 +150,7 @@ fi
 
 [ "$group" = all ] || exit 0
 
-optional="python3 python3-numpy python3-torch g++ chromium $cross_compiler $emulator
+optional="python3 python3-numpy python3-torch g++ chromium git nodejs npm $cross_compiler $emulator
     clang clang-tidy clang-format cppcheck valgrind"
 if ! have dpkg-query; then
     # shellcheck disable=SC2086 # one word a package

@@ -42,6 +42,9 @@ every_file_is_there() {
             [ -e "$prefix/share/zsh/site-functions/_whet" ] || { echo "zsh completion is missing" && status=1; }
         fi
     fi
+    if [ -n "${WHET_PLUGIN:-}" ]; then
+        [ -e "$lib/libggml-whet.so" ] || { echo "the plug-in for llama.cpp is missing" && status=1; }
+    fi
     return "$status"
 }
 check "every file is there" every_file_is_there

@@ -79,7 +79,7 @@ static void write_panel(FILE *script, const probe_figure *f, size_t layer, bool 
 /* A panel with nothing but the key. */
 static void write_legend(FILE *script, const probe_figure *f) {
     fputs("unset title\nunset border\nunset tics\nunset xlabel\nunset ylabel\nunset grid\n"
-          "unset logscale\nset key center center\nset xrange [0:1]\nset yrange [0:1]\n"
+          "unset logscale\nset key left center\nset xrange [0:1]\nset yrange [0:1]\n"
           "$nothing << END\n",
           script);
     for (size_t row = 0; row < 2; row++) {

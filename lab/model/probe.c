@@ -43,7 +43,7 @@ typedef struct probe {
     probe_result *result;
     prompt_list prompts;
     char library[RUNNER_PATH_SIZE], plugin[RUNNER_PATH_SIZE];
-    char folder[64]; /* for files that nobody is to see */
+    char folder[1024]; /* for files that nobody is to see */
     char *rows_path, *log_path;
     prompt_place *places; /* [prompts.count], of the policy under way */
     uint64_t evaluations;

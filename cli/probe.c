@@ -17,6 +17,7 @@
 #include "report/plot.h"
 #include "report/probe_figure.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,16 +59,28 @@ static bool refuse(const arguments *given, const char *text) {
     return false;
 }
 
+/* A whole number at *text, which moves behind it. */
+static bool take_whole(const char **text, uint64_t *number) {
+    char *end;
+    if (**text < '0' || **text > '9')
+        return false;
+    errno = 0;
+    *number = strtoull(*text, &end, 10);
+    *text = end;
+    return errno == 0 && *number <= PROMPT_NUMBER_MAX;
+}
+
 /* "0..999" */
 static bool parse_range(const arguments *given, number_format *format) {
-    unsigned long long low, high;
-    char rest;
-    if (sscanf(given->range, "%llu..%llu%c", &low, &high, &rest) != 2 || low >= high ||
-        high > PROMPT_NUMBER_MAX || strchr(given->range, '-'))
+    const char *rest = given->range;
+    bool is_range = take_whole(&rest, &format->low) && strncmp(rest, "..", 2) == 0;
+    rest += is_range ? 2 : 0;
+    is_range = is_range && take_whole(&rest, &format->high) && !*rest && format->low < format->high;
+    if (!is_range)
         return refuse(given, "--range: two whole numbers up to 1000000000, such as 0..999");
     if (given->decimals > PROMPT_DECIMALS_MAX)
         return refuse(given, "--decimals: at most 9");
-    *format = (number_format){low, high, given->decimals};
+    format->decimals = given->decimals;
     return true;
 }
 

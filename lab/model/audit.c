@@ -102,12 +102,17 @@ static const gguf_tensor *find_part(auditor *a, uint32_t layer, bool is_key, con
     return tensor;
 }
 
-static bool wrong_shape(auditor *a, const gguf_tensor *tensor) {
-    return lab_fail(a->error, LAB_INPUT,
-                    "tensor \"%.*s\" does not suit %u heads on %u of %zu dimensions, or is of a "
-                    "type that cannot be read (%s)",
-                    (int)tensor->name.length, tensor->name.bytes, a->shape->heads[0],
-                    a->shape->kv_heads[0], a->n, gguf_type_name(tensor->type));
+/* Whether a tensor can be read and has the rows that are wanted of it. */
+static bool check_tensor(auditor *a, const gguf_tensor *tensor, bool has_shape) {
+    int length = (int)tensor->name.length;
+    if (!gguf_can_dequantise(tensor->type))
+        return lab_fail(a->error, LAB_INPUT,
+                        "tensor \"%.*s\" is of type %s, which whet cannot read", length,
+                        tensor->name.bytes, gguf_type_name(tensor->type));
+    return has_shape ||
+           lab_fail(a->error, LAB_INPUT,
+                    "tensor \"%.*s\" does not suit %u heads on %u of %zu dimensions", length,
+                    tensor->name.bytes, a->shape->heads[0], a->shape->kv_heads[0], a->n);
 }
 
 /* The map of a head, gains folded in, as a Gram matrix. */
@@ -117,9 +122,8 @@ static bool read_weights(auditor *a, uint32_t layer, uint32_t head, bool is_key,
     if (!tensor)
         return lab_fail(a->error, LAB_INPUT, "the model has no tensor \"blk.%u.attn_%c.weight\"",
                         layer, is_key ? 'k' : 'q');
-    if (tensor->dims[0] != width || tensor->rows < first + a->n ||
-        !gguf_can_dequantise(tensor->type))
-        return wrong_shape(a, tensor);
+    if (!check_tensor(a, tensor, tensor->dims[0] == width && tensor->rows >= first + a->n))
+        return false;
     for (size_t i = 0; i < a->n; i++) {
         float *row = a->rows + i * width;
         if (!read_row(a, tensor, first + i, row))
@@ -138,8 +142,8 @@ static bool read_bias(auditor *a, uint32_t layer, uint32_t head, bool is_key, he
     const gguf_tensor *tensor = find_part(a, layer, is_key, "bias", &first);
     if (!tensor)
         return true;
-    if (tensor->dims[0] < first + a->n || tensor->rows != 1 || !gguf_can_dequantise(tensor->type))
-        return wrong_shape(a, tensor);
+    if (!check_tensor(a, tensor, tensor->dims[0] >= first + a->n && tensor->rows == 1))
+        return false;
     float *values = malloc(tensor->dims[0] * sizeof *values);
     if (!values)
         return lab_fail_memory(a->error);

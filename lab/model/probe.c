@@ -18,13 +18,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINE_SIZE = 1 << 16, USUAL_ROWS = 64, COLUMNS = 10 };
+enum { LINE_SIZE = 1 << 16, WAIT_MILLISECONDS = 200, USUAL_ROWS = 64, COLUMNS = 10 };
 
 const char *const probe_measure_names[PROBE_MEASURES] = {
     "entropy",      "entropy_after",      "beta",         "largest_weight", "spread",
@@ -42,7 +43,7 @@ typedef struct probe {
     probe_result *result;
     prompt_list prompts;
     char library[RUNNER_PATH_SIZE], plugin[RUNNER_PATH_SIZE];
-    char folder[64]; /* for files that nobody is to see */
+    char folder[1024]; /* for files that nobody is to see */
     char *rows_path, *log_path;
     prompt_place *places; /* [prompts.count], of the policy under way */
     uint64_t evaluations;
@@ -165,19 +166,44 @@ static bool take_line(probe *p, const json_t *line) {
     return true;
 }
 
-static bool listen_to(probe *p, FILE *in) {
-    char *line = malloc(LINE_SIZE);
-    bool is_good = line || lab_fail_memory(p->error);
-    while (is_good && fgets(line, LINE_SIZE, in)) {
-        json_t *json = json_loads(line, 0, NULL);
+/* Takes the whole lines at the beginning of a text, and moves what is left to its front. */
+static bool take_lines(probe *p, char *text, size_t *used) {
+    char *at = text, *end;
+    bool is_good = true;
+    while (is_good && (end = memchr(at, '\n', (size_t)(text + *used - at))) != NULL) {
+        json_t *json = json_loadb(at, (size_t)(end - at), 0, NULL);
         is_good = json ? take_line(p, json) : lab_fail_memory(p->error);
         json_decref(json);
+        at = end + 1;
+    }
+    *used = (size_t)(text + *used - at);
+    memmove(text, at, *used);
+    return is_good;
+}
+
+/* Listens until the process ends or the user does not want any more. */
+static bool listen_to(probe *p, int in) {
+    char *text = malloc(LINE_SIZE);
+    size_t used = 0;
+    bool is_good = text || lab_fail_memory(p->error);
+    while (is_good) {
+        struct pollfd wait = {.fd = in, .events = POLLIN};
+        if (lab_interrupted()) {
+            is_good = lab_fail(p->error, LAB_STOPPED, "stopped");
+            break;
+        }
+        if (poll(&wait, 1, WAIT_MILLISECONDS) <= 0)
+            continue;
+        ssize_t got = read(in, text + used, LINE_SIZE - used);
+        if (got == 0)
+            break;
+        used += got > 0 ? (size_t)got : 0;
+        is_good = take_lines(p, text, &used) &&
+                  (used < LINE_SIZE || lab_fail(p->error, LAB_SYSTEM, "a line without an end"));
         lab_progress_show(&p->progress, p->tokens_done, "policy %s",
                           p->request->policies[p->policy]);
     }
-    free(line);
-    if (lab_interrupted())
-        return lab_fail(p->error, LAB_STOPPED, "stopped");
+    free(text);
     return is_good;
 }
 
@@ -214,15 +240,11 @@ static bool run_process(probe *p) {
         be_worker(p, ends[1]);
     }
     close(ends[1]);
-    FILE *in = child > 0 ? fdopen(ends[0], "r") : NULL;
-    if (!in) {
-        lab_fail(p->error, LAB_SYSTEM, "cannot start a process: %s", strerror(errno));
-        close(ends[0]);
-        return child > 0 && end_of_process(p, child, false);
-    }
-    bool is_good = listen_to(p, in);
-    is_good = end_of_process(p, child, is_good);
-    fclose(in);
+    bool is_good =
+        child > 0 || lab_fail(p->error, LAB_SYSTEM, "cannot start a process: %s", strerror(errno));
+    if (is_good)
+        is_good = end_of_process(p, child, listen_to(p, ends[0]));
+    close(ends[0]);
     return is_good;
 }
 
@@ -369,7 +391,7 @@ static bool make_values(probe *p, const extent *all) {
     r->layers = all->layers;
     r->heads = all->heads;
     size_t count = r->policies * r->sizes * r->sequences * r->layers * r->heads;
-    r->values = malloc(count * PROBE_MEASURES * sizeof *r->values);
+    r->values = malloc((count * PROBE_MEASURES + 1) * sizeof *r->values);
     if (!r->values)
         return lab_fail_memory(p->error);
     for (size_t i = 0; i < count * PROBE_MEASURES; i++)
@@ -389,7 +411,7 @@ static bool gather(probe *p) {
                         (unsigned long long)all.evaluations, (unsigned long long)p->evaluations);
     if (!r->values && !make_values(p, &all))
         return false;
-    gathering rows = {.prompt_of = malloc((size_t)p->evaluations * sizeof *rows.prompt_of),
+    gathering rows = {.prompt_of = malloc((size_t)(p->evaluations + 1) * sizeof *rows.prompt_of),
                       .heads = calloc(p->prompts.count * r->layers * r->heads, sizeof *rows.heads)};
     bool is_good = rows.prompt_of && rows.heads;
     if (is_good) {

@@ -208,6 +208,16 @@ bool runner_find_plugin(const char *where, char path[RUNNER_PATH_SIZE], lab_erro
 
 /* ---- loading ---- */
 
+/* Versions of 2025 do not tell what they are. */
+static void tell_version(runner *r) {
+    const char *(*version)(void);
+    void *function = dlsym(r->library, "llama_version");
+    if (!function)
+        return;
+    memcpy(&version, &function, sizeof function);
+    snprintf(r->version, sizeof r->version, "%s", version());
+}
+
 static bool load_functions(runner *r, const char *path, lab_error *error) {
     static const char *const names[] = {"ggml_backend_load_all_from_path",
                                         "ggml_backend_load",
@@ -245,11 +255,7 @@ static bool load_functions(runner *r, const char *path, lab_error *error) {
                             path, names[i]);
         memcpy((char *)&r->call + i * sizeof function, &function, sizeof function);
     }
-    const char *(*version)(void) = NULL;
-    void *function = dlsym(r->library, "llama_version");
-    memcpy(&version, &function, sizeof function);
-    if (version)
-        snprintf(r->version, sizeof r->version, "%s", version());
+    tell_version(r);
     return true;
 }
 

@@ -70,14 +70,16 @@ static void write_panel(FILE *script, const probe_figure *f, size_t layer, bool 
     char data[48];
     snprintf(data, sizeof data, "$layer%zu%s", layer, is_share ? "share" : "");
     fprintf(script, "set title 'layer %zu'\nunset key\n", layer);
-    fputs(is_share ? "set yrange [0:1.02]\n" : "set yrange [0:*]\n", script);
+    /* The same in every panel, with the ceiling just inside. */
+    fprintf(script, "set yrange [0:%g]\n",
+            is_share ? 1.02 : 1.02 * probe_ceiling(f->result, f->result->sizes - 1));
     write_curves(script, f, data, false);
 }
 
 /* A panel with nothing but the key. */
 static void write_legend(FILE *script, const probe_figure *f) {
     fputs("unset title\nunset border\nunset tics\nunset xlabel\nunset ylabel\nunset grid\n"
-          "unset logscale\nset key center center\nset xrange [0:1]\nset yrange [0:1]\n"
+          "unset logscale\nset key left center\nset xrange [0:1]\nset yrange [0:1]\n"
           "$nothing << END\n",
           script);
     for (size_t row = 0; row < 2; row++) {
@@ -89,13 +91,16 @@ static void write_legend(FILE *script, const probe_figure *f) {
     write_curves(script, f, "$nothing", true);
 }
 
+static const char *x_label(const probe_figure *f) {
+    return f->request->text ? "tokens of the text" : "numbers in the sequence";
+}
+
 static void write_axes(FILE *script, const probe_figure *f) {
     const probe_result *r = f->result;
     uint64_t last = r->size[r->sizes - 1];
     fprintf(script, "set logscale x 2\nset xrange [%llu:%llu]\nset xlabel '%s'\n",
             (unsigned long long)r->size[0],
-            (unsigned long long)(last > r->size[0] ? last : last + 1),
-            f->request->text ? "tokens of the text" : "numbers in the sequence");
+            (unsigned long long)(last > r->size[0] ? last : last + 1), x_label(f));
 }
 
 /* Titles come from outside: gnuplot would take some characters for more than themselves. */
@@ -137,9 +142,17 @@ static void draw_all(FILE *script, const probe_figure *f) {
     write_title(script, f->title);
     fputs("' noenhanced\n", script);
     write_axes(script, f);
-    fputs(f->is_share ? "set ylabel 'entropy / ln n'\n" : "set ylabel 'entropy, nats'\n", script);
-    for (size_t layer = 0; layer < layers; layer++)
+    size_t columns = (size_t)columns_for(layers + 1);
+    for (size_t layer = 0; layer < layers; layer++) {
+        /* Labels at the left and at the foot alone. */
+        const char *label = f->is_share ? "entropy / ln n" : "entropy, nats";
+        fprintf(script, "set ylabel '%s'\n", layer % columns == 0 ? label : " ");
+        if (layer + columns >= layers)
+            fprintf(script, "set xlabel '%s'\n", x_label(f));
+        else
+            fputs("set xlabel ' '\n", script);
         write_panel(script, f, layer, f->is_share);
+    }
     write_legend(script, f);
     fputs("unset multiplot\n", script);
 }

@@ -72,7 +72,7 @@ static double widest_of(const probe_result *r, size_t layer, size_t head) {
 // Compares what llama.cpp computes with what the weights allow; returns how near it came.
 static double check_bounds(const char *model, const probe_result *r) {
     lab_error error = {0};
-    model_audit audit;
+    model_audit audit = {0};
     double nearest = 0;
     gguf_file *file = gguf_open(model, &error);
     bool is_done = file && audit_model(file, 0.5, true, &audit, &error);

@@ -21,7 +21,7 @@ TEST(a_prompt_asks_for_the_largest_of_its_numbers) {
         REQUIRE(at && strstr(asked->text, "? The maximum is:"));
         unsigned long largest = 0, count = 0;
         char *end;
-        for (at += 10; count < 1000; count++, at = end + 2) {
+        for (at = at ? at + 10 : ""; count < 1000; count++, at = end + 2) {
             unsigned long number = strtoul(at, &end, 10);
             CHECK(end != at && number <= 999);
             largest = number > largest ? number : largest;

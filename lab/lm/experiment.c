@@ -4,7 +4,8 @@
 /* Answers of a few tokens that a small model gets right at the lengths it was trained on, and one
  * long one whose many tokens teach it to compare numbers, from which the others gain. */
 static const char quick_tasks[] =
-    "insertion_sort,minimum,binary_search,naive_string_matcher,articulation_points,bfs";
+    "insertion_sort,minimum,binary_search,find_maximum_subarray_kadane,naive_string_matcher,"
+    "articulation_points";
 
 static void choose_quick(lm_config *config, lm_training *training, lab_error *impossible) {
     config->layers = 3;

@@ -21,11 +21,12 @@
 /* ---- describing ---- */
 
 static void read_row(const void *row, float *result, size_t n, void *context) {
-    const host_type *type = context;
-    type->to_float(row, result, (int64_t)n);
+    const host_type *const *type = context;
+    (*type)->to_float(row, result, (int64_t)n);
 }
 
-static bool describe_cache(whet_tensor *result, const host_tensor *tensor, const host_type *type) {
+/* `type` is where the host's description of the type is kept as long as the operation. */
+static bool describe_cache(whet_tensor *result, const host_tensor *tensor, const host_type **type) {
     switch (tensor->type) {
     case HOST_F32:
         result->type = WHET_F32;
@@ -43,11 +44,11 @@ static bool describe_cache(whet_tensor *result, const host_tensor *tensor, const
         result->type = WHET_Q4_0;
         break;
     default:
-        if (!type || !type->to_float)
+        if (!*type || !(*type)->to_float)
             return false;
         result->type = WHET_CUSTOM;
         result->to_f32 = read_row;
-        result->context = (void *)(uintptr_t)type;
+        result->context = (void *)type;
     }
     return true;
 }
@@ -108,7 +109,7 @@ bool attention_describe(operation *o, message *why) {
     };
     o->key_type = o->run->host->type_of(k->type);
     o->value_type = o->run->host->type_of(v->type);
-    if (!describe_cache(&a->k, k, o->key_type) || !describe_cache(&a->v, v, o->value_type))
+    if (!describe_cache(&a->k, k, &o->key_type) || !describe_cache(&a->v, v, &o->value_type))
         return message_set(why, "its keys or values are of a type that cannot be read");
     describe_strides(a->q.stride, q);
     describe_strides(a->k.stride, k);

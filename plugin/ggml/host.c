@@ -4,9 +4,9 @@
 #define _GNU_SOURCE
 #include "host.h"
 #include <dlfcn.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -74,14 +74,6 @@ static struct {
     _Atomic unsigned made; /* backends that came through the hook; the proof looks at it */
 } hook;
 
-static bool refuse(char *reason, size_t size, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(reason, size, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
 /* ---- looking up ---- */
 
 static void *open_caller(const void *caller) {
@@ -92,7 +84,7 @@ static void *open_caller(const void *caller) {
     return handle ? handle : dlopen(NULL, RTLD_LAZY);
 }
 
-static bool look_up(library *l, const void *caller, host *h, char *reason, size_t size) {
+static bool look_up(library *l, const void *caller, host *h, message *why) {
     l->handle = open_caller(caller);
     const struct {
         const char *name;
@@ -119,8 +111,10 @@ static bool look_up(library *l, const void *caller, host *h, char *reason, size_
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         void *symbol = l->handle ? dlsym(l->handle, wanted[i].name) : NULL;
-        if (!symbol)
-            return refuse(reason, size, "this program's ggml has no function %s", wanted[i].name);
+        if (!symbol) {
+            message_set(why, "this program's ggml has no function %s", wanted[i].name);
+            return false;
+        }
         memcpy(wanted[i].place, &symbol, sizeof symbol);
     }
     return true;
@@ -128,7 +122,7 @@ static bool look_up(library *l, const void *caller, host *h, char *reason, size_
 
 /* Numbers of operations move from version to version. That ggml_custom_4d is there means that
  * CUSTOM is among the names, so that the search ends inside of the host's table. */
-static bool number_operations(const library *l, host *h, char *reason, size_t size) {
+static bool number_operations(const library *l, host *h, message *why) {
     h->op_attention = h->op_softmax = h->op_custom = -1;
     for (int op = 0; op < 1000 && h->op_custom < 0; op++) {
         const char *name = l->op_name(op);
@@ -142,7 +136,7 @@ static bool number_operations(const library *l, host *h, char *reason, size_t si
             h->op_custom = op;
     }
     if (h->op_attention < 0 || h->op_softmax < 0 || h->op_custom < 0)
-        return refuse(reason, size, "this program's ggml numbers its operations in an unknown way");
+        return message_set(why, "this program's ggml numbers its operations in an unknown way");
     return true;
 }
 
@@ -210,10 +204,11 @@ static bool is_writable(const void *address, size_t bytes) {
     char line[512];
     bool writable = false;
     while (!writable && fgets(line, sizeof line, maps)) {
-        unsigned long low, high;
-        char mode[5];
-        if (sscanf(line, "%lx-%lx %4s", &low, &high, mode) == 3)
-            writable = at >= low && at + bytes <= high && mode[1] == 'w';
+        /* "low-high rwxp ...", in hexadecimal */
+        char *end;
+        uintptr_t low = strtoul(line, &end, 16);
+        uintptr_t high = *end == '-' ? strtoul(end + 1, &end, 16) : 0;
+        writable = at >= low && at + bytes <= high && end[0] == ' ' && end[1] && end[2] == 'w';
     }
     fclose(maps);
     return writable;
@@ -284,14 +279,16 @@ static bool prove(const library *l, const host *h, host_device *device) {
 
 /* ---- attaching ---- */
 
-static bool find_layout(const library *l, host *h, host_device *device, char *reason, size_t size) {
+static bool find_layout(const library *l, host *h, host_device *device, message *why) {
     if (l->tensor_overhead() != sizeof(host_tensor) + 32 || !check_type(h) ||
         word_at(device, DEVICE_FUNCTIONS) != l->device_registration(device) ||
         !word_at(device, DEVICE_INIT_BACKEND))
-        return refuse(reason, size, "this program's ggml lays out its structs in an unknown way");
+        return message_set(why, "this program's ggml lays out its structs in an unknown way");
+    /* the CPU backend's own registration was taken; it starts with the version */
+    memcpy(&h->api_version, l->device_registration(device), sizeof h->api_version);
     host_backend *backend = l->device_init(device, NULL);
     if (!backend)
-        return refuse(reason, size, "this program's ggml could not make a CPU backend");
+        return message_set(why, "this program's ggml could not make a CPU backend");
     hook.layout = layout_of(l, backend, device);
     if (hook.layout) {
         void *compute = word_at(backend, compute_index(hook.layout));
@@ -300,31 +297,29 @@ static bool find_layout(const library *l, host *h, host_device *device, char *re
     }
     l->backend_free(backend);
     return hook.layout ||
-           refuse(reason, size, "this program's ggml lays out its backends in an unknown way");
+           message_set(why, "this program's ggml lays out its backends in an unknown way");
 }
 
-bool host_attach(host *h, const void *caller, host_compute replacement, char *reason,
-                 size_t reason_size) {
-    library l;
-    if (!look_up(&l, caller, h, reason, reason_size) ||
-        !number_operations(&l, h, reason, reason_size))
+bool host_attach(host *h, const void *caller, host_compute replacement, message *why) {
+    library l = {.handle = NULL};
+    if (!look_up(&l, caller, h, why) || !number_operations(&l, h, why))
         return false;
     host_device *device = l.device_by_type(DEVICE_TYPE_CPU);
     if (!device)
-        return refuse(reason, reason_size, "this program has not loaded ggml's CPU backend yet");
-    if (!find_layout(&l, h, device, reason, reason_size))
+        return message_set(why, "this program has not loaded ggml's CPU backend yet");
+    if (!find_layout(&l, h, device, why))
         return false;
     char *slot = (char *)device + DEVICE_INIT_BACKEND * sizeof(void *);
     if (!is_writable(slot, sizeof(void *)))
-        return refuse(reason, reason_size, "this program's ggml keeps its CPU device read-only");
+        return message_set(why, "this program's ggml keeps its CPU device read-only");
 
     void *before = word_at(device, DEVICE_INIT_BACKEND);
     memcpy(&hook.init_backend, &before, sizeof before);
     set_word(device, DEVICE_INIT_BACKEND, word_of((any_function)make_backend));
     if (!prove(&l, h, device)) {
         set_word(device, DEVICE_INIT_BACKEND, before);
-        return refuse(reason, reason_size,
-                      "this program's ggml does not call what was put in the place of its own");
+        return message_set(
+            why, "this program's ggml does not call what was put in the place of its own");
     }
     hook.replacement = replacement;
     return true;

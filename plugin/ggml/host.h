@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "settings.h"
 
 /* ---- what ggml's tensors look like ---- */
 
@@ -93,8 +94,6 @@ typedef struct host_registration {
     void *context;
 } host_registration;
 
-#define HOST_API_VERSION 2
-
 /* ---- attaching ---- */
 
 /* Functions of the host that are used after attaching, and numbers that differ between hosts. */
@@ -105,15 +104,15 @@ typedef struct host {
     const char *(*type_name)(int type);
     host_compute compute; /* the CPU backend's own */
     int op_attention, op_softmax, op_custom;
+    int api_version;    /* what a registration has to say to be taken */
     const char *layout; /* the name of the one that was found */
 } host;
 
 /*
  * Finds the host that `caller`, an address in its code, belongs to, and puts `replacement` in the
  * place of graph_compute in every CPU backend it makes from then on. False: it was not done, and
- * the reason is in `reason`.
+ * the reason is in `why`.
  */
-bool host_attach(host *h, const void *caller, host_compute replacement, char *reason,
-                 size_t reason_size);
+bool host_attach(host *h, const void *caller, host_compute replacement, message *why);
 
 #endif

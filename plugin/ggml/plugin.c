@@ -276,15 +276,14 @@ static void tell_settings(void) {
 }
 
 static void attach(const void *caller) {
-    char reason[256];
     message why;
     if (!plugin.has_tried && !load_settings(&why)) {
         plugin.is_refused = true;
         say("%s; nothing is computed until this is mended", why.text);
     }
     plugin.has_tried = true;
-    if (!host_attach(&plugin.host, caller, compute_graph, reason, sizeof reason)) {
-        say("%s; its attention is left as it is", reason);
+    if (!host_attach(&plugin.host, caller, compute_graph, &why)) {
+        say("%s; its attention is left as it is", why.text);
         return;
     }
     plugin.is_attached = true;
@@ -327,13 +326,15 @@ static void *get_proc_address(host_registration *registration, const char *name)
 EXPORTED host_registration *ggml_backend_init(void);
 EXPORTED host_registration *ggml_backend_init(void) {
     static host_registration registration = {
-        .api_version = HOST_API_VERSION,
         .get_name = get_name,
         .get_device_count = get_device_count,
         .get_device = get_device,
         .get_proc_address = get_proc_address,
     };
-    return attach_once(__builtin_return_address(0)) ? &registration : NULL;
+    if (!attach_once(__builtin_return_address(0)))
+        return NULL;
+    registration.api_version = plugin.host.api_version;
+    return &registration;
 }
 
 /*

@@ -73,7 +73,9 @@ static bool set_environment(const probe *p) {
                                         "GGML_BACKEND_PATH"};
     for (size_t i = 0; i < sizeof unset / sizeof unset[0]; i++)
         unsetenv(unset[i]);
-    return setenv("WHET_POLICY", request->policies[p->policy], 1) == 0 &&
+    /* Where ggml fails it would let a debugger print the stack over its reason. */
+    return setenv("GGML_NO_BACKTRACE", "1", 1) == 0 &&
+           setenv("WHET_POLICY", request->policies[p->policy], 1) == 0 &&
            setenv("WHET_STATS", p->rows_path, 1) == 0 && setenv("WHET_STATS_ROWS", every, 1) == 0 &&
            (!request->layers || setenv("WHET_LAYERS", request->layers, 1) == 0) &&
            (!request->heads || setenv("WHET_HEADS", request->heads, 1) == 0);

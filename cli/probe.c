@@ -273,9 +273,9 @@ static int parse_and_run(const command_syntax *syntax, arguments *given, int arg
 }
 
 static const char more[] =
-    "llama.cpp is needed as a library, libllama: 'npm install\n"
-    "@node-llama-cpp/linux-x64' gets one, any build with shared libraries will do.\n"
-    "The model runs on the processor.\n";
+    "llama.cpp is needed as a library, libllama: any build of it with shared\n"
+    "libraries, or 'npm install @node-llama-cpp/linux-x64'. The model runs on the\n"
+    "processor.\n";
 
 int command_probe(int argc, char **argv) {
     arguments given = usual_arguments("probe");

@@ -222,7 +222,8 @@ static bool end_of_process(probe *p, pid_t child, bool is_good) {
         return lab_fail(p->error, LAB_SYSTEM, "%.200s (%s)", p->complaint.text, words + 6);
     if (p->complaint.kind != LAB_NO_ERROR)
         return lab_fail(p->error, p->complaint.kind, "%s", p->complaint.text);
-    if (!is_good || (p->has_ended && WIFEXITED(status) && WEXITSTATUS(status) == 0))
+    /* Once it has said so, everything is written: how it takes its leave is llama.cpp's affair. */
+    if (!is_good || p->has_ended)
         return is_good;
     if (WIFSIGNALED(status))
         return lab_fail(p->error, LAB_SYSTEM, "llama.cpp was ended by signal %d: %s",

@@ -73,7 +73,9 @@ static bool set_environment(const probe *p) {
                                         "GGML_BACKEND_PATH"};
     for (size_t i = 0; i < sizeof unset / sizeof unset[0]; i++)
         unsetenv(unset[i]);
-    return setenv("WHET_POLICY", request->policies[p->policy], 1) == 0 &&
+    /* Where ggml fails it would let a debugger print the stack over its reason. */
+    return setenv("GGML_NO_BACKTRACE", "1", 1) == 0 &&
+           setenv("WHET_POLICY", request->policies[p->policy], 1) == 0 &&
            setenv("WHET_STATS", p->rows_path, 1) == 0 && setenv("WHET_STATS_ROWS", every, 1) == 0 &&
            (!request->layers || setenv("WHET_LAYERS", request->layers, 1) == 0) &&
            (!request->heads || setenv("WHET_HEADS", request->heads, 1) == 0);
@@ -220,7 +222,8 @@ static bool end_of_process(probe *p, pid_t child, bool is_good) {
         return lab_fail(p->error, LAB_SYSTEM, "%.200s (%s)", p->complaint.text, words + 6);
     if (p->complaint.kind != LAB_NO_ERROR)
         return lab_fail(p->error, p->complaint.kind, "%s", p->complaint.text);
-    if (!is_good || (p->has_ended && WIFEXITED(status) && WEXITSTATUS(status) == 0))
+    /* Once it has said so, everything is written: how it takes its leave is llama.cpp's affair. */
+    if (!is_good || p->has_ended)
         return is_good;
     if (WIFSIGNALED(status))
         return lab_fail(p->error, LAB_SYSTEM, "llama.cpp was ended by signal %d: %s",

@@ -75,6 +75,16 @@ check "layers that are none are refused" [ "$status" -ne 0 ]
 check "with the plug-in's own words" grep -q 'nonsense' "$SCRATCH/err"
 whet_given '' probe "$model" --sizes 2 --policy softmax --layer 9 --threads 1 --quiet
 check "a layer that is not there is refused" grep -q 'the model has layers 0 to 4' "$SCRATCH/err"
+if [ -z "${WHET_INSTRUMENTED:-}" ]; then
+    rm -f "$SCRATCH/none.json"
+    (ulimit -v 25000 && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --threads 1 --quiet --json "$SCRATCH/none.json") \
+        >"$SCRATCH/out" 2>"$SCRATCH/err"
+    check "no memory for the model is a failure" [ $? -eq 1 ]
+    check "with a message" grep -q '^whet: probe: ' "$SCRATCH/err"
+    check "and nothing is written either" [ ! -e "$SCRATCH/none.json" ]
+else
+    skip "no memory for the model is a failure" "sanitizers need memory themselves"
+fi
 if have gnuplot; then
     whet_given '' figure 3 "$model" --sizes 2,4 --sequences 1 --threads 1 --quiet --out "$SCRATCH/figure3.svg" --figures "$SCRATCH/all.svg"
     check "figure 3 is drawn" [ "$status" -eq 0 ]

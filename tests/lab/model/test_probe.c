@@ -8,7 +8,6 @@
 
 #include "support/check.h"
 #include "support/models.h"
-#include "support/sanitizers.h"
 
 #include <math.h>
 #include <unistd.h>

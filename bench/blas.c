@@ -47,3 +47,10 @@ void bench_blas_products(void *argument) {
                     work->out + first * dim);
     }
 }
+
+void bench_blas_replay(const nn_blas *library, const nn_record *record) {
+    for (size_t i = 0; i < record->count; i++) {
+        const nn_recorded *product = &record->list[i];
+        nn_multiply(library, product->shape, product->a, product->b, product->c);
+    }
+}

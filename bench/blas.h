@@ -6,7 +6,7 @@
 #ifndef WHET_BENCH_BLAS_H
 #define WHET_BENCH_BLAS_H
 
-#include "nn/blas.h"
+#include "nn/layers.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,6 +36,9 @@ typedef struct blas_work {
  */
 bool bench_blas_open(blas *opened, char *description, size_t description_size);
 void bench_blas_close(blas *opened);
+
+/* Products that layers asked for, once more on the same memory. */
+void bench_blas_replay(const nn_blas *library, const nn_record *record);
 
 /* scores = q k^T, out = scores v; the argument is a blas_work. */
 void bench_blas_products(void *argument);

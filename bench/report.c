@@ -29,7 +29,7 @@ bool bench_report_add_case(report *to, report_section *section, const report_cas
 }
 
 static double rate(report_unit unit, double work, double seconds) {
-    if (unit == UNIT_STEPS)
+    if (unit == UNIT_STEPS || unit == UNIT_TOKENS)
         return work / seconds;
     return unit == UNIT_NS_PER_VALUE ? 1e9 * seconds / work : 1e-9 * work / seconds;
 }

@@ -17,7 +17,8 @@ typedef enum report_unit {
     UNIT_NS_PER_VALUE, /* work in values */
     UNIT_GFLOPS,       /* work in FLOPs */
     UNIT_GBS,          /* work in bytes */
-    UNIT_STEPS         /* work in steps of training */
+    UNIT_STEPS,        /* work in steps of training */
+    UNIT_TOKENS        /* work in tokens */
 } report_unit;
 
 typedef enum report_comparison {

@@ -3,6 +3,7 @@
  * model in torch, and against the products of a step by the BLAS alone, which
  * are recorded in a real step and done again on the same memory.
  */
+#include "retrieval_peer.h"
 #include "suite.h"
 #include "torch_peer.h"
 
@@ -36,10 +37,7 @@ static void run_ours(void *argument) {
 static void run_products(void *argument) {
     training *with = argument;
     for (int i = 0; i < STEPS; i++)
-        for (size_t k = 0; k < with->record.count; k++) {
-            const nn_recorded *product = &with->record.list[k];
-            nn_multiply(&with->engine.blas, product->shape, product->a, product->b, product->c);
-        }
+        bench_blas_replay(&with->engine.blas, &with->record);
 }
 
 static void run_torch(void *argument) {
@@ -73,7 +71,8 @@ static bool measure(suite *with, training *opened) {
         {.name = "BLAS alone", .run = run_products, .argument = opened, .work = STEPS},
         {.name = "torch", .run = run_torch, .argument = opened, .work = TORCH_STEPS},
     };
-    bool has_torch = bench_torch_open(&opened->torch) && bench_torch_steps(&opened->torch, 2);
+    bool has_torch = bench_torch_open(&opened->torch, retrieval_peer, NULL) &&
+                     bench_torch_steps(&opened->torch, 2);
     bench_measure(list, has_torch ? 3 : 2, NULL, with->until, "retrieval", &with->measured);
     if (opened->error.kind != LAB_NO_ERROR || opened->torch_failed)
         return bench_report_fail(with->report, "retrieval",

@@ -15,7 +15,8 @@ static bool run_sections(suite *with) {
     const suite_options *wanted = &with->options;
     return (!wanted->rows || bench_rows(with)) && (!wanted->prefill || bench_prefill(with)) &&
            (!wanted->decode || bench_decode(with)) && (!wanted->backward || bench_backward(with)) &&
-           (!wanted->retrieval || bench_retrieval(with)) && (!wanted->long_run || bench_long(with));
+           (!wanted->retrieval || bench_retrieval(with)) && (!wanted->lm || bench_lm(with)) &&
+           (!wanted->long_run || bench_long(with));
 }
 
 bool bench_run(const suite_options *options, report *result) {
@@ -28,7 +29,7 @@ bool bench_run(const suite_options *options, report *result) {
     result->quick = options->quick;
     result->threads = whet_pool_threads(with.pool);
     lab_cpu_name(result->cpu, sizeof result->cpu);
-    if (options->prefill || options->retrieval)
+    if (options->prefill || options->retrieval || options->lm)
         bench_blas_open(&with.blas, result->blas, sizeof result->blas);
     bool done = run_sections(&with);
     bench_blas_close(&with.blas);

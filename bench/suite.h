@@ -10,7 +10,7 @@
 #include "whet.h"
 
 typedef struct suite_options {
-    bool rows, prefill, decode, backward, retrieval, long_run; /* the sections wanted */
+    bool rows, prefill, decode, backward, retrieval, lm, long_run; /* the sections wanted */
     bool quick;     /* fewer rounds, and of sizes those with a bar */
     size_t threads; /* to compare with one */
 } suite_options;
@@ -35,6 +35,7 @@ bool bench_prefill(suite *with);
 bool bench_decode(suite *with);
 bool bench_backward(suite *with);
 bool bench_retrieval(suite *with);
+bool bench_lm(suite *with);
 bool bench_long(suite *with);
 
 #endif

@@ -8,8 +8,6 @@
 
 #include "torch_peer.h"
 
-#include "retrieval_peer.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,14 +18,15 @@
 /* The system's python3 first: packages of the system are visible to it alone. */
 static const char *const interpreters[] = {"/usr/bin/python3", "python3"};
 
-static void run_script(const char *interpreter, int channel) {
+static void run_script(const char *interpreter, const char *script, const char *argument,
+                       int channel) {
     dup2(channel, STDIN_FILENO);
     dup2(channel, STDOUT_FILENO);
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nowhere >= 0)
         dup2(nowhere, STDERR_FILENO);
     close(channel);
-    execlp(interpreter, interpreter, "-c", retrieval_peer, "steps", (char *)NULL);
+    execlp(interpreter, interpreter, "-c", script, "steps", argument, (char *)NULL);
     _exit(127);
 }
 
@@ -43,7 +42,8 @@ static bool read_line(int channel, char *line, size_t size) {
     return false;
 }
 
-static bool start(torch_peer *peer, const char *interpreter) {
+static bool start(torch_peer *peer, const char *interpreter, const char *script,
+                  const char *argument) {
     int ends[2];
     *peer = (torch_peer){.channel = -1};
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
@@ -52,7 +52,7 @@ static bool start(torch_peer *peer, const char *interpreter) {
     peer->process = fork();
     if (peer->process == 0) {
         close(ends[0]);
-        run_script(interpreter, ends[1]);
+        run_script(interpreter, script, argument, ends[1]);
     }
     close(ends[1]);
     if (peer->process < 0) {
@@ -66,9 +66,9 @@ static bool start(torch_peer *peer, const char *interpreter) {
     return false;
 }
 
-bool bench_torch_open(torch_peer *peer) {
+bool bench_torch_open(torch_peer *peer, const char *script, const char *argument) {
     for (size_t i = 0; i < sizeof interpreters / sizeof interpreters[0]; i++)
-        if (start(peer, interpreters[i]))
+        if (start(peer, interpreters[i], script, argument))
             return true;
     snprintf(peer->version, sizeof peer->version, "none (needs python3 with torch)");
     return false;

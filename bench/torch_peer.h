@@ -11,8 +11,9 @@ typedef struct torch_peer {
     char version[48]; /* "torch 2.1.0", or why there is none */
 } torch_peer;
 
-/* False where there is no python3 with torch. */
-bool bench_torch_open(torch_peer *peer);
+/* Runs a script (its text) with "steps" and another argument, which may be NULL. False where there
+ * is no python3 with torch. */
+bool bench_torch_open(torch_peer *peer, const char *script, const char *argument);
 void bench_torch_close(torch_peer *peer);
 
 /* Trains for so many steps; false if the process is gone. */

@@ -30,18 +30,19 @@ typedef struct arguments {
     size_t named_count;
 } arguments;
 
-static const char *const sections[] = {"rows",     "prefill",   "decode",
-                                       "backward", "retrieval", "long"};
+static const char *const sections[] = {"rows",      "prefill", "decode", "backward",
+                                       "retrieval", "lm",      "long"};
 
 static bool choose_section(const char *name, suite_options *options) {
-    bool *wanted[] = {&options->rows,     &options->prefill,   &options->decode,
-                      &options->backward, &options->retrieval, &options->long_run};
+    bool *wanted[] = {&options->rows,      &options->prefill, &options->decode,  &options->backward,
+                      &options->retrieval, &options->lm,      &options->long_run};
     enum { COUNT = sizeof wanted / sizeof wanted[0] };
     for (size_t i = 0; i < COUNT; i++)
         if (strcmp(name, sections[i]) == 0)
             return *wanted[i] = true;
-    complain("bench: --only: '%s' is none of rows, prefill, decode, backward, retrieval and long",
-             name);
+    complain(
+        "bench: --only: '%s' is none of rows, prefill, decode, backward, retrieval, lm and long",
+        name);
     return false;
 }
 
@@ -56,7 +57,7 @@ static bool is_section(const char *name) {
 static bool choose_sections(const arguments *given, suite_options *options) {
     if (given->only.count + given->named_count == 0)
         options->rows = options->prefill = options->decode = options->backward =
-            options->retrieval = true;
+            options->retrieval = options->lm = true;
     for (size_t i = 0; i < given->only.count; i++)
         if (!choose_section(given->only.items[i], options))
             return false;
@@ -89,8 +90,8 @@ static size_t choose_threads(uint64_t threads) {
 static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"only", OPTION_LIST, &given->only, "SECTION",
-         "rows, prefill, decode, backward or retrieval (training, beside torch); or\n"
-         "long, which is otherwise left out: a prefill of 131072 x 131072\n"
+         "rows, prefill, decode, backward, retrieval or lm (training, beside torch);\n"
+         "or long, which is otherwise left out: a prefill of 131072 x 131072\n"
          "and decoding over 1048576 keys; may be repeated"},
         {"quick", OPTION_FLAG, &given->quick, NULL,
          "fewer rounds, and of attention only the sizes with a bar"},

@@ -21,6 +21,8 @@ static const char *unit_name(report_unit unit) {
         return "gbs";
     case UNIT_STEPS:
         return "steps_per_second";
+    case UNIT_TOKENS:
+        return "tokens_per_second";
     }
     return "";
 }

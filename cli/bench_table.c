@@ -40,6 +40,8 @@ static const char *unit_title(report_unit unit) {
         return "GB/s";
     case UNIT_STEPS:
         return "steps/s";
+    case UNIT_TOKENS:
+        return "tokens/s";
     }
     return "";
 }

@@ -18,6 +18,9 @@
 const char clrs_ties_summary[] =
     "which of equal keys comes first: as in numpy's plain code (scalar,\n"
     "the default) or its vector code for x86 (simd)";
+const char clrs_decimals_summary[] =
+    "truncate numbers to so many decimals (default 3); none or, as in the reference, 0 leaves all "
+    "their digits";
 const char clrs_hints_summary[] = "with the steps of the algorithm, not its result alone";
 
 static const subcommand verbs[] = {
@@ -67,7 +70,6 @@ const clrs_algorithm *clrs_choose_algorithm(const char *command, const char *nam
     if (found)
         return found;
     nearest search = nearest_to(name, strlen(name));
-    search.distance = SIZE_MAX; /* "kruskal" is far from "mst_kruskal", but nearest to it */
     for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++) {
         const char *candidate = clrs_algorithm_at(i)->name;
         nearest_offer(&search, candidate, strlen(candidate));

@@ -25,5 +25,6 @@ int clrs_refuse(const char *command, const clrs_request *request, clrs_status st
 /* Summaries of options that are the same wherever they are. */
 extern const char clrs_ties_summary[];
 extern const char clrs_hints_summary[];
+extern const char clrs_decimals_summary[];
 
 #endif

@@ -31,7 +31,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"split", OPTION_TEXT, &given->split, "NAME", "train or val"},
         {"out", OPTION_TEXT, &given->folder, "DIR",
-         "where to; a new or empty folder, or one in which the same export was stopped"},
+         "where to; a new or empty folder, one with the other split, or one in which the same "
+         "export was stopped"},
         {"algo", OPTION_LIST, &given->algorithms, "NAMES",
          "these algorithms, with commas between, instead of all; may be repeated"},
         {"lengths", OPTION_LIST, &given->lengths, "LIST",
@@ -41,7 +42,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "samples for each length and seed, instead of 10000 (train) or 125 (val)"},
         {"hints", OPTION_FLAG, &given->hints, NULL, clrs_hints_summary},
         {"decimals", OPTION_TEXT, &given->decimals, "D",
-         "truncate numbers to so many decimals; none, the default, leaves all their digits"},
+         "truncate numbers to so many decimals; none, the default, or 0 leaves all their digits"},
         {"ties", OPTION_TEXT, &given->ties, "HOW", clrs_ties_summary},
         {"quiet", OPTION_FLAG, &given->quiet, NULL, "show no progress"},
     };
@@ -54,7 +55,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = "Files appear when they are complete. After an interruption the same command\n"
-                "goes on with the files that are missing.\n",
+                "goes on with the files that are missing; where all are there, it compares.\n",
     };
     int operands = 0;
     return parse_options(&syntax, argc, argv, &operands);
@@ -121,10 +122,14 @@ static bool choose_split(const char *name, clrs_split *split) {
 
 static int write_files(const clrs_export *wanted) {
     lab_error error = {.kind = LAB_NO_ERROR};
+    bool was_complete = false;
     lab_catch_interrupts();
-    if (clrs_export_write(wanted, &error))
-        return STATUS_OK;
-    return report_lab_error(command, &error);
+    if (!clrs_export_write(wanted, &was_complete, &error))
+        return report_lab_error(command, &error);
+    if (was_complete && !wanted->quiet)
+        complain("%s: %s/%s is complete already", command, wanted->folder,
+                 clrs_split_name(wanted->split));
+    return STATUS_OK;
 }
 
 static int run(const arguments *given, numbers *lengths, numbers *seeds) {

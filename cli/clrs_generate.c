@@ -4,29 +4,33 @@
 #include "commands.h"
 #include "messages.h"
 
+#include "base/progress.h"
+
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char command[] = "clrs generate";
 
 typedef struct arguments {
-    const char *algorithm, *decimals, *ties, *format;
-    uint64_t length, seed, count, start;
-    bool has_length, hints;
+    const char *algorithm, *length, *decimals, *ties, *format;
+    uint64_t count;
+    option_range seed, start;
+    bool hints;
 } arguments;
 
 static options_result parse(int argc, char **argv, arguments *given) {
-    const uint64_t not_given = UINT64_MAX;
-    given->length = not_given;
     const option_spec options[] = {
         {"algo", OPTION_TEXT, &given->algorithm, "NAME", "the algorithm; see 'whet clrs list'"},
-        {"length", OPTION_UNSIGNED, &given->length, "N", "the length of its instances"},
-        {"seed", OPTION_UNSIGNED, &given->seed, "S", "from 0, the default, to 4294967295"},
+        {"length", OPTION_TEXT, &given->length, "N", "the length of its instances"},
+        {"seed", OPTION_RANGE, &given->seed, "S", "from 0, the default, to 4294967295"},
         {"count", OPTION_UNSIGNED, &given->count, "K", "how many samples (default 1)"},
-        {"start", OPTION_UNSIGNED, &given->start, "I", "the index of the first one (default 0)"},
+        {"start", OPTION_RANGE, &given->start, "I",
+         "the index of the first one (default 0, at most 4294967295); those before it are drawn "
+         "on the way, some hundred thousand a second"},
         {"hints", OPTION_FLAG, &given->hints, NULL, clrs_hints_summary},
-        {"decimals", OPTION_TEXT, &given->decimals, "D",
-         "truncate numbers to so many decimals (default 3), or none"},
+        {"decimals", OPTION_TEXT, &given->decimals, "D", clrs_decimals_summary},
         {"ties", OPTION_TEXT, &given->ties, "HOW", clrs_ties_summary},
         {"format", OPTION_TEXT, &given->format, "FORM", clrs_format_summary},
     };
@@ -40,14 +44,27 @@ static options_result parse(int argc, char **argv, arguments *given) {
         .option_count = sizeof options / sizeof options[0],
     };
     int operands = 0;
-    options_result result = parse_options(&syntax, argc, argv, &operands);
-    given->has_length = given->length != not_given;
-    return result;
+    return parse_options(&syntax, argc, argv, &operands);
+}
+
+/* Goes to the first sample, which may take minutes. */
+static clrs_status go_to_start(clrs_stream *stream, uint64_t start) {
+    enum { STRIDE = 4096 };
+    lab_progress progress = lab_progress_begin("drawing", 0, start, false);
+    clrs_status status = CLRS_OK;
+    for (uint64_t at = 0; status == CLRS_OK && at < start;) {
+        at = start - at > STRIDE ? at + STRIDE : start;
+        status = clrs_stream_seek(stream, at);
+        lab_progress_show(&progress, at, "sample %llu", (unsigned long long)at);
+    }
+    if (start > 0)
+        lab_progress_end(&progress);
+    return status;
 }
 
 static int print_samples(clrs_stream *stream, const clrs_request *request, const arguments *given,
                          const clrs_record_form *form) {
-    clrs_status status = clrs_stream_seek(stream, given->start);
+    clrs_status status = go_to_start(stream, given->start.value);
     for (uint64_t i = 0; status == CLRS_OK && i < given->count && !ferror(stdout); i++) {
         clrs_sample sample;
         status = clrs_stream_next(stream, &sample);
@@ -57,17 +74,33 @@ static int print_samples(clrs_stream *stream, const clrs_request *request, const
     return status == CLRS_OK ? STATUS_OK : clrs_refuse(command, request, status);
 }
 
+/* Whatever was given instead of a length gets the same answer: which lengths there are. */
+static bool choose_length(const clrs_algorithm *algorithm, const char *text, int64_t *length) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    bool is_number =
+        *text != '\0' && strchr("-0123456789", *text) && end != text && !*end && !errno;
+    if (is_number && value >= algorithm->shortest && value <= CLRS_LENGTH_MAX) {
+        *length = value;
+        return true;
+    }
+    complain("%s: %s takes lengths from %d to %d, not %s", command, algorithm->name,
+             algorithm->shortest, CLRS_LENGTH_MAX, *text ? text : "''");
+    return false;
+}
+
 static int run(const arguments *given) {
-    if (!given->algorithm || !given->has_length) {
+    if (!given->algorithm || !given->length) {
         complain("%s: --algo NAME and --length N are needed", command);
         return STATUS_MISUSE;
     }
     const clrs_algorithm *algorithm = clrs_choose_algorithm(command, given->algorithm);
-    if (!algorithm)
+    int64_t length = 0;
+    if (!algorithm || !choose_length(algorithm, given->length, &length))
         return STATUS_MISUSE;
-    int64_t length = given->length > INT64_MAX ? INT64_MAX : (int64_t)given->length;
     clrs_request request = clrs_request_default(algorithm->name, length);
-    request.seed = given->seed;
+    request.seed = given->seed.value;
     request.hints = given->hints;
     clrs_record_form form = {.as_text = false};
     if (!clrs_choose_decimals(command, given->decimals, &request.decimals) ||
@@ -86,7 +119,7 @@ static int run(const arguments *given) {
 }
 
 int command_clrs_generate(int argc, char **argv) {
-    arguments given = {.count = 1};
+    arguments given = {.count = 1, .seed = {.most = UINT32_MAX}, .start = {.most = CLRS_INDEX_MAX}};
     options_result result = parse(argc, argv, &given);
     return result == OPTIONS_GIVEN ? run(&given) : options_status(result);
 }

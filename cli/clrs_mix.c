@@ -17,7 +17,8 @@ static const char command[] = "clrs mix";
 
 typedef struct arguments {
     const char *spec, *decimals, *ties, *format;
-    uint64_t seed, count;
+    uint64_t count;
+    option_range seed;
     bool hints;
 } arguments;
 
@@ -31,11 +32,10 @@ static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"spec", OPTION_TEXT, &given->spec, "FILE",
          "what to mix: a JSON object of algorithms with the lengths of each"},
-        {"seed", OPTION_UNSIGNED, &given->seed, "S", "from 0, the default, to 4294967295"},
+        {"seed", OPTION_RANGE, &given->seed, "S", "from 0, the default, to 4294967295"},
         {"count", OPTION_UNSIGNED, &given->count, "K", "how many samples (default 1)"},
         {"hints", OPTION_FLAG, &given->hints, NULL, clrs_hints_summary},
-        {"decimals", OPTION_TEXT, &given->decimals, "D",
-         "truncate numbers to so many decimals (default 3), or none"},
+        {"decimals", OPTION_TEXT, &given->decimals, "D", clrs_decimals_summary},
         {"ties", OPTION_TEXT, &given->ties, "HOW", clrs_ties_summary},
         {"format", OPTION_TEXT, &given->format, "FORM", clrs_format_summary},
     };
@@ -111,7 +111,8 @@ static int add_all(mixture *mixed, const clrs_request *common, json_t *spec) {
 static int print_samples(const mixture *mixed, const arguments *given, clrs_record_form form) {
     clrs_mix *mix;
     size_t failed;
-    clrs_status status = clrs_mix_create(mixed->requests, mixed->count, given->seed, &mix, &failed);
+    clrs_status status =
+        clrs_mix_create(mixed->requests, mixed->count, given->seed.value, &mix, &failed);
     if (status != CLRS_OK)
         return clrs_refuse(command, &mixed->requests[failed], status);
     uint64_t position = 0;
@@ -134,7 +135,7 @@ static int print_samples(const mixture *mixed, const arguments *given, clrs_reco
 
 static int run(const arguments *given) {
     clrs_request common = clrs_request_default(NULL, 0);
-    common.seed = given->seed;
+    common.seed = given->seed.value;
     common.hints = given->hints;
     clrs_record_form form = {.as_text = false};
     if (!given->spec) {

@@ -9,6 +9,7 @@
 #include "messages.h"
 #include "read_lines.h"
 
+#include "base/json.h"
 #include "base/table.h"
 #include "clrs/score.h"
 
@@ -178,15 +179,26 @@ static int score_object(scoring *of, const json_t *line) {
     return added ? STATUS_OK : complain_of_memory();
 }
 
+/* Why a line is not JSON; a first line that only opens something is that of another kind of file.
+ */
+static int refuse_text(const scoring *of, const char *text, size_t length, const char *reason) {
+    size_t used = length;
+    while (used > 0 && strchr(" \t\r", text[used - 1]))
+        used--;
+    if (of->reader.line_number == 1 && used == 1 && (*text == '{' || *text == '['))
+        return refuse_line(of, "JSON over several lines, as 'whet clrs export' writes its data "
+                               "sets; predictions are one object a line");
+    return refuse_line(of, "not JSON: %s", reason);
+}
+
 static int score_line(scoring *of, const char *text, size_t length) {
     if (strspn(text, " \t\r") == length)
         return STATUS_OK;
     json_error_t reason;
-    json_t *line = json_loadb(text, length, JSON_ALLOW_NUL, &reason);
+    json_t *line = lab_json_parse(text, length, JSON_ALLOW_NUL, &reason);
     if (!line)
-        return json_error_code(&reason) == json_error_out_of_memory
-                   ? complain_of_memory()
-                   : refuse_line(of, "not JSON: %s", reason.text);
+        return reason.line == LAB_JSON_MEMORY ? complain_of_memory()
+                                              : refuse_text(of, text, length, reason.text);
     int status =
         json_is_object(line) ? score_object(of, line) : refuse_line(of, "not a JSON object");
     json_decref(line);

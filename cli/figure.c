@@ -2,6 +2,7 @@
 #include "reproduce.h"
 
 #include "messages.h"
+#include "probe.h"
 
 #include "base/signals.h"
 #include "report/parts.h"
@@ -33,29 +34,43 @@ static const report_part *find_figure(const char *name) {
 static int draw(reproduction *r, const report_part *part, const char *path) {
     lab_error error = {.kind = LAB_NO_ERROR};
     lab_catch_interrupts();
-    int status = open_reproduction(r, "figure");
+    int status = r->is_full ? STATUS_OK : recall_options(r, "figure");
+    if (status != STATUS_OK)
+        return status;
+    status = open_reproduction(r, "figure");
     if (status == STATUS_OK && !part->draw(&r->experiment, path, &error))
         status = report_failure("figure", &error);
     close_reproduction(r);
+    if (status == STATUS_OK && !r->quiet)
+        printf("%s: %s\n", path, part->title);
     return status;
 }
 
 int command_figure(int argc, char **argv) {
-    reproduction r = {.folder = "report"};
+    /* It is about a language model, and has options of its own. */
+    if (argc > 1 && (strcmp(argv[1], "3") == 0 || strcmp(argv[1], "figure3") == 0))
+        return command_figure3(argc - 1, argv + 1);
+    reproduction r = reproduction_start();
     const char *path = NULL;
     const option_spec options[] = {
         {"out", OPTION_TEXT, &path, "FILE", "where to, .svg or .png (default: figureN.svg)"},
         {"from", OPTION_TEXT, &r.folder, "DIR",
-         "the folder of 'whet reproduce' whose heads and results to use; what is missing there is "
-         "made first (default: report)"},
+         "the folder of 'whet reproduce' whose heads and results to use (default: report); what is "
+         "missing is made first, at the scale of what is there"},
         {"full", OPTION_FLAG, &r.is_full, NULL, "of the full scale: ten seeds of 100,000 steps"},
-        {"seeds", OPTION_UNSIGNED, &r.seeds, "N", "heads to train"},
-        {"steps", OPTION_UNSIGNED, &r.steps, "N", "training steps of each"},
-        {"sets", OPTION_UNSIGNED, &r.sets, "N", "sets of each size to evaluate (default 4096)"},
+        {"seeds", OPTION_RANGE, &r.seeds, "N", "heads to train"},
+        {"steps", OPTION_RANGE, &r.steps, "N", "training steps of each"},
+        {"sets", OPTION_RANGE, &r.sets, "N", "sets of each size to evaluate (default 4096)"},
+        {"lm-steps", OPTION_RANGE, &r.lm_steps, "N",
+         "training steps of each language model (clrs)"},
+        {"lm-samples", OPTION_RANGE, &r.lm_samples, "N",
+         "questions of each algorithm and length (clrs; default 128)"},
+        {"lm-seeds", OPTION_RANGE, &r.lm_seeds, "N",
+         "language models of each kind (clrs; default 1, with --full 3)"},
         {"threads", OPTION_AMOUNT, &r.threads, "N", "threads (default: one for each processor)"},
-        {"quiet", OPTION_FLAG, &r.quiet, NULL, "no progress"},
+        {"quiet", OPTION_FLAG, &r.quiet, NULL, "no progress, and no word of what was drawn"},
     };
-    char list[1024];
+    char list[2048];
     const report_part *part;
     int length = snprintf(list, sizeof list, "figures (a number is one of the paper's):\n");
     for (size_t i = 0; (part = report_part_at(i)) != NULL; i++)

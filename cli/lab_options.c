@@ -23,6 +23,12 @@ int report_lab_error(const char *command, const lab_error *error) {
     return STATUS_FAILED;
 }
 
+int refuse_value(const char *command, const char *option, const char *value, const char *wanted) {
+    complain("%s: --%s: '%s' is not %s", command, option, value, wanted);
+    fprintf(stderr, "Try 'whet %s --help'.\n", command);
+    return STATUS_MISUSE;
+}
+
 /* A number at *text, which moves behind it. */
 static bool take_number(const char **text, uint64_t *number) {
     if (**text < '0' || **text > '9')

@@ -11,6 +11,14 @@
 /* Prints an error of the laboratory and returns the exit status for it. */
 int report_lab_error(const char *command, const lab_error *error);
 
+/* Says that an option's value is not what is wanted ("one of f32 and bf16"); returns the status. */
+int refuse_value(const char *command, const char *option, const char *value, const char *wanted);
+
+/* What does not fit becomes what no check lets pass. */
+static inline uint32_t clamp_small(uint64_t value) {
+    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
 enum { LIST_MAX = 1024 };
 
 typedef struct number_list {

@@ -2,13 +2,15 @@
  * Messages on standard error and the search for the nearest name. Nearness is
  * the number of letters to change, add, drop or swap with a neighbour (optimal
  * string alignment); a candidate that starts with the word counts as near too,
- * so that `whet pol` suggests `policies`.
+ * so that `whet pol` suggests `policies`, and so does one that contains a word of
+ * some length, so that `kruskal` suggests `mst_kruskal`.
  */
 #include "messages.h"
 
 #include "commands.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,13 +62,26 @@ nearest nearest_to(const char *wanted, size_t wanted_length) {
     return (nearest){.wanted = wanted, .wanted_length = wanted_length, .distance = tolerance + 1};
 }
 
+/* Whether a name begins with a word, or contains one that is long enough not to be there by chance.
+ */
+static bool holds_word(const char *name, size_t length, const char *word, size_t word_length) {
+    enum { BEGINNING = 2, ANYWHERE = 4 };
+    size_t places = word_length > length       ? 0
+                    : word_length >= ANYWHERE  ? length - word_length + 1
+                    : word_length >= BEGINNING ? 1
+                                               : 0;
+    for (size_t i = 0; i < places; i++)
+        if (memcmp(name + i, word, word_length) == 0)
+            return true;
+    return false;
+}
+
 void nearest_offer(nearest *search, const char *candidate, size_t length) {
     if (length > NAME_MAX_LENGTH || search->wanted_length > NAME_MAX_LENGTH ||
         search->wanted_length == 0)
         return;
     size_t distance = edit_distance(search->wanted, search->wanted_length, candidate, length);
-    if (search->wanted_length >= 2 && length >= search->wanted_length &&
-        memcmp(candidate, search->wanted, search->wanted_length) == 0)
+    if (holds_word(candidate, length, search->wanted, search->wanted_length))
         distance = smaller(distance, 1);
     if (distance >= search->distance)
         return;

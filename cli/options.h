@@ -21,13 +21,19 @@ typedef enum option_kind {
     OPTION_LIST,     /* target: text_list */
     OPTION_UNSIGNED, /* target: uint64_t, decimal or 0x... */
     OPTION_AMOUNT,   /* the same, from 1 to OPTION_AMOUNT_MAX */
+    OPTION_RANGE,    /* the same within limits of its own; target: option_range */
     OPTION_NUMBER,   /* target: double, finite */
 } option_kind;
 
 enum { OPTION_AMOUNT_MAX = 1024 };
 
+/* A whole number and what it may be; the value may start as anything, to mean "not given". */
+typedef struct option_range {
+    uint64_t value, least, most;
+} option_range;
+
 typedef struct option_spec {
-    const char *name; /* without the dashes */
+    const char *name; /* without the dashes; a single letter has but one */
     option_kind kind;
     void *target;
     const char *value_name; /* for the help: "NAME"; NULL for flags */
@@ -52,7 +58,7 @@ typedef enum options_result {
 } options_result;
 
 /*
- * Takes --name VALUE, --name=VALUE and --name in any order, before and after
+ * Takes --name VALUE, --name=VALUE, --name and -n VALUE in any order, before and after
  * operands; `--` ends the options and `-` is an operand. On OPTIONS_GIVEN the
  * operands are argv[1] to argv[*operand_count]. The targets keep their values
  * where an option is not given.

@@ -95,16 +95,22 @@ static bool print_pairs(const retrieval_evaluation *result) {
 }
 
 static int show(const arguments *given, const retrieval_evaluation *result) {
-    printf("accuracy, %%, %zu head%s, %zu sets of each size\n", result->heads,
-           result->heads == 1 ? "" : "s", result->sets);
+    printf("accuracy, %%, %zu head%s, %zu set%s of each size\n", result->heads,
+           result->heads == 1 ? "" : "s", result->sets, result->sets == 1 ? "" : "s");
     bool is_printed = print_measure(result, RETRIEVAL_ACCURACY, 100, 1);
     printf("\ncross-entropy, nats\n");
     is_printed = is_printed && print_measure(result, RETRIEVAL_LOSS, 1, 2);
-    printf("\nweight on the item to be found, %%\n");
+    printf("\nweight on the item to be found, %% of all weight\n");
     is_printed = is_printed && print_measure(result, RETRIEVAL_TOP_WEIGHT, 100, 1);
     if (result->has_pair) {
-        printf("\nadaptive against softmax on the same sets (McNemar's test)\n");
+        printf("\nadaptive against softmax on the same sets\n");
         is_printed = is_printed && print_pairs(result);
+        if (result->heads > 1)
+            printf(
+                "The interval is about other heads trained like these; p, McNemar's exact test,\n"
+                "about these very heads on other sets.\n");
+        else
+            printf("Both are about other sets for this very head; p is McNemar's exact test.\n");
     }
     if (!is_printed)
         return complain_of_memory();

@@ -85,6 +85,7 @@ static int make_all(laboratory *lab, const arguments *given, const policy_list *
     lab_table_add(&table, "policy");
     for (size_t i = 0; i < sizes->count; i++)
         lab_table_add(&table, "%s", grouped(sizes->items[i], number));
+    unsigned mark = lab_json_mark();
     json_t *all = json_array();
     for (size_t i = 0; i < policies->count && lab->error.kind == LAB_NO_ERROR; i++)
         json_array_append_new(all, make_policy(lab, given, sizes, &policies->policies[i],
@@ -92,6 +93,7 @@ static int make_all(laboratory *lab, const arguments *given, const policy_list *
     printf("mean coefficient of the item with the largest priority, %%\n");
     bool is_good = lab_table_finish(&table, stdout) || lab_fail_memory(&lab->error);
     is_good = is_good && lab->error.kind == LAB_NO_ERROR;
+    all = lab_json_whole(all, mark);
     if (is_good && given->json)
         is_good = lab_json_write(given->json, all, &lab->error);
     json_decref(all);

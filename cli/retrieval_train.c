@@ -58,7 +58,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"checkpoint-every", OPTION_UNSIGNED, &given->checkpoint_interval, "N",
          "steps from one to the next (default 5000; 0: only at the end)"},
         {"log-every", OPTION_UNSIGNED, &given->log_interval, "N",
-         "steps from one line of the log to the next (default 500; 0: no log)"},
+         "a line of the log every so many steps, and for the first and the last (default 500; "
+         "0: no log)"},
         {"threads", OPTION_AMOUNT, &given->threads, "N",
          "threads (default: one for each processor); results do not depend on it"},
         {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
@@ -78,20 +79,12 @@ static options_result parse(int argc, char **argv, arguments *given) {
     return parse_options(&syntax, argc, argv, &operands);
 }
 
-static int misuse(const char *option, const char *value, const char *wanted) {
-    complain("%s: --%s: '%s' is not %s", name, option, value, wanted);
-    fprintf(stderr, "Try 'whet %s --help'.\n", name);
-    return STATUS_MISUSE;
-}
-
-static uint32_t small(uint64_t value) { return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value; }
-
 static int choose_texts(arguments *given) {
     retrieval_config *config = &given->config;
     if (given->l2 && !retrieval_l2_parse(given->l2, &config->l2))
-        return misuse("l2", given->l2, "one of decoupled, loss, loss-half and none");
+        return refuse_value(name, "l2", given->l2, "one of decoupled, loss, loss-half and none");
     if (given->precision && !retrieval_precision_parse(given->precision, &config->precision))
-        return misuse("precision", given->precision, "one of f32 and bf16");
+        return refuse_value(name, "precision", given->precision, "one of f32 and bf16");
     if (given->policy) {
         policy_list list;
         int status = make_policy_list(name, &given->policy, 1, &list);
@@ -99,7 +92,7 @@ static int choose_texts(arguments *given) {
             return status;
         free_policy_list(&list);
         if (strlen(given->policy) >= sizeof config->policy)
-            return misuse("policy", given->policy, "short enough");
+            return refuse_value(name, "policy", given->policy, "short enough");
         snprintf(config->policy, sizeof config->policy, "%s", given->policy);
     }
     if (given->sizes) {
@@ -107,7 +100,7 @@ static int choose_texts(arguments *given) {
         if (!parse_number_list(name, "sizes", given->sizes, false, 1, RETRIEVAL_SIZE_MAX, &sizes))
             return STATUS_MISUSE;
         if (strchr(given->sizes, ','))
-            return misuse("sizes", given->sizes, "of the form A..B");
+            return refuse_value(name, "sizes", given->sizes, "of the form A..B");
         config->size_min = (uint32_t)sizes.items[0];
         config->size_max = (uint32_t)sizes.items[sizes.count - 1];
     }
@@ -116,10 +109,10 @@ static int choose_texts(arguments *given) {
 
 static void choose_numbers(arguments *given) {
     retrieval_config *config = &given->config;
-    config->depth = small(given->depth);
-    config->width = small(given->width);
-    config->classes = small(given->classes);
-    config->batch = small(given->batch);
+    config->depth = clamp_small(given->depth);
+    config->width = clamp_small(given->width);
+    config->classes = clamp_small(given->classes);
+    config->batch = clamp_small(given->batch);
     config->steps = given->steps;
     config->key_sees_class = !given->key_is_blind;
     config->rate_end = given->rate_end < 0 ? config->rate : given->rate_end;

@@ -15,19 +15,9 @@
 #include "theory/temperature.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void tell(const char *format, ...) {
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    print_wrapped(stdout, text, 0);
-}
 
 int tell_sheet(theory_run *run, const char *statement, const sheet *of, json_t *more) {
     json_t *result = more ? more : json_object();
@@ -38,26 +28,58 @@ int tell_sheet(theory_run *run, const char *statement, const sheet *of, json_t *
 
 /* ---- how far a spread reaches ---- */
 
+enum { REACH_ROWS = 6 };
+
+/* The usual masses with the one asked for in its place among them; how many. */
+static size_t list_masses(double wanted, double masses[REACH_ROWS]) {
+    static const double usual[REACH_ROWS - 1] = {0.01, 0.1, 0.5, 0.9, 0.99};
+    size_t count = 0;
+    bool has_wanted = false;
+    for (size_t i = 0; i < REACH_ROWS - 1; i++) {
+        if (!has_wanted && wanted <= usual[i]) {
+            masses[count++] = wanted;
+            has_wanted = true;
+        }
+        if (usual[i] != wanted)
+            masses[count++] = usual[i];
+    }
+    if (!has_wanted)
+        masses[count++] = wanted;
+    return count;
+}
+
+static void tell_reach(const theory_run *run, double reach) {
+    char among[64], text[SHEET_TEXT_SIZE];
+    if (reach < 2)
+        snprintf(among, sizeof among, "only where there is no other");
+    else if (isfinite(reach))
+        snprintf(among, sizeof among, "while there are at most %s items",
+                 number_text(reach, LOOK_SIZE, 0, text));
+    else
+        snprintf(among, sizeof among, "among more than 1e308 items");
+    tell("Reach (Lemma 2.1): logits with a spread of %g at temperature %g can put %g on one item "
+         "%s.",
+         run->spread, run->temperature, run->mass, among);
+}
+
 static int show_reach(theory_run *run) {
-    enum { COLUMNS = 3, ROWS = 5 };
-    static const double masses[ROWS] = {0.01, 0.1, 0.5, 0.9, 0.99};
+    enum { COLUMNS = 3 };
     static const sheet_column columns[COLUMNS] = {
         {"mass on one item", "mass", LOOK_SIGNIFICANT, 6},
         {"at most n", "largest_n", LOOK_SIZE, 0},
         {"spread needed for 131,072", "spread_needed", LOOK_FIXED, 2}};
-    char text[SHEET_TEXT_SIZE];
-    double values[ROWS * COLUMNS], reach = theory_reach(run->spread, run->temperature, run->mass);
-    tell("Reach (Lemma 2.1): logits with a spread of %g at temperature %g can put %g on one item "
-         "while there are at most %s items.",
-         run->spread, run->temperature, run->mass, number_text(reach, LOOK_SIZE, 0, text));
-    for (size_t i = 0; i < ROWS; i++) {
+    double masses[REACH_ROWS], values[REACH_ROWS * COLUMNS];
+    double reach = theory_reach(run->spread, run->temperature, run->mass);
+    size_t rows = list_masses(run->mass, masses);
+    tell_reach(run, reach);
+    for (size_t i = 0; i < rows; i++) {
         values[i * COLUMNS] = masses[i];
         values[i * COLUMNS + 1] = theory_reach(run->spread, run->temperature, masses[i]);
         values[i * COLUMNS + 2] = theory_spread_needed(131072, run->temperature, masses[i]);
     }
     return tell_sheet(
         run, "reach",
-        &(sheet){.columns = columns, .column_count = COLUMNS, .values = values, .rows = ROWS},
+        &(sheet){.columns = columns, .column_count = COLUMNS, .values = values, .rows = rows},
         json_pack("{s:f, s:f, s:f, s:o}", "spread", run->spread, "temperature", run->temperature,
                   "mass", run->mass, "largest_n", lab_json_number(reach)));
 }
@@ -143,10 +165,12 @@ static int show_dispersion(theory_run *run) {
                                .kinds = 32,
                                .gain = run->gain,
                                .seed = run->seed};
-    tell("Dispersion (Theorem 2.2): a random Transformer, %zu layers of %zu heads, reads n tokens "
-         "of a vocabulary of %zu, one of them only once. The largest coefficient that any head of "
-         "a layer gives to any one token, and the heads' mean entropy as a share of ln n:",
-         shape.layers, shape.heads, shape.kinds);
+    tell(
+        "Dispersion (Theorem 2.2): a random Transformer, %zu layer%s of %zu head%s, reads n tokens "
+        "of a vocabulary of %zu, one of them only once. The largest coefficient that any head of "
+        "a layer gives to any one token, and the heads' mean entropy as a share of ln n:",
+        shape.layers, shape.layers == 1 ? "" : "s", shape.heads, shape.heads == 1 ? "" : "s",
+        shape.kinds);
     random_transformer *transformer = theory_transformer_create(&shape);
     if (!transformer)
         return complain_of_memory();
@@ -311,9 +335,11 @@ static bool options_make_sense(const theory_run *o) {
 
 /* Runs what was asked for, and keeps the results if it went well. */
 static int run_statements(theory_run *run, const char *name, const char *json_path) {
+    unsigned mark = lab_json_mark();
     run->results = json_object();
     int status = name ? show_named(name, run) : show_all(run);
     lab_error error = {.kind = LAB_NO_ERROR};
+    run->results = lab_json_whole(run->results, mark);
     if (status == STATUS_OK && json_path && !lab_json_write(json_path, run->results, &error))
         status = report_lab_error("theory", &error);
     json_decref(run->results);

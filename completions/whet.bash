@@ -47,18 +47,26 @@ _whet_files() {
 _whet_value() {
     case $1 in
     --policy) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" policies --names 2>/dev/null)" "$3" ;;
-    --svg | --spec | --out | --json | --csv | --from | --heads) _whet_files "$2" ;;
+    --heads) [ "${words[1]}" = lm ] || _whet_files "$2" ;;
+    --svg | --spec | --out | --json | --csv | --from | --tokenizer | --prompt-file | --perplexity | --figure | --figures | --llama | --plugin) _whet_files "$2" ;;
     --check) _whet_offer "$2" published "$3" ;;
     --only)
         if [ "${words[1]}" = reproduce ]; then
-            _whet_offer "$2" $'table1\nfigure1\nfigure2\nfigure5\nfigure6\nfigure7\nties\npolicies\naccuracy\naccuracy-f32\nentropy\nsharpness\nbeyond' "$3"
+            _whet_offer "$2" $'table1\nfigure1\nfigure2\nfigure5\nfigure6\nfigure7\nties\npolicies\naccuracy\naccuracy-f32\nentropy\nsharpness\nbeyond\nclrs\nfigure8\nfigure9\nclrs-policies\nclrs-entropy' "$3"
         else
-            _whet_offer "$2" $'rows\nprefill\ndecode\nbackward\nretrieval\nlong' "$3"
+            _whet_offer "$2" $'rows\nprefill\ndecode\nbackward\nretrieval\nlm\nlong' "$3"
         fi
         ;;
     --l2) _whet_offer "$2" $'decoupled\nloss\nloss-half\nnone' "$3" ;;
     --precision) _whet_offer "$2" $'bf16\nf32' "$3" ;;
-    --algo) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" clrs list --names 2>/dev/null)" "$3" ;;
+    --loss) _whet_offer "$2" $'answer\nall' "$3" ;;
+    --weigh) _whet_offer "$2" $'tokens\nsequences' "$3" ;;
+    --gate) _whet_offer "$2" $'geglu\nswiglu' "$3" ;;
+    --positions) _whet_offer "$2" $'rope\nnone' "$3" ;;
+    --learn-policy) _whet_offer "$2" $'layer\nhead\nnothing' "$3" ;;
+    --cache) _whet_offer "$2" $'f32\nf16' "$3" ;;
+    --type) _whet_offer "$2" $'f32\nf16\nbf16\nq8_0' "$3" ;;
+    --algo | --algorithm) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" clrs list --names 2>/dev/null)" "$3" ;;
     --split) _whet_offer "$2" $'train\nval' "$3" ;;
     --ties) _whet_offer "$2" $'scalar\nsimd' "$3" ;;
     --format) _whet_offer "$2" $'jsonl\ntext' "$3" ;;
@@ -69,10 +77,21 @@ _whet_value() {
 _whet_options() { # command [verb]
     case $1 in
     retrieval) _whet_retrieval_options "$2" ;;
-    reproduce) printf '%s\n' --full --only --out --check --seeds --steps --sets --threads --quiet ;;
-    figure) printf '%s\n' --out --from --full --seeds --steps --sets --threads --quiet ;;
+    lm) _whet_lm_options "$2" ;;
+    reproduce) printf '%s\n' --full --only --out --check --seeds --steps --sets --lm-steps --lm-samples --lm-seeds --threads --quiet ;;
+    figure) printf '%s\n' --out --from --full --seeds --steps --sets --lm-steps --lm-samples --lm-seeds --threads --quiet ;;
     theory)
         printf '%s\n' --heads --spread --temperature --mass --layers --layer-heads --gain --seed --json --quiet
+        ;;
+    audit) printf '%s\n' --mass --heads --layer --json --csv --quiet ;;
+    probe)
+        printf '%s\n' --policy --layers --heads --sizes --sequences --range --decimals --seed --prompt-file --text --chat \
+            --answer-tokens --context --perplexity --perplexity-tokens --every --layer --all-heads --json --csv --figure \
+            --figures --share --llama --plugin --threads --quiet
+        ;;
+    'figure 3')
+        printf '%s\n' --out --layer --figures --share --policy --sizes --sequences --range --decimals --seed --chat --llama \
+            --plugin --threads --quiet
         ;;
     softmax) printf '%s\n' --policy --stats ;;
     policies) printf '%s\n' --json --names ;;
@@ -102,8 +121,25 @@ _whet_retrieval_options() { # verb
     esac
 }
 
+_whet_lm_options() { # verb
+    case $1 in
+    train)
+        printf '%s\n' --out --algorithm --hints --lengths --curriculum --seed --steps --batch --accumulate --loss --weigh --rate \
+            --rate-end --warm-up --beta1 --beta2 --decay --clip --layers --width --heads --key-heads --head-dim --hidden \
+            --context --gate --positions --rope-base --rope-dims --untied --policy --learn-policy --resume \
+            --checkpoint-every --log-every --threads --quiet
+        ;;
+    eval) printf '%s\n' --policy --algorithm --hints --lengths --samples --seed --json --csv --threads --quiet ;;
+    generate)
+        printf '%s\n' --prompt --prompt-file --steps --temperature --seed --policy --tokenizer --cache --entropy --speed --threads
+        ;;
+    import) printf '%s\n' --tokenizer ;;
+    export) printf '%s\n' --type --name --tokenizer ;;
+    esac
+}
+
 _whet() {
-    local words=() commands=$'softmax\npolicies\ndemo\nreproduce\nfigure\nretrieval\ntheory\nclrs\nbench\nhelp'
+    local words=() commands=$'softmax\npolicies\ndemo\nreproduce\nfigure\nretrieval\ntheory\nprobe\naudit\nclrs\nlm\nbench\nhelp'
     COMPREPLY=()
     _whet_words
     local last=$((${#words[@]} - 1))
@@ -116,17 +152,25 @@ _whet() {
     if [ "$last" -eq 2 ]; then
         case $command in
         retrieval) _whet_offer "$typed" $'train\neval\nfit\nheads\n--help\n--version' && return ;;
+        lm) _whet_offer "$typed" $'train\neval\ngenerate\nimport\nexport\n--help\n--version' && return ;;
         clrs) _whet_offer "$typed" $'generate\nmix\nexport\nscore\nlist\n--help\n--version' && return ;;
         esac
     fi
     [ "$command" != clrs ] || command="clrs ${words[2]}"
-    # The --json of bench and clrs is a flag; all other options named here have a value.
+    [ "$command ${words[2]}" != 'figure 3' ] || command='figure 3'
+    # The --json of bench and clrs and the --heads of audit are flags; all other options named here have a value.
     case $command$before in
-    *--policy | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | retrieval--json | theory--json | \
+    audit--heads) ;;
+    *--policy | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | retrieval--json | lm--json | theory--json | audit--json | probe--json | *--layer | \
+        *--sequences | *--range | *--prompt-file | *--text | *--answer-tokens | *--context | *--perplexity | *--perplexity-tokens | \
+        *--every | *--figure | *--figures | *--llama | *--plugin | \
         *--check | *--from | *--heads | *--spread | *--temperature | *--mass | *--layers | *--layer-heads | *--gain | \
         *--steps | *--batch | *--rate | *--rate-end | *--lambda | *--sizes | *--classes | *--depth | *--width | *--scale | \
         *--nearest | *--leak | *--checkpoint-every | *--log-every | *--sets | *--items | *--degree | *--cap | *--algo | \
-        *--length | *--lengths | *--seeds | *--count | *--start | *--decimals | *--ties | *--format | *--split | *--spec)
+        *--length | *--lengths | *--seeds | *--count | *--start | *--decimals | *--ties | *--format | *--split | *--spec | \
+        *--algorithm | *--curriculum | *--accumulate | *--loss | *--weigh | *--warm-up | *--beta1 | *--beta2 | *--decay | \
+        *--clip | *--key-heads | *--head-dim | *--hidden | *--gate | *--positions | *--rope-base | *--rope-dims | \
+        *--learn-policy | *--samples | *--lm-steps | *--lm-samples | *--lm-seeds | *--prompt | *--tokenizer | *--cache | *--type | *--name)
         _whet_value "$before" "$typed" ''
         return
         ;;
@@ -136,9 +180,9 @@ _whet() {
     -*) _whet_offer "$typed" "$(_whet_options "$command" "${words[2]}")" ;;
     *)
         case $command in
-        softmax | bench | 'clrs score') _whet_files "$typed" ;;
-        retrieval) [ "${words[2]}" = train ] || _whet_files "$typed" ;;
-        figure) _whet_offer "$typed" $'1\n2\n5\n6\n7\nties\npolicies\naccuracy\naccuracy-f32\nentropy\nsharpness' ;;
+        softmax | bench | audit | probe | 'figure 3' | 'clrs score') _whet_files "$typed" ;;
+        retrieval | lm) [ "${words[2]}" = train ] || _whet_files "$typed" ;;
+        figure) _whet_offer "$typed" $'1\n2\n3\n5\n6\n7\n8\n9\nties\npolicies\naccuracy\naccuracy-f32\nentropy\nsharpness\nclrs-policies\nclrs-entropy' ;;
         theory) _whet_offer "$typed" $'lemma\nreach\ndispersion\nspread\ntemperature\nprecision' ;;
         help) _whet_offer "$typed" "$commands" ;;
         *) _whet_offer "$typed" "$(_whet_options "$command")" ;;

@@ -4,7 +4,10 @@
 #include "base/atomic_file.h"
 #include "base/files.h"
 
+#include <errno.h>
 #include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,29 +25,122 @@ json_t *lab_json_numbers(const double *values, size_t count) {
     return array;
 }
 
+/*
+ * jansson 2.14 writes beyond its buffer where that cannot be made larger while a
+ * text is read. So reading is left by a jump at the first allocation that fails,
+ * and what it had allocated is freed from a list.
+ */
+typedef struct reading {
+    jmp_buf *way_out; /* NULL: nothing is being read */
+    void **blocks;
+    size_t count, room;
+} reading;
+
+static _Thread_local reading current;
+static _Thread_local unsigned failures; /* of jansson's allocations in this thread */
+
+static bool note_block(void *block) {
+    if (current.count == current.room) {
+        size_t room = current.room ? 2 * current.room : 256;
+        void **blocks = realloc((void *)current.blocks, room * sizeof *blocks);
+        if (!blocks)
+            return false;
+        current.blocks = blocks;
+        current.room = room;
+    }
+    current.blocks[current.count++] = block;
+    return true;
+}
+
+static void *watched_malloc(size_t size) {
+    void *block = malloc(size);
+    if (block && (!current.way_out || note_block(block)))
+        return block;
+    free(block);
+    failures++;
+    if (current.way_out)
+        longjmp(*current.way_out, 1);
+    return NULL;
+}
+
+static void watched_free(void *block) {
+    for (size_t i = current.way_out ? current.count : 0; i-- > 0;)
+        if (current.blocks[i] == block) {
+            current.blocks[i] = current.blocks[--current.count];
+            break;
+        }
+    free(block);
+}
+
+static void end_reading(bool keeps_blocks) {
+    for (size_t i = 0; !keeps_blocks && i < current.count; i++)
+        free(current.blocks[i]);
+    free((void *)current.blocks);
+    current = (reading){.way_out = NULL};
+}
+
+static void watch(void) { json_set_alloc_funcs(watched_malloc, watched_free); }
+
+unsigned lab_json_mark(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch);
+    return failures;
+}
+
+json_t *lab_json_whole(json_t *json, unsigned mark) {
+    if (failures == mark)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+json_t *lab_json_parse(const char *text, size_t size, size_t flags, json_error_t *reason) {
+    jmp_buf way_out;
+    (void)lab_json_mark();
+    if (setjmp(way_out) != 0) {
+        end_reading(false);
+        *reason = (json_error_t){.line = LAB_JSON_MEMORY};
+        return NULL;
+    }
+    current = (reading){.way_out = &way_out};
+    json_t *json = json_loadb(text, size, flags, reason);
+    end_reading(true);
+    return json;
+}
+
 json_t *lab_json_read(const char *path, lab_error *error) {
     size_t size;
     char *text = lab_read_file(path, JSON_SIZE_MAX, &size, error);
     if (!text)
         return NULL;
     json_error_t reason;
-    json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &reason);
+    json_t *json = lab_json_parse(text, size, JSON_REJECT_DUPLICATES, &reason);
     free(text);
-    if (!json)
+    if (!json && reason.line == LAB_JSON_MEMORY)
+        lab_fail_memory(error);
+    else if (!json)
         lab_fail(error, LAB_INPUT, "%s is not JSON: line %d: %s", path, reason.line, reason.text);
     return json;
 }
 
-static void write_json(FILE *file, const void *context) {
-    const json_t *json = context;
-    json_dumpf(json, file, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    fputc('\n', file);
+typedef struct json_writer {
+    const json_t *json;
+} json_writer;
+
+static bool write_json(FILE *file, void *context) {
+    const json_writer *writer = context;
+    errno = 0;
+    if (json_dumpf(writer->json, file, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) == 0)
+        return fputc('\n', file) != EOF;
+    errno = errno ? errno : ENOMEM; /* what jansson keeps for itself */
+    return false;
 }
 
 bool lab_json_write(const char *path, const json_t *json, lab_error *error) {
+    json_writer writer = {json};
     if (!json)
         return lab_fail_memory(error);
-    return replace_file(path, write_json, json) || lab_fail_file(error, "write", path);
+    return replace_file_unless(path, write_json, &writer) || lab_fail_file(error, "write", path);
 }
 
 bool lab_json_log(FILE *log, json_t *line) {
@@ -66,10 +162,14 @@ static void write_span(FILE *file, const void *context) {
     fwrite(span->text, 1, span->length, file);
 }
 
-static bool is_kept(const char *line, size_t length, const char *key, uint64_t last) {
-    json_t *json = json_loadb(line, length, 0, NULL);
+/* False, with *is_unknown set, where memory is lacking to tell. */
+static bool is_kept(const char *line, size_t length, const char *key, uint64_t last,
+                    bool *is_unknown) {
+    json_error_t reason;
+    json_t *json = lab_json_parse(line, length, 0, &reason);
     const json_t *value = json_object_get(json, key);
     bool kept = json_is_integer(value) && (uint64_t)json_integer_value(value) <= last;
+    *is_unknown = !json && reason.line == LAB_JSON_MEMORY;
     json_decref(json);
     return kept;
 }
@@ -82,15 +182,18 @@ bool lab_json_log_cut(const char *path, const char *key, uint64_t last, lab_erro
     if (!text)
         return false;
     size_t kept = 0;
+    bool is_unknown = false;
     for (const char *end; (end = memchr(text + kept, '\n', size - kept)) != NULL;) {
         size_t next = (size_t)(end - text) + 1;
-        if (!is_kept(text + kept, next - kept, key, last))
+        if (!is_kept(text + kept, next - kept, key, last, &is_unknown))
             break;
         kept = next;
     }
     text_span span = {text, kept};
-    bool is_done = kept == size || replace_file(path, write_span, &span) ||
-                   lab_fail_file(error, "write", path);
+    bool is_done = is_unknown     ? lab_fail_memory(error)
+                   : kept == size ? true
+                                  : replace_file(path, write_span, &span) ||
+                                        lab_fail_file(error, "write", path);
     free(text);
     return is_done;
 }

@@ -19,6 +19,19 @@ json_t *lab_json_numbers(const double *values, size_t count);
 /* Reads a file that must hold one JSON value; NULL and an error with the line otherwise. */
 json_t *lab_json_read(const char *path, lab_error *error);
 
+/*
+ * Memory that runs out within jansson. Of what it then does, some says so, some
+ * leaves a member out, and some calls a text wrong that is right; so its
+ * allocations are watched. Take a mark, build without looking at each result, and
+ * let the whole be checked: NULL, and the reference dropped, if anything is missing.
+ */
+unsigned lab_json_mark(void);
+json_t *lab_json_whole(json_t *json, unsigned mark);
+
+/* json_loadb, with LAB_JSON_MEMORY for the line of the reason where memory ran out. */
+enum { LAB_JSON_MEMORY = -2 };
+json_t *lab_json_parse(const char *text, size_t size, size_t flags, json_error_t *reason);
+
 /* Replaces a file, indented for people. Leaves the reference to the caller. NULL for json means
  * that memory ran out while it was made. */
 bool lab_json_write(const char *path, const json_t *json, lab_error *error);

@@ -12,8 +12,8 @@
 #include <sys/utsname.h>
 
 static json_t *versions(const char *blas) {
-    return json_pack("{s:s, s:s, s:s, s:s*}", "whet", whet_version(), "compiler", lab_compiler(),
-                     "jansson", jansson_version_str(), "blas", blas);
+    return json_pack("{s:s, s:s, s:s, s:s}", "whet", whet_version(), "compiler", lab_compiler(),
+                     "jansson", jansson_version_str(), "blas", blas ? blas : "none");
 }
 
 static json_t *machine(void) {
@@ -28,10 +28,11 @@ static json_t *machine(void) {
 
 lab_manifest lab_manifest_begin(const char *command, json_t *options, const char *blas) {
     char time[LAB_TIME_SIZE];
-    json_t *json = json_pack("{s:s, s:s, s:o*, s:o*, s:o*}", "command", command, "begun",
-                             lab_time_of_day(time), "options", options, "versions", versions(blas),
-                             "machine", machine());
-    return (lab_manifest){.json = json, .began = lab_now()};
+    unsigned mark = lab_json_mark();
+    json_t *json =
+        json_pack("{s:s, s:s, s:o, s:o, s:o}", "command", command, "begun", lab_time_of_day(time),
+                  "options", options, "versions", versions(blas), "machine", machine());
+    return (lab_manifest){.json = lab_json_whole(json, mark), .began = lab_now()};
 }
 
 bool lab_manifest_write(lab_manifest *manifest, const char *folder, bool is_complete,
@@ -42,10 +43,12 @@ bool lab_manifest_write(lab_manifest *manifest, const char *folder, bool is_comp
         free(path);
         return lab_fail_memory(error);
     }
-    json_object_set_new(manifest->json, "ended", json_string(lab_time_of_day(time)));
-    json_object_set_new(manifest->json, "seconds", json_real(lab_now() - manifest->began));
-    json_object_set_new(manifest->json, "complete", json_boolean(is_complete));
-    bool is_written = lab_json_write(path, manifest->json, error);
+    json_t *json = manifest->json;
+    bool is_noted =
+        json_object_set_new(json, "ended", json_string(lab_time_of_day(time))) == 0 &&
+        json_object_set_new(json, "seconds", json_real(lab_now() - manifest->began)) == 0 &&
+        json_object_set_new(json, "complete", json_boolean(is_complete)) == 0;
+    bool is_written = is_noted ? lab_json_write(path, json, error) : lab_fail_memory(error);
     free(path);
     return is_written;
 }

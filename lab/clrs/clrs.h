@@ -33,12 +33,16 @@ enum {
     CLRS_MESSAGE_SIZE = 200
 };
 
+/* Samples are numbered up to here: all before one must be drawn to get to it. */
+#define CLRS_INDEX_MAX UINT32_MAX
+
 typedef enum clrs_status {
     CLRS_OK,
     CLRS_ERROR_ALGORITHM, /* there is none of that name */
     CLRS_ERROR_LENGTH,    /* too short for the algorithm, or too long for anything */
     CLRS_ERROR_SEED,      /* 2^32 or more */
     CLRS_ERROR_DECIMALS,  /* below 0 or above CLRS_DECIMALS_MAX */
+    CLRS_ERROR_INDEX,     /* beyond CLRS_INDEX_MAX */
     CLRS_ERROR_HULL,      /* a thousand sets of points in a row had three on a line */
     CLRS_ERROR_ENDLESS,   /* the reference does not come to an end on this sample */
     CLRS_ERROR_MEMORY

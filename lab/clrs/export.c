@@ -3,12 +3,16 @@
  * it is complete. While an export is unfinished its folder holds a note of what
  * is being exported, by which a later call knows that it may go on; the note is
  * taken away at the end, so that the folder then holds the data and nothing
- * else.
+ * else. A folder that holds all the files already is compared with what would be
+ * written: the same bytes are an export that is complete.
  */
+#define _GNU_SOURCE /* fopencookie */
+
 #include "clrs/export.h"
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/folder_lock.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "clrs/json_text.h"
@@ -22,7 +26,7 @@
 
 enum { NOTE_LIMIT = 1 << 24, SAMPLES_A_LOOK = 64 };
 
-static const char note_name[] = ".whet-clrs-export";
+static const char note_prefix[] = ".whet-clrs-export-";
 
 const char *clrs_split_name(clrs_split split) {
     return split == CLRS_SPLIT_TRAIN ? "train" : "val";
@@ -187,7 +191,46 @@ static bool write_file(FILE *file, void *context) {
     return true;
 }
 
-static bool export_algorithm(file_work *work, const char *path) {
+/* A stream that writes nothing and compares what it is given with a file. */
+typedef struct comparison {
+    FILE *file;
+    bool differs;
+} comparison;
+
+static ssize_t compare_some(void *cookie, const char *bytes, size_t size) {
+    comparison *with = cookie;
+    char found[4096];
+    for (size_t done = 0; done < size && !with->differs;) {
+        size_t now = size - done < sizeof found ? size - done : sizeof found;
+        with->differs =
+            fread(found, 1, now, with->file) != now || memcmp(found, bytes + done, now) != 0;
+        done += now;
+    }
+    return with->differs ? 0 : (ssize_t)size; /* none is an error, which ends the writing */
+}
+
+/* Whether a file holds just what would be written to it. */
+static bool is_already_written(file_work *work, const char *path) {
+    comparison with = {.file = fopen(path, "rb")};
+    if (!with.file)
+        return lab_fail_file(work->error, "read", path);
+    FILE *file = fopencookie(&with, "w", (cookie_io_functions_t){.write = compare_some});
+    bool is_same = file && write_file(file, work);
+    if (!file)
+        lab_fail_memory(work->error);
+    else if (fclose(file) != 0)
+        is_same = false;
+    is_same = is_same && !with.differs && getc(with.file) == EOF && !ferror(with.file);
+    fclose(with.file);
+    if (!is_same)
+        lab_fail(work->error, LAB_INPUT,
+                 "%s is there and is not what these options give; give another folder", path);
+    return is_same;
+}
+
+static bool export_algorithm(file_work *work, const char *path, bool is_comparing) {
+    if (is_comparing)
+        return is_already_written(work, path);
     return lab_file_exists(path) || replace_file_unless(path, write_file, work) ||
            lab_fail_file(work->error, "write", path);
 }
@@ -237,33 +280,77 @@ static bool is_same_export(const clrs_export *wanted, const char *path, lab_erro
     bool same = found && found_size == size && memcmp(found, note, size) == 0;
     if (found && !same)
         lab_fail(error, LAB_INPUT,
-                 "%s holds an unfinished export with other options; give those, or another folder",
-                 wanted->folder);
+                 "%s holds an unfinished export of %s with other options; give those, or another "
+                 "folder",
+                 wanted->folder, clrs_split_name(wanted->split));
     free(found);
     free(note);
     return same;
 }
 
-typedef enum folder_state { FOLDER_FAILED, FOLDER_EMPTY, FOLDER_UNFINISHED } folder_state;
+typedef enum folder_state {
+    FOLDER_FAILED,
+    FOLDER_FREE,       /* for this split */
+    FOLDER_UNFINISHED, /* go on */
+    FOLDER_FULL        /* all files are there: compare */
+} folder_state;
 
-/* A folder with anything but an unfinished export is not to be touched. */
-static folder_state look_into(const clrs_export *wanted, const char *note, lab_error *error) {
+/* Calls `is_expected` for every name in a folder; false, with an error, where one is not or the
+ * folder cannot be read. *count is how many there are. */
+static bool look_through(const clrs_export *wanted, const char *path,
+                         bool (*is_expected)(const clrs_export *, const char *), size_t *count,
+                         lab_error *error) {
+    DIR *folder = opendir(path);
+    if (!folder)
+        return lab_fail_file(error, "read", path);
+    bool is_fine = true;
+    *count = 0;
+    for (const struct dirent *entry; (entry = readdir(folder));) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        ++*count;
+        is_fine = is_fine && is_expected(wanted, entry->d_name);
+    }
+    closedir(folder);
+    return is_fine ||
+           lab_fail(error, LAB_INPUT, "%s is not empty; give a new folder, or an empty one", path);
+}
+
+/* What exports of either split leave in a folder. */
+static bool is_of_exports(const clrs_export *wanted, const char *name) {
+    (void)wanted;
+    return strcmp(name, clrs_split_name(CLRS_SPLIT_TRAIN)) == 0 ||
+           strcmp(name, clrs_split_name(CLRS_SPLIT_VAL)) == 0 ||
+           strncmp(name, note_prefix, sizeof note_prefix - 1) == 0;
+}
+
+static bool is_of_this_export(const clrs_export *wanted, const char *name) {
+    for (size_t i = 0; i < wanted->algorithm_count; i++) {
+        const char *own = wanted->algorithms[i]->name;
+        size_t length = strlen(own);
+        if (strncmp(name, own, length) == 0 && strcmp(name + length, ".json") == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A folder with anything but exports is not to be touched, nor one of another export. */
+static folder_state look_into(const clrs_export *wanted, const char *note, const char *split_folder,
+                              lab_error *error) {
+    size_t count = 0;
     if (lab_file_exists(note))
         return is_same_export(wanted, note, error) ? FOLDER_UNFINISHED : FOLDER_FAILED;
-    DIR *folder = opendir(wanted->folder);
-    if (!folder) {
-        lab_fail_file(error, "read", wanted->folder);
+    if (!look_through(wanted, wanted->folder, is_of_exports, &count, error))
         return FOLDER_FAILED;
-    }
-    folder_state state = FOLDER_EMPTY;
-    for (const struct dirent *entry; (entry = readdir(folder));)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-            state = FOLDER_FAILED;
-    closedir(folder);
-    if (state == FOLDER_FAILED)
-        lab_fail(error, LAB_INPUT, "%s is not empty; give a new folder, or an empty one",
-                 wanted->folder);
-    return state;
+    if (!lab_file_exists(split_folder))
+        return FOLDER_FREE;
+    if (!look_through(wanted, split_folder, is_of_this_export, &count, error))
+        return FOLDER_FAILED;
+    if (count == 0 || count == wanted->algorithm_count)
+        return count == 0 ? FOLDER_FREE : FOLDER_FULL;
+    lab_fail(error, LAB_INPUT, "%s holds another export; give a new folder, or an empty one",
+             split_folder);
+    return FOLDER_FAILED;
 }
 
 /* What a run that was killed left half written; its name ends in .tmp. */
@@ -279,20 +366,20 @@ static void remove_leftovers(const char *split_folder) {
     closedir(folder);
 }
 
-/* Makes the folder ready: the note is in it, and the split's folder. */
-static bool prepare(const clrs_export *wanted, const char *note, const char *split_folder,
-                    lab_error *error) {
-    if (!lab_make_folder(wanted->folder, error))
-        return false;
-    folder_state state = look_into(wanted, note, error);
-    if (state == FOLDER_FAILED)
-        return false;
-    if (state == FOLDER_EMPTY && !replace_file(note, write_note, wanted))
-        return lab_fail_file(error, "write", note);
+/* Makes the folder ready: unless everything is there, the note is in it, and the split's folder. */
+static folder_state prepare(const clrs_export *wanted, const char *note, const char *split_folder,
+                            lab_error *error) {
+    folder_state state = look_into(wanted, note, split_folder, error);
+    if (state == FOLDER_FAILED || state == FOLDER_FULL)
+        return state;
+    if (state == FOLDER_FREE && !replace_file(note, write_note, wanted)) {
+        lab_fail_file(error, "write", note);
+        return FOLDER_FAILED;
+    }
     if (!lab_make_folder(split_folder, error))
-        return false;
+        return FOLDER_FAILED;
     remove_leftovers(split_folder);
-    return true;
+    return state;
 }
 
 /* The files' paths, to be freed; false when memory runs out. */
@@ -315,10 +402,11 @@ static uint64_t count_complete(const clrs_export *wanted, char *const *paths) {
     return count;
 }
 
-static bool export_all(const clrs_export *wanted, char *const *paths, lab_error *error) {
-    uint64_t done = count_complete(wanted, paths);
-    lab_progress progress =
-        lab_progress_begin("samples", done, clrs_export_total(wanted), wanted->quiet);
+static bool export_all(const clrs_export *wanted, char *const *paths, bool is_comparing,
+                       lab_error *error) {
+    uint64_t done = is_comparing ? 0 : count_complete(wanted, paths);
+    lab_progress progress = lab_progress_begin(is_comparing ? "comparing" : "samples", done,
+                                               clrs_export_total(wanted), wanted->quiet);
     bool is_fine = true;
     for (size_t i = 0; is_fine && i < wanted->algorithm_count; i++) {
         file_work work = {.wanted = wanted,
@@ -327,30 +415,36 @@ static bool export_all(const clrs_export *wanted, char *const *paths, lab_error 
                           .done = &done,
                           .error = error,
                           .is_first = true};
-        is_fine = export_algorithm(&work, paths[i]);
+        is_fine = export_algorithm(&work, paths[i], is_comparing);
     }
     lab_progress_end(&progress);
     return is_fine;
 }
 
 static bool export_into(const clrs_export *wanted, const char *note, const char *split_folder,
-                        lab_error *error) {
+                        bool *was_complete, lab_error *error) {
     char *paths[CLRS_ALGORITHM_COUNT] = {NULL};
+    lab_folder_lock lock = lab_folder_unlocked();
     bool done = name_files(wanted, split_folder, paths) || lab_fail_memory(error);
-    done = done && prepare(wanted, note, split_folder, error) && export_all(wanted, paths, error);
-    if (done && unlink(note) != 0)
+    done = done && lab_make_folder(wanted->folder, error) &&
+           lab_folder_take(&lock, wanted->folder, error);
+    folder_state state = done ? prepare(wanted, note, split_folder, error) : FOLDER_FAILED;
+    *was_complete = state == FOLDER_FULL;
+    done = state != FOLDER_FAILED && export_all(wanted, paths, *was_complete, error);
+    if (done && !*was_complete && unlink(note) != 0)
         done = lab_fail_file(error, "remove", note);
+    lab_folder_release(&lock);
     for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++)
         free(paths[i]);
     return done;
 }
 
-bool clrs_export_write(const clrs_export *wanted, lab_error *error) {
+bool clrs_export_write(const clrs_export *wanted, bool *was_complete, lab_error *error) {
     if (!check_wishes(wanted, error))
         return false;
-    char *note = lab_path(wanted->folder, "%s", note_name);
+    char *note = lab_path(wanted->folder, "%s%s", note_prefix, clrs_split_name(wanted->split));
     char *split_folder = lab_path(wanted->folder, "%s", clrs_split_name(wanted->split));
-    bool done = note && split_folder ? export_into(wanted, note, split_folder, error)
+    bool done = note && split_folder ? export_into(wanted, note, split_folder, was_complete, error)
                                      : lab_fail_memory(error);
     free(note);
     free(split_folder);

@@ -37,6 +37,8 @@ const char *clrs_status_text(clrs_status status) {
         return "seed out of range";
     case CLRS_ERROR_DECIMALS:
         return "decimals out of range";
+    case CLRS_ERROR_INDEX:
+        return "index out of range: samples are numbered from 0 to 4294967295";
     case CLRS_ERROR_HULL:
         return "a thousand sets of points in a row had three on a line: too many points for so few "
                "decimals";
@@ -267,6 +269,8 @@ clrs_status clrs_stream_next(clrs_stream *stream, clrs_sample *sample) {
 uint64_t clrs_stream_index(const clrs_stream *stream) { return stream->index; }
 
 clrs_status clrs_stream_seek(clrs_stream *stream, uint64_t index) {
+    if (index > CLRS_INDEX_MAX)
+        return CLRS_ERROR_INDEX;
     if (index < stream->index) {
         clrs_random_seed(&stream->run.random, stream->seed);
         stream->index = 0;

@@ -3,6 +3,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,8 +109,11 @@ static bool take_image(const char *path, const unsigned char *bytes, size_t size
     memcpy(&sum, bytes + body, sizeof sum);
     if (sum != checksum(bytes, body) || length > body - HEAD_SIZE - NUMBERS_SIZE)
         return refuse(path, "a damaged checkpoint: its checksum is wrong", error);
+    json_error_t reason;
     into->description =
-        json_loadb((const char *)bytes + HEAD_SIZE, length, JSON_REJECT_DUPLICATES, NULL);
+        lab_json_parse((const char *)bytes + HEAD_SIZE, length, JSON_REJECT_DUPLICATES, &reason);
+    if (!into->description && reason.line == LAB_JSON_MEMORY)
+        return lab_fail_memory(error);
     if (!json_is_object(into->description) ||
         !take_values(bytes + HEAD_SIZE + length, body - HEAD_SIZE - length, into))
         return refuse(path, "a damaged checkpoint: its parts do not fit", error);
@@ -127,6 +131,17 @@ bool nn_checkpoint_read(const char *path, nn_checkpoint *checkpoint, lab_error *
     if (!is_read)
         nn_checkpoint_free(checkpoint);
     return is_read;
+}
+
+const char *nn_checkpoint_difference(json_t *ours, json_t *theirs, const char *except) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(ours, key, value) {
+        bool matters = !except || strcmp(key, except) != 0;
+        if (matters && !json_equal(value, json_object_get(theirs, key)))
+            return key;
+    }
+    return NULL;
 }
 
 void nn_checkpoint_free(nn_checkpoint *checkpoint) {

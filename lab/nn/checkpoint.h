@@ -40,6 +40,9 @@ bool nn_checkpoint_write(const char *path, const json_t *description, uint64_t s
 /* Reads and checks everything there is to check without knowing the model. */
 bool nn_checkpoint_read(const char *path, nn_checkpoint *checkpoint, lab_error *error);
 
+/* The first member of an object in which another differs, or NULL; `except` (or NULL) may. */
+const char *nn_checkpoint_difference(json_t *ours, json_t *theirs, const char *except);
+
 /* Fine for a zero-initialised one. */
 void nn_checkpoint_free(nn_checkpoint *checkpoint);
 

@@ -21,6 +21,15 @@ typedef struct nn_adam {
     float decay;         /* decoupled L2: w loses this times w */
 } nn_adam;
 
+/* The curves of a gated MLP. */
+typedef enum nn_gate { NN_SILU, NN_GELU } nn_gate;
+
+/* The sum of two outer products: row i is first_i x + second_i y. */
+typedef struct nn_pair {
+    const float *first, *x;
+    const float *second, *y; /* may be NULL: only the first */
+} nn_pair;
+
 /* Products no larger than this in any direction are small: a BLAS spends too much of its time on
  * getting ready for them. */
 enum { NN_SMALL_MAX = 256 };
@@ -28,6 +37,12 @@ enum { NN_SMALL_MAX = 256 };
 typedef struct nn_kernels {
     /* A small product. */
     void (*multiply)(nn_product shape, const float *a, const float *b, float *c);
+
+    /* Products of any size with one matrix b, which is brought into panels of so many columns
+     * beforehand: nn_packed_floats. `shape` has no ta. */
+    size_t panel;
+    void (*pack)(nn_product shape, const float *b, float *packed);
+    void (*multiply_packed)(nn_product shape, const float *a, const float *packed, float *c);
 
     /*
      * The first layer of items: x = [priority, onehot(class)].
@@ -60,25 +75,63 @@ typedef struct nn_kernels {
     void (*outer_add)(const float *coefficient, const float *x, size_t rows, size_t width,
                       float *y);
 
-    /* score_i = direction . h_i + shift, for the items of one set. */
+    /* score_i = direction . h_i + shift, for the items of one set. The way back: that of direction
+     * is mix_forward with the gradients of scores for weights. */
     void (*score_forward)(const float *h, size_t items, size_t width, const float *direction,
                           float shift, float *score);
-    /* grad_direction = sum grad_score_i h_i (set);  grad_h_i += grad_score_i direction. */
-    void (*score_backward)(const float *h, size_t items, size_t width, const float *direction,
-                           const float *grad_score, float *grad_direction, float *grad_h);
 
-    /* mean += sum of weight_i h_i */
+    /* mean += sum of weight_i h_i. The way back: that of weights is score_forward with the gradient
+     * of the mean for a direction. */
     void (*mix_forward)(const float *h, size_t items, size_t width, const float *weight,
                         float *mean);
-    /* grad_weight_i = grad_mean . h_i;  grad_h_i = weight_i grad_mean (set). */
-    void (*mix_backward)(const float *h, size_t items, size_t width, const float *weight,
-                         const float *grad_mean, float *grad_weight, float *grad_h);
+
+    /* Both ways back of one set to its items, grad_h_i = first_i x + second_i y (set); and the same
+     * straight on through the first layer of items, without writing it down. */
+    void (*pair_backward)(const nn_pair *pair, size_t items, size_t width, float *grad_h);
+    void (*item_pair_backward)(const nn_pair *pair, const float *priority, const uint16_t *class_of,
+                               size_t items, size_t width, const float *d, float *grad_slope,
+                               float *grad_table);
 
     /* Adds `parts` gradients, each `stride` floats after the last, in order, and updates count
      * weights with their moments. */
     void (*adam)(const nn_adam *adam, const float *gradient, size_t parts, size_t stride,
                  size_t count, float *weight, float *first, float *second);
+
+    /* The loops of a decoder, see nn/decoder.h. */
+
+    /* scale_r = 1 / sqrt(mean of x_r^2 + epsilon);  y_r = scale_r x_r gain, elementwise. */
+    void (*rmsnorm_forward)(const float *x, const float *gain, size_t rows, size_t width,
+                            float epsilon, float *y, float *scale);
+    /* Its gradients, added to: grad_x [rows][width] and grad_gain [width]. */
+    void (*rmsnorm_backward)(const float *x, const float *gain, const float *scale,
+                             const float *grad_y, size_t rows, size_t width, float *grad_x,
+                             float *grad_gain);
+
+    /* Turns neighbours: x_j = x_j cosine_j + x_(j^1) sine_j for j < dims, which is even; heads of
+     * `head_dim` floats one after the other, all by the same angles. */
+    void (*rotate)(float *x, size_t heads, size_t head_dim, size_t dims, const float *cosine,
+                   const float *sine);
+
+    /* z [rows][2 hidden] holds gates and what they let through: h = curve(gate) up. */
+    void (*gated_forward)(nn_gate gate, const float *z, size_t rows, size_t hidden, float *h);
+    /* From the gradient in h: puts that of z in its place, and h once more in its own. */
+    void (*gated_backward)(nn_gate gate, float *z, size_t rows, size_t hidden, float *h);
+
+    /*
+     * Cross-entropy of softmax(logits_r) with label_r, in place: logits become weight_r (softmax -
+     * onehot). losses_r is not weighted; right_r says whether the label was on top.
+     */
+    void (*cross_entropy)(float *logits, const uint32_t *labels, const float *weights, size_t rows,
+                          size_t classes, float *losses, unsigned char *right);
+
+    /* y += x */
+    void (*add)(float *y, const float *x, size_t count);
 } nn_kernels;
+
+/* Floats that pack() writes for a matrix of k rows and n columns. */
+static inline size_t nn_packed_floats(const nn_kernels *kernels, size_t k, size_t n) {
+    return (n + kernels->panel - 1) / kernels->panel * kernels->panel * k;
+}
 
 /* Those for the instruction set that libwhet uses. */
 const nn_kernels *nn_kernels_for_this_machine(void);

@@ -2,6 +2,7 @@
 #include "nn/layers.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool nn_engine_open(nn_engine *engine, lab_error *error) {
@@ -10,6 +11,25 @@ bool nn_engine_open(nn_engine *engine, lab_error *error) {
 }
 
 void nn_engine_close(nn_engine *engine) { nn_blas_close(&engine->blas); }
+
+float *nn_floats(size_t count) {
+    if (count > SIZE_MAX / 8)
+        return NULL;
+    size_t bytes = (count + 15) / 16 * 64;
+    float *block = aligned_alloc(64, bytes);
+    if (block)
+        memset(block, 0, bytes);
+    return block;
+}
+
+void nn_run_tasks(const whet_executor *executor, size_t tasks, whet_task_function function,
+                  void *argument) {
+    if (executor && tasks > 1)
+        executor->parallel_for(executor->context, tasks, function, argument);
+    else
+        for (size_t task = 0; task < tasks; task++)
+            function(argument, task, 0);
+}
 
 void nn_product_of(const nn_engine *engine, nn_product shape, const float *a, const float *b,
                    float *c) {
@@ -57,13 +77,17 @@ size_t nn_cross_entropy(const float *logits, const uint16_t *labels, size_t rows
         size_t top = largest_of(row, classes);
         double max = row[top], sum = 0;
         float own = row[labels[r]];
-        for (size_t c = 0; c < classes; c++)
-            sum += exp(row[c] - max);
+        for (size_t c = 0; c < classes; c++) {
+            double share = exp(row[c] - max);
+            sum += share;
+            if (grad)
+                grad[r * classes + c] = (float)share;
+        }
         correct += top == labels[r];
         if (losses)
             losses[r] = (float)(max + log(sum) - own);
         for (size_t c = 0; grad && c < classes; c++) {
-            double share = exp(row[c] - max) / sum;
+            double share = grad[r * classes + c] / sum;
             grad[r * classes + c] = (float)(scale * (share - (c == labels[r])));
         }
     }

@@ -8,12 +8,13 @@
 #include "base/random.h"
 #include "nn/blas.h"
 #include "nn/kernels.h"
+#include "whet.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 /* Products as they were asked for, for a benchmark that wants to do the same by the BLAS alone. */
-enum { NN_RECORD_MAX = 256 };
+enum { NN_RECORD_MAX = 1024 };
 typedef struct nn_recorded {
     nn_product shape;
     const float *a, *b;
@@ -34,6 +35,13 @@ typedef struct nn_engine {
 /* Loads the BLAS and chooses kernels. */
 bool nn_engine_open(nn_engine *engine, lab_error *error);
 void nn_engine_close(nn_engine *engine);
+
+/* Zeroed floats, aligned for vectors, to be freed; NULL where there is no memory. */
+float *nn_floats(size_t count);
+
+/* Runs tasks by an executor, or one after the other where that is NULL. */
+void nn_run_tasks(const whet_executor *executor, size_t tasks, whet_task_function function,
+                  void *argument);
 
 /* A product: small ones by loops of our own, which are faster there, others by the BLAS. */
 void nn_product_of(const nn_engine *engine, nn_product shape, const float *a, const float *b,

@@ -2,6 +2,7 @@
 #include "report/experiment.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "report/clrs.h"
 #include "retrieval/beyond.h"
 #include "retrieval/evaluate.h"
 #include "retrieval/figure_data.h"
@@ -11,7 +12,12 @@
 #include <string.h>
 
 experiment experiment_start(const experiment_options *options) {
-    return (experiment){.options = *options};
+    return (experiment){.options = *options, .lock = lab_folder_unlocked()};
+}
+
+bool experiment_claim(experiment *e, lab_error *error) {
+    return lab_make_folder(e->options.folder, error) &&
+           lab_folder_take(&e->lock, e->options.folder, error);
 }
 
 void experiment_end(experiment *e) {
@@ -22,8 +28,10 @@ void experiment_end(experiment *e) {
     json_decref(e->panels);
     json_decref(e->fit);
     json_decref(e->sharpness);
+    json_decref(e->clrs);
     json_decref(e->beyond);
-    *e = (experiment){.options = e->options};
+    lab_folder_release(&e->lock);
+    *e = experiment_start(&e->options);
 }
 
 /* ---- kept results ---- */
@@ -38,18 +46,18 @@ static char *result_path(const experiment *e, const char *name, lab_error *error
     return path;
 }
 
-/* What is kept under a name, if it was made with these options; NULL otherwise, without an error: a
- * file that is not as expected is simply made again. */
-static json_t *kept_result(const char *path, const json_t *options) {
-    lab_error unimportant = {.kind = LAB_NO_ERROR};
+/* What is kept under a name, if it was made with these options, in *result. A file that is not as
+ * expected is simply made again; false, with an error, only where it could not be read at all. */
+static bool find_kept(const char *path, const json_t *options, json_t **result, lab_error *error) {
+    lab_error reason = {.kind = LAB_NO_ERROR};
+    *result = NULL;
     if (!lab_file_exists(path))
-        return NULL;
-    json_t *file = lab_json_read(path, &unimportant);
-    json_t *result = NULL;
+        return true;
+    json_t *file = lab_json_read(path, &reason);
     if (file && json_equal(json_object_get(file, "made_with"), options))
-        result = json_incref(json_object_get(file, "result"));
+        *result = json_incref(json_object_get(file, "result"));
     json_decref(file);
-    return result;
+    return reason.kind != LAB_SYSTEM || lab_fail(error, LAB_SYSTEM, "%s", reason.text);
 }
 
 static bool keep_result(const char *path, json_t *options, json_t *result, lab_error *error) {
@@ -59,21 +67,20 @@ static bool keep_result(const char *path, json_t *options, json_t *result, lab_e
     return good;
 }
 
-typedef json_t *(*result_maker)(experiment *e, const void *context, lab_error *error);
-
-/* The result of a name: kept, or made now and kept; NULL for `make`: kept or nothing. Takes the
- * options' reference. */
-static json_t *find_or_make(experiment *e, const char *name, json_t *options, result_maker make,
-                            const void *context, lab_error *error) {
+json_t *experiment_keep(experiment *e, const char *name, json_t *options, experiment_maker make,
+                        const void *context, lab_error *error) {
     char *path = options ? result_path(e, name, error) : NULL;
-    json_t *result = path ? kept_result(path, options) : NULL;
-    if (path && !result && make) {
-        result = make(e, context, error);
+    json_t *result = NULL;
+    bool is_known = path && find_kept(path, options, &result, error);
+    if (is_known && !result && make) {
+        result = experiment_claim(e, error) ? make(e, context, error) : NULL;
         if (result && !keep_result(path, options, result, error)) {
             json_decref(result);
             result = NULL;
         }
-    } else if (!path && error->kind == LAB_NO_ERROR) {
+        if (!result)
+            lab_fail_memory(error); /* unless there is another reason */
+    } else if (!path) {
         lab_fail_memory(error);
     }
     free(path);
@@ -187,7 +194,7 @@ static json_t *evaluate(experiment *e, const void *context, lab_error *error) {
 static size_t smaller(uint64_t a, size_t b) { return a < b ? (size_t)a : b; }
 
 static const json_t *find_evaluation(experiment *e, retrieval_precision precision,
-                                     result_maker make, lab_error *error) {
+                                     experiment_maker make, lab_error *error) {
     size_t sizes[32];
     evaluation_plan plan = {.precision = precision,
                             .names = all_policies,
@@ -197,8 +204,9 @@ static const json_t *find_evaluation(experiment *e, retrieval_precision precisio
     plan.size_count = retrieval_sizes(16, (size_t)e->options.largest, sizes);
     if (!e->evaluation[precision])
         e->evaluation[precision] =
-            find_or_make(e, precision == RETRIEVAL_BF16 ? "evaluation-bf16" : "evaluation-f32",
-                         common_options(e, precision), make, &plan, error);
+            experiment_keep(e, precision == RETRIEVAL_BF16 ? "evaluation-bf16" : "evaluation-f32",
+                            common_options(e, precision), make, &plan, error);
+    /* cppcheck-suppress returnDanglingLifetime; the plan is not kept */
     return e->evaluation[precision];
 }
 
@@ -215,8 +223,9 @@ const json_t *experiment_sharpness(experiment *e, lab_error *error) {
                             .size_count = SHARPNESS_SIZES,
                             .sets = smaller(e->options.sets, 1024)};
     if (!e->sharpness)
-        e->sharpness =
-            find_or_make(e, "sharpness", common_options(e, RETRIEVAL_F32), evaluate, &plan, error);
+        e->sharpness = experiment_keep(e, "sharpness", common_options(e, RETRIEVAL_F32), evaluate,
+                                       &plan, error);
+    /* cppcheck-suppress returnDanglingLifetime; the plan is not kept */
     return e->sharpness;
 }
 
@@ -260,8 +269,8 @@ static json_t *make_panels(experiment *e, const void *context, lab_error *error)
 
 const json_t *experiment_panels(experiment *e, const char *policy, lab_error *error) {
     if (!e->panels)
-        e->panels =
-            find_or_make(e, "heads", common_options(e, RETRIEVAL_BF16), make_panels, NULL, error);
+        e->panels = experiment_keep(e, "heads", common_options(e, RETRIEVAL_BF16), make_panels,
+                                    NULL, error);
     return json_object_get(e->panels, policy);
 }
 
@@ -293,7 +302,7 @@ static json_t *make_fit(experiment *e, const void *context, lab_error *error) {
 
 const json_t *experiment_fit(experiment *e, lab_error *error) {
     if (!e->fit)
-        e->fit = find_or_make(e, "fit", common_options(e, RETRIEVAL_F32), make_fit, NULL, error);
+        e->fit = experiment_keep(e, "fit", common_options(e, RETRIEVAL_F32), make_fit, NULL, error);
     return e->fit;
 }
 
@@ -343,9 +352,10 @@ static json_t *make_beyond(experiment *e, const void *context, lab_error *error)
     return NULL;
 }
 
-static const json_t *find_beyond(experiment *e, result_maker make, lab_error *error) {
+static const json_t *find_beyond(experiment *e, experiment_maker make, lab_error *error) {
     if (!e->beyond)
-        e->beyond = find_or_make(e, "beyond", common_options(e, RETRIEVAL_F32), make, NULL, error);
+        e->beyond =
+            experiment_keep(e, "beyond", common_options(e, RETRIEVAL_F32), make, NULL, error);
     return e->beyond;
 }
 
@@ -358,4 +368,5 @@ void experiment_recall(experiment *e) {
     find_evaluation(e, RETRIEVAL_F32, NULL, &unimportant);
     find_evaluation(e, RETRIEVAL_BF16, NULL, &unimportant);
     find_beyond(e, NULL, &unimportant);
+    experiment_clrs_recall(e);
 }

@@ -12,6 +12,7 @@
 #define WHET_LAB_REPORT_EXPERIMENT_H
 
 #include "base/error.h"
+#include "base/folder_lock.h"
 #include "nn/layers.h"
 #include "retrieval/head.h"
 
@@ -23,6 +24,9 @@ typedef struct experiment_options {
     uint64_t steps;   /* of training */
     uint64_t sets;    /* of each size, in evaluations */
     uint64_t largest; /* items in the largest sets */
+    /* Of the language models: 0 means what their scale has. */
+    bool is_full;
+    uint64_t lm_steps, lm_samples, lm_seeds;
     bool quiet;
     const nn_engine *engine;
     const whet_executor *executor;
@@ -32,16 +36,21 @@ enum { EXPERIMENT_PRECISIONS = 2 };
 
 typedef struct experiment {
     experiment_options options;
+    lab_folder_lock lock;                         /* taken when something is first made */
     retrieval_heads heads[EXPERIMENT_PRECISIONS]; /* by retrieval_precision */
     json_t *evaluation[EXPERIMENT_PRECISIONS];
     json_t *panels; /* {"softmax": [...], "adaptive": [...]} */
     json_t *fit;
     json_t *sharpness;
+    json_t *clrs;   /* see report/clrs.h */
     json_t *beyond; /* {"seeds", "steps", "recipes": [{name, path, change, evaluation}]} */
 } experiment;
 
 experiment experiment_start(const experiment_options *options);
 void experiment_end(experiment *experiment);
+
+/* Makes the folder, and lets no other run work there from now on. */
+bool experiment_claim(experiment *experiment, lab_error *error);
 
 /* Each returns what there is or makes it; NULL and an error otherwise. The reference is the
  * experiment's own. */
@@ -51,6 +60,13 @@ const json_t *experiment_panels(experiment *experiment, const char *policy, lab_
 const json_t *experiment_fit(experiment *experiment, lab_error *error);
 const json_t *experiment_sharpness(experiment *experiment, lab_error *error);
 const json_t *experiment_beyond(experiment *experiment, lab_error *error);
+
+/* The result of a name: kept under FOLDER/results, if it was made with these options (whose
+ * reference is taken), or made now and kept; NULL for `make`: kept or nothing. For experiments in
+ * files of their own. */
+typedef json_t *(*experiment_maker)(experiment *experiment, const void *context, lab_error *error);
+json_t *experiment_keep(experiment *experiment, const char *name, json_t *options,
+                        experiment_maker make, const void *context, lab_error *error);
 
 /* Fills in those of the tables' results (evaluations, beyond) that are kept, and makes none. */
 void experiment_recall(experiment *experiment);

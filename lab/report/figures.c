@@ -62,7 +62,8 @@ bool figure_dispersion(const char *path, uint64_t seed, lab_error *error) {
     dispersion_data data;
     if (!measure_dispersion(seed, &data))
         return lab_fail_memory(error);
-    return plot_draw(path, 800, 500, draw_dispersion, &data, error);
+    const plot_request request = {path, "Every head of a random Transformer disperses", 800, 500};
+    return plot_draw(&request, draw_dispersion, &data, error);
 }
 
 /* ---- Figure 5 ---- */
@@ -89,11 +90,12 @@ static void draw_panel(FILE *script, size_t index, const double *surface) {
 
 static void draw_temperature(FILE *script, const void *context) {
     const double *surfaces = context;
-    fputs("set multiplot layout 2,2 title "
+    fputs("set multiplot layout 2,2 margins 0.08,0.9,0.1,0.9 spacing 0.17,0.14 title "
           "'Entropy of softmax(a/θ) for ten powers a_i = λ^i'\n"
           "set palette defined (0 '#440154', 1 '#3b528b', 2 '#21918c', 3 '#5ec962', 4 "
           "'#fde725')\n"
-          "set xlabel 'λ'\nset ylabel 'temperature θ'\nunset grid\n",
+          "set xlabel 'λ'\nset ylabel 'temperature θ'\nset cblabel 'entropy H, nats'\n"
+          "unset grid\n",
           script);
     for (size_t i = 0; i < THEORY_PANELS; i++)
         draw_panel(script, i, surfaces + i * GRID * GRID);
@@ -106,7 +108,8 @@ bool figure_temperature(const char *path, lab_error *error) {
         return lab_fail_memory(error);
     for (size_t i = 0; i < THEORY_PANELS; i++)
         theory_surface(&theory_panels[i], GRID, surfaces + i * GRID * GRID);
-    bool good = plot_draw(path, 900, 700, draw_temperature, surfaces, error);
+    const plot_request request = {path, "Entropy against temperature", 1000, 700};
+    bool good = plot_draw(&request, draw_temperature, surfaces, error);
     free(surfaces);
     return good;
 }
@@ -147,7 +150,8 @@ static void draw_policies(FILE *script, const void *context) {
             fprintf(script, " %.9g", beta_of(count_policies[p], 1, (uint64_t)1 << i));
         fputc('\n', script);
     }
-    fputs("END\nset multiplot layout 1,2 title 'What the policies make of a row'\n"
+    fputs("END\nset multiplot layout 1,2 margins 0.08,0.96,0.15,0.88 spacing 0.1 title 'What the "
+          "policies make of a row'\n"
           "set logscale y 10\nset yrange [0.8:100]\nset ylabel 'inverse temperature β'\n"
           "set xlabel 'entropy H of the row'\nset xrange [0:12]\nset key center right\nplot ",
           script);
@@ -163,5 +167,7 @@ static void draw_policies(FILE *script, const void *context) {
 }
 
 bool figure_policies(const char *path, lab_error *error) {
-    return plot_draw(path, 1000, 450, draw_policies, NULL, error);
+    const plot_request request = {path, "Inverse temperature against entropy and against n", 1000,
+                                  450};
+    return plot_draw(&request, draw_policies, NULL, error);
 }

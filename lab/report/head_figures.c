@@ -48,7 +48,9 @@ static void draw_heads(FILE *script, const void *context) {
           script);
     for (size_t i = 0; i < count; i++) {
         if (i + 1 == count)
-            fputs("set colorbox horizontal user origin 0.3,0.06 size 0.4,0.02\n", script);
+            fputs("set colorbox horizontal user origin 0.3,0.07 size 0.4,0.02\n"
+                  "set cblabel 'coefficient' offset 0,0.6\n",
+                  script);
         draw_heads_panel(script, i, json_array_get(data->panels, i));
     }
     fputs("unset multiplot\n", script);
@@ -58,7 +60,8 @@ bool figure_heads(const char *path, const json_t *panels, const char *title, lab
     heads_data data = {panels, title};
     if (json_array_size(panels) == 0)
         return lab_fail(error, LAB_INPUT, "%s: there are no sets to draw", path);
-    return plot_draw(path, 1000, 640, draw_heads, &data, error);
+    const plot_request request = {path, title, 1000, 640};
+    return plot_draw(&request, draw_heads, &data, error);
 }
 
 /* ---- Figure 6 ---- */
@@ -99,7 +102,7 @@ static void draw_fit(FILE *script, const void *context) {
             "END\nset title 'The inverse temperature that suits a set best, against its entropy'\n"
             "set xlabel 'entropy H of softmax'\nset ylabel 'best β'\nset logscale y 10\n"
             "set xrange [0:%g]\nset yrange [0.5:*]\nset key top left\n"
-            "plot $points using 1:2 with points pt 7 ps 0.25 lc '#55999999' title 'sets'",
+            "plot $points using 1:2 with points pt 7 ps 0.25 lc '#777777' title 'sets'",
             end);
     for (size_t c = 0; c < 3; c++)
         fprintf(script, ", $curves using 1:%zu with lines ls %zu title '%s'", c + 2, c + 1,
@@ -107,7 +110,8 @@ static void draw_fit(FILE *script, const void *context) {
 }
 
 bool figure_fit(const char *path, const json_t *fit, lab_error *error) {
-    return plot_draw(path, 800, 500, draw_fit, fit, error);
+    const plot_request request = {path, "The best inverse temperature against entropy", 800, 500};
+    return plot_draw(&request, draw_fit, fit, error);
 }
 
 /* ---- curves over n ---- */
@@ -135,54 +139,88 @@ static void set_n_axis(FILE *script, const results_axes *axes) {
     fputs("set logscale x 2\nset xlabel 'n, the number of items'\n", script);
 }
 
-static void plot_policies(FILE *script, const results_axes *axes) {
-    for (size_t p = 0; p < axes->policy_count; p++)
-        fprintf(script, ", $data using 1:%zu with linespoints ls %zu title '%s'", 2 + 3 * p,
-                p % PLOT_STYLES + 1, axes->policies[p]);
+/* Whether a policy is another map than softmax at some temperature: it has no beta. */
+static bool is_map(const json_t *evaluation, const char *policy, double n) {
+    return !isfinite(results_value(results_row(evaluation, policy, n), "beta", "mean"));
 }
 
-typedef struct titled {
-    const json_t *evaluation;
-    const char *title;
-} titled;
+static bool has_values(const json_t *evaluation, const results_axes *axes, size_t policy,
+                       const char *measure) {
+    for (size_t s = 0; s < axes->size_count; s++)
+        if (isfinite(results_value(results_row(evaluation, axes->policies[policy], axes->sizes[s]),
+                                   measure, "mean")))
+            return true;
+    return false;
+}
 
-static void draw_accuracy(FILE *script, const void *context) {
-    const titled *data = context;
-    results_axes axes = results_axes_of(data->evaluation);
-    write_block(script, data->evaluation, &axes, "accuracy", 100);
+/* Curves over n: which measure, and the curve that they are seen against. */
+typedef struct curves {
+    const json_t *evaluation;
+    const char *measure, *title, *y_axis, *against;
+    double factor;
+} curves;
+
+/* One side: temperatures, or softmax with the maps that are none. Never more curves than colours.
+ */
+static void plot_side(FILE *script, const curves *c, const results_axes *axes, bool of_maps) {
+    fprintf(script, "set title '%s'\nplot %s", of_maps ? "other maps" : "temperatures", c->against);
+    size_t style = 1; /* softmax has the first on both sides */
+    for (size_t p = 0; p < axes->policy_count; p++) {
+        const char *name = axes->policies[p];
+        bool is_softmax = strcmp(name, "softmax") == 0;
+        if ((is_map(c->evaluation, name, axes->sizes[0]) != of_maps && !is_softmax) ||
+            !has_values(c->evaluation, axes, p, c->measure))
+            continue;
+        size_t own = is_softmax ? 1 : ++style;
+        if (p < 2) /* the two that the paper compares */
+            fprintf(script,
+                    ", $data using 1:%zu:%zu with filledcurves fs transparent solid 0.2 noborder "
+                    "ls %zu notitle",
+                    3 + 3 * p, 4 + 3 * p, own);
+        fprintf(script, ", $data using 1:%zu with linespoints ls %zu title '%s'", 2 + 3 * p, own,
+                name);
+    }
+    fputc('\n', script);
+}
+
+static void draw_curves(FILE *script, const void *context) {
+    const curves *c = context;
+    results_axes axes = results_axes_of(c->evaluation);
+    write_block(script, c->evaluation, &axes, c->measure, c->factor);
     set_n_axis(script, &axes);
     fprintf(script,
-            "set title '%s'\nset ylabel 'accuracy, %%'\nset yrange [0:100]\n"
-            "set key outside right top\nplot 10 with lines lc '#999999' dt 3 title 'guessing'",
-            data->title);
-    /* shaded: the two that the paper compares */
-    for (size_t p = 0; p < axes.policy_count && p < 2; p++)
-        fprintf(script,
-                ", $data using 1:%zu:%zu with filledcurves fs transparent solid 0.2 noborder ls "
-                "%zu notitle",
-                3 + 3 * p, 4 + 3 * p, p + 1);
-    plot_policies(script, &axes);
+            "set multiplot layout 1,2 margins 0.08,0.96,0.35,0.87 spacing 0.08 title '%s'\n"
+            "set ylabel '%s'\n"
+            "set key at screen 0.08,0.11 left center vertical maxrows 5 width 3\n",
+            c->title, c->y_axis);
+    plot_side(script, c, &axes, false);
+    fputs("set key at screen 0.57,0.11 left center\nunset ylabel\n", script);
+    plot_side(script, c, &axes, true);
+    fputs("unset multiplot\n", script);
 }
 
 bool figure_accuracy(const char *path, const json_t *evaluation, const char *title,
                      lab_error *error) {
-    titled data = {evaluation, title};
-    return plot_draw(path, 950, 520, draw_accuracy, &data, error);
-}
-
-static void draw_entropy(FILE *script, const void *context) {
-    results_axes axes = results_axes_of(context);
-    write_block(script, context, &axes, "entropy", 1);
-    set_n_axis(script, &axes);
-    fputs("set title 'Entropy of the coefficients'\nset ylabel 'entropy, nats'\n"
-          "set yrange [0:*]\nset key outside right top\n"
-          "plot log(x) with lines lc '#999999' dt 3 title 'ln n, uniform'",
-          script);
-    plot_policies(script, &axes);
+    const plot_request request = {path, title, 1000, 560};
+    const curves accuracy = {evaluation,
+                             "accuracy",
+                             title,
+                             "accuracy, %",
+                             "[][0:100] 10 with lines lc '#555555' lw 1.5 dt 3 title 'guessing'",
+                             100};
+    return plot_draw(&request, draw_curves, &accuracy, error);
 }
 
 bool figure_entropy(const char *path, const json_t *evaluation, lab_error *error) {
-    return plot_draw(path, 950, 520, draw_entropy, evaluation, error);
+    const plot_request request = {path, "Entropy of the coefficients against n", 1000, 560};
+    const curves entropy = {
+        evaluation,
+        "entropy",
+        "Entropy of the coefficients, inputs in f32",
+        "entropy, nats",
+        "[][0:10] log(x) with lines lc '#555555' lw 1.5 dt 3 title 'ln n, uniform'",
+        1};
+    return plot_draw(&request, draw_curves, &entropy, error);
 }
 
 static void draw_ties(FILE *script, const void *context) {
@@ -210,7 +248,8 @@ static void draw_ties(FILE *script, const void *context) {
 }
 
 bool figure_ties(const char *path, const json_t *evaluation, lab_error *error) {
-    return plot_draw(path, 800, 500, draw_ties, evaluation, error);
+    const plot_request request = {path, "Ties of bfloat16 inputs set the ceiling", 800, 500};
+    return plot_draw(&request, draw_ties, evaluation, error);
 }
 
 /* ---- cross-entropy against beta ---- */
@@ -230,7 +269,9 @@ static void draw_sharpness(FILE *script, const void *context) {
     }
     fputs("END\nset title 'Sharper is not always better: cross-entropy at a fixed β'\n"
           "set xlabel 'inverse temperature β, the same for all rows'\n"
-          "set ylabel 'cross-entropy, nats'\nset logscale xy\nset key top left\nplot ",
+          "set ylabel 'cross-entropy, nats'\nset logscale x 2\nset logscale y 10\n"
+          "set xrange [0.5:256]\nset ytics add (0.02, 0.05, 0.2, 0.5, 2, 5, 20)\n"
+          "set key bottom right\nplot ",
           script);
     for (size_t s = 0; s < axes.size_count; s++)
         fprintf(script, "%s$data using 1:%zu with linespoints ls %zu title 'n = %.0f'",
@@ -238,5 +279,6 @@ static void draw_sharpness(FILE *script, const void *context) {
 }
 
 bool figure_sharpness(const char *path, const json_t *evaluation, lab_error *error) {
-    return plot_draw(path, 800, 500, draw_sharpness, evaluation, error);
+    const plot_request request = {path, "Cross-entropy against sharpness", 800, 500};
+    return plot_draw(&request, draw_sharpness, evaluation, error);
 }

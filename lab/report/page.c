@@ -14,7 +14,6 @@
 #include "report/table1.h"
 #include "whet.h"
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,17 +40,17 @@ static const char style[] =
 
 typedef struct page {
     experiment *experiment;
-    bool failed; /* memory ran out */
+    bool *failed; /* memory ran out */
 } page;
 
-static void write_picture(FILE *file, page *p, const report_part *part) {
+static void write_picture(FILE *file, const page *p, const report_part *part) {
     lab_error unimportant = {.kind = LAB_NO_ERROR};
     size_t size;
     char *path = lab_path(p->experiment->options.folder, "figures/%s.svg", part->name);
     char *data = path && lab_file_exists(path)
                      ? lab_read_file(path, (size_t)64 << 20, &size, &unimportant)
                      : NULL;
-    p->failed = p->failed || !path;
+    *p->failed = *p->failed || !path;
     if (data) {
         fprintf(file, "<section id=\"%s\">\n<h2>%s</h2>\n<p>%s</p>\n", part->name, part->title,
                 part->text);
@@ -102,6 +101,17 @@ static void write_what_was_run(FILE *file, const page *p) {
           file);
 }
 
+/* Heads that were trained for less are worse, and that is no finding. */
+static void write_scale(FILE *file, const experiment_options *o) {
+    if (o->steps < 100000 || o->seeds < 10)
+        fprintf(
+            file,
+            "<p>This is not the paper's scale: %llu seed%s of %llu steps, where the paper has ten "
+            "of 100,000. Heads trained for less are worse among many items. <code>whet reproduce "
+            "--full</code> has the paper's.</p>\n",
+            (unsigned long long)o->seeds, o->seeds == 1 ? "" : "s", (unsigned long long)o->steps);
+}
+
 static void write_what_differs(FILE *file, const page *p) {
     const json_t *evaluation = p->experiment->evaluation[RETRIEVAL_BF16];
     if (!evaluation)
@@ -111,7 +121,9 @@ static void write_what_differs(FILE *file, const page *p) {
         "leaves the published figures by more than two standard errors:</p>\n<pre class=\"note\">",
         file);
     table1_check(file, evaluation);
-    fputs("</pre>\n<p>The paper leaves choices open: how the L2 penalty enters, how deep the small "
+    fputs("</pre>\n", file);
+    write_scale(file, &p->experiment->options);
+    fputs("<p>The paper leaves choices open: how the L2 penalty enters, how deep the small "
           "networks are, and how inputs are rounded. The reading used here (decoupled decay, one "
           "hidden layer, priorities and queries rounded to bfloat16, labels from unrounded "
           "priorities) is the one that comes closest; no reading with exact inputs fits, since "
@@ -120,8 +132,7 @@ static void write_what_differs(FILE *file, const page *p) {
 }
 
 static void write_page(FILE *file, const void *context) {
-    /* the writer's interface is const; only the flag changes */
-    page *p = (page *)(uintptr_t)context;
+    const page *p = context;
     fputs("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
           "<link rel=\"icon\" href=\"data:,\">\n"
@@ -135,6 +146,7 @@ static void write_page(FILE *file, const void *context) {
           "experiments of Veličković, Perivolaropoulos, Barbero and Pascanu (ICML 2025) on max "
           "retrieval, and compares their rule with policies they did not have.</p>\n",
           file);
+    write_what_was_run(file, p);
     const report_part *part;
     for (size_t i = 0; (part = report_part_at(i)) != NULL; i++) {
         if (part->draw)
@@ -143,17 +155,17 @@ static void write_page(FILE *file, const void *context) {
             write_table(file, p, part);
     }
     write_what_differs(file, p);
-    write_what_was_run(file, p);
     fputs("</main>\n</html>\n", file);
 }
 
 bool page_write(experiment *e, lab_error *error) {
-    page p = {.experiment = e};
+    bool failed = false;
+    page p = {.experiment = e, .failed = &failed};
     experiment_recall(e);
     char *path = lab_path(e->options.folder, "index.html");
     if (!path)
         return lab_fail_memory(error);
     bool good = replace_file(path, write_page, &p) || lab_fail_file(error, "write", path);
     free(path);
-    return good && (!p.failed || lab_fail_memory(error));
+    return good && (!failed || lab_fail_memory(error));
 }

@@ -1,6 +1,7 @@
 /* The report's table of contents; see parts.h. */
 #include "report/parts.h"
 #include "report/beyond.h"
+#include "report/clrs.h"
 #include "report/figures.h"
 #include "report/head_figures.h"
 #include "report/table1.h"
@@ -72,19 +73,42 @@ static const json_t *kept_table1(const experiment *e) { return e->evaluation[RET
 
 static const json_t *kept_beyond(const experiment *e) { return e->beyond; }
 
+static bool draw_figure8(experiment *e, const char *path, lab_error *error) {
+    const json_t *result = experiment_clrs(e, error);
+    return result && figure_clrs(path, result, 0, error);
+}
+
+static bool draw_figure9(experiment *e, const char *path, lab_error *error) {
+    const json_t *result = experiment_clrs(e, error);
+    return result && figure_clrs(path, result, 1, error);
+}
+
+static bool draw_clrs_policies(experiment *e, const char *path, lab_error *error) {
+    const json_t *result = experiment_clrs(e, error);
+    return result && figure_clrs_policies(path, result, error);
+}
+
+static bool draw_clrs_entropy(experiment *e, const char *path, lab_error *error) {
+    const json_t *result = experiment_clrs(e, error);
+    return result && figure_clrs_entropy(path, result, error);
+}
+
+static const json_t *kept_clrs(const experiment *e) { return e->clrs; }
+
 static const report_table table1 = {make_table1, kept_table1, table1_print, table1_html};
 static const report_table beyond = {experiment_beyond, kept_beyond, beyond_print, beyond_html};
+static const report_table clrs = {experiment_clrs, kept_clrs, clrs_print, clrs_html};
 
 static const report_part parts[] = {
+    {"table1", "Table 1: max retrieval",
+     "A head is trained to find the item of highest priority among 5 to 16 and is then shown "
+     "more. The published rows stand beside ours, accuracy in per cent.",
+     .table = &table1},
     {"figure1", "Figure 1: every head disperses",
      "A Transformer with random weights reads n tokens of a vocabulary of 32, one of them only "
      "once. However sharp a head is among 16 tokens, its largest coefficient falls like 1/n "
      "(Theorem 2.2), because logits over a finite vocabulary cannot move further apart.",
      .draw = draw_figure1},
-    {"table1", "Table 1: max retrieval",
-     "A head is trained to find the item of highest priority among 5 to 16 and is then shown "
-     "more. The published rows stand beside ours, accuracy in per cent.",
-     .table = &table1},
     {"figure2", "Figure 2: the head washes out",
      "Each row is a set, each column one of its 16 items of highest priority, the right one at the "
      "right edge. What is a clear choice among 16 items is a blur among 2,048.",
@@ -115,7 +139,8 @@ static const report_part parts[] = {
      "that count. The paper's polynomial acts between entropies of 0.849 and 5.945 only.",
      .draw = draw_policies},
     {"accuracy", "Every policy on the same sets, bfloat16 inputs",
-     "Shaded: 95 % intervals. With rounded inputs no policy beats the paper's clearly, since what "
+     "Shaded: 95 % intervals of the paper's two. With rounded inputs no policy beats the paper's "
+     "clearly, since what "
      "is "
      "lost is lost in the inputs.",
      .draw = draw_accuracy},
@@ -125,7 +150,9 @@ static const report_part parts[] = {
      .draw = draw_accuracy_f32},
     {"entropy", "Entropy against n",
      "Under softmax the entropy climbs towards its ceiling ln n as items are added. Policies that "
-     "hold it down keep the head's choice readable.",
+     "hold it down keep the head's choice readable. Maps whose coefficients need not sum to one "
+     "have "
+     "no entropy and are left out.",
      .draw = draw_entropy},
     {"sharpness", "Sharper is not always better",
      "Cross-entropy of the answers when all rows have the same inverse temperature, inputs in f32. "
@@ -138,6 +165,28 @@ static const report_part parts[] = {
      "row "
      "before it on its path and what its own words add.",
      .table = &beyond, .is_extra = true},
+    {"clrs", "CLRS-Text: a Transformer learns algorithms",
+     "The paper's second experiment, at a size that a laptop can train: a decoder-only Transformer "
+     "learns textbook algorithms on short inputs, digit by digit, and is asked about longer ones. "
+     "With adaptive temperature at inference only, with it in training, too, and without; the "
+     "further policies take the place of softmax in the model that was trained with it.",
+     .table = &clrs, .is_extra = true},
+    {"figure8", "Figure 8: accuracy against length",
+     "Exact answers by length, shaded 95 % intervals; the grey band marks the lengths of training. "
+     "The published curve of Gemma 2B, a model of a thousand times the size that was tuned on "
+     "other "
+     "lengths, is there for orientation.",
+     .draw = draw_figure8, .is_extra = true, .group = "clrs"},
+    {"figure9", "Figure 9: the other algorithms", "The same for the rest of the algorithms.",
+     .draw = draw_figure9, .is_extra = true, .group = "clrs"},
+    {"clrs-policies", "Other policies on the model that knows softmax",
+     "The same weights with another policy in every head at inference, which they were not trained "
+     "with.",
+     .draw = draw_clrs_policies, .is_extra = true, .group = "clrs"},
+    {"clrs-entropy", "How sharp the heads stay",
+     "Entropy of every head's coefficients while the model answers, after its policy, against the "
+     "length of the input.",
+     .draw = draw_clrs_entropy, .is_extra = true, .group = "clrs"},
 };
 
 const report_part *report_part_at(size_t i) {
@@ -156,10 +205,8 @@ const report_part *report_part_named(const char *name) {
 const char *report_elsewhere(const char *name) {
     const char *number = strncmp(name, "figure", 6) == 0 ? name + 6 : name;
     if (strcmp(number, "3") == 0)
-        return "figure 3 looks into a language model: 'whet probe' will make it";
+        return "figure 3 looks into a language model: 'whet figure 3 -m MODEL.gguf', the number first";
     if (strcmp(number, "4") == 0)
         return "figure 4 is a listing; 'whet policies' and whet_policy_adaptive() are what it says";
-    if (strcmp(number, "8") == 0 || strcmp(number, "9") == 0)
-        return "figures 8 and 9 are about CLRS-Text: 'whet reproduce --only clrs' will make them";
     return NULL;
 }

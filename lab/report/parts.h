@@ -25,6 +25,7 @@ typedef struct report_part {
     bool (*draw)(experiment *experiment, const char *path, lab_error *error);
     const report_table *table; /* NULL for figures */
     bool is_extra;             /* made at full scale, or when it is named */
+    const char *group;         /* a part with which it is made, or NULL */
 } report_part;
 
 /* Part i in the order of the report, or NULL past the end. */

@@ -1,9 +1,13 @@
 /*
  * Runs gnuplot on a script that is kept in a temporary file, draws into another
- * and puts that in its place. The script's head fixes everything that should
- * look the same in every figure.
+ * and copies that to where it belongs. The script's head fixes everything that
+ * should look the same in every figure. Temporary files lie beside the picture;
+ * messages speak of the picture alone.
  */
 #include "report/plot.h"
+#include "base/atomic_file.h"
+#include "base/files.h"
+#include "report/html.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -31,23 +35,38 @@ bool plot_knows(const char *path, lab_error *error) {
            lab_fail(error, LAB_INPUT, "%s: a figure is written as .svg or .png", path);
 }
 
-static void write_head(FILE *script, const char *terminal, const char *output, int width,
-                       int height) {
-    bool is_svg = strcmp(terminal, "svg") == 0;
-    fprintf(script, "set terminal %s size %d,%d font 'DejaVu Sans,%d' background '#ffffff'%s\n",
-            terminal, width, height, is_svg ? 13 : 11, is_svg ? " dynamic" : "");
-    fprintf(script, "set output '%s'\nset encoding utf8\n", output);
-    fputs("set border 3 lc '#666666'\nset tics nomirror out tc '#333333'\n"
-          "set grid lc '#dddddd' lt 1 lw 0.6\nset key tc '#333333' samplen 2 Left reverse opaque\n",
-          script);
-    for (int i = 0; i < PLOT_STYLES; i++)
-        fprintf(script, "set style line %d lc '%s' lw 2 pt %d ps %s dt %d\n", i + 1,
-                colours[i % COLOURS], i < COLOURS ? 7 : 2, i < COLOURS ? "0.5" : "0.8",
-                i < COLOURS ? 1 : 2);
+/* A picture under way. */
+typedef struct drawing {
+    const plot_request *of;
+    const char *terminal;
+    char *script, *output, *log;
+} drawing;
+
+/* Sixteen styles: the colours with a full line and a filled dot, then again dashed with a ring, so
+ * that curves that share a colour differ in two ways more. */
+static void write_styles(FILE *script) {
+    for (int i = 0; i < PLOT_STYLES; i++) {
+        bool is_first = i < COLOURS;
+        fprintf(script, "set style line %d lc '%s' lw 2 pt %d ps %s dt %s\n", i + 1,
+                colours[i % COLOURS], is_first ? 7 : 6, is_first ? "0.5" : "0.9",
+                is_first ? "solid" : "(6,4)");
+    }
 }
 
-/* The first line of what gnuplot said, without its prompt. */
-static void first_complaint(const char *path, char *text, size_t size) {
+static void write_head(FILE *script, const drawing *d) {
+    bool is_svg = strcmp(d->terminal, "svg") == 0;
+    fprintf(script, "set terminal %s size %d,%d font 'DejaVu Sans,%d' background '#ffffff'%s\n",
+            d->terminal, d->of->width, d->of->height, is_svg ? 13 : 11, is_svg ? " dynamic" : "");
+    fprintf(script, "set output '%s'\nset encoding utf8\n", d->output);
+    fputs("set border 3 lc '#666666'\nset tics nomirror out tc '#333333'\n"
+          "set grid lc '#dddddd' lt 1 lw 0.6\nset key tc '#333333' samplen 3 Left reverse opaque\n"
+          "set rmargin 4\n",
+          script);
+    write_styles(script);
+}
+
+/* The first line of what gnuplot said, without its prompt and the name of the script. */
+static const char *first_complaint(const char *path, char *text, size_t size) {
     FILE *file = fopen(path, "r");
     text[0] = '\0';
     while (file && fgets(text, (int)size, file)) {
@@ -57,27 +76,25 @@ static void first_complaint(const char *path, char *text, size_t size) {
     }
     if (file)
         fclose(file);
+    const char *behind = text[0] == '"' ? strchr(text + 1, '"') : NULL;
+    return behind ? behind + 1 + strspn(behind + 1, " ") : text;
 }
 
 extern char **environ;
 
-static bool run_gnuplot(const char *script, const char *log, lab_error *error) {
+static bool run_gnuplot(const drawing *d, lab_error *error) {
     char program[] = "gnuplot";
-    char *path = strdup(script);
-    if (!path)
-        return lab_fail_memory(error);
-    char *arguments[] = {program, path, NULL};
+    char *arguments[] = {program, d->script, NULL};
     posix_spawn_file_actions_t actions;
     pid_t child;
     int reason = posix_spawn_file_actions_init(&actions);
     if (reason == 0) {
-        reason =
-            posix_spawn_file_actions_addopen(&actions, 2, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        reason = posix_spawn_file_actions_addopen(&actions, 2, d->log, O_WRONLY | O_CREAT | O_TRUNC,
+                                                  0600);
         if (reason == 0)
             reason = posix_spawnp(&child, program, &actions, NULL, arguments, environ);
         posix_spawn_file_actions_destroy(&actions);
     }
-    free(path);
     if (reason != 0)
         return lab_fail(error, LAB_SYSTEM,
                         "cannot run gnuplot (%s); Debian's package is gnuplot-nox",
@@ -89,61 +106,112 @@ static bool run_gnuplot(const char *script, const char *log, lab_error *error) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return true;
     char complaint[256];
-    first_complaint(log, complaint, sizeof complaint);
-    return lab_fail(error, LAB_SYSTEM, "gnuplot failed: %s", complaint);
+    return lab_fail(error, LAB_SYSTEM, "gnuplot failed: %s",
+                    first_complaint(d->log, complaint, sizeof complaint));
+}
+
+/* A picture in memory, and a piece of it that other words take the place of. */
+typedef struct picture {
+    const char *bytes;
+    size_t size, cut_from, cut_to;
+    const char *title;
+} picture;
+
+static const char usual_title[] = "<title>Gnuplot</title>";
+
+static void find_title(picture *of) {
+    size_t length = sizeof usual_title - 1;
+    for (size_t i = 0; i + length <= of->size && i < 4096; i++)
+        if (memcmp(of->bytes + i, usual_title, length) == 0) {
+            of->cut_from = i;
+            of->cut_to = i + length;
+            return;
+        }
+}
+
+static void write_picture(FILE *file, const void *context) {
+    const picture *of = context;
+    fwrite(of->bytes, 1, of->cut_from, file);
+    if (of->cut_to > of->cut_from) {
+        fputs("<title>", file);
+        html_text(file, of->title);
+        fputs("</title>", file);
+    }
+    fwrite(of->bytes + of->cut_to, 1, of->size - of->cut_to, file);
 }
 
 /* gnuplot does not notice a full disk; a picture that is whole ends as its kind does. */
-static bool is_whole(const char *path, const char *terminal, lab_error *error) {
-    static const char svg_end[] = "</svg>", png_end[] = "IEND";
-    const char *wanted = strcmp(terminal, "svg") == 0 ? svg_end : png_end;
-    char tail[32] = "";
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return lab_fail_file(error, "write", path);
-    size_t size = 0;
-    if (fseek(file, -16, SEEK_END) == 0)
-        size = fread(tail, 1, sizeof tail - 1, file);
-    fclose(file);
-    size_t length = strlen(wanted);
-    for (size_t i = 0; i + length <= size; i++)
-        if (memcmp(tail + i, wanted, length) == 0)
+static bool is_whole(const picture *of, const char *terminal) {
+    enum { END = 16 };
+    const char *wanted = strcmp(terminal, "svg") == 0 ? "</svg>" : "IEND";
+    size_t length = strlen(wanted), from = of->size > END ? of->size - END : 0;
+    for (size_t i = from; i + length <= of->size; i++)
+        if (memcmp(of->bytes + i, wanted, length) == 0)
             return true;
-    return lab_fail(error, LAB_SYSTEM, "cannot write %s: gnuplot left it incomplete", path);
+    return false;
 }
 
-static bool write_script(const char *path, const char *terminal, const char *output, int width,
-                         int height, plot_commands commands, const void *context,
+static bool put_in_place(const drawing *d, lab_error *error) {
+    lab_error unimportant = {.kind = LAB_NO_ERROR};
+    picture made = {.title = d->of->title};
+    char *bytes = lab_read_file(d->output, (size_t)1 << 28, &made.size, &unimportant);
+    made.bytes = bytes;
+    bool good = bytes && is_whole(&made, d->terminal);
+    if (!good)
+        lab_fail(error, LAB_SYSTEM, "cannot write %s: gnuplot left it incomplete", d->of->path);
+    if (good && strcmp(d->terminal, "svg") == 0)
+        find_title(&made);
+    if (good && !replace_file(d->of->path, write_picture, &made))
+        good = lab_fail_file(error, "write", d->of->path);
+    free(bytes);
+    return good;
+}
+
+static bool write_script(const drawing *d, plot_commands commands, const void *context,
                          lab_error *error) {
-    FILE *script = fopen(path, "w");
+    FILE *script = fopen(d->script, "w");
     if (!script)
-        return lab_fail_file(error, "write", path);
-    write_head(script, terminal, output, width, height);
+        return lab_fail_file(error, "write", d->of->path);
+    write_head(script, d);
     commands(script, context);
     fputs("\nunset output\n", script);
     bool failed = ferror(script) != 0;
     if (fclose(script) != 0 || failed)
-        return lab_fail_file(error, "write", path);
+        return lab_fail_file(error, "write", d->of->path);
     return true;
 }
 
-bool plot_draw(const char *path, int width, int height, plot_commands commands, const void *context,
+static char *beside(const char *path, const char *ending) {
+    size_t size = strlen(path) + 48;
+    char *name = malloc(size);
+    if (name)
+        snprintf(name, size, "%s.%ld.tmp%s", path, (long)getpid(), ending);
+    return name;
+}
+
+bool plot_draw(const plot_request *request, plot_commands commands, const void *context,
                lab_error *error) {
-    const char *terminal = terminal_for(path);
-    if (!plot_knows(path, error))
+    if (!plot_knows(request->path, error))
         return false;
-    char script[4096], output[4096], log[4096];
-    int length = snprintf(output, sizeof output, "%s.%ld.tmp", path, (long)getpid());
-    if (length < 0 || length >= (int)sizeof output - 8 || strchr(output, '\''))
-        return lab_fail(error, LAB_INPUT, "%s: no such name for a figure", path);
-    snprintf(script, sizeof script, "%.4080s.plot", output);
-    snprintf(log, sizeof log, "%.4080s.log", output);
-    bool good = write_script(script, terminal, output, width, height, commands, context, error) &&
-                run_gnuplot(script, log, error) && is_whole(output, terminal, error);
-    if (good && rename(output, path) != 0)
-        good = lab_fail_file(error, "write", path);
-    unlink(script);
-    unlink(log);
-    unlink(output);
+    if (strchr(request->path, '\'')) /* gnuplot's scripts have no way to say it */
+        return lab_fail(error, LAB_INPUT, "%s: no name for a figure: it has a quote in it",
+                        request->path);
+    drawing d = {.of = request,
+                 .terminal = terminal_for(request->path),
+                 .script = beside(request->path, ".plot"),
+                 .output = beside(request->path, ""),
+                 .log = beside(request->path, ".log")};
+    bool has_names = d.script && d.output && d.log;
+    bool good = has_names ? write_script(&d, commands, context, error) && run_gnuplot(&d, error) &&
+                                put_in_place(&d, error)
+                          : lab_fail_memory(error);
+    if (has_names) {
+        unlink(d.script);
+        unlink(d.log);
+        unlink(d.output);
+    }
+    free(d.script);
+    free(d.output);
+    free(d.log);
     return good;
 }

@@ -12,19 +12,22 @@
 /* Writes commands from `set title` to `plot`; data goes into blocks, "$name << END". */
 typedef void (*plot_commands)(FILE *script, const void *context);
 
-/*
- * Draws a picture of so many pixels, .svg or .png by the name of the file,
- * which is replaced as a whole or left alone. What gnuplot complains about is in
- * the error.
- */
-bool plot_draw(const char *path, int width, int height, plot_commands commands, const void *context,
+typedef struct plot_request {
+    const char *path;  /* .svg or .png */
+    const char *title; /* of the file, where its kind has one */
+    int width, height; /* pixels */
+} plot_request;
+
+/* Draws a picture; the file is replaced as a whole or left alone. What gnuplot complains about is
+ * in the error. */
+bool plot_draw(const plot_request *request, plot_commands commands, const void *context,
                lab_error *error);
 
 /* Whether a name ends in .svg or .png. */
 bool plot_knows(const char *path, lab_error *error);
 
 /* Line style i of the palette (from 1 on): eight colours that people with any kind of colour vision
- * can tell apart, then the same dashed. */
+ * can tell apart, with full lines and dots; then the same, dashed and with rings. */
 enum { PLOT_STYLES = 16 };
 
 #endif

@@ -1,6 +1,9 @@
 /* Choices of a run: defaults, limits, and their form in checkpoints. */
 #include "retrieval/config.h"
 
+#include "base/choices.h"
+#include "base/json.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,13 +33,6 @@ retrieval_config retrieval_config_default(void) {
                               .leak = 0};
 }
 
-static bool in_range(const char *option, double value, double least, double most,
-                     lab_error *error) {
-    if (value >= least && value <= most)
-        return true;
-    return lab_fail(error, LAB_INPUT, "--%s: %g is not from %g to %g", option, value, least, most);
-}
-
 static bool policy_is_good(const char *name, lab_error *error) {
     whet_policy policy;
     char reason[256] = "";
@@ -49,19 +45,20 @@ bool retrieval_config_check(const retrieval_config *config, lab_error *error) {
     if (config->size_min > config->size_max)
         return lab_fail(error, LAB_INPUT, "--sizes: %u is larger than %u", config->size_min,
                         config->size_max);
-    return in_range("depth", config->depth, 1, RETRIEVAL_DEPTH_MAX, error) &&
-           in_range("width", config->width, 1, RETRIEVAL_WIDTH_MAX, error) &&
-           in_range("classes", config->classes, 2, RETRIEVAL_CLASSES_MAX, error) &&
-           in_range("sizes", config->size_min, 1, RETRIEVAL_SIZE_MAX, error) &&
-           in_range("sizes", config->size_max, 1, RETRIEVAL_SIZE_MAX, error) &&
-           in_range("batch", config->batch, 1, RETRIEVAL_BATCH_MAX, error) &&
-           in_range("steps", (double)config->steps, 0, 1e9, error) &&
-           in_range("rate", config->rate, 0, 10, error) &&
-           in_range("rate-end", config->rate_end, 0, 10, error) &&
-           in_range("scale", config->scale, -1e6, 1e6, error) &&
-           in_range("lambda", config->lambda, 0, 1e3, error) &&
-           in_range("nearest", config->nearest, 1e-7, 1, error) &&
-           in_range("leak", config->leak, 0, 1e6, error) && policy_is_good(config->policy, error);
+    return lab_in_range("depth", config->depth, 1, RETRIEVAL_DEPTH_MAX, error) &&
+           lab_in_range("width", config->width, 1, RETRIEVAL_WIDTH_MAX, error) &&
+           lab_in_range("classes", config->classes, 2, RETRIEVAL_CLASSES_MAX, error) &&
+           lab_in_range("sizes", config->size_min, 1, RETRIEVAL_SIZE_MAX, error) &&
+           lab_in_range("sizes", config->size_max, 1, RETRIEVAL_SIZE_MAX, error) &&
+           lab_in_range("batch", config->batch, 1, RETRIEVAL_BATCH_MAX, error) &&
+           lab_in_range("steps", (double)config->steps, 0, 1e9, error) &&
+           lab_in_range("rate", config->rate, 0, 10, error) &&
+           lab_in_range("rate-end", config->rate_end, 0, 10, error) &&
+           lab_in_range("scale", config->scale, -1e6, 1e6, error) &&
+           lab_in_range("lambda", config->lambda, 0, 1e3, error) &&
+           lab_in_range("nearest", config->nearest, 1e-7, 1, error) &&
+           lab_in_range("leak", config->leak, 0, 1e6, error) &&
+           policy_is_good(config->policy, error);
 }
 
 const char *retrieval_l2_name(retrieval_l2 l2) { return l2_names[l2]; }
@@ -69,18 +66,9 @@ const char *retrieval_precision_name(retrieval_precision precision) {
     return precision_names[precision];
 }
 
-static bool find_name(const char *const *names, size_t count, const char *name, size_t *found) {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(names[i], name) == 0) {
-            *found = i;
-            return true;
-        }
-    return false;
-}
-
 bool retrieval_l2_parse(const char *name, retrieval_l2 *l2) {
     size_t found;
-    if (!find_name(l2_names, sizeof l2_names / sizeof l2_names[0], name, &found))
+    if (!lab_find_name(l2_names, sizeof l2_names / sizeof l2_names[0], name, &found))
         return false;
     *l2 = (retrieval_l2)found;
     return true;
@@ -88,7 +76,7 @@ bool retrieval_l2_parse(const char *name, retrieval_l2 *l2) {
 
 bool retrieval_precision_parse(const char *name, retrieval_precision *precision) {
     size_t found;
-    if (!find_name(precision_names, 2, name, &found))
+    if (!lab_find_name(precision_names, 2, name, &found))
         return false;
     *precision = (retrieval_precision)found;
     return true;
@@ -108,10 +96,6 @@ json_t *retrieval_config_to_json(const retrieval_config *config, uint64_t seed) 
         "nearest", config->nearest, "leak", config->leak);
 }
 
-/* Numbers in a foreign file may be anything: those that fit no field become what no check lets
- * pass. */
-static uint32_t small(int value) { return value < 0 ? UINT32_MAX : (uint32_t)value; }
-
 static bool unpack(json_t *json, retrieval_config *config, uint64_t *seed) {
     const char *model, *l2, *precision, *policy;
     int depth, width, classes, key_sees_class, learn_scale, size_min, size_max, batch;
@@ -129,14 +113,14 @@ static bool unpack(json_t *json, retrieval_config *config, uint64_t *seed) {
         !retrieval_precision_parse(precision, &config->precision) ||
         strlen(policy) >= sizeof config->policy || steps < 0)
         return false;
-    config->depth = small(depth);
-    config->width = small(width);
-    config->classes = small(classes);
+    config->depth = lab_small(depth);
+    config->width = lab_small(width);
+    config->classes = lab_small(classes);
     config->key_sees_class = key_sees_class != 0;
     config->learn_scale = learn_scale != 0;
-    config->size_min = small(size_min);
-    config->size_max = small(size_max);
-    config->batch = small(batch);
+    config->size_min = lab_small(size_min);
+    config->size_max = lab_small(size_max);
+    config->batch = lab_small(batch);
     config->steps = (uint64_t)steps;
     *seed = (uint64_t)own_seed;
     snprintf(config->policy, sizeof config->policy, "%s", policy);
@@ -146,8 +130,12 @@ static bool unpack(json_t *json, retrieval_config *config, uint64_t *seed) {
 bool retrieval_config_from_json(json_t *json, const char *path, retrieval_config *config,
                                 uint64_t *seed, lab_error *error) {
     lab_error reason = {.kind = LAB_NO_ERROR};
+    unsigned mark = lab_json_mark();
     *config = retrieval_config_default();
-    if (!unpack(json, config, seed))
+    bool is_unpacked = unpack(json, config, seed);
+    if (lab_json_mark() != mark)
+        return lab_fail_memory(error);
+    if (!is_unpacked)
         return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of max retrieval", path);
     return retrieval_config_check(config, &reason) ||
            lab_fail(error, LAB_INPUT, "%s: a checkpoint of an impossible model: %s", path,

@@ -45,6 +45,16 @@ size_t retrieval_sizes(size_t first, size_t last, size_t sizes[32]) {
     return count;
 }
 
+/* What one item has of all weight, which some maps do not make 1 (they have no entropy, either). */
+static double weight_share(const float *weights, size_t n, size_t item, const whet_stats *stats) {
+    double total = 0;
+    if (!isnan(stats->entropy_after))
+        return weights[item];
+    for (size_t i = 0; i < n; i++)
+        total += weights[i];
+    return total > 0 ? weights[item] / total : 0;
+}
+
 static void measure_set(const evaluation_run *run, retrieval_stream *stream,
                         const retrieval_set *set, const whet_stats *stats, const float *logits,
                         size_t classes, sums *into, bool *correct) {
@@ -53,13 +63,14 @@ static void measure_set(const evaluation_run *run, retrieval_stream *stream,
         float loss;
         correct[p] =
             nn_cross_entropy(logits + p * classes, &set->label, 1, classes, 1, &loss, NULL) == 1;
-        const double values[RETRIEVAL_MEASURES] = {[RETRIEVAL_ACCURACY] = correct[p],
-                                                   [RETRIEVAL_LOSS] = loss,
-                                                   [RETRIEVAL_ENTROPY] = stats[p].entropy_after,
-                                                   [RETRIEVAL_PLAIN] = stats[p].beta == 1,
-                                                   [RETRIEVAL_TOP_WEIGHT] =
-                                                       weights[p * set->n + set->top],
-                                                   [RETRIEVAL_BETA] = stats[p].beta};
+        const double values[RETRIEVAL_MEASURES] = {
+            [RETRIEVAL_ACCURACY] = correct[p],
+            [RETRIEVAL_LOSS] = loss,
+            [RETRIEVAL_ENTROPY] = stats[p].entropy_after,
+            [RETRIEVAL_PLAIN] = stats[p].beta == 1,
+            [RETRIEVAL_TOP_WEIGHT] =
+                weight_share(weights + p * set->n, set->n, set->top, &stats[p]),
+            [RETRIEVAL_BETA] = stats[p].beta};
         for (size_t m = 0; m < RETRIEVAL_MEASURES; m++) {
             into[p].sum[m] += values[m];
             into[p].squares[m] += values[m] * values[m];
@@ -351,6 +362,7 @@ static json_t *row_json(const retrieval_evaluation *from, size_t size, size_t po
 }
 
 json_t *retrieval_evaluation_json(const retrieval_evaluation *from) {
+    unsigned mark = lab_json_mark();
     json_t *rows = json_array(), *pairs = json_array();
     for (size_t policy = 0; policy < from->policies; policy++)
         for (size_t size = 0; size < from->sizes; size++)
@@ -363,8 +375,10 @@ json_t *retrieval_evaluation_json(const retrieval_evaluation *from) {
                              (json_int_t)pair->only_softmax, "p", lab_json_number(pair->p), "gain",
                              estimate_json(&from->gain[size])));
     }
-    return json_pack("{s:I, s:I, s:o, s:o}", "sets", (json_int_t)from->sets, "seeds",
-                     (json_int_t)from->heads, "rows", rows, "adaptive_against_softmax", pairs);
+    json_t *all =
+        json_pack("{s:I, s:I, s:o, s:o}", "sets", (json_int_t)from->sets, "seeds",
+                  (json_int_t)from->heads, "rows", rows, "adaptive_against_softmax", pairs);
+    return lab_json_whole(all, mark);
 }
 
 void retrieval_evaluation_csv(FILE *file, const void *context) {

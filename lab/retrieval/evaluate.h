@@ -34,7 +34,7 @@ enum {
     RETRIEVAL_LOSS,    /* cross-entropy of the answer */
     RETRIEVAL_ENTROPY, /* of the coefficients after the policy; NaN where they need not sum to 1 */
     RETRIEVAL_PLAIN,   /* share of rows with beta = 1 exactly */
-    RETRIEVAL_TOP_WEIGHT, /* coefficient of the item that was to be found */
+    RETRIEVAL_TOP_WEIGHT, /* coefficient of the item that was to be found, as a share of all */
     RETRIEVAL_BETA,       /* NaN for maps without one */
     RETRIEVAL_MEASURES
 };

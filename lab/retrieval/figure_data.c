@@ -78,10 +78,12 @@ void retrieval_panel_free(retrieval_panel *panel) {
 }
 
 json_t *retrieval_panel_json(const retrieval_panel *panel) {
+    unsigned mark = lab_json_mark();
     json_t *rows = json_array();
     for (size_t s = 0; s < panel->sets; s++)
         json_array_append_new(
             rows, lab_json_numbers(panel->coefficients + s * panel->items, panel->items));
-    return json_pack("{s:I, s:o, s:o}", "n", (json_int_t)panel->n, "coefficients", rows, "entropy",
-                     lab_json_numbers(panel->entropy, panel->sets));
+    json_t *all = json_pack("{s:I, s:o, s:o}", "n", (json_int_t)panel->n, "coefficients", rows,
+                            "entropy", lab_json_numbers(panel->entropy, panel->sets));
+    return lab_json_whole(all, mark);
 }

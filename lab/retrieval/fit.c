@@ -309,13 +309,15 @@ static json_t *curve_json(const retrieval_curve *curve) {
 }
 
 json_t *retrieval_fit_json(const retrieval_fit *fit) {
+    unsigned mark = lab_json_mark();
     json_t *points = json_array();
     for (size_t i = 0; i < fit->count; i++)
         json_array_append_new(points,
                               json_pack("{s:I, s:f, s:f, s:b}", "n", (json_int_t)fit->points[i].n,
                                         "entropy", fit->points[i].entropy, "beta",
                                         fit->points[i].beta, "used", (int)fit->points[i].is_used));
-    return json_pack("{s:f, s:I, s:o, s:o, s:o}", "entropy_max", fit->entropy_max, "used",
-                     (json_int_t)fit->used, "least_squares", curve_json(&fit->least), "monotone",
-                     curve_json(&fit->monotone), "points", points);
+    json_t *all = json_pack("{s:f, s:I, s:o, s:o, s:o}", "entropy_max", fit->entropy_max, "used",
+                            (json_int_t)fit->used, "least_squares", curve_json(&fit->least),
+                            "monotone", curve_json(&fit->monotone), "points", points);
+    return lab_json_whole(all, mark);
 }

@@ -4,9 +4,11 @@
  * class, and one that shows items of two priorities in every class where logits
  * are penalised for telling classes apart. Where psi_x has no matrix products left
  * to do, items are taken a few sets at a time, so that what one loop leaves is
- * still in the cache for the next.
+ * still in the cache for the next. The query's side is computed for the sets'
+ * queries or, where that is fewer rows, for the nodes of nodes.h.
  */
 #include "retrieval/model.h"
+#include "retrieval/nodes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,8 +30,7 @@ typedef struct item_pass {
     const uint16_t *class_of;
     float *h[RETRIEVAL_DEPTH_MAX]; /* [items][width] after each hidden layer */
     float *d[RETRIEVAL_DEPTH_MAX]; /* and the slope of gelu there */
-    float *grad;                   /* of the last h, for the sets of a group */
-    float *spare;                  /* for deeper models, the same size */
+    float *grad, *spare;           /* gradients of h, in deeper models */
 } item_pass;
 
 struct retrieval_workspace {
@@ -40,8 +41,11 @@ struct retrieval_workspace {
     uint16_t *any_class;       /* [sets][LEAK_POINTS][classes]: 0 1 2 ... again and again */
     float *leak_priority;      /* [sets][LEAK_POINTS][classes] */
     float *table, *grad_table; /* [classes + 1][width] */
-    float *query_h[RETRIEVAL_DEPTH_MAX], *query_d[RETRIEVAL_DEPTH_MAX];
-    float *h_q, *u, *k, *direction;      /* [sets][width] */
+    retrieval_nodes nodes;
+    float *share, *node_direction, *node_shift; /* [sets][nodes], [nodes][width], [nodes] */
+    /* [sets][width], of which the query's side may fill only one a node: */
+    float *query_h[RETRIEVAL_DEPTH_MAX], *query_d[RETRIEVAL_DEPTH_MAX], *h_q, *u, *k;
+    float *direction;                    /* [sets][width] */
     float *shift, *total;                /* [sets] */
     float *score, *weight, *grad_weight; /* [sets][n] */
     float *leak, *grad_leak;             /* [sets][LEAK_POINTS][classes] */
@@ -76,7 +80,7 @@ static void divide_pass(arena *from, item_pass *pass, size_t depth, size_t sets,
         pass->h[l] = take(from, sets * floats_a_set);
         pass->d[l] = take(from, sets * floats_a_set);
     }
-    pass->grad = take(from, group * floats_a_set);
+    pass->grad = take(from, depth > 1 ? group * floats_a_set : 0);
     pass->spare = take(from, depth > 1 ? group * floats_a_set : 0);
 }
 
@@ -104,6 +108,9 @@ static void divide(arena *from, retrieval_workspace *w, const retrieval_config *
     float **const numbers[] = {&w->shift, &w->total, &w->losses, &w->grad_shift, &w->grad_total};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         *numbers[i] = take(from, sets);
+    w->share = take(from, sets * RETRIEVAL_NODES);
+    w->node_direction = take(from, RETRIEVAL_NODES * width);
+    w->node_shift = take(from, RETRIEVAL_NODES);
     w->score = take(from, sets * n);
     w->weight = take(from, sets * n);
     w->grad_weight = take(from, sets * n);
@@ -128,6 +135,7 @@ retrieval_workspace *retrieval_workspace_create(const retrieval_config *config, 
     memset(w->floats, 0, measured.used * sizeof(float));
     arena real = {.base = w->floats};
     divide(&real, w, config, sets, n);
+    w->nodes = retrieval_nodes_make();
     w->no_class = w->integers;
     w->any_class = w->integers + sets * n;
     for (size_t i = 0; i < sets * n; i++)
@@ -156,8 +164,23 @@ typedef struct tile {
     retrieval_workspace *w;
     const retrieval_batch *batch;
     size_t sets, n, width;
-    float scale; /* of the losses in the gradient */
+    float scale;    /* of the losses in the gradient */
+    bool has_nodes; /* the query's side is computed there */
 } tile;
+
+/* What the query's side is computed for. */
+typedef struct query_rows {
+    size_t count;
+    const float *query;
+    float *direction, *shift; /* of each */
+} query_rows;
+
+static query_rows rows_of_queries(const tile *t) {
+    retrieval_workspace *w = t->w;
+    if (t->has_nodes)
+        return (query_rows){RETRIEVAL_NODES, w->nodes.at, w->node_direction, w->node_shift};
+    return (query_rows){t->sets, t->batch->query, w->direction, w->shift};
+}
 
 static nn_dense dense_at(const tile *t, retrieval_layer layer, size_t out) {
     return (nn_dense){t->width, out, t->p + layer.weight, t->p + layer.bias};
@@ -195,17 +218,35 @@ static void pass_forward(const tile *t, const item_pass *pass, size_t first, siz
                        pass->d[l] + at);
 }
 
-static void pass_backward(const tile *t, const item_pass *pass, size_t first, size_t sets) {
-    size_t start = first * pass->per_set, items = sets * pass->per_set, at = start * t->width;
+/* From the gradients of features to those of psi_x. The features' own are two outer products a set,
+ * one row of `pair`'s numbers for each item and one of its vectors for each set. */
+static void pass_backward(const tile *t, const item_pass *pass, const nn_pair *pair, size_t first,
+                          size_t sets) {
+    size_t per_set = pass->per_set, width = t->width, depth = t->at->depth;
     float *grad = pass->grad, *next = pass->spare;
-    for (size_t l = t->at->depth - 1; l > 0; l--) {
+    for (size_t s = first; s < first + sets; s++) {
+        size_t start = s * per_set;
+        nn_pair own = {pair->first + start, pair->x + s * width,
+                       pair->second ? pair->second + start : NULL,
+                       pair->second ? pair->y + s * width : NULL};
+        if (depth == 1)
+            t->kernels->item_pair_backward(&own, pass->priority + start, pass->class_of + start,
+                                           per_set, width, pass->d[0] + start * width,
+                                           t->g + t->at->item_slope, t->w->grad_table);
+        else
+            t->kernels->pair_backward(&own, per_set, width, grad + (s - first) * per_set * width);
+    }
+    if (depth == 1)
+        return;
+    size_t start = first * per_set, items = sets * per_set, at = start * width;
+    for (size_t l = depth - 1; l > 0; l--) {
         hidden_backward(t, t->at->item[l - 1], items, pass->h[l - 1] + at, pass->d[l] + at, grad,
                         next);
         float *spare = grad;
         grad = next;
         next = spare;
     }
-    t->kernels->item_backward(pass->priority + start, pass->class_of + start, items, t->width, grad,
+    t->kernels->item_backward(pass->priority + start, pass->class_of + start, items, width, grad,
                               pass->d[0] + at, t->g + t->at->item_slope, t->w->grad_table);
 }
 
@@ -244,29 +285,50 @@ static void prepare_items(const tile *t) {
     }
 }
 
+/* Directions and shifts of sets from those at nodes. */
+static void between_nodes(const tile *t) {
+    retrieval_workspace *w = t->w;
+    nn_product mixed = {.m = t->sets, .n = t->width, .k = RETRIEVAL_NODES};
+    retrieval_node_shares(&w->nodes, t->batch->query, t->sets, w->share);
+    nn_product_of(t->engine, mixed, w->share, w->node_direction, w->direction);
+    t->kernels->score_forward(w->share, t->sets, RETRIEVAL_NODES, w->node_shift, 0, w->shift);
+}
+
+/* The way back: gradients at nodes, in the places of directions and shifts there. */
+static void back_to_nodes(const tile *t) {
+    retrieval_workspace *w = t->w;
+    nn_product summed = {.m = RETRIEVAL_NODES, .n = t->width, .k = t->sets, .ta = true};
+    nn_product_of(t->engine, summed, w->share, w->grad_direction, w->node_direction);
+    memset(w->node_shift, 0, RETRIEVAL_NODES * sizeof(float));
+    t->kernels->mix_forward(w->share, t->sets, RETRIEVAL_NODES, w->grad_shift, w->node_shift);
+}
+
 static void query_forward(const tile *t) {
     retrieval_workspace *w = t->w;
     const retrieval_layout *at = t->at;
+    const query_rows rows = rows_of_queries(t);
     /* no_class as classes of a table that has no classes: its one row is the bias */
     const uint16_t only = 0;
-    for (size_t s = 0; s < t->sets; s++)
-        t->kernels->item_forward(t->batch->query + s, &only, 1, t->width, t->p + at->query_slope,
+    for (size_t s = 0; s < rows.count; s++)
+        t->kernels->item_forward(rows.query + s, &only, 1, t->width, t->p + at->query_slope,
                                  t->p + at->query_bias, w->query_h[0] + s * t->width,
                                  w->query_d[0] + s * t->width);
     for (size_t l = 1; l < at->depth; l++)
-        hidden_forward(t, at->query[l - 1], t->sets, w->query_h[l - 1], w->query_h[l],
+        hidden_forward(t, at->query[l - 1], rows.count, w->query_h[l - 1], w->query_h[l],
                        w->query_d[l]);
     nn_dense last = dense_at(t, at->query[at->depth - 1], t->width);
     nn_dense to_u = matrix_at(t, at->w_q);
-    nn_dense_forward(t->engine, &last, t->sets, w->query_h[at->depth - 1], w->h_q);
-    nn_dense_forward(t->engine, &to_u, t->sets, w->h_q, w->u);
-    nn_product back = {.m = t->sets, .n = t->width, .k = t->width, .tb = true};
+    nn_dense_forward(t->engine, &last, rows.count, w->query_h[at->depth - 1], w->h_q);
+    nn_dense_forward(t->engine, &to_u, rows.count, w->h_q, w->u);
+    nn_product back = {.m = rows.count, .n = t->width, .k = t->width, .tb = true};
     nn_product_of(t->engine, back, w->u, t->p + at->w_k, w->k);
     float scale = t->p[at->scale] / sqrtf((float)t->width);
-    t->kernels->scale(w->k, scale, t->sets * t->width);
+    t->kernels->scale(w->k, scale, rows.count * t->width);
     const retrieval_layer *folded = &at->item[at->depth - 1];
-    nn_product_of(t->engine, back, w->k, t->p + folded->weight, w->direction);
-    t->kernels->score_forward(w->k, t->sets, t->width, t->p + folded->bias, 0, w->shift);
+    nn_product_of(t->engine, back, w->k, t->p + folded->weight, rows.direction);
+    t->kernels->score_forward(w->k, rows.count, t->width, t->p + folded->bias, 0, rows.shift);
+    if (t->has_nodes)
+        between_nodes(t);
 }
 
 /* False where a logit is not finite. */
@@ -385,30 +447,20 @@ static void leak_backward(const tile *t, size_t first, size_t sets) {
     retrieval_workspace *w = t->w;
     const item_pass *pass = &w->passes[PASS_LEAK];
     size_t points = pass->per_set, width = t->width;
-    memset(pass->grad, 0, sets * points * width * sizeof(float));
-    for (size_t s = first; s < first + sets; s++) {
-        float *along = w->grad_b; /* what the penalty says of this set's direction */
-        t->kernels->score_backward(features(t, PASS_LEAK) + s * points * width, points, width,
-                                   w->direction + s * width, w->grad_leak + s * points, along,
-                                   pass->grad + (s - first) * points * width);
-        for (size_t j = 0; j < width; j++)
-            w->grad_direction[s * width + j] += along[j];
-    }
-    pass_backward(t, pass, first, sets);
+    for (size_t s = first; s < first + sets; s++) /* what the penalty says of directions */
+        t->kernels->mix_forward(features(t, PASS_LEAK) + s * points * width, points, width,
+                                w->grad_leak + s * points, w->grad_direction + s * width);
+    const nn_pair by_score = {w->grad_leak, w->direction, NULL, NULL};
+    pass_backward(t, pass, &by_score, first, sets);
 }
 
 /* From the gradients of mean and total to those of directions and shifts, and through psi_x. */
 static bool head_backward(const tile *t, size_t first, size_t sets) {
     retrieval_workspace *w = t->w;
     size_t n = t->n, width = t->width, key = key_pass(t), one = n * width;
-    float *value_grad = w->passes[PASS_VALUES].grad, *key_grad = w->passes[key].grad;
-    for (size_t s = first; s < first + sets; s++) {
-        t->kernels->mix_backward(features(t, PASS_VALUES) + s * one, n, width, w->weight + s * n,
-                                 w->grad_a + s * width, w->grad_weight + s * n,
-                                 value_grad + (s - first) * one);
-        for (size_t i = 0; i < n; i++)
-            w->grad_weight[s * n + i] += w->grad_total[s];
-    }
+    for (size_t s = first; s < first + sets; s++)
+        t->kernels->score_forward(features(t, PASS_VALUES) + s * one, n, width,
+                                  w->grad_a + s * width, w->grad_total[s], w->grad_weight + s * n);
     whet_rows_backward rows = {.size = sizeof rows,
                                .rows = sets,
                                .n = n,
@@ -416,12 +468,10 @@ static bool head_backward(const tile *t, size_t first, size_t sets) {
                                .grad_out = w->grad_weight + first * n,
                                .grad_in = w->grad_weight + first * n};
     bool is_finite = whet_softmax_backward(&rows, &t->model->policy, NULL) == WHET_OK;
-    if (key == PASS_KEYS)
-        memset(key_grad, 0, sets * one * sizeof(float));
+    memset(w->grad_direction + first * width, 0, sets * width * sizeof(float));
     for (size_t s = first; s < first + sets; s++) {
-        t->kernels->score_backward(features(t, key) + s * one, n, width, w->direction + s * width,
-                                   w->grad_weight + s * n, w->grad_direction + s * width,
-                                   key_grad + (s - first) * one);
+        t->kernels->mix_forward(features(t, key) + s * one, n, width, w->grad_weight + s * n,
+                                w->grad_direction + s * width);
         float sum = 0;
         for (size_t i = 0; i < n; i++)
             sum += w->grad_weight[s * n + i];
@@ -429,9 +479,15 @@ static bool head_backward(const tile *t, size_t first, size_t sets) {
     }
     if (has_leak(t))
         leak_backward(t, first, sets);
-    pass_backward(t, &w->passes[PASS_VALUES], first, sets);
-    if (key == PASS_KEYS)
-        pass_backward(t, &w->passes[PASS_KEYS], first, sets);
+    const nn_pair by_score = {w->grad_weight, w->direction, NULL, NULL};
+    nn_pair by_weight = {w->weight, w->grad_a, NULL, NULL};
+    if (key == PASS_KEYS) {
+        pass_backward(t, &w->passes[PASS_KEYS], &by_score, first, sets);
+    } else {
+        by_weight.second = by_score.first;
+        by_weight.y = by_score.x;
+    }
+    pass_backward(t, &w->passes[PASS_VALUES], &by_weight, first, sets);
     return is_finite;
 }
 
@@ -450,38 +506,43 @@ static void query_backward(const tile *t) {
     retrieval_workspace *w = t->w;
     const retrieval_layout *at = t->at;
     const retrieval_layer *folded = &at->item[at->depth - 1];
-    size_t width = t->width, sets = t->sets;
-    nn_product across = {.m = sets, .n = width, .k = width};
-    nn_product outer = {.m = width, .n = width, .k = sets, .ta = true, .add = true};
+    const query_rows of = rows_of_queries(t);
+    size_t width = t->width, rows = of.count;
+    const float *grad_direction = t->has_nodes ? of.direction : w->grad_direction;
+    const float *grad_shift = t->has_nodes ? of.shift : w->grad_shift;
+    if (t->has_nodes)
+        back_to_nodes(t);
+    nn_product across = {.m = rows, .n = width, .k = width};
+    nn_product outer = {.m = width, .n = width, .k = rows, .ta = true, .add = true};
     /* direction = k folded^T and shift = k . bias */
     float *grad = w->grad_a, *next = w->grad_b;
-    nn_product_of(t->engine, outer, w->grad_direction, w->k, t->g + folded->weight);
-    nn_product_of(t->engine, across, w->grad_direction, t->p + folded->weight, grad);
-    t->kernels->outer_add(w->grad_shift, t->p + folded->bias, sets, width, grad);
-    t->kernels->mix_forward(w->k, sets, width, w->grad_shift, t->g + folded->bias);
+    nn_product_of(t->engine, outer, grad_direction, w->k, t->g + folded->weight);
+    nn_product_of(t->engine, across, grad_direction, t->p + folded->weight, grad);
+    t->kernels->outer_add(grad_shift, t->p + folded->bias, rows, width, grad);
+    t->kernels->mix_forward(w->k, rows, width, grad_shift, t->g + folded->bias);
     if (t->model->config.learn_scale) {
         double sum = 0; /* every logit is proportional to the scale, and so is k */
-        for (size_t i = 0; i < sets * width; i++)
+        for (size_t i = 0; i < rows * width; i++)
             sum += (double)grad[i] * (double)w->k[i];
         t->g[at->scale] = (float)(sum / (double)t->p[at->scale]);
     }
-    t->kernels->scale(grad, t->p[at->scale] / sqrtf((float)width), sets * width);
+    t->kernels->scale(grad, t->p[at->scale] / sqrtf((float)width), rows * width);
     /* k = u w_k^T */
     nn_product_of(t->engine, outer, grad, w->u, t->g + at->w_k);
     nn_product_of(t->engine, across, grad, t->p + at->w_k, next);
     nn_dense to_u = matrix_at(t, at->w_q), last = dense_at(t, at->query[at->depth - 1], width);
-    nn_dense_backward(t->engine, &to_u, sets, w->h_q, next, grad, t->g + at->w_q, NULL);
-    nn_dense_backward(t->engine, &last, sets, w->query_h[at->depth - 1], grad, next,
+    nn_dense_backward(t->engine, &to_u, rows, w->h_q, next, grad, t->g + at->w_q, NULL);
+    nn_dense_backward(t->engine, &last, rows, w->query_h[at->depth - 1], grad, next,
                       t->g + at->query[at->depth - 1].weight, t->g + at->query[at->depth - 1].bias);
     for (size_t l = at->depth - 1; l > 0; l--) {
-        hidden_backward(t, at->query[l - 1], sets, w->query_h[l - 1], w->query_d[l], next, grad);
+        hidden_backward(t, at->query[l - 1], rows, w->query_h[l - 1], w->query_d[l], next, grad);
         float *spare = grad;
         grad = next;
         next = spare;
     }
     const uint16_t only = 0;
-    for (size_t s = 0; s < sets; s++)
-        t->kernels->item_backward(t->batch->query + s, &only, 1, width, next + s * width,
+    for (size_t s = 0; s < rows; s++)
+        t->kernels->item_backward(of.query + s, &only, 1, width, next + s * width,
                                   w->query_d[0] + s * width, t->g + at->query_slope,
                                   t->g + at->query_bias);
 }
@@ -492,6 +553,13 @@ static void table_backward(const tile *t) {
     const float *grad = t->w->grad_table;
     memcpy(t->g + t->at->item_class, grad, classes * width * sizeof(float));
     t->kernels->bias_backward(grad, classes + 1, width, t->g + t->at->item_bias);
+}
+
+/* Deeper networks are not known to be smooth enough. */
+static bool nodes_pay(const retrieval_model *model, size_t sets) {
+    const retrieval_layout *at = &model->layout;
+    return at->depth == 1 && sets >= 2 * RETRIEVAL_NODES &&
+           retrieval_nodes_suffice(model->parameters + at->query_slope, at->width);
 }
 
 retrieval_outcome retrieval_tile(const retrieval_model *model, const retrieval_batch *batch,
@@ -508,7 +576,8 @@ retrieval_outcome retrieval_tile(const retrieval_model *model, const retrieval_b
                     .sets = batch->sets,
                     .n = batch->n,
                     .width = model->layout.width,
-                    .scale = scale};
+                    .scale = scale,
+                    .has_nodes = nodes_pay(model, batch->sets)};
     retrieval_outcome outcome = {.loss = 0};
     prepare_items(&t);
     query_forward(&t);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/folder_lock.h"
 #include "base/manifest.h"
 #include "base/progress.h"
 #include "base/signals.h"
@@ -103,7 +104,9 @@ static bool train_seed(seed_run *own, lab_error *error) {
         double share = own->shown_loss == 0 ? 1 : 0.01;
         own->shown_loss += share * (result.loss - own->shown_loss);
         own->shown_accuracy += share * (result.accuracy - own->shown_accuracy);
-        if (own->log && is_multiple(step, run->log_interval) && !write_log(own, error))
+        bool is_logged = is_multiple(step, run->log_interval) || step == 1 ||
+                         step == run->config.steps; /* short runs have a log, too */
+        if (own->log && is_logged && !write_log(own, error))
             return false;
         if (own->checkpoint && is_multiple(step, run->checkpoint_interval) &&
             step < run->config.steps &&
@@ -170,9 +173,7 @@ static void seed_task(void *argument, size_t task, size_t worker) {
 }
 
 /* What is there already must be wanted, and must be lost by nobody. */
-static bool check_folder(const retrieval_run *run, lab_error *error) {
-    if (!lab_make_folder(run->folder, error))
-        return false;
+static bool check_checkpoints(const retrieval_run *run, lab_error *error) {
     for (size_t i = 0; !run->resume && i < run->seed_count; i++) {
         char *path = lab_path(run->folder, "seed-%llu.ckpt", (unsigned long long)run->seeds[i]);
         bool exists = path && lab_file_exists(path);
@@ -190,13 +191,14 @@ static bool check_folder(const retrieval_run *run, lab_error *error) {
 }
 
 static json_t *run_options(const retrieval_run *run) {
+    unsigned mark = lab_json_mark();
     json_t *options = retrieval_config_to_json(&run->config, 0);
     json_t *seeds = json_array();
     for (size_t i = 0; i < run->seed_count; i++)
         json_array_append_new(seeds, json_integer((json_int_t)run->seeds[i]));
     json_object_del(options, "seed");
     json_object_set_new(options, "seeds", seeds);
-    return options;
+    return lab_json_whole(options, mark);
 }
 
 static void run_all_seeds(shared_state *shared) {
@@ -231,9 +233,9 @@ static bool train_all(const nn_engine *engine, const retrieval_run *run, retriev
     return true;
 }
 
-bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
-                     lab_error *error) {
-    if (!retrieval_config_check(&run->config, error) || (run->folder && !check_folder(run, error)))
+static bool train_alone(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
+                        lab_error *error) {
+    if (run->folder && !check_checkpoints(run, error))
         return false;
     if (heads) {
         *heads = (retrieval_heads){.list = calloc(run->seed_count, sizeof *heads->list),
@@ -250,5 +252,18 @@ bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieva
     lab_manifest_end(&manifest);
     if (!is_done && heads)
         retrieval_heads_free(heads);
+    return is_done;
+}
+
+bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
+                     lab_error *error) {
+    lab_folder_lock lock = lab_folder_unlocked();
+    if (!retrieval_config_check(&run->config, error))
+        return false;
+    if (run->folder &&
+        (!lab_make_folder(run->folder, error) || !lab_folder_take(&lock, run->folder, error)))
+        return false;
+    bool is_done = train_alone(engine, run, heads, error);
+    lab_folder_release(&lock);
     return is_done;
 }

@@ -31,22 +31,15 @@ struct retrieval_trainer {
     nn_adam adam;
 };
 
-static float *floats(size_t count) {
-    float *block = aligned_alloc(64, (count + 15) / 16 * 64);
-    if (block)
-        memset(block, 0, (count + 15) / 16 * 64);
-    return block;
-}
-
 static bool allocate(retrieval_trainer *trainer) {
     const retrieval_config *config = &trainer->config;
     size_t items = (size_t)config->batch * config->size_max;
-    trainer->parameters = floats(trainer->count);
-    trainer->first = floats(trainer->count);
-    trainer->second = floats(trainer->count);
-    trainer->gradients = floats(trainer->tiles * trainer->count);
-    trainer->priority = floats(items);
-    trainer->query = floats(config->batch);
+    trainer->parameters = nn_floats(trainer->count);
+    trainer->first = nn_floats(trainer->count);
+    trainer->second = nn_floats(trainer->count);
+    trainer->gradients = nn_floats(trainer->tiles * trainer->count);
+    trainer->priority = nn_floats(items);
+    trainer->query = nn_floats(config->batch);
     trainer->class_of = malloc(items * sizeof *trainer->class_of);
     trainer->label = malloc(config->batch * sizeof *trainer->label);
     trainer->outcomes = calloc(trainer->tiles, sizeof *trainer->outcomes);
@@ -114,15 +107,6 @@ void retrieval_trainer_destroy(retrieval_trainer *trainer) {
 
 uint64_t retrieval_trainer_done(const retrieval_trainer *trainer) { return trainer->step; }
 
-static void run_tasks(const whet_executor *executor, size_t tasks, whet_task_function function,
-                      void *argument) {
-    if (executor && tasks > 1)
-        executor->parallel_for(executor->context, tasks, function, argument);
-    else
-        for (size_t task = 0; task < tasks; task++)
-            function(argument, task, 0);
-}
-
 static void draw_batch(retrieval_trainer *trainer) {
     const retrieval_config *config = &trainer->config;
     lab_random random = lab_random_start(lab_seed_for(trainer->seed, "step", trainer->step));
@@ -188,7 +172,7 @@ static nn_adam adam_at(const retrieval_config *config, uint64_t step) {
 
 bool retrieval_trainer_step(retrieval_trainer *trainer, retrieval_step *result, lab_error *error) {
     draw_batch(trainer);
-    run_tasks(trainer->executor, trainer->tiles, tile_task, trainer);
+    nn_run_tasks(trainer->executor, trainer->tiles, tile_task, trainer);
     double loss = 0;
     size_t correct = 0;
     bool is_finite = true;
@@ -206,7 +190,7 @@ bool retrieval_trainer_step(retrieval_trainer *trainer, retrieval_step *result, 
     trainer->adam = adam_at(&trainer->config, trainer->step);
     bool learns_scale = trainer->config.learn_scale;
     float scale = trainer->parameters[trainer->model.layout.scale];
-    run_tasks(trainer->executor, (trainer->count + SLICE - 1) / SLICE, update_task, trainer);
+    nn_run_tasks(trainer->executor, (trainer->count + SLICE - 1) / SLICE, update_task, trainer);
     if (!learns_scale) /* its gradient is zero, but L2 would move it */
         trainer->parameters[trainer->model.layout.scale] = scale;
     trainer->step++;
@@ -223,17 +207,6 @@ bool retrieval_trainer_save(const retrieval_trainer *trainer, const char *path, 
     return is_saved;
 }
 
-/* The first option in which a checkpoint differs; steps may: a run can be made longer. */
-static const char *difference(json_t *ours, json_t *theirs) {
-    const char *key;
-    json_t *value;
-    json_object_foreach(ours, key, value) {
-        if (strcmp(key, "steps") != 0 && !json_equal(value, json_object_get(theirs, key)))
-            return key;
-    }
-    return NULL;
-}
-
 static bool is_same_run(const retrieval_trainer *trainer, const nn_checkpoint *read,
                         const char *path, lab_error *error) {
     retrieval_config config;
@@ -243,7 +216,8 @@ static bool is_same_run(const retrieval_trainer *trainer, const nn_checkpoint *r
     json_t *ours = retrieval_config_to_json(&trainer->config, trainer->seed);
     if (!ours)
         return lab_fail_memory(error);
-    const char *key = difference(ours, read->description);
+    /* A run can be made longer. */
+    const char *key = nn_checkpoint_difference(ours, read->description, "steps");
     bool is_same = !key && read->count == 3 * trainer->count;
     if (!is_same)
         lab_fail(error, LAB_INPUT, "%s: a checkpoint of another run: its %s differs", path,
@@ -276,7 +250,7 @@ bool retrieval_trainer_head(const retrieval_trainer *trainer, retrieval_head *he
                             lab_error *error) {
     *head =
         (retrieval_head){.config = trainer->config, .seed = trainer->seed, .step = trainer->step};
-    head->parameters = floats(trainer->count);
+    head->parameters = nn_floats(trainer->count);
     if (!head->parameters)
         return lab_fail_memory(error);
     memcpy(head->parameters, trainer->parameters, trainer->count * sizeof(float));

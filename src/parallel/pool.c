@@ -2,8 +2,11 @@
  * whet_pool: threads that wait for a loop, share its tasks by counting up one
  * number, and wait again. A loop is a generation; a worker takes part in a
  * generation once, and the caller, who takes part too, leaves when every
- * worker that joined has left. Threads do not survive fork(), so a pool that
- * finds itself in another process starts its threads anew.
+ * worker that joined has left. Attention is several loops, one right after the
+ * other, and waking a thread costs more than a short one takes: whoever waits
+ * looks again and again for some microseconds before going to sleep. Threads do
+ * not survive fork(), so a pool that finds itself in another process starts its
+ * threads anew.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "whet.h"
@@ -38,9 +41,10 @@ struct whet_pool {
     pool_thread *own;      /* threads - 1 of them */
     pthread_mutex_t lock;
     pthread_cond_t begin, end;
-    uint64_t generation;
-    size_t joined; /* workers inside the present loop */
-    loop *present; /* NULL between loops */
+    /* These two change under the lock only, and are looked at without it while waiting. */
+    _Atomic uint64_t generation;
+    _Atomic size_t joined; /* workers inside the present loop */
+    loop *present;         /* NULL between loops */
     bool stopping;
     atomic_flag busy; /* a loop is under way */
 };
@@ -52,6 +56,28 @@ static void run_tasks(loop *l, size_t worker) {
             return;
         l->function(l->argument, task, worker);
     }
+}
+
+/* How often to look before going to sleep: 20 to 60 microseconds, by how long a processor makes a
+ * pause. */
+enum { LOOKS = 1500 };
+
+static void pause_briefly(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb"); /* takes about as long as a pause there; yield takes no time at all */
+#endif
+}
+
+static void await_loop(whet_pool *pool, uint64_t seen) {
+    for (int look = 0; look < LOOKS && atomic_load(&pool->generation) == seen; look++)
+        pause_briefly();
+}
+
+static void await_leaving(whet_pool *pool) {
+    for (int look = 0; look < LOOKS && atomic_load(&pool->joined) > 0; look++)
+        pause_briefly();
 }
 
 static void *worker_main(void *argument) {
@@ -72,6 +98,9 @@ static void *worker_main(void *argument) {
         pthread_mutex_lock(&pool->lock);
         if (--pool->joined == 0)
             pthread_cond_signal(&pool->end);
+        pthread_mutex_unlock(&pool->lock);
+        await_loop(pool, seen);
+        pthread_mutex_lock(&pool->lock);
     }
     pthread_mutex_unlock(&pool->lock);
     return NULL;
@@ -103,6 +132,7 @@ static size_t start_threads(whet_pool *pool) {
 
 static void stop_threads(whet_pool *pool) {
     pthread_mutex_lock(&pool->lock);
+    pool->generation++; /* nobody need look on */
     pool->stopping = true;
     pthread_cond_broadcast(&pool->begin);
     pthread_mutex_unlock(&pool->lock);
@@ -190,6 +220,9 @@ static void pool_parallel_for(void *context, size_t tasks, whet_task_function fu
     run_tasks(&l, 0);
     pthread_mutex_lock(&pool->lock);
     pool->present = NULL; /* whoever has not joined by now need not */
+    pthread_mutex_unlock(&pool->lock);
+    await_leaving(pool);
+    pthread_mutex_lock(&pool->lock);
     while (pool->joined > 0)
         pthread_cond_wait(&pool->end, &pool->lock);
     pthread_mutex_unlock(&pool->lock);

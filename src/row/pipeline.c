@@ -12,6 +12,7 @@
 
 /* Outputs larger than this are written past the caches: they would not be found there anyway. */
 #define STREAM_BYTES ((size_t)8 << 20)
+#define LINE_BYTES 64
 
 /* Rows to a group: few enough that the first is still at hand when the last is done. */
 #define GROUP_ROWS_MAX 16
@@ -62,20 +63,29 @@ static void flush(pipeline *p) {
     p->last = NULL;
 }
 
-/* c from the sums of a row at beta = 1 (or from nothing, if they are not needed); 0 for NaN. */
-static float choose_c(const pipeline *p, const float *x, float max, row_sums sums) {
-    if (p->constant_c > 0)
-        return p->constant_c;
+float whet_constant_c(const whet_policy *policy) {
+    if (!whet_policy_is_constant(policy))
+        return 0;
+    return whet_beta_to_c(whet_policy_beta(policy, &(whet_stats){.n = 1}));
+}
+
+float whet_row_c(const row_job *job, const row_view *row, float max, row_sums sums) {
     whet_stats stats = {.max = (double)max, .n = 1};
-    if (p->job->needs_count)
-        stats.n = p->kernels->count(x, p->rows->n);
-    if (p->job->needs_sums) {
+    if (job->needs_count)
+        stats.n = row->kernels->count(row->in, row->n);
+    if (job->needs_sums) {
         stats.z = sums.z;
         stats.s = sums.s;
         whet_stats_complete(&stats);
     }
-    double beta = whet_policy_beta(p->job->policy, &stats);
+    double beta = whet_policy_beta(job->policy, &stats);
     return isnan(beta) ? 0 : whet_beta_to_c(beta);
+}
+
+/* The same, known beforehand for some policies. */
+static float choose_c(const pipeline *p, size_t r, float max, row_sums sums) {
+    row_view view = view_of(p, r);
+    return p->constant_c > 0 ? p->constant_c : whet_row_c(p->job, &view, max, sums);
 }
 
 /* A row whose maximum is infinite: everything masked, or not finite. */
@@ -112,7 +122,7 @@ static void choose_group(pipeline *p, size_t first, size_t count) {
     }
     for (size_t i = 0; i < count; i++)
         if (!isinf(p->max[i]))
-            p->c[i] = choose_c(p, in_row(p, first + i), p->max[i], p->sums[i]);
+            p->c[i] = choose_c(p, first + i, p->max[i], p->sums[i]);
 }
 
 /* Row r, number i of its group; finds the maximum of the next group's row i. False: not finite. */
@@ -148,6 +158,14 @@ static size_t group_rows(size_t n) {
     return group < 1 ? 1 : group > GROUP_ROWS_MAX ? GROUP_ROWS_MAX : group;
 }
 
+/* Whether results go past the caches: large outputs, of rows that are whole lines. A line that is
+ * written in part past the caches and in part through them goes to memory and back in between. */
+static bool streams(const whet_rows *rows) {
+    size_t starts = (uintptr_t)rows->out | (size_t)rows->out_stride * sizeof(float);
+    return rows->rows * rows->n * sizeof(float) >= STREAM_BYTES &&
+           (starts | rows->n * sizeof(float)) % LINE_BYTES == 0;
+}
+
 whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row) {
     pipeline p;
     p.rows = rows;
@@ -156,11 +174,9 @@ whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t
     p.last = NULL;
     p.out = NULL;
     p.factor = 0;
-    p.stream = rows->rows * rows->n * sizeof(float) >= STREAM_BYTES;
-    p.constant_c = 0;
+    p.stream = streams(rows);
     p.group = group_rows(rows->n);
-    if (whet_policy_is_constant(job->policy))
-        p.constant_c = whet_beta_to_c(whet_policy_beta(job->policy, &(whet_stats){.n = 1}));
+    p.constant_c = whet_constant_c(job->policy);
     for (size_t i = 0; i < p.group && i < rows->rows; i++)
         p.max[i] = p.kernels->max(in_row(&p, i), rows->n);
     memset(p.c, 0, sizeof p.c);

@@ -92,6 +92,15 @@ static inline void whet_step_weights(const kernels *k, row_step *step) {
 bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores);
 whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row);
 
+/* The same for rows of a few entries: see short_rows.c. */
+bool whet_short_rows_take(const whet_rows *rows, const row_job *job, bool stores);
+whet_status whet_short_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row);
+
+/* What multiplies exponents where every row has the same beta, or 0; and where not, from a row of
+ * plain f32 with its sums at beta = 1 (if the job needs them), or 0 for NaN. */
+float whet_constant_c(const whet_policy *policy);
+float whet_row_c(const row_job *job, const row_view *row, float max, row_sums sums);
+
 /*
  * The way back through one row, for which row->out receives the gradient with
  * respect to the logits and grad->in holds the one with respect to the result

@@ -97,6 +97,8 @@ static whet_status run_rows(const whet_rows *request, const whet_policy *policy,
                      .in_type = rows.in_type,
                      .mask_type = rows.mask_type,
                      .out_type = rows.out_type};
+    if (whet_short_rows_take(&rows, &job, stores))
+        return whet_short_rows(&rows, &job, first_bad_row);
     if (whet_pipeline_takes(&rows, &job, stores))
         return whet_pipeline_rows(&rows, &job, first_bad_row);
     rows_arrays arrays = arrays_of(&rows);

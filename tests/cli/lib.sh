@@ -94,3 +94,16 @@ for line in open(sys.argv[1]): json.loads(line, parse_constant=refuse)' "$1"
 have() {
     command -v "$1" >/dev/null 2>&1
 }
+
+# A command that must fail with a status and, in at most two lines, a text.
+refused() { # name status text command ...
+    local name=$1 wanted=$2 text=$3
+    shift 3
+    "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
+    status=$?
+    if [ "$status" -eq "$wanted" ] && grep -qF -- "$text" "$SCRATCH/err" && [ "$(wc -l <"$SCRATCH/err")" -le 2 ]; then
+        pass "$name"
+    else
+        fail "$name" "status $status, expected $wanted and '$text':" "$(shown "$SCRATCH/err")"
+    fi
+}

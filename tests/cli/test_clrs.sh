@@ -30,13 +30,20 @@ refuses "a length that is too small is refused" '' '' \
     'whet: clrs generate: strongly_connected_components takes lengths from 4 to 16777216, not 3\n' \
     clrs generate --algo strongly_connected_components --length 3
 refuses "a length beyond all measure is refused" '' '' \
-    'whet: clrs generate: bfs takes lengths from 2 to 16777216, not 9223372036854775807\n' \
+    'whet: clrs generate: bfs takes lengths from 2 to 16777216, not 18446744073709551614\n' \
     clrs generate --algo bfs --length 18446744073709551614
 refuses "a negative length is refused" '' '' \
-    "whet: clrs generate: --length: '-3' is not a whole number from 0 to 18446744073709551615\n$try" \
-    clrs generate --algo bfs --length -3
+    "whet: clrs generate: bfs takes lengths from 2 to 16777216, not -3\n" clrs generate --algo bfs --length -3
+refuses "a length that is no number is refused" '' '' \
+    "whet: clrs generate: bfs takes lengths from 2 to 16777216, not 4x\n" clrs generate --algo bfs --length 4x
+refuses "a name that is near to none is answered without one" '' '' \
+    "whet: clrs generate: unknown algorithm 'nope'; 'whet clrs list' lists them\n" clrs generate --algo nope --length 4
+refuses "a start that would take for ever is refused" '' '' \
+    "whet: clrs generate: --start: '18446744073709551615' is not a whole number from 0 to 4294967295\n$try" \
+    clrs generate --algo bfs --length 4 --start 18446744073709551615
 refuses "a seed out of range is refused" '' '' \
-    'whet: clrs generate: seeds are from 0 to 4294967295, not 4294967296\n' clrs generate --algo bfs --length 4 --seed 4294967296
+    "whet: clrs generate: --seed: '4294967296' is not a whole number from 0 to 4294967295\n$try" \
+    clrs generate --algo bfs --length 4 --seed 4294967296
 refuses "too many decimals are refused" '' '' \
     "whet: clrs generate: --decimals: '20' is neither a number from 0 to 19 nor 'none'\n" \
     clrs generate --algo bfs --length 4 --decimals 20
@@ -110,16 +117,45 @@ exports() { # folder [argument ...]
 check "a data set is written" exports "$SCRATCH/set/new"
 check "its folder holds nothing else" [ "$(cd "$SCRATCH/set/new" && find . -type f | sort | tr '\n' ' ')" = './val/bfs.json ./val/dfs.json ' ]
 check "it has all its samples" [ "$(grep -c '"prompt"' "$SCRATCH/set/new/val/bfs.json")" -eq 30 ]
-refuses "a folder that is not empty is left alone" '' '' \
-    "whet: clrs export: $SCRATCH/set/new is not empty; give a new folder, or an empty one\n" \
+whet_given '' clrs export --split val --out "$SCRATCH/set/new" --algo bfs,dfs --lengths 4,6..7 --seeds 3,14 --count 5
+ended_with "asked for again, it is complete" 0 '' "whet: clrs export: $SCRATCH/set/new/val is complete already\n"
+refuses "other options find something else there" '' '' \
+    "whet: clrs export: $SCRATCH/set/new/val/bfs.json is there and is not what these options give; give another folder\n" \
+    clrs export --split val --out "$SCRATCH/set/new" --algo bfs,dfs --lengths 4,6..7 --seeds 3,14 --count 4
+refuses "fewer algorithms find too much there" '' '' \
+    "whet: clrs export: $SCRATCH/set/new/val is not empty; give a new folder, or an empty one\n" \
     clrs export --split val --out "$SCRATCH/set/new" --algo bfs
+refuses "more algorithms find another export there" '' '' \
+    "whet: clrs export: $SCRATCH/set/new/val holds another export; give a new folder, or an empty one\n" \
+    clrs export --split val --out "$SCRATCH/set/new" --algo bfs,dfs,minimum
+mkdir -p "$SCRATCH/set/full" && echo mine >"$SCRATCH/set/full/notes.txt"
+refuses "a folder that is not empty is left alone" '' '' \
+    "whet: clrs export: $SCRATCH/set/full is not empty; give a new folder, or an empty one\n" \
+    clrs export --split val --out "$SCRATCH/set/full" --algo bfs
+check "both splits share a folder" "$WHET_BIN" clrs export --split train --out "$SCRATCH/set/new" --algo bfs --lengths 4 --seeds 1 --count 2
+check "it then holds both" [ "$(cd "$SCRATCH/set/new" && find . -type f | sort | tr '\n' ' ')" = './train/bfs.json ./val/bfs.json ./val/dfs.json ' ]
+rm -r "$SCRATCH/set/new/train"
+in_use() {
+    mkdir -p "$SCRATCH/set/busy"
+    exec 9<"$SCRATCH/set/busy"
+    flock -x 9
+    exports "$SCRATCH/set/busy" 2>"$SCRATCH/err"
+    local status=$?
+    exec 9<&-
+    [ $status -eq 1 ] && grep -qF "$SCRATCH/set/busy is in use" "$SCRATCH/err" && [ -z "$(ls -A "$SCRATCH/set/busy")" ]
+}
+if have flock; then
+    check "a folder in which another run works is left to it" in_use
+else
+    skip "a folder in which another run works is left to it" "needs flock"
+fi
 
 # One file done, one half done, as a run that was killed leaves them.
 mkdir -p "$SCRATCH/set/cut"
 exports "$SCRATCH/set/cut"
 rm "$SCRATCH/set/cut/val/dfs.json"
 touch "$SCRATCH/set/cut/val/dfs.json.123-0.tmp"
-cat >"$SCRATCH/set/cut/.whet-clrs-export" <<'NOTE'
+cat >"$SCRATCH/set/cut/.whet-clrs-export-val" <<'NOTE'
 An unfinished export of `whet clrs export`: the same command goes on with it.
 split val, decimals 0, hints 0, ties 0, count 5
 seeds 3 14
@@ -142,7 +178,7 @@ is_interrupted() {
     kill -TERM "$job"
     wait "$job"
     local status=$?
-    [ "$status" -eq 130 ] && [ -e "$SCRATCH/set/stopped/.whet-clrs-export" ] &&
+    [ "$status" -eq 130 ] && [ -e "$SCRATCH/set/stopped/.whet-clrs-export-train" ] &&
         [ -z "$(find "$SCRATCH/set/stopped" -name '*.tmp')" ] && grep -q 'goes on where this one was' "$SCRATCH/err"
 }
 check "an export that is interrupted says how to go on" is_interrupted
@@ -210,6 +246,13 @@ line_refused() { # line message
     return 1
 }
 check "a line that is no JSON is refused" line_refused '{"algo": ' '<stdin>:1: not JSON'
+data_set_refused() {
+    whet_given '' clrs score "$SCRATCH/set/new/val/bfs.json"
+    [ "$status" -eq 2 ] && grep -qF "as 'whet clrs export' writes its data sets" "$SCRATCH/err"
+}
+check "a data set is told from predictions" data_set_refused
+check "an index that would take for ever is refused" line_refused \
+    '{"algo": "bfs", "length": 4, "prediction": "", "seed": 0, "index": 4294967296}' 'numbered from 0 to 4294967295'
 check "a line that is no object is refused" line_refused '[3]' '<stdin>:1: not a JSON object'
 check "a line without a prediction is refused" line_refused '{"algo": "bfs", "length": 4}' '"prediction" are needed'
 check "a line without a reference is refused" line_refused '{"algo": "bfs", "length": 4, "prediction": ""}' 'neither "reference" nor'

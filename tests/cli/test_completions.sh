@@ -12,7 +12,7 @@ completed() {
 completes() { # line answers
     check "bash completes '${1/"$WHET_BIN"/whet}'" [ "$(completed "$1")" = "$2" ]
 }
-completes 'whet ' 'softmax policies demo reproduce figure retrieval theory clrs bench help --help --version'
+completes 'whet ' 'softmax policies demo reproduce figure retrieval theory probe audit clrs lm bench help --help --version'
 completes 'whet s' 'softmax'
 completes 'whet x' ''
 completes 'whet --v' '--version'
@@ -20,9 +20,9 @@ completes 'whet help d' 'demo'
 completes 'whet softmax --' '--policy --stats --help --version'
 completes 'whet demo --s' '--seed --svg'
 completes 'whet policies ' '--json --names --help --version'
-completes 'whet bench --only ' 'rows prefill decode backward retrieval long'
+completes 'whet bench --only ' 'rows prefill decode backward retrieval lm long'
 completes 'whet bench --only=p' 'prefill'
-completes 'whet reproduce --only ' 'table1 figure1 figure2 figure5 figure6 figure7 ties policies accuracy accuracy-f32 entropy sharpness beyond'
+completes 'whet reproduce --only ' 'table1 figure1 figure2 figure5 figure6 figure7 ties policies accuracy accuracy-f32 entropy sharpness beyond clrs figure8 figure9 clrs-policies clrs-entropy'
 completes 'whet reproduce --check ' 'published'
 completes 'whet figure a' 'accuracy accuracy-f32'
 completes 'whet theory s' 'spread'
@@ -38,6 +38,10 @@ completes 'whet retrieval ' 'train eval fit heads --help --version'
 completes 'whet retrieval train --l2 ' 'decoupled loss loss-half none'
 completes 'whet retrieval train --precision=b' 'bf16'
 completes 'whet retrieval heads --s' '--sizes --sets --seed'
+completes 'whet lm ' 'train eval generate import export --help --version'
+completes 'whet lm train --learn-policy ' 'layer head nothing'
+completes "$WHET_BIN lm train --algorithm mst_" 'mst_kruskal mst_prim'
+completes 'whet lm train --heads ' ''
 completes 'whet clrs ' 'generate mix export score list --help --version'
 completes 'whet clrs g' 'generate'
 completes 'whet clrs export --s' '--split --seeds'
@@ -58,13 +62,19 @@ check "every policy is offered" [ "$(completed "$WHET_BIN softmax --policy " | t
 sorted() { tr ' ' '\n' | sort; }
 commands=$("$WHET_BIN" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 check "the commands are those of the program" [ "$(completed 'whet help ' | sorted)" = "$(sorted <<<"$commands")" ]
-parts=$("$WHET_BIN" reproduce --help | sed -n '/^parts:/,$s/^  \([a-z0-9-]*\) .*/\1/p')
+parts=$("$WHET_BIN" reproduce --help | sed -n '/^parts/,$s/^  \([a-z0-9-]*\)[ *].*/\1/p')
 check "the parts are those of the program" [ "$(completed 'whet reproduce --only ' | sorted)" = "$(sorted <<<"$parts")" ]
-for name in softmax policies demo reproduce figure theory bench 'clrs generate' 'clrs mix' 'clrs export' 'clrs score' 'clrs list'; do
+for name in softmax policies demo reproduce figure 'figure 3' theory probe audit bench 'clrs generate' 'clrs mix' 'clrs export' 'clrs score' 'clrs list'; do
     # shellcheck disable=SC2086 # a command and its verb are two words
     options=$("$WHET_BIN" $name --help | sed -n 's/^  \(-h, \)\{0,1\}\(--[a-z-]*\).*/\2/p')
     check "the options of $name are those of the program" \
         [ "$(completed "whet $name -" | sorted)" = "$(sorted <<<"$options")" ]
+done
+
+for verb in train eval generate import export; do
+    options=$("$WHET_BIN" lm "$verb" --help | sed -n 's/^  \(-h, \)\{0,1\}\(--[a-z0-9-]*\).*/\2/p')
+    check "the options of lm $verb are those of the program" \
+        [ "$(completed "whet lm $verb -" | sorted)" = "$(sorted <<<"$options")" ]
 done
 
 for verb in train eval fit heads; do

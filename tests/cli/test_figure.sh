@@ -4,17 +4,14 @@
 refuses "a figure must be named" '' '' "whet: figure: which one? 'whet figure --help' lists them\n" figure
 refuses "an unknown one has a suggestion" '' '' "whet: figure: no figure 'entrpy'; did you mean 'entropy'?\n" figure entrpy
 refuses "a table is no figure" '' '' "whet: figure: no figure 'table1'; 'whet figure --help' lists them\n" figure table1
-refuses "figure 3 tells which command" '' '' "whet: figure: figure 3 looks into a language model: 'whet probe' will make it\n" \
-    figure 3
-for number in 8 figure9; do
-    refuses "figure ${number#figure} tells which command" '' '' \
-        "whet: figure: figures 8 and 9 are about CLRS-Text: 'whet reproduce --only clrs' will make them\n" figure $number
-done
+refuses "figure 3 needs a model" '' '' "whet: figure 3: which model? -m MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
 whet_given '' figure 4
 check "figure 4 is told to be a listing" grep -q 'figure 4 is a listing' "$SCRATCH/err"
 refuses "pictures of other kinds are not made" '' '' \
     "whet: figure: $SCRATCH/x.pdf: a figure is written as .svg or .png\n" figure 5 --out "$SCRATCH/x.pdf"
-refuses "too many seeds are refused" '' '' 'whet: figure: --seeds must be from 1 to 1000\n' figure 5 --seeds 1001
+try='Try '\''whet figure --help'\''.\n'
+refuses "too many seeds are refused" '' '' "whet: figure: --seeds: '1001' is not a whole number from 1 to 1000\n$try" \
+    figure 5 --seeds 1001
 
 # Without gnuplot: a folder of programs that has none.
 mkdir "$SCRATCH/bin"
@@ -33,7 +30,8 @@ fake() { # what it does
     chmod +x "$SCRATCH/bin/gnuplot"
 }
 echo before >"$SCRATCH/five.svg"
-fake 'echo "line 3: what is this?" >&2; exit 1'
+# shellcheck disable=SC2016 # for the script
+fake 'echo "\"$1\" line 3: what is this?" >&2; exit 1'
 (
     PATH=$SCRATCH/bin:$PATH
     "$WHET_BIN" figure 5 --out "$SCRATCH/five.svg" >"$SCRATCH/out" 2>"$SCRATCH/err"
@@ -48,7 +46,8 @@ fake 'output=$(sed -n "s/^set output .\(.*\).$/\1/p" "$1"); echo "<svg>" >"$outp
 )
 status=$?
 check "half a picture is a failure" [ "$status" -eq 1 ]
-check "with a message" grep -q 'gnuplot left it incomplete' "$SCRATCH/err"
+check "with a message that names the picture and nothing else" \
+    [ "$(cat "$SCRATCH/err")" = "whet: figure: cannot write $SCRATCH/five.svg: gnuplot left it incomplete" ]
 check "and the earlier one stays" [ "$(cat "$SCRATCH/five.svg")" = before ]
 check "with nothing beside it" [ "$(find "$SCRATCH" -name 'five*' | wc -l)" -eq 1 ]
 
@@ -62,7 +61,16 @@ cd "$SCRATCH" || exit 1
 for figure in 1 5 policies; do
     check "figure $figure is drawn without training" "$WHET_BIN" figure $figure --out "$SCRATCH/$figure.svg"
     check "as SVG that is whole" is_svg "$SCRATCH/$figure.svg"
+    check "with a title of its own" eval '! grep -q "<title>Gnuplot</title>" "$SCRATCH/$figure.svg" && grep -q "<title>" "$SCRATCH/$figure.svg"'
 done
+whet_given '' figure 5 --out "$SCRATCH/5.svg"
+ended_with "what was drawn is said" 0 "$SCRATCH/5.svg: Figure 5: entropy against temperature\n" ''
+whet_given '' figure 5 --out "$SCRATCH/5.svg" --quiet
+ended_with "unless that is not wanted" 0 '' ''
+mkdir "$SCRATCH/linked" && echo before >"$SCRATCH/linked/five.svg"
+ln -s "$SCRATCH/linked/five.svg" "$SCRATCH/link.svg"
+check "a link is drawn to where it leads" "$WHET_BIN" figure 5 --quiet --out "$SCRATCH/link.svg"
+check "and stays a link" [ -L "$SCRATCH/link.svg" ] && check "to a picture" is_svg "$SCRATCH/linked/five.svg"
 check "a PNG is drawn too" "$WHET_BIN" figure 1 --out "$SCRATCH/one.png"
 check "which is one" is_png "$SCRATCH/one.png"
 check "the usual name is that of the figure" "$WHET_BIN" figure 5
@@ -75,10 +83,20 @@ if "$WHET_BIN" figure 2 "${tiny[@]}" 2>"$SCRATCH/err" || ! grep -q 'no BLAS' "$S
     rm "$SCRATCH/made/runs/bf16-20/seed-0.ckpt"
     check "figure 7 is made from the same results" "$WHET_BIN" figure 7 "${tiny[@]}"
     check "without training again" [ ! -e "$SCRATCH/made/runs/bf16-20/seed-0.ckpt" ]
+    # The options with which a report was made are those for what is drawn from it.
+    "$WHET_BIN" reproduce --steps 30 --sets 3 --only table1 --threads 1 --quiet --out "$SCRATCH/made" >/dev/null
+    check "a figure of a report is of its scale" "$WHET_BIN" figure accuracy --from "$SCRATCH/made" --quiet
+    check "nothing else was trained" [ "$(ls "$SCRATCH/made/runs")" = "$(printf 'bf16-20\nbf16-30')" ]
+    check "other options than the report's can be given" "$WHET_BIN" figure accuracy --from "$SCRATCH/made" --steps 10 --quiet
+    check "and are used" [ -e "$SCRATCH/made/runs/bf16-10" ]
+    echo '{"options": {"seeds": -4}}' >"$SCRATCH/made/manifest.json"
+    refuses "a manifest that is none is refused" '' '' \
+        "whet: figure: $SCRATCH/made/manifest.json is not the manifest of a 'whet reproduce'\n" \
+        figure accuracy --from "$SCRATCH/made"
 else
     skip "a figure of heads trains what it needs" "needs libopenblas0"
 fi
 whet_given '' figure 5 --out /dev/null/x.svg
 check "a picture that cannot be written is a failure" [ "$status" -eq 1 ]
-check "that names it" grep -q '/dev/null/x.svg' "$SCRATCH/err"
+check "that names it, and no other" [ "$(cat "$SCRATCH/err")" = "whet: figure: cannot write /dev/null/x.svg: Not a directory" ]
 finish

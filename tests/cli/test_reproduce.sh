@@ -4,12 +4,19 @@
 refuses "an unknown part has a suggestion" '' '' "whet: reproduce: --only: no part 'figure22'; did you mean 'figure2'?\n" \
     reproduce --only table1,figure22
 refuses "no part is none" '' '' "whet: reproduce: --only: which parts? 'whet reproduce --help' lists them\n" reproduce --only ''
-refuses "figure 8 tells which command" '' '' \
-    "whet: reproduce: figures 8 and 9 are about CLRS-Text: 'whet reproduce --only clrs' will make them\n" reproduce --only figure8
 refuses "only the published can be checked" '' '' "whet: reproduce: --check: 'mine' cannot be checked; 'published' can\n" \
     reproduce --check mine
-refuses "too many seeds are refused" '' '' 'whet: reproduce: --seeds must be from 1 to 1000\n' reproduce --seeds 1001
-check "which leaves no folder behind" [ ! -e report ]
+refuses "an unknown one that is near to none is answered with all" '' '' \
+    "whet: reproduce: --only: no part 'foo'; there are $("$WHET_BIN" reproduce --help | sed -n '/^parts/,$ s/^  \([a-z0-9-]*\).*/\1/p' | paste -sd, | sed 's/,/, /g')\n" \
+    reproduce --only foo
+check "the help marks what a run leaves out" eval '"$WHET_BIN" reproduce --help | grep -q "^  beyond *\*"'
+try='Try '\''whet reproduce --help'\''.\n'
+refuses "too many seeds are refused" '' '' "whet: reproduce: --seeds: '1001' is not a whole number from 1 to 1000\n$try" \
+    reproduce --seeds 1001
+refuses "no steps are refused" '' '' "whet: reproduce: --steps: '0' is not a whole number from 1 to 1000000000\n$try" \
+    reproduce --steps 0
+refuses "no sets are refused" '' '' "whet: reproduce: --sets: '0' is not a whole number from 1 to 10000000\n$try" reproduce --sets 0
+check "which leaves no folder behind" [ ! -e report/manifest.json ]
 
 if ! have gnuplot; then
     skip "everything that draws" "needs gnuplot-nox"
@@ -36,6 +43,7 @@ check "the page has Table 1" grep -q '<section id="table1">' "$report/index.html
 check "the page says what differs" grep -q '<section id="differs">' "$report/index.html"
 check "the page asks for nothing from elsewhere" [ "$(grep -cE '(src|href)="[^"d#]' "$report/index.html")" -eq 0 ]
 check "what takes long is left out" [ ! -e "$report/results/beyond.json" ]
+check "which is said" grep -q '^Left out, since it takes long: beyond\.' "$SCRATCH/out"
 check "the manifest says that it is complete" grep -q '"complete": true' "$report/manifest.json"
 check "results are JSON" python3 -c 'import json, sys; [json.load(open(f)) for f in sys.argv[1:]]' "$report"/results/*.json
 
@@ -83,7 +91,22 @@ lines=$(wc -l <"$SCRATCH/stopped/runs/bf16-4000/seed-0.jsonl")
 cp "$SCRATCH/stopped/runs/bf16-4000/seed-0.jsonl" "$SCRATCH/log"
 check "the same command completes it" "$WHET_BIN" "${long[@]}"
 check "going on where it was" cmp "$SCRATCH/log" <(head -n "$lines" "$SCRATCH/stopped/runs/bf16-4000/seed-0.jsonl")
-check "to the end" [ "$(wc -l <"$SCRATCH/stopped/runs/bf16-4000/seed-0.jsonl")" -eq 40 ]
+check "to the end" [ "$(wc -l <"$SCRATCH/stopped/runs/bf16-4000/seed-0.jsonl")" -eq 41 ]
+
+# Two runs in one folder.
+in_use() {
+    exec 9<"$report"
+    flock -x 9
+    "$WHET_BIN" "${tiny[@]}" --out "$report" --only figure5 >"$SCRATCH/out" 2>"$SCRATCH/err"
+    local status=$?
+    exec 9<&-
+    [ $status -eq 1 ] && grep -qF "$report is in use" "$SCRATCH/err"
+}
+if have flock; then
+    check "a folder in which another run works is left to it" in_use
+else
+    skip "a folder in which another run works is left to it" "needs flock"
+fi
 
 # Disks that do not cooperate.
 whet_given '' "${tiny[@]}" --out /dev/null/report

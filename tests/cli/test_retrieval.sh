@@ -15,9 +15,13 @@ same() { cmp "$SCRATCH/$1" "$SCRATCH/$2"; }
 check "two seeds are trained side by side" train --seed 1,2 --out "$SCRATCH/whole"
 check "the number of threads changes nothing" train --seed 2 --threads 1 --out "$SCRATCH/single"
 check "not a bit" same whole/seed-2.ckpt single/seed-2.ckpt
-check "the log has a line every hundred steps" [ "$(wc -l <"$SCRATCH/whole/seed-1.jsonl")" -eq 30 ]
+check "the log has a line for the first step and every hundred" [ "$(wc -l <"$SCRATCH/whole/seed-1.jsonl")" -eq 31 ]
 check "each is a JSON object" json_lines "$SCRATCH/whole/seed-1.jsonl"
 check "the manifest is JSON and says that the run is complete" grep -q '"complete": true' "$SCRATCH/whole/manifest.json"
+
+steps_in_log() { grep -o '"step":[0-9]*' "$SCRATCH/$1/seed-1.jsonl" | tr '\n' ' '; }
+check "a short run is trained" train --seed 1 --steps 7 --out "$SCRATCH/short"
+check "its log has the first step and the last" [ "$(steps_in_log short)" = '"step":1 "step":7 ' ]
 
 # Stopped, and taken up again.
 stopped_by() { # signal folder: leaves $status
@@ -37,25 +41,31 @@ check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
     check "and a message that says how to go on" grep -q -- '--resume goes on' "$SCRATCH/err"
 check "the run is resumed" train --seed 1 --resume --out "$SCRATCH/interrupted"
 check "and ends with the weights of an undisturbed one" same whole/seed-1.ckpt interrupted/seed-1.ckpt
-check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/seed-1.jsonl")" -eq 30 ]
+check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/seed-1.jsonl")" -eq 31 ]
 stopped_by KILL killed
 check "a killed run is resumed" train --seed 1 --resume --out "$SCRATCH/killed"
 check "and ends with the same weights too" same whole/seed-1.ckpt killed/seed-1.ckpt
 check "its log is whole" json_lines "$SCRATCH/killed/seed-1.jsonl"
 
+# Two runs in one folder.
+one_at_a_time() {
+    "$WHET_BIN" retrieval train "${small[@]}" --steps 1000000 --seed 1 --out "$SCRATCH/busy" >/dev/null 2>&1 &
+    local first=$! waited=0 second
+    while [ ! -e "$SCRATCH/busy/seed-1.ckpt" ] && [ $waited -lt 600 ]; do
+        sleep 0.05
+        waited=$((waited + 1))
+    done
+    train --seed 2 --out "$SCRATCH/busy" >/dev/null 2>"$SCRATCH/err"
+    second=$?
+    kill -INT $first
+    wait $first
+    [ $second -eq 1 ] && grep -qF "$SCRATCH/busy is in use" "$SCRATCH/err" && [ ! -e "$SCRATCH/busy/seed-2.ckpt" ]
+}
+check "a folder in which a run is under way is left to it" one_at_a_time
+check "and free again when that has ended" train --seed 2 --steps 5 --out "$SCRATCH/busy"
+
 # Nothing earlier is lost.
 cp "$SCRATCH/whole/seed-1.ckpt" "$SCRATCH/before"
-refused() { # name status text command ...
-    local name=$1 wanted=$2 text=$3
-    shift 3
-    "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
-    status=$?
-    if [ "$status" -eq "$wanted" ] && grep -qF -- "$text" "$SCRATCH/err" && [ "$(wc -l <"$SCRATCH/err")" -le 2 ]; then
-        pass "$name"
-    else
-        fail "$name" "status $status, expected $wanted and '$text':" "$(shown "$SCRATCH/err")"
-    fi
-}
 eval_heads() { "$WHET_BIN" retrieval eval --quiet --sets 2 --sizes 16 "$@"; }
 refused "an earlier run is not overwritten" 2 "is there already" train --out "$SCRATCH/whole"
 refused "a run of other options is not gone on with" 2 "its rate differs" train --rate 0.01 --resume --out "$SCRATCH/whole"
@@ -117,6 +127,26 @@ if [ "$(id -u)" -eq 0 ] && mkdir "$SCRATCH/tiny" && mount -t tmpfs -o size=64k t
     umount "$SCRATCH/tiny"
 else
     skip "so is a disk that is really full" "needs to mount a small file system"
+fi
+
+# A folder that may be read and not be written to. Permissions mean nothing to root, to whom a file system can be read-only.
+mkdir "$SCRATCH/fixed"
+lock_folder() {
+    if [ "$(id -u)" -eq 0 ]; then
+        mount -t tmpfs -o size=1m tmpfs "$SCRATCH/fixed" 2>/dev/null && cp "$SCRATCH"/interrupted/* "$SCRATCH/fixed" &&
+            mount -o remount,ro "$SCRATCH/fixed"
+    else
+        cp "$SCRATCH"/interrupted/* "$SCRATCH/fixed" && chmod -w "$SCRATCH/fixed"
+    fi
+}
+if lock_folder; then
+    refused "a folder that cannot be written to is named" 1 "$SCRATCH/fixed/" train --seed 1 --steps 3500 --resume --out "$SCRATCH/fixed"
+    check "and what is in it is as it was" same whole/seed-1.ckpt fixed/seed-1.ckpt
+    refused "nor is a result written there" 1 "cannot write $SCRATCH/fixed/x.json" eval_heads --json "$SCRATCH/fixed/x.json" "$SCRATCH/whole"
+    check "though heads are read from there" eval_heads "$SCRATCH/fixed"
+    if [ "$(id -u)" -eq 0 ]; then umount "$SCRATCH/fixed"; else chmod +w "$SCRATCH/fixed"; fi
+else
+    skip "a folder that cannot be written to is named" "needs to mount a small file system"
 fi
 
 # What the verbs answer.

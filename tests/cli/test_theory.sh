@@ -39,9 +39,13 @@ PYTHON
 whet_given '' theory reach --spread 8 --mass 0.9
 check "the reach of a spread is said" grep -q 'one item while there are at most 332 items' <(tr '\n' ' ' <"$SCRATCH/out")
 whet_given '' theory reach --spread 1000
-check "one beyond all numbers too" grep -q 'beyond 1e308' "$SCRATCH/out"
+check "one beyond all numbers too" grep -q 'one item among more than 1e308 items' <(tr '\n' ' ' <"$SCRATCH/out")
+whet_given '' theory reach --spread 0 --mass 0.7
+check "one of a single item too" grep -q 'only where there is no other' "$SCRATCH/out"
+check "the mass asked for has its place in the table" eval \
+    '[ "$(awk "/^0/ {print \$1}" "$SCRATCH/out" | tr "\n" " ")" = "0.01 0.1 0.5 0.7 0.9 0.99 " ]'
 whet_given '' theory dispersion --layers 2 --layer-heads 1 --gain 3
-check "the random Transformer can have another shape" grep -q '2 layers of 1 heads' "$SCRATCH/out"
+check "the random Transformer can have another shape" grep -q '2 layers of 1 head,' "$SCRATCH/out"
 check "a head is trained where none is given" "$WHET_BIN" theory spread --quiet
 "$WHET_BIN" theory spread --quiet --heads "$SCRATCH/head" >"$SCRATCH/given"
 check "which is not said where one is" [ "$(grep -c 'No --heads' "$SCRATCH/given")" -eq 0 ]

@@ -17,7 +17,7 @@ fi
 "$WHET_BIN" reproduce --steps 40 --sets 4 --threads 1 --quiet --only beyond --out "$report" >/dev/null
 
 browse() { # [option ...] page; what the page says on its console goes to $SCRATCH/console
-    timeout 120 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
+    timeout 240 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
         --disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars \
         --user-data-dir="$SCRATCH/profile" --enable-logging=stderr --virtual-time-budget=10000 "$@" 2>"$SCRATCH/browser"
     local status=$?
@@ -48,7 +48,7 @@ check "every picture is shown, and nothing asked of others" [ "$seen" = "$all, b
 check "nothing is said on the console" [ ! -s "$SCRATCH/console" ]
 seen=$(sees --window-size=1200,900 --blink-settings=preferredColorScheme=0)
 check "the page has a dark side" [ "$seen" = "$all, background dark" ] || echo "     $seen"
-seen=$(sees --window-size=500,900)
+seen=$(sees --window-size=420,900)
 check "a narrow window needs no scrolling sideways" [ "$seen" = "$all, background light" ] || echo "     $seen"
 
 # That these checks would notice.
@@ -59,16 +59,18 @@ seen=$(sees)
 check "a broken picture is noticed" grep -q 'pictures 11, shown 0' <<<"$seen" || echo "     $seen"
 check "so is an error on the console" grep -q 'undefined_function is not defined' "$SCRATCH/console"
 
-picture() { # name [option ...]
-    local name=$1
-    shift
-    browse "$@" --window-size=1200,10500 --screenshot="$SCRATCH/$name.png" "file://$report/index.html" &&
+picture() { # name size [option ...]
+    local name=$1 size=$2
+    shift 2
+    browse "$@" --window-size="$size" --screenshot="$SCRATCH/$name.png" "file://$report/index.html" &&
         [ "$(head -c 4 "$SCRATCH/$name.png" | tail -c 3)" = PNG ]
 }
-check "a picture of the page is taken" picture light
-check "and one in the dark" picture dark --blink-settings=preferredColorScheme=0
+dark=--blink-settings=preferredColorScheme=0
+check "a picture of the page is taken" picture light 1200,10500
+check "and one in the dark" picture dark 1200,10500 $dark
 check "which is another" [ "$(cmp "$SCRATCH/light.png" "$SCRATCH/dark.png" 2>&1 | wc -l)" -eq 1 ]
+check "and both of a narrow window" eval 'picture narrow-light 420,12500 && picture narrow-dark 420,12500 $dark'
 if [ -n "${WHET_KEEP_SCREENSHOTS:-}" ]; then
-    cp "$SCRATCH/light.png" "$SCRATCH/dark.png" "$WHET_KEEP_SCREENSHOTS"
+    cp "$SCRATCH"/{light,dark,narrow-light,narrow-dark}.png "$WHET_KEEP_SCREENSHOTS"
 fi
 finish

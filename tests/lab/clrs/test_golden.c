@@ -196,7 +196,9 @@ static char *export_one(const struct table *table, size_t *size) {
                           .hints = atoi(table->fields[1]) != 0,
                           .quiet = true};
     lab_error error = {.kind = LAB_NO_ERROR};
-    CHECK_MSG(clrs_export_write(&wanted, &error), "%s", error.text);
+    bool was_complete = true;
+    CHECK_MSG(clrs_export_write(&wanted, &was_complete, &error), "%s", error.text);
+    CHECK(!was_complete);
     char *split = lab_path(folder, "val");
     char *path = lab_path(split, "%s.json", table->fields[3]);
     REQUIRE(split && path);

@@ -4,6 +4,7 @@
  * learnable scale, with the leak's penalty, with adaptive temperature.
  */
 #include "support/check.h"
+#include "support/engine.h"
 
 #include "base/random.h"
 #include "retrieval/model.h"
@@ -22,18 +23,6 @@ typedef struct problem {
     uint16_t class_of[SETS * N], label[SETS];
     retrieval_batch batch;
 } problem;
-
-static nn_engine engine;
-
-static void open_engine(void) {
-    lab_error error = {0};
-    if (!engine.kernels && !nn_engine_open(&engine, &error)) {
-        engine.kernels = NULL;
-        SKIP("%s", error.text);
-    }
-}
-
-__attribute__((constructor)) static void before_each(void) { check_before_each(open_engine); }
 
 static void set_up(problem *p, retrieval_config config) {
     p->model = (retrieval_model){

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/check.h"
+#include "support/engine.h"
 
 #include "base/files.h"
 #include "retrieval/beyond.h"
@@ -10,18 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-static nn_engine engine;
-
-static void open_engine(void) {
-    lab_error error = {0};
-    if (!engine.kernels && !nn_engine_open(&engine, &error)) {
-        engine.kernels = NULL;
-        SKIP("%s", error.text);
-    }
-}
-
-__attribute__((constructor)) static void before_each(void) { check_before_each(open_engine); }
 
 static retrieval_config small_config(void) {
     retrieval_config config = retrieval_config_default();

@@ -3,6 +3,7 @@
  * long way: item by item, in double, with every layer applied as written.
  */
 #include "support/check.h"
+#include "support/engine.h"
 
 #include "retrieval/stream.h"
 #include "theory/trained.h"
@@ -11,18 +12,6 @@
 #include <stdlib.h>
 
 enum { WIDTH = 16, SETS = 5, N = 33 };
-
-static nn_engine engine;
-
-static void open_engine(void) {
-    lab_error error = {0};
-    if (!engine.kernels && !nn_engine_open(&engine, &error)) {
-        engine.kernels = NULL;
-        SKIP("%s", error.text);
-    }
-}
-
-__attribute__((constructor)) static void before_each(void) { check_before_each(open_engine); }
 
 static retrieval_head make_head(bool key_sees_class) {
     retrieval_head head = {.config = retrieval_config_default(), .seed = 3};

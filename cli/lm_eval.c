@@ -1,0 +1,295 @@
+/* `whet lm eval`: how right a model is by algorithm and length, policy by policy. */
+#include "lm.h"
+
+#include "commands.h"
+#include "lab_options.h"
+#include "messages.h"
+#include "options.h"
+#include "policy_list.h"
+#include "retrieval.h"
+
+#include "base/atomic_file.h"
+#include "base/signals.h"
+#include "base/table.h"
+#include "lm/evaluate.h"
+#include "lm/open.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char name[] = "lm eval";
+
+typedef struct arguments {
+    text_list policies, algorithms;
+    const char *path, *lengths, *json, *csv;
+    uint64_t samples, seed, threads;
+    bool hints, quiet;
+} arguments;
+
+static options_result parse(int argc, char **argv, arguments *given, int *operands) {
+    const option_spec options[] = {
+        {"policy", OPTION_LIST, &given->policies, "NAME",
+         "answer under this policy (see 'whet policies'), or as it was trained: 'trained', the "
+         "default; may be repeated"},
+        {"algorithm", OPTION_LIST, &given->algorithms, "NAME",
+         "ask for this algorithm, NAME:hints with its steps, instead of those it was trained on; "
+         "may be repeated"},
+        {"hints", OPTION_FLAG, &given->hints, NULL, "all of them with their steps"},
+        {"lengths", OPTION_TEXT, &given->lengths, "LIST", "of the samples (default 4..16,24,32)"},
+        {"samples", OPTION_UNSIGNED, &given->samples, "N",
+         "of each algorithm and length (default 128), the same under every policy"},
+        {"seed", OPTION_UNSIGNED, &given->seed, "S",
+         "ask other questions (default 0); training has seeds of its own"},
+        {"json", OPTION_TEXT, &given->json, "FILE", "write everything as JSON, head by head"},
+        {"csv", OPTION_TEXT, &given->csv, "FILE",
+         "write a line for each algorithm, length and policy"},
+        {"threads", OPTION_AMOUNT, &given->threads, "N",
+         "threads (default: one for each processor); results do not depend on it"},
+        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+    };
+    const command_syntax syntax = {
+        .name = name,
+        .operands = "MODEL",
+        .about =
+            "Lets a model that was trained on CLRS-Text answer, always with the likeliest\n"
+            "token, and says how often it is right: exact, the whole answer; final, what\n"
+            "follows the last \" | \". Lengths it was trained on are marked; the intervals in\n"
+            "files are of 95 %.\n",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .more =
+            "example:\n"
+            "  whet lm eval run/model.ckpt --policy trained --policy adaptive --lengths 4..32\n",
+        .operands_limit = 1,
+    };
+    options_result result = parse_options(&syntax, argc, argv, operands);
+    given->path = result == OPTIONS_GIVEN && *operands ? argv[1] : NULL;
+    return result;
+}
+
+/* ---- tables ---- */
+
+static void add_task_name(lab_table *table, const lm_task *task) {
+    lab_table_add(table, "%s%s", task->algorithm->name, task->hints ? ":hints" : "");
+}
+
+static void add_header(lab_table *table, const lm_eval_request *r) {
+    lab_table_add(table, "algorithm");
+    lab_table_add(table, "policy");
+    for (size_t l = 0; l < r->length_count; l++)
+        lab_table_add(table, "%llu%s", (unsigned long long)r->lengths[l],
+                      lm_model_knows_length(r->model, r->lengths[l]) ? "*" : "");
+}
+
+typedef double (*measure)(const lm_evaluation *result, const lm_eval_cell *cell);
+
+static double exact_of(const lm_evaluation *result, const lm_eval_cell *cell) {
+    (void)result;
+    return 100 * (double)cell->sum.exact / (double)cell->sum.samples;
+}
+
+static double final_of(const lm_evaluation *result, const lm_eval_cell *cell) {
+    (void)result;
+    return 100 * (double)cell->sum.final / (double)cell->sum.samples;
+}
+
+static double entropy_of(const lm_evaluation *result, const lm_eval_cell *cell) {
+    const lm_config *c = &result->request->model->config;
+    double sum = 0, rows = 0;
+    for (size_t i = 0; i < (size_t)c->layers * c->heads; i++) {
+        sum += cell->entropies[i].after;
+        rows += (double)cell->entropies[i].rows;
+    }
+    return sum / rows;
+}
+
+static bool print_measure(const lm_evaluation *result, measure of, int digits, bool only_hints) {
+    const lm_eval_request *r = result->request;
+    lab_table table = lab_table_start(r->length_count + 2);
+    add_header(&table, r);
+    for (size_t i = 0; i < r->task_count * r->policy_count; i++) {
+        size_t task = i / r->policy_count, policy = i % r->policy_count;
+        if (only_hints && !r->tasks[task].hints)
+            continue;
+        add_task_name(&table, &r->tasks[task]);
+        lab_table_add(&table, "%s", r->policies[policy].name);
+        for (size_t l = 0; l < r->length_count; l++) {
+            const lm_eval_cell *cell = lm_eval_cell_at(result, task, l, policy);
+            double value = cell->sum.samples ? of(result, cell) : (double)NAN;
+            if (isfinite(value))
+                lab_table_add(&table, "%.*f", digits, value);
+            else
+                lab_table_add(&table, "-");
+        }
+    }
+    return lab_table_finish(&table, stdout);
+}
+
+static bool print_tables(const lm_evaluation *result) {
+    const lm_eval_request *r = result->request;
+    bool has_hints = false;
+    for (size_t t = 0; t < r->task_count; t++)
+        has_hints = has_hints || r->tasks[t].hints;
+    printf("exact answers, %%, of %llu samples (* a length of training)\n",
+           (unsigned long long)r->samples);
+    bool good = print_measure(result, exact_of, 1, false);
+    if (has_hints) {
+        printf("\nfinal results, %%\n");
+        good = good && print_measure(result, final_of, 1, true);
+    }
+    printf("\nentropy of the coefficients while answering, nats, mean of all heads\n");
+    return good && print_measure(result, entropy_of, 3, false);
+}
+
+static int show(const arguments *given, const lm_evaluation *result) {
+    if (!print_tables(result))
+        return complain_of_memory();
+    int status = STATUS_OK;
+    if (given->json) {
+        lab_error error = {.kind = LAB_NO_ERROR};
+        json_t *json = lm_evaluation_json(result);
+        if (!lab_json_write(given->json, json, &error))
+            status = report_lab_error(name, &error);
+        json_decref(json);
+    }
+    if (given->csv && !replace_file(given->csv, lm_evaluation_csv, result)) {
+        complain("%s: cannot write %s: %s", name, given->csv, strerror(errno));
+        status = STATUS_FAILED;
+    }
+    return status;
+}
+
+/* ---- what is asked ---- */
+
+/* The algorithms given, or those of the model's training. */
+static bool choose_tasks(const arguments *given, const lm_model *model, lm_training *tasks,
+                         lab_error *error) {
+    *tasks = (lm_training){.task_count = 0};
+    for (size_t i = 0; i < given->algorithms.count; i++)
+        if (!lm_training_add_tasks(tasks, given->algorithms.items[i], error))
+            return false;
+    const json_t *trained =
+        json_object_get(json_object_get(model->description, "training"), "algorithms");
+    for (size_t i = 0; given->algorithms.count == 0 && i < json_array_size(trained); i++) {
+        const char *task = json_string_value(json_array_get(trained, i));
+        if (task && !lm_training_add_task(tasks, task, error))
+            return false;
+    }
+    for (size_t i = 0; given->hints && i < tasks->task_count; i++)
+        tasks->tasks[i].hints = true;
+    return tasks->task_count > 0 ||
+           lab_fail(error, LAB_INPUT,
+                    "%s does not say what it was trained on; name algorithms with --algorithm",
+                    given->path);
+}
+
+static int evaluate(const arguments *given, const lm_opened *opened, const number_list *lengths,
+                    const lm_eval_policy *policies, size_t policy_count) {
+    laboratory lab;
+    lm_training tasks;
+    lm_evaluation result;
+    lab_error error = {.kind = LAB_NO_ERROR};
+    if (!choose_tasks(given, &opened->model, &tasks, &error))
+        return report_lab_error(name, &error);
+    if (!open_laboratory(&lab, given->threads, NULL))
+        return report_lab_error(name, &lab.error);
+    lm_eval_request request = {.model = &opened->model,
+                               .engine = &lab.engine,
+                               .executor = &lab.executor,
+                               .tasks = tasks.tasks,
+                               .task_count = tasks.task_count,
+                               .lengths = lengths->items,
+                               .length_count = lengths->count,
+                               .samples = given->samples,
+                               .seed = given->seed,
+                               .policies = policies,
+                               .policy_count = policy_count,
+                               .quiet = given->quiet};
+    lab_catch_interrupts();
+    int status = STATUS_OK;
+    if (lm_evaluate(&request, &result, &error)) {
+        status = show(given, &result);
+        lm_evaluation_free(&result);
+    } else {
+        status = report_lab_error(name, &error);
+    }
+    close_laboratory(&lab);
+    return status;
+}
+
+static int open_and_evaluate(const arguments *given, const number_list *lengths,
+                             const lm_eval_policy *policies, size_t policy_count) {
+    lm_opened opened;
+    lab_error error = {.kind = LAB_NO_ERROR};
+    int status;
+    if (!lm_open(given->path, NULL, &opened, &error))
+        status = report_lab_error(name, &error);
+    else
+        status = evaluate(given, &opened, lengths, policies, policy_count);
+    lm_opened_free(&opened);
+    return status;
+}
+
+/* "trained" stands for the model's own. */
+static int choose_policies(const arguments *given, lm_eval_policy *list, whet_policy *policies,
+                           size_t *count) {
+    static const char *const usual[] = {"trained"};
+    const char *const *names = given->policies.count ? given->policies.items : usual;
+    *count = given->policies.count ? given->policies.count : 1;
+    if (*count > LM_EVAL_POLICIES_MAX) {
+        complain("%s: --policy: %d at most", name, LM_EVAL_POLICIES_MAX);
+        return STATUS_MISUSE;
+    }
+    for (size_t i = 0; i < *count; i++) {
+        char message[200];
+        bool is_own = strcmp(names[i], usual[0]) == 0;
+        list[i] = (lm_eval_policy){names[i], is_own ? NULL : &policies[i]};
+        if (!is_own &&
+            whet_policy_parse(names[i], &policies[i], message, sizeof message) != WHET_OK) {
+            complain("%s: --policy: %s", name, message);
+            return STATUS_MISUSE;
+        }
+    }
+    return STATUS_OK;
+}
+
+static int check_and_run(const arguments *given) {
+    number_list lengths;
+    lm_eval_policy list[LM_EVAL_POLICIES_MAX];
+    whet_policy policies[LM_EVAL_POLICIES_MAX];
+    size_t policy_count;
+    if (!parse_number_list(name, "lengths", given->lengths, false, 1, LM_LENGTH_MAX, &lengths))
+        return STATUS_MISUSE;
+    if (given->samples < 1 || given->samples > LM_EVAL_SAMPLES_MAX) {
+        complain("%s: --samples: %llu is not from 1 to %d", name,
+                 (unsigned long long)given->samples, LM_EVAL_SAMPLES_MAX);
+        return STATUS_MISUSE;
+    }
+    if (given->seed >= LM_EVAL_SEED_LIMIT) {
+        complain("%s: --seed: %llu is not below %d", name, (unsigned long long)given->seed,
+                 LM_EVAL_SEED_LIMIT);
+        return STATUS_MISUSE;
+    }
+    int status = choose_policies(given, list, policies, &policy_count);
+    return status == STATUS_OK ? open_and_evaluate(given, &lengths, list, policy_count) : status;
+}
+
+int lm_eval_command(int argc, char **argv) {
+    arguments given = {.lengths = "4..16,24,32", .samples = 128};
+    int operands = 0;
+    options_result parsed = parse(argc, argv, &given, &operands);
+    int status = options_status(parsed);
+    if (parsed == OPTIONS_GIVEN && operands == 0) {
+        complain("%s: which model? Name a checkpoint of 'whet lm train'", name);
+        fprintf(stderr, "Try 'whet %s --help'.\n", name);
+        status = STATUS_MISUSE;
+    } else if (parsed == OPTIONS_GIVEN) {
+        status = check_and_run(&given);
+    }
+    free(given.policies.items);
+    free(given.algorithms.items);
+    return status;
+}

@@ -1,0 +1,21 @@
+/* What configurations check alike: numbers within limits, choices by name. */
+#ifndef WHET_LAB_CHOICES_H
+#define WHET_LAB_CHOICES_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whether an option's value lies within limits; NaN does not. The error names the option. */
+bool lab_in_range(const char *option, double value, double least, double most, lab_error *error);
+
+/* The place of a name in a list. */
+bool lab_find_name(const char *const *names, size_t count, const char *name, size_t *found);
+
+/* Numbers from elsewhere that fit no field become what no check lets pass. */
+static inline uint32_t lab_small(int64_t value) {
+    return value < 0 || value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+#endif

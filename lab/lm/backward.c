@@ -1,0 +1,107 @@
+/* Backward: the layers from the last to the first. `grad` is the gradient of the stream between
+ * them, to which each adds what comes by way of its own products. */
+#include "lm/workspace.h"
+
+#include <math.h>
+#include <string.h>
+
+/* rmsnorm once more, for what its output was multiplied with. */
+static void norm_again(const lm_network *network, const float *x, const float *gain, size_t rows,
+                       lm_workspace *workspace) {
+    network->engine->kernels->rmsnorm_forward(x, gain, rows, network->config.width,
+                                              (float)network->config.norm_epsilon,
+                                              workspace->normed, workspace->scale);
+}
+
+static void think_back(const lm_network *network, lm_workspace *workspace, size_t layer,
+                       size_t rows, float *grad, float *gradient) {
+    const nn_engine *engine = network->engine;
+    const lm_config *config = &network->config;
+    const lm_layout *at = &network->layout;
+    size_t offset = lm_layer_at(at, layer), width = config->width, hidden = config->hidden;
+    const float *weights = network->weights + offset;
+    float *own = gradient + offset;
+    lm_kept *kept = &workspace->kept[layer];
+    nn_linear_backward(engine, rows, hidden, width, weights + at->down, NULL, grad,
+                       workspace->hidden, NULL);
+    engine->kernels->gated_backward(config->gate == LM_GEGLU ? NN_GELU : NN_SILU, kept->z, rows,
+                                    hidden, workspace->hidden);
+    nn_linear_backward(engine, rows, hidden, width, weights + at->down, workspace->hidden, grad,
+                       NULL, own + at->down);
+    norm_again(network, kept->middle, weights + at->mlp_norm, rows, workspace);
+    nn_linear_backward(engine, rows, width, 2 * hidden, weights + at->gate, workspace->normed,
+                       kept->z, workspace->grad_normed, own + at->gate);
+    engine->kernels->rmsnorm_backward(kept->middle, weights + at->mlp_norm, workspace->scale,
+                                      workspace->grad_normed, rows, width, grad,
+                                      own + at->mlp_norm);
+}
+
+/* In H / LM_POLICY_UNIT, as they are stored. */
+static void add_policies(const lm_network *network, const whet_policy_gradient *policies,
+                         float *gradient) {
+    const lm_layout *at = &network->layout;
+    bool is_polynomial = network->policies[0].kind == WHET_POLICY_POLY;
+    size_t count = at->policy_numbers;
+    for (size_t row = 0; row < at->policy_rows; row++)
+        for (size_t i = 0; i < count; i++) {
+            double unit = is_polynomial ? pow(LM_POLICY_UNIT, (double)(count - 1 - i)) : 1;
+            gradient[row * count + i] += (float)(policies[row].value[i] / unit);
+        }
+}
+
+static whet_status mix_back(const lm_network *network, const lm_piece *piece,
+                            lm_workspace *workspace, size_t layer, float *grad, float *gradient) {
+    const nn_engine *engine = network->engine;
+    const lm_config *config = &network->config;
+    const lm_layout *at = &network->layout;
+    lm_sizes sizes = lm_sizes_of(config, piece);
+    const float *weights = network->weights + lm_layer_at(at, layer);
+    float *own = gradient + lm_layer_at(at, layer);
+    lm_kept *kept = &workspace->kept[layer];
+    nn_linear_backward(engine, sizes.tokens, sizes.queries, sizes.width, weights + at->output,
+                       kept->mixed, grad, workspace->grad_mixed, own + at->output);
+    nn_attention attention = lm_attention_of(network, piece, workspace, layer);
+    whet_status status = nn_attention_backward(
+        &attention, &workspace->scratch, workspace->grad_mixed, workspace->parts,
+        workspace->grad_qkv, at->policy_rows ? workspace->grad_policies : NULL);
+    if (status != WHET_OK)
+        return status;
+    add_policies(network, workspace->grad_policies, own + at->policy);
+    nn_rotate(engine, &network->rope, network->rope.back, piece->rows, piece->length,
+              config->heads + config->key_heads, config->head_dim, sizes.joint,
+              workspace->grad_qkv);
+    norm_again(network, kept->x, weights + at->attention_norm, sizes.tokens, workspace);
+    nn_linear_backward(engine, sizes.tokens, sizes.width, sizes.joint, weights + at->query,
+                       workspace->normed, workspace->grad_qkv, workspace->grad_normed,
+                       own + at->query);
+    engine->kernels->rmsnorm_backward(kept->x, weights + at->attention_norm, workspace->scale,
+                                      workspace->grad_normed, sizes.tokens, sizes.width, grad,
+                                      own + at->attention_norm);
+    return WHET_OK;
+}
+
+static void scatter(const lm_piece *piece, const lm_sizes *sizes, const float *from, float *to) {
+    size_t width = sizes->width;
+    memset(to, 0, sizes->tokens * width * sizeof(float));
+    for (size_t i = 0; i < piece->targets; i++)
+        memcpy(to + piece->at[i] * width, from + i * width, width * sizeof(float));
+}
+
+whet_status lm_backward(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
+                        float *gradient) {
+    const lm_config *config = &network->config;
+    lm_sizes sizes = lm_sizes_of(config, piece);
+    for (size_t layer = config->layers; layer-- > 0;) {
+        bool is_last = layer + 1 == config->layers;
+        think_back(network, workspace, layer, lm_mlp_rows(config, &sizes, layer),
+                   is_last ? workspace->grad_targets : workspace->grad, gradient);
+        if (is_last)
+            scatter(piece, &sizes, workspace->grad_targets, workspace->grad);
+        whet_status status = mix_back(network, piece, workspace, layer, workspace->grad, gradient);
+        if (status != WHET_OK)
+            return status;
+    }
+    nn_embedding_backward(network->engine, piece->tokens, sizes.tokens, sizes.width,
+                          workspace->grad, gradient + network->layout.embedding);
+    return WHET_OK;
+}

@@ -1,0 +1,167 @@
+/* The shape of a model: defaults, limits, and its form in JSON. */
+#include "lm/config.h"
+
+#include "base/choices.h"
+#include "lm/tokens.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const gate_names[] = {"swiglu", "geglu"};
+static const char *const positions_names[] = {"rope", "none"};
+static const char *const learn_names[] = {"nothing", "layer", "head"};
+
+lm_config lm_config_default(void) {
+    return (lm_config){.layers = 4,
+                       .width = 128,
+                       .heads = 4,
+                       .key_heads = 4,
+                       .head_dim = 32,
+                       .hidden = 384,
+                       .context = 4096,
+                       .vocabulary = LM_CLRS_VOCABULARY,
+                       .tied = true,
+                       .gate = LM_GEGLU,
+                       .positions = LM_ROPE,
+                       .rope_dims = 32,
+                       .rope_base = 10000,
+                       .norm_epsilon = 1e-5,
+                       .learn = LM_LEARN_NOTHING,
+                       .policy = "softmax"};
+}
+
+size_t lm_policy_numbers(const whet_policy *policy) {
+    if (policy->kind == WHET_POLICY_POLY)
+        return policy->degree + 1;
+    return policy->kind == WHET_POLICY_SSMAX ? 2 : 0;
+}
+
+static bool policy_is_good(const lm_config *config, lab_error *error) {
+    whet_policy policy;
+    char reason[256] = "";
+    if (whet_policy_parse(config->policy, &policy, reason, sizeof reason) != WHET_OK)
+        return lab_fail(error, LAB_INPUT, "--policy '%s': %s", config->policy, reason);
+    if (config->learn != LM_LEARN_NOTHING && lm_policy_numbers(&policy) == 0)
+        return lab_fail(error, LAB_INPUT,
+                        "--learn-policy: there is nothing to learn in '%s'; adaptive, poly and "
+                        "ssmax have numbers",
+                        config->policy);
+    return true;
+}
+
+static bool heads_are_good(const lm_config *config, lab_error *error) {
+    if (config->heads % config->key_heads != 0)
+        return lab_fail(error, LAB_INPUT, "--key-heads: %u does not divide --heads %u",
+                        config->key_heads, config->heads);
+    if (config->positions == LM_ROPE &&
+        (config->rope_dims % 2 != 0 || config->rope_dims > config->head_dim))
+        return lab_fail(error, LAB_INPUT,
+                        "--rope-dims: %u is not even and at most --head-dim, which is %u",
+                        config->rope_dims, config->head_dim);
+    return true;
+}
+
+bool lm_config_check(const lm_config *config, lab_error *error) {
+    return lab_in_range("layers", config->layers, 1, LM_LAYERS_MAX, error) &&
+           lab_in_range("width", config->width, 1, LM_WIDTH_MAX, error) &&
+           lab_in_range("heads", config->heads, 1, LM_HEADS_MAX, error) &&
+           lab_in_range("key-heads", config->key_heads, 1, LM_HEADS_MAX, error) &&
+           lab_in_range("head-dim", config->head_dim, 1, LM_HEAD_DIM_MAX, error) &&
+           lab_in_range("hidden", config->hidden, 1, LM_HIDDEN_MAX, error) &&
+           lab_in_range("context", config->context, 1, LM_CONTEXT_MAX, error) &&
+           lab_in_range("vocabulary", config->vocabulary, 2, LM_VOCABULARY_MAX, error) &&
+           lab_in_range("rope-base", config->rope_base, 1, 1e12, error) &&
+           lab_in_range("norm-epsilon", config->norm_epsilon, 0, 1, error) &&
+           heads_are_good(config, error) && policy_is_good(config, error);
+}
+
+const char *lm_gate_name(lm_gate gate) { return gate_names[gate]; }
+const char *lm_positions_name(lm_positions positions) { return positions_names[positions]; }
+const char *lm_learn_name(lm_learn learn) { return learn_names[learn]; }
+
+bool lm_gate_parse(const char *name, lm_gate *gate) {
+    size_t found;
+    bool is_known =
+        lab_find_name(gate_names, sizeof gate_names / sizeof gate_names[0], name, &found);
+    if (is_known)
+        *gate = (lm_gate)found;
+    return is_known;
+}
+
+bool lm_positions_parse(const char *name, lm_positions *positions) {
+    size_t found;
+    bool is_known = lab_find_name(positions_names,
+                                  sizeof positions_names / sizeof positions_names[0], name, &found);
+    if (is_known)
+        *positions = (lm_positions)found;
+    return is_known;
+}
+
+bool lm_learn_parse(const char *name, lm_learn *learn) {
+    size_t found;
+    bool is_known =
+        lab_find_name(learn_names, sizeof learn_names / sizeof learn_names[0], name, &found);
+    if (is_known)
+        *learn = (lm_learn)found;
+    return is_known;
+}
+
+json_t *lm_config_to_json(const lm_config *config) {
+    return json_pack(
+        "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:s, s:s, s:i, s:f, s:f, s:s, s:s}",
+        "layers", (int)config->layers, "width", (int)config->width, "heads", (int)config->heads,
+        "key_heads", (int)config->key_heads, "head_dim", (int)config->head_dim, "hidden",
+        (int)config->hidden, "context", (int)config->context, "vocabulary", (int)config->vocabulary,
+        "tied", (int)config->tied, "gate", lm_gate_name(config->gate), "positions",
+        lm_positions_name(config->positions), "rope_dims", (int)config->rope_dims, "rope_base",
+        config->rope_base, "norm_epsilon", config->norm_epsilon, "learn_policy",
+        lm_learn_name(config->learn), "policy", config->policy);
+}
+
+static bool unpack_sizes(json_t *json, lm_config *config) {
+    int layers, width, heads, key_heads, head_dim, hidden, context, vocabulary, rope_dims;
+    if (json_unpack(json, "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "layers", &layers,
+                    "width", &width, "heads", &heads, "key_heads", &key_heads, "head_dim",
+                    &head_dim, "hidden", &hidden, "context", &context, "vocabulary", &vocabulary,
+                    "rope_dims", &rope_dims) != 0)
+        return false;
+    config->layers = lab_small(layers);
+    config->width = lab_small(width);
+    config->heads = lab_small(heads);
+    config->key_heads = lab_small(key_heads);
+    config->head_dim = lab_small(head_dim);
+    config->hidden = lab_small(hidden);
+    config->context = lab_small(context);
+    config->vocabulary = lab_small(vocabulary);
+    config->rope_dims = lab_small(rope_dims);
+    return true;
+}
+
+static bool unpack_choices(json_t *json, lm_config *config) {
+    const char *gate, *positions, *learn, *policy;
+    int tied;
+    if (json_unpack(json, "{s:b, s:s, s:s, s:F, s:F, s:s, s:s}", "tied", &tied, "gate", &gate,
+                    "positions", &positions, "rope_base", &config->rope_base, "norm_epsilon",
+                    &config->norm_epsilon, "learn_policy", &learn, "policy", &policy) != 0 ||
+        strlen(policy) >= sizeof config->policy)
+        return false;
+    config->tied = tied != 0;
+    snprintf(config->policy, sizeof config->policy, "%s", policy);
+    return lm_gate_parse(gate, &config->gate) &&
+           lm_positions_parse(positions, &config->positions) &&
+           lm_learn_parse(learn, &config->learn);
+}
+
+bool lm_config_from_json(json_t *json, const char *path, lm_config *config, lab_error *error) {
+    lab_error reason = {.kind = LAB_NO_ERROR};
+    unsigned mark = lab_json_mark();
+    *config = lm_config_default();
+    bool is_unpacked = unpack_sizes(json, config) && unpack_choices(json, config);
+    if (lab_json_mark() != mark)
+        return lab_fail_memory(error);
+    if (!is_unpacked)
+        return lab_fail(error, LAB_INPUT, "%s: does not describe the shape of a decoder", path);
+    return lm_config_check(config, &reason) ||
+           lab_fail(error, LAB_INPUT, "%s: a checkpoint of an impossible model: %s", path,
+                    reason.text);
+}

@@ -1,0 +1,93 @@
+/*
+ * The shape of a decoder-only Transformer: as many blocks as `layers`, each
+ *
+ *     x += attention(rmsnorm(x));  x += mlp(rmsnorm(x))
+ *
+ * with rotary positions, key heads that several query heads share, a gated MLP
+ * and no biases: the family of llama, in which Gemma's gate is a choice. The
+ * policy that a model was trained with is part of it, since its numbers may be
+ * learnt with everything else.
+ */
+#ifndef WHET_LAB_LM_CONFIG_H
+#define WHET_LAB_LM_CONFIG_H
+
+#include "base/json.h"
+#include "whet.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    LM_LAYERS_MAX = 1024,
+    LM_WIDTH_MAX = 65536,
+    LM_HEADS_MAX = 1024,
+    LM_HEAD_DIM_MAX = 576,
+    LM_HIDDEN_MAX = 1 << 20,
+    LM_CONTEXT_MAX = 1 << 24,
+    LM_VOCABULARY_MAX = 1 << 20,
+    LM_POLICY_SIZE = 256
+};
+
+/* mlp(x) = down (curve(gate x) * (up x)), elementwise in the middle. */
+typedef enum lm_gate {
+    LM_SWIGLU, /* curve(z) = z / (1 + exp(-z)) */
+    LM_GEGLU   /* gelu in its tanh form */
+} lm_gate;
+
+/* How a model knows where a token stands. */
+typedef enum lm_positions {
+    LM_ROPE,        /* q and k are rotated, see rope_dims */
+    LM_NO_POSITIONS /* not at all: what the causal mask lets through is the only hint */
+} lm_positions;
+
+/* Whether the numbers of the policy (a polynomial's coefficients) are learnt. */
+typedef enum lm_learn {
+    LM_LEARN_NOTHING,
+    LM_LEARN_LAYER, /* one set for each layer */
+    LM_LEARN_HEAD   /* one for each query head of each layer */
+} lm_learn;
+
+typedef struct lm_config {
+    uint32_t layers;
+    uint32_t width;      /* of a token between layers */
+    uint32_t heads;      /* query heads */
+    uint32_t key_heads;  /* divides heads */
+    uint32_t head_dim;   /* of queries, keys and values; heads * head_dim need not be width */
+    uint32_t hidden;     /* of the MLP */
+    uint32_t context;    /* the longest sequence in tokens */
+    uint32_t vocabulary; /* tokens */
+    bool tied;           /* the embedding is also the output matrix */
+    lm_gate gate;
+    lm_positions positions;
+    uint32_t rope_dims; /* the first so many elements of a head are rotated, in pairs (0,1), (2,3)
+                           ... as in llama's GGUF files; even, at most head_dim */
+    double rope_base;   /* pair i turns by position * base^(-2 i / rope_dims) */
+    double norm_epsilon;
+    lm_learn learn;
+    char policy[LM_POLICY_SIZE]; /* in every head: what it was trained with, and starts from */
+} lm_config;
+
+/* A model of a few hundred thousand parameters for CLRS-Text: what `whet lm train` begins with. */
+lm_config lm_config_default(void);
+
+/* Whether it makes sense; the error names the option. */
+bool lm_config_check(const lm_config *config, lab_error *error);
+
+/* As one JSON object, and back. From JSON: false and an error that names `path` where something is
+ * missing or makes no sense. */
+json_t *lm_config_to_json(const lm_config *config);
+bool lm_config_from_json(json_t *json, const char *path, lm_config *config, lab_error *error);
+
+/* By name: "swiglu", "geglu"; "rope", "none"; "nothing", "layer", "head". */
+const char *lm_gate_name(lm_gate gate);
+const char *lm_positions_name(lm_positions positions);
+const char *lm_learn_name(lm_learn learn);
+bool lm_gate_parse(const char *name, lm_gate *gate);
+bool lm_positions_parse(const char *name, lm_positions *positions);
+bool lm_learn_parse(const char *name, lm_learn *learn);
+
+/* The policy's numbers that a model learns: those of a polynomial (adaptive is one) or of ssmax. 0
+ * for all other policies. */
+size_t lm_policy_numbers(const whet_policy *policy);
+
+#endif

@@ -1,0 +1,163 @@
+/*
+ * A stream for each task and length. What is drawn is written down as tokens at
+ * once; samples that do not fit the context are left out, and the next ones of their streams taken.
+ */
+#include "lm/data.h"
+
+#include "base/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEFT_OUT_MAX = 1000 }; /* in a row */
+
+struct lm_source {
+    lm_training training;
+    size_t context, lengths;
+    uint64_t step;
+    clrs_stream *streams[]; /* [tasks][lengths], NULL until needed */
+};
+
+lm_source *lm_source_create(const lm_training *training, size_t context, lab_error *error) {
+    size_t lengths = training->length_max - training->length_min + 1;
+    lm_source *source =
+        calloc(1, sizeof *source + training->task_count * lengths * sizeof(clrs_stream *));
+    if (!source) {
+        lab_fail_memory(error);
+        return NULL;
+    }
+    source->training = *training;
+    source->context = context;
+    source->lengths = lengths;
+    return source;
+}
+
+void lm_source_destroy(lm_source *source) {
+    for (size_t i = 0; source && i < source->training.task_count * source->lengths; i++)
+        clrs_stream_destroy(source->streams[i]);
+    free(source);
+}
+
+void lm_sequences_free(lm_sequences *sequences) {
+    free(sequences->tokens);
+    free(sequences->list);
+    *sequences = (lm_sequences){.count = 0};
+}
+
+static bool fail_stream(clrs_status status, const char *name, lab_error *error) {
+    if (status == CLRS_ERROR_MEMORY)
+        return lab_fail_memory(error);
+    return lab_fail(error, LAB_INPUT, "%s: %s", name, clrs_status_text(status));
+}
+
+static clrs_stream *open_stream(lm_source *source, uint32_t task, uint32_t length,
+                                lab_error *error) {
+    const lm_training *training = &source->training;
+    const clrs_algorithm *algorithm = training->tasks[task].algorithm;
+    clrs_stream **place =
+        &source->streams[task * source->lengths + (length - training->length_min)];
+    if (!*place) {
+        int64_t shortest = algorithm->shortest;
+        clrs_request request = clrs_request_default(
+            algorithm->name, (int64_t)length > shortest ? (int64_t)length : shortest);
+        request.hints = training->tasks[task].hints;
+        request.seed =
+            0x80000000u | (uint32_t)lab_seed_for(training->seed, algorithm->name, length);
+        clrs_status status = clrs_stream_create(&request, place);
+        if (status != CLRS_OK)
+            fail_stream(status, algorithm->name, error);
+    }
+    return *place;
+}
+
+typedef struct choice {
+    uint32_t task, length;
+} choice;
+
+static choice choose(const lm_training *training, lab_random *random, uint32_t longest) {
+    uint32_t task = lab_random_below(random, (uint32_t)training->task_count);
+    return (choice){task, training->length_min +
+                              lab_random_below(random, longest - training->length_min + 1)};
+}
+
+/* The items, moved to where there is room for `more` behind `count`; NULL when memory runs out,
+ * with the items where they were. */
+static void *make_room(void *items, size_t *room, size_t count, size_t more, size_t element) {
+    size_t wanted;
+    if (__builtin_add_overflow(count, more, &wanted) || wanted > SIZE_MAX / 2 / element)
+        return NULL;
+    if (wanted <= *room)
+        return items;
+    wanted += wanted / 2;
+    void *moved = realloc(items, wanted * element);
+    if (moved)
+        *room = wanted;
+    return moved;
+}
+
+static bool append(lm_sequences *sequences, const clrs_sample *sample, uint32_t task) {
+    size_t count = sample->question_length + sample->answer_length + 2;
+    void *room = make_room(sequences->tokens, &sequences->token_room, sequences->token_count, count,
+                           sizeof *sequences->tokens);
+    if (!room)
+        return false;
+    sequences->tokens = room;
+    room =
+        make_room(sequences->list, &sequences->room, sequences->count, 1, sizeof *sequences->list);
+    if (!room)
+        return false;
+    sequences->list = room;
+    lm_token *tokens = sequences->tokens + sequences->token_count;
+    tokens[0] = LM_TOKEN_BEGIN;
+    lm_tokens_of_text(sample->question, sample->question_length, tokens + 1);
+    lm_tokens_of_text(sample->answer, sample->answer_length, tokens + 1 + sample->question_length);
+    tokens[count - 1] = LM_TOKEN_END;
+    sequences->list[sequences->count++] =
+        (lm_sequence){.offset = sequences->token_count,
+                      .count = (uint32_t)count,
+                      .answer = (uint32_t)(1 + sample->question_length),
+                      .task = task};
+    sequences->token_count += count;
+    return true;
+}
+
+static bool draw_one(lm_source *source, choice chosen, lm_sequences *sequences, lab_error *error) {
+    clrs_stream *stream = open_stream(source, chosen.task, chosen.length, error);
+    clrs_sample sample = {0};
+    if (!stream)
+        return false;
+    for (int tries = 0; tries < LEFT_OUT_MAX; tries++) {
+        clrs_status status = clrs_stream_next(stream, &sample);
+        if (status != CLRS_OK)
+            return fail_stream(status, source->training.tasks[chosen.task].algorithm->name, error);
+        /* END is predicted and never read: a sequence is as long as the context and one more. */
+        if (sample.question_length + sample.answer_length + 1 <= source->context)
+            return append(sequences, &sample, chosen.task) || lab_fail_memory(error);
+        sequences->left_out++;
+    }
+    return lab_fail(error, LAB_INPUT,
+                    "%s of length %u takes some %zu tokens and does not fit --context %zu",
+                    sample.algorithm->name, chosen.length,
+                    sample.question_length + sample.answer_length + 1, source->context);
+}
+
+bool lm_source_draw(lm_source *source, lm_sequences *sequences, lab_error *error) {
+    const lm_training *training = &source->training;
+    lab_random random = lab_random_start(lab_seed_for(training->seed, "step", source->step));
+    uint32_t longest = lm_longest_at(training, source->step);
+    sequences->count = sequences->token_count = 0;
+    for (size_t i = 0; i < (size_t)training->batch * training->accumulate; i++)
+        if (!draw_one(source, choose(training, &random, longest), sequences, error))
+            return false;
+    source->step++;
+    return true;
+}
+
+bool lm_source_skip_to(lm_source *source, uint64_t step, lab_error *error) {
+    lm_sequences dropped = {.count = 0};
+    bool is_good = true;
+    while (is_good && source->step < step)
+        is_good = lm_source_draw(source, &dropped, error);
+    lm_sequences_free(&dropped);
+    return is_good;
+}

@@ -1,0 +1,384 @@
+/* Making samples, answering them group by group, and adding up; see evaluate.h. */
+#include "lm/evaluate.h"
+
+#include "base/progress.h"
+#include "base/signals.h"
+#include "lm/sample.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Samples that are answered side by side; and how many tokens longer than it should be an answer
+ * may become before it is given up. */
+enum { LANES = 16, OVERLENGTH = 64 };
+
+/* ---- samples ---- */
+
+typedef struct sample {
+    size_t tokens; /* where BEGIN and the question begin, among all tokens */
+    size_t token_count;
+    size_t answer, answer_length; /* in the texts */
+} sample;
+
+/* The samples of one algorithm and length. */
+typedef struct exam {
+    sample *list;
+    size_t count;
+    lm_token *tokens;
+    size_t token_count, token_room;
+    char *answers;
+    size_t answer_length, answer_room;
+    size_t longest; /* tokens of question and answer together */
+} exam;
+
+static void free_exam(exam *e) {
+    free(e->list);
+    free(e->tokens);
+    free(e->answers);
+    *e = (exam){.count = 0};
+}
+
+static bool grow(void **items, size_t size, size_t needed, size_t *room) {
+    if (needed <= *room)
+        return true;
+    size_t wanted = needed + needed / 2;
+    void *grown = realloc(*items, wanted * size);
+    if (!grown)
+        return false;
+    *items = grown;
+    *room = wanted;
+    return true;
+}
+
+static bool add_sample(exam *e, const clrs_sample *made) {
+    size_t tokens = made->question_length + 1;
+    void *token_items = e->tokens, *answer_items = e->answers;
+    bool good = grow(&token_items, sizeof *e->tokens, e->token_count + tokens, &e->token_room);
+    e->tokens = token_items;
+    good = good && grow(&answer_items, 1, e->answer_length + made->answer_length, &e->answer_room);
+    e->answers = answer_items;
+    if (!good)
+        return false;
+    e->list[e->count++] = (sample){e->token_count, tokens, e->answer_length, made->answer_length};
+    e->tokens[e->token_count] = LM_TOKEN_BEGIN;
+    lm_tokens_of_text(made->question, made->question_length, e->tokens + e->token_count + 1);
+    memcpy(e->answers + e->answer_length, made->answer, made->answer_length);
+    e->token_count += tokens;
+    e->answer_length += made->answer_length;
+    if (tokens + made->answer_length > e->longest)
+        e->longest = tokens + made->answer_length;
+    return true;
+}
+
+static bool make_exam(exam *e, const lm_task *task, uint64_t length, uint64_t seed,
+                      uint64_t samples, lab_error *error) {
+    clrs_request request = clrs_request_default(task->algorithm->name, (int64_t)length);
+    clrs_stream *stream;
+    clrs_sample made;
+    request.seed = seed;
+    request.hints = task->hints;
+    *e = (exam){.list = calloc((size_t)samples, sizeof *e->list)};
+    clrs_status status = e->list ? clrs_stream_create(&request, &stream) : CLRS_ERROR_MEMORY;
+    if (status == CLRS_OK) {
+        while (status == CLRS_OK && e->count < samples) {
+            status = clrs_stream_next(stream, &made);
+            if (status == CLRS_OK && !add_sample(e, &made))
+                status = CLRS_ERROR_MEMORY;
+        }
+        clrs_stream_destroy(stream);
+    }
+    if (status == CLRS_OK)
+        return true;
+    return status == CLRS_ERROR_MEMORY
+               ? lab_fail_memory(error)
+               : lab_fail(error, LAB_INPUT, "%s of length %llu: %s", task->algorithm->name,
+                          (unsigned long long)length, clrs_status_text(status));
+}
+
+/* ---- answering ---- */
+
+/* All groups of an exam under all policies. */
+typedef struct sitting {
+    const lm_eval_request *request;
+    const lm_matrices *matrices;
+    const lm_task *task;
+    const exam *exam;
+    size_t capacity, groups;
+    struct marks *marks; /* [policies][groups] */
+} sitting;
+
+/* What a group came to. */
+typedef struct marks {
+    clrs_score_sum sum;
+    lm_entropy *entropies; /* [layers][heads] */
+    lab_error error;
+} marks;
+
+/* A group at work. */
+typedef struct group {
+    const sitting *of;
+    size_t first, count; /* samples */
+    lm_decoder *decoder;
+    float *logits; /* [LANES][vocabulary] */
+    char *answers; /* [LANES][answer_room] */
+    size_t answer_room;
+    size_t lengths[LANES]; /* of answers */
+    lm_token next[LANES];  /* chosen, not read yet */
+    size_t active[LANES];  /* lanes that go on */
+    size_t active_count;
+} group;
+
+static const sample *sample_of(const group *g, size_t lane) {
+    return &g->of->exam->list[g->first + lane];
+}
+
+/* Takes what a lane chose; false when its answer is over. */
+static bool goes_on(group *g, size_t lane, lm_token token) {
+    const sample *s = sample_of(g, lane);
+    if (token == LM_TOKEN_END || g->lengths[lane] >= s->answer_length + OVERLENGTH ||
+        lm_decoder_length(g->decoder, lane) >= g->of->capacity)
+        return false;
+    char character = lm_character_of(token);
+    g->answers[lane * g->answer_room + g->lengths[lane]++] = character ? character : '?';
+    g->next[lane] = token;
+    return true;
+}
+
+static bool read_questions(group *g, lab_error *error) {
+    size_t vocabulary = g->of->request->model->config.vocabulary;
+    g->active_count = 0;
+    for (size_t lane = 0; lane < g->count; lane++) {
+        const sample *s = sample_of(g, lane);
+        g->lengths[lane] = 0;
+        if (!lm_decoder_read(g->decoder, lane, g->of->exam->tokens + s->tokens, s->token_count,
+                             g->logits, error))
+            return false;
+        if (goes_on(g, lane, lm_greedy(g->logits, vocabulary)))
+            g->active[g->active_count++] = lane;
+    }
+    return true;
+}
+
+static bool write_answers(group *g, lab_error *error) {
+    size_t vocabulary = g->of->request->model->config.vocabulary;
+    while (g->active_count > 0) {
+        lm_token tokens[LANES];
+        size_t kept = 0;
+        for (size_t i = 0; i < g->active_count; i++)
+            tokens[i] = g->next[g->active[i]];
+        if (!lm_decoder_step(g->decoder, g->active, tokens, g->active_count, g->logits, error))
+            return false;
+        for (size_t i = 0; i < g->active_count; i++)
+            if (goes_on(g, g->active[i], lm_greedy(g->logits + i * vocabulary, vocabulary)))
+                g->active[kept++] = g->active[i];
+        g->active_count = kept;
+    }
+    return true;
+}
+
+static void add_score(clrs_score_sum *sum, const clrs_score *score) {
+    sum->samples++;
+    sum->exact += score->exact;
+    sum->final += score->final;
+    sum->traced += score->steps > 0;
+    if (score->steps > 0)
+        sum->steps_share += (double)score->steps_right / (double)score->steps;
+}
+
+static void mark_answers(const group *g, marks *into) {
+    const sitting *of = g->of;
+    for (size_t lane = 0; lane < g->count; lane++) {
+        const sample *s = sample_of(g, lane);
+        clrs_span answer = {g->answers + lane * g->answer_room, g->lengths[lane]};
+        clrs_span wanted = {of->exam->answers + s->answer, s->answer_length};
+        clrs_score score = clrs_score_answer(of->task->algorithm, answer, wanted);
+        add_score(&into->sum, &score);
+    }
+}
+
+static size_t heads_of(const lm_model *model) {
+    return (size_t)model->config.layers * model->config.heads;
+}
+
+static bool answer_group(group *g, const lm_eval_policy *policy, marks *into, lab_error *error) {
+    const sitting *of = g->of;
+    const lm_decoder_options options = {.matrices = of->matrices,
+                                        .policy = policy->policy,
+                                        .lanes = LANES,
+                                        .capacity = of->capacity,
+                                        .measures = true};
+    g->answer_room = of->exam->longest + OVERLENGTH;
+    g->logits = malloc(LANES * of->request->model->config.vocabulary * sizeof *g->logits);
+    g->answers = malloc(LANES * g->answer_room);
+    if (!g->logits || !g->answers)
+        return lab_fail_memory(error);
+    g->decoder = lm_decoder_create(&options, error);
+    if (!g->decoder || !read_questions(g, error) || !write_answers(g, error))
+        return false;
+    mark_answers(g, into);
+    memcpy(into->entropies, lm_decoder_entropies(g->decoder),
+           heads_of(of->request->model) * sizeof *into->entropies);
+    return true;
+}
+
+static void answer_task(void *context, size_t task, size_t worker) {
+    (void)worker;
+    const sitting *of = context;
+    size_t first = task % of->groups * LANES, left = of->exam->count - first;
+    group g = {.of = of, .first = first, .count = left < LANES ? left : LANES};
+    marks *into = &of->marks[task];
+    if (lab_interrupted())
+        lab_fail(&into->error, LAB_STOPPED, "stopped");
+    else
+        answer_group(&g, &of->request->policies[task / of->groups], into, &into->error);
+    lm_decoder_destroy(g.decoder);
+    free(g.logits);
+    free(g.answers);
+}
+
+static void run_tasks(const whet_executor *executor, size_t tasks, sitting *of) {
+    if (executor)
+        executor->parallel_for(executor->context, tasks, answer_task, of);
+    else
+        for (size_t i = 0; i < tasks; i++)
+            answer_task(of, i, 0);
+}
+
+/* ---- adding up ---- */
+
+static bool add_marks(const sitting *of, lm_eval_cell *cells, lab_error *error) {
+    size_t heads = heads_of(of->request->model);
+    for (size_t i = 0; i < of->request->policy_count * of->groups; i++) {
+        const marks *m = &of->marks[i];
+        lm_eval_cell *cell = &cells[i / of->groups];
+        if (m->error.kind != LAB_NO_ERROR)
+            return lab_fail(error, m->error.kind, "%s", m->error.text);
+        cell->sum.samples += m->sum.samples;
+        cell->sum.exact += m->sum.exact;
+        cell->sum.final += m->sum.final;
+        cell->sum.traced += m->sum.traced;
+        cell->sum.steps_share += m->sum.steps_share;
+        for (size_t h = 0; h < heads; h++) {
+            cell->entropies[h].before += m->entropies[h].before;
+            cell->entropies[h].after += m->entropies[h].after;
+            cell->entropies[h].rows += m->entropies[h].rows;
+        }
+    }
+    return true;
+}
+
+static bool sit(sitting *of, lm_eval_cell *cells, lab_error *error) {
+    size_t tasks = of->request->policy_count * of->groups, heads = heads_of(of->request->model);
+    of->marks = calloc(tasks, sizeof *of->marks);
+    lm_entropy *entropies = calloc(tasks * heads, sizeof *entropies);
+    bool good = of->marks && entropies;
+    for (size_t i = 0; good && i < tasks; i++)
+        of->marks[i].entropies = entropies + i * heads;
+    if (good)
+        run_tasks(of->request->executor, tasks, of);
+    good = good ? add_marks(of, cells, error) : lab_fail_memory(error);
+    free(of->marks);
+    free(entropies);
+    return good;
+}
+
+/* All policies on one algorithm and length. Samples that are too long for the model leave the
+ * cells empty. */
+static bool examine(const lm_eval_request *r, const lm_matrices *matrices, size_t task,
+                    size_t length, lm_eval_cell *cells, lab_error *error) {
+    exam e;
+    bool good = make_exam(&e, &r->tasks[task], r->lengths[length], r->seed, r->samples, error);
+    size_t context = r->model->config.context;
+    sitting of = {.request = r, .matrices = matrices, .task = &r->tasks[task], .exam = &e};
+    of.groups = (e.count + LANES - 1) / LANES;
+    of.capacity = e.longest + OVERLENGTH < context ? e.longest + OVERLENGTH : context;
+    for (size_t p = 0; good && p < r->policy_count; p++) {
+        cells[p].sum.algorithm = r->tasks[task].algorithm;
+        cells[p].sum.length = (int64_t)r->lengths[length];
+        cells[p].question_tokens = e.token_count;
+        cells[p].answer_tokens = e.answer_length;
+    }
+    if (good && e.longest <= context)
+        good = sit(&of, cells, error);
+    free_exam(&e);
+    return good;
+}
+
+static bool request_is_good(const lm_eval_request *r, lab_error *error) {
+    if (r->model->config.vocabulary != LM_CLRS_VOCABULARY)
+        return lab_fail(error, LAB_INPUT,
+                        "the model does not speak CLRS-Text: its vocabulary has "
+                        "%u tokens instead of %d",
+                        r->model->config.vocabulary, LM_CLRS_VOCABULARY);
+    for (size_t t = 0; t < r->task_count; t++)
+        for (size_t l = 0; l < r->length_count; l++) {
+            char message[CLRS_MESSAGE_SIZE];
+            clrs_request request =
+                clrs_request_default(r->tasks[t].algorithm->name, (int64_t)r->lengths[l]);
+            request.seed = r->seed;
+            if (clrs_request_check(&request, message) != CLRS_OK)
+                return lab_fail(error, LAB_INPUT, "%s", message);
+        }
+    return true;
+}
+
+static bool make_cells(lm_evaluation *result, lab_error *error) {
+    const lm_eval_request *r = result->request;
+    size_t heads = heads_of(r->model), count, all;
+    if (__builtin_mul_overflow(r->task_count * r->length_count, r->policy_count, &count) ||
+        __builtin_mul_overflow(count, heads, &all))
+        return lab_fail(error, LAB_INPUT, "that is too much to evaluate");
+    result->cells = calloc(count, sizeof *result->cells);
+    result->entropies = calloc(all, sizeof *result->entropies);
+    if (!result->cells || !result->entropies)
+        return lab_fail_memory(error);
+    for (size_t i = 0; i < count; i++)
+        result->cells[i].entropies = result->entropies + i * heads;
+    return true;
+}
+
+/* What an algorithm and length takes, roughly. */
+static uint64_t work_of(const lm_eval_request *r, size_t length) { return r->lengths[length] + 8; }
+
+static bool examine_all(lm_evaluation *result, const lm_matrices *matrices, lab_error *error) {
+    const lm_eval_request *r = result->request;
+    uint64_t total = 0, done = 0;
+    for (size_t l = 0; l < r->length_count; l++)
+        total += work_of(r, l) * r->task_count;
+    lab_progress progress =
+        lab_progress_begin(r->title ? r->title : "evaluation", 0, total, r->quiet);
+    bool good = true;
+    for (size_t i = 0; good && i < r->task_count * r->length_count; i++) {
+        size_t task = i / r->length_count, length = i % r->length_count;
+        lab_progress_show(&progress, done, "%s, length %llu", r->tasks[task].algorithm->name,
+                          (unsigned long long)r->lengths[length]);
+        good = examine(r, matrices, task, length, result->cells + i * r->policy_count, error);
+        done += work_of(r, length);
+    }
+    lab_progress_end(&progress);
+    return good;
+}
+
+bool lm_evaluate(const lm_eval_request *request, lm_evaluation *result, lab_error *error) {
+    lm_matrices matrices = {.values = NULL};
+    *result = (lm_evaluation){.request = request};
+    bool good = request_is_good(request, error) && make_cells(result, error) &&
+                lm_matrices_create(request->model, request->engine, &matrices, error) &&
+                examine_all(result, &matrices, error);
+    lm_matrices_free(&matrices);
+    if (!good)
+        lm_evaluation_free(result);
+    return good;
+}
+
+void lm_evaluation_free(lm_evaluation *evaluation) {
+    free(evaluation->cells);
+    free(evaluation->entropies);
+    *evaluation = (lm_evaluation){.cells = NULL};
+}
+
+const lm_eval_cell *lm_eval_cell_at(const lm_evaluation *of, size_t task, size_t length,
+                                    size_t policy) {
+    const lm_eval_request *r = of->request;
+    return &of->cells[(task * r->length_count + length) * r->policy_count + policy];
+}

@@ -1,0 +1,40 @@
+/* What is trained for the report; see experiment.h. */
+#include "lm/experiment.h"
+
+/* Answers of a few tokens that a small model gets right at the lengths it was trained on, and one
+ * long one whose many tokens teach it to compare numbers, from which the others gain. */
+static const char quick_tasks[] =
+    "insertion_sort,minimum,binary_search,naive_string_matcher,articulation_points,bfs";
+
+static void choose_quick(lm_config *config, lm_training *training, lab_error *impossible) {
+    config->layers = 3;
+    config->width = 64;
+    config->heads = config->key_heads = 4;
+    config->head_dim = config->rope_dims = 16;
+    config->hidden = 192;
+    training->steps = 20000;
+    training->rate = 2e-3;
+    training->rate_end = 2e-5;
+    training->warm_up = 200;
+    lm_training_add_tasks(training, quick_tasks, impossible);
+}
+
+/* Lengths up to 16 of all algorithms, and questions of up to 48 items to come. */
+static void choose_full(lm_config *config, lm_training *training, lab_error *impossible) {
+    config->context = 8192;
+    training->length_max = 16;
+    training->steps = 60000;
+    training->warm_up = 500;
+    for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++)
+        lm_training_add_task(training, clrs_algorithm_at(i)->name, impossible);
+}
+
+void lm_experiment(bool is_full, lm_config *config, lm_training *training) {
+    lab_error impossible = {.kind = LAB_NO_ERROR};
+    *config = lm_config_default();
+    *training = lm_training_default();
+    if (is_full)
+        choose_full(config, training, &impossible);
+    else
+        choose_quick(config, training, &impossible);
+}

@@ -1,0 +1,315 @@
+/* Shapes and weights of GGUF files; see gguf_model.h. Tokenizers are in gguf_tokenizer.c. */
+#include "lm/gguf_model.h"
+
+#include "gguf/write.h"
+#include "lm/gguf_tokenizer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char policy_key[] = "whet.policy";
+
+/* What reading one file goes by. */
+typedef struct reading {
+    const gguf_file *file;
+    const char *path;
+    bool is_gemma;
+} reading;
+
+enum { KEY_SIZE = 96 };
+
+static const char *key_of(bool is_gemma, const char *what, char key[KEY_SIZE]) {
+    snprintf(key, KEY_SIZE, "%s.%s", is_gemma ? "gemma" : "llama", what);
+    return key;
+}
+
+/* ---- the shape ---- */
+
+static bool get_size(const reading *r, const char *what, uint32_t *value, lab_error *error) {
+    char key[KEY_SIZE];
+    return gguf_get_u32(r->file, key_of(r->is_gemma, what, key), value, error);
+}
+
+/* One that may be missing, and then stays as it is. */
+static bool get_size_if(const reading *r, const char *what, uint32_t *value, lab_error *error) {
+    char key[KEY_SIZE];
+    return !gguf_find(r->file, key_of(r->is_gemma, what, key)) || get_size(r, what, value, error);
+}
+
+static bool refuse(const reading *r, lab_error *error, const char *why) {
+    return lab_fail(error, LAB_INPUT, "%s: %s", r->path, why);
+}
+
+/* Choices that change what a model computes and that none here has. */
+static bool has_nothing_special(const reading *r, lab_error *error) {
+    char key[KEY_SIZE];
+    uint32_t experts = 0;
+    gguf_text scaling;
+    if (!get_size_if(r, "expert_count", &experts, error))
+        return false;
+    if (experts > 0)
+        return refuse(r, error, "a mixture of experts cannot be read");
+    if (gguf_find(r->file, key_of(r->is_gemma, "rope.scaling.type", key))) {
+        if (!gguf_get_text(r->file, key, &scaling, error))
+            return false;
+        if (!gguf_text_is(scaling, "none"))
+            return refuse(r, error, "stretched positions (rope.scaling) cannot be read");
+    }
+    return true;
+}
+
+static bool get_numbers(const reading *r, lm_config *c, lab_error *error) {
+    char key[KEY_SIZE];
+    if (!gguf_get_double(r->file, key_of(r->is_gemma, "attention.layer_norm_rms_epsilon", key),
+                         &c->norm_epsilon, error))
+        return false;
+    return !gguf_find(r->file, key_of(r->is_gemma, "rope.freq_base", key)) ||
+           gguf_get_double(r->file, key, &c->rope_base, error);
+}
+
+static bool get_heads(const reading *r, lm_config *c, lab_error *error) {
+    uint32_t value_dim;
+    if (!get_size(r, "attention.head_count", &c->heads, error))
+        return false;
+    c->key_heads = c->heads;
+    if (!get_size_if(r, "attention.head_count_kv", &c->key_heads, error))
+        return false;
+    if (c->heads == 0)
+        return refuse(r, error, "a model without heads");
+    c->head_dim = c->width / c->heads;
+    if (!get_size_if(r, "attention.key_length", &c->head_dim, error))
+        return false;
+    value_dim = c->rope_dims = c->head_dim;
+    if (!get_size_if(r, "attention.value_length", &value_dim, error) ||
+        !get_size_if(r, "rope.dimension_count", &c->rope_dims, error))
+        return false;
+    if (value_dim != c->head_dim)
+        return refuse(r, error, "keys and values of different sizes cannot be read");
+    return true;
+}
+
+static bool get_policy(const reading *r, lm_config *c, lab_error *error) {
+    gguf_text policy;
+    if (!gguf_find(r->file, policy_key))
+        return true;
+    if (!gguf_get_text(r->file, policy_key, &policy, error))
+        return false;
+    if (policy.length >= sizeof c->policy)
+        return refuse(r, error, "whet.policy is too long");
+    snprintf(c->policy, sizeof c->policy, "%.*s", (int)policy.length, policy.bytes);
+    return true;
+}
+
+static bool get_architecture(reading *r, lab_error *error) {
+    gguf_text name;
+    if (!gguf_get_text(r->file, "general.architecture", &name, error))
+        return false;
+    r->is_gemma = gguf_text_is(name, "gemma");
+    if (r->is_gemma || gguf_text_is(name, "llama"))
+        return true;
+    return lab_fail(error, LAB_INPUT,
+                    "%s: a model of architecture '%.*s'; llama and gemma can be read", r->path,
+                    name.length < 64 ? (int)name.length : 64, name.bytes);
+}
+
+static bool get_config(const reading *r, lm_config *c, lab_error *error) {
+    lab_error reason = {.kind = LAB_NO_ERROR};
+    const gguf_tensor *embedding = gguf_find_tensor(r->file, "token_embd.weight");
+    *c = lm_config_default();
+    c->gate = r->is_gemma ? LM_GEGLU : LM_SWIGLU;
+    if (!embedding)
+        return refuse(r, error, "there is no tensor token_embd.weight");
+    c->vocabulary = embedding->rows > LM_VOCABULARY_MAX ? UINT32_MAX : (uint32_t)embedding->rows;
+    c->tied = gguf_find_tensor(r->file, "output.weight") == NULL;
+    bool good = has_nothing_special(r, error) && get_size(r, "block_count", &c->layers, error) &&
+                get_size(r, "embedding_length", &c->width, error) &&
+                get_size(r, "context_length", &c->context, error) &&
+                get_size(r, "feed_forward_length", &c->hidden, error) && get_numbers(r, c, error) &&
+                get_heads(r, c, error) && get_policy(r, c, error);
+    if (!good)
+        return false;
+    return lm_config_check(c, &reason) ||
+           lab_fail(error, LAB_INPUT, "%s: an impossible model: %s", r->path, reason.text);
+}
+
+/* ---- the weights ---- */
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), wanted = strlen(end);
+    return length >= wanted && strcmp(text + length - wanted, end) == 0;
+}
+
+/* Heads whose elements are turned by positions. */
+static size_t turned_heads(const lm_config *c, const char *name) {
+    if (c->positions != LM_ROPE)
+        return 0;
+    return ends_with(name, ".attn_q.weight")   ? c->heads
+           : ends_with(name, ".attn_k.weight") ? c->key_heads
+                                               : 0;
+}
+
+/* Where row `row` of a head is in gemma's order: what we have in pairs side by side lies half of
+ * the turned elements apart there. */
+static size_t gemma_row(const lm_config *c, size_t row) {
+    size_t in_head = row % c->head_dim, half = c->rope_dims / 2;
+    if (in_head >= c->rope_dims)
+        return row;
+    return row - in_head + (in_head % 2 ? half : 0) + in_head / 2;
+}
+
+/* What gemma's embedding, and to make up for it the last norm, is multiplied by. */
+static float gemma_factor(const lm_config *c, const char *name) {
+    double root = sqrt((double)c->width);
+    return strcmp(name, "token_embd.weight") == 0    ? (float)(1 / root)
+           : strcmp(name, "output_norm.weight") == 0 ? (float)root
+                                                     : 1.0f;
+}
+
+static bool read_tensor(const reading *r, const lm_config *c, const lm_tensor *to, float *weights,
+                        lab_error *error) {
+    const gguf_tensor *from = gguf_get_tensor(r->file, to->name, to->cols, to->rows, error);
+    if (!from)
+        return false;
+    bool is_turned = r->is_gemma && turned_heads(c, to->name) > 0;
+    float factor = r->is_gemma ? 1 / gemma_factor(c, to->name) : 1.0f;
+    for (size_t row = 0; row < to->rows; row++) {
+        float *values = weights + to->offset + row * to->cols;
+        gguf_dequantise(from, is_turned ? gemma_row(c, row) : row, values);
+        for (size_t i = 0; r->is_gemma && i < to->cols; i++)
+            values[i] *= factor;
+    }
+    return true;
+}
+
+static bool read_weights(const reading *r, lm_model *model, lab_error *error) {
+    size_t count = lm_tensor_count(&model->config);
+    for (size_t i = 0; i < count; i++) {
+        lm_tensor tensor = lm_tensor_at(&model->config, &model->layout, i);
+        if (!read_tensor(r, &model->config, &tensor, model->weights, error))
+            return false;
+    }
+    if (r->file->n_tensors == count)
+        return true;
+    return lab_fail(error, LAB_INPUT, "%s: has %llu tensors where a plain model has %zu", r->path,
+                    (unsigned long long)r->file->n_tensors, count);
+}
+
+static bool read_open_file(reading *r, lm_model *model, lm_tokenizer *tokenizer, lab_error *error) {
+    lm_config config;
+    lm_layout layout;
+    if (!get_architecture(r, error) || !get_config(r, &config, error))
+        return false;
+    /* a small file may claim to be a large model: a weight takes at least a quarter of a byte */
+    if (!lm_layout_of(&config, &layout) || layout.count / 4 > r->file->size)
+        return refuse(r, error, "the file is too small for its model");
+    return lm_model_create(&config, model, error) && read_weights(r, model, error) &&
+           lm_gguf_get_tokenizer(r->file, r->path, config.vocabulary, tokenizer, error);
+}
+
+bool lm_gguf_read(const char *path, lm_model *model, lm_tokenizer *tokenizer, lab_error *error) {
+    *model = (lm_model){.weights = NULL};
+    *tokenizer = (lm_tokenizer){.count = 0};
+    gguf_file *file = gguf_open(path, error);
+    if (!file)
+        return false;
+    reading r = {.file = file, .path = path};
+    bool good = read_open_file(&r, model, tokenizer, error);
+    gguf_close(file);
+    return good;
+}
+
+/* ---- writing ---- */
+
+static bool can_be_written(const lm_config *c, const char *path, lab_error *error) {
+    const char *why = NULL;
+    if (c->learn != LM_LEARN_NOTHING)
+        why = "learnt policies have no place in GGUF";
+    else if (c->positions != LM_ROPE || c->rope_dims != c->head_dim)
+        why = "llama.cpp turns all elements of a head by their position, this model does not";
+    else if (c->gate == LM_GEGLU && !c->tied)
+        why = "llama.cpp's gemma has one matrix for embeddings and output, this model has two";
+    return !why || lab_fail(error, LAB_INPUT, "cannot write %s: %s", path, why);
+}
+
+static void put_shape(gguf_writer *w, const lm_config *c, gguf_type type, const char *name) {
+    bool is_gemma = c->gate == LM_GEGLU;
+    char key[KEY_SIZE];
+    /* llama.cpp's numbers for "mostly" this type */
+    uint32_t file_type = type == GGUF_F32 ? 0 : type == GGUF_F16 ? 1 : type == GGUF_Q8_0 ? 7 : 32;
+    const struct {
+        const char *what;
+        uint32_t value;
+    } sizes[] = {{"context_length", c->context},
+                 {"embedding_length", c->width},
+                 {"block_count", c->layers},
+                 {"feed_forward_length", c->hidden},
+                 {"attention.head_count", c->heads},
+                 {"attention.head_count_kv", c->key_heads},
+                 {"attention.key_length", c->head_dim},
+                 {"attention.value_length", c->head_dim},
+                 {"rope.dimension_count", c->rope_dims},
+                 {"vocab_size", c->vocabulary}};
+    gguf_put_text(w, "general.architecture", is_gemma ? "gemma" : "llama");
+    gguf_put_text(w, "general.name", name);
+    gguf_put_u32(w, "general.file_type", file_type);
+    gguf_put_u32(w, "general.quantization_version", 2);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        gguf_put_u32(w, key_of(is_gemma, sizes[i].what, key), sizes[i].value);
+    gguf_put_float(w, key_of(is_gemma, "attention.layer_norm_rms_epsilon", key),
+                   (float)c->norm_epsilon);
+    gguf_put_float(w, key_of(is_gemma, "rope.freq_base", key), (float)c->rope_base);
+    if (strcmp(c->policy, "softmax") != 0)
+        gguf_put_text(w, policy_key, c->policy);
+}
+
+/* The weights as gemma has them, to be freed; NULL when memory runs out. */
+static float *weights_of_gemma(const lm_model *model) {
+    const lm_config *c = &model->config;
+    float *made = malloc(model->layout.count * sizeof(float));
+    for (size_t i = 0; made && i < lm_tensor_count(c); i++) {
+        lm_tensor tensor = lm_tensor_at(c, &model->layout, i);
+        bool is_turned = turned_heads(c, tensor.name) > 0;
+        float factor = gemma_factor(c, tensor.name);
+        for (size_t row = 0; row < tensor.rows; row++) {
+            const float *from = model->weights + tensor.offset + row * tensor.cols;
+            float *to = made + tensor.offset + (is_turned ? gemma_row(c, row) : row) * tensor.cols;
+            for (size_t j = 0; j < tensor.cols; j++)
+                to[j] = factor * from[j];
+        }
+    }
+    return made;
+}
+
+static void put_weights(gguf_writer *w, const lm_model *model, gguf_type type,
+                        const float *weights) {
+    for (size_t i = 0; i < lm_tensor_count(&model->config); i++) {
+        lm_tensor tensor = lm_tensor_at(&model->config, &model->layout, i);
+        bool is_matrix = !ends_with(tensor.name, "_norm.weight");
+        bool fits = is_matrix && (type != GGUF_Q8_0 || tensor.cols % 32 == 0);
+        const uint64_t dims[] = {tensor.cols, tensor.rows};
+        gguf_put_tensor(w, tensor.name, is_matrix ? 2 : 1, dims, fits ? type : GGUF_F32,
+                        weights + tensor.offset);
+    }
+}
+
+bool lm_gguf_write(const char *path, const lm_model *model, const lm_tokenizer *tokenizer,
+                   gguf_type type, const char *name, lab_error *error) {
+    const lm_config *c = &model->config;
+    if (!can_be_written(c, path, error))
+        return false;
+    float *changed = c->gate == LM_GEGLU ? weights_of_gemma(model) : NULL;
+    if (c->gate == LM_GEGLU && !changed)
+        return lab_fail_memory(error);
+    gguf_writer *w = gguf_writer_start();
+    put_shape(w, c, type, name);
+    bool good = lm_gguf_put_tokenizer(w, tokenizer, error);
+    put_weights(w, model, type, changed ? changed : model->weights);
+    if (good)
+        good = gguf_writer_finish(w, path, error);
+    else
+        gguf_writer_cancel(w);
+    free(changed);
+    return good;
+}

@@ -1,0 +1,27 @@
+/*
+ * Models as GGUF, the files of llama.cpp. Two of its architectures are what a
+ * model here can be: `llama`, with silu in the gate, and `gemma`, with gelu; the
+ * latter stores embeddings divided by the root of the width and turns elements of
+ * a head that lie half a head apart, which is undone and done here. Anything in a
+ * file that a plain model does not have, biases, experts, stretched positions, is refused
+ * by name.
+ *
+ * The policy that a model was trained with goes along as "whet.policy", which
+ * other programs pass over.
+ */
+#ifndef WHET_LAB_LM_GGUF_MODEL_H
+#define WHET_LAB_LM_GGUF_MODEL_H
+
+#include "gguf/gguf.h"
+#include "lm/model.h"
+#include "lm/tokenizer.h"
+
+/* Free model and tokenizer whatever this returns. */
+bool lm_gguf_read(const char *path, lm_model *model, lm_tokenizer *tokenizer, lab_error *error);
+
+/* Matrices as f32, f16, bf16 or q8_0 (where their rows are whole blocks, f32 otherwise), the rest
+ * as f32. */
+bool lm_gguf_write(const char *path, const lm_model *model, const lm_tokenizer *tokenizer,
+                   gguf_type type, const char *name, lab_error *error);
+
+#endif

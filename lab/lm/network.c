@@ -1,0 +1,97 @@
+/* Networks: what is made once for a model, and one pass over a piece. */
+#include "lm/workspace.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool lm_network_create(const nn_engine *engine, const lm_config *config, const float *weights,
+                       lm_network *network, lab_error *error) {
+    *network = (lm_network){.engine = engine, .config = *config, .weights = weights};
+    if (!lm_layout_of(config, &network->layout))
+        return lab_fail(error, LAB_INPUT, "the model is too large for any memory");
+    size_t dims = config->positions == LM_ROPE ? config->rope_dims : 0;
+    network->policies = calloc((size_t)config->layers * config->heads, sizeof(whet_policy));
+    if (!network->policies ||
+        !nn_rope_create(config->context, dims, config->rope_base, &network->rope)) {
+        lm_network_destroy(network);
+        return lab_fail_memory(error);
+    }
+    if (!lm_network_refresh(network)) {
+        lm_network_destroy(network);
+        return lab_fail(error, LAB_INPUT, "the numbers of the learnt policies make no policy");
+    }
+    return true;
+}
+
+void lm_network_destroy(lm_network *network) {
+    nn_rope_destroy(&network->rope);
+    free(network->policies);
+    network->policies = NULL;
+}
+
+bool lm_network_refresh(lm_network *network) {
+    for (size_t layer = 0; layer < network->config.layers; layer++)
+        if (!lm_layer_policies(&network->config, &network->layout, network->weights, layer, NULL,
+                               network->policies + layer * network->config.heads,
+                               &network->policy_count))
+            return false;
+    return true;
+}
+
+lm_sizes lm_sizes_of(const lm_config *config, const lm_piece *piece) {
+    size_t head_dim = config->head_dim;
+    return (lm_sizes){.tokens = piece->rows * piece->length,
+                      .targets = piece->targets,
+                      .width = config->width,
+                      .queries = config->heads * head_dim,
+                      .joint = (config->heads + 2 * (size_t)config->key_heads) * head_dim,
+                      .hidden = config->hidden};
+}
+
+nn_attention lm_attention_of(const lm_network *network, const lm_piece *piece,
+                             const lm_workspace *workspace, size_t layer) {
+    const lm_config *config = &network->config;
+    return (nn_attention){.rows = piece->rows,
+                          .length = piece->length,
+                          .heads = config->heads,
+                          .key_heads = config->key_heads,
+                          .head_dim = config->head_dim,
+                          .policies = network->policies + layer * config->heads,
+                          .policy_count = network->policy_count,
+                          .qkv = workspace->kept[layer].qkv,
+                          .stats = workspace->kept[layer].stats};
+}
+
+/* Counts what was right; a row without targets counts as right. */
+static void count_right(const lm_piece *piece, const unsigned char *right, lm_outcome *outcome) {
+    size_t i = 0;
+    for (size_t row = 0; row < piece->rows; row++) {
+        bool is_exact = true;
+        for (; i < piece->targets && piece->at[i] / piece->length == row; i++) {
+            if (!piece->is_answer[i])
+                continue;
+            outcome->answer_tokens++;
+            outcome->right += right[i];
+            is_exact = is_exact && right[i];
+        }
+        outcome->exact += is_exact;
+        if (piece->exact)
+            piece->exact[row] = is_exact;
+    }
+    outcome->sequences = piece->rows;
+}
+
+lm_outcome lm_network_run(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
+                          float *gradient) {
+    lm_outcome outcome = {.status = lm_forward(network, piece, workspace)};
+    if (outcome.status != WHET_OK)
+        return outcome;
+    lm_losses(network, piece, workspace, gradient, &outcome);
+    count_right(piece, workspace->right, &outcome);
+    if (!isfinite(outcome.loss))
+        outcome.status = WHET_NOT_FINITE;
+    else if (gradient)
+        outcome.status = lm_backward(network, piece, workspace, gradient);
+    return outcome;
+}

@@ -1,0 +1,108 @@
+/* Finding out what a file is, and having it read by those who know; see open.h. */
+#include "lm/open.h"
+
+#include "base/files.h"
+#include "lm/gguf_model.h"
+#include "lm/llama2c.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool read_beginning(const char *path, char beginning[8], size_t *length, lab_error *error) {
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return lab_fail(error, LAB_INPUT, "cannot read %s: %s", path, strerror(errno));
+    *length = fread(beginning, 1, 8, file);
+    int reason = ferror(file) ? errno : 0;
+    fclose(file);
+    return reason == 0 || lab_fail(error, reason == EISDIR ? LAB_INPUT : LAB_SYSTEM,
+                                   "cannot read %s: %s", path, strerror(reason));
+}
+
+/* ---- checkpoints ---- */
+
+static bool open_checkpoint(const char *path, lm_opened *opened, lab_error *error) {
+    if (!lm_model_load(path, &opened->model, error))
+        return false;
+    const json_t *tokens = json_object_get(opened->model.description, "tokens");
+    const char *name = json_string_value(tokens);
+    opened->is_clrs = name && strcmp(name, LM_TOKENS_CLRS) == 0;
+    if (opened->is_clrs)
+        return lm_tokenizer_clrs(&opened->tokenizer, error);
+    return lm_tokenizer_from_json(&opened->tokenizer, tokens, path, error);
+}
+
+bool lm_store(const char *path, const lm_opened *opened, lab_error *error) {
+    json_t *tokens =
+        opened->is_clrs ? json_string(LM_TOKENS_CLRS) : lm_tokenizer_json(&opened->tokenizer);
+    if (!tokens)
+        return lab_fail_memory(error);
+    return lm_model_save(path, &opened->model, tokens, error);
+}
+
+/* ---- llama2.c ---- */
+
+/* A tokenizer beside a model, under the names that llama2.c gives them; NULL if there is none. */
+static char *tokenizer_beside(const char *path, uint32_t vocabulary) {
+    const char *slash = strrchr(path, '/');
+    int length = slash ? (int)(slash - path) + 1 : 0;
+    char *folder = malloc((size_t)length + 2);
+    if (!folder)
+        return NULL;
+    snprintf(folder, (size_t)length + 2, "%.*s", length ? length : 1, length ? path : ".");
+    char *found = lab_path(folder, "tok%u.bin", vocabulary);
+    if (found && !lab_file_exists(found)) {
+        free(found);
+        found = lab_path(folder, "tokenizer.bin");
+    }
+    if (found && !lab_file_exists(found)) {
+        free(found);
+        found = NULL;
+    }
+    free(folder);
+    return found;
+}
+
+static bool open_llama2c(const char *path, const char *tokenizer, lm_opened *opened,
+                         lab_error *error) {
+    if (!lm_llama2c_read(path, &opened->model, error))
+        return false;
+    uint32_t vocabulary = opened->model.config.vocabulary;
+    char *beside = tokenizer ? NULL : tokenizer_beside(path, vocabulary);
+    bool good = tokenizer || beside
+                    ? lm_llama2c_tokenizer(tokenizer ? tokenizer : beside, vocabulary,
+                                           &opened->tokenizer, error)
+                    : lab_fail(error, LAB_INPUT,
+                               "%s: its tokenizer is in a file of its own, and neither tok%u.bin "
+                               "nor tokenizer.bin lies beside it; name it with --tokenizer",
+                               path, vocabulary);
+    free(beside);
+    return good;
+}
+
+/* ---- any ---- */
+
+bool lm_open(const char *path, const char *tokenizer, lm_opened *opened, lab_error *error) {
+    char beginning[8] = "";
+    size_t length = 0;
+    *opened = (lm_opened){.format = "llama2.c"};
+    if (!read_beginning(path, beginning, &length, error))
+        return false;
+    if (length == 8 && memcmp(beginning, "WHETCKPT", 8) == 0) {
+        opened->format = "checkpoint";
+        return open_checkpoint(path, opened, error);
+    }
+    if (length >= 4 && memcmp(beginning, "GGUF", 4) == 0) {
+        opened->format = "GGUF";
+        return lm_gguf_read(path, &opened->model, &opened->tokenizer, error);
+    }
+    return open_llama2c(path, tokenizer, opened, error);
+}
+
+void lm_opened_free(lm_opened *opened) {
+    lm_model_free(&opened->model);
+    lm_tokenizer_free(&opened->tokenizer);
+    *opened = (lm_opened){.is_clrs = false};
+}

@@ -1,0 +1,225 @@
+/* The loop around the trainer: progress, a log, checkpoints, signals. */
+#include "lm/train.h"
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/folder_lock.h"
+#include "base/manifest.h"
+#include "base/progress.h"
+#include "base/signals.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Sums since the last line of the log. */
+typedef struct sums {
+    double loss, answer_loss, norm;
+    uint64_t steps, tokens, answer_tokens, right;
+    lm_tally all, tasks[CLRS_ALGORITHM_COUNT];
+    double began;
+} sums;
+
+typedef struct session {
+    const lm_run *run;
+    lm_trainer *trainer;
+    char *checkpoint, *log_path;
+    FILE *log;
+    lab_progress progress;
+    sums sums;
+    double shown_loss, shown_exact; /* smoothed, for the progress line */
+    lm_summary *summary;
+} session;
+
+static double share_of(lm_tally tally) {
+    return tally.sequences ? (double)tally.exact / (double)tally.sequences : 0;
+}
+
+static void add_tally(lm_tally *sum, lm_tally tally) {
+    sum->sequences += tally.sequences;
+    sum->exact += tally.exact;
+}
+
+static void add_step(session *own, const lm_step *step) {
+    sums *sum = &own->sums;
+    sum->steps++;
+    sum->loss += step->loss;
+    sum->answer_loss += step->answer_loss;
+    sum->norm += step->norm;
+    sum->tokens += step->tokens;
+    sum->answer_tokens += step->answer_tokens;
+    sum->right += step->right;
+    add_tally(&sum->all, step->all);
+    for (size_t i = 0; i < own->run->training.task_count; i++)
+        add_tally(&sum->tasks[i], step->tasks[i]);
+    double share = own->shown_loss == 0 ? 1 : 0.02;
+    own->shown_loss += share * (step->loss - own->shown_loss);
+    own->shown_exact += share * (share_of(step->all) - own->shown_exact);
+    own->summary->tokens += step->tokens;
+}
+
+static json_t *tasks_to_json(const session *own) {
+    json_t *tasks = json_object();
+    for (size_t i = 0; tasks && i < own->run->training.task_count; i++)
+        json_object_set_new(tasks, own->run->training.tasks[i].algorithm->name,
+                            json_real(share_of(own->sums.tasks[i])));
+    return tasks;
+}
+
+/* Also leaves the numbers of the line in the summary. */
+static bool write_log(session *own, const lm_step *step, lab_error *error) {
+    const sums *sum = &own->sums;
+    double count = (double)sum->steps, seconds = lab_now() - sum->began;
+    bool is_written =
+        !own->log ||
+        lab_json_log(
+            own->log,
+            json_pack("{s:I, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:f, s:I, s:f}", "step",
+                      (json_int_t)lm_trainer_done(own->trainer), "loss", sum->loss / count,
+                      "answer_loss", sum->answer_loss / count, "right",
+                      (double)sum->right / (double)(sum->answer_tokens ? sum->answer_tokens : 1),
+                      "exact", share_of(sum->all), "exact_by_algorithm", tasks_to_json(own), "norm",
+                      sum->norm / count, "rate", step->rate, "tokens_per_second",
+                      (double)sum->tokens / (seconds > 0 ? seconds : 1), "left_out",
+                      (json_int_t)step->left_out, "seconds", lab_now() - own->progress.began));
+    own->summary->loss = sum->loss / count;
+    own->summary->all = sum->all;
+    memcpy(own->summary->tasks, sum->tasks, sizeof sum->tasks);
+    own->sums = (sums){.began = lab_now()};
+    return is_written || lab_fail_file(error, "write", own->log_path);
+}
+
+static void show_progress(session *own) {
+    if (!lab_progress_is_due(&own->progress))
+        return;
+    double seconds = lab_now() - own->progress.began;
+    lab_progress_show(&own->progress, lm_trainer_done(own->trainer),
+                      "loss %.4f, exact %.1f %%, %.0f tokens/s", own->shown_loss,
+                      100 * own->shown_exact,
+                      (double)own->summary->tokens / (seconds > 0 ? seconds : 1));
+}
+
+static bool is_multiple(uint64_t step, uint64_t interval) {
+    return interval > 0 && step % interval == 0;
+}
+
+static bool train_on(session *own, lab_error *error) {
+    const lm_run *run = own->run;
+    uint64_t last = run->training.steps, step = lm_trainer_done(own->trainer);
+    while (step < last && !lab_interrupted()) {
+        lm_step result;
+        if (!lm_trainer_step(own->trainer, &result, error))
+            return false;
+        step = lm_trainer_done(own->trainer);
+        add_step(own, &result);
+        if ((is_multiple(step, run->log_interval) || step == last) &&
+            !write_log(own, &result, error))
+            return false;
+        if (own->checkpoint && is_multiple(step, run->checkpoint_interval) && step < last &&
+            !lm_trainer_save(own->trainer, own->checkpoint, error))
+            return false;
+        show_progress(own);
+    }
+    return !own->checkpoint || lm_trainer_save(own->trainer, own->checkpoint, error);
+}
+
+/* Finds where to go on, and opens the log there. */
+static bool open_files(session *own, lab_error *error) {
+    const lm_run *run = own->run;
+    if (!run->folder)
+        return true;
+    own->checkpoint = lab_path(run->folder, "model.ckpt");
+    own->log_path = lab_path(run->folder, "log.jsonl");
+    if (!own->checkpoint || !own->log_path)
+        return lab_fail_memory(error);
+    if (lab_file_exists(own->checkpoint)) {
+        if (!run->resume)
+            return lab_fail(
+                error, LAB_INPUT,
+                "%s is there already: --resume goes on with it, another --out starts anew",
+                own->checkpoint);
+        if (!lm_trainer_restore(own->trainer, own->checkpoint, error))
+            return false;
+    }
+    if (run->log_interval == 0)
+        return true;
+    uint64_t done = lm_trainer_done(own->trainer);
+    if (!lab_json_log_cut(own->log_path, "step", done, error))
+        return false;
+    own->log = fopen(own->log_path, done > 0 ? "a" : "w");
+    return own->log || lab_fail_file(error, "write", own->log_path);
+}
+
+static void tell_size(const session *own) {
+    if (own->run->quiet)
+        return;
+    fprintf(stderr, "%s: %zu parameters; training takes %.0f MB of memory\n",
+            own->run->title ? own->run->title : "training", lm_trainer_parameters(own->trainer),
+            (double)lm_trainer_bytes(own->trainer) / 1e6);
+}
+
+static bool run_session(session *own, lab_error *error) {
+    const lm_run *run = own->run;
+    if (!open_files(own, error))
+        return false;
+    tell_size(own);
+    own->progress =
+        lab_progress_begin(run->title ? run->title : "training", lm_trainer_done(own->trainer),
+                           run->training.steps, run->quiet);
+    own->sums.began = own->progress.began;
+    bool is_done = train_on(own, error);
+    lab_progress_end(&own->progress);
+    own->summary->parameters = lm_trainer_parameters(own->trainer);
+    own->summary->steps = lm_trainer_done(own->trainer);
+    own->summary->seconds = lab_now() - own->progress.began;
+    if (is_done && own->summary->steps < run->training.steps)
+        return lab_fail(error, LAB_STOPPED, "stopped after %llu of %llu steps%s",
+                        (unsigned long long)own->summary->steps,
+                        (unsigned long long)run->training.steps,
+                        run->folder ? "; --resume goes on" : "");
+    return is_done;
+}
+
+static bool train_in_folder(const nn_engine *engine, const lm_run *run, lm_summary *summary,
+                            lab_error *error) {
+    session own = {.run = run, .summary = summary};
+    own.trainer = lm_trainer_create(engine, &run->config, &run->training, run->executor, error);
+    bool is_done = own.trainer && run_session(&own, error);
+    if (own.log && fclose(own.log) != 0)
+        is_done = lab_fail_file(error, "write", own.log_path);
+    free(own.checkpoint);
+    free(own.log_path);
+    lm_trainer_destroy(own.trainer);
+    return is_done;
+}
+
+static json_t *run_options(const lm_run *run) {
+    return json_pack("{s:o, s:o}", "shape", lm_config_to_json(&run->config), "training",
+                     lm_training_to_json(&run->training));
+}
+
+static bool train_alone(const nn_engine *engine, const lm_run *run, lm_summary *summary,
+                        lab_error *error) {
+    lab_manifest manifest =
+        lab_manifest_begin("lm train", run_options(run), engine->blas.description);
+    bool is_done = lab_manifest_write(&manifest, run->folder, false, error) &&
+                   train_in_folder(engine, run, summary, error) &&
+                   lab_manifest_write(&manifest, run->folder, true, error);
+    lab_manifest_end(&manifest);
+    return is_done;
+}
+
+bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, lab_error *error) {
+    lab_folder_lock lock = lab_folder_unlocked();
+    lm_summary ignored = {.steps = 0};
+    summary = summary ? summary : &ignored;
+    *summary = (lm_summary){.steps = 0};
+    if (!lm_config_check(&run->config, error) || !lm_training_check(&run->training, error))
+        return false;
+    if (!run->folder)
+        return train_in_folder(engine, run, summary, error);
+    if (!lab_make_folder(run->folder, error) || !lab_folder_take(&lock, run->folder, error))
+        return false;
+    bool is_done = train_alone(engine, run, summary, error);
+    lab_folder_release(&lock);
+    return is_done;
+}

@@ -1,0 +1,347 @@
+/*
+ * The training step: draw, pack, gradients lane by lane, their sum and its
+ * length slice by slice, one update by AdamW. Lanes and slices are tasks for an
+ * executor.
+ */
+#include "lm/trainer.h"
+
+#include "nn/checkpoint.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLICE = 16384 }; /* parameters added up and updated in one task */
+
+/* A part of one tensor. */
+typedef struct slice {
+    size_t offset, count;
+    bool decays;
+    double square; /* of its gradient's length */
+} slice;
+
+struct lm_trainer {
+    const nn_engine *engine;
+    const whet_executor *executor;
+    lm_config config;
+    lm_training training;
+    lm_network network;
+    uint64_t step;
+    size_t count; /* of parameters */
+    float *weights, *first, *second;
+    float *gradients; /* [LM_LANES][count] */
+    lm_workspace *workspaces[LM_LANES];
+    atomic_flag busy[LM_LANES]; /* workspaces in use */
+    size_t workers;             /* how many workspaces there are */
+    slice *slices;
+    size_t slice_count;
+    lm_source *source;
+    lm_sequences sequences;
+    lm_packed packed;
+    size_t lanes; /* that have pieces in this step */
+    lm_outcome outcomes[LM_LANES];
+    float factor; /* on gradients: one over the weight of all targets, and clipping */
+    nn_adam adam;
+};
+
+static bool cut_slices(lm_trainer *trainer) {
+    const lm_config *config = &trainer->config;
+    size_t tensors = lm_tensor_count(config);
+    trainer->slices = calloc(tensors + trainer->count / SLICE + 1, sizeof *trainer->slices);
+    for (size_t i = 0; trainer->slices && i < tensors; i++) {
+        lm_tensor tensor = lm_tensor_at(config, &trainer->network.layout, i);
+        size_t count = tensor.rows * tensor.cols;
+        bool decays = tensor.rows > 1 && !strstr(tensor.name, "attn_policy");
+        for (size_t first = 0; first < count; first += SLICE)
+            trainer->slices[trainer->slice_count++] =
+                (slice){.offset = tensor.offset + first,
+                        .count = count - first < SLICE ? count - first : SLICE,
+                        .decays = decays};
+    }
+    return trainer->slices != NULL;
+}
+
+static size_t piece_room(const lm_config *config) {
+    return config->context > LM_PIECE_MOST ? config->context : LM_PIECE_MOST;
+}
+
+static bool allocate(lm_trainer *trainer, lab_error *error) {
+    const lm_config *config = &trainer->config;
+    lm_layout layout;
+    if (!lm_layout_of(config, &layout) || layout.count > SIZE_MAX / 8 / LM_LANES)
+        return lab_fail(error, LAB_INPUT, "the model is too large for any memory");
+    trainer->count = layout.count;
+    trainer->weights = nn_floats(layout.count);
+    trainer->first = nn_floats(layout.count);
+    trainer->second = nn_floats(layout.count);
+    trainer->gradients = nn_floats(LM_LANES * layout.count);
+    if (!trainer->weights || !trainer->first || !trainer->second || !trainer->gradients)
+        return lab_fail_memory(error);
+    lm_initialise(config, &layout, trainer->training.seed, trainer->weights);
+    if (!lm_network_create(trainer->engine, config, trainer->weights, &trainer->network, error))
+        return false;
+    for (size_t i = 0; i < trainer->workers; i++) {
+        atomic_flag_clear(&trainer->busy[i]);
+        trainer->workspaces[i] = lm_workspace_create(&trainer->network, piece_room(config));
+        if (!trainer->workspaces[i])
+            return lab_fail_memory(error);
+    }
+    trainer->source = lm_source_create(&trainer->training, config->context, error);
+    return trainer->source && (cut_slices(trainer) || lab_fail_memory(error));
+}
+
+lm_trainer *lm_trainer_create(const nn_engine *engine, const lm_config *config,
+                              const lm_training *training, const whet_executor *executor,
+                              lab_error *error) {
+    if (!lm_config_check(config, error) || !lm_training_check(training, error))
+        return NULL;
+    if (config->vocabulary < LM_CLRS_VOCABULARY) {
+        lab_fail(error, LAB_INPUT, "--vocabulary: CLRS-Text has %d tokens", LM_CLRS_VOCABULARY);
+        return NULL;
+    }
+    lm_trainer *trainer = calloc(1, sizeof *trainer);
+    if (!trainer) {
+        lab_fail_memory(error);
+        return NULL;
+    }
+    trainer->engine = engine;
+    trainer->executor = executor;
+    trainer->config = *config;
+    trainer->training = *training;
+    trainer->workers = executor && executor->workers < LM_LANES ? executor->workers
+                       : executor                               ? LM_LANES
+                                                                : 1;
+    if (!allocate(trainer, error)) {
+        lm_trainer_destroy(trainer);
+        return NULL;
+    }
+    return trainer;
+}
+
+void lm_trainer_destroy(lm_trainer *trainer) {
+    if (!trainer)
+        return;
+    for (size_t i = 0; i < trainer->workers; i++)
+        lm_workspace_destroy(trainer->workspaces[i]);
+    lm_packed_free(&trainer->packed);
+    lm_sequences_free(&trainer->sequences);
+    lm_source_destroy(trainer->source);
+    lm_network_destroy(&trainer->network);
+    free(trainer->slices);
+    free(trainer->gradients);
+    free(trainer->second);
+    free(trainer->first);
+    free(trainer->weights);
+    free(trainer);
+}
+
+uint64_t lm_trainer_done(const lm_trainer *trainer) { return trainer->step; }
+size_t lm_trainer_parameters(const lm_trainer *trainer) { return trainer->count; }
+float *lm_trainer_weights(lm_trainer *trainer) { return trainer->weights; }
+
+size_t lm_trainer_bytes(const lm_trainer *trainer) {
+    const nn_rope *rope = &trainer->network.rope;
+    size_t bytes = (3 + LM_LANES) * trainer->count * sizeof(float) +
+                   3 * rope->positions * rope->dims * sizeof(float);
+    for (size_t i = 0; i < trainer->workers; i++)
+        bytes += lm_workspace_bytes(trainer->workspaces[i]);
+    return bytes;
+}
+
+static void add_outcome(lm_outcome *sum, const lm_outcome *outcome) {
+    sum->loss += outcome->loss;
+    sum->weight += outcome->weight;
+    sum->answer_loss += outcome->answer_loss;
+    sum->answer_tokens += outcome->answer_tokens;
+    sum->right += outcome->right;
+    sum->sequences += outcome->sequences;
+    sum->exact += outcome->exact;
+    if (sum->status == WHET_OK)
+        sum->status = outcome->status;
+}
+
+/* One that nobody uses: there are as many as there can be lanes under way. */
+static size_t take_workspace(lm_trainer *trainer) {
+    for (size_t i = 0;; i = (i + 1) % trainer->workers)
+        if (!atomic_flag_test_and_set(&trainer->busy[i]))
+            return i;
+}
+
+/* Pieces come longest first: each lane takes one of every LM_LANES. */
+static void lane_task(void *argument, size_t lane, size_t worker) {
+    (void)worker;
+    lm_trainer *trainer = argument;
+    size_t own = take_workspace(trainer);
+    float *gradient = trainer->gradients + lane * trainer->count;
+    lm_outcome sum = {.status = WHET_OK};
+    memset(gradient, 0, trainer->count * sizeof(float));
+    for (size_t i = lane; i < trainer->packed.count && sum.status == WHET_OK; i += LM_LANES) {
+        lm_outcome outcome = lm_network_run(&trainer->network, &trainer->packed.pieces[i],
+                                            trainer->workspaces[own], gradient);
+        add_outcome(&sum, &outcome);
+    }
+    trainer->outcomes[lane] = sum;
+    atomic_flag_clear(&trainer->busy[own]);
+}
+
+/* Adds the lanes' gradients into the first one's, and notes the length. */
+static void sum_task(void *argument, size_t task, size_t worker) {
+    (void)worker;
+    lm_trainer *trainer = argument;
+    slice *own = &trainer->slices[task];
+    float *gradient = trainer->gradients + own->offset;
+    for (size_t lane = 1; lane < trainer->lanes; lane++)
+        trainer->engine->kernels->add(gradient, gradient + lane * trainer->count, own->count);
+    own->square = 0;
+    for (size_t i = 0; i < own->count; i++)
+        own->square += (double)gradient[i] * (double)gradient[i];
+}
+
+static void update_task(void *argument, size_t task, size_t worker) {
+    (void)worker;
+    lm_trainer *trainer = argument;
+    const nn_kernels *kernels = trainer->engine->kernels;
+    const slice *own = &trainer->slices[task];
+    float *gradient = trainer->gradients + own->offset;
+    nn_adam adam = trainer->adam;
+    adam.decay = own->decays ? adam.decay : 0;
+    kernels->scale(gradient, trainer->factor, own->count);
+    kernels->adam(&adam, gradient, 1, 0, own->count, trainer->weights + own->offset,
+                  trainer->first + own->offset, trainer->second + own->offset);
+}
+
+static nn_adam adam_at(const lm_training *training, uint64_t step) {
+    double count = (double)(step + 1), rate = lm_rate_at(training, step);
+    return (nn_adam){.rate = (float)(rate / (1 - pow(training->beta1, count))),
+                     .correction = (float)(1 / (1 - pow(training->beta2, count))),
+                     .beta1 = (float)training->beta1,
+                     .beta2 = (float)training->beta2,
+                     .epsilon = 1e-8f,
+                     .decay = (float)(rate * training->decay)};
+}
+
+static double gradient_length(lm_trainer *trainer) {
+    double square = 0;
+    nn_run_tasks(trainer->executor, trainer->slice_count, sum_task, trainer);
+    for (size_t i = 0; i < trainer->slice_count; i++)
+        square += trainer->slices[i].square;
+    return sqrt(square);
+}
+
+static bool fail_step(const lm_trainer *trainer, whet_status status, lab_error *error) {
+    if (status == WHET_ERROR_MEMORY)
+        return lab_fail_memory(error);
+    if (status != WHET_NOT_FINITE)
+        return lab_fail(error, LAB_SYSTEM, "attention: %s", whet_status_text(status));
+    return lab_fail(error, LAB_SYSTEM,
+                    "seed %llu: the loss is not finite at step %llu: try a lower --rate",
+                    (unsigned long long)trainer->training.seed, (unsigned long long)trainer->step);
+}
+
+static void note_result(const lm_trainer *trainer, const lm_sequences *sequences,
+                        const lm_outcome *sum, lm_step *result) {
+    double answers = (double)sum->answer_tokens;
+    *result = (lm_step){.loss = sum->loss / sum->weight,
+                        .answer_loss = sum->answer_loss / (answers > 0 ? answers : 1),
+                        .rate = lm_rate_at(&trainer->training, trainer->step),
+                        .tokens = sequences->token_count,
+                        .answer_tokens = sum->answer_tokens,
+                        .right = sum->right,
+                        .all = {sum->sequences, sum->exact},
+                        .left_out = sequences->left_out};
+    for (size_t i = 0; i < sequences->count; i++) {
+        lm_tally *tally = &result->tasks[sequences->list[trainer->packed.order[i]].task];
+        tally->sequences++;
+        tally->exact += trainer->packed.exact[i];
+    }
+}
+
+bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_step *result,
+                        lab_error *error) {
+    const lm_training *training = &trainer->training;
+    if (!lm_pack(sequences, training->loss, training->weigh, &trainer->packed))
+        return lab_fail_memory(error);
+    trainer->lanes = trainer->packed.count < LM_LANES ? trainer->packed.count : LM_LANES;
+    nn_run_tasks(trainer->executor, trainer->lanes, lane_task, trainer);
+    lm_outcome sum = {.status = WHET_OK};
+    for (size_t lane = 0; lane < trainer->lanes; lane++)
+        add_outcome(&sum, &trainer->outcomes[lane]);
+    if (sum.status != WHET_OK)
+        return fail_step(trainer, sum.status, error);
+    note_result(trainer, sequences, &sum, result);
+    result->norm = gradient_length(trainer) / sum.weight;
+    if (!isfinite(result->norm))
+        return fail_step(trainer, WHET_NOT_FINITE, error);
+    bool clips = training->clip > 0 && result->norm > training->clip;
+    trainer->factor = (float)((clips ? training->clip / result->norm : 1) / sum.weight);
+    trainer->adam = adam_at(training, trainer->step);
+    nn_run_tasks(trainer->executor, trainer->slice_count, update_task, trainer);
+    trainer->step++;
+    return lm_network_refresh(&trainer->network) ||
+           lab_fail(error, LAB_SYSTEM, "the learnt policies make no sense any more");
+}
+
+bool lm_trainer_step(lm_trainer *trainer, lm_step *result, lab_error *error) {
+    return lm_source_draw(trainer->source, &trainer->sequences, error) &&
+           lm_trainer_step_on(trainer, &trainer->sequences, result, error);
+}
+
+static json_t *describe(const lm_trainer *trainer) {
+    return json_pack("{s:s, s:s, s:o, s:o}", "model", LM_MODEL_NAME, "tokens", LM_TOKENS_CLRS,
+                     "shape", lm_config_to_json(&trainer->config), "training",
+                     lm_training_to_json(&trainer->training));
+}
+
+bool lm_trainer_save(const lm_trainer *trainer, const char *path, lab_error *error) {
+    json_t *description = describe(trainer);
+    const nn_span spans[] = {{trainer->weights, trainer->count},
+                             {trainer->first, trainer->count},
+                             {trainer->second, trainer->count}};
+    bool is_saved = nn_checkpoint_write(path, description, trainer->step, spans, 3, error);
+    json_decref(description);
+    return is_saved;
+}
+
+static bool is_same_run(const lm_trainer *trainer, const nn_checkpoint *read, const char *path,
+                        lab_error *error) {
+    const char *name = json_string_value(json_object_get(read->description, "model"));
+    if (!name || strcmp(name, LM_MODEL_NAME) != 0)
+        return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of a language model", path);
+    json_t *ours = describe(trainer);
+    if (!ours)
+        return lab_fail_memory(error);
+    const char *key = nn_checkpoint_difference(json_object_get(ours, "shape"),
+                                               json_object_get(read->description, "shape"), NULL);
+    if (!key)
+        key = nn_checkpoint_difference(json_object_get(ours, "training"),
+                                       json_object_get(read->description, "training"), NULL);
+    bool is_same = !key && read->count == 3 * trainer->count;
+    if (!is_same)
+        lab_fail(error, LAB_INPUT, "%s: a checkpoint of another run: its %s differs", path,
+                 key ? key : "size");
+    json_decref(ours);
+    return is_same;
+}
+
+bool lm_trainer_restore(lm_trainer *trainer, const char *path, lab_error *error) {
+    nn_checkpoint read;
+    if (!nn_checkpoint_read(path, &read, error))
+        return false;
+    bool is_good = is_same_run(trainer, &read, path, error);
+    if (is_good && read.step > trainer->training.steps)
+        is_good = lab_fail(error, LAB_INPUT, "%s: has gone %llu steps, more than there are", path,
+                           (unsigned long long)read.step);
+    if (is_good) {
+        size_t bytes = trainer->count * sizeof(float);
+        memcpy(trainer->weights, read.values, bytes);
+        memcpy(trainer->first, read.values + trainer->count, bytes);
+        memcpy(trainer->second, read.values + 2 * trainer->count, bytes);
+        trainer->step = read.step;
+        is_good = lm_source_skip_to(trainer->source, read.step, error) &&
+                  (lm_network_refresh(&trainer->network) ||
+                   lab_fail(error, LAB_INPUT, "%s: its learnt policies make no sense", path));
+    }
+    nn_checkpoint_free(&read);
+    return is_good;
+}

@@ -1,0 +1,148 @@
+/* Choices of a training run: defaults, limits, schedules, and their form in checkpoints. */
+#include "lm/training.h"
+
+#include "base/choices.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const loss_names[] = {"answer", "all"};
+static const char *const weigh_names[] = {"tokens", "sequences"};
+static const char hints_suffix[] = ":hints";
+
+lm_training lm_training_default(void) {
+    return (lm_training){.seed = 1,
+                         .length_min = 4,
+                         .length_max = 8,
+                         .curriculum = 0,
+                         .batch = 32,
+                         .accumulate = 1,
+                         .steps = 10000,
+                         .warm_up = 100,
+                         .rate = 1e-3,
+                         .rate_end = 1e-5,
+                         .beta1 = 0.9,
+                         .beta2 = 0.99,
+                         .decay = 0.1,
+                         .clip = 1,
+                         .loss = LM_LOSS_ANSWER,
+                         .weigh = LM_WEIGH_TOKENS};
+}
+
+const char *lm_loss_name(lm_loss loss) { return loss_names[loss]; }
+const char *lm_weigh_name(lm_weigh weigh) { return weigh_names[weigh]; }
+
+bool lm_loss_parse(const char *name, lm_loss *loss) {
+    size_t found;
+    bool is_known = lab_find_name(loss_names, 2, name, &found);
+    if (is_known)
+        *loss = (lm_loss)found;
+    return is_known;
+}
+
+bool lm_weigh_parse(const char *name, lm_weigh *weigh) {
+    size_t found;
+    bool is_known = lab_find_name(weigh_names, 2, name, &found);
+    if (is_known)
+        *weigh = (lm_weigh)found;
+    return is_known;
+}
+
+bool lm_training_add_task(lm_training *training, const char *text, lab_error *error) {
+    char name[64];
+    size_t length = strlen(text), suffix = sizeof hints_suffix - 1;
+    bool hints = length > suffix && strcmp(text + length - suffix, hints_suffix) == 0;
+    length -= hints ? suffix : 0;
+    if (length >= sizeof name)
+        return lab_fail(error, LAB_INPUT, "--algorithm: there is no '%.80s'", text);
+    memcpy(name, text, length);
+    name[length] = '\0';
+    const clrs_algorithm *algorithm = clrs_algorithm_find(name);
+    if (!algorithm)
+        return lab_fail(error, LAB_INPUT,
+                        "--algorithm: there is no '%s'; 'whet clrs list' names them all", name);
+    for (size_t i = 0; i < training->task_count; i++)
+        if (training->tasks[i].algorithm == algorithm)
+            return lab_fail(error, LAB_INPUT, "--algorithm: %s is named twice", name);
+    training->tasks[training->task_count++] = (lm_task){algorithm, hints};
+    return true;
+}
+
+bool lm_training_add_tasks(lm_training *training, const char *text, lab_error *error) {
+    while (*text) {
+        size_t length = strcspn(text, ",");
+        char task[96];
+        snprintf(task, sizeof task, "%.*s", (int)(length < sizeof task ? length : sizeof task),
+                 text);
+        if (!lm_training_add_task(training, task, error))
+            return false;
+        text += length + (text[length] == ',');
+    }
+    return true;
+}
+
+bool lm_training_check(const lm_training *training, lab_error *error) {
+    if (training->task_count == 0)
+        return lab_fail(error, LAB_INPUT, "--algorithm: nothing to learn");
+    if (training->length_min > training->length_max)
+        return lab_fail(error, LAB_INPUT, "--lengths: %u is larger than %u", training->length_min,
+                        training->length_max);
+    return lab_in_range("lengths", training->length_min, 2, LM_LENGTH_MAX, error) &&
+           lab_in_range("lengths", training->length_max, 2, LM_LENGTH_MAX, error) &&
+           lab_in_range("seed", (double)training->seed, 0, 9e18, error) &&
+           lab_in_range("curriculum", training->curriculum, 0, 1, error) &&
+           lab_in_range("batch", training->batch, 1, LM_BATCH_MAX, error) &&
+           lab_in_range("accumulate", training->accumulate, 1, LM_ACCUMULATE_MAX, error) &&
+           lab_in_range("steps", (double)training->steps, 0, 1e9, error) &&
+           lab_in_range("warm-up", (double)training->warm_up, 0, 1e9, error) &&
+           lab_in_range("rate", training->rate, 0, 10, error) &&
+           lab_in_range("rate-end", training->rate_end, 0, 10, error) &&
+           lab_in_range("beta1", training->beta1, 0, 0.9999, error) &&
+           lab_in_range("beta2", training->beta2, 0, 0.99999, error) &&
+           lab_in_range("decay", training->decay, 0, 100, error) &&
+           lab_in_range("clip", training->clip, 0, 1e9, error);
+}
+
+static json_t *tasks_to_json(const lm_training *training) {
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < training->task_count; i++) {
+        const lm_task *task = &training->tasks[i];
+        json_t *text = json_sprintf("%s%s", task->algorithm->name, task->hints ? hints_suffix : "");
+        if (json_array_append_new(list, text) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+json_t *lm_training_to_json(const lm_training *training) {
+    return json_pack("{s:I, s:o, s:[i,i], s:f, s:i, s:i, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, "
+                     "s:s, s:s}",
+                     "seed", (json_int_t)training->seed, "algorithms", tasks_to_json(training),
+                     "lengths", (int)training->length_min, (int)training->length_max, "curriculum",
+                     training->curriculum, "batch", (int)training->batch, "accumulate",
+                     (int)training->accumulate, "steps", (json_int_t)training->steps, "warm_up",
+                     (json_int_t)training->warm_up, "rate", training->rate, "rate_end",
+                     training->rate_end, "beta1", training->beta1, "beta2", training->beta2,
+                     "decay", training->decay, "clip", training->clip, "loss",
+                     lm_loss_name(training->loss), "weigh", lm_weigh_name(training->weigh));
+}
+
+double lm_rate_at(const lm_training *training, uint64_t step) {
+    if (step < training->warm_up)
+        return training->rate * (double)(step + 1) / (double)training->warm_up;
+    uint64_t span =
+        training->steps > training->warm_up + 1 ? training->steps - training->warm_up - 1 : 1;
+    double share = fmin((double)(step - training->warm_up) / (double)span, 1);
+    double fall = 0.5 * (1 - cos(3.141592653589793 * share));
+    return training->rate + (training->rate_end - training->rate) * fall;
+}
+
+uint32_t lm_longest_at(const lm_training *training, uint64_t step) {
+    double growing = training->curriculum * (double)training->steps;
+    if ((double)step >= growing)
+        return training->length_max;
+    double lengths = training->length_max - training->length_min + 1;
+    return training->length_min + (uint32_t)(lengths * (double)step / growing);
+}

@@ -1,0 +1,70 @@
+/*
+ * Every choice of a training run: which questions, how many, and how weights
+ * follow their gradients. Samples are made on the spot by lab/clrs, from seeds of 2^31 and more, so
+ * that smaller seeds are free for evaluation.
+ */
+#ifndef WHET_LAB_LM_TRAINING_H
+#define WHET_LAB_LM_TRAINING_H
+
+#include "base/json.h"
+#include "clrs/clrs.h"
+
+enum {
+    LM_BATCH_MAX = 65536,
+    LM_ACCUMULATE_MAX = 4096,
+    LM_LENGTH_MAX = 4096 /* of samples to train on */
+};
+
+/* What counts in the loss. */
+typedef enum lm_loss { LM_LOSS_ANSWER, LM_LOSS_ALL } lm_loss;
+
+/* How much: every token alike, or every answer alike, however long. */
+typedef enum lm_weigh { LM_WEIGH_TOKENS, LM_WEIGH_SEQUENCES } lm_weigh;
+
+typedef struct lm_task {
+    const clrs_algorithm *algorithm;
+    bool hints;
+} lm_task;
+
+typedef struct lm_training {
+    uint64_t seed;
+    lm_task tasks[CLRS_ALGORITHM_COUNT]; /* equally often each */
+    size_t task_count;
+    uint32_t length_min, length_max; /* of samples, equally often each; but see shortest lengths */
+    double curriculum; /* the share of all steps in which the longest length grows to length_max */
+    uint32_t batch;    /* sequences drawn at once */
+    uint32_t accumulate; /* batches to a step */
+    uint64_t steps;
+    uint64_t warm_up; /* steps in which the rate rises to `rate` */
+    double rate;
+    double rate_end; /* reached at the last step along a half cosine */
+    double beta1, beta2;
+    double decay; /* of matrices: w -= rate decay w */
+    double clip;  /* the gradient is made no longer than this; 0: never */
+    lm_loss loss;
+    lm_weigh weigh;
+} lm_training;
+
+lm_training lm_training_default(void);
+
+/* Whether it makes sense; the error names the option. */
+bool lm_training_check(const lm_training *training, lab_error *error);
+
+/* Adds "minimum", or "bfs:hints", to the tasks. */
+bool lm_training_add_task(lm_training *training, const char *text, lab_error *error);
+
+/* Several, with commas. */
+bool lm_training_add_tasks(lm_training *training, const char *text, lab_error *error);
+
+json_t *lm_training_to_json(const lm_training *training);
+
+const char *lm_loss_name(lm_loss loss);    /* "answer", "all" */
+const char *lm_weigh_name(lm_weigh weigh); /* "tokens", "sequences" */
+bool lm_loss_parse(const char *name, lm_loss *loss);
+bool lm_weigh_parse(const char *name, lm_weigh *weigh);
+
+/* The learning rate of a step, counted from 0; and the longest length drawn there. */
+double lm_rate_at(const lm_training *training, uint64_t step);
+uint32_t lm_longest_at(const lm_training *training, uint64_t step);
+
+#endif

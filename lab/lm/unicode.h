@@ -1,0 +1,23 @@
+/* Characters of UTF-8 and what kind they are, independent of any locale. */
+#ifndef WHET_LAB_LM_UNICODE_H
+#define WHET_LAB_LM_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What stands for a byte that is no part of a character. */
+#define UNICODE_NONE UINT32_MAX
+
+/* The character at the beginning of a text of at least one byte, and how many bytes it takes; a
+ * byte that begins none is taken by itself. */
+size_t unicode_read(const char *text, size_t length, uint32_t *code);
+
+/* The other way; returns how many bytes that took. */
+size_t unicode_write(uint32_t code, char text[4]);
+
+bool unicode_is_letter(uint32_t code);
+bool unicode_is_number(uint32_t code);
+bool unicode_is_space(uint32_t code);
+
+#endif

@@ -1,0 +1,170 @@
+/* Where the weights lie, what they are called, and what they are to begin with. */
+#include "lm/weights.h"
+
+#include "nn/layers.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Notes where a tensor begins and goes on behind it; false where sizes overflow. */
+static bool place(size_t *end, size_t rows, size_t cols, size_t *offset) {
+    size_t size;
+    *offset = *end;
+    return !__builtin_mul_overflow(rows, cols, &size) && !__builtin_add_overflow(*end, size, end);
+}
+
+static bool place_layer(const lm_config *config, lm_layout *layout) {
+    size_t width = config->width, hidden = config->hidden, end = 0;
+    size_t queries = (size_t)config->heads * config->head_dim;
+    size_t keys = (size_t)config->key_heads * config->head_dim;
+    bool fits =
+        place(&end, 1, width, &layout->attention_norm) &&
+        place(&end, queries, width, &layout->query) && place(&end, keys, width, &layout->key) &&
+        place(&end, keys, width, &layout->value) && place(&end, width, queries, &layout->output) &&
+        place(&end, 1, width, &layout->mlp_norm) && place(&end, hidden, width, &layout->gate) &&
+        place(&end, hidden, width, &layout->up) && place(&end, width, hidden, &layout->down) &&
+        place(&end, layout->policy_rows, layout->policy_numbers, &layout->policy);
+    layout->layer_size = end;
+    return fits;
+}
+
+static void size_policies(const lm_config *config, lm_layout *layout) {
+    whet_policy policy;
+    layout->policy_rows = layout->policy_numbers = 0;
+    if (config->learn == LM_LEARN_NOTHING ||
+        whet_policy_parse(config->policy, &policy, NULL, 0) != WHET_OK)
+        return;
+    layout->policy_rows = config->learn == LM_LEARN_HEAD ? config->heads : 1;
+    layout->policy_numbers = lm_policy_numbers(&policy);
+}
+
+bool lm_layout_of(const lm_config *config, lm_layout *layout) {
+    size_t end = 0, rest;
+    *layout = (lm_layout){.embedding = 0};
+    size_policies(config, layout);
+    bool fits = place_layer(config, layout) &&
+                place(&end, config->vocabulary, config->width, &layout->embedding) &&
+                place(&end, config->layers, layout->layer_size, &layout->first_layer) &&
+                place(&end, 1, config->width, &layout->final_norm);
+    layout->head = layout->embedding;
+    if (fits && !config->tied)
+        fits = place(&end, config->vocabulary, config->width, &layout->head);
+    layout->count = end;
+    return fits && !__builtin_mul_overflow(end, sizeof(float), &rest);
+}
+
+enum { LAYER_TENSORS = 9 };
+
+static size_t tensors_of_layer(const lm_config *config) {
+    return LAYER_TENSORS + (config->learn != LM_LEARN_NOTHING);
+}
+
+size_t lm_tensor_count(const lm_config *config) {
+    return 2 + config->layers * tensors_of_layer(config) + !config->tied;
+}
+
+static lm_tensor tensor_of_layer(const lm_config *config, const lm_layout *layout, size_t layer,
+                                 size_t index) {
+    size_t width = config->width, hidden = config->hidden;
+    size_t queries = (size_t)config->heads * config->head_dim;
+    size_t keys = (size_t)config->key_heads * config->head_dim;
+    const struct {
+        const char *name;
+        size_t offset, rows, cols;
+    } table[] = {{"attn_norm", layout->attention_norm, 1, width},
+                 {"attn_q", layout->query, queries, width},
+                 {"attn_k", layout->key, keys, width},
+                 {"attn_v", layout->value, keys, width},
+                 {"attn_output", layout->output, width, queries},
+                 {"ffn_norm", layout->mlp_norm, 1, width},
+                 {"ffn_gate", layout->gate, hidden, width},
+                 {"ffn_up", layout->up, hidden, width},
+                 {"ffn_down", layout->down, width, hidden},
+                 {"attn_policy", layout->policy, layout->policy_rows, layout->policy_numbers}};
+    lm_tensor tensor = {.offset = lm_layer_at(layout, layer) + table[index].offset,
+                        .rows = table[index].rows,
+                        .cols = table[index].cols};
+    snprintf(tensor.name, sizeof tensor.name, "blk.%zu.%s.weight", layer, table[index].name);
+    return tensor;
+}
+
+lm_tensor lm_tensor_at(const lm_config *config, const lm_layout *layout, size_t index) {
+    size_t in_layer = tensors_of_layer(config), in_layers = config->layers * in_layer;
+    if (index == 0)
+        return (lm_tensor){"token_embd.weight", layout->embedding, config->vocabulary,
+                           config->width};
+    if (index <= in_layers)
+        return tensor_of_layer(config, layout, (index - 1) / in_layer, (index - 1) % in_layer);
+    if (index == in_layers + 1)
+        return (lm_tensor){"output_norm.weight", layout->final_norm, 1, config->width};
+    return (lm_tensor){"output.weight", layout->head, config->vocabulary, config->width};
+}
+
+static void fill_policies(const lm_config *config, const lm_layout *layout, float *numbers) {
+    whet_policy policy;
+    if (whet_policy_parse(config->policy, &policy, NULL, 0) != WHET_OK)
+        return;
+    size_t count = layout->policy_numbers;
+    bool is_polynomial = policy.kind == WHET_POLICY_POLY;
+    for (size_t row = 0; row < layout->policy_rows; row++)
+        for (size_t i = 0; i < count; i++) {
+            double unit = is_polynomial ? pow(LM_POLICY_UNIT, (double)(count - 1 - i)) : 1;
+            numbers[row * count + i] = (float)(policy.value[i] * unit);
+        }
+}
+
+/* What leads back into the residual stream begins smaller, the deeper the model. */
+static double deviation_of(const lm_config *config, const lm_tensor *tensor) {
+    if (strstr(tensor->name, "attn_output") || strstr(tensor->name, "ffn_down"))
+        return 1 / sqrt((double)tensor->cols * 2 * config->layers);
+    bool is_embedding = strncmp(tensor->name, "token_embd", 10) == 0;
+    return is_embedding && !config->tied ? 1 : 1 / sqrt((double)tensor->cols);
+}
+
+void lm_initialise(const lm_config *config, const lm_layout *layout, uint64_t seed,
+                   float *weights) {
+    for (size_t i = 0; i < lm_tensor_count(config); i++) {
+        lm_tensor tensor = lm_tensor_at(config, layout, i);
+        float *values = weights + tensor.offset;
+        size_t count = tensor.rows * tensor.cols;
+        lab_random random = lab_random_start(lab_seed_for(seed, tensor.name, 0));
+        if (strstr(tensor.name, "attn_policy"))
+            fill_policies(config, layout, values);
+        else if (strstr(tensor.name, "_norm"))
+            for (size_t j = 0; j < count; j++)
+                values[j] = 1;
+        else
+            nn_truncated_normal(&random, values, count, deviation_of(config, &tensor));
+    }
+}
+
+static void set_numbers(whet_policy *policy, const float *numbers, size_t count) {
+    bool is_polynomial = policy->kind == WHET_POLICY_POLY;
+    for (size_t i = 0; i < count; i++) {
+        double unit = is_polynomial ? pow(LM_POLICY_UNIT, (double)(count - 1 - i)) : 1;
+        policy->value[i] = numbers[i] / unit;
+    }
+}
+
+bool lm_layer_policies(const lm_config *config, const lm_layout *layout, const float *weights,
+                       size_t layer, const whet_policy *base, whet_policy *policies,
+                       size_t *count) {
+    *count = 1;
+    if (base) {
+        policies[0] = *base;
+        return whet_policy_check(base, NULL, 0) == WHET_OK;
+    }
+    if (whet_policy_parse(config->policy, &policies[0], NULL, 0) != WHET_OK)
+        return false;
+    const float *numbers = weights + lm_layer_at(layout, layer) + layout->policy;
+    bool is_good = true;
+    if (layout->policy_rows > 1)
+        *count = layout->policy_rows;
+    for (size_t row = 0; row < layout->policy_rows; row++) {
+        policies[row] = policies[0];
+        set_numbers(&policies[row], numbers + row * layout->policy_numbers, layout->policy_numbers);
+        is_good = is_good && whet_policy_check(&policies[row], NULL, 0) == WHET_OK;
+    }
+    return is_good;
+}

@@ -1,0 +1,72 @@
+/*
+ * All weights of a model lie in one array of floats. A matrix is row-major
+ * [rows = outputs][cols = inputs], as in llama2.c and GGUF, so that y = W x;
+ * tensors carry the names that GGUF gives them. In order:
+ *
+ *     token_embd.weight            [vocabulary][width]
+ *     for each layer l:
+ *       blk.l.attn_norm.weight     [1][width]
+ *       blk.l.attn_q.weight        [heads * head_dim][width]
+ *       blk.l.attn_k.weight        [key_heads * head_dim][width]
+ *       blk.l.attn_v.weight        [key_heads * head_dim][width]
+ *       blk.l.attn_output.weight   [width][heads * head_dim]
+ *       blk.l.ffn_norm.weight      [1][width]
+ *       blk.l.ffn_gate.weight      [hidden][width]
+ *       blk.l.ffn_up.weight        [hidden][width]
+ *       blk.l.ffn_down.weight      [width][hidden]
+ *       blk.l.attn_policy.weight   [1 or heads][numbers], where a policy is learnt: a
+ *                                  polynomial's coefficients in H / 4, highest power first
+ *     output_norm.weight           [1][width]
+ *     output.weight                [vocabulary][width], unless tied
+ *
+ * Nothing lies between them: q, k and v are one matrix to a product, and so are
+ * gate and up. Entropies of a few hundred tokens are about 4, so that in H / 4 one learning
+ * rate suits all coefficients.
+ */
+#ifndef WHET_LAB_LM_WEIGHTS_H
+#define WHET_LAB_LM_WEIGHTS_H
+
+#include "lm/config.h"
+
+/* Where things begin. Those of a layer are relative to that layer. */
+typedef struct lm_layout {
+    size_t embedding;
+    size_t first_layer, layer_size;
+    size_t attention_norm, query, key, value, output, mlp_norm, gate, up, down, policy;
+    size_t policy_rows, policy_numbers; /* 0 where nothing is learnt */
+    size_t final_norm;
+    size_t head;  /* the output matrix; the embedding where tied */
+    size_t count; /* all floats */
+} lm_layout;
+
+/* False (without an error's text) if the sizes overflow. For a config that was checked. */
+bool lm_layout_of(const lm_config *config, lm_layout *layout);
+
+static inline size_t lm_layer_at(const lm_layout *layout, size_t layer) {
+    return layout->first_layer + layer * layout->layer_size;
+}
+
+enum { LM_TENSOR_NAME_SIZE = 64, LM_POLICY_UNIT = 4 };
+
+typedef struct lm_tensor {
+    char name[LM_TENSOR_NAME_SIZE];
+    size_t offset;
+    size_t rows, cols;
+} lm_tensor;
+
+/* Tensors in the order above. */
+size_t lm_tensor_count(const lm_config *config);
+lm_tensor lm_tensor_at(const lm_config *config, const lm_layout *layout, size_t index);
+
+/* Initial weights: the same for the same config and seed, whatever is drawn elsewhere. */
+void lm_initialise(const lm_config *config, const lm_layout *layout, uint64_t seed, float *weights);
+
+/*
+ * The policies of one layer: *count is 1 (one for all heads) or heads, `policies` has room for as
+ * many as there are heads. `base` replaces the one in the config where it is not NULL (then nothing
+ * learnt is used). False if the numbers make no policy.
+ */
+bool lm_layer_policies(const lm_config *config, const lm_layout *layout, const float *weights,
+                       size_t layer, const whet_policy *base, whet_policy *policies, size_t *count);
+
+#endif

@@ -1,0 +1,126 @@
+/* Workspaces: one allocation for each array, counted. */
+#include "lm/workspace.h"
+
+#include <stdlib.h>
+
+/* Aligned memory for count * each floats (or whatever has that size), noted in *bytes; NULL where
+ * that is too much. */
+static void *take(lm_workspace *workspace, size_t count, size_t each, size_t element) {
+    size_t size, rounded;
+    if (__builtin_mul_overflow(count, each, &size) ||
+        __builtin_mul_overflow(size, element, &size) || __builtin_add_overflow(size, 63, &rounded))
+        return NULL;
+    rounded = rounded / 64 * 64;
+    workspace->bytes += rounded;
+    return aligned_alloc(64, rounded ? rounded : 64);
+}
+
+static float *floats(lm_workspace *workspace, size_t count, size_t each) {
+    return take(workspace, count, each, sizeof(float));
+}
+
+static bool take_kept(lm_workspace *workspace, const lm_config *config, const lm_sizes *sizes) {
+    workspace->kept = calloc(config->layers, sizeof *workspace->kept);
+    for (size_t layer = 0; workspace->kept && layer < config->layers; layer++) {
+        lm_kept *kept = &workspace->kept[layer];
+        kept->x = floats(workspace, sizes->tokens, sizes->width);
+        kept->qkv = floats(workspace, sizes->tokens, sizes->joint);
+        kept->mixed = floats(workspace, sizes->tokens, sizes->queries);
+        kept->stats = take(workspace, sizes->tokens, config->heads, sizeof(whet_stats));
+        kept->middle = floats(workspace, sizes->tokens, sizes->width);
+        kept->z = floats(workspace, sizes->tokens, 2 * sizes->hidden);
+        if (!kept->x || !kept->qkv || !kept->mixed || !kept->stats || !kept->middle || !kept->z)
+            return false;
+    }
+    return workspace->kept != NULL;
+}
+
+static bool take_room(lm_workspace *workspace, const lm_config *config, const lm_sizes *sizes) {
+    size_t tokens = sizes->tokens;
+    workspace->last = floats(workspace, tokens, sizes->width);
+    workspace->normed = floats(workspace, tokens, sizes->width);
+    workspace->scale = floats(workspace, tokens, 1);
+    workspace->hidden = floats(workspace, tokens, sizes->hidden);
+    workspace->logits = floats(workspace, LM_LOGIT_ROWS, config->vocabulary);
+    workspace->losses = floats(workspace, LM_LOGIT_ROWS, 1);
+    workspace->right = take(workspace, tokens, 1, 1);
+    workspace->grad = floats(workspace, tokens, sizes->width);
+    workspace->grad_targets = floats(workspace, tokens, sizes->width);
+    workspace->grad_normed = floats(workspace, tokens, sizes->width);
+    workspace->grad_mixed = floats(workspace, tokens, sizes->queries);
+    workspace->grad_qkv = floats(workspace, tokens, sizes->joint);
+    workspace->parts = floats(workspace, tokens, sizes->joint);
+    workspace->grad_policies = take(workspace, config->heads, 1, sizeof *workspace->grad_policies);
+    return workspace->last && workspace->normed && workspace->scale && workspace->hidden &&
+           workspace->logits && workspace->losses && workspace->right && workspace->grad &&
+           workspace->grad_targets && workspace->grad_normed && workspace->grad_mixed &&
+           workspace->grad_qkv && workspace->parts && workspace->grad_policies;
+}
+
+/* Attention takes the most for one long sequence or for many short ones. */
+static bool reserve(lm_workspace *workspace, const lm_network *network, size_t tokens_max) {
+    enum { SHORT = 64 };
+    size_t longest = tokens_max < network->config.context ? tokens_max : network->config.context;
+    size_t length = longest < SHORT ? longest : SHORT;
+    lm_piece one = {.rows = 1, .length = longest};
+    lm_piece many = {.rows = tokens_max / length, .length = length};
+    nn_attention of_one = lm_attention_of(network, &one, workspace, 0);
+    nn_attention of_many = lm_attention_of(network, &many, workspace, 0);
+    return nn_attention_reserve(&of_one, workspace->parts, &workspace->scratch) &&
+           nn_attention_reserve(&of_many, workspace->parts, &workspace->scratch);
+}
+
+lm_workspace *lm_workspace_create(const lm_network *network, size_t tokens_max) {
+    lm_workspace *workspace = calloc(1, sizeof *workspace);
+    lm_piece largest = {.rows = 1, .length = tokens_max, .targets = tokens_max};
+    lm_sizes sizes = lm_sizes_of(&network->config, &largest);
+    if (!workspace)
+        return NULL;
+    workspace->layers = network->config.layers;
+    if (!take_kept(workspace, &network->config, &sizes) ||
+        !take_room(workspace, &network->config, &sizes) ||
+        !reserve(workspace, network, tokens_max)) {
+        lm_workspace_destroy(workspace);
+        return NULL;
+    }
+    return workspace;
+}
+
+static void free_kept(lm_workspace *workspace) {
+    for (lm_kept *kept = workspace->kept; kept && kept < workspace->kept + workspace->layers;
+         kept++) {
+        free(kept->x);
+        free(kept->qkv);
+        free(kept->mixed);
+        free(kept->stats);
+        free(kept->middle);
+        free(kept->z);
+    }
+    free(workspace->kept);
+}
+
+void lm_workspace_destroy(lm_workspace *workspace) {
+    if (!workspace)
+        return;
+    free_kept(workspace);
+    free(workspace->last);
+    free(workspace->normed);
+    free(workspace->scale);
+    free(workspace->hidden);
+    free(workspace->logits);
+    free(workspace->losses);
+    free(workspace->right);
+    free(workspace->grad);
+    free(workspace->grad_targets);
+    free(workspace->grad_normed);
+    free(workspace->grad_mixed);
+    free(workspace->grad_qkv);
+    free(workspace->parts);
+    free(workspace->grad_policies);
+    nn_scratch_free(&workspace->scratch);
+    free(workspace);
+}
+
+size_t lm_workspace_bytes(const lm_workspace *workspace) {
+    return workspace->bytes + workspace->scratch.size;
+}

@@ -1,0 +1,66 @@
+/* What forward keeps for backward, and room for both. Shapes with N = rows * length tokens, of
+ * which R are targets. */
+#ifndef WHET_LAB_LM_WORKSPACE_H
+#define WHET_LAB_LM_WORKSPACE_H
+
+#include "lm/network.h"
+
+/* Targets whose logits are in memory at once: vocabularies may be large. */
+enum { LM_LOGIT_ROWS = 256 };
+
+typedef struct lm_kept {
+    float *x;          /* [N][width] as the layer got it */
+    float *qkv;        /* [N][heads + 2 key_heads][head_dim], turned */
+    float *mixed;      /* [N][heads][head_dim] out of attention */
+    whet_stats *stats; /* [rows][heads][length] */
+    float *middle;     /* [N][width], or [R][width] in the last layer */
+    float *z;          /* [N or R][2 hidden] */
+} lm_kept;
+
+struct lm_workspace {
+    size_t layers, bytes;
+    lm_kept *kept;                       /* [layers] */
+    float *last;                         /* [R][width] out of the last layer */
+    float *normed;                       /* [N][width] */
+    float *scale;                        /* [N] of rmsnorm */
+    float *hidden;                       /* [N][hidden] */
+    float *logits;                       /* [LM_LOGIT_ROWS][vocabulary] */
+    float *losses;                       /* [LM_LOGIT_ROWS] */
+    unsigned char *right;                /* [N] */
+    float *grad;                         /* [N][width] of the stream between layers */
+    float *grad_targets;                 /* [R][width] */
+    float *grad_normed;                  /* [N][width] */
+    float *grad_mixed;                   /* [N][heads][head_dim] */
+    float *grad_qkv, *parts;             /* [N][heads + 2 key_heads][head_dim] */
+    whet_policy_gradient *grad_policies; /* [heads] */
+    nn_scratch scratch;
+};
+
+/* The sizes that a pass needs all the time. */
+typedef struct lm_sizes {
+    size_t tokens, targets, width, queries, joint, hidden;
+} lm_sizes;
+
+lm_sizes lm_sizes_of(const lm_config *config, const lm_piece *piece);
+
+/* The attention of a layer, described for both ways. */
+nn_attention lm_attention_of(const lm_network *network, const lm_piece *piece,
+                             const lm_workspace *workspace, size_t layer);
+
+/* Tokens that go through the MLP of a layer. */
+static inline size_t lm_mlp_rows(const lm_config *config, const lm_sizes *sizes, size_t layer) {
+    return layer + 1 == config->layers ? sizes->targets : sizes->tokens;
+}
+
+/* The two ways. Backward begins where forward ended: the gradients of logits go into `last`'s while
+ * the losses are taken, so that a vocabulary's logits need not be kept. */
+whet_status lm_forward(const lm_network *network, const lm_piece *piece, lm_workspace *workspace);
+whet_status lm_backward(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
+                        float *gradient);
+
+/* Losses of the targets; with a gradient also those of the output matrix and of `last`, which goes
+ * to grad_targets. */
+void lm_losses(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
+               float *gradient, lm_outcome *outcome);
+
+#endif

@@ -1,0 +1,80 @@
+/*
+ * The layers of a decoder as pairs of functions, forward and backward; the ones
+ * that are a single loop (rmsnorm, gated, cross-entropy) are in kernels.h.
+ * Weights are [out][in] here, as in llama2.c and GGUF. "Tokens" are rows: the
+ * positions of all sequences of a batch, one sequence after the other.
+ */
+#ifndef WHET_LAB_DECODER_H
+#define WHET_LAB_DECODER_H
+
+#include "nn/layers.h"
+#include "whet.h"
+
+/* y[tokens][out] = x[tokens][in] weight^T, added to where `add`. */
+void nn_linear_forward(const nn_engine *engine, size_t tokens, size_t in, size_t out,
+                       const float *weight, const float *x, float *y, bool add);
+
+/* grad_x[tokens][in] = grad_y weight (set), and grad_weight += grad_y^T x; each may be NULL. */
+void nn_linear_backward(const nn_engine *engine, size_t tokens, size_t in, size_t out,
+                        const float *weight, const float *x, const float *grad_y, float *grad_x,
+                        float *grad_weight);
+
+/* x[i] = table[ids[i]], and the way back: grad_table[ids[i]] += grad_x[i]; rows of `width`. */
+void nn_embedding_forward(const float *table, const uint32_t *ids, size_t count, size_t width,
+                          float *x);
+void nn_embedding_backward(const nn_engine *engine, const uint32_t *ids, size_t count, size_t width,
+                           const float *grad_x, float *grad_table);
+
+/*
+ * Rotary positions: pair i of the first `dims` elements of a head is turned by position *
+ * base^(-2 i / dims). The tables hold, for each position, a factor for every element and one for
+ * its neighbour; the way back is to turn the other way.
+ */
+typedef struct nn_rope {
+    size_t positions, dims; /* dims 0: nothing is turned */
+    float *cosine, *sine, *back;
+} nn_rope;
+
+/* False when memory runs out. */
+bool nn_rope_create(size_t positions, size_t dims, double base, nn_rope *rope);
+void nn_rope_destroy(nn_rope *rope); /* fine for a zeroed one */
+
+/* Turns the first `heads` heads of every token, which lie `stride` floats apart; `length` tokens
+ * from position 0 on in each of `rows` sequences. `table` is rope->sine, or rope->back. */
+void nn_rotate(const nn_engine *engine, const nn_rope *rope, const float *table, size_t rows,
+               size_t length, size_t heads, size_t head_dim, size_t stride, float *x);
+
+/*
+ * Causal attention of `rows` sequences of `length` tokens. A token's queries,
+ * keys and values lie one after the other: qkv[token][heads + 2 key_heads]
+ * [head_dim]; out[token][heads][head_dim].
+ */
+typedef struct nn_attention {
+    size_t rows, length, heads, key_heads, head_dim;
+    const whet_policy *policies; /* one for all heads, or one for each */
+    size_t policy_count;
+    const float *qkv;
+    whet_stats *stats; /* [rows][heads][length], from forward to backward */
+} nn_attention;
+
+/* Memory that attention works in, grown when needed and kept from call to call. */
+typedef struct nn_scratch {
+    void *memory;
+    size_t size;
+} nn_scratch;
+void nn_scratch_free(nn_scratch *scratch);
+
+/* Makes the memory that both ways of this shape take, so that they do not grow it. `parts` as
+ * below. False when there is none, or the shape makes no sense. */
+bool nn_attention_reserve(const nn_attention *attention, float *parts, nn_scratch *scratch);
+
+/* WHET_NOT_FINITE if something was, WHET_ERROR_MEMORY if there is none. */
+whet_status nn_attention_forward(const nn_attention *attention, nn_scratch *scratch, float *out);
+
+/* grad_qkv is set; so is grad_policies, [policy_count], unless NULL. `parts` is room for as much as
+ * grad_qkv, in which the three gradients are apart. */
+whet_status nn_attention_backward(const nn_attention *attention, nn_scratch *scratch,
+                                  const float *grad_out, float *parts, float *grad_qkv,
+                                  whet_policy_gradient *grad_policies);
+
+#endif

@@ -1,0 +1,98 @@
+# whet lm train: runs that are stopped and taken up again, and bad input of every kind.
+. "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
+
+tiny=(--layers 2 --width 16 --heads 2 --batch 8 --context 256 --algorithm minimum,insertion_sort)
+if ! "$WHET_BIN" lm train "${tiny[@]}" --steps 1 --quiet --out "$SCRATCH/probe" >/dev/null 2>"$SCRATCH/err" &&
+    grep -q 'no BLAS' "$SCRATCH/err"; then
+    skip "everything about whet lm train" "needs libopenblas0"
+    finish
+fi
+
+small=("${tiny[@]}" --policy adaptive --learn-policy head --steps 200 --checkpoint-every 10 --log-every 20)
+train() { "$WHET_BIN" lm train "${small[@]}" --quiet "$@"; }
+same() { cmp "$SCRATCH/$1" "$SCRATCH/$2"; }
+
+# Whole runs.
+check "a model is trained" train --out "$SCRATCH/whole"
+check "the number of threads changes nothing" train --threads 1 --out "$SCRATCH/single"
+check "not a bit" same whole/model.ckpt single/model.ckpt
+check "the log has a line every twenty steps" [ "$(wc -l <"$SCRATCH/whole/log.jsonl")" -eq 10 ]
+check "each is a JSON object" json_lines "$SCRATCH/whole/log.jsonl"
+check "with the loss, tokens a second and what is exact" grep -q '"loss":.*"exact":.*"insertion_sort":.*"tokens_per_second":' \
+    "$SCRATCH/whole/log.jsonl"
+check "the manifest says that the run is complete" grep -q '"complete": true' "$SCRATCH/whole/manifest.json"
+"$WHET_BIN" lm train "${tiny[@]}" --steps 2 --out "$SCRATCH/told" >"$SCRATCH/out" 2>"$SCRATCH/err"
+check "memory is told before training starts" grep -Eq '[0-9]+ parameters; training takes [0-9]+ MB of memory' "$SCRATCH/err"
+check "and how the algorithms fared at the end" grep -q 'insertion_sort .* % exact' "$SCRATCH/out"
+
+# Stopped, and taken up again.
+stopped_by() { # signal folder: leaves $status
+    "$WHET_BIN" lm train "${small[@]}" --quiet --out "$SCRATCH/$2" 2>"$SCRATCH/err" >/dev/null &
+    local process=$! waited=0
+    while [ ! -e "$SCRATCH/$2/model.ckpt" ] && [ $waited -lt 1200 ]; do
+        sleep 0.05
+        waited=$((waited + 1))
+    done
+    kill "-$1" $process
+    wait $process 2>/dev/null
+    status=$?
+}
+stopped_by INT interrupted
+check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
+    check "and a message that says how to go on" grep -q -- '--resume goes on' "$SCRATCH/err"
+check "the run is resumed" train --resume --out "$SCRATCH/interrupted"
+check "and ends with the weights of an undisturbed one" same whole/model.ckpt interrupted/model.ckpt
+check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/log.jsonl")" -eq 10 ]
+for round in first second third; do
+    stopped_by KILL killed
+    check "a run killed for the $round time leaves a whole checkpoint" "$WHET_BIN" lm generate "$SCRATCH/killed/model.ckpt" \
+        --prompt 'x' --steps 1
+    : >"$SCRATCH/killed/model.ckpt.1-0.tmp"
+    small=("${small[@]}" --resume)
+done
+check "after that it is resumed" train --out "$SCRATCH/killed"
+check "and ends with the same weights too" same whole/model.ckpt killed/model.ckpt
+check "its log is whole" json_lines "$SCRATCH/killed/log.jsonl"
+check "and nothing half written is left" [ -z "$(find "$SCRATCH/killed" -name '*.tmp')" ]
+
+# Nothing earlier is lost.
+cp "$SCRATCH/whole/model.ckpt" "$SCRATCH/before"
+anew() { "$WHET_BIN" lm train "${tiny[@]}" --quiet "$@"; }
+refused "an earlier run is not overwritten" 2 "is there already" anew --out "$SCRATCH/whole"
+refused "a run of other options is not gone on with" 2 "its rate differs" train --rate 0.01 --out "$SCRATCH/whole"
+refused "nor one of another model" 2 "its layers differs" train --layers 3 --out "$SCRATCH/whole"
+refused "nor one of another policy" 2 "its policy differs" train --policy adaptive:hold --out "$SCRATCH/whole"
+check "all of this leaves the checkpoint as it was" same whole/model.ckpt before
+
+# Checkpoints that are none.
+damaged() { # what: from standard input into a folder to resume in
+    mkdir -p "$SCRATCH/damaged"
+    cat >"$SCRATCH/damaged/model.ckpt"
+}
+{ head -c 5000 "$SCRATCH/before"; printf x; tail -c +5002 "$SCRATCH/before"; } | damaged
+refused "a damaged checkpoint is refused" 2 "checksum is wrong" train --out "$SCRATCH/damaged"
+head -c 3000 "$SCRATCH/before" | damaged
+refused "so is one that was cut short" 2 "damaged" train --out "$SCRATCH/damaged"
+head -c 20 "$SCRATCH/before" | damaged
+refused "however short" 2 "cut short" train --out "$SCRATCH/damaged"
+echo hello | damaged
+refused "and a file of another kind" 2 "not a checkpoint" train --out "$SCRATCH/damaged"
+check "which is not touched" [ "$(cat "$SCRATCH/damaged/model.ckpt")" = hello ]
+"$WHET_BIN" retrieval train --steps 1 --width 16 --batch 8 --quiet --out "$SCRATCH/heads" >/dev/null
+damaged <"$SCRATCH/heads/seed-1.ckpt"
+refused "and a checkpoint of another kind of model" 2 "not a checkpoint of a language model" train --out "$SCRATCH/damaged"
+
+# Command lines that make no sense.
+for bad in "--width 0" "--layers 0" "--heads 3 --key-heads 2" "--batch 0" "--accumulate 0" "--lengths 8..4" "--lengths 0..4" \
+    "--lengths 4,8" "--rate x" "--rate nan" "--loss some" "--weigh none" "--gate relu" "--positions alibi" "--policy none" \
+    "--learn-policy neuron" "--learn-policy layer --policy softmax" "--rope-dims 3" "--curriculum 2" "--algorithm sort" \
+    "--algorithm minimum,minimum" "--steps 1e3" "--context 0" "--beta2 1"; do
+    # shellcheck disable=SC2086 # option and value
+    refused "train refuses $bad" 2 "whet: lm train: " "$WHET_BIN" lm train --quiet $bad --out "$SCRATCH/never"
+done
+check "and makes no folder then" [ ! -e "$SCRATCH/never" ]
+refused "samples longer than the context are told" 2 "does not fit --context 30" anew --context 30 --out "$SCRATCH/short"
+refused "a folder that cannot be made is named" 1 "/dev/null/run" anew --out /dev/null/run
+refused "an unknown option has a suggestion" 2 "did you mean '--steps'" "$WHET_BIN" lm train --step 5
+refused "an unknown verb too" 2 "did you mean 'train'" "$WHET_BIN" lm trian
+finish

@@ -1,0 +1,112 @@
+/*
+ * Gradients of whole models against central differences, every tensor of every
+ * variant: both gates, tied or not, key heads shared or not, positions or none,
+ * policies of several kinds, learnt ones included.
+ */
+#include "support/check.h"
+#include "support/engine.h"
+
+#include "problem.h"
+
+#include "base/random.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { PROBES = 6 };
+
+static double loss_with(problem *p, size_t index, float change) {
+    float before = p->weights[index];
+    p->weights[index] = before + change;
+    REQUIRE(lm_network_refresh(&p->network));
+    double loss = lm_network_run(&p->network, &p->piece, p->workspace, NULL).loss;
+    p->weights[index] = before;
+    return loss;
+}
+
+static void check_tensor(problem *p, const lm_tensor *tensor) {
+    lab_random random = lab_random_start(lab_seed_for(1, tensor->name, 0));
+    size_t count = tensor->rows * tensor->cols;
+    for (size_t k = 0; k < PROBES && k < count; k++) {
+        size_t index = tensor->offset + lab_random_below(&random, (uint32_t)count);
+        const float step = 8e-3f;
+        /* Richardson's: the error of the plain difference falls with the fourth power. */
+        double wide = (loss_with(p, index, step) - loss_with(p, index, -step)) / (2 * step);
+        double narrow =
+            (loss_with(p, index, step / 2) - loss_with(p, index, -step / 2)) / (double)step;
+        double expected = (4 * narrow - wide) / 3;
+        CHECK_MSG(fabs(p->gradient[index] - expected) < 6e-3 + 1e-2 * fabs(expected),
+                  "%s[%zu]: %g, by differences %g", tensor->name, index - tensor->offset,
+                  (double)p->gradient[index], expected);
+    }
+}
+
+static void check_gradients(lm_config config) {
+    static problem p;
+    problem_set_up(&p, &engine, config, false);
+    lm_outcome outcome = lm_network_run(&p.network, &p.piece, p.workspace, p.gradient);
+    CHECK_INT(outcome.status, WHET_OK);
+    CHECK(outcome.loss > 0);
+    for (size_t i = 0; i < lm_tensor_count(&config); i++) {
+        lm_tensor tensor = lm_tensor_at(&config, &p.network.layout, i);
+        check_tensor(&p, &tensor);
+    }
+    problem_tear_down(&p);
+}
+
+static lm_config with_policy(const char *policy, lm_learn learn) {
+    lm_config config = small_config();
+    snprintf(config.policy, sizeof config.policy, "%s", policy);
+    config.learn = learn;
+    return config;
+}
+
+TEST(gradients_of_the_default_model) { check_gradients(small_config()); }
+
+TEST(gradients_of_swiglu_and_an_output_matrix_of_its_own) {
+    lm_config config = small_config();
+    config.gate = LM_SWIGLU;
+    config.tied = false;
+    check_gradients(config);
+}
+
+TEST(gradients_without_positions) {
+    lm_config config = small_config();
+    config.positions = LM_NO_POSITIONS;
+    check_gradients(config);
+}
+
+TEST(gradients_with_half_of_a_head_rotated_and_one_key_head) {
+    lm_config config = small_config();
+    config.rope_dims = 4;
+    config.key_heads = 1;
+    check_gradients(config);
+}
+
+TEST(gradients_of_a_single_layer) {
+    lm_config config = small_config();
+    config.layers = 1;
+    check_gradients(config);
+}
+
+TEST(gradients_through_adaptive_temperature) {
+    check_gradients(with_policy("adaptive", LM_LEARN_NOTHING));
+}
+
+TEST(gradients_through_other_policies) {
+    check_gradients(with_policy("ssmax:0.7", LM_LEARN_NOTHING));
+    check_gradients(with_policy("exp:-1", LM_LEARN_NOTHING));
+    check_gradients(with_policy("entmax15", LM_LEARN_NOTHING));
+}
+
+TEST(gradients_of_a_polynomial_for_each_layer) {
+    check_gradients(with_policy("adaptive", LM_LEARN_LAYER));
+}
+
+TEST(gradients_of_a_polynomial_for_each_head) {
+    check_gradients(with_policy("poly:-0.1/0.8/0.2:floor=0.1", LM_LEARN_HEAD));
+}
+
+TEST(gradients_of_ssmax_for_each_head) {
+    check_gradients(with_policy("ssmax:0.5:0.2", LM_LEARN_HEAD));
+}

@@ -1,0 +1,285 @@
+/*
+ * Training as functions: the same bits whatever the threads, resumed or not;
+ * what is packed is what was drawn; and memory that grows with the context and
+ * not with its square.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "support/check.h"
+#include "support/engine.h"
+
+#include "lm/train.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { STEPS = 6 };
+
+static lm_config small_model(void) {
+    lm_config config = lm_config_default();
+    config.layers = 2;
+    config.width = 24;
+    config.heads = config.key_heads = 2;
+    config.head_dim = config.rope_dims = 12;
+    config.hidden = 40;
+    config.context = 512;
+    return config;
+}
+
+static lm_training short_training(void) {
+    lm_training training = lm_training_default();
+    lab_error error = {0};
+    training.batch = 40;
+    training.accumulate = 2;
+    training.steps = STEPS;
+    training.warm_up = 2;
+    training.curriculum = 0.5;
+    REQUIRE(lm_training_add_task(&training, "insertion_sort", &error));
+    REQUIRE(lm_training_add_task(&training, "bfs", &error));
+    REQUIRE(lm_training_add_task(&training, "minimum:hints", &error));
+    return training;
+}
+
+static lm_trainer *begin(const lm_config *config, const lm_training *training,
+                         const whet_executor *executor) {
+    lab_error error = {0};
+    lm_trainer *trainer = lm_trainer_create(&engine, config, training, executor, &error);
+    REQUIRE(trainer);
+    return trainer;
+}
+
+static void go_to(lm_trainer *trainer, uint64_t step) {
+    lab_error error = {0};
+    lm_step result;
+    while (lm_trainer_done(trainer) < step)
+        REQUIRE(lm_trainer_step(trainer, &result, &error));
+}
+
+static bool same_weights(lm_trainer *a, lm_trainer *b) {
+    return same_bytes(lm_trainer_weights(a), lm_trainer_weights(b),
+                      lm_trainer_parameters(a) * sizeof(float));
+}
+
+static void check_threads(lm_config config) {
+    lm_training training = short_training();
+    lm_trainer *alone = begin(&config, &training, NULL);
+    go_to(alone, STEPS);
+    for (size_t threads = 2; threads <= 11; threads += 3) { /* also more than there are lanes */
+        whet_pool *pool = NULL;
+        REQUIRE(whet_pool_create(threads, &pool) == WHET_OK);
+        whet_executor executor = whet_pool_executor(pool);
+        lm_trainer *together = begin(&config, &training, &executor);
+        go_to(together, STEPS);
+        CHECK_MSG(same_weights(alone, together), "with %zu threads", threads);
+        lm_trainer_destroy(together);
+        whet_pool_destroy(pool);
+    }
+    lm_trainer_destroy(alone);
+}
+
+TEST(threads_change_nothing_in_the_weights) { check_threads(small_model()); }
+
+TEST(nor_with_policies_that_are_learnt) {
+    lm_config config = small_model();
+    snprintf(config.policy, sizeof config.policy, "adaptive");
+    config.learn = LM_LEARN_HEAD;
+    check_threads(config);
+}
+
+TEST(a_trainer_restored_at_any_step_goes_on_with_the_same_bits) {
+    lm_config config = small_model();
+    snprintf(config.policy, sizeof config.policy, "adaptive");
+    config.learn = LM_LEARN_LAYER;
+    config.context = 126; /* the longest samples of insertion_sort are left out */
+    lm_training training = short_training();
+    training.tasks[1] = training.tasks[2];
+    training.task_count = 2;
+    lm_trainer *whole = begin(&config, &training, NULL);
+    char path[64];
+    lab_error error = {0};
+    for (uint64_t step = 0; step < STEPS; step++) {
+        snprintf(path, sizeof path, "/tmp/whet-lm-%ld-%llu", (long)getpid(),
+                 (unsigned long long)step);
+        REQUIRE(lm_trainer_save(whole, path, &error));
+        go_to(whole, step + 1);
+    }
+    for (uint64_t step = 0; step < STEPS; step++) {
+        lm_trainer *again = begin(&config, &training, NULL);
+        snprintf(path, sizeof path, "/tmp/whet-lm-%ld-%llu", (long)getpid(),
+                 (unsigned long long)step);
+        REQUIRE(lm_trainer_restore(again, path, &error));
+        CHECK_INT(lm_trainer_done(again), step);
+        go_to(again, STEPS);
+        CHECK(same_weights(whole, again));
+        lm_trainer_destroy(again);
+        unlink(path);
+    }
+    lm_trainer_destroy(whole);
+}
+
+TEST(a_model_is_loaded_from_the_checkpoint_of_its_training) {
+    lm_config config = small_model();
+    lm_training training = short_training();
+    lm_trainer *trainer = begin(&config, &training, NULL);
+    lab_error error = {0};
+    lm_model model = {0}, again = {0};
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/whet-lm-%ld", (long)getpid());
+    go_to(trainer, 2);
+    REQUIRE(lm_trainer_save(trainer, path, &error));
+    REQUIRE(lm_model_load(path, &model, &error));
+    CHECK_INT(model.step, 2);
+    CHECK_INT(model.config.hidden, config.hidden);
+    size_t bytes = model.layout.count * sizeof(float);
+    CHECK(same_bytes(model.weights, lm_trainer_weights(trainer), bytes));
+    REQUIRE(lm_model_save(path, &model, json_string(LM_TOKENS_CLRS), &error)); /* without moments */
+    REQUIRE(lm_model_load(path, &again, &error));
+    CHECK(same_bytes(model.weights, again.weights, bytes));
+    CHECK(!lm_trainer_restore(trainer, path, &error)); /* nothing to train on with */
+    CHECK(strstr(error.text, "another run") != NULL);
+    lm_model_free(&model);
+    lm_model_free(&again);
+    lm_trainer_destroy(trainer);
+    unlink(path);
+}
+
+TEST(training_lowers_the_loss_under_every_kind_of_loss) {
+    lm_config config = small_model();
+    for (int kind = 0; kind < 4; kind++) {
+        lm_training training = short_training();
+        training.steps = 60;
+        training.loss = kind & 1 ? LM_LOSS_ALL : LM_LOSS_ANSWER;
+        training.weigh = kind & 2 ? LM_WEIGH_SEQUENCES : LM_WEIGH_TOKENS;
+        training.batch = 8;
+        lm_trainer *trainer = begin(&config, &training, NULL);
+        lab_error error = {0};
+        lm_step first, last = {0};
+        REQUIRE(lm_trainer_step(trainer, &first, &error));
+        for (int i = 1; i < 60; i++)
+            REQUIRE(lm_trainer_step(trainer, &last, &error));
+        CHECK_MSG(last.loss < 0.6 * first.loss, "from %g to %g", first.loss, last.loss);
+        CHECK_INT(last.all.sequences, 16);
+        lm_trainer_destroy(trainer);
+    }
+}
+
+TEST(a_loss_that_is_not_finite_is_an_error) {
+    lm_config config = small_model();
+    lm_training training = short_training();
+    lm_trainer *trainer = begin(&config, &training, NULL);
+    lab_error error = {0};
+    lm_step result;
+    lm_trainer_weights(trainer)[100] = INFINITY;
+    CHECK(!lm_trainer_step(trainer, &result, &error));
+    CHECK_MSG(strstr(error.text, "not finite") != NULL, "%s", error.text);
+    lm_trainer_destroy(trainer);
+}
+
+/* Every sequence is in one piece exactly, its answer's tokens are targets, and filling is little.
+ */
+TEST(what_is_packed_is_what_was_drawn) {
+    lm_training training = short_training();
+    lab_error error = {0};
+    lm_source *source = lm_source_create(&training, 512, &error);
+    lm_sequences sequences = {0};
+    lm_packed packed = {0};
+    REQUIRE(source && lm_source_draw(source, &sequences, &error));
+    REQUIRE(lm_pack(&sequences, LM_LOSS_ANSWER, LM_WEIGH_TOKENS, &packed));
+    size_t rows = 0, filled = 0, targets = 0, answers = 0;
+    for (size_t p = 0; p < packed.count; p++) {
+        const lm_piece *piece = &packed.pieces[p];
+        for (size_t row = 0; row < piece->rows; row++, rows++) {
+            const lm_sequence *from = &sequences.list[packed.order[rows]];
+            CHECK(same_bytes(piece->tokens + row * piece->length, sequences.tokens + from->offset,
+                             (from->count - 1) * sizeof(lm_token)));
+        }
+        for (size_t i = 0; i < piece->targets; i++)
+            if (piece->at[i] % piece->length + 1 < piece->length && i + 1 < piece->targets &&
+                piece->at[i + 1] == piece->at[i] + 1)
+                CHECK_INT(piece->labels[i], piece->tokens[piece->at[i] + 1]);
+        filled += piece->rows * piece->length;
+        targets += piece->targets;
+    }
+    for (size_t i = 0; i < sequences.count; i++)
+        answers += sequences.list[i].count - sequences.list[i].answer;
+    CHECK_INT(rows, sequences.count);
+    CHECK_INT(targets, answers);
+    CHECK_NEAR(packed.weight, (double)targets, 0);
+    CHECK_MSG((double)filled < 1.1 * (double)(sequences.token_count - sequences.count),
+              "%zu positions for %zu tokens", filled, sequences.token_count);
+    lm_packed_free(&packed);
+    lm_sequences_free(&sequences);
+    lm_source_destroy(source);
+}
+
+TEST(a_sample_that_never_fits_the_context_is_an_error_with_its_length) {
+    lm_config config = small_model();
+    lm_training training = short_training();
+    config.context = 40;
+    lm_trainer *trainer = begin(&config, &training, NULL);
+    lab_error error = {0};
+    lm_step result;
+    CHECK(!lm_trainer_step(trainer, &result, &error));
+    CHECK_MSG(strstr(error.text, "does not fit --context 40") != NULL, "%s", error.text);
+    lm_trainer_destroy(trainer);
+}
+
+/* Memory for a piece of one sequence of so many tokens, run once, as it really is. */
+static double bytes_for(size_t tokens, const char *policy) {
+    lm_config config = small_model();
+    lab_error error = {0};
+    lm_layout layout;
+    lm_network network;
+    config.context = (uint32_t)tokens;
+    snprintf(config.policy, sizeof config.policy, "%s", policy);
+    REQUIRE(lm_layout_of(&config, &layout));
+    float *weights = calloc(layout.count, sizeof(float));
+    float *gradient = calloc(layout.count, sizeof(float));
+    lm_token *ids = calloc(tokens, sizeof *ids);
+    uint32_t *at = calloc(tokens, sizeof *at);
+    float *ones = calloc(tokens, sizeof *ones);
+    unsigned char *is_answer = calloc(tokens, 1);
+    REQUIRE(weights && gradient && ids && at && ones && is_answer);
+    lm_initialise(&config, &layout, 1, weights);
+    for (uint32_t i = 0; i < tokens; i++) {
+        ids[i] = i % 97;
+        at[i] = i;
+        ones[i] = 1;
+    }
+    REQUIRE(lm_network_create(&engine, &config, weights, &network, &error));
+    lm_workspace *workspace = lm_workspace_create(&network, tokens);
+    REQUIRE(workspace);
+    size_t before = lm_workspace_bytes(workspace);
+    lm_piece piece = {.rows = 1,
+                      .length = tokens,
+                      .tokens = ids,
+                      .targets = tokens,
+                      .at = at,
+                      .labels = ids,
+                      .weights = ones,
+                      .is_answer = is_answer};
+    CHECK_INT(lm_network_run(&network, &piece, workspace, gradient).status, WHET_OK);
+    CHECK_INT(lm_workspace_bytes(workspace), before); /* and no more while it runs */
+    lm_workspace_destroy(workspace);
+    lm_network_destroy(&network);
+    free(is_answer);
+    free(ones);
+    free(at);
+    free(ids);
+    free(gradient);
+    free(weights);
+    return (double)before;
+}
+
+TEST(activations_are_linear_in_the_context) {
+    const char *const policies[] = {"softmax", "adaptive"};
+    for (size_t i = 0; i < 2; i++) {
+        double short_one = bytes_for(1000, policies[i]), twice = bytes_for(2000, policies[i]);
+        double four_times = bytes_for(4000, policies[i]);
+        double growth = (four_times - twice) / (twice - short_one); /* 2, or 4 for a square */
+        CHECK_MSG(fabs(growth - 2) < 0.1, "%s: %.0f, %.0f and %.0f bytes", policies[i], short_one,
+                  twice, four_times);
+    }
+}

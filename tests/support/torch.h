@@ -1,0 +1,23 @@
+/* The python3 that has torch; the system's own first, to which alone packages of the system are
+ * visible. */
+#ifndef WHET_TESTS_SUPPORT_TORCH_H
+#define WHET_TESTS_SUPPORT_TORCH_H
+
+#include "support/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Skips the test where there is none. */
+static inline const char *python_with_torch(void) {
+    static const char *const candidates[] = {"/usr/bin/python3", "python3"};
+    for (size_t i = 0; i < 2; i++) {
+        char command[128];
+        snprintf(command, sizeof command, "%s -c 'import torch' 2>/dev/null", candidates[i]);
+        if (system(command) == 0) /* NOLINT(cert-env33-c): a fixed text */
+            return candidates[i];
+    }
+    SKIP("needs python3 with torch (make setup-all)");
+}
+
+#endif

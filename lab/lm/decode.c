@@ -347,7 +347,7 @@ static void linear(const lm_decoder *d, product_job job) {
         executor && executor->workers > 1 && shape->m * shape->n * shape->k >= WORTH_IT;
     job.kernels = kernels_of(d);
     job.slice = !is_shared ? whole : shape->m == 1 ? OUTPUTS : ROWS;
-    if (job.slice < whole)
+    if (is_shared && job.slice < whole)
         executor->parallel_for(executor->context, (whole + job.slice - 1) / job.slice,
                                multiply_slice, &job);
     else

@@ -24,12 +24,14 @@ enum {
     STATUS_STOPPED = 130 /* by Ctrl-C; what was done is kept and can be gone on with */
 };
 
+int command_audit(int argc, char **argv);
 int command_bench(int argc, char **argv);
 int command_clrs(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_figure(int argc, char **argv);
 int command_lm(int argc, char **argv);
 int command_policies(int argc, char **argv);
+int command_probe(int argc, char **argv);
 int command_retrieval(int argc, char **argv);
 int command_reproduce(int argc, char **argv);
 int command_softmax(int argc, char **argv);

@@ -14,7 +14,6 @@
 #include "text.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,17 +64,6 @@ static size_t end_of_help(const demo_result *result, size_t policy) {
     while (k > 0 && result->weight[policy][k - 1] < result->plain[k - 1] * 1.001)
         k--;
     return k;
-}
-
-static void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static void tell(const char *format, ...) {
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    print_wrapped(stdout, text, 0);
 }
 
 static void tell_of_softmax(const demo_result *result) {

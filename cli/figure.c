@@ -2,6 +2,7 @@
 #include "reproduce.h"
 
 #include "messages.h"
+#include "probe.h"
 
 #include "base/signals.h"
 #include "report/parts.h"
@@ -46,6 +47,9 @@ static int draw(reproduction *r, const report_part *part, const char *path) {
 }
 
 int command_figure(int argc, char **argv) {
+    /* It is about a language model, and has options of its own. */
+    if (argc > 1 && (strcmp(argv[1], "3") == 0 || strcmp(argv[1], "figure3") == 0))
+        return command_figure3(argc - 1, argv + 1);
     reproduction r = reproduction_start();
     const char *path = NULL;
     const option_spec options[] = {

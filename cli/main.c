@@ -26,6 +26,8 @@ static const subcommand commands[] = {
     {"figure", "one figure of the report", command_figure},
     {"retrieval", "train heads on max retrieval and see how they scale", command_retrieval},
     {"theory", "the paper's statements, both sides computed", command_theory},
+    {"probe", "what a language model's heads do as its input grows", command_probe},
+    {"audit", "what a language model's weights allow its heads to do", command_audit},
     {"clrs", "textbook algorithms as questions and answers", command_clrs},
     {"lm", "train, evaluate and use small language models", command_lm},
     {"bench", "measure speed against the limits of the machine", command_bench},

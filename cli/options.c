@@ -43,10 +43,13 @@ static void print_option(const char *left, const char *summary) {
     print_wrapped(stdout, summary, SUMMARY_COLUMN);
 }
 
+/* What stands before an option's name: one dash where that is a single letter. */
+static const char *dashes(const option_spec *option) { return option->name[1] ? "--" : "-"; }
+
 /* "--policy NAME" */
 static const char *option_text(const option_spec *option, char text[OPTION_SIZE]) {
-    snprintf(text, OPTION_SIZE, "--%s%s%s", option->name, option->value_name ? " " : "",
-             option->value_name ? option->value_name : "");
+    snprintf(text, OPTION_SIZE, "%s%s%s%s", dashes(option), option->name,
+             option->value_name ? " " : "", option->value_name ? option->value_name : "");
     return text;
 }
 
@@ -108,9 +111,12 @@ static options_result unknown_option(const command_syntax *syntax, const char *a
 static const option_spec *find_option(const command_syntax *syntax, const char *argument) {
     size_t length = strcspn(argument, "=");
     for (size_t i = 0; i < syntax->option_count; i++) {
-        const char *name = syntax->options[i].name;
-        if (length == strlen(name) + 2 && memcmp(argument + 2, name, length - 2) == 0)
-            return &syntax->options[i];
+        const option_spec *option = &syntax->options[i];
+        size_t before = strlen(dashes(option));
+        if (length == before + strlen(option->name) &&
+            memcmp(argument, dashes(option), before) == 0 &&
+            memcmp(argument + before, option->name, length - before) == 0)
+            return option;
     }
     return NULL;
 }
@@ -151,8 +157,8 @@ static options_result store_whole(const command_syntax *syntax, const option_spe
                                   const char *text, option_range limits, uint64_t *value) {
     if (parse_unsigned(text, limits.least, limits.most, value))
         return OPTIONS_GIVEN;
-    complain("%s: --%s: '%s' is not a whole number from %llu to %llu", syntax->name, option->name,
-             text, (unsigned long long)limits.least, (unsigned long long)limits.most);
+    complain("%s: %s%s: '%s' is not a whole number from %llu to %llu", syntax->name, dashes(option),
+             option->name, text, (unsigned long long)limits.least, (unsigned long long)limits.most);
     return misuse(syntax);
 }
 
@@ -181,7 +187,8 @@ static options_result store_value(const command_syntax *syntax, const option_spe
     case OPTION_NUMBER:
         if (parse_number(value, option->target))
             break;
-        complain("%s: --%s: '%s' is not a number", syntax->name, option->name, value);
+        complain("%s: %s%s: '%s' is not a number", syntax->name, dashes(option), option->name,
+                 value);
         return misuse(syntax);
     }
     return OPTIONS_GIVEN;
@@ -205,15 +212,16 @@ static options_result take_option(const command_syntax *syntax, int argc, char *
     if (option->kind == OPTION_FLAG) {
         if (!equals)
             return store_value(syntax, option, NULL);
-        complain("%s: option '--%s' takes no value", syntax->name, option->name);
+        complain("%s: option '%s%s' takes no value", syntax->name, dashes(option), option->name);
         return misuse(syntax);
     }
     if (equals)
         return store_value(syntax, option, equals + 1);
     if (*index + 1 < argc)
         return store_value(syntax, option, argv[++*index]);
-    complain("%s: option '--%s' needs a value: --%s %s", syntax->name, option->name, option->name,
-             option->value_name);
+    char text[OPTION_SIZE];
+    complain("%s: option '%s%s' needs a value: %s", syntax->name, dashes(option), option->name,
+             option_text(option, text));
     return misuse(syntax);
 }
 

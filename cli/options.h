@@ -33,7 +33,7 @@ typedef struct option_range {
 } option_range;
 
 typedef struct option_spec {
-    const char *name; /* without the dashes */
+    const char *name; /* without the dashes; a single letter has but one */
     option_kind kind;
     void *target;
     const char *value_name; /* for the help: "NAME"; NULL for flags */
@@ -58,7 +58,7 @@ typedef enum options_result {
 } options_result;
 
 /*
- * Takes --name VALUE, --name=VALUE and --name in any order, before and after
+ * Takes --name VALUE, --name=VALUE, --name and -n VALUE in any order, before and after
  * operands; `--` ends the options and `-` is an operand. On OPTIONS_GIVEN the
  * operands are argv[1] to argv[*operand_count]. The targets keep their values
  * where an option is not given.

@@ -58,7 +58,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"checkpoint-every", OPTION_UNSIGNED, &given->checkpoint_interval, "N",
          "steps from one to the next (default 5000; 0: only at the end)"},
         {"log-every", OPTION_UNSIGNED, &given->log_interval, "N",
-         "steps from one line of the log to the next, the first and the last apart (default 500; "
+         "a line of the log every so many steps, and for the first and the last (default 500; "
          "0: no log)"},
         {"threads", OPTION_AMOUNT, &given->threads, "N",
          "threads (default: one for each processor); results do not depend on it"},

@@ -1,6 +1,7 @@
 /* Numbers with groups of three digits, and lines broken to fit. */
 #include "text.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -33,4 +34,13 @@ void print_wrapped(FILE *file, const char *text, int indent) {
             text++;
     }
     fputc('\n', file);
+}
+
+void tell(const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    print_wrapped(stdout, text, 0);
 }

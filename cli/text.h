@@ -18,4 +18,7 @@ const char *grouped(uint64_t number, char text[NUMBER_SIZE]);
  */
 void print_wrapped(FILE *file, const char *text, int indent);
 
+/* A paragraph on standard output, in the manner of printf. */
+__attribute__((format(printf, 1, 2))) void tell(const char *format, ...);
+
 #endif

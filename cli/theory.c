@@ -15,19 +15,9 @@
 #include "theory/temperature.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void tell(const char *format, ...) {
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    print_wrapped(stdout, text, 0);
-}
 
 int tell_sheet(theory_run *run, const char *statement, const sheet *of, json_t *more) {
     json_t *result = more ? more : json_object();

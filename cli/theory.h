@@ -15,9 +15,6 @@ typedef struct theory_run {
     json_t *results; /* an object; each statement sets a member of its name */
 } theory_run;
 
-/* A sentence in the manner of printf, broken into lines. */
-__attribute__((format(printf, 1, 2))) void tell(const char *format, ...);
-
 /* Prints a sheet, and keeps it with `more` (a new reference to an object, or NULL) under the
  * statement's name. Returns an exit status. */
 int tell_sheet(theory_run *run, const char *statement, const sheet *of, json_t *more);

@@ -48,7 +48,7 @@ _whet_value() {
     case $1 in
     --policy) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" policies --names 2>/dev/null)" "$3" ;;
     --heads) [ "${words[1]}" = lm ] || _whet_files "$2" ;;
-    --svg | --spec | --out | --json | --csv | --from | --tokenizer | --prompt-file) _whet_files "$2" ;;
+    --svg | --spec | --out | --json | --csv | --from | --tokenizer | --prompt-file | --perplexity | --figure | --figures | --llama | --plugin) _whet_files "$2" ;;
     --check) _whet_offer "$2" published "$3" ;;
     --only)
         if [ "${words[1]}" = reproduce ]; then
@@ -82,6 +82,16 @@ _whet_options() { # command [verb]
     figure) printf '%s\n' --out --from --full --seeds --steps --sets --lm-steps --lm-samples --lm-seeds --threads --quiet ;;
     theory)
         printf '%s\n' --heads --spread --temperature --mass --layers --layer-heads --gain --seed --json --quiet
+        ;;
+    audit) printf '%s\n' --mass --heads --layer --json --csv --quiet ;;
+    probe)
+        printf '%s\n' --policy --layers --heads --sizes --sequences --range --decimals --seed --prompt-file --text --chat \
+            --answer-tokens --context --perplexity --perplexity-tokens --every --layer --all-heads --json --csv --figure \
+            --figures --share --llama --plugin --threads --quiet
+        ;;
+    'figure 3')
+        printf '%s\n' --out --layer --figures --share --policy --sizes --sequences --range --decimals --seed --chat --llama \
+            --plugin --threads --quiet
         ;;
     softmax) printf '%s\n' --policy --stats ;;
     policies) printf '%s\n' --json --names ;;
@@ -129,7 +139,7 @@ _whet_lm_options() { # verb
 }
 
 _whet() {
-    local words=() commands=$'softmax\npolicies\ndemo\nreproduce\nfigure\nretrieval\ntheory\nclrs\nlm\nbench\nhelp'
+    local words=() commands=$'softmax\npolicies\ndemo\nreproduce\nfigure\nretrieval\ntheory\nprobe\naudit\nclrs\nlm\nbench\nhelp'
     COMPREPLY=()
     _whet_words
     local last=$((${#words[@]} - 1))
@@ -147,16 +157,20 @@ _whet() {
         esac
     fi
     [ "$command" != clrs ] || command="clrs ${words[2]}"
-    # The --json of bench and clrs is a flag; all other options named here have a value.
+    [ "$command ${words[2]}" != 'figure 3' ] || command='figure 3'
+    # The --json of bench and clrs and the --heads of audit are flags; all other options named here have a value.
     case $command$before in
-    *--policy | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | retrieval--json | lm--json | theory--json | \
+    audit--heads) ;;
+    *--policy | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | retrieval--json | lm--json | theory--json | audit--json | probe--json | *--layer | \
+        *--sequences | *--range | *--prompt-file | *--text | *--answer-tokens | *--context | *--perplexity | *--perplexity-tokens | \
+        *--every | *--figure | *--figures | *--llama | *--plugin | \
         *--check | *--from | *--heads | *--spread | *--temperature | *--mass | *--layers | *--layer-heads | *--gain | \
         *--steps | *--batch | *--rate | *--rate-end | *--lambda | *--sizes | *--classes | *--depth | *--width | *--scale | \
         *--nearest | *--leak | *--checkpoint-every | *--log-every | *--sets | *--items | *--degree | *--cap | *--algo | \
         *--length | *--lengths | *--seeds | *--count | *--start | *--decimals | *--ties | *--format | *--split | *--spec | \
         *--algorithm | *--curriculum | *--accumulate | *--loss | *--weigh | *--warm-up | *--beta1 | *--beta2 | *--decay | \
-        *--clip | *--key-heads | *--head-dim | *--hidden | *--context | *--gate | *--positions | *--rope-base | *--rope-dims | \
-        *--learn-policy | *--samples | *--lm-steps | *--lm-samples | *--lm-seeds | *--prompt | *--prompt-file | *--tokenizer | *--cache | *--type | *--name)
+        *--clip | *--key-heads | *--head-dim | *--hidden | *--gate | *--positions | *--rope-base | *--rope-dims | \
+        *--learn-policy | *--samples | *--lm-steps | *--lm-samples | *--lm-seeds | *--prompt | *--tokenizer | *--cache | *--type | *--name)
         _whet_value "$before" "$typed" ''
         return
         ;;
@@ -166,9 +180,9 @@ _whet() {
     -*) _whet_offer "$typed" "$(_whet_options "$command" "${words[2]}")" ;;
     *)
         case $command in
-        softmax | bench | 'clrs score') _whet_files "$typed" ;;
+        softmax | bench | audit | probe | 'figure 3' | 'clrs score') _whet_files "$typed" ;;
         retrieval | lm) [ "${words[2]}" = train ] || _whet_files "$typed" ;;
-        figure) _whet_offer "$typed" $'1\n2\n5\n6\n7\n8\n9\nties\npolicies\naccuracy\naccuracy-f32\nentropy\nsharpness\nclrs-policies\nclrs-entropy' ;;
+        figure) _whet_offer "$typed" $'1\n2\n3\n5\n6\n7\n8\n9\nties\npolicies\naccuracy\naccuracy-f32\nentropy\nsharpness\nclrs-policies\nclrs-entropy' ;;
         theory) _whet_offer "$typed" $'lemma\nreach\ndispersion\nspread\ntemperature\nprecision' ;;
         help) _whet_offer "$typed" "$commands" ;;
         *) _whet_offer "$typed" "$(_whet_options "$command")" ;;

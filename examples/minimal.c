@@ -20,7 +20,7 @@ int main(void) {
 
     /* A row of logits, normalised in place. */
     float row[] = {1, 2, 3, 4, 4.5f, 2, 1, 0.5f};
-    whet_stats stats;
+    whet_stats stats = {.n = 0};
     whet_rows rows = {
         .size = sizeof rows, .rows = 1, .n = 8, .in = row, .out = row, .stats = &stats};
     must(whet_softmax(&rows, &policy, NULL));

@@ -554,8 +554,10 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  * WHET_ERROR_UNSUPPORTED: gradients k.data, v.data of quantised and custom k and
  * v, whose other gradients are to be had. Memory grows with queries plus keys.
  * Rows without unmasked keys contribute nothing. Gradients are within 1e-5 of
- * exact arithmetic relative to the largest of the same tensor, for logits and
- * beta of usual size, and the same bit for bit whatever the number of threads.
+ * exact arithmetic relative to the terms each is summed from, for logits and
+ * beta of usual size: also those of rows so sharp that they are next to nothing,
+ * and where values have much in common. They are the same bit for bit whatever
+ * the number of threads.
  * (Those of topk, and of entmax with a > 1.5, jump or are steep where an entry
  * enters or leaves, which logits rounded to f32 decide.)
  */

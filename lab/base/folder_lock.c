@@ -1,10 +1,41 @@
 /* Locks on folders. */
 #include "base/folder_lock.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
+
+/* Whether a name ends as those of files that are still being written do: ".123-0.tmp" (see
+ * atomic_file.c). */
+static bool is_temporary(const char *name) {
+    size_t length = strlen(name);
+    if (length < 4 || strcmp(name + length - 4, ".tmp") != 0)
+        return false;
+    size_t at = length - 4, digits = at;
+    while (at > 0 && isdigit((unsigned char)name[at - 1]))
+        at--;
+    if (at == digits || at == 0 || name[--at] != '-')
+        return false;
+    digits = at;
+    while (at > 0 && isdigit((unsigned char)name[at - 1]))
+        at--;
+    return at < digits && at > 1 && name[at - 1] == '.';
+}
+
+/* What a run that was killed had not finished writing; nobody else writes here now. */
+static void sweep(const char *folder, int descriptor) {
+    DIR *entries = opendir(folder);
+    const struct dirent *entry;
+    while (entries && (entry = readdir(entries)) != NULL)
+        if (is_temporary(entry->d_name))
+            (void)unlinkat(descriptor, entry->d_name, 0);
+    if (entries)
+        closedir(entries);
+}
 
 bool lab_folder_take(lab_folder_lock *lock, const char *folder, lab_error *error) {
     if (lock->descriptor >= 0)
@@ -23,6 +54,8 @@ bool lab_folder_take(lab_folder_lock *lock, const char *folder, lab_error *error
                         "another folder",
                         folder);
     }
+    if (result == 0)
+        sweep(folder, descriptor);
     lock->descriptor = descriptor;
     return true;
 }

@@ -13,8 +13,9 @@ typedef struct lab_folder_lock {
 
 static inline lab_folder_lock lab_folder_unlocked(void) { return (lab_folder_lock){-1}; }
 
-/* Takes a lock, unless it is held already. False, with an error that says so, where another run has
- * the folder. A file system without locks is no reason to refuse. */
+/* Takes a lock, unless it is held already, and removes what a killed run left half written. False,
+ * with an error that says so, where another run has the folder. A file system without locks is no
+ * reason to refuse. */
 bool lab_folder_take(lab_folder_lock *lock, const char *folder, lab_error *error);
 void lab_folder_release(lab_folder_lock *lock);
 

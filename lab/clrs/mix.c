@@ -20,7 +20,7 @@ clrs_status clrs_mix_create(const clrs_request *requests, size_t count, uint64_t
         *failed = 0;
     if (count == 0 || count > UINT32_MAX / 2)
         return CLRS_ERROR_ALGORITHM;
-    clrs_mix *made = calloc(1, sizeof *made + count * sizeof made->streams[0]);
+    clrs_mix *made = calloc(1, sizeof *made + count * sizeof(clrs_stream *));
     if (!made)
         return CLRS_ERROR_MEMORY;
     clrs_random_seed_python(&made->random, seed);

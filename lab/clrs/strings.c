@@ -7,7 +7,7 @@ void clrs_naive_string_matcher(clrs_run *run) {
     for (int s = 0; s <= h - m; s++) {
         record(run, index_state(s));
         int j = 0;
-        while (T[s + j] == P[j] && j < m - 1) {
+        while (j < m - 1 && T[s + j] == P[j]) {
             j++;
             record(run, index_state(s));
         }

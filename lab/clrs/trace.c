@@ -94,11 +94,11 @@ void clrs_trace_step(clrs_run *run, clrs_state state) {
     trace->step_start = run->answer.length;
     clrs_text_append(text, trace->steps == 0 ? ", initial_trace: " : trace->steps == 1 ? "" : ", ");
     size_t start = text->length, bytes = value_count(state) * sizeof *state.values;
-    if (state.values && trace->steps > 0 && memcmp(trace->values, state.values, bytes) == 0) {
+    if (bytes > 0 && trace->steps > 0 && memcmp(trace->values, state.values, bytes) == 0) {
         append_again(text, before, trace->value_start, trace->value_length);
     } else {
         append_state(run, text, state);
-        if (state.values)
+        if (bytes > 0)
             memcpy(trace->values, state.values, bytes);
     }
     trace->value_start = start;

@@ -353,7 +353,7 @@ static bool place_tensor(cursor *reader, const gguf_file *file, gguf_tensor *ten
     if (place->end > data_bytes)
         return complain(reader,
                         "its bytes end at %llu of the data, of which the file has %zu: it has "
-                        "been cut off, or lies",
+                        "been cut off",
                         (unsigned long long)place->end, data_bytes);
     tensor->bytes = reader->bytes + file->data_start + (size_t)place->begin;
     return true;

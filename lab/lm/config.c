@@ -154,8 +154,12 @@ static bool unpack_choices(json_t *json, lm_config *config) {
 
 bool lm_config_from_json(json_t *json, const char *path, lm_config *config, lab_error *error) {
     lab_error reason = {.kind = LAB_NO_ERROR};
+    unsigned mark = lab_json_mark();
     *config = lm_config_default();
-    if (!unpack_sizes(json, config) || !unpack_choices(json, config))
+    bool is_unpacked = unpack_sizes(json, config) && unpack_choices(json, config);
+    if (lab_json_mark() != mark)
+        return lab_fail_memory(error);
+    if (!is_unpacked)
         return lab_fail(error, LAB_INPUT, "%s: does not describe the shape of a decoder", path);
     return lm_config_check(config, &reason) ||
            lab_fail(error, LAB_INPUT, "%s: a checkpoint of an impossible model: %s", path,

@@ -103,8 +103,12 @@ static bool take_merges(lm_tokenizer *t, const parts *p, lab_error *error) {
 bool lm_tokenizer_from_json(lm_tokenizer *t, const json_t *json, const char *source,
                             lab_error *error) {
     parts p;
+    unsigned mark = lab_json_mark();
     *t = (lm_tokenizer){.count = 0};
-    if (!unpack(json, &p))
+    bool is_unpacked = unpack(json, &p);
+    if (lab_json_mark() != mark)
+        return lab_fail_memory(error);
+    if (!is_unpacked)
         return lab_fail(error, LAB_INPUT, "%s: does not describe a tokenizer", source);
     lm_tokenizer_kind kind = LM_PIECES;
     if (strcmp(p.kind, kind_names[LM_BYTE_PAIRS]) == 0)

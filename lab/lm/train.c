@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/folder_lock.h"
 #include "base/manifest.h"
 #include "base/progress.h"
 #include "base/signals.h"
@@ -196,7 +197,19 @@ static json_t *run_options(const lm_run *run) {
                      lm_training_to_json(&run->training));
 }
 
+static bool train_alone(const nn_engine *engine, const lm_run *run, lm_summary *summary,
+                        lab_error *error) {
+    lab_manifest manifest =
+        lab_manifest_begin("lm train", run_options(run), engine->blas.description);
+    bool is_done = lab_manifest_write(&manifest, run->folder, false, error) &&
+                   train_in_folder(engine, run, summary, error) &&
+                   lab_manifest_write(&manifest, run->folder, true, error);
+    lab_manifest_end(&manifest);
+    return is_done;
+}
+
 bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, lab_error *error) {
+    lab_folder_lock lock = lab_folder_unlocked();
     lm_summary ignored = {.steps = 0};
     summary = summary ? summary : &ignored;
     *summary = (lm_summary){.steps = 0};
@@ -204,13 +217,9 @@ bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, l
         return false;
     if (!run->folder)
         return train_in_folder(engine, run, summary, error);
-    if (!lab_make_folder(run->folder, error))
+    if (!lab_make_folder(run->folder, error) || !lab_folder_take(&lock, run->folder, error))
         return false;
-    lab_manifest manifest =
-        lab_manifest_begin("lm train", run_options(run), engine->blas.description);
-    bool is_done = lab_manifest_write(&manifest, run->folder, false, error) &&
-                   train_in_folder(engine, run, summary, error) &&
-                   lab_manifest_write(&manifest, run->folder, true, error);
-    lab_manifest_end(&manifest);
+    bool is_done = train_alone(engine, run, summary, error);
+    lab_folder_release(&lock);
     return is_done;
 }

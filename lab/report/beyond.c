@@ -68,8 +68,9 @@ bool beyond_print(FILE *file, const json_t *beyond) {
     }
     if (!lab_table_finish(&table, file))
         return false;
-    json_array_foreach(json_object_get(beyond, "recipes"), i, recipe)
+    json_array_foreach(json_object_get(beyond, "recipes"), i, recipe) {
         fprintf(file, "%s: %s\n", text_of(recipe, "name"), text_of(recipe, "change"));
+    }
     return true;
 }
 

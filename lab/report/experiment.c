@@ -206,6 +206,7 @@ static const json_t *find_evaluation(experiment *e, retrieval_precision precisio
         e->evaluation[precision] =
             experiment_keep(e, precision == RETRIEVAL_BF16 ? "evaluation-bf16" : "evaluation-f32",
                             common_options(e, precision), make, &plan, error);
+    /* cppcheck-suppress returnDanglingLifetime; the plan is not kept */
     return e->evaluation[precision];
 }
 
@@ -224,6 +225,7 @@ const json_t *experiment_sharpness(experiment *e, lab_error *error) {
     if (!e->sharpness)
         e->sharpness = experiment_keep(e, "sharpness", common_options(e, RETRIEVAL_F32), evaluate,
                                        &plan, error);
+    /* cppcheck-suppress returnDanglingLifetime; the plan is not kept */
     return e->sharpness;
 }
 

@@ -14,7 +14,6 @@
 #include "report/table1.h"
 #include "whet.h"
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,17 +40,17 @@ static const char style[] =
 
 typedef struct page {
     experiment *experiment;
-    bool failed; /* memory ran out */
+    bool *failed; /* memory ran out */
 } page;
 
-static void write_picture(FILE *file, page *p, const report_part *part) {
+static void write_picture(FILE *file, const page *p, const report_part *part) {
     lab_error unimportant = {.kind = LAB_NO_ERROR};
     size_t size;
     char *path = lab_path(p->experiment->options.folder, "figures/%s.svg", part->name);
     char *data = path && lab_file_exists(path)
                      ? lab_read_file(path, (size_t)64 << 20, &size, &unimportant)
                      : NULL;
-    p->failed = p->failed || !path;
+    *p->failed = *p->failed || !path;
     if (data) {
         fprintf(file, "<section id=\"%s\">\n<h2>%s</h2>\n<p>%s</p>\n", part->name, part->title,
                 part->text);
@@ -133,8 +132,7 @@ static void write_what_differs(FILE *file, const page *p) {
 }
 
 static void write_page(FILE *file, const void *context) {
-    /* the writer's interface is const; only the flag changes */
-    page *p = (page *)(uintptr_t)context;
+    const page *p = context;
     fputs("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
           "<link rel=\"icon\" href=\"data:,\">\n"
@@ -161,12 +159,13 @@ static void write_page(FILE *file, const void *context) {
 }
 
 bool page_write(experiment *e, lab_error *error) {
-    page p = {.experiment = e};
+    bool failed = false;
+    page p = {.experiment = e, .failed = &failed};
     experiment_recall(e);
     char *path = lab_path(e->options.folder, "index.html");
     if (!path)
         return lab_fail_memory(error);
     bool good = replace_file(path, write_page, &p) || lab_fail_file(error, "write", path);
     free(path);
-    return good && (!p.failed || lab_fail_memory(error));
+    return good && (!failed || lab_fail_memory(error));
 }

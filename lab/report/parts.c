@@ -205,7 +205,7 @@ const report_part *report_part_named(const char *name) {
 const char *report_elsewhere(const char *name) {
     const char *number = strncmp(name, "figure", 6) == 0 ? name + 6 : name;
     if (strcmp(number, "3") == 0)
-        return "figure 3 looks into a language model: 'whet probe' will make it";
+        return "figure 3 looks into a language model: 'whet figure 3 -m MODEL.gguf', the number first";
     if (strcmp(number, "4") == 0)
         return "figure 4 is a listing; 'whet policies' and whet_policy_adaptive() are what it says";
     return NULL;

@@ -22,7 +22,8 @@ const published_size *published_at(double n) {
  */
 static double expected_share(double n, double cell, double below) {
     double sum = 0;
-    for (double k = 1; k <= n; k++) {
+    for (size_t i = 1; (double)i <= n; i++) {
+        double k = (double)i;
         double log_term = lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(cell);
         if (k < n)
             log_term += below > 0 ? (n - k) * log(below) : -(double)INFINITY;

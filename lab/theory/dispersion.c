@@ -99,16 +99,15 @@ typedef struct states {
 
 static bool states_create(states *s, size_t kinds, size_t width) {
     size_t part = kinds * width;
-    double *memory = calloc(8 * part, sizeof *memory);
-    if (!memory)
+    s->x = calloc(8 * part, sizeof *s->x);
+    if (!s->x)
         return false;
-    *s = (states){memory,
-                  memory + part,
-                  memory + 2 * part,
-                  memory + 3 * part,
-                  memory + 4 * part,
-                  memory + 5 * part,
-                  memory + 6 * part};
+    s->normed = s->x + part;
+    s->query = s->x + 2 * part;
+    s->key = s->x + 3 * part;
+    s->value = s->x + 4 * part;
+    s->mixed = s->x + 5 * part;
+    s->hidden = s->x + 6 * part;
     return true;
 }
 
@@ -203,7 +202,7 @@ static bool run(const random_transformer *t, uint64_t n, head_dispersion *result
                 double *final) {
     states s;
     uint64_t own[DISPERSION_KINDS_MAX];
-    head_dispersion unused[DISPERSION_HEADS_MAX];
+    head_dispersion unused[DISPERSION_HEADS_MAX] = {{.entropy = 0}};
     size_t part = t->shape.kinds * t->width;
     if (n < 2 || !states_create(&s, t->shape.kinds, t->width))
         return false;

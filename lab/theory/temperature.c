@@ -23,13 +23,16 @@ entropy_slope theory_entropy(const double *logits, size_t n, double beta) {
     double mean = s / z;
     /* rounding must not make a variance negative */
     double variance = fmax(0, q / z - mean * mean);
-    return (entropy_slope){log(z) - beta * mean, -beta * variance};
+    /* z is at least 1, the largest's own share */
+    return (entropy_slope){log(fmax(1, z)) - beta * mean, -beta * variance};
 }
 
 void theory_power_series(double lambda, size_t n, double *logits) {
     double power = 1;
-    for (size_t i = 0; i < n; i++, power *= lambda)
+    for (size_t i = 0; i < n; i++) {
         logits[i] = power;
+        power *= lambda;
+    }
 }
 
 static double difference(const double *logits, size_t n, double beta) {

@@ -10,7 +10,12 @@
  * through two sweeps over the keys. The first computes logits and g and the
  * sums over a row that D, G and w need; both tiles are kept, so that the
  * second has but to turn them into p and dL/de and to multiply: five products,
- * none of them done twice. Gradients of keys and values are summed over the
+ * none of them done twice. Distances are taken from the largest logit that was
+ * met so far, g from what it was there: the sharper a row, the closer D comes to
+ * that, and the more digits g - D would lose otherwise. For the same reason g is
+ * computed without what all values have in common, column by column. The maximum of the way
+ * forth would not do for either: it may have come about in another order of
+ * summation, and beta makes much of a last bit. Gradients of keys and values are summed over the
  * task's rows in f32, a set at a time. Where a stream has several tasks, these
  * sums lie in the workspace and a second phase adds them up, in order; the
  * gradients of parameters are gathered and added likewise, in double.
@@ -54,10 +59,12 @@ typedef struct panel {
     bool bad[LANES_MAX];
     bool solved;                                        /* some w is not exp(e) / Z */
     double z[LANES_MAX], s[LANES_MAX];                  /* sums of exp(beta d), d exp(beta d) */
-    double a[LANES_MAX], b[LANES_MAX];                  /* the same times g */
+    double a[LANES_MAX], b[LANES_MAX];                  /* the same times g - base */
     double z0[LANES_MAX], s0[LANES_MAX], q0[LANES_MAX]; /* moments at beta0 */
     double distance[LANES_MAX];                         /* of dL/de times distance */
-    panel_slopes by;
+    double common[LANES_MAX]; /* dL/dout . what all values have in common: what g lacks */
+    float peak[LANES_MAX];    /* the largest logit so far, the sink among them; -inf for none */
+    panel_slopes by;          /* max is the peak, or 0 */
 } panel;
 
 /* A task's memory, cut into its parts. */
@@ -71,6 +78,8 @@ typedef struct work {
     size_t panel_count;
     size_t first_key, end_key;
     size_t kept_keys, padded_keys;
+    bool has_common;
+    float common[HEAD_DIM_MAX]; /* what is the same in all values */
     panel *panels;
     float *queries, *grads;          /* [panel][dim][lanes] of scaled q and of dL/dout */
     float *query_rows, *grad_rows;   /* [dim / columns][panel][lanes][columns] */
@@ -259,6 +268,36 @@ static void place_sums(work *w, const whet_plan *plan, size_t task, float *scrat
     }
 }
 
+/*
+ * What every value has at least of a column: the smallest if all are above zero, the largest if
+ * all are below. Taking it away makes no number larger. Keys that nobody sees are left out, as are
+ * infinities and NaN.
+ */
+static void find_common(work *w) {
+    float low[HEAD_DIM_MAX], high[HEAD_DIM_MAX];
+    size_t dim = w->a->value_dim, rows = w->shape.rows;
+    for (size_t i = 0; i < dim; i++) {
+        low[i] = INFINITY;
+        high[i] = -INFINITY;
+    }
+    /* limits do not fall from one query to the next */
+    size_t start = rows > 0 ? whet_row_of(&w->stream, 0).low : 0;
+    size_t end = rows > 0 ? whet_row_of(&w->stream, rows - 1).high : 0;
+    for (size_t j = start; j < end; j++) {
+        const float *v = whet_load_position(&w->stream, &w->a->v, j, dim, w->rows);
+        for (size_t i = 0; i < dim; i++) {
+            low[i] = v[i] < low[i] ? v[i] : low[i];
+            high[i] = v[i] > high[i] ? v[i] : high[i];
+        }
+    }
+    w->has_common = false;
+    for (size_t i = 0; i < dim; i++) {
+        float least = low[i] > 0 ? low[i] : high[i] < 0 ? high[i] : 0;
+        w->common[i] = isfinite(least) ? least : 0;
+        w->has_common = w->has_common || w->common[i] != 0;
+    }
+}
+
 static void start_work(work *w, const whet_plan *plan, size_t task, void *scratch) {
     layout at;
     w->gradients = &plan->description.gradients;
@@ -289,6 +328,7 @@ static void start_work(work *w, const whet_plan *plan, size_t task, void *scratc
     w->spare_slopes = w->spare_logits + BLOCK * w->lanes;
     w->rows = floats_at(scratch, at.rows);
     place_sums(w, plan, task, floats_at(scratch, at.sums));
+    find_common(w);
 }
 
 /* A row as one of the set's rows for `outer`, or zeros: [dim / columns][panels * lanes][columns].
@@ -325,6 +365,9 @@ static void start_lane(work *w, size_t index, size_t lane, size_t r) {
     whet_pack_lane(grad, w->a->value_dim, w->lanes, lane,
                    w->grads + index * w->a->value_dim * w->lanes);
     pack_row(w, grad, w->a->value_dim, at, w->grad_rows);
+    p->common[lane] = 0;
+    for (size_t i = 0; w->has_common && i < w->a->value_dim; i++)
+        p->common[lane] += (double)grad[i] * (double)w->common[i];
 }
 
 static bool is_usable(const whet_stats *stats, const whet_policy *policy) {
@@ -338,23 +381,30 @@ static bool is_empty(const panel *p, size_t lane) {
            (p->stats[lane].n == 0 && !(p->stats[lane].flags & WHET_ROW_NOT_FINITE));
 }
 
-/* The exponents of a lane, from the statistics of the way forth. */
-static void start_exponents(panel *p, size_t lane) {
+/* A lane before its first key: exponents from the statistics of the way forth; with a sink, which
+ * no gradient arrives at, that is the largest logit so far. */
+static void start_sums(const work *w, panel *p, size_t lane) {
     const whet_stats *stats = &p->stats[lane];
     panel_slopes *by = &p->by;
     bool empty = is_empty(p, lane);
     p->bad[lane] = !empty && !is_usable(stats, p->row[lane].policy);
-    by->max[lane] = 0;
+    p->peak[lane] = -INFINITY;
+    by->max[lane] = by->base[lane] = by->mean[lane] = by->mean0[lane] = 0;
+    by->factor[lane] = by->beta[lane] = by->pull[lane] = 0;
     by->c[lane] = by->c0[lane] = 1;
     p->z[lane] = p->s[lane] = p->a[lane] = p->b[lane] = 0;
     p->z0[lane] = p->s0[lane] = p->q0[lane] = p->distance[lane] = 0;
     if (empty || p->bad[lane] || is_map(p->row[lane].policy))
         return;
     double beta0 = whet_beta_path_start(p->row[lane].policy, stats);
-    by->max[lane] = (float)stats->max;
     by->c[lane] = whet_beta_to_c(stats->beta);
     by->c0[lane] = whet_beta_to_c(beta0);
     p->solved = p->solved || beta0 != 1;
+    p->peak[lane] = w->a->sinks ? w->a->sinks[p->row[lane].head] : -INFINITY;
+    if (p->peak[lane] > -INFINITY) {
+        by->max[lane] = p->peak[lane];
+        by->base[lane] = (float)-p->common[lane];
+    }
 }
 
 static void start_panel(work *w, size_t index, size_t first_row) {
@@ -372,8 +422,9 @@ static void start_panel(work *w, size_t index, size_t first_row) {
         } else {
             pack_row(w, NULL, w->a->head_dim, at, w->query_rows);
             pack_row(w, NULL, w->a->value_dim, at, w->grad_rows);
+            p->common[lane] = 0;
         }
-        start_exponents(p, lane);
+        start_sums(w, p, lane);
     }
     if (p->low > p->high)
         p->low = p->high;
@@ -381,9 +432,10 @@ static void start_panel(work *w, size_t index, size_t first_row) {
 
 static void start_set(work *w, size_t set) {
     size_t first_row = set * w->shape.panels * w->lanes;
-    size_t needed = (w->shape.rows - first_row + w->lanes - 1) / w->lanes;
-    size_t rows = w->shape.panels * w->lanes;
-    w->panel_count = needed < w->shape.panels ? needed : w->shape.panels;
+    size_t rows = w->shape.panels * w->lanes, left = w->shape.rows - first_row;
+    w->panel_count = 0;
+    while (w->panel_count < w->shape.panels && w->panel_count * w->lanes < left)
+        w->panel_count++;
     w->first_key = SIZE_MAX;
     w->end_key = 0;
     memset(w->queries, 0, w->a->head_dim * rows * sizeof(float));
@@ -424,10 +476,47 @@ static void add_lanes(double *sums, const float *more, size_t lanes) {
         sums[lane] += (double)more[lane];
 }
 
+/* Brings sums of exp, d exp and d d exp to a maximum that lies `rise` higher. */
+static void raise_sums(double rise, double c, double *z, double *s, double *q) {
+    double factor = exp2(-c * rise);
+    if (q)
+        *q = factor * (*q - rise * (2 * *s - rise * *z));
+    *s = factor * (*s - rise * *z);
+    *z *= factor;
+}
+
+/* Brings the sums of a lane to a new largest logit, where the gradient is `base`. */
+static void raise_lane(panel *p, size_t lane, float max, float base) {
+    panel_slopes *by = &p->by;
+    if (p->peak[lane] > -INFINITY) {
+        double rise = (double)max - (double)by->max[lane];
+        double step = (double)base - (double)by->base[lane];
+        p->a[lane] -= step * p->z[lane];
+        p->b[lane] -= step * p->s[lane];
+        raise_sums(rise, (double)by->c[lane], &p->a[lane], &p->b[lane], NULL);
+        raise_sums(rise, (double)by->c[lane], &p->z[lane], &p->s[lane], NULL);
+        raise_sums(rise, (double)by->c0[lane], &p->z0[lane], &p->s0[lane], &p->q0[lane]);
+    }
+    p->peak[lane] = by->max[lane] = max;
+    by->base[lane] = base;
+}
+
+static void raise_peaks(const work *w, panel *p, const float *logits, const float *slopes,
+                        size_t keys) {
+    float max[LANES_MAX], base[LANES_MAX];
+    memcpy(max, p->peak, sizeof max);
+    memcpy(base, p->by.base, sizeof base);
+    w->k->panel_peak(logits, slopes, keys, max, base);
+    for (size_t lane = 0; lane < w->lanes; lane++)
+        if (max[lane] > p->peak[lane])
+            raise_lane(p, lane, max[lane], base[lane]);
+}
+
 static void sum_tile(const work *w, panel *p, const float *logits, const float *slopes,
                      size_t keys) {
     float z[LANES_MAX], s[LANES_MAX], a[LANES_MAX], b[LANES_MAX];
-    w->k->panel_gradient_sums(logits, slopes, keys, p->by.max, p->by.c, z, s, a, b);
+    raise_peaks(w, p, logits, slopes, keys);
+    w->k->panel_gradient_sums(logits, slopes, keys, p->by.max, p->by.c, p->by.base, z, s, a, b);
     add_lanes(p->z, z, w->lanes);
     add_lanes(p->s, s, w->lanes);
     add_lanes(p->a, a, w->lanes);
@@ -444,8 +533,10 @@ static void first_sweep(work *w) {
     const whet_attention *a = w->a;
     for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
         size_t length = block_length(w, start);
-        whet_pack_interleaved(&w->stream, &a->k, a->head_dim, start, length, w->rows, w->keys);
-        whet_pack_interleaved(&w->stream, &a->v, a->value_dim, start, length, w->rows, w->values);
+        whet_pack_interleaved(&w->stream, &a->k, a->head_dim, start, length, NULL, w->rows,
+                              w->keys);
+        whet_pack_interleaved(&w->stream, &a->v, a->value_dim, start, length,
+                              w->has_common ? w->common : NULL, w->rows, w->values);
         for (size_t i = 0; i < w->panel_count; i++) {
             panel *p = w->panels + i;
             size_t keys = keys_in_block(p, start), at = tile_at(w, i, start);
@@ -477,11 +568,15 @@ static sink_weight weigh_sink(const work *w, const panel *p, size_t lane) {
     return (sink_weight){d, exp2((double)p->by.c[lane] * d), exp2((double)p->by.c0[lane] * d)};
 }
 
-/* Moments at beta0 with the sink: those of the way forth where beta0 is 1. */
+/* Moments at beta0 with the sink: those of the way forth where beta0 is 1, brought to the maximum
+ * that was found here. */
 static void complete_moments(panel *p, size_t lane, sink_weight sink) {
-    if (p->by.c0[lane] == whet_beta_to_c(1.0)) {
-        p->z0[lane] = p->stats[lane].z;
-        p->s0[lane] = p->stats[lane].s;
+    const whet_stats *stats = &p->stats[lane];
+    if (whet_beta_path_start(p->row[lane].policy, stats) == 1) {
+        p->z0[lane] = stats->z;
+        p->s0[lane] = stats->s;
+        raise_sums((double)p->by.max[lane] - stats->max, (double)p->by.c0[lane], &p->z0[lane],
+                   &p->s0[lane], NULL);
         return;
     }
     p->z0[lane] += sink.e0;
@@ -502,13 +597,13 @@ static void add_numbers(double *sums, const whet_policy_gradient *numbers, doubl
 static void turn_lane(work *w, panel *p, size_t lane) {
     panel_slopes *by = &p->by;
     const whet_stats *stats = &p->stats[lane];
-    by->factor[lane] = by->mean[lane] = by->beta[lane] = by->pull[lane] = by->mean0[lane] = 0;
     if (is_empty(p, lane))
         return;
     sink_weight sink = weigh_sink(w, p, lane);
+    double base = (double)by->base[lane] + p->common[lane]; /* of g; a sink's g is 0 */
     double z = p->z[lane] + sink.e, s = p->s[lane] + sink.d * sink.e;
-    double mean = p->a[lane] / z;
-    double slope = p->b[lane] / z - mean * (s / z); /* dL/dbeta */
+    double mean = (p->a[lane] - base * sink.e) / z;
+    double slope = (p->b[lane] - base * sink.d * sink.e) / z - mean * (s / z); /* dL/dbeta */
     p->bad[lane] = p->bad[lane] || !(z > 0) || !isfinite(z) || !isfinite(mean) || !isfinite(slope);
     if (p->bad[lane]) {
         by->factor[lane] = by->mean[lane] = NAN;
@@ -532,7 +627,7 @@ static void turn_lane(work *w, panel *p, size_t lane) {
         return;
     parameter_sums *sums = w->parameters + p->row[lane].head % w->shape.group;
     add_numbers(sums->numbers, &path.numbers, slope);
-    sums->sink -= stats->beta * (sink.e / z) * mean;
+    sums->sink -= stats->beta * (sink.e / z) * (base + mean);
     if (path.factor != 0)
         sums->sink -= pull * sink.e0 * (sink.d - mean0);
 }
@@ -553,6 +648,7 @@ static void turn_map(work *w, size_t index, size_t lane) {
                           .step = w->lanes,
                           .first = first,
                           .end = p->high,
+                          .common = p->common[lane],
                           .row_logits = w->row_logits,
                           .row_slopes = w->row_slopes};
     if (is_empty(p, lane) || p->bad[lane]) {

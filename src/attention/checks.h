@@ -18,8 +18,7 @@ typedef struct extent {
 whet_status whet_fill_description(whet_attention *a);
 
 /* Each gives the memory that is covered, nothing for what is not there. */
-whet_status whet_check_input(whet_tensor *tensor, extent size, bool is_cache,
-                             memory_range *range);
+whet_status whet_check_input(whet_tensor *tensor, extent size, bool is_cache, memory_range *range);
 whet_status whet_check_output(whet_tensor_out *out, extent size, memory_range *range);
 whet_status whet_check_mask(whet_attention *a, memory_range *range);
 whet_status whet_check_stats(whet_attention *a, memory_range *range);

@@ -527,8 +527,9 @@ whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t t
                                  uint64_t *first_bad_row) {
     plan_shape shape = whet_shape_of(plan);
     bool by_chunk = phase == 0 || phase == 2;
-    size_t index = by_chunk ? task / shape.chunks : phase == 1 ? task / shape.rows : task;
-    work w = start_work(plan, index, by_chunk ? task % shape.chunks : 0, scratch);
+    /* a chunk for all key heads before the next chunk: caches often have them side by side */
+    size_t index = by_chunk ? task % shape.streams : phase == 1 ? task / shape.rows : task;
+    work w = start_work(plan, index, by_chunk ? task / shape.streams : 0, scratch);
     whet_status status = WHET_OK;
     if (phase == 0)
         score_chunk(&w);

@@ -25,7 +25,7 @@ static size_t take_out(const map_lane *lane, float sink) {
     size_t at = (lane->row->low - lane->first) * lane->step;
     for (size_t i = 0; i < n; i++, at += lane->step) {
         lane->row_logits[i] = lane->logits[at];
-        lane->row_slopes[i] = lane->slopes[at];
+        lane->row_slopes[i] = (float)((double)lane->slopes[at] + lane->common);
     }
     lane->row_logits[n] = sink;
     lane->row_slopes[n] = 0;

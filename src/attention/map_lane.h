@@ -17,6 +17,7 @@ typedef struct map_lane {
     float *logits, *slopes; /* the lane's entries for the first key ... */
     size_t step;            /* ... and how far away those for the next one are */
     size_t first, end;
+    double common;                  /* what the slopes lack of the gradients of weights */
     float *row_logits, *row_slopes; /* room for all keys of a row and its sink */
 } map_lane;
 

@@ -266,7 +266,7 @@ static void start_work(work *w, const whet_plan *plan, size_t task, void *scratc
 
 static void pack_keys(work *w, size_t start, size_t count) {
     const whet_attention *a = w->stream.attention;
-    whet_pack_interleaved(&w->stream, &a->k, a->head_dim, start, count, w->rows, w->keys);
+    whet_pack_interleaved(&w->stream, &a->k, a->head_dim, start, count, NULL, w->rows, w->keys);
 }
 
 /* Values that are not finite are left out here and added by hand: see add_odd_values. */

@@ -16,15 +16,26 @@ void whet_pack_lane(const float *row, size_t n, size_t lanes, size_t lane, float
         result[i * lanes + lane] = row[i];
 }
 
+/* row - common, in buffer. */
+static const float *subtract(const float *row, const float *common, size_t dim, float *buffer) {
+    for (size_t i = 0; i < dim; i++)
+        buffer[i] = row[i] - common[i];
+    return buffer;
+}
+
 void whet_pack_interleaved(const key_stream *stream, const whet_tensor *tensor, size_t dim,
-                           size_t start, size_t count, float *buffer, float *result) {
+                           size_t start, size_t count, const float *common, float *buffer,
+                           float *result) {
     size_t group = stream->kernels->group;
     for (size_t j = 0; j < count; j += group) {
         const float *rows[GROUP_MAX];
         for (size_t i = 0; i < group; i++) {
             /* a block's last group is filled up with its last key; nobody looks at the result */
             size_t key = j + i < count ? start + j + i : start + count - 1;
-            rows[i] = whet_load_position(stream, tensor, key, dim, buffer + i * HEAD_DIM_MAX);
+            float *own = buffer + i * HEAD_DIM_MAX;
+            rows[i] = whet_load_position(stream, tensor, key, dim, own);
+            if (common)
+                rows[i] = subtract(rows[i], common, dim, own);
         }
         stream->kernels->interleave(rows, dim, result + j * dim);
     }
@@ -93,10 +104,10 @@ void whet_tile_logits(const key_stream *stream, const query_row *row, size_t row
     const whet_attention *a = stream->attention;
     const kernels *k = stream->kernels;
     k->scores(keys_packed, (keys + k->group - 1) / k->group, queries, a->head_dim, tile);
-    if (a->softcap > 0)
-        k->softcap(tile, keys * k->lanes, a->softcap);
     if (a->softcap > 0 && slopes)
         k->softcap_slope(tile, keys * k->lanes, a->softcap, slopes);
+    if (a->softcap > 0)
+        k->softcap(tile, keys * k->lanes, a->softcap);
     if (a->alibi_slopes)
         add_alibi(stream, row, rows, start, keys, tile);
     if (a->mask.data)

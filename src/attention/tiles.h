@@ -21,10 +21,12 @@ void whet_pack_lane(const float *row, size_t n, size_t lanes, size_t lane, float
 
 /*
  * Rows [start, start + count) of k or v as `scores` wants them: groups of interleaved rows,
- * [count / group][dim][group]. buffer is GROUP_MAX rows of HEAD_DIM_MAX, to convert in.
+ * [count / group][dim][group], each less the row `common`, unless that is NULL. buffer is
+ * GROUP_MAX rows of HEAD_DIM_MAX, to convert in.
  */
 void whet_pack_interleaved(const key_stream *stream, const whet_tensor *tensor, size_t dim,
-                           size_t start, size_t count, float *buffer, float *result);
+                           size_t start, size_t count, const float *common, float *buffer,
+                           float *result);
 
 /*
  * The same rows as `accumulate` wants them, [dim / group][BLOCK][group], the last columns filled up

@@ -42,9 +42,11 @@ typedef struct row_step {
     float next_max;
 } row_step;
 
-/* The largest `lanes` and `group` of any table; rows padded to ROW_PAD suit every width. */
+/* The largest `lanes`, `group` and `outer_columns` of any table; rows padded to ROW_PAD suit every
+ * width. */
 #define LANES_MAX 48
 #define GROUP_MAX 8
+#define OUTER_COLUMNS_MAX 32
 #define ROW_PAD 16
 
 /*
@@ -96,23 +98,17 @@ typedef struct row_gradient {
     float *y;
 } row_gradient;
 
-/* The largest `lanes`, `group` and `outer_columns` of any table; rows padded to ROW_PAD suit every
- * width. */
-#define LANES_MAX 48
-#define GROUP_MAX 8
-#define OUTER_COLUMNS_MAX 32
-#define ROW_PAD 16
-
 /*
  * How a weight p = factor exp(c d) and its gradient g lead back to the logit,
  * lane by lane, with d = e - max:
  *
- *     beta p (g - mean) - pull exp(c0 d) (d - mean0)
+ *     beta p (g - base - mean) - pull exp(c0 d) (d - mean0)
  *
  * The second part is beta's own movement; without `moves` it is left out.
  */
 typedef struct panel_slopes {
-    float max[LANES_MAX], c[LANES_MAX], factor[LANES_MAX], mean[LANES_MAX], beta[LANES_MAX];
+    float max[LANES_MAX], c[LANES_MAX], factor[LANES_MAX], beta[LANES_MAX];
+    float base[LANES_MAX], mean[LANES_MAX];
     float c0[LANES_MAX], pull[LANES_MAX], mean0[LANES_MAX];
     int moves;
 } panel_slopes;
@@ -146,7 +142,7 @@ typedef struct kernels {
     void (*stream_end)(void);
     /* x = cap tanh(x / cap), in place. */
     void (*softcap)(float *x, size_t n, float cap);
-    /* slope = 1 - tanh^2, from x as softcap left it. */
+    /* slope = 1 - tanh^2 of x / cap, from x as it was before. */
     void (*softcap_slope)(const float *x, size_t n, float cap, float *slope);
 
     /* Conversions, n elements; results rounded to nearest even. */
@@ -181,6 +177,8 @@ typedef struct kernels {
     void (*scatter)(const float *row, size_t groups, float *result, size_t stride);
     /* max = the larger of itself and the tile's. NaN is passed over. */
     void (*panel_max)(const float *tile, size_t keys, float *max);
+    /* The same, and grad = the gradient where the first of the larger ones is. */
+    void (*panel_peak)(const float *tile, const float *grads, size_t keys, float *max, float *grad);
     /* count = entries other than -inf. */
     void (*panel_count)(const float *tile, size_t keys, float *count);
     /* tile = exp, z = their sums. */
@@ -211,11 +209,11 @@ typedef struct kernels {
     size_t outer_keys, outer_columns;
     void (*outer)(const float *weights, size_t stride, size_t panels, size_t groups,
                   const float *rows, float *sums);
-    /* z = sum of exp, s = of d exp, a = of g exp, b = of g d exp; where the tile is -inf, g is not
-     * looked at. */
+    /* z = sum of exp, s = of d exp, a = of (g - base) exp, b = of (g - base) d exp; where the tile
+     * is -inf, g is not looked at. */
     void (*panel_gradient_sums)(const float *tile, const float *grads, size_t keys,
-                                const float *max, const float *c, float *z, float *s, float *a,
-                                float *b);
+                                const float *max, const float *c, const float *base, float *z,
+                                float *s, float *a, float *b);
     /* tile = weights, grads = gradients of the logits; both 0 where the tile was -inf. */
     void (*panel_gradients)(float *tile, float *grads, size_t keys, const panel_slopes *by);
     /* sums = sum of tile |position - j|. */

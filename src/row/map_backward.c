@@ -137,10 +137,10 @@ static bool solved_backward(const whet_policy *policy, const row_view *row, cons
     float buffer[ROW_BLOCK];
     map_back back = {.row = row,
                      .grad = grad,
-                     .weights = weights,
                      .map = whet_map_solve(policy, row, stats),
                      .kind = policy->kind,
                      .alpha = policy->value[0]};
+    back.weights = weights;
     back_sums sums = sum_weights(&back, buffer);
     if (isnan(sums.spoilt))
         return spoil(row);
@@ -227,7 +227,8 @@ static bool arrives_finite(stick *s, size_t blocks) {
 }
 
 static bool stick_backward(const row_view *row, const row_view *grad, float *weights) {
-    stick s = {.row = row, .grad = grad, .weights = weights};
+    stick s = {.row = row, .grad = grad};
+    s.weights = weights;
     size_t blocks = row->n / STICK_BLOCK + (row->n % STICK_BLOCK != 0);
     if (!arrives_finite(&s, blocks))
         return spoil(row);

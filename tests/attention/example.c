@@ -168,7 +168,7 @@ static void fill_row(const example_tensor *t, char *row, struct rng *rng, double
     if (t->type == WHET_CUSTOM) {
         fill_custom_row(row, n, rng, deviation);
     } else if (is_quantised(t->type)) {
-        float values[576];
+        float values[576] = {0};
         REQUIRE(n <= 576);
         rng_fill_normal(rng, values, n, 0, deviation);
         quantise_row(values, n, t->type, row);

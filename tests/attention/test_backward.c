@@ -101,21 +101,21 @@ static void check_reference(const char *name, uint64_t seed) {
     e.attention.flags = WHET_CAUSAL;
     e.attention.offset = 5;
     way_back w = way_back_new(&e, WHET_F32);
-    reference_gradients right = reference_backward(&e.attention, &w.gradients.out);
-    check_slopes(name, "q", &e, &w, (float *)(void *)e.q.base, right.q, 2 * 3 * 4);
-    check_slopes(name, "k", &e, &w, (float *)(void *)e.k.base, right.k, 9 * 4);
-    check_slopes(name, "v", &e, &w, (float *)(void *)e.v.base, right.v, 9 * 3);
-    check_slopes(name, "sink", &e, &w, sinks, right.sinks, 2);
+    reference_gradients right = reference_backward(&e.attention, &w.gradients.out, SHARP);
+    check_slopes(name, "q", &e, &w, (float *)(void *)e.q.base, right.of.q, 2 * 3 * 4);
+    check_slopes(name, "k", &e, &w, (float *)(void *)e.k.base, right.of.k, 9 * 4);
+    check_slopes(name, "v", &e, &w, (float *)(void *)e.v.base, right.of.v, 9 * 3);
+    check_slopes(name, "sink", &e, &w, sinks, right.of.sinks, 2);
     float slopes[2] = {e.attention.alibi_slopes[0], e.attention.alibi_slopes[1]};
     whet_policy policy = e.attention.policies[0];
     e.attention.alibi_slopes = slopes;
     e.attention.policies = &policy;
-    check_slopes(name, "slope", &e, &w, slopes, right.slopes, 2);
+    check_slopes(name, "slope", &e, &w, slopes, right.of.slopes, 2);
     if (policy.kind != WHET_POLICY_TOPK) { /* whose k is a whole number */
-        CHECK_NEAR(number_slope(&e, &w, &policy.value[0]), right.policies[0].value[0], 1e-5);
+        CHECK_NEAR(number_slope(&e, &w, &policy.value[0]), right.of.policies[0].value[0], 1e-5);
     }
-    CHECK_NEAR(number_slope(&e, &w, &policy.value[1]), right.policies[0].value[1], 1e-5);
-    CHECK_NEAR(number_slope(&e, &w, &policy.strength), right.policies[0].strength, 1e-5);
+    CHECK_NEAR(number_slope(&e, &w, &policy.value[1]), right.of.policies[0].value[1], 1e-5);
+    CHECK_NEAR(number_slope(&e, &w, &policy.strength), right.of.policies[0].strength, 1e-5);
     reference_gradients_free(&right);
     example_free(&e);
 }
@@ -365,4 +365,127 @@ TEST(types_and_layouts_go_in_any_combination) {
         way_back_check(&e, plain[i / 12], what);
     }
     way_back_print_worst();
+}
+
+/* ---- digits ---- */
+
+/* All values moved by as much. */
+static void add_to_values(example *e, float more) {
+    for (size_t head = 0; head < e->v.extent[1]; head++) {
+        for (size_t j = 0; j < e->v.extent[2]; j++) {
+            for (size_t i = 0; i < e->v.extent[3]; i++) {
+                const char *at = example_row(&e->v, 0, head, j) + (ptrdiff_t)i * e->v.stride[3];
+                example_set(&e->v, 0, head, j, i, (float)reference_load(at, WHET_F32) + more);
+            }
+        }
+    }
+}
+
+TEST(a_sharp_row_keeps_the_digits_of_its_small_gradients) {
+    example e = example_new((example_shape){.queries = 1, .keys = 2, .head_dim = 1});
+    e.attention.scale = 1;
+    example_set(&e.q, 0, 0, 0, 0, 12);
+    example_set(&e.k, 0, 0, 0, 0, 1);
+    example_set(&e.k, 0, 0, 1, 0, 0);
+    example_set(&e.v, 0, 0, 0, 0, 3.3f);
+    example_set(&e.v, 0, 0, 1, 0, 1.1f);
+    way_back w = way_back_new(&e, WHET_F32);
+    example_set(&w.out, 0, 0, 0, 0, 1);
+    way_back_run(&w, NULL);
+    double actual = reference_load(example_row(&w.q, 0, 0, 0), WHET_F32);
+    double p = 1 / (1 + exp(12)); /* of the other key */
+    CHECK_NEAR(actual / (p * (1 - p) * ((double)3.3f - (double)1.1f)), 1, 2e-6);
+    example_free(&e);
+}
+
+TEST(values_may_have_much_in_common) {
+    for (size_t i = 0; i < TEMPERATURES; i++) {
+        example e = example_new((example_shape){.heads = 2,
+                                                .queries = i % 2 ? 60 : 5,
+                                                .keys = i % 3 ? 277 : 33,
+                                                .head_dim = 24,
+                                                .sharpness = 1 + (double)(i % 4),
+                                                .seed = i});
+        example_policy(&e, temperatures[i]);
+        if (i % 5 == 4) {
+            example_sinks(&e);
+        }
+        add_to_values(&e, i % 2 ? 100 : -100);
+        way_back_check(&e, WHET_F32, temperatures[i]);
+        way_back_print_worst();
+    }
+}
+
+/* Up to 32 rows the way forth sums logits in another order, and beta makes much of a last bit. */
+TEST(few_rows_and_a_huge_beta_go_together) {
+    static const char *const names[] = {"fixed:1e7", "fixed:1e9", "fixed:1e12", "ssmax:1e8"};
+    for (size_t i = 0; i < 64; i++) {
+        example e = example_new((example_shape){.heads = 1 + i % 2,
+                                                .kv_heads = 1,
+                                                .queries = i % 3 ? 1 : 9,
+                                                .keys = 1 + 37 * (i % 8),
+                                                .head_dim = 96,
+                                                .sharpness = i % 5 ? 1 : 50,
+                                                .seed = i});
+        example_policy(&e, names[i % 4]);
+        if (i % 7 == 6) {
+            example_sinks(&e);
+        }
+        way_back_check(&e, WHET_F32, names[i % 4]);
+    }
+    way_back_print_worst();
+}
+
+TEST(logits_deep_in_a_soft_cap_keep_their_gradients) {
+    for (size_t i = 0; i < 4; i++) {
+        example e = example_new((example_shape){
+            .queries = i % 2 ? 40 : 3, .keys = 77, .head_dim = 24, .sharpness = 5, .seed = i});
+        e.attention.softcap = i / 2 ? 0.5f : 1;
+        way_back_check(&e, WHET_F32, "deep");
+    }
+    way_back_print_worst();
+}
+
+/* Beta so near 1 that f32 cannot tell, and yet on its way: the moments are still those at beta,
+ * with the sink among them. */
+TEST(a_target_just_below_the_entropy_moves_beta_as_any_other) {
+    for (size_t i = 0; i < 8; i++) {
+        example e =
+            example_new((example_shape){.queries = 1, .keys = 21, .head_dim = 8, .seed = i});
+        double out[8];
+        whet_stats stats;
+        example_sinks(&e);
+        reference_attention(&e.attention, out, &stats, NULL);
+        whet_policy policy = whet_policy_target(stats.entropy - 3e-8, 100);
+        e.attention.policies = &policy;
+        way_back w = way_back_new(&e, WHET_F32);
+        w.gradients.attention.stats->beta = 1 + 0x1p-26;
+        w.gradients.policies = NULL; /* the reference's differences would step across the kink */
+        way_back_run(&w, NULL);
+        way_back_compare(&w, "just below");
+        example_free(&e);
+    }
+    way_back_print_worst();
+}
+
+/* What they say is nobody's but the caller's, but nothing may be read or written for it that is
+ * not there. */
+TEST(statistics_of_any_bits_do_no_harm) {
+    struct rng rng = rng_seeded(77);
+    for (size_t i = 0; i < 2 * (TEMPERATURES + MAPS); i++) {
+        size_t of = i / 2;
+        example e = example_new((example_shape){
+            .heads = 2, .kv_heads = 1, .queries = 27, .keys = 205, .head_dim = 8, .seed = i});
+        example_policy(&e, of < TEMPERATURES ? temperatures[of] : maps[of - TEMPERATURES]);
+        e.attention.flags = i % 3 ? WHET_CAUSAL : 0;
+        e.attention.offset = -3;
+        way_back w = way_back_new(&e, WHET_F32);
+        unsigned char *bytes = (unsigned char *)w.gradients.attention.stats;
+        for (size_t b = 0; b < 54 * sizeof(whet_stats); b++) {
+            bytes[b] = i % 2 ? (unsigned char)rng_integer(&rng, 0, 255) : 0;
+        }
+        way_back_run(&w, NULL);
+        CHECK(w.status == WHET_OK || w.status == WHET_NOT_FINITE);
+        example_free(&e);
+    }
 }

@@ -8,8 +8,10 @@
 #include "attention/example.h"
 
 /*
- * The limit, relative to the largest gradient of the same tensor. Where beta
- * times the largest logit is beyond SHARP it grows in proportion, as for outputs.
+ * The limit, relative to the size of what a gradient is summed from (see
+ * reference_gradients). Logits and gradients of weights are products in f32, off by some
+ * 1e-7 of their size; where beta times the largest logit is beyond SHARP it grows
+ * in proportion, as for outputs.
  */
 #define GRADIENT_LIMIT 1e-5
 

@@ -12,7 +12,7 @@ completed() {
 completes() { # line answers
     check "bash completes '${1/"$WHET_BIN"/whet}'" [ "$(completed "$1")" = "$2" ]
 }
-completes 'whet ' 'softmax policies demo reproduce figure retrieval theory clrs lm bench help --help --version'
+completes 'whet ' 'softmax policies demo reproduce figure retrieval theory probe audit clrs lm bench help --help --version'
 completes 'whet s' 'softmax'
 completes 'whet x' ''
 completes 'whet --v' '--version'
@@ -64,7 +64,7 @@ commands=$("$WHET_BIN" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p
 check "the commands are those of the program" [ "$(completed 'whet help ' | sorted)" = "$(sorted <<<"$commands")" ]
 parts=$("$WHET_BIN" reproduce --help | sed -n '/^parts/,$s/^  \([a-z0-9-]*\)[ *].*/\1/p')
 check "the parts are those of the program" [ "$(completed 'whet reproduce --only ' | sorted)" = "$(sorted <<<"$parts")" ]
-for name in softmax policies demo reproduce figure theory bench 'clrs generate' 'clrs mix' 'clrs export' 'clrs score' 'clrs list'; do
+for name in softmax policies demo reproduce figure 'figure 3' theory probe audit bench 'clrs generate' 'clrs mix' 'clrs export' 'clrs score' 'clrs list'; do
     # shellcheck disable=SC2086 # a command and its verb are two words
     options=$("$WHET_BIN" $name --help | sed -n 's/^  \(-h, \)\{0,1\}\(--[a-z-]*\).*/\2/p')
     check "the options of $name are those of the program" \

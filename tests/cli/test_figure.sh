@@ -4,8 +4,7 @@
 refuses "a figure must be named" '' '' "whet: figure: which one? 'whet figure --help' lists them\n" figure
 refuses "an unknown one has a suggestion" '' '' "whet: figure: no figure 'entrpy'; did you mean 'entropy'?\n" figure entrpy
 refuses "a table is no figure" '' '' "whet: figure: no figure 'table1'; 'whet figure --help' lists them\n" figure table1
-refuses "figure 3 tells which command" '' '' "whet: figure: figure 3 looks into a language model: 'whet probe' will make it\n" \
-    figure 3
+refuses "figure 3 needs a model" '' '' "whet: figure 3: which model? -m MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
 whet_given '' figure 4
 check "figure 4 is told to be a listing" grep -q 'figure 4 is a listing' "$SCRATCH/err"
 refuses "pictures of other kinds are not made" '' '' \

@@ -45,12 +45,15 @@ check "and ends with the weights of an undisturbed one" same whole/model.ckpt in
 check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/log.jsonl")" -eq 10 ]
 for round in first second third; do
     stopped_by KILL killed
-    check "a run killed for the $round time leaves no half checkpoint" [ -z "$(find "$SCRATCH/killed" -name '*.tmp')" ]
+    check "a run killed for the $round time leaves a whole checkpoint" "$WHET_BIN" lm generate "$SCRATCH/killed/model.ckpt" \
+        --prompt 'x' --steps 1
+    : >"$SCRATCH/killed/model.ckpt.1-0.tmp"
     small=("${small[@]}" --resume)
 done
 check "after that it is resumed" train --out "$SCRATCH/killed"
 check "and ends with the same weights too" same whole/model.ckpt killed/model.ckpt
 check "its log is whole" json_lines "$SCRATCH/killed/log.jsonl"
+check "and nothing half written is left" [ -z "$(find "$SCRATCH/killed" -name '*.tmp')" ]
 
 # Nothing earlier is lost.
 cp "$SCRATCH/whole/model.ckpt" "$SCRATCH/before"

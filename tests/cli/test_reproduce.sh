@@ -16,7 +16,7 @@ refuses "too many seeds are refused" '' '' "whet: reproduce: --seeds: '1001' is 
 refuses "no steps are refused" '' '' "whet: reproduce: --steps: '0' is not a whole number from 1 to 1000000000\n$try" \
     reproduce --steps 0
 refuses "no sets are refused" '' '' "whet: reproduce: --sets: '0' is not a whole number from 1 to 10000000\n$try" reproduce --sets 0
-check "which leaves no folder behind" [ ! -e report ]
+check "which leaves no folder behind" [ ! -e report/manifest.json ]
 
 if ! have gnuplot; then
     skip "everything that draws" "needs gnuplot-nox"

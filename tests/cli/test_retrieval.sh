@@ -129,6 +129,26 @@ else
     skip "so is a disk that is really full" "needs to mount a small file system"
 fi
 
+# A folder that may be read and not be written to. Permissions mean nothing to root, to whom a file system can be read-only.
+mkdir "$SCRATCH/fixed"
+lock_folder() {
+    if [ "$(id -u)" -eq 0 ]; then
+        mount -t tmpfs -o size=1m tmpfs "$SCRATCH/fixed" 2>/dev/null && cp "$SCRATCH"/interrupted/* "$SCRATCH/fixed" &&
+            mount -o remount,ro "$SCRATCH/fixed"
+    else
+        cp "$SCRATCH"/interrupted/* "$SCRATCH/fixed" && chmod -w "$SCRATCH/fixed"
+    fi
+}
+if lock_folder; then
+    refused "a folder that cannot be written to is named" 1 "$SCRATCH/fixed/" train --seed 1 --steps 3500 --resume --out "$SCRATCH/fixed"
+    check "and what is in it is as it was" same whole/seed-1.ckpt fixed/seed-1.ckpt
+    refused "nor is a result written there" 1 "cannot write $SCRATCH/fixed/x.json" eval_heads --json "$SCRATCH/fixed/x.json" "$SCRATCH/whole"
+    check "though heads are read from there" eval_heads "$SCRATCH/fixed"
+    if [ "$(id -u)" -eq 0 ]; then umount "$SCRATCH/fixed"; else chmod +w "$SCRATCH/fixed"; fi
+else
+    skip "a folder that cannot be written to is named" "needs to mount a small file system"
+fi
+
 # What the verbs answer.
 evaluate() { eval_heads --policy softmax --policy adaptive --policy hardmax "$@" "$SCRATCH/whole"; }
 check "eval writes JSON and CSV" evaluate --sizes 16..64 --sets 100 --json "$SCRATCH/a.json" --csv "$SCRATCH/a.csv"

@@ -493,6 +493,7 @@ TEST(gradient_sums_weigh_gradients_and_pass_over_masked_ones) {
         size_t keys = key_counts[n];
         tile t = tile_new(&rng, keys);
         float *g = new_normal(&rng, keys * k->lanes, 1);
+        float *base = new_normal(&rng, k->lanes, 3);
         float *sums[4];
         for (size_t i = 0; i < 4; i++) {
             sums[i] = new_floats(k->lanes);
@@ -500,13 +501,13 @@ TEST(gradient_sums_weigh_gradients_and_pass_over_masked_ones) {
         for (size_t i = 0; i < keys * k->lanes; i++) {
             g[i] = t.x[i] == -INFINITY ? NAN : g[i];
         }
-        k->panel_gradient_sums(t.x, g, keys, t.max, t.c, sums[0], sums[1], sums[2], sums[3]);
+        k->panel_gradient_sums(t.x, g, keys, t.max, t.c, base, sums[0], sums[1], sums[2], sums[3]);
         for (size_t lane = 0; lane < k->lanes; lane++) {
             double right[4] = {0}, sizes[4] = {0};
             for (size_t j = 0; j < keys; j++) {
                 double d;
                 double e = exponential_at(&t, j, lane, &d);
-                double grad = (double)g[j * k->lanes + lane];
+                double grad = (double)g[j * k->lanes + lane] - (double)base[lane];
                 double bound = exponential_bound(&t, lane, d);
                 double terms[4] = {e, e * d, e * grad, e * d * grad};
                 for (size_t i = 0; e > 0 && i < 4; i++) {
@@ -522,6 +523,40 @@ TEST(gradient_sums_weigh_gradients_and_pass_over_masked_ones) {
             guarded_free(sums[i]);
         }
         guarded_free(g);
+        guarded_free(base);
+        tile_free(&t);
+    }
+}
+
+TEST(peaks_are_the_first_largest_logits_with_their_gradients) {
+    const kernels *k = whet_kernels_get();
+    struct rng rng = rng_seeded(25);
+    for (size_t n = 0; n < KEY_COUNTS; n++) {
+        size_t keys = key_counts[n], wrong = 0;
+        tile t = tile_new(&rng, keys);
+        float *g = new_normal(&rng, keys * k->lanes, 1);
+        float *max = new_floats(k->lanes), *grad = new_floats(k->lanes);
+        for (size_t i = 0; i < keys * k->lanes; i++) {
+            g[i] = t.x[i] == -INFINITY ? NAN : g[i];
+            t.x[i] = i % 29 == 3 ? NAN : roundf(t.x[i]); /* so that some are equal */
+        }
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            max[lane] = lane % 3 ? -INFINITY : 0;
+            grad[lane] = (float)lane;
+        }
+        k->panel_peak(t.x, g, keys, max, grad);
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            float right = lane % 3 ? -INFINITY : 0, right_grad = (float)lane;
+            for (size_t i = lane; i < keys * k->lanes; i += k->lanes) {
+                right_grad = t.x[i] > right ? g[i] : right_grad;
+                right = t.x[i] > right ? t.x[i] : right;
+            }
+            wrong += max[lane] != right || grad[lane] != right_grad;
+        }
+        CHECK_MSG(wrong == 0, "%zu lanes wrong of %zu keys", wrong, keys);
+        guarded_free(g);
+        guarded_free(max);
+        guarded_free(grad);
         tile_free(&t);
     }
 }
@@ -540,6 +575,7 @@ TEST(gradients_lead_back_to_logits_and_masked_ones_are_zero) {
             by.c[lane] = t.c[lane];
             by.c0[lane] = t.c[lane] * 0.75f;
             by.factor[lane] = (float)rng_uniform(&rng, 0.1, 1);
+            by.base[lane] = (float)rng_normal(&rng, 0, 1);
             by.mean[lane] = (float)rng_normal(&rng, 0, 1);
             by.beta[lane] = (float)rng_uniform(&rng, 0.5, 2);
             by.pull[lane] = lane == 1 ? NAN : (float)rng_normal(&rng, 0, 1);
@@ -558,7 +594,8 @@ TEST(gradients_lead_back_to_logits_and_masked_ones_are_zero) {
                 continue;
             }
             double p = e * (double)by.factor[lane];
-            double first = p * (double)by.beta[lane] * ((double)g[i] - (double)by.mean[lane]);
+            double first = p * (double)by.beta[lane] *
+                           ((double)g[i] - (double)by.base[lane] - (double)by.mean[lane]);
             double second = (double)by.pull[lane] * exp2((double)by.c0[lane] * d) *
                             (d - (double)by.mean0[lane]);
             double right = by.moves ? first - second : first;

@@ -63,15 +63,27 @@ uint64_t reference_attention(const whet_attention *attention, double *out, whet_
  * [batch][kv_head][key][dim], slopes and sinks [head], policies one for each given. k and v get
  * NaN from rows that are not finite, and so does such a row of q; parameters leave them out.
  */
-typedef struct reference_gradients {
+typedef struct reference_sums {
     double *q, *k, *v;
     double *slopes, *sinks;
     whet_policy_gradient *policies;
-    whet_policy_gradient *sizes; /* the same sums of absolute values, since they may cancel */
+} reference_sums;
+
+/*
+ * The sizes say how large the terms are that each sum is made of, since they may cancel; errors
+ * are to be seen relative to them. A logit's own gradient beta p (g - D) counts as beta p (1 - p)
+ * times the range of the row's g: no more than what is there to be seen of it, neither in a row
+ * so sharp that D is next to g nor where all g have much in common (but no less than what f32
+ * sees of dL/dout . (v_j - v_top), v_top being the value with the largest weight). Where beta times
+ * a logit is beyond `sharp`, terms count for more in proportion.
+ */
+typedef struct reference_gradients {
+    reference_sums of, sizes;
 } reference_gradients;
 
 /* Allocates all of it, for the caller to free by reference_gradients_free. */
-reference_gradients reference_backward(const whet_attention *attention, const whet_tensor *out);
+reference_gradients reference_backward(const whet_attention *attention, const whet_tensor *out,
+                                       double sharp);
 void reference_gradients_free(reference_gradients *gradients);
 
 #endif

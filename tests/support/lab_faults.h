@@ -17,7 +17,8 @@
 static inline void lab_faults_try(bool (*work)(lab_error *error), void (*after)(bool is_done)) {
     enum { ENOUGH = 20000 };
     json_error_t unimportant;
-    json_decref(lab_json_parse("{}", 2, 0, &unimportant)); // jansson's allocations are ours from now
+    json_decref(
+        lab_json_parse("{}", 2, 0, &unimportant)); // jansson's allocations are ours from now
     for (long k = 1; k < ENOUGH; k++) {
         lab_error error = {.kind = LAB_NO_ERROR};
         faults_begin(k, k % 2 ? FAULT_ONCE : FAULT_FOR_GOOD);

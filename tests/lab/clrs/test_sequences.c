@@ -239,7 +239,7 @@ static size_t count_compatible(struct activity *list, size_t count) {
 static bool is_largest_selection(const char *question, const char *answer) {
     struct values s = input_values(question, "s"), f = input_values(question, "f");
     struct values selected = answer_values(answer);
-    struct activity all[128], chosen[128];
+    struct activity all[128] = {{0}}, chosen[128] = {{0}};
     size_t count = 0;
     bool has_moment = false; // an activity without duration may be met too late among its equals
     for (size_t i = 0; i < s.count && i < 128; i++) {
@@ -264,7 +264,7 @@ TEST(as_many_activities_as_possible_are_selected) {
 static bool is_schedule(const char *question, const char *answer) {
     struct values d = input_values(question, "d"), w = input_values(question, "w");
     struct values selected = answer_values(answer);
-    double deadlines[128], heaviest = 0, heaviest_selected = 0;
+    double deadlines[128] = {0}, heaviest = 0, heaviest_selected = 0;
     size_t count = 0;
     for (size_t i = 0; i < d.count && i < 128; i++) {
         heaviest = fmax(heaviest, w.at[i]);

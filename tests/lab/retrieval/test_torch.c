@@ -121,7 +121,7 @@ static void compare(retrieval_config config, int policy) {
         parameters[i] += 0.05f * (float)lab_random_normal(&random);
     parameters[model.layout.scale] = 3;
     float priority[SETS * N], query[SETS];
-    uint16_t class_of[SETS * N], label[SETS];
+    uint16_t class_of[SETS * N] = {0}, label[SETS];
     for (size_t s = 0; s < SETS; s++) {
         retrieval_top top = {.priority = -1};
         retrieval_draw_items(&random, &config, 1, 0, N,

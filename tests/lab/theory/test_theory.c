@@ -222,7 +222,7 @@ TEST(kinds_and_counts_give_what_real_tokens_give) {
     REQUIRE(theory_transformer_run(transformer, N, result, counts));
     REQUIRE(theory_transformer_states(transformer, N, states));
     CHECK_INT(counts[0], 1);
-    size_t kind_of[N], token = 0;
+    size_t kind_of[N] = {0}, token = 0;
     for (size_t kind = 0; kind < KINDS; kind++)
         for (uint64_t i = 0; i < counts[kind]; i++, token++) {
             REQUIRE(token < N);

@@ -1,0 +1,362 @@
+/*
+ * `whet probe`: what the heads of a language model do as its input grows, and
+ * `whet figure 3`, the picture of it. Options become a request, the laboratory
+ * runs it, and what came out is printed, kept and drawn.
+ */
+#include "probe.h"
+
+#include "commands.h"
+#include "lab_options.h"
+#include "messages.h"
+#include "options.h"
+#include "policy_list.h"
+
+#include "base/atomic_file.h"
+#include "base/files.h"
+#include "base/signals.h"
+#include "report/plot.h"
+#include "report/probe_figure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TEXT_MAX = 64 << 20 };
+
+static const char *const default_policies[] = {"softmax", "adaptive"};
+static const char numbers_by_default[] = "4..256", tokens_by_default[] = "16..32768";
+
+typedef struct arguments {
+    const char *name; /* of the command */
+    const char *model, *llama, *plugin;
+    const char *sizes, *range;
+    const char *prompt_file, *text, *perplexity;
+    const char *layers, *heads;
+    const char *json, *csv;
+    const char *figure;  /* of one layer */
+    const char *figures; /* of all of them */
+    text_list policies;
+    uint64_t sequences, decimals, seed, answer_tokens, context, every, perplexity_tokens, threads;
+    uint64_t layer;
+    bool is_chat, shows_heads, is_share, quiet;
+} arguments;
+
+static arguments usual_arguments(const char *name) {
+    return (arguments){.name = name,
+                       .range = "0..999",
+                       .sequences = 8,
+                       .seed = 1,
+                       .answer_tokens = 12,
+                       .perplexity_tokens = 8192,
+                       .layer = UINT64_MAX};
+}
+
+static bool refuse(const arguments *given, const char *text) {
+    complain("%s: %s", given->name, text);
+    fprintf(stderr, "Try 'whet %s --help'.\n", given->name);
+    return false;
+}
+
+/* "0..999" */
+static bool parse_range(const arguments *given, number_format *format) {
+    unsigned long long low, high;
+    char rest;
+    if (sscanf(given->range, "%llu..%llu%c", &low, &high, &rest) != 2 || low >= high ||
+        high > PROMPT_NUMBER_MAX || strchr(given->range, '-'))
+        return refuse(given, "--range: two whole numbers up to 1000000000, such as 0..999");
+    if (given->decimals > PROMPT_DECIMALS_MAX)
+        return refuse(given, "--decimals: at most 9");
+    *format = (number_format){low, high, given->decimals};
+    return true;
+}
+
+static bool are_good(const arguments *given) {
+    if (!given->model)
+        return refuse(given, "which model? -m MODEL.gguf");
+    if (given->prompt_file && given->text)
+        return refuse(given, "--prompt-file or --text, not both");
+    if (given->sequences < 1 || given->sequences > 1000)
+        return refuse(given, "--sequences: from 1 to 1000");
+    if (given->answer_tokens < 1 || given->answer_tokens > 256)
+        return refuse(given, "--answer-tokens: from 1 to 256");
+    if (given->context > 1 << 24)
+        return refuse(given, "--context: at most 16777216");
+    if (given->policies.count > PROBE_POLICIES_MAX)
+        return refuse(given, "--policy: at most 16 of them");
+    lab_error error = {.kind = LAB_NO_ERROR};
+    if ((given->figure && !plot_knows(given->figure, &error)) ||
+        (given->figures && !plot_knows(given->figures, &error)))
+        return refuse(given, error.text);
+    return true;
+}
+
+/* Sizes of our own choice end before the text does. */
+static size_t sizes_within(const number_list *sizes, const char *text) {
+    size_t count = 1, length = strlen(text);
+    while (count < sizes->count && sizes->items[count] * 8 <= length)
+        count++;
+    return count;
+}
+
+static bool parse_sizes(const arguments *given, const char *text, number_list *sizes) {
+    const char *usual = text ? tokens_by_default : numbers_by_default;
+    if (!parse_number_list(given->name, "sizes", given->sizes ? given->sizes : usual, true, 1,
+                           1 << 20, sizes))
+        return false;
+    if (text && !given->sizes)
+        sizes->count = sizes_within(sizes, text);
+    for (size_t i = 1; i < sizes->count; i++)
+        if (sizes->items[i] <= sizes->items[i - 1])
+            return refuse(given, "--sizes: each has to be larger than the one before");
+    return sizes->count <= PROBE_SIZES_MAX || refuse(given, "--sizes: at most 64 of them");
+}
+
+/* ---- what comes of it ---- */
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool keep(const arguments *given, const probe_request *request, const probe_result *result,
+                 lab_error *error) {
+    probe_table table = {request, result};
+    probe_figure figure = {.request = request,
+                           .result = result,
+                           .title = base_name(request->model),
+                           .layer = given->layer == UINT64_MAX ? 0 : given->layer,
+                           .is_share = given->is_share};
+    if (given->json) {
+        json_t *json = probe_json(request, result);
+        bool is_written = lab_json_write(given->json, json, error);
+        json_decref(json);
+        if (!is_written)
+            return false;
+    }
+    if (given->csv && !replace_file(given->csv, probe_csv, &table))
+        return lab_fail_file(error, "write", given->csv);
+    if (given->figure && !figure_probe(given->figure, &figure, error))
+        return false;
+    figure.layer = UINT64_MAX;
+    return !given->figures || figure_probe(given->figures, &figure, error);
+}
+
+static int finish(const arguments *given, const probe_request *request, const probe_result *result,
+                  bool prints) {
+    lab_error error = {.kind = LAB_NO_ERROR};
+    if (given->layer != UINT64_MAX && given->layer >= result->layers) {
+        complain("%s: --layer: the model has layers 0 to %zu", given->name, result->layers - 1);
+        return STATUS_MISUSE;
+    }
+    if (!keep(given, request, result, &error))
+        return report_lab_error(given->name, &error);
+    probe_view view = {.request = request,
+                       .result = result,
+                       .model = base_name(request->model),
+                       .shows_heads = given->shows_heads,
+                       .layer = given->layer,
+                       .style = standard_output_style(true)};
+    return prints ? print_probe(&view) : STATUS_OK;
+}
+
+static int run(const arguments *given, probe_request *request, bool prints) {
+    lab_error error = {.kind = LAB_NO_ERROR};
+    probe_result *result = malloc(sizeof *result);
+    if (!result)
+        return complain_of_memory();
+    lab_catch_interrupts();
+    int status = probe_run(request, result, &error) ? finish(given, request, result, prints)
+                                                    : report_lab_error(given->name, &error);
+    probe_free(result);
+    free(result);
+    return status;
+}
+
+/* Texts that are read from files. */
+typedef struct texts {
+    char *prompt, *judged;
+} texts;
+
+static int read_texts(const arguments *given, texts *read) {
+    lab_error error = {.kind = LAB_NO_ERROR};
+    size_t size;
+    if (given->prompt_file)
+        read->prompt = lab_read_file(given->prompt_file, TEXT_MAX, &size, &error);
+    if (error.kind == LAB_NO_ERROR && given->perplexity)
+        read->judged = lab_read_file(given->perplexity, TEXT_MAX, &size, &error);
+    return error.kind == LAB_NO_ERROR ? STATUS_OK : report_lab_error(given->name, &error);
+}
+
+static int request_and_run(const arguments *given, const texts *read, bool prints) {
+    const char *text = read->prompt ? read->prompt : given->text;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    number_list sizes;
+    policy_list policies;
+    probe_request request = {.model = given->model,
+                             .library = given->llama,
+                             .plugin = given->plugin,
+                             .layers = given->layers,
+                             .heads = given->heads,
+                             .sizes = sizes.items,
+                             .may_shrink = !given->sizes,
+                             .sequences = (size_t)given->sequences,
+                             .seed = given->seed,
+                             .text = text,
+                             .is_chat = given->is_chat,
+                             .answer_tokens = given->answer_tokens,
+                             .context = given->context,
+                             .every = given->every,
+                             .judged = read->judged,
+                             .judged_tokens_max = given->perplexity_tokens,
+                             .threads = (uint32_t)(given->threads   ? given->threads
+                                                   : processors > 0 ? (uint64_t)processors
+                                                                    : 1),
+                             .quiet = given->quiet};
+    if (!parse_range(given, &request.format) || !parse_sizes(given, text, &sizes))
+        return STATUS_MISUSE;
+    request.size_count = sizes.count;
+    bool has_names = given->policies.count > 0;
+    size_t usual = prints ? 2 : 1; /* the figure is about softmax */
+    int status = make_policy_list(given->name, has_names ? given->policies.items : default_policies,
+                                  has_names ? given->policies.count : usual, &policies);
+    if (status != STATUS_OK)
+        return status;
+    request.policies = policies.names;
+    request.policy_count = policies.count;
+    status = run(given, &request, prints);
+    free_policy_list(&policies);
+    return status;
+}
+
+static int check_and_run(const arguments *given, bool prints) {
+    texts read = {0};
+    if (!are_good(given))
+        return STATUS_MISUSE;
+    int status = read_texts(given, &read);
+    if (status == STATUS_OK)
+        status = request_and_run(given, &read, prints);
+    free(read.prompt);
+    free(read.judged);
+    return status;
+}
+
+/* ---- the commands ---- */
+
+static int parse_and_run(const command_syntax *syntax, arguments *given, int argc, char **argv,
+                         bool prints) {
+    int operands = 0;
+    options_result parsed = parse_options(syntax, argc, argv, &operands);
+    int status = options_status(parsed);
+    if (parsed == OPTIONS_GIVEN && operands > 0 && given->model) {
+        refuse(given, "the model is given twice");
+        status = STATUS_MISUSE;
+    } else if (parsed == OPTIONS_GIVEN) {
+        given->model = operands > 0 ? argv[1] : given->model;
+        status = check_and_run(given, prints);
+    }
+    free(given->policies.items);
+    return status;
+}
+
+static const char more[] =
+    "llama.cpp is needed as a library, libllama: any build of it with shared\n"
+    "libraries, or 'npm install @node-llama-cpp/linux-x64'. The model runs on the\n"
+    "processor.\n";
+
+int command_probe(int argc, char **argv) {
+    arguments given = usual_arguments("probe");
+    const option_spec options[] = {
+        {"m", OPTION_TEXT, &given.model, "MODEL", "the model, as an operand or here"},
+        {"policy", OPTION_LIST, &given.policies, "NAME",
+         "run with this policy, may be repeated (default: softmax and adaptive)"},
+        {"layers", OPTION_TEXT, &given.layers, "LIST", "policies act on these layers: 0-3,7"},
+        {"heads", OPTION_TEXT, &given.heads, "LIST", "and on these heads"},
+        {"sizes", OPTION_TEXT, &given.sizes, "LIST",
+         "numbers in the sequence, or tokens of the text: 4..256 doubles, 3,5 lists (default: from "
+         "4, or 16 tokens, to what fits)"},
+        {"sequences", OPTION_UNSIGNED, &given.sequences, "N", "of each size (default 8)"},
+        {"range", OPTION_TEXT, &given.range, "A..B", "of the numbers (default 0..999)"},
+        {"decimals", OPTION_UNSIGNED, &given.decimals, "N", "digits after the point (default 0)"},
+        {"seed", OPTION_UNSIGNED, &given.seed, "S", "draw other numbers (default 1)"},
+        {"prompt-file", OPTION_TEXT, &given.prompt_file, "FILE",
+         "beginnings of this text instead of numbers"},
+        {"text", OPTION_TEXT, &given.text, "TEXT", "the same, of this one"},
+        {"chat", OPTION_FLAG, &given.is_chat, NULL, "ask in the model's chat template"},
+        {"answer-tokens", OPTION_UNSIGNED, &given.answer_tokens, "N",
+         "of an answer, at most (default 12)"},
+        {"context", OPTION_UNSIGNED, &given.context, "N",
+         "tokens there is room for (default: as many as the model was trained for)"},
+        {"perplexity", OPTION_TEXT, &given.perplexity, "FILE",
+         "also measure the perplexity of this text"},
+        {"perplexity-tokens", OPTION_UNSIGNED, &given.perplexity_tokens, "N",
+         "of its beginning, at most (default 8192)"},
+        {"every", OPTION_UNSIGNED, &given.every, "N",
+         "take means over every N-th position (default: about 64 positions)"},
+        {"layer", OPTION_UNSIGNED, &given.layer, "N", "show and draw the heads of this layer"},
+        {"all-heads", OPTION_FLAG, &given.shows_heads, NULL, "a line for each head"},
+        {"json", OPTION_TEXT, &given.json, "FILE", "also write everything as JSON"},
+        {"csv", OPTION_TEXT, &given.csv, "FILE", "also write everything as CSV"},
+        {"figure", OPTION_TEXT, &given.figure, "FILE",
+         "also draw the heads of --layer, or else of layer 0, as .svg or .png"},
+        {"figures", OPTION_TEXT, &given.figures, "FILE", "also draw a panel for each layer"},
+        {"share", OPTION_FLAG, &given.is_share, NULL, "those as shares of ln n"},
+        {"llama", OPTION_TEXT, &given.llama, "DIR", "where libllama is (default: $WHET_LLAMA ...)"},
+        {"plugin", OPTION_TEXT, &given.plugin, "FILE",
+         "libggml-whet.so (default: $WHET_PLUGIN, beside the program ...)"},
+        {"threads", OPTION_AMOUNT, &given.threads, "N", "threads (default: one a processor)"},
+        {"quiet", OPTION_FLAG, &given.quiet, NULL, "no progress"},
+    };
+    const command_syntax syntax = {
+        .name = given.name,
+        .operands = "MODEL.gguf",
+        .about =
+            "Asks a language model for the maximum of longer and longer sequences of numbers,\n"
+            "and tells the entropy of every attention head as they grow, before and after a\n"
+            "policy: which heads disperse, which stay sharp; how many answers are right.\n",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .more = more,
+        .operands_limit = 1,
+    };
+    return parse_and_run(&syntax, &given, argc, argv, true);
+}
+
+int command_figure3(int argc, char **argv) {
+    arguments given = usual_arguments("figure 3");
+    given.figure = "figure3.svg";
+    given.layer = 0;
+    given.answer_tokens = 1;
+    const option_spec options[] = {
+        {"m", OPTION_TEXT, &given.model, "MODEL", "the model, as an operand or here"},
+        {"out", OPTION_TEXT, &given.figure, "FILE",
+         "where to, .svg or .png (default: figure3.svg)"},
+        {"layer", OPTION_UNSIGNED, &given.layer, "N", "the layer to draw (default 0)"},
+        {"figures", OPTION_TEXT, &given.figures, "FILE", "also a panel for each layer"},
+        {"share", OPTION_FLAG, &given.is_share, NULL, "those as shares of ln n"},
+        {"policy", OPTION_LIST, &given.policies, "NAME",
+         "the first is drawn in full, of others the mean (default: softmax)"},
+        {"sizes", OPTION_TEXT, &given.sizes, "LIST", "numbers in the sequence (default: 4 on)"},
+        {"sequences", OPTION_UNSIGNED, &given.sequences, "N", "of each size (default 8)"},
+        {"range", OPTION_TEXT, &given.range, "A..B", "of the numbers (default 0..999)"},
+        {"decimals", OPTION_UNSIGNED, &given.decimals, "N", "digits after the point (default 0)"},
+        {"seed", OPTION_UNSIGNED, &given.seed, "S", "draw other numbers (default 1)"},
+        {"chat", OPTION_FLAG, &given.is_chat, NULL, "ask in the model's chat template"},
+        {"llama", OPTION_TEXT, &given.llama, "DIR", "where libllama is"},
+        {"plugin", OPTION_TEXT, &given.plugin, "FILE", "libggml-whet.so"},
+        {"threads", OPTION_AMOUNT, &given.threads, "N", "threads (default: one a processor)"},
+        {"quiet", OPTION_FLAG, &given.quiet, NULL, "no progress"},
+    };
+    const command_syntax syntax = {
+        .name = given.name,
+        .operands = "MODEL.gguf",
+        .about =
+            "Draws the paper's Figure 3 of any language model: the entropies of the heads of a\n"
+            "layer against the length of the sequence whose maximum is asked for.\n",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .more = more,
+        .operands_limit = 1,
+    };
+    return parse_and_run(&syntax, &given, argc, argv, false);
+}

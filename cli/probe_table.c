@@ -1,0 +1,203 @@
+/* The tables of `whet probe`; see probe.h. */
+#include "probe.h"
+
+#include "commands.h"
+#include "messages.h"
+#include "text.h"
+
+#include "base/statistics.h"
+#include "base/table.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKED = 6, SPARK_SIZE = 4 * PROBE_SIZES_MAX };
+
+/* A share of 1 for each size, as a row of little bars. */
+static const char *sparkline(const double *shares, size_t count, terminal_style style,
+                             char text[SPARK_SIZE]) {
+    static const char *const bars[] = {"\xe2\x96\x81", "\xe2\x96\x82", "\xe2\x96\x83",
+                                       "\xe2\x96\x84", "\xe2\x96\x85", "\xe2\x96\x86",
+                                       "\xe2\x96\x87", "\xe2\x96\x88"};
+    static const char plain[] = "_.:-=+*#";
+    size_t length = 0;
+    for (size_t i = 0; i < count; i++) {
+        double share = fmin(fmax(shares[i], 0), 0.999);
+        size_t level = isnan(shares[i]) ? 0 : (size_t)(share * 8);
+        if (style.unicode)
+            length += (size_t)snprintf(text + length, SPARK_SIZE - length, "%s", bars[level]);
+        else
+            text[length++] = plain[level];
+    }
+    text[length] = '\0';
+    return text;
+}
+
+/* The mean over a layer's heads, or a single head's. */
+static double entropy_of(const probe_result *r, size_t policy, size_t size, size_t layer,
+                         size_t head, probe_measure measure) {
+    double sum = 0, count = 0;
+    if (head < r->heads)
+        return probe_mean(r, policy, size, layer, head, measure);
+    for (size_t h = 0; h < r->heads; h++) {
+        double value = probe_mean(r, policy, size, layer, h, measure);
+        sum += isnan(value) ? 0 : value;
+        count += !isnan(value);
+    }
+    return sum / count;
+}
+
+/* One line: entropies, the bars of their shares, and how fast they grow. */
+static void add_line(lab_table *table, const probe_view *view, size_t policy, size_t layer,
+                     size_t head, probe_measure measure) {
+    const probe_result *r = view->result;
+    double shares[PROBE_SIZES_MAX] = {0}, entropy = 0, first = 0;
+    char spark[SPARK_SIZE];
+    if (head < r->heads)
+        lab_table_add(table, "%zu.%zu", layer, head);
+    else
+        lab_table_add(table, "%zu", layer);
+    for (size_t s = 0; s < r->sizes; s++) {
+        entropy = entropy_of(r, policy, s, layer, head, measure);
+        first = s == 0 ? entropy : first;
+        shares[s] = entropy / probe_ceiling(r, s);
+        lab_table_add(table, "%.2f", entropy);
+    }
+    lab_table_add(table, "%s", sparkline(shares, r->sizes, view->style, spark));
+    double growth = probe_ceiling(r, r->sizes - 1) - probe_ceiling(r, 0);
+    if (growth > 0)
+        lab_table_add(table, "%+.2f", (entropy - first) / growth);
+    else
+        lab_table_add(table, "-");
+}
+
+static bool print_entropies(const probe_view *view, size_t policy, probe_measure measure) {
+    const probe_result *r = view->result;
+    char number[NUMBER_SIZE];
+    bool is_by_head = view->shows_heads || view->layer != UINT64_MAX;
+    lab_table table = lab_table_start(r->sizes + 3);
+    lab_table_add(&table, is_by_head ? "head" : "layer");
+    for (size_t s = 0; s < r->sizes; s++)
+        lab_table_add(&table, "%s", grouped(r->size[s], number));
+    lab_table_add(&table, "H/ln n");
+    lab_table_add(&table, "slope");
+    for (size_t layer = 0; layer < r->layers; layer++) {
+        if (view->layer != UINT64_MAX && layer != view->layer)
+            continue;
+        if (!is_by_head)
+            add_line(&table, view, policy, layer, r->heads, measure);
+        for (size_t head = 0; is_by_head && head < r->heads; head++)
+            if (!isnan(probe_mean(r, policy, 0, layer, head, measure)))
+                add_line(&table, view, policy, layer, head, measure);
+    }
+    lab_table_add(&table, "ln n");
+    for (size_t s = 0; s < r->sizes; s++)
+        lab_table_add(&table, "%.2f", probe_ceiling(r, s));
+    lab_table_add(&table, " ");
+    lab_table_add(&table, " ");
+    return lab_table_finish(&table, stdout);
+}
+
+static bool print_answers(const probe_view *view) {
+    const probe_result *r = view->result;
+    char number[NUMBER_SIZE];
+    bool is_judged = !isnan(r->perplexity[0]), is_asked = r->score[0][0].asked > 0;
+    if (!is_judged && !is_asked)
+        return true;
+    putchar('\n');
+    tell("%s%s%s", is_asked ? "answers that name the maximum, %" : "",
+         is_asked && is_judged ? "; " : "", is_judged ? "perplexity of the text given" : "");
+    lab_table table = lab_table_start(1 + (is_asked ? r->sizes : 0) + is_judged);
+    lab_table_add(&table, "policy");
+    for (size_t s = 0; is_asked && s < r->sizes; s++)
+        lab_table_add(&table, "%s", grouped(r->size[s], number));
+    if (is_judged)
+        lab_table_add(&table, "perplexity");
+    for (size_t p = 0; p < r->policies; p++) {
+        lab_table_add(&table, "%s", view->request->policies[p]);
+        for (size_t s = 0; is_asked && s < r->sizes; s++)
+            lab_table_add(&table, "%.0f",
+                          100 * (double)r->score[p][s].right / (double)r->score[p][s].asked);
+        if (is_judged)
+            lab_table_add(&table, "%.4g", r->perplexity[p]);
+    }
+    return lab_table_finish(&table, stdout);
+}
+
+/* The first heads of a kind, in one line each. */
+static bool print_kind(const head_trend *trends, size_t count, head_kind kind) {
+    static const char *const titles[] = {"head", "shortest", "longest", "of ln n", "to", "slope"};
+    size_t found = 0;
+    lab_table table = lab_table_start(6);
+    for (size_t c = 0; c < 6; c++)
+        lab_table_add(&table, "%s", titles[c]);
+    for (size_t i = 0; i < count && found < RANKED; i++) {
+        if (trends[i].kind != kind)
+            continue;
+        found++;
+        lab_table_add(&table, "%zu.%zu", trends[i].layer, trends[i].head);
+        lab_table_add(&table, "%.2f", trends[i].short_entropy);
+        lab_table_add(&table, "%.2f", trends[i].long_entropy);
+        lab_table_add(&table, "%.0f %%", 100 * trends[i].short_share);
+        lab_table_add(&table, "%.0f %%", 100 * trends[i].long_share);
+        lab_table_add(&table, "%+.2f", trends[i].slope);
+    }
+    return lab_table_finish(&table, stdout);
+}
+
+static int print_trends(const probe_view *view) {
+    static const char *const meanings[HEAD_KINDS] = {
+        "disperse: sharp on the shortest input, and their entropy grows with ln n",
+        "stay sharp",
+        "become sharp on longer input",
+        "are diffuse from the beginning",
+    };
+    size_t count, of_kind[HEAD_KINDS] = {0};
+    head_trend *trends = probe_trends(view->result, 0, &count);
+    if (!trends)
+        return complain_of_memory();
+    for (size_t i = 0; i < count; i++)
+        of_kind[trends[i].kind]++;
+    bool is_printed = true;
+    for (int kind = 0; is_printed && kind < HEAD_KINDS; kind++) {
+        if (of_kind[kind] == 0)
+            continue;
+        putchar('\n');
+        tell("%zu of %zu heads %s", of_kind[kind], count, meanings[kind]);
+        is_printed = print_kind(trends, count, (head_kind)kind);
+    }
+    free(trends);
+    return is_printed ? STATUS_OK : complain_of_memory();
+}
+
+static void print_title(const probe_view *view) {
+    const probe_result *r = view->result;
+    char first[NUMBER_SIZE], last[NUMBER_SIZE];
+    tell("%s with llama.cpp %s: %zu layers of %zu heads, %s of %s to %s %s", view->model,
+         r->version, r->layers, r->heads, view->request->text ? "beginnings" : "sequences",
+         grouped(r->size[0], first), grouped(r->size[r->sizes - 1], last),
+         view->request->text ? "tokens" : "numbers");
+    if (r->sizes < view->request->size_count)
+        tell("(%s numbers and more do not fit into the model's context)",
+             grouped(view->request->sizes[r->sizes], first));
+}
+
+int print_probe(const probe_view *view) {
+    print_title(view);
+    printf("\nentropy of the last position, nats%s\n",
+           view->shows_heads || view->layer != UINT64_MAX ? "" : ", mean of a layer's heads");
+    if (!print_entropies(view, 0, PROBE_ENTROPY))
+        return complain_of_memory();
+    for (size_t p = 0; p < view->result->policies; p++) {
+        if (strcmp(view->request->policies[p], "softmax") == 0)
+            continue;
+        printf("\nthe same after policy %s has acted\n", view->request->policies[p]);
+        if (!print_entropies(view, p, PROBE_ENTROPY_AFTER))
+            return complain_of_memory();
+    }
+    if (!print_answers(view))
+        return complain_of_memory();
+    return print_trends(view);
+}

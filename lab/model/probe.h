@@ -1,0 +1,124 @@
+/*
+ * What the heads of a language model do as its input grows: the model is run by
+ * llama.cpp with the plug-in that records the attention of every head, once for
+ * each policy, in a process of its own, so that whatever happens to it there is a
+ * message and nothing else is lost.
+ */
+#ifndef WHET_LAB_MODEL_PROBE_H
+#define WHET_LAB_MODEL_PROBE_H
+
+#include "base/json.h"
+#include "model/prompts.h"
+
+#include <stdio.h>
+
+typedef struct probe_request {
+    const char *model;
+    const char *library; /* NULL: looked for */
+    const char *plugin;  /* likewise */
+    const char *const *policies;
+    size_t policy_count;
+    const char *layers, *heads; /* where policies apply, as the plug-in has it; NULL: everywhere */
+    const uint64_t *sizes;
+    size_t size_count;
+    bool may_shrink; /* sizes that do not fit into the context are left out */
+    size_t sequences;
+    number_format format;
+    uint64_t seed;
+    const char *text; /* the user's own, instead of numbers; sizes are numbers of its tokens */
+    bool is_chat;     /* within the model's chat template */
+    uint64_t answer_tokens;
+    uint64_t context;   /* tokens there is room for; 0: as the model was trained */
+    uint64_t every;     /* record every n-th position; 0: about 64 of a prompt */
+    const char *judged; /* a text whose perplexity is measured; NULL: none */
+    uint64_t judged_tokens_max;
+    uint32_t threads;
+    bool quiet;
+} probe_request;
+
+/* What is known of a head on one prompt. */
+typedef enum probe_measure {
+    PROBE_ENTROPY,       /* of the last position, before the policy, nats */
+    PROBE_ENTROPY_AFTER, /* after it */
+    PROBE_BETA,
+    PROBE_LARGEST_WEIGHT,
+    PROBE_SPREAD,             /* largest logit less smallest */
+    PROBE_MEAN_ENTROPY,       /* over the positions recorded */
+    PROBE_MEAN_ENTROPY_AFTER, /* likewise */
+    PROBE_WIDEST_SPREAD,      /* likewise, the largest */
+    PROBE_MEASURES
+} probe_measure;
+
+extern const char *const probe_measure_names[PROBE_MEASURES];
+
+/* Shares of right answers. */
+typedef struct probe_score {
+    uint64_t right, asked;
+} probe_score;
+
+typedef struct probe_result {
+    char version[64]; /* of llama.cpp */
+    char library[512];
+    size_t policies, sizes, sequences;
+    uint64_t size[64];    /* elements of the sequence, or tokens of the text */
+    double tokens[64];    /* of the prompt, mean over its sequences */
+    size_t layers, heads; /* heads: of a layer, at most */
+    float *values;        /* [policy][size][sequence][layer][head][measure]; NaN: no such head */
+    probe_score score[16][64]; /* [policy][size] */
+    double perplexity[16];     /* NaN: not measured */
+    uint64_t judged_tokens;
+} probe_result;
+
+enum { PROBE_SIZES_MAX = 64, PROBE_POLICIES_MAX = 16 };
+
+bool probe_run(const probe_request *request, probe_result *result, lab_error *error);
+void probe_free(probe_result *result);
+
+/* A measure of a head, mean over sequences; NaN where there is no such head. */
+double probe_mean(const probe_result *result, size_t policy, size_t size, size_t layer, size_t head,
+                  probe_measure measure);
+
+/* The entropy of attending to all tokens alike, which is the most there can be: ln of the mean
+ * number of tokens. */
+double probe_ceiling(const probe_result *result, size_t size);
+
+/* ---- what to make of it ---- */
+
+typedef enum head_kind {
+    HEAD_DISPERSES, /* sharp on short input, and its entropy grows like ln n */
+    HEAD_STAYS_SHARP,
+    HEAD_SHARPENS, /* diffuse on short input, sharp on long */
+    HEAD_DIFFUSE,  /* from the beginning */
+    HEAD_KINDS
+} head_kind;
+
+extern const char *const head_kind_names[HEAD_KINDS];
+
+typedef struct head_trend {
+    size_t layer, head;
+    head_kind kind;
+    double short_entropy, long_entropy; /* at the smallest and the largest size */
+    double short_share, long_share;     /* of their ceilings */
+    double slope;                       /* of the entropy against ln n; 1 is dispersion as such */
+} head_trend;
+
+/*
+ * Trends of all heads under a policy, before it acts, the most telling first of
+ * each kind: those that disperse by how much their entropy grew, sharp ones by
+ * their entropy on long input, diffuse ones by their share. Returns how many; to
+ * be freed; NULL when memory runs out.
+ */
+head_trend *probe_trends(const probe_result *result, size_t policy, size_t *count);
+
+/* ---- for machines ---- */
+
+json_t *probe_json(const probe_request *request, const probe_result *result);
+
+/* A line a policy, size and head, means over sequences. */
+typedef struct probe_table {
+    const probe_request *request;
+    const probe_result *result;
+} probe_table;
+void probe_csv(FILE *file, const void *context); /* a probe_table */
+
+#endif

@@ -1,0 +1,271 @@
+/* The process that runs the model; see probe_worker.h. */
+#include "model/probe_worker.h"
+#include "model/runner.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 512, JUDGED_WINDOW = 512, ANSWER_SIZE = 4096 };
+
+/* Tokens of a prompt. */
+typedef struct token_list {
+    int32_t *items;
+    size_t count;
+} token_list;
+
+typedef struct worker {
+    const probe_request *request;
+    const prompt_list *prompts;
+    runner *runner;
+    token_list *prompt_tokens; /* [prompts->count] */
+    size_t sizes;              /* that fit */
+    token_list judged;
+    FILE *out;
+    lab_error error;
+} worker;
+
+/* Sends an object; steals the reference. */
+static bool send(worker *w, json_t *line) {
+    return lab_json_log(w->out, line) ||
+           lab_fail(&w->error, LAB_SYSTEM, "the probe's process has lost the one it works for");
+}
+
+/* A text in JSON: what is not UTF-8 (a model may stop within a character) becomes "?". */
+static json_t *json_text(const char *text) {
+    json_t *json = json_string(text);
+    if (json)
+        return json;
+    char plain[ANSWER_SIZE];
+    size_t length = 0;
+    for (; text[length] && length + 1 < sizeof plain; length++)
+        plain[length] = (unsigned char)text[length] < 0x80 ? text[length] : '?';
+    plain[length] = '\0';
+    return json_string(plain);
+}
+
+/* ---- tokens ---- */
+
+static bool make_tokens(worker *w, const char *text, bool has_start, bool has_special,
+                        token_list *list) {
+    list->items = runner_tokens(w->runner, text, has_start, has_special, &list->count, &w->error);
+    return list->items != NULL;
+}
+
+/* Adds the first `limit` tokens of another list, and frees that. */
+static bool append(worker *w, token_list *list, token_list *more, size_t limit) {
+    size_t count = more->count < limit ? more->count : limit;
+    int32_t *items = realloc(list->items, (list->count + count + 1) * sizeof *items);
+    if (items) {
+        memcpy(items + list->count, more->items, count * sizeof *items);
+        list->items = items;
+        list->count += count;
+    }
+    free(more->items);
+    return items || lab_fail_memory(&w->error);
+}
+
+/* The beginning of a text, between what the template has before and after a message. */
+static bool cut_text(worker *w, const prompt *asked, token_list *list) {
+    char *around = NULL, *after = NULL;
+    token_list text = {0}, end = {0};
+    if (w->request->is_chat) {
+        around = runner_chat(w->runner, "\x01", &w->error);
+        after = around ? strchr(around, '\x01') : NULL;
+        if (!after) {
+            free(around);
+            return lab_fail(&w->error, LAB_INPUT, "the chat template does not hold a message");
+        }
+        *after++ = '\0';
+    }
+    bool is_made =
+        make_tokens(w, around ? around : "", true, true, list) &&
+        make_tokens(w, asked->text, false, false, &text) &&
+        (text.count >= asked->token_limit ||
+         lab_fail(&w->error, LAB_INPUT, "the text has %zu tokens, not %llu", text.count,
+                  (unsigned long long)asked->token_limit)) &&
+        append(w, list, &text, (size_t)asked->token_limit) &&
+        (!after || (make_tokens(w, after, false, true, &end) && append(w, list, &end, SIZE_MAX)));
+    free(around);
+    return is_made;
+}
+
+static bool tokens_of(worker *w, const prompt *asked, token_list *list) {
+    if (asked->token_limit > 0)
+        return cut_text(w, asked, list);
+    if (!w->request->is_chat)
+        return make_tokens(w, asked->text, true, false, list);
+    char *chat = runner_chat(w->runner, asked->text, &w->error);
+    bool is_made = chat && make_tokens(w, chat, true, true, list);
+    free(chat);
+    return is_made;
+}
+
+static uint64_t context_limit(const worker *w) {
+    uint64_t trained = runner_trained_context(w->runner);
+    return w->request->context ? w->request->context : trained;
+}
+
+/* A prompt, and its answer, have to fit. Sizes that do not may be left out, but for the first. */
+static bool fit_prompts(worker *w) {
+    uint64_t limit = context_limit(w);
+    w->sizes = w->request->size_count;
+    for (size_t i = 0; i < w->prompts->count; i++) {
+        const prompt *asked = &w->prompts->items[i];
+        if (asked->size >= w->sizes)
+            break;
+        if (!tokens_of(w, asked, &w->prompt_tokens[i]))
+            return false;
+        uint64_t needed = w->prompt_tokens[i].count + w->request->answer_tokens;
+        if (needed <= limit)
+            continue;
+        if (!w->request->may_shrink || asked->size == 0)
+            return lab_fail(
+                &w->error, LAB_INPUT,
+                "a prompt of size %llu has %zu tokens, which with %llu for the answer "
+                "are more than the context of %llu; smaller --sizes, or --context",
+                (unsigned long long)w->request->sizes[asked->size], w->prompt_tokens[i].count,
+                (unsigned long long)w->request->answer_tokens, (unsigned long long)limit);
+        w->sizes = asked->size;
+    }
+    return true;
+}
+
+/* ---- running ---- */
+
+static int32_t likeliest(const float *logits, size_t count) {
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    return (int32_t)best;
+}
+
+/* The model's answer by its likeliest tokens, up to the end of a line. */
+static bool answer(worker *w, size_t after, char text[ANSWER_SIZE]) {
+    size_t length = 0, vocabulary = runner_vocabulary(w->runner);
+    text[0] = '\0';
+    for (uint64_t i = 0; i < w->request->answer_tokens; i++) {
+        char piece[RUNNER_PIECE_SIZE];
+        const float *logits = runner_logits(w->runner, after);
+        if (!logits)
+            return lab_fail(&w->error, LAB_SYSTEM, "llama.cpp gave no logits");
+        int32_t token = likeliest(logits, vocabulary);
+        size_t size = runner_piece(w->runner, token, piece);
+        if (runner_is_end(w->runner, token) || length + size + 1 > ANSWER_SIZE)
+            break;
+        memcpy(text + length, piece, size + 1);
+        length += size;
+        bool has_ended = strchr(piece, '\n') && strspn(text, " \n") < length;
+        if (has_ended || i + 1 == w->request->answer_tokens)
+            break;
+        if (!runner_feed(w->runner, &token, 1, 0, &w->error))
+            return false;
+        after = 0;
+    }
+    return true;
+}
+
+static bool run_prompt(worker *w, size_t index) {
+    const token_list *tokens = &w->prompt_tokens[index];
+    char text[ANSWER_SIZE];
+    uint64_t first = runner_evaluations(w->runner);
+    runner_forget(w->runner);
+    if (!runner_feed(w->runner, tokens->items, tokens->count, tokens->count - 1, &w->error))
+        return false;
+    uint64_t count = runner_evaluations(w->runner) - first;
+    return answer(w, tokens->count - 1, text) &&
+           send(w, json_pack("{s:I, s:I, s:I, s:I, s:o}", "prompt", (json_int_t)index, "tokens",
+                             (json_int_t)tokens->count, "first", (json_int_t)first, "count",
+                             (json_int_t)count, "answer", json_text(text)));
+}
+
+/* -ln of the probability of a token. */
+static double surprise(const float *logits, size_t count, int32_t token) {
+    double largest = (double)logits[0], sum = 0;
+    for (size_t i = 1; i < count; i++)
+        largest = fmax(largest, (double)logits[i]);
+    for (size_t i = 0; i < count; i++)
+        sum += exp((double)logits[i] - largest);
+    return log(sum) - ((double)logits[token] - largest);
+}
+
+/*
+ * Perplexity over windows that do not overlap, each with the text's first token
+ * at its beginning, of which the second half is judged: as llama-perplexity does it.
+ */
+static bool judge(worker *w) {
+    const token_list *text = &w->judged;
+    size_t window = text->count < JUDGED_WINDOW ? text->count : JUDGED_WINDOW, judged = 0;
+    size_t room = (size_t)context_limit(w), vocabulary = runner_vocabulary(w->runner);
+    double total = 0;
+    window = window < room ? window : room;
+    for (size_t at = 0; window >= 4 && at + window <= text->count; at += window) {
+        int32_t kept = text->items[at];
+        text->items[at] = text->items[0];
+        runner_forget(w->runner);
+        bool is_fed = runner_feed(w->runner, text->items + at, window, window / 2 - 1, &w->error);
+        text->items[at] = kept;
+        if (!is_fed || !send(w, json_pack("{s:I}", "fed", (json_int_t)window)))
+            return false;
+        for (size_t i = window / 2 - 1; i + 1 < window; i++, judged++)
+            total += surprise(runner_logits(w->runner, i), vocabulary, text->items[at + i + 1]);
+    }
+    if (judged == 0)
+        return lab_fail(&w->error, LAB_INPUT, "the text to be judged is too short");
+    return send(w, json_pack("{s:I, s:o}", "judged", (json_int_t)judged, "perplexity",
+                             lab_json_number(exp(total / (double)judged))));
+}
+
+static bool make_judged(worker *w) {
+    if (!w->request->judged)
+        return true;
+    if (!make_tokens(w, w->request->judged, true, false, &w->judged))
+        return false;
+    if (w->request->judged_tokens_max && w->judged.count > w->request->judged_tokens_max)
+        w->judged.count = (size_t)w->request->judged_tokens_max;
+    return true;
+}
+
+static bool start(worker *w) {
+    uint64_t longest = w->judged.count < JUDGED_WINDOW ? w->judged.count : JUDGED_WINDOW;
+    uint64_t total = w->judged.count, limit = context_limit(w);
+    longest = longest < limit ? longest : limit;
+    for (size_t i = 0; i < w->prompts->count && w->prompts->items[i].size < w->sizes; i++) {
+        uint64_t needed = w->prompt_tokens[i].count + w->request->answer_tokens;
+        longest = needed > longest ? needed : longest;
+        total += w->prompt_tokens[i].count;
+    }
+    return send(w, json_pack("{s:s, s:I, s:I}", "version", runner_version(w->runner), "sizes",
+                             (json_int_t)w->sizes, "tokens", (json_int_t)total)) &&
+           runner_start(w->runner, (uint32_t)longest + 8, BATCH, w->request->threads, &w->error);
+}
+
+static bool work(worker *w) {
+    if (!fit_prompts(w) || !make_judged(w) || !start(w))
+        return false;
+    for (size_t i = 0; i < w->prompts->count && w->prompts->items[i].size < w->sizes; i++)
+        if (!run_prompt(w, i))
+            return false;
+    return (!w->request->judged || judge(w)) &&
+           send(w, json_pack("{s:I}", "evaluations", (json_int_t)runner_evaluations(w->runner)));
+}
+
+int probe_work(const probe_request *request, const prompt_list *prompts, const char *library,
+               const char *plugin, FILE *out) {
+    worker w = {.request = request, .prompts = prompts, .out = out};
+    w.prompt_tokens = calloc(prompts->count + 1, sizeof *w.prompt_tokens);
+    if (!w.prompt_tokens)
+        lab_fail_memory(&w.error);
+    else
+        w.runner = runner_open(library, plugin, request->model, &w.error);
+    bool is_done = w.runner && work(&w);
+    if (!is_done)
+        send(&w, json_pack("{s:o, s:i}", "error", json_text(w.error.text), "kind", w.error.kind));
+    for (size_t i = 0; w.prompt_tokens && i < prompts->count; i++)
+        free(w.prompt_tokens[i].items);
+    free(w.prompt_tokens);
+    free(w.judged.items);
+    runner_close(w.runner);
+    return is_done ? 0 : 1;
+}

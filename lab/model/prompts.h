@@ -1,0 +1,45 @@
+/*
+ * What a model is asked: the paper's question about the maximum of a sequence of
+ * random numbers, of growing length, or growing beginnings of a text of the
+ * user's.
+ */
+#ifndef WHET_LAB_MODEL_PROMPTS_H
+#define WHET_LAB_MODEL_PROMPTS_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct prompt {
+    size_t size;     /* which of the sizes */
+    size_t sequence; /* which of the sequences of that size */
+    char *text;
+    uint64_t token_limit; /* only so many of its tokens; 0: all */
+    char maximum[32];     /* as it is written in the text; "" where there is none */
+} prompt;
+
+typedef struct prompt_list {
+    prompt *items; /* size after size */
+    size_t count;
+} prompt_list;
+
+/* How numbers are drawn and written: uniform from low to high, with so many digits after the point.
+ */
+typedef struct number_format {
+    uint64_t low, high;
+    uint64_t decimals;
+} number_format;
+
+enum { PROMPT_DECIMALS_MAX = 9, PROMPT_NUMBER_MAX = 1000000000 };
+
+/* False when memory runs out; the list is then empty. */
+bool prompts_of_numbers(const uint64_t *sizes, size_t size_count, size_t sequences,
+                        const number_format *format, uint64_t seed, prompt_list *list);
+bool prompts_of_text(const uint64_t *sizes, size_t size_count, const char *text, prompt_list *list);
+void prompts_free(prompt_list *list);
+
+/* Whether a number stands in a text by itself, not as a part of a longer one. */
+bool answer_has_number(const char *answer, const char *number);
+
+#endif

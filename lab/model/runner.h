@@ -1,0 +1,75 @@
+/*
+ * A language model run by llama.cpp: its library libllama is loaded when it is
+ * wanted, and no header of it is needed to build. Few of its structs are touched,
+ * and those only where the values found in them prove that they are laid out as
+ * one of the versions known here has them; any other version is refused.
+ *
+ * The plug-in for ggml is loaded into the library, so that attention goes through
+ * libwhet and is recorded (plugin/ggml). A process can do this once, with one
+ * policy: the plug-in reads its settings from the environment when it is loaded.
+ */
+#ifndef WHET_LAB_MODEL_RUNNER_H
+#define WHET_LAB_MODEL_RUNNER_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct runner runner;
+
+enum { RUNNER_PATH_SIZE = 4096, RUNNER_PIECE_SIZE = 256 };
+
+/*
+ * Finds libllama. `where` is the library or a folder with it; NULL looks at
+ * WHET_LLAMA, beside a llama-cli on the PATH, in node_modules and among the
+ * system's libraries. An error tells how to get one.
+ */
+bool runner_find_library(const char *where, char path[RUNNER_PATH_SIZE], lab_error *error);
+
+/* The same for the plug-in: WHET_PLUGIN, beside the program, where it is installed. */
+bool runner_find_plugin(const char *where, char path[RUNNER_PATH_SIZE], lab_error *error);
+
+/* Loads library, plug-in and model. NULL and an error otherwise. */
+runner *runner_open(const char *library, const char *plugin, const char *model, lab_error *error);
+void runner_close(runner *r);
+
+/* What the library says it is, or "". */
+const char *runner_version(const runner *r);
+
+/* Tokens that the model was trained for. */
+uint32_t runner_trained_context(const runner *r);
+size_t runner_vocabulary(const runner *r);
+
+/* The tokens of a text, to be freed. `has_start`: with what the model wants at the beginning of a
+ * text; `has_special`: "<|im_start|>" and the like are tokens, not text. */
+int32_t *runner_tokens(runner *r, const char *text, bool has_start, bool has_special, size_t *count,
+                       lab_error *error);
+
+/* A token as text; returns its length. */
+size_t runner_piece(const runner *r, int32_t token, char text[RUNNER_PIECE_SIZE]);
+bool runner_is_end(const runner *r, int32_t token);
+
+/* A user's message in the model's chat template, up to where the answer begins; to be freed. */
+char *runner_chat(const runner *r, const char *message, lab_error *error);
+
+/* Room for so many tokens, of which `batch` are computed at a time. Before anything is fed. */
+bool runner_start(runner *r, uint32_t context, uint32_t batch, uint32_t threads, lab_error *error);
+
+/*
+ * Computes the next tokens. Afterwards runner_logits gives what is expected to
+ * follow the i-th of them, for those from `first_wanted` on that are in the last
+ * batch. Each `batch` tokens, and what is left over, are one evaluation for the
+ * plug-in.
+ */
+bool runner_feed(runner *r, const int32_t *tokens, size_t count, size_t first_wanted,
+                 lab_error *error);
+const float *runner_logits(runner *r, size_t i);
+
+/* Forgets all tokens that were fed. */
+void runner_forget(runner *r);
+
+/* Evaluations so far. */
+uint64_t runner_evaluations(const runner *r);
+
+#endif

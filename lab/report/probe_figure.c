@@ -1,0 +1,163 @@
+/* Figure 3; see probe_figure.h. */
+#include "report/probe_figure.h"
+#include "report/plot.h"
+
+#include <math.h>
+
+/* Mean and deviation over a layer's heads. */
+typedef struct layer_summary {
+    double mean, deviation;
+} layer_summary;
+
+static double value_of(const probe_result *r, size_t policy, size_t size, size_t layer, size_t head,
+                       bool is_share) {
+    probe_measure measure = policy ? PROBE_ENTROPY_AFTER : PROBE_ENTROPY;
+    double entropy = probe_mean(r, policy, size, layer, head, measure);
+    return is_share ? entropy / probe_ceiling(r, size) : entropy;
+}
+
+static layer_summary summary_of(const probe_result *r, size_t policy, size_t size, size_t layer,
+                                bool is_share) {
+    double sum = 0, squares = 0, count = 0;
+    for (size_t head = 0; head < r->heads; head++) {
+        double value = value_of(r, policy, size, layer, head, is_share);
+        if (isnan(value))
+            continue;
+        sum += value;
+        squares += value * value;
+        count++;
+    }
+    double mean = sum / count;
+    return (layer_summary){mean, sqrt(fmax(0, squares / count - mean * mean))};
+}
+
+/* Columns: size, ceiling, mean, deviation, means of further policies, heads. */
+static void write_data(FILE *script, const probe_figure *f, size_t layer, bool is_share) {
+    const probe_result *r = f->result;
+    fprintf(script, "$layer%zu%s << END\n", layer, is_share ? "share" : "");
+    for (size_t s = 0; s < r->sizes; s++) {
+        layer_summary summary = summary_of(r, 0, s, layer, is_share);
+        fprintf(script, "%llu %.6g %.6g %.6g", (unsigned long long)r->size[s],
+                is_share ? 1 : probe_ceiling(r, s), summary.mean, summary.deviation);
+        for (size_t p = 1; p < r->policies; p++)
+            fprintf(script, " %.6g", summary_of(r, p, s, layer, is_share).mean);
+        for (size_t head = 0; head < r->heads; head++)
+            fprintf(script, " %.6g", value_of(r, 0, s, layer, head, is_share));
+        fputc('\n', script);
+    }
+    fputs("END\n", script);
+}
+
+/* The curves of a panel; those of the legend are the same with no data. */
+static void write_curves(FILE *script, const probe_figure *f, const char *data, bool is_legend) {
+    const probe_result *r = f->result;
+    fprintf(script,
+            "plot %s using 1:2 with lines lc '#888888' lw 1.2 dt 3 title 'all tokens alike'", data);
+    fprintf(script,
+            ", %s using 1:($3-$4):($3+$4) with filledcurves fc '#0072B2' fs transparent solid 0.18 "
+            "noborder title 'mean ± standard deviation'",
+            data);
+    for (size_t head = 0; head < (is_legend ? 1 : r->heads); head++)
+        fprintf(script, ", %s using 1:%zu with lines lc '#3a93c9' lw 0.7 %s", data,
+                4 + r->policies + head, head ? "notitle" : "title 'heads'");
+    for (size_t p = 0; p < r->policies; p++)
+        fprintf(script, ", %s using 1:%zu with linespoints ls %zu title 'mean, %s' noenhanced",
+                data, p ? 4 + p : 3, p + 1, f->request->policies[p]);
+    fputc('\n', script);
+}
+
+static void write_panel(FILE *script, const probe_figure *f, size_t layer, bool is_share) {
+    char data[48];
+    snprintf(data, sizeof data, "$layer%zu%s", layer, is_share ? "share" : "");
+    fprintf(script, "set title 'layer %zu'\nunset key\n", layer);
+    fputs(is_share ? "set yrange [0:1.02]\n" : "set yrange [0:*]\n", script);
+    write_curves(script, f, data, false);
+}
+
+/* A panel with nothing but the key. */
+static void write_legend(FILE *script, const probe_figure *f) {
+    fputs("unset title\nunset border\nunset tics\nunset xlabel\nunset ylabel\nunset grid\n"
+          "unset logscale\nset key center center\nset xrange [0:1]\nset yrange [0:1]\n"
+          "$nothing << END\n",
+          script);
+    for (size_t row = 0; row < 2; row++) {
+        for (size_t column = 0; column < 5 + f->result->policies; column++)
+            fputs("-9 ", script);
+        fputc('\n', script);
+    }
+    fputs("END\n", script);
+    write_curves(script, f, "$nothing", true);
+}
+
+static void write_axes(FILE *script, const probe_figure *f) {
+    const probe_result *r = f->result;
+    uint64_t last = r->size[r->sizes - 1];
+    fprintf(script, "set logscale x 2\nset xrange [%llu:%llu]\nset xlabel '%s'\n",
+            (unsigned long long)r->size[0],
+            (unsigned long long)(last > r->size[0] ? last : last + 1),
+            f->request->text ? "tokens of the text" : "numbers in the sequence");
+}
+
+/* Titles come from outside: gnuplot would take some characters for more than themselves. */
+static void write_title(FILE *script, const char *text) {
+    for (; *text; text++)
+        fputc(*text == '\'' || *text == '\\' || *text == '\n' ? ' ' : *text, script);
+}
+
+static void draw_one(FILE *script, const probe_figure *f) {
+    size_t layer = (size_t)f->layer;
+    write_data(script, f, layer, false);
+    write_data(script, f, layer, true);
+    fputs("set multiplot layout 1,3 title '", script);
+    write_title(script, f->title);
+    fputs("' noenhanced\n", script);
+    write_axes(script, f);
+    fputs("set ylabel 'entropy of the last position, nats'\n", script);
+    write_panel(script, f, layer, false);
+    fputs("set ylabel 'entropy / ln n'\n", script);
+    write_panel(script, f, layer, true);
+    write_legend(script, f);
+    fputs("unset multiplot\n", script);
+}
+
+/* Panels side by side, and below each other. */
+static int columns_for(size_t layers) { return layers <= 4 ? (int)layers : layers <= 12 ? 4 : 6; }
+
+static int rows_for(size_t layers) {
+    int columns = columns_for(layers);
+    return ((int)layers + columns - 1) / columns;
+}
+
+static void draw_all(FILE *script, const probe_figure *f) {
+    size_t layers = f->result->layers;
+    for (size_t layer = 0; layer < layers; layer++)
+        write_data(script, f, layer, f->is_share);
+    fprintf(script, "set multiplot layout %d,%d title '", rows_for(layers + 1),
+            columns_for(layers + 1));
+    write_title(script, f->title);
+    fputs("' noenhanced\n", script);
+    write_axes(script, f);
+    fputs(f->is_share ? "set ylabel 'entropy / ln n'\n" : "set ylabel 'entropy, nats'\n", script);
+    for (size_t layer = 0; layer < layers; layer++)
+        write_panel(script, f, layer, f->is_share);
+    write_legend(script, f);
+    fputs("unset multiplot\n", script);
+}
+
+static void draw(FILE *script, const void *context) {
+    const probe_figure *figure = context;
+    if (figure->layer == UINT64_MAX)
+        draw_all(script, figure);
+    else
+        draw_one(script, figure);
+}
+
+bool figure_probe(const char *path, const probe_figure *figure, lab_error *error) {
+    size_t panels = figure->result->layers + 1;
+    plot_request request = {path, "Entropy of heads against the number of elements", 1100, 420};
+    if (figure->layer == UINT64_MAX) {
+        request.width = 60 + 260 * columns_for(panels);
+        request.height = 60 + 230 * rows_for(panels);
+    }
+    return plot_draw(&request, draw, figure, error);
+}

@@ -1,0 +1,235 @@
+/*
+ * One attention operation, by the host as it is and by the host with the plug-in, in one process:
+ *
+ *     bench_ggml [SECONDS [PART]]   how long each line may take, 1 by default; PART of its name
+ *
+ * f16 keys and values, 8 query heads on 2, all keys visible. The ways take turns, so that whatever
+ * else the machine does meets all of them; the best time of each counts. Errors are relative (L2)
+ * to the same computed in double. A policy is chosen by layer: 0 has softmax, 1 adaptive.
+ */
+#include <ggml-backend.h>
+#include <ggml.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { STOCK, SOFTMAX, ADAPTIVE, WAYS };
+enum { HEADS = 8, KV_HEADS = 2 };
+
+typedef struct shape {
+    int queries, head_dim, keys;
+} shape;
+
+static ggml_backend_t stock, ours;
+static void (*set_threads)(ggml_backend_t backend, int threads);
+
+static _Noreturn void fail(const char *what) {
+    fprintf(stderr, "bench_ggml: %s\n", what);
+    exit(1);
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* ---- backends ---- */
+
+static ggml_backend_t make_backend(void) {
+    ggml_backend_t backend = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
+    if (!backend)
+        fail("there is no CPU backend");
+    return backend;
+}
+
+static void choose_policies(void) {
+    static const char rules[] = "{\"rules\": [{\"layers\": \"1\", \"policy\": \"adaptive\"}]}";
+    char path[] = "/tmp/bench_ggml.XXXXXX";
+    int file = mkstemp(path);
+    if (file < 0 || write(file, rules, sizeof rules - 1) != (ssize_t)sizeof rules - 1)
+        fail("/tmp cannot be written to");
+    close(file);
+    setenv("WHET_CONFIG", path, 1);
+    unsetenv("WHET_POLICY");
+    if (!ggml_backend_load(WHET_PLUGIN))
+        fail("the plug-in cannot be loaded");
+    unlink(path);
+}
+
+static void quiet(enum ggml_log_level level, const char *text, void *user) {
+    (void)user;
+    if (level == GGML_LOG_LEVEL_ERROR)
+        fputs(text, stderr);
+}
+
+static void start(void) {
+    ggml_log_set(quiet, NULL);
+    ggml_backend_load_all_from_path(WHET_LLAMA_LIB);
+    stock = make_backend();
+    choose_policies();
+    ours = make_backend();
+    ggml_backend_reg_t cpu = ggml_backend_dev_backend_reg(ggml_backend_get_device(stock));
+    void *function = ggml_backend_reg_get_proc_address(cpu, "ggml_backend_set_n_threads");
+    memcpy(&set_threads, &function, sizeof function);
+}
+
+/* ---- operations ---- */
+
+typedef struct problem {
+    shape shape;
+    struct ggml_context *context;
+    struct ggml_tensor *q, *k[2], *v, *node[2];
+    struct ggml_cgraph *graph[2]; /* by layer */
+} problem;
+
+static float random_normal(void) {
+    static uint64_t state = 1;
+    double sum = 0;
+    for (int i = 0; i < 4; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        sum += (double)(state >> 33) * 0x1p-31 - 0.5;
+    }
+    return (float)(sum * 1.7320508);
+}
+
+static void fill(struct ggml_tensor *tensor) {
+    size_t n = (size_t)ggml_nelements(tensor);
+    for (size_t i = 0; i < n; i++) {
+        float value = random_normal();
+        if (tensor->type == GGML_TYPE_F16)
+            ((ggml_fp16_t *)tensor->data)[i] = ggml_fp32_to_fp16(value);
+        else
+            ((float *)tensor->data)[i] = value;
+    }
+}
+
+static struct ggml_tensor *make_cache(problem *p) {
+    struct ggml_tensor *cache =
+        ggml_new_tensor_3d(p->context, GGML_TYPE_F16, p->shape.head_dim, KV_HEADS, p->shape.keys);
+    fill(cache);
+    return cache;
+}
+
+static problem make_problem(shape s) {
+    size_t cache = (size_t)s.head_dim * KV_HEADS * (size_t)s.keys * 2;
+    size_t rows = (size_t)s.head_dim * HEADS * (size_t)s.queries * 4;
+    struct ggml_init_params params = {.mem_size = 3 * cache + 4 * rows + ((size_t)16 << 20)};
+    problem p = {.shape = s, .context = ggml_init(params)};
+    if (!p.context)
+        fail("out of memory");
+    p.q = ggml_new_tensor_3d(p.context, GGML_TYPE_F32, s.head_dim, HEADS, s.queries);
+    fill(p.q);
+    p.k[0] = make_cache(&p);
+    p.v = make_cache(&p);
+    ggml_set_name(p.k[0], "cache_k_l0");
+    /* the same memory under the other layer's name */
+    ggml_set_no_alloc(p.context, true);
+    p.k[1] = ggml_dup_tensor(p.context, p.k[0]);
+    p.k[1]->data = p.k[0]->data;
+    ggml_set_no_alloc(p.context, false);
+    ggml_set_name(p.k[1], "cache_k_l1");
+    for (int layer = 0; layer < 2; layer++) {
+        p.node[layer] = ggml_flash_attn_ext(p.context, ggml_permute(p.context, p.q, 0, 2, 1, 3),
+                                            ggml_permute(p.context, p.k[layer], 0, 2, 1, 3),
+                                            ggml_permute(p.context, p.v, 0, 2, 1, 3), NULL,
+                                            1 / sqrtf((float)s.head_dim), 0, 0);
+        p.graph[layer] = ggml_new_graph_custom(p.context, 64, false);
+        ggml_build_forward_expand(p.graph[layer], p.node[layer]);
+    }
+    return p;
+}
+
+static double time_of(problem *p, int way) {
+    double before = now();
+    if (ggml_backend_graph_compute(way == STOCK ? stock : ours, p->graph[way == ADAPTIVE]) !=
+        GGML_STATUS_SUCCESS)
+        fail("the host cannot compute it");
+    return now() - before;
+}
+
+/* ---- errors, of the first queries: all of them would take longer than the rest ---- */
+
+static void exact_row(const problem *p, int head, int query, double *out) {
+    int dim = p->shape.head_dim, group = HEADS / KV_HEADS;
+    const float *q = (const float *)p->q->data + (query * HEADS + head) * dim;
+    double *e = calloc((size_t)p->shape.keys, sizeof *e), max = -INFINITY, sum = 0;
+    if (!e)
+        fail("out of memory");
+    for (int j = 0; j < p->shape.keys; j++) {
+        const ggml_fp16_t *k =
+            (const ggml_fp16_t *)p->k[0]->data + (j * KV_HEADS + head / group) * dim;
+        for (int c = 0; c < dim; c++)
+            e[j] += (double)q[c] * (double)ggml_fp16_to_fp32(k[c]);
+        e[j] /= sqrt(dim);
+        max = fmax(max, e[j]);
+    }
+    memset(out, 0, (size_t)dim * sizeof *out);
+    for (int j = 0; j < p->shape.keys; j++) {
+        const ggml_fp16_t *v =
+            (const ggml_fp16_t *)p->v->data + (j * KV_HEADS + head / group) * dim;
+        double weight = exp(e[j] - max);
+        sum += weight;
+        for (int c = 0; c < dim; c++)
+            out[c] += weight * (double)ggml_fp16_to_fp32(v[c]);
+    }
+    for (int c = 0; c < dim; c++)
+        out[c] /= sum;
+    free(e);
+}
+
+static double error_of(problem *p, int way) {
+    double difference = 0, size = 0, exact[1024];
+    time_of(p, way);
+    for (int head = 0; head < HEADS; head++) {
+        const float *row = (const float *)p->node[0]->data + head * p->shape.head_dim;
+        exact_row(p, head, 0, exact);
+        for (int c = 0; c < p->shape.head_dim; c++) {
+            difference += ((double)row[c] - exact[c]) * ((double)row[c] - exact[c]);
+            size += exact[c] * exact[c];
+        }
+    }
+    return sqrt(difference / size);
+}
+
+/* ---- */
+
+static void measure(shape s, int threads, double budget, const char *part) {
+    char name[64];
+    snprintf(name, sizeof name, "%d queries, head size %d, %d keys, %d threads", s.queries,
+             s.head_dim, s.keys, threads);
+    if (part && !strstr(name, part))
+        return;
+    problem p = make_problem(s);
+    double best[WAYS] = {HUGE_VAL, HUGE_VAL, HUGE_VAL}, end = now() + budget;
+    set_threads(stock, threads);
+    set_threads(ours, threads);
+    int rounds = 0;
+    do {
+        for (int way = 0; way < WAYS; way++)
+            best[way] = fmin(best[way], time_of(&p, way));
+        rounds++;
+    } while (now() < end || rounds < 3);
+    printf("%-52s %9.3f %9.3f %9.3f %6.2f %9.2f   %.1e %.1e\n", name, 1e3 * best[STOCK],
+           1e3 * best[SOFTMAX], 1e3 * best[ADAPTIVE], best[STOCK] / best[SOFTMAX],
+           best[ADAPTIVE] / best[SOFTMAX], error_of(&p, STOCK), error_of(&p, SOFTMAX));
+    fflush(stdout);
+    ggml_free(p.context);
+}
+
+int main(int argc, char **argv) {
+    static const shape shapes[] = {{1, 64, 4096},    {1, 128, 4096},  {1, 128, 32768},
+                                   {1, 256, 32768},  {512, 64, 4096}, {512, 128, 512},
+                                   {512, 128, 4096}, {512, 256, 4096}};
+    double budget = argc > 1 ? atof(argv[1]) : 1;
+    start();
+    printf("%-52s %9s %9s %9s %6s %9s   %s\n", "milliseconds, best", "host", "softmax", "adaptive",
+           "faster", "adaptive", "errors: host, whet");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int threads = 1; threads <= 2; threads++)
+            measure(shapes[i], threads, budget, argc > 2 ? argv[2] : NULL);
+    return 0;
+}

@@ -1,0 +1,185 @@
+/*
+ * Reads the configuration file of settings.h: a JSON reader for this one format. It knows objects
+ * and arrays where the format has them, strings without escapes, and numbers; an unknown key, a
+ * key given twice or anything else is refused with the line it is on.
+ */
+#include "settings.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STRING_BYTES 4096 /* a long list of heads, a policy's name */
+
+typedef struct reader {
+    const char *at, *end;
+    unsigned line;
+    message *why;
+} reader;
+
+static bool wrong(const reader *r, const char *what) {
+    return message_set(r->why, "line %u: %s", r->line, what);
+}
+
+static void skip_space(reader *r) {
+    for (; r->at < r->end && strchr(" \t\r\n", *r->at) && *r->at; r->at++)
+        r->line += *r->at == '\n';
+}
+
+/* Whether the next sign is this one; it is then taken. */
+static bool take(reader *r, char sign) {
+    skip_space(r);
+    if (r->at == r->end || *r->at != sign)
+        return false;
+    r->at++;
+    return true;
+}
+
+static bool expect(reader *r, char sign) {
+    char what[] = "' ' expected";
+    what[1] = sign;
+    return take(r, sign) || wrong(r, what);
+}
+
+static bool read_string(reader *r, char *text) {
+    if (!take(r, '"'))
+        return wrong(r, "a string in double quotes expected");
+    size_t n = 0;
+    for (; r->at < r->end && *r->at != '"'; r->at++) {
+        unsigned char byte = (unsigned char)*r->at;
+        if (byte < ' ' || byte > '~' || byte == '\\')
+            return wrong(r, "a string holds printable ASCII without backslashes here");
+        if (n == STRING_BYTES - 1)
+            return wrong(r, "a string is too long");
+        text[n++] = *r->at;
+    }
+    text[n] = 0;
+    if (r->at == r->end)
+        return wrong(r, "a string does not end");
+    r->at++;
+    return true;
+}
+
+/* As JSON writes numbers, but for signs that no number here has use of. */
+static bool read_number(reader *r, double *number) {
+    char text[64];
+    size_t n = 0;
+    skip_space(r);
+    while (r->at < r->end && n < sizeof text - 1 && *r->at && strchr("+-.0123456789eE", *r->at))
+        text[n++] = *r->at++;
+    text[n] = 0;
+    return settings_number(text, number) || wrong(r, "a number expected");
+}
+
+/* What an object of the format may hold. */
+typedef struct fields {
+    char policy[STRING_BYTES], layers[STRING_BYTES], heads[STRING_BYTES];
+    bool has_policy, has_layers, has_heads, has_strength, has_rules;
+    double strength;
+} fields;
+
+static bool once(const reader *r, bool *has) {
+    if (*has)
+        return wrong(r, "a key is given twice");
+    return *has = true;
+}
+
+static bool read_rules(reader *r, settings *s);
+
+static bool read_field(reader *r, fields *f, settings *rules_go_to) {
+    char key[STRING_BYTES];
+    if (!read_string(r, key) || !expect(r, ':'))
+        return false;
+    if (strcmp(key, "policy") == 0)
+        return once(r, &f->has_policy) && read_string(r, f->policy);
+    if (strcmp(key, "strength") == 0)
+        return once(r, &f->has_strength) && read_number(r, &f->strength);
+    if (!rules_go_to && strcmp(key, "layers") == 0)
+        return once(r, &f->has_layers) && read_string(r, f->layers);
+    if (!rules_go_to && strcmp(key, "heads") == 0)
+        return once(r, &f->has_heads) && read_string(r, f->heads);
+    if (rules_go_to && strcmp(key, "rules") == 0)
+        return once(r, &f->has_rules) && read_rules(r, rules_go_to);
+    return message_set(r->why, "line %u: unknown key \"%.40s\"", r->line, key);
+}
+
+/* An object; a rule where rules_go_to is NULL, else the whole file. */
+static bool read_object(reader *r, fields *f, settings *rules_go_to) {
+    if (!expect(r, '{'))
+        return false;
+    if (take(r, '}'))
+        return true;
+    do {
+        if (!read_field(r, f, rules_go_to))
+            return false;
+    } while (take(r, ','));
+    return expect(r, '}');
+}
+
+static bool finish_policy(const reader *r, const fields *f, whet_policy *policy) {
+    message reason;
+    if (!f->has_policy && f->has_strength)
+        return wrong(r, "a strength without a policy");
+    if (!f->has_policy ||
+        settings_make_policy(f->policy, f->has_strength ? f->strength : (double)NAN, policy,
+                             &reason))
+        return true;
+    return message_set(r->why, "line %u: %s", r->line, reason.text);
+}
+
+static bool finish_set(const reader *r, const char *text, index_set *set) {
+    message reason;
+    if (index_set_parse(text, set, &reason))
+        return true;
+    return message_set(r->why, "line %u: %s", r->line, reason.text);
+}
+
+static policy_rule *add_rule(settings *s) {
+    /* doubled whenever the count is a power of two */
+    if ((s->rule_count & (s->rule_count - 1)) == 0) {
+        size_t room = s->rule_count ? 2 * s->rule_count : 1;
+        policy_rule *rules = realloc(s->rules, room * sizeof *rules);
+        if (!rules)
+            return NULL;
+        s->rules = rules;
+    }
+    policy_rule *rule = &s->rules[s->rule_count++];
+    memset(rule, 0, sizeof *rule);
+    return rule;
+}
+
+static bool read_rule(reader *r, settings *s) {
+    fields f = {.has_policy = false};
+    if (s->rule_count == RULES_MAX)
+        return wrong(r, "too many rules");
+    if (!read_object(r, &f, NULL))
+        return false;
+    if (!f.has_policy)
+        return wrong(r, "a rule without a policy");
+    policy_rule *rule = add_rule(s);
+    if (!rule)
+        return wrong(r, "out of memory");
+    return finish_policy(r, &f, &rule->policy) &&
+           (!f.has_layers || finish_set(r, f.layers, &rule->layers)) &&
+           (!f.has_heads || finish_set(r, f.heads, &rule->heads));
+}
+
+static bool read_rules(reader *r, settings *s) {
+    if (!expect(r, '['))
+        return false;
+    if (take(r, ']'))
+        return true;
+    do {
+        if (!read_rule(r, s))
+            return false;
+    } while (take(r, ','));
+    return expect(r, ']');
+}
+
+bool settings_parse_config(settings *s, const char *text, size_t bytes, message *why) {
+    reader r = {.at = text, .end = text + bytes, .line = 1, .why = why};
+    fields f = {.has_policy = false};
+    if (!read_object(&r, &f, s) || !finish_policy(&r, &f, &s->policy))
+        return false;
+    skip_space(&r);
+    return r.at == r.end || wrong(&r, "something follows the end");
+}

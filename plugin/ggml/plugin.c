@@ -1,0 +1,372 @@
+/*
+ * The plug-in itself: what a host calls when it loads it, and what stands in the place of the CPU
+ * backend's graph_compute afterwards.
+ *
+ * A host loads it because GGML_BACKEND_PATH names it, and calls ggml_backend_init. Programs that
+ * load no backends can be given it by LD_PRELOAD: a constructor then does the same.
+ *
+ * Nothing is different in silence. Settings that are not understood, and attention that a policy
+ * applies to but which cannot be taken over, make the host's computations fail with a message; a
+ * host that is not understood is left as it is, with a message. At exit one line tells how many
+ * operations were handled.
+ */
+#define _GNU_SOURCE
+#include "operation.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+static struct {
+    pthread_mutex_t lock; /* for what follows, up to the counts */
+    bool is_attached, has_tried, is_refused;
+    run *spare; /* runs that no graph uses */
+    bool has_complained;
+    host host;
+    settings settings;
+    recording *recording;
+    atomic_ullong handled, sharpened, left;
+} plugin = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "whet: %s\n", line);
+}
+
+/* ---- runs ---- */
+
+static run *take_run(void) {
+    pthread_mutex_lock(&plugin.lock);
+    run *r = plugin.spare;
+    if (r)
+        plugin.spare = r->next;
+    pthread_mutex_unlock(&plugin.lock);
+    if (!r && (r = calloc(1, sizeof *r))) {
+        r->host = &plugin.host;
+        r->settings = &plugin.settings;
+    }
+    if (r) {
+        r->count = r->mask_count = 0;
+        atomic_store(&r->has_failed, false);
+    }
+    return r;
+}
+
+static void give_back(run *r) {
+    pthread_mutex_lock(&plugin.lock);
+    r->next = plugin.spare;
+    plugin.spare = r;
+    pthread_mutex_unlock(&plugin.lock);
+}
+
+static size_t count_attention(host_graph *graph, int nodes) {
+    size_t count = 0;
+    for (int i = 0; i < nodes; i++)
+        count += operation_layer(&plugin.host, plugin.host.graph_node(graph, i)) >= 0;
+    return count;
+}
+
+static bool make_room(run *r, size_t count) {
+    if (count <= r->room)
+        return true;
+    free(r->operations);
+    r->operations = aligned_alloc(_Alignof(operation), count * sizeof(operation));
+    r->room = r->operations ? count : 0;
+    return r->operations != NULL;
+}
+
+/* An operation that stays the host's own: fine for plain softmax, which it is, and for nothing
+ * else. */
+static bool leave(const operation *o, const message *why) {
+    bool may_stay = o->policies && o->policies->is_softmax;
+    pthread_mutex_lock(&plugin.lock);
+    bool is_first = !plugin.has_complained;
+    plugin.has_complained = true;
+    pthread_mutex_unlock(&plugin.lock);
+    if (may_stay)
+        atomic_fetch_add(&plugin.left, 1);
+    if (is_first && (!may_stay || plugin.settings.verbose || plugin.recording))
+        say("layer %d, %s: %s; %s", o->layer, o->node->name, why->text,
+            may_stay ? "it is left to the host"
+                     : "the policy cannot be applied, nothing is computed");
+    return may_stay;
+}
+
+/* Describes all attention of a graph; false: it must not be computed. */
+static bool describe_graph(run *r, host_graph *graph, int nodes) {
+    message why;
+    for (int i = 0; i < nodes; i++) {
+        host_tensor *node = plugin.host.graph_node(graph, i);
+        if (operation_layer(&plugin.host, node) < 0)
+            continue;
+        operation *o = &r->operations[r->count];
+        if (operation_describe(o, r, node, &why))
+            r->count++;
+        else if (!leave(o, &why))
+            return false;
+    }
+    return true;
+}
+
+/* ---- recording ---- */
+
+/* The positions of a graph's tokens: an input that rotary embeddings take. */
+static const int32_t *find_positions(host_graph *graph, int nodes, int64_t tokens) {
+    for (int i = 0; i < nodes; i++) {
+        const host_tensor *input = plugin.host.graph_node(graph, i)->src[1];
+        if (input && input->type == HOST_I32 && strcmp(input->name, "inp_pos") == 0 &&
+            input->ne[0] >= tokens && input->data)
+            return input->data;
+    }
+    return NULL;
+}
+
+static size_t rows_of(const operation *o) {
+    return o->attention.batch * o->attention.heads * o->attention.queries;
+}
+
+static size_t recorded_of(const operation *o) {
+    return o->attention.batch * o->attention.heads *
+           recorded_count(o->attention.queries, plugin.settings.stats_step);
+}
+
+/* Gives every operation room for its statistics, until the graph is done. */
+static bool prepare_recording(run *r) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const operation *o = &r->operations[i];
+        bytes += (rows_of(o) + recorded_of(o)) * sizeof(whet_stats);
+        bytes += (recorded_of(o) * sizeof(float) + 15) / 16 * 16;
+    }
+    if (bytes > r->record_bytes) {
+        free(r->record_memory);
+        r->record_memory = malloc(bytes);
+        r->record_bytes = r->record_memory ? bytes : 0;
+    }
+    if (r->count > r->recorded_room) {
+        free(r->recorded);
+        r->recorded = calloc(r->count, sizeof *r->recorded);
+        r->recorded_room = r->recorded ? r->count : 0;
+    }
+    if (bytes > r->record_bytes || r->count > r->recorded_room)
+        return false;
+    char *at = r->record_memory;
+    for (size_t i = 0; i < r->count; i++) {
+        operation *o = &r->operations[i];
+        o->stats = (whet_stats *)(void *)at;
+        o->spread_stats = o->stats + rows_of(o);
+        o->spread = (float *)(void *)(o->spread_stats + recorded_of(o));
+        at = (char *)o->spread + (recorded_of(o) * sizeof(float) + 15) / 16 * 16;
+    }
+    return true;
+}
+
+static void write_recording(run *r, const int32_t *positions) {
+    size_t count = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const operation *o = &r->operations[i];
+        if (atomic_load(&o->ready) > 0)
+            r->recorded[count++] = (recorded_rows){
+                .layer = o->layer,
+                .streams = o->attention.batch,
+                .heads = o->attention.heads,
+                .queries = o->attention.queries,
+                .step = plugin.settings.stats_step,
+                .stats = o->stats,
+                .spread = o->spread,
+                .positions = positions,
+            };
+    }
+    if (count)
+        recording_write(plugin.recording, r->recorded, count);
+}
+
+/* A copy: the host may use the input's memory again before the graph is done. */
+static int32_t *copy_positions(host_graph *graph, int nodes, const run *r) {
+    const whet_attention *a = &r->operations[0].attention;
+    size_t tokens = a->batch * a->queries;
+    const int32_t *positions = find_positions(graph, nodes, (int64_t)tokens);
+    int32_t *copy = positions ? malloc(tokens * sizeof *copy) : NULL;
+    if (copy)
+        memcpy(copy, positions, tokens * sizeof *copy);
+    return copy;
+}
+
+/* ---- computing a graph ---- */
+
+static void count_handled(const run *r) {
+    for (size_t i = 0; i < r->count; i++) {
+        const operation *o = &r->operations[i];
+        if (atomic_load(&o->ready) <= 0)
+            continue; /* the host did not compute this node */
+        atomic_fetch_add(&plugin.handled, 1);
+        if (!o->policies->is_softmax)
+            atomic_fetch_add(&plugin.sharpened, 1);
+    }
+}
+
+static int compute_replaced(host_backend *backend, host_graph *graph, int nodes, run *r) {
+    int32_t *positions = NULL;
+    if (plugin.recording) {
+        if (!prepare_recording(r))
+            return HOST_NO_MEMORY;
+        positions = copy_positions(graph, nodes, r);
+    }
+    for (size_t i = 0; i < r->count; i++)
+        operation_replace(&r->operations[i]);
+    int status = plugin.host.compute(backend, graph);
+    for (size_t i = 0; i < r->count; i++)
+        operation_restore(&r->operations[i]);
+    if (status == HOST_SUCCESS && atomic_load(&r->has_failed))
+        status = HOST_NO_MEMORY;
+    count_handled(r);
+    if (plugin.recording && status == HOST_SUCCESS)
+        write_recording(r, positions);
+    free(positions);
+    return status;
+}
+
+static int compute_graph(host_backend *backend, host_graph *graph) {
+    if (plugin.is_refused)
+        return HOST_FAILED;
+    int nodes = plugin.host.graph_size(graph);
+    size_t count = count_attention(graph, nodes);
+    if (count == 0)
+        return plugin.host.compute(backend, graph);
+    run *r = take_run();
+    if (!r || !make_room(r, count)) {
+        if (r)
+            give_back(r);
+        return HOST_NO_MEMORY;
+    }
+    int status = HOST_FAILED;
+    if (describe_graph(r, graph, nodes))
+        status = r->count ? compute_replaced(backend, graph, nodes, r)
+                          : plugin.host.compute(backend, graph);
+    give_back(r);
+    return status;
+}
+
+/* ---- starting and ending ---- */
+
+static bool load_settings(message *why) {
+    if (!settings_load(&plugin.settings, why))
+        return false;
+    if (!plugin.settings.stats_path)
+        return true;
+    plugin.recording = recording_open(plugin.settings.stats_path);
+    return plugin.recording ||
+           message_set(why, "WHET_STATS=%.200s: %s", plugin.settings.stats_path, strerror(errno));
+}
+
+static void tell_settings(void) {
+    char name[256];
+    whet_policy_name(&plugin.settings.policy, name, sizeof name);
+    say("libwhet %s (%s) in a ggml of the layout %s; policy %s, %zu rules", whet_version(),
+        whet_isa(), plugin.host.layout, name, plugin.settings.rule_count);
+}
+
+static void attach(const void *caller) {
+    char reason[256];
+    message why;
+    if (!plugin.has_tried && !load_settings(&why)) {
+        plugin.is_refused = true;
+        say("%s; nothing is computed until this is mended", why.text);
+    }
+    plugin.has_tried = true;
+    if (!host_attach(&plugin.host, caller, compute_graph, reason, sizeof reason)) {
+        say("%s; its attention is left as it is", reason);
+        return;
+    }
+    plugin.is_attached = true;
+    if (plugin.settings.verbose && !plugin.is_refused)
+        tell_settings();
+}
+
+/* A host may load its backends more than once, and its CPU backend after this one. */
+static bool attach_once(const void *caller) {
+    pthread_mutex_lock(&plugin.lock);
+    if (!plugin.is_attached)
+        attach(caller);
+    bool is_attached = plugin.is_attached;
+    pthread_mutex_unlock(&plugin.lock);
+    return is_attached;
+}
+
+static const char *get_name(host_registration *registration) {
+    (void)registration;
+    return "whet";
+}
+
+static size_t get_device_count(host_registration *registration) {
+    (void)registration;
+    return 0;
+}
+
+static host_device *get_device(host_registration *registration, size_t index) {
+    (void)registration;
+    (void)index;
+    return NULL;
+}
+
+static void *get_proc_address(host_registration *registration, const char *name) {
+    (void)registration;
+    (void)name;
+    return NULL;
+}
+
+EXPORTED host_registration *ggml_backend_init(void);
+EXPORTED host_registration *ggml_backend_init(void) {
+    static host_registration registration = {
+        .api_version = HOST_API_VERSION,
+        .get_name = get_name,
+        .get_device_count = get_device_count,
+        .get_device = get_device,
+        .get_proc_address = get_proc_address,
+    };
+    return attach_once(__builtin_return_address(0)) ? &registration : NULL;
+}
+
+/*
+ * Under LD_PRELOAD. A program with its backends linked in has its CPU device already; one that
+ * loads them will do so later, and is told to load this one, too.
+ */
+__attribute__((constructor)) static void start(void) {
+    Dl_info self;
+    const char *preloaded = getenv("LD_PRELOAD");
+    void *function = dlsym(RTLD_DEFAULT, "ggml_backend_dev_by_type");
+    if (!preloaded || !function || !dladdr(&plugin, &self) || !self.dli_fname ||
+        !strstr(preloaded, self.dli_fname))
+        return;
+    void *(*device_by_type)(int type);
+    memcpy(&device_by_type, &function, sizeof function);
+    if (device_by_type(0))
+        attach_once(function);
+    else
+        setenv("GGML_BACKEND_PATH", self.dli_fname, 0);
+}
+
+/* Nothing is freed: threads of the host may still be at work. */
+__attribute__((destructor)) static void end(void) {
+    if (!plugin.has_tried)
+        return;
+    unsigned long long handled = atomic_load(&plugin.handled), left = atomic_load(&plugin.left);
+    char recorded[64] = "", others[64] = "";
+    if (plugin.recording)
+        snprintf(recorded, sizeof recorded, ", %llu rows recorded",
+                 (unsigned long long)recording_lines(plugin.recording));
+    if (left)
+        snprintf(others, sizeof others, ", %llu left to the host", left);
+    say("%llu attention operations handled, %llu of them with a policy%s%s%s", handled,
+        atomic_load(&plugin.sharpened), others, recorded,
+        handled ? "" : ": nothing here went through whet");
+}

@@ -1,0 +1,157 @@
+/*
+ * Appends evaluations to a CSV file: each is put together in memory first and written in one go,
+ * so that a failure can be undone by cutting the file back to where it was.
+ */
+#include "recording.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 256 /* ten numbers and their commas, with room to spare */
+
+struct recording {
+    pthread_mutex_t lock;
+    int file; /* -1 once writing has failed */
+    off_t size;
+    uint64_t evaluations, lines;
+    locale_t locale; /* numbers with a point, whatever the host's own locale */
+    char *path;
+    char *text;
+    size_t used, room;
+};
+
+static const char header[] =
+    "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread\n";
+
+static bool write_all(int file, const char *text, size_t bytes) {
+    while (bytes > 0) {
+        ssize_t n = write(file, text, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        text += n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+recording *recording_open(const char *path) {
+    recording *r = calloc(1, sizeof *r);
+    if (!r)
+        return NULL;
+    r->path = strdup(path);
+    r->locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    r->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (!r->path || !r->locale || r->file < 0 || !write_all(r->file, header, sizeof header - 1)) {
+        int reason = errno;
+        if (r->file >= 0)
+            close(r->file);
+        if (r->locale)
+            freelocale(r->locale);
+        free(r->path);
+        free(r);
+        errno = reason;
+        return NULL;
+    }
+    r->size = (off_t)sizeof header - 1;
+    pthread_mutex_init(&r->lock, NULL);
+    return r;
+}
+
+static bool make_room(recording *r, size_t bytes) {
+    if (r->room - r->used >= bytes)
+        return true;
+    size_t room = r->room ? 2 * r->room : 1 << 16;
+    char *text = realloc(r->text, room);
+    if (!text)
+        return false;
+    r->text = text;
+    r->room = room;
+    return true;
+}
+
+static bool add_line(recording *r, const recorded_rows *rows, size_t stream, size_t head,
+                     size_t recorded) {
+    size_t query = recorded_query(rows->queries, rows->step, recorded);
+    size_t row = stream * rows->heads + head;
+    const whet_stats *s = rows->stats + row * rows->queries + query;
+    float spread = rows->spread[row * recorded_count(rows->queries, rows->step) + recorded];
+    int32_t position =
+        rows->positions ? rows->positions[stream * rows->queries + query] : (int32_t)query;
+    if (s->n == 0)
+        return true;
+    if (!make_room(r, LINE_MAX_BYTES))
+        return false;
+    int n = snprintf(r->text + r->used, LINE_MAX_BYTES,
+                     "%llu,%d,%zu,%d,%llu,%.9g,%.9g,%.9g,%.9g,%.9g\n",
+                     (unsigned long long)r->evaluations, rows->layer, head, (int)position,
+                     (unsigned long long)s->n, s->entropy, s->entropy_after, s->beta, s->max_prob,
+                     (double)spread);
+    r->used += (size_t)n;
+    r->lines++;
+    return true;
+}
+
+static bool add_rows(recording *r, const recorded_rows *rows) {
+    size_t recorded = recorded_count(rows->queries, rows->step);
+    for (size_t stream = 0; stream < rows->streams; stream++)
+        for (size_t head = 0; head < rows->heads; head++)
+            for (size_t i = 0; i < recorded; i++)
+                if (!add_line(r, rows, stream, head, i))
+                    return false;
+    return true;
+}
+
+static void give_up(recording *r, const char *reason) {
+    fprintf(stderr, "whet: %s: %s; what fitted is there, recording ends\n", r->path, reason);
+    if (ftruncate(r->file, r->size) != 0)
+        fprintf(stderr, "whet: %s: its last lines may be incomplete\n", r->path);
+    close(r->file);
+    r->file = -1;
+}
+
+void recording_write(recording *r, const recorded_rows *rows, size_t count) {
+    pthread_mutex_lock(&r->lock);
+    uint64_t lines_before = r->lines;
+    locale_t before = uselocale(r->locale);
+    bool fits = true;
+    r->used = 0;
+    for (size_t i = 0; i < count && fits && r->file >= 0; i++)
+        fits = add_rows(r, &rows[i]);
+    if (r->file >= 0) {
+        if (!fits || !write_all(r->file, r->text, r->used)) {
+            r->lines = lines_before;
+            give_up(r, fits ? strerror(errno) : "out of memory");
+        } else {
+            r->size += (off_t)r->used;
+            r->evaluations++;
+        }
+    }
+    uselocale(before);
+    pthread_mutex_unlock(&r->lock);
+}
+
+uint64_t recording_lines(recording *r) {
+    pthread_mutex_lock(&r->lock);
+    uint64_t lines = r->lines;
+    pthread_mutex_unlock(&r->lock);
+    return lines;
+}
+
+void recording_close(recording *r) {
+    if (r->file >= 0)
+        close(r->file);
+    pthread_mutex_destroy(&r->lock);
+    if (r->locale)
+        freelocale(r->locale);
+    free(r->text);
+    free(r->path);
+    free(r);
+}

@@ -1,0 +1,69 @@
+/*
+ * What WHET_STATS=file.csv writes: one line for each recorded row of attention weights, under
+ * the header
+ *
+ *     evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread
+ *
+ * evaluation     counts the graphs with attention that the host has computed, from 0: one for
+ *                each micro-batch of a prompt, one for each generated token
+ * layer, head    from 0; head is a query head
+ * position       of the query in its sequence, as the host numbers tokens; where it does not
+ *                tell (no rotary embedding), the number of the query in its evaluation
+ * keys           that the query sees (not masked)
+ * entropy        of softmax(e) in nats, before any policy
+ * entropy_after  of the weights used; nan for maps that need not sum to one
+ * beta           the inverse temperature; nan for maps that have none
+ * max_prob       the largest weight used
+ * spread         max e - min e over the keys it sees; nan where a sink is the largest logit
+ *
+ * e are the logits as they enter softmax: scaled, capped and with ALiBi's bias. Numbers are
+ * written so that they read back as the same float. Lines of an evaluation come by layer, then by
+ * stream, head and query. WHET_STATS_ROWS chooses the rows: all of them (all, the default), the
+ * last query of each stream (last), or every N-th (a number), counted back from the last. A row
+ * without keys is not written.
+ *
+ * Whole evaluations are appended: where the disk is full the file is cut back to the last that
+ * fits, a message says so, and recording ends.
+ */
+#ifndef WHET_PLUGIN_RECORDING_H
+#define WHET_PLUGIN_RECORDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <whet.h>
+
+/* Rows that an operation left to be written. All are [stream][head][row]. */
+typedef struct recorded_rows {
+    int layer;
+    size_t streams, heads, queries; /* of the operation */
+    size_t step;              /* rows recorded: the last query, the one `step` before it ... */
+    const whet_stats *stats;  /* of all queries: [stream][head][query] */
+    const float *spread;      /* of those recorded: [stream][head][recorded] */
+    const int32_t *positions; /* [stream][query], or NULL */
+} recorded_rows;
+
+/* How many of `queries` rows are recorded, and which query recorded row i is. */
+static inline size_t recorded_count(size_t queries, size_t step) {
+    return queries == 0 ? 0 : (queries - 1) / step + 1;
+}
+
+static inline size_t recorded_query(size_t queries, size_t step, size_t i) {
+    return queries - 1 - (recorded_count(queries, step) - 1 - i) * step;
+}
+
+typedef struct recording recording;
+
+/* Replaces the file by one with the header alone. NULL: it could not be written, errno says why. */
+recording *recording_open(const char *path);
+
+/* Appends one evaluation; any thread. */
+void recording_write(recording *r, const recorded_rows *rows, size_t count);
+
+/* Lines written so far. */
+uint64_t recording_lines(recording *r);
+
+/* Every evaluation is in the file once it is written: closing is for those who open several. */
+void recording_close(recording *r);
+
+#endif

@@ -1,0 +1,253 @@
+/*
+ * Settings from the environment; see settings.h. The file's format is read in config.c.
+ */
+#include "settings.h"
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool message_set(message *why, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why->text, sizeof why->text, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* ---- lists of ranges ---- */
+
+static bool parse_index(const char **text, unsigned *index) {
+    const char *p = *text;
+    unsigned value = 0;
+    if (!isdigit((unsigned char)*p))
+        return false;
+    for (; isdigit((unsigned char)*p); p++) {
+        value = 10 * value + (unsigned)(*p - '0');
+        if (value > INDEX_MAX)
+            return false;
+    }
+    *text = p;
+    *index = value;
+    return true;
+}
+
+static bool parse_range(const char **text, struct index_range *range) {
+    if (!parse_index(text, &range->first))
+        return false;
+    range->last = range->first;
+    if (**text == '-') {
+        ++*text;
+        if (!parse_index(text, &range->last))
+            return false;
+    }
+    return range->first <= range->last;
+}
+
+bool index_set_parse(const char *text, index_set *set, message *why) {
+    size_t most = 1;
+    for (const char *p = text; *p; p++)
+        most += *p == ',';
+    struct index_range *ranges = calloc(most, sizeof *ranges);
+    if (!ranges)
+        return message_set(why, "out of memory");
+    size_t count = 0;
+    const char *p = text;
+    bool good = parse_range(&p, &ranges[count++]);
+    while (good && *p == ',' && count < most) {
+        p++;
+        good = parse_range(&p, &ranges[count++]);
+    }
+    if (!good || *p) {
+        free(ranges);
+        return message_set(why, "\"%.40s\" is not a list such as 0-3,7 of numbers up to %d", text,
+                           INDEX_MAX);
+    }
+    *set = (index_set){.count = count, .ranges = ranges};
+    return true;
+}
+
+bool index_set_has(const index_set *set, unsigned index) {
+    if (set->count == 0)
+        return true;
+    for (size_t i = 0; i < set->count; i++)
+        if (index >= set->ranges[i].first && index <= set->ranges[i].last)
+            return true;
+    return false;
+}
+
+/* ---- policies ---- */
+
+bool settings_make_policy(const char *name, double strength, whet_policy *policy, message *why) {
+    char reason[256];
+    if (whet_policy_parse(name, policy, reason, sizeof reason) != WHET_OK)
+        return message_set(why, "policy \"%.60s\": %s", name, reason);
+    if (isnan(strength))
+        return true;
+    if (!(strength >= 0 && strength <= 1))
+        return message_set(why, "a strength lies between 0 and 1");
+    if (!whet_policy_is_temperature(policy))
+        return message_set(why, "policy %.60s is no temperature and has no strength", name);
+    if (policy->strength != 1)
+        return message_set(why, "policy %.60s has a strength already", name);
+    *policy = whet_policy_with_strength(*policy, strength);
+    return true;
+}
+
+whet_policy settings_policy(const settings *s, unsigned layer, unsigned head) {
+    for (size_t i = s->rule_count; i > 0; i--) {
+        const policy_rule *rule = &s->rules[i - 1];
+        if (index_set_has(&rule->layers, layer) && index_set_has(&rule->heads, head))
+            return rule->policy;
+    }
+    return s->policy;
+}
+
+/* ---- the environment ---- */
+
+/* An empty value counts as none: that is how one is unset in front of a command. */
+static const char *value_of(const char *name) {
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+bool settings_number(const char *text, double *number) {
+    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    if (!plain)
+        return false;
+    locale_t before = uselocale(plain);
+    char *end = NULL;
+    *number = strtod(text, &end);
+    uselocale(before);
+    freelocale(plain);
+    return *text >= '0' && *text <= '9' && !strpbrk(text, "xX") && *end == 0 && isfinite(*number);
+}
+
+static bool load_policy(settings *s, message *why) {
+    const char *name = value_of("WHET_POLICY"), *strength_text = value_of("WHET_STRENGTH");
+    const char *layers = value_of("WHET_LAYERS"), *heads = value_of("WHET_HEADS");
+    double strength = (double)NAN;
+    whet_policy policy;
+    if (!name && (strength_text || layers || heads))
+        return message_set(why, "%s is set without WHET_POLICY",
+                           strength_text ? "WHET_STRENGTH"
+                           : layers      ? "WHET_LAYERS"
+                                         : "WHET_HEADS");
+    if (!name)
+        return true;
+    if (strength_text && !settings_number(strength_text, &strength))
+        return message_set(why, "WHET_STRENGTH=%.60s is not a number from 0 to 1", strength_text);
+    if (!settings_make_policy(name, strength, &policy, why))
+        return false;
+    if (!layers && !heads) {
+        s->policy = policy;
+        return true;
+    }
+    s->rules = calloc(1, sizeof *s->rules);
+    if (!s->rules)
+        return message_set(why, "out of memory");
+    s->rule_count = 1;
+    s->rules[0].policy = policy;
+    return (!layers || index_set_parse(layers, &s->rules[0].layers, why)) &&
+           (!heads || index_set_parse(heads, &s->rules[0].heads, why));
+}
+
+static char *read_file(const char *path, size_t *bytes, message *why) {
+    FILE *file = fopen(path, "rbe");
+    if (!file) {
+        message_set(why, "%.200s: %s", path, strerror(errno));
+        return NULL;
+    }
+    char *text = NULL;
+    size_t used = 0, room = 0;
+    bool good = true;
+    while (good && !feof(file)) {
+        if (used == room) {
+            room = room ? 2 * room : 4096;
+            char *more = room <= CONFIG_BYTES_MAX ? realloc(text, room) : NULL;
+            good = more != NULL;
+            text = more ? more : text;
+            if (!good)
+                break;
+        }
+        used += fread(text + used, 1, room - used, file);
+        good = !ferror(file);
+    }
+    if (!good) {
+        message_set(why, "%.200s: cannot be read, or is too large", path);
+        free(text);
+        text = NULL;
+    }
+    fclose(file);
+    *bytes = used;
+    return text;
+}
+
+static bool load_config(settings *s, const char *path, message *why) {
+    static const char *const others[] = {"WHET_POLICY", "WHET_STRENGTH", "WHET_LAYERS",
+                                         "WHET_HEADS"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (value_of(others[i]))
+            return message_set(why, "WHET_CONFIG and %s are both set", others[i]);
+    size_t bytes;
+    char *text = read_file(path, &bytes, why);
+    if (!text)
+        return false;
+    message reason;
+    bool good = settings_parse_config(s, text, bytes, &reason);
+    if (!good)
+        message_set(why, "%.200s: %.300s", path, reason.text);
+    free(text);
+    return good;
+}
+
+static bool load_recording(settings *s, message *why) {
+    const char *path = value_of("WHET_STATS"), *rows = value_of("WHET_STATS_ROWS");
+    s->stats_step = 1;
+    if (rows && strcmp(rows, "last") == 0) {
+        s->stats_step = SIZE_MAX;
+    } else if (rows && strcmp(rows, "all") != 0) {
+        unsigned step = 0;
+        const char *p = rows;
+        if (!parse_index(&p, &step) || *p || step == 0)
+            return message_set(why, "WHET_STATS_ROWS=%.60s is not all, last or a number from 1",
+                               rows);
+        s->stats_step = step;
+    }
+    if (rows && !path)
+        return message_set(why, "WHET_STATS_ROWS is set without WHET_STATS");
+    if (path && !(s->stats_path = strdup(path)))
+        return message_set(why, "out of memory");
+    return true;
+}
+
+static bool load_all(settings *s, message *why) {
+    const char *verbose = value_of("WHET_VERBOSE"), *config = value_of("WHET_CONFIG");
+    if (verbose && strcmp(verbose, "0") != 0 && strcmp(verbose, "1") != 0)
+        return message_set(why, "WHET_VERBOSE=%.60s is not 0 or 1", verbose);
+    s->verbose = verbose && *verbose == '1';
+    return (config ? load_config(s, config, why) : load_policy(s, why)) && load_recording(s, why);
+}
+
+bool settings_load(settings *s, message *why) {
+    *s = (settings){.policy = whet_policy_softmax(), .stats_step = 1};
+    if (load_all(s, why))
+        return true;
+    settings_free(s);
+    return false;
+}
+
+void settings_free(settings *s) {
+    for (size_t i = 0; i < s->rule_count; i++) {
+        free(s->rules[i].layers.ranges);
+        free(s->rules[i].heads.ranges);
+    }
+    free(s->rules);
+    free(s->stats_path);
+    *s = (settings){.policy = whet_policy_softmax(), .stats_step = 1};
+}

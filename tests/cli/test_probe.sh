@@ -1,0 +1,86 @@
+# whet probe and whet figure 3: what is printed, drawn and kept, and what is refused.
+. "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
+
+try="Try 'whet probe --help'.\n"
+refuses "a model is needed" '' '' "whet: probe: which model? -m MODEL.gguf\n$try" probe
+refuses "but only one" '' '' "whet: probe: the model is given twice\n$try" probe -m a.gguf b.gguf
+refuses "a file that is not there" '' '' 'whet: probe: cannot read /nowhere.gguf: No such file or directory\n' probe /nowhere.gguf
+refuses "two texts" '' '' "whet: probe: --prompt-file or --text, not both\n$try" probe x.gguf --text a --prompt-file b
+refuses "a text that is not there" '' '' 'whet: probe: cannot read /nowhere: No such file or directory\n' probe x.gguf --prompt-file /nowhere
+refuses "no sequences" '' '' "whet: probe: --sequences: from 1 to 1000\n$try" probe x.gguf --sequences 0
+refuses "a range that is none" '' '' "whet: probe: --range: two whole numbers up to 1000000000, such as 0..999\n$try" probe x.gguf --range 9..9
+refuses "sizes that do not grow" '' '' "whet: probe: --sizes: each has to be larger than the one before\n$try" probe x.gguf --sizes 4,4
+refuses "a policy that is not known" '' '' "whet: probe: --policy: unknown policy 'adaptve': did you mean 'adaptive'?\n'whet policies' lists them all.\n" probe x.gguf --policy adaptve
+refuses "a picture of another kind" '' '' "whet: probe: x.jpg: a figure is written as .svg or .png\n$try" probe x.gguf --figure x.jpg
+refuses "figure 3 needs a model" '' '' "whet: figure 3: which model? -m MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
+refuses "and comes first" '' '' \
+    "whet: figure: figure 3 looks into a language model: 'whet figure 3 -m MODEL.gguf', the number first\n" figure --quiet 3
+printf 'GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >"$SCRATCH/empty.gguf"
+no_llama() {
+    (cd "$SCRATCH" && PATH=/nowhere WHET_LLAMA='' "$WHET_BIN" probe empty.gguf --quiet) >"$SCRATCH/out" 2>"$SCRATCH/err"
+    [ $? -eq 2 ] && grep -q "npm install @node-llama-cpp/linux-x64" "$SCRATCH/err"
+}
+if ldconfig -p 2>/dev/null | grep -q libllama; then
+    skip "without a libllama it is told how to get one" "the system has one"
+else
+    check "without a libllama it is told how to get one" no_llama
+fi
+
+if [ -z "${WHET_MODELS:-}" ] || [ -z "${WHET_LLAMA_LIB:-}" ]; then
+    skip "a model is probed" "needs WHET_MODELS and a llama.cpp"
+    finish
+fi
+export WHET_LLAMA=$WHET_LLAMA_LIB
+model=$WHET_MODELS/stories260K-f32.gguf
+printf 'Once upon a time there was a little girl who loved to play. %.0s' 1 2 3 4 5 6 >"$SCRATCH/story"
+whet_given '' probe -m "$model" --sizes 4,8,16 --sequences 2 --policy softmax --policy adaptive --every 1 --threads 1 \
+    --perplexity "$SCRATCH/story" --json "$SCRATCH/probe.json" --csv "$SCRATCH/probe.csv" --quiet
+check "a model is probed" [ "$status" -eq 0 ]
+check "without a word on standard error" [ ! -s "$SCRATCH/err" ]
+check "its shape is told" grep -q '5 layers of 8 heads' "$SCRATCH/out"
+check "policies are compared" grep -q 'the same after policy adaptive has acted' "$SCRATCH/out"
+check "perplexity among them" grep -Eq '^adaptive +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+$' "$SCRATCH/out"
+check "heads are told apart" grep -Eq '^[0-9]+ of 40 heads stay sharp$' "$SCRATCH/out"
+check "every head, size and policy is in the CSV" [ "$(wc -l <"$SCRATCH/probe.csv")" -eq $((1 + 2 * 3 * 40)) ]
+
+# No logits lie further apart than the weights allow, under either policy, and the bound is not idle.
+"$WHET_BIN" audit "$model" --csv "$SCRATCH/audit.csv" --quiet >/dev/null
+within_bounds() {
+    awk -F, '
+        FNR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        NR == FNR { bound[$at["layer"], $at["head"]] = $at["spread_tighter"]; next }
+        {
+            share = $at["widest_spread"] / bound[$at["layer"], $at["head"]]
+            if (share > 1 || share <= 0) { print; bad = 1 }
+            if (share > most) most = share
+        }
+        END { printf "at most %.1f %% of the bound\n", 100 * most; exit bad || most < 0.01 }' "$SCRATCH/audit.csv" "$SCRATCH/probe.csv"
+}
+check "no spread exceeds its bound" within_bounds
+
+whet_given '' probe "$model" --text "$(cat "$SCRATCH/story")" --policy softmax --threads 1 --quiet --layer 2
+check "beginnings of a text are probed" [ "$status" -eq 0 ]
+check "with a line for each head of a layer" [ "$(grep -c '^2\.[0-7] .*[#=+*:._-]' "$SCRATCH/out")" -ge 8 ]
+whet_given '' probe "$model" --sizes 4,1000 --policy softmax --threads 1 --quiet --json "$SCRATCH/long.json"
+check "a prompt longer than the context is refused" [ "$status" -eq 2 ]
+check "with its length" grep -q 'are more than the context of 512' "$SCRATCH/err"
+check "and nothing is written" [ ! -e "$SCRATCH/long.json" ]
+head -c 500000 "$model" >"$SCRATCH/cut.gguf"
+whet_given '' probe "$SCRATCH/cut.gguf" --quiet
+check "a model that was cut off is refused" [ "$status" -eq 2 ]
+check "with a word on why" grep -q 'it has been cut off$' "$SCRATCH/err"
+whet_given '' probe "$model" --sizes 2 --layers nonsense --threads 1 --quiet
+check "layers that are none are refused" [ "$status" -ne 0 ]
+check "with the plug-in's own words" grep -q 'nonsense' "$SCRATCH/err"
+whet_given '' probe "$model" --sizes 2 --policy softmax --layer 9 --threads 1 --quiet
+check "a layer that is not there is refused" grep -q 'the model has layers 0 to 4' "$SCRATCH/err"
+if have gnuplot; then
+    whet_given '' figure 3 "$model" --sizes 2,4 --sequences 1 --threads 1 --quiet --out "$SCRATCH/figure3.svg" --figures "$SCRATCH/all.svg"
+    check "figure 3 is drawn" [ "$status" -eq 0 ]
+    check "of one layer" grep -q 'layer 0' "$SCRATCH/figure3.svg"
+    check "and of all" grep -q 'layer 4' "$SCRATCH/all.svg"
+else
+    skip "figure 3 is drawn" "needs gnuplot"
+fi
+check "nothing is left in the folder for temporary files" [ -z "$(find "${TMPDIR:-/tmp}" -maxdepth 1 -name 'whet-probe.*' -newer "$SCRATCH/story" -user "$(id -u)" 2>/dev/null)" ]
+finish

@@ -1,0 +1,356 @@
+/* See graph.h. Tensors are made in a context of ggml's with memory of its own. */
+#include "graph.h"
+#include "reference/reference.h"
+#include "support/random.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    ggml_backend_t stock, ours;
+    void (*set_threads)(ggml_backend_t backend, int threads);
+} host;
+
+bool graph_start(void) {
+    const char *folder = getenv("WHET_LLAMA_LIB"), *plugin = getenv("WHET_PLUGIN");
+    if (host.ours)
+        return true;
+    if (!folder || !plugin)
+        return false;
+    ggml_backend_load_all_from_path(folder);
+    host.stock = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
+    if (!host.stock || !ggml_backend_load(plugin) || !ggml_backend_load(plugin))
+        return false;
+    host.ours = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
+    ggml_backend_reg_t cpu = ggml_backend_dev_backend_reg(ggml_backend_get_device(host.stock));
+    void *function = ggml_backend_reg_get_proc_address(cpu, "ggml_backend_set_n_threads");
+    memcpy(&host.set_threads, &function, sizeof function);
+    graph_threads(1);
+    return host.ours != NULL;
+}
+
+void graph_threads(int threads) {
+    host.set_threads(host.stock, threads);
+    host.set_threads(host.ours, threads);
+}
+
+/* ---- tensors ---- */
+
+typedef struct tensors {
+    struct ggml_context *context;
+    struct ggml_tensor *q, *k, *v, *mask, *sinks, *logits, *node;
+    struct rng rng;
+} tensors;
+
+static void fill_normal(tensors *t, struct ggml_tensor *tensor, double deviation) {
+    size_t n = (size_t)ggml_nelements(tensor);
+    float *values = calloc(n, sizeof *values);
+    rng_fill_normal(&t->rng, values, n, 0, deviation);
+    if (tensor->type == GGML_TYPE_F32)
+        memcpy(tensor->data, values, n * sizeof *values);
+    else
+        ggml_quantize_chunk(tensor->type, values, tensor->data, 0, (int64_t)n / tensor->ne[0],
+                            tensor->ne[0], NULL);
+    free(values);
+}
+
+static enum ggml_type cache_type(const example *e, int which) {
+    return e->cache_types[which] ? (enum ggml_type)(e->cache_types[which] - 1) : GGML_TYPE_F16;
+}
+
+/* Keys or values as a cache has them, and the view of it that attention takes. */
+static struct ggml_tensor *make_cache(tensors *t, const example *e, char which, int dim) {
+    char name[32];
+    bool by_head = e->is_plain;
+    struct ggml_tensor *root = ggml_new_tensor_4d(t->context, cache_type(e, which == 'v'), dim,
+                                                  by_head ? e->keys : e->kv_heads,
+                                                  by_head ? e->kv_heads : e->keys, e->streams);
+    snprintf(name, sizeof name, "cache_%c_l%d", which, e->layer);
+    ggml_set_name(root, name);
+    fill_normal(t, root, 1);
+    struct ggml_tensor *view = ggml_view_4d(t->context, root, root->ne[0], root->ne[1], root->ne[2],
+                                            root->ne[3], root->nb[1], root->nb[2], root->nb[3], 0);
+    return by_head ? view : ggml_permute(t->context, view, 0, 2, 1, 3);
+}
+
+static bool sees(const example *e, int stream, int head, int query, int key) {
+    int position = e->keys - e->queries + query;
+    switch (e->mask) {
+    case MASK_NONE:
+        return true;
+    case MASK_CAUSAL:
+    case MASK_BIAS:
+        return key <= position;
+    case MASK_WINDOW:
+        return key <= position && key > position - 9;
+    case MASK_PREFIX:
+        return key >= 2 && key < e->keys - 3;
+    case MASK_HOLES:
+        return key <= position && (key * 7 + query) % 5 != 0;
+    case MASK_HEADS:
+        return (key * 7 + query + 3 * head) % 5 != 0;
+    case MASK_STREAMS:
+        return (key * 7 + query + 3 * stream) % 5 != 0;
+    case MASK_NOTHING:
+        return query % 2 == 0 && key <= position;
+    }
+    return true;
+}
+
+/* The mask's entry without any slope. */
+static double mask_at(const example *e, int stream, int head, int query, int key) {
+    if (!sees(e, stream, head, query, key))
+        return -INFINITY;
+    return e->mask == MASK_BIAS ? (double)(key - (e->keys - e->queries + query)) : 0;
+}
+
+/* With more columns and rows than needed, which must not be looked at. */
+static void make_mask(tensors *t, const example *e) {
+    int planes = e->mask == MASK_HEADS ? e->heads : 1;
+    int streams = e->mask == MASK_STREAMS ? e->streams : 1;
+    if (e->mask == MASK_NONE)
+        return;
+    enum ggml_type type = e->has_f32_mask ? GGML_TYPE_F32 : GGML_TYPE_F16;
+    int64_t columns = e->is_softmax ? e->keys : e->keys + 5, rows = e->queries + 3;
+    t->mask = ggml_new_tensor_4d(t->context, type, columns, rows, planes, streams);
+    for (int s = 0; s < streams; s++)
+        for (int h = 0; h < planes; h++)
+            for (int i = 0; i < rows; i++)
+                for (int j = 0; j < columns; j++) {
+                    bool inside = i < e->queries && j < e->keys;
+                    float entry = inside ? (float)mask_at(e, s, h, i, j) : 7.0f;
+                    char *at = (char *)t->mask->data + (size_t)j * t->mask->nb[0] +
+                               (size_t)i * t->mask->nb[1] + (size_t)h * t->mask->nb[2] +
+                               (size_t)s * t->mask->nb[3];
+                    if (type == GGML_TYPE_F32)
+                        memcpy(at, &entry, sizeof entry);
+                    else
+                        *(ggml_fp16_t *)(void *)at = ggml_fp32_to_fp16(entry);
+                }
+}
+
+static void make_attention(tensors *t, const example *e) {
+    struct ggml_tensor *q = ggml_new_tensor_4d(t->context, GGML_TYPE_F32, e->head_dim, e->heads,
+                                               e->queries, e->streams);
+    fill_normal(t, q, e->sharpness);
+    t->q = ggml_permute(t->context, q, 0, 2, 1, 3);
+    t->k = make_cache(t, e, 'k', e->head_dim);
+    t->v = e->values_in_keys
+               ? ggml_view_4d(t->context, t->k, e->value_dim, t->k->ne[1], t->k->ne[2], t->k->ne[3],
+                              t->k->nb[1], t->k->nb[2], t->k->nb[3], 0)
+               : make_cache(t, e, 'v', e->value_dim);
+    t->node = ggml_flash_attn_ext(t->context, t->q, t->k, t->v, t->mask, e->scale, e->max_bias,
+                                  e->softcap);
+    if (e->has_sinks)
+        ggml_flash_attn_ext_add_sinks(t->node, t->sinks);
+}
+
+static void make_softmax(tensors *t, const example *e) {
+    char name[32];
+    t->logits =
+        ggml_new_tensor_4d(t->context, GGML_TYPE_F32, e->keys, e->queries, e->heads, e->streams);
+    fill_normal(t, t->logits, e->sharpness / (double)e->scale);
+    t->node = e->in_place
+                  ? ggml_soft_max_ext_inplace(t->context, t->logits, t->mask, e->scale, e->max_bias)
+                  : ggml_soft_max_ext(t->context, t->logits, t->mask, e->scale, e->max_bias);
+    if (e->has_sinks)
+        ggml_soft_max_add_sinks(t->node, t->sinks);
+    snprintf(name, sizeof name, "kq_soft_max-%d", e->layer);
+    ggml_set_name(t->node, name);
+}
+
+static tensors make_tensors(const example *e) {
+    struct ggml_init_params params = {.mem_size = (size_t)256 << 20};
+    tensors t = {.context = ggml_init(params), .rng = rng_seeded(17)};
+    make_mask(&t, e);
+    if (e->has_sinks) {
+        t.sinks = ggml_new_tensor_1d(t.context, GGML_TYPE_F32, e->heads);
+        fill_normal(&t, t.sinks, 1);
+    }
+    if (e->is_softmax)
+        make_softmax(&t, e);
+    else
+        make_attention(&t, e);
+    return t;
+}
+
+/* ---- the reference ---- */
+
+static void read_position(const struct ggml_tensor *tensor, int stream, int head, int position,
+                          float *result) {
+    const char *row = (const char *)tensor->data + (size_t)position * tensor->nb[1] +
+                      (size_t)head * tensor->nb[2] + (size_t)stream * tensor->nb[3];
+    if (tensor->type == GGML_TYPE_F32)
+        memcpy(result, row, (size_t)tensor->ne[0] * sizeof(float));
+    else
+        ggml_get_type_traits(tensor->type)->to_float(row, result, tensor->ne[0]);
+}
+
+static double slope_of(const example *e, int head) {
+    if (e->max_bias <= 0)
+        return 1;
+    double power = exp2(floor(log2(e->heads)));
+    double base = exp2(-(double)e->max_bias / power), odd = exp2(-(double)e->max_bias / 2 / power);
+    return head < power ? pow(base, head + 1) : pow(odd, 2 * (head - power) + 1);
+}
+
+static void reference_logits(const tensors *t, const example *e, int s, int h, int i,
+                             double *logits) {
+    float q[1024], k[1024];
+    size_t row = (size_t)((s * e->heads + h) * e->queries + i);
+    if (!e->is_softmax)
+        read_position(t->q, s, h, i, q);
+    for (int j = 0; j < e->keys; j++) {
+        double logit = 0;
+        if (e->is_softmax) {
+            logit = (double)((const float *)t->logits->data)[row * (size_t)e->keys + (size_t)j];
+        } else {
+            read_position(t->k, s, h / (e->heads / e->kv_heads), j, k);
+            for (int c = 0; c < e->head_dim; c++)
+                logit += (double)q[c] * (double)k[c];
+        }
+        logit *= (double)e->scale;
+        if (e->softcap > 0)
+            logit = (double)e->softcap * tanh(logit / (double)e->softcap);
+        logits[j] = logit + slope_of(e, h) * mask_at(e, s, h, i, j);
+    }
+}
+
+static double spread_of(const double *logits, int n) {
+    double low = INFINITY, high = -INFINITY;
+    for (int j = 0; j < n; j++) {
+        high = fmax(high, logits[j]);
+        if (logits[j] > -INFINITY)
+            low = fmin(low, logits[j]);
+    }
+    return high - low;
+}
+
+static void reference_output(const tensors *t, const example *e, int s, int h, const double *p,
+                             double *out) {
+    float v[1024];
+    if (e->is_softmax) {
+        memcpy(out, p, (size_t)e->keys * sizeof *out);
+        return;
+    }
+    memset(out, 0, (size_t)e->value_dim * sizeof *out);
+    for (int j = 0; j < e->keys; j++) {
+        read_position(t->v, s, h / (e->heads / e->kv_heads), j, v);
+        for (int c = 0; c < e->value_dim; c++)
+            out[c] += p[j] * (double)v[c];
+    }
+}
+
+static void compute_reference(const tensors *t, const example *e, outcome *o, double *out) {
+    whet_policy softmax = whet_policy_softmax();
+    double *logits = calloc((size_t)e->keys, sizeof *logits),
+           *p = calloc((size_t)e->keys, sizeof *p);
+    size_t width = (size_t)(e->is_softmax ? e->keys : e->value_dim), row = 0;
+    for (int s = 0; s < e->streams; s++)
+        for (int h = 0; h < e->heads; h++)
+            for (int i = 0; i < e->queries; i++, row++) {
+                double sink =
+                    e->has_sinks ? (double)((const float *)t->sinks->data)[h] : -(double)INFINITY;
+                reference_logits(t, e, s, h, i, logits);
+                reference_row(logits, (size_t)e->keys, sink,
+                              e->policies ? &e->policies[h] : &softmax, p, &o->stats[row]);
+                o->spread[row] = spread_of(logits, e->keys);
+                reference_output(t, e, s, h, p, out + row * width);
+            }
+    free(logits);
+    free(p);
+}
+
+/* ---- computing ---- */
+
+/* The result as [stream][head][query][element]: of attention heads are nearer than queries. */
+static void copy_result(const tensors *t, const example *e, float *to) {
+    const struct ggml_tensor *node = t->node;
+    size_t width = (size_t)node->ne[0], row = 0;
+    for (int s = 0; s < e->streams; s++)
+        for (int h = 0; h < e->heads; h++)
+            for (int i = 0; i < e->queries; i++, row++) {
+                size_t first = (size_t)(e->is_softmax ? i : h);
+                size_t second = (size_t)(e->is_softmax ? h : i);
+                memcpy(to + row * width,
+                       (const char *)node->data + first * node->nb[1] + second * node->nb[2] +
+                           (size_t)s * node->nb[3],
+                       width * sizeof(float));
+            }
+}
+
+static bool run(ggml_backend_t backend, tensors *t, const example *e, float *to) {
+    struct ggml_cgraph *graph = ggml_new_graph(t->context);
+    enum ggml_op op = t->node->op;
+    int32_t params[GGML_MAX_OP_PARAMS / sizeof(int32_t)];
+    memcpy(params, t->node->op_params, sizeof params);
+    ggml_build_forward_expand(graph, t->node);
+    if (ggml_backend_graph_compute(backend, graph) != GGML_STATUS_SUCCESS)
+        return false;
+    copy_result(t, e, to);
+    return t->node->op == op && memcmp(params, t->node->op_params, sizeof params) == 0;
+}
+
+static double distance(const float *a, const double *b, size_t n) {
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        size += b[i] * b[i];
+    }
+    return sqrt(difference / (size > 0 ? size : 1));
+}
+
+static int or_one(int number) { return number ? number : 1; }
+
+static example complete(const example *given) {
+    example e = *given;
+    e.head_dim = or_one(e.head_dim);
+    e.value_dim = e.value_dim ? e.value_dim : e.head_dim;
+    e.heads = or_one(e.heads);
+    e.kv_heads = e.kv_heads ? e.kv_heads : e.heads;
+    e.queries = or_one(e.queries);
+    e.keys = or_one(e.keys);
+    e.streams = or_one(e.streams);
+    e.sharpness = e.sharpness > 0 ? e.sharpness : 1;
+    if (e.scale == 0)
+        e.scale = 1 / sqrtf((float)e.head_dim);
+    return e;
+}
+
+outcome graph_compute(const example *given) {
+    example e = complete(given);
+    tensors t = make_tensors(&e);
+    outcome o = {.rows = (size_t)(e.streams * e.heads * e.queries)};
+    o.count = o.rows * (size_t)(e.is_softmax ? e.keys : e.value_dim);
+    o.stats = calloc(o.rows, sizeof *o.stats);
+    o.spread = calloc(o.rows, sizeof *o.spread);
+    o.result = calloc(o.count, sizeof *o.result);
+    o.stock = calloc(o.count, sizeof *o.stock);
+    double *exact = calloc(o.count, sizeof *exact);
+    compute_reference(&t, &e, &o, exact);
+    float *kept = NULL;
+    if (e.in_place) {
+        kept = calloc(o.count, sizeof *kept);
+        memcpy(kept, t.logits->data, o.count * sizeof *kept);
+    }
+    bool stock_ran = run(host.stock, &t, &e, o.stock);
+    if (kept)
+        memcpy(t.logits->data, kept, o.count * sizeof *kept);
+    o.is_restored = run(host.ours, &t, &e, o.result) && stock_ran;
+    o.error = distance(o.result, exact, o.count);
+    o.stock_error = distance(o.stock, exact, o.count);
+    for (size_t i = 0; i < o.count; i++)
+        o.has_nan = o.has_nan || isnan(o.result[i]);
+    free(kept);
+    free(exact);
+    ggml_free(t.context);
+    return o;
+}
+
+void outcome_free(outcome *o) {
+    free(o->stats);
+    free(o->spread);
+    free(o->result);
+    free(o->stock);
+}

@@ -1,0 +1,65 @@
+/*
+ * Attention operations of ggml's own making, one to a graph, computed by the host as it is and by
+ * the host with the plug-in, and both held against the plain reference in double. The backend
+ * without the plug-in is made before that is loaded: only later ones go through it.
+ */
+#ifndef WHET_TESTS_PLUGIN_GRAPH_H
+#define WHET_TESTS_PLUGIN_GRAPH_H
+
+#include <ggml-backend.h>
+#include <ggml.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <whet.h>
+
+typedef enum mask_kind {
+    MASK_NONE,
+    MASK_CAUSAL,
+    MASK_WINDOW,
+    MASK_PREFIX,  /* all queries see the same keys, not all of them */
+    MASK_HOLES,   /* keys are left out here and there */
+    MASK_HEADS,   /* the same, a plane for each head */
+    MASK_STREAMS, /* the same, a plane for each stream */
+    MASK_NOTHING, /* every other query sees no key */
+    MASK_BIAS     /* causal, with distances as ALiBi has them */
+} mask_kind;
+
+/* What to make; zero means 1 for counts, f16 for types of cache, head_dim for value_dim. */
+typedef struct example {
+    int head_dim, value_dim, heads, kv_heads, queries, keys, streams;
+    int cache_types[2]; /* ggml's, plus 1, of keys and values */
+    mask_kind mask;
+    float scale, max_bias, softcap;
+    bool has_sinks;
+    bool is_softmax; /* SOFT_MAX on logits instead of attention */
+    bool in_place;
+    bool is_plain;       /* keys and values lie head by head instead of position by position */
+    bool values_in_keys; /* V is a view of K */
+    bool has_f32_mask;   /* of SOFT_MAX */
+    double sharpness;    /* of the logits, about; 0 means 1 */
+    int layer;
+    const whet_policy *policies; /* of the reference: one for each head, or NULL for softmax */
+} example;
+
+typedef struct outcome {
+    double error, stock_error; /* relative, L2 */
+    bool is_restored;          /* the node is what it was */
+    bool has_nan;
+    size_t rows;           /* stream * heads * queries */
+    whet_stats *stats;     /* the reference's, [stream][head][query] */
+    double *spread;        /* likewise */
+    float *result, *stock; /* [stream][head][query][value], of SOFT_MAX [..][keys] */
+    size_t count;
+} outcome;
+
+/* Loads the host's backends, makes one without the plug-in, loads the plug-in, makes one with it.
+ */
+bool graph_start(void);
+
+/* How many threads the backends use. */
+void graph_threads(int threads);
+
+outcome graph_compute(const example *e);
+void outcome_free(outcome *o);
+
+#endif

@@ -1,0 +1,199 @@
+/*
+ * Every shape and type of attention that llama.cpp has, through the plug-in with plain softmax:
+ * near the reference in double, where the host's own is as near as f16 sums allow.
+ */
+#include "graph.h"
+#include "support/check.h"
+#include <stdlib.h>
+
+#define NEAR 1e-5       /* what is promised is 1e-3 */
+#define STOCK_NEAR 5e-2 /* that both compute the same thing, no more */
+
+static void start(void) {
+    unsetenv("WHET_POLICY");
+    if (!graph_start())
+        SKIP("the host or the plug-in cannot be loaded");
+    graph_threads(1);
+}
+
+__attribute__((constructor)) static void before(void) { check_before_each(start); }
+
+static void check_example(const example *e) {
+    outcome o = graph_compute(e);
+    CHECK_MSG(o.error <= NEAR && !o.has_nan, "error %g: head_dim %d, keys %d, queries %d, mask %d",
+              o.error, e->head_dim, e->keys, e->queries, (int)e->mask);
+    CHECK_MSG(e->mask == MASK_NOTHING || o.stock_error <= STOCK_NEAR,
+              "the host's own is off by %g: head_dim %d, keys %d, queries %d, mask %d",
+              o.stock_error, e->head_dim, e->keys, e->queries, (int)e->mask);
+    CHECK(o.is_restored);
+    outcome_free(&o);
+}
+
+TEST(keys_and_values_of_every_type_of_cache) {
+    static const enum ggml_type types[] = {GGML_TYPE_F32,  GGML_TYPE_F16,  GGML_TYPE_BF16,
+                                           GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1,
+                                           GGML_TYPE_Q5_0, GGML_TYPE_Q5_1, GGML_TYPE_IQ4_NL};
+    int count = sizeof types / sizeof *types;
+    for (int i = 0; i < count; i++)
+        for (int queries = 1; queries <= 40; queries += 39) {
+            example e = {.head_dim = 64,
+                         .heads = 4,
+                         .kv_heads = 2,
+                         .queries = queries,
+                         .keys = 100,
+                         .mask = MASK_CAUSAL,
+                         .cache_types = {(int)types[i] + 1, (int)types[i] + 1}};
+            check_example(&e);
+            e.cache_types[1] = (int)types[(i + 1) % count] + 1;
+            check_example(&e);
+        }
+}
+
+TEST(head_sizes_from_40_to_576) {
+    static const int sizes[] = {40, 48, 64, 72, 80, 96, 112, 128, 192, 256, 512, 576};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int queries = 1; queries <= 17; queries += 16) {
+            example e = {.head_dim = sizes[i],
+                         .heads = 4,
+                         .kv_heads = 2,
+                         .queries = queries,
+                         .keys = 33,
+                         .mask = MASK_CAUSAL};
+            check_example(&e);
+        }
+}
+
+TEST(values_of_another_size_than_keys_and_values_inside_of_keys) {
+    for (int queries = 1; queries <= 33; queries += 16) {
+        example e = {.head_dim = 192,
+                     .value_dim = 128,
+                     .heads = 2,
+                     .queries = queries,
+                     .keys = 77,
+                     .mask = MASK_CAUSAL};
+        check_example(&e);
+        e = (example){.head_dim = 576,
+                      .value_dim = 512,
+                      .heads = 8,
+                      .kv_heads = 1,
+                      .queries = queries,
+                      .keys = 77,
+                      .mask = MASK_CAUSAL,
+                      .values_in_keys = true};
+        check_example(&e);
+        e.cache_types[0] = e.cache_types[1] = (int)GGML_TYPE_Q8_0 + 1;
+        check_example(&e);
+    }
+}
+
+TEST(masks_of_every_shape_for_one_query_and_for_many) {
+    static const int lengths[] = {1, 2, 15, 17, 127, 300, 1025};
+    for (int mask = MASK_NONE; mask <= MASK_NOTHING; mask++)
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+            for (int queries = 1; queries <= 16 && queries <= lengths[i]; queries += 15) {
+                example e = {.head_dim = 64,
+                             .heads = 4,
+                             .kv_heads = 2,
+                             .streams = mask == MASK_STREAMS ? 3 : 1,
+                             .queries = queries,
+                             .keys = lengths[i],
+                             .mask = (mask_kind)mask};
+                if (mask == MASK_PREFIX && lengths[i] < 6)
+                    continue;
+                check_example(&e);
+                e.is_plain = true;
+                check_example(&e);
+            }
+}
+
+TEST(several_streams_soft_caps_sinks_and_alibi) {
+    for (int queries = 1; queries <= 40; queries += 13) {
+        example e = {.head_dim = 64,
+                     .heads = 6,
+                     .kv_heads = 2,
+                     .queries = queries,
+                     .keys = 129,
+                     .streams = 3,
+                     .mask = MASK_CAUSAL};
+        check_example(&e);
+        e.softcap = 5;
+        e.sharpness = 10;
+        check_example(&e);
+        e.has_sinks = true;
+        check_example(&e);
+        e.softcap = 0;
+        e.sharpness = 1;
+        check_example(&e);
+        e.mask = MASK_BIAS;
+        e.max_bias = 8;
+        check_example(&e);
+        e.has_sinks = false;
+        e.cache_types[0] = (int)GGML_TYPE_Q5_1 + 1;
+        check_example(&e);
+    }
+}
+
+TEST(softmax_on_logits_with_masks_sinks_and_alibi_and_in_place) {
+    static const int lengths[] = {1, 2, 17, 256, 1000, 4097};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (int variant = 0; variant < 32; variant++) {
+            example e = {.is_softmax = true,
+                         .heads = 6,
+                         .queries = lengths[i] > 17 ? 17 : lengths[i],
+                         .keys = lengths[i],
+                         .streams = variant & 1 ? 2 : 1,
+                         .scale = 0.25f,
+                         .in_place = variant & 2,
+                         .has_sinks = variant & 4,
+                         .has_f32_mask = variant & 8,
+                         .mask = variant & 16 ? MASK_BIAS : MASK_CAUSAL,
+                         .max_bias = variant & 16 ? 8.0f : 0.0f};
+            check_example(&e);
+        }
+}
+
+TEST(softmax_without_a_mask_is_left_alone) {
+    example e = {.is_softmax = true, .heads = 4, .queries = 3, .keys = 50, .layer = 1};
+    outcome o = graph_compute(&e);
+    CHECK(same_bytes(o.result, o.stock, o.count * sizeof(float)));
+    outcome_free(&o);
+}
+
+TEST(keys_that_are_no_cache_are_left_alone) {
+    /* a layer that does not parse, as an encoder of pictures has none */
+    example e = {.head_dim = 64, .heads = 4, .queries = 3, .keys = 50, .layer = -1};
+    outcome o = graph_compute(&e);
+    CHECK(same_bytes(o.result, o.stock, o.count * sizeof(float)));
+    outcome_free(&o);
+}
+
+TEST(the_number_of_threads_does_not_change_a_bit) {
+    for (int kind = 0; kind < 4; kind++) {
+        example e = {.head_dim = 128,
+                     .heads = 8,
+                     .kv_heads = 2,
+                     .queries = kind == 0 ? 1 : 70,
+                     .keys = 2500,
+                     .is_softmax = kind == 2,
+                     .mask = kind == 3 ? MASK_BIAS : MASK_CAUSAL,
+                     .max_bias = kind == 3 ? 8.0f : 0.0f};
+        if (kind == 3)
+            e.keys = 300;
+        outcome one = graph_compute(&e);
+        graph_threads(3);
+        outcome three = graph_compute(&e);
+        graph_threads(1);
+        CHECK(same_bytes(one.result, three.result, one.count * sizeof(float)));
+        CHECK(three.error <= NEAR && three.is_restored);
+        outcome_free(&one);
+        outcome_free(&three);
+    }
+}
+
+TEST(it_is_more_exact_than_the_host) {
+    example e = {.head_dim = 128, .heads = 8, .kv_heads = 2, .keys = 4096};
+    outcome o = graph_compute(&e);
+    CHECK_MSG(o.error < 1e-5, "error %g", o.error);
+    CHECK_MSG(o.stock_error > 1e-3, "the host's error %g", o.stock_error);
+    outcome_free(&o);
+}

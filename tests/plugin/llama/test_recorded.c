@@ -1,0 +1,225 @@
+/*
+ * Policies by layer and head, from a file, and what is recorded of them: both against the
+ * reference in double. Layer i has policy i of the list below; layer 30 several at once.
+ */
+#include "graph.h"
+#include "recording.h"
+#include "support/check.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STEP = 3, MIXED_LAYER = 30, HEADS = 4 };
+
+static const char *const names[] = {"softmax",
+                                    "fixed:1.7",
+                                    "adaptive",
+                                    "adaptive:hold",
+                                    "target:1",
+                                    "ssmax:0.6",
+                                    "length:64",
+                                    "exp:1.5",
+                                    "topk:5",
+                                    "hardmax",
+                                    "entmax15",
+                                    "softmax1",
+                                    "sigmoid:1",
+                                    "sigmoid",
+                                    "sparsemax",
+                                    "stick-breaking",
+                                    "linear:50",
+                                    "poly:0.2/1",
+                                    "adaptive:strength=0.3"};
+enum { POLICIES = sizeof names / sizeof *names };
+
+static char rows_path[] = "/tmp/whet-rows.XXXXXX", config_path[] = "/tmp/whet-config.XXXXXX";
+
+static void write_config(void) {
+    FILE *file = fopen(config_path, "w");
+    REQUIRE(file != NULL);
+    fprintf(file, "{\"rules\": [");
+    for (int i = 0; i < POLICIES; i++)
+        fprintf(file, "{\"layers\": \"%d\", \"policy\": \"%s\"},\n", i, names[i]);
+    fprintf(file, "{\"layers\": \"%d\", \"heads\": \"0\", \"policy\": \"adaptive\"},\n",
+            MIXED_LAYER);
+    fprintf(file, "{\"layers\": \"%d\", \"heads\": \"2-3\", \"policy\": \"topk:5\"}]}",
+            MIXED_LAYER);
+    fclose(file);
+}
+
+static void start(void) {
+    static bool is_started;
+    if (is_started)
+        return;
+    int rows = mkstemp(rows_path), config = mkstemp(config_path);
+    REQUIRE(rows >= 0 && config >= 0);
+    close(rows);
+    close(config);
+    write_config();
+    setenv("WHET_CONFIG", config_path, 1);
+    setenv("WHET_STATS", rows_path, 1);
+    setenv("WHET_STATS_ROWS", "3", 1);
+    unsetenv("WHET_POLICY");
+    bool can_start = graph_start();
+    unlink(config_path);
+    if (!can_start)
+        SKIP("the host or the plug-in cannot be loaded");
+    is_started = true;
+}
+
+__attribute__((constructor)) static void before(void) { check_before_each(start); }
+__attribute__((destructor)) static void after(void) { unlink(rows_path); }
+
+/* ---- lines ---- */
+
+typedef struct line {
+    int evaluation, layer, head, position;
+    double keys, entropy, entropy_after, beta, max_prob, spread;
+} line;
+
+/* Where the next evaluation's lines start: they are appended. */
+static long lines_end;
+
+static bool read_line(FILE *file, line *l) {
+    return fscanf(file, "%d,%d,%d,%d,%lf,%lf,%lf,%lf,%lf,%lf\n", &l->evaluation, &l->layer,
+                  &l->head, &l->position, &l->keys, &l->entropy, &l->entropy_after, &l->beta,
+                  &l->max_prob, &l->spread) == 10;
+}
+
+static FILE *open_rows(void) {
+    FILE *file = fopen(rows_path, "r");
+    REQUIRE(file != NULL);
+    if (lines_end == 0) {
+        char header[256];
+        REQUIRE(fgets(header, sizeof header, file) != NULL);
+        lines_end = ftell(file);
+    }
+    fseek(file, lines_end, SEEK_SET);
+    return file;
+}
+
+static void check_line(const line *l, const whet_stats *s, double spread, const example *e) {
+    /* logits of attention are sums of rounded products, which a beta multiplies */
+    double near = 2e-5 * fmax(1, isnan(s->beta) ? 1 : s->beta);
+    bool is_target = e->policies && e->policies[0].kind == WHET_POLICY_TARGET;
+    CHECK_INT(l->layer, e->layer);
+    CHECK_INT(l->keys, s->n);
+    CHECK_NEAR(l->entropy, s->entropy, near * fmax(1, s->entropy));
+    CHECK_NEAR(l->entropy_after, s->entropy_after, near * 10);
+    CHECK_NEAR(l->beta, s->beta, is_target ? 1e-3 * s->beta : near * 10);
+    CHECK_NEAR(l->max_prob, s->max_prob, near * 10);
+    if (!isnan(l->spread) || !e->has_sinks)
+        CHECK_NEAR(l->spread, spread, 1e-5 * fmax(1, spread));
+}
+
+static void check_recorded(const example *e, const outcome *o) {
+    FILE *file = open_rows();
+    size_t queries = (size_t)e->queries, recorded = recorded_count(queries, STEP);
+    int heads = e->heads, streams = e->streams ? e->streams : 1;
+    line l;
+    for (int row = 0; row < streams * heads; row++)
+        for (size_t i = 0; i < recorded; i++) {
+            size_t query = recorded_query(queries, STEP, i), at = (size_t)row * queries + query;
+            if (o->stats[at].n == 0)
+                continue;
+            REQUIRE(read_line(file, &l));
+            CHECK_INT(l.head, row % heads);
+            CHECK_INT(l.position, query);
+            check_line(&l, &o->stats[at], o->spread[at], e);
+        }
+    lines_end = ftell(file);
+    CHECK(!read_line(file, &l));
+    fclose(file);
+}
+
+static void check_example(const example *e, double near) {
+    outcome o = graph_compute(e);
+    CHECK_MSG(o.error <= near && !o.has_nan && o.is_restored, "error %g in layer %d, mask %d",
+              o.error, e->layer, (int)e->mask);
+    check_recorded(e, &o);
+    outcome_free(&o);
+}
+
+/* ---- tests ---- */
+
+static whet_policy named(const char *name) {
+    whet_policy policy;
+    REQUIRE(whet_policy_parse(name, &policy, NULL, 0) == WHET_OK);
+    return policy;
+}
+
+static example for_policy(int i, whet_policy *policies) {
+    for (int head = 0; head < HEADS; head++)
+        policies[head] = named(names[i]);
+    return (example){.head_dim = 64,
+                     .heads = HEADS,
+                     .kv_heads = 2,
+                     .keys = 150,
+                     .mask = MASK_CAUSAL,
+                     .sharpness = 2,
+                     .layer = i,
+                     .policies = policies};
+}
+
+TEST(every_policy_of_the_library_in_attention_and_in_softmax) {
+    whet_policy policies[HEADS];
+    for (int i = 0; i < POLICIES; i++)
+        for (int variant = 0; variant < 3; variant++) {
+            example e = for_policy(i, policies);
+            e.queries = variant == 0 ? 1 : 40;
+            e.is_softmax = variant == 2;
+            if (e.is_softmax)
+                e.scale = 0.125f;
+            check_example(&e, 1e-4);
+        }
+}
+
+TEST(sinks_with_every_policy) {
+    whet_policy policies[HEADS];
+    for (int i = 0; i < POLICIES; i++)
+        for (int variant = 0; variant < 2; variant++) {
+            example e = for_policy(i, policies);
+            e.queries = 10;
+            e.has_sinks = true;
+            e.is_softmax = variant == 1;
+            check_example(&e, 1e-4);
+        }
+}
+
+TEST(heads_of_one_layer_with_policies_of_their_own) {
+    whet_policy policies[HEADS] = {named("adaptive"), named("softmax"), named("topk:5"),
+                                   named("topk:5")};
+    for (int variant = 0; variant < 4; variant++) {
+        example e = for_policy(0, (whet_policy[HEADS]){{0}});
+        e.layer = MIXED_LAYER;
+        e.policies = policies;
+        e.queries = variant & 1 ? 33 : 1;
+        e.is_softmax = variant & 2;
+        check_example(&e, 1e-4);
+    }
+}
+
+TEST(rows_of_all_masks_streams_and_types_are_recorded) {
+    for (int mask = MASK_NONE; mask <= MASK_BIAS; mask++)
+        for (int type = 0; type < 3; type++) {
+            static const enum ggml_type types[] = {GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q5_1};
+            example e = {.head_dim = 64,
+                         .heads = HEADS,
+                         .kv_heads = 2,
+                         .queries = 17,
+                         .keys = 40,
+                         .streams = 2,
+                         .mask = (mask_kind)mask,
+                         .max_bias = mask == MASK_BIAS ? 8.0f : 0.0f,
+                         .cache_types = {(int)types[type] + 1, (int)types[type] + 1}};
+            check_example(&e, 1e-5);
+            e.queries = 1;
+            check_example(&e, 1e-5);
+            e.queries = 17;
+            e.is_softmax = true;
+            if (mask != MASK_NONE)
+                check_example(&e, 1e-5);
+        }
+}

@@ -1,0 +1,113 @@
+/*
+ * The plug-in's parts when memory cannot be had: every allocation fails in its turn. Settings are
+ * then refused, a recording ends with whole evaluations, an operation says that it cannot be done;
+ * nothing is lost.
+ */
+#include "operation.h"
+#include "recording.h"
+#include "settings.h"
+#include "support/check.h"
+#include "support/faults.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FAULTS_MAX = 200 }; /* more than anything here makes */
+
+static char path[] = "/tmp/whet-faults.XXXXXX";
+
+static void make_file(const char *text) {
+    strcpy(path, "/tmp/whet-faults.XXXXXX");
+    int file = mkstemp(path);
+    REQUIRE(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
+    close(file);
+}
+
+TEST(settings_are_refused_when_memory_runs_out) {
+    make_file("{\"policy\": \"adaptive\", \"rules\": [{\"layers\": \"1-2,5\", \"heads\": \"3\", "
+              "\"policy\": \"fixed:2\"}, {\"policy\": \"softmax\"}, {\"policy\": \"hardmax\"}]}");
+    setenv("WHET_CONFIG", path, 1);
+    setenv("WHET_STATS", "rows.csv", 1);
+    long k = 1;
+    for (; k <= FAULTS_MAX; k++) {
+        settings s;
+        message why = {""};
+        faults_begin(k, FAULT_ONCE);
+        bool loaded = settings_load(&s, &why);
+        bool struck = faults_struck();
+        if (loaded)
+            settings_free(&s);
+        faults_end();
+        CHECK_INT(faults_live(), 0);
+        if (!struck) {
+            CHECK(loaded);
+            break;
+        }
+        CHECK(!loaded && why.text[0] != 0);
+    }
+    CHECK_MSG(k > 4 && k < FAULTS_MAX, "%ld allocations failed", k - 1);
+    unsetenv("WHET_CONFIG");
+    unsetenv("WHET_STATS");
+    unlink(path);
+}
+
+TEST(a_recording_ends_with_whole_evaluations_when_memory_runs_out) {
+    enum { QUERIES = 1000 };
+    static whet_stats stats[QUERIES];
+    static float spread[QUERIES];
+    for (int i = 0; i < QUERIES; i++)
+        stats[i] = (whet_stats){.n = 5, .entropy = 1.2345678};
+    recorded_rows rows = {
+        .streams = 1, .heads = 1, .queries = QUERIES, .step = 1, .stats = stats, .spread = spread};
+    long k = 1;
+    for (; k <= FAULTS_MAX; k++) {
+        make_file("");
+        faults_begin(k, FAULT_ONCE);
+        recording *r = recording_open(path);
+        for (int i = 0; r && i < 3; i++)
+            recording_write(r, &rows, 1);
+        uint64_t lines = r ? recording_lines(r) : 0;
+        bool struck = faults_struck();
+        if (r)
+            recording_close(r);
+        faults_end();
+        CHECK_INT(faults_live(), 0);
+        CHECK(lines % QUERIES == 0 && (struck || lines == 3 * (uint64_t)QUERIES));
+        unlink(path);
+        if (!struck)
+            break;
+    }
+    CHECK_MSG(k > 3 && k < FAULTS_MAX, "%ld allocations failed", k - 1);
+}
+
+TEST(policies_and_memory_of_a_run_may_fail_and_be_asked_for_again) {
+    settings s = {.policy = whet_policy_adaptive()};
+    for (long k = 1; k <= FAULTS_MAX; k++) {
+        faults_begin(k, FAULT_ONCE);
+        run *r = calloc(1, sizeof *r);
+        bool struck = faults_struck();
+        if (r) {
+            r->settings = &s;
+            const layer_policies *first = run_policies(r, 3, 8), *other = run_policies(r, 3, 4);
+            const char *memory = run_memory(r, 10000);
+            struck = faults_struck();
+            CHECK(struck || (first && other && memory));
+            /* what failed once can be had the next time, and what was had stays */
+            const layer_policies *again = run_policies(r, 3, 8);
+            CHECK(again && (!first || again == first) && again->heads == 8 && again->count == 1);
+            if (!run_memory(r, 20000)) {
+                CHECK(!struck && run_memory(r, 20000) != NULL);
+                struck = true;
+            }
+            run_free(r);
+        }
+        faults_end();
+        CHECK_INT(faults_live(), 0);
+        if (!struck) {
+            CHECK(k > 5);
+            return;
+        }
+    }
+    CHECK(false);
+}

@@ -1,0 +1,121 @@
+/*
+ * Recordings: lines as the header promises, and whole evaluations or none.
+ */
+#include "recording.h"
+#include "support/check.h"
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static char path[64];
+
+static void make_path(void) {
+    strcpy(path, "/tmp/whet-recording.XXXXXX");
+    int file = mkstemp(path);
+    REQUIRE(file >= 0);
+    close(file);
+}
+
+__attribute__((constructor)) static void before(void) { check_before_each(make_path); }
+
+static char *read_back(void) {
+    FILE *file = fopen(path, "rb");
+    char *text = calloc(1, 1 << 20);
+    size_t n = file && text ? fread(text, 1, (1 << 20) - 1, file) : 0;
+    (void)n;
+    if (file)
+        fclose(file);
+    unlink(path);
+    return text;
+}
+
+static const char header[] =
+    "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread\n";
+
+TEST(rows_to_record_are_counted_back_from_the_last) {
+    CHECK_INT(recorded_count(0, 1), 0);
+    CHECK_INT(recorded_count(1, SIZE_MAX), 1);
+    CHECK_INT(recorded_count(10, 1), 10);
+    CHECK_INT(recorded_count(10, 4), 3);
+    CHECK_INT(recorded_query(10, 4, 0), 1);
+    CHECK_INT(recorded_query(10, 4, 2), 9);
+    CHECK_INT(recorded_query(10, SIZE_MAX, 0), 9);
+    for (size_t i = 0; i < 10; i++)
+        CHECK_INT(recorded_query(10, 1, i), i);
+}
+
+TEST(lines_are_those_of_the_rows_and_empty_rows_are_left_out) {
+    whet_stats stats[6];
+    for (int i = 0; i < 6; i++)
+        stats[i] = (whet_stats){.n = (uint64_t)i,
+                                .entropy = 0.5 * i,
+                                .entropy_after = 0.25 * i,
+                                .beta = i == 4 ? (double)NAN : 1 + i,
+                                .max_prob = 1.0 / (1 + i)};
+    static const float spread[] = {7, 8, 9, 10};
+    static const int32_t positions[] = {100, 101, 102};
+    recorded_rows rows = {.layer = 3,
+                          .streams = 1,
+                          .heads = 2,
+                          .queries = 3,
+                          .step = 2,
+                          .stats = stats,
+                          .spread = spread,
+                          .positions = positions};
+    recording *r = recording_open(path);
+    REQUIRE(r != NULL);
+    recording_write(r, &rows, 1);
+    rows.positions = NULL;
+    rows.layer = 4;
+    recording_write(r, &rows, 1);
+    CHECK_INT(recording_lines(r), 6);
+    recording_close(r);
+    char *text = read_back();
+    CHECK_MSG(strncmp(text, header, sizeof header - 1) == 0, "%s", text);
+    CHECK_STR(text + sizeof header - 1, "0,3,0,102,2,1,0.5,3,0.333333333,8\n"
+                                        "0,3,1,100,3,1.5,0.75,4,0.25,9\n"
+                                        "0,3,1,102,5,2.5,1.25,6,0.166666667,10\n"
+                                        "1,4,0,2,2,1,0.5,3,0.333333333,8\n"
+                                        "1,4,1,0,3,1.5,0.75,4,0.25,9\n"
+                                        "1,4,1,2,5,2.5,1.25,6,0.166666667,10\n");
+    free(text);
+}
+
+TEST(a_file_that_cannot_be_written_is_refused) {
+    unlink(path);
+    CHECK(recording_open("/there/is/no/such/folder/rows.csv") == NULL);
+}
+
+TEST(a_full_disk_leaves_whole_evaluations) {
+    enum { QUERIES = 100 };
+    whet_stats stats[QUERIES];
+    float spread[QUERIES] = {0};
+    for (int i = 0; i < QUERIES; i++)
+        stats[i] = (whet_stats){.n = 5, .entropy = 1.2345678};
+    recorded_rows rows = {
+        .streams = 1, .heads = 1, .queries = QUERIES, .step = 1, .stats = stats, .spread = spread};
+    struct rlimit limit, small;
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    small = limit;
+    small.rlim_cur = 10000;
+    signal(SIGXFSZ, SIG_IGN);
+    recording *r = recording_open(path);
+    REQUIRE(r != NULL && setrlimit(RLIMIT_FSIZE, &small) == 0);
+    for (int i = 0; i < 10; i++)
+        recording_write(r, &rows, 1);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    uint64_t lines = recording_lines(r);
+    recording_close(r);
+    char *text = read_back();
+    uint64_t found = 0;
+    for (const char *p = text; *p; p++)
+        found += *p == '\n';
+    CHECK(lines > 0 && lines < 1000 && lines % QUERIES == 0);
+    CHECK_INT(found, lines + 1);
+    CHECK(text[strlen(text) - 1] == '\n');
+    free(text);
+}

@@ -1,0 +1,278 @@
+/*
+ * Settings: what is understood, and that nothing else is.
+ */
+#include "settings.h"
+#include "support/check.h"
+#include "support/random.h"
+#include <locale.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const names[] = {"WHET_POLICY",     "WHET_STRENGTH", "WHET_LAYERS",
+                                    "WHET_HEADS",      "WHET_CONFIG",   "WHET_STATS",
+                                    "WHET_STATS_ROWS", "WHET_VERBOSE"};
+
+static void clear(void) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+}
+
+__attribute__((constructor)) static void before(void) { check_before_each(clear); }
+
+static bool policy_is(const settings *s, unsigned layer, unsigned head, const char *name) {
+    whet_policy policy = settings_policy(s, layer, head);
+    char text[256];
+    whet_policy_name(&policy, text, sizeof text);
+    return CHECK_STR(text, name);
+}
+
+/* Refused, with a reason that names what is wrong. */
+static void check_refused(const char *mention) {
+    settings s;
+    message why = {""};
+    CHECK(!settings_load(&s, &why));
+    CHECK_MSG(strstr(why.text, mention) != NULL, "\"%s\" does not mention %s", why.text, mention);
+    CHECK(s.rules == NULL && s.stats_path == NULL);
+}
+
+TEST(nothing_set_means_softmax_everywhere) {
+    settings s;
+    message why;
+    REQUIRE(settings_load(&s, &why));
+    policy_is(&s, 0, 0, "softmax");
+    policy_is(&s, 99, 7, "softmax");
+    CHECK(!s.stats_path && !s.verbose);
+    settings_free(&s);
+}
+
+TEST(a_policy_with_a_strength_for_some_layers_and_heads) {
+    settings s;
+    message why;
+    setenv("WHET_POLICY", "adaptive", 1);
+    setenv("WHET_STRENGTH", "0.25", 1);
+    setenv("WHET_LAYERS", "0-3,7", 1);
+    setenv("WHET_HEADS", "2,5-6", 1);
+    REQUIRE(settings_load(&s, &why));
+    policy_is(&s, 0, 2, "adaptive:strength=0.25");
+    policy_is(&s, 7, 6, "adaptive:strength=0.25");
+    policy_is(&s, 4, 2, "softmax");
+    policy_is(&s, 3, 3, "softmax");
+    settings_free(&s);
+}
+
+TEST(every_policy_of_the_library_is_taken_by_name) {
+    for (size_t i = 0; whet_policy_table(i); i++) {
+        settings s;
+        message why;
+        setenv("WHET_POLICY", whet_policy_table(i)->example, 1);
+        CHECK(settings_load(&s, &why));
+        settings_free(&s);
+    }
+}
+
+TEST(recording_takes_all_rows_the_last_or_every_so_many) {
+    static const struct {
+        const char *text;
+        size_t step;
+    } taken[] = {{"all", 1}, {"last", SIZE_MAX}, {"1", 1}, {"16", 16}};
+    setenv("WHET_STATS", "rows.csv", 1);
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+        settings s;
+        message why;
+        setenv("WHET_STATS_ROWS", taken[i].text, 1);
+        REQUIRE(settings_load(&s, &why));
+        CHECK(s.stats_step == taken[i].step);
+        CHECK_STR(s.stats_path, "rows.csv");
+        settings_free(&s);
+    }
+}
+
+TEST(what_is_not_understood_is_refused) {
+    static const struct {
+        const char *name, *value, *other, *mention;
+    } wrong[] = {
+        {"WHET_POLICY", "adaptve", NULL, "adaptve"},
+        {"WHET_STRENGTH", "0.5", NULL, "without WHET_POLICY"},
+        {"WHET_STRENGTH", "half", "adaptive", "WHET_STRENGTH"},
+        {"WHET_STRENGTH", "1.5", "adaptive", "between 0 and 1"},
+        {"WHET_STRENGTH", "-1", "adaptive", "WHET_STRENGTH"},
+        {"WHET_STRENGTH", "nan", "adaptive", "WHET_STRENGTH"},
+        {"WHET_STRENGTH", "0x1", "adaptive", "WHET_STRENGTH"},
+        {"WHET_STRENGTH", "0.5", "topk:3", "no temperature"},
+        {"WHET_STRENGTH", "0.5", "adaptive:strength=0.5", "already"},
+        {"WHET_LAYERS", "3", NULL, "without WHET_POLICY"},
+        {"WHET_LAYERS", "3-", "adaptive", "3-"},
+        {"WHET_LAYERS", "3-1", "adaptive", "3-1"},
+        {"WHET_LAYERS", "1,,2", "adaptive", "1,,2"},
+        {"WHET_LAYERS", "1;2", "adaptive", "1;2"},
+        {"WHET_LAYERS", "65536", "adaptive", "65536"},
+        {"WHET_LAYERS", "99999999999999999999", "adaptive", "9999"},
+        {"WHET_HEADS", " 1", "adaptive", " 1"},
+        {"WHET_HEADS", "all", "adaptive", "all"},
+        {"WHET_VERBOSE", "yes", NULL, "WHET_VERBOSE"},
+        {"WHET_STATS_ROWS", "last", NULL, "without WHET_STATS"},
+        {"WHET_CONFIG", "/there/is/no/such/file", NULL, "/there/is/no/such/file"},
+        {"WHET_CONFIG", "/", NULL, "cannot be read"},
+        {"WHET_CONFIG", "any", "adaptive", "both"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        clear();
+        setenv(wrong[i].name, wrong[i].value, 1);
+        if (wrong[i].other)
+            setenv("WHET_POLICY", wrong[i].other, 1);
+        check_refused(wrong[i].mention);
+    }
+    clear();
+    setenv("WHET_STATS", "rows.csv", 1);
+    static const char *const rows[] = {"first", "0", "-3", "2.5", "3 ", "70000"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        setenv("WHET_STATS_ROWS", rows[i], 1);
+        check_refused("WHET_STATS_ROWS");
+    }
+}
+
+/* ---- the file ---- */
+
+static bool parse(settings *s, const char *text, message *why) {
+    *s = (settings){.policy = whet_policy_softmax()};
+    bool taken = settings_parse_config(s, text, strlen(text), why);
+    if (!taken)
+        settings_free(s);
+    return taken;
+}
+
+TEST(a_file_gives_policies_by_layer_and_head_and_its_last_rule_decides) {
+    static const char text[] =
+        "{\n"
+        "  \"policy\": \"fixed:1.5\",\n"
+        "  \"rules\": [\n"
+        "    {\"layers\": \"2-4\", \"policy\": \"adaptive\", \"strength\": 0.5},\n"
+        "    {\"heads\": \"1\", \"policy\": \"topk:8\"},\n"
+        "    {\"layers\": \"4\", \"heads\": \"0,1\", \"policy\": \"softmax\"}\n"
+        "  ]\n"
+        "}\n";
+    settings s;
+    message why;
+    REQUIRE(parse(&s, text, &why));
+    policy_is(&s, 0, 0, "fixed:1.5");
+    policy_is(&s, 2, 0, "adaptive:strength=0.5");
+    policy_is(&s, 2, 1, "topk:8");
+    policy_is(&s, 4, 1, "softmax");
+    policy_is(&s, 4, 2, "adaptive:strength=0.5");
+    settings_free(&s);
+}
+
+TEST(a_file_is_read_from_where_the_environment_says) {
+    char path[] = "/tmp/whet-config.XXXXXX";
+    int file = mkstemp(path);
+    REQUIRE(file >= 0 && write(file, "{\"policy\":\"hardmax\"}", 20) == 20);
+    close(file);
+    setenv("WHET_CONFIG", path, 1);
+    settings s;
+    message why;
+    CHECK(settings_load(&s, &why));
+    policy_is(&s, 5, 5, "hardmax");
+    settings_free(&s);
+    unlink(path);
+}
+
+TEST(an_empty_object_and_an_empty_list_are_fine) {
+    settings s;
+    message why;
+    CHECK(parse(&s, "{}", &why));
+    CHECK(parse(&s, " { \"rules\" : [ ] } ", &why));
+    policy_is(&s, 1, 1, "softmax");
+    settings_free(&s);
+}
+
+TEST(a_file_that_is_not_of_the_format_is_refused_with_its_line) {
+    static const struct {
+        const char *text, *mention;
+    } wrong[] = {
+        {"", "line 1"},
+        {"[]", "'{' expected"},
+        {"{", "string"},
+        {"{\"policy\": \"adaptive\"} x", "follows"},
+        {"{\"policy\": \"adaptive\"", "'}' expected"},
+        {"{\"policy\": \"adaptve\"}", "adaptve"},
+        {"{\"policy\" \"softmax\"}", "':' expected"},
+        {"{\"policy\": softmax}", "double quotes"},
+        {"{\"policy\": \"soft\\u006dax\"}", "backslashes"},
+        {"{\"policy\": \"softmax", "does not end"},
+        {"{\"policy\": \"softmax\", \"policy\": \"softmax\"}", "twice"},
+        {"{\"polcy\": \"softmax\"}", "polcy"},
+        {"{\"layers\": \"1\"}", "layers"},
+        {"{\"strength\": 0.5}", "without a policy"},
+        {"{\"policy\": \"adaptive\", \"strength\": \"0.5\"}", "number"},
+        {"{\"policy\": \"adaptive\", \"strength\": 2}", "between 0 and 1"},
+        {"{\"policy\": \"adaptive\", \"strength\": 0.5.5}", "number"},
+        {"{\"rules\": {}}", "'[' expected"},
+        {"{\"rules\": [{}]}", "without a policy"},
+        {"{\"rules\": [{\"policy\": \"adaptive\"},]}", "'{' expected"},
+        {"{\n\"rules\": [\n{\"policy\": \"adaptive\",\n\"layers\": \"x\"}]}", "line 4"},
+        {"{\"rules\": [{\"policy\": \"adaptive\", \"heads\": 3}]}", "double quotes"},
+        {"{\"rules\": [{\"rules\": []}]}", "rules"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        settings s;
+        message why = {""};
+        CHECK_MSG(!parse(&s, wrong[i].text, &why), "%s was taken", wrong[i].text);
+        CHECK_MSG(strstr(why.text, wrong[i].mention) != NULL, "\"%s\" does not mention %s",
+                  why.text, wrong[i].mention);
+    }
+}
+
+TEST(a_file_cut_short_anywhere_is_refused) {
+    static const char text[] =
+        "{\"policy\": \"adaptive\", \"strength\": 0.5, \"rules\": [{\"layers\": \"1-2\", "
+        "\"heads\": \"3\", \"policy\": \"fixed:2\"}, {\"policy\": \"softmax\"}]}";
+    for (size_t n = 0; n + 1 < sizeof text - 1; n++) {
+        settings s = {.policy = whet_policy_softmax()};
+        message why;
+        /* to the byte, so that a sanitizer sees a step too far */
+        char *part = malloc(n ? n : 1);
+        memcpy(part, text, n);
+        CHECK(!settings_parse_config(&s, part, n, &why));
+        settings_free(&s);
+        free(part);
+    }
+}
+
+TEST(numbers_have_a_point_in_every_locale) {
+    static const char *const locales[] = {"de_DE.UTF-8", "fr_FR.UTF-8"};
+    double number = 0;
+    CHECK(settings_number("0.125", &number));
+    CHECK_NEAR(number, 0.125, 0);
+    bool found = false;
+    for (size_t i = 0; i < sizeof locales / sizeof *locales && !found; i++)
+        found = setlocale(LC_ALL, locales[i]) != NULL;
+    if (!found)
+        SKIP("no locale with a decimal comma is installed");
+    CHECK(settings_number("0.125", &number));
+    CHECK_NEAR(number, 0.125, 0);
+    setlocale(LC_ALL, "C");
+}
+
+TEST(many_rules_are_kept_in_order) {
+    enum { RULES = 1000 };
+    size_t room = RULES * 64 + 64, used = 0;
+    char *text = malloc(room);
+    used += (size_t)snprintf(text, room, "{\"rules\": [");
+    for (int i = 0; i < RULES; i++)
+        used += (size_t)snprintf(text + used, room - used,
+                                 "%s{\"layers\": \"%d\", \"policy\": \"fixed:%d\"}", i ? "," : "",
+                                 i, i + 1);
+    snprintf(text + used, room - used, "]}");
+    settings s;
+    message why;
+    REQUIRE(parse(&s, text, &why));
+    CHECK_INT(s.rule_count, RULES);
+    policy_is(&s, 0, 0, "fixed:1");
+    policy_is(&s, 999, 3, "fixed:1000");
+    policy_is(&s, 1000, 3, "softmax");
+    settings_free(&s);
+    free(text);
+}

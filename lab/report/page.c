@@ -14,7 +14,6 @@
 #include "report/table1.h"
 #include "whet.h"
 #include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,9 +131,9 @@ static void write_what_differs(FILE *file, const page *p) {
           file);
 }
 
-static void write_page(FILE *file, const void *context) {
-    /* the writer's interface is const; only the flag changes */
-    page *p = (page *)(uintptr_t)context;
+/* False when memory ran out: a page that lacks something does not replace one that is whole. */
+static bool write_page(FILE *file, void *context) {
+    page *p = context;
     fputs("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
           "<link rel=\"icon\" href=\"data:,\">\n"
@@ -158,6 +157,7 @@ static void write_page(FILE *file, const void *context) {
     }
     write_what_differs(file, p);
     fputs("</main>\n</html>\n", file);
+    return !p->failed;
 }
 
 bool page_write(experiment *e, lab_error *error) {
@@ -166,7 +166,9 @@ bool page_write(experiment *e, lab_error *error) {
     char *path = lab_path(e->options.folder, "index.html");
     if (!path)
         return lab_fail_memory(error);
-    bool good = replace_file(path, write_page, &p) || lab_fail_file(error, "write", path);
+    bool good = replace_file_unless(path, write_page, &p);
+    if (!good)
+        (void)(p.failed ? lab_fail_memory(error) : lab_fail_file(error, "write", path));
     free(path);
-    return good && (!p.failed || lab_fail_memory(error));
+    return good;
 }

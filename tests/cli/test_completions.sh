@@ -58,7 +58,7 @@ check "every policy is offered" [ "$(completed "$WHET_BIN softmax --policy " | t
 sorted() { tr ' ' '\n' | sort; }
 commands=$("$WHET_BIN" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 check "the commands are those of the program" [ "$(completed 'whet help ' | sorted)" = "$(sorted <<<"$commands")" ]
-parts=$("$WHET_BIN" reproduce --help | sed -n '/^parts:/,$s/^  \([a-z0-9-]*\) .*/\1/p')
+parts=$("$WHET_BIN" reproduce --help | sed -n '/^parts/,$s/^  \([a-z0-9-]*\) .*/\1/p')
 check "the parts are those of the program" [ "$(completed 'whet reproduce --only ' | sorted)" = "$(sorted <<<"$parts")" ]
 for name in softmax policies demo reproduce figure theory bench 'clrs generate' 'clrs mix' 'clrs export' 'clrs score' 'clrs list'; do
     # shellcheck disable=SC2086 # a command and its verb are two words

@@ -532,10 +532,14 @@ void probe_free(probe_result *result) {
 
 double probe_mean(const probe_result *result, size_t policy, size_t size, size_t layer, size_t head,
                   probe_measure measure) {
-    double sum = 0;
-    for (size_t i = 0; i < result->sequences; i++)
-        sum += (double)values_of(result, policy, size, i, layer, head)[measure];
-    return sum / (double)result->sequences;
+    double sum = 0, largest = 0;
+    for (size_t i = 0; i < result->sequences; i++) {
+        double value = (double)values_of(result, policy, size, i, layer, head)[measure];
+        sum += value;
+        largest = fmax(largest, value);
+    }
+    return measure == PROBE_WIDEST_SPREAD && !isnan(sum) ? largest
+                                                         : sum / (double)result->sequences;
 }
 
 double probe_ceiling(const probe_result *result, size_t size) { return log(result->tokens[size]); }

@@ -187,7 +187,9 @@ static bool take_lines(probe *p, char *text, size_t *used) {
 static bool listen_to(probe *p, int in) {
     char *text = malloc(LINE_SIZE);
     size_t used = 0;
-    bool is_good = text || lab_fail_memory(p->error);
+    bool is_good = true;
+    if (!text)
+        return lab_fail_memory(p->error);
     while (is_good) {
         struct pollfd wait = {.fd = in, .events = POLLIN};
         if (lab_interrupted()) {
@@ -452,7 +454,7 @@ static bool make_prompts(probe *p) {
     bool is_made = q->text ? prompts_of_text(q->sizes, q->size_count, q->text, &p->prompts)
                            : prompts_of_numbers(q->sizes, q->size_count, q->sequences, &q->format,
                                                 q->seed, &p->prompts);
-    p->places = is_made ? calloc(p->prompts.count, sizeof *p->places) : NULL;
+    p->places = is_made ? calloc(p->prompts.count + 1, sizeof *p->places) : NULL;
     return p->places || lab_fail_memory(p->error);
 }
 

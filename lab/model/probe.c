@@ -417,7 +417,8 @@ static bool gather(probe *p) {
     if (!r->values && !make_values(p, &all))
         return false;
     gathering rows = {.prompt_of = malloc((size_t)(p->evaluations + 1) * sizeof *rows.prompt_of),
-                      .heads = calloc(p->prompts.count * r->layers * r->heads, sizeof *rows.heads)};
+                      .heads =
+                          calloc(p->prompts.count * r->layers * r->heads + 1, sizeof *rows.heads)};
     bool is_good = rows.prompt_of && rows.heads;
     if (is_good) {
         memset(rows.prompt_of, 0xff, (size_t)p->evaluations * sizeof *rows.prompt_of);

@@ -288,7 +288,7 @@ static const struct {
 };
 
 static bool know_context(runner *r) {
-    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): load_functions has set it, by its place */
+    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): load_functions has set it */
     block params = r->call.llama_context_default_params();
     for (size_t i = 0; i < sizeof context_layouts / sizeof context_layouts[0]; i++) {
         size_t at = context_layouts[i].threads_at;

@@ -60,7 +60,7 @@ static void set_option(options *o, const char *name, const char *value) {
                                                          : NULL;
         if (!number)
             fail("unknown option");
-        *number = atoi(value);
+        *number = (int)strtol(value, NULL, 10);
     }
 }
 

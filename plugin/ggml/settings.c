@@ -198,7 +198,7 @@ static bool load_config(settings *s, const char *path, message *why) {
     char *text = read_file(path, &bytes, why);
     if (!text)
         return false;
-    message reason;
+    message reason = {""};
     bool good = settings_parse_config(s, text, bytes, &reason);
     if (!good)
         message_set(why, "%.200s: %.300s", path, reason.text);

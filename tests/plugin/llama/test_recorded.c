@@ -129,7 +129,7 @@ static void check_recorded(const example *e, const outcome *o) {
     FILE *file = open_rows();
     size_t queries = (size_t)e->queries, recorded = recorded_count(queries, STEP);
     int heads = e->heads, streams = e->streams ? e->streams : 1;
-    line l;
+    line l = {.evaluation = 0};
     for (int row = 0; row < streams * heads; row++)
         for (size_t i = 0; i < recorded; i++) {
             size_t query = recorded_query(queries, STEP, i), at = (size_t)row * queries + query;

@@ -78,7 +78,8 @@ bool settings_number(const char *text, double *number);
 bool settings_load(settings *s, message *why);
 void settings_free(settings *s);
 
-whet_policy settings_policy(const settings *s, unsigned layer, unsigned head);
+/* Of one head of one layer; the same place for all that one rule decides. */
+const whet_policy *settings_policy(const settings *s, unsigned layer, unsigned head);
 
 /* Sets the text; always false, for `return message_set(...)`. */
 __attribute__((format(printf, 2, 3))) bool message_set(message *why, const char *format, ...);

@@ -170,8 +170,11 @@ static bool prepare_recording(run *r) {
     return true;
 }
 
+static size_t tokens_of(const operation *o) { return o->attention.batch * o->attention.queries; }
+
+/* The positions are those of the first operation's tokens; all others have the same, or none. */
 static void write_recording(run *r, const int32_t *positions) {
-    size_t count = 0;
+    size_t count = 0, tokens = tokens_of(&r->operations[0]);
     for (size_t i = 0; i < r->count; i++) {
         const operation *o = &r->operations[i];
         if (atomic_load(&o->ready) > 0)
@@ -183,7 +186,7 @@ static void write_recording(run *r, const int32_t *positions) {
                 .step = plugin.settings.stats_step,
                 .stats = o->stats,
                 .spread = o->spread,
-                .positions = positions,
+                .positions = tokens_of(o) == tokens ? positions : NULL,
             };
     }
     if (count)
@@ -192,10 +195,9 @@ static void write_recording(run *r, const int32_t *positions) {
 
 /* A copy: the host may use the input's memory again before the graph is done. */
 static int32_t *copy_positions(host_graph *graph, int nodes, const run *r) {
-    const whet_attention *a = &r->operations[0].attention;
-    size_t tokens = a->batch * a->queries;
+    size_t tokens = tokens_of(&r->operations[0]);
     const int32_t *positions = find_positions(graph, nodes, (int64_t)tokens);
-    int32_t *copy = positions ? malloc(tokens * sizeof *copy) : NULL;
+    int32_t *copy = positions && tokens ? malloc(tokens * sizeof *copy) : NULL;
     if (copy)
         memcpy(copy, positions, tokens * sizeof *copy);
     return copy;

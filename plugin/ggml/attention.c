@@ -352,16 +352,28 @@ static size_t negated_bytes(const operation *o) {
                     : 0;
 }
 
-static bool set_out_alibi(operation *o, size_t threads) {
-    whet_attention a = single_head(o, 0, 0); /* with the mask as it is: needs are the same */
+/* What planning and running a head, and recording it, takes; 0: it cannot be planned. */
+static size_t single_bytes(operation *o, size_t head) {
+    whet_attention a = single_head(o, 0, head); /* with the mask as it is: needs are the same */
     if (whet_attention_plan(&a, &o->plan) != WHET_OK)
-        return false;
-    size_t each = whet_attention_memory(&o->plan, NULL);
-    if (o->stats) {
-        whet_attention n = single_negated(&a, o, a.out.data, o->stats);
-        if (whet_attention_plan(&n, &o->spread_plan) != WHET_OK)
+        return 0;
+    size_t bytes = larger(whet_attention_memory(&o->plan, NULL), 1);
+    if (!o->stats)
+        return bytes;
+    whet_attention n = single_negated(&a, o, a.out.data, o->stats);
+    if (whet_attention_plan(&n, &o->spread_plan) != WHET_OK)
+        return 0;
+    return larger(bytes, whet_attention_memory(&o->spread_plan, NULL));
+}
+
+/* Any thread may come to any head, and policies differ in what they need. */
+static bool set_out_alibi(operation *o, size_t threads) {
+    size_t each = 0;
+    for (size_t head = 0; head < o->policies->count; head++) {
+        size_t bytes = single_bytes(o, head);
+        if (bytes == 0)
             return false;
-        each = larger(each, whet_attention_memory(&o->spread_plan, NULL));
+        each = larger(each, bytes);
     }
     return operation_memory(o, 0, scaled_mask_bytes(o) + negated_bytes(o) + each, threads);
 }

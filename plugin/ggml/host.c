@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "host.h"
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,8 +71,10 @@ typedef struct library {
 static struct {
     const backend_layout *layout;
     init_backend_function init_backend;
-    host_compute replacement;
-    _Atomic unsigned made; /* backends that came through the hook; the proof looks at it */
+    host_compute original, replacement;
+    atomic_bool is_on;               /* until then everything passes through */
+    _Atomic(host_backend *) proving; /* the backend of the proof */
+    _Atomic unsigned made, proved;   /* backends that came through the hook; graphs of the proof */
 } hook;
 
 /* ---- looking up ---- */
@@ -187,11 +190,21 @@ static const backend_layout *layout_of(const library *l, host_backend *backend,
 
 /* ---- the hook ---- */
 
+/* In every backend made through the hook from the first moment on: another thread of the host may
+ * make one while the proof is under way. */
+static int compute_hooked(host_backend *backend, host_graph *graph) {
+    if (atomic_load_explicit(&hook.is_on, memory_order_acquire))
+        return hook.replacement(backend, graph);
+    if (backend == atomic_load(&hook.proving))
+        hook.proved++;
+    return hook.original(backend, graph);
+}
+
 static host_backend *make_backend(host_device *device, const char *params) {
     host_backend *backend = hook.init_backend(device, params);
     hook.made++;
     if (backend)
-        set_word(backend, compute_index(hook.layout), word_of((any_function)hook.replacement));
+        set_word(backend, compute_index(hook.layout), word_of((any_function)compute_hooked));
     return backend;
 }
 
@@ -217,16 +230,10 @@ static bool is_writable(const void *address, size_t bytes) {
 /* ---- the proof ---- */
 
 static struct {
-    host_compute original;
-    unsigned computed, called;
+    unsigned called;
     int context;
     void *seen;
 } proof;
-
-static int prove_compute(host_backend *backend, host_graph *graph) {
-    proof.computed++;
-    return proof.original(backend, graph);
-}
 
 static void prove_custom(host_tensor *result, int thread, int threads, void *context) {
     if (thread == 0 && threads == 1)
@@ -256,7 +263,7 @@ static bool compute_custom(const library *l, const host *h, host_backend *backen
         l->build_forward(graph, node);
         int nodes = h->graph_size(graph);
         proved = nodes >= 1 && h->graph_node(graph, nodes - 1) == node &&
-                 l->backend_compute(backend, graph) == HOST_SUCCESS && proof.computed == 1 &&
+                 l->backend_compute(backend, graph) == HOST_SUCCESS && hook.proved == 1 &&
                  proof.called == 1 && proof.seen == &proof.context &&
                  *(const float *)node->data == 42.0f;
     }
@@ -266,13 +273,14 @@ static bool compute_custom(const library *l, const host *h, host_backend *backen
 
 static bool prove(const library *l, const host *h, host_device *device) {
     memset(&proof, 0, sizeof proof);
-    proof.original = h->compute;
-    hook.replacement = prove_compute;
+    hook.proved = 0;
     unsigned made = hook.made;
     host_backend *backend = l->device_init(device, NULL);
     if (!backend)
         return false;
-    bool proved = hook.made == made + 1 && compute_custom(l, h, backend);
+    atomic_store(&hook.proving, backend);
+    bool proved = hook.made > made && compute_custom(l, h, backend);
+    atomic_store(&hook.proving, NULL);
     l->backend_free(backend);
     return proved;
 }
@@ -315,12 +323,15 @@ bool host_attach(host *h, const void *caller, host_compute replacement, message 
 
     void *before = word_at(device, DEVICE_INIT_BACKEND);
     memcpy(&hook.init_backend, &before, sizeof before);
+    hook.original = h->compute;
+    hook.replacement = replacement;
     set_word(device, DEVICE_INIT_BACKEND, word_of((any_function)make_backend));
     if (!prove(&l, h, device)) {
         set_word(device, DEVICE_INIT_BACKEND, before);
         return message_set(
             why, "this program's ggml does not call what was put in the place of its own");
     }
-    hook.replacement = replacement;
     return true;
 }
+
+void host_start(void) { atomic_store_explicit(&hook.is_on, true, memory_order_release); }

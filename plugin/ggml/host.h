@@ -110,9 +110,10 @@ typedef struct host {
 
 /*
  * Finds the host that `caller`, an address in its code, belongs to, and puts `replacement` in the
- * place of graph_compute in every CPU backend it makes from then on. False: it was not done, and
- * the reason is in `why`.
+ * place of graph_compute in every CPU backend it makes from then on; until host_start is called
+ * all graphs still pass to the host's own. False: it was not done, and the reason is in `why`.
  */
 bool host_attach(host *h, const void *caller, host_compute replacement, message *why);
+void host_start(void);
 
 #endif

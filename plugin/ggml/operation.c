@@ -25,9 +25,12 @@ static int number_after(const char *name, const char *prefix) {
 /*
  * Keys of a language model come from its cache, whose tensors are numbered by layer. Encoders of
  * pictures have none, and are left alone by this. Softmax over logits of attention has a name and,
- * unlike routers and samplers, a mask.
+ * unlike routers and samplers, a mask. Of an empty node nothing is computed, under any policy.
  */
 int operation_layer(const host *h, const host_tensor *node) {
+    for (int i = 0; i < HOST_DIMENSIONS; i++)
+        if (node->ne[i] <= 0)
+            return -1;
     if (node->op == h->op_attention && node->src[1]) {
         const host_tensor *keys = node->src[1];
         return number_after(keys->view_src ? keys->view_src->name : keys->name, "cache_k_l");
@@ -44,9 +47,6 @@ bool operation_describe(operation *o, run *r, host_tensor *node, message *why) {
     o->op = node->op;
     memcpy(o->op_params, node->op_params, sizeof o->op_params);
     o->layer = operation_layer(r->host, node);
-    for (int i = 0; i < HOST_DIMENSIONS; i++)
-        if (node->ne[i] <= 0)
-            return message_set(why, "it is empty");
     bool is_attention = node->op == r->host->op_attention;
     size_t heads = (size_t)(is_attention ? node->ne[1] : node->ne[2]);
     o->policies = run_policies(r, (unsigned)o->layer, heads);

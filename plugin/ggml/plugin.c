@@ -24,9 +24,9 @@
 
 static struct {
     pthread_mutex_t lock; /* for what follows, up to the counts */
-    bool is_attached, has_tried, is_refused;
-    run *spare; /* runs that no graph uses */
-    bool has_complained;
+    bool is_attached, has_tried, is_refused, is_preloaded;
+    run *spare;                                            /* runs that no graph uses */
+    bool has_told_left, has_told_refused, has_told_memory; /* each is said once */
     host host;
     settings settings;
     recording *recording;
@@ -40,6 +40,21 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     fprintf(stderr, "whet: %s\n", line);
+}
+
+/* Whether this is the first time that something is to be told. */
+static bool is_first(bool *has_told) {
+    pthread_mutex_lock(&plugin.lock);
+    bool first = !*has_told;
+    *has_told = true;
+    pthread_mutex_unlock(&plugin.lock);
+    return first;
+}
+
+static int no_memory(void) {
+    if (is_first(&plugin.has_told_memory))
+        say("there is no memory for attention; the host is told so");
+    return HOST_NO_MEMORY;
 }
 
 /* ---- runs ---- */
@@ -88,16 +103,14 @@ static bool make_room(run *r, size_t count) {
  * else. */
 static bool leave(const operation *o, const message *why) {
     bool may_stay = o->policies && o->policies->is_softmax;
-    pthread_mutex_lock(&plugin.lock);
-    bool is_first = !plugin.has_complained;
-    plugin.has_complained = true;
-    pthread_mutex_unlock(&plugin.lock);
     if (may_stay)
         atomic_fetch_add(&plugin.left, 1);
-    if (is_first && (!may_stay || plugin.settings.verbose || plugin.recording))
-        say("layer %d, %s: %s; %s", o->layer, o->node->name, why->text,
-            may_stay ? "it is left to the host"
-                     : "the policy cannot be applied, nothing is computed");
+    if (!may_stay && is_first(&plugin.has_told_refused))
+        say("layer %d, %s: %s; the policy cannot be applied, nothing is computed", o->layer,
+            o->node->name, why->text);
+    if (may_stay && (plugin.settings.verbose || plugin.recording) &&
+        is_first(&plugin.has_told_left))
+        say("layer %d, %s: %s; it is left to the host", o->layer, o->node->name, why->text);
     return may_stay;
 }
 
@@ -220,7 +233,7 @@ static int compute_replaced(host_backend *backend, host_graph *graph, int nodes,
     int32_t *positions = NULL;
     if (plugin.recording) {
         if (!prepare_recording(r))
-            return HOST_NO_MEMORY;
+            return no_memory();
         positions = copy_positions(graph, nodes, r);
     }
     for (size_t i = 0; i < r->count; i++)
@@ -229,7 +242,7 @@ static int compute_replaced(host_backend *backend, host_graph *graph, int nodes,
     for (size_t i = 0; i < r->count; i++)
         operation_restore(&r->operations[i]);
     if (status == HOST_SUCCESS && atomic_load(&r->has_failed))
-        status = HOST_NO_MEMORY;
+        status = no_memory();
     count_handled(r);
     if (plugin.recording && status == HOST_SUCCESS)
         write_recording(r, positions);
@@ -248,7 +261,7 @@ static int compute_graph(host_backend *backend, host_graph *graph) {
     if (!r || !make_room(r, count)) {
         if (r)
             give_back(r);
-        return HOST_NO_MEMORY;
+        return no_memory();
     }
     int status = HOST_FAILED;
     if (describe_graph(r, graph, nodes))
@@ -260,14 +273,18 @@ static int compute_graph(host_backend *backend, host_graph *graph) {
 
 /* ---- starting and ending ---- */
 
-static bool load_settings(message *why) {
-    if (!settings_load(&plugin.settings, why))
-        return false;
+/* Only once the host is known to be of use: what the file held is lost by it. */
+static bool open_recording(message *why) {
     if (!plugin.settings.stats_path)
         return true;
     plugin.recording = recording_open(plugin.settings.stats_path);
     return plugin.recording ||
            message_set(why, "WHET_STATS=%.200s: %s", plugin.settings.stats_path, strerror(errno));
+}
+
+static void refuse(const message *why) {
+    plugin.is_refused = true;
+    say("%s; nothing is computed until this is mended", why->text);
 }
 
 static void tell_settings(void) {
@@ -279,16 +296,17 @@ static void tell_settings(void) {
 
 static void attach(const void *caller) {
     message why = {""};
-    if (!plugin.has_tried && !load_settings(&why)) {
-        plugin.is_refused = true;
-        say("%s; nothing is computed until this is mended", why.text);
-    }
+    if (!plugin.has_tried && !settings_load(&plugin.settings, &why))
+        refuse(&why);
     plugin.has_tried = true;
     if (!host_attach(&plugin.host, caller, compute_graph, &why)) {
         say("%s; its attention is left as it is", why.text);
         return;
     }
+    if (!plugin.is_refused && !open_recording(&why))
+        refuse(&why);
     plugin.is_attached = true;
+    host_start();
     if (plugin.settings.verbose && !plugin.is_refused)
         tell_settings();
 }
@@ -339,28 +357,46 @@ EXPORTED host_registration *ggml_backend_init(void) {
     return &registration;
 }
 
-/*
- * Under LD_PRELOAD. A program with its backends linked in has its CPU device already; one that
- * loads them will do so later, and is told to load this one, too.
- */
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Whether a list of libraries, between colons or spaces, has one of this name, in any folder. */
+static bool list_has(const char *list, const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at++)
+        if ((at == list || strchr(":/ ", at[-1])) && (!at[length] || strchr(": ", at[length])))
+            return true;
+    return false;
+}
+
+/* A program that loads backends later, or all of ggml, is told to load this one, too. */
+static void ask_to_be_loaded(const char *path) {
+    char *whole = realpath(path, NULL);
+    setenv("GGML_BACKEND_PATH", whole ? whole : path, 0);
+    free(whole);
+}
+
+/* Under LD_PRELOAD. A program with its backends linked in has its CPU device already. */
 __attribute__((constructor)) static void start(void) {
     Dl_info self;
     const char *preloaded = getenv("LD_PRELOAD");
-    void *function = dlsym(RTLD_DEFAULT, "ggml_backend_dev_by_type");
-    if (!preloaded || !function || !dladdr(&plugin, &self) || !self.dli_fname ||
-        !strstr(preloaded, self.dli_fname))
+    if (!preloaded || !dladdr(&plugin, &self) || !self.dli_fname ||
+        !list_has(preloaded, base_name(self.dli_fname)))
         return;
+    plugin.is_preloaded = true;
+    ask_to_be_loaded(self.dli_fname);
+    void *function = dlsym(RTLD_DEFAULT, "ggml_backend_dev_by_type");
     void *(*device_by_type)(int type);
     memcpy(&device_by_type, &function, sizeof function);
-    if (device_by_type(0))
+    if (function && device_by_type(0))
         attach_once(function);
-    else
-        setenv("GGML_BACKEND_PATH", self.dli_fname, 0);
 }
 
 /* Nothing is freed: threads of the host may still be at work. */
 __attribute__((destructor)) static void end(void) {
-    if (!plugin.has_tried)
+    if (!plugin.has_tried && !plugin.is_preloaded)
         return;
     unsigned long long handled = atomic_load(&plugin.handled), left = atomic_load(&plugin.left);
     char recorded[64] = "", others[64] = "";

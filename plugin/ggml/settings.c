@@ -1,6 +1,7 @@
 /*
  * Settings from the environment; see settings.h. The file's format is read in config.c.
  */
+#define _GNU_SOURCE /* for environ */
 #include "settings.h"
 #include <ctype.h>
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 bool message_set(message *why, const char *format, ...) {
     va_list arguments;
@@ -215,8 +217,9 @@ static bool load_recording(settings *s, message *why) {
         unsigned step = 0;
         const char *p = rows;
         if (!parse_index(&p, &step) || *p || step == 0)
-            return message_set(why, "WHET_STATS_ROWS=%.60s is not all, last or a number from 1",
-                               rows);
+            return message_set(why,
+                               "WHET_STATS_ROWS=%.60s is not all, last or a number from 1 to %d",
+                               rows, INDEX_MAX);
         s->stats_step = step;
     }
     if (rows && !path)
@@ -226,7 +229,84 @@ static bool load_recording(settings *s, message *why) {
     return true;
 }
 
+/*
+ * Names that start with WHET_ and are nobody's are slips of the pen (WHET_POLCY). Those of the
+ * library, of the program and of the project's tests and builds are none of the plug-in's business;
+ * an entry that ends in _ stands for all that begin so.
+ */
+static const char *const known_names[] = {
+    "WHET_POLICY",
+    "WHET_STRENGTH",
+    "WHET_LAYERS",
+    "WHET_HEADS",
+    "WHET_CONFIG",
+    "WHET_STATS",
+    "WHET_STATS_ROWS",
+    "WHET_VERBOSE",
+    "WHET_MODE",
+    /* of others */
+    "WHET_ISA",
+    "WHET_BLAS",
+    "WHET_BIN",
+    "WHET_CI",
+    "WHET_CI_",
+    "WHET_BUILD_",
+    "WHET_COVERAGE",
+    "WHET_EMULATOR_",
+    "WHET_FETCH_LLAMA",
+    "WHET_GOLDEN",
+    "WHET_INSTRUMENTED",
+    "WHET_KEEP_SCREENSHOTS",
+    "WHET_LARGE_MODEL",
+    "WHET_LIB",
+    "WHET_LLAMA",
+    "WHET_LLAMA_",
+    "WHET_MODELS",
+    "WHET_OTHER_HOST",
+    "WHET_PLUGIN",
+    "WHET_SANITIZE",
+    "WHET_SOURCE_DIR",
+    "WHET_TEST_",
+    "WHET_WERROR",
+};
+
+/* Whether `name`, which ends at `length`, is a known one. */
+static bool is_known_name(const char *name, size_t length) {
+    for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++) {
+        size_t n = strlen(known_names[i]);
+        bool is_prefix = known_names[i][n - 1] == '_';
+        if ((is_prefix ? length > n : length == n) && strncmp(name, known_names[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool check_names(message *why) {
+    for (char **entry = environ; entry && *entry; entry++) {
+        size_t length = strcspn(*entry, "=");
+        if (strncmp(*entry, "WHET_", 5) == 0 && (*entry)[length] && (*entry)[length + 1] &&
+            !is_known_name(*entry, length))
+            return message_set(why, "%.*s is no setting of whet's", length < 60 ? (int)length : 60,
+                               *entry);
+    }
+    return true;
+}
+
+/* There was an accelerator device beside the hook. It is not missed: see the message. */
+static bool check_mode(message *why) {
+    const char *mode = value_of("WHET_MODE");
+    if (!mode || strcmp(mode, "hook") == 0)
+        return true;
+    if (strcmp(mode, "accel") != 0)
+        return message_set(why, "WHET_MODE=%.60s is not hook, which is the only mode", mode);
+    return message_set(why, "WHET_MODE=accel: whet is no accelerator device, which would need "
+                            "-fa on, split graphs in pieces and have threads of its own; the hook "
+                            "(WHET_MODE=hook, or none) does all that it could");
+}
+
 static bool load_all(settings *s, message *why) {
+    if (!check_names(why) || !check_mode(why))
+        return false;
     const char *verbose = value_of("WHET_VERBOSE"), *config = value_of("WHET_CONFIG");
     if (verbose && strcmp(verbose, "0") != 0 && strcmp(verbose, "1") != 0)
         return message_set(why, "WHET_VERBOSE=%.60s is not 0 or 1", verbose);

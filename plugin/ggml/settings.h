@@ -7,8 +7,9 @@
  *     WHET_HEADS=0,2         the same for query heads
  *     WHET_CONFIG=file.json  policies by layer and head, instead of the four above
  *     WHET_STATS=file.csv    record rows there, see recording.h
- *     WHET_STATS_ROWS=which  all, last or a number
+ *     WHET_STATS_ROWS=which  all, last or a number up to INDEX_MAX
  *     WHET_VERBOSE=1         tell on standard error what is done
+ *     WHET_MODE=hook         how to get at the host's attention; there is no other way
  *
  * and from the file:
  *
@@ -30,7 +31,7 @@
 #include <stddef.h>
 #include <whet.h>
 
-#define INDEX_MAX 65535 /* of a layer or a head */
+#define INDEX_MAX 65535 /* of a layer or a head, and of a step */
 #define RULES_MAX 65536 /* in a file */
 #define CONFIG_BYTES_MAX ((size_t)16 << 20)
 

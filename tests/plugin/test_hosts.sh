@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Hosts that the plug-in does not know: it says so, changes nothing and crashes nowhere. And what it exports and needs.
-# shellcheck disable=SC2317 # the functions are called through check
+# shellcheck disable=SC2317,SC2016 # the functions are called through check
 set -u
 # shellcheck source=tests/support/check.sh
 . "$WHET_SOURCE_DIR/tests/support/check.sh"
-unset WHET_POLICY WHET_CONFIG WHET_STATS WHET_STATS_ROWS WHET_STRENGTH WHET_LAYERS WHET_HEADS WHET_VERBOSE
+unset WHET_POLICY WHET_CONFIG WHET_STATS WHET_STATS_ROWS WHET_STRENGTH WHET_LAYERS WHET_HEADS WHET_VERBOSE WHET_MODE GGML_BACKEND_PATH LD_PRELOAD
 
 refuses() { # which message
     "$WHET_OTHER_HOST" "$WHET_PLUGIN" "$1" >"$SCRATCH/out" 2>&1
@@ -29,6 +29,13 @@ refuses_settings_too() {
 }
 check "settings are looked at, whatever the host" refuses_settings_too
 
+keeps_the_recording() {
+    echo "what was there" >"$SCRATCH/rows.csv"
+    WHET_STATS="$SCRATCH/rows.csv" refuses shifted "lays out its backends in an unknown way" &&
+        [ "$(cat "$SCRATCH/rows.csv")" = "what was there" ]
+}
+check "a recording is not begun in a host that is refused" keeps_the_recording
+
 if [ -n "${WHET_INSTRUMENTED:-}" ]; then
     skip "what it exports and needs" "this build is instrumented ($WHET_INSTRUMENTED)"
     finish
@@ -43,4 +50,21 @@ needs_nothing_of_the_host() {
     ! readelf -d "$WHET_PLUGIN" | grep NEEDED | grep -v -E 'lib(c|m|pthread|dl)\.so|ld-linux'
 }
 check "it needs libc and libm alone" needs_nothing_of_the_host
+
+preloaded() { # LD_PRELOAD, command; what it prints is in out, what it says in err
+    local preload=$1
+    shift
+    env LD_LIBRARY_PATH="$(dirname "$WHET_PLUGIN")" LD_PRELOAD="$preload" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
+    cat "$SCRATCH/out" "$SCRATCH/err"
+    grep -q 'whet: 0 attention operations handled.*nothing here went through whet' "$SCRATCH/err"
+}
+asks_to_be_loaded() { # LD_PRELOAD
+    preloaded "$1" bash -c 'echo "$GGML_BACKEND_PATH"' && [ "$(cat "$SCRATCH/out")" = "$(realpath "$WHET_PLUGIN")" ]
+}
+check "preloaded by its path, it asks a ggml that comes later to load it, and tells its end" asks_to_be_loaded "$WHET_PLUGIN"
+check "and preloaded by its name" asks_to_be_loaded "$(basename "$WHET_PLUGIN")"
+keeps_the_users_own() {
+    GGML_BACKEND_PATH=/elsewhere.so preloaded "$WHET_PLUGIN" bash -c 'echo "$GGML_BACKEND_PATH"' && [ "$(cat "$SCRATCH/out")" = /elsewhere.so ]
+}
+check "another backend that the user asked for stays" keeps_the_users_own
 finish

@@ -11,9 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const names[] = {"WHET_POLICY",     "WHET_STRENGTH", "WHET_LAYERS",
-                                    "WHET_HEADS",      "WHET_CONFIG",   "WHET_STATS",
-                                    "WHET_STATS_ROWS", "WHET_VERBOSE"};
+static const char *const names[] = {
+    "WHET_POLICY",    "WHET_STRENGTH",   "WHET_LAYERS",   "WHET_HEADS", "WHET_CONFIG",
+    "WHET_STATS",     "WHET_STATS_ROWS", "WHET_VERBOSE",  "WHET_MODE",  "WHET_POLCY",
+    "WHET_STATS_ROW", "WHET_",           "WHET_EMULATOR_"};
 
 static void clear(void) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -113,6 +114,12 @@ TEST(what_is_not_understood_is_refused) {
         {"WHET_HEADS", "all", "adaptive", "all"},
         {"WHET_VERBOSE", "yes", NULL, "WHET_VERBOSE"},
         {"WHET_STATS_ROWS", "last", NULL, "without WHET_STATS"},
+        {"WHET_MODE", "accel", NULL, "the hook"},
+        {"WHET_MODE", "Hook", NULL, "WHET_MODE=Hook"},
+        {"WHET_POLCY", "adaptive", NULL, "WHET_POLCY is no setting"},
+        {"WHET_STATS_ROW", "1", NULL, "WHET_STATS_ROW is no setting"},
+        {"WHET_", "1", NULL, "WHET_ is no setting"},
+        {"WHET_EMULATOR_", "1", NULL, "WHET_EMULATOR_ is no setting"},
         {"WHET_CONFIG", "/there/is/no/such/file", NULL, "/there/is/no/such/file"},
         {"WHET_CONFIG", "/", NULL, "cannot be read"},
         {"WHET_CONFIG", "any", "adaptive", "both"},
@@ -129,8 +136,20 @@ TEST(what_is_not_understood_is_refused) {
     static const char *const rows[] = {"first", "0", "-3", "2.5", "3 ", "70000"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         setenv("WHET_STATS_ROWS", rows[i], 1);
-        check_refused("WHET_STATS_ROWS");
+        check_refused("1 to 65535");
     }
+}
+
+TEST(the_one_mode_and_variables_of_others_are_no_matter) {
+    settings s;
+    message why = {""};
+    setenv("WHET_MODE", "hook", 1);
+    setenv("WHET_POLCY", "", 1); /* unset in front of a command */
+    setenv("WHET_ISA", "scalar", 0);
+    setenv("WHET_TEST_ANYTHING", "1", 1);
+    CHECK_MSG(settings_load(&s, &why), "%s", why.text);
+    settings_free(&s);
+    unsetenv("WHET_TEST_ANYTHING");
 }
 
 /* ---- the file ---- */

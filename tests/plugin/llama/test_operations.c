@@ -197,3 +197,16 @@ TEST(it_is_more_exact_than_the_host) {
     CHECK_MSG(o.stock_error > 1e-3, "the host's error %g", o.stock_error);
     outcome_free(&o);
 }
+
+/* The last test: the host unloads every backend of that name. Those made before still lead to it.
+ */
+TEST(unloading_the_plug_in_harms_nothing) {
+    ggml_backend_reg_t registration;
+    while ((registration = ggml_backend_reg_by_name("whet")) != NULL)
+        ggml_backend_unload(registration);
+    example e = {.head_dim = 64, .heads = 4, .kv_heads = 2, .keys = 100, .mask = MASK_CAUSAL};
+    check_example(&e);
+    ggml_backend_t later = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
+    CHECK(later != NULL);
+    ggml_backend_free(later);
+}

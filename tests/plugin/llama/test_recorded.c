@@ -1,6 +1,6 @@
 /*
  * Policies by layer and head, from a file, and what is recorded of them: both against the
- * reference in double. Layer i has policy i of the list below; layer 30 several at once.
+ * reference in double. Layer i has policy i of the list below; layers 30 and 31 several at once.
  */
 #include "graph.h"
 #include "recording.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEP = 3, MIXED_LAYER = 30, HEADS = 4 };
+enum { STEP = 3, MIXED_LAYER = 30, ONE_MAP_LAYER = 31, HEADS = 4 };
 
 static const char *const names[] = {"softmax",
                                     "fixed:1.7",
@@ -44,8 +44,10 @@ static void write_config(void) {
         fprintf(file, "{\"layers\": \"%d\", \"policy\": \"%s\"},\n", i, names[i]);
     fprintf(file, "{\"layers\": \"%d\", \"heads\": \"0\", \"policy\": \"adaptive\"},\n",
             MIXED_LAYER);
-    fprintf(file, "{\"layers\": \"%d\", \"heads\": \"2-3\", \"policy\": \"topk:5\"}]}",
+    fprintf(file, "{\"layers\": \"%d\", \"heads\": \"2-3\", \"policy\": \"topk:5\"},\n",
             MIXED_LAYER);
+    fprintf(file, "{\"layers\": \"%d\", \"heads\": \"1\", \"policy\": \"sparsemax\"}]}",
+            ONE_MAP_LAYER);
     fclose(file);
 }
 
@@ -208,6 +210,25 @@ TEST(heads_of_one_layer_with_policies_of_their_own) {
         e.policies = policies;
         e.queries = variant & 1 ? 33 : 1;
         e.is_softmax = variant & 2;
+        check_example(&e, 1e-4);
+    }
+}
+
+/* A map keeps whole rows of logits, which softmax does not: memory is for the head that needs most.
+ */
+TEST(heads_with_policies_of_their_own_and_alibi) {
+    whet_policy mixed[HEADS] = {named("adaptive"), named("softmax"), named("topk:5"),
+                                named("topk:5")};
+    whet_policy one_map[HEADS] = {named("softmax"), named("sparsemax"), named("softmax"),
+                                  named("softmax")};
+    for (int variant = 0; variant < 4; variant++) {
+        example e = for_policy(0, (whet_policy[HEADS]){{0}});
+        e.layer = variant & 1 ? ONE_MAP_LAYER : MIXED_LAYER;
+        e.policies = variant & 1 ? one_map : mixed;
+        e.queries = variant & 2 ? 40 : 1;
+        e.keys = 2048;
+        e.mask = MASK_BIAS;
+        e.max_bias = 8;
         check_example(&e, 1e-4);
     }
 }

@@ -152,6 +152,22 @@ int ggml_backend_tensor_set_2d(void) { return 0; }
 
 /* ---- */
 
+/* ggml closes what it does not take; backends are made and compute as before, then. */
+static bool works_without(void *plugin) {
+    int before = computed;
+    if (dlclose(plugin) != 0)
+        return false;
+    void **backend = ggml_backend_dev_init(device_words, NULL);
+    void **compute_word = backend + (is("old") ? COMPUTE_OLD : COMPUTE_NEW) +
+                          (is("shifted")    ? 2
+                           : is("unmarked") ? 1
+                                            : 0);
+    bool works = backend && *compute_word == word_of((void (*)(void))compute);
+    works = works && compute(backend, NULL) == 0 && computed == before + 1;
+    ggml_backend_free(backend);
+    return works;
+}
+
 int main(int argc, char **argv) {
     if (argc != 3)
         return 2;
@@ -170,5 +186,5 @@ int main(int argc, char **argv) {
     memcpy(&init, &symbol, sizeof init);
     if (init())
         return 3;
-    return device_words[5] == before ? 0 : 4;
+    return device_words[5] == before && works_without(plugin) ? 0 : 4;
 }

@@ -1,11 +1,12 @@
 /*
  * FLASH_ATTN_EXT: queries [head_dim, queries, heads, streams], keys and values likewise with heads
- * of their own, a mask [keys, queries, 1 or heads, 1 or streams], sinks [heads]; the result is
- * [value_dim, heads, queries, streams]. It is described to libwhet as it lies, and the tasks of the
- * plan are shared by the host's threads.
+ * of their own, a mask [keys, queries, a part of heads, a part of streams], sinks [heads]; the
+ * result is [value_dim, heads, queries, streams]. It is described to libwhet as it lies, and the
+ * tasks of the plan are shared by the host's threads.
  *
  * ALiBi is a mask of distances that each head multiplies by its slope. Such operations are rare;
- * a head is then one task, with a mask of its own.
+ * a head is then one task, with a mask of its own. So are masks with some planes that heads take by
+ * turns, for which the slope is 1.
  *
  * For a recording, the smallest logit is the negated largest one of the same attention with a
  * negated scale, which is computed for the recorded rows with next to no values. (A mask's entries
@@ -63,9 +64,9 @@ static void describe_strides(ptrdiff_t stride[4], const host_tensor *tensor) {
 
 static bool describe_mask(whet_attention *a, const host_tensor *mask, message *why) {
     if ((mask->type != HOST_F16 && mask->type != HOST_F32) || mask->ne[0] < (int64_t)a->keys ||
-        mask->ne[1] < (int64_t)a->queries ||
-        (mask->ne[2] != 1 && mask->ne[2] != (int64_t)a->heads) ||
-        (mask->ne[3] != 1 && mask->ne[3] != (int64_t)a->batch))
+        mask->ne[1] < (int64_t)a->queries || mask->ne[2] < 1 ||
+        (int64_t)a->heads % mask->ne[2] != 0 || mask->ne[3] < 1 ||
+        (int64_t)a->batch % mask->ne[3] != 0)
         return message_set(why, "its mask has an unknown shape or type");
     a->mask.data = mask->data;
     a->mask.type = mask->type == HOST_F16 ? WHET_F16 : WHET_F32;
@@ -74,6 +75,12 @@ static bool describe_mask(whet_attention *a, const host_tensor *mask, message *w
     a->mask.stride[2] = (ptrdiff_t)mask->nb[1];
     a->mask.stride[3] = (ptrdiff_t)mask->nb[0];
     return true;
+}
+
+/* Whether heads or streams share the mask's planes by turns, which no stride can say. */
+static bool planes_take_turns(const whet_attention *a, const host_tensor *mask) {
+    return (mask->ne[2] != 1 && mask->ne[2] != (int64_t)a->heads) ||
+           (mask->ne[3] != 1 && mask->ne[3] != (int64_t)a->batch);
 }
 
 static bool shapes_agree(const host_tensor *q, const host_tensor *k, const host_tensor *v,
@@ -128,7 +135,8 @@ bool attention_describe(operation *o, message *why) {
     if (sinks && (sinks->type != HOST_F32 || sinks->ne[0] != q->ne[2]))
         return message_set(why, "its sinks have an unknown shape or type");
     a->sinks = sinks ? sinks->data : NULL;
-    o->kind = mask && o->max_bias > 0 ? OPERATION_ALIBI : OPERATION_ATTENTION;
+    o->kind = mask && (o->max_bias > 0 || planes_take_turns(a, mask)) ? OPERATION_ALIBI
+                                                                      : OPERATION_ATTENTION;
     whet_status status = whet_attention_plan(a, &o->plan);
     return status == WHET_OK || message_set(why, "%s", whet_status_text(status));
 }
@@ -307,8 +315,9 @@ static whet_attention single_head(const operation *o, size_t stream, size_t head
 static void scale_mask(const operation *o, size_t stream, size_t head, float factor,
                        float *result) {
     const whet_attention *a = &o->attention;
-    const char *plane = (const char *)a->mask.data + (ptrdiff_t)stream * a->mask.stride[0] +
-                        (ptrdiff_t)head * a->mask.stride[1];
+    const host_tensor *mask = o->node->src[SOURCE_MASK];
+    const char *plane = (const char *)a->mask.data + stream % (size_t)mask->ne[3] * mask->nb[3] +
+                        head % (size_t)mask->ne[2] * mask->nb[2];
     for (size_t i = 0; i < a->queries; i++) {
         const char *row = plane + (ptrdiff_t)i * a->mask.stride[2];
         float *scaled = result + i * a->keys;

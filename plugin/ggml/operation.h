@@ -26,7 +26,7 @@ typedef struct layer_policies {
 typedef enum operation_kind {
     OPERATION_NONE,
     OPERATION_ATTENTION, /* a plan whose tasks the team shares */
-    OPERATION_ALIBI,     /* a mask times each head's slope: a head to a thread */
+    OPERATION_ALIBI,     /* a mask for each head, times its slope: a head to a thread */
     OPERATION_SOFTMAX    /* logits to weights, the products are the host's */
 } operation_kind;
 

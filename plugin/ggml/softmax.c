@@ -1,8 +1,9 @@
 /*
  * SOFT_MAX: logits [keys, queries, heads, streams] to weights of the same shape, perhaps in place,
- * with a scale, a mask [at least keys, queries, 1 or heads, 1 or streams] times ALiBi's slope, and
- * sinks. The products with keys and values are the host's here. A task is a few rows of one head:
- * their logits are completed in the result, which libwhet then turns into weights where they lie.
+ * with a scale, a mask [at least keys, queries, a part of heads, of streams] times ALiBi's slope,
+ * and sinks. The products with keys and values are the host's here. A task is a few rows of one
+ * head: their logits are completed in the result, which libwhet then turns into weights where they
+ * lie.
  */
 #include "operation.h"
 #include <math.h>
@@ -22,8 +23,8 @@ bool softmax_describe(operation *o, message *why) {
         node->nb[0] != sizeof(float) || node->nb[1] % sizeof(float) != 0)
         return message_set(why, "its logits are not of type f32, or not contiguous");
     if ((mask->type != HOST_F16 && mask->type != HOST_F32) || mask->ne[0] < node->ne[0] ||
-        mask->ne[1] < node->ne[1] || (mask->ne[2] != 1 && mask->ne[2] != node->ne[2]) ||
-        (mask->ne[3] != 1 && mask->ne[3] != node->ne[3]))
+        mask->ne[1] < node->ne[1] || mask->ne[2] < 1 || node->ne[2] % mask->ne[2] != 0 ||
+        mask->ne[3] < 1 || node->ne[3] % mask->ne[3] != 0)
         return message_set(why, "its mask has an unknown shape or type");
     if (sinks && (sinks->type != HOST_F32 || sinks->ne[0] != node->ne[2]))
         return message_set(why, "its sinks have an unknown shape or type");

@@ -90,6 +90,8 @@ static bool sees(const example *e, int stream, int head, int query, int key) {
         return key <= position && (key * 7 + query) % 5 != 0;
     case MASK_HEADS:
         return (key * 7 + query + 3 * head) % 5 != 0;
+    case MASK_TURNS:
+        return (key * 7 + query + 3 * (head % 2)) % 5 != 0;
     case MASK_STREAMS:
         return (key * 7 + query + 3 * stream) % 5 != 0;
     case MASK_NOTHING:
@@ -107,7 +109,7 @@ static double mask_at(const example *e, int stream, int head, int query, int key
 
 /* With more columns and rows than needed, which must not be looked at. */
 static void make_mask(tensors *t, const example *e) {
-    int planes = e->mask == MASK_HEADS ? e->heads : 1;
+    int planes = e->mask == MASK_HEADS ? e->heads : e->mask == MASK_TURNS ? 2 : 1;
     int streams = e->mask == MASK_STREAMS ? e->streams : 1;
     if (e->mask == MASK_NONE)
         return;

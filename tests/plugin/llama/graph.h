@@ -20,6 +20,7 @@ typedef enum mask_kind {
     MASK_HOLES,   /* keys are left out here and there */
     MASK_HEADS,   /* the same, a plane for each head */
     MASK_STREAMS, /* the same, a plane for each stream */
+    MASK_TURNS,   /* the same, two planes that heads take by turns; an even number of heads */
     MASK_NOTHING, /* every other query sees no key */
     MASK_BIAS     /* causal, with distances as ALiBi has them */
 } mask_kind;

@@ -10,6 +10,7 @@
 
 #include "base/atomic_file.h"
 #include "base/signals.h"
+#include "base/statistics.h"
 #include "base/table.h"
 #include "lm/evaluate.h"
 #include "lm/open.h"
@@ -24,7 +25,7 @@ static const char name[] = "lm eval";
 
 typedef struct arguments {
     text_list policies, algorithms;
-    const char *path, *lengths, *json, *csv;
+    const char *path, *lengths, *json, *csv, *heads_csv;
     uint64_t samples, seed, threads;
     bool hints, quiet;
 } arguments;
@@ -46,6 +47,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         {"json", OPTION_TEXT, &given->json, "FILE", "write everything as JSON, head by head"},
         {"csv", OPTION_TEXT, &given->csv, "FILE",
          "write a line for each algorithm, length and policy"},
+        {"heads-csv", OPTION_TEXT, &given->heads_csv, "FILE",
+         "write the entropies of each head, a line for each of them"},
         {"threads", OPTION_AMOUNT, &given->threads, "N",
          "threads (default: one for each processor); results do not depend on it"},
         {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
@@ -56,8 +59,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         .about =
             "Lets a model that was trained on CLRS-Text answer, always with the likeliest\n"
             "token, and says how often it is right: exact, the whole answer; final, what\n"
-            "follows the last \" | \". Lengths it was trained on are marked; the intervals in\n"
-            "files are of 95 %.\n",
+            "follows the last \" | \". Lengths it was trained on are marked; below each share\n"
+            "is its interval of 95 %.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more =
@@ -84,29 +87,61 @@ static void add_header(lab_table *table, const lm_eval_request *r) {
                       lm_model_knows_length(r->model, r->lengths[l]) ? "*" : "");
 }
 
-typedef double (*measure)(const lm_evaluation *result, const lm_eval_cell *cell);
+typedef lab_interval (*measure)(const lm_evaluation *result, const lm_eval_cell *cell);
 
-static double exact_of(const lm_evaluation *result, const lm_eval_cell *cell) {
-    (void)result;
-    return 100 * (double)cell->sum.exact / (double)cell->sum.samples;
+static lab_interval per_cent(uint64_t hits, uint64_t samples) {
+    lab_interval share = lab_share_interval(hits, samples);
+    return (lab_interval){100 * share.mean, 100 * share.low, 100 * share.high};
 }
 
-static double final_of(const lm_evaluation *result, const lm_eval_cell *cell) {
+static lab_interval exact_of(const lm_evaluation *result, const lm_eval_cell *cell) {
     (void)result;
-    return 100 * (double)cell->sum.final / (double)cell->sum.samples;
+    return per_cent(cell->sum.exact, cell->sum.samples);
 }
 
-static double entropy_of(const lm_evaluation *result, const lm_eval_cell *cell) {
+static lab_interval final_of(const lm_evaluation *result, const lm_eval_cell *cell) {
+    (void)result;
+    return per_cent(cell->sum.final, cell->sum.samples);
+}
+
+/* Without an interval. */
+static lab_interval entropy_of(const lm_evaluation *result, const lm_eval_cell *cell) {
     const lm_config *c = &result->request->model->config;
     double sum = 0, rows = 0;
     for (size_t i = 0; i < (size_t)c->layers * c->heads; i++) {
         sum += cell->entropies[i].after;
         rows += (double)cell->entropies[i].rows;
     }
-    return sum / rows;
+    return (lab_interval){sum / rows, (double)NAN, (double)NAN};
 }
 
-static bool print_measure(const lm_evaluation *result, measure of, int digits, bool only_hints) {
+/* Cells of one algorithm and policy, and, where they are shares, their intervals below them. */
+static void add_rows(lab_table *table, const lm_evaluation *result, size_t task, size_t policy,
+                     measure of) {
+    const lm_eval_request *r = result->request;
+    bool is_share = of != entropy_of;
+    for (int line = 0; line <= is_share; line++) {
+        if (line == 0)
+            add_task_name(table, &r->tasks[task]);
+        else
+            lab_table_add(table, "%s", "");
+        lab_table_add(table, "%s", line == 0 ? r->policies[policy].name : "95 %");
+        for (size_t l = 0; l < r->length_count; l++) {
+            const lm_eval_cell *cell = lm_eval_cell_at(result, task, l, policy);
+            lab_interval value = {(double)NAN, (double)NAN, (double)NAN};
+            if (cell->sum.samples)
+                value = of(result, cell);
+            if (!isfinite(value.mean))
+                lab_table_add(table, "%s", line == 0 ? "-" : "");
+            else if (line == 0)
+                lab_table_add(table, "%.*f", is_share ? 1 : 3, value.mean);
+            else
+                lab_table_add(table, "%.0f-%.0f", value.low, value.high);
+        }
+    }
+}
+
+static bool print_measure(const lm_evaluation *result, measure of, bool only_hints) {
     const lm_eval_request *r = result->request;
     lab_table table = lab_table_start(r->length_count + 2);
     add_header(&table, r);
@@ -114,16 +149,7 @@ static bool print_measure(const lm_evaluation *result, measure of, int digits, b
         size_t task = i / r->policy_count, policy = i % r->policy_count;
         if (only_hints && !r->tasks[task].hints)
             continue;
-        add_task_name(&table, &r->tasks[task]);
-        lab_table_add(&table, "%s", r->policies[policy].name);
-        for (size_t l = 0; l < r->length_count; l++) {
-            const lm_eval_cell *cell = lm_eval_cell_at(result, task, l, policy);
-            double value = cell->sum.samples ? of(result, cell) : (double)NAN;
-            if (isfinite(value))
-                lab_table_add(&table, "%.*f", digits, value);
-            else
-                lab_table_add(&table, "-");
-        }
+        add_rows(&table, result, task, policy, of);
     }
     return lab_table_finish(&table, stdout);
 }
@@ -133,15 +159,24 @@ static bool print_tables(const lm_evaluation *result) {
     bool has_hints = false;
     for (size_t t = 0; t < r->task_count; t++)
         has_hints = has_hints || r->tasks[t].hints;
-    printf("exact answers, %%, of %llu samples (* a length of training)\n",
+    printf("exact answers, %%, of %llu samples, and their intervals (* a length of training)\n",
            (unsigned long long)r->samples);
-    bool good = print_measure(result, exact_of, 1, false);
+    bool good = print_measure(result, exact_of, false);
     if (has_hints) {
         printf("\nfinal results, %%\n");
-        good = good && print_measure(result, final_of, 1, true);
+        good = good && print_measure(result, final_of, true);
     }
     printf("\nentropy of the coefficients while answering, nats, mean of all heads\n");
-    return good && print_measure(result, entropy_of, 3, false);
+    return good && print_measure(result, entropy_of, false);
+}
+
+/* To a file, if one is named. */
+static bool write_table(const char *path, void (*write)(FILE *file, const void *context),
+                        const lm_evaluation *result) {
+    if (!path || replace_file(path, write, result))
+        return true;
+    complain("%s: cannot write %s: %s", name, path, strerror(errno));
+    return false;
 }
 
 static int show(const arguments *given, const lm_evaluation *result) {
@@ -155,10 +190,9 @@ static int show(const arguments *given, const lm_evaluation *result) {
             status = report_lab_error(name, &error);
         json_decref(json);
     }
-    if (given->csv && !replace_file(given->csv, lm_evaluation_csv, result)) {
-        complain("%s: cannot write %s: %s", name, given->csv, strerror(errno));
+    if (!write_table(given->csv, lm_evaluation_csv, result) ||
+        !write_table(given->heads_csv, lm_evaluation_heads_csv, result))
         status = STATUS_FAILED;
-    }
     return status;
 }
 
@@ -192,7 +226,10 @@ static int evaluate(const arguments *given, const lm_opened *opened, const numbe
     lm_training tasks;
     lm_evaluation result;
     lab_error error = {.kind = LAB_NO_ERROR};
-    if (!choose_tasks(given, &opened->model, &tasks, &error))
+    if (!opened->is_clrs)
+        lab_fail(&error, LAB_INPUT, "%s does not speak CLRS-Text: its tokens are others",
+                 given->path);
+    if (!opened->is_clrs || !choose_tasks(given, &opened->model, &tasks, &error))
         return report_lab_error(name, &error);
     if (!open_laboratory(&lab, given->threads, NULL))
         return report_lab_error(name, &lab.error);

@@ -124,16 +124,27 @@ static int choose_names(arguments *given) {
     return STATUS_OK;
 }
 
+/* A number at the beginning of a text, at most the largest that has nine digits; what follows it,
+ * or NULL if there is none. */
+static const char *parse_length(const char *text, uint64_t *number) {
+    const char *at = text;
+    for (*number = 0; *at >= '0' && *at <= '9' && at - text < 9; at++)
+        *number = 10 * *number + (uint64_t)(*at - '0');
+    return at > text ? at : NULL;
+}
+
 static int choose_lengths(arguments *given) {
     if (!given->lengths)
         return STATUS_OK;
-    number_list lengths;
-    if (!parse_number_list(name, "lengths", given->lengths, false, 2, LM_LENGTH_MAX, &lengths))
-        return STATUS_MISUSE;
-    if (strchr(given->lengths, ','))
-        return refuse_value(name, "lengths", given->lengths, "of the form A..B");
-    given->training.length_min = (uint32_t)lengths.items[0];
-    given->training.length_max = (uint32_t)lengths.items[lengths.count - 1];
+    uint64_t first, last;
+    const char *rest = parse_length(given->lengths, &first);
+    last = first;
+    if (rest && strncmp(rest, "..", 2) == 0)
+        rest = parse_length(rest + 2, &last);
+    if (!rest || *rest != '\0' || first > last)
+        return refuse_value(name, "lengths", given->lengths, "of the form A..B with A up to B");
+    given->training.length_min = clamp_small(first);
+    given->training.length_max = clamp_small(last);
     return STATUS_OK;
 }
 

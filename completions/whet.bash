@@ -48,7 +48,7 @@ _whet_value() {
     case $1 in
     --policy) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" policies --names 2>/dev/null)" "$3" ;;
     --heads) [ "${words[1]}" = lm ] || _whet_files "$2" ;;
-    --svg | --spec | --out | --json | --csv | --from | --tokenizer | --prompt-file | --perplexity | --figure | --figures | --llama | --plugin) _whet_files "$2" ;;
+    --svg | --spec | --out | --json | --csv | --heads-csv | --from | --tokenizer | --prompt-file | --perplexity | --figure | --figures | --llama | --plugin) _whet_files "$2" ;;
     --check) _whet_offer "$2" published "$3" ;;
     --only)
         if [ "${words[1]}" = reproduce ]; then
@@ -129,7 +129,7 @@ _whet_lm_options() { # verb
             --context --gate --positions --rope-base --rope-dims --untied --policy --learn-policy --resume \
             --checkpoint-every --log-every --threads --quiet
         ;;
-    eval) printf '%s\n' --policy --algorithm --hints --lengths --samples --seed --json --csv --threads --quiet ;;
+    eval) printf '%s\n' --policy --algorithm --hints --lengths --samples --seed --json --csv --heads-csv --threads --quiet ;;
     generate)
         printf '%s\n' --prompt --prompt-file --steps --temperature --seed --policy --tokenizer --cache --entropy --speed --threads
         ;;
@@ -161,7 +161,7 @@ _whet() {
     # The --json of bench and clrs and the --heads of audit are flags; all other options named here have a value.
     case $command$before in
     audit--heads) ;;
-    *--policy | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | retrieval--json | lm--json | theory--json | audit--json | probe--json | *--layer | \
+    *--policy | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | *--heads-csv | retrieval--json | lm--json | theory--json | audit--json | probe--json | *--layer | \
         *--sequences | *--range | *--prompt-file | *--text | *--answer-tokens | *--context | *--perplexity | *--perplexity-tokens | \
         *--every | *--figure | *--figures | *--llama | *--plugin | \
         *--check | *--from | *--heads | *--spread | *--temperature | *--mass | *--layers | *--layer-heads | *--gain | \

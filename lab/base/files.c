@@ -63,18 +63,35 @@ bool lab_file_exists(const char *path) {
     return stat(path, &status) == 0;
 }
 
-static char *read_open(FILE *file, const char *path, size_t limit, size_t *size, lab_error *error) {
+/* Whether an open file is one that can be read as a whole, and its size. */
+static bool measure(FILE *file, const char *path, size_t limit, size_t *size, lab_error *error) {
     struct stat status;
     if (fstat(fileno(file), &status) != 0 || S_ISDIR(status.st_mode)) {
         errno = S_ISDIR(status.st_mode) ? EISDIR : errno;
-        lab_fail_file(error, "read", path);
+        return lab_fail_file(error, "read", path);
+    }
+    if (status.st_size < 0 || (unsigned long long)status.st_size > limit)
+        return lab_fail(error, LAB_INPUT, "%s is too large: %lld bytes", path,
+                        (long long)status.st_size);
+    *size = (size_t)status.st_size;
+    return true;
+}
+
+FILE *lab_open_file(const char *path, size_t limit, size_t *size, lab_error *error) {
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        /* A file that is not there was named wrongly; others are the system's matter. */
+        lab_fail(error, errno == ENOENT ? LAB_INPUT : LAB_SYSTEM, "cannot read %s: %s", path,
+                 strerror(errno));
         return NULL;
     }
-    if (status.st_size < 0 || (unsigned long long)status.st_size > limit) {
-        lab_fail(error, LAB_INPUT, "%s is too large: %lld bytes", path, (long long)status.st_size);
-        return NULL;
-    }
-    size_t expected = (size_t)status.st_size;
+    if (measure(file, path, limit, size, error))
+        return file;
+    fclose(file);
+    return NULL;
+}
+
+static char *read_open(FILE *file, const char *path, size_t expected, lab_error *error) {
     char *bytes = malloc(expected + 1);
     if (!bytes) {
         lab_fail_memory(error);
@@ -88,19 +105,14 @@ static char *read_open(FILE *file, const char *path, size_t limit, size_t *size,
         return NULL;
     }
     bytes[expected] = '\0';
-    *size = expected;
     return bytes;
 }
 
 char *lab_read_file(const char *path, size_t limit, size_t *size, lab_error *error) {
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        /* A file that is not there was named wrongly; others are the system's matter. */
-        lab_fail(error, errno == ENOENT ? LAB_INPUT : LAB_SYSTEM, "cannot read %s: %s", path,
-                 strerror(errno));
+    FILE *file = lab_open_file(path, limit, size, error);
+    if (!file)
         return NULL;
-    }
-    char *bytes = read_open(file, path, limit, size, error);
+    char *bytes = read_open(file, path, *size, error);
     fclose(file);
     return bytes;
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 /* Makes a folder and those above it; fine if it is there. */
 bool lab_make_folder(const char *path, lab_error *error);
@@ -13,6 +14,10 @@ bool lab_make_folder(const char *path, lab_error *error);
 char *lab_path(const char *folder, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 bool lab_file_exists(const char *path);
+
+/* A file to be read, and how many bytes it has; NULL and an error if it cannot be or is longer than
+ * `limit`. */
+FILE *lab_open_file(const char *path, size_t limit, size_t *size, lab_error *error);
 
 /* All of a file, with a zero byte after it, to be freed; NULL and an error if it cannot be read or
  * is longer than `limit`. */

@@ -5,6 +5,7 @@
 #include "lm/data.h"
 
 #include "base/random.h"
+#include "base/signals.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -153,11 +154,32 @@ bool lm_source_draw(lm_source *source, lm_sequences *sequences, lab_error *error
     return true;
 }
 
-bool lm_source_skip_to(lm_source *source, uint64_t step, lab_error *error) {
-    lm_sequences dropped = {.count = 0};
-    bool is_good = true;
-    while (is_good && source->step < step)
-        is_good = lm_source_draw(source, &dropped, error);
-    lm_sequences_free(&dropped);
+bool lm_source_skip_to(lm_source *source, uint64_t step, lm_sequences *sequences,
+                       lab_error *error) {
+    while (source->step < step) {
+        if (lab_interrupted())
+            return lab_fail(error, LAB_STOPPED, "stopped while taking up an earlier run");
+        if (!lm_source_draw(source, sequences, error))
+            return false;
+    }
+    return true;
+}
+
+bool lm_training_longest(const lm_training *training, size_t context, size_t *tokens,
+                         lab_error *error) {
+    lm_source *source = lm_source_create(training, context, error);
+    size_t longest = 1;
+    bool is_good = source != NULL;
+    for (uint32_t task = 0; is_good && task < training->task_count; task++) {
+        clrs_stream *stream = open_stream(source, task, training->length_max, error);
+        clrs_sample sample = {0};
+        clrs_status status = stream ? clrs_stream_next(stream, &sample) : CLRS_OK;
+        is_good = stream && (status == CLRS_OK ||
+                             fail_stream(status, training->tasks[task].algorithm->name, error));
+        size_t count = sample.question_length + sample.answer_length + 1;
+        longest = count > longest ? count : longest;
+    }
+    *tokens = longest < context ? longest : context;
+    lm_source_destroy(source);
     return is_good;
 }

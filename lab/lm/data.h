@@ -23,7 +23,7 @@ typedef struct lm_sequences {
     size_t token_count, token_room;
     lm_sequence *list;
     size_t count, room;
-    uint64_t left_out; /* samples that were longer than the context */
+    uint64_t left_out; /* samples that were longer than the context, since the run's start */
 } lm_sequences;
 void lm_sequences_free(lm_sequences *sequences);
 
@@ -36,7 +36,13 @@ void lm_source_destroy(lm_source *source);
 /* The sequences of the next step, batch * accumulate of them. */
 bool lm_source_draw(lm_source *source, lm_sequences *sequences, lab_error *error);
 
-/* To any step, forwards only. */
-bool lm_source_skip_to(lm_source *source, uint64_t step, lab_error *error);
+/* To any step, forwards only; samples left out on the way are counted in `sequences`. Fails with
+ * LAB_STOPPED when a signal comes in (lab_catch_interrupts). */
+bool lm_source_skip_to(lm_source *source, uint64_t step, lm_sequences *sequences, lab_error *error);
+
+/* About the longest sequence that is to come, in tokens: the longest of one sample of each task at
+ * the longest length, at most `context`. */
+bool lm_training_longest(const lm_training *training, size_t context, size_t *tokens,
+                         lab_error *error);
 
 #endif

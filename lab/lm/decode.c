@@ -255,14 +255,14 @@ static whet_tensor cache_tensor(const lm_decoder *d, const unsigned char *cache,
                          .type = d->options.cache_type};
 }
 
-/* Rows of one lane, from `first` on, which see everything up to themselves. */
+/* Rows of one lane, from `first` on, which see everything up to themselves. `measured`: the one row
+ * is a step of its lane and no piece of a prompt. */
 static whet_status attend(lm_decoder *d, size_t layer, size_t lane, size_t first, size_t rows,
-                          const whet_executor *executor) {
+                          bool measured, const whet_executor *executor) {
     const lm_config *c = config_of(d);
     ptrdiff_t dim = (ptrdiff_t)(c->head_dim * sizeof(float));
     ptrdiff_t in = (ptrdiff_t)(row_width(c) * sizeof(float)), out = dim * c->heads;
     size_t length = d->lengths[lane] + rows;
-    bool measured = d->stats && rows == 1;
     whet_attention attention = {
         .size = sizeof attention,
         .heads = c->heads,
@@ -299,9 +299,10 @@ static whet_status attend(lm_decoder *d, size_t layer, size_t lane, size_t first
 static bool attend_all(lm_decoder *d, const pass *p, size_t layer, lab_error *error) {
     whet_status status = WHET_OK;
     if (!p->lanes)
-        status = attend(d, layer, p->lane, 0, p->rows, d->options.executor);
+        status = attend(d, layer, p->lane, 0, p->rows, false, d->options.executor);
     for (size_t row = 0; p->lanes && status == WHET_OK && row < p->rows; row++)
-        status = attend(d, layer, p->lanes[row], row, 1, p->rows == 1 ? d->options.executor : NULL);
+        status = attend(d, layer, p->lanes[row], row, 1, d->stats != NULL,
+                        p->rows == 1 ? d->options.executor : NULL);
     if (status == WHET_OK)
         return true;
     if (status == WHET_ERROR_MEMORY)

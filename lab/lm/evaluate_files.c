@@ -60,14 +60,14 @@ static json_t *cell_json(const lm_evaluation *of, size_t task, size_t length, si
                      "entropy_after", entropies_json(&r->model->config, cell->entropies, true));
 }
 
-json_t *lm_evaluation_json(const lm_evaluation *evaluation) {
-    const lm_eval_request *r = evaluation->request;
+json_t *lm_evaluation_json(const lm_evaluation *of) {
+    const lm_eval_request *r = of->request;
     json_t *rows = json_array();
     bool good = rows != NULL;
     for (size_t t = 0; good && t < r->task_count; t++)
         for (size_t l = 0; good && l < r->length_count; l++)
             for (size_t p = 0; good && p < r->policy_count; p++)
-                good = json_array_append_new(rows, cell_json(evaluation, t, l, p)) == 0;
+                good = json_array_append_new(rows, cell_json(of, t, l, p)) == 0;
     json_t *json = json_pack(
         "{s:o, s:I, s:I, s:I, s:I, s:O*, s:o}", "shape", lm_config_to_json(&r->model->config),
         "parameters", (json_int_t)r->model->layout.count, "step", (json_int_t)r->model->step,
@@ -88,6 +88,18 @@ static void csv_share(lab_csv *csv, uint64_t hits, uint64_t samples) {
     lab_csv_number(csv, samples ? share.high : (double)NAN);
 }
 
+/* Which cell it is: what lines of both tables begin with. */
+static void csv_what(lab_csv *csv, const lm_evaluation *of, size_t task, size_t length,
+                     size_t policy) {
+    const lm_eval_request *r = of->request;
+    lab_csv_text(csv, r->tasks[task].algorithm->name);
+    lab_csv_text(csv, r->tasks[task].hints ? "yes" : "no");
+    lab_csv_number(csv, (double)r->lengths[length]);
+    lab_csv_text(csv, lm_model_knows_length(r->model, r->lengths[length]) ? "yes" : "no");
+    lab_csv_text(csv, r->policies[policy].name);
+    lab_csv_number(csv, (double)lm_eval_cell_at(of, task, length, policy)->sum.samples);
+}
+
 static void csv_cell(lab_csv *csv, const lm_evaluation *of, size_t task, size_t length,
                      size_t policy) {
     const lm_eval_request *r = of->request;
@@ -100,12 +112,7 @@ static void csv_cell(lab_csv *csv, const lm_evaluation *of, size_t task, size_t 
         after += cell->entropies[h].after;
         rows += (double)cell->entropies[h].rows;
     }
-    lab_csv_text(csv, r->tasks[task].algorithm->name);
-    lab_csv_text(csv, r->tasks[task].hints ? "yes" : "no");
-    lab_csv_number(csv, (double)r->lengths[length]);
-    lab_csv_text(csv, lm_model_knows_length(r->model, r->lengths[length]) ? "yes" : "no");
-    lab_csv_text(csv, r->policies[policy].name);
-    lab_csv_number(csv, (double)sum->samples);
+    csv_what(csv, of, task, length, policy);
     csv_share(csv, sum->exact, sum->samples);
     csv_share(csv, sum->final, sum->samples);
     lab_csv_number(csv, ratio(sum->steps_share, (double)sum->traced));
@@ -116,19 +123,48 @@ static void csv_cell(lab_csv *csv, const lm_evaluation *of, size_t task, size_t 
     lab_csv_end_line(csv);
 }
 
-void lm_evaluation_csv(FILE *file, const void *evaluation) {
-    static const char *const titles[] = {
-        "algorithm", "hints",           "length",        "inside",  "policy",       "samples",
-        "exact",     "exact_low",       "exact_high",    "final",   "final_low",    "final_high",
-        "steps",     "question_tokens", "answer_tokens", "entropy", "entropy_after"};
-    const lm_evaluation *of = evaluation;
+static void csv_heads(lab_csv *csv, const lm_evaluation *of, size_t task, size_t length,
+                      size_t policy) {
+    const lm_config *c = &of->request->model->config;
+    const lm_eval_cell *cell = lm_eval_cell_at(of, task, length, policy);
+    for (size_t i = 0; i < (size_t)c->layers * c->heads; i++) {
+        const lm_entropy *e = &cell->entropies[i];
+        csv_what(csv, of, task, length, policy);
+        lab_csv_number(csv, (double)(i / c->heads));
+        lab_csv_number(csv, (double)(i % c->heads));
+        lab_csv_number(csv, ratio(e->before, (double)e->rows));
+        lab_csv_number(csv, ratio(e->after, (double)e->rows));
+        lab_csv_end_line(csv);
+    }
+}
+
+typedef void (*cell_writer)(lab_csv *csv, const lm_evaluation *of, size_t task, size_t length,
+                            size_t policy);
+
+static void write_csv(FILE *file, const lm_evaluation *of, const char *const *titles,
+                      cell_writer write) {
     const lm_eval_request *r = of->request;
     lab_csv csv = {.file = file};
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
-        lab_csv_text(&csv, titles[i]);
+    for (; *titles; titles++)
+        lab_csv_text(&csv, *titles);
     lab_csv_end_line(&csv);
     for (size_t t = 0; t < r->task_count; t++)
         for (size_t l = 0; l < r->length_count; l++)
             for (size_t p = 0; p < r->policy_count; p++)
-                csv_cell(&csv, of, t, l, p);
+                write(&csv, of, t, l, p);
+}
+
+void lm_evaluation_csv(FILE *file, const void *evaluation) {
+    static const char *const titles[] = {
+        "algorithm", "hints",           "length",        "inside",  "policy",        "samples",
+        "exact",     "exact_low",       "exact_high",    "final",   "final_low",     "final_high",
+        "steps",     "question_tokens", "answer_tokens", "entropy", "entropy_after", NULL};
+    write_csv(file, evaluation, titles, csv_cell);
+}
+
+void lm_evaluation_heads_csv(FILE *file, const void *evaluation) {
+    static const char *const titles[] = {"algorithm", "hints",         "length", "inside",
+                                         "policy",    "samples",       "layer",  "head",
+                                         "entropy",   "entropy_after", NULL};
+    write_csv(file, evaluation, titles, csv_heads);
 }

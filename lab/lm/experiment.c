@@ -20,9 +20,11 @@ static void choose_quick(lm_config *config, lm_training *training, lab_error *im
     lm_training_add_tasks(training, quick_tasks, impossible);
 }
 
-/* Lengths up to 16 of all algorithms, and questions of up to 48 items to come. */
+/* Lengths up to 16 of all algorithms. The context has room for the questions of up to 48 items that
+ * come afterwards (floyd_warshall takes some 17,000 tokens there); training takes memory for the
+ * sequences it meets, not for the context. */
 static void choose_full(lm_config *config, lm_training *training, lab_error *impossible) {
-    config->context = 8192;
+    config->context = 32768;
     training->length_max = 16;
     training->steps = 60000;
     training->warm_up = 500;

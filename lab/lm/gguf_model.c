@@ -42,6 +42,17 @@ static bool refuse(const reading *r, lab_error *error, const char *why) {
     return lab_fail(error, LAB_INPUT, "%s: %s", r->path, why);
 }
 
+/* Older files have the factor that positions are divided by under a key of its own. */
+static bool has_plain_positions(const reading *r, lab_error *error) {
+    char key[KEY_SIZE];
+    double factor = 1;
+    if (gguf_find(r->file, key_of(r->is_gemma, "rope.scale_linear", key)) &&
+        !gguf_get_double(r->file, key, &factor, error))
+        return false;
+    return factor == 1 ||
+           refuse(r, error, "stretched positions (rope.scale_linear) cannot be read");
+}
+
 /* Choices that change what a model computes and that none here has. */
 static bool has_nothing_special(const reading *r, lab_error *error) {
     char key[KEY_SIZE];
@@ -57,7 +68,7 @@ static bool has_nothing_special(const reading *r, lab_error *error) {
         if (!gguf_text_is(scaling, "none"))
             return refuse(r, error, "stretched positions (rope.scaling) cannot be read");
     }
-    return true;
+    return has_plain_positions(r, error);
 }
 
 static bool get_numbers(const reading *r, lm_config *c, lab_error *error) {
@@ -183,6 +194,20 @@ static bool read_tensor(const reading *r, const lm_config *c, const lm_tensor *t
     return true;
 }
 
+/* Names the first tensor that a plain model does not have. */
+static bool refuse_tensor(const reading *r, const lm_model *model, lab_error *error) {
+    for (uint64_t i = 0; i < r->file->n_tensors; i++) {
+        gguf_text name = r->file->tensors[i].name;
+        bool is_known = false;
+        for (size_t t = 0; !is_known && t < lm_tensor_count(&model->config); t++)
+            is_known = gguf_text_is(name, lm_tensor_at(&model->config, &model->layout, t).name);
+        if (!is_known)
+            return lab_fail(error, LAB_INPUT, "%s: has a tensor '%.*s', which no plain model has",
+                            r->path, name.length < 64 ? (int)name.length : 64, name.bytes);
+    }
+    return refuse(r, error, "has a tensor twice");
+}
+
 static bool read_weights(const reading *r, lm_model *model, lab_error *error) {
     size_t count = lm_tensor_count(&model->config);
     for (size_t i = 0; i < count; i++) {
@@ -190,10 +215,7 @@ static bool read_weights(const reading *r, lm_model *model, lab_error *error) {
         if (!read_tensor(r, &model->config, &tensor, model->weights, error))
             return false;
     }
-    if (r->file->n_tensors == count)
-        return true;
-    return lab_fail(error, LAB_INPUT, "%s: has %llu tensors where a plain model has %zu", r->path,
-                    (unsigned long long)r->file->n_tensors, count);
+    return r->file->n_tensors == count || refuse_tensor(r, model, error);
 }
 
 static bool read_open_file(reading *r, lm_model *model, lm_tokenizer *tokenizer, lab_error *error) {
@@ -304,7 +326,7 @@ bool lm_gguf_write(const char *path, const lm_model *model, const lm_tokenizer *
         return lab_fail_memory(error);
     gguf_writer *w = gguf_writer_start();
     put_shape(w, c, type, name);
-    bool good = lm_gguf_put_tokenizer(w, tokenizer, error);
+    bool good = lm_gguf_put_tokenizer(w, tokenizer, c->vocabulary, error);
     put_weights(w, model, type, changed ? changed : model->weights);
     if (good)
         good = gguf_writer_finish(w, path, error);

@@ -1,6 +1,7 @@
 /* Lists of tokens, scores, types and merges, from GGUF and to it. */
 #include "lm/gguf_tokenizer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,22 +141,29 @@ static void put_token(gguf_writer *w, const char *key, lm_token token) {
         gguf_put_u32(w, key, token);
 }
 
-static bool put_pieces(gguf_writer *w, const lm_tokenizer *t) {
-    const char **texts = malloc(t->count * sizeof *texts);
-    float *scores = malloc(t->count * sizeof *scores);
-    int32_t *types = malloc(t->count * sizeof *types);
-    bool good = texts && scores && types;
-    for (size_t i = 0; good && i < t->count; i++) {
-        texts[i] = t->pieces[i].text;
-        scores[i] = t->pieces[i].score;
-        types[i] = (int32_t)t->pieces[i].type;
+enum { FILLER_SIZE = 40 };
+
+static bool put_pieces(gguf_writer *w, const lm_tokenizer *t, size_t count) {
+    const char **texts = malloc(count * sizeof *texts);
+    float *scores = malloc(count * sizeof *scores);
+    int32_t *types = malloc(count * sizeof *types);
+    char(*fillers)[FILLER_SIZE] = malloc((count - t->count) * sizeof *fillers + 1);
+    bool good = texts && scores && types && fillers;
+    for (size_t i = 0; good && i < count; i++) {
+        bool is_filler = i >= t->count;
+        if (is_filler)
+            snprintf(fillers[i - t->count], FILLER_SIZE, "<whet_unused_%zu>", i);
+        texts[i] = is_filler ? fillers[i - t->count] : t->pieces[i].text;
+        scores[i] = is_filler ? 0 : t->pieces[i].score;
+        types[i] = is_filler ? LM_PIECE_UNUSED : (int32_t)t->pieces[i].type;
     }
     if (good) {
-        gguf_put_texts(w, KEY "tokens", texts, t->count);
+        gguf_put_texts(w, KEY "tokens", texts, count);
         if (t->kind == LM_PIECES)
-            gguf_put_floats(w, KEY "scores", scores, t->count);
-        gguf_put_integers(w, KEY "token_type", types, t->count);
+            gguf_put_floats(w, KEY "scores", scores, count);
+        gguf_put_integers(w, KEY "token_type", types, count);
     }
+    free(fillers);
     free(texts);
     free(scores);
     free(types);
@@ -188,11 +196,15 @@ static bool put_merges(gguf_writer *w, const lm_tokenizer *t) {
     return good;
 }
 
-bool lm_gguf_put_tokenizer(gguf_writer *w, const lm_tokenizer *t, lab_error *error) {
+bool lm_gguf_put_tokenizer(gguf_writer *w, const lm_tokenizer *t, size_t vocabulary,
+                           lab_error *error) {
     bool is_pieces = t->kind == LM_PIECES;
+    if (t->count > vocabulary)
+        return lab_fail(error, LAB_INPUT, "there are %zu tokens for a vocabulary of %zu", t->count,
+                        vocabulary);
     gguf_put_text(w, KEY "model", is_pieces ? "llama" : "gpt2");
     gguf_put_text(w, KEY "pre", is_pieces ? "default" : "gpt-2");
-    if (!put_pieces(w, t) || (!is_pieces && !put_merges(w, t)))
+    if (!put_pieces(w, t, vocabulary) || (!is_pieces && !put_merges(w, t)))
         return lab_fail_memory(error);
     put_token(w, KEY "bos_token_id", t->begin);
     put_token(w, KEY "eos_token_id", t->end);

@@ -11,7 +11,9 @@
 bool lm_gguf_get_tokenizer(const gguf_file *file, const char *path, size_t vocabulary,
                            lm_tokenizer *tokenizer, lab_error *error);
 
-/* False when memory runs out. */
-bool lm_gguf_put_tokenizer(gguf_writer *writer, const lm_tokenizer *tokenizer, lab_error *error);
+/* llama.cpp wants as many tokens as the model has rows of embeddings: what is missing up to
+ * `vocabulary` is written as unused tokens. False when there are too many, or memory runs out. */
+bool lm_gguf_put_tokenizer(gguf_writer *writer, const lm_tokenizer *tokenizer, size_t vocabulary,
+                           lab_error *error);
 
 #endif

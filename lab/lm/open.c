@@ -84,7 +84,7 @@ static bool open_llama2c(const char *path, const char *tokenizer, lm_opened *ope
 
 /* ---- any ---- */
 
-bool lm_open(const char *path, const char *tokenizer, lm_opened *opened, lab_error *error) {
+static bool open_any(const char *path, const char *tokenizer, lm_opened *opened, lab_error *error) {
     char beginning[8] = "";
     size_t length = 0;
     *opened = (lm_opened){.format = "llama2.c"};
@@ -99,6 +99,22 @@ bool lm_open(const char *path, const char *tokenizer, lm_opened *opened, lab_err
         return lm_gguf_read(path, &opened->model, &opened->tokenizer, error);
     }
     return open_llama2c(path, tokenizer, opened, error);
+}
+
+/* Also models that took the way over GGUF may speak CLRS-Text; the number of tokens is no proof. */
+static bool compare_with_clrs(lm_opened *opened, lab_error *error) {
+    lm_tokenizer clrs = {.count = 0};
+    bool good = lm_tokenizer_clrs(&clrs, error);
+    opened->is_clrs = good && lm_tokenizer_same(&opened->tokenizer, &clrs);
+    lm_tokenizer_free(&clrs);
+    return good;
+}
+
+bool lm_open(const char *path, const char *tokenizer, lm_opened *opened, lab_error *error) {
+    if (!open_any(path, tokenizer, opened, error))
+        return false;
+    return opened->is_clrs || opened->tokenizer.count != LM_CLRS_VOCABULARY ||
+           compare_with_clrs(opened, error);
 }
 
 void lm_opened_free(lm_opened *opened) {

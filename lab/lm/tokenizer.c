@@ -81,8 +81,8 @@ bool lm_tokenizer_set(lm_tokenizer *t, size_t index, const char *text, size_t le
         return refuse(t, error, "token", index, "is not UTF-8");
     if (type < LM_PIECE_NORMAL || type > LM_PIECE_BYTE)
         return refuse(t, error, "token", index, "is of no known type");
-    if (isnan(score))
-        return refuse(t, error, "token", index, "has no score");
+    if (!isfinite(score)) /* minus infinity stands for "no pair" while merging */
+        return refuse(t, error, "token", index, "has a score that is not finite");
     lm_entry *piece = &t->pieces[index];
     free(piece->text);
     piece->text = malloc(length + 1);
@@ -213,6 +213,17 @@ bool lm_tokenizer_seal(lm_tokenizer *t, lab_error *error) {
             *slot = (uint32_t)(i + 1);
     }
     seal_bytes(t);
+    return true;
+}
+
+bool lm_tokenizer_same(const lm_tokenizer *a, const lm_tokenizer *b) {
+    if (a->kind != b->kind || a->count != b->count || a->begin != b->begin || a->end != b->end ||
+        a->merge_count != b->merge_count)
+        return false;
+    for (size_t i = 0; i < a->count; i++)
+        if (a->pieces[i].type != b->pieces[i].type || a->pieces[i].length != b->pieces[i].length ||
+            memcmp(a->pieces[i].text, b->pieces[i].text, a->pieces[i].length) != 0)
+            return false;
     return true;
 }
 

@@ -81,6 +81,9 @@ bool lm_tokenizer_merge(lm_tokenizer *tokenizer, size_t index, const char *text,
 /* That of CLRS-Text (see tokens.h), a piece for each character. */
 bool lm_tokenizer_clrs(lm_tokenizer *tokenizer, lab_error *error);
 
+/* Whether both give the same tokens the same meaning. */
+bool lm_tokenizer_same(const lm_tokenizer *a, const lm_tokenizer *b);
+
 /* Fine for a zero-initialised one. */
 void lm_tokenizer_free(lm_tokenizer *tokenizer);
 

@@ -21,6 +21,7 @@ typedef struct sums {
 
 typedef struct session {
     const lm_run *run;
+    lab_manifest *manifest; /* NULL: of a run that writes nothing */
     lm_trainer *trainer;
     char *checkpoint, *log_path;
     FILE *log;
@@ -122,25 +123,24 @@ static bool train_on(session *own, lab_error *error) {
     return !own->checkpoint || lm_trainer_save(own->trainer, own->checkpoint, error);
 }
 
-/* Finds where to go on, and opens the log there. */
-static bool open_files(session *own, lab_error *error) {
+/* Finds where to go on, or refuses to: until then nothing in the folder is touched. */
+static bool take_up(session *own, lab_error *error) {
     const lm_run *run = own->run;
-    if (!run->folder)
-        return true;
     own->checkpoint = lab_path(run->folder, "model.ckpt");
     own->log_path = lab_path(run->folder, "log.jsonl");
     if (!own->checkpoint || !own->log_path)
         return lab_fail_memory(error);
-    if (lab_file_exists(own->checkpoint)) {
-        if (!run->resume)
-            return lab_fail(
-                error, LAB_INPUT,
-                "%s is there already: --resume goes on with it, another --out starts anew",
-                own->checkpoint);
-        if (!lm_trainer_restore(own->trainer, own->checkpoint, error))
-            return false;
-    }
-    if (run->log_interval == 0)
+    if (!lab_file_exists(own->checkpoint))
+        return true;
+    if (!run->resume)
+        return lab_fail(error, LAB_INPUT,
+                        "%s is there already: --resume goes on with it, another --out starts anew",
+                        own->checkpoint);
+    return lm_trainer_restore(own->trainer, own->checkpoint, error);
+}
+
+static bool open_log(session *own, lab_error *error) {
+    if (own->run->log_interval == 0)
         return true;
     uint64_t done = lm_trainer_done(own->trainer);
     if (!lab_json_log_cut(own->log_path, "step", done, error))
@@ -149,19 +149,27 @@ static bool open_files(session *own, lab_error *error) {
     return own->log || lab_fail_file(error, "write", own->log_path);
 }
 
-static void tell_size(const session *own) {
-    if (own->run->quiet)
-        return;
-    fprintf(stderr, "%s: %zu parameters; training takes %.0f MB of memory\n",
-            own->run->title ? own->run->title : "training", lm_trainer_parameters(own->trainer),
-            (double)lm_trainer_bytes(own->trainer) / 1e6);
+static bool open_files(session *own, lab_error *error) {
+    return !own->manifest || (take_up(own, error) &&
+                              lab_manifest_write(own->manifest, own->run->folder, false, error) &&
+                              open_log(own, error));
+}
+
+/* Before anything is allocated, so that it is known also where memory does not suffice. */
+static bool tell_size(const lm_run *run, lab_error *error) {
+    lm_needs needs;
+    if (!lm_trainer_needs(&run->config, &run->training, run->executor, &needs, error))
+        return false;
+    if (!run->quiet)
+        fprintf(stderr, "%s: %zu parameters; training takes about %.0f MB of memory\n",
+                run->title ? run->title : "training", needs.parameters, (double)needs.bytes / 1e6);
+    return true;
 }
 
 static bool run_session(session *own, lab_error *error) {
     const lm_run *run = own->run;
     if (!open_files(own, error))
         return false;
-    tell_size(own);
     own->progress =
         lab_progress_begin(run->title ? run->title : "training", lm_trainer_done(own->trainer),
                            run->training.steps, run->quiet);
@@ -179,9 +187,11 @@ static bool run_session(session *own, lab_error *error) {
     return is_done;
 }
 
-static bool train_in_folder(const nn_engine *engine, const lm_run *run, lm_summary *summary,
-                            lab_error *error) {
-    session own = {.run = run, .summary = summary};
+static bool train_in_folder(const nn_engine *engine, const lm_run *run, lab_manifest *manifest,
+                            lm_summary *summary, lab_error *error) {
+    session own = {.run = run, .manifest = manifest, .summary = summary};
+    if (!tell_size(run, error))
+        return false;
     own.trainer = lm_trainer_create(engine, &run->config, &run->training, run->executor, error);
     bool is_done = own.trainer && run_session(&own, error);
     if (own.log && fclose(own.log) != 0)
@@ -201,8 +211,7 @@ static bool train_alone(const nn_engine *engine, const lm_run *run, lm_summary *
                         lab_error *error) {
     lab_manifest manifest =
         lab_manifest_begin("lm train", run_options(run), engine->blas.description);
-    bool is_done = lab_manifest_write(&manifest, run->folder, false, error) &&
-                   train_in_folder(engine, run, summary, error) &&
+    bool is_done = train_in_folder(engine, run, &manifest, summary, error) &&
                    lab_manifest_write(&manifest, run->folder, true, error);
     lab_manifest_end(&manifest);
     return is_done;
@@ -216,7 +225,7 @@ bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, l
     if (!lm_config_check(&run->config, error) || !lm_training_check(&run->training, error))
         return false;
     if (!run->folder)
-        return train_in_folder(engine, run, summary, error);
+        return train_in_folder(engine, run, NULL, summary, error);
     if (!lab_make_folder(run->folder, error) || !lab_folder_take(&lock, run->folder, error))
         return false;
     bool is_done = train_alone(engine, run, summary, error);

@@ -34,6 +34,8 @@ struct lm_trainer {
     lm_workspace *workspaces[LM_LANES];
     atomic_flag busy[LM_LANES]; /* workspaces in use */
     size_t workers;             /* how many workspaces there are */
+    lm_needs needs;
+    size_t room; /* tokens of the longest piece that workspaces are made for */
     slice *slices;
     size_t slice_count;
     lm_source *source;
@@ -66,27 +68,91 @@ static size_t piece_room(const lm_config *config) {
     return config->context > LM_PIECE_MOST ? config->context : LM_PIECE_MOST;
 }
 
+static size_t workers_of(const whet_executor *executor) {
+    if (!executor)
+        return 1;
+    return executor->workers < LM_LANES ? executor->workers : LM_LANES;
+}
+
+bool lm_trainer_needs(const lm_config *config, const lm_training *training,
+                      const whet_executor *executor, lm_needs *needs, lab_error *error) {
+    enum { MOMENTS = 2, COPIES = 2 * (1 + MOMENTS) + LM_LANES }; /* twice: once in the checkpoint */
+    lm_layout layout;
+    size_t longest, activations;
+    size_t rope = 3 * (size_t)config->context * config->rope_dims * sizeof(float);
+    if (!lm_training_longest(training, config->context, &longest, error))
+        return false;
+    needs->piece_tokens = longest > LM_PIECE_MOST ? longest : LM_PIECE_MOST;
+    if (!lm_layout_of(config, &layout) || layout.count > SIZE_MAX / 8 / LM_LANES ||
+        __builtin_mul_overflow(lm_workspace_estimate(config, needs->piece_tokens),
+                               workers_of(executor), &activations) ||
+        __builtin_add_overflow(activations, COPIES * layout.count * sizeof(float) + rope,
+                               &needs->bytes))
+        return lab_fail(error, LAB_INPUT, "the model is too large for any memory");
+    needs->parameters = layout.count;
+    return true;
+}
+
+static bool fail_memory(const lm_trainer *trainer, lab_error *error) {
+    return lab_fail(error, LAB_SYSTEM, "out of memory: training takes about %.0f MB",
+                    (double)trainer->needs.bytes / 1e6);
+}
+
+static void destroy_workspaces(lm_trainer *trainer) {
+    for (size_t i = 0; i < trainer->workers; i++) {
+        lm_workspace_destroy(trainer->workspaces[i]);
+        trainer->workspaces[i] = NULL;
+    }
+    trainer->room = 0;
+}
+
+/* Anew where they are too small. So memory follows the sequences and not the context, which may be
+ * far longer to leave room for questions after training. */
+static bool make_workspaces(lm_trainer *trainer, size_t tokens) {
+    if (tokens <= trainer->room)
+        return true;
+    destroy_workspaces(trainer);
+    for (size_t i = 0; i < trainer->workers; i++) {
+        atomic_flag_clear(&trainer->busy[i]);
+        trainer->workspaces[i] = lm_workspace_create(&trainer->network, tokens);
+        if (!trainer->workspaces[i])
+            return false;
+    }
+    trainer->room = tokens;
+    return true;
+}
+
+/* For the pieces of this step, and with something to spare for the next ones. */
+static bool make_room_for_pieces(lm_trainer *trainer) {
+    size_t largest = 0, most = piece_room(&trainer->config);
+    for (size_t i = 0; i < trainer->packed.count; i++) {
+        size_t tokens = trainer->packed.pieces[i].rows * trainer->packed.pieces[i].length;
+        largest = tokens > largest ? tokens : largest;
+    }
+    if (largest <= trainer->room)
+        return true;
+    size_t wanted = largest + largest / 8;
+    return make_workspaces(trainer, wanted < most || largest > most ? wanted : most);
+}
+
 static bool allocate(lm_trainer *trainer, lab_error *error) {
     const lm_config *config = &trainer->config;
     lm_layout layout;
-    if (!lm_layout_of(config, &layout) || layout.count > SIZE_MAX / 8 / LM_LANES)
-        return lab_fail(error, LAB_INPUT, "the model is too large for any memory");
+    if (!lm_trainer_needs(config, &trainer->training, trainer->executor, &trainer->needs, error) ||
+        !lm_layout_of(config, &layout))
+        return false;
     trainer->count = layout.count;
     trainer->weights = nn_floats(layout.count);
     trainer->first = nn_floats(layout.count);
     trainer->second = nn_floats(layout.count);
     trainer->gradients = nn_floats(LM_LANES * layout.count);
     if (!trainer->weights || !trainer->first || !trainer->second || !trainer->gradients)
-        return lab_fail_memory(error);
+        return fail_memory(trainer, error);
     lm_initialise(config, &layout, trainer->training.seed, trainer->weights);
     if (!lm_network_create(trainer->engine, config, trainer->weights, &trainer->network, error))
         return false;
-    for (size_t i = 0; i < trainer->workers; i++) {
-        atomic_flag_clear(&trainer->busy[i]);
-        trainer->workspaces[i] = lm_workspace_create(&trainer->network, piece_room(config));
-        if (!trainer->workspaces[i])
-            return lab_fail_memory(error);
-    }
+    if (!make_workspaces(trainer, trainer->needs.piece_tokens))
+        return fail_memory(trainer, error);
     trainer->source = lm_source_create(&trainer->training, config->context, error);
     return trainer->source && (cut_slices(trainer) || lab_fail_memory(error));
 }
@@ -109,9 +175,7 @@ lm_trainer *lm_trainer_create(const nn_engine *engine, const lm_config *config,
     trainer->executor = executor;
     trainer->config = *config;
     trainer->training = *training;
-    trainer->workers = executor && executor->workers < LM_LANES ? executor->workers
-                       : executor                               ? LM_LANES
-                                                                : 1;
+    trainer->workers = workers_of(executor);
     if (!allocate(trainer, error)) {
         lm_trainer_destroy(trainer);
         return NULL;
@@ -122,8 +186,7 @@ lm_trainer *lm_trainer_create(const nn_engine *engine, const lm_config *config,
 void lm_trainer_destroy(lm_trainer *trainer) {
     if (!trainer)
         return;
-    for (size_t i = 0; i < trainer->workers; i++)
-        lm_workspace_destroy(trainer->workspaces[i]);
+    destroy_workspaces(trainer);
     lm_packed_free(&trainer->packed);
     lm_sequences_free(&trainer->sequences);
     lm_source_destroy(trainer->source);
@@ -262,6 +325,8 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
     const lm_training *training = &trainer->training;
     if (!lm_pack(sequences, training->loss, training->weigh, &trainer->packed))
         return lab_fail_memory(error);
+    if (!make_room_for_pieces(trainer))
+        return fail_memory(trainer, error);
     trainer->lanes = trainer->packed.count < LM_LANES ? trainer->packed.count : LM_LANES;
     nn_run_tasks(trainer->executor, trainer->lanes, lane_task, trainer);
     lm_outcome sum = {.status = WHET_OK};
@@ -338,7 +403,7 @@ bool lm_trainer_restore(lm_trainer *trainer, const char *path, lab_error *error)
         memcpy(trainer->first, read.values + trainer->count, bytes);
         memcpy(trainer->second, read.values + 2 * trainer->count, bytes);
         trainer->step = read.step;
-        is_good = lm_source_skip_to(trainer->source, read.step, error) &&
+        is_good = lm_source_skip_to(trainer->source, read.step, &trainer->sequences, error) &&
                   (lm_network_refresh(&trainer->network) ||
                    lab_fail(error, LAB_INPUT, "%s: its learnt policies make no sense", path));
     }

@@ -15,6 +15,17 @@ enum { LM_LANES = 8 };
 
 typedef struct lm_trainer lm_trainer;
 
+/* What a training takes: parameters; tokens of a piece at first, more where a longer sequence
+ * comes; and memory, about: weights, gradients, moments, activations, and a checkpoint as it is
+ * written. */
+typedef struct lm_needs {
+    size_t parameters, piece_tokens, bytes;
+} lm_needs;
+
+/* Without allocating any of it; fails where no memory could hold it. */
+bool lm_trainer_needs(const lm_config *config, const lm_training *training,
+                      const whet_executor *executor, lm_needs *needs, lab_error *error);
+
 /* At step 0, with initial weights. The executor (or NULL) must outlive the trainer. */
 lm_trainer *lm_trainer_create(const nn_engine *engine, const lm_config *config,
                               const lm_training *training, const whet_executor *executor,
@@ -46,7 +57,7 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
 
 uint64_t lm_trainer_done(const lm_trainer *trainer);
 
-/* Weights, gradients, moments, activations and scratch, in bytes; what it will take at most. */
+/* Weights, gradients, moments, activations and scratch, in bytes, as they are now. */
 size_t lm_trainer_bytes(const lm_trainer *trainer);
 size_t lm_trainer_parameters(const lm_trainer *trainer);
 

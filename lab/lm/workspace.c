@@ -3,35 +3,42 @@
 
 #include <stdlib.h>
 
-/* Aligned memory for count * each floats (or whatever has that size), noted in *bytes; NULL where
- * that is too much. */
+/* Aligned memory for count * each floats (or whatever has that size), noted in bytes, which are
+ * SIZE_MAX once it was too much; NULL then, and where it is only counted. */
 static void *take(lm_workspace *workspace, size_t count, size_t each, size_t element) {
     size_t size, rounded;
     if (__builtin_mul_overflow(count, each, &size) ||
-        __builtin_mul_overflow(size, element, &size) || __builtin_add_overflow(size, 63, &rounded))
+        __builtin_mul_overflow(size, element, &size) ||
+        __builtin_add_overflow(size, 63, &rounded) ||
+        __builtin_add_overflow(workspace->bytes, rounded / 64 * 64, &size)) {
+        workspace->bytes = SIZE_MAX;
         return NULL;
+    }
     rounded = rounded / 64 * 64;
-    workspace->bytes += rounded;
-    return aligned_alloc(64, rounded ? rounded : 64);
+    workspace->bytes = size;
+    return workspace->is_counted ? NULL : aligned_alloc(64, rounded ? rounded : 64);
 }
 
 static float *floats(lm_workspace *workspace, size_t count, size_t each) {
     return take(workspace, count, each, sizeof(float));
 }
 
+static bool take_layer(lm_workspace *workspace, const lm_config *config, const lm_sizes *sizes,
+                       lm_kept *kept) {
+    kept->x = floats(workspace, sizes->tokens, sizes->width);
+    kept->qkv = floats(workspace, sizes->tokens, sizes->joint);
+    kept->mixed = floats(workspace, sizes->tokens, sizes->queries);
+    kept->stats = take(workspace, sizes->tokens, config->heads, sizeof(whet_stats));
+    kept->middle = floats(workspace, sizes->tokens, sizes->width);
+    kept->z = floats(workspace, sizes->tokens, 2 * sizes->hidden);
+    return kept->x && kept->qkv && kept->mixed && kept->stats && kept->middle && kept->z;
+}
+
 static bool take_kept(lm_workspace *workspace, const lm_config *config, const lm_sizes *sizes) {
     workspace->kept = calloc(config->layers, sizeof *workspace->kept);
-    for (size_t layer = 0; workspace->kept && layer < config->layers; layer++) {
-        lm_kept *kept = &workspace->kept[layer];
-        kept->x = floats(workspace, sizes->tokens, sizes->width);
-        kept->qkv = floats(workspace, sizes->tokens, sizes->joint);
-        kept->mixed = floats(workspace, sizes->tokens, sizes->queries);
-        kept->stats = take(workspace, sizes->tokens, config->heads, sizeof(whet_stats));
-        kept->middle = floats(workspace, sizes->tokens, sizes->width);
-        kept->z = floats(workspace, sizes->tokens, 2 * sizes->hidden);
-        if (!kept->x || !kept->qkv || !kept->mixed || !kept->stats || !kept->middle || !kept->z)
+    for (size_t layer = 0; workspace->kept && layer < config->layers; layer++)
+        if (!take_layer(workspace, config, sizes, &workspace->kept[layer]))
             return false;
-    }
     return workspace->kept != NULL;
 }
 
@@ -70,10 +77,27 @@ static bool reserve(lm_workspace *workspace, const lm_network *network, size_t t
            nn_attention_reserve(&of_many, workspace->parts, &workspace->scratch);
 }
 
+static lm_sizes sizes_for(const lm_config *config, size_t tokens_max) {
+    lm_piece largest = {.rows = 1, .length = tokens_max, .targets = tokens_max};
+    return lm_sizes_of(config, &largest);
+}
+
+size_t lm_workspace_estimate(const lm_config *config, size_t tokens_max) {
+    lm_workspace layer = {.is_counted = true}, room = {.is_counted = true};
+    lm_sizes sizes = sizes_for(config, tokens_max);
+    lm_kept kept;
+    size_t bytes;
+    take_layer(&layer, config, &sizes, &kept);
+    take_room(&room, config, &sizes);
+    if (layer.bytes == SIZE_MAX || __builtin_mul_overflow(layer.bytes, config->layers, &bytes) ||
+        __builtin_add_overflow(bytes, room.bytes, &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
 lm_workspace *lm_workspace_create(const lm_network *network, size_t tokens_max) {
     lm_workspace *workspace = calloc(1, sizeof *workspace);
-    lm_piece largest = {.rows = 1, .length = tokens_max, .targets = tokens_max};
-    lm_sizes sizes = lm_sizes_of(&network->config, &largest);
+    lm_sizes sizes = sizes_for(&network->config, tokens_max);
     if (!workspace)
         return NULL;
     workspace->layers = network->config.layers;

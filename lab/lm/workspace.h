@@ -19,6 +19,7 @@ typedef struct lm_kept {
 
 struct lm_workspace {
     size_t layers, bytes;
+    bool is_counted;                     /* nothing is allocated: only bytes are of interest */
     lm_kept *kept;                       /* [layers] */
     float *last;                         /* [R][width] out of the last layer */
     float *normed;                       /* [N][width] */

@@ -1,10 +1,12 @@
-/* Checkpoints, written through a buffer and read with every length checked. */
+/* Checkpoints, written through a buffer and read piece by piece: nothing is allocated for a length
+ * that the file does not have. */
 #include "nn/checkpoint.h"
 
 #include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/json.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,12 +16,16 @@ enum {
     VERSION = 1,
     HEAD_SIZE = sizeof magic + 2 * sizeof(uint32_t),
     NUMBERS_SIZE = 2 * sizeof(uint64_t),
-    CHECKSUM_SIZE = sizeof(uint64_t),
-    FILE_SIZE_MAX = 1 << 30
+    CHECKSUM_SIZE = sizeof(uint64_t)
 };
 
-static uint64_t checksum(const unsigned char *bytes, size_t count) {
-    uint64_t sum = 0xCBF29CE484222325u;
+/* More than any memory here; what is taken for a file is no more than the file really has. */
+static const size_t file_size_max =
+    SIZE_MAX / 2 < (UINT64_C(1) << 40) ? SIZE_MAX / 2 : (size_t)(UINT64_C(1) << 40);
+
+static const uint64_t checksum_start = 0xCBF29CE484222325u;
+
+static uint64_t checksum(uint64_t sum, const unsigned char *bytes, size_t count) {
     for (size_t i = 0; i < count; i++)
         sum = (sum ^ bytes[i]) * 0x100000001B3u;
     return sum;
@@ -40,14 +46,28 @@ static void write_image(FILE *file, const void *context) {
     fwrite(made->bytes, 1, made->size, file);
 }
 
+/* Bytes of a file with so many numbers; false where that is more than can be read again. */
+static bool image_size(const nn_span *spans, size_t span_count, size_t text_length, uint64_t *count,
+                       size_t *size) {
+    size_t numbers = 0;
+    for (size_t i = 0; i < span_count; i++)
+        if (__builtin_add_overflow(numbers, spans[i].count, &numbers))
+            return false;
+    *count = numbers;
+    return text_length <= UINT32_MAX && !__builtin_mul_overflow(numbers, sizeof(float), size) &&
+           !__builtin_add_overflow(*size, HEAD_SIZE + NUMBERS_SIZE + CHECKSUM_SIZE, size) &&
+           !__builtin_add_overflow(*size, text_length, size) && *size <= file_size_max;
+}
+
 static bool make_image(image *made, const char *text, uint64_t step, const nn_span *spans,
                        size_t span_count) {
     uint32_t version = VERSION, length = (uint32_t)strlen(text);
-    uint64_t count = 0;
-    for (size_t i = 0; i < span_count; i++)
-        count += spans[i].count;
+    uint64_t count;
+    size_t size;
     *made = (image){.size = 0};
-    made->bytes = malloc(HEAD_SIZE + length + NUMBERS_SIZE + count * sizeof(float) + CHECKSUM_SIZE);
+    if (!image_size(spans, span_count, strlen(text), &count, &size))
+        return false;
+    made->bytes = malloc(size);
     if (!made->bytes)
         return false;
     append(made, magic, sizeof magic);
@@ -58,7 +78,7 @@ static bool make_image(image *made, const char *text, uint64_t step, const nn_sp
     append(made, &count, sizeof count);
     for (size_t i = 0; i < span_count; i++)
         append(made, spans[i].values, spans[i].count * sizeof(float));
-    uint64_t sum = checksum(made->bytes, made->size);
+    uint64_t sum = checksum(checksum_start, made->bytes, made->size);
     append(made, &sum, sizeof sum);
     return true;
 }
@@ -80,54 +100,93 @@ static bool refuse(const char *path, const char *why, lab_error *error) {
     return lab_fail(error, LAB_INPUT, "%s: %s", path, why);
 }
 
-static bool take_values(const unsigned char *from, size_t room, nn_checkpoint *into) {
-    uint64_t count;
-    memcpy(&into->step, from, sizeof into->step);
-    memcpy(&count, from + sizeof into->step, sizeof count);
-    if (count > room / sizeof(float) || count * sizeof(float) != room - NUMBERS_SIZE)
-        return false;
-    into->count = (size_t)count;
-    into->values = malloc(into->count * sizeof(float) + 1);
-    if (into->values)
-        memcpy(into->values, from + NUMBERS_SIZE, into->count * sizeof(float));
+/* A file as far as it is read. */
+typedef struct reading {
+    const char *path;
+    FILE *file;
+    size_t left; /* bytes, those of the checksum not counted */
+    uint64_t sum;
+    lab_error *error;
+} reading;
+
+static bool take(reading *from, void *into, size_t count) {
+    errno = 0;
+    if (fread(into, 1, count, from->file) != count) {
+        errno = errno ? errno : EIO;
+        return lab_fail_file(from->error, "read", from->path);
+    }
+    from->left -= count;
+    from->sum = checksum(from->sum, into, count);
     return true;
 }
 
-static bool take_image(const char *path, const unsigned char *bytes, size_t size,
-                       nn_checkpoint *into, lab_error *error) {
-    if (size < sizeof magic || memcmp(bytes, magic, sizeof magic) != 0)
-        return refuse(path, "not a checkpoint of whet", error);
+static bool take_head(reading *from, size_t size, uint32_t *length) {
+    char mark[sizeof magic];
+    uint32_t version;
+    if (size < sizeof mark || !take(from, mark, sizeof mark) ||
+        memcmp(mark, magic, sizeof magic) != 0)
+        return refuse(from->path, "not a checkpoint of whet", from->error);
     if (size < HEAD_SIZE + NUMBERS_SIZE + CHECKSUM_SIZE)
-        return refuse(path, "a checkpoint cut short", error);
-    uint32_t version, length;
-    memcpy(&version, bytes + sizeof magic, sizeof version);
-    memcpy(&length, bytes + sizeof magic + sizeof version, sizeof length);
+        return refuse(from->path, "a checkpoint cut short", from->error);
+    if (!take(from, &version, sizeof version) || !take(from, length, sizeof *length))
+        return false;
     if (version != VERSION)
-        return refuse(path, "a checkpoint of another version of whet", error);
-    uint64_t sum;
-    size_t body = size - CHECKSUM_SIZE;
-    memcpy(&sum, bytes + body, sizeof sum);
-    if (sum != checksum(bytes, body) || length > body - HEAD_SIZE - NUMBERS_SIZE)
-        return refuse(path, "a damaged checkpoint: its checksum is wrong", error);
+        return refuse(from->path, "a checkpoint of another version of whet", from->error);
+    return *length <= from->left - NUMBERS_SIZE ||
+           refuse(from->path, "a damaged checkpoint: its parts do not fit", from->error);
+}
+
+static bool take_values(reading *from, nn_checkpoint *into) {
+    uint64_t count, sum;
+    if (!take(from, &into->step, sizeof into->step) || !take(from, &count, sizeof count))
+        return false;
+    if (count != from->left / sizeof(float) || from->left % sizeof(float) != 0)
+        return refuse(from->path, "a damaged checkpoint: its parts do not fit", from->error);
+    into->count = (size_t)count;
+    into->values = malloc(from->left + 1);
+    if (!into->values)
+        return lab_fail_memory(from->error);
+    if (!take(from, into->values, from->left))
+        return false;
+    uint64_t expected = from->sum;
+    return take(from, &sum, sizeof sum) &&
+           (sum == expected ||
+            refuse(from->path, "a damaged checkpoint: its checksum is wrong", from->error));
+}
+
+static bool parse_description(const reading *from, const char *text, size_t length,
+                              nn_checkpoint *into) {
     json_error_t reason;
-    into->description =
-        lab_json_parse((const char *)bytes + HEAD_SIZE, length, JSON_REJECT_DUPLICATES, &reason);
+    into->description = lab_json_parse(text, length, JSON_REJECT_DUPLICATES, &reason);
     if (!into->description && reason.line == LAB_JSON_MEMORY)
-        return lab_fail_memory(error);
-    if (!json_is_object(into->description) ||
-        !take_values(bytes + HEAD_SIZE + length, body - HEAD_SIZE - length, into))
-        return refuse(path, "a damaged checkpoint: its parts do not fit", error);
-    return into->values || lab_fail_memory(error);
+        return lab_fail_memory(from->error);
+    return json_is_object(into->description) ||
+           refuse(from->path, "a damaged checkpoint: it has no description", from->error);
+}
+
+static bool take_all(reading *from, size_t size, nn_checkpoint *into) {
+    uint32_t length;
+    from->left = size > CHECKSUM_SIZE ? size - CHECKSUM_SIZE : size;
+    if (!take_head(from, size, &length))
+        return false;
+    char *text = malloc((size_t)length + 1);
+    if (!text)
+        return lab_fail_memory(from->error);
+    bool is_read = take(from, text, length) && take_values(from, into) &&
+                   parse_description(from, text, length, into);
+    free(text);
+    return is_read;
 }
 
 bool nn_checkpoint_read(const char *path, nn_checkpoint *checkpoint, lab_error *error) {
     *checkpoint = (nn_checkpoint){.step = 0};
     size_t size;
-    char *bytes = lab_read_file(path, FILE_SIZE_MAX, &size, error);
-    if (!bytes)
+    reading from = {.path = path, .sum = checksum_start, .error = error};
+    from.file = lab_open_file(path, file_size_max, &size, error);
+    if (!from.file)
         return false;
-    bool is_read = take_image(path, (const unsigned char *)bytes, size, checkpoint, error);
-    free(bytes);
+    bool is_read = take_all(&from, size, checkpoint);
+    fclose(from.file);
     if (!is_read)
         nn_checkpoint_free(checkpoint);
     return is_read;

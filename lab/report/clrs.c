@@ -218,16 +218,36 @@ static double mean_of(const json_t *row, const char *measure) {
     return json_is_number(number) ? json_number_value(number) : (double)NAN;
 }
 
-/* One seed: the interval over its samples. Several: over seeds. */
-static json_t *combine(const json_t *const *rows, uint64_t seeds, const char *measure) {
-    double means[SEEDS_MAX];
+/* Over all questions of all seeds, as if one model had answered them. */
+static lab_interval pooled(const json_t *const *rows, const double *means, uint64_t seeds) {
+    double hits = 0;
+    uint64_t samples = 0;
+    for (uint64_t i = 0; i < seeds; i++) {
+        uint64_t own = (uint64_t)json_integer_value(json_object_get(rows[i], "samples"));
+        hits += round(means[i] * (double)own);
+        samples += own;
+    }
+    return lab_share_interval((uint64_t)hits, samples);
+}
+
+/* One seed: the interval over its samples. Several: over seeds, or over all their questions where
+ * that is wider: seeds that agree are no proof. Where a seed was not asked there is nothing. */
+json_t *clrs_combine(const json_t *const *rows, uint64_t seeds, const char *measure) {
+    double means[SEEDS_MAX] = {0}, nothing = (double)NAN;
     if (seeds == 1)
         return json_deep_copy(json_object_get(rows[0], measure));
     for (uint64_t i = 0; i < seeds; i++)
         means[i] = mean_of(rows[i], measure);
     lab_interval all = lab_mean_interval(means, (size_t)seeds);
+    if (isfinite(all.mean)) {
+        lab_interval questions = pooled(rows, means, seeds);
+        all.low = fmax(0, fmin(all.low, questions.low));
+        all.high = fmin(1, fmax(all.high, questions.high));
+    } else {
+        all = (lab_interval){nothing, nothing, nothing};
+    }
     return json_pack("{s:o, s:o, s:o}", "mean", lab_json_number(all.mean), "low",
-                     lab_json_number(fmax(0, all.low)), "high", lab_json_number(fmin(1, all.high)));
+                     lab_json_number(all.low), "high", lab_json_number(all.high));
 }
 
 /* A row from the same row of every seed; entropies are those of the first. */
@@ -238,8 +258,8 @@ static json_t *combine_rows(const json_t *const *rows, uint64_t seeds) {
     json_t *row = json_object();
     for (size_t i = 0; i < sizeof copied / sizeof *copied; i++)
         json_object_set(row, copied[i], json_object_get(rows[0], copied[i]));
-    json_object_set_new(row, "exact", combine(rows, seeds, "exact"));
-    json_object_set_new(row, "final", combine(rows, seeds, "final"));
+    json_object_set_new(row, "exact", clrs_combine(rows, seeds, "exact"));
+    json_object_set_new(row, "final", clrs_combine(rows, seeds, "final"));
     return row;
 }
 

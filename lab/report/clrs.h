@@ -37,7 +37,11 @@ const json_t *clrs_row(const json_t *arm, const char *algorithm, json_int_t leng
 enum { CLRS_NAMES_MAX = 32 };
 size_t clrs_algorithms_of(const json_t *result, const char *names[CLRS_NAMES_MAX]);
 
-/* For terminals and for the page. */
+/* A measure of the same row of several seeds: its mean and interval, all null where a seed was not
+ * asked. A new reference, NULL when memory runs out. */
+json_t *clrs_combine(const json_t *const *rows, uint64_t seeds, const char *measure);
+
+/* For terminals and for the page; both say what was not asked. */
 bool clrs_print(FILE *file, const json_t *result);
 void clrs_html(FILE *file, const json_t *result);
 

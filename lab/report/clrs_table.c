@@ -69,6 +69,22 @@ static const char *text_of(const json_t *object, const char *key) {
     return text ? text : "";
 }
 
+/* "name of length, ...", what no model was asked since its context has no room for it; nothing
+ * where there is none of it. */
+static void write_unasked(FILE *file, const json_t *result, const char *before, const char *after) {
+    const json_t *row;
+    size_t i, count = 0;
+    const json_t *first = json_array_get(json_object_get(result, "arms"), 0);
+    json_array_foreach(json_object_get(first, "rows"), i, row) {
+        if (isfinite(results_value(row, "exact", "mean")))
+            continue;
+        fprintf(file, "%s%s of %lld", count++ ? ", " : before, text_of(row, "algorithm"),
+                (long long)json_integer_value(json_object_get(row, "length")));
+    }
+    if (count)
+        fputs(after, file);
+}
+
 bool clrs_print(FILE *file, const json_t *result) {
     column columns[COLUMNS_MAX];
     const char *names[CLRS_NAMES_MAX];
@@ -93,7 +109,10 @@ bool clrs_print(FILE *file, const json_t *result) {
                     lab_table_add(&table, "-");
             }
         }
-    return lab_table_finish(&table, file);
+    bool good = lab_table_finish(&table, file);
+    write_unasked(file, result,
+                  "not asked, since the questions are longer than the model's context: ", "\n");
+    return good;
 }
 
 /* ---- HTML ---- */
@@ -138,6 +157,10 @@ static void write_note(FILE *file, const json_t *result) {
             (long long)json_integer_value(json_array_get(lengths, 0)),
             (long long)json_integer_value(json_array_get(lengths, 1)), seeds, seeds == 1 ? "" : "s",
             (long long)json_integer_value(json_object_get(result, "samples")));
+    write_unasked(file, result,
+                  "<p class=\"note\">Not asked, since the questions are longer than the model's "
+                  "context: ",
+                  ".</p>\n");
 }
 
 void clrs_html(FILE *file, const json_t *result) {

@@ -44,12 +44,16 @@ done
 # Evaluation.
 evaluate() { "$WHET_BIN" lm eval "$model" --lengths 4,5,9 --samples 20 --quiet "$@"; }
 evaluate --policy trained --policy softmax --policy adaptive --json "$SCRATCH/eval.json" --csv "$SCRATCH/eval.csv" \
+    --heads-csv "$SCRATCH/heads.csv" \
     >"$SCRATCH/one" 2>"$SCRATCH/err"
 check "a model is asked at each length" [ $? -eq 0 ]
 check "those of training are marked" grep -Eq '^algorithm +policy +4\* +5\* +9$' "$SCRATCH/one"
 own=$(awk '$2 == "trained"' "$SCRATCH/one") plain=$(awk '$2 == "softmax"' "$SCRATCH/one")
 check "a model's own policy is the one it was trained with" [ "${own//trained/softmax}" = "$plain" ]
 check "the CSV has a line for each cell" [ "$(wc -l <"$SCRATCH/eval.csv")" -eq 10 ]
+check "and that of heads one for each of them" [ "$(wc -l <"$SCRATCH/heads.csv")" -eq 19 ]
+check "with entropies" grep -Eq '^minimum,no,9,no,adaptive,20,0,1,[0-9.]+,[0-9.]+$' "$SCRATCH/heads.csv"
+check "below each share is its interval" grep -Eq '^ +95 % +[0-9]+-[0-9]+ +[0-9]+-[0-9]+ +[0-9]+-[0-9]+$' "$SCRATCH/one"
 check "the JSON has intervals and entropies" python3 - "$SCRATCH/eval.json" <<'PY'
 import json, sys
 result = json.load(open(sys.argv[1]))

@@ -369,6 +369,8 @@ TEST(entropies_are_those_of_single_steps) {
     REQUIRE(lm_decoder_read(d, lane, s.tokens, 20, logits, &error));
     const lm_entropy *e = lm_decoder_entropies(d);
     CHECK_INT(e[0].rows, 0);
+    REQUIRE(lm_decoder_read(d, 1, s.tokens, 1, logits, &error));
+    CHECK_INT(e[0].rows, 0); /* a prompt of one token is no step */
     for (size_t t = 20; t < 25; t++)
         REQUIRE(lm_decoder_step(d, &lane, &s.tokens[t], 1, logits, &error));
     for (size_t i = 0; i < 2 * 4; i++) {

@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "base/files.h"
+#include "gguf/write.h"
 #include "lm/generate.h"
 #include "lm/gguf_model.h"
 #include "lm/llama2c.h"
@@ -213,6 +214,36 @@ TEST(what_gguf_cannot_say_is_not_written) {
     }
 }
 
+TEST(rows_without_a_token_become_unused_tokens) {
+    lm_opened o, back;
+    lab_error error = {0};
+    lm_config config = config_of(LM_SWIGLU, true);
+    const char *path = in_folder("model.gguf");
+    config.vocabulary = VOCABULARY + 6;
+    make_opened(&o, config);
+    REQUIRE(lm_gguf_write(path, &o.model, &o.tokenizer, GGUF_F32, "test", &error));
+    REQUIRE(lm_open(path, NULL, &back, &error));
+    CHECK_INT(back.tokenizer.count, VOCABULARY + 6);
+    CHECK_INT(back.tokenizer.pieces[VOCABULARY - 1].type, LM_PIECE_NORMAL);
+    for (size_t i = VOCABULARY; i < back.tokenizer.count; i++)
+        CHECK_INT(back.tokenizer.pieces[i].type, LM_PIECE_UNUSED);
+    CHECK(strcmp(back.tokenizer.pieces[20].text, back.tokenizer.pieces[21].text) != 0);
+    CHECK_STR(says(&back), says(&o));
+    lm_opened_free(&back);
+    lm_opened_free(&o);
+}
+
+TEST(more_tokens_than_rows_are_not_written) {
+    lm_opened o;
+    lab_error error = {0};
+    lm_config config = config_of(LM_SWIGLU, true);
+    config.vocabulary = VOCABULARY - 1;
+    make_opened(&o, config);
+    CHECK(!lm_gguf_write(in_folder("again.gguf"), &o.model, &o.tokenizer, GGUF_F32, "t", &error));
+    CHECK_INT(error.kind, LAB_INPUT);
+    lm_opened_free(&o);
+}
+
 /* ---- llama2.c's form, written here as its exporter does ---- */
 
 static void add(lm_text *to, const void *data, size_t size) {
@@ -341,6 +372,43 @@ TEST(a_model_without_a_tokenizer_says_where_it_looked) {
     put_text(in_folder("other.bin"), &model);
     check_refused(in_folder("other.bin"), NULL, "--tokenizer");
     lm_opened_free(&o);
+}
+
+TEST(a_tensor_that_no_plain_model_has_is_named) {
+    static const char key[] = "llama.block_count";
+    lm_opened o;
+    lab_error error = {0};
+    size_t size;
+    const char *path = in_folder("model.gguf"), *damaged = in_folder("damaged");
+    make_opened(&o, config_of(LM_SWIGLU, true));
+    REQUIRE(lm_gguf_write(path, &o.model, &o.tokenizer, GGUF_F32, "test", &error));
+    char *data = lab_read_file(path, 1 << 20, &size, &error);
+    REQUIRE(data != NULL);
+    for (size_t at = 0; at + sizeof key + 8 < size; at++)
+        if (memcmp(data + at, key, sizeof key - 1) == 0)
+            data[at + sizeof key - 1 + 4] = 1; /* behind the type: a layer less than it has */
+    put_file(damaged, data, size);
+    check_refused(damaged, NULL, "has a tensor 'blk.1.");
+    free(data);
+    lm_opened_free(&o);
+}
+
+TEST(stretched_positions_are_refused_under_both_of_their_names) {
+    static const float embedding[64] = {0};
+    static const uint64_t dims[] = {8, 8};
+    const char *path = in_folder("damaged");
+    for (int kind = 0; kind < 2; kind++) {
+        lab_error error = {0};
+        gguf_writer *w = gguf_writer_start();
+        gguf_put_text(w, "general.architecture", "llama");
+        if (kind == 0)
+            gguf_put_text(w, "llama.rope.scaling.type", "linear");
+        else
+            gguf_put_float(w, "llama.rope.scale_linear", 4);
+        gguf_put_tensor(w, "token_embd.weight", 2, dims, GGUF_F32, embedding);
+        REQUIRE(gguf_writer_finish(w, path, &error));
+        check_refused(path, NULL, kind == 0 ? "rope.scaling" : "rope.scale_linear");
+    }
 }
 
 TEST(gguf_cut_short_or_damaged_is_refused_or_harmless) {

@@ -252,6 +252,8 @@ TEST(what_no_tokenizer_can_be_made_of_is_refused) {
     check_refused("\xFF", 1, 0, LM_PIECE_NORMAL, "UTF-8");
     check_refused("a\0b", 3, 0, LM_PIECE_NORMAL, "UTF-8");
     check_refused("a", 1, (float)NAN, LM_PIECE_NORMAL, "score");
+    check_refused("a", 1, -INFINITY, LM_PIECE_NORMAL, "score");
+    check_refused("a", 1, INFINITY, LM_PIECE_NORMAL, "score");
     check_refused("a", 1, 0, 77, "type");
     CHECK(!lm_tokenizer_start(&t, LM_PIECES, 0, 0, "some.file", &error));
     lm_tokenizer_free(&t);

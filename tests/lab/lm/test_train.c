@@ -8,6 +8,7 @@
 #include "support/check.h"
 #include "support/engine.h"
 
+#include "lm/experiment.h"
 #include "lm/train.h"
 
 #include <math.h>
@@ -50,11 +51,13 @@ static lm_trainer *begin(const lm_config *config, const lm_training *training,
     return trainer;
 }
 
-static void go_to(lm_trainer *trainer, uint64_t step) {
+/* How many samples were left out until then. */
+static uint64_t go_to(lm_trainer *trainer, uint64_t step) {
     lab_error error = {0};
-    lm_step result;
+    lm_step result = {.left_out = 0};
     while (lm_trainer_done(trainer) < step)
         REQUIRE(lm_trainer_step(trainer, &result, &error));
+    return result.left_out;
 }
 
 static bool same_weights(lm_trainer *a, lm_trainer *b) {
@@ -99,19 +102,21 @@ TEST(a_trainer_restored_at_any_step_goes_on_with_the_same_bits) {
     lm_trainer *whole = begin(&config, &training, NULL);
     char path[64];
     lab_error error = {0};
+    uint64_t left_out = 0;
     for (uint64_t step = 0; step < STEPS; step++) {
         snprintf(path, sizeof path, "/tmp/whet-lm-%ld-%llu", (long)getpid(),
                  (unsigned long long)step);
         REQUIRE(lm_trainer_save(whole, path, &error));
-        go_to(whole, step + 1);
+        left_out = go_to(whole, step + 1);
     }
+    CHECK(left_out > 0);
     for (uint64_t step = 0; step < STEPS; step++) {
         lm_trainer *again = begin(&config, &training, NULL);
         snprintf(path, sizeof path, "/tmp/whet-lm-%ld-%llu", (long)getpid(),
                  (unsigned long long)step);
         REQUIRE(lm_trainer_restore(again, path, &error));
         CHECK_INT(lm_trainer_done(again), step);
-        go_to(again, STEPS);
+        CHECK_INT(go_to(again, STEPS), left_out); /* since the start, whenever that was */
         CHECK(same_weights(whole, again));
         lm_trainer_destroy(again);
         unlink(path);
@@ -224,6 +229,76 @@ TEST(a_sample_that_never_fits_the_context_is_an_error_with_its_length) {
     CHECK(!lm_trainer_step(trainer, &result, &error));
     CHECK_MSG(strstr(error.text, "does not fit --context 40") != NULL, "%s", error.text);
     lm_trainer_destroy(trainer);
+}
+
+static double rope_bytes(const lm_config *config) {
+    return 3.0 * config->context * config->rope_dims * sizeof(float);
+}
+
+TEST(memory_follows_the_sequences_and_not_the_context) {
+    lm_config short_one = small_model(), long_one = small_model();
+    lm_training training = short_training();
+    short_one.context = 2000;
+    long_one.context = 32768;
+    lm_trainer *a = begin(&short_one, &training, NULL), *b = begin(&long_one, &training, NULL);
+    go_to(a, 2);
+    go_to(b, 2);
+    CHECK(same_weights(a, b));
+    CHECK_NEAR((double)lm_trainer_bytes(b) - rope_bytes(&long_one),
+               (double)lm_trainer_bytes(a) - rope_bytes(&short_one), 1000);
+    lm_trainer_destroy(a);
+    lm_trainer_destroy(b);
+}
+
+TEST(memory_grows_when_a_longer_sequence_comes) {
+    enum { LONG = 3000 };
+    lm_config config = small_model();
+    lm_training training = short_training();
+    config.context = 4096;
+    lm_trainer *trainer = begin(&config, &training, NULL);
+    size_t before = lm_trainer_bytes(trainer);
+    static lm_token tokens[LONG];
+    for (size_t i = 0; i < LONG; i++)
+        tokens[i] = (lm_token)(' ' + i % 60);
+    lm_sequence one = {.count = LONG, .answer = LONG - 20};
+    const lm_sequences sequences = {
+        .tokens = tokens, .token_count = LONG, .list = &one, .count = 1};
+    lab_error error = {0};
+    lm_step result;
+    REQUIRE(lm_trainer_step_on(trainer, &sequences, &result, &error));
+    CHECK(lm_trainer_bytes(trainer) > before + before / 8);
+    lm_trainer_destroy(trainer);
+}
+
+TEST(the_memory_that_is_told_beforehand_is_about_what_is_taken) {
+    lm_training training = short_training();
+    for (uint32_t layers = 1; layers <= 4; layers += 3) {
+        lm_config config = lm_config_default();
+        config.layers = layers;
+        lm_needs needs;
+        lab_error error = {0};
+        REQUIRE(lm_trainer_needs(&config, &training, NULL, &needs, &error));
+        lm_trainer *trainer = begin(&config, &training, NULL);
+        go_to(trainer, 1);
+        CHECK_INT(needs.parameters, lm_trainer_parameters(trainer));
+        double image = 3.0 * (double)needs.parameters * sizeof(float);
+        double taken = (double)lm_trainer_bytes(trainer) + image;
+        CHECK_MSG(fabs((double)needs.bytes / taken - 1) < 0.25, "%zu told, %.0f taken", needs.bytes,
+                  taken);
+        lm_trainer_destroy(trainer);
+    }
+}
+
+TEST(the_full_experiment_has_room_for_its_longest_questions) {
+    enum { LONGEST = 48, OVERLENGTH = 64 };
+    lm_config config;
+    lm_training training;
+    size_t tokens;
+    lab_error error = {0};
+    lm_experiment(true, &config, &training);
+    training.length_max = LONGEST;
+    REQUIRE(lm_training_longest(&training, 1 << 20, &tokens, &error));
+    CHECK_MSG(tokens > 10000 && 3 * tokens / 2 + OVERLENGTH < config.context, "%zu tokens", tokens);
 }
 
 /* Memory for a piece of one sequence of so many tokens, run once, as it really is. */

@@ -74,6 +74,31 @@ TEST(any_byte_that_changes_is_noticed) {
     unlink(path);
 }
 
+/* A file of so many bytes, of which only the beginning takes room on the disk. */
+static void write_long(const char *bytes, size_t size, off_t length) {
+    damage of = {bytes, size};
+    REQUIRE(replace_file(path, write_bytes, &of));
+    REQUIRE(truncate(path, length) == 0);
+}
+
+TEST(large_files_are_looked_at_before_memory_is_taken_for_them) {
+    write_example();
+    size_t size;
+    char *bytes = lab_read_file(path, 1000, &size, NULL);
+    REQUIRE(bytes != NULL);
+    nn_checkpoint read;
+    lab_error error = {0};
+    write_long(bytes, size, (off_t)1 << 36);
+    CHECK(!nn_checkpoint_read(path, &read, &error));
+    CHECK_MSG(strstr(error.text, "its parts do not fit") != NULL, "%s", error.text);
+    error = (lab_error){0};
+    write_long(bytes, size, ((off_t)1 << 40) + 1);
+    CHECK(!nn_checkpoint_read(path, &read, &error));
+    CHECK_MSG(strstr(error.text, "too large") != NULL, "%s", error.text);
+    free(bytes);
+    unlink(path);
+}
+
 TEST(a_checkpoint_of_another_model_is_no_head) {
     write_example();
     retrieval_head head;

@@ -68,12 +68,51 @@ TEST(rows_and_algorithms_are_found) {
     json_decref(result);
 }
 
+static json_t *seed(double exact, int samples) {
+    json_t *number = exact < 0 ? json_null() : json_real(exact);
+    return json_pack("{s:i, s:{s:o, s:n, s:n}}", "samples", samples, "exact", "mean", number, "low",
+                     "high");
+}
+
+static json_t *combined(double a, double b, int samples) {
+    json_t *of[] = {seed(a, samples), seed(b, samples)};
+    json_t *result = clrs_combine((const json_t *const *)of, 2, "exact");
+    json_decref(of[0]);
+    json_decref(of[1]);
+    REQUIRE(result != NULL);
+    return result;
+}
+
+static double part(const json_t *of, const char *name) {
+    return json_number_value(json_object_get(of, name));
+}
+
+TEST(seeds_that_agree_leave_the_doubt_of_their_questions) {
+    json_t *all = combined(1, 1, 50); /* Wilson's interval of 100 in 100 */
+    CHECK_NEAR(part(all, "low"), 0.963, 1e-3);
+    CHECK_NEAR(part(all, "high"), 1, 1e-12);
+    json_decref(all);
+    all = combined(0.25, 0.75, 1000); /* seeds differ by more than questions can */
+    CHECK_NEAR(part(all, "mean"), 0.5, 1e-12);
+    CHECK(part(all, "low") == 0 && part(all, "high") == 1);
+    json_decref(all);
+}
+
+TEST(what_a_seed_was_not_asked_has_no_interval) {
+    json_t *all = combined(1, -1, 50);
+    CHECK(json_is_null(json_object_get(all, "mean")));
+    CHECK(json_is_null(json_object_get(all, "low")));
+    CHECK(json_is_null(json_object_get(all, "high")));
+    json_decref(all);
+}
+
 TEST(the_table_has_means_inside_training_and_beyond) {
     json_t *result = made_up_result();
     char *text = written(result, false);
     /* 4 to 8: the mean of 100 and 50; 9 to 16: 25; 24: nothing was there */
     CHECK_MSG(strstr(text, "75.0  25.0   -") != NULL, "%s", text);
     CHECK_MSG(strstr(text, "4-8  9-16  24") != NULL, "%s", text);
+    CHECK_MSG(strstr(text, "longer than the model's context: bfs of 24\n") != NULL, "%s", text);
     free(text);
     text = written(result, true);
     CHECK(strstr(text, "<td>75.0<small>final 100.0</small></td><td>25.0</td><td>&ndash;</td>") !=

@@ -131,8 +131,8 @@ static float block_value(const unsigned char *block, whet_type type, size_t i) {
     float scale = fuzz_load(block, WHET_F16);
     const unsigned char *elements = block + sizeof(uint16_t);
     if (type == WHET_Q8_0) {
-        int element = (signed char)elements[i];
-        return scale * (float)element;
+        float element = (signed char)elements[i];
+        return scale * element;
     }
     int nibble = i < QUANT_BLOCK / 2 ? elements[i] & 15 : elements[i - QUANT_BLOCK / 2] >> 4;
     return scale * (float)(nibble - 8);

@@ -25,8 +25,8 @@ static void check_config(const uint8_t *data, size_t size) {
     if (settings_parse_config(&s, text, size, &why)) {
         for (size_t i = 0; i < sizeof places / sizeof *places; i++)
             for (size_t j = 0; j < sizeof places / sizeof *places; j++) {
-                whet_policy policy = settings_policy(&s, places[i], places[j]);
-                FUZZ_CHECK(whet_policy_check(&policy, NULL, 0) == WHET_OK);
+                const whet_policy *policy = settings_policy(&s, places[i], places[j]);
+                FUZZ_CHECK(whet_policy_check(policy, NULL, 0) == WHET_OK);
             }
     } else {
         check_message(&why);

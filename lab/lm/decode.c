@@ -336,24 +336,20 @@ static void multiply_slice(void *context, size_t task, size_t worker) {
     }
 }
 
-/* y[rows][out] = x[rows][in] weight^T, added to where `add`. Each element is summed in one order,
+/* y[m][n] = x[m][k] weight^T, added to where shape.add. Each element is summed in one order,
  * whatever else is computed beside it, so that neither threads nor other lanes change a result. */
-static void linear(const lm_decoder *d, size_t rows, size_t in, size_t out, const float *packed,
-                   const float *x, float *y, bool add) {
+static void linear(const lm_decoder *d, product_job job) {
     enum { OUTPUTS = 256, ROWS = 24, WORTH_IT = 1 << 19 };
     const whet_executor *executor = d->options.executor;
-    product_job job = {.kernels = kernels_of(d),
-                       .shape = {.m = rows, .n = out, .k = in, .add = add},
-                       .slice = rows == 1 ? OUTPUTS : ROWS,
-                       .x = x,
-                       .packed = packed,
-                       .y = y};
-    size_t whole = rows == 1 ? out : rows;
-    if (!executor || executor->workers < 2 || rows * in * out < WORTH_IT)
-        job.slice = whole;
-    size_t tasks = (whole + job.slice - 1) / job.slice;
-    if (tasks > 1)
-        executor->parallel_for(executor->context, tasks, multiply_slice, &job);
+    const nn_product *shape = &job.shape;
+    size_t whole = shape->m == 1 ? shape->n : shape->m;
+    bool is_shared =
+        executor && executor->workers > 1 && shape->m * shape->n * shape->k >= WORTH_IT;
+    job.kernels = kernels_of(d);
+    job.slice = !is_shared ? whole : shape->m == 1 ? OUTPUTS : ROWS;
+    if (is_shared && job.slice < whole)
+        executor->parallel_for(executor->context, (whole + job.slice - 1) / job.slice,
+                               multiply_slice, &job);
     else
         multiply_slice(&job, 0, 0);
 }
@@ -367,23 +363,34 @@ static void normalise(lm_decoder *d, size_t rows, const float *gain, const float
 
 static bool run_layer(lm_decoder *d, const pass *p, size_t layer, lab_error *error) {
     const lm_config *c = config_of(d);
-    const lm_layout *at = &d->options.matrices->model->layout;
-    const float *w = d->options.matrices->model->weights + lm_layer_at(at, layer);
     const lm_matrices *all = d->options.matrices;
+    const lm_layout *at = &all->model->layout;
+    const float *w = all->model->weights + lm_layer_at(at, layer);
     const float *matrices = all->values + layer * all->layer_size;
-    size_t queries = (size_t)c->heads * c->head_dim;
-    normalise(d, p->rows, w + at->attention_norm, d->x, d->normed);
-    linear(d, p->rows, c->width, row_width(c), matrices + all->qkv, d->normed, d->qkv, false);
+    size_t queries = (size_t)c->heads * c->head_dim, rows = p->rows, gates = 2 * (size_t)c->hidden;
+    normalise(d, rows, w + at->attention_norm, d->x, d->normed);
+    linear(d, (product_job){.shape = {.m = rows, .n = row_width(c), .k = c->width},
+                            .x = d->normed,
+                            .packed = matrices + all->qkv,
+                            .y = d->qkv});
     place_rows(d, p, layer);
     if (!attend_all(d, p, layer, error))
         return false;
-    linear(d, p->rows, queries, c->width, matrices + all->output, d->mixed, d->x, true);
-    normalise(d, p->rows, w + at->mlp_norm, d->x, d->normed);
-    linear(d, p->rows, c->width, 2 * (size_t)c->hidden, matrices + all->gates, d->normed, d->gates,
-           false);
-    kernels_of(d)->gated_forward(c->gate == LM_GEGLU ? NN_GELU : NN_SILU, d->gates, p->rows,
-                                 c->hidden, d->hidden);
-    linear(d, p->rows, c->hidden, c->width, matrices + all->down, d->hidden, d->x, true);
+    linear(d, (product_job){.shape = {.m = rows, .n = c->width, .k = queries, .add = true},
+                            .x = d->mixed,
+                            .packed = matrices + all->output,
+                            .y = d->x});
+    normalise(d, rows, w + at->mlp_norm, d->x, d->normed);
+    linear(d, (product_job){.shape = {.m = rows, .n = gates, .k = c->width},
+                            .x = d->normed,
+                            .packed = matrices + all->gates,
+                            .y = d->gates});
+    kernels_of(d)->gated_forward(c->gate == LM_GEGLU ? NN_GELU : NN_SILU, d->gates, rows, c->hidden,
+                                 d->hidden);
+    linear(d, (product_job){.shape = {.m = rows, .n = c->width, .k = c->hidden, .add = true},
+                            .x = d->hidden,
+                            .packed = matrices + all->down,
+                            .y = d->x});
     return true;
 }
 
@@ -402,14 +409,16 @@ static bool run(lm_decoder *d, const pass *p, const lm_token *tokens, lab_error 
     return true;
 }
 
-/* What the last `rows` rows of the pass, from `first` on, expect next. */
+/* What the `rows` rows of the pass from `first` on expect next. */
 static void expect(lm_decoder *d, size_t first, size_t rows, float *logits) {
     const lm_config *c = config_of(d);
-    const lm_layout *at = &d->options.matrices->model->layout;
-    const float *weights = d->options.matrices->model->weights;
-    normalise(d, rows, weights + at->final_norm, d->x + first * c->width, d->normed);
-    linear(d, rows, c->width, c->vocabulary,
-           d->options.matrices->values + d->options.matrices->head, d->normed, logits, false);
+    const lm_matrices *all = d->options.matrices;
+    normalise(d, rows, all->model->weights + all->model->layout.final_norm, d->x + first * c->width,
+              d->normed);
+    linear(d, (product_job){.shape = {.m = rows, .n = c->vocabulary, .k = c->width},
+                            .x = d->normed,
+                            .packed = all->values + all->head,
+                            .y = logits});
 }
 
 static bool has_room(const lm_decoder *d, size_t lane, size_t count, lab_error *error) {
@@ -442,6 +451,8 @@ bool lm_decoder_read(lm_decoder *d, size_t lane, const lm_token *tokens, size_t 
 bool lm_decoder_step(lm_decoder *d, const size_t *lanes, const lm_token *tokens, size_t count,
                      float *logits, lab_error *error) {
     const pass p = {.lanes = lanes, .rows = count};
+    if (count == 0)
+        return true;
     for (size_t i = 0; i < count; i++)
         if (!has_room(d, lanes[i], 1, error))
             return false;

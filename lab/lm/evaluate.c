@@ -269,6 +269,8 @@ static bool add_marks(const sitting *of, lm_eval_cell *cells, lab_error *error) 
 
 static bool sit(sitting *of, lm_eval_cell *cells, lab_error *error) {
     size_t tasks = of->request->policy_count * of->groups, heads = heads_of(of->request->model);
+    if (tasks == 0 || heads == 0)
+        return true;
     of->marks = calloc(tasks, sizeof *of->marks);
     lm_entropy *entropies = calloc(tasks * heads, sizeof *entropies);
     bool good = of->marks && entropies;
@@ -305,6 +307,8 @@ static bool examine(const lm_eval_request *r, const lm_matrices *matrices, size_
 }
 
 static bool request_is_good(const lm_eval_request *r, lab_error *error) {
+    if (r->task_count == 0 || r->length_count == 0 || r->policy_count == 0 || r->samples == 0)
+        return lab_fail(error, LAB_INPUT, "there is nothing to evaluate");
     if (r->model->config.vocabulary != LM_CLRS_VOCABULARY)
         return lab_fail(error, LAB_INPUT,
                         "the model does not speak CLRS-Text: its vocabulary has "
@@ -377,8 +381,8 @@ void lm_evaluation_free(lm_evaluation *evaluation) {
     *evaluation = (lm_evaluation){.cells = NULL};
 }
 
-const lm_eval_cell *lm_eval_cell_at(const lm_evaluation *of, size_t task, size_t length,
+const lm_eval_cell *lm_eval_cell_at(const lm_evaluation *evaluation, size_t task, size_t length,
                                     size_t policy) {
-    const lm_eval_request *r = of->request;
-    return &of->cells[(task * r->length_count + length) * r->policy_count + policy];
+    const lm_eval_request *r = evaluation->request;
+    return &evaluation->cells[(task * r->length_count + length) * r->policy_count + policy];
 }

@@ -51,7 +51,7 @@ typedef struct lm_evaluation {
 } lm_evaluation;
 
 /* False after an error, LAB_STOPPED where a signal came in. The request must outlive the result. */
-bool lm_evaluate(const lm_eval_request *request, lm_evaluation *evaluation, lab_error *error);
+bool lm_evaluate(const lm_eval_request *request, lm_evaluation *result, lab_error *error);
 void lm_evaluation_free(lm_evaluation *evaluation); /* fine for a zeroed one */
 
 const lm_eval_cell *lm_eval_cell_at(const lm_evaluation *evaluation, size_t task, size_t length,

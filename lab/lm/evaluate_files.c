@@ -60,14 +60,14 @@ static json_t *cell_json(const lm_evaluation *of, size_t task, size_t length, si
                      "entropy_after", entropies_json(&r->model->config, cell->entropies, true));
 }
 
-json_t *lm_evaluation_json(const lm_evaluation *of) {
-    const lm_eval_request *r = of->request;
+json_t *lm_evaluation_json(const lm_evaluation *evaluation) {
+    const lm_eval_request *r = evaluation->request;
     json_t *rows = json_array();
     bool good = rows != NULL;
     for (size_t t = 0; good && t < r->task_count; t++)
         for (size_t l = 0; good && l < r->length_count; l++)
             for (size_t p = 0; good && p < r->policy_count; p++)
-                good = json_array_append_new(rows, cell_json(of, t, l, p)) == 0;
+                good = json_array_append_new(rows, cell_json(evaluation, t, l, p)) == 0;
     json_t *json = json_pack(
         "{s:o, s:I, s:I, s:I, s:I, s:O*, s:o}", "shape", lm_config_to_json(&r->model->config),
         "parameters", (json_int_t)r->model->layout.count, "step", (json_int_t)r->model->step,
@@ -116,12 +116,12 @@ static void csv_cell(lab_csv *csv, const lm_evaluation *of, size_t task, size_t 
     lab_csv_end_line(csv);
 }
 
-void lm_evaluation_csv(FILE *file, const void *context) {
+void lm_evaluation_csv(FILE *file, const void *evaluation) {
     static const char *const titles[] = {
         "algorithm", "hints",           "length",        "inside",  "policy",       "samples",
         "exact",     "exact_low",       "exact_high",    "final",   "final_low",    "final_high",
         "steps",     "question_tokens", "answer_tokens", "entropy", "entropy_after"};
-    const lm_evaluation *of = context;
+    const lm_evaluation *of = evaluation;
     const lm_eval_request *r = of->request;
     lab_csv csv = {.file = file};
     for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)

@@ -139,8 +139,8 @@ static bool size_fits(const source *of, const lm_config *config, lab_error *erro
 
 bool lm_llama2c_read(const char *path, lm_model *model, lab_error *error) {
     source of;
-    int32_t header[HEADER_NUMBERS];
-    lm_config config;
+    int32_t header[HEADER_NUMBERS] = {0};
+    lm_config config = {.layers = 0};
     *model = (lm_model){.weights = NULL};
     if (!open_source(&of, path, error))
         return false;

@@ -3,7 +3,6 @@
 #include "lm/unicode.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,11 +163,11 @@ size_t lm_byte_character(unsigned char byte, char text[4]) {
 
 /* The byte that "<0x0A>" stands for, or -1. */
 static int named_byte(const lm_entry *piece) {
-    unsigned value;
-    char end, past;
-    if (piece->length != 6 || sscanf(piece->text, "<0x%2X%c%c", &value, &end, &past) != 2)
+    static const char digits[] = "0123456789ABCDEF";
+    if (piece->length != 6 || strncmp(piece->text, "<0x", 3) != 0 || piece->text[5] != '>')
         return -1;
-    return end == '>' ? (int)value : -1;
+    const char *high = strchr(digits, piece->text[3]), *low = strchr(digits, piece->text[4]);
+    return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
 }
 
 /* Control tokens and the like are never the result of a merge. */

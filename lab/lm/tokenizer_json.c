@@ -52,22 +52,29 @@ json_t *lm_tokenizer_json(const lm_tokenizer *t) {
 
 typedef struct parts {
     const char *kind;
-    json_t *texts, *scores, *types, *merges;
+    const json_t *texts, *scores, *types, *merges;
     json_int_t begin, end, unknown;
-    int adds_begin, adds_blank;
+    bool adds_begin, adds_blank;
 } parts;
 
 static bool unpack(const json_t *json, parts *p) {
-    /* jansson unpacks from what it does not change, yet asks for a pointer to change */
-    json_t *object = json_is_object(json) ? json_incref((json_t *)(uintptr_t)json) : NULL;
-    bool good =
-        json_unpack(object, "{s:s, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:b, s:b}", "kind", &p->kind,
-                    "texts", &p->texts, "scores", &p->scores, "types", &p->types, "merges",
-                    &p->merges, "begin", &p->begin, "end", &p->end, "unknown", &p->unknown,
-                    "adds_begin", &p->adds_begin, "adds_blank", &p->adds_blank) == 0;
-    json_decref(object);
-    return good && json_is_array(p->texts) && json_is_array(p->merges) &&
-           json_array_size(p->scores) == json_array_size(p->texts) &&
+    const json_t *begin = json_object_get(json, "begin"), *end = json_object_get(json, "end"),
+                 *unknown = json_object_get(json, "unknown"),
+                 *adds_begin = json_object_get(json, "adds_begin"),
+                 *adds_blank = json_object_get(json, "adds_blank");
+    *p = (parts){.kind = json_string_value(json_object_get(json, "kind")),
+                 .texts = json_object_get(json, "texts"),
+                 .scores = json_object_get(json, "scores"),
+                 .types = json_object_get(json, "types"),
+                 .merges = json_object_get(json, "merges"),
+                 .begin = json_integer_value(begin),
+                 .end = json_integer_value(end),
+                 .unknown = json_integer_value(unknown),
+                 .adds_begin = json_is_true(adds_begin),
+                 .adds_blank = json_is_true(adds_blank)};
+    return p->kind && json_is_integer(begin) && json_is_integer(end) && json_is_integer(unknown) &&
+           json_is_boolean(adds_begin) && json_is_boolean(adds_blank) && json_is_array(p->texts) &&
+           json_is_array(p->merges) && json_array_size(p->scores) == json_array_size(p->texts) &&
            json_array_size(p->types) == json_array_size(p->texts);
 }
 
@@ -121,8 +128,8 @@ bool lm_tokenizer_from_json(lm_tokenizer *t, const json_t *json, const char *sou
     t->begin = token_of(p.begin);
     t->end = token_of(p.end);
     t->unknown = token_of(p.unknown);
-    t->adds_begin = p.adds_begin != 0;
-    t->adds_blank = p.adds_blank != 0;
+    t->adds_begin = p.adds_begin;
+    t->adds_blank = p.adds_blank;
     return take_pieces(t, &p, error) && lm_tokenizer_seal(t, error) && take_merges(t, &p, error);
 }
 

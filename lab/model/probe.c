@@ -184,7 +184,9 @@ static bool take_lines(probe *p, char *text, size_t *used) {
 static bool listen_to(probe *p, int in) {
     char *text = malloc(LINE_SIZE);
     size_t used = 0;
-    bool is_good = text || lab_fail_memory(p->error);
+    bool is_good = true;
+    if (!text)
+        return lab_fail_memory(p->error);
     while (is_good) {
         struct pollfd wait = {.fd = in, .events = POLLIN};
         if (lab_interrupted()) {
@@ -417,7 +419,8 @@ static bool gather(probe *p) {
     if (!r->values && !make_values(p, &all))
         return false;
     gathering rows = {.prompt_of = malloc((size_t)(p->evaluations + 1) * sizeof *rows.prompt_of),
-                      .heads = calloc(p->prompts.count * r->layers * r->heads, sizeof *rows.heads)};
+                      .heads =
+                          calloc(p->prompts.count * r->layers * r->heads + 1, sizeof *rows.heads)};
     bool is_good = rows.prompt_of && rows.heads;
     if (is_good) {
         memset(rows.prompt_of, 0xff, (size_t)p->evaluations * sizeof *rows.prompt_of);
@@ -454,7 +457,7 @@ static bool make_prompts(probe *p) {
     bool is_made = q->text ? prompts_of_text(q->sizes, q->size_count, q->text, &p->prompts)
                            : prompts_of_numbers(q->sizes, q->size_count, q->sequences, &q->format,
                                                 q->seed, &p->prompts);
-    p->places = is_made ? calloc(p->prompts.count, sizeof *p->places) : NULL;
+    p->places = is_made ? calloc(p->prompts.count + 1, sizeof *p->places) : NULL;
     return p->places || lab_fail_memory(p->error);
 }
 
@@ -549,10 +552,14 @@ void probe_free(probe_result *result) {
 
 double probe_mean(const probe_result *result, size_t policy, size_t size, size_t layer, size_t head,
                   probe_measure measure) {
-    double sum = 0;
-    for (size_t i = 0; i < result->sequences; i++)
-        sum += (double)values_of(result, policy, size, i, layer, head)[measure];
-    return sum / (double)result->sequences;
+    double sum = 0, largest = 0;
+    for (size_t i = 0; i < result->sequences; i++) {
+        double value = (double)values_of(result, policy, size, i, layer, head)[measure];
+        sum += value;
+        largest = fmax(largest, value);
+    }
+    return measure == PROBE_WIDEST_SPREAD && !isnan(sum) ? largest
+                                                         : sum / (double)result->sequences;
 }
 
 double probe_ceiling(const probe_result *result, size_t size) { return log(result->tokens[size]); }

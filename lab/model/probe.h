@@ -77,7 +77,8 @@ bool probe_layers(const char *path, uint32_t *layers, lab_error *error);
 bool probe_run(const probe_request *request, probe_result *result, lab_error *error);
 void probe_free(probe_result *result);
 
-/* A measure of a head, mean over sequences; NaN where there is no such head. */
+/* A measure of a head, mean over sequences, or of widest spreads the largest; NaN where there is no
+ * such head. */
 double probe_mean(const probe_result *result, size_t policy, size_t size, size_t layer, size_t head,
                   probe_measure measure);
 

@@ -247,14 +247,18 @@ static bool load_functions(runner *r, const char *path, lab_error *error) {
     _Static_assert(sizeof names / sizeof names[0] == sizeof(functions) / sizeof(void *),
                    "one name for each function");
     r->library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-    if (!r->library)
-        return lab_fail(error, LAB_SYSTEM, "cannot load %s: %s", path, dlerror());
+    if (!r->library) {
+        lab_fail(error, LAB_SYSTEM, "cannot load %s: %s", path, dlerror());
+        return false;
+    }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         void *function = dlsym(r->library, names[i]);
-        if (!function)
-            return lab_fail(error, LAB_INPUT,
-                            "%s has no function %s: it is of a version that is not known here",
-                            path, names[i]);
+        if (!function) {
+            lab_fail(error, LAB_INPUT,
+                     "%s has no function %s: it is of a version that is not known here", path,
+                     names[i]);
+            return false;
+        }
         memcpy((char *)&r->call + i * sizeof function, &function, sizeof function);
     }
     tell_version(r);
@@ -286,6 +290,7 @@ static const struct {
 };
 
 static bool know_context(runner *r) {
+    /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): load_functions has set it */
     block params = r->call.llama_context_default_params();
     for (size_t i = 0; i < sizeof context_layouts / sizeof context_layouts[0]; i++) {
         size_t at = context_layouts[i].threads_at;

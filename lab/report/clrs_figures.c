@@ -64,8 +64,10 @@ static json_int_t longest_of(const panels *p) {
     json_int_t longest = 0;
     size_t i;
     const json_t *row;
-    json_array_foreach(json_object_get(p->arms[0], "rows"), i, row) if (length_of(row) > longest)
-        longest = length_of(row);
+    json_array_foreach(json_object_get(p->arms[0], "rows"), i, row) {
+        if (length_of(row) > longest)
+            longest = length_of(row);
+    }
     return longest;
 }
 

@@ -155,8 +155,9 @@ void clrs_html(FILE *file, const json_t *result) {
     }
     fputs("</tr></thead>\n<tbody>\n", file);
     for (size_t n = 0; n < count; n++)
-        json_array_foreach(json_object_get(result, "arms"), i, arm)
+        json_array_foreach(json_object_get(result, "arms"), i, arm) {
             write_row(file, arm, names[n], i == 0, columns, column_count);
+        }
     fputs("</tbody></table></div>\n", file);
     write_note(file, result);
 }

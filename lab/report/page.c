@@ -40,17 +40,17 @@ static const char style[] =
 
 typedef struct page {
     experiment *experiment;
-    bool *failed; /* memory ran out */
+    bool failed; /* memory ran out */
 } page;
 
-static void write_picture(FILE *file, const page *p, const report_part *part) {
+static void write_picture(FILE *file, page *p, const report_part *part) {
     lab_error unimportant = {.kind = LAB_NO_ERROR};
     size_t size;
     char *path = lab_path(p->experiment->options.folder, "figures/%s.svg", part->name);
     char *data = path && lab_file_exists(path)
                      ? lab_read_file(path, (size_t)64 << 20, &size, &unimportant)
                      : NULL;
-    *p->failed = *p->failed || !path;
+    p->failed = p->failed || !path;
     if (data) {
         fprintf(file, "<section id=\"%s\">\n<h2>%s</h2>\n<p>%s</p>\n", part->name, part->title,
                 part->text);
@@ -131,8 +131,9 @@ static void write_what_differs(FILE *file, const page *p) {
           file);
 }
 
-static void write_page(FILE *file, const void *context) {
-    const page *p = context;
+/* False when memory ran out: a page that lacks something does not replace one that is whole. */
+static bool write_page(FILE *file, void *context) {
+    page *p = context;
     fputs("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
           "<link rel=\"icon\" href=\"data:,\">\n"
@@ -156,16 +157,18 @@ static void write_page(FILE *file, const void *context) {
     }
     write_what_differs(file, p);
     fputs("</main>\n</html>\n", file);
+    return !p->failed;
 }
 
 bool page_write(experiment *e, lab_error *error) {
-    bool failed = false;
-    page p = {.experiment = e, .failed = &failed};
+    page p = {.experiment = e};
     experiment_recall(e);
     char *path = lab_path(e->options.folder, "index.html");
     if (!path)
         return lab_fail_memory(error);
-    bool good = replace_file(path, write_page, &p) || lab_fail_file(error, "write", path);
+    bool good = replace_file_unless(path, write_page, &p);
+    if (!good)
+        (void)(p.failed ? lab_fail_memory(error) : lab_fail_file(error, "write", path));
     free(path);
-    return good && (!failed || lab_fail_memory(error));
+    return good;
 }

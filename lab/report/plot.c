@@ -191,13 +191,14 @@ static char *beside(const char *path, const char *ending) {
 
 bool plot_draw(const plot_request *request, plot_commands commands, const void *context,
                lab_error *error) {
-    if (!plot_knows(request->path, error))
-        return false;
+    const char *terminal = terminal_for(request->path);
+    if (!terminal)
+        return plot_knows(request->path, error);
     if (strchr(request->path, '\'')) /* gnuplot's scripts have no way to say it */
         return lab_fail(error, LAB_INPUT, "%s: no name for a figure: it has a quote in it",
                         request->path);
     drawing d = {.of = request,
-                 .terminal = terminal_for(request->path),
+                 .terminal = terminal,
                  .script = beside(request->path, ".plot"),
                  .output = beside(request->path, ""),
                  .log = beside(request->path, ".log")};

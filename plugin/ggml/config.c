@@ -116,7 +116,7 @@ static bool read_object(reader *r, fields *f, settings *rules_go_to) {
 }
 
 static bool finish_policy(const reader *r, const fields *f, whet_policy *policy) {
-    message reason;
+    message reason = {""};
     if (!f->has_policy && f->has_strength)
         return wrong(r, "a strength without a policy");
     if (!f->has_policy ||
@@ -127,7 +127,7 @@ static bool finish_policy(const reader *r, const fields *f, whet_policy *policy)
 }
 
 static bool finish_set(const reader *r, const char *text, index_set *set) {
-    message reason;
+    message reason = {""};
     if (index_set_parse(text, set, &reason))
         return true;
     return message_set(r->why, "line %u: %s", r->line, reason.text);

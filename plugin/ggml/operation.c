@@ -73,12 +73,14 @@ void operation_restore(operation *o) {
 /* ---- policies ---- */
 
 static void fill_policies(layer_policies *l, const settings *s, unsigned layer) {
+    const whet_policy *first = settings_policy(s, layer, 0);
     bool same = true;
     l->is_softmax = true;
     for (size_t head = 0; head < l->heads; head++) {
-        l->policies[head] = settings_policy(s, layer, (unsigned)head);
-        l->is_softmax &= l->policies[head].kind == WHET_POLICY_SOFTMAX;
-        same &= memcmp(&l->policies[head], &l->policies[0], sizeof(whet_policy)) == 0;
+        const whet_policy *policy = settings_policy(s, layer, (unsigned)head);
+        l->policies[head] = *policy;
+        l->is_softmax &= policy->kind == WHET_POLICY_SOFTMAX;
+        same &= policy == first;
     }
     l->count = same ? 1 : l->heads;
 }

@@ -116,7 +116,7 @@ static bool leave(const operation *o, const message *why) {
 
 /* Describes all attention of a graph; false: it must not be computed. */
 static bool describe_graph(run *r, host_graph *graph, int nodes) {
-    message why;
+    message why = {""};
     for (int i = 0; i < nodes; i++) {
         host_tensor *node = plugin.host.graph_node(graph, i);
         if (operation_layer(&plugin.host, node) < 0)
@@ -296,7 +296,7 @@ static void tell_settings(void) {
 }
 
 static void attach(const void *caller) {
-    message why;
+    message why = {""};
     if (!plugin.has_tried && !settings_load(&plugin.settings, &why))
         refuse(&why);
     plugin.has_tried = true;

@@ -101,13 +101,13 @@ bool settings_make_policy(const char *name, double strength, whet_policy *policy
     return true;
 }
 
-whet_policy settings_policy(const settings *s, unsigned layer, unsigned head) {
+const whet_policy *settings_policy(const settings *s, unsigned layer, unsigned head) {
     for (size_t i = s->rule_count; i > 0; i--) {
         const policy_rule *rule = &s->rules[i - 1];
         if (index_set_has(&rule->layers, layer) && index_set_has(&rule->heads, head))
-            return rule->policy;
+            return &rule->policy;
     }
-    return s->policy;
+    return &s->policy;
 }
 
 /* ---- the environment ---- */
@@ -200,7 +200,7 @@ static bool load_config(settings *s, const char *path, message *why) {
     char *text = read_file(path, &bytes, why);
     if (!text)
         return false;
-    message reason;
+    message reason = {""};
     bool good = settings_parse_config(s, text, bytes, &reason);
     if (!good)
         message_set(why, "%.200s: %.300s", path, reason.text);

@@ -80,7 +80,8 @@ bool settings_number(const char *text, double *number);
 bool settings_load(settings *s, message *why);
 void settings_free(settings *s);
 
-whet_policy settings_policy(const settings *s, unsigned layer, unsigned head);
+/* Of one head of one layer; the same place for all that one rule decides. */
+const whet_policy *settings_policy(const settings *s, unsigned layer, unsigned head);
 
 /* Every so many of an operation's queries are recorded. */
 size_t settings_step(const settings *s, size_t queries);

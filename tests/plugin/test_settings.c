@@ -24,9 +24,8 @@ static void clear(void) {
 __attribute__((constructor)) static void before(void) { check_before_each(clear); }
 
 static bool policy_is(const settings *s, unsigned layer, unsigned head, const char *name) {
-    whet_policy policy = settings_policy(s, layer, head);
     char text[256];
-    whet_policy_name(&policy, text, sizeof text);
+    whet_policy_name(settings_policy(s, layer, head), text, sizeof text);
     return CHECK_STR(text, name);
 }
 

@@ -81,8 +81,8 @@ double reference_load_from_row(const void *row, whet_type type, size_t i) {
     }
     double scale = reference_load(at, WHET_F16);
     if (type == WHET_Q8_0) {
-        int element = (signed char)at[2 + i % 32];
-        return scale * (double)element;
+        double element = (signed char)at[2 + i % 32];
+        return scale * element;
     }
     unsigned byte = at[2 + i % 16];
     return scale * ((double)(i % 32 < 16 ? byte % 16 : byte / 16) - 8);

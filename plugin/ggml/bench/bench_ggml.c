@@ -224,7 +224,7 @@ int main(int argc, char **argv) {
     static const shape shapes[] = {{1, 64, 4096},    {1, 128, 4096},  {1, 128, 32768},
                                    {1, 256, 32768},  {512, 64, 4096}, {512, 128, 512},
                                    {512, 128, 4096}, {512, 256, 4096}};
-    double budget = argc > 1 ? atof(argv[1]) : 1;
+    double budget = argc > 1 ? strtod(argv[1], NULL) : 1;
     start();
     printf("%-52s %9s %9s %9s %6s %9s   %s\n", "milliseconds, best", "host", "softmax", "adaptive",
            "faster", "adaptive", "errors: host, whet");

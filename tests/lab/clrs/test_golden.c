@@ -96,11 +96,19 @@ static bool make(const clrs_request *request, uint64_t index, struct made *made)
            clrs_stream_next(made->stream, &made->sample) == CLRS_OK;
 }
 
+// A field as a number; a table that holds something else is broken.
+static long long number_at(const struct table *table, size_t field) {
+    char *end;
+    long long number = strtoll(table->fields[field], &end, 10);
+    REQUIRE(end != table->fields[field]);
+    return number;
+}
+
 static clrs_request request_of_row(const struct table *table, clrs_ties ties) {
-    clrs_request request = clrs_request_default(table->fields[0], atoll(table->fields[1]));
+    clrs_request request = clrs_request_default(table->fields[0], number_at(table, 1));
     request.seed = strtoull(table->fields[2], NULL, 10);
-    request.decimals = atoll(table->fields[4]);
-    request.hints = atoi(table->fields[5]) != 0;
+    request.decimals = number_at(table, 4);
+    request.hints = number_at(table, 5) != 0;
     request.ties = ties;
     return request;
 }
@@ -144,8 +152,8 @@ static size_t read_stream(struct table *table, clrs_request *requests) {
         size_t length_count = parse_list(lengths, numbers, STREAMS_MAX);
         for (size_t j = 0; j < length_count && count < STREAMS_MAX; j++) {
             requests[count] = clrs_request_default(table->fields[i], numbers[j]);
-            requests[count].decimals = atoll(table->fields[2]);
-            requests[count++].hints = atoi(table->fields[3]) != 0;
+            requests[count].decimals = number_at(table, 2);
+            requests[count++].hints = number_at(table, 3) != 0;
         }
     }
     return count;
@@ -167,7 +175,7 @@ TEST(mixed_streams_have_the_hashes_of_the_reference) {
         clrs_sample sample;
         REQUIRE(clrs_mix_next(mix, &sample) == CLRS_OK);
         CHECK_STR(sample.algorithm->name, table.fields[0]);
-        CHECK_INT(sample.length, atoi(table.fields[1]));
+        CHECK_INT(sample.length, number_at(&table, 1));
         CHECK(has_hash(sample.question, sample.question_length, table.fields[2]));
         CHECK(has_hash(sample.answer, sample.answer_length, table.fields[3]));
         samples++;
@@ -192,8 +200,8 @@ static char *export_one(const struct table *table, size_t *size) {
                           .seeds = seeds,
                           .seed_count = parse_list(table->fields[5], seeds, 16),
                           .count = strtoull(table->fields[2], NULL, 10),
-                          .decimals = atoll(table->fields[0]),
-                          .hints = atoi(table->fields[1]) != 0,
+                          .decimals = number_at(table, 0),
+                          .hints = number_at(table, 1) != 0,
                           .quiet = true};
     lab_error error = {.kind = LAB_NO_ERROR};
     bool was_complete = true;
@@ -335,7 +343,7 @@ TEST(exported_files_are_those_of_the_records_in_full) {
         lab_error error = {.kind = LAB_NO_ERROR};
         char *bytes = export_one(&table, &size);
         char *path = lab_path(folder, "golden_json/%s/val/%s.json",
-                              atoi(table.fields[0]) ? "dec3" : "full", table.fields[3]);
+                              number_at(&table, 0) ? "dec3" : "full", table.fields[3]);
         REQUIRE(bytes && path);
         char *expected = lab_read_file(path, FILE_LIMIT, &expected_size, &error);
         CHECK_MSG(expected && size == expected_size && same_bytes(bytes, expected, size), "%s",

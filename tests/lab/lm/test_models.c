@@ -3,6 +3,7 @@
  * own tests where it has them.
  */
 #include "support/check.h"
+#include "support/models.h"
 
 #include "lm/generate.h"
 #include "lm/open.h"
@@ -13,18 +14,11 @@
 static nn_engine engine;
 
 static void open_model(const char *name, lm_opened *opened) {
-    const char *folder = getenv("WHET_MODELS");
-    char path[1024];
+    char path[MODEL_PATH_SIZE];
     lab_error error = {0};
-    if (!folder)
-        SKIP("WHET_MODELS is not set");
+    model_path(name, path);
     if (!engine.kernels && !nn_engine_open(&engine, &error))
         SKIP("%s", error.text);
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        SKIP("there is no %s in WHET_MODELS", name);
-    fclose(file);
     bool good = lm_open(path, NULL, opened, &error);
     CHECK_MSG(good, "%s", error.text);
     REQUIRE(good);

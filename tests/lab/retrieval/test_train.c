@@ -80,7 +80,7 @@ TEST(a_trainer_restored_goes_on_with_the_same_bits) {
 TEST(training_lowers_the_loss) {
     retrieval_config config = small_config();
     lab_error error = {0};
-    retrieval_step result;
+    retrieval_step result = {.loss = 0};
     retrieval_trainer *trainer = retrieval_trainer_create(&engine, &config, 1, NULL, &error);
     REQUIRE(trainer && retrieval_trainer_step(trainer, &result, &error));
     double before = result.loss;

@@ -17,7 +17,8 @@ TEST(the_reach_of_a_spread_is_attained_and_not_exceeded) {
     const double spreads[] = {0, 1, 4, 8}, masses[] = {0.1, 0.5, 0.9};
     for (size_t i = 0; i < 4; i++)
         for (size_t j = 0; j < 3; j++)
-            for (double temperature = 0.5; temperature < 3; temperature *= 2) {
+            for (int k = 0; k < 3; k++) {
+                double temperature = ldexp(0.5, k);
                 double reach = theory_reach(spreads[i], temperature, masses[j]);
                 double own = exp(spreads[i] / temperature);
                 /* one item `spread` above all others: the sharpest there is */
@@ -122,7 +123,8 @@ TEST(the_spread_of_logits_stays_within_its_bound) {
 
 TEST(the_slope_of_the_entropy_is_minus_beta_times_the_variance) {
     const double logits[] = {0.3, -2, 1.5, 1.5, 0};
-    for (double beta = 0.1; beta < 20; beta *= 1.7) {
+    for (int i = 0; i < 10; i++) {
+        double beta = 0.1 * pow(1.7, i);
         entropy_slope at = theory_entropy(logits, 5, beta);
         double difference = (theory_entropy(logits, 5, beta + 1e-5).entropy -
                              theory_entropy(logits, 5, beta - 1e-5).entropy) /

@@ -60,7 +60,7 @@ static void set_option(options *o, const char *name, const char *value) {
                                                          : NULL;
         if (!number)
             fail("unknown option");
-        *number = atoi(value);
+        *number = (int)strtol(value, NULL, 10);
     }
 }
 
@@ -163,10 +163,11 @@ static void decode(struct llama_context *context, struct llama_batch batch) {
 /* ---- perplexity ---- */
 
 static double surprise(const float *logits, int vocabulary, llama_token token) {
-    double max = (double)logits[0], sum = 0;
+    double max = (double)logits[0];
     for (int i = 1; i < vocabulary; i++)
         max = (double)logits[i] > max ? (double)logits[i] : max;
-    for (int i = 0; i < vocabulary; i++)
+    double sum = exp((double)logits[0] - max);
+    for (int i = 1; i < vocabulary; i++)
         sum += exp((double)logits[i] - max);
     return log(sum) + max - (double)logits[token];
 }

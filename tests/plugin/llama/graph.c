@@ -181,6 +181,8 @@ static tensors make_tensors(const example *e) {
 
 static void read_position(const struct ggml_tensor *tensor, int stream, int head, int position,
                           float *result) {
+    if (!tensor)
+        return;
     const char *row = (const char *)tensor->data + (size_t)position * tensor->nb[1] +
                       (size_t)head * tensor->nb[2] + (size_t)stream * tensor->nb[3];
     if (tensor->type == GGML_TYPE_F32)
@@ -200,7 +202,7 @@ static double slope_of(const example *e, int head) {
 static void reference_logits(const tensors *t, const example *e, int s, int h, int i,
                              double *logits) {
     float q[1024], k[1024];
-    size_t row = (size_t)((s * e->heads + h) * e->queries + i);
+    size_t row = ((size_t)s * (size_t)e->heads + (size_t)h) * (size_t)e->queries + (size_t)i;
     if (!e->is_softmax)
         read_position(t->q, s, h, i, q);
     for (int j = 0; j < e->keys; j++) {
@@ -253,7 +255,7 @@ static void compute_reference(const tensors *t, const example *e, outcome *o, do
         for (int h = 0; h < e->heads; h++)
             for (int i = 0; i < e->queries; i++, row++) {
                 double sink =
-                    e->has_sinks ? (double)((const float *)t->sinks->data)[h] : -(double)INFINITY;
+                    t->sinks ? (double)((const float *)t->sinks->data)[h] : -(double)INFINITY;
                 reference_logits(t, e, s, h, i, logits);
                 reference_row(logits, (size_t)e->keys, sink,
                               e->policies ? &e->policies[h] : &softmax, p, &o->stats[row]);
@@ -320,10 +322,10 @@ static example complete(const example *given) {
     return e;
 }
 
-outcome graph_compute(const example *given) {
-    example e = complete(given);
+outcome graph_compute(const example *wanted) {
+    example e = complete(wanted);
     tensors t = make_tensors(&e);
-    outcome o = {.rows = (size_t)(e.streams * e.heads * e.queries)};
+    outcome o = {.rows = (size_t)e.streams * (size_t)e.heads * (size_t)e.queries};
     o.count = o.rows * (size_t)(e.is_softmax ? e.keys : e.value_dim);
     o.stats = calloc(o.rows, sizeof *o.stats);
     o.spread = calloc(o.rows, sizeof *o.spread);

@@ -60,7 +60,7 @@ bool graph_start(void);
 /* How many threads the backends use. */
 void graph_threads(int threads);
 
-outcome graph_compute(const example *e);
+outcome graph_compute(const example *wanted);
 void outcome_free(outcome *o);
 
 #endif

@@ -77,17 +77,28 @@ __attribute__((destructor)) static void after(void) { unlink(rows_path); }
 /* ---- lines ---- */
 
 typedef struct line {
-    int evaluation, layer, head, position;
-    double keys, entropy, entropy_after, beta, max_prob, spread;
+    double evaluation, layer, head, position, keys, entropy, entropy_after, beta, max_prob, spread;
 } line;
+
+enum { COLUMNS = sizeof(line) / sizeof(double) };
 
 /* Where the next evaluation's lines start: they are appended. */
 static long lines_end;
 
 static bool read_line(FILE *file, line *l) {
-    return fscanf(file, "%d,%d,%d,%d,%lf,%lf,%lf,%lf,%lf,%lf\n", &l->evaluation, &l->layer,
-                  &l->head, &l->position, &l->keys, &l->entropy, &l->entropy_after, &l->beta,
-                  &l->max_prob, &l->spread) == 10;
+    char text[512], *at = text;
+    double numbers[COLUMNS];
+    if (!fgets(text, sizeof text, file))
+        return false;
+    for (int i = 0; i < COLUMNS; i++) {
+        char *end;
+        numbers[i] = strtod(at, &end);
+        if (end == at || *end != (i + 1 < COLUMNS ? ',' : '\n'))
+            return false;
+        at = end + 1;
+    }
+    memcpy(l, numbers, sizeof *l);
+    return true;
 }
 
 static FILE *open_rows(void) {
@@ -120,7 +131,7 @@ static void check_recorded(const example *e, const outcome *o) {
     FILE *file = open_rows();
     size_t queries = (size_t)e->queries, recorded = recorded_count(queries, STEP);
     int heads = e->heads, streams = e->streams ? e->streams : 1;
-    line l;
+    line l = {.evaluation = 0};
     for (int row = 0; row < streams * heads; row++)
         for (size_t i = 0; i < recorded; i++) {
             size_t query = recorded_query(queries, STEP, i), at = (size_t)row * queries + query;

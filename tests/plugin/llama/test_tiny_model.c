@@ -185,13 +185,13 @@ static double distance(const float *a, const float *b, size_t n) {
 
 static void compare(int which) {
     const variant *v = &variants[which];
-    size_t most = (size_t)(PROMPT * v->sequences * WORDS);
+    size_t most = (size_t)PROMPT * (size_t)v->sequences * WORDS;
     float *expected = calloc(most, sizeof *expected), *found = calloc(most, sizeof *found);
     struct llama_context *ours = make_context(v);
     CHECK(stock[which] && ours);
     for (int step = 0; stock[which] && ours && step <= AFTER; step++) {
         int first = step == 0 ? 0 : PROMPT + step - 1, count = step == 0 ? PROMPT : 1;
-        size_t n = (size_t)(count * v->sequences * WORDS);
+        size_t n = (size_t)count * (size_t)v->sequences * WORDS;
         bool decoded = decode(stock[which], first, count, v->sequences, expected) &&
                        decode(ours, first, count, v->sequences, found);
         double off = decoded ? distance(found, expected, n) : (double)INFINITY;

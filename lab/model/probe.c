@@ -498,18 +498,47 @@ static bool check_model(const char *path, lab_error *error) {
     return file != NULL;
 }
 
-bool probe_layers(const char *path, uint32_t *layers, lab_error *error) {
+/* A number of the model's, such as "llama.block_count". */
+static bool model_number(const char *path, const char *what, uint32_t *number, lab_error *error) {
     gguf_text architecture;
     char key[128];
     gguf_file *file = gguf_open(path, error);
     bool is_known = file && gguf_get_text(file, "general.architecture", &architecture, error);
     if (is_known) {
-        snprintf(key, sizeof key, "%.*s.block_count",
-                 (int)(architecture.length < 64 ? architecture.length : 64), architecture.bytes);
-        is_known = gguf_get_u32(file, key, layers, error);
+        snprintf(key, sizeof key, "%.*s.%s",
+                 (int)(architecture.length < 64 ? architecture.length : 64), architecture.bytes,
+                 what);
+        is_known = gguf_get_u32(file, key, number, error);
     }
     gguf_close(file);
     return is_known;
+}
+
+bool probe_layers(const char *path, uint32_t *layers, lab_error *error) {
+    return model_number(path, "block_count", layers, error);
+}
+
+/* Sizes that cannot fit, since each number takes a token at least, are not even made into prompts;
+ * the process that runs the model counts what is left. */
+static bool check_sizes(probe_request *q, lab_error *error) {
+    lab_error unknown = {.kind = LAB_NO_ERROR};
+    uint32_t trained = 0;
+    uint64_t limit = q->context;
+    if (q->text) /* whose length is told first */
+        return true;
+    if (!limit && model_number(q->model, "context_length", &trained, &unknown))
+        limit = trained;
+    for (size_t i = 0; limit && i < q->size_count; i++) {
+        if (q->sizes[i] <= limit)
+            continue;
+        if (!q->may_shrink || i == 0)
+            return lab_fail(error, LAB_INPUT,
+                            "the %llu numbers of a prompt alone are more than the context of %llu; "
+                            "smaller --sizes, or --context",
+                            (unsigned long long)q->sizes[i], (unsigned long long)limit);
+        q->size_count = i;
+    }
+    return true;
 }
 
 static bool run_policies(probe *p) {
@@ -527,14 +556,15 @@ static bool run_policies(probe *p) {
 }
 
 bool probe_run(const probe_request *request, probe_result *result, lab_error *error) {
-    probe p = {.request = request, .result = result, .error = error};
+    probe_request fitting = *request;
+    probe p = {.request = &fitting, .result = result, .error = error};
     *result = (probe_result){.policies = request->policy_count,
                              .sizes = request->size_count,
                              .sequences = request->text ? 1 : request->sequences};
     memcpy(result->size, request->sizes, request->size_count * sizeof *result->size);
     for (size_t i = 0; i < PROBE_POLICIES_MAX; i++)
         result->perplexity[i] = (double)NAN;
-    bool is_good = check_model(request->model, error) &&
+    bool is_good = check_model(request->model, error) && check_sizes(&fitting, error) &&
                    runner_find_library(request->library, p.library, error) &&
                    runner_find_plugin(request->plugin, p.plugin, error) && make_prompts(&p) &&
                    make_places(&p) && run_policies(&p);

@@ -93,6 +93,8 @@ static bool are_good(const arguments *given) {
         return refuse(given, "--sequences: from 1 to 1000");
     if (given->answer_tokens < 1 || given->answer_tokens > 256)
         return refuse(given, "--answer-tokens: from 1 to 256");
+    if (given->every > PROBE_EVERY_MAX)
+        return refuse(given, "--every: from 1 to 65535");
     if (given->context > 1 << 24)
         return refuse(given, "--context: at most 16777216");
     if (given->policies.count > PROBE_POLICIES_MAX)
@@ -155,13 +157,26 @@ static bool keep(const arguments *given, const probe_request *request, const pro
     return !given->figures || figure_probe(given->figures, &figure, error);
 }
 
+static int refuse_layer(const arguments *given, size_t layers) {
+    complain("%s: --layer: the model has layers 0 to %zu", given->name, layers - 1);
+    return STATUS_MISUSE;
+}
+
+/* Before a run that may take long; a model that says nothing of its layers is looked at after it.
+ */
+static int check_layer(const arguments *given) {
+    lab_error error = {.kind = LAB_NO_ERROR};
+    uint32_t layers = 0;
+    if (given->layer == UINT64_MAX || !probe_layers(given->model, &layers, &error))
+        return STATUS_OK;
+    return layers == 0 || given->layer < layers ? STATUS_OK : refuse_layer(given, layers);
+}
+
 static int finish(const arguments *given, const probe_request *request, const probe_result *result,
                   bool prints) {
     lab_error error = {.kind = LAB_NO_ERROR};
-    if (given->layer != UINT64_MAX && given->layer >= result->layers) {
-        complain("%s: --layer: the model has layers 0 to %zu", given->name, result->layers - 1);
-        return STATUS_MISUSE;
-    }
+    if (given->layer != UINT64_MAX && given->layer >= result->layers)
+        return refuse_layer(given, result->layers);
     if (!keep(given, request, result, &error))
         return report_lab_error(given->name, &error);
     probe_view view = {.request = request,
@@ -237,7 +252,9 @@ static int request_and_run(const arguments *given, const texts *read, bool print
         return status;
     request.policies = policies.names;
     request.policy_count = policies.count;
-    status = run(given, &request, prints);
+    status = check_layer(given);
+    if (status == STATUS_OK)
+        status = run(given, &request, prints);
     free_policy_list(&policies);
     return status;
 }
@@ -274,8 +291,16 @@ static int parse_and_run(const command_syntax *syntax, arguments *given, int arg
 
 static const char more[] =
     "llama.cpp is needed as a library, libllama: any build of it with shared\n"
-    "libraries, or 'npm install @node-llama-cpp/linux-x64'. The model runs on the\n"
-    "processor.\n";
+    "libraries, or 'npm install @node-llama-cpp/linux-x64'. The library is run and\n"
+    "not your llama-cli, since programs differ in options and output from version to\n"
+    "version and cannot be asked for logits. The model runs on the processor, each\n"
+    "policy in a process of its own. Models that only encode keep no keys that could\n"
+    "be looked into, and are refused.\n";
+
+static const char more_of_the_figure[] =
+    "The paper looked into Gemma 2B, whose weights cannot be had freely;\n"
+    "TinyLlama-1.1B and MiniMind2-small stand in for it in docs/llama.cpp.md.\n"
+    "libllama is needed, see 'whet probe --help'.\n";
 
 int command_probe(int argc, char **argv) {
     arguments given = usual_arguments("probe");
@@ -305,7 +330,7 @@ int command_probe(int argc, char **argv) {
         {"perplexity-tokens", OPTION_UNSIGNED, &given.perplexity_tokens, "N",
          "of its beginning, at most (default 8192)"},
         {"every", OPTION_UNSIGNED, &given.every, "N",
-         "take means over every N-th position (default: about 64 positions)"},
+         "take means over every N-th position (default: about 32 of each 512)"},
         {"layer", OPTION_UNSIGNED, &given.layer, "N", "show and draw the heads of this layer"},
         {"all-heads", OPTION_FLAG, &given.shows_heads, NULL, "a line for each head"},
         {"json", OPTION_TEXT, &given.json, "FILE", "also write everything as JSON"},
@@ -367,7 +392,7 @@ int command_figure3(int argc, char **argv) {
                  "of a layer against the length of the sequence whose maximum is asked for.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = more,
+        .more = more_of_the_figure,
         .operands_limit = 1,
     };
     return parse_and_run(&syntax, &given, argc, argv, false);

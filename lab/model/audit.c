@@ -30,7 +30,8 @@ typedef struct auditor {
     const model_shape *shape;
     size_t n;       /* head_dim */
     float *gains;   /* [width] of the layer's norm */
-    float *rows;    /* [n][width], a head's map */
+    float *row;     /* [width] of a tensor */
+    double *rows;   /* [n][width], a head's map */
     double *memory; /* all that follows */
     head_map query, key;
     double *scaled;       /* [n][n] */
@@ -44,6 +45,7 @@ typedef struct auditor {
 
 static void close_auditor(auditor *a) {
     free(a->gains);
+    free(a->row);
     free(a->rows);
     free(a->memory);
 }
@@ -51,9 +53,10 @@ static void close_auditor(auditor *a) {
 static bool open_auditor(auditor *a) {
     size_t n = a->n, square = n * n;
     a->gains = malloc(a->shape->width * sizeof *a->gains);
+    a->row = malloc((n > a->shape->width ? n : a->shape->width) * sizeof *a->row);
     a->rows = malloc(n * a->shape->width * sizeof *a->rows);
     a->memory = calloc(4 * square + 6 * n, sizeof *a->memory);
-    if (!a->gains || !a->rows || !a->memory)
+    if (!a->gains || !a->row || !a->rows || !a->memory)
         return lab_fail_memory(a->error);
     double *at = a->memory;
     a->query.gram = at;
@@ -77,13 +80,26 @@ static const char *tensor_name(uint32_t layer, const char *rest, char name[NAME_
     return name;
 }
 
+static bool fail_not_finite(auditor *a, const gguf_tensor *tensor) {
+    return lab_fail(a->error, LAB_INPUT, "tensor \"%.*s\" has a value that is not finite",
+                    (int)tensor->name.length, tensor->name.bytes);
+}
+
 static bool read_row(auditor *a, const gguf_tensor *tensor, uint64_t row, float *values) {
     gguf_dequantise(tensor, row, values);
     for (uint64_t i = 0; i < tensor->dims[0]; i++)
         if (!isfinite(values[i]))
-            return lab_fail(a->error, LAB_INPUT, "tensor \"%.*s\" has a value that is not finite",
-                            (int)tensor->name.length, tensor->name.bytes);
+            return fail_not_finite(a, tensor);
     return true;
+}
+
+/* Whether what is made of a Gram matrix, whose largest entries are on its diagonal, stays finite.
+ */
+static bool can_be_squared(const double *gram, size_t n) {
+    double trace = 0;
+    for (size_t i = 0; i < n; i++)
+        trace += gram[i * n + i];
+    return isfinite(trace * trace);
 }
 
 /* The tensor of all queries' or keys' maps of a layer, or of their biases: by itself, or fused with
@@ -125,13 +141,15 @@ static bool read_weights(auditor *a, uint32_t layer, uint32_t head, bool is_key,
     if (!check_tensor(a, tensor, tensor->dims[0] == width && tensor->rows >= first + a->n))
         return false;
     for (size_t i = 0; i < a->n; i++) {
-        float *row = a->rows + i * width;
-        if (!read_row(a, tensor, first + i, row))
+        double *row = a->rows + i * width;
+        if (!read_row(a, tensor, first + i, a->row))
             return false;
         for (uint64_t j = 0; j < width; j++)
-            row[j] *= a->gains[j];
+            row[j] = (double)a->row[j] * (double)a->gains[j];
     }
     gram_matrix(a->rows, a->n, width, map->gram);
+    if (!can_be_squared(map->gram, a->n))
+        return fail_not_finite(a, tensor);
     map->radius = sqrt((double)width);
     return true;
 }
@@ -159,12 +177,12 @@ static bool read_head_norm(auditor *a, uint32_t layer, bool is_key, head_map *ma
     char name[NAME_SIZE];
     tensor_name(layer, is_key ? "attn_k_norm.weight" : "attn_q_norm.weight", name);
     const gguf_tensor *tensor = gguf_get_tensor(a->file, name, a->n, 1, a->error);
-    if (!tensor || !read_row(a, tensor, 0, a->rows))
+    if (!tensor || !read_row(a, tensor, 0, a->row))
         return false;
     memset(map->gram, 0, a->n * a->n * sizeof *map->gram);
     memset(map->bias, 0, a->n * sizeof *map->bias);
     for (size_t i = 0; i < a->n; i++)
-        map->gram[i * a->n + i] = (double)a->rows[i] * (double)a->rows[i];
+        map->gram[i * a->n + i] = (double)a->row[i] * (double)a->row[i];
     map->radius = sqrt((double)a->n);
     return true;
 }

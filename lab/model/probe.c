@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINE_SIZE = 1 << 16, WAIT_MILLISECONDS = 200, USUAL_ROWS = 64, COLUMNS = 10 };
+enum { LINE_SIZE = 1 << 16, WAIT_MILLISECONDS = 200, USUAL_ROWS = 32, COLUMNS = 10 };
 
 const char *const probe_measure_names[PROBE_MEASURES] = {
     "entropy",      "entropy_after",      "beta",         "largest_weight", "spread",
@@ -43,7 +43,7 @@ typedef struct probe {
     probe_result *result;
     prompt_list prompts;
     char library[RUNNER_PATH_SIZE], plugin[RUNNER_PATH_SIZE];
-    char folder[1024]; /* for files that nobody is to see */
+    char *folder; /* for files that nobody is to see */
     char *rows_path, *log_path;
     prompt_place *places; /* [prompts.count], of the policy under way */
     uint64_t evaluations;
@@ -61,13 +61,10 @@ typedef struct probe {
 static bool set_environment(const probe *p) {
     const probe_request *request = p->request;
     char every[32];
-    size_t longest = 0;
-    for (size_t i = 0; i < p->prompts.count; i++) {
-        size_t length = strlen(p->prompts.items[i].text) / 3;
-        longest = length > longest ? length : longest;
-    }
-    unsigned long long step = request->every ? request->every : longest / USUAL_ROWS + 1;
-    snprintf(every, sizeof every, "%llu", step);
+    if (request->every)
+        snprintf(every, sizeof every, "%llu", (unsigned long long)request->every);
+    else
+        snprintf(every, sizeof every, "~%d", USUAL_ROWS);
     static const char *const unset[] = {"WHET_CONFIG",      "WHET_STRENGTH", "WHET_LAYERS",
                                         "WHET_HEADS",       "WHET_VERBOSE",  "WHET_MODE",
                                         "GGML_BACKEND_PATH"};
@@ -327,6 +324,7 @@ static bool widen(probe *p, const recorded_row *row, void *context) {
 typedef struct head_rows {
     recorded_row last;
     double entropies, entropies_after, widest;
+    double positions; /* that the rows stand for */
     uint64_t count;
 } head_rows;
 
@@ -344,12 +342,17 @@ static bool gather_row(probe *p, const recorded_row *row, void *context) {
         return lab_fail(p->error, LAB_SYSTEM, "policies see different heads");
     size_t place = (index * p->result->layers + (size_t)row->layer) * p->result->heads;
     head_rows *head = &all->heads[place + (size_t)row->head];
+    /* A row stands for the positions since the one before: short evaluations have more of them. */
+    double since = head->count ? (double)row->position - (double)head->last.position
+                               : (double)row->position + 1;
+    since = since > 0 ? since : 1;
     if (head->count == 0 || row->evaluation > head->last.evaluation ||
         (row->evaluation == head->last.evaluation && row->position >= head->last.position))
         head->last = *row;
     head->count++;
-    head->entropies += row->entropy;
-    head->entropies_after += row->entropy_after;
+    head->positions += since;
+    head->entropies += since * row->entropy;
+    head->entropies_after += since * row->entropy_after;
     if (row->spread > head->widest)
         head->widest = row->spread;
     return true;
@@ -362,15 +365,14 @@ static float *values_of(const probe_result *r, size_t policy, size_t size, size_
 }
 
 static void keep_head(const head_rows *rows, float *values) {
-    double count = (double)rows->count;
     double measures[PROBE_MEASURES] = {
         [PROBE_ENTROPY] = rows->last.entropy,
         [PROBE_ENTROPY_AFTER] = rows->last.entropy_after,
         [PROBE_BETA] = rows->last.beta,
         [PROBE_LARGEST_WEIGHT] = rows->last.largest_weight,
         [PROBE_SPREAD] = rows->last.spread,
-        [PROBE_MEAN_ENTROPY] = rows->entropies / count,
-        [PROBE_MEAN_ENTROPY_AFTER] = rows->entropies_after / count,
+        [PROBE_MEAN_ENTROPY] = rows->entropies / rows->positions,
+        [PROBE_MEAN_ENTROPY_AFTER] = rows->entropies_after / rows->positions,
         [PROBE_WIDEST_SPREAD] = rows->widest,
     };
     for (int i = 0; rows->count > 0 && i < PROBE_MEASURES; i++)
@@ -461,13 +463,13 @@ static bool make_prompts(probe *p) {
 
 static bool make_places(probe *p) {
     const char *temporary = getenv("TMPDIR");
-    int length = snprintf(p->folder, sizeof p->folder, "%s/whet-probe.XXXXXX",
-                          temporary && *temporary ? temporary : "/tmp");
-    if (length >= (int)sizeof p->folder)
-        snprintf(p->folder, sizeof p->folder, "/tmp/whet-probe.XXXXXX");
+    p->folder = lab_path(temporary && *temporary ? temporary : "/tmp", "whet-probe.XXXXXX");
+    if (!p->folder)
+        return lab_fail_memory(p->error);
     if (!mkdtemp(p->folder)) {
         lab_fail_file(p->error, "make the folder", p->folder);
-        p->folder[0] = '\0';
+        free(p->folder);
+        p->folder = NULL;
         return false;
     }
     p->rows_path = lab_path(p->folder, "rows.csv");
@@ -480,8 +482,9 @@ static void remove_places(probe *p) {
         unlink(p->rows_path);
     if (p->log_path)
         unlink(p->log_path);
-    if (p->folder[0])
+    if (p->folder)
         rmdir(p->folder);
+    free(p->folder);
     free(p->rows_path);
     free(p->log_path);
     free(p->places);
@@ -493,6 +496,49 @@ static bool check_model(const char *path, lab_error *error) {
     gguf_file *file = gguf_open(path, error);
     gguf_close(file);
     return file != NULL;
+}
+
+/* A number of the model's, such as "llama.block_count". */
+static bool model_number(const char *path, const char *what, uint32_t *number, lab_error *error) {
+    gguf_text architecture;
+    char key[128];
+    gguf_file *file = gguf_open(path, error);
+    bool is_known = file && gguf_get_text(file, "general.architecture", &architecture, error);
+    if (is_known) {
+        snprintf(key, sizeof key, "%.*s.%s",
+                 (int)(architecture.length < 64 ? architecture.length : 64), architecture.bytes,
+                 what);
+        is_known = gguf_get_u32(file, key, number, error);
+    }
+    gguf_close(file);
+    return is_known;
+}
+
+bool probe_layers(const char *path, uint32_t *layers, lab_error *error) {
+    return model_number(path, "block_count", layers, error);
+}
+
+/* Sizes that cannot fit, since each number takes a token at least, are not even made into prompts;
+ * the process that runs the model counts what is left. */
+static bool check_sizes(probe_request *q, lab_error *error) {
+    lab_error unknown = {.kind = LAB_NO_ERROR};
+    uint32_t trained = 0;
+    uint64_t limit = q->context;
+    if (q->text) /* whose length is told first */
+        return true;
+    if (!limit && model_number(q->model, "context_length", &trained, &unknown))
+        limit = trained;
+    for (size_t i = 0; limit && i < q->size_count; i++) {
+        if (q->sizes[i] <= limit)
+            continue;
+        if (!q->may_shrink || i == 0)
+            return lab_fail(error, LAB_INPUT,
+                            "the %llu numbers of a prompt alone are more than the context of %llu; "
+                            "smaller --sizes, or --context",
+                            (unsigned long long)q->sizes[i], (unsigned long long)limit);
+        q->size_count = i;
+    }
+    return true;
 }
 
 static bool run_policies(probe *p) {
@@ -510,14 +556,15 @@ static bool run_policies(probe *p) {
 }
 
 bool probe_run(const probe_request *request, probe_result *result, lab_error *error) {
-    probe p = {.request = request, .result = result, .error = error};
+    probe_request fitting = *request;
+    probe p = {.request = &fitting, .result = result, .error = error};
     *result = (probe_result){.policies = request->policy_count,
                              .sizes = request->size_count,
                              .sequences = request->text ? 1 : request->sequences};
     memcpy(result->size, request->sizes, request->size_count * sizeof *result->size);
     for (size_t i = 0; i < PROBE_POLICIES_MAX; i++)
         result->perplexity[i] = (double)NAN;
-    bool is_good = check_model(request->model, error) &&
+    bool is_good = check_model(request->model, error) && check_sizes(&fitting, error) &&
                    runner_find_library(request->library, p.library, error) &&
                    runner_find_plugin(request->plugin, p.plugin, error) && make_prompts(&p) &&
                    make_places(&p) && run_policies(&p);

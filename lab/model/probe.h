@@ -29,7 +29,7 @@ typedef struct probe_request {
     bool is_chat;     /* within the model's chat template */
     uint64_t answer_tokens;
     uint64_t context;   /* tokens there is room for; 0: as the model was trained */
-    uint64_t every;     /* record every n-th position; 0: about 64 of a prompt */
+    uint64_t every;     /* record every n-th position; 0: about 32 of each 512 */
     const char *judged; /* a text whose perplexity is measured; NULL: none */
     uint64_t judged_tokens_max;
     uint32_t threads;
@@ -69,7 +69,10 @@ typedef struct probe_result {
     uint64_t judged_tokens;
 } probe_result;
 
-enum { PROBE_SIZES_MAX = 64, PROBE_POLICIES_MAX = 16 };
+enum { PROBE_SIZES_MAX = 64, PROBE_POLICIES_MAX = 16, PROBE_EVERY_MAX = 65535 };
+
+/* How many layers a model's file says it has. False and an error where it does not. */
+bool probe_layers(const char *path, uint32_t *layers, lab_error *error);
 
 bool probe_run(const probe_request *request, probe_result *result, lab_error *error);
 void probe_free(probe_result *result);

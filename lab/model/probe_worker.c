@@ -191,8 +191,9 @@ static double surprise(const float *logits, size_t count, int32_t token) {
 }
 
 /*
- * Perplexity over windows that do not overlap, each with the text's first token
- * at its beginning, of which the second half is judged: as llama-perplexity does it.
+ * Perplexity over windows that do not overlap, of which the second half is judged, each
+ * with the token at its beginning that starts a text, if the model has one: as
+ * llama-perplexity does it.
  */
 static bool judge(worker *w) {
     const token_list *text = &w->judged;
@@ -202,13 +203,14 @@ static bool judge(worker *w) {
     window = window < room ? window : room;
     for (size_t at = 0; window >= 4 && at + window <= text->count; at += window) {
         int32_t kept = text->items[at];
-        text->items[at] = text->items[0];
+        if (runner_adds_start(w->runner))
+            text->items[at] = text->items[0];
         runner_forget(w->runner);
-        bool is_fed = runner_feed(w->runner, text->items + at, window, window / 2 - 1, &w->error);
+        bool is_fed = runner_feed(w->runner, text->items + at, window, window / 2, &w->error);
         text->items[at] = kept;
         if (!is_fed || !send(w, json_pack("{s:I}", "fed", (json_int_t)window)))
             return false;
-        for (size_t i = window / 2 - 1; i + 1 < window; i++, judged++)
+        for (size_t i = window / 2; i + 1 < window; i++, judged++)
             total += surprise(runner_logits(w->runner, i), vocabulary, text->items[at + i + 1]);
     }
     if (judged == 0)

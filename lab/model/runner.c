@@ -50,6 +50,7 @@ typedef struct functions {
     const char *(*llama_model_chat_template)(const void *model, const char *name);
     int32_t (*llama_vocab_n_tokens)(const void *vocab);
     bool (*llama_vocab_is_eog)(const void *vocab, int32_t token);
+    bool (*llama_vocab_get_add_bos)(const void *vocab);
     int32_t (*llama_tokenize)(const void *vocab, const char *text, int32_t length, int32_t *tokens,
                               int32_t room, bool add_special, bool parse_special);
     int32_t (*llama_token_to_piece)(const void *vocab, int32_t token, char *text, int32_t room,
@@ -234,6 +235,7 @@ static bool load_functions(runner *r, const char *path, lab_error *error) {
                                         "llama_model_chat_template",
                                         "llama_vocab_n_tokens",
                                         "llama_vocab_is_eog",
+                                        "llama_vocab_get_add_bos",
                                         "llama_tokenize",
                                         "llama_token_to_piece",
                                         "llama_chat_apply_template",
@@ -431,6 +433,8 @@ size_t runner_piece(const runner *r, int32_t token, char text[RUNNER_PIECE_SIZE]
 bool runner_is_end(const runner *r, int32_t token) {
     return r->call.llama_vocab_is_eog(r->vocabulary, token);
 }
+
+bool runner_adds_start(const runner *r) { return r->call.llama_vocab_get_add_bos(r->vocabulary); }
 
 char *runner_chat(const runner *r, const char *message, lab_error *error) {
     const char *template = r->call.llama_model_chat_template(r->model, NULL);

@@ -50,6 +50,9 @@ int32_t *runner_tokens(runner *r, const char *text, bool has_start, bool has_spe
 size_t runner_piece(const runner *r, int32_t token, char text[RUNNER_PIECE_SIZE]);
 bool runner_is_end(const runner *r, int32_t token);
 
+/* Whether texts of this model begin with a token of their own. */
+bool runner_adds_start(const runner *r);
+
 /* A user's message in the model's chat template, up to where the answer begins; to be freed. */
 char *runner_chat(const runner *r, const char *message, lab_error *error);
 

@@ -14,20 +14,20 @@
 enum { LANES = 8, STEPS = 300, ATTEMPTS = 15 }; /* 4^15 billionths are more than one */
 
 /* In several sums side by side, which compilers turn into vectors. */
-static double dot(const float *a, const float *b, size_t count) {
+static double dot(const double *a, const double *b, size_t count) {
     double sums[LANES] = {0}, sum = 0;
     size_t i = 0;
     for (; i + LANES <= count; i += LANES)
         for (size_t lane = 0; lane < LANES; lane++)
-            sums[lane] += (double)a[i + lane] * (double)b[i + lane];
+            sums[lane] += a[i + lane] * b[i + lane];
     for (; i < count; i++)
-        sum += (double)a[i] * (double)b[i];
+        sum += a[i] * b[i];
     for (size_t lane = 0; lane < LANES; lane++)
         sum += sums[lane];
     return sum;
 }
 
-void gram_matrix(const float *matrix, size_t rows, size_t columns, double *gram) {
+void gram_matrix(const double *matrix, size_t rows, size_t columns, double *gram) {
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j <= i; j++)
             gram[i * rows + j] = gram[j * rows + i] =

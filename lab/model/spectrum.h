@@ -8,7 +8,7 @@
  * The Gram matrix [rows][rows] of the rows of a matrix [rows][columns]; its
  * largest eigenvalue is the square of the matrix's largest singular value.
  */
-void gram_matrix(const float *matrix, size_t rows, size_t columns, double *gram);
+void gram_matrix(const double *matrix, size_t rows, size_t columns, double *gram);
 
 /*
  * A number that the largest eigenvalue of a symmetric positive semidefinite

@@ -163,7 +163,8 @@ static void simplify_mask(operation *o, whet_attention *a) {
 }
 
 static size_t recorded_rows_of(const operation *o) {
-    return recorded_count(o->attention.queries, o->run->settings->stats_step);
+    return recorded_count(o->attention.queries,
+                          settings_step(o->run->settings, o->attention.queries));
 }
 
 /* Columns of the keys that are taken for values: the fewest their type allows. */
@@ -183,7 +184,7 @@ static size_t fewest_columns(const operation *o) {
  * may be simplified only where rows keep their distance.
  */
 static whet_attention negated(const operation *o, const whet_attention *simplified) {
-    size_t step = o->run->settings->stats_step, rows = recorded_rows_of(o);
+    size_t step = settings_step(o->run->settings, o->attention.queries), rows = recorded_rows_of(o);
     size_t first = recorded_query(o->attention.queries, step, 0);
     whet_attention a = step == 1 || rows == 1 ? *simplified : o->attention;
     if (rows == 1)
@@ -267,7 +268,8 @@ static void run_plan(operation *o, const whet_plan *plan, int thread, int thread
  * of the keys is not known. */
 static float spread_of(const operation *o, size_t stream_and_head, size_t recorded) {
     const whet_attention *a = &o->attention;
-    size_t query = recorded_query(a->queries, o->run->settings->stats_step, recorded);
+    size_t query =
+        recorded_query(a->queries, settings_step(o->run->settings, o->attention.queries), recorded);
     const whet_stats *row = &o->stats[stream_and_head * a->queries + query];
     const whet_stats *least = &o->spread_stats[stream_and_head * recorded_rows_of(o) + recorded];
     if (a->sinks && row->max == (double)a->sinks[stream_and_head % a->heads])
@@ -392,7 +394,8 @@ static void record_single(operation *o, const whet_attention *a, size_t stream_a
     size_t output_size = aligned(a->queries * fewest_columns(o) * sizeof(float));
     whet_stats *stats = (whet_stats *)(void *)(memory + output_size);
     whet_attention n = single_negated(a, o, memory, stats);
-    size_t recorded = recorded_rows_of(o), step = o->run->settings->stats_step;
+    size_t recorded = recorded_rows_of(o),
+           step = settings_step(o->run->settings, o->attention.queries);
     if (whet_attention_plan(&n, plan) != WHET_OK)
         return;
     whet_attention_execute(plan, NULL, memory + negated_bytes(o), NULL);

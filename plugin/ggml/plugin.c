@@ -149,7 +149,8 @@ static size_t rows_of(const operation *o) {
 
 static size_t recorded_of(const operation *o) {
     return o->attention.batch * o->attention.heads *
-           recorded_count(o->attention.queries, plugin.settings.stats_step);
+           recorded_count(o->attention.queries,
+                          settings_step(&plugin.settings, o->attention.queries));
 }
 
 /* Gives every operation room for its statistics, until the graph is done. */
@@ -196,7 +197,7 @@ static void write_recording(run *r, const int32_t *positions) {
                 .streams = o->attention.batch,
                 .heads = o->attention.heads,
                 .queries = o->attention.queries,
-                .step = plugin.settings.stats_step,
+                .step = settings_step(&plugin.settings, o->attention.queries),
                 .stats = o->stats,
                 .spread = o->spread,
                 .positions = tokens_of(o) == tokens ? positions : NULL,

@@ -19,8 +19,8 @@
  * e are the logits as they enter softmax: scaled, capped and with ALiBi's bias. Numbers are
  * written so that they read back as the same float. Lines of an evaluation come by layer, then by
  * stream, head and query. WHET_STATS_ROWS chooses the rows: all of them (all, the default), the
- * last query of each stream (last), or every N-th (a number), counted back from the last. A row
- * without keys is not written.
+ * last query of each stream (last), every N-th (a number), counted back from the last, or every
+ * so many that about N of an evaluation's are recorded (~N). A row without keys is not written.
  *
  * Whole evaluations are appended: where the disk is full the file is cut back to the last that
  * fits, a message says so, and recording ends.

@@ -215,12 +215,14 @@ static bool load_recording(settings *s, message *why) {
         s->stats_step = SIZE_MAX;
     } else if (rows && strcmp(rows, "all") != 0) {
         unsigned step = 0;
-        const char *p = rows;
+        bool is_about = *rows == '~';
+        const char *p = rows + is_about;
         if (!parse_index(&p, &step) || *p || step == 0)
-            return message_set(why,
-                               "WHET_STATS_ROWS=%.60s is not all, last or a number from 1 to %d",
-                               rows, INDEX_MAX);
-        s->stats_step = step;
+            return message_set(
+                why,
+                "WHET_STATS_ROWS=%.60s is not all, last, or a number from 1 to %d or ~ and one",
+                rows, INDEX_MAX);
+        *(is_about ? &s->stats_rows : &s->stats_step) = step;
     }
     if (rows && !path)
         return message_set(why, "WHET_STATS_ROWS is set without WHET_STATS");
@@ -302,6 +304,10 @@ static bool check_mode(message *why) {
     return message_set(why, "WHET_MODE=accel: whet is no accelerator device, which would need "
                             "-fa on, split graphs in pieces and have threads of its own; the hook "
                             "(WHET_MODE=hook, or none) does all that it could");
+}
+
+size_t settings_step(const settings *s, size_t queries) {
+    return s->stats_rows && queries ? (queries - 1) / s->stats_rows + 1 : s->stats_step;
 }
 
 static bool load_all(settings *s, message *why) {

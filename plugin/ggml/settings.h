@@ -7,7 +7,7 @@
  *     WHET_HEADS=0,2         the same for query heads
  *     WHET_CONFIG=file.json  policies by layer and head, instead of the four above
  *     WHET_STATS=file.csv    record rows there, see recording.h
- *     WHET_STATS_ROWS=which  all, last or a number up to INDEX_MAX
+ *     WHET_STATS_ROWS=which  all, last, a step up to INDEX_MAX, or ~N: about N of an evaluation
  *     WHET_VERBOSE=1         tell on standard error what is done
  *     WHET_MODE=hook         how to get at the host's attention; there is no other way
  *
@@ -54,6 +54,7 @@ typedef struct settings {
     size_t rule_count;
     char *stats_path;  /* NULL: nothing is recorded */
     size_t stats_step; /* SIZE_MAX: the last row alone */
+    size_t stats_rows; /* about so many of an evaluation instead; 0: as the step says */
     bool verbose;
 } settings;
 
@@ -81,6 +82,9 @@ void settings_free(settings *s);
 
 /* Of one head of one layer; the same place for all that one rule decides. */
 const whet_policy *settings_policy(const settings *s, unsigned layer, unsigned head);
+
+/* Every so many of an operation's queries are recorded. */
+size_t settings_step(const settings *s, size_t queries);
 
 /* Sets the text; always false, for `return message_set(...)`. */
 __attribute__((format(printf, 2, 3))) bool message_set(message *why, const char *format, ...);

@@ -164,7 +164,7 @@ static float *complete_row(const operation *o, size_t stream, size_t head, size_
 }
 
 static void record_spread(operation *o, size_t row, size_t query, const float *logits) {
-    size_t step = o->run->settings->stats_step, queries = o->attention.queries;
+    size_t queries = o->attention.queries, step = settings_step(o->run->settings, queries);
     if (o->stats && (queries - 1 - query) % step == 0) {
         size_t recorded = recorded_count(queries, step);
         size_t i = recorded - 1 - (queries - 1 - query) / step;

@@ -75,6 +75,10 @@ check "layers that are none are refused" [ "$status" -ne 0 ]
 check "with the plug-in's own words" grep -q 'nonsense' "$SCRATCH/err"
 whet_given '' probe "$model" --sizes 2 --policy softmax --layer 9 --threads 1 --quiet
 check "a layer that is not there is refused" grep -q 'the model has layers 0 to 4' "$SCRATCH/err"
+whet_given '' probe "$model" --layer 5 --llama /nowhere --quiet
+check "before anything is run" grep -q 'the model has layers 0 to 4' "$SCRATCH/err"
+whet_given '' probe "$model" --every 65536 --quiet
+check "a step too large is refused" grep -q -e '--every: from 1 to 65535' "$SCRATCH/err"
 if [ -z "${WHET_INSTRUMENTED:-}" ]; then
     rm -f "$SCRATCH/none.json"
     (ulimit -v 25000 && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --threads 1 --quiet --json "$SCRATCH/none.json") \

@@ -77,14 +77,14 @@ TEST(recording_takes_all_rows_the_last_or_every_so_many) {
     static const struct {
         const char *text;
         size_t step;
-    } taken[] = {{"all", 1}, {"last", SIZE_MAX}, {"1", 1}, {"16", 16}};
+    } taken[] = {{"all", 1}, {"last", SIZE_MAX}, {"1", 1}, {"16", 16}, {"~100", 2}};
     setenv("WHET_STATS", "rows.csv", 1);
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
         settings s;
         message why;
         setenv("WHET_STATS_ROWS", taken[i].text, 1);
         REQUIRE(settings_load(&s, &why));
-        CHECK(s.stats_step == taken[i].step);
+        CHECK(settings_step(&s, 101) == taken[i].step);
         CHECK_STR(s.stats_path, "rows.csv");
         settings_free(&s);
     }
@@ -133,7 +133,8 @@ TEST(what_is_not_understood_is_refused) {
     }
     clear();
     setenv("WHET_STATS", "rows.csv", 1);
-    static const char *const rows[] = {"first", "0", "-3", "2.5", "3 ", "70000"};
+    static const char *const rows[] = {"first", "0", "-3", "2.5", "3 ",
+                                       "70000", "~", "~0", "~x",  "~~3"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         setenv("WHET_STATS_ROWS", rows[i], 1);
         check_refused("1 to 65535");

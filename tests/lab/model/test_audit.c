@@ -285,9 +285,13 @@ TEST(eigenvalues_are_bounded_from_above_and_tightly) {
     struct rng rng = rng_seeded(5);
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         size_t n = sizes[s];
-        float rows[DIM_MAX * 100];
+        static float drawn[DIM_MAX * 100];
+        static double rows[DIM_MAX * 100];
         double gram[DIM_MAX * DIM_MAX], work[DIM_MAX * DIM_MAX], vector[DIM_MAX], start[DIM_MAX];
-        rng_fill_normal(&rng, rows, n * 100, 0, 1);
+        rng_fill_normal(&rng, drawn, n * 100, 0, 1);
+        for (size_t i = 0; i < n * 100; i++) {
+            rows[i] = (double)drawn[i];
+        }
         gram_matrix(rows, n, 100, gram);
         for (size_t i = 0; i < n; i++) {
             vector[i] = start[i] = 1;
@@ -328,6 +332,19 @@ static void check_refused(const tiny_model *model, const char *words) {
     gguf_close(file);
 }
 
+static void check_audited(const tiny_model *model) {
+    gguf_file *file = make_and_open(model);
+    model_audit audit;
+    lab_error error = {0};
+    REQUIRE(audit_model(file, 0.5, true, &audit, &error));
+    for (size_t i = 0; i < audit.count; i++) {
+        CHECK_MSG(isfinite(audit.heads[i].bound) && audit.heads[i].bound > 0, "bound %g",
+                  audit.heads[i].bound);
+    }
+    audit_free(&audit);
+    gguf_close(file);
+}
+
 TEST(models_that_make_no_sense_are_refused) {
     tiny_model model = tiny_usual("phi3");
     check_refused(&model, "architecture \"phi3\" is not known here; llama, qwen2, qwen3, gemma");
@@ -340,6 +357,8 @@ TEST(models_that_make_no_sense_are_refused) {
     model = tiny_usual("llama");
     model.gain = (double)INFINITY;
     check_refused(&model, "has a value that is not finite");
+    model.gain = 1e38; /* times weights it is no float any more, but a bound there is */
+    check_audited(&model);
 }
 
 TEST(a_small_real_model_is_audited) {

@@ -151,6 +151,35 @@ TEST(no_spread_of_stories260K_exceeds_its_bound) { check_real("stories260K-f32.g
 
 TEST(no_spread_of_minimind_exceeds_its_bound) { check_real("minimind2-small-q8_0.gguf"); }
 
+// How many rows are recorded is a matter of the prompt's own length, not of the text it is cut
+// from.
+TEST(means_over_a_short_beginning_of_a_long_text_are_of_many_positions) {
+    tiny_model model = tiny_usual("llama");
+    probe_request request = usual_request(made(&model)), whole;
+    static const uint64_t short_sizes[] = {8, 16};
+    static char text[300001];
+    memset(text, 'a', sizeof text - 1);
+    for (size_t i = 3; i < sizeof text - 1; i += 4) {
+        text[i] = ' ';
+    }
+    request.text = text;
+    request.sizes = short_sizes;
+    request.size_count = 2;
+    whole = request;
+    whole.every = 1;
+    probe_result sampled, every;
+    run(&request, &sampled);
+    run(&whole, &every);
+    for (size_t h = 0; h < every.layers * every.heads; h++) {
+        size_t layer = h / every.heads, head = h % every.heads;
+        CHECK_NEAR(probe_mean(&sampled, 0, 1, layer, head, PROBE_MEAN_ENTROPY),
+                   probe_mean(&every, 0, 1, layer, head, PROBE_MEAN_ENTROPY), 1e-9);
+    }
+    probe_free(&sampled);
+    probe_free(&every);
+    unlink(path);
+}
+
 TEST(a_probe_can_be_had_again) {
     tiny_model model = tiny_usual("llama");
     probe_request request = usual_request(made(&model));

@@ -6,7 +6,7 @@ set -u
 . "$WHET_SOURCE_DIR/tests/support/check.sh"
 unset WHET_POLICY WHET_CONFIG WHET_STATS WHET_STATS_ROWS WHET_STRENGTH WHET_LAYERS WHET_HEADS WHET_VERBOSE GGML_BACKEND_PATH
 
-small=(--layers 2 --width 32 --batch 8 --context 256 --steps 60 --loss all --rate 0.005 --warm-up 5 --algorithm minimum,insertion_sort --quiet)
+small=(--layers 2 --width 32 --batch 8 --context 256 --steps 60 --loss all --rate 0.005 --warm-up 5 --algorithm 'minimum,insertion_sort' --quiet)
 train() { "$WHET_BIN" lm train "${small[@]}" "$@" >/dev/null 2>"$SCRATCH/err"; }
 if ! train --heads 2 --out "$SCRATCH/gelu" && grep -q 'no BLAS' "$SCRATCH/err"; then
     skip "exported models in llama.cpp" "needs libopenblas0"

@@ -273,7 +273,7 @@ static json_t *rows_of(const answers *a, size_t trained, const char *policy) {
     for (size_t task = 0; task < a->scale->training.task_count; task++) {
         const json_t *first = json_object_get(json_array_get(a->of[trained][0], task), "rows");
         for (size_t i = 0; i < json_array_size(first); i++) {
-            const json_t *same[SEEDS_MAX];
+            const json_t *same[SEEDS_MAX] = {NULL};
             if (!is_policy(json_array_get(first, i), policy))
                 continue;
             for (uint64_t s = 0; s < a->scale->seeds; s++)

@@ -115,29 +115,38 @@ static lab_interval entropy_of(const lm_evaluation *result, const lm_eval_cell *
     return (lab_interval){sum / rows, (double)NAN, (double)NAN};
 }
 
-/* Cells of one algorithm and policy, and, where they are shares, their intervals below them. */
-static void add_rows(lab_table *table, const lm_evaluation *result, size_t task, size_t policy,
-                     measure of) {
-    const lm_eval_request *r = result->request;
-    bool is_share = of != entropy_of;
-    for (int line = 0; line <= is_share; line++) {
-        if (line == 0)
-            add_task_name(table, &r->tasks[task]);
+/* What was measured at one length; not a number where nothing was asked. */
+static lab_interval value_at(const lm_evaluation *result, size_t task, size_t length, size_t policy,
+                             measure of) {
+    const lm_eval_cell *cell = lm_eval_cell_at(result, task, length, policy);
+    if (cell->sum.samples)
+        return of(result, cell);
+    return (lab_interval){(double)NAN, (double)NAN, (double)NAN};
+}
+
+static void add_values(lab_table *table, const lm_evaluation *result, size_t task, size_t policy,
+                       measure of) {
+    add_task_name(table, &result->request->tasks[task]);
+    lab_table_add(table, "%s", result->request->policies[policy].name);
+    for (size_t l = 0; l < result->request->length_count; l++) {
+        lab_interval value = value_at(result, task, l, policy, of);
+        if (isfinite(value.mean))
+            lab_table_add(table, "%.*f", of == entropy_of ? 3 : 1, value.mean);
+        else
+            lab_table_add(table, "-");
+    }
+}
+
+static void add_intervals(lab_table *table, const lm_evaluation *result, size_t task, size_t policy,
+                          measure of) {
+    lab_table_add(table, "%s", "");
+    lab_table_add(table, "95 %%");
+    for (size_t l = 0; l < result->request->length_count; l++) {
+        lab_interval value = value_at(result, task, l, policy, of);
+        if (isfinite(value.mean))
+            lab_table_add(table, "%.0f-%.0f", value.low, value.high);
         else
             lab_table_add(table, "%s", "");
-        lab_table_add(table, "%s", line == 0 ? r->policies[policy].name : "95 %");
-        for (size_t l = 0; l < r->length_count; l++) {
-            const lm_eval_cell *cell = lm_eval_cell_at(result, task, l, policy);
-            lab_interval value = {(double)NAN, (double)NAN, (double)NAN};
-            if (cell->sum.samples)
-                value = of(result, cell);
-            if (!isfinite(value.mean))
-                lab_table_add(table, "%s", line == 0 ? "-" : "");
-            else if (line == 0)
-                lab_table_add(table, "%.*f", is_share ? 1 : 3, value.mean);
-            else
-                lab_table_add(table, "%.0f-%.0f", value.low, value.high);
-        }
     }
 }
 
@@ -149,7 +158,9 @@ static bool print_measure(const lm_evaluation *result, measure of, bool only_hin
         size_t task = i / r->policy_count, policy = i % r->policy_count;
         if (only_hints && !r->tasks[task].hints)
             continue;
-        add_rows(&table, result, task, policy, of);
+        add_values(&table, result, task, policy, of);
+        if (of != entropy_of)
+            add_intervals(&table, result, task, policy, of);
     }
     return lab_table_finish(&table, stdout);
 }

@@ -175,6 +175,35 @@ static bool is_wanted(const report_part *part, const char *only, bool is_full) {
     return is_listed(only, part->name) || (part->group && is_listed(only, part->group));
 }
 
+/* Whether any part about language models is to be made, or any other. */
+static bool wants(const reproduction *r, const char *only, bool about_models) {
+    const report_part *part;
+    for (size_t i = 0; (part = report_part_at(i)) != NULL; i++) {
+        bool is_model = strcmp(part->group ? part->group : part->name, "clrs") == 0;
+        if (is_model == about_models && is_wanted(part, only, r->is_full))
+            return true;
+    }
+    return false;
+}
+
+/* What an earlier run in the folder made and this one does not keeps its scale, so that the page
+ * and the manifest still tell of it. */
+static void keep_scales(reproduction *r, const char *only) {
+    lab_error unimportant = {.kind = LAB_NO_ERROR};
+    char *path = lab_path(r->folder, "manifest.json");
+    json_t *manifest = path && lab_file_exists(path) ? lab_json_read(path, &unimportant) : NULL;
+    const json_t *options = json_object_get(manifest, "options");
+    if (!wants(r, only, true))
+        recall_models(options, r);
+    if (!wants(r, only, false)) {
+        recall_number(options, "seeds", &r->seeds);
+        recall_number(options, "steps", &r->steps);
+        recall_number(options, "sets", &r->sets);
+    }
+    json_decref(manifest);
+    free(path);
+}
+
 static bool make_parts(experiment *e, const char *only, bool is_full, lab_error *error) {
     const report_part *part;
     for (size_t i = 0; (part = report_part_at(i)) != NULL; i++) {
@@ -295,6 +324,7 @@ int command_reproduce(int argc, char **argv) {
         return STATUS_MISUSE;
     }
     lab_catch_interrupts();
+    keep_scales(&r, only);
     int status = open_reproduction(&r, "reproduce");
     if (status == STATUS_OK) {
         lab_error error = {.kind = LAB_NO_ERROR};

@@ -62,12 +62,13 @@ const lm_eval_cell *lm_eval_cell_at(const lm_evaluation *evaluation, size_t task
 bool lm_model_knows_length(const lm_model *model, uint64_t length);
 
 /* Everything as JSON, a row for each cell; a new reference, NULL when memory runs out. */
-json_t *lm_evaluation_json(const lm_evaluation *evaluation);
+json_t *lm_evaluation_json(const lm_evaluation *of);
 
-/* The same as a table with a line for each cell, for replace_file; heads are averaged. */
-void lm_evaluation_csv(FILE *file, const void *evaluation);
+/* The same as a table with a line for each cell, for replace_file, the context being the
+ * evaluation; heads are averaged. */
+void lm_evaluation_csv(FILE *file, const void *context);
 
 /* The entropies of each head, likewise: a line for each cell, layer and head. */
-void lm_evaluation_heads_csv(FILE *file, const void *evaluation);
+void lm_evaluation_heads_csv(FILE *file, const void *context);
 
 #endif

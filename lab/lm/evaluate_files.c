@@ -129,9 +129,10 @@ static void csv_heads(lab_csv *csv, const lm_evaluation *of, size_t task, size_t
     const lm_eval_cell *cell = lm_eval_cell_at(of, task, length, policy);
     for (size_t i = 0; i < (size_t)c->layers * c->heads; i++) {
         const lm_entropy *e = &cell->entropies[i];
+        size_t layer = i / c->heads, head = i % c->heads;
         csv_what(csv, of, task, length, policy);
-        lab_csv_number(csv, (double)(i / c->heads));
-        lab_csv_number(csv, (double)(i % c->heads));
+        lab_csv_number(csv, (double)layer);
+        lab_csv_number(csv, (double)head);
         lab_csv_number(csv, ratio(e->before, (double)e->rows));
         lab_csv_number(csv, ratio(e->after, (double)e->rows));
         lab_csv_end_line(csv);

@@ -165,7 +165,7 @@ static bool parse_description(const reading *from, const char *text, size_t leng
 }
 
 static bool take_all(reading *from, size_t size, nn_checkpoint *into) {
-    uint32_t length;
+    uint32_t length = 0;
     from->left = size > CHECKSUM_SIZE ? size - CHECKSUM_SIZE : size;
     if (!take_head(from, size, &length))
         return false;

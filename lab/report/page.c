@@ -80,16 +80,34 @@ static void write_row(FILE *file, const char *name, const char *text) {
     fputs("</dd>\n", file);
 }
 
-static void write_what_was_run(FILE *file, const page *p) {
-    char text[256], time[LAB_TIME_SIZE];
-    const experiment_options *o = &p->experiment->options;
-    fputs("<section id=\"run\">\n<h2>What was run</h2>\n<dl>\n", file);
+static void write_heads_run(FILE *file, const experiment_options *o) {
+    char text[256];
     snprintf(text, sizeof text, "%llu seed%s, %llu steps each", (unsigned long long)o->seeds,
              o->seeds == 1 ? "" : "s", (unsigned long long)o->steps);
     write_row(file, "training", text);
     snprintf(text, sizeof text, "%llu sets a size, up to %llu items, all policies on the same sets",
              (unsigned long long)o->sets, (unsigned long long)o->largest);
     write_row(file, "evaluation", text);
+}
+
+static void write_models_run(FILE *file, const json_t *clrs) {
+    char text[256];
+    const json_t *training = json_object_get(clrs, "training");
+    snprintf(text, sizeof text, "%lld steps each, %lld questions of each algorithm and length",
+             (long long)json_integer_value(json_object_get(training, "steps")),
+             (long long)json_integer_value(json_object_get(clrs, "samples")));
+    write_row(file, "language models", text);
+}
+
+static void write_what_was_run(FILE *file, const page *p) {
+    char text[256], time[LAB_TIME_SIZE];
+    const experiment *e = p->experiment;
+    const experiment_options *o = &e->options;
+    fputs("<section id=\"run\">\n<h2>What was run</h2>\n<dl>\n", file);
+    if (e->evaluation[RETRIEVAL_F32] || e->evaluation[RETRIEVAL_BF16] || !e->clrs)
+        write_heads_run(file, o);
+    if (e->clrs)
+        write_models_run(file, e->clrs);
     snprintf(text, sizeof text, "whet %s, %s", whet_version(), whet_isa());
     write_row(file, "library", text);
     write_row(file, "matrix products", o->engine->blas.description);

@@ -84,6 +84,11 @@ check "nonsense is no model" grep -q "nonsense: the file ends too early" "$SCRAT
 head -c 5000 "$model" >"$SCRATCH/short.ckpt"
 whet_given '' lm eval "$SCRATCH/short.ckpt"
 check "half a checkpoint is refused" grep -q 'short.ckpt: a damaged checkpoint' "$SCRATCH/err"
+whet_given '' lm eval "$SCRATCH/model.gguf" --algorithm minimum --lengths 4 --samples 2 --quiet
+check "a model that took the way over GGUF still speaks CLRS-Text" [ "$status" -eq 0 ]
+sed 's/<pad>/<dap>/' "$SCRATCH/model.gguf" >"$SCRATCH/others.gguf"
+whet_given '' lm eval "$SCRATCH/others.gguf" --algorithm minimum --lengths 4 --samples 2 --quiet
+check "one of as many other tokens does not" grep -q 'others.gguf does not speak CLRS-Text: its tokens are others' "$SCRATCH/err"
 head -c 2000 "$SCRATCH/model.gguf" >"$SCRATCH/short.gguf"
 whet_given '' lm import "$SCRATCH/short.gguf" "$SCRATCH/x.ckpt"
 check "half a GGUF is refused" [ "$status" -eq 2 ] && check "and nothing written" [ ! -e "$SCRATCH/x.ckpt" ]

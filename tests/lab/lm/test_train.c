@@ -8,12 +8,15 @@
 #include "support/check.h"
 #include "support/engine.h"
 
+#include "base/signals.h"
 #include "lm/experiment.h"
 #include "lm/train.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { STEPS = 6 };
@@ -122,6 +125,33 @@ TEST(a_trainer_restored_at_any_step_goes_on_with_the_same_bits) {
         unlink(path);
     }
     lm_trainer_destroy(whole);
+}
+
+/* In a process of its own, since a signal that came in stays. */
+TEST(taking_up_a_run_can_be_interrupted) {
+    lm_config config = small_model();
+    lm_training training = short_training();
+    lm_trainer *trainer = begin(&config, &training, NULL);
+    lab_error error = {0};
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/whet-lm-stopped-%ld", (long)getpid());
+    go_to(trainer, 2);
+    REQUIRE(lm_trainer_save(trainer, path, &error));
+    lm_trainer *again = begin(&config, &training, NULL);
+    pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        lab_catch_interrupts();
+        raise(SIGINT);
+        bool is_restored = lm_trainer_restore(again, path, &error);
+        _exit(!is_restored && error.kind == LAB_STOPPED ? 7 : 1);
+    }
+    int status = 0;
+    CHECK_INT(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    lm_trainer_destroy(again);
+    lm_trainer_destroy(trainer);
+    unlink(path);
 }
 
 TEST(a_model_is_loaded_from_the_checkpoint_of_its_training) {

@@ -6,6 +6,8 @@
 #ifndef WHET_CLI_COMMANDS_H
 #define WHET_CLI_COMMANDS_H
 
+#include <stdbool.h>
+
 /*
  * argv[0] is the command's own name. Each command answers --help itself and
  * returns one of the statuses below; main() looks after standard output, so a
@@ -15,6 +17,7 @@ typedef struct subcommand {
     const char *name;
     const char *summary; /* one line for the list of commands */
     int (*run)(int argc, char **argv);
+    bool has_verbs; /* the first argument is one */
 } subcommand;
 
 enum {

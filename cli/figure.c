@@ -72,7 +72,11 @@ int command_figure(int argc, char **argv) {
     };
     char list[2048];
     const report_part *part;
-    int length = snprintf(list, sizeof list, "figures (a number is one of the paper's):\n");
+    int length =
+        snprintf(list, sizeof list,
+                 "figures (a number is one of the paper's):\n"
+                 "  figure3       Figure 3: heads of a language model as its input grows;\n"
+                 "                'whet figure 3 -m MODEL.gguf' has options of its own\n");
     for (size_t i = 0; (part = report_part_at(i)) != NULL; i++)
         if (part->draw)
             length += snprintf(list + length, sizeof list - (size_t)length, "  %-13s %s\n",

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int misuse(const char *name, const char *why) {
     complain("%s: %s", name, why);
@@ -33,8 +34,17 @@ static void describe(const lm_opened *opened, const char *to) {
 typedef bool (*model_writer)(const lm_opened *opened, const char *path, const void *context,
                              lab_error *error);
 
+/* Whether two paths lead to one file. */
+static bool is_same_file(const char *one, const char *other) {
+    struct stat first, second;
+    return stat(one, &first) == 0 && stat(other, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
 static int convert(const char *name, const char *from, const char *tokenizer, const char *to,
                    model_writer write, const void *context) {
+    if (is_same_file(from, to))
+        return misuse(name, "the model would be overwritten by what is made of it");
     lm_opened opened;
     lab_error error = {.kind = LAB_NO_ERROR};
     bool good = lm_open(from, tokenizer, &opened, &error) && write(&opened, to, context, &error);

@@ -24,12 +24,13 @@ static const subcommand commands[] = {
     {"demo", "watch a head disperse, and what each policy makes of it", command_demo},
     {"reproduce", "the paper's table and figures, as a report", command_reproduce},
     {"figure", "one figure of the report", command_figure},
-    {"retrieval", "train heads on max retrieval and see how they scale", command_retrieval},
+    {"retrieval", "train heads on max retrieval and see how they scale", command_retrieval,
+     .has_verbs = true},
     {"theory", "the paper's statements, both sides computed", command_theory},
     {"probe", "what a language model's heads do as its input grows", command_probe},
     {"audit", "what a language model's weights allow its heads to do", command_audit},
-    {"clrs", "textbook algorithms as questions and answers", command_clrs},
-    {"lm", "train, evaluate and use small language models", command_lm},
+    {"clrs", "textbook algorithms as questions and answers", command_clrs, .has_verbs = true},
+    {"lm", "train, evaluate and use small language models", command_lm, .has_verbs = true},
     {"bench", "measure speed against the limits of the machine", command_bench},
     {"help", "explain a command", command_help},
 };
@@ -88,13 +89,14 @@ static int command_help(int argc, char **argv) {
     const subcommand *found = find_command(argv[1]);
     if (!found)
         return unknown_command(argv[1]);
-    if (argc > 2) {
-        complain("help: unexpected argument '%s'", argv[2]);
+    int words = found->has_verbs && argc > 2 ? 2 : 1; /* of the command */
+    if (argc > 1 + words) {
+        complain("help: unexpected argument '%s'", argv[1 + words]);
         return STATUS_MISUSE;
     }
     char help_option[] = "--help";
-    char *arguments[] = {argv[1], help_option, NULL};
-    return found->run(2, arguments);
+    char *arguments[] = {argv[1], words > 1 ? argv[2] : help_option, help_option, NULL};
+    return found->run(words + 1, arguments);
 }
 
 static int run_command(int argc, char **argv) {

@@ -46,6 +46,10 @@ refuses "nothing is suggested where nothing is near" '' '' "whet: unknown comman
 refuses "an empty command is unknown" '' '' "whet: unknown command ''\n$try" ''
 refuses "a misspelt option is suggested" '' '' "whet: unknown option '--verison'; did you mean '--version'?\n$try" --verison
 refuses "help for an unknown command" '' '' "whet: unknown command 'softmux'; did you mean 'softmax'?\n$try" help softmux
+for verb in 'lm train' 'clrs generate' 'retrieval eval'; do
+    # shellcheck disable=SC2086 # two words
+    check "'whet help $verb' explains the verb" [ "$("$WHET_BIN" help $verb)" = "$("$WHET_BIN" $verb --help)" ]
+done
 refuses "help for two commands at once" '' '' "whet: help: unexpected argument 'demo'\n" help softmax demo
 
 try="Try 'whet softmax --help'.\n"

@@ -113,6 +113,8 @@ whet_given '' lm generate "$model" --prompt x --prompt-file "$prompt"
 check "one prompt is enough" [ "$status" -eq 2 ]
 refuses "an unknown type is refused" '' '' "whet: lm export: --type: 'q3' is none of f32, f16, bf16 and q8_0\n" \
     lm export "$model" "$SCRATCH/x.gguf" --type q3
+refuses "a model is not exported over itself" '' '' \
+    "whet: lm export: the model would be overwritten by what is made of it\nTry 'whet lm export --help'.\n" lm export "$model" "$model"
 whet_given '' lm export "$model" "$SCRATCH/no/where.gguf"
 check "a folder that is not there is told" [ "$status" -ne 0 ] && check "by name" grep -q 'no/where.gguf' "$SCRATCH/err"
 

@@ -210,8 +210,12 @@ static bool judge(worker *w) {
         text->items[at] = kept;
         if (!is_fed || !send(w, json_pack("{s:I}", "fed", (json_int_t)window)))
             return false;
-        for (size_t i = window / 2; i + 1 < window; i++, judged++)
-            total += surprise(runner_logits(w->runner, i), vocabulary, text->items[at + i + 1]);
+        for (size_t i = window / 2; i + 1 < window; i++, judged++) {
+            const float *logits = runner_logits(w->runner, i);
+            if (!logits)
+                return lab_fail(&w->error, LAB_SYSTEM, "llama.cpp gave no logits");
+            total += surprise(logits, vocabulary, text->items[at + i + 1]);
+        }
     }
     if (judged == 0)
         return lab_fail(&w->error, LAB_INPUT, "the text to be judged is too short");

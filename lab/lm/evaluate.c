@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Samples that are answered side by side; and how many tokens longer than it should be an answer
- * may become before it is given up. */
-enum { LANES = 16, OVERLENGTH = 64 };
+/* Samples that are answered side by side, fewer where their caches would take more than this; and
+ * how many tokens longer than it should be an answer may become before it is given up. */
+enum { LANES = 16, CACHE_MOST = 256 << 20, OVERLENGTH = 64 };
 
 /* ---- samples ---- */
 
@@ -103,7 +103,7 @@ typedef struct sitting {
     const lm_matrices *matrices;
     const lm_task *task;
     const exam *exam;
-    size_t capacity, groups;
+    size_t capacity, lanes, groups;
     struct marks *marks; /* [policies][groups] */
 } sitting;
 
@@ -204,7 +204,7 @@ static bool answer_group(group *g, const lm_eval_policy *policy, marks *into, la
     const sitting *of = g->of;
     const lm_decoder_options options = {.matrices = of->matrices,
                                         .policy = policy->policy,
-                                        .lanes = LANES,
+                                        .lanes = of->lanes,
                                         .capacity = of->capacity,
                                         .measures = true};
     g->answer_room = of->exam->longest + OVERLENGTH;
@@ -224,8 +224,8 @@ static bool answer_group(group *g, const lm_eval_policy *policy, marks *into, la
 static void answer_task(void *context, size_t task, size_t worker) {
     (void)worker;
     const sitting *of = context;
-    size_t first = task % of->groups * LANES, left = of->exam->count - first;
-    group g = {.of = of, .first = first, .count = left < LANES ? left : LANES};
+    size_t first = task % of->groups * of->lanes, left = of->exam->count - first;
+    group g = {.of = of, .first = first, .count = left < of->lanes ? left : of->lanes};
     marks *into = &of->marks[task];
     if (lab_interrupted())
         lab_fail(&into->error, LAB_STOPPED, "stopped");
@@ -284,6 +284,13 @@ static bool sit(sitting *of, lm_eval_cell *cells, lab_error *error) {
     return good;
 }
 
+static size_t lanes_for(const lm_matrices *matrices, size_t capacity) {
+    lm_decoder_options options = {.matrices = matrices, .capacity = capacity, .lanes = LANES};
+    while (options.lanes > 1 && lm_decoder_cache_bytes(&options) > CACHE_MOST)
+        options.lanes /= 2;
+    return options.lanes;
+}
+
 /* All policies on one algorithm and length. Samples that are too long for the model leave the
  * cells empty. */
 static bool examine(const lm_eval_request *r, const lm_matrices *matrices, size_t task,
@@ -292,8 +299,9 @@ static bool examine(const lm_eval_request *r, const lm_matrices *matrices, size_
     bool good = make_exam(&e, &r->tasks[task], r->lengths[length], r->seed, r->samples, error);
     size_t context = r->model->config.context;
     sitting of = {.request = r, .matrices = matrices, .task = &r->tasks[task], .exam = &e};
-    of.groups = (e.count + LANES - 1) / LANES;
     of.capacity = e.longest + OVERLENGTH < context ? e.longest + OVERLENGTH : context;
+    of.lanes = lanes_for(matrices, of.capacity);
+    of.groups = (e.count + of.lanes - 1) / of.lanes;
     for (size_t p = 0; good && p < r->policy_count; p++) {
         cells[p].sum.algorithm = r->tasks[task].algorithm;
         cells[p].sum.length = (int64_t)r->lengths[length];

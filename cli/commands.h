@@ -17,7 +17,6 @@ typedef struct subcommand {
     const char *name;
     const char *summary; /* one line for the list of commands */
     int (*run)(int argc, char **argv);
-    bool has_verbs; /* the first argument is one */
 } subcommand;
 
 enum {

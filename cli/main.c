@@ -24,13 +24,12 @@ static const subcommand commands[] = {
     {"demo", "watch a head disperse, and what each policy makes of it", command_demo},
     {"reproduce", "the paper's table and figures, as a report", command_reproduce},
     {"figure", "one figure of the report", command_figure},
-    {"retrieval", "train heads on max retrieval and see how they scale", command_retrieval,
-     .has_verbs = true},
+    {"retrieval", "train heads on max retrieval and see how they scale", command_retrieval},
     {"theory", "the paper's statements, both sides computed", command_theory},
     {"probe", "what a language model's heads do as its input grows", command_probe},
     {"audit", "what a language model's weights allow its heads to do", command_audit},
-    {"clrs", "textbook algorithms as questions and answers", command_clrs, .has_verbs = true},
-    {"lm", "train, evaluate and use small language models", command_lm, .has_verbs = true},
+    {"clrs", "textbook algorithms as questions and answers", command_clrs},
+    {"lm", "train, evaluate and use small language models", command_lm},
     {"bench", "measure speed against the limits of the machine", command_bench},
     {"help", "explain a command", command_help},
 };
@@ -75,6 +74,12 @@ static int unknown_command(const char *name) {
     return STATUS_MISUSE;
 }
 
+/* Whether a command's first argument is a verb. */
+static bool has_verbs(const subcommand *command) {
+    return command->run == command_retrieval || command->run == command_clrs ||
+           command->run == command_lm;
+}
+
 /* Also answers `whet --help` and `whet -h`. */
 static int command_help(int argc, char **argv) {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
@@ -89,7 +94,7 @@ static int command_help(int argc, char **argv) {
     const subcommand *found = find_command(argv[1]);
     if (!found)
         return unknown_command(argv[1]);
-    int words = found->has_verbs && argc > 2 ? 2 : 1; /* of the command */
+    int words = has_verbs(found) && argc > 2 ? 2 : 1; /* of the command */
     if (argc > 1 + words) {
         complain("help: unexpected argument '%s'", argv[1 + words]);
         return STATUS_MISUSE;

@@ -66,9 +66,22 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
     return result;
 }
 
+/* The prompt, printed once it is known to be one that the model can read. */
+typedef struct prompt_text {
+    const char *text;
+    size_t length;
+    bool is_printed;
+} prompt_text;
+
+static void print_prompt(prompt_text *prompt) {
+    if (!prompt->is_printed)
+        fwrite(prompt->text, 1, prompt->length, stdout);
+    prompt->is_printed = true;
+}
+
 static bool print_text(void *context, lm_token token, const char *text, size_t length) {
-    (void)context;
     (void)token;
+    print_prompt(context);
     fwrite(text, 1, length, stdout);
     return fflush(stdout) == 0 && !lab_interrupted();
 }
@@ -98,6 +111,11 @@ static bool print_entropies(const lm_config *c, const lm_entropy *entropies) {
 
 static int finish(const arguments *given, const lm_opened *opened, const lm_generated *result) {
     putchar('\n');
+    fflush(stdout);
+    if (result->has_ended && result->tokens <= 1)
+        complain("%s: the model ended at once; one that was made for chats wants its template "
+                 "around the prompt",
+                 name);
     if (given->entropy) {
         putchar('\n');
         if (!print_entropies(&opened->model.config, result->entropies))
@@ -125,6 +143,7 @@ static int generate(const arguments *given, const whet_policy *policy, const cha
         lm_opened_free(&opened);
         return report_lab_error(name, &lab.error);
     }
+    prompt_text shown = {prompt, prompt_length, false};
     lm_generate_request request = {.opened = &opened,
                                    .engine = &lab.engine,
                                    .executor = &lab.executor,
@@ -137,11 +156,13 @@ static int generate(const arguments *given, const whet_policy *policy, const cha
                                    .temperature = given->temperature,
                                    .seed = given->seed,
                                    .measures = given->entropy,
-                                   .take = print_text};
+                                   .take = print_text,
+                                   .context = &shown};
     lab_catch_interrupts();
-    fwrite(prompt, 1, prompt_length, stdout);
-    int status = lm_generate(&request, &result, &error) ? finish(given, &opened, &result)
-                                                        : report_lab_error(name, &error);
+    bool good = lm_generate(&request, &result, &error);
+    if (good)
+        print_prompt(&shown);
+    int status = good ? finish(given, &opened, &result) : report_lab_error(name, &error);
     free(result.entropies);
     close_laboratory(&lab);
     lm_opened_free(&opened);

@@ -307,8 +307,8 @@ int command_reproduce(int argc, char **argv) {
         .about =
             "Makes the paper's table and figures on max retrieval, compares policies it did\n"
             "not have, and writes a report. Stopped at any time, it goes on from there. The\n"
-            "experiment on CLRS-Text, for which language models are trained, takes most of an\n"
-            "hour and is made when it is asked for: --only clrs.\n",
+            "experiment on CLRS-Text, for which language models are trained, takes half an\n"
+            "hour and more and is made when it is asked for: --only clrs.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = list,

@@ -91,7 +91,7 @@ typedef lab_interval (*measure)(const lm_evaluation *result, const lm_eval_cell 
 
 static lab_interval per_cent(uint64_t hits, uint64_t samples) {
     lab_interval share = lab_share_interval(hits, samples);
-    return (lab_interval){100 * share.mean, 100 * share.low, 100 * share.high};
+    return (lab_interval){100 * share.mean, 100 * share.low, 100 * share.high, 100 * share.error};
 }
 
 static lab_interval exact_of(const lm_evaluation *result, const lm_eval_cell *cell) {
@@ -112,7 +112,7 @@ static lab_interval entropy_of(const lm_evaluation *result, const lm_eval_cell *
         sum += cell->entropies[i].after;
         rows += (double)cell->entropies[i].rows;
     }
-    return (lab_interval){sum / rows, (double)NAN, (double)NAN};
+    return (lab_interval){sum / rows, (double)NAN, (double)NAN, (double)NAN};
 }
 
 /* What was measured at one length; not a number where nothing was asked. */
@@ -121,7 +121,7 @@ static lab_interval value_at(const lm_evaluation *result, size_t task, size_t le
     const lm_eval_cell *cell = lm_eval_cell_at(result, task, length, policy);
     if (cell->sum.samples)
         return of(result, cell);
-    return (lab_interval){(double)NAN, (double)NAN, (double)NAN};
+    return (lab_interval){(double)NAN, (double)NAN, (double)NAN, (double)NAN};
 }
 
 static void add_values(lab_table *table, const lm_evaluation *result, size_t task, size_t policy,

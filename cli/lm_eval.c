@@ -63,9 +63,9 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
             "is its interval of 95 %.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more =
-            "example:\n"
-            "  whet lm eval run/model.ckpt --policy trained --policy adaptive --lengths 4..32\n",
+        .more = "MODEL is a folder of 'whet lm train', or the file of a model.\n\n"
+                "example:\n"
+                "  whet lm eval run --policy trained --policy adaptive --lengths 4..32\n",
         .operands_limit = 1,
     };
     options_result result = parse_options(&syntax, argc, argv, operands);
@@ -331,7 +331,7 @@ int lm_eval_command(int argc, char **argv) {
     options_result parsed = parse(argc, argv, &given, &operands);
     int status = options_status(parsed);
     if (parsed == OPTIONS_GIVEN && operands == 0) {
-        complain("%s: which model? Name a checkpoint of 'whet lm train'", name);
+        complain("%s: which model? Name a folder of 'whet lm train'", name);
         fprintf(stderr, "Try 'whet %s --help'.\n", name);
         status = STATUS_MISUSE;
     } else if (parsed == OPTIONS_GIVEN) {

@@ -90,9 +90,12 @@ static int make_all(laboratory *lab, const arguments *given, const policy_list *
     for (size_t i = 0; i < policies->count && lab->error.kind == LAB_NO_ERROR; i++)
         json_array_append_new(all, make_policy(lab, given, sizes, &policies->policies[i],
                                                policies->names[i], &table));
-    printf("mean coefficient of the item with the largest priority, %%\n");
-    bool is_good = lab_table_finish(&table, stdout) || lab_fail_memory(&lab->error);
-    is_good = is_good && lab->error.kind == LAB_NO_ERROR;
+    bool is_good = lab->error.kind == LAB_NO_ERROR;
+    if (is_good)
+        printf("mean coefficient of the item with the largest priority, %%\n");
+    else
+        table.failed = true; /* it is not whole, and not to be printed */
+    is_good = lab_table_finish(&table, stdout) || lab_fail_memory(&lab->error);
     all = lab_json_whole(all, mark);
     if (is_good && given->json)
         is_good = lab_json_write(given->json, all, &lab->error);

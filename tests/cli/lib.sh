@@ -107,3 +107,26 @@ refused() { # name status text command ...
         fail "$name" "status $status, expected $wanted and '$text':" "$(shown "$SCRATCH/err")"
     fi
 }
+
+# A command that would go on for minutes and must, two seconds after its start, be ended by Ctrl-C: soon, with status 130,
+# by itself, and without a word of what it would have answered. Fifteen seconds are soon on a machine that is busy.
+stops_soon() { # name command ...
+    local name=$1 process waited=0
+    shift
+    "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" &
+    process=$!
+    sleep 2
+    kill -INT $process
+    while kill -0 $process 2>/dev/null && [ $waited -lt 150 ]; do
+        sleep 0.1
+        waited=$((waited + 1))
+    done
+    kill -KILL $process 2>/dev/null
+    wait $process 2>/dev/null
+    status=$?
+    if [ "$status" -eq 130 ] && [ ! -s "$SCRATCH/out" ] && grep -q 'stopped' "$SCRATCH/err"; then
+        pass "$name"
+    else
+        fail "$name" "status $status after $waited tenths of a second, output:" "$(shown "$SCRATCH/out")" "errors:" "$(shown "$SCRATCH/err")"
+    fi
+}

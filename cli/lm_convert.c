@@ -5,6 +5,7 @@
 #include "lab_options.h"
 #include "messages.h"
 #include "options.h"
+#include "results.h"
 #include "text.h"
 
 #include "lm/gguf_model.h"
@@ -43,6 +44,9 @@ static bool is_same_file(const char *one, const char *other) {
 
 static int convert(const char *name, const char *from, const char *tokenizer, const char *to,
                    model_writer write, const void *context) {
+    int status = reserve_output(name, &to, 1);
+    if (status != STATUS_OK)
+        return status;
     lm_opened opened = {.is_clrs = false};
     lab_error error = {.kind = LAB_NO_ERROR};
     char *file = lm_model_file(from, &error);

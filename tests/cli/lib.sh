@@ -108,16 +108,24 @@ refused() { # name status text command ...
     fi
 }
 
-# A command that would go on for minutes and must, two seconds after its start, be ended by Ctrl-C: soon, with status 130,
-# by itself, and without a word of what it would have answered. Fifteen seconds are soon on a machine that is busy.
+# Whether a process has a handler for Ctrl-C, the second signal of the mask that /proc has.
+catches_interrupts() { # process
+    local mask
+    mask=$(sed -n 's/^SigCgt:\t//p' "/proc/$1/status" 2>/dev/null)
+    [ -n "$mask" ] && [ $((16#$mask & 2)) -ne 0 ]
+}
+
+# A command that would go on for minutes and must, once it is at work, be ended by Ctrl-C: soon, with status 130, by
+# itself, and without a word of what it would have answered. Twenty seconds are soon on a machine that is busy.
 stops_soon() { # name command ...
     local name=$1 process waited=0
     shift
     "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" &
     process=$!
-    sleep 2
+    while kill -0 $process 2>/dev/null && ! catches_interrupts $process; do sleep 0.1; done
+    sleep 1
     kill -INT $process
-    while kill -0 $process 2>/dev/null && [ $waited -lt 150 ]; do
+    while kill -0 $process 2>/dev/null && [ $waited -lt 200 ]; do
         sleep 0.1
         waited=$((waited + 1))
     done

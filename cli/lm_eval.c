@@ -6,16 +6,15 @@
 #include "messages.h"
 #include "options.h"
 #include "policy_list.h"
+#include "results.h"
 #include "retrieval.h"
 
-#include "base/atomic_file.h"
 #include "base/signals.h"
 #include "base/statistics.h"
 #include "base/table.h"
 #include "lm/evaluate.h"
 #include "lm/open.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,11 +43,12 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
          "of each algorithm and length (default 128), the same under every policy"},
         {"seed", OPTION_UNSIGNED, &given->seed, "S",
          "ask other questions (default 0); training has seeds of its own"},
-        {"json", OPTION_TEXT, &given->json, "FILE", "write everything as JSON, head by head"},
+        {"json", OPTION_TEXT, &given->json, "FILE",
+         "write everything as JSON, head by head" OR_STANDARD_OUTPUT},
         {"csv", OPTION_TEXT, &given->csv, "FILE",
-         "write a line for each algorithm, length and policy"},
+         "write a line for each algorithm, length and policy" OR_STANDARD_OUTPUT},
         {"heads-csv", OPTION_TEXT, &given->heads_csv, "FILE",
-         "write the entropies of each head, a line for each of them"},
+         "write the entropies of each head, a line for each of them" OR_STANDARD_OUTPUT},
         {"threads", OPTION_AMOUNT, &given->threads, "N",
          "threads (default: one for each processor); results do not depend on it"},
         {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
@@ -63,9 +63,9 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
             "is its interval of 95 %.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more =
-            "example:\n"
-            "  whet lm eval run/model.ckpt --policy trained --policy adaptive --lengths 4..32\n",
+        .more = "MODEL is a folder of 'whet lm train', or the file of a model.\n\n"
+                "example:\n"
+                "  whet lm eval run --policy trained --policy adaptive --lengths 4..32\n",
         .operands_limit = 1,
     };
     options_result result = parse_options(&syntax, argc, argv, operands);
@@ -181,29 +181,16 @@ static bool print_tables(const lm_evaluation *result) {
     return good && print_measure(result, entropy_of, false);
 }
 
-/* To a file, if one is named. */
-static bool write_table(const char *path, void (*write)(FILE *file, const void *context),
-                        const lm_evaluation *result) {
-    if (!path || replace_file(path, write, result))
-        return true;
-    complain("%s: cannot write %s: %s", name, path, strerror(errno));
-    return false;
-}
-
 static int show(const arguments *given, const lm_evaluation *result) {
     if (!print_tables(result))
         return complain_of_memory();
     int status = STATUS_OK;
-    if (given->json) {
-        lab_error error = {.kind = LAB_NO_ERROR};
-        json_t *json = lm_evaluation_json(result);
-        if (!lab_json_write(given->json, json, &error))
-            status = report_lab_error(name, &error);
-        json_decref(json);
-    }
-    if (!write_table(given->csv, lm_evaluation_csv, result) ||
-        !write_table(given->heads_csv, lm_evaluation_heads_csv, result))
-        status = STATUS_FAILED;
+    if (given->json)
+        status = keep_json(name, given->json, lm_evaluation_json(result));
+    if (given->csv && status == STATUS_OK)
+        status = keep_table(name, given->csv, lm_evaluation_csv, result);
+    if (given->heads_csv && status == STATUS_OK)
+        status = keep_table(name, given->heads_csv, lm_evaluation_heads_csv, result);
     return status;
 }
 
@@ -321,7 +308,10 @@ static int check_and_run(const arguments *given) {
                  LM_EVAL_SEED_LIMIT);
         return STATUS_MISUSE;
     }
+    const char *const files[] = {given->json, given->csv, given->heads_csv};
     int status = choose_policies(given, list, policies, &policy_count);
+    if (status == STATUS_OK)
+        status = reserve_output(name, files, 3);
     return status == STATUS_OK ? open_and_evaluate(given, &lengths, list, policy_count) : status;
 }
 
@@ -331,7 +321,7 @@ int lm_eval_command(int argc, char **argv) {
     options_result parsed = parse(argc, argv, &given, &operands);
     int status = options_status(parsed);
     if (parsed == OPTIONS_GIVEN && operands == 0) {
-        complain("%s: which model? Name a checkpoint of 'whet lm train'", name);
+        complain("%s: which model? Name a folder of 'whet lm train'", name);
         fprintf(stderr, "Try 'whet %s --help'.\n", name);
         status = STATUS_MISUSE;
     } else if (parsed == OPTIONS_GIVEN) {

@@ -10,8 +10,8 @@
 #include "messages.h"
 #include "options.h"
 #include "policy_list.h"
+#include "results.h"
 
-#include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/signals.h"
 #include "report/plot.h"
@@ -134,27 +134,34 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-static bool keep(const arguments *given, const probe_request *request, const probe_result *result,
-                 lab_error *error) {
+static int keep(const arguments *given, const probe_request *request, const probe_result *result) {
+    lab_error error = {.kind = LAB_NO_ERROR};
     probe_table table = {request, result};
     probe_figure figure = {.request = request,
                            .result = result,
                            .title = base_name(request->model),
                            .layer = given->layer == UINT64_MAX ? 0 : given->layer,
                            .is_share = given->is_share};
-    if (given->json) {
-        json_t *json = probe_json(request, result);
-        bool is_written = lab_json_write(given->json, json, error);
-        json_decref(json);
-        if (!is_written)
-            return false;
-    }
-    if (given->csv && !replace_file(given->csv, probe_csv, &table))
-        return lab_fail_file(error, "write", given->csv);
-    if (given->figure && !figure_probe(given->figure, &figure, error))
-        return false;
+    int status = STATUS_OK;
+    if (given->json)
+        status = keep_json(given->name, given->json, probe_json(request, result));
+    if (given->csv && status == STATUS_OK)
+        status = keep_table(given->name, given->csv, probe_csv, &table);
+    if (given->figure && status == STATUS_OK && !figure_probe(given->figure, &figure, &error))
+        status = report_lab_error(given->name, &error);
     figure.layer = UINT64_MAX;
-    return !given->figures || figure_probe(given->figures, &figure, error);
+    if (given->figures && status == STATUS_OK && !figure_probe(given->figures, &figure, &error))
+        status = report_lab_error(given->name, &error);
+    return status;
+}
+
+/* What was drawn, for those who asked for nothing else. */
+static void tell_figures(const arguments *given, const probe_request *request) {
+    const char *of = given->is_share ? "entropies as shares of ln n" : "entropies";
+    printf("%s: Figure 3, %s of the heads in layer %llu of %s\n", given->figure, of,
+           (unsigned long long)given->layer, base_name(request->model));
+    if (given->figures)
+        printf("%s: the same of all layers\n", given->figures);
 }
 
 static int refuse_layer(const arguments *given, size_t layers) {
@@ -174,18 +181,22 @@ static int check_layer(const arguments *given) {
 
 static int finish(const arguments *given, const probe_request *request, const probe_result *result,
                   bool prints) {
-    lab_error error = {.kind = LAB_NO_ERROR};
     if (given->layer != UINT64_MAX && given->layer >= result->layers)
         return refuse_layer(given, result->layers);
-    if (!keep(given, request, result, &error))
-        return report_lab_error(given->name, &error);
+    int status = keep(given, request, result);
+    if (status != STATUS_OK)
+        return status;
     probe_view view = {.request = request,
                        .result = result,
                        .model = base_name(request->model),
                        .shows_heads = given->shows_heads,
                        .layer = given->layer,
                        .style = standard_output_style(true)};
-    return prints ? print_probe(&view) : STATUS_OK;
+    if (prints)
+        return print_probe(&view);
+    if (!given->quiet)
+        tell_figures(given, request);
+    return STATUS_OK;
 }
 
 static int run(const arguments *given, probe_request *request, bool prints) {
@@ -263,7 +274,10 @@ static int check_and_run(const arguments *given, bool prints) {
     texts read = {0};
     if (!are_good(given))
         return STATUS_MISUSE;
-    int status = read_texts(given, &read);
+    const char *const files[] = {given->json, given->csv};
+    int status = reserve_output(given->name, files, 2);
+    if (status == STATUS_OK)
+        status = read_texts(given, &read);
     if (status == STATUS_OK)
         status = request_and_run(given, &read, prints);
     free(read.prompt);
@@ -333,8 +347,9 @@ int command_probe(int argc, char **argv) {
          "take means over every N-th position (default: about 32 of each 512)"},
         {"layer", OPTION_UNSIGNED, &given.layer, "N", "show and draw the heads of this layer"},
         {"all-heads", OPTION_FLAG, &given.shows_heads, NULL, "a line for each head"},
-        {"json", OPTION_TEXT, &given.json, "FILE", "also write everything as JSON"},
-        {"csv", OPTION_TEXT, &given.csv, "FILE", "also write everything as CSV"},
+        {"json", OPTION_TEXT, &given.json, "FILE",
+         "also write everything as JSON" OR_STANDARD_OUTPUT},
+        {"csv", OPTION_TEXT, &given.csv, "FILE", "also write everything as CSV" OR_STANDARD_OUTPUT},
         {"figure", OPTION_TEXT, &given.figure, "FILE",
          "also draw the heads of --layer, or else of layer 0, as .svg or .png"},
         {"figures", OPTION_TEXT, &given.figures, "FILE", "also draw a panel for each layer"},
@@ -383,7 +398,7 @@ int command_figure3(int argc, char **argv) {
         {"llama", OPTION_TEXT, &given.llama, "DIR", "where libllama is"},
         {"plugin", OPTION_TEXT, &given.plugin, "FILE", "libggml-whet.so"},
         {"threads", OPTION_AMOUNT, &given.threads, "N", "threads (default: one a processor)"},
-        {"quiet", OPTION_FLAG, &given.quiet, NULL, "no progress"},
+        {"quiet", OPTION_FLAG, &given.quiet, NULL, "no progress, and no word of what was drawn"},
     };
     const command_syntax syntax = {
         .name = given.name,

@@ -20,5 +20,8 @@ bool lab_fail(lab_error *error, lab_error_kind kind, const char *format, ...) {
 bool lab_fail_memory(lab_error *error) { return lab_fail(error, LAB_SYSTEM, "out of memory"); }
 
 bool lab_fail_file(lab_error *error, const char *what, const char *path) {
+    if (strcmp(path, "-") == 0) /* see atomic_file.h */
+        return lab_fail(error, LAB_SYSTEM, "cannot %s to standard output: %s", what,
+                        strerror(errno));
     return lab_fail(error, LAB_SYSTEM, "cannot %s %s: %s", what, path, strerror(errno));
 }

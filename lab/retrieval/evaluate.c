@@ -93,7 +93,7 @@ static void measure_set(const evaluation_run *run, retrieval_stream *stream,
 static void normalise(const evaluation_run *run, const retrieval_set *set, retrieval_stream *stream,
                       whet_stats *stats) {
     float *weights = retrieval_stream_weights(stream);
-    for (size_t p = 0; p < run->request->policy_count; p++) {
+    for (size_t p = 0; p < run->request->policy_count && !lab_interrupted(); p++) {
         whet_rows row = {.size = sizeof row,
                          .rows = 1,
                          .n = set->n,
@@ -140,7 +140,10 @@ static bool run_head(evaluation_run *run, size_t head, size_t size, size_t block
         retrieval_set set;
         retrieval_stream_open(stream, request->seed, n, block * BLOCK + i, &set);
         normalise(run, &set, stream, stats);
-        retrieval_stream_answer(stream, policies, logits);
+        if (!lab_interrupted())
+            retrieval_stream_answer(stream, policies, logits);
+        if (lab_interrupted())
+            break; /* nothing of what is here is whole */
         measure_set(run, stream, &set, stats, logits, classes, run->sums + place * policies,
                     together->sums + i * policies, correct);
         if (has_pair(run)) {

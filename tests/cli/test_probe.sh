@@ -42,6 +42,8 @@ check "its shape is told" grep -q '5 layers of 8 heads' "$SCRATCH/out"
 check "policies are compared" grep -q 'the same after policy adaptive has acted' "$SCRATCH/out"
 check "perplexity among them" grep -Eq '^adaptive +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+$' "$SCRATCH/out"
 check "heads are told apart" grep -Eq '^[0-9]+ of 40 heads stay sharp$' "$SCRATCH/out"
+whet_given '' probe -m "$model" --sizes 4,8,16 --sequences 2 --policy softmax --policy adaptive --every 1 --threads 1 --csv - --quiet
+check "which may go to standard output, alone" cmp "$SCRATCH/out" "$SCRATCH/probe.csv"
 check "every head, size and policy is in the CSV" [ "$(wc -l <"$SCRATCH/probe.csv")" -eq $((1 + 2 * 3 * 40)) ]
 
 # No logits lie further apart than the weights allow, under either policy, and the bound is not idle.
@@ -90,8 +92,14 @@ else
     skip "no memory for the model is a failure" "sanitizers need memory themselves"
 fi
 if have gnuplot; then
-    whet_given '' figure 3 "$model" --sizes 2,4 --sequences 1 --threads 1 --quiet --out "$SCRATCH/figure3.svg" --figures "$SCRATCH/all.svg"
-    check "figure 3 is drawn" [ "$status" -eq 0 ]
+    figure3() { # option ...
+        whet_given '' figure 3 "$model" --sizes 2,4 --sequences 1 --threads 1 --out "$SCRATCH/figure3.svg" --figures "$SCRATCH/all.svg" "$@"
+    }
+    figure3 --quiet
+    ended_with "figure 3 is drawn" 0 '' ''
+    figure3 2>/dev/null
+    check "and what was drawn is said" [ "$(cat "$SCRATCH/out")" = "$SCRATCH/figure3.svg: Figure 3, entropies of the heads in layer 0 of stories260K-f32.gguf
+$SCRATCH/all.svg: the same of all layers" ]
     check "of one layer" grep -q 'layer 0' "$SCRATCH/figure3.svg"
     check "and of all" grep -q 'layer 4' "$SCRATCH/all.svg"
 else

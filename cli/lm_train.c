@@ -80,7 +80,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"learn-policy", OPTION_TEXT, &given->learn, "PER",
          "learn the policy's numbers, a set for each layer or each head"},
         {"resume", OPTION_FLAG, &given->resume, NULL,
-         "go on with the checkpoint in the folder, if there is one"},
+         "go on with the run in the folder, if there is one; what is not given again is as it was"},
         {"checkpoint-every", OPTION_UNSIGNED, &given->checkpoint_interval, "N",
          "steps from one to the next (default 500; 0: only at the end)"},
         {"log-every", OPTION_UNSIGNED, &given->log_interval, "N",
@@ -150,8 +150,11 @@ static int choose_lengths(arguments *given) {
 
 static int choose_tasks(arguments *given) {
     lab_error error = {.kind = LAB_NO_ERROR};
-    bool is_good =
-        given->algorithms.count > 0 || lm_training_add_tasks(&given->training, "minimum", &error);
+    bool is_good = true;
+    if (given->algorithms.count > 0)
+        given->training.task_count = 0; /* instead of those of the run that is gone on with */
+    else if (given->training.task_count == 0)
+        is_good = lm_training_add_tasks(&given->training, "minimum", &error);
     for (size_t i = 0; is_good && i < given->algorithms.count; i++)
         is_good = lm_training_add_tasks(&given->training, given->algorithms.items[i], &error);
     for (size_t i = 0; given->hints && i < given->training.task_count; i++)
@@ -159,7 +162,25 @@ static int choose_tasks(arguments *given) {
     return is_good ? STATUS_OK : report_lab_error(name, &error);
 }
 
-static void choose_sizes(arguments *given) {
+/* Sizes that follow from others must come out even: a model that nobody asked for, with heads that
+ * are only turned in part, could not be exported either. */
+static int check_heads(const arguments *given) {
+    const lm_config *config = &given->config;
+    if (given->head_dim == UNSET && config->heads > 0 && config->width % config->heads != 0) {
+        complain("%s: --heads: %u does not divide --width %u; --head-dim chooses another size",
+                 name, config->heads, config->width);
+        return STATUS_MISUSE;
+    }
+    if (given->rope_dims == UNSET && config->positions == LM_ROPE && config->head_dim % 2 != 0) {
+        complain("%s: --head-dim: %u is odd, and RoPE turns elements in pairs: choose an even one, "
+                 "--rope-dims or --positions none",
+                 name, config->head_dim);
+        return STATUS_MISUSE;
+    }
+    return STATUS_OK;
+}
+
+static int choose_sizes(arguments *given) {
     lm_config *config = &given->config;
     config->layers = clamp_small(given->layers);
     config->width = clamp_small(given->width);
@@ -176,6 +197,7 @@ static void choose_sizes(arguments *given) {
     config->tied = !given->untied;
     given->training.batch = clamp_small(given->batch);
     given->training.accumulate = clamp_small(given->accumulate);
+    return check_heads(given);
 }
 
 static void print_summary(const arguments *given, const lm_summary *summary) {
@@ -235,14 +257,13 @@ static int choose_and_run(arguments *given) {
         status = choose_lengths(given);
     if (status == STATUS_OK)
         status = choose_tasks(given);
-    if (status != STATUS_OK)
-        return status;
-    choose_sizes(given);
-    return run(given);
+    if (status == STATUS_OK)
+        status = choose_sizes(given);
+    return status == STATUS_OK ? run(given) : status;
 }
 
-int lm_train_command(int argc, char **argv) {
-    arguments given = {.config = lm_config_default(),
+static arguments defaults(void) {
+    return (arguments){.config = lm_config_default(),
                        .training = lm_training_default(),
                        .out = "whet-lm",
                        .layers = 4,
@@ -253,8 +274,53 @@ int lm_train_command(int argc, char **argv) {
                        .accumulate = 1,
                        .checkpoint_interval = 500,
                        .log_interval = 100};
+}
+
+/* Defaults that are the choices of the run in a folder, if there is one. */
+static bool recall(const char *folder, arguments *chosen, lab_error *error) {
+    lm_run run = {.config = chosen->config,
+                  .training = chosen->training,
+                  .folder = folder,
+                  .checkpoint_interval = chosen->checkpoint_interval,
+                  .log_interval = chosen->log_interval};
+    if (!lm_run_recall(&run, error))
+        return false;
+    chosen->training = run.training;
+    chosen->checkpoint_interval = run.checkpoint_interval;
+    chosen->log_interval = run.log_interval;
+    if (run.training.task_count == 0)
+        return true; /* no run */
+    chosen->config = run.config;
+    chosen->layers = run.config.layers;
+    chosen->width = run.config.width;
+    chosen->heads = run.config.heads;
+    chosen->key_heads = run.config.key_heads;
+    chosen->head_dim = run.config.head_dim;
+    chosen->hidden = run.config.hidden;
+    chosen->context = run.config.context;
+    chosen->rope_dims = run.config.rope_dims;
+    chosen->untied = !run.config.tied;
+    chosen->batch = run.training.batch;
+    chosen->accumulate = run.training.accumulate;
+    return true;
+}
+
+int lm_train_command(int argc, char **argv) {
+    lab_error error = {.kind = LAB_NO_ERROR};
+    arguments given = defaults();
     options_result parsed = parse(argc, argv, &given);
-    int status = parsed == OPTIONS_GIVEN ? choose_and_run(&given) : options_status(parsed);
+    int status = options_status(parsed);
+    if (parsed == OPTIONS_GIVEN && given.resume) {
+        /* once more, over what the run has */
+        arguments recalled = defaults();
+        bool is_good = recall(given.out, &recalled, &error);
+        free(given.algorithms.items);
+        given = recalled;
+        parsed = is_good ? parse(argc, argv, &given) : OPTIONS_MISUSED;
+        status = is_good ? options_status(parsed) : report_lab_error(name, &error);
+    }
+    if (parsed == OPTIONS_GIVEN)
+        status = choose_and_run(&given);
     free(given.algorithms.items);
     return status;
 }

@@ -54,7 +54,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"leak", OPTION_NUMBER, &config->leak, "W",
          "weight of a penalty on logits that tell classes apart (default 0)"},
         {"resume", OPTION_FLAG, &given->resume, NULL,
-         "go on with the checkpoints in the folder, if there are any"},
+         "go on with the run in the folder, if there is one; what is not given again is as it was, "
+         "and --steps may be more"},
         {"checkpoint-every", OPTION_UNSIGNED, &given->checkpoint_interval, "N",
          "steps from one to the next (default 5000; 0: only at the end)"},
         {"log-every", OPTION_UNSIGNED, &given->log_interval, "N",
@@ -146,10 +147,9 @@ static int run(const arguments *given, const number_list *seeds) {
     return status;
 }
 
-int retrieval_train_command(int argc, char **argv) {
-    arguments given = {.config = retrieval_config_default(),
+static arguments defaults(void) {
+    return (arguments){.config = retrieval_config_default(),
                        .out = "whet-retrieval",
-                       .seeds = "1",
                        .depth = 1,
                        .width = 128,
                        .classes = 10,
@@ -158,12 +158,53 @@ int retrieval_train_command(int argc, char **argv) {
                        .checkpoint_interval = 5000,
                        .log_interval = 500,
                        .rate_end = -1};
+}
+
+/* Defaults that are the choices of the run in a folder, if there is one; and its seeds, where none
+ * are given. */
+static bool recall(const char *folder, arguments *chosen, number_list *seeds, lab_error *error) {
+    retrieval_run run = {.config = chosen->config,
+                         .seeds = seeds->items,
+                         .seed_count = seeds->count,
+                         .folder = folder,
+                         .checkpoint_interval = chosen->checkpoint_interval,
+                         .log_interval = chosen->log_interval};
+    if (!retrieval_run_recall(&run, seeds->items, LIST_MAX, error))
+        return false;
+    seeds->count = run.seed_count;
+    chosen->config = run.config;
+    chosen->depth = run.config.depth;
+    chosen->width = run.config.width;
+    chosen->classes = run.config.classes;
+    chosen->batch = run.config.batch;
+    chosen->steps = run.config.steps;
+    chosen->key_is_blind = !run.config.key_sees_class;
+    bool is_constant = run.config.rate_end == run.config.rate;
+    chosen->rate_end = is_constant ? chosen->rate_end : run.config.rate_end;
+    chosen->checkpoint_interval = run.checkpoint_interval;
+    chosen->log_interval = run.log_interval;
+    return true;
+}
+
+int retrieval_train_command(int argc, char **argv) {
+    lab_error error = {.kind = LAB_NO_ERROR};
+    arguments given = defaults();
+    number_list seeds = {.count = 0};
     options_result parsed = parse(argc, argv, &given);
     if (parsed != OPTIONS_GIVEN)
         return options_status(parsed);
-    number_list seeds;
-    if (!parse_number_list(name, "seed", given.seeds, false, 0, INT64_MAX, &seeds))
+    if (given.seeds && !parse_number_list(name, "seed", given.seeds, false, 0, INT64_MAX, &seeds))
         return STATUS_MISUSE;
+    if (given.resume) {
+        /* once more, over what the run has */
+        arguments recalled = defaults();
+        if (!recall(given.out, &recalled, &seeds, &error))
+            return report_lab_error(name, &error);
+        given = recalled;
+        (void)parse(argc, argv, &given);
+    }
+    if (seeds.count == 0)
+        seeds = (number_list){.items = {1}, .count = 1};
     int status = choose_texts(&given);
     if (status != STATUS_OK)
         return status;

@@ -7,9 +7,13 @@
 #include "base/manifest.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "nn/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static const char command_name[] = "lm train"; /* in manifests */
+static const char checkpoint_key[] = "checkpoint_every", log_key[] = "log_every";
 
 /* Sums since the last line of the log. */
 typedef struct sums {
@@ -190,8 +194,6 @@ static bool run_session(session *own, lab_error *error) {
 static bool train_in_folder(const nn_engine *engine, const lm_run *run, lab_manifest *manifest,
                             lm_summary *summary, lab_error *error) {
     session own = {.run = run, .manifest = manifest, .summary = summary};
-    if (!tell_size(run, error))
-        return false;
     own.trainer = lm_trainer_create(engine, &run->config, &run->training, run->executor, error);
     bool is_done = own.trainer && run_session(&own, error);
     if (own.log && fclose(own.log) != 0)
@@ -203,14 +205,15 @@ static bool train_in_folder(const nn_engine *engine, const lm_run *run, lab_mani
 }
 
 static json_t *run_options(const lm_run *run) {
-    return json_pack("{s:o, s:o}", "shape", lm_config_to_json(&run->config), "training",
-                     lm_training_to_json(&run->training));
+    return json_pack("{s:o, s:o, s:I, s:I}", "shape", lm_config_to_json(&run->config), "training",
+                     lm_training_to_json(&run->training), checkpoint_key,
+                     (json_int_t)run->checkpoint_interval, log_key, (json_int_t)run->log_interval);
 }
 
 static bool train_alone(const nn_engine *engine, const lm_run *run, lm_summary *summary,
                         lab_error *error) {
     lab_manifest manifest =
-        lab_manifest_begin("lm train", run_options(run), engine->blas.description);
+        lab_manifest_begin(command_name, run_options(run), engine->blas.description);
     bool is_done = train_in_folder(engine, run, &manifest, summary, error) &&
                    lab_manifest_write(&manifest, run->folder, true, error);
     lab_manifest_end(&manifest);
@@ -222,7 +225,8 @@ bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, l
     lm_summary ignored = {.steps = 0};
     summary = summary ? summary : &ignored;
     *summary = (lm_summary){.steps = 0};
-    if (!lm_config_check(&run->config, error) || !lm_training_check(&run->training, error))
+    if (!lm_config_check(&run->config, error) || !lm_training_check(&run->training, error) ||
+        !tell_size(run, error))
         return false;
     if (!run->folder)
         return train_in_folder(engine, run, NULL, summary, error);
@@ -231,4 +235,37 @@ bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, l
     bool is_done = train_alone(engine, run, summary, error);
     lab_folder_release(&lock);
     return is_done;
+}
+
+/* `json` (or NULL) has members "shape" and "training", as checkpoints and manifests do. */
+static bool take_choices(json_t *json, const char *path, lm_run *run, lab_error *error) {
+    json_t *shape = json_object_get(json, "shape"), *training = json_object_get(json, "training");
+    return (!shape || lm_config_from_json(shape, path, &run->config, error)) &&
+           (!training || lm_training_from_json(training, path, &run->training, error));
+}
+
+static bool recall_checkpoint(const char *path, lm_run *run, lab_error *error) {
+    nn_checkpoint read;
+    if (!lab_file_exists(path))
+        return true;
+    if (!nn_checkpoint_read(path, &read, error))
+        return false;
+    bool is_good = take_choices(read.description, path, run, error);
+    nn_checkpoint_free(&read);
+    return is_good;
+}
+
+bool lm_run_recall(lm_run *run, lab_error *error) {
+    json_t *options;
+    if (!lab_manifest_options(run->folder, command_name, &options, error))
+        return false;
+    lab_json_take_count(options, checkpoint_key, &run->checkpoint_interval);
+    lab_json_take_count(options, log_key, &run->log_interval);
+    char *path = lab_path(run->folder, "model.ckpt");
+    bool is_good =
+        path ? take_choices(options, run->folder, run, error) && recall_checkpoint(path, run, error)
+             : lab_fail_memory(error);
+    free(path);
+    json_decref(options);
+    return is_good;
 }

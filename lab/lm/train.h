@@ -39,4 +39,8 @@ typedef struct lm_summary {
  */
 bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, lab_error *error);
 
+/* The choices of the run that is in run->folder, from its checkpoint and from its manifest; where
+ * they differ the checkpoint is right. What neither tells stays as it was. */
+bool lm_run_recall(lm_run *run, lab_error *error);
+
 #endif

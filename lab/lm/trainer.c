@@ -373,20 +373,24 @@ static bool is_same_run(const lm_trainer *trainer, const nn_checkpoint *read, co
     const char *name = json_string_value(json_object_get(read->description, "model"));
     if (!name || strcmp(name, LM_MODEL_NAME) != 0)
         return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of a language model", path);
+    if (!json_object_get(read->description, "training"))
+        return lab_fail(error, LAB_INPUT, "%s: a model alone, without what a run goes on from",
+                        path);
+    static const nn_option_name names[] = {
+        {"algorithms", "algorithm", false}, {"tied", "untied", true}, {NULL, NULL, false}};
+    static const char *const parts[] = {"shape", "training"};
     json_t *ours = describe(trainer);
     if (!ours)
         return lab_fail_memory(error);
-    const char *key = nn_checkpoint_difference(json_object_get(ours, "shape"),
-                                               json_object_get(read->description, "shape"), NULL);
-    if (!key)
-        key = nn_checkpoint_difference(json_object_get(ours, "training"),
-                                       json_object_get(read->description, "training"), NULL);
-    bool is_same = !key && read->count == 3 * trainer->count;
-    if (!is_same)
-        lab_fail(error, LAB_INPUT, "%s: a checkpoint of another run: its %s differs", path,
-                 key ? key : "size");
+    bool is_same = true;
+    for (size_t i = 0; is_same && i < sizeof parts / sizeof parts[0]; i++)
+        is_same = nn_checkpoint_agrees(json_object_get(ours, parts[i]),
+                                       json_object_get(read->description, parts[i]), NULL, names,
+                                       path, error);
     json_decref(ours);
-    return is_same;
+    return is_same &&
+           (read->count == 3 * trainer->count ||
+            lab_fail(error, LAB_INPUT, "%s: a checkpoint of another run: its size differs", path));
 }
 
 bool lm_trainer_restore(lm_trainer *trainer, const char *path, lab_error *error) {

@@ -11,11 +11,16 @@
 #include "base/manifest.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "nn/checkpoint.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const char command_name[] = "retrieval train"; /* in manifests */
+static const char seeds_key[] = "seeds", checkpoint_key[] = "checkpoint_every";
+static const char log_key[] = "log_every";
 
 typedef struct shared_state {
     const nn_engine *engine;
@@ -119,12 +124,16 @@ static bool train_seed(seed_run *own, lab_error *error) {
     return !own->checkpoint || retrieval_trainer_save(own->trainer, own->checkpoint, error);
 }
 
+static char *checkpoint_path(const retrieval_run *run, uint64_t seed) {
+    return lab_path(run->folder, "seed-%llu.ckpt", (unsigned long long)seed);
+}
+
 /* Finds where to go on, and opens the log there. */
 static bool open_files(seed_run *own, lab_error *error) {
     const retrieval_run *run = own->shared->run;
     if (!run->folder)
         return true;
-    own->checkpoint = lab_path(run->folder, "seed-%llu.ckpt", (unsigned long long)own->seed);
+    own->checkpoint = checkpoint_path(run, own->seed);
     own->log_path = lab_path(run->folder, "seed-%llu.jsonl", (unsigned long long)own->seed);
     if (!own->checkpoint || !own->log_path)
         return lab_fail_memory(error);
@@ -175,7 +184,7 @@ static void seed_task(void *argument, size_t task, size_t worker) {
 /* What is there already must be wanted, and must be lost by nobody. */
 static bool check_checkpoints(const retrieval_run *run, lab_error *error) {
     for (size_t i = 0; !run->resume && i < run->seed_count; i++) {
-        char *path = lab_path(run->folder, "seed-%llu.ckpt", (unsigned long long)run->seeds[i]);
+        char *path = checkpoint_path(run, run->seeds[i]);
         bool exists = path && lab_file_exists(path);
         if (!path)
             return lab_fail_memory(error);
@@ -197,7 +206,10 @@ static json_t *run_options(const retrieval_run *run) {
     for (size_t i = 0; i < run->seed_count; i++)
         json_array_append_new(seeds, json_integer((json_int_t)run->seeds[i]));
     json_object_del(options, "seed");
-    json_object_set_new(options, "seeds", seeds);
+    json_object_set_new(options, seeds_key, seeds);
+    json_object_set_new(options, checkpoint_key,
+                        json_integer((json_int_t)run->checkpoint_interval));
+    json_object_set_new(options, log_key, json_integer((json_int_t)run->log_interval));
     return lab_json_whole(options, mark);
 }
 
@@ -244,7 +256,7 @@ static bool train_alone(const nn_engine *engine, const retrieval_run *run, retri
             return lab_fail_memory(error);
     }
     lab_manifest manifest =
-        lab_manifest_begin("retrieval train", run_options(run), engine->blas.description);
+        lab_manifest_begin(command_name, run_options(run), engine->blas.description);
     bool is_begun = !run->folder || lab_manifest_write(&manifest, run->folder, false, error);
     bool is_done = is_begun && train_all(engine, run, heads, error);
     if (is_done && run->folder)
@@ -266,4 +278,58 @@ bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieva
     bool is_done = train_alone(engine, run, heads, error);
     lab_folder_release(&lock);
     return is_done;
+}
+
+static bool recall_manifest(json_t *options, retrieval_run *run, uint64_t *seeds, size_t room,
+                            lab_error *error) {
+    uint64_t none;
+    const json_t *list = json_object_get(options, seeds_key);
+    size_t count = json_array_size(list);
+    for (size_t i = 0; run->seed_count == 0 && count <= room && i < count; i++)
+        seeds[i] = (uint64_t)json_integer_value(json_array_get(list, i));
+    if (run->seed_count == 0 && count <= room) {
+        run->seeds = seeds;
+        run->seed_count = count;
+    }
+    lab_json_take_count(options, checkpoint_key, &run->checkpoint_interval);
+    lab_json_take_count(options, log_key, &run->log_interval);
+    if (json_object_set_new(options, "seed", json_integer(0)) != 0) /* as checkpoints have it */
+        return lab_fail_memory(error);
+    return retrieval_config_from_json(options, run->folder, &run->config, &none, error);
+}
+
+static bool recall_checkpoint(const char *path, retrieval_run *run, lab_error *error) {
+    nn_checkpoint read;
+    uint64_t seed, steps = run->config.steps;
+    bool is_good = nn_checkpoint_read(path, &read, error) &&
+                   retrieval_config_from_json(read.description, path, &run->config, &seed, error);
+    nn_checkpoint_free(&read);
+    if (run->config.steps < steps)
+        run->config.steps = steps; /* a run that was made longer */
+    return is_good;
+}
+
+/* One of them is enough: all seeds have the same choices. */
+static bool recall_checkpoints(retrieval_run *run, lab_error *error) {
+    for (size_t i = 0; i < run->seed_count; i++) {
+        char *path = checkpoint_path(run, run->seeds[i]);
+        if (!path)
+            return lab_fail_memory(error);
+        bool is_there = lab_file_exists(path);
+        bool is_good = !is_there || recall_checkpoint(path, run, error);
+        free(path);
+        if (is_there)
+            return is_good;
+    }
+    return true;
+}
+
+bool retrieval_run_recall(retrieval_run *run, uint64_t *seeds, size_t room, lab_error *error) {
+    json_t *options;
+    if (!lab_manifest_options(run->folder, command_name, &options, error))
+        return false;
+    bool is_good = (!options || recall_manifest(options, run, seeds, room, error)) &&
+                   recall_checkpoints(run, error);
+    json_decref(options);
+    return is_good;
 }

@@ -32,4 +32,9 @@ typedef struct retrieval_run {
 bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
                      lab_error *error);
 
+/* The choices of the run that is in run->folder, from a checkpoint and from its manifest; where
+ * they differ the checkpoint is right, unless the manifest has more steps. Where run->seed_count is
+ * 0, its seeds too, into `seeds` with room for so many. What neither tells stays as it was. */
+bool retrieval_run_recall(retrieval_run *run, uint64_t *seeds, size_t room, lab_error *error);
+
 #endif

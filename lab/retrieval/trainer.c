@@ -209,6 +209,8 @@ bool retrieval_trainer_save(const retrieval_trainer *trainer, const char *path, 
 
 static bool is_same_run(const retrieval_trainer *trainer, const nn_checkpoint *read,
                         const char *path, lab_error *error) {
+    static const nn_option_name names[] = {{"key_sees_class", "blind-key", true},
+                                           {NULL, NULL, false}};
     retrieval_config config;
     uint64_t seed;
     if (!retrieval_config_from_json(read->description, path, &config, &seed, error))
@@ -217,13 +219,11 @@ static bool is_same_run(const retrieval_trainer *trainer, const nn_checkpoint *r
     if (!ours)
         return lab_fail_memory(error);
     /* A run can be made longer. */
-    const char *key = nn_checkpoint_difference(ours, read->description, "steps");
-    bool is_same = !key && read->count == 3 * trainer->count;
-    if (!is_same)
-        lab_fail(error, LAB_INPUT, "%s: a checkpoint of another run: its %s differs", path,
-                 key ? key : "size");
+    bool is_same = nn_checkpoint_agrees(ours, read->description, "steps", names, path, error);
     json_decref(ours);
-    return is_same;
+    return is_same &&
+           (read->count == 3 * trainer->count ||
+            lab_fail(error, LAB_INPUT, "%s: a checkpoint of another run: its size differs", path));
 }
 
 bool retrieval_trainer_restore(retrieval_trainer *trainer, const char *path, lab_error *error) {

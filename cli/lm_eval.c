@@ -6,7 +6,7 @@
 #include "messages.h"
 #include "options.h"
 #include "policy_list.h"
-#include "retrieval.h"
+#include "laboratory.h"
 
 #include "base/atomic_file.h"
 #include "base/signals.h"
@@ -49,9 +49,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
          "write a line for each algorithm, length and policy"},
         {"heads-csv", OPTION_TEXT, &given->heads_csv, "FILE",
          "write the entropies of each head, a line for each of them"},
-        {"threads", OPTION_AMOUNT, &given->threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+        threads_option(&given->threads),
+        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,

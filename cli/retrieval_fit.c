@@ -27,9 +27,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
          "sets of each size for each head (default 256)"},
         {"seed", OPTION_UNSIGNED, &given->seed, "S", "draw other sets (default 6)"},
         {"json", OPTION_TEXT, &given->json, "FILE", "write points and curves as JSON"},
-        {"threads", OPTION_AMOUNT, &given->threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+        threads_option(&given->threads),
+        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,

@@ -371,7 +371,7 @@ int command_theory(int argc, char **argv) {
          "dispersion: size of the query and key weights (default 1)"},
         {"seed", OPTION_UNSIGNED, &run.seed, "S", "of what is random (default 1)"},
         {"json", OPTION_TEXT, &json_path, "FILE", "also write the results as JSON"},
-        {"quiet", OPTION_FLAG, &run.quiet, NULL, "no progress"},
+        quiet_option(&run.quiet),
     };
     char list[1024];
     int length = snprintf(list, sizeof list, "statements:\n");

@@ -6,8 +6,8 @@
 #include "messages.h"
 #include "options.h"
 #include "policy_list.h"
+#include "laboratory.h"
 #include "results.h"
-#include "retrieval.h"
 
 #include "base/signals.h"
 #include "base/statistics.h"
@@ -49,9 +49,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
          "write a line for each algorithm, length and policy" OR_STANDARD_OUTPUT},
         {"heads-csv", OPTION_TEXT, &given->heads_csv, "FILE",
          "write the entropies of each head, a line for each of them" OR_STANDARD_OUTPUT},
-        {"threads", OPTION_AMOUNT, &given->threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+        threads_option(&given->threads),
+        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,

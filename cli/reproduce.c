@@ -292,9 +292,8 @@ int command_reproduce(int argc, char **argv) {
          "questions of each algorithm and length (clrs; default 128)"},
         {"lm-seeds", OPTION_RANGE, &r.lm_seeds, "N",
          "language models of each kind (clrs; default 1, with --full 3)"},
-        {"threads", OPTION_AMOUNT, &r.threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &r.quiet, NULL, "no progress"},
+        threads_option(&r.threads),
+        quiet_option(&r.quiet),
     };
     char list[2048];
     const report_part *part;

@@ -38,9 +38,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         {"json", OPTION_TEXT, &given->json, "FILE",
          "write all measures as JSON" OR_STANDARD_OUTPUT},
         {"csv", OPTION_TEXT, &given->csv, "FILE", "write all measures as CSV" OR_STANDARD_OUTPUT},
-        {"threads", OPTION_AMOUNT, &given->threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+        threads_option(&given->threads),
+        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,

@@ -138,7 +138,7 @@ check "LD_PRELOAD alone will do" by_preload
 tells_what_it_does() {
     WHET_VERBOSE=1 whet "$small" greedy "Once upon a time" --tokens 2 >"$SCRATCH/out"
     cat "$SCRATCH/messages"
-    grep -q 'whet: libwhet .* in a ggml of the layout since April 2026; policy softmax, 0 rules' "$SCRATCH/messages"
+    grep -q "whet: libwhet .* in a ggml of the layout ${WHET_LLAMA_LAYOUT:-since April 2026}; policy softmax, 0 rules" "$SCRATCH/messages"
 }
 check "WHET_VERBOSE tells what is done" tells_what_it_does
 finish

@@ -12,15 +12,28 @@ static double published_value(const published_size *size, size_t policy) {
     return policy == 0 ? size->softmax : size->adaptive;
 }
 
-/* Per cent, and its standard error. */
+/* Per cent, its standard error, and the variance of single heads. */
 typedef struct share {
-    double mean, error;
+    double mean, error, variance;
 } share;
+
+static double variance_of_heads(const json_t *heads) {
+    double count = (double)json_array_size(heads), sum = 0, squares = 0;
+    size_t i;
+    const json_t *head;
+    json_array_foreach(heads, i, head) sum += results_value(head, "accuracy", "mean");
+    json_array_foreach(heads, i, head) {
+        double off = results_value(head, "accuracy", "mean") - sum / count;
+        squares += off * off;
+    }
+    return count > 1 ? squares / (count - 1) : 0;
+}
 
 static share ours(const json_t *evaluation, size_t policy, double n) {
     const json_t *row = results_row(evaluation, policies[policy], n);
     return (share){100 * results_value(row, "accuracy", "mean"),
-                   100 * results_value(row, "accuracy", "error")};
+                   100 * results_value(row, "accuracy", "error"),
+                   1e4 * variance_of_heads(json_object_get(row, "heads"))};
 }
 
 static size_t seeds_of(const json_t *evaluation) {
@@ -117,8 +130,10 @@ typedef struct comparison {
  * they are taken to be what ours would be with ten seeds. One seed says nothing about seeds; then
  * the error is that of our sets.
  */
-static double error_of_difference(double ours, size_t seeds) {
-    return ours * sqrt(seeds > 1 ? 1 + (double)seeds / 10 : 1);
+static double error_of_difference(share ours, double seeds) {
+    double own = ours.error * ours.error;
+    double published = seeds > 1 ? own + ours.variance * (1.0 / 10 - 1 / seeds) : 0;
+    return sqrt(own + fmax(0, published));
 }
 
 /* False where there is nothing to compare. */
@@ -129,7 +144,7 @@ static bool compare(const json_t *evaluation, size_t policy, double n, compariso
     to->ours = ours(evaluation, policy, n);
     to->published = published_value(size, policy);
     to->off = to->ours.mean - to->published;
-    to->error = error_of_difference(to->ours.error, seeds_of(evaluation));
+    to->error = error_of_difference(to->ours, (double)seeds_of(evaluation));
     to->is_certain = size->is_certain;
     to->is_beyond = fabs(to->off) > 2 * to->error;
     return isfinite(to->off);

@@ -116,6 +116,17 @@ TEST(the_published_means_of_ten_seeds_have_errors_too) {
     CHECK(strstr(text, "1 of the figures leave") != NULL);
     CHECK(strstr(text, "taken to be as large as ours") != NULL);
     free(text);
+    /* Where ours are of two seeds that differ much, the published mean is surer than ours:
+     * 10 and sqrt(10^2 - 10^2 (1/2 - 1/10)) points, 12.6 together. */
+    json_t *row = json_array_get(json_object_get(evaluation, "rows"), 4);
+    json_t *heads = json_pack("[{s:{s:f}}, {s:{s:f}}]", "accuracy", "mean", 0.5 - 0.1 / sqrt(2),
+                              "accuracy", "mean", 0.5 + 0.1 / sqrt(2));
+    REQUIRE(row != NULL && heads != NULL);
+    CHECK_INT(json_object_set_new(row, "heads", heads), 0);
+    CHECK_INT(json_object_set_new(evaluation, "seeds", json_integer(2)), 0);
+    text = printed(print_check, evaluation);
+    CHECK(strstr(text, "1.8") != NULL);
+    free(text);
     json_decref(evaluation);
 }
 

@@ -6,8 +6,8 @@
 #include "messages.h"
 #include "options.h"
 #include "policy_list.h"
+#include "laboratory.h"
 #include "results.h"
-#include "retrieval.h"
 
 #include "base/signals.h"
 #include "base/statistics.h"
@@ -49,9 +49,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
          "write a line for each algorithm, length and policy" OR_STANDARD_OUTPUT},
         {"heads-csv", OPTION_TEXT, &given->heads_csv, "FILE",
          "write the entropies of each head, a line for each of them" OR_STANDARD_OUTPUT},
-        {"threads", OPTION_AMOUNT, &given->threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+        threads_option(&given->threads),
+        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,
@@ -91,7 +90,7 @@ typedef lab_interval (*measure)(const lm_evaluation *result, const lm_eval_cell 
 
 static lab_interval per_cent(uint64_t hits, uint64_t samples) {
     lab_interval share = lab_share_interval(hits, samples);
-    return (lab_interval){100 * share.mean, 100 * share.low, 100 * share.high};
+    return (lab_interval){100 * share.mean, 100 * share.low, 100 * share.high, 100 * share.error};
 }
 
 static lab_interval exact_of(const lm_evaluation *result, const lm_eval_cell *cell) {
@@ -112,7 +111,7 @@ static lab_interval entropy_of(const lm_evaluation *result, const lm_eval_cell *
         sum += cell->entropies[i].after;
         rows += (double)cell->entropies[i].rows;
     }
-    return (lab_interval){sum / rows, (double)NAN, (double)NAN};
+    return (lab_interval){sum / rows, (double)NAN, (double)NAN, (double)NAN};
 }
 
 /* What was measured at one length; not a number where nothing was asked. */
@@ -121,7 +120,7 @@ static lab_interval value_at(const lm_evaluation *result, size_t task, size_t le
     const lm_eval_cell *cell = lm_eval_cell_at(result, task, length, policy);
     if (cell->sum.samples)
         return of(result, cell);
-    return (lab_interval){(double)NAN, (double)NAN, (double)NAN};
+    return (lab_interval){(double)NAN, (double)NAN, (double)NAN, (double)NAN};
 }
 
 static void add_values(lab_table *table, const lm_evaluation *result, size_t task, size_t policy,

@@ -164,25 +164,47 @@ static void tell_figures(const arguments *given, const probe_request *request) {
         printf("%s: the same of all layers\n", given->figures);
 }
 
-static int refuse_layer(const arguments *given, size_t layers) {
-    complain("%s: --layer: the model has layers 0 to %zu", given->name, layers - 1);
-    return STATUS_MISUSE;
+/* An option that names layers or heads: the largest number in it, and how many the model has. */
+static bool is_there(const arguments *given, const char *option, uint64_t largest, size_t count) {
+    const char *what = strcmp(option, "--heads") == 0 ? "heads" : "layers";
+    if (count == 0 || largest < count)
+        return true;
+    complain("%s: %s: the model has %s 0 to %zu", given->name, option, what, count - 1);
+    return false;
 }
 
-/* Before a run that may take long; a model that says nothing of its layers is looked at after it.
- */
-static int check_layer(const arguments *given) {
+/* The largest number of a list such as 0-3,7; what is no list is the plug-in's to refuse. */
+static uint64_t largest_of(const char *list) {
+    static const char digits[] = "0123456789";
+    uint64_t largest = 0;
+    for (const char *at = list; at && *(at += strcspn(at, digits)); at += strspn(at, digits)) {
+        uint64_t number = strtoull(at, NULL, 10);
+        largest = number > largest ? number : largest;
+    }
+    return largest;
+}
+
+/* 0: nobody knows how many there are. */
+static bool are_places_there(const arguments *given, size_t layers, size_t heads) {
+    return (given->layer == UINT64_MAX || is_there(given, "--layer", given->layer, layers)) &&
+           is_there(given, "--layers", largest_of(given->layers), layers) &&
+           is_there(given, "--heads", largest_of(given->heads), heads);
+}
+
+/* Before a run that may take long; a model that does not say how many layers and heads it has is
+ * looked at after it. */
+static int check_places(const arguments *given) {
     lab_error error = {.kind = LAB_NO_ERROR};
-    uint32_t layers = 0;
-    if (given->layer == UINT64_MAX || !probe_layers(given->model, &layers, &error))
-        return STATUS_OK;
-    return layers == 0 || given->layer < layers ? STATUS_OK : refuse_layer(given, layers);
+    uint32_t layers = 0, heads = 0;
+    probe_layers(given->model, &layers, &error);
+    probe_heads(given->model, &heads, &error);
+    return are_places_there(given, layers, heads) ? STATUS_OK : STATUS_MISUSE;
 }
 
 static int finish(const arguments *given, const probe_request *request, const probe_result *result,
                   bool prints) {
-    if (given->layer != UINT64_MAX && given->layer >= result->layers)
-        return refuse_layer(given, result->layers);
+    if (!are_places_there(given, result->layers, result->heads))
+        return STATUS_MISUSE;
     int status = keep(given, request, result);
     if (status != STATUS_OK)
         return status;
@@ -263,7 +285,7 @@ static int request_and_run(const arguments *given, const texts *read, bool print
         return status;
     request.policies = policies.names;
     request.policy_count = policies.count;
-    status = check_layer(given);
+    status = check_places(given);
     if (status == STATUS_OK)
         status = run(given, &request, prints);
     free_policy_list(&policies);

@@ -38,9 +38,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         {"json", OPTION_TEXT, &given->json, "FILE",
          "write all measures as JSON" OR_STANDARD_OUTPUT},
         {"csv", OPTION_TEXT, &given->csv, "FILE", "write all measures as CSV" OR_STANDARD_OUTPUT},
-        {"threads", OPTION_AMOUNT, &given->threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+        threads_option(&given->threads),
+        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,
@@ -83,7 +82,7 @@ static bool print_pairs(const retrieval_evaluation *result) {
         lab_table_add(&table, "%s", titles[i]);
     char number[NUMBER_SIZE];
     for (size_t s = 0; s < result->sizes; s++) {
-        const retrieval_estimate *gain = &result->gain[s];
+        const lab_interval *gain = &result->gain[s];
         lab_table_add(&table, "%s", grouped(result->size[s], number));
         lab_table_add(&table, "%+.2f", 100 * gain->mean);
         lab_table_add(&table, "%+.2f to %+.2f", 100 * gain->low, 100 * gain->high);
@@ -107,8 +106,8 @@ static int show(const arguments *given, const retrieval_evaluation *result) {
         is_printed = is_printed && print_pairs(result);
         if (result->heads > 1)
             printf(
-                "The interval is about other heads trained like these; p, McNemar's exact test,\n"
-                "about these very heads on other sets.\n");
+                "The interval is about other heads trained like these on other sets; p, McNemar's\n"
+                "exact test, about these very heads on other sets.\n");
         else
             printf("Both are about other sets for this very head; p is McNemar's exact test.\n");
     }

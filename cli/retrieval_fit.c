@@ -29,9 +29,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         {"seed", OPTION_UNSIGNED, &given->seed, "S", "draw other sets (default 6)"},
         {"json", OPTION_TEXT, &given->json, "FILE",
          "write points and curves as JSON" OR_STANDARD_OUTPUT},
-        {"threads", OPTION_AMOUNT, &given->threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+        threads_option(&given->threads),
+        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,

@@ -373,7 +373,7 @@ int command_theory(int argc, char **argv) {
         {"seed", OPTION_UNSIGNED, &run.seed, "S", "of what is random (default 1)"},
         {"json", OPTION_TEXT, &json_path, "FILE",
          "also write the results as JSON" OR_STANDARD_OUTPUT},
-        {"quiet", OPTION_FLAG, &run.quiet, NULL, "no progress"},
+        quiet_option(&run.quiet),
     };
     char list[1024];
     int length = snprintf(list, sizeof list, "statements:\n");

@@ -2,8 +2,8 @@
 #include "lm/training.h"
 
 #include "base/choices.h"
+#include "nn/learnt.h"
 
-#include <math.h>
 #include <string.h>
 
 static const char *const loss_names[] = {"answer", "all"};
@@ -184,9 +184,8 @@ double lm_rate_at(const lm_training *training, uint64_t step) {
         return training->rate * (double)(step + 1) / (double)training->warm_up;
     uint64_t span =
         training->steps > training->warm_up + 1 ? training->steps - training->warm_up - 1 : 1;
-    double share = fmin((double)(step - training->warm_up) / (double)span, 1);
-    double fall = 0.5 * (1 - cos(3.141592653589793 * share));
-    return training->rate + (training->rate_end - training->rate) * fall;
+    return nn_half_cosine(training->rate, training->rate_end,
+                          (double)(step - training->warm_up) / (double)span);
 }
 
 uint32_t lm_longest_at(const lm_training *training, uint64_t step) {

@@ -79,6 +79,11 @@ whet_given '' probe "$model" --sizes 2 --policy softmax --layer 9 --threads 1 --
 check "a layer that is not there is refused" grep -q 'the model has layers 0 to 4' "$SCRATCH/err"
 whet_given '' probe "$model" --layer 5 --llama /nowhere --quiet
 check "before anything is run" grep -q 'the model has layers 0 to 4' "$SCRATCH/err"
+whet_given '' probe "$model" --layers 0-3,9 --llama /nowhere --quiet
+check "layers for a policy that are not there are refused" grep -qx 'whet: probe: --layers: the model has layers 0 to 4' "$SCRATCH/err"
+check "with a status of misuse" [ "$status" -eq 2 ]
+whet_given '' probe "$model" --layers 0-4 --heads 8 --llama /nowhere --quiet
+check "and heads that are not" grep -qx 'whet: probe: --heads: the model has heads 0 to 7' "$SCRATCH/err"
 whet_given '' probe "$model" --every 65536 --quiet
 check "a step too large is refused" grep -q -e '--every: from 1 to 65535' "$SCRATCH/err"
 if [ -z "${WHET_INSTRUMENTED:-}" ]; then

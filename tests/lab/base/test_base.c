@@ -132,6 +132,12 @@ TEST(the_first_of_several_errors_is_kept) {
     CHECK(!lab_fail_memory(NULL));
 }
 
+TEST(an_error_gives_no_orders_to_a_terminal) {
+    lab_error error = {0};
+    lab_fail(&error, LAB_INPUT, "a tensor '%s'", "\x1b[2Jw\xC3\xA4hlt\n!\x7f");
+    CHECK_STR(error.text, "a tensor '?[2Jw\xC3\xA4hlt?!?'");
+}
+
 TEST(the_machine_has_a_processor) {
     char name[64];
     lab_cpu_name(name, sizeof name);

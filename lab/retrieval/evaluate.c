@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const retrieval_measure_names[RETRIEVAL_MEASURES] = {
+static const char *const measure_names[RETRIEVAL_MEASURES] = {
     "accuracy", "cross_entropy", "entropy", "share_beta_1", "weight_on_maximum", "beta"};
 
 enum { BLOCK = 64 }; /* sets in a task */
@@ -182,15 +182,20 @@ static void fill_cell(const evaluation_run *run, size_t place, size_t policy,
     }
 }
 
+static const retrieval_cell *cell_at(const retrieval_evaluation *evaluation, size_t head,
+                                     size_t size, size_t policy) {
+    return &evaluation->cells[(head * evaluation->sizes + size) * evaluation->policies + policy];
+}
+
 /* Over heads where there are several, else the one head's. */
 static void summarise(retrieval_evaluation *result, double *values) {
     for (size_t size = 0; size < result->sizes; size++)
         for (size_t policy = 0; policy < result->policies; policy++) {
             retrieval_cell *to = &result->summary[size * result->policies + policy];
-            *to = *retrieval_cell_at(result, 0, size, policy);
+            *to = *cell_at(result, 0, size, policy);
             for (size_t m = 0; m < RETRIEVAL_MEASURES && result->heads > 1; m++) {
                 for (size_t head = 0; head < result->heads; head++)
-                    values[head] = retrieval_cell_at(result, head, size, policy)->measure[m].mean;
+                    values[head] = cell_at(result, head, size, policy)->measure[m].mean;
                 to->measure[m] = estimate(lab_mean_interval(values, result->heads));
             }
         }
@@ -262,11 +267,6 @@ void retrieval_evaluation_free(retrieval_evaluation *evaluation) {
     free(evaluation->paired);
     free(evaluation->gain);
     *evaluation = (retrieval_evaluation){.heads = 0};
-}
-
-const retrieval_cell *retrieval_cell_at(const retrieval_evaluation *evaluation, size_t head,
-                                        size_t size, size_t policy) {
-    return &evaluation->cells[(head * evaluation->sizes + size) * evaluation->policies + policy];
 }
 
 static bool run_all(evaluation_run *run, retrieval_evaluation *result, lab_error *error) {
@@ -343,14 +343,14 @@ static json_t *estimate_json(const retrieval_estimate *of) {
 static json_t *cell_json(const retrieval_cell *cell) {
     json_t *json = json_object();
     for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
-        json_object_set_new(json, retrieval_measure_names[m], estimate_json(&cell->measure[m]));
+        json_object_set_new(json, measure_names[m], estimate_json(&cell->measure[m]));
     return json;
 }
 
 static json_t *row_json(const retrieval_evaluation *from, size_t size, size_t policy) {
     json_t *heads = json_array();
     for (size_t head = 0; head < from->heads; head++) {
-        json_t *one = cell_json(retrieval_cell_at(from, head, size, policy));
+        json_t *one = cell_json(cell_at(from, head, size, policy));
         json_object_set_new(one, "seed", json_integer((json_int_t)from->seed[head]));
         json_array_append_new(heads, one);
     }
@@ -388,7 +388,7 @@ void retrieval_evaluation_csv(FILE *file, const void *context) {
     lab_csv_text(&csv, "n");
     lab_csv_text(&csv, "policy");
     for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
-        lab_csv_text(&csv, retrieval_measure_names[m]);
+        lab_csv_text(&csv, measure_names[m]);
     lab_csv_end_line(&csv);
     for (size_t head = 0; head < from->heads; head++)
         for (size_t size = 0; size < from->sizes; size++)
@@ -397,8 +397,7 @@ void retrieval_evaluation_csv(FILE *file, const void *context) {
                 lab_csv_number(&csv, (double)from->size[size]);
                 lab_csv_text(&csv, from->name[policy]);
                 for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
-                    lab_csv_number(&csv,
-                                   retrieval_cell_at(from, head, size, policy)->measure[m].mean);
+                    lab_csv_number(&csv, cell_at(from, head, size, policy)->measure[m].mean);
                 lab_csv_end_line(&csv);
             }
 }

@@ -166,12 +166,6 @@ size_t lm_decoder_length(const lm_decoder *d, size_t lane) { return d->lengths[l
 void lm_decoder_reset(lm_decoder *d, size_t lane) { d->lengths[lane] = 0; }
 const lm_entropy *lm_decoder_entropies(const lm_decoder *d) { return d->entropies; }
 
-void lm_decoder_forget_entropies(lm_decoder *d) {
-    const lm_config *c = config_of(d);
-    if (d->entropies)
-        memset(d->entropies, 0, (size_t)c->layers * c->heads * sizeof *d->entropies);
-}
-
 /* ---- rows of tokens ---- */
 
 /* Where a row belongs. */

@@ -55,8 +55,7 @@ typedef struct lm_entropy {
     uint64_t rows;
 } lm_entropy;
 
-/* [layers][heads], NULL unless the decoder measures; lm_decoder_forget_entropies begins anew. */
+/* [layers][heads], NULL unless the decoder measures. */
 const lm_entropy *lm_decoder_entropies(const lm_decoder *decoder);
-void lm_decoder_forget_entropies(lm_decoder *decoder);
 
 #endif

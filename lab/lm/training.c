@@ -29,9 +29,6 @@ lm_training lm_training_default(void) {
                          .weigh = LM_WEIGH_TOKENS};
 }
 
-const char *lm_loss_name(lm_loss loss) { return loss_names[loss]; }
-const char *lm_weigh_name(lm_weigh weigh) { return weigh_names[weigh]; }
-
 bool lm_loss_parse(const char *name, lm_loss *loss) {
     size_t found;
     bool is_known = lab_find_name(loss_names, 2, name, &found);
@@ -126,7 +123,7 @@ json_t *lm_training_to_json(const lm_training *training) {
                      (json_int_t)training->warm_up, "rate", training->rate, "rate_end",
                      training->rate_end, "beta1", training->beta1, "beta2", training->beta2,
                      "decay", training->decay, "clip", training->clip, "loss",
-                     lm_loss_name(training->loss), "weigh", lm_weigh_name(training->weigh));
+                     loss_names[training->loss], "weigh", weigh_names[training->weigh]);
 }
 
 static bool unpack_tasks(const json_t *list, lm_training *training, lab_error *reason) {

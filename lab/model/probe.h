@@ -99,8 +99,6 @@ typedef enum head_kind {
     HEAD_KINDS
 } head_kind;
 
-extern const char *const head_kind_names[HEAD_KINDS];
-
 typedef struct head_trend {
     size_t layer, head;
     head_kind kind;

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const retrieval_measure_names[RETRIEVAL_MEASURES] = {
+static const char *const measure_names[RETRIEVAL_MEASURES] = {
     "accuracy", "cross_entropy", "entropy", "share_beta_1", "weight_on_maximum", "beta"};
 
 enum { BLOCK = 64 }; /* sets in a task */
@@ -246,6 +246,11 @@ static void fill_cell(const sums *total, size_t sets, retrieval_cell *cell) {
     }
 }
 
+static retrieval_cell *cell_at(const retrieval_evaluation *evaluation, size_t head, size_t size,
+                               size_t policy) {
+    return &evaluation->cells[(head * evaluation->sizes + size) * evaluation->policies + policy];
+}
+
 /* The cells of a size and policy, and what they come to: for one head that head's, for several with
  * intervals over heads and sets. */
 static void summarise(const evaluation_run *run, retrieval_evaluation *result, size_t size,
@@ -253,8 +258,7 @@ static void summarise(const evaluation_run *run, retrieval_evaluation *result, s
     double squares[RETRIEVAL_MEASURES] = {0}, shared[RETRIEVAL_MEASURES] = {0};
     for (size_t head = 0; head < result->heads; head++) {
         sums total = sum_blocks(run, head, size, policy);
-        fill_cell(&total, result->sets,
-                  &result->cells[(head * result->sizes + size) * result->policies + policy]);
+        fill_cell(&total, result->sets, cell_at(result, head, size, policy));
         for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
             squares[m] += total.squares[m];
     }
@@ -263,10 +267,10 @@ static void summarise(const evaluation_run *run, retrieval_evaluation *result, s
             shared[m] +=
                 run->shared[(size * run->blocks + block) * result->policies + policy].sum[m];
     retrieval_cell *to = &result->summary[size * result->policies + policy];
-    *to = *retrieval_cell_at(result, 0, size, policy);
+    *to = *cell_at(result, 0, size, policy);
     for (size_t m = 0; m < RETRIEVAL_MEASURES && result->heads > 1; m++) {
         for (size_t head = 0; head < result->heads; head++)
-            means[head] = retrieval_cell_at(result, head, size, policy)->measure[m].mean;
+            means[head] = cell_at(result, head, size, policy)->measure[m].mean;
         to->measure[m] =
             lab_crossed_interval(means, result->heads, result->sets, squares[m], shared[m]);
     }
@@ -340,11 +344,6 @@ void retrieval_evaluation_free(retrieval_evaluation *evaluation) {
     free(evaluation->paired);
     free(evaluation->gain);
     *evaluation = (retrieval_evaluation){.heads = 0};
-}
-
-const retrieval_cell *retrieval_cell_at(const retrieval_evaluation *evaluation, size_t head,
-                                        size_t size, size_t policy) {
-    return &evaluation->cells[(head * evaluation->sizes + size) * evaluation->policies + policy];
 }
 
 static bool run_all(evaluation_run *run, retrieval_evaluation *result, lab_error *error) {
@@ -428,14 +427,14 @@ static json_t *estimate_json(const lab_interval *of) {
 static json_t *cell_json(const retrieval_cell *cell) {
     json_t *json = json_object();
     for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
-        json_object_set_new(json, retrieval_measure_names[m], estimate_json(&cell->measure[m]));
+        json_object_set_new(json, measure_names[m], estimate_json(&cell->measure[m]));
     return json;
 }
 
 static json_t *row_json(const retrieval_evaluation *from, size_t size, size_t policy) {
     json_t *heads = json_array();
     for (size_t head = 0; head < from->heads; head++) {
-        json_t *one = cell_json(retrieval_cell_at(from, head, size, policy));
+        json_t *one = cell_json(cell_at(from, head, size, policy));
         json_object_set_new(one, "seed", json_integer((json_int_t)from->seed[head]));
         json_array_append_new(heads, one);
     }
@@ -473,7 +472,7 @@ void retrieval_evaluation_csv(FILE *file, const void *context) {
     lab_csv_text(&csv, "n");
     lab_csv_text(&csv, "policy");
     for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
-        lab_csv_text(&csv, retrieval_measure_names[m]);
+        lab_csv_text(&csv, measure_names[m]);
     lab_csv_end_line(&csv);
     for (size_t head = 0; head < from->heads; head++)
         for (size_t size = 0; size < from->sizes; size++)
@@ -482,8 +481,7 @@ void retrieval_evaluation_csv(FILE *file, const void *context) {
                 lab_csv_number(&csv, (double)from->size[size]);
                 lab_csv_text(&csv, from->name[policy]);
                 for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
-                    lab_csv_number(&csv,
-                                   retrieval_cell_at(from, head, size, policy)->measure[m].mean);
+                    lab_csv_number(&csv, cell_at(from, head, size, policy)->measure[m].mean);
                 lab_csv_end_line(&csv);
             }
 }

@@ -34,7 +34,6 @@ enum {
     RETRIEVAL_BETA,       /* NaN for maps without one */
     RETRIEVAL_MEASURES
 };
-extern const char *const retrieval_measure_names[RETRIEVAL_MEASURES];
 
 /* One size and policy: intervals over sets for one head, over sets and heads for all of them. */
 typedef struct retrieval_cell {
@@ -63,9 +62,6 @@ typedef struct retrieval_evaluation {
 bool retrieval_evaluate(const nn_engine *engine, const retrieval_eval_request *request,
                         retrieval_evaluation *result, lab_error *error);
 void retrieval_evaluation_free(retrieval_evaluation *evaluation);
-
-const retrieval_cell *retrieval_cell_at(const retrieval_evaluation *evaluation, size_t head,
-                                        size_t size, size_t policy);
 
 /* The same as JSON (a new reference), and as CSV: a line a head, size and
  * policy, the context being an evaluation, for replace_file. */

@@ -77,25 +77,9 @@ static inline bool is_turned(const back_panel *p, size_t lane) {
     return p->maps > 0 && (lane >= p->rows || is_map(p->row[lane].policy));
 }
 
-/* Keys of the block at `start` that a panel has to look at; 0: none. */
-static inline size_t keys_in_block(const back_panel *p, size_t start) {
-    if (p->high <= start || p->low >= start + BLOCK)
-        return 0;
-    return p->high - start < BLOCK ? p->high - start : BLOCK;
-}
-
-static inline size_t block_length(const back_work *w, size_t start) {
-    return w->end_key - start < BLOCK ? w->end_key - start : BLOCK;
-}
-
 /* Where a panel's part of kept tiles lies for the block at `start`. */
 static inline size_t tile_at(const back_work *w, size_t index, size_t start) {
     return (index * w->kept_keys + (start - w->first_key)) * w->lanes;
-}
-
-static inline void add_lanes(double *sums, const float *more, size_t lanes) {
-    for (size_t lane = 0; lane < lanes; lane++)
-        sums[lane] += (double)more[lane];
 }
 
 static inline float *floats_at(void *base, size_t offset) {

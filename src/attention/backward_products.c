@@ -92,7 +92,8 @@ static void second_sweep_block(back_work *w, size_t start) {
     panel_range range = {SIZE_MAX, 0, 0};
     size_t most = 0;
     for (size_t i = 0; i < w->panel_count; i++) {
-        size_t keys = keys_in_block(w->panels + i, start);
+        const back_panel *p = w->panels + i;
+        size_t keys = keys_in_block(p->low, p->high, start);
         if (keys == 0)
             continue;
         turn_tile(w, i, start, keys);
@@ -107,9 +108,11 @@ static void second_sweep_block(back_work *w, size_t start) {
     if (most == 0)
         return;
     range.groups = (most + w->k->outer_keys - 1) / w->k->outer_keys;
-    for (size_t i = range.first; i < range.end; i++)
-        clear_rest(w, i, start, keys_in_block(w->panels + i, start),
+    for (size_t i = range.first; i < range.end; i++) {
+        const back_panel *p = w->panels + i;
+        clear_rest(w, i, start, keys_in_block(p->low, p->high, start),
                    range.groups * w->k->outer_keys);
+    }
     if (w->gradients->v.data)
         add_outer(w, range, start, w->logits, w->grad_rows, w->a->value_dim, w->value_sums);
     if (w->gradients->k.data)
@@ -123,8 +126,8 @@ void whet_backward_second_sweep(back_work *w) {
         /* keys that are not finite count as zeros: a row that sees one is not finite either, or
          * has it capped, with slope 0 */
         if (w->gradients->q.data)
-            whet_pack_columns(&w->stream, &w->a->k, w->a->head_dim, start, block_length(w, start),
-                              w->rows, w->key_columns, odd);
+            whet_pack_columns(&w->stream, &w->a->k, w->a->head_dim, start,
+                              block_length(w->end_key, start), w->rows, w->key_columns, odd);
         second_sweep_block(w, start);
         if ((start - w->first_key) / BLOCK % FOLD_BLOCKS == FOLD_BLOCKS - 1)
             fold_queries(w);

@@ -146,12 +146,7 @@ void whet_backward_start_set(back_work *w, size_t set) {
     for (size_t i = 0; i < w->panel_count; i++) {
         const back_panel *p = w->panels + i;
         start_panel(w, i, first_row + i * w->lanes);
-        if (p->low < p->high && p->low < w->first_key)
-            w->first_key = p->low;
-        if (p->low < p->high && p->high > w->end_key)
-            w->end_key = p->high;
+        widen_keys(p->low, p->high, &w->first_key, &w->end_key);
     }
-    if (w->first_key > w->end_key)
-        w->first_key = w->end_key;
-    w->first_key -= w->first_key % BLOCK;
+    w->first_key = first_block(w->first_key, w->end_key);
 }

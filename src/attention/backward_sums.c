@@ -68,14 +68,14 @@ static void sum_tile(const back_work *w, back_panel *p, const float *logits, con
 void whet_backward_first_sweep(back_work *w) {
     const whet_attention *a = w->a;
     for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
-        size_t length = block_length(w, start);
+        size_t length = block_length(w->end_key, start);
         whet_pack_interleaved(&w->stream, &a->k, a->head_dim, start, length, NULL, w->rows,
                               w->keys);
         whet_pack_interleaved(&w->stream, &a->v, a->value_dim, start, length,
                               w->has_common ? w->common : NULL, w->rows, w->values);
         for (size_t i = 0; i < w->panel_count; i++) {
             back_panel *p = w->panels + i;
-            size_t keys = keys_in_block(p, start), at = tile_at(w, i, start);
+            size_t keys = keys_in_block(p->low, p->high, start), at = tile_at(w, i, start);
             if (keys == 0)
                 continue;
             whet_tile_logits(&w->stream, p->row, p->rows, w->keys,

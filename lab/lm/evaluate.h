@@ -66,9 +66,9 @@ json_t *lm_evaluation_json(const lm_evaluation *of);
 
 /* The same as a table with a line for each cell, for replace_file, the context being the
  * evaluation; heads are averaged. */
-void lm_evaluation_csv(FILE *file, const void *context);
+void lm_evaluation_csv(FILE *file, const void *evaluation);
 
 /* The entropies of each head, likewise: a line for each cell, layer and head. */
-void lm_evaluation_heads_csv(FILE *file, const void *context);
+void lm_evaluation_heads_csv(FILE *file, const void *evaluation);
 
 #endif

@@ -58,8 +58,8 @@ typedef struct lm_workspace lm_workspace;
 lm_workspace *lm_workspace_create(const lm_network *network, size_t tokens_max);
 void lm_workspace_destroy(lm_workspace *workspace);
 
-/* What it will allocate, but for attention's scratch, which adds a fifth to a model of one layer and
- * less to others; SIZE_MAX where that cannot be. */
+/* What it will allocate, but for attention's scratch, which adds a fifth to a model of one layer
+ * and less to others; SIZE_MAX where that cannot be. */
 size_t lm_workspace_estimate(const lm_config *config, size_t tokens_max);
 
 /* What it has allocated. */

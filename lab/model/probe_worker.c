@@ -187,6 +187,7 @@ static double surprise(const float *logits, size_t count, int32_t token) {
         largest = fmax(largest, (double)logits[i]);
     for (size_t i = 0; i < count; i++)
         sum += exp((double)logits[i] - largest);
+    /* cppcheck-suppress invalidFunctionArg; the largest alone adds 1 */
     return log(sum) - ((double)logits[token] - largest);
 }
 

@@ -184,7 +184,9 @@ static void add_squares(const evaluation_run *run, size_t size, size_t block,
 static bool run_block(evaluation_run *run, size_t size, size_t block, lab_error *error) {
     togetherness together = {.sums =
                                  calloc(BLOCK * run->request->policy_count, sizeof *together.sums)};
-    bool is_done = together.sums != NULL || lab_fail_memory(error);
+    bool is_done = true;
+    if (!together.sums)
+        return lab_fail_memory(error);
     for (size_t head = 0; is_done && head < run->request->heads->count && !lab_interrupted();
          head++) {
         is_done = run_head(run, head, size, block, &together, error);

@@ -623,7 +623,9 @@ TEST(many_rows_at_once_are_the_same_as_one_by_one) {
     static const char *const names[] = {"softmax", "adaptive", "ssmax:0.7"};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
         for (size_t p = 0; p < sizeof names / sizeof *names; p++)
-            check_many_rows(lengths[i] < 1000 ? 5 + 97 * (i % 3) : emulated() ? 20 : 530,
+            check_many_rows(lengths[i] < 1000 ? 5 + 97 * (i % 3)
+                            : emulated()      ? 20
+                                              : 530,
                             lengths[i], names[p], i % 2 == 0);
 }
 
@@ -641,7 +643,7 @@ TEST(short_rows_agree_with_the_reference_whatever_their_number) {
                 double logits[N_MAX];
                 for (size_t i = 0; i < n; i++)
                     logits[i] = (double)in[r * n + i];
-                whet_stats stats;
+                whet_stats stats = {0};
                 whet_rows single = {
                     .size = sizeof rows, .rows = 1, .n = n, .in = in + r * n, .stats = &stats};
                 CHECK_INT(whet_entropy(&single, &policy, NULL), WHET_OK);

@@ -56,6 +56,7 @@ void problem_set_up(problem *p, const nn_engine *engine, lm_config config, bool 
     lm_initialise(&config, &layout, 3, p->weights);
     lab_random random = lab_random_start(11);
     for (size_t i = 0; i < layout.count; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.*): lm_initialise has set it */
         p->weights[i] += 0.05F * (float)lab_random_normal(&random);
     REQUIRE(lm_network_create(engine, &config, p->weights, &p->network, &error));
     p->workspace = lm_workspace_create(&p->network, PROBLEM_TOKENS);

@@ -215,7 +215,7 @@ static double slope_of(const example *e, int head) {
 
 static void reference_logits(const tensors *t, const example *e, int s, int h, int i,
                              double *logits) {
-    float q[1024], k[1024];
+    float q[1024] = {0}, k[1024] = {0};
     size_t row = ((size_t)s * (size_t)e->heads + (size_t)h) * (size_t)e->queries + (size_t)i;
     read_position(t->q, s, h, i, q);
     for (int j = 0; j < e->keys; j++) {
@@ -246,7 +246,7 @@ static double spread_of(const double *logits, int n) {
 
 static void reference_output(const tensors *t, const example *e, int s, int h, const double *p,
                              double *out) {
-    float v[1024];
+    float v[1024] = {0};
     if (e->is_softmax) {
         memcpy(out, p, (size_t)e->keys * sizeof *out);
         return;

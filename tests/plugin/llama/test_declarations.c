@@ -12,6 +12,7 @@
     CHECK(offsetof(host_tensor, ours) == offsetof(struct ggml_tensor, theirs) &&                   \
           sizeof(((host_tensor *)0)->ours) == sizeof(((struct ggml_tensor *)0)->theirs))
 
+/* NOLINTBEGIN(bugprone-sizeof-expression): sizes of pointers are what is meant */
 TEST(tensors_are_laid_out_as_the_host_has_them) {
     CHECK_INT(sizeof(host_tensor), sizeof(struct ggml_tensor));
     SAME_PLACE(type, type);
@@ -25,6 +26,7 @@ TEST(tensors_are_laid_out_as_the_host_has_them) {
     SAME_PLACE(data, data);
     SAME_PLACE(name, name);
 }
+/* NOLINTEND(bugprone-sizeof-expression) */
 
 TEST(element_types_have_the_host_s_numbers) {
     CHECK_INT(HOST_F32, GGML_TYPE_F32);

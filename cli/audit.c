@@ -217,7 +217,7 @@ int command_audit(int argc, char **argv) {
         {"layer", OPTION_UNSIGNED, &given.layer, "N", "the heads of this layer"},
         {"json", OPTION_TEXT, &given.json, "FILE", "also write everything as JSON"},
         {"csv", OPTION_TEXT, &given.csv, "FILE", "also write everything as CSV"},
-        {"quiet", OPTION_FLAG, &given.quiet, NULL, "no progress"},
+        quiet_option(&given.quiet),
     };
     const command_syntax syntax = {
         .name = name,

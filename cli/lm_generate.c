@@ -52,7 +52,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         .name = name,
         .operands = "MODEL",
         .about = "Reads a prompt and writes what the model has to say, as it comes. MODEL is a\n"
-                 "checkpoint of 'whet lm', a GGUF file (llama or gemma), or one of llama2.c.\n",
+                 "folder of 'whet lm train', a checkpoint of 'whet lm', a GGUF file (llama or\n"
+                 "gemma), or one of llama2.c.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more =

@@ -281,7 +281,8 @@ int command_reproduce(int argc, char **argv) {
          "only these: table1, figure1, figure2 ... (the list is below)"},
         {"out", OPTION_TEXT, &r.folder, "DIR", "where the report goes (default: report)"},
         {"check", OPTION_TEXT, &check, "published",
-         "also say where Table 1 leaves the published figures by more than two standard errors"},
+         "also say how far Table 1 is from the published figures, in standard errors, and where by "
+         "more than two"},
         {"seeds", OPTION_RANGE, &r.seeds, "N", "heads to train of each kind"},
         {"steps", OPTION_RANGE, &r.steps, "N", "training steps of each"},
         {"sets", OPTION_RANGE, &r.sets, "N", "sets of each size to evaluate (default 4096)"},

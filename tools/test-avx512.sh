@@ -1,23 +1,34 @@
 #!/bin/sh
 # Run the tests of the AVX-512 kernels on an emulated processor, for machines that have none of
-# their own (where the processor has AVX-512, `make test` runs all of them natively). Takes a
-# quarter of an hour and more. test_conversions is left out: the emulator rounds ties to half precision away from zero.
+# their own (where the processor has AVX-512, `make test` runs all of them natively).
+#
+#   tools/test-avx512.sh [PROGRAM[:PART-OF-A-NAME]...]
+#
+# Without arguments: all programs below, the short ones first, which takes an hour and more; with
+# some, such as isa/test_panels or attention/test_backward:awkward, these alone.
+# test_conversions is left out: the emulator rounds ties to half precision away from zero.
 set -eu
 cd "$(dirname "$0")/.."
 build=build/static
 cmake -S . -B "$build" -G Ninja -DCMAKE_EXE_LINKER_FLAGS=-static -DWHET_BUILD_TESTS=ON -DWHET_BUILD_LAB=OFF >/dev/null
-programs='isa/test_panels isa/test_streams isa/test_kernels isa/test_maps row/test_maps row/test_backward attention/test_masks'
-targets=$(for program in $programs; do echo "$program" | sed 's,\(.*\)/test_,test_\1_,'; done)
+[ $# -gt 0 ] || set -- isa/test_maps isa/test_panels isa/test_kernels isa/test_streams attention/test_bad_rows \
+    row/test_properties row/test_target attention/test_masks attention/test_policies row/test_maps attention/test_maps \
+    attention/test_forward row/test_rows row/test_backward attention/test_backward:sizes
+targets=$(for program; do echo "${program%%:*}" | sed 's,\(.*\)/test_,test_\1_,'; done)
 # shellcheck disable=SC2086
 cmake --build "$build" --target $targets
 WHET_ISA=avx512
-WHET_EMULATOR_ENV=WHET_ISA
+WHET_TEST_EMULATED=1 # fewer or smaller of the longest examples
+WHET_EMULATOR_ENV='WHET_ISA WHET_TEST_EMULATED'
 WHET_EMULATOR_MEMORY=2048
-LIMIT=${LIMIT:-1800}
-export WHET_ISA WHET_EMULATOR_ENV WHET_EMULATOR_MEMORY LIMIT
+LIMIT=${LIMIT:-3600}
+export WHET_ISA WHET_TEST_EMULATED WHET_EMULATOR_ENV WHET_EMULATOR_MEMORY LIMIT
 status=0
-for program in $programs; do
+for program; do
     echo "== $program"
-    tools/run-under-avx512.sh "$build/tests/$program" || status=1
+    name=${program#*:}
+    [ "$name" != "$program" ] || name=
+    # shellcheck disable=SC2086
+    tools/run-under-avx512.sh "$build/tests/${program%%:*}" $name || status=1
 done
 exit $status

@@ -7,6 +7,7 @@
  */
 #include "lm/decode.h"
 
+#include "base/signals.h"
 #include "isa/half.h"
 
 #include <math.h>
@@ -433,7 +434,10 @@ bool lm_decoder_read(lm_decoder *d, size_t lane, const lm_token *tokens, size_t 
     for (size_t done = 0; done < count; done += rows) {
         rows = count - done < PIECE ? count - done : PIECE;
         const pass p = {.lane = lane, .rows = rows};
-        if (!run(d, &p, tokens + done, error)) {
+        bool is_stopped = lab_interrupted();
+        if (is_stopped)
+            lab_fail(error, LAB_STOPPED, "stopped while reading");
+        if (is_stopped || !run(d, &p, tokens + done, error)) {
             d->lengths[lane] = before;
             return false;
         }

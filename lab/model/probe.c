@@ -86,6 +86,10 @@ bool probe_layers(const char *path, uint32_t *layers, lab_error *error) {
     return model_number(path, "block_count", layers, error);
 }
 
+bool probe_heads(const char *path, uint32_t *heads, lab_error *error) {
+    return model_number(path, "attention.head_count", heads, error);
+}
+
 /* Sizes that cannot fit, since each number takes a token at least, are not even made into prompts;
  * the process that runs the model counts what is left. */
 static bool check_sizes(probe_request *q, lab_error *error) {

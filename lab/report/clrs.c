@@ -242,7 +242,7 @@ json_t *clrs_combine(const json_t *const *rows, uint64_t seeds, const char *meas
         all.low = fmax(0, fmin(all.low, questions.low));
         all.high = fmin(1, fmax(all.high, questions.high));
     } else {
-        all = (lab_interval){nothing, nothing, nothing};
+        all = (lab_interval){nothing, nothing, nothing, nothing};
     }
     return json_pack("{s:o, s:o, s:o}", "mean", lab_json_number(all.mean), "low",
                      lab_json_number(all.low), "high", lab_json_number(all.high));

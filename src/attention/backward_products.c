@@ -16,11 +16,11 @@ static void clear_queries(back_work *w) {
 }
 
 static void fold_queries(back_work *w) {
-    size_t count = round_up(w->a->head_dim, w->k->group) * w->panel_count * w->lanes;
-    for (size_t i = 0; i < count; i++) {
-        w->query_totals[i] += (double)w->query_sums[i];
-        w->query_sums[i] = 0;
-    }
+    size_t columns = round_up(w->a->head_dim, w->k->group) * w->panel_count;
+    double unchanged[LANES_MAX];
+    for (size_t lane = 0; lane < LANES_MAX; lane++)
+        unchanged[lane] = 1;
+    w->k->fold(w->query_sums, columns, unchanged, w->query_totals);
 }
 
 /* Weights and slopes of a tile by temperatures; lanes that are turned already keep theirs. */

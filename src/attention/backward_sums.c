@@ -73,6 +73,9 @@ void whet_backward_first_sweep(back_work *w) {
                               w->keys);
         whet_pack_interleaved(&w->stream, &a->v, a->value_dim, start, length,
                               w->has_common ? w->common : NULL, w->rows, w->values);
+        rows_ahead ahead = whet_rows_ahead(
+            &w->stream, &a->k, &a->v, start + length,
+            start + length + block_length(w->end_key, start + length), w->panel_count);
         for (size_t i = 0; i < w->panel_count; i++) {
             back_panel *p = w->panels + i;
             size_t keys = keys_in_block(p->low, p->high, start), at = tile_at(w, i, start);
@@ -80,7 +83,7 @@ void whet_backward_first_sweep(back_work *w) {
                 continue;
             whet_tile_logits(&w->stream, p->row, p->rows, w->keys,
                              w->queries + i * a->head_dim * w->lanes, start, keys, w->logits + at,
-                             w->capped ? w->capped + at : NULL);
+                             w->capped ? w->capped + at : NULL, &ahead);
             w->k->scores(w->values, (keys + w->k->group - 1) / w->k->group,
                          w->grads + i * a->value_dim * w->lanes, a->value_dim, w->slopes + at);
             if (p->maps < p->rows)

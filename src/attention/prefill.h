@@ -49,6 +49,7 @@ typedef struct prefill_work {
     float *rows;       /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
     size_t odd[BLOCK]; /* keys of the block whose values are not finite */
     size_t odd_count;
+    rows_ahead ahead; /* keys and values of the next block */
 } prefill_work;
 
 static inline panel_maps *maps_of(const prefill_work *w, const prefill_panel *p) {

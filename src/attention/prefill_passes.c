@@ -40,7 +40,8 @@ static void add_odd_values(prefill_work *w, size_t start, const float *tile, siz
 static void compute_tile(prefill_work *w, size_t index, size_t start, size_t keys, float *tile) {
     const prefill_panel *p = w->panels + index;
     const float *queries = w->queries + index * w->stream.attention->head_dim * w->lanes;
-    whet_tile_logits(&w->stream, p->row, p->rows, w->keys, queries, start, keys, tile, NULL);
+    whet_tile_logits(&w->stream, p->row, p->rows, w->keys, queries, start, keys, tile, NULL,
+                     &w->ahead);
 }
 
 /* What to subtract: the maximum, or 0 while nothing unmasked has been seen. */
@@ -123,7 +124,11 @@ static void accumulate_tile(prefill_work *w, size_t index, size_t start, size_t 
     else
         take_exponentials(w, p, keys, tile, z, wants_s);
     add_lanes(p->z, z, w->lanes);
-    k->accumulate(w->values, w->value_groups, BLOCK * w->group, tile, keys, rescale, out);
+    for (size_t g = 0; g < w->value_groups; g++) {
+        k->accumulate(w->values + g * BLOCK * w->group, 1, BLOCK * w->group, tile, keys, rescale,
+                      out + g * w->group * w->lanes);
+        whet_fetch_rows(&w->ahead);
+    }
     if (w->odd_count)
         add_odd_values(w, start, tile, keys, out);
 }
@@ -142,13 +147,8 @@ static void fold_outputs(prefill_work *w) {
     size_t columns = w->value_groups * w->group;
     for (size_t i = 0; i < w->panel_count; i++) {
         prefill_panel *p = w->panels + i;
-        float *out = w->outputs + i * columns * w->lanes;
-        double *total = w->totals + i * columns * w->lanes;
-        for (size_t c = 0; c < columns; c++, out += w->lanes, total += w->lanes)
-            for (size_t lane = 0; lane < w->lanes; lane++) {
-                total[lane] = total[lane] * p->fold[lane] + (double)out[lane];
-                out[lane] = 0;
-            }
+        w->shape.kernels->fold(w->outputs + i * columns * w->lanes, columns, p->fold,
+                               w->totals + i * columns * w->lanes);
         for (size_t lane = 0; lane < w->lanes; lane++)
             p->fold[lane] = 1;
     }
@@ -170,13 +170,28 @@ static bool ends_fold(const prefill_work *w, size_t i) {
     return i % FOLD_BLOCKS == FOLD_BLOCKS - 1 || i + 1 == block_count(w);
 }
 
+/* Brings block `block` into layout, its keys, its values or both, and has the next one fetched. */
+static void pack_block(prefill_work *w, size_t block, bool keys, bool values) {
+    const whet_attention *a = w->stream.attention;
+    size_t start = block_start(w, block), next = 0, end = 0;
+    if (keys)
+        pack_keys(w, start, block_length(w->end_key, start));
+    if (values)
+        pack_values(w, start, block_length(w->end_key, start));
+    if (block + 1 < block_count(w)) {
+        next = block_start(w, block + 1);
+        end = next + block_length(w->end_key, next);
+    }
+    w->ahead = whet_rows_ahead(&w->stream, keys ? &a->k : NULL, values ? &a->v : NULL, next, end,
+                               w->panel_count);
+}
+
 void whet_prefill_fused_pass(prefill_work *w) {
     bool wants_stats = w->stream.attention->stats != NULL;
     clear_outputs(w);
     for (size_t block = 0; block < block_count(w); block++) {
         size_t start = block_start(w, block);
-        pack_keys(w, start, block_length(w->end_key, start));
-        pack_values(w, start, block_length(w->end_key, start));
+        pack_block(w, block, true, true);
         for (size_t i = 0; i < w->panel_count; i++) {
             prefill_panel *p = w->panels + i;
             size_t keys = keys_in_block(p->low, p->high, start);
@@ -194,8 +209,9 @@ void whet_prefill_fused_pass(prefill_work *w) {
 }
 
 void whet_prefill_stats_pass(prefill_work *w) {
-    for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
-        pack_keys(w, start, block_length(w->end_key, start));
+    for (size_t block = 0; block < block_count(w); block++) {
+        size_t start = block_start(w, block);
+        pack_block(w, block, true, false);
         for (size_t i = 0; i < w->panel_count; i++) {
             prefill_panel *p = w->panels + i;
             size_t keys = keys_in_block(p->low, p->high, start);
@@ -232,9 +248,7 @@ void whet_prefill_output_pass(prefill_work *w) {
     clear_outputs(w);
     for (size_t block = 0; block < block_count(w); block++) {
         size_t start = block_start(w, block);
-        if (!w->shape.kept)
-            pack_keys(w, start, block_length(w->end_key, start));
-        pack_values(w, start, block_length(w->end_key, start));
+        pack_block(w, block, !w->shape.kept, true);
         for (size_t i = 0; i < w->panel_count; i++) {
             const prefill_panel *p = w->panels + i;
             size_t keys = keys_in_block(p->low, p->high, start);
@@ -249,9 +263,9 @@ void whet_prefill_output_pass(prefill_work *w) {
 }
 
 void whet_prefill_moments_pass(prefill_work *w) {
-    for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
-        if (!w->shape.kept)
-            pack_keys(w, start, block_length(w->end_key, start));
+    for (size_t block = 0; block < block_count(w); block++) {
+        size_t start = block_start(w, block);
+        pack_block(w, block, !w->shape.kept, false);
         for (size_t i = 0; i < w->panel_count; i++) {
             prefill_panel *p = w->panels + i;
             size_t keys = keys_in_block(p->low, p->high, start);

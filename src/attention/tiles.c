@@ -1,6 +1,7 @@
 /* Layouts and logits of blocks of keys for panels of query rows: see tiles.h. */
 #include "attention/tiles.h"
 #include "base/checked.h"
+#include "base/types.h"
 #include <math.h>
 #include <string.h>
 
@@ -98,12 +99,41 @@ static void add_alibi(const key_stream *stream, const query_row *row, size_t row
     stream->kernels->panel_alibi(tile, keys, slope, position);
 }
 
+/* Bytes of a row that lies in one piece; 0 for others, which are not fetched. */
+static size_t row_bytes(const whet_attention *a, const whet_tensor *tensor) {
+    size_t dim = tensor == &a->k ? a->head_dim : a->value_dim, bytes = type_bytes(tensor->type);
+    if (bytes > 0)
+        return tensor->stride[3] == (ptrdiff_t)bytes ? dim * bytes : 0;
+    return dim / QUANT_BLOCK * type_block_bytes(tensor->type);
+}
+
+rows_ahead whet_rows_ahead(const key_stream *stream, const whet_tensor *first,
+                           const whet_tensor *second, size_t start, size_t end, size_t tiles) {
+    rows_ahead ahead = {stream, {first, second}, {0, 0}, start, end, 0};
+    size_t times = BLOCK / stream->kernels->group * tiles;
+    for (int i = 0; i < 2; i++)
+        ahead.bytes[i] = ahead.tensor[i] ? row_bytes(stream->attention, ahead.tensor[i]) : 0;
+    ahead.step = start < end ? (end - start + times - 1) / times : 0;
+    return ahead;
+}
+
+void whet_fetch_rows(rows_ahead *ahead) {
+    for (size_t n = 0; n < ahead->step && ahead->next < ahead->end; n++, ahead->next++)
+        for (int i = 0; i < 2; i++)
+            for (size_t at = 0; at < ahead->bytes[i]; at += 64)
+                __builtin_prefetch(
+                    whet_position_at(ahead->stream, ahead->tensor[i], ahead->next) + at, 0, 2);
+}
+
 void whet_tile_logits(const key_stream *stream, const query_row *row, size_t rows,
                       const float *keys_packed, const float *queries, size_t start, size_t keys,
-                      float *tile, float *slopes) {
+                      float *tile, float *slopes, rows_ahead *ahead) {
     const whet_attention *a = stream->attention;
     const kernels *k = stream->kernels;
-    k->scores(keys_packed, (keys + k->group - 1) / k->group, queries, a->head_dim, tile);
+    for (size_t j = 0; j < keys; j += k->group) {
+        k->scores(keys_packed + j * a->head_dim, 1, queries, a->head_dim, tile + j * k->lanes);
+        whet_fetch_rows(ahead);
+    }
     if (a->softcap > 0 && slopes)
         k->softcap_slope(tile, keys * k->lanes, a->softcap, slopes);
     if (a->softcap > 0)

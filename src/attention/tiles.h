@@ -70,13 +70,34 @@ size_t whet_pack_columns(const key_stream *stream, const whet_tensor *tensor, si
                          size_t start, size_t count, float *buffer, float *result, size_t *odd);
 
 /*
+ * Rows of the next block on their way to the second-level cache, a few after every group of keys
+ * that is multiplied: products leave the memory idle, and bringing rows into layout would wait for
+ * it. More at a time would hold the products up.
+ */
+typedef struct rows_ahead {
+    const key_stream *stream;
+    const whet_tensor *tensor[2]; /* NULL: none */
+    size_t bytes[2];              /* of a row */
+    size_t next, end;             /* positions yet to be fetched */
+    size_t step;                  /* at a time */
+} rows_ahead;
+
+/* Positions [start, end) of two tensors, either of which may be NULL, while `tiles` tiles of whole
+ * blocks are computed. */
+rows_ahead whet_rows_ahead(const key_stream *stream, const whet_tensor *first,
+                           const whet_tensor *second, size_t start, size_t end, size_t tiles);
+
+/* The next `step` positions. */
+void whet_fetch_rows(rows_ahead *ahead);
+
+/*
  * The logits of a block for a panel, complete: tile is [keys][lanes], with room for whole groups.
  * keys_packed is from whet_pack_interleaved, queries [head_dim][lanes]. If slopes is not NULL and
  * there is a soft-cap, its derivative at every logit goes there, laid out like the tile.
  */
 void whet_tile_logits(const key_stream *stream, const query_row *row, size_t rows,
                       const float *keys_packed, const float *queries, size_t start, size_t keys,
-                      float *tile, float *slopes);
+                      float *tile, float *slopes, rows_ahead *ahead);
 
 /* The positions of a panel's rows among the keys, counted from key `start`; 0 for idle lanes. */
 void whet_tile_positions(const query_row *row, size_t rows, size_t lanes, size_t start,

@@ -167,6 +167,8 @@ typedef struct kernels {
      * groups of columns that lie group_stride floats apart. */
     void (*accumulate)(const float *values, size_t groups, size_t group_stride,
                        const float *weights, size_t keys, const float *rescale, float *out);
+    /* total[column][lane] = total * factor[lane] + out, and out = 0. */
+    void (*fold)(float *out, size_t columns, const double *factor, double *total);
     /* result[k][i] = rows[i][k] for i below `group`. */
     void (*interleave)(const float *const *rows, size_t depth, float *result);
     /* tile[k][lane] = rows[lane][k] for rows of n, and rows[lane][k] = tile[k][lane] factor[lane].

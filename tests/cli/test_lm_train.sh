@@ -35,6 +35,13 @@ check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
 check "the run is resumed, without saying again what it was" "$WHET_BIN" lm train --resume --quiet --out "$SCRATCH/interrupted"
 check "and ends with the weights of an undisturbed one" same whole/model.ckpt interrupted/model.ckpt
 check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/log.jsonl")" -eq 10 ]
+# timeout(1) sends its signal twice: to the program, and to its group.
+twice_stopped() {
+    timeout --preserve-status -s TERM 3 "$WHET_BIN" lm train "${small[@]}" --steps 1000000 --checkpoint-every 0 --quiet \
+        --out "$SCRATCH/twice" >/dev/null 2>"$SCRATCH/err"
+    [ $? -eq 130 ] && grep -q -- '--resume goes on' "$SCRATCH/err" && [ -e "$SCRATCH/twice/model.ckpt" ]
+}
+check "a signal that comes twice at once leaves a checkpoint, too" twice_stopped
 rm "$SCRATCH/interrupted/model.ckpt"
 check "a run that ended before its first checkpoint is begun again as it was" \
     "$WHET_BIN" lm train --resume --quiet --out "$SCRATCH/interrupted"

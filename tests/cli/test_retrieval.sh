@@ -149,6 +149,14 @@ else
     skip "a folder that cannot be written to is named" "needs to mount a small file system"
 fi
 
+# Evaluation that is stopped in the middle of a set.
+"$WHET_BIN" retrieval train --width 1024 --batch 1 --steps 1 --quiet --out "$SCRATCH/slow" >/dev/null
+vast=(--sizes 1048576 --sets 64 --json "$SCRATCH/stopped.json")
+stops_soon "eval stops soon" "$WHET_BIN" retrieval eval --quiet "${vast[@]}" "$SCRATCH/slow"
+stops_soon "fit stops soon" "$WHET_BIN" retrieval fit --quiet "${vast[@]}" "$SCRATCH/slow"
+stops_soon "heads stops soon" "$WHET_BIN" retrieval heads "${vast[@]}" "$SCRATCH/slow"
+check "and nothing is written then" [ ! -e "$SCRATCH/stopped.json" ]
+
 # What the verbs answer.
 evaluate() { eval_heads --policy softmax --policy adaptive --policy hardmax "$@" "$SCRATCH/whole"; }
 check "eval writes JSON and CSV" evaluate --sizes 16..64 --sets 100 --json "$SCRATCH/a.json" --csv "$SCRATCH/a.csv"

@@ -118,6 +118,34 @@ TEST(outputs_are_rescaled_and_values_added_by_weight) {
 
 /* ---- layout ---- */
 
+TEST(folding_adds_outputs_to_totals_and_clears_them) {
+    struct rng rng = rng_seeded(13);
+    const kernels *k = whet_kernels_get();
+    for (size_t columns = 0; columns <= 17; columns++) {
+        size_t count = columns * k->lanes, wrong = 0;
+        float *out = new_normal(&rng, count, 1);
+        double *total = guarded_new(count * sizeof *total);
+        double *expected = guarded_new(count * sizeof *expected);
+        double *factor = guarded_new(k->lanes * sizeof *factor);
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            factor[lane] = lane % 5 ? rng_uniform(&rng, 0, 1) : 0;
+        }
+        for (size_t i = 0; i < count; i++) {
+            total[i] = rng_normal(&rng, 0, 1);
+            expected[i] = total[i] * factor[i % k->lanes] + (double)out[i];
+        }
+        k->fold(out, columns, factor, total);
+        for (size_t i = 0; i < count; i++) {
+            wrong += total[i] != expected[i] || out[i] != 0;
+        }
+        CHECK_MSG(wrong == 0, "%zu wrong of %zu columns", wrong, columns);
+        guarded_free(out);
+        guarded_free(total);
+        guarded_free(expected);
+        guarded_free(factor);
+    }
+}
+
 TEST(interleaving_puts_rows_side_by_side) {
     struct rng rng = rng_seeded(3);
     const kernels *k = whet_kernels_get();

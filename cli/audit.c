@@ -240,7 +240,7 @@ int command_audit(int argc, char **argv) {
         {"json", OPTION_TEXT, &given.json, "FILE",
          "also write everything as JSON" OR_STANDARD_OUTPUT},
         {"csv", OPTION_TEXT, &given.csv, "FILE", "also write everything as CSV" OR_STANDARD_OUTPUT},
-        {"quiet", OPTION_FLAG, &given.quiet, NULL, "no progress"},
+        quiet_option(&given.quiet),
     };
     const command_syntax syntax = {
         .name = name,

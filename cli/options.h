@@ -40,6 +40,16 @@ typedef struct option_spec {
     const char *summary;    /* broken into lines where needed */
 } option_spec;
 
+/* Options that many commands have. */
+static inline option_spec threads_option(uint64_t *threads) {
+    return (option_spec){"threads", OPTION_AMOUNT, threads, "N",
+                         "threads (default: one for each processor); results do not depend on it"};
+}
+
+static inline option_spec quiet_option(bool *quiet) {
+    return (option_spec){"quiet", OPTION_FLAG, quiet, NULL, "no progress"};
+}
+
 typedef struct command_syntax {
     const char *name;     /* "softmax" */
     const char *operands; /* for the usage line: "[FILE...]" or "" */

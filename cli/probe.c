@@ -380,7 +380,7 @@ int command_probe(int argc, char **argv) {
         {"plugin", OPTION_TEXT, &given.plugin, "FILE",
          "libggml-whet.so (default: $WHET_PLUGIN, beside the program ...)"},
         {"threads", OPTION_AMOUNT, &given.threads, "N", "threads (default: one a processor)"},
-        {"quiet", OPTION_FLAG, &given.quiet, NULL, "no progress"},
+        quiet_option(&given.quiet),
     };
     const command_syntax syntax = {
         .name = given.name,

@@ -176,8 +176,9 @@ TEST(gradients_are_right_over_many_keys_and_rows) {
 
 /* ---- policies ---- */
 
-TEST(every_temperature_is_led_back_through) {
-    for (size_t i = 0; i < TEMPERATURES; i++) {
+/* Each of these policies, without sinks and with them. */
+static void lead_back_through(const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++) {
         for (size_t sinks = 0; sinks < 2; sinks++) {
             example e = example_new((example_shape){.heads = 2,
                                                     .queries = 60,
@@ -185,15 +186,19 @@ TEST(every_temperature_is_led_back_through) {
                                                     .head_dim = 24,
                                                     .sharpness = 1 + (double)sinks,
                                                     .seed = i});
-            example_policy(&e, temperatures[i]);
+            example_policy(&e, names[i]);
             if (sinks) {
                 example_sinks(&e);
             }
-            way_back_check(&e, WHET_F32, temperatures[i]);
+            way_back_check(&e, WHET_F32, names[i]);
         }
     }
     way_back_print_worst();
 }
+
+TEST(every_temperature_is_led_back_through) { lead_back_through(temperatures, TEMPERATURES); }
+
+TEST(every_map_is_led_back_through) { lead_back_through(maps, MAPS); }
 
 TEST(every_head_has_its_own_policy) {
     example e = example_new((example_shape){.batch = 2,
@@ -205,25 +210,6 @@ TEST(every_head_has_its_own_policy) {
     example_policies(&e, temperatures, TEMPERATURES);
     example_sinks(&e);
     way_back_check(&e, WHET_F32, "a policy for each head");
-    way_back_print_worst();
-}
-
-TEST(every_map_is_led_back_through) {
-    for (size_t i = 0; i < MAPS; i++) {
-        for (size_t sinks = 0; sinks < 2; sinks++) {
-            example e = example_new((example_shape){.heads = 2,
-                                                    .queries = 60,
-                                                    .keys = 77,
-                                                    .head_dim = 24,
-                                                    .sharpness = 1 + (double)sinks,
-                                                    .seed = i});
-            example_policy(&e, maps[i]);
-            if (sinks) {
-                example_sinks(&e);
-            }
-            way_back_check(&e, WHET_F32, maps[i]);
-        }
-    }
     way_back_print_worst();
 }
 

@@ -18,6 +18,26 @@ whet_given() { # input [argument ...]
     status=$?
 }
 
+appears() { # file; waits for it, a minute at most
+    local waited=0
+    while [ ! -e "$1" ] && [ $waited -lt 1200 ]; do
+        sleep 0.05
+        waited=$((waited + 1))
+    done
+}
+
+# Runs the program and stops it once a file is there; leaves $status and $SCRATCH/err.
+stopped_at() { # signal file [argument ...]
+    local signal=$1 file=$2 process
+    shift 2
+    "$WHET_BIN" "$@" >/dev/null 2>"$SCRATCH/err" &
+    process=$!
+    appears "$file"
+    kill "-$signal" $process
+    wait $process 2>/dev/null
+    status=$?
+}
+
 shown() { # file
     head -c 2000 "$1" | cat -v
 }

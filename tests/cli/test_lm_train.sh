@@ -27,15 +27,7 @@ check "and how the algorithms fared at the end" grep -q 'insertion_sort .* % exa
 
 # Stopped, and taken up again.
 stopped_by() { # signal folder: leaves $status
-    "$WHET_BIN" lm train "${small[@]}" --quiet --out "$SCRATCH/$2" 2>"$SCRATCH/err" >/dev/null &
-    local process=$! waited=0
-    while [ ! -e "$SCRATCH/$2/model.ckpt" ] && [ $waited -lt 1200 ]; do
-        sleep 0.05
-        waited=$((waited + 1))
-    done
-    kill "-$1" $process
-    wait $process 2>/dev/null
-    status=$?
+    stopped_at "$1" "$SCRATCH/$2/model.ckpt" lm train "${small[@]}" --quiet --out "$SCRATCH/$2"
 }
 stopped_by INT interrupted
 check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&

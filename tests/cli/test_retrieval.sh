@@ -25,16 +25,7 @@ check "its log has the first step and the last" [ "$(steps_in_log short)" = '"st
 
 # Stopped, and taken up again.
 stopped_by() { # signal folder: leaves $status
-    # not the function: the signal must reach the program itself
-    "$WHET_BIN" retrieval train "${small[@]}" --seed 1 --out "$SCRATCH/$2" 2>"$SCRATCH/err" >/dev/null &
-    local process=$! waited=0
-    while [ ! -e "$SCRATCH/$2/seed-1.ckpt" ] && [ $waited -lt 600 ]; do
-        sleep 0.05
-        waited=$((waited + 1))
-    done
-    kill "-$1" $process
-    wait $process 2>/dev/null
-    status=$?
+    stopped_at "$1" "$SCRATCH/$2/seed-1.ckpt" retrieval train "${small[@]}" --seed 1 --out "$SCRATCH/$2"
 }
 stopped_by INT interrupted
 check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
@@ -51,11 +42,8 @@ check "its log is whole" json_lines "$SCRATCH/killed/seed-1.jsonl"
 # Two runs in one folder.
 one_at_a_time() {
     "$WHET_BIN" retrieval train "${small[@]}" --steps 1000000 --seed 1 --out "$SCRATCH/busy" >/dev/null 2>&1 &
-    local first=$! waited=0 second
-    while [ ! -e "$SCRATCH/busy/seed-1.ckpt" ] && [ $waited -lt 600 ]; do
-        sleep 0.05
-        waited=$((waited + 1))
-    done
+    local first=$! second
+    appears "$SCRATCH/busy/seed-1.ckpt"
     train --seed 2 --out "$SCRATCH/busy" >/dev/null 2>"$SCRATCH/err"
     second=$?
     kill -INT $first

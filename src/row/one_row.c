@@ -109,7 +109,13 @@ float whet_row_max(const row_view *row, float *buffer) {
 /* The maximum of the block at `start`, unless the step before has found it already. */
 static float max_of_block(const row_view *row, size_t start, const row_step *before, const float *x,
                           size_t count) {
-    return start > 0 && before->next ? before->next_max : row->kernels->max(x, count);
+    return start > 0 && before->next ? before->next_max[0] : row->kernels->max(x, count);
+}
+
+/* A step over one row, or a block of it. */
+static row_step one_step(const float *x, size_t n, float max, float c, float *y) {
+    return (row_step){
+        .rows = 1, .n = n, .x = x, .y = y, .max = {shift_of(max)}, .c = {c}, .next_rows = 1};
 }
 
 /*
@@ -125,18 +131,14 @@ static running walk(const row_view *row, float c, float *y, block_note *notes, f
         const float *x = whet_row_load(row, start, count, buffer);
         raise_max(&run, max_of_block(row, start, &step, x, count), c);
         bool ahead = plain && row->n - after >= count;
-        step = (row_step){.x = x,
-                          .n = count,
-                          .max = shift_of(run.max),
-                          .c = c,
-                          .next = ahead ? (const float *)row->in + after : NULL};
-        step.y = y ? y + start : NULL;
+        step = one_step(x, count, run.max, c, y ? y + start : NULL);
+        step.next = ahead ? (const float *)row->in + after : NULL;
         row->kernels->step(&step);
-        run.z += step.sums.z;
-        run.s += step.sums.s;
-        run.unit = step.unit;
+        run.z += (double)step.z[0];
+        run.s += (double)step.s[0];
+        run.unit = (double)step.unit[0];
         if (notes && is_noted(row))
-            notes[b] = (block_note){run.max, step.unit};
+            notes[b] = (block_note){run.max, run.unit};
     }
     return run;
 }
@@ -168,11 +170,8 @@ static running store_long_narrow(const row_view *row, float c, float *buffer) {
     running run = walk(row, c, NULL, notes, buffer);
     for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++) {
         size_t count = whet_row_block(row, start);
-        row_step step = {.x = whet_row_load(row, start, count, buffer),
-                         .n = count,
-                         .max = shift_of(is_noted(row) ? notes[b].max : run.max),
-                         .c = c,
-                         .y = buffer};
+        const float *x = whet_row_load(row, start, count, buffer);
+        row_step step = one_step(x, count, is_noted(row) ? notes[b].max : run.max, c, buffer);
         k->step(&step);
         k->scale(buffer, count, block_factor(row, &run, c, notes, b), buffer);
         whet_row_store(row, start, count, buffer);
@@ -182,15 +181,13 @@ static running store_long_narrow(const row_view *row, float c, float *buffer) {
 
 /* A row of one block at c, its exponentials, if wanted, in y. */
 static running step_short(const row_view *row, float c, float *y, float *buffer) {
-    row_step step = {.x = whet_row_load(row, 0, row->n, buffer), .n = row->n, .c = c};
-    step.y = y;
-    float max = row->kernels->max(step.x, row->n);
-    step.max = shift_of(max);
-    if (y)
-        whet_step_weights(row->kernels, &step);
-    else
-        row->kernels->step(&step);
-    return (running){max, step.sums.z, step.sums.s, step.unit, step.total};
+    const float *x = whet_row_load(row, 0, row->n, buffer);
+    float max = row->kernels->max(x, row->n);
+    row_step step = one_step(x, row->n, max, c, y);
+    step.whole = 1;
+    row->kernels->step(&step);
+    return (running){max, (double)step.z[0], (double)step.s[0], (double)step.unit[0],
+                     (double)step.total[0]};
 }
 
 static running store_short(const row_view *row, float c, float *buffer) {

@@ -78,16 +78,6 @@ void whet_row_finish_odd(const row_view *row, double z, whet_stats *stats);
 /* One row from logits to result; *stats is set as far as the job needs it, its flags always. */
 void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats);
 
-/* A step that stores exponentials, y not x. Where one entry has all the weight, they are taken
- * again by differences, so that their unit is 1 and that entry's probability exactly 1. */
-static inline void whet_step_weights(const kernels *k, row_step *step) {
-    k->step(step);
-    if (step->total == step->unit) {
-        step->total = k->exp_store(step->x, step->n, step->max, step->c, step->y);
-        step->unit = 1;
-    }
-}
-
 /* Many rows, or long ones, of plain f32: see pipeline.c. */
 bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores);
 whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row);
@@ -95,11 +85,6 @@ whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t
 /* The same for rows of a few entries: see short_rows.c. */
 bool whet_short_rows_take(const whet_rows *rows, const row_job *job, bool stores);
 whet_status whet_short_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row);
-
-/* What multiplies exponents where every row has the same beta, or 0; and where not, from a row of
- * plain f32 with its sums at beta = 1 (if the job needs them), or 0 for NaN. */
-float whet_constant_c(const whet_policy *policy);
-float whet_row_c(const row_job *job, const row_view *row, float max, row_sums sums);
 
 /*
  * The way back through one row, for which row->out receives the gradient with

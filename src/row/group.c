@@ -1,5 +1,6 @@
 /* What rows that are taken together have in common: see group.h. */
 #include "row/group.h"
+#include "row/policy.h"
 #include "row/request.h"
 #include <math.h>
 
@@ -38,28 +39,27 @@ static whet_stats stats_of(const row_group *group, size_t i, float max, float z,
     return stats;
 }
 
-static bool looks_at_entropy_alone(const whet_policy *policy) {
-    return policy->kind == WHET_POLICY_POLY || policy->kind == WHET_POLICY_EXP;
+/* beta of one row that is not odd. */
+static double beta_of(const row_group *group, size_t i, float max, float z, float s) {
+    whet_stats stats = stats_of(group, i, max, z, s);
+    return whet_policy_beta(group->job->policy, &stats);
 }
 
 void whet_group_choose(row_group *group, const float *max, const float *z, const float *s,
                        float *c) {
-    const whet_policy *policy = group->job->policy;
-    double entropy[LANES_MAX];
-    bool together = looks_at_entropy_alone(policy);
-    if (together)
+    double entropy[LANES_MAX], beta[LANES_MAX];
+    if (group->job->needs_sums)
         group->kernels->entropies(z, s, group->count, entropy);
+    bool together = group->job->needs_sums &&
+                    whet_policy_betas(group->job->policy, entropy, group->count, beta);
     for (size_t i = 0; i < group->count; i++) {
-        if (group->odd[i] || (together && isnan(z[i]))) {
+        if (together && isnan(z[i]))
             group->odd[i] = true;
-            c[i] = 1;
-            continue;
-        }
-        whet_stats stats =
-            together ? (whet_stats){.entropy = entropy[i]} : stats_of(group, i, max[i], z[i], s[i]);
-        double beta = whet_policy_beta(policy, &stats);
-        group->odd[i] = isnan(beta);
-        c[i] = group->odd[i] ? 1 : whet_beta_to_c(beta);
+        if (!together && !group->odd[i])
+            beta[i] = beta_of(group, i, max[i], z[i], s[i]);
+        if (!group->odd[i])
+            group->odd[i] = isnan(beta[i]);
+        c[i] = group->odd[i] ? 1 : whet_beta_to_c(beta[i]);
     }
 }
 

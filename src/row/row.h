@@ -151,7 +151,14 @@ void whet_target_step(target_solver *solver, double z, double s, double q);
  * and notes beta in the statistics. Rounding c to f32 moves a probability p by
  * 6e-8 ln p relative, well inside what is promised.
  */
-float whet_beta_to_c(double beta);
+static inline float whet_beta_to_c(double beta) {
+    double c = beta * 1.4426950408889634;
+    if (!(c > 1e-30))
+        c = 1e-30;
+    if (c > 1e30)
+        c = 1e30;
+    return (float)c;
+}
 float whet_apply_beta(whet_stats *stats, double beta);
 
 /* Entropy and largest probability after beta, from the sums z and s at that beta. */

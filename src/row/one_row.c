@@ -89,10 +89,6 @@ static void raise_max(running *run, float max, float c) {
 /* What is subtracted from logits: 0 as long as all are masked. */
 static float shift_of(float max) { return max == -INFINITY ? 0 : max; }
 
-/* Rows of up to this many blocks note the maximum that each was taken at; a longer one is
- * searched for its maximum beforehand, so that all blocks are taken at that. */
-#define NOTED_BLOCKS 512
-
 static bool is_noted(const row_view *row) { return row->n <= (size_t)ROW_BLOCK * NOTED_BLOCKS; }
 
 float whet_row_max(const row_view *row, float *buffer) {
@@ -118,6 +114,23 @@ static row_step one_step(const float *x, size_t n, float max, float c, float *y)
         .rows = 1, .n = n, .x = x, .y = y, .max = {shift_of(max)}, .c = {c}, .next_rows = 1};
 }
 
+/* Has a step over block b finish the same block of what is pending. */
+static void take_pending(const row_pending *pending, size_t b, row_step *step) {
+    if (!pending || !pending->out)
+        return;
+    step->out = pending->out + b * ROW_BLOCK;
+    step->last = step->out;
+    step->factor[0] = pending->factor[b];
+}
+
+void whet_row_flush(const row_view *row) {
+    float *out = row->pending->out;
+    for (size_t start = 0, b = 0; out && start < row->n; start += ROW_BLOCK, b++)
+        row->kernels->scale(out + start, whet_row_block(row, start), row->pending->factor[b],
+                            out + start);
+    row->pending->out = NULL;
+}
+
 /*
  * Walks the row at c. y, if not NULL, receives the exponentials (n floats),
  * notes[b], if not NULL, what block b was taken at.
@@ -133,6 +146,7 @@ static running walk(const row_view *row, float c, float *y, block_note *notes, f
         bool ahead = plain && row->n - after >= count;
         step = one_step(x, count, run.max, c, y ? y + start : NULL);
         step.next = ahead ? (const float *)row->in + after : NULL;
+        take_pending(row->pending, b, &step);
         row->kernels->step(&step);
         run.z += (double)step.z[0];
         run.s += (double)step.s[0];
@@ -140,6 +154,8 @@ static running walk(const row_view *row, float c, float *y, block_note *notes, f
         if (notes && is_noted(row))
             notes[b] = (block_note){run.max, run.unit};
     }
+    if (row->pending)
+        row->pending->out = NULL;
     return run;
 }
 
@@ -152,14 +168,21 @@ static float block_factor(const row_view *row, const running *run, float c, cons
     return (float)(exp2((double)c * shift) / (run->z * note.unit));
 }
 
-/* An f32 result holds the exponentials until their sum is known. */
+/* An f32 result holds the exponentials until their sum is known, or longer. */
 static running store_long_f32(const row_view *row, float c, float *buffer) {
     float *out = row->out;
     block_note notes[NOTED_BLOCKS];
     running run = walk(row, c, out, notes, buffer);
-    for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++)
-        row->kernels->scale(out + start, whet_row_block(row, start),
-                            block_factor(row, &run, c, notes, b), out + start);
+    bool waits = row->pending && is_noted(row) && run.z > 0;
+    for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++) {
+        float factor = block_factor(row, &run, c, notes, b);
+        if (waits)
+            row->pending->factor[b] = factor;
+        else
+            row->kernels->scale(out + start, whet_row_block(row, start), factor, out + start);
+    }
+    if (waits)
+        row->pending->out = out;
     return run;
 }
 

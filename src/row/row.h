@@ -15,6 +15,19 @@
 /* Floats in a block: small enough that a block and its result stay in the first-level cache. */
 #define ROW_BLOCK 4096
 
+/* Rows of up to this many blocks note the maximum that each was taken at; a longer one is
+ * searched for its maximum beforehand, so that all blocks are taken at that. */
+#define NOTED_BLOCKS 512
+
+/*
+ * A long row of f32 that has its exponentials in place of its result: whichever walk over a row of
+ * the same length comes next multiplies them on the way, while it computes its own.
+ */
+typedef struct row_pending {
+    float *out; /* NULL: none */
+    float factor[NOTED_BLOCKS];
+} row_pending;
+
 /* One row: where its logits come from and where its result goes. */
 typedef struct row_view {
     const struct kernels *kernels;
@@ -25,6 +38,7 @@ typedef struct row_view {
     whet_type in_type;
     whet_type mask_type;
     whet_type out_type;
+    row_pending *pending; /* where results may be left, or NULL; see whet_row_flush */
 } row_view;
 
 /*
@@ -77,6 +91,9 @@ void whet_row_finish_odd(const row_view *row, double z, whet_stats *stats);
 
 /* One row from logits to result; *stats is set as far as the job needs it, its flags always. */
 void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats);
+
+/* Finishes what is pending, which has as many entries as the row. */
+void whet_row_flush(const row_view *row);
 
 /* Many rows, or long ones, of plain f32: see pipeline.c. */
 bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores);

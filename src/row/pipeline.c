@@ -14,9 +14,9 @@
 #define STREAM_BYTES ((size_t)8 << 20)
 #define LINE_BYTES 64
 
-/* A group has about this many entries, so that its logits, those of the next and its
- * exponentials stay in the first-level cache together. */
-#define GROUP_FLOATS 2048
+/* A group has up to this many entries: few enough that the first row is still near when the last
+ * is done, enough that what is done once a group does not count. */
+#define GROUP_FLOATS ROW_BLOCK
 
 bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores) {
     return stores && rows->rows > 0 && rows->n > 0 && rows->n <= ROW_BLOCK &&

@@ -20,26 +20,35 @@ typedef struct row_sums {
 } row_sums;
 
 /*
- * One step of the pipeline that takes many rows: exponentials of one row, and
- * in the same loop what the rows before and after it need. A loop of
- * exponentials leaves the memory idle; looking for the next row's maximum
- * fetches that row, and the last row's results go out meanwhile.
+ * One step of the pipeline that takes many rows: exponentials of a few rows, and
+ * in the same loop what the rows before and after them need. A loop of
+ * exponentials leaves the memory idle; looking for the next rows' maxima
+ * fetches them, and the last rows' results go out meanwhile.
  */
+#define STEP_ROWS 16 /* at most, and a multiple of every WIDTH */
 typedef struct row_step {
+    size_t rows, n;
     const float *x;
-    size_t n;
-    float max, c;
+    ptrdiff_t stride;  /* from row to row of x and next, in floats */
     float *y;          /* where the exponentials times unit go; NULL: only sums, s among them */
-    const float *next; /* n floats whose maximum to find, or NULL */
-    const float *last; /* n exponentials to multiply by factor and write to out, or NULL */
-    float factor;
+    const float *next; /* rows whose maxima to find, or NULL */
+    size_t next_rows;  /* of which there may be fewer */
+    const float *last; /* exponentials to multiply by factor and write to out, or NULL; may be y */
+    size_t y_stride;   /* of y and last */
     float *out;
-    int stream; /* out is too large to be found in the caches again */
+    ptrdiff_t out_stride;
+    int stream; /* out is too large to be found in the caches again; its rows are whole lines */
+    int whole;  /* x are whole rows, y is not x: where one entry has all the weight, unit is to be
+                   exactly 1, so that its probability is */
+    _Alignas(64) float max[STEP_ROWS];
+    float c[STEP_ROWS];
+    float factor[STEP_ROWS];
     /* results */
-    row_sums sums;
-    double unit;  /* near 1: what the largest exponential came out as, divided out of the sums */
-    double total; /* sums.z times unit: the sum of what is in y */
-    float next_max;
+    float z[STEP_ROWS], s[STEP_ROWS];
+    float unit[STEP_ROWS];  /* near 1: what the largest exponential came out as, divided out of the
+                               sums */
+    float total[STEP_ROWS]; /* z times unit: the sum of what is in y */
+    float next_max[STEP_ROWS];
 } row_step;
 
 /* The largest `lanes`, `group` and `outer_columns` of any table; rows padded to ROW_PAD suit every
@@ -138,6 +147,8 @@ typedef struct kernels {
     void (*add)(const float *x, size_t n, float *y);
     /* One step of the row pipeline. */
     void (*step)(row_step *step);
+    /* entropy = ln z - s / z and not below 0, for z > 0; all padded to ROW_PAD. */
+    void (*entropies)(const float *z, const float *s, size_t count, double *entropy);
     /* Makes what steps wrote past the caches visible to other threads. */
     void (*stream_end)(void);
     /* x = cap tanh(x / cap), in place. */

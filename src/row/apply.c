@@ -2,17 +2,6 @@
 #include "row/row.h"
 #include <math.h>
 
-#define LOG2_E 1.4426950408889634
-
-float whet_beta_to_c(double beta) {
-    double c = beta * LOG2_E;
-    if (!(c > 1e-30))
-        c = 1e-30;
-    if (c > 1e30)
-        c = 1e30;
-    return (float)c;
-}
-
 float whet_apply_beta(whet_stats *stats, double beta) {
     stats->beta = beta;
     return whet_beta_to_c(beta);

@@ -89,10 +89,6 @@ static void raise_max(running *run, float max, float c) {
 /* What is subtracted from logits: 0 as long as all are masked. */
 static float shift_of(float max) { return max == -INFINITY ? 0 : max; }
 
-/* Rows of up to this many blocks note the maximum that each was taken at; a longer one is
- * searched for its maximum beforehand, so that all blocks are taken at that. */
-#define NOTED_BLOCKS 512
-
 static bool is_noted(const row_view *row) { return row->n <= (size_t)ROW_BLOCK * NOTED_BLOCKS; }
 
 float whet_row_max(const row_view *row, float *buffer) {
@@ -109,7 +105,30 @@ float whet_row_max(const row_view *row, float *buffer) {
 /* The maximum of the block at `start`, unless the step before has found it already. */
 static float max_of_block(const row_view *row, size_t start, const row_step *before, const float *x,
                           size_t count) {
-    return start > 0 && before->next ? before->next_max : row->kernels->max(x, count);
+    return start > 0 && before->next ? before->next_max[0] : row->kernels->max(x, count);
+}
+
+/* A step over one row, or a block of it. */
+static row_step one_step(const float *x, size_t n, float max, float c, float *y) {
+    return (row_step){
+        .rows = 1, .n = n, .x = x, .y = y, .max = {shift_of(max)}, .c = {c}, .next_rows = 1};
+}
+
+/* Has a step over block b finish the same block of what is pending. */
+static void take_pending(const row_pending *pending, size_t b, row_step *step) {
+    if (!pending || !pending->out)
+        return;
+    step->out = pending->out + b * ROW_BLOCK;
+    step->last = step->out;
+    step->factor[0] = pending->factor[b];
+}
+
+void whet_row_flush(const row_view *row) {
+    float *out = row->pending->out;
+    for (size_t start = 0, b = 0; out && start < row->n; start += ROW_BLOCK, b++)
+        row->kernels->scale(out + start, whet_row_block(row, start), row->pending->factor[b],
+                            out + start);
+    row->pending->out = NULL;
 }
 
 /*
@@ -125,19 +144,18 @@ static running walk(const row_view *row, float c, float *y, block_note *notes, f
         const float *x = whet_row_load(row, start, count, buffer);
         raise_max(&run, max_of_block(row, start, &step, x, count), c);
         bool ahead = plain && row->n - after >= count;
-        step = (row_step){.x = x,
-                          .n = count,
-                          .max = shift_of(run.max),
-                          .c = c,
-                          .next = ahead ? (const float *)row->in + after : NULL};
-        step.y = y ? y + start : NULL;
+        step = one_step(x, count, run.max, c, y ? y + start : NULL);
+        step.next = ahead ? (const float *)row->in + after : NULL;
+        take_pending(row->pending, b, &step);
         row->kernels->step(&step);
-        run.z += step.sums.z;
-        run.s += step.sums.s;
-        run.unit = step.unit;
+        run.z += (double)step.z[0];
+        run.s += (double)step.s[0];
+        run.unit = (double)step.unit[0];
         if (notes && is_noted(row))
-            notes[b] = (block_note){run.max, step.unit};
+            notes[b] = (block_note){run.max, run.unit};
     }
+    if (row->pending)
+        row->pending->out = NULL;
     return run;
 }
 
@@ -150,14 +168,21 @@ static float block_factor(const row_view *row, const running *run, float c, cons
     return (float)(exp2((double)c * shift) / (run->z * note.unit));
 }
 
-/* An f32 result holds the exponentials until their sum is known. */
+/* An f32 result holds the exponentials until their sum is known, or longer. */
 static running store_long_f32(const row_view *row, float c, float *buffer) {
     float *out = row->out;
     block_note notes[NOTED_BLOCKS];
     running run = walk(row, c, out, notes, buffer);
-    for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++)
-        row->kernels->scale(out + start, whet_row_block(row, start),
-                            block_factor(row, &run, c, notes, b), out + start);
+    bool waits = row->pending && is_noted(row) && run.z > 0;
+    for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++) {
+        float factor = block_factor(row, &run, c, notes, b);
+        if (waits)
+            row->pending->factor[b] = factor;
+        else
+            row->kernels->scale(out + start, whet_row_block(row, start), factor, out + start);
+    }
+    if (waits)
+        row->pending->out = out;
     return run;
 }
 
@@ -168,11 +193,8 @@ static running store_long_narrow(const row_view *row, float c, float *buffer) {
     running run = walk(row, c, NULL, notes, buffer);
     for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++) {
         size_t count = whet_row_block(row, start);
-        row_step step = {.x = whet_row_load(row, start, count, buffer),
-                         .n = count,
-                         .max = shift_of(is_noted(row) ? notes[b].max : run.max),
-                         .c = c,
-                         .y = buffer};
+        const float *x = whet_row_load(row, start, count, buffer);
+        row_step step = one_step(x, count, is_noted(row) ? notes[b].max : run.max, c, buffer);
         k->step(&step);
         k->scale(buffer, count, block_factor(row, &run, c, notes, b), buffer);
         whet_row_store(row, start, count, buffer);
@@ -182,15 +204,13 @@ static running store_long_narrow(const row_view *row, float c, float *buffer) {
 
 /* A row of one block at c, its exponentials, if wanted, in y. */
 static running step_short(const row_view *row, float c, float *y, float *buffer) {
-    row_step step = {.x = whet_row_load(row, 0, row->n, buffer), .n = row->n, .c = c};
-    step.y = y;
-    float max = row->kernels->max(step.x, row->n);
-    step.max = shift_of(max);
-    if (y)
-        whet_step_weights(row->kernels, &step);
-    else
-        row->kernels->step(&step);
-    return (running){max, step.sums.z, step.sums.s, step.unit, step.total};
+    const float *x = whet_row_load(row, 0, row->n, buffer);
+    float max = row->kernels->max(x, row->n);
+    row_step step = one_step(x, row->n, max, c, y);
+    step.whole = 1;
+    row->kernels->step(&step);
+    return (running){max, (double)step.z[0], (double)step.s[0], (double)step.unit[0],
+                     (double)step.total[0]};
 }
 
 static running store_short(const row_view *row, float c, float *buffer) {

@@ -1,12 +1,12 @@
 /*
  * Many rows of plain f32 at full speed. Taken one by one, a row's exponentials
  * wait for its maximum, its results for their sum, and the memory for both;
- * here the loop over one row's exponentials also finds a later row's maximum
- * and writes the last row's results (see row_step in isa/kernels.h). Short rows
- * go in groups: first all their statistics, then every beta, then all their
- * results, so that no row waits for what was found only just before.
+ * here rows go in groups, and the loop over one group's exponentials also finds
+ * the next group's maxima and writes the last group's results (see row_step in
+ * isa/kernels.h). No row waits for what was found only just before, and what is
+ * done once a row is done for a vector of rows.
  */
-#include "row/row.h"
+#include "row/group.h"
 #include <math.h>
 #include <string.h>
 
@@ -14,9 +14,9 @@
 #define STREAM_BYTES ((size_t)8 << 20)
 #define LINE_BYTES 64
 
-/* Rows to a group: few enough that the first is still at hand when the last is done. */
-#define GROUP_ROWS_MAX 16
-#define GROUP_FLOATS 4096
+/* A group has up to this many entries: few enough that the first row is still near when the last
+ * is done, enough that what is done once a group does not count. */
+#define GROUP_FLOATS ROW_BLOCK
 
 bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores) {
     return stores && rows->rows > 0 && rows->n > 0 && rows->n <= ROW_BLOCK &&
@@ -25,137 +25,82 @@ bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores)
 }
 
 typedef struct pipeline {
-    /* exponentials of the row before, not written yet; two buffers take turns, and lie apart by
-     * an odd number of cache lines: at the same place in a page, they would get into each
-     * other's way */
-    _Alignas(64) float buffer[2][ROW_BLOCK + 17 * 16];
-    const whet_rows *rows;
-    const row_job *job;
-    const kernels *kernels;
-    const float *last;
-    float factor;
-    float *out;
-    int stream;
-    float constant_c; /* 0 where c depends on the row */
-    size_t group;     /* rows taken together, and what is known of each: */
-    float max[GROUP_ROWS_MAX];
-    float c[GROUP_ROWS_MAX]; /* 0 for NaN */
-    row_sums sums[GROUP_ROWS_MAX];
+    /* exponentials of the last group, whose place is taken by this one's as they are written */
+    _Alignas(64) float buffer[ROW_BLOCK + STEP_ROWS * ROW_PAD];
+    row_step step;
+    row_group group;
+    size_t group_rows;  /* rows in a group but the last */
+    size_t pending;     /* rows in the buffer, */
+    float *pending_out; /* where the first of them goes */
 } pipeline;
 
-static const float *in_row(const pipeline *p, size_t r) {
-    return (const float *)p->rows->in + (ptrdiff_t)r * p->rows->in_stride;
+/* Writes row i of what is pending. */
+static void write_row(const pipeline *p, size_t i) {
+    p->group.kernels->scale(p->buffer + i * p->step.y_stride, p->step.n, p->step.factor[i],
+                            p->pending_out + (ptrdiff_t)i * p->step.out_stride);
 }
 
-static float *out_row(const pipeline *p, size_t r) {
-    return (float *)p->rows->out + (ptrdiff_t)r * p->rows->out_stride;
-}
-
-static row_view view_of(const pipeline *p, size_t r) {
-    return (row_view){
-        .kernels = p->kernels, .n = p->rows->n, .in = in_row(p, r), .out = out_row(p, r)};
-}
-
-/* Writes what is still pending. */
 static void flush(pipeline *p) {
-    if (p->last)
-        p->kernels->scale(p->last, p->rows->n, p->factor, p->out);
-    p->last = NULL;
+    for (size_t i = 0; i < p->pending; i++)
+        write_row(p, i);
+    p->pending = 0;
 }
 
-float whet_constant_c(const whet_policy *policy) {
-    if (!whet_policy_is_constant(policy))
-        return 0;
-    return whet_beta_to_c(whet_policy_beta(policy, &(whet_stats){.n = 1}));
+/* One step over the group, which also writes what is pending. */
+static void run_step(pipeline *p, float *y, const float *next) {
+    if (p->pending > p->group.count)
+        flush(p);
+    p->step.rows = p->group.count;
+    p->step.y = y;
+    p->step.next = next;
+    p->step.last = p->pending ? p->buffer : NULL;
+    p->step.out = p->pending_out;
+    p->group.kernels->step(&p->step);
+    p->pending = 0;
 }
 
-float whet_row_c(const row_job *job, const row_view *row, float max, row_sums sums) {
-    whet_stats stats = {.max = (double)max, .n = 1};
-    if (job->needs_count)
-        stats.n = row->kernels->count(row->in, row->n);
-    if (job->needs_sums) {
-        stats.z = sums.z;
-        stats.s = sums.s;
-        whet_stats_complete(&stats);
+/* c for the group. */
+static void choose_c(pipeline *p) {
+    bool constant = p->group.constant_c > 0;
+    for (size_t i = 0; i < STEP_ROWS; i++)
+        p->step.c[i] = constant ? p->group.constant_c : whet_beta_to_c(1.0);
+    if (constant)
+        return;
+    if (p->group.job->needs_sums)
+        run_step(p, NULL, NULL);
+    whet_group_choose(&p->group, p->step.max, p->step.z, p->step.s, p->step.c);
+}
+
+/* Exponentials of the group, and the maxima of the next. Returns whether rows are odd. */
+static bool weigh(pipeline *p) {
+    size_t after = p->group.first + p->group.count, left = p->group.rows->rows - after;
+    p->step.next_rows = left < p->group.count ? left : p->group.count;
+    run_step(p, p->buffer, left ? p->step.x + (ptrdiff_t)p->group.count * p->step.stride : NULL);
+    bool any = false;
+    for (size_t i = 0; i < p->group.count; i++) {
+        p->group.odd[i] |= isnan(p->step.total[i]);
+        any |= p->group.odd[i];
+        p->step.factor[i] = 1 / p->step.total[i];
+        p->step.max[i] = p->step.next_max[i];
     }
-    double beta = whet_policy_beta(job->policy, &stats);
-    return isnan(beta) ? 0 : whet_beta_to_c(beta);
+    p->pending = p->group.count;
+    p->pending_out = whet_group_out(&p->group, 0);
+    return any;
 }
 
-/* The same, known beforehand for some policies. */
-static float choose_c(const pipeline *p, size_t r, float max, row_sums sums) {
-    row_view view = view_of(p, r);
-    return p->constant_c > 0 ? p->constant_c : whet_row_c(p->job, &view, max, sums);
-}
-
-/* A row whose maximum is infinite: everything masked, or not finite. */
-static bool odd_row(pipeline *p, size_t r) {
-    row_view view = view_of(p, r);
-    whet_stats stats;
-    flush(p);
-    whet_one_row(&view, p->job, &stats);
-    return !(stats.flags & WHET_ROW_NOT_FINITE);
-}
-
-/* A step of row r, which also writes what is pending. */
-static row_step step_of(pipeline *p, size_t r, float max) {
-    row_step step = {.x = in_row(p, r),
-                     .n = p->rows->n,
-                     .max = max,
-                     .c = whet_beta_to_c(1.0),
-                     .last = p->last,
-                     .factor = p->factor,
-                     .out = p->out,
-                     .stream = p->stream};
-    p->last = NULL;
-    return step;
-}
-
-/* c for a group of rows. */
-static void choose_group(pipeline *p, size_t first, size_t count) {
-    for (size_t i = 0; p->job->needs_sums && i < count; i++) {
-        if (isinf(p->max[i]))
-            continue;
-        row_step step = step_of(p, first + i, p->max[i]);
-        p->kernels->step(&step);
-        p->sums[i] = step.sums;
-    }
-    for (size_t i = 0; i < count; i++)
-        if (!isinf(p->max[i]))
-            p->c[i] = choose_c(p, first + i, p->max[i], p->sums[i]);
-}
-
-/* Row r, number i of its group; finds the maximum of the next group's row i. False: not finite. */
-static bool finish_row(pipeline *p, size_t r, size_t i) {
-    const float *next = p->rows->rows - r > p->group ? in_row(p, r + p->group) : NULL;
-    float max = p->max[i];
-    if (isinf(max)) {
-        if (next)
-            p->max[i] = p->kernels->max(next, p->rows->n);
-        return odd_row(p, r);
-    }
-    row_step step = step_of(p, r, max);
-    bool finite = p->c[i] > 0;
-    step.c = finite ? p->c[i] : 1;
-    step.y = p->buffer[r & 1];
-    step.next = next;
-    whet_step_weights(p->kernels, &step);
-    if (next)
-        p->max[i] = step.next_max;
-    if (!finite || isnan(step.total)) {
-        row_view view = view_of(p, r);
-        whet_row_fill(&view, NAN);
-        return false;
-    }
-    p->last = step.y;
-    p->factor = (float)(1.0 / step.total);
-    p->out = out_row(p, r);
-    return true;
+/* Writes the group's results but those of odd rows, whose logits are still wanted as they came:
+ * they may lie in the same place. */
+static void settle(pipeline *p, whet_status *status, size_t *first_bad_row) {
+    for (size_t i = 0; i < p->group.count; i++)
+        if (!p->group.odd[i])
+            write_row(p, i);
+    p->pending = 0;
+    whet_group_finish_odd(&p->group, status, first_bad_row);
 }
 
 static size_t group_rows(size_t n) {
     size_t group = GROUP_FLOATS / n;
-    return group < 1 ? 1 : group > GROUP_ROWS_MAX ? GROUP_ROWS_MAX : group;
+    return group < 1 ? 1 : group > STEP_ROWS ? STEP_ROWS : group;
 }
 
 /* Whether results go past the caches: large outputs, of rows that are whole lines. A line that is
@@ -166,34 +111,36 @@ static bool streams(const whet_rows *rows) {
            (starts | rows->n * sizeof(float)) % LINE_BYTES == 0;
 }
 
+static void start(pipeline *p, const whet_rows *rows, const row_job *job) {
+    p->group = whet_group_start(rows, job);
+    p->group_rows = group_rows(rows->n);
+    p->pending = 0;
+    p->pending_out = NULL;
+    p->step = (row_step){.n = rows->n,
+                         .stride = rows->in_stride,
+                         .y_stride = (rows->n + ROW_PAD - 1) / ROW_PAD * ROW_PAD,
+                         .out_stride = rows->out_stride,
+                         .stream = streams(rows),
+                         .whole = 1};
+    for (size_t i = 0; i < p->group_rows && i < rows->rows; i++)
+        p->step.max[i] = p->group.kernels->max(whet_group_in(&p->group, i), rows->n);
+}
+
 whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row) {
     pipeline p;
-    p.rows = rows;
-    p.job = job;
-    p.kernels = whet_kernels_get();
-    p.last = NULL;
-    p.out = NULL;
-    p.factor = 0;
-    p.stream = streams(rows);
-    p.group = group_rows(rows->n);
-    p.constant_c = whet_constant_c(job->policy);
-    for (size_t i = 0; i < p.group && i < rows->rows; i++)
-        p.max[i] = p.kernels->max(in_row(&p, i), rows->n);
-    memset(p.c, 0, sizeof p.c);
-    memset(p.sums, 0, sizeof p.sums);
+    start(&p, rows, job);
     whet_status status = WHET_OK;
-    for (size_t r = 0; r < rows->rows; r++) {
-        size_t i = r % p.group, left = rows->rows - r;
-        if (i == 0)
-            choose_group(&p, r, left < p.group ? left : p.group);
-        if (!finish_row(&p, r, i) && status == WHET_OK) {
-            status = WHET_NOT_FINITE;
-            if (first_bad_row)
-                *first_bad_row = r;
-        }
+    for (size_t r = 0; r < rows->rows; r += p.group_rows) {
+        p.group.first = r;
+        p.group.count = rows->rows - r < p.group_rows ? rows->rows - r : p.group_rows;
+        p.step.x = whet_group_in(&p.group, 0);
+        whet_group_check_max(&p.group, p.step.max);
+        choose_c(&p);
+        if (weigh(&p))
+            settle(&p, &status, first_bad_row);
     }
     flush(&p);
-    if (p.stream)
-        p.kernels->stream_end();
+    if (p.step.stream)
+        p.group.kernels->stream_end();
     return status;
 }

@@ -254,17 +254,32 @@ int whet_policy_is_temperature(const whet_policy *policy) {
     return !policy || policy->kind < WHET_POLICY_TOPK;
 }
 
-static double poly_beta(const whet_policy *policy, double entropy) {
-    double h = fmin(entropy, policy->hold);
-    if (h <= policy->threshold) {
-        return 1;
+/* For several entropies at once, coefficient by coefficient, so that none waits for itself. */
+static void poly_betas(const whet_policy *policy, const double *entropy, size_t count,
+                       double *beta) {
+    for (size_t i = 0; i < count; i++) {
+        beta[i] = 0;
     }
-    double beta = 0;
-    for (unsigned i = 0; i <= policy->degree && i <= WHET_POLY_DEGREE_MAX; i++) {
-        beta = beta * h + policy->value[i];
+    for (unsigned k = 0; k <= policy->degree && k <= WHET_POLY_DEGREE_MAX; k++) {
+        for (size_t i = 0; i < count; i++) {
+            double h = entropy[i] < policy->hold ? entropy[i] : policy->hold;
+            beta[i] = beta[i] * h + policy->value[k];
+        }
     }
-    return fmax(beta, policy->floor);
+    for (size_t i = 0; i < count; i++) {
+        bool is_left = entropy[i] <= policy->threshold || policy->hold <= policy->threshold;
+        double floored = beta[i] > policy->floor ? beta[i] : policy->floor;
+        beta[i] = is_left ? 1 : floored;
+    }
 }
+
+static double poly_beta(const whet_policy *policy, double entropy) {
+    double beta;
+    poly_betas(policy, &entropy, 1, &beta);
+    return beta;
+}
+
+static double exp_beta(double h0, double entropy) { return fmax(1, exp(entropy - h0)); }
 
 double whet_policy_full_beta(const whet_policy *policy, const whet_stats *stats,
                              double *dbeta_dentropy) {
@@ -278,7 +293,7 @@ double whet_policy_full_beta(const whet_policy *policy, const whet_stats *stats,
     case WHET_POLICY_POLY:
         return poly_beta(policy, stats->entropy);
     case WHET_POLICY_EXP:
-        return fmax(1, exp(stats->entropy - first));
+        return exp_beta(first, stats->entropy);
     case WHET_POLICY_SSMAX:
         return stats->n ? first * log((double)stats->n) + policy->value[1] : 1;
     case WHET_POLICY_LENGTH:
@@ -320,4 +335,20 @@ double whet_policy_weaken(const whet_policy *policy, double beta) {
                      : beta < -POLICY_BETA_MAX ? -POLICY_BETA_MAX /* -inf times 0 is NaN */
                                                : beta;
     return bound_beta(1 + policy->strength * (limited - 1));
+}
+
+bool whet_policy_betas(const whet_policy *policy, const double *entropy, size_t count,
+                       double *beta) {
+    if (policy->kind != WHET_POLICY_POLY && policy->kind != WHET_POLICY_EXP) {
+        return false;
+    }
+    if (policy->kind == WHET_POLICY_POLY) {
+        poly_betas(policy, entropy, count, beta);
+    }
+    for (size_t i = 0; i < count; i++) {
+        double full =
+            policy->kind == WHET_POLICY_POLY ? beta[i] : exp_beta(policy->value[0], entropy[i]);
+        beta[i] = whet_policy_weaken(policy, full);
+    }
+    return true;
 }

@@ -46,4 +46,8 @@ whet_policy_refuse(char *message, size_t message_size, const char *format, ...);
 double whet_policy_full_beta(const whet_policy *policy, const whet_stats *stats,
                              double *dbeta_dentropy);
 
+/* beta from many entropies, for policies that look at nothing else; false for the others. */
+bool whet_policy_betas(const whet_policy *policy, const double *entropy, size_t count,
+                       double *beta);
+
 #endif

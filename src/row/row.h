@@ -15,6 +15,19 @@
 /* Floats in a block: small enough that a block and its result stay in the first-level cache. */
 #define ROW_BLOCK 4096
 
+/* Rows of up to this many blocks note the maximum that each was taken at; a longer one is
+ * searched for its maximum beforehand, so that all blocks are taken at that. */
+#define NOTED_BLOCKS 512
+
+/*
+ * A long row of f32 that has its exponentials in place of its result: whichever walk over a row of
+ * the same length comes next multiplies them on the way, while it computes its own.
+ */
+typedef struct row_pending {
+    float *out; /* NULL: none */
+    float factor[NOTED_BLOCKS];
+} row_pending;
+
 /* One row: where its logits come from and where its result goes. */
 typedef struct row_view {
     const struct kernels *kernels;
@@ -25,6 +38,7 @@ typedef struct row_view {
     whet_type in_type;
     whet_type mask_type;
     whet_type out_type;
+    row_pending *pending; /* where results may be left, or NULL; see whet_row_flush */
 } row_view;
 
 /*
@@ -78,15 +92,8 @@ void whet_row_finish_odd(const row_view *row, double z, whet_stats *stats);
 /* One row from logits to result; *stats is set as far as the job needs it, its flags always. */
 void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats);
 
-/* A step that stores exponentials, y not x. Where one entry has all the weight, they are taken
- * again by differences, so that their unit is 1 and that entry's probability exactly 1. */
-static inline void whet_step_weights(const kernels *k, row_step *step) {
-    k->step(step);
-    if (step->total == step->unit) {
-        step->total = k->exp_store(step->x, step->n, step->max, step->c, step->y);
-        step->unit = 1;
-    }
-}
+/* Finishes what is pending, which has as many entries as the row. */
+void whet_row_flush(const row_view *row);
 
 /* Many rows, or long ones, of plain f32: see pipeline.c. */
 bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores);
@@ -95,11 +102,6 @@ whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t
 /* The same for rows of a few entries: see short_rows.c. */
 bool whet_short_rows_take(const whet_rows *rows, const row_job *job, bool stores);
 whet_status whet_short_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row);
-
-/* What multiplies exponents where every row has the same beta, or 0; and where not, from a row of
- * plain f32 with its sums at beta = 1 (if the job needs them), or 0 for NaN. */
-float whet_constant_c(const whet_policy *policy);
-float whet_row_c(const row_job *job, const row_view *row, float max, row_sums sums);
 
 /*
  * The way back through one row, for which row->out receives the gradient with
@@ -166,7 +168,14 @@ void whet_target_step(target_solver *solver, double z, double s, double q);
  * and notes beta in the statistics. Rounding c to f32 moves a probability p by
  * 6e-8 ln p relative, well inside what is promised.
  */
-float whet_beta_to_c(double beta);
+static inline float whet_beta_to_c(double beta) {
+    double c = beta * 1.4426950408889634;
+    if (!(c > 1e-30))
+        c = 1e-30;
+    if (c > 1e30)
+        c = 1e30;
+    return (float)c;
+}
 float whet_apply_beta(whet_stats *stats, double beta);
 
 /* Entropy and largest probability after beta, from the sums z and s at that beta. */

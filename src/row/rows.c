@@ -102,6 +102,9 @@ static whet_status run_rows(const whet_rows *request, const whet_policy *policy,
     if (whet_pipeline_takes(&rows, &job, stores))
         return whet_pipeline_rows(&rows, &job, first_bad_row);
     rows_arrays arrays = arrays_of(&rows);
+    row_pending pending = {.out = NULL};
+    if (rows.n > ROW_BLOCK)
+        view.pending = &pending;
     for (size_t r = 0; r < rows.rows; r++) {
         whet_stats stats;
         view.in = row_at(arrays.in, r);
@@ -115,6 +118,8 @@ static whet_status run_rows(const whet_rows *request, const whet_policy *policy,
         if (stats.flags & WHET_ROW_NOT_FINITE)
             note_bad_row(r, &status, first_bad_row);
     }
+    if (view.pending)
+        whet_row_flush(&view);
     return status;
 }
 

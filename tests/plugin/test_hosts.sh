@@ -22,6 +22,8 @@ check "a host with one more function to a backend is refused" refuses unmarked "
 check "a host with the old layout and the new functions is refused" refuses old "lays out its backends in an unknown way"
 check "a host whose custom operations are of another kind is refused" refuses params "does not call what was put in the place"
 check "a host without a CPU backend is told so" refuses no-cpu "not loaded ggml's CPU backend yet"
+refuses_a_closed_one() { WHET_OTHER_HOST=$WHET_LLAMA_CLOSED_HOST refuses any "has no function ggml_op_name"; }
+check "a host that keeps its functions to itself, as static ones do, is told so" refuses_a_closed_one
 
 refuses_settings_too() {
     WHET_POLICY=adaptve refuses shifted "lays out its backends in an unknown way" &&

@@ -114,7 +114,8 @@ static void make_mask(tensors *t, const example *e) {
     if (e->mask == MASK_NONE)
         return;
     enum ggml_type type = e->has_f32_mask ? GGML_TYPE_F32 : GGML_TYPE_F16;
-    int64_t columns = e->is_softmax ? e->keys : e->keys + 5, rows = e->queries + 3;
+    int64_t columns = e->is_softmax ? e->keys : e->keys + 5;
+    int64_t rows = (e->queries + 63) / 64 * 64 + 3; /* older hosts want whole 64s */
     t->mask = ggml_new_tensor_4d(t->context, type, columns, rows, planes, streams);
     for (int s = 0; s < streams; s++)
         for (int h = 0; h < planes; h++)
@@ -166,9 +167,9 @@ static void make_logits(tensors *t, const example *e) {
 static void make_softmax(tensors *t, const example *e) {
     char name[32];
     make_logits(t, e);
-    t->node = e->in_place
-                  ? ggml_soft_max_ext_inplace(t->context, t->logits, t->mask, e->scale, e->max_bias)
-                  : ggml_soft_max_ext(t->context, t->logits, t->mask, e->scale, e->max_bias);
+    t->node = ggml_soft_max_ext(t->context, t->logits, t->mask, e->scale, e->max_bias);
+    if (e->in_place) /* as ggml_soft_max_ext_inplace has it, which older hosts lack */
+        t->node->data = t->logits->data;
     if (e->has_sinks)
         ggml_soft_max_add_sinks(t->node, t->sinks);
     snprintf(name, sizeof name, "kq_soft_max-%d", e->layer);

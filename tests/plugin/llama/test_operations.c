@@ -18,11 +18,19 @@ static void start(void) {
 
 __attribute__((constructor)) static void before(void) { check_before_each(start); }
 
+/* Of a query that sees no key older hosts make NaN. */
+static bool sees_nothing(const outcome *o) {
+    for (size_t i = 0; i < o->rows; i++)
+        if (o->stats[i].n == 0)
+            return true;
+    return false;
+}
+
 static void check_example(const example *e) {
     outcome o = graph_compute(e);
     CHECK_MSG(o.error <= NEAR && !o.has_nan, "error %g: head_dim %d, keys %d, queries %d, mask %d",
               o.error, e->head_dim, e->keys, e->queries, (int)e->mask);
-    CHECK_MSG(e->mask == MASK_NOTHING || o.stock_error <= STOCK_NEAR,
+    CHECK_MSG(sees_nothing(&o) || o.stock_error <= STOCK_NEAR,
               "the host's own is off by %g: head_dim %d, keys %d, queries %d, mask %d",
               o.stock_error, e->head_dim, e->keys, e->queries, (int)e->mask);
     CHECK(o.is_restored);

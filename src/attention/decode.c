@@ -8,8 +8,7 @@
  * phase 1   a row's statistics merged and its beta chosen (one task to a row);
  *           maps that are not a temperature turn the row's logits, in place, into
  *           coefficients (row/map.c)
- * phase 2   a chunk's weights, in the place of its logits, and what they select
- *           of the values
+ * phase 2   a chunk's weights and what they select of the values
  * phase 3   the chunks' outputs added up and written
  */
 #include "attention/panel_maps.h"
@@ -48,7 +47,7 @@ typedef struct layout {
     size_t outputs; /* float [stream][row][chunk][padded value_dim] */
     size_t total;
     /* in the scratch of a task */
-    size_t queries, partial, converted, scratch;
+    size_t queries, weights, partial, converted, scratch;
 } layout;
 
 static size_t padded(size_t n) { return (n + ROW_PAD - 1) / ROW_PAD * ROW_PAD; }
@@ -59,6 +58,9 @@ static size_t padded(size_t n) { return (n + ROW_PAD - 1) / ROW_PAD * ROW_PAD; }
 static size_t logits_stride_of(const whet_attention *a) {
     return (padded(a->keys + 1) / ROW_PAD | 1) * ROW_PAD;
 }
+
+/* The same for a chunk's weights. */
+static size_t weights_stride_of(const plan_shape *shape) { return shape->chunk_keys + ROW_PAD; }
 
 static bool place(size_t *total, size_t *offset, size_t a, size_t b, size_t c) {
     size_t bytes;
@@ -79,6 +81,7 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
            place(&at->total, &at->sums, chunks, sizeof(chunk_sums), 1) &&
            place(&at->total, &at->outputs, chunks, padded(a->value_dim), sizeof(float)) &&
            place(&at->scratch, &at->queries, task_rows, padded(a->head_dim), sizeof(float)) &&
+           place(&at->scratch, &at->weights, task_rows, weights_stride_of(shape), sizeof(float)) &&
            place(&at->scratch, &at->partial, shape->rows, padded(a->value_dim), sizeof(float)) &&
            place(&at->scratch, &at->converted, CONVERTED, HEAD_DIM_MAX, sizeof(float));
 }
@@ -145,7 +148,8 @@ typedef struct work {
     row_state *states;
     chunk_sums *sums;
     float *outputs;
-    float *queries, *partial, *converted;
+    float *queries, *weights, *partial, *converted;
+    size_t weights_stride;
 } work;
 
 static work start_work(const whet_plan *plan, size_t stream_index, size_t chunk, void *scratch) {
@@ -166,6 +170,8 @@ static work start_work(const whet_plan *plan, size_t stream_index, size_t chunk,
     w.sums = (chunk_sums *)(void *)(base + at.sums) + row * w.shape.chunks;
     w.outputs = (float *)(void *)(base + at.outputs) + row * w.shape.chunks * padded(a->value_dim);
     w.queries = (float *)(void *)(own + at.queries);
+    w.weights = (float *)(void *)(own + at.weights);
+    w.weights_stride = weights_stride_of(&w.shape);
     w.partial = (float *)(void *)(own + at.partial);
     w.converted = (float *)(void *)(own + at.converted);
     return w;
@@ -447,31 +453,32 @@ static void merge_row(work *w, size_t r) {
 
 /* ---- phase 2 ---- */
 
-/* Coefficients of a map are weights as they are, but 0 where the row sees nothing. What is not
- * finite among them is noted in the sum, which is nothing else: they are normalised. */
-static double limit_coefficients(const work *w, size_t r, size_t low, size_t high) {
+/* Coefficients of a map as a chunk's weights, 0 where the row sees nothing. What is not finite
+ * among them is noted in the sum, which is nothing else: they are normalised. */
+static double copy_coefficients(const work *w, size_t r, size_t low, size_t high) {
     query_row row = row_at(w, r);
-    float *coefficients = w->logits + r * w->logits_stride;
+    const float *coefficients = w->logits + r * w->logits_stride;
+    float *weights = w->weights + r * w->weights_stride;
     for (size_t j = low; j < high; j++)
-        coefficients[j] = j >= row.low && j < row.high ? coefficients[j] : 0;
-    return w->shape.kernels->finite(coefficients + low, high - low) ? 0 : (double)NAN;
+        weights[j - low] = j >= row.low && j < row.high ? coefficients[j] : 0;
+    return w->shape.kernels->finite(weights, high - low) ? 0 : (double)NAN;
 }
 
-/* A chunk's logits of one row become weights, their sums are stored; masked keys get exactly
- * zero. */
+/* A chunk's weights for one row, their sums stored; masked keys get exactly zero. */
 static void weigh_row(work *w, size_t r, size_t low, size_t high) {
     const kernels *k = w->shape.kernels;
     const row_state *state = w->states + r;
-    float *logits = w->logits + r * w->logits_stride + low;
+    const float *logits = w->logits + r * w->logits_stride + low;
+    float *weights = w->weights + r * w->weights_stride;
     row_sums sums = {0, 0, 0};
     if (state->mapped) {
         w->sums[r * w->shape.chunks + w->chunk] =
-            (chunk_sums){limit_coefficients(w, r, low, high), 0};
+            (chunk_sums){copy_coefficients(w, r, low, high), 0};
         return;
     }
     if (w->stream.attention->stats)
         k->sums(logits, high - low, state->max, state->c, &sums);
-    sums.z = k->exp_store(logits, high - low, state->max, state->c, logits);
+    sums.z = k->exp_store(logits, high - low, state->max, state->c, weights);
     w->sums[r * w->shape.chunks + w->chunk] = (chunk_sums){sums.z, sums.s};
 }
 
@@ -480,23 +487,23 @@ static float *chunk_output(const work *w, size_t r, size_t chunk) {
 }
 
 /* Adds value j of a head to the rows of w->partial; where it is not finite, only to rows whose
- * weight is not zero. */
-static void add_value_carefully(work *w, size_t head, size_t j) {
+ * weight is not zero. The weights are those of the chunk's keys from `low` on. */
+static void add_value_carefully(work *w, size_t head, size_t low, size_t j) {
     const whet_attention *a = w->stream.attention;
     const kernels *k = w->shape.kernels;
     key_stream stream = w->stream;
     stream.kv_head += head;
     size_t stride = padded(a->value_dim);
     const float *row = whet_load_position(&stream, &a->v, j, a->value_dim, w->converted);
-    const float *weights = w->logits + head * w->shape.rows * w->logits_stride + j;
+    const float *weights = w->weights + head * w->shape.rows * w->weights_stride + (j - low);
     if (k->finite(row, a->value_dim)) {
         stream_cache value = converted_rows(w, 1, a->value_dim);
         value.first = row;
-        k->stream_values(&value, weights, w->logits_stride, w->shape.rows, w->partial, stride);
+        k->stream_values(&value, weights, w->weights_stride, w->shape.rows, w->partial, stride);
         return;
     }
     for (size_t r = 0; r < w->shape.rows; r++) {
-        float weight = weights[r * w->logits_stride];
+        float weight = weights[r * w->weights_stride];
         for (size_t c = 0; weight > 0 && c < a->value_dim; c++)
             w->partial[r * stride + c] += weight * row[c];
     }
@@ -508,7 +515,7 @@ static void add_values_carefully(work *w, size_t head, size_t low, size_t high) 
     for (size_t start = low; start < high; start += SUM_KEYS) {
         memset(w->partial, 0, rows * stride * sizeof(float));
         for (size_t j = start; j < high && j < start + SUM_KEYS; j++)
-            add_value_carefully(w, head, j);
+            add_value_carefully(w, head, low, j);
         for (size_t r = 0; r < rows; r++)
             w->shape.kernels->add(w->partial + r * stride, stride,
                                   chunk_output(w, head * rows + r, w->chunk));
@@ -539,7 +546,7 @@ static void value_chunk(work *w) {
     bool direct = streams_directly(&a->v);
     if (direct && low < high) {
         stream_cache values = cache_of(w, &a->v, low, high - low, a->value_dim);
-        w->shape.kernels->stream_values(&values, w->logits + low, w->logits_stride, rows,
+        w->shape.kernels->stream_values(&values, w->weights, w->weights_stride, rows,
                                         chunk_output(w, 0, w->chunk),
                                         w->shape.chunks * padded(a->value_dim));
     }

@@ -1,7 +1,8 @@
 /*
  * Attention of few queries over a long cache, where reading keys and values is
  * all that costs. Each is read once, by tasks that take a chunk of keys for all
- * query rows of a key head (see isa/stream.inc):
+ * query rows of a key head (see isa/stream.inc), or of several where the cache has
+ * them side by side:
  *
  * phase 0   a chunk's logits, kept in the workspace, and its statistics
  * phase 1   a row's statistics merged and its beta chosen (one task to a row);
@@ -17,9 +18,12 @@
 #include <math.h>
 #include <string.h>
 
-#define CHUNK 1024   /* keys to a task */
-#define SUM_KEYS 64  /* values added up in f32 before they join the chunk's sum */
-#define CONVERTED 16 /* rows of a caller's own type converted at a time */
+#define CHUNK 1024       /* keys to a task, of all its key heads together */
+#define CHUNK_LEAST 256  /* of each */
+#define CHUNKS_ENOUGH 64 /* to keep all threads busy: rather than more of them, larger ones */
+#define HEADS_TOGETHER 8 /* key heads to a task at most */
+#define SUM_KEYS 64      /* values added up in f32 before they join the chunk's sum */
+#define CONVERTED 16     /* rows of a caller's own type converted at a time */
 
 /* A row of one stream once its beta is known. */
 typedef struct row_state {
@@ -48,6 +52,16 @@ typedef struct layout {
 
 static size_t padded(size_t n) { return (n + ROW_PAD - 1) / ROW_PAD * ROW_PAD; }
 
+/* Floats from a row's logits to the next row's: one more than there are keys, since a map takes a
+ * sink for another logit, and an odd number of lines, so that rows do not lie in the same places of
+ * a cache. */
+static size_t logits_stride_of(const whet_attention *a) {
+    return (padded(a->keys + 1) / ROW_PAD | 1) * ROW_PAD;
+}
+
+/* The same for a chunk's weights. */
+static size_t weights_stride_of(const plan_shape *shape) { return shape->chunk_keys + ROW_PAD; }
+
 static bool place(size_t *total, size_t *offset, size_t a, size_t b, size_t c) {
     size_t bytes;
     *offset = *total;
@@ -56,28 +70,60 @@ static bool place(size_t *total, size_t *offset, size_t a, size_t b, size_t c) {
 }
 
 static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
-    size_t rows, chunks, keys = padded(a->keys + 1); /* a map takes a sink for one more logit */
+    size_t rows, chunks, task_rows;
     at->total = at->scratch = 0;
     return size_multiply(shape->streams, shape->rows, &rows) &&
            size_multiply(rows, shape->chunks, &chunks) &&
-           place(&at->total, &at->logits, rows, keys, sizeof(float)) &&
+           size_multiply(shape->together, shape->rows, &task_rows) &&
+           place(&at->total, &at->logits, rows, logits_stride_of(a), sizeof(float)) &&
            place(&at->total, &at->pieces, chunks, sizeof(whet_stats), 1) &&
            place(&at->total, &at->states, rows, sizeof(row_state), 1) &&
            place(&at->total, &at->sums, chunks, sizeof(chunk_sums), 1) &&
            place(&at->total, &at->outputs, chunks, padded(a->value_dim), sizeof(float)) &&
-           place(&at->scratch, &at->queries, shape->rows, padded(a->head_dim), sizeof(float)) &&
-           place(&at->scratch, &at->weights, shape->rows, CHUNK, sizeof(float)) &&
+           place(&at->scratch, &at->queries, task_rows, padded(a->head_dim), sizeof(float)) &&
+           place(&at->scratch, &at->weights, task_rows, weights_stride_of(shape), sizeof(float)) &&
            place(&at->scratch, &at->partial, shape->rows, padded(a->value_dim), sizeof(float)) &&
            place(&at->scratch, &at->converted, CONVERTED, HEAD_DIM_MAX, sizeof(float));
 }
 
-bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
-    layout at;
-    shape->chunks = (plan->description.attention.keys + CHUNK - 1) / CHUNK;
-    size_t tasks;
-    if (!lay_out(&plan->description.attention, shape, &at))
+/* Whether the kernels can read a tensor's rows where they lie. */
+static bool streams_directly(const whet_tensor *tensor) {
+    if (tensor->type == WHET_CUSTOM)
         return false;
-    if (!size_multiply(shape->streams, shape->chunks, &tasks))
+    /* quantised rows are always in one piece: no element of them has a size or a stride */
+    return tensor->stride[3] == (ptrdiff_t)type_bytes(tensor->type);
+}
+
+/* Whether the heads of a position lie between it and the next. */
+static bool lies_by_position(const whet_tensor *tensor, size_t heads) {
+    return streams_directly(tensor) && tensor->stride[1] > 0 &&
+           tensor->stride[2] / tensor->stride[1] >= (ptrdiff_t)heads;
+}
+
+/* How many key heads a task takes: a divisor of their number. */
+static size_t heads_together(const whet_attention *a) {
+    size_t heads = HEADS_TOGETHER;
+    if (!lies_by_position(&a->k, a->kv_heads) || !lies_by_position(&a->v, a->kv_heads))
+        return 1;
+    while (a->kv_heads % heads != 0)
+        heads--;
+    return heads;
+}
+
+bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
+    const whet_attention *a = &plan->description.attention;
+    layout at;
+    shape->together = a->keys > 0 ? heads_together(a) : 1;
+    shape->chunk_keys = CHUNK / shape->together;
+    if (shape->chunk_keys < CHUNK_LEAST)
+        shape->chunk_keys = CHUNK_LEAST;
+    while (shape->chunk_keys < CHUNK && a->keys / shape->chunk_keys > CHUNKS_ENOUGH)
+        shape->chunk_keys *= 2;
+    shape->chunks = (a->keys + shape->chunk_keys - 1) / shape->chunk_keys;
+    size_t tasks;
+    if (!lay_out(a, shape, &at))
+        return false;
+    if (!size_multiply(shape->streams / shape->together, shape->chunks, &tasks))
         return false;
     plan->phases = 4;
     plan->tasks[0] = plan->tasks[2] = tasks;
@@ -89,10 +135,11 @@ bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
     return true;
 }
 
+/* Rows are those of all the task's heads, one head after the other. */
 typedef struct work {
-    key_stream stream;
+    key_stream stream; /* the first */
     plan_shape shape;
-    size_t index;        /* of the stream */
+    size_t rows;
     size_t start, count; /* the chunk's keys */
     size_t chunk;
     float *logits; /* of the stream's first row */
@@ -102,19 +149,21 @@ typedef struct work {
     chunk_sums *sums;
     float *outputs;
     float *queries, *weights, *partial, *converted;
+    size_t weights_stride;
 } work;
 
 static work start_work(const whet_plan *plan, size_t stream_index, size_t chunk, void *scratch) {
     const whet_attention *a = &plan->description.attention;
-    work w = {.shape = whet_shape_of(plan), .index = stream_index, .chunk = chunk};
+    work w = {.shape = whet_shape_of(plan), .chunk = chunk};
     layout at = {0};
     lay_out(a, &w.shape, &at);
     w.stream = whet_stream_at(plan, &w.shape, stream_index);
-    w.start = chunk * CHUNK;
-    w.count = a->keys - w.start < CHUNK ? a->keys - w.start : CHUNK;
+    w.rows = w.shape.together * w.shape.rows;
+    w.start = chunk * w.shape.chunk_keys;
+    w.count = a->keys - w.start < w.shape.chunk_keys ? a->keys - w.start : w.shape.chunk_keys;
     char *base = plan->workspace, *own = scratch;
     size_t row = stream_index * w.shape.rows;
-    w.logits_stride = padded(a->keys + 1);
+    w.logits_stride = logits_stride_of(a);
     w.logits = (float *)(void *)(base + at.logits) + row * w.logits_stride;
     w.pieces = (whet_stats *)(void *)(base + at.pieces) + row * w.shape.chunks;
     w.states = (row_state *)(void *)(base + at.states) + row;
@@ -122,12 +171,19 @@ static work start_work(const whet_plan *plan, size_t stream_index, size_t chunk,
     w.outputs = (float *)(void *)(base + at.outputs) + row * w.shape.chunks * padded(a->value_dim);
     w.queries = (float *)(void *)(own + at.queries);
     w.weights = (float *)(void *)(own + at.weights);
+    w.weights_stride = weights_stride_of(&w.shape);
     w.partial = (float *)(void *)(own + at.partial);
     w.converted = (float *)(void *)(own + at.converted);
     return w;
 }
 
-/* The keys of a chunk that any row sees, as [*low, *high). */
+static query_row row_at(const work *w, size_t r) {
+    key_stream stream = w->stream;
+    stream.kv_head += r / w->shape.rows;
+    return whet_row_of(&stream, r % w->shape.rows);
+}
+
+/* The keys of a chunk that any row sees, as [*low, *high). Heads do not differ in that. */
 static void visible_keys(const work *w, size_t *low, size_t *high) {
     *low = SIZE_MAX;
     *high = 0;
@@ -146,12 +202,16 @@ static void visible_keys(const work *w, size_t *low, size_t *high) {
         *low = *high;
 }
 
-/* Whether the kernels can read a tensor's rows where they lie. */
-static bool streams_directly(const whet_tensor *tensor) {
-    if (tensor->type == WHET_CUSTOM)
-        return false;
-    /* quantised rows are always in one piece: no element of them has a size or a stride */
-    return tensor->stride[3] == (ptrdiff_t)type_bytes(tensor->type);
+/* `count` rows of keys or values from `start` on, of all the task's heads. */
+static stream_cache cache_of(const work *w, const whet_tensor *tensor, size_t start, size_t count,
+                             size_t depth) {
+    return (stream_cache){.first = whet_position_at(&w->stream, tensor, start),
+                          .type = (int)tensor->type,
+                          .stride = tensor->stride[2],
+                          .head_stride = tensor->stride[1],
+                          .heads = w->shape.together,
+                          .count = count,
+                          .depth = depth};
 }
 
 /* Brings rows [start, start + count) of a tensor into w->converted; count <= CONVERTED. */
@@ -165,13 +225,22 @@ static void convert_rows(const work *w, const whet_tensor *tensor, size_t start,
     }
 }
 
+static stream_cache converted_rows(const work *w, size_t count, size_t dim) {
+    return (stream_cache){.first = w->converted,
+                          .type = WHET_F32,
+                          .stride = HEAD_DIM_MAX * sizeof(float),
+                          .heads = 1,
+                          .count = count,
+                          .depth = dim};
+}
+
 /* ---- phase 0 ---- */
 
 static void load_queries(work *w) {
     size_t stride = padded(w->stream.attention->head_dim);
-    memset(w->queries, 0, w->shape.rows * stride * sizeof(float));
-    for (size_t r = 0; r < w->shape.rows; r++) {
-        query_row row = whet_row_of(&w->stream, r);
+    memset(w->queries, 0, w->rows * stride * sizeof(float));
+    for (size_t r = 0; r < w->rows; r++) {
+        query_row row = row_at(w, r);
         whet_load_query(&w->stream, &row, w->queries + r * stride);
     }
 }
@@ -181,16 +250,16 @@ static void score_keys(work *w, size_t start, size_t count) {
     const kernels *k = w->shape.kernels;
     size_t stride = padded(a->head_dim);
     if (streams_directly(&a->k)) {
-        k->stream_scores(w->queries, w->shape.rows, stride,
-                         whet_position_at(&w->stream, &a->k, start), (int)a->k.type, a->k.stride[2],
-                         count, a->head_dim, w->logits + start, w->logits_stride);
+        stream_cache keys = cache_of(w, &a->k, start, count, a->head_dim);
+        k->stream_scores(&keys, w->queries, w->shape.rows, stride, w->logits + start,
+                         w->logits_stride);
         return;
     }
     for (size_t done = 0; done < count; done += CONVERTED) {
         size_t n = count - done < CONVERTED ? count - done : CONVERTED;
+        stream_cache keys = converted_rows(w, n, a->head_dim);
         convert_rows(w, &a->k, start + done, n, a->head_dim);
-        k->stream_scores(w->queries, w->shape.rows, stride, w->converted, WHET_F32,
-                         HEAD_DIM_MAX * sizeof(float), n, a->head_dim, w->logits + start + done,
+        k->stream_scores(&keys, w->queries, w->shape.rows, stride, w->logits + start + done,
                          w->logits_stride);
     }
 }
@@ -248,8 +317,8 @@ static void score_chunk(work *w) {
     load_queries(w);
     if (low < high)
         score_keys(w, low, high - low);
-    for (size_t r = 0; r < w->shape.rows; r++) {
-        query_row row = whet_row_of(&w->stream, r);
+    for (size_t r = 0; r < w->rows; r++) {
+        query_row row = row_at(w, r);
         float *logits = w->logits + r * w->logits_stride + low;
         adjust_row(w, &row, low, high - low, logits);
         w->pieces[r * w->shape.chunks + w->chunk] = piece_of(w, logits, high - low);
@@ -387,9 +456,9 @@ static void merge_row(work *w, size_t r) {
 /* Coefficients of a map as a chunk's weights, 0 where the row sees nothing. What is not finite
  * among them is noted in the sum, which is nothing else: they are normalised. */
 static double copy_coefficients(const work *w, size_t r, size_t low, size_t high) {
-    query_row row = whet_row_of(&w->stream, r);
+    query_row row = row_at(w, r);
     const float *coefficients = w->logits + r * w->logits_stride;
-    float *weights = w->weights + r * CHUNK;
+    float *weights = w->weights + r * w->weights_stride;
     for (size_t j = low; j < high; j++)
         weights[j - low] = j >= row.low && j < row.high ? coefficients[j] : 0;
     return w->shape.kernels->finite(weights, high - low) ? 0 : (double)NAN;
@@ -400,6 +469,7 @@ static void weigh_row(work *w, size_t r, size_t low, size_t high) {
     const kernels *k = w->shape.kernels;
     const row_state *state = w->states + r;
     const float *logits = w->logits + r * w->logits_stride + low;
+    float *weights = w->weights + r * w->weights_stride;
     row_sums sums = {0, 0, 0};
     if (state->mapped) {
         w->sums[r * w->shape.chunks + w->chunk] =
@@ -408,86 +478,94 @@ static void weigh_row(work *w, size_t r, size_t low, size_t high) {
     }
     if (w->stream.attention->stats)
         k->sums(logits, high - low, state->max, state->c, &sums);
-    sums.z = k->exp_store(logits, high - low, state->max, state->c, w->weights + r * CHUNK);
+    sums.z = k->exp_store(logits, high - low, state->max, state->c, weights);
     w->sums[r * w->shape.chunks + w->chunk] = (chunk_sums){sums.z, sums.s};
-}
-
-/* A few of a chunk's values: `count` keys from `start` on, or from each stream (see kernels.h). */
-typedef struct value_part {
-    size_t start, count, spread;
-} value_part;
-
-static void add_values(work *w, size_t first_key, value_part part) {
-    const whet_attention *a = w->stream.attention;
-    w->shape.kernels->stream_values(w->weights + (part.start - first_key), CHUNK, w->shape.rows,
-                                    whet_position_at(&w->stream, &a->v, part.start), (int)a->v.type,
-                                    a->v.stride[2], part.count, part.spread, a->value_dim,
-                                    w->partial, padded(a->value_dim));
-}
-
-/* The same, key by key, and values that are not finite only where a weight is not zero. */
-static void add_values_carefully(work *w, size_t first_key, value_part part) {
-    const whet_attention *a = w->stream.attention;
-    const kernels *k = w->shape.kernels;
-    size_t stride = padded(a->value_dim), streams = part.spread ? k->stream_keys : 1;
-    for (size_t i = 0; i < part.count * streams; i++) {
-        size_t key = part.start + i % part.count + i / part.count * part.spread;
-        const float *row = whet_load_position(&w->stream, &a->v, key, a->value_dim, w->converted);
-        const float *weights = w->weights + (key - first_key);
-        if (k->finite(row, a->value_dim)) {
-            k->stream_values(weights, CHUNK, w->shape.rows, row, WHET_F32, 0, 1, 0, a->value_dim,
-                             w->partial, stride);
-            continue;
-        }
-        for (size_t r = 0; r < w->shape.rows; r++)
-            for (size_t c = 0; weights[r * CHUNK] > 0 && c < a->value_dim; c++)
-                w->partial[r * stride + c] += weights[r * CHUNK] * row[c];
-    }
 }
 
 static float *chunk_output(const work *w, size_t r, size_t chunk) {
     return w->outputs + (r * w->shape.chunks + chunk) * padded(w->stream.attention->value_dim);
 }
 
-static void clear_partial(work *w) {
-    memset(w->partial, 0, w->shape.rows * padded(w->stream.attention->value_dim) * sizeof(float));
+/* Adds value j of a head to the rows of w->partial; where it is not finite, only to rows whose
+ * weight is not zero. The weights are those of the chunk's keys from `low` on. */
+static void add_value_carefully(work *w, size_t head, size_t low, size_t j) {
+    const whet_attention *a = w->stream.attention;
+    const kernels *k = w->shape.kernels;
+    key_stream stream = w->stream;
+    stream.kv_head += head;
+    size_t stride = padded(a->value_dim);
+    const float *row = whet_load_position(&stream, &a->v, j, a->value_dim, w->converted);
+    const float *weights = w->weights + head * w->shape.rows * w->weights_stride + (j - low);
+    if (k->finite(row, a->value_dim)) {
+        stream_cache value = converted_rows(w, 1, a->value_dim);
+        value.first = row;
+        k->stream_values(&value, weights, w->weights_stride, w->shape.rows, w->partial, stride);
+        return;
+    }
+    for (size_t r = 0; r < w->shape.rows; r++) {
+        float weight = weights[r * w->weights_stride];
+        for (size_t c = 0; weight > 0 && c < a->value_dim; c++)
+            w->partial[r * stride + c] += weight * row[c];
+    }
 }
 
-/* Sums a part by itself and adds it to the chunk's outputs. */
-static void add_part(work *w, size_t first_key, value_part part) {
-    const whet_attention *a = w->stream.attention;
-    size_t stride = padded(a->value_dim);
-    clear_partial(w);
-    bool direct = streams_directly(&a->v);
-    if (direct)
-        add_values(w, first_key, part);
-    if (!direct || !w->shape.kernels->finite(w->partial, w->shape.rows * stride)) {
-        clear_partial(w);
-        add_values_carefully(w, first_key, part);
+/* A head's rows, key by key. */
+static void add_values_carefully(work *w, size_t head, size_t low, size_t high) {
+    size_t rows = w->shape.rows, stride = padded(w->stream.attention->value_dim);
+    for (size_t start = low; start < high; start += SUM_KEYS) {
+        memset(w->partial, 0, rows * stride * sizeof(float));
+        for (size_t j = start; j < high && j < start + SUM_KEYS; j++)
+            add_value_carefully(w, head, low, j);
+        for (size_t r = 0; r < rows; r++)
+            w->shape.kernels->add(w->partial + r * stride, stride,
+                                  chunk_output(w, head * rows + r, w->chunk));
     }
-    for (size_t r = 0; r < w->shape.rows; r++)
-        w->shape.kernels->add(w->partial + r * stride, stride, chunk_output(w, r, w->chunk));
+}
+
+static void clear_outputs(work *w, size_t first_row, size_t rows) {
+    for (size_t r = first_row; r < first_row + rows; r++)
+        memset(chunk_output(w, r, w->chunk), 0,
+               padded(w->stream.attention->value_dim) * sizeof(float));
+}
+
+static bool outputs_are_finite(const work *w, size_t first_row, size_t rows) {
+    bool finite = true;
+    for (size_t r = first_row; finite && r < first_row + rows; r++)
+        finite =
+            w->shape.kernels->finite(chunk_output(w, r, w->chunk), w->stream.attention->value_dim);
+    return finite;
 }
 
 static void value_chunk(work *w) {
-    size_t low, high, streams = w->shape.kernels->stream_keys;
+    const whet_attention *a = w->stream.attention;
+    size_t low, high, rows = w->shape.rows;
     visible_keys(w, &low, &high);
-    for (size_t r = 0; r < w->shape.rows; r++) {
+    for (size_t r = 0; r < w->rows; r++)
         weigh_row(w, r, low, high);
-        memset(chunk_output(w, r, w->chunk), 0,
-               padded(w->stream.attention->value_dim) * sizeof(float));
+    clear_outputs(w, 0, w->rows);
+    bool direct = streams_directly(&a->v);
+    if (direct && low < high) {
+        stream_cache values = cache_of(w, &a->v, low, high - low, a->value_dim);
+        w->shape.kernels->stream_values(&values, w->weights, w->weights_stride, rows,
+                                        chunk_output(w, 0, w->chunk),
+                                        w->shape.chunks * padded(a->value_dim));
     }
-    size_t spread = (high - low) / streams, step = SUM_KEYS / streams;
-    for (size_t start = 0; start < spread; start += step) {
-        size_t count = spread - start < step ? spread - start : step;
-        add_part(w, low, (value_part){low + start, count, spread});
+    for (size_t h = 0; h < w->shape.together; h++) {
+        if (direct && outputs_are_finite(w, h * rows, rows))
+            continue;
+        clear_outputs(w, h * rows, rows);
+        add_values_carefully(w, h, low, high);
     }
-    size_t rest = low + spread * streams;
-    if (rest < high)
-        add_part(w, low, (value_part){rest, high - rest, 0});
 }
 
 /* ---- phase 3 ---- */
+
+/* Adds n floats, whole vectors of them, in double. */
+static void add_row(const float *x, size_t n, double *total) {
+    for (size_t i = 0; i < n; i += ROW_PAD)
+        for (size_t j = 0; j < ROW_PAD; j++)
+            total[i + j] += (double)x[i + j];
+}
 
 static whet_status finish_row(work *w, size_t r, uint64_t *first_bad_row, whet_status status) {
     const whet_attention *a = w->stream.attention;
@@ -499,8 +577,7 @@ static whet_status finish_row(work *w, size_t r, uint64_t *first_bad_row, whet_s
         const float *out = chunk_output(w, r, chunk);
         z += w->sums[r * w->shape.chunks + chunk].z;
         s += w->sums[r * w->shape.chunks + chunk].s;
-        for (size_t c = 0; c < a->value_dim; c++)
-            total[c] += (double)out[c];
+        add_row(out, padded(a->value_dim), total);
     }
     if (isnan(z))
         state->stats = whet_stats_not_finite(state->stats.n);
@@ -527,9 +604,12 @@ whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t t
                                  uint64_t *first_bad_row) {
     plan_shape shape = whet_shape_of(plan);
     bool by_chunk = phase == 0 || phase == 2;
-    /* a chunk for all key heads before the next chunk: caches often have them side by side */
-    size_t index = by_chunk ? task % shape.streams : phase == 1 ? task / shape.rows : task;
-    work w = start_work(plan, index, by_chunk ? task / shape.streams : 0, scratch);
+    /* a chunk for all key heads before the next chunk */
+    size_t groups = shape.streams / shape.together;
+    size_t index = by_chunk     ? task % groups * shape.together
+                   : phase == 1 ? task / shape.rows
+                                : task;
+    work w = start_work(plan, index, by_chunk ? task / groups : 0, scratch);
     whet_status status = WHET_OK;
     if (phase == 0)
         score_chunk(&w);

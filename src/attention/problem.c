@@ -105,8 +105,7 @@ const float *whet_load_row(const key_stream *stream, const whet_tensor *tensor,
 void whet_load_query(const key_stream *stream, const query_row *row, float *result) {
     const whet_attention *a = stream->attention;
     const float *q = whet_load_row(stream, &a->q, row, a->head_dim, result);
-    for (size_t i = 0; i < a->head_dim; i++)
-        result[i] = q[i] * a->scale;
+    stream->kernels->scale(q, a->head_dim, a->scale, result);
 }
 
 const char *whet_position_at(const key_stream *stream, const whet_tensor *tensor, size_t j) {

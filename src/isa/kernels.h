@@ -59,6 +59,18 @@ typedef struct row_step {
 #define ROW_PAD 16
 
 /*
+ * Keys or values of some key heads where they lie: `count` rows to a head, `stride` bytes apart, of
+ * `depth` elements of any type but the caller's own (`type` as whet_type). The same row of the next
+ * head lies head_stride bytes on.
+ */
+typedef struct stream_cache {
+    const void *first;
+    int type;
+    ptrdiff_t stride, head_stride;
+    size_t heads, count, depth;
+} stream_cache;
+
+/*
  * What the kernels of maps know of each lane of a panel, and what they find. A map has its share
  * of the lanes (`chosen` of its kernel), the others' numbers are of no concern.
  */
@@ -260,20 +272,16 @@ typedef struct kernels {
     void (*map_entropy)(const float *weights, size_t keys, float *sum);
 
     /*
-     * Few queries, long caches. Rows of keys and values are read where they lie, `stride` bytes
-     * apart, in any type but the caller's own (`type` as whet_type). Queries and out are
-     * [rows][row_stride] floats, a row padded with zeros to whole vectors (ROW_PAD floats).
+     * Few queries, long caches. Queries and out are rows of floats, padded with zeros to whole
+     * vectors (ROW_PAD floats); rows of any kind are [head][row], those of a head in turn.
      */
-    /* logits[r][j] = query r . key j */
-    void (*stream_scores)(const float *queries, size_t rows, size_t row_stride, const void *keys,
-                          int type, ptrdiff_t stride, size_t count, size_t depth, float *logits,
-                          size_t logits_stride);
-    /* out[r] += sum over j of weights[r][j] * value j, for `count` keys in a row (spread 0), or
-     * for `count` keys of each of stream_keys streams that lie `spread` keys apart */
-    size_t stream_keys;
-    void (*stream_values)(const float *weights, size_t weights_stride, size_t rows,
-                          const void *values, int type, ptrdiff_t stride, size_t count,
-                          size_t spread, size_t depth, float *out, size_t row_stride);
+    /* logits[head][r][j] = query r of the head . its key j */
+    void (*stream_scores)(const stream_cache *keys, const float *queries, size_t rows,
+                          size_t row_stride, float *logits, size_t logits_stride);
+    /* out[head][r] += sum over j of weights[head][r][j] * the head's value j. No more than 64 keys
+     * are summed in f32 before they join what is in out. */
+    void (*stream_values)(const stream_cache *values, const float *weights, size_t weights_stride,
+                          size_t rows, float *out, size_t out_stride);
 } kernels;
 
 extern const kernels whet_kernels_scalar, whet_kernels_avx2, whet_kernels_avx512, whet_kernels_neon;

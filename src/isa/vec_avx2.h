@@ -10,6 +10,7 @@
 #define PANEL_VECTORS 3
 #define GROUP 4
 #define STREAM_KEYS 3
+#define STREAM_SUMS 12
 
 typedef __m256 vec;
 typedef __m256 vec_mask;
@@ -45,11 +46,29 @@ static inline float vec_sum(vec x) {
     y = _mm_add_ps(y, _mm_movehl_ps(y, y));
     return _mm_cvtss_f32(_mm_add_ss(y, _mm_movehdup_ps(y)));
 }
-/* The sums of four vectors at once. */
+/* Per half: a0 + a2, a1 + a3, b0 + b2, b1 + b3. */
+static inline __m256 vec_pair(__m256 a, __m256 b) {
+    __m256d x = _mm256_castps_pd(a), y = _mm256_castps_pd(b);
+    return _mm256_add_ps(_mm256_castpd_ps(_mm256_blend_pd(x, y, 0xa)),
+                         _mm256_castpd_ps(_mm256_shuffle_pd(x, y, 0x5)));
+}
+/* The sums of four vectors at once. (Horizontal additions would take multipliers' places.) */
 static inline void vec_sum4(const vec x[4], float *sums) {
-    __m256 ab = _mm256_hadd_ps(x[0], x[1]), cd = _mm256_hadd_ps(x[2], x[3]);
-    __m256 abcd = _mm256_hadd_ps(ab, cd);
+    __m256 ab = vec_pair(x[0], x[1]), cd = vec_pair(x[2], x[3]);
+    __m256 abcd = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x88), _mm256_shuffle_ps(ab, cd, 0xdd));
     _mm_storeu_ps(sums, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
+}
+static inline void vec_load_turned(const float *p, vec x[4]) {
+    __m256 t[4];
+    for (int i = 0; i < 4; i++)
+        t[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4 * i)),
+                                    _mm_loadu_ps(p + 4 * (i + 4)), 1);
+    __m256 low01 = _mm256_unpacklo_ps(t[0], t[1]), high01 = _mm256_unpackhi_ps(t[0], t[1]);
+    __m256 low23 = _mm256_unpacklo_ps(t[2], t[3]), high23 = _mm256_unpackhi_ps(t[2], t[3]);
+    x[0] = _mm256_shuffle_ps(low01, low23, 0x44);
+    x[1] = _mm256_shuffle_ps(low01, low23, 0xee);
+    x[2] = _mm256_shuffle_ps(high01, high23, 0x44);
+    x[3] = _mm256_shuffle_ps(high01, high23, 0xee);
 }
 static inline float vec_largest(vec x) {
     __m128 y = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));

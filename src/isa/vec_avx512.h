@@ -10,6 +10,7 @@
 #define PANEL_VECTORS 3
 #define GROUP 8
 #define STREAM_KEYS 4
+#define STREAM_SUMS 16
 
 typedef __m512 vec;
 typedef __mmask16 vec_mask;
@@ -45,6 +46,19 @@ static inline void vec_sum4(const vec x[4], float *sums) {
     __m512 abcd = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
     __m256 half = _mm256_add_ps(_mm512_castps512_ps256(abcd), _mm512_extractf32x8_ps(abcd, 1));
     _mm_storeu_ps(sums, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
+}
+static inline void vec_load_turned(const float *p, vec x[4]) {
+    /* lanes 0 and 1, then 2 and 3, of eight entries of four */
+    const __m512i first =
+        _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
+    const __m512i second = _mm512_add_epi32(first, _mm512_set1_epi32(2));
+    vec a = vec_load(p), b = vec_load(p + 16), c = vec_load(p + 32), d = vec_load(p + 48);
+    vec ab01 = _mm512_permutex2var_ps(a, first, b), ab23 = _mm512_permutex2var_ps(a, second, b);
+    vec cd01 = _mm512_permutex2var_ps(c, first, d), cd23 = _mm512_permutex2var_ps(c, second, d);
+    x[0] = _mm512_shuffle_f32x4(ab01, cd01, 0x44);
+    x[1] = _mm512_shuffle_f32x4(ab01, cd01, 0xee);
+    x[2] = _mm512_shuffle_f32x4(ab23, cd23, 0x44);
+    x[3] = _mm512_shuffle_f32x4(ab23, cd23, 0xee);
 }
 static inline float vec_largest(vec x) { return _mm512_reduce_max_ps(x); }
 static inline vec_mask vec_less(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }

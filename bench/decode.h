@@ -29,9 +29,6 @@ whet_attention bench_decode_describe(const decode_inputs *of);
 /* Bytes of keys and values together. */
 double bench_decode_bytes(const decode_inputs *of);
 
-/* A part of the keys and the same part of the values, for reading. */
-read_work bench_decode_read(const decode_inputs *of, size_t part, size_t parts);
-
 /* A section for such cases. */
 report_section *bench_decode_section(suite *with, const char *name);
 

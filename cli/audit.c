@@ -7,17 +7,16 @@
 #include "lab_options.h"
 #include "messages.h"
 #include "options.h"
+#include "results.h"
 #include "sheet.h"
 #include "text.h"
 
-#include "base/atomic_file.h"
-#include "base/json.h"
 #include "base/signals.h"
 #include "base/table.h"
 #include "model/audit.h"
 
-#include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,9 +62,25 @@ static void print_model(const model_audit *audit) {
     putchar('\n');
 }
 
-static bool print_heads(const audit_head *heads, size_t count) {
-    static const char *const titles[] = {"layer",    "head",    "|Q|",     "|K|",
-                                         "spread <", "tighter", "reached", "tokens <"};
+/* What the columns mean, a line each: "  reached   a spread that ..." */
+__attribute__((format(printf, 2, 3))) static void note(const char *column, const char *format,
+                                                       ...) {
+    va_list values;
+    printf("  %-16s ", column);
+    va_start(values, format);
+    vprintf(format, values);
+    va_end(values);
+    putchar('\n');
+}
+
+static void note_reach(double mass, const char *which) {
+    note("reached", "a spread that some input does come to, so that no bound is below it");
+    note("tokens", "beyond so many %s cannot put %g of its weight on any one of them", which, mass);
+}
+
+static bool print_heads(const audit_head *heads, size_t count, double mass) {
+    static const char *const titles[] = {"layer",     "head",     "|W_Q|",   "|W_K|",
+                                         "Prop. 3.1", "by pairs", "reached", "tokens"};
     enum { COLUMNS = sizeof titles / sizeof titles[0] };
     char reach[REACH_SIZE];
     lab_table table = lab_table_start(COLUMNS);
@@ -82,7 +97,13 @@ static bool print_heads(const audit_head *heads, size_t count) {
         lab_table_add(&table, "%.1f", head->attained);
         lab_table_add(&table, "%s", reach_text(head->log10_reach, reach));
     }
-    return lab_table_finish(&table, stdout);
+    bool is_printed = lab_table_finish(&table, stdout);
+    note("|W_Q|, |W_K|",
+         "largest singular values of the maps to queries and keys, with the norm's gains");
+    note("Prop. 3.1", "the spread is at most this, by the paper's proposition");
+    note("by pairs", "and at most this, since RoPE turns queries and keys pair by pair");
+    note_reach(mass, "the head");
+    return is_printed;
 }
 
 static int compare_spreads(const void *a, const void *b) {
@@ -101,8 +122,8 @@ static size_t sort_heads(const model_audit *audit, uint32_t layer, audit_head *h
 }
 
 static bool print_layers(const model_audit *audit, audit_head *heads) {
-    static const char *const titles[] = {"layer",  "least spread <", "median <",
-                                         "most <", "reached",        "tokens <, least"};
+    static const char *const titles[] = {"layer",       "narrowest head", "median head",
+                                         "widest head", "reached",        "tokens"};
     enum { COLUMNS = sizeof titles / sizeof titles[0] };
     char reach[REACH_SIZE];
     lab_table table = lab_table_start(COLUMNS);
@@ -122,7 +143,12 @@ static bool print_layers(const model_audit *audit, audit_head *heads) {
         lab_table_add(&table, "%.1f", attained);
         lab_table_add(&table, "%s", reach_text(heads[0].log10_reach, reach));
     }
-    return lab_table_finish(&table, stdout);
+    bool is_printed = lab_table_finish(&table, stdout);
+    note("narrowest head",
+         "the spread is at most this in the head of the layer that allows least,");
+    note("median, widest", "at most this in the middle one, and in the one that allows most");
+    note_reach(audit->mass, "the narrowest head");
+    return is_printed;
 }
 
 static void tell_summary(const model_audit *audit, const audit_head *sorted) {
@@ -148,22 +174,21 @@ static int show(const arguments *given, const model_audit *audit) {
     if (!sorted)
         return complain_of_memory();
     print_model(audit);
-    printf("\nlogits of one query lie no further apart than (tighter: by RoPE's pairs; reached:\n"
-           "by some inputs at the same place), and no token gets more than %g beyond so many\n",
-           audit->mass);
+    printf(
+        "\nHow far apart the logits of one query can lie (their spread), by the weights alone\n");
     bool is_printed;
     if (given->layer != UINT64_MAX) {
         size_t count = sort_heads(audit, (uint32_t)given->layer, sorted);
-        is_printed = print_heads(sorted, count);
+        is_printed = print_heads(sorted, count, audit->mass);
     } else if (given->shows_heads) {
-        is_printed = print_heads(audit->heads, audit->count);
+        is_printed = print_heads(audit->heads, audit->count, audit->mass);
     } else {
         is_printed = print_layers(audit, sorted);
     }
     size_t count = sort_heads(audit, UINT32_MAX, sorted);
     if (is_printed && !given->shows_heads && given->layer == UINT64_MAX) {
-        printf("\nheads that give up first\n");
-        is_printed = print_heads(sorted, count < RANKED ? count : RANKED);
+        printf("\nThe heads that disperse first, by the weights alone\n");
+        is_printed = print_heads(sorted, count < RANKED ? count : RANKED, audit->mass);
     }
     putchar('\n');
     tell_summary(audit, sorted);
@@ -172,31 +197,28 @@ static int show(const arguments *given, const model_audit *audit) {
 }
 
 static int keep(const arguments *given, const model_audit *audit) {
-    lab_error error = {.kind = LAB_NO_ERROR};
-    if (given->json) {
-        json_t *json = audit_json(audit);
-        bool is_written = lab_json_write(given->json, json, &error);
-        json_decref(json);
-        if (!is_written)
-            return report_lab_error(name, &error);
-    }
-    if (given->csv && !replace_file(given->csv, audit_csv, audit)) {
-        lab_fail_file(&error, "write", given->csv);
-        return report_lab_error(name, &error);
-    }
-    return STATUS_OK;
+    int status = STATUS_OK;
+    if (given->json)
+        status = keep_json(name, given->json, audit_json(audit));
+    if (given->csv && status == STATUS_OK)
+        status = keep_table(name, given->csv, audit_csv, audit);
+    return status;
 }
 
 static int run(const arguments *given) {
     lab_error error = {.kind = LAB_NO_ERROR};
     model_audit audit;
+    const char *const files[] = {given->json, given->csv};
+    int status = reserve_output(name, files, 2);
+    if (status != STATUS_OK)
+        return status;
     lab_catch_interrupts();
     gguf_file *file = gguf_open(given->model, &error);
     if (!file || !audit_model(file, given->mass, given->quiet, &audit, &error)) {
         gguf_close(file);
         return report_lab_error(name, &error);
     }
-    int status = STATUS_MISUSE;
+    status = STATUS_MISUSE;
     if (given->layer != UINT64_MAX && given->layer >= audit.shape.layers)
         complain("%s: --layer: the model has layers 0 to %u", name, audit.shape.layers - 1);
     else
@@ -215,8 +237,9 @@ int command_audit(int argc, char **argv) {
         {"mass", OPTION_NUMBER, &given.mass, "P", "the weight on one token (default 0.5)"},
         {"heads", OPTION_FLAG, &given.shows_heads, NULL, "a line for each head, not each layer"},
         {"layer", OPTION_UNSIGNED, &given.layer, "N", "the heads of this layer"},
-        {"json", OPTION_TEXT, &given.json, "FILE", "also write everything as JSON"},
-        {"csv", OPTION_TEXT, &given.csv, "FILE", "also write everything as CSV"},
+        {"json", OPTION_TEXT, &given.json, "FILE",
+         "also write everything as JSON" OR_STANDARD_OUTPUT},
+        {"csv", OPTION_TEXT, &given.csv, "FILE", "also write everything as CSV" OR_STANDARD_OUTPUT},
         {"quiet", OPTION_FLAG, &given.quiet, NULL, "no progress"},
     };
     const command_syntax syntax = {

@@ -96,8 +96,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"quick", OPTION_FLAG, &given->quick, NULL,
          "fewer rounds, and of attention only the sizes with a bar"},
         {"json", OPTION_FLAG, &given->as_json, NULL,
-         "print JSON instead of tables, or, with a FILE, write it there\n"
-         "beside the tables"},
+         "print JSON instead of tables, or, with a FILE other than '-', write it\n"
+         "there beside the tables"},
         {"threads", OPTION_AMOUNT, &given->threads, "N",
          "how many threads to compare with one (default 2)"},
         {"isa", OPTION_TEXT, &given->isa, "NAME",
@@ -123,6 +123,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
     for (int i = 1; i <= operands; i++) {
         if (is_section(argv[i])) {
             given->named[given->named_count++] = argv[i];
+        } else if (given->as_json && is_standard_output(argv[i])) {
+            continue; /* where it goes in any case */
         } else if (given->as_json && !given->json_path) {
             given->json_path = argv[i];
         } else {

@@ -36,7 +36,7 @@ typedef struct dot_canvas {
 static const char *const colors[] = {"31", "33",       "32", "36", "35",
                                      "94", "38;5;208", "95", "92", "96"};
 
-char chart_letter(size_t series) { return CHART_LETTERS[series % (sizeof CHART_LETTERS - 1)]; }
+static char letter_of(size_t series) { return CHART_LETTERS[series % (sizeof CHART_LETTERS - 1)]; }
 
 void chart_color(FILE *file, terminal_style style, size_t series) {
     if (style.color)
@@ -103,7 +103,7 @@ static void put_letters(dot_canvas *canvas, const line_chart *chart, int series)
     for (size_t i = 0; i < chart->points; i++) {
         int row = (int)lround(dot_row(canvas, chart->series[series].shares[i])) / canvas->dots_down;
         dot_cell *cell = &canvas->cells[row][i * CELLS_A_POINT];
-        cell->letter = chart_letter((size_t)series);
+        cell->letter = letter_of((size_t)series);
         cell->series = series;
     }
 }
@@ -219,7 +219,7 @@ static void print_legend(FILE *file, const line_chart *chart, terminal_style sty
         fprintf(file, "%*s", used == 0 ? MARGIN : 3, "");
         used += used == 0 ? MARGIN + needed - 3 : needed;
         chart_color(file, style, i);
-        fprintf(file, "%c %s", chart_letter(i), chart->series[i].name);
+        fprintf(file, "%c %s", letter_of(i), chart->series[i].name);
         chart_plain(file, style);
     }
     fputc('\n', file);

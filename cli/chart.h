@@ -27,8 +27,6 @@ typedef struct line_chart {
 
 enum { CHART_POINTS_MAX = 14, CHART_COLUMNS = 79 };
 
-char chart_letter(size_t series);
-
 /* Switches to the colour of a series, and back again; nothing if there are no colours. */
 void chart_color(FILE *file, terminal_style style, size_t series);
 void chart_plain(FILE *file, terminal_style style);

@@ -5,6 +5,7 @@
 #include "lab_options.h"
 #include "messages.h"
 #include "options.h"
+#include "results.h"
 #include "text.h"
 
 #include "lm/gguf_model.h"
@@ -43,11 +44,18 @@ static bool is_same_file(const char *one, const char *other) {
 
 static int convert(const char *name, const char *from, const char *tokenizer, const char *to,
                    model_writer write, const void *context) {
-    if (is_same_file(from, to))
-        return misuse(name, "the model would be overwritten by what is made of it");
-    lm_opened opened;
+    int status = reserve_output(name, &to, 1);
+    if (status != STATUS_OK)
+        return status;
+    lm_opened opened = {.is_clrs = false};
     lab_error error = {.kind = LAB_NO_ERROR};
-    bool good = lm_open(from, tokenizer, &opened, &error) && write(&opened, to, context, &error);
+    char *file = lm_model_file(from, &error);
+    bool is_same = file && is_same_file(file, to);
+    bool good = file && !is_same && lm_open(file, tokenizer, &opened, &error) &&
+                write(&opened, to, context, &error);
+    free(file);
+    if (is_same)
+        return misuse(name, "the model would be overwritten by what is made of it");
     if (good)
         describe(&opened, to);
     lm_opened_free(&opened);
@@ -127,7 +135,8 @@ int lm_export_command(int argc, char **argv) {
             "\"whet.policy\", which others pass over.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "example:\n  whet lm export run/model.ckpt model.gguf --type q8_0\n",
+        .more = "MODEL may be a folder of 'whet lm train'.\n\n"
+                "example:\n  whet lm export run model.gguf --type q8_0\n",
         .operands_limit = 2,
     };
     int operands = 0;

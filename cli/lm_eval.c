@@ -6,16 +6,15 @@
 #include "messages.h"
 #include "options.h"
 #include "policy_list.h"
-#include "retrieval.h"
+#include "laboratory.h"
+#include "results.h"
 
-#include "base/atomic_file.h"
 #include "base/signals.h"
 #include "base/statistics.h"
 #include "base/table.h"
 #include "lm/evaluate.h"
 #include "lm/open.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,14 +43,14 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
          "of each algorithm and length (default 128), the same under every policy"},
         {"seed", OPTION_UNSIGNED, &given->seed, "S",
          "ask other questions (default 0); training has seeds of its own"},
-        {"json", OPTION_TEXT, &given->json, "FILE", "write everything as JSON, head by head"},
+        {"json", OPTION_TEXT, &given->json, "FILE",
+         "write everything as JSON, head by head" OR_STANDARD_OUTPUT},
         {"csv", OPTION_TEXT, &given->csv, "FILE",
-         "write a line for each algorithm, length and policy"},
+         "write a line for each algorithm, length and policy" OR_STANDARD_OUTPUT},
         {"heads-csv", OPTION_TEXT, &given->heads_csv, "FILE",
-         "write the entropies of each head, a line for each of them"},
-        {"threads", OPTION_AMOUNT, &given->threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+         "write the entropies of each head, a line for each of them" OR_STANDARD_OUTPUT},
+        threads_option(&given->threads),
+        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,
@@ -63,9 +62,9 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
             "is its interval of 95 %.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more =
-            "example:\n"
-            "  whet lm eval run/model.ckpt --policy trained --policy adaptive --lengths 4..32\n",
+        .more = "MODEL is a folder of 'whet lm train', or the file of a model.\n\n"
+                "example:\n"
+                "  whet lm eval run --policy trained --policy adaptive --lengths 4..32\n",
         .operands_limit = 1,
     };
     options_result result = parse_options(&syntax, argc, argv, operands);
@@ -91,7 +90,7 @@ typedef lab_interval (*measure)(const lm_evaluation *result, const lm_eval_cell 
 
 static lab_interval per_cent(uint64_t hits, uint64_t samples) {
     lab_interval share = lab_share_interval(hits, samples);
-    return (lab_interval){100 * share.mean, 100 * share.low, 100 * share.high};
+    return (lab_interval){100 * share.mean, 100 * share.low, 100 * share.high, 100 * share.error};
 }
 
 static lab_interval exact_of(const lm_evaluation *result, const lm_eval_cell *cell) {
@@ -112,7 +111,7 @@ static lab_interval entropy_of(const lm_evaluation *result, const lm_eval_cell *
         sum += cell->entropies[i].after;
         rows += (double)cell->entropies[i].rows;
     }
-    return (lab_interval){sum / rows, (double)NAN, (double)NAN};
+    return (lab_interval){sum / rows, (double)NAN, (double)NAN, (double)NAN};
 }
 
 /* What was measured at one length; not a number where nothing was asked. */
@@ -121,7 +120,7 @@ static lab_interval value_at(const lm_evaluation *result, size_t task, size_t le
     const lm_eval_cell *cell = lm_eval_cell_at(result, task, length, policy);
     if (cell->sum.samples)
         return of(result, cell);
-    return (lab_interval){(double)NAN, (double)NAN, (double)NAN};
+    return (lab_interval){(double)NAN, (double)NAN, (double)NAN, (double)NAN};
 }
 
 static void add_values(lab_table *table, const lm_evaluation *result, size_t task, size_t policy,
@@ -181,29 +180,16 @@ static bool print_tables(const lm_evaluation *result) {
     return good && print_measure(result, entropy_of, false);
 }
 
-/* To a file, if one is named. */
-static bool write_table(const char *path, void (*write)(FILE *file, const void *context),
-                        const lm_evaluation *result) {
-    if (!path || replace_file(path, write, result))
-        return true;
-    complain("%s: cannot write %s: %s", name, path, strerror(errno));
-    return false;
-}
-
 static int show(const arguments *given, const lm_evaluation *result) {
     if (!print_tables(result))
         return complain_of_memory();
     int status = STATUS_OK;
-    if (given->json) {
-        lab_error error = {.kind = LAB_NO_ERROR};
-        json_t *json = lm_evaluation_json(result);
-        if (!lab_json_write(given->json, json, &error))
-            status = report_lab_error(name, &error);
-        json_decref(json);
-    }
-    if (!write_table(given->csv, lm_evaluation_csv, result) ||
-        !write_table(given->heads_csv, lm_evaluation_heads_csv, result))
-        status = STATUS_FAILED;
+    if (given->json)
+        status = keep_json(name, given->json, lm_evaluation_json(result));
+    if (given->csv && status == STATUS_OK)
+        status = keep_table(name, given->csv, lm_evaluation_csv, result);
+    if (given->heads_csv && status == STATUS_OK)
+        status = keep_table(name, given->heads_csv, lm_evaluation_heads_csv, result);
     return status;
 }
 
@@ -321,7 +307,10 @@ static int check_and_run(const arguments *given) {
                  LM_EVAL_SEED_LIMIT);
         return STATUS_MISUSE;
     }
+    const char *const files[] = {given->json, given->csv, given->heads_csv};
     int status = choose_policies(given, list, policies, &policy_count);
+    if (status == STATUS_OK)
+        status = reserve_output(name, files, 3);
     return status == STATUS_OK ? open_and_evaluate(given, &lengths, list, policy_count) : status;
 }
 
@@ -331,7 +320,7 @@ int lm_eval_command(int argc, char **argv) {
     options_result parsed = parse(argc, argv, &given, &operands);
     int status = options_status(parsed);
     if (parsed == OPTIONS_GIVEN && operands == 0) {
-        complain("%s: which model? Name a checkpoint of 'whet lm train'", name);
+        complain("%s: which model? Name a folder of 'whet lm train'", name);
         fprintf(stderr, "Try 'whet %s --help'.\n", name);
         status = STATUS_MISUSE;
     } else if (parsed == OPTIONS_GIVEN) {

@@ -5,7 +5,7 @@
 #include "lab_options.h"
 #include "messages.h"
 #include "options.h"
-#include "retrieval.h"
+#include "laboratory.h"
 
 #include "base/files.h"
 #include "base/signals.h"
@@ -46,14 +46,14 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         {"entropy", OPTION_FLAG, &given->entropy, NULL,
          "then print the mean entropy of each head over the tokens written"},
         {"speed", OPTION_FLAG, &given->speed, NULL, "then say how fast it was, on standard error"},
-        {"threads", OPTION_AMOUNT, &given->threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
+        threads_option(&given->threads),
     };
     const command_syntax syntax = {
         .name = name,
         .operands = "MODEL",
         .about = "Reads a prompt and writes what the model has to say, as it comes. MODEL is a\n"
-                 "checkpoint of 'whet lm', a GGUF file (llama or gemma), or one of llama2.c.\n",
+                 "folder of 'whet lm train', a checkpoint of 'whet lm', a GGUF file (llama or\n"
+                 "gemma), or one of llama2.c.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more =

@@ -3,8 +3,8 @@
 
 #include "commands.h"
 #include "lab_options.h"
+#include "laboratory.h"
 #include "messages.h"
-#include "options.h"
 
 #include "base/signals.h"
 #include "lm/train.h"
@@ -19,10 +19,11 @@ typedef struct arguments {
     lm_config config;
     lm_training training;
     text_list algorithms;
-    const char *out, *lengths, *policy, *learn, *gate, *positions, *loss, *weigh;
+    nn_keeping keep;
+    const char *lengths, *policy, *learn, *gate, *positions, *loss, *weigh;
     uint64_t layers, width, heads, key_heads, head_dim, hidden, context, rope_dims;
-    uint64_t batch, accumulate, threads, checkpoint_interval, log_interval;
-    bool hints, untied, resume, quiet;
+    uint64_t batch, accumulate, threads;
+    bool hints, untied, quiet;
 } arguments;
 
 enum { UNSET = 0 }; /* of sizes that follow from others */
@@ -31,7 +32,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
     lm_config *config = &given->config;
     lm_training *training = &given->training;
     const option_spec options[] = {
-        {"out", OPTION_TEXT, &given->out, "FOLDER",
+        {"out", OPTION_TEXT, &given->keep.folder, "FOLDER",
          "where the checkpoint and the log go (default whet-lm)"},
         {"algorithm", OPTION_LIST, &given->algorithms, "NAME",
          "one to learn, as in 'whet clrs list', or several with commas; NAME:hints is\n"
@@ -79,15 +80,14 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "in every head; the gradient passes through beta (default softmax)"},
         {"learn-policy", OPTION_TEXT, &given->learn, "PER",
          "learn the policy's numbers, a set for each layer or each head"},
-        {"resume", OPTION_FLAG, &given->resume, NULL,
-         "go on with the checkpoint in the folder, if there is one"},
-        {"checkpoint-every", OPTION_UNSIGNED, &given->checkpoint_interval, "N",
+        {"resume", OPTION_FLAG, &given->keep.resume, NULL,
+         "go on with the run in the folder, if there is one; what is not given again is as it was"},
+        {"checkpoint-every", OPTION_UNSIGNED, &given->keep.checkpoint_interval, "N",
          "steps from one to the next (default 500; 0: only at the end)"},
-        {"log-every", OPTION_UNSIGNED, &given->log_interval, "N",
+        {"log-every", OPTION_UNSIGNED, &given->keep.log_interval, "N",
          "steps from one line of the log to the next (default 100; 0: no log)"},
-        {"threads", OPTION_AMOUNT, &given->threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+        threads_option(&given->threads),
+        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,
@@ -97,8 +97,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
                  "stops a run such that --resume goes on with it.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "WHET_BLAS names another library with cblas_sgemm; OPENBLAS_CORETYPE chooses the\n"
-                "kernels of OpenBLAS.\n",
+        .more = BLAS_ENVIRONMENT,
     };
     int operands;
     return parse_options(&syntax, argc, argv, &operands);
@@ -150,8 +149,11 @@ static int choose_lengths(arguments *given) {
 
 static int choose_tasks(arguments *given) {
     lab_error error = {.kind = LAB_NO_ERROR};
-    bool is_good =
-        given->algorithms.count > 0 || lm_training_add_tasks(&given->training, "minimum", &error);
+    bool is_good = true;
+    if (given->algorithms.count > 0)
+        given->training.task_count = 0; /* instead of those of the run that is gone on with */
+    else if (given->training.task_count == 0)
+        is_good = lm_training_add_tasks(&given->training, "minimum", &error);
     for (size_t i = 0; is_good && i < given->algorithms.count; i++)
         is_good = lm_training_add_tasks(&given->training, given->algorithms.items[i], &error);
     for (size_t i = 0; given->hints && i < given->training.task_count; i++)
@@ -159,7 +161,25 @@ static int choose_tasks(arguments *given) {
     return is_good ? STATUS_OK : report_lab_error(name, &error);
 }
 
-static void choose_sizes(arguments *given) {
+/* Sizes that follow from others must come out even: a model that nobody asked for, with heads that
+ * are only turned in part, could not be exported either. */
+static int check_heads(const arguments *given) {
+    const lm_config *config = &given->config;
+    if (given->head_dim == UNSET && config->heads > 0 && config->width % config->heads != 0) {
+        complain("%s: --heads: %u does not divide --width %u; --head-dim chooses another size",
+                 name, config->heads, config->width);
+        return STATUS_MISUSE;
+    }
+    if (given->rope_dims == UNSET && config->positions == LM_ROPE && config->head_dim % 2 != 0) {
+        complain("%s: --head-dim: %u is odd, and RoPE turns elements in pairs: choose an even one, "
+                 "--rope-dims or --positions none",
+                 name, config->head_dim);
+        return STATUS_MISUSE;
+    }
+    return STATUS_OK;
+}
+
+static int choose_sizes(arguments *given) {
     lm_config *config = &given->config;
     config->layers = clamp_small(given->layers);
     config->width = clamp_small(given->width);
@@ -176,11 +196,12 @@ static void choose_sizes(arguments *given) {
     config->tied = !given->untied;
     given->training.batch = clamp_small(given->batch);
     given->training.accumulate = clamp_small(given->accumulate);
+    return check_heads(given);
 }
 
 static void print_summary(const arguments *given, const lm_summary *summary) {
     printf("%zu parameters, %llu steps: %s\n", summary->parameters,
-           (unsigned long long)summary->steps, given->out);
+           (unsigned long long)summary->steps, given->keep.folder);
     for (size_t i = 0; i < given->training.task_count; i++) {
         lm_tally tally = summary->tasks[i];
         if (tally.sequences > 0)
@@ -191,42 +212,27 @@ static void print_summary(const arguments *given, const lm_summary *summary) {
     }
 }
 
-static int train(const arguments *given, const nn_engine *engine, whet_pool *pool) {
-    lab_error error = {.kind = LAB_NO_ERROR};
-    whet_executor executor = whet_pool_executor(pool);
+static int run(const arguments *given) {
+    lab_error wrong = {.kind = LAB_NO_ERROR};
+    laboratory lab;
+    lm_summary summary;
+    int status = STATUS_OK;
+    if (!lm_config_check(&given->config, &wrong) || !lm_training_check(&given->training, &wrong))
+        return report_lab_error(name, &wrong);
+    if (!open_laboratory(&lab, given->threads, NULL))
+        return report_lab_error(name, &lab.error);
     lm_run request = {.config = given->config,
                       .training = given->training,
-                      .folder = given->out,
-                      .checkpoint_interval = given->checkpoint_interval,
-                      .log_interval = given->log_interval,
-                      .resume = given->resume,
+                      .keep = given->keep,
                       .quiet = given->quiet,
-                      .executor = &executor};
-    lm_summary summary;
+                      .executor = &lab.executor};
     lab_catch_interrupts();
-    if (!lm_train(engine, &request, &summary, &error))
-        return report_lab_error(name, &error);
-    print_summary(given, &summary);
-    return STATUS_OK;
-}
-
-static int run(const arguments *given) {
-    lab_error error = {.kind = LAB_NO_ERROR};
-    nn_engine engine;
-    whet_pool *pool;
-    if (!lm_config_check(&given->config, &error) || !lm_training_check(&given->training, &error) ||
-        !nn_engine_open(&engine, &error))
-        return report_lab_error(name, &error);
-    whet_status status = whet_pool_create((size_t)given->threads, &pool);
-    int result = STATUS_FAILED;
-    if (status == WHET_OK)
-        result = train(given, &engine, pool);
+    if (lm_train(&lab.engine, &request, &summary, &lab.error))
+        print_summary(given, &summary);
     else
-        complain("%s: threads: %s", name, whet_status_text(status));
-    if (status == WHET_OK)
-        whet_pool_destroy(pool);
-    nn_engine_close(&engine);
-    return result;
+        status = report_lab_error(name, &lab.error);
+    close_laboratory(&lab);
+    return status;
 }
 
 static int choose_and_run(arguments *given) {
@@ -235,26 +241,65 @@ static int choose_and_run(arguments *given) {
         status = choose_lengths(given);
     if (status == STATUS_OK)
         status = choose_tasks(given);
-    if (status != STATUS_OK)
-        return status;
-    choose_sizes(given);
-    return run(given);
+    if (status == STATUS_OK)
+        status = choose_sizes(given);
+    return status == STATUS_OK ? run(given) : status;
+}
+
+static arguments defaults(void) {
+    return (arguments){
+        .config = lm_config_default(),
+        .training = lm_training_default(),
+        .keep = {.folder = "whet-lm", .checkpoint_interval = 500, .log_interval = 100},
+        .layers = 4,
+        .width = 128,
+        .heads = 4,
+        .context = 4096,
+        .batch = 32,
+        .accumulate = 1};
+}
+
+/* Defaults that are the choices of the run in a folder, if there is one. */
+static bool recall(const char *folder, arguments *chosen, lab_error *error) {
+    lm_run run = {.config = chosen->config, .training = chosen->training, .keep = chosen->keep};
+    run.keep.folder = folder;
+    if (!lm_run_recall(&run, error))
+        return false;
+    chosen->training = run.training;
+    chosen->keep = run.keep;
+    if (run.training.task_count == 0)
+        return true; /* no run */
+    chosen->config = run.config;
+    chosen->layers = run.config.layers;
+    chosen->width = run.config.width;
+    chosen->heads = run.config.heads;
+    chosen->key_heads = run.config.key_heads;
+    chosen->head_dim = run.config.head_dim;
+    chosen->hidden = run.config.hidden;
+    chosen->context = run.config.context;
+    chosen->rope_dims = run.config.rope_dims;
+    chosen->untied = !run.config.tied;
+    chosen->batch = run.training.batch;
+    chosen->accumulate = run.training.accumulate;
+    return true;
 }
 
 int lm_train_command(int argc, char **argv) {
-    arguments given = {.config = lm_config_default(),
-                       .training = lm_training_default(),
-                       .out = "whet-lm",
-                       .layers = 4,
-                       .width = 128,
-                       .heads = 4,
-                       .context = 4096,
-                       .batch = 32,
-                       .accumulate = 1,
-                       .checkpoint_interval = 500,
-                       .log_interval = 100};
+    lab_error error = {.kind = LAB_NO_ERROR};
+    arguments given = defaults();
     options_result parsed = parse(argc, argv, &given);
-    int status = parsed == OPTIONS_GIVEN ? choose_and_run(&given) : options_status(parsed);
+    int status = options_status(parsed);
+    if (parsed == OPTIONS_GIVEN && given.keep.resume) {
+        /* once more, over what the run has */
+        arguments recalled = defaults();
+        bool is_good = recall(given.keep.folder, &recalled, &error);
+        free(given.algorithms.items);
+        given = recalled;
+        parsed = is_good ? parse(argc, argv, &given) : OPTIONS_MISUSED;
+        status = is_good ? options_status(parsed) : report_lab_error(name, &error);
+    }
+    if (parsed == OPTIONS_GIVEN)
+        status = choose_and_run(&given);
     free(given.algorithms.items);
     return status;
 }

@@ -10,8 +10,8 @@
 #include "messages.h"
 #include "options.h"
 #include "policy_list.h"
+#include "results.h"
 
-#include "base/atomic_file.h"
 #include "base/files.h"
 #include "base/signals.h"
 #include "report/plot.h"
@@ -134,58 +134,91 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-static bool keep(const arguments *given, const probe_request *request, const probe_result *result,
-                 lab_error *error) {
+static int keep(const arguments *given, const probe_request *request, const probe_result *result) {
+    lab_error error = {.kind = LAB_NO_ERROR};
     probe_table table = {request, result};
     probe_figure figure = {.request = request,
                            .result = result,
                            .title = base_name(request->model),
                            .layer = given->layer == UINT64_MAX ? 0 : given->layer,
                            .is_share = given->is_share};
-    if (given->json) {
-        json_t *json = probe_json(request, result);
-        bool is_written = lab_json_write(given->json, json, error);
-        json_decref(json);
-        if (!is_written)
-            return false;
-    }
-    if (given->csv && !replace_file(given->csv, probe_csv, &table))
-        return lab_fail_file(error, "write", given->csv);
-    if (given->figure && !figure_probe(given->figure, &figure, error))
-        return false;
+    int status = STATUS_OK;
+    if (given->json)
+        status = keep_json(given->name, given->json, probe_json(request, result));
+    if (given->csv && status == STATUS_OK)
+        status = keep_table(given->name, given->csv, probe_csv, &table);
+    if (given->figure && status == STATUS_OK && !figure_probe(given->figure, &figure, &error))
+        status = report_lab_error(given->name, &error);
     figure.layer = UINT64_MAX;
-    return !given->figures || figure_probe(given->figures, &figure, error);
+    if (given->figures && status == STATUS_OK && !figure_probe(given->figures, &figure, &error))
+        status = report_lab_error(given->name, &error);
+    return status;
 }
 
-static int refuse_layer(const arguments *given, size_t layers) {
-    complain("%s: --layer: the model has layers 0 to %zu", given->name, layers - 1);
-    return STATUS_MISUSE;
+/* What was drawn, for those who asked for nothing else. */
+static void tell_figures(const arguments *given, const probe_request *request) {
+    const char *of = given->is_share ? "entropies as shares of ln n" : "entropies";
+    printf("%s: Figure 3, %s of the heads in layer %llu of %s\n", given->figure, of,
+           (unsigned long long)given->layer, base_name(request->model));
+    if (given->figures)
+        printf("%s: the same of all layers\n", given->figures);
 }
 
-/* Before a run that may take long; a model that says nothing of its layers is looked at after it.
- */
-static int check_layer(const arguments *given) {
+/* An option that names layers or heads: the largest number in it, and how many the model has. */
+static bool is_there(const arguments *given, const char *option, uint64_t largest, size_t count) {
+    const char *what = strcmp(option, "--heads") == 0 ? "heads" : "layers";
+    if (count == 0 || largest < count)
+        return true;
+    complain("%s: %s: the model has %s 0 to %zu", given->name, option, what, count - 1);
+    return false;
+}
+
+/* The largest number of a list such as 0-3,7; what is no list is the plug-in's to refuse. */
+static uint64_t largest_of(const char *list) {
+    static const char digits[] = "0123456789";
+    uint64_t largest = 0;
+    for (const char *at = list; at && *(at += strcspn(at, digits)); at += strspn(at, digits)) {
+        uint64_t number = strtoull(at, NULL, 10);
+        largest = number > largest ? number : largest;
+    }
+    return largest;
+}
+
+/* 0: nobody knows how many there are. */
+static bool are_places_there(const arguments *given, size_t layers, size_t heads) {
+    return (given->layer == UINT64_MAX || is_there(given, "--layer", given->layer, layers)) &&
+           is_there(given, "--layers", largest_of(given->layers), layers) &&
+           is_there(given, "--heads", largest_of(given->heads), heads);
+}
+
+/* Before a run that may take long; a model that does not say how many layers and heads it has is
+ * looked at after it. */
+static int check_places(const arguments *given) {
     lab_error error = {.kind = LAB_NO_ERROR};
-    uint32_t layers = 0;
-    if (given->layer == UINT64_MAX || !probe_layers(given->model, &layers, &error))
-        return STATUS_OK;
-    return layers == 0 || given->layer < layers ? STATUS_OK : refuse_layer(given, layers);
+    uint32_t layers = 0, heads = 0;
+    probe_layers(given->model, &layers, &error);
+    probe_heads(given->model, &heads, &error);
+    return are_places_there(given, layers, heads) ? STATUS_OK : STATUS_MISUSE;
 }
 
 static int finish(const arguments *given, const probe_request *request, const probe_result *result,
                   bool prints) {
-    lab_error error = {.kind = LAB_NO_ERROR};
-    if (given->layer != UINT64_MAX && given->layer >= result->layers)
-        return refuse_layer(given, result->layers);
-    if (!keep(given, request, result, &error))
-        return report_lab_error(given->name, &error);
+    if (!are_places_there(given, result->layers, result->heads))
+        return STATUS_MISUSE;
+    int status = keep(given, request, result);
+    if (status != STATUS_OK)
+        return status;
     probe_view view = {.request = request,
                        .result = result,
                        .model = base_name(request->model),
                        .shows_heads = given->shows_heads,
                        .layer = given->layer,
                        .style = standard_output_style(true)};
-    return prints ? print_probe(&view) : STATUS_OK;
+    if (prints)
+        return print_probe(&view);
+    if (!given->quiet)
+        tell_figures(given, request);
+    return STATUS_OK;
 }
 
 static int run(const arguments *given, probe_request *request, bool prints) {
@@ -252,7 +285,7 @@ static int request_and_run(const arguments *given, const texts *read, bool print
         return status;
     request.policies = policies.names;
     request.policy_count = policies.count;
-    status = check_layer(given);
+    status = check_places(given);
     if (status == STATUS_OK)
         status = run(given, &request, prints);
     free_policy_list(&policies);
@@ -263,7 +296,10 @@ static int check_and_run(const arguments *given, bool prints) {
     texts read = {0};
     if (!are_good(given))
         return STATUS_MISUSE;
-    int status = read_texts(given, &read);
+    const char *const files[] = {given->json, given->csv};
+    int status = reserve_output(given->name, files, 2);
+    if (status == STATUS_OK)
+        status = read_texts(given, &read);
     if (status == STATUS_OK)
         status = request_and_run(given, &read, prints);
     free(read.prompt);
@@ -333,8 +369,9 @@ int command_probe(int argc, char **argv) {
          "take means over every N-th position (default: about 32 of each 512)"},
         {"layer", OPTION_UNSIGNED, &given.layer, "N", "show and draw the heads of this layer"},
         {"all-heads", OPTION_FLAG, &given.shows_heads, NULL, "a line for each head"},
-        {"json", OPTION_TEXT, &given.json, "FILE", "also write everything as JSON"},
-        {"csv", OPTION_TEXT, &given.csv, "FILE", "also write everything as CSV"},
+        {"json", OPTION_TEXT, &given.json, "FILE",
+         "also write everything as JSON" OR_STANDARD_OUTPUT},
+        {"csv", OPTION_TEXT, &given.csv, "FILE", "also write everything as CSV" OR_STANDARD_OUTPUT},
         {"figure", OPTION_TEXT, &given.figure, "FILE",
          "also draw the heads of --layer, or else of layer 0, as .svg or .png"},
         {"figures", OPTION_TEXT, &given.figures, "FILE", "also draw a panel for each layer"},
@@ -383,7 +420,7 @@ int command_figure3(int argc, char **argv) {
         {"llama", OPTION_TEXT, &given.llama, "DIR", "where libllama is"},
         {"plugin", OPTION_TEXT, &given.plugin, "FILE", "libggml-whet.so"},
         {"threads", OPTION_AMOUNT, &given.threads, "N", "threads (default: one a processor)"},
-        {"quiet", OPTION_FLAG, &given.quiet, NULL, "no progress"},
+        {"quiet", OPTION_FLAG, &given.quiet, NULL, "no progress, and no word of what was drawn"},
     };
     const command_syntax syntax = {
         .name = given.name,

@@ -281,7 +281,8 @@ int command_reproduce(int argc, char **argv) {
          "only these: table1, figure1, figure2 ... (the list is below)"},
         {"out", OPTION_TEXT, &r.folder, "DIR", "where the report goes (default: report)"},
         {"check", OPTION_TEXT, &check, "published",
-         "also say where Table 1 leaves the published figures by more than two standard errors"},
+         "also say how far Table 1 is from the published figures, in standard errors, and where by "
+         "more than two"},
         {"seeds", OPTION_RANGE, &r.seeds, "N", "heads to train of each kind"},
         {"steps", OPTION_RANGE, &r.steps, "N", "training steps of each"},
         {"sets", OPTION_RANGE, &r.sets, "N", "sets of each size to evaluate (default 4096)"},
@@ -291,9 +292,8 @@ int command_reproduce(int argc, char **argv) {
          "questions of each algorithm and length (clrs; default 128)"},
         {"lm-seeds", OPTION_RANGE, &r.lm_seeds, "N",
          "language models of each kind (clrs; default 1, with --full 3)"},
-        {"threads", OPTION_AMOUNT, &r.threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &r.quiet, NULL, "no progress"},
+        threads_option(&r.threads),
+        quiet_option(&r.quiet),
     };
     char list[2048];
     const report_part *part;
@@ -304,11 +304,10 @@ int command_reproduce(int argc, char **argv) {
     const command_syntax syntax = {
         .name = "reproduce",
         .operands = "",
-        .about =
-            "Makes the paper's table and figures on max retrieval, compares policies it did\n"
-            "not have, and writes a report. Stopped at any time, it goes on from there. The\n"
-            "experiment on CLRS-Text, for which language models are trained, takes half an\n"
-            "hour and more and is made when it is asked for: --only clrs.\n",
+        .about = "Makes the paper's table and figures on max retrieval, compares policies it did\n"
+                 "not have, and writes a report. Stopped at any time, it goes on from there. The\n"
+                 "experiment on CLRS-Text, for which language models are trained, takes half an\n"
+                 "hour and more and is made when it is asked for: --only clrs.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = list,

@@ -2,14 +2,13 @@
 #include "retrieval.h"
 
 #include "messages.h"
+#include "results.h"
 #include "text.h"
 
-#include "base/atomic_file.h"
 #include "base/signals.h"
 #include "base/table.h"
 #include "retrieval/evaluate.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,11 +35,11 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
          "items in a set: 16,100 or, doubling, 16..16384 (the default); up to 1048576"},
         {"sets", OPTION_UNSIGNED, &given->sets, "N", "sets of each size (default 4096)"},
         {"seed", OPTION_UNSIGNED, &given->seed, "S", "draw other sets (default 0)"},
-        {"json", OPTION_TEXT, &given->json, "FILE", "write all measures as JSON"},
-        {"csv", OPTION_TEXT, &given->csv, "FILE", "write all measures as CSV"},
-        {"threads", OPTION_AMOUNT, &given->threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+        {"json", OPTION_TEXT, &given->json, "FILE",
+         "write all measures as JSON" OR_STANDARD_OUTPUT},
+        {"csv", OPTION_TEXT, &given->csv, "FILE", "write all measures as CSV" OR_STANDARD_OUTPUT},
+        threads_option(&given->threads),
+        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,
@@ -83,7 +82,7 @@ static bool print_pairs(const retrieval_evaluation *result) {
         lab_table_add(&table, "%s", titles[i]);
     char number[NUMBER_SIZE];
     for (size_t s = 0; s < result->sizes; s++) {
-        const retrieval_estimate *gain = &result->gain[s];
+        const lab_interval *gain = &result->gain[s];
         lab_table_add(&table, "%s", grouped(result->size[s], number));
         lab_table_add(&table, "%+.2f", 100 * gain->mean);
         lab_table_add(&table, "%+.2f to %+.2f", 100 * gain->low, 100 * gain->high);
@@ -107,30 +106,27 @@ static int show(const arguments *given, const retrieval_evaluation *result) {
         is_printed = is_printed && print_pairs(result);
         if (result->heads > 1)
             printf(
-                "The interval is about other heads trained like these; p, McNemar's exact test,\n"
-                "about these very heads on other sets.\n");
+                "The interval is about other heads trained like these on other sets; p, McNemar's\n"
+                "exact test, about these very heads on other sets.\n");
         else
             printf("Both are about other sets for this very head; p is McNemar's exact test.\n");
     }
     if (!is_printed)
         return complain_of_memory();
     int status = STATUS_OK;
-    if (given->json) {
-        lab_error error = {.kind = LAB_NO_ERROR};
-        json_t *json = retrieval_evaluation_json(result);
-        if (!lab_json_write(given->json, json, &error))
-            status = report_lab_error(name, &error);
-        json_decref(json);
-    }
-    if (given->csv && !replace_file(given->csv, retrieval_evaluation_csv, result)) {
-        complain("%s: cannot write %s: %s", name, given->csv, strerror(errno));
-        status = STATUS_FAILED;
-    }
+    if (given->json)
+        status = keep_json(name, given->json, retrieval_evaluation_json(result));
+    if (given->csv && status == STATUS_OK)
+        status = keep_table(name, given->csv, retrieval_evaluation_csv, result);
     return status;
 }
 
 static int run(const arguments *given, const policy_list *policies, const number_list *list) {
     laboratory lab;
+    const char *const files[] = {given->json, given->csv};
+    int status = reserve_output(name, files, 2);
+    if (status != STATUS_OK)
+        return status;
     if (!open_laboratory(&lab, given->threads, given->path))
         return report_lab_error(name, &lab.error);
     size_t sizes[LIST_MAX];
@@ -148,7 +144,6 @@ static int run(const arguments *given, const policy_list *policies, const number
                                       .quiet = given->quiet};
     retrieval_evaluation result;
     lab_catch_interrupts();
-    int status;
     if (retrieval_evaluate(&lab.engine, &request, &result, &lab.error)) {
         status = show(given, &result);
         retrieval_evaluation_free(&result);

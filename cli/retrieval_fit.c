@@ -2,6 +2,7 @@
 #include "retrieval.h"
 
 #include "messages.h"
+#include "results.h"
 
 #include "base/signals.h"
 #include "retrieval/fit.h"
@@ -26,10 +27,10 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         {"sets", OPTION_UNSIGNED, &given->sets, "N",
          "sets of each size for each head (default 256)"},
         {"seed", OPTION_UNSIGNED, &given->seed, "S", "draw other sets (default 6)"},
-        {"json", OPTION_TEXT, &given->json, "FILE", "write points and curves as JSON"},
-        {"threads", OPTION_AMOUNT, &given->threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+        {"json", OPTION_TEXT, &given->json, "FILE",
+         "write points and curves as JSON" OR_STANDARD_OUTPUT},
+        threads_option(&given->threads),
+        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,
@@ -53,17 +54,14 @@ static int show(const arguments *given, const retrieval_fit *fit) {
            fit->count - fit->used, fit->entropy_max);
     printf("least squares, error %.3f:\n  %s\n", fit->least.error, fit->least.name);
     printf("never falling, error %.3f:\n  %s\n", fit->monotone.error, fit->monotone.name);
-    if (!given->json)
-        return STATUS_OK;
-    lab_error error = {.kind = LAB_NO_ERROR};
-    json_t *json = retrieval_fit_json(fit);
-    bool is_written = lab_json_write(given->json, json, &error);
-    json_decref(json);
-    return is_written ? STATUS_OK : report_lab_error(name, &error);
+    return given->json ? keep_json(name, given->json, retrieval_fit_json(fit)) : STATUS_OK;
 }
 
 static int run(const arguments *given, const number_list *list) {
     laboratory lab;
+    int status = reserve_output(name, &given->json, 1);
+    if (status != STATUS_OK)
+        return status;
     if (!open_laboratory(&lab, given->threads, given->path))
         return report_lab_error(name, &lab.error);
     size_t sizes[LIST_MAX];
@@ -80,7 +78,6 @@ static int run(const arguments *given, const number_list *list) {
                                      .quiet = given->quiet};
     lab_catch_interrupts();
     retrieval_fit fit;
-    int status;
     if (retrieval_fit_make(&lab.engine, &request, &fit, &lab.error)) {
         status = show(given, &fit);
         retrieval_fit_free(&fit);

@@ -2,6 +2,7 @@
 #include "retrieval.h"
 
 #include "messages.h"
+#include "results.h"
 #include "text.h"
 
 #include "base/signals.h"
@@ -31,7 +32,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         {"items", OPTION_AMOUNT, &given->items, "N",
          "of each the items with the largest priorities (default 16)"},
         {"seed", OPTION_UNSIGNED, &given->seed, "S", "draw other sets (default 2)"},
-        {"json", OPTION_TEXT, &given->json, "FILE", "write all coefficients as JSON"},
+        {"json", OPTION_TEXT, &given->json, "FILE",
+         "write all coefficients as JSON" OR_STANDARD_OUTPUT},
     };
     const command_syntax syntax = {
         .name = name,
@@ -90,9 +92,12 @@ static int make_all(laboratory *lab, const arguments *given, const policy_list *
     for (size_t i = 0; i < policies->count && lab->error.kind == LAB_NO_ERROR; i++)
         json_array_append_new(all, make_policy(lab, given, sizes, &policies->policies[i],
                                                policies->names[i], &table));
-    printf("mean coefficient of the item with the largest priority, %%\n");
-    bool is_good = lab_table_finish(&table, stdout) || lab_fail_memory(&lab->error);
-    is_good = is_good && lab->error.kind == LAB_NO_ERROR;
+    bool is_good = lab->error.kind == LAB_NO_ERROR;
+    if (is_good)
+        printf("mean coefficient of the item with the largest priority, %%\n");
+    else
+        table.failed = true; /* it is not whole, and not to be printed */
+    is_good = lab_table_finish(&table, stdout) || lab_fail_memory(&lab->error);
     all = lab_json_whole(all, mark);
     if (is_good && given->json)
         is_good = lab_json_write(given->json, all, &lab->error);
@@ -105,9 +110,13 @@ static int run(const arguments *given, const number_list *sizes) {
     policy_list policies;
     int status = make_policy_list(name, has_names ? given->policies.items : default_policies,
                                   has_names ? given->policies.count : 2, &policies);
-    if (status != STATUS_OK)
-        return status;
+    if (status == STATUS_OK)
+        status = reserve_output(name, &given->json, 1);
     laboratory lab;
+    if (status != STATUS_OK) {
+        free_policy_list(&policies);
+        return status;
+    }
     if (open_laboratory(&lab, 1, given->path)) {
         lab_catch_interrupts();
         status = make_all(&lab, given, &policies, sizes);

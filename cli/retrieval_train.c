@@ -14,16 +14,17 @@ static const char name[] = "retrieval train";
 
 typedef struct arguments {
     retrieval_config config;
-    const char *out, *seeds, *sizes, *l2, *precision, *policy;
-    uint64_t depth, width, classes, batch, steps, threads, checkpoint_interval, log_interval;
+    nn_keeping keep;
+    const char *seeds, *sizes, *l2, *precision, *policy;
+    uint64_t depth, width, classes, batch, steps, threads;
     double rate_end;
-    bool key_is_blind, resume, quiet;
+    bool key_is_blind, quiet;
 } arguments;
 
 static options_result parse(int argc, char **argv, arguments *given) {
     retrieval_config *config = &given->config;
     const option_spec options[] = {
-        {"out", OPTION_TEXT, &given->out, "FOLDER",
+        {"out", OPTION_TEXT, &given->keep.folder, "FOLDER",
          "where checkpoints and logs go (default whet-retrieval)"},
         {"seed", OPTION_TEXT, &given->seeds, "LIST",
          "one head for each of these seeds, such as 1..10 (default 1)"},
@@ -53,16 +54,16 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "to 1 (default 1: all of it)"},
         {"leak", OPTION_NUMBER, &config->leak, "W",
          "weight of a penalty on logits that tell classes apart (default 0)"},
-        {"resume", OPTION_FLAG, &given->resume, NULL,
-         "go on with the checkpoints in the folder, if there are any"},
-        {"checkpoint-every", OPTION_UNSIGNED, &given->checkpoint_interval, "N",
+        {"resume", OPTION_FLAG, &given->keep.resume, NULL,
+         "go on with the run in the folder, if there is one; what is not given again is as it was, "
+         "and --steps may be more"},
+        {"checkpoint-every", OPTION_UNSIGNED, &given->keep.checkpoint_interval, "N",
          "steps from one to the next (default 5000; 0: only at the end)"},
-        {"log-every", OPTION_UNSIGNED, &given->log_interval, "N",
+        {"log-every", OPTION_UNSIGNED, &given->keep.log_interval, "N",
          "a line of the log every so many steps, and for the first and the last (default 500; "
          "0: no log)"},
-        {"threads", OPTION_AMOUNT, &given->threads, "N",
-         "threads (default: one for each processor); results do not depend on it"},
-        {"quiet", OPTION_FLAG, &given->quiet, NULL, "no progress"},
+        threads_option(&given->threads),
+        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,
@@ -72,8 +73,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
             "a run such that --resume goes on with it.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "WHET_BLAS names another library with cblas_sgemm; OPENBLAS_CORETYPE chooses the\n"
-                "kernels of OpenBLAS.\n",
+        .more = BLAS_ENVIRONMENT,
     };
     int operands;
     return parse_options(&syntax, argc, argv, &operands);
@@ -128,10 +128,7 @@ static int run(const arguments *given, const number_list *seeds) {
     retrieval_run request = {.config = given->config,
                              .seeds = seeds->items,
                              .seed_count = seeds->count,
-                             .folder = given->out,
-                             .checkpoint_interval = given->checkpoint_interval,
-                             .log_interval = given->log_interval,
-                             .resume = given->resume,
+                             .keep = given->keep,
                              .quiet = given->quiet,
                              .executor = &lab.executor};
     lab_catch_interrupts();
@@ -139,31 +136,68 @@ static int run(const arguments *given, const number_list *seeds) {
     if (retrieval_train(&lab.engine, &request, NULL, &lab.error))
         printf("%zu head%s of %zu parameters, %llu steps each: %s\n", seeds->count,
                seeds->count == 1 ? "" : "s", retrieval_parameters(&given->config),
-               (unsigned long long)given->config.steps, given->out);
+               (unsigned long long)given->config.steps, given->keep.folder);
     else
         status = report_lab_error(name, &lab.error);
     close_laboratory(&lab);
     return status;
 }
 
+static arguments defaults(void) {
+    return (arguments){
+        .config = retrieval_config_default(),
+        .keep = {.folder = "whet-retrieval", .checkpoint_interval = 5000, .log_interval = 500},
+        .depth = 1,
+        .width = 128,
+        .classes = 10,
+        .batch = 128,
+        .steps = 100000,
+        .rate_end = -1};
+}
+
+/* Defaults that are the choices of the run in a folder, if there is one; and its seeds, where none
+ * are given. */
+static bool recall(const char *folder, arguments *chosen, number_list *seeds, lab_error *error) {
+    retrieval_run run = {.config = chosen->config,
+                         .seeds = seeds->items,
+                         .seed_count = seeds->count,
+                         .keep = chosen->keep};
+    run.keep.folder = folder;
+    if (!retrieval_run_recall(&run, seeds->items, LIST_MAX, error))
+        return false;
+    seeds->count = run.seed_count;
+    chosen->config = run.config;
+    chosen->depth = run.config.depth;
+    chosen->width = run.config.width;
+    chosen->classes = run.config.classes;
+    chosen->batch = run.config.batch;
+    chosen->steps = run.config.steps;
+    chosen->key_is_blind = !run.config.key_sees_class;
+    bool is_constant = run.config.rate_end == run.config.rate;
+    chosen->rate_end = is_constant ? chosen->rate_end : run.config.rate_end;
+    chosen->keep = run.keep;
+    return true;
+}
+
 int retrieval_train_command(int argc, char **argv) {
-    arguments given = {.config = retrieval_config_default(),
-                       .out = "whet-retrieval",
-                       .seeds = "1",
-                       .depth = 1,
-                       .width = 128,
-                       .classes = 10,
-                       .batch = 128,
-                       .steps = 100000,
-                       .checkpoint_interval = 5000,
-                       .log_interval = 500,
-                       .rate_end = -1};
+    lab_error error = {.kind = LAB_NO_ERROR};
+    arguments given = defaults();
+    number_list seeds = {.count = 0};
     options_result parsed = parse(argc, argv, &given);
     if (parsed != OPTIONS_GIVEN)
         return options_status(parsed);
-    number_list seeds;
-    if (!parse_number_list(name, "seed", given.seeds, false, 0, INT64_MAX, &seeds))
+    if (given.seeds && !parse_number_list(name, "seed", given.seeds, false, 0, INT64_MAX, &seeds))
         return STATUS_MISUSE;
+    if (given.keep.resume) {
+        /* once more, over what the run has */
+        arguments recalled = defaults();
+        if (!recall(given.keep.folder, &recalled, &seeds, &error))
+            return report_lab_error(name, &error);
+        given = recalled;
+        (void)parse(argc, argv, &given);
+    }
+    if (seeds.count == 0)
+        seeds = (number_list){.items = {1}, .count = 1};
     int status = choose_texts(&given);
     if (status != STATUS_OK)
         return status;

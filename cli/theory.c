@@ -6,6 +6,7 @@
 #include "theory.h"
 
 #include "messages.h"
+#include "results.h"
 #include "text.h"
 
 #include "base/json.h"
@@ -370,8 +371,9 @@ int command_theory(int argc, char **argv) {
         {"gain", OPTION_NUMBER, &run.gain, "G",
          "dispersion: size of the query and key weights (default 1)"},
         {"seed", OPTION_UNSIGNED, &run.seed, "S", "of what is random (default 1)"},
-        {"json", OPTION_TEXT, &json_path, "FILE", "also write the results as JSON"},
-        {"quiet", OPTION_FLAG, &run.quiet, NULL, "no progress"},
+        {"json", OPTION_TEXT, &json_path, "FILE",
+         "also write the results as JSON" OR_STANDARD_OUTPUT},
+        quiet_option(&run.quiet),
     };
     char list[1024];
     int length = snprintf(list, sizeof list, "statements:\n");
@@ -394,5 +396,7 @@ int command_theory(int argc, char **argv) {
         return options_status(result);
     if (!options_make_sense(&run))
         return STATUS_MISUSE;
-    return run_statements(&run, operands ? argv[1] : NULL, json_path);
+    int status = reserve_output("theory", &json_path, 1);
+    return status == STATUS_OK ? run_statements(&run, operands ? argv[1] : NULL, json_path)
+                               : status;
 }

@@ -77,9 +77,44 @@ static bool write_all(int descriptor, bool (*write)(FILE *file, void *context), 
     return is_written && is_closed;
 }
 
+/* ---- standard output ---- */
+
+static int reserved = -1; /* what was standard output, once it is kept for "-" */
+
+bool is_standard_output(const char *path) { return strcmp(path, "-") == 0; }
+
+bool reserve_standard_output(void) {
+    if (reserved >= 0)
+        return true;
+    if (fflush(stdout) != 0)
+        return false;
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    int kept = nowhere < 0 ? -1 : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    bool is_done = kept >= 0 && dup2(nowhere, STDOUT_FILENO) >= 0;
+    int reason = errno;
+    if (nowhere >= 0)
+        close(nowhere);
+    if (kept >= 0 && !is_done)
+        close(kept);
+    reserved = is_done ? kept : -1;
+    errno = reason;
+    return is_done;
+}
+
+static bool write_to_standard_output(bool (*write)(FILE *file, void *context), void *context) {
+    if (reserved < 0 && fflush(stdout) != 0)
+        return false;
+    int descriptor = fcntl(reserved < 0 ? STDOUT_FILENO : reserved, F_DUPFD_CLOEXEC, 0);
+    return descriptor >= 0 && write_all(descriptor, write, context);
+}
+
+/* ---- files ---- */
+
 bool replace_file_unless(const char *path, bool (*write)(FILE *file, void *context),
                          void *context) {
     mode_t mode;
+    if (is_standard_output(path))
+        return write_to_standard_output(write, context);
     replacement file = {.target = resolve(path, &mode)};
     if (!file.target)
         return false;

@@ -14,11 +14,18 @@ bool lab_fail(lab_error *error, lab_error_kind kind, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
+    /* Names come from files that nobody knows: a terminal must not take orders from them. */
+    for (char *c = error->text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7F)
+            *c = '?';
     return false;
 }
 
 bool lab_fail_memory(lab_error *error) { return lab_fail(error, LAB_SYSTEM, "out of memory"); }
 
 bool lab_fail_file(lab_error *error, const char *what, const char *path) {
+    if (strcmp(path, "-") == 0) /* see atomic_file.h */
+        return lab_fail(error, LAB_SYSTEM, "cannot %s to standard output: %s", what,
+                        strerror(errno));
     return lab_fail(error, LAB_SYSTEM, "cannot %s %s: %s", what, path, strerror(errno));
 }

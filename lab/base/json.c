@@ -108,6 +108,12 @@ json_t *lab_json_parse(const char *text, size_t size, size_t flags, json_error_t
     return json;
 }
 
+void lab_json_take_count(const json_t *object, const char *key, uint64_t *value) {
+    const json_t *member = json_object_get(object, key);
+    if (json_is_integer(member) && json_integer_value(member) >= 0)
+        *value = (uint64_t)json_integer_value(member);
+}
+
 json_t *lab_json_read(const char *path, lab_error *error) {
     size_t size;
     char *text = lab_read_file(path, JSON_SIZE_MAX, &size, error);

@@ -16,6 +16,9 @@
 json_t *lab_json_number(double value);
 json_t *lab_json_numbers(const double *values, size_t count);
 
+/* A member that is a whole number and not negative; what is missing or another leaves the value. */
+void lab_json_take_count(const json_t *object, const char *key, uint64_t *value);
+
 /* Reads a file that must hold one JSON value; NULL and an error with the line otherwise. */
 json_t *lab_json_read(const char *path, lab_error *error);
 

@@ -9,6 +9,7 @@
 #include "whet.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/utsname.h>
 
 static json_t *versions(const char *blas) {
@@ -51,6 +52,23 @@ bool lab_manifest_write(lab_manifest *manifest, const char *folder, bool is_comp
     bool is_written = is_noted ? lab_json_write(path, json, error) : lab_fail_memory(error);
     free(path);
     return is_written;
+}
+
+bool lab_manifest_options(const char *folder, const char *command, json_t **options,
+                          lab_error *error) {
+    *options = NULL;
+    char *path = lab_path(folder, "manifest.json");
+    if (!path)
+        return lab_fail_memory(error);
+    bool is_there = lab_file_exists(path);
+    json_t *json = is_there ? lab_json_read(path, error) : NULL;
+    free(path);
+    const char *of = json_string_value(json_object_get(json, "command"));
+    if (of && strcmp(of, command) == 0)
+        *options = json_incref(json_object_get(json, "options"));
+    bool is_read = !is_there || json;
+    json_decref(json);
+    return is_read;
 }
 
 void lab_manifest_end(lab_manifest *manifest) {

@@ -20,6 +20,11 @@ lab_manifest lab_manifest_begin(const char *command, json_t *options, const char
 bool lab_manifest_write(lab_manifest *manifest, const char *folder, bool is_complete,
                         lab_error *error);
 
+/* The options in FOLDER/manifest.json, as a new reference; NULL where the folder has no manifest of
+ * this command. False where it cannot be read. */
+bool lab_manifest_options(const char *folder, const char *command, json_t **options,
+                          lab_error *error);
+
 void lab_manifest_end(lab_manifest *manifest);
 
 #endif

@@ -4,8 +4,9 @@
 
 #include <stdbool.h>
 
-/* From here on the first signal sets the flag, and a second one of the same kind ends the program
- * at once. */
+/* From here on the first signal sets the flag, so that work under way can be kept. One that comes
+ * more than a second later ends the program at once, after a word on standard error; those before
+ * are part of the first: timeout(1) sends two. */
 void lab_catch_interrupts(void);
 
 /* Whether one has come in. */

@@ -20,10 +20,11 @@ double lab_student_95(size_t degrees) {
 lab_interval lab_mean_interval_of_sums(double sum, double sum_of_squares, uint64_t count) {
     double n = (double)count, mean = sum / n;
     if (count < 2)
-        return (lab_interval){mean, -INFINITY, INFINITY};
-    double variance = fmax(0, (sum_of_squares - sum * mean) / (n - 1));
-    double half = lab_student_95((size_t)count - 1) * sqrt(variance / n);
-    return (lab_interval){mean, mean - half, mean + half};
+        return (lab_interval){mean, -INFINITY, INFINITY, INFINITY};
+    double variance = (sum_of_squares - sum * mean) / (n - 1);
+    double error = isnan(variance) ? variance : sqrt(fmax(0, variance) / n);
+    double half = lab_student_95((size_t)count - 1) * error;
+    return (lab_interval){mean, mean - half, mean + half, error};
 }
 
 lab_interval lab_mean_interval(const double *values, size_t count) {
@@ -34,14 +35,37 @@ lab_interval lab_mean_interval(const double *values, size_t count) {
     for (size_t i = 0; i < count; i++)
         squares += (values[i] - mean) * (values[i] - mean);
     lab_interval around_zero = lab_mean_interval_of_sums(0, squares, count);
-    return (lab_interval){mean, mean + around_zero.low, mean + around_zero.high};
+    return (lab_interval){mean, mean + around_zero.low, mean + around_zero.high, around_zero.error};
+}
+
+lab_interval lab_crossed_interval(const double *row_means, size_t rows, uint64_t columns,
+                                  double squares, double column_squares) {
+    lab_interval of_rows = lab_mean_interval(row_means, rows);
+    double r = (double)rows, c = (double)columns, mean = of_rows.mean;
+    if (columns < 2 || !isfinite(mean))
+        return of_rows;
+    double around = r * c * mean * mean;
+    double row_part = of_rows.error * of_rows.error * r * c; /* mean squares, as they are called */
+    double column_part = (column_squares / r - around) / (c - 1);
+    double rest = fmax(0, (squares - around - row_part * (r - 1) - column_part * (c - 1)) /
+                              ((r - 1) * (c - 1)));
+    /* What rows and columns have beyond what the rest alone would give them. */
+    double rows_own = fmax(0, row_part - rest), columns_own = fmax(0, column_part - rest);
+    double variance = (rows_own + columns_own + rest) / (r * c);
+    double degrees = variance > 0
+                         ? pow(rows_own + columns_own + rest, 2) /
+                               (pow(rows_own + rest, 2) / (r - 1) + pow(columns_own, 2) / (c - 1))
+                         : c;
+    double error = sqrt(variance), half = lab_student_95((size_t)degrees) * error;
+    return (lab_interval){mean, mean - half, mean + half, error};
 }
 
 lab_interval lab_share_interval(uint64_t hits, uint64_t count) {
     double n = (double)count, share = (double)hits / n, z = normal_95;
     double middle = (share + z * z / (2 * n)) / (1 + z * z / n);
     double half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n));
-    return (lab_interval){share, fmax(0, middle - half), fmin(1, middle + half)};
+    return (lab_interval){share, fmax(0, middle - half), fmin(1, middle + half),
+                          sqrt(share * (1 - share) / n)};
 }
 
 double lab_even_split_probability(uint64_t a, uint64_t b) {

@@ -118,9 +118,6 @@ void clrs_stream_destroy(clrs_stream *stream); /* NULL is fine */
 /* After a failure the stream can only be destroyed. */
 clrs_status clrs_stream_next(clrs_stream *stream, clrs_sample *sample);
 
-/* The index of the next sample. */
-uint64_t clrs_stream_index(const clrs_stream *stream);
-
 /*
  * Goes to a sample by its index, so that a run can be taken up where it was
  * left. Instances on the way are drawn, but neither solved nor written; going

@@ -71,7 +71,8 @@ static uint64_t count_in_file(const clrs_export *wanted, const clrs_algorithm *a
     return __builtin_mul_overflow(pairs, count_each(wanted), &total) ? UINT64_MAX : total;
 }
 
-uint64_t clrs_export_total(const clrs_export *wanted) {
+/* How many samples that makes; UINT64_MAX for more than that. */
+static uint64_t total_of(const clrs_export *wanted) {
     uint64_t total = 0;
     for (size_t i = 0; i < wanted->algorithm_count; i++)
         if (__builtin_add_overflow(total, count_in_file(wanted, wanted->algorithms[i]), &total))
@@ -406,7 +407,7 @@ static bool export_all(const clrs_export *wanted, char *const *paths, bool is_co
                        lab_error *error) {
     uint64_t done = is_comparing ? 0 : count_complete(wanted, paths);
     lab_progress progress = lab_progress_begin(is_comparing ? "comparing" : "samples", done,
-                                               clrs_export_total(wanted), wanted->quiet);
+                                               total_of(wanted), wanted->quiet);
     bool is_fine = true;
     for (size_t i = 0; is_fine && i < wanted->algorithm_count; i++) {
         file_work work = {.wanted = wanted,

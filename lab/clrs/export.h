@@ -29,9 +29,6 @@ typedef struct clrs_export {
 /* "train" or "val" */
 const char *clrs_split_name(clrs_split split);
 
-/* How many samples that makes; UINT64_MAX for more than that. */
-uint64_t clrs_export_total(const clrs_export *wanted);
-
 /*
  * Writes everything into a folder that is new or empty but for an export of the
  * other split, or that holds what an earlier call with the same wishes left when

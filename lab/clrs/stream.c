@@ -266,8 +266,6 @@ clrs_status clrs_stream_next(clrs_stream *stream, clrs_sample *sample) {
     return CLRS_OK;
 }
 
-uint64_t clrs_stream_index(const clrs_stream *stream) { return stream->index; }
-
 clrs_status clrs_stream_seek(clrs_stream *stream, uint64_t index) {
     if (index > CLRS_INDEX_MAX)
         return CLRS_ERROR_INDEX;

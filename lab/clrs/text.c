@@ -45,7 +45,8 @@ void clrs_text_append(clrs_text *text, const char *string) {
 /* Ends a list that was written into reserved room. */
 static void advance(clrs_text *text, const char *end) { text->length = (size_t)(end - text->data); }
 
-size_t clrs_int_width(int most) {
+/* The bytes that clrs_write_int needs for values from -1 to most. */
+static size_t int_width(int most) {
     size_t width = 2; /* "-1" */
     for (int rest = most / 100; rest > 0; rest /= 10)
         width++;
@@ -53,7 +54,7 @@ size_t clrs_int_width(int most) {
 }
 
 void clrs_text_append_int(clrs_text *text, int value) {
-    char *to = clrs_text_reserve(text, clrs_int_width(value) + 1);
+    char *to = clrs_text_reserve(text, int_width(value) + 1);
     if (to)
         advance(text, clrs_write_int(to, value));
 }
@@ -65,7 +66,7 @@ void clrs_text_append_float(clrs_text *text, clrs_floats *floats, double value) 
 }
 
 void clrs_text_append_ints(clrs_text *text, const int *values, int count, int most) {
-    char *to = clrs_text_reserve(text, (size_t)count * (clrs_int_width(most) + 1) + 2);
+    char *to = clrs_text_reserve(text, (size_t)count * (int_width(most) + 1) + 2);
     if (!to)
         return;
     *to++ = '[';

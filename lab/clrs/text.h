@@ -41,9 +41,6 @@ bool clrs_text_terminate(clrs_text *text);
 
 void clrs_text_free(clrs_text *text);
 
-/* The bytes that clrs_write_int needs for values from -1 to most. */
-size_t clrs_int_width(int most);
-
 /* Writes a number of at least -9 and returns where it ends. */
 static inline char *clrs_write_int(char *to, int value) {
     if (value < 0) {

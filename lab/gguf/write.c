@@ -34,8 +34,7 @@ typedef struct planned_tensor {
     gguf_type type;
     size_t elements;
     size_t bytes;
-    const float *values; /* or else */
-    const void *encoded;
+    const float *values;
 } planned_tensor;
 
 struct gguf_writer {
@@ -164,10 +163,6 @@ void gguf_put_u32(gguf_writer *writer, const char *key, uint32_t value) {
     put_plain(writer, key, GGUF_U32, &value, sizeof value);
 }
 
-void gguf_put_u64(gguf_writer *writer, const char *key, uint64_t value) {
-    put_plain(writer, key, GGUF_U64, &value, sizeof value);
-}
-
 void gguf_put_float(gguf_writer *writer, const char *key, float value) {
     put_plain(writer, key, GGUF_FLOAT, &value, sizeof value);
 }
@@ -192,23 +187,6 @@ void gguf_put_floats(gguf_writer *writer, const char *key, const float *values, 
 void gguf_put_integers(gguf_writer *writer, const char *key, const int32_t *values, size_t count) {
     if (begin_array(writer, key, GGUF_I32, count))
         add(writer, values, count * sizeof *values);
-}
-
-void gguf_put_value(gguf_writer *writer, const gguf_value *value) {
-    if (gguf_text_is(value->key, alignment_key))
-        return;
-    char *key = malloc(value->key.length + 1);
-    if (!key) {
-        if (writer)
-            lab_fail_memory(&writer->error);
-        return;
-    }
-    memcpy(key, value->key.bytes, value->key.length);
-    key[value->key.length] = '\0';
-    if (value->kind == GGUF_ARRAY ? begin_array(writer, key, value->element, (size_t)value->count)
-                                  : begin_value(writer, key, value->kind))
-        add(writer, value->bytes, value->size);
-    free(key);
 }
 
 /* ---- tensors ---- */
@@ -265,13 +243,6 @@ void gguf_put_tensor(gguf_writer *writer, const char *name, uint32_t n_dims, con
         tensor->values = values;
 }
 
-void gguf_put_encoded(gguf_writer *writer, const char *name, uint32_t n_dims, const uint64_t *dims,
-                      gguf_type type, const void *bytes) {
-    planned_tensor *tensor = plan(writer, name, n_dims, dims, type);
-    if (tensor)
-        tensor->encoded = bytes;
-}
-
 /* ---- the file ---- */
 
 static bool is_too_large(uint16_t half) { return (half & 0x7c00u) == 0x7c00u; }
@@ -307,10 +278,6 @@ static bool write_halves(FILE *file, const float *values, size_t count, gguf_typ
 }
 
 static bool write_elements(FILE *file, const planned_tensor *tensor) {
-    if (tensor->encoded) {
-        fwrite(tensor->encoded, 1, tensor->bytes, file);
-        return true;
-    }
     if (tensor->type == GGUF_F32) {
         fwrite(tensor->values, sizeof(float), tensor->elements, file);
         return true;

@@ -17,16 +17,11 @@ gguf_writer *gguf_writer_start(void);
 /* Metadata, copied. A key that comes twice is an error. */
 void gguf_put_text(gguf_writer *writer, const char *key, const char *text);
 void gguf_put_u32(gguf_writer *writer, const char *key, uint32_t value);
-void gguf_put_u64(gguf_writer *writer, const char *key, uint64_t value);
 void gguf_put_float(gguf_writer *writer, const char *key, float value);
 void gguf_put_bool(gguf_writer *writer, const char *key, bool value);
 void gguf_put_texts(gguf_writer *writer, const char *key, const char *const *texts, size_t count);
 void gguf_put_floats(gguf_writer *writer, const char *key, const float *values, size_t count);
 void gguf_put_integers(gguf_writer *writer, const char *key, const int32_t *values, size_t count);
-
-/* An entry of another file as it is; its alignment, which is the writer's own affair, is passed
- * over. */
-void gguf_put_value(gguf_writer *writer, const gguf_value *value);
 
 /*
  * A tensor from floats, written as f32, f16, bf16 or q8_0 (rounded to the
@@ -36,10 +31,6 @@ void gguf_put_value(gguf_writer *writer, const gguf_value *value);
  */
 void gguf_put_tensor(gguf_writer *writer, const char *name, uint32_t n_dims, const uint64_t *dims,
                      gguf_type type, const float *values);
-
-/* The same from bytes that are in the tensor's type already; any type. */
-void gguf_put_encoded(gguf_writer *writer, const char *name, uint32_t n_dims, const uint64_t *dims,
-                      gguf_type type, const void *bytes);
 
 /* Writes the file and frees the writer, in any case. */
 bool gguf_writer_finish(gguf_writer *writer, const char *path, lab_error *error);

@@ -75,10 +75,6 @@ bool lm_config_check(const lm_config *config, lab_error *error) {
            heads_are_good(config, error) && policy_is_good(config, error);
 }
 
-const char *lm_gate_name(lm_gate gate) { return gate_names[gate]; }
-const char *lm_positions_name(lm_positions positions) { return positions_names[positions]; }
-const char *lm_learn_name(lm_learn learn) { return learn_names[learn]; }
-
 bool lm_gate_parse(const char *name, lm_gate *gate) {
     size_t found;
     bool is_known =
@@ -112,10 +108,10 @@ json_t *lm_config_to_json(const lm_config *config) {
         "layers", (int)config->layers, "width", (int)config->width, "heads", (int)config->heads,
         "key_heads", (int)config->key_heads, "head_dim", (int)config->head_dim, "hidden",
         (int)config->hidden, "context", (int)config->context, "vocabulary", (int)config->vocabulary,
-        "tied", (int)config->tied, "gate", lm_gate_name(config->gate), "positions",
-        lm_positions_name(config->positions), "rope_dims", (int)config->rope_dims, "rope_base",
+        "tied", (int)config->tied, "gate", gate_names[config->gate], "positions",
+        positions_names[config->positions], "rope_dims", (int)config->rope_dims, "rope_base",
         config->rope_base, "norm_epsilon", config->norm_epsilon, "learn_policy",
-        lm_learn_name(config->learn), "policy", config->policy);
+        learn_names[config->learn], "policy", config->policy);
 }
 
 static bool unpack_sizes(json_t *json, lm_config *config) {

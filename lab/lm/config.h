@@ -79,9 +79,6 @@ json_t *lm_config_to_json(const lm_config *config);
 bool lm_config_from_json(json_t *json, const char *path, lm_config *config, lab_error *error);
 
 /* By name: "swiglu", "geglu"; "rope", "none"; "nothing", "layer", "head". */
-const char *lm_gate_name(lm_gate gate);
-const char *lm_positions_name(lm_positions positions);
-const char *lm_learn_name(lm_learn learn);
 bool lm_gate_parse(const char *name, lm_gate *gate);
 bool lm_positions_parse(const char *name, lm_positions *positions);
 bool lm_learn_parse(const char *name, lm_learn *learn);

@@ -122,24 +122,34 @@ static bool append(lm_sequences *sequences, const clrs_sample *sample, uint32_t 
     return true;
 }
 
-static bool draw_one(lm_source *source, choice chosen, lm_sequences *sequences, lab_error *error) {
+/* END is predicted and never read: a sequence may be as long as the context and one more. */
+static size_t tokens_read(const clrs_sample *sample) {
+    return sample->question_length + sample->answer_length + 1;
+}
+
+/* The next sample that fits the context; *left_out counts those that do not. */
+static bool draw_fitting(lm_source *source, choice chosen, clrs_sample *sample, uint64_t *left_out,
+                         lab_error *error) {
     clrs_stream *stream = open_stream(source, chosen.task, chosen.length, error);
-    clrs_sample sample = {0};
     if (!stream)
         return false;
     for (int tries = 0; tries < LEFT_OUT_MAX; tries++) {
-        clrs_status status = clrs_stream_next(stream, &sample);
+        clrs_status status = clrs_stream_next(stream, sample);
         if (status != CLRS_OK)
             return fail_stream(status, source->training.tasks[chosen.task].algorithm->name, error);
-        /* END is predicted and never read: a sequence is as long as the context and one more. */
-        if (sample.question_length + sample.answer_length + 1 <= source->context)
-            return append(sequences, &sample, chosen.task) || lab_fail_memory(error);
-        sequences->left_out++;
+        if (tokens_read(sample) <= source->context)
+            return true;
+        ++*left_out;
     }
     return lab_fail(error, LAB_INPUT,
                     "%s of length %u takes some %zu tokens and does not fit --context %zu",
-                    sample.algorithm->name, chosen.length,
-                    sample.question_length + sample.answer_length + 1, source->context);
+                    sample->algorithm->name, chosen.length, tokens_read(sample), source->context);
+}
+
+static bool draw_one(lm_source *source, choice chosen, lm_sequences *sequences, lab_error *error) {
+    clrs_sample sample = {0};
+    return draw_fitting(source, chosen, &sample, &sequences->left_out, error) &&
+           (append(sequences, &sample, chosen.task) || lab_fail_memory(error));
 }
 
 bool lm_source_draw(lm_source *source, lm_sequences *sequences, lab_error *error) {
@@ -171,15 +181,14 @@ bool lm_training_longest(const lm_training *training, size_t context, size_t *to
     size_t longest = 1;
     bool is_good = source != NULL;
     for (uint32_t task = 0; is_good && task < training->task_count; task++) {
-        clrs_stream *stream = open_stream(source, task, training->length_max, error);
         clrs_sample sample = {0};
-        clrs_status status = stream ? clrs_stream_next(stream, &sample) : CLRS_OK;
-        is_good = stream && (status == CLRS_OK ||
-                             fail_stream(status, training->tasks[task].algorithm->name, error));
-        size_t count = sample.question_length + sample.answer_length + 1;
+        uint64_t left_out = 0;
+        is_good =
+            draw_fitting(source, (choice){task, training->length_max}, &sample, &left_out, error);
+        size_t count = left_out > 0 ? context : tokens_read(&sample);
         longest = count > longest ? count : longest;
     }
-    *tokens = longest < context ? longest : context;
+    *tokens = longest;
     lm_source_destroy(source);
     return is_good;
 }

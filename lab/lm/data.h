@@ -41,7 +41,7 @@ bool lm_source_draw(lm_source *source, lm_sequences *sequences, lab_error *error
 bool lm_source_skip_to(lm_source *source, uint64_t step, lm_sequences *sequences, lab_error *error);
 
 /* About the longest sequence that is to come, in tokens: the longest of one sample of each task at
- * the longest length, at most `context`. */
+ * the longest length, at most `context`. Fails where a task has none of that length that fits. */
 bool lm_training_longest(const lm_training *training, size_t context, size_t *tokens,
                          lab_error *error);
 

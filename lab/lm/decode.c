@@ -7,6 +7,7 @@
  */
 #include "lm/decode.h"
 
+#include "base/signals.h"
 #include "isa/half.h"
 
 #include <math.h>
@@ -164,12 +165,6 @@ void lm_decoder_destroy(lm_decoder *d) {
 size_t lm_decoder_length(const lm_decoder *d, size_t lane) { return d->lengths[lane]; }
 void lm_decoder_reset(lm_decoder *d, size_t lane) { d->lengths[lane] = 0; }
 const lm_entropy *lm_decoder_entropies(const lm_decoder *d) { return d->entropies; }
-
-void lm_decoder_forget_entropies(lm_decoder *d) {
-    const lm_config *c = config_of(d);
-    if (d->entropies)
-        memset(d->entropies, 0, (size_t)c->layers * c->heads * sizeof *d->entropies);
-}
 
 /* ---- rows of tokens ---- */
 
@@ -439,7 +434,10 @@ bool lm_decoder_read(lm_decoder *d, size_t lane, const lm_token *tokens, size_t 
     for (size_t done = 0; done < count; done += rows) {
         rows = count - done < PIECE ? count - done : PIECE;
         const pass p = {.lane = lane, .rows = rows};
-        if (!run(d, &p, tokens + done, error)) {
+        bool is_stopped = lab_interrupted();
+        if (is_stopped)
+            lab_fail(error, LAB_STOPPED, "stopped while reading");
+        if (is_stopped || !run(d, &p, tokens + done, error)) {
             d->lengths[lane] = before;
             return false;
         }

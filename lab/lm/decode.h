@@ -39,7 +39,8 @@ size_t lm_decoder_length(const lm_decoder *decoder, size_t lane);
 void lm_decoder_reset(lm_decoder *decoder, size_t lane);
 
 /* Reads at least one token in one lane; logits[vocabulary] are those after the last. Refuses tokens
- * that the model does not have and sequences longer than the capacity. */
+ * that the model does not have and sequences longer than the capacity; LAB_STOPPED where a signal
+ * comes in on the way. */
 bool lm_decoder_read(lm_decoder *decoder, size_t lane, const lm_token *tokens, size_t count,
                      float *logits, lab_error *error);
 
@@ -54,8 +55,7 @@ typedef struct lm_entropy {
     uint64_t rows;
 } lm_entropy;
 
-/* [layers][heads], NULL unless the decoder measures; lm_decoder_forget_entropies begins anew. */
+/* [layers][heads], NULL unless the decoder measures. */
 const lm_entropy *lm_decoder_entropies(const lm_decoder *decoder);
-void lm_decoder_forget_entropies(lm_decoder *decoder);
 
 #endif

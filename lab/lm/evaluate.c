@@ -12,6 +12,10 @@
  * how many tokens longer than it should be an answer may become before it is given up. */
 enum { LANES = 16, CACHE_MOST = 256 << 20, OVERLENGTH = 64 };
 
+static bool is_wanted_still(lab_error *error) {
+    return !lab_interrupted() || lab_fail(error, LAB_STOPPED, "stopped while evaluating");
+}
+
 /* ---- samples ---- */
 
 typedef struct sample {
@@ -80,7 +84,7 @@ static bool make_exam(exam *e, const lm_task *task, uint64_t length, uint64_t se
     *e = (exam){.list = calloc((size_t)samples, sizeof *e->list)};
     clrs_status status = e->list ? clrs_stream_create(&request, &stream) : CLRS_ERROR_MEMORY;
     if (status == CLRS_OK) {
-        while (status == CLRS_OK && e->count < samples) {
+        while (status == CLRS_OK && e->count < samples && is_wanted_still(error)) {
             status = clrs_stream_next(stream, &made);
             if (status == CLRS_OK && !add_sample(e, &made))
                 status = CLRS_ERROR_MEMORY;
@@ -88,7 +92,7 @@ static bool make_exam(exam *e, const lm_task *task, uint64_t length, uint64_t se
         clrs_stream_destroy(stream);
     }
     if (status == CLRS_OK)
-        return true;
+        return e->count == samples; /* or it was stopped */
     return status == CLRS_ERROR_MEMORY
                ? lab_fail_memory(error)
                : lab_fail(error, LAB_INPUT, "%s of length %llu: %s", task->algorithm->name,
@@ -162,6 +166,8 @@ static bool read_questions(group *g, lab_error *error) {
 static bool write_answers(group *g, lab_error *error) {
     size_t vocabulary = g->of->request->model->config.vocabulary;
     while (g->active_count > 0) {
+        if (!is_wanted_still(error))
+            return false;
         lm_token tokens[LANES];
         size_t kept = 0;
         for (size_t i = 0; i < g->active_count; i++)
@@ -227,9 +233,7 @@ static void answer_task(void *context, size_t task, size_t worker) {
     size_t first = task % of->groups * of->lanes, left = of->exam->count - first;
     group g = {.of = of, .first = first, .count = left < of->lanes ? left : of->lanes};
     marks *into = &of->marks[task];
-    if (lab_interrupted())
-        lab_fail(&into->error, LAB_STOPPED, "stopped");
-    else
+    if (is_wanted_still(&into->error))
         answer_group(&g, &of->request->policies[task / of->groups], into, &into->error);
     lm_decoder_destroy(g.decoder);
     free(g.logits);

@@ -21,7 +21,7 @@ static double ratio(double sum, double count) { return count > 0 ? sum / count :
 static json_t *share_json(uint64_t hits, uint64_t samples) {
     lab_interval share = lab_share_interval(hits, samples);
     if (samples == 0)
-        share = (lab_interval){(double)NAN, (double)NAN, (double)NAN};
+        share = (lab_interval){(double)NAN, (double)NAN, (double)NAN, (double)NAN};
     return json_pack("{s:o, s:o, s:o}", "mean", lab_json_number(share.mean), "low",
                      lab_json_number(share.low), "high", lab_json_number(share.high));
 }

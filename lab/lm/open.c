@@ -1,14 +1,20 @@
 /* Finding out what a file is, and having it read by those who know; see open.h. */
+#define _POSIX_C_SOURCE 200809L
+
 #include "lm/open.h"
 
 #include "base/files.h"
 #include "lm/gguf_model.h"
 #include "lm/llama2c.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+enum { LIKELY_SIZE = 128 };
 
 static bool read_beginning(const char *path, char beginning[8], size_t *length, lab_error *error) {
     FILE *file = fopen(path, "rb");
@@ -19,6 +25,61 @@ static bool read_beginning(const char *path, char beginning[8], size_t *length, 
     fclose(file);
     return reason == 0 || lab_fail(error, reason == EISDIR ? LAB_INPUT : LAB_SYSTEM,
                                    "cannot read %s: %s", path, strerror(reason));
+}
+
+/* ---- folders ---- */
+
+static bool is_folder(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static bool looks_like_model(const char *name) {
+    static const char *const ends[] = {".ckpt", ".gguf", ".bin"};
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        size_t end = strlen(ends[i]);
+        if (length > end && strcmp(name + length - end, ends[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The first, by name, of the files in a folder that may be models; "" where there is none. */
+static void find_likely_model(const char *path, char found[LIKELY_SIZE]) {
+    DIR *folder = opendir(path);
+    found[0] = '\0';
+    for (const struct dirent *entry; folder && (entry = readdir(folder)) != NULL;)
+        if (looks_like_model(entry->d_name) && strlen(entry->d_name) < LIKELY_SIZE &&
+            (!*found || strcmp(entry->d_name, found) < 0))
+            snprintf(found, LIKELY_SIZE, "%s", entry->d_name);
+    if (folder)
+        closedir(folder);
+}
+
+static void refuse_folder(const char *path, lab_error *error) {
+    char likely[LIKELY_SIZE];
+    find_likely_model(path, likely);
+    if (*likely)
+        lab_fail(error, LAB_INPUT,
+                 "%s is a folder and not one of a training run: name the file of a model, such as "
+                 "%s/%s",
+                 path, path, likely);
+    else
+        lab_fail(error, LAB_INPUT, "%s is a folder without a model: name the file of one", path);
+}
+
+char *lm_model_file(const char *path, lab_error *error) {
+    bool is_run = is_folder(path);
+    char *file = is_run ? lab_path(path, "model.ckpt") : strdup(path);
+    if (!file) {
+        lab_fail_memory(error);
+    } else if (is_run && !lab_file_exists(file)) {
+        refuse_folder(path, error);
+        free(file);
+        file = NULL;
+    }
+    return file;
 }
 
 /* ---- checkpoints ---- */
@@ -87,7 +148,6 @@ static bool open_llama2c(const char *path, const char *tokenizer, lm_opened *ope
 static bool open_any(const char *path, const char *tokenizer, lm_opened *opened, lab_error *error) {
     char beginning[8] = "";
     size_t length = 0;
-    *opened = (lm_opened){.format = "llama2.c"};
     if (!read_beginning(path, beginning, &length, error))
         return false;
     if (length == 8 && memcmp(beginning, "WHETCKPT", 8) == 0) {
@@ -111,7 +171,11 @@ static bool compare_with_clrs(lm_opened *opened, lab_error *error) {
 }
 
 bool lm_open(const char *path, const char *tokenizer, lm_opened *opened, lab_error *error) {
-    if (!open_any(path, tokenizer, opened, error))
+    *opened = (lm_opened){.format = "llama2.c"};
+    char *file = lm_model_file(path, error);
+    bool is_open = file && open_any(file, tokenizer, opened, error);
+    free(file);
+    if (!is_open)
         return false;
     return opened->is_clrs || opened->tokenizer.count != LM_CLRS_VOCABULARY ||
            compare_with_clrs(opened, error);

@@ -7,9 +7,12 @@
 #include "base/manifest.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "nn/checkpoint.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static const char command_name[] = "lm train"; /* in manifests */
 
 /* Sums since the last line of the log. */
 typedef struct sums {
@@ -23,8 +26,7 @@ typedef struct session {
     const lm_run *run;
     lab_manifest *manifest; /* NULL: of a run that writes nothing */
     lm_trainer *trainer;
-    char *checkpoint, *log_path;
-    FILE *log;
+    nn_files files;
     lab_progress progress;
     sums sums;
     double shown_loss, shown_exact; /* smoothed, for the progress line */
@@ -71,9 +73,9 @@ static bool write_log(session *own, const lm_step *step, lab_error *error) {
     const sums *sum = &own->sums;
     double count = (double)sum->steps, seconds = lab_now() - sum->began;
     bool is_written =
-        !own->log ||
-        lab_json_log(
-            own->log,
+        !own->files.log ||
+        nn_files_log(
+            &own->files,
             json_pack("{s:I, s:f, s:f, s:f, s:f, s:o, s:f, s:f, s:f, s:I, s:f}", "step",
                       (json_int_t)lm_trainer_done(own->trainer), "loss", sum->loss / count,
                       "answer_loss", sum->answer_loss / count, "right",
@@ -81,12 +83,13 @@ static bool write_log(session *own, const lm_step *step, lab_error *error) {
                       "exact", share_of(sum->all), "exact_by_algorithm", tasks_to_json(own), "norm",
                       sum->norm / count, "rate", step->rate, "tokens_per_second",
                       (double)sum->tokens / (seconds > 0 ? seconds : 1), "left_out",
-                      (json_int_t)step->left_out, "seconds", lab_now() - own->progress.began));
+                      (json_int_t)step->left_out, "seconds", lab_now() - own->progress.began),
+            error);
     own->summary->loss = sum->loss / count;
     own->summary->all = sum->all;
     memcpy(own->summary->tasks, sum->tasks, sizeof sum->tasks);
     own->sums = (sums){.began = lab_now()};
-    return is_written || lab_fail_file(error, "write", own->log_path);
+    return is_written;
 }
 
 static void show_progress(session *own) {
@@ -99,10 +102,6 @@ static void show_progress(session *own) {
                       (double)own->summary->tokens / (seconds > 0 ? seconds : 1));
 }
 
-static bool is_multiple(uint64_t step, uint64_t interval) {
-    return interval > 0 && step % interval == 0;
-}
-
 static bool train_on(session *own, lab_error *error) {
     const lm_run *run = own->run;
     uint64_t last = run->training.steps, step = lm_trainer_done(own->trainer);
@@ -112,47 +111,32 @@ static bool train_on(session *own, lab_error *error) {
             return false;
         step = lm_trainer_done(own->trainer);
         add_step(own, &result);
-        if ((is_multiple(step, run->log_interval) || step == last) &&
-            !write_log(own, &result, error))
+        bool is_logged = nn_is_multiple(step, run->keep.log_interval) || step == last;
+        if (is_logged && !write_log(own, &result, error))
             return false;
-        if (own->checkpoint && is_multiple(step, run->checkpoint_interval) && step < last &&
-            !lm_trainer_save(own->trainer, own->checkpoint, error))
+        if (nn_files_are_due(&own->files, &run->keep, step, last) &&
+            !lm_trainer_save(own->trainer, own->files.checkpoint, error))
             return false;
         show_progress(own);
     }
-    return !own->checkpoint || lm_trainer_save(own->trainer, own->checkpoint, error);
+    const char *checkpoint = own->files.checkpoint;
+    return !checkpoint || lm_trainer_save(own->trainer, checkpoint, error);
 }
 
 /* Finds where to go on, or refuses to: until then nothing in the folder is touched. */
 static bool take_up(session *own, lab_error *error) {
-    const lm_run *run = own->run;
-    own->checkpoint = lab_path(run->folder, "model.ckpt");
-    own->log_path = lab_path(run->folder, "log.jsonl");
-    if (!own->checkpoint || !own->log_path)
-        return lab_fail_memory(error);
-    if (!lab_file_exists(own->checkpoint))
-        return true;
-    if (!run->resume)
-        return lab_fail(error, LAB_INPUT,
-                        "%s is there already: --resume goes on with it, another --out starts anew",
-                        own->checkpoint);
-    return lm_trainer_restore(own->trainer, own->checkpoint, error);
-}
-
-static bool open_log(session *own, lab_error *error) {
-    if (own->run->log_interval == 0)
-        return true;
-    uint64_t done = lm_trainer_done(own->trainer);
-    if (!lab_json_log_cut(own->log_path, "step", done, error))
-        return false;
-    own->log = fopen(own->log_path, done > 0 ? "a" : "w");
-    return own->log || lab_fail_file(error, "write", own->log_path);
+    const nn_keeping *keep = &own->run->keep;
+    return nn_files_name(&own->files, keep, "model.ckpt", "log.jsonl", error) &&
+           nn_keeping_allows(keep, own->files.checkpoint, error) &&
+           (!lab_file_exists(own->files.checkpoint) ||
+            lm_trainer_restore(own->trainer, own->files.checkpoint, error));
 }
 
 static bool open_files(session *own, lab_error *error) {
-    return !own->manifest || (take_up(own, error) &&
-                              lab_manifest_write(own->manifest, own->run->folder, false, error) &&
-                              open_log(own, error));
+    const nn_keeping *keep = &own->run->keep;
+    return !own->manifest ||
+           (take_up(own, error) && lab_manifest_write(own->manifest, keep->folder, false, error) &&
+            nn_files_open_log(&own->files, keep, lm_trainer_done(own->trainer), error));
 }
 
 /* Before anything is allocated, so that it is known also where memory does not suffice. */
@@ -180,39 +164,34 @@ static bool run_session(session *own, lab_error *error) {
     own->summary->steps = lm_trainer_done(own->trainer);
     own->summary->seconds = lab_now() - own->progress.began;
     if (is_done && own->summary->steps < run->training.steps)
-        return lab_fail(error, LAB_STOPPED, "stopped after %llu of %llu steps%s",
-                        (unsigned long long)own->summary->steps,
-                        (unsigned long long)run->training.steps,
-                        run->folder ? "; --resume goes on" : "");
+        return nn_fail_stopped(&run->keep, own->summary->steps, run->training.steps, error);
     return is_done;
 }
 
 static bool train_in_folder(const nn_engine *engine, const lm_run *run, lab_manifest *manifest,
                             lm_summary *summary, lab_error *error) {
     session own = {.run = run, .manifest = manifest, .summary = summary};
-    if (!tell_size(run, error))
-        return false;
     own.trainer = lm_trainer_create(engine, &run->config, &run->training, run->executor, error);
     bool is_done = own.trainer && run_session(&own, error);
-    if (own.log && fclose(own.log) != 0)
-        is_done = lab_fail_file(error, "write", own.log_path);
-    free(own.checkpoint);
-    free(own.log_path);
+    is_done = nn_files_close(&own.files, error) && is_done;
     lm_trainer_destroy(own.trainer);
     return is_done;
 }
 
 static json_t *run_options(const lm_run *run) {
-    return json_pack("{s:o, s:o}", "shape", lm_config_to_json(&run->config), "training",
-                     lm_training_to_json(&run->training));
+    unsigned mark = lab_json_mark();
+    json_t *options = json_pack("{s:o, s:o}", "shape", lm_config_to_json(&run->config), "training",
+                                lm_training_to_json(&run->training));
+    nn_keeping_to_json(&run->keep, options);
+    return lab_json_whole(options, mark);
 }
 
 static bool train_alone(const nn_engine *engine, const lm_run *run, lm_summary *summary,
                         lab_error *error) {
     lab_manifest manifest =
-        lab_manifest_begin("lm train", run_options(run), engine->blas.description);
+        lab_manifest_begin(command_name, run_options(run), engine->blas.description);
     bool is_done = train_in_folder(engine, run, &manifest, summary, error) &&
-                   lab_manifest_write(&manifest, run->folder, true, error);
+                   lab_manifest_write(&manifest, run->keep.folder, true, error);
     lab_manifest_end(&manifest);
     return is_done;
 }
@@ -222,13 +201,47 @@ bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, l
     lm_summary ignored = {.steps = 0};
     summary = summary ? summary : &ignored;
     *summary = (lm_summary){.steps = 0};
-    if (!lm_config_check(&run->config, error) || !lm_training_check(&run->training, error))
+    if (!lm_config_check(&run->config, error) || !lm_training_check(&run->training, error) ||
+        !tell_size(run, error))
         return false;
-    if (!run->folder)
+    if (!run->keep.folder)
         return train_in_folder(engine, run, NULL, summary, error);
-    if (!lab_make_folder(run->folder, error) || !lab_folder_take(&lock, run->folder, error))
+    if (!lab_make_folder(run->keep.folder, error) ||
+        !lab_folder_take(&lock, run->keep.folder, error))
         return false;
     bool is_done = train_alone(engine, run, summary, error);
     lab_folder_release(&lock);
     return is_done;
+}
+
+/* `json` (or NULL) has members "shape" and "training", as checkpoints and manifests do. */
+static bool take_choices(json_t *json, const char *path, lm_run *run, lab_error *error) {
+    json_t *shape = json_object_get(json, "shape"), *training = json_object_get(json, "training");
+    return (!shape || lm_config_from_json(shape, path, &run->config, error)) &&
+           (!training || lm_training_from_json(training, path, &run->training, error));
+}
+
+static bool recall_checkpoint(const char *path, lm_run *run, lab_error *error) {
+    nn_checkpoint read;
+    if (!lab_file_exists(path))
+        return true;
+    if (!nn_checkpoint_read(path, &read, error))
+        return false;
+    bool is_good = take_choices(read.description, path, run, error);
+    nn_checkpoint_free(&read);
+    return is_good;
+}
+
+bool lm_run_recall(lm_run *run, lab_error *error) {
+    json_t *options;
+    if (!lab_manifest_options(run->keep.folder, command_name, &options, error))
+        return false;
+    nn_keeping_from_json(&run->keep, options);
+    char *path = lab_path(run->keep.folder, "model.ckpt");
+    bool is_good = path ? take_choices(options, run->keep.folder, run, error) &&
+                              recall_checkpoint(path, run, error)
+                        : lab_fail_memory(error);
+    free(path);
+    json_decref(options);
+    return is_good;
 }

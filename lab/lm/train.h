@@ -10,14 +10,12 @@
 #define WHET_LAB_LM_TRAIN_H
 
 #include "lm/trainer.h"
+#include "nn/keeping.h"
 
 typedef struct lm_run {
     lm_config config;
     lm_training training;
-    const char *folder;           /* NULL: nothing is written */
-    uint64_t checkpoint_interval; /* steps; 0: only at the end */
-    uint64_t log_interval;        /* steps; 0: no log */
-    bool resume; /* go on from a checkpoint in the folder; else there must be none */
+    nn_keeping keep;
     bool quiet;
     const char *title;             /* for the progress line, or NULL */
     const whet_executor *executor; /* or NULL */
@@ -38,5 +36,9 @@ typedef struct lm_summary {
  * standard error how much memory it takes, unless quiet.
  */
 bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, lab_error *error);
+
+/* The choices of the run that is in run->keep.folder, from its checkpoint and from its manifest;
+ * where they differ the checkpoint is right. What neither tells stays as it was. */
+bool lm_run_recall(lm_run *run, lab_error *error);
 
 #endif

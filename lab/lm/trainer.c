@@ -5,7 +5,7 @@
  */
 #include "lm/trainer.h"
 
-#include "nn/checkpoint.h"
+#include "nn/learnt.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -27,10 +27,8 @@ struct lm_trainer {
     lm_config config;
     lm_training training;
     lm_network network;
-    uint64_t step;
-    size_t count; /* of parameters */
-    float *weights, *first, *second;
-    float *gradients; /* [LM_LANES][count] */
+    nn_learnt learnt;
+    float *gradients; /* [LM_LANES][learnt.count] */
     lm_workspace *workspaces[LM_LANES];
     atomic_flag busy[LM_LANES]; /* workspaces in use */
     size_t workers;             /* how many workspaces there are */
@@ -50,7 +48,7 @@ struct lm_trainer {
 static bool cut_slices(lm_trainer *trainer) {
     const lm_config *config = &trainer->config;
     size_t tensors = lm_tensor_count(config);
-    trainer->slices = calloc(tensors + trainer->count / SLICE + 1, sizeof *trainer->slices);
+    trainer->slices = calloc(tensors + trainer->learnt.count / SLICE + 1, sizeof *trainer->slices);
     for (size_t i = 0; trainer->slices && i < tensors; i++) {
         lm_tensor tensor = lm_tensor_at(config, &trainer->network.layout, i);
         size_t count = tensor.rows * tensor.cols;
@@ -141,15 +139,12 @@ static bool allocate(lm_trainer *trainer, lab_error *error) {
     if (!lm_trainer_needs(config, &trainer->training, trainer->executor, &trainer->needs, error) ||
         !lm_layout_of(config, &layout))
         return false;
-    trainer->count = layout.count;
-    trainer->weights = nn_floats(layout.count);
-    trainer->first = nn_floats(layout.count);
-    trainer->second = nn_floats(layout.count);
     trainer->gradients = nn_floats(LM_LANES * layout.count);
-    if (!trainer->weights || !trainer->first || !trainer->second || !trainer->gradients)
+    if (!nn_learnt_create(&trainer->learnt, layout.count) || !trainer->gradients)
         return fail_memory(trainer, error);
-    lm_initialise(config, &layout, trainer->training.seed, trainer->weights);
-    if (!lm_network_create(trainer->engine, config, trainer->weights, &trainer->network, error))
+    lm_initialise(config, &layout, trainer->training.seed, trainer->learnt.weights);
+    if (!lm_network_create(trainer->engine, config, trainer->learnt.weights, &trainer->network,
+                           error))
         return false;
     if (!make_workspaces(trainer, trainer->needs.piece_tokens))
         return fail_memory(trainer, error);
@@ -193,19 +188,17 @@ void lm_trainer_destroy(lm_trainer *trainer) {
     lm_network_destroy(&trainer->network);
     free(trainer->slices);
     free(trainer->gradients);
-    free(trainer->second);
-    free(trainer->first);
-    free(trainer->weights);
+    nn_learnt_free(&trainer->learnt);
     free(trainer);
 }
 
-uint64_t lm_trainer_done(const lm_trainer *trainer) { return trainer->step; }
-size_t lm_trainer_parameters(const lm_trainer *trainer) { return trainer->count; }
-float *lm_trainer_weights(lm_trainer *trainer) { return trainer->weights; }
+uint64_t lm_trainer_done(const lm_trainer *trainer) { return trainer->learnt.step; }
+size_t lm_trainer_parameters(const lm_trainer *trainer) { return trainer->learnt.count; }
+float *lm_trainer_weights(lm_trainer *trainer) { return trainer->learnt.weights; }
 
 size_t lm_trainer_bytes(const lm_trainer *trainer) {
     const nn_rope *rope = &trainer->network.rope;
-    size_t bytes = (3 + LM_LANES) * trainer->count * sizeof(float) +
+    size_t bytes = (3 + LM_LANES) * trainer->learnt.count * sizeof(float) +
                    3 * rope->positions * rope->dims * sizeof(float);
     for (size_t i = 0; i < trainer->workers; i++)
         bytes += lm_workspace_bytes(trainer->workspaces[i]);
@@ -236,9 +229,9 @@ static void lane_task(void *argument, size_t lane, size_t worker) {
     (void)worker;
     lm_trainer *trainer = argument;
     size_t own = take_workspace(trainer);
-    float *gradient = trainer->gradients + lane * trainer->count;
+    float *gradient = trainer->gradients + lane * trainer->learnt.count;
     lm_outcome sum = {.status = WHET_OK};
-    memset(gradient, 0, trainer->count * sizeof(float));
+    memset(gradient, 0, trainer->learnt.count * sizeof(float));
     for (size_t i = lane; i < trainer->packed.count && sum.status == WHET_OK; i += LM_LANES) {
         lm_outcome outcome = lm_network_run(&trainer->network, &trainer->packed.pieces[i],
                                             trainer->workspaces[own], gradient);
@@ -255,7 +248,8 @@ static void sum_task(void *argument, size_t task, size_t worker) {
     slice *own = &trainer->slices[task];
     float *gradient = trainer->gradients + own->offset;
     for (size_t lane = 1; lane < trainer->lanes; lane++)
-        trainer->engine->kernels->add(gradient, gradient + lane * trainer->count, own->count);
+        trainer->engine->kernels->add(gradient, gradient + lane * trainer->learnt.count,
+                                      own->count);
     own->square = 0;
     for (size_t i = 0; i < own->count; i++)
         own->square += (double)gradient[i] * (double)gradient[i];
@@ -270,18 +264,15 @@ static void update_task(void *argument, size_t task, size_t worker) {
     nn_adam adam = trainer->adam;
     adam.decay = own->decays ? adam.decay : 0;
     kernels->scale(gradient, trainer->factor, own->count);
-    kernels->adam(&adam, gradient, 1, 0, own->count, trainer->weights + own->offset,
-                  trainer->first + own->offset, trainer->second + own->offset);
+    kernels->adam(&adam, gradient, 1, 0, own->count, trainer->learnt.weights + own->offset,
+                  trainer->learnt.first + own->offset, trainer->learnt.second + own->offset);
 }
 
 static nn_adam adam_at(const lm_training *training, uint64_t step) {
-    double count = (double)(step + 1), rate = lm_rate_at(training, step);
-    return (nn_adam){.rate = (float)(rate / (1 - pow(training->beta1, count))),
-                     .correction = (float)(1 / (1 - pow(training->beta2, count))),
-                     .beta1 = (float)training->beta1,
-                     .beta2 = (float)training->beta2,
-                     .epsilon = 1e-8f,
-                     .decay = (float)(rate * training->decay)};
+    double rate = lm_rate_at(training, step);
+    nn_adam adam = nn_adam_at(rate, training->beta1, training->beta2, step);
+    adam.decay = (float)(rate * training->decay);
+    return adam;
 }
 
 static double gradient_length(lm_trainer *trainer) {
@@ -297,9 +288,7 @@ static bool fail_step(const lm_trainer *trainer, whet_status status, lab_error *
         return lab_fail_memory(error);
     if (status != WHET_NOT_FINITE)
         return lab_fail(error, LAB_SYSTEM, "attention: %s", whet_status_text(status));
-    return lab_fail(error, LAB_SYSTEM,
-                    "seed %llu: the loss is not finite at step %llu: try a lower --rate",
-                    (unsigned long long)trainer->training.seed, (unsigned long long)trainer->step);
+    return nn_fail_not_finite(trainer->training.seed, trainer->learnt.step, error);
 }
 
 static void note_result(const lm_trainer *trainer, const lm_sequences *sequences,
@@ -307,7 +296,7 @@ static void note_result(const lm_trainer *trainer, const lm_sequences *sequences
     double answers = (double)sum->answer_tokens;
     *result = (lm_step){.loss = sum->loss / sum->weight,
                         .answer_loss = sum->answer_loss / (answers > 0 ? answers : 1),
-                        .rate = lm_rate_at(&trainer->training, trainer->step),
+                        .rate = lm_rate_at(&trainer->training, trainer->learnt.step),
                         .tokens = sequences->token_count,
                         .answer_tokens = sum->answer_tokens,
                         .right = sum->right,
@@ -340,9 +329,9 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
         return fail_step(trainer, WHET_NOT_FINITE, error);
     bool clips = training->clip > 0 && result->norm > training->clip;
     trainer->factor = (float)((clips ? training->clip / result->norm : 1) / sum.weight);
-    trainer->adam = adam_at(training, trainer->step);
+    trainer->adam = adam_at(training, trainer->learnt.step);
     nn_run_tasks(trainer->executor, trainer->slice_count, update_task, trainer);
-    trainer->step++;
+    trainer->learnt.step++;
     return lm_network_refresh(&trainer->network) ||
            lab_fail(error, LAB_SYSTEM, "the learnt policies make no sense any more");
 }
@@ -359,54 +348,37 @@ static json_t *describe(const lm_trainer *trainer) {
 }
 
 bool lm_trainer_save(const lm_trainer *trainer, const char *path, lab_error *error) {
-    json_t *description = describe(trainer);
-    const nn_span spans[] = {{trainer->weights, trainer->count},
-                             {trainer->first, trainer->count},
-                             {trainer->second, trainer->count}};
-    bool is_saved = nn_checkpoint_write(path, description, trainer->step, spans, 3, error);
-    json_decref(description);
-    return is_saved;
+    return nn_learnt_save(&trainer->learnt, path, describe(trainer), error);
 }
 
-static bool is_same_run(const lm_trainer *trainer, const nn_checkpoint *read, const char *path,
+static bool is_same_run(const void *context, const nn_checkpoint *read, const char *path,
                         lab_error *error) {
+    const lm_trainer *trainer = context;
     const char *name = json_string_value(json_object_get(read->description, "model"));
     if (!name || strcmp(name, LM_MODEL_NAME) != 0)
         return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of a language model", path);
+    if (!json_object_get(read->description, "training"))
+        return lab_fail(error, LAB_INPUT, "%s: a model alone, without what a run goes on from",
+                        path);
+    static const nn_option_name names[] = {
+        {"algorithms", "algorithm", false}, {"tied", "untied", true}, {NULL, NULL, false}};
+    static const char *const parts[] = {"shape", "training"};
     json_t *ours = describe(trainer);
     if (!ours)
         return lab_fail_memory(error);
-    const char *key = nn_checkpoint_difference(json_object_get(ours, "shape"),
-                                               json_object_get(read->description, "shape"), NULL);
-    if (!key)
-        key = nn_checkpoint_difference(json_object_get(ours, "training"),
-                                       json_object_get(read->description, "training"), NULL);
-    bool is_same = !key && read->count == 3 * trainer->count;
-    if (!is_same)
-        lab_fail(error, LAB_INPUT, "%s: a checkpoint of another run: its %s differs", path,
-                 key ? key : "size");
+    bool is_same = true;
+    for (size_t i = 0; is_same && i < sizeof parts / sizeof parts[0]; i++)
+        is_same = nn_checkpoint_agrees(json_object_get(ours, parts[i]),
+                                       json_object_get(read->description, parts[i]), NULL, names,
+                                       path, error);
     json_decref(ours);
     return is_same;
 }
 
 bool lm_trainer_restore(lm_trainer *trainer, const char *path, lab_error *error) {
-    nn_checkpoint read;
-    if (!nn_checkpoint_read(path, &read, error))
-        return false;
-    bool is_good = is_same_run(trainer, &read, path, error);
-    if (is_good && read.step > trainer->training.steps)
-        is_good = lab_fail(error, LAB_INPUT, "%s: has gone %llu steps, more than there are", path,
-                           (unsigned long long)read.step);
-    if (is_good) {
-        size_t bytes = trainer->count * sizeof(float);
-        memcpy(trainer->weights, read.values, bytes);
-        memcpy(trainer->first, read.values + trainer->count, bytes);
-        memcpy(trainer->second, read.values + 2 * trainer->count, bytes);
-        trainer->step = read.step;
-        is_good = lm_source_skip_to(trainer->source, read.step, &trainer->sequences, error) &&
-                  (lm_network_refresh(&trainer->network) ||
-                   lab_fail(error, LAB_INPUT, "%s: its learnt policies make no sense", path));
-    }
-    nn_checkpoint_free(&read);
-    return is_good;
+    return nn_learnt_restore(&trainer->learnt, path, trainer->training.steps, is_same_run, trainer,
+                             error) &&
+           lm_source_skip_to(trainer->source, trainer->learnt.step, &trainer->sequences, error) &&
+           (lm_network_refresh(&trainer->network) ||
+            lab_fail(error, LAB_INPUT, "%s: its learnt policies make no sense", path));
 }

@@ -2,8 +2,8 @@
 #include "lm/training.h"
 
 #include "base/choices.h"
+#include "nn/learnt.h"
 
-#include <math.h>
 #include <string.h>
 
 static const char *const loss_names[] = {"answer", "all"};
@@ -28,9 +28,6 @@ lm_training lm_training_default(void) {
                          .loss = LM_LOSS_ANSWER,
                          .weigh = LM_WEIGH_TOKENS};
 }
-
-const char *lm_loss_name(lm_loss loss) { return loss_names[loss]; }
-const char *lm_weigh_name(lm_weigh weigh) { return weigh_names[weigh]; }
 
 bool lm_loss_parse(const char *name, lm_loss *loss) {
     size_t found;
@@ -126,7 +123,57 @@ json_t *lm_training_to_json(const lm_training *training) {
                      (json_int_t)training->warm_up, "rate", training->rate, "rate_end",
                      training->rate_end, "beta1", training->beta1, "beta2", training->beta2,
                      "decay", training->decay, "clip", training->clip, "loss",
-                     lm_loss_name(training->loss), "weigh", lm_weigh_name(training->weigh));
+                     loss_names[training->loss], "weigh", weigh_names[training->weigh]);
+}
+
+static bool unpack_tasks(const json_t *list, lm_training *training, lab_error *reason) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *task = json_string_value(json_array_get(list, i));
+        if (!task || !lm_training_add_task(training, task, reason))
+            return false;
+    }
+    return true;
+}
+
+static bool unpack(json_t *json, lm_training *training, lab_error *reason) {
+    json_int_t seed, steps, warm_up;
+    int length_min, length_max, batch, accumulate;
+    const char *loss, *weigh;
+    json_t *tasks;
+    if (json_unpack(json,
+                    "{s:I, s:o, s:[i,i], s:F, s:i, s:i, s:I, s:I, s:F, s:F, s:F, s:F, s:F, s:F, "
+                    "s:s, s:s}",
+                    "seed", &seed, "algorithms", &tasks, "lengths", &length_min, &length_max,
+                    "curriculum", &training->curriculum, "batch", &batch, "accumulate", &accumulate,
+                    "steps", &steps, "warm_up", &warm_up, "rate", &training->rate, "rate_end",
+                    &training->rate_end, "beta1", &training->beta1, "beta2", &training->beta2,
+                    "decay", &training->decay, "clip", &training->clip, "loss", &loss, "weigh",
+                    &weigh) != 0 ||
+        seed < 0 || steps < 0 || warm_up < 0)
+        return false;
+    training->seed = (uint64_t)seed;
+    training->length_min = lab_small(length_min);
+    training->length_max = lab_small(length_max);
+    training->batch = lab_small(batch);
+    training->accumulate = lab_small(accumulate);
+    training->steps = (uint64_t)steps;
+    training->warm_up = (uint64_t)warm_up;
+    return lm_loss_parse(loss, &training->loss) && lm_weigh_parse(weigh, &training->weigh) &&
+           unpack_tasks(tasks, training, reason);
+}
+
+bool lm_training_from_json(json_t *json, const char *path, lm_training *training,
+                           lab_error *error) {
+    lab_error reason = {.kind = LAB_NO_ERROR};
+    unsigned mark = lab_json_mark();
+    *training = lm_training_default();
+    bool is_unpacked = unpack(json, training, &reason);
+    if (lab_json_mark() != mark)
+        return lab_fail_memory(error);
+    if (!is_unpacked && reason.kind == LAB_NO_ERROR)
+        return lab_fail(error, LAB_INPUT, "%s: does not describe the training of a decoder", path);
+    return (is_unpacked && lm_training_check(training, &reason)) ||
+           lab_fail(error, LAB_INPUT, "%s: an impossible training: %s", path, reason.text);
 }
 
 double lm_rate_at(const lm_training *training, uint64_t step) {
@@ -134,9 +181,8 @@ double lm_rate_at(const lm_training *training, uint64_t step) {
         return training->rate * (double)(step + 1) / (double)training->warm_up;
     uint64_t span =
         training->steps > training->warm_up + 1 ? training->steps - training->warm_up - 1 : 1;
-    double share = fmin((double)(step - training->warm_up) / (double)span, 1);
-    double fall = 0.5 * (1 - cos(3.141592653589793 * share));
-    return training->rate + (training->rate_end - training->rate) * fall;
+    return nn_half_cosine(training->rate, training->rate_end,
+                          (double)(step - training->warm_up) / (double)span);
 }
 
 uint32_t lm_longest_at(const lm_training *training, uint64_t step) {

@@ -56,10 +56,12 @@ bool lm_training_add_task(lm_training *training, const char *text, lab_error *er
 /* Several, with commas. */
 bool lm_training_add_tasks(lm_training *training, const char *text, lab_error *error);
 
+/* As one JSON object, and back. From JSON: false and an error that names `path` where something is
+ * missing or makes no sense. */
 json_t *lm_training_to_json(const lm_training *training);
+bool lm_training_from_json(json_t *json, const char *path, lm_training *training, lab_error *error);
 
-const char *lm_loss_name(lm_loss loss);    /* "answer", "all" */
-const char *lm_weigh_name(lm_weigh weigh); /* "tokens", "sequences" */
+/* By name: "answer", "all"; "tokens", "sequences". */
 bool lm_loss_parse(const char *name, lm_loss *loss);
 bool lm_weigh_parse(const char *name, lm_weigh *weigh);
 

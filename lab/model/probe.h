@@ -74,6 +74,9 @@ enum { PROBE_SIZES_MAX = 64, PROBE_POLICIES_MAX = 16, PROBE_EVERY_MAX = 65535 };
 /* How many layers a model's file says it has. False and an error where it does not. */
 bool probe_layers(const char *path, uint32_t *layers, lab_error *error);
 
+/* The same for query heads of a layer; layers that differ in it are for a run to tell. */
+bool probe_heads(const char *path, uint32_t *heads, lab_error *error);
+
 bool probe_run(const probe_request *request, probe_result *result, lab_error *error);
 void probe_free(probe_result *result);
 
@@ -95,8 +98,6 @@ typedef enum head_kind {
     HEAD_DIFFUSE,  /* from the beginning */
     HEAD_KINDS
 } head_kind;
-
-extern const char *const head_kind_names[HEAD_KINDS];
 
 typedef struct head_trend {
     size_t layer, head;

@@ -16,7 +16,8 @@
 
 static const double half = 0.5;
 
-const char *const head_kind_names[HEAD_KINDS] = {"disperses", "stays sharp", "sharpens", "diffuse"};
+static const char *const kind_names[HEAD_KINDS] = {"disperses", "stays sharp", "sharpens",
+                                                   "diffuse"};
 
 /* The slope of the entropy against ln n, by least squares. */
 static double slope_of(const probe_result *r, size_t policy, size_t layer, size_t head) {
@@ -99,7 +100,7 @@ static json_t *head_json(const probe_result *r, size_t policy, size_t layer, siz
         json_object_set_new(json, probe_measure_names[m], by_size);
     }
     head_trend trend = trend_of(r, policy, layer, head);
-    json_object_set_new(json, "kind", json_string(head_kind_names[trend.kind]));
+    json_object_set_new(json, "kind", json_string(kind_names[trend.kind]));
     json_object_set_new(json, "slope", lab_json_number(trend.slope));
     return json;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char model_architectures[] = "llama, qwen2, qwen3, gemma, gemma2 and gemma3";
+static const char known_names[] = "llama, qwen2, qwen3, gemma, gemma2 and gemma3";
 
 /* What an architecture's name stands for. */
 typedef struct architecture {
@@ -30,7 +30,7 @@ static const architecture *find_architecture(gguf_text name, lab_error *error) {
         if (gguf_text_is(name, architectures[i].name))
             return &architectures[i];
     lab_fail(error, LAB_INPUT, "architecture \"%.*s\" is not known here; %s are",
-             name.length > 64 ? 64 : (int)name.length, name.bytes, model_architectures);
+             name.length > 64 ? 64 : (int)name.length, name.bytes, known_names);
     return NULL;
 }
 

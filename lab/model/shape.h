@@ -33,7 +33,4 @@ bool model_shape_read(const gguf_file *file, model_shape *shape, lab_error *erro
 /* Heads of all layers. */
 size_t model_head_count(const model_shape *shape);
 
-/* "llama, qwen2, ...", for messages. */
-extern const char model_architectures[];
-
 #endif

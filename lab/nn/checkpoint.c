@@ -192,15 +192,63 @@ bool nn_checkpoint_read(const char *path, nn_checkpoint *checkpoint, lab_error *
     return is_read;
 }
 
-const char *nn_checkpoint_difference(json_t *ours, json_t *theirs, const char *except) {
+/* ---- differences, as they are told ---- */
+
+enum { VALUE_SIZE = 96, CHOICE_SIZE = 160 };
+
+/* As it would be given on the command line: 0.001, 4..8 or minimum,bfs. */
+static void spell_value(const json_t *value, char text[VALUE_SIZE]) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < json_array_size(value) && used < VALUE_SIZE; i++) {
+        char item[VALUE_SIZE];
+        const json_t *element = json_array_get(value, i);
+        spell_value(element, item);
+        const char *between = i == 0 ? "" : json_is_integer(element) ? ".." : ",";
+        used += (size_t)snprintf(text + used, VALUE_SIZE - used, "%s%s", between, item);
+    }
+    if (json_is_string(value))
+        snprintf(text, VALUE_SIZE, "%s", json_string_value(value));
+    else if (json_is_integer(value))
+        snprintf(text, VALUE_SIZE, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(text, VALUE_SIZE, "%.15g", json_real_value(value));
+}
+
+/* "with --rate 0.001", "without --untied" */
+static void spell_choice(const char *key, const json_t *value, const nn_option_name *names,
+                         char text[CHOICE_SIZE]) {
+    char option[48], spelt[VALUE_SIZE];
+    bool is_set = value && !json_is_false(value);
+    snprintf(option, sizeof option, "%s", key);
+    for (char *dash = option; (dash = strchr(dash, '_')) != NULL;)
+        *dash = '-';
+    for (; names->key; names++)
+        if (strcmp(names->key, key) == 0) {
+            snprintf(option, sizeof option, "%s", names->option);
+            is_set = is_set != names->is_negated;
+        }
+    spell_value(value, spelt);
+    snprintf(text, CHOICE_SIZE, "%s --%s%s%s", is_set ? "with" : "without", option,
+             *spelt ? " " : "", spelt);
+}
+
+bool nn_checkpoint_agrees(json_t *ours, json_t *theirs, const char *except,
+                          const nn_option_name *names, const char *path, lab_error *error) {
     const char *key;
     json_t *value;
     json_object_foreach(ours, key, value) {
+        const json_t *other = json_object_get(theirs, key);
         bool matters = !except || strcmp(key, except) != 0;
-        if (matters && !json_equal(value, json_object_get(theirs, key)))
-            return key;
+        if (!matters || json_equal(value, other))
+            continue;
+        char wanted[CHOICE_SIZE], found[CHOICE_SIZE];
+        spell_choice(key, value, names, wanted);
+        spell_choice(key, other, names, found);
+        return lab_fail(error, LAB_INPUT, "%s is of a run %s, which cannot go on %s", path, found,
+                        wanted);
     }
-    return NULL;
+    return true;
 }
 
 void nn_checkpoint_free(nn_checkpoint *checkpoint) {

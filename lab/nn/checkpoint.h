@@ -40,8 +40,18 @@ bool nn_checkpoint_write(const char *path, const json_t *description, uint64_t s
 /* Reads and checks everything there is to check without knowing the model. */
 bool nn_checkpoint_read(const char *path, nn_checkpoint *checkpoint, lab_error *error);
 
-/* The first member of an object in which another differs, or NULL; `except` (or NULL) may. */
-const char *nn_checkpoint_difference(json_t *ours, json_t *theirs, const char *except);
+/* An option that is called otherwise than its member of a description: "algorithm" for
+ * "algorithms"; or that is given where the member is false: "untied" for "tied". */
+typedef struct nn_option_name {
+    const char *key, *option;
+    bool is_negated;
+} nn_option_name;
+
+/* Whether the description of a checkpoint agrees with ours in all of our members; `except` (or
+ * NULL) may differ. The error names the option and both of its values. `names` ends with a key of
+ * NULL. */
+bool nn_checkpoint_agrees(json_t *ours, json_t *theirs, const char *except,
+                          const nn_option_name *names, const char *path, lab_error *error);
 
 /* Fine for a zero-initialised one. */
 void nn_checkpoint_free(nn_checkpoint *checkpoint);

@@ -97,15 +97,13 @@ static bool need_model(trained_arm *a, lab_error *error) {
     char *folder = lab_path(o->folder, "runs/clrs-%s", arm_name(a, name));
     char *path = folder ? lab_path(folder, "model.ckpt") : NULL;
     snprintf(title, sizeof title, "training with %s", a->policy);
-    lm_run run = {.config = config_of(a),
-                  .training = training_of(a),
-                  .folder = folder,
-                  .checkpoint_interval = 200,
-                  .log_interval = 100,
-                  .resume = true,
-                  .quiet = o->quiet,
-                  .title = title,
-                  .executor = o->executor};
+    lm_run run = {
+        .config = config_of(a),
+        .training = training_of(a),
+        .keep = {.folder = folder, .checkpoint_interval = 200, .log_interval = 100, .resume = true},
+        .quiet = o->quiet,
+        .title = title,
+        .executor = o->executor};
     lm_summary summary;
     bool good =
         path ? lm_train(o->engine, &run, &summary, error) && lm_model_load(path, &a->model, error)
@@ -244,7 +242,7 @@ json_t *clrs_combine(const json_t *const *rows, uint64_t seeds, const char *meas
         all.low = fmax(0, fmin(all.low, questions.low));
         all.high = fmin(1, fmax(all.high, questions.high));
     } else {
-        all = (lab_interval){nothing, nothing, nothing};
+        all = (lab_interval){nothing, nothing, nothing, nothing};
     }
     return json_pack("{s:o, s:o, s:o}", "mean", lab_json_number(all.mean), "low",
                      lab_json_number(all.low), "high", lab_json_number(all.high));

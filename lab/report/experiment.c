@@ -89,10 +89,10 @@ json_t *experiment_keep(experiment *e, const char *name, json_t *options, experi
 }
 
 static json_t *common_options(const experiment *e, retrieval_precision precision) {
-    return json_pack("{s:s, s:I, s:I, s:I, s:I}", "precision", retrieval_precision_name(precision),
-                     "seeds", (json_int_t)e->options.seeds, "steps", (json_int_t)e->options.steps,
-                     "sets", (json_int_t)e->options.sets, "largest",
-                     (json_int_t)e->options.largest);
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s}", "precision",
+                     retrieval_precision_name(precision), "seeds", (json_int_t)e->options.seeds,
+                     "steps", (json_int_t)e->options.steps, "sets", (json_int_t)e->options.sets,
+                     "largest", (json_int_t)e->options.largest, "errors", "over seeds and sets");
 }
 
 /* ---- heads ---- */
@@ -121,10 +121,10 @@ static const retrieval_heads *need_heads(experiment *e, retrieval_precision prec
     retrieval_run run = {.config = retrieval_config_default(),
                          .seeds = seeds,
                          .seed_count = list_seeds(e, seeds),
-                         .folder = folder,
-                         .checkpoint_interval = 2000,
-                         .log_interval = 100,
-                         .resume = true,
+                         .keep = {.folder = folder,
+                                  .checkpoint_interval = 2000,
+                                  .log_interval = 100,
+                                  .resume = true},
                          .quiet = e->options.quiet,
                          .title = precision == RETRIEVAL_BF16 ? "training, bf16" : "training, f32",
                          .executor = e->options.executor};

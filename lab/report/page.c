@@ -134,10 +134,9 @@ static void write_what_differs(FILE *file, const page *p) {
     const json_t *evaluation = p->experiment->evaluation[RETRIEVAL_BF16];
     if (!evaluation)
         return;
-    fputs(
-        "<section id=\"differs\">\n<h2>What differs from the paper, and why</h2>\n<p>Where ours "
-        "leaves the published figures by more than two standard errors:</p>\n<pre class=\"note\">",
-        file);
+    fputs("<section id=\"differs\">\n<h2>What differs from the paper, and why</h2>\n"
+          "<pre class=\"note\">",
+          file);
     table1_check(file, evaluation);
     fputs("</pre>\n", file);
     write_scale(file, &p->experiment->options);

@@ -2,16 +2,16 @@
 #include "report/published.h"
 #include <math.h>
 
-const published_size published_table[PUBLISHED_SIZES] = {
+static const published_size table1[] = {
     {16, 98.6, 98.6, false},   {32, 97.1, 97.1, false},   {64, 94.3, 94.5, false},
     {128, 89.7, 89.9, false},  {256, 81.3, 82.1, false},  {512, 70.1, 72.5, true},
     {1024, 53.8, 57.7, true},  {2048, 35.7, 39.4, true},  {4096, 22.6, 24.9, false},
     {8192, 15.7, 17.5, false}, {16384, 12.4, 14.0, false}};
 
 const published_size *published_at(double n) {
-    for (size_t i = 0; i < PUBLISHED_SIZES; i++)
-        if (published_table[i].n == n)
-            return &published_table[i];
+    for (size_t i = 0; i < sizeof table1 / sizeof table1[0]; i++)
+        if (table1[i].n == n)
+            return &table1[i];
     return NULL;
 }
 

@@ -11,9 +11,6 @@ typedef struct published_size {
     bool is_certain;          /* false: noted from memory */
 } published_size;
 
-enum { PUBLISHED_SIZES = 11 };
-extern const published_size published_table[PUBLISHED_SIZES];
-
 /* The entry of a size, or NULL. */
 const published_size *published_at(double n);
 

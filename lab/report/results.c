@@ -48,22 +48,3 @@ double results_value(const json_t *row, const char *measure, const char *part) {
     const json_t *number = json_object_get(json_object_get(row, measure), part);
     return json_is_number(number) ? json_number_value(number) : (double)NAN;
 }
-
-static double error_over_seeds(const json_t *heads, const char *measure) {
-    double count = (double)json_array_size(heads), sum = 0, squares = 0;
-    size_t i;
-    const json_t *head;
-    json_array_foreach(heads, i, head) sum += results_value(head, measure, "mean");
-    json_array_foreach(heads, i, head) {
-        double off = results_value(head, measure, "mean") - sum / count;
-        squares += off * off;
-    }
-    return sqrt(squares / (count - 1) / count);
-}
-
-double results_standard_error(const json_t *row, const char *measure) {
-    const json_t *heads = json_object_get(row, "heads");
-    if (json_array_size(heads) > 1)
-        return error_over_seeds(heads, measure);
-    return (results_value(row, measure, "high") - results_value(row, measure, "low")) / 3.92;
-}

@@ -24,12 +24,8 @@ results_axes results_axes_of(const json_t *evaluation);
 /* The row of a policy and size, or NULL. */
 const json_t *results_row(const json_t *evaluation, const char *policy, double n);
 
-/* A number of a row: measure "accuracy", "cross_entropy" ..., part "mean", "low" or "high"; NaN
- * where there is none. Fine with a NULL row. */
+/* A number of a row: measure "accuracy", "cross_entropy" ..., part "mean", "low", "high" or
+ * "error" (its standard error); NaN where there is none. Fine with a NULL row. */
 double results_value(const json_t *row, const char *measure, const char *part);
-
-/* The standard error of a mean: over seeds where there are several, else over sets, from the 95 %
- * interval. */
-double results_standard_error(const json_t *row, const char *measure);
 
 #endif

@@ -10,8 +10,8 @@
 bool table1_print(FILE *file, const json_t *evaluation);
 void table1_html(FILE *file, const json_t *evaluation);
 
-/* Says where ours leaves the published figures by more than two standard errors; returns how many
- * of the sizes that are certain do. */
+/* Says how far ours are from the published figures, and which of them by more than two standard
+ * errors of the difference; returns how many of the sizes that are certain are. */
 size_t table1_check(FILE *file, const json_t *evaluation);
 
 #endif

@@ -64,21 +64,20 @@ retrieval_recipe retrieval_recipe_at(size_t index) {
 static bool train(const nn_engine *engine, const retrieval_recipe *recipe,
                   const retrieval_recipe_request *request, retrieval_heads *heads,
                   lab_error *error) {
-    retrieval_run run = {.config = recipe->config,
-                         .seeds = request->seeds,
-                         .seed_count = request->seed_count,
-                         .checkpoint_interval = 5000,
-                         .log_interval = 1000,
-                         .resume = true,
-                         .quiet = request->quiet,
-                         .title = recipe->name,
-                         .executor = request->executor};
+    retrieval_run run = {
+        .config = recipe->config,
+        .seeds = request->seeds,
+        .seed_count = request->seed_count,
+        .keep = {.checkpoint_interval = 5000, .log_interval = 1000, .resume = true},
+        .quiet = request->quiet,
+        .title = recipe->name,
+        .executor = request->executor};
     if (request->steps > 0)
         run.config.steps = request->steps;
     char *folder = request->folder ? lab_path(request->folder, "%s", recipe->name) : NULL;
     if (request->folder && !folder)
         return lab_fail_memory(error);
-    run.folder = folder;
+    run.keep.folder = folder;
     bool is_done = retrieval_train(engine, &run, heads, error);
     free(folder);
     return is_done;

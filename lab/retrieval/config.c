@@ -61,7 +61,6 @@ bool retrieval_config_check(const retrieval_config *config, lab_error *error) {
            policy_is_good(config->policy, error);
 }
 
-const char *retrieval_l2_name(retrieval_l2 l2) { return l2_names[l2]; }
 const char *retrieval_precision_name(retrieval_precision precision) {
     return precision_names[precision];
 }
@@ -91,9 +90,9 @@ json_t *retrieval_config_to_json(const retrieval_config *config, uint64_t seed) 
         (int)config->key_sees_class, "learn_scale", (int)config->learn_scale, "scale",
         config->scale, "sizes", (int)config->size_min, (int)config->size_max, "batch",
         (int)config->batch, "steps", (json_int_t)config->steps, "rate", config->rate, "rate_end",
-        config->rate_end, "l2", retrieval_l2_name(config->l2), "lambda", config->lambda,
-        "precision", retrieval_precision_name(config->precision), "policy", config->policy,
-        "nearest", config->nearest, "leak", config->leak);
+        config->rate_end, "l2", l2_names[config->l2], "lambda", config->lambda, "precision",
+        retrieval_precision_name(config->precision), "policy", config->policy, "nearest",
+        config->nearest, "leak", config->leak);
 }
 
 static bool unpack(json_t *json, retrieval_config *config, uint64_t *seed) {

@@ -63,7 +63,6 @@ bool retrieval_config_from_json(json_t *json, const char *path, retrieval_config
                                 uint64_t *seed, lab_error *error);
 
 /* By their names: "decoupled", "loss", "loss-half", "none"; "f32", "bf16". */
-const char *retrieval_l2_name(retrieval_l2 l2);
 const char *retrieval_precision_name(retrieval_precision precision);
 bool retrieval_l2_parse(const char *name, retrieval_l2 *l2);
 bool retrieval_precision_parse(const char *name, retrieval_precision *precision);

@@ -1,6 +1,9 @@
 /*
- * Evaluation. A task is a block of sets of one size for one head; its sums go
- * to a place of their own and are added in order afterwards.
+ * Evaluation. A task is a block of sets of one size, which all heads meet one
+ * after another; its sums go to places of their own and are added in order
+ * afterwards. Beside each head's sums stand those of the squares of what all
+ * heads together had on a set: they tell how much is due to the sets, and with it
+ * how far the means of all heads may be off.
  */
 #include "retrieval/evaluate.h"
 
@@ -15,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const retrieval_measure_names[RETRIEVAL_MEASURES] = {
+static const char *const measure_names[RETRIEVAL_MEASURES] = {
     "accuracy", "cross_entropy", "entropy", "share_beta_1", "weight_on_maximum", "beta"};
 
 enum { BLOCK = 64 }; /* sets in a task */
@@ -25,12 +28,19 @@ typedef struct sums {
     double sum[RETRIEVAL_MEASURES], squares[RETRIEVAL_MEASURES];
 } sums;
 
+/* Of all heads together: of one set, or squared and summed over those of a block. */
+typedef struct shared_sums {
+    double sum[RETRIEVAL_MEASURES];
+} shared_sums;
+
 typedef struct evaluation_run {
     const nn_engine *engine;
     const retrieval_eval_request *request;
     size_t blocks;            /* of each head and size */
     sums *sums;               /* [heads][sizes][blocks][policies] */
+    shared_sums *shared;      /* [sizes][blocks][policies] */
     retrieval_paired *paired; /* [heads][sizes][blocks] */
+    double *shared_gain;      /* [sizes][blocks]: gains of all heads on a set, squared */
     size_t softmax, adaptive; /* which policies these are, or policy_count */
     pthread_mutex_t lock;     /* for what follows */
     lab_progress progress;
@@ -55,9 +65,10 @@ static double weight_share(const float *weights, size_t n, size_t item, const wh
     return total > 0 ? weights[item] / total : 0;
 }
 
+/* Adds what one head made of a set to its sums and to what all heads had of that set. */
 static void measure_set(const evaluation_run *run, retrieval_stream *stream,
                         const retrieval_set *set, const whet_stats *stats, const float *logits,
-                        size_t classes, sums *into, bool *correct) {
+                        size_t classes, sums *into, shared_sums *together, bool *correct) {
     const float *weights = retrieval_stream_weights(stream);
     for (size_t p = 0; p < run->request->policy_count; p++) {
         float loss;
@@ -74,6 +85,7 @@ static void measure_set(const evaluation_run *run, retrieval_stream *stream,
         for (size_t m = 0; m < RETRIEVAL_MEASURES; m++) {
             into[p].sum[m] += values[m];
             into[p].squares[m] += values[m] * values[m];
+            together[p].sum[m] += values[m];
         }
     }
 }
@@ -81,7 +93,7 @@ static void measure_set(const evaluation_run *run, retrieval_stream *stream,
 static void normalise(const evaluation_run *run, const retrieval_set *set, retrieval_stream *stream,
                       whet_stats *stats) {
     float *weights = retrieval_stream_weights(stream);
-    for (size_t p = 0; p < run->request->policy_count; p++) {
+    for (size_t p = 0; p < run->request->policy_count && !lab_interrupted(); p++) {
         whet_rows row = {.size = sizeof row,
                          .rows = 1,
                          .n = set->n,
@@ -92,12 +104,28 @@ static void normalise(const evaluation_run *run, const retrieval_set *set, retri
     }
 }
 
-static bool run_block(evaluation_run *run, size_t head, size_t size, size_t block,
-                      lab_error *error) {
+static bool has_pair(const evaluation_run *run) {
+    return run->softmax < run->request->policy_count && run->adaptive < run->request->policy_count;
+}
+
+static size_t sets_of_block(const evaluation_run *run, size_t block) {
+    size_t left = run->request->sets - block * BLOCK;
+    return left < BLOCK ? left : BLOCK;
+}
+
+/* What all heads of a task have had, set by set. */
+typedef struct togetherness {
+    shared_sums *sums; /* [BLOCK][policies] */
+    double gain[BLOCK];
+} togetherness;
+
+static bool run_head(evaluation_run *run, size_t head, size_t size, size_t block,
+                     togetherness *together, lab_error *error) {
     const retrieval_eval_request *request = run->request;
     retrieval_model model = retrieval_head_model(&request->heads->list[head], run->engine);
     size_t n = request->sizes[size], policies = request->policy_count;
-    size_t classes = model.layout.classes, place = (head * request->size_count + size);
+    size_t classes = model.layout.classes;
+    size_t place = (head * request->size_count + size) * run->blocks + block;
     retrieval_stream *stream = retrieval_stream_create(&model, n, policies, error);
     float *logits = malloc(policies * classes * sizeof *logits);
     if (!stream || !logits) {
@@ -107,19 +135,22 @@ static bool run_block(evaluation_run *run, size_t head, size_t size, size_t bloc
     }
     whet_stats stats[RETRIEVAL_POLICIES_MAX];
     bool correct[RETRIEVAL_POLICIES_MAX + 1] = {false};
-    retrieval_paired *paired = &run->paired[place * run->blocks + block];
-    for (size_t set_index = block * BLOCK;
-         set_index < request->sets && set_index < (block + 1) * BLOCK && !lab_interrupted();
-         set_index++) {
+    retrieval_paired *paired = &run->paired[place];
+    for (size_t i = 0; i < sets_of_block(run, block) && !lab_interrupted(); i++) {
         retrieval_set set;
-        retrieval_stream_open(stream, request->seed, n, set_index, &set);
+        retrieval_stream_open(stream, request->seed, n, block * BLOCK + i, &set);
         normalise(run, &set, stream, stats);
-        retrieval_stream_answer(stream, policies, logits);
-        measure_set(run, stream, &set, stats, logits, classes,
-                    run->sums + (place * run->blocks + block) * policies, correct);
-        if (run->softmax < policies && run->adaptive < policies) {
-            paired->only_adaptive += correct[run->adaptive] && !correct[run->softmax];
-            paired->only_softmax += correct[run->softmax] && !correct[run->adaptive];
+        if (!lab_interrupted())
+            retrieval_stream_answer(stream, policies, logits);
+        if (lab_interrupted())
+            break; /* nothing of what is here is whole */
+        measure_set(run, stream, &set, stats, logits, classes, run->sums + place * policies,
+                    together->sums + i * policies, correct);
+        if (has_pair(run)) {
+            int gain = correct[run->adaptive] - correct[run->softmax];
+            paired->only_adaptive += gain > 0;
+            paired->only_softmax += gain < 0;
+            together->gain[i] += gain;
         }
     }
     free(logits);
@@ -127,23 +158,56 @@ static bool run_block(evaluation_run *run, size_t head, size_t size, size_t bloc
     return true;
 }
 
+static void tell_progress(evaluation_run *run, size_t size) {
+    size_t n = run->request->sizes[size];
+    pthread_mutex_lock(&run->lock);
+    run->done += n * BLOCK;
+    lab_progress_show(&run->progress, run->done < run->total ? run->done : run->total,
+                      "sets of %zu items", n);
+    pthread_mutex_unlock(&run->lock);
+}
+
+static void add_squares(const evaluation_run *run, size_t size, size_t block,
+                        const togetherness *together) {
+    size_t policies = run->request->policy_count, place = size * run->blocks + block;
+    shared_sums *into = run->shared + place * policies;
+    for (size_t i = 0; i < sets_of_block(run, block); i++) {
+        for (size_t p = 0; p < policies; p++)
+            for (size_t m = 0; m < RETRIEVAL_MEASURES; m++) {
+                double sum = together->sums[i * policies + p].sum[m];
+                into[p].sum[m] += sum * sum;
+            }
+        run->shared_gain[place] += together->gain[i] * together->gain[i];
+    }
+}
+
+static bool run_block(evaluation_run *run, size_t size, size_t block, lab_error *error) {
+    togetherness together = {.sums =
+                                 calloc(BLOCK * run->request->policy_count, sizeof *together.sums)};
+    bool is_done = together.sums != NULL || lab_fail_memory(error);
+    for (size_t head = 0; is_done && head < run->request->heads->count && !lab_interrupted();
+         head++) {
+        is_done = run_head(run, head, size, block, &together, error);
+        tell_progress(run, size);
+    }
+    if (is_done)
+        add_squares(run, size, block, &together);
+    free(together.sums);
+    return is_done;
+}
+
 static void block_task(void *argument, size_t task, size_t worker) {
     (void)worker;
     evaluation_run *run = argument;
-    const retrieval_eval_request *request = run->request;
     if (lab_interrupted())
         return;
     /* Large sets first: the longest tasks must not be the last to begin. */
-    size_t per_head = run->blocks * request->size_count, head = task / per_head;
-    size_t size = request->size_count - 1 - task % per_head / run->blocks;
+    size_t size = run->request->size_count - 1 - task / run->blocks;
     lab_error error = {.kind = LAB_NO_ERROR};
-    bool is_done = run_block(run, head, size, task % run->blocks, &error);
+    if (run_block(run, size, task % run->blocks, &error))
+        return;
     pthread_mutex_lock(&run->lock);
-    if (!is_done)
-        lab_fail(run->error, error.kind, "%s", error.text);
-    run->done += request->sizes[size] * BLOCK;
-    lab_progress_show(&run->progress, run->done < run->total ? run->done : run->total,
-                      "sets of %zu items", request->sizes[size]);
+    lab_fail(run->error, error.kind, "%s", error.text);
     pthread_mutex_unlock(&run->lock);
 }
 
@@ -158,66 +222,84 @@ static size_t find_policy(const retrieval_eval_request *request, const char *nam
     return i;
 }
 
-static retrieval_estimate estimate(lab_interval interval) {
-    return (retrieval_estimate){interval.mean, interval.low, interval.high};
-}
-
-static void fill_cell(const evaluation_run *run, size_t place, size_t policy,
-                      retrieval_cell *cell) {
+/* One head's sums over all blocks. */
+static sums sum_blocks(const evaluation_run *run, size_t head, size_t size, size_t policy) {
     sums total = {{0}, {0}};
     const retrieval_eval_request *request = run->request;
+    size_t first = (head * request->size_count + size) * run->blocks;
     for (size_t block = 0; block < run->blocks; block++) {
-        const sums *from =
-            &run->sums[(place * run->blocks + block) * request->policy_count + policy];
+        const sums *from = &run->sums[(first + block) * request->policy_count + policy];
         for (size_t m = 0; m < RETRIEVAL_MEASURES; m++) {
             total.sum[m] += from->sum[m];
             total.squares[m] += from->squares[m];
         }
     }
+    return total;
+}
+
+static void fill_cell(const sums *total, size_t sets, retrieval_cell *cell) {
     for (size_t m = 0; m < RETRIEVAL_MEASURES; m++) {
         bool is_share = m == RETRIEVAL_ACCURACY || m == RETRIEVAL_PLAIN;
-        cell->measure[m] = estimate(
-            is_share ? lab_share_interval((uint64_t)total.sum[m], request->sets)
-                     : lab_mean_interval_of_sums(total.sum[m], total.squares[m], request->sets));
+        cell->measure[m] = is_share
+                               ? lab_share_interval((uint64_t)total->sum[m], sets)
+                               : lab_mean_interval_of_sums(total->sum[m], total->squares[m], sets);
     }
 }
 
-/* Over heads where there are several, else the one head's. */
-static void summarise(retrieval_evaluation *result, double *values) {
-    for (size_t size = 0; size < result->sizes; size++)
-        for (size_t policy = 0; policy < result->policies; policy++) {
-            retrieval_cell *to = &result->summary[size * result->policies + policy];
-            *to = *retrieval_cell_at(result, 0, size, policy);
-            for (size_t m = 0; m < RETRIEVAL_MEASURES && result->heads > 1; m++) {
-                for (size_t head = 0; head < result->heads; head++)
-                    values[head] = retrieval_cell_at(result, head, size, policy)->measure[m].mean;
-                to->measure[m] = estimate(lab_mean_interval(values, result->heads));
-            }
-        }
+static retrieval_cell *cell_at(const retrieval_evaluation *evaluation, size_t head, size_t size,
+                               size_t policy) {
+    return &evaluation->cells[(head * evaluation->sizes + size) * evaluation->policies + policy];
 }
 
-static void compare_pair(const evaluation_run *run, retrieval_evaluation *result, double *values) {
-    for (size_t size = 0; size < result->sizes; size++) {
-        retrieval_paired *to = &result->paired[size];
-        for (size_t head = 0; head < result->heads; head++) {
-            const retrieval_paired *from =
-                &run->paired[(head * result->sizes + size) * run->blocks];
-            uint64_t gained = 0, lost = 0;
-            for (size_t block = 0; block < run->blocks; block++) {
-                gained += from[block].only_adaptive;
-                lost += from[block].only_softmax;
-            }
-            to->only_adaptive += gained;
-            to->only_softmax += lost;
-            values[head] = ((double)gained - (double)lost) / (double)result->sets;
-        }
-        to->p = lab_even_split_probability(to->only_adaptive, to->only_softmax);
-        double difference = (double)to->only_adaptive - (double)to->only_softmax;
-        double squares = (double)to->only_adaptive + (double)to->only_softmax;
-        result->gain[size] = estimate(
-            result->heads > 1 ? lab_mean_interval(values, result->heads)
-                              : lab_mean_interval_of_sums(difference, squares, result->sets));
+/* The cells of a size and policy, and what they come to: for one head that head's, for several with
+ * intervals over heads and sets. */
+static void summarise(const evaluation_run *run, retrieval_evaluation *result, size_t size,
+                      size_t policy, double *means) {
+    double squares[RETRIEVAL_MEASURES] = {0}, shared[RETRIEVAL_MEASURES] = {0};
+    for (size_t head = 0; head < result->heads; head++) {
+        sums total = sum_blocks(run, head, size, policy);
+        fill_cell(&total, result->sets, cell_at(result, head, size, policy));
+        for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
+            squares[m] += total.squares[m];
     }
+    for (size_t block = 0; block < run->blocks; block++)
+        for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
+            shared[m] +=
+                run->shared[(size * run->blocks + block) * result->policies + policy].sum[m];
+    retrieval_cell *to = &result->summary[size * result->policies + policy];
+    *to = *cell_at(result, 0, size, policy);
+    for (size_t m = 0; m < RETRIEVAL_MEASURES && result->heads > 1; m++) {
+        for (size_t head = 0; head < result->heads; head++)
+            means[head] = cell_at(result, head, size, policy)->measure[m].mean;
+        to->measure[m] =
+            lab_crossed_interval(means, result->heads, result->sets, squares[m], shared[m]);
+    }
+}
+
+static void compare_pair(const evaluation_run *run, retrieval_evaluation *result, size_t size,
+                         double *means) {
+    retrieval_paired *to = &result->paired[size];
+    double shared = 0;
+    for (size_t head = 0; head < result->heads; head++) {
+        const retrieval_paired *from = &run->paired[(head * result->sizes + size) * run->blocks];
+        uint64_t gained = 0, lost = 0;
+        for (size_t block = 0; block < run->blocks; block++) {
+            gained += from[block].only_adaptive;
+            lost += from[block].only_softmax;
+        }
+        to->only_adaptive += gained;
+        to->only_softmax += lost;
+        means[head] = ((double)gained - (double)lost) / (double)result->sets;
+    }
+    for (size_t block = 0; block < run->blocks; block++)
+        shared += run->shared_gain[size * run->blocks + block];
+    to->p = lab_even_split_probability(to->only_adaptive, to->only_softmax);
+    double difference = (double)to->only_adaptive - (double)to->only_softmax;
+    double squares = (double)to->only_adaptive + (double)to->only_softmax;
+    result->gain[size] =
+        result->heads > 1
+            ? lab_crossed_interval(means, result->heads, result->sets, squares, shared)
+            : lab_mean_interval_of_sums(difference, squares, result->sets);
 }
 
 static bool allocate_result(const retrieval_eval_request *request, retrieval_evaluation *result,
@@ -264,14 +346,9 @@ void retrieval_evaluation_free(retrieval_evaluation *evaluation) {
     *evaluation = (retrieval_evaluation){.heads = 0};
 }
 
-const retrieval_cell *retrieval_cell_at(const retrieval_evaluation *evaluation, size_t head,
-                                        size_t size, size_t policy) {
-    return &evaluation->cells[(head * evaluation->sizes + size) * evaluation->policies + policy];
-}
-
 static bool run_all(evaluation_run *run, retrieval_evaluation *result, lab_error *error) {
     const retrieval_eval_request *request = run->request;
-    size_t tasks = request->heads->count * request->size_count * run->blocks;
+    size_t tasks = request->size_count * run->blocks;
     for (size_t i = 0; i < request->size_count; i++)
         run->total += request->heads->count * run->blocks * BLOCK * request->sizes[i];
     run->progress = lab_progress_begin("evaluating", 0, run->total, request->quiet);
@@ -285,17 +362,17 @@ static bool run_all(evaluation_run *run, retrieval_evaluation *result, lab_error
         return lab_fail(error, LAB_STOPPED, "stopped while evaluating");
     if (error->kind != LAB_NO_ERROR)
         return false;
-    double *values = malloc(result->heads * sizeof *values);
-    if (!values)
+    double *means = malloc(result->heads * sizeof *means);
+    if (!means)
         return lab_fail_memory(error);
-    for (size_t place = 0; place < result->heads * result->sizes; place++)
+    result->has_pair = has_pair(run);
+    for (size_t size = 0; size < result->sizes; size++) {
         for (size_t policy = 0; policy < result->policies; policy++)
-            fill_cell(run, place, policy, &result->cells[place * result->policies + policy]);
-    summarise(result, values);
-    result->has_pair = run->softmax < result->policies && run->adaptive < result->policies;
-    if (result->has_pair)
-        compare_pair(run, result, values);
-    free(values);
+            summarise(run, result, size, policy, means);
+        if (result->has_pair)
+            compare_pair(run, result, size, means);
+    }
+    free(means);
     return true;
 }
 
@@ -323,34 +400,41 @@ bool retrieval_evaluate(const nn_engine *engine, const retrieval_eval_request *r
                           .adaptive = find_policy(request, "adaptive"),
                           .lock = PTHREAD_MUTEX_INITIALIZER,
                           .error = error};
-    size_t places = request->heads->count * request->size_count * run.blocks;
+    size_t shared = request->size_count * run.blocks, places = request->heads->count * shared;
     run.sums = calloc(places * request->policy_count + 1, sizeof *run.sums);
+    run.shared = calloc(shared * request->policy_count + 1, sizeof *run.shared);
     run.paired = calloc(places + 1, sizeof *run.paired);
-    bool is_done = run.sums && run.paired ? run_all(&run, result, error) : lab_fail_memory(error);
+    run.shared_gain = calloc(shared + 1, sizeof *run.shared_gain);
+    bool is_done = run.sums && run.shared && run.paired && run.shared_gain
+                       ? run_all(&run, result, error)
+                       : lab_fail_memory(error);
     free(run.sums);
+    free(run.shared);
     free(run.paired);
+    free(run.shared_gain);
     pthread_mutex_destroy(&run.lock);
     if (!is_done)
         retrieval_evaluation_free(result);
     return is_done;
 }
 
-static json_t *estimate_json(const retrieval_estimate *of) {
-    return json_pack("{s:o, s:o, s:o}", "mean", lab_json_number(of->mean), "low",
-                     lab_json_number(of->low), "high", lab_json_number(of->high));
+static json_t *estimate_json(const lab_interval *of) {
+    return json_pack("{s:o, s:o, s:o, s:o}", "mean", lab_json_number(of->mean), "low",
+                     lab_json_number(of->low), "high", lab_json_number(of->high), "error",
+                     lab_json_number(of->error));
 }
 
 static json_t *cell_json(const retrieval_cell *cell) {
     json_t *json = json_object();
     for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
-        json_object_set_new(json, retrieval_measure_names[m], estimate_json(&cell->measure[m]));
+        json_object_set_new(json, measure_names[m], estimate_json(&cell->measure[m]));
     return json;
 }
 
 static json_t *row_json(const retrieval_evaluation *from, size_t size, size_t policy) {
     json_t *heads = json_array();
     for (size_t head = 0; head < from->heads; head++) {
-        json_t *one = cell_json(retrieval_cell_at(from, head, size, policy));
+        json_t *one = cell_json(cell_at(from, head, size, policy));
         json_object_set_new(one, "seed", json_integer((json_int_t)from->seed[head]));
         json_array_append_new(heads, one);
     }
@@ -388,7 +472,7 @@ void retrieval_evaluation_csv(FILE *file, const void *context) {
     lab_csv_text(&csv, "n");
     lab_csv_text(&csv, "policy");
     for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
-        lab_csv_text(&csv, retrieval_measure_names[m]);
+        lab_csv_text(&csv, measure_names[m]);
     lab_csv_end_line(&csv);
     for (size_t head = 0; head < from->heads; head++)
         for (size_t size = 0; size < from->sizes; size++)
@@ -397,8 +481,7 @@ void retrieval_evaluation_csv(FILE *file, const void *context) {
                 lab_csv_number(&csv, (double)from->size[size]);
                 lab_csv_text(&csv, from->name[policy]);
                 for (size_t m = 0; m < RETRIEVAL_MEASURES; m++)
-                    lab_csv_number(&csv,
-                                   retrieval_cell_at(from, head, size, policy)->measure[m].mean);
+                    lab_csv_number(&csv, cell_at(from, head, size, policy)->measure[m].mean);
                 lab_csv_end_line(&csv);
             }
 }

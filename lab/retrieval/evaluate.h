@@ -7,6 +7,7 @@
 #ifndef WHET_LAB_RETRIEVAL_EVALUATE_H
 #define WHET_LAB_RETRIEVAL_EVALUATE_H
 
+#include "base/statistics.h"
 #include "retrieval/head.h"
 
 enum { RETRIEVAL_EVAL_SIZE_MAX = 1048576, RETRIEVAL_POLICIES_MAX = 32 };
@@ -24,11 +25,6 @@ typedef struct retrieval_eval_request {
     bool quiet;
 } retrieval_eval_request;
 
-/* A mean with its 95 % interval. */
-typedef struct retrieval_estimate {
-    double mean, low, high;
-} retrieval_estimate;
-
 enum {
     RETRIEVAL_ACCURACY,
     RETRIEVAL_LOSS,    /* cross-entropy of the answer */
@@ -38,11 +34,10 @@ enum {
     RETRIEVAL_BETA,       /* NaN for maps without one */
     RETRIEVAL_MEASURES
 };
-extern const char *const retrieval_measure_names[RETRIEVAL_MEASURES];
 
-/* One head, size and policy: intervals over sets. */
+/* One size and policy: intervals over sets for one head, over sets and heads for all of them. */
 typedef struct retrieval_cell {
-    retrieval_estimate measure[RETRIEVAL_MEASURES];
+    lab_interval measure[RETRIEVAL_MEASURES];
 } retrieval_cell;
 
 /* Adaptive against softmax on the same sets: how many only one of them got right, and the two-sided
@@ -58,18 +53,15 @@ typedef struct retrieval_evaluation {
     char **name;              /* [policies] */
     uint64_t *seed;           /* [heads] */
     retrieval_cell *cells;    /* [heads][sizes][policies] */
-    retrieval_cell *summary;  /* [sizes][policies]: over heads where there are several */
+    retrieval_cell *summary;  /* [sizes][policies]: all heads */
     retrieval_paired *paired; /* [sizes]: all heads' sets together */
-    retrieval_estimate *gain; /* [sizes]: accuracy of adaptive minus softmax; over heads or sets */
+    lab_interval *gain;       /* [sizes]: accuracy of adaptive minus softmax, all heads */
     bool has_pair;            /* both policies were among those asked for */
 } retrieval_evaluation;
 
 bool retrieval_evaluate(const nn_engine *engine, const retrieval_eval_request *request,
                         retrieval_evaluation *result, lab_error *error);
 void retrieval_evaluation_free(retrieval_evaluation *evaluation);
-
-const retrieval_cell *retrieval_cell_at(const retrieval_evaluation *evaluation, size_t head,
-                                        size_t size, size_t policy);
 
 /* The same as JSON (a new reference), and as CSV: a line a head, size and
  * policy, the context being an evaluation, for replace_file. */

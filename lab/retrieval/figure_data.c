@@ -1,6 +1,7 @@
 /* The coefficients of the largest items. */
 #include "retrieval/figure_data.h"
 
+#include "base/signals.h"
 #include "retrieval/stream.h"
 
 #include <math.h>
@@ -29,13 +30,15 @@ static void find_largest(const retrieval_set *set, size_t items, size_t *order) 
     }
 }
 
-static void fill(retrieval_stream *stream, const whet_policy *policy, uint64_t seed, size_t *order,
-                 retrieval_panel *panel) {
+static bool fill(retrieval_stream *stream, const whet_policy *policy, uint64_t seed, size_t *order,
+                 retrieval_panel *panel, lab_error *error) {
     float *weights = retrieval_stream_weights(stream);
     for (size_t s = 0; s < panel->sets; s++) {
         retrieval_set set;
         whet_stats stats;
         retrieval_stream_open(stream, seed, panel->n, s, &set);
+        if (lab_interrupted())
+            return lab_fail(error, LAB_STOPPED, "stopped");
         whet_rows row = {.size = sizeof row,
                          .rows = 1,
                          .n = set.n,
@@ -48,6 +51,7 @@ static void fill(retrieval_stream *stream, const whet_policy *policy, uint64_t s
             panel->coefficients[s * panel->items + i] = weights[order[i]];
         panel->entropy[s] = stats.entropy_after;
     }
+    return true;
 }
 
 bool retrieval_panel_make(const nn_engine *engine, const retrieval_head *head,
@@ -59,11 +63,9 @@ bool retrieval_panel_make(const nn_engine *engine, const retrieval_head *head,
     panel->entropy = calloc(sets + 1, sizeof *panel->entropy);
     size_t *order = calloc(items + 1, sizeof *order);
     retrieval_stream *stream = retrieval_stream_create(&model, n, 1, error);
-    bool is_good = panel->coefficients && panel->entropy && order && stream;
-    if (is_good)
-        fill(stream, policy, seed, order, panel);
-    else
-        lab_fail_memory(error);
+    bool is_good = panel->coefficients && panel->entropy && order && stream
+                       ? fill(stream, policy, seed, order, panel, error)
+                       : lab_fail_memory(error);
     retrieval_stream_destroy(stream);
     free(order);
     if (!is_good)

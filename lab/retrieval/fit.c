@@ -30,12 +30,13 @@ typedef struct fit_run {
     lab_error *error;
 } fit_run;
 
-/* Cross-entropies at GRID betas, evenly spaced in their logarithm from low to high. */
-static void try_grid(retrieval_stream *stream, const retrieval_set *set, size_t classes, double low,
+/* Cross-entropies at GRID betas, evenly spaced in their logarithm from low to high. False where a
+ * signal came in between. */
+static bool try_grid(retrieval_stream *stream, const retrieval_set *set, size_t classes, double low,
                      double high, double *betas, double *losses, float *logits) {
     float *weights = retrieval_stream_weights(stream), losses_as_float[GRID];
     uint16_t labels[GRID];
-    for (size_t i = 0; i < GRID; i++) {
+    for (size_t i = 0; i < GRID && !lab_interrupted(); i++) {
         betas[i] = low * pow(high / low, (double)i / (GRID - 1));
         whet_policy policy = whet_policy_fixed(betas[i]);
         whet_rows row = {.size = sizeof row,
@@ -46,10 +47,14 @@ static void try_grid(retrieval_stream *stream, const retrieval_set *set, size_t 
         whet_softmax(&row, &policy, NULL);
         labels[i] = set->label;
     }
-    retrieval_stream_answer(stream, GRID, logits);
+    if (!lab_interrupted())
+        retrieval_stream_answer(stream, GRID, logits);
+    if (lab_interrupted())
+        return false;
     nn_cross_entropy(logits, labels, GRID, classes, 1, losses_as_float, NULL);
     for (size_t i = 0; i < GRID; i++)
         losses[i] = losses_as_float[i];
+    return true;
 }
 
 /* The smallest beta of a grid that is as good as its best. */
@@ -66,12 +71,14 @@ static size_t smallest_good(const double *losses) {
 static void find_beta(retrieval_stream *stream, const retrieval_set *set, size_t classes,
                       double cap, float *logits, retrieval_fit_point *point) {
     double betas[GRID], losses[GRID];
-    try_grid(stream, set, classes, 1 / cap, cap, betas, losses, logits);
+    if (!try_grid(stream, set, classes, 1 / cap, cap, betas, losses, logits))
+        return;
     size_t good = smallest_good(losses);
     point->is_used = good > 0;
     double low = betas[good > 0 ? good - 1 : 0], high = betas[good];
     if (good > 0) {
-        try_grid(stream, set, classes, low, high, betas, losses, logits);
+        if (!try_grid(stream, set, classes, low, high, betas, losses, logits))
+            return;
         good = smallest_good(losses);
     }
     point->beta = betas[good];

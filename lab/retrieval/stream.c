@@ -4,6 +4,8 @@
  */
 #include "retrieval/stream.h"
 
+#include "base/signals.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +112,7 @@ void retrieval_stream_open(retrieval_stream *stream, uint64_t seed, size_t n, ui
     retrieval_top top = {.priority = -1};
     retrieval_draw_items(&random, config, 1, 0, n,
                          (retrieval_items){stream->priority, stream->class_of}, &top);
-    for (size_t first = 0; first < n; first += CHUNK) {
+    for (size_t first = 0; first < n && !lab_interrupted(); first += CHUNK) {
         size_t items = chunk_at(stream, first);
         float *values = stream->features + (stream->keeps ? first * width : 0), *keys = values;
         if (config->key_sees_class || stream->keeps)
@@ -134,7 +136,7 @@ void retrieval_stream_open(retrieval_stream *stream, uint64_t seed, size_t n, ui
 void retrieval_stream_answer(retrieval_stream *stream, size_t rows, float *logits) {
     size_t width = stream->model.layout.width, n = stream->n;
     memset(stream->mean, 0, rows * width * sizeof(float));
-    for (size_t first = 0; first < n; first += CHUNK) {
+    for (size_t first = 0; first < n && !lab_interrupted(); first += CHUNK) {
         size_t items = chunk_at(stream, first);
         float *values = stream->features + (stream->keeps ? first * width : 0);
         if (!stream->keeps)

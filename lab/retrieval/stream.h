@@ -26,7 +26,9 @@ typedef struct retrieval_set {
     uint16_t label;      /* its class */
 } retrieval_set;
 
-/* Draws set `index` of those with n items that a seed has, and computes its logits. */
+/* Draws set `index` of those with n items that a seed has, and computes its logits. A set may take
+ * seconds: where a signal comes in meanwhile (lab_interrupted), this and what follows leave off in
+ * the middle, and their results mean nothing. */
 void retrieval_stream_open(retrieval_stream *stream, uint64_t seed, size_t n, uint64_t index,
                            retrieval_set *set);
 

@@ -11,11 +11,15 @@
 #include "base/manifest.h"
 #include "base/progress.h"
 #include "base/signals.h"
+#include "nn/checkpoint.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const char command_name[] = "retrieval train"; /* in manifests */
+static const char seeds_key[] = "seeds";
 
 typedef struct shared_state {
     const nn_engine *engine;
@@ -33,8 +37,7 @@ typedef struct seed_run {
     shared_state *shared;
     uint64_t seed;
     retrieval_trainer *trainer;
-    char *checkpoint, *log_path;
-    FILE *log;
+    nn_files files;
     double began;
     double loss, accuracy; /* sums since the last line of the log */
     uint64_t summed;
@@ -75,22 +78,20 @@ static void show_progress(seed_run *own) {
 static bool write_log(seed_run *own, lab_error *error) {
     uint64_t step = retrieval_trainer_done(own->trainer);
     double count = (double)own->summed;
-    bool is_written =
-        lab_json_log(own->log, json_pack("{s:I, s:f, s:f, s:f}", "step", (json_int_t)step, "loss",
-                                         own->loss / count, "accuracy", own->accuracy / count,
-                                         "seconds", lab_now() - own->began));
+    bool is_written = nn_files_log(
+        &own->files,
+        json_pack("{s:I, s:f, s:f, s:f}", "step", (json_int_t)step, "loss", own->loss / count,
+                  "accuracy", own->accuracy / count, "seconds", lab_now() - own->began),
+        error);
     own->loss = own->accuracy = 0;
     own->summed = 0;
-    return is_written || lab_fail_file(error, "write", own->log_path);
-}
-
-static bool is_multiple(uint64_t step, uint64_t interval) {
-    return interval > 0 && step % interval == 0;
+    return is_written;
 }
 
 static bool train_seed(seed_run *own, lab_error *error) {
     const retrieval_run *run = own->shared->run;
     enum { SHOW_EVERY = 16 };
+    const char *checkpoint = own->files.checkpoint;
     uint64_t step = retrieval_trainer_done(own->trainer);
     while (step < run->config.steps && !atomic_load(&own->shared->stop) && !lab_interrupted()) {
         retrieval_step result;
@@ -104,40 +105,36 @@ static bool train_seed(seed_run *own, lab_error *error) {
         double share = own->shown_loss == 0 ? 1 : 0.01;
         own->shown_loss += share * (result.loss - own->shown_loss);
         own->shown_accuracy += share * (result.accuracy - own->shown_accuracy);
-        bool is_logged = is_multiple(step, run->log_interval) || step == 1 ||
+        bool is_logged = nn_is_multiple(step, run->keep.log_interval) || step == 1 ||
                          step == run->config.steps; /* short runs have a log, too */
-        if (own->log && is_logged && !write_log(own, error))
+        if (own->files.log && is_logged && !write_log(own, error))
             return false;
-        if (own->checkpoint && is_multiple(step, run->checkpoint_interval) &&
-            step < run->config.steps &&
-            !retrieval_trainer_save(own->trainer, own->checkpoint, error))
+        if (nn_files_are_due(&own->files, &run->keep, step, run->config.steps) &&
+            !retrieval_trainer_save(own->trainer, checkpoint, error))
             return false;
-        if (is_multiple(step, SHOW_EVERY))
+        if (nn_is_multiple(step, SHOW_EVERY))
             show_progress(own);
     }
     show_progress(own);
-    return !own->checkpoint || retrieval_trainer_save(own->trainer, own->checkpoint, error);
+    return !checkpoint || retrieval_trainer_save(own->trainer, checkpoint, error);
+}
+
+static char *checkpoint_path(const retrieval_run *run, uint64_t seed) {
+    return lab_path(run->keep.folder, "seed-%llu.ckpt", (unsigned long long)seed);
 }
 
 /* Finds where to go on, and opens the log there. */
 static bool open_files(seed_run *own, lab_error *error) {
-    const retrieval_run *run = own->shared->run;
-    if (!run->folder)
+    const nn_keeping *keep = &own->shared->run->keep;
+    char checkpoint[40], log_name[40];
+    if (!keep->folder)
         return true;
-    own->checkpoint = lab_path(run->folder, "seed-%llu.ckpt", (unsigned long long)own->seed);
-    own->log_path = lab_path(run->folder, "seed-%llu.jsonl", (unsigned long long)own->seed);
-    if (!own->checkpoint || !own->log_path)
-        return lab_fail_memory(error);
-    if (lab_file_exists(own->checkpoint) &&
-        !retrieval_trainer_restore(own->trainer, own->checkpoint, error))
-        return false;
-    if (run->log_interval == 0)
-        return true;
-    uint64_t done = retrieval_trainer_done(own->trainer);
-    if (!lab_json_log_cut(own->log_path, "step", done, error))
-        return false;
-    own->log = fopen(own->log_path, done > 0 ? "a" : "w");
-    return own->log || lab_fail_file(error, "write", own->log_path);
+    snprintf(checkpoint, sizeof checkpoint, "seed-%llu.ckpt", (unsigned long long)own->seed);
+    snprintf(log_name, sizeof log_name, "seed-%llu.jsonl", (unsigned long long)own->seed);
+    return nn_files_name(&own->files, keep, checkpoint, log_name, error) &&
+           (!lab_file_exists(own->files.checkpoint) ||
+            retrieval_trainer_restore(own->trainer, own->files.checkpoint, error)) &&
+           nn_files_open_log(&own->files, keep, retrieval_trainer_done(own->trainer), error);
 }
 
 static bool run_seed(seed_run *own, retrieval_head *head, lab_error *error) {
@@ -161,30 +158,19 @@ static void seed_task(void *argument, size_t task, size_t worker) {
         return;
     seed_run own = {.shared = shared, .seed = shared->run->seeds[task], .began = lab_now()};
     lab_error error = {.kind = LAB_NO_ERROR};
-    if (!run_seed(&own, shared->heads ? &shared->heads[task] : NULL, &error))
+    bool is_done = run_seed(&own, shared->heads ? &shared->heads[task] : NULL, &error);
+    if (!nn_files_close(&own.files, &error) || !is_done)
         note_failure(shared, &error);
-    if (own.log && fclose(own.log) != 0 && error.kind == LAB_NO_ERROR) {
-        lab_fail_file(&error, "write", own.log_path);
-        note_failure(shared, &error);
-    }
-    free(own.checkpoint);
-    free(own.log_path);
     retrieval_trainer_destroy(own.trainer);
 }
 
 /* What is there already must be wanted, and must be lost by nobody. */
 static bool check_checkpoints(const retrieval_run *run, lab_error *error) {
-    for (size_t i = 0; !run->resume && i < run->seed_count; i++) {
-        char *path = lab_path(run->folder, "seed-%llu.ckpt", (unsigned long long)run->seeds[i]);
-        bool exists = path && lab_file_exists(path);
-        if (!path)
-            return lab_fail_memory(error);
-        if (exists)
-            lab_fail(error, LAB_INPUT,
-                     "%s is there already: --resume goes on with it, another --out starts anew",
-                     path);
+    for (size_t i = 0; i < run->seed_count; i++) {
+        char *path = checkpoint_path(run, run->seeds[i]);
+        bool is_good = path ? nn_keeping_allows(&run->keep, path, error) : lab_fail_memory(error);
         free(path);
-        if (exists)
+        if (!is_good)
             return false;
     }
     return true;
@@ -197,7 +183,8 @@ static json_t *run_options(const retrieval_run *run) {
     for (size_t i = 0; i < run->seed_count; i++)
         json_array_append_new(seeds, json_integer((json_int_t)run->seeds[i]));
     json_object_del(options, "seed");
-    json_object_set_new(options, "seeds", seeds);
+    json_object_set_new(options, seeds_key, seeds);
+    nn_keeping_to_json(&run->keep, options);
     return lab_json_whole(options, mark);
 }
 
@@ -225,17 +212,15 @@ static bool train_all(const nn_engine *engine, const retrieval_run *run, retriev
     pthread_mutex_destroy(&shared.lock);
     if (error->kind != LAB_NO_ERROR)
         return false;
-    unsigned long long total = run->config.steps * run->seed_count;
+    uint64_t total = run->config.steps * run->seed_count;
     if (lab_interrupted() && shared.done < total)
-        return lab_fail(error, LAB_STOPPED, "stopped after %llu of %llu steps%s",
-                        (unsigned long long)shared.done, total,
-                        run->folder ? "; --resume goes on" : "");
+        return nn_fail_stopped(&run->keep, shared.done, total, error);
     return true;
 }
 
 static bool train_alone(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
                         lab_error *error) {
-    if (run->folder && !check_checkpoints(run, error))
+    if (run->keep.folder && !check_checkpoints(run, error))
         return false;
     if (heads) {
         *heads = (retrieval_heads){.list = calloc(run->seed_count, sizeof *heads->list),
@@ -244,11 +229,12 @@ static bool train_alone(const nn_engine *engine, const retrieval_run *run, retri
             return lab_fail_memory(error);
     }
     lab_manifest manifest =
-        lab_manifest_begin("retrieval train", run_options(run), engine->blas.description);
-    bool is_begun = !run->folder || lab_manifest_write(&manifest, run->folder, false, error);
+        lab_manifest_begin(command_name, run_options(run), engine->blas.description);
+    bool is_begun =
+        !run->keep.folder || lab_manifest_write(&manifest, run->keep.folder, false, error);
     bool is_done = is_begun && train_all(engine, run, heads, error);
-    if (is_done && run->folder)
-        is_done = lab_manifest_write(&manifest, run->folder, true, error);
+    if (is_done && run->keep.folder)
+        is_done = lab_manifest_write(&manifest, run->keep.folder, true, error);
     lab_manifest_end(&manifest);
     if (!is_done && heads)
         retrieval_heads_free(heads);
@@ -260,10 +246,63 @@ bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieva
     lab_folder_lock lock = lab_folder_unlocked();
     if (!retrieval_config_check(&run->config, error))
         return false;
-    if (run->folder &&
-        (!lab_make_folder(run->folder, error) || !lab_folder_take(&lock, run->folder, error)))
+    if (run->keep.folder && (!lab_make_folder(run->keep.folder, error) ||
+                             !lab_folder_take(&lock, run->keep.folder, error)))
         return false;
     bool is_done = train_alone(engine, run, heads, error);
     lab_folder_release(&lock);
     return is_done;
+}
+
+static bool recall_manifest(json_t *options, retrieval_run *run, uint64_t *seeds, size_t room,
+                            lab_error *error) {
+    uint64_t none;
+    const json_t *list = json_object_get(options, seeds_key);
+    size_t count = json_array_size(list);
+    for (size_t i = 0; run->seed_count == 0 && count <= room && i < count; i++)
+        seeds[i] = (uint64_t)json_integer_value(json_array_get(list, i));
+    if (run->seed_count == 0 && count <= room) {
+        run->seeds = seeds;
+        run->seed_count = count;
+    }
+    nn_keeping_from_json(&run->keep, options);
+    if (json_object_set_new(options, "seed", json_integer(0)) != 0) /* as checkpoints have it */
+        return lab_fail_memory(error);
+    return retrieval_config_from_json(options, run->keep.folder, &run->config, &none, error);
+}
+
+static bool recall_checkpoint(const char *path, retrieval_run *run, lab_error *error) {
+    nn_checkpoint read;
+    uint64_t seed, steps = run->config.steps;
+    bool is_good = nn_checkpoint_read(path, &read, error) &&
+                   retrieval_config_from_json(read.description, path, &run->config, &seed, error);
+    nn_checkpoint_free(&read);
+    if (run->config.steps < steps)
+        run->config.steps = steps; /* a run that was made longer */
+    return is_good;
+}
+
+/* One of them is enough: all seeds have the same choices. */
+static bool recall_checkpoints(retrieval_run *run, lab_error *error) {
+    for (size_t i = 0; i < run->seed_count; i++) {
+        char *path = checkpoint_path(run, run->seeds[i]);
+        if (!path)
+            return lab_fail_memory(error);
+        bool is_there = lab_file_exists(path);
+        bool is_good = !is_there || recall_checkpoint(path, run, error);
+        free(path);
+        if (is_there)
+            return is_good;
+    }
+    return true;
+}
+
+bool retrieval_run_recall(retrieval_run *run, uint64_t *seeds, size_t room, lab_error *error) {
+    json_t *options;
+    if (!lab_manifest_options(run->keep.folder, command_name, &options, error))
+        return false;
+    bool is_good = (!options || recall_manifest(options, run, seeds, room, error)) &&
+                   recall_checkpoints(run, error);
+    json_decref(options);
+    return is_good;
 }

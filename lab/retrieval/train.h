@@ -9,16 +9,14 @@
 #ifndef WHET_LAB_RETRIEVAL_TRAIN_H
 #define WHET_LAB_RETRIEVAL_TRAIN_H
 
+#include "nn/keeping.h"
 #include "retrieval/trainer.h"
 
 typedef struct retrieval_run {
     retrieval_config config;
     const uint64_t *seeds;
     size_t seed_count;
-    const char *folder;           /* NULL: nothing is written */
-    uint64_t checkpoint_interval; /* steps; 0: only at the end */
-    uint64_t log_interval;        /* steps; 0: no log */
-    bool resume;                  /* go on from checkpoints in the folder; else it must have none */
+    nn_keeping keep;
     bool quiet;
     const char *title;             /* for the progress line, or NULL */
     const whet_executor *executor; /* or NULL */
@@ -31,5 +29,11 @@ typedef struct retrieval_run {
  */
 bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
                      lab_error *error);
+
+/* The choices of the run that is in run->keep.folder, from a checkpoint and from its manifest;
+ * where they differ the checkpoint is right, unless the manifest has more steps. Where
+ * run->seed_count is 0, its seeds too, into `seeds` with room for so many. What neither tells stays
+ * as it was. */
+bool retrieval_run_recall(retrieval_run *run, uint64_t *seeds, size_t room, lab_error *error);
 
 #endif

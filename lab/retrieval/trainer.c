@@ -5,10 +5,9 @@
  */
 #include "retrieval/trainer.h"
 
-#include "nn/checkpoint.h"
+#include "nn/learnt.h"
 #include "retrieval/task.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,10 +18,10 @@ struct retrieval_trainer {
     const whet_executor *executor;
     retrieval_config config;
     retrieval_model model;
-    uint64_t seed, step;
-    size_t tiles, count;
-    float *parameters, *first, *second;
-    float *gradients; /* [tiles][count] */
+    uint64_t seed;
+    size_t tiles;
+    nn_learnt learnt;
+    float *gradients; /* [tiles][learnt.count] */
     retrieval_workspace **workspaces;
     retrieval_outcome *outcomes;
     float *priority, *query;
@@ -34,19 +33,17 @@ struct retrieval_trainer {
 static bool allocate(retrieval_trainer *trainer) {
     const retrieval_config *config = &trainer->config;
     size_t items = (size_t)config->batch * config->size_max;
-    trainer->parameters = nn_floats(trainer->count);
-    trainer->first = nn_floats(trainer->count);
-    trainer->second = nn_floats(trainer->count);
-    trainer->gradients = nn_floats(trainer->tiles * trainer->count);
+    size_t count = retrieval_layout_of(config).count;
+    trainer->gradients = nn_floats(trainer->tiles * count);
     trainer->priority = nn_floats(items);
     trainer->query = nn_floats(config->batch);
     trainer->class_of = malloc(items * sizeof *trainer->class_of);
     trainer->label = malloc(config->batch * sizeof *trainer->label);
     trainer->outcomes = calloc(trainer->tiles, sizeof *trainer->outcomes);
     trainer->workspaces = calloc(trainer->tiles, sizeof(retrieval_workspace *));
-    if (!trainer->parameters || !trainer->first || !trainer->second || !trainer->gradients ||
-        !trainer->priority || !trainer->query || !trainer->class_of || !trainer->label ||
-        !trainer->outcomes || !trainer->workspaces)
+    if (!nn_learnt_create(&trainer->learnt, count) || !trainer->gradients || !trainer->priority ||
+        !trainer->query || !trainer->class_of || !trainer->label || !trainer->outcomes ||
+        !trainer->workspaces)
         return false;
     for (size_t i = 0; i < trainer->tiles; i++) {
         trainer->workspaces[i] =
@@ -72,17 +69,16 @@ retrieval_trainer *retrieval_trainer_create(const nn_engine *engine, const retri
     trainer->config = *config;
     trainer->seed = seed;
     trainer->tiles = (config->batch + RETRIEVAL_TILE - 1) / RETRIEVAL_TILE;
-    trainer->count = retrieval_layout_of(config).count;
     if (!allocate(trainer)) {
         lab_fail_memory(error);
         retrieval_trainer_destroy(trainer);
         return NULL;
     }
-    retrieval_initialise(config, seed, trainer->parameters);
+    retrieval_initialise(config, seed, trainer->learnt.weights);
     trainer->model = (retrieval_model){.engine = engine,
                                        .config = *config,
                                        .layout = retrieval_layout_of(config),
-                                       .parameters = trainer->parameters};
+                                       .parameters = trainer->learnt.weights};
     whet_policy_parse(config->policy, &trainer->model.policy, NULL, 0);
     return trainer;
 }
@@ -99,17 +95,15 @@ void retrieval_trainer_destroy(retrieval_trainer *trainer) {
     free(trainer->query);
     free(trainer->priority);
     free(trainer->gradients);
-    free(trainer->second);
-    free(trainer->first);
-    free(trainer->parameters);
+    nn_learnt_free(&trainer->learnt);
     free(trainer);
 }
 
-uint64_t retrieval_trainer_done(const retrieval_trainer *trainer) { return trainer->step; }
+uint64_t retrieval_trainer_done(const retrieval_trainer *trainer) { return trainer->learnt.step; }
 
 static void draw_batch(retrieval_trainer *trainer) {
     const retrieval_config *config = &trainer->config;
-    lab_random random = lab_random_start(lab_seed_for(trainer->seed, "step", trainer->step));
+    lab_random random = lab_random_start(lab_seed_for(trainer->seed, "step", trainer->learnt.step));
     size_t n =
         config->size_min + lab_random_below(&random, config->size_max - config->size_min + 1);
     trainer->n = n;
@@ -133,41 +127,32 @@ static void tile_task(void *argument, size_t task, size_t worker) {
                              .class_of = trainer->class_of + first * n,
                              .query = trainer->query + first,
                              .label = trainer->label + first};
-    trainer->outcomes[task] =
-        retrieval_tile(&trainer->model, &batch, 1.0F / (float)trainer->config.batch,
-                       trainer->workspaces[task], trainer->gradients + task * trainer->count, NULL);
+    trainer->outcomes[task] = retrieval_tile(
+        &trainer->model, &batch, 1.0F / (float)trainer->config.batch, trainer->workspaces[task],
+        trainer->gradients + task * trainer->learnt.count, NULL);
 }
 
 static void update_task(void *argument, size_t task, size_t worker) {
     (void)worker;
     retrieval_trainer *trainer = argument;
-    size_t first = task * SLICE, left = trainer->count - first;
+    size_t first = task * SLICE, left = trainer->learnt.count - first;
     trainer->engine->kernels->adam(&trainer->adam, trainer->gradients + first, trainer->tiles,
-                                   trainer->count, left < SLICE ? left : SLICE,
-                                   trainer->parameters + first, trainer->first + first,
-                                   trainer->second + first);
-}
-
-static double rate_at(const retrieval_config *config, uint64_t step) {
-    double share = config->steps > 1 ? (double)step / (double)(config->steps - 1) : 0;
-    double fall = 0.5 * (1 - cos(3.141592653589793 * fmin(share, 1)));
-    return config->rate + (config->rate_end - config->rate) * fall;
+                                   trainer->learnt.count, left < SLICE ? left : SLICE,
+                                   trainer->learnt.weights + first, trainer->learnt.first + first,
+                                   trainer->learnt.second + first);
 }
 
 static nn_adam adam_at(const retrieval_config *config, uint64_t step) {
-    const double beta1 = 0.9, beta2 = 0.999;
-    double count = (double)(step + 1), rate = rate_at(config, step);
-    retrieval_l2 l2 = config->l2;
-    double in_loss = l2 == RETRIEVAL_L2_LOSS        ? 2 * config->lambda
-                     : l2 == RETRIEVAL_L2_LOSS_HALF ? config->lambda
-                                                    : 0;
-    return (nn_adam){.rate = (float)(rate / (1 - pow(beta1, count))),
-                     .correction = (float)(1 / (1 - pow(beta2, count))),
-                     .beta1 = (float)beta1,
-                     .beta2 = (float)beta2,
-                     .epsilon = 1e-8f,
-                     .gradient_loss = (float)in_loss,
-                     .decay = (float)(l2 == RETRIEVAL_L2_DECOUPLED ? rate * config->lambda : 0)};
+    double share = config->steps > 1 ? (double)step / (double)(config->steps - 1) : 0;
+    double rate = nn_half_cosine(config->rate, config->rate_end, share);
+    nn_adam adam = nn_adam_at(rate, 0.9, 0.999, step);
+    if (config->l2 == RETRIEVAL_L2_LOSS)
+        adam.gradient_loss = (float)(2 * config->lambda);
+    else if (config->l2 == RETRIEVAL_L2_LOSS_HALF)
+        adam.gradient_loss = (float)config->lambda;
+    else if (config->l2 == RETRIEVAL_L2_DECOUPLED)
+        adam.decay = (float)(rate * config->lambda);
+    return adam;
 }
 
 bool retrieval_trainer_step(retrieval_trainer *trainer, retrieval_step *result, lab_error *error) {
@@ -184,31 +169,28 @@ bool retrieval_trainer_step(retrieval_trainer *trainer, retrieval_step *result, 
     *result =
         (retrieval_step){loss / trainer->config.batch, (double)correct / trainer->config.batch};
     if (!is_finite)
-        return lab_fail(error, LAB_SYSTEM,
-                        "seed %llu: the loss is not finite at step %llu: try a lower --rate",
-                        (unsigned long long)trainer->seed, (unsigned long long)trainer->step);
-    trainer->adam = adam_at(&trainer->config, trainer->step);
+        return nn_fail_not_finite(trainer->seed, trainer->learnt.step, error);
+    trainer->adam = adam_at(&trainer->config, trainer->learnt.step);
     bool learns_scale = trainer->config.learn_scale;
-    float scale = trainer->parameters[trainer->model.layout.scale];
-    nn_run_tasks(trainer->executor, (trainer->count + SLICE - 1) / SLICE, update_task, trainer);
+    float scale = trainer->learnt.weights[trainer->model.layout.scale];
+    nn_run_tasks(trainer->executor, (trainer->learnt.count + SLICE - 1) / SLICE, update_task,
+                 trainer);
     if (!learns_scale) /* its gradient is zero, but L2 would move it */
-        trainer->parameters[trainer->model.layout.scale] = scale;
-    trainer->step++;
+        trainer->learnt.weights[trainer->model.layout.scale] = scale;
+    trainer->learnt.step++;
     return true;
 }
 
 bool retrieval_trainer_save(const retrieval_trainer *trainer, const char *path, lab_error *error) {
-    json_t *description = retrieval_config_to_json(&trainer->config, trainer->seed);
-    const nn_span spans[] = {{trainer->parameters, trainer->count},
-                             {trainer->first, trainer->count},
-                             {trainer->second, trainer->count}};
-    bool is_saved = nn_checkpoint_write(path, description, trainer->step, spans, 3, error);
-    json_decref(description);
-    return is_saved;
+    return nn_learnt_save(&trainer->learnt, path,
+                          retrieval_config_to_json(&trainer->config, trainer->seed), error);
 }
 
-static bool is_same_run(const retrieval_trainer *trainer, const nn_checkpoint *read,
-                        const char *path, lab_error *error) {
+static bool is_same_run(const void *context, const nn_checkpoint *read, const char *path,
+                        lab_error *error) {
+    const retrieval_trainer *trainer = context;
+    static const nn_option_name names[] = {{"key_sees_class", "blind-key", true},
+                                           {NULL, NULL, false}};
     retrieval_config config;
     uint64_t seed;
     if (!retrieval_config_from_json(read->description, path, &config, &seed, error))
@@ -217,42 +199,23 @@ static bool is_same_run(const retrieval_trainer *trainer, const nn_checkpoint *r
     if (!ours)
         return lab_fail_memory(error);
     /* A run can be made longer. */
-    const char *key = nn_checkpoint_difference(ours, read->description, "steps");
-    bool is_same = !key && read->count == 3 * trainer->count;
-    if (!is_same)
-        lab_fail(error, LAB_INPUT, "%s: a checkpoint of another run: its %s differs", path,
-                 key ? key : "size");
+    bool is_same = nn_checkpoint_agrees(ours, read->description, "steps", names, path, error);
     json_decref(ours);
     return is_same;
 }
 
 bool retrieval_trainer_restore(retrieval_trainer *trainer, const char *path, lab_error *error) {
-    nn_checkpoint read;
-    if (!nn_checkpoint_read(path, &read, error))
-        return false;
-    bool is_good = is_same_run(trainer, &read, path, error);
-    if (is_good && read.step > trainer->config.steps)
-        is_good = lab_fail(
-            error, LAB_INPUT, "%s: has gone %llu steps already, more than the %llu asked for", path,
-            (unsigned long long)read.step, (unsigned long long)trainer->config.steps);
-    if (is_good) {
-        size_t bytes = trainer->count * sizeof(float);
-        memcpy(trainer->parameters, read.values, bytes);
-        memcpy(trainer->first, read.values + trainer->count, bytes);
-        memcpy(trainer->second, read.values + 2 * trainer->count, bytes);
-        trainer->step = read.step;
-    }
-    nn_checkpoint_free(&read);
-    return is_good;
+    return nn_learnt_restore(&trainer->learnt, path, trainer->config.steps, is_same_run, trainer,
+                             error);
 }
 
 bool retrieval_trainer_head(const retrieval_trainer *trainer, retrieval_head *head,
                             lab_error *error) {
-    *head =
-        (retrieval_head){.config = trainer->config, .seed = trainer->seed, .step = trainer->step};
-    head->parameters = nn_floats(trainer->count);
+    *head = (retrieval_head){
+        .config = trainer->config, .seed = trainer->seed, .step = trainer->learnt.step};
+    head->parameters = nn_floats(trainer->learnt.count);
     if (!head->parameters)
         return lab_fail_memory(error);
-    memcpy(head->parameters, trainer->parameters, trainer->count * sizeof(float));
+    memcpy(head->parameters, trainer->learnt.weights, trainer->learnt.count * sizeof(float));
     return true;
 }

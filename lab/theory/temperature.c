@@ -27,7 +27,8 @@ entropy_slope theory_entropy(const double *logits, size_t n, double beta) {
     return (entropy_slope){log(fmax(1, z)) - beta * mean, -beta * variance};
 }
 
-void theory_power_series(double lambda, size_t n, double *logits) {
+/* The logits of Figure 5: the powers lambda^0 ... lambda^(n - 1). */
+static void make_powers(double lambda, size_t n, double *logits) {
     double power = 1;
     for (size_t i = 0; i < n; i++) {
         logits[i] = power;
@@ -52,8 +53,8 @@ surface_check theory_surface(const temperature_panel *panel, size_t points, doub
         double beta = 1 / between(panel->theta_low, panel->theta_high, t, points);
         for (size_t l = 0; l < points; l++) {
             double logits[THEORY_SERIES];
-            theory_power_series(between(panel->lambda_low, panel->lambda_high, l, points),
-                                THEORY_SERIES, logits);
+            make_powers(between(panel->lambda_low, panel->lambda_high, l, points), THEORY_SERIES,
+                        logits);
             entropy_slope at = theory_entropy(logits, THEORY_SERIES, beta);
             double off = fabs(at.slope - difference(logits, THEORY_SERIES, beta));
             entropy[t * points + l] = at.entropy;

@@ -14,9 +14,6 @@ typedef struct entropy_slope {
 
 entropy_slope theory_entropy(const double *logits, size_t n, double beta);
 
-/* The logits of Figure 5: the powers lambda^0 ... lambda^(n - 1). */
-void theory_power_series(double lambda, size_t n, double *logits);
-
 /* The figure's surface: entropy over lambda and temperature, [temperature][lambda], and how far the
  * slope is from a central difference anywhere on it, relative to 1 + |slope|. */
 typedef struct temperature_panel {

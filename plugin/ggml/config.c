@@ -4,7 +4,7 @@
  * key given twice or anything else is refused with the line it is on.
  */
 #include "settings.h"
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,22 +115,28 @@ static bool read_object(reader *r, fields *f, settings *rules_go_to) {
     return expect(r, '}');
 }
 
-static bool finish_policy(const reader *r, const fields *f, whet_policy *policy) {
-    message reason = {""};
-    if (!f->has_policy && f->has_strength)
-        return wrong(r, "a strength without a policy");
-    if (!f->has_policy ||
-        settings_make_policy(f->policy, f->has_strength ? f->strength : (double)NAN, policy,
-                             &reason))
-        return true;
-    return message_set(r->why, "line %u: %s", r->line, reason.text);
+/* What a key of this value is refused for. */
+static bool refuse_value(const reader *r, const char *key, const char *value,
+                         const message *reason) {
+    return message_set(r->why, "line %u: \"%s\": %.60s: %.300s", r->line, key, value, reason->text);
 }
 
-static bool finish_set(const reader *r, const char *text, index_set *set) {
+static bool finish_policy(const reader *r, const fields *f, whet_policy *policy) {
     message reason = {""};
-    if (index_set_parse(text, set, &reason))
+    char number[32];
+    if (!f->has_policy)
+        return !f->has_strength || wrong(r, "a strength without a policy");
+    if (!settings_make_policy(f->policy, policy, &reason))
+        return refuse_value(r, "policy", f->policy, &reason);
+    if (!f->has_strength || settings_weaken(policy, f->strength, &reason))
         return true;
-    return message_set(r->why, "line %u: %s", r->line, reason.text);
+    snprintf(number, sizeof number, "%g", f->strength);
+    return refuse_value(r, "strength", number, &reason);
+}
+
+static bool finish_set(const reader *r, const char *key, const char *text, index_set *set) {
+    message reason = {""};
+    return index_set_parse(text, set, &reason) || refuse_value(r, key, text, &reason);
 }
 
 static policy_rule *add_rule(settings *s) {
@@ -159,8 +165,8 @@ static bool read_rule(reader *r, settings *s) {
     if (!rule)
         return wrong(r, "out of memory");
     return finish_policy(r, &f, &rule->policy) &&
-           (!f.has_layers || finish_set(r, f.layers, &rule->layers)) &&
-           (!f.has_heads || finish_set(r, f.heads, &rule->heads));
+           (!f.has_layers || finish_set(r, "layers", f.layers, &rule->layers)) &&
+           (!f.has_heads || finish_set(r, "heads", f.heads, &rule->heads));
 }
 
 static bool read_rules(reader *r, settings *s) {

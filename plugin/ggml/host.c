@@ -126,21 +126,31 @@ static bool look_up(library *l, const void *caller, host *h, message *why) {
 /* Numbers of operations move from version to version. That ggml_custom_4d is there means that
  * CUSTOM is among the names, so that the search ends inside of the host's table. */
 static bool number_operations(const library *l, host *h, message *why) {
-    h->op_attention = h->op_softmax = h->op_custom = -1;
+    const struct {
+        const char *name;
+        int *number;
+    } wanted[] = {
+        {"FLASH_ATTN_EXT", &h->op_attention},
+        {"SOFT_MAX", &h->op_softmax},
+        {"MUL_MAT", &h->op_product},
+        {"CUSTOM", &h->op_custom},
+    };
+    enum { WANTED = sizeof wanted / sizeof *wanted };
+    for (size_t i = 0; i < WANTED; i++)
+        *wanted[i].number = -1;
+    size_t found = 0;
     for (int op = 0; op < 1000 && h->op_custom < 0; op++) {
         const char *name = l->op_name(op);
         if (!name)
             break;
-        if (strcmp(name, "FLASH_ATTN_EXT") == 0)
-            h->op_attention = op;
-        else if (strcmp(name, "SOFT_MAX") == 0)
-            h->op_softmax = op;
-        else if (strcmp(name, "CUSTOM") == 0)
-            h->op_custom = op;
+        for (size_t i = 0; i < WANTED; i++)
+            if (strcmp(name, wanted[i].name) == 0) {
+                *wanted[i].number = op;
+                found++;
+            }
     }
-    if (h->op_attention < 0 || h->op_softmax < 0 || h->op_custom < 0)
-        return message_set(why, "this program's ggml numbers its operations in an unknown way");
-    return true;
+    return found == WANTED ||
+           message_set(why, "this program's ggml numbers its operations in an unknown way");
 }
 
 static bool check_type(const host *h) {

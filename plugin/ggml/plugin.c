@@ -8,10 +8,11 @@
  * Nothing is different in silence. Settings that are not understood, and attention that a policy
  * applies to but which cannot be taken over, make the host's computations fail with a message; a
  * host that is not understood is left as it is, with a message. At exit one line tells how many
- * operations were handled.
+ * operations were handled, and others of layers and heads in the settings that no model had.
  */
 #define _GNU_SOURCE
 #include "operation.h"
+#include "places.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -31,6 +32,7 @@ static struct {
     settings settings;
     recording *recording;
     atomic_ullong handled, sharpened, left;
+    places places;
 } plugin = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
@@ -122,7 +124,10 @@ static bool describe_graph(run *r, host_graph *graph, int nodes) {
         if (operation_layer(&plugin.host, node) < 0)
             continue;
         operation *o = &r->operations[r->count];
-        if (operation_describe(o, r, node, &why))
+        bool is_described = operation_describe(o, r, node, &why);
+        if (o->policies)
+            places_see(&plugin.places, (unsigned)o->layer, o->policies->heads);
+        if (is_described)
             r->count++;
         else if (!leave(o, &why))
             return false;
@@ -395,6 +400,8 @@ __attribute__((constructor)) static void start(void) {
         attach_once(function);
 }
 
+static void tell_line(const char *line) { say("%s", line); }
+
 /* Nothing is freed: threads of the host may still be at work. */
 __attribute__((destructor)) static void end(void) {
     if (!plugin.has_tried && !plugin.is_preloaded)
@@ -406,6 +413,7 @@ __attribute__((destructor)) static void end(void) {
                  (unsigned long long)recording_lines(plugin.recording));
     if (left)
         snprintf(others, sizeof others, ", %llu left to the host", left);
+    places_tell(&plugin.places, &plugin.settings, tell_line);
     say("%llu attention operations handled, %llu of them with a policy%s%s%s", handled,
         atomic_load(&plugin.sharpened), others, recorded,
         handled ? "" : ": nothing here went through whet");

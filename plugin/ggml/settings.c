@@ -67,8 +67,7 @@ bool index_set_parse(const char *text, index_set *set, message *why) {
     }
     if (!good || *p) {
         free(ranges);
-        return message_set(why, "\"%.40s\" is not a list such as 0-3,7 of numbers up to %d", text,
-                           INDEX_MAX);
+        return message_set(why, "not a list such as 0-3,7 of numbers up to %d", INDEX_MAX);
     }
     *set = (index_set){.count = count, .ranges = ranges};
     return true;
@@ -85,18 +84,17 @@ bool index_set_has(const index_set *set, unsigned index) {
 
 /* ---- policies ---- */
 
-bool settings_make_policy(const char *name, double strength, whet_policy *policy, message *why) {
-    char reason[256];
-    if (whet_policy_parse(name, policy, reason, sizeof reason) != WHET_OK)
-        return message_set(why, "policy \"%.60s\": %s", name, reason);
-    if (isnan(strength))
-        return true;
+bool settings_make_policy(const char *name, whet_policy *policy, message *why) {
+    return whet_policy_parse(name, policy, why->text, sizeof why->text) == WHET_OK;
+}
+
+bool settings_weaken(whet_policy *policy, double strength, message *why) {
     if (!(strength >= 0 && strength <= 1))
         return message_set(why, "a strength lies between 0 and 1");
     if (!whet_policy_is_temperature(policy))
-        return message_set(why, "policy %.60s is no temperature and has no strength", name);
+        return message_set(why, "the policy is no temperature and has no strength");
     if (policy->strength != 1)
-        return message_set(why, "policy %.60s has a strength already", name);
+        return message_set(why, "the policy has a strength already");
     *policy = whet_policy_with_strength(*policy, strength);
     return true;
 }
@@ -130,23 +128,41 @@ bool settings_number(const char *text, double *number) {
     return *text >= '0' && *text <= '9' && !strpbrk(text, "xX") && *end == 0 && isfinite(*number);
 }
 
+/* What a variable of this value is refused for. */
+static bool refuse_value(message *why, const char *name, const char *value, const message *reason) {
+    return message_set(why, "%s=%.60s: %.300s", name, value, reason->text);
+}
+
+static bool load_strength(whet_policy *policy, message *why) {
+    const char *name = "WHET_STRENGTH", *text = value_of(name);
+    message reason = {"not a number from 0 to 1"};
+    double strength;
+    return !text ||
+           (settings_number(text, &strength) && settings_weaken(policy, strength, &reason)) ||
+           refuse_value(why, name, text, &reason);
+}
+
+static bool load_set(const char *name, index_set *set, message *why) {
+    const char *text = value_of(name);
+    message reason = {""};
+    return !text || index_set_parse(text, set, &reason) || refuse_value(why, name, text, &reason);
+}
+
 static bool load_policy(settings *s, message *why) {
-    const char *name = value_of("WHET_POLICY"), *strength_text = value_of("WHET_STRENGTH");
-    const char *layers = value_of("WHET_LAYERS"), *heads = value_of("WHET_HEADS");
-    double strength = (double)NAN;
+    static const char *const others[] = {"WHET_STRENGTH", "WHET_LAYERS", "WHET_HEADS"};
+    const char *name = value_of("WHET_POLICY");
+    message reason = {""};
     whet_policy policy;
-    if (!name && (strength_text || layers || heads))
-        return message_set(why, "%s is set without WHET_POLICY",
-                           strength_text ? "WHET_STRENGTH"
-                           : layers      ? "WHET_LAYERS"
-                                         : "WHET_HEADS");
+    for (size_t i = 0; !name && i < sizeof others / sizeof *others; i++)
+        if (value_of(others[i]))
+            return message_set(why, "%s is set without WHET_POLICY", others[i]);
     if (!name)
         return true;
-    if (strength_text && !settings_number(strength_text, &strength))
-        return message_set(why, "WHET_STRENGTH=%.60s is not a number from 0 to 1", strength_text);
-    if (!settings_make_policy(name, strength, &policy, why))
+    if (!settings_make_policy(name, &policy, &reason))
+        return refuse_value(why, "WHET_POLICY", name, &reason);
+    if (!load_strength(&policy, why))
         return false;
-    if (!layers && !heads) {
+    if (!value_of("WHET_LAYERS") && !value_of("WHET_HEADS")) {
         s->policy = policy;
         return true;
     }
@@ -155,14 +171,14 @@ static bool load_policy(settings *s, message *why) {
         return message_set(why, "out of memory");
     s->rule_count = 1;
     s->rules[0].policy = policy;
-    return (!layers || index_set_parse(layers, &s->rules[0].layers, why)) &&
-           (!heads || index_set_parse(heads, &s->rules[0].heads, why));
+    return load_set("WHET_LAYERS", &s->rules[0].layers, why) &&
+           load_set("WHET_HEADS", &s->rules[0].heads, why);
 }
 
 static char *read_file(const char *path, size_t *bytes, message *why) {
     FILE *file = fopen(path, "rbe");
     if (!file) {
-        message_set(why, "%.200s: %s", path, strerror(errno));
+        message_set(why, "%s", strerror(errno));
         return NULL;
     }
     char *text = NULL;
@@ -181,7 +197,7 @@ static char *read_file(const char *path, size_t *bytes, message *why) {
         good = !ferror(file);
     }
     if (!good) {
-        message_set(why, "%.200s: cannot be read, or is too large", path);
+        message_set(why, "cannot be read, or is too large");
         free(text);
         text = NULL;
     }
@@ -197,15 +213,14 @@ static bool load_config(settings *s, const char *path, message *why) {
         if (value_of(others[i]))
             return message_set(why, "WHET_CONFIG and %s are both set", others[i]);
     size_t bytes;
-    char *text = read_file(path, &bytes, why);
-    if (!text)
-        return false;
     message reason = {""};
-    bool good = settings_parse_config(s, text, bytes, &reason);
-    if (!good)
-        message_set(why, "%.200s: %.300s", path, reason.text);
+    char *text = read_file(path, &bytes, &reason);
+    bool good = text && settings_parse_config(s, text, bytes, &reason);
     free(text);
-    return good;
+    if (!good)
+        return message_set(why, "WHET_CONFIG=%.150s: %.300s", path, reason.text);
+    s->config_path = strdup(path);
+    return s->config_path || message_set(why, "out of memory");
 }
 
 static bool load_recording(settings *s, message *why) {
@@ -334,6 +349,7 @@ void settings_free(settings *s) {
         free(s->rules[i].heads.ranges);
     }
     free(s->rules);
+    free(s->config_path);
     free(s->stats_path);
     *s = (settings){.policy = whet_policy_softmax(), .stats_step = 1};
 }

@@ -52,6 +52,7 @@ typedef struct settings {
     whet_policy policy; /* where no rule says otherwise */
     policy_rule *rules;
     size_t rule_count;
+    char *config_path; /* NULL: policy and rules are from the environment */
     char *stats_path;  /* NULL: nothing is recorded */
     size_t stats_step; /* SIZE_MAX: the last row alone */
     size_t stats_rows; /* about so many of an evaluation instead; 0: as the step says */
@@ -70,8 +71,9 @@ bool index_set_has(const index_set *set, unsigned index);
 /* The text of a configuration file, `bytes` of it, into policy and rules. */
 bool settings_parse_config(settings *s, const char *text, size_t bytes, message *why);
 
-/* A policy by name with a strength (NaN: none was given). */
-bool settings_make_policy(const char *name, double strength, whet_policy *policy, message *why);
+/* A policy by name; and one that was made so with a strength. */
+bool settings_make_policy(const char *name, whet_policy *policy, message *why);
+bool settings_weaken(whet_policy *policy, double strength, message *why);
 
 /* A number that is not negative, with a point whatever the locale. */
 bool settings_number(const char *text, double *number);

@@ -13,6 +13,38 @@
 
 static inline size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
+/* Keys of the block at `start` among low <= j < high; 0: none. */
+static inline size_t keys_in_block(size_t low, size_t high, size_t start) {
+    if (high <= start || low >= start + BLOCK)
+        return 0;
+    return high - start < BLOCK ? high - start : BLOCK;
+}
+
+/* Keys of the block at `start` where `end` is behind the last of all. */
+static inline size_t block_length(size_t end, size_t start) {
+    return end - start < BLOCK ? end - start : BLOCK;
+}
+
+/* Takes the keys that a panel sees into those of all, [*first, *end), which start as none:
+ * SIZE_MAX and 0. */
+static inline void widen_keys(size_t low, size_t high, size_t *first, size_t *end) {
+    if (low < high && low < *first)
+        *first = low;
+    if (low < high && high > *end)
+        *end = high;
+}
+
+/* Where the blocks of these keys start. */
+static inline size_t first_block(size_t first, size_t end) {
+    size_t from = first < end ? first : end;
+    return from - from % BLOCK;
+}
+
+static inline void add_lanes(double *sums, const float *more, size_t lanes) {
+    for (size_t lane = 0; lane < lanes; lane++)
+        sums[lane] += (double)more[lane];
+}
+
 /* Reserves aligned room for count elements behind what *total counts so far; false on overflow. */
 bool whet_place(size_t *total, size_t *offset, size_t count, size_t size);
 

@@ -5,62 +5,10 @@
  * nothing.
  */
 #include "support/check.h"
+#include "support/faults.h"
 #include "whet.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* The linker sends every allocation of the program here. */
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *pointer, size_t size);
-void *__real_aligned_alloc(size_t alignment, size_t size);
-int __real_posix_memalign(void **pointer, size_t alignment, size_t size);
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                          void *(*function)(void *), void *argument);
-char *__real_strdup(const char *text);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *pointer, size_t size);
-void *__wrap_aligned_alloc(size_t alignment, size_t size);
-int __wrap_posix_memalign(void **pointer, size_t alignment, size_t size);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                          void *(*function)(void *), void *argument);
-char *__wrap_strdup(const char *text);
-
-static long until_failure = -1; /* allocations that still succeed; -1: all */
-static long calls;
-
-static bool fails(void) {
-    calls++;
-    if (until_failure < 0 || until_failure-- > 0) {
-        return false;
-    }
-    until_failure = 0; /* once memory is gone it stays gone */
-    errno = ENOMEM;
-    return true;
-}
-
-void *__wrap_malloc(size_t size) { return fails() ? NULL : __real_malloc(size); }
-void *__wrap_calloc(size_t count, size_t size) {
-    return fails() ? NULL : __real_calloc(count, size);
-}
-void *__wrap_realloc(void *pointer, size_t size) {
-    return fails() ? NULL : __real_realloc(pointer, size);
-}
-void *__wrap_aligned_alloc(size_t alignment, size_t size) {
-    return fails() ? NULL : __real_aligned_alloc(alignment, size);
-}
-int __wrap_posix_memalign(void **pointer, size_t alignment, size_t size) {
-    return fails() ? ENOMEM : __real_posix_memalign(pointer, alignment, size);
-}
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                          void *(*function)(void *), void *argument) {
-    return fails() ? EAGAIN : __real_pthread_create(thread, attributes, function, argument);
-}
-char *__wrap_strdup(const char *text) { return fails() ? NULL : __real_strdup(text); }
 
 /* ---- one problem with few queries, one with many ---- */
 
@@ -120,23 +68,21 @@ TEST(executing_in_the_callers_memory_allocates_nothing) {
         whet_gradients g = way_back(queries[i % 6 / 2]);
         const whet_executor *with = i % 2 ? &executor : NULL;
         whet_plan plan;
-        long before = calls;
-        until_failure = 0;
+        faults_begin(1, FAULT_FOR_GOOD);
         whet_status planned =
             back ? whet_attention_backward_plan(&g, &plan) : whet_attention_plan(&a, &plan);
         size_t bytes = planned == WHET_OK ? whet_attention_memory(&plan, with) : 0;
-        until_failure = -1;
+        faults_end();
         CHECK_INT(planned, WHET_OK);
-        CHECK_INT(calls, before);
+        CHECK_INT(faults_seen(), 0);
         size_t room = (bytes + WHET_ALIGNMENT - 1) / WHET_ALIGNMENT * WHET_ALIGNMENT;
         void *memory = aligned_alloc(WHET_ALIGNMENT, room);
         REQUIRE(memory != NULL);
-        before = calls;
-        until_failure = 0;
+        faults_begin(1, FAULT_FOR_GOOD);
         whet_status executed = whet_attention_execute(&plan, with, memory, NULL);
-        until_failure = -1;
+        faults_end();
         CHECK_INT(executed, WHET_OK);
-        CHECK_INT(calls, before);
+        CHECK_INT(faults_seen(), 0);
         free(memory);
     }
     whet_pool_destroy(pool);
@@ -151,11 +97,22 @@ TEST(rows_allocate_nothing) {
         whet_rows rows = {.size = sizeof rows, .rows = 2, .n = KEYS, .in = k, .out = out};
         for (int with_stats = 0; with_stats < 2; with_stats++) {
             rows.stats = with_stats ? stats : NULL;
-            until_failure = 0;
+            faults_begin(1, FAULT_FOR_GOOD);
             whet_status status = whet_softmax(&rows, &each, NULL);
-            until_failure = -1;
+            faults_end();
             CHECK_MSG(status == WHET_OK, "%s: %d", names[i], (int)status);
         }
+    }
+}
+
+/* An answer without memory: nothing was written, nothing is left. */
+static void check_answer(whet_status status, uint64_t row, const void *written, size_t bytes) {
+    faults_end();
+    CHECK_INT(status, WHET_ERROR_MEMORY);
+    CHECK_INT(faults_live(), 0);
+    CHECK_INT(row, 4711);
+    for (size_t at = 0; at < bytes; at++) {
+        CHECK(((const unsigned char *)written)[at] == 0x77);
     }
 }
 
@@ -164,14 +121,9 @@ TEST(forward_answers_when_memory_is_gone) {
         whet_attention a = problem(queries[i]);
         memset(out, 0x77, sizeof out);
         uint64_t row = 4711;
-        until_failure = 0;
+        faults_begin(1, FAULT_FOR_GOOD);
         whet_status status = whet_attention_forward(&a, NULL, &row);
-        until_failure = -1;
-        CHECK_INT(status, WHET_ERROR_MEMORY);
-        CHECK_INT(row, 4711);
-        for (size_t at = 0; at < sizeof out; at++) {
-            CHECK(((unsigned char *)out)[at] == 0x77);
-        }
+        check_answer(status, row, out, sizeof out);
         CHECK_INT(whet_attention_forward(&a, NULL, NULL), WHET_OK);
     }
 }
@@ -181,14 +133,9 @@ TEST(backward_answers_when_memory_is_gone) {
         whet_gradients g = way_back(queries[i]);
         memset(gradient_of_k, 0x77, sizeof gradient_of_k);
         uint64_t row = 4711;
-        until_failure = 0;
+        faults_begin(1, FAULT_FOR_GOOD);
         whet_status status = whet_attention_backward(&g, NULL, &row);
-        until_failure = -1;
-        CHECK_INT(status, WHET_ERROR_MEMORY);
-        CHECK_INT(row, 4711);
-        for (size_t at = 0; at < sizeof gradient_of_k; at++) {
-            CHECK(((unsigned char *)gradient_of_k)[at] == 0x77);
-        }
+        check_answer(status, row, gradient_of_k, sizeof gradient_of_k);
         CHECK_INT(whet_attention_backward(&g, NULL, NULL), WHET_OK);
     }
 }
@@ -196,24 +143,21 @@ TEST(backward_answers_when_memory_is_gone) {
 /* Allocations and threads one after the other: whichever fails, the answer is the same. */
 TEST(a_pool_is_made_whole_or_not_at_all) {
     enum { THREADS = 4 };
-    for (long successes = 0;; successes++) {
-        REQUIRE(successes < 100);
+    for (long k_th = 1;; k_th++) {
+        REQUIRE(k_th < 100);
         whet_pool *pool = (whet_pool *)(void *)&policy; /* anything but NULL */
-        until_failure = successes;
+        faults_begin(k_th, FAULT_FOR_GOOD);
         whet_status status = whet_pool_create(THREADS, &pool);
-        bool enough = until_failure > 0 || (until_failure == 0 && status == WHET_OK);
-        until_failure = -1;
-        if (status == WHET_OK) {
-            CHECK_INT(whet_pool_threads(pool), THREADS);
-            whet_pool_destroy(pool);
-        } else {
-            CHECK_INT(status, WHET_ERROR_MEMORY);
-            CHECK(pool == NULL);
-        }
-        if (enough) {
+        faults_end();
+        if (!faults_struck()) {
             CHECK_INT(status, WHET_OK);
-            CHECK(successes >= THREADS); /* a pool, its threads */
+            CHECK_INT(whet_pool_threads(pool), THREADS);
+            CHECK(faults_seen() > THREADS); /* a pool, its threads */
+            whet_pool_destroy(pool);
             break;
         }
+        CHECK_INT(status, WHET_ERROR_MEMORY);
+        CHECK(pool == NULL);
+        CHECK_INT(faults_live(), 0);
     }
 }

@@ -107,3 +107,34 @@ refused() { # name status text command ...
         fail "$name" "status $status, expected $wanted and '$text':" "$(shown "$SCRATCH/err")"
     fi
 }
+
+# Whether a process has a handler for Ctrl-C, the second signal of the mask that /proc has.
+catches_interrupts() { # process
+    local mask
+    mask=$(sed -n 's/^SigCgt:\t//p' "/proc/$1/status" 2>/dev/null)
+    [ -n "$mask" ] && [ $((16#$mask & 2)) -ne 0 ]
+}
+
+# A command that would go on for minutes and must, once it is at work, be ended by Ctrl-C: soon, with status 130, by
+# itself, and without a word of what it would have answered. Twenty seconds are soon on a machine that is busy.
+stops_soon() { # name command ...
+    local name=$1 process waited=0
+    shift
+    "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" &
+    process=$!
+    while kill -0 $process 2>/dev/null && ! catches_interrupts $process; do sleep 0.1; done
+    sleep 1
+    kill -INT $process
+    while kill -0 $process 2>/dev/null && [ $waited -lt 200 ]; do
+        sleep 0.1
+        waited=$((waited + 1))
+    done
+    kill -KILL $process 2>/dev/null
+    wait $process 2>/dev/null
+    status=$?
+    if [ "$status" -eq 130 ] && [ ! -s "$SCRATCH/out" ] && grep -q 'stopped' "$SCRATCH/err"; then
+        pass "$name"
+    else
+        fail "$name" "status $status after $waited tenths of a second, output:" "$(shown "$SCRATCH/out")" "errors:" "$(shown "$SCRATCH/err")"
+    fi
+}

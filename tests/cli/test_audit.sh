@@ -16,6 +16,30 @@ printf 'GGUF\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\24\0\0\0\0\0\0\0general.arc
 refuses "an architecture that is not known" '' '' \
     'whet: audit: architecture "mamba" is not known here; llama, qwen2, qwen3, gemma, gemma2 and gemma3 are\n' audit "$SCRATCH/mamba.gguf"
 
+# A table for those who did not write it: each column has its explanation, and a terminal its width.
+explains_itself() { # option ...
+    "$WHET_BIN" audit "$SCRATCH/tiny.gguf" --quiet "$@" >"$SCRATCH/out" || return 1
+    awk '
+        length > 100 { print "too wide: " $0; bad = 1 }
+        /^layer / { n += split($0, titles, /  +/); for (i in titles) if (titles[i] !~ /^(layer|head)$/) wanted[titles[i]] }
+        /^  / { explained = explained substr($0, 1, 18) }
+        END {
+            for (title in wanted) {
+                sub(/ head$/, "", title)
+                if (!index(explained, title)) { print "unexplained: " title; bad = 1 }
+            }
+            exit bad || n < 6
+        }' "$SCRATCH/out"
+}
+if "$WHET_BIN" lm train --layers 2 --width 16 --heads 2 --batch 1 --steps 1 --quiet --out "$SCRATCH/run" >/dev/null 2>"$SCRATCH/err" &&
+    "$WHET_BIN" lm export "$SCRATCH/run" "$SCRATCH/tiny.gguf" >/dev/null; then
+    check "the table of layers explains itself" explains_itself
+    check "so does that of heads" explains_itself --heads
+    check "and that of a layer's" explains_itself --layer 1
+else
+    skip "the tables explain themselves" "needs libopenblas0"
+fi
+
 model=${WHET_MODELS:-}/stories260K-f32.gguf
 if [ -z "${WHET_MODELS:-}" ]; then
     skip "a model is audited" "WHET_MODELS names no folder of models"
@@ -25,7 +49,7 @@ whet_given '' audit -m "$model" --json "$SCRATCH/audit.json" --csv "$SCRATCH/aud
 check "a model is audited" [ "$status" -eq 0 ]
 check "without a word on standard error" [ ! -s "$SCRATCH/err" ]
 check "its shape is told" grep -q '^llama, stories260K, 5 layers of 8 heads on 4, 8 dimensions each, trained for 512 tokens$' "$SCRATCH/out"
-check "the heads that give up first are ranked" grep -q '^heads that give up first$' "$SCRATCH/out"
+check "the heads that disperse first are ranked" grep -q '^The heads that disperse first' "$SCRATCH/out"
 check "every head is in the CSV" [ "$(wc -l <"$SCRATCH/audit.csv")" -eq 41 ]
 if have jq; then
     check "and in the JSON" [ "$(jq '.heads | length' "$SCRATCH/audit.json")" -eq 40 ]

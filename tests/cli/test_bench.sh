@@ -64,5 +64,9 @@ else
         /^bars, / { for (i = 1; i < NF; i++) if ($i ~ /^[0-9]+$/) counted += $i }
         END { exit !(bars == 6 && judged == 6 && counted == 6) }' "$SCRATCH/table"
     check "the JSON has the expected keys" has_expected_keys "$SCRATCH/rows.json"
+    to_standard_output() { (cd "$SCRATCH" && "$WHET_BIN" bench --quick --only rows --json - >"$SCRATCH/alone.json"); }
+    check "a file of - is standard output" to_standard_output
+    check "which has nothing else" has_expected_keys "$SCRATCH/alone.json"
+    check "and no file is called that" [ ! -e "$SCRATCH/-" ]
 fi
 finish

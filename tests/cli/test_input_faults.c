@@ -1,11 +1,12 @@
 /*
  * What the program's parts do when memory cannot be had: each allocation fails
  * in its turn, and every time there is an orderly answer and nothing is lost or
- * left behind (which the address sanitizer's build sees).
+ * left behind.
  */
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/check.h"
+#include "support/faults.h"
 
 #include "base/atomic_file.h"
 #include "commands.h"
@@ -22,46 +23,16 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* The linker sends every allocation of the program here. */
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *pointer, size_t size);
-char *__real_strdup(const char *text);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *pointer, size_t size);
-char *__wrap_strdup(const char *text);
-
-static long until_failure = -1; /* allocations that still succeed; -1: all */
-static long failures;
-
-static bool fails(void) {
-    if (until_failure < 0 || until_failure-- > 0)
-        return false;
-    until_failure = 0; /* once memory is gone it stays gone */
-    failures++;
-    errno = ENOMEM;
-    return true;
-}
-
-void *__wrap_malloc(size_t size) { return fails() ? NULL : __real_malloc(size); }
-void *__wrap_calloc(size_t count, size_t size) {
-    return fails() ? NULL : __real_calloc(count, size);
-}
-void *__wrap_realloc(void *pointer, size_t size) {
-    return fails() ? NULL : __real_realloc(pointer, size);
-}
-char *__wrap_strdup(const char *text) { return fails() ? NULL : __real_strdup(text); }
-
 /* Runs an attempt with the first, second, ... allocation failing, until none fails any more. */
 static long fail_each_in_turn(bool (*attempt)(bool failing)) {
     long rounds = 0;
     for (;; rounds++) {
-        until_failure = rounds;
-        failures = 0;
+        faults_begin(rounds + 1, FAULT_FOR_GOOD);
         bool is_right = attempt(true);
-        until_failure = -1;
-        if (failures == 0) {
+        faults_end();
+        CHECK_MSG(faults_live() == 0, "allocation %ld: %ld blocks are left", rounds + 1,
+                  faults_live());
+        if (!faults_struck()) {
             /* Enough memory at last. */
             CHECK(attempt(false));
             return rounds;

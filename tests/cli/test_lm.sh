@@ -69,6 +69,34 @@ check "other algorithms may be asked for, with steps" evaluate --algorithm bfs:h
 evaluate --lengths 4,200 --samples 2 >"$SCRATCH/out"
 check "what does not fit the context is left out" grep -Eq '^minimum +trained +[0-9.]+ +-$' "$SCRATCH/out"
 
+# Folders.
+same_answer() { # verb ...: with the folder of a run as with its checkpoint
+    local verb=$1
+    shift
+    "$WHET_BIN" lm "$verb" "$model" "$@" >"$SCRATCH/one" && "$WHET_BIN" lm "$verb" "$SCRATCH/run" "$@" >"$SCRATCH/two" &&
+        cmp "$SCRATCH/one" "$SCRATCH/two"
+}
+check "the folder of a run stands for its model when it is asked" same_answer eval --lengths 4 --samples 2 --quiet
+check "when it writes" same_answer generate --steps 5 --prompt x
+check "and when it is exported" same_answer export "$SCRATCH/folder.gguf"
+cp "$model" "$SCRATCH/kept.ckpt"
+whet_given '' lm export "$SCRATCH/run" "$model"
+check "though not over its own checkpoint" [ "$status" -eq 2 ] && check "which is as it was" cmp "$model" "$SCRATCH/kept.ckpt"
+mkdir "$SCRATCH/none" "$SCRATCH/others"
+touch "$SCRATCH/others/notes.txt" "$SCRATCH/others/b.gguf" "$SCRATCH/others/a.gguf"
+refuses "a folder without a model is told" '' '' "whet: lm eval: $SCRATCH/none is a folder without a model: name the file of one\n" \
+    lm eval "$SCRATCH/none"
+whet_given '' lm generate "$SCRATCH/others"
+check "and what one may mean by another is named" grep -q "name the file of a model, such as $SCRATCH/others/a.gguf" "$SCRATCH/err"
+check "with the status of bad input" [ "$status" -eq 2 ]
+
+# Evaluation that is stopped in the middle of its questions.
+"$WHET_BIN" lm train --width 256 --layers 4 --heads 4 --context 65536 --batch 1 --steps 1 --quiet --out "$SCRATCH/slow" >/dev/null
+stops_soon "eval stops soon" "$WHET_BIN" lm eval "$SCRATCH/slow" --lengths 2000 --samples 64 --quiet --json "$SCRATCH/stopped.json"
+check "and nothing is written then" [ ! -e "$SCRATCH/stopped.json" ]
+"$WHET_BIN" clrs generate --algo minimum --length 4000 --format text >"$SCRATCH/long" 2>"$SCRATCH/err"
+stops_soon "so does a model that reads a long prompt" "$WHET_BIN" lm generate "$SCRATCH/slow" --prompt-file "$SCRATCH/long"
+
 # Bad input.
 for verb in eval generate import export; do
     whet_given '' lm $verb

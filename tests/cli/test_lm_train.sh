@@ -40,9 +40,20 @@ stopped_by() { # signal folder: leaves $status
 stopped_by INT interrupted
 check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
     check "and a message that says how to go on" grep -q -- '--resume goes on' "$SCRATCH/err"
-check "the run is resumed" train --resume --out "$SCRATCH/interrupted"
+check "the run is resumed, without saying again what it was" "$WHET_BIN" lm train --resume --quiet --out "$SCRATCH/interrupted"
 check "and ends with the weights of an undisturbed one" same whole/model.ckpt interrupted/model.ckpt
 check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/log.jsonl")" -eq 10 ]
+# timeout(1) sends its signal twice: to the program, and to its group.
+twice_stopped() {
+    timeout --preserve-status -s TERM 3 "$WHET_BIN" lm train "${small[@]}" --steps 1000000 --checkpoint-every 0 --quiet \
+        --out "$SCRATCH/twice" >/dev/null 2>"$SCRATCH/err"
+    [ $? -eq 130 ] && grep -q -- '--resume goes on' "$SCRATCH/err" && [ -e "$SCRATCH/twice/model.ckpt" ]
+}
+check "a signal that comes twice at once leaves a checkpoint, too" twice_stopped
+rm "$SCRATCH/interrupted/model.ckpt"
+check "a run that ended before its first checkpoint is begun again as it was" \
+    "$WHET_BIN" lm train --resume --quiet --out "$SCRATCH/interrupted"
+check "to the same weights" same whole/model.ckpt interrupted/model.ckpt
 for round in first second third; do
     stopped_by KILL killed
     check "a run killed for the $round time leaves a whole checkpoint" "$WHET_BIN" lm generate "$SCRATCH/killed/model.ckpt" \
@@ -59,11 +70,22 @@ check "and nothing half written is left" [ -z "$(find "$SCRATCH/killed" -name '*
 cp "$SCRATCH/whole/model.ckpt" "$SCRATCH/before"
 cp "$SCRATCH/whole/manifest.json" "$SCRATCH/manifest_before"
 cp "$SCRATCH/whole/log.jsonl" "$SCRATCH/log_before"
+check "a run may be resumed with its options given again" train --resume --out "$SCRATCH/single"
 anew() { "$WHET_BIN" lm train "${tiny[@]}" --quiet "$@"; }
 refused "an earlier run is not overwritten" 2 "is there already" anew --out "$SCRATCH/whole"
-refused "a run of other options is not gone on with" 2 "its rate differs" train --rate 0.01 --out "$SCRATCH/whole"
-refused "nor one of another model" 2 "its layers differs" train --layers 3 --out "$SCRATCH/whole"
-refused "nor one of another policy" 2 "its policy differs" train --policy adaptive:hold --out "$SCRATCH/whole"
+resumed_with() { # name run's-choice wanted-choice option ...: in one sentence
+    local name=$1 found=$2 wanted=$3
+    shift 3
+    refused "$name" 2 "whole/model.ckpt is of a run $found, which cannot go on $wanted" \
+        "$WHET_BIN" lm train --resume --quiet --out "$SCRATCH/whole" "$@"
+}
+resumed_with "a run of other options is not gone on with" "with --rate 0.001" "with --rate 0.01" --rate 0.01
+resumed_with "nor one of another model" "with --layers 2" "with --layers 3" --layers 3
+resumed_with "nor one of another policy" "with --policy adaptive" "with --policy adaptive:hold" --policy adaptive:hold
+resumed_with "nor with more steps, which its rate follows" "with --steps 200" "with --steps 300" --steps 300
+resumed_with "nor with other questions" "with --algorithm minimum,insertion_sort" "with --algorithm bfs" --algorithm bfs
+resumed_with "nor with other lengths" "with --lengths 4..8" "with --lengths 4..9" --lengths 4..9
+resumed_with "nor with a flag that it did not have" "without --untied" "with --untied" --untied
 check "all of this leaves the checkpoint as it was" same whole/model.ckpt before
 check "and the manifest" same whole/manifest.json manifest_before
 check "and the log" same whole/log.jsonl log_before
@@ -90,11 +112,15 @@ refused "and a checkpoint of another kind of model" 2 "not a checkpoint of a lan
 for bad in "--width 0" "--layers 0" "--heads 3 --key-heads 2" "--batch 0" "--accumulate 0" "--lengths 8..4" "--lengths 0..4" \
     "--lengths 4,8" "--lengths 4..5000" "--lengths 4.." "--lengths 4..8x" "--lengths 4...8" "--lengths 99999999999..4" "--rate x" "--rate nan" "--loss some" "--weigh none" "--gate relu" "--positions alibi" "--policy none" \
     "--learn-policy neuron" "--learn-policy layer --policy softmax" "--rope-dims 3" "--curriculum 2" "--algorithm sort" \
-    "--algorithm minimum,minimum" "--steps 1e3" "--context 0" "--beta2 1"; do
+    "--algorithm minimum,minimum" "--steps 1e3" "--context 0" "--context 8" "--context 200 --lengths 4..40 --curriculum 1" "--beta2 1" \
+    "--width 15 --heads 4" "--width 12 --heads 4" "--head-dim 3"; do
     # shellcheck disable=SC2086 # option and value
     refused "train refuses $bad" 2 "whet: lm train: " "$WHET_BIN" lm train --quiet $bad --out "$SCRATCH/never"
 done
 check "and makes no folder then" [ ! -e "$SCRATCH/never" ]
+refused "heads that do not divide the width are told" 2 "--heads: 4 does not divide --width 15" anew --width 15 --heads 4
+refused "and those of odd size" 2 "--head-dim: 3 is odd" anew --width 12 --heads 4
+check "which may be had if asked for" anew --width 15 --heads 4 --head-dim 3 --rope-dims 2 --steps 1 --out "$SCRATCH/odd"
 refused "lengths may be far apart" 2 "does not fit --context 256" anew --lengths 1900..2000 --out "$SCRATCH/far"
 refused "samples longer than the context are told" 2 "does not fit --context 30" anew --context 30 --out "$SCRATCH/short"
 refused "a folder that cannot be made is named" 1 "/dev/null/run" anew --out /dev/null/run

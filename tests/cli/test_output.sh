@@ -45,6 +45,47 @@ check "rows are answered as they come" [ "$answered/$reply" = 'yes/0.5 0.5' ]
 eval "exec $to>&-"
 wait "$pid" 2>/dev/null
 
+# The file - is standard output, which then has nothing else: what is written there is what would be in the file.
+"$WHET_BIN" retrieval train --steps 300 --width 16 --batch 8 --quiet --out "$SCRATCH/heads" >/dev/null 2>"$SCRATCH/err"
+if grep -q 'no BLAS' "$SCRATCH/err"; then
+    skip "results go to standard output" "needs libopenblas0"
+else
+    "$WHET_BIN" lm train --layers 1 --width 16 --heads 2 --batch 2 --steps 2 --quiet --out "$SCRATCH/run" >/dev/null
+    "$WHET_BIN" lm export "$SCRATCH/run" "$SCRATCH/model.gguf" >/dev/null
+    mkdir "$SCRATCH/folder"
+    cd "$SCRATCH/folder" || exit 1
+    goes_to_output() { # option command ...
+        local option=$1
+        shift
+        "$WHET_BIN" "$@" "$option" "$SCRATCH/file" >"$SCRATCH/table" 2>/dev/null && "$WHET_BIN" "$@" "$option" - >"$SCRATCH/out" 2>"$SCRATCH/err" &&
+            cmp "$SCRATCH/file" "$SCRATCH/out" && [ -s "$SCRATCH/table" ] && [ ! -s "$SCRATCH/err" ]
+    }
+    few=(--quiet --sets 4 --sizes 16 "$SCRATCH/heads")
+    asked=(lm eval "$SCRATCH/run" --quiet --samples 2 --lengths 4)
+    check "retrieval eval --json - prints nothing else" goes_to_output --json retrieval eval "${few[@]}"
+    check "retrieval eval --csv -" goes_to_output --csv retrieval eval "${few[@]}"
+    check "retrieval fit --json -" goes_to_output --json retrieval fit --quiet --sets 40 --sizes 16..64 --degree 1 "$SCRATCH/heads"
+    check "retrieval heads --json -" goes_to_output --json retrieval heads --sets 4 --sizes 16 "$SCRATCH/heads"
+    check "theory --json -" goes_to_output --json theory reach
+    check "lm eval --json -" goes_to_output --json "${asked[@]}"
+    check "lm eval --csv -" goes_to_output --csv "${asked[@]}"
+    check "lm eval --heads-csv -" goes_to_output --heads-csv "${asked[@]}"
+    check "audit --json -" goes_to_output --json audit --quiet "$SCRATCH/model.gguf"
+    check "audit --csv -" goes_to_output --csv audit --quiet "$SCRATCH/model.gguf"
+    "$WHET_BIN" lm export "$SCRATCH/run" - >"$SCRATCH/out"
+    check "lm export writes a model there" cmp "$SCRATCH/model.gguf" "$SCRATCH/out"
+    check "and no file is called -" [ -z "$(ls -A)" ]
+    refuses "two files cannot both be there" '' '' "whet: audit: only one of its files can be '-', standard output\n" \
+        audit --quiet "$SCRATCH/model.gguf" --json - --csv -
+    if [ -w /dev/full ]; then
+        "$WHET_BIN" theory reach --json - >/dev/full 2>"$SCRATCH/err"
+        status=$?
+        : >"$SCRATCH/out"
+        ended_with "a full disk is told of there, too" 1 '' 'whet: theory: cannot write to standard output: No space left on device\n'
+    fi
+    cd / || exit 1
+fi
+
 case ${WHET_INSTRUMENTED:-} in
 '' | coverage)
     head -c 200000000 /dev/zero | tr '\0' 1 |

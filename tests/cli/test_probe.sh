@@ -42,6 +42,8 @@ check "its shape is told" grep -q '5 layers of 8 heads' "$SCRATCH/out"
 check "policies are compared" grep -q 'the same after policy adaptive has acted' "$SCRATCH/out"
 check "perplexity among them" grep -Eq '^adaptive +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+$' "$SCRATCH/out"
 check "heads are told apart" grep -Eq '^[0-9]+ of 40 heads stay sharp$' "$SCRATCH/out"
+whet_given '' probe -m "$model" --sizes 4,8,16 --sequences 2 --policy softmax --policy adaptive --every 1 --threads 1 --csv - --quiet
+check "which may go to standard output, alone" cmp "$SCRATCH/out" "$SCRATCH/probe.csv"
 check "every head, size and policy is in the CSV" [ "$(wc -l <"$SCRATCH/probe.csv")" -eq $((1 + 2 * 3 * 40)) ]
 
 # No logits lie further apart than the weights allow, under either policy, and the bound is not idle.
@@ -77,6 +79,11 @@ whet_given '' probe "$model" --sizes 2 --policy softmax --layer 9 --threads 1 --
 check "a layer that is not there is refused" grep -q 'the model has layers 0 to 4' "$SCRATCH/err"
 whet_given '' probe "$model" --layer 5 --llama /nowhere --quiet
 check "before anything is run" grep -q 'the model has layers 0 to 4' "$SCRATCH/err"
+whet_given '' probe "$model" --layers 0-3,9 --llama /nowhere --quiet
+check "layers for a policy that are not there are refused" grep -qx 'whet: probe: --layers: the model has layers 0 to 4' "$SCRATCH/err"
+check "with a status of misuse" [ "$status" -eq 2 ]
+whet_given '' probe "$model" --layers 0-4 --heads 8 --llama /nowhere --quiet
+check "and heads that are not" grep -qx 'whet: probe: --heads: the model has heads 0 to 7' "$SCRATCH/err"
 whet_given '' probe "$model" --every 65536 --quiet
 check "a step too large is refused" grep -q -e '--every: from 1 to 65535' "$SCRATCH/err"
 if [ -z "${WHET_INSTRUMENTED:-}" ]; then
@@ -90,8 +97,14 @@ else
     skip "no memory for the model is a failure" "sanitizers need memory themselves"
 fi
 if have gnuplot; then
-    whet_given '' figure 3 "$model" --sizes 2,4 --sequences 1 --threads 1 --quiet --out "$SCRATCH/figure3.svg" --figures "$SCRATCH/all.svg"
-    check "figure 3 is drawn" [ "$status" -eq 0 ]
+    figure3() { # option ...
+        whet_given '' figure 3 "$model" --sizes 2,4 --sequences 1 --threads 1 --out "$SCRATCH/figure3.svg" --figures "$SCRATCH/all.svg" "$@"
+    }
+    figure3 --quiet
+    ended_with "figure 3 is drawn" 0 '' ''
+    figure3 2>/dev/null
+    check "and what was drawn is said" [ "$(cat "$SCRATCH/out")" = "$SCRATCH/figure3.svg: Figure 3, entropies of the heads in layer 0 of stories260K-f32.gguf
+$SCRATCH/all.svg: the same of all layers" ]
     check "of one layer" grep -q 'layer 0' "$SCRATCH/figure3.svg"
     check "and of all" grep -q 'layer 4' "$SCRATCH/all.svg"
 else

@@ -39,7 +39,8 @@ stopped_by() { # signal folder: leaves $status
 stopped_by INT interrupted
 check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
     check "and a message that says how to go on" grep -q -- '--resume goes on' "$SCRATCH/err"
-check "the run is resumed" train --seed 1 --resume --out "$SCRATCH/interrupted"
+again() { "$WHET_BIN" retrieval train --resume --quiet "$@"; }
+check "the run is resumed, without saying again what it was" again --out "$SCRATCH/interrupted"
 check "and ends with the weights of an undisturbed one" same whole/seed-1.ckpt interrupted/seed-1.ckpt
 check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/seed-1.jsonl")" -eq 31 ]
 stopped_by KILL killed
@@ -68,9 +69,20 @@ check "and free again when that has ended" train --seed 2 --steps 5 --out "$SCRA
 cp "$SCRATCH/whole/seed-1.ckpt" "$SCRATCH/before"
 eval_heads() { "$WHET_BIN" retrieval eval --quiet --sets 2 --sizes 16 "$@"; }
 refused "an earlier run is not overwritten" 2 "is there already" train --out "$SCRATCH/whole"
-refused "a run of other options is not gone on with" 2 "its rate differs" train --rate 0.01 --resume --out "$SCRATCH/whole"
-refused "nor one of another model" 2 "its depth differs" train --depth 2 --resume --out "$SCRATCH/whole"
+resumed_with() { # name run's-choice wanted-choice option ...: in one sentence
+    local name=$1 found=$2 wanted=$3
+    shift 3
+    refused "$name" 2 "is of a run $found, which cannot go on $wanted" again --out "$SCRATCH/whole" "$@"
+}
+resumed_with "a run of other options is not gone on with" "with --rate 0.001" "with --rate 0.01" --rate 0.01
+resumed_with "nor one of another model" "with --depth 1" "with --depth 2" --depth 2
+resumed_with "nor with other sets" "with --sizes 5..16" "with --sizes 5..17" --sizes 5..17
+resumed_with "nor with a flag that it did not have" "without --blind-key" "with --blind-key" --blind-key
 check "all of this leaves the checkpoint as it was" same whole/seed-1.ckpt before
+check "and the run to be resumed with its own options" again --out "$SCRATCH/whole"
+check "for all of its seeds" grep -q '2 heads .* 3000 steps each' <(again --out "$SCRATCH/whole")
+check "a run can be made longer" again --seed 2 --steps 3100 --out "$SCRATCH/single"
+check "and is as long when taken up again" grep -q '1 head .* 3100 steps' <(again --out "$SCRATCH/single")
 
 # Checkpoints that are none.
 damaged=$SCRATCH/damaged.ckpt
@@ -148,6 +160,14 @@ if lock_folder; then
 else
     skip "a folder that cannot be written to is named" "needs to mount a small file system"
 fi
+
+# Evaluation that is stopped in the middle of a set.
+"$WHET_BIN" retrieval train --width 1024 --batch 1 --steps 1 --quiet --out "$SCRATCH/slow" >/dev/null
+vast=(--sizes 1048576 --sets 64 --json "$SCRATCH/stopped.json")
+stops_soon "eval stops soon" "$WHET_BIN" retrieval eval --quiet "${vast[@]}" "$SCRATCH/slow"
+stops_soon "fit stops soon" "$WHET_BIN" retrieval fit --quiet "${vast[@]}" "$SCRATCH/slow"
+stops_soon "heads stops soon" "$WHET_BIN" retrieval heads "${vast[@]}" "$SCRATCH/slow"
+check "and nothing is written then" [ ! -e "$SCRATCH/stopped.json" ]
 
 # What the verbs answer.
 evaluate() { eval_heads --policy softmax --policy adaptive --policy hardmax "$@" "$SCRATCH/whole"; }

@@ -25,7 +25,7 @@ check "a host without a CPU backend is told so" refuses no-cpu "not loaded ggml'
 
 refuses_settings_too() {
     WHET_POLICY=adaptve refuses shifted "lays out its backends in an unknown way" &&
-        grep -q 'whet: policy "adaptve":' "$SCRATCH/out"
+        grep -q 'whet: WHET_POLICY=adaptve: ' "$SCRATCH/out"
 }
 check "settings are looked at, whatever the host" refuses_settings_too
 

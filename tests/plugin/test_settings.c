@@ -35,7 +35,7 @@ static void check_refused(const char *mention) {
     message why = {""};
     CHECK(!settings_load(&s, &why));
     CHECK_MSG(strstr(why.text, mention) != NULL, "\"%s\" does not mention %s", why.text, mention);
-    CHECK(s.rules == NULL && s.stats_path == NULL);
+    CHECK(s.rules == NULL && s.stats_path == NULL && s.config_path == NULL);
 }
 
 TEST(nothing_set_means_softmax_everywhere) {
@@ -94,24 +94,25 @@ TEST(what_is_not_understood_is_refused) {
     static const struct {
         const char *name, *value, *other, *mention;
     } wrong[] = {
-        {"WHET_POLICY", "adaptve", NULL, "adaptve"},
+        {"WHET_POLICY", "adaptve", NULL, "WHET_POLICY=adaptve: "},
         {"WHET_STRENGTH", "0.5", NULL, "without WHET_POLICY"},
-        {"WHET_STRENGTH", "half", "adaptive", "WHET_STRENGTH"},
-        {"WHET_STRENGTH", "1.5", "adaptive", "between 0 and 1"},
+        {"WHET_STRENGTH", "half", "adaptive", "WHET_STRENGTH=half: "},
+        {"WHET_STRENGTH", "1.5", "adaptive", "WHET_STRENGTH=1.5: a strength lies between 0 and 1"},
         {"WHET_STRENGTH", "-1", "adaptive", "WHET_STRENGTH"},
         {"WHET_STRENGTH", "nan", "adaptive", "WHET_STRENGTH"},
         {"WHET_STRENGTH", "0x1", "adaptive", "WHET_STRENGTH"},
-        {"WHET_STRENGTH", "0.5", "topk:3", "no temperature"},
-        {"WHET_STRENGTH", "0.5", "adaptive:strength=0.5", "already"},
+        {"WHET_STRENGTH", "0.5", "topk:3", "WHET_STRENGTH=0.5: the policy is no temperature"},
+        {"WHET_STRENGTH", "0.5", "adaptive:strength=0.5",
+         "WHET_STRENGTH=0.5: the policy has a strength already"},
         {"WHET_LAYERS", "3", NULL, "without WHET_POLICY"},
-        {"WHET_LAYERS", "3-", "adaptive", "3-"},
-        {"WHET_LAYERS", "3-1", "adaptive", "3-1"},
-        {"WHET_LAYERS", "1,,2", "adaptive", "1,,2"},
-        {"WHET_LAYERS", "1;2", "adaptive", "1;2"},
-        {"WHET_LAYERS", "65536", "adaptive", "65536"},
+        {"WHET_LAYERS", "3-", "adaptive", "WHET_LAYERS=3-: not a list"},
+        {"WHET_LAYERS", "3-1", "adaptive", "WHET_LAYERS=3-1: not a list"},
+        {"WHET_LAYERS", "1,,2", "adaptive", "WHET_LAYERS=1,,2: not a list"},
+        {"WHET_LAYERS", "1;2", "adaptive", "WHET_LAYERS=1;2: not a list"},
+        {"WHET_LAYERS", "65536", "adaptive", "WHET_LAYERS=65536: not a list"},
         {"WHET_LAYERS", "99999999999999999999", "adaptive", "9999"},
-        {"WHET_HEADS", " 1", "adaptive", " 1"},
-        {"WHET_HEADS", "all", "adaptive", "all"},
+        {"WHET_HEADS", " 1", "adaptive", "WHET_HEADS= 1: not a list"},
+        {"WHET_HEADS", "all", "adaptive", "WHET_HEADS=all: not a list"},
         {"WHET_VERBOSE", "yes", NULL, "WHET_VERBOSE"},
         {"WHET_STATS_ROWS", "last", NULL, "without WHET_STATS"},
         {"WHET_MODE", "accel", NULL, "the hook"},
@@ -120,8 +121,8 @@ TEST(what_is_not_understood_is_refused) {
         {"WHET_STATS_ROW", "1", NULL, "WHET_STATS_ROW is no setting"},
         {"WHET_", "1", NULL, "WHET_ is no setting"},
         {"WHET_EMULATOR_", "1", NULL, "WHET_EMULATOR_ is no setting"},
-        {"WHET_CONFIG", "/there/is/no/such/file", NULL, "/there/is/no/such/file"},
-        {"WHET_CONFIG", "/", NULL, "cannot be read"},
+        {"WHET_CONFIG", "/there/is/no/such/file", NULL, "WHET_CONFIG=/there/is/no/such/file: "},
+        {"WHET_CONFIG", "/", NULL, "WHET_CONFIG=/: cannot be read"},
         {"WHET_CONFIG", "any", "adaptive", "both"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -216,7 +217,7 @@ TEST(a_file_that_is_not_of_the_format_is_refused_with_its_line) {
         {"{", "string"},
         {"{\"policy\": \"adaptive\"} x", "follows"},
         {"{\"policy\": \"adaptive\"", "'}' expected"},
-        {"{\"policy\": \"adaptve\"}", "adaptve"},
+        {"{\"policy\": \"adaptve\"}", "\"policy\": adaptve: "},
         {"{\"policy\" \"softmax\"}", "':' expected"},
         {"{\"policy\": softmax}", "double quotes"},
         {"{\"policy\": \"soft\\u006dax\"}", "backslashes"},
@@ -226,13 +227,17 @@ TEST(a_file_that_is_not_of_the_format_is_refused_with_its_line) {
         {"{\"layers\": \"1\"}", "layers"},
         {"{\"strength\": 0.5}", "without a policy"},
         {"{\"policy\": \"adaptive\", \"strength\": \"0.5\"}", "number"},
-        {"{\"policy\": \"adaptive\", \"strength\": 2}", "between 0 and 1"},
+        {"{\"policy\": \"adaptive\", \"strength\": 2}",
+         "\"strength\": 2: a strength lies between 0 and 1"},
         {"{\"policy\": \"adaptive\", \"strength\": 0.5.5}", "number"},
         {"{\"rules\": {}}", "'[' expected"},
         {"{\"rules\": [{}]}", "without a policy"},
         {"{\"rules\": [{\"policy\": \"adaptive\"},]}", "'{' expected"},
-        {"{\n\"rules\": [\n{\"policy\": \"adaptive\",\n\"layers\": \"x\"}]}", "line 4"},
+        {"{\n\"rules\": [\n{\"policy\": \"adaptive\",\n\"layers\": \"x\"}]}",
+         "line 4: \"layers\": x: not a list"},
         {"{\"rules\": [{\"policy\": \"adaptive\", \"heads\": 3}]}", "double quotes"},
+        {"{\"rules\": [{\"policy\": \"adaptive\", \"heads\": \"9-3\"}]}",
+         "\"heads\": 9-3: not a list"},
         {"{\"rules\": [{\"rules\": []}]}", "rules"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

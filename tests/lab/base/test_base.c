@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 TEST(seeds_differ_by_seed_purpose_and_index) {
@@ -78,21 +79,48 @@ TEST(durations_are_told_in_fitting_units) {
     CHECK_INT(strlen(lab_time_of_day(text)), 20);
 }
 
-TEST(the_first_interrupt_is_a_flag_and_the_second_ends_the_program) {
+/* Takes two signals, `apart` nanoseconds from one to the other, in a process of its own. Its status
+ * is 4 where it lives on; `text` has what it says on standard error. */
+static int status_after_two(int first, int second, long apart, char *text, size_t size) {
+    int ends[2], status = 0;
+    REQUIRE(pipe(ends) == 0);
     pid_t child = fork();
     if (child == 0) {
+        struct timespec rest = {apart / 1000000000, apart % 1000000000};
+        dup2(ends[1], STDERR_FILENO);
         lab_catch_interrupts();
         if (lab_interrupted())
             _exit(1);
-        raise(SIGINT);
+        raise(first);
         if (!lab_interrupted())
             _exit(2);
-        raise(SIGINT);
-        _exit(3);
+        nanosleep(&rest, NULL);
+        raise(second);
+        _exit(lab_interrupted() ? 4 : 3);
     }
-    int status = 0;
+    close(ends[1]);
     waitpid(child, &status, 0);
+    ssize_t length = read(ends[0], text, size - 1);
+    close(ends[0]);
+    REQUIRE(length >= 0);
+    text[length] = '\0';
+    return status;
+}
+
+TEST(the_first_interrupt_is_a_flag_and_the_second_ends_the_program_after_a_word) {
+    char text[256];
+    int status = status_after_two(SIGINT, SIGINT, 1100000000, text, sizeof text);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    CHECK_MSG(strstr(text, "whet: a second signal: ended at once") != NULL, "%s", text);
+    status = status_after_two(SIGINT, SIGTERM, 1100000000, text, sizeof text);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+TEST(signals_that_come_together_are_one) {
+    char text[256];
+    int status = status_after_two(SIGTERM, SIGTERM, 0, text, sizeof text);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 4);
+    CHECK_STR(text, "");
 }
 
 TEST(the_first_of_several_errors_is_kept) {
@@ -102,6 +130,12 @@ TEST(the_first_of_several_errors_is_kept) {
     CHECK_STR(error.text, "no file");
     CHECK_INT(error.kind, LAB_INPUT);
     CHECK(!lab_fail_memory(NULL));
+}
+
+TEST(an_error_gives_no_orders_to_a_terminal) {
+    lab_error error = {0};
+    lab_fail(&error, LAB_INPUT, "a tensor '%s'", "\x1b[2Jw\xC3\xA4hlt\n!\x7f");
+    CHECK_STR(error.text, "a tensor '?[2Jw\xC3\xA4hlt?!?'");
 }
 
 TEST(the_machine_has_a_processor) {

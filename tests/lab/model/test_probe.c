@@ -130,6 +130,7 @@ TEST(no_spread_of_a_gemma_exceeds_its_bound) {
     check_architecture(&first);
     second.soft_cap = 3;
     check_architecture(&second);
+    third.layers = 6; // the sixth is the first that sees more than a window
     check_architecture(&third);
 }
 

@@ -38,6 +38,10 @@ static const char *key_of(const construction *c, const char *rest) {
     return key;
 }
 
+static bool is(const construction *c, const char *architecture) {
+    return strcmp(c->model->architecture, architecture) == 0;
+}
+
 static void put_numbers(construction *c) {
     const tiny_model *m = c->model;
     gguf_put_text(c->writer, "general.architecture", m->architecture);
@@ -54,6 +58,10 @@ static void put_numbers(construction *c) {
     gguf_put_u32(c->writer, key_of(c, "vocab_size"), VOCABULARY);
     gguf_put_float(c->writer, key_of(c, "attention.layer_norm_rms_epsilon"), 1e-5f);
     gguf_put_float(c->writer, key_of(c, "rope.freq_base"), 10000.0f);
+    if (is(c, "gemma3")) {
+        // which hosts of 2025 want to know; wider than any text here
+        gguf_put_u32(c->writer, key_of(c, "attention.sliding_window"), m->context);
+    }
     if (m->soft_cap > 0) {
         gguf_put_float(c->writer, key_of(c, "attn_logit_softcapping"), (float)m->soft_cap);
     }
@@ -106,10 +114,6 @@ static void put(construction *c, int layer, const char *rest, uint64_t columns, 
     }
     gguf_put_tensor(c->writer, name, rows ? 2 : 1, (const uint64_t[]){columns, rows ? rows : 1},
                     rows ? c->model->type : GGUF_F32, values);
-}
-
-static bool is(const construction *c, const char *architecture) {
-    return strcmp(c->model->architecture, architecture) == 0;
 }
 
 static void put_attention(construction *c, int layer) {

@@ -1,6 +1,7 @@
 /* Curves through points whose curve is known; and the statistics of evaluations. */
 #include "support/check.h"
 
+#include "base/random.h"
 #include "base/statistics.h"
 #include "retrieval/fit.h"
 
@@ -78,9 +79,60 @@ TEST(intervals_are_those_of_the_textbooks) {
     CHECK_NEAR(share.low, 0.8256, 1e-4);
     CHECK_NEAR(share.high, 0.9448, 1e-4);
     CHECK_NEAR(lab_share_interval(0, 10).low, 0, 1e-12);
+    CHECK_NEAR(share.error, 0.03, 1e-12);
     CHECK_NEAR(lab_even_split_probability(5, 0), 2.0 / 32, 1e-12);
     CHECK_NEAR(lab_even_split_probability(3, 3), 1, 1e-12);
     CHECK_NEAR(lab_even_split_probability(400, 300), 1.79e-4, 2e-5);
     CHECK_NEAR(lab_student_95(9), 2.262, 1e-9);
     CHECK_NEAR(lab_student_95(60), 2.000, 1e-3);
+}
+
+/* A table of heads and sets whose values are what the head, the set and chance add up to. */
+static lab_interval of_table(double heads_spread, double sets_spread, double rest, uint64_t seed) {
+    enum { HEADS = 8, SETS = 400 };
+    static double values[HEADS][SETS];
+    double means[HEADS], squares = 0, column_squares = 0;
+    lab_random random = lab_random_start(seed);
+    for (size_t h = 0; h < HEADS; h++)
+        for (size_t s = 0; s < SETS; s++)
+            values[h][s] = rest * lab_random_normal(&random);
+    for (size_t h = 0; h < HEADS; h++) {
+        double own = heads_spread * lab_random_normal(&random);
+        for (size_t s = 0; s < SETS; s++)
+            values[h][s] += own;
+    }
+    for (size_t s = 0; s < SETS; s++) {
+        double own = sets_spread * lab_random_normal(&random), sum = 0;
+        for (size_t h = 0; h < HEADS; h++) {
+            values[h][s] += own;
+            sum += values[h][s];
+            squares += values[h][s] * values[h][s];
+        }
+        column_squares += sum * sum;
+    }
+    for (size_t h = 0; h < HEADS; h++) {
+        means[h] = 0;
+        for (size_t s = 0; s < SETS; s++)
+            means[h] += values[h][s] / SETS;
+    }
+    return lab_crossed_interval(means, HEADS, SETS, squares, column_squares);
+}
+
+TEST(heads_that_met_the_same_sets_share_their_luck) {
+    static const double spreads[][3] = {{0.5, 0.1, 1}, {0, 5, 1}, {0.1, 2, 0.5}, {0, 0, 1}};
+    for (size_t i = 0; i < 4; i++) {
+        double heads = spreads[i][0], sets = spreads[i][1], rest = spreads[i][2];
+        double truth = sqrt(heads * heads / 8 + sets * sets / 400 + rest * rest / 3200);
+        double squares = 0;
+        int covered = 0;
+        enum { REPEATS = 400 };
+        for (uint64_t seed = 0; seed < REPEATS; seed++) {
+            lab_interval got = of_table(heads, sets, rest, 1000 * i + seed);
+            squares += got.error * got.error / REPEATS;
+            covered += got.low < 0 && got.high > 0;
+        }
+        /* what is nothing is never found to be less than nothing, so errors may come out larger */
+        CHECK(sqrt(squares) / truth > 0.95 && sqrt(squares) / truth < 1.2);
+        CHECK(covered > REPEATS * 92 / 100);
+    }
 }

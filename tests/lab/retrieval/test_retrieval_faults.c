@@ -33,14 +33,12 @@ static void remove_scratch(void) {
 // Two heads of few steps, gone on with where they are.
 static bool train(uint64_t steps, retrieval_heads *trained, lab_error *error) {
     const uint64_t seeds[] = {1, 2};
-    retrieval_run run = {.config = retrieval_config_default(),
-                         .seeds = seeds,
-                         .seed_count = 2,
-                         .folder = folder,
-                         .checkpoint_interval = 1,
-                         .log_interval = 1,
-                         .resume = true,
-                         .quiet = true};
+    retrieval_run run = {
+        .config = retrieval_config_default(),
+        .seeds = seeds,
+        .seed_count = 2,
+        .keep = {.folder = folder, .checkpoint_interval = 1, .log_interval = 1, .resume = true},
+        .quiet = true};
     run.config.width = 4;
     run.config.batch = 3;
     run.config.steps = steps;

@@ -10,6 +10,7 @@
  * (to generate, or in speed's prompt), --cache TYPE or --cache KTYPE,VTYPE, --sequences N (greedy:
  * that many at once, each must say the same).
  */
+#include "llama/flash.h"
 #include <ggml-backend.h>
 #include <ggml.h>
 #include <llama.h>
@@ -20,7 +21,7 @@
 
 typedef struct options {
     const char *model, *mode, *subject, *libraries;
-    enum llama_flash_attn_type flash;
+    flash_kind flash;
     int threads, context, batch, tokens, sequences;
     enum ggml_type key_type, value_type;
 } options;
@@ -43,9 +44,9 @@ static enum ggml_type type_named(const char *name, size_t length) {
 
 static void set_option(options *o, const char *name, const char *value) {
     if (strcmp(name, "--fa") == 0) {
-        o->flash = strcmp(value, "on") == 0    ? LLAMA_FLASH_ATTN_TYPE_ENABLED
-                   : strcmp(value, "off") == 0 ? LLAMA_FLASH_ATTN_TYPE_DISABLED
-                                               : LLAMA_FLASH_ATTN_TYPE_AUTO;
+        o->flash = strcmp(value, "on") == 0    ? FLASH_ON
+                   : strcmp(value, "off") == 0 ? FLASH_OFF
+                                               : FLASH_AUTO;
     } else if (strcmp(name, "--cache") == 0) {
         const char *comma = strchr(value, ',');
         const char *second = comma ? comma + 1 : value;
@@ -65,7 +66,7 @@ static void set_option(options *o, const char *name, const char *value) {
 }
 
 static options parse(int argc, char **argv) {
-    options o = {.flash = LLAMA_FLASH_ATTN_TYPE_AUTO,
+    options o = {.flash = FLASH_AUTO,
                  .threads = 2,
                  .context = 256,
                  .batch = 128,
@@ -113,7 +114,7 @@ static struct llama_context *make_context(const options *o, struct llama_model *
     params.n_ubatch = (uint32_t)o->batch;
     params.n_seq_max = (uint32_t)o->sequences;
     params.n_threads = params.n_threads_batch = o->threads;
-    params.flash_attn_type = o->flash;
+    set_flash(&params, o->flash);
     params.type_k = o->key_type;
     params.type_v = o->value_type;
     struct llama_context *context = llama_init_from_model(model, params);

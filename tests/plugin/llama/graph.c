@@ -132,12 +132,16 @@ static void make_mask(tensors *t, const example *e) {
                 }
 }
 
-static void make_attention(tensors *t, const example *e) {
+static void make_queries_and_keys(tensors *t, const example *e) {
     struct ggml_tensor *q = ggml_new_tensor_4d(t->context, GGML_TYPE_F32, e->head_dim, e->heads,
                                                e->queries, e->streams);
     fill_normal(t, q, e->sharpness);
     t->q = ggml_permute(t->context, q, 0, 2, 1, 3);
     t->k = make_cache(t, e, 'k', e->head_dim);
+}
+
+static void make_attention(tensors *t, const example *e) {
+    make_queries_and_keys(t, e);
     t->v = e->values_in_keys
                ? ggml_view_4d(t->context, t->k, e->value_dim, t->k->ne[1], t->k->ne[2], t->k->ne[3],
                               t->k->nb[1], t->k->nb[2], t->k->nb[3], 0)
@@ -148,18 +152,28 @@ static void make_attention(tensors *t, const example *e) {
         ggml_flash_attn_ext_add_sinks(t->node, t->sinks);
 }
 
+static void make_logits(tensors *t, const example *e) {
+    if (e->has_products) {
+        make_queries_and_keys(t, e);
+        t->logits = ggml_scale(t->context, ggml_mul_mat(t->context, t->k, t->q), 1);
+    } else {
+        t->logits = ggml_new_tensor_4d(t->context, GGML_TYPE_F32, e->keys, e->queries, e->heads,
+                                       e->streams);
+        fill_normal(t, t->logits, e->sharpness / (double)e->scale);
+    }
+}
+
 static void make_softmax(tensors *t, const example *e) {
     char name[32];
-    t->logits =
-        ggml_new_tensor_4d(t->context, GGML_TYPE_F32, e->keys, e->queries, e->heads, e->streams);
-    fill_normal(t, t->logits, e->sharpness / (double)e->scale);
+    make_logits(t, e);
     t->node = e->in_place
                   ? ggml_soft_max_ext_inplace(t->context, t->logits, t->mask, e->scale, e->max_bias)
                   : ggml_soft_max_ext(t->context, t->logits, t->mask, e->scale, e->max_bias);
     if (e->has_sinks)
         ggml_soft_max_add_sinks(t->node, t->sinks);
     snprintf(name, sizeof name, "kq_soft_max-%d", e->layer);
-    ggml_set_name(t->node, name);
+    if (!e->has_products)
+        ggml_set_name(t->node, name);
 }
 
 static tensors make_tensors(const example *e) {
@@ -203,11 +217,10 @@ static void reference_logits(const tensors *t, const example *e, int s, int h, i
                              double *logits) {
     float q[1024], k[1024];
     size_t row = ((size_t)s * (size_t)e->heads + (size_t)h) * (size_t)e->queries + (size_t)i;
-    if (!e->is_softmax)
-        read_position(t->q, s, h, i, q);
+    read_position(t->q, s, h, i, q);
     for (int j = 0; j < e->keys; j++) {
         double logit = 0;
-        if (e->is_softmax) {
+        if (!t->k) {
             logit = (double)((const float *)t->logits->data)[row * (size_t)e->keys + (size_t)j];
         } else {
             read_position(t->k, s, h / (e->heads / e->kv_heads), j, k);

@@ -32,7 +32,8 @@ typedef struct example {
     mask_kind mask;
     float scale, max_bias, softcap;
     bool has_sinks;
-    bool is_softmax; /* SOFT_MAX on logits instead of attention */
+    bool is_softmax;   /* SOFT_MAX on logits instead of attention */
+    bool has_products; /* which are products with keys, the node has no name */
     bool in_place;
     bool is_plain;       /* keys and values lie head by head instead of position by position */
     bool values_in_keys; /* V is a view of K */

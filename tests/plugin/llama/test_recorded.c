@@ -255,3 +255,15 @@ TEST(rows_of_all_masks_streams_and_types_are_recorded) {
                 check_example(&e, 1e-5);
         }
 }
+
+TEST(softmax_without_a_name_is_known_by_the_keys_of_its_logits) {
+    whet_policy policies[HEADS];
+    for (int i = 0; i < 3; i++)
+        for (int queries = 1; queries <= 33; queries += 16) {
+            example e = for_policy(i, policies);
+            e.is_softmax = e.has_products = true;
+            e.queries = queries;
+            e.cache_types[0] = (int)GGML_TYPE_F32 + 1;
+            check_example(&e, 1e-4);
+        }
+}

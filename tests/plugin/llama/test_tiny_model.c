@@ -4,6 +4,7 @@
  * same logits, for prompts and for tokens after them, with flash attention and without it, with
  * caches of other types, several sequences and several contexts at once.
  */
+#include "flash.h"
 #include "support/check.h"
 #include "support/random.h"
 #include <ggml-backend.h>
@@ -84,7 +85,7 @@ static bool write_model(const char *path) {
 /* ---- contexts ---- */
 
 typedef struct variant {
-    enum llama_flash_attn_type flash;
+    flash_kind flash;
     enum ggml_type keys, values;
     int sequences, threads;
     bool is_unified;
@@ -92,16 +93,16 @@ typedef struct variant {
 } variant;
 
 static const variant variants[VARIANTS] = {
-    {LLAMA_FLASH_ATTN_TYPE_AUTO, GGML_TYPE_F16, GGML_TYPE_F16, 1, 1, false, 2e-2},
-    {LLAMA_FLASH_ATTN_TYPE_ENABLED, GGML_TYPE_F16, GGML_TYPE_F16, 1, 2, false, 2e-2},
-    {LLAMA_FLASH_ATTN_TYPE_DISABLED, GGML_TYPE_F16, GGML_TYPE_F16, 1, 1, false, 1e-3},
-    {LLAMA_FLASH_ATTN_TYPE_ENABLED, GGML_TYPE_F32, GGML_TYPE_F32, 1, 1, false, 2e-2},
-    {LLAMA_FLASH_ATTN_TYPE_ENABLED, GGML_TYPE_BF16, GGML_TYPE_BF16, 1, 1, false, 1e-1},
-    {LLAMA_FLASH_ATTN_TYPE_ENABLED, GGML_TYPE_Q8_0, GGML_TYPE_Q8_0, 1, 1, false, 2e-1},
-    {LLAMA_FLASH_ATTN_TYPE_ENABLED, GGML_TYPE_Q8_0, GGML_TYPE_F16, 1, 1, false, 2e-1},
-    {LLAMA_FLASH_ATTN_TYPE_ENABLED, GGML_TYPE_F16, GGML_TYPE_F16, 2, 1, true, 2e-2},
-    {LLAMA_FLASH_ATTN_TYPE_ENABLED, GGML_TYPE_F16, GGML_TYPE_F16, 2, 1, false, 2e-2},
-    {LLAMA_FLASH_ATTN_TYPE_DISABLED, GGML_TYPE_F16, GGML_TYPE_F16, 2, 1, false, 1e-3},
+    {FLASH_AUTO, GGML_TYPE_F16, GGML_TYPE_F16, 1, 1, false, 2e-2},
+    {FLASH_ON, GGML_TYPE_F16, GGML_TYPE_F16, 1, 2, false, 2e-2},
+    {FLASH_OFF, GGML_TYPE_F16, GGML_TYPE_F16, 1, 1, false, 1e-3},
+    {FLASH_ON, GGML_TYPE_F32, GGML_TYPE_F32, 1, 1, false, 2e-2},
+    {FLASH_ON, GGML_TYPE_BF16, GGML_TYPE_BF16, 1, 1, false, 1e-1},
+    {FLASH_ON, GGML_TYPE_Q8_0, GGML_TYPE_Q8_0, 1, 1, false, 2e-1},
+    {FLASH_ON, GGML_TYPE_Q8_0, GGML_TYPE_F16, 1, 1, false, 2e-1},
+    {FLASH_ON, GGML_TYPE_F16, GGML_TYPE_F16, 2, 1, true, 2e-2},
+    {FLASH_ON, GGML_TYPE_F16, GGML_TYPE_F16, 2, 1, false, 2e-2},
+    {FLASH_OFF, GGML_TYPE_F16, GGML_TYPE_F16, 2, 1, false, 1e-3},
 };
 
 static struct llama_model *model;
@@ -121,7 +122,7 @@ static struct llama_context *make_context(const variant *v) {
     params.n_ubatch = 64;
     params.n_seq_max = (uint32_t)v->sequences;
     params.n_threads = params.n_threads_batch = v->threads;
-    params.flash_attn_type = v->flash;
+    set_flash(&params, v->flash);
     params.type_k = v->keys;
     params.type_v = v->values;
     params.kv_unified = v->is_unified;

@@ -55,8 +55,8 @@ static void *make_backend(void *device, const char *params) {
 
 const char *ggml_op_name(int op);
 const char *ggml_op_name(int op) {
-    static const char *const names[] = {"NONE", "SOFT_MAX", "FLASH_ATTN_EXT", "CUSTOM"};
-    return op >= 0 && op < (is("operations") ? 2 : 4) ? names[op] : NULL;
+    static const char *const names[] = {"NONE", "MUL_MAT", "SOFT_MAX", "FLASH_ATTN_EXT", "CUSTOM"};
+    return op >= 0 && op < (is("operations") ? 3 : 5) ? names[op] : NULL;
 }
 
 size_t ggml_tensor_overhead(void);

@@ -1,0 +1,42 @@
+/* Results for machines, to files or to standard output. */
+#include "results.h"
+
+#include "commands.h"
+#include "lab_options.h"
+#include "messages.h"
+
+#include "base/atomic_file.h"
+#include "base/json.h"
+
+#include <errno.h>
+#include <string.h>
+
+int reserve_output(const char *command, const char *const *paths, size_t count) {
+    size_t wanted = 0;
+    for (size_t i = 0; i < count; i++)
+        wanted += paths[i] && is_standard_output(paths[i]);
+    if (wanted > 1) {
+        complain("%s: only one of its files can be '-', standard output", command);
+        return STATUS_MISUSE;
+    }
+    if (wanted == 0 || reserve_standard_output())
+        return STATUS_OK;
+    complain("%s: cannot write to standard output: %s", command, strerror(errno));
+    return STATUS_FAILED;
+}
+
+int keep_json(const char *command, const char *path, json_t *json) {
+    lab_error error = {.kind = LAB_NO_ERROR};
+    bool is_written = lab_json_write(path, json, &error);
+    json_decref(json);
+    return is_written ? STATUS_OK : report_lab_error(command, &error);
+}
+
+int keep_table(const char *command, const char *path,
+               void (*write)(FILE *file, const void *context), const void *context) {
+    lab_error error = {.kind = LAB_NO_ERROR};
+    if (replace_file(path, write, context))
+        return STATUS_OK;
+    lab_fail_file(&error, "write", path);
+    return report_lab_error(command, &error);
+}

@@ -1,0 +1,25 @@
+/*
+ * Results that a command keeps beside what it prints, as JSON or as a table for
+ * machines. The path "-" is standard output: then it gets nothing else.
+ */
+#ifndef WHET_CLI_RESULTS_H
+#define WHET_CLI_RESULTS_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* For the help of such an option. */
+#define OR_STANDARD_OUTPUT " ('-': standard output, and no tables)"
+
+/* Before anything is printed: where one of the paths (NULL: not given) is "-", standard output is
+ * kept for it, and what is printed for people is left out. Refuses two of them. A status. */
+int reserve_output(const char *command, const char *const *paths, size_t count);
+
+/* Writes to a path; a status, after a message if that failed. Drops the reference to `json`; NULL
+ * means that memory ran out while it was made. */
+int keep_json(const char *command, const char *path, json_t *json);
+int keep_table(const char *command, const char *path,
+               void (*write)(FILE *file, const void *context), const void *context);
+
+#endif

@@ -1,0 +1,213 @@
+/*
+ * The process that runs the model for a probe: set out with the plug-in's settings
+ * in its environment, listened to line by line, and, whichever way it ends, asked
+ * for its last words.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "model/probe_parts.h"
+#include "model/probe_worker.h"
+
+#include "base/signals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LINE_SIZE = 1 << 16, WAIT_MILLISECONDS = 200, USUAL_ROWS = 32, WORDS_SIZE = 256 };
+
+/* Settings of the plug-in: those asked for, and none that happen to be in the environment. */
+static bool set_environment(const probe *p) {
+    const probe_request *request = p->request;
+    char every[32];
+    if (request->every)
+        snprintf(every, sizeof every, "%llu", (unsigned long long)request->every);
+    else
+        snprintf(every, sizeof every, "~%d", USUAL_ROWS);
+    static const char *const unset[] = {"WHET_CONFIG",      "WHET_STRENGTH", "WHET_LAYERS",
+                                        "WHET_HEADS",       "WHET_VERBOSE",  "WHET_MODE",
+                                        "GGML_BACKEND_PATH"};
+    for (size_t i = 0; i < sizeof unset / sizeof unset[0]; i++)
+        unsetenv(unset[i]);
+    /* Where ggml fails it would let a debugger print the stack over its reason. */
+    return setenv("GGML_NO_BACKTRACE", "1", 1) == 0 &&
+           setenv("WHET_POLICY", request->policies[p->policy], 1) == 0 &&
+           setenv("WHET_STATS", p->rows_path, 1) == 0 && setenv("WHET_STATS_ROWS", every, 1) == 0 &&
+           (!request->layers || setenv("WHET_LAYERS", request->layers, 1) == 0) &&
+           (!request->heads || setenv("WHET_HEADS", request->heads, 1) == 0);
+}
+
+/* What the child does after fork. It keeps nothing open but its pipe, and speaks to a log. */
+_Noreturn static void be_worker(const probe *p, int out) {
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    int log = open(p->log_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    int null = open("/dev/null", O_RDWR);
+    if (log < 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(log, 2) < 0 ||
+        !set_environment(p))
+        _exit(1);
+    FILE *file = fdopen(out, "w");
+    if (!file)
+        _exit(1);
+    int status = probe_work(p->request, &p->prompts, p->library, p->plugin, file);
+    exit(status); /* and not _exit: what the plug-in still holds is to be written */
+}
+
+/* The last line of what the process said, which tells more than its end; or the first of those that
+ * come from the plug-in, where there is one. */
+static void last_words(const char *path, char text[WORDS_SIZE]) {
+    char line[WORDS_SIZE];
+    FILE *file = fopen(path, "r");
+    text[0] = '\0';
+    while (file && fgets(line, sizeof line, file) && strncmp(text, "whet: ", 6) != 0) {
+        line[strcspn(line, "\n")] = '\0';
+        if (line[0])
+            snprintf(text, WORDS_SIZE, "%s", line);
+    }
+    if (file)
+        fclose(file);
+}
+
+static bool take_plan(probe *p, const json_t *line) {
+    const char *version = json_string_value(json_object_get(line, "version"));
+    p->result->sizes = (size_t)json_integer_value(json_object_get(line, "sizes"));
+    p->tokens_total = (uint64_t)json_integer_value(json_object_get(line, "tokens"));
+    snprintf(p->result->version, sizeof p->result->version, "%s", version ? version : "");
+    p->progress.total = p->tokens_total * p->request->policy_count;
+    p->progress.quiet = p->request->quiet;
+    return true;
+}
+
+static bool take_prompt(probe *p, const json_t *line) {
+    size_t index = (size_t)json_integer_value(json_object_get(line, "prompt"));
+    const char *answer = json_string_value(json_object_get(line, "answer"));
+    if (index >= p->prompts.count)
+        return lab_fail(p->error, LAB_SYSTEM, "the probe's process tells of a prompt too many");
+    const prompt *asked = &p->prompts.items[index];
+    prompt_place *place = &p->places[index];
+    place->first = (uint64_t)json_integer_value(json_object_get(line, "first"));
+    place->count = (uint64_t)json_integer_value(json_object_get(line, "count"));
+    place->tokens = (uint64_t)json_integer_value(json_object_get(line, "tokens"));
+    if (asked->maximum[0]) {
+        probe_score *score = &p->result->score[p->policy][asked->size];
+        score->asked++;
+        score->right += answer && answer_has_number(answer, asked->maximum);
+    }
+    p->tokens_done += place->tokens;
+    return true;
+}
+
+/* One line of what the process tells. */
+static bool take_line(probe *p, const json_t *line) {
+    const char *complaint = json_string_value(json_object_get(line, "error"));
+    if (complaint) {
+        /* It may be a consequence of what the plug-in has to say. */
+        p->complaint.kind = (lab_error_kind)json_integer_value(json_object_get(line, "kind"));
+        snprintf(p->complaint.text, sizeof p->complaint.text, "%s", complaint);
+        return false;
+    }
+    if (json_object_get(line, "version"))
+        return take_plan(p, line);
+    if (json_object_get(line, "prompt"))
+        return take_prompt(p, line);
+    if (json_object_get(line, "perplexity")) {
+        p->result->judged_tokens = (uint64_t)json_integer_value(json_object_get(line, "judged"));
+        p->result->perplexity[p->policy] = json_number_value(json_object_get(line, "perplexity"));
+    }
+    if (json_object_get(line, "evaluations")) {
+        p->evaluations = (uint64_t)json_integer_value(json_object_get(line, "evaluations"));
+        p->has_ended = true;
+    }
+    p->tokens_done += (uint64_t)json_integer_value(json_object_get(line, "fed"));
+    return true;
+}
+
+/* Takes the whole lines at the beginning of a text, and moves what is left to its front. */
+static bool take_lines(probe *p, char *text, size_t *used) {
+    char *at = text, *end;
+    bool is_good = true;
+    while (is_good && (end = memchr(at, '\n', (size_t)(text + *used - at))) != NULL) {
+        json_t *json = json_loadb(at, (size_t)(end - at), 0, NULL);
+        is_good = json ? take_line(p, json) : lab_fail_memory(p->error);
+        json_decref(json);
+        at = end + 1;
+    }
+    *used = (size_t)(text + *used - at);
+    memmove(text, at, *used);
+    return is_good;
+}
+
+/* Listens until the process ends or the user does not want any more. */
+static bool listen_to(probe *p, int in) {
+    char *text = malloc(LINE_SIZE);
+    size_t used = 0;
+    bool is_good = true;
+    if (!text)
+        return lab_fail_memory(p->error);
+    while (is_good) {
+        struct pollfd wait = {.fd = in, .events = POLLIN};
+        if (lab_interrupted()) {
+            is_good = lab_fail(p->error, LAB_STOPPED, "stopped");
+            break;
+        }
+        if (poll(&wait, 1, WAIT_MILLISECONDS) <= 0)
+            continue;
+        ssize_t got = read(in, text + used, LINE_SIZE - used);
+        if (got == 0)
+            break;
+        used += got > 0 ? (size_t)got : 0;
+        is_good = take_lines(p, text, &used) &&
+                  (used < LINE_SIZE || lab_fail(p->error, LAB_SYSTEM, "a line without an end"));
+        lab_progress_show(&p->progress, p->tokens_done, "policy %s",
+                          p->request->policies[p->policy]);
+    }
+    free(text);
+    return is_good;
+}
+
+static bool end_of_process(probe *p, pid_t child, bool is_good) {
+    int status = 0;
+    char words[WORDS_SIZE];
+    if (!is_good && p->complaint.kind == LAB_NO_ERROR)
+        kill(child, SIGTERM);
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return lab_fail(p->error, LAB_SYSTEM, "lost the probe's process: %s", strerror(errno));
+    last_words(p->log_path, words);
+    if (p->complaint.kind == LAB_SYSTEM && strncmp(words, "whet: ", 6) == 0)
+        return lab_fail(p->error, LAB_SYSTEM, "%.200s (%s)", p->complaint.text, words + 6);
+    if (p->complaint.kind != LAB_NO_ERROR)
+        return lab_fail(p->error, p->complaint.kind, "%s", p->complaint.text);
+    /* Once it has said so, everything is written: how it takes its leave is llama.cpp's affair. */
+    if (!is_good || p->has_ended)
+        return is_good;
+    if (WIFSIGNALED(status))
+        return lab_fail(p->error, LAB_SYSTEM, "llama.cpp was ended by signal %d: %s",
+                        WTERMSIG(status), words);
+    return lab_fail(p->error, LAB_SYSTEM, "llama.cpp ended without a result: %s", words);
+}
+
+bool probe_run_process(probe *p) {
+    int ends[2];
+    p->has_ended = false;
+    if (pipe(ends) != 0)
+        return lab_fail(p->error, LAB_SYSTEM, "cannot make a pipe: %s", strerror(errno));
+    fflush(NULL); /* or the child would write it once more */
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[0]);
+        be_worker(p, ends[1]);
+    }
+    close(ends[1]);
+    bool is_good =
+        child > 0 || lab_fail(p->error, LAB_SYSTEM, "cannot start a process: %s", strerror(errno));
+    if (is_good)
+        is_good = end_of_process(p, child, listen_to(p, ends[0]));
+    close(ends[0]);
+    return is_good;
+}

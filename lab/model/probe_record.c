@@ -1,0 +1,200 @@
+/*
+ * What the plug-in wrote while a model was probed: a row for each head and
+ * position. Rows are told apart by the number of the evaluation that they come
+ * from, which the process says of each prompt, and become measures of each head
+ * on each prompt.
+ */
+#include "model/probe_parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS = 10 };
+
+/* A row of it. */
+typedef struct recorded_row {
+    uint64_t evaluation, layer, head, position;
+    double entropy, entropy_after, beta, largest_weight, spread;
+} recorded_row;
+
+static bool parse_row(const char *line, recorded_row *row) {
+    double numbers[COLUMNS];
+    char *end;
+    for (int i = 0; i < COLUMNS; i++) {
+        numbers[i] = strtod(line, &end);
+        if (end == line || (*end != ',' && *end != '\n'))
+            return false;
+        line = end + 1;
+    }
+    for (int i = 0; i < 4; i++)
+        if (!(numbers[i] >= 0 && numbers[i] < 1e15))
+            return false;
+    *row = (recorded_row){.evaluation = (uint64_t)numbers[0],
+                          .layer = (uint64_t)numbers[1],
+                          .head = (uint64_t)numbers[2],
+                          .position = (uint64_t)numbers[3],
+                          .entropy = numbers[5],
+                          .entropy_after = numbers[6],
+                          .beta = numbers[7],
+                          .largest_weight = numbers[8],
+                          .spread = numbers[9]};
+    return true;
+}
+
+/* Calls `take` with each row of the file. */
+static bool each_row(probe *p, bool (*take)(probe *p, const recorded_row *row, void *context),
+                     void *context) {
+    char line[512];
+    recorded_row row;
+    FILE *file = fopen(p->rows_path, "r");
+    bool is_good = file && fgets(line, sizeof line, file);
+    if (is_good && strncmp(line, "evaluation,layer,head,position,keys,entropy,", 44) != 0)
+        is_good = lab_fail(p->error, LAB_INPUT, "the plug-in records in a way that is not known");
+    else if (!is_good)
+        lab_fail(p->error, LAB_SYSTEM, "the plug-in has recorded nothing");
+    while (is_good && fgets(line, sizeof line, file))
+        is_good =
+            parse_row(line, &row)
+                ? take(p, &row, context)
+                : lab_fail(p->error, LAB_SYSTEM, "the plug-in's record is not whole: %.60s", line);
+    if (file)
+        fclose(file);
+    return is_good;
+}
+
+/* How many layers, heads and evaluations there are. */
+typedef struct extent {
+    size_t layers, heads;
+    uint64_t evaluations;
+} extent;
+
+static bool widen(probe *p, const recorded_row *row, void *context) {
+    extent *all = context;
+    if (row->layer >= 65536 || row->head >= 65536)
+        return lab_fail(p->error, LAB_SYSTEM, "the plug-in's record makes no sense");
+    all->layers = row->layer + 1 > all->layers ? (size_t)row->layer + 1 : all->layers;
+    all->heads = row->head + 1 > all->heads ? (size_t)row->head + 1 : all->heads;
+    all->evaluations =
+        row->evaluation + 1 > all->evaluations ? row->evaluation + 1 : all->evaluations;
+    return true;
+}
+
+/* Rows of one head on one prompt. */
+typedef struct head_rows {
+    recorded_row last;
+    double entropies, entropies_after, widest;
+    double positions; /* that the rows stand for */
+    uint64_t count;
+} head_rows;
+
+typedef struct gathering {
+    size_t *prompt_of; /* [evaluations]; SIZE_MAX: of none */
+    head_rows *heads;  /* [prompts][layers][heads] */
+} gathering;
+
+static bool gather_row(probe *p, const recorded_row *row, void *context) {
+    gathering *all = context;
+    size_t index = row->evaluation < p->evaluations ? all->prompt_of[row->evaluation] : SIZE_MAX;
+    if (index == SIZE_MAX)
+        return true;
+    if (row->layer >= p->result->layers || row->head >= p->result->heads)
+        return lab_fail(p->error, LAB_SYSTEM, "policies see different heads");
+    size_t place = (index * p->result->layers + (size_t)row->layer) * p->result->heads;
+    head_rows *head = &all->heads[place + (size_t)row->head];
+    /* A row stands for the positions since the one before: short evaluations have more of them. */
+    double since = head->count ? (double)row->position - (double)head->last.position
+                               : (double)row->position + 1;
+    since = since > 0 ? since : 1;
+    if (head->count == 0 || row->evaluation > head->last.evaluation ||
+        (row->evaluation == head->last.evaluation && row->position >= head->last.position))
+        head->last = *row;
+    head->count++;
+    head->positions += since;
+    head->entropies += since * row->entropy;
+    head->entropies_after += since * row->entropy_after;
+    if (row->spread > head->widest)
+        head->widest = row->spread;
+    return true;
+}
+
+float *probe_values(const probe_result *r, size_t policy, size_t size, size_t sequence,
+                    size_t layer, size_t head) {
+    size_t place = ((policy * r->sizes + size) * r->sequences + sequence) * r->layers;
+    return r->values + ((place + layer) * r->heads + head) * PROBE_MEASURES;
+}
+
+static void keep_head(const head_rows *rows, float *values) {
+    double measures[PROBE_MEASURES] = {
+        [PROBE_ENTROPY] = rows->last.entropy,
+        [PROBE_ENTROPY_AFTER] = rows->last.entropy_after,
+        [PROBE_BETA] = rows->last.beta,
+        [PROBE_LARGEST_WEIGHT] = rows->last.largest_weight,
+        [PROBE_SPREAD] = rows->last.spread,
+        [PROBE_MEAN_ENTROPY] = rows->entropies / rows->positions,
+        [PROBE_MEAN_ENTROPY_AFTER] = rows->entropies_after / rows->positions,
+        [PROBE_WIDEST_SPREAD] = rows->widest,
+    };
+    for (int i = 0; rows->count > 0 && i < PROBE_MEASURES; i++)
+        values[i] = (float)measures[i];
+}
+
+static void keep_heads(probe *p, const gathering *all) {
+    probe_result *r = p->result;
+    for (size_t i = 0; i < p->prompts.count; i++) {
+        const prompt *asked = &p->prompts.items[i];
+        if (asked->size >= r->sizes)
+            break;
+        for (size_t layer = 0; layer < r->layers; layer++)
+            for (size_t head = 0; head < r->heads; head++)
+                keep_head(&all->heads[(i * r->layers + layer) * r->heads + head],
+                          probe_values(r, p->policy, asked->size, asked->sequence, layer, head));
+    }
+}
+
+/* Room for the results, once it is known how many heads there are. */
+static bool make_values(probe *p, const extent *all) {
+    probe_result *r = p->result;
+    r->layers = all->layers;
+    r->heads = all->heads;
+    size_t count = r->policies * r->sizes * r->sequences * r->layers * r->heads;
+    r->values = malloc((count * PROBE_MEASURES + 1) * sizeof *r->values);
+    if (!r->values)
+        return lab_fail_memory(p->error);
+    for (size_t i = 0; i < count * PROBE_MEASURES; i++)
+        r->values[i] = NAN;
+    return true;
+}
+
+bool probe_gather(probe *p) {
+    extent all = {0};
+    probe_result *r = p->result;
+    if (!each_row(p, widen, &all))
+        return false;
+    if (all.evaluations != p->evaluations)
+        return lab_fail(p->error, LAB_SYSTEM,
+                        "the plug-in saw %llu evaluations of %llu: it may not have been where "
+                        "attention is computed",
+                        (unsigned long long)all.evaluations, (unsigned long long)p->evaluations);
+    if (!r->values && !make_values(p, &all))
+        return false;
+    gathering rows = {.prompt_of = malloc((size_t)(p->evaluations + 1) * sizeof *rows.prompt_of),
+                      .heads =
+                          calloc(p->prompts.count * r->layers * r->heads + 1, sizeof *rows.heads)};
+    bool is_good = rows.prompt_of && rows.heads;
+    if (is_good) {
+        memset(rows.prompt_of, 0xff, (size_t)p->evaluations * sizeof *rows.prompt_of);
+        for (size_t i = 0; i < p->prompts.count; i++)
+            for (uint64_t e = 0; e < p->places[i].count; e++)
+                if (p->places[i].first + e < p->evaluations)
+                    rows.prompt_of[p->places[i].first + e] = i;
+        is_good = each_row(p, gather_row, &rows);
+        if (is_good)
+            keep_heads(p, &rows);
+    } else {
+        lab_fail_memory(p->error);
+    }
+    free(rows.prompt_of);
+    free(rows.heads);
+    return is_good;
+}

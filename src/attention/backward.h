@@ -1,0 +1,147 @@
+/*
+ * What the files of the way back through attention share: a task's memory and
+ * what is known of the rows it works on. backward.c explains the arithmetic and
+ * drives the rest: backward_layout.c divides the work, backward_rows.c sets out
+ * a set of rows, backward_sums.c is the first sweep over the keys and what its
+ * sums come to, backward_products.c the second, and backward_results.c writes
+ * gradients.
+ */
+#ifndef WHET_ATTENTION_BACKWARD_H
+#define WHET_ATTENTION_BACKWARD_H
+
+#include "attention/tiles.h"
+
+/* Gradients of a head's parameters, one double each. */
+enum { NUMBERS = sizeof(whet_policy_gradient) / sizeof(double) };
+typedef struct parameter_sums {
+    double numbers[NUMBERS]; /* a whet_policy_gradient */
+    double sink, slope;
+} parameter_sums;
+
+/* What is known of the rows of one panel; the lane is always the last index. */
+typedef struct back_panel {
+    query_row row[LANES_MAX];
+    size_t rows;      /* lanes in use */
+    size_t low, high; /* the keys any of them sees */
+    size_t maps;      /* lanes whose policy is not a temperature */
+    whet_stats stats[LANES_MAX];
+    bool bad[LANES_MAX];
+    bool solved;                                        /* some w is not exp(e) / Z */
+    double z[LANES_MAX], s[LANES_MAX];                  /* sums of exp(beta d), d exp(beta d) */
+    double a[LANES_MAX], b[LANES_MAX];                  /* the same times g - base */
+    double z0[LANES_MAX], s0[LANES_MAX], q0[LANES_MAX]; /* moments at beta0 */
+    double distance[LANES_MAX];                         /* of dL/de times distance */
+    double common[LANES_MAX]; /* dL/dout . what all values have in common: what g lacks */
+    float peak[LANES_MAX];    /* the largest logit so far, the sink among them; -inf for none */
+    panel_slopes by;          /* max is the peak, or 0 */
+} back_panel;
+
+/* A task's memory, cut into its parts. */
+typedef struct back_work {
+    key_stream stream;
+    plan_shape shape;
+    const whet_gradients *gradients;
+    const whet_attention *a;
+    const kernels *k;
+    size_t lanes;
+    size_t panel_count;
+    size_t first_key, end_key;
+    size_t kept_keys, padded_keys;
+    bool has_common;
+    float common[HEAD_DIM_MAX]; /* what is the same in all values */
+    back_panel *panels;
+    float *queries, *grads;          /* [panel][dim][lanes] of scaled q and of dL/dout */
+    float *query_rows, *grad_rows;   /* [dim / columns][panel][lanes][columns] */
+    float *query_sums;               /* [panel][head_dim][lanes], since the last fold */
+    double *query_totals;            /* of everything before */
+    float *keys, *values;            /* a block of each, interleaved */
+    float *key_columns;              /* a block of keys for dL/dq */
+    float *logits, *slopes, *capped; /* [panel][kept_keys][lanes]; capped with a soft-cap only */
+    float *row_logits, *row_slopes; /* one row and a sink, for maps; a tile of either, to set ... */
+    float *spare_logits, *spare_slopes; /* ... lanes aside in */
+    float *rows;                        /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
+    float *key_sums, *value_sums;       /* [dim / columns][padded_keys][columns] */
+    parameter_sums *parameters;         /* [group], or NULL if not wanted */
+} back_work;
+
+static inline bool is_map(const whet_policy *policy) { return !whet_policy_is_temperature(policy); }
+
+/* Whether a lane has no row, or one that saw nothing. */
+static inline bool is_empty(const back_panel *p, size_t lane) {
+    return lane >= p->rows ||
+           (p->stats[lane].n == 0 && !(p->stats[lane].flags & WHET_ROW_NOT_FINITE));
+}
+
+/* Whether the lanes of a panel that a temperature has not to turn are turned beforehand. */
+static inline bool is_turned(const back_panel *p, size_t lane) {
+    return p->maps > 0 && (lane >= p->rows || is_map(p->row[lane].policy));
+}
+
+/* Where a panel's part of kept tiles lies for the block at `start`. */
+static inline size_t tile_at(const back_work *w, size_t index, size_t start) {
+    return (index * w->kept_keys + (start - w->first_key)) * w->lanes;
+}
+
+static inline float *floats_at(void *base, size_t offset) {
+    return (float *)(void *)((char *)base + offset);
+}
+
+/* ---- the layout ---- */
+
+static inline bool wants_parameters(const whet_gradients *g) {
+    return g->policies || g->sinks || g->alibi_slopes;
+}
+
+/* Floats of the sums over rows for one task: of keys, then of values. */
+typedef struct sum_sizes {
+    size_t keys, values, total;
+} sum_sizes;
+
+/* This and the workspace's: false on overflow. */
+bool whet_backward_size_sums(const whet_gradients *g, const kernels *k, sum_sizes *size);
+
+/* The workspace: sums over rows of every task, unless a task has them to itself; parameters. */
+typedef struct workspace_layout {
+    size_t sums, parameters, total;
+} workspace_layout;
+
+bool whet_backward_lay_out_workspace(const whet_gradients *g, const plan_shape *shape,
+                                     workspace_layout *at);
+
+/* Sets of panels that a stream's rows come to. */
+size_t whet_backward_sets(const plan_shape *shape);
+
+/* Blocks of keys that the second phase adds up, each a task. */
+size_t whet_backward_blocks_to_add(const whet_gradients *g, const plan_shape *shape);
+
+/* Cuts scratch and workspace into the parts of a task of the first phase. */
+void whet_backward_start_task(back_work *w, const whet_plan *plan, size_t task, void *scratch);
+
+/* ---- the steps of a task, in their order ---- */
+
+/* What all values of the stream have in common. */
+void whet_backward_find_common(back_work *w);
+
+/* The rows of a set in the kernels' layouts, before their first key. */
+void whet_backward_start_set(back_work *w, size_t set);
+
+/* Logits and gradients of weights, and the sums over rows. */
+void whet_backward_first_sweep(back_work *w);
+
+/* From the sums: how weights and their gradients lead back to logits. */
+void whet_backward_turn(back_work *w);
+
+/* Weights and gradients of logits, and the products with them. */
+void whet_backward_second_sweep(back_work *w);
+
+/* Gradients of queries; WHET_NOT_FINITE, and the first such row, if a row is not. */
+whet_status whet_backward_finish_set(back_work *w, whet_status status, uint64_t *first_bad_row);
+
+/* Both gradients of a block of keys. sums are those of the stream's first task. */
+void whet_backward_store_block(const key_stream *stream, const whet_gradients *g, const float *sums,
+                               size_t parts, size_t start);
+
+/* Gradients of parameters: all tasks' sums. */
+void whet_backward_store_parameters(const whet_plan *plan, const plan_shape *shape);
+
+#endif

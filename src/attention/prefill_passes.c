@@ -1,0 +1,283 @@
+/*
+ * The passes of prefill over keys and values. A block of them is brought into the
+ * kernels' layout once for all panels of the task; a panel's logits of a block
+ * are a tile, kept for later passes where there is room.
+ */
+#include "attention/prefill.h"
+
+#define FOLD_BLOCKS 8 /* blocks summed in f32 before they join the totals in double */
+
+/* ---- keys and values into layout ---- */
+
+static void pack_keys(prefill_work *w, size_t start, size_t count) {
+    const whet_attention *a = w->stream.attention;
+    whet_pack_interleaved(&w->stream, &a->k, a->head_dim, start, count, NULL, w->rows, w->keys);
+}
+
+/* Values that are not finite are left out here and added by hand: see add_odd_values. */
+static void pack_values(prefill_work *w, size_t start, size_t count) {
+    const whet_attention *a = w->stream.attention;
+    w->odd_count = whet_pack_columns(&w->stream, &a->v, a->value_dim, start, count, w->rows,
+                                     w->values, w->odd);
+}
+
+static void add_odd_values(prefill_work *w, size_t start, const float *tile, size_t keys,
+                           float *out) {
+    const whet_attention *a = w->stream.attention;
+    for (size_t i = 0; i < w->odd_count && w->odd[i] < keys; i++) {
+        const float *weights = tile + w->odd[i] * w->lanes;
+        const float *row =
+            whet_load_position(&w->stream, &a->v, start + w->odd[i], a->value_dim, w->rows);
+        for (size_t lane = 0; lane < w->lanes; lane++)
+            for (size_t c = 0; weights[lane] > 0 && c < a->value_dim; c++)
+                out[c * w->lanes + lane] += weights[lane] * row[c];
+    }
+}
+
+/* ---- tiles ---- */
+
+/* The logits of a block for a panel, complete: [keys][lanes]. */
+static void compute_tile(prefill_work *w, size_t index, size_t start, size_t keys, float *tile) {
+    const prefill_panel *p = w->panels + index;
+    const float *queries = w->queries + index * w->stream.attention->head_dim * w->lanes;
+    whet_tile_logits(&w->stream, p->row, p->rows, w->keys, queries, start, keys, tile, NULL,
+                     &w->ahead);
+}
+
+/* What to subtract: the maximum, or 0 while nothing unmasked has been seen. */
+static void safe_max(const prefill_work *w, const float *max, float *result) {
+    for (size_t lane = 0; lane < w->lanes; lane++)
+        result[lane] = max[lane] == -INFINITY ? 0 : max[lane];
+}
+
+/*
+ * Moves a panel's sums to the maximum that includes this tile, and returns in
+ * rescale what everything summed so far has to be multiplied with.
+ */
+static void raise_max(prefill_work *w, prefill_panel *p, const float *tile, size_t keys,
+                      float *rescale) {
+    float before[LANES_MAX];
+    memcpy(before, p->max, sizeof before);
+    w->shape.kernels->panel_max(tile, keys, p->max);
+    for (size_t lane = 0; lane < w->lanes; lane++) {
+        rescale[lane] = 1;
+        if (!(p->max[lane] > before[lane]))
+            continue;
+        double shift = (double)before[lane] - (double)p->max[lane];
+        /* the same rounded factor for all sums, so that it cancels in the end */
+        rescale[lane] = p->z[lane] == 0 ? 0 : (float)exp2((double)p->c[lane] * shift);
+        double factor = (double)rescale[lane];
+        p->fold[lane] *= factor;
+        p->s[lane] = p->z[lane] == 0 ? 0 : (p->s[lane] + shift * p->z[lane]) * factor;
+        p->z[lane] *= factor;
+    }
+}
+
+static void count_tile(prefill_work *w, prefill_panel *p, const float *tile, size_t keys) {
+    float count[LANES_MAX];
+    if (!w->shape.counted)
+        return;
+    w->shape.kernels->panel_count(tile, keys, count);
+    add_lanes(p->n, count, w->lanes);
+}
+
+/* Weights of the lanes that take exponentials, and their sums. */
+static void take_exponentials(prefill_work *w, prefill_panel *p, size_t keys, float *tile, float *z,
+                              bool wants_s) {
+    const kernels *k = w->shape.kernels;
+    float max[LANES_MAX], s[LANES_MAX];
+    safe_max(w, p->max, max);
+    if (wants_s) {
+        k->panel_weights_sums(tile, keys, max, p->c, z, s);
+        add_lanes(p->s, s, w->lanes);
+    } else {
+        k->panel_weights(tile, keys, max, p->c, z);
+    }
+}
+
+/* The same where some lanes have other maps: their logits are put aside if need be. */
+static void take_maps(prefill_work *w, prefill_panel *p, size_t keys, float *tile, float *z,
+                      bool wants_s) {
+    panel_maps *maps = maps_of(w, p);
+    const float *logits = tile;
+    if (maps->used[WAY_EXP] > 0) {
+        if (maps->used[WAY_EXP] < w->lanes) {
+            memcpy(w->spare, tile, keys * w->lanes * sizeof(float));
+            logits = w->spare;
+        }
+        if (maps->leaves_out)
+            w->shape.kernels->map_keep(tile, keys, &maps->lanes);
+        take_exponentials(w, p, keys, tile, z, wants_s);
+    }
+    whet_maps_weigh(maps, w->shape.kernels, logits, keys, tile, z, wants_s);
+}
+
+/* Weights from the logits of a tile, and what they select of the values. */
+static void accumulate_tile(prefill_work *w, size_t index, size_t start, size_t keys, float *tile,
+                            const float *rescale, bool wants_s) {
+    const kernels *k = w->shape.kernels;
+    prefill_panel *p = w->panels + index;
+    float *out = w->outputs + index * w->value_groups * w->group * w->lanes;
+    float z[LANES_MAX];
+    if (w->maps)
+        take_maps(w, p, keys, tile, z, wants_s);
+    else
+        take_exponentials(w, p, keys, tile, z, wants_s);
+    add_lanes(p->z, z, w->lanes);
+    for (size_t g = 0; g < w->value_groups; g++) {
+        k->accumulate(w->values + g * BLOCK * w->group, 1, BLOCK * w->group, tile, keys, rescale,
+                      out + g * w->group * w->lanes);
+        whet_fetch_rows(&w->ahead);
+    }
+    if (w->odd_count)
+        add_odd_values(w, start, tile, keys, out);
+}
+
+static void clear_outputs(prefill_work *w) {
+    size_t count = w->panel_count * w->value_groups * w->group * w->lanes;
+    memset(w->outputs, 0, count * sizeof *w->outputs);
+    memset(w->totals, 0, count * sizeof *w->totals);
+    for (size_t i = 0; i < w->panel_count; i++)
+        for (size_t lane = 0; lane < w->lanes; lane++)
+            w->panels[i].fold[lane] = 1;
+}
+
+/* One long chain of f32 sums would lose what equal weights over many keys have in common. */
+static void fold_outputs(prefill_work *w) {
+    size_t columns = w->value_groups * w->group;
+    for (size_t i = 0; i < w->panel_count; i++) {
+        prefill_panel *p = w->panels + i;
+        w->shape.kernels->fold(w->outputs + i * columns * w->lanes, columns, p->fold,
+                               w->totals + i * columns * w->lanes);
+        for (size_t lane = 0; lane < w->lanes; lane++)
+            p->fold[lane] = 1;
+    }
+}
+
+/* ---- passes ---- */
+
+static size_t block_count(const prefill_work *w) {
+    return (w->end_key - w->first_key + BLOCK - 1) / BLOCK;
+}
+
+/* The first key of the block that comes i-th where outputs are summed. */
+static size_t block_start(const prefill_work *w, size_t i) {
+    return w->first_key + (w->shape.backwards ? block_count(w) - 1 - i : i) * BLOCK;
+}
+
+/* Whether the i-th block ends a fold. */
+static bool ends_fold(const prefill_work *w, size_t i) {
+    return i % FOLD_BLOCKS == FOLD_BLOCKS - 1 || i + 1 == block_count(w);
+}
+
+/* Brings block `block` into layout, its keys, its values or both, and has the next one fetched. */
+static void pack_block(prefill_work *w, size_t block, bool keys, bool values) {
+    const whet_attention *a = w->stream.attention;
+    size_t start = block_start(w, block), next = 0, end = 0;
+    if (keys)
+        pack_keys(w, start, block_length(w->end_key, start));
+    if (values)
+        pack_values(w, start, block_length(w->end_key, start));
+    if (block + 1 < block_count(w)) {
+        next = block_start(w, block + 1);
+        end = next + block_length(w->end_key, next);
+    }
+    w->ahead = whet_rows_ahead(&w->stream, keys ? &a->k : NULL, values ? &a->v : NULL, next, end,
+                               w->panel_count);
+}
+
+void whet_prefill_fused_pass(prefill_work *w) {
+    bool wants_stats = w->stream.attention->stats != NULL;
+    clear_outputs(w);
+    for (size_t block = 0; block < block_count(w); block++) {
+        size_t start = block_start(w, block);
+        pack_block(w, block, true, true);
+        for (size_t i = 0; i < w->panel_count; i++) {
+            prefill_panel *p = w->panels + i;
+            size_t keys = keys_in_block(p->low, p->high, start);
+            if (keys == 0)
+                continue;
+            float rescale[LANES_MAX];
+            compute_tile(w, i, start, keys, w->tiles);
+            count_tile(w, p, w->tiles, keys);
+            raise_max(w, p, w->tiles, keys, rescale);
+            accumulate_tile(w, i, start, keys, w->tiles, rescale, wants_stats);
+        }
+        if (ends_fold(w, block))
+            fold_outputs(w);
+    }
+}
+
+void whet_prefill_stats_pass(prefill_work *w) {
+    for (size_t block = 0; block < block_count(w); block++) {
+        size_t start = block_start(w, block);
+        pack_block(w, block, true, false);
+        for (size_t i = 0; i < w->panel_count; i++) {
+            prefill_panel *p = w->panels + i;
+            size_t keys = keys_in_block(p->low, p->high, start);
+            if (keys == 0)
+                continue;
+            float rescale[LANES_MAX], max[LANES_MAX], z[LANES_MAX], s[LANES_MAX];
+            float *tile = tile_at(w, i, start);
+            compute_tile(w, i, start, keys, tile);
+            count_tile(w, p, tile, keys);
+            raise_max(w, p, tile, keys, rescale);
+            if (!w->shape.summed)
+                continue;
+            safe_max(w, p->max, max);
+            w->shape.kernels->panel_sums(tile, keys, max, p->c, z, s);
+            add_lanes(p->z, z, w->lanes);
+            add_lanes(p->s, s, w->lanes);
+        }
+    }
+}
+
+/* The logits of a block for a panel in a later pass: those kept, or computed again. */
+static float *tile_again(prefill_work *w, size_t index, size_t start, size_t keys) {
+    float *tile = tile_at(w, index, start);
+    if (!w->shape.kept)
+        compute_tile(w, index, start, keys, tile);
+    return tile;
+}
+
+void whet_prefill_output_pass(prefill_work *w) {
+    bool wants_stats = w->stream.attention->stats != NULL;
+    float unchanged[LANES_MAX];
+    for (size_t lane = 0; lane < LANES_MAX; lane++)
+        unchanged[lane] = 1;
+    clear_outputs(w);
+    for (size_t block = 0; block < block_count(w); block++) {
+        size_t start = block_start(w, block);
+        pack_block(w, block, !w->shape.kept, true);
+        for (size_t i = 0; i < w->panel_count; i++) {
+            const prefill_panel *p = w->panels + i;
+            size_t keys = keys_in_block(p->low, p->high, start);
+            if (keys == 0)
+                continue;
+            float *tile = tile_again(w, i, start, keys);
+            accumulate_tile(w, i, start, keys, tile, unchanged, wants_stats);
+        }
+        if (ends_fold(w, block))
+            fold_outputs(w);
+    }
+}
+
+void whet_prefill_moments_pass(prefill_work *w) {
+    for (size_t block = 0; block < block_count(w); block++) {
+        size_t start = block_start(w, block);
+        pack_block(w, block, !w->shape.kept, false);
+        for (size_t i = 0; i < w->panel_count; i++) {
+            prefill_panel *p = w->panels + i;
+            size_t keys = keys_in_block(p->low, p->high, start);
+            if (keys == 0)
+                continue;
+            float max[LANES_MAX], z[LANES_MAX], s[LANES_MAX], q[LANES_MAX];
+            safe_max(w, p->max, max);
+            w->shape.kernels->panel_moments(tile_again(w, i, start, keys), keys, max, p->c, z, s,
+                                            q);
+            add_lanes(p->z, z, w->lanes);
+            add_lanes(p->s, s, w->lanes);
+            add_lanes(p->q, q, w->lanes);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+/*
+ * Layers and heads that settings name and that no model has: they are told of with the variable
+ * that names them, and nothing else is.
+ */
+#include "places.h"
+#include "support/check.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char told[2048];
+static places seen;
+
+static void keep(const char *line) {
+    size_t used = strlen(told);
+    snprintf(told + used, sizeof told - used, "%s\n", line);
+}
+
+/* Five layers of eight heads. */
+static void before_each(void) {
+    static const char *const names[] = {"WHET_POLICY", "WHET_LAYERS", "WHET_HEADS", "WHET_CONFIG",
+                                        "WHET_STATS"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+    memset(&seen, 0, sizeof seen);
+    for (unsigned layer = 0; layer < 5; layer++)
+        places_see(&seen, layer, 8);
+}
+
+__attribute__((constructor)) static void before(void) { check_before_each(before_each); }
+
+/* What is told under the settings of the environment. */
+static const char *tell(void) {
+    settings s;
+    message why = {""};
+    told[0] = 0;
+    if (CHECK_MSG(settings_load(&s, &why), "%s", why.text)) {
+        places_tell(&seen, &s, keep);
+        settings_free(&s);
+    }
+    return told;
+}
+
+static const char *tell_of(const char *layers, const char *heads) {
+    setenv("WHET_POLICY", "adaptive", 1);
+    setenv("WHET_LAYERS", layers, 1);
+    setenv("WHET_HEADS", heads, 1);
+    return tell();
+}
+
+TEST(what_the_model_has_is_not_told_of) {
+    CHECK_STR(tell(), "");
+    CHECK_STR(tell_of("", ""), "");
+    CHECK_STR(tell_of("0,1,4", "0-7"), "");
+    CHECK_STR(tell_of("", "7"), "");
+}
+
+TEST(a_layer_too_many_is_told_of_with_its_variable) {
+    CHECK_STR(tell_of("5", ""),
+              "WHET_LAYERS: no layer 5 was seen, only 0 to 4; there the policy did nothing\n");
+    CHECK_STR(tell_of("0,65535", "3"),
+              "WHET_LAYERS: no layer 65535 was seen, only 0 to 4; there the policy did nothing\n");
+}
+
+TEST(of_a_range_that_goes_too_far_the_rest_is_told_of) {
+    CHECK_STR(
+        tell_of("3-70,60-61", ""),
+        "WHET_LAYERS: no layers 5-70 were seen, only 0 to 4; there the policy did nothing\n"
+        "WHET_LAYERS: no layers 60-61 were seen, only 0 to 4; there the policy did nothing\n");
+}
+
+TEST(a_head_too_many_is_told_of_with_its_variable) {
+    CHECK_STR(tell_of("", "0,8"),
+              "WHET_HEADS: no head 8 was seen, only 0 to 7; there the policy did nothing\n");
+    CHECK_STR(tell_of("2", "6-40"),
+              "WHET_HEADS: no heads 8-40 were seen, only 0 to 7; there the policy did nothing\n");
+}
+
+TEST(heads_are_counted_in_the_layers_that_are_named) {
+    places_see(&seen, 4, 16);
+    places_see(&seen, 4, 12); /* of another model */
+    CHECK_STR(tell_of("4", "15"), "");
+    CHECK_STR(tell_of("3", "15"),
+              "WHET_HEADS: no head 15 was seen, only 0 to 7; there the policy did nothing\n");
+}
+
+TEST(a_layer_between_others_that_has_no_attention_is_told_of) {
+    places_see(&seen, 8, 8);
+    CHECK_STR(tell_of("6", ""),
+              "WHET_LAYERS: no layer 6 was seen, only 0 to 8; there the policy did nothing\n");
+    CHECK_STR(tell_of("4-6", ""), "");
+}
+
+TEST(a_rule_of_a_file_is_told_of_by_its_number) {
+    char path[] = "/tmp/whet-places.XXXXXX", expected[512];
+    static const char text[] = "{\"rules\": [{\"layers\": \"1\", \"policy\": \"adaptive\"},\n"
+                               "{\"layers\": \"20-21\", \"policy\": \"adaptive\"},\n"
+                               "{\"heads\": \"9\", \"policy\": \"adaptive\"}]}";
+    int file = mkstemp(path);
+    REQUIRE(file >= 0 && write(file, text, sizeof text - 1) == (ssize_t)sizeof text - 1);
+    close(file);
+    setenv("WHET_CONFIG", path, 1);
+    snprintf(expected, sizeof expected,
+             "WHET_CONFIG=%s: \"layers\" of rule 2: no layers 20-21 were seen, only 0 to 4; there "
+             "the policy did nothing\n"
+             "WHET_CONFIG=%s: \"heads\" of rule 3: no head 9 was seen, only 0 to 7; there the "
+             "policy did nothing\n",
+             path, path);
+    CHECK_STR(tell(), expected);
+    unlink(path);
+}
+
+TEST(where_nothing_was_seen_nothing_is_told) {
+    memset(&seen, 0, sizeof seen);
+    CHECK_STR(tell_of("99", "99"), "");
+}

@@ -1,0 +1,306 @@
+/*
+ * The way back through attention: from the gradients of a row's output to those
+ * of its weights, its logits, and everything they are made of; beside each sum
+ * the size of its terms (see reference.h).
+ */
+#include "reference/parts.h"
+
+/* One row's weights and their gradients, the sink's last; gradients count from that of the largest
+ * weight, since they may all have much in common, and D next to all of it. */
+typedef struct weighed {
+    size_t n;             /* with the sink */
+    double *p, *g, *rest; /* rest: 1 - p, without cancelling */
+    size_t top;
+    double mean, range; /* sum of p g, and the largest less the smallest g of those that count */
+} weighed;
+
+static weighed weigh(const double *p, const double *g, size_t n, double p_sink) {
+    weighed w = {.n = n + 1, .p = reference_allocate(3 * (n + 1), sizeof *w.p)};
+    double low = 0, high = 0, others = 0;
+    w.g = w.p + w.n;
+    w.rest = w.g + w.n;
+    for (size_t j = 0; j < n; j++) {
+        w.p[j] = p[j];
+        w.g[j] = g[j];
+    }
+    w.p[n] = p_sink;
+    for (size_t j = 1; j <= n; j++) {
+        w.top = w.p[j] > w.p[w.top] ? j : w.top;
+    }
+    double base = w.g[w.top];
+    for (size_t j = 0; j <= n; j++) {
+        w.g[j] = w.p[j] > 0 ? w.g[j] - base : 0;
+        w.rest[j] = 1 - w.p[j];
+        others += j == w.top ? 0 : w.p[j];
+        w.mean += w.p[j] * w.g[j];
+        low = fmin(low, w.g[j]);
+        high = fmax(high, w.g[j]);
+    }
+    w.rest[w.top] = others;
+    w.range = high - low;
+    return w;
+}
+
+/* The sink's weight: by what the largest of the others is, or if it is larger, what they leave. */
+static double sink_weight(const double *logits, const double *p, size_t n, double sink,
+                          double beta) {
+    size_t top = 0;
+    double left = 1;
+    for (size_t j = 0; j < n; j++) {
+        top = p[j] > p[top] ? j : top;
+        left -= p[j];
+    }
+    if (sink == -(double)INFINITY || left > 0.5) {
+        return sink == -(double)INFINITY ? 0 : left;
+    }
+    return p[top] * exp(beta * (sink - logits[top]));
+}
+
+/* d softcap(x) / d x at the logit of a query and a key. Where that is next to nothing, its size is
+ * larger by what rounding does to an exponent. */
+static double cap_slope(const whet_attention *a, const double *q, const double *k, double sharp,
+                        double *size) {
+    *size = 1;
+    if (!(a->softcap > 0)) {
+        return 1;
+    }
+    double scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
+    double y = scale * reference_dot(q, k, a->head_dim) / (double)a->softcap;
+    double slope = 1 / (cosh(y) * cosh(y));
+    *size = slope * fmax(1, 4 * fabs(y) / sharp);
+    return slope;
+}
+
+static double times(double a, double b, bool absolute) { return absolute ? fabs(a * b) : a * b; }
+
+static void add_numbers(whet_policy_gradient *to, const whet_policy_gradient *numbers,
+                        double factor, bool absolute) {
+    for (size_t i = 0; i <= WHET_POLY_DEGREE_MAX; i++) {
+        to->value[i] += times(factor, numbers->value[i], absolute);
+    }
+    to->strength += times(factor, numbers->strength, absolute);
+    to->hold += times(factor, numbers->hold, absolute);
+}
+
+/* Everything about one query row. */
+typedef struct back_row {
+    const whet_attention *a;
+    size_t batch, head, query;
+    const double *q, *k, *v, *out; /* out: the gradient of the row's output */
+    double *logits, *p, *g, *slopes;
+    double *p_sizes, *sizes; /* of weights and slopes */
+    whet_policy policy;
+    double sink, sharp;
+    whet_stats stats;
+} back_row;
+
+/* The most that products out . (v_j - from) have for terms, over the keys that are seen. */
+static double terms_of(const back_row *r, const double *from) {
+    size_t dim = r->a->value_dim;
+    double largest_sum = 0;
+    for (size_t j = 0; j < r->a->keys; j++) {
+        double sum = 0;
+        for (size_t i = 0; i < dim; i++) {
+            sum += fabs(r->out[i] * (r->v[j * dim + i] - (from ? from[i] : 0)));
+        }
+        largest_sum = r->p[j] > 0 ? fmax(largest_sum, sum) : largest_sum;
+    }
+    return largest_sum;
+}
+
+/* From the gradients of a row's weights to those of its logits and, last, its sink, and their
+ * sizes; returns that of beta. */
+static double row_back(const back_row *r) {
+    size_t n = r->a->keys;
+    const whet_stats *stats = &r->stats;
+    weighed w = weigh(r->p, r->g, n, sink_weight(r->logits, r->p, n, r->sink, stats->beta));
+    double beta_gradient = 0, beta_size = 0;
+    /* a sink has nothing in common with the values */
+    const double *from = w.p[n] > 0 ? NULL : r->v + w.top * r->a->value_dim;
+    w.range += PRODUCT_NOISE * terms_of(r, from);
+    reference_beta_slopes(r->logits, n, r->sink, &r->policy, stats, r->slopes, r->sizes);
+    for (size_t j = 0; j <= n; j++) {
+        double d = w.p[j] > 0 ? (j < n ? r->logits[j] : r->sink) - stats->max : 0;
+        beta_gradient += w.p[j] * (w.g[j] - w.mean) * d;
+        beta_size += w.p[j] * w.range * fabs(d);
+    }
+    for (size_t j = 0; j <= n; j++) {
+        double own = stats->beta * w.p[j];
+        r->slopes[j] = own * (w.g[j] - w.mean) + beta_gradient * r->slopes[j];
+        r->sizes[j] = own * w.rest[j] * w.range + beta_size * r->sizes[j];
+    }
+    free(w.p);
+    return beta_gradient;
+}
+
+/* Sizes grow with what rounding does to logits as sharp as these; returns that of the largest. */
+static double sharpen_sizes(const back_row *r) {
+    double beta = isnan(r->stats.beta) ? 1 : r->stats.beta; /* of a map: none */
+    beta *= r->a->softcap > 0 ? 2 : 1;                      /* a cap is not as exact as a product */
+    double sharpest = fmax(1, beta * fabs(r->stats.max) / r->sharp);
+    for (size_t j = 0; j < r->a->keys; j++) {
+        double own = r->p[j] > 0 ? fmax(sharpest, beta * fabs(r->logits[j]) / r->sharp) : 1;
+        r->sizes[j] *= own;
+        r->p_sizes[j] *= 1 + (1 - r->p[j]) * (own - 1); /* a weight of 1 stays one */
+    }
+    r->sizes[r->a->keys] *= sharpest;
+    return sharpest;
+}
+
+/* The gradients of a row's weights, then of its logits, and the sizes of both; returns that of beta
+ * or a map's number. */
+static double slopes_back(const back_row *r, bool *bad) {
+    const whet_attention *a = r->a;
+    bool is_map = !whet_policy_is_temperature(&r->policy);
+    double largest_p = 0;
+    *bad = r->stats.flags & WHET_ROW_NOT_FINITE;
+    for (size_t j = 0; j < a->keys; j++) {
+        r->g[j] = r->logits[j] == -(double)INFINITY
+                      ? 0
+                      : reference_dot(r->out, r->v + j * a->value_dim, a->value_dim);
+        *bad = *bad || !isfinite(r->g[j]);
+        largest_p = fmax(largest_p, r->p[j]);
+    }
+    if (*bad || r->stats.n == 0) {
+        return 0;
+    }
+    for (size_t j = 0; j < a->keys; j++) {
+        r->p_sizes[j] = is_map ? largest_p : r->p[j]; /* a map has thresholds to subtract */
+    }
+    return is_map ? reference_map_back(r->logits, a->keys, r->sink, &r->policy, r->stats.n,
+                                       terms_of(r, NULL), r->g, r->slopes, r->sizes)
+                  : row_back(r);
+}
+
+/* Adds a row's share to tensors, to alibi slopes and sinks, from the gradients of its logits, or
+ * from their sizes; what is missing of a bad row is NaN. */
+static void add_slopes(const back_row *r, const double *p, const double *slopes, bool bad,
+                       bool absolute, const reference_sums *to) {
+    const whet_attention *a = r->a;
+    double scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
+    size_t row = (r->batch * a->heads + r->head) * a->queries + r->query;
+    size_t stream = r->batch * a->kv_heads + r->head / (a->heads / a->kv_heads);
+    double *dq = to->q + row * a->head_dim;
+    for (size_t j = 0; j < a->keys; j++) {
+        if (r->logits[j] == -(double)INFINITY) {
+            continue;
+        }
+        double *dk = to->k + (stream * a->keys + j) * a->head_dim;
+        double *dv = to->v + (stream * a->keys + j) * a->value_dim;
+        const double *k = r->k + j * a->head_dim;
+        double cap_size;
+        double cap = cap_slope(a, r->q, k, r->sharp, &cap_size);
+        double slope = bad ? (double)NAN : scale * slopes[j] * (absolute ? cap_size : cap);
+        for (size_t i = 0; i < a->head_dim; i++) {
+            dq[i] += times(slope, k[i], absolute);
+            dk[i] += times(slope, r->q[i], absolute);
+        }
+        for (size_t i = 0; i < a->value_dim; i++) {
+            dv[i] += bad ? (double)NAN : times(p[j], r->out[i], absolute);
+        }
+        double distance = fabs((double)((int64_t)r->query + a->offset - (int64_t)j));
+        to->slopes[r->head] += bad ? 0 : times(-slopes[j], distance, absolute);
+    }
+    if (bad) {
+        reference_fill(dq, a->head_dim, (double)NAN);
+    } else if (r->stats.n > 0) {
+        to->sinks[r->head] += slopes[a->keys];
+    }
+}
+
+/* Adds a row's share to everything it takes part in. */
+static void add_back_row(const back_row *r, reference_gradients *result) {
+    const whet_attention *a = r->a;
+    bool bad;
+    double beta_gradient = slopes_back(r, &bad);
+    double sharpness = sharpen_sizes(r);
+    add_slopes(r, r->p, r->slopes, bad, false, &result->of);
+    add_slopes(r, r->p_sizes, r->sizes, bad, true, &result->sizes);
+    if (bad || r->stats.n == 0) {
+        return;
+    }
+    whet_policy_gradient numbers = {.value = {1}}; /* a map has one, and that is its gradient */
+    if (whet_policy_is_temperature(&r->policy)) {
+        numbers = reference_number_slopes(r->logits, a->keys, r->sink, &r->policy, &r->stats);
+    }
+    size_t policy = a->policy_count > 1 ? r->head : 0;
+    add_numbers(&result->of.policies[policy], &numbers, beta_gradient, false);
+    add_numbers(&result->sizes.policies[policy], &numbers, beta_gradient * sharpness, true);
+}
+
+static void back_head(const whet_attention *a, const whet_tensor *out, double sharp, size_t batch,
+                      size_t head, reference_gradients *result) {
+    const size_t q_extent[4] = {a->batch, a->heads, a->queries, a->head_dim};
+    const size_t out_extent[4] = {a->batch, a->heads, a->queries, a->value_dim};
+    const size_t k_extent[4] = {a->batch, a->kv_heads, a->keys, a->head_dim};
+    const size_t v_extent[4] = {a->batch, a->kv_heads, a->keys, a->value_dim};
+    size_t kv_head = head / (a->heads / a->kv_heads);
+    double *q = reference_load_head(&a->q, q_extent, batch, head);
+    double *grads = reference_load_head(out, out_extent, batch, head);
+    double *k = reference_load_head(&a->k, k_extent, batch, kv_head);
+    double *v = reference_load_head(&a->v, v_extent, batch, kv_head);
+    back_row r = {.a = a,
+                  .batch = batch,
+                  .head = head,
+                  .k = k,
+                  .v = v,
+                  .policy = reference_policy(a, head),
+                  .sharp = sharp};
+    r.sink = a->sinks ? (double)a->sinks[head] : -(double)INFINITY;
+    r.logits = reference_allocate(6 * (a->keys + 1), sizeof *r.logits);
+    r.p = r.logits + a->keys + 1;
+    r.g = r.p + a->keys + 1;
+    r.slopes = r.g + a->keys + 1;
+    r.sizes = r.slopes + a->keys + 1;
+    r.p_sizes = r.sizes + a->keys + 1;
+    for (r.query = 0; r.query < a->queries; r.query++) {
+        r.q = q + r.query * a->head_dim;
+        r.out = grads + r.query * a->value_dim;
+        for (size_t j = 0; j < a->keys; j++) {
+            r.logits[j] = reference_logit(a, batch, head, r.query, j, r.q, k + j * a->head_dim);
+        }
+        reference_row(r.logits, a->keys, r.sink, &r.policy, r.p, &r.stats);
+        add_back_row(&r, result);
+    }
+    free(q);
+    free(grads);
+    free(k);
+    free(v);
+    free(r.logits);
+}
+
+static reference_sums new_sums(const whet_attention *a) {
+    size_t rows = a->batch * a->heads * a->queries, keys = a->batch * a->kv_heads * a->keys;
+    return (reference_sums){.q = reference_allocate(rows * a->head_dim, sizeof(double)),
+                            .k = reference_allocate(keys * a->head_dim, sizeof(double)),
+                            .v = reference_allocate(keys * a->value_dim, sizeof(double)),
+                            .slopes = reference_allocate(a->heads, sizeof(double)),
+                            .sinks = reference_allocate(a->heads, sizeof(double)),
+                            .policies = reference_allocate(a->heads, sizeof(whet_policy_gradient))};
+}
+
+reference_gradients reference_backward(const whet_attention *attention, const whet_tensor *out,
+                                       double sharp) {
+    whet_attention a = reference_with_defaults(attention);
+    reference_gradients result = {.of = new_sums(&a), .sizes = new_sums(&a)};
+    for (size_t batch = 0; batch < a.batch; batch++) {
+        for (size_t head = 0; head < a.heads; head++) {
+            back_head(&a, out, sharp, batch, head, &result);
+        }
+    }
+    return result;
+}
+
+static void free_sums(reference_sums *sums) {
+    free(sums->q);
+    free(sums->k);
+    free(sums->v);
+    free(sums->slopes);
+    free(sums->sinks);
+    free(sums->policies);
+}
+
+void reference_gradients_free(reference_gradients *gradients) {
+    free_sums(&gradients->of);
+    free_sums(&gradients->sizes);
+}

@@ -1,0 +1,165 @@
+/*
+ * The way back through one row: how beta moves with its policy's numbers (by
+ * differences) and with the logits (by what an entropy's derivative is), and how
+ * the gradients of a map's coefficients become those of its logits.
+ */
+#include "reference/parts.h"
+
+/* Half the difference between beta with `number` a little larger and a little smaller. */
+static double slope_by(const double *logits, size_t n, double sink, const whet_policy *policy,
+                       const whet_stats *stats, whet_policy *moved, double *number) {
+    double at = *number;
+    double step = 1e-7 * fmax(1, fabs(at)); /* hardly ever across a kink */
+    double beta[2];
+    if (!isfinite(at)) {
+        return 0;
+    }
+    for (int i = 0; i < 2; i++) {
+        whet_stats own = *stats;
+        *number = at + (i ? step : -step);
+        beta[i] = reference_beta(logits, n, sink, moved, &own);
+    }
+    *moved = *policy;
+    return (beta[1] - beta[0]) / (2 * step);
+}
+
+whet_policy_gradient reference_number_slopes(const double *logits, size_t n, double sink,
+                                             const whet_policy *policy, const whet_stats *stats) {
+    whet_policy_gradient result = {.strength = 0};
+    whet_policy moved = *policy;
+    for (size_t i = 0; i <= WHET_POLY_DEGREE_MAX; i++) {
+        result.value[i] = slope_by(logits, n, sink, policy, stats, &moved, &moved.value[i]);
+    }
+    result.strength = slope_by(logits, n, sink, policy, stats, &moved, &moved.strength);
+    result.hold = slope_by(logits, n, sink, policy, stats, &moved, &moved.hold);
+    return result;
+}
+
+/* d beta / d entropy. */
+static double entropy_slope(const double *logits, size_t n, double sink, const whet_policy *policy,
+                            const whet_stats *stats) {
+    double beta[2];
+    double step = 1e-6;
+    for (int i = 0; i < 2; i++) {
+        whet_stats own = *stats;
+        own.entropy += i ? step : -step;
+        beta[i] = reference_beta(logits, n, sink, policy, &own);
+    }
+    return (beta[1] - beta[0]) / (2 * step);
+}
+
+void reference_beta_slopes(const double *logits, size_t n, double sink, const whet_policy *policy,
+                           const whet_stats *stats, double *result, double *sizes) {
+    bool target = policy->kind == WHET_POLICY_TARGET;
+    double beta = target ? 1 + (stats->beta - 1) / policy->strength : 1;
+    double max = reference_largest(logits, n, sink);
+    double z = 0, mean = 0, variance = 0;
+    reference_fill(result, n + 1, 0);
+    for (size_t i = 0; i <= n; i++) {
+        result[i] = reference_weight(i < n ? logits[i] : sink, max, beta);
+        z += result[i];
+    }
+    for (size_t i = 0; i <= n; i++) {
+        result[i] /= z;
+        mean += result[i] > 0 ? result[i] * ((i < n ? logits[i] : sink) - max) : 0;
+    }
+    for (size_t i = 0; i <= n; i++) {
+        double d = (i < n ? logits[i] : sink) - max - mean;
+        variance += result[i] > 0 ? result[i] * d * d : 0;
+        sizes[i] = result[i] > 0 ? result[i] * (fabs(d + mean) + fabs(mean)) : 0;
+        result[i] = result[i] > 0 ? -result[i] * d : 0;
+    }
+    double factor = 0;
+    if (!target) {
+        factor = entropy_slope(logits, n, sink, policy, stats);
+    } else if (!(stats->flags & WHET_ROW_CAPPED) && beta > 1) {
+        factor = policy->strength * beta / variance;
+    }
+    for (size_t i = 0; i <= n; i++) {
+        result[i] *= factor;
+        sizes[i] *= fabs(factor);
+    }
+}
+
+/* ---- maps ---- */
+
+/* sum of s g over sum of s (or over one). */
+static double mean_of(const double *s, const double *g, size_t n, bool normalised) {
+    double sum = 0, total = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += s[i] > 0 ? s[i] * g[i] : 0;
+        total += s[i];
+    }
+    return normalised ? sum / total : sum;
+}
+
+/* p_i = sigma(e_i) times (1 - sigma(e_j)) of all later j: a logit raises its own part, and lowers
+ * those of all before it. */
+static void stick_back(const double *logits, size_t n, const double *p, const double *g,
+                       double *result) {
+    double before = 0;
+    for (size_t i = 0; i < n; i++) {
+        result[i] = p[i] * sigma(-logits[i]) * g[i] - sigma(logits[i]) * before;
+        before += p[i] * g[i];
+    }
+}
+
+/* From the gradients g of the coefficients p of n entries to those of their logits. */
+static void map_slopes(const whet_policy *policy, const double *logits, size_t n, const double *p,
+                       const double *g, double *result) {
+    bool is_entmax = policy->kind == WHET_POLICY_ENTMAX;
+    if (policy->kind == WHET_POLICY_STICK_BREAKING) {
+        stick_back(logits, n, p, g, result);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        result[i] = policy->kind == WHET_POLICY_HARDMAX   ? 0
+                    : policy->kind == WHET_POLICY_SIGMOID ? p[i] * (1 - p[i])
+                    : is_entmax && p[i] > 0               ? pow(p[i], 2 - policy->value[0])
+                                                          : p[i];
+    }
+    double mean = policy->kind == WHET_POLICY_SIGMOID ? 0 : mean_of(result, g, n, is_entmax);
+    for (size_t i = 0; i < n; i++) {
+        result[i] *= result[i] > 0 ? g[i] - mean : 0;
+    }
+}
+
+/* The gradient of a map's number: of sigmoid's b if it was given, of entmax's alpha by differences
+ * of sum p g. */
+static double map_number(const whet_policy *policy, const double *logits, size_t n, const double *g,
+                         const double *slopes, double *p) {
+    double sum = 0, step = 1e-5;
+    for (size_t i = 0; policy->kind == WHET_POLICY_SIGMOID && i < n; i++) {
+        sum -= isnan(policy->value[0]) ? 0 : slopes[i];
+    }
+    for (int side = -1; policy->kind == WHET_POLICY_ENTMAX && side < 2; side += 2) {
+        reference_entmax(logits, n, policy->value[0] + side * step, p);
+        for (size_t i = 0; i < n; i++) {
+            sum += side * p[i] * g[i] / (2 * step);
+        }
+    }
+    return sum;
+}
+
+double reference_map_back(const double *row, size_t n, double sink, const whet_policy *policy,
+                          uint64_t unmasked, double terms, double *g, double *result,
+                          double *sizes) {
+    size_t entries = n + (reference_takes_sink(policy) && sink > -(double)INFINITY);
+    double *logits = reference_allocate(n + 1, sizeof *logits);
+    double *p = reference_allocate(n + 1, sizeof *p);
+    memcpy(logits, row, n * sizeof *logits);
+    logits[n] = sink;
+    g[n] = result[n] = 0;
+    reference_map(policy, logits, entries, unmasked, p);
+    map_slopes(policy, logits, entries, p, g, result);
+    double largest_p = policy->kind == WHET_POLICY_ENTMAX, size = 0;
+    for (size_t i = 0; i < entries; i++) {
+        size = fmax(size, fabs(result[i]));
+        largest_p = fmax(largest_p, p[i]);
+    }
+    reference_fill(sizes, n + 1, size + largest_p * terms * PRODUCT_NOISE);
+    double number = map_number(policy, logits, entries, g, result, p);
+    free(logits);
+    free(p);
+    return number;
+}

@@ -19,10 +19,11 @@ targets=$(for program; do echo "${program%%:*}" | sed 's,\(.*\)/test_,test_\1_,'
 cmake --build "$build" --target $targets
 WHET_ISA=avx512
 WHET_TEST_EMULATED=1 # fewer or smaller of the longest examples
-WHET_EMULATOR_ENV='WHET_ISA WHET_TEST_EMULATED'
+WHET_TEST_F16_TIES_AWAY=1
+WHET_EMULATOR_ENV='WHET_ISA WHET_TEST_EMULATED WHET_TEST_F16_TIES_AWAY'
 WHET_EMULATOR_MEMORY=2048
 LIMIT=${LIMIT:-3600}
-export WHET_ISA WHET_TEST_EMULATED WHET_EMULATOR_ENV WHET_EMULATOR_MEMORY LIMIT
+export WHET_ISA WHET_TEST_EMULATED WHET_TEST_F16_TIES_AWAY WHET_EMULATOR_ENV WHET_EMULATOR_MEMORY LIMIT
 status=0
 for program; do
     echo "== $program"

@@ -452,10 +452,8 @@ static bool is_rounded(const char *at, whet_type type, float value) {
         memcpy(&found, at, sizeof found);
         return same((double)found, (double)value);
     }
-    uint16_t bits;
-    memcpy(&bits, at, sizeof bits);
-    uint16_t right = type == WHET_F16 ? reference_to_f16(value) : reference_to_bf16(value);
-    return bits == right || (isnan(value) && isnan(reference_load(at, type)));
+    return reference_is_rounded(at, type, value) ||
+           (isnan(value) && isnan(reference_load(at, type)));
 }
 
 enum { STATS_GAP = 40 };

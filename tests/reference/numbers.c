@@ -64,6 +64,17 @@ double reference_from_bf16(uint16_t bits) { return from_bits(bits, 7, 127); }
 uint16_t reference_to_f16(float x) { return to_bits(x, 10, 15); }
 uint16_t reference_to_bf16(float x) { return to_bits(x, 7, 127); }
 
+bool reference_is_rounded(const void *at, whet_type type, float x) {
+    uint16_t bits;
+    memcpy(&bits, at, sizeof bits);
+    uint16_t right = type == WHET_F16 ? reference_to_f16(x) : reference_to_bf16(x);
+    if (bits == right || type != WHET_F16 || !getenv("WHET_TEST_F16_TIES_AWAY")) {
+        return bits == right;
+    }
+    double found = reference_from_f16(bits);
+    return bits == right + 1 && found - (double)x == (double)x - reference_from_f16(right);
+}
+
 size_t reference_size(whet_type type) { return type == WHET_F32 ? 4 : 2; }
 
 double reference_load(const void *at, whet_type type) {

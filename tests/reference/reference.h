@@ -9,6 +9,7 @@
 
 #include "whet.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,10 @@ double reference_from_bf16(uint16_t bits);
 /* Rounded to the nearest, ties to even. */
 uint16_t reference_to_f16(float x);
 uint16_t reference_to_bf16(float x);
+
+/* Whether the narrow number at `at` is x rounded. Where WHET_TEST_F16_TIES_AWAY is set, for an
+ * emulator that rounds ties to f16 away from zero, a tie may go either way. */
+bool reference_is_rounded(const void *at, whet_type type, float x);
 
 /* Bytes of an element of f32, f16 or bf16, and the one that lies somewhere. */
 size_t reference_size(whet_type type);

@@ -415,8 +415,7 @@ static bool is_rounded(const char *at, whet_type type, float value) {
     if (type == WHET_F32) {
         return same_bytes(at, &value, sizeof value);
     }
-    uint16_t bits = type == WHET_F16 ? reference_to_f16(value) : reference_to_bf16(value);
-    return same_bytes(at, &bits, sizeof bits);
+    return reference_is_rounded(at, type, value);
 }
 
 /* The plainest call, f32 out, compared with the reference row by row. */

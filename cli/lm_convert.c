@@ -135,7 +135,7 @@ int lm_export_command(int argc, char **argv) {
             "\"whet.policy\", which others pass over.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "MODEL may be a folder of 'whet lm train'.\n\n"
+        .more = "MODEL may be a folder of 'whet lm train'; FILE '-' is standard output.\n\n"
                 "example:\n  whet lm export run model.gguf --type q8_0\n",
         .operands_limit = 2,
     };

@@ -420,6 +420,10 @@ static void check_row_of_step(const row_step *many, size_t i) {
     one.x = many->x + (ptrdiff_t)i * many->stride;
     one.max[0] = many->max[i];
     one.c[0] = many->c[i];
+    for (size_t lane = 1; lane < STEP_ROWS; lane++) { /* what rows before may have left */
+        one.max[lane] = 1e8F;
+        one.c[lane] = 1;
+    }
     one.y = many->y ? y : NULL;
     one.next = looks_ahead ? many->next + (ptrdiff_t)i * many->stride : NULL;
     k->step(&one);

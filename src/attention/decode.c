@@ -22,6 +22,8 @@
 #define CHUNK_LEAST 256  /* of each */
 #define CHUNKS_ENOUGH 64 /* to keep all threads busy: rather than more of them, larger ones */
 #define HEADS_TOGETHER 8 /* key heads to a task at most */
+#define TASKS_WANTED 16  /* with fewer of them, heads are taken apart again */
+#define GAP_MOST 64      /* bytes between the heads of a position */
 #define SUM_KEYS 64      /* values added up in f32 before they join the chunk's sum */
 #define CONVERTED 16     /* rows of a caller's own type converted at a time */
 
@@ -94,29 +96,68 @@ static bool streams_directly(const whet_tensor *tensor) {
     return tensor->stride[3] == (ptrdiff_t)type_bytes(tensor->type);
 }
 
-/* Whether the heads of a position lie between it and the next. */
-static bool lies_by_position(const whet_tensor *tensor, size_t heads) {
-    return streams_directly(tensor) && tensor->stride[1] > 0 &&
+/* Of either kind, one of the two is 0. */
+static size_t row_bytes(whet_type type, size_t dim) {
+    return dim * type_bytes(type) + dim / QUANT_BLOCK * type_block_bytes(type);
+}
+
+/* Whether the heads of a position lie side by side between it and the next. */
+static bool lies_by_position(const whet_tensor *tensor, size_t heads, size_t dim) {
+    ptrdiff_t most = (ptrdiff_t)row_bytes(tensor->type, dim) + GAP_MOST;
+    return streams_directly(tensor) && tensor->stride[1] > 0 && tensor->stride[1] <= most &&
            tensor->stride[2] / tensor->stride[1] >= (ptrdiff_t)heads;
 }
 
-/* How many key heads a task takes: a divisor of their number. */
-static size_t heads_together(const whet_attention *a) {
-    size_t heads = HEADS_TOGETHER;
-    if (!lies_by_position(&a->k, a->kv_heads) || !lies_by_position(&a->v, a->kv_heads))
+/* At most so many keys are seen by any query. */
+static size_t keys_in_sight(const whet_attention *a) {
+    size_t to_both_sides = a->flags & WHET_CAUSAL ? 1 : 2;
+    if (a->window == 0 || a->window > a->keys || a->queries > a->keys)
+        return a->keys;
+    size_t seen = to_both_sides * a->window + a->queries;
+    return seen < a->keys ? seen : a->keys;
+}
+
+/* Keys to a chunk where a task has so many heads. */
+static size_t chunk_of(size_t heads) {
+    return CHUNK / heads > CHUNK_LEAST ? CHUNK / heads : CHUNK_LEAST;
+}
+
+/* Tasks with something to do: of all streams where each takes so many heads. */
+static size_t tasks_with(const whet_attention *a, size_t streams, size_t heads) {
+    size_t chunk = chunk_of(heads), chunks = (keys_in_sight(a) - 1) / chunk + 1;
+    return streams / heads * chunks;
+}
+
+static size_t divisor_up_to(size_t number, size_t most) {
+    while (number % most != 0)
+        most--;
+    return most;
+}
+
+/*
+ * How many key heads a task takes, a divisor of their number: all that lie side by side, so that
+ * memory is read without gaps, but not if that leaves threads without work, as over short caches,
+ * where reading is not what takes time. It depends on the description alone.
+ */
+static size_t heads_together(const whet_attention *a, size_t streams) {
+    if (a->keys == 0 || !lies_by_position(&a->k, a->kv_heads, a->head_dim) ||
+        !lies_by_position(&a->v, a->kv_heads, a->value_dim))
         return 1;
-    while (a->kv_heads % heads != 0)
-        heads--;
+    size_t heads = divisor_up_to(a->kv_heads, HEADS_TOGETHER);
+    while (heads > 1 && tasks_with(a, streams, heads) < TASKS_WANTED) {
+        size_t fewer = divisor_up_to(heads, heads / 2);
+        if (tasks_with(a, streams, fewer) == tasks_with(a, streams, heads))
+            break;
+        heads = fewer;
+    }
     return heads;
 }
 
 bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
     const whet_attention *a = &plan->description.attention;
     layout at;
-    shape->together = a->keys > 0 ? heads_together(a) : 1;
-    shape->chunk_keys = CHUNK / shape->together;
-    if (shape->chunk_keys < CHUNK_LEAST)
-        shape->chunk_keys = CHUNK_LEAST;
+    shape->together = heads_together(a, shape->streams);
+    shape->chunk_keys = chunk_of(shape->together);
     while (shape->chunk_keys < CHUNK && a->keys / shape->chunk_keys > CHUNKS_ENOUGH)
         shape->chunk_keys *= 2;
     shape->chunks = (a->keys + shape->chunk_keys - 1) / shape->chunk_keys;
@@ -202,13 +243,14 @@ static void visible_keys(const work *w, size_t *low, size_t *high) {
         *low = *high;
 }
 
-/* `count` rows of keys or values from `start` on, of all the task's heads. */
+/* `count` rows of keys or values from `start` on, of all the task's heads. The stride of an axis
+ * of one entry means nothing and may be anything. */
 static stream_cache cache_of(const work *w, const whet_tensor *tensor, size_t start, size_t count,
                              size_t depth) {
     return (stream_cache){.first = whet_position_at(&w->stream, tensor, start),
                           .type = (int)tensor->type,
-                          .stride = tensor->stride[2],
-                          .head_stride = tensor->stride[1],
+                          .stride = w->stream.attention->keys > 1 ? tensor->stride[2] : 0,
+                          .head_stride = w->shape.together > 1 ? tensor->stride[1] : 0,
                           .heads = w->shape.together,
                           .count = count,
                           .depth = depth};

@@ -53,7 +53,7 @@ void whet_group_choose(row_group *group, const float *max, const float *z, const
     bool together = group->job->needs_sums &&
                     whet_policy_betas(group->job->policy, entropy, group->count, beta);
     for (size_t i = 0; i < group->count; i++) {
-        if (together && isnan(z[i]))
+        if (group->job->needs_sums && isnan(z[i]))
             group->odd[i] = true;
         if (!together && !group->odd[i])
             beta[i] = beta_of(group, i, max[i], z[i], s[i]);

@@ -117,7 +117,7 @@ static void start(pipeline *p, const whet_rows *rows, const row_job *job) {
     p->pending = 0;
     p->pending_out = NULL;
     p->step = (row_step){.n = rows->n,
-                         .stride = rows->in_stride,
+                         .stride = rows->rows > 1 ? rows->in_stride : 0,
                          .y_stride = (rows->n + ROW_PAD - 1) / ROW_PAD * ROW_PAD,
                          .out_stride = rows->out_stride,
                          .stream = streams(rows),

@@ -154,6 +154,26 @@ TEST(long_caches_of_every_type_and_layout_agree) {
     example_print_worst();
 }
 
+/* Heads of a position side by side, 2, 3, 4 and 8 of them to a task, over several chunks. */
+TEST(heads_that_lie_side_by_side_agree) {
+    static const size_t heads_keys[][2] = {{2, 4500}, {3, 2800}, {16, 700}, {16, 1100}, {8, 2100}};
+    for (size_t i = 0; i < 5; i++) {
+        for (size_t type = 0; type < CACHE_TYPES; type++) {
+            example_shape shape = {.batch = 2, .queries = 1 + 2 * (type % 2), .head_dim = 32};
+            shape.kv_heads = heads_keys[i][0];
+            shape.heads = 2 * shape.kv_heads;
+            shape.keys = heads_keys[i][1];
+            shape.value_dim = type % 2 ? 64 : 32;
+            shape.k_type = example_cache_types[type];
+            shape.v_type = example_cache_types[(type + i) % CACHE_TYPES];
+            shape.layout = TOKENS_FIRST;
+            shape.seed = 2200 + 10 * i + type;
+            check_shape(shape, (i + type) % 2 ? "adaptive" : "softmax");
+        }
+    }
+    example_print_worst();
+}
+
 TEST(quantised_caches_of_every_dimension_agree) {
     static const whet_type types[] = {WHET_Q8_0, WHET_Q4_0};
     static const size_t queries[] = {1, 2, 3, 5, 40};

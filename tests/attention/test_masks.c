@@ -399,6 +399,25 @@ TEST(values_that_are_not_finite_reach_only_rows_that_see_them) {
     }
 }
 
+/* The same of one head among those that a task takes together. */
+TEST(values_of_one_head_that_are_not_finite_reach_only_its_rows) {
+    for (size_t i = 0; i < 3; i++) {
+        example_shape shape = {.batch = 2, .heads = 16, .kv_heads = 8, .head_dim = 32};
+        shape.queries = 3;
+        shape.keys = 2100;
+        shape.k_type = shape.v_type = i == 2 ? WHET_Q8_0 : i == 1 ? WHET_F16 : WHET_F32;
+        shape.layout = TOKENS_FIRST;
+        shape.seed = i;
+        example e = example_new(shape);
+        e.attention.flags = WHET_CAUSAL;
+        e.attention.offset = 2097;
+        example_set(&e.v, 1, 5, 2099, 7, garbage[i]);
+        example_set(&e.v, 0, 2, 2098, 3, garbage[(i + 1) % 3]);
+        check_garbage(&e, "values of one head not finite");
+        example_free(&e);
+    }
+}
+
 /* Masked by the mask for one query and seen by the next. */
 TEST(a_bad_value_masked_for_some_rows_spoils_the_others_alone) {
     for (size_t i = 1; i < SOME_QUERIES; i++) {

@@ -25,6 +25,11 @@ static example problem(size_t i) {
     static const char *const policies[] = {"softmax", "adaptive", "target:1.5", "fixed:2"};
     example_shape shape = {.batch = 2, .heads = 4, .kv_heads = 2, .seed = i};
     bool few = i % 2 == 0;
+    if (i % 4 == 0) { /* several key heads to a task */
+        shape.heads = 8;
+        shape.kv_heads = 4;
+        shape.layout = TOKENS_FIRST;
+    }
     shape.queries = few ? 3 : 70;
     shape.keys = few ? 2200 : 200;
     shape.head_dim = HEAD_DIM;
@@ -54,7 +59,7 @@ typedef struct outcome {
 } outcome;
 
 static outcome outcome_of(example *e) {
-    size_t rows = 2 * 4 * e->attention.queries;
+    size_t rows = 2 * e->attention.heads * e->attention.queries;
     outcome o = {.out_bytes = rows * VALUE_DIM * sizeof(float),
                  .stats_bytes = rows * sizeof(whet_stats),
                  .first_bad_row = UINT64_MAX};

@@ -47,6 +47,7 @@ static void run_torch(void *argument) {
 
 static bool open_training(suite *with, training *opened) {
     retrieval_config config = retrieval_config_default();
+    config.precision = RETRIEVAL_BF16; /* torch would take long to round what it multiplies */
     *opened = (training){.torch = {.channel = -1}};
     opened->engine =
         (nn_engine){.blas = with->blas.library, .kernels = nn_kernels_for_this_machine()};

@@ -22,29 +22,41 @@ def adaptive(e):
     return torch.softmax(beta * e, -1)
 
 
-def mlp(x, layers):
+def rounded(x):
+    """To bfloat16; gradients pass as if it were not there."""
+    return x + (x.bfloat16().to(x.dtype) - x).detach()
+
+
+def rounded_product(a, b):
+    return rounded(a) @ rounded(b)
+
+
+def mlp(x, layers, product):
     for weight, bias in layers[:-1]:
-        x = gelu(x @ weight + bias, approximate="tanh")
+        x = gelu(product(x, weight) + bias, approximate="tanh")
     weight, bias = layers[-1]
-    return x @ weight + bias
+    return product(x, weight) + bias
 
 
 class Model:
     """psi_x, psi_q and phi are lists of (weight [in][out], bias)."""
 
-    def __init__(self, psi_x, psi_q, phi, w_q, w_k, w_v, scale, policy):
+    def __init__(self, psi_x, psi_q, phi, w_q, w_k, w_v, scale, policy=0, product=torch.matmul):
         self.psi_x, self.psi_q, self.phi = psi_x, psi_q, phi
         self.w_q, self.w_k, self.w_v, self.scale, self.policy = w_q, w_k, w_v, scale, policy
+        self.product = product
 
     def loss(self, priority, class_of, query, label):
         classes = self.psi_x[0][0].shape[0] - 1
         x = torch.cat([priority.unsqueeze(-1), one_hot(class_of, classes).to(priority.dtype)], -1)
-        h = mlp(x, self.psi_x)
-        q = mlp(query.unsqueeze(-1), self.psi_q) @ self.w_q
-        k, v = h @ self.w_k, h @ self.w_v
-        e = self.scale * (k @ q.unsqueeze(-1)).squeeze(-1) / self.w_q.shape[0] ** 0.5
+        product = self.product
+        h = mlp(x, self.psi_x, product)
+        q = product(mlp(query.unsqueeze(-1), self.psi_q, product), self.w_q)
+        k, v = product(h, self.w_k), product(h, self.w_v)
+        e = self.scale * product(k, q.unsqueeze(-1)).squeeze(-1) / self.w_q.shape[0] ** 0.5
         a = adaptive(e) if self.policy else torch.softmax(e, -1)
-        return cross_entropy(mlp((a.unsqueeze(1) @ v).squeeze(1), self.phi), label, reduction="mean")
+        y = mlp(product(a.unsqueeze(1), v).squeeze(1), self.phi, product)
+        return cross_entropy(y, label, reduction="mean")
 
 
 def steps():
@@ -62,7 +74,7 @@ def steps():
     psi_q = [layer(1, width), layer(width, width)]
     phi = [layer(width, width), layer(width, classes)]
     square = [weight(width, width) for _ in range(3)]
-    model = Model(psi_x, psi_q, phi, *square, 1.0, 0)
+    model = Model(psi_x, psi_q, phi, *square, 1.0)
     parameters = [p for layers in (psi_x, psi_q, phi) for pair in layers for p in pair] + square
     adam = torch.optim.AdamW(parameters, lr=1e-3, weight_decay=1e-3)
     print("torch " + torch.__version__, flush=True)
@@ -81,8 +93,8 @@ def steps():
 
 def gradients(source, target):
     data = open(source, "rb").read()
-    depth, width, classes, sets, n, policy = struct.unpack_from("6i", data)
-    numbers = torch.frombuffer(bytearray(data[24:]), dtype=torch.float32).double()
+    depth, width, classes, sets, n, policy, rounds = struct.unpack_from("7i", data)
+    numbers = torch.frombuffer(bytearray(data[28:]), dtype=torch.float32).double()
     place = 0
     parameters = []
 
@@ -109,7 +121,9 @@ def gradients(source, target):
     scale = parameter(1)
     priority, class_of = take(sets, n), take(sets, n).long()
     query, label = take(sets), take(sets).long()
-    loss = Model(psi_x, psi_q, phi, *square, scale, policy).loss(priority, class_of, query, label)
+    product = rounded_product if rounds else torch.matmul
+    model = Model(psi_x, psi_q, phi, *square, scale, policy, product)
+    loss = model.loss(priority, class_of, query, label)
     loss.backward()
     with open(target, "wb") as file:
         for values in [loss.detach().reshape(1)] + [p.grad.reshape(-1) for p in parameters]:

@@ -42,7 +42,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"depth", OPTION_UNSIGNED, &given->depth, "N", "hidden layers of each MLP (default 1)"},
         {"width", OPTION_UNSIGNED, &given->width, "N", "their width (default 128)"},
         {"precision", OPTION_TEXT, &given->precision, "TYPE",
-         "what priority and query are rounded to: bf16 (the default) or f32"},
+         "bf16 (the default): priority and query are rounded to it; bf16-products: the operands of "
+         "every product are, as a TPU does; or f32"},
         {"policy", OPTION_TEXT, &given->policy, "NAME",
          "in training; the gradient passes through beta (default softmax)"},
         {"scale", OPTION_NUMBER, &config->scale, "S", "a factor on all logits (default 1)"},
@@ -84,7 +85,8 @@ static int choose_texts(arguments *given) {
     if (given->l2 && !retrieval_l2_parse(given->l2, &config->l2))
         return refuse_value(name, "l2", given->l2, "one of decoupled, loss, loss-half and none");
     if (given->precision && !retrieval_precision_parse(given->precision, &config->precision))
-        return refuse_value(name, "precision", given->precision, "one of f32 and bf16");
+        return refuse_value(name, "precision", given->precision,
+                            "one of f32, bf16 and bf16-products");
     if (given->policy) {
         policy_list list;
         int status = make_policy_list(name, &given->policy, 1, &list);

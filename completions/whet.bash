@@ -58,7 +58,7 @@ _whet_value() {
         fi
         ;;
     --l2) _whet_offer "$2" $'decoupled\nloss\nloss-half\nnone' "$3" ;;
-    --precision) _whet_offer "$2" $'bf16\nf32' "$3" ;;
+    --precision) _whet_offer "$2" $'bf16\nbf16-products\nf32' "$3" ;;
     --loss) _whet_offer "$2" $'answer\nall' "$3" ;;
     --weigh) _whet_offer "$2" $'tokens\nsequences' "$3" ;;
     --gate) _whet_offer "$2" $'geglu\nswiglu' "$3" ;;

@@ -71,6 +71,9 @@ typedef struct nn_kernels {
     /* x *= factor */
     void (*scale)(float *x, float factor, size_t count);
 
+    /* To the nearest bfloat16, as nn_round_to_bf16. */
+    void (*round_to_bf16)(float *x, size_t count);
+
     /* y_r += coefficient_r x, for rows of y. */
     void (*outer_add)(const float *coefficient, const float *x, size_t rows, size_t width,
                       float *y);

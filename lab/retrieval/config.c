@@ -10,7 +10,7 @@
 
 static const char model_name[] = "max-retrieval";
 static const char *const l2_names[] = {"decoupled", "loss", "loss-half", "none"};
-static const char *const precision_names[] = {"f32", "bf16"};
+static const char *const precision_names[RETRIEVAL_PRECISIONS] = {"f32", "bf16", "bf16-products"};
 
 retrieval_config retrieval_config_default(void) {
     return (retrieval_config){.depth = 1,
@@ -41,6 +41,12 @@ static bool policy_is_good(const char *name, lab_error *error) {
     return lab_fail(error, LAB_INPUT, "--policy '%s': %s", name, reason);
 }
 
+/* It asks what the exact head tells of classes, which is finer than rounded products are. */
+static bool penalty_is_possible(const retrieval_config *config, lab_error *error) {
+    return config->leak == 0 || config->precision != RETRIEVAL_BF16_PRODUCTS ||
+           lab_fail(error, LAB_INPUT, "--leak: not with --precision bf16-products");
+}
+
 bool retrieval_config_check(const retrieval_config *config, lab_error *error) {
     if (config->size_min > config->size_max)
         return lab_fail(error, LAB_INPUT, "--sizes: %u is larger than %u", config->size_min,
@@ -58,7 +64,7 @@ bool retrieval_config_check(const retrieval_config *config, lab_error *error) {
            lab_in_range("lambda", config->lambda, 0, 1e3, error) &&
            lab_in_range("nearest", config->nearest, 1e-7, 1, error) &&
            lab_in_range("leak", config->leak, 0, 1e6, error) &&
-           policy_is_good(config->policy, error);
+           penalty_is_possible(config, error) && policy_is_good(config->policy, error);
 }
 
 const char *retrieval_precision_name(retrieval_precision precision) {
@@ -75,7 +81,7 @@ bool retrieval_l2_parse(const char *name, retrieval_l2 *l2) {
 
 bool retrieval_precision_parse(const char *name, retrieval_precision *precision) {
     size_t found;
-    if (!lab_find_name(precision_names, 2, name, &found))
+    if (!lab_find_name(precision_names, RETRIEVAL_PRECISIONS, name, &found))
         return false;
     *precision = (retrieval_precision)found;
     return true;

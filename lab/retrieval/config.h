@@ -27,7 +27,12 @@ typedef enum retrieval_l2 {
     RETRIEVAL_L2_NONE
 } retrieval_l2;
 
-typedef enum retrieval_precision { RETRIEVAL_F32, RETRIEVAL_BF16 } retrieval_precision;
+typedef enum retrieval_precision {
+    RETRIEVAL_F32,
+    RETRIEVAL_BF16,         /* priority and query are rounded to bfloat16 */
+    RETRIEVAL_BF16_PRODUCTS /* and with them whatever the model multiplies, see model.h */
+} retrieval_precision;
+enum { RETRIEVAL_PRECISIONS = 3 };
 
 typedef struct retrieval_config {
     uint32_t depth;   /* hidden layers of each MLP; 1 */
@@ -44,7 +49,7 @@ typedef struct retrieval_config {
     double rate_end; /* the rate falls to this along a half cosine; the rate itself: constant */
     retrieval_l2 l2;
     double lambda;                      /* 1e-3 */
-    retrieval_precision precision;      /* of priority and query as the model sees them; bf16 */
+    retrieval_precision precision;      /* bf16 */
     char policy[RETRIEVAL_POLICY_SIZE]; /* in training; softmax */
     double nearest; /* below 1: priorities of a set are 1 - s u, s log-uniform from this to 1 */
     double leak;    /* weight of a penalty on logits that tell classes apart; 0 */
@@ -62,7 +67,7 @@ json_t *retrieval_config_to_json(const retrieval_config *config, uint64_t seed);
 bool retrieval_config_from_json(json_t *json, const char *path, retrieval_config *config,
                                 uint64_t *seed, lab_error *error);
 
-/* By their names: "decoupled", "loss", "loss-half", "none"; "f32", "bf16". */
+/* By their names: "decoupled", "loss", "loss-half", "none"; "f32", "bf16", "bf16-products". */
 const char *retrieval_precision_name(retrieval_precision precision);
 bool retrieval_l2_parse(const char *name, retrieval_l2 *l2);
 bool retrieval_precision_parse(const char *name, retrieval_precision *precision);

@@ -36,6 +36,7 @@ typedef struct shared_sums {
 typedef struct evaluation_run {
     const nn_engine *engine;
     const retrieval_eval_request *request;
+    retrieval_cells **cells;  /* [heads], NULL where they do not pay */
     size_t blocks;            /* of each head and size */
     sums *sums;               /* [heads][sizes][blocks][policies] */
     shared_sums *shared;      /* [sizes][blocks][policies] */
@@ -126,7 +127,8 @@ static bool run_head(evaluation_run *run, size_t head, size_t size, size_t block
     size_t n = request->sizes[size], policies = request->policy_count;
     size_t classes = model.layout.classes;
     size_t place = (head * request->size_count + size) * run->blocks + block;
-    retrieval_stream *stream = retrieval_stream_create(&model, n, policies, error);
+    retrieval_stream *stream =
+        retrieval_stream_create(&model, run->cells[head], n, policies, error);
     float *logits = malloc(policies * classes * sizeof *logits);
     if (!stream || !logits) {
         retrieval_stream_destroy(stream);
@@ -348,17 +350,29 @@ void retrieval_evaluation_free(retrieval_evaluation *evaluation) {
     *evaluation = (retrieval_evaluation){.heads = 0};
 }
 
+static void cells_task(void *argument, size_t task, size_t worker) {
+    (void)worker;
+    evaluation_run *run = argument;
+    const retrieval_head *head = &run->request->heads->list[task];
+    retrieval_model model = retrieval_head_model(head, run->engine);
+    if (retrieval_cells_pay(&head->config) && !lab_interrupted())
+        run->cells[task] = retrieval_cells_create(&model);
+}
+
+static void free_cells(evaluation_run *run) {
+    for (size_t head = 0; run->cells && head < run->request->heads->count; head++)
+        retrieval_cells_destroy(run->cells[head]);
+    free((void *)run->cells);
+}
+
 static bool run_all(evaluation_run *run, retrieval_evaluation *result, lab_error *error) {
     const retrieval_eval_request *request = run->request;
     size_t tasks = request->size_count * run->blocks;
     for (size_t i = 0; i < request->size_count; i++)
         run->total += request->heads->count * run->blocks * BLOCK * request->sizes[i];
     run->progress = lab_progress_begin("evaluating", 0, run->total, request->quiet);
-    if (request->executor)
-        request->executor->parallel_for(request->executor->context, tasks, block_task, run);
-    else
-        for (size_t task = 0; task < tasks; task++)
-            block_task(run, task, 0);
+    nn_run_tasks(request->executor, request->heads->count, cells_task, run);
+    nn_run_tasks(request->executor, tasks, block_task, run);
     lab_progress_end(&run->progress);
     if (lab_interrupted())
         return lab_fail(error, LAB_STOPPED, "stopped while evaluating");
@@ -403,13 +417,15 @@ bool retrieval_evaluate(const nn_engine *engine, const retrieval_eval_request *r
                           .lock = PTHREAD_MUTEX_INITIALIZER,
                           .error = error};
     size_t shared = request->size_count * run.blocks, places = request->heads->count * shared;
+    run.cells = calloc(request->heads->count, sizeof(retrieval_cells *));
     run.sums = calloc(places * request->policy_count + 1, sizeof *run.sums);
     run.shared = calloc(shared * request->policy_count + 1, sizeof *run.shared);
     run.paired = calloc(places + 1, sizeof *run.paired);
     run.shared_gain = calloc(shared + 1, sizeof *run.shared_gain);
-    bool is_done = run.sums && run.shared && run.paired && run.shared_gain
+    bool is_done = run.cells && run.sums && run.shared && run.paired && run.shared_gain
                        ? run_all(&run, result, error)
                        : lab_fail_memory(error);
+    free_cells(&run);
     free(run.sums);
     free(run.shared);
     free(run.paired);

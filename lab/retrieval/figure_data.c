@@ -62,7 +62,7 @@ bool retrieval_panel_make(const nn_engine *engine, const retrieval_head *head,
     panel->coefficients = calloc(sets * items + 1, sizeof *panel->coefficients);
     panel->entropy = calloc(sets + 1, sizeof *panel->entropy);
     size_t *order = calloc(items + 1, sizeof *order);
-    retrieval_stream *stream = retrieval_stream_create(&model, n, 1, error);
+    retrieval_stream *stream = retrieval_stream_create(&model, NULL, n, 1, error);
     bool is_good = panel->coefficients && panel->entropy && order && stream
                        ? fill(stream, policy, seed, order, panel, error)
                        : lab_fail_memory(error);

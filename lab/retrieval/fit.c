@@ -94,7 +94,8 @@ static bool fit_one(fit_run *run, size_t head, size_t size, lab_error *error) {
     const retrieval_fit_request *request = run->request;
     retrieval_model model = retrieval_head_model(&request->heads->list[head], run->engine);
     size_t classes = model.layout.classes;
-    retrieval_stream *stream = retrieval_stream_create(&model, request->sizes[size], GRID, error);
+    retrieval_stream *stream =
+        retrieval_stream_create(&model, NULL, request->sizes[size], GRID, error);
     float *logits = malloc(GRID * classes * sizeof *logits);
     bool is_good = stream && logits;
     retrieval_fit_point *points =

@@ -70,6 +70,38 @@ void retrieval_initialise(const retrieval_config *config, uint64_t seed, float *
     parameters[at.scale] = (float)config->scale;
 }
 
+/* A layer's weights; its bias is added, not multiplied. */
+static void round_matrix(const retrieval_model *model, float *place, size_t weight, size_t count) {
+    model->engine->kernels->round_to_bf16(place + weight, count);
+}
+
+static void round_layers(const retrieval_model *model, float *place, const retrieval_layer *layers,
+                         size_t count) {
+    for (size_t l = 0; l < count; l++)
+        round_matrix(model, place, layers[l].weight, model->layout.width * model->layout.width);
+}
+
+retrieval_model retrieval_as_multiplied(const retrieval_model *model, float *place) {
+    const retrieval_layout *at = &model->layout;
+    retrieval_model multiplied = *model;
+    if (model->config.precision != RETRIEVAL_BF16_PRODUCTS)
+        return multiplied;
+    memcpy(place, model->parameters, at->count * sizeof *place);
+    round_matrix(model, place, at->item_slope, at->width);
+    round_matrix(model, place, at->item_class, at->classes * at->width);
+    round_matrix(model, place, at->query_slope, at->width);
+    round_layers(model, place, at->item, at->depth);
+    round_layers(model, place, at->query, at->depth);
+    round_layers(model, place, at->phi, at->depth);
+    round_matrix(model, place, at->phi[at->depth].weight, at->width * at->classes);
+    const size_t squares[] = {at->w_q, at->w_k, at->w_v};
+    for (size_t i = 0; i < sizeof squares / sizeof squares[0]; i++)
+        round_matrix(model, place, squares[i], at->width * at->width);
+    multiplied.parameters = place;
+    multiplied.rounds = true;
+    return multiplied;
+}
+
 void retrieval_class_table(const retrieval_model *model, float *table) {
     const retrieval_layout *at = &model->layout;
     const float *bias = model->parameters + at->item_bias;
@@ -99,10 +131,12 @@ void retrieval_item_features(const retrieval_model *model, const float *table,
             is_blind ? table + at->classes * width : table, from + done * width, NULL);
         done += now;
     }
+    retrieval_round(model, from, items * width);
     for (size_t l = 0; l + 1 < at->depth; l++) {
         nn_product_of(model->engine, (nn_product){.m = items, .n = width, .k = width}, from,
                       parameters + at->item[l].weight, to);
         kernels->gelu_forward(to, parameters + at->item[l].bias, items, width, to, NULL);
+        retrieval_round(model, to, items * width);
         float *spare = from;
         from = to;
         to = spare;
@@ -127,6 +161,7 @@ float *retrieval_query_features(const retrieval_model *model, const float *query
     for (size_t s = 0; s < sets; s++)
         engine->kernels->item_forward(query + s, &only, 1, width, parameters + at->query_slope,
                                       parameters + at->query_bias, a + s * width, NULL);
+    retrieval_round(model, a, sets * width);
     for (size_t l = 0; l < at->depth; l++) {
         nn_dense layer = dense_at(model, at->query[l], width);
         float *spare = a;
@@ -137,10 +172,26 @@ float *retrieval_query_features(const retrieval_model *model, const float *query
         } else {
             nn_dense_forward(engine, &layer, sets, a, b);
         }
+        retrieval_round(model, b, sets * width);
         a = b;
         b = spare;
     }
     return a;
+}
+
+float *retrieval_query_rows(const retrieval_model *model, const float *query, size_t sets,
+                            float *scratch) {
+    size_t width = model->layout.width;
+    float *a = retrieval_query_features(model, query, sets, scratch);
+    float *b = a == scratch ? scratch + sets * width : scratch;
+    nn_product_of(model->engine, (nn_product){.m = sets, .n = width, .k = width}, a,
+                  model->parameters + model->layout.w_q, b);
+    retrieval_round(model, b, sets * width);
+    return b;
+}
+
+float retrieval_logit_scale(const retrieval_model *model) {
+    return model->parameters[model->layout.scale] / sqrtf((float)model->layout.width);
 }
 
 void retrieval_directions(const retrieval_model *model, const float *query, size_t sets,
@@ -149,38 +200,53 @@ void retrieval_directions(const retrieval_model *model, const float *query, size
     const nn_engine *engine = model->engine;
     const float *parameters = model->parameters;
     size_t width = at->width;
-    float *a = retrieval_query_features(model, query, sets, scratch);
-    float *b = a == scratch ? scratch + sets * width : scratch;
-    nn_product across = {.m = sets, .n = width, .k = width};
+    float *b = retrieval_query_rows(model, query, sets, scratch);
+    float *a = b == scratch ? scratch + sets * width : scratch;
     nn_product back = {.m = sets, .n = width, .k = width, .tb = true};
-    nn_product_of(engine, across, a, parameters + at->w_q, b);
     nn_product_of(engine, back, b, parameters + at->w_k, a);
-    float scale = parameters[at->scale] / sqrtf((float)width);
-    for (size_t i = 0; i < sets * width; i++)
-        a[i] *= scale;
+    engine->kernels->scale(a, retrieval_logit_scale(model), sets * width);
     const retrieval_layer *last = &at->item[at->depth - 1];
     nn_product_of(engine, back, a, parameters + last->weight, direction);
     engine->kernels->score_forward(a, sets, width, parameters + last->bias, 0, shift);
 }
 
+void retrieval_item_rows(const retrieval_model *model, retrieval_projection to, const float *t,
+                         size_t items, float *scratch, float *rows) {
+    const retrieval_layout *at = &model->layout;
+    nn_dense last = dense_at(model, at->item[at->depth - 1], at->width);
+    size_t weight = to == RETRIEVAL_KEYS ? at->w_k : at->w_v;
+    nn_dense_forward(model->engine, &last, items, t, scratch);
+    retrieval_round(model, scratch, items * at->width);
+    nn_product_of(model->engine, (nn_product){.m = items, .n = at->width, .k = at->width}, scratch,
+                  model->parameters + weight, rows);
+    retrieval_round(model, rows, items * at->width);
+}
+
+void retrieval_predict(const retrieval_model *model, float *v, size_t rows, float *scratch,
+                       float *logits) {
+    const retrieval_layout *at = &model->layout;
+    size_t width = at->width;
+    nn_product across = {.m = rows, .n = width, .k = width};
+    retrieval_round(model, v, rows * width);
+    for (size_t l = 0; l < at->depth; l++) {
+        nn_product_of(model->engine, across, v, model->parameters + at->phi[l].weight, scratch);
+        model->engine->kernels->gelu_forward(scratch, model->parameters + at->phi[l].bias, rows,
+                                             width, v, NULL);
+        retrieval_round(model, v, rows * width);
+    }
+    nn_dense layer = dense_at(model, at->phi[at->depth], at->classes);
+    nn_dense_forward(model->engine, &layer, rows, v, logits);
+}
+
 void retrieval_answer(const retrieval_model *model, const float *mean, const float *total,
                       size_t rows, float *scratch, float *logits) {
     const retrieval_layout *at = &model->layout;
-    const nn_engine *engine = model->engine;
-    const float *parameters = model->parameters;
     size_t width = at->width;
     float *a = scratch, *b = scratch + rows * width;
     const retrieval_layer *last = &at->item[at->depth - 1];
     nn_product across = {.m = rows, .n = width, .k = width};
-    nn_product_of(engine, across, mean, parameters + last->weight, a);
-    for (size_t r = 0; r < rows; r++)
-        for (size_t j = 0; j < width; j++)
-            a[r * width + j] += total[r] * parameters[last->bias + j];
-    nn_product_of(engine, across, a, parameters + at->w_v, b);
-    for (size_t l = 0; l < at->depth; l++) {
-        nn_product_of(engine, across, b, parameters + at->phi[l].weight, a);
-        engine->kernels->gelu_forward(a, parameters + at->phi[l].bias, rows, width, b, NULL);
-    }
-    nn_dense layer = dense_at(model, at->phi[at->depth], at->classes);
-    nn_dense_forward(engine, &layer, rows, b, logits);
+    nn_product_of(model->engine, across, mean, model->parameters + last->weight, a);
+    model->engine->kernels->outer_add(total, model->parameters + last->bias, rows, width, a);
+    nn_product_of(model->engine, across, a, model->parameters + at->w_v, b);
+    retrieval_predict(model, b, rows, a, logits);
 }

@@ -10,6 +10,13 @@
  * W_v (W_l sum a_i t_i + b_l sum a_i). So items cost a dot product and a
  * weighted sum, and every matrix product with W_q, W_k, W_l, W_v is one a set.
  *
+ * With the precision bf16-products the operands of all these products are rounded
+ * to bfloat16, as a TPU does by default, and sums and all else stay in f32: weights
+ * (not biases), t, h, W_k h, W_v h, u, a, the head's output, hidden layers. Then
+ * nothing can be folded: items go through W_l, W_k and W_v one by one. Gradients pass
+ * through a rounding as if it were not there, and are not rounded themselves; so
+ * the ways back fold as ever.
+ *
  * Work is cut into tiles of sets, each with a gradient of its own, which are
  * added in order: the same bits whatever the number of threads.
  */
@@ -64,13 +71,28 @@ retrieval_workspace *retrieval_workspace_create(const retrieval_config *config, 
                                                 size_t n);
 void retrieval_workspace_destroy(retrieval_workspace *workspace);
 
+/* Where nothing is folded, whatever the precision. */
+retrieval_workspace *retrieval_workspace_create_unfolded(const retrieval_config *config,
+                                                         size_t sets, size_t n);
+
 typedef struct retrieval_model {
     const nn_engine *engine;
     retrieval_config config;
     retrieval_layout layout;
     whet_policy policy;
     const float *parameters;
+    bool rounds; /* what it multiplies: retrieval_as_multiplied */
 } retrieval_model;
+
+/* A model of the precision bf16-products with its weights rounded, in a place of the caller's
+ * [layout.count]; of another precision as it is. */
+retrieval_model retrieval_as_multiplied(const retrieval_model *model, float *place);
+
+/* Rounds what is to be multiplied, where the model does. */
+static inline void retrieval_round(const retrieval_model *model, float *x, size_t count) {
+    if (model->rounds)
+        model->engine->kernels->round_to_bf16(x, count);
+}
 
 /* What a tile came to. */
 typedef struct retrieval_outcome {
@@ -92,6 +114,13 @@ retrieval_outcome retrieval_tile(const retrieval_model *model, const retrieval_b
 float *retrieval_query_features(const retrieval_model *model, const float *query, size_t sets,
                                 float *scratch);
 
+/* u of `sets` queries, likewise. */
+float *retrieval_query_rows(const retrieval_model *model, const float *query, size_t sets,
+                            float *scratch);
+
+/* What u . W_k h is multiplied by. */
+float retrieval_logit_scale(const retrieval_model *model);
+
 /*
  * The pieces, for evaluation, which streams over items. Of `sets` queries:
  * direction[sets][width] and shift[sets] such that e_i = direction . t_i + shift.
@@ -107,6 +136,16 @@ void retrieval_class_table(const retrieval_model *model, float *table);
 void retrieval_item_features(const retrieval_model *model, const float *table,
                              const float *priority, const uint16_t *class_of, size_t items,
                              bool as_key, float *scratch, float *t);
+
+/* From t of items to their keys or values [items][width], not folded. Scratch is [items][width]. */
+typedef enum retrieval_projection { RETRIEVAL_KEYS, RETRIEVAL_VALUES } retrieval_projection;
+void retrieval_item_rows(const retrieval_model *model, retrieval_projection to, const float *t,
+                         size_t items, float *scratch, float *rows);
+
+/* Class logits [rows][classes] from the head's outputs v [rows][width], which are overwritten.
+ * Scratch is [rows][width]. */
+void retrieval_predict(const retrieval_model *model, float *v, size_t rows, float *scratch,
+                       float *logits);
 
 /* Class logits [rows][classes] from sums of weighted t, mean [rows][width], and of weights, total
  * [rows]. Scratch is [2][rows][width]. */

@@ -1,6 +1,7 @@
 /*
  * Items come in chunks. Where a set's features fit into a cache they are kept
- * from the logits to the answer; beyond, they are computed twice.
+ * from the logits to the answer; beyond, they are computed twice. Where products
+ * are rounded, keys and values stand in for features.
  */
 #include "retrieval/stream.h"
 
@@ -12,20 +13,22 @@
 enum { CHUNK = 256, KEPT_BYTES = 8 << 20 };
 
 struct retrieval_stream {
-    retrieval_model model;
+    retrieval_model model; /* as multiplied */
+    const retrieval_cells *cells;
+    float *multiplied;      /* its parameters, where it rounds them */
     size_t room, rows_room; /* items and rows at most */
     size_t n;               /* of the set at hand */
     bool keeps;             /* the features of the set at hand */
     float *table;           /* [classes + 1][width] */
-    float *direction;       /* [width] */
+    float *direction;       /* [width], or u where products are rounded */
     float *scratch;         /* [2][rows][width] or [2][width] */
     float *priority, *logits;
     uint16_t *class_of;
     float *weights;  /* [rows][n] */
     float *piece;    /* [rows][CHUNK] of them */
-    float *features; /* [kept or CHUNK][width] */
+    float *features; /* [kept or CHUNK][width]; or values */
     float *spare;    /* [CHUNK][width] for deeper models and for keys of their own */
-    float *deeper;
+    float *deeper, *hidden;
     float *mean, *total;
 };
 
@@ -33,7 +36,8 @@ static float *floats(size_t count) { return aligned_alloc(64, (count + 16) / 16 
 
 static size_t kept_items(size_t width) { return KEPT_BYTES / (width * sizeof(float)); }
 
-retrieval_stream *retrieval_stream_create(const retrieval_model *model, size_t n, size_t rows,
+retrieval_stream *retrieval_stream_create(const retrieval_model *model,
+                                          const retrieval_cells *cells, size_t n, size_t rows,
                                           lab_error *error) {
     size_t width = model->layout.width, kept = kept_items(width);
     size_t features = n <= kept ? n : kept;
@@ -42,7 +46,8 @@ retrieval_stream *retrieval_stream_create(const retrieval_model *model, size_t n
         lab_fail_memory(error);
         return NULL;
     }
-    stream->model = *model;
+    stream->cells = cells;
+    stream->multiplied = floats(model->layout.count);
     stream->room = n;
     stream->rows_room = rows;
     stream->table = floats((model->layout.classes + 1) * width);
@@ -56,16 +61,19 @@ retrieval_stream *retrieval_stream_create(const retrieval_model *model, size_t n
     stream->features = floats((features < CHUNK ? CHUNK : features) * width);
     stream->spare = floats(CHUNK * width);
     stream->deeper = floats(CHUNK * width);
+    stream->hidden = floats(CHUNK * width);
     stream->mean = floats(rows * width);
     stream->total = floats(rows);
     if (!stream->table || !stream->direction || !stream->scratch || !stream->priority ||
         !stream->logits || !stream->class_of || !stream->weights || !stream->piece ||
-        !stream->features || !stream->spare || !stream->deeper || !stream->mean || !stream->total) {
+        !stream->features || !stream->spare || !stream->deeper || !stream->hidden ||
+        !stream->multiplied || !stream->mean || !stream->total) {
         lab_fail_memory(error);
         retrieval_stream_destroy(stream);
         return NULL;
     }
-    retrieval_class_table(model, stream->table);
+    stream->model = retrieval_as_multiplied(model, stream->multiplied);
+    retrieval_class_table(&stream->model, stream->table);
     return stream;
 }
 
@@ -74,6 +82,7 @@ void retrieval_stream_destroy(retrieval_stream *stream) {
         return;
     free(stream->total);
     free(stream->mean);
+    free(stream->hidden);
     free(stream->deeper);
     free(stream->spare);
     free(stream->features);
@@ -85,6 +94,7 @@ void retrieval_stream_destroy(retrieval_stream *stream) {
     free(stream->scratch);
     free(stream->direction);
     free(stream->table);
+    free(stream->multiplied);
     free(stream);
 }
 
@@ -100,6 +110,65 @@ static void features_of(const retrieval_stream *stream, size_t first, size_t ite
                             stream->class_of + first, items, as_key, stream->deeper, to);
 }
 
+/* Keys or values themselves. */
+static void rows_of(const retrieval_stream *stream, retrieval_projection of, size_t first,
+                    size_t items, float *to) {
+    if (stream->cells) {
+        retrieval_cells_look_up(stream->cells, of, stream->priority + first,
+                                stream->class_of + first, items, to);
+        return;
+    }
+    features_of(stream, first, items, of == RETRIEVAL_KEYS, stream->hidden);
+    retrieval_item_rows(&stream->model, of, stream->hidden, items, stream->deeper, to);
+}
+
+/* What weights are to sum up. */
+static void summands_of(const retrieval_stream *stream, size_t first, size_t items, float *to) {
+    if (stream->model.rounds)
+        rows_of(stream, RETRIEVAL_VALUES, first, items, to);
+    else
+        features_of(stream, first, items, false, to);
+}
+
+/* Logits from keys; values are kept where there is room. */
+static void score_rows(const retrieval_stream *stream, size_t first, size_t items) {
+    const retrieval_model *model = &stream->model;
+    size_t width = model->layout.width;
+    rows_of(stream, RETRIEVAL_KEYS, first, items, stream->spare);
+    if (stream->keeps)
+        summands_of(stream, first, items, stream->features + first * width);
+    model->engine->kernels->score_forward(stream->spare, items, width, stream->direction, 0,
+                                          stream->logits + first);
+    model->engine->kernels->scale(stream->logits + first, retrieval_logit_scale(model), items);
+}
+
+/* The same folded, from features. */
+static void score_features(const retrieval_stream *stream, size_t first, size_t items,
+                           float shift) {
+    size_t width = stream->model.layout.width;
+    bool is_seen = stream->model.config.key_sees_class;
+    float *values = stream->features + (stream->keeps ? first * width : 0), *keys = values;
+    if (is_seen || stream->keeps)
+        features_of(stream, first, items, false, values);
+    if (!is_seen) {
+        keys = stream->spare;
+        features_of(stream, first, items, true, keys);
+    }
+    stream->model.engine->kernels->score_forward(keys, items, width, stream->direction, shift,
+                                                 stream->logits + first);
+}
+
+static float direction_of(const retrieval_stream *stream, float query) {
+    const retrieval_model *model = &stream->model;
+    float shift = 0;
+    if (model->rounds)
+        memcpy(stream->direction, retrieval_query_rows(model, &query, 1, stream->scratch),
+               model->layout.width * sizeof(float));
+    else
+        retrieval_directions(model, &query, 1, stream->scratch, stream->direction, &shift);
+    return shift;
+}
+
 void retrieval_stream_open(retrieval_stream *stream, uint64_t seed, size_t n, uint64_t index,
                            retrieval_set *set) {
     const retrieval_config *config = &stream->model.config;
@@ -107,22 +176,16 @@ void retrieval_stream_open(retrieval_stream *stream, uint64_t seed, size_t n, ui
     lab_random random = lab_random_start(lab_seed_for(lab_seed_for(seed, "size", n), "set", index));
     stream->n = n;
     stream->keeps = n <= kept_items(width);
-    float query = retrieval_draw_query(&random, config), shift;
-    retrieval_directions(&stream->model, &query, 1, stream->scratch, stream->direction, &shift);
+    float query = retrieval_draw_query(&random, config), shift = direction_of(stream, query);
     retrieval_top top = {.priority = -1};
     retrieval_draw_items(&random, config, 1, 0, n,
                          (retrieval_items){stream->priority, stream->class_of}, &top);
     for (size_t first = 0; first < n && !lab_interrupted(); first += CHUNK) {
         size_t items = chunk_at(stream, first);
-        float *values = stream->features + (stream->keeps ? first * width : 0), *keys = values;
-        if (config->key_sees_class || stream->keeps)
-            features_of(stream, first, items, false, values);
-        if (!config->key_sees_class) {
-            keys = stream->spare;
-            features_of(stream, first, items, true, keys);
-        }
-        stream->model.engine->kernels->score_forward(keys, items, width, stream->direction, shift,
-                                                     stream->logits + first);
+        if (stream->model.rounds)
+            score_rows(stream, first, items);
+        else
+            score_features(stream, first, items, shift);
     }
     *set = (retrieval_set){.n = n,
                            .priority = stream->priority,
@@ -140,13 +203,18 @@ void retrieval_stream_answer(retrieval_stream *stream, size_t rows, float *logit
         size_t items = chunk_at(stream, first);
         float *values = stream->features + (stream->keeps ? first * width : 0);
         if (!stream->keeps)
-            features_of(stream, first, items, false, values);
+            summands_of(stream, first, items, values);
         for (size_t r = 0; r < rows; r++)
             memcpy(stream->piece + r * items, stream->weights + r * n + first,
                    items * sizeof(float));
+        retrieval_round(&stream->model, stream->piece, rows * items);
         nn_product_of(stream->model.engine,
                       (nn_product){.m = rows, .n = width, .k = items, .add = true}, stream->piece,
                       values, stream->mean);
+    }
+    if (stream->model.rounds) {
+        retrieval_predict(&stream->model, stream->mean, rows, stream->scratch, logits);
+        return;
     }
     for (size_t r = 0; r < rows; r++) {
         double total = 0;

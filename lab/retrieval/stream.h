@@ -6,13 +6,16 @@
 #ifndef WHET_LAB_RETRIEVAL_STREAM_H
 #define WHET_LAB_RETRIEVAL_STREAM_H
 
+#include "retrieval/cells.h"
 #include "retrieval/head.h"
 #include "retrieval/task.h"
 
 typedef struct retrieval_stream retrieval_stream;
 
-/* Memory for sets of up to n items and up to `rows` rows of coefficients. */
-retrieval_stream *retrieval_stream_create(const retrieval_model *model, size_t n, size_t rows,
+/* Memory for sets of up to n items and up to `rows` rows of coefficients. The model's cells make it
+ * faster, and may be NULL. */
+retrieval_stream *retrieval_stream_create(const retrieval_model *model,
+                                          const retrieval_cells *cells, size_t n, size_t rows,
                                           lab_error *error);
 void retrieval_stream_destroy(retrieval_stream *stream);
 

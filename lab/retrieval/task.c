@@ -7,7 +7,7 @@
 
 void retrieval_draw_items(lab_random *random, const retrieval_config *config, float spread,
                           size_t drawn, size_t count, retrieval_items into, retrieval_top *top) {
-    bool rounds = config->precision == RETRIEVAL_BF16;
+    bool rounds = config->precision != RETRIEVAL_F32;
     for (size_t i = 0; i < count; i++) {
         uint64_t bits = lab_random_bits(random);
         float priority = (float)(bits >> 40) * 0x1p-24f;
@@ -22,7 +22,7 @@ void retrieval_draw_items(lab_random *random, const retrieval_config *config, fl
 
 float retrieval_draw_query(lab_random *random, const retrieval_config *config) {
     float query = lab_random_float(random);
-    return config->precision == RETRIEVAL_BF16 ? nn_round_to_bf16(query) : query;
+    return config->precision != RETRIEVAL_F32 ? nn_round_to_bf16(query) : query;
 }
 
 float retrieval_draw_spread(lab_random *random, const retrieval_config *config) {

@@ -7,166 +7,15 @@
  * still in the cache for the next. The query's side is computed for the sets'
  * queries or, where that is fewer rows, for the nodes of nodes.h.
  */
-#include "retrieval/model.h"
-#include "retrieval/nodes.h"
+#include "retrieval/tile.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { PASS_VALUES, PASS_KEYS, PASS_LEAK, PASSES };
-enum { GROUP = 8 };       /* sets taken together */
-enum { LEAK_POINTS = 2 }; /* priorities at which the penalty looks */
 
 /* The penalty compares a difference between classes with that made by this step in priority, and
  * is content where it is not visible in f32. */
 static const float leak_step = 0.05F;
 static const double leak_floor = 1e-7;
-
-/* Items through psi_x up to its last, linear layer. */
-typedef struct item_pass {
-    size_t per_set; /* items */
-    const float *priority;
-    const uint16_t *class_of;
-    float *h[RETRIEVAL_DEPTH_MAX]; /* [items][width] after each hidden layer */
-    float *d[RETRIEVAL_DEPTH_MAX]; /* and the slope of gelu there */
-    float *grad, *spare;           /* gradients of h, in deeper models */
-} item_pass;
-
-struct retrieval_workspace {
-    float *floats;
-    uint16_t *integers;
-    item_pass passes[PASSES];
-    uint16_t *no_class;        /* [sets][n], all `classes` */
-    uint16_t *any_class;       /* [sets][LEAK_POINTS][classes]: 0 1 2 ... again and again */
-    float *leak_priority;      /* [sets][LEAK_POINTS][classes] */
-    float *table, *grad_table; /* [classes + 1][width] */
-    retrieval_nodes nodes;
-    float *share, *node_direction, *node_shift; /* [sets][nodes], [nodes][width], [nodes] */
-    /* [sets][width], of which the query's side may fill only one a node: */
-    float *query_h[RETRIEVAL_DEPTH_MAX], *query_d[RETRIEVAL_DEPTH_MAX], *h_q, *u, *k;
-    float *direction;                    /* [sets][width] */
-    float *shift, *total;                /* [sets] */
-    float *score, *weight, *grad_weight; /* [sets][n] */
-    float *leak, *grad_leak;             /* [sets][LEAK_POINTS][classes] */
-    float *mean, *h_bar, *v;             /* [sets][width] */
-    float *phi_h[RETRIEVAL_DEPTH_MAX], *phi_d[RETRIEVAL_DEPTH_MAX];
-    float *logits, *losses;                  /* [sets][classes], [sets] */
-    float *grad_a, *grad_b, *grad_direction; /* [sets][width] */
-    float *grad_shift, *grad_total;          /* [sets] */
-};
-
-/* Hands out aligned pieces of one allocation: first to learn its size, then for good. */
-typedef struct arena {
-    float *base;
-    size_t used;
-} arena;
-
-static float *take(arena *from, size_t floats) {
-    float *piece = from->base ? from->base + from->used : NULL;
-    from->used += (floats + 15) / 16 * 16;
-    return piece;
-}
-
-/* One matrix product over all items is better than many small ones. */
-static size_t group_size(size_t depth, size_t sets) {
-    return depth > 1 || sets < GROUP ? sets : GROUP;
-}
-
-static void divide_pass(arena *from, item_pass *pass, size_t depth, size_t sets,
-                        size_t floats_a_set) {
-    size_t group = group_size(depth, sets);
-    for (size_t l = 0; l < depth; l++) {
-        pass->h[l] = take(from, sets * floats_a_set);
-        pass->d[l] = take(from, sets * floats_a_set);
-    }
-    pass->grad = take(from, depth > 1 ? group * floats_a_set : 0);
-    pass->spare = take(from, depth > 1 ? group * floats_a_set : 0);
-}
-
-static void divide(arena *from, retrieval_workspace *w, const retrieval_config *config, size_t sets,
-                   size_t n) {
-    size_t width = config->width, row = sets * width, depth = config->depth;
-    size_t by_class = sets * config->classes;
-    divide_pass(from, &w->passes[PASS_VALUES], depth, sets, n * width);
-    divide_pass(from, &w->passes[PASS_KEYS], depth, sets, config->key_sees_class ? 0 : n * width);
-    divide_pass(from, &w->passes[PASS_LEAK], depth, sets,
-                config->leak > 0 ? LEAK_POINTS * config->classes * width : 0);
-    w->leak_priority = take(from, LEAK_POINTS * by_class);
-    w->table = take(from, (config->classes + 1) * width);
-    w->grad_table = take(from, (config->classes + 1) * width);
-    for (size_t l = 0; l < depth; l++) {
-        w->query_h[l] = take(from, row);
-        w->query_d[l] = take(from, row);
-        w->phi_h[l] = take(from, row);
-        w->phi_d[l] = take(from, row);
-    }
-    float **const rows[] = {&w->h_q,   &w->u, &w->k,      &w->direction, &w->mean,
-                            &w->h_bar, &w->v, &w->grad_a, &w->grad_b,    &w->grad_direction};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        *rows[i] = take(from, row);
-    float **const numbers[] = {&w->shift, &w->total, &w->losses, &w->grad_shift, &w->grad_total};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        *numbers[i] = take(from, sets);
-    w->share = take(from, sets * RETRIEVAL_NODES);
-    w->node_direction = take(from, RETRIEVAL_NODES * width);
-    w->node_shift = take(from, RETRIEVAL_NODES);
-    w->score = take(from, sets * n);
-    w->weight = take(from, sets * n);
-    w->grad_weight = take(from, sets * n);
-    w->leak = take(from, LEAK_POINTS * by_class);
-    w->grad_leak = take(from, LEAK_POINTS * by_class);
-    w->logits = take(from, by_class);
-}
-
-retrieval_workspace *retrieval_workspace_create(const retrieval_config *config, size_t sets,
-                                                size_t n) {
-    retrieval_workspace *w = calloc(1, sizeof *w);
-    if (!w)
-        return NULL;
-    arena measured = {.base = NULL};
-    divide(&measured, w, config, sets, n);
-    w->floats = aligned_alloc(64, measured.used * sizeof(float));
-    w->integers = malloc(sets * (n + LEAK_POINTS * config->classes) * sizeof *w->integers);
-    if (!w->floats || !w->integers) {
-        retrieval_workspace_destroy(w);
-        return NULL;
-    }
-    memset(w->floats, 0, measured.used * sizeof(float));
-    arena real = {.base = w->floats};
-    divide(&real, w, config, sets, n);
-    w->nodes = retrieval_nodes_make();
-    w->no_class = w->integers;
-    w->any_class = w->integers + sets * n;
-    for (size_t i = 0; i < sets * n; i++)
-        w->no_class[i] = (uint16_t)config->classes;
-    for (size_t i = 0; i < LEAK_POINTS * sets * config->classes; i++)
-        w->any_class[i] = (uint16_t)(i % config->classes);
-    return w;
-}
-
-void retrieval_workspace_destroy(retrieval_workspace *workspace) {
-    if (!workspace)
-        return;
-    free(workspace->floats);
-    free(workspace->integers);
-    free(workspace);
-}
-
-/* A tile under way. */
-typedef struct tile {
-    const retrieval_model *model;
-    const retrieval_layout *at;
-    const nn_engine *engine;
-    const nn_kernels *kernels;
-    const float *p; /* parameters */
-    float *g;       /* their gradients */
-    retrieval_workspace *w;
-    const retrieval_batch *batch;
-    size_t sets, n, width;
-    float scale;    /* of the losses in the gradient */
-    bool has_nodes; /* the query's side is computed there */
-} tile;
 
 /* What the query's side is computed for. */
 typedef struct query_rows {
@@ -196,6 +45,7 @@ static void hidden_forward(const tile *t, retrieval_layer layer, size_t rows, co
     nn_dense product = matrix_at(t, layer.weight);
     nn_dense_forward(t->engine, &product, rows, x, h);
     t->kernels->gelu_forward(h, t->p + layer.bias, rows, t->width, h, d);
+    retrieval_round(t->model, h, rows * t->width);
 }
 
 /* grad is that of h and is overwritten; grad_x may be NULL. */
@@ -213,6 +63,7 @@ static void pass_forward(const tile *t, const item_pass *pass, size_t first, siz
     t->kernels->item_forward(pass->priority + start, pass->class_of + start, items, t->width,
                              t->p + t->at->item_slope, t->w->table, pass->h[0] + at,
                              pass->d[0] + at);
+    retrieval_round(t->model, pass->h[0] + at, items * t->width);
     for (size_t l = 1; l < t->at->depth; l++)
         hidden_forward(t, t->at->item[l - 1], items, pass->h[l - 1] + at, pass->h[l] + at,
                        pass->d[l] + at);
@@ -250,15 +101,7 @@ static void pass_backward(const tile *t, const item_pass *pass, const nn_pair *p
                               pass->d[0] + at, t->g + t->at->item_slope, t->w->grad_table);
 }
 
-static const float *features(const tile *t, size_t pass) {
-    return t->w->passes[pass].h[t->at->depth - 1];
-}
-
 static bool has_leak(const tile *t) { return t->model->config.leak > 0; }
-
-static size_t key_pass(const tile *t) {
-    return t->model->config.key_sees_class ? PASS_VALUES : PASS_KEYS;
-}
 
 static void prepare_items(const tile *t) {
     retrieval_workspace *w = t->w;
@@ -313,17 +156,19 @@ static void query_forward(const tile *t) {
         t->kernels->item_forward(rows.query + s, &only, 1, t->width, t->p + at->query_slope,
                                  t->p + at->query_bias, w->query_h[0] + s * t->width,
                                  w->query_d[0] + s * t->width);
+    retrieval_round(t->model, w->query_h[0], rows.count * t->width);
     for (size_t l = 1; l < at->depth; l++)
         hidden_forward(t, at->query[l - 1], rows.count, w->query_h[l - 1], w->query_h[l],
                        w->query_d[l]);
     nn_dense last = dense_at(t, at->query[at->depth - 1], t->width);
     nn_dense to_u = matrix_at(t, at->w_q);
     nn_dense_forward(t->engine, &last, rows.count, w->query_h[at->depth - 1], w->h_q);
+    retrieval_round(t->model, w->h_q, rows.count * t->width);
     nn_dense_forward(t->engine, &to_u, rows.count, w->h_q, w->u);
+    retrieval_round(t->model, w->u, rows.count * t->width);
     nn_product back = {.m = rows.count, .n = t->width, .k = t->width, .tb = true};
     nn_product_of(t->engine, back, w->u, t->p + at->w_k, w->k);
-    float scale = t->p[at->scale] / sqrtf((float)t->width);
-    t->kernels->scale(w->k, scale, rows.count * t->width);
+    t->kernels->scale(w->k, retrieval_logit_scale(t->model), rows.count * t->width);
     const retrieval_layer *folded = &at->item[at->depth - 1];
     nn_product_of(t->engine, back, w->k, t->p + folded->weight, rows.direction);
     t->kernels->score_forward(w->k, rows.count, t->width, t->p + folded->bias, 0, rows.shift);
@@ -331,44 +176,64 @@ static void query_forward(const tile *t) {
         between_nodes(t);
 }
 
+static void scores_forward(const tile *t, size_t first, size_t sets) {
+    retrieval_workspace *w = t->w;
+    size_t n = t->n, width = t->width;
+    if (w->is_unfolded) {
+        tile_unfolded_scores(t, first, sets);
+        return;
+    }
+    for (size_t s = first; s < first + sets; s++)
+        t->kernels->score_forward(tile_features(t, tile_key_pass(t)) + s * n * width, n, width,
+                                  w->direction + s * width, w->shift[s], w->score + s * n);
+}
+
 /* False where a logit is not finite. */
 static bool head_forward(const tile *t, size_t first, size_t sets) {
     retrieval_workspace *w = t->w;
-    size_t n = t->n, width = t->width, key = key_pass(t);
+    size_t n = t->n, width = t->width;
     pass_forward(t, &w->passes[PASS_VALUES], first, sets);
-    if (key == PASS_KEYS)
+    if (tile_key_pass(t) == PASS_KEYS)
         pass_forward(t, &w->passes[PASS_KEYS], first, sets);
     if (has_leak(t))
         pass_forward(t, &w->passes[PASS_LEAK], first, sets);
-    for (size_t s = first; s < first + sets; s++)
-        t->kernels->score_forward(features(t, key) + s * n * width, n, width,
-                                  w->direction + s * width, w->shift[s], w->score + s * n);
+    scores_forward(t, first, sets);
     whet_rows rows = {.size = sizeof rows,
                       .rows = sets,
                       .n = n,
                       .in = w->score + first * n,
                       .out = w->weight + first * n};
     bool is_finite = whet_softmax(&rows, &t->model->policy, NULL) == WHET_OK;
+    retrieval_round(t->model, w->weight + first * n, sets * n);
     memset(w->mean + first * width, 0, sets * width * sizeof(float));
     for (size_t s = first; s < first + sets; s++) {
-        t->kernels->mix_forward(features(t, PASS_VALUES) + s * n * width, n, width,
+        t->kernels->mix_forward(tile_features(t, PASS_VALUES) + s * n * width, n, width,
                                 w->weight + s * n, w->mean + s * width);
         float total = 0;
         for (size_t i = 0; i < n; i++)
             total += w->weight[s * n + i];
         w->total[s] = total;
     }
+    if (w->is_unfolded)
+        tile_unfolded_outputs(t, first, sets);
     return is_finite;
+}
+
+/* The head's outputs from mean and total. */
+static void outputs_forward(const tile *t) {
+    retrieval_workspace *w = t->w;
+    const retrieval_layer *folded = &t->at->item[t->at->depth - 1];
+    nn_dense to_h = matrix_at(t, folded->weight), to_v = matrix_at(t, t->at->w_v);
+    nn_dense_forward(t->engine, &to_h, t->sets, w->mean, w->h_bar);
+    t->kernels->outer_add(w->total, t->p + folded->bias, t->sets, t->width, w->h_bar);
+    nn_dense_forward(t->engine, &to_v, t->sets, w->h_bar, w->v);
 }
 
 static void answer_forward(const tile *t) {
     retrieval_workspace *w = t->w;
     const retrieval_layout *at = t->at;
-    const retrieval_layer *folded = &at->item[at->depth - 1];
-    nn_dense to_h = matrix_at(t, folded->weight), to_v = matrix_at(t, at->w_v);
-    nn_dense_forward(t->engine, &to_h, t->sets, w->mean, w->h_bar);
-    t->kernels->outer_add(w->total, t->p + folded->bias, t->sets, t->width, w->h_bar);
-    nn_dense_forward(t->engine, &to_v, t->sets, w->h_bar, w->v);
+    if (!w->is_unfolded)
+        outputs_forward(t);
     const float *x = w->v;
     for (size_t l = 0; l < at->depth; l++) {
         hidden_forward(t, at->phi[l], t->sets, x, w->phi_h[l], w->phi_d[l]);
@@ -394,6 +259,8 @@ static void answer_backward(const tile *t) {
         grad = next;
         next = spare;
     }
+    if (w->is_unfolded)
+        memcpy(w->unfolded.grad_v, grad, t->sets * t->width * sizeof(float));
     nn_dense to_h = matrix_at(t, folded->weight), to_v = matrix_at(t, at->w_v);
     nn_dense_backward(t->engine, &to_v, t->sets, w->h_bar, grad, next, t->g + at->w_v, NULL);
     t->kernels->score_forward(next, t->sets, t->width, t->p + folded->bias, 0, w->grad_total);
@@ -419,7 +286,7 @@ static double mean_of(const float *values, size_t count) {
 static double leak_forward_backward(const tile *t) {
     retrieval_workspace *w = t->w;
     size_t classes = t->at->classes, width = t->width, points = LEAK_POINTS * classes;
-    const float *h = features(t, PASS_LEAK);
+    const float *h = tile_features(t, PASS_LEAK);
     double penalty = 0, weight = t->model->config.leak, count = (double)classes;
     for (size_t s = 0; s < t->sets; s++) {
         float *e = w->leak + s * points, *grad = w->grad_leak + s * points;
@@ -448,7 +315,7 @@ static void leak_backward(const tile *t, size_t first, size_t sets) {
     const item_pass *pass = &w->passes[PASS_LEAK];
     size_t points = pass->per_set, width = t->width;
     for (size_t s = first; s < first + sets; s++) /* what the penalty says of directions */
-        t->kernels->mix_forward(features(t, PASS_LEAK) + s * points * width, points, width,
+        t->kernels->mix_forward(tile_features(t, PASS_LEAK) + s * points * width, points, width,
                                 w->grad_leak + s * points, w->grad_direction + s * width);
     const nn_pair by_score = {w->grad_leak, w->direction, NULL, NULL};
     pass_backward(t, pass, &by_score, first, sets);
@@ -457,9 +324,11 @@ static void leak_backward(const tile *t, size_t first, size_t sets) {
 /* From the gradients of mean and total to those of directions and shifts, and through psi_x. */
 static bool head_backward(const tile *t, size_t first, size_t sets) {
     retrieval_workspace *w = t->w;
-    size_t n = t->n, width = t->width, key = key_pass(t), one = n * width;
-    for (size_t s = first; s < first + sets; s++)
-        t->kernels->score_forward(features(t, PASS_VALUES) + s * one, n, width,
+    size_t n = t->n, width = t->width, key = tile_key_pass(t), one = n * width;
+    if (w->is_unfolded)
+        tile_unfolded_weight_gradients(t, first, sets);
+    for (size_t s = first; !w->is_unfolded && s < first + sets; s++)
+        t->kernels->score_forward(tile_features(t, PASS_VALUES) + s * one, n, width,
                                   w->grad_a + s * width, w->grad_total[s], w->grad_weight + s * n);
     whet_rows_backward rows = {.size = sizeof rows,
                                .rows = sets,
@@ -470,13 +339,15 @@ static bool head_backward(const tile *t, size_t first, size_t sets) {
     bool is_finite = whet_softmax_backward(&rows, &t->model->policy, NULL) == WHET_OK;
     memset(w->grad_direction + first * width, 0, sets * width * sizeof(float));
     for (size_t s = first; s < first + sets; s++) {
-        t->kernels->mix_forward(features(t, key) + s * one, n, width, w->grad_weight + s * n,
+        t->kernels->mix_forward(tile_features(t, key) + s * one, n, width, w->grad_weight + s * n,
                                 w->grad_direction + s * width);
         float sum = 0;
         for (size_t i = 0; i < n; i++)
             sum += w->grad_weight[s * n + i];
         w->grad_shift[s] = sum;
     }
+    if (w->is_unfolded)
+        tile_unfolded_score_gradients(t, first, sets);
     if (has_leak(t))
         leak_backward(t, first, sets);
     const nn_pair by_score = {w->grad_weight, w->direction, NULL, NULL};
@@ -493,7 +364,7 @@ static bool head_backward(const tile *t, size_t first, size_t sets) {
 
 /* Forward or backward through the head, group by group. */
 static bool all_groups(const tile *t, bool (*function)(const tile *, size_t, size_t)) {
-    size_t group = group_size(t->at->depth, t->sets);
+    size_t group = retrieval_group_size(t->at->depth, t->sets);
     bool is_finite = true;
     for (size_t first = 0; first < t->sets; first += group) {
         size_t left = t->sets - first;
@@ -517,19 +388,28 @@ static void query_backward(const tile *t) {
     /* direction = k folded^T and shift = k . bias */
     float *grad = w->grad_a, *next = w->grad_b;
     nn_product_of(t->engine, outer, grad_direction, w->k, t->g + folded->weight);
-    nn_product_of(t->engine, across, grad_direction, t->p + folded->weight, grad);
-    t->kernels->outer_add(grad_shift, t->p + folded->bias, rows, width, grad);
+    if (w->is_unfolded) {
+        memcpy(grad, w->unfolded.grad_h, rows * width * sizeof(float));
+    } else {
+        nn_product_of(t->engine, across, grad_direction, t->p + folded->weight, grad);
+        t->kernels->outer_add(grad_shift, t->p + folded->bias, rows, width, grad);
+    }
     t->kernels->mix_forward(w->k, rows, width, grad_shift, t->g + folded->bias);
     if (t->model->config.learn_scale) {
         double sum = 0; /* every logit is proportional to the scale, and so is k */
+        const float *from = w->is_unfolded ? w->unfolded.grad_u : grad;
+        const float *with = w->is_unfolded ? w->u : w->k;
         for (size_t i = 0; i < rows * width; i++)
-            sum += (double)grad[i] * (double)w->k[i];
+            sum += (double)from[i] * (double)with[i];
         t->g[at->scale] = (float)(sum / (double)t->p[at->scale]);
     }
-    t->kernels->scale(grad, t->p[at->scale] / sqrtf((float)width), rows * width);
+    t->kernels->scale(grad, retrieval_logit_scale(t->model), rows * width);
     /* k = u w_k^T */
     nn_product_of(t->engine, outer, grad, w->u, t->g + at->w_k);
-    nn_product_of(t->engine, across, grad, t->p + at->w_k, next);
+    if (w->is_unfolded)
+        memcpy(next, w->unfolded.grad_u, rows * width * sizeof(float));
+    else
+        nn_product_of(t->engine, across, grad, t->p + at->w_k, next);
     nn_dense to_u = matrix_at(t, at->w_q), last = dense_at(t, at->query[at->depth - 1], width);
     nn_dense_backward(t->engine, &to_u, rows, w->h_q, next, grad, t->g + at->w_q, NULL);
     nn_dense_backward(t->engine, &last, rows, w->query_h[at->depth - 1], grad, next,
@@ -565,11 +445,12 @@ static bool nodes_pay(const retrieval_model *model, size_t sets) {
 retrieval_outcome retrieval_tile(const retrieval_model *model, const retrieval_batch *batch,
                                  float scale, retrieval_workspace *workspace, float *gradient,
                                  float *logits) {
-    const tile t = {.model = model,
+    const retrieval_model multiplied = retrieval_as_multiplied(model, workspace->multiplied);
+    const tile t = {.model = &multiplied,
                     .at = &model->layout,
                     .engine = model->engine,
                     .kernels = model->engine->kernels,
-                    .p = model->parameters,
+                    .p = multiplied.parameters,
                     .g = gradient,
                     .w = workspace,
                     .batch = batch,
@@ -577,10 +458,12 @@ retrieval_outcome retrieval_tile(const retrieval_model *model, const retrieval_b
                     .n = batch->n,
                     .width = model->layout.width,
                     .scale = scale,
-                    .has_nodes = nodes_pay(model, batch->sets)};
+                    .has_nodes = !workspace->is_unfolded && nodes_pay(model, batch->sets)};
     retrieval_outcome outcome = {.loss = 0};
     prepare_items(&t);
     query_forward(&t);
+    if (workspace->is_unfolded)
+        tile_unfolded_prepare(&t);
     outcome.is_finite = all_groups(&t, head_forward);
     answer_forward(&t);
     if (logits)

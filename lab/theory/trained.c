@@ -49,7 +49,7 @@ trained_probe *trained_probe_create(const nn_engine *engine, const retrieval_hea
     }
     probe->model = retrieval_head_model(head, engine);
     const retrieval_layout *at = &probe->model.layout;
-    probe->stream = retrieval_stream_create(&probe->model, n, 1, error);
+    probe->stream = retrieval_stream_create(&probe->model, NULL, n, 1, error);
     if (!probe->stream || !reserve(probe)) {
         lab_fail_memory(error);
         trained_probe_destroy(probe);

@@ -50,6 +50,21 @@ TEST(gelu_and_its_slope_are_right_everywhere) {
     }
 }
 
+TEST(rounding_to_bfloat16_is_the_same_in_vectors_and_stops_where_it_should) {
+    static const size_t counts[] = {1, 2, 15, 16, 17, 31, 33, 127, 1000, 4097};
+    for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+        size_t count = counts[k];
+        fill(a, count + 1, 40 + k);
+        a[0] = 1.00390625F; /* halfway between two, of which the even one is 1 */
+        memcpy(b, a, (count + 1) * sizeof *a);
+        nn_kernels_for_this_machine()->round_to_bf16(a, count);
+        CHECK(a[0] == 1);
+        for (size_t i = 0; i < count; i++)
+            CHECK_MSG(a[i] == nn_round_to_bf16(b[i]), "%g became %g", (double)b[i], (double)a[i]);
+        CHECK(a[count] == b[count]);
+    }
+}
+
 static void check_product(nn_product shape) {
     fill(a, shape.m * shape.k, 1);
     fill(b, shape.k * shape.n, 2);

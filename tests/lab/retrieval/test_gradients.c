@@ -1,7 +1,8 @@
 /*
  * Gradients of the whole model against central differences, every parameter
  * tensor of every variant: deeper, with keys that do not see the class, with a
- * learnable scale, with the leak's penalty, with adaptive temperature.
+ * learnable scale, with the leak's penalty, with adaptive temperature; folded and
+ * with every item's key and value computed. Then the model whose products round.
  */
 #include "support/check.h"
 #include "support/engine.h"
@@ -12,6 +13,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { SETS = 5, N = 7, PROBES = 6 };
 
@@ -24,14 +26,16 @@ typedef struct problem {
     retrieval_batch batch;
 } problem;
 
-static void set_up(problem *p, retrieval_config config) {
+typedef retrieval_workspace *workspace_maker(const retrieval_config *, size_t, size_t);
+
+static void set_up(problem *p, retrieval_config config, workspace_maker *create) {
     p->model = (retrieval_model){
         .engine = &engine, .config = config, .layout = retrieval_layout_of(&config)};
     REQUIRE(whet_policy_parse(config.policy, &p->model.policy, NULL, 0) == WHET_OK);
     size_t count = p->model.layout.count;
     p->parameters = aligned_alloc(64, count * sizeof(float));
     p->gradient = aligned_alloc(64, count * sizeof(float));
-    p->workspace = retrieval_workspace_create(&config, SETS, N);
+    p->workspace = create(&config, SETS, N);
     REQUIRE(p->parameters && p->gradient && p->workspace);
     retrieval_initialise(&config, 3, p->parameters);
     p->model.parameters = p->parameters;
@@ -88,10 +92,10 @@ static void check_layers(problem *p, const char *name, const retrieval_layer *la
     }
 }
 
-static void check_gradients(retrieval_config config) {
+static void check_gradients_of(retrieval_config config, workspace_maker *create) {
     static problem p;
     config.precision = RETRIEVAL_F32;
-    set_up(&p, config);
+    set_up(&p, config, create);
     const retrieval_layout *at = &p.model.layout;
     retrieval_outcome outcome =
         retrieval_tile(&p.model, &p.batch, 1, p.workspace, p.gradient, NULL);
@@ -112,6 +116,13 @@ static void check_gradients(retrieval_config config) {
     if (config.learn_scale)
         check_tensor(&p, "scale", at->scale, 1);
     tear_down(&p);
+}
+
+/* Folded and, where there is nothing in the way, not. */
+static void check_gradients(retrieval_config config) {
+    check_gradients_of(config, retrieval_workspace_create);
+    if (config.leak == 0)
+        check_gradients_of(config, retrieval_workspace_create_unfolded);
 }
 
 static retrieval_config small_config(void) {
@@ -170,7 +181,7 @@ TEST(the_pieces_used_in_evaluation_are_the_same_model) {
     retrieval_config config = small_config();
     config.depth = 2;
     config.key_sees_class = false;
-    set_up(&p, config);
+    set_up(&p, config, retrieval_workspace_create);
     size_t width = config.width;
     float logits[SETS * 10], expected[SETS * 10];
     retrieval_tile(&p.model, &p.batch, 1, p.workspace, NULL, expected);
@@ -199,4 +210,39 @@ TEST(the_pieces_used_in_evaluation_are_the_same_model) {
         CHECK_NEAR(logits[i], expected[i], 2e-5);
     free(scratch);
     tear_down(&p);
+}
+
+static void logits_of(problem *p, retrieval_config config, workspace_maker *create, float *logits,
+                      float *gradient) {
+    set_up(p, config, create);
+    retrieval_tile(&p->model, &p->batch, 1, p->workspace, p->gradient, logits);
+    memcpy(gradient, p->gradient, p->model.layout.count * sizeof(float));
+    tear_down(p);
+}
+
+/* A second model with the same numbers but for the rounding: close, and not the same. */
+TEST(rounded_products_change_a_model_a_little) {
+    static problem p;
+    static float logits[3][SETS * 10], gradient[3][1 << 15];
+    retrieval_config config = small_config();
+    config.depth = 2;
+    config.key_sees_class = false;
+    config.precision = RETRIEVAL_BF16;
+    REQUIRE(retrieval_layout_of(&config).count <= 1 << 15);
+    logits_of(&p, config, retrieval_workspace_create, logits[0], gradient[0]);
+    logits_of(&p, config, retrieval_workspace_create_unfolded, logits[1], gradient[1]);
+    config.precision = RETRIEVAL_BF16_PRODUCTS;
+    logits_of(&p, config, retrieval_workspace_create, logits[2], gradient[2]);
+    double largest = 0, exact = 0, rounded = 0;
+    for (size_t i = 0; i < SETS * 10; i++) {
+        largest = fmax(largest, fabs((double)logits[0][i]));
+        exact = fmax(exact, fabs((double)logits[1][i] - (double)logits[0][i]));
+        rounded = fmax(rounded, fabs((double)logits[2][i] - (double)logits[0][i]));
+    }
+    CHECK_MSG(exact < 2e-6 * largest, "unfolded: off by %g of %g", exact, largest);
+    CHECK_MSG(rounded > 1e-4 * largest && rounded < 2e-2 * largest, "rounded: off by %g of %g",
+              rounded, largest);
+    for (size_t i = 0; i < retrieval_layout_of(&config).count; i++)
+        CHECK_MSG(fabs((double)gradient[2][i] - (double)gradient[0][i]) < 0.1,
+                  "gradient %zu: %g and %g", i, (double)gradient[2][i], (double)gradient[0][i]);
 }

@@ -89,7 +89,7 @@ static void check_statements(bool key_sees_class) {
     lab_error error = {0};
     retrieval_head head = make_head(key_sees_class);
     retrieval_model model = retrieval_head_model(&head, &engine);
-    retrieval_stream *stream = retrieval_stream_create(&model, N, 1, &error);
+    retrieval_stream *stream = retrieval_stream_create(&model, NULL, N, 1, &error);
     trained_probe *probe = trained_probe_create(&engine, &head, N, &error);
     REQUIRE(stream && probe);
     double query = 0, key = 0, spread = 0, smallest = 1, largest = 0, top = 0;

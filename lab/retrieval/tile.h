@@ -1,0 +1,104 @@
+/*
+ * What the parts of a training tile share: memory for one (workspace.c), the tile
+ * under way (tile.c), and the heads in which nothing is folded (unfolded.c).
+ */
+#ifndef WHET_LAB_RETRIEVAL_TILE_H
+#define WHET_LAB_RETRIEVAL_TILE_H
+
+#include "retrieval/model.h"
+#include "retrieval/nodes.h"
+
+enum { PASS_VALUES, PASS_KEYS, PASS_LEAK, PASSES };
+enum { GROUP = 8 };       /* sets taken together */
+enum { LEAK_POINTS = 2 }; /* priorities at which the penalty looks */
+
+/* Items through psi_x up to its last, linear layer. */
+typedef struct item_pass {
+    size_t per_set; /* items */
+    const float *priority;
+    const uint16_t *class_of;
+    float *h[RETRIEVAL_DEPTH_MAX]; /* [items][width] after each hidden layer */
+    float *d[RETRIEVAL_DEPTH_MAX]; /* and the slope of gelu there */
+    float *grad, *spare;           /* gradients of h, in deeper models */
+} item_pass;
+
+/* What only heads have in which nothing is folded. */
+typedef struct unfolded_rows {
+    float *h[2]; /* [sets][n][width]: psi_x of items by PASS_VALUES and, for keys of their own, by
+                    PASS_KEYS */
+    float *key, *value;              /* [sets][n][width] */
+    float *packed[3];                /* psi_x's last layer, W_k and W_v, as products want them */
+    float *grad_v, *grad_h, *grad_u; /* [sets][width]: of the output, and through the logits those
+                                        of h and of u */
+} unfolded_rows;
+
+struct retrieval_workspace {
+    float *floats;
+    uint16_t *integers;
+    float *multiplied; /* parameters as they are multiplied, where they are rounded */
+    bool is_unfolded;
+    unfolded_rows unfolded;
+    item_pass passes[PASSES];
+    uint16_t *no_class;        /* [sets][n], all `classes` */
+    uint16_t *any_class;       /* [sets][LEAK_POINTS][classes]: 0 1 2 ... again and again */
+    float *leak_priority;      /* [sets][LEAK_POINTS][classes] */
+    float *table, *grad_table; /* [classes + 1][width] */
+    retrieval_nodes nodes;
+    float *share, *node_direction, *node_shift; /* [sets][nodes], [nodes][width], [nodes] */
+    /* [sets][width], of which the query's side may fill only one a node: */
+    float *query_h[RETRIEVAL_DEPTH_MAX], *query_d[RETRIEVAL_DEPTH_MAX], *h_q, *u, *k;
+    float *direction;                    /* [sets][width] */
+    float *shift, *total;                /* [sets] */
+    float *score, *weight, *grad_weight; /* [sets][n] */
+    float *leak, *grad_leak;             /* [sets][LEAK_POINTS][classes] */
+    float *mean, *h_bar, *v;             /* [sets][width] */
+    float *phi_h[RETRIEVAL_DEPTH_MAX], *phi_d[RETRIEVAL_DEPTH_MAX];
+    float *logits, *losses;                  /* [sets][classes], [sets] */
+    float *grad_a, *grad_b, *grad_direction; /* [sets][width] */
+    float *grad_shift, *grad_total;          /* [sets] */
+};
+
+/* Sets whose items are taken together: where psi_x has matrix products, one over all items is
+ * better than many small ones. */
+static inline size_t retrieval_group_size(size_t depth, size_t sets) {
+    return depth > 1 || sets < GROUP ? sets : GROUP;
+}
+
+/* A tile under way. */
+typedef struct tile {
+    const retrieval_model *model;
+    const retrieval_layout *at;
+    const nn_engine *engine;
+    const nn_kernels *kernels;
+    const float *p; /* parameters */
+    float *g;       /* their gradients */
+    retrieval_workspace *w;
+    const retrieval_batch *batch;
+    size_t sets, n, width;
+    float scale;    /* of the losses in the gradient */
+    bool has_nodes; /* the query's side is computed there */
+} tile;
+
+/* Where psi_x leaves the items of a pass, before its last layer. */
+static inline const float *tile_features(const tile *t, size_t pass) {
+    return t->w->passes[pass].h[t->at->depth - 1];
+}
+
+/* The pass that keys are made from. */
+static inline size_t tile_key_pass(const tile *t) {
+    return t->model->config.key_sees_class ? PASS_VALUES : PASS_KEYS;
+}
+
+/*
+ * Heads in which nothing is folded: what they do once, then, of sets `first` to first + sets: from
+ * features to keys, values and scores; from weights to the head's outputs and to the sums that the
+ * ways back need; from grad_v to the gradients of weights; and from those of scores to grad_h and
+ * grad_u.
+ */
+void tile_unfolded_prepare(const tile *t);
+void tile_unfolded_scores(const tile *t, size_t first, size_t sets);
+void tile_unfolded_outputs(const tile *t, size_t first, size_t sets);
+void tile_unfolded_weight_gradients(const tile *t, size_t first, size_t sets);
+void tile_unfolded_score_gradients(const tile *t, size_t first, size_t sets);
+
+#endif

@@ -48,6 +48,10 @@ size_t retrieval_parameters(const retrieval_config *config) {
            width * classes + classes + (config->learn_scale ? 1 : 0);
 }
 
+size_t retrieval_tile_sets(const retrieval_config *config) {
+    return config->precision == RETRIEVAL_BF16_PRODUCTS ? 64 : 128;
+}
+
 void retrieval_initialise(const retrieval_config *config, uint64_t seed, float *parameters) {
     retrieval_layout at = retrieval_layout_of(config);
     lab_random random = lab_random_start(lab_seed_for(seed, "weights", 0));

@@ -47,7 +47,7 @@ static bool allocate(retrieval_trainer *trainer) {
         return false;
     for (size_t i = 0; i < trainer->tiles; i++) {
         trainer->workspaces[i] =
-            retrieval_workspace_create(config, RETRIEVAL_TILE, config->size_max);
+            retrieval_workspace_create(config, retrieval_tile_sets(config), config->size_max);
         if (!trainer->workspaces[i])
             return false;
     }
@@ -68,7 +68,8 @@ retrieval_trainer *retrieval_trainer_create(const nn_engine *engine, const retri
     trainer->executor = executor;
     trainer->config = *config;
     trainer->seed = seed;
-    trainer->tiles = (config->batch + RETRIEVAL_TILE - 1) / RETRIEVAL_TILE;
+    size_t sets = retrieval_tile_sets(config);
+    trainer->tiles = (config->batch + sets - 1) / sets;
     if (!allocate(trainer)) {
         lab_fail_memory(error);
         retrieval_trainer_destroy(trainer);
@@ -120,8 +121,9 @@ static void draw_batch(retrieval_trainer *trainer) {
 static void tile_task(void *argument, size_t task, size_t worker) {
     (void)worker;
     retrieval_trainer *trainer = argument;
-    size_t n = trainer->n, first = task * RETRIEVAL_TILE, left = trainer->config.batch - first;
-    retrieval_batch batch = {.sets = left < RETRIEVAL_TILE ? left : RETRIEVAL_TILE,
+    size_t sets = retrieval_tile_sets(&trainer->config);
+    size_t n = trainer->n, first = task * sets, left = trainer->config.batch - first;
+    retrieval_batch batch = {.sets = left < sets ? left : sets,
                              .n = n,
                              .priority = trainer->priority + first * n,
                              .class_of = trainer->class_of + first * n,

@@ -261,7 +261,7 @@ static int show(const reproduction *r, const char *only, const char *check) {
             return complain_of_memory();
         putchar('\n');
     }
-    const json_t *evaluation = r->experiment.evaluation[RETRIEVAL_BF16];
+    const json_t *evaluation = r->experiment.evaluation[experiment_paper];
     if (check && evaluation) {
         table1_check(stdout, evaluation);
         putchar('\n');

@@ -21,7 +21,7 @@ bool experiment_claim(experiment *e, lab_error *error) {
 }
 
 void experiment_end(experiment *e) {
-    for (size_t i = 0; i < EXPERIMENT_PRECISIONS; i++) {
+    for (size_t i = 0; i < RETRIEVAL_PRECISIONS; i++) {
         retrieval_heads_free(&e->heads[i]);
         json_decref(e->evaluation[i]);
     }
@@ -126,7 +126,7 @@ static const retrieval_heads *need_heads(experiment *e, retrieval_precision prec
                                   .log_interval = 100,
                                   .resume = true},
                          .quiet = e->options.quiet,
-                         .title = precision == RETRIEVAL_BF16 ? "training, bf16" : "training, f32",
+                         .title = precision == RETRIEVAL_F32 ? "training, f32" : "training, bf16",
                          .executor = e->options.executor};
     run.config.steps = e->options.steps;
     run.config.precision = precision;
@@ -204,7 +204,7 @@ static const json_t *find_evaluation(experiment *e, retrieval_precision precisio
     plan.size_count = retrieval_sizes(16, (size_t)e->options.largest, sizes);
     if (!e->evaluation[precision])
         e->evaluation[precision] =
-            experiment_keep(e, precision == RETRIEVAL_BF16 ? "evaluation-bf16" : "evaluation-f32",
+            experiment_keep(e, precision == RETRIEVAL_F32 ? "evaluation-f32" : "evaluation-bf16",
                             common_options(e, precision), make, &plan, error);
     /* cppcheck-suppress returnDanglingLifetime; the plan is not kept */
     return e->evaluation[precision];
@@ -256,7 +256,7 @@ static json_t *panels_of(experiment *e, const retrieval_head *head, const char *
 
 static json_t *make_panels(experiment *e, const void *context, lab_error *error) {
     (void)context;
-    const retrieval_heads *heads = need_heads(e, RETRIEVAL_BF16, error);
+    const retrieval_heads *heads = need_heads(e, experiment_paper, error);
     if (!heads)
         return NULL;
     json_t *plain = panels_of(e, &heads->list[0], "softmax", error);
@@ -269,7 +269,7 @@ static json_t *make_panels(experiment *e, const void *context, lab_error *error)
 
 const json_t *experiment_panels(experiment *e, const char *policy, lab_error *error) {
     if (!e->panels)
-        e->panels = experiment_keep(e, "heads", common_options(e, RETRIEVAL_BF16), make_panels,
+        e->panels = experiment_keep(e, "heads", common_options(e, experiment_paper), make_panels,
                                     NULL, error);
     return json_object_get(e->panels, policy);
 }
@@ -374,7 +374,7 @@ const json_t *experiment_beyond(experiment *e, lab_error *error) {
 void experiment_recall(experiment *e) {
     lab_error unimportant = {.kind = LAB_NO_ERROR};
     find_evaluation(e, RETRIEVAL_F32, NULL, &unimportant);
-    find_evaluation(e, RETRIEVAL_BF16, NULL, &unimportant);
+    find_evaluation(e, experiment_paper, NULL, &unimportant);
     find_beyond(e, NULL, &unimportant);
     experiment_clrs_recall(e);
 }

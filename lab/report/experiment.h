@@ -3,7 +3,7 @@
  * kept in the report's folder, so that a second run takes up where the first one
  * stopped:
  *
- *     FOLDER/runs/bf16-20000/     trained heads, one checkpoint a seed
+ *     FOLDER/runs/f32-20000/      trained heads, one checkpoint a seed
  *     FOLDER/results/NAME.json    what was measured, and with which options
  *
  * A result that was made with other options is made again.
@@ -32,13 +32,14 @@ typedef struct experiment_options {
     const whet_executor *executor;
 } experiment_options;
 
-enum { EXPERIMENT_PRECISIONS = 2 };
+/* The reading of the paper that comes closest to its table; heads of f32 stand beside it. */
+static const retrieval_precision experiment_paper = RETRIEVAL_BF16_PRODUCTS;
 
 typedef struct experiment {
     experiment_options options;
-    lab_folder_lock lock;                         /* taken when something is first made */
-    retrieval_heads heads[EXPERIMENT_PRECISIONS]; /* by retrieval_precision */
-    json_t *evaluation[EXPERIMENT_PRECISIONS];
+    lab_folder_lock lock; /* taken when something is first made */
+    retrieval_heads heads[RETRIEVAL_PRECISIONS];
+    json_t *evaluation[RETRIEVAL_PRECISIONS];
     json_t *panels; /* {"softmax": [...], "adaptive": [...]} */
     json_t *fit;
     json_t *sharpness;

@@ -104,7 +104,7 @@ static void write_what_was_run(FILE *file, const page *p) {
     const experiment *e = p->experiment;
     const experiment_options *o = &e->options;
     fputs("<section id=\"run\">\n<h2>What was run</h2>\n<dl>\n", file);
-    if (e->evaluation[RETRIEVAL_F32] || e->evaluation[RETRIEVAL_BF16] || !e->clrs)
+    if (e->evaluation[RETRIEVAL_F32] || e->evaluation[experiment_paper] || !e->clrs)
         write_heads_run(file, o);
     if (e->clrs)
         write_models_run(file, e->clrs);
@@ -131,7 +131,7 @@ static void write_scale(FILE *file, const experiment_options *o) {
 }
 
 static void write_what_differs(FILE *file, const page *p) {
-    const json_t *evaluation = p->experiment->evaluation[RETRIEVAL_BF16];
+    const json_t *evaluation = p->experiment->evaluation[experiment_paper];
     if (!evaluation)
         return;
     fputs("<section id=\"differs\">\n<h2>What differs from the paper, and why</h2>\n"

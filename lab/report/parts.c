@@ -35,7 +35,7 @@ static bool draw_figure7(experiment *e, const char *path, lab_error *error) {
 }
 
 static bool draw_accuracy(experiment *e, const char *path, lab_error *error) {
-    const json_t *evaluation = experiment_evaluation(e, RETRIEVAL_BF16, error);
+    const json_t *evaluation = experiment_evaluation(e, experiment_paper, error);
     return evaluation &&
            figure_accuracy(path, evaluation, "Every policy, inputs rounded to bfloat16", error);
 }
@@ -56,7 +56,7 @@ static bool draw_policies(experiment *e, const char *path, lab_error *error) {
 }
 
 static bool draw_ties(experiment *e, const char *path, lab_error *error) {
-    const json_t *evaluation = experiment_evaluation(e, RETRIEVAL_BF16, error);
+    const json_t *evaluation = experiment_evaluation(e, experiment_paper, error);
     return evaluation && figure_ties(path, evaluation, error);
 }
 
@@ -66,10 +66,10 @@ static bool draw_sharpness(experiment *e, const char *path, lab_error *error) {
 }
 
 static const json_t *make_table1(experiment *e, lab_error *error) {
-    return experiment_evaluation(e, RETRIEVAL_BF16, error);
+    return experiment_evaluation(e, experiment_paper, error);
 }
 
-static const json_t *kept_table1(const experiment *e) { return e->evaluation[RETRIEVAL_BF16]; }
+static const json_t *kept_table1(const experiment *e) { return e->evaluation[experiment_paper]; }
 
 static const json_t *kept_beyond(const experiment *e) { return e->beyond; }
 

@@ -135,7 +135,7 @@ static bool run_head(evaluation_run *run, size_t head, size_t size, size_t block
         free(logits);
         return lab_fail_memory(error);
     }
-    whet_stats stats[RETRIEVAL_POLICIES_MAX];
+    whet_stats stats[RETRIEVAL_POLICIES_MAX] = {{0}};
     bool correct[RETRIEVAL_POLICIES_MAX + 1] = {false};
     retrieval_paired *paired = &run->paired[place];
     for (size_t i = 0; i < sets_of_block(run, block) && !lab_interrupted(); i++) {

@@ -79,16 +79,16 @@ check "no folder is made for what needs none" [ ! -e "$SCRATCH/report" ]
 tiny=(--from "$SCRATCH/made" --steps 20 --sets 2 --threads 1 --quiet)
 if "$WHET_BIN" figure 2 "${tiny[@]}" 2>"$SCRATCH/err" || ! grep -q 'no BLAS' "$SCRATCH/err"; then
     check "a figure of heads trains what it needs" is_svg "$SCRATCH/figure2.svg"
-    check "and keeps it" [ -e "$SCRATCH/made/runs/bf16-20/seed-0.ckpt" ]
-    rm "$SCRATCH/made/runs/bf16-20/seed-0.ckpt"
+    check "and keeps it" [ -e "$SCRATCH/made/runs/bf16-products-20/seed-0.ckpt" ]
+    rm "$SCRATCH/made/runs/bf16-products-20/seed-0.ckpt"
     check "figure 7 is made from the same results" "$WHET_BIN" figure 7 "${tiny[@]}"
-    check "without training again" [ ! -e "$SCRATCH/made/runs/bf16-20/seed-0.ckpt" ]
+    check "without training again" [ ! -e "$SCRATCH/made/runs/bf16-products-20/seed-0.ckpt" ]
     # The options with which a report was made are those for what is drawn from it.
     "$WHET_BIN" reproduce --steps 30 --sets 3 --only table1 --threads 1 --quiet --out "$SCRATCH/made" >/dev/null
     check "a figure of a report is of its scale" "$WHET_BIN" figure accuracy --from "$SCRATCH/made" --quiet
-    check "nothing else was trained" [ "$(ls "$SCRATCH/made/runs")" = "$(printf 'bf16-20\nbf16-30')" ]
+    check "nothing else was trained" [ "$(ls "$SCRATCH/made/runs")" = "$(printf 'bf16-products-20\nbf16-products-30')" ]
     check "other options than the report's can be given" "$WHET_BIN" figure accuracy --from "$SCRATCH/made" --steps 10 --quiet
-    check "and are used" [ -e "$SCRATCH/made/runs/bf16-10" ]
+    check "and are used" [ -e "$SCRATCH/made/runs/bf16-products-10" ]
     echo '{"options": {"seeds": -4}}' >"$SCRATCH/made/manifest.json"
     refuses "a manifest that is none is refused" '' '' \
         "whet: figure: $SCRATCH/made/manifest.json is not the manifest of a 'whet reproduce'\n" \

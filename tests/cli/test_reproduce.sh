@@ -78,7 +78,7 @@ long=(reproduce --steps 4000 --sets 2 --threads 1 --only table1 --quiet --out "$
 "$WHET_BIN" "${long[@]}" >/dev/null 2>"$SCRATCH/err" &
 process=$!
 for _ in $(seq 600); do
-    [ ! -e "$SCRATCH/stopped/runs/bf16-4000/seed-0.ckpt" ] || break
+    [ ! -e "$SCRATCH/stopped/runs/bf16-products-4000/seed-0.ckpt" ] || break
     sleep 0.05
 done
 kill -INT $process
@@ -87,11 +87,11 @@ status=$?
 check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
     check "and a message that says how to go on" grep -q 'stopped; the same command goes on from here' "$SCRATCH/err"
 check "there is no table yet" [ ! -e "$SCRATCH/stopped/results/evaluation-bf16.json" ]
-lines=$(wc -l <"$SCRATCH/stopped/runs/bf16-4000/seed-0.jsonl")
-cp "$SCRATCH/stopped/runs/bf16-4000/seed-0.jsonl" "$SCRATCH/log"
+lines=$(wc -l <"$SCRATCH/stopped/runs/bf16-products-4000/seed-0.jsonl")
+cp "$SCRATCH/stopped/runs/bf16-products-4000/seed-0.jsonl" "$SCRATCH/log"
 check "the same command completes it" "$WHET_BIN" "${long[@]}"
-check "going on where it was" cmp "$SCRATCH/log" <(head -n "$lines" "$SCRATCH/stopped/runs/bf16-4000/seed-0.jsonl")
-check "to the end" [ "$(wc -l <"$SCRATCH/stopped/runs/bf16-4000/seed-0.jsonl")" -eq 41 ]
+check "going on where it was" cmp "$SCRATCH/log" <(head -n "$lines" "$SCRATCH/stopped/runs/bf16-products-4000/seed-0.jsonl")
+check "to the end" [ "$(wc -l <"$SCRATCH/stopped/runs/bf16-products-4000/seed-0.jsonl")" -eq 41 ]
 
 # Two runs in one folder.
 in_use() {

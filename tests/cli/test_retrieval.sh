@@ -15,6 +15,10 @@ same() { cmp "$SCRATCH/$1" "$SCRATCH/$2"; }
 check "two seeds are trained side by side" train --seed 1,2 --out "$SCRATCH/whole"
 check "the number of threads changes nothing" train --seed 2 --threads 1 --out "$SCRATCH/single"
 check "not a bit" same whole/seed-2.ckpt single/seed-2.ckpt
+rounded() { train --precision bf16-products --batch 150 --steps 40 --seed 3 "$@"; }
+check "so it is where products are rounded" rounded --threads 2 --out "$SCRATCH/rounded"
+check "in one thread as in two" rounded --threads 1 --out "$SCRATCH/rounded-single"
+check "to the last bit" same rounded/seed-3.ckpt rounded-single/seed-3.ckpt
 check "the log has a line for the first step and every hundred" [ "$(wc -l <"$SCRATCH/whole/seed-1.jsonl")" -eq 31 ]
 check "each is a JSON object" json_lines "$SCRATCH/whole/seed-1.jsonl"
 check "the manifest is JSON and says that the run is complete" grep -q '"complete": true' "$SCRATCH/whole/manifest.json"
@@ -94,7 +98,7 @@ refused "and so is having named none" 2 "which heads?" eval_heads
 
 # Command lines that make no sense.
 for bad in "--width 0" "--depth 9" "--batch 0" "--classes 1" "--sizes 16..5" "--sizes 0..4" "--sizes 5..9999" "--rate x" \
-    "--rate nan" "--l2 huge" "--precision f64" "--policy none" "--seed -1" "--nearest 2" "--steps 1e3"; do
+    "--rate nan" "--l2 huge" "--precision f64" "--policy none" "--seed -1" "--nearest 2" "--steps 1e3" "--precision bf16-products --leak 1"; do
     # shellcheck disable=SC2086 # option and value
     refused "train refuses $bad" 2 "whet: retrieval train: " train $bad --out "$SCRATCH/never"
 done

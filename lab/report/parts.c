@@ -37,12 +37,12 @@ static bool draw_figure7(experiment *e, const char *path, lab_error *error) {
 static bool draw_accuracy(experiment *e, const char *path, lab_error *error) {
     const json_t *evaluation = experiment_evaluation(e, experiment_paper, error);
     return evaluation &&
-           figure_accuracy(path, evaluation, "Every policy, inputs rounded to bfloat16", error);
+           figure_accuracy(path, evaluation, "Every policy, products in bfloat16", error);
 }
 
 static bool draw_accuracy_f32(experiment *e, const char *path, lab_error *error) {
     const json_t *evaluation = experiment_evaluation(e, RETRIEVAL_F32, error);
-    return evaluation && figure_accuracy(path, evaluation, "Every policy, inputs in f32", error);
+    return evaluation && figure_accuracy(path, evaluation, "Every policy, f32", error);
 }
 
 static bool draw_entropy(experiment *e, const char *path, lab_error *error) {
@@ -138,14 +138,13 @@ static const report_part parts[] = {
      "Inverse temperature against entropy for policies that look at it, and against n for those "
      "that count. The paper's polynomial acts between entropies of 0.849 and 5.945 only.",
      .draw = draw_policies},
-    {"accuracy", "Every policy on the same sets, bfloat16 inputs",
+    {"accuracy", "Every policy on the same sets, in bfloat16",
      "Shaded: 95 % intervals of the paper's two. With rounded inputs no policy beats the paper's "
-     "clearly, since what "
-     "is "
-     "lost is lost in the inputs.",
+     "clearly, since what is lost is lost in the inputs.",
      .draw = draw_accuracy},
-    {"accuracy-f32", "Every policy on the same sets, f32 inputs",
-     "The same with exact inputs. Here dispersion is what limits softmax, and the sharper policies "
+    {"accuracy-f32", "Every policy on the same sets, in f32",
+     "The same with nothing rounded. Here dispersion is what limits softmax, and the sharper "
+     "policies "
      "go on where the paper's polynomial ends.",
      .draw = draw_accuracy_f32},
     {"entropy", "Entropy against n",

@@ -355,8 +355,14 @@ static void cells_task(void *argument, size_t task, size_t worker) {
     evaluation_run *run = argument;
     const retrieval_head *head = &run->request->heads->list[task];
     retrieval_model model = retrieval_head_model(head, run->engine);
-    if (retrieval_cells_pay(&head->config) && !lab_interrupted())
-        run->cells[task] = retrieval_cells_create(&model);
+    if (!retrieval_cells_pay(&head->config) || lab_interrupted())
+        return;
+    run->cells[task] = retrieval_cells_create(&model);
+    if (!run->cells[task]) {
+        pthread_mutex_lock(&run->lock);
+        lab_fail_memory(run->error);
+        pthread_mutex_unlock(&run->lock);
+    }
 }
 
 static void free_cells(evaluation_run *run) {
@@ -372,7 +378,8 @@ static bool run_all(evaluation_run *run, retrieval_evaluation *result, lab_error
         run->total += request->heads->count * run->blocks * BLOCK * request->sizes[i];
     run->progress = lab_progress_begin("evaluating", 0, run->total, request->quiet);
     nn_run_tasks(request->executor, request->heads->count, cells_task, run);
-    nn_run_tasks(request->executor, tasks, block_task, run);
+    if (error->kind == LAB_NO_ERROR)
+        nn_run_tasks(request->executor, tasks, block_task, run);
     lab_progress_end(&run->progress);
     if (lab_interrupted())
         return lab_fail(error, LAB_STOPPED, "stopped while evaluating");

@@ -18,6 +18,7 @@
 
 static char folder[64];
 static retrieval_heads heads;
+static retrieval_precision precision = RETRIEVAL_F32;
 
 static void make_scratch(void) {
     snprintf(folder, sizeof folder, "/tmp/whet-faults.XXXXXX");
@@ -39,6 +40,7 @@ static bool train(uint64_t steps, retrieval_heads *trained, lab_error *error) {
         .seed_count = 2,
         .keep = {.folder = folder, .checkpoint_interval = 1, .log_interval = 1, .resume = true},
         .quiet = true};
+    run.config.precision = precision;
     run.config.width = 4;
     run.config.batch = 3;
     run.config.steps = steps;
@@ -154,6 +156,11 @@ static void with_heads(bool (*work)(lab_error *error)) {
 }
 
 TEST(an_evaluation_is_whole_or_none) { with_heads(evaluate); }
+TEST(so_is_one_of_heads_whose_products_are_rounded) {
+    precision = RETRIEVAL_BF16_PRODUCTS;
+    with_heads(evaluate);
+    precision = RETRIEVAL_F32;
+}
 TEST(a_fit_is_whole_or_none) { with_heads(fit); }
 TEST(a_panel_is_whole_or_none) { with_heads(make_panel); }
 

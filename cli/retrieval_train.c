@@ -42,8 +42,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"depth", OPTION_UNSIGNED, &given->depth, "N", "hidden layers of each MLP (default 1)"},
         {"width", OPTION_UNSIGNED, &given->width, "N", "their width (default 128)"},
         {"precision", OPTION_TEXT, &given->precision, "TYPE",
-         "bf16 (the default): priority and query are rounded to it; bf16-products: the operands of "
-         "every product are, as a TPU does; or f32"},
+         "what is rounded: bf16-products (the default) the operands of every product, as TPUs do; "
+         "bf16 only priority and query; f32 nothing"},
         {"policy", OPTION_TEXT, &given->policy, "NAME",
          "in training; the gradient passes through beta (default softmax)"},
         {"scale", OPTION_NUMBER, &config->scale, "S", "a factor on all logits (default 1)"},

@@ -27,7 +27,7 @@ retrieval_config retrieval_config_default(void) {
                               .rate_end = 1e-3,
                               .l2 = RETRIEVAL_L2_DECOUPLED,
                               .lambda = 1e-3,
-                              .precision = RETRIEVAL_BF16,
+                              .precision = RETRIEVAL_BF16_PRODUCTS,
                               .policy = "softmax",
                               .nearest = 1,
                               .leak = 0};

@@ -49,7 +49,7 @@ typedef struct retrieval_config {
     double rate_end; /* the rate falls to this along a half cosine; the rate itself: constant */
     retrieval_l2 l2;
     double lambda;                      /* 1e-3 */
-    retrieval_precision precision;      /* bf16 */
+    retrieval_precision precision;      /* bf16-products */
     char policy[RETRIEVAL_POLICY_SIZE]; /* in training; softmax */
     double nearest; /* below 1: priorities of a set are 1 - s u, s log-uniform from this to 1 */
     double leak;    /* weight of a penalty on logits that tell classes apart; 0 */

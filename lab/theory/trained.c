@@ -48,6 +48,9 @@ trained_probe *trained_probe_create(const nn_engine *engine, const retrieval_hea
         return NULL;
     }
     probe->model = retrieval_head_model(head, engine);
+    /* The statements are about heads as such: their weights, without what products round away. */
+    if (probe->model.config.precision == RETRIEVAL_BF16_PRODUCTS)
+        probe->model.config.precision = RETRIEVAL_BF16;
     const retrieval_layout *at = &probe->model.layout;
     probe->stream = retrieval_stream_create(&probe->model, NULL, n, 1, error);
     if (!probe->stream || !reserve(probe)) {

@@ -181,6 +181,7 @@ TEST(the_pieces_used_in_evaluation_are_the_same_model) {
     retrieval_config config = small_config();
     config.depth = 2;
     config.key_sees_class = false;
+    config.precision = RETRIEVAL_BF16;
     set_up(&p, config, retrieval_workspace_create);
     size_t width = config.width;
     float logits[SETS * 10], expected[SETS * 10];

@@ -89,6 +89,8 @@ static void check_statements(bool key_sees_class) {
     lab_error error = {0};
     retrieval_head head = make_head(key_sees_class);
     retrieval_model model = retrieval_head_model(&head, &engine);
+    model.config.precision =
+        RETRIEVAL_BF16; /* the head's own rounds products, its probe does not */
     retrieval_stream *stream = retrieval_stream_create(&model, NULL, N, 1, &error);
     trained_probe *probe = trained_probe_create(&engine, &head, N, &error);
     REQUIRE(stream && probe);

@@ -52,7 +52,7 @@ TEST(what_is_done_early_leaves_time_and_what_is_late_takes_it) {
 
 TEST(parts_that_nobody_reckoned_with_do_not_make_the_run_longer) {
     budget all = {.end = 110, .declared = 10};
-    for (double now = 100; now < 140; now += 3)
+    for (int now = 100; now < 140; now += 3)
         CHECK(bench_budget_take(&all, now, 7) <= fmax(110, now));
     CHECK(all.declared >= 0);
 }

@@ -3,10 +3,10 @@
  * it is divided, and that rounds stop where it is used up. No test waits for a
  * run to see how long it takes.
  */
-#include "base/clock.h"
 #include "budget.h"
 #include "suite.h"
 #include "support/check.h"
+#include "waiting.h"
 
 #include <math.h>
 #include <string.h>
@@ -57,23 +57,9 @@ TEST(parts_that_nobody_reckoned_with_do_not_make_the_run_longer) {
     CHECK(all.declared >= 0);
 }
 
-/* Counts its runs, each of which takes so many seconds at least. */
-typedef struct waiting {
-    double seconds;
-    size_t runs;
-} waiting;
-
-static void wait_and_count(void *argument) {
-    waiting *work = argument;
-    work->runs++;
-    double end = lab_now() + work->seconds;
-    while (lab_now() < end)
-        continue;
-}
-
 static size_t rounds_of(double seconds, effort until) {
     waiting work = {.seconds = seconds};
-    contender only = {.name = "only", .run = wait_and_count, .argument = &work, .work = 1};
+    contender only = waiter("only", NULL, &work, 1);
     static measurement measured;
     bench_measure(&only, 1, NULL, until, "test", &measured);
     CHECK_INT(measured.list[0].rounds, work.runs);

@@ -76,6 +76,7 @@ if [ -r "$chat" ]; then
     for cache in q8_0 q4_0 q8_0,q4_0; do
         check "MiniMind2-small is exact with a cache of $cache" all_exact "$chat" text "$story" --context 96 --batch 96 --cache $cache
     done
+    check "and with several texts in one cache of q4_0" all_exact "$chat" answers "$SCRATCH/prompts" --tokens 10 --unified 1 --cache q4_0
 fi
 
 # ---- policies ----

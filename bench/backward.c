@@ -16,6 +16,9 @@
 /* The products of the way back for each one of the way forth. */
 #define PRODUCTS_TO_ONE 2.5
 
+/* Of the only case in a quick run. */
+#define QUICK_SECONDS 2.8
+
 static const report_column columns[COLUMNS_MAX] = {
     {"of FMA peak", COMPARE_SHARE},
     {"times forward", COMPARE_TIMES},
@@ -111,6 +114,7 @@ static void add_entries(const report_section *section, report_case *to, const me
 
 static bool measure_case(suite *with, report_section *section, const backward_tensors *in,
                          const prefill_shape *of, bool has_bar) {
+    bench_begin_case(with, QUICK_SECONDS);
     whet_attention attention = bench_prefill_prepare(&in->forth, of);
     bench_inputs_fill(in->out, of->queries * of->dim, 1, 4);
     report_case result = {.entry_count = 0};

@@ -19,7 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KV_HEADS = DECODE_KV_HEADS, DIM = 128, THREADS_KEYS = 131072, READ_PARTS = 64 };
+enum { KV_HEADS = DECODE_KV_HEADS, DIM = 128, LONGEST = 131072, READ_PARTS = 64 };
+
+/* Of a quick run: the longest with one type, others, the longest with a key head for every
+ * query head, and with threads. */
+#define QUICK_LONG 0.8
+#define QUICK_SHORT 0.3
+#define QUICK_OWN 0.6
+#define QUICK_THREADS 0.9
 
 static const report_column columns[COLUMNS_MAX] = {
     {"of read", COMPARE_SHARE},
@@ -43,13 +50,21 @@ static void fill(void *values, size_t count, uint64_t seed, whet_type type) {
         bench_inputs_fill(values, count, 1, seed);
 }
 
-bool bench_decode_open(decode_inputs *opened, size_t keys, size_t heads, whet_type type) {
+/* For an executor: keys, then values. */
+static void fill_one(void *argument, size_t task, size_t worker) {
+    const decode_inputs *in = argument;
+    (void)worker;
+    fill(task ? in->v : in->k, tensor_values(in->keys), 2 + task, in->type);
+}
+
+bool bench_decode_open(decode_inputs *opened, size_t keys, whet_type type,
+                       const whet_executor *executor) {
     *opened = (decode_inputs){
         .keys = keys,
-        .heads = heads,
+        .heads = DECODE_HEADS,
         .type = type,
-        .q = bench_inputs_allocate(heads * DIM * sizeof(float)),
-        .out = bench_inputs_allocate(heads * DIM * sizeof(float)),
+        .q = bench_inputs_allocate(DECODE_HEADS * DIM * sizeof(float)),
+        .out = bench_inputs_allocate(DECODE_HEADS * DIM * sizeof(float)),
         .k = bench_inputs_allocate(tensor_bytes(keys, type)),
         .v = bench_inputs_allocate(tensor_bytes(keys, type)),
     };
@@ -57,9 +72,8 @@ bool bench_decode_open(decode_inputs *opened, size_t keys, size_t heads, whet_ty
         bench_decode_close(opened);
         return false;
     }
-    bench_inputs_fill_queries(opened->q, heads, DIM, 1);
-    fill(opened->k, tensor_values(keys), 2, type);
-    fill(opened->v, tensor_values(keys), 3, type);
+    bench_inputs_fill_queries(opened->q, DECODE_HEADS, DIM, 1);
+    executor->parallel_for(executor->context, 2, fill_one, opened);
     return true;
 }
 
@@ -132,7 +146,7 @@ bool bench_decode_case(suite *with, report_section *section, const decode_inputs
     snprintf(to->label, sizeof to->label, "%s n=%zu%s", type_name(in->type), in->keys,
              in->heads == DECODE_HEADS ? "" : ", own key heads");
     job_pair pair;
-    whet_status status = bench_job_add_beta(to, &attention);
+    whet_status status = bench_job_add_beta(to, &attention, &with->executor);
     if (status == WHET_OK)
         status = bench_pair_open(&pair, &attention, NULL);
     if (status != WHET_OK)
@@ -159,8 +173,7 @@ report_section *bench_decode_section(suite *with, const char *name) {
     return section;
 }
 
-static bool measure_threads(suite *with, report_section *section, const decode_inputs *in,
-                            const char *label) {
+static bool measure_threads(suite *with, report_section *section, const decode_inputs *in) {
     read_work whole = part_to_read(in, 0, 1);
     read_work parts[READ_PARTS];
     for (size_t i = 0; i < READ_PARTS; i++)
@@ -184,20 +197,40 @@ static bool measure_threads(suite *with, report_section *section, const decode_i
     }
     whet_attention attention = bench_decode_describe(in);
     speedup_limit limit = {.one = one, .many = many, .count = count};
+    char label[32];
+    snprintf(label, sizeof label, "%s n=%zu", type_name(in->type), in->keys);
     return bench_speedup_case(with, section, label, &attention, bench_decode_bytes(in), limit);
 }
 
-/* One length and type, and threads over the same inputs where there is a bar for them. */
-static bool measure_length(suite *with, report_section *section, report_section *threads,
-                           size_t keys, size_t heads, whet_type type) {
-    decode_inputs in;
-    if (!bench_decode_open(&in, keys, heads, type))
-        return bench_report_fail(with->report, section->name, "not enough memory");
+static bool add_case(suite *with, report_section *section, const decode_inputs *in) {
     report_case result = {.entry_count = 0};
-    bool done = bench_decode_case(with, section, &in, &result) &&
-                bench_report_add_case(with->report, section, &result);
-    if (done && threads && keys == THREADS_KEYS)
-        done = measure_threads(with, threads, &in, result.label);
+    return bench_decode_case(with, section, in, &result) &&
+           bench_report_add_case(with->report, section, &result);
+}
+
+/* What else there is to measure at the longest length over the same inputs: threads, where there
+ * is a bar for them, or of quantised ones a key head for every query head. */
+static bool measure_longest(suite *with, report_section *section, report_section *threads,
+                            decode_inputs *in) {
+    bool is_quantised = in->type == WHET_Q8_0 || in->type == WHET_Q4_0;
+    if (is_quantised) {
+        bench_begin_case(with, QUICK_OWN);
+        in->heads = KV_HEADS;
+        return add_case(with, section, in);
+    }
+    bench_begin_case(with, QUICK_THREADS);
+    return !threads || measure_threads(with, threads, in);
+}
+
+static bool measure_length(suite *with, report_section *section, report_section *threads,
+                           size_t keys, whet_type type) {
+    bool is_longest = keys == LONGEST;
+    bench_begin_case(with, is_longest ? QUICK_LONG : QUICK_SHORT);
+    decode_inputs in;
+    if (!bench_decode_open(&in, keys, type, &with->executor))
+        return bench_report_fail(with->report, section->name, "not enough memory");
+    bool done = add_case(with, section, &in) &&
+                (!is_longest || measure_longest(with, section, threads, &in));
     bench_decode_close(&in);
     return done;
 }
@@ -205,13 +238,11 @@ static bool measure_length(suite *with, report_section *section, report_section 
 bool bench_decode(suite *with) {
     report_section *section = bench_decode_section(with, "decode");
     report_section *threads = bench_speedup_section(with, "decode threads", UNIT_GBS);
-    static const size_t lengths[] = {4096, 32768, 131072};
+    static const size_t lengths[] = {4096, 32768, LONGEST};
     static const whet_type types[] = {WHET_F16, WHET_F32, WHET_Q8_0, WHET_Q4_0};
     for (size_t i = with->options.quick ? 1 : 0; i < 3; i++)
         for (size_t j = 0; j < 4; j++)
-            if (!measure_length(with, section, j < 2 ? threads : NULL, lengths[i], DECODE_HEADS,
-                                types[j]))
+            if (!measure_length(with, section, threads, lengths[i], types[j]))
                 return false;
-    return measure_length(with, section, NULL, THREADS_KEYS, KV_HEADS, WHET_Q8_0) &&
-           measure_length(with, section, NULL, THREADS_KEYS, KV_HEADS, WHET_Q4_0);
+    return true;
 }

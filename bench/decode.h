@@ -10,7 +10,7 @@
 
 typedef struct decode_inputs {
     size_t keys;
-    size_t heads;   /* query heads */
+    size_t heads;   /* query heads: DECODE_HEADS, or fewer of them */
     whet_type type; /* of keys and values: f16, f32, q8_0 or q4_0 */
     float *q, *out;
     void *k, *v;
@@ -19,8 +19,9 @@ typedef struct decode_inputs {
 /* Query heads of the usual case, and of the one in which each has a key head of its own. */
 enum { DECODE_HEADS = 8, DECODE_KV_HEADS = 2 };
 
-/* Allocates and fills; false when memory runs out. */
-bool bench_decode_open(decode_inputs *opened, size_t keys, size_t heads, whet_type type);
+/* Allocates and fills, keys and values side by side; false when memory runs out. */
+bool bench_decode_open(decode_inputs *opened, size_t keys, whet_type type,
+                       const whet_executor *executor);
 void bench_decode_close(decode_inputs *opened);
 
 /* The problem, with logits spread as bench_inputs_deviation says. */

@@ -94,7 +94,8 @@ void bench_add_beta(report_case *to, const whet_stats *stats, size_t rows) {
     bench_report_add_fact(to, "percent sharpened", 100 * sharpened / (double)rows);
 }
 
-whet_status bench_job_add_beta(report_case *to, const whet_attention *attention) {
+whet_status bench_job_add_beta(report_case *to, const whet_attention *attention,
+                               const whet_executor *executor) {
     size_t rows = attention->heads * attention->queries;
     whet_stats *stats = calloc(rows, sizeof *stats);
     if (!stats)
@@ -105,7 +106,7 @@ whet_status bench_job_add_beta(report_case *to, const whet_attention *attention)
     asked.policy_count = 1;
     asked.stats = stats;
     asked.stats_stride = 0;
-    whet_status status = whet_attention_forward(&asked, NULL, NULL);
+    whet_status status = whet_attention_forward(&asked, executor, NULL);
     bench_add_beta(to, stats, rows);
     free(stats);
     return status;

@@ -52,6 +52,7 @@ void bench_add_presence(report_case *to, const measurement *from);
 void bench_add_beta(report_case *to, const whet_stats *stats, size_t rows);
 
 /* The same for attention, which is run once, adaptive, to have its statistics. */
-whet_status bench_job_add_beta(report_case *to, const whet_attention *attention);
+whet_status bench_job_add_beta(report_case *to, const whet_attention *attention,
+                               const whet_executor *executor);
 
 #endif

@@ -17,6 +17,10 @@
 
 enum { ROWS = 32, LENGTH = 128, STEPS = 2, CACHE = 4096, DECODED = 16 };
 
+/* Of a quick run. */
+#define QUICK_TRAINING 12
+#define QUICK_DECODING 3
+
 static const report_column training_columns[COLUMNS_MAX] = {
     {"times torch", COMPARE_SPEEDUP},
     {"of BLAS alone", COMPARE_SHARE},
@@ -161,6 +165,7 @@ static bool measure_training(suite *with, training *opened) {
 }
 
 static bool bench_training(suite *with) {
+    bench_begin_case(with, QUICK_TRAINING);
     static training opened; /* the record is large */
     bool is_done = open_training(with, &opened)
                        ? measure_training(with, &opened)
@@ -245,6 +250,7 @@ static bool measure_decoding(suite *with, decoding opened[2]) {
 }
 
 static bool bench_decoding(suite *with) {
+    bench_begin_case(with, QUICK_DECODING);
     decoding opened[2] = {{.decoder = NULL}, {.decoder = NULL}};
     bool is_done = measure_decoding(with, opened);
     close_decoding(&opened[0]);

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,14 @@ static void run_round(const contender *contenders, const size_t *order, size_t c
     }
 }
 
+/* After so many rounds, the last of which began at `last`. */
+static bool is_enough(effort until, size_t rounds, double start, double last) {
+    double now = lab_now();
+    if (rounds >= until.rounds && now - start >= until.seconds)
+        return true;
+    return rounds > 0 && until.end > 0 && now + (now - last) > until.end;
+}
+
 void bench_measure(const contender *contenders, size_t count, const contender *probe, effort until,
                    const char *label, measurement *result) {
     size_t order[CONTENDERS_MAX];
@@ -114,9 +123,9 @@ void bench_measure(const contender *contenders, size_t count, const contender *p
     uint64_t state = 1;
     double start = lab_now();
     double used = processor_time();
-    for (size_t round = 0; round < ROUNDS_MAX; round++) {
-        if (round >= until.rounds && lab_now() - start >= until.seconds)
-            break;
+    double last = start;
+    for (size_t round = 0; round < ROUNDS_MAX && !is_enough(until, round, start, last); round++) {
+        last = lab_now();
         lab_remark("%s: round %zu", label, round + 1);
         shuffle(order, count, &state);
         run_round(contenders, order, count, probe, round, of, probe_series);

@@ -25,10 +25,12 @@ typedef struct contender {
     double work; /* of one run, in what the section counts: values, FLOPs or bytes */
 } contender;
 
-/* How long to go on: for these seconds, but so many rounds in any case. */
+/* How long to go on: for these seconds, and for so many rounds at least, as long as the next round
+ * would be over by the end. The first one is run in any case. */
 typedef struct effort {
     size_t rounds;
     double seconds;
+    double end; /* by the clock of lab_now(); 0 for none */
 } effort;
 
 typedef struct series {

@@ -21,6 +21,13 @@
 
 enum { TENSOR_FLOATS = 131072 * 64, PEAK_PARTS = 16 };
 
+/* What a square, the maps and a case of threads declare of a quick run: one second for so many
+ * FLOPs of a square's single run, which on one core of 100 GFLOP/s leaves time for three rounds of
+ * three contenders; and seconds. */
+#define QUICK_FLOPS 7.5e9
+#define QUICK_MAPS 2.6
+#define QUICK_THREADS 0.9
+
 static const report_column columns[COLUMNS_MAX] = {
     {"of FMA peak", COMPARE_SHARE},
     {"times sgemm", COMPARE_TIMES},
@@ -86,12 +93,13 @@ static void add_entries(const report_section *section, report_case *to, const me
 
 static bool measure_case(suite *with, report_section *section, const prefill_tensors *in,
                          const prefill_shape *of) {
+    bench_begin_case(with, bench_prefill_flops(of) / QUICK_FLOPS);
     whet_attention attention = bench_prefill_prepare(in, of);
     report_case result = {.entry_count = 0};
     snprintf(result.label, sizeof result.label, "d=%zu n=%zu%s", of->dim, of->keys,
              of->causal ? " causal" : "");
     job_pair pair;
-    whet_status status = bench_job_add_beta(&result, &attention);
+    whet_status status = bench_job_add_beta(&result, &attention, &with->executor);
     if (status == WHET_OK)
         status = bench_pair_open(&pair, &attention, NULL);
     if (status != WHET_OK)
@@ -176,6 +184,7 @@ static whet_status open_maps(const whet_attention *attention, whet_policy *polic
 }
 
 static bool measure_maps(suite *with, const prefill_tensors *in) {
+    bench_begin_case(with, QUICK_MAPS);
     prefill_shape square = {.queries = 4096, .keys = 4096, .dim = 128};
     whet_attention attention = bench_prefill_prepare(in, &square);
     report_section *section =
@@ -239,10 +248,12 @@ static bool measure_threads(suite *with, const prefill_tensors *in) {
 
     prefill_shape square = {.queries = 4096, .keys = 4096, .dim = 128};
     prefill_shape chunk = {.queries = 256, .keys = 131072, .dim = 64};
+    bench_begin_case(with, QUICK_THREADS);
     whet_attention attention = bench_prefill_prepare(in, &square);
     if (!bench_speedup_case(with, section, "d=128 n=4096", &attention, bench_prefill_flops(&square),
                             limit))
         return false;
+    bench_begin_case(with, QUICK_THREADS);
     attention = bench_prefill_prepare(in, &chunk);
     return bench_speedup_case(with, section, "d=64 256 x 131072", &attention,
                               bench_prefill_flops(&chunk), limit);

@@ -13,6 +13,9 @@
 
 enum { STEPS = 48, TORCH_STEPS = 12 };
 
+/* Of the only case in a quick run. */
+#define QUICK_SECONDS 5
+
 static const report_column columns[COLUMNS_MAX] = {
     {"times torch", COMPARE_SPEEDUP},
     {"of BLAS alone", COMPARE_SHARE},
@@ -96,6 +99,7 @@ static bool measure(suite *with, training *opened) {
 bool bench_retrieval(suite *with) {
     if (!with->blas.scores)
         return true; /* the report says that there is no BLAS */
+    bench_begin_case(with, QUICK_SECONDS);
     training opened;
     bool is_done = open_training(with, &opened)
                        ? measure(with, &opened)

@@ -12,6 +12,9 @@
 
 enum { VALUES = 4 << 20, BETA_ROWS_MAX = 256 };
 
+/* Of a case in a quick run. */
+#define QUICK_SECONDS 0.4
+
 static const report_column columns[COLUMNS_MAX] = {
     {"times copy", COMPARE_TIMES},
     {"times read", COMPARE_TIMES},
@@ -55,6 +58,7 @@ static void add_entries(const report_section *section, report_case *to, const me
 }
 
 static bool measure_case(suite *with, report_section *section, float *in, void *out, size_t n) {
+    bench_begin_case(with, QUICK_SECONDS);
     bench_inputs_fill(in, VALUES, bench_inputs_deviation(n), n);
     whet_rows rows = {.size = sizeof rows, .rows = VALUES / n, .n = n, .in = in, .out = out};
     softmax_work plain = {.rows = rows, .policy = whet_policy_softmax()};

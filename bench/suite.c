@@ -1,27 +1,67 @@
 /*
- * Sets up what the sections share (the processor's name, OpenBLAS, a pool of
- * threads), runs them one after the other and clears up.
+ * Sets up what the parts share (the processor's name, OpenBLAS, a pool of
+ * threads), runs them one after the other and clears up. A quick run keeps to
+ * the seconds that its parts declare: each gets its share of what is left of
+ * them all, and gives its cases theirs.
  */
 #include "suite.h"
 
+#include "base/clock.h"
 #include "base/machine.h"
 
 #include <string.h>
 
 static const effort full = {.rounds = 7, .seconds = 3};
-static const effort quick = {.rounds = 3, .seconds = 0.6};
+static const effort quick = {.rounds = 3, .seconds = 0.3};
 
-static bool run_sections(suite *with) {
-    const suite_options *wanted = &with->options;
-    return (!wanted->rows || bench_rows(with)) && (!wanted->prefill || bench_prefill(with)) &&
-           (!wanted->decode || bench_decode(with)) && (!wanted->backward || bench_backward(with)) &&
-           (!wanted->retrieval || bench_retrieval(with)) && (!wanted->lm || bench_lm(with)) &&
-           (!wanted->long_run || bench_long(with));
+const suite_part bench_parts[SUITE_PARTS] = {
+    {"rows", bench_rows, 1.6, .in_quick = true, .in_full = true},
+    {"prefill", bench_prefill, 13, .in_quick = true, .in_full = true, .needs_blas = true},
+    {"decode", bench_decode, 7.4, .in_quick = true, .in_full = true},
+    {"backward", bench_backward, 2.8, .in_quick = true, .in_full = true},
+    {"retrieval", bench_retrieval, 5, .in_full = true, .needs_blas = true},
+    {"lm", bench_lm, 15, .in_full = true, .needs_blas = true},
+    {"long", bench_long, 60, .in_full = false},
+};
+
+void bench_begin_case(suite *with, double quick_seconds) {
+    with->until = with->options.quick ? quick : full;
+    if (with->options.quick)
+        with->until.end = bench_budget_take(&with->budget, lab_now(), quick_seconds);
+}
+
+static budget budget_of_wanted(const suite_options *options) {
+    budget all = {.declared = 0};
+    for (size_t i = 0; i < SUITE_PARTS; i++)
+        all.declared += options->wanted[i] ? bench_parts[i].quick_seconds : 0;
+    all.end = lab_now() + all.declared;
+    return all;
+}
+
+static bool run_parts(suite *with) {
+    budget all = budget_of_wanted(&with->options);
+    for (size_t i = 0; i < SUITE_PARTS; i++) {
+        const suite_part *part = &bench_parts[i];
+        if (!with->options.wanted[i])
+            continue;
+        with->budget = (budget){.end = bench_budget_take(&all, lab_now(), part->quick_seconds),
+                                .declared = part->quick_seconds};
+        if (!part->run(with))
+            return false;
+    }
+    return true;
+}
+
+static bool wants_blas(const suite_options *options) {
+    for (size_t i = 0; i < SUITE_PARTS; i++)
+        if (options->wanted[i] && bench_parts[i].needs_blas)
+            return true;
+    return false;
 }
 
 bool bench_run(const suite_options *options, report *result) {
     memset(result, 0, sizeof *result);
-    suite with = {.options = *options, .until = options->quick ? quick : full, .report = result};
+    suite with = {.options = *options, .report = result};
     whet_status status = whet_pool_create(options->threads, &with.pool);
     if (status != WHET_OK)
         return bench_report_fail(result, "threads", whet_status_text(status));
@@ -29,9 +69,9 @@ bool bench_run(const suite_options *options, report *result) {
     result->quick = options->quick;
     result->threads = whet_pool_threads(with.pool);
     lab_cpu_name(result->cpu, sizeof result->cpu);
-    if (options->prefill || options->retrieval || options->lm)
+    if (wants_blas(options))
         bench_blas_open(&with.blas, result->blas, sizeof result->blas);
-    bool done = run_sections(&with);
+    bool done = run_parts(&with);
     bench_blas_close(&with.blas);
     whet_pool_destroy(with.pool);
     return done;

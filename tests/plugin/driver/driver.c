@@ -4,12 +4,15 @@
  *
  *     driver MODEL text FILE      the perplexity of a text, in pieces of the context's size
  *     driver MODEL greedy PROMPT  what the model goes on with, most likely token by token
+ *     driver MODEL answers FILE   the same for every line of a file, all of them at once
  *     driver MODEL speed          milliseconds of a prompt and of a token after it, best of several
  *
  * with --fa auto|on|off, --threads N, --context N, --batch N (tokens computed at once), --tokens N
  * (to generate, or in speed's prompt), --cache TYPE or --cache KTYPE,VTYPE, --sequences N (greedy:
- * that many at once, each must say the same).
+ * that many at once, each must say the same), --unified 0|1 (one cache for all sequences),
+ * --attention host|measured|exact (exact.h: how far off it was, on standard error; or put right).
  */
+#include "exact.h"
 #include "llama/flash.h"
 #include <ggml-backend.h>
 #include <ggml.h>
@@ -22,7 +25,9 @@
 typedef struct options {
     const char *model, *mode, *subject, *libraries;
     flash_kind flash;
-    int threads, context, batch, tokens, sequences;
+    int threads, context, batch, tokens, sequences, unified;
+    bool is_watched; /* attention, by exact */
+    exact_attention exact;
     enum ggml_type key_type, value_type;
 } options;
 
@@ -52,12 +57,16 @@ static void set_option(options *o, const char *name, const char *value) {
         const char *second = comma ? comma + 1 : value;
         o->key_type = type_named(value, comma ? (size_t)(comma - value) : strlen(value));
         o->value_type = type_named(second, strlen(second));
+    } else if (strcmp(name, "--attention") == 0) {
+        o->exact.replaces = strcmp(value, "exact") == 0;
+        o->is_watched = o->exact.replaces || strcmp(value, "measured") == 0;
     } else {
         int *number = strcmp(name, "--threads") == 0     ? &o->threads
                       : strcmp(name, "--context") == 0   ? &o->context
                       : strcmp(name, "--batch") == 0     ? &o->batch
                       : strcmp(name, "--tokens") == 0    ? &o->tokens
                       : strcmp(name, "--sequences") == 0 ? &o->sequences
+                      : strcmp(name, "--unified") == 0   ? &o->unified
                                                          : NULL;
         if (!number)
             fail("unknown option");
@@ -95,7 +104,7 @@ static void only_errors(enum ggml_log_level level, const char *text, void *user)
         fputs(text, stderr);
 }
 
-static struct llama_model *load_model(const options *o) {
+static struct llama_model *load_model(options *o) {
     if (o->libraries)
         ggml_backend_load_all_from_path(o->libraries);
     else
@@ -107,7 +116,7 @@ static struct llama_model *load_model(const options *o) {
     return model;
 }
 
-static struct llama_context *make_context(const options *o, struct llama_model *model) {
+static struct llama_context *make_context(options *o, struct llama_model *model) {
     struct llama_context_params params = llama_context_default_params();
     params.n_ctx = (uint32_t)(o->context * o->sequences);
     params.n_batch = params.n_ctx;
@@ -117,6 +126,11 @@ static struct llama_context *make_context(const options *o, struct llama_model *
     set_flash(&params, o->flash);
     params.type_k = o->key_type;
     params.type_v = o->value_type;
+    params.kv_unified = o->unified != 0;
+    if (o->is_watched) {
+        params.cb_eval = exact_callback;
+        params.cb_eval_user_data = &o->exact;
+    }
     struct llama_context *context = llama_init_from_model(model, params);
     if (!context)
         fail("there is no context for this model");
@@ -173,7 +187,7 @@ static double surprise(const float *logits, int vocabulary, llama_token token) {
     return log(sum) + max - (double)logits[token];
 }
 
-static void tell_perplexity(const options *o, struct llama_model *model) {
+static void tell_perplexity(options *o, struct llama_model *model) {
     int count;
     char *text = read_text(o->subject);
     llama_token *tokens = tokenize(model, text, &count);
@@ -216,7 +230,7 @@ static void print_token(const struct llama_vocab *vocab, llama_token token) {
         fwrite(piece, 1, (size_t)n, stdout);
 }
 
-static void tell_greedy(const options *o, struct llama_model *model) {
+static void tell_greedy(options *o, struct llama_model *model) {
     int count;
     const struct llama_vocab *vocab = llama_model_get_vocab(model);
     int vocabulary = llama_vocab_n_tokens(vocab);
@@ -247,6 +261,74 @@ static void tell_greedy(const options *o, struct llama_model *model) {
     free(tokens);
 }
 
+/* ---- answers ---- */
+
+enum { ANSWERS_MAX = 16, ANSWER_SIZE = 4096 };
+
+typedef struct answer {
+    llama_token *prompt;
+    int count; /* tokens so far, the prompt's included */
+    int place; /* in the batch, of the token whose logits count; -1 where it has come to its end */
+    char text[ANSWER_SIZE];
+} answer;
+
+static int open_answers(options *o, const struct llama_model *model, answer *answers) {
+    char *text = read_text(o->subject);
+    int n = 0;
+    for (char *line = strtok(text, "\n"); line && n < ANSWERS_MAX; line = strtok(NULL, "\n"), n++)
+        answers[n].prompt = tokenize(model, line, &answers[n].count);
+    free(text);
+    return n;
+}
+
+/* The next token of one, into the batch. */
+static void go_on(struct llama_context *context, const struct llama_vocab *vocab, answer *with,
+                  int sequence, struct llama_batch *batch) {
+    if (with->place < 0)
+        return;
+    llama_token next =
+        most_likely(llama_get_logits_ith(context, with->place), llama_vocab_n_tokens(vocab));
+    size_t length = strlen(with->text);
+    with->place = -1;
+    if (llama_vocab_is_eog(vocab, next) || length + 256 > ANSWER_SIZE)
+        return;
+    int n = llama_token_to_piece(vocab, next, with->text + length, 255, 0, false);
+    with->text[length + (size_t)(n > 0 ? n : 0)] = 0;
+    with->place = batch->n_tokens;
+    add_token(batch, next, with->count++, sequence, true);
+}
+
+static void tell_answers(options *o, struct llama_model *model) {
+    static answer answers[ANSWERS_MAX];
+    int n = open_answers(o, model, answers);
+    o->sequences = n;
+    struct llama_context *context = make_context(o, model);
+    struct llama_batch batch = llama_batch_init(o->context * n, 0, 1),
+                       next = llama_batch_init(n, 0, 1);
+    for (int s = 0; s < n; s++)
+        for (int i = 0; i < answers[s].count; i++) {
+            answers[s].place = batch.n_tokens;
+            add_token(&batch, answers[s].prompt[i], i, s, i == answers[s].count - 1);
+        }
+    for (int t = 0; t < o->tokens && batch.n_tokens > 0; t++) {
+        decode(context, t ? next : batch);
+        next.n_tokens = 0;
+        for (int s = 0; s < n; s++)
+            go_on(context, llama_model_get_vocab(model), &answers[s], s, &next);
+        if (next.n_tokens == 0)
+            break;
+    }
+    for (int s = 0; s < n; s++) {
+        for (char *c = answers[s].text; *c; c++)
+            putchar(*c == '\n' ? ' ' : *c);
+        putchar('\n');
+        free(answers[s].prompt);
+    }
+    llama_batch_free(batch);
+    llama_batch_free(next);
+    llama_free(context);
+}
+
 /* ---- speed ---- */
 
 static double timed(struct llama_context *context, struct llama_batch batch) {
@@ -256,7 +338,7 @@ static double timed(struct llama_context *context, struct llama_batch batch) {
     return (double)(ggml_time_us() - start) / 1000;
 }
 
-static void tell_speed(const options *o, struct llama_model *model) {
+static void tell_speed(options *o, struct llama_model *model) {
     struct llama_context *context = make_context(o, model);
     struct llama_batch batch = llama_batch_init(o->tokens, 0, 1);
     double prompt = HUGE_VAL, token = HUGE_VAL;
@@ -285,10 +367,16 @@ int main(int argc, char **argv) {
         tell_perplexity(&o, model);
     else if (strcmp(o.mode, "greedy") == 0 && o.subject)
         tell_greedy(&o, model);
+    else if (strcmp(o.mode, "answers") == 0 && o.subject)
+        tell_answers(&o, model);
     else if (strcmp(o.mode, "speed") == 0)
         tell_speed(&o, model);
     else
         fail("unknown mode");
+    if (o.exact.operations)
+        fprintf(stderr, "attention: %zu operations, off by %.3g on average, %.3g at most\n",
+                o.exact.operations, o.exact.error_sum / (double)o.exact.operations,
+                o.exact.largest);
     llama_model_free(model);
     return 0;
 }

@@ -1,5 +1,6 @@
 /* See graph.h. Tensors are made in a context of ggml's with memory of its own. */
 #include "graph.h"
+#include "positions.h"
 #include "reference/reference.h"
 #include "support/random.h"
 #include <math.h>
@@ -194,18 +195,6 @@ static tensors make_tensors(const example *e) {
 
 /* ---- the reference ---- */
 
-static void read_position(const struct ggml_tensor *tensor, int stream, int head, int position,
-                          float *result) {
-    if (!tensor)
-        return;
-    const char *row = (const char *)tensor->data + (size_t)position * tensor->nb[1] +
-                      (size_t)head * tensor->nb[2] + (size_t)stream * tensor->nb[3];
-    if (tensor->type == GGML_TYPE_F32)
-        memcpy(result, row, (size_t)tensor->ne[0] * sizeof(float));
-    else
-        ggml_get_type_traits(tensor->type)->to_float(row, result, tensor->ne[0]);
-}
-
 static double slope_of(const example *e, int head) {
     if (e->max_bias <= 0)
         return 1;
@@ -218,13 +207,14 @@ static void reference_logits(const tensors *t, const example *e, int s, int h, i
                              double *logits) {
     float q[1024] = {0}, k[1024] = {0};
     size_t row = ((size_t)s * (size_t)e->heads + (size_t)h) * (size_t)e->queries + (size_t)i;
-    read_position(t->q, s, h, i, q);
+    if (t->q)
+        positions_read(t->q, s, h, i, q);
     for (int j = 0; j < e->keys; j++) {
         double logit = 0;
         if (!t->k) {
             logit = (double)((const float *)t->logits->data)[row * (size_t)e->keys + (size_t)j];
         } else {
-            read_position(t->k, s, h / (e->heads / e->kv_heads), j, k);
+            positions_read(t->k, s, h / (e->heads / e->kv_heads), j, k);
             for (int c = 0; c < e->head_dim; c++)
                 logit += (double)q[c] * (double)k[c];
         }
@@ -254,7 +244,7 @@ static void reference_output(const tensors *t, const example *e, int s, int h, c
     }
     memset(out, 0, (size_t)e->value_dim * sizeof *out);
     for (int j = 0; j < e->keys; j++) {
-        read_position(t->v, s, h / (e->heads / e->kv_heads), j, v);
+        positions_read(t->v, s, h / (e->heads / e->kv_heads), j, v);
         for (int c = 0; c < e->value_dim; c++)
             out[c] += p[j] * (double)v[c];
     }

@@ -59,6 +59,26 @@ if [ -r "$chat" ]; then
     check "MiniMind2-small gives the host's answer" same_text "$chat" "$question" --tokens 10
 fi
 
+# ---- every operation against the same in double, computed from what the host gave it ----
+
+printf '%s\n' 'Once upon a time' 'Lily and Tom went to the park' 'The little dog was very' 'One day, a big red ball rolled down the hill.' \
+    >"$SCRATCH/prompts"
+all_exact() { # model mode subject options ...
+    whet "$@" --attention measured --fa on >"$SCRATCH/out" || return 1
+    cat "$SCRATCH/messages"
+    awk '/^attention: [1-9]/ { seen = $NF == "most" && $(NF - 2) + 0 <= 1e-5 } END { exit !seen }' "$SCRATCH/messages" &&
+        grep -q 'whet: [1-9][0-9]* attention operations handled' "$SCRATCH/messages"
+}
+for unified in 0 1; do
+    check "several texts at once are exact, unified cache: $unified" all_exact "$small" answers "$SCRATCH/prompts" --tokens 20 --unified $unified
+done
+if [ -r "$chat" ]; then
+    for cache in q8_0 q4_0 q8_0,q4_0; do
+        check "MiniMind2-small is exact with a cache of $cache" all_exact "$chat" text "$story" --context 96 --batch 96 --cache $cache
+    done
+    check "and with several texts in one cache of q4_0" all_exact "$chat" answers "$SCRATCH/prompts" --tokens 10 --unified 1 --cache q4_0
+fi
+
 # ---- policies ----
 
 plain=$(whet "$small" text "$story" --fa on)

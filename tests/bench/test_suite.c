@@ -1,0 +1,97 @@
+/*
+ * How the benchmark as a whole keeps to its time: what its parts declare, how
+ * it is divided, and that rounds stop where it is used up. No test waits for a
+ * run to see how long it takes.
+ */
+#include "budget.h"
+#include "suite.h"
+#include "support/check.h"
+#include "waiting.h"
+
+#include <math.h>
+#include <string.h>
+
+TEST(a_quick_run_declares_less_than_half_a_minute) {
+    double declared = 0;
+    for (size_t i = 0; i < SUITE_PARTS; i++)
+        declared += bench_parts[i].in_quick ? bench_parts[i].quick_seconds : 0;
+    CHECK_MSG(declared <= QUICK_SECONDS_MAX, "%g seconds are declared", declared);
+    CHECK(QUICK_SECONDS_MAX <= 25); /* what first rounds may take longer is left out of 30 */
+}
+
+TEST(a_quick_run_has_all_bars_of_the_library_and_leaves_training_out) {
+    static const char *const expected[] = {"rows", "prefill", "decode", "backward"};
+    size_t found = 0;
+    for (size_t i = 0; i < SUITE_PARTS; i++) {
+        const suite_part *part = &bench_parts[i];
+        CHECK(part->quick_seconds > 0);
+        if (!part->in_quick)
+            continue;
+        REQUIRE(found < sizeof expected / sizeof expected[0]);
+        CHECK_STR(part->name, expected[found++]);
+        CHECK(part->in_full);
+    }
+    CHECK_INT(found, sizeof expected / sizeof expected[0]);
+}
+
+TEST(time_is_divided_as_declared) {
+    budget all = {.end = 110, .declared = 10};
+    CHECK_NEAR(bench_budget_take(&all, 100, 2), 102, 1e-12);
+    CHECK_NEAR(bench_budget_take(&all, 102, 4), 106, 1e-12);
+    CHECK_NEAR(bench_budget_take(&all, 106, 4), 110, 1e-12);
+}
+
+TEST(what_is_done_early_leaves_time_and_what_is_late_takes_it) {
+    budget all = {.end = 110, .declared = 10};
+    bench_budget_take(&all, 100, 2);
+    CHECK_NEAR(bench_budget_take(&all, 101, 4), 101 + 9 * 0.5, 1e-12); /* one second early */
+    all = (budget){.end = 110, .declared = 10};
+    bench_budget_take(&all, 100, 2);
+    CHECK_NEAR(bench_budget_take(&all, 106, 4), 108, 1e-12); /* four seconds late */
+}
+
+TEST(parts_that_nobody_reckoned_with_do_not_make_the_run_longer) {
+    budget all = {.end = 110, .declared = 10};
+    for (int now = 100; now < 140; now += 3)
+        CHECK(bench_budget_take(&all, now, 7) <= fmax(110, now));
+    CHECK(all.declared >= 0);
+}
+
+static size_t rounds_of(double seconds, effort until) {
+    waiting work = {.seconds = seconds};
+    contender only = waiter("only", NULL, &work, 1);
+    static measurement measured;
+    bench_measure(&only, 1, NULL, until, "test", &measured);
+    CHECK_INT(measured.list[0].rounds, work.runs);
+    return work.runs;
+}
+
+TEST(rounds_stop_at_the_end_of_their_time) {
+    double now = lab_now();
+    CHECK_INT(rounds_of(0, (effort){.rounds = 5}), 5);
+    CHECK_INT(rounds_of(0, (effort){.rounds = 5, .end = now + 3600}), 5);
+    CHECK_INT(rounds_of(0, (effort){.rounds = 5, .seconds = 3600, .end = now}), 1);
+    /* a second round of as long would be over too late */
+    CHECK_INT(rounds_of(0.02, (effort){.rounds = 5, .end = lab_now() + 0.03}), 1);
+}
+
+TEST(cases_of_a_quick_run_end_within_their_part) {
+    static suite with;
+    with.options.quick = true;
+    double end = lab_now() + 1000;
+    with.budget = (budget){.end = end, .declared = 10};
+    bench_begin_case(&with, 5);
+    CHECK(with.until.end > lab_now() + 400 && with.until.end < end);
+    for (int i = 0; i < 5; i++) {
+        bench_begin_case(&with, 5);
+        CHECK(with.until.end <= end + 1e-6);
+    }
+}
+
+TEST(cases_of_a_full_run_have_all_their_rounds) {
+    static suite with;
+    with.budget = (budget){.end = 1, .declared = 1};
+    bench_begin_case(&with, 5);
+    CHECK(with.until.end == 0);
+    CHECK(with.until.rounds >= 7);
+}

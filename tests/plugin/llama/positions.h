@@ -1,0 +1,19 @@
+/* Rows of ggml's tensors as floats, whatever their type and strides. */
+#ifndef WHET_TESTS_PLUGIN_POSITIONS_H
+#define WHET_TESTS_PLUGIN_POSITIONS_H
+
+#include <ggml.h>
+#include <string.h>
+
+/* Row `position` of a head: ne[0] numbers. */
+static inline void positions_read(const struct ggml_tensor *tensor, int stream, int head,
+                                  int position, float *result) {
+    const char *row = (const char *)tensor->data + (size_t)position * tensor->nb[1] +
+                      (size_t)head * tensor->nb[2] + (size_t)stream * tensor->nb[3];
+    if (tensor->type == GGML_TYPE_F32)
+        memcpy(result, row, (size_t)tensor->ne[0] * sizeof(float));
+    else
+        ggml_get_type_traits(tensor->type)->to_float(row, result, tensor->ne[0]);
+}
+
+#endif

@@ -32,6 +32,10 @@ def rounded_product(a, b):
 
 
 def mlp(x, layers, product):
+    """A first layer that knows one number has a vector for its matrix."""
+    if x.shape[-1] == 1:
+        weight, bias = layers[0]
+        return mlp(gelu(x @ weight + bias, approximate="tanh"), layers[1:], product)
     for weight, bias in layers[:-1]:
         x = gelu(product(x, weight) + bias, approximate="tanh")
     weight, bias = layers[-1]
@@ -53,9 +57,9 @@ class Model:
         h = mlp(x, self.psi_x, product)
         q = product(mlp(query.unsqueeze(-1), self.psi_q, product), self.w_q)
         k, v = product(h, self.w_k), product(h, self.w_v)
-        e = self.scale * product(k, q.unsqueeze(-1)).squeeze(-1) / self.w_q.shape[0] ** 0.5
+        e = self.scale * (k @ q.unsqueeze(-1)).squeeze(-1) / self.w_q.shape[0] ** 0.5
         a = adaptive(e) if self.policy else torch.softmax(e, -1)
-        y = mlp(product(a.unsqueeze(1), v).squeeze(1), self.phi, product)
+        y = mlp((a.unsqueeze(1) @ v).squeeze(1), self.phi, product)
         return cross_entropy(y, label, reduction="mean")
 
 

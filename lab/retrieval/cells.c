@@ -10,7 +10,7 @@ enum { BYTES_MAX = 256 << 20 };
 
 struct retrieval_cells {
     size_t classes, width;
-    uint16_t *rows[2]; /* [PRIORITIES][classes][width], by retrieval_projection */
+    uint16_t *values, *keys; /* [PRIORITIES][classes][width]; one place where they are the same */
 };
 
 static size_t values_of(size_t classes, size_t width) { return PRIORITIES * classes * width; }
@@ -44,42 +44,50 @@ static void keep(const float *rows, size_t count, uint16_t *to) {
 /* What computing one priority in every class needs. */
 typedef struct filler {
     retrieval_model model; /* as multiplied */
-    float *multiplied, *table, *priority, *buffers[3];
+    float *multiplied, *table, *priority, *deeper, *features, *states;
     uint16_t *class_of;
 } filler;
 
-static void fill_place(retrieval_cells *cells, filler *f, size_t place, retrieval_projection of) {
-    size_t classes = cells->classes, width = cells->width;
+static void fill_place(const filler *f, size_t place, bool as_key, uint16_t *cells) {
+    size_t classes = f->model.layout.classes, width = f->model.layout.width;
     for (size_t c = 0; c < classes; c++)
         f->priority[c] = priority_at(place);
-    retrieval_item_features(&f->model, f->table, f->priority, f->class_of, classes,
-                            of == RETRIEVAL_KEYS, f->buffers[0], f->buffers[1]);
-    retrieval_item_rows(&f->model, of, f->buffers[1], classes, f->buffers[0], f->buffers[2]);
-    keep(f->buffers[2], classes * width, cells->rows[of] + place * classes * width);
+    retrieval_item_features(&f->model, f->table, f->priority, f->class_of, classes, as_key,
+                            f->deeper, f->features);
+    retrieval_item_states(&f->model, f->features, classes, f->states);
+    keep(f->states, classes * width, cells + place * classes * width);
 }
 
-static bool fill(retrieval_cells *cells, const retrieval_model *model) {
-    size_t classes = cells->classes, width = cells->width;
-    filler f = {.multiplied = nn_floats(model->layout.count),
-                .table = nn_floats((classes + 1) * width),
-                .priority = nn_floats(classes),
-                .class_of = calloc(classes, sizeof *f.class_of)};
-    bool is_good = f.multiplied && f.table && f.priority && f.class_of;
-    for (size_t i = 0; i < 3; i++)
-        is_good = (f.buffers[i] = nn_floats(classes * width)) != NULL && is_good;
+static bool reserve(filler *f, const retrieval_layout *at) {
+    f->multiplied = nn_floats(at->count);
+    f->table = nn_floats((at->classes + 1) * at->width);
+    f->priority = nn_floats(at->classes);
+    f->deeper = nn_floats(at->classes * at->width);
+    f->features = nn_floats(at->classes * at->width);
+    f->states = nn_floats(at->classes * at->width);
+    f->class_of = calloc(at->classes, sizeof *f->class_of);
+    return f->multiplied && f->table && f->priority && f->deeper && f->features && f->states &&
+           f->class_of;
+}
+
+static bool fill(const retrieval_cells *cells, const retrieval_model *model) {
+    filler f = {.table = NULL};
+    bool is_good = reserve(&f, &model->layout);
     if (is_good) {
         f.model = retrieval_as_multiplied(model, f.multiplied);
         retrieval_class_table(&f.model, f.table);
-        for (size_t c = 0; c < classes; c++)
+        for (size_t c = 0; c < cells->classes; c++)
             f.class_of[c] = (uint16_t)c;
         for (size_t place = 0; place < PRIORITIES; place++) {
-            fill_place(cells, &f, place, RETRIEVAL_KEYS);
-            fill_place(cells, &f, place, RETRIEVAL_VALUES);
+            fill_place(&f, place, false, cells->values);
+            if (cells->keys != cells->values)
+                fill_place(&f, place, true, cells->keys);
         }
     }
-    for (size_t i = 0; i < 3; i++)
-        free(f.buffers[i]);
     free(f.class_of);
+    free(f.states);
+    free(f.features);
+    free(f.deeper);
     free(f.priority);
     free(f.table);
     free(f.multiplied);
@@ -88,14 +96,15 @@ static bool fill(retrieval_cells *cells, const retrieval_model *model) {
 
 retrieval_cells *retrieval_cells_create(const retrieval_model *model) {
     size_t classes = model->layout.classes, width = model->layout.width;
+    size_t bytes = values_of(classes, width) * sizeof(uint16_t);
     retrieval_cells *cells = calloc(1, sizeof *cells);
     if (!cells)
         return NULL;
     cells->classes = classes;
     cells->width = width;
-    for (size_t i = 0; i < 2; i++)
-        cells->rows[i] = malloc(values_of(classes, width) * sizeof *cells->rows[i]);
-    if (cells->rows[0] && cells->rows[1] && fill(cells, model))
+    cells->values = malloc(bytes);
+    cells->keys = model->config.key_sees_class ? cells->values : malloc(bytes);
+    if (cells->values && cells->keys && fill(cells, model))
         return cells;
     retrieval_cells_destroy(cells);
     return NULL;
@@ -104,21 +113,21 @@ retrieval_cells *retrieval_cells_create(const retrieval_model *model) {
 void retrieval_cells_destroy(retrieval_cells *cells) {
     if (!cells)
         return;
-    free(cells->rows[1]);
-    free(cells->rows[0]);
+    if (cells->keys != cells->values)
+        free(cells->keys);
+    free(cells->values);
     free(cells);
 }
 
-void retrieval_cells_look_up(const retrieval_cells *cells, retrieval_projection of,
-                             const float *priority, const uint16_t *class_of, size_t items,
-                             float *rows) {
+void retrieval_cells_look_up(const retrieval_cells *cells, bool as_key, const float *priority,
+                             const uint16_t *class_of, size_t items, float *h) {
     size_t width = cells->width;
     for (size_t i = 0; i < items; i++) {
         size_t cell = place_of(priority[i]) * cells->classes + class_of[i];
-        const uint16_t *from = cells->rows[of] + cell * width;
+        const uint16_t *from = (as_key ? cells->keys : cells->values) + cell * width;
         for (size_t j = 0; j < width; j++) {
             uint32_t bits = (uint32_t)from[j] << 16;
-            memcpy(&rows[i * width + j], &bits, sizeof bits);
+            memcpy(&h[i * width + j], &bits, sizeof bits);
         }
     }
 }

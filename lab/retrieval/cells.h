@@ -1,8 +1,8 @@
 /*
- * Keys and values of every item there can be. Where priorities are bfloat16 there
- * are about three thousand of them, and where products are rounded keys and
- * values are bfloat16 too: all of a head fit into a few megabytes, and evaluation
- * looks them up instead of computing each of millions of items.
+ * psi_x of every item there can be. Where priorities are bfloat16 there are about
+ * three thousand of them, and where products are rounded psi_x is bfloat16 too:
+ * all of a head fits into a few megabytes, and evaluation looks it up instead of
+ * computing each of millions of items.
  */
 #ifndef WHET_LAB_RETRIEVAL_CELLS_H
 #define WHET_LAB_RETRIEVAL_CELLS_H
@@ -18,9 +18,8 @@ bool retrieval_cells_pay(const retrieval_config *config);
 retrieval_cells *retrieval_cells_create(const retrieval_model *model);
 void retrieval_cells_destroy(retrieval_cells *cells);
 
-/* The keys or values of items, [items][width]. */
-void retrieval_cells_look_up(const retrieval_cells *cells, retrieval_projection of,
-                             const float *priority, const uint16_t *class_of, size_t items,
-                             float *rows);
+/* h of items, [items][width]; as keys where `as_key`, see retrieval_item_features. */
+void retrieval_cells_look_up(const retrieval_cells *cells, bool as_key, const float *priority,
+                             const uint16_t *class_of, size_t items, float *h);
 
 #endif

@@ -30,7 +30,7 @@ typedef enum retrieval_l2 {
 typedef enum retrieval_precision {
     RETRIEVAL_F32,
     RETRIEVAL_BF16,         /* priority and query are rounded to bfloat16 */
-    RETRIEVAL_BF16_PRODUCTS /* and with them whatever the model multiplies, see model.h */
+    RETRIEVAL_BF16_PRODUCTS /* priority, and the operands of all matrix products: see model.h */
 } retrieval_precision;
 enum { RETRIEVAL_PRECISIONS = 3 };
 

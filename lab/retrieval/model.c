@@ -93,7 +93,6 @@ retrieval_model retrieval_as_multiplied(const retrieval_model *model, float *pla
     memcpy(place, model->parameters, at->count * sizeof *place);
     round_matrix(model, place, at->item_slope, at->width);
     round_matrix(model, place, at->item_class, at->classes * at->width);
-    round_matrix(model, place, at->query_slope, at->width);
     round_layers(model, place, at->item, at->depth);
     round_layers(model, place, at->query, at->depth);
     round_layers(model, place, at->phi, at->depth);
@@ -183,54 +182,48 @@ float *retrieval_query_features(const retrieval_model *model, const float *query
     return a;
 }
 
-float *retrieval_query_rows(const retrieval_model *model, const float *query, size_t sets,
-                            float *scratch) {
-    size_t width = model->layout.width;
-    float *a = retrieval_query_features(model, query, sets, scratch);
-    float *b = a == scratch ? scratch + sets * width : scratch;
-    nn_product_of(model->engine, (nn_product){.m = sets, .n = width, .k = width}, a,
-                  model->parameters + model->layout.w_q, b);
-    retrieval_round(model, b, sets * width);
-    return b;
+static float logit_scale(const retrieval_model *model) {
+    return model->parameters[model->layout.scale] / sqrtf((float)model->layout.width);
 }
 
-float retrieval_logit_scale(const retrieval_model *model) {
-    return model->parameters[model->layout.scale] / sqrtf((float)model->layout.width);
+float *retrieval_query_keys(const retrieval_model *model, const float *query, size_t sets,
+                            float *scratch) {
+    const retrieval_layout *at = &model->layout;
+    size_t width = at->width;
+    float *a = retrieval_query_features(model, query, sets, scratch);
+    float *b = a == scratch ? scratch + sets * width : scratch;
+    nn_product across = {.m = sets, .n = width, .k = width};
+    nn_product back = {.m = sets, .n = width, .k = width, .tb = true};
+    nn_product_of(model->engine, across, a, model->parameters + at->w_q, b);
+    nn_product_of(model->engine, back, b, model->parameters + at->w_k, a);
+    model->engine->kernels->scale(a, logit_scale(model), sets * width);
+    return a;
 }
 
 void retrieval_directions(const retrieval_model *model, const float *query, size_t sets,
                           float *scratch, float *direction, float *shift) {
     const retrieval_layout *at = &model->layout;
-    const nn_engine *engine = model->engine;
-    const float *parameters = model->parameters;
     size_t width = at->width;
-    float *b = retrieval_query_rows(model, query, sets, scratch);
-    float *a = b == scratch ? scratch + sets * width : scratch;
-    nn_product back = {.m = sets, .n = width, .k = width, .tb = true};
-    nn_product_of(engine, back, b, parameters + at->w_k, a);
-    engine->kernels->scale(a, retrieval_logit_scale(model), sets * width);
     const retrieval_layer *last = &at->item[at->depth - 1];
-    nn_product_of(engine, back, a, parameters + last->weight, direction);
-    engine->kernels->score_forward(a, sets, width, parameters + last->bias, 0, shift);
+    const float *k = retrieval_query_keys(model, query, sets, scratch);
+    nn_product_of(model->engine, (nn_product){.m = sets, .n = width, .k = width, .tb = true}, k,
+                  model->parameters + last->weight, direction);
+    model->engine->kernels->score_forward(k, sets, width, model->parameters + last->bias, 0, shift);
 }
 
-void retrieval_item_rows(const retrieval_model *model, retrieval_projection to, const float *t,
-                         size_t items, float *scratch, float *rows) {
+void retrieval_item_states(const retrieval_model *model, const float *t, size_t items, float *h) {
     const retrieval_layout *at = &model->layout;
     nn_dense last = dense_at(model, at->item[at->depth - 1], at->width);
-    size_t weight = to == RETRIEVAL_KEYS ? at->w_k : at->w_v;
-    nn_dense_forward(model->engine, &last, items, t, scratch);
-    retrieval_round(model, scratch, items * at->width);
-    nn_product_of(model->engine, (nn_product){.m = items, .n = at->width, .k = at->width}, scratch,
-                  model->parameters + weight, rows);
-    retrieval_round(model, rows, items * at->width);
+    nn_dense_forward(model->engine, &last, items, t, h);
+    retrieval_round(model, h, items * at->width);
 }
 
-void retrieval_predict(const retrieval_model *model, float *v, size_t rows, float *scratch,
-                       float *logits) {
+void retrieval_answer_from_states(const retrieval_model *model, const float *h_bar, size_t rows,
+                                  float *v, float *scratch, float *logits) {
     const retrieval_layout *at = &model->layout;
     size_t width = at->width;
     nn_product across = {.m = rows, .n = width, .k = width};
+    nn_product_of(model->engine, across, h_bar, model->parameters + at->w_v, v);
     retrieval_round(model, v, rows * width);
     for (size_t l = 0; l < at->depth; l++) {
         nn_product_of(model->engine, across, v, model->parameters + at->phi[l].weight, scratch);
@@ -246,11 +239,10 @@ void retrieval_answer(const retrieval_model *model, const float *mean, const flo
                       size_t rows, float *scratch, float *logits) {
     const retrieval_layout *at = &model->layout;
     size_t width = at->width;
-    float *a = scratch, *b = scratch + rows * width;
+    float *h_bar = scratch, *v = scratch + rows * width;
     const retrieval_layer *last = &at->item[at->depth - 1];
-    nn_product across = {.m = rows, .n = width, .k = width};
-    nn_product_of(model->engine, across, mean, model->parameters + last->weight, a);
-    model->engine->kernels->outer_add(total, model->parameters + last->bias, rows, width, a);
-    nn_product_of(model->engine, across, a, model->parameters + at->w_v, b);
-    retrieval_predict(model, b, rows, a, logits);
+    nn_product_of(model->engine, (nn_product){.m = rows, .n = width, .k = width}, mean,
+                  model->parameters + last->weight, h_bar);
+    model->engine->kernels->outer_add(total, model->parameters + last->bias, rows, width, h_bar);
+    retrieval_answer_from_states(model, h_bar, rows, v, h_bar, logits);
 }

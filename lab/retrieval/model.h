@@ -10,12 +10,13 @@
  * W_v (W_l sum a_i t_i + b_l sum a_i). So items cost a dot product and a
  * weighted sum, and every matrix product with W_q, W_k, W_l, W_v is one a set.
  *
- * With the precision bf16-products the operands of all these products are rounded
- * to bfloat16, as a TPU does by default, and sums and all else stay in f32: weights
- * (not biases), t, h, W_k h, W_v h, u, a, the head's output, hidden layers. Then
- * nothing can be folded: items go through W_l, W_k and W_v one by one. Gradients pass
- * through a rounding as if it were not there, and are not rounded themselves; so
- * the ways back fold as ever.
+ * With the precision bf16-products the operands of matrix products are rounded to
+ * bfloat16, as a TPU does by default: weights (not biases), priorities, t, h, the
+ * head's output, hidden layers. Sums and all else stay in f32, and so do products
+ * in which one side is a vector (query times slope, u . W_k h_i, the sum of
+ * a_i W_v h_i), of which XLA makes multiplications and sums. Then W_l cannot be
+ * folded: h is rounded, item by item. Gradients pass through a rounding as if it
+ * were not there, and are not rounded themselves; so the ways back fold as ever.
  *
  * Work is cut into tiles of sets, each with a gradient of its own, which are
  * added in order: the same bits whatever the number of threads.
@@ -115,12 +116,9 @@ retrieval_outcome retrieval_tile(const retrieval_model *model, const retrieval_b
 float *retrieval_query_features(const retrieval_model *model, const float *query, size_t sets,
                                 float *scratch);
 
-/* u of `sets` queries, likewise. */
-float *retrieval_query_rows(const retrieval_model *model, const float *query, size_t sets,
+/* k of `sets` queries, likewise, such that e_i = k . h_i. */
+float *retrieval_query_keys(const retrieval_model *model, const float *query, size_t sets,
                             float *scratch);
-
-/* What u . W_k h is multiplied by. */
-float retrieval_logit_scale(const retrieval_model *model);
 
 /*
  * The pieces, for evaluation, which streams over items. Of `sets` queries:
@@ -138,15 +136,13 @@ void retrieval_item_features(const retrieval_model *model, const float *table,
                              const float *priority, const uint16_t *class_of, size_t items,
                              bool as_key, float *scratch, float *t);
 
-/* From t of items to their keys or values [items][width], not folded. Scratch is [items][width]. */
-typedef enum retrieval_projection { RETRIEVAL_KEYS, RETRIEVAL_VALUES } retrieval_projection;
-void retrieval_item_rows(const retrieval_model *model, retrieval_projection to, const float *t,
-                         size_t items, float *scratch, float *rows);
+/* From t of items to h, both [items][width]. */
+void retrieval_item_states(const retrieval_model *model, const float *t, size_t items, float *h);
 
-/* Class logits [rows][classes] from the head's outputs v [rows][width], which are overwritten.
- * Scratch is [rows][width]. */
-void retrieval_predict(const retrieval_model *model, float *v, size_t rows, float *scratch,
-                       float *logits);
+/* Class logits [rows][classes] from sums of weighted h, h_bar [rows][width]. v is scratch of that
+ * size, and so is the other, which may be h_bar. */
+void retrieval_answer_from_states(const retrieval_model *model, const float *h_bar, size_t rows,
+                                  float *v, float *scratch, float *logits);
 
 /* Class logits [rows][classes] from sums of weighted t, mean [rows][width], and of weights, total
  * [rows]. Scratch is [2][rows][width]. */

@@ -1,7 +1,7 @@
 /*
  * Items come in chunks. Where a set's features fit into a cache they are kept
  * from the logits to the answer; beyond, they are computed twice. Where products
- * are rounded, keys and values stand in for features.
+ * are rounded, psi_x of items stands in for features.
  */
 #include "retrieval/stream.h"
 
@@ -20,13 +20,13 @@ struct retrieval_stream {
     size_t n;               /* of the set at hand */
     bool keeps;             /* the features of the set at hand */
     float *table;           /* [classes + 1][width] */
-    float *direction;       /* [width], or u where products are rounded */
+    float *direction;       /* [width], or k where products are rounded */
     float *scratch;         /* [2][rows][width] or [2][width] */
     float *priority, *logits;
     uint16_t *class_of;
     float *weights;  /* [rows][n] */
     float *piece;    /* [rows][CHUNK] of them */
-    float *features; /* [kept or CHUNK][width]; or values */
+    float *features; /* [kept or CHUNK][width]; or psi_x */
     float *spare;    /* [CHUNK][width] for deeper models and for keys of their own */
     float *deeper, *hidden;
     float *mean, *total;
@@ -110,63 +110,43 @@ static void features_of(const retrieval_stream *stream, size_t first, size_t ite
                             stream->class_of + first, items, as_key, stream->deeper, to);
 }
 
-/* Keys or values themselves. */
-static void rows_of(const retrieval_stream *stream, retrieval_projection of, size_t first,
-                    size_t items, float *to) {
-    if (stream->cells) {
-        retrieval_cells_look_up(stream->cells, of, stream->priority + first,
+/* What keys or values are made of, and all that is left to do: h where products are rounded. */
+static void states_of(const retrieval_stream *stream, size_t first, size_t items, bool as_key,
+                      float *to) {
+    if (!stream->model.rounds) {
+        features_of(stream, first, items, as_key, to);
+    } else if (stream->cells) {
+        retrieval_cells_look_up(stream->cells, as_key, stream->priority + first,
                                 stream->class_of + first, items, to);
-        return;
+    } else {
+        features_of(stream, first, items, as_key, stream->hidden);
+        retrieval_item_states(&stream->model, stream->hidden, items, to);
     }
-    features_of(stream, first, items, of == RETRIEVAL_KEYS, stream->hidden);
-    retrieval_item_rows(&stream->model, of, stream->hidden, items, stream->deeper, to);
-}
-
-/* What weights are to sum up. */
-static void summands_of(const retrieval_stream *stream, size_t first, size_t items, float *to) {
-    if (stream->model.rounds)
-        rows_of(stream, RETRIEVAL_VALUES, first, items, to);
-    else
-        features_of(stream, first, items, false, to);
-}
-
-/* Logits from keys; values are kept where there is room. */
-static void score_rows(const retrieval_stream *stream, size_t first, size_t items) {
-    const retrieval_model *model = &stream->model;
-    size_t width = model->layout.width;
-    rows_of(stream, RETRIEVAL_KEYS, first, items, stream->spare);
-    if (stream->keeps)
-        summands_of(stream, first, items, stream->features + first * width);
-    model->engine->kernels->score_forward(stream->spare, items, width, stream->direction, 0,
-                                          stream->logits + first);
-    model->engine->kernels->scale(stream->logits + first, retrieval_logit_scale(model), items);
-}
-
-/* The same folded, from features. */
-static void score_features(const retrieval_stream *stream, size_t first, size_t items,
-                           float shift) {
-    size_t width = stream->model.layout.width;
-    bool is_seen = stream->model.config.key_sees_class;
-    float *values = stream->features + (stream->keeps ? first * width : 0), *keys = values;
-    if (is_seen || stream->keeps)
-        features_of(stream, first, items, false, values);
-    if (!is_seen) {
-        keys = stream->spare;
-        features_of(stream, first, items, true, keys);
-    }
-    stream->model.engine->kernels->score_forward(keys, items, width, stream->direction, shift,
-                                                 stream->logits + first);
 }
 
 static float direction_of(const retrieval_stream *stream, float query) {
     const retrieval_model *model = &stream->model;
     float shift = 0;
     if (model->rounds)
-        memcpy(stream->direction, retrieval_query_rows(model, &query, 1, stream->scratch),
+        memcpy(stream->direction, retrieval_query_keys(model, &query, 1, stream->scratch),
                model->layout.width * sizeof(float));
     else
         retrieval_directions(model, &query, 1, stream->scratch, stream->direction, &shift);
     return shift;
+}
+
+static void score_chunk(const retrieval_stream *stream, size_t first, size_t items, float shift) {
+    size_t width = stream->model.layout.width;
+    bool is_seen = stream->model.config.key_sees_class;
+    float *values = stream->features + (stream->keeps ? first * width : 0), *keys = values;
+    if (is_seen || stream->keeps)
+        states_of(stream, first, items, false, values);
+    if (!is_seen) {
+        keys = stream->spare;
+        states_of(stream, first, items, true, keys);
+    }
+    stream->model.engine->kernels->score_forward(keys, items, width, stream->direction, shift,
+                                                 stream->logits + first);
 }
 
 void retrieval_stream_open(retrieval_stream *stream, uint64_t seed, size_t n, uint64_t index,
@@ -182,10 +162,7 @@ void retrieval_stream_open(retrieval_stream *stream, uint64_t seed, size_t n, ui
                          (retrieval_items){stream->priority, stream->class_of}, &top);
     for (size_t first = 0; first < n && !lab_interrupted(); first += CHUNK) {
         size_t items = chunk_at(stream, first);
-        if (stream->model.rounds)
-            score_rows(stream, first, items);
-        else
-            score_features(stream, first, items, shift);
+        score_chunk(stream, first, items, shift);
     }
     *set = (retrieval_set){.n = n,
                            .priority = stream->priority,
@@ -203,17 +180,17 @@ void retrieval_stream_answer(retrieval_stream *stream, size_t rows, float *logit
         size_t items = chunk_at(stream, first);
         float *values = stream->features + (stream->keeps ? first * width : 0);
         if (!stream->keeps)
-            summands_of(stream, first, items, values);
+            states_of(stream, first, items, false, values);
         for (size_t r = 0; r < rows; r++)
             memcpy(stream->piece + r * items, stream->weights + r * n + first,
                    items * sizeof(float));
-        retrieval_round(&stream->model, stream->piece, rows * items);
         nn_product_of(stream->model.engine,
                       (nn_product){.m = rows, .n = width, .k = items, .add = true}, stream->piece,
                       values, stream->mean);
     }
     if (stream->model.rounds) {
-        retrieval_predict(&stream->model, stream->mean, rows, stream->scratch, logits);
+        retrieval_answer_from_states(&stream->model, stream->mean, rows, stream->scratch,
+                                     stream->scratch + rows * width, logits);
         return;
     }
     for (size_t r = 0; r < rows; r++) {

@@ -22,7 +22,7 @@ void retrieval_draw_items(lab_random *random, const retrieval_config *config, fl
 
 float retrieval_draw_query(lab_random *random, const retrieval_config *config) {
     float query = lab_random_float(random);
-    return config->precision != RETRIEVAL_F32 ? nn_round_to_bf16(query) : query;
+    return config->precision == RETRIEVAL_BF16 ? nn_round_to_bf16(query) : query;
 }
 
 float retrieval_draw_spread(lab_random *random, const retrieval_config *config) {

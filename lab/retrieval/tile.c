@@ -31,6 +31,9 @@ static query_rows rows_of_queries(const tile *t) {
     return (query_rows){t->sets, t->batch->query, w->direction, w->shift};
 }
 
+/* What u . W_k h is multiplied by. */
+static float logit_scale(const tile *t) { return t->p[t->at->scale] / sqrtf((float)t->width); }
+
 static nn_dense dense_at(const tile *t, retrieval_layer layer, size_t out) {
     return (nn_dense){t->width, out, t->p + layer.weight, t->p + layer.bias};
 }
@@ -165,10 +168,9 @@ static void query_forward(const tile *t) {
     nn_dense_forward(t->engine, &last, rows.count, w->query_h[at->depth - 1], w->h_q);
     retrieval_round(t->model, w->h_q, rows.count * t->width);
     nn_dense_forward(t->engine, &to_u, rows.count, w->h_q, w->u);
-    retrieval_round(t->model, w->u, rows.count * t->width);
     nn_product back = {.m = rows.count, .n = t->width, .k = t->width, .tb = true};
     nn_product_of(t->engine, back, w->u, t->p + at->w_k, w->k);
-    t->kernels->scale(w->k, retrieval_logit_scale(t->model), rows.count * t->width);
+    t->kernels->scale(w->k, logit_scale(t), rows.count * t->width);
     const retrieval_layer *folded = &at->item[at->depth - 1];
     nn_product_of(t->engine, back, w->k, t->p + folded->weight, rows.direction);
     t->kernels->score_forward(w->k, rows.count, t->width, t->p + folded->bias, 0, rows.shift);
@@ -204,7 +206,6 @@ static bool head_forward(const tile *t, size_t first, size_t sets) {
                       .in = w->score + first * n,
                       .out = w->weight + first * n};
     bool is_finite = whet_softmax(&rows, &t->model->policy, NULL) == WHET_OK;
-    retrieval_round(t->model, w->weight + first * n, sets * n);
     memset(w->mean + first * width, 0, sets * width * sizeof(float));
     for (size_t s = first; s < first + sets; s++) {
         t->kernels->mix_forward(tile_features(t, PASS_VALUES) + s * n * width, n, width,
@@ -215,25 +216,27 @@ static bool head_forward(const tile *t, size_t first, size_t sets) {
         w->total[s] = total;
     }
     if (w->is_unfolded)
-        tile_unfolded_outputs(t, first, sets);
+        tile_unfolded_means(t, first, sets);
     return is_finite;
 }
 
-/* The head's outputs from mean and total. */
-static void outputs_forward(const tile *t) {
+/* psi_x of items, weighted and summed, from mean and total. */
+static void h_bar_forward(const tile *t) {
     retrieval_workspace *w = t->w;
     const retrieval_layer *folded = &t->at->item[t->at->depth - 1];
-    nn_dense to_h = matrix_at(t, folded->weight), to_v = matrix_at(t, t->at->w_v);
+    nn_dense to_h = matrix_at(t, folded->weight);
     nn_dense_forward(t->engine, &to_h, t->sets, w->mean, w->h_bar);
     t->kernels->outer_add(w->total, t->p + folded->bias, t->sets, t->width, w->h_bar);
-    nn_dense_forward(t->engine, &to_v, t->sets, w->h_bar, w->v);
 }
 
 static void answer_forward(const tile *t) {
     retrieval_workspace *w = t->w;
     const retrieval_layout *at = t->at;
+    nn_dense to_v = matrix_at(t, at->w_v);
     if (!w->is_unfolded)
-        outputs_forward(t);
+        h_bar_forward(t);
+    nn_dense_forward(t->engine, &to_v, t->sets, w->h_bar, w->v);
+    retrieval_round(t->model, w->v, t->sets * t->width);
     const float *x = w->v;
     for (size_t l = 0; l < at->depth; l++) {
         hidden_forward(t, at->phi[l], t->sets, x, w->phi_h[l], w->phi_d[l]);
@@ -259,10 +262,10 @@ static void answer_backward(const tile *t) {
         grad = next;
         next = spare;
     }
-    if (w->is_unfolded)
-        memcpy(w->unfolded.grad_v, grad, t->sets * t->width * sizeof(float));
     nn_dense to_h = matrix_at(t, folded->weight), to_v = matrix_at(t, at->w_v);
     nn_dense_backward(t->engine, &to_v, t->sets, w->h_bar, grad, next, t->g + at->w_v, NULL);
+    if (w->is_unfolded)
+        memcpy(w->unfolded.grad_h_bar, next, t->sets * t->width * sizeof(float));
     t->kernels->score_forward(next, t->sets, t->width, t->p + folded->bias, 0, w->grad_total);
     t->kernels->mix_forward(next, t->sets, t->width, w->total, t->g + folded->bias);
     nn_dense_backward(t->engine, &to_h, t->sets, w->mean, next, grad, t->g + folded->weight, NULL);
@@ -389,7 +392,7 @@ static void query_backward(const tile *t) {
     float *grad = w->grad_a, *next = w->grad_b;
     nn_product_of(t->engine, outer, grad_direction, w->k, t->g + folded->weight);
     if (w->is_unfolded) {
-        memcpy(grad, w->unfolded.grad_h, rows * width * sizeof(float));
+        memcpy(grad, w->unfolded.grad_k, rows * width * sizeof(float));
     } else {
         nn_product_of(t->engine, across, grad_direction, t->p + folded->weight, grad);
         t->kernels->outer_add(grad_shift, t->p + folded->bias, rows, width, grad);
@@ -397,19 +400,14 @@ static void query_backward(const tile *t) {
     t->kernels->mix_forward(w->k, rows, width, grad_shift, t->g + folded->bias);
     if (t->model->config.learn_scale) {
         double sum = 0; /* every logit is proportional to the scale, and so is k */
-        const float *from = w->is_unfolded ? w->unfolded.grad_u : grad;
-        const float *with = w->is_unfolded ? w->u : w->k;
         for (size_t i = 0; i < rows * width; i++)
-            sum += (double)from[i] * (double)with[i];
+            sum += (double)grad[i] * (double)w->k[i];
         t->g[at->scale] = (float)(sum / (double)t->p[at->scale]);
     }
-    t->kernels->scale(grad, retrieval_logit_scale(t->model), rows * width);
+    t->kernels->scale(grad, logit_scale(t), rows * width);
     /* k = u w_k^T */
     nn_product_of(t->engine, outer, grad, w->u, t->g + at->w_k);
-    if (w->is_unfolded)
-        memcpy(next, w->unfolded.grad_u, rows * width * sizeof(float));
-    else
-        nn_product_of(t->engine, across, grad, t->p + at->w_k, next);
+    nn_product_of(t->engine, across, grad, t->p + at->w_k, next);
     nn_dense to_u = matrix_at(t, at->w_q), last = dense_at(t, at->query[at->depth - 1], width);
     nn_dense_backward(t->engine, &to_u, rows, w->h_q, next, grad, t->g + at->w_q, NULL);
     nn_dense_backward(t->engine, &last, rows, w->query_h[at->depth - 1], grad, next,

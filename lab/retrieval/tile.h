@@ -1,6 +1,6 @@
 /*
  * What the parts of a training tile share: memory for one (workspace.c), the tile
- * under way (tile.c), and the heads in which nothing is folded (unfolded.c).
+ * under way (tile.c), and the heads in which less is folded (unfolded.c).
  */
 #ifndef WHET_LAB_RETRIEVAL_TILE_H
 #define WHET_LAB_RETRIEVAL_TILE_H
@@ -22,14 +22,12 @@ typedef struct item_pass {
     float *grad, *spare;           /* gradients of h, in deeper models */
 } item_pass;
 
-/* What only heads have in which nothing is folded. */
+/* What only heads have in which items go through all of psi_x. */
 typedef struct unfolded_rows {
-    float *h[2]; /* [sets][n][width]: psi_x of items by PASS_VALUES and, for keys of their own, by
-                    PASS_KEYS */
-    float *key, *value;              /* [sets][n][width] */
-    float *packed[3];                /* psi_x's last layer, W_k and W_v, as products want them */
-    float *grad_v, *grad_h, *grad_u; /* [sets][width]: of the output, and through the logits those
-                                        of h and of u */
+    float *h[2];   /* [sets][n][width]: psi_x of items by PASS_VALUES and, for keys of their own, by
+                      PASS_KEYS */
+    float *packed; /* psi_x's last layer, as products want it */
+    float *grad_h_bar, *grad_k; /* [sets][width] */
 } unfolded_rows;
 
 struct retrieval_workspace {
@@ -90,14 +88,13 @@ static inline size_t tile_key_pass(const tile *t) {
 }
 
 /*
- * Heads in which nothing is folded: what they do once, then, of sets `first` to first + sets: from
- * features to keys, values and scores; from weights to the head's outputs and to the sums that the
- * ways back need; from grad_v to the gradients of weights; and from those of scores to grad_h and
- * grad_u.
+ * Heads in which items go through all of psi_x: what they do once, then, of sets
+ * `first` to first + sets: from features to scores; from weights to h_bar; from
+ * grad_h_bar to the gradients of weights; and from those of scores to grad_k.
  */
 void tile_unfolded_prepare(const tile *t);
 void tile_unfolded_scores(const tile *t, size_t first, size_t sets);
-void tile_unfolded_outputs(const tile *t, size_t first, size_t sets);
+void tile_unfolded_means(const tile *t, size_t first, size_t sets);
 void tile_unfolded_weight_gradients(const tile *t, size_t first, size_t sets);
 void tile_unfolded_score_gradients(const tile *t, size_t first, size_t sets);
 

@@ -27,23 +27,16 @@ static void divide_pass(arena *from, item_pass *pass, size_t depth, size_t sets,
     pass->spare = take(from, depth > 1 ? group * floats_a_set : 0);
 }
 
-static size_t packed_floats(size_t width) {
-    return nn_packed_floats(nn_kernels_for_this_machine(), width, width);
-}
-
 static void divide_unfolded(arena *from, retrieval_workspace *w, const retrieval_config *config,
                             size_t row, size_t n) {
     unfolded_rows *u = &w->unfolded;
     size_t items = w->is_unfolded ? row * n : 0, sums = w->is_unfolded ? row : 0;
+    size_t packed = nn_packed_floats(nn_kernels_for_this_machine(), config->width, config->width);
     u->h[PASS_VALUES] = take(from, items);
     u->h[PASS_KEYS] = take(from, config->key_sees_class ? 0 : items);
-    u->key = take(from, items);
-    u->value = take(from, items);
-    for (size_t i = 0; i < sizeof u->packed / sizeof u->packed[0]; i++)
-        u->packed[i] = take(from, w->is_unfolded ? packed_floats(config->width) : 0);
-    u->grad_v = take(from, sums);
-    u->grad_h = take(from, sums);
-    u->grad_u = take(from, sums);
+    u->packed = take(from, w->is_unfolded ? packed : 0);
+    u->grad_h_bar = take(from, sums);
+    u->grad_k = take(from, sums);
     bool rounds = config->precision == RETRIEVAL_BF16_PRODUCTS;
     w->multiplied = take(from, rounds ? retrieval_layout_of(config).count : 0);
 }

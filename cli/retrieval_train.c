@@ -42,7 +42,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"depth", OPTION_UNSIGNED, &given->depth, "N", "hidden layers of each MLP (default 1)"},
         {"width", OPTION_UNSIGNED, &given->width, "N", "their width (default 128)"},
         {"precision", OPTION_TEXT, &given->precision, "TYPE",
-         "what is rounded: bf16-products (the default) the operands of every product, as TPUs do; "
+         "what is rounded: bf16-products (the default) the operands of matrix products, as TPUs "
+         "do; "
          "bf16 only priority and query; f32 nothing"},
         {"policy", OPTION_TEXT, &given->policy, "NAME",
          "in training; the gradient passes through beta (default softmax)"},

@@ -142,7 +142,7 @@ static void write_what_differs(FILE *file, const page *p) {
     write_scale(file, &p->experiment->options);
     fputs("<p>The paper leaves choices open: how the L2 penalty enters, how deep the small "
           "networks are, and what is rounded. The reading used here (decoupled decay, one hidden "
-          "layer, the operands of every product rounded to bfloat16, as TPUs do unless told "
+          "layer, the operands of matrix products rounded to bfloat16, as TPUs do unless told "
           "otherwise, labels from unrounded priorities) is inferred from the numbers, to which it "
           "comes closest; the paper does not say. No reading "
           "with exact inputs fits, since heads trained on those are far better than the published "

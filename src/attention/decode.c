@@ -483,7 +483,8 @@ static void merge_row(work *w, size_t r) {
     whet_stats total = sink_piece(w->stream.attention, &row);
     double sink = total.max;
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
-        whet_stats_merge(&total, &w->pieces[chunk * w->rows + r], &total);
+        total = whet_stats_add(&total, &w->pieces[chunk * w->rows + r]);
+    whet_stats_complete(&total);
     state->stats = total;
     state->max = total.max > -(double)INFINITY ? (float)total.max : 0;
     state->mapped = false;
@@ -588,12 +589,23 @@ static bool outputs_are_finite(const work *w, size_t first_row, size_t rows) {
     return finite;
 }
 
+/* Logits lie in the caches' far end by now. */
+static void fetch_logits(const work *w, size_t r, size_t low, size_t high) {
+    const float *logits = w->logits + r * w->logits_stride;
+    for (size_t j = low; j < high; j += ROW_PAD)
+        __builtin_prefetch(logits + j, 0, 3);
+}
+
 static void value_chunk(work *w) {
     const whet_attention *a = w->stream.attention;
     size_t low, high, rows = w->shape.rows;
     visible_keys(w, &low, &high);
-    for (size_t r = 0; r < w->rows; r++)
+    fetch_logits(w, 0, low, high);
+    for (size_t r = 0; r < w->rows; r++) {
+        if (r + 1 < w->rows)
+            fetch_logits(w, r + 1, low, high);
         weigh_row(w, r, low, high);
+    }
     clear_outputs(w, 0, w->rows);
     bool direct = streams_directly(&a->v);
     if (direct && low < high) {

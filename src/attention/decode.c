@@ -623,7 +623,7 @@ static void value_chunk(work *w) {
 
 /* ---- phase 3 ---- */
 
-/* Adds n floats, whole vectors of them, in double; those `ahead` floats on will be next. */
+/* Adds n floats, whole vectors of them, in double, and fetches those `ahead` floats on. */
 static void add_row(const float *x, size_t n, size_t ahead, double *total) {
     for (size_t i = 0; i < n; i += ROW_PAD) {
         __builtin_prefetch(x + i + ahead, 0, 3);
@@ -642,7 +642,8 @@ static whet_status finish_row(work *w, size_t r, uint64_t *first_bad_row, whet_s
         const float *out = chunk_output(w, r, chunk);
         z += w->sums[chunk * w->rows + r].z;
         s += w->sums[chunk * w->rows + r].s;
-        add_row(out, padded(a->value_dim), CHUNKS_AHEAD * w->outputs_stride, total);
+        size_t ahead = chunk + CHUNKS_AHEAD < w->shape.chunks ? CHUNKS_AHEAD : 0;
+        add_row(out, padded(a->value_dim), ahead * w->outputs_stride, total);
     }
     if (isnan(z))
         state->stats = whet_stats_not_finite(state->stats.n);

@@ -25,6 +25,7 @@
 #define TASKS_WANTED 16  /* with fewer of them, heads are taken apart again */
 #define GAP_MOST 64      /* bytes between the heads of a position */
 #define SUM_KEYS 64      /* values added up in f32 before they join the chunk's sum */
+#define CHUNKS_AHEAD 4   /* whose outputs are fetched while others are added up */
 #define CONVERTED 16     /* rows of a caller's own type converted at a time */
 
 /* A row of one stream once its beta is known. */
@@ -42,11 +43,15 @@ typedef struct chunk_sums {
 } chunk_sums;
 
 typedef struct layout {
-    size_t logits;  /* float [stream][row][keys] */
-    size_t pieces;  /* whet_stats [stream][row][chunk] */
-    size_t states;  /* row_state [stream][row] */
-    size_t sums;    /* chunk_sums [stream][row][chunk] */
-    size_t outputs; /* float [stream][row][chunk][padded value_dim] */
+    size_t logits; /* float [stream][row][keys] */
+    size_t states; /* row_state [stream][row] */
+    /* Of each task and its rows. What one task writes lies together: threads would take each
+     * other's lines away, also those next to their own, which are fetched unasked. */
+    size_t pieces;  /* whet_stats [task][row] */
+    size_t sums;    /* chunk_sums [task][row] */
+    size_t outputs; /* float [task][row][padded value_dim], */
+    size_t
+        outputs_stride; /* from a task's to those of the next chunk: an odd number of lines, too */
     size_t total;
     /* in the scratch of a task */
     size_t queries, weights, partial, converted, scratch;
@@ -72,16 +77,19 @@ static bool place(size_t *total, size_t *offset, size_t a, size_t b, size_t c) {
 }
 
 static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
-    size_t rows, chunks, task_rows;
+    size_t rows, tasks, task_rows, lines;
     at->total = at->scratch = 0;
-    return size_multiply(shape->streams, shape->rows, &rows) &&
-           size_multiply(rows, shape->chunks, &chunks) &&
-           size_multiply(shape->together, shape->rows, &task_rows) &&
-           place(&at->total, &at->logits, rows, logits_stride_of(a), sizeof(float)) &&
-           place(&at->total, &at->pieces, chunks, sizeof(whet_stats), 1) &&
+    if (!size_multiply(shape->streams, shape->rows, &rows) ||
+        !size_multiply(shape->streams / shape->together, shape->chunks, &tasks) ||
+        !size_multiply(shape->together, shape->rows, &task_rows) ||
+        !size_multiply(task_rows, padded(a->value_dim) / ROW_PAD, &lines) ||
+        !size_multiply(lines | 1, ROW_PAD, &at->outputs_stride))
+        return false;
+    return place(&at->total, &at->logits, rows, logits_stride_of(a), sizeof(float)) &&
            place(&at->total, &at->states, rows, sizeof(row_state), 1) &&
-           place(&at->total, &at->sums, chunks, sizeof(chunk_sums), 1) &&
-           place(&at->total, &at->outputs, chunks, padded(a->value_dim), sizeof(float)) &&
+           place(&at->total, &at->pieces, tasks, task_rows, sizeof(whet_stats)) &&
+           place(&at->total, &at->sums, tasks, task_rows, sizeof(chunk_sums)) &&
+           place(&at->total, &at->outputs, tasks, at->outputs_stride, sizeof(float)) &&
            place(&at->scratch, &at->queries, task_rows, padded(a->head_dim), sizeof(float)) &&
            place(&at->scratch, &at->weights, task_rows, weights_stride_of(shape), sizeof(float)) &&
            place(&at->scratch, &at->partial, shape->rows, padded(a->value_dim), sizeof(float)) &&
@@ -185,12 +193,12 @@ typedef struct work {
     size_t chunk;
     float *logits; /* of the stream's first row */
     size_t logits_stride;
-    whet_stats *pieces;
     row_state *states;
+    whet_stats *pieces; /* these three of the first chunk */
     chunk_sums *sums;
     float *outputs;
     float *queries, *weights, *partial, *converted;
-    size_t weights_stride;
+    size_t weights_stride, outputs_stride;
 } work;
 
 static work start_work(const whet_plan *plan, size_t stream_index, size_t chunk, void *scratch) {
@@ -206,10 +214,13 @@ static work start_work(const whet_plan *plan, size_t stream_index, size_t chunk,
     size_t row = stream_index * w.shape.rows;
     w.logits_stride = logits_stride_of(a);
     w.logits = (float *)(void *)(base + at.logits) + row * w.logits_stride;
-    w.pieces = (whet_stats *)(void *)(base + at.pieces) + row * w.shape.chunks;
     w.states = (row_state *)(void *)(base + at.states) + row;
-    w.sums = (chunk_sums *)(void *)(base + at.sums) + row * w.shape.chunks;
-    w.outputs = (float *)(void *)(base + at.outputs) + row * w.shape.chunks * padded(a->value_dim);
+    size_t tasks_before = row / w.rows * w.shape.chunks, task_row = row % w.rows;
+    w.pieces = (whet_stats *)(void *)(base + at.pieces) + tasks_before * w.rows + task_row;
+    w.sums = (chunk_sums *)(void *)(base + at.sums) + tasks_before * w.rows + task_row;
+    w.outputs_stride = at.outputs_stride;
+    w.outputs = (float *)(void *)(base + at.outputs) + tasks_before * at.outputs_stride +
+                task_row * padded(a->value_dim);
     w.queries = (float *)(void *)(own + at.queries);
     w.weights = (float *)(void *)(own + at.weights);
     w.weights_stride = weights_stride_of(&w.shape);
@@ -363,7 +374,7 @@ static void score_chunk(work *w) {
         query_row row = row_at(w, r);
         float *logits = w->logits + r * w->logits_stride + low;
         adjust_row(w, &row, low, high - low, logits);
-        w->pieces[r * w->shape.chunks + w->chunk] = piece_of(w, logits, high - low);
+        w->pieces[w->chunk * w->rows + r] = piece_of(w, logits, high - low);
     }
 }
 
@@ -472,7 +483,8 @@ static void merge_row(work *w, size_t r) {
     whet_stats total = sink_piece(w->stream.attention, &row);
     double sink = total.max;
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
-        whet_stats_merge(&total, &w->pieces[r * w->shape.chunks + chunk], &total);
+        total = whet_stats_add(&total, &w->pieces[chunk * w->rows + r]);
+    whet_stats_complete(&total);
     state->stats = total;
     state->max = total.max > -(double)INFINITY ? (float)total.max : 0;
     state->mapped = false;
@@ -514,18 +526,17 @@ static void weigh_row(work *w, size_t r, size_t low, size_t high) {
     float *weights = w->weights + r * w->weights_stride;
     row_sums sums = {0, 0, 0};
     if (state->mapped) {
-        w->sums[r * w->shape.chunks + w->chunk] =
-            (chunk_sums){copy_coefficients(w, r, low, high), 0};
+        w->sums[w->chunk * w->rows + r] = (chunk_sums){copy_coefficients(w, r, low, high), 0};
         return;
     }
     if (w->stream.attention->stats)
         k->sums(logits, high - low, state->max, state->c, &sums);
     sums.z = k->exp_store(logits, high - low, state->max, state->c, weights);
-    w->sums[r * w->shape.chunks + w->chunk] = (chunk_sums){sums.z, sums.s};
+    w->sums[w->chunk * w->rows + r] = (chunk_sums){sums.z, sums.s};
 }
 
 static float *chunk_output(const work *w, size_t r, size_t chunk) {
-    return w->outputs + (r * w->shape.chunks + chunk) * padded(w->stream.attention->value_dim);
+    return w->outputs + chunk * w->outputs_stride + r * padded(w->stream.attention->value_dim);
 }
 
 /* Adds value j of a head to the rows of w->partial; where it is not finite, only to rows whose
@@ -578,19 +589,29 @@ static bool outputs_are_finite(const work *w, size_t first_row, size_t rows) {
     return finite;
 }
 
+/* Logits lie in the caches' far end by now. */
+static void fetch_logits(const work *w, size_t r, size_t low, size_t high) {
+    const float *logits = w->logits + r * w->logits_stride;
+    for (size_t j = low; j < high; j += ROW_PAD)
+        __builtin_prefetch(logits + j, 0, 3);
+}
+
 static void value_chunk(work *w) {
     const whet_attention *a = w->stream.attention;
     size_t low, high, rows = w->shape.rows;
     visible_keys(w, &low, &high);
-    for (size_t r = 0; r < w->rows; r++)
+    fetch_logits(w, 0, low, high);
+    for (size_t r = 0; r < w->rows; r++) {
+        if (r + 1 < w->rows)
+            fetch_logits(w, r + 1, low, high);
         weigh_row(w, r, low, high);
+    }
     clear_outputs(w, 0, w->rows);
     bool direct = streams_directly(&a->v);
     if (direct && low < high) {
         stream_cache values = cache_of(w, &a->v, low, high - low, a->value_dim);
         w->shape.kernels->stream_values(&values, w->weights, w->weights_stride, rows,
-                                        chunk_output(w, 0, w->chunk),
-                                        w->shape.chunks * padded(a->value_dim));
+                                        chunk_output(w, 0, w->chunk), padded(a->value_dim));
     }
     for (size_t h = 0; h < w->shape.together; h++) {
         if (direct && outputs_are_finite(w, h * rows, rows))
@@ -602,11 +623,13 @@ static void value_chunk(work *w) {
 
 /* ---- phase 3 ---- */
 
-/* Adds n floats, whole vectors of them, in double. */
-static void add_row(const float *x, size_t n, double *total) {
-    for (size_t i = 0; i < n; i += ROW_PAD)
+/* Adds n floats, whole vectors of them, in double, and fetches those `ahead` floats on. */
+static void add_row(const float *x, size_t n, size_t ahead, double *total) {
+    for (size_t i = 0; i < n; i += ROW_PAD) {
+        __builtin_prefetch(x + i + ahead, 0, 3);
         for (size_t j = 0; j < ROW_PAD; j++)
             total[i + j] += (double)x[i + j];
+    }
 }
 
 static whet_status finish_row(work *w, size_t r, uint64_t *first_bad_row, whet_status status) {
@@ -617,9 +640,10 @@ static whet_status finish_row(work *w, size_t r, uint64_t *first_bad_row, whet_s
     float result[HEAD_DIM_MAX];
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++) {
         const float *out = chunk_output(w, r, chunk);
-        z += w->sums[r * w->shape.chunks + chunk].z;
-        s += w->sums[r * w->shape.chunks + chunk].s;
-        add_row(out, padded(a->value_dim), total);
+        z += w->sums[chunk * w->rows + r].z;
+        s += w->sums[chunk * w->rows + r].s;
+        size_t ahead = chunk + CHUNKS_AHEAD < w->shape.chunks ? CHUNKS_AHEAD : 0;
+        add_row(out, padded(a->value_dim), ahead * w->outputs_stride, total);
     }
     if (isnan(z))
         state->stats = whet_stats_not_finite(state->stats.n);

@@ -39,6 +39,12 @@ static inline vec vec_mul(vec a, vec b) { return _mm256_mul_ps(a, b); }
 static inline vec vec_div(vec a, vec b) { return _mm256_div_ps(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
 static inline vec vec_fnma(vec a, vec b, vec c) { return _mm256_fnmadd_ps(a, b, c); }
+/* GCC, left to itself, moves sums about in a long loop, and one of them into memory for lack of a
+ * register. */
+static inline void vec_add_product(vec *sum, vec a, vec b) {
+    *sum = _mm256_fmadd_ps(a, b, *sum);
+    __asm__("" : "+x"(*sum));
+}
 static inline vec vec_max(vec a, vec b) { return _mm256_max_ps(a, b); }
 static inline vec vec_min(vec a, vec b) { return _mm256_min_ps(a, b); }
 static inline float vec_sum(vec x) {

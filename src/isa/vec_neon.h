@@ -56,6 +56,7 @@ static inline vec vec_mul(vec a, vec b) { return vmulq_f32(a, b); }
 static inline vec vec_div(vec a, vec b) { return vdivq_f32(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
 static inline vec vec_fnma(vec a, vec b, vec c) { return vfmsq_f32(c, a, b); }
+static inline void vec_add_product(vec *sum, vec a, vec b) { *sum = vec_fma(a, b, *sum); }
 /* None of the instructions for a maximum or minimum treats NaN as vec_scalar.h wants it. */
 static inline vec vec_max(vec a, vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 static inline vec vec_min(vec a, vec b) { return vbslq_f32(vcltq_f32(a, b), a, b); }

@@ -37,6 +37,8 @@ static inline vec vec_mul(vec a, vec b) { return a * b; }
 static inline vec vec_div(vec a, vec b) { return a / b; }
 static inline vec vec_fma(vec a, vec b, vec c) { return fmaf(a, b, c); }
 static inline vec vec_fnma(vec a, vec b, vec c) { return fmaf(-a, b, c); }
+/* sum = a b + sum, in the register that sum is in. */
+static inline void vec_add_product(vec *sum, vec a, vec b) { *sum = fmaf(a, b, *sum); }
 /* NaN in the first operand gives the second; NaN in the second is kept. */
 static inline vec vec_max(vec a, vec b) { return a > b ? a : b; }
 static inline vec vec_min(vec a, vec b) { return a < b ? a : b; }

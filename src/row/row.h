@@ -127,6 +127,9 @@ bool whet_f32_row_backward(const whet_policy *policy, const float *logits, const
 /* Fills logsumexp and entropy from n, max, z and s; resets beta and what follows. */
 void whet_stats_complete(whet_stats *stats);
 
+/* whet_stats_merge, yet to be completed. */
+whet_stats whet_stats_add(const whet_stats *a, const whet_stats *b);
+
 /*
  * The result of a map that is not a temperature (whet_policy_kind >= 64):
  * stores it to row->out unless that is NULL and sets beta, entropy_after and

@@ -31,14 +31,14 @@ static void add_piece(whet_stats *sums, const whet_stats *piece) {
         return;
     }
     double shift = piece->max - sums->max;
-    double weight = exp(shift);
+    double weight = shift < 0 ? exp(shift) : 1;
     if (weight > 0) {
         sums->z += piece->z * weight;
         sums->s += (piece->s + shift * piece->z) * weight;
     }
 }
 
-void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *result) {
+whet_stats whet_stats_add(const whet_stats *a, const whet_stats *b) {
     whet_stats whole = {.n = a->n + b->n};
     if (is_finite(a) && is_finite(b)) {
         whole.max = a->max > b->max ? a->max : b->max;
@@ -47,8 +47,12 @@ void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *resu
     } else {
         whole.flags = WHET_ROW_NOT_FINITE;
     }
-    whet_stats_complete(&whole);
-    *result = whole;
+    return whole;
+}
+
+void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *result) {
+    *result = whet_stats_add(a, b);
+    whet_stats_complete(result);
 }
 
 static void spoil(whet_stats *stats) {

@@ -19,6 +19,7 @@
 enum { PREFILL_N = 131072, PREFILL_DIM = 64, DECODE_KEYS = 1048576 };
 
 /* Of a quick run; the prefill takes as long as it takes. */
+#define QUICK_PREFILL 50
 #define QUICK_DECODE 10
 
 static const report_column prefill_columns[COLUMNS_MAX] = {{"of FMA peak", COMPARE_SHARE}};
@@ -94,6 +95,7 @@ static bool measure_prefill(suite *with, report_section *section, const prefill_
 }
 
 static bool long_prefill(suite *with) {
+    bench_begin_case(with, QUICK_PREFILL);
     report_section *section =
         bench_report_add_section(with->report, "long prefill", UNIT_GFLOPS, prefill_columns);
     snprintf(section->title, sizeof section->title,

@@ -55,7 +55,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "draw the priorities of each set from the top s of their range, s log-uniform from this "
          "to 1 (default 1: all of it)"},
         {"leak", OPTION_NUMBER, &config->leak, "W",
-         "weight of a penalty on logits that tell classes apart (default 0)"},
+         "weight of a penalty on logits that tell classes apart (default 0; not with "
+         "bf16-products)"},
         {"resume", OPTION_FLAG, &given->keep.resume, NULL,
          "go on with the run in the folder, if there is one; what is not given again is as it was, "
          "and --steps may be more"},

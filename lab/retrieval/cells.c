@@ -1,12 +1,14 @@
 /* Every priority in [0, 1] that is a bfloat16 and a multiple of 2^-24, as drawn, in every class. */
 #include "retrieval/cells.h"
 
+#include "base/signals.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 /* Zero, and the patterns from that of 2^-24 to that of 1. */
 enum { SMALLEST = 0x3380, LARGEST = 0x3F80, PRIORITIES = LARGEST - SMALLEST + 2 };
-enum { BYTES_MAX = 256 << 20 };
+enum { BYTES_MAX = 1 << 30 }; /* of all heads */
 
 struct retrieval_cells {
     size_t classes, width;
@@ -15,15 +17,18 @@ struct retrieval_cells {
 
 static size_t values_of(size_t classes, size_t width) { return PRIORITIES * classes * width; }
 
-bool retrieval_cells_pay(const retrieval_config *config) {
+bool retrieval_cells_pay(const retrieval_config *config, size_t heads, double items) {
+    double values = (double)values_of(config->classes, config->width);
     return config->precision == RETRIEVAL_BF16_PRODUCTS &&
-           values_of(config->classes, config->width) <= BYTES_MAX / (2 * sizeof(uint16_t));
+           values * (double)heads <= (double)BYTES_MAX / (2 * sizeof(uint16_t)) &&
+           items > (double)(PRIORITIES * config->classes);
 }
 
 static size_t place_of(float priority) {
     uint32_t bits;
     memcpy(&bits, &priority, sizeof bits);
-    return bits >> 16 < SMALLEST ? 0 : (bits >> 16) - SMALLEST + 1;
+    uint32_t pattern = bits >> 16 < LARGEST ? bits >> 16 : LARGEST;
+    return pattern < SMALLEST ? 0 : pattern - SMALLEST + 1;
 }
 
 static float priority_at(size_t place) {
@@ -78,7 +83,7 @@ static bool fill(const retrieval_cells *cells, const retrieval_model *model) {
         retrieval_class_table(&f.model, f.table);
         for (size_t c = 0; c < cells->classes; c++)
             f.class_of[c] = (uint16_t)c;
-        for (size_t place = 0; place < PRIORITIES; place++) {
+        for (size_t place = 0; place < PRIORITIES && !lab_interrupted(); place++) {
             fill_place(&f, place, false, cells->values);
             if (cells->keys != cells->values)
                 fill_place(&f, place, true, cells->keys);

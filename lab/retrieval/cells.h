@@ -11,14 +11,17 @@
 
 typedef struct retrieval_cells retrieval_cells;
 
-/* Whether they are of any use: the model rounds products, and they are not too many. */
-bool retrieval_cells_pay(const retrieval_config *config);
+/* Whether they are of any use to so many heads that meet so many items each: the model rounds
+ * products, and they are fewer than the items and not too large. */
+bool retrieval_cells_pay(const retrieval_config *config, size_t heads, double items);
 
-/* NULL where there is no memory. */
+/* NULL where there is no memory. Where a signal comes in (lab_interrupted) they are left
+ * unfinished, and what is looked up means nothing. */
 retrieval_cells *retrieval_cells_create(const retrieval_model *model);
 void retrieval_cells_destroy(retrieval_cells *cells);
 
-/* h of items, [items][width]; as keys where `as_key`, see retrieval_item_features. */
+/* h of items, [items][width], of priorities as they are drawn, 0 to 1; as keys where `as_key`, see
+ * retrieval_item_features. */
 void retrieval_cells_look_up(const retrieval_cells *cells, bool as_key, const float *priority,
                              const uint16_t *class_of, size_t items, float *h);
 

@@ -44,7 +44,7 @@ static bool policy_is_good(const char *name, lab_error *error) {
 /* It asks what the exact head tells of classes, which is finer than rounded products are. */
 static bool penalty_is_possible(const retrieval_config *config, lab_error *error) {
     return config->leak == 0 || config->precision != RETRIEVAL_BF16_PRODUCTS ||
-           lab_fail(error, LAB_INPUT, "--leak: not with --precision bf16-products");
+           lab_fail(error, LAB_INPUT, "--leak needs --precision f32 or bf16");
 }
 
 bool retrieval_config_check(const retrieval_config *config, lab_error *error) {

@@ -350,12 +350,21 @@ void retrieval_evaluation_free(retrieval_evaluation *evaluation) {
     *evaluation = (retrieval_evaluation){.heads = 0};
 }
 
+/* That each head meets. */
+static double items_of_head(const evaluation_run *run) {
+    double items = 0;
+    for (size_t i = 0; i < run->request->size_count; i++)
+        items += (double)run->request->sizes[i] * (double)run->request->sets;
+    return items;
+}
+
 static void cells_task(void *argument, size_t task, size_t worker) {
     (void)worker;
     evaluation_run *run = argument;
     const retrieval_head *head = &run->request->heads->list[task];
     retrieval_model model = retrieval_head_model(head, run->engine);
-    if (!retrieval_cells_pay(&head->config) || lab_interrupted())
+    if (!retrieval_cells_pay(&head->config, run->request->heads->count, items_of_head(run)) ||
+        lab_interrupted())
         return;
     run->cells[task] = retrieval_cells_create(&model);
     if (!run->cells[task]) {

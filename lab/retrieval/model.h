@@ -73,7 +73,7 @@ retrieval_workspace *retrieval_workspace_create(const retrieval_config *config, 
                                                 size_t n);
 void retrieval_workspace_destroy(retrieval_workspace *workspace);
 
-/* Where nothing is folded, whatever the precision. */
+/* Where W_l is not folded, whatever the precision; not for models with a penalty on leaks. */
 retrieval_workspace *retrieval_workspace_create_unfolded(const retrieval_config *config,
                                                          size_t sets, size_t n);
 

@@ -111,7 +111,7 @@ retrieval_workspace *retrieval_workspace_create(const retrieval_config *config, 
 
 retrieval_workspace *retrieval_workspace_create_unfolded(const retrieval_config *config,
                                                          size_t sets, size_t n) {
-    return create(config, sets, n, true);
+    return config->leak > 0 ? NULL : create(config, sets, n, true);
 }
 
 void retrieval_workspace_destroy(retrieval_workspace *workspace) {

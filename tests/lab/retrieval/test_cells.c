@@ -67,7 +67,7 @@ static void compare(uint32_t depth, uint32_t width, bool key_sees_class) {
     static uint16_t class_of[N];
     retrieval_set set;
     retrieval_cells *cells = retrieval_cells_create(&p.model);
-    REQUIRE(cells != NULL && retrieval_cells_pay(&p.model.config));
+    REQUIRE(cells != NULL && retrieval_cells_pay(&p.model.config, 1, 1e6));
     answer(&p, cells, &set, logits[0], answers[0], class_of, priority);
     answer(&p, NULL, &set, logits[1], answers[1], class_of, priority);
     CHECK(memcmp(logits[0], logits[1], sizeof logits[0]) == 0);
@@ -93,10 +93,12 @@ TEST(so_it_is_for_keys_that_do_not_see_the_class) { compare(1, 31, false); }
 TEST(nothing_is_looked_up_where_it_would_be_too_much_or_of_no_use) {
     retrieval_config config = retrieval_config_default();
     config.precision = RETRIEVAL_BF16;
-    CHECK(!retrieval_cells_pay(&config));
+    CHECK(!retrieval_cells_pay(&config, 1, 1e6));
     config.precision = RETRIEVAL_BF16_PRODUCTS;
-    CHECK(retrieval_cells_pay(&config));
+    CHECK(retrieval_cells_pay(&config, 10, 1e6));
+    CHECK(!retrieval_cells_pay(&config, 1000, 1e6));
+    CHECK(!retrieval_cells_pay(&config, 1, 1e4));
     config.classes = RETRIEVAL_CLASSES_MAX;
     config.width = RETRIEVAL_WIDTH_MAX;
-    CHECK(!retrieval_cells_pay(&config));
+    CHECK(!retrieval_cells_pay(&config, 1, 1e9));
 }

@@ -137,9 +137,10 @@ bool exact_callback(struct ggml_tensor *node, bool is_asked, void *attention) {
     operation of = open_operation(node);
     distance from = compute_operation(&of, node, with->replaces);
     close_operation(&of);
-    double error = from.size > 0 ? sqrt(from.off / from.size) : 0;
+    double error = from.off == 0 ? 0 : sqrt(from.off / from.size); /* infinite where all is 0 */
     with->operations++;
     with->error_sum += error;
-    with->largest = fmax(with->largest, error);
+    if (!(error <= with->largest)) /* NaN is the worst, and stays */
+        with->largest = error;
     return true;
 }

@@ -59,7 +59,7 @@ preloaded() { # LD_PRELOAD, command; what it prints is in out, what it says in e
     env LD_LIBRARY_PATH="$(dirname "$WHET_PLUGIN")" LD_PRELOAD="$preload" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
     local status=$?
     cat "$SCRATCH/out" "$SCRATCH/err"
-    [ $status -eq 0 ] && grep -q 'whet: 0 attention operations handled.*nothing here went through whet' "$SCRATCH/err"
+    [ "$status" -eq 0 ] && grep -q 'whet: 0 attention operations handled.*nothing here went through whet' "$SCRATCH/err"
 }
 asks_to_be_loaded() { # LD_PRELOAD
     preloaded "$1" bash -c 'echo "$GGML_BACKEND_PATH"' && [ "$(cat "$SCRATCH/out")" = "$(realpath "$WHET_PLUGIN")" ]
@@ -74,6 +74,11 @@ tells_that_there_is_none() {
     WHET_POLICY=adaptive preloaded "$WHET_PLUGIN" bash -c true && grep -q 'no ggml was seen, or it is linked in statically$' "$SCRATCH/err"
 }
 check "a program without ggml says so at its end" tells_that_there_is_none
+finds_one_linked_in() {
+    preloaded "$WHET_PLUGIN" "$WHET_OTHER_HOST" "$WHET_PLUGIN" operations &&
+        [ "$(grep -c 'its attention is left as it is' "$SCRATCH/err")" = 2 ] && grep -q 'lays out its structs in an unknown way' "$SCRATCH/err"
+}
+check "a ggml that is linked in and shows its functions is found before the program begins" finds_one_linked_in
 finds_a_late_one() {
     preloaded "$WHET_PLUGIN" "$WHET_LLAMA_LATE_HOST" "$WHET_LLAMA_LATE_LIBRARY" tensors &&
         ! grep -q 'no ggml was seen' "$SCRATCH/err" && grep -q 'lays out its structs in an unknown way; its attention' "$SCRATCH/err"

@@ -79,12 +79,26 @@ static struct {
 
 /* ---- looking up ---- */
 
-static void *open_caller(const void *caller) {
+static void *open_library_of(const void *address) {
     Dl_info info;
-    void *handle = NULL;
-    if (dladdr(caller, &info) && info.dli_fname)
-        handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    return dladdr(address, &info) && info.dli_fname
+               ? dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)
+               : NULL;
+}
+
+static void *open_caller(const void *caller) {
+    void *handle = open_library_of(caller);
     return handle ? handle : dlopen(NULL, RTLD_LAZY);
+}
+
+/* What the caller's library itself was linked with, which need not be open to all; and where that
+ * is all the same, the next after this. */
+void *host_own_function(const void *caller, const char *name, const void *replacement) {
+    void *handle = open_library_of(caller);
+    void *function = handle ? dlsym(handle, name) : NULL;
+    if (handle)
+        dlclose(handle);
+    return function && function != replacement ? function : dlsym(RTLD_NEXT, name);
 }
 
 static bool look_up(library *l, const void *caller, host *h, message *why) {
@@ -112,15 +126,21 @@ static bool look_up(library *l, const void *caller, host *h, message *why) {
         {"ggml_get_type_traits", &h->type_of},
         {"ggml_type_name", &h->type_name},
     };
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+    enum { WANTED = sizeof wanted / sizeof *wanted };
+    const char *missing = NULL;
+    size_t found = 0;
+    for (size_t i = 0; i < WANTED; i++) {
         void *symbol = l->handle ? dlsym(l->handle, wanted[i].name) : NULL;
-        if (!symbol) {
-            message_set(why, "this program's ggml has no function %s", wanted[i].name);
-            return false;
-        }
         memcpy(wanted[i].place, &symbol, sizeof symbol);
+        if (symbol)
+            found++;
+        else if (!missing)
+            missing = wanted[i].name;
     }
-    return true;
+    if (found == 0)
+        return message_set(why, "ggml is linked into this program statically, or hidden there, and "
+                                "cannot be reached");
+    return found == WANTED || message_set(why, "this program's ggml has no function %s", missing);
 }
 
 /* Numbers of operations move from version to version. That ggml_custom_4d is there means that

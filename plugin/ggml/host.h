@@ -116,4 +116,8 @@ typedef struct host {
 bool host_attach(host *h, const void *caller, host_compute replacement, message *why);
 void host_start(void);
 
+/* The function of this name that `caller` would have called, had `replacement` not come before it
+ * by LD_PRELOAD; NULL if there is none. */
+void *host_own_function(const void *caller, const char *name, const void *replacement);
+
 #endif

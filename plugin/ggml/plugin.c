@@ -3,7 +3,9 @@
  * backend's graph_compute afterwards.
  *
  * A host loads it because GGML_BACKEND_PATH names it, and calls ggml_backend_init. Programs that
- * load no backends can be given it by LD_PRELOAD: a constructor then does the same.
+ * load no backends can be given it by LD_PRELOAD: a constructor then does the same, or, where ggml
+ * itself is loaded later, as by bindings of other languages, the function that libllama makes its
+ * CPU backend by.
  *
  * Nothing is different in silence. Settings that are not understood, and attention that a policy
  * applies to but which cannot be taken over, make the host's computations fail with a message; a
@@ -363,6 +365,30 @@ EXPORTED host_registration *ggml_backend_init(void) {
     return &registration;
 }
 
+/* Once is enough here: a host that was refused was told of. */
+static void attach_if_untried(const void *caller) {
+    pthread_mutex_lock(&plugin.lock);
+    if (!plugin.has_tried)
+        attach(caller);
+    pthread_mutex_unlock(&plugin.lock);
+}
+
+/* Only LD_PRELOAD brings this before the host's own of the same name, which does the work. */
+typedef host_backend *(*init_by_type_function)(int type, const char *params);
+EXPORTED host_backend *ggml_backend_init_by_type(int type, const char *params);
+EXPORTED host_backend *ggml_backend_init_by_type(int type, const char *params) {
+    init_by_type_function here = ggml_backend_init_by_type, own;
+    void *function;
+    memcpy(&function, &here, sizeof function);
+    function =
+        host_own_function(__builtin_return_address(0), "ggml_backend_init_by_type", function);
+    if (!function)
+        return NULL;
+    attach_if_untried(function);
+    memcpy(&own, &function, sizeof own);
+    return own(type, params);
+}
+
 static const char *base_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -414,7 +440,8 @@ __attribute__((destructor)) static void end(void) {
     if (left)
         snprintf(others, sizeof others, ", %llu left to the host", left);
     places_tell(&plugin.places, &plugin.settings, tell_line);
-    say("%llu attention operations handled, %llu of them with a policy%s%s%s", handled,
+    say("%llu attention operations handled, %llu of them with a policy%s%s%s%s", handled,
         atomic_load(&plugin.sharpened), others, recorded,
-        handled ? "" : ": nothing here went through whet");
+        handled ? "" : ": nothing here went through whet",
+        plugin.has_tried ? "" : "; no ggml was seen, or it is linked in statically");
 }

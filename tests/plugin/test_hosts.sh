@@ -22,7 +22,7 @@ check "a host with one more function to a backend is refused" refuses unmarked "
 check "a host with the old layout and the new functions is refused" refuses old "lays out its backends in an unknown way"
 check "a host whose custom operations are of another kind is refused" refuses params "does not call what was put in the place"
 check "a host without a CPU backend is told so" refuses no-cpu "not loaded ggml's CPU backend yet"
-refuses_a_closed_one() { WHET_OTHER_HOST=$WHET_LLAMA_CLOSED_HOST refuses any "has no function ggml_op_name"; }
+refuses_a_closed_one() { WHET_OTHER_HOST=$WHET_LLAMA_CLOSED_HOST refuses any "linked into this program statically.* cannot be reached"; }
 check "a host that keeps its functions to itself, as static ones do, is told so" refuses_a_closed_one
 
 refuses_settings_too() {
@@ -42,11 +42,11 @@ if [ -n "${WHET_INSTRUMENTED:-}" ]; then
     skip "what it exports and needs" "this build is instrumented ($WHET_INSTRUMENTED)"
     finish
 fi
-exports_one_function() {
+exports_two_functions() {
     nm -D --defined-only "$WHET_PLUGIN"
-    [ "$(nm -D --defined-only "$WHET_PLUGIN" | awk '$2 != "A" { print $3 }')" = ggml_backend_init ]
+    [ "$(nm -D --defined-only "$WHET_PLUGIN" | awk '$2 != "A" { print $3 }' | LC_ALL=C sort | tr '\n' ' ')" = "ggml_backend_init ggml_backend_init_by_type " ]
 }
-check "it exports one function" exports_one_function
+check "it exports two functions" exports_two_functions
 needs_nothing_of_the_host() {
     readelf -d "$WHET_PLUGIN" | grep NEEDED
     ! readelf -d "$WHET_PLUGIN" | grep NEEDED | grep -v -E 'lib(c|m|pthread|dl)\.so|ld-linux'
@@ -57,8 +57,9 @@ preloaded() { # LD_PRELOAD, command; what it prints is in out, what it says in e
     local preload=$1
     shift
     env LD_LIBRARY_PATH="$(dirname "$WHET_PLUGIN")" LD_PRELOAD="$preload" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
+    local status=$?
     cat "$SCRATCH/out" "$SCRATCH/err"
-    grep -q 'whet: 0 attention operations handled.*nothing here went through whet' "$SCRATCH/err"
+    [ "$status" -eq 0 ] && grep -q 'whet: 0 attention operations handled.*nothing here went through whet' "$SCRATCH/err"
 }
 asks_to_be_loaded() { # LD_PRELOAD
     preloaded "$1" bash -c 'echo "$GGML_BACKEND_PATH"' && [ "$(cat "$SCRATCH/out")" = "$(realpath "$WHET_PLUGIN")" ]
@@ -69,4 +70,22 @@ keeps_the_users_own() {
     GGML_BACKEND_PATH=/elsewhere.so preloaded "$WHET_PLUGIN" bash -c 'echo "$GGML_BACKEND_PATH"' && [ "$(cat "$SCRATCH/out")" = /elsewhere.so ]
 }
 check "another backend that the user asked for stays" keeps_the_users_own
+tells_that_there_is_none() {
+    WHET_POLICY=adaptive preloaded "$WHET_PLUGIN" bash -c true && grep -q 'no ggml was seen, or it is linked in statically$' "$SCRATCH/err"
+}
+check "a program without ggml says so at its end" tells_that_there_is_none
+finds_one_linked_in() {
+    preloaded "$WHET_PLUGIN" "$WHET_OTHER_HOST" "$WHET_PLUGIN" operations &&
+        [ "$(grep -c 'its attention is left as it is' "$SCRATCH/err")" = 2 ] && grep -q 'lays out its structs in an unknown way' "$SCRATCH/err"
+}
+check "a ggml that is linked in and shows its functions is found before the program begins" finds_one_linked_in
+finds_a_late_one() {
+    preloaded "$WHET_PLUGIN" "$WHET_LLAMA_LATE_HOST" "$WHET_LLAMA_LATE_LIBRARY" tensors &&
+        ! grep -q 'no ggml was seen' "$SCRATCH/err" && grep -q 'lays out its structs in an unknown way; its attention' "$SCRATCH/err"
+}
+check "a ggml that a program loads later and for itself is found, and works on when refused" finds_a_late_one
+refuses_settings_there_too() {
+    WHET_POLICY=adaptve preloaded "$WHET_PLUGIN" "$WHET_LLAMA_LATE_HOST" "$WHET_LLAMA_LATE_LIBRARY" tensors && grep -q 'whet: WHET_POLICY=adaptve: ' "$SCRATCH/err"
+}
+check "and its settings are looked at" refuses_settings_there_too
 finish

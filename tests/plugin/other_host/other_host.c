@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *which;
+static const char *which = "tensors"; /* before main, which a preloaded plug-in comes before */
 
 static bool is(const char *name) { return strcmp(which, name) == 0; }
 
@@ -101,6 +101,11 @@ void *ggml_backend_dev_init(void **device, const char *params) {
     return function(device, params);
 }
 
+void *ggml_backend_init_by_type(int type, const char *params);
+void *ggml_backend_init_by_type(int type, const char *params) {
+    return ggml_backend_dev_init(ggml_backend_dev_by_type(type), params);
+}
+
 void *ggml_backend_dev_backend_reg(void *device);
 void *ggml_backend_dev_backend_reg(void *device) { return device ? &registration : NULL; }
 
@@ -168,13 +173,26 @@ static bool works_without(void *plugin) {
     return works;
 }
 
+static void begin(const char *name) {
+    which = name; /* tensors, types, operations, devices, shifted, unmarked, old, params, no-cpu */
+    device_words[5] = word_of((void (*)(void))make_backend);
+    device_words[is("devices") ? 16 : 15] = &registration;
+}
+
+/* As a library that late_host.c loads: a backend is made as libllama does it. */
+int run_late(const char *name);
+int run_late(const char *name) {
+    begin(name);
+    void *backend = ggml_backend_init_by_type(0, NULL);
+    bool is_mine = backend && ggml_backend_graph_compute(backend, NULL) == 0 && computed == 1;
+    ggml_backend_free(backend);
+    return is_mine ? 0 : 4;
+}
+
 int main(int argc, char **argv) {
     if (argc != 3)
         return 2;
-    which =
-        argv[2]; /* tensors, types, operations, devices, shifted, unmarked, old, params, no-cpu */
-    device_words[5] = word_of((void (*)(void))make_backend);
-    device_words[is("devices") ? 16 : 15] = &registration;
+    begin(argv[2]);
     void *before = device_words[5];
     void *plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     void *symbol = plugin ? dlsym(plugin, "ggml_backend_init") : NULL;

@@ -139,8 +139,8 @@ static const report_part parts[] = {
      "that count. The paper's polynomial acts between entropies of 0.849 and 5.945 only.",
      .draw = draw_policies},
     {"accuracy", "Every policy on the same sets, in bfloat16",
-     "Shaded: 95 % intervals of the paper's two. With rounded inputs no policy beats the paper's "
-     "clearly, since what is lost is lost in the inputs.",
+     "Shaded: 95 % intervals of the paper's two. With rounded numbers no policy beats the "
+     "paper's clearly: most of what is lost is lost in the inputs already.",
      .draw = draw_accuracy},
     {"accuracy-f32", "Every policy on the same sets, in f32",
      "The same with nothing rounded. Here dispersion is what limits softmax, and the sharper "

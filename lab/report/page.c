@@ -143,8 +143,8 @@ static void write_what_differs(FILE *file, const page *p) {
     fputs("<p>The paper leaves choices open: how the L2 penalty enters, how deep the small "
           "networks are, and what is rounded. The reading used here (decoupled decay, one hidden "
           "layer, the operands of matrix products rounded to bfloat16, as TPUs do unless told "
-          "otherwise, labels from unrounded priorities) is inferred from the numbers, to which it "
-          "comes closest; the paper does not say. No reading "
+          "otherwise, labels from unrounded priorities) is inferred from the numbers, which it "
+          "fits within their errors; the paper does not say. No reading "
           "with exact inputs fits, since heads trained on those are far better than the published "
           "ones.</p>\n</section>\n",
           file);

@@ -55,7 +55,7 @@ retrieval_layout retrieval_layout_of(const retrieval_config *config);
 /* Weights truncated normal with deviation sqrt(1 / fan_in), biases 0. */
 void retrieval_initialise(const retrieval_config *config, uint64_t seed, float *parameters);
 
-/* Sets in a tile. Where nothing is folded a step takes long enough for two threads. */
+/* Sets in a tile. Where W_l is not folded a step takes long enough for two threads. */
 size_t retrieval_tile_sets(const retrieval_config *config);
 
 /* Sets of one size, as the model sees them. */

@@ -33,6 +33,7 @@ typedef struct row_step {
     float *y;          /* where the exponentials times unit go; NULL: only sums, s among them */
     const float *next; /* rows whose maxima to find, or NULL */
     size_t next_rows;  /* of which there may be fewer */
+    int nearest; /* where there is `last` to stream, they are fetched for the nearest cache alone */
     const float *last; /* exponentials to multiply by factor and write to out, or NULL; may be y */
     size_t y_stride;   /* of y and last */
     float *out;

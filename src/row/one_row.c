@@ -119,16 +119,19 @@ static void take_pending(const row_pending *pending, size_t b, row_step *step) {
     if (!pending || !pending->out)
         return;
     step->out = pending->out + b * ROW_BLOCK;
-    step->last = step->out;
+    step->last = pending->values + b * ROW_BLOCK;
+    step->stream = pending->stream;
     step->factor[0] = pending->factor[b];
 }
 
 void whet_row_flush(const row_view *row) {
-    float *out = row->pending->out;
-    for (size_t start = 0, b = 0; out && start < row->n; start += ROW_BLOCK, b++)
-        row->kernels->scale(out + start, whet_row_block(row, start), row->pending->factor[b],
-                            out + start);
-    row->pending->out = NULL;
+    row_pending *pending = row->pending;
+    for (size_t start = 0, b = 0; pending->out && start < row->n; start += ROW_BLOCK, b++)
+        row->kernels->scale(pending->values + start, whet_row_block(row, start), pending->factor[b],
+                            pending->out + start);
+    if (pending->stream)
+        row->kernels->stream_end();
+    pending->out = NULL;
 }
 
 /*
@@ -146,6 +149,7 @@ static running walk(const row_view *row, float c, float *y, block_note *notes, f
         bool ahead = plain && row->n - after >= count;
         step = one_step(x, count, run.max, c, y ? y + start : NULL);
         step.next = ahead ? (const float *)row->in + after : NULL;
+        step.nearest = row->pending && row->pending->spare;
         take_pending(row->pending, b, &step);
         row->kernels->step(&step);
         run.z += (double)step.z[0];
@@ -168,21 +172,29 @@ static float block_factor(const row_view *row, const running *run, float c, cons
     return (float)(exp2((double)c * shift) / (run->z * note.unit));
 }
 
-/* An f32 result holds the exponentials until their sum is known, or longer. */
+/* Exponentials that stay where they are until the next walk, with the factor for each block. */
+static running store_pending(const row_view *row, float c, float *buffer) {
+    row_pending *pending = row->pending;
+    float *values = pending->spare ? pending->spare : row->out;
+    block_note notes[NOTED_BLOCKS];
+    running run = walk(row, c, values, notes, buffer);
+    if (!(run.z > 0))
+        return run;
+    for (size_t start = 0, b = 0; start < row->n; start += ROW_BLOCK, b++)
+        pending->factor[b] = block_factor(row, &run, c, notes, b);
+    pending->values = values;
+    pending->out = row->out;
+    return run;
+}
+
+/* An f32 result holds the exponentials until their sum is known. */
 static running store_long_f32(const row_view *row, float c, float *buffer) {
     float *out = row->out;
     block_note notes[NOTED_BLOCKS];
     running run = walk(row, c, out, notes, buffer);
-    bool waits = row->pending && is_noted(row) && run.z > 0;
-    for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++) {
-        float factor = block_factor(row, &run, c, notes, b);
-        if (waits)
-            row->pending->factor[b] = factor;
-        else
-            row->kernels->scale(out + start, whet_row_block(row, start), factor, out + start);
-    }
-    if (waits)
-        row->pending->out = out;
+    for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++)
+        row->kernels->scale(out + start, whet_row_block(row, start),
+                            block_factor(row, &run, c, notes, b), out + start);
     return run;
 }
 
@@ -231,6 +243,8 @@ static running store_short(const row_view *row, float c, float *buffer) {
 static running store_row(const row_view *row, float c, float *buffer) {
     if (row->n <= ROW_BLOCK)
         return store_short(row, c, buffer);
+    if (row->out_type == WHET_F32 && row->pending && is_noted(row))
+        return store_pending(row, c, buffer);
     if (row->out_type == WHET_F32)
         return store_long_f32(row, c, buffer);
     return store_long_narrow(row, c, buffer);

@@ -10,10 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Outputs larger than this are written past the caches: they would not be found there anyway. */
-#define STREAM_BYTES ((size_t)8 << 20)
-#define LINE_BYTES 64
-
 /* A group has up to this many entries: few enough that the first row is still near when the last
  * is done, enough that what is done once a group does not count. */
 #define GROUP_FLOATS ROW_BLOCK
@@ -103,14 +99,6 @@ static size_t group_rows(size_t n) {
     return group < 1 ? 1 : group > STEP_ROWS ? STEP_ROWS : group;
 }
 
-/* Whether results go past the caches: large outputs, of rows that are whole lines. A line that is
- * written in part past the caches and in part through them goes to memory and back in between. */
-static bool streams(const whet_rows *rows) {
-    size_t starts = (uintptr_t)rows->out | (size_t)rows->out_stride * sizeof(float);
-    return rows->rows * rows->n * sizeof(float) >= STREAM_BYTES &&
-           (starts | rows->n * sizeof(float)) % LINE_BYTES == 0;
-}
-
 static void start(pipeline *p, const whet_rows *rows, const row_job *job) {
     p->group = whet_group_start(rows, job);
     p->group_rows = group_rows(rows->n);
@@ -120,7 +108,7 @@ static void start(pipeline *p, const whet_rows *rows, const row_job *job) {
                          .stride = rows->rows > 1 ? rows->in_stride : 0,
                          .y_stride = (rows->n + ROW_PAD - 1) / ROW_PAD * ROW_PAD,
                          .out_stride = rows->out_stride,
-                         .stream = streams(rows),
+                         .stream = whet_rows_stream(rows),
                          .whole = 1};
     for (size_t i = 0; i < p->group_rows && i < rows->rows; i++)
         p->step.max[i] = p->group.kernels->max(whet_group_in(&p->group, i), rows->n);

@@ -20,11 +20,16 @@
 #define NOTED_BLOCKS 512
 
 /*
- * A long row of f32 that has its exponentials in place of its result: whichever walk over a row of
- * the same length comes next multiplies them on the way, while it computes its own.
+ * A long row of f32 whose exponentials lie in place of its result, or all rows' in one place that
+ * can be spared: whichever walk over a row of the same length comes next multiplies them on the
+ * way, while it computes its own. One place for all is found in the caches again, and results that
+ * are written but once can go past these.
  */
 typedef struct row_pending {
-    float *out; /* NULL: none */
+    float *spare;        /* or NULL */
+    int stream;          /* as of row_step; only with a place to spare */
+    float *out;          /* of the row that is pending, NULL: none; */
+    const float *values; /* its exponentials */
     float factor[NOTED_BLOCKS];
 } row_pending;
 
@@ -94,6 +99,10 @@ void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats);
 
 /* Finishes what is pending, which has as many entries as the row. */
 void whet_row_flush(const row_view *row);
+
+/* Whether results go past the caches: large outputs, of rows that are whole lines. A line that is
+ * written in part past the caches and in part through them goes to memory and back in between. */
+bool whet_rows_stream(const whet_rows *rows);
 
 /* Many rows, or long ones, of plain f32: see pipeline.c. */
 bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores);

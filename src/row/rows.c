@@ -67,6 +67,27 @@ static whet_status check_rows(const whet_rows *rows, bool stores) {
     return check_stats(rows, others, 3);
 }
 
+/* Outputs larger than this are written past the caches: they would not be found there anyway. */
+#define STREAM_BYTES ((size_t)8 << 20)
+#define LINE_BYTES 64
+
+bool whet_rows_stream(const whet_rows *rows) {
+    size_t starts = (uintptr_t)rows->out | (size_t)rows->out_stride * sizeof(float);
+    return rows->rows * rows->n * sizeof(float) >= STREAM_BYTES &&
+           (starts | rows->n * sizeof(float)) % LINE_BYTES == 0;
+}
+
+/* The last row's result is the last to be written: until then its place can be spared, but for
+ * logits that lie there. */
+static row_pending start_pending(const whet_rows *rows, bool stores) {
+    row_pending pending = {.out = NULL};
+    if (!stores || rows->out_type != WHET_F32 || rows->in == rows->out || !whet_rows_stream(rows))
+        return pending;
+    pending.spare = (float *)rows->out + (ptrdiff_t)(rows->rows - 1) * rows->out_stride;
+    pending.stream = 1;
+    return pending;
+}
+
 static whet_status run_rows(const whet_rows *request, const whet_policy *policy, bool stores,
                             size_t *first_bad_row) {
     if (!request || request->size != sizeof *request)
@@ -102,7 +123,7 @@ static whet_status run_rows(const whet_rows *request, const whet_policy *policy,
     if (whet_pipeline_takes(&rows, &job, stores))
         return whet_pipeline_rows(&rows, &job, first_bad_row);
     rows_arrays arrays = arrays_of(&rows);
-    row_pending pending = {.out = NULL};
+    row_pending pending = start_pending(&rows, stores);
     if (rows.n > ROW_BLOCK)
         view.pending = &pending;
     for (size_t r = 0; r < rows.rows; r++) {

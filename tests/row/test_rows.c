@@ -629,6 +629,19 @@ TEST(many_rows_at_once_are_the_same_as_one_by_one) {
                             lengths[i], names[p], i % 2 == 0);
 }
 
+/* All rows but the last keep their exponentials in the last one's place, unless logits lie there;
+ * here the last row is a bad one, or all masked. */
+TEST(many_long_rows_at_once_are_the_same_as_one_by_one) {
+    static const char *const names[] = {"softmax", "adaptive", "target:3"};
+    for (size_t p = 0; p < sizeof names / sizeof *names; p++) {
+        size_t some = emulated() ? 43 : 265, more = emulated() ? 80 : 302;
+        check_many_rows(some, 8208, names[p], false);
+        check_many_rows(some, 8208, names[p], true);
+        check_many_rows(more + 1, 8192, names[p], false);
+        check_many_rows(more - 74, 12304, names[p], false);
+    }
+}
+
 TEST(short_rows_agree_with_the_reference_whatever_their_number) {
     enum { ROWS = 61, N_MAX = 60 };
     static float in[ROWS * N_MAX], out[ROWS * N_MAX];

@@ -10,6 +10,7 @@
 #define PANEL_VECTORS 3
 #define GROUP 4
 #define STREAM_KEYS 3
+#define QUANT_KEYS 2
 #define STREAM_SUMS 12
 
 typedef __m256 vec;

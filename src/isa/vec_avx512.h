@@ -10,6 +10,7 @@
 #define PANEL_VECTORS 3
 #define GROUP 8
 #define STREAM_KEYS 4
+#define QUANT_KEYS 4
 #define STREAM_SUMS 16
 
 typedef __m512 vec;

@@ -12,6 +12,7 @@
 #define PANEL_VECTORS 3
 #define GROUP 8
 #define STREAM_KEYS 4
+#define QUANT_KEYS 4
 #define STREAM_SUMS 16
 
 typedef float32x4_t vec;

@@ -14,6 +14,7 @@
 #define PANEL_VECTORS 3 /* vectors of query rows side by side in a panel */
 #define GROUP 4         /* keys, or value columns, taken together by the panel product */
 #define STREAM_KEYS 2   /* keys taken together when decoding */
+#define QUANT_KEYS 2    /* quantised ones, which need registers for scales, too */
 #define STREAM_SUMS 4   /* sums of values in registers when decoding */
 
 typedef float vec;

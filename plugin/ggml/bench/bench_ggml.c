@@ -24,7 +24,7 @@ typedef struct shape {
 } shape;
 
 static ggml_backend_t stock, ours;
-static void (*set_threads)(ggml_backend_t backend, int threads);
+static ggml_backend_reg_t cpu;
 
 static _Noreturn void fail(const char *what) {
     fprintf(stderr, "bench_ggml: %s\n", what);
@@ -72,9 +72,42 @@ static void start(void) {
     stock = make_backend();
     choose_policies();
     ours = make_backend();
-    ggml_backend_reg_t cpu = ggml_backend_dev_backend_reg(ggml_backend_get_device(stock));
-    void *function = ggml_backend_reg_get_proc_address(cpu, "ggml_backend_set_n_threads");
-    memcpy(&set_threads, &function, sizeof function);
+    cpu = ggml_backend_dev_backend_reg(ggml_backend_get_device(stock));
+}
+
+/* A function of the CPU backend's own library. */
+static void find(const char *name, void *pointer) {
+    void *function = ggml_backend_reg_get_proc_address(cpu, name);
+    if (!function)
+        fail("the host's CPU backend lacks a function");
+    memcpy(pointer, &function, sizeof function);
+}
+
+/* Threads that live as long as the backends and spin between operations, as in llama-cli and
+ * llama-bench; without them the host would make new ones for every graph. */
+static struct ggml_threadpool *make_threads(int threads) {
+    struct ggml_threadpool *(*make)(struct ggml_threadpool_params *);
+    void (*set_threads)(ggml_backend_t, int);
+    void (*set_pool)(ggml_backend_t, struct ggml_threadpool *);
+    find("ggml_threadpool_new", &make);
+    find("ggml_backend_set_n_threads", &set_threads);
+    find("ggml_backend_cpu_set_threadpool", &set_pool);
+    struct ggml_threadpool_params params = ggml_threadpool_params_default(threads);
+    struct ggml_threadpool *pool = make(&params);
+    if (!pool)
+        fail("no threads can be made");
+    ggml_backend_t backends[] = {stock, ours};
+    for (int i = 0; i < 2; i++) {
+        set_threads(backends[i], threads);
+        set_pool(backends[i], pool);
+    }
+    return pool;
+}
+
+static void end_threads(struct ggml_threadpool *pool) {
+    void (*end)(struct ggml_threadpool *);
+    find("ggml_threadpool_free", &end);
+    end(pool);
 }
 
 /* ---- operations ---- */
@@ -205,8 +238,7 @@ static void measure(shape s, int threads, double budget, const char *part) {
         return;
     problem p = make_problem(s);
     double best[WAYS] = {HUGE_VAL, HUGE_VAL, HUGE_VAL}, end = now() + budget;
-    set_threads(stock, threads);
-    set_threads(ours, threads);
+    struct ggml_threadpool *pool = make_threads(threads);
     int rounds = 0;
     do {
         for (int way = 0; way < WAYS; way++)
@@ -217,6 +249,7 @@ static void measure(shape s, int threads, double budget, const char *part) {
            1e3 * best[SOFTMAX], 1e3 * best[ADAPTIVE], best[STOCK] / best[SOFTMAX],
            best[ADAPTIVE] / best[SOFTMAX], error_of(&p, STOCK), error_of(&p, SOFTMAX));
     fflush(stdout);
+    end_threads(pool);
     ggml_free(p.context);
 }
 

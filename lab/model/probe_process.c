@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINE_SIZE = 1 << 16, WAIT_MILLISECONDS = 200, USUAL_ROWS = 32, WORDS_SIZE = 256 };
+enum { LINE_SIZE = 1 << 16, WAIT_MILLISECONDS = 200, USUAL_ROWS = 32 };
 
 /* Settings of the plug-in: those asked for, and none that happen to be in the environment. */
 static bool set_environment(const probe *p) {
@@ -58,16 +58,14 @@ _Noreturn static void be_worker(const probe *p, int out) {
     exit(status); /* and not _exit: what the plug-in still holds is to be written */
 }
 
-/* The last line of what the process said, which tells more than its end; or the first of those that
- * come from the plug-in, where there is one. */
-static void last_words(const char *path, char text[WORDS_SIZE]) {
-    char line[WORDS_SIZE];
-    FILE *file = fopen(path, "r");
+void probe_last_words(const probe *p, char text[PROBE_WORDS_SIZE]) {
+    char line[PROBE_WORDS_SIZE];
+    FILE *file = fopen(p->log_path, "r");
     text[0] = '\0';
     while (file && fgets(line, sizeof line, file) && strncmp(text, "whet: ", 6) != 0) {
         line[strcspn(line, "\n")] = '\0';
         if (line[0])
-            snprintf(text, WORDS_SIZE, "%s", line);
+            snprintf(text, PROBE_WORDS_SIZE, "%s", line);
     }
     if (file)
         fclose(file);
@@ -172,13 +170,13 @@ static bool listen_to(probe *p, int in) {
 
 static bool end_of_process(probe *p, pid_t child, bool is_good) {
     int status = 0;
-    char words[WORDS_SIZE];
+    char words[PROBE_WORDS_SIZE];
     if (!is_good && p->complaint.kind == LAB_NO_ERROR)
         kill(child, SIGTERM);
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return lab_fail(p->error, LAB_SYSTEM, "lost the probe's process: %s", strerror(errno));
-    last_words(p->log_path, words);
+    probe_last_words(p, words);
     if (p->complaint.kind == LAB_SYSTEM && strncmp(words, "whet: ", 6) == 0)
         return lab_fail(p->error, LAB_SYSTEM, "%.200s (%s)", p->complaint.text, words + 6);
     if (p->complaint.kind != LAB_NO_ERROR)

@@ -96,6 +96,13 @@ if [ -z "${WHET_INSTRUMENTED:-}" ]; then
 else
     skip "no memory for the model is a failure" "sanitizers need memory themselves"
 fi
+if [ -z "${WHET_INSTRUMENTED:-}" ]; then
+    (ulimit -f 4 && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --every 1 --threads 1 --quiet) >"$SCRATCH/out" 2>"$SCRATCH/err"
+    check "no room for what is recorded is a failure" [ $? -eq 1 ]
+    check "and it is told which" grep -q '^whet: probe: what the heads do could not be kept (whet: .*/rows.csv: File too large' "$SCRATCH/err"
+else
+    skip "no room for what is recorded is a failure" "instrumented programs write files of their own"
+fi
 if have gnuplot; then
     figure3() { # option ...
         whet_given '' figure 3 "$model" --sizes 2,4 --sequences 1 --threads 1 --out "$SCRATCH/figure3.svg" --figures "$SCRATCH/all.svg" "$@"

@@ -106,10 +106,11 @@ static bool are_good(const arguments *given) {
     return true;
 }
 
-/* Sizes of our own choice end before the text does. */
+/* Sizes of our own choice end with the text, which has no more tokens than bytes and a space in
+ * front of it. */
 static size_t sizes_within(const number_list *sizes, const char *text) {
     size_t count = 1, length = strlen(text);
-    while (count < sizes->count && sizes->items[count] * 8 <= length)
+    while (count < sizes->count && sizes->items[count - 1] <= length)
         count++;
     return count;
 }
@@ -239,18 +240,36 @@ typedef struct texts {
     char *prompt, *judged;
 } texts;
 
+/* A whole file, or NULL and an error; one with a zero byte in it, where a text would end unasked,
+ * is no text. */
+static char *read_text(const char *path, lab_error *error) {
+    size_t size;
+    char *text = lab_read_file(path, TEXT_MAX, &size, error);
+    if (text && strlen(text) < size) {
+        lab_fail(error, LAB_INPUT, "%s: byte %zu is zero, as in no text", path, strlen(text));
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
 static int read_texts(const arguments *given, texts *read) {
     lab_error error = {.kind = LAB_NO_ERROR};
-    size_t size;
     if (given->prompt_file)
-        read->prompt = lab_read_file(given->prompt_file, TEXT_MAX, &size, &error);
+        read->prompt = read_text(given->prompt_file, &error);
+    if (read->prompt) { /* editors end a file with a line's end, which is not asked about */
+        size_t length = strlen(read->prompt);
+        read->prompt[length > 0 && read->prompt[length - 1] == '\n' ? length - 1 : length] = '\0';
+    }
     if (error.kind == LAB_NO_ERROR && given->perplexity)
-        read->judged = lab_read_file(given->perplexity, TEXT_MAX, &size, &error);
+        read->judged = read_text(given->perplexity, &error);
     return error.kind == LAB_NO_ERROR ? STATUS_OK : report_lab_error(given->name, &error);
 }
 
 static int request_and_run(const arguments *given, const texts *read, bool prints) {
-    const char *text = read->prompt ? read->prompt : given->text;
+    const char *own = read->prompt ? read->prompt : given->text;
+    bool is_question = own && strstr(own, PROMPT_PLACE);
+    const char *text = is_question ? NULL : own;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     number_list sizes;
     policy_list policies;
@@ -262,6 +281,7 @@ static int request_and_run(const arguments *given, const texts *read, bool print
                              .sizes = sizes.items,
                              .may_shrink = !given->sizes,
                              .sequences = (size_t)given->sequences,
+                             .format.question = is_question ? own : NULL,
                              .seed = given->seed,
                              .text = text,
                              .is_chat = given->is_chat,
@@ -348,13 +368,14 @@ int command_probe(int argc, char **argv) {
         {"heads", OPTION_TEXT, &given.heads, "LIST", "and on these heads"},
         {"sizes", OPTION_TEXT, &given.sizes, "LIST",
          "numbers in the sequence, or tokens of the text: 4..256 doubles, 3,5 lists (default: from "
-         "4, or 16 tokens, to what fits)"},
+         "4, or 16 tokens, to what fits or to the text's end)"},
         {"sequences", OPTION_UNSIGNED, &given.sequences, "N", "of each size (default 8)"},
         {"range", OPTION_TEXT, &given.range, "A..B", "of the numbers (default 0..999)"},
         {"decimals", OPTION_UNSIGNED, &given.decimals, "N", "digits after the point (default 0)"},
         {"seed", OPTION_UNSIGNED, &given.seed, "S", "draw other numbers (default 1)"},
         {"prompt-file", OPTION_TEXT, &given.prompt_file, "FILE",
-         "beginnings of this text instead of numbers"},
+         "beginnings of this text instead of numbers; or a question about them, with {seq} for the "
+         "sequence"},
         {"text", OPTION_TEXT, &given.text, "TEXT", "the same, of this one"},
         {"chat", OPTION_FLAG, &given.is_chat, NULL, "ask in the model's chat template"},
         {"answer-tokens", OPTION_UNSIGNED, &given.answer_tokens, "N",

@@ -175,13 +175,14 @@ static int print_trends(const probe_view *view) {
 static void print_title(const probe_view *view) {
     const probe_result *r = view->result;
     char first[NUMBER_SIZE], last[NUMBER_SIZE];
-    tell("%s with llama.cpp %s: %zu layers of %zu heads, %s of %s to %s %s", view->model,
-         r->version, r->layers, r->heads, view->request->text ? "beginnings" : "sequences",
-         grouped(r->size[0], first), grouped(r->size[r->sizes - 1], last),
-         view->request->text ? "tokens" : "numbers");
-    if (r->sizes < view->request->size_count)
-        tell("(%s numbers and more do not fit into the model's context)",
-             grouped(view->request->sizes[r->sizes], first));
+    const char *what = view->request->text ? "tokens" : "numbers";
+    tell("%s with llama.cpp %s: %zu layers of %zu heads, %s of %s%s%s %s", view->model, r->version,
+         r->layers, r->heads, view->request->text ? "beginnings" : "sequences",
+         grouped(r->size[0], first), r->sizes > 1 ? " to " : "",
+         r->sizes > 1 ? grouped(r->size[r->sizes - 1], last) : "", what);
+    if (r->sizes < view->request->size_count && !r->has_whole_text)
+        tell("(%s %s and more do not fit into the model's context)",
+             grouped(view->request->sizes[r->sizes], first), what);
 }
 
 int print_probe(const probe_view *view) {

@@ -75,6 +75,10 @@ static bool take_plan(probe *p, const json_t *line) {
     const char *version = json_string_value(json_object_get(line, "version"));
     p->result->sizes = (size_t)json_integer_value(json_object_get(line, "sizes"));
     p->tokens_total = (uint64_t)json_integer_value(json_object_get(line, "tokens"));
+    uint64_t whole = (uint64_t)json_integer_value(json_object_get(line, "whole"));
+    p->result->has_whole_text = whole > 0;
+    if (whole > 0)
+        p->result->size[p->result->sizes - 1] = whole;
     snprintf(p->result->version, sizeof p->result->version, "%s", version ? version : "");
     p->progress.total = p->tokens_total * p->request->policy_count;
     p->progress.quiet = p->request->quiet;

@@ -64,6 +64,16 @@ check "no spread exceeds its bound" within_bounds
 whet_given '' probe "$model" --text "$(cat "$SCRATCH/story")" --policy softmax --threads 1 --quiet --layer 2
 check "beginnings of a text are probed" [ "$status" -eq 0 ]
 check "with a line for each head of a layer" [ "$(grep -c '^2\.[0-7] .*[#=+*:._-]' "$SCRATCH/out")" -ge 8 ]
+check "and no word of a context that it does not fill" [ "$(grep -c 'do not fit' "$SCRATCH/out")" -eq 0 ]
+printf 'Once upon a time\n' >"$SCRATCH/prompt"
+whet_given '' probe "$model" --prompt-file "$SCRATCH/prompt" --policy softmax --threads 1 --quiet
+check "a prompt of one's own may be short, and is probed to its end" grep -q 'of 4 tokens$' "$SCRATCH/out"
+whet_given '' probe "$model" --text 'Largest of {seq}:' --sizes 2,4 --sequences 1 --policy softmax --threads 1 --quiet --json "$SCRATCH/own.json"
+check "a question of one's own is asked of growing sequences" grep -q '2 to 4 numbers$' "$SCRATCH/out"
+check "and its answers are counted" grep -q '"asked": 1' "$SCRATCH/own.json"
+printf 'a text \0 with more' >"$SCRATCH/zero"
+refuses "a text with a zero byte is none" '' '' "whet: probe: $SCRATCH/zero: byte 7 is zero, as in no text\n" \
+    probe "$model" --prompt-file "$SCRATCH/zero"
 whet_given '' probe "$model" --sizes 4,1000 --policy softmax --threads 1 --quiet --json "$SCRATCH/long.json"
 check "a prompt longer than the context is refused" [ "$status" -eq 2 ]
 check "with its length" grep -q 'are more than the context of 512' "$SCRATCH/err"

@@ -45,7 +45,7 @@ TEST(an_audit_ends_in_good_order_when_memory_runs_out) {
 
 static bool make_once(bool is_text) {
     static const uint64_t sizes[] = {2, 4, 8};
-    static const number_format format = {0, 9, 0};
+    static const number_format format = {.low = 0, .high = 9};
     prompt_list list;
     bool is_made = is_text ? prompts_of_text(sizes, 3, "text", &list)
                            : prompts_of_numbers(sizes, 3, 2, &format, 1, &list);

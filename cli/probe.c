@@ -23,7 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 64 << 20 };
+enum { TEXT_MAX = 64 << 20, PLACES_MAX = 65535 };
 
 static const char *const default_policies[] = {"softmax", "adaptive"};
 static const char numbers_by_default[] = "4..256", tokens_by_default[] = "16..32768";
@@ -174,7 +174,41 @@ static bool is_there(const arguments *given, const char *option, uint64_t larges
     return false;
 }
 
-/* The largest number of a list such as 0-3,7; what is no list is the plug-in's to refuse. */
+/* A number or a range of a list; *text moves behind it. */
+static bool take_place(const char **text) {
+    uint64_t first, last;
+    if (!take_whole(text, &first))
+        return false;
+    last = first;
+    if (**text == '-') {
+        ++*text;
+        if (!take_whole(text, &last))
+            return false;
+    }
+    return first <= last && last <= PLACES_MAX;
+}
+
+/* Whether a text is a list such as 0-3,7, as the plug-in reads them. */
+static bool is_list(const char *text) {
+    bool is_good = take_place(&text);
+    while (is_good && *text == ',') {
+        text++;
+        is_good = take_place(&text);
+    }
+    return is_good && !*text;
+}
+
+static bool are_lists(const arguments *given) {
+    const char *const lists[] = {given->layers, given->heads};
+    for (size_t i = 0; i < 2; i++)
+        if (lists[i] && !is_list(lists[i])) {
+            refuse_value(given->name, i ? "heads" : "layers", lists[i], "a list such as 0-3,7");
+            return false;
+        }
+    return true;
+}
+
+/* The largest number of a list. */
 static uint64_t largest_of(const char *list) {
     static const char digits[] = "0123456789";
     uint64_t largest = 0;
@@ -314,10 +348,16 @@ static int request_and_run(const arguments *given, const texts *read, bool print
 
 static int check_and_run(const arguments *given, bool prints) {
     texts read = {0};
-    if (!are_good(given))
+    if (!are_good(given) || !are_lists(given))
         return STATUS_MISUSE;
-    const char *const files[] = {given->json, given->csv};
-    int status = reserve_output(given->name, files, 2);
+    const char *const files[] = {given->json, given->csv, given->figure, given->figures};
+    enum { FILES = sizeof files / sizeof files[0] };
+    const char *const inputs[] = {given->model, given->prompt_file, given->perplexity};
+    int status = STATUS_OK;
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0] && status == STATUS_OK; i++)
+        status = inputs[i] ? spare_input(given->name, inputs[i], files, FILES) : STATUS_OK;
+    if (status == STATUS_OK)
+        status = reserve_output(given->name, files, FILES);
     if (status == STATUS_OK)
         status = read_texts(given, &read);
     if (status == STATUS_OK)

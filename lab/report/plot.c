@@ -31,8 +31,11 @@ static const char *terminal_for(const char *path) {
 }
 
 bool plot_knows(const char *path, lab_error *error) {
-    return terminal_for(path) ||
-           lab_fail(error, LAB_INPUT, "%s: a figure is written as .svg or .png", path);
+    if (!terminal_for(path))
+        return lab_fail(error, LAB_INPUT, "%s: a figure is written as .svg or .png", path);
+    /* gnuplot's scripts have no way to say it */
+    return !strchr(path, '\'') ||
+           lab_fail(error, LAB_INPUT, "%s: no name for a figure: it has a quote in it", path);
 }
 
 /* A picture under way. */
@@ -191,14 +194,10 @@ static char *beside(const char *path, const char *ending) {
 
 bool plot_draw(const plot_request *request, plot_commands commands, const void *context,
                lab_error *error) {
-    const char *terminal = terminal_for(request->path);
-    if (!terminal)
-        return plot_knows(request->path, error);
-    if (strchr(request->path, '\'')) /* gnuplot's scripts have no way to say it */
-        return lab_fail(error, LAB_INPUT, "%s: no name for a figure: it has a quote in it",
-                        request->path);
+    if (!plot_knows(request->path, error))
+        return false;
     drawing d = {.of = request,
-                 .terminal = terminal,
+                 .terminal = terminal_for(request->path),
                  .script = beside(request->path, ".plot"),
                  .output = beside(request->path, ""),
                  .log = beside(request->path, ".log")};

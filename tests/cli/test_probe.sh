@@ -11,6 +11,21 @@ refuses "no sequences" '' '' "whet: probe: --sequences: from 1 to 1000\n$try" pr
 refuses "a range that is none" '' '' "whet: probe: --range: two whole numbers up to 1000000000, such as 0..999\n$try" probe x.gguf --range 9..9
 refuses "sizes that do not grow" '' '' "whet: probe: --sizes: each has to be larger than the one before\n$try" probe x.gguf --sizes 4,4
 refuses "a policy that is not known" '' '' "whet: probe: --policy: unknown policy 'adaptve': did you mean 'adaptive'?\n'whet policies' lists them all.\n" probe x.gguf --policy adaptve
+for list in '' 0- , 0, 3-1 65536 1,,2 ' 1' 0-3,x; do
+    refuses "layers '$list' are none" '' '' "whet: probe: --layers: '$list' is not a list such as 0-3,7\n$try" probe x.gguf --layers "$list"
+done
+refuses "heads that are none" '' '' "whet: probe: --heads: 'all' is not a list such as 0-3,7\n$try" probe x.gguf --heads all
+refuses "a picture whose name gnuplot cannot say" '' '' "whet: probe: it's.svg: no name for a figure: it has a quote in it\n$try" probe x.gguf --figure "it's.svg"
+refuses "two files of one name" '' '' "whet: probe: $SCRATCH/x is named for two files\n" probe x.gguf --json "$SCRATCH/x" --csv "$SCRATCH/x"
+refuses "two pictures of one name" '' '' "whet: probe: ./x.svg is named for two files\n" probe x.gguf --figure ./x.svg --figures ./x.svg
+printf 'a model' >"$SCRATCH/kept.gguf"
+refuses "results in the place of the model" '' '' "whet: probe: $SCRATCH/../$(basename "$SCRATCH")/kept.gguf is read, and would be overwritten\n" \
+    probe "$SCRATCH/kept.gguf" --json "$SCRATCH/../$(basename "$SCRATCH")/kept.gguf"
+for option in --json --csv --figure --figures; do
+    whet_given '' probe x.gguf $option /nowhere/x.svg
+    check "where $option cannot be written is told before anything is run" \
+        [ "$status $(cat "$SCRATCH/err")" = "1 whet: probe: cannot write /nowhere/x.svg: No such file or directory" ]
+done
 refuses "a picture of another kind" '' '' "whet: probe: x.jpg: a figure is written as .svg or .png\n$try" probe x.gguf --figure x.jpg
 refuses "figure 3 needs a model" '' '' "whet: figure 3: which model? -m MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
 refuses "and comes first" '' '' \
@@ -42,6 +57,8 @@ check "its shape is told" grep -q '5 layers of 8 heads' "$SCRATCH/out"
 check "policies are compared" grep -q 'the same after policy adaptive has acted' "$SCRATCH/out"
 check "perplexity among them" grep -Eq '^adaptive +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+$' "$SCRATCH/out"
 check "heads are told apart" grep -Eq '^[0-9]+ of 40 heads stay sharp$' "$SCRATCH/out"
+whet_given '' probe -m "$model" --sizes 2 --sequences 1 --policy softmax --threads 1 --seed 18446744073709551615 --quiet --json "$SCRATCH/seed.json"
+check "the largest seed is kept as it was given" grep -q '"seed": "18446744073709551615"' "$SCRATCH/seed.json"
 whet_given '' probe -m "$model" --sizes 4,8,16 --sequences 2 --policy softmax --policy adaptive --every 1 --threads 1 --csv - --quiet
 check "which may go to standard output, alone" cmp "$SCRATCH/out" "$SCRATCH/probe.csv"
 check "every head, size and policy is in the CSV" [ "$(wc -l <"$SCRATCH/probe.csv")" -eq $((1 + 2 * 3 * 40)) ]

@@ -187,8 +187,11 @@ static void print_title(const probe_view *view) {
 
 int print_probe(const probe_view *view) {
     print_title(view);
-    printf("\nentropy of the last position, nats%s\n",
-           view->shows_heads || view->layer != UINT64_MAX ? "" : ", mean of a layer's heads");
+    const char *first = view->request->policies[0];
+    bool is_plain = strcmp(first, "softmax") == 0;
+    printf("\nentropy of the last position, nats%s%s%s\n",
+           view->shows_heads || view->layer != UINT64_MAX ? "" : ", mean of a layer's heads",
+           is_plain ? "" : ", before policy ", is_plain ? "" : first);
     if (!print_entropies(view, 0, PROBE_ENTROPY))
         return complain_of_memory();
     for (size_t p = 0; p < view->result->policies; p++) {

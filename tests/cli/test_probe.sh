@@ -141,6 +141,10 @@ if have gnuplot; then
 $SCRATCH/all.svg: the same of all layers" ]
     check "of one layer" grep -q 'layer 0' "$SCRATCH/figure3.svg"
     check "and of all" grep -q 'layer 4' "$SCRATCH/all.svg"
+    check "with the mean of its heads" grep -q 'mean, softmax' "$SCRATCH/figure3.svg"
+    figure3 --quiet --policy adaptive
+    check "which of another policy is shown before and after it acts" \
+        [ "$(grep -c 'mean before adaptive\|mean after adaptive' "$SCRATCH/figure3.svg")" -ge 2 ]
 else
     skip "figure 3 is drawn" "needs gnuplot"
 fi

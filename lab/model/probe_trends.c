@@ -40,13 +40,18 @@ static head_kind kind_of(const head_trend *trend) {
     return trend->slope >= half || trend->long_share > half ? HEAD_DISPERSES : HEAD_STAYS_SHARP;
 }
 
+/* Of a single token a head has no choice: it attends to all of them alike. */
+static double share_of(double entropy, double ceiling) {
+    return ceiling > 0 ? entropy / ceiling : 1;
+}
+
 static head_trend trend_of(const probe_result *r, size_t policy, size_t layer, size_t head) {
     size_t last = r->sizes - 1;
     head_trend trend = {.layer = layer, .head = head};
     trend.short_entropy = probe_mean(r, policy, 0, layer, head, PROBE_ENTROPY);
     trend.long_entropy = probe_mean(r, policy, last, layer, head, PROBE_ENTROPY);
-    trend.short_share = trend.short_entropy / probe_ceiling(r, 0);
-    trend.long_share = trend.long_entropy / probe_ceiling(r, last);
+    trend.short_share = share_of(trend.short_entropy, probe_ceiling(r, 0));
+    trend.long_share = share_of(trend.long_entropy, probe_ceiling(r, last));
     trend.slope = slope_of(r, policy, layer, head);
     trend.kind = kind_of(&trend);
     return trend;

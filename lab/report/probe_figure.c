@@ -81,9 +81,9 @@ static void write_panel(FILE *script, const probe_figure *f, size_t layer, bool 
     char data[48];
     snprintf(data, sizeof data, "$layer%zu%s", layer, is_share ? "share" : "");
     fprintf(script, "set title 'layer %zu'\nunset key\n", layer);
-    /* The same in every panel, with the ceiling just inside. */
+    /* The same in every panel, with the ceiling just inside; that of a single token is 0. */
     fprintf(script, "set yrange [0:%g]\n",
-            is_share ? 1.02 : 1.02 * probe_ceiling(f->result, f->result->sizes - 1));
+            is_share ? 1.02 : fmax(0.1, 1.02 * probe_ceiling(f->result, f->result->sizes - 1)));
     write_curves(script, f, data, false);
 }
 

@@ -142,6 +142,11 @@ $SCRATCH/all.svg: the same of all layers" ]
     check "of one layer" grep -q 'layer 0' "$SCRATCH/figure3.svg"
     check "and of all" grep -q 'layer 4' "$SCRATCH/all.svg"
     check "with the mean of its heads" grep -q 'mean, softmax' "$SCRATCH/figure3.svg"
+    if [ -r "$WHET_MODELS/minimind2-small-q8_0.gguf" ]; then # which puts no token in front
+        whet_given '' probe "$WHET_MODELS/minimind2-small-q8_0.gguf" --text a --policy softmax --threads 1 --quiet --figure "$SCRATCH/single.svg"
+        check "a single token can be drawn" [ "$status" -eq 0 ]
+        check "and told of" [ "$(grep -c nan "$SCRATCH/out")" -eq 0 ]
+    fi
     figure3 --quiet --policy adaptive
     check "which of another policy is shown before and after it acts" \
         [ "$(grep -c 'mean before adaptive\|mean after adaptive' "$SCRATCH/figure3.svg")" -ge 2 ]

@@ -83,6 +83,19 @@ TEST(a_single_size_has_no_slope) {
     probe_free(&r);
 }
 
+TEST(a_single_token_leaves_no_choice) {
+    probe_result r = made_up();
+    r.sizes = 1;
+    r.tokens[0] = 1;
+    size_t count;
+    head_trend *trends = probe_trends(&r, 0, &count);
+    REQUIRE(trends && count > 0);
+    for (size_t i = 0; i < count; i++)
+        CHECK(trends[i].short_share == 1 && trends[i].kind == HEAD_DIFFUSE);
+    free(trends);
+    probe_free(&r);
+}
+
 TEST(everything_is_kept_as_json) {
     static const char *const names[] = {"softmax"};
     probe_result r = made_up();

@@ -46,6 +46,8 @@ static bool set_environment(const probe *p) {
 _Noreturn static void be_worker(const probe *p, int out) {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
+    if (signal(SIGHUP, SIG_DFL) == SIG_IGN)
+        signal(SIGHUP, SIG_IGN);
     int log = open(p->log_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     int null = open("/dev/null", O_RDWR);
     if (log < 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(log, 2) < 0 ||

@@ -153,5 +153,19 @@ $SCRATCH/all.svg: the same of all layers" ]
 else
     skip "figure 3 is drawn" "needs gnuplot"
 fi
+stopped_by() { # signal
+    rm -f "$SCRATCH/stopped.json"
+    "$WHET_BIN" probe "$model" --sizes 4..32 --sequences 1000 --policy softmax --threads 1 --quiet --json "$SCRATCH/stopped.json" >"$SCRATCH/out" 2>"$SCRATCH/err" &
+    local probe=$!
+    while kill -0 $probe && [ -z "$(ls "$TMPDIR")" ]; do sleep 0.05; done
+    kill -"$1" $probe
+    wait $probe
+    local status=$?
+    cat "$SCRATCH/err"
+    [ $status -eq 130 ] && [ ! -e "$SCRATCH/stopped.json" ] && [ -z "$(ls "$TMPDIR")" ]
+}
+for signal in INT TERM HUP; do
+    check "SIG$signal ends a probe in good order" stopped_by $signal
+done
 check "nothing is left in the folder for temporary files" [ -z "$(ls "$TMPDIR")" ]
 finish

@@ -25,6 +25,8 @@
 
 enum { TEXT_MAX = 64 << 20, PLACES_MAX = 65535 };
 
+#define NOT_GIVEN UINT64_MAX /* an option that is left to the laboratory */
+
 static const char *const default_policies[] = {"softmax", "adaptive"};
 static const char numbers_by_default[] = "4..256", tokens_by_default[] = "16..32768";
 
@@ -50,6 +52,8 @@ static arguments usual_arguments(const char *name) {
                        .seed = 1,
                        .answer_tokens = 12,
                        .perplexity_tokens = 8192,
+                       .context = NOT_GIVEN,
+                       .every = NOT_GIVEN,
                        .layer = UINT64_MAX};
 }
 
@@ -93,10 +97,12 @@ static bool are_good(const arguments *given) {
         return refuse(given, "--sequences: from 1 to 1000");
     if (given->answer_tokens < 1 || given->answer_tokens > 256)
         return refuse(given, "--answer-tokens: from 1 to 256");
-    if (given->every > PROBE_EVERY_MAX)
+    if (given->every != NOT_GIVEN && (given->every < 1 || given->every > PROBE_EVERY_MAX))
         return refuse(given, "--every: from 1 to 65535");
-    if (given->context > 1 << 24)
-        return refuse(given, "--context: at most 16777216");
+    if (given->context != NOT_GIVEN && (given->context < 1 || given->context > 1 << 24))
+        return refuse(given, "--context: from 1 to 16777216");
+    if (given->perplexity_tokens < PROBE_JUDGED_MIN)
+        return refuse(given, "--perplexity-tokens: 4 or more");
     if (given->policies.count > PROBE_POLICIES_MAX)
         return refuse(given, "--policy: at most 16 of them");
     lab_error error = {.kind = LAB_NO_ERROR};
@@ -320,8 +326,8 @@ static int request_and_run(const arguments *given, const texts *read, bool print
                              .text = text,
                              .is_chat = given->is_chat,
                              .answer_tokens = given->answer_tokens,
-                             .context = given->context,
-                             .every = given->every,
+                             .context = given->context == NOT_GIVEN ? 0 : given->context,
+                             .every = given->every == NOT_GIVEN ? 0 : given->every,
                              .judged = read->judged,
                              .judged_tokens_max = given->perplexity_tokens,
                              .threads = (uint32_t)(given->threads   ? given->threads

@@ -71,7 +71,12 @@ typedef struct probe_result {
     uint64_t judged_tokens;
 } probe_result;
 
-enum { PROBE_SIZES_MAX = 64, PROBE_POLICIES_MAX = 16, PROBE_EVERY_MAX = 65535 };
+enum {
+    PROBE_SIZES_MAX = 64,
+    PROBE_POLICIES_MAX = 16,
+    PROBE_EVERY_MAX = 65535,
+    PROBE_JUDGED_MIN = 4
+};
 
 /* How many layers a model's file says it has. False and an error where it does not. */
 bool probe_layers(const char *path, uint32_t *layers, lab_error *error);

@@ -230,7 +230,7 @@ static bool judge(worker *w) {
     size_t room = (size_t)context_limit(w), vocabulary = runner_vocabulary(w->runner);
     double total = 0;
     window = window < room ? window : room;
-    for (size_t at = 0; window >= 4 && at + window <= text->count; at += window) {
+    for (size_t at = 0; window >= PROBE_JUDGED_MIN && at + window <= text->count; at += window) {
         int32_t kept = text->items[at];
         if (runner_adds_start(w->runner))
             text->items[at] = text->items[0];

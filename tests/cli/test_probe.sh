@@ -8,6 +8,9 @@ refuses "a file that is not there" '' '' 'whet: probe: cannot read /nowhere.gguf
 refuses "two texts" '' '' "whet: probe: --prompt-file or --text, not both\n$try" probe x.gguf --text a --prompt-file b
 refuses "a text that is not there" '' '' 'whet: probe: cannot read /nowhere: No such file or directory\n' probe x.gguf --prompt-file /nowhere
 refuses "no sequences" '' '' "whet: probe: --sequences: from 1 to 1000\n$try" probe x.gguf --sequences 0
+refuses "no position" '' '' "whet: probe: --every: from 1 to 65535\n$try" probe x.gguf --every 0
+refuses "no context" '' '' "whet: probe: --context: from 1 to 16777216\n$try" probe x.gguf --context 0
+refuses "no tokens to judge" '' '' "whet: probe: --perplexity-tokens: 4 or more\n$try" probe x.gguf --perplexity-tokens 0
 refuses "a range that is none" '' '' "whet: probe: --range: two whole numbers up to 1000000000, such as 0..999\n$try" probe x.gguf --range 9..9
 refuses "sizes that do not grow" '' '' "whet: probe: --sizes: each has to be larger than the one before\n$try" probe x.gguf --sizes 4,4
 refuses "a policy that is not known" '' '' "whet: probe: --policy: unknown policy 'adaptve': did you mean 'adaptive'?\n'whet policies' lists them all.\n" probe x.gguf --policy adaptve

@@ -66,7 +66,7 @@ void probe_last_words(const probe *p, char text[PROBE_WORDS_SIZE]) {
     text[0] = '\0';
     while (file && fgets(line, sizeof line, file) && strncmp(text, "whet: ", 6) != 0) {
         line[strcspn(line, "\n")] = '\0';
-        if (line[0])
+        if (line[0] && !strstr(line, " attention operations handled")) /* which explains nothing */
             snprintf(text, PROBE_WORDS_SIZE, "%s", line);
     }
     if (file)
@@ -174,6 +174,12 @@ static bool listen_to(probe *p, int in) {
     return is_good;
 }
 
+/* The system ends processes so when memory runs out, and ggml stops where it gets none. */
+static const char *may_want_memory(int signal_number, const char *words) {
+    bool may_be = signal_number == SIGKILL || strstr(words, "mem_buffer") || strstr(words, "alloc");
+    return may_be ? ", probably for want of memory" : "";
+}
+
 static bool end_of_process(probe *p, pid_t child, bool is_good) {
     int status = 0;
     char words[PROBE_WORDS_SIZE];
@@ -191,8 +197,8 @@ static bool end_of_process(probe *p, pid_t child, bool is_good) {
     if (!is_good || p->has_ended)
         return is_good;
     if (WIFSIGNALED(status))
-        return lab_fail(p->error, LAB_SYSTEM, "llama.cpp was ended by signal %d: %s",
-                        WTERMSIG(status), words);
+        return lab_fail(p->error, LAB_SYSTEM, "llama.cpp was ended by signal %d%s: %s",
+                        WTERMSIG(status), may_want_memory(WTERMSIG(status), words), words);
     return lab_fail(p->error, LAB_SYSTEM, "llama.cpp ended without a result: %s", words);
 }
 

@@ -122,6 +122,18 @@ if [ -z "${WHET_INSTRUMENTED:-}" ]; then
         >"$SCRATCH/out" 2>"$SCRATCH/err"
     check "no memory for the model is a failure" [ $? -eq 1 ]
     check "with a message" grep -q '^whet: probe: ' "$SCRATCH/err"
+    without_memory() { # kilobytes
+        (ulimit -v "$1" && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --threads 1 --quiet --json "$SCRATCH/none.json") \
+            >"$SCRATCH/out" 2>"$SCRATCH/err"
+        local status=$?
+        cat "$SCRATCH/err"
+        [ $status -eq 0 ] && return 0
+        [ $status -eq 1 ] && [ ! -e "$SCRATCH/none.json" ] && [ ! -s "$SCRATCH/out" ] && ! grep -q 'attention operations handled' "$SCRATCH/err"
+    }
+    for kilobytes in 8000 12000 16000 18000 24000 32000; do
+        check "with $kilobytes kilobytes it is one, or enough" without_memory $kilobytes
+        rm -f "$SCRATCH/none.json"
+    done
     check "and nothing is written either" [ ! -e "$SCRATCH/none.json" ]
 else
     skip "no memory for the model is a failure" "sanitizers need memory themselves"

@@ -364,6 +364,9 @@ static int check_and_run(const arguments *given, bool prints) {
         status = inputs[i] ? spare_input(given->name, inputs[i], files, FILES) : STATUS_OK;
     if (status == STATUS_OK)
         status = reserve_output(given->name, files, FILES);
+    lab_error error = {.kind = LAB_NO_ERROR};
+    if (status == STATUS_OK && (given->figure || given->figures) && !plot_has_program(&error))
+        status = report_lab_error(given->name, &error);
     if (status == STATUS_OK)
         status = read_texts(given, &read);
     if (status == STATUS_OK)

@@ -85,6 +85,24 @@ static const char *first_complaint(const char *path, char *text, size_t size) {
 
 extern char **environ;
 
+static bool fail_without_gnuplot(lab_error *error, int reason) {
+    return lab_fail(error, LAB_SYSTEM, "cannot run gnuplot (%s); Debian's package is gnuplot-nox",
+                    strerror(reason));
+}
+
+bool plot_has_program(lab_error *error) {
+    const char *rest = getenv("PATH");
+    char place[4096];
+    for (rest = rest ? rest : "/bin:/usr/bin"; *rest; rest += *rest == ':') {
+        int length = (int)strcspn(rest, ":");
+        snprintf(place, sizeof place, "%.*s/gnuplot", length > 4000 ? 4000 : length, rest);
+        if (access(place, X_OK) == 0)
+            return true;
+        rest += length;
+    }
+    return fail_without_gnuplot(error, ENOENT);
+}
+
 static bool run_gnuplot(const drawing *d, lab_error *error) {
     char program[] = "gnuplot";
     char *arguments[] = {program, d->script, NULL};
@@ -99,9 +117,7 @@ static bool run_gnuplot(const drawing *d, lab_error *error) {
         posix_spawn_file_actions_destroy(&actions);
     }
     if (reason != 0)
-        return lab_fail(error, LAB_SYSTEM,
-                        "cannot run gnuplot (%s); Debian's package is gnuplot-nox",
-                        strerror(reason));
+        return fail_without_gnuplot(error, reason);
     int status = 0;
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)

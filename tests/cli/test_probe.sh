@@ -29,6 +29,11 @@ for option in --json --csv --figure --figures; do
     check "where $option cannot be written is told before anything is run" \
         [ "$status $(cat "$SCRATCH/err")" = "1 whet: probe: cannot write /nowhere/x.svg: No such file or directory" ]
 done
+without_gnuplot() {
+    (cd "$SCRATCH" && PATH=/nowhere:/there "$WHET_BIN" figure 3 x.gguf) >"$SCRATCH/out" 2>"$SCRATCH/err"
+    [ $? -eq 1 ] && grep -q 'cannot run gnuplot (No such file or directory)' "$SCRATCH/err"
+}
+check "without gnuplot a figure is refused before anything is run" without_gnuplot
 refuses "a picture of another kind" '' '' "whet: probe: x.jpg: a figure is written as .svg or .png\n$try" probe x.gguf --figure x.jpg
 refuses "figure 3 needs a model" '' '' "whet: figure 3: which model? -m MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
 refuses "and comes first" '' '' \

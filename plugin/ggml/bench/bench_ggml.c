@@ -105,6 +105,7 @@ static struct ggml_threadpool *make_threads(int threads) {
     if (!pool)
         fail("no threads can be made");
     use_threads(pool, threads);
+    /* cppcheck-suppress returnDanglingLifetime; the host copies the parameters */
     return pool;
 }
 

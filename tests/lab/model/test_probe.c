@@ -44,7 +44,7 @@ static probe_request usual_request(const char *model) {
                            .sizes = sizes,
                            .size_count = 3,
                            .sequences = 2,
-                           .format = {0, 999, 0},
+                           .format = {.low = 0, .high = 999},
                            .seed = 1,
                            .answer_tokens = 3,
                            .every = 1,

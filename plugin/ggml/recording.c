@@ -56,7 +56,7 @@ static held_signals hold_signals(void) {
 static void let_signals_go(const held_signals *s) {
     static const struct timespec at_once = {0, 0};
     int reason = errno;
-    while (sigtimedwait(&s->held, NULL, &at_once) > 0) {
+    while (sigtimedwait(&s->held, NULL, &at_once) > 0 || errno == EINTR) {
     }
     pthread_sigmask(SIG_SETMASK, &s->mask, NULL);
     errno = reason;

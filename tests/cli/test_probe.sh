@@ -86,6 +86,11 @@ within_bounds() {
 }
 check "no spread exceeds its bound" within_bounds
 
+for heads in --quiet --all-heads; do
+    whet_given '' probe "$model" --sizes 2,4 --sequences 1 --policy softmax --policy sigmoid --layers 0-3 --threads 1 --quiet $heads
+    check "what has no entropy is left blank and explained ($heads)" [ "$(grep -c -e nan "$SCRATCH/out") $(grep -c '^(-: ' "$SCRATCH/out")" = '0 1' ]
+    check "beside what has one ($heads)" [ "$(sed -n '/after policy sigmoid/,/^ln n/p' "$SCRATCH/out" | grep -c '^[04].* - \|^4')" -ge 2 ]
+done
 whet_given '' probe "$model" --text "$(cat "$SCRATCH/story")" --policy softmax --threads 1 --quiet --layer 2
 check "beginnings of a text are probed" [ "$status" -eq 0 ]
 check "with a line for each head of a layer" [ "$(grep -c '^2\.[0-7] .*[#=+*:._-]' "$SCRATCH/out")" -ge 8 ]

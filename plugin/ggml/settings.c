@@ -126,7 +126,8 @@ bool settings_number(const char *text, double *number) {
     *number = strtod(text, &end);
     uselocale(before);
     freelocale(plain);
-    return *text >= '0' && *text <= '9' && !strpbrk(text, "xX") && *end == 0 && isfinite(*number);
+    return isdigit((unsigned char)text[*text == '.']) && !strpbrk(text, "xX") && *end == 0 &&
+           isfinite(*number);
 }
 
 /* What a variable of this value is refused for. */

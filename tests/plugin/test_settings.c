@@ -63,6 +63,18 @@ TEST(a_policy_with_a_strength_for_some_layers_and_heads) {
     settings_free(&s);
 }
 
+TEST(a_strength_may_begin_with_its_point) {
+    settings s;
+    message why = {""};
+    setenv("WHET_POLICY", "adaptive", 1);
+    setenv("WHET_STRENGTH", ".5", 1);
+    if (CHECK_MSG(settings_load(&s, &why), "%s", why.text))
+        policy_is(&s, 0, 0, "adaptive:strength=0.5");
+    settings_free(&s);
+    setenv("WHET_STRENGTH", ".", 1);
+    check_refused("WHET_STRENGTH=.: ");
+}
+
 TEST(every_policy_of_the_library_is_taken_by_name) {
     for (size_t i = 0; whet_policy_table(i); i++) {
         settings s;

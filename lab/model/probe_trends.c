@@ -139,12 +139,13 @@ json_t *probe_json(const probe_request *request, const probe_result *result) {
         json_array_append_new(sizes, json_integer((json_int_t)result->size[s]));
     for (size_t p = 0; p < result->policies; p++)
         json_array_append_new(policies, policy_json(request, result, p));
-    json_t *all = json_pack(
-        "{s:s, s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:I, s:o}", "model", request->model, "llama_cpp",
-        result->version, "of", request->text ? "text" : "numbers", "seed", seed_json(request->seed),
-        "sequences", (json_int_t)result->sequences, "layers", (json_int_t)result->layers, "sizes",
-        sizes, "tokens", lab_json_numbers(result->tokens, result->sizes), "judged_tokens",
-        (json_int_t)result->judged_tokens, "policies", policies);
+    json_t *all =
+        json_pack("{s:o, s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:I, s:o}", "model",
+                  lab_json_text(request->model), "llama_cpp", result->version, "of",
+                  request->text ? "text" : "numbers", "seed", seed_json(request->seed), "sequences",
+                  (json_int_t)result->sequences, "layers", (json_int_t)result->layers, "sizes",
+                  sizes, "tokens", lab_json_numbers(result->tokens, result->sizes), "judged_tokens",
+                  (json_int_t)result->judged_tokens, "policies", policies);
     return lab_json_whole(all, mark);
 }
 

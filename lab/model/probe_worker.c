@@ -32,19 +32,6 @@ static bool send(worker *w, json_t *line) {
            lab_fail(&w->error, LAB_SYSTEM, "the probe's process has lost the one it works for");
 }
 
-/* A text in JSON: what is not UTF-8 (a model may stop within a character) becomes "?". */
-static json_t *json_text(const char *text) {
-    json_t *json = json_string(text);
-    if (json)
-        return json;
-    char plain[ANSWER_SIZE];
-    size_t length = 0;
-    for (; text[length] && length + 1 < sizeof plain; length++)
-        plain[length] = (unsigned char)text[length] < 0x80 ? text[length] : '?';
-    plain[length] = '\0';
-    return json_string(plain);
-}
-
 /* ---- tokens ---- */
 
 static bool make_tokens(worker *w, const char *text, bool has_start, bool has_special,
@@ -205,7 +192,7 @@ static bool run_prompt(worker *w, size_t index) {
     return answer(w, tokens->count - 1, text) &&
            send(w, json_pack("{s:I, s:I, s:I, s:I, s:o}", "prompt", (json_int_t)index, "tokens",
                              (json_int_t)tokens->count, "first", (json_int_t)first, "count",
-                             (json_int_t)count, "answer", json_text(text)));
+                             (json_int_t)count, "answer", lab_json_text(text)));
 }
 
 /* -ln of the probability of a token. */
@@ -297,7 +284,8 @@ int probe_work(const probe_request *request, const prompt_list *prompts, const c
         w.runner = runner_open(library, plugin, request->model, &w.error);
     bool is_done = w.runner && work(&w);
     if (!is_done)
-        send(&w, json_pack("{s:o, s:i}", "error", json_text(w.error.text), "kind", w.error.kind));
+        send(&w,
+             json_pack("{s:o, s:i}", "error", lab_json_text(w.error.text), "kind", w.error.kind));
     for (size_t i = 0; w.prompt_tokens && i < prompts->count; i++)
         free(w.prompt_tokens[i].items);
     free(w.prompt_tokens);

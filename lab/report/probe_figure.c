@@ -114,10 +114,16 @@ static void write_axes(FILE *script, const probe_figure *f) {
             last * room, x_label(f));
 }
 
-/* Titles come from outside: gnuplot would take some characters for more than themselves. */
+/* Titles come from outside: gnuplot would take some characters for more than themselves, and a
+ * picture holds nothing but UTF-8 without control characters. */
 static void write_title(FILE *script, const char *text) {
-    for (; *text; text++)
-        fputc(*text == '\'' || *text == '\\' || *text == '\n' ? ' ' : *text, script);
+    json_t *valid = lab_json_text(text);
+    const char *at = valid ? json_string_value(valid) : "";
+    for (; *at; at++) {
+        bool is_plain = (unsigned char)*at >= ' ' && *at != 0x7f && *at != '\'' && *at != '\\';
+        fputc(is_plain ? *at : ' ', script);
+    }
+    json_decref(valid);
 }
 
 static void draw_one(FILE *script, const probe_figure *f) {

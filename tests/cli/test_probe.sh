@@ -167,6 +167,11 @@ $SCRATCH/all.svg: the same of all layers" ]
     check "of one layer" grep -q 'layer 0' "$SCRATCH/figure3.svg"
     check "and of all" grep -q 'layer 4' "$SCRATCH/all.svg"
     check "with the mean of its heads" grep -q 'mean, softmax' "$SCRATCH/figure3.svg"
+    odd=$SCRATCH/$(printf 'o\377d\033\001<&.gguf')
+    cp "$model" "$odd"
+    whet_given '' figure 3 "$odd" --sizes 2,4 --sequences 1 --threads 1 --quiet --out "$SCRATCH/odd.svg"
+    check "a name that is no text gives a picture that is one" [ "$(LC_ALL=C grep -c '[^ -~]' <(LC_ALL=C tr -d '\t\302\261' <"$SCRATCH/odd.svg"))" -eq 0 ]
+    check "with what can be read of it" grep -q 'o?d  &lt;&amp;.gguf' "$SCRATCH/odd.svg"
     if [ -r "$WHET_MODELS/minimind2-small-q8_0.gguf" ]; then # which puts no token in front
         whet_given '' probe "$WHET_MODELS/minimind2-small-q8_0.gguf" --text a --policy softmax --threads 1 --quiet --figure "$SCRATCH/single.svg"
         check "a single token can be drawn" [ "$status" -eq 0 ]

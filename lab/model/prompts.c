@@ -41,7 +41,7 @@ static char *ask(uint64_t size, const number_format *format, lab_random random, 
     uint64_t largest = 0;
     if (!text)
         return NULL;
-    memcpy(text, question, length);
+    snprintf(text, room, "%.*s", (int)length, question);
     for (uint64_t i = 0; i < size; i++) {
         uint64_t drawn = draw(&random, format);
         largest = drawn > largest ? drawn : largest;

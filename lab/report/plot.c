@@ -210,10 +210,11 @@ static char *beside(const char *path, const char *ending) {
 
 bool plot_draw(const plot_request *request, plot_commands commands, const void *context,
                lab_error *error) {
-    if (!plot_knows(request->path, error))
+    const char *terminal = terminal_for(request->path);
+    if (!plot_knows(request->path, error) || !terminal)
         return false;
     drawing d = {.of = request,
-                 .terminal = terminal_for(request->path),
+                 .terminal = terminal,
                  .script = beside(request->path, ".plot"),
                  .output = beside(request->path, ""),
                  .log = beside(request->path, ".log")};

@@ -209,7 +209,9 @@ static int run(const arguments *given) {
     lab_error error = {.kind = LAB_NO_ERROR};
     model_audit audit;
     const char *const files[] = {given->json, given->csv};
-    int status = reserve_output(name, files, 2);
+    int status = spare_input(name, given->model, files, 2);
+    if (status == STATUS_OK)
+        status = reserve_output(name, files, 2);
     if (status != STATUS_OK)
         return status;
     lab_catch_interrupts();

@@ -8,13 +8,13 @@
 #include "results.h"
 #include "text.h"
 
+#include "base/files.h"
 #include "lm/gguf_model.h"
 #include "lm/open.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static int misuse(const char *name, const char *why) {
     complain("%s: %s", name, why);
@@ -35,13 +35,6 @@ static void describe(const lm_opened *opened, const char *to) {
 typedef bool (*model_writer)(const lm_opened *opened, const char *path, const void *context,
                              lab_error *error);
 
-/* Whether two paths lead to one file. */
-static bool is_same_file(const char *one, const char *other) {
-    struct stat first, second;
-    return stat(one, &first) == 0 && stat(other, &second) == 0 && first.st_dev == second.st_dev &&
-           first.st_ino == second.st_ino;
-}
-
 static int convert(const char *name, const char *from, const char *tokenizer, const char *to,
                    model_writer write, const void *context) {
     int status = reserve_output(name, &to, 1);
@@ -50,7 +43,7 @@ static int convert(const char *name, const char *from, const char *tokenizer, co
     lm_opened opened = {.is_clrs = false};
     lab_error error = {.kind = LAB_NO_ERROR};
     char *file = lm_model_file(from, &error);
-    bool is_same = file && is_same_file(file, to);
+    bool is_same = file && lab_is_same_file(file, to);
     bool good = file && !is_same && lm_open(file, tokenizer, &opened, &error) &&
                 write(&opened, to, context, &error);
     free(file);

@@ -23,7 +23,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 64 << 20 };
+enum { TEXT_MAX = 64 << 20, PLACES_MAX = 65535 };
+
+#define NOT_GIVEN UINT64_MAX /* an option that is left to the laboratory */
 
 static const char *const default_policies[] = {"softmax", "adaptive"};
 static const char numbers_by_default[] = "4..256", tokens_by_default[] = "16..32768";
@@ -50,6 +52,8 @@ static arguments usual_arguments(const char *name) {
                        .seed = 1,
                        .answer_tokens = 12,
                        .perplexity_tokens = 8192,
+                       .context = NOT_GIVEN,
+                       .every = NOT_GIVEN,
                        .layer = UINT64_MAX};
 }
 
@@ -93,10 +97,12 @@ static bool are_good(const arguments *given) {
         return refuse(given, "--sequences: from 1 to 1000");
     if (given->answer_tokens < 1 || given->answer_tokens > 256)
         return refuse(given, "--answer-tokens: from 1 to 256");
-    if (given->every > PROBE_EVERY_MAX)
+    if (given->every != NOT_GIVEN && (given->every < 1 || given->every > PROBE_EVERY_MAX))
         return refuse(given, "--every: from 1 to 65535");
-    if (given->context > 1 << 24)
-        return refuse(given, "--context: at most 16777216");
+    if (given->context != NOT_GIVEN && (given->context < 1 || given->context > 1 << 24))
+        return refuse(given, "--context: from 1 to 16777216");
+    if (given->perplexity_tokens < PROBE_JUDGED_MIN)
+        return refuse(given, "--perplexity-tokens: 4 or more");
     if (given->policies.count > PROBE_POLICIES_MAX)
         return refuse(given, "--policy: at most 16 of them");
     lab_error error = {.kind = LAB_NO_ERROR};
@@ -106,10 +112,11 @@ static bool are_good(const arguments *given) {
     return true;
 }
 
-/* Sizes of our own choice end before the text does. */
+/* Sizes of our own choice end with the text, which has no more tokens than bytes and a space in
+ * front of it. */
 static size_t sizes_within(const number_list *sizes, const char *text) {
     size_t count = 1, length = strlen(text);
-    while (count < sizes->count && sizes->items[count] * 8 <= length)
+    while (count < sizes->count && sizes->items[count - 1] <= length)
         count++;
     return count;
 }
@@ -173,7 +180,41 @@ static bool is_there(const arguments *given, const char *option, uint64_t larges
     return false;
 }
 
-/* The largest number of a list such as 0-3,7; what is no list is the plug-in's to refuse. */
+/* A number or a range of a list; *text moves behind it. */
+static bool take_place(const char **text) {
+    uint64_t first, last;
+    if (!take_whole(text, &first))
+        return false;
+    last = first;
+    if (**text == '-') {
+        ++*text;
+        if (!take_whole(text, &last))
+            return false;
+    }
+    return first <= last && last <= PLACES_MAX;
+}
+
+/* Whether a text is a list such as 0-3,7, as the plug-in reads them. */
+static bool is_list(const char *text) {
+    bool is_good = take_place(&text);
+    while (is_good && *text == ',') {
+        text++;
+        is_good = take_place(&text);
+    }
+    return is_good && !*text;
+}
+
+static bool are_lists(const arguments *given) {
+    const char *const lists[] = {given->layers, given->heads};
+    for (size_t i = 0; i < 2; i++)
+        if (lists[i] && !is_list(lists[i])) {
+            refuse_value(given->name, i ? "heads" : "layers", lists[i], "a list such as 0-3,7");
+            return false;
+        }
+    return true;
+}
+
+/* The largest number of a list. */
 static uint64_t largest_of(const char *list) {
     static const char digits[] = "0123456789";
     uint64_t largest = 0;
@@ -239,18 +280,36 @@ typedef struct texts {
     char *prompt, *judged;
 } texts;
 
+/* A whole file, or NULL and an error; one with a zero byte in it, where a text would end unasked,
+ * is no text. */
+static char *read_text(const char *path, lab_error *error) {
+    size_t size;
+    char *text = lab_read_file(path, TEXT_MAX, &size, error);
+    if (text && strlen(text) < size) {
+        lab_fail(error, LAB_INPUT, "%s: byte %zu is zero, as in no text", path, strlen(text));
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
 static int read_texts(const arguments *given, texts *read) {
     lab_error error = {.kind = LAB_NO_ERROR};
-    size_t size;
     if (given->prompt_file)
-        read->prompt = lab_read_file(given->prompt_file, TEXT_MAX, &size, &error);
+        read->prompt = read_text(given->prompt_file, &error);
+    if (read->prompt) { /* editors end a file with a line's end, which is not asked about */
+        size_t length = strlen(read->prompt);
+        read->prompt[length > 0 && read->prompt[length - 1] == '\n' ? length - 1 : length] = '\0';
+    }
     if (error.kind == LAB_NO_ERROR && given->perplexity)
-        read->judged = lab_read_file(given->perplexity, TEXT_MAX, &size, &error);
+        read->judged = read_text(given->perplexity, &error);
     return error.kind == LAB_NO_ERROR ? STATUS_OK : report_lab_error(given->name, &error);
 }
 
 static int request_and_run(const arguments *given, const texts *read, bool prints) {
-    const char *text = read->prompt ? read->prompt : given->text;
+    const char *own = read->prompt ? read->prompt : given->text;
+    bool is_question = own && strstr(own, PROMPT_PLACE);
+    const char *text = is_question ? NULL : own;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     number_list sizes;
     policy_list policies;
@@ -262,12 +321,13 @@ static int request_and_run(const arguments *given, const texts *read, bool print
                              .sizes = sizes.items,
                              .may_shrink = !given->sizes,
                              .sequences = (size_t)given->sequences,
+                             .format.question = is_question ? own : NULL,
                              .seed = given->seed,
                              .text = text,
                              .is_chat = given->is_chat,
                              .answer_tokens = given->answer_tokens,
-                             .context = given->context,
-                             .every = given->every,
+                             .context = given->context == NOT_GIVEN ? 0 : given->context,
+                             .every = given->every == NOT_GIVEN ? 0 : given->every,
                              .judged = read->judged,
                              .judged_tokens_max = given->perplexity_tokens,
                              .threads = (uint32_t)(given->threads   ? given->threads
@@ -294,10 +354,19 @@ static int request_and_run(const arguments *given, const texts *read, bool print
 
 static int check_and_run(const arguments *given, bool prints) {
     texts read = {0};
-    if (!are_good(given))
+    if (!are_good(given) || !are_lists(given))
         return STATUS_MISUSE;
-    const char *const files[] = {given->json, given->csv};
-    int status = reserve_output(given->name, files, 2);
+    const char *const files[] = {given->json, given->csv, given->figure, given->figures};
+    enum { FILES = sizeof files / sizeof files[0] };
+    const char *const inputs[] = {given->model, given->prompt_file, given->perplexity};
+    int status = STATUS_OK;
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0] && status == STATUS_OK; i++)
+        status = inputs[i] ? spare_input(given->name, inputs[i], files, FILES) : STATUS_OK;
+    if (status == STATUS_OK)
+        status = reserve_output(given->name, files, FILES);
+    lab_error error = {.kind = LAB_NO_ERROR};
+    if (status == STATUS_OK && (given->figure || given->figures) && !plot_has_program(&error))
+        status = report_lab_error(given->name, &error);
     if (status == STATUS_OK)
         status = read_texts(given, &read);
     if (status == STATUS_OK)
@@ -348,13 +417,14 @@ int command_probe(int argc, char **argv) {
         {"heads", OPTION_TEXT, &given.heads, "LIST", "and on these heads"},
         {"sizes", OPTION_TEXT, &given.sizes, "LIST",
          "numbers in the sequence, or tokens of the text: 4..256 doubles, 3,5 lists (default: from "
-         "4, or 16 tokens, to what fits)"},
+         "4, or 16 tokens, to what fits or to the text's end)"},
         {"sequences", OPTION_UNSIGNED, &given.sequences, "N", "of each size (default 8)"},
         {"range", OPTION_TEXT, &given.range, "A..B", "of the numbers (default 0..999)"},
         {"decimals", OPTION_UNSIGNED, &given.decimals, "N", "digits after the point (default 0)"},
         {"seed", OPTION_UNSIGNED, &given.seed, "S", "draw other numbers (default 1)"},
         {"prompt-file", OPTION_TEXT, &given.prompt_file, "FILE",
-         "beginnings of this text instead of numbers"},
+         "beginnings of this text instead of numbers; or a question about them, with {seq} for the "
+         "sequence"},
         {"text", OPTION_TEXT, &given.text, "TEXT", "the same, of this one"},
         {"chat", OPTION_FLAG, &given.is_chat, NULL, "ask in the model's chat template"},
         {"answer-tokens", OPTION_UNSIGNED, &given.answer_tokens, "N",

@@ -24,9 +24,10 @@ static const char *sparkline(const double *shares, size_t count, terminal_style 
     static const char plain[] = "_.:-=+*#";
     size_t length = 0;
     for (size_t i = 0; i < count; i++) {
-        double share = fmin(fmax(shares[i], 0), 0.999);
-        size_t level = isnan(shares[i]) ? 0 : (size_t)(share * 8);
-        if (style.unicode)
+        size_t level = isnan(shares[i]) ? 0 : (size_t)(fmin(fmax(shares[i], 0), 0.999) * 8);
+        if (isnan(shares[i]))
+            text[length++] = ' ';
+        else if (style.unicode)
             length += (size_t)snprintf(text + length, SPARK_SIZE - length, "%s", bars[level]);
         else
             text[length++] = plain[level];
@@ -63,11 +64,14 @@ static void add_line(lab_table *table, const probe_view *view, size_t policy, si
         entropy = entropy_of(r, policy, s, layer, head, measure);
         first = s == 0 ? entropy : first;
         shares[s] = entropy / probe_ceiling(r, s);
-        lab_table_add(table, "%.2f", entropy);
+        if (isnan(entropy))
+            lab_table_add(table, "-");
+        else
+            lab_table_add(table, "%.2f", entropy);
     }
     lab_table_add(table, "%s", sparkline(shares, r->sizes, view->style, spark));
     double growth = probe_ceiling(r, r->sizes - 1) - probe_ceiling(r, 0);
-    if (growth > 0)
+    if (growth > 0 && !isnan(entropy - first))
         lab_table_add(table, "%+.2f", (entropy - first) / growth);
     else
         lab_table_add(table, "-");
@@ -89,7 +93,7 @@ static bool print_entropies(const probe_view *view, size_t policy, probe_measure
         if (!is_by_head)
             add_line(&table, view, policy, layer, r->heads, measure);
         for (size_t head = 0; is_by_head && head < r->heads; head++)
-            if (!isnan(probe_mean(r, policy, 0, layer, head, measure)))
+            if (!isnan(probe_mean(r, policy, 0, layer, head, PROBE_ENTROPY)))
                 add_line(&table, view, policy, layer, head, measure);
     }
     lab_table_add(&table, "ln n");
@@ -172,22 +176,36 @@ static int print_trends(const probe_view *view) {
     return is_printed ? STATUS_OK : complain_of_memory();
 }
 
+/* Whether a policy leaves some head without one, where there was one before. */
+static bool has_no_entropy(const probe_result *r, size_t policy) {
+    for (size_t layer = 0; layer < r->layers; layer++)
+        for (size_t head = 0; head < r->heads; head++)
+            if (!isnan(probe_mean(r, policy, 0, layer, head, PROBE_ENTROPY)) &&
+                isnan(probe_mean(r, policy, 0, layer, head, PROBE_ENTROPY_AFTER)))
+                return true;
+    return false;
+}
+
 static void print_title(const probe_view *view) {
     const probe_result *r = view->result;
     char first[NUMBER_SIZE], last[NUMBER_SIZE];
-    tell("%s with llama.cpp %s: %zu layers of %zu heads, %s of %s to %s %s", view->model,
-         r->version, r->layers, r->heads, view->request->text ? "beginnings" : "sequences",
-         grouped(r->size[0], first), grouped(r->size[r->sizes - 1], last),
-         view->request->text ? "tokens" : "numbers");
-    if (r->sizes < view->request->size_count)
-        tell("(%s numbers and more do not fit into the model's context)",
-             grouped(view->request->sizes[r->sizes], first));
+    const char *what = view->request->text ? "tokens" : "numbers";
+    tell("%s with llama.cpp %s: %zu layers of %zu heads, %s of %s%s%s %s", view->model, r->version,
+         r->layers, r->heads, view->request->text ? "beginnings" : "sequences",
+         grouped(r->size[0], first), r->sizes > 1 ? " to " : "",
+         r->sizes > 1 ? grouped(r->size[r->sizes - 1], last) : "", what);
+    if (r->sizes < view->request->size_count && !r->has_whole_text)
+        tell("(%s %s and more do not fit into the model's context)",
+             grouped(view->request->sizes[r->sizes], first), what);
 }
 
 int print_probe(const probe_view *view) {
     print_title(view);
-    printf("\nentropy of the last position, nats%s\n",
-           view->shows_heads || view->layer != UINT64_MAX ? "" : ", mean of a layer's heads");
+    const char *first = view->request->policies[0];
+    bool is_plain = strcmp(first, "softmax") == 0;
+    printf("\nentropy of the last position, nats%s%s%s\n",
+           view->shows_heads || view->layer != UINT64_MAX ? "" : ", mean of a layer's heads",
+           is_plain ? "" : ", before policy ", is_plain ? "" : first);
     if (!print_entropies(view, 0, PROBE_ENTROPY))
         return complain_of_memory();
     for (size_t p = 0; p < view->result->policies; p++) {
@@ -196,6 +214,8 @@ int print_probe(const probe_view *view) {
         printf("\nthe same after policy %s has acted\n", view->request->policies[p]);
         if (!print_entropies(view, p, PROBE_ENTROPY_AFTER))
             return complain_of_memory();
+        if (has_no_entropy(view->result, p))
+            puts("(-: coefficients that need not sum to one, which have no entropy)");
     }
     if (!print_answers(view))
         return complain_of_memory();

@@ -6,10 +6,42 @@
 #include "messages.h"
 
 #include "base/atomic_file.h"
+#include "base/files.h"
 #include "base/json.h"
 
 #include <errno.h>
 #include <string.h>
+
+static bool is_one_file(const char *path, const char *other) {
+    return strcmp(path, other) == 0 || lab_is_same_file(path, other);
+}
+
+/* Whether each file could be written, and none would take the place of another. */
+static int check_files(const char *command, const char *const *paths, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!paths[i] || is_standard_output(paths[i]))
+            continue;
+        for (size_t j = 0; j < i; j++)
+            if (paths[j] && is_one_file(paths[i], paths[j])) {
+                complain("%s: %s is named for two files", command, paths[i]);
+                return STATUS_MISUSE;
+            }
+        if (!can_replace_file(paths[i])) {
+            complain("%s: cannot write %s: %s", command, paths[i], strerror(errno));
+            return STATUS_FAILED;
+        }
+    }
+    return STATUS_OK;
+}
+
+int spare_input(const char *command, const char *input, const char *const *paths, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (paths[i] && !is_standard_output(paths[i]) && lab_is_same_file(paths[i], input)) {
+            complain("%s: %s is read, and would be overwritten", command, paths[i]);
+            return STATUS_MISUSE;
+        }
+    return STATUS_OK;
+}
 
 int reserve_output(const char *command, const char *const *paths, size_t count) {
     size_t wanted = 0;
@@ -19,6 +51,9 @@ int reserve_output(const char *command, const char *const *paths, size_t count) 
         complain("%s: only one of its files can be '-', standard output", command);
         return STATUS_MISUSE;
     }
+    int status = check_files(command, paths, count);
+    if (status != STATUS_OK)
+        return status;
     if (wanted == 0 || reserve_standard_output())
         return STATUS_OK;
     complain("%s: cannot write to standard output: %s", command, strerror(errno));

@@ -13,8 +13,12 @@
 #define OR_STANDARD_OUTPUT " ('-': standard output, and no tables)"
 
 /* Before anything is printed: where one of the paths (NULL: not given) is "-", standard output is
- * kept for it, and what is printed for people is left out. Refuses two of them. A status. */
+ * kept for it, and what is printed for people is left out. Refuses two of them, two that are one
+ * file, and those that could not be written once the work is done. A status. */
 int reserve_output(const char *command, const char *const *paths, size_t count);
+
+/* Refuses paths that lead to a file which is read. A status. */
+int spare_input(const char *command, const char *input, const char *const *paths, size_t count);
 
 /* Writes to a path; a status, after a message if that failed. Drops the reference to `json`; NULL
  * means that memory ran out while it was made. */

@@ -130,6 +130,27 @@ bool replace_file_unless(const char *path, bool (*write)(FILE *file, void *conte
     return is_done;
 }
 
+bool can_replace_file(const char *path) {
+    mode_t mode;
+    if (is_standard_output(path))
+        return true;
+    if (!*path) {
+        errno = ENOENT;
+        return false;
+    }
+    char *folder = resolve(path, &mode);
+    if (!folder)
+        return false;
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = '\0'; /* the root is a slash, others end before theirs */
+    bool can = access(slash ? folder : ".", W_OK | X_OK) == 0;
+    int reason = errno;
+    free(folder);
+    errno = reason;
+    return can;
+}
+
 /* A writer that never gives up. */
 typedef struct steady_writer {
     void (*write)(FILE *file, const void *context);

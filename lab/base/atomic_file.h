@@ -19,6 +19,10 @@ bool replace_file(const char *path, void (*write)(FILE *file, const void *contex
 /* The same for a writer that may give up: it returns false, with errno set. */
 bool replace_file_unless(const char *path, bool (*write)(FILE *file, void *context), void *context);
 
+/* Whether a file could be written so, as far as can be told without writing; false with errno set.
+ * For those who would have to work long before they find out. */
+bool can_replace_file(const char *path);
+
 /* Whether a path means standard output. */
 bool is_standard_output(const char *path);
 

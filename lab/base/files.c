@@ -63,6 +63,12 @@ bool lab_file_exists(const char *path) {
     return stat(path, &status) == 0;
 }
 
+bool lab_is_same_file(const char *one, const char *other) {
+    struct stat first, second;
+    return stat(one, &first) == 0 && stat(other, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
 /* Whether an open file is one that can be read as a whole, and its size. */
 static bool measure(FILE *file, const char *path, size_t limit, size_t *size, lab_error *error) {
     struct stat status;

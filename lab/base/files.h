@@ -15,6 +15,9 @@ char *lab_path(const char *folder, const char *format, ...) __attribute__((forma
 
 bool lab_file_exists(const char *path);
 
+/* Whether two names lead to one file that is there. */
+bool lab_is_same_file(const char *one, const char *other);
+
 /* A file to be read, and how many bytes it has; NULL and an error if it cannot be or is longer than
  * `limit`. */
 FILE *lab_open_file(const char *path, size_t limit, size_t *size, lab_error *error);

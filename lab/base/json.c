@@ -13,6 +13,16 @@
 
 enum { JSON_SIZE_MAX = 1 << 28 };
 
+json_t *lab_json_text(const char *text) {
+    json_t *json = json_string(text);
+    char *plain = json ? NULL : strdup(text);
+    for (char *at = plain; at && *at; at++)
+        *at = (unsigned char)*at < 0x80 ? *at : '?';
+    json = plain ? json_string(plain) : json;
+    free(plain);
+    return json;
+}
+
 json_t *lab_json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
 json_t *lab_json_numbers(const double *values, size_t count) {

@@ -16,6 +16,10 @@
 json_t *lab_json_number(double value);
 json_t *lab_json_numbers(const double *values, size_t count);
 
+/* A text. What is not UTF-8 (a path may be anything, a model may stop within a character) has "?"
+ * for each byte beyond ASCII. A new reference; NULL when memory runs out. */
+json_t *lab_json_text(const char *text);
+
 /* A member that is a whole number and not negative; what is missing or another leaves the value. */
 void lab_json_take_count(const json_t *object, const char *key, uint64_t *value);
 

@@ -43,6 +43,9 @@ void lab_catch_interrupts(void) {
     atomic_store(&first_at, 0);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    struct sigaction before;
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, NULL);
 }
 
 bool lab_interrupted(void) { return atomic_load_explicit(&first_at, memory_order_relaxed) != 0; }

@@ -1,4 +1,4 @@
-/* Ctrl-C (and SIGTERM) as a flag that long work looks at. */
+/* Ctrl-C (and SIGTERM, and a terminal that goes away) as a flag that long work looks at. */
 #ifndef WHET_LAB_SIGNALS_H
 #define WHET_LAB_SIGNALS_H
 
@@ -6,7 +6,7 @@
 
 /* From here on the first signal sets the flag, so that work under way can be kept. One that comes
  * more than a second later ends the program at once, after a word on standard error; those before
- * are part of the first: timeout(1) sends two. */
+ * are part of the first: timeout(1) sends two. SIGHUP stays ignored where nohup(1) made it so. */
 void lab_catch_interrupts(void);
 
 /* Whether one has come in. */

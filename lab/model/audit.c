@@ -396,6 +396,7 @@ static double number_at(const audit_head *head, size_t column) {
 
 json_t *audit_json(const model_audit *audit) {
     const model_shape *shape = &audit->shape;
+    unsigned mark = lab_json_mark();
     json_t *heads = json_array();
     for (size_t i = 0; i < audit->count; i++) {
         json_t *head = json_pack("{s:i, s:i}", "layer", (int)audit->heads[i].layer, "head",
@@ -405,11 +406,13 @@ json_t *audit_json(const model_audit *audit) {
                                 lab_json_number(number_at(&audit->heads[i], c)));
         json_array_append_new(heads, head);
     }
-    return json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:o}", "architecture",
-                     shape->architecture, "name", shape->name, "layers", (int)shape->layers,
-                     "width", (int)shape->width, "head_dim", (int)shape->head_dim, "context",
-                     (json_int_t)shape->context, "scale", shape->scale, "soft_cap", shape->soft_cap,
-                     "rope_factor", shape->rope_factor, "mass", audit->mass, "heads", heads);
+    json_t *all =
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:I, s:f, s:f, s:f, s:f, s:o}", "architecture",
+                  shape->architecture, "name", shape->name, "layers", (int)shape->layers, "width",
+                  (int)shape->width, "head_dim", (int)shape->head_dim, "context",
+                  (json_int_t)shape->context, "scale", shape->scale, "soft_cap", shape->soft_cap,
+                  "rope_factor", shape->rope_factor, "mass", audit->mass, "heads", heads);
+    return lab_json_whole(all, mark);
 }
 
 void audit_csv(FILE *file, const void *context) {

@@ -21,7 +21,8 @@ typedef struct probe_request {
     const char *layers, *heads; /* where policies apply, as the plug-in has it; NULL: everywhere */
     const uint64_t *sizes;
     size_t size_count;
-    bool may_shrink; /* sizes that do not fit into the context are left out */
+    bool may_shrink; /* sizes that do not fit into the context are left out, and the first that is
+                        longer than the text becomes the whole of it */
     size_t sequences;
     number_format format;
     uint64_t seed;
@@ -61,6 +62,7 @@ typedef struct probe_result {
     char library[512];
     size_t policies, sizes, sequences;
     uint64_t size[64];    /* elements of the sequence, or tokens of the text */
+    bool has_whole_text;  /* the last of them is all of it */
     double tokens[64];    /* of the prompt, mean over its sequences */
     size_t layers, heads; /* heads: of a layer, at most */
     float *values;        /* [policy][size][sequence][layer][head][measure]; NaN: no such head */
@@ -69,7 +71,12 @@ typedef struct probe_result {
     uint64_t judged_tokens;
 } probe_result;
 
-enum { PROBE_SIZES_MAX = 64, PROBE_POLICIES_MAX = 16, PROBE_EVERY_MAX = 65535 };
+enum {
+    PROBE_SIZES_MAX = 64,
+    PROBE_POLICIES_MAX = 16,
+    PROBE_EVERY_MAX = 65535,
+    PROBE_JUDGED_MIN = 4
+};
 
 /* How many layers a model's file says it has. False and an error where it does not. */
 bool probe_layers(const char *path, uint32_t *layers, lab_error *error);

@@ -35,6 +35,12 @@ typedef struct probe {
     lab_error *error;
 } probe;
 
+enum { PROBE_WORDS_SIZE = 256 };
+
+/* The last line of what the process said, which tells more than its end; or the first of those that
+ * come from the plug-in, where there is one. */
+void probe_last_words(const probe *p, char text[PROBE_WORDS_SIZE]);
+
 /* Runs the model under the policy at hand, and notes what the process tells. */
 bool probe_run_process(probe *p);
 

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LINE_SIZE = 1 << 16, WAIT_MILLISECONDS = 200, USUAL_ROWS = 32, WORDS_SIZE = 256 };
+enum { LINE_SIZE = 1 << 16, WAIT_MILLISECONDS = 200, USUAL_ROWS = 32 };
 
 /* Settings of the plug-in: those asked for, and none that happen to be in the environment. */
 static bool set_environment(const probe *p) {
@@ -46,6 +46,8 @@ static bool set_environment(const probe *p) {
 _Noreturn static void be_worker(const probe *p, int out) {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
+    if (signal(SIGHUP, SIG_DFL) == SIG_IGN)
+        signal(SIGHUP, SIG_IGN);
     int log = open(p->log_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     int null = open("/dev/null", O_RDWR);
     if (log < 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(log, 2) < 0 ||
@@ -58,16 +60,14 @@ _Noreturn static void be_worker(const probe *p, int out) {
     exit(status); /* and not _exit: what the plug-in still holds is to be written */
 }
 
-/* The last line of what the process said, which tells more than its end; or the first of those that
- * come from the plug-in, where there is one. */
-static void last_words(const char *path, char text[WORDS_SIZE]) {
-    char line[WORDS_SIZE];
-    FILE *file = fopen(path, "r");
+void probe_last_words(const probe *p, char text[PROBE_WORDS_SIZE]) {
+    char line[PROBE_WORDS_SIZE];
+    FILE *file = fopen(p->log_path, "r");
     text[0] = '\0';
     while (file && fgets(line, sizeof line, file) && strncmp(text, "whet: ", 6) != 0) {
         line[strcspn(line, "\n")] = '\0';
-        if (line[0])
-            snprintf(text, WORDS_SIZE, "%s", line);
+        if (line[0] && !strstr(line, " attention operations handled")) /* which explains nothing */
+            snprintf(text, PROBE_WORDS_SIZE, "%s", line);
     }
     if (file)
         fclose(file);
@@ -77,6 +77,10 @@ static bool take_plan(probe *p, const json_t *line) {
     const char *version = json_string_value(json_object_get(line, "version"));
     p->result->sizes = (size_t)json_integer_value(json_object_get(line, "sizes"));
     p->tokens_total = (uint64_t)json_integer_value(json_object_get(line, "tokens"));
+    uint64_t whole = (uint64_t)json_integer_value(json_object_get(line, "whole"));
+    p->result->has_whole_text = whole > 0;
+    if (whole > 0)
+        p->result->size[p->result->sizes - 1] = whole;
     snprintf(p->result->version, sizeof p->result->version, "%s", version ? version : "");
     p->progress.total = p->tokens_total * p->request->policy_count;
     p->progress.quiet = p->request->quiet;
@@ -170,15 +174,21 @@ static bool listen_to(probe *p, int in) {
     return is_good;
 }
 
+/* The system ends processes so when memory runs out, and ggml stops where it gets none. */
+static const char *may_want_memory(int signal_number, const char *words) {
+    bool may_be = signal_number == SIGKILL || strstr(words, "mem_buffer") || strstr(words, "alloc");
+    return may_be ? ", probably for want of memory" : "";
+}
+
 static bool end_of_process(probe *p, pid_t child, bool is_good) {
     int status = 0;
-    char words[WORDS_SIZE];
+    char words[PROBE_WORDS_SIZE];
     if (!is_good && p->complaint.kind == LAB_NO_ERROR)
         kill(child, SIGTERM);
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return lab_fail(p->error, LAB_SYSTEM, "lost the probe's process: %s", strerror(errno));
-    last_words(p->log_path, words);
+    probe_last_words(p, words);
     if (p->complaint.kind == LAB_SYSTEM && strncmp(words, "whet: ", 6) == 0)
         return lab_fail(p->error, LAB_SYSTEM, "%.200s (%s)", p->complaint.text, words + 6);
     if (p->complaint.kind != LAB_NO_ERROR)
@@ -187,8 +197,8 @@ static bool end_of_process(probe *p, pid_t child, bool is_good) {
     if (!is_good || p->has_ended)
         return is_good;
     if (WIFSIGNALED(status))
-        return lab_fail(p->error, LAB_SYSTEM, "llama.cpp was ended by signal %d: %s",
-                        WTERMSIG(status), words);
+        return lab_fail(p->error, LAB_SYSTEM, "llama.cpp was ended by signal %d%s: %s",
+                        WTERMSIG(status), may_want_memory(WTERMSIG(status), words), words);
     return lab_fail(p->error, LAB_SYSTEM, "llama.cpp ended without a result: %s", words);
 }
 

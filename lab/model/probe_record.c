@@ -166,16 +166,27 @@ static bool make_values(probe *p, const extent *all) {
     return true;
 }
 
+/* Some evaluations are missing: the disk was full, which the plug-in may still have told, or the
+ * attention was computed elsewhere. */
+static bool fail_incomplete(const probe *p, uint64_t recorded) {
+    unsigned long long seen = recorded, all = p->evaluations;
+    char words[PROBE_WORDS_SIZE];
+    probe_last_words(p, words);
+    if (strstr(words, "recording ends"))
+        return lab_fail(p->error, LAB_SYSTEM, "what the heads do could not be kept (%s)", words);
+    return lab_fail(p->error, LAB_SYSTEM,
+                    "the plug-in recorded %llu evaluations of %llu: %s may be full, or attention "
+                    "is computed where the plug-in is not",
+                    seen, all, p->folder);
+}
+
 bool probe_gather(probe *p) {
     extent all = {0};
     probe_result *r = p->result;
     if (!each_row(p, widen, &all))
         return false;
     if (all.evaluations != p->evaluations)
-        return lab_fail(p->error, LAB_SYSTEM,
-                        "the plug-in saw %llu evaluations of %llu: it may not have been where "
-                        "attention is computed",
-                        (unsigned long long)all.evaluations, (unsigned long long)p->evaluations);
+        return fail_incomplete(p, all.evaluations);
     if (!r->values && !make_values(p, &all))
         return false;
     gathering rows = {.prompt_of = malloc((size_t)(p->evaluations + 1) * sizeof *rows.prompt_of),

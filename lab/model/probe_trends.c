@@ -40,13 +40,18 @@ static head_kind kind_of(const head_trend *trend) {
     return trend->slope >= half || trend->long_share > half ? HEAD_DISPERSES : HEAD_STAYS_SHARP;
 }
 
+/* Of a single token a head has no choice: it attends to all of them alike. */
+static double share_of(double entropy, double ceiling) {
+    return ceiling > 0 ? entropy / ceiling : 1;
+}
+
 static head_trend trend_of(const probe_result *r, size_t policy, size_t layer, size_t head) {
     size_t last = r->sizes - 1;
     head_trend trend = {.layer = layer, .head = head};
     trend.short_entropy = probe_mean(r, policy, 0, layer, head, PROBE_ENTROPY);
     trend.long_entropy = probe_mean(r, policy, last, layer, head, PROBE_ENTROPY);
-    trend.short_share = trend.short_entropy / probe_ceiling(r, 0);
-    trend.long_share = trend.long_entropy / probe_ceiling(r, last);
+    trend.short_share = share_of(trend.short_entropy, probe_ceiling(r, 0));
+    trend.long_share = share_of(trend.long_entropy, probe_ceiling(r, last));
     trend.slope = slope_of(r, policy, layer, head);
     trend.kind = kind_of(&trend);
     return trend;
@@ -119,18 +124,29 @@ static json_t *policy_json(const probe_request *request, const probe_result *r, 
                      lab_json_number(r->perplexity[policy]), "answers", scores, "heads", heads);
 }
 
+/* JSON's readers have whole numbers up to some size: a seed beyond those of 64 bits with a sign is
+ * a text. */
+static json_t *seed_json(uint64_t seed) {
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)seed);
+    return seed <= INT64_MAX ? json_integer((json_int_t)seed) : json_string(text);
+}
+
 json_t *probe_json(const probe_request *request, const probe_result *result) {
+    unsigned mark = lab_json_mark();
     json_t *sizes = json_array(), *policies = json_array();
     for (size_t s = 0; s < result->sizes; s++)
         json_array_append_new(sizes, json_integer((json_int_t)result->size[s]));
     for (size_t p = 0; p < result->policies; p++)
         json_array_append_new(policies, policy_json(request, result, p));
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:I, s:o}", "model", request->model,
-                     "llama_cpp", result->version, "of", request->text ? "text" : "numbers", "seed",
-                     (json_int_t)request->seed, "sequences", (json_int_t)result->sequences,
-                     "layers", (json_int_t)result->layers, "sizes", sizes, "tokens",
-                     lab_json_numbers(result->tokens, result->sizes), "judged_tokens",
-                     (json_int_t)result->judged_tokens, "policies", policies);
+    json_t *all =
+        json_pack("{s:o, s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:I, s:o}", "model",
+                  lab_json_text(request->model), "llama_cpp", result->version, "of",
+                  request->text ? "text" : "numbers", "seed", seed_json(request->seed), "sequences",
+                  (json_int_t)result->sequences, "layers", (json_int_t)result->layers, "sizes",
+                  sizes, "tokens", lab_json_numbers(result->tokens, result->sizes), "judged_tokens",
+                  (json_int_t)result->judged_tokens, "policies", policies);
+    return lab_json_whole(all, mark);
 }
 
 static void csv_head(lab_csv *csv, const probe_table *table, size_t policy, size_t size,

@@ -20,6 +20,7 @@ typedef struct worker {
     runner *runner;
     token_list *prompt_tokens; /* [prompts->count] */
     size_t sizes;              /* that fit */
+    uint64_t whole;            /* tokens of the text, where the last size is all of it; or 0 */
     token_list judged;
     FILE *out;
     lab_error error;
@@ -29,19 +30,6 @@ typedef struct worker {
 static bool send(worker *w, json_t *line) {
     return lab_json_log(w->out, line) ||
            lab_fail(&w->error, LAB_SYSTEM, "the probe's process has lost the one it works for");
-}
-
-/* A text in JSON: what is not UTF-8 (a model may stop within a character) becomes "?". */
-static json_t *json_text(const char *text) {
-    json_t *json = json_string(text);
-    if (json)
-        return json;
-    char plain[ANSWER_SIZE];
-    size_t length = 0;
-    for (; text[length] && length + 1 < sizeof plain; length++)
-        plain[length] = (unsigned char)text[length] < 0x80 ? text[length] : '?';
-    plain[length] = '\0';
-    return json_string(plain);
 }
 
 /* ---- tokens ---- */
@@ -65,6 +53,18 @@ static bool append(worker *w, token_list *list, token_list *more, size_t limit) 
     return items || lab_fail_memory(&w->error);
 }
 
+/* Whether a text has as many tokens as are wanted, or may be taken as it is. */
+static bool is_long_enough(worker *w, const prompt *asked, size_t count) {
+    if (count >= asked->token_limit)
+        return true;
+    if (count == 0)
+        return lab_fail(&w->error, LAB_INPUT, "the text is empty");
+    w->whole = count;
+    return w->request->may_shrink ||
+           lab_fail(&w->error, LAB_INPUT, "the text has %zu tokens, not %llu", count,
+                    (unsigned long long)asked->token_limit);
+}
+
 /* The beginning of a text, between what the template has before and after a message. */
 static bool cut_text(worker *w, const prompt *asked, token_list *list) {
     char *around = NULL, *after = NULL;
@@ -80,10 +80,7 @@ static bool cut_text(worker *w, const prompt *asked, token_list *list) {
     }
     bool is_made =
         make_tokens(w, around ? around : "", true, true, list) &&
-        make_tokens(w, asked->text, false, false, &text) &&
-        (text.count >= asked->token_limit ||
-         lab_fail(&w->error, LAB_INPUT, "the text has %zu tokens, not %llu", text.count,
-                  (unsigned long long)asked->token_limit)) &&
+        make_tokens(w, asked->text, false, false, &text) && is_long_enough(w, asked, text.count) &&
         append(w, list, &text, (size_t)asked->token_limit) &&
         (!after || (make_tokens(w, after, false, true, &end) && append(w, list, &end, SIZE_MAX)));
     free(around);
@@ -106,6 +103,27 @@ static uint64_t context_limit(const worker *w) {
     return w->request->context ? w->request->context : trained;
 }
 
+static bool fail_too_long(worker *w, const prompt *asked, size_t tokens) {
+    return lab_fail(&w->error, LAB_INPUT,
+                    "a prompt of size %llu has %zu tokens, which with %llu for the answer "
+                    "are more than the context of %llu; smaller --sizes, or --context",
+                    (unsigned long long)w->request->sizes[asked->size], tokens,
+                    (unsigned long long)w->request->answer_tokens,
+                    (unsigned long long)context_limit(w));
+}
+
+/* The last prompt is all of the text, unless that does not fit or the one before was it. */
+static bool end_with_whole_text(worker *w, const prompt *asked, size_t tokens) {
+    bool is_first = asked->size == 0;
+    bool fits = tokens + w->request->answer_tokens <= context_limit(w);
+    if (is_first && !fits)
+        return fail_too_long(w, asked, tokens);
+    bool is_new = is_first || w->whole > w->request->sizes[asked->size - 1];
+    w->sizes = asked->size + (is_new && fits);
+    w->whole = fits ? w->whole : 0;
+    return true;
+}
+
 /* A prompt, and its answer, have to fit. Sizes that do not may be left out, but for the first. */
 static bool fit_prompts(worker *w) {
     uint64_t limit = context_limit(w);
@@ -117,15 +135,12 @@ static bool fit_prompts(worker *w) {
         if (!tokens_of(w, asked, &w->prompt_tokens[i]))
             return false;
         uint64_t needed = w->prompt_tokens[i].count + w->request->answer_tokens;
+        if (w->whole)
+            return end_with_whole_text(w, asked, w->prompt_tokens[i].count);
         if (needed <= limit)
             continue;
         if (!w->request->may_shrink || asked->size == 0)
-            return lab_fail(
-                &w->error, LAB_INPUT,
-                "a prompt of size %llu has %zu tokens, which with %llu for the answer "
-                "are more than the context of %llu; smaller --sizes, or --context",
-                (unsigned long long)w->request->sizes[asked->size], w->prompt_tokens[i].count,
-                (unsigned long long)w->request->answer_tokens, (unsigned long long)limit);
+            return fail_too_long(w, asked, w->prompt_tokens[i].count);
         w->sizes = asked->size;
     }
     return true;
@@ -177,7 +192,7 @@ static bool run_prompt(worker *w, size_t index) {
     return answer(w, tokens->count - 1, text) &&
            send(w, json_pack("{s:I, s:I, s:I, s:I, s:o}", "prompt", (json_int_t)index, "tokens",
                              (json_int_t)tokens->count, "first", (json_int_t)first, "count",
-                             (json_int_t)count, "answer", json_text(text)));
+                             (json_int_t)count, "answer", lab_json_text(text)));
 }
 
 /* -ln of the probability of a token. */
@@ -202,7 +217,7 @@ static bool judge(worker *w) {
     size_t room = (size_t)context_limit(w), vocabulary = runner_vocabulary(w->runner);
     double total = 0;
     window = window < room ? window : room;
-    for (size_t at = 0; window >= 4 && at + window <= text->count; at += window) {
+    for (size_t at = 0; window >= PROBE_JUDGED_MIN && at + window <= text->count; at += window) {
         int32_t kept = text->items[at];
         if (runner_adds_start(w->runner))
             text->items[at] = text->items[0];
@@ -243,8 +258,9 @@ static bool start(worker *w) {
         longest = needed > longest ? needed : longest;
         total += w->prompt_tokens[i].count;
     }
-    return send(w, json_pack("{s:s, s:I, s:I}", "version", runner_version(w->runner), "sizes",
-                             (json_int_t)w->sizes, "tokens", (json_int_t)total)) &&
+    return send(w, json_pack("{s:s, s:I, s:I, s:I}", "version", runner_version(w->runner), "sizes",
+                             (json_int_t)w->sizes, "tokens", (json_int_t)total, "whole",
+                             (json_int_t)w->whole)) &&
            runner_start(w->runner, (uint32_t)longest + 8, BATCH, w->request->threads, &w->error);
 }
 
@@ -268,7 +284,8 @@ int probe_work(const probe_request *request, const prompt_list *prompts, const c
         w.runner = runner_open(library, plugin, request->model, &w.error);
     bool is_done = w.runner && work(&w);
     if (!is_done)
-        send(&w, json_pack("{s:o, s:i}", "error", json_text(w.error.text), "kind", w.error.kind));
+        send(&w,
+             json_pack("{s:o, s:i}", "error", lab_json_text(w.error.text), "kind", w.error.kind));
     for (size_t i = 0; w.prompt_tokens && i < prompts->count; i++)
         free(w.prompt_tokens[i].items);
     free(w.prompt_tokens);

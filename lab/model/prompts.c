@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char question[] = "What is the maximum in the following sequence: ";
-static const char ending[] = "? The maximum is:";
+static const char papers_question[] =
+    "What is the maximum in the following sequence: " PROMPT_PLACE "? The maximum is:";
 
 enum { NUMBER_ROOM = 24 };
 
@@ -31,21 +31,24 @@ static uint64_t draw(lab_random *random, const number_format *format) {
     return format->low * unit + (uint64_t)(lab_random_double(random) * (double)span);
 }
 
-/* "3, 17, 5" between question and ending; NULL when memory runs out. */
+/* A question with "3, 17, 5" in its place; NULL when memory runs out. */
 static char *ask(uint64_t size, const number_format *format, lab_random random, char maximum[32]) {
-    size_t room = sizeof question + sizeof ending + size * NUMBER_ROOM, length;
+    const char *question = format->question ? format->question : papers_question;
+    const char *place = strstr(question, PROMPT_PLACE);
+    size_t length = place ? (size_t)(place - question) : strlen(question);
+    size_t room = strlen(question) + size * NUMBER_ROOM + 1;
     char *text = malloc(room), number[NUMBER_ROOM];
     uint64_t largest = 0;
     if (!text)
         return NULL;
-    length = (size_t)snprintf(text, room, "%s", question);
+    snprintf(text, room, "%.*s", (int)length, question);
     for (uint64_t i = 0; i < size; i++) {
         uint64_t drawn = draw(&random, format);
         largest = drawn > largest ? drawn : largest;
         write_number(drawn, format->decimals, number);
         length += (size_t)snprintf(text + length, room - length, "%s%s", i ? ", " : "", number);
     }
-    snprintf(text + length, room - length, "%s", ending);
+    snprintf(text + length, room - length, "%s", place ? place + strlen(PROMPT_PLACE) : "");
     write_number(largest, format->decimals, number);
     snprintf(maximum, 32, "%s", number);
     return text;

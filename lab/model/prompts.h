@@ -1,7 +1,7 @@
 /*
  * What a model is asked: the paper's question about the maximum of a sequence of
- * random numbers, of growing length, or growing beginnings of a text of the
- * user's.
+ * random numbers, of growing length, or one of the user's about such a sequence, or
+ * growing beginnings of a text of the user's.
  */
 #ifndef WHET_LAB_MODEL_PROMPTS_H
 #define WHET_LAB_MODEL_PROMPTS_H
@@ -29,7 +29,11 @@ typedef struct prompt_list {
 typedef struct number_format {
     uint64_t low, high;
     uint64_t decimals;
+    const char *question; /* a text with PROMPT_PLACE in it; NULL: the paper's */
 } number_format;
+
+/* Where in a question the numbers go. */
+#define PROMPT_PLACE "{seq}"
 
 enum { PROMPT_DECIMALS_MAX = 9, PROMPT_NUMBER_MAX = 1000000000 };
 

@@ -94,6 +94,11 @@ static const char *complaint(void) {
     return first_complaint[0] ? first_complaint : "no reason given";
 }
 
+/* Whether it is the machine that fell short, and not the file. */
+static bool is_about_memory(const char *reason) {
+    return strstr(reason, "allocate") || strstr(reason, "bad_alloc");
+}
+
 /* ---- finding files ---- */
 
 static const char how_to_get_one[] =
@@ -365,7 +370,8 @@ static bool open_parts(runner *r, const char *library, const char *plugin, const
     set_number(&params, 4, 0); /* the plug-in sees what is computed by the processor */
     r->model = r->call.llama_model_load_from_file(model, params);
     if (!r->model)
-        return lab_fail(error, LAB_INPUT, "llama.cpp could not load %s: %s", model, complaint());
+        return lab_fail(error, is_about_memory(complaint()) ? LAB_SYSTEM : LAB_INPUT,
+                        "llama.cpp could not load %s: %s", model, complaint());
     r->vocabulary = r->call.llama_model_get_vocab(r->model);
     return true;
 }

@@ -122,7 +122,9 @@ static bool get_rope_factor(const gguf_file *file, model_shape *shape, lab_error
     char key[KEY_SIZE];
     gguf_text type;
     double factor = 1, attention = 1;
+    /* the second by its earlier name first, which counts where the other is missing */
     if (!get_optional(file, shape, "rope.scaling.attn_factor", &attention, error) ||
+        !get_optional(file, shape, "rope.scale_linear", &factor, error) ||
         !get_optional(file, shape, "rope.scaling.factor", &factor, error))
         return false;
     bool is_yarn = gguf_find(file, key_of(shape, "rope.scaling.type", key)) &&
@@ -177,6 +179,8 @@ bool model_shape_read(const gguf_file *file, model_shape *shape, lab_error *erro
                     &shape->rotated, error) ||
         !get_rope_factor(file, shape, error))
         return false;
+    /* files from the first days of Gemma 2 do not say it, and llama.cpp takes 50 */
+    shape->soft_cap = known->has_soft_cap ? 50 : 0;
     if (known->has_soft_cap &&
         !get_optional(file, shape, "attn_logit_softcapping", &shape->soft_cap, error))
         return false;

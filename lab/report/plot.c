@@ -31,8 +31,11 @@ static const char *terminal_for(const char *path) {
 }
 
 bool plot_knows(const char *path, lab_error *error) {
-    return terminal_for(path) ||
-           lab_fail(error, LAB_INPUT, "%s: a figure is written as .svg or .png", path);
+    if (!terminal_for(path))
+        return lab_fail(error, LAB_INPUT, "%s: a figure is written as .svg or .png", path);
+    /* gnuplot's scripts have no way to say it */
+    return !strchr(path, '\'') ||
+           lab_fail(error, LAB_INPUT, "%s: no name for a figure: it has a quote in it", path);
 }
 
 /* A picture under way. */
@@ -82,6 +85,24 @@ static const char *first_complaint(const char *path, char *text, size_t size) {
 
 extern char **environ;
 
+static bool fail_without_gnuplot(lab_error *error, int reason) {
+    return lab_fail(error, LAB_SYSTEM, "cannot run gnuplot (%s); Debian's package is gnuplot-nox",
+                    strerror(reason));
+}
+
+bool plot_has_program(lab_error *error) {
+    const char *rest = getenv("PATH");
+    char place[4096];
+    for (rest = rest ? rest : "/bin:/usr/bin"; *rest; rest += *rest == ':') {
+        int length = (int)strcspn(rest, ":");
+        snprintf(place, sizeof place, "%.*s/gnuplot", length > 4000 ? 4000 : length, rest);
+        if (access(place, X_OK) == 0)
+            return true;
+        rest += length;
+    }
+    return fail_without_gnuplot(error, ENOENT);
+}
+
 static bool run_gnuplot(const drawing *d, lab_error *error) {
     char program[] = "gnuplot";
     char *arguments[] = {program, d->script, NULL};
@@ -96,9 +117,7 @@ static bool run_gnuplot(const drawing *d, lab_error *error) {
         posix_spawn_file_actions_destroy(&actions);
     }
     if (reason != 0)
-        return lab_fail(error, LAB_SYSTEM,
-                        "cannot run gnuplot (%s); Debian's package is gnuplot-nox",
-                        strerror(reason));
+        return fail_without_gnuplot(error, reason);
     int status = 0;
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
@@ -192,11 +211,8 @@ static char *beside(const char *path, const char *ending) {
 bool plot_draw(const plot_request *request, plot_commands commands, const void *context,
                lab_error *error) {
     const char *terminal = terminal_for(request->path);
-    if (!terminal)
-        return plot_knows(request->path, error);
-    if (strchr(request->path, '\'')) /* gnuplot's scripts have no way to say it */
-        return lab_fail(error, LAB_INPUT, "%s: no name for a figure: it has a quote in it",
-                        request->path);
+    if (!plot_knows(request->path, error) || !terminal)
+        return false;
     drawing d = {.of = request,
                  .terminal = terminal,
                  .script = beside(request->path, ".plot"),

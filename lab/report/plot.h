@@ -23,8 +23,11 @@ typedef struct plot_request {
 bool plot_draw(const plot_request *request, plot_commands commands, const void *context,
                lab_error *error);
 
-/* Whether a name ends in .svg or .png. */
+/* Whether a name ends in .svg or .png and can be told gnuplot. */
 bool plot_knows(const char *path, lab_error *error);
+
+/* Whether gnuplot is there, for those who would have to work long before they find out. */
+bool plot_has_program(lab_error *error);
 
 /* Line style i of the palette (from 1 on): eight colours that people with any kind of colour vision
  * can tell apart, with full lines and dots; then the same, dashed and with rings. */

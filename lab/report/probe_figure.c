@@ -3,6 +3,7 @@
 #include "report/plot.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Mean and deviation over a layer's heads. */
 typedef struct layer_summary {
@@ -10,17 +11,16 @@ typedef struct layer_summary {
 } layer_summary;
 
 static double value_of(const probe_result *r, size_t policy, size_t size, size_t layer, size_t head,
-                       bool is_share) {
-    probe_measure measure = policy ? PROBE_ENTROPY_AFTER : PROBE_ENTROPY;
+                       probe_measure measure, bool is_share) {
     double entropy = probe_mean(r, policy, size, layer, head, measure);
     return is_share ? entropy / probe_ceiling(r, size) : entropy;
 }
 
 static layer_summary summary_of(const probe_result *r, size_t policy, size_t size, size_t layer,
-                                bool is_share) {
+                                probe_measure measure, bool is_share) {
     double sum = 0, squares = 0, count = 0;
     for (size_t head = 0; head < r->heads; head++) {
-        double value = value_of(r, policy, size, layer, head, is_share);
+        double value = value_of(r, policy, size, layer, head, measure, is_share);
         if (isnan(value))
             continue;
         sum += value;
@@ -31,18 +31,25 @@ static layer_summary summary_of(const probe_result *r, size_t policy, size_t siz
     return (layer_summary){mean, sqrt(fmax(0, squares / count - mean * mean))};
 }
 
-/* Columns: size, ceiling, mean, deviation, means of further policies, heads. */
+/* Heads and their mean are those of the first policy, before it acts: with softmax, which changes
+ * nothing, there is no need to say so. */
+static bool is_plain(const probe_figure *f) {
+    return strcmp(f->request->policies[0], "softmax") == 0;
+}
+
+/* Columns: size, ceiling, mean, deviation, means after each policy, heads. */
 static void write_data(FILE *script, const probe_figure *f, size_t layer, bool is_share) {
     const probe_result *r = f->result;
     fprintf(script, "$layer%zu%s << END\n", layer, is_share ? "share" : "");
     for (size_t s = 0; s < r->sizes; s++) {
-        layer_summary summary = summary_of(r, 0, s, layer, is_share);
+        layer_summary summary = summary_of(r, 0, s, layer, PROBE_ENTROPY, is_share);
         fprintf(script, "%llu %.6g %.6g %.6g", (unsigned long long)r->size[s],
                 is_share ? 1 : probe_ceiling(r, s), summary.mean, summary.deviation);
-        for (size_t p = 1; p < r->policies; p++)
-            fprintf(script, " %.6g", summary_of(r, p, s, layer, is_share).mean);
+        for (size_t p = 0; p < r->policies; p++)
+            fprintf(script, " %.6g",
+                    summary_of(r, p, s, layer, PROBE_ENTROPY_AFTER, is_share).mean);
         for (size_t head = 0; head < r->heads; head++)
-            fprintf(script, " %.6g", value_of(r, 0, s, layer, head, is_share));
+            fprintf(script, " %.6g", value_of(r, 0, s, layer, head, PROBE_ENTROPY, is_share));
         fputc('\n', script);
     }
     fputs("END\n", script);
@@ -58,11 +65,15 @@ static void write_curves(FILE *script, const probe_figure *f, const char *data, 
             "noborder title 'mean ± standard deviation'",
             data);
     for (size_t head = 0; head < (is_legend ? 1 : r->heads); head++)
-        fprintf(script, ", %s using 1:%zu with lines lc '#3a93c9' lw 0.7 %s", data,
-                4 + r->policies + head, head ? "notitle" : "title 'heads'");
-    for (size_t p = 0; p < r->policies; p++)
-        fprintf(script, ", %s using 1:%zu with linespoints ls %zu title 'mean, %s' noenhanced",
-                data, p ? 4 + p : 3, p + 1, f->request->policies[p]);
+        fprintf(script, ", %s using 1:%zu with %s lc '#3a93c9' lw 0.7 %s", data,
+                5 + r->policies + head, r->sizes > 1 ? "lines" : "points pt 6 ps 0.5",
+                head ? "notitle" : "title 'heads'");
+    fprintf(script, ", %s using 1:3 with linespoints ls 1 title 'mean%s%s' noenhanced", data,
+            is_plain(f) ? ", " : " before ", f->request->policies[0]);
+    for (size_t p = is_plain(f) ? 1 : 0; p < r->policies; p++)
+        fprintf(script, ", %s using 1:%zu with linespoints ls %zu title 'mean%s%s' noenhanced",
+                data, 5 + p, 1 + (p + !is_plain(f)) % PLOT_STYLES, is_plain(f) ? ", " : " after ",
+                f->request->policies[p]);
     fputc('\n', script);
 }
 
@@ -70,9 +81,9 @@ static void write_panel(FILE *script, const probe_figure *f, size_t layer, bool 
     char data[48];
     snprintf(data, sizeof data, "$layer%zu%s", layer, is_share ? "share" : "");
     fprintf(script, "set title 'layer %zu'\nunset key\n", layer);
-    /* The same in every panel, with the ceiling just inside. */
+    /* The same in every panel, with the ceiling just inside; that of a single token is 0. */
     fprintf(script, "set yrange [0:%g]\n",
-            is_share ? 1.02 : 1.02 * probe_ceiling(f->result, f->result->sizes - 1));
+            is_share ? 1.02 : fmax(0.1, 1.02 * probe_ceiling(f->result, f->result->sizes - 1)));
     write_curves(script, f, data, false);
 }
 
@@ -83,7 +94,7 @@ static void write_legend(FILE *script, const probe_figure *f) {
           "$nothing << END\n",
           script);
     for (size_t row = 0; row < 2; row++) {
-        for (size_t column = 0; column < 5 + f->result->policies; column++)
+        for (size_t column = 0; column < 6 + f->result->policies; column++)
             fputs("-9 ", script);
         fputc('\n', script);
     }
@@ -97,16 +108,22 @@ static const char *x_label(const probe_figure *f) {
 
 static void write_axes(FILE *script, const probe_figure *f) {
     const probe_result *r = f->result;
-    uint64_t last = r->size[r->sizes - 1];
-    fprintf(script, "set logscale x 2\nset xrange [%llu:%llu]\nset xlabel '%s'\n",
-            (unsigned long long)r->size[0],
-            (unsigned long long)(last > r->size[0] ? last : last + 1), x_label(f));
+    double first = (double)r->size[0], last = (double)r->size[r->sizes - 1];
+    double room = last > first ? 1 : 2; /* around a single size */
+    fprintf(script, "set logscale x 2\nset xrange [%.12g:%.12g]\nset xlabel '%s'\n", first / room,
+            last * room, x_label(f));
 }
 
-/* Titles come from outside: gnuplot would take some characters for more than themselves. */
+/* Titles come from outside: gnuplot would take some characters for more than themselves, and a
+ * picture holds nothing but UTF-8 without control characters. */
 static void write_title(FILE *script, const char *text) {
-    for (; *text; text++)
-        fputc(*text == '\'' || *text == '\\' || *text == '\n' ? ' ' : *text, script);
+    json_t *valid = lab_json_text(text);
+    const char *at = valid ? json_string_value(valid) : "";
+    for (; *at; at++) {
+        bool is_plain = (unsigned char)*at >= ' ' && *at != 0x7f && *at != '\'' && *at != '\\';
+        fputc(is_plain ? *at : ' ', script);
+    }
+    json_decref(valid);
 }
 
 static void draw_one(FILE *script, const probe_figure *f) {

@@ -59,7 +59,26 @@ static bool read_string(reader *r, char *text) {
     return true;
 }
 
-/* As JSON writes numbers, but for signs that no number here has use of. */
+static const char *skip_digits(const char *text) { return text + strspn(text, "0123456789"); }
+
+/* Whether a text is a number as JSON writes them, none of which is negative here. */
+static bool is_json_number(const char *text) {
+    const char *at = skip_digits(text), *from;
+    if (at == text || (*text == '0' && at > text + 1))
+        return false;
+    if (*at == '.') {
+        from = at + 1;
+        if ((at = skip_digits(from)) == from)
+            return false;
+    }
+    if (*at == 'e' || *at == 'E') {
+        from = at + 1 + (at[1] == '+' || at[1] == '-');
+        if ((at = skip_digits(from)) == from)
+            return false;
+    }
+    return *at == 0;
+}
+
 static bool read_number(reader *r, double *number) {
     char text[64];
     size_t n = 0;
@@ -67,7 +86,7 @@ static bool read_number(reader *r, double *number) {
     while (r->at < r->end && n < sizeof text - 1 && *r->at && strchr("+-.0123456789eE", *r->at))
         text[n++] = *r->at++;
     text[n] = 0;
-    return settings_number(text, number) || wrong(r, "a number expected");
+    return (is_json_number(text) && settings_number(text, number)) || wrong(r, "a number expected");
 }
 
 /* What an object of the format may hold. */

@@ -32,10 +32,18 @@ static bool is_seen_between(const places *p, unsigned first, unsigned last) {
     return false;
 }
 
+/* Where lines go, and how many have. */
+typedef struct teller {
+    void (*tell)(const char *line);
+    size_t told;
+} teller;
+
 /* One range that is missing, in the words of the variable or the file that names it. */
 static void tell_missing(const settings *s, size_t rule, bool is_layers, missing range,
-                         unsigned from, unsigned to, void (*tell)(const char *line)) {
+                         unsigned from, unsigned to, teller *t) {
     char label[300], line[512], numbers[32];
+    if (t->told++ >= PLACES_TOLD)
+        return;
     if (s->config_path)
         snprintf(label, sizeof label, "WHET_CONFIG=%.200s: \"%s\" of rule %zu", s->config_path,
                  is_layers ? "layers" : "heads", rule + 1);
@@ -45,7 +53,7 @@ static void tell_missing(const settings *s, size_t rule, bool is_layers, missing
              range.first, range.last);
     snprintf(line, sizeof line, "%s: no %s%s seen, only %u to %u; there the policy did nothing",
              label, is_layers ? "layer" : "head", numbers, from, to);
-    tell(line);
+    t->tell(line);
 }
 
 /* The first and the last layer with attention. */
@@ -60,10 +68,10 @@ static bool seen_layers(const places *p, unsigned *first, unsigned *last) {
     return is_any;
 }
 
-/* How many heads the layers have that a rule names. */
-static unsigned heads_of(const places *p, const index_set *layers) {
+/* How many heads the layers, of which there are some up to `last`, have that a rule names. */
+static unsigned heads_of(const places *p, unsigned last, const index_set *layers) {
     unsigned most = 0;
-    for (unsigned layer = 0; layer <= INDEX_MAX; layer++)
+    for (unsigned layer = 0; layer <= last; layer++)
         if (p->heads[layer] > most && index_set_has(layers, layer))
             most = p->heads[layer];
     return most;
@@ -71,22 +79,29 @@ static unsigned heads_of(const places *p, const index_set *layers) {
 
 void places_tell(const places *p, const settings *s, void (*tell)(const char *line)) {
     unsigned first = 0, last = 0;
+    teller t = {.tell = tell};
     if (!seen_layers(p, &first, &last))
         return;
     for (size_t i = 0; i < s->rule_count; i++) {
         const policy_rule *rule = &s->rules[i];
-        unsigned heads = heads_of(p, &rule->layers);
+        unsigned heads = heads_of(p, last, &rule->layers);
         for (size_t j = 0; j < rule->layers.count; j++) {
             struct index_range range = rule->layers.ranges[j];
             missing m = missing_of(range, is_seen_between(p, range.first, range.last), last);
             if (m.is_any)
-                tell_missing(s, i, true, m, first, last, tell);
+                tell_missing(s, i, true, m, first, last, &t);
         }
         for (size_t j = 0; heads > 0 && j < rule->heads.count; j++) {
             struct index_range range = rule->heads.ranges[j];
             missing m = missing_of(range, range.first < heads, heads - 1);
             if (m.is_any)
-                tell_missing(s, i, false, m, 0, heads - 1, tell);
+                tell_missing(s, i, false, m, 0, heads - 1, &t);
         }
+    }
+    if (t.told > PLACES_TOLD) {
+        char line[64];
+        snprintf(line, sizeof line, "and %zu more that settings name and nobody saw",
+                 t.told - PLACES_TOLD);
+        tell(line);
     }
 }

@@ -16,8 +16,10 @@ typedef struct places {
 /* Any thread may. */
 void places_see(places *p, unsigned layer, size_t heads);
 
-/* Calls `tell` with a line for each range of layers or heads that settings name and that were not
- * seen; with none where nothing was. */
+#define PLACES_TOLD 8 /* lines, and one that says how many more there are */
+
+/* Calls `tell` with a line for each of the first ranges of layers or heads that settings name and
+ * that were not seen; with none where nothing was. */
 void places_tell(const places *p, const settings *s, void (*tell)(const char *line));
 
 #endif

@@ -37,12 +37,16 @@ static struct {
     places places;
 } plugin = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* One line, whatever a variable's value that it quotes does to terminals. */
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
     char line[1024];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
+    for (char *at = line; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            *at = '?';
     fprintf(stderr, "whet: %s\n", line);
 }
 

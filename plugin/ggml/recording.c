@@ -8,9 +8,11 @@
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 256 /* ten numbers and their commas, with room to spare */
@@ -29,7 +31,38 @@ struct recording {
 static const char header[] =
     "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread\n";
 
-static bool write_all(int file, const char *text, size_t bytes) {
+/*
+ * A pipe that nobody reads and a file that grew too large raise signals which would end the host.
+ * They are held back in this thread and taken away, unless they were held back or pending before;
+ * what is left is a write that failed.
+ */
+typedef struct held_signals {
+    sigset_t held, mask;
+} held_signals;
+
+static held_signals hold_signals(void) {
+    static const int numbers[] = {SIGPIPE, SIGXFSZ};
+    held_signals s;
+    sigset_t pending;
+    sigemptyset(&s.held);
+    sigpending(&pending);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!sigismember(&pending, numbers[i]))
+            sigaddset(&s.held, numbers[i]);
+    pthread_sigmask(SIG_BLOCK, &s.held, &s.mask);
+    return s;
+}
+
+static void let_signals_go(const held_signals *s) {
+    static const struct timespec at_once = {0, 0};
+    int reason = errno;
+    while (sigtimedwait(&s->held, NULL, &at_once) > 0 || errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &s->mask, NULL);
+    errno = reason;
+}
+
+static bool write_bytes(int file, const char *text, size_t bytes) {
     while (bytes > 0) {
         ssize_t n = write(file, text, bytes);
         if (n < 0 && errno == EINTR)
@@ -40,6 +73,13 @@ static bool write_all(int file, const char *text, size_t bytes) {
         bytes -= (size_t)n;
     }
     return true;
+}
+
+static bool write_all(int file, const char *text, size_t bytes) {
+    held_signals signals = hold_signals();
+    bool is_written = write_bytes(file, text, bytes);
+    let_signals_go(&signals);
+    return is_written;
 }
 
 recording *recording_open(const char *path) {

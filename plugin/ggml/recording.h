@@ -22,8 +22,9 @@
  * last query of each stream (last), every N-th (a number), counted back from the last, or every
  * so many that about N of an evaluation's are recorded (~N). A row without keys is not written.
  *
- * Whole evaluations are appended: where the disk is full the file is cut back to the last that
- * fits, a message says so, and recording ends.
+ * Whole evaluations are appended: where the disk is full, or a limit on files is reached, the file
+ * is cut back to the last that fits, a message says so, and recording ends; so it does when nobody
+ * reads the other end of a pipe. The host goes on.
  */
 #ifndef WHET_PLUGIN_RECORDING_H
 #define WHET_PLUGIN_RECORDING_H

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool message_set(message *why, const char *format, ...) {
@@ -125,7 +126,8 @@ bool settings_number(const char *text, double *number) {
     *number = strtod(text, &end);
     uselocale(before);
     freelocale(plain);
-    return *text >= '0' && *text <= '9' && !strpbrk(text, "xX") && *end == 0 && isfinite(*number);
+    return isdigit((unsigned char)text[*text == '.']) && !strpbrk(text, "xX") && *end == 0 &&
+           isfinite(*number);
 }
 
 /* What a variable of this value is refused for. */
@@ -223,6 +225,13 @@ static bool load_config(settings *s, const char *path, message *why) {
     return s->config_path || message_set(why, "out of memory");
 }
 
+/* A recording replaces what was in its file, which must not be the one with the policies. */
+static bool is_same_file(const char *path, const char *other) {
+    struct stat one, two;
+    return path && other && stat(path, &one) == 0 && stat(other, &two) == 0 &&
+           one.st_dev == two.st_dev && one.st_ino == two.st_ino;
+}
+
 static bool load_recording(settings *s, message *why) {
     const char *path = value_of("WHET_STATS"), *rows = value_of("WHET_STATS_ROWS");
     s->stats_step = 1;
@@ -241,6 +250,8 @@ static bool load_recording(settings *s, message *why) {
     }
     if (rows && !path)
         return message_set(why, "WHET_STATS_ROWS is set without WHET_STATS");
+    if (is_same_file(path, s->config_path))
+        return message_set(why, "WHET_STATS=%.200s: it is the file of WHET_CONFIG", path);
     if (path && !(s->stats_path = strdup(path)))
         return message_set(why, "out of memory");
     return true;

@@ -6,6 +6,10 @@ refuses "but only one" '' '' 'whet: audit: the model is given twice\n' audit -m 
 refuses "a file that is not there" '' '' 'whet: audit: cannot read /nowhere.gguf: No such file or directory\n' audit /nowhere.gguf
 refuses "a mass of 1 makes no sense" '' '' 'whet: audit: --mass must lie between 0 and 1\n' audit x.gguf --mass 1
 refuses "-m needs a value" '' '' "whet: audit: option '-m' needs a value: -m MODEL\nTry 'whet audit --help'.\n" audit -m
+printf 'a model' >"$SCRATCH/kept.gguf"
+refuses "results in the place of the model" '' '' "whet: audit: $SCRATCH/kept.gguf is read, and would be overwritten\n" \
+    audit "$SCRATCH/kept.gguf" --csv "$SCRATCH/kept.gguf"
+check "which stays" [ "$(cat "$SCRATCH/kept.gguf")" = 'a model' ]
 printf 'not a model' >"$SCRATCH/text.gguf"
 refuses "a file that is no model" '' '' "whet: audit: $SCRATCH/text.gguf: head at byte 0: not a GGUF file\n" audit "$SCRATCH/text.gguf"
 : >"$SCRATCH/empty.gguf"

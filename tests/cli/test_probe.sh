@@ -8,9 +8,32 @@ refuses "a file that is not there" '' '' 'whet: probe: cannot read /nowhere.gguf
 refuses "two texts" '' '' "whet: probe: --prompt-file or --text, not both\n$try" probe x.gguf --text a --prompt-file b
 refuses "a text that is not there" '' '' 'whet: probe: cannot read /nowhere: No such file or directory\n' probe x.gguf --prompt-file /nowhere
 refuses "no sequences" '' '' "whet: probe: --sequences: from 1 to 1000\n$try" probe x.gguf --sequences 0
+refuses "no position" '' '' "whet: probe: --every: from 1 to 65535\n$try" probe x.gguf --every 0
+refuses "no context" '' '' "whet: probe: --context: from 1 to 16777216\n$try" probe x.gguf --context 0
+refuses "no tokens to judge" '' '' "whet: probe: --perplexity-tokens: 4 or more\n$try" probe x.gguf --perplexity-tokens 0
 refuses "a range that is none" '' '' "whet: probe: --range: two whole numbers up to 1000000000, such as 0..999\n$try" probe x.gguf --range 9..9
 refuses "sizes that do not grow" '' '' "whet: probe: --sizes: each has to be larger than the one before\n$try" probe x.gguf --sizes 4,4
 refuses "a policy that is not known" '' '' "whet: probe: --policy: unknown policy 'adaptve': did you mean 'adaptive'?\n'whet policies' lists them all.\n" probe x.gguf --policy adaptve
+for list in '' 0- , 0, 3-1 65536 1,,2 ' 1' 0-3,x; do
+    refuses "layers '$list' are none" '' '' "whet: probe: --layers: '$list' is not a list such as 0-3,7\n$try" probe x.gguf --layers "$list"
+done
+refuses "heads that are none" '' '' "whet: probe: --heads: 'all' is not a list such as 0-3,7\n$try" probe x.gguf --heads all
+refuses "a picture whose name gnuplot cannot say" '' '' "whet: probe: it's.svg: no name for a figure: it has a quote in it\n$try" probe x.gguf --figure "it's.svg"
+refuses "two files of one name" '' '' "whet: probe: $SCRATCH/x is named for two files\n" probe x.gguf --json "$SCRATCH/x" --csv "$SCRATCH/x"
+refuses "two pictures of one name" '' '' "whet: probe: ./x.svg is named for two files\n" probe x.gguf --figure ./x.svg --figures ./x.svg
+printf 'a model' >"$SCRATCH/kept.gguf"
+refuses "results in the place of the model" '' '' "whet: probe: $SCRATCH/../$(basename "$SCRATCH")/kept.gguf is read, and would be overwritten\n" \
+    probe "$SCRATCH/kept.gguf" --json "$SCRATCH/../$(basename "$SCRATCH")/kept.gguf"
+for option in --json --csv --figure --figures; do
+    whet_given '' probe x.gguf $option /nowhere/x.svg
+    check "where $option cannot be written is told before anything is run" \
+        [ "$status $(cat "$SCRATCH/err")" = "1 whet: probe: cannot write /nowhere/x.svg: No such file or directory" ]
+done
+without_gnuplot() {
+    (cd "$SCRATCH" && PATH=/nowhere:/there "$WHET_BIN" figure 3 x.gguf) >"$SCRATCH/out" 2>"$SCRATCH/err"
+    [ $? -eq 1 ] && grep -q 'cannot run gnuplot (No such file or directory)' "$SCRATCH/err"
+}
+check "without gnuplot a figure is refused before anything is run" without_gnuplot
 refuses "a picture of another kind" '' '' "whet: probe: x.jpg: a figure is written as .svg or .png\n$try" probe x.gguf --figure x.jpg
 refuses "figure 3 needs a model" '' '' "whet: figure 3: which model? -m MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
 refuses "and comes first" '' '' \
@@ -42,6 +65,8 @@ check "its shape is told" grep -q '5 layers of 8 heads' "$SCRATCH/out"
 check "policies are compared" grep -q 'the same after policy adaptive has acted' "$SCRATCH/out"
 check "perplexity among them" grep -Eq '^adaptive +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+$' "$SCRATCH/out"
 check "heads are told apart" grep -Eq '^[0-9]+ of 40 heads stay sharp$' "$SCRATCH/out"
+whet_given '' probe -m "$model" --sizes 2 --sequences 1 --policy softmax --threads 1 --seed 18446744073709551615 --quiet --json "$SCRATCH/seed.json"
+check "the largest seed is kept as it was given" grep -q '"seed": "18446744073709551615"' "$SCRATCH/seed.json"
 whet_given '' probe -m "$model" --sizes 4,8,16 --sequences 2 --policy softmax --policy adaptive --every 1 --threads 1 --csv - --quiet
 check "which may go to standard output, alone" cmp "$SCRATCH/out" "$SCRATCH/probe.csv"
 check "every head, size and policy is in the CSV" [ "$(wc -l <"$SCRATCH/probe.csv")" -eq $((1 + 2 * 3 * 40)) ]
@@ -61,9 +86,24 @@ within_bounds() {
 }
 check "no spread exceeds its bound" within_bounds
 
+for heads in --quiet --all-heads; do
+    whet_given '' probe "$model" --sizes 2,4 --sequences 1 --policy softmax --policy sigmoid --layers 0-3 --threads 1 --quiet $heads
+    check "what has no entropy is left blank and explained ($heads)" [ "$(grep -c -e nan "$SCRATCH/out") $(grep -c '^(-: ' "$SCRATCH/out")" = '0 1' ]
+    check "beside what has one ($heads)" [ "$(sed -n '/after policy sigmoid/,/^ln n/p' "$SCRATCH/out" | grep -c '^[04].* - \|^4')" -ge 2 ]
+done
 whet_given '' probe "$model" --text "$(cat "$SCRATCH/story")" --policy softmax --threads 1 --quiet --layer 2
 check "beginnings of a text are probed" [ "$status" -eq 0 ]
 check "with a line for each head of a layer" [ "$(grep -c '^2\.[0-7] .*[#=+*:._-]' "$SCRATCH/out")" -ge 8 ]
+check "and no word of a context that it does not fill" [ "$(grep -c 'do not fit' "$SCRATCH/out")" -eq 0 ]
+printf 'Once upon a time\n' >"$SCRATCH/prompt"
+whet_given '' probe "$model" --prompt-file "$SCRATCH/prompt" --policy softmax --threads 1 --quiet
+check "a prompt of one's own may be short, and is probed to its end" grep -q 'of 4 tokens$' "$SCRATCH/out"
+whet_given '' probe "$model" --text 'Largest of {seq}:' --sizes 2,4 --sequences 1 --policy softmax --threads 1 --quiet --json "$SCRATCH/own.json"
+check "a question of one's own is asked of growing sequences" grep -q '2 to 4 numbers$' "$SCRATCH/out"
+check "and its answers are counted" grep -q '"asked": 1' "$SCRATCH/own.json"
+printf 'a text \0 with more' >"$SCRATCH/zero"
+refuses "a text with a zero byte is none" '' '' "whet: probe: $SCRATCH/zero: byte 7 is zero, as in no text\n" \
+    probe "$model" --prompt-file "$SCRATCH/zero"
 whet_given '' probe "$model" --sizes 4,1000 --policy softmax --threads 1 --quiet --json "$SCRATCH/long.json"
 check "a prompt longer than the context is refused" [ "$status" -eq 2 ]
 check "with its length" grep -q 'are more than the context of 512' "$SCRATCH/err"
@@ -92,9 +132,28 @@ if [ -z "${WHET_INSTRUMENTED:-}" ]; then
         >"$SCRATCH/out" 2>"$SCRATCH/err"
     check "no memory for the model is a failure" [ $? -eq 1 ]
     check "with a message" grep -q '^whet: probe: ' "$SCRATCH/err"
+    without_memory() { # kilobytes
+        (ulimit -v "$1" && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --threads 1 --quiet --json "$SCRATCH/none.json") \
+            >"$SCRATCH/out" 2>"$SCRATCH/err"
+        local status=$?
+        cat "$SCRATCH/err"
+        [ $status -eq 0 ] && return 0
+        [ $status -eq 1 ] && [ ! -e "$SCRATCH/none.json" ] && [ ! -s "$SCRATCH/out" ] && ! grep -q 'attention operations handled' "$SCRATCH/err"
+    }
+    for kilobytes in 8000 12000 16000 18000 24000 32000; do
+        check "with $kilobytes kilobytes it is one, or enough" without_memory $kilobytes
+        rm -f "$SCRATCH/none.json"
+    done
     check "and nothing is written either" [ ! -e "$SCRATCH/none.json" ]
 else
     skip "no memory for the model is a failure" "sanitizers need memory themselves"
+fi
+if [ -z "${WHET_INSTRUMENTED:-}" ]; then
+    (ulimit -f 4 && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --every 1 --threads 1 --quiet) >"$SCRATCH/out" 2>"$SCRATCH/err"
+    check "no room for what is recorded is a failure" [ $? -eq 1 ]
+    check "and it is told which" grep -q '^whet: probe: what the heads do could not be kept (whet: .*/rows.csv: File too large' "$SCRATCH/err"
+else
+    skip "no room for what is recorded is a failure" "instrumented programs write files of their own"
 fi
 if have gnuplot; then
     figure3() { # option ...
@@ -107,8 +166,36 @@ if have gnuplot; then
 $SCRATCH/all.svg: the same of all layers" ]
     check "of one layer" grep -q 'layer 0' "$SCRATCH/figure3.svg"
     check "and of all" grep -q 'layer 4' "$SCRATCH/all.svg"
+    check "with the mean of its heads" grep -q 'mean, softmax' "$SCRATCH/figure3.svg"
+    odd=$SCRATCH/$(printf 'o\377d\033\001<&.gguf')
+    cp "$model" "$odd"
+    whet_given '' figure 3 "$odd" --sizes 2,4 --sequences 1 --threads 1 --quiet --out "$SCRATCH/odd.svg"
+    check "a name that is no text gives a picture that is one" [ "$(LC_ALL=C grep -c '[^ -~]' <(LC_ALL=C tr -d '\t\302\261' <"$SCRATCH/odd.svg"))" -eq 0 ]
+    check "with what can be read of it" grep -q 'o?d  &lt;&amp;.gguf' "$SCRATCH/odd.svg"
+    if [ -r "$WHET_MODELS/minimind2-small-q8_0.gguf" ]; then # which puts no token in front
+        whet_given '' probe "$WHET_MODELS/minimind2-small-q8_0.gguf" --text a --policy softmax --threads 1 --quiet --figure "$SCRATCH/single.svg"
+        check "a single token can be drawn" [ "$status" -eq 0 ]
+        check "and told of" [ "$(grep -c nan "$SCRATCH/out")" -eq 0 ]
+    fi
+    figure3 --quiet --policy adaptive
+    check "which of another policy is shown before and after it acts" \
+        [ "$(grep -c 'mean before adaptive\|mean after adaptive' "$SCRATCH/figure3.svg")" -ge 2 ]
 else
     skip "figure 3 is drawn" "needs gnuplot"
 fi
+stopped_by() { # signal
+    rm -f "$SCRATCH/stopped.json"
+    "$WHET_BIN" probe "$model" --sizes 4..32 --sequences 1000 --policy softmax --threads 1 --quiet --json "$SCRATCH/stopped.json" >"$SCRATCH/out" 2>"$SCRATCH/err" &
+    local probe=$!
+    while kill -0 $probe && [ -z "$(ls "$TMPDIR")" ]; do sleep 0.05; done
+    kill -"$1" $probe
+    wait $probe
+    local status=$?
+    cat "$SCRATCH/err"
+    [ $status -eq 130 ] && [ ! -e "$SCRATCH/stopped.json" ] && [ -z "$(ls "$TMPDIR")" ]
+}
+for signal in INT TERM HUP; do
+    check "SIG$signal ends a probe in good order" stopped_by $signal
+done
 check "nothing is left in the folder for temporary files" [ -z "$(ls "$TMPDIR")" ]
 finish

@@ -31,6 +31,12 @@ refuses_settings_too() {
 }
 check "settings are looked at, whatever the host" refuses_settings_too
 
+keeps_to_one_line() {
+    WHET_POLICY=$'a\e[31m\nb' refuses shifted "lays out its backends in an unknown way" &&
+        grep -q '^whet: WHET_POLICY=a?\[31m?b: ' "$SCRATCH/out"
+}
+check "a value with control characters is quoted without them" keeps_to_one_line
+
 keeps_the_recording() {
     echo "what was there" >"$SCRATCH/rows.csv"
     WHET_STATS="$SCRATCH/rows.csv" refuses shifted "lays out its backends in an unknown way" &&

@@ -111,6 +111,18 @@ TEST(a_rule_of_a_file_is_told_of_by_its_number) {
     unlink(path);
 }
 
+TEST(of_many_the_first_are_told_of_and_the_rest_counted) {
+    static const char last[] = "and 12 more that settings name and nobody saw\n";
+    tell_of("10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29", "");
+    size_t lines = 0;
+    for (const char *p = told; *p; p++)
+        lines += *p == '\n';
+    CHECK_INT(lines, PLACES_TOLD + 1);
+    CHECK_MSG(strlen(told) > sizeof last &&
+                  strcmp(told + strlen(told) + 1 - sizeof last, last) == 0,
+              "%s", told);
+}
+
 TEST(where_nothing_was_seen_nothing_is_told) {
     memset(&seen, 0, sizeof seen);
     CHECK_STR(tell_of("99", "99"), "");

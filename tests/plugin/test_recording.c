@@ -102,12 +102,11 @@ TEST(a_full_disk_leaves_whole_evaluations) {
     REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
     small = limit;
     small.rlim_cur = 10000;
-    signal(SIGXFSZ, SIG_IGN);
     recording *r = recording_open(path);
     REQUIRE(r != NULL && setrlimit(RLIMIT_FSIZE, &small) == 0);
     for (int i = 0; i < 10; i++)
         recording_write(r, &rows, 1);
-    setrlimit(RLIMIT_FSIZE, &limit);
+    setrlimit(RLIMIT_FSIZE, &limit); /* and the signal that goes with it has not ended us */
     uint64_t lines = recording_lines(r);
     recording_close(r);
     char *text = read_back();
@@ -118,4 +117,28 @@ TEST(a_full_disk_leaves_whole_evaluations) {
     CHECK_INT(found, lines + 1);
     CHECK(text[strlen(text) - 1] == '\n');
     free(text);
+}
+
+TEST(a_pipe_that_nobody_reads_any_more_does_not_end_the_host) {
+    whet_stats stats = {.n = 5, .entropy = 1};
+    float spread = 0;
+    recorded_rows rows = {
+        .streams = 1, .heads = 1, .queries = 1, .step = 1, .stats = &stats, .spread = &spread};
+    int ends[2];
+    unlink(path);
+    REQUIRE(pipe(ends) == 0);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[1]);
+    recording *r = recording_open(path);
+    REQUIRE(r != NULL);
+    recording_write(r, &rows, 1);
+    close(ends[0]);
+    recording_write(r, &rows, 1);
+    recording_write(r, &rows, 1);
+    CHECK_INT(recording_lines(r), 1);
+    recording_close(r);
+    /* signals are as they were: one of the host's own still does what it did */
+    sigset_t mask;
+    REQUIRE(pthread_sigmask(SIG_SETMASK, NULL, &mask) == 0);
+    CHECK(!sigismember(&mask, SIGPIPE) && !sigismember(&mask, SIGXFSZ));
+    close(ends[1]);
 }

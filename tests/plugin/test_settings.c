@@ -63,6 +63,18 @@ TEST(a_policy_with_a_strength_for_some_layers_and_heads) {
     settings_free(&s);
 }
 
+TEST(a_strength_may_begin_with_its_point) {
+    settings s;
+    message why = {""};
+    setenv("WHET_POLICY", "adaptive", 1);
+    setenv("WHET_STRENGTH", ".5", 1);
+    if (CHECK_MSG(settings_load(&s, &why), "%s", why.text))
+        policy_is(&s, 0, 0, "adaptive:strength=0.5");
+    settings_free(&s);
+    setenv("WHET_STRENGTH", ".", 1);
+    check_refused("WHET_STRENGTH=.: ");
+}
+
 TEST(every_policy_of_the_library_is_taken_by_name) {
     for (size_t i = 0; whet_policy_table(i); i++) {
         settings s;
@@ -199,6 +211,31 @@ TEST(a_file_is_read_from_where_the_environment_says) {
     unlink(path);
 }
 
+TEST(a_recording_does_not_replace_the_file_with_the_policies) {
+    char path[] = "/tmp/whet-config.XXXXXX", other[64];
+    int file = mkstemp(path);
+    REQUIRE(file >= 0 && write(file, "{}", 2) == 2);
+    close(file);
+    setenv("WHET_CONFIG", path, 1);
+    snprintf(other, sizeof other, "/tmp/.%s", path + 4); /* the same by another name */
+    setenv("WHET_STATS", other, 1);
+    check_refused("it is the file of WHET_CONFIG");
+    unlink(path);
+}
+
+TEST(a_strength_may_be_written_in_any_way_that_json_has) {
+    static const char *const numbers[] = {"0.5", "5e-1", "50E-02", "0.05e+1"};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        char text[80];
+        settings s;
+        message why = {""};
+        snprintf(text, sizeof text, "{\"policy\": \"adaptive\", \"strength\": %s}", numbers[i]);
+        if (CHECK_MSG(parse(&s, text, &why), "%s", why.text))
+            policy_is(&s, 0, 0, "adaptive:strength=0.5");
+        settings_free(&s);
+    }
+}
+
 TEST(an_empty_object_and_an_empty_list_are_fine) {
     settings s;
     message why;
@@ -230,6 +267,12 @@ TEST(a_file_that_is_not_of_the_format_is_refused_with_its_line) {
         {"{\"policy\": \"adaptive\", \"strength\": 2}",
          "\"strength\": 2: a strength lies between 0 and 1"},
         {"{\"policy\": \"adaptive\", \"strength\": 0.5.5}", "number"},
+        {"{\"policy\": \"adaptive\", \"strength\": 01}", "number"},
+        {"{\"policy\": \"adaptive\", \"strength\": 1.}", "number"},
+        {"{\"policy\": \"adaptive\", \"strength\": .5}", "number"},
+        {"{\"policy\": \"adaptive\", \"strength\": 5e}", "number"},
+        {"{\"policy\": \"adaptive\", \"strength\": 5e-}", "number"},
+        {"{\"policy\": \"adaptive\", \"strength\": -0.5}", "number"},
         {"{\"rules\": {}}", "'[' expected"},
         {"{\"rules\": [{}]}", "without a policy"},
         {"{\"rules\": [{\"policy\": \"adaptive\"},]}", "'{' expected"},

@@ -83,30 +83,37 @@ static void find(const char *name, void *pointer) {
     memcpy(pointer, &function, sizeof function);
 }
 
-/* Threads that live as long as the backends and spin between operations, as in llama-cli and
- * llama-bench; without them the host would make new ones for every graph. */
-static struct ggml_threadpool *make_threads(int threads) {
-    struct ggml_threadpool *(*make)(struct ggml_threadpool_params *);
+static void use_threads(struct ggml_threadpool *pool, int threads) {
     void (*set_threads)(ggml_backend_t, int);
     void (*set_pool)(ggml_backend_t, struct ggml_threadpool *);
-    find("ggml_threadpool_new", &make);
     find("ggml_backend_set_n_threads", &set_threads);
     find("ggml_backend_cpu_set_threadpool", &set_pool);
-    struct ggml_threadpool_params params = ggml_threadpool_params_default(threads);
-    struct ggml_threadpool *pool = make(&params);
-    if (!pool)
-        fail("no threads can be made");
     ggml_backend_t backends[] = {stock, ours};
     for (int i = 0; i < 2; i++) {
         set_threads(backends[i], threads);
         set_pool(backends[i], pool);
     }
+}
+
+/* Threads that live as long as a line's measurement and spin between operations, as in llama-cli
+ * and llama-bench; without them the host would make new ones for every graph. */
+static struct ggml_threadpool *make_threads(int threads) {
+    struct ggml_threadpool *(*make)(struct ggml_threadpool_params *);
+    find("ggml_threadpool_new", &make);
+    struct ggml_threadpool_params params = ggml_threadpool_params_default(threads);
+    struct ggml_threadpool *pool = make(&params);
+    if (!pool)
+        fail("no threads can be made");
+    use_threads(pool, threads);
+    /* cppcheck-suppress returnDanglingLifetime; the host copies the parameters */
     return pool;
 }
 
+/* The backends let go of them first: a backend that gets other threads stops those it had. */
 static void end_threads(struct ggml_threadpool *pool) {
     void (*end)(struct ggml_threadpool *);
     find("ggml_threadpool_free", &end);
+    use_threads(NULL, 1);
     end(pool);
 }
 

@@ -251,6 +251,29 @@ TEST(no_inputs_exceed_the_bounds_under_yarn) {
     check_model(&model);
 }
 
+TEST(yarn_is_known_by_its_earlier_name) {
+    tiny_model model = tiny_usual("llama");
+    model.yarn = 8;
+    model.is_old = true;
+    gguf_file *file = make_and_open(&model);
+    model_audit audit = audit_of(file);
+    CHECK_NEAR(audit.shape.rope_factor, 1 + 0.1 * log(8), 1e-6);
+    audit_free(&audit);
+    gguf_close(file);
+}
+
+TEST(gemma2_caps_its_logits_at_50_where_its_file_says_nothing) {
+    tiny_model model = tiny_usual("gemma2");
+    model.gain = 1000;
+    gguf_file *file = make_and_open(&model);
+    model_audit audit = audit_of(file);
+    CHECK_NEAR(audit.shape.soft_cap, 50, 0);
+    for (size_t i = 0; i < audit.count; i++)
+        CHECK(audit.heads[i].tighter <= 100 && audit.heads[i].tighter > 99);
+    audit_free(&audit);
+    gguf_close(file);
+}
+
 TEST(fused_tensors_are_taken_apart) {
     tiny_model model = tiny_usual("llama");
     model.is_fused = true;

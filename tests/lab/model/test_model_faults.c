@@ -4,8 +4,11 @@
 #include "model/prompts.h"
 #include "tiny.h"
 
+#include "model/probe.h"
+
 #include "support/check.h"
 #include "support/faults.h"
+#include "support/lab_faults.h"
 
 #include <unistd.h>
 
@@ -45,7 +48,7 @@ TEST(an_audit_ends_in_good_order_when_memory_runs_out) {
 
 static bool make_once(bool is_text) {
     static const uint64_t sizes[] = {2, 4, 8};
-    static const number_format format = {0, 9, 0};
+    static const number_format format = {.low = 0, .high = 9};
     prompt_list list;
     bool is_made = is_text ? prompts_of_text(sizes, 3, "text", &list)
                            : prompts_of_numbers(sizes, 3, 2, &format, 1, &list);
@@ -69,4 +72,32 @@ TEST(prompts_are_not_made_by_halves_when_memory_runs_out) {
             }
         }
     }
+}
+
+// ---- results as JSON: all of them, or none ----
+
+static bool audit_as_json(lab_error *error) {
+    static audit_head heads[3] = {{.layer = 0}, {.layer = 1}, {.layer = 2}};
+    model_audit audit = {.count = 3, .heads = heads};
+    json_t *json = audit_json(&audit);
+    json_decref(json);
+    return json || lab_fail_memory(error);
+}
+
+static bool probe_as_json(lab_error *error) {
+    static const char *const names[] = {"softmax"};
+    static float values[2 * PROBE_MEASURES];
+    probe_request request = {
+        .model = "m.gguf", .policies = names, .policy_count = 1, .seed = ~0ull};
+    static probe_result result = {
+        .policies = 1, .sizes = 1, .sequences = 1, .layers = 1, .heads = 2, .tokens = {4}};
+    result.values = values;
+    json_t *json = probe_json(&request, &result);
+    json_decref(json);
+    return json || lab_fail_memory(error);
+}
+
+TEST(nothing_is_left_out_of_results_when_memory_runs_out) {
+    lab_faults_try(audit_as_json, NULL);
+    lab_faults_try(probe_as_json, NULL);
 }

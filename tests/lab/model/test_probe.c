@@ -44,7 +44,7 @@ static probe_request usual_request(const char *model) {
                            .sizes = sizes,
                            .size_count = 3,
                            .sequences = 2,
-                           .format = {0, 999, 0},
+                           .format = {.low = 0, .high = 999},
                            .seed = 1,
                            .answer_tokens = 3,
                            .every = 1,
@@ -223,6 +223,38 @@ TEST(beginnings_of_a_text_are_probed_by_their_tokens) {
     unlink(path);
 }
 
+TEST(a_text_is_probed_to_its_end) {
+    tiny_model model = tiny_usual("llama");
+    static const uint64_t growing[] = {4, 8, 16, 32};
+    static const struct {
+        const char *text;
+        size_t sizes;
+        uint64_t last;
+    } texts[] = {
+        /* of which every byte is a token, and the space in front that the model puts there */
+        {"a b", 1, 4},
+        {"eleven byte", 3, 12},
+        {"seven b", 2, 8},
+        {"0123456789abcdef", 4, 17},
+    };
+    probe_request request = usual_request(made(&model));
+    request.sizes = growing;
+    request.size_count = 4;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        probe_result result;
+        request.text = texts[i].text;
+        request.may_shrink = true;
+        run(&request, &result);
+        CHECK(result.has_whole_text);
+        CHECK_INT(result.sizes, texts[i].sizes);
+        CHECK_INT(result.size[result.sizes - 1], texts[i].last);
+        CHECK_NEAR(result.tokens[result.sizes - 1] - result.tokens[0],
+                   (double)(texts[i].last - result.size[0]), 0);
+        probe_free(&result);
+    }
+    unlink(path);
+}
+
 static void check_fails(const probe_request *request, lab_error_kind kind, const char *words) {
     lab_error error = {0};
     probe_result result;
@@ -246,6 +278,17 @@ TEST(prompts_longer_than_the_context_are_refused_or_left_out) {
     probe_free(&result);
     request.context = 50;
     check_fails(&request, LAB_INPUT, "more than the context of 50");
+    request.text = "";
+    check_fails(&request, LAB_INPUT, "the text is empty");
+    request.text = "a text whose whole is more than this much of a context";
+    request.context = 40;
+    run(&request, &result);
+    CHECK_INT(result.sizes, 1);
+    CHECK(!result.has_whole_text);
+    probe_free(&result);
+    request.text = "short";
+    request.may_shrink = false;
+    check_fails(&request, LAB_INPUT, "the text has 6 tokens, not 50");
     unlink(path);
 }
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const number_format whole = {0, 999, 0};
+static const number_format whole = {.low = 0, .high = 999};
 
 TEST(a_prompt_asks_for_the_largest_of_its_numbers) {
     static const uint64_t sizes[] = {1, 2, 17, 128};
@@ -51,13 +51,26 @@ TEST(numbers_come_from_the_seed_and_from_nothing_else) {
 
 TEST(numbers_may_have_digits_after_the_point) {
     static const uint64_t size = 50;
-    number_format format = {0, 1, 3};
+    number_format format = {.low = 0, .high = 1, .decimals = 3};
     prompt_list list;
     REQUIRE(prompts_of_numbers(&size, 1, 1, &format, 1, &list));
     CHECK(strncmp(list.items[0].maximum, "0.", 2) == 0 ||
           strcmp(list.items[0].maximum, "1.000") == 0);
     CHECK_INT(strlen(list.items[0].maximum), 5);
     CHECK(strstr(list.items[0].text, list.items[0].maximum));
+    prompts_free(&list);
+}
+
+TEST(a_question_of_ones_own_has_the_numbers_in_their_place) {
+    static const uint64_t size = 3;
+    number_format format = {.low = 7, .high = 8, .question = "Of {seq}, which {is it}?"};
+    prompt_list list;
+    REQUIRE(prompts_of_numbers(&size, 1, 1, &format, 1, &list));
+    const char *text = list.items[0].text;
+    CHECK_MSG(strncmp(text, "Of ", 3) == 0 && strlen(text) == 26 &&
+                  strcmp(text + 10, ", which {is it}?") == 0,
+              "%s", text);
+    CHECK(strstr(text, list.items[0].maximum));
     prompts_free(&list);
 }
 

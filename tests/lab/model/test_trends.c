@@ -83,12 +83,26 @@ TEST(a_single_size_has_no_slope) {
     probe_free(&r);
 }
 
+TEST(a_single_token_leaves_no_choice) {
+    probe_result r = made_up();
+    r.sizes = 1;
+    r.tokens[0] = 1;
+    size_t count;
+    head_trend *trends = probe_trends(&r, 0, &count);
+    REQUIRE(trends && count > 0);
+    for (size_t i = 0; i < count; i++)
+        CHECK(trends[i].short_share == 1 && trends[i].kind == HEAD_DIFFUSE);
+    free(trends);
+    probe_free(&r);
+}
+
 TEST(everything_is_kept_as_json) {
     static const char *const names[] = {"softmax"};
     probe_result r = made_up();
-    probe_request request = {.model = "model.gguf", .policies = names, .policy_count = 1};
+    probe_request request = {.model = "m\xff.gguf", .policies = names, .policy_count = 1};
     json_t *json = probe_json(&request, &r);
     REQUIRE(json);
+    CHECK_STR(json_string_value(json_object_get(json, "model")), "m?.gguf");
     json_t *policy = json_array_get(json_object_get(json, "policies"), 0);
     CHECK_INT(json_array_size(json_object_get(policy, "heads")), 4);
     json_t *head = json_array_get(json_object_get(policy, "heads"), 2);

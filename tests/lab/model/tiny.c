@@ -67,7 +67,9 @@ static void put_numbers(construction *c) {
     }
     if (m->yarn > 0) {
         gguf_put_text(c->writer, key_of(c, "rope.scaling.type"), "yarn");
-        gguf_put_float(c->writer, key_of(c, "rope.scaling.factor"), (float)m->yarn);
+        gguf_put_float(c->writer,
+                       key_of(c, m->is_old ? "rope.scale_linear" : "rope.scaling.factor"),
+                       (float)m->yarn);
         gguf_put_u32(c->writer, key_of(c, "rope.scaling.original_context_length"), m->context);
     }
 }

@@ -14,6 +14,7 @@ typedef struct tiny_model {
     bool is_fused;   // queries, keys and values in one tensor
     double soft_cap; // 0: none
     double yarn;     // the factor of its context; 0: none
+    bool is_old;     // and that by the name it had in 2023
     gguf_type type;  // of matrices
     uint64_t seed;
 } tiny_model;

@@ -518,21 +518,28 @@ static double copy_coefficients(const work *w, size_t r, size_t low, size_t high
     return w->shape.kernels->finite(weights, high - low) ? 0 : (double)NAN;
 }
 
-/* A chunk's weights for one row, their sums stored; masked keys get exactly zero. */
-static void weigh_row(work *w, size_t r, size_t low, size_t high) {
+/* A chunk's weights for one row, and their sums; masked keys get exactly zero. */
+static chunk_sums weights_of_row(const work *w, size_t r, size_t low, size_t high) {
     const kernels *k = w->shape.kernels;
     const row_state *state = w->states + r;
     const float *logits = w->logits + r * w->logits_stride + low;
     float *weights = w->weights + r * w->weights_stride;
     row_sums sums = {0, 0, 0};
-    if (state->mapped) {
-        w->sums[w->chunk * w->rows + r] = (chunk_sums){copy_coefficients(w, r, low, high), 0};
-        return;
-    }
+    if (state->mapped)
+        return (chunk_sums){copy_coefficients(w, r, low, high), 0};
     if (w->stream.attention->stats)
         k->sums(logits, high - low, state->max, state->c, &sums);
     sums.z = k->exp_store(logits, high - low, state->max, state->c, weights);
-    w->sums[w->chunk * w->rows + r] = (chunk_sums){sums.z, sums.s};
+    return (chunk_sums){sums.z, sums.s};
+}
+
+/* The same, the sums stored. A row that is not finite takes no values: its result is NaN all the
+ * same, and those of the other rows do not look as if a value were to blame. */
+static void weigh_row(work *w, size_t r, size_t low, size_t high) {
+    chunk_sums sums = weights_of_row(w, r, low, high);
+    if (isnan(sums.z))
+        memset(w->weights + r * w->weights_stride, 0, (high - low) * sizeof(float));
+    w->sums[w->chunk * w->rows + r] = sums;
 }
 
 static float *chunk_output(const work *w, size_t r, size_t chunk) {

@@ -214,10 +214,22 @@ static running store_long_narrow(const row_view *row, float c, float *buffer) {
     return run;
 }
 
+/* A row that short_rows.c would take, had it the type: by the same operations. */
+static running step_as_lane(const row_view *row, const float *x, float max, float c, float *y) {
+    _Alignas(64) float d[SHORT_MAX + ROW_PAD], weights[SHORT_MAX + ROW_PAD];
+    float z, s;
+    row->kernels->panel_lane(x, row->n, shift_of(max), c, d, weights, &z, &s);
+    if (y)
+        memcpy(y, weights, row->n * sizeof(float));
+    return (running){max, (double)z, (double)s, 1, (double)z};
+}
+
 /* A row of one block at c, its exponentials, if wanted, in y. */
 static running step_short(const row_view *row, float c, float *y, float *buffer) {
     const float *x = whet_row_load(row, 0, row->n, buffer);
     float max = row->kernels->max(x, row->n);
+    if (row->n <= SHORT_MAX)
+        return step_as_lane(row, x, max, c, y);
     row_step step = one_step(x, row->n, max, c, y);
     step.whole = 1;
     row->kernels->step(&step);

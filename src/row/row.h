@@ -108,7 +108,9 @@ bool whet_rows_stream(const whet_rows *rows);
 bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores);
 whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row);
 
-/* The same for rows of a few entries: see short_rows.c. */
+/* The same for rows of a few entries: see short_rows.c. Longer rows gain nothing: turning costs as
+ * much for each entry, the rest ever less. */
+#define SHORT_MAX 56
 bool whet_short_rows_take(const whet_rows *rows, const row_job *job, bool stores);
 whet_status whet_short_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row);
 

@@ -11,9 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Longer rows gain nothing: turning costs as much for each entry, the rest ever less. */
-#define SHORT_MAX 56
-
 /* From how many rows on a panel is worth its empty lanes. */
 #define PANEL_ROWS_MIN 8
 

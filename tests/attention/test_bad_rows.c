@@ -45,6 +45,31 @@ TEST(a_bad_query_spoils_its_own_row) {
     }
 }
 
+/* Not only near enough: to the bit. */
+TEST(a_bad_query_changes_nothing_about_the_rows_beside_it) {
+    for (size_t i = 0; i < SOME_QUERIES; i++) {
+        for (size_t p = 0; p < POLICY_COUNT; p++) {
+            example e = example_of(some_queries[i], i);
+            size_t rows = 2 * 4 * some_queries[i], spoilt_row = 2 * some_queries[i] - 1;
+            float *clean = example_memory(&e, rows * 20 * sizeof(float));
+            float *spoilt = example_memory(&e, rows * 20 * sizeof(float));
+            example_policy(&e, policies[p]);
+            e.attention.out.data = clean;
+            CHECK_INT(whet_attention_forward(&e.attention, NULL, NULL), WHET_OK);
+            example_set(&e.q, 0, 1, some_queries[i] - 1, 7, NAN);
+            e.attention.out.data = spoilt;
+            CHECK_INT(whet_attention_forward(&e.attention, NULL, NULL), WHET_NOT_FINITE);
+            size_t wrong = 0;
+            for (size_t at = 0; at < rows * 20; at++)
+                if (at / 20 == spoilt_row ? !isnan(spoilt[at]) : spoilt[at] != clean[at])
+                    wrong++;
+            CHECK_MSG(wrong == 0, "%s, %zu queries: %zu wrong", policies[p], some_queries[i],
+                      wrong);
+            example_free(&e);
+        }
+    }
+}
+
 TEST(a_bad_key_spoils_all_rows_that_see_it) {
     for (size_t i = 0; i < SOME_QUERIES; i++) {
         example e = example_of(some_queries[i], i);

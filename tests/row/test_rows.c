@@ -542,6 +542,42 @@ TEST(narrow_results_without_statistics_are_rounded_ones_too) {
     }
 }
 
+/* Rows that are turned to lie side by side, or not: by type, mask and statistics. */
+TEST(short_rows_are_the_same_to_the_bit_whichever_way_they_are_taken) {
+    struct rng rng = rng_seeded(25);
+    static const char *const names[] = {"softmax", "adaptive", "exp:1", "ssmax:0.4", "linear:8"};
+    enum { ROWS = 40, N = 60 };
+    static float zeros[N];
+    for (size_t n = 1; n <= N; n++) {
+        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+            whet_policy policy = policy_named(names[k]);
+            array in = array_new(WHET_F32, ROWS, n, 0, false);
+            array plain = array_new(WHET_F32, ROWS, n, 0, false);
+            array out = array_new(k % 2 ? WHET_F16 : WHET_BF16, ROWS, n, 0, false);
+            whet_stats stats[ROWS];
+            fill_logits(&in, &rng);
+            whet_rows rows = {.size = sizeof rows, .rows = ROWS, .n = n, .in = in.first};
+            rows.out = plain.first;
+            CHECK_INT(whet_softmax(&rows, &policy, NULL), WHET_OK);
+            const float *expected = (const float *)(const void *)plain.first;
+            rows.out = out.first;
+            rows.out_type = out.type;
+            CHECK_INT(whet_softmax(&rows, &policy, NULL), WHET_OK);
+            check_rounded(names[k], &out, expected);
+            rows.mask = zeros;
+            CHECK_INT(whet_softmax(&rows, &policy, NULL), WHET_OK);
+            check_rounded(names[k], &out, expected);
+            rows.mask = NULL;
+            rows.stats = stats;
+            CHECK_INT(whet_softmax(&rows, &policy, NULL), WHET_OK);
+            check_rounded(names[k], &out, expected);
+            guarded_free(in.memory);
+            guarded_free(plain.memory);
+            guarded_free(out.memory);
+        }
+    }
+}
+
 TEST(masks_of_both_types_are_added) {
     struct rng rng = rng_seeded(21);
     static const size_t some[] = {1, 2, 16, 17, 33, 127, 1000, 4097, 8193};

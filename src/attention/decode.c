@@ -255,12 +255,13 @@ static void visible_keys(const work *w, size_t *low, size_t *high) {
 }
 
 /* `count` rows of keys or values from `start` on, of all the task's heads. The stride of an axis
- * of one entry means nothing and may be anything. */
+ * of one entry means nothing and may be anything, and so may that to rows that nobody sees: rows
+ * ahead of these are not to be counted with it. */
 static stream_cache cache_of(const work *w, const whet_tensor *tensor, size_t start, size_t count,
                              size_t depth) {
     return (stream_cache){.first = whet_position_at(&w->stream, tensor, start),
                           .type = (int)tensor->type,
-                          .stride = w->stream.attention->keys > 1 ? tensor->stride[2] : 0,
+                          .stride = count > 1 ? tensor->stride[2] : 0,
                           .head_stride = w->shape.together > 1 ? tensor->stride[1] : 0,
                           .heads = w->shape.together,
                           .count = count,

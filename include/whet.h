@@ -188,7 +188,7 @@ typedef struct whet_policy whet_policy;
  * Accuracy, for n up to 1,048,576 and logits up to 1e4 in size: entropy within
  * 2e-6 * max(1, H), beta within 1e-5 (for target: as far as that entropy fixes
  * it), probabilities within 4e-6 relative or 1e-9 absolute of exact arithmetic at
- * the beta reported. Takes up to 64 KiB of stack and allocates nothing.
+ * the beta reported. Takes up to 80 KiB of stack and allocates nothing.
  */
 WHET_API whet_status whet_softmax(const whet_rows *rows, const whet_policy *policy,
                                   size_t *first_bad_row);
@@ -546,11 +546,12 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  * left (needed: max, Z, beta and the rest are taken from there, only logits and
  * weights are computed again); its `out` is not looked at and may be empty. The
  * gradients of q, k and v go where data is not NULL, those of parameters, which
- * are sums over all rows of a head or policy, where there is a pointer (and the
- * parameter was given). All are overwritten, none added to; none may overlap an
- * input or another. Every policy is led back through, a temperature's entropy
- * and all, as in whet_softmax_backward; what hardmax's values get is not zero, and
- * a sink gets zero where it changes nothing (sigmoid, stick-breaking).
+ * are sums over all rows of a head or policy, where there is a pointer (with sinks
+ * or slopes that were not given it is WHET_ERROR_ARGUMENT). All are overwritten,
+ * none added to; none may overlap an input or another. Every policy is led back
+ * through, a temperature's entropy and all, as in whet_softmax_backward; what
+ * hardmax's values get is not zero, and a sink gets zero where it changes nothing
+ * (sigmoid, stick-breaking).
  * WHET_ERROR_UNSUPPORTED: gradients k.data, v.data of quantised and custom k and
  * v, whose other gradients are to be had. Memory grows with queries plus keys.
  * Rows without unmasked keys contribute nothing. Gradients are within 1e-5 of

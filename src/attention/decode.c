@@ -142,18 +142,25 @@ static size_t divisor_up_to(size_t number, size_t most) {
     return most;
 }
 
-/*
- * How many key heads a task takes, a divisor of their number: all that lie side by side, so that
- * memory is read without gaps, but not if that leaves threads without work, as over short caches,
- * where reading is not what takes time. It depends on the description alone.
- */
-static size_t heads_together(const whet_attention *a, size_t streams) {
+/* Key heads that lie side by side, as many as a task takes at most: a divisor of their number. */
+static size_t heads_at_most(const whet_attention *a) {
     if (a->keys == 0 || !lies_by_position(&a->k, a->kv_heads, a->head_dim) ||
         !lies_by_position(&a->v, a->kv_heads, a->value_dim))
         return 1;
-    size_t heads = divisor_up_to(a->kv_heads, HEADS_TOGETHER);
+    return divisor_up_to(a->kv_heads, HEADS_TOGETHER);
+}
+
+static size_t fewer_heads(size_t heads) { return divisor_up_to(heads, heads / 2); }
+
+/*
+ * How many key heads a task takes: all that lie side by side, so that memory is read without gaps,
+ * but not if that leaves threads without work, as over short caches, where reading is not what
+ * takes time. It depends on the description alone.
+ */
+static size_t heads_together(const whet_attention *a, size_t streams) {
+    size_t heads = heads_at_most(a);
     while (heads > 1 && tasks_with(a, streams, heads) < TASKS_WANTED) {
-        size_t fewer = divisor_up_to(heads, heads / 2);
+        size_t fewer = fewer_heads(heads);
         if (tasks_with(a, streams, fewer) == tasks_with(a, streams, heads))
             break;
         heads = fewer;
@@ -161,27 +168,60 @@ static size_t heads_together(const whet_attention *a, size_t streams) {
     return heads;
 }
 
+/* The most keys that are divided into chunks of this size. */
+static size_t longest_of(size_t chunk_keys) {
+    return chunk_keys < CHUNK ? chunk_keys * (CHUNKS_ENOUGH + 1) - 1 : SIZE_MAX;
+}
+
+/* Raises what a plan needs to what this division needs. */
+static bool widen_plan(const whet_attention *a, const plan_shape *shape, whet_plan *plan) {
+    layout at;
+    if (!lay_out(a, shape, &at))
+        return false;
+    if (plan->scratch_bytes < at.scratch)
+        plan->scratch_bytes = at.scratch;
+    if (plan->workspace_bytes < at.total)
+        plan->workspace_bytes = at.total;
+    return true;
+}
+
+/*
+ * A shorter cache may be divided otherwise, and need more for it: memory is to serve all up to
+ * this one's length, and so has room for every division that any of them may have.
+ */
+static bool make_room(const whet_attention *a, plan_shape shape, whet_plan *plan) {
+    for (size_t heads = heads_at_most(a);; heads = fewer_heads(heads)) {
+        shape.together = heads;
+        shape.chunk_keys = chunk_of(heads);
+        for (bool longer = true; longer; shape.chunk_keys *= 2) {
+            size_t longest = longest_of(shape.chunk_keys);
+            longer = longest < a->keys;
+            shape.chunks = ((longer ? longest : a->keys) + shape.chunk_keys - 1) / shape.chunk_keys;
+            if (!widen_plan(a, &shape, plan))
+                return false;
+        }
+        if (heads == 1)
+            return true;
+    }
+}
+
 bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
     const whet_attention *a = &plan->description.attention;
-    layout at;
     shape->together = heads_together(a, shape->streams);
     shape->chunk_keys = chunk_of(shape->together);
-    while (shape->chunk_keys < CHUNK && a->keys / shape->chunk_keys > CHUNKS_ENOUGH)
+    while (longest_of(shape->chunk_keys) < a->keys)
         shape->chunk_keys *= 2;
     shape->chunks = (a->keys + shape->chunk_keys - 1) / shape->chunk_keys;
     size_t tasks;
-    if (!lay_out(a, shape, &at))
+    plan->scratch_bytes = plan->workspace_bytes = 0;
+    if (!make_room(a, *shape, plan))
         return false;
     if (!size_multiply(shape->streams / shape->together, shape->chunks, &tasks))
         return false;
     plan->phases = 4;
     plan->tasks[0] = plan->tasks[2] = tasks;
     plan->tasks[3] = shape->streams;
-    if (!size_multiply(shape->streams, shape->rows, &plan->tasks[1]))
-        return false;
-    plan->scratch_bytes = at.scratch;
-    plan->workspace_bytes = at.total;
-    return true;
+    return size_multiply(shape->streams, shape->rows, &plan->tasks[1]);
 }
 
 /* Rows are those of all the task's heads, one head after the other. */
@@ -255,12 +295,13 @@ static void visible_keys(const work *w, size_t *low, size_t *high) {
 }
 
 /* `count` rows of keys or values from `start` on, of all the task's heads. The stride of an axis
- * of one entry means nothing and may be anything. */
+ * of one entry means nothing and may be anything, and so may that to rows that nobody sees: rows
+ * ahead of these are not to be counted with it. */
 static stream_cache cache_of(const work *w, const whet_tensor *tensor, size_t start, size_t count,
                              size_t depth) {
     return (stream_cache){.first = whet_position_at(&w->stream, tensor, start),
                           .type = (int)tensor->type,
-                          .stride = w->stream.attention->keys > 1 ? tensor->stride[2] : 0,
+                          .stride = count > 1 ? tensor->stride[2] : 0,
                           .head_stride = w->shape.together > 1 ? tensor->stride[1] : 0,
                           .heads = w->shape.together,
                           .count = count,

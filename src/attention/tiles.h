@@ -13,9 +13,9 @@
 
 static inline size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
-/* Keys of the block at `start` among low <= j < high; 0: none. */
+/* Keys of the block at `start`, up to the last among low <= j < high; 0: none. */
 static inline size_t keys_in_block(size_t low, size_t high, size_t start) {
-    if (high <= start || low >= start + BLOCK)
+    if (low >= high || high <= start || low >= start + BLOCK)
         return 0;
     return high - start < BLOCK ? high - start : BLOCK;
 }

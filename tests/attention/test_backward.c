@@ -314,6 +314,28 @@ TEST(masks_windows_and_offsets_are_respected) {
     way_back_print_worst();
 }
 
+/* More of them than a panel has, so that there are panels that see nothing beside those that do. */
+static void lead_back_beyond_the_keys(const char *const *names, size_t count) {
+    for (size_t i = 0; i < 2 * count; i++) {
+        size_t keys = i % 2 ? 16 : 300;
+        example e =
+            example_new((example_shape){.queries = 120, .keys = keys, .head_dim = 8, .seed = i});
+        example_policy(&e, names[i / 2]);
+        e.attention.offset = (int64_t)keys - 11;
+        e.attention.window = 8;
+        if (i % 4 == 3) {
+            example_sinks(&e);
+        }
+        way_back_check(&e, WHET_F32, names[i / 2]);
+    }
+}
+
+TEST(queries_whose_window_lies_behind_all_keys_contribute_nothing) {
+    lead_back_beyond_the_keys(temperatures, TEMPERATURES);
+    lead_back_beyond_the_keys(maps, MAPS);
+    way_back_print_worst();
+}
+
 TEST(soft_caps_are_led_back_through) {
     for (size_t i = 0; i < 6; i++) {
         example e = example_new((example_shape){

@@ -431,6 +431,25 @@ TEST(a_bad_value_masked_for_some_rows_spoils_the_others_alone) {
     }
 }
 
+/* Nor is it worked out where rows behind them would lie: a stride's multiples may leave the range
+ * of addresses. */
+TEST(keys_that_nobody_sees_may_lie_anywhere) {
+    static float alone[32], far[32]; /* before all that keys and values span */
+    for (whet_type type = WHET_F32; type <= WHET_Q4_0; type++) {
+        example e = example_new((example_shape){
+            .head_dim = 32, .queries = 1, .keys = 1, .k_type = type, .v_type = type});
+        e.attention.out.data = alone;
+        CHECK(whet_attention_forward(&e.attention, NULL, NULL) == WHET_OK);
+        e.attention.out.data = far;
+        e.attention.keys = 2;
+        e.attention.flags = WHET_CAUSAL;
+        e.attention.k.stride[2] = e.attention.v.stride[2] = PTRDIFF_MAX / 256 * 64;
+        CHECK(whet_attention_forward(&e.attention, NULL, NULL) == WHET_OK);
+        CHECK(memcmp(alone, far, sizeof far) == 0);
+        example_free(&e);
+    }
+}
+
 /* As with a cache of which only a part is in use, its rows far apart. */
 TEST(slots_beyond_the_keys_are_never_read) {
     for (size_t i = 0; i < SOME_QUERIES; i++) {

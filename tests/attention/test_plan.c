@@ -3,6 +3,7 @@
  * order and on any thread, and whatever drives them gets the same bits.
  */
 #include "attention/example.h"
+#include "reference/reference.h"
 #include "support/check.h"
 #include "support/emulated.h"
 #include "support/isa.h"
@@ -482,5 +483,39 @@ TEST(memory_grows_no_faster_than_the_number_of_keys) {
                           total);
             }
         }
+    }
+}
+
+/* A cache of 20,000 positions, its key heads side by side or one after the other. */
+static whet_attention imaginary_cache(size_t kv_heads, size_t group, whet_type type,
+                                      bool by_position) {
+    whet_attention a = imaginary(1, 20000, 64);
+    ptrdiff_t row = (ptrdiff_t)reference_row_size(type, 64);
+    a.heads = kv_heads * group;
+    a.kv_heads = kv_heads;
+    a.k.type = a.v.type = type;
+    a.k.stride[0] = row * 20000 * (ptrdiff_t)kv_heads;
+    a.k.stride[1] = by_position ? row : row * 20000;
+    a.k.stride[2] = by_position ? row * (ptrdiff_t)kv_heads : row;
+    memcpy(a.v.stride, a.k.stride, sizeof a.v.stride);
+    return a;
+}
+
+/* However they are divided into tasks. */
+TEST(memory_for_a_cache_serves_all_shorter_ones) {
+    for (size_t i = 0; i < 160; i++) {
+        whet_attention a =
+            imaginary_cache(1 + i % 16, i % 5 ? 1 : 3, i % 2 ? WHET_F16 : WHET_Q8_0, i % 4 > 0);
+        a.window = i % 3 ? 0 : 1000;
+        size_t scratch = 0, workspace = 0, wrong = 0;
+        for (size_t keys = 0; keys <= 20000; keys += 1 + keys / 100) {
+            a.keys = keys;
+            whet_plan plan = plan_of(&a);
+            wrong += plan.scratch_bytes < scratch || plan.workspace_bytes < workspace;
+            scratch = plan.scratch_bytes;
+            workspace = plan.workspace_bytes;
+        }
+        CHECK_MSG(wrong == 0, "%zu key heads, %zu heads, type %d: %zu lengths need more",
+                  a.kv_heads, a.heads, (int)a.k.type, wrong);
     }
 }

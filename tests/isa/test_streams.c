@@ -196,13 +196,50 @@ static void check_type(struct rng *rng, check_function *check, whet_type type) {
     check_cache(rng, check, type, 1, 4, 1000, 256);
 }
 
-static void check_everything(check_function *check, uint64_t seed) {
-    struct rng rng = rng_seeded(seed);
-    for (whet_type type = WHET_F32; type <= WHET_Q4_0; type++) {
-        check_type(&rng, check, type);
+/* Few keys for each of the streams that they are divided into, or none. */
+static void check_few_keys(struct rng *rng, check_function *check, whet_type type) {
+    static const size_t depths[] = {32, 64, 96, 576};
+    for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
+        for (size_t count = 1; count <= 9; count++) {
+            for (size_t heads = 1; heads <= HEADS_MAX; heads += 4) {
+                check_cache(rng, check, type, heads, 1, count, depths[i]);
+            }
+            check_cache(rng, check, type, 2, 5, count, depths[i]);
+        }
     }
 }
 
-TEST(logits_are_products_with_every_row_of_a_cache) { check_everything(check_scores, 1); }
+/* Every number of rows that attention has here, and ends of the pieces that keys are taken in. */
+static void check_pieces(struct rng *rng, check_function *check, whet_type type) {
+    static const size_t counts[] = {15, 16, 31, 32, 48, 63, 64, 65, 68, 127, 131, 192, 257};
+    for (size_t rows = 1; rows <= 33; rows++) {
+        check_cache(rng, check, type, 1 + rows % 2, rows, 17 + rows, 64);
+    }
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        check_cache(rng, check, type, 1, 1, counts[i], 96);
+        check_cache(rng, check, type, 3, 2, counts[i], 32);
+        check_cache(rng, check, type, 2, 5, counts[i], 64);
+    }
+}
 
-TEST(values_are_added_by_their_weights) { check_everything(check_values, 2); }
+static void check_types(check_function *check, uint64_t seed,
+                        void (*of_type)(struct rng *, check_function *, whet_type)) {
+    struct rng rng = rng_seeded(seed);
+    for (whet_type type = WHET_F32; type <= WHET_Q4_0; type++) {
+        of_type(&rng, check, type);
+    }
+}
+
+TEST(logits_are_products_with_every_row_of_a_cache) { check_types(check_scores, 1, check_type); }
+
+TEST(values_are_added_by_their_weights) { check_types(check_values, 2, check_type); }
+
+TEST(a_row_alone_meets_few_keys) {
+    check_types(check_scores, 3, check_few_keys);
+    check_types(check_values, 4, check_few_keys);
+}
+
+TEST(any_number_of_rows_and_keys_is_taken_in_pieces) {
+    check_types(check_scores, 5, check_pieces);
+    check_types(check_values, 6, check_pieces);
+}

@@ -80,7 +80,7 @@ clean: ## remove all builds
 	rm -rf build
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
 .PHONY: setup-fuzz setup-arm
 setup-fuzz setup-arm: setup-%:

@@ -102,7 +102,8 @@ static bool is_about_memory(const char *reason) {
 /* ---- finding files ---- */
 
 static const char how_to_get_one[] =
-    "no libllama was found. Get one with 'npm install @node-llama-cpp/linux-x64' (no compiler "
+    "no libllama was found beside llama-cli, below this folder (also in node_modules) or among the "
+    "system's libraries. Get one with 'npm install @node-llama-cpp/linux-x64' (no compiler "
     "needed), or build llama.cpp with shared libraries, and name its folder with --llama or "
     "WHET_LLAMA";
 
@@ -178,6 +179,23 @@ static bool find_in_system(char path[RUNNER_PATH_SIZE]) {
     return false;
 }
 
+/* The folder that this program lies in, empty if that cannot be told. */
+static void own_folder(char *folder, size_t size) {
+    ssize_t length = readlink("/proc/self/exe", folder, size - 1);
+    folder[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        *slash = '\0';
+}
+
+/* What was fetched for the tests of the build that this program lies in. */
+static bool find_in_build(char path[RUNNER_PATH_SIZE]) {
+    char program[2048], place[RUNNER_PATH_SIZE];
+    own_folder(program, sizeof program);
+    snprintf(place, sizeof place, "%s/../llama.cpp/lib", program);
+    return program[0] && find_in(place, path);
+}
+
 bool runner_find_library(const char *where, char path[RUNNER_PATH_SIZE], lab_error *error) {
     where = where ? where : getenv("WHET_LLAMA");
     if (where && *where) {
@@ -188,9 +206,9 @@ bool runner_find_library(const char *where, char path[RUNNER_PATH_SIZE], lab_err
         return (is_library(slash ? slash + 1 : where) && access(where, R_OK) == 0) ||
                lab_fail(error, LAB_INPUT, "no libllama in %s", where);
     }
-    if (find_beside_program(path) || find_below(".", path))
+    if (find_beside_program(path) || find_below(".", path) || find_in_system(path))
         return true;
-    return find_in_system(path) || lab_fail(error, LAB_INPUT, "%s", how_to_get_one);
+    return find_in_build(path) || lab_fail(error, LAB_INPUT, "%s", how_to_get_one);
 }
 
 bool runner_find_plugin(const char *where, char path[RUNNER_PATH_SIZE], lab_error *error) {
@@ -206,11 +224,7 @@ bool runner_find_plugin(const char *where, char path[RUNNER_PATH_SIZE], lab_erro
         snprintf(path, RUNNER_PATH_SIZE, "%s", where);
         return access(path, R_OK) == 0 || lab_fail_file(error, "read", where);
     }
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(program, '/');
-    if (slash)
-        *slash = '\0';
+    own_folder(program, sizeof program);
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         snprintf(path, RUNNER_PATH_SIZE, "%s/%slibggml-whet.so", program, places[i]);
         if (access(path, R_OK) == 0)

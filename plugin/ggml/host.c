@@ -153,23 +153,23 @@ static bool number_operations(const library *l, host *h, message *why) {
         {"FLASH_ATTN_EXT", &h->op_attention},
         {"SOFT_MAX", &h->op_softmax},
         {"MUL_MAT", &h->op_product},
+        {"ROPE", &h->op_rotation},
         {"CUSTOM", &h->op_custom},
     };
     enum { WANTED = sizeof wanted / sizeof *wanted };
     for (size_t i = 0; i < WANTED; i++)
         *wanted[i].number = -1;
-    size_t found = 0;
     for (int op = 0; op < 1000 && h->op_custom < 0; op++) {
         const char *name = l->op_name(op);
         if (!name)
             break;
         for (size_t i = 0; i < WANTED; i++)
-            if (strcmp(name, wanted[i].name) == 0) {
+            if (strcmp(name, wanted[i].name) == 0)
                 *wanted[i].number = op;
-                found++;
-            }
     }
-    return found == WANTED ||
+    bool is_known =
+        h->op_attention >= 0 && h->op_softmax >= 0 && h->op_product >= 0 && h->op_custom >= 0;
+    return is_known ||
            message_set(why, "this program's ggml numbers its operations in an unknown way");
 }
 

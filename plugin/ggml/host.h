@@ -103,7 +103,7 @@ typedef struct host {
     const host_type *(*type_of)(int type);
     const char *(*type_name)(int type);
     host_compute compute; /* the CPU backend's own */
-    int op_attention, op_softmax, op_product, op_custom;
+    int op_attention, op_softmax, op_product, op_rotation, op_custom;
     int api_version;    /* what a registration has to say to be taken */
     const char *layout; /* the name of the one that was found */
 } host;

@@ -143,11 +143,11 @@ static bool describe_graph(run *r, host_graph *graph, int nodes) {
 
 /* ---- recording ---- */
 
-/* The positions of a graph's tokens: an input that rotary embeddings take. */
+/* The positions of a graph's tokens: what rotary embeddings take, whatever it is called. */
 static const int32_t *find_positions(host_graph *graph, int nodes, int64_t tokens) {
     for (int i = 0; i < nodes; i++) {
-        const host_tensor *input = plugin.host.graph_node(graph, i)->src[1];
-        if (input && input->type == HOST_I32 && strcmp(input->name, "inp_pos") == 0 &&
+        const host_tensor *node = plugin.host.graph_node(graph, i), *input = node->src[1];
+        if (node->op == plugin.host.op_rotation && input && input->type == HOST_I32 &&
             input->ne[0] >= tokens && input->data)
             return input->data;
     }

@@ -39,8 +39,9 @@ refuses "figure 3 needs a model" '' '' "whet: figure 3: which model? -m MODEL.gg
 refuses "and comes first" '' '' \
     "whet: figure: figure 3 looks into a language model: 'whet figure 3 -m MODEL.gguf', the number first\n" figure --quiet 3
 printf 'GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >"$SCRATCH/empty.gguf"
-no_llama() {
-    (cd "$SCRATCH" && PATH=/nowhere WHET_LLAMA='' "$WHET_BIN" probe empty.gguf --quiet) >"$SCRATCH/out" 2>"$SCRATCH/err"
+no_llama() { # a copy: the program finds what its own build has fetched
+    cp "$WHET_BIN" "$SCRATCH/copy"
+    (cd "$SCRATCH" && PATH=/nowhere WHET_LLAMA='' ./copy probe empty.gguf --quiet) >"$SCRATCH/out" 2>"$SCRATCH/err"
     [ $? -eq 2 ] && grep -q "npm install @node-llama-cpp/linux-x64" "$SCRATCH/err"
 }
 if ldconfig -p 2>/dev/null | grep -q libllama; then

@@ -2,6 +2,11 @@
  * The rounds of measure.h. Times of all runs are kept in fixed arrays, so that
  * nothing is allocated while the clock runs; medians are taken over a sorted
  * copy at the end.
+ *
+ * How much of the processor there was is told apart for runs on the calling
+ * thread and for those on several. The latter's processor time is what is left
+ * of the whole process's: that clock may lag behind by a tick of the system's
+ * for threads that still run, which is too much for a single run.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -19,17 +24,39 @@
 
 enum { CONTENDERS_MAX = 32 };
 
-/* Seconds for which the calling thread has had a processor. */
-static double processor_time(void) {
+/* Seconds, for all runs so far. */
+typedef struct usage {
+    double alone_had, alone_wanted; /* processor time on the calling thread */
+    double spread_wanted;           /* the same on several threads, each one's added */
+} usage;
+
+/* Seconds of a processor that the calling thread has had, or all threads of the process. */
+static double processor_time(clockid_t whose) {
     struct timespec used;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    clock_gettime(whose, &used);
     return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
 }
 
-static double time_run(const contender *who) {
+static double time_run(const contender *who, usage *used) {
+    double before = processor_time(CLOCK_THREAD_CPUTIME_ID);
     double start = lab_now();
     who->run(who->argument);
-    return lab_now() - start;
+    double seconds = lab_now() - start;
+    if (who->threads > 1) {
+        used->spread_wanted += (double)who->threads * seconds;
+    } else {
+        used->alone_had += processor_time(CLOCK_THREAD_CPUTIME_ID) - before;
+        used->alone_wanted += seconds;
+    }
+    return seconds;
+}
+
+static double share_had(double had, double wanted) { return wanted > had ? had / wanted : 1; }
+
+/* `had` is what the whole process had meanwhile. */
+static double presence_of(const usage *used, double had) {
+    return fmin(share_had(used->alone_had, used->alone_wanted),
+                share_had(had - used->alone_had, used->spread_wanted));
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -83,14 +110,15 @@ static void shuffle(size_t *order, size_t count, uint64_t *state) {
 
 /* One round: the probe between all, so that each contender has one on either side. */
 static void run_round(const contender *contenders, const size_t *order, size_t count,
-                      const contender *probe, size_t round, series **of, series *probe_series) {
-    double before = probe ? time_run(probe) : 0;
+                      const contender *probe, size_t round, series **of, series *probe_series,
+                      usage *used) {
+    double before = probe ? time_run(probe, used) : 0;
     if (probe)
         record(probe_series, round, before, before, probe->variant);
     for (size_t i = 0; i < count; i++) {
         const contender *who = &contenders[order[i]];
-        double seconds = time_run(who);
-        double after = probe ? time_run(probe) : 0;
+        double seconds = time_run(who, used);
+        double after = probe ? time_run(probe, used) : 0;
         if (probe)
             record(probe_series, round, after, after, probe->variant);
         record(of[order[i]], round, seconds, fmin(before, after), who->variant);
@@ -122,15 +150,16 @@ void bench_measure(const contender *contenders, size_t count, const contender *p
 
     uint64_t state = 1;
     double start = lab_now();
-    double used = processor_time();
+    double had = processor_time(CLOCK_PROCESS_CPUTIME_ID);
+    usage used = {0};
     double last = start;
     for (size_t round = 0; round < ROUNDS_MAX && !is_enough(until, round, start, last); round++) {
         last = lab_now();
         lab_remark("%s: round %zu", label, round + 1);
         shuffle(order, count, &state);
-        run_round(contenders, order, count, probe, round, of, probe_series);
+        run_round(contenders, order, count, probe, round, of, probe_series, &used);
     }
-    result->presence = (processor_time() - used) / (lab_now() - start);
+    result->presence = presence_of(&used, processor_time(CLOCK_PROCESS_CPUTIME_ID) - had);
     lab_remark_clear();
     for (size_t i = 0; i < result->count; i++)
         result->list[i].median = median_of(result->list[i].seconds, result->list[i].rounds);

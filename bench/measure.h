@@ -22,7 +22,8 @@ typedef struct contender {
     const char *variant; /* or NULL */
     void (*run)(void *argument);
     void *argument;
-    double work; /* of one run, in what the section counts: values, FLOPs or bytes */
+    double work;    /* of one run, in what the section counts: values, FLOPs or bytes */
+    size_t threads; /* that it keeps busy; 0 is the calling one, too */
 } contender;
 
 /* How long to go on: for these seconds, and for so many rounds at least, as long as the next round
@@ -48,7 +49,8 @@ typedef struct measurement {
     series list[SERIES_MAX]; /* in the order in which the names appear; the probe is the last */
     size_t count;
     const series *probe; /* or NULL */
-    double presence;     /* share of the time for which this thread had a processor */
+    double presence;     /* share of the time for which a thread had a processor: of the runs on one
+                            thread or of those on several, whichever had less */
 } measurement;
 
 /* A ratio of times for the same work: of the best runs, and the median over the rounds. */

@@ -117,8 +117,8 @@ void bench_report_add_fact(report_case *to, const char *name, double value);
 /* Whether a figure's best reaches its bar; true without one. */
 bool bench_report_meets(const report_figure *figure);
 
-/* The share of the time, in per cent, for which a case had the processor; NULL where it is not
- * known, as with several threads. */
+/* The share of the time, in per cent, for which a case had the processor, or those that its threads
+ * take; NULL where it is not known, as beside torch. */
 const report_fact *bench_report_presence(const report_case *of);
 
 /* Whether other programs had the processor for too much of a case's time. */

@@ -4,6 +4,7 @@
  */
 #include "speedup.h"
 
+#include "base/machine.h"
 #include "job.h"
 
 #include <stdio.h>
@@ -50,6 +51,12 @@ static void add_entries(const suite *with, const report_section *section, report
         bench_report_set_bar(many, 0, BAR_AT_LEAST, 1.8);
 }
 
+/* How many threads the pool can keep busy at a time. */
+static size_t busy_threads(const suite *with) {
+    size_t threads = whet_pool_threads(with->pool), processors = lab_processors();
+    return threads < processors ? threads : processors;
+}
+
 static bool measure_pairs(suite *with, report_section *section, const char *label, job_pair *one,
                           job_pair *many, double work, speedup_limit limit) {
     char plain_many[NAME_SIZE];
@@ -61,10 +68,13 @@ static bool measure_pairs(suite *with, report_section *section, const char *labe
     bench_pair_contenders(many, list + 2, work);
     list[2].name = plain_many;
     list[3].name = adaptive_many;
-    memcpy(list + 4, limit.one, limit.count * sizeof *list);
-    memcpy(list + 4 + limit.count, limit.many, limit.count * sizeof *list);
+    memcpy(list + 4, limit.many, limit.count * sizeof *list);
+    size_t spread_end = 4 + limit.count;
+    for (size_t i = 2; i < spread_end; i++)
+        list[i].threads = busy_threads(with);
+    memcpy(list + spread_end, limit.one, limit.count * sizeof *list);
 
-    bench_measure(list, 4 + 2 * limit.count, NULL, with->until, label, &with->measured);
+    bench_measure(list, spread_end + limit.count, NULL, with->until, label, &with->measured);
     whet_status status = bench_pair_status(one);
     if (status == WHET_OK)
         status = bench_pair_status(many);
@@ -75,6 +85,7 @@ static bool measure_pairs(suite *with, report_section *section, const char *labe
     add_entries(with, section, &result, &with->measured, limit.one->name, false);
     add_entries(with, section, &result, &with->measured, "plain", true);
     add_entries(with, section, &result, &with->measured, "adaptive", true);
+    bench_add_presence(&result, &with->measured);
     return bench_report_add_case(with->report, section, &result);
 }
 

@@ -30,6 +30,8 @@ typedef struct arguments {
     size_t named_count;
 } arguments;
 
+static const char part_names[] = "rows, prefill, decode, backward, retrieval, lm and long";
+
 /* The place of a part among bench_parts; SUITE_PARTS where there is none of that name. */
 static size_t find_part(const char *name) {
     size_t i = 0;
@@ -46,9 +48,7 @@ static bool choose_parts(const arguments *given, suite_options *options) {
     for (size_t i = 0; i < given->only.count; i++) {
         size_t part = find_part(given->only.items[i]);
         if (part == SUITE_PARTS) {
-            complain("bench: --only: '%s' is none of rows, prefill, decode, backward, retrieval, "
-                     "lm and long",
-                     given->only.items[i]);
+            complain("bench: --only: '%s' is none of %s", given->only.items[i], part_names);
             return false;
         }
         options->wanted[part] = true;
@@ -122,7 +122,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
         } else if (given->as_json && !given->json_path) {
             given->json_path = argv[i];
         } else {
-            complain("bench: unexpected argument '%s'; for a file: --json FILE", argv[i]);
+            complain("bench: '%s' is none of %s; for a file: --json FILE", argv[i], part_names);
             return OPTIONS_MISUSED;
         }
     }

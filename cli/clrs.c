@@ -82,8 +82,11 @@ const clrs_algorithm *clrs_choose_algorithm(const char *command, const char *nam
 }
 
 int clrs_refuse(const char *command, const clrs_request *request, clrs_status status) {
-    if (status == CLRS_ERROR_MEMORY)
-        return complain_of_memory();
+    if (status == CLRS_ERROR_MEMORY) {
+        complain("%s: out of memory for %s of length %lld, which may be too large", command,
+                 request->algorithm, (long long)request->length);
+        return STATUS_FAILED;
+    }
     char message[CLRS_MESSAGE_SIZE];
     if (clrs_request_check(request, message) == CLRS_OK)
         complain("%s: %s: %s", command, request->algorithm, clrs_status_text(status));

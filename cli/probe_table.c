@@ -130,8 +130,8 @@ static bool print_answers(const probe_view *view) {
     return lab_table_finish(&table, stdout);
 }
 
-/* The first heads of a kind, in one line each. */
-static bool print_kind(const head_trend *trends, size_t count, head_kind kind) {
+/* The first heads of a kind, in one line each, and how many more there are. */
+static bool print_kind(const head_trend *trends, size_t count, head_kind kind, size_t of_kind) {
     static const char *const titles[] = {"head", "shortest", "longest", "of ln n", "to", "slope"};
     size_t found = 0;
     lab_table table = lab_table_start(6);
@@ -146,16 +146,23 @@ static bool print_kind(const head_trend *trends, size_t count, head_kind kind) {
         lab_table_add(&table, "%.2f", trends[i].long_entropy);
         lab_table_add(&table, "%.0f %%", 100 * trends[i].short_share);
         lab_table_add(&table, "%.0f %%", 100 * trends[i].long_share);
-        lab_table_add(&table, "%+.2f", trends[i].slope);
+        if (isnan(trends[i].slope))
+            lab_table_add(&table, "-");
+        else
+            lab_table_add(&table, "%+.2f", trends[i].slope);
     }
-    return lab_table_finish(&table, stdout);
+    if (!lab_table_finish(&table, stdout))
+        return false;
+    if (of_kind > found)
+        tell("(and %zu more)", of_kind - found);
+    return true;
 }
 
 static int print_trends(const probe_view *view) {
     static const char *const meanings[HEAD_KINDS] = {
         "disperse: sharp on the shortest input, and their entropy grows with ln n",
         "stay sharp",
-        "become sharp on longer input",
+        "become sharp on longer input, relative to ln n",
         "are diffuse from the beginning",
     };
     size_t count, of_kind[HEAD_KINDS] = {0};
@@ -164,13 +171,18 @@ static int print_trends(const probe_view *view) {
         return complain_of_memory();
     for (size_t i = 0; i < count; i++)
         of_kind[trends[i].kind]++;
-    bool is_printed = true;
+    bool is_printed = true, is_cut = false;
     for (int kind = 0; is_printed && kind < HEAD_KINDS; kind++) {
         if (of_kind[kind] == 0)
             continue;
         putchar('\n');
         tell("%zu of %zu heads %s", of_kind[kind], count, meanings[kind]);
-        is_printed = print_kind(trends, count, (head_kind)kind);
+        is_printed = print_kind(trends, count, (head_kind)kind, of_kind[kind]);
+        is_cut |= of_kind[kind] > RANKED;
+    }
+    if (is_printed && is_cut) {
+        putchar('\n');
+        tell("--json has every head with its kind and slope, --csv every head's entropies");
     }
     free(trends);
     return is_printed ? STATUS_OK : complain_of_memory();
@@ -190,10 +202,11 @@ static void print_title(const probe_view *view) {
     const probe_result *r = view->result;
     char first[NUMBER_SIZE], last[NUMBER_SIZE];
     const char *what = view->request->text ? "tokens" : "numbers";
-    tell("%s with llama.cpp %s: %zu layers of %zu heads, %s of %s%s%s %s", view->model, r->version,
-         r->layers, r->heads, view->request->text ? "beginnings" : "sequences",
-         grouped(r->size[0], first), r->sizes > 1 ? " to " : "",
-         r->sizes > 1 ? grouped(r->size[r->sizes - 1], last) : "", what);
+    tell("%s with llama.cpp %s: %zu layers of %zu heads, %s of %s%s%s %s", view->model,
+         r->version[0] ? r->version : "(version not told)", r->layers, r->heads,
+         view->request->text ? "beginnings" : "sequences", grouped(r->size[0], first),
+         r->sizes > 1 ? " to " : "", r->sizes > 1 ? grouped(r->size[r->sizes - 1], last) : "",
+         what);
     if (r->sizes < view->request->size_count && !r->has_whole_text)
         tell("(%s %s and more do not fit into the model's context)",
              grouped(view->request->sizes[r->sizes], first), what);

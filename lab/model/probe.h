@@ -111,7 +111,7 @@ typedef struct head_trend {
     head_kind kind;
     double short_entropy, long_entropy; /* at the smallest and the largest size */
     double short_share, long_share;     /* of their ceilings */
-    double slope;                       /* of the entropy against ln n; 1 is dispersion as such */
+    double slope;                       /* of the entropy against ln n; 1: dispersion as such */
 } head_trend;
 
 /*

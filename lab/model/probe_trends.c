@@ -19,7 +19,7 @@ static const double half = 0.5;
 static const char *const kind_names[HEAD_KINDS] = {"disperses", "stays sharp", "sharpens",
                                                    "diffuse"};
 
-/* The slope of the entropy against ln n, by least squares. */
+/* The slope of the entropy against ln n, by least squares; a single length has none. */
 static double slope_of(const probe_result *r, size_t policy, size_t layer, size_t head) {
     double n = (double)r->sizes, x = 0, y = 0, xx = 0, xy = 0;
     for (size_t s = 0; s < r->sizes; s++) {
@@ -31,7 +31,7 @@ static double slope_of(const probe_result *r, size_t policy, size_t layer, size_
         xy += length * entropy;
     }
     double spread = n * xx - x * x;
-    return spread > 1e-9 ? (n * xy - x * y) / spread : 0;
+    return spread > 1e-9 ? (n * xy - x * y) / spread : (double)NAN;
 }
 
 static head_kind kind_of(const head_trend *trend) {

@@ -242,10 +242,10 @@ static bool load_recording(settings *s, message *why) {
         bool is_about = *rows == '~';
         const char *p = rows + is_about;
         if (!parse_index(&p, &step) || *p || step == 0)
-            return message_set(
-                why,
-                "WHET_STATS_ROWS=%.60s is not all, last, or a number from 1 to %d or ~ and one",
-                rows, INDEX_MAX);
+            return message_set(why,
+                               "WHET_STATS_ROWS=%.60s is none of all, last, N (every N-th row) and "
+                               "~N (about N rows of every evaluation), with N from 1 to %d",
+                               rows, INDEX_MAX);
         *(is_about ? &s->stats_rows : &s->stats_step) = step;
     }
     if (rows && !path)

@@ -3,6 +3,8 @@
  * and that its limits and inputs are what they say. No test looks at how fast
  * something is beyond which of two waits is the shorter one.
  */
+#define _POSIX_C_SOURCE 200809L
+
 #include "inputs.h"
 #include "machine_limits.h"
 #include "measure.h"
@@ -10,10 +12,13 @@
 #include "report.h"
 #include "support/check.h"
 #include "waiting.h"
+#include "whet.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const effort four_rounds = {.rounds = 4};
 
@@ -40,6 +45,67 @@ TEST(variants_of_one_name_are_one_series_of_the_fastest) {
     CHECK_STR(measured.list[0].variant, "fast");
     CHECK(measured.list[0].best >= 0.001 && measured.list[0].best < 0.02);
     CHECK(measured.list[0].median >= measured.list[0].best);
+}
+
+static void sleep_briefly(void *argument) {
+    (void)argument;
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+TEST(time_without_a_processor_is_told) {
+    contender asleep = {.name = "asleep", .run = sleep_briefly, .work = 1};
+    static measurement measured;
+    bench_measure(&asleep, 1, NULL, four_rounds, "test", &measured);
+    CHECK_MSG(measured.presence < 0.5, "%g", measured.presence);
+}
+
+TEST(threads_that_were_wanted_and_did_not_run_are_told_beside_one_that_did) {
+    waiting a = {.seconds = 0.02}, b = {.seconds = 0.005};
+    contender list[] = {waiter("one", NULL, &a, 1), waiter("two", NULL, &b, 1)};
+    list[1].threads = 2;
+    static measurement measured;
+    bench_measure(list, 2, NULL, four_rounds, "test", &measured);
+    CHECK_MSG(measured.presence > 0 && measured.presence < 0.6, "%g", measured.presence);
+}
+
+enum { BUSY_MILLISECONDS = 20 };
+
+static double own_seconds(void) {
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+/* For an executor: has a processor for so long, and does not end before the other has begun. */
+static void compute(void *argument, size_t task, size_t worker) {
+    atomic_int *begun = argument;
+    (void)task, (void)worker;
+    double end = own_seconds() + 1e-3 * BUSY_MILLISECONDS;
+    for (atomic_fetch_add(begun, 1); own_seconds() < end || atomic_load(begun) % 2;)
+        continue;
+}
+
+static void compute_on_two(void *argument) {
+    const whet_executor *executor = argument;
+    atomic_int begun = 0;
+    executor->parallel_for(executor->context, 2, compute, &begun);
+}
+
+TEST(what_other_threads_had_of_the_processor_counts) {
+    whet_pool *pool;
+    REQUIRE(whet_pool_create(2, &pool) == WHET_OK);
+    whet_executor executor = whet_pool_executor(pool);
+    contender both = {
+        .name = "both", .run = compute_on_two, .argument = &executor, .work = 1, .threads = 2};
+    static measurement measured;
+    bench_measure(&both, 1, NULL, four_rounds, "test", &measured);
+    double wanted = 0;
+    for (size_t round = 0; round < 4; round++)
+        wanted += 2 * measured.list[0].seconds[round];
+    /* however busy the machine is; less a tick or two, by which the system may be behind */
+    CHECK_MSG(measured.presence * wanted >= 1e-3 * (4 * 2 * BUSY_MILLISECONDS - 25),
+              "%g of %g seconds", measured.presence, wanted);
+    whet_pool_destroy(pool);
 }
 
 TEST(ratios_are_for_the_same_work_and_rounds) {

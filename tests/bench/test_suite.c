@@ -3,7 +3,9 @@
  * it is divided, and that rounds stop where it is used up. No test waits for a
  * run to see how long it takes.
  */
+#include "base/machine.h"
 #include "budget.h"
+#include "speedup.h"
 #include "suite.h"
 #include "support/check.h"
 #include "waiting.h"
@@ -94,4 +96,36 @@ TEST(cases_of_a_full_run_have_all_their_rounds) {
     bench_begin_case(&with, 5);
     CHECK(with.until.end == 0);
     CHECK(with.until.rounds >= 7);
+}
+
+TEST(cases_on_several_threads_tell_how_much_of_the_processor_they_had) {
+    static report measured;
+    static suite with = {.until = {.rounds = 2}, .report = &measured};
+    REQUIRE(whet_pool_create(2, &with.pool) == WHET_OK);
+    with.executor = whet_pool_executor(with.pool);
+    report_section *section = bench_speedup_section(&with, "threads", UNIT_GFLOPS);
+    REQUIRE(section);
+    float q[4] = {1}, k[16] = {1}, v[16] = {1}, out[4];
+    whet_attention attention = {.size = sizeof attention,
+                                .heads = 1,
+                                .kv_heads = 1,
+                                .queries = 1,
+                                .keys = 4,
+                                .head_dim = 4,
+                                .q = {.data = q},
+                                .k = {.data = k},
+                                .v = {.data = v},
+                                .out = {.data = out},
+                                .scale = 0.5f};
+    waiting one = {.seconds = 0.002}, idle = {.seconds = 0.04};
+    contender limit_one = waiter("limit", NULL, &one, 1);
+    contender limit_many = waiter("limit, 2 threads", NULL, &idle, 1);
+    speedup_limit limit = {.one = &limit_one, .many = &limit_many, .count = 1};
+    CHECK(bench_speedup_case(&with, section, "tiny", &attention, 1, limit));
+    REQUIRE(section->case_count == 1);
+    REQUIRE(bench_report_presence(&section->cases[0]));
+    /* the limit does not use its second thread, as if others had its processor */
+    CHECK(lab_processors() < 2 || bench_report_disturbed(&section->cases[0]));
+    bench_report_free(&measured);
+    whet_pool_destroy(with.pool);
 }

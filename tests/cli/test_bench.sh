@@ -21,6 +21,9 @@ check "the message says how many there may be" grep -q "'0' is not a whole numbe
 check "an instruction set that the processor has not is refused" refuses --isa mmx
 check "the message lists the instruction sets" grep -q "none of avx512, avx2, neon and scalar" "$SCRATCH/err"
 check "a file without --json is refused" refuses results.json
+check "the message says how to name one" grep -q ": 'results.json' is none of .*; for a file: --json FILE$" "$SCRATCH/err"
+check "a misspelt section without --only is refused, too" refuses --quick row
+check "the message lists the sections" grep -q "'row' is none of rows, prefill, decode, backward, retrieval, lm and long" "$SCRATCH/err"
 
 python=
 for candidate in /usr/bin/python3 python3; do

@@ -80,6 +80,14 @@ else
     check "a long stream takes little memory" in_little_memory
 fi
 
+if [ -n "${WHET_INSTRUMENTED:-}" ]; then
+    skip "a length too large for any memory is told of" "an instrumented build ends there"
+else
+    whet_given '' clrs generate --algo bfs --length 16777216
+    ended_with "a length too large for any memory is told of" 1 '' \
+        'whet: clrs generate: out of memory for bfs of length 16777216, which may be too large\n'
+fi
+
 # ---- mix -----------------------------------------------------------------------------------------------------------------
 
 echo '{"insertion_sort": [5, 7], "bfs": [4, 6], "graham_scan": [5]}' >"$SCRATCH/spec.json"

@@ -66,6 +66,22 @@ check "its shape is told" grep -q '5 layers of 8 heads' "$SCRATCH/out"
 check "policies are compared" grep -q 'the same after policy adaptive has acted' "$SCRATCH/out"
 check "perplexity among them" grep -Eq '^adaptive +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+$' "$SCRATCH/out"
 check "heads are told apart" grep -Eq '^[0-9]+ of 40 heads stay sharp$' "$SCRATCH/out"
+all_are_counted() { # every kind's heads: the lines of its table and what is said of more come to what its heading says
+    awk '
+        / of 40 heads / { wanted += $1; cut += $1 > 6; in_list = 1; next }
+        in_list && /^[0-9]+\.[0-9]/ { shown++ }
+        /^\(and [0-9]+ more\)$/ { more += $2; told++ }
+        /^--json has every head/ { pointed++ }
+        END { exit !(wanted == 40 && shown + more == 40 && told == cut && cut > 0 && pointed == 1) }' "$SCRATCH/out"
+}
+check "it is said how many more there are, and where" all_are_counted
+whet_given '' probe -m "$model" --sizes 4 --sequences 1 --policy softmax --threads 1 --quiet
+check "of one size there are no slopes" [ "$(grep -c ' [-+][0-9][0-9.]*$' "$SCRATCH/out") $(grep -c '^[0-9]*\.[0-9]* .* -$' "$SCRATCH/out")" = "0 12" ]
+for library in "$WHET_LLAMA_LIB" "${WHET_LLAMA_LIB%/lib}"-*/lib; do # beside it older ones, if any, which tell no version
+    [ -d "$library" ] || continue
+    whet_given '' probe -m "$model" --sizes 4 --sequences 1 --policy softmax --threads 1 --quiet --llama "$library"
+    check "llama.cpp's version is told, or that it is not" grep -Eq ' with llama\.cpp ([0-9][^ :]*|\(version not told\)):' "$SCRATCH/out"
+done
 whet_given '' probe -m "$model" --sizes 2 --sequences 1 --policy softmax --threads 1 --seed 18446744073709551615 --quiet --json "$SCRATCH/seed.json"
 check "the largest seed is kept as it was given" grep -q '"seed": "18446744073709551615"' "$SCRATCH/seed.json"
 whet_given '' probe -m "$model" --sizes 4,8,16 --sequences 2 --policy softmax --policy adaptive --every 1 --threads 1 --csv - --quiet

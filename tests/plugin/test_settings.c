@@ -150,7 +150,8 @@ TEST(what_is_not_understood_is_refused) {
                                        "70000", "~", "~0", "~x",  "~~3"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         setenv("WHET_STATS_ROWS", rows[i], 1);
-        check_refused("1 to 65535");
+        check_refused(" is none of all, last, N (every N-th row) and ~N (about N rows of every "
+                      "evaluation), with N from 1 to 65535");
     }
 }
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Run the tests of the AVX-512 kernels on an emulated processor, for machines that have none of
-# their own (where the processor has AVX-512, `make test` runs all of them natively).
+# their own (where the processor has AVX-512, `make test` runs all of them natively; elsewhere it tests what they compute,
+# with operations made of AVX2's, and this what the compiler made of them).
 #
 #   tools/test-avx512.sh [PROGRAM[:PART-OF-A-NAME]...]
 #

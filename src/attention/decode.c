@@ -369,7 +369,7 @@ static void adjust_row(work *w, const query_row *row, size_t start, size_t count
             logits[j] -= slope * fabsf((float)(row->position - (int64_t)(start + j)));
     }
     if (a->mask.data)
-        whet_add_mask_row(&w->stream, row, start, count, logits, 1);
+        whet_add_mask_row(&w->stream, row, start, count, logits);
     for (size_t j = start; j < start + count && j < row->low; j++)
         logits[j - start] = -INFINITY;
     for (size_t j = row->high > start ? row->high : start; j < start + count; j++)

@@ -168,15 +168,32 @@ static const float *load_mask(const key_stream *stream, const query_row *row, si
 }
 
 void whet_add_mask_row(const key_stream *stream, const query_row *row, size_t start, size_t count,
-                       float *logits, size_t step) {
+                       float *logits) {
     for (size_t done = 0; done < count;) {
         float buffer[MASK_PART];
         size_t n = count - done < MASK_PART ? count - done : MASK_PART;
-        const float *m = load_mask(stream, row, start + done, n, buffer);
-        for (size_t i = 0; i < n; i++) {
-            float *x = logits + (done + i) * step;
-            *x = m[i] == -INFINITY ? -INFINITY : *x + m[i];
-        }
+        const float *mask = load_mask(stream, row, start + done, n, buffer);
+        stream->kernels->add_mask(mask, n, logits + done);
+        done += n;
+    }
+}
+
+#define TILE_PART 32 /* keys of a tile's mask that are turned at a time */
+
+void whet_add_mask_tile(const key_stream *stream, const query_row *row, size_t rows, size_t start,
+                        size_t keys, float *tile) {
+    const kernels *k = stream->kernels;
+    _Alignas(64) float turned[TILE_PART * LANES_MAX];
+    float part[LANES_MAX][TILE_PART];
+    const float *of_lane[LANES_MAX];
+    for (size_t lane = rows; lane < k->lanes; lane++)
+        of_lane[lane] = memset(part[lane], 0, sizeof part[lane]);
+    for (size_t done = 0; done < keys;) {
+        size_t n = keys - done < TILE_PART ? keys - done : TILE_PART;
+        for (size_t lane = 0; lane < rows; lane++)
+            of_lane[lane] = load_mask(stream, &row[lane], start + done, n, part[lane]);
+        k->panel_gather(of_lane, n, turned);
+        k->add_mask(turned, n * k->lanes, tile + done * k->lanes);
         done += n;
     }
 }

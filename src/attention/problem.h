@@ -88,9 +88,12 @@ void whet_store_row(const key_stream *stream, const whet_tensor_out *tensor, siz
 /* Writes a finished output row in its type. */
 void whet_store_output(const key_stream *stream, const query_row *row, const float *values);
 
-/* Adds the mask's entries for keys [start, start + count) to logits, `step` floats apart. */
+/* Adds the mask's entries for keys [start, start + count) to a row's logits, and for all rows of a
+ * tile, a row to a lane. */
 void whet_add_mask_row(const key_stream *stream, const query_row *row, size_t start, size_t count,
-                       float *logits, size_t step);
+                       float *logits);
+void whet_add_mask_tile(const key_stream *stream, const query_row *row, size_t rows, size_t start,
+                        size_t keys, float *tile);
 
 whet_status whet_run_prefill_task(const whet_plan *plan, size_t task, void *scratch,
                                   uint64_t *first_bad_row);

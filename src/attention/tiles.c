@@ -141,7 +141,6 @@ void whet_tile_logits(const key_stream *stream, const query_row *row, size_t row
     if (a->alibi_slopes)
         add_alibi(stream, row, rows, start, keys, tile);
     if (a->mask.data)
-        for (size_t lane = 0; lane < rows; lane++)
-            whet_add_mask_row(stream, &row[lane], start, keys, tile + lane, k->lanes);
+        whet_add_mask_tile(stream, row, rows, start, keys, tile);
     mask_tile(k, row, rows, start, keys, tile);
 }

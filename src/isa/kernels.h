@@ -158,6 +158,8 @@ typedef struct kernels {
     void (*gradient_store)(const row_gradient *gradient);
     /* y = y + x. */
     void (*add)(const float *x, size_t n, float *y);
+    /* x = x + mask, -inf where the mask is. */
+    void (*add_mask)(const float *mask, size_t n, float *x);
     /* One step of the row pipeline. */
     void (*step)(row_step *step);
     /* entropy = ln z - s / z and not below 0, for z > 0; all padded to ROW_PAD. */

@@ -19,14 +19,16 @@ static void load_as_f32(const kernels *k, const void *base, whet_type type, size
         k->bf16_to_f32((const uint16_t *)base + start, result, count);
 }
 
-/* An entry masked by -inf stays masked whatever the logit is: NaN - inf would not. */
 static void add_mask(const row_view *row, size_t start, size_t count, float *logits) {
     float values[256];
+    if (row->mask_type == WHET_F32) {
+        row->kernels->add_mask((const float *)row->mask + start, count, logits);
+        return;
+    }
     for (size_t done = 0; done < count; done += 256) {
         size_t n = count - done < 256 ? count - done : 256;
         load_as_f32(row->kernels, row->mask, row->mask_type, start + done, n, values);
-        for (size_t i = 0; i < n; i++)
-            logits[done + i] = values[i] == -INFINITY ? -INFINITY : logits[done + i] + values[i];
+        row->kernels->add_mask(values, n, logits + done);
     }
 }
 

@@ -111,8 +111,18 @@ whet_status whet_pipeline_rows(const whet_rows *rows, const row_job *job, size_t
 /* The same for rows of a few entries: see short_rows.c. Longer rows gain nothing: turning costs as
  * much for each entry, the rest ever less. */
 #define SHORT_MAX 56
-bool whet_short_rows_take(const whet_rows *rows, const row_job *job, bool stores);
 whet_status whet_short_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row);
+
+/* Whichever of the two suits; the pipeline takes them. */
+static inline whet_status whet_plain_rows(const whet_rows *rows, const row_job *job,
+                                          size_t *first_bad_row) {
+    return rows->n <= SHORT_MAX ? whet_short_rows(rows, job, first_bad_row)
+                                : whet_pipeline_rows(rows, job, first_bad_row);
+}
+
+/* Rows of other types, or with a mask, that have up to half a block's entries: see staged.c. */
+bool whet_staged_take(const whet_rows *rows, const row_job *job, bool stores);
+whet_status whet_staged_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row);
 
 /*
  * The way back through one row, for which row->out receives the gradient with

@@ -1,6 +1,6 @@
 /*
  * whet_softmax and whet_entropy: checks the request, then takes row after row,
- * through the pipeline where that fits and through whet_one_row otherwise.
+ * through the loops for many rows where these fit and through whet_one_row otherwise.
  */
 #include "row/request.h"
 #include "row/row.h"
@@ -118,10 +118,10 @@ static whet_status run_rows(const whet_rows *request, const whet_policy *policy,
                      .in_type = rows.in_type,
                      .mask_type = rows.mask_type,
                      .out_type = rows.out_type};
-    if (whet_short_rows_take(&rows, &job, stores))
-        return whet_short_rows(&rows, &job, first_bad_row);
     if (whet_pipeline_takes(&rows, &job, stores))
-        return whet_pipeline_rows(&rows, &job, first_bad_row);
+        return whet_plain_rows(&rows, &job, first_bad_row);
+    if (whet_staged_take(&rows, &job, stores))
+        return whet_staged_rows(&rows, &job, first_bad_row);
     rows_arrays arrays = arrays_of(&rows);
     row_pending pending = start_pending(&rows, stores);
     if (rows.n > ROW_BLOCK)

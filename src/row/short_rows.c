@@ -14,10 +14,6 @@
 /* From how many rows on a panel is worth its empty lanes. */
 #define PANEL_ROWS_MIN 8
 
-bool whet_short_rows_take(const whet_rows *rows, const row_job *job, bool stores) {
-    return rows->n <= SHORT_MAX && whet_pipeline_takes(rows, job, stores);
-}
-
 typedef struct panel {
     _Alignas(64) float tile[SHORT_MAX * LANES_MAX];
     _Alignas(64) float max[LANES_MAX];

@@ -342,6 +342,28 @@ static void check_add(row *r, struct rng *rng) {
 
 TEST(adding_is_exact) { for_each_row(9, check_add); }
 
+/* Every third entry is hidden, whatever the logit. */
+static void check_add_mask(row *r, struct rng *rng) {
+    const float odd[] = {NAN, INFINITY, -INFINITY, 1.0f};
+    row x = row_new(r->n, r->slack), before = row_new(r->n, r->slack);
+    rng_fill_uniform(rng, before.x, r->n, -1, 1);
+    for (size_t i = 0; i < r->n; i++) {
+        r->x[i] = i % 3 == 0 ? -INFINITY : r->x[i];
+        before.x[i] = i % 6 == 0 ? odd[i / 6 % 4] : before.x[i];
+    }
+    memcpy(x.x, before.x, r->n * sizeof(float));
+    whet_kernels_get()->add_mask(r->x, r->n, x.x);
+    size_t wrong = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        wrong += x.x[i] != (i % 3 == 0 ? -INFINITY : before.x[i] + r->x[i]);
+    }
+    CHECK_MSG(wrong == 0, "%zu of %zu wrong", wrong, r->n);
+    row_free(&x);
+    row_free(&before);
+}
+
+TEST(what_a_mask_hides_stays_hidden) { for_each_row(10, check_add_mask); }
+
 TEST(scaling_is_exact_also_in_place) { for_each_row(6, check_scale); }
 
 /* ---- steps of the row pipeline ---- */

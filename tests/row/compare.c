@@ -3,10 +3,38 @@
 
 #include "reference/reference.h"
 #include "support/check.h"
+#include "support/guarded.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+const size_t row_sizes[ROW_SIZE_COUNT] = {1,    2,    3,    7,    8,    9,    15,  16,
+                                          17,   31,   33,   63,   64,   65,   127, 128,
+                                          1000, 1023, 1024, 1025, 4095, 4096, 4097};
+
+const char *const row_temperatures[ROW_TEMPERATURE_COUNT] = {
+    "softmax",
+    "fixed:0.25",
+    "fixed:3",
+    "adaptive",
+    "adaptive:hold",
+    "adaptive:strength=0.5",
+    "adaptive:hold:strength=2",
+    "poly:0.1/-0.2/1.5:threshold=1:floor=0.5",
+    "poly:-0.02/0.3/1:hold=3",
+    "poly:0.5",
+    "exp:2",
+    "exp:3:strength=0.3",
+    "target:1.5",
+    "target:3:strength=0.7",
+    "target:0.2:cap=8",
+    "ssmax:0.4",
+    "ssmax:0.2:0.5",
+    "length:16",
+    "linear:64:strength=0.1",
+};
 
 static double worst_entropy;
 static double worst_beta;
@@ -153,4 +181,95 @@ void compare_row(const char *what, const double *logits, size_t n, const whet_po
     reference_row(logits, n, -(double)INFINITY, policy, NULL, &expected);
     compare_stats(what, logits, n, stats, &expected);
     compare_result(what, logits, n, result, stats, 0);
+}
+
+bool beta_depends_on_logits(const whet_policy *policy) {
+    return policy->kind != WHET_POLICY_SOFTMAX && policy->kind != WHET_POLICY_FIXED &&
+           policy->kind != WHET_POLICY_SSMAX && policy->kind != WHET_POLICY_LENGTH &&
+           policy->kind != WHET_POLICY_LINEAR;
+}
+
+void check_one_row(const char *what, const float *row, size_t n, const whet_policy *policy) {
+    double *logits = malloc((n ? n : 1) * sizeof *logits);
+    REQUIRE(logits != NULL);
+    for (size_t i = 0; i < n; i++) {
+        logits[i] = (double)row[i];
+    }
+    float *in = guarded_new(n * sizeof(float));
+    float *out = guarded_new(n * sizeof(float));
+    memcpy(in, row, n * sizeof(float));
+    whet_stats stats;
+    whet_rows rows = {.size = sizeof rows, .rows = 1, .n = n, .in = in, .out = out};
+    rows.stats = &stats;
+    CHECK_INT(whet_softmax(&rows, policy, NULL), WHET_OK);
+    compare_row(what, logits, n, policy, out, &stats);
+
+    /* a result without statistics, in place, and the same statistics without a result */
+    float *alone = guarded_new(n * sizeof(float));
+    rows.out = alone;
+    rows.stats = NULL;
+    CHECK_INT(whet_softmax(&rows, policy, NULL), WHET_OK);
+    /* here beta is not reported, and may be another by what it may be off */
+    double beta_error = BETA_LIMIT * fmax(1, stats.beta);
+    compare_result(what, logits, n, alone, &stats, beta_depends_on_logits(policy) ? beta_error : 0);
+    memcpy(out, in, n * sizeof(float));
+    rows.in = rows.out = out;
+    CHECK_INT(whet_softmax(&rows, policy, NULL), WHET_OK);
+    CHECK_MSG(same_bytes(alone, out, n * sizeof(float)), "%s in place", what);
+    rows.in = in;
+    whet_stats entropy;
+    rows.out = NULL;
+    rows.stats = &entropy;
+    CHECK_INT(whet_entropy(&rows, policy, NULL), WHET_OK);
+    CHECK_MSG(same_stats(&entropy, &stats), "%s by whet_entropy", what);
+    guarded_free(in);
+    guarded_free(out);
+    guarded_free(alone);
+    free(logits);
+}
+
+void check_all_temperatures(const float *row, size_t n, const char *content) {
+    for (size_t t = 0; t < ROW_TEMPERATURE_COUNT; t++) {
+        char what[100];
+        whet_policy policy = policy_named(row_temperatures[t]);
+        snprintf(what, sizeof what, "%s, n = %zu, %s", row_temperatures[t], n, content);
+        check_one_row(what, row, n, &policy);
+    }
+}
+
+array array_new(whet_type type, size_t rows, size_t n, size_t gap, bool backwards) {
+    size_t size = reference_size(type);
+    size_t step = n + gap;
+    array a = {type, rows, n, NULL, NULL, (ptrdiff_t)step};
+    a.memory = guarded_new(((rows - 1) * step + n) * size);
+    a.first = a.memory;
+    if (backwards) {
+        a.first += (rows - 1) * step * size;
+        a.stride = -a.stride;
+    }
+    return a;
+}
+
+char *array_at(const array *a, size_t row, size_t i) {
+    ptrdiff_t size = (ptrdiff_t)reference_size(a->type);
+    return a->first + ((ptrdiff_t)row * a->stride + (ptrdiff_t)i) * size;
+}
+
+void array_set(const array *a, size_t row, size_t i, float value) {
+    uint16_t bits = a->type == WHET_F16 ? reference_to_f16(value) : reference_to_bf16(value);
+    memcpy(array_at(a, row, i), a->type == WHET_F32 ? (void *)&value : (void *)&bits,
+           reference_size(a->type));
+}
+
+double array_get(const array *a, size_t row, size_t i) {
+    return reference_load(array_at(a, row, i), a->type);
+}
+
+void fill_logits(array *a, struct rng *rng) {
+    for (size_t row = 0; row < a->rows; row++) {
+        for (size_t i = 0; i < a->n; i++) {
+            double x = fmax(-7.9, fmin(7.9, rng_normal(rng, 0, 2)));
+            array_set(a, row, i, (float)(nearbyint(x * 256) / 256));
+        }
+    }
 }

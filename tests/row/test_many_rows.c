@@ -1,0 +1,102 @@
+/*
+ * Many rows at once: the same as one by one, bad and masked rows among them, with
+ * so many entries that they go past the caches; and short rows, which are taken
+ * several together, against the reference.
+ */
+#include "row/compare.h"
+#include "support/check.h"
+#include "support/emulated.h"
+#include "support/guarded.h"
+#include "support/isa.h"
+#include "support/random.h"
+#include "whet.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rows of n, all at once and one by one, in place if wanted. */
+static void check_many_rows(size_t row_count, size_t n, const char *name, bool in_place) {
+    struct rng rng = rng_seeded(23 + n);
+    size_t bytes = row_count * n * sizeof(float);
+    float *in = guarded_new(bytes);
+    float *out = guarded_new(bytes);
+    float *one = guarded_new(n * sizeof(float));
+    rng_fill_normal(&rng, in, row_count * n, 0, 1.5f);
+    for (size_t bad = 5; bad < row_count; bad += 37) { /* NaN, infinite, masked in part or all */
+        float *row = in + bad * n;
+        row[bad % n] = bad % 4 == 0 ? NAN : bad % 4 == 1 ? INFINITY : -INFINITY;
+        for (size_t i = 0; bad % 4 == 3 && i < n; i++)
+            row[i] = -INFINITY;
+    }
+    memcpy(out, in, bytes);
+    whet_policy policy = policy_named(name);
+    whet_rows rows = {
+        .size = sizeof rows, .rows = row_count, .n = n, .in = in_place ? out : in, .out = out};
+    size_t first_bad = row_count, expected_bad = row_count, wrong = 0;
+    whet_status status = whet_softmax(&rows, &policy, &first_bad);
+    for (size_t r = 0; r < row_count; r++) {
+        whet_rows single = {.size = sizeof rows, .rows = 1, .n = n, .in = in + r * n, .out = one};
+        if (whet_softmax(&single, &policy, NULL) == WHET_NOT_FINITE && expected_bad == row_count)
+            expected_bad = r;
+        for (size_t i = 0; i < n; i++)
+            wrong += !(isnan(one[i]) ? isnan(out[r * n + i]) != 0
+                                     : same_bytes(&one[i], &out[r * n + i], sizeof(float)));
+    }
+    CHECK_MSG(wrong == 0, "%s, n = %zu: %zu entries differ", name, n, wrong);
+    CHECK_INT(status, expected_bad < row_count ? WHET_NOT_FINITE : WHET_OK);
+    CHECK_INT(first_bad, expected_bad);
+    guarded_free(in);
+    guarded_free(out);
+    guarded_free(one);
+}
+
+TEST(many_rows_at_once_are_the_same_as_one_by_one) {
+    static const size_t lengths[] = {1,  2,  3,  4,  5,  8,   15,   16,   17,
+                                     31, 55, 56, 57, 64, 100, 4001, 4096, 9001};
+    static const char *const names[] = {"softmax", "adaptive", "ssmax:0.7"};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (size_t p = 0; p < sizeof names / sizeof *names; p++)
+            check_many_rows(lengths[i] < 1000   ? 5 + 97 * (i % 3)
+                            : emulated()        ? 20
+                            : lengths[i] > 9000 ? 45
+                                                : 530, /* large enough to go past the caches */
+                            lengths[i], names[p], i % 2 == 0);
+}
+
+/* All rows but the last keep their exponentials in the last one's place, unless logits lie there;
+ * here the last row is not finite, an ordinary one, or all masked. */
+TEST(many_long_rows_at_once_are_the_same_as_one_by_one) {
+    static const char *const names[] = {"adaptive", "softmax", "target:3"};
+    check_many_rows(265, 8208, names[0], false); /* large enough to go past the caches */
+    for (size_t p = 0; !emulated() && p < sizeof names / sizeof *names; p++) {
+        check_many_rows(265, 8208, names[p], p > 0);
+        check_many_rows(303, 8192, names[p], false);
+        check_many_rows(228, 12304, names[p], false);
+    }
+}
+
+TEST(short_rows_agree_with_the_reference_whatever_their_number) {
+    enum { ROWS = 61, N_MAX = 60 };
+    static float in[ROWS * N_MAX], out[ROWS * N_MAX];
+    struct rng rng = rng_seeded(24);
+    for (size_t n = 1; n <= N_MAX; n += emulated() ? 7 : 1) {
+        rng_fill_normal(&rng, in, ROWS * n, 0, n % 2 ? 1 : 5);
+        for (size_t t = 0; t < ROW_TEMPERATURE_COUNT; t++) {
+            whet_policy policy = policy_named(row_temperatures[t]);
+            whet_rows rows = {.size = sizeof rows, .rows = ROWS, .n = n, .in = in, .out = out};
+            CHECK_INT(whet_softmax(&rows, &policy, NULL), WHET_OK);
+            for (size_t r = 0; r < ROWS; r++) {
+                double logits[N_MAX];
+                for (size_t i = 0; i < n; i++)
+                    logits[i] = (double)in[r * n + i];
+                whet_stats stats = {0};
+                whet_rows single = {
+                    .size = sizeof rows, .rows = 1, .n = n, .in = in + r * n, .stats = &stats};
+                CHECK_INT(whet_entropy(&single, &policy, NULL), WHET_OK);
+                double off = beta_depends_on_logits(&policy) ? BETA_LIMIT * fmax(1, stats.beta) : 0;
+                compare_result(row_temperatures[t], logits, n, out + r * n, &stats, off);
+            }
+        }
+    }
+    print_worst();
+}

@@ -12,6 +12,7 @@
 #include "whet.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Rows of n, all at once and one by one, in place if wanted. */
@@ -73,6 +74,56 @@ TEST(many_long_rows_at_once_are_the_same_as_one_by_one) {
         check_many_rows(303, 8192, names[p], false);
         check_many_rows(228, 12304, names[p], false);
     }
+}
+
+/* Narrow rows, with a mask or without, together and, as statistics have them, one by one. */
+static void check_narrow_rows(size_t row_count, size_t n, whet_type type, bool masked,
+                              bool in_place, const char *name) {
+    struct rng rng = rng_seeded(40 + n);
+    array in = array_new(type, row_count, n, 0, false), mask = array_new(type, 1, n, 0, false);
+    array out = array_new(type, row_count, n, 0, false), one = out;
+    size_t bytes = row_count * n * sizeof(uint16_t);
+    one.first = one.memory = guarded_new(bytes);
+    fill_logits(&in, &rng);
+    fill_logits(&mask, &rng);
+    array_set(&mask, 0, n / 2, -INFINITY);
+    for (size_t bad = 9; bad < row_count; bad += 41)
+        array_set(&in, bad, bad % n, bad % 2 ? NAN : -INFINITY);
+    whet_stats *stats = malloc(row_count * sizeof *stats);
+    REQUIRE(stats);
+    memcpy(out.first, in.first, bytes);
+    whet_policy policy = policy_named(name);
+    whet_rows rows = {.size = sizeof rows, .rows = row_count, .n = n, .in = in.first};
+    rows.in_type = rows.out_type = type;
+    rows.mask = masked && type == WHET_F16 ? mask.first : NULL;
+    rows.mask_type = WHET_F16;
+    rows.out = one.first;
+    rows.stats = stats;
+    size_t expected_bad = row_count, first_bad = row_count;
+    whet_status expected = whet_softmax(&rows, &policy, &expected_bad);
+    rows.in = in_place ? out.first : in.first;
+    rows.out = out.first;
+    rows.stats = NULL;
+    CHECK_INT(whet_softmax(&rows, &policy, &first_bad), expected);
+    CHECK_INT(first_bad, expected_bad);
+    CHECK_MSG(same_bytes(out.first, one.first, bytes), "%s, type %d, n = %zu", name, (int)type, n);
+    guarded_free(in.memory);
+    guarded_free(mask.memory);
+    guarded_free(out.memory);
+    guarded_free(one.memory);
+    free(stats);
+}
+
+TEST(many_narrow_rows_are_the_same_with_statistics_and_without) {
+    static const size_t lengths[] = {1, 2, 5, 16, 33, 56, 57, 100, 1000, 2048, 2049};
+    static const char *const names[] = {"softmax", "adaptive", "ssmax:0.7"};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (size_t k = 0; k < 8; k++)
+            check_narrow_rows(emulated()          ? 60
+                              : lengths[i] < 1000 ? 4200 / lengths[i] + 200
+                                                  : 70,
+                              lengths[i], k % 2 ? WHET_F16 : WHET_BF16, k / 2 % 2, k / 4,
+                              names[(i + k) % 3]);
 }
 
 TEST(short_rows_agree_with_the_reference_whatever_their_number) {

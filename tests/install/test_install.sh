@@ -65,6 +65,13 @@ by_find_package() {
 }
 check "a program finds it by find_package, shared and static" by_find_package
 
+examples_alone() {
+    cp -r "$WHET_SOURCE_DIR/examples" "$SCRATCH/examples" &&
+        cmake -G Ninja -S "$SCRATCH/examples" -B "$SCRATCH/examples/build" -DCMAKE_C_COMPILER="$cc" -DCMAKE_PREFIX_PATH="$prefix" &&
+        cmake --build "$SCRATCH/examples/build" && "$SCRATCH/examples/build/minimal" && "$SCRATCH/examples/build/decode_loop"
+}
+check "a copy of the examples is a project of its own" examples_alone
+
 by_pkg_config() {
     # shellcheck disable=SC2046 # one word a flag
     "$cc" -o "$SCRATCH/shared" "$consumer/main.c" $(pkg-config --cflags --libs whet) &&

@@ -166,7 +166,7 @@ static int print_trends(const probe_view *view) {
         "are diffuse from the beginning",
     };
     size_t count, of_kind[HEAD_KINDS] = {0};
-    head_trend *trends = probe_trends(view->result, 0, &count);
+    head_trend *trends = probe_trends(view->result, probe_plainest(view->request), &count);
     if (!trends)
         return complain_of_memory();
     for (size_t i = 0; i < count; i++)
@@ -214,12 +214,13 @@ static void print_title(const probe_view *view) {
 
 int print_probe(const probe_view *view) {
     print_title(view);
-    const char *first = view->request->policies[0];
-    bool is_plain = strcmp(first, "softmax") == 0;
+    const size_t base = probe_plainest(view->request);
+    const char *policy = view->request->policies[base];
+    bool is_plain = strcmp(policy, "softmax") == 0;
     printf("\nentropy of the last position, nats%s%s%s\n",
            view->shows_heads || view->layer != UINT64_MAX ? "" : ", mean of a layer's heads",
-           is_plain ? "" : ", before policy ", is_plain ? "" : first);
-    if (!print_entropies(view, 0, PROBE_ENTROPY))
+           is_plain ? "" : ", before policy ", is_plain ? "" : policy);
+    if (!print_entropies(view, base, PROBE_ENTROPY))
         return complain_of_memory();
     for (size_t p = 0; p < view->result->policies; p++) {
         if (strcmp(view->request->policies[p], "softmax") == 0)

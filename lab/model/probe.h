@@ -114,6 +114,10 @@ typedef struct head_trend {
     double slope;                       /* of the entropy against ln n; 1: dispersion as such */
 } head_trend;
 
+/* The policy whose run shows heads as the model has them: softmax, or the first where that is not
+ * among them (its layers see what it made of those before). */
+size_t probe_plainest(const probe_request *request);
+
 /*
  * Trends of all heads under a policy, before it acts, the most telling first of
  * each kind: those that disperse by how much their entropy grew, sharp ones by

@@ -31,25 +31,26 @@ static layer_summary summary_of(const probe_result *r, size_t policy, size_t siz
     return (layer_summary){mean, sqrt(fmax(0, squares / count - mean * mean))};
 }
 
-/* Heads and their mean are those of the first policy, before it acts: with softmax, which changes
- * nothing, there is no need to say so. */
+/* Heads and their mean are those of the plainest policy, before it acts: with softmax, which
+ * changes nothing, there is no need to say so. */
 static bool is_plain(const probe_figure *f) {
-    return strcmp(f->request->policies[0], "softmax") == 0;
+    return strcmp(f->request->policies[probe_plainest(f->request)], "softmax") == 0;
 }
 
 /* Columns: size, ceiling, mean, deviation, means after each policy, heads. */
 static void write_data(FILE *script, const probe_figure *f, size_t layer, bool is_share) {
     const probe_result *r = f->result;
+    const size_t base = probe_plainest(f->request);
     fprintf(script, "$layer%zu%s << END\n", layer, is_share ? "share" : "");
     for (size_t s = 0; s < r->sizes; s++) {
-        layer_summary summary = summary_of(r, 0, s, layer, PROBE_ENTROPY, is_share);
+        layer_summary summary = summary_of(r, base, s, layer, PROBE_ENTROPY, is_share);
         fprintf(script, "%llu %.6g %.6g %.6g", (unsigned long long)r->size[s],
                 is_share ? 1 : probe_ceiling(r, s), summary.mean, summary.deviation);
         for (size_t p = 0; p < r->policies; p++)
             fprintf(script, " %.6g",
                     summary_of(r, p, s, layer, PROBE_ENTROPY_AFTER, is_share).mean);
         for (size_t head = 0; head < r->heads; head++)
-            fprintf(script, " %.6g", value_of(r, 0, s, layer, head, PROBE_ENTROPY, is_share));
+            fprintf(script, " %.6g", value_of(r, base, s, layer, head, PROBE_ENTROPY, is_share));
         fputc('\n', script);
     }
     fputs("END\n", script);
@@ -58,6 +59,7 @@ static void write_data(FILE *script, const probe_figure *f, size_t layer, bool i
 /* The curves of a panel; those of the legend are the same with no data. */
 static void write_curves(FILE *script, const probe_figure *f, const char *data, bool is_legend) {
     const probe_result *r = f->result;
+    const size_t base = probe_plainest(f->request);
     fprintf(script,
             "plot %s using 1:2 with lines lc '#888888' lw 1.2 dt 3 title 'all tokens alike'", data);
     fprintf(script,
@@ -69,11 +71,14 @@ static void write_curves(FILE *script, const probe_figure *f, const char *data, 
                 5 + r->policies + head, r->sizes > 1 ? "lines" : "points pt 6 ps 0.5",
                 head ? "notitle" : "title 'heads'");
     fprintf(script, ", %s using 1:3 with linespoints ls 1 title 'mean%s%s' noenhanced", data,
-            is_plain(f) ? ", " : " before ", f->request->policies[0]);
-    for (size_t p = is_plain(f) ? 1 : 0; p < r->policies; p++)
+            is_plain(f) ? ", " : " before ", f->request->policies[base]);
+    for (size_t p = 0, style = 1; p < r->policies; p++) {
+        if (is_plain(f) && p == base)
+            continue;
         fprintf(script, ", %s using 1:%zu with linespoints ls %zu title 'mean%s%s' noenhanced",
-                data, 5 + p, 1 + (p + !is_plain(f)) % PLOT_STYLES, is_plain(f) ? ", " : " after ",
+                data, 5 + p, 1 + style++ % PLOT_STYLES, is_plain(f) ? ", " : " after ",
                 f->request->policies[p]);
+    }
     fputc('\n', script);
 }
 

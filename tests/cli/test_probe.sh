@@ -63,6 +63,7 @@ whet_given '' probe -m "$model" --sizes 4,8,16 --sequences 2 --policy softmax --
 check "a model is probed" [ "$status" -eq 0 ]
 check "without a word on standard error" [ ! -s "$SCRATCH/err" ]
 check "its shape is told" grep -q '5 layers of 8 heads' "$SCRATCH/out"
+sed -n '/ of 40 heads /,$p' "$SCRATCH/out" >"$SCRATCH/ranked"
 check "policies are compared" grep -q 'the same after policy adaptive has acted' "$SCRATCH/out"
 check "perplexity among them" grep -Eq '^adaptive +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+$' "$SCRATCH/out"
 check "heads are told apart" grep -Eq '^[0-9]+ of 40 heads stay sharp$' "$SCRATCH/out"
@@ -75,6 +76,9 @@ all_are_counted() { # every kind's heads: the lines of its table and what is sai
         END { exit !(wanted == 40 && shown + more == 40 && told == cut && cut > 0 && pointed == 1) }' "$SCRATCH/out"
 }
 check "it is said how many more there are, and where" all_are_counted
+whet_given '' probe -m "$model" --sizes 4,8,16 --sequences 2 --policy adaptive --policy softmax --every 1 --threads 1 --quiet
+check "heads are ranked as softmax shows them, wherever it stands" \
+    diff "$SCRATCH/ranked" <(sed -n '/ of 40 heads /,$p' "$SCRATCH/out")
 whet_given '' probe -m "$model" --sizes 4 --sequences 1 --policy softmax --threads 1 --quiet
 check "of one size there are no slopes" [ "$(grep -c ' [-+][0-9][0-9.]*$' "$SCRATCH/out") $(grep -c '^[0-9]*\.[0-9]* .* -$' "$SCRATCH/out")" = "0 12" ]
 for library in "$WHET_LLAMA_LIB" "${WHET_LLAMA_LIB%/lib}"-*/lib; do # beside it older ones, if any, which tell no version

@@ -188,7 +188,7 @@ typedef struct whet_policy whet_policy;
  * Accuracy, for n up to 1,048,576 and logits up to 1e4 in size: entropy within
  * 2e-6 * max(1, H), beta within 1e-5 (for target: as far as that entropy fixes
  * it), probabilities within 4e-6 relative or 1e-9 absolute of exact arithmetic at
- * the beta reported. Takes up to 80 KiB of stack and allocates nothing.
+ * the beta reported. Takes up to 96 KiB of stack and allocates nothing.
  */
 WHET_API whet_status whet_softmax(const whet_rows *rows, const whet_policy *policy,
                                   size_t *first_bad_row);
@@ -374,7 +374,7 @@ typedef struct whet_policy_gradient {
  *
  * A gradient is the sum of what a logit does itself and what it does through
  * beta; the result is within 5e-6 of the largest of these in its row, for target
- * as far as its entropy fixes beta. Takes up to 128 KiB of stack and allocates
+ * as far as its entropy fixes beta. Takes up to 144 KiB of stack and allocates
  * nothing.
  */
 typedef struct whet_rows_backward {

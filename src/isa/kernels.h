@@ -62,7 +62,7 @@ typedef struct row_step {
 /*
  * Keys or values of some key heads where they lie: `count` rows to a head, `stride` bytes apart, of
  * `depth` elements of any type but the caller's own (`type` as whet_type). The same row of the next
- * head lies head_stride bytes on.
+ * head lies head_stride bytes on: a short way, since what lies between is fetched with them.
  */
 typedef struct stream_cache {
     const void *first;
@@ -282,7 +282,8 @@ typedef struct kernels {
     void (*stream_scores)(const stream_cache *keys, const float *queries, size_t rows,
                           size_t row_stride, float *logits, size_t logits_stride);
     /* out[head][r] += sum over j of weights[head][r][j] * the head's value j. No more than 64 keys
-     * are summed in f32 before they join what is in out. */
+     * are summed in f32 before they join what is in out, and of 1,024 keys no more than 64 such
+     * sums. */
     void (*stream_values)(const stream_cache *values, const float *weights, size_t weights_stride,
                           size_t rows, float *out, size_t out_stride);
 } kernels;

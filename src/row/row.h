@@ -1,9 +1,10 @@
 /*
  * What the files of src/row share: access to one row of logits block by block
  * whatever its element type and mask, the statistics' arithmetic, and the
- * solver behind the policy `target`. Rows are never copied as a whole and
- * nothing is allocated: passes over a row convert a block at a time into a
- * buffer on the stack, and f32 rows without a mask are read where they lie.
+ * solver behind the policy `target`. Nothing is allocated and no long row is
+ * copied as a whole: passes over a row convert a block at a time into a buffer
+ * on the stack, and f32 rows without a mask are read where they lie, unless
+ * their results are narrow and they are short (staged.c).
  */
 #ifndef WHET_ROW_H
 #define WHET_ROW_H

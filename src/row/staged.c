@@ -9,9 +9,8 @@
 #include <string.h>
 
 bool whet_staged_take(const whet_rows *rows, const row_job *job, bool stores) {
-    bool plain = rows->in_type == WHET_F32 && rows->out_type == WHET_F32 && !rows->mask;
     whet_rows staged = {.rows = rows->rows, .n = rows->n, .stats = rows->stats};
-    return !plain && rows->n <= ROW_BLOCK / 2 && whet_pipeline_takes(&staged, job, stores);
+    return rows->n <= ROW_BLOCK / 2 && whet_pipeline_takes(&staged, job, stores);
 }
 
 /* Some rows of the request, one after the other or, where no gaps lie between them, as one. */

@@ -243,3 +243,49 @@ TEST(any_number_of_rows_and_keys_is_taken_in_pieces) {
     check_types(check_scores, 5, check_pieces);
     check_types(check_values, 6, check_pieces);
 }
+
+/* Equal values under equal weights are rounded alike again and again: what comes out must still be
+ * so exact that weights and their sum have a share in the 2e-6 that attention promises. */
+static void check_flat(struct rng *rng, whet_type type, size_t heads, size_t depth) {
+    enum { COUNT = 1024 };
+    cache c = cache_new(rng, type, heads, COUNT, depth, (lie){.by_position = true});
+    size_t row = reference_row_size(type, depth);
+    double worst = 0;
+    float weights[COUNT];
+    float *out = guarded_new(heads * padded(depth) * sizeof(float));
+    for (size_t round = 0; round < 16; round++) {
+        for (size_t at = 0; at < heads * depth; at++) {
+            store_element(c.memory + at * reference_size(type), type,
+                          (float)rng_uniform(rng, 1, 2));
+        }
+        for (size_t at = heads; at < heads * COUNT; at++) {
+            memcpy(c.memory + at * row, c.memory + at % heads * row, row);
+        }
+        float weight = (float)rng_uniform(rng, 0.5, 1);
+        for (size_t j = 0; j < COUNT; j++) {
+            weights[j] = weight;
+        }
+        memset(out, 0, heads * padded(depth) * sizeof(float));
+        whet_kernels_get()->stream_values(&c.shape, weights, 0, 1, out, padded(depth));
+        for (size_t at = 0; at < heads * depth; at++) {
+            double sum = (double)out[at / depth * padded(depth) + at % depth];
+            double value = cache_at(&c, at / depth, 0, at % depth);
+            worst = fmax(worst, fabs(sum / COUNT / (double)weight / value - 1));
+        }
+    }
+    CHECK_MSG(worst <= 1.25e-6, "type %d, %zu heads, depth %zu: off by %g", (int)type, heads, depth,
+              worst);
+    guarded_free(out);
+    guarded_free(c.memory);
+}
+
+TEST(equal_values_come_out_as_they_are) {
+    struct rng rng = rng_seeded(7);
+    static const size_t heads[] = {1, 2, 8};
+    for (int type = WHET_F32; type <= WHET_BF16; type++) {
+        for (size_t h = 0; h < 3; h++) {
+            check_flat(&rng, (whet_type)type, heads[h], 128);
+        }
+        check_flat(&rng, (whet_type)type, 1, DEPTH_MAX);
+    }
+}

@@ -76,37 +76,72 @@ TEST(many_long_rows_at_once_are_the_same_as_one_by_one) {
     }
 }
 
-/* Narrow rows, with a mask or without, together and, as statistics have them, one by one. */
-static void check_narrow_rows(size_t row_count, size_t n, whet_type type, bool masked,
-                              bool in_place, const char *name) {
-    struct rng rng = rng_seeded(40 + n);
-    array in = array_new(type, row_count, n, 0, false), mask = array_new(type, 1, n, 0, false);
-    array out = array_new(type, row_count, n, 0, false), one = out;
-    size_t bytes = row_count * n * sizeof(uint16_t);
-    one.first = one.memory = guarded_new(bytes);
+/* What many rows are that are not plain. */
+typedef struct narrow {
+    size_t rows, n;
+    whet_type in_type, out_type;
+    enum { UNMASKED, MASK_FOR_ALL, MASK_FOR_EACH } masks;
+    whet_type mask_type;
+    size_t in_gap, out_gap, mask_gap;
+    bool in_backwards, out_backwards, in_place;
+} narrow;
+
+/* NaN, masked, and masked altogether here and there. */
+static void spoil(array *a) {
+    for (size_t row = 9; row < a->rows; row += 41) {
+        array_set(a, row, row % a->n, row % 2 ? NAN : -INFINITY);
+        for (size_t i = 0; row % 4 == 2 && i < a->n; i++) {
+            array_set(a, row, i, -INFINITY);
+        }
+    }
+}
+
+static size_t differences(const array *a, const array *b) {
+    size_t wrong = 0;
+    for (size_t at = 0; at < a->rows * a->n; at++) {
+        wrong += !same_bytes(array_at(a, at / a->n, at % a->n), array_at(b, at / a->n, at % a->n),
+                             a->type == WHET_F32 ? sizeof(float) : sizeof(uint16_t));
+    }
+    return wrong;
+}
+
+/* Taken together and, as statistics have them, one by one. */
+static void check_narrow_rows(narrow w, const char *name) {
+    struct rng rng = rng_seeded(40 + w.n);
+    array in = array_new(w.in_type, w.rows, w.n, w.in_gap, w.in_backwards);
+    array mask = array_new(w.mask_type, w.masks == MASK_FOR_EACH ? w.rows : 1, w.n, w.mask_gap, 0);
+    array out = array_new(w.out_type, w.rows, w.n, w.out_gap, w.out_backwards);
+    array one = array_new(w.out_type, w.rows, w.n, w.out_gap, w.out_backwards);
     fill_logits(&in, &rng);
     fill_logits(&mask, &rng);
-    array_set(&mask, 0, n / 2, -INFINITY);
-    for (size_t bad = 9; bad < row_count; bad += 41)
-        array_set(&in, bad, bad % n, bad % 2 ? NAN : -INFINITY);
-    whet_stats *stats = malloc(row_count * sizeof *stats);
+    spoil(&in);
+    for (size_t row = 0; row < mask.rows; row++) {
+        array_set(&mask, row, (row + w.n / 2) % w.n, -INFINITY);
+    }
+    whet_stats *stats = malloc(w.rows * sizeof *stats);
     REQUIRE(stats);
-    memcpy(out.first, in.first, bytes);
     whet_policy policy = policy_named(name);
-    whet_rows rows = {.size = sizeof rows, .rows = row_count, .n = n, .in = in.first};
-    rows.in_type = rows.out_type = type;
-    rows.mask = masked && type == WHET_F16 ? mask.first : NULL;
-    rows.mask_type = WHET_F16;
+    whet_rows rows = {.size = sizeof rows, .rows = w.rows, .n = w.n, .in = in.first};
+    rows.in_type = w.in_type;
+    rows.in_stride = in.stride;
+    rows.mask = w.masks == UNMASKED ? NULL : mask.first;
+    rows.mask_type = w.mask_type;
+    rows.mask_stride = w.masks == MASK_FOR_EACH ? mask.stride : 0;
     rows.out = one.first;
+    rows.out_type = w.out_type;
+    rows.out_stride = one.stride;
     rows.stats = stats;
-    size_t expected_bad = row_count, first_bad = row_count;
+    size_t expected_bad = w.rows, first_bad = w.rows;
     whet_status expected = whet_softmax(&rows, &policy, &expected_bad);
-    rows.in = in_place ? out.first : in.first;
-    rows.out = out.first;
+    const array *written = w.in_place ? &in : &out;
+    rows.out = written->first;
+    rows.out_stride = written->stride;
     rows.stats = NULL;
     CHECK_INT(whet_softmax(&rows, &policy, &first_bad), expected);
     CHECK_INT(first_bad, expected_bad);
-    CHECK_MSG(same_bytes(out.first, one.first, bytes), "%s, type %d, n = %zu", name, (int)type, n);
+    size_t wrong = differences(written, &one);
+    CHECK_MSG(wrong == 0, "%s, types %d and %d, mask %d, %zu rows of %zu: %zu differ", name,
+              (int)w.in_type, (int)w.out_type, (int)w.masks, w.rows, w.n, wrong);
     guarded_free(in.memory);
     guarded_free(mask.memory);
     guarded_free(out.memory);
@@ -117,13 +152,21 @@ static void check_narrow_rows(size_t row_count, size_t n, whet_type type, bool m
 TEST(many_narrow_rows_are_the_same_with_statistics_and_without) {
     static const size_t lengths[] = {1, 2, 5, 16, 33, 56, 57, 100, 1000, 2048, 2049};
     static const char *const names[] = {"softmax", "adaptive", "ssmax:0.7"};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
-        for (size_t k = 0; k < 8; k++)
-            check_narrow_rows(emulated()          ? 60
-                              : lengths[i] < 1000 ? 4200 / lengths[i] + 200
-                                                  : 70,
-                              lengths[i], k % 2 ? WHET_F16 : WHET_BF16, k / 2 % 2, k / 4,
-                              names[(i + k) % 3]);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (size_t k = 0; k < 24; k++) {
+            narrow w = {.n = lengths[i], .masks = k % 3, .mask_type = k / 3 % 2};
+            w.rows = emulated() ? 60 : w.n < 1000 ? 4200 / w.n + 200 : 70;
+            w.in_type = (whet_type)(k / 6 % 3);
+            w.out_type = (whet_type)((k / 2 + i) % 3);
+            w.in_gap = k % 4 == 1 ? 3 : 0;
+            w.mask_gap = k % 5 == 2 ? 4 : 0;
+            w.out_gap = k % 7 == 3 ? 5 : 0;
+            w.in_backwards = k % 8 == 5;
+            w.out_backwards = k % 9 == 4;
+            w.in_place = k % 2 && w.in_type == w.out_type;
+            check_narrow_rows(w, names[(i + k) % 3]);
+        }
+    }
 }
 
 TEST(short_rows_agree_with_the_reference_whatever_their_number) {

@@ -6,6 +6,7 @@
 #include "support/isa.h"
 #include "whet.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +20,13 @@ typedef struct call {
     whet_policy policy;
     size_t n;
     bool narrow; /* other types and a mask, which are converted on the way */
+    bool alone;  /* no statistics, by which rows are taken together */
 } call;
 
 static void go_forth(const call *c) {
     whet_stats stats[ROWS];
     whet_rows rows = {.size = sizeof rows, .rows = ROWS, .n = c->n, .in = logits, .out = result};
-    rows.stats = c->narrow ? stats : NULL;
+    rows.stats = c->narrow && !c->alone ? stats : NULL;
     rows.mask = c->narrow ? arriving : NULL;
     rows.in_type = c->narrow ? WHET_BF16 : WHET_F32;
     rows.out_type = c->narrow ? WHET_F16 : WHET_F32;
@@ -72,7 +74,7 @@ static size_t bytes_touched(call c) {
 
 static void check_stack(void (*run)(const call *), size_t most) {
     static const size_t lengths[] = {3, 57, 1000, N_MAX};
-#ifndef __OPTIMIZE__
+#if !defined(__OPTIMIZE__) || !defined(NDEBUG)
     SKIP("what a build for debugging takes is not told");
 #endif
     const char *instrumented = getenv("WHET_INSTRUMENTED");
@@ -83,11 +85,12 @@ static void check_stack(void (*run)(const call *), size_t most) {
         logits[i] = (float)(i * 7919 % 1000) / 300;
         arriving[i] = (float)(i * 104729 % 1000) / 300;
     }
+    logits[0] = NAN; /* in every type: such a row is taken by itself behind the others */
     size_t before = bytes_touched((call){.run = do_nothing});
     const whet_policy_info *info;
     for (size_t i = 0; (info = whet_policy_table(i)); i++) {
-        for (size_t at = 0; at < 8; at++) {
-            call c = {.run = run, .n = lengths[at / 2], .narrow = at % 2};
+        for (size_t at = 0; at < 12; at++) {
+            call c = {.run = run, .n = lengths[at / 3], .narrow = at % 3 > 0, .alone = at % 3 == 2};
             REQUIRE(whet_policy_parse(info->example, &c.policy, NULL, 0) == WHET_OK);
             size_t bytes = bytes_touched(c) - before;
             CHECK_MSG(bytes <= most, "%s, n = %zu: %zu bytes", info->example, c.n, bytes);
@@ -95,8 +98,8 @@ static void check_stack(void (*run)(const call *), size_t most) {
     }
 }
 
-TEST(rows_take_no_more_stack_than_the_header_tells) { check_stack(go_forth, (size_t)80 << 10); }
+TEST(rows_take_no_more_stack_than_the_header_tells) { check_stack(go_forth, (size_t)96 << 10); }
 
 TEST(the_way_back_takes_no_more_stack_than_the_header_tells) {
-    check_stack(go_back, (size_t)128 << 10);
+    check_stack(go_back, (size_t)144 << 10);
 }

@@ -55,10 +55,10 @@ extern "C" {
  * ------------------------------------------------------------------------ */
 
 #define WHET_VERSION_MAJOR 0
-#define WHET_VERSION_MINOR 2
+#define WHET_VERSION_MINOR 3
 #define WHET_VERSION_PATCH 0
 
-/* The version of the library that was linked, "0.2.0". */
+/* The version of the library that was linked, "0.3.0". */
 WHET_API const char *whet_version(void);
 
 /*
@@ -116,10 +116,14 @@ typedef struct whet_stats {
     double s;         /* S: sum of (e - m) exp(e - m), never positive */
     double logsumexp; /* m + log Z */
     double entropy;   /* H = log Z - S / Z of softmax(e), in nats */
+    double min;       /* the smallest logit that is not masked; inf where all are */
+    uint64_t argmax;  /* index of the first entry that is the largest; UINT64_MAX for none */
+    int64_t position; /* of the row's query, as the call's description gives it */
 
-    double beta;          /* the inverse temperature; NaN for maps that have none */
-    double entropy_after; /* of the result; NaN for maps that need not sum to one */
+    double beta;          /* the inverse temperature */
+    double entropy_after; /* of the result, in nats; NaN for maps that need not sum to one */
     double max_prob;      /* the largest value of the result */
+    double sink_share;    /* the result's first entry: what an attention sink takes */
     uint32_t flags;       /* WHET_ROW_... */
     uint32_t reserved;
 } whet_stats;
@@ -137,8 +141,10 @@ WHET_API whet_stats whet_stats_empty(void);
  * Merges two pieces of one row into the statistics of both together. Only the
  * first block of fields is read; beta and what follows are set to what plain
  * softmax would make of the whole, since a policy's beta is known only once the
- * whole is: see whet_policy_beta. The flag NOT_FINITE is kept. The result may be
- * the same object as a or b.
+ * whole is: see whet_policy_beta. argmax is that of the piece with the larger
+ * maximum (a's in a tie) as it stands there: count indices from the start of the
+ * whole row. position is a's. sink_share, which takes the first logit, becomes
+ * NaN. The flag NOT_FINITE is kept. The result may be the same object as a or b.
  */
 WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *result);
 
@@ -156,6 +162,14 @@ WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_st
  *              mask_stride 0 means one mask row for all rows
  * stats        optional, one for each row, stats_stride bytes apart (0 means
  *              sizeof(whet_stats))
+ * sink         optional: one more logit of a row, which takes part in entropy
+ *              and normalisation but has no place in the result and is not
+ *              counted; sink_stride floats from a row's to the next, 0 means one
+ *              for all rows. To maps it is what section 4 says of sinks
+ * beta         optional, one for each row: the inverse temperature, in place of
+ *              the policy's own (which must then be 1: softmax or a map alone)
+ * position     of the first row's query, for policies that ask for it; the next
+ *              row's is position_stride further on
  *
  * Only -inf is masked: such an entry gets exactly zero. rows = 0 and n = 0 are
  * fine and do nothing.
@@ -176,6 +190,11 @@ typedef struct whet_rows {
     whet_type out_type;
     whet_type mask_type;
     uint32_t reserved;
+    const float *sink;
+    size_t sink_stride;
+    const float *beta;
+    int64_t position;
+    int64_t position_stride;
 } whet_rows;
 
 typedef struct whet_policy whet_policy;
@@ -229,9 +248,17 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *   stick-breaking      sigma(e_i) * product over later j of (1 - sigma(e_j))
  *
  * Every temperature takes :strength=s, beta -> 1 + s (beta - 1).
+ *
+ * A policy is a temperature and a map. A temperature alone means softmax, a map
+ * alone beta = 1, and TEMPERATURE+MAP is both: the map of beta * e. "adaptive+softmax1",
+ * "ssmax:0.3:0.5+entmax15" and "length:2048+topk:64" are policies. H is always
+ * the entropy of softmax(e), whichever map follows: with the sink, and without
+ * the zero of softmax1. target takes maps that sum to one alone; its H is the
+ * entropy of softmax(beta e).
  */
 typedef enum whet_policy_kind {
-    WHET_POLICY_SOFTMAX = 0,
+    WHET_POLICY_SOFTMAX = 0, /* the temperature beta = 1, and the map softmax */
+    /* temperatures */
     WHET_POLICY_FIXED = 1,
     WHET_POLICY_POLY = 2, /* adaptive is one of these */
     WHET_POLICY_EXP = 3,
@@ -240,7 +267,7 @@ typedef enum whet_policy_kind {
     WHET_POLICY_LENGTH = 6,
     WHET_POLICY_LINEAR = 7,
     WHET_POLICY_CUSTOM = 8,
-    /* maps that are not a temperature */
+    /* maps */
     WHET_POLICY_TOPK = 64,
     WHET_POLICY_HARDMAX = 65,
     WHET_POLICY_ENTMAX = 66, /* sparsemax and entmax15 are two of these */
@@ -266,19 +293,23 @@ typedef double (*whet_beta_function)(const whet_stats *stats, double *dbeta_dent
  * struct is not a policy (strength 0).
  */
 struct whet_policy {
-    uint32_t kind;   /* whet_policy_kind */
-    uint32_t degree; /* poly: highest power */
-    double strength; /* 1 unless weakened */
-    /* poly: coefficients from the highest power down; others: their numbers in
-     * the order of the name (fixed B; exp h0; target H, cap; ssmax s, b;
-     * length n0; linear n0; topk k; entmax a; sigmoid b or NaN for ln n) */
+    uint32_t temperature; /* whet_policy_kind, below 64 */
+    uint32_t map;         /* whet_policy_kind: 0 for softmax, or from 64 on */
+    uint32_t degree;      /* poly: highest power */
+    uint32_t reserved;
+    double strength; /* 1: all of the temperature's effect */
+    /* the temperature's parameters. poly: coefficients from the highest power down;
+     * others in the order of the name (fixed B; exp h0; target H, cap; ssmax s, b;
+     * length n0; linear n0) */
     double value[WHET_POLY_DEGREE_MAX + 1];
     double threshold; /* poly: -inf for none */
     double floor;     /* poly: -inf for none */
     double hold;      /* poly: +inf for none */
+    /* the map's parameters: topk k; entmax a; sigmoid b or NaN for ln n */
+    double map_value[2];
     whet_beta_function function;
     void *context;
-    unsigned char reserved[24];
+    unsigned char reserved_bytes[16];
 };
 
 WHET_API whet_policy whet_policy_softmax(void);
@@ -304,6 +335,10 @@ WHET_API whet_policy whet_policy_sigmoid(double b); /* NAN: b = ln n */
 WHET_API whet_policy whet_policy_stick_breaking(void);
 WHET_API whet_policy whet_policy_custom(whet_beta_function function, void *context);
 
+/* The temperature of one policy with the map of another: TEMPERATURE+MAP. What
+ * either has besides is dropped; whet_policy_check refuses pairs without a meaning. */
+WHET_API whet_policy whet_policy_compose(whet_policy temperature, whet_policy map);
+
 /* The same policy with beta -> 1 + strength (beta - 1). */
 WHET_API whet_policy whet_policy_with_strength(whet_policy policy, double strength);
 
@@ -326,7 +361,7 @@ WHET_API size_t whet_policy_name(const whet_policy *policy, char *name, size_t n
 WHET_API whet_status whet_policy_check(const whet_policy *policy, char *message,
                                        size_t message_size);
 
-/* 1 if the policy chooses a beta, 0 for the other maps. */
+/* 1 if the policy's map is softmax, 0 for the other maps. */
 WHET_API int whet_policy_is_temperature(const whet_policy *policy);
 
 /*
@@ -339,7 +374,7 @@ WHET_API double whet_policy_beta(const whet_policy *policy, const whet_stats *st
 /*
  * How a result changes with the numbers of its policy, since those may be
  * learnt: the derivative with respect to each number of whet_policy, in the
- * same places (value, strength, hold). What a result does not depend on is 0:
+ * same places (value, strength, hold, map_value). What a result does not depend on is 0:
  * unused places, a polynomial's numbers where threshold or floor decides, all
  * numbers where beta is kept within bounds. threshold, floor and the k of topk
  * have no derivative. target: H where it is reached, cap where that holds; at
@@ -349,7 +384,8 @@ typedef struct whet_policy_gradient {
     double value[WHET_POLY_DEGREE_MAX + 1];
     double strength;
     double hold;
-    double reserved[5];
+    double map_value[2];
+    double reserved[3];
 } whet_policy_gradient;
 
 /*
@@ -365,8 +401,20 @@ typedef struct whet_policy_gradient {
  * grad_in      where the gradient with respect to the logits goes; may be the
  *              same place as grad_out (same type and stride) or as in, and
  *              overlap neither otherwise
+ *              (grad_out may be NULL, for zeros)
  * policy_grad  optional: set to the sum over all rows of the gradient with
- *              respect to the policy's numbers; overlaps none of the others
+ *              respect to the policy's parameters; overlaps none of the others
+ * sink, beta,  as whet_softmax saw them
+ * position
+ * grad_sink    optional: set to the gradient with respect to each sink that was
+ *              given, the sum over all rows if there is one
+ * grad_beta    optional: set to the gradient with respect to each row's beta,
+ *              whether it was given or chosen by the policy
+ * grad_logsumexp, grad_entropy, grad_entropy_after
+ *              optional, one for each row: gradients of the loss with respect
+ *              to these statistics of the row, which add to that of the result.
+ *              grad_entropy_after is for maps that sum to one alone
+ *              (WHET_ERROR_UNSUPPORTED for the others)
  * Strides as in whet_rows. A row is not finite if its logits, or what arrives
  * at its unmasked entries, hold NaN or an infinity that is no mask (or numbers
  * beyond 1e34, whose sums leave the range of a float): it gets NaN, the call
@@ -395,6 +443,16 @@ typedef struct whet_rows_backward {
     whet_type grad_out_type;
     whet_type grad_in_type;
     uint32_t reserved[2];
+    const float *sink;
+    size_t sink_stride;
+    float *grad_sink;
+    const float *beta;
+    float *grad_beta;
+    int64_t position;
+    int64_t position_stride;
+    const float *grad_logsumexp;
+    const float *grad_entropy;
+    const float *grad_entropy_after;
 } whet_rows_backward;
 
 WHET_API whet_status whet_softmax_backward(const whet_rows_backward *rows,
@@ -405,9 +463,23 @@ typedef struct whet_policy_info {
     const char *syntax;  /* "target:H[:cap=C]" */
     const char *summary; /* one line */
     const char *example; /* a name that parses */
-    int is_temperature;
+    int is_temperature;  /* 0: a map */
 } whet_policy_info;
 WHET_API const whet_policy_info *whet_policy_table(size_t i);
+
+/*
+ * A policy's parameters, the temperature's first: what each is called and where
+ * it lies in whet_policy and whet_policy_gradient. Returns how many there are,
+ * and describes those that there is space for.
+ */
+typedef struct whet_parameter {
+    const char *name;       /* "H", "cap"; the coefficients of poly are "c4" ... "c0" */
+    size_t offset;          /* of the double in whet_policy */
+    size_t gradient_offset; /* of its derivative in whet_policy_gradient; SIZE_MAX if it has none */
+    unsigned entropy_power; /* it multiplies H to this power (poly); 0 for all others */
+} whet_parameter;
+WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter *parameters,
+                                       size_t capacity);
 
 /* ------------------------------------------------------------------------
  * 4. ATTENTION

@@ -5,65 +5,12 @@
  * met so far; in the end a factor for each block puts them right. All element
  * types take the same steps, so that a narrow result is the f32 one rounded.
  */
-#include "row/row.h"
-#include <math.h>
+#include "row/one_row.h"
+#include "policy/beta.h"
+#include "policy/registry.h"
+#include "row/extra_logits.h"
+#include "row/map_row.h"
 #include <string.h>
-
-static void load_as_f32(const kernels *k, const void *base, whet_type type, size_t start,
-                        size_t count, float *result) {
-    if (type == WHET_F32)
-        memcpy(result, (const float *)base + start, count * sizeof(float));
-    else if (type == WHET_F16)
-        k->f16_to_f32((const uint16_t *)base + start, result, count);
-    else
-        k->bf16_to_f32((const uint16_t *)base + start, result, count);
-}
-
-static void add_mask(const row_view *row, size_t start, size_t count, float *logits) {
-    float values[256];
-    if (row->mask_type == WHET_F32) {
-        row->kernels->add_mask((const float *)row->mask + start, count, logits);
-        return;
-    }
-    for (size_t done = 0; done < count; done += 256) {
-        size_t n = count - done < 256 ? count - done : 256;
-        load_as_f32(row->kernels, row->mask, row->mask_type, start + done, n, values);
-        row->kernels->add_mask(values, n, logits + done);
-    }
-}
-
-const float *whet_row_load(const row_view *row, size_t start, size_t count, float *buffer) {
-    if (row->in_type == WHET_F32 && !row->mask)
-        return (const float *)row->in + start;
-    load_as_f32(row->kernels, row->in, row->in_type, start, count, buffer);
-    if (row->mask)
-        add_mask(row, start, count, buffer);
-    return buffer;
-}
-
-void whet_row_store(const row_view *row, size_t start, size_t count, const float *values) {
-    if (row->out_type == WHET_F32) {
-        float *out = (float *)row->out + start;
-        if (out != values)
-            memcpy(out, values, count * sizeof(float));
-    } else if (row->out_type == WHET_F16) {
-        row->kernels->f32_to_f16(values, (uint16_t *)row->out + start, count);
-    } else {
-        row->kernels->f32_to_bf16(values, (uint16_t *)row->out + start, count);
-    }
-}
-
-size_t whet_row_block(const row_view *row, size_t start) {
-    return row->n - start < ROW_BLOCK ? row->n - start : ROW_BLOCK;
-}
-
-void whet_row_fill(const row_view *row, float value) {
-    float values[64];
-    for (size_t i = 0; i < 64; i++)
-        values[i] = value;
-    for (size_t start = 0; start < row->n; start += 64)
-        whet_row_store(row, start, row->n - start < 64 ? row->n - start : 64, values);
-}
 
 /* The largest logit so far and the sums with respect to it, at some c. */
 typedef struct running {
@@ -86,6 +33,23 @@ static void raise_max(running *run, float max, float c) {
     run->s = run->z > 0 ? (run->s + shift * run->z) * factor : 0;
     run->z *= factor;
     run->max = max;
+}
+
+/* Adds the row's sink to its sums. */
+static void add_sink(const row_view *row, float c, running *run) {
+    if (!row->has_sink || row->sink == -INFINITY)
+        return;
+    raise_max(run, row->sink, c);
+    row_sums sink = whet_extra_sums((double)row->sink, (double)run->max, (double)c);
+    run->z += sink.z;
+    run->s += sink.s;
+}
+
+/* The sum that a row's exponentials are divided by, relative to their own maximum. */
+static double sum_with_sink(const row_view *row, const running *run, float c) {
+    if (!row->has_sink)
+        return run->z;
+    return run->z + whet_extra_sums((double)row->sink, (double)run->max, (double)c).z;
 }
 
 /* What is subtracted from logits: 0 as long as all are masked. */
@@ -171,7 +135,7 @@ static float block_factor(const row_view *row, const running *run, float c, cons
     block_note note = is_noted(row) ? notes[b] : (block_note){run->max, run->unit};
     /* a block that came before anything unmasked has the maximum -inf, and so the factor 0 */
     double shift = (double)note.max - (double)run->max;
-    return (float)(exp2((double)c * shift) / (run->z * note.unit));
+    return (float)(exp2((double)c * shift) / (sum_with_sink(row, run, c) * note.unit));
 }
 
 /* Exponentials that stay where they are until the next walk, with the factor for each block. */
@@ -244,6 +208,8 @@ static running store_short(const row_view *row, float c, float *buffer) {
     const kernels *k = row->kernels;
     running run = step_short(row, c, values, buffer);
     float factor = (float)(1.0 / run.total);
+    if (row->has_sink)
+        factor = (float)(1.0 / (sum_with_sink(row, &run, c) * run.unit));
     if (run.z > 0 && row->out_type == WHET_F32) {
         k->scale(values, row->n, factor, row->out);
     } else if (run.z > 0) {
@@ -285,89 +251,130 @@ row_sums whet_row_moments(const row_view *row, float max, float c, float *buffer
         size_t count = whet_row_block(row, start);
         row->kernels->moments(whet_row_load(row, start, count, buffer), count, max, c, &sums);
     }
+    if (row->has_sink) {
+        row_sums sink = whet_extra_sums((double)row->sink, (double)max, (double)c);
+        sums.z += sink.z;
+        sums.s += sink.s;
+        sums.q += sink.q;
+    }
     return sums;
 }
 
-static double solve_target(const row_view *row, const whet_policy *policy, whet_stats *stats,
-                           float *buffer) {
-    target_solver solver;
-    whet_target_start(&solver, policy, stats);
+/* Drives the temperature's solver. */
+static double search_beta(const row_view *row, const row_job *job, whet_stats *stats,
+                          float *buffer) {
+    const beta_solver_steps *steps = job->temperature->solver;
+    beta_solver solver;
+    steps->start(&solver, job->policy, stats);
     while (!solver.done) {
         row_sums sums =
-            whet_row_moments(row, (float)stats->max, whet_beta_to_c(solver.beta), buffer);
-        whet_target_step(&solver, sums.z, sums.s, sums.q);
+            whet_row_moments(row, (float)stats->max, whet_exp2_scale(solver.beta), buffer);
+        steps->step(&solver, sums.z, sums.s, sums.q);
     }
     stats->flags |= solver.flags;
-    return whet_policy_weaken(policy, solver.beta);
+    return whet_apply_strength(job->policy, solver.beta);
 }
 
-void whet_row_finish_odd(const row_view *row, double z, whet_stats *stats) {
-    *stats = isnan(z) ? whet_stats_not_finite(stats->n) : whet_stats_empty();
+void whet_row_finish_special(const row_view *row, double z, whet_stats *stats) {
+    *stats = isnan(z) ? whet_stats_not_finite(stats->n) : whet_extra_stats((double)row_sink(row));
+    stats->position = row->position;
     if (row->out)
-        whet_row_fill(row, isnan(z) ? NAN : 0.0f);
+        whet_row_fill(row, isnan(z) || (stats->flags & WHET_ROW_NOT_FINITE) ? NAN : 0.0f);
 }
 
-double whet_row_beta(const row_view *row, const whet_policy *policy, whet_stats *stats,
-                     float *buffer) {
-    double beta = policy->kind == WHET_POLICY_TARGET ? solve_target(row, policy, stats, buffer)
-                                                     : whet_policy_beta(policy, stats);
+double whet_row_beta(const row_view *row, const row_job *job, whet_stats *stats, float *buffer) {
+    double beta;
+    if (row->has_beta)
+        beta = whet_bound_beta(row->beta);
+    else if (job->temperature->needs & NEEDS_SEARCH)
+        beta = search_beta(row, job, stats, buffer);
+    else
+        beta = whet_policy_beta(job->policy, stats);
     if (isnan(beta))
-        whet_row_finish_odd(row, beta, stats);
+        whet_row_finish_special(row, beta, stats);
+    else
+        stats->beta = beta;
     return beta;
 }
 
+/* The first coefficient, from its logit and the sum at beta. */
+static double first_share(const row_view *row, const whet_stats *stats, double z, float *buffer) {
+    float first = *whet_row_load(row, 0, 1, buffer);
+    return first == -INFINITY ? 0 : exp(stats->beta * ((double)first - stats->max)) / z;
+}
+
 static void sharpen_row(const row_view *row, const row_job *job, whet_stats *stats, float *buffer) {
-    double beta = whet_row_beta(row, job->policy, stats, buffer);
-    if (isnan(beta))
-        return;
-    float c = whet_apply_beta(stats, beta);
+    float c = whet_exp2_scale(stats->beta);
     if (job->wants_stats) {
-        running after = {.z = stats->z, .s = stats->s};
-        if (stats->beta != 1.0)
+        running after = {.max = (float)stats->max, .z = stats->z, .s = stats->s};
+        if (stats->beta != 1.0) {
             after = sum_row(row, c, buffer);
+            add_sink(row, c, &after);
+        }
         whet_stats_after(stats, after.z, after.s);
+        stats->sink_share = first_share(row, stats, after.z, buffer);
     }
     if (!row->out)
         return;
     running run = store_row(row, c, buffer);
     if (!(run.z > 0))
-        whet_row_finish_odd(row, run.z, stats);
-}
-
-row_view whet_row_hold(const row_view *row, float *buffer) {
-    row_view held = *row;
-    if (row->n <= ROW_BLOCK && (row->in_type != WHET_F32 || row->mask)) {
-        whet_row_load(row, 0, row->n, buffer);
-        held.in = buffer;
-        held.in_type = WHET_F32;
-        held.mask = NULL;
-    }
-    return held;
+        whet_row_finish_special(row, run.z, stats);
 }
 
 row_job whet_row_plan(const whet_policy *policy, bool wants_stats) {
-    bool temperature = whet_policy_is_temperature(policy);
-    bool by_length = whet_policy_needs_count(policy) && policy->kind != WHET_POLICY_CUSTOM;
-    row_job job = {.policy = policy, .wants_stats = wants_stats};
-    job.needs_count = wants_stats || !temperature || whet_policy_needs_count(policy);
-    job.needs_sums = wants_stats || !temperature || !(whet_policy_is_constant(policy) || by_length);
+    row_job job = {.policy = policy,
+                   .temperature = whet_temperature_of(policy),
+                   .map = whet_map_of(policy),
+                   .wants_stats = wants_stats};
+    bool all = wants_stats || !whet_policy_is_temperature(policy);
+    job.needs_count = all || (job.temperature->needs & NEEDS_COUNT);
+    job.needs_sums = all || (job.temperature->needs & NEEDS_SUMS);
     return job;
+}
+
+/* What only callers see: the smallest logit, and where the largest is. */
+static void find_extremes(const row_view *row, float max, whet_stats *stats, float *buffer) {
+    float min = INFINITY;
+    stats->argmax = UINT64_MAX;
+    for (size_t start = 0; start < row->n; start += ROW_BLOCK) {
+        size_t count = whet_row_block(row, start);
+        const float *x = whet_row_load(row, start, count, buffer);
+        size_t found = stats->argmax == UINT64_MAX ? row->kernels->find(x, count, max) : count;
+        if (found < count)
+            stats->argmax = start + found;
+        for (size_t i = 0; i < count; i++)
+            min = x[i] < min && x[i] != -INFINITY ? x[i] : min;
+    }
+    stats->min = (double)min;
 }
 
 bool whet_row_describe(const row_view *row, const row_job *job, whet_stats *stats, float *buffer) {
     *stats = whet_stats_empty();
+    stats->position = row->position;
     if (job->needs_count)
         stats->n = count_row(row, buffer);
+    if (row->has_sink && (isnan(row->sink) || row->sink == INFINITY)) {
+        whet_row_finish_special(row, NAN, stats);
+        return false;
+    }
     if (job->needs_sums) {
-        running run = sum_row(row, whet_beta_to_c(1.0), buffer);
+        running run = sum_row(row, whet_exp2_scale(1.0), buffer);
+        float own_max = run.max;
         if (!(run.z > 0)) {
-            whet_row_finish_odd(row, run.z, stats);
+            whet_row_finish_special(row, run.z, stats);
             return false;
         }
+        add_sink(row, whet_exp2_scale(1.0), &run);
         stats->max = (double)run.max;
         stats->z = run.z;
         stats->s = run.s;
         whet_stats_complete(stats);
+        if (stats->flags & WHET_ROW_NOT_FINITE) {
+            whet_row_finish_special(row, NAN, stats);
+            return false;
+        }
+        if (job->wants_stats)
+            find_extremes(row, own_max, stats, buffer);
     }
     stats->flags = 0;
     return true;
@@ -378,8 +385,10 @@ void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats) {
     row_view held = whet_row_hold(row, buffer);
     if (!whet_row_describe(&held, job, stats, buffer))
         return;
-    if (whet_policy_is_temperature(job->policy))
+    if (isnan(whet_row_beta(&held, job, stats, buffer)))
+        return;
+    if (job->map == &whet_map_softmax)
         sharpen_row(&held, job, stats, buffer);
     else
-        whet_map_row(job->policy, &held, stats);
+        whet_map_row(&held, job, stats);
 }

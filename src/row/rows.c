@@ -2,8 +2,12 @@
  * whet_softmax and whet_entropy: checks the request, then takes row after row,
  * through the loops for many rows where these fit and through whet_one_row otherwise.
  */
-#include "row/request.h"
-#include "row/row.h"
+#include "row/rows.h"
+#include "row/checks.h"
+#include "row/pipeline.h"
+#include "row/short_rows.h"
+#include "row/staged.h"
+#include "row/stats.h"
 
 static whet_stats *stats_at(const whet_rows *rows, size_t row) {
     size_t stride = rows->stats_stride ? rows->stats_stride : sizeof(whet_stats);
@@ -42,7 +46,8 @@ static whet_status check_rows(const whet_rows *rows, bool stores) {
     memory_range in, out = {0, 0}, mask = {0, 0};
     rows_arrays arrays = arrays_of(rows);
     if (!array_type_is_sound(arrays.in) || !mask_type_is_sound(arrays.mask) ||
-        (stores && !array_type_is_sound(arrays.out)) || rows->reserved)
+        (stores && !array_type_is_sound(arrays.out)) || rows->reserved ||
+        !floats_are_aligned(rows->sink) || !floats_are_aligned(rows->beta))
         return WHET_ERROR_ARGUMENT;
     if (rows->rows == 0)
         return WHET_OK;
@@ -63,8 +68,14 @@ static whet_status check_rows(const whet_rows *rows, bool stores) {
         if (array_collides(arrays.out, rows->rows, rows->n))
             return WHET_ERROR_OVERLAP;
     }
-    memory_range others[] = {in, out, mask};
-    return check_stats(rows, others, 3);
+    memory_range given[2];
+    if (!floats_range(rows->sink, rows->sink_stride, rows->rows, &given[0]) ||
+        !floats_range(rows->beta, 1, rows->rows, &given[1]))
+        return WHET_ERROR_OVERFLOW;
+    if (range_overlap(out, given[0]) || range_overlap(out, given[1]))
+        return WHET_ERROR_OVERLAP;
+    memory_range others[] = {in, out, mask, given[0], given[1]};
+    return check_stats(rows, others, sizeof others / sizeof others[0]);
 }
 
 /* Outputs larger than this are written past the caches: they would not be found there anyway. */
@@ -88,6 +99,11 @@ static row_pending start_pending(const whet_rows *rows, bool stores) {
     return pending;
 }
 
+whet_status whet_plain_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row) {
+    return rows->n <= SHORT_MAX ? whet_short_rows(rows, job, first_bad_row)
+                                : whet_pipeline_rows(rows, job, first_bad_row);
+}
+
 static whet_status run_rows(const whet_rows *request, const whet_policy *policy, bool stores,
                             size_t *first_bad_row) {
     if (!request || request->size != sizeof *request)
@@ -95,6 +111,8 @@ static whet_status run_rows(const whet_rows *request, const whet_policy *policy,
     whet_policy plain;
     if (!policy_is_sound(&policy, &plain))
         return WHET_ERROR_POLICY;
+    if (request->beta && !policy_leaves_beta(policy))
+        return WHET_ERROR_ARGUMENT;
 
     whet_rows rows = *request;
     if (rows.n > PTRDIFF_MAX)
@@ -133,6 +151,8 @@ static whet_status run_rows(const whet_rows *request, const whet_policy *policy,
             view.mask = row_at(arrays.mask, r);
         if (stores)
             view.out = (char *)rows.out + row_offset(rows.out_type, rows.out_stride, r);
+        row_extras_at(&view, r, rows.sink, rows.sink_stride, rows.beta);
+        view.position = rows.position + (int64_t)r * rows.position_stride;
         whet_one_row(&view, &job, &stats);
         if (rows.stats)
             *stats_at(&rows, r) = stats;

@@ -4,12 +4,18 @@
  * then to where and what they shall be. A narrow result is thus the f32 one
  * rounded, however many rows there are.
  */
-#include "row/request.h"
-#include "row/row.h"
+#include "row/staged.h"
+#include "row/checks.h"
+#include "row/pipeline.h"
+#include "row/rows.h"
 #include <string.h>
 
 bool whet_staged_take(const whet_rows *rows, const row_job *job, bool stores) {
-    whet_rows staged = {.rows = rows->rows, .n = rows->n, .stats = rows->stats};
+    whet_rows staged = {.rows = rows->rows,
+                        .n = rows->n,
+                        .stats = rows->stats,
+                        .sink = rows->sink,
+                        .beta = rows->beta};
     return rows->n <= ROW_BLOCK / 2 && whet_pipeline_takes(&staged, job, stores);
 }
 
@@ -53,18 +59,20 @@ static void store(const stage_rows *s) {
 
 whet_status whet_staged_rows(const whet_rows *rows, const row_job *job, size_t *first_bad_row) {
     _Alignas(64) float stage[ROW_BLOCK];
-    const size_t together = ROW_BLOCK / rows->n;
+    const size_t at_once = ROW_BLOCK / rows->n;
     const ptrdiff_t stride = (ptrdiff_t)rows->n;
     whet_status status = WHET_OK;
-    for (size_t first = 0; first < rows->rows; first += together) {
-        size_t count = rows->rows - first < together ? rows->rows - first : together, bad = 0;
+    for (size_t first = 0; first < rows->rows; first += at_once) {
+        size_t count = rows->rows - first < at_once ? rows->rows - first : at_once, bad = 0;
         whet_rows plain = {.size = sizeof plain,
                            .rows = count,
                            .n = rows->n,
                            .in = stage,
                            .in_stride = stride,
                            .out = stage,
-                           .out_stride = stride};
+                           .out_stride = stride,
+                           .position = rows->position + (int64_t)first * rows->position_stride,
+                           .position_stride = rows->position_stride};
         stage_rows s = {rows, first, count, stage};
         load(&s);
         if (whet_plain_rows(&plain, job, &bad) == WHET_NOT_FINITE)

@@ -9,7 +9,7 @@
  * where it would make NaN; one whose weight exp(m_i - m) is zero adds nothing.
  * A piece may hold a sink alone (n = 0, but m finite), so m tells and not n.
  */
-#include "row/row.h"
+#include "row/stats.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@ static bool is_finite(const whet_stats *stats) {
 }
 
 whet_stats whet_stats_empty(void) {
-    whet_stats stats = {.max = -INFINITY};
+    whet_stats stats = {.max = -INFINITY, .min = INFINITY, .argmax = UINT64_MAX};
     whet_stats_complete(&stats);
     return stats;
 }
@@ -39,7 +39,11 @@ static void add_piece(whet_stats *sums, const whet_stats *piece) {
 }
 
 whet_stats whet_stats_add(const whet_stats *a, const whet_stats *b) {
-    whet_stats whole = {.n = a->n + b->n};
+    const whet_stats *top = b->max > a->max ? b : a;
+    whet_stats whole = {.n = a->n + b->n,
+                        .min = a->min < b->min ? a->min : b->min,
+                        .argmax = top->argmax,
+                        .position = a->max > -INFINITY ? a->position : b->position};
     if (is_finite(a) && is_finite(b)) {
         whole.max = a->max > b->max ? a->max : b->max;
         add_piece(&whole, a);
@@ -53,19 +57,33 @@ whet_stats whet_stats_add(const whet_stats *a, const whet_stats *b) {
 void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *result) {
     *result = whet_stats_add(a, b);
     whet_stats_complete(result);
+    result->sink_share = NAN;
 }
 
-static void spoil(whet_stats *stats) {
-    stats->max = stats->z = stats->s = stats->logsumexp = stats->entropy = NAN;
-    stats->beta = stats->entropy_after = stats->max_prob = NAN;
-    stats->flags = WHET_ROW_NOT_FINITE;
+whet_stats whet_stats_not_finite(uint64_t n) {
+    double nan = (double)NAN;
+    return (whet_stats){.n = n,
+                        .max = nan,
+                        .z = nan,
+                        .s = nan,
+                        .logsumexp = nan,
+                        .entropy = nan,
+                        .min = nan,
+                        .argmax = UINT64_MAX,
+                        .beta = nan,
+                        .entropy_after = nan,
+                        .max_prob = nan,
+                        .sink_share = nan,
+                        .flags = WHET_ROW_NOT_FINITE};
 }
 
 /* beta and what follows become those of plain softmax, where every policy starts from. */
 void whet_stats_complete(whet_stats *stats) {
     stats->reserved = 0;
     if (!is_finite(stats)) {
-        spoil(stats);
+        int64_t position = stats->position;
+        *stats = whet_stats_not_finite(stats->n);
+        stats->position = position;
         return;
     }
     stats->flags = stats->n == 0 ? WHET_ROW_EMPTY : 0;
@@ -73,6 +91,7 @@ void whet_stats_complete(whet_stats *stats) {
     stats->entropy = 0;
     stats->beta = 1;
     stats->max_prob = 0;
+    stats->sink_share = 0;
     if (stats->max > -INFINITY) {
         double log_z = log(stats->z);
         stats->logsumexp = stats->max + log_z;
@@ -81,4 +100,10 @@ void whet_stats_complete(whet_stats *stats) {
         stats->max_prob = 1 / stats->z;
     }
     stats->entropy_after = stats->entropy;
+}
+
+void whet_stats_after(whet_stats *stats, double z, double s) {
+    double h = log(z) - stats->beta * (s / z);
+    stats->entropy_after = h > 0 ? h : 0;
+    stats->max_prob = 1.0 / z;
 }

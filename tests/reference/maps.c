@@ -87,8 +87,8 @@ static void map_stick_breaking(const double *logits, size_t n, double *p) {
 
 void reference_map(const whet_policy *policy, const double *logits, size_t n, uint64_t unmasked,
                    double *p) {
-    double first = policy->value[0];
-    switch (policy->kind) {
+    double first = policy->map_value[0];
+    switch (policy->map) {
     case WHET_POLICY_TOPK:
         map_topk(logits, n, first, p);
         break;
@@ -108,16 +108,16 @@ void reference_map(const whet_policy *policy, const double *logits, size_t n, ui
         map_stick_breaking(logits, n, p);
         break;
     default:
-        fprintf(stderr, "the reference does not know policy %lu\n", (unsigned long)policy->kind);
+        fprintf(stderr, "the reference does not know policy %lu\n", (unsigned long)policy->map);
         abort();
     }
 }
 
 bool reference_sums_to_one(const whet_policy *policy) {
-    return policy->kind == WHET_POLICY_TOPK || policy->kind == WHET_POLICY_HARDMAX ||
-           policy->kind == WHET_POLICY_ENTMAX;
+    return policy->map == WHET_POLICY_TOPK || policy->map == WHET_POLICY_HARDMAX ||
+           policy->map == WHET_POLICY_ENTMAX;
 }
 
 bool reference_takes_sink(const whet_policy *policy) {
-    return reference_sums_to_one(policy) || policy->kind == WHET_POLICY_SOFTMAX1;
+    return reference_sums_to_one(policy) || policy->map == WHET_POLICY_SOFTMAX1;
 }

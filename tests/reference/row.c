@@ -68,9 +68,20 @@ static double slope_term(double logit, double max) {
 
 static void describe(const double *logits, size_t n, double sink, whet_stats *stats) {
     double max = reference_largest(logits, n, sink);
-    *stats = (whet_stats){.max = max, .logsumexp = max, .beta = 1};
+    *stats = (whet_stats){.max = max,
+                          .logsumexp = max,
+                          .min = (double)INFINITY,
+                          .argmax = UINT64_MAX,
+                          .beta = 1};
     for (size_t i = 0; i < n; i++) {
-        stats->n += logits[i] != -(double)INFINITY;
+        if (logits[i] == -(double)INFINITY) {
+            continue;
+        }
+        stats->n++;
+        stats->min = fmin(stats->min, logits[i]);
+        if (stats->argmax == UINT64_MAX || logits[i] > logits[stats->argmax]) {
+            stats->argmax = i;
+        }
     }
     stats->flags = stats->n == 0 ? WHET_ROW_EMPTY : 0;
     if (max == -(double)INFINITY) {
@@ -126,7 +137,7 @@ static double beta_before_strength(const double *logits, size_t n, double sink,
     double first = policy->value[0];
     double count = (double)stats->n;
     double derivative = 0;
-    switch (policy->kind) {
+    switch (policy->temperature) {
     case WHET_POLICY_SOFTMAX:
         return 1;
     case WHET_POLICY_FIXED:
@@ -146,7 +157,7 @@ static double beta_before_strength(const double *logits, size_t n, double sink,
     case WHET_POLICY_CUSTOM:
         return policy->function(stats, &derivative, policy->context);
     default:
-        fprintf(stderr, "the reference does not know policy %lu\n", (unsigned long)policy->kind);
+        fprintf(stderr, "the reference does not know policy %lu\n", (unsigned long)policy->temperature);
         abort();
     }
 }
@@ -166,9 +177,12 @@ static void spoil(const double *logits, size_t n, double *p, whet_stats *stats) 
                           .s = nan,
                           .logsumexp = nan,
                           .entropy = nan,
+                          .min = nan,
+                          .argmax = UINT64_MAX,
                           .beta = nan,
                           .entropy_after = nan,
                           .max_prob = nan,
+                          .sink_share = nan,
                           .flags = WHET_ROW_NOT_FINITE};
     for (size_t i = 0; i < n; i++) {
         stats->n += logits[i] != -(double)INFINITY;
@@ -180,7 +194,9 @@ static void sharpen(const double *logits, size_t n, double sink, const whet_poli
                     double *p, whet_stats *stats) {
     stats->beta = stats->n == 0 ? 1 : reference_beta(logits, n, sink, policy, stats);
     stats->entropy_after = reference_entropy(logits, n, sink, stats->beta);
-    stats->max_prob = 1 / sum_of_weights(logits, n, sink, stats->beta);
+    double z = sum_of_weights(logits, n, sink, stats->beta);
+    stats->max_prob = 1 / z;
+    stats->sink_share = n ? reference_weight(logits[0], stats->max, stats->beta) / z : 0;
     if (p) {
         reference_probabilities(logits, n, sink, stats->beta, p);
     }
@@ -189,15 +205,19 @@ static void sharpen(const double *logits, size_t n, double sink, const whet_poli
 /* -p ln p. */
 static double surprise(double p) { return p > 0 ? -p * log(p) : 0; }
 
+/* The map of beta e. */
 static void map_row(const double *logits, size_t n, double sink, const whet_policy *policy,
                     double *p, whet_stats *stats) {
     size_t entries = n + (reference_takes_sink(policy) && sink > -(double)INFINITY);
     double *all = reference_allocate(n + 1, sizeof *all);
     double *own = reference_allocate(n + 1, sizeof *own);
-    memcpy(all, logits, n * sizeof *all);
-    all[n] = sink;
+    stats->beta = reference_beta(logits, n, sink, policy, stats);
+    for (size_t i = 0; i <= n; i++) {
+        double logit = i < n ? logits[i] : sink;
+        all[i] = logit == -(double)INFINITY ? logit : stats->beta * logit;
+    }
     reference_map(policy, all, entries, stats->n, own);
-    stats->beta = (double)NAN;
+    stats->sink_share = own[0];
     for (size_t i = 0; i < entries; i++) {
         stats->max_prob = fmax(stats->max_prob, own[i]);
         stats->entropy_after += surprise(own[i]);

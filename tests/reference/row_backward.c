@@ -50,7 +50,7 @@ static double entropy_slope(const double *logits, size_t n, double sink, const w
 
 void reference_beta_slopes(const double *logits, size_t n, double sink, const whet_policy *policy,
                            const whet_stats *stats, double *result, double *sizes) {
-    bool target = policy->kind == WHET_POLICY_TARGET;
+    bool target = policy->temperature == WHET_POLICY_TARGET;
     double beta = target ? 1 + (stats->beta - 1) / policy->strength : 1;
     double max = reference_largest(logits, n, sink);
     double z = 0, mean = 0, variance = 0;
@@ -107,18 +107,18 @@ static void stick_back(const double *logits, size_t n, const double *p, const do
 /* From the gradients g of the coefficients p of n entries to those of their logits. */
 static void map_slopes(const whet_policy *policy, const double *logits, size_t n, const double *p,
                        const double *g, double *result) {
-    bool is_entmax = policy->kind == WHET_POLICY_ENTMAX;
-    if (policy->kind == WHET_POLICY_STICK_BREAKING) {
+    bool is_entmax = policy->map == WHET_POLICY_ENTMAX;
+    if (policy->map == WHET_POLICY_STICK_BREAKING) {
         stick_back(logits, n, p, g, result);
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        result[i] = policy->kind == WHET_POLICY_HARDMAX   ? 0
-                    : policy->kind == WHET_POLICY_SIGMOID ? p[i] * (1 - p[i])
-                    : is_entmax && p[i] > 0               ? pow(p[i], 2 - policy->value[0])
+        result[i] = policy->map == WHET_POLICY_HARDMAX   ? 0
+                    : policy->map == WHET_POLICY_SIGMOID ? p[i] * (1 - p[i])
+                    : is_entmax && p[i] > 0               ? pow(p[i], 2 - policy->map_value[0])
                                                           : p[i];
     }
-    double mean = policy->kind == WHET_POLICY_SIGMOID ? 0 : mean_of(result, g, n, is_entmax);
+    double mean = policy->map == WHET_POLICY_SIGMOID ? 0 : mean_of(result, g, n, is_entmax);
     for (size_t i = 0; i < n; i++) {
         result[i] *= result[i] > 0 ? g[i] - mean : 0;
     }
@@ -129,11 +129,11 @@ static void map_slopes(const whet_policy *policy, const double *logits, size_t n
 static double map_number(const whet_policy *policy, const double *logits, size_t n, const double *g,
                          const double *slopes, double *p) {
     double sum = 0, step = 1e-5;
-    for (size_t i = 0; policy->kind == WHET_POLICY_SIGMOID && i < n; i++) {
-        sum -= isnan(policy->value[0]) ? 0 : slopes[i];
+    for (size_t i = 0; policy->map == WHET_POLICY_SIGMOID && i < n; i++) {
+        sum -= isnan(policy->map_value[0]) ? 0 : slopes[i];
     }
-    for (int side = -1; policy->kind == WHET_POLICY_ENTMAX && side < 2; side += 2) {
-        reference_entmax(logits, n, policy->value[0] + side * step, p);
+    for (int side = -1; policy->map == WHET_POLICY_ENTMAX && side < 2; side += 2) {
+        reference_entmax(logits, n, policy->map_value[0] + side * step, p);
         for (size_t i = 0; i < n; i++) {
             sum += side * p[i] * g[i] / (2 * step);
         }
@@ -152,7 +152,7 @@ double reference_map_back(const double *row, size_t n, double sink, const whet_p
     g[n] = result[n] = 0;
     reference_map(policy, logits, entries, unmasked, p);
     map_slopes(policy, logits, entries, p, g, result);
-    double largest_p = policy->kind == WHET_POLICY_ENTMAX, size = 0;
+    double largest_p = policy->map == WHET_POLICY_ENTMAX, size = 0;
     for (size_t i = 0; i < entries; i++) {
         size = fmax(size, fabs(result[i]));
         largest_p = fmax(largest_p, p[i]);

@@ -74,13 +74,14 @@ static void remember(double *worst, double error) {
     }
 }
 
-static void compare_stats(const char *what, const double *logits, size_t n, const whet_stats *stats,
-                          const whet_stats *expected) {
+static void compare_stats(const char *what, const whet_policy *policy, const double *logits,
+                          size_t n, const whet_stats *stats, const whet_stats *expected) {
     const double none = -(double)INFINITY;
     double entropy = relative_to_one(stats->entropy, expected->entropy);
     double beta = relative_to_one(stats->beta, expected->beta);
     /* at the beta reported */
-    double after = isnan(expected->beta) || expected->flags & WHET_ROW_EMPTY
+    double after = !whet_policy_is_temperature(policy) || expected->flags & WHET_ROW_EMPTY ||
+                           isnan(expected->beta)
                        ? expected->entropy_after
                        : reference_entropy(logits, n, none, stats->beta);
     double after_error = relative_to_one(stats->entropy_after, after);
@@ -92,6 +93,10 @@ static void compare_stats(const char *what, const double *logits, size_t n, cons
               stats->flags, expected->flags);
     CHECK_MSG(same(stats->max, expected->max), "%s: max is %.9g, not %.9g", what, stats->max,
               expected->max);
+    CHECK_MSG(same(stats->min, expected->min), "%s: min is %.9g, not %.9g", what, stats->min,
+              expected->min);
+    CHECK_MSG(stats->argmax == expected->argmax, "%s: argmax is %llu, not %llu", what,
+              (unsigned long long)stats->argmax, (unsigned long long)expected->argmax);
     CHECK_MSG(entropy <= ENTROPY_LIMIT, "%s: entropy is %.9g, not %.9g", what, stats->entropy,
               expected->entropy);
     CHECK_MSG(beta <= BETA_LIMIT, "%s: beta is %.9g, not %.9g", what, stats->beta, expected->beta);
@@ -179,14 +184,14 @@ void compare_row(const char *what, const double *logits, size_t n, const whet_po
                  const float *result, const whet_stats *stats) {
     whet_stats expected;
     reference_row(logits, n, -(double)INFINITY, policy, NULL, &expected);
-    compare_stats(what, logits, n, stats, &expected);
+    compare_stats(what, policy, logits, n, stats, &expected);
     compare_result(what, logits, n, result, stats, 0);
 }
 
 bool beta_depends_on_logits(const whet_policy *policy) {
-    return policy->kind != WHET_POLICY_SOFTMAX && policy->kind != WHET_POLICY_FIXED &&
-           policy->kind != WHET_POLICY_SSMAX && policy->kind != WHET_POLICY_LENGTH &&
-           policy->kind != WHET_POLICY_LINEAR;
+    return policy->temperature != WHET_POLICY_SOFTMAX && policy->temperature != WHET_POLICY_FIXED &&
+           policy->temperature != WHET_POLICY_SSMAX && policy->temperature != WHET_POLICY_LENGTH &&
+           policy->temperature != WHET_POLICY_LINEAR;
 }
 
 void check_one_row(const char *what, const float *row, size_t n, const whet_policy *policy) {

@@ -6,7 +6,7 @@
  */
 #include "reference/reference.h"
 #include "row/compare.h"
-#include "row/row.h"
+#include "row/row_backward.h"
 #include "support/check.h"
 #include "support/isa.h"
 #include "support/random.h"
@@ -186,21 +186,24 @@ static void compare_number(const char *what, problem *at, double *number, double
               expected);
 }
 
-static bool has_numbers(uint32_t kind) {
-    return kind != WHET_POLICY_TOPK && kind != WHET_POLICY_HARDMAX;
+static bool map_has_gradient(uint32_t map) {
+    return map != WHET_POLICY_TOPK && map != WHET_POLICY_HARDMAX;
 }
 
 static void compare_numbers(const char *what, problem *at, const whet_policy_gradient *numbers) {
     for (size_t i = 0; i <= WHET_POLY_DEGREE_MAX; i++) {
-        if (has_numbers(at->policy.kind) && !isnan(at->policy.value[i])) {
-            compare_number(what, at, &at->policy.value[i], numbers->value[i]);
+        compare_number(what, at, &at->policy.value[i], numbers->value[i]);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (map_has_gradient(at->policy.map) && !isnan(at->policy.map_value[i])) {
+            compare_number(what, at, &at->policy.map_value[i], numbers->map_value[i]);
         } else {
-            CHECK(numbers->value[i] == 0);
+            CHECK(numbers->map_value[i] == 0);
         }
     }
     /* no limit above one and none below zero; target's full beta cannot be told at strength 0 */
     if (whet_policy_is_temperature(&at->policy) &&
-        (at->policy.kind != WHET_POLICY_TARGET || at->policy.strength > 0)) {
+        (at->policy.temperature != WHET_POLICY_TARGET || at->policy.strength > 0)) {
         compare_number(what, at, &at->policy.strength, numbers->strength);
     }
     if (isfinite(at->policy.hold)) {
@@ -208,6 +211,17 @@ static void compare_numbers(const char *what, problem *at, const whet_policy_gra
     } else {
         CHECK(numbers->hold == 0);
     }
+}
+
+/* One row of f32 as attention takes it, with its coefficients where they are wanted. */
+static bool one_f32_row(const whet_policy *policy, const float *in, const float *grad_out, size_t n,
+                        float *weights, float *grad_in, whet_policy_gradient *parameters) {
+    row_job job = whet_row_plan(policy, false);
+    row_view row = {.kernels = whet_kernels_get(), .n = n, .in = in};
+    row_view grad = {.kernels = row.kernels, .n = n, .in = grad_out};
+    row_gradients gradients = {.out = &grad, .weights = weights, .parameters = parameters};
+    row.out = grad_in;
+    return whet_row_backward(&row, &job, &gradients);
 }
 
 static whet_rows_backward request(size_t n) {
@@ -295,16 +309,16 @@ TEST(a_custom_policys_own_derivative_is_used) {
 
 /* ---- what holds of every gradient ---- */
 
-static bool is_blind_to_shifts(uint32_t kind) {
-    return kind != WHET_POLICY_SOFTMAX1 && kind != WHET_POLICY_SIGMOID &&
-           kind != WHET_POLICY_STICK_BREAKING;
+static bool is_blind_to_shifts(uint32_t map) {
+    return map != WHET_POLICY_SOFTMAX1 && map != WHET_POLICY_SIGMOID &&
+           map != WHET_POLICY_STICK_BREAKING;
 }
 
 TEST(gradients_sum_to_zero_where_shifting_all_logits_changes_nothing) {
     struct rng rng = rng_seeded(4);
     for (size_t k = 0; k < NAMES; k++) {
         whet_policy policy = policy_named(names[k]);
-        if (!is_blind_to_shifts(policy.kind)) {
+        if (!is_blind_to_shifts(policy.map)) {
             continue;
         }
         make_row(&rng, N_MAX, 2);
@@ -324,7 +338,7 @@ TEST(a_gradient_that_is_the_same_everywhere_changes_nothing) {
     struct rng rng = rng_seeded(5);
     for (size_t k = 0; k < NAMES; k++) {
         whet_policy policy = policy_named(names[k]);
-        if (!is_blind_to_shifts(policy.kind)) {
+        if (!is_blind_to_shifts(policy.map)) {
             continue;
         }
         make_row(&rng, 100, 1);
@@ -591,20 +605,20 @@ TEST(one_f32_row_is_taken_by_itself) {
         rows.grad_in = expected;
         rows.policy_grad = &numbers;
         CHECK_INT(whet_softmax_backward(&rows, &policy, NULL), WHET_OK);
-        CHECK(whet_f32_row_backward(&policy, logits, arriving, 300, NULL, gradient, &sum));
+        CHECK(one_f32_row(&policy, logits, arriving, 300, NULL, gradient, &sum));
         CHECK_MSG(same_bytes(gradient, expected, 300 * sizeof(float)), "%s", names[k]);
         CHECK(sum.value[0] == 1 + numbers.value[0] && sum.strength == numbers.strength);
-        CHECK(whet_f32_row_backward(&policy, logits, arriving, 300, NULL, arriving, NULL));
+        CHECK(one_f32_row(&policy, logits, arriving, 300, NULL, arriving, NULL));
         CHECK(same_bytes(arriving, expected, 300 * sizeof(float)));
         if (!whet_policy_is_temperature(&policy)) {
             whet_rows forth = {.size = sizeof forth, .rows = 1, .n = 300, .in = logits};
             forth.out = expected;
             CHECK_INT(whet_softmax(&forth, &policy, NULL), WHET_OK);
-            CHECK(whet_f32_row_backward(&policy, logits, arriving, 300, logits, gradient, NULL));
+            CHECK(one_f32_row(&policy, logits, arriving, 300, logits, gradient, NULL));
             CHECK_MSG(same_bytes(logits, expected, 300 * sizeof(float)), "%s: weights", names[k]);
         }
         logits[3] = INFINITY;
-        CHECK(!whet_f32_row_backward(&policy, logits, arriving, 300, NULL, gradient, &sum));
+        CHECK(!one_f32_row(&policy, logits, arriving, 300, NULL, gradient, &sum));
         CHECK(isnan(gradient[0]) && sum.strength == numbers.strength);
     }
 }
@@ -642,7 +656,7 @@ static void spoil_row(const char *what, const whet_policy *policy, float *value,
         same_bytes(gradient + (ptrdiff_t)2 * N, expected + (ptrdiff_t)2 * N, N * sizeof(float)),
         "%s: row 2", what);
     for (size_t r = 0; r < ROWS; r += 2) {
-        CHECK(whet_f32_row_backward(policy, logits + r * N, arriving + r * N, N, NULL, expected,
+        CHECK(one_f32_row(policy, logits + r * N, arriving + r * N, N, NULL, expected,
                                     &others));
     }
     CHECK(same_bytes(&others, &numbers, sizeof numbers));

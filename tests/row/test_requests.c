@@ -125,9 +125,9 @@ TEST(statistics_too_close_or_not_aligned_are_refused) {
 TEST(policies_that_make_no_sense_are_refused) {
     whet_policy zero = {0};
     whet_policy unknown = whet_policy_softmax();
-    unknown.kind = 42;
+    unknown.temperature = 42;
     whet_policy reserved = whet_policy_adaptive();
-    reserved.reserved[3] = 1;
+    reserved.reserved_bytes[3] = 1;
     const double none[1] = {1};
     const whet_policy wrong[] = {
         zero,

@@ -2,7 +2,7 @@
  * Merging the statistics of pieces: the same as those of the whole, however it
  * is cut, with empty, distant and bad pieces among them.
  */
-#include "row/row.h"
+#include "row/stats.h"
 #include "support/check.h"
 #include "support/random.h"
 #include "whet.h"

@@ -2,7 +2,8 @@
  * The solver of `target`, driven by sums in double, and by sums as rough as
  * f32 exponentials make them.
  */
-#include "row/row.h"
+#include "policy/registry.h"
+#include "row/stats.h"
 #include "support/check.h"
 #include "support/random.h"
 #include "whet.h"
@@ -52,15 +53,15 @@ static whet_stats statistics(bool rough) {
     return stats;
 }
 
-static target_solver solved(double goal, double cap, bool rough) {
+static beta_solver solved(double goal, double cap, bool rough) {
     whet_policy policy = whet_policy_target(goal, cap);
     whet_stats stats = statistics(rough);
-    target_solver solver;
-    whet_target_start(&solver, &policy, &stats);
+    beta_solver solver;
+    whet_temperature_target.solver->start(&solver, &policy, &stats);
     while (!solver.done) {
         row_sums sums = sums_at(solver.beta, rough);
         CHECK(solver.beta >= 1 && solver.beta <= cap);
-        whet_target_step(&solver, sums.z, sums.s, sums.q);
+        whet_temperature_target.solver->step(&solver, sums.z, sums.s, sums.q);
     }
     CHECK(solver.beta >= 1 && solver.beta <= cap);
     return solver;
@@ -104,7 +105,7 @@ TEST(rows_already_sharper_keep_beta_one) {
     double own = statistics(false).entropy;
     const double goals[] = {own, own * 1.0001, own + 1, 100};
     for (size_t i = 0; i < 4; i++) {
-        target_solver solver = solved(goals[i], 256, false);
+        beta_solver solver = solved(goals[i], 256, false);
         CHECK_NEAR(solver.beta, 1, 0);
         CHECK_INT(solver.flags, 0);
         CHECK_INT(solver.steps, 0);
@@ -122,7 +123,7 @@ TEST(the_entropy_wanted_is_reached) {
         if (!(goal > 0)) {
             continue;
         }
-        target_solver solver = solved(goal, 256, false);
+        beta_solver solver = solved(goal, 256, false);
         if (solver.flags & WHET_ROW_CAPPED) {
             CHECK_NEAR(solver.beta, 256, 0);
             CHECK(entropy_at(256) >= goal * (1 - 1e-12));
@@ -141,7 +142,7 @@ TEST(beta_agrees_with_bisection) {
     for (int trial = 0; trial < 100; trial++) {
         fill_random(&rng, 200, trial % 3, -2, 3);
         double goal = statistics(false).entropy * rng_uniform(&rng, 0.1, 0.99);
-        target_solver solver = solved(goal, 256, false);
+        beta_solver solver = solved(goal, 256, false);
         if (!(solver.flags & WHET_ROW_CAPPED)) {
             double beta = bisected(goal, 256);
             CHECK_NEAR(solver.beta, beta, 1e-7 * beta);
@@ -156,7 +157,7 @@ TEST(rough_sums_give_beta_to_their_own_accuracy) {
     for (int trial = 0; trial < 300; trial++) {
         fill_random(&rng, 1000, trial % 4, -2, 4);
         double goal = statistics(false).entropy * rng_uniform(&rng, 0.05, 0.99);
-        target_solver solver = solved(goal, 256, true);
+        beta_solver solver = solved(goal, 256, true);
         if (!(solver.flags & WHET_ROW_CAPPED)) {
             CHECK_NEAR(entropy_at(solver.beta), goal, 1e-6 * fmax(1, goal));
             total += solver.steps;
@@ -172,7 +173,7 @@ TEST(awkward_sizes_are_solved) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         fill(&rng, sizes[i], 0, 1);
         double goal = 0.3 * statistics(false).entropy;
-        target_solver solver = solved(goal, 1e6, false);
+        beta_solver solver = solved(goal, 1e6, false);
         CHECK_INT(solver.flags, 0);
         CHECK_NEAR(entropy_at(solver.beta), goal, 1e-8);
     }
@@ -181,7 +182,7 @@ TEST(awkward_sizes_are_solved) {
 TEST(a_single_entry_is_as_sharp_as_can_be) {
     n = 1;
     logits[0] = -3;
-    target_solver solver = solved(0.5, 256, false);
+    beta_solver solver = solved(0.5, 256, false);
     CHECK_NEAR(solver.beta, 1, 0);
     CHECK_INT(solver.flags, 0);
 }
@@ -189,7 +190,7 @@ TEST(a_single_entry_is_as_sharp_as_can_be) {
 TEST(goals_beyond_the_cap_are_flagged) {
     struct rng rng = rng_seeded(6);
     fill(&rng, 100, 0, 0.01);
-    target_solver solver = solved(0.5, 256, false);
+    beta_solver solver = solved(0.5, 256, false);
     CHECK_NEAR(solver.beta, 256, 0);
     CHECK_INT(solver.flags, WHET_ROW_CAPPED);
     solver = solved(0.5, 1e6, false);
@@ -212,11 +213,11 @@ TEST(ties_bound_what_can_be_reached) {
         for (int rough = 0; rough < 2; rough++) {
             const double none[] = {log(2), nextafter(log(2), 0), nextafter(log(2), 1), 0.69, 1e-3};
             for (size_t k = 0; k < 5; k++) {
-                target_solver solver = solved(none[k], caps[i], rough);
+                beta_solver solver = solved(none[k], caps[i], rough);
                 CHECK_NEAR(solver.beta, fmin(caps[i], 1e30), 0);
                 CHECK_INT(solver.flags, WHET_ROW_CAPPED);
             }
-            target_solver solver = solved(log(2) + 1e-3, caps[i], rough);
+            beta_solver solver = solved(log(2) + 1e-3, caps[i], rough);
             CHECK_INT(solver.flags, 0);
             CHECK_NEAR(entropy_at(solver.beta), log(2) + 1e-3, 1e-7);
         }
@@ -231,10 +232,10 @@ TEST(many_ties_are_counted_exactly) {
         }
         double bound = log((double)multiplicity);
         if (bound > 0) {
-            target_solver solver = solved(bound, 256, true);
+            beta_solver solver = solved(bound, 256, true);
             CHECK_INT(solver.flags, WHET_ROW_CAPPED);
         }
-        target_solver solver = solved(bound + 1e-6, 256, true);
+        beta_solver solver = solved(bound + 1e-6, 256, true);
         CHECK_INT(solver.flags, 0);
         CHECK_NEAR(entropy_at(solver.beta), bound + 1e-6, 1e-7);
     }
@@ -245,7 +246,7 @@ TEST(uniform_rows_cannot_be_sharpened) {
     for (size_t i = 0; i < n; i++) {
         logits[i] = 0.25;
     }
-    target_solver solver = solved(2, 256, false);
+    beta_solver solver = solved(2, 256, false);
     CHECK_NEAR(solver.beta, 256, 0);
     CHECK_INT(solver.flags, WHET_ROW_CAPPED);
     solver = solved(log(64), 256, false);
@@ -260,7 +261,7 @@ TEST(large_logits_and_low_goals_are_solved) {
     const double goals[] = {0.6, 0.1, 1e-2, 1e-4, 1e-6, 1e-8};
     for (size_t i = 0; i < sizeof goals / sizeof goals[0]; i++) {
         double goal = goals[i];
-        target_solver solver = solved(goal, 256, false);
+        beta_solver solver = solved(goal, 256, false);
         CHECK_INT(solver.flags, 0);
         CHECK_NEAR(entropy_at(solver.beta), goal, 1e-7 * goal + 1e-15);
     }
@@ -270,7 +271,7 @@ TEST(an_outlier_below_does_not_mislead) {
     struct rng rng = rng_seeded(8);
     fill(&rng, 500, 1, 1);
     logits[17] = -1e9;
-    target_solver solver = solved(3, 256, false);
+    beta_solver solver = solved(3, 256, false);
     CHECK_INT(solver.flags, 0);
     CHECK_NEAR(entropy_at(solver.beta), 3, 1e-8);
     CHECK(solver.steps < 20);
@@ -280,11 +281,11 @@ TEST(sums_that_are_nan_end_the_search) {
     whet_policy policy = whet_policy_target(1, 256);
     whet_stats stats = {.n = 10, .max = 0, .z = 8, .s = -1};
     whet_stats_complete(&stats);
-    target_solver solver;
-    whet_target_start(&solver, &policy, &stats);
+    beta_solver solver;
+    whet_temperature_target.solver->start(&solver, &policy, &stats);
     unsigned calls = 0;
     for (; !solver.done && calls < 1000; calls++) {
-        whet_target_step(&solver, calls ? NAN : 1, calls ? NAN : 0, calls ? NAN : 0);
+        whet_temperature_target.solver->step(&solver, calls ? NAN : 1, calls ? NAN : 0, calls ? NAN : 0);
     }
     CHECK(calls < 100);
 }

@@ -1,0 +1,110 @@
+/* Checks every number of a policy against the limits of its descriptors. */
+#include "policy/check.h"
+#include "policy/number.h"
+#include "policy/registry.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+whet_status whet_policy_refuse(char *message, size_t message_size, const char *format, ...) {
+    if (message && message_size > 0) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(message, message_size, format, arguments);
+        va_end(arguments);
+    }
+    return WHET_ERROR_POLICY;
+}
+
+/* The first rule that a policy breaks, and the number that breaks it. */
+typedef struct violation {
+    const char *rule; /* NULL: none */
+    double number;
+} violation;
+
+static bool is_within(const policy_parameter *p, double x) {
+    if (isnan(x))
+        return p->flags & PARAMETER_NAN;
+    bool above = p->flags & PARAMETER_LOW_OPEN ? x > p->low : x >= p->low;
+    bool below = p->flags & PARAMETER_HIGH_OPEN ? x < p->high : x <= p->high;
+    return above && below && (!(p->flags & PARAMETER_WHOLE) || floor(x) == x);
+}
+
+static violation check_list(const whet_policy *policy, const policy_parameter *p) {
+    if (policy->degree > WHET_POLY_DEGREE_MAX)
+        return (violation){"poly needs a degree of at most 8", policy->degree};
+    for (unsigned i = 0; i <= policy->degree; i++)
+        if (!is_within(p, policy->value[i]))
+            return (violation){p->rule, policy->value[i]};
+    return (violation){NULL, 0};
+}
+
+static violation check_parameters(const whet_policy *policy, const policy_parameter *parameters,
+                                  size_t count) {
+    violation found = {NULL, 0};
+    for (size_t i = 0; i < count && !found.rule; i++) {
+        const policy_parameter *p = &parameters[i];
+        double x = whet_parameter_get(policy, p);
+        if (p->flags & PARAMETER_LIST)
+            found = check_list(policy, p);
+        else if (!is_within(p, x))
+            found = (violation){p->rule, x};
+    }
+    return found;
+}
+
+static bool reserved_is_zero(const whet_policy *policy) {
+    unsigned char any = 0;
+    for (size_t i = 0; i < sizeof policy->reserved_bytes; i++)
+        any |= policy->reserved_bytes[i];
+    return any == 0 && policy->reserved == 0;
+}
+
+static bool has_parameter_at(const temperature_descriptor *t, size_t offset) {
+    bool found = false;
+    for (size_t i = 0; i < t->parameter_count; i++)
+        found = found || t->parameters[i].offset == offset;
+    return found;
+}
+
+/* Limits that the temperature does not have are none, which an all-zero struct does not say. */
+static bool limits_are_in_place(const whet_policy *policy, const temperature_descriptor *t) {
+    return (has_parameter_at(t, offsetof(whet_policy, threshold)) ||
+            policy->threshold == -INFINITY) &&
+           (has_parameter_at(t, offsetof(whet_policy, floor)) || policy->floor == -INFINITY) &&
+           (has_parameter_at(t, offsetof(whet_policy, hold)) || policy->hold == INFINITY);
+}
+
+whet_status whet_policy_check(const whet_policy *policy, char *message, size_t message_size) {
+    if (!policy)
+        return whet_policy_refuse(message, message_size, "no policy was given");
+    const temperature_descriptor *t = whet_temperature_of(policy);
+    const map_descriptor *m = whet_map_of(policy);
+    if (!t || !m)
+        return whet_policy_refuse(message, message_size, "%lu is not a kind of policy",
+                                  (unsigned long)(t ? policy->map : policy->temperature));
+    if (!reserved_is_zero(policy) || !limits_are_in_place(policy, t))
+        return whet_policy_refuse(
+            message, message_size,
+            "fields are set that this policy does not have: policies are made by "
+            "the functions for it");
+    if ((t->needs & NEEDS_STATS) && !policy->function)
+        return whet_policy_refuse(message, message_size, "a custom policy needs a function");
+    violation found = check_parameters(policy, t->parameters, t->parameter_count);
+    if (!found.rule)
+        found = check_parameters(policy, m->parameters, m->parameter_count);
+    if (!found.rule)
+        found = check_parameters(policy, &whet_policy_strength, 1);
+    if (found.rule) {
+        char number[POLICY_NUMBER_SIZE];
+        whet_policy_number_print(found.number, number);
+        return whet_policy_refuse(message, message_size, "%s, not %s", found.rule, number);
+    }
+    if ((t->needs & NEEDS_SEARCH) && !(m->traits & MAP_SUMS_TO_ONE))
+        return whet_policy_refuse(message, message_size,
+                                  "target needs a map whose coefficients sum to one: the result "
+                                  "of this one has no entropy");
+    if (message && message_size > 0)
+        message[0] = '\0';
+    return WHET_OK;
+}

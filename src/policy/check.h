@@ -1,0 +1,11 @@
+/* Refusals in words. */
+#ifndef WHET_POLICY_CHECK_H
+#define WHET_POLICY_CHECK_H
+
+#include "whet.h"
+
+/* Says why in message (cut to its size, NULL if not wanted) and returns WHET_ERROR_POLICY. */
+__attribute__((format(printf, 3, 4))) whet_status
+whet_policy_refuse(char *message, size_t message_size, const char *format, ...);
+
+#endif

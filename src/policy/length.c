@@ -1,0 +1,144 @@
+/* Temperatures that follow the number of entries: ssmax, length and linear. */
+#include "policy/registry.h"
+
+static whet_policy by_length(whet_policy_kind kind, double first, double second) {
+    whet_policy policy = whet_policy_of((uint32_t)kind, WHET_POLICY_SOFTMAX);
+    policy.value[0] = first;
+    policy.value[1] = second;
+    return policy;
+}
+
+/* ---- ssmax ---- */
+
+whet_policy whet_policy_ssmax(double s, double b) { return by_length(WHET_POLICY_SSMAX, s, b); }
+
+static whet_policy preset_ssmax(void) { return whet_policy_ssmax(1, 0); }
+
+static void ssmax_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
+    for (size_t i = 0; i < rows->count; i++)
+        beta[i] = rows->n[i] ? policy->value[0] * log((double)rows->n[i]) + policy->value[1] : 1;
+}
+
+static double ssmax_derivative(const whet_policy *policy, const whet_stats *stats, double beta,
+                               double variance, whet_policy_gradient *parameters) {
+    (void)policy;
+    (void)beta;
+    (void)variance;
+    parameters->value[0] = log((double)stats->n);
+    parameters->value[1] = 1;
+    return 0;
+}
+
+static const policy_parameter ssmax_parameters[] = {
+    {.name = "s",
+     .rule = "ssmax needs a finite s",
+     .offset = POLICY_VALUE(0),
+     .gradient = GRADIENT_VALUE(0),
+     .low = -INFINITY,
+     .high = INFINITY,
+     .flags = PARAMETER_OPEN},
+    {.name = "b",
+     .rule = "ssmax needs a finite b",
+     .offset = POLICY_VALUE(1),
+     .gradient = GRADIENT_VALUE(1),
+     .low = -INFINITY,
+     .high = INFINITY,
+     .flags = PARAMETER_OPEN | PARAMETER_OPTIONAL},
+};
+
+const temperature_descriptor whet_temperature_ssmax = {.kind = WHET_POLICY_SSMAX,
+                                                       .needs = NEEDS_COUNT,
+                                                       .parameters = ssmax_parameters,
+                                                       .parameter_count =
+                                                           COUNT_OF(ssmax_parameters),
+                                                       .betas = ssmax_betas,
+                                                       .derivative = ssmax_derivative};
+
+const policy_entry whet_entry_ssmax = {
+    .name = "ssmax",
+    .temperature = &whet_temperature_ssmax,
+    .preset = preset_ssmax,
+    .info = {"ssmax:s[:b]", "beta = s ln n + b", "ssmax:0.43", 1}};
+
+/* ---- length ---- */
+
+whet_policy whet_policy_length(double n0) { return by_length(WHET_POLICY_LENGTH, n0, 0); }
+
+static whet_policy preset_length(void) { return whet_policy_length(2); }
+
+static void length_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
+    for (size_t i = 0; i < rows->count; i++)
+        beta[i] = fmax(1, log((double)rows->n[i]) / log(policy->value[0]));
+}
+
+static double length_derivative(const whet_policy *policy, const whet_stats *stats, double beta,
+                                double variance, whet_policy_gradient *parameters) {
+    (void)stats;
+    (void)variance;
+    double n0 = policy->value[0];
+    parameters->value[0] = beta > 1 ? -beta / (log(n0) * n0) : 0;
+    return 0;
+}
+
+static const policy_parameter length_parameters[] = {{.name = "n0",
+                                                      .rule = "length needs a finite n0 > 1",
+                                                      .offset = POLICY_VALUE(0),
+                                                      .gradient = GRADIENT_VALUE(0),
+                                                      .low = 1,
+                                                      .high = INFINITY,
+                                                      .flags = PARAMETER_OPEN}};
+
+const temperature_descriptor whet_temperature_length = {.kind = WHET_POLICY_LENGTH,
+                                                        .needs = NEEDS_COUNT,
+                                                        .parameters = length_parameters,
+                                                        .parameter_count =
+                                                            COUNT_OF(length_parameters),
+                                                        .betas = length_betas,
+                                                        .derivative = length_derivative};
+
+const policy_entry whet_entry_length = {
+    .name = "length",
+    .temperature = &whet_temperature_length,
+    .preset = preset_length,
+    .info = {"length:n0", "beta = max(1, ln n / ln n0)", "length:16", 1}};
+
+/* ---- linear ---- */
+
+whet_policy whet_policy_linear(double n0) { return by_length(WHET_POLICY_LINEAR, n0, 0); }
+
+static whet_policy preset_linear(void) { return whet_policy_linear(1); }
+
+static void linear_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
+    for (size_t i = 0; i < rows->count; i++)
+        beta[i] = fmax(1, (double)rows->n[i] / policy->value[0]);
+}
+
+static double linear_derivative(const whet_policy *policy, const whet_stats *stats, double beta,
+                                double variance, whet_policy_gradient *parameters) {
+    (void)stats;
+    (void)variance;
+    parameters->value[0] = beta > 1 ? -beta / policy->value[0] : 0;
+    return 0;
+}
+
+static const policy_parameter linear_parameters[] = {{.name = "n0",
+                                                      .rule = "linear needs a finite n0 > 0",
+                                                      .offset = POLICY_VALUE(0),
+                                                      .gradient = GRADIENT_VALUE(0),
+                                                      .low = 0,
+                                                      .high = INFINITY,
+                                                      .flags = PARAMETER_OPEN}};
+
+const temperature_descriptor whet_temperature_linear = {.kind = WHET_POLICY_LINEAR,
+                                                        .needs = NEEDS_COUNT,
+                                                        .parameters = linear_parameters,
+                                                        .parameter_count =
+                                                            COUNT_OF(linear_parameters),
+                                                        .betas = linear_betas,
+                                                        .derivative = linear_derivative};
+
+const policy_entry whet_entry_linear = {
+    .name = "linear",
+    .temperature = &whet_temperature_linear,
+    .preset = preset_linear,
+    .info = {"linear:n0", "beta = max(1, n / n0)", "linear:1024", 1}};

@@ -1,0 +1,270 @@
+/* One row through any policy, forward and backward: see map_row.h. */
+#include "row/map_row.h"
+#include "policy/beta.h"
+#include "policy/registry.h"
+#include "row/extra_logits.h"
+#include "row/walk.h"
+
+static map_row row_of(const row_view *row, const row_job *job, const whet_stats *stats) {
+    bool takes_sink = job->map->traits & MAP_TAKES_SINK;
+    return (map_row){.policy = job->policy,
+                     .row = row,
+                     .stats = stats,
+                     .beta = whet_positive_beta(stats->beta),
+                     .sink = takes_sink ? row_sink(row) : -INFINITY,
+                     .visible = row->visible ? row->visible : stats->n};
+}
+
+static map_solution solve(const map_row *m, const map_descriptor *map) {
+    map_solution solution = {.beta = m->beta};
+    map->solve(m, &solution);
+    return solution;
+}
+
+/* ---- forward ---- */
+
+/* Reads a block, computes, and writes the same block: so the result may be the row itself. */
+static void store_coefficients(const map_row *m, const map_descriptor *map, whet_stats *stats) {
+    float results[ROW_BLOCK];
+    map_solution solution = solve(m, map);
+    double largest = 0, entropy = 0;
+    row_walk walk;
+    walk_begin(&walk, m->row, m->sink);
+    while (walk_next(&walk)) {
+        double block_entropy = 0;
+        for (size_t i = 0; i < walk.count; i++) {
+            double p = map->coefficient((double)walk.logits[i], &solution);
+            if (p > 0) {
+                block_entropy -= p * log(p);
+                largest = p > largest ? p : largest;
+            }
+            if (walk.start == 0 && i == 0)
+                stats->sink_share = p;
+            results[i] = (float)p;
+        }
+        entropy += block_entropy;
+        if (m->row->out && !walk.is_sink)
+            whet_row_store(m->row, walk.start, walk.count, results);
+    }
+    stats->max_prob = largest;
+    stats->entropy_after = map->entropy ? map->entropy(&solution) : fmax(0, entropy);
+}
+
+void whet_map_row(const row_view *row, const row_job *job, whet_stats *stats) {
+    map_row m = row_of(row, job, stats);
+    if (job->map->forward) {
+        map_result result = {0, 0};
+        job->map->forward(&m, &result);
+        stats->max_prob = result.largest;
+        stats->sink_share = result.first;
+    } else {
+        store_coefficients(&m, job->map, stats);
+    }
+    if (!(job->map->traits & MAP_SUMS_TO_ONE))
+        stats->entropy_after = NAN;
+}
+
+/* ---- backward ---- */
+
+/* A row on its backward pass. */
+typedef struct backward {
+    const map_row *m;
+    const row_job *job;
+    row_gradients *want;
+    map_solution solution;
+    double mean; /* D */
+    row_movement movement;
+} backward;
+
+/* What reaches a coefficient: its own gradient, and through the entropy of the result. */
+static double arriving(const backward *b, double g, double p) {
+    double by_entropy = b->want->entropy_after;
+    return by_entropy != 0 && p > 0 ? g - by_entropy * (log(p) + 1) : g;
+}
+
+/* What a pass over the row adds up; `probe` turns NaN when something that arrives is not finite.
+ * With d = e - max: own g, own g d, shared and shared d. */
+typedef struct backward_sums {
+    double weights, gradients, probe;
+    double own, own_d, shared, shared_d;
+} backward_sums;
+
+static void add_entry(const backward *b, double logit, double g, backward_sums *sums) {
+    double p = b->job->map->coefficient(logit, &b->solution);
+    map_terms terms = b->job->map->terms(logit, p, &b->solution);
+    double d = logit - b->m->stats->max;
+    double arrives = arriving(b, g, p);
+    sums->weights += terms.mean;
+    sums->gradients += terms.mean * arrives;
+    sums->probe += 0 * g;
+    sums->own += terms.own * arrives;
+    sums->own_d += terms.own * arrives * d;
+    sums->shared += terms.shared;
+    sums->shared_d += terms.shared * d;
+}
+
+static void add_sums(backward_sums *sums, const backward_sums *block) {
+    sums->weights += block->weights;
+    sums->gradients += block->gradients;
+    sums->probe += block->probe;
+    sums->own += block->own;
+    sums->own_d += block->own_d;
+    sums->shared += block->shared;
+    sums->shared_d += block->shared_d;
+}
+
+static backward_sums sum_row(const backward *b, float *buffer) {
+    backward_sums sums = {0};
+    row_walk walk;
+    walk_begin(&walk, b->m->row, b->m->sink);
+    while (walk_next(&walk)) {
+        backward_sums block = {0};
+        const float *g = NULL;
+        if (!walk.is_sink && b->want->out)
+            g = whet_row_load(b->want->out, walk.start, walk.count, buffer);
+        for (size_t i = 0; i < walk.count; i++)
+            if (walk.logits[i] != -INFINITY)
+                add_entry(b, (double)walk.logits[i], g ? (double)g[i] : 0, &block);
+        add_sums(&sums, &block);
+    }
+    return sums;
+}
+
+/* Whether beta's gradient is asked for, or beta moves. */
+static bool needs_beta(const backward *b) {
+    return b->want->wants_beta || b->want->parameters || !whet_beta_is_constant(b->m->policy);
+}
+
+/* How the row's beta and its own statistics lead back to logits. */
+static void find_movement(backward *b, float *buffer) {
+    const whet_stats *stats = b->m->stats;
+    row_movement *movement = &b->movement;
+    beta_derivative derivative = {.beta0 = 1};
+    row_sums sums = {stats->z, stats->s, 0};
+    double variance = NAN;
+    if (!b->m->row->has_beta) {
+        double beta0 = whet_beta0(b->m->policy, stats);
+        if (beta0 != 1) {
+            sums = whet_row_moments(b->m->row, (float)stats->max, whet_exp2_scale(beta0), buffer);
+            variance = sums.q / sums.z - sums.s / sums.z * (sums.s / sums.z);
+        }
+        whet_differentiate_beta(b->m->policy, stats, variance, &derivative);
+    }
+    movement->max = stats->max;
+    movement->beta0 = derivative.beta0;
+    movement->mean0 = sums.s / sums.z;
+    if (derivative.factor != 0)
+        movement->through_beta = -b->want->beta * derivative.factor / sums.z;
+    movement->mean1 = stats->s / stats->z;
+    movement->from_logsumexp = b->want->logsumexp / stats->z;
+    movement->from_entropy = -b->want->entropy / stats->z;
+    movement->is_zero =
+        movement->through_beta == 0 && movement->from_logsumexp == 0 && movement->from_entropy == 0;
+    if (b->want->parameters)
+        whet_add_parameters(&derivative.parameters, b->want->beta, b->want->parameters);
+}
+
+/* The gradient of one logit; adds to that of the map's parameter. */
+static double gradient_at(const backward *b, double logit, double g, double p, double *parameter) {
+    map_terms terms = b->job->map->terms(logit, p, &b->solution);
+    double arrives = arriving(b, g, p);
+    double own = b->m->beta * map_gradient_of(terms, arrives, b->mean);
+    *parameter += terms.parameter * (arrives - b->mean);
+    return b->movement.is_zero ? own : own + row_movement_at(&b->movement, logit);
+}
+
+/* Stores the gradient, and coefficients where they are wanted; returns what the map's parameter
+ * gets. `buffer` serves what arrives and what goes out. */
+static double store_gradient(backward *b, float *buffer) {
+    double by_parameter = 0;
+    const row_view *row = b->m->row;
+    row_walk walk;
+    walk_begin(&walk, row, b->m->sink);
+    while (walk_next(&walk)) {
+        double block = 0;
+        if (walk.is_sink) {
+            double p = b->job->map->coefficient((double)walk.sink, &b->solution);
+            b->want->sink = gradient_at(b, (double)walk.sink, 0, p, &by_parameter);
+            continue;
+        }
+        const float *g = NULL;
+        if (b->want->out)
+            g = whet_row_load(b->want->out, walk.start, walk.count, buffer);
+        for (size_t i = 0; i < walk.count; i++) {
+            float result = 0;
+            double p = 0;
+            if (walk.logits[i] != -INFINITY) {
+                p = b->job->map->coefficient((double)walk.logits[i], &b->solution);
+                double arrives = g ? (double)g[i] : 0;
+                result = (float)gradient_at(b, (double)walk.logits[i], arrives, p, &block);
+            }
+            buffer[i] = result; /* g[i], if it is there, is not needed any more */
+            if (b->want->weights)
+                b->want->weights[walk.start + i] = (float)p; /* nor is the logit */
+        }
+        by_parameter += block;
+        whet_row_store(row, walk.start, walk.count, buffer);
+    }
+    return by_parameter;
+}
+
+/* A sink that the map takes no notice of is still in the entropy. */
+static void finish_sink(backward *b) {
+    float sink = row_sink(b->m->row);
+    if (sink > -INFINITY && b->m->sink == -INFINITY && !b->movement.is_zero)
+        b->want->sink = row_movement_at(&b->movement, (double)sink);
+}
+
+static bool is_spoilt(const backward *b) {
+    return !isfinite(b->want->beta) || !isfinite(b->movement.through_beta) ||
+           !isfinite(b->movement.from_logsumexp) || !isfinite(b->movement.from_entropy);
+}
+
+static bool spoil(const row_view *row) {
+    whet_row_fill(row, NAN);
+    return false;
+}
+
+static bool ordered_backward(backward *b, float *buffer) {
+    map_gradient gradient = {.grad = b->want->out};
+    if (needs_beta(b))
+        gradient.by_beta = &b->want->beta;
+    if (!b->job->map->backward(b->m, &gradient))
+        return spoil(b->m->row);
+    find_movement(b, buffer);
+    if (is_spoilt(b))
+        return spoil(b->m->row);
+    gradient.stores = true;
+    gradient.movement = &b->movement;
+    gradient.weights = b->want->weights;
+    b->job->map->backward(b->m, &gradient);
+    finish_sink(b);
+    return true;
+}
+
+bool whet_map_row_backward(const row_view *row, const row_job *job, const whet_stats *stats,
+                           row_gradients *gradients) {
+    float buffer[ROW_BLOCK];
+    map_row m = row_of(row, job, stats);
+    backward b = {.m = &m, .job = job};
+    b.want = gradients;
+    gradients->beta = gradients->sink = 0;
+    if (job->map->backward)
+        return ordered_backward(&b, buffer);
+    b.solution = solve(&m, job->map);
+    backward_sums sums = sum_row(&b, buffer);
+    if (isnan(sums.probe))
+        return spoil(row);
+    b.mean = job->map->traits & MAP_MEAN_OVER_SUM ? sums.gradients / sums.weights : sums.gradients;
+    if (needs_beta(&b))
+        gradients->beta =
+            sums.own_d - b.mean * sums.shared_d + stats->max * (sums.own - b.mean * sums.shared);
+    find_movement(&b, buffer);
+    if (is_spoilt(&b))
+        return spoil(row);
+    double by_parameter = store_gradient(&b, buffer);
+    if (gradients->parameters)
+        gradients->parameters->map_value[0] += by_parameter;
+    finish_sink(&b);
+    return true;
+}

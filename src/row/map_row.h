@@ -1,0 +1,30 @@
+/*
+ * One row through a map in its row form, which is right for every policy: any
+ * temperature, any map, a sink, gradients of statistics. In double throughout;
+ * src/row and src/isa have faster forms of what is used most.
+ */
+#ifndef WHET_MAP_ROW_H
+#define WHET_MAP_ROW_H
+
+#include "row/one_row.h"
+
+/* The coefficients of a row at stats->beta to row->out, unless that is NULL; sets entropy_after,
+ * max_prob and sink_share. The row is finite and not empty. */
+void whet_map_row(const row_view *row, const row_job *job, whet_stats *stats);
+
+/* What arrives at a row, and what leaves it besides the gradient of its logits (row->out). */
+typedef struct row_gradients {
+    const row_view *out;                      /* dL / d result, as logits of a view */
+    double logsumexp, entropy, entropy_after; /* dL / d statistics */
+    bool wants_beta;                          /* also where it moves with nothing */
+    float *weights;                           /* receives the coefficients, or NULL */
+    whet_policy_gradient *parameters;         /* added to, or NULL */
+    double beta, sink;                        /* set: dL / d beta and the sink */
+} row_gradients;
+
+/* The backward pass at stats->beta. `weights` may be the row itself. False if what arrives is not
+ * finite: the gradient is then NaN, and nothing was added. */
+bool whet_map_row_backward(const row_view *row, const row_job *job, const whet_stats *stats,
+                           row_gradients *gradients);
+
+#endif

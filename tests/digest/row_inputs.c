@@ -15,7 +15,7 @@ const struct size_class size_classes[3] = {
     {"4097-9000", long_sizes, COUNT(long_sizes)},
 };
 
-size_t rows_of(size_t n) { return n <= 1000 ? rows_max : n <= 4096 ? 17 : 3; }
+size_t rows_of(size_t n) { return n <= 1000 ? rows_max : n < 4096 ? 17 : 3; }
 
 void fill_logits(void *in, whet_type type, size_t rows, size_t n, size_t stride,
                  enum row_mask mask) {

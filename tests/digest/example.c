@@ -71,7 +71,7 @@ static void set_position(whet_tensor *tensor, size_t heads, size_t position, flo
         return;
     }
     for (size_t head = 0; head < heads; head++) {
-        char *row = (char *)(uintptr_t)tensor->data + (ptrdiff_t)head * tensor->stride[1] +
+        char *row = (char *)tensor->data + (ptrdiff_t)head * tensor->stride[1] +
                     (ptrdiff_t)position * tensor->stride[2];
         store(row, tensor->type, 0, value);
     }
@@ -172,9 +172,9 @@ void example_make(struct example *example, const struct shape *shape, const stru
     }
     attention->policies = example->policies;
     attention->policy_count = mixed ? shape->heads : 1;
-    example->q = (void *)(uintptr_t)attention->q.data;
-    example->k = (void *)(uintptr_t)attention->k.data;
-    example->v = (void *)(uintptr_t)attention->v.data;
+    example->q = (void *)attention->q.data;
+    example->k = (void *)attention->k.data;
+    example->v = (void *)attention->v.data;
     example->stats = allocate(example->rows * sizeof *example->stats);
 }
 

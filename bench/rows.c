@@ -58,7 +58,10 @@ static void add_entries(const report_section *section, report_case *to, const me
 }
 
 static bool measure_case(suite *with, report_section *section, float *in, void *out, size_t n) {
-    bench_begin_case(with, QUICK_SECONDS);
+    report_case result = {.entry_count = 0};
+    snprintf(result.label, sizeof result.label, "n=%zu", n);
+    if (!bench_begin_case(with, section->name, result.label, QUICK_SECONDS))
+        return true;
     bench_inputs_fill(in, VALUES, bench_inputs_deviation(n), n);
     whet_rows rows = {.size = sizeof rows, .rows = VALUES / n, .n = n, .in = in, .out = out};
     softmax_work plain = {.rows = rows, .policy = whet_policy_softmax()};
@@ -71,15 +74,15 @@ static bool measure_case(suite *with, report_section *section, float *in, void *
     size_t count = bench_limit_copy(list, &copy);
     count += bench_limit_read(list + count, &read);
     list[count++] = bench_limit_exp(&exponentials);
-    list[count++] = (contender){.name = "plain", .run = run_softmax, .argument = &plain};
-    list[count++] = (contender){.name = "adaptive", .run = run_softmax, .argument = &adaptive};
+    list[count++] =
+        (contender){.name = "plain", .run = run_softmax, .argument = &plain, .is_library = true};
+    list[count++] = (contender){
+        .name = "adaptive", .run = run_softmax, .argument = &adaptive, .is_library = true};
     for (size_t i = 0; i < count; i++)
         list[i].work = VALUES; /* also for copy and read, which count bytes by themselves */
 
-    report_case result = {.entry_count = 0};
-    snprintf(result.label, sizeof result.label, "n=%zu", n);
     whet_status status = add_beta(&result, &adaptive);
-    bench_measure(list, count, NULL, with->until, result.label, &with->measured);
+    bench_measure_case(with, list, count, NULL, result.label);
     if (status == WHET_OK)
         status = plain.status ? plain.status : adaptive.status;
     if (status != WHET_OK)

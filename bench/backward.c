@@ -41,18 +41,18 @@ static bool open_tensors(backward_tensors *opened) {
     opened->q = bench_inputs_allocate(bytes);
     opened->k = bench_inputs_allocate(bytes);
     opened->v = bench_inputs_allocate(bytes);
-    opened->plain = bench_inputs_allocate(QUERIES_MAX * sizeof(whet_stats));
-    opened->adaptive = bench_inputs_allocate(QUERIES_MAX * sizeof(whet_stats));
+    opened->plain = calloc(QUERIES_MAX, sizeof *opened->plain);
+    opened->adaptive = calloc(QUERIES_MAX, sizeof *opened->adaptive);
     return done && opened->out && opened->q && opened->k && opened->v && opened->plain &&
            opened->adaptive;
 }
 
 static void close_tensors(backward_tensors *opened) {
     bench_prefill_close(&opened->forth);
-    free(opened->out);
-    free(opened->q);
-    free(opened->k);
-    free(opened->v);
+    bench_inputs_release(opened->out);
+    bench_inputs_release(opened->q);
+    bench_inputs_release(opened->k);
+    bench_inputs_release(opened->v);
     free(opened->plain);
     free(opened->adaptive);
 }

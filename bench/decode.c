@@ -78,10 +78,10 @@ bool bench_decode_open(decode_inputs *opened, size_t keys, whet_type type,
 }
 
 void bench_decode_close(decode_inputs *opened) {
-    free(opened->q);
-    free(opened->out);
-    free(opened->k);
-    free(opened->v);
+    bench_inputs_release(opened->q);
+    bench_inputs_release(opened->out);
+    bench_inputs_release(opened->k);
+    bench_inputs_release(opened->v);
     *opened = (decode_inputs){.keys = 0};
 }
 

@@ -33,7 +33,7 @@ whet_status bench_job_open_backward(job *opened, const whet_gradients *gradients
 }
 
 void bench_job_close(job *opened) {
-    free(opened->memory);
+    bench_inputs_release(opened->memory);
     opened->memory = NULL;
 }
 

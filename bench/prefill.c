@@ -44,10 +44,10 @@ bool bench_prefill_open(prefill_tensors *opened) {
 }
 
 void bench_prefill_close(prefill_tensors *opened) {
-    free(opened->q);
-    free(opened->k);
-    free(opened->v);
-    free(opened->out);
+    bench_inputs_release(opened->q);
+    bench_inputs_release(opened->k);
+    bench_inputs_release(opened->v);
+    bench_inputs_release(opened->out);
     *opened = (prefill_tensors){.q = NULL};
 }
 

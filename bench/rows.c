@@ -104,7 +104,7 @@ bool bench_rows(suite *with) {
     static const size_t sizes[] = {16, 256, 4096, 131072};
     for (size_t i = 0; done && i < sizeof sizes / sizeof sizes[0]; i++)
         done = measure_case(with, section, in, out, sizes[i]);
-    free(in);
-    free(out);
+    bench_inputs_release(in);
+    bench_inputs_release(out);
     return done;
 }

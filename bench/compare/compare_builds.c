@@ -134,6 +134,7 @@ static void keep_duels(state *with) {
     for (size_t i = 0; i < with->duel_count; i++) {
         const duel *of = &with->duels[i];
         compared_case added = {
+            .place = DUELS_MAX * (size_t)(with->problem - with->builds[NEW].problems) + i,
             .old_seconds = bench_paired_median(of->seconds[OLD], of->pairs),
             .new_seconds = bench_paired_median(of->seconds[NEW], of->pairs),
             .ratio = bench_paired_ratio(of->logarithms, of->pairs),
@@ -234,9 +235,20 @@ static size_t choose_problems(state *with, const problem **chosen) {
     return count;
 }
 
+static int compare_seconds(const void *a, const void *b) {
+    const problem *one = *(const problem *const *)a;
+    const problem *other = *(const problem *const *)b;
+    if (one->seconds != other->seconds)
+        return one->seconds < other->seconds ? -1 : 1;
+    return (one > other) - (one < other);
+}
+
+/* Short problems first: long ones may take more than their share for the pairs that they need, and
+ * would take it from the others. */
 static bool compare_all(state *with) {
     const problem *chosen[PROBLEMS_MAX];
     size_t count = choose_problems(with, chosen);
+    qsort(chosen, count, sizeof(chosen[0]), compare_seconds);
     for (size_t i = 0; i < count; i++)
         with->budget.declared += chosen[i]->seconds;
     with->budget.end = lab_now() + with->given->seconds;
@@ -249,6 +261,7 @@ static bool compare_all(state *with) {
         with->declared_before += chosen[i]->seconds;
     }
     lab_progress_end(&with->progress);
+    comparison_sort(&with->found);
     return is_good;
 }
 

@@ -21,6 +21,16 @@ void comparison_add_lone(lone_cases *to, const char *name) {
     snprintf(to->names[to->count++], COMPARED_NAME, "%s", name);
 }
 
+static int compare_places(const void *a, const void *b) {
+    const compared_case *one = a;
+    const compared_case *other = b;
+    return (one->place > other->place) - (one->place < other->place);
+}
+
+void comparison_sort(comparison *sorted) {
+    qsort(sorted->cases, sorted->count, sizeof *sorted->cases, compare_places);
+}
+
 bool comparison_is_above(const comparison *in, const compared_case *one) {
     return one->ratio.low > in->bar;
 }

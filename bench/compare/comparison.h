@@ -11,6 +11,7 @@ enum { COMPARED_MAX = 512, COMPARED_NAME = 160 };
 
 typedef struct compared_case {
     char name[COMPARED_NAME];        /* "rows n=4096 adaptive" */
+    size_t place;                    /* in the table */
     double old_seconds, new_seconds; /* a run, in the median */
     paired_ratio ratio;              /* new / old */
 } compared_case;
@@ -32,6 +33,9 @@ typedef struct comparison {
 
 void comparison_add(comparison *to, const compared_case *added);
 void comparison_add_lone(lone_cases *to, const char *name);
+
+/* Sorts the cases by their places. */
+void comparison_sort(comparison *sorted);
 
 /* Whether a whole interval lies above the bar, and how many do. */
 bool comparison_is_above(const comparison *in, const compared_case *one);

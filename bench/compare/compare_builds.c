@@ -154,6 +154,8 @@ static const cases_contender *find_contender(const state *with, side where, cons
 /* The contenders that both builds have and that are asked for; names those of only one. */
 static void pair_contenders(state *with) {
     with->duel_count = 0;
+    if (with->counts[NEW] > DUELS_MAX)
+        abort(); /* a mistake in the program */
     for (side where = OLD; where < SIDES; where++)
         for (size_t i = 0; i < with->counts[where]; i++) {
             const cases_contender *one = &with->contenders[where][i];
@@ -166,7 +168,7 @@ static void pair_contenders(state *with) {
             if (!other)
                 comparison_add_lone(where == OLD ? &with->found.only_old : &with->found.only_new,
                                     name);
-            else if (where == NEW && with->duel_count < DUELS_MAX)
+            else if (where == NEW)
                 with->duels[with->duel_count++] =
                     (duel){.name = one->name, .who = {[OLD] = other, [NEW] = one}};
         }
@@ -248,7 +250,7 @@ static int compare_seconds(const void *a, const void *b) {
 static bool compare_all(state *with) {
     const problem *chosen[PROBLEMS_MAX];
     size_t count = choose_problems(with, chosen);
-    qsort(chosen, count, sizeof(chosen[0]), compare_seconds);
+    qsort(chosen, count, sizeof(void *), compare_seconds);
     for (size_t i = 0; i < count; i++)
         with->budget.declared += chosen[i]->seconds;
     with->budget.end = lab_now() + with->given->seconds;

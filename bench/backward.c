@@ -41,18 +41,18 @@ static bool open_tensors(backward_tensors *opened) {
     opened->q = bench_inputs_allocate(bytes);
     opened->k = bench_inputs_allocate(bytes);
     opened->v = bench_inputs_allocate(bytes);
-    opened->plain = bench_inputs_allocate(QUERIES_MAX * sizeof(whet_stats));
-    opened->adaptive = bench_inputs_allocate(QUERIES_MAX * sizeof(whet_stats));
+    opened->plain = calloc(QUERIES_MAX, sizeof *opened->plain);
+    opened->adaptive = calloc(QUERIES_MAX, sizeof *opened->adaptive);
     return done && opened->out && opened->q && opened->k && opened->v && opened->plain &&
            opened->adaptive;
 }
 
 static void close_tensors(backward_tensors *opened) {
     bench_prefill_close(&opened->forth);
-    free(opened->out);
-    free(opened->q);
-    free(opened->k);
-    free(opened->v);
+    bench_inputs_release(opened->out);
+    bench_inputs_release(opened->q);
+    bench_inputs_release(opened->k);
+    bench_inputs_release(opened->v);
     free(opened->plain);
     free(opened->adaptive);
 }
@@ -114,12 +114,13 @@ static void add_entries(const report_section *section, report_case *to, const me
 
 static bool measure_case(suite *with, report_section *section, const backward_tensors *in,
                          const prefill_shape *of, bool has_bar) {
-    bench_begin_case(with, QUICK_SECONDS);
-    whet_attention attention = bench_prefill_prepare(&in->forth, of);
-    bench_inputs_fill(in->out, of->queries * of->dim, 1, 4);
     report_case result = {.entry_count = 0};
     snprintf(result.label, sizeof result.label, "d=%zu n=%zu%s", of->dim, of->keys,
              of->causal ? " causal" : "");
+    if (!bench_begin_case(with, section->name, result.label, QUICK_SECONDS))
+        return true;
+    whet_attention attention = bench_prefill_prepare(&in->forth, of);
+    bench_inputs_fill(in->out, of->queries * of->dim, 1, 4);
     backward_jobs jobs = {.forward = {.memory = NULL}};
     whet_status status = open_jobs(&jobs, in, &attention);
     if (status != WHET_OK) {
@@ -132,11 +133,8 @@ static bool measure_case(suite *with, report_section *section, const backward_te
     peak_work peak;
     contender probe = bench_limit_peak(&peak);
     bench_pair_contenders(&jobs.pair, list, PRODUCTS_TO_ONE * bench_prefill_flops(of));
-    list[2] = (contender){.name = "forward",
-                          .run = bench_job_run,
-                          .argument = &jobs.forward,
-                          .work = bench_prefill_flops(of)};
-    bench_measure(list, 3, &probe, with->until, result.label, &with->measured);
+    list[2] = bench_job_contender("forward", &jobs.forward, bench_prefill_flops(of));
+    bench_measure_case(with, list, 3, &probe, result.label);
     status = bench_pair_status(&jobs.pair);
     close_jobs(&jobs);
     if (status != WHET_OK)

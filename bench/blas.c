@@ -28,7 +28,7 @@ bool bench_blas_open(blas *opened, char *description, size_t description_size) {
 
 void bench_blas_close(blas *opened) {
     nn_blas_close(&opened->library);
-    free(opened->scores);
+    bench_inputs_release(opened->scores);
     *opened = (blas){.scores = NULL};
 }
 

@@ -78,10 +78,10 @@ bool bench_decode_open(decode_inputs *opened, size_t keys, whet_type type,
 }
 
 void bench_decode_close(decode_inputs *opened) {
-    free(opened->q);
-    free(opened->out);
-    free(opened->k);
-    free(opened->v);
+    bench_inputs_release(opened->q);
+    bench_inputs_release(opened->out);
+    bench_inputs_release(opened->k);
+    bench_inputs_release(opened->v);
     *opened = (decode_inputs){.keys = 0};
 }
 
@@ -143,10 +143,8 @@ static void add_entries(const report_section *section, report_case *to, const me
 bool bench_decode_case(suite *with, report_section *section, const decode_inputs *in,
                        report_case *to) {
     whet_attention attention = bench_decode_describe(in);
-    snprintf(to->label, sizeof to->label, "%s n=%zu%s", type_name(in->type), in->keys,
-             in->heads == DECODE_HEADS ? "" : ", own key heads");
     job_pair pair;
-    whet_status status = bench_job_add_beta(to, &attention, &with->executor);
+    whet_status status = bench_describe_case(with, to, &attention);
     if (status == WHET_OK)
         status = bench_pair_open(&pair, &attention, NULL);
     if (status != WHET_OK)
@@ -156,7 +154,7 @@ bool bench_decode_case(suite *with, report_section *section, const decode_inputs
     bench_pair_contenders(&pair, list, bench_decode_bytes(in));
     read_work read = part_to_read(in, 0, 1);
     size_t count = 2 + bench_limit_read(list + 2, &read);
-    bench_measure(list, count, NULL, with->until, to->label, &with->measured);
+    bench_measure_case(with, list, count, NULL, to->label);
     add_entries(section, to, &with->measured, read_bar(in));
     bench_add_presence(to, &with->measured);
     status = bench_pair_status(&pair);
@@ -173,7 +171,8 @@ report_section *bench_decode_section(suite *with, const char *name) {
     return section;
 }
 
-static bool measure_threads(suite *with, report_section *section, const decode_inputs *in) {
+static bool measure_threads(suite *with, report_section *section, const decode_inputs *in,
+                            const char *label) {
     read_work whole = part_to_read(in, 0, 1);
     read_work parts[READ_PARTS];
     for (size_t i = 0; i < READ_PARTS; i++)
@@ -197,13 +196,28 @@ static bool measure_threads(suite *with, report_section *section, const decode_i
     }
     whet_attention attention = bench_decode_describe(in);
     speedup_limit limit = {.one = one, .many = many, .count = count};
-    char label[32];
-    snprintf(label, sizeof label, "%s n=%zu", type_name(in->type), in->keys);
     return bench_speedup_case(with, section, label, &attention, bench_decode_bytes(in), limit);
 }
 
-static bool add_case(suite *with, report_section *section, const decode_inputs *in) {
+/* Inputs that several cases share, made for the first of them that is wanted. */
+static bool ensure_inputs(suite *with, const report_section *section, decode_inputs *in,
+                          size_t keys, whet_type type) {
+    return in->k || bench_decode_open(in, keys, type, &with->executor) ||
+           bench_report_fail(with->report, section->name, "not enough memory");
+}
+
+static bool measure_heads(suite *with, report_section *section, decode_inputs *in, size_t keys,
+                          whet_type type, size_t heads) {
+    bool has_own = heads == KV_HEADS;
+    double seconds = has_own ? QUICK_OWN : keys == LONGEST ? QUICK_LONG : QUICK_SHORT;
     report_case result = {.entry_count = 0};
+    snprintf(result.label, sizeof result.label, "%s n=%zu%s", type_name(type), keys,
+             has_own ? ", own key heads" : "");
+    if (!bench_begin_case(with, section->name, result.label, seconds))
+        return true;
+    if (!ensure_inputs(with, section, in, keys, type))
+        return false;
+    in->heads = heads;
     return bench_decode_case(with, section, in, &result) &&
            bench_report_add_case(with->report, section, &result);
 }
@@ -211,26 +225,22 @@ static bool add_case(suite *with, report_section *section, const decode_inputs *
 /* What else there is to measure at the longest length over the same inputs: threads, where there
  * is a bar for them, or of quantised ones a key head for every query head. */
 static bool measure_longest(suite *with, report_section *section, report_section *threads,
-                            decode_inputs *in) {
-    bool is_quantised = in->type == WHET_Q8_0 || in->type == WHET_Q4_0;
-    if (is_quantised) {
-        bench_begin_case(with, QUICK_OWN);
-        in->heads = KV_HEADS;
-        return add_case(with, section, in);
-    }
-    bench_begin_case(with, QUICK_THREADS);
-    return !threads || measure_threads(with, threads, in);
+                            decode_inputs *in, whet_type type) {
+    if (type == WHET_Q8_0 || type == WHET_Q4_0)
+        return measure_heads(with, section, in, LONGEST, type, KV_HEADS);
+    char label[32];
+    snprintf(label, sizeof label, "%s n=%d", type_name(type), LONGEST);
+    if (!threads || !bench_begin_case(with, threads->name, label, QUICK_THREADS))
+        return true;
+    return ensure_inputs(with, threads, in, LONGEST, type) &&
+           measure_threads(with, threads, in, label);
 }
 
 static bool measure_length(suite *with, report_section *section, report_section *threads,
                            size_t keys, whet_type type) {
-    bool is_longest = keys == LONGEST;
-    bench_begin_case(with, is_longest ? QUICK_LONG : QUICK_SHORT);
-    decode_inputs in;
-    if (!bench_decode_open(&in, keys, type, &with->executor))
-        return bench_report_fail(with->report, section->name, "not enough memory");
-    bool done = add_case(with, section, &in) &&
-                (!is_longest || measure_longest(with, section, threads, &in));
+    decode_inputs in = {.keys = 0};
+    bool done = measure_heads(with, section, &in, keys, type, DECODE_HEADS) &&
+                (keys != LONGEST || measure_longest(with, section, threads, &in, type));
     bench_decode_close(&in);
     return done;
 }

@@ -33,7 +33,8 @@ double bench_decode_bytes(const decode_inputs *of);
 /* A section for such cases. */
 report_section *bench_decode_section(suite *with, const char *name);
 
-/* Measures one length, plain and adaptive against reading, and fills the case. */
+/* Measures one length, plain and adaptive against reading, and fills the case, which
+ * has its label. */
 bool bench_decode_case(suite *with, report_section *section, const decode_inputs *in,
                        report_case *to);
 

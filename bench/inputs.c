@@ -13,12 +13,34 @@
 
 enum { PAGE = 4096 };
 
+static void *allocate_pages(void *context, size_t bytes) {
+    (void)context;
+    return aligned_alloc(PAGE, bytes);
+}
+
+static void release_pages(void *context, void *memory) {
+    (void)context;
+    free(memory);
+}
+
+static const inputs_source system_source = {.allocate = allocate_pages, .release = release_pages};
+static inputs_source used_source = {.allocate = allocate_pages, .release = release_pages};
+
+void bench_inputs_use(const inputs_source *source) {
+    used_source = source ? *source : system_source;
+}
+
 void *bench_inputs_allocate(size_t bytes) {
-    size_t rounded = (bytes + PAGE - 1) / PAGE * PAGE;
-    void *memory = rounded < bytes ? NULL : aligned_alloc(PAGE, rounded ? rounded : PAGE);
+    size_t rounded = bytes ? (bytes + PAGE - 1) / PAGE * PAGE : PAGE;
+    void *memory = rounded < bytes ? NULL : used_source.allocate(used_source.context, rounded);
     if (memory)
         memset(memory, 0, rounded);
     return memory;
+}
+
+void bench_inputs_release(void *memory) {
+    if (memory)
+        used_source.release(used_source.context, memory);
 }
 
 static uint64_t next_random(uint64_t *state) {

@@ -11,8 +11,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Memory aligned to a page, all of it touched, or NULL; release with free(). */
+/* Where memory comes from. */
+typedef struct inputs_source {
+    void *(*allocate)(void *context, size_t bytes); /* aligned to a page, or NULL */
+    void (*release)(void *context, void *memory);   /* not NULL */
+    void *context;
+} inputs_source;
+
+/* From here on memory comes from there, NULL for the system's; none may be in use. Two builds that
+ * are compared take turns in the same memory: what is allocated so must be filled alike by both, or
+ * be of no use after a run. */
+void bench_inputs_use(const inputs_source *source);
+
+/* Memory aligned to a page, all of it touched and zero, or NULL. */
 void *bench_inputs_allocate(size_t bytes);
+void bench_inputs_release(void *memory);
 
 /* Normal to within what matters here, standard deviation `deviation`. */
 void bench_inputs_fill(float *values, size_t count, double deviation, uint64_t seed);

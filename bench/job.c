@@ -33,7 +33,7 @@ whet_status bench_job_open_backward(job *opened, const whet_gradients *gradients
 }
 
 void bench_job_close(job *opened) {
-    free(opened->memory);
+    bench_inputs_release(opened->memory);
     opened->memory = NULL;
 }
 
@@ -41,6 +41,11 @@ void bench_job_run(void *argument) {
     job *running = argument;
     running->status =
         whet_attention_execute(&running->plan, running->executor, running->memory, NULL);
+}
+
+contender bench_job_contender(const char *name, job *running, double work) {
+    return (contender){
+        .name = name, .run = bench_job_run, .argument = running, .work = work, .is_library = true};
 }
 
 whet_status bench_pair_open(job_pair *opened, const whet_attention *attention,
@@ -66,10 +71,8 @@ void bench_pair_close(job_pair *opened) {
 }
 
 void bench_pair_contenders(job_pair *pair, contender list[2], double work) {
-    list[0] =
-        (contender){.name = "plain", .run = bench_job_run, .argument = &pair->plain, .work = work};
-    list[1] = (contender){
-        .name = "adaptive", .run = bench_job_run, .argument = &pair->adaptive, .work = work};
+    list[0] = bench_job_contender("plain", &pair->plain, work);
+    list[1] = bench_job_contender("adaptive", &pair->adaptive, work);
 }
 
 whet_status bench_pair_status(const job_pair *pair) {

@@ -25,6 +25,9 @@ void bench_job_close(job *opened);
 /* One run; the argument is a job. For contenders. */
 void bench_job_run(void *argument);
 
+/* A contender that does `work` a run. */
+contender bench_job_contender(const char *name, job *running, double work);
+
 /* The same attention plain and adaptive, whatever policy its description names. Must stay where it
  * is while open. */
 typedef struct job_pair {

@@ -165,7 +165,8 @@ static bool measure_training(suite *with, training *opened) {
 }
 
 static bool bench_training(suite *with) {
-    bench_begin_case(with, QUICK_TRAINING);
+    if (!bench_begin_case(with, "lm", "training", QUICK_TRAINING))
+        return true;
     static training opened; /* the record is large */
     bool is_done = open_training(with, &opened)
                        ? measure_training(with, &opened)
@@ -250,7 +251,8 @@ static bool measure_decoding(suite *with, decoding opened[2]) {
 }
 
 static bool bench_decoding(suite *with) {
-    bench_begin_case(with, QUICK_DECODING);
+    if (!bench_begin_case(with, "lm", "decoding", QUICK_DECODING))
+        return true;
     decoding opened[2] = {{.decoder = NULL}, {.decoder = NULL}};
     bool is_done = measure_decoding(with, opened);
     close_decoding(&opened[0]);

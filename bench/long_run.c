@@ -95,11 +95,12 @@ static bool measure_prefill(suite *with, report_section *section, const prefill_
 }
 
 static bool long_prefill(suite *with) {
-    bench_begin_case(with, QUICK_PREFILL);
     report_section *section =
         bench_report_add_section(with->report, "long prefill", UNIT_GFLOPS, prefill_columns);
     snprintf(section->title, sizeof section->title,
              "long prefill: f32, d=%d, causal, one head, one thread", PREFILL_DIM);
+    if (!bench_begin_case(with, section->name, "131072 x 131072", QUICK_PREFILL))
+        return true;
     prefill_tensors in;
     bool done = bench_prefill_open(&in);
     if (!done)
@@ -110,12 +111,13 @@ static bool long_prefill(suite *with) {
 }
 
 static bool long_decode(suite *with) {
-    bench_begin_case(with, QUICK_DECODE);
     report_section *section = bench_decode_section(with, "long decode");
+    report_case result = {.label = "f16 n=1048576"};
+    if (!bench_begin_case(with, section->name, result.label, QUICK_DECODE))
+        return true;
     decode_inputs in;
     if (!bench_decode_open(&in, DECODE_KEYS, WHET_F16, &with->executor))
         return bench_report_fail(with->report, section->name, "not enough memory");
-    report_case result = {.entry_count = 0};
     bool done = bench_decode_case(with, section, &in, &result);
     whet_attention attention = bench_decode_describe(&in);
     whet_policy policy = whet_policy_adaptive();

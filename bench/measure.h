@@ -13,6 +13,7 @@
 #ifndef WHET_BENCH_MEASURE_H
 #define WHET_BENCH_MEASURE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { ROUNDS_MAX = 200, SERIES_MAX = 12 };
@@ -22,8 +23,9 @@ typedef struct contender {
     const char *variant; /* or NULL */
     void (*run)(void *argument);
     void *argument;
-    double work;    /* of one run, in what the section counts: values, FLOPs or bytes */
-    size_t threads; /* that it keeps busy; 0 is the calling one, too */
+    double work;     /* of one run, in what the section counts: values, FLOPs or bytes */
+    size_t threads;  /* that it keeps busy; 0 is the calling one, too */
+    bool is_library; /* runs libwhet itself, and not a limit or a peer to compare it with */
 } contender;
 
 /* How long to go on: for these seconds, and for so many rounds at least, as long as the next round

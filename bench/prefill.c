@@ -44,10 +44,10 @@ bool bench_prefill_open(prefill_tensors *opened) {
 }
 
 void bench_prefill_close(prefill_tensors *opened) {
-    free(opened->q);
-    free(opened->k);
-    free(opened->v);
-    free(opened->out);
+    bench_inputs_release(opened->q);
+    bench_inputs_release(opened->k);
+    bench_inputs_release(opened->v);
+    bench_inputs_release(opened->out);
     *opened = (prefill_tensors){.q = NULL};
 }
 
@@ -93,13 +93,14 @@ static void add_entries(const report_section *section, report_case *to, const me
 
 static bool measure_case(suite *with, report_section *section, const prefill_tensors *in,
                          const prefill_shape *of) {
-    bench_begin_case(with, bench_prefill_flops(of) / QUICK_FLOPS);
-    whet_attention attention = bench_prefill_prepare(in, of);
     report_case result = {.entry_count = 0};
     snprintf(result.label, sizeof result.label, "d=%zu n=%zu%s", of->dim, of->keys,
              of->causal ? " causal" : "");
+    if (!bench_begin_case(with, section->name, result.label, bench_prefill_flops(of) / QUICK_FLOPS))
+        return true;
+    whet_attention attention = bench_prefill_prepare(in, of);
     job_pair pair;
-    whet_status status = bench_job_add_beta(&result, &attention, &with->executor);
+    whet_status status = bench_describe_case(with, &result, &attention);
     if (status == WHET_OK)
         status = bench_pair_open(&pair, &attention, NULL);
     if (status != WHET_OK)
@@ -123,7 +124,7 @@ static bool measure_case(suite *with, report_section *section, const prefill_ten
                                     .work = bench_prefill_flops(of)};
     peak_work peak;
     contender probe = bench_limit_peak(&peak);
-    bench_measure(list, count, &probe, with->until, result.label, &with->measured);
+    bench_measure_case(with, list, count, &probe, result.label);
     status = bench_pair_status(&pair);
     bench_pair_close(&pair);
     if (status != WHET_OK)
@@ -184,28 +185,27 @@ static whet_status open_maps(const whet_attention *attention, whet_policy *polic
 }
 
 static bool measure_maps(suite *with, const prefill_tensors *in) {
-    bench_begin_case(with, QUICK_MAPS);
     prefill_shape square = {.queries = 4096, .keys = 4096, .dim = 128};
-    whet_attention attention = bench_prefill_prepare(in, &square);
     report_section *section =
         bench_report_add_section(with->report, "prefill maps", UNIT_GFLOPS, map_columns);
     snprintf(section->title, sizeof section->title,
              "maps that are not a temperature: f32, one head, one thread");
     report_case result = {.label = "d=128 n=4096"};
+    if (!bench_begin_case(with, section->name, result.label, QUICK_MAPS))
+        return true;
+    whet_attention attention = bench_prefill_prepare(in, &square);
     whet_policy policies[MAPS + 1];
     job jobs[MAPS + 1];
     contender list[MAPS + 1];
     size_t opened;
     whet_status status = open_maps(&attention, policies, jobs, &opened);
     for (size_t i = 0; i < opened; i++)
-        list[i] = (contender){.name = i ? maps[i - 1].name : "plain",
-                              .run = bench_job_run,
-                              .argument = &jobs[i],
-                              .work = bench_prefill_flops(&square)};
+        list[i] = bench_job_contender(i ? maps[i - 1].name : "plain", &jobs[i],
+                                      bench_prefill_flops(&square));
     peak_work peak;
     contender probe = bench_limit_peak(&peak);
     if (status == WHET_OK)
-        bench_measure(list, opened, &probe, with->until, result.label, &with->measured);
+        bench_measure_case(with, list, opened, &probe, result.label);
     for (size_t i = 0; i < opened; i++) {
         status = status == WHET_OK ? jobs[i].status : status;
         bench_job_close(&jobs[i]);
@@ -223,6 +223,14 @@ static bool measure_maps(suite *with, const prefill_tensors *in) {
     }
     bench_add_presence(&result, &with->measured);
     return bench_report_add_case(with->report, section, &result);
+}
+
+static bool measure_on_threads(suite *with, report_section *section, const prefill_tensors *in,
+                               const char *label, const prefill_shape *of, speedup_limit limit) {
+    if (!bench_begin_case(with, section->name, label, QUICK_THREADS))
+        return true;
+    whet_attention attention = bench_prefill_prepare(in, of);
+    return bench_speedup_case(with, section, label, &attention, bench_prefill_flops(of), limit);
 }
 
 static bool measure_threads(suite *with, const prefill_tensors *in) {
@@ -248,15 +256,8 @@ static bool measure_threads(suite *with, const prefill_tensors *in) {
 
     prefill_shape square = {.queries = 4096, .keys = 4096, .dim = 128};
     prefill_shape chunk = {.queries = 256, .keys = 131072, .dim = 64};
-    bench_begin_case(with, QUICK_THREADS);
-    whet_attention attention = bench_prefill_prepare(in, &square);
-    if (!bench_speedup_case(with, section, "d=128 n=4096", &attention, bench_prefill_flops(&square),
-                            limit))
-        return false;
-    bench_begin_case(with, QUICK_THREADS);
-    attention = bench_prefill_prepare(in, &chunk);
-    return bench_speedup_case(with, section, "d=64 256 x 131072", &attention,
-                              bench_prefill_flops(&chunk), limit);
+    return measure_on_threads(with, section, in, "d=128 n=4096", &square, limit) &&
+           measure_on_threads(with, section, in, "d=64 256 x 131072", &chunk, limit);
 }
 
 bool bench_prefill(suite *with) {

@@ -70,6 +70,8 @@ report_entry *bench_report_add_entry(const report_section *section, report_case 
 }
 
 void bench_report_set_bar(report_entry *entry, size_t column, report_bar bar, double value) {
+    if (!entry)
+        return;
     entry->figures[column].bar = bar;
     entry->figures[column].bar_value = value;
 }

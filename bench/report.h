@@ -110,6 +110,7 @@ report_entry *bench_report_add_entry(const report_section *section, report_case 
                                      const measurement *from, const char *name,
                                      report_against against);
 
+/* Does nothing where there is no entry (NULL). */
 void bench_report_set_bar(report_entry *entry, size_t column, report_bar bar, double value);
 
 void bench_report_add_fact(report_case *to, const char *name, double value);

@@ -99,7 +99,8 @@ static bool measure(suite *with, training *opened) {
 bool bench_retrieval(suite *with) {
     if (!with->blas.scores)
         return true; /* the report says that there is no BLAS */
-    bench_begin_case(with, QUICK_SECONDS);
+    if (!bench_begin_case(with, "retrieval", "training", QUICK_SECONDS))
+        return true;
     training opened;
     bool is_done = open_training(with, &opened)
                        ? measure(with, &opened)

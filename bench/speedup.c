@@ -74,7 +74,7 @@ static bool measure_pairs(suite *with, report_section *section, const char *labe
         list[i].threads = busy_threads(with);
     memcpy(list + spread_end, limit.one, limit.count * sizeof *list);
 
-    bench_measure(list, spread_end + limit.count, NULL, with->until, label, &with->measured);
+    bench_measure_case(with, list, spread_end + limit.count, NULL, label);
     whet_status status = bench_pair_status(one);
     if (status == WHET_OK)
         status = bench_pair_status(many);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
+#include "job.h"
 
 #include <string.h>
 
@@ -24,10 +25,35 @@ const suite_part bench_parts[SUITE_PARTS] = {
     {"long", bench_long, 60, .in_full = false},
 };
 
-void bench_begin_case(suite *with, double quick_seconds) {
+bool bench_begin_case(suite *with, const char *section, const char *label, double quick_seconds) {
+    const suite_visitor *visitor = with->options.visitor;
+    if (visitor && !visitor->wants(visitor->context, section, label, quick_seconds))
+        return false;
     with->until = with->options.quick ? quick : full;
     if (with->options.quick)
         with->until.end = bench_budget_take(&with->budget, lab_now(), quick_seconds);
+    return true;
+}
+
+void bench_measure_case(suite *with, const contender *list, size_t count, const contender *probe,
+                        const char *label) {
+    const suite_visitor *visitor = with->options.visitor;
+    if (!visitor) {
+        bench_measure(list, count, probe, with->until, label, &with->measured);
+        return;
+    }
+    contender ours[SERIES_MAX];
+    size_t found = 0;
+    for (size_t i = 0; i < count && found < SERIES_MAX; i++)
+        if (list[i].is_library)
+            ours[found++] = list[i];
+    memset(&with->measured, 0, sizeof with->measured);
+    visitor->visit(visitor->context, ours, found);
+}
+
+whet_status bench_describe_case(const suite *with, report_case *to,
+                                const whet_attention *attention) {
+    return with->options.visitor ? WHET_OK : bench_job_add_beta(to, attention, &with->executor);
 }
 
 static budget budget_of_wanted(const suite_options *options) {
@@ -69,7 +95,7 @@ bool bench_run(const suite_options *options, report *result) {
     result->quick = options->quick;
     result->threads = whet_pool_threads(with.pool);
     lab_cpu_name(result->cpu, sizeof result->cpu);
-    if (wants_blas(options))
+    if (wants_blas(options) && !options->visitor)
         bench_blas_open(&with.blas, result->blas, sizeof result->blas);
     bool done = run_parts(&with);
     bench_blas_close(&with.blas);

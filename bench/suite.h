@@ -29,10 +29,20 @@ extern const suite_part bench_parts[SUITE_PARTS];
  * which is not cut short. */
 #define QUICK_SECONDS_MAX 25
 
+/* Takes the cases of a run as they are made ready, instead of having them measured. */
+typedef struct suite_visitor {
+    /* Whether to make a case ready; `seconds` is what it declares of a quick run. */
+    bool (*wants)(void *context, const char *section, const char *label, double seconds);
+    /* The contenders of such a case that run libwhet, valid until this returns. */
+    void (*visit)(void *context, const contender *list, size_t count);
+    void *context;
+} suite_visitor;
+
 typedef struct suite_options {
-    bool wanted[SUITE_PARTS]; /* of bench_parts */
-    bool quick;               /* rounds within a budget, and of sizes those with a bar */
-    size_t threads;           /* to compare with one */
+    bool wanted[SUITE_PARTS];     /* of bench_parts */
+    bool quick;                   /* rounds within a budget, and of sizes those with a bar */
+    size_t threads;               /* to compare with one */
+    const suite_visitor *visitor; /* NULL: measure */
 } suite_options;
 
 struct suite {
@@ -50,9 +60,20 @@ struct suite {
  * is to be freed in either case. */
 bool bench_run(const suite_options *options, report *result);
 
-/* Begins a case, before its inputs are made: sets with->until. Of its part's seconds in a quick run
- * it declares so many for itself. */
-void bench_begin_case(suite *with, double quick_seconds);
+/* Begins a case of a section, before its inputs are made: sets with->until. Of its part's seconds
+ * in a quick run it declares so many for itself. False where a visitor does not want the case,
+ * which is then to be left out. */
+bool bench_begin_case(suite *with, const char *section, const char *label, double quick_seconds);
+
+/* Measures a case's contenders in with->measured; the probe may be NULL. A visitor gets them
+ * instead, and what was measured is then empty. */
+void bench_measure_case(suite *with, const contender *list, size_t count, const contender *probe,
+                        const char *label);
+
+/* Adds the mean beta and the rest of bench_job_add_beta, unless there is a visitor, who has no use
+ * for it. */
+whet_status bench_describe_case(const suite *with, report_case *to,
+                                const whet_attention *attention);
 
 bool bench_rows(suite *with);
 bool bench_prefill(suite *with);

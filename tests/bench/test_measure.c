@@ -144,8 +144,8 @@ TEST(every_way_of_copying_copies) {
         list[i].run(list[i].argument);
         CHECK_MSG(memcmp(from, to, BYTES) == 0, "%s", list[i].variant);
     }
-    free(from);
-    free(to);
+    bench_inputs_release(from);
+    bench_inputs_release(to);
 }
 
 TEST(random_inputs_have_the_deviation_asked_for) {
@@ -160,7 +160,7 @@ TEST(random_inputs_have_the_deviation_asked_for) {
     }
     CHECK_NEAR(sum / COUNT, 0, 0.05);
     CHECK_NEAR(sqrt(square / COUNT), 3, 0.05);
-    free(values);
+    bench_inputs_release(values);
 }
 
 static double f16_value(uint16_t half) {

@@ -82,10 +82,10 @@ TEST(cases_of_a_quick_run_end_within_their_part) {
     with.options.quick = true;
     double end = lab_now() + 1000;
     with.budget = (budget){.end = end, .declared = 10};
-    bench_begin_case(&with, 5);
+    CHECK(bench_begin_case(&with, "rows", "n=16", 5));
     CHECK(with.until.end > lab_now() + 400 && with.until.end < end);
     for (int i = 0; i < 5; i++) {
-        bench_begin_case(&with, 5);
+        CHECK(bench_begin_case(&with, "rows", "n=16", 5));
         CHECK(with.until.end <= end + 1e-6);
     }
 }
@@ -93,7 +93,7 @@ TEST(cases_of_a_quick_run_end_within_their_part) {
 TEST(cases_of_a_full_run_have_all_their_rounds) {
     static suite with;
     with.budget = (budget){.end = 1, .declared = 1};
-    bench_begin_case(&with, 5);
+    CHECK(bench_begin_case(&with, "rows", "n=16", 5));
     CHECK(with.until.end == 0);
     CHECK(with.until.rounds >= 7);
 }
@@ -128,4 +128,37 @@ TEST(cases_on_several_threads_tell_how_much_of_the_processor_they_had) {
     CHECK(lab_processors() < 2 || bench_report_disturbed(&section->cases[0]));
     bench_report_free(&measured);
     whet_pool_destroy(with.pool);
+}
+
+/* A visitor that wants one case, and runs it. */
+typedef struct visits {
+    const char *wanted;
+    size_t asked, visited, run;
+} visits;
+
+static bool wants_label(void *context, const char *section, const char *label, double seconds) {
+    visits *made = context;
+    made->asked++;
+    CHECK(seconds > 0);
+    return strcmp(section, "rows") == 0 && strcmp(label, made->wanted) == 0;
+}
+
+static void run_all(void *context, const contender *list, size_t count) {
+    visits *made = context;
+    made->visited++;
+    for (size_t i = 0; i < count; i++, made->run++)
+        list[i].run(list[i].argument);
+}
+
+TEST(a_visitor_gets_what_runs_the_library_of_the_cases_it_wants) {
+    static report measured;
+    visits made = {.wanted = "n=16"};
+    suite_visitor visitor = {.wants = wants_label, .visit = run_all, .context = &made};
+    suite_options options = {.quick = true, .threads = 1, .visitor = &visitor};
+    options.wanted[0] = true;
+    CHECK(bench_run(&options, &measured));
+    CHECK_INT(made.asked, 5);
+    CHECK_INT(made.visited, 1);
+    CHECK_INT(made.run, 2); /* plain and adaptive, without copies, reads and exponentials */
+    bench_report_free(&measured);
 }

@@ -1,0 +1,30 @@
+/*
+ * The ratio of two times that were taken in pairs, close to each other, so that
+ * what disturbs the machine disturbs both. No shape of the noise is assumed: the
+ * interval is that of the sign test, from one ordered value to another.
+ */
+#ifndef WHET_BENCH_PAIRED_H
+#define WHET_BENCH_PAIRED_H
+
+#include <stddef.h>
+
+/* Fewer pairs have no interval of 95 %; at most so many are kept. */
+enum { PAIRS_MIN = 6, PAIRS_MAX = 400 };
+
+typedef struct paired_ratio {
+    double median;
+    double low, high; /* with 95 % the true median; 0 and infinity where there are too few pairs */
+    size_t pairs;
+} paired_ratio;
+
+/*
+ * From the logarithms of the pairs' ratios in the order in which they were taken, at most
+ * PAIRS_MAX. Which of the two is run first must alternate: where there are pairs enough, each two
+ * successive ones are averaged, so that being first or second cancels.
+ */
+paired_ratio bench_paired_ratio(const double *logarithms, size_t count);
+
+/* The median; values may be as many as PAIRS_MAX, and not none. */
+double bench_paired_median(const double *values, size_t count);
+
+#endif

@@ -488,7 +488,7 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * For each batch b, query head h and query i, with the keys and values of key
  * head h / (heads / kv_heads):
  *
- *     e_j = softcap(scale q_i . k_j) - slope_h |i + offset - j| + mask_ij
+ *     e_j = softcap(scale q_i . k_j) - slope_h |i + offset - j| + bias_hj + mask_ij
  *     out_i = sum_j softmax(beta_i e)_j v_j
  *
  * and with any other map of the table in the place of softmax(beta e); every head
@@ -558,6 +558,23 @@ typedef struct whet_mask {
     uint32_t reserved;
 } whet_mask;
 
+/*
+ * One number for each (batch, head, key) that is added to the logits, beside the
+ * mask: a bias of keys, or the decay of a forgetting gate. Strides in bytes for
+ * [batch][head][key]; zero repeats the bias along that axis, except for keys, where
+ * it means contiguous. -inf masks the key.
+ */
+typedef struct whet_key_bias {
+    const float *data; /* NULL: none */
+    ptrdiff_t stride[3];
+} whet_key_bias;
+
+/* Where its gradient goes; a zero stride sums over that axis. */
+typedef struct whet_key_bias_out {
+    float *data;
+    ptrdiff_t stride[3];
+} whet_key_bias_out;
+
 /* Query i sees keys j <= i + offset. When decoding, offset is keys - queries; one query that sees
  * the whole cache needs neither. */
 enum { WHET_CAUSAL = 1u };
@@ -592,6 +609,11 @@ typedef struct whet_attention {
     size_t policy_count;         /* 0 or 1: one for all heads; otherwise one for each query head */
     whet_stats *stats;           /* [batch][head][query], or NULL */
     size_t stats_stride;         /* in bytes from one to the next; 0 means sizeof(whet_stats) */
+    whet_key_bias bias;
+    const float *betas; /* [batch][head][query], in place of the policies' own, which must be 1 (softmax
+                           or a map alone); or NULL */
+    float *max_logits;  /* [head], or NULL: set to the largest e_j of all rows of the head, before beta
+                           and without sinks (for QK-clip); -inf where every key is masked */
 } whet_attention;
 
 typedef struct whet_executor whet_executor;
@@ -644,6 +666,14 @@ typedef struct whet_gradients {
     whet_policy_gradient *policies; /* one for each policy given, at least one */
     float *sinks;                   /* one for each query head */
     float *alibi_slopes;            /* one for each query head */
+    whet_key_bias_out bias;
+    float *betas; /* [batch][head][query]: with respect to each row's beta, given or chosen */
+    /* Gradients of the loss with respect to statistics, [batch][head][query] each, or NULL; they
+     * add to that of the output, whose data may be NULL where one of these is given.
+     * entropy_after is for maps that sum to one alone (WHET_ERROR_UNSUPPORTED for the others). */
+    const float *logsumexp;
+    const float *entropy;
+    const float *entropy_after;
 } whet_gradients;
 
 /* In one call, like whet_attention_forward. A row that is not finite (among its logits, the values

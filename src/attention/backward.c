@@ -26,7 +26,7 @@
  * times NaN would reach keys that were masked; k likewise.
  *
  * Maps that are not a temperature come in between the sweeps, where the logits
- * and g of whole rows are at hand (see map_lane.h): their lanes hold weights and
+ * and g of whole rows are at hand (see lane_row.h): their lanes hold weights and
  * dL/de from there on, and the second sweep leaves these as they are.
  */
 #include "attention/backward.h"
@@ -72,7 +72,7 @@ whet_status whet_run_backward_task(const whet_plan *plan, unsigned phase, size_t
     whet_backward_size_sums(g, shape.kernels, &size);
     key_stream stream = whet_stream_at(plan, &shape, task / blocks);
     const float *sums =
-        floats_at(plan->workspace, at.sums) + task / blocks * shape.chunks * size.total;
+        (float *)arena_part(plan->workspace, at.sums) + task / blocks * shape.chunks * size.total;
     whet_backward_store_block(&stream, g, sums, shape.chunks, task % blocks * BLOCK);
     return WHET_OK;
 }

@@ -78,13 +78,15 @@ static inline bool is_turned(const back_panel *p, size_t lane) {
 }
 
 /* Where a panel's part of kept tiles lies for the block at `start`. */
-static inline size_t tile_at(const back_work *w, size_t index, size_t start) {
+static inline size_t backward_tile(const back_work *w, size_t index, size_t start) {
     return (index * w->kept_keys + (start - w->first_key)) * w->lanes;
 }
 
-static inline float *floats_at(void *base, size_t offset) {
-    return (float *)(void *)((char *)base + offset);
-}
+whet_status whet_run_backward_task(const whet_plan *plan, unsigned phase, size_t task,
+                                   void *scratch, uint64_t *first_bad_row);
+
+/* Checks a description and fills in its defaults. */
+whet_status whet_backward_check(whet_gradients *g);
 
 /* ---- the layout ---- */
 
@@ -99,6 +101,9 @@ typedef struct sum_sizes {
 
 /* This and the workspace's: false on overflow. */
 bool whet_backward_size_sums(const whet_gradients *g, const kernels *k, sum_sizes *size);
+
+/* Bytes of scratch; false on overflow. */
+bool whet_backward_scratch(const whet_gradients *g, const plan_shape *shape, size_t *bytes);
 
 /* The workspace: sums over rows of every task, unless a task has them to itself; parameters. */
 typedef struct workspace_layout {

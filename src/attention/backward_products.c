@@ -43,7 +43,7 @@ static void turn_temperatures(back_work *w, const back_panel *p, float *logits, 
 /* Weights and slopes of a tile, in place of logits and gradients, down to the products q . k. */
 static void turn_tile(back_work *w, size_t index, size_t start, size_t keys) {
     back_panel *p = w->panels + index;
-    size_t at = tile_at(w, index, start);
+    size_t at = backward_tile(w, index, start);
     turn_temperatures(w, p, w->logits + at, w->slopes + at, keys);
     if (w->gradients->alibi_slopes) {
         float position[LANES_MAX], sums[LANES_MAX];
@@ -61,13 +61,13 @@ static void add_queries(back_work *w, size_t index, size_t start, size_t keys) {
     for (size_t lane = 0; lane < LANES_MAX; lane++)
         unchanged[lane] = 1;
     w->k->accumulate(w->key_columns, columns / group, BLOCK * group,
-                     w->slopes + tile_at(w, index, start), keys, unchanged,
+                     w->slopes + backward_tile(w, index, start), keys, unchanged,
                      w->query_sums + index * columns * w->lanes);
 }
 
 /* Zeros for the keys that a panel did not look at, up to `end` of the block. */
 static void clear_rest(back_work *w, size_t index, size_t start, size_t keys, size_t end) {
-    size_t at = tile_at(w, index, start) + keys * w->lanes;
+    size_t at = backward_tile(w, index, start) + keys * w->lanes;
     memset(w->logits + at, 0, (end - keys) * w->lanes * sizeof(float));
     memset(w->slopes + at, 0, (end - keys) * w->lanes * sizeof(float));
 }
@@ -82,7 +82,7 @@ static void add_outer(const back_work *w, panel_range range, size_t start, const
                       const float *rows, size_t dim, float *sums) {
     size_t columns = w->k->outer_columns, set_rows = w->shape.panels * w->lanes;
     for (size_t c = 0; c < dim; c += columns)
-        w->k->outer(tiles + tile_at(w, range.first, start), w->kept_keys * w->lanes,
+        w->k->outer(tiles + backward_tile(w, range.first, start), w->kept_keys * w->lanes,
                     range.end - range.first, range.groups,
                     rows + c * set_rows + range.first * w->lanes * columns,
                     sums + c * w->padded_keys + start * columns);

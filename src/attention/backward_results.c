@@ -29,10 +29,7 @@ whet_status whet_backward_finish_set(back_work *w, whet_status status, uint64_t 
                     w->parameters[p->row[lane].head % w->shape.group].slope -= p->distance[lane];
                 continue;
             }
-            uint64_t index = whet_row_index(&w->stream, &p->row[lane]);
-            if (first_bad_row && (status == WHET_OK || index < *first_bad_row))
-                *first_bad_row = index;
-            status = WHET_NOT_FINITE;
+            status = whet_note_bad_row(&w->stream, &p->row[lane], status, first_bad_row);
         }
     return status;
 }
@@ -75,8 +72,7 @@ void whet_backward_store_parameters(const whet_plan *plan, const plan_shape *sha
     const whet_attention *a = &g->attention;
     workspace_layout at;
     whet_backward_lay_out_workspace(g, shape, &at);
-    const parameter_sums *all =
-        (const parameter_sums *)(const void *)((const char *)plan->workspace + at.parameters);
+    const parameter_sums *all = arena_part(plan->workspace, at.parameters);
     for (size_t i = 0; g->policies && i < a->policy_count; i++)
         memset(&g->policies[i], 0, sizeof g->policies[i]);
     for (size_t head = 0; head < a->heads; head++) {

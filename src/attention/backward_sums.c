@@ -7,7 +7,7 @@
  * temperature are led back here as a whole.
  */
 #include "attention/backward.h"
-#include "attention/map_lane.h"
+#include "attention/lane_row.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -78,7 +78,7 @@ void whet_backward_first_sweep(back_work *w) {
             start + length + block_length(w->end_key, start + length), w->panel_count);
         for (size_t i = 0; i < w->panel_count; i++) {
             back_panel *p = w->panels + i;
-            size_t keys = keys_in_block(p->low, p->high, start), at = tile_at(w, i, start);
+            size_t keys = keys_in_block(p->low, p->high, start), at = backward_tile(w, i, start);
             if (keys == 0)
                 continue;
             whet_tile_logits(&w->stream, p->row, p->rows, w->keys,
@@ -174,7 +174,7 @@ static void turn_lane(back_work *w, back_panel *p, size_t lane) {
 /* The same for a lane with a map, or without a row beside such lanes: all of it at once. */
 static void turn_map(back_work *w, size_t index, size_t lane) {
     back_panel *p = w->panels + index;
-    size_t first = p->low - p->low % BLOCK, at = tile_at(w, index, first) + lane;
+    size_t first = p->low - p->low % BLOCK, at = backward_tile(w, index, first) + lane;
     const map_lane all = {.stream = &w->stream,
                           .row = &p->row[lane],
                           .logits = w->logits + at,

@@ -30,7 +30,7 @@ static void finish_lane(prefill_work *w, size_t index, size_t lane) {
     double z = p->z[lane];
     if (w->shape.fused) {
         whet_prefill_complete_lane(w, p, lane);
-        if (lane_has_beta(stats) && is_temperature)
+        if (row_has_beta(stats) && is_temperature)
             whet_apply_beta(stats, whet_policy_beta(policy, stats));
     }
     if (isnan(z))
@@ -38,7 +38,7 @@ static void finish_lane(prefill_work *w, size_t index, size_t lane) {
     bool good = !(stats->flags & WHET_ROW_NOT_FINITE);
     if (good && z > 0 && is_temperature)
         whet_stats_after(stats, z, p->s[lane]);
-    if (lane_has_beta(stats) && !is_temperature)
+    if (row_has_beta(stats) && !is_temperature)
         whet_maps_report(maps_of(w, p), lane, policy, (double)p->max[lane], z, p->s[lane], stats);
     double factor = z > 0 ? 1.0 / z : 0;
     if (!whet_way_is_normalised(way_of_lane(w, p, lane)))
@@ -57,12 +57,8 @@ static whet_status finish_work(prefill_work *w, uint64_t *first_bad_row) {
         for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
             prefill_panel *p = w->panels + i;
             finish_lane(w, i, lane);
-            if (!(p->stats[lane].flags & WHET_ROW_NOT_FINITE))
-                continue;
-            uint64_t index = whet_row_index(&w->stream, &p->row[lane]);
-            if (first_bad_row && (status == WHET_OK || index < *first_bad_row))
-                *first_bad_row = index;
-            status = WHET_NOT_FINITE;
+            if (p->stats[lane].flags & WHET_ROW_NOT_FINITE)
+                status = whet_note_bad_row(&w->stream, &p->row[lane], status, first_bad_row);
         }
     return status;
 }

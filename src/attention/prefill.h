@@ -1,8 +1,9 @@
 /*
  * What the files of attention over many queries share: a task's scratch and what
  * is known of the rows it works on. prefill.c explains the passes and drives
- * them: prefill_rows.c divides the work and sets out rows, prefill_passes.c has
- * the passes over keys and values, prefill_beta.c what comes between them.
+ * them: prefill_plan.c divides the work, prefill_rows.c brings rows into layout,
+ * prefill_passes.c has the passes over keys and values, prefill_betas.c what
+ * comes between them.
  */
 #ifndef WHET_PREFILL_H
 #define WHET_PREFILL_H
@@ -66,17 +67,22 @@ static inline bool has_zero_logit(const query_row *row) {
     return row->policy && row->policy->kind == WHET_POLICY_SOFTMAX1;
 }
 
-static inline float *tile_at(const prefill_work *w, size_t index, size_t start) {
+static inline float *prefill_tile(const prefill_work *w, size_t index, size_t start) {
     if (!w->shape.kept)
         return w->tiles;
     return w->tiles + (index * w->kept_keys + (start - w->first_key)) * w->lanes;
 }
 
-static inline bool lane_has_beta(const whet_stats *stats) {
-    return stats->n > 0 && !(stats->flags & WHET_ROW_NOT_FINITE);
-}
+/* Bytes of scratch, and the division of work; false on overflow. */
+bool whet_plan_prefill(whet_plan *plan, plan_shape *shape);
 
-/* Cuts scratch into its parts and brings a task's query rows into layout. */
+whet_status whet_run_prefill_task(const whet_plan *plan, size_t task, void *scratch,
+                                  uint64_t *first_bad_row);
+
+/* Cuts scratch into the parts of a task and finds its rows; returns the first of them. */
+size_t whet_prefill_cut_scratch(prefill_work *w, const whet_plan *plan, size_t task, void *scratch);
+
+/* Brings a task's query rows into layout, before their first key. */
 void whet_prefill_start(prefill_work *w, const whet_plan *plan, size_t task, void *scratch);
 
 /* The passes: everything in one; maxima and sums; sums for a step of `target`; outputs. */

@@ -218,7 +218,7 @@ void whet_prefill_stats_pass(prefill_work *w) {
             if (keys == 0)
                 continue;
             float rescale[LANES_MAX], max[LANES_MAX], z[LANES_MAX], s[LANES_MAX];
-            float *tile = tile_at(w, i, start);
+            float *tile = prefill_tile(w, i, start);
             compute_tile(w, i, start, keys, tile);
             count_tile(w, p, tile, keys);
             raise_max(w, p, tile, keys, rescale);
@@ -234,7 +234,7 @@ void whet_prefill_stats_pass(prefill_work *w) {
 
 /* The logits of a block for a panel in a later pass: those kept, or computed again. */
 static float *tile_again(prefill_work *w, size_t index, size_t start, size_t keys) {
-    float *tile = tile_at(w, index, start);
+    float *tile = prefill_tile(w, index, start);
     if (!w->shape.kept)
         compute_tile(w, index, start, keys, tile);
     return tile;

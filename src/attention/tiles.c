@@ -1,16 +1,9 @@
 /* Layouts and logits of blocks of keys for panels of query rows: see tiles.h. */
 #include "attention/tiles.h"
-#include "base/checked.h"
-#include "base/types.h"
+#include "attention/mask.h"
+#include "base/element_types.h"
 #include <math.h>
 #include <string.h>
-
-bool whet_place(size_t *total, size_t *offset, size_t count, size_t size) {
-    size_t bytes;
-    *offset = *total;
-    return size_multiply(count, size, &bytes) && size_align(bytes, WHET_ALIGNMENT, &bytes) &&
-           size_add(*total, bytes, total);
-}
 
 void whet_pack_lane(const float *row, size_t n, size_t lanes, size_t lane, float *result) {
     for (size_t i = 0; i < n; i++)
@@ -99,12 +92,12 @@ static void add_alibi(const key_stream *stream, const query_row *row, size_t row
     stream->kernels->panel_alibi(tile, keys, slope, position);
 }
 
-/* Bytes of a row that lies in one piece; 0 for others, which are not fetched. */
-static size_t row_bytes(const whet_attention *a, const whet_tensor *tensor) {
-    size_t dim = tensor == &a->k ? a->head_dim : a->value_dim, bytes = type_bytes(tensor->type);
-    if (bytes > 0)
-        return tensor->stride[3] == (ptrdiff_t)bytes ? dim * bytes : 0;
-    return dim / QUANT_BLOCK * type_block_bytes(tensor->type);
+/* Bytes of a contiguous row of keys or values; 0 for others, which are not fetched. */
+static size_t bytes_to_fetch(const whet_attention *a, const whet_tensor *tensor) {
+    const element_type *type = element_type_of(tensor->type);
+    if (tensor->stride[3] != (ptrdiff_t)type->bytes)
+        return 0;
+    return element_row_bytes(type, tensor == &a->k ? a->head_dim : a->value_dim);
 }
 
 rows_ahead whet_rows_ahead(const key_stream *stream, const whet_tensor *first,
@@ -112,7 +105,7 @@ rows_ahead whet_rows_ahead(const key_stream *stream, const whet_tensor *first,
     rows_ahead ahead = {stream, {first, second}, {0, 0}, start, end, 0};
     size_t times = BLOCK / stream->kernels->group * tiles;
     for (int i = 0; i < 2; i++)
-        ahead.bytes[i] = ahead.tensor[i] ? row_bytes(stream->attention, ahead.tensor[i]) : 0;
+        ahead.bytes[i] = ahead.tensor[i] ? bytes_to_fetch(stream->attention, ahead.tensor[i]) : 0;
     ahead.step = start < end ? (end - start + times - 1) / times : 0;
     return ahead;
 }

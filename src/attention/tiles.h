@@ -7,11 +7,10 @@
 #ifndef WHET_TILES_H
 #define WHET_TILES_H
 
-#include "attention/problem.h"
+#include "attention/arena.h"
+#include "attention/geometry.h"
 
 #define BLOCK 192 /* keys to a block: their keys and values stay in the second-level cache */
-
-static inline size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 /* Keys of the block at `start`, up to the last among low <= j < high; 0: none. */
 static inline size_t keys_in_block(size_t low, size_t high, size_t start) {
@@ -44,9 +43,6 @@ static inline void add_lanes(double *sums, const float *more, size_t lanes) {
     for (size_t lane = 0; lane < lanes; lane++)
         sums[lane] += (double)more[lane];
 }
-
-/* Reserves aligned room for count elements behind what *total counts so far; false on overflow. */
-bool whet_place(size_t *total, size_t *offset, size_t count, size_t size);
 
 /* One query row, n floats, as a lane of a panel: result[i][lane]. */
 void whet_pack_lane(const float *row, size_t n, size_t lanes, size_t lane, float *result);

@@ -4,10 +4,10 @@
  * tiles, the row is taken out, led back through as a whole by src/row, and put
  * back as weights and gradients of the logits.
  */
-#ifndef WHET_MAP_LANE_H
-#define WHET_MAP_LANE_H
+#ifndef WHET_LANE_ROW_H
+#define WHET_LANE_ROW_H
 
-#include "attention/problem.h"
+#include "attention/geometry.h"
 
 /* A lane of tiles that hold the keys first <= j < end, all of those that the row sees among them.
  */

@@ -58,7 +58,7 @@ static bool start_targets(prefill_work *w) {
             p->solver[lane].done = 1;
             if (p->row[lane].policy->kind != WHET_POLICY_TARGET)
                 continue;
-            if (!lane_has_beta(&p->stats[lane]))
+            if (!row_has_beta(&p->stats[lane]))
                 continue;
             whet_target_start(&p->solver[lane], p->row[lane].policy, &p->stats[lane]);
             any = any || !p->solver[lane].done;
@@ -107,7 +107,7 @@ static void solve_maps(prefill_work *w, size_t index) {
     panel_maps *maps = w->maps + index;
     for (size_t lane = 0; lane < p->rows; lane++) {
         const query_row *row = &p->row[lane];
-        if (!lane_has_beta(&p->stats[lane]) || whet_policy_is_temperature(row->policy))
+        if (!row_has_beta(&p->stats[lane]) || whet_policy_is_temperature(row->policy))
             continue;
         whet_maps_search(maps, lane, row->policy, &p->stats[lane]);
         if (has_zero_logit(row) && p->max[lane] < 0)
@@ -117,7 +117,7 @@ static void solve_maps(prefill_work *w, size_t index) {
         for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
             size_t keys = keys_in_block(p->low, p->high, start);
             if (keys > 0)
-                whet_maps_look(maps, w->shape.kernels, tile_at(w, index, start), keys);
+                whet_maps_look(maps, w->shape.kernels, prefill_tile(w, index, start), keys);
         }
         whet_maps_end_pass(maps, w->lanes);
     }
@@ -132,7 +132,7 @@ void whet_prefill_choose_betas(prefill_work *w) {
         prefill_panel *p = w->panels + i;
         for (size_t lane = 0; lane < p->rows; lane++) {
             whet_stats *stats = &p->stats[lane];
-            if (!lane_has_beta(stats) || !whet_policy_is_temperature(p->row[lane].policy))
+            if (!row_has_beta(stats) || !whet_policy_is_temperature(p->row[lane].policy))
                 continue;
             double beta = beta_of_lane(p, lane);
             if (isnan(beta))

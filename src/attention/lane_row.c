@@ -1,5 +1,6 @@
-/* One row of a panel on the way back through a map: see map_lane.h. */
-#include "attention/map_lane.h"
+/* One row of a panel on the way back through a map: see lane_row.h. */
+#include "attention/lane_row.h"
+#include "attention/mask.h"
 #include <math.h>
 
 void whet_map_lane_fill(const map_lane *lane, float value) {

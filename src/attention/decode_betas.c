@@ -1,0 +1,131 @@
+/*
+ * Phase 1 of decode: a row's statistics merged and its beta chosen. Maps that
+ * are not a temperature turn the row's logits, in place, into coefficients
+ * (row/map.c).
+ */
+#include "attention/decode.h"
+#include "attention/mask.h"
+#include <math.h>
+#include <string.h>
+
+static whet_stats sink_piece(const whet_attention *a, const query_row *row) {
+    whet_stats piece = whet_stats_empty();
+    if (!a->sinks || a->sinks[row->head] == -INFINITY)
+        return piece;
+    piece.max = (double)a->sinks[row->head];
+    piece.z = 1;
+    if (!isfinite(piece.max))
+        return whet_stats_not_finite(0);
+    whet_stats_complete(&piece);
+    return piece;
+}
+
+/* The moments of a whole row at the solver's beta, over the kept logits. */
+static row_sums row_moments(const decode_work *w, const query_row *row, size_t r,
+                            const decode_row *state, double beta) {
+    const whet_attention *a = w->stream.attention;
+    row_sums sums = {0, 0, 0};
+    float c = whet_beta_to_c(beta);
+    const float *logits = w->logits + r * w->logits_stride;
+    w->shape.kernels->moments(logits + row->low, row->high - row->low, state->max, c, &sums);
+    if (a->sinks && a->sinks[row->head] != -INFINITY) {
+        double d = (double)a->sinks[row->head] - (double)state->max;
+        double e = exp2((double)c * d);
+        sums.z += e;
+        sums.s += d * e;
+        sums.q += d * d * e;
+    }
+    return sums;
+}
+
+static double solve_target_row(const decode_work *w, const query_row *row, size_t r,
+                               decode_row *state) {
+    target_solver solver;
+    whet_target_start(&solver, row->policy, &state->stats);
+    while (!solver.done) {
+        row_sums sums = row_moments(w, row, r, state, solver.beta);
+        whet_target_step(&solver, sums.z, sums.s, sums.q);
+    }
+    state->stats.flags |= solver.flags;
+    return whet_policy_weaken(row->policy, solver.beta);
+}
+
+/* softmax1 takes exponentials like a temperature, with one more logit of 0. */
+static bool takes_exponentials(const whet_policy *policy) {
+    return whet_policy_is_temperature(policy) || policy->kind == WHET_POLICY_SOFTMAX1;
+}
+
+/* From a row's logits to its coefficients. A sink goes where the row's next logit would be;
+ * sigmoid and stick-breaking, which look at every logit by itself or at those after it, do
+ * without. */
+static void map_row(decode_work *w, const query_row *row, size_t r, decode_row *state) {
+    const float *sinks = w->stream.attention->sinks;
+    whet_policy policy = *row->policy;
+    float *logits = w->logits + r * w->logits_stride + row->low;
+    size_t count = row->high - row->low;
+    bool with_sink = sinks && sinks[row->head] > -INFINITY && policy.kind != WHET_POLICY_SIGMOID &&
+                     policy.kind != WHET_POLICY_STICK_BREAKING;
+    state->mapped = true;
+    if (!row_has_beta(&state->stats)) {
+        memset(logits, 0, count * sizeof(float));
+        return;
+    }
+    if (policy.kind == WHET_POLICY_SIGMOID && isnan(policy.value[0]))
+        policy.value[0] = log((double)whet_count_visible(&w->stream, row));
+    if (with_sink)
+        logits[count] = sinks[row->head];
+    row_view view = {.kernels = w->shape.kernels,
+                     .n = count + with_sink,
+                     .in = logits,
+                     .out = logits,
+                     .in_type = WHET_F32,
+                     .out_type = WHET_F32};
+    uint64_t n = state->stats.n;
+    state->stats.n = n + with_sink; /* entries, to topk */
+    whet_map_row(&policy, &view, &state->stats);
+    state->stats.n = n;
+}
+
+static void apply_policy(decode_work *w, const query_row *row, size_t r, decode_row *state) {
+    whet_stats *stats = &state->stats;
+    double beta = 1.0;
+    if (row_has_beta(stats) && whet_policy_is_temperature(row->policy))
+        beta = row->policy->kind == WHET_POLICY_TARGET ? solve_target_row(w, row, r, state)
+                                                       : whet_policy_beta(row->policy, stats);
+    if (isnan(beta)) {
+        *stats = whet_stats_not_finite(stats->n);
+        beta = 1.0;
+    }
+    if (stats->flags & WHET_ROW_NOT_FINITE)
+        state->c = whet_beta_to_c(1.0);
+    else
+        state->c = whet_apply_beta(stats, beta);
+}
+
+void whet_decode_choose_beta(decode_work *w, size_t r) {
+    query_row row = whet_row_of(&w->stream, r);
+    decode_row *state = w->states + r;
+    whet_stats total = sink_piece(w->stream.attention, &row);
+    double sink = total.max;
+    for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
+        total = whet_stats_add(&total, &w->pieces[chunk * w->rows + r]);
+    whet_stats_complete(&total);
+    state->stats = total;
+    state->max = total.max > -(double)INFINITY ? (float)total.max : 0;
+    state->mapped = false;
+    state->sink_z = 1;
+    state->sink_s = 0;
+    if (!takes_exponentials(row.policy)) {
+        map_row(w, &row, r, state);
+        return;
+    }
+    bool has_zero_logit = row.policy->kind == WHET_POLICY_SOFTMAX1;
+    if (has_zero_logit && state->max < 0)
+        state->max = 0;
+    apply_policy(w, &row, r, state);
+    double d = sink - (double)state->max;
+    state->sink_z = sink > -(double)INFINITY ? exp2((double)state->c * d) : 0;
+    state->sink_s = state->sink_z > 0 ? d * state->sink_z : 0;
+    if (has_zero_logit)
+        state->sink_z += exp(-(double)state->max);
+}

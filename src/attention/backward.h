@@ -9,6 +9,7 @@
 #ifndef WHET_ATTENTION_BACKWARD_H
 #define WHET_ATTENTION_BACKWARD_H
 
+#include "attention/row_policy.h"
 #include "attention/tiles.h"
 
 /* Gradients of a head's parameters, one double each. */
@@ -64,8 +65,6 @@ typedef struct back_work {
     parameter_sums *parameters;         /* [group], or NULL if not wanted */
 } back_work;
 
-static inline bool is_map(const whet_policy *policy) { return !whet_policy_is_temperature(policy); }
-
 /* Whether a lane has no row, or one that saw nothing. */
 static inline bool is_empty(const back_panel *p, size_t lane) {
     return lane >= p->rows ||
@@ -74,7 +73,7 @@ static inline bool is_empty(const back_panel *p, size_t lane) {
 
 /* Whether the lanes of a panel that a temperature has not to turn are turned beforehand. */
 static inline bool is_turned(const back_panel *p, size_t lane) {
-    return p->maps > 0 && (lane >= p->rows || is_map(p->row[lane].policy));
+    return p->maps > 0 && (lane >= p->rows || policy_is_map(p->row[lane].policy));
 }
 
 /* Where a panel's part of kept tiles lies for the block at `start`. */
@@ -135,6 +134,12 @@ void whet_backward_first_sweep(back_work *w);
 
 /* From the sums: how weights and their gradients lead back to logits. */
 void whet_backward_turn(back_work *w);
+
+/* The same for one lane with a map, or without a row beside such lanes: all of it at once. */
+void whet_backward_turn_map(back_work *w, size_t index, size_t lane);
+
+/* Adds factor times the gradient of a policy's numbers. */
+void whet_backward_add_numbers(double *sums, const whet_policy_gradient *numbers, double factor);
 
 /* Weights and gradients of logits, and the products with them. */
 void whet_backward_second_sweep(back_work *w);

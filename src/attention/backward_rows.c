@@ -5,6 +5,7 @@
  * gradients of weights since it would only cost them digits.
  */
 #include "attention/backward.h"
+#include "attention/extra_logits.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -58,7 +59,7 @@ static void start_lane(back_work *w, size_t index, size_t lane, size_t r) {
     back_panel *p = w->panels + index;
     query_row row = whet_row_of(&w->stream, r);
     p->row[lane] = row;
-    p->maps += is_map(row.policy);
+    p->maps += policy_is_map(row.policy);
     p->stats[lane] = *whet_row_stats(&w->stream, &row);
     if (row.low < p->low)
         p->low = row.low;
@@ -81,7 +82,7 @@ static void start_lane(back_work *w, size_t index, size_t lane, size_t r) {
 
 static bool is_usable(const whet_stats *stats, const whet_policy *policy) {
     return !(stats->flags & WHET_ROW_NOT_FINITE) && fabs(stats->max) <= (double)FLT_MAX &&
-           (is_map(policy) || isfinite(stats->beta));
+           (policy_is_map(policy) || isfinite(stats->beta));
 }
 
 /* A lane before its first key: exponents from the statistics of the way forth; with a sink, which
@@ -97,13 +98,13 @@ static void start_sums(const back_work *w, back_panel *p, size_t lane) {
     by->c[lane] = by->c0[lane] = 1;
     p->z[lane] = p->s[lane] = p->a[lane] = p->b[lane] = 0;
     p->z0[lane] = p->s0[lane] = p->q0[lane] = p->distance[lane] = 0;
-    if (empty || p->bad[lane] || is_map(p->row[lane].policy))
+    if (empty || p->bad[lane] || policy_is_map(p->row[lane].policy))
         return;
     double beta0 = whet_beta_path_start(p->row[lane].policy, stats);
     by->c[lane] = whet_beta_to_c(stats->beta);
     by->c0[lane] = whet_beta_to_c(beta0);
     p->solved = p->solved || beta0 != 1;
-    p->peak[lane] = w->a->sinks ? w->a->sinks[p->row[lane].head] : -INFINITY;
+    p->peak[lane] = sink_of_head(w->a, p->row[lane].head);
     if (p->peak[lane] > -INFINITY) {
         by->max[lane] = p->peak[lane];
         by->base[lane] = (float)-p->common[lane];

@@ -3,35 +3,28 @@
  * weights are computed block by block and kept; sums over a row count from the
  * largest logit so far and the gradient there, and are brought to a new one when
  * it is met. Between the sweeps they tell how a row's beta moves, and with it
- * how weights and gradients lead back to logits. Rows with a map that is not a
- * temperature are led back here as a whole.
+ * how weights and gradients lead back to logits.
  */
 #include "attention/backward.h"
-#include "attention/lane_row.h"
+#include "attention/extra_logits.h"
+#include "base/sums.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
-
-/* Brings sums of exp, d exp and d d exp to a maximum that lies `rise` higher. */
-static void raise_sums(double rise, double c, double *z, double *s, double *q) {
-    double factor = exp2(-c * rise);
-    if (q)
-        *q = factor * (*q - rise * (2 * *s - rise * *z));
-    *s = factor * (*s - rise * *z);
-    *z *= factor;
-}
 
 /* Brings the sums of a lane to a new largest logit, where the gradient is `base`. */
 static void raise_lane(back_panel *p, size_t lane, float max, float base) {
     panel_slopes *by = &p->by;
     if (p->peak[lane] > -INFINITY) {
-        double rise = (double)max - (double)by->max[lane];
+        double shift = (double)by->max[lane] - (double)max;
+        double factor = exp2((double)by->c[lane] * shift);
         double step = (double)base - (double)by->base[lane];
         p->a[lane] -= step * p->z[lane];
         p->b[lane] -= step * p->s[lane];
-        raise_sums(rise, (double)by->c[lane], &p->a[lane], &p->b[lane], NULL);
-        raise_sums(rise, (double)by->c[lane], &p->z[lane], &p->s[lane], NULL);
-        raise_sums(rise, (double)by->c0[lane], &p->z0[lane], &p->s0[lane], &p->q0[lane]);
+        sums_shift(shift, factor, &p->a[lane], &p->b[lane], NULL);
+        sums_shift(shift, factor, &p->z[lane], &p->s[lane], NULL);
+        sums_shift(shift, exp2((double)by->c0[lane] * shift), &p->z0[lane], &p->s0[lane],
+                   &p->q0[lane]);
     }
     p->peak[lane] = by->max[lane] = max;
     by->base[lane] = base;
@@ -94,43 +87,31 @@ void whet_backward_first_sweep(back_work *w) {
 
 /* ---- in between ---- */
 
-/* A row's sink: its distance to the maximum and its weight before division, at beta and beta0. */
-typedef struct sink_weight {
-    double d, e, e0;
-} sink_weight;
-
-static sink_weight weigh_sink(const back_work *w, const back_panel *p, size_t lane) {
-    double sink = w->a->sinks ? (double)w->a->sinks[p->row[lane].head] : -(double)INFINITY;
-    if (sink == -(double)INFINITY)
-        return (sink_weight){0, 0, 0};
-    double d = sink - (double)p->by.max[lane];
-    return (sink_weight){d, exp2((double)p->by.c[lane] * d), exp2((double)p->by.c0[lane] * d)};
+/* A row's sink at the exp2 scale of beta or beta0. */
+static extra_logit weigh_sink(const back_work *w, const back_panel *p, size_t lane,
+                              float exp2_scale) {
+    return weigh_extra_logit((double)sink_of_head(w->a, p->row[lane].head), (double)p->by.max[lane],
+                             (double)exp2_scale);
 }
 
 /* Moments at beta0 with the sink: those of the way forth where beta0 is 1, brought to the maximum
  * that was found here. */
-static void complete_moments(back_panel *p, size_t lane, sink_weight sink) {
+static void complete_moments(back_panel *p, size_t lane, extra_logit sink0) {
     const whet_stats *stats = &p->stats[lane];
     if (whet_beta_path_start(p->row[lane].policy, stats) == 1) {
         p->z0[lane] = stats->z;
         p->s0[lane] = stats->s;
-        raise_sums((double)p->by.max[lane] - stats->max, (double)p->by.c0[lane], &p->z0[lane],
-                   &p->s0[lane], NULL);
+        double shift = stats->max - (double)p->by.max[lane];
+        sums_shift(shift, exp2((double)p->by.c0[lane] * shift), &p->z0[lane], &p->s0[lane], NULL);
         return;
     }
-    p->z0[lane] += sink.e0;
-    p->s0[lane] += sink.d * sink.e0;
-    p->q0[lane] += sink.d * sink.d * sink.e0;
+    row_sums more = extra_sums(sink0);
+    p->z0[lane] += more.z;
+    p->s0[lane] += more.s;
+    p->q0[lane] += more.q;
 }
 
 static float to_float(double x) { return (float)fmax(-(double)FLT_MAX, fmin((double)FLT_MAX, x)); }
-
-static void add_numbers(double *sums, const whet_policy_gradient *numbers, double factor) {
-    double more[NUMBERS];
-    memcpy(more, numbers, sizeof more);
-    for (size_t i = 0; i < NUMBERS; i++)
-        sums[i] += factor * more[i];
-}
 
 /* How a lane's weights and gradients lead back to its logits; its own share of parameters. */
 static void turn_lane(back_work *w, back_panel *p, size_t lane) {
@@ -138,18 +119,20 @@ static void turn_lane(back_work *w, back_panel *p, size_t lane) {
     const whet_stats *stats = &p->stats[lane];
     if (is_empty(p, lane))
         return;
-    sink_weight sink = weigh_sink(w, p, lane);
+    extra_logit sink = weigh_sink(w, p, lane, by->c[lane]);
+    extra_logit sink0 = weigh_sink(w, p, lane, by->c0[lane]);
     double base = (double)by->base[lane] + p->common[lane]; /* of g; a sink's g is 0 */
-    double z = p->z[lane] + sink.e, s = p->s[lane] + sink.d * sink.e;
-    double mean = (p->a[lane] - base * sink.e) / z;
-    double slope = (p->b[lane] - base * sink.d * sink.e) / z - mean * (s / z); /* dL/dbeta */
+    double z = p->z[lane] + sink.weight, s = p->s[lane] + sink.distance * sink.weight;
+    double mean = (p->a[lane] - base * sink.weight) / z;
+    double slope =
+        (p->b[lane] - base * sink.distance * sink.weight) / z - mean * (s / z); /* dL/dbeta */
     p->bad[lane] = p->bad[lane] || !(z > 0) || !isfinite(z) || !isfinite(mean) || !isfinite(slope);
     if (p->bad[lane]) {
         by->factor[lane] = by->mean[lane] = NAN;
         return;
     }
     beta_path path;
-    complete_moments(p, lane, sink);
+    complete_moments(p, lane, sink0);
     double mean0 = p->s0[lane] / p->z0[lane];
     double variance = p->q0[lane] / p->z0[lane] - mean0 * mean0;
     whet_beta_path(p->row[lane].policy, stats, variance, &path);
@@ -165,38 +148,10 @@ static void turn_lane(back_work *w, back_panel *p, size_t lane) {
     if (!w->parameters)
         return;
     parameter_sums *sums = w->parameters + p->row[lane].head % w->shape.group;
-    add_numbers(sums->numbers, &path.numbers, slope);
-    sums->sink -= stats->beta * (sink.e / z) * (base + mean);
+    whet_backward_add_numbers(sums->numbers, &path.numbers, slope);
+    sums->sink -= stats->beta * (sink.weight / z) * (base + mean);
     if (path.factor != 0)
-        sums->sink -= pull * sink.e0 * (sink.d - mean0);
-}
-
-/* The same for a lane with a map, or without a row beside such lanes: all of it at once. */
-static void turn_map(back_work *w, size_t index, size_t lane) {
-    back_panel *p = w->panels + index;
-    size_t first = p->low - p->low % BLOCK, at = backward_tile(w, index, first) + lane;
-    const map_lane all = {.stream = &w->stream,
-                          .row = &p->row[lane],
-                          .logits = w->logits + at,
-                          .slopes = w->slopes + at,
-                          .step = w->lanes,
-                          .first = first,
-                          .end = p->high,
-                          .common = p->common[lane],
-                          .row_logits = w->row_logits,
-                          .row_slopes = w->row_slopes};
-    if (is_empty(p, lane) || p->bad[lane]) {
-        whet_map_lane_fill(&all, p->bad[lane] ? NAN : 0);
-        return;
-    }
-    whet_policy_gradient numbers = {.strength = 0};
-    double sink = 0;
-    p->bad[lane] = !whet_map_lane_turn(&all, &numbers, &sink);
-    if (p->bad[lane] || !w->parameters)
-        return;
-    parameter_sums *sums = w->parameters + p->row[lane].head % w->shape.group;
-    add_numbers(sums->numbers, &numbers, 1);
-    sums->sink += sink;
+        sums->sink -= pull * sink0.weight * (sink.distance - mean0);
 }
 
 void whet_backward_turn(back_work *w) {
@@ -207,7 +162,7 @@ void whet_backward_turn(back_work *w) {
             if (!is_turned(p, lane))
                 turn_lane(w, p, lane);
             else if (p->low < p->high)
-                turn_map(w, i, lane);
+                whet_backward_turn_map(w, i, lane);
         }
     }
 }

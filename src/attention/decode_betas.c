@@ -4,15 +4,16 @@
  * (row/map.c).
  */
 #include "attention/decode.h"
-#include "attention/mask.h"
+#include "attention/extra_logits.h"
+#include "attention/row_policy.h"
 #include <math.h>
 #include <string.h>
 
 static whet_stats sink_piece(const whet_attention *a, const query_row *row) {
     whet_stats piece = whet_stats_empty();
-    if (!a->sinks || a->sinks[row->head] == -INFINITY)
+    piece.max = (double)sink_of_head(a, row->head);
+    if (piece.max == -(double)INFINITY)
         return piece;
-    piece.max = (double)a->sinks[row->head];
     piece.z = 1;
     if (!isfinite(piece.max))
         return whet_stats_not_finite(0);
@@ -28,13 +29,12 @@ static row_sums row_moments(const decode_work *w, const query_row *row, size_t r
     float c = whet_beta_to_c(beta);
     const float *logits = w->logits + r * w->logits_stride;
     w->shape.kernels->moments(logits + row->low, row->high - row->low, state->max, c, &sums);
-    if (a->sinks && a->sinks[row->head] != -INFINITY) {
-        double d = (double)a->sinks[row->head] - (double)state->max;
-        double e = exp2((double)c * d);
-        sums.z += e;
-        sums.s += d * e;
-        sums.q += d * d * e;
-    }
+    extra_logit sink =
+        weigh_extra_logit((double)sink_of_head(a, row->head), (double)state->max, (double)c);
+    row_sums more = extra_sums(sink);
+    sums.z += more.z;
+    sums.s += more.s;
+    sums.q += more.q;
     return sums;
 }
 
@@ -50,30 +50,20 @@ static double solve_target_row(const decode_work *w, const query_row *row, size_
     return whet_policy_weaken(row->policy, solver.beta);
 }
 
-/* softmax1 takes exponentials like a temperature, with one more logit of 0. */
-static bool takes_exponentials(const whet_policy *policy) {
-    return whet_policy_is_temperature(policy) || policy->kind == WHET_POLICY_SOFTMAX1;
-}
-
-/* From a row's logits to its coefficients. A sink goes where the row's next logit would be;
- * sigmoid and stick-breaking, which look at every logit by itself or at those after it, do
- * without. */
+/* From a row's logits to its coefficients. A sink goes where the row's next logit would be. */
 static void map_row(decode_work *w, const query_row *row, size_t r, decode_row *state) {
-    const float *sinks = w->stream.attention->sinks;
-    whet_policy policy = *row->policy;
+    float sink = sink_of_head(w->stream.attention, row->head);
     float *logits = w->logits + r * w->logits_stride + row->low;
     size_t count = row->high - row->low;
-    bool with_sink = sinks && sinks[row->head] > -INFINITY && policy.kind != WHET_POLICY_SIGMOID &&
-                     policy.kind != WHET_POLICY_STICK_BREAKING;
+    bool with_sink = is_sink((double)sink) && policy_takes_sink(row->policy);
     state->mapped = true;
     if (!row_has_beta(&state->stats)) {
         memset(logits, 0, count * sizeof(float));
         return;
     }
-    if (policy.kind == WHET_POLICY_SIGMOID && isnan(policy.value[0]))
-        policy.value[0] = log((double)whet_count_visible(&w->stream, row));
+    whet_policy policy = whet_row_policy(&w->stream, row);
     if (with_sink)
-        logits[count] = sinks[row->head];
+        logits[count] = sink;
     row_view view = {.kernels = w->shape.kernels,
                      .n = count + with_sink,
                      .in = logits,
@@ -90,8 +80,8 @@ static void apply_policy(decode_work *w, const query_row *row, size_t r, decode_
     whet_stats *stats = &state->stats;
     double beta = 1.0;
     if (row_has_beta(stats) && whet_policy_is_temperature(row->policy))
-        beta = row->policy->kind == WHET_POLICY_TARGET ? solve_target_row(w, row, r, state)
-                                                       : whet_policy_beta(row->policy, stats);
+        beta = policy_has_target(row->policy) ? solve_target_row(w, row, r, state)
+                                              : whet_policy_beta(row->policy, stats);
     if (isnan(beta)) {
         *stats = whet_stats_not_finite(stats->n);
         beta = 1.0;
@@ -115,17 +105,18 @@ void whet_decode_choose_beta(decode_work *w, size_t r) {
     state->mapped = false;
     state->sink_z = 1;
     state->sink_s = 0;
-    if (!takes_exponentials(row.policy)) {
+    if (!policy_takes_exponentials(row.policy)) {
         map_row(w, &row, r, state);
         return;
     }
-    bool has_zero_logit = row.policy->kind == WHET_POLICY_SOFTMAX1;
-    if (has_zero_logit && state->max < 0)
-        state->max = 0;
-    apply_policy(w, &row, r, state);
-    double d = sink - (double)state->max;
-    state->sink_z = sink > -(double)INFINITY ? exp2((double)state->c * d) : 0;
-    state->sink_s = state->sink_z > 0 ? d * state->sink_z : 0;
+    bool has_zero_logit = policy_has_zero_logit(row.policy);
     if (has_zero_logit)
-        state->sink_z += exp(-(double)state->max);
+        state->max = max_with_zero(state->max);
+    apply_policy(w, &row, r, state);
+    row_sums extra = extra_sums(weigh_extra_logit(is_sink(sink) ? sink : -(double)INFINITY,
+                                                  (double)state->max, (double)state->c));
+    state->sink_z = extra.z;
+    state->sink_s = extra.s;
+    if (has_zero_logit)
+        state->sink_z += zero_logit_weight((double)state->max);
 }

@@ -1,8 +1,6 @@
 /*
- * The way back through a map that is not a temperature, for one row of a panel:
- * once the logits and the gradients of the weights of all its keys are in the
- * tiles, the row is taken out, led back through as a whole by src/row, and put
- * back as weights and gradients of the logits.
+ * One row of a panel: taken out of the panel's tiles, where it is a lane, to be
+ * worked on as a whole by src/row, and put back.
  */
 #ifndef WHET_LANE_ROW_H
 #define WHET_LANE_ROW_H
@@ -11,21 +9,21 @@
 
 /* A lane of tiles that hold the keys first <= j < end, all of those that the row sees among them.
  */
-typedef struct map_lane {
-    const key_stream *stream;
+typedef struct lane_row {
     const query_row *row;
-    float *logits, *slopes; /* the lane's entries for the first key ... */
-    size_t step;            /* ... and how far away those for the next one are */
+    float *entries; /* the lane's entry for the first key ... */
+    size_t step;    /* ... and how far away that for the next one is */
     size_t first, end;
-    double common;                  /* what the slopes lack of the gradients of weights */
-    float *row_logits, *row_slopes; /* room for all keys of a row and its sink */
-} map_lane;
+} lane_row;
 
-/* Weights and slopes of one value; 0 where the logit is masked. */
-void whet_map_lane_fill(const map_lane *lane, float value);
+/* The entries of the keys that the row sees, contiguous; returns their number. */
+size_t whet_lane_take(const lane_row *lane, float *row);
 
-/* False if something is not finite: filled with NaN then. Adds to the gradients of the policy's
- * numbers and of the sink. */
-bool whet_map_lane_turn(const map_lane *lane, whet_policy_gradient *numbers, double *sink);
+/* Puts a row back; 0 where the logit is masked, as it is for all keys that the row does not see.
+ * logits may be the lane itself. */
+void whet_lane_put(const lane_row *lane, const lane_row *logits, const float *row);
+
+/* The same with one value for all entries. */
+void whet_lane_fill(const lane_row *lane, const lane_row *logits, float value);
 
 #endif

@@ -59,9 +59,8 @@ typedef struct panel_maps {
 /* Before anything is known of the lanes: all take exponentials. */
 void whet_maps_clear(panel_maps *maps, size_t lanes);
 
-/* A lane's policy, its sink (-inf for none) and what ln n means for it. */
-void whet_maps_set_lane(panel_maps *maps, size_t lane, const whet_policy *policy, float sink,
-                        size_t n);
+/* A lane's policy (see whet_row_policy) and its sink (-inf for none). */
+void whet_maps_set_lane(panel_maps *maps, size_t lane, const whet_policy *policy, float sink);
 
 void whet_maps_search(panel_maps *maps, size_t lane, const whet_policy *policy,
                       const whet_stats *stats);

@@ -6,6 +6,7 @@
 #include "attention/check.h"
 #include "attention/decode.h"
 #include "attention/prefill.h"
+#include "attention/row_policy.h"
 #include "base/checked.h"
 #include <string.h>
 
@@ -13,19 +14,13 @@
  * is split along the keys however many heads it has, or one thread would do it all. */
 #define DECODE_ROWS 32
 
-/* Maps that look for a threshold among all logits of a row. */
-static bool is_searched(const whet_policy *policy) {
-    return policy->kind == WHET_POLICY_TOPK || policy->kind == WHET_POLICY_HARDMAX ||
-           policy->kind == WHET_POLICY_ENTMAX;
-}
-
 /* One pass is enough where beta does not depend on the logits and the statistics asked for, if
  * any, come from that same pass. */
 static bool one_pass(const whet_attention *a, uint64_t path) {
     for (size_t i = 0; i < a->policy_count; i++) {
         const whet_policy *policy = &a->policies[i];
         bool is_temperature = whet_policy_is_temperature(policy) != 0;
-        if (is_temperature ? !whet_policy_is_constant(policy) : is_searched(policy))
+        if (is_temperature ? !whet_policy_is_constant(policy) : policy_is_searched(policy))
             return false;
         if (a->stats && (policy->kind != WHET_POLICY_SOFTMAX || path == PATH_DECODE))
             return false;
@@ -74,9 +69,9 @@ static void look_at_policies(const whet_attention *a, plan_shape *shape) {
             shape->mapped = 1;
         else if (!whet_policy_is_constant(policy))
             shape->summed = 1;
-        if (is_searched(policy))
+        if (policy_is_searched(policy))
             shape->searched = 1;
-        if (policy->kind == WHET_POLICY_STICK_BREAKING)
+        if (policy_goes_backwards(policy))
             shape->backwards = 1;
     }
 }

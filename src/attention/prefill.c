@@ -28,11 +28,6 @@ static void finish_lane(prefill_work *w, size_t index, size_t lane) {
     const whet_policy *policy = p->row[lane].policy;
     bool is_temperature = whet_policy_is_temperature(policy) != 0;
     double z = p->z[lane];
-    if (w->shape.fused) {
-        whet_prefill_complete_lane(w, p, lane);
-        if (row_has_beta(stats) && is_temperature)
-            whet_apply_beta(stats, whet_policy_beta(policy, stats));
-    }
     if (isnan(z))
         *stats = whet_stats_not_finite(stats->n);
     bool good = !(stats->flags & WHET_ROW_NOT_FINITE);
@@ -69,6 +64,7 @@ whet_status whet_run_prefill_task(const whet_plan *plan, size_t task, void *scra
     whet_prefill_start(&w, plan, task, scratch);
     if (w.shape.fused) {
         whet_prefill_fused_pass(&w);
+        whet_prefill_settle_betas(&w);
     } else {
         whet_prefill_stats_pass(&w);
         whet_prefill_choose_betas(&w);

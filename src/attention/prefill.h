@@ -8,7 +8,9 @@
 #ifndef WHET_PREFILL_H
 #define WHET_PREFILL_H
 
+#include "attention/extra_logits.h"
 #include "attention/panel_maps.h"
+#include "attention/row_policy.h"
 #include "attention/tiles.h"
 #include <math.h>
 #include <string.h>
@@ -62,11 +64,6 @@ static inline map_way way_of_lane(const prefill_work *w, const prefill_panel *p,
     return maps ? maps->way[lane] : WAY_EXP;
 }
 
-/* softmax1 is softmax with one more logit of 0: it takes part in maximum and sum. */
-static inline bool has_zero_logit(const query_row *row) {
-    return row->policy && row->policy->kind == WHET_POLICY_SOFTMAX1;
-}
-
 static inline float *prefill_tile(const prefill_work *w, size_t index, size_t start) {
     if (!w->shape.kept)
         return w->tiles;
@@ -91,8 +88,8 @@ void whet_prefill_stats_pass(prefill_work *w);
 void whet_prefill_moments_pass(prefill_work *w);
 void whet_prefill_output_pass(prefill_work *w);
 
-/* A lane's statistics from the sums of a pass. */
-void whet_prefill_complete_lane(const prefill_work *w, prefill_panel *p, size_t lane);
+/* After the fused pass: every row's statistics and the beta it was computed with. */
+void whet_prefill_settle_betas(prefill_work *w);
 
 /* From the sums of the first pass to every row's beta, ready for the second. */
 void whet_prefill_choose_betas(prefill_work *w);

@@ -9,7 +9,7 @@
 static bool sink_counts(const prefill_work *w, const prefill_panel *p, size_t lane) {
     const panel_maps *maps = maps_of(w, p);
     double lowest = maps ? (double)maps->lanes.lowest[lane] : -(double)INFINITY;
-    return p->sink[lane] > -(double)INFINITY && !(p->sink[lane] < lowest);
+    return is_sink(p->sink[lane]) && !(p->sink[lane] < lowest);
 }
 
 /* z, s and q of the sink alone (and of the logit 0 of softmax1) at the lane's c. */
@@ -19,16 +19,17 @@ static void start_sums(const prefill_work *w, prefill_panel *p, size_t lane) {
         p->s[lane] = p->q[lane] = 0;
         return;
     }
-    double d = p->sink[lane] - (double)p->max[lane];
-    double e = sink_counts(w, p, lane) ? exp2((double)p->c[lane] * d) : 0;
-    p->z[lane] = e;
-    if (has_zero_logit(&p->row[lane]))
-        p->z[lane] += exp(-(double)p->max[lane]);
-    p->s[lane] = e == 0 ? 0 : d * e;
-    p->q[lane] = e == 0 ? 0 : d * d * e;
+    double sink = sink_counts(w, p, lane) ? p->sink[lane] : -(double)INFINITY;
+    row_sums sums = extra_sums(weigh_extra_logit(sink, (double)p->max[lane], (double)p->c[lane]));
+    p->z[lane] = sums.z;
+    p->s[lane] = sums.s;
+    p->q[lane] = sums.q;
+    if (lane < p->rows && policy_has_zero_logit(p->row[lane].policy))
+        p->z[lane] += zero_logit_weight((double)p->max[lane]);
 }
 
-void whet_prefill_complete_lane(const prefill_work *w, prefill_panel *p, size_t lane) {
+/* A lane's statistics from the sums of a pass. */
+static void complete_lane(const prefill_work *w, prefill_panel *p, size_t lane) {
     whet_stats *stats = &p->stats[lane];
     const query_row *row = &p->row[lane];
     uint64_t n = w->shape.counted ? (uint64_t)p->n[lane] : row->high - row->low;
@@ -56,7 +57,7 @@ static bool start_targets(prefill_work *w) {
         for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
             prefill_panel *p = w->panels + i;
             p->solver[lane].done = 1;
-            if (p->row[lane].policy->kind != WHET_POLICY_TARGET)
+            if (!policy_has_target(p->row[lane].policy))
                 continue;
             if (!row_has_beta(&p->stats[lane]))
                 continue;
@@ -95,7 +96,7 @@ static void solve_targets(prefill_work *w) {
 static double beta_of_lane(prefill_panel *p, size_t lane) {
     const whet_policy *policy = p->row[lane].policy;
     whet_stats *stats = &p->stats[lane];
-    if (policy->kind != WHET_POLICY_TARGET)
+    if (!policy_has_target(policy))
         return whet_policy_beta(policy, stats);
     stats->flags |= p->solver[lane].flags;
     return whet_policy_weaken(policy, p->solver[lane].beta);
@@ -110,8 +111,8 @@ static void solve_maps(prefill_work *w, size_t index) {
         if (!row_has_beta(&p->stats[lane]) || whet_policy_is_temperature(row->policy))
             continue;
         whet_maps_search(maps, lane, row->policy, &p->stats[lane]);
-        if (has_zero_logit(row) && p->max[lane] < 0)
-            p->max[lane] = 0;
+        if (policy_has_zero_logit(row->policy))
+            p->max[lane] = max_with_zero(p->max[lane]);
     }
     while (whet_maps_begin_pass(maps, w->lanes)) {
         for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
@@ -123,10 +124,21 @@ static void solve_maps(prefill_work *w, size_t index) {
     }
 }
 
+void whet_prefill_settle_betas(prefill_work *w) {
+    for (size_t i = 0; i < w->panel_count; i++)
+        for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
+            prefill_panel *p = w->panels + i;
+            const whet_policy *policy = p->row[lane].policy;
+            complete_lane(w, p, lane);
+            if (row_has_beta(&p->stats[lane]) && whet_policy_is_temperature(policy))
+                whet_apply_beta(&p->stats[lane], whet_policy_beta(policy, &p->stats[lane]));
+        }
+}
+
 void whet_prefill_choose_betas(prefill_work *w) {
     for (size_t i = 0; i < w->panel_count; i++)
         for (size_t lane = 0; lane < w->panels[i].rows; lane++)
-            whet_prefill_complete_lane(w, w->panels + i, lane);
+            complete_lane(w, w->panels + i, lane);
     solve_targets(w);
     for (size_t i = 0; i < w->panel_count; i++) {
         prefill_panel *p = w->panels + i;

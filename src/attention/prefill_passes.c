@@ -4,6 +4,7 @@
  * are a tile, kept for later passes where there is room.
  */
 #include "attention/prefill.h"
+#include "base/sums.h"
 
 #define FOLD_BLOCKS 8 /* blocks summed in f32 before they join the totals in double */
 
@@ -68,8 +69,10 @@ static void raise_max(prefill_work *w, prefill_panel *p, const float *tile, size
         rescale[lane] = p->z[lane] == 0 ? 0 : (float)exp2((double)p->c[lane] * shift);
         double factor = (double)rescale[lane];
         p->fold[lane] *= factor;
-        p->s[lane] = p->z[lane] == 0 ? 0 : (p->s[lane] + shift * p->z[lane]) * factor;
-        p->z[lane] *= factor;
+        if (p->z[lane] == 0)
+            p->s[lane] = 0;
+        else
+            sums_shift(shift, factor, &p->z[lane], &p->s[lane], NULL);
     }
 }
 

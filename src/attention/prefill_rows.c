@@ -3,20 +3,19 @@
  * of each before its first key.
  */
 #include "attention/prefill.h"
-#include "attention/mask.h"
 
 static void start_map(const prefill_work *w, prefill_panel *p, size_t lane) {
     const query_row *row = &p->row[lane];
-    bool by_count = row->policy->kind == WHET_POLICY_SIGMOID && isnan(row->policy->value[0]);
-    whet_maps_set_lane(maps_of(w, p), lane, row->policy, (float)p->sink[lane],
-                       by_count ? whet_count_visible(&w->stream, row) : 0);
+    whet_policy policy = whet_row_policy(&w->stream, row);
+    whet_maps_set_lane(maps_of(w, p), lane, &policy, (float)p->sink[lane]);
     if (!w->shape.fused)
         return;
-    if (has_zero_logit(row)) {
+    if (policy_has_zero_logit(row->policy)) {
         float sink = p->max[lane];
-        p->max[lane] = sink > 0 ? sink : 0;
+        p->max[lane] = max_with_zero(sink);
         if (!isnan(sink))
-            p->z[lane] = exp(-(double)p->max[lane]) + exp((double)sink - (double)p->max[lane]);
+            p->z[lane] =
+                zero_logit_weight((double)p->max[lane]) + exp((double)sink - (double)p->max[lane]);
     }
     if (!whet_way_is_normalised(way_of_lane(w, p, lane))) {
         p->c[lane] = 0; /* a larger maximum changes nothing */
@@ -33,8 +32,8 @@ static void start_lane(const prefill_work *w, prefill_panel *p, size_t lane, siz
         p->low = row.low;
     if (row.high > p->high)
         p->high = row.high;
-    p->sink[lane] = a->sinks ? (double)a->sinks[row.head] : -(double)INFINITY;
-    p->max[lane] = a->sinks ? a->sinks[row.head] : -INFINITY;
+    p->max[lane] = sink_of_head(a, row.head);
+    p->sink[lane] = (double)p->max[lane];
     p->z[lane] = p->max[lane] == -INFINITY ? 0 : 1;
     if (isnan(p->max[lane]))
         p->z[lane] = (double)NAN;

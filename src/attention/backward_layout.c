@@ -1,6 +1,6 @@
 /*
  * How the memory of a backward task is laid out. Sums over rows lie in a task's
- * scratch if it has a stream to itself, else in the workspace, where a second
+ * scratch if it has a slice to itself, else in the workspace, where a second
  * phase adds them up.
  */
 #include "attention/backward.h"
@@ -20,7 +20,8 @@ bool whet_backward_size_sums(const whet_gradients *g, const kernels *k, sum_size
 
 typedef struct layout {
     size_t panels, queries, grads, query_rows, grad_rows, query_sums, query_totals;
-    size_t keys, values, key_columns, logits, slopes, capped, map_rows, spare, rows, sums, total;
+    size_t keys, values, key_columns, logits, weight_grads, softcap_grads, map_rows, spare, rows,
+        sums, total;
 } layout;
 
 /* Keys that one set of panels may see. */
@@ -28,7 +29,7 @@ static size_t keys_to_set(const whet_attention *a, const plan_shape *shape) {
     size_t all = round_up(a->keys, BLOCK);
     if (a->window == 0 || a->window > a->keys)
         return all;
-    size_t queries = shape->panels * shape->kernels->lanes / shape->group + 2;
+    size_t queries = shape->panels * shape->kernels->lanes / shape->heads_per_kv + 2;
     size_t seen = round_up(2 * a->window + queries, BLOCK) + BLOCK;
     return seen < all ? seen : all;
 }
@@ -46,7 +47,7 @@ static bool lay_out(const whet_gradients *g, const plan_shape *shape, layout *at
     sum_sizes sums;
     if (!whet_backward_size_sums(g, k, &sums))
         return false;
-    at->panels = whet_arena_place(&scratch, shape->panels, sizeof(back_panel));
+    at->panels = whet_arena_place(&scratch, shape->panels, sizeof(backward_panel));
     at->queries = whet_arena_place(&scratch, a->head_dim * rows, sizeof(float));
     at->grads = whet_arena_place(&scratch, a->value_dim * rows, sizeof(float));
     at->query_rows = whet_arena_place(&scratch, round_up(a->head_dim, outer) * rows, sizeof(float));
@@ -57,8 +58,8 @@ static bool lay_out(const whet_gradients *g, const plan_shape *shape, layout *at
     at->values = whet_arena_place(&scratch, BLOCK * a->value_dim, sizeof(float));
     at->key_columns = whet_arena_place(&scratch, BLOCK * columns, sizeof(float));
     at->logits = whet_arena_place(&scratch, kept, sizeof(float));
-    at->slopes = whet_arena_place(&scratch, kept, sizeof(float));
-    at->capped = whet_arena_place(&scratch, a->softcap > 0 ? kept : 0, sizeof(float));
+    at->weight_grads = whet_arena_place(&scratch, kept, sizeof(float));
+    at->softcap_grads = whet_arena_place(&scratch, a->softcap > 0 ? kept : 0, sizeof(float));
     at->map_rows = whet_arena_place(&scratch, row, 2 * sizeof(float));
     at->spare = whet_arena_place(&scratch, tile, 2 * sizeof(float));
     at->rows = whet_arena_place(&scratch, (size_t)GROUP_MAX * HEAD_DIM_MAX, sizeof(float));
@@ -80,17 +81,17 @@ bool whet_backward_lay_out_workspace(const whet_gradients *g, const plan_shape *
     if (!whet_backward_size_sums(g, shape->kernels, &size))
         return false;
     arena workspace = {0};
-    size_t tasks = whet_arena_product(&workspace, shape->streams, shape->chunks);
+    size_t tasks = whet_arena_product(&workspace, shape->slices, shape->chunks);
     size_t sums = whet_arena_product(&workspace, tasks, shape->chunks > 1 ? size.total : 0);
     size_t parameters =
-        whet_arena_product(&workspace, tasks, wants_parameters(g) ? shape->group : 0);
+        whet_arena_product(&workspace, tasks, wants_parameters(g) ? shape->heads_per_kv : 0);
     at->sums = whet_arena_place(&workspace, sums, sizeof(float));
     at->parameters = whet_arena_place(&workspace, parameters, sizeof(parameter_sums));
     at->total = workspace.bytes;
     return !workspace.overflow;
 }
 
-static void place_sums(back_work *w, const whet_plan *plan, size_t task, float *scratch_sums) {
+static void place_sums(backward_work *w, const whet_plan *plan, size_t task, float *scratch_sums) {
     workspace_layout at;
     sum_sizes size;
     whet_backward_lay_out_workspace(w->gradients, &w->shape, &at);
@@ -103,18 +104,18 @@ static void place_sums(back_work *w, const whet_plan *plan, size_t task, float *
         memset(w->key_sums, 0, size.total * sizeof(float));
     w->parameters = NULL;
     if (wants_parameters(w->gradients)) {
-        w->parameters =
-            (parameter_sums *)arena_part(plan->workspace, at.parameters) + task * w->shape.group;
-        memset(w->parameters, 0, w->shape.group * sizeof *w->parameters);
+        w->parameters = (parameter_sums *)arena_part(plan->workspace, at.parameters) +
+                        task * w->shape.heads_per_kv;
+        memset(w->parameters, 0, w->shape.heads_per_kv * sizeof *w->parameters);
     }
 }
 
-void whet_backward_start_task(back_work *w, const whet_plan *plan, size_t task, void *scratch) {
+void whet_backward_start_task(backward_work *w, const whet_plan *plan, size_t task, void *scratch) {
     layout at;
     w->gradients = &plan->description.gradients;
     w->a = &w->gradients->attention;
     w->shape = whet_shape_of(plan);
-    w->stream = whet_stream_at(plan, &w->shape, task / w->shape.chunks);
+    w->slice = whet_slice_at(plan, &w->shape, task / w->shape.chunks);
     w->k = w->shape.kernels;
     w->lanes = w->k->lanes;
     w->kept_keys = keys_to_set(w->a, &w->shape);
@@ -131,12 +132,12 @@ void whet_backward_start_task(back_work *w, const whet_plan *plan, size_t task, 
     w->values = arena_part(scratch, at.values);
     w->key_columns = arena_part(scratch, at.key_columns);
     w->logits = arena_part(scratch, at.logits);
-    w->slopes = arena_part(scratch, at.slopes);
-    w->capped = w->a->softcap > 0 ? arena_part(scratch, at.capped) : NULL;
+    w->weight_grads = arena_part(scratch, at.weight_grads);
+    w->softcap_grads = w->a->softcap > 0 ? arena_part(scratch, at.softcap_grads) : NULL;
     w->row_logits = arena_part(scratch, at.map_rows);
-    w->row_slopes = w->row_logits + w->kept_keys + 1;
+    w->row_grads = w->row_logits + w->kept_keys + 1;
     w->spare_logits = arena_part(scratch, at.spare);
-    w->spare_slopes = w->spare_logits + BLOCK * w->lanes;
+    w->spare_grads = w->spare_logits + BLOCK * w->lanes;
     w->rows = arena_part(scratch, at.rows);
     place_sums(w, plan, task, arena_part(scratch, at.sums));
 }

@@ -1,6 +1,6 @@
 /*
  * How the work of attention's backward pass is divided. A task takes every
- * so-many-th set of panels of one stream; as many panels make a set as their kept
+ * so-many-th set of panels of one slice; as many panels make a set as their kept
  * logits allow.
  */
 #include "attention/backward.h"
@@ -9,14 +9,14 @@
 #define ROWS_TO_SET 288  /* what layout and loading sums are spread over ... */
 #define ROWS_AT_LEAST 96 /* ... and where logits take more than KEPT_BYTES */
 #define KEPT_BYTES ((size_t)25 << 20)
-#define TASKS_WANTED 8 /* with fewer streams, each is divided into several tasks */
+#define TASKS_WANTED 8 /* with fewer slices, each is divided into several tasks */
 
 size_t whet_backward_sets(const plan_shape *shape) {
     size_t rows = shape->panels * shape->kernels->lanes;
     return (shape->rows + rows - 1) / rows;
 }
 
-/* Panels to a set where a stream has so many tasks. */
+/* Panels to a set where a slice has so many tasks. */
 static size_t panels_to_set(const whet_attention *a, const plan_shape *shape, size_t tasks) {
     size_t lanes = shape->kernels->lanes, least = (ROWS_AT_LEAST + lanes - 1) / lanes;
     size_t panels = (ROWS_TO_SET + lanes - 1) / lanes;
@@ -48,8 +48,8 @@ static bool plan_work(whet_plan *plan, plan_shape *shape) {
         if (policy_is_map(&g->attention.policies[i]))
             shape->mapped = 1;
     shape->chunks = 1;
-    if (shape->streams < TASKS_WANTED)
-        shape->chunks = (TASKS_WANTED + shape->streams - 1) / shape->streams;
+    if (shape->slices < TASKS_WANTED)
+        shape->chunks = (TASKS_WANTED + shape->slices - 1) / shape->slices;
     shape->panels = panels_to_set(&g->attention, shape, shape->chunks);
     size_t sets = whet_backward_sets(shape);
     if (shape->chunks > sets)
@@ -59,8 +59,8 @@ static bool plan_work(whet_plan *plan, plan_shape *shape) {
         return false;
     plan->workspace_bytes = workspace.total;
     size_t adding;
-    if (!size_multiply(shape->streams, shape->chunks, &plan->tasks[0]) ||
-        !size_multiply(shape->streams, whet_backward_blocks_to_add(g, shape), &adding))
+    if (!size_multiply(shape->slices, shape->chunks, &plan->tasks[0]) ||
+        !size_multiply(shape->slices, whet_backward_blocks_to_add(g, shape), &adding))
         return false;
     plan->tasks[1] = adding + (wants_parameters(g) ? 1 : 0);
     plan->phases = plan->tasks[1] > 0 ? 2 : 1;
@@ -76,7 +76,7 @@ whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_p
     plan_shape shape = {.path = PATH_BACKWARD};
     whet_status status = whet_backward_check(g);
     if (status == WHET_OK)
-        status = whet_shape_streams(&g->attention, &shape);
+        status = whet_shape_slices(&g->attention, &shape);
     if (status != WHET_OK)
         return status;
     if (!plan_work(&result, &shape))

@@ -6,7 +6,7 @@
  *
  * phase 0   a chunk's logits, kept in the workspace, and its statistics
  * phase 1   a row's statistics merged and its beta chosen (one task to a row);
- *           maps that are not a temperature turn the row's logits, in place, into
+ *           maps that are not a temperature replace the row's logits by
  *           coefficients (row/map.c)
  * phase 2   a chunk's weights and what they select of the values
  * phase 3   the chunks' outputs added up and written
@@ -18,11 +18,11 @@ whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t t
     plan_shape shape = whet_shape_of(plan);
     bool by_chunk = phase == 0 || phase == 2;
     /* a chunk for all key heads before the next chunk */
-    size_t groups = shape.streams / shape.together;
-    size_t index = by_chunk     ? task % groups * shape.together
+    size_t head_sets = shape.slices / shape.heads_per_task;
+    size_t index = by_chunk     ? task % head_sets * shape.heads_per_task
                    : phase == 1 ? task / shape.rows
                                 : task;
-    decode_work w = whet_decode_start(plan, index, by_chunk ? task / groups : 0, scratch);
+    decode_work w = whet_decode_start(plan, index, by_chunk ? task / head_sets : 0, scratch);
     whet_status status = WHET_OK;
     if (phase == 0)
         whet_decode_score_chunk(&w);

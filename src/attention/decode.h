@@ -13,11 +13,11 @@
 
 #define DECODE_CONVERTED 16 /* rows of a caller's own type converted at a time */
 
-/* A row of one stream once its beta is known. */
+/* A row of one slice once its beta is known. */
 typedef struct decode_row {
     whet_stats stats;
-    float max; /* what to subtract: 0 where nothing is unmasked */
-    float c;
+    float max;        /* what to subtract: 0 where nothing is unmasked */
+    float exp2_scale; /* beta log2 e */
     double sink_z, sink_s;
     bool mapped; /* the row's logits are coefficients by now */
 } decode_row;
@@ -29,12 +29,12 @@ typedef struct chunk_sums {
 
 /* Rows are those of all the task's heads, one head after the other. */
 typedef struct decode_work {
-    key_stream stream; /* the first */
+    kv_slice slice; /* the first */
     plan_shape shape;
     size_t rows;
     size_t start, count; /* the chunk's keys */
     size_t chunk;
-    float *logits; /* of the stream's first row */
+    float *logits; /* of the slice's first row */
     size_t logits_stride;
     decode_row *states;
     whet_stats *pieces; /* these three of the first chunk */
@@ -49,7 +49,7 @@ static inline size_t padded(size_t n) { return round_up(n, ROW_PAD); }
 
 /* Where a chunk's share of a row's output goes. */
 static inline float *decode_output(const decode_work *w, size_t r, size_t chunk) {
-    return w->outputs + chunk * w->outputs_stride + r * padded(w->stream.attention->value_dim);
+    return w->outputs + chunk * w->outputs_stride + r * padded(w->slice.attention->value_dim);
 }
 
 /* Bytes of scratch and workspace, and the division of work; false on overflow. */
@@ -59,7 +59,7 @@ whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t t
                                  uint64_t *first_bad_row);
 
 /* Cuts workspace and scratch into the parts of a task. */
-decode_work whet_decode_start(const whet_plan *plan, size_t stream_index, size_t chunk,
+decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t chunk,
                               void *scratch);
 
 /* Row r of the task's heads. */

@@ -1,7 +1,6 @@
 /*
  * Phase 1 of decode: a row's statistics merged and its beta chosen. Maps that
- * are not a temperature turn the row's logits, in place, into coefficients
- * (row/map.c).
+ * are not a temperature replace the row's logits by coefficients (row/map.c).
  */
 #include "attention/decode.h"
 #include "attention/extra_logits.h"
@@ -24,13 +23,14 @@ static whet_stats sink_piece(const whet_attention *a, const query_row *row) {
 /* The moments of a whole row at the solver's beta, over the kept logits. */
 static row_sums row_moments(const decode_work *w, const query_row *row, size_t r,
                             const decode_row *state, double beta) {
-    const whet_attention *a = w->stream.attention;
+    const whet_attention *a = w->slice.attention;
     row_sums sums = {0, 0, 0};
-    float c = whet_beta_to_c(beta);
+    float exp2_scale = whet_beta_to_c(beta);
     const float *logits = w->logits + r * w->logits_stride;
-    w->shape.kernels->moments(logits + row->low, row->high - row->low, state->max, c, &sums);
-    extra_logit sink =
-        weigh_extra_logit((double)sink_of_head(a, row->head), (double)state->max, (double)c);
+    w->shape.kernels->moments(logits + row->low, row->high - row->low, state->max, exp2_scale,
+                              &sums);
+    extra_logit sink = weigh_extra_logit((double)sink_of_head(a, row->head), (double)state->max,
+                                         (double)exp2_scale);
     row_sums more = extra_sums(sink);
     sums.z += more.z;
     sums.s += more.s;
@@ -52,7 +52,7 @@ static double solve_target_row(const decode_work *w, const query_row *row, size_
 
 /* From a row's logits to its coefficients. A sink goes where the row's next logit would be. */
 static void map_row(decode_work *w, const query_row *row, size_t r, decode_row *state) {
-    float sink = sink_of_head(w->stream.attention, row->head);
+    float sink = sink_of_head(w->slice.attention, row->head);
     float *logits = w->logits + r * w->logits_stride + row->low;
     size_t count = row->high - row->low;
     bool with_sink = is_sink((double)sink) && policy_takes_sink(row->policy);
@@ -61,7 +61,7 @@ static void map_row(decode_work *w, const query_row *row, size_t r, decode_row *
         memset(logits, 0, count * sizeof(float));
         return;
     }
-    whet_policy policy = whet_row_policy(&w->stream, row);
+    whet_policy policy = whet_row_policy(&w->slice, row);
     if (with_sink)
         logits[count] = sink;
     row_view view = {.kernels = w->shape.kernels,
@@ -87,15 +87,15 @@ static void apply_policy(decode_work *w, const query_row *row, size_t r, decode_
         beta = 1.0;
     }
     if (stats->flags & WHET_ROW_NOT_FINITE)
-        state->c = whet_beta_to_c(1.0);
+        state->exp2_scale = whet_beta_to_c(1.0);
     else
-        state->c = whet_apply_beta(stats, beta);
+        state->exp2_scale = whet_apply_beta(stats, beta);
 }
 
 void whet_decode_choose_beta(decode_work *w, size_t r) {
-    query_row row = whet_row_of(&w->stream, r);
+    query_row row = whet_row_of(&w->slice, r);
     decode_row *state = w->states + r;
-    whet_stats total = sink_piece(w->stream.attention, &row);
+    whet_stats total = sink_piece(w->slice.attention, &row);
     double sink = total.max;
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
         total = whet_stats_add(&total, &w->pieces[chunk * w->rows + r]);
@@ -114,7 +114,7 @@ void whet_decode_choose_beta(decode_work *w, size_t r) {
         state->max = max_with_zero(state->max);
     apply_policy(w, &row, r, state);
     row_sums extra = extra_sums(weigh_extra_logit(is_sink(sink) ? sink : -(double)INFINITY,
-                                                  (double)state->max, (double)state->c));
+                                                  (double)state->max, (double)state->exp2_scale));
     state->sink_z = extra.z;
     state->sink_s = extra.s;
     if (has_zero_logit)

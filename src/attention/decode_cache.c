@@ -14,11 +14,11 @@ bool whet_decode_reads_directly(const whet_tensor *tensor) {
  * ahead of these are not to be counted with it. */
 stream_cache whet_decode_cache(const decode_work *w, const whet_tensor *tensor, size_t start,
                                size_t count, size_t depth) {
-    return (stream_cache){.first = whet_position_at(&w->stream, tensor, start),
+    return (stream_cache){.first = whet_position_at(&w->slice, tensor, start),
                           .type = (int)tensor->type,
                           .stride = count > 1 ? tensor->stride[2] : 0,
-                          .head_stride = w->shape.together > 1 ? tensor->stride[1] : 0,
-                          .heads = w->shape.together,
+                          .head_stride = w->shape.heads_per_task > 1 ? tensor->stride[1] : 0,
+                          .heads = w->shape.heads_per_task,
                           .count = count,
                           .depth = depth};
 }
@@ -28,7 +28,7 @@ void whet_decode_convert(const decode_work *w, const whet_tensor *tensor, size_t
                          size_t count, size_t dim) {
     for (size_t j = 0; j < count; j++) {
         float *to = w->converted + j * HEAD_DIM_MAX;
-        const float *from = whet_load_position(&w->stream, tensor, start + j, dim, to);
+        const float *from = whet_load_position(&w->slice, tensor, start + j, dim, to);
         if (from != to)
             memcpy(to, from, dim * sizeof(float));
     }

@@ -10,13 +10,13 @@
 #define CHUNK 1024       /* keys to a task, of all its key heads together */
 #define CHUNK_LEAST 256  /* of each */
 #define CHUNKS_ENOUGH 64 /* to keep all threads busy: rather than more of them, larger ones */
-#define HEADS_TOGETHER 8 /* key heads to a task at most */
+#define HEADS_PER_TASK 8 /* key heads to a task at most */
 #define TASKS_WANTED 16  /* with fewer of them, heads are taken apart again */
 #define GAP_MOST 64      /* bytes between the heads of a position */
 
 typedef struct layout {
-    size_t logits; /* float [stream][row][keys] */
-    size_t states; /* decode_row [stream][row] */
+    size_t logits; /* float [slice][row][keys] */
+    size_t states; /* decode_row [slice][row] */
     /* Of each task and its rows. What one task writes lies together: threads would take each
      * other's lines away, also those next to their own, which are fetched unasked. */
     size_t pieces;  /* whet_stats [task][row] */
@@ -41,9 +41,10 @@ static size_t weights_stride_of(const plan_shape *shape) { return shape->chunk_k
 
 static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
     arena workspace = {0}, scratch = {0};
-    size_t rows = whet_arena_product(&workspace, shape->streams, shape->rows);
-    size_t tasks = whet_arena_product(&workspace, shape->streams / shape->together, shape->chunks);
-    size_t task_rows = whet_arena_product(&workspace, shape->together, shape->rows);
+    size_t rows = whet_arena_product(&workspace, shape->slices, shape->rows);
+    size_t tasks =
+        whet_arena_product(&workspace, shape->slices / shape->heads_per_task, shape->chunks);
+    size_t task_rows = whet_arena_product(&workspace, shape->heads_per_task, shape->rows);
     size_t pieces = whet_arena_product(&workspace, tasks, task_rows);
     size_t lines = whet_arena_product(&workspace, task_rows, padded(a->value_dim) / ROW_PAD);
     at->outputs_stride = whet_arena_product(&workspace, lines | 1, ROW_PAD);
@@ -88,10 +89,10 @@ static size_t chunk_of(size_t heads) {
     return CHUNK / heads > CHUNK_LEAST ? CHUNK / heads : CHUNK_LEAST;
 }
 
-/* Tasks with something to do: of all streams where each takes so many heads. */
-static size_t tasks_with(const whet_attention *a, size_t streams, size_t heads) {
+/* Tasks with something to do: of all slices where each takes so many heads. */
+static size_t tasks_with(const whet_attention *a, size_t slices, size_t heads) {
     size_t chunk = chunk_of(heads), chunks = (keys_in_sight(a) - 1) / chunk + 1;
-    return streams / heads * chunks;
+    return slices / heads * chunks;
 }
 
 static size_t divisor_up_to(size_t number, size_t most) {
@@ -105,7 +106,7 @@ static size_t heads_at_most(const whet_attention *a) {
     if (a->keys == 0 || !lies_by_position(&a->k, a->kv_heads, a->head_dim) ||
         !lies_by_position(&a->v, a->kv_heads, a->value_dim))
         return 1;
-    return divisor_up_to(a->kv_heads, HEADS_TOGETHER);
+    return divisor_up_to(a->kv_heads, HEADS_PER_TASK);
 }
 
 static size_t fewer_heads(size_t heads) { return divisor_up_to(heads, heads / 2); }
@@ -115,11 +116,11 @@ static size_t fewer_heads(size_t heads) { return divisor_up_to(heads, heads / 2)
  * but not if that leaves threads without decode_work, as over short caches, where reading is not
  * what takes time. It depends on the description alone.
  */
-static size_t heads_together(const whet_attention *a, size_t streams) {
+static size_t choose_heads_per_task(const whet_attention *a, size_t slices) {
     size_t heads = heads_at_most(a);
-    while (heads > 1 && tasks_with(a, streams, heads) < TASKS_WANTED) {
+    while (heads > 1 && tasks_with(a, slices, heads) < TASKS_WANTED) {
         size_t fewer = fewer_heads(heads);
-        if (tasks_with(a, streams, fewer) == tasks_with(a, streams, heads))
+        if (tasks_with(a, slices, fewer) == tasks_with(a, slices, heads))
             break;
         heads = fewer;
     }
@@ -149,7 +150,7 @@ static bool widen_plan(const whet_attention *a, const plan_shape *shape, whet_pl
  */
 static bool make_room(const whet_attention *a, plan_shape shape, whet_plan *plan) {
     for (size_t heads = heads_at_most(a);; heads = fewer_heads(heads)) {
-        shape.together = heads;
+        shape.heads_per_task = heads;
         shape.chunk_keys = chunk_of(heads);
         for (bool longer = true; longer; shape.chunk_keys *= 2) {
             size_t longest = longest_of(shape.chunk_keys);
@@ -165,8 +166,8 @@ static bool make_room(const whet_attention *a, plan_shape shape, whet_plan *plan
 
 bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
     const whet_attention *a = &plan->description.attention;
-    shape->together = heads_together(a, shape->streams);
-    shape->chunk_keys = chunk_of(shape->together);
+    shape->heads_per_task = choose_heads_per_task(a, shape->slices);
+    shape->chunk_keys = chunk_of(shape->heads_per_task);
     while (longest_of(shape->chunk_keys) < a->keys)
         shape->chunk_keys *= 2;
     shape->chunks = (a->keys + shape->chunk_keys - 1) / shape->chunk_keys;
@@ -174,26 +175,26 @@ bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
     plan->scratch_bytes = plan->workspace_bytes = 0;
     if (!make_room(a, *shape, plan))
         return false;
-    if (!size_multiply(shape->streams / shape->together, shape->chunks, &tasks))
+    if (!size_multiply(shape->slices / shape->heads_per_task, shape->chunks, &tasks))
         return false;
     plan->phases = 4;
     plan->tasks[0] = plan->tasks[2] = tasks;
-    plan->tasks[3] = shape->streams;
-    return size_multiply(shape->streams, shape->rows, &plan->tasks[1]);
+    plan->tasks[3] = shape->slices;
+    return size_multiply(shape->slices, shape->rows, &plan->tasks[1]);
 }
 
-decode_work whet_decode_start(const whet_plan *plan, size_t stream_index, size_t chunk,
+decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t chunk,
                               void *scratch) {
     const whet_attention *a = &plan->description.attention;
     decode_work w = {.shape = whet_shape_of(plan), .chunk = chunk};
     layout at = {0};
     lay_out(a, &w.shape, &at);
-    w.stream = whet_stream_at(plan, &w.shape, stream_index);
-    w.rows = w.shape.together * w.shape.rows;
+    w.slice = whet_slice_at(plan, &w.shape, slice_index);
+    w.rows = w.shape.heads_per_task * w.shape.rows;
     w.start = chunk * w.shape.chunk_keys;
     w.count = a->keys - w.start < w.shape.chunk_keys ? a->keys - w.start : w.shape.chunk_keys;
     void *base = plan->workspace;
-    size_t row = stream_index * w.shape.rows;
+    size_t row = slice_index * w.shape.rows;
     w.logits_stride = logits_stride_of(a);
     w.logits = (float *)arena_part(base, at.logits) + row * w.logits_stride;
     w.states = (decode_row *)arena_part(base, at.states) + row;
@@ -212,16 +213,16 @@ decode_work whet_decode_start(const whet_plan *plan, size_t stream_index, size_t
 }
 
 query_row whet_decode_row_at(const decode_work *w, size_t r) {
-    key_stream stream = w->stream;
-    stream.kv_head += r / w->shape.rows;
-    return whet_row_of(&stream, r % w->shape.rows);
+    kv_slice slice = w->slice;
+    slice.kv_head += r / w->shape.rows;
+    return whet_row_of(&slice, r % w->shape.rows);
 }
 
 void whet_decode_visible_keys(const decode_work *w, size_t *low, size_t *high) {
     *low = SIZE_MAX;
     *high = 0;
     for (size_t r = 0; r < w->shape.rows; r++) {
-        query_row row = whet_row_of(&w->stream, r);
+        query_row row = whet_row_of(&w->slice, r);
         if (row.low < *low)
             *low = row.low;
         if (row.high > *high)

@@ -17,8 +17,8 @@ static void add_row(const float *x, size_t n, size_t ahead, double *total) {
 
 whet_status whet_decode_reduce_row(decode_work *w, size_t r, uint64_t *first_bad_row,
                                    whet_status status) {
-    const whet_attention *a = w->stream.attention;
-    query_row row = whet_row_of(&w->stream, r);
+    const whet_attention *a = w->slice.attention;
+    query_row row = whet_row_of(&w->slice, r);
     decode_row *state = w->states + r;
     double z = state->sink_z, s = state->sink_s, total[HEAD_DIM_MAX] = {0};
     float result[HEAD_DIM_MAX];
@@ -38,9 +38,9 @@ whet_status whet_decode_reduce_row(decode_work *w, size_t r, uint64_t *first_bad
         whet_softmax1_report((double)state->max, z, &state->stats);
     for (size_t c = 0; c < a->value_dim; c++)
         result[c] = !good ? NAN : z > 0 ? (float)(total[c] / z) : 0;
-    whet_store_output(&w->stream, &row, result);
-    whet_stats *wanted = whet_row_stats(&w->stream, &row);
+    whet_store_output(&w->slice, &row, result);
+    whet_stats *wanted = whet_row_stats(&w->slice, &row);
     if (wanted)
         *wanted = state->stats;
-    return good ? status : whet_note_bad_row(&w->stream, &row, status, first_bad_row);
+    return good ? status : whet_note_bad_row(&w->slice, &row, status, first_bad_row);
 }

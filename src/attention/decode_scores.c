@@ -5,16 +5,16 @@
 #include <string.h>
 
 static void load_queries(decode_work *w) {
-    size_t stride = padded(w->stream.attention->head_dim);
+    size_t stride = padded(w->slice.attention->head_dim);
     memset(w->queries, 0, w->rows * stride * sizeof(float));
     for (size_t r = 0; r < w->rows; r++) {
         query_row row = whet_decode_row_at(w, r);
-        whet_load_query(&w->stream, &row, w->queries + r * stride);
+        whet_load_query(&w->slice, &row, w->queries + r * stride);
     }
 }
 
 static void score_keys(decode_work *w, size_t start, size_t count) {
-    const whet_attention *a = w->stream.attention;
+    const whet_attention *a = w->slice.attention;
     const kernels *k = w->shape.kernels;
     size_t stride = padded(a->head_dim);
     if (whet_decode_reads_directly(&a->k)) {
@@ -35,7 +35,7 @@ static void score_keys(decode_work *w, size_t start, size_t count) {
 /* Soft cap, ALiBi, mask and limits on one row's logits of a chunk. */
 static void adjust_row(decode_work *w, const query_row *row, size_t start, size_t count,
                        float *logits) {
-    const whet_attention *a = w->stream.attention;
+    const whet_attention *a = w->slice.attention;
     if (a->softcap > 0)
         w->shape.kernels->softcap(logits, count, a->softcap);
     if (a->alibi_slopes) {
@@ -44,7 +44,7 @@ static void adjust_row(decode_work *w, const query_row *row, size_t start, size_
             logits[j] -= slope * fabsf((float)(row->position - (int64_t)(start + j)));
     }
     if (a->mask.data)
-        whet_add_mask_row(&w->stream, row, start, count, logits);
+        whet_add_mask_row(&w->slice, row, start, count, logits);
     for (size_t j = start; j < start + count && j < row->low; j++)
         logits[j - start] = -INFINITY;
     for (size_t j = row->high > start ? row->high : start; j < start + count; j++)

@@ -25,9 +25,9 @@ static chunk_sums weights_of_row(const decode_work *w, size_t r, size_t low, siz
     row_sums sums = {0, 0, 0};
     if (state->mapped)
         return (chunk_sums){copy_coefficients(w, r, low, high), 0};
-    if (w->stream.attention->stats)
-        k->sums(logits, high - low, state->max, state->c, &sums);
-    sums.z = k->exp_store(logits, high - low, state->max, state->c, weights);
+    if (w->slice.attention->stats)
+        k->sums(logits, high - low, state->max, state->exp2_scale, &sums);
+    sums.z = k->exp_store(logits, high - low, state->max, state->exp2_scale, weights);
     return (chunk_sums){sums.z, sums.s};
 }
 
@@ -43,12 +43,12 @@ static void weigh_row(decode_work *w, size_t r, size_t low, size_t high) {
 /* Adds value j of a head to the rows of w->partial; where it is not finite, only to rows whose
  * weight is not zero. The weights are those of the chunk's keys from `low` on. */
 static void add_value_carefully(decode_work *w, size_t head, size_t low, size_t j) {
-    const whet_attention *a = w->stream.attention;
+    const whet_attention *a = w->slice.attention;
     const kernels *k = w->shape.kernels;
-    key_stream stream = w->stream;
-    stream.kv_head += head;
+    kv_slice slice = w->slice;
+    slice.kv_head += head;
     size_t stride = padded(a->value_dim);
-    const float *row = whet_load_position(&stream, &a->v, j, a->value_dim, w->converted);
+    const float *row = whet_load_position(&slice, &a->v, j, a->value_dim, w->converted);
     const float *weights = w->weights + head * w->shape.rows * w->weights_stride + (j - low);
     if (k->finite(row, a->value_dim)) {
         stream_cache value = whet_decode_converted(w, 1, a->value_dim);
@@ -65,7 +65,7 @@ static void add_value_carefully(decode_work *w, size_t head, size_t low, size_t 
 
 /* A head's rows, key by key. */
 static void add_values_carefully(decode_work *w, size_t head, size_t low, size_t high) {
-    size_t rows = w->shape.rows, stride = padded(w->stream.attention->value_dim);
+    size_t rows = w->shape.rows, stride = padded(w->slice.attention->value_dim);
     for (size_t start = low; start < high; start += SUM_KEYS) {
         memset(w->partial, 0, rows * stride * sizeof(float));
         for (size_t j = start; j < high && j < start + SUM_KEYS; j++)
@@ -79,14 +79,14 @@ static void add_values_carefully(decode_work *w, size_t head, size_t low, size_t
 static void clear_outputs(decode_work *w, size_t first_row, size_t rows) {
     for (size_t r = first_row; r < first_row + rows; r++)
         memset(decode_output(w, r, w->chunk), 0,
-               padded(w->stream.attention->value_dim) * sizeof(float));
+               padded(w->slice.attention->value_dim) * sizeof(float));
 }
 
 static bool outputs_are_finite(const decode_work *w, size_t first_row, size_t rows) {
     bool finite = true;
     for (size_t r = first_row; finite && r < first_row + rows; r++)
         finite =
-            w->shape.kernels->finite(decode_output(w, r, w->chunk), w->stream.attention->value_dim);
+            w->shape.kernels->finite(decode_output(w, r, w->chunk), w->slice.attention->value_dim);
     return finite;
 }
 
@@ -98,7 +98,7 @@ static void fetch_logits(const decode_work *w, size_t r, size_t low, size_t high
 }
 
 void whet_decode_value_chunk(decode_work *w) {
-    const whet_attention *a = w->stream.attention;
+    const whet_attention *a = w->slice.attention;
     size_t low, high, rows = w->shape.rows;
     whet_decode_visible_keys(w, &low, &high);
     fetch_logits(w, 0, low, high);
@@ -114,7 +114,7 @@ void whet_decode_value_chunk(decode_work *w) {
         w->shape.kernels->stream_values(&values, w->weights, w->weights_stride, rows,
                                         decode_output(w, 0, w->chunk), padded(a->value_dim));
     }
-    for (size_t h = 0; h < w->shape.together; h++) {
+    for (size_t h = 0; h < w->shape.heads_per_task; h++) {
         if (direct && outputs_are_finite(w, h * rows, rows))
             continue;
         clear_outputs(w, h * rows, rows);

@@ -2,14 +2,14 @@
 #include "attention/geometry.h"
 #include "base/element_types.h"
 
-key_stream whet_stream_at(const whet_plan *plan, const plan_shape *shape, size_t index) {
+kv_slice whet_slice_at(const whet_plan *plan, const plan_shape *shape, size_t index) {
     const whet_attention *a = shape->path == PATH_BACKWARD ? &plan->description.gradients.attention
                                                            : &plan->description.attention;
-    return (key_stream){.attention = a,
-                        .kernels = shape->kernels,
-                        .group = shape->group,
-                        .batch = index / a->kv_heads,
-                        .kv_head = index % a->kv_heads};
+    return (kv_slice){.attention = a,
+                      .kernels = shape->kernels,
+                      .heads_per_kv = shape->heads_per_kv,
+                      .batch = index / a->kv_heads,
+                      .kv_head = index % a->kv_heads};
 }
 
 /* x clamped to 0 ... keys. */
@@ -19,10 +19,10 @@ static size_t clamp_key(int64_t x, size_t keys) {
     return (uint64_t)x > keys ? keys : (size_t)x;
 }
 
-query_row whet_row_of(const key_stream *stream, size_t r) {
-    const whet_attention *a = stream->attention;
-    query_row row = {.head = stream->kv_head * stream->group + r % stream->group,
-                     .query = r / stream->group,
+query_row whet_row_of(const kv_slice *slice, size_t r) {
+    const whet_attention *a = slice->attention;
+    query_row row = {.head = slice->kv_head * slice->heads_per_kv + r % slice->heads_per_kv,
+                     .query = r / slice->heads_per_kv,
                      .low = 0,
                      .high = a->keys};
     row.position = (int64_t)row.query + a->offset;
@@ -43,62 +43,62 @@ query_row whet_row_of(const key_stream *stream, size_t r) {
     return row;
 }
 
-uint64_t whet_row_index(const key_stream *stream, const query_row *row) {
-    const whet_attention *a = stream->attention;
-    return ((uint64_t)stream->batch * a->heads + row->head) * a->queries + row->query;
+uint64_t whet_row_index(const kv_slice *slice, const query_row *row) {
+    const whet_attention *a = slice->attention;
+    return ((uint64_t)slice->batch * a->heads + row->head) * a->queries + row->query;
 }
 
-whet_stats *whet_row_stats(const key_stream *stream, const query_row *row) {
-    const whet_attention *a = stream->attention;
+whet_stats *whet_row_stats(const kv_slice *slice, const query_row *row) {
+    const whet_attention *a = slice->attention;
     if (!a->stats)
         return NULL;
-    return (whet_stats *)(void *)((char *)a->stats + whet_row_index(stream, row) * a->stats_stride);
+    return (whet_stats *)(void *)((char *)a->stats + whet_row_index(slice, row) * a->stats_stride);
 }
 
-whet_status whet_note_bad_row(const key_stream *stream, const query_row *row, whet_status status,
+whet_status whet_note_bad_row(const kv_slice *slice, const query_row *row, whet_status status,
                               uint64_t *first_bad_row) {
-    uint64_t index = whet_row_index(stream, row);
+    uint64_t index = whet_row_index(slice, row);
     if (first_bad_row && (status == WHET_OK || index < *first_bad_row))
         *first_bad_row = index;
     return WHET_NOT_FINITE;
 }
 
-const float *whet_load_row(const key_stream *stream, const whet_tensor *tensor,
-                           const query_row *row, size_t n, float *buffer) {
+const float *whet_load_row(const kv_slice *slice, const whet_tensor *tensor, const query_row *row,
+                           size_t n, float *buffer) {
     const char *at = (const char *)tensor->data +
-                     tensor_offset(tensor->stride, stream->batch, row->head, row->query);
-    return load_elements(stream->kernels, element_type_of(tensor->type), at, tensor->stride[3], n,
+                     tensor_offset(tensor->stride, slice->batch, row->head, row->query);
+    return load_elements(slice->kernels, element_type_of(tensor->type), at, tensor->stride[3], n,
                          buffer);
 }
 
-void whet_load_query(const key_stream *stream, const query_row *row, float *result) {
-    const whet_attention *a = stream->attention;
-    const float *q = whet_load_row(stream, &a->q, row, a->head_dim, result);
-    stream->kernels->scale(q, a->head_dim, a->scale, result);
+void whet_load_query(const kv_slice *slice, const query_row *row, float *result) {
+    const whet_attention *a = slice->attention;
+    const float *q = whet_load_row(slice, &a->q, row, a->head_dim, result);
+    slice->kernels->scale(q, a->head_dim, a->scale, result);
 }
 
-const char *whet_position_at(const key_stream *stream, const whet_tensor *tensor, size_t j) {
+const char *whet_position_at(const kv_slice *slice, const whet_tensor *tensor, size_t j) {
     return (const char *)tensor->data +
-           tensor_offset(tensor->stride, stream->batch, stream->kv_head, j);
+           tensor_offset(tensor->stride, slice->batch, slice->kv_head, j);
 }
 
-const float *whet_load_position(const key_stream *stream, const whet_tensor *tensor, size_t j,
+const float *whet_load_position(const kv_slice *slice, const whet_tensor *tensor, size_t j,
                                 size_t dim, float *buffer) {
-    const char *at = whet_position_at(stream, tensor, j);
+    const char *at = whet_position_at(slice, tensor, j);
     const element_type *type = element_type_of(tensor->type);
     if (!type->is_callers)
-        return load_elements(stream->kernels, type, at, tensor->stride[3], dim, buffer);
+        return load_elements(slice->kernels, type, at, tensor->stride[3], dim, buffer);
     tensor->to_f32(at, buffer, dim, tensor->context);
     return buffer;
 }
 
-void whet_store_row(const key_stream *stream, const whet_tensor_out *tensor, size_t head,
+void whet_store_row(const kv_slice *slice, const whet_tensor_out *tensor, size_t head,
                     size_t position, const float *values, size_t n) {
-    char *at = (char *)tensor->data + tensor_offset(tensor->stride, stream->batch, head, position);
-    element_type_of(tensor->type)->from_f32(stream->kernels, values, n, at, tensor->stride[3]);
+    char *at = (char *)tensor->data + tensor_offset(tensor->stride, slice->batch, head, position);
+    element_type_of(tensor->type)->from_f32(slice->kernels, values, n, at, tensor->stride[3]);
 }
 
-void whet_store_output(const key_stream *stream, const query_row *row, const float *values) {
-    const whet_attention *a = stream->attention;
-    whet_store_row(stream, &a->out, row->head, row->query, values, a->value_dim);
+void whet_store_output(const kv_slice *slice, const query_row *row, const float *values) {
+    const whet_attention *a = slice->attention;
+    whet_store_row(slice, &a->out, row->head, row->query, values, a->value_dim);
 }

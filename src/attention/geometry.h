@@ -1,7 +1,7 @@
 /*
  * Which head, query, policy and keys a row has, and where it lies. All rows that
  * use the same key head are taken together: row r of key head g is query
- * r / group of query head g * group + r % group, so that the heads of a group
+ * r / heads_per_kv of query head g * heads_per_kv + r % heads_per_kv, so that these heads
  * read keys and values once and neighbours in a panel see almost the same keys.
  */
 #ifndef WHET_GEOMETRY_H
@@ -13,13 +13,13 @@
 
 #define HEAD_DIM_MAX 576
 
-/* One key head of one batch, with everything a task needs to know. */
-typedef struct key_stream {
+/* One key head of one batch: its keys and values, and the rows of all query heads that use it. */
+typedef struct kv_slice {
     const whet_attention *attention;
     const kernels *kernels;
-    size_t group;
+    size_t heads_per_kv;
     size_t batch, kv_head;
-} key_stream;
+} kv_slice;
 
 /* One query row. */
 typedef struct query_row {
@@ -29,12 +29,12 @@ typedef struct query_row {
     const whet_policy *policy;
 } query_row;
 
-key_stream whet_stream_at(const whet_plan *plan, const plan_shape *shape, size_t index);
-query_row whet_row_of(const key_stream *stream, size_t r);
+kv_slice whet_slice_at(const whet_plan *plan, const plan_shape *shape, size_t index);
+query_row whet_row_of(const kv_slice *slice, size_t r);
 
 /* The index of a row into [batch][head][query], and its statistics there (NULL: not wanted). */
-uint64_t whet_row_index(const key_stream *stream, const query_row *row);
-whet_stats *whet_row_stats(const key_stream *stream, const query_row *row);
+uint64_t whet_row_index(const kv_slice *slice, const query_row *row);
+whet_stats *whet_row_stats(const kv_slice *slice, const query_row *row);
 
 /* Whether a row has anything to choose a beta from. */
 static inline bool row_has_beta(const whet_stats *stats) {
@@ -43,7 +43,7 @@ static inline bool row_has_beta(const whet_stats *stats) {
 
 /* Notes a row that is not finite: the first of them, and WHET_NOT_FINITE for the result. `status`
  * is that of the rows before it. */
-whet_status whet_note_bad_row(const key_stream *stream, const query_row *row, whet_status status,
+whet_status whet_note_bad_row(const kv_slice *slice, const query_row *row, whet_status status,
                               uint64_t *first_bad_row);
 
 /* Bytes from a tensor's address to a row. */
@@ -54,24 +54,24 @@ static inline ptrdiff_t tensor_offset(const ptrdiff_t stride[4], size_t batch, s
 }
 
 /* Reads a row of n elements of a tensor that has a position for each query. */
-const float *whet_load_row(const key_stream *stream, const whet_tensor *tensor,
-                           const query_row *row, size_t n, float *buffer);
+const float *whet_load_row(const kv_slice *slice, const whet_tensor *tensor, const query_row *row,
+                           size_t n, float *buffer);
 
 /* Reads a query row, multiplied by the scale. */
-void whet_load_query(const key_stream *stream, const query_row *row, float *result);
+void whet_load_query(const kv_slice *slice, const query_row *row, float *result);
 
 /* Key or value row j as floats: where it lies if it is plain f32, else in `buffer`. */
-const float *whet_load_position(const key_stream *stream, const whet_tensor *tensor, size_t j,
+const float *whet_load_position(const kv_slice *slice, const whet_tensor *tensor, size_t j,
                                 size_t dim, float *buffer);
 
 /* The address of key or value row j. */
-const char *whet_position_at(const key_stream *stream, const whet_tensor *tensor, size_t j);
+const char *whet_position_at(const kv_slice *slice, const whet_tensor *tensor, size_t j);
 
-/* Writes a row of n elements at a head and position of the stream's batch, in the tensor's type. */
-void whet_store_row(const key_stream *stream, const whet_tensor_out *tensor, size_t head,
+/* Writes a row of n elements at a head and position of the slice's batch, in the tensor's type. */
+void whet_store_row(const kv_slice *slice, const whet_tensor_out *tensor, size_t head,
                     size_t position, const float *values, size_t n);
 
 /* Writes a finished output row in its type. */
-void whet_store_output(const key_stream *stream, const query_row *row, const float *values);
+void whet_store_output(const kv_slice *slice, const query_row *row, const float *values);
 
 #endif

@@ -82,7 +82,7 @@ void whet_maps_search(panel_maps *maps, size_t lane, const whet_policy *policy,
                           maps->way[lane] == WAY_ENTMAX ? EXACT_TOLERANCE : POWER_TOLERANCE, REACH);
 }
 
-/* The numbers that the kernels take a lane's threshold from. */
+/* The parameters that the kernels take a lane's threshold from. */
 static void set_threshold(panel_maps *maps, size_t lane) {
     map_lanes *lanes = &maps->lanes;
     entmax_solver *solver = &maps->entmax[lane];
@@ -267,7 +267,7 @@ void whet_maps_end_pass(panel_maps *maps, size_t lanes) {
     }
 }
 
-/* ---- weights and what is told of them ---- */
+/* ---- weights, and what is reported of them ---- */
 
 void whet_maps_weigh(panel_maps *maps, const kernels *k, const float *logits, size_t keys,
                      float *weights, float *z, bool wants_entropy) {

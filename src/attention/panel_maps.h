@@ -1,7 +1,7 @@
 /*
  * Maps that are not a temperature, in prefill: what is known of them for the
  * rows of one panel, lane by lane. A panel may hold rows of any policies side by
- * side (heads of a group), so every lane has a way of making weights of its own:
+ * side (of several heads), so every lane has a way of making weights of its own:
  *
  * exp       temperatures, softmax1 (one more logit of 0), and topk and hardmax,
  *           which mask what they leave out and are softmax of the rest

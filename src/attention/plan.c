@@ -46,15 +46,15 @@ void whet_plan_set_shape(whet_plan *plan, const plan_shape *shape) {
     memcpy(plan->internal, shape, sizeof *shape);
 }
 
-whet_status whet_shape_streams(const whet_attention *a, plan_shape *shape) {
-    size_t rows, streams;
+whet_status whet_shape_slices(const whet_attention *a, plan_shape *shape) {
+    size_t rows, slices;
     shape->kernels = whet_kernels_get();
-    shape->group = a->heads / a->kv_heads;
-    if (!size_multiply(shape->group, a->queries, &rows) ||
-        !size_multiply(a->batch, a->kv_heads, &streams))
+    shape->heads_per_kv = a->heads / a->kv_heads;
+    if (!size_multiply(shape->heads_per_kv, a->queries, &rows) ||
+        !size_multiply(a->batch, a->kv_heads, &slices))
         return WHET_ERROR_OVERFLOW;
     shape->rows = rows;
-    shape->streams = streams;
+    shape->slices = slices;
     return WHET_OK;
 }
 
@@ -92,7 +92,7 @@ whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan
     }
 
     plan_shape shape = {.kernels = NULL};
-    status = whet_shape_streams(a, &shape);
+    status = whet_shape_slices(a, &shape);
     if (status != WHET_OK)
         return status;
     shape.path = shape.rows <= DECODE_ROWS || a->queries == 1 ? PATH_DECODE : PATH_PREFILL;

@@ -21,10 +21,10 @@
 #include "attention/prefill.h"
 
 static void finish_lane(prefill_work *w, size_t index, size_t lane) {
-    const whet_attention *a = w->stream.attention;
+    const whet_attention *a = w->slice.attention;
     prefill_panel *p = w->panels + index;
     whet_stats *stats = &p->stats[lane];
-    const double *total = w->totals + index * w->value_groups * w->group * w->lanes + lane;
+    const double *total = w->totals + index * w->value_strips * w->interleave * w->lanes + lane;
     const whet_policy *policy = p->row[lane].policy;
     bool is_temperature = whet_policy_is_temperature(policy) != 0;
     double z = p->z[lane];
@@ -40,8 +40,8 @@ static void finish_lane(prefill_work *w, size_t index, size_t lane) {
         factor = 1;
     for (size_t c = 0; c < a->value_dim; c++)
         w->rows[c] = good ? (float)(total[c * w->lanes] * factor) : NAN;
-    whet_store_output(&w->stream, &p->row[lane], w->rows);
-    whet_stats *wanted = whet_row_stats(&w->stream, &p->row[lane]);
+    whet_store_output(&w->slice, &p->row[lane], w->rows);
+    whet_stats *wanted = whet_row_stats(&w->slice, &p->row[lane]);
     if (wanted)
         *wanted = *stats;
 }
@@ -53,7 +53,7 @@ static whet_status finish_work(prefill_work *w, uint64_t *first_bad_row) {
             prefill_panel *p = w->panels + i;
             finish_lane(w, i, lane);
             if (p->stats[lane].flags & WHET_ROW_NOT_FINITE)
-                status = whet_note_bad_row(&w->stream, &p->row[lane], status, first_bad_row);
+                status = whet_note_bad_row(&w->slice, &p->row[lane], status, first_bad_row);
         }
     return status;
 }

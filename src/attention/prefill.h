@@ -21,37 +21,37 @@ typedef struct prefill_panel {
     size_t rows;      /* lanes in use */
     size_t low, high; /* the keys any of them sees */
     float max[LANES_MAX];
-    float c[LANES_MAX];
+    float exp2_scale[LANES_MAX];
     double z[LANES_MAX], s[LANES_MAX], q[LANES_MAX];
     double n[LANES_MAX];
-    double fold[LANES_MAX]; /* what the totals have yet to be multiplied with */
-    double sink[LANES_MAX]; /* -inf for none */
+    double totals_factor[LANES_MAX]; /* what the totals have yet to be multiplied with */
+    double sink[LANES_MAX];          /* -inf for none */
     whet_stats stats[LANES_MAX];
     target_solver solver[LANES_MAX];
 } prefill_panel;
 
 /* A task's scratch, cut into its parts. */
 typedef struct prefill_work {
-    key_stream stream;
+    kv_slice slice;
     plan_shape shape;
-    size_t lanes, group;
+    size_t lanes, interleave;
     size_t panel_count;
-    size_t value_groups;
+    size_t value_strips;
     size_t first_key; /* of the first block; kept logits start there */
     size_t end_key;
     size_t kept_keys; /* logits of a panel that there is room for */
     prefill_panel *panels;
-    float *queries;    /* [panel][head_dim][lanes] */
-    float *outputs;    /* [panel][value_groups * group][lanes], since the last fold */
-    double *totals;    /* the same, of everything before */
-    float *keys;       /* [BLOCK / group][head_dim][group] */
-    float *values;     /* [value_groups][BLOCK][group] */
-    panel_maps *maps;  /* of each prefill_panel; NULL where all policies are temperatures */
-    float *spare;      /* logits of a tile while some lanes have their weights already */
-    float *tiles;      /* [kept_keys][lanes] for each panel, or one of [BLOCK][lanes] */
-    float *rows;       /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
-    size_t odd[BLOCK]; /* keys of the block whose values are not finite */
-    size_t odd_count;
+    float *queries;          /* [panel][head_dim][lanes] */
+    float *outputs;          /* [panel][value_strips * interleave][lanes], not yet in the totals */
+    double *totals;          /* the same, of everything before */
+    float *keys;             /* [BLOCK / interleave][head_dim][interleave] */
+    float *values;           /* [value_strips][BLOCK][interleave] */
+    panel_maps *maps;        /* of each prefill_panel; NULL where all policies are temperatures */
+    float *spare;            /* logits of a tile while some lanes have their weights already */
+    float *tiles;            /* [kept_keys][lanes] for each panel, or one of [BLOCK][lanes] */
+    float *rows;             /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
+    size_t nonfinite[BLOCK]; /* keys of the block whose values are not finite */
+    size_t nonfinite_count;
     rows_ahead ahead; /* keys and values of the next block */
 } prefill_work;
 

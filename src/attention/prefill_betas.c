@@ -20,7 +20,8 @@ static void start_sums(const prefill_work *w, prefill_panel *p, size_t lane) {
         return;
     }
     double sink = sink_counts(w, p, lane) ? p->sink[lane] : -(double)INFINITY;
-    row_sums sums = extra_sums(weigh_extra_logit(sink, (double)p->max[lane], (double)p->c[lane]));
+    row_sums sums =
+        extra_sums(weigh_extra_logit(sink, (double)p->max[lane], (double)p->exp2_scale[lane]));
     p->z[lane] = sums.z;
     p->s[lane] = sums.s;
     p->q[lane] = sums.q;
@@ -86,7 +87,7 @@ static void solve_targets(prefill_work *w) {
             for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
                 prefill_panel *p = w->panels + i;
                 if (!p->solver[lane].done)
-                    p->c[lane] = whet_beta_to_c(p->solver[lane].beta);
+                    p->exp2_scale[lane] = whet_beta_to_c(p->solver[lane].beta);
                 start_sums(w, p, lane);
             }
         whet_prefill_moments_pass(w);
@@ -150,7 +151,7 @@ void whet_prefill_choose_betas(prefill_work *w) {
             if (isnan(beta))
                 *stats = whet_stats_not_finite(stats->n);
             else
-                p->c[lane] = whet_apply_beta(stats, beta);
+                p->exp2_scale[lane] = whet_apply_beta(stats, beta);
         }
         if (w->maps)
             solve_maps(w, i);

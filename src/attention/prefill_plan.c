@@ -43,7 +43,7 @@ bool whet_plan_prefill(whet_plan *plan, plan_shape *shape) {
     size_t panels = ROWS_TO_TASK / lanes;
     size_t needed = (shape->rows + lanes - 1) / lanes;
     /* few rows: smaller tasks, so that several threads have something to do */
-    while (panels > 2 && shape->streams * needed < 8 * panels)
+    while (panels > 2 && shape->slices * needed < 8 * panels)
         panels--;
     shape->kept = 0;
     if (!shape->fused) {
@@ -56,14 +56,14 @@ bool whet_plan_prefill(whet_plan *plan, plan_shape *shape) {
     if (panels == 0)
         panels = 1; /* what a map searches is kept, however much it is */
     shape->panels = panels;
-    size_t tasks_to_stream = (needed + panels - 1) / panels;
+    size_t tasks_to_slice = (needed + panels - 1) / panels;
     layout at;
     plan->phases = 1;
     plan->workspace_bytes = 0;
     if (!lay_out(a, shape, &at))
         return false;
     plan->scratch_bytes = at.total;
-    return size_multiply(shape->streams, tasks_to_stream, &plan->tasks[0]);
+    return size_multiply(shape->slices, tasks_to_slice, &plan->tasks[0]);
 }
 
 size_t whet_prefill_cut_scratch(prefill_work *w, const whet_plan *plan, size_t task,
@@ -83,14 +83,14 @@ size_t whet_prefill_cut_scratch(prefill_work *w, const whet_plan *plan, size_t t
     w->maps = w->shape.mapped ? arena_part(scratch, at.maps) : NULL;
     w->spare = arena_part(scratch, at.spare);
     w->lanes = w->shape.kernels->lanes;
-    w->group = w->shape.kernels->group;
-    w->value_groups = round_up(a->value_dim, w->group) / w->group;
+    w->interleave = w->shape.kernels->group;
+    w->value_strips = round_up(a->value_dim, w->interleave) / w->interleave;
     w->kept_keys = round_up(a->keys, BLOCK);
 
-    size_t tasks_to_stream = plan->tasks[0] / w->shape.streams;
+    size_t tasks_to_slice = plan->tasks[0] / w->shape.slices;
     /* later queries see more keys under a causal mask: the long tasks come first */
-    size_t part = tasks_to_stream - 1 - task % tasks_to_stream;
-    w->stream = whet_stream_at(plan, &w->shape, task / tasks_to_stream);
+    size_t part = tasks_to_slice - 1 - task % tasks_to_slice;
+    w->slice = whet_slice_at(plan, &w->shape, task / tasks_to_slice);
     size_t first_row = part * w->shape.panels * w->lanes;
     size_t needed = (w->shape.rows - first_row + w->lanes - 1) / w->lanes;
     w->panel_count = needed < w->shape.panels ? needed : w->shape.panels;

@@ -6,7 +6,7 @@
 
 static void start_map(const prefill_work *w, prefill_panel *p, size_t lane) {
     const query_row *row = &p->row[lane];
-    whet_policy policy = whet_row_policy(&w->stream, row);
+    whet_policy policy = whet_row_policy(&w->slice, row);
     whet_maps_set_lane(maps_of(w, p), lane, &policy, (float)p->sink[lane]);
     if (!w->shape.fused)
         return;
@@ -18,14 +18,14 @@ static void start_map(const prefill_work *w, prefill_panel *p, size_t lane) {
                 zero_logit_weight((double)p->max[lane]) + exp((double)sink - (double)p->max[lane]);
     }
     if (!whet_way_is_normalised(way_of_lane(w, p, lane))) {
-        p->c[lane] = 0; /* a larger maximum changes nothing */
+        p->exp2_scale[lane] = 0; /* a larger maximum changes nothing */
         p->z[lane] *= 0;
     }
 }
 
 static void start_lane(const prefill_work *w, prefill_panel *p, size_t lane, size_t r) {
-    const whet_attention *a = w->stream.attention;
-    query_row row = whet_row_of(&w->stream, r);
+    const whet_attention *a = w->slice.attention;
+    query_row row = whet_row_of(&w->slice, r);
     p->row[lane] = row;
     p->stats[lane] = whet_stats_empty();
     if (row.low < p->low)
@@ -38,9 +38,9 @@ static void start_lane(const prefill_work *w, prefill_panel *p, size_t lane, siz
     if (isnan(p->max[lane]))
         p->z[lane] = (double)NAN;
     p->s[lane] = p->n[lane] = 0;
-    p->c[lane] = w->shape.fused && whet_policy_is_temperature(row.policy)
-                     ? whet_beta_to_c(whet_policy_beta(row.policy, &p->stats[lane]))
-                     : whet_beta_to_c(1.0);
+    p->exp2_scale[lane] = w->shape.fused && whet_policy_is_temperature(row.policy)
+                              ? whet_beta_to_c(whet_policy_beta(row.policy, &p->stats[lane]))
+                              : whet_beta_to_c(1.0);
     if (w->maps)
         start_map(w, p, lane);
 }
@@ -49,14 +49,14 @@ static void start_lane(const prefill_work *w, prefill_panel *p, size_t lane, siz
 static void start_idle_lane(prefill_panel *p, size_t lane) {
     p->row[lane] = (query_row){.policy = NULL};
     p->max[lane] = 0;
-    p->c[lane] = 1;
+    p->exp2_scale[lane] = 1;
     p->z[lane] = 1;
     p->s[lane] = p->n[lane] = 0;
     p->sink[lane] = -(double)INFINITY;
 }
 
 static void start_panel(prefill_work *w, size_t index, size_t first_row) {
-    const whet_attention *a = w->stream.attention;
+    const whet_attention *a = w->slice.attention;
     prefill_panel *p = w->panels + index;
     float *queries = w->queries + index * a->head_dim * w->lanes;
     size_t left = w->shape.rows - first_row;
@@ -72,7 +72,7 @@ static void start_panel(prefill_work *w, size_t index, size_t first_row) {
             continue;
         }
         start_lane(w, p, lane, first_row + lane);
-        whet_load_query(&w->stream, &p->row[lane], w->rows);
+        whet_load_query(&w->slice, &p->row[lane], w->rows);
         whet_pack_lane(w->rows, a->head_dim, w->lanes, lane, queries);
     }
     if (p->low > p->high)

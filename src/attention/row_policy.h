@@ -54,6 +54,6 @@ static inline bool policy_bias_is_log_n(const whet_policy *policy) {
 }
 
 /* A row's policy with that bias filled in, n being the keys that limits and mask leave. */
-whet_policy whet_row_policy(const key_stream *stream, const query_row *row);
+whet_policy whet_row_policy(const kv_slice *slice, const query_row *row);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * What the plans of both ways check of a description: shapes, types, strides
- * and where tensors lie. The functions are in plan.c; they fill in defaults as
- * they go.
+ * What the plans of forward and backward check of a description: shapes, types,
+ * strides and where tensors lie. Defaults are filled in on the way. After this
+ * nothing can be out of range, so that tasks need not check anything.
  */
-#ifndef WHET_CHECKS_H
-#define WHET_CHECKS_H
+#ifndef WHET_ATTENTION_CHECK_H
+#define WHET_ATTENTION_CHECK_H
 
-#include "attention/problem.h"
+#include "attention/geometry.h"
 #include "base/checked.h"
 
 /* A tensor's size along each axis, in elements. */
@@ -23,7 +23,7 @@ whet_status whet_check_output(whet_tensor_out *out, extent size, memory_range *r
 whet_status whet_check_mask(whet_attention *a, memory_range *range);
 whet_status whet_check_stats(whet_attention *a, memory_range *range);
 
-/* Kernels, rows and streams of a description that has been checked. */
-whet_status whet_shape_streams(const whet_attention *a, plan_shape *shape);
+/* The tensors of the forward pass, none of whose outputs may touch an input or another output. */
+whet_status whet_check_tensors(whet_attention *a);
 
 #endif

@@ -1,12 +1,29 @@
 /*
- * Drives a plan: phase after phase, the tasks of each through an executor.
- * What tasks find wrong with rows is collected without regard to their order,
- * so that it, too, is the same for any number of threads.
+ * The public calls. A plan is run phase after phase, the tasks of each through
+ * an executor. What tasks find wrong with rows is collected without regard to
+ * their order, so that it, too, is the same for any number of threads.
  */
+#include "attention/backward.h"
+#include "attention/decode.h"
+#include "attention/prefill.h"
 #include "base/checked.h"
 #include "whet.h"
 #include <stdatomic.h>
 #include <stdlib.h>
+
+whet_status whet_attention_run_task(const whet_plan *plan, unsigned phase, size_t task,
+                                    void *scratch, uint64_t *first_bad_row) {
+    if (!plan || phase >= plan->phases || task >= plan->tasks[phase] || !scratch)
+        return WHET_ERROR_ARGUMENT;
+    if (plan->workspace_bytes > 0 && !plan->workspace)
+        return WHET_ERROR_ARGUMENT;
+    plan_shape shape = whet_shape_of(plan);
+    if (shape.path == PATH_DECODE)
+        return whet_run_decode_task(plan, phase, task, scratch, first_bad_row);
+    if (shape.path == PATH_BACKWARD)
+        return whet_run_backward_task(plan, phase, task, scratch, first_bad_row);
+    return whet_run_prefill_task(plan, task, scratch, first_bad_row);
+}
 
 typedef struct drive {
     const whet_plan *plan;

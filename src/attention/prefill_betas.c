@@ -9,7 +9,7 @@
 static bool sink_counts(const prefill_work *w, const prefill_panel *p, size_t lane) {
     const panel_maps *maps = maps_of(w, p);
     double lowest = maps ? (double)maps->lanes.lowest[lane] : -(double)INFINITY;
-    return p->sink[lane] > -(double)INFINITY && !(p->sink[lane] < lowest);
+    return is_sink(p->sink[lane]) && !(p->sink[lane] < lowest);
 }
 
 /* z, s and q of the sink alone (and of the logit 0 of softmax1) at the lane's c. */
@@ -19,16 +19,18 @@ static void start_sums(const prefill_work *w, prefill_panel *p, size_t lane) {
         p->s[lane] = p->q[lane] = 0;
         return;
     }
-    double d = p->sink[lane] - (double)p->max[lane];
-    double e = sink_counts(w, p, lane) ? exp2((double)p->c[lane] * d) : 0;
-    p->z[lane] = e;
-    if (has_zero_logit(&p->row[lane]))
-        p->z[lane] += exp(-(double)p->max[lane]);
-    p->s[lane] = e == 0 ? 0 : d * e;
-    p->q[lane] = e == 0 ? 0 : d * d * e;
+    double sink = sink_counts(w, p, lane) ? p->sink[lane] : -(double)INFINITY;
+    row_sums sums =
+        extra_sums(weigh_extra_logit(sink, (double)p->max[lane], (double)p->exp2_scale[lane]));
+    p->z[lane] = sums.z;
+    p->s[lane] = sums.s;
+    p->q[lane] = sums.q;
+    if (lane < p->rows && policy_has_zero_logit(p->row[lane].policy))
+        p->z[lane] += zero_logit_weight((double)p->max[lane]);
 }
 
-void whet_prefill_complete_lane(const prefill_work *w, prefill_panel *p, size_t lane) {
+/* A lane's statistics from the sums of a pass. */
+static void complete_lane(const prefill_work *w, prefill_panel *p, size_t lane) {
     whet_stats *stats = &p->stats[lane];
     const query_row *row = &p->row[lane];
     uint64_t n = w->shape.counted ? (uint64_t)p->n[lane] : row->high - row->low;
@@ -56,9 +58,9 @@ static bool start_targets(prefill_work *w) {
         for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
             prefill_panel *p = w->panels + i;
             p->solver[lane].done = 1;
-            if (p->row[lane].policy->kind != WHET_POLICY_TARGET)
+            if (!policy_has_target(p->row[lane].policy))
                 continue;
-            if (!lane_has_beta(&p->stats[lane]))
+            if (!row_has_beta(&p->stats[lane]))
                 continue;
             whet_target_start(&p->solver[lane], p->row[lane].policy, &p->stats[lane]);
             any = any || !p->solver[lane].done;
@@ -85,7 +87,7 @@ static void solve_targets(prefill_work *w) {
             for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
                 prefill_panel *p = w->panels + i;
                 if (!p->solver[lane].done)
-                    p->c[lane] = whet_beta_to_c(p->solver[lane].beta);
+                    p->exp2_scale[lane] = whet_beta_to_c(p->solver[lane].beta);
                 start_sums(w, p, lane);
             }
         whet_prefill_moments_pass(w);
@@ -95,7 +97,7 @@ static void solve_targets(prefill_work *w) {
 static double beta_of_lane(prefill_panel *p, size_t lane) {
     const whet_policy *policy = p->row[lane].policy;
     whet_stats *stats = &p->stats[lane];
-    if (policy->kind != WHET_POLICY_TARGET)
+    if (!policy_has_target(policy))
         return whet_policy_beta(policy, stats);
     stats->flags |= p->solver[lane].flags;
     return whet_policy_weaken(policy, p->solver[lane].beta);
@@ -107,38 +109,49 @@ static void solve_maps(prefill_work *w, size_t index) {
     panel_maps *maps = w->maps + index;
     for (size_t lane = 0; lane < p->rows; lane++) {
         const query_row *row = &p->row[lane];
-        if (!lane_has_beta(&p->stats[lane]) || whet_policy_is_temperature(row->policy))
+        if (!row_has_beta(&p->stats[lane]) || whet_policy_is_temperature(row->policy))
             continue;
         whet_maps_search(maps, lane, row->policy, &p->stats[lane]);
-        if (has_zero_logit(row) && p->max[lane] < 0)
-            p->max[lane] = 0;
+        if (policy_has_zero_logit(row->policy))
+            p->max[lane] = max_with_zero(p->max[lane]);
     }
     while (whet_maps_begin_pass(maps, w->lanes)) {
         for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
             size_t keys = keys_in_block(p->low, p->high, start);
             if (keys > 0)
-                whet_maps_look(maps, w->shape.kernels, tile_at(w, index, start), keys);
+                whet_maps_look(maps, w->shape.kernels, prefill_tile(w, index, start), keys);
         }
         whet_maps_end_pass(maps, w->lanes);
     }
 }
 
+void whet_prefill_settle_betas(prefill_work *w) {
+    for (size_t i = 0; i < w->panel_count; i++)
+        for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
+            prefill_panel *p = w->panels + i;
+            const whet_policy *policy = p->row[lane].policy;
+            complete_lane(w, p, lane);
+            if (row_has_beta(&p->stats[lane]) && whet_policy_is_temperature(policy))
+                whet_apply_beta(&p->stats[lane], whet_policy_beta(policy, &p->stats[lane]));
+        }
+}
+
 void whet_prefill_choose_betas(prefill_work *w) {
     for (size_t i = 0; i < w->panel_count; i++)
         for (size_t lane = 0; lane < w->panels[i].rows; lane++)
-            whet_prefill_complete_lane(w, w->panels + i, lane);
+            complete_lane(w, w->panels + i, lane);
     solve_targets(w);
     for (size_t i = 0; i < w->panel_count; i++) {
         prefill_panel *p = w->panels + i;
         for (size_t lane = 0; lane < p->rows; lane++) {
             whet_stats *stats = &p->stats[lane];
-            if (!lane_has_beta(stats) || !whet_policy_is_temperature(p->row[lane].policy))
+            if (!row_has_beta(stats) || !whet_policy_is_temperature(p->row[lane].policy))
                 continue;
             double beta = beta_of_lane(p, lane);
             if (isnan(beta))
                 *stats = whet_stats_not_finite(stats->n);
             else
-                p->c[lane] = whet_apply_beta(stats, beta);
+                p->exp2_scale[lane] = whet_apply_beta(stats, beta);
         }
         if (w->maps)
             solve_maps(w, i);

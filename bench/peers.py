@@ -104,7 +104,7 @@ class Whet:
             policies=ctypes.addressof(self.policies[policy]), policy_count=1)
         for tensor, array in ((described.q, q), (described.k, k), (described.v, v), (described.out, out)):
             tensor.data = array.ctypes.data
-        plan = Plan()
+        plan = Plan(size=ctypes.sizeof(Plan))
         self.check(self.library.whet_attention_plan(ctypes.byref(described), ctypes.byref(plan)))
         memory = aligned(self.library.whet_attention_memory(ctypes.byref(plan), None), numpy.uint8)
 

@@ -105,7 +105,7 @@ class Description(Union):
 class Plan(Structure):
     whet = ("whet_plan",)
     _fields_ = [
-        ("phases", c_uint), ("tasks", c_size_t * PHASES_MAX), ("scratch_bytes", c_size_t), ("workspace_bytes", c_size_t),
+        ("size", c_size_t), ("phases", c_uint), ("tasks", c_size_t * PHASES_MAX), ("scratch_bytes", c_size_t), ("workspace_bytes", c_size_t),
         ("workspace", c_void_p), ("description", Description), ("internal", c_uint64 * 32),
     ]
 

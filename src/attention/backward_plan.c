@@ -122,10 +122,10 @@ static whet_status check_gradients(whet_gradients *g) {
 }
 
 whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_plan *plan) {
-    if (!gradients || !plan || gradients->size != sizeof *gradients ||
+    if (!gradients || !plan || plan->size != sizeof *plan || gradients->size != sizeof *gradients ||
         gradients->attention.size != sizeof gradients->attention)
         return WHET_ERROR_ARGUMENT;
-    whet_plan result = {.description = {.gradients = *gradients}};
+    whet_plan result = {.size = sizeof result, .description = {.gradients = *gradients}};
     whet_gradients *g = &result.description.gradients;
     plan_shape shape = {.path = PATH_BACKWARD};
     whet_status status = check_gradients(g);

@@ -305,9 +305,9 @@ static void look_at_policies(const whet_attention *a, plan_shape *shape) {
 }
 
 whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan) {
-    if (!attention || !plan || attention->size != sizeof *attention)
+    if (!attention || attention->size != sizeof *attention || !plan || plan->size != sizeof *plan)
         return WHET_ERROR_ARGUMENT;
-    whet_plan result = {.description = {.attention = *attention}};
+    whet_plan result = {.size = sizeof result, .description = {.attention = *attention}};
     whet_attention *a = &result.description.attention;
     whet_status status = whet_fill_description(a);
     if (status == WHET_OK && a->queries > 0)
@@ -336,7 +336,8 @@ whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan
 
 whet_status whet_attention_run_task(const whet_plan *plan, unsigned phase, size_t task,
                                     void *scratch, uint64_t *first_bad_row) {
-    if (!plan || phase >= plan->phases || task >= plan->tasks[phase] || !scratch)
+    if (!plan || plan->size != sizeof *plan || phase >= plan->phases ||
+        task >= plan->tasks[phase] || !scratch)
         return WHET_ERROR_ARGUMENT;
     if (plan->workspace_bytes > 0 && !plan->workspace)
         return WHET_ERROR_ARGUMENT;

@@ -58,7 +58,7 @@ static void check_same_gradients(way_back *back, whet_status status, uint64_t fi
     fuzz_array *arrays[] = {&back->q, &back->k, &back->v};
     unsigned char *before[3];
     uint64_t again = UINT64_MAX;
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     for (size_t i = 0; i < 3; i++) {
         before[i] = fuzz_copy(arrays[i]->memory, arrays[i]->bytes);
         memset(arrays[i]->memory, FUZZ_CANARY, arrays[i]->bytes);

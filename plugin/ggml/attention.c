@@ -19,6 +19,11 @@
 #define SOURCE_MASK 3
 #define SOURCE_SINKS 4
 
+static whet_status make_plan(const whet_attention *attention, whet_plan *plan) {
+    plan->size = sizeof *plan;
+    return whet_attention_plan(attention, plan);
+}
+
 /* ---- describing ---- */
 
 static void read_row(const void *row, float *result, size_t n, void *context) {
@@ -137,7 +142,7 @@ bool attention_describe(operation *o, message *why) {
     a->sinks = sinks ? sinks->data : NULL;
     o->kind = mask && (o->max_bias > 0 || planes_take_turns(a, mask)) ? OPERATION_ALIBI
                                                                       : OPERATION_ATTENTION;
-    whet_status status = whet_attention_plan(a, &o->plan);
+    whet_status status = make_plan(a, &o->plan);
     return status == WHET_OK || message_set(why, "%s", whet_status_text(status));
 }
 
@@ -222,7 +227,7 @@ static size_t aligned(size_t bytes) {
 static bool plan_negated(operation *o, const whet_attention *simplified, void *output) {
     whet_attention a = negated(o, simplified);
     a.out.data = output;
-    return whet_attention_plan(&a, &o->spread_plan) == WHET_OK;
+    return make_plan(&a, &o->spread_plan) == WHET_OK;
 }
 
 /* Shared memory: the plan's workspace, then what the recording's plan writes. */
@@ -230,7 +235,7 @@ static bool set_out_attention(operation *o, size_t threads) {
     whet_attention a = o->attention;
     a.stats = o->stats;
     simplify_mask(o, &a);
-    if (whet_attention_plan(&a, &o->plan) != WHET_OK)
+    if (make_plan(&a, &o->plan) != WHET_OK)
         return false;
     size_t shared = o->plan.workspace_bytes, each = o->plan.scratch_bytes, output = 0;
     if (o->stats) {
@@ -366,13 +371,13 @@ static size_t negated_bytes(const operation *o) {
 /* What planning and running a head, and recording it, takes; 0: it cannot be planned. */
 static size_t single_bytes(operation *o, size_t head) {
     whet_attention a = single_head(o, 0, head); /* with the mask as it is: needs are the same */
-    if (whet_attention_plan(&a, &o->plan) != WHET_OK)
+    if (make_plan(&a, &o->plan) != WHET_OK)
         return 0;
     size_t bytes = larger(whet_attention_memory(&o->plan, NULL), 1);
     if (!o->stats)
         return bytes;
     whet_attention n = single_negated(&a, o, a.out.data, o->stats);
-    if (whet_attention_plan(&n, &o->spread_plan) != WHET_OK)
+    if (make_plan(&n, &o->spread_plan) != WHET_OK)
         return 0;
     return larger(bytes, whet_attention_memory(&o->spread_plan, NULL));
 }
@@ -396,7 +401,7 @@ static void record_single(operation *o, const whet_attention *a, size_t stream_a
     whet_attention n = single_negated(a, o, memory, stats);
     size_t recorded = recorded_rows_of(o),
            step = settings_step(o->run->settings, o->attention.queries);
-    if (whet_attention_plan(&n, plan) != WHET_OK)
+    if (make_plan(&n, plan) != WHET_OK)
         return;
     whet_attention_execute(plan, NULL, memory + negated_bytes(o), NULL);
     for (size_t i = 0; i < recorded; i++)
@@ -413,7 +418,7 @@ static void compute_head(operation *o, size_t index, char *memory) {
     whet_attention a = single_head(o, stream, head);
     scale_mask(o, stream, head, slope, mask);
     use_mask(&a, mask);
-    if (whet_attention_plan(&a, &plan) != WHET_OK) {
+    if (make_plan(&a, &plan) != WHET_OK) {
         atomic_store(&o->run->has_failed, true);
         return;
     }

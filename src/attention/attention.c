@@ -13,7 +13,8 @@
 
 whet_status whet_attention_run_task(const whet_plan *plan, unsigned phase, size_t task,
                                     void *scratch, uint64_t *first_bad_row) {
-    if (!plan || phase >= plan->phases || task >= plan->tasks[phase] || !scratch)
+    if (!plan || plan->size != sizeof *plan || phase >= plan->phases ||
+        task >= plan->tasks[phase] || !scratch)
         return WHET_ERROR_ARGUMENT;
     if (plan->workspace_bytes > 0 && !plan->workspace)
         return WHET_ERROR_ARGUMENT;
@@ -68,6 +69,8 @@ static bool memory_layout(const whet_plan *plan, const whet_executor *executor, 
 
 size_t whet_attention_memory(const whet_plan *plan, const whet_executor *executor) {
     size_t workspace, scratch, total;
+    if (!plan || plan->size != sizeof *plan)
+        return SIZE_MAX;
     if (!executor)
         executor = &serial;
     return memory_layout(plan, executor, &workspace, &scratch, &total) ? total : SIZE_MAX;
@@ -78,7 +81,7 @@ whet_status whet_attention_execute(const whet_plan *plan, const whet_executor *e
     size_t workspace, scratch, total;
     if (!executor)
         executor = &serial;
-    if (!plan || !executor->parallel_for || executor->workers == 0)
+    if (!plan || plan->size != sizeof *plan || !executor->parallel_for || executor->workers == 0)
         return WHET_ERROR_ARGUMENT;
     if (!memory_layout(plan, executor, &workspace, &scratch, &total))
         return WHET_ERROR_OVERFLOW;
@@ -118,6 +121,7 @@ static whet_status run_plan(const whet_plan *plan, const whet_executor *executor
 whet_status whet_attention_forward(const whet_attention *attention, const whet_executor *executor,
                                    uint64_t *first_bad_row) {
     whet_plan plan;
+    plan.size = sizeof plan;
     whet_status status = whet_attention_plan(attention, &plan);
     return status == WHET_OK ? run_plan(&plan, executor, first_bad_row) : status;
 }
@@ -125,6 +129,7 @@ whet_status whet_attention_forward(const whet_attention *attention, const whet_e
 whet_status whet_attention_backward(const whet_gradients *gradients, const whet_executor *executor,
                                     uint64_t *first_bad_row) {
     whet_plan plan;
+    plan.size = sizeof plan;
     whet_status status = whet_attention_backward_plan(gradients, &plan);
     return status == WHET_OK ? run_plan(&plan, executor, first_bad_row) : status;
 }

@@ -68,10 +68,10 @@ static bool plan_work(whet_plan *plan, plan_shape *shape) {
 }
 
 whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_plan *plan) {
-    if (!gradients || !plan || gradients->size != sizeof *gradients ||
+    if (!gradients || !plan || plan->size != sizeof *plan || gradients->size != sizeof *gradients ||
         gradients->attention.size != sizeof gradients->attention)
         return WHET_ERROR_ARGUMENT;
-    whet_plan result = {.description = {.gradients = *gradients}};
+    whet_plan result = {.size = sizeof result, .description = {.gradients = *gradients}};
     whet_gradients *g = &result.description.gradients;
     plan_shape shape = {.path = PATH_BACKWARD};
     whet_status status = whet_backward_check(g);

@@ -77,9 +77,9 @@ static void look_at_policies(const whet_attention *a, plan_shape *shape) {
 }
 
 whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan) {
-    if (!attention || !plan || attention->size != sizeof *attention)
+    if (!attention || attention->size != sizeof *attention || !plan || plan->size != sizeof *plan)
         return WHET_ERROR_ARGUMENT;
-    whet_plan result = {.description = {.attention = *attention}};
+    whet_plan result = {.size = sizeof result, .description = {.attention = *attention}};
     whet_attention *a = &result.description.attention;
     whet_status status = whet_fill_description(a);
     if (status == WHET_OK && a->queries > 0)

@@ -1,11 +1,22 @@
 /*
- * The template all instruction sets share. A kernels_*.c includes its vec_*.h,
- * then this file, and thereby defines its table of kernels.
+ * The table of kernels of one instruction set. Compiled once for each set in sets.def, with
+ * WHET_KERNELS_SET its name: vec_<name>.h has the operations in terms of which all is written.
  */
+#include <stddef.h>
+#include <stdint.h>
+
+#define TEXT_OF(tokens) #tokens
+#define TEXT(tokens) TEXT_OF(tokens)
+#define JOIN_OF(a, b) a##b
+#define JOIN(a, b) JOIN_OF(a, b)
+
+// clang-format off
+#include TEXT(isa/JOIN(vec_, WHET_KERNELS_SET).h)
+// clang-format on
+
 #include "isa/half.h"
 #include "isa/kernels.h"
 #include <math.h>
-#include <stdint.h>
 #include <string.h>
 
 #define LOG2_E 1.4426950408889634
@@ -22,11 +33,8 @@
 
 #include "isa/stream.inc"
 
-#define TABLE_OF(isa) whet_kernels_##isa
-#define TABLE(isa) TABLE_OF(isa)
-
-const kernels TABLE(ISA) = {
-    .name = ISA_NAME,
+const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
+    .name = TEXT(WHET_KERNELS_SET),
     .max = row_max,
     .count = row_count,
     .finite = row_finite,

@@ -7,7 +7,7 @@
 #ifndef WHET_PLUGIN_MASK_H
 #define WHET_PLUGIN_MASK_H
 
-#include "host.h"
+#include "llama/ggml_layout.h"
 
 typedef struct mask_shape {
     bool is_simple; /* the rest holds only then */

@@ -8,7 +8,7 @@
 #ifndef WHET_PLUGIN_OPERATION_H
 #define WHET_PLUGIN_OPERATION_H
 
-#include "host.h"
+#include "llama/recognise.h"
 #include "mask.h"
 #include "recording.h"
 #include "settings.h"
@@ -81,9 +81,6 @@ struct run {
 };
 
 /* ---- operation.c ---- */
-
-/* The layer whose attention a node is, or -1 for all other nodes. */
-int operation_layer(const host *h, const host_tensor *node);
 
 /*
  * Describes a node. False: it is attention, but not of a kind that can be taken over, and why says

@@ -13,6 +13,7 @@
  * operations were handled, and others of layers and heads in the settings that no model had.
  */
 #define _GNU_SOURCE
+#include "hook.h"
 #include "operation.h"
 #include "places.h"
 #include <dlfcn.h>
@@ -37,19 +38,6 @@ static struct {
     places places;
 } plugin = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* One line, whatever a variable's value that it quotes does to terminals. */
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...) {
-    char line[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
-    for (char *at = line; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 0x7f)
-            *at = '?';
-    fprintf(stderr, "whet: %s\n", line);
-}
-
 /* Whether this is the first time that something is to be told. */
 static bool is_first(bool *has_told) {
     pthread_mutex_lock(&plugin.lock);
@@ -61,7 +49,7 @@ static bool is_first(bool *has_told) {
 
 static int no_memory(void) {
     if (is_first(&plugin.has_told_memory))
-        say("there is no memory for attention; the host is told so");
+        message_print("there is no memory for attention; the host is told so");
     return HOST_NO_MEMORY;
 }
 
@@ -94,7 +82,7 @@ static void give_back(run *r) {
 static size_t count_attention(host_graph *graph, int nodes) {
     size_t count = 0;
     for (int i = 0; i < nodes; i++)
-        count += operation_layer(&plugin.host, plugin.host.graph_node(graph, i)) >= 0;
+        count += recognise_attention(&plugin.host, plugin.host.graph_node(graph, i)) >= 0;
     return count;
 }
 
@@ -114,11 +102,12 @@ static bool leave(const operation *o, const message *why) {
     if (may_stay)
         atomic_fetch_add(&plugin.left, 1);
     if (!may_stay && is_first(&plugin.has_told_refused))
-        say("layer %d, %s: %s; the policy cannot be applied, nothing is computed", o->layer,
-            o->node->name, why->text);
+        message_print("layer %d, %s: %s; the policy cannot be applied, nothing is computed",
+                      o->layer, o->node->name, why->text);
     if (may_stay && (plugin.settings.verbose || plugin.recording) &&
         is_first(&plugin.has_told_left))
-        say("layer %d, %s: %s; it is left to the host", o->layer, o->node->name, why->text);
+        message_print("layer %d, %s: %s; it is left to the host", o->layer, o->node->name,
+                      why->text);
     return may_stay;
 }
 
@@ -127,7 +116,7 @@ static bool describe_graph(run *r, host_graph *graph, int nodes) {
     message why = {""};
     for (int i = 0; i < nodes; i++) {
         host_tensor *node = plugin.host.graph_node(graph, i);
-        if (operation_layer(&plugin.host, node) < 0)
+        if (recognise_attention(&plugin.host, node) < 0)
             continue;
         operation *o = &r->operations[r->count];
         bool is_described = operation_describe(o, r, node, &why);
@@ -142,17 +131,6 @@ static bool describe_graph(run *r, host_graph *graph, int nodes) {
 }
 
 /* ---- recording ---- */
-
-/* The positions of a graph's tokens: what rotary embeddings take, whatever it is called. */
-static const int32_t *find_positions(host_graph *graph, int nodes, int64_t tokens) {
-    for (int i = 0; i < nodes; i++) {
-        const host_tensor *node = plugin.host.graph_node(graph, i), *input = node->src[1];
-        if (node->op == plugin.host.op_rotation && input && input->type == HOST_I32 &&
-            input->ne[0] >= tokens && input->data)
-            return input->data;
-    }
-    return NULL;
-}
 
 static size_t rows_of(const operation *o) {
     return o->attention.batch * o->attention.heads * o->attention.queries;
@@ -221,7 +199,7 @@ static void write_recording(run *r, const int32_t *positions) {
 /* A copy: the host may use the input's memory again before the graph is done. */
 static int32_t *copy_positions(host_graph *graph, int nodes, const run *r) {
     size_t tokens = tokens_of(&r->operations[0]);
-    const int32_t *positions = find_positions(graph, nodes, (int64_t)tokens);
+    const int32_t *positions = recognise_positions(&plugin.host, graph, nodes, tokens);
     int32_t *copy = positions && tokens ? malloc(tokens * sizeof *copy) : NULL;
     if (copy)
         memcpy(copy, positions, tokens * sizeof *copy);
@@ -296,14 +274,15 @@ static bool open_recording(message *why) {
 
 static void refuse(const message *why) {
     plugin.is_refused = true;
-    say("%s; nothing is computed until this is mended", why->text);
+    message_print("%s; nothing is computed until this is mended", why->text);
 }
 
 static void tell_settings(void) {
     char name[256];
     whet_policy_name(&plugin.settings.policy, name, sizeof name);
-    say("libwhet %s (%s) in a ggml of the layout %s; policy %s, %zu rules", whet_version(),
-        whet_isa(), plugin.host.layout, name, plugin.settings.rule_count);
+    message_print("libwhet %s (%s) in a ggml of the layout %s; policy %s, %zu rules",
+                  whet_version(), whet_isa(), host_layout_name(plugin.host.layout), name,
+                  plugin.settings.rule_count);
 }
 
 static void attach(const void *caller) {
@@ -311,14 +290,15 @@ static void attach(const void *caller) {
     if (!plugin.has_tried && !settings_load(&plugin.settings, &why))
         refuse(&why);
     plugin.has_tried = true;
-    if (!host_attach(&plugin.host, caller, compute_graph, &why)) {
-        say("%s; its attention is left as it is", why.text);
+    if (!host_find(&plugin.host, caller, why.text, sizeof why.text) ||
+        !hook_attach(&plugin.host, compute_graph, &why)) {
+        message_print("%s; its attention is left as it is", why.text);
         return;
     }
     if (!plugin.is_refused && !open_recording(&why))
         refuse(&why);
     plugin.is_attached = true;
-    host_start();
+    hook_start();
     if (plugin.settings.verbose && !plugin.is_refused)
         tell_settings();
 }
@@ -384,8 +364,7 @@ EXPORTED host_backend *ggml_backend_init_by_type(int type, const char *params) {
     init_by_type_function here = ggml_backend_init_by_type, own;
     void *function;
     memcpy(&function, &here, sizeof function);
-    function =
-        host_own_function(__builtin_return_address(0), "ggml_backend_init_by_type", function);
+    function = host_own_function(__builtin_return_address(0), HOST_INIT_BY_TYPE, function);
     if (!function)
         return NULL;
     attach_if_untried(function);
@@ -423,14 +402,12 @@ __attribute__((constructor)) static void start(void) {
         return;
     plugin.is_preloaded = true;
     ask_to_be_loaded(self.dli_fname);
-    void *function = dlsym(RTLD_DEFAULT, "ggml_backend_dev_by_type");
-    void *(*device_by_type)(int type);
-    memcpy(&device_by_type, &function, sizeof function);
-    if (function && device_by_type(0))
-        attach_once(function);
+    const void *ggml = host_linked_in();
+    if (ggml)
+        attach_once(ggml);
 }
 
-static void tell_line(const char *line) { say("%s", line); }
+static void tell_line(const char *line) { message_print("%s", line); }
 
 /* Nothing is freed: threads of the host may still be at work. */
 __attribute__((destructor)) static void end(void) {
@@ -444,8 +421,8 @@ __attribute__((destructor)) static void end(void) {
     if (left)
         snprintf(others, sizeof others, ", %llu left to the host", left);
     places_tell(&plugin.places, &plugin.settings, tell_line);
-    say("%llu attention operations handled, %llu of them with a policy%s%s%s%s", handled,
-        atomic_load(&plugin.sharpened), others, recorded,
-        handled ? "" : ": nothing here went through whet",
-        plugin.has_tried ? "" : "; no ggml was seen, or it is linked in statically");
+    message_print("%llu attention operations handled, %llu of them with a policy%s%s%s%s", handled,
+                  atomic_load(&plugin.sharpened), others, recorded,
+                  handled ? "" : ": nothing here went through whet",
+                  plugin.has_tried ? "" : "; no ggml was seen, or it is linked in statically");
 }

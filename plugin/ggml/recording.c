@@ -3,6 +3,7 @@
  * so that a failure can be undone by cutting the file back to where it was.
  */
 #include "recording.h"
+#include "llama/record.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -15,8 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES 256 /* ten numbers and their commas, with room to spare */
-
 struct recording {
     pthread_mutex_t lock;
     int file; /* -1 once writing has failed */
@@ -27,9 +26,6 @@ struct recording {
     char *text;
     size_t used, room;
 };
-
-static const char header[] =
-    "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread\n";
 
 /*
  * A pipe that nobody reads and a file that grew too large raise signals which would end the host.
@@ -89,7 +85,8 @@ recording *recording_open(const char *path) {
     r->path = strdup(path);
     r->locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
     r->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (!r->path || !r->locale || r->file < 0 || !write_all(r->file, header, sizeof header - 1)) {
+    if (!r->path || !r->locale || r->file < 0 ||
+        !write_all(r->file, record_header, strlen(record_header))) {
         int reason = errno;
         if (r->file >= 0)
             close(r->file);
@@ -100,7 +97,7 @@ recording *recording_open(const char *path) {
         errno = reason;
         return NULL;
     }
-    r->size = (off_t)sizeof header - 1;
+    r->size = (off_t)strlen(record_header);
     pthread_mutex_init(&r->lock, NULL);
     return r;
 }
@@ -127,14 +124,19 @@ static bool add_line(recording *r, const recorded_rows *rows, size_t stream, siz
         rows->positions ? rows->positions[stream * rows->queries + query] : (int32_t)query;
     if (s->n == 0)
         return true;
-    if (!make_room(r, LINE_MAX_BYTES))
+    if (!make_room(r, RECORD_LINE_BYTES))
         return false;
-    int n = snprintf(r->text + r->used, LINE_MAX_BYTES,
-                     "%llu,%d,%zu,%d,%llu,%.9g,%.9g,%.9g,%.9g,%.9g\n",
-                     (unsigned long long)r->evaluations, rows->layer, head, (int)position,
-                     (unsigned long long)s->n, s->entropy, s->entropy_after, s->beta, s->max_prob,
-                     (double)spread);
-    r->used += (size_t)n;
+    record_row line = {.evaluation = r->evaluations,
+                       .layer = (uint64_t)rows->layer,
+                       .head = head,
+                       .position = position,
+                       .keys = s->n,
+                       .entropy = s->entropy,
+                       .entropy_after = s->entropy_after,
+                       .beta = s->beta,
+                       .max_prob = s->max_prob,
+                       .spread = (double)spread};
+    r->used += record_format(&line, r->text + r->used);
     r->lines++;
     return true;
 }

@@ -1,23 +1,6 @@
 /*
- * What WHET_STATS=file.csv writes: one line for each recorded row of attention weights, under
- * the header
- *
- *     evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread
- *
- * evaluation     counts the graphs with attention that the host has computed, from 0: one for
- *                each micro-batch of a prompt, one for each generated token
- * layer, head    from 0; head is a query head
- * position       of the query in its sequence, as the host numbers tokens; where it does not
- *                tell (no rotary embedding), the number of the query in its evaluation
- * keys           that the query sees (not masked)
- * entropy        of softmax(e) in nats, before any policy
- * entropy_after  of the weights used; nan for maps that need not sum to one
- * beta           the inverse temperature; nan for maps that have none
- * max_prob       the largest weight used
- * spread         max e - min e over the keys it sees; nan where a sink is the largest logit
- *
- * e are the logits as they enter softmax: scaled, capped and with ALiBi's bias. Numbers are
- * written so that they read back as the same float. Lines of an evaluation come by layer, then by
+ * What WHET_STATS=file.csv writes: one line for each recorded row of attention weights, in the
+ * format of llama/record.h. Lines of an evaluation come by layer, then by
  * stream, head and query. WHET_STATS_ROWS chooses the rows: all of them (all, the default), the
  * last query of each stream (last), every N-th (a number), counted back from the last, or every
  * so many that about N of an evaluation's are recorded (~N). A row without keys is not written.

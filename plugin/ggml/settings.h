@@ -27,6 +27,7 @@
 #ifndef WHET_PLUGIN_SETTINGS_H
 #define WHET_PLUGIN_SETTINGS_H
 
+#include "message.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <whet.h>
@@ -59,11 +60,6 @@ typedef struct settings {
     bool verbose;
 } settings;
 
-/* Where a reason goes. */
-typedef struct message {
-    char text[512];
-} message;
-
 /* Reads a list of ranges such as "0-3,7". */
 bool index_set_parse(const char *text, index_set *set, message *why);
 bool index_set_has(const index_set *set, unsigned index);
@@ -87,8 +83,5 @@ const whet_policy *settings_policy(const settings *s, unsigned layer, unsigned h
 
 /* Every so many of an operation's queries are recorded. */
 size_t settings_step(const settings *s, size_t queries);
-
-/* Sets the text; always false, for `return message_set(...)`. */
-__attribute__((format(printf, 2, 3))) bool message_set(message *why, const char *format, ...);
 
 #endif

@@ -248,11 +248,7 @@ static bool load_recording(settings *s, message *why) {
     return true;
 }
 
-/*
- * Names that start with WHET_ and are nobody's are slips of the pen (WHET_POLCY). Those of the
- * library, of the program and of the project's tests and builds are none of the plug-in's business;
- * an entry that ends in _ stands for all that begin so.
- */
+/* Names that start with WHET_ and are nobody's are slips of the pen (WHET_POLCY). */
 static const char *const known_names[] = {
     "WHET_POLICY",
     "WHET_STRENGTH",
@@ -262,41 +258,18 @@ static const char *const known_names[] = {
     "WHET_STATS",
     "WHET_STATS_ROWS",
     "WHET_VERBOSE",
-    "WHET_MODE",
-    /* of others */
+    /* of the library and of the program */
     "WHET_ISA",
     "WHET_BLAS",
-    "WHET_BIN",
-    "WHET_CI",
-    "WHET_CI_",
-    "WHET_BUILD_",
-    "WHET_COVERAGE",
-    "WHET_EMULATOR_",
-    "WHET_FETCH_LLAMA",
-    "WHET_GOLDEN",
-    "WHET_INSTRUMENTED",
-    "WHET_KEEP_SCREENSHOTS",
-    "WHET_LARGE_MODEL",
-    "WHET_LIB",
     "WHET_LLAMA",
-    "WHET_LLAMA_",
-    "WHET_MODELS",
-    "WHET_OTHER_HOST",
     "WHET_PLUGIN",
-    "WHET_SANITIZE",
-    "WHET_SOURCE_DIR",
-    "WHET_TEST_",
-    "WHET_WERROR",
 };
 
 /* Whether `name`, which ends at `length`, is a known one. */
 static bool is_known_name(const char *name, size_t length) {
-    for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++) {
-        size_t n = strlen(known_names[i]);
-        bool is_prefix = known_names[i][n - 1] == '_';
-        if ((is_prefix ? length > n : length == n) && strncmp(name, known_names[i], n) == 0)
+    for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++)
+        if (strlen(known_names[i]) == length && strncmp(name, known_names[i], length) == 0)
             return true;
-    }
     return false;
 }
 
@@ -311,24 +284,12 @@ static bool check_names(message *why) {
     return true;
 }
 
-/* There was an accelerator device beside the hook. It is not missed: see the message. */
-static bool check_mode(message *why) {
-    const char *mode = value_of("WHET_MODE");
-    if (!mode || strcmp(mode, "hook") == 0)
-        return true;
-    if (strcmp(mode, "accel") != 0)
-        return message_set(why, "WHET_MODE=%.60s is not hook, which is the only mode", mode);
-    return message_set(why, "WHET_MODE=accel: whet is no accelerator device, which would need "
-                            "-fa on, split graphs in pieces and have threads of its own; the hook "
-                            "(WHET_MODE=hook, or none) does all that it could");
-}
-
 size_t settings_step(const settings *s, size_t queries) {
     return s->stats_rows && queries ? (queries - 1) / s->stats_rows + 1 : s->stats_step;
 }
 
 static bool load_all(settings *s, message *why) {
-    if (!check_names(why) || !check_mode(why))
+    if (!check_names(why))
         return false;
     const char *verbose = value_of("WHET_VERBOSE"), *config = value_of("WHET_CONFIG");
     if (verbose && strcmp(verbose, "0") != 0 && strcmp(verbose, "1") != 0)

@@ -9,7 +9,6 @@
  *     WHET_STATS=file.csv    record rows there, see recording.h
  *     WHET_STATS_ROWS=which  all, last, a step up to INDEX_MAX, or ~N: about N of an evaluation
  *     WHET_VERBOSE=1         tell on standard error what is done
- *     WHET_MODE=hook         how to get at the host's attention; there is no other way
  *
  * and from the file:
  *

@@ -3,6 +3,7 @@
  * that names them, and nothing else is.
  */
 #include "places.h"
+#include "llama/environment.h"
 #include "support/check.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +20,7 @@ static void keep(const char *line) {
 
 /* Five layers of eight heads. */
 static void before_each(void) {
-    static const char *const names[] = {"WHET_POLICY", "WHET_LAYERS", "WHET_HEADS", "WHET_CONFIG",
-                                        "WHET_STATS"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        unsetenv(names[i]);
+    environment_clear();
     memset(&seen, 0, sizeof seen);
     for (unsigned layer = 0; layer < 5; layer++)
         places_see(&seen, layer, 8);

@@ -4,6 +4,7 @@
  * nothing is lost.
  */
 #include "operation.h"
+#include "llama/environment.h"
 #include "recording.h"
 #include "settings.h"
 #include "support/check.h"
@@ -27,6 +28,7 @@ static void make_file(const char *text) {
 TEST(settings_are_refused_when_memory_runs_out) {
     make_file("{\"policy\": \"adaptive\", \"rules\": [{\"layers\": \"1-2,5\", \"heads\": \"3\", "
               "\"policy\": \"fixed:2\"}, {\"policy\": \"softmax\"}, {\"policy\": \"hardmax\"}]}");
+    environment_clear();
     setenv("WHET_CONFIG", path, 1);
     setenv("WHET_STATS", "rows.csv", 1);
     long k = 1;

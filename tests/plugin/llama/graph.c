@@ -1,5 +1,6 @@
 /* See graph.h. Tensors are made in a context of ggml's with memory of its own. */
 #include "graph.h"
+#include "loaded.h"
 #include "positions.h"
 #include "reference/reference.h"
 #include "support/random.h"
@@ -14,7 +15,7 @@ static struct {
 } host;
 
 bool graph_start(void) {
-    const char *folder = getenv("WHET_LLAMA_LIB"), *plugin = getenv("WHET_PLUGIN");
+    const char *folder = loaded_libraries(), *plugin = loaded_plugin();
     if (host.ours)
         return true;
     if (!folder || !plugin)

@@ -10,7 +10,6 @@
 #define STOCK_NEAR 5e-2 /* that both compute the same thing, no more */
 
 static void start(void) {
-    unsetenv("WHET_POLICY");
     if (!graph_start())
         SKIP("the host or the plug-in cannot be loaded");
     graph_threads(1);

@@ -63,7 +63,6 @@ static void start(void) {
     setenv("WHET_CONFIG", config_path, 1);
     setenv("WHET_STATS", rows_path, 1);
     setenv("WHET_STATS_ROWS", "3", 1);
-    unsetenv("WHET_POLICY");
     bool can_start = graph_start();
     unlink(config_path);
     if (!can_start)

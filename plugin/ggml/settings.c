@@ -14,66 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- lists of ranges ---- */
-
-static bool parse_index(const char **text, unsigned *index) {
-    const char *p = *text;
-    unsigned value = 0;
-    if (!isdigit((unsigned char)*p))
-        return false;
-    for (; isdigit((unsigned char)*p); p++) {
-        value = 10 * value + (unsigned)(*p - '0');
-        if (value > INDEX_MAX)
-            return false;
-    }
-    *text = p;
-    *index = value;
-    return true;
-}
-
-static bool parse_range(const char **text, struct index_range *range) {
-    if (!parse_index(text, &range->first))
-        return false;
-    range->last = range->first;
-    if (**text == '-') {
-        ++*text;
-        if (!parse_index(text, &range->last))
-            return false;
-    }
-    return range->first <= range->last;
-}
-
-bool index_set_parse(const char *text, index_set *set, message *why) {
-    size_t most = 1;
-    for (const char *p = text; *p; p++)
-        most += *p == ',';
-    struct index_range *ranges = calloc(most, sizeof *ranges);
-    if (!ranges)
-        return message_set(why, "out of memory");
-    size_t count = 0;
-    const char *p = text;
-    bool good = parse_range(&p, &ranges[count++]);
-    while (good && *p == ',' && count < most) {
-        p++;
-        good = parse_range(&p, &ranges[count++]);
-    }
-    if (!good || *p) {
-        free(ranges);
-        return message_set(why, "not a list such as 0-3,7 of numbers up to %d", INDEX_MAX);
-    }
-    *set = (index_set){.count = count, .ranges = ranges};
-    return true;
-}
-
-bool index_set_has(const index_set *set, unsigned index) {
-    if (set->count == 0)
-        return true;
-    for (size_t i = 0; i < set->count; i++)
-        if (index >= set->ranges[i].first && index <= set->ranges[i].last)
-            return true;
-    return false;
-}
-
 /* ---- policies ---- */
 
 bool settings_make_policy(const char *name, whet_policy *policy, message *why) {
@@ -225,19 +165,19 @@ static bool is_same_file(const char *path, const char *other) {
 
 static bool load_recording(settings *s, message *why) {
     const char *path = value_of("WHET_STATS"), *rows = value_of("WHET_STATS_ROWS");
-    s->stats_step = 1;
+    s->stats_interval = 1;
     if (rows && strcmp(rows, "last") == 0) {
-        s->stats_step = SIZE_MAX;
+        s->stats_interval = SIZE_MAX;
     } else if (rows && strcmp(rows, "all") != 0) {
-        unsigned step = 0;
+        unsigned n = 0;
         bool is_about = *rows == '~';
         const char *p = rows + is_about;
-        if (!parse_index(&p, &step) || *p || step == 0)
+        if (!index_parse(&p, &n) || *p || n == 0)
             return message_set(why,
                                "WHET_STATS_ROWS=%.60s is none of all, last, N (every N-th row) and "
                                "~N (about N rows of every evaluation), with N from 1 to %d",
                                rows, INDEX_MAX);
-        *(is_about ? &s->stats_rows : &s->stats_step) = step;
+        *(is_about ? &s->stats_row_count : &s->stats_interval) = n;
     }
     if (rows && !path)
         return message_set(why, "WHET_STATS_ROWS is set without WHET_STATS");
@@ -284,8 +224,9 @@ static bool check_names(message *why) {
     return true;
 }
 
-size_t settings_step(const settings *s, size_t queries) {
-    return s->stats_rows && queries ? (queries - 1) / s->stats_rows + 1 : s->stats_step;
+size_t settings_interval(const settings *s, size_t queries) {
+    return s->stats_row_count && queries ? (queries - 1) / s->stats_row_count + 1
+                                         : s->stats_interval;
 }
 
 static bool load_all(settings *s, message *why) {
@@ -299,7 +240,7 @@ static bool load_all(settings *s, message *why) {
 }
 
 bool settings_load(settings *s, message *why) {
-    *s = (settings){.policy = whet_policy_softmax(), .stats_step = 1};
+    *s = (settings){.policy = whet_policy_softmax(), .stats_interval = 1};
     if (load_all(s, why))
         return true;
     settings_free(s);
@@ -314,5 +255,5 @@ void settings_free(settings *s) {
     free(s->rules);
     free(s->config_path);
     free(s->stats_path);
-    *s = (settings){.policy = whet_policy_softmax(), .stats_step = 1};
+    *s = (settings){.policy = whet_policy_softmax(), .stats_interval = 1};
 }

@@ -3,7 +3,7 @@
  * then refused, a recording ends with whole evaluations, an operation says that it cannot be done;
  * nothing is lost.
  */
-#include "operation.h"
+#include "run.h"
 #include "llama/environment.h"
 #include "recording.h"
 #include "settings.h"
@@ -60,8 +60,12 @@ TEST(a_recording_ends_with_whole_evaluations_when_memory_runs_out) {
     static float spread[QUERIES];
     for (int i = 0; i < QUERIES; i++)
         stats[i] = (whet_stats){.n = 5, .entropy = 1.2345678};
-    recorded_rows rows = {
-        .streams = 1, .heads = 1, .queries = QUERIES, .step = 1, .stats = stats, .spread = spread};
+    recorded_operation rows = {.batch = 1,
+                               .heads = 1,
+                               .queries = QUERIES,
+                               .interval = 1,
+                               .stats = stats,
+                               .spread = spread};
     long k = 1;
     for (; k <= FAULTS_MAX; k++) {
         make_file("");
@@ -87,16 +91,16 @@ TEST(policies_and_memory_of_a_run_may_fail_and_be_asked_for_again) {
     settings s = {.policy = whet_policy_adaptive()};
     for (long k = 1; k <= FAULTS_MAX; k++) {
         faults_begin(k, FAULT_ONCE);
-        run *r = calloc(1, sizeof *r);
+        run *r = run_create(NULL, &s);
         bool struck = faults_struck();
         if (r) {
-            r->settings = &s;
-            const layer_policies *first = run_policies(r, 3, 8), *other = run_policies(r, 3, 4);
+            const layer_policies *first = policies_of_layer(&r->policies, &s, 3, 8);
+            const layer_policies *other = policies_of_layer(&r->policies, &s, 3, 4);
             const char *memory = run_memory(r, 10000);
             struck = faults_struck();
             CHECK(struck || (first && other && memory));
             /* what failed once can be had the next time, and what was had stays */
-            const layer_policies *again = run_policies(r, 3, 8);
+            const layer_policies *again = policies_of_layer(&r->policies, &s, 3, 8);
             CHECK(again && (!first || again == first) && again->heads == 8 && again->count == 1);
             if (!run_memory(r, 20000)) {
                 CHECK(!struck && run_memory(r, 20000) != NULL);

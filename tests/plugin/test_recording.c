@@ -58,14 +58,14 @@ TEST(lines_are_those_of_the_rows_and_empty_rows_are_left_out) {
                                 .max_prob = 1.0 / (1 + i)};
     static const float spread[] = {7, 8, 9, 10};
     static const int32_t positions[] = {100, 101, 102};
-    recorded_rows rows = {.layer = 3,
-                          .streams = 1,
-                          .heads = 2,
-                          .queries = 3,
-                          .step = 2,
-                          .stats = stats,
-                          .spread = spread,
-                          .positions = positions};
+    recorded_operation rows = {.layer = 3,
+                               .batch = 1,
+                               .heads = 2,
+                               .queries = 3,
+                               .interval = 2,
+                               .stats = stats,
+                               .spread = spread,
+                               .positions = positions};
     recording *r = recording_open(path);
     REQUIRE(r != NULL);
     recording_write(r, &rows, 1);
@@ -96,8 +96,12 @@ TEST(a_full_disk_leaves_whole_evaluations) {
     float spread[QUERIES] = {0};
     for (int i = 0; i < QUERIES; i++)
         stats[i] = (whet_stats){.n = 5, .entropy = 1.2345678};
-    recorded_rows rows = {
-        .streams = 1, .heads = 1, .queries = QUERIES, .step = 1, .stats = stats, .spread = spread};
+    recorded_operation rows = {.batch = 1,
+                               .heads = 1,
+                               .queries = QUERIES,
+                               .interval = 1,
+                               .stats = stats,
+                               .spread = spread};
     struct rlimit limit, small;
     REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
     small = limit;
@@ -122,8 +126,8 @@ TEST(a_full_disk_leaves_whole_evaluations) {
 TEST(a_pipe_that_nobody_reads_any_more_does_not_end_the_host) {
     whet_stats stats = {.n = 5, .entropy = 1};
     float spread = 0;
-    recorded_rows rows = {
-        .streams = 1, .heads = 1, .queries = 1, .step = 1, .stats = &stats, .spread = &spread};
+    recorded_operation rows = {
+        .batch = 1, .heads = 1, .queries = 1, .interval = 1, .stats = &stats, .spread = &spread};
     int ends[2];
     unlink(path);
     REQUIRE(pipe(ends) == 0);

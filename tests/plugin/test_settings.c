@@ -79,7 +79,7 @@ TEST(every_policy_of_the_library_is_taken_by_name) {
 TEST(recording_takes_all_rows_the_last_or_every_so_many) {
     static const struct {
         const char *text;
-        size_t step;
+        size_t interval;
     } taken[] = {{"all", 1}, {"last", SIZE_MAX}, {"1", 1}, {"16", 16}, {"~100", 2}};
     setenv("WHET_STATS", "rows.csv", 1);
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
@@ -87,7 +87,7 @@ TEST(recording_takes_all_rows_the_last_or_every_so_many) {
         message why;
         setenv("WHET_STATS_ROWS", taken[i].text, 1);
         REQUIRE(settings_load(&s, &why));
-        CHECK(settings_step(&s, 101) == taken[i].step);
+        CHECK(settings_interval(&s, 101) == taken[i].interval);
         CHECK_STR(s.stats_path, "rows.csv");
         settings_free(&s);
     }

@@ -4,7 +4,7 @@
  */
 #include "places.h"
 #include "llama/environment.h"
-#include "support/check.h"
+#include "temporary.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,9 +95,7 @@ TEST(a_rule_of_a_file_is_told_of_by_its_number) {
     static const char text[] = "{\"rules\": [{\"layers\": \"1\", \"policy\": \"adaptive\"},\n"
                                "{\"layers\": \"20-21\", \"policy\": \"adaptive\"},\n"
                                "{\"heads\": \"9\", \"policy\": \"adaptive\"}]}";
-    int file = mkstemp(path);
-    REQUIRE(file >= 0 && write(file, text, sizeof text - 1) == (ssize_t)sizeof text - 1);
-    close(file);
+    temporary_file(path, text);
     setenv("WHET_CONFIG", path, 1);
     snprintf(expected, sizeof expected,
              "WHET_CONFIG=%s: \"layers\" of rule 2: no layers 20-21 were seen, only 0 to 4; there "

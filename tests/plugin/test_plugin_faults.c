@@ -3,12 +3,14 @@
  * then refused, a recording ends with whole evaluations, an operation says that it cannot be done;
  * nothing is lost.
  */
+#include "alike.h"
 #include "run.h"
 #include "llama/environment.h"
 #include "recording.h"
 #include "settings.h"
 #include "support/check.h"
 #include "support/faults.h"
+#include "temporary.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +22,7 @@ static char path[] = "/tmp/whet-faults.XXXXXX";
 
 static void make_file(const char *text) {
     strcpy(path, "/tmp/whet-faults.XXXXXX");
-    int file = mkstemp(path);
-    REQUIRE(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
-    close(file);
+    temporary_file(path, text);
 }
 
 TEST(settings_are_refused_when_memory_runs_out) {
@@ -56,16 +56,7 @@ TEST(settings_are_refused_when_memory_runs_out) {
 
 TEST(a_recording_ends_with_whole_evaluations_when_memory_runs_out) {
     enum { QUERIES = 1000 };
-    static whet_stats stats[QUERIES];
-    static float spread[QUERIES];
-    for (int i = 0; i < QUERIES; i++)
-        stats[i] = (whet_stats){.n = 5, .entropy = 1.2345678};
-    recorded_operation rows = {.batch = 1,
-                               .heads = 1,
-                               .queries = QUERIES,
-                               .interval = 1,
-                               .stats = stats,
-                               .spread = spread};
+    recorded_operation rows = alike_rows(QUERIES);
     long k = 1;
     for (; k <= FAULTS_MAX; k++) {
         make_file("");

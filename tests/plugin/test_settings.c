@@ -3,8 +3,7 @@
  */
 #include "settings.h"
 #include "llama/environment.h"
-#include "support/check.h"
-#include "support/random.h"
+#include "temporary.h"
 #include <locale.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -189,9 +188,7 @@ TEST(a_file_gives_policies_by_layer_and_head_and_its_last_rule_decides) {
 
 TEST(a_file_is_read_from_where_the_environment_says) {
     char path[] = "/tmp/whet-config.XXXXXX";
-    int file = mkstemp(path);
-    REQUIRE(file >= 0 && write(file, "{\"policy\":\"hardmax\"}", 20) == 20);
-    close(file);
+    temporary_file(path, "{\"policy\":\"hardmax\"}");
     setenv("WHET_CONFIG", path, 1);
     settings s;
     message why;
@@ -203,9 +200,7 @@ TEST(a_file_is_read_from_where_the_environment_says) {
 
 TEST(a_recording_does_not_replace_the_file_with_the_policies) {
     char path[] = "/tmp/whet-config.XXXXXX", other[64];
-    int file = mkstemp(path);
-    REQUIRE(file >= 0 && write(file, "{}", 2) == 2);
-    close(file);
+    temporary_file(path, "{}");
     setenv("WHET_CONFIG", path, 1);
     snprintf(other, sizeof other, "/tmp/.%s", path + 4); /* the same by another name */
     setenv("WHET_STATS", other, 1);

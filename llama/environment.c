@@ -8,7 +8,9 @@
 
 void environment_clear(void) {
     char name[256];
-    for (char **entry = environ; entry && *entry;) {
+    if (!environ)
+        return;
+    for (char **entry = environ; *entry;) {
         size_t length = strcspn(*entry, "=");
         if (strncmp(*entry, "WHET_", 5) != 0 || strncmp(*entry, "WHET_ISA=", 9) == 0 ||
             length >= sizeof name) {

@@ -8,16 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct reason {
-    char *text;
-    size_t bytes;
-} reason;
-
 /* Always false, for `return refuse(...)`. */
-__attribute__((format(printf, 2, 3))) static bool refuse(reason why, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static bool refuse(host_reason *why, const char *format,
+                                                         ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(why.text, why.bytes, format, arguments);
+    vsnprintf(why->text, sizeof why->text, format, arguments);
     va_end(arguments);
     return false;
 }
@@ -53,7 +49,7 @@ const void *host_linked_in(void) {
     return function && device_by_type(HOST_DEVICE_CPU) ? function : NULL;
 }
 
-static bool look_up(host *h, const void *caller, reason why) {
+static bool look_up(host *h, const void *caller, host_reason *why) {
     h->library = open_caller(caller);
     const struct {
         const char *name;
@@ -99,7 +95,7 @@ static bool look_up(host *h, const void *caller, reason why) {
 
 /* That ggml_custom_4d is there means that CUSTOM is among the names, so that the search ends inside
  * of the host's table. */
-static bool number_operations(host *h, reason why) {
+static bool number_operations(host *h, host_reason *why) {
     const struct {
         const char *name;
         int *number;
@@ -132,7 +128,7 @@ static bool exports(void *library, const char *function) {
     return dlsym(library, function) != NULL;
 }
 
-static bool find_layout(host *h, reason why) {
+static bool find_layout(host *h, host_reason *why) {
     if (h->tensor_overhead() != sizeof(host_tensor) + HOST_OBJECT_BYTES ||
         !host_type_is_f16(h->type_of(HOST_F16)) ||
         !host_device_is_known(h->cpu, h->device_registration(h->cpu)))
@@ -151,8 +147,7 @@ static bool find_layout(host *h, reason why) {
     return h->layout || refuse(why, "this program's ggml lays out its backends in an unknown way");
 }
 
-bool host_find(host *h, const void *caller, char *text, size_t text_bytes) {
-    reason why = {text, text_bytes};
+bool host_find(host *h, const void *caller, host_reason *why) {
     if (!look_up(h, caller, why) || !number_operations(h, why))
         return false;
     h->cpu = h->device_by_type(HOST_DEVICE_CPU);

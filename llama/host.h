@@ -42,12 +42,16 @@ typedef struct host {
     void *library;
 } host;
 
+/* Why a host cannot be dealt with. */
+typedef struct host_reason {
+    char text[256];
+} host_reason;
+
 /*
  * Fills in all of it, for the host that `caller`, an address in its code, belongs to; makes a CPU
- * backend of the host's, and frees it, to see how it is laid out. False: the reason is in `why`, of
- * `why_bytes`.
+ * backend of the host's, and frees it, to see how it is laid out. False: the reason is in `why`.
  */
-bool host_find(host *h, const void *caller, char *why, size_t why_bytes);
+bool host_find(host *h, const void *caller, host_reason *why);
 
 /* The function of this name that `caller` would have called, had `replacement` not come before it
  * by LD_PRELOAD; NULL if there is none. */

@@ -56,13 +56,19 @@ static void tell_settings(void) {
                   plugin.settings.rule_count);
 }
 
+static bool hook_host(const void *caller, message *why) {
+    host_reason reason;
+    if (!host_find(&plugin.host, caller, &reason))
+        return message_set(why, "%s", reason.text);
+    return hook_attach(&plugin.host, graph_compute, why);
+}
+
 static void attach(const void *caller) {
     message why = {""};
     if (!plugin.has_tried && !settings_load(&plugin.settings, &why))
         refuse(&why);
     plugin.has_tried = true;
-    if (!host_find(&plugin.host, caller, why.text, sizeof why.text) ||
-        !hook_attach(&plugin.host, graph_compute, &why)) {
+    if (!hook_host(caller, &why)) {
         message_print("%s; its attention is left as it is", why.text);
         return;
     }

@@ -15,8 +15,8 @@
 set -u
 
 newest=3.22.1
-# One of each layout of ggml that came before. CMake reads this line, too.
-old_hosts="3.12.1 3.18.0"
+# One of each layout of ggml that came before.
+old_hosts=$(sed -n '/^[^#].* always /s/ .*//p' "$(dirname "${BASH_SOURCE[0]}")/../llama/versions.txt")
 sums="
 node-llama-cpp@3.22.1 6e5b488a9b9699cd76dc7eed30880318a4ac4ab866865418795502e3c5d38d55bb5c624988927209d95333343f2e25a83e4183a5c2f816f883a60c3ba9f4e20f
 @node-llama-cpp/linux-x64@3.22.1 e6e0820cda9608d7da026f1a47f533c5ba381c1a4a80d17dd640873dea4a86032057638099ab6879f6ce94c8a1b2a0a21f639ddf913f7941d00856df44126e3a

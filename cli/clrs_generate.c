@@ -4,11 +4,10 @@
 #include "commands.h"
 #include "messages.h"
 
+#include "base/number_range.h"
 #include "base/progress.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char command[] = "clrs generate";
@@ -76,13 +75,11 @@ static int print_samples(clrs_stream *stream, const clrs_request *request, const
 
 /* Whatever was given instead of a length gets the same answer: which lengths there are. */
 static bool choose_length(const clrs_algorithm *algorithm, const char *text, int64_t *length) {
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    bool is_number =
-        *text != '\0' && strchr("-0123456789", *text) && end != text && !*end && !errno;
-    if (is_number && value >= algorithm->shortest && value <= CLRS_LENGTH_MAX) {
-        *length = value;
+    const char *end = text;
+    uint64_t value;
+    if (take_whole_number(&end, CLRS_LENGTH_MAX, &value) && !*end &&
+        (int64_t)value >= algorithm->shortest) {
+        *length = (int64_t)value;
         return true;
     }
     complain("%s: %s takes lengths from %d to %d, not %s", command, algorithm->name,

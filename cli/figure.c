@@ -20,12 +20,12 @@ static const report_part *find_figure(const char *name) {
         complain("figure: %s", report_elsewhere(name));
         return NULL;
     }
-    nearest search = nearest_to(name, strlen(name));
+    nearest_word search = nearest_to(name, strlen(name));
     for (size_t i = 0; (other = report_part_at(i)) != NULL; i++)
         if (other->draw)
-            nearest_offer(&search, other->name, strlen(other->name));
-    if (search.best)
-        complain("figure: no figure '%s'; did you mean '%s'?", name, search.best);
+            nearest_offer(&search, other->name);
+    if (search.found)
+        complain("figure: no figure '%s'; did you mean '%s'?", name, search.found);
     else
         complain("figure: no figure '%s'; 'whet figure --help' lists them", name);
     return NULL;

@@ -114,15 +114,15 @@ static void complain_of_part(const char *name) {
     const report_part *part;
     char list[512] = "";
     size_t used = 0;
-    nearest search = nearest_to(name, strlen(name));
+    nearest_word search = nearest_to(name, strlen(name));
     for (size_t i = 0; (part = report_part_at(i)) != NULL; i++) {
-        nearest_offer(&search, part->name, strlen(part->name));
+        nearest_offer(&search, part->name);
         if (used < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
                                      part->name);
     }
-    if (search.best)
-        complain("reproduce: --only: no part '%s'; did you mean '%s'?", name, search.best);
+    if (search.found)
+        complain("reproduce: --only: no part '%s'; did you mean '%s'?", name, search.found);
     else
         complain("reproduce: --only: no part '%s'; there are %s", name, list);
 }

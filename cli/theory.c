@@ -303,14 +303,14 @@ static int show_all(theory_run *run) {
 }
 
 static int show_named(const char *name, theory_run *run) {
-    nearest search = nearest_to(name, strlen(name));
+    nearest_word search = nearest_to(name, strlen(name));
     for (size_t i = 0; i < STATEMENTS; i++) {
         if (strcmp(statements[i].name, name) == 0)
             return statements[i].show(run);
-        nearest_offer(&search, statements[i].name, strlen(statements[i].name));
+        nearest_offer(&search, statements[i].name);
     }
-    if (search.best)
-        complain("theory: no statement '%s'; did you mean '%s'?", name, search.best);
+    if (search.found)
+        complain("theory: no statement '%s'; did you mean '%s'?", name, search.found);
     else
         complain("theory: no statement '%s'; 'whet theory --help' lists them", name);
     return STATUS_MISUSE;

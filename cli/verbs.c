@@ -25,11 +25,11 @@ static int misuse(const verb_table *table) {
 }
 
 static int unknown_verb(const verb_table *table, const char *name) {
-    nearest search = nearest_to(name, strlen(name));
+    nearest_word search = nearest_to(name, strlen(name));
     for (size_t i = 0; i < table->count; i++)
-        nearest_offer(&search, table->verbs[i].name, strlen(table->verbs[i].name));
-    if (search.best)
-        complain("%s: unknown verb '%s'; did you mean '%s'?", table->command, name, search.best);
+        nearest_offer(&search, table->verbs[i].name);
+    if (search.found)
+        complain("%s: unknown verb '%s'; did you mean '%s'?", table->command, name, search.found);
     else
         complain("%s: '%s' is none of %s", table->command, name, table->list);
     return misuse(table);

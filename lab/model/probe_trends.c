@@ -149,7 +149,7 @@ json_t *probe_json(const probe_request *request, const probe_result *result) {
         json_array_append_new(policies, policy_json(request, result, p));
     json_t *all =
         json_pack("{s:o, s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:I, s:o}", "model",
-                  lab_json_text(request->model), "llama_cpp", result->version, "of",
+                  lab_json_text(request->model.path), "llama_cpp", result->version, "of",
                   request->text ? "text" : "numbers", "seed", seed_json(request->seed), "sequences",
                   (json_int_t)result->sequences, "layers", (json_int_t)result->layers, "sizes",
                   sizes, "tokens", lab_json_numbers(result->tokens, result->sizes), "judged_tokens",

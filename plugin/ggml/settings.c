@@ -3,6 +3,9 @@
  */
 #define _GNU_SOURCE /* for environ */
 #include "settings.h"
+
+#include "base/number_range.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <locale.h>
@@ -25,33 +28,6 @@ bool message_set(message *why, const char *format, ...) {
 
 /* ---- lists of ranges ---- */
 
-static bool parse_index(const char **text, unsigned *index) {
-    const char *p = *text;
-    unsigned value = 0;
-    if (!isdigit((unsigned char)*p))
-        return false;
-    for (; isdigit((unsigned char)*p); p++) {
-        value = 10 * value + (unsigned)(*p - '0');
-        if (value > INDEX_MAX)
-            return false;
-    }
-    *text = p;
-    *index = value;
-    return true;
-}
-
-static bool parse_range(const char **text, struct index_range *range) {
-    if (!parse_index(text, &range->first))
-        return false;
-    range->last = range->first;
-    if (**text == '-') {
-        ++*text;
-        if (!parse_index(text, &range->last))
-            return false;
-    }
-    return range->first <= range->last;
-}
-
 bool index_set_parse(const char *text, index_set *set, message *why) {
     size_t most = 1;
     for (const char *p = text; *p; p++)
@@ -61,12 +37,14 @@ bool index_set_parse(const char *text, index_set *set, message *why) {
         return message_set(why, "out of memory");
     size_t count = 0;
     const char *p = text;
-    bool good = parse_range(&p, &ranges[count++]);
-    while (good && *p == ',' && count < most) {
-        p++;
-        good = parse_range(&p, &ranges[count++]);
-    }
-    if (!good || *p) {
+    number_range range = {0, 0};
+    bool good;
+    do {
+        good = take_number_range(&p, "-", INDEX_MAX, &range);
+        ranges[count++] =
+            (struct index_range){.first = (unsigned)range.first, .last = (unsigned)range.last};
+    } while (good && *p);
+    if (!good) {
         free(ranges);
         return message_set(why, "not a list such as 0-3,7 of numbers up to %d", INDEX_MAX);
     }
@@ -238,15 +216,15 @@ static bool load_recording(settings *s, message *why) {
     if (rows && strcmp(rows, "last") == 0) {
         s->stats_step = SIZE_MAX;
     } else if (rows && strcmp(rows, "all") != 0) {
-        unsigned step = 0;
+        uint64_t step = 0;
         bool is_about = *rows == '~';
         const char *p = rows + is_about;
-        if (!parse_index(&p, &step) || *p || step == 0)
+        if (!take_whole_number(&p, INDEX_MAX, &step) || *p || step == 0)
             return message_set(why,
                                "WHET_STATS_ROWS=%.60s is none of all, last, N (every N-th row) and "
                                "~N (about N rows of every evaluation), with N from 1 to %d",
                                rows, INDEX_MAX);
-        *(is_about ? &s->stats_rows : &s->stats_step) = step;
+        *(is_about ? &s->stats_rows : &s->stats_step) = (size_t)step;
     }
     if (rows && !path)
         return message_set(why, "WHET_STATS_ROWS is set without WHET_STATS");

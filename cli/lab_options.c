@@ -24,8 +24,7 @@ int report_lab_error(const char *command, const lab_error *error) {
 
 int refuse_value(const char *command, const char *option, const char *value, const char *wanted) {
     complain("%s: --%s: '%s' is not %s", command, option, value, wanted);
-    fprintf(stderr, "Try 'whet %s --help'.\n", command);
-    return STATUS_MISUSE;
+    return point_to_help(command);
 }
 
 /* Adds the numbers of a range. False if it makes no sense, or there is no room. */
@@ -56,6 +55,6 @@ bool parse_number_list(const char *command, const char *option, const char *text
     complain("%s: --%s: '%s' is no list of whole numbers from %llu to %llu, such as 16,32 or "
              "16..64",
              command, option, text, (unsigned long long)least, (unsigned long long)most);
-    fprintf(stderr, "Try 'whet %s --help'.\n", command);
+    point_to_help(command);
     return false;
 }

@@ -18,8 +18,7 @@
 
 static int misuse(const char *name, const char *why) {
     complain("%s: %s", name, why);
-    fprintf(stderr, "Try 'whet %s --help'.\n", name);
-    return STATUS_MISUSE;
+    return point_to_help(name);
 }
 
 /* "A model of 260,032 weights: 5 layers of width 64 ..." */

@@ -22,6 +22,11 @@ void complain(const char *format, ...) {
     va_end(arguments);
 }
 
+int point_to_help(const char *command) {
+    fprintf(stderr, "Try 'whet %s --help'.\n", command);
+    return STATUS_MISUSE;
+}
+
 int complain_of_memory(void) {
     complain("out of memory");
     return STATUS_FAILED;

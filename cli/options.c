@@ -85,7 +85,7 @@ static void print_help(const command_syntax *syntax) {
 }
 
 static options_result misuse(const command_syntax *syntax) {
-    fprintf(stderr, "Try 'whet %s --help'.\n", syntax->name);
+    point_to_help(syntax->name);
     return OPTIONS_MISUSED;
 }
 

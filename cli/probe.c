@@ -60,7 +60,7 @@ static arguments usual_arguments(const char *name) {
 
 static bool refuse(const arguments *given, const char *text) {
     complain("%s: %s", given->name, text);
-    fprintf(stderr, "Try 'whet %s --help'.\n", given->name);
+    point_to_help(given->name);
     return false;
 }
 

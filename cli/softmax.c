@@ -17,6 +17,8 @@
 #include "read_lines.h"
 #include "whet.h"
 
+#include "base/grow.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -86,18 +88,12 @@ static void print_stats(const whet_stats *stats, const char *policy) {
     fputs("}\n", stdout);
 }
 
-/* Grows an array of floats to a number of them; 0 needs none. */
+/* Room for a number of floats. */
 static bool make_room(float **values, size_t *capacity, size_t count) {
-    if (count <= *capacity)
-        return true;
-    if (count > SIZE_MAX / 2 / sizeof **values)
-        return false;
-    float *grown = realloc(*values, 2 * count * sizeof *grown);
-    if (!grown)
-        return false;
-    *values = grown;
-    *capacity = 2 * count;
-    return true;
+    float *grown = lab_grow(*values, sizeof *grown, count, capacity);
+    if (grown)
+        *values = grown;
+    return grown != NULL;
 }
 
 static void note_not_finite(softmax_work *work, const char *file, size_t line_number) {
@@ -125,7 +121,7 @@ static whet_status apply_policy(softmax_work *work, size_t policy, size_t *first
     };
     if (work->print_stats)
         rows.stats = &stats; /* of the only row */
-    else if (batch->n > 0)
+    else
         rows.out = work->probabilities + policy * batch->rows * batch->n;
     whet_status (*function)(const whet_rows *, const whet_policy *, size_t *) =
         work->print_stats ? whet_entropy : whet_softmax;
@@ -143,7 +139,7 @@ static void print_batch(const softmax_work *work) {
             if (name)
                 printf("%s\t", name);
             size_t place = (policy * batch->rows + row) * batch->n;
-            print_probabilities(batch->n > 0 ? work->probabilities + place : NULL, batch->n);
+            print_probabilities(work->probabilities + place, batch->n);
         }
 }
 

@@ -6,6 +6,7 @@
  */
 #include "clrs/score.h"
 
+#include "base/grow.h"
 #include "clrs/run.h"
 
 #include <stdlib.h>
@@ -123,14 +124,10 @@ static clrs_score_sum *find_sum(clrs_scores *scores, const clrs_algorithm *algor
             return &scores->sums[middle];
         *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
     }
-    if (scores->count == scores->room) {
-        size_t room = scores->room ? 2 * scores->room : 64;
-        clrs_score_sum *sums = realloc(scores->sums, room * sizeof *sums);
-        if (!sums)
-            return NULL;
-        scores->sums = sums;
-        scores->room = room;
-    }
+    clrs_score_sum *sums = lab_grow(scores->sums, sizeof *sums, scores->count + 1, &scores->room);
+    if (!sums)
+        return NULL;
+    scores->sums = sums;
     clrs_score_sum *place = &scores->sums[low];
     memmove(place + 1, place, (scores->count - low) * sizeof *place);
     *place = (clrs_score_sum){.algorithm = algorithm, .length = length};

@@ -4,6 +4,7 @@
  */
 #include "lm/data.h"
 
+#include "base/grow.h"
 #include "base/random.h"
 #include "base/signals.h"
 
@@ -81,30 +82,15 @@ static choice choose(const lm_training *training, lab_random *random, uint32_t l
                               lab_random_below(random, longest - training->length_min + 1)};
 }
 
-/* The items, moved to where there is room for `more` behind `count`; NULL when memory runs out,
- * with the items where they were. */
-static void *make_room(void *items, size_t *room, size_t count, size_t more, size_t element) {
-    size_t wanted;
-    if (__builtin_add_overflow(count, more, &wanted) || wanted > SIZE_MAX / 2 / element)
-        return NULL;
-    if (wanted <= *room)
-        return items;
-    wanted += wanted / 2;
-    void *moved = realloc(items, wanted * element);
-    if (moved)
-        *room = wanted;
-    return moved;
-}
-
 static bool append(lm_sequences *sequences, const clrs_sample *sample, uint32_t task) {
     size_t count = sample->question_length + sample->answer_length + 2;
-    void *room = make_room(sequences->tokens, &sequences->token_room, sequences->token_count, count,
-                           sizeof *sequences->tokens);
+    void *room = lab_grow(sequences->tokens, sizeof *sequences->tokens,
+                          sequences->token_count + count, &sequences->token_room);
     if (!room)
         return false;
     sequences->tokens = room;
     room =
-        make_room(sequences->list, &sequences->room, sequences->count, 1, sizeof *sequences->list);
+        lab_grow(sequences->list, sizeof *sequences->list, sequences->count + 1, &sequences->room);
     if (!room)
         return false;
     sequences->list = room;

@@ -47,13 +47,13 @@ static options_result parse(int argc, char **argv, arguments *given) {
 }
 
 /* Goes to the first sample, which may take minutes. */
-static clrs_status go_to_start(clrs_stream *stream, uint64_t start) {
+static clrs_status go_to_start(clrs_sampler *sampler, uint64_t start) {
     enum { STRIDE = 4096 };
     lab_progress progress = lab_progress_begin("drawing", 0, start, false);
     clrs_status status = CLRS_OK;
     for (uint64_t at = 0; status == CLRS_OK && at < start;) {
         at = start - at > STRIDE ? at + STRIDE : start;
-        status = clrs_stream_seek(stream, at);
+        status = clrs_sampler_seek(sampler, at);
         lab_progress_show(&progress, at, "sample %llu", (unsigned long long)at);
     }
     if (start > 0)
@@ -61,12 +61,12 @@ static clrs_status go_to_start(clrs_stream *stream, uint64_t start) {
     return status;
 }
 
-static int print_samples(clrs_stream *stream, const clrs_request *request, const arguments *given,
+static int print_samples(clrs_sampler *sampler, const clrs_request *request, const arguments *given,
                          const clrs_record_form *form) {
-    clrs_status status = go_to_start(stream, given->start.value);
+    clrs_status status = go_to_start(sampler, given->start.value);
     for (uint64_t i = 0; status == CLRS_OK && i < given->count && !ferror(stdout); i++) {
         clrs_sample sample;
-        status = clrs_stream_next(stream, &sample);
+        status = clrs_sampler_next(sampler, &sample);
         if (status == CLRS_OK)
             clrs_print_record(stdout, &sample, form);
     }
@@ -106,12 +106,12 @@ static int run(const arguments *given) {
         return STATUS_MISUSE;
     form.decimals = request.decimals;
     form.ties = request.ties;
-    clrs_stream *stream;
-    clrs_status status = clrs_stream_create(&request, &stream);
+    clrs_sampler *sampler;
+    clrs_status status = clrs_sampler_create(&request, &sampler);
     if (status != CLRS_OK)
         return clrs_refuse(command, &request, status);
-    int result = print_samples(stream, &request, given, &form);
-    clrs_stream_destroy(stream);
+    int result = print_samples(sampler, &request, given, &form);
+    clrs_sampler_destroy(sampler);
     return result;
 }
 

@@ -324,7 +324,7 @@ static int check_and_run(arguments *given, bool prints) {
     const char *const inputs[] = {given->model, given->prompt_file, given->perplexity};
     int status = STATUS_OK;
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0] && status == STATUS_OK; i++)
-        status = inputs[i] ? spare_input(given->name, inputs[i], files, FILES) : STATUS_OK;
+        status = inputs[i] ? refuse_to_overwrite(given->name, inputs[i], files, FILES) : STATUS_OK;
     if (status == STATUS_OK)
         status = reserve_output(given->name, files, FILES);
     lab_error error = {.kind = LAB_NO_ERROR};

@@ -67,19 +67,19 @@ static bool add_sample(exam *e, const clrs_sample *made) {
 static bool make_exam(exam *e, const lm_task *task, uint64_t length, uint64_t seed,
                       uint64_t samples, lab_error *error) {
     clrs_request request = clrs_request_default(task->algorithm->name, (int64_t)length);
-    clrs_stream *stream;
+    clrs_sampler *sampler;
     clrs_sample made;
     request.seed = seed;
     request.hints = task->hints;
     *e = (exam){.list = calloc((size_t)samples, sizeof *e->list)};
-    clrs_status status = e->list ? clrs_stream_create(&request, &stream) : CLRS_ERROR_MEMORY;
+    clrs_status status = e->list ? clrs_sampler_create(&request, &sampler) : CLRS_ERROR_MEMORY;
     if (status == CLRS_OK) {
         while (status == CLRS_OK && e->count < samples && is_wanted_still(error)) {
-            status = clrs_stream_next(stream, &made);
+            status = clrs_sampler_next(sampler, &made);
             if (status == CLRS_OK && !add_sample(e, &made))
                 status = CLRS_ERROR_MEMORY;
         }
-        clrs_stream_destroy(stream);
+        clrs_sampler_destroy(sampler);
     }
     if (status == CLRS_OK)
         return e->count == samples; /* or it was stopped */

@@ -31,8 +31,8 @@ static double slope_of(const probe_result *r, size_t policy, size_t layer, size_
         xx += length * length;
         xy += length * entropy;
     }
-    double spread = n * xx - x * x;
-    return spread > 1e-9 ? (n * xy - x * y) / spread : (double)NAN;
+    double variance = n * xx - x * x; /* times n squared */
+    return variance > 1e-9 ? (n * xy - x * y) / variance : (double)NAN;
 }
 
 static head_kind kind_of(const head_trend *trend) {

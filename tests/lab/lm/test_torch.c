@@ -148,7 +148,7 @@ TEST(every_gradient_through_adaptive_temperature_is_that_of_torch) {
     compare_gradients(adaptive_config(LM_LEARN_NOTHING));
 }
 
-TEST(every_gradient_of_learnt_polynomials_is_that_of_torch) {
+TEST(every_gradient_of_learned_polynomials_is_that_of_torch) {
     compare_gradients(adaptive_config(LM_LEARN_LAYER));
     need_torch(); /* another folder */
     compare_gradients(adaptive_config(LM_LEARN_HEAD));
@@ -231,6 +231,6 @@ TEST(twenty_steps_with_adaptive_temperature_have_the_losses_of_torch) {
     compare_training(adaptive_config(LM_LEARN_NOTHING));
 }
 
-TEST(twenty_steps_with_learnt_polynomials_have_the_losses_of_torch) {
+TEST(twenty_steps_with_learned_polynomials_have_the_losses_of_torch) {
     compare_training(adaptive_config(LM_LEARN_HEAD));
 }

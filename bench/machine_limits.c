@@ -1,7 +1,8 @@
 /*
  * The limits of machine_limits.h. machine_limits.inc is written with the compiler's vectors and
  * a few intrinsics and compiled here for each instruction set through function
- * attributes; the best one that this processor has is chosen at run time.
+ * attributes; the best one that this processor has is chosen at run time. Nothing of src/isa is
+ * used on purpose: a yardstick must not be built from what it measures.
  */
 #include "machine_limits.h"
 

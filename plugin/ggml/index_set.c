@@ -2,35 +2,8 @@
  * Lists of ranges; see index_set.h.
  */
 #include "index_set.h"
-#include <ctype.h>
+#include "base/number_range.h"
 #include <stdlib.h>
-
-bool index_parse(const char **text, unsigned *index) {
-    const char *p = *text;
-    unsigned value = 0;
-    if (!isdigit((unsigned char)*p))
-        return false;
-    for (; isdigit((unsigned char)*p); p++) {
-        value = 10 * value + (unsigned)(*p - '0');
-        if (value > INDEX_MAX)
-            return false;
-    }
-    *text = p;
-    *index = value;
-    return true;
-}
-
-static bool parse_range(const char **text, struct index_range *range) {
-    if (!index_parse(text, &range->first))
-        return false;
-    range->last = range->first;
-    if (**text == '-') {
-        ++*text;
-        if (!index_parse(text, &range->last))
-            return false;
-    }
-    return range->first <= range->last;
-}
 
 bool index_set_parse(const char *text, index_set *set, message *why) {
     size_t most = 1;
@@ -41,12 +14,14 @@ bool index_set_parse(const char *text, index_set *set, message *why) {
         return message_set(why, "out of memory");
     size_t count = 0;
     const char *p = text;
-    bool good = parse_range(&p, &ranges[count++]);
-    while (good && *p == ',' && count < most) {
-        p++;
-        good = parse_range(&p, &ranges[count++]);
-    }
-    if (!good || *p) {
+    number_range range = {0, 0};
+    bool good;
+    do {
+        good = take_number_range(&p, "-", INDEX_MAX, &range);
+        ranges[count++] =
+            (struct index_range){.first = (unsigned)range.first, .last = (unsigned)range.last};
+    } while (good && *p);
+    if (!good) {
         free(ranges);
         return message_set(why, "not a list such as 0-3,7 of numbers up to %d", INDEX_MAX);
     }

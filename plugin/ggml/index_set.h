@@ -21,7 +21,4 @@ typedef struct index_set {
 bool index_set_parse(const char *text, index_set *set, message *why);
 bool index_set_has(const index_set *set, unsigned index);
 
-/* Reads a number up to INDEX_MAX and moves *text behind it. */
-bool index_parse(const char **text, unsigned *index);
-
 #endif

@@ -3,6 +3,9 @@
  */
 #define _GNU_SOURCE /* for environ */
 #include "settings.h"
+
+#include "base/number_range.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <locale.h>
@@ -169,15 +172,15 @@ static bool load_recording(settings *s, message *why) {
     if (rows && strcmp(rows, "last") == 0) {
         s->stats_interval = SIZE_MAX;
     } else if (rows && strcmp(rows, "all") != 0) {
-        unsigned n = 0;
+        uint64_t n = 0;
         bool is_about = *rows == '~';
         const char *p = rows + is_about;
-        if (!index_parse(&p, &n) || *p || n == 0)
+        if (!take_whole_number(&p, INDEX_MAX, &n) || *p || n == 0)
             return message_set(why,
                                "WHET_STATS_ROWS=%.60s is none of all, last, N (every N-th row) and "
                                "~N (about N rows of every evaluation), with N from 1 to %d",
                                rows, INDEX_MAX);
-        *(is_about ? &s->stats_row_count : &s->stats_interval) = n;
+        *(is_about ? &s->stats_row_count : &s->stats_interval) = (size_t)n;
     }
     if (rows && !path)
         return message_set(why, "WHET_STATS_ROWS is set without WHET_STATS");

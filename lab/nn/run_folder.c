@@ -1,5 +1,5 @@
 /* The files of a run: found or refused, gone on with, written when due. */
-#include "nn/keeping.h"
+#include "nn/run_folder.h"
 
 #include "base/files.h"
 
@@ -7,39 +7,40 @@
 
 static const char checkpoint_key[] = "checkpoint_every", log_key[] = "log_every";
 
-void nn_keeping_to_json(const nn_keeping *keep, json_t *options) {
+void nn_run_folder_to_json(const nn_run_folder *folder, json_t *options) {
     json_object_set_new(options, checkpoint_key,
-                        json_integer((json_int_t)keep->checkpoint_interval));
-    json_object_set_new(options, log_key, json_integer((json_int_t)keep->log_interval));
+                        json_integer((json_int_t)folder->checkpoint_interval));
+    json_object_set_new(options, log_key, json_integer((json_int_t)folder->log_interval));
 }
 
-void nn_keeping_from_json(nn_keeping *keep, const json_t *options) {
-    lab_json_take_count(options, checkpoint_key, &keep->checkpoint_interval);
-    lab_json_take_count(options, log_key, &keep->log_interval);
+void nn_run_folder_from_json(nn_run_folder *folder, const json_t *options) {
+    lab_json_take_count(options, checkpoint_key, &folder->checkpoint_interval);
+    lab_json_take_count(options, log_key, &folder->log_interval);
 }
 
-bool nn_keeping_allows(const nn_keeping *keep, const char *checkpoint, lab_error *error) {
-    return keep->resume || !lab_file_exists(checkpoint) ||
+bool nn_run_folder_allows(const nn_run_folder *folder, const char *checkpoint, lab_error *error) {
+    return folder->resume || !lab_file_exists(checkpoint) ||
            lab_fail(error, LAB_INPUT,
                     "%s is there already: --resume goes on with it, another --out starts anew",
                     checkpoint);
 }
 
-bool nn_fail_stopped(const nn_keeping *keep, uint64_t done, uint64_t total, lab_error *error) {
+bool nn_fail_stopped(const nn_run_folder *folder, uint64_t done, uint64_t total, lab_error *error) {
     return lab_fail(error, LAB_STOPPED, "stopped after %llu of %llu steps%s",
                     (unsigned long long)done, (unsigned long long)total,
-                    keep->folder ? "; --resume goes on" : "");
+                    folder->path ? "; --resume goes on" : "");
 }
 
-bool nn_files_name(nn_files *files, const nn_keeping *keep, const char *checkpoint,
+bool nn_files_name(nn_files *files, const nn_run_folder *folder, const char *checkpoint,
                    const char *log_name, lab_error *error) {
-    files->checkpoint = lab_path(keep->folder, "%s", checkpoint);
-    files->log_path = lab_path(keep->folder, "%s", log_name);
+    files->checkpoint = lab_path(folder->path, "%s", checkpoint);
+    files->log_path = lab_path(folder->path, "%s", log_name);
     return (files->checkpoint && files->log_path) || lab_fail_memory(error);
 }
 
-bool nn_files_open_log(nn_files *files, const nn_keeping *keep, uint64_t done, lab_error *error) {
-    if (keep->log_interval == 0)
+bool nn_files_open_log(nn_files *files, const nn_run_folder *folder, uint64_t done,
+                       lab_error *error) {
+    if (folder->log_interval == 0)
         return true;
     if (!lab_json_log_cut(files->log_path, "step", done, error))
         return false;
@@ -51,8 +52,9 @@ bool nn_files_log(nn_files *files, json_t *line, lab_error *error) {
     return lab_json_log(files->log, line) || lab_fail_file(error, "write", files->log_path);
 }
 
-bool nn_files_are_due(const nn_files *files, const nn_keeping *keep, uint64_t step, uint64_t last) {
-    return files->checkpoint && step < last && nn_is_multiple(step, keep->checkpoint_interval);
+bool nn_files_are_due(const nn_files *files, const nn_run_folder *folder, uint64_t step,
+                      uint64_t last) {
+    return files->checkpoint && step < last && nn_is_multiple(step, folder->checkpoint_interval);
 }
 
 bool nn_files_close(nn_files *files, lab_error *error) {

@@ -5,12 +5,12 @@
 #include "attention_problem.h"
 
 /* The gradients and the memory behind them. */
-typedef struct way_back {
+typedef struct backward_run {
     whet_gradients gradients;
     fuzz_array out, q, k, v;
     whet_policy_gradient *policies;
     float *sinks, *slopes;
-} way_back;
+} backward_run;
 
 /* A gradient of something with these counts, or none. */
 static void choose_gradient(problem *made, fuzz_input *input, const fuzz_array *of,
@@ -21,7 +21,7 @@ static void choose_gradient(problem *made, fuzz_input *input, const fuzz_array *
     tensor->data = of->type == WHET_CUSTOM || fuzz_rarely(input, 8) ? NULL : array->base;
 }
 
-static void make_way_back(way_back *back, problem *made, fuzz_input *input) {
+static void make_backward_run(backward_run *back, problem *made, fuzz_input *input) {
     whet_gradients *g = &back->gradients;
     const whet_attention *a = &made->attention;
     size_t policies = a->policy_count > 1 ? a->policy_count : 1;
@@ -43,7 +43,7 @@ static void make_way_back(way_back *back, problem *made, fuzz_input *input) {
     g->alibi_slopes = a->alibi_slopes && fuzz_flag(input) ? back->slopes : NULL;
 }
 
-static void free_way_back(way_back *back) {
+static void free_backward_run(backward_run *back) {
     free(back->out.memory);
     free(back->q.memory);
     free(back->k.memory);
@@ -54,7 +54,7 @@ static void free_way_back(way_back *back) {
 }
 
 /* Once more, task by task: the same bits. */
-static void check_same_gradients(way_back *back, whet_status status, uint64_t first_bad) {
+static void check_same_gradients(backward_run *back, whet_status status, uint64_t first_bad) {
     fuzz_array *arrays[] = {&back->q, &back->k, &back->v};
     unsigned char *before[3];
     uint64_t again = UINT64_MAX;
@@ -92,7 +92,7 @@ static bool sum_to_one(const problem *made) {
 
 /* Where all is f32, of a usual size and without sinks, the weights of a row add up to one: then
  * values' gradients add up to those of the outputs of rows that see anything. */
-static void check_value_sums(const problem *made, const way_back *back) {
+static void check_value_sums(const problem *made, const backward_run *back) {
     const whet_attention *a = &made->attention;
     size_t group = a->heads / kv_heads(a);
     for (size_t stream = 0; stream < batches(a) * kv_heads(a); stream++) {
@@ -116,9 +116,9 @@ static void check_value_sums(const problem *made, const way_back *back) {
 }
 
 void run_way_back(problem *made, fuzz_input *input, whet_status forth) {
-    way_back back;
+    backward_run back;
     made->is_wrong = false;
-    make_way_back(&back, made, input);
+    make_backward_run(&back, made, input);
     uint64_t first_bad = UINT64_MAX;
     whet_status status = whet_attention_backward(&back.gradients, NULL, &first_bad);
     if (status >= WHET_ERROR_ARGUMENT) {
@@ -142,5 +142,5 @@ void run_way_back(problem *made, fuzz_input *input, whet_status forth) {
         FUZZ_CHECK(fuzz_gaps_are_untouched(&back.k));
         FUZZ_CHECK(fuzz_gaps_are_untouched(&back.v));
     }
-    free_way_back(&back);
+    free_backward_run(&back);
 }

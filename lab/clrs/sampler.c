@@ -1,5 +1,5 @@
 /*
- * Streams of samples: checks a request, gives the run its memory, and for each
+ * Samplers: checks a request, gives the run its memory, and for each
  * sample draws, solves and writes. All working memory is one block whose size
  * the table of algorithms gives.
  */
@@ -14,7 +14,7 @@
 
 enum { ALIGNMENT = 16, POINTS_MIN = 8 };
 
-struct clrs_stream {
+struct clrs_sampler {
     clrs_run run;
     uint32_t seed;
     uint64_t index;
@@ -189,10 +189,10 @@ static void append_inputs(clrs_run *run) {
     }
 }
 
-static bool draw(clrs_stream *stream) {
-    stream->run.room_used = 0;
-    stream->index++;
-    return stream->run.entry->sample(&stream->run);
+static bool draw(clrs_sampler *sampler) {
+    sampler->run.room_used = 0;
+    sampler->index++;
+    return sampler->run.entry->draw(&sampler->run);
 }
 
 /* The question up to its trace, the run, and what follows in both texts. */
@@ -210,12 +210,12 @@ static void write_sample(clrs_run *run) {
     clrs_text_append(&run->answer, "\n\n");
 }
 
-clrs_status clrs_stream_create(const clrs_request *request, clrs_stream **stream) {
-    *stream = NULL;
+clrs_status clrs_sampler_create(const clrs_request *request, clrs_sampler **sampler) {
+    *sampler = NULL;
     clrs_status status = clrs_request_check(request, NULL);
     if (status != CLRS_OK)
         return status;
-    clrs_stream *made = calloc(1, sizeof *made);
+    clrs_sampler *made = calloc(1, sizeof *made);
     if (!made)
         return CLRS_ERROR_MEMORY;
     clrs_run *run = &made->run;
@@ -232,22 +232,22 @@ clrs_status clrs_stream_create(const clrs_request *request, clrs_stream **stream
         free(made);
         return CLRS_ERROR_MEMORY;
     }
-    *stream = made;
+    *sampler = made;
     return CLRS_OK;
 }
 
-void clrs_stream_destroy(clrs_stream *stream) {
-    if (!stream)
+void clrs_sampler_destroy(clrs_sampler *sampler) {
+    if (!sampler)
         return;
-    clrs_text_free(&stream->run.question);
-    clrs_text_free(&stream->run.answer);
-    free(stream->run.room);
-    free(stream);
+    clrs_text_free(&sampler->run.question);
+    clrs_text_free(&sampler->run.answer);
+    free(sampler->run.room);
+    free(sampler);
 }
 
-clrs_status clrs_stream_next(clrs_stream *stream, clrs_sample *sample) {
-    clrs_run *run = &stream->run;
-    if (!draw(stream))
+clrs_status clrs_sampler_next(clrs_sampler *sampler, clrs_sample *sample) {
+    clrs_run *run = &sampler->run;
+    if (!draw(sampler))
         return CLRS_ERROR_HULL;
     write_sample(run);
     if (run->endless)
@@ -256,8 +256,8 @@ clrs_status clrs_stream_next(clrs_stream *stream, clrs_sample *sample) {
         return CLRS_ERROR_MEMORY;
     *sample = (clrs_sample){.algorithm = &run->entry->public,
                             .length = run->n,
-                            .seed = stream->seed,
-                            .index = stream->index - 1,
+                            .seed = sampler->seed,
+                            .index = sampler->index - 1,
                             .hints = run->asked_for_hints,
                             .question = run->question.data,
                             .question_length = run->question.length,
@@ -266,15 +266,15 @@ clrs_status clrs_stream_next(clrs_stream *stream, clrs_sample *sample) {
     return CLRS_OK;
 }
 
-clrs_status clrs_stream_seek(clrs_stream *stream, uint64_t index) {
+clrs_status clrs_sampler_seek(clrs_sampler *sampler, uint64_t index) {
     if (index > CLRS_INDEX_MAX)
         return CLRS_ERROR_INDEX;
-    if (index < stream->index) {
-        clrs_random_seed(&stream->run.random, stream->seed);
-        stream->index = 0;
+    if (index < sampler->index) {
+        clrs_random_seed(&sampler->run.random, sampler->seed);
+        sampler->index = 0;
     }
-    while (stream->index < index)
-        if (!draw(stream))
+    while (sampler->index < index)
+        if (!draw(sampler))
             return CLRS_ERROR_HULL;
     return CLRS_OK;
 }

@@ -3,7 +3,7 @@
  * draw may be left out because its result is not needed. Numbers are truncated
  * here, as soon as they are drawn, so that algorithms see what is printed.
  */
-#include "clrs/samplers.h"
+#include "clrs/instances.h"
 
 #include <math.h>
 #include <string.h>
@@ -38,11 +38,11 @@ static bool sample_range(clrs_run *run, double low, double high) {
     return true;
 }
 
-bool clrs_sample_keys(clrs_run *run) { return sample_range(run, 0, 1); }
+bool clrs_draw_keys(clrs_run *run) { return sample_range(run, 0, 1); }
 
-bool clrs_sample_gains(clrs_run *run) { return sample_range(run, -1, 1); }
+bool clrs_draw_gains(clrs_run *run) { return sample_range(run, -1, 1); }
 
-bool clrs_sample_search(clrs_run *run) {
+bool clrs_draw_search(clrs_run *run) {
     int n = run->entries = run->n;
     double *drawn = clrs_vector(run);
     int *order = clrs_vector(run);
@@ -65,14 +65,14 @@ static void mark_strings(clrs_run *run, int split) {
         run->marks[i] = i >= split;
 }
 
-bool clrs_sample_two_strings(clrs_run *run) {
+bool clrs_draw_two_strings(clrs_run *run) {
     mark_strings(run, run->n - run->n / 2);
     run->numbers = clrs_vector(run);
     draw_letters(run, run->numbers, run->n);
     return true;
 }
 
-bool clrs_sample_haystack(clrs_run *run) {
+bool clrs_draw_haystack(clrs_run *run) {
     int needle_length = run->n < 5 ? 1 : run->n / 5;
     int haystack_length = run->n - needle_length;
     mark_strings(run, haystack_length);
@@ -111,7 +111,7 @@ static double pairwise_sum(const double *values, int count) {
 }
 
 /* Probabilities of n keys and of the n + 1 gaps between them. */
-bool clrs_sample_search_tree(clrs_run *run) {
+bool clrs_draw_search_tree(clrs_run *run) {
     int n = run->n, count = 2 * n + 1;
     double *drawn = clrs_vectors(run, 2);
     draw_uniform(run, drawn, count, 0, 1);
@@ -127,7 +127,7 @@ bool clrs_sample_search_tree(clrs_run *run) {
     return true;
 }
 
-bool clrs_sample_activities(clrs_run *run) {
+bool clrs_draw_activities(clrs_run *run) {
     int n = run->entries = run->n;
     run->first = clrs_vector(run);
     run->second = clrs_vector(run);
@@ -143,7 +143,7 @@ bool clrs_sample_activities(clrs_run *run) {
     return true;
 }
 
-bool clrs_sample_tasks(clrs_run *run) {
+bool clrs_draw_tasks(clrs_run *run) {
     run->numbers = clrs_vector(run);
     for (int i = 0; i < run->n; i++)
         run->numbers[i] = clrs_random_below(&run->random, run->n) + 1;
@@ -216,23 +216,23 @@ static void draw_weights(clrs_run *run, bool directed) {
 
 static void draw_source(clrs_run *run) { run->source = clrs_random_below(&run->random, run->n); }
 
-bool clrs_sample_directed_graph(clrs_run *run) {
+bool clrs_draw_directed_graph(clrs_run *run) {
     draw_edges(run, 0.5);
     return true;
 }
 
-bool clrs_sample_acyclic_graph(clrs_run *run) {
+bool clrs_draw_acyclic_graph(clrs_run *run) {
     draw_acyclic(run, 0.5);
     return true;
 }
 
-bool clrs_sample_sparse_graph(clrs_run *run) {
+bool clrs_draw_sparse_graph(clrs_run *run) {
     draw_edges(run, 0.8);
     make_undirected(run);
     return true;
 }
 
-bool clrs_sample_graph_and_source(clrs_run *run) {
+bool clrs_draw_graph_and_source(clrs_run *run) {
     draw_edges(run, 0.5);
     make_undirected(run);
     draw_source(run);
@@ -245,23 +245,23 @@ static void draw_weighted_graph(clrs_run *run, double q) {
     draw_weights(run, false);
 }
 
-bool clrs_sample_sparse_weighted_graph(clrs_run *run) {
+bool clrs_draw_sparse_weighted_graph(clrs_run *run) {
     draw_weighted_graph(run, 0.8);
     return true;
 }
 
-bool clrs_sample_weighted_graph(clrs_run *run) {
+bool clrs_draw_weighted_graph(clrs_run *run) {
     draw_weighted_graph(run, 0.5);
     return true;
 }
 
-bool clrs_sample_weighted_graph_and_source(clrs_run *run) {
+bool clrs_draw_weighted_graph_and_source(clrs_run *run) {
     draw_weighted_graph(run, 0.5);
     draw_source(run);
     return true;
 }
 
-bool clrs_sample_weighted_acyclic_graph_and_source(clrs_run *run) {
+bool clrs_draw_weighted_acyclic_graph_and_source(clrs_run *run) {
     draw_acyclic(run, 0.5);
     draw_weights(run, true);
     draw_source(run);
@@ -270,7 +270,7 @@ bool clrs_sample_weighted_acyclic_graph_and_source(clrs_run *run) {
 
 /* Four dense groups of nodes; then a few pairs change their mind, none from a later group to an
  * earlier one. */
-bool clrs_sample_communities(clrs_run *run) {
+bool clrs_draw_communities(clrs_run *run) {
     int n = run->n, size = n / COMMUNITIES;
     uint8_t(*edges)[n] = clrs_square(run);
     memset(edges, 0, (size_t)n * (size_t)n);
@@ -301,7 +301,7 @@ static bool segments_cross(const double *x, const double *y) {
 }
 
 /* Four points; a coin decides whether the segments 0-1 and 2-3 cross. */
-bool clrs_sample_segments(clrs_run *run) {
+bool clrs_draw_segments(clrs_run *run) {
     run->entries = 4;
     run->first = clrs_vector(run);
     run->second = clrs_vector(run);
@@ -327,7 +327,7 @@ static bool any_three_on_a_line(const double *x, const double *y, int count) {
 }
 
 /* Points of a disk of radius 2. The second truncation is not without effect. */
-bool clrs_sample_points(clrs_run *run) {
+bool clrs_draw_points(clrs_run *run) {
     const double full_turn = 2.0 * 3.141592653589793;
     int n = run->entries = run->n;
     double *x = run->first = clrs_vector(run);

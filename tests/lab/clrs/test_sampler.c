@@ -6,19 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static clrs_stream *open_stream(const char *algorithm, int64_t length, bool hints) {
+static clrs_sampler *open_sampler(const char *algorithm, int64_t length, bool hints) {
     clrs_request request = clrs_request_default(algorithm, length);
     request.seed = 7;
     request.hints = hints;
-    clrs_stream *stream;
-    REQUIRE(clrs_stream_create(&request, &stream) == CLRS_OK);
-    return stream;
+    clrs_sampler *sampler;
+    REQUIRE(clrs_sampler_create(&request, &sampler) == CLRS_OK);
+    return sampler;
 }
 
 // The question and the answer, to be freed.
-static char *next_text(clrs_stream *stream) {
+static char *next_text(clrs_sampler *sampler) {
     clrs_sample sample;
-    REQUIRE(clrs_stream_next(stream, &sample) == CLRS_OK);
+    REQUIRE(clrs_sampler_next(sampler, &sample) == CLRS_OK);
     CHECK_INT(strlen(sample.question), sample.question_length);
     CHECK_INT(strlen(sample.answer), sample.answer_length);
     char *text = malloc(sample.question_length + sample.answer_length + 1);
@@ -28,9 +28,9 @@ static char *next_text(clrs_stream *stream) {
     return text;
 }
 
-static void check_text_at(clrs_stream *stream, uint64_t index, const char *expected) {
-    REQUIRE(clrs_stream_seek(stream, index) == CLRS_OK);
-    char *text = next_text(stream);
+static void check_text_at(clrs_sampler *sampler, uint64_t index, const char *expected) {
+    REQUIRE(clrs_sampler_seek(sampler, index) == CLRS_OK);
+    char *text = next_text(sampler);
     CHECK_STR(text, expected);
     free(text);
 }
@@ -40,17 +40,17 @@ TEST(any_sample_can_be_gone_to_forwards_and_backwards) {
     for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++)
         for (int hints = 0; hints < 2; hints++) {
             const char *name = clrs_algorithm_at(i)->name;
-            clrs_stream *stream = open_stream(name, 9, hints);
+            clrs_sampler *sampler = open_sampler(name, 9, hints);
             char *texts[SAMPLES];
             for (size_t k = 0; k < SAMPLES; k++)
-                texts[k] = next_text(stream);
-            check_text_at(stream, 2, texts[2]);
-            check_text_at(stream, 5, texts[5]);
-            check_text_at(stream, 0, texts[0]);
-            clrs_stream *fresh = open_stream(name, 9, hints);
+                texts[k] = next_text(sampler);
+            check_text_at(sampler, 2, texts[2]);
+            check_text_at(sampler, 5, texts[5]);
+            check_text_at(sampler, 0, texts[0]);
+            clrs_sampler *fresh = open_sampler(name, 9, hints);
             check_text_at(fresh, 4, texts[4]);
-            clrs_stream_destroy(fresh);
-            clrs_stream_destroy(stream);
+            clrs_sampler_destroy(fresh);
+            clrs_sampler_destroy(sampler);
             for (size_t k = 0; k < SAMPLES; k++)
                 free(texts[k]);
         }
@@ -59,11 +59,11 @@ TEST(any_sample_can_be_gone_to_forwards_and_backwards) {
 TEST(hints_leave_the_instance_as_it_is) {
     for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++) {
         const char *name = clrs_algorithm_at(i)->name;
-        clrs_stream *plain = open_stream(name, 12, false), *hinted = open_stream(name, 12, true);
+        clrs_sampler *plain = open_sampler(name, 12, false), *hinted = open_sampler(name, 12, true);
         for (int k = 0; k < 5; k++) {
             clrs_sample a, b;
-            REQUIRE(clrs_stream_next(plain, &a) == CLRS_OK);
-            REQUIRE(clrs_stream_next(hinted, &b) == CLRS_OK);
+            REQUIRE(clrs_sampler_next(plain, &a) == CLRS_OK);
+            REQUIRE(clrs_sampler_next(hinted, &b) == CLRS_OK);
             const char *inputs_end = strrchr(a.question, '\n'); // of the last of three lines
             size_t inputs = (size_t)(inputs_end - a.question);
             while (inputs > 0 && a.question[inputs - 1] != '\n')
@@ -73,17 +73,17 @@ TEST(hints_leave_the_instance_as_it_is) {
             CHECK_MSG(has_trace == (strcmp(name, "segments_intersect") != 0), "%s", name);
             CHECK_INT(b.hints, true);
         }
-        clrs_stream_destroy(plain);
-        clrs_stream_destroy(hinted);
+        clrs_sampler_destroy(plain);
+        clrs_sampler_destroy(hinted);
     }
 }
 
 static clrs_status try_request(clrs_request request, const char *part_of_message) {
     char message[CLRS_MESSAGE_SIZE] = "";
-    clrs_stream *stream;
+    clrs_sampler *sampler;
     clrs_status status = clrs_request_check(&request, message);
-    CHECK_INT(clrs_stream_create(&request, &stream), status);
-    CHECK(stream == NULL);
+    CHECK_INT(clrs_sampler_create(&request, &sampler), status);
+    CHECK(sampler == NULL);
     CHECK_MSG(strstr(message, part_of_message) != NULL, "%s", message);
     return status;
 }
@@ -116,10 +116,10 @@ TEST(the_shortest_lengths_are_those_of_the_reference) {
         clrs_request request = clrs_request_default(algorithm->name, algorithm->shortest - 1);
         CHECK_INT(clrs_request_check(&request, NULL), CLRS_ERROR_LENGTH);
         for (int hints = 0; hints < 2; hints++) {
-            clrs_stream *stream = open_stream(algorithm->name, algorithm->shortest, hints);
+            clrs_sampler *sampler = open_sampler(algorithm->name, algorithm->shortest, hints);
             for (int k = 0; k < 50; k++)
-                free(next_text(stream));
-            clrs_stream_destroy(stream);
+                free(next_text(sampler));
+            clrs_sampler_destroy(sampler);
         }
     }
     CHECK_INT(clrs_algorithm_find("optimal_bst")->shortest, 1);
@@ -131,13 +131,13 @@ TEST(the_largest_seed_works) {
     clrs_request request = clrs_request_default("minimum", 2);
     request.seed = UINT32_MAX;
     request.decimals = 0;
-    clrs_stream *stream;
+    clrs_sampler *sampler;
     clrs_sample sample;
-    REQUIRE(clrs_stream_create(&request, &stream) == CLRS_OK);
-    REQUIRE(clrs_stream_next(stream, &sample) == CLRS_OK);
+    REQUIRE(clrs_sampler_create(&request, &sampler) == CLRS_OK);
+    REQUIRE(clrs_sampler_next(sampler, &sample) == CLRS_OK);
     CHECK_STR(sample.question, "minimum:\nkey: [0.0976320289940138 0.9123828453026218]\nmin:\n");
     CHECK_STR(sample.answer, "0\n\n");
-    clrs_stream_destroy(stream);
+    clrs_sampler_destroy(sampler);
 }
 
 // The cost of some grows with the third power of the length.
@@ -153,23 +153,23 @@ TEST(long_instances_are_made) {
         for (int ties = 0; ties < 2; ties++) {
             clrs_request request = clrs_request_default(cases[i].name, cases[i].length);
             request.ties = ties ? CLRS_TIES_SIMD : CLRS_TIES_SCALAR;
-            clrs_stream *stream;
+            clrs_sampler *sampler;
             clrs_sample sample;
-            REQUIRE(clrs_stream_create(&request, &stream) == CLRS_OK);
-            CHECK_INT(clrs_stream_next(stream, &sample), CLRS_OK);
+            REQUIRE(clrs_sampler_create(&request, &sampler) == CLRS_OK);
+            CHECK_INT(clrs_sampler_next(sampler, &sample), CLRS_OK);
             CHECK(sample.answer_length > 2);
-            clrs_stream_destroy(stream);
+            clrs_sampler_destroy(sampler);
         }
 }
 
 TEST(too_many_points_for_so_few_decimals_end_with_an_error) {
     clrs_request request = clrs_request_default("graham_scan", 100);
     request.decimals = 1;
-    clrs_stream *stream;
+    clrs_sampler *sampler;
     clrs_sample sample;
-    REQUIRE(clrs_stream_create(&request, &stream) == CLRS_OK);
-    CHECK_INT(clrs_stream_next(stream, &sample), CLRS_ERROR_HULL);
-    clrs_stream_destroy(stream);
+    REQUIRE(clrs_sampler_create(&request, &sampler) == CLRS_OK);
+    CHECK_INT(clrs_sampler_next(sampler, &sample), CLRS_ERROR_HULL);
+    clrs_sampler_destroy(sampler);
 }
 
 TEST(the_default_sets_have_as_many_samples_as_published) {

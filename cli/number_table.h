@@ -1,6 +1,6 @@
 /* Numbers under headings that are printed as a table and kept as JSON from one description. */
-#ifndef WHET_CLI_SHEET_H
-#define WHET_CLI_SHEET_H
+#ifndef WHET_CLI_NUMBER_TABLE_H
+#define WHET_CLI_NUMBER_TABLE_H
 
 #include <jansson.h>
 #include <stddef.h>
@@ -12,28 +12,28 @@ typedef enum number_look {
     LOOK_SIGNIFICANT /* so many digits */
 } number_look;
 
-typedef struct sheet_column {
+typedef struct number_column {
     const char *title; /* in the table */
     const char *key;   /* in JSON */
     number_look look;
     int digits;
-} sheet_column;
+} number_column;
 
 /* values: [rows][columns]. */
-typedef struct sheet {
-    const sheet_column *columns;
+typedef struct number_table {
+    const number_column *columns;
     size_t column_count;
     const double *values;
     size_t rows;
-} sheet;
+} number_table;
 
 /* Prints the table; an exit status. */
-int print_sheet(const sheet *of);
+int print_number_table(const number_table *of);
 
 /* An array with an object a row, a new reference. */
-json_t *sheet_json(const sheet *of);
+json_t *number_table_json(const number_table *of);
 
-enum { SHEET_TEXT_SIZE = 48 };
-const char *number_text(double value, number_look look, int digits, char text[SHEET_TEXT_SIZE]);
+enum { NUMBER_TEXT_SIZE = 48 };
+const char *number_text(double value, number_look look, int digits, char text[NUMBER_TEXT_SIZE]);
 
 #endif

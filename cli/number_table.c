@@ -1,5 +1,5 @@
-/* Numbers as tables and as JSON; see sheet.h. */
-#include "sheet.h"
+/* Numbers as tables and as JSON; see number_table.h. */
+#include "number_table.h"
 
 #include "commands.h"
 #include "messages.h"
@@ -10,22 +10,22 @@
 
 #include <math.h>
 
-const char *number_text(double value, number_look look, int digits, char text[SHEET_TEXT_SIZE]) {
+const char *number_text(double value, number_look look, int digits, char text[NUMBER_TEXT_SIZE]) {
     if (look == LOOK_SIZE && value < 1e15)
         grouped((uint64_t)value, text);
     else if (!isfinite(value))
-        snprintf(text, SHEET_TEXT_SIZE, isnan(value) ? "-" : "beyond 1e308");
+        snprintf(text, NUMBER_TEXT_SIZE, isnan(value) ? "-" : "beyond 1e308");
     else if (look == LOOK_SIZE)
-        snprintf(text, SHEET_TEXT_SIZE, "%.2e", value);
+        snprintf(text, NUMBER_TEXT_SIZE, "%.2e", value);
     else if (look == LOOK_FIXED)
-        snprintf(text, SHEET_TEXT_SIZE, "%.*f", digits, value);
+        snprintf(text, NUMBER_TEXT_SIZE, "%.*f", digits, value);
     else
-        snprintf(text, SHEET_TEXT_SIZE, "%.*g", digits, value);
+        snprintf(text, NUMBER_TEXT_SIZE, "%.*g", digits, value);
     return text;
 }
 
-int print_sheet(const sheet *of) {
-    char text[SHEET_TEXT_SIZE];
+int print_number_table(const number_table *of) {
+    char text[NUMBER_TEXT_SIZE];
     lab_table table = lab_table_start(of->column_count);
     for (size_t c = 0; c < of->column_count; c++)
         lab_table_add(&table, "%s", of->columns[c].title);
@@ -37,7 +37,7 @@ int print_sheet(const sheet *of) {
     return lab_table_finish(&table, stdout) ? STATUS_OK : complain_of_memory();
 }
 
-json_t *sheet_json(const sheet *of) {
+json_t *number_table_json(const number_table *of) {
     json_t *rows = json_array();
     for (size_t r = 0; r < of->rows; r++) {
         json_t *row = json_object();

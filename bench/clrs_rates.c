@@ -26,12 +26,12 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static clrs_status run_round(clrs_stream *stream, double *rate) {
-    clrs_status status = clrs_stream_seek(stream, 0);
+static clrs_status run_round(clrs_sampler *sampler, double *rate) {
+    clrs_status status = clrs_sampler_seek(sampler, 0);
     double began = processor_seconds();
     for (int i = 0; status == CLRS_OK && i < SAMPLES; i++) {
         clrs_sample sample;
-        status = clrs_stream_next(stream, &sample);
+        status = clrs_sampler_next(sampler, &sample);
     }
     *rate = SAMPLES / (processor_seconds() - began);
     return status;
@@ -40,14 +40,14 @@ static clrs_status run_round(clrs_stream *stream, double *rate) {
 static clrs_status measure(const char *name, bool hints, int rounds, clrs_rate *rate) {
     clrs_request request = clrs_request_default(name, CLRS_RATES_LENGTH);
     request.hints = hints;
-    clrs_stream *stream;
-    clrs_status status = clrs_stream_create(&request, &stream);
+    clrs_sampler *sampler;
+    clrs_status status = clrs_sampler_create(&request, &sampler);
     double rates[ROUNDS] = {0};
     if (status == CLRS_OK)
-        status = run_round(stream, &rates[0]); /* texts grow, caches fill */
+        status = run_round(sampler, &rates[0]); /* texts grow, caches fill */
     for (int i = 0; status == CLRS_OK && i < rounds; i++)
-        status = run_round(stream, &rates[i]);
-    clrs_stream_destroy(stream);
+        status = run_round(sampler, &rates[i]);
+    clrs_sampler_destroy(sampler);
     qsort(rates, (size_t)rounds, sizeof rates[0], compare_doubles);
     *rate = (clrs_rate){.best = rates[rounds - 1], .median = rates[rounds / 2]};
     return status;

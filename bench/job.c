@@ -20,14 +20,14 @@ static whet_status allocate(job *opened) {
 
 whet_status bench_job_open(job *opened, const whet_attention *attention,
                            const whet_executor *executor) {
-    *opened = (job){.executor = executor};
+    *opened = (job){.plan = {.size = sizeof opened->plan}, .executor = executor};
     whet_status status = whet_attention_plan(attention, &opened->plan);
     return status == WHET_OK ? allocate(opened) : status;
 }
 
 whet_status bench_job_open_backward(job *opened, const whet_gradients *gradients,
                                     const whet_executor *executor) {
-    *opened = (job){.executor = executor};
+    *opened = (job){.plan = {.size = sizeof opened->plan}, .executor = executor};
     whet_status status = whet_attention_backward_plan(gradients, &opened->plan);
     return status == WHET_OK ? allocate(opened) : status;
 }

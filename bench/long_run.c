@@ -122,7 +122,7 @@ static bool long_decode(suite *with) {
     whet_attention attention = bench_decode_describe(&in);
     whet_policy policy = whet_policy_adaptive();
     attention.policies = &policy;
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     if (done && whet_attention_plan(&attention, &plan) == WHET_OK) {
         bench_report_add_fact(&result, "seconds",
                               result.entries[result.entry_count - 1].seconds_best);

@@ -1,9 +1,13 @@
 /*
  * The limits of machine_limits.h. machine_limits.inc is written with the compiler's vectors and
  * a few intrinsics and compiled here for each instruction set through function
- * attributes; the best one that this processor has is chosen at run time.
+ * attributes; the best one that this processor has is chosen at run time. Nothing of src/isa is
+ * used on purpose: a yardstick must not be built from what it measures.
  */
 #include "machine_limits.h"
+
+#include "isa/kernels.h"
+#include "isa/sets.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -137,13 +141,14 @@ static void copy_library(void *argument) {
     memcpy(work->to, work->from, work->bytes);
 }
 
+/* Sets with limits of their own above; any other takes the generic ones. */
+#define HAS_avx512 1
+#define HAS_avx2 1
+
 static const limit_functions *limits(void) {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f"))
-        return &functions_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return &functions_avx2;
-#endif
+#define WHET_SET(name, target, flags, condition)                                                   \
+    WHET_IF(target, WHET_IF(HAS_##name, if (whet_kernels_named(#name)) return &functions_##name;))
+#include "isa/sets.def"
     return &functions_generic;
 }
 

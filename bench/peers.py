@@ -26,8 +26,9 @@ import sys
 import tempfile
 import time
 
+from structs import CAUSAL, Attention, Plan, Policy, Rows
+
 HERE = pathlib.Path(__file__).resolve().parent
-VALUES = 4 << 20
 
 
 def settle_environment():
@@ -55,114 +56,7 @@ except ImportError:
     torch = None
 
 
-# ---- libwhet: the structures of whet.h ----
-
-F32 = 0
-CAUSAL = 1
-PHASES_MAX = 4
-
-
-class Stats(ctypes.Structure):
-    _fields_ = [("n", ctypes.c_uint64)] + [
-        (name, ctypes.c_double)
-        for name in ("max", "z", "s", "logsumexp", "entropy", "beta", "entropy_after", "max_prob")
-    ] + [("flags", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
-
-
-class Rows(ctypes.Structure):
-    _fields_ = [
-        ("size", ctypes.c_size_t),
-        ("rows", ctypes.c_size_t),
-        ("n", ctypes.c_size_t),
-        ("input", ctypes.c_void_p),
-        ("in_stride", ctypes.c_ssize_t),
-        ("out", ctypes.c_void_p),
-        ("out_stride", ctypes.c_ssize_t),
-        ("mask", ctypes.c_void_p),
-        ("mask_stride", ctypes.c_ssize_t),
-        ("stats", ctypes.POINTER(Stats)),
-        ("stats_stride", ctypes.c_size_t),
-        ("in_type", ctypes.c_int),
-        ("out_type", ctypes.c_int),
-        ("mask_type", ctypes.c_int),
-        ("reserved", ctypes.c_uint32),
-    ]
-
-
-class Policy(ctypes.Structure):
-    _fields_ = [
-        ("kind", ctypes.c_uint32),
-        ("degree", ctypes.c_uint32),
-        ("strength", ctypes.c_double),
-        ("value", ctypes.c_double * 9),
-        ("threshold", ctypes.c_double),
-        ("floor", ctypes.c_double),
-        ("hold", ctypes.c_double),
-        ("function", ctypes.c_void_p),
-        ("context", ctypes.c_void_p),
-        ("reserved", ctypes.c_ubyte * 24),
-    ]
-
-
-class Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("stride", ctypes.c_ssize_t * 4),
-        ("to_f32", ctypes.c_void_p),
-        ("context", ctypes.c_void_p),
-        ("type", ctypes.c_int),
-        ("reserved", ctypes.c_uint32),
-    ]
-
-
-class TensorOut(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("stride", ctypes.c_ssize_t * 4),
-        ("type", ctypes.c_int),
-        ("reserved", ctypes.c_uint32),
-    ]
-
-
-class Mask(ctypes.Structure):
-    _fields_ = list(TensorOut._fields_)
-
-
-class Attention(ctypes.Structure):
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in ("size", "batch", "heads", "kv_heads", "queries", "keys", "head_dim", "value_dim")
-    ] + [
-        ("q", Tensor),
-        ("k", Tensor),
-        ("v", Tensor),
-        ("out", TensorOut),
-        ("scale", ctypes.c_float),
-        ("softcap", ctypes.c_float),
-        ("flags", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
-        ("offset", ctypes.c_int64),
-        ("window", ctypes.c_size_t),
-        ("mask", Mask),
-        ("alibi_slopes", ctypes.c_void_p),
-        ("sinks", ctypes.c_void_p),
-        ("policies", ctypes.POINTER(Policy)),
-        ("policy_count", ctypes.c_size_t),
-        ("stats", ctypes.POINTER(Stats)),
-        ("stats_stride", ctypes.c_size_t),
-    ]
-
-
-class Plan(ctypes.Structure):
-    _fields_ = [
-        ("phases", ctypes.c_uint),
-        ("tasks", ctypes.c_size_t * PHASES_MAX),
-        ("scratch_bytes", ctypes.c_size_t),
-        ("workspace_bytes", ctypes.c_size_t),
-        ("workspace", ctypes.c_void_p),
-        ("attention", Attention),
-        ("internal", ctypes.c_uint64 * 24),
-    ]
+# ---- libwhet ----
 
 
 class Whet:
@@ -207,10 +101,10 @@ class Whet:
         described = Attention(
             size=ctypes.sizeof(Attention), heads=q.shape[0], kv_heads=k.shape[0], queries=q.shape[1], keys=k.shape[1],
             head_dim=q.shape[2], scale=scale, flags=CAUSAL if causal else 0,
-            policies=ctypes.pointer(self.policies[policy]), policy_count=1)
+            policies=ctypes.addressof(self.policies[policy]), policy_count=1)
         for tensor, array in ((described.q, q), (described.k, k), (described.v, v), (described.out, out)):
             tensor.data = array.ctypes.data
-        plan = Plan()
+        plan = Plan(size=ctypes.sizeof(Plan))
         self.check(self.library.whet_attention_plan(ctypes.byref(described), ctypes.byref(plan)))
         memory = aligned(self.library.whet_attention_memory(ctypes.byref(plan), None), numpy.uint8)
 
@@ -431,13 +325,13 @@ class Contender:
         return time.perf_counter() - start
 
 
-def measure(contenders, effort):
+def measure(contenders, sizes):
     """Seconds of every run, one list a contender; all take turns."""
     seconds = [[] for _ in contenders]
     order = list(range(len(contenders)))
     shuffled = random.Random(1)
     start = time.perf_counter()
-    while len(seconds[0]) < effort["rounds"] or time.perf_counter() - start < effort["seconds"]:
+    while len(seconds[0]) < sizes["rounds"] or time.perf_counter() - start < sizes["seconds"]:
         shuffled.shuffle(order)
         for i in order:
             seconds[i].append(contenders[i].timed())
@@ -450,13 +344,22 @@ def median(values):
     return ordered[middle] if len(ordered) % 2 else 0.5 * (ordered[middle - 1] + ordered[middle])
 
 
+# Values of a case of rows, its lengths, positions of prefill and decode; at least so many rounds, and seconds.
+SIZES = {
+    "full": {"values": 4 << 20, "rows": (16, 256, 4096, 131072), "prefill": (1024, 4096, 8192),
+             "decode": (4096, 32768, 131072), "rounds": 7, "seconds": 3},
+    "quick": {"values": 4 << 20, "rows": (16, 256, 4096, 131072), "prefill": (4096,),
+              "decode": (32768, 131072), "rounds": 3, "seconds": 0.6},
+    "tiny": {"values": 1 << 13, "rows": (16, 4096), "prefill": (64,), "decode": (256,), "rounds": 1, "seconds": 0},
+}
+
+
 class Bench:
     """What is measured with, and the report that grows."""
 
     def __init__(self, arguments):
         self.whet = Whet(arguments.lib)
-        self.quick = arguments.quick
-        self.effort = {"rounds": 3, "seconds": 0.6} if arguments.quick else {"rounds": 7, "seconds": 3}
+        self.sizes = SIZES["tiny" if arguments.tiny else "quick" if arguments.quick else "full"]
         self.onnx = Onnx(arguments.node, arguments.node_modules or os.environ.get("NODE_PATH"))
         self.report = {
             "whet": self.whet.version,
@@ -496,7 +399,7 @@ class Bench:
     def run_case(self, section, label, work, unit, contenders, bars=None):
         """Measures and prints one case. Times are compared with those of whet plain or, for contenders with adaptive in
         their name, whet adaptive."""
-        seconds = measure(contenders, self.effort)
+        seconds = measure(contenders, self.sizes)
         of = {contender.name: list_ for contender, list_ in zip(contenders, seconds)}
         print(f"{label}\n{'':34}{unit:>16}{'times whet':>16}\n{'':34}" + 2 * f"{'best':>8}{'median':>8}")
         entries = []
@@ -538,9 +441,10 @@ def rate(unit, work, seconds):
 
 
 def bench_rows(bench):
-    for n in (16, 256, 4096, 131072):
-        source = normal((VALUES // n, n), n, deviation_for(n))
-        out = aligned(VALUES, numpy.float32).reshape(source.shape)
+    values = bench.sizes["values"]
+    for n in bench.sizes["rows"]:
+        source = normal((values // n, n), n, deviation_for(n))
+        out = aligned(values, numpy.float32).reshape(source.shape)
         contenders = [Contender("numpy copy", lambda: numpy.copyto(out, source))]
         expected = {}
         for policy in ("plain", "adaptive"):
@@ -558,7 +462,7 @@ def bench_rows(bench):
             "onnxruntime Softmax", expected["plain"], [onnx_node("Softmax", ["x"], ["y"], axis=1)], {"x": source},
             {"y": source.shape})
         bars = {"torch adaptive, composed": 10.0} if n >= 256 else None
-        bench.run_case("rows", f"rows n={n}", VALUES, "ns a value", contenders, bars)
+        bench.run_case("rows", f"rows n={n}", values, "ns a value", contenders, bars)
 
 
 def torch_softmax(logits, result):
@@ -589,7 +493,7 @@ def torch_attention_contenders(bench, q, k, v, scale, causal, expected):
 
 
 def bench_prefill(bench):
-    for n in (4096,) if bench.quick else (1024, 4096, 8192):
+    for n in bench.sizes["prefill"]:
         for causal in (False, True):
             prefill_case(bench, n, 128, causal)
 
@@ -635,7 +539,7 @@ def whet_attention_contenders(bench, q, k, v, out, scale, causal):
 
 def bench_decode(bench):
     heads, kv_heads, dim = 8, 2, 128
-    for n in (32768, 131072) if bench.quick else (4096, 32768, 131072):
+    for n in bench.sizes["decode"]:
         q, out = queries(heads, 1, dim, 1), normal((heads, 1, dim), 4)
         k, v = normal((kv_heads, n, dim), 2), normal((kv_heads, n, dim), 3)
         scale = deviation_for(n) / math.sqrt(dim)
@@ -678,6 +582,7 @@ def main():
     parser.add_argument("--lib", default=HERE.parent / "build" / "release" / "libwhet.so", help="libwhet.so to load")
     parser.add_argument("--only", choices=("rows", "prefill", "decode"), help="one section")
     parser.add_argument("--quick", action="store_true", help="fewer rounds and sizes")
+    parser.add_argument("--tiny", action="store_true", help="one round of sizes too small to tell, to test this script")
     parser.add_argument("--json", metavar="FILE", help="also write every figure there")
     parser.add_argument("--node", default="node", help="the node program, for onnxruntime")
     parser.add_argument("--node-modules", metavar="FOLDER", help="where onnxruntime-node is installed (or NODE_PATH)")

@@ -8,7 +8,7 @@
 #include "messages.h"
 #include "options.h"
 #include "results.h"
-#include "sheet.h"
+#include "number_table.h"
 #include "text.h"
 
 #include "base/signals.h"
@@ -209,7 +209,7 @@ static int run(const arguments *given) {
     lab_error error = {.kind = LAB_NO_ERROR};
     model_audit audit;
     const char *const files[] = {given->json, given->csv};
-    int status = spare_input(name, given->model, files, 2);
+    int status = refuse_to_overwrite(name, given->model, files, 2);
     if (status == STATUS_OK)
         status = reserve_output(name, files, 2);
     if (status != STATUS_OK)

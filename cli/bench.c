@@ -58,19 +58,27 @@ static bool choose_parts(const arguments *given, suite_options *options) {
     return true;
 }
 
+static const char set_names[] =
+#define WHET_SET(name, target, flags, condition) ", " #name
+#include "isa/sets.def"
+    ;
+
 /* Must come before the library is first used, which is when it chooses. */
 static bool choose_isa(const char *isa) {
     if (!isa)
         return true;
     if (setenv("WHET_ISA", isa, 1) == 0 && strcmp(whet_isa(), isa) == 0)
         return true;
-    static const char *const known[] = {"avx512", "avx2", "neon", "scalar"};
+    static const char *const known[] = {
+#define WHET_SET(name, target, flags, condition) #name,
+#include "isa/sets.def"
+    };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(isa, known[i]) == 0) {
             complain("bench: --isa: this processor, or this build, does not have %s", isa);
             return false;
         }
-    complain("bench: --isa: '%s' is none of avx512, avx2, neon and scalar", isa);
+    complain("bench: --isa: '%s' is none of %s", isa, set_names + 2);
     return false;
 }
 
@@ -78,6 +86,11 @@ static size_t choose_threads(uint64_t threads) {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     return threads ? (size_t)threads : processors < 2 ? 1 : 2;
 }
+
+static const char isa_help[] = "the library's instruction set:"
+#define WHET_SET(name, target, flags, condition) " " #name
+#include "isa/sets.def"
+    ;
 
 static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
@@ -94,8 +107,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "there beside the tables"},
         {"threads", OPTION_AMOUNT, &given->threads, "N",
          "how many threads to compare with one (default 2)"},
-        {"isa", OPTION_TEXT, &given->isa, "NAME",
-         "the library's instruction set: avx512, avx2, neon or scalar"},
+        {"isa", OPTION_TEXT, &given->isa, "NAME", isa_help},
     };
     const command_syntax syntax = {
         .name = "bench",

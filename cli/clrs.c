@@ -8,11 +8,10 @@
 #include "messages.h"
 #include "verbs.h"
 
+#include "base/number_range.h"
 #include "base/table.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char clrs_ties_summary[] =
@@ -40,12 +39,10 @@ bool clrs_choose_decimals(const char *command, const char *text, int64_t *decima
         *decimals = 0;
         return true;
     }
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    bool is_number = *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
-    if (is_number && value <= CLRS_DECIMALS_MAX) {
-        *decimals = value;
+    const char *end = text;
+    uint64_t value;
+    if (take_whole_number(&end, CLRS_DECIMALS_MAX, &value) && !*end) {
+        *decimals = (int64_t)value;
         return true;
     }
     complain("%s: --decimals: '%s' is neither a number from 0 to %d nor 'none'", command, text,
@@ -69,13 +66,13 @@ const clrs_algorithm *clrs_choose_algorithm(const char *command, const char *nam
     const clrs_algorithm *found = clrs_algorithm_find(name);
     if (found)
         return found;
-    nearest search = nearest_to(name, strlen(name));
+    nearest_word search = nearest_to(name, strlen(name));
     for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++) {
         const char *candidate = clrs_algorithm_at(i)->name;
-        nearest_offer(&search, candidate, strlen(candidate));
+        nearest_offer(&search, candidate);
     }
-    if (search.best)
-        complain("%s: unknown algorithm '%s'; did you mean '%s'?", command, name, search.best);
+    if (search.found)
+        complain("%s: unknown algorithm '%s'; did you mean '%s'?", command, name, search.found);
     else
         complain("%s: unknown algorithm '%s'; 'whet clrs list' lists them", command, name);
     return NULL;

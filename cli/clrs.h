@@ -18,7 +18,7 @@ bool clrs_choose_decimals(const char *command, const char *text, int64_t *decima
 bool clrs_choose_ties(const char *command, const char *text, clrs_ties *ties);
 const clrs_algorithm *clrs_choose_algorithm(const char *command, const char *name);
 
-/* Complains of a request that cannot be met, or of a stream that failed with this status; returns
+/* Complains of a request that cannot be met, or of a sampler that failed with this status; returns
  * the exit status. */
 int clrs_refuse(const char *command, const clrs_request *request, clrs_status status);
 

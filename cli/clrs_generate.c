@@ -4,11 +4,10 @@
 #include "commands.h"
 #include "messages.h"
 
+#include "base/number_range.h"
 #include "base/progress.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char command[] = "clrs generate";
@@ -48,13 +47,13 @@ static options_result parse(int argc, char **argv, arguments *given) {
 }
 
 /* Goes to the first sample, which may take minutes. */
-static clrs_status go_to_start(clrs_stream *stream, uint64_t start) {
+static clrs_status go_to_start(clrs_sampler *sampler, uint64_t start) {
     enum { STRIDE = 4096 };
     lab_progress progress = lab_progress_begin("drawing", 0, start, false);
     clrs_status status = CLRS_OK;
     for (uint64_t at = 0; status == CLRS_OK && at < start;) {
         at = start - at > STRIDE ? at + STRIDE : start;
-        status = clrs_stream_seek(stream, at);
+        status = clrs_sampler_seek(sampler, at);
         lab_progress_show(&progress, at, "sample %llu", (unsigned long long)at);
     }
     if (start > 0)
@@ -62,12 +61,12 @@ static clrs_status go_to_start(clrs_stream *stream, uint64_t start) {
     return status;
 }
 
-static int print_samples(clrs_stream *stream, const clrs_request *request, const arguments *given,
+static int print_samples(clrs_sampler *sampler, const clrs_request *request, const arguments *given,
                          const clrs_record_form *form) {
-    clrs_status status = go_to_start(stream, given->start.value);
+    clrs_status status = go_to_start(sampler, given->start.value);
     for (uint64_t i = 0; status == CLRS_OK && i < given->count && !ferror(stdout); i++) {
         clrs_sample sample;
-        status = clrs_stream_next(stream, &sample);
+        status = clrs_sampler_next(sampler, &sample);
         if (status == CLRS_OK)
             clrs_print_record(stdout, &sample, form);
     }
@@ -76,13 +75,11 @@ static int print_samples(clrs_stream *stream, const clrs_request *request, const
 
 /* Whatever was given instead of a length gets the same answer: which lengths there are. */
 static bool choose_length(const clrs_algorithm *algorithm, const char *text, int64_t *length) {
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    bool is_number =
-        *text != '\0' && strchr("-0123456789", *text) && end != text && !*end && !errno;
-    if (is_number && value >= algorithm->shortest && value <= CLRS_LENGTH_MAX) {
-        *length = value;
+    const char *end = text;
+    uint64_t value;
+    if (take_whole_number(&end, CLRS_LENGTH_MAX, &value) && !*end &&
+        (int64_t)value >= algorithm->shortest) {
+        *length = (int64_t)value;
         return true;
     }
     complain("%s: %s takes lengths from %d to %d, not %s", command, algorithm->name,
@@ -109,12 +106,12 @@ static int run(const arguments *given) {
         return STATUS_MISUSE;
     form.decimals = request.decimals;
     form.ties = request.ties;
-    clrs_stream *stream;
-    clrs_status status = clrs_stream_create(&request, &stream);
+    clrs_sampler *sampler;
+    clrs_status status = clrs_sampler_create(&request, &sampler);
     if (status != CLRS_OK)
         return clrs_refuse(command, &request, status);
-    int result = print_samples(stream, &request, given, &form);
-    clrs_stream_destroy(stream);
+    int result = print_samples(sampler, &request, given, &form);
+    clrs_sampler_destroy(sampler);
     return result;
 }
 

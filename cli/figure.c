@@ -5,7 +5,6 @@
 #include "probe.h"
 
 #include "base/signals.h"
-#include "report/parts.h"
 #include "report/plot.h"
 
 #include <stdio.h>
@@ -20,28 +19,28 @@ static const report_part *find_figure(const char *name) {
         complain("figure: %s", report_elsewhere(name));
         return NULL;
     }
-    nearest search = nearest_to(name, strlen(name));
+    nearest_word search = nearest_to(name, strlen(name));
     for (size_t i = 0; (other = report_part_at(i)) != NULL; i++)
         if (other->draw)
-            nearest_offer(&search, other->name, strlen(other->name));
-    if (search.best)
-        complain("figure: no figure '%s'; did you mean '%s'?", name, search.best);
+            nearest_offer(&search, other->name);
+    if (search.found)
+        complain("figure: no figure '%s'; did you mean '%s'?", name, search.found);
     else
         complain("figure: no figure '%s'; 'whet figure --help' lists them", name);
     return NULL;
 }
 
-static int draw(reproduction *r, const report_part *part, const char *path) {
+static int draw(reproduce_arguments *given, const report_part *part, const char *path) {
     lab_error error = {.kind = LAB_NO_ERROR};
     lab_catch_interrupts();
-    int status = r->is_full ? STATUS_OK : recall_options(r, "figure");
-    if (status != STATUS_OK)
-        return status;
-    status = open_reproduction(r, "figure");
-    if (status == STATUS_OK && !part->draw(&r->experiment, path, &error))
+    take_scale(given);
+    if (!given->run.is_full && !reproduction_recall_scale(&given->run, &error))
+        return report_lab_error("figure", &error);
+    int status = open_reproduction(given, "figure");
+    if (status == STATUS_OK && !part->draw(&given->experiment, path, &error))
         status = report_failure("figure", &error);
-    close_reproduction(r);
-    if (status == STATUS_OK && !r->quiet)
+    close_reproduction(given);
+    if (status == STATUS_OK && !given->run.quiet)
         printf("%s: %s\n", path, part->title);
     return status;
 }
@@ -50,25 +49,28 @@ int command_figure(int argc, char **argv) {
     /* It is about a language model, and has options of its own. */
     if (argc > 1 && (strcmp(argv[1], "3") == 0 || strcmp(argv[1], "figure3") == 0))
         return command_figure3(argc - 1, argv + 1);
-    reproduction r = reproduction_start();
+    reproduce_arguments given = usual_reproduction();
     const char *path = NULL;
     const option_spec options[] = {
         {"out", OPTION_TEXT, &path, "FILE", "where to, .svg or .png (default: figureN.svg)"},
-        {"from", OPTION_TEXT, &r.folder, "DIR",
+        {"from", OPTION_TEXT, &given.run.folder, "DIR",
          "the folder of 'whet reproduce' whose heads and results to use (default: report); what is "
          "missing is made first, at the scale of what is there"},
-        {"full", OPTION_FLAG, &r.is_full, NULL, "of the full scale: ten seeds of 100,000 steps"},
-        {"seeds", OPTION_RANGE, &r.seeds, "N", "heads to train"},
-        {"steps", OPTION_RANGE, &r.steps, "N", "training steps of each"},
-        {"sets", OPTION_RANGE, &r.sets, "N", "sets of each size to evaluate (default 4096)"},
-        {"lm-steps", OPTION_RANGE, &r.lm_steps, "N",
+        {"full", OPTION_FLAG, &given.run.is_full, NULL,
+         "of the full scale: ten seeds of 100,000 steps"},
+        {"seeds", OPTION_RANGE, &given.seeds, "N", "heads to train"},
+        {"steps", OPTION_RANGE, &given.steps, "N", "training steps of each"},
+        {"sets", OPTION_RANGE, &given.sets, "N", "sets of each size to evaluate (default 4096)"},
+        {"lm-steps", OPTION_RANGE, &given.lm_steps, "N",
          "training steps of each language model (clrs)"},
-        {"lm-samples", OPTION_RANGE, &r.lm_samples, "N",
+        {"lm-samples", OPTION_RANGE, &given.lm_samples, "N",
          "questions of each algorithm and length (clrs; default 128)"},
-        {"lm-seeds", OPTION_RANGE, &r.lm_seeds, "N",
+        {"lm-seeds", OPTION_RANGE, &given.lm_seeds, "N",
          "language models of each kind (clrs; default 1, with --full 3)"},
-        {"threads", OPTION_AMOUNT, &r.threads, "N", "threads (default: one for each processor)"},
-        {"quiet", OPTION_FLAG, &r.quiet, NULL, "no progress, and no word of what was drawn"},
+        {"threads", OPTION_AMOUNT, &given.threads, "N",
+         "threads (default: one for each processor)"},
+        {"quiet", OPTION_FLAG, &given.run.quiet, NULL,
+         "no progress, and no word of what was drawn"},
     };
     char list[2048];
     const report_part *part;
@@ -106,5 +108,5 @@ int command_figure(int argc, char **argv) {
     lab_error error = {.kind = LAB_NO_ERROR};
     if (!plot_knows(path ? path : usual, &error))
         return report_lab_error("figure", &error);
-    return draw(&r, part, path ? path : usual);
+    return draw(&given, part, path ? path : usual);
 }

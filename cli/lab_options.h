@@ -31,4 +31,10 @@ typedef struct number_list {
 bool parse_number_list(const char *command, const char *option, const char *text, bool doubling,
                        uint64_t least, uint64_t most, number_list *list);
 
+/* Numbers of a list as sizes. */
+static inline void copy_sizes(const number_list *list, size_t sizes[LIST_MAX]) {
+    for (size_t i = 0; i < list->count; i++)
+        sizes[i] = (size_t)list->items[i];
+}
+
 #endif

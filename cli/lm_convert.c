@@ -18,8 +18,18 @@
 
 static int misuse(const char *name, const char *why) {
     complain("%s: %s", name, why);
-    fprintf(stderr, "Try 'whet %s --help'.\n", name);
-    return STATUS_MISUSE;
+    return point_to_help(name);
+}
+
+/* The options and the two operands; false where the command is to end with *status. */
+static bool parse_paths(const command_syntax *syntax, int argc, char **argv, int *status) {
+    int operands = 0;
+    options_result parsed = parse_options(syntax, argc, argv, &operands);
+    *status = options_status(parsed);
+    if (parsed != OPTIONS_GIVEN || operands == 2)
+        return parsed == OPTIONS_GIVEN;
+    *status = misuse(syntax->name, "which model, and where to?");
+    return false;
 }
 
 /* "A model of 260,032 weights: 5 layers of width 64 ..." */
@@ -78,12 +88,9 @@ int lm_import_command(int argc, char **argv) {
         .more = "example:\n  whet lm import stories260K.bin stories260K.ckpt\n",
         .operands_limit = 2,
     };
-    int operands = 0;
-    options_result parsed = parse_options(&syntax, argc, argv, &operands);
-    if (parsed != OPTIONS_GIVEN)
-        return options_status(parsed);
-    if (operands < 2)
-        return misuse(name, "which model, and where to?");
+    int status = STATUS_OK;
+    if (!parse_paths(&syntax, argc, argv, &status))
+        return status;
     return convert(name, argv[1], tokenizer, argv[2], write_checkpoint, NULL);
 }
 
@@ -132,12 +139,9 @@ int lm_export_command(int argc, char **argv) {
                 "example:\n  whet lm export run model.gguf --type q8_0\n",
         .operands_limit = 2,
     };
-    int operands = 0;
-    options_result parsed = parse_options(&syntax, argc, argv, &operands);
-    if (parsed != OPTIONS_GIVEN)
-        return options_status(parsed);
-    if (operands < 2)
-        return misuse(name, "which model, and where to?");
+    int status = STATUS_OK;
+    if (!parse_paths(&syntax, argc, argv, &status))
+        return status;
     if (!find_type(type, &choice.type)) {
         complain("%s: --type: '%s' is none of f32, f16, bf16 and q8_0", name, type);
         return STATUS_MISUSE;

@@ -321,8 +321,7 @@ int lm_eval_command(int argc, char **argv) {
     int status = options_status(parsed);
     if (parsed == OPTIONS_GIVEN && operands == 0) {
         complain("%s: which model? Name a folder of 'whet lm train'", name);
-        fprintf(stderr, "Try 'whet %s --help'.\n", name);
-        status = STATUS_MISUSE;
+        status = point_to_help(name);
     } else if (parsed == OPTIONS_GIVEN) {
         status = check_and_run(&given);
     }

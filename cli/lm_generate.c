@@ -211,8 +211,7 @@ int lm_generate_command(int argc, char **argv) {
         return options_status(parsed);
     if (operands == 0) {
         complain("%s: which model? Name a checkpoint, a GGUF file, or one of llama2.c", name);
-        fprintf(stderr, "Try 'whet %s --help'.\n", name);
-        return STATUS_MISUSE;
+        return point_to_help(name);
     }
     return check_and_generate(&given);
 }

@@ -19,7 +19,7 @@ typedef struct arguments {
     lm_config config;
     lm_training training;
     text_list algorithms;
-    nn_keeping keep;
+    nn_run_folder folder;
     const char *lengths, *policy, *learn, *gate, *positions, *loss, *weigh;
     uint64_t layers, width, heads, key_heads, head_dim, hidden, context, rope_dims;
     uint64_t batch, accumulate, threads;
@@ -32,7 +32,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
     lm_config *config = &given->config;
     lm_training *training = &given->training;
     const option_spec options[] = {
-        {"out", OPTION_TEXT, &given->keep.folder, "FOLDER",
+        {"out", OPTION_TEXT, &given->folder.path, "FOLDER",
          "where the checkpoint and the log go (default whet-lm)"},
         {"algorithm", OPTION_LIST, &given->algorithms, "NAME",
          "one to learn, as in 'whet clrs list', or several with commas; NAME:hints is\n"
@@ -80,11 +80,11 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "in every head; the gradient passes through beta (default softmax)"},
         {"learn-policy", OPTION_TEXT, &given->learn, "PER",
          "learn the policy's numbers, a set for each layer or each head"},
-        {"resume", OPTION_FLAG, &given->keep.resume, NULL,
+        {"resume", OPTION_FLAG, &given->folder.resume, NULL,
          "go on with the run in the folder, if there is one; what is not given again is as it was"},
-        {"checkpoint-every", OPTION_UNSIGNED, &given->keep.checkpoint_interval, "N",
+        {"checkpoint-every", OPTION_UNSIGNED, &given->folder.checkpoint_interval, "N",
          "steps from one to the next (default 500; 0: only at the end)"},
-        {"log-every", OPTION_UNSIGNED, &given->keep.log_interval, "N",
+        {"log-every", OPTION_UNSIGNED, &given->folder.log_interval, "N",
          "steps from one line of the log to the next (default 100; 0: no log)"},
         threads_option(&given->threads),
         quiet_option(&given->quiet),
@@ -201,7 +201,7 @@ static int choose_sizes(arguments *given) {
 
 static void print_summary(const arguments *given, const lm_summary *summary) {
     printf("%zu parameters, %llu steps: %s\n", summary->parameters,
-           (unsigned long long)summary->steps, given->keep.folder);
+           (unsigned long long)summary->steps, given->folder.path);
     for (size_t i = 0; i < given->training.task_count; i++) {
         lm_tally tally = summary->tasks[i];
         if (tally.sequences > 0)
@@ -223,7 +223,7 @@ static int run(const arguments *given) {
         return report_lab_error(name, &lab.error);
     lm_run request = {.config = given->config,
                       .training = given->training,
-                      .keep = given->keep,
+                      .folder = given->folder,
                       .quiet = given->quiet,
                       .executor = &lab.executor};
     lab_catch_interrupts();
@@ -250,7 +250,7 @@ static arguments defaults(void) {
     return (arguments){
         .config = lm_config_default(),
         .training = lm_training_default(),
-        .keep = {.folder = "whet-lm", .checkpoint_interval = 500, .log_interval = 100},
+        .folder = {.path = "whet-lm", .checkpoint_interval = 500, .log_interval = 100},
         .layers = 4,
         .width = 128,
         .heads = 4,
@@ -261,12 +261,12 @@ static arguments defaults(void) {
 
 /* Defaults that are the choices of the run in a folder, if there is one. */
 static bool recall(const char *folder, arguments *chosen, lab_error *error) {
-    lm_run run = {.config = chosen->config, .training = chosen->training, .keep = chosen->keep};
-    run.keep.folder = folder;
+    lm_run run = {.config = chosen->config, .training = chosen->training, .folder = chosen->folder};
+    run.folder.path = folder;
     if (!lm_run_recall(&run, error))
         return false;
     chosen->training = run.training;
-    chosen->keep = run.keep;
+    chosen->folder = run.folder;
     if (run.training.task_count == 0)
         return true; /* no run */
     chosen->config = run.config;
@@ -289,10 +289,10 @@ int lm_train_command(int argc, char **argv) {
     arguments given = defaults();
     options_result parsed = parse(argc, argv, &given);
     int status = options_status(parsed);
-    if (parsed == OPTIONS_GIVEN && given.keep.resume) {
+    if (parsed == OPTIONS_GIVEN && given.folder.resume) {
         /* once more, over what the run has */
         arguments recalled = defaults();
-        bool is_good = recall(given.keep.folder, &recalled, &error);
+        bool is_good = recall(given.folder.path, &recalled, &error);
         free(given.algorithms.items);
         given = recalled;
         parsed = is_good ? parse(argc, argv, &given) : OPTIONS_MISUSED;

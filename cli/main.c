@@ -61,13 +61,13 @@ static const subcommand *find_command(const char *name) {
 
 static int unknown_command(const char *name) {
     const char *kind = name[0] == '-' ? "option" : "command";
-    nearest search = nearest_to(name, strlen(name));
+    nearest_word search = nearest_to(name, strlen(name));
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        nearest_offer(&search, commands[i].name, strlen(commands[i].name));
-    nearest_offer(&search, "--help", 6);
-    nearest_offer(&search, "--version", 9);
-    if (search.best)
-        complain("unknown %s '%s'; did you mean '%s'?", kind, name, search.best);
+        nearest_offer(&search, commands[i].name);
+    nearest_offer(&search, "--help");
+    nearest_offer(&search, "--version");
+    if (search.found)
+        complain("unknown %s '%s'; did you mean '%s'?", kind, name, search.found);
     else
         complain("unknown %s '%s'", kind, name);
     fputs("Try 'whet --help'.\n", stderr);

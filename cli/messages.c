@@ -1,7 +1,6 @@
 /*
  * Messages on standard error and the search for the nearest name. Nearness is
- * the number of letters to change, add, drop or swap with a neighbour (optimal
- * string alignment); a candidate that starts with the word counts as near too,
+ * the library's edit distance; a candidate that starts with the word counts as near too,
  * so that `whet pol` suggests `policies`, and so does one that contains a word of
  * some length, so that `kruskal` suggests `mst_kruskal`.
  */
@@ -14,8 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_MAX_LENGTH = 32 };
-
 void complain(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -25,41 +22,14 @@ void complain(const char *format, ...) {
     va_end(arguments);
 }
 
+int point_to_help(const char *command) {
+    fprintf(stderr, "Try 'whet %s --help'.\n", command);
+    return STATUS_MISUSE;
+}
+
 int complain_of_memory(void) {
     complain("out of memory");
     return STATUS_FAILED;
-}
-
-static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
-
-/* Both names are at most NAME_MAX_LENGTH long. */
-static size_t edit_distance(const char *a, size_t a_length, const char *b, size_t b_length) {
-    size_t rows[3][NAME_MAX_LENGTH + 1];
-    size_t *two_back = rows[0], *back = rows[1], *row = rows[2];
-    for (size_t j = 0; j <= b_length; j++) {
-        back[j] = j;
-        two_back[j] = j;
-    }
-    for (size_t i = 1; i <= a_length; i++) {
-        row[0] = i;
-        for (size_t j = 1; j <= b_length; j++) {
-            size_t change = back[j - 1] + (a[i - 1] != b[j - 1]);
-            row[j] = smaller(change, smaller(back[j], row[j - 1]) + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                row[j] = smaller(row[j], two_back[j - 2] + 1);
-        }
-        size_t *spare = two_back;
-        two_back = back;
-        back = row;
-        row = spare;
-    }
-    return back[b_length];
-}
-
-nearest nearest_to(const char *wanted, size_t wanted_length) {
-    /* A third of the letters may be wrong, and one in any case. */
-    size_t tolerance = wanted_length < 6 ? 1 : wanted_length / 3;
-    return (nearest){.wanted = wanted, .wanted_length = wanted_length, .distance = tolerance + 1};
 }
 
 /* Whether a name begins with a word, or contains one that is long enough not to be there by chance.
@@ -76,16 +46,17 @@ static bool holds_word(const char *name, size_t length, const char *word, size_t
     return false;
 }
 
-void nearest_offer(nearest *search, const char *candidate, size_t length) {
-    if (length > NAME_MAX_LENGTH || search->wanted_length > NAME_MAX_LENGTH ||
-        search->wanted_length == 0)
+nearest_word nearest_to(const char *word, size_t length) {
+    return (nearest_word){.word = word, .length = length};
+}
+
+void nearest_offer(nearest_word *search, const char *candidate) {
+    if (search->length == 0)
         return;
-    size_t distance = edit_distance(search->wanted, search->wanted_length, candidate, length);
-    if (holds_word(candidate, length, search->wanted, search->wanted_length))
-        distance = smaller(distance, 1);
-    if (distance >= search->distance)
-        return;
-    search->distance = distance;
-    search->best = candidate;
-    search->best_length = length;
+    whet_nearest_consider(search, candidate);
+    if (holds_word(candidate, strlen(candidate), search->word, search->length) &&
+        (!search->found || search->distance > 1)) {
+        search->found = candidate;
+        search->distance = 1;
+    }
 }

@@ -5,28 +5,25 @@
 #ifndef WHET_CLI_MESSAGES_H
 #define WHET_CLI_MESSAGES_H
 
+#include "row/policy_nearest.h" /* nearest_word */
+
 #include <stddef.h>
 
 /* "whet: ..." and a newline on standard error. */
 __attribute__((format(printf, 1, 2))) void complain(const char *format, ...);
+
+/* "Try 'whet COMMAND --help'." after a message about its command line; returns the exit status. */
+int point_to_help(const char *command);
 
 /* The one way of saying that memory ran out; returns the exit status for it. */
 int complain_of_memory(void);
 
 /*
  * The candidate nearest to a word that was probably misspelt. Start with the
- * word, offer every candidate; best is NULL if none is near enough. Candidates
- * need not be terminated and must outlive the search.
+ * word, offer every candidate; found is NULL if none is near enough. Candidates
+ * must outlive the search.
  */
-typedef struct nearest {
-    const char *wanted;
-    size_t wanted_length;
-    const char *best;
-    size_t best_length;
-    size_t distance;
-} nearest;
-
-nearest nearest_to(const char *wanted, size_t wanted_length);
-void nearest_offer(nearest *search, const char *candidate, size_t length);
+nearest_word nearest_to(const char *word, size_t length);
+void nearest_offer(nearest_word *search, const char *candidate);
 
 #endif

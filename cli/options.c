@@ -85,7 +85,7 @@ static void print_help(const command_syntax *syntax) {
 }
 
 static options_result misuse(const command_syntax *syntax) {
-    fprintf(stderr, "Try 'whet %s --help'.\n", syntax->name);
+    point_to_help(syntax->name);
     return OPTIONS_MISUSED;
 }
 
@@ -95,14 +95,14 @@ static options_result unknown_option(const command_syntax *syntax, const char *a
         complain("%s: unknown option '%s'", syntax->name, argument);
         return misuse(syntax);
     }
-    nearest search = nearest_to(argument + 2, (size_t)(length - 2));
+    nearest_word search = nearest_to(argument + 2, (size_t)(length - 2));
     for (size_t i = 0; i < syntax->option_count; i++)
-        nearest_offer(&search, syntax->options[i].name, strlen(syntax->options[i].name));
-    nearest_offer(&search, "help", 4);
-    nearest_offer(&search, "version", 7);
-    if (search.best)
+        nearest_offer(&search, syntax->options[i].name);
+    nearest_offer(&search, "help");
+    nearest_offer(&search, "version");
+    if (search.found)
         complain("%s: unknown option '%.*s'; did you mean '--%s'?", syntax->name, length, argument,
-                 search.best);
+                 search.found);
     else
         complain("%s: unknown option '%.*s'", syntax->name, length, argument);
     return misuse(syntax);

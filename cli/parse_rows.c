@@ -7,6 +7,8 @@
  */
 #include "parse_rows.h"
 
+#include "base/grow.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -136,17 +138,10 @@ static row_result parse_number(text_span word, const char *line, float *value, r
 }
 
 static bool make_room(row_values *row) {
-    if (row->n < row->capacity)
-        return true;
-    if (row->capacity > SIZE_MAX / 2 / sizeof *row->values)
-        return false;
-    size_t capacity = row->capacity ? 2 * row->capacity : 256;
-    float *values = realloc(row->values, capacity * sizeof *values);
-    if (!values)
-        return false;
-    row->values = values;
-    row->capacity = capacity;
-    return true;
+    float *values = lab_grow(row->values, sizeof *values, row->n + 1, &row->capacity);
+    if (values)
+        row->values = values;
+    return values != NULL;
 }
 
 static row_result malformed_comma(const char *line, const char *at, const char *end,

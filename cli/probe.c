@@ -13,11 +13,11 @@
 #include "results.h"
 
 #include "base/files.h"
+#include "base/number_range.h"
 #include "base/signals.h"
 #include "report/plot.h"
 #include "report/probe_figure.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +42,7 @@ typedef struct arguments {
     text_list policies;
     uint64_t sequences, decimals, seed, answer_tokens, context, every, perplexity_tokens, threads;
     uint64_t layer;
+    uint64_t largest_layer, largest_head; /* of those lists */
     bool is_chat, shows_heads, is_share, quiet;
 } arguments;
 
@@ -59,31 +60,22 @@ static arguments usual_arguments(const char *name) {
 
 static bool refuse(const arguments *given, const char *text) {
     complain("%s: %s", given->name, text);
-    fprintf(stderr, "Try 'whet %s --help'.\n", given->name);
+    point_to_help(given->name);
     return false;
-}
-
-/* A whole number at *text, which moves behind it. */
-static bool take_whole(const char **text, uint64_t *number) {
-    char *end;
-    if (**text < '0' || **text > '9')
-        return false;
-    errno = 0;
-    *number = strtoull(*text, &end, 10);
-    *text = end;
-    return errno == 0 && *number <= PROMPT_NUMBER_MAX;
 }
 
 /* "0..999" */
 static bool parse_range(const arguments *given, number_format *format) {
     const char *rest = given->range;
-    bool is_range = take_whole(&rest, &format->low) && strncmp(rest, "..", 2) == 0;
-    rest += is_range ? 2 : 0;
-    is_range = is_range && take_whole(&rest, &format->high) && !*rest && format->low < format->high;
+    number_range range;
+    bool is_range = take_number_range(&rest, "..", PROMPT_NUMBER_MAX, &range) && !*rest &&
+                    range.first < range.last;
     if (!is_range)
         return refuse(given, "--range: two whole numbers up to 1000000000, such as 0..999");
     if (given->decimals > PROMPT_DECIMALS_MAX)
         return refuse(given, "--decimals: at most 9");
+    format->low = range.first;
+    format->high = range.last;
     format->decimals = given->decimals;
     return true;
 }
@@ -146,7 +138,7 @@ static int keep(const arguments *given, const probe_request *request, const prob
     probe_table table = {request, result};
     probe_figure figure = {.request = request,
                            .result = result,
-                           .title = base_name(request->model),
+                           .title = base_name(request->model.path),
                            .layer = given->layer == UINT64_MAX ? 0 : given->layer,
                            .is_share = given->is_share};
     int status = STATUS_OK;
@@ -166,7 +158,7 @@ static int keep(const arguments *given, const probe_request *request, const prob
 static void tell_figures(const arguments *given, const probe_request *request) {
     const char *of = given->is_share ? "entropies as shares of ln n" : "entropies";
     printf("%s: Figure 3, %s of the heads in layer %llu of %s\n", given->figure, of,
-           (unsigned long long)given->layer, base_name(request->model));
+           (unsigned long long)given->layer, base_name(request->model.path));
     if (given->figures)
         printf("%s: the same of all layers\n", given->figures);
 }
@@ -180,66 +172,34 @@ static bool is_there(const arguments *given, const char *option, uint64_t larges
     return false;
 }
 
-/* A number or a range of a list; *text moves behind it. */
-static bool take_place(const char **text) {
-    uint64_t first, last;
-    if (!take_whole(text, &first))
-        return false;
-    last = first;
-    if (**text == '-') {
-        ++*text;
-        if (!take_whole(text, &last))
-            return false;
+/* The largest number of a list such as 0-3,7, as the plug-in reads them, 0 where none is given.
+ * False where the text is no such list. */
+static bool read_list(const char *list, uint64_t *largest) {
+    number_range range;
+    bool is_good = true;
+    *largest = 0;
+    for (const char *at = list; at && is_good && (at == list || *at);) {
+        is_good = take_number_range(&at, "-", PLACES_MAX, &range);
+        *largest = is_good && range.last > *largest ? range.last : *largest;
     }
-    return first <= last && last <= PLACES_MAX;
+    return is_good;
 }
 
-/* Whether a text is a list such as 0-3,7, as the plug-in reads them. */
-static bool is_list(const char *text) {
-    bool is_good = take_place(&text);
-    while (is_good && *text == ',') {
-        text++;
-        is_good = take_place(&text);
-    }
-    return is_good && !*text;
+static bool read_lists(arguments *given) {
+    const char *wrong = !read_list(given->layers, &given->largest_layer) ? "layers"
+                        : !read_list(given->heads, &given->largest_head) ? "heads"
+                                                                         : NULL;
+    if (wrong)
+        refuse_value(given->name, wrong, *wrong == 'l' ? given->layers : given->heads,
+                     "a list such as 0-3,7");
+    return !wrong;
 }
 
-static bool are_lists(const arguments *given) {
-    const char *const lists[] = {given->layers, given->heads};
-    for (size_t i = 0; i < 2; i++)
-        if (lists[i] && !is_list(lists[i])) {
-            refuse_value(given->name, i ? "heads" : "layers", lists[i], "a list such as 0-3,7");
-            return false;
-        }
-    return true;
-}
-
-/* The largest number of a list. */
-static uint64_t largest_of(const char *list) {
-    static const char digits[] = "0123456789";
-    uint64_t largest = 0;
-    for (const char *at = list; at && *(at += strcspn(at, digits)); at += strspn(at, digits)) {
-        uint64_t number = strtoull(at, NULL, 10);
-        largest = number > largest ? number : largest;
-    }
-    return largest;
-}
-
-/* 0: nobody knows how many there are. */
+/* 0: unknown; a model whose file does not say is looked at after its run. */
 static bool are_places_there(const arguments *given, size_t layers, size_t heads) {
     return (given->layer == UINT64_MAX || is_there(given, "--layer", given->layer, layers)) &&
-           is_there(given, "--layers", largest_of(given->layers), layers) &&
-           is_there(given, "--heads", largest_of(given->heads), heads);
-}
-
-/* Before a run that may take long; a model that does not say how many layers and heads it has is
- * looked at after it. */
-static int check_places(const arguments *given) {
-    lab_error error = {.kind = LAB_NO_ERROR};
-    uint32_t layers = 0, heads = 0;
-    probe_layers(given->model, &layers, &error);
-    probe_heads(given->model, &heads, &error);
-    return are_places_there(given, layers, heads) ? STATUS_OK : STATUS_MISUSE;
+           is_there(given, "--layers", given->largest_layer, layers) &&
+           is_there(given, "--heads", given->largest_head, heads);
 }
 
 static int finish(const arguments *given, const probe_request *request, const probe_result *result,
@@ -251,7 +211,7 @@ static int finish(const arguments *given, const probe_request *request, const pr
         return status;
     probe_view view = {.request = request,
                        .result = result,
-                       .model = base_name(request->model),
+                       .model = base_name(request->model.path),
                        .shows_heads = given->shows_heads,
                        .layer = given->layer,
                        .style = standard_output_style(true)};
@@ -313,8 +273,7 @@ static int request_and_run(const arguments *given, const texts *read, bool print
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     number_list sizes;
     policy_list policies;
-    probe_request request = {.model = given->model,
-                             .library = given->llama,
+    probe_request request = {.library = given->llama,
                              .plugin = given->plugin,
                              .layers = given->layers,
                              .heads = given->heads,
@@ -345,23 +304,27 @@ static int request_and_run(const arguments *given, const texts *read, bool print
         return status;
     request.policies = policies.names;
     request.policy_count = policies.count;
-    status = check_places(given);
-    if (status == STATUS_OK)
+    lab_error error = {.kind = LAB_NO_ERROR};
+    if (!probe_read_model(given->model, &request.model, &error))
+        status = report_lab_error(given->name, &error);
+    else if (!are_places_there(given, request.model.layers, request.model.heads))
+        status = STATUS_MISUSE; /* before a run that may take long */
+    else
         status = run(given, &request, prints);
     free_policy_list(&policies);
     return status;
 }
 
-static int check_and_run(const arguments *given, bool prints) {
+static int check_and_run(arguments *given, bool prints) {
     texts read = {0};
-    if (!are_good(given) || !are_lists(given))
+    if (!are_good(given) || !read_lists(given))
         return STATUS_MISUSE;
     const char *const files[] = {given->json, given->csv, given->figure, given->figures};
     enum { FILES = sizeof files / sizeof files[0] };
     const char *const inputs[] = {given->model, given->prompt_file, given->perplexity};
     int status = STATUS_OK;
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0] && status == STATUS_OK; i++)
-        status = inputs[i] ? spare_input(given->name, inputs[i], files, FILES) : STATUS_OK;
+        status = inputs[i] ? refuse_to_overwrite(given->name, inputs[i], files, FILES) : STATUS_OK;
     if (status == STATUS_OK)
         status = reserve_output(given->name, files, FILES);
     lab_error error = {.kind = LAB_NO_ERROR};

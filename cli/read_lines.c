@@ -70,11 +70,17 @@ static void return_line(line_reader *reader, size_t line_end, const char **line,
     reader->scanned = reader->start;
 }
 
+static const char *find_newline(const line_reader *reader) {
+    return reader->scanned < reader->end
+               ? memchr(reader->buffer + reader->scanned, '\n', reader->end - reader->scanned)
+               : NULL;
+}
+
+bool has_line(const line_reader *reader) { return find_newline(reader) != NULL; }
+
 line_result read_line(line_reader *reader, const char **line, size_t *length) {
     for (;;) {
-        const char *newline = NULL;
-        if (reader->scanned < reader->end)
-            newline = memchr(reader->buffer + reader->scanned, '\n', reader->end - reader->scanned);
+        const char *newline = find_newline(reader);
         if (newline) {
             return_line(reader, (size_t)(newline - reader->buffer), line, length);
             return LINE_READ;

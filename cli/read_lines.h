@@ -37,4 +37,7 @@ typedef enum line_result {
  */
 line_result read_line(line_reader *reader, const char **line, size_t *length);
 
+/* Whether the next line is at hand: read_line will neither wait for it nor flush the output. */
+bool has_line(const line_reader *reader);
+
 #endif

@@ -4,34 +4,27 @@
 
 #include "retrieval.h"
 
-#include "report/experiment.h"
+#include "report/reproduction.h"
 
-#include <stdbool.h>
-
-/* 0 in numbers means what the chosen scale has: quick, or full. */
-typedef struct reproduction {
-    const char *folder;
-    option_range seeds, steps, sets;
+typedef struct reproduce_arguments {
+    reproduction run;
+    option_range seeds, steps, sets; /* 0: not given */
     option_range lm_steps, lm_samples, lm_seeds;
     uint64_t threads;
-    bool is_full, quiet;
     laboratory lab;
     experiment experiment;
-} reproduction;
-
-enum { REPRODUCE_QUICK_STEPS = 20000, REPRODUCE_FULL_STEPS = 100000, REPRODUCE_FULL_SEEDS = 10 };
+} reproduce_arguments;
 
 /* With the limits of its numbers, and none of them given. */
-reproduction reproduction_start(void);
+reproduce_arguments usual_reproduction(void);
 
-/* Numbers that were not given become those with which `whet reproduce` worked in the folder last,
- * if it did. An exit status, after a message unless STATUS_OK. */
-int recall_options(reproduction *reproduction, const char *command);
+/* Numbers that were given become the scale of the run. */
+void take_scale(reproduce_arguments *given);
 
 /* Loads what the experiments compute with. An exit status, after a message unless STATUS_OK; close
  * it either way. */
-int open_reproduction(reproduction *reproduction, const char *command);
-void close_reproduction(reproduction *reproduction);
+int open_reproduction(reproduce_arguments *given, const char *command);
+void close_reproduction(reproduce_arguments *given);
 
 /* Like report_lab_error; a run that was interrupted is told how to go on. */
 int report_failure(const char *command, const lab_error *error);

@@ -34,7 +34,8 @@ static int check_files(const char *command, const char *const *paths, size_t cou
     return STATUS_OK;
 }
 
-int spare_input(const char *command, const char *input, const char *const *paths, size_t count) {
+int refuse_to_overwrite(const char *command, const char *input, const char *const *paths,
+                        size_t count) {
     for (size_t i = 0; i < count; i++)
         if (paths[i] && !is_standard_output(paths[i]) && lab_is_same_file(paths[i], input)) {
             complain("%s: %s is read, and would be overwritten", command, paths[i]);

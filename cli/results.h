@@ -18,7 +18,8 @@
 int reserve_output(const char *command, const char *const *paths, size_t count);
 
 /* Refuses paths that lead to a file which is read. A status. */
-int spare_input(const char *command, const char *input, const char *const *paths, size_t count);
+int refuse_to_overwrite(const char *command, const char *input, const char *const *paths,
+                        size_t count);
 
 /* Writes to a path; a status, after a message if that failed. Drops the reference to `json`; NULL
  * means that memory ran out while it was made. */

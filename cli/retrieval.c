@@ -28,10 +28,15 @@ int command_retrieval(int argc, char **argv) {
     return run_verb(&table, argc, argv);
 }
 
-int need_heads_path(const char *command, int operands) {
-    if (operands == 1)
-        return STATUS_OK;
-    complain("%s: which heads? Name a checkpoint, or a folder of 'whet retrieval train'", command);
-    fprintf(stderr, "Try 'whet %s --help'.\n", command);
-    return STATUS_MISUSE;
+options_result parse_heads_options(const command_syntax *syntax, int argc, char **argv,
+                                   const char **path) {
+    int operands = 0;
+    options_result result = parse_options(syntax, argc, argv, &operands);
+    *path = result == OPTIONS_GIVEN && operands == 1 ? argv[1] : NULL;
+    if (result != OPTIONS_GIVEN || *path)
+        return result;
+    complain("%s: which heads? Name a checkpoint, or a folder of 'whet retrieval train'",
+             syntax->name);
+    point_to_help(syntax->name);
+    return OPTIONS_MISUSED;
 }

@@ -13,7 +13,9 @@ int retrieval_eval_command(int argc, char **argv);
 int retrieval_fit_command(int argc, char **argv);
 int retrieval_heads_command(int argc, char **argv);
 
-/* The one operand of eval, fit and heads: a status, after a message if it is missing. */
-int need_heads_path(const char *command, int operands);
+/* Options of eval, fit and heads, and their one operand: *path is NULL after a message if it is
+ * missing, and the result OPTIONS_MISUSED. */
+options_result parse_heads_options(const command_syntax *syntax, int argc, char **argv,
+                                   const char **path);
 
 #endif

@@ -27,7 +27,7 @@ typedef struct arguments {
     bool quiet;
 } arguments;
 
-static options_result parse(int argc, char **argv, arguments *given, int *operands) {
+static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"policy", OPTION_LIST, &given->policies, "NAME",
          "use this policy (see 'whet policies') instead of the usual selection; may be repeated"},
@@ -52,9 +52,7 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
                 "  whet retrieval eval run --policy softmax --policy adaptive --sizes 512..2048\n",
         .operands_limit = 1,
     };
-    options_result result = parse_options(&syntax, argc, argv, operands);
-    given->path = result == OPTIONS_GIVEN && *operands ? argv[1] : NULL;
-    return result;
+    return parse_heads_options(&syntax, argc, argv, &given->path);
 }
 
 static bool print_measure(const retrieval_evaluation *result, size_t measure, double factor,
@@ -130,8 +128,7 @@ static int run(const arguments *given, const policy_list *policies, const number
     if (!open_laboratory(&lab, given->threads, given->path))
         return report_lab_error(name, &lab.error);
     size_t sizes[LIST_MAX];
-    for (size_t i = 0; i < list->count; i++)
-        sizes[i] = (size_t)list->items[i];
+    copy_sizes(list, sizes);
     retrieval_eval_request request = {.heads = &lab.heads,
                                       .sizes = sizes,
                                       .size_count = list->count,
@@ -178,12 +175,9 @@ static int check_and_run(const arguments *given) {
 
 int retrieval_eval_command(int argc, char **argv) {
     arguments given = {.sizes = "16..16384", .sets = 4096};
-    int operands = 0;
-    options_result parsed = parse(argc, argv, &given, &operands);
+    options_result parsed = parse(argc, argv, &given);
     int status = options_status(parsed);
     if (parsed == OPTIONS_GIVEN)
-        status = need_heads_path(name, operands);
-    if (parsed == OPTIONS_GIVEN && status == STATUS_OK)
         status = check_and_run(&given);
     free(given.policies.items);
     return status;

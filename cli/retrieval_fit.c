@@ -18,7 +18,7 @@ typedef struct arguments {
     bool quiet;
 } arguments;
 
-static options_result parse(int argc, char **argv, arguments *given, int *operands) {
+static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"degree", OPTION_UNSIGNED, &given->degree, "D", "of the polynomials, 1 to 8 (default 4)"},
         {"cap", OPTION_NUMBER, &given->cap, "B", "seek betas from 1/B to B (default 10)"},
@@ -44,9 +44,7 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         .more = NULL,
         .operands_limit = 1,
     };
-    options_result result = parse_options(&syntax, argc, argv, operands);
-    given->path = result == OPTIONS_GIVEN && *operands ? argv[1] : NULL;
-    return result;
+    return parse_heads_options(&syntax, argc, argv, &given->path);
 }
 
 static int show(const arguments *given, const retrieval_fit *fit) {
@@ -65,8 +63,7 @@ static int run(const arguments *given, const number_list *list) {
     if (!open_laboratory(&lab, given->threads, given->path))
         return report_lab_error(name, &lab.error);
     size_t sizes[LIST_MAX];
-    for (size_t i = 0; i < list->count; i++)
-        sizes[i] = (size_t)list->items[i];
+    copy_sizes(list, sizes);
     retrieval_fit_request request = {.heads = &lab.heads,
                                      .sizes = sizes,
                                      .size_count = list->count,
@@ -90,13 +87,11 @@ static int run(const arguments *given, const number_list *list) {
 
 int retrieval_fit_command(int argc, char **argv) {
     arguments given = {.sizes = "16..4096", .sets = 256, .seed = 6, .degree = 4, .cap = 10};
-    int operands = 0;
-    options_result parsed = parse(argc, argv, &given, &operands);
+    options_result parsed = parse(argc, argv, &given);
     if (parsed != OPTIONS_GIVEN)
         return options_status(parsed);
     number_list sizes;
-    if (need_heads_path(name, operands) != STATUS_OK ||
-        !parse_number_list(name, "sizes", given.sizes, true, 1, 1048576, &sizes))
+    if (!parse_number_list(name, "sizes", given.sizes, true, 1, 1048576, &sizes))
         return STATUS_MISUSE;
     if (given.sets < 1 || given.sets > 1000000) {
         complain("%s: --sets: %llu is not from 1 to 1000000", name, (unsigned long long)given.sets);

@@ -22,7 +22,7 @@ typedef struct arguments {
     uint64_t sets, items, seed;
 } arguments;
 
-static options_result parse(int argc, char **argv, arguments *given, int *operands) {
+static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"policy", OPTION_LIST, &given->policies, "NAME",
          "use this policy instead of softmax and adaptive; may be repeated"},
@@ -46,9 +46,7 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         .more = NULL,
         .operands_limit = 1,
     };
-    options_result result = parse_options(&syntax, argc, argv, operands);
-    given->path = result == OPTIONS_GIVEN && *operands ? argv[1] : NULL;
-    return result;
+    return parse_heads_options(&syntax, argc, argv, &given->path);
 }
 
 static double mean_of_largest(const retrieval_panel *panel) {
@@ -130,13 +128,10 @@ static int run(const arguments *given, const number_list *sizes) {
 
 int retrieval_heads_command(int argc, char **argv) {
     arguments given = {.sizes = "16..16384", .sets = 32, .items = 16, .seed = 2};
-    int operands = 0;
-    options_result parsed = parse(argc, argv, &given, &operands);
+    options_result parsed = parse(argc, argv, &given);
     int status = options_status(parsed);
-    if (parsed == OPTIONS_GIVEN)
-        status = need_heads_path(name, operands);
     number_list sizes;
-    if (parsed == OPTIONS_GIVEN && status == STATUS_OK)
+    if (parsed == OPTIONS_GIVEN)
         status =
             parse_number_list(name, "sizes", given.sizes, true, 1, RETRIEVAL_EVAL_SIZE_MAX, &sizes)
                 ? run(&given, &sizes)

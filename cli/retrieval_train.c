@@ -14,7 +14,7 @@ static const char name[] = "retrieval train";
 
 typedef struct arguments {
     retrieval_config config;
-    nn_keeping keep;
+    nn_run_folder folder;
     const char *seeds, *sizes, *l2, *precision, *policy;
     uint64_t depth, width, classes, batch, steps, threads;
     double rate_end;
@@ -24,7 +24,7 @@ typedef struct arguments {
 static options_result parse(int argc, char **argv, arguments *given) {
     retrieval_config *config = &given->config;
     const option_spec options[] = {
-        {"out", OPTION_TEXT, &given->keep.folder, "FOLDER",
+        {"out", OPTION_TEXT, &given->folder.path, "FOLDER",
          "where checkpoints and logs go (default whet-retrieval)"},
         {"seed", OPTION_TEXT, &given->seeds, "LIST",
          "one head for each of these seeds, such as 1..10 (default 1)"},
@@ -57,12 +57,12 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"leak", OPTION_NUMBER, &config->leak, "W",
          "weight of a penalty on logits that tell classes apart (default 0; not with "
          "bf16-products)"},
-        {"resume", OPTION_FLAG, &given->keep.resume, NULL,
+        {"resume", OPTION_FLAG, &given->folder.resume, NULL,
          "go on with the run in the folder, if there is one; what is not given again is as it was, "
          "and --steps may be more"},
-        {"checkpoint-every", OPTION_UNSIGNED, &given->keep.checkpoint_interval, "N",
+        {"checkpoint-every", OPTION_UNSIGNED, &given->folder.checkpoint_interval, "N",
          "steps from one to the next (default 5000; 0: only at the end)"},
-        {"log-every", OPTION_UNSIGNED, &given->keep.log_interval, "N",
+        {"log-every", OPTION_UNSIGNED, &given->folder.log_interval, "N",
          "a line of the log every so many steps, and for the first and the last (default 500; "
          "0: no log)"},
         threads_option(&given->threads),
@@ -132,7 +132,7 @@ static int run(const arguments *given, const number_list *seeds) {
     retrieval_run request = {.config = given->config,
                              .seeds = seeds->items,
                              .seed_count = seeds->count,
-                             .keep = given->keep,
+                             .folder = given->folder,
                              .quiet = given->quiet,
                              .executor = &lab.executor};
     lab_catch_interrupts();
@@ -140,7 +140,7 @@ static int run(const arguments *given, const number_list *seeds) {
     if (retrieval_train(&lab.engine, &request, NULL, &lab.error))
         printf("%zu head%s of %zu parameters, %llu steps each: %s\n", seeds->count,
                seeds->count == 1 ? "" : "s", retrieval_parameters(&given->config),
-               (unsigned long long)given->config.steps, given->keep.folder);
+               (unsigned long long)given->config.steps, given->folder.path);
     else
         status = report_lab_error(name, &lab.error);
     close_laboratory(&lab);
@@ -150,7 +150,7 @@ static int run(const arguments *given, const number_list *seeds) {
 static arguments defaults(void) {
     return (arguments){
         .config = retrieval_config_default(),
-        .keep = {.folder = "whet-retrieval", .checkpoint_interval = 5000, .log_interval = 500},
+        .folder = {.path = "whet-retrieval", .checkpoint_interval = 5000, .log_interval = 500},
         .depth = 1,
         .width = 128,
         .classes = 10,
@@ -165,8 +165,8 @@ static bool recall(const char *folder, arguments *chosen, number_list *seeds, la
     retrieval_run run = {.config = chosen->config,
                          .seeds = seeds->items,
                          .seed_count = seeds->count,
-                         .keep = chosen->keep};
-    run.keep.folder = folder;
+                         .folder = chosen->folder};
+    run.folder.path = folder;
     if (!retrieval_run_recall(&run, seeds->items, LIST_MAX, error))
         return false;
     seeds->count = run.seed_count;
@@ -179,7 +179,7 @@ static bool recall(const char *folder, arguments *chosen, number_list *seeds, la
     chosen->key_is_blind = !run.config.key_sees_class;
     bool is_constant = run.config.rate_end == run.config.rate;
     chosen->rate_end = is_constant ? chosen->rate_end : run.config.rate_end;
-    chosen->keep = run.keep;
+    chosen->folder = run.folder;
     return true;
 }
 
@@ -192,10 +192,10 @@ int retrieval_train_command(int argc, char **argv) {
         return options_status(parsed);
     if (given.seeds && !parse_number_list(name, "seed", given.seeds, false, 0, INT64_MAX, &seeds))
         return STATUS_MISUSE;
-    if (given.keep.resume) {
+    if (given.folder.resume) {
         /* once more, over what the run has */
         arguments recalled = defaults();
-        if (!recall(given.keep.folder, &recalled, &seeds, &error))
+        if (!recall(given.folder.path, &recalled, &seeds, &error))
             return report_lab_error(name, &error);
         given = recalled;
         (void)parse(argc, argv, &given);

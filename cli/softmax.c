@@ -2,7 +2,9 @@
  * `whet softmax`: rows of numbers in, probabilities or statistics out. A line is
  * read and parsed as a whole before anything of it is printed, so that a row
  * with a mistake in it leaves nothing behind but the message; rows before it
- * have been answered.
+ * have been answered. Rows of one length that follow each other go to the library
+ * together, as far as they have been read, since it is fastest on many rows
+ * without statistics.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -15,21 +17,33 @@
 #include "read_lines.h"
 #include "whet.h"
 
+#include "base/grow.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+/* Rows of one length, read one after the other and not yet answered. */
+typedef struct row_batch {
+    float *values; /* [rows][n] */
+    size_t capacity;
+    size_t rows, n;
+    size_t first_line; /* the number of the first row's line */
+} row_batch;
+
 /* What lasts from row to row. */
 typedef struct softmax_work {
     policy_list policies;
-    bool print_stats;
-    row_values row;
-    float *probabilities; /* room for row.capacity of them */
+    bool print_stats; /* of each row by itself */
+    row_values row;   /* the one that was read last */
+    row_batch batch;
+    float *probabilities; /* [policy][rows][n] of the batch */
     size_t probabilities_capacity;
     bool not_finite_seen;
 } softmax_work;
@@ -74,42 +88,12 @@ static void print_stats(const whet_stats *stats, const char *policy) {
     fputs("}\n", stdout);
 }
 
-static bool make_room(softmax_work *work) {
-    if (work->probabilities_capacity >= work->row.capacity)
-        return true;
-    float *probabilities = realloc(work->probabilities, work->row.capacity * sizeof *probabilities);
-    if (!probabilities)
-        return false;
-    work->probabilities = probabilities;
-    work->probabilities_capacity = work->row.capacity;
-    return true;
-}
-
-/* One row under one policy. */
-static whet_status apply_policy(softmax_work *work, size_t policy) {
-    const char *name = work->policies.count > 1 ? work->policies.names[policy] : NULL;
-    whet_stats stats = whet_stats_empty();
-    whet_rows rows = {
-        .size = sizeof rows,
-        .rows = 1,
-        .n = work->row.n,
-        .in = work->row.values,
-        .out = work->probabilities,
-        .stats = &stats,
-    };
-    whet_status (*function)(const whet_rows *, const whet_policy *, size_t *) =
-        work->print_stats ? whet_entropy : whet_softmax;
-    whet_status status = function(&rows, &work->policies.policies[policy], NULL);
-    if (status != WHET_OK && status != WHET_NOT_FINITE)
-        return status;
-    if (work->print_stats) {
-        print_stats(&stats, name);
-    } else {
-        if (name)
-            printf("%s\t", name);
-        print_probabilities(work->probabilities, work->row.n);
-    }
-    return status;
+/* Room for a number of floats. */
+static bool make_room(float **values, size_t *capacity, size_t count) {
+    float *grown = lab_grow(*values, sizeof *grown, count, capacity);
+    if (grown)
+        *values = grown;
+    return grown != NULL;
 }
 
 static void note_not_finite(softmax_work *work, const char *file, size_t line_number) {
@@ -120,31 +104,107 @@ static void note_not_finite(softmax_work *work, const char *file, size_t line_nu
     work->not_finite_seen = true;
 }
 
-/* One line of input, already read. */
-static int answer_line(softmax_work *work, const char *file, size_t line_number, const char *line,
-                       size_t length) {
-    row_error error;
-    switch (parse_row(line, length, &work->row, &error)) {
-    case ROW_MALFORMED:
-        complain("%s:%zu:%zu: %s", file, line_number, error.column, error.message);
-        return STATUS_MISUSE;
-    case ROW_NO_MEMORY:
+/* NULL: there is only one policy, which need not be named. */
+static const char *shown_name(const softmax_work *work, size_t policy) {
+    return work->policies.count > 1 ? work->policies.names[policy] : NULL;
+}
+
+/* The batch under one policy: statistics are printed, probabilities kept in their place. */
+static whet_status apply_policy(softmax_work *work, size_t policy, size_t *first_bad) {
+    const row_batch *batch = &work->batch;
+    whet_stats stats = whet_stats_empty();
+    whet_rows rows = {
+        .size = sizeof rows,
+        .rows = batch->rows,
+        .n = batch->n,
+        .in = batch->values,
+    };
+    if (work->print_stats)
+        rows.stats = &stats; /* of the only row */
+    else
+        rows.out = work->probabilities + policy * batch->rows * batch->n;
+    whet_status (*function)(const whet_rows *, const whet_policy *, size_t *) =
+        work->print_stats ? whet_entropy : whet_softmax;
+    whet_status status = function(&rows, &work->policies.policies[policy], first_bad);
+    if (work->print_stats && (status == WHET_OK || status == WHET_NOT_FINITE))
+        print_stats(&stats, shown_name(work, policy));
+    return status;
+}
+
+static void print_batch(const softmax_work *work) {
+    const row_batch *batch = &work->batch;
+    for (size_t row = 0; row < batch->rows; row++)
+        for (size_t policy = 0; policy < work->policies.count; policy++) {
+            const char *name = shown_name(work, policy);
+            if (name)
+                printf("%s\t", name);
+            size_t place = (policy * batch->rows + row) * batch->n;
+            print_probabilities(work->probabilities + place, batch->n);
+        }
+}
+
+static int answer_batch(softmax_work *work, const char *file) {
+    row_batch *batch = &work->batch;
+    if (batch->rows == 0)
+        return STATUS_OK;
+    /* A row takes some bytes of a line: the product does not overflow but for many policies. */
+    size_t each = batch->rows * batch->n;
+    if (!work->print_stats && (work->policies.count > SIZE_MAX / (each + 1) ||
+                               !make_room(&work->probabilities, &work->probabilities_capacity,
+                                          work->policies.count * each)))
         return complain_of_memory();
-    case ROW_PARSED:
-        break;
-    }
-    if (!work->print_stats && !make_room(work))
-        return complain_of_memory();
+    size_t first_bad = SIZE_MAX;
     for (size_t i = 0; i < work->policies.count; i++) {
-        whet_status status = apply_policy(work, i);
+        size_t bad = SIZE_MAX;
+        whet_status status = apply_policy(work, i, &bad);
         if (status == WHET_NOT_FINITE) {
-            note_not_finite(work, file, line_number);
+            first_bad = bad < first_bad ? bad : first_bad;
         } else if (status != WHET_OK) {
-            complain("%s:%zu: %s", file, line_number, whet_status_text(status));
+            complain("%s:%zu: %s", file, batch->first_line, whet_status_text(status));
             return STATUS_FAILED;
         }
     }
+    if (first_bad < batch->rows)
+        note_not_finite(work, file, batch->first_line + first_bad);
+    if (!work->print_stats)
+        print_batch(work);
+    batch->rows = 0;
     return ferror(stdout) ? STATUS_FAILED : STATUS_OK; /* main() tells what went wrong */
+}
+
+/* The row that was read last joins the batch, or begins another. */
+static int add_to_batch(softmax_work *work, const char *file, size_t line_number) {
+    row_batch *batch = &work->batch;
+    const row_values *row = &work->row;
+    int status = batch->n == row->n ? STATUS_OK : answer_batch(work, file);
+    if (status != STATUS_OK)
+        return status;
+    if (batch->rows == 0) {
+        batch->n = row->n;
+        batch->first_line = line_number;
+    }
+    if (!make_room(&batch->values, &batch->capacity, (batch->rows + 1) * row->n))
+        return complain_of_memory();
+    if (row->n > 0)
+        memcpy(batch->values + batch->rows * row->n, row->values, row->n * sizeof *row->values);
+    batch->rows++;
+    return STATUS_OK;
+}
+
+/* One line of input, already read. */
+static int take_line(softmax_work *work, const char *file, size_t line_number, const char *line,
+                     size_t length) {
+    row_error error;
+    row_result result = parse_row(line, length, &work->row, &error);
+    if (result == ROW_PARSED)
+        return add_to_batch(work, file, line_number);
+    int status = answer_batch(work, file); /* the rows before it */
+    if (status != STATUS_OK)
+        return status;
+    if (result == ROW_NO_MEMORY)
+        return complain_of_memory();
+    complain("%s:%zu:%zu: %s", file, line_number, error.column, error.message);
+    return STATUS_MISUSE;
 }
 
 static int answer_lines(softmax_work *work, const char *file, line_reader *reader) {
@@ -154,7 +214,10 @@ static int answer_lines(softmax_work *work, const char *file, line_reader *reade
         int status;
         switch (read_line(reader, &line, &length)) {
         case LINE_READ:
-            status = answer_line(work, file, reader->line_number, line, length);
+            status = take_line(work, file, reader->line_number, line, length);
+            /* Nobody waits for an answer while there is something left to read. */
+            if (status == STATUS_OK && (work->print_stats || !has_line(reader)))
+                status = answer_batch(work, file);
             if (status != STATUS_OK)
                 return status;
             break;
@@ -210,6 +273,7 @@ static int run(const text_list *names, bool print_stats_wanted, int file_count, 
         status = answer_files(&work, file_count, files);
     int reason = errno;
     free(work.row.values);
+    free(work.batch.values);
     free(work.probabilities);
     free_policy_list(&work.policies);
     errno = reason;

@@ -20,11 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-int tell_sheet(theory_run *run, const char *statement, const sheet *of, json_t *more) {
+int tell_numbers(theory_run *run, const char *statement, const number_table *of, json_t *more) {
     json_t *result = more ? more : json_object();
-    json_object_set_new(result, "rows", sheet_json(of));
+    json_object_set_new(result, "rows", number_table_json(of));
     json_object_set_new(run->results, statement, result);
-    return print_sheet(of);
+    return print_number_table(of);
 }
 
 /* ---- how far a spread reaches ---- */
@@ -50,7 +50,7 @@ static size_t list_masses(double wanted, double masses[REACH_ROWS]) {
 }
 
 static void tell_reach(const theory_run *run, double reach) {
-    char among[64], text[SHEET_TEXT_SIZE];
+    char among[64], text[NUMBER_TEXT_SIZE];
     if (reach < 2)
         snprintf(among, sizeof among, "only where there is no other");
     else if (isfinite(reach))
@@ -65,7 +65,7 @@ static void tell_reach(const theory_run *run, double reach) {
 
 static int show_reach(theory_run *run) {
     enum { COLUMNS = 3 };
-    static const sheet_column columns[COLUMNS] = {
+    static const number_column columns[COLUMNS] = {
         {"mass on one item", "mass", LOOK_SIGNIFICANT, 6},
         {"at most n", "largest_n", LOOK_SIZE, 0},
         {"spread needed for 131,072", "spread_needed", LOOK_FIXED, 2}};
@@ -78,9 +78,10 @@ static int show_reach(theory_run *run) {
         values[i * COLUMNS + 1] = theory_reach(run->spread, run->temperature, masses[i]);
         values[i * COLUMNS + 2] = theory_spread_needed(131072, run->temperature, masses[i]);
     }
-    return tell_sheet(
+    return tell_numbers(
         run, "reach",
-        &(sheet){.columns = columns, .column_count = COLUMNS, .values = values, .rows = rows},
+        &(number_table){
+            .columns = columns, .column_count = COLUMNS, .values = values, .rows = rows},
         json_pack("{s:f, s:f, s:f, s:o}", "spread", run->spread, "temperature", run->temperature,
                   "mass", run->mass, "largest_n", lab_json_number(reach)));
 }
@@ -105,12 +106,12 @@ static layer_figures over_heads(const head_dispersion *heads, size_t count) {
 /* The largest coefficients of the layers, 1/n, then the entropies. */
 typedef struct dispersion_columns {
     char text[2 * DISPERSION_LAYERS_MAX][2][40];
-    sheet_column list[2 + 2 * DISPERSION_LAYERS_MAX];
+    number_column list[2 + 2 * DISPERSION_LAYERS_MAX];
 } dispersion_columns;
 
 static void name_columns(size_t layers, dispersion_columns *columns) {
-    columns->list[0] = (sheet_column){"n", "n", LOOK_SIZE, 0};
-    columns->list[1 + layers] = (sheet_column){"1/n", "uniform", LOOK_FIXED, 6};
+    columns->list[0] = (number_column){"n", "n", LOOK_SIZE, 0};
+    columns->list[1 + layers] = (number_column){"1/n", "uniform", LOOK_FIXED, 6};
     for (size_t i = 0; i < 2 * layers; i++) {
         bool is_entropy = i >= layers;
         size_t layer = is_entropy ? i - layers : i;
@@ -119,7 +120,7 @@ static void name_columns(size_t layers, dispersion_columns *columns) {
         snprintf(key, sizeof columns->text[i][1], is_entropy ? "entropy_share_%zu" : "largest_%zu",
                  layer);
         columns->list[is_entropy ? i + 2 : i + 1] =
-            (sheet_column){title, key, LOOK_FIXED, is_entropy ? 4 : 6};
+            (number_column){title, key, LOOK_FIXED, is_entropy ? 4 : 6};
     }
 }
 
@@ -146,9 +147,10 @@ static int print_dispersion(const random_transformer *transformer, theory_run *r
     }
     dispersion_columns columns;
     name_columns(layers, &columns);
-    int status = tell_sheet(
+    int status = tell_numbers(
         run, "dispersion",
-        &(sheet){.columns = columns.list, .column_count = width, .values = values, .rows = ROWS},
+        &(number_table){
+            .columns = columns.list, .column_count = width, .values = values, .rows = ROWS},
         json_pack("{s:o, s:f}", "spread", lab_json_numbers(widest, layers), "tightest", tightest));
     for (size_t l = 0; l < layers; l++)
         tell("Layer %zu: no logits of a query lie further apart than %.2f at any n, so no "
@@ -184,7 +186,7 @@ static int show_dispersion(theory_run *run) {
 
 static int show_temperature(theory_run *run) {
     enum { POINTS = 101, COLUMNS = 8 };
-    static const sheet_column columns[COLUMNS] = {
+    static const number_column columns[COLUMNS] = {
         {"lambda", "lambda_low", LOOK_SIGNIFICANT, 3},
         {"to", "lambda_high", LOOK_SIGNIFICANT, 3},
         {"theta", "theta_low", LOOK_SIGNIFICANT, 3},
@@ -210,9 +212,9 @@ static int show_temperature(theory_run *run) {
         memcpy(values + i * COLUMNS, row, sizeof row);
     }
     free(surface);
-    int status = tell_sheet(
+    int status = tell_numbers(
         run, "temperature",
-        &(sheet){
+        &(number_table){
             .columns = columns, .column_count = COLUMNS, .values = values, .rows = THEORY_PANELS},
         NULL);
     tell("The slope is never positive: a lower temperature never raises the entropy. Near lambda = "
@@ -226,7 +228,7 @@ static int show_temperature(theory_run *run) {
 enum { PRECISION_POINTS = 20 };
 
 static void tell_ends(const theory_run *run, const precision_point *points) {
-    char text[SHEET_TEXT_SIZE], expected[SHEET_TEXT_SIZE];
+    char text[NUMBER_TEXT_SIZE], expected[NUMBER_TEXT_SIZE];
     for (size_t f = 0; f < PRECISION_FORMATS; f++) {
         uint64_t end = theory_precision_end(points, PRECISION_POINTS, f);
         uint64_t last = points[PRECISION_POINTS - 1].n;
@@ -244,7 +246,7 @@ static void tell_ends(const theory_run *run, const precision_point *points) {
 
 static int show_precision(theory_run *run) {
     enum { COLUMNS = 2 + PRECISION_FORMATS };
-    const sheet_column columns[COLUMNS] = {
+    const number_column columns[COLUMNS] = {
         {"n", "n", LOOK_SIZE, 0},
         {"coefficient", "coefficient", LOOK_SIGNIFICANT, 3},
         {theory_formats[0].name, theory_formats[0].name, LOOK_FIXED, 3},
@@ -264,9 +266,10 @@ static int show_precision(theory_run *run) {
          "value 0 and with value 1 for the item it looks for, the others' values being random, "
          "rounded: the share of outputs that still differ.",
          run->spread);
-    int status = tell_sheet(
+    int status = tell_numbers(
         run, "precision",
-        &(sheet){.columns = columns, .column_count = COLUMNS, .values = values, .rows = rows},
+        &(number_table){
+            .columns = columns, .column_count = COLUMNS, .values = values, .rows = rows},
         json_pack("{s:f}", "spread", run->spread));
     tell_ends(run, points);
     putchar('\n');
@@ -303,14 +306,14 @@ static int show_all(theory_run *run) {
 }
 
 static int show_named(const char *name, theory_run *run) {
-    nearest search = nearest_to(name, strlen(name));
+    nearest_word search = nearest_to(name, strlen(name));
     for (size_t i = 0; i < STATEMENTS; i++) {
         if (strcmp(statements[i].name, name) == 0)
             return statements[i].show(run);
-        nearest_offer(&search, statements[i].name, strlen(statements[i].name));
+        nearest_offer(&search, statements[i].name);
     }
-    if (search.best)
-        complain("theory: no statement '%s'; did you mean '%s'?", name, search.best);
+    if (search.found)
+        complain("theory: no statement '%s'; did you mean '%s'?", name, search.found);
     else
         complain("theory: no statement '%s'; 'whet theory --help' lists them", name);
     return STATUS_MISUSE;

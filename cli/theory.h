@@ -3,7 +3,7 @@
 #define WHET_CLI_THEORY_H
 
 #include "retrieval.h"
-#include "sheet.h"
+#include "number_table.h"
 
 typedef struct theory_run {
     double spread, temperature, mass, gain;
@@ -15,9 +15,9 @@ typedef struct theory_run {
     json_t *results; /* an object; each statement sets a member of its name */
 } theory_run;
 
-/* Prints a sheet, and keeps it with `more` (a new reference to an object, or NULL) under the
+/* Prints a table, and keeps it with `more` (a new reference to an object, or NULL) under the
  * statement's name. Returns an exit status. */
-int tell_sheet(theory_run *run, const char *statement, const sheet *of, json_t *more);
+int tell_numbers(theory_run *run, const char *statement, const number_table *of, json_t *more);
 
 /* The statements on a trained head; each returns an exit status. */
 int show_lemma(theory_run *run);

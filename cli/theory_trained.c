@@ -62,7 +62,7 @@ static json_t *head_json(const theory_run *run) {
 
 int show_lemma(theory_run *run) {
     enum { COLUMNS = 8, LARGEST = 16384 };
-    static const sheet_column columns[COLUMNS] = {
+    static const number_column columns[COLUMNS] = {
         {"n", "n", LOOK_SIZE, 0},
         {"spread", "spread", LOOK_FIXED, 2},
         {"exp(-spread)/n", "low_bound", LOOK_SIGNIFICANT, 3},
@@ -93,11 +93,12 @@ int show_lemma(theory_run *run) {
          "size: the largest spread, the smallest and largest coefficient, and how far, as a "
          "factor, a set's coefficients were from its own bounds at the nearest:",
          SETS);
-    status = tell_sheet(
+    status = tell_numbers(
         run, "lemma",
-        &(sheet){.columns = columns, .column_count = COLUMNS, .values = values, .rows = count},
+        &(number_table){
+            .columns = columns, .column_count = COLUMNS, .values = values, .rows = count},
         head_json(run));
-    char text[SHEET_TEXT_SIZE], size[NUMBER_SIZE];
+    char text[NUMBER_TEXT_SIZE], size[NUMBER_SIZE];
     tell("No set had logits further apart than %.2f, so this head can put half of its weight on "
          "one item among at most %s items. The bounds were missed by a factor of %.3g at the "
          "nearest: they are met where all items but one share one logit. Here the others crowd up "
@@ -111,7 +112,7 @@ int show_lemma(theory_run *run) {
 
 int show_spread(theory_run *run) {
     enum { COLUMNS = 6, LARGEST = 4096 };
-    static const sheet_column columns[COLUMNS] = {
+    static const number_column columns[COLUMNS] = {
         {"n", "n", LOOK_SIZE, 0},
         {"|query|", "query_norm", LOOK_FIXED, 3},
         {"max |key input|", "key_norm", LOOK_FIXED, 3},
@@ -142,9 +143,10 @@ int show_spread(theory_run *run) {
     json_t *more = head_json(run);
     json_object_set_new(more, "sigma_q", json_real(at.sigma_q));
     json_object_set_new(more, "sigma_k", json_real(at.sigma_k));
-    status = tell_sheet(
+    status = tell_numbers(
         run, "spread",
-        &(sheet){.columns = columns, .column_count = COLUMNS, .values = values, .rows = count},
+        &(number_table){
+            .columns = columns, .column_count = COLUMNS, .values = values, .rows = count},
         more);
     tell("At the nearest the bound was %.2f times the spread. It would be met by two items whose "
          "inputs point in opposite directions along the largest singular vector.",
@@ -156,7 +158,7 @@ int show_spread(theory_run *run) {
 
 int show_trained_precision(theory_run *run) {
     enum { COLUMNS = 2 + 2 * PRECISION_FORMATS, LARGEST = 65536 };
-    static const sheet_column columns[COLUMNS] = {
+    static const number_column columns[COLUMNS] = {
         {"n", "n", LOOK_SIZE, 0},
         {"coefficient", "coefficient", LOOK_SIGNIFICANT, 3},
         {"f32: sets", "f32_sets", LOOK_FIXED, 3},
@@ -186,8 +188,9 @@ int show_trained_precision(theory_run *run) {
          "head's output of %u numbers is rounded before and after. The share of %d sets in which "
          "any number differs, and of the numbers that do:",
          (unsigned)run->lab.heads.list[0].config.width, SETS);
-    return tell_sheet(
+    return tell_numbers(
         run, "precision_trained",
-        &(sheet){.columns = columns, .column_count = COLUMNS, .values = values, .rows = rows},
+        &(number_table){
+            .columns = columns, .column_count = COLUMNS, .values = values, .rows = rows},
         head_json(run));
 }

@@ -19,26 +19,21 @@ static void print_verbs(const verb_table *table) {
            table->command, table->example);
 }
 
-static int misuse(const verb_table *table) {
-    fprintf(stderr, "Try 'whet %s --help'.\n", table->command);
-    return STATUS_MISUSE;
-}
-
 static int unknown_verb(const verb_table *table, const char *name) {
-    nearest search = nearest_to(name, strlen(name));
+    nearest_word search = nearest_to(name, strlen(name));
     for (size_t i = 0; i < table->count; i++)
-        nearest_offer(&search, table->verbs[i].name, strlen(table->verbs[i].name));
-    if (search.best)
-        complain("%s: unknown verb '%s'; did you mean '%s'?", table->command, name, search.best);
+        nearest_offer(&search, table->verbs[i].name);
+    if (search.found)
+        complain("%s: unknown verb '%s'; did you mean '%s'?", table->command, name, search.found);
     else
         complain("%s: '%s' is none of %s", table->command, name, table->list);
-    return misuse(table);
+    return point_to_help(table->command);
 }
 
 int run_verb(const verb_table *table, int argc, char **argv) {
     if (argc < 2) {
         complain("%s: which of %s?", table->command, table->list);
-        return misuse(table);
+        return point_to_help(table->command);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_verbs(table);

@@ -47,7 +47,7 @@ int main(void) {
         .policies = &policies[1]};
 
     /* Memory for the longest cache serves all shorter ones. */
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     must(whet_attention_plan(&attention, &plan));
     size_t bytes = whet_attention_memory(&plan, NULL);
     if (bytes > SIZE_MAX - WHET_ALIGNMENT)

@@ -65,7 +65,7 @@ static void run_hostile_way_back(const whet_attention *a, fuzz_input *input) {
     choose_hostile_strides(input, g.out.stride);
     choose_hostile_strides(input, g.q.stride);
     choose_hostile_strides(input, g.k.stride);
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     if (whet_attention_backward_plan(&g, &plan) != WHET_OK || plan.phases == 0) {
         return;
     }
@@ -128,7 +128,7 @@ void run_hostile(fuzz_input *input) {
     whet_policy policy = whet_policy_adaptive();
     a.policies = fuzz_flag(input) ? &policy : NULL;
     choose_places(input, &a);
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     if (a.stats && fuzz_flag(input)) {
         run_hostile_way_back(&a, input);
     }

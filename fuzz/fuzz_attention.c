@@ -51,7 +51,7 @@ static void check_same_bits(problem *made, whet_status status, uint64_t first_ba
     memset(made->out.memory, FUZZ_CANARY, made->out.bytes);
     memset(made->stats, FUZZ_CANARY, made->stats_bytes);
     uint64_t again = UINT64_MAX;
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     FUZZ_CHECK(whet_attention_plan(&made->attention, &plan) == WHET_OK);
     FUZZ_CHECK(run_backwards(plan, &again) == status);
     FUZZ_CHECK(again == first_bad);

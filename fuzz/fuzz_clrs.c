@@ -1,7 +1,7 @@
 /*
  * Samples of CLRS-Text. The input chooses the algorithm, length, seed, decimals,
  * hints, ties and a few indices, possibly ones that make no sense. What is taken
- * must give texts of the right shape, the same ones when the stream is begun
+ * must give texts of the right shape, the same ones when the sampler is begun
  * again or taken up in the middle; an answer must score as itself, and any bytes
  * may be scored as a prediction of it.
  */
@@ -63,12 +63,12 @@ static void score(const clrs_sample *sample, fuzz_input *input) {
 
 /* The first samples, as many as there are. */
 static void make_samples(const clrs_request *request, fuzz_input *input, texts *made) {
-    clrs_stream *stream;
-    clrs_status status = clrs_stream_create(request, &stream);
+    clrs_sampler *sampler;
+    clrs_status status = clrs_sampler_create(request, &sampler);
     FUZZ_CHECK(status == CLRS_OK || status == CLRS_ERROR_MEMORY);
     for (made->count = 0; status == CLRS_OK && made->count < SAMPLES; made->count++) {
         clrs_sample sample;
-        status = clrs_stream_next(stream, &sample);
+        status = clrs_sampler_next(sampler, &sample);
         if (status != CLRS_OK) {
             FUZZ_CHECK(status == CLRS_ERROR_HULL || status == CLRS_ERROR_ENDLESS);
             break;
@@ -78,24 +78,24 @@ static void make_samples(const clrs_request *request, fuzz_input *input, texts *
         made->question[made->count] = fuzz_copy(sample.question, sample.question_length + 1);
         made->answer[made->count] = fuzz_copy(sample.answer, sample.answer_length + 1);
     }
-    clrs_stream_destroy(stream);
+    clrs_sampler_destroy(sampler);
 }
 
-/* Any of them again, from a stream that goes to and fro. */
+/* Any of them again, from a sampler that goes to and fro. */
 static void make_again(const clrs_request *request, const texts *made, fuzz_input *input) {
-    clrs_stream *stream;
-    if (made->count == 0 || clrs_stream_create(request, &stream) != CLRS_OK) {
+    clrs_sampler *sampler;
+    if (made->count == 0 || clrs_sampler_create(request, &sampler) != CLRS_OK) {
         return;
     }
     for (int i = 0; i < SAMPLES; i++) {
         unsigned index = fuzz_below(input, (unsigned)made->count);
         clrs_sample sample;
-        FUZZ_CHECK(clrs_stream_seek(stream, index) == CLRS_OK);
-        FUZZ_CHECK(clrs_stream_next(stream, &sample) == CLRS_OK);
+        FUZZ_CHECK(clrs_sampler_seek(sampler, index) == CLRS_OK);
+        FUZZ_CHECK(clrs_sampler_next(sampler, &sample) == CLRS_OK);
         FUZZ_CHECK(strcmp(sample.question, made->question[index]) == 0);
         FUZZ_CHECK(strcmp(sample.answer, made->answer[index]) == 0);
     }
-    clrs_stream_destroy(stream);
+    clrs_sampler_destroy(sampler);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -103,9 +103,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     clrs_request request = choose_request(&input);
     char message[CLRS_MESSAGE_SIZE] = "";
     if (clrs_request_check(&request, message) != CLRS_OK) {
-        clrs_stream *stream;
+        clrs_sampler *sampler;
         FUZZ_CHECK(message[0] != '\0');
-        FUZZ_CHECK(clrs_stream_create(&request, &stream) != CLRS_OK && !stream);
+        FUZZ_CHECK(clrs_sampler_create(&request, &sampler) != CLRS_OK && !sampler);
         return 0;
     }
     texts made;

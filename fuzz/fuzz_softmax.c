@@ -327,17 +327,5 @@ static void run_hostile(fuzz_input *input) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_input input = {data, size};
-    switch (fuzz_below(&input, 8)) {
-    case 1:
-        run_overlap(&input);
-        break;
-    case 2:
-        run_hostile(&input);
-        break;
-    default:
-        run_request(&input);
-        break;
-    }
-    return 0;
+    return fuzz_rows_input(data, size, run_request, run_overlap, run_hostile);
 }

@@ -17,7 +17,7 @@ typedef struct request {
     whet_rows_backward rows;
     fuzz_array in, mask, grad_out, grad_in;
     fuzz_array *result; /* where grad_in lies: one of its own, in or grad_out */
-    whet_policy_gradient numbers;
+    whet_policy_gradient policy_grad;
     whet_policy policy;
     double custom_beta;
     bool is_wrong; /* must be refused */
@@ -82,8 +82,8 @@ static void make_request(request *made, fuzz_input *input) {
         rows->mask = made->mask.base;
         made->is_wrong |= fuzz_is_misaligned(rows->mask, rows->mask_type);
     }
-    memset(&made->numbers, FUZZ_CANARY, sizeof made->numbers);
-    rows->policy_grad = fuzz_flag(input) ? &made->numbers : NULL;
+    memset(&made->policy_grad, FUZZ_CANARY, sizeof made->policy_grad);
+    rows->policy_grad = fuzz_flag(input) ? &made->policy_grad : NULL;
     if (fuzz_rarely(input, 32)) {
         rows->grad_out_type = (whet_type)(3 + fuzz_bytes(input, 1));
         made->is_wrong = true;
@@ -255,11 +255,11 @@ static void run_request(fuzz_input *input) {
         FUZZ_CHECK(!has_policy || made.is_wrong);
         FUZZ_CHECK(has_policy || status == WHET_ERROR_POLICY);
         FUZZ_CHECK(fuzz_is_canary(made.grad_in.memory, made.grad_in.bytes));
-        FUZZ_CHECK(fuzz_is_canary(&made.numbers, sizeof made.numbers));
+        FUZZ_CHECK(fuzz_is_canary(&made.policy_grad, sizeof made.policy_grad));
     } else {
         FUZZ_CHECK(has_policy && (!made.is_wrong || made.rows.rows == 0 || made.rows.n == 0));
         check_rows(&made, &was, status, first_bad);
-        FUZZ_CHECK(!made.rows.policy_grad || made.numbers.reserved[0] == 0);
+        FUZZ_CHECK(!made.rows.policy_grad || made.policy_grad.reserved[0] == 0);
         FUZZ_CHECK(made.result != &made.grad_in || fuzz_gaps_are_untouched(&made.grad_in));
     }
     free(was.in.memory);
@@ -322,17 +322,5 @@ static void run_hostile(fuzz_input *input) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz_input input = {data, size};
-    switch (fuzz_below(&input, 8)) {
-    case 1:
-        run_overlap(&input);
-        break;
-    case 2:
-        run_hostile(&input);
-        break;
-    default:
-        run_request(&input);
-        break;
-    }
-    return 0;
+    return fuzz_rows_input(data, size, run_request, run_overlap, run_hostile);
 }

@@ -60,18 +60,18 @@ static inline bool fuzz_rarely(fuzz_input *input, unsigned count) {
 
 /* Numbers at which something may happen, small whole ones, or any bits at all. */
 static inline double fuzz_double(fuzz_input *input) {
-    static const double odd[] = {0.0,         -0.0,      1.0,
-                                 -1.0,        0.5,       1.5,
-                                 2.0,         1e-9,      1e9,
-                                 -1e9,        1e30,      -1e30,
-                                 DBL_MAX,     -DBL_MAX,  1e-45,
-                                 DBL_MIN,     0x1p-1074, 0x1p53,
-                                 0x1p64,      FLT_MAX,   -FLT_MAX,
-                                 NAN,         INFINITY,  -INFINITY,
-                                 1 + 0x1p-52, 256.0,     4.412401865965671};
+    static const double special[] = {0.0,         -0.0,      1.0,
+                                     -1.0,        0.5,       1.5,
+                                     2.0,         1e-9,      1e9,
+                                     -1e9,        1e30,      -1e30,
+                                     DBL_MAX,     -DBL_MAX,  1e-45,
+                                     DBL_MIN,     0x1p-1074, 0x1p53,
+                                     0x1p64,      FLT_MAX,   -FLT_MAX,
+                                     NAN,         INFINITY,  -INFINITY,
+                                     1 + 0x1p-52, 256.0,     4.412401865965671};
     unsigned how = fuzz_below(input, 4);
     if (how == 0) {
-        return odd[fuzz_below(input, sizeof odd / sizeof odd[0])];
+        return special[fuzz_below(input, sizeof special / sizeof special[0])];
     }
     if (how == 1) {
         uint64_t bits = fuzz_bytes(input, 8);
@@ -84,19 +84,19 @@ static inline double fuzz_double(fuzz_input *input) {
 
 /* Sizes around which arithmetic overflows, or any bits at all. */
 static inline uint64_t fuzz_hostile_size(fuzz_input *input) {
-    static const uint64_t odd[] = {0,
-                                   1,
-                                   SIZE_MAX,
-                                   SIZE_MAX / 2,
-                                   SIZE_MAX / 4,
-                                   UINT32_MAX,
-                                   INT32_MAX,
-                                   SIZE_MAX / 2 + 1,
-                                   3,
-                                   UINT64_C(1) << 46};
+    static const uint64_t special[] = {0,
+                                       1,
+                                       SIZE_MAX,
+                                       SIZE_MAX / 2,
+                                       SIZE_MAX / 4,
+                                       UINT32_MAX,
+                                       INT32_MAX,
+                                       SIZE_MAX / 2 + 1,
+                                       3,
+                                       UINT64_C(1) << 46};
     if (fuzz_flag(input)) {
         uint64_t offset = fuzz_below(input, 7);
-        return odd[fuzz_below(input, sizeof odd / sizeof odd[0])] + offset - 3;
+        return special[fuzz_below(input, sizeof special / sizeof special[0])] + offset - 3;
     }
     unsigned shift = fuzz_below(input, 64);
     return fuzz_bytes(input, 8) >> shift;
@@ -136,7 +136,7 @@ static inline float fuzz_float_of_bits(uint32_t bits) {
     return value;
 }
 
-static inline float fuzz_odd_value(fuzz_random *random, uint64_t bits) {
+static inline float fuzz_special_value(fuzz_random *random, uint64_t bits) {
     switch (bits >> 58) {
     case 0:
         return NAN;
@@ -166,7 +166,7 @@ static inline float fuzz_value(fuzz_random *random, fuzz_temper temper) {
     case FUZZ_MASKED:
         return bits % 3 == 0 ? -INFINITY : fuzz_uniform(random, 4);
     case FUZZ_BITS:
-        return fuzz_odd_value(random, bits);
+        return fuzz_special_value(random, bits);
     default:
         return fuzz_uniform(random, 4);
     }

@@ -91,4 +91,25 @@ static inline bool fuzz_is_beyond_memory(const void *base, size_t rows, size_t n
     return rows > 0 && (low < -1e6 || high > 0x1.0001p64);
 }
 
+/* One input of a target for rows: mostly a request that makes sense, sometimes one whose arrays
+ * overlap or whose sizes are hostile. */
+static inline int fuzz_rows_input(const uint8_t *data, size_t size,
+                                  void (*request)(fuzz_input *input),
+                                  void (*overlap)(fuzz_input *input),
+                                  void (*hostile)(fuzz_input *input)) {
+    fuzz_input input = {data, size};
+    switch (fuzz_below(&input, 8)) {
+    case 1:
+        overlap(&input);
+        break;
+    case 2:
+        hostile(&input);
+        break;
+    default:
+        request(&input);
+        break;
+    }
+    return 0;
+}
+
 #endif

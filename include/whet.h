@@ -692,7 +692,7 @@ WHET_API whet_status whet_attention_backward(const whet_gradients *gradients,
  * other or all at once. Between two phases lies a barrier. The division into
  * tasks depends on the shape only, never on the number of threads.
  *
- *     whet_plan plan;
+ *     whet_plan plan = {.size = sizeof plan};
  *     whet_attention_plan(&attention, &plan);
  *     plan.workspace = ...plan.workspace_bytes, aligned to WHET_ALIGNMENT...
  *     for (phase = 0; phase < plan.phases; phase++)
@@ -706,6 +706,7 @@ WHET_API whet_status whet_attention_backward(const whet_gradients *gradients,
 #define WHET_PHASES_MAX 16
 
 typedef struct whet_plan {
+    size_t size; /* sizeof(whet_plan), set by the caller before planning */
     unsigned phases;
     size_t tasks[WHET_PHASES_MAX];
     size_t scratch_bytes;   /* for each task under way */
@@ -726,6 +727,9 @@ typedef struct whet_plan {
  * token of a growing cache: no allocation, no pass over data. With up to 32
  * query rows to a key head (decoding), memory needs only grow with the number of
  * keys, so that memory for the cache's capacity serves all shorter lengths.
+ *
+ * A plan whose size is not this library's is WHET_ERROR_ARGUMENT, here and in every
+ * function that takes one. The plan is written only if the result is WHET_OK.
  */
 WHET_API whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan);
 
@@ -758,7 +762,7 @@ struct whet_executor {
 };
 
 /* Bytes that whet_attention_execute needs for a plan and an executor (NULL: one worker);
- * SIZE_MAX if that is more than there can be. */
+ * SIZE_MAX if that is more than there can be, or the plan has another size. */
 WHET_API size_t whet_attention_memory(const whet_plan *plan, const whet_executor *executor);
 
 /* Runs a whole plan in memory of the caller's (aligned to WHET_ALIGNMENT): no allocation at all.

@@ -8,7 +8,7 @@ set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
 rooms=()
-for room in include src lab cli bench fuzz plugin examples tests; do
+for room in include src lab cli bench fuzz llama plugin examples tests; do
     [ ! -d $room ] || rooms+=("$room")
 done
 mapfile -t formatted < <(find "${rooms[@]}" -name '*.[ch]' -o -name '*.inc' | sort)

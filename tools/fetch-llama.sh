@@ -4,6 +4,10 @@
 #     tools/fetch-llama.sh FOLDER [VERSION]              headers and prebuilt libraries: FOLDER/include, FOLDER/lib;
 #                                                        FOLDER/version says which
 #     tools/fetch-llama.sh --libraries FOLDER [VERSION]  the libraries alone, a quarter of that
+#     tools/fetch-llama.sh --for-tests FOLDER [again]    what `make test` tests with: FOLDER/llama.cpp, and the libraries of
+#                                                        older versions beside it, FOLDER/llama.cpp-VERSION. Why one is
+#                                                        missing is left in FOLDER/llama.cpp*.missing, for CMake; what the
+#                                                        network has refused is fetched `again` only when told
 #     tools/fetch-llama.sh --model FILE                  TinyLlama-1.1B-Chat, 2-bit, 323 MB: for `make test-large`
 #
 # VERSION is one of npm's node-llama-cpp, the newest that is known here unless it is given. Versions are pinned and every archive is held against its SHA-512. What is there already is kept; a folder or file comes into
@@ -11,6 +15,8 @@
 set -u
 
 newest=3.22.1
+# One of each layout of ggml that came before.
+old_hosts=$(sed -n '/^[^#].* always /s/ .*//p' "$(dirname "${BASH_SOURCE[0]}")/../llama/versions.txt")
 sums="
 node-llama-cpp@3.22.1 6e5b488a9b9699cd76dc7eed30880318a4ac4ab866865418795502e3c5d38d55bb5c624988927209d95333343f2e25a83e4183a5c2f816f883a60c3ba9f4e20f
 @node-llama-cpp/linux-x64@3.22.1 e6e0820cda9608d7da026f1a47f533c5ba381c1a4a80d17dd640873dea4a86032057638099ab6879f6ce94c8a1b2a0a21f639ddf913f7941d00856df44126e3a
@@ -60,6 +66,38 @@ fetch() { # package@version file
     fail "npm pack $1, tried $try times: ${why:-what came was not whole, or not what was expected}"
 }
 
+# Those that are missing, one after the other until one cannot be had: the others would fail in the same way.
+fetch_for_tests() { # folder [again]
+    local version target reason=
+    for version in $newest $old_hosts; do
+        target=$1/llama.cpp
+        [ "$version" = "$newest" ] || target=$target-$version
+        if [ "$(sed 's/,.*//' "$target/version" 2>/dev/null)" = "$version" ]; then
+            rm -f "$target.missing"
+            continue
+        fi
+        if [ -z "$reason" ] && [ $# -eq 1 ] && grep -qs 'npm pack' "$target.missing"; then
+            reason=$(cat "$target.missing")
+        elif [ -z "$reason" ] && [ "$version" = "$newest" ]; then
+            reason=$("$0" "$target" "$version") || echo "$reason"
+        elif [ -z "$reason" ]; then
+            reason=$("$0" --libraries "$target" "$version") || echo "$reason"
+        fi
+        mkdir -p "$1"
+        if [ -n "$reason" ]; then
+            printf '%s\n' "$reason" >"$target.missing"
+        else
+            rm -f "$target.missing"
+        fi
+    done
+    [ -z "$reason" ]
+}
+if [ "${1:-}" = --for-tests ]; then
+    shift
+    fetch_for_tests "$@"
+    exit
+fi
+
 for tool in npm git tar sha512sum timeout; do
     command -v $tool >/dev/null || fail "needs $tool"
 done
@@ -80,6 +118,9 @@ else
     [ "$there" != "$version" ] || exit 0
     [ "$kind" = --everything ] || version="$version, libraries alone"
     [ "$there" != "$version" ] || exit 0
+fi
+if [ "$kind" != --model ]; then
+    echo "fetching llama.cpp (node-llama-cpp $version) from npm into $target" >&2
 fi
 mkdir -p "$(dirname "$target")" || fail "$(dirname "$target") cannot be made"
 target=$(cd "$(dirname "$target")" && pwd)/$(basename "$target")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What the inner loops of a kernel file should take, by llvm-mca: for instruction sets that no processor at hand has.
 
-    tools/loop-cycles.py [--cpu icelake-server] [--functions REGEX] [--show] BUILD [SOURCE]
+    tools/loop-cycles.py [--set avx512] [--cpu icelake-server] [--functions REGEX] [--show] BUILD [SOURCE]
 
-Compiles SOURCE (src/isa/kernels_avx512.c unless told) to assembly with the commands of a configured build, takes every innermost
+Compiles SOURCE (src/isa/kernels.c for --set unless told) to assembly with the commands of a configured build, takes every innermost
 loop that works on vectors, and prints its cycles a round as llvm-mca simulates them, with everything in the first-level cache,
 what it names as the bound, the instructions, and how many of them touch the stack. A loop that the compiler has unrolled does
 several steps a round: the counts of its instructions tell. Needs llvm-mca (Debian package llvm).
@@ -18,13 +18,17 @@ import subprocess
 import sys
 
 ROUNDS = 200
+KERNELS = "src/isa/kernels.c"
 
 
-def assembly_of(build, source):
+def assembly_of(build, source, isa):
     with open(f"{build}/compile_commands.json", encoding="utf-8") as file:
-        entry = next((e for e in json.load(file) if e["file"].endswith("/" + source)), None)
-    if entry is None:
-        sys.exit(f"{build} has no command for {source}")
+        entries = [e for e in json.load(file) if e["file"].endswith("/" + (source or KERNELS))]
+    if not source:
+        entries = [e for e in entries if f"/whet_kernels_{isa}.dir/" in e["command"]]
+    if not entries:
+        sys.exit(f"{build} has no command for {source or f'{KERNELS} with {isa}'}")
+    entry = entries[0]
     words = shlex.split(entry["command"])
     at = words.index("-o")
     words[at + 1] = "-"
@@ -63,7 +67,8 @@ def simulate(mca, cpu, instructions):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
-    parser.add_argument("source", nargs="?", default="src/isa/kernels_avx512.c")
+    parser.add_argument("source", nargs="?")
+    parser.add_argument("--set", default="avx512", help="of src/isa/sets.def")
     parser.add_argument("--cpu", default="icelake-server")
     parser.add_argument("--functions", default=".")
     parser.add_argument("--show", action="store_true", help="print the loops, too")
@@ -71,7 +76,7 @@ def main():
     mca = next((found for name in ("llvm-mca", "llvm-mca-14") if (found := shutil.which(name))), None)
     if not mca:
         sys.exit("llvm-mca is not installed")
-    lines = assembly_of(options.build, options.source)
+    lines = assembly_of(options.build, options.source, options.set)
     for name, start, end in functions_of(lines):
         if not re.search(options.functions, name):
             continue

@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
 # Sees to it that the tools a task needs are there.
 #
-#     tools/setup.sh [build|check|fuzz|arm|all]
+#     tools/setup.sh [compile|build|test|check|fuzz|arm|all]
 #
-# build: what `make run` and `make test` need. check: the linters too. fuzz: clang with libFuzzer too. arm: a cross compiler
-# for 64-bit ARM and qemu-user too. all: what is needed to build, and all that the checks and the optional tests use (torch,
-# Chromium, qemu, npm ...).
+# compile: what a build needs; says what is missing and installs nothing. build: what `make run` needs. test: the same, and a
+# llama.cpp from npm, for the tests of the plug-in. check: the linters too. fuzz: clang with libFuzzer too. arm: a cross
+# compiler for 64-bit ARM and qemu-user too. all: what is needed to build, and all that the checks and the optional tests use
+# (torch, Chromium, qemu, npm, a llama.cpp ...).
 #
 # On Debian and its relatives, as root, missing packages are installed; elsewhere the script says what to install. Nothing
 # is asked of the package manager, and nothing is printed, when nothing is missing. A package of the group `all` that cannot
-# be had is named and left out: the tests that would use it are then skipped.
+# be had is named and left out: the tests that would use it are then skipped. So are those that need a llama.cpp where none
+# can be fetched, or with WHET_FETCH_LLAMA=0.
 set -u
 
 group=${1:-build}
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
@@ -70,9 +73,10 @@ missing() {
     cmake_is_new_enough || echo "CMake 3.25 or newer|cmake|cmake|cmake|cmake"
     have ninja || echo "Ninja|ninja-build|ninja-build|ninja|ninja"
     jansson_is_there || echo "jansson 2.12 or newer|libjansson-dev|jansson-devel|jansson|jansson"
+    have pkg-config || echo "pkg-config|pkg-config|pkgconf-pkg-config|pkgconf|pkgconf"
+    [ "$group" != compile ] || return 0
     openblas_is_there || echo "OpenBLAS|libopenblas0-pthread|openblas-serial|openblas|openblas"
     gnuplot_is_there || echo "gnuplot with svg and pngcairo|gnuplot-nox|gnuplot-minimal|gnuplot|gnuplot"
-    have pkg-config || echo "pkg-config|pkg-config|pkgconf-pkg-config|pkgconf|pkgconf"
     if [ "$group" = check ]; then
         have clang-tidy || echo "clang-tidy|clang-tidy|clang-tools-extra|clang|llvm"
         have clang-format || echo "clang-format|clang-format|clang-tools-extra|clang|clang-format"
@@ -128,7 +132,7 @@ install_packages() {
 column() { printf '%s\n' "$needed" | cut -d '|' -f "$1" | tr ' ' '\n' | sort -u | paste -s -d ' ' -; }
 
 needed=$(missing)
-if [ -n "$needed" ] && may_install; then
+if [ -n "$needed" ] && [ "$group" != compile ] && may_install; then
     packages=$(column 2)
     echo "installing: $packages"
     # shellcheck disable=SC2086 # one word a package
@@ -139,7 +143,8 @@ fi
 if [ -n "$needed" ]; then
     {
         echo "missing: $(printf '%s\n' "$needed" | cut -d '|' -f 1 | paste -s -d ',' - | sed 's/,/, /g')"
-        echo "install with:"
+        [ "$group" != compile ] || echo "make setup installs what is missing on Debian, as root; or:"
+        [ "$group" = compile ] || echo "install with:"
         echo "  Debian, Ubuntu   apt-get install $(column 2)"
         echo "  Fedora           dnf install $(column 3)"
         echo "  Arch             pacman -S $(column 4)"
@@ -148,32 +153,48 @@ if [ -n "$needed" ]; then
     exit 1
 fi
 
-[ "$group" = all ] || exit 0
+# Unless another one is tested with. Only `all` tries again what the network has refused.
+fetch_llama() {
+    [ "${WHET_FETCH_LLAMA:-1}" != 0 ] || return 0
+    ! grep -qs '^LLAMA_CPP_DIR:[A-Z]*=.' build/release/CMakeCache.txt || return 0
+    tools/fetch-llama.sh --for-tests build "$@"
+}
 
-optional="python3 python3-numpy python3-torch g++ chromium git nodejs npm $cross_compiler $emulator
-    clang clang-tidy clang-format cppcheck valgrind"
-if ! have dpkg-query; then
-    # shellcheck disable=SC2086 # one word a package
-    echo "optional, under the names of Debian:" $optional
+if [ "$group" = test ]; then
+    fetch_llama
+    exit 0
+elif [ "$group" != all ]; then
     exit 0
 fi
-wanted=()
-for package in $optional $(fuzzer_runtime); do
-    installed "$package" || wanted+=("$package")
-done
-if [ ${#wanted[@]} -eq 0 ]; then
-    exit 0
-fi
-if ! may_install; then
-    echo "optional, not installed: ${wanted[*]}"
-    exit 0
-fi
-echo "installing: ${wanted[*]}"
-if ! install_packages "${wanted[@]}" 2>/dev/null; then
-    # One that cannot be had must not keep the others away.
-    for package in "${wanted[@]}"; do
-        installed "$package" || install_packages "$package" 2>/dev/null ||
-            echo "could not install $package: the tests that use it will be skipped"
+
+install_optional() {
+    local package wanted=()
+    optional="python3 python3-numpy python3-torch g++ chromium git nodejs npm $cross_compiler $emulator
+        clang clang-tidy clang-format cppcheck valgrind"
+    if ! have dpkg-query; then
+        # shellcheck disable=SC2086 # one word a package
+        echo "optional, under the names of Debian:" $optional
+        return 0
+    fi
+    for package in $optional $(fuzzer_runtime); do
+        installed "$package" || wanted+=("$package")
     done
-fi
+    if [ ${#wanted[@]} -eq 0 ]; then
+        return 0
+    fi
+    if ! may_install; then
+        echo "optional, not installed: ${wanted[*]}"
+        return 0
+    fi
+    echo "installing: ${wanted[*]}"
+    if ! install_packages "${wanted[@]}" 2>/dev/null; then
+        # One that cannot be had must not keep the others away.
+        for package in "${wanted[@]}"; do
+            installed "$package" || install_packages "$package" 2>/dev/null ||
+                echo "could not install $package: the tests that use it will be skipped"
+        done
+    fi
+}
+install_optional
+fetch_llama again
 exit 0

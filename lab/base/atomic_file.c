@@ -168,3 +168,18 @@ bool replace_file(const char *path, void (*write)(FILE *file, const void *contex
     steady_writer writer = {write, context};
     return replace_file_unless(path, write_steadily, &writer);
 }
+
+typedef struct byte_span {
+    const void *bytes;
+    size_t size;
+} byte_span;
+
+static void write_span(FILE *file, const void *context) {
+    const byte_span *span = context;
+    fwrite(span->bytes, 1, span->size, file);
+}
+
+bool replace_file_bytes(const char *path, const void *bytes, size_t size) {
+    const byte_span span = {bytes, size};
+    return replace_file(path, write_span, &span);
+}

@@ -16,6 +16,9 @@
 bool replace_file(const char *path, void (*write)(FILE *file, const void *context),
                   const void *context);
 
+/* The same for bytes that are there already. */
+bool replace_file_bytes(const char *path, const void *bytes, size_t size);
+
 /* The same for a writer that may give up: it returns false, with errno set. */
 bool replace_file_unless(const char *path, bool (*write)(FILE *file, void *context), void *context);
 

@@ -168,16 +168,6 @@ bool lab_json_log(FILE *log, json_t *line) {
     return is_written;
 }
 
-typedef struct text_span {
-    const char *text;
-    size_t length;
-} text_span;
-
-static void write_span(FILE *file, const void *context) {
-    const text_span *span = context;
-    fwrite(span->text, 1, span->length, file);
-}
-
 /* False, with *is_unknown set, where memory is lacking to tell. */
 static bool is_kept(const char *line, size_t length, const char *key, uint64_t last,
                     bool *is_unknown) {
@@ -205,10 +195,9 @@ bool lab_json_log_cut(const char *path, const char *key, uint64_t last, lab_erro
             break;
         kept = next;
     }
-    text_span span = {text, kept};
     bool is_done = is_unknown     ? lab_fail_memory(error)
                    : kept == size ? true
-                                  : replace_file(path, write_span, &span) ||
+                                  : replace_file_bytes(path, text, kept) ||
                                         lab_fail_file(error, "write", path);
     free(text);
     return is_done;

@@ -1,6 +1,8 @@
 /* A table for the terminal. Widths count characters of UTF-8, not bytes. */
 #include "base/table.h"
 
+#include "base/grow.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -9,15 +11,10 @@ enum { GAP = 2 };
 lab_table lab_table_start(size_t columns) { return (lab_table){.columns = columns}; }
 
 static bool make_room(lab_table *table) {
-    if (table->count < table->room)
-        return true;
-    size_t room = table->room ? 2 * table->room : 64;
-    char **cells = realloc(table->cells, room * sizeof *cells);
-    if (!cells)
-        return false;
-    table->cells = cells;
-    table->room = room;
-    return true;
+    char **cells = lab_grow(table->cells, sizeof *cells, table->count + 1, &table->room);
+    if (cells)
+        table->cells = cells;
+    return cells != NULL;
 }
 
 void lab_table_add(lab_table *table, const char *format, ...) {

@@ -5,16 +5,16 @@
  * the text of google-deepmind/clrs. docs/CLRS_TEXT.md explains the format.
  *
  *     clrs_request request = clrs_request_default("bfs", 16);
- *     clrs_stream *stream;
- *     if (clrs_stream_create(&request, &stream) == CLRS_OK) {
+ *     clrs_sampler *sampler;
+ *     if (clrs_sampler_create(&request, &sampler) == CLRS_OK) {
  *         clrs_sample sample;
- *         while (enough is not enough && clrs_stream_next(stream, &sample) == CLRS_OK)
+ *         while (enough is not enough && clrs_sampler_next(sampler, &sample) == CLRS_OK)
  *             train on sample.question and sample.answer;
- *         clrs_stream_destroy(stream);
+ *         clrs_sampler_destroy(sampler);
  *     }
  *
- * A stream belongs to one thread at a time; any number of them may be used side
- * by side. Texts are written straight into memory that a stream keeps from one
+ * A sampler belongs to one thread at a time; any number of them may be used side
+ * by side. Texts are written straight into memory that a sampler keeps from one
  * sample to the next: once its longest sample has been seen, nothing is
  * allocated any more.
  */
@@ -98,7 +98,7 @@ clrs_status clrs_request_check(const clrs_request *request, char *message);
 /* In a few words. */
 const char *clrs_status_text(clrs_status status);
 
-/* Texts end in a zero, too, and last until the stream's next sample. */
+/* Texts end in a zero, too, and last until the sampler's next sample. */
 typedef struct clrs_sample {
     const clrs_algorithm *algorithm;
     int length;
@@ -109,23 +109,23 @@ typedef struct clrs_sample {
     size_t question_length, answer_length;
 } clrs_sample;
 
-typedef struct clrs_stream clrs_stream;
+typedef struct clrs_sampler clrs_sampler;
 
-/* On failure *stream is NULL. */
-clrs_status clrs_stream_create(const clrs_request *request, clrs_stream **stream);
-void clrs_stream_destroy(clrs_stream *stream); /* NULL is fine */
+/* On failure *sampler is NULL. */
+clrs_status clrs_sampler_create(const clrs_request *request, clrs_sampler **sampler);
+void clrs_sampler_destroy(clrs_sampler *sampler); /* NULL is fine */
 
-/* After a failure the stream can only be destroyed. */
-clrs_status clrs_stream_next(clrs_stream *stream, clrs_sample *sample);
+/* After a failure the sampler can only be destroyed. */
+clrs_status clrs_sampler_next(clrs_sampler *sampler, clrs_sample *sample);
 
 /*
  * Goes to a sample by its index, so that a run can be taken up where it was
  * left. Instances on the way are drawn, but neither solved nor written; going
  * back begins again at the seed.
  */
-clrs_status clrs_stream_seek(clrs_stream *stream, uint64_t index);
+clrs_status clrs_sampler_seek(clrs_sampler *sampler, uint64_t index);
 
-/* Several streams with one seed, taken from at random as Python's random.choice would. */
+/* Several samplers with one seed, taken from at random as Python's random.choice would. */
 typedef struct clrs_mix clrs_mix;
 
 /* The requests' seeds are overridden by the mix's. On failure *mix is NULL, and *failed (which may

@@ -143,13 +143,13 @@ static bool fail_sample(const file_work *work, clrs_status status, const clrs_re
         request->algorithm, request->length, request->seed, index, clrs_status_text(status));
 }
 
-/* All samples of a stream; stops, with an error, where the user or the disk wants it. */
-static bool write_stream(FILE *file, file_work *work, const clrs_request *request,
-                         clrs_stream *stream) {
+/* All samples of a sampler; stops, with an error, where the user or the disk wants it. */
+static bool write_samples(FILE *file, file_work *work, const clrs_request *request,
+                          clrs_sampler *sampler) {
     uint64_t count = count_each(work->wanted);
     for (uint64_t i = 0; i < count; i++) {
         clrs_sample sample;
-        clrs_status status = clrs_stream_next(stream, &sample);
+        clrs_status status = clrs_sampler_next(sampler, &sample);
         if (status != CLRS_OK)
             return fail_sample(work, status, request, i);
         write_example(file, work, &sample);
@@ -170,12 +170,12 @@ static bool write_stream(FILE *file, file_work *work, const clrs_request *reques
 
 static bool write_one_setting(FILE *file, file_work *work, int64_t length, uint64_t seed) {
     clrs_request request = make_request(work->wanted, work->algorithm, length, seed);
-    clrs_stream *stream;
-    clrs_status status = clrs_stream_create(&request, &stream);
+    clrs_sampler *sampler;
+    clrs_status status = clrs_sampler_create(&request, &sampler);
     if (status != CLRS_OK)
         return fail_sample(work, status, &request, 0);
-    bool done = write_stream(file, work, &request, stream);
-    clrs_stream_destroy(stream);
+    bool done = write_samples(file, work, &request, sampler);
+    clrs_sampler_destroy(sampler);
     return done;
 }
 

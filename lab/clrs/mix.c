@@ -1,5 +1,5 @@
 /*
- * The mixed stream: one stream for every request, all with one seed, and
+ * The mixed stream: one sampler for every request, all with one seed, and
  * Python's random with that seed to choose whose turn it is.
  */
 #include "clrs/clrs.h"
@@ -10,7 +10,7 @@
 struct clrs_mix {
     clrs_random random;
     size_t count;
-    clrs_stream *streams[];
+    clrs_sampler *samplers[];
 };
 
 clrs_status clrs_mix_create(const clrs_request *requests, size_t count, uint64_t seed,
@@ -20,14 +20,14 @@ clrs_status clrs_mix_create(const clrs_request *requests, size_t count, uint64_t
         *failed = 0;
     if (count == 0 || count > UINT32_MAX / 2)
         return CLRS_ERROR_ALGORITHM;
-    clrs_mix *made = calloc(1, sizeof *made + count * sizeof(clrs_stream *));
+    clrs_mix *made = calloc(1, sizeof *made + count * sizeof(clrs_sampler *));
     if (!made)
         return CLRS_ERROR_MEMORY;
     clrs_random_seed_python(&made->random, seed);
     for (; made->count < count; made->count++) {
         clrs_request request = requests[made->count];
         request.seed = seed;
-        clrs_status status = clrs_stream_create(&request, &made->streams[made->count]);
+        clrs_status status = clrs_sampler_create(&request, &made->samplers[made->count]);
         if (status != CLRS_OK) {
             if (failed)
                 *failed = made->count;
@@ -41,11 +41,11 @@ clrs_status clrs_mix_create(const clrs_request *requests, size_t count, uint64_t
 
 void clrs_mix_destroy(clrs_mix *mix) {
     for (size_t i = 0; mix && i < mix->count; i++)
-        clrs_stream_destroy(mix->streams[i]);
+        clrs_sampler_destroy(mix->samplers[i]);
     free(mix);
 }
 
 clrs_status clrs_mix_next(clrs_mix *mix, clrs_sample *sample) {
-    uint32_t turn = clrs_random_pick_python(&mix->random, (uint32_t)mix->count);
-    return clrs_stream_next(mix->streams[turn], sample);
+    uint32_t chosen = clrs_random_pick_python(&mix->random, (uint32_t)mix->count);
+    return clrs_sampler_next(mix->samplers[chosen], sample);
 }

@@ -1,5 +1,5 @@
 /*
- * One sampler at work, as the samplers, the algorithms and the trace see it:
+ * One sampler at work, as what draws instances, the algorithms and the trace see it:
  * the random stream, the instance that was drawn, room for working memory and
  * the two texts.
  */
@@ -36,7 +36,7 @@ typedef struct clrs_input {
 /* One line of the table of algorithms. */
 typedef struct clrs_entry {
     clrs_algorithm public;
-    bool (*sample)(clrs_run *run); /* false: no such instance could be found */
+    bool (*draw)(clrs_run *run); /* false: no such instance could be found */
     void (*solve)(clrs_run *run);
     clrs_input inputs[2];
     const char *names;       /* of the outputs */

@@ -1,11 +1,12 @@
 /*
  * Scoring. An answer's trace is cut into values at the commas that are outside
  * of any brackets; a step of some algorithms has two values. References that are
- * not given are made again by streams that are kept open, a few dozen of them,
+ * not given are made again by samplers that are kept open, a few dozen of them,
  * since predictions mostly come in the order of their samples.
  */
 #include "clrs/score.h"
 
+#include "base/grow.h"
 #include "clrs/run.h"
 
 #include <stdlib.h>
@@ -123,14 +124,10 @@ static clrs_score_sum *find_sum(clrs_scores *scores, const clrs_algorithm *algor
             return &scores->sums[middle];
         *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
     }
-    if (scores->count == scores->room) {
-        size_t room = scores->room ? 2 * scores->room : 64;
-        clrs_score_sum *sums = realloc(scores->sums, room * sizeof *sums);
-        if (!sums)
-            return NULL;
-        scores->sums = sums;
-        scores->room = room;
-    }
+    clrs_score_sum *sums = lab_grow(scores->sums, sizeof *sums, scores->count + 1, &scores->room);
+    if (!sums)
+        return NULL;
+    scores->sums = sums;
     clrs_score_sum *place = &scores->sums[low];
     memmove(place + 1, place, (scores->count - low) * sizeof *place);
     *place = (clrs_score_sum){.algorithm = algorithm, .length = length};
@@ -171,7 +168,7 @@ clrs_score_sum clrs_scores_total(const clrs_scores *scores) {
 
 typedef struct clrs_source {
     clrs_request request; /* the name is the table's own */
-    clrs_stream *stream;
+    clrs_sampler *sampler;
 } clrs_source;
 
 static bool same_request(const clrs_request *a, const clrs_request *b) {
@@ -193,14 +190,14 @@ static clrs_status open_source(clrs_scores *scores, const clrs_request *request)
         if (!scores->sources)
             return CLRS_ERROR_MEMORY;
     }
-    clrs_stream *stream;
-    clrs_status status = clrs_stream_create(request, &stream);
+    clrs_sampler *sampler;
+    clrs_status status = clrs_sampler_create(request, &sampler);
     if (status != CLRS_OK)
         return status;
     if (scores->source_count == SOURCES_MAX)
-        clrs_stream_destroy(scores->sources[--scores->source_count].stream);
+        clrs_sampler_destroy(scores->sources[--scores->source_count].sampler);
     clrs_source *added = &scores->sources[scores->source_count++];
-    *added = (clrs_source){*request, stream};
+    *added = (clrs_source){*request, sampler};
     added->request.algorithm = clrs_algorithm_find(request->algorithm)->name;
     return CLRS_OK;
 }
@@ -216,11 +213,11 @@ clrs_status clrs_scores_reference(clrs_scores *scores, const clrs_request *reque
             return status;
         at = scores->source_count - 1;
     }
-    clrs_stream *stream = bring_to_front(scores, at)->stream;
+    clrs_sampler *sampler = bring_to_front(scores, at)->sampler;
     clrs_sample sample;
-    clrs_status status = clrs_stream_seek(stream, index);
+    clrs_status status = clrs_sampler_seek(sampler, index);
     if (status == CLRS_OK)
-        status = clrs_stream_next(stream, &sample);
+        status = clrs_sampler_next(sampler, &sample);
     if (status == CLRS_OK)
         *reference = (clrs_span){sample.answer, sample.answer_length};
     return status;
@@ -228,7 +225,7 @@ clrs_status clrs_scores_reference(clrs_scores *scores, const clrs_request *reque
 
 void clrs_scores_free(clrs_scores *scores) {
     for (size_t i = 0; i < scores->source_count; i++)
-        clrs_stream_destroy(scores->sources[i].stream);
+        clrs_sampler_destroy(scores->sources[i].sampler);
     free(scores->sources);
     free(scores->sums);
     *scores = (clrs_scores){.count = 0};

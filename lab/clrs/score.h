@@ -36,7 +36,7 @@ typedef struct clrs_score_sum {
 typedef struct clrs_scores {
     clrs_score_sum *sums; /* by algorithm and length, in alphabetical and rising order */
     size_t count, room;
-    struct clrs_source *sources; /* streams at work, for references that are made again */
+    struct clrs_source *sources; /* samplers at work, for references that are made again */
     size_t source_count;
 } clrs_scores;
 

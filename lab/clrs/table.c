@@ -4,16 +4,16 @@
  * much working memory the two functions need.
  */
 #include "clrs/algorithms.h"
+#include "clrs/instances.h"
 #include "clrs/run.h"
-#include "clrs/samplers.h"
 
 #include <string.h>
 
-/* name, lengths from, for training and for evaluation up to, sampler, vectors and squares of
+/* name, lengths from, for training and for evaluation up to, instance, vectors and squares of
  * working memory, names of the outputs without and with hints, inputs */
-#define ROW(id, shortest, train, val, sampler, vectors, squares, names, trace_names, ...)          \
+#define ROW(id, shortest, train, val, instance, vectors, squares, names, trace_names, ...)         \
     {                                                                                              \
-        {#id, shortest, train, val}, clrs_sample_##sampler, clrs_##id, {__VA_ARGS__}, names,       \
+        {#id, shortest, train, val}, clrs_draw_##instance, clrs_##id, {__VA_ARGS__}, names,        \
             trace_names, vectors, squares                                                          \
     }
 #define INPUT(name, kind)                                                                          \

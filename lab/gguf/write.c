@@ -9,6 +9,7 @@
 
 #include "base/atomic_file.h"
 #include "base/checked.h"
+#include "base/grow.h"
 #include "isa/half.h"
 
 #include <errno.h>
@@ -68,20 +69,14 @@ static void add(gguf_writer *writer, const void *bytes, size_t size) {
     size_t needed;
     if (!is_fine(writer) || size == 0)
         return;
-    if (!size_add(values->size, size, &needed) || needed > SIZE_MAX / 2) {
+    uint8_t *moved = size_add(values->size, size, &needed)
+                         ? lab_grow(values->bytes, 1, needed, &values->room)
+                         : NULL;
+    if (!moved) {
         lab_fail_memory(&writer->error);
         return;
     }
-    if (needed > values->room) {
-        size_t room = 2 * needed + 256;
-        uint8_t *moved = realloc(values->bytes, room);
-        if (!moved) {
-            lab_fail_memory(&writer->error);
-            return;
-        }
-        values->bytes = moved;
-        values->room = room;
-    }
+    values->bytes = moved;
     memcpy(values->bytes + values->size, bytes, size);
     values->size = needed;
 }

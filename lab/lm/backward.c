@@ -41,7 +41,7 @@ static void add_policies(const lm_network *network, const whet_policy_gradient *
                          float *gradient) {
     const lm_layout *at = &network->layout;
     bool is_polynomial = network->policies[0].kind == WHET_POLICY_POLY;
-    size_t count = at->policy_numbers;
+    size_t count = at->policy_parameters;
     for (size_t row = 0; row < at->policy_rows; row++)
         for (size_t i = 0; i < count; i++) {
             double unit = is_polynomial ? pow(LM_POLICY_UNIT, (double)(count - 1 - i)) : 1;

@@ -30,7 +30,7 @@ lm_config lm_config_default(void) {
                        .policy = "softmax"};
 }
 
-size_t lm_policy_numbers(const whet_policy *policy) {
+size_t lm_policy_parameters(const whet_policy *policy) {
     if (policy->kind == WHET_POLICY_POLY)
         return policy->degree + 1;
     return policy->kind == WHET_POLICY_SSMAX ? 2 : 0;
@@ -41,7 +41,7 @@ static bool policy_is_good(const lm_config *config, lab_error *error) {
     char reason[256] = "";
     if (whet_policy_parse(config->policy, &policy, reason, sizeof reason) != WHET_OK)
         return lab_fail(error, LAB_INPUT, "--policy '%s': %s", config->policy, reason);
-    if (config->learn != LM_LEARN_NOTHING && lm_policy_numbers(&policy) == 0)
+    if (config->learn != LM_LEARN_NOTHING && lm_policy_parameters(&policy) == 0)
         return lab_fail(error, LAB_INPUT,
                         "--learn-policy: there is nothing to learn in '%s'; adaptive, poly and "
                         "ssmax have numbers",

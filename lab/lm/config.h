@@ -85,6 +85,6 @@ bool lm_learn_parse(const char *name, lm_learn *learn);
 
 /* The policy's numbers that a model learns: those of a polynomial (adaptive is one) or of ssmax. 0
  * for all other policies. */
-size_t lm_policy_numbers(const whet_policy *policy);
+size_t lm_policy_parameters(const whet_policy *policy);
 
 #endif

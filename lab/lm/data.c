@@ -1,9 +1,11 @@
 /*
- * A stream for each task and length. What is drawn is written down as tokens at
- * once; samples that do not fit the context are left out, and the next ones of their streams taken.
+ * A sampler for each task and length. What is drawn is written down as tokens at
+ * once; samples that do not fit the context are left out, and the next ones of their samplers
+ * taken.
  */
 #include "lm/data.h"
 
+#include "base/grow.h"
 #include "base/random.h"
 #include "base/signals.h"
 
@@ -16,13 +18,13 @@ struct lm_source {
     lm_training training;
     size_t context, lengths;
     uint64_t step;
-    clrs_stream *streams[]; /* [tasks][lengths], NULL until needed */
+    clrs_sampler *samplers[]; /* [tasks][lengths], NULL until needed */
 };
 
 lm_source *lm_source_create(const lm_training *training, size_t context, lab_error *error) {
     size_t lengths = training->length_max - training->length_min + 1;
     lm_source *source =
-        calloc(1, sizeof *source + training->task_count * lengths * sizeof(clrs_stream *));
+        calloc(1, sizeof *source + training->task_count * lengths * sizeof(clrs_sampler *));
     if (!source) {
         lab_fail_memory(error);
         return NULL;
@@ -35,7 +37,7 @@ lm_source *lm_source_create(const lm_training *training, size_t context, lab_err
 
 void lm_source_destroy(lm_source *source) {
     for (size_t i = 0; source && i < source->training.task_count * source->lengths; i++)
-        clrs_stream_destroy(source->streams[i]);
+        clrs_sampler_destroy(source->samplers[i]);
     free(source);
 }
 
@@ -45,18 +47,18 @@ void lm_sequences_free(lm_sequences *sequences) {
     *sequences = (lm_sequences){.count = 0};
 }
 
-static bool fail_stream(clrs_status status, const char *name, lab_error *error) {
+static bool fail_sampler(clrs_status status, const char *name, lab_error *error) {
     if (status == CLRS_ERROR_MEMORY)
         return lab_fail_memory(error);
     return lab_fail(error, LAB_INPUT, "%s: %s", name, clrs_status_text(status));
 }
 
-static clrs_stream *open_stream(lm_source *source, uint32_t task, uint32_t length,
-                                lab_error *error) {
+static clrs_sampler *open_sampler(lm_source *source, uint32_t task, uint32_t length,
+                                  lab_error *error) {
     const lm_training *training = &source->training;
     const clrs_algorithm *algorithm = training->tasks[task].algorithm;
-    clrs_stream **place =
-        &source->streams[task * source->lengths + (length - training->length_min)];
+    clrs_sampler **place =
+        &source->samplers[task * source->lengths + (length - training->length_min)];
     if (!*place) {
         int64_t shortest = algorithm->shortest;
         clrs_request request = clrs_request_default(
@@ -64,9 +66,9 @@ static clrs_stream *open_stream(lm_source *source, uint32_t task, uint32_t lengt
         request.hints = training->tasks[task].hints;
         request.seed =
             0x80000000u | (uint32_t)lab_seed_for(training->seed, algorithm->name, length);
-        clrs_status status = clrs_stream_create(&request, place);
+        clrs_status status = clrs_sampler_create(&request, place);
         if (status != CLRS_OK)
-            fail_stream(status, algorithm->name, error);
+            fail_sampler(status, algorithm->name, error);
     }
     return *place;
 }
@@ -81,30 +83,15 @@ static choice choose(const lm_training *training, lab_random *random, uint32_t l
                               lab_random_below(random, longest - training->length_min + 1)};
 }
 
-/* The items, moved to where there is room for `more` behind `count`; NULL when memory runs out,
- * with the items where they were. */
-static void *make_room(void *items, size_t *room, size_t count, size_t more, size_t element) {
-    size_t wanted;
-    if (__builtin_add_overflow(count, more, &wanted) || wanted > SIZE_MAX / 2 / element)
-        return NULL;
-    if (wanted <= *room)
-        return items;
-    wanted += wanted / 2;
-    void *moved = realloc(items, wanted * element);
-    if (moved)
-        *room = wanted;
-    return moved;
-}
-
 static bool append(lm_sequences *sequences, const clrs_sample *sample, uint32_t task) {
     size_t count = sample->question_length + sample->answer_length + 2;
-    void *room = make_room(sequences->tokens, &sequences->token_room, sequences->token_count, count,
-                           sizeof *sequences->tokens);
+    void *room = lab_grow(sequences->tokens, sizeof *sequences->tokens,
+                          sequences->token_count + count, &sequences->token_room);
     if (!room)
         return false;
     sequences->tokens = room;
     room =
-        make_room(sequences->list, &sequences->room, sequences->count, 1, sizeof *sequences->list);
+        lab_grow(sequences->list, sizeof *sequences->list, sequences->count + 1, &sequences->room);
     if (!room)
         return false;
     sequences->list = room;
@@ -130,13 +117,13 @@ static size_t tokens_read(const clrs_sample *sample) {
 /* The next sample that fits the context; *left_out counts those that do not. */
 static bool draw_fitting(lm_source *source, choice chosen, clrs_sample *sample, uint64_t *left_out,
                          lab_error *error) {
-    clrs_stream *stream = open_stream(source, chosen.task, chosen.length, error);
-    if (!stream)
+    clrs_sampler *sampler = open_sampler(source, chosen.task, chosen.length, error);
+    if (!sampler)
         return false;
     for (int tries = 0; tries < LEFT_OUT_MAX; tries++) {
-        clrs_status status = clrs_stream_next(stream, sample);
+        clrs_status status = clrs_sampler_next(sampler, sample);
         if (status != CLRS_OK)
-            return fail_stream(status, source->training.tasks[chosen.task].algorithm->name, error);
+            return fail_sampler(status, source->training.tasks[chosen.task].algorithm->name, error);
         if (tokens_read(sample) <= source->context)
             return true;
         ++*left_out;

@@ -1,7 +1,7 @@
 /*
  * Sequences to train on, drawn step by step: which algorithm and length comes
  * next follows from the run's seed and the step alone, and the sample is the
- * next one of that algorithm's and length's stream. So a run that is taken up
+ * next one of that algorithm's and length's sampler. So a run that is taken up
  * again at some step goes on with the samples it would have had.
  */
 #ifndef WHET_LAB_LM_DATA_H

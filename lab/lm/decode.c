@@ -275,7 +275,7 @@ static whet_status attend(lm_decoder *d, size_t layer, size_t lane, size_t first
         .policies = d->policies + layer * c->heads,
         .policy_count = d->policy_count[layer],
         .stats = measured ? d->stats : NULL};
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     whet_status status = whet_attention_plan(&attention, &plan);
     if (status != WHET_OK)
         return status;

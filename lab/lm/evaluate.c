@@ -1,6 +1,7 @@
 /* Making samples, answering them group by group, and adding up; see evaluate.h. */
 #include "lm/evaluate.h"
 
+#include "base/grow.h"
 #include "base/progress.h"
 #include "base/signals.h"
 #include "lm/sample.h"
@@ -42,27 +43,16 @@ static void free_exam(exam *e) {
     *e = (exam){.count = 0};
 }
 
-static bool grow(void **items, size_t size, size_t needed, size_t *room) {
-    if (needed <= *room)
-        return true;
-    size_t wanted = needed + needed / 2;
-    void *grown = realloc(*items, wanted * size);
-    if (!grown)
-        return false;
-    *items = grown;
-    *room = wanted;
-    return true;
-}
-
 static bool add_sample(exam *e, const clrs_sample *made) {
     size_t tokens = made->question_length + 1;
-    void *token_items = e->tokens, *answer_items = e->answers;
-    bool good = grow(&token_items, sizeof *e->tokens, e->token_count + tokens, &e->token_room);
-    e->tokens = token_items;
-    good = good && grow(&answer_items, 1, e->answer_length + made->answer_length, &e->answer_room);
-    e->answers = answer_items;
-    if (!good)
+    void *grown = lab_grow(e->tokens, sizeof *e->tokens, e->token_count + tokens, &e->token_room);
+    if (!grown)
         return false;
+    e->tokens = grown;
+    grown = lab_grow(e->answers, 1, e->answer_length + made->answer_length, &e->answer_room);
+    if (!grown)
+        return false;
+    e->answers = grown;
     e->list[e->count++] = (sample){e->token_count, tokens, e->answer_length, made->answer_length};
     e->tokens[e->token_count] = LM_TOKEN_BEGIN;
     lm_tokens_of_text(made->question, made->question_length, e->tokens + e->token_count + 1);
@@ -77,19 +67,19 @@ static bool add_sample(exam *e, const clrs_sample *made) {
 static bool make_exam(exam *e, const lm_task *task, uint64_t length, uint64_t seed,
                       uint64_t samples, lab_error *error) {
     clrs_request request = clrs_request_default(task->algorithm->name, (int64_t)length);
-    clrs_stream *stream;
+    clrs_sampler *sampler;
     clrs_sample made;
     request.seed = seed;
     request.hints = task->hints;
     *e = (exam){.list = calloc((size_t)samples, sizeof *e->list)};
-    clrs_status status = e->list ? clrs_stream_create(&request, &stream) : CLRS_ERROR_MEMORY;
+    clrs_status status = e->list ? clrs_sampler_create(&request, &sampler) : CLRS_ERROR_MEMORY;
     if (status == CLRS_OK) {
         while (status == CLRS_OK && e->count < samples && is_wanted_still(error)) {
-            status = clrs_stream_next(stream, &made);
+            status = clrs_sampler_next(sampler, &made);
             if (status == CLRS_OK && !add_sample(e, &made))
                 status = CLRS_ERROR_MEMORY;
         }
-        clrs_stream_destroy(stream);
+        clrs_sampler_destroy(sampler);
     }
     if (status == CLRS_OK)
         return e->count == samples; /* or it was stopped */

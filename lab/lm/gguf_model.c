@@ -153,7 +153,7 @@ static bool ends_with(const char *text, const char *end) {
 }
 
 /* Heads whose elements are turned by positions. */
-static size_t turned_heads(const lm_config *c, const char *name) {
+static size_t rotated_heads(const lm_config *c, const char *name) {
     if (c->positions != LM_ROPE)
         return 0;
     return ends_with(name, ".attn_q.weight")   ? c->heads
@@ -183,11 +183,11 @@ static bool read_tensor(const reading *r, const lm_config *c, const lm_tensor *t
     const gguf_tensor *from = gguf_get_tensor(r->file, to->name, to->cols, to->rows, error);
     if (!from)
         return false;
-    bool is_turned = r->is_gemma && turned_heads(c, to->name) > 0;
+    bool is_rotated = r->is_gemma && rotated_heads(c, to->name) > 0;
     float factor = r->is_gemma ? 1 / gemma_factor(c, to->name) : 1.0f;
     for (size_t row = 0; row < to->rows; row++) {
         float *values = weights + to->offset + row * to->cols;
-        gguf_dequantise(from, is_turned ? gemma_row(c, row) : row, values);
+        gguf_dequantise(from, is_rotated ? gemma_row(c, row) : row, values);
         for (size_t i = 0; r->is_gemma && i < to->cols; i++)
             values[i] *= factor;
     }
@@ -292,11 +292,11 @@ static float *weights_of_gemma(const lm_model *model) {
     float *made = malloc(model->layout.count * sizeof(float));
     for (size_t i = 0; made && i < lm_tensor_count(c); i++) {
         lm_tensor tensor = lm_tensor_at(c, &model->layout, i);
-        bool is_turned = turned_heads(c, tensor.name) > 0;
+        bool is_rotated = rotated_heads(c, tensor.name) > 0;
         float factor = gemma_factor(c, tensor.name);
         for (size_t row = 0; row < tensor.rows; row++) {
             const float *from = model->weights + tensor.offset + row * tensor.cols;
-            float *to = made + tensor.offset + (is_turned ? gemma_row(c, row) : row) * tensor.cols;
+            float *to = made + tensor.offset + (is_rotated ? gemma_row(c, row) : row) * tensor.cols;
             for (size_t j = 0; j < tensor.cols; j++)
                 to[j] = factor * from[j];
         }

@@ -7,28 +7,17 @@
 #include "lm/tokenizer.h"
 #include "lm/unicode.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 static const char blank[] = "\xE2\x96\x81"; /* U+2581 */
 enum { BLANK_LENGTH = sizeof blank - 1 };
 
-/* Makes room for one more of `size` bytes each. */
-static bool make_room(void **items, size_t size, size_t needed, size_t *room) {
-    if (needed <= *room)
-        return true;
-    size_t wanted = *room * 2 > needed ? *room * 2 : needed + 16;
-    void *grown = wanted > SIZE_MAX / 2 / size ? NULL : realloc(*items, wanted * size);
-    if (!grown)
-        return false;
-    *items = grown;
-    *room = wanted;
-    return true;
-}
-
 bool lm_token_list_add(lm_token_list *list, lm_token token) {
-    void *items = list->items;
-    if (!make_room(&items, sizeof *list->items, list->count + 1, &list->room))
+    void *items = lab_grow(list->items, sizeof *list->items, list->count + 1, &list->room);
+    if (!items)
         return false;
     list->items = items;
     list->items[list->count++] = token;
@@ -36,8 +25,8 @@ bool lm_token_list_add(lm_token_list *list, lm_token token) {
 }
 
 bool lm_text_add(lm_text *text, const char *bytes, size_t length) {
-    void *items = text->bytes;
-    if (!make_room(&items, 1, text->length + length + 1, &text->room))
+    void *items = lab_grow(text->bytes, 1, text->length + length + 1, &text->room);
+    if (!items)
         return false;
     text->bytes = items;
     if (length)
@@ -74,8 +63,8 @@ typedef struct merging {
 } merging;
 
 static bool add_symbol(merging *m, const char *text, size_t length, lm_token token) {
-    void *items = m->symbols;
-    if (!make_room(&items, sizeof *m->symbols, m->count + 1, &m->room))
+    void *items = lab_grow(m->symbols, sizeof *m->symbols, m->count + 1, &m->room);
+    if (!items)
         return false;
     m->symbols = items;
     m->symbols[m->count] =
@@ -89,8 +78,8 @@ static bool comes_before(const candidate *a, const candidate *b) {
 }
 
 static bool push(merging *m, candidate item) {
-    void *items = m->heap;
-    if (!make_room(&items, sizeof *m->heap, m->heap_count + 1, &m->heap_room))
+    void *items = lab_grow(m->heap, sizeof *m->heap, m->heap_count + 1, &m->heap_room);
+    if (!items)
         return false;
     m->heap = items;
     size_t at = m->heap_count++;

@@ -111,10 +111,10 @@ static bool train_on(session *own, lab_error *error) {
             return false;
         step = lm_trainer_done(own->trainer);
         add_step(own, &result);
-        bool is_logged = nn_is_multiple(step, run->keep.log_interval) || step == last;
+        bool is_logged = nn_is_multiple(step, run->folder.log_interval) || step == last;
         if (is_logged && !write_log(own, &result, error))
             return false;
-        if (nn_files_are_due(&own->files, &run->keep, step, last) &&
+        if (nn_files_are_due(&own->files, &run->folder, step, last) &&
             !lm_trainer_save(own->trainer, own->files.checkpoint, error))
             return false;
         show_progress(own);
@@ -125,18 +125,18 @@ static bool train_on(session *own, lab_error *error) {
 
 /* Finds where to go on, or refuses to: until then nothing in the folder is touched. */
 static bool take_up(session *own, lab_error *error) {
-    const nn_keeping *keep = &own->run->keep;
-    return nn_files_name(&own->files, keep, "model.ckpt", "log.jsonl", error) &&
-           nn_keeping_allows(keep, own->files.checkpoint, error) &&
+    const nn_run_folder *folder = &own->run->folder;
+    return nn_files_name(&own->files, folder, "model.ckpt", "log.jsonl", error) &&
+           nn_run_folder_allows(folder, own->files.checkpoint, error) &&
            (!lab_file_exists(own->files.checkpoint) ||
             lm_trainer_restore(own->trainer, own->files.checkpoint, error));
 }
 
 static bool open_files(session *own, lab_error *error) {
-    const nn_keeping *keep = &own->run->keep;
+    const nn_run_folder *folder = &own->run->folder;
     return !own->manifest ||
-           (take_up(own, error) && lab_manifest_write(own->manifest, keep->folder, false, error) &&
-            nn_files_open_log(&own->files, keep, lm_trainer_done(own->trainer), error));
+           (take_up(own, error) && lab_manifest_write(own->manifest, folder->path, false, error) &&
+            nn_files_open_log(&own->files, folder, lm_trainer_done(own->trainer), error));
 }
 
 /* Before anything is allocated, so that it is known also where memory does not suffice. */
@@ -164,7 +164,7 @@ static bool run_session(session *own, lab_error *error) {
     own->summary->steps = lm_trainer_done(own->trainer);
     own->summary->seconds = lab_now() - own->progress.began;
     if (is_done && own->summary->steps < run->training.steps)
-        return nn_fail_stopped(&run->keep, own->summary->steps, run->training.steps, error);
+        return nn_fail_stopped(&run->folder, own->summary->steps, run->training.steps, error);
     return is_done;
 }
 
@@ -182,7 +182,7 @@ static json_t *run_options(const lm_run *run) {
     unsigned mark = lab_json_mark();
     json_t *options = json_pack("{s:o, s:o}", "shape", lm_config_to_json(&run->config), "training",
                                 lm_training_to_json(&run->training));
-    nn_keeping_to_json(&run->keep, options);
+    nn_run_folder_to_json(&run->folder, options);
     return lab_json_whole(options, mark);
 }
 
@@ -191,7 +191,7 @@ static bool train_alone(const nn_engine *engine, const lm_run *run, lm_summary *
     lab_manifest manifest =
         lab_manifest_begin(command_name, run_options(run), engine->blas.description);
     bool is_done = train_in_folder(engine, run, &manifest, summary, error) &&
-                   lab_manifest_write(&manifest, run->keep.folder, true, error);
+                   lab_manifest_write(&manifest, run->folder.path, true, error);
     lab_manifest_end(&manifest);
     return is_done;
 }
@@ -204,10 +204,10 @@ bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, l
     if (!lm_config_check(&run->config, error) || !lm_training_check(&run->training, error) ||
         !tell_size(run, error))
         return false;
-    if (!run->keep.folder)
+    if (!run->folder.path)
         return train_in_folder(engine, run, NULL, summary, error);
-    if (!lab_make_folder(run->keep.folder, error) ||
-        !lab_folder_take(&lock, run->keep.folder, error))
+    if (!lab_make_folder(run->folder.path, error) ||
+        !lab_folder_take(&lock, run->folder.path, error))
         return false;
     bool is_done = train_alone(engine, run, summary, error);
     lab_folder_release(&lock);
@@ -234,11 +234,11 @@ static bool recall_checkpoint(const char *path, lm_run *run, lab_error *error) {
 
 bool lm_run_recall(lm_run *run, lab_error *error) {
     json_t *options;
-    if (!lab_manifest_options(run->keep.folder, command_name, &options, error))
+    if (!lab_manifest_options(run->folder.path, command_name, &options, error))
         return false;
-    nn_keeping_from_json(&run->keep, options);
-    char *path = lab_path(run->keep.folder, "model.ckpt");
-    bool is_good = path ? take_choices(options, run->keep.folder, run, error) &&
+    nn_run_folder_from_json(&run->folder, options);
+    char *path = lab_path(run->folder.path, "model.ckpt");
+    bool is_good = path ? take_choices(options, run->folder.path, run, error) &&
                               recall_checkpoint(path, run, error)
                         : lab_fail_memory(error);
     free(path);

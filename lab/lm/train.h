@@ -10,12 +10,12 @@
 #define WHET_LAB_LM_TRAIN_H
 
 #include "lm/trainer.h"
-#include "nn/keeping.h"
+#include "nn/run_folder.h"
 
 typedef struct lm_run {
     lm_config config;
     lm_training training;
-    nn_keeping keep;
+    nn_run_folder folder;
     bool quiet;
     const char *title;             /* for the progress line, or NULL */
     const whet_executor *executor; /* or NULL */
@@ -37,7 +37,7 @@ typedef struct lm_summary {
  */
 bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, lab_error *error);
 
-/* The choices of the run that is in run->keep.folder, from its checkpoint and from its manifest;
+/* The choices of the run that is in run->folder.path, from its checkpoint and from its manifest;
  * where they differ the checkpoint is right. What neither tells stays as it was. */
 bool lm_run_recall(lm_run *run, lab_error *error);
 

@@ -5,7 +5,7 @@
  */
 #include "lm/trainer.h"
 
-#include "nn/learnt.h"
+#include "nn/training_state.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -27,8 +27,8 @@ struct lm_trainer {
     lm_config config;
     lm_training training;
     lm_network network;
-    nn_learnt learnt;
-    float *gradients; /* [LM_LANES][learnt.count] */
+    nn_training_state state;
+    float *gradients; /* [LM_LANES][state.count] */
     lm_workspace *workspaces[LM_LANES];
     atomic_flag busy[LM_LANES]; /* workspaces in use */
     size_t workers;             /* how many workspaces there are */
@@ -48,7 +48,7 @@ struct lm_trainer {
 static bool cut_slices(lm_trainer *trainer) {
     const lm_config *config = &trainer->config;
     size_t tensors = lm_tensor_count(config);
-    trainer->slices = calloc(tensors + trainer->learnt.count / SLICE + 1, sizeof *trainer->slices);
+    trainer->slices = calloc(tensors + trainer->state.count / SLICE + 1, sizeof *trainer->slices);
     for (size_t i = 0; trainer->slices && i < tensors; i++) {
         lm_tensor tensor = lm_tensor_at(config, &trainer->network.layout, i);
         size_t count = tensor.rows * tensor.cols;
@@ -140,10 +140,10 @@ static bool allocate(lm_trainer *trainer, lab_error *error) {
         !lm_layout_of(config, &layout))
         return false;
     trainer->gradients = nn_floats(LM_LANES * layout.count);
-    if (!nn_learnt_create(&trainer->learnt, layout.count) || !trainer->gradients)
+    if (!nn_training_state_create(&trainer->state, layout.count) || !trainer->gradients)
         return fail_memory(trainer, error);
-    lm_initialise(config, &layout, trainer->training.seed, trainer->learnt.weights);
-    if (!lm_network_create(trainer->engine, config, trainer->learnt.weights, &trainer->network,
+    lm_initialise(config, &layout, trainer->training.seed, trainer->state.weights);
+    if (!lm_network_create(trainer->engine, config, trainer->state.weights, &trainer->network,
                            error))
         return false;
     if (!make_workspaces(trainer, trainer->needs.piece_tokens))
@@ -188,17 +188,17 @@ void lm_trainer_destroy(lm_trainer *trainer) {
     lm_network_destroy(&trainer->network);
     free(trainer->slices);
     free(trainer->gradients);
-    nn_learnt_free(&trainer->learnt);
+    nn_training_state_free(&trainer->state);
     free(trainer);
 }
 
-uint64_t lm_trainer_done(const lm_trainer *trainer) { return trainer->learnt.step; }
-size_t lm_trainer_parameters(const lm_trainer *trainer) { return trainer->learnt.count; }
-float *lm_trainer_weights(lm_trainer *trainer) { return trainer->learnt.weights; }
+uint64_t lm_trainer_done(const lm_trainer *trainer) { return trainer->state.step; }
+size_t lm_trainer_parameters(const lm_trainer *trainer) { return trainer->state.count; }
+float *lm_trainer_weights(lm_trainer *trainer) { return trainer->state.weights; }
 
 size_t lm_trainer_bytes(const lm_trainer *trainer) {
     const nn_rope *rope = &trainer->network.rope;
-    size_t bytes = (3 + LM_LANES) * trainer->learnt.count * sizeof(float) +
+    size_t bytes = (3 + LM_LANES) * trainer->state.count * sizeof(float) +
                    3 * rope->positions * rope->dims * sizeof(float);
     for (size_t i = 0; i < trainer->workers; i++)
         bytes += lm_workspace_bytes(trainer->workspaces[i]);
@@ -229,9 +229,9 @@ static void lane_task(void *argument, size_t lane, size_t worker) {
     (void)worker;
     lm_trainer *trainer = argument;
     size_t own = take_workspace(trainer);
-    float *gradient = trainer->gradients + lane * trainer->learnt.count;
+    float *gradient = trainer->gradients + lane * trainer->state.count;
     lm_outcome sum = {.status = WHET_OK};
-    memset(gradient, 0, trainer->learnt.count * sizeof(float));
+    memset(gradient, 0, trainer->state.count * sizeof(float));
     for (size_t i = lane; i < trainer->packed.count && sum.status == WHET_OK; i += LM_LANES) {
         lm_outcome outcome = lm_network_run(&trainer->network, &trainer->packed.pieces[i],
                                             trainer->workspaces[own], gradient);
@@ -248,8 +248,7 @@ static void sum_task(void *argument, size_t task, size_t worker) {
     slice *own = &trainer->slices[task];
     float *gradient = trainer->gradients + own->offset;
     for (size_t lane = 1; lane < trainer->lanes; lane++)
-        trainer->engine->kernels->add(gradient, gradient + lane * trainer->learnt.count,
-                                      own->count);
+        trainer->engine->kernels->add(gradient, gradient + lane * trainer->state.count, own->count);
     own->square = 0;
     for (size_t i = 0; i < own->count; i++)
         own->square += (double)gradient[i] * (double)gradient[i];
@@ -264,8 +263,8 @@ static void update_task(void *argument, size_t task, size_t worker) {
     nn_adam adam = trainer->adam;
     adam.decay = own->decays ? adam.decay : 0;
     kernels->scale(gradient, trainer->factor, own->count);
-    kernels->adam(&adam, gradient, 1, 0, own->count, trainer->learnt.weights + own->offset,
-                  trainer->learnt.first + own->offset, trainer->learnt.second + own->offset);
+    kernels->adam(&adam, gradient, 1, 0, own->count, trainer->state.weights + own->offset,
+                  trainer->state.first + own->offset, trainer->state.second + own->offset);
 }
 
 static nn_adam adam_at(const lm_training *training, uint64_t step) {
@@ -288,7 +287,7 @@ static bool fail_step(const lm_trainer *trainer, whet_status status, lab_error *
         return lab_fail_memory(error);
     if (status != WHET_NOT_FINITE)
         return lab_fail(error, LAB_SYSTEM, "attention: %s", whet_status_text(status));
-    return nn_fail_not_finite(trainer->training.seed, trainer->learnt.step, error);
+    return nn_fail_not_finite(trainer->training.seed, trainer->state.step, error);
 }
 
 static void note_result(const lm_trainer *trainer, const lm_sequences *sequences,
@@ -296,7 +295,7 @@ static void note_result(const lm_trainer *trainer, const lm_sequences *sequences
     double answers = (double)sum->answer_tokens;
     *result = (lm_step){.loss = sum->loss / sum->weight,
                         .answer_loss = sum->answer_loss / (answers > 0 ? answers : 1),
-                        .rate = lm_rate_at(&trainer->training, trainer->learnt.step),
+                        .rate = lm_rate_at(&trainer->training, trainer->state.step),
                         .tokens = sequences->token_count,
                         .answer_tokens = sum->answer_tokens,
                         .right = sum->right,
@@ -329,9 +328,9 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
         return fail_step(trainer, WHET_NOT_FINITE, error);
     bool clips = training->clip > 0 && result->norm > training->clip;
     trainer->factor = (float)((clips ? training->clip / result->norm : 1) / sum.weight);
-    trainer->adam = adam_at(training, trainer->learnt.step);
+    trainer->adam = adam_at(training, trainer->state.step);
     nn_run_tasks(trainer->executor, trainer->slice_count, update_task, trainer);
-    trainer->learnt.step++;
+    trainer->state.step++;
     return lm_network_refresh(&trainer->network) ||
            lab_fail(error, LAB_SYSTEM, "the learnt policies make no sense any more");
 }
@@ -348,7 +347,7 @@ static json_t *describe(const lm_trainer *trainer) {
 }
 
 bool lm_trainer_save(const lm_trainer *trainer, const char *path, lab_error *error) {
-    return nn_learnt_save(&trainer->learnt, path, describe(trainer), error);
+    return nn_training_state_save(&trainer->state, path, describe(trainer), error);
 }
 
 static bool is_same_run(const void *context, const nn_checkpoint *read, const char *path,
@@ -376,9 +375,9 @@ static bool is_same_run(const void *context, const nn_checkpoint *read, const ch
 }
 
 bool lm_trainer_restore(lm_trainer *trainer, const char *path, lab_error *error) {
-    return nn_learnt_restore(&trainer->learnt, path, trainer->training.steps, is_same_run, trainer,
-                             error) &&
-           lm_source_skip_to(trainer->source, trainer->learnt.step, &trainer->sequences, error) &&
+    return nn_training_state_restore(&trainer->state, path, trainer->training.steps, is_same_run,
+                                     trainer, error) &&
+           lm_source_skip_to(trainer->source, trainer->state.step, &trainer->sequences, error) &&
            (lm_network_refresh(&trainer->network) ||
             lab_fail(error, LAB_INPUT, "%s: its learnt policies make no sense", path));
 }

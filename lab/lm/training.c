@@ -2,7 +2,7 @@
 #include "lm/training.h"
 
 #include "base/choices.h"
-#include "nn/learnt.h"
+#include "nn/training_state.h"
 
 #include <string.h>
 

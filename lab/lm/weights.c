@@ -24,19 +24,19 @@ static bool place_layer(const lm_config *config, lm_layout *layout) {
         place(&end, keys, width, &layout->value) && place(&end, width, queries, &layout->output) &&
         place(&end, 1, width, &layout->mlp_norm) && place(&end, hidden, width, &layout->gate) &&
         place(&end, hidden, width, &layout->up) && place(&end, width, hidden, &layout->down) &&
-        place(&end, layout->policy_rows, layout->policy_numbers, &layout->policy);
+        place(&end, layout->policy_rows, layout->policy_parameters, &layout->policy);
     layout->layer_size = end;
     return fits;
 }
 
 static void size_policies(const lm_config *config, lm_layout *layout) {
     whet_policy policy;
-    layout->policy_rows = layout->policy_numbers = 0;
+    layout->policy_rows = layout->policy_parameters = 0;
     if (config->learn == LM_LEARN_NOTHING ||
         whet_policy_parse(config->policy, &policy, NULL, 0) != WHET_OK)
         return;
     layout->policy_rows = config->learn == LM_LEARN_HEAD ? config->heads : 1;
-    layout->policy_numbers = lm_policy_numbers(&policy);
+    layout->policy_parameters = lm_policy_parameters(&policy);
 }
 
 bool lm_layout_of(const lm_config *config, lm_layout *layout) {
@@ -81,7 +81,7 @@ static lm_tensor tensor_of_layer(const lm_config *config, const lm_layout *layou
                  {"ffn_gate", layout->gate, hidden, width},
                  {"ffn_up", layout->up, hidden, width},
                  {"ffn_down", layout->down, width, hidden},
-                 {"attn_policy", layout->policy, layout->policy_rows, layout->policy_numbers}};
+                 {"attn_policy", layout->policy, layout->policy_rows, layout->policy_parameters}};
     lm_tensor tensor = {.offset = lm_layer_at(layout, layer) + table[index].offset,
                         .rows = table[index].rows,
                         .cols = table[index].cols};
@@ -101,16 +101,16 @@ lm_tensor lm_tensor_at(const lm_config *config, const lm_layout *layout, size_t 
     return (lm_tensor){"output.weight", layout->head, config->vocabulary, config->width};
 }
 
-static void fill_policies(const lm_config *config, const lm_layout *layout, float *numbers) {
+static void fill_policies(const lm_config *config, const lm_layout *layout, float *parameters) {
     whet_policy policy;
     if (whet_policy_parse(config->policy, &policy, NULL, 0) != WHET_OK)
         return;
-    size_t count = layout->policy_numbers;
+    size_t count = layout->policy_parameters;
     bool is_polynomial = policy.kind == WHET_POLICY_POLY;
     for (size_t row = 0; row < layout->policy_rows; row++)
         for (size_t i = 0; i < count; i++) {
             double unit = is_polynomial ? pow(LM_POLICY_UNIT, (double)(count - 1 - i)) : 1;
-            numbers[row * count + i] = (float)(policy.value[i] * unit);
+            parameters[row * count + i] = (float)(policy.value[i] * unit);
         }
 }
 
@@ -139,11 +139,11 @@ void lm_initialise(const lm_config *config, const lm_layout *layout, uint64_t se
     }
 }
 
-static void set_numbers(whet_policy *policy, const float *numbers, size_t count) {
+static void set_parameters(whet_policy *policy, const float *parameters, size_t count) {
     bool is_polynomial = policy->kind == WHET_POLICY_POLY;
     for (size_t i = 0; i < count; i++) {
         double unit = is_polynomial ? pow(LM_POLICY_UNIT, (double)(count - 1 - i)) : 1;
-        policy->value[i] = numbers[i] / unit;
+        policy->value[i] = parameters[i] / unit;
     }
 }
 
@@ -157,13 +157,14 @@ bool lm_layer_policies(const lm_config *config, const lm_layout *layout, const f
     }
     if (whet_policy_parse(config->policy, &policies[0], NULL, 0) != WHET_OK)
         return false;
-    const float *numbers = weights + lm_layer_at(layout, layer) + layout->policy;
+    const float *parameters = weights + lm_layer_at(layout, layer) + layout->policy;
     bool is_good = true;
     if (layout->policy_rows > 1)
         *count = layout->policy_rows;
     for (size_t row = 0; row < layout->policy_rows; row++) {
         policies[row] = policies[0];
-        set_numbers(&policies[row], numbers + row * layout->policy_numbers, layout->policy_numbers);
+        set_parameters(&policies[row], parameters + row * layout->policy_parameters,
+                       layout->policy_parameters);
         is_good = is_good && whet_policy_check(&policies[row], NULL, 0) == WHET_OK;
     }
     return is_good;

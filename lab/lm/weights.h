@@ -14,7 +14,7 @@
  *       blk.l.ffn_gate.weight      [hidden][width]
  *       blk.l.ffn_up.weight        [hidden][width]
  *       blk.l.ffn_down.weight      [width][hidden]
- *       blk.l.attn_policy.weight   [1 or heads][numbers], where a policy is learnt: a
+ *       blk.l.attn_policy.weight   [1 or heads][parameters], where a policy is learnt: a
  *                                  polynomial's coefficients in H / 4, highest power first
  *     output_norm.weight           [1][width]
  *     output.weight                [vocabulary][width], unless tied
@@ -33,7 +33,7 @@ typedef struct lm_layout {
     size_t embedding;
     size_t first_layer, layer_size;
     size_t attention_norm, query, key, value, output, mlp_norm, gate, up, down, policy;
-    size_t policy_rows, policy_numbers; /* 0 where nothing is learnt */
+    size_t policy_rows, policy_parameters; /* 0 where nothing is learnt */
     size_t final_norm;
     size_t head;  /* the output matrix; the embedding where tied */
     size_t count; /* all floats */

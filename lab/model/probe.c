@@ -59,47 +59,38 @@ static void remove_places(probe *p) {
     prompts_free(&p->prompts);
 }
 
-/* A file that is no model is better told of by our own reader than by llama.cpp. */
-static bool check_model(const char *path, lab_error *error) {
-    gguf_file *file = gguf_open(path, error);
-    gguf_close(file);
-    return file != NULL;
+/* A number of the model's, such as "llama.block_count"; 0 where the file does not have it. */
+static uint32_t model_number(const gguf_file *file, gguf_text architecture, const char *what) {
+    lab_error unimportant = {.kind = LAB_NO_ERROR};
+    uint32_t number = 0;
+    char key[128];
+    snprintf(key, sizeof key, "%.*s.%s", (int)(architecture.length < 64 ? architecture.length : 64),
+             architecture.bytes, what);
+    return gguf_get_u32(file, key, &number, &unimportant) ? number : 0;
 }
 
-/* A number of the model's, such as "llama.block_count". */
-static bool model_number(const char *path, const char *what, uint32_t *number, lab_error *error) {
+bool probe_read_model(const char *path, probe_model *model, lab_error *error) {
+    lab_error unimportant = {.kind = LAB_NO_ERROR};
     gguf_text architecture;
-    char key[128];
+    *model = (probe_model){.path = path};
     gguf_file *file = gguf_open(path, error);
-    bool is_known = file && gguf_get_text(file, "general.architecture", &architecture, error);
-    if (is_known) {
-        snprintf(key, sizeof key, "%.*s.%s",
-                 (int)(architecture.length < 64 ? architecture.length : 64), architecture.bytes,
-                 what);
-        is_known = gguf_get_u32(file, key, number, error);
+    if (!file)
+        return false;
+    if (gguf_get_text(file, "general.architecture", &architecture, &unimportant)) {
+        model->layers = model_number(file, architecture, "block_count");
+        model->heads = model_number(file, architecture, "attention.head_count");
+        model->context = model_number(file, architecture, "context_length");
     }
     gguf_close(file);
-    return is_known;
-}
-
-bool probe_layers(const char *path, uint32_t *layers, lab_error *error) {
-    return model_number(path, "block_count", layers, error);
-}
-
-bool probe_heads(const char *path, uint32_t *heads, lab_error *error) {
-    return model_number(path, "attention.head_count", heads, error);
+    return true;
 }
 
 /* Sizes that cannot fit, since each number takes a token at least, are not even made into prompts;
  * the process that runs the model counts what is left. */
 static bool check_sizes(probe_request *q, lab_error *error) {
-    lab_error unknown = {.kind = LAB_NO_ERROR};
-    uint32_t trained = 0;
-    uint64_t limit = q->context;
+    uint64_t limit = q->context ? q->context : q->model.context;
     if (q->text) /* whose length is told first */
         return true;
-    if (!limit && model_number(q->model, "context_length", &trained, &unknown))
-        limit = trained;
     for (size_t i = 0; limit && i < q->size_count; i++) {
         if (q->sizes[i] <= limit)
             continue;
@@ -147,7 +138,7 @@ bool probe_run(const probe_request *request, probe_result *result, lab_error *er
     memcpy(result->size, request->sizes, request->size_count * sizeof *result->size);
     for (size_t i = 0; i < PROBE_POLICIES_MAX; i++)
         result->perplexity[i] = (double)NAN;
-    bool is_good = check_model(request->model, error) && check_sizes(&fitting, error) &&
+    bool is_good = check_sizes(&fitting, error) &&
                    runner_find_library(request->library, p.library, error) &&
                    runner_find_plugin(request->plugin, p.plugin, error) && make_prompts(&p) &&
                    make_places(&p) && run_policies(&p);

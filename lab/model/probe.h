@@ -12,8 +12,16 @@
 
 #include <stdio.h>
 
+/* What a model's file says of it; 0 where it does not say. */
+typedef struct probe_model {
+    const char *path;
+    uint32_t layers;
+    uint32_t heads;   /* query heads of a layer; layers that differ in it are for a run to tell */
+    uint32_t context; /* tokens it was trained for */
+} probe_model;
+
 typedef struct probe_request {
-    const char *model;
+    probe_model model;
     const char *library; /* NULL: looked for */
     const char *plugin;  /* likewise */
     const char *const *policies;
@@ -78,11 +86,9 @@ enum {
     PROBE_JUDGED_MIN = 4
 };
 
-/* How many layers a model's file says it has. False and an error where it does not. */
-bool probe_layers(const char *path, uint32_t *layers, lab_error *error);
-
-/* The same for query heads of a layer; layers that differ in it are for a run to tell. */
-bool probe_heads(const char *path, uint32_t *heads, lab_error *error);
+/* Opens and reads the file once, for all that follows. False and an error where it is no model,
+ * which our own reader tells better than llama.cpp. The path must outlive the result. */
+bool probe_read_model(const char *path, probe_model *model, lab_error *error);
 
 bool probe_run(const probe_request *request, probe_result *result, lab_error *error);
 void probe_free(probe_result *result);

@@ -9,6 +9,7 @@
 #include "model/probe_worker.h"
 
 #include "base/signals.h"
+#include "llama/environment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,11 +30,8 @@ static bool set_environment(const probe *p) {
         snprintf(every, sizeof every, "%llu", (unsigned long long)request->every);
     else
         snprintf(every, sizeof every, "~%d", USUAL_ROWS);
-    static const char *const unset[] = {"WHET_CONFIG",      "WHET_STRENGTH", "WHET_LAYERS",
-                                        "WHET_HEADS",       "WHET_VERBOSE",  "WHET_MODE",
-                                        "GGML_BACKEND_PATH"};
-    for (size_t i = 0; i < sizeof unset / sizeof unset[0]; i++)
-        unsetenv(unset[i]);
+    environment_clear();
+    unsetenv("GGML_BACKEND_PATH");
     /* Where ggml fails it would let a debugger print the stack over its reason. */
     return setenv("GGML_NO_BACKTRACE", "1", 1) == 0 &&
            setenv("WHET_POLICY", request->policies[p->policy], 1) == 0 &&

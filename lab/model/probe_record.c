@@ -6,56 +6,26 @@
  */
 #include "model/probe_parts.h"
 
+#include "llama/record.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 10 };
-
-/* A row of it. */
-typedef struct recorded_row {
-    uint64_t evaluation, layer, head, position;
-    double entropy, entropy_after, beta, largest_weight, spread;
-} recorded_row;
-
-static bool parse_row(const char *line, recorded_row *row) {
-    double numbers[COLUMNS];
-    char *end;
-    for (int i = 0; i < COLUMNS; i++) {
-        numbers[i] = strtod(line, &end);
-        if (end == line || (*end != ',' && *end != '\n'))
-            return false;
-        line = end + 1;
-    }
-    for (int i = 0; i < 4; i++)
-        if (!(numbers[i] >= 0 && numbers[i] < 1e15))
-            return false;
-    *row = (recorded_row){.evaluation = (uint64_t)numbers[0],
-                          .layer = (uint64_t)numbers[1],
-                          .head = (uint64_t)numbers[2],
-                          .position = (uint64_t)numbers[3],
-                          .entropy = numbers[5],
-                          .entropy_after = numbers[6],
-                          .beta = numbers[7],
-                          .largest_weight = numbers[8],
-                          .spread = numbers[9]};
-    return true;
-}
-
 /* Calls `take` with each row of the file. */
-static bool each_row(probe *p, bool (*take)(probe *p, const recorded_row *row, void *context),
+static bool each_row(probe *p, bool (*take)(probe *p, const record_row *row, void *context),
                      void *context) {
     char line[512];
-    recorded_row row;
+    record_row row;
     FILE *file = fopen(p->rows_path, "r");
     bool is_good = file && fgets(line, sizeof line, file);
-    if (is_good && strncmp(line, "evaluation,layer,head,position,keys,entropy,", 44) != 0)
+    if (is_good && strcmp(line, record_header) != 0)
         is_good = lab_fail(p->error, LAB_INPUT, "the plug-in records in a way that is not known");
     else if (!is_good)
         lab_fail(p->error, LAB_SYSTEM, "the plug-in has recorded nothing");
     while (is_good && fgets(line, sizeof line, file))
         is_good =
-            parse_row(line, &row)
+            record_parse(line, &row)
                 ? take(p, &row, context)
                 : lab_fail(p->error, LAB_SYSTEM, "the plug-in's record is not whole: %.60s", line);
     if (file)
@@ -69,7 +39,7 @@ typedef struct extent {
     uint64_t evaluations;
 } extent;
 
-static bool widen(probe *p, const recorded_row *row, void *context) {
+static bool widen(probe *p, const record_row *row, void *context) {
     extent *all = context;
     if (row->layer >= 65536 || row->head >= 65536)
         return lab_fail(p->error, LAB_SYSTEM, "the plug-in's record makes no sense");
@@ -82,7 +52,7 @@ static bool widen(probe *p, const recorded_row *row, void *context) {
 
 /* Rows of one head on one prompt. */
 typedef struct head_rows {
-    recorded_row last;
+    record_row last;
     double entropies, entropies_after, widest;
     double positions; /* that the rows stand for */
     uint64_t count;
@@ -93,7 +63,7 @@ typedef struct gathering {
     head_rows *heads;  /* [prompts][layers][heads] */
 } gathering;
 
-static bool gather_row(probe *p, const recorded_row *row, void *context) {
+static bool gather_row(probe *p, const record_row *row, void *context) {
     gathering *all = context;
     size_t index = row->evaluation < p->evaluations ? all->prompt_of[row->evaluation] : SIZE_MAX;
     if (index == SIZE_MAX)
@@ -129,7 +99,7 @@ static void keep_head(const head_rows *rows, float *values) {
         [PROBE_ENTROPY] = rows->last.entropy,
         [PROBE_ENTROPY_AFTER] = rows->last.entropy_after,
         [PROBE_BETA] = rows->last.beta,
-        [PROBE_LARGEST_WEIGHT] = rows->last.largest_weight,
+        [PROBE_LARGEST_WEIGHT] = rows->last.max_prob,
         [PROBE_SPREAD] = rows->last.spread,
         [PROBE_MEAN_ENTROPY] = rows->entropies / rows->positions,
         [PROBE_MEAN_ENTROPY_AFTER] = rows->entropies_after / rows->positions,

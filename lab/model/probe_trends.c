@@ -31,8 +31,8 @@ static double slope_of(const probe_result *r, size_t policy, size_t layer, size_
         xx += length * length;
         xy += length * entropy;
     }
-    double spread = n * xx - x * x;
-    return spread > 1e-9 ? (n * xy - x * y) / spread : (double)NAN;
+    double variance = n * xx - x * x; /* times n squared */
+    return variance > 1e-9 ? (n * xy - x * y) / variance : (double)NAN;
 }
 
 static head_kind kind_of(const head_trend *trend) {
@@ -149,7 +149,7 @@ json_t *probe_json(const probe_request *request, const probe_result *result) {
         json_array_append_new(policies, policy_json(request, result, p));
     json_t *all =
         json_pack("{s:o, s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:I, s:o}", "model",
-                  lab_json_text(request->model), "llama_cpp", result->version, "of",
+                  lab_json_text(request->model.path), "llama_cpp", result->version, "of",
                   request->text ? "text" : "numbers", "seed", seed_json(request->seed), "sequences",
                   (json_int_t)result->sequences, "layers", (json_int_t)result->layers, "sizes",
                   sizes, "tokens", lab_json_numbers(result->tokens, result->sizes), "judged_tokens",

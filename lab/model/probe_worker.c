@@ -281,7 +281,7 @@ int probe_work(const probe_request *request, const prompt_list *prompts, const c
     if (!w.prompt_tokens)
         lab_fail_memory(&w.error);
     else
-        w.runner = runner_open(library, plugin, request->model, &w.error);
+        w.runner = runner_open(library, plugin, request->model.path, &w.error);
     bool is_done = w.runner && work(&w);
     if (!is_done)
         send(&w,

@@ -1,8 +1,6 @@
 /*
  * A language model run by llama.cpp: its library libllama is loaded when it is
- * wanted, and no header of it is needed to build. Few of its structs are touched,
- * and those only where the values found in them prove that they are laid out as
- * one of the versions known here has them; any other version is refused.
+ * wanted (llama/libllama.h).
  *
  * The plug-in for ggml is loaded into the library, so that attention goes through
  * libwhet and is recorded (plugin/ggml). A process can do this once, with one
@@ -12,13 +10,16 @@
 #define WHET_LAB_MODEL_RUNNER_H
 
 #include "base/error.h"
+#include "llama/libllama_files.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 typedef struct runner runner;
 
-enum { RUNNER_PATH_SIZE = 4096, RUNNER_PIECE_SIZE = 256 };
+enum { RUNNER_PATH_SIZE = LIBLLAMA_PATH_BYTES, RUNNER_PIECE_SIZE = 256 };
+
+/* ---- runner_files.c ---- */
 
 /*
  * Finds libllama. `where` is the library or a folder with it; NULL looks at
@@ -29,6 +30,8 @@ bool runner_find_library(const char *where, char path[RUNNER_PATH_SIZE], lab_err
 
 /* The same for the plug-in: WHET_PLUGIN, beside the program, where it is installed. */
 bool runner_find_plugin(const char *where, char path[RUNNER_PATH_SIZE], lab_error *error);
+
+/* ---- runner.c ---- */
 
 /* Loads library, plug-in and model. NULL and an error otherwise. */
 runner *runner_open(const char *library, const char *plugin, const char *model, lab_error *error);

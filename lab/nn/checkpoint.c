@@ -41,11 +41,6 @@ static void append(image *to, const void *bytes, size_t count) {
     to->size += count;
 }
 
-static void write_image(FILE *file, const void *context) {
-    const image *made = context;
-    fwrite(made->bytes, 1, made->size, file);
-}
-
 /* Bytes of a file with so many numbers; false where that is more than can be read again. */
 static bool image_size(const nn_span *spans, size_t span_count, size_t text_length, uint64_t *count,
                        size_t *size) {
@@ -88,9 +83,9 @@ bool nn_checkpoint_write(const char *path, const json_t *description, uint64_t s
     char *text = description ? json_dumps(description, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     image made = {0};
     bool is_made = text && make_image(&made, text, step, spans, span_count);
-    bool is_written =
-        is_made ? replace_file(path, write_image, &made) || lab_fail_file(error, "write", path)
-                : lab_fail_memory(error);
+    bool is_written = is_made ? replace_file_bytes(path, made.bytes, made.size) ||
+                                    lab_fail_file(error, "write", path)
+                              : lab_fail_memory(error);
     free(made.bytes);
     free(text);
     return is_written;

@@ -187,7 +187,7 @@ static whet_status run(const whet_plan *plan, nn_scratch *scratch) {
 }
 
 bool nn_attention_reserve(const nn_attention *attention, float *parts, nn_scratch *scratch) {
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     whet_attention forward = describe(attention, parts);
     whet_gradients backward = describe_backward(attention, attention->qkv, parts, NULL);
     return whet_attention_plan(&forward, &plan) == WHET_OK &&
@@ -197,7 +197,7 @@ bool nn_attention_reserve(const nn_attention *attention, float *parts, nn_scratc
 }
 
 whet_status nn_attention_forward(const nn_attention *attention, nn_scratch *scratch, float *out) {
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     whet_attention described = describe(attention, out);
     whet_status status = whet_attention_plan(&described, &plan);
     return status == WHET_OK ? run(&plan, scratch) : status;
@@ -206,7 +206,7 @@ whet_status nn_attention_forward(const nn_attention *attention, nn_scratch *scra
 whet_status nn_attention_backward(const nn_attention *attention, nn_scratch *scratch,
                                   const float *grad_out, float *parts, float *grad_qkv,
                                   whet_policy_gradient *grad_policies) {
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     whet_gradients described = describe_backward(attention, grad_out, parts, grad_policies);
     whet_status status = whet_attention_backward_plan(&described, &plan);
     if (status == WHET_OK)

@@ -2,16 +2,30 @@
  * for both. */
 #include "nn/kernels.h"
 
+#include "isa/sets.h"
 #include "whet.h"
 
 #include <string.h>
 
+/* Sets with loops of their own in kernels_<set>.c; any other takes the plain ones. */
+#define HAS_avx512 1
+#define HAS_avx2 1
+
+#define WHET_SET(name, target, flags, condition) extern const nn_kernels nn_kernels_of_##name;
+#include "isa/sets.def"
+
 const nn_kernels *nn_kernels_for_this_machine(void) {
-#if defined(__x86_64__)
-    if (strcmp(whet_isa(), "avx512") == 0)
-        return &nn_kernels_of_avx512;
-    if (strcmp(whet_isa(), "avx2") == 0)
-        return &nn_kernels_of_avx2;
-#endif
-    return &nn_kernels_plain;
+    static const struct {
+        const char *isa;
+        const nn_kernels *table;
+    } own[] = {
+#define WHET_SET(name, target, flags, condition)                                                   \
+    WHET_IF(target, WHET_IF(HAS_##name, {#name, &nn_kernels_of_##name}, ))
+#include "isa/sets.def"
+        {"", &nn_kernels_plain},
+    };
+    size_t i = 0;
+    while (own[i].isa[0] && strcmp(own[i].isa, whet_isa()) != 0)
+        i++;
+    return own[i].table;
 }

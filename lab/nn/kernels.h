@@ -140,7 +140,5 @@ static inline size_t nn_packed_floats(const nn_kernels *kernels, size_t k, size_
 const nn_kernels *nn_kernels_for_this_machine(void);
 
 extern const nn_kernels nn_kernels_plain;
-extern const nn_kernels nn_kernels_of_avx2;
-extern const nn_kernels nn_kernels_of_avx512;
 
 #endif

@@ -100,7 +100,7 @@ static bool need_model(trained_arm *a, lab_error *error) {
     lm_run run = {
         .config = config_of(a),
         .training = training_of(a),
-        .keep = {.folder = folder, .checkpoint_interval = 200, .log_interval = 100, .resume = true},
+        .folder = {.path = folder, .checkpoint_interval = 200, .log_interval = 100, .resume = true},
         .quiet = o->quiet,
         .title = title,
         .executor = o->executor};

@@ -68,7 +68,7 @@ static bool train(const nn_engine *engine, const retrieval_recipe *recipe,
         .config = recipe->config,
         .seeds = request->seeds,
         .seed_count = request->seed_count,
-        .keep = {.checkpoint_interval = 5000, .log_interval = 1000, .resume = true},
+        .folder = {.checkpoint_interval = 5000, .log_interval = 1000, .resume = true},
         .quiet = request->quiet,
         .title = recipe->name,
         .executor = request->executor};
@@ -77,7 +77,7 @@ static bool train(const nn_engine *engine, const retrieval_recipe *recipe,
     char *folder = request->folder ? lab_path(request->folder, "%s", recipe->name) : NULL;
     if (request->folder && !folder)
         return lab_fail_memory(error);
-    run.keep.folder = folder;
+    run.folder.path = folder;
     bool is_done = retrieval_train(engine, &run, heads, error);
     free(folder);
     return is_done;

@@ -11,7 +11,7 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "base/statistics.h"
-#include "retrieval/stream.h"
+#include "retrieval/chunked.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -67,10 +67,10 @@ static double weight_share(const float *weights, size_t n, size_t item, const wh
 }
 
 /* Adds what one head made of a set to its sums and to what all heads had of that set. */
-static void measure_set(const evaluation_run *run, retrieval_stream *stream,
+static void measure_set(const evaluation_run *run, retrieval_chunked *chunked,
                         const retrieval_set *set, const whet_stats *stats, const float *logits,
-                        size_t classes, sums *into, shared_sums *together, bool *correct) {
-    const float *weights = retrieval_stream_weights(stream);
+                        size_t classes, sums *into, shared_sums *totals, bool *correct) {
+    const float *weights = retrieval_chunked_weights(chunked);
     for (size_t p = 0; p < run->request->policy_count; p++) {
         float loss;
         correct[p] =
@@ -86,14 +86,14 @@ static void measure_set(const evaluation_run *run, retrieval_stream *stream,
         for (size_t m = 0; m < RETRIEVAL_MEASURES; m++) {
             into[p].sum[m] += values[m];
             into[p].squares[m] += values[m] * values[m];
-            together[p].sum[m] += values[m];
+            totals[p].sum[m] += values[m];
         }
     }
 }
 
-static void normalise(const evaluation_run *run, const retrieval_set *set, retrieval_stream *stream,
-                      whet_stats *stats) {
-    float *weights = retrieval_stream_weights(stream);
+static void normalise(const evaluation_run *run, const retrieval_set *set,
+                      retrieval_chunked *chunked, whet_stats *stats) {
+    float *weights = retrieval_chunked_weights(chunked);
     for (size_t p = 0; p < run->request->policy_count && !lab_interrupted(); p++) {
         whet_rows row = {.size = sizeof row,
                          .rows = 1,
@@ -115,23 +115,23 @@ static size_t sets_of_block(const evaluation_run *run, size_t block) {
 }
 
 /* What all heads of a task have had, set by set. */
-typedef struct togetherness {
+typedef struct block_totals {
     shared_sums *sums; /* [BLOCK][policies] */
     double gain[BLOCK];
-} togetherness;
+} block_totals;
 
 static bool run_head(evaluation_run *run, size_t head, size_t size, size_t block,
-                     togetherness *together, lab_error *error) {
+                     block_totals *totals, lab_error *error) {
     const retrieval_eval_request *request = run->request;
     retrieval_model model = retrieval_head_model(&request->heads->list[head], run->engine);
     size_t n = request->sizes[size], policies = request->policy_count;
     size_t classes = model.layout.classes;
     size_t place = (head * request->size_count + size) * run->blocks + block;
-    retrieval_stream *stream =
-        retrieval_stream_create(&model, run->cells[head], n, policies, error);
+    retrieval_chunked *chunked =
+        retrieval_chunked_create(&model, run->cells[head], n, policies, error);
     float *logits = malloc(policies * classes * sizeof *logits);
-    if (!stream || !logits) {
-        retrieval_stream_destroy(stream);
+    if (!chunked || !logits) {
+        retrieval_chunked_destroy(chunked);
         free(logits);
         return lab_fail_memory(error);
     }
@@ -140,23 +140,23 @@ static bool run_head(evaluation_run *run, size_t head, size_t size, size_t block
     retrieval_paired *paired = &run->paired[place];
     for (size_t i = 0; i < sets_of_block(run, block) && !lab_interrupted(); i++) {
         retrieval_set set;
-        retrieval_stream_open(stream, request->seed, n, block * BLOCK + i, &set);
-        normalise(run, &set, stream, stats);
+        retrieval_chunked_open(chunked, request->seed, n, block * BLOCK + i, &set);
+        normalise(run, &set, chunked, stats);
         if (!lab_interrupted())
-            retrieval_stream_answer(stream, policies, logits);
+            retrieval_chunked_answer(chunked, policies, logits);
         if (lab_interrupted())
             break; /* nothing of what is here is whole */
-        measure_set(run, stream, &set, stats, logits, classes, run->sums + place * policies,
-                    together->sums + i * policies, correct);
+        measure_set(run, chunked, &set, stats, logits, classes, run->sums + place * policies,
+                    totals->sums + i * policies, correct);
         if (has_pair(run)) {
             int gain = correct[run->adaptive] - correct[run->softmax];
             paired->only_adaptive += gain > 0;
             paired->only_softmax += gain < 0;
-            together->gain[i] += gain;
+            totals->gain[i] += gain;
         }
     }
     free(logits);
-    retrieval_stream_destroy(stream);
+    retrieval_chunked_destroy(chunked);
     return true;
 }
 
@@ -170,33 +170,32 @@ static void tell_progress(evaluation_run *run, size_t size) {
 }
 
 static void add_squares(const evaluation_run *run, size_t size, size_t block,
-                        const togetherness *together) {
+                        const block_totals *totals) {
     size_t policies = run->request->policy_count, place = size * run->blocks + block;
     shared_sums *into = run->shared + place * policies;
     for (size_t i = 0; i < sets_of_block(run, block); i++) {
         for (size_t p = 0; p < policies; p++)
             for (size_t m = 0; m < RETRIEVAL_MEASURES; m++) {
-                double sum = together->sums[i * policies + p].sum[m];
+                double sum = totals->sums[i * policies + p].sum[m];
                 into[p].sum[m] += sum * sum;
             }
-        run->shared_gain[place] += together->gain[i] * together->gain[i];
+        run->shared_gain[place] += totals->gain[i] * totals->gain[i];
     }
 }
 
 static bool run_block(evaluation_run *run, size_t size, size_t block, lab_error *error) {
-    togetherness together = {.sums =
-                                 calloc(BLOCK * run->request->policy_count, sizeof *together.sums)};
+    block_totals totals = {.sums = calloc(BLOCK * run->request->policy_count, sizeof *totals.sums)};
     bool is_done = true;
-    if (!together.sums)
+    if (!totals.sums)
         return lab_fail_memory(error);
     for (size_t head = 0; is_done && head < run->request->heads->count && !lab_interrupted();
          head++) {
-        is_done = run_head(run, head, size, block, &together, error);
+        is_done = run_head(run, head, size, block, &totals, error);
         tell_progress(run, size);
     }
     if (is_done)
-        add_squares(run, size, block, &together);
-    free(together.sums);
+        add_squares(run, size, block, &totals);
+    free(totals.sums);
     return is_done;
 }
 

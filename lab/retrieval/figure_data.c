@@ -2,7 +2,7 @@
 #include "retrieval/figure_data.h"
 
 #include "base/signals.h"
-#include "retrieval/stream.h"
+#include "retrieval/chunked.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,13 +30,13 @@ static void find_largest(const retrieval_set *set, size_t items, size_t *order) 
     }
 }
 
-static bool fill(retrieval_stream *stream, const whet_policy *policy, uint64_t seed, size_t *order,
-                 retrieval_panel *panel, lab_error *error) {
-    float *weights = retrieval_stream_weights(stream);
+static bool fill(retrieval_chunked *chunked, const whet_policy *policy, uint64_t seed,
+                 size_t *order, retrieval_panel *panel, lab_error *error) {
+    float *weights = retrieval_chunked_weights(chunked);
     for (size_t s = 0; s < panel->sets; s++) {
         retrieval_set set;
         whet_stats stats;
-        retrieval_stream_open(stream, seed, panel->n, s, &set);
+        retrieval_chunked_open(chunked, seed, panel->n, s, &set);
         if (lab_interrupted())
             return lab_fail(error, LAB_STOPPED, "stopped");
         whet_rows row = {.size = sizeof row,
@@ -62,11 +62,11 @@ bool retrieval_panel_make(const nn_engine *engine, const retrieval_head *head,
     panel->coefficients = calloc(sets * items + 1, sizeof *panel->coefficients);
     panel->entropy = calloc(sets + 1, sizeof *panel->entropy);
     size_t *order = calloc(items + 1, sizeof *order);
-    retrieval_stream *stream = retrieval_stream_create(&model, NULL, n, 1, error);
-    bool is_good = panel->coefficients && panel->entropy && order && stream
-                       ? fill(stream, policy, seed, order, panel, error)
+    retrieval_chunked *chunked = retrieval_chunked_create(&model, NULL, n, 1, error);
+    bool is_good = panel->coefficients && panel->entropy && order && chunked
+                       ? fill(chunked, policy, seed, order, panel, error)
                        : lab_fail_memory(error);
-    retrieval_stream_destroy(stream);
+    retrieval_chunked_destroy(chunked);
     free(order);
     if (!is_good)
         retrieval_panel_free(panel);

@@ -9,7 +9,7 @@
 
 #include "base/progress.h"
 #include "base/signals.h"
-#include "retrieval/stream.h"
+#include "retrieval/chunked.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -32,9 +32,9 @@ typedef struct fit_run {
 
 /* Cross-entropies at GRID betas, evenly spaced in their logarithm from low to high. False where a
  * signal came in between. */
-static bool try_grid(retrieval_stream *stream, const retrieval_set *set, size_t classes, double low,
-                     double high, double *betas, double *losses, float *logits) {
-    float *weights = retrieval_stream_weights(stream), losses_as_float[GRID];
+static bool try_grid(retrieval_chunked *chunked, const retrieval_set *set, size_t classes,
+                     double low, double high, double *betas, double *losses, float *logits) {
+    float *weights = retrieval_chunked_weights(chunked), losses_as_float[GRID];
     uint16_t labels[GRID];
     for (size_t i = 0; i < GRID && !lab_interrupted(); i++) {
         betas[i] = low * pow(high / low, (double)i / (GRID - 1));
@@ -48,7 +48,7 @@ static bool try_grid(retrieval_stream *stream, const retrieval_set *set, size_t 
         labels[i] = set->label;
     }
     if (!lab_interrupted())
-        retrieval_stream_answer(stream, GRID, logits);
+        retrieval_chunked_answer(chunked, GRID, logits);
     if (lab_interrupted())
         return false;
     nn_cross_entropy(logits, labels, GRID, classes, 1, losses_as_float, NULL);
@@ -68,16 +68,16 @@ static size_t smallest_good(const double *losses) {
     return i;
 }
 
-static void find_beta(retrieval_stream *stream, const retrieval_set *set, size_t classes,
+static void find_beta(retrieval_chunked *chunked, const retrieval_set *set, size_t classes,
                       double cap, float *logits, retrieval_fit_point *point) {
     double betas[GRID], losses[GRID];
-    if (!try_grid(stream, set, classes, 1 / cap, cap, betas, losses, logits))
+    if (!try_grid(chunked, set, classes, 1 / cap, cap, betas, losses, logits))
         return;
     size_t good = smallest_good(losses);
     point->is_used = good > 0;
     double low = betas[good > 0 ? good - 1 : 0], high = betas[good];
     if (good > 0) {
-        if (!try_grid(stream, set, classes, low, high, betas, losses, logits))
+        if (!try_grid(chunked, set, classes, low, high, betas, losses, logits))
             return;
         good = smallest_good(losses);
     }
@@ -94,19 +94,19 @@ static bool fit_one(fit_run *run, size_t head, size_t size, lab_error *error) {
     const retrieval_fit_request *request = run->request;
     retrieval_model model = retrieval_head_model(&request->heads->list[head], run->engine);
     size_t classes = model.layout.classes;
-    retrieval_stream *stream =
-        retrieval_stream_create(&model, NULL, request->sizes[size], GRID, error);
+    retrieval_chunked *chunked =
+        retrieval_chunked_create(&model, NULL, request->sizes[size], GRID, error);
     float *logits = malloc(GRID * classes * sizeof *logits);
-    bool is_good = stream && logits;
+    bool is_good = chunked && logits;
     retrieval_fit_point *points =
         run->fit->points + (head * request->size_count + size) * request->sets;
     for (size_t s = 0; is_good && s < request->sets && !lab_interrupted(); s++) {
         retrieval_set set;
-        retrieval_stream_open(stream, request->seed, request->sizes[size], s, &set);
-        find_beta(stream, &set, classes, request->cap, logits, &points[s]);
+        retrieval_chunked_open(chunked, request->seed, request->sizes[size], s, &set);
+        find_beta(chunked, &set, classes, request->cap, logits, &points[s]);
     }
     free(logits);
-    retrieval_stream_destroy(stream);
+    retrieval_chunked_destroy(chunked);
     return is_good || lab_fail_memory(error);
 }
 

@@ -23,13 +23,13 @@ typedef struct retrieval_top {
 
 /* Draws the next `count` items of a set whose earlier ones gave *top (index counted from the
  * set's start, `drawn` so far); start with priority -1. Priorities are 1 - spread u. */
-void retrieval_draw_items(lab_random *random, const retrieval_config *config, float spread,
+void retrieval_draw_items(lab_random *random, const retrieval_config *config, float priority_range,
                           size_t drawn, size_t count, retrieval_items into, retrieval_top *top);
 
 /* A query as the model sees it. */
 float retrieval_draw_query(lab_random *random, const retrieval_config *config);
 
 /* How wide the priorities of a set lie below 1: 1 unless the config asks for nearer ones. */
-float retrieval_draw_spread(lab_random *random, const retrieval_config *config);
+float retrieval_draw_priority_range(lab_random *random, const retrieval_config *config);
 
 #endif

@@ -105,11 +105,11 @@ static bool train_seed(seed_run *own, lab_error *error) {
         double share = own->shown_loss == 0 ? 1 : 0.01;
         own->shown_loss += share * (result.loss - own->shown_loss);
         own->shown_accuracy += share * (result.accuracy - own->shown_accuracy);
-        bool is_logged = nn_is_multiple(step, run->keep.log_interval) || step == 1 ||
+        bool is_logged = nn_is_multiple(step, run->folder.log_interval) || step == 1 ||
                          step == run->config.steps; /* short runs have a log, too */
         if (own->files.log && is_logged && !write_log(own, error))
             return false;
-        if (nn_files_are_due(&own->files, &run->keep, step, run->config.steps) &&
+        if (nn_files_are_due(&own->files, &run->folder, step, run->config.steps) &&
             !retrieval_trainer_save(own->trainer, checkpoint, error))
             return false;
         if (nn_is_multiple(step, SHOW_EVERY))
@@ -120,21 +120,21 @@ static bool train_seed(seed_run *own, lab_error *error) {
 }
 
 static char *checkpoint_path(const retrieval_run *run, uint64_t seed) {
-    return lab_path(run->keep.folder, "seed-%llu.ckpt", (unsigned long long)seed);
+    return lab_path(run->folder.path, "seed-%llu.ckpt", (unsigned long long)seed);
 }
 
 /* Finds where to go on, and opens the log there. */
 static bool open_files(seed_run *own, lab_error *error) {
-    const nn_keeping *keep = &own->shared->run->keep;
+    const nn_run_folder *folder = &own->shared->run->folder;
     char checkpoint[40], log_name[40];
-    if (!keep->folder)
+    if (!folder->path)
         return true;
     snprintf(checkpoint, sizeof checkpoint, "seed-%llu.ckpt", (unsigned long long)own->seed);
     snprintf(log_name, sizeof log_name, "seed-%llu.jsonl", (unsigned long long)own->seed);
-    return nn_files_name(&own->files, keep, checkpoint, log_name, error) &&
+    return nn_files_name(&own->files, folder, checkpoint, log_name, error) &&
            (!lab_file_exists(own->files.checkpoint) ||
             retrieval_trainer_restore(own->trainer, own->files.checkpoint, error)) &&
-           nn_files_open_log(&own->files, keep, retrieval_trainer_done(own->trainer), error);
+           nn_files_open_log(&own->files, folder, retrieval_trainer_done(own->trainer), error);
 }
 
 static bool run_seed(seed_run *own, retrieval_head *head, lab_error *error) {
@@ -168,7 +168,8 @@ static void seed_task(void *argument, size_t task, size_t worker) {
 static bool check_checkpoints(const retrieval_run *run, lab_error *error) {
     for (size_t i = 0; i < run->seed_count; i++) {
         char *path = checkpoint_path(run, run->seeds[i]);
-        bool is_good = path ? nn_keeping_allows(&run->keep, path, error) : lab_fail_memory(error);
+        bool is_good =
+            path ? nn_run_folder_allows(&run->folder, path, error) : lab_fail_memory(error);
         free(path);
         if (!is_good)
             return false;
@@ -184,7 +185,7 @@ static json_t *run_options(const retrieval_run *run) {
         json_array_append_new(seeds, json_integer((json_int_t)run->seeds[i]));
     json_object_del(options, "seed");
     json_object_set_new(options, seeds_key, seeds);
-    nn_keeping_to_json(&run->keep, options);
+    nn_run_folder_to_json(&run->folder, options);
     return lab_json_whole(options, mark);
 }
 
@@ -214,13 +215,13 @@ static bool train_all(const nn_engine *engine, const retrieval_run *run, retriev
         return false;
     uint64_t total = run->config.steps * run->seed_count;
     if (lab_interrupted() && shared.done < total)
-        return nn_fail_stopped(&run->keep, shared.done, total, error);
+        return nn_fail_stopped(&run->folder, shared.done, total, error);
     return true;
 }
 
 static bool train_alone(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
                         lab_error *error) {
-    if (run->keep.folder && !check_checkpoints(run, error))
+    if (run->folder.path && !check_checkpoints(run, error))
         return false;
     if (heads) {
         *heads = (retrieval_heads){.list = calloc(run->seed_count, sizeof *heads->list),
@@ -231,10 +232,10 @@ static bool train_alone(const nn_engine *engine, const retrieval_run *run, retri
     lab_manifest manifest =
         lab_manifest_begin(command_name, run_options(run), engine->blas.description);
     bool is_begun =
-        !run->keep.folder || lab_manifest_write(&manifest, run->keep.folder, false, error);
+        !run->folder.path || lab_manifest_write(&manifest, run->folder.path, false, error);
     bool is_done = is_begun && train_all(engine, run, heads, error);
-    if (is_done && run->keep.folder)
-        is_done = lab_manifest_write(&manifest, run->keep.folder, true, error);
+    if (is_done && run->folder.path)
+        is_done = lab_manifest_write(&manifest, run->folder.path, true, error);
     lab_manifest_end(&manifest);
     if (!is_done && heads)
         retrieval_heads_free(heads);
@@ -246,8 +247,8 @@ bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieva
     lab_folder_lock lock = lab_folder_unlocked();
     if (!retrieval_config_check(&run->config, error))
         return false;
-    if (run->keep.folder && (!lab_make_folder(run->keep.folder, error) ||
-                             !lab_folder_take(&lock, run->keep.folder, error)))
+    if (run->folder.path && (!lab_make_folder(run->folder.path, error) ||
+                             !lab_folder_take(&lock, run->folder.path, error)))
         return false;
     bool is_done = train_alone(engine, run, heads, error);
     lab_folder_release(&lock);
@@ -265,10 +266,10 @@ static bool recall_manifest(json_t *options, retrieval_run *run, uint64_t *seeds
         run->seeds = seeds;
         run->seed_count = count;
     }
-    nn_keeping_from_json(&run->keep, options);
+    nn_run_folder_from_json(&run->folder, options);
     if (json_object_set_new(options, "seed", json_integer(0)) != 0) /* as checkpoints have it */
         return lab_fail_memory(error);
-    return retrieval_config_from_json(options, run->keep.folder, &run->config, &none, error);
+    return retrieval_config_from_json(options, run->folder.path, &run->config, &none, error);
 }
 
 static bool recall_checkpoint(const char *path, retrieval_run *run, lab_error *error) {
@@ -299,7 +300,7 @@ static bool recall_checkpoints(retrieval_run *run, lab_error *error) {
 
 bool retrieval_run_recall(retrieval_run *run, uint64_t *seeds, size_t room, lab_error *error) {
     json_t *options;
-    if (!lab_manifest_options(run->keep.folder, command_name, &options, error))
+    if (!lab_manifest_options(run->folder.path, command_name, &options, error))
         return false;
     bool is_good = (!options || recall_manifest(options, run, seeds, room, error)) &&
                    recall_checkpoints(run, error);

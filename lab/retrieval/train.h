@@ -9,14 +9,14 @@
 #ifndef WHET_LAB_RETRIEVAL_TRAIN_H
 #define WHET_LAB_RETRIEVAL_TRAIN_H
 
-#include "nn/keeping.h"
+#include "nn/run_folder.h"
 #include "retrieval/trainer.h"
 
 typedef struct retrieval_run {
     retrieval_config config;
     const uint64_t *seeds;
     size_t seed_count;
-    nn_keeping keep;
+    nn_run_folder folder;
     bool quiet;
     const char *title;             /* for the progress line, or NULL */
     const whet_executor *executor; /* or NULL */
@@ -30,7 +30,7 @@ typedef struct retrieval_run {
 bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
                      lab_error *error);
 
-/* The choices of the run that is in run->keep.folder, from a checkpoint and from its manifest;
+/* The choices of the run that is in run->folder.path, from a checkpoint and from its manifest;
  * where they differ the checkpoint is right, unless the manifest has more steps. Where
  * run->seed_count is 0, its seeds too, into `seeds` with room for so many. What neither tells stays
  * as it was. */

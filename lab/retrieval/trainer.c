@@ -5,7 +5,7 @@
  */
 #include "retrieval/trainer.h"
 
-#include "nn/learnt.h"
+#include "nn/training_state.h"
 #include "retrieval/task.h"
 
 #include <stdlib.h>
@@ -20,8 +20,8 @@ struct retrieval_trainer {
     retrieval_model model;
     uint64_t seed;
     size_t tiles;
-    nn_learnt learnt;
-    float *gradients; /* [tiles][learnt.count] */
+    nn_training_state state;
+    float *gradients; /* [tiles][state.count] */
     retrieval_workspace **workspaces;
     retrieval_outcome *outcomes;
     float *priority, *query;
@@ -41,9 +41,9 @@ static bool allocate(retrieval_trainer *trainer) {
     trainer->label = malloc(config->batch * sizeof *trainer->label);
     trainer->outcomes = calloc(trainer->tiles, sizeof *trainer->outcomes);
     trainer->workspaces = calloc(trainer->tiles, sizeof(retrieval_workspace *));
-    if (!nn_learnt_create(&trainer->learnt, count) || !trainer->gradients || !trainer->priority ||
-        !trainer->query || !trainer->class_of || !trainer->label || !trainer->outcomes ||
-        !trainer->workspaces)
+    if (!nn_training_state_create(&trainer->state, count) || !trainer->gradients ||
+        !trainer->priority || !trainer->query || !trainer->class_of || !trainer->label ||
+        !trainer->outcomes || !trainer->workspaces)
         return false;
     for (size_t i = 0; i < trainer->tiles; i++) {
         trainer->workspaces[i] =
@@ -75,11 +75,11 @@ retrieval_trainer *retrieval_trainer_create(const nn_engine *engine, const retri
         retrieval_trainer_destroy(trainer);
         return NULL;
     }
-    retrieval_initialise(config, seed, trainer->learnt.weights);
+    retrieval_initialise(config, seed, trainer->state.weights);
     trainer->model = (retrieval_model){.engine = engine,
                                        .config = *config,
                                        .layout = retrieval_layout_of(config),
-                                       .parameters = trainer->learnt.weights};
+                                       .parameters = trainer->state.weights};
     whet_policy_parse(config->policy, &trainer->model.policy, NULL, 0);
     return trainer;
 }
@@ -96,24 +96,24 @@ void retrieval_trainer_destroy(retrieval_trainer *trainer) {
     free(trainer->query);
     free(trainer->priority);
     free(trainer->gradients);
-    nn_learnt_free(&trainer->learnt);
+    nn_training_state_free(&trainer->state);
     free(trainer);
 }
 
-uint64_t retrieval_trainer_done(const retrieval_trainer *trainer) { return trainer->learnt.step; }
+uint64_t retrieval_trainer_done(const retrieval_trainer *trainer) { return trainer->state.step; }
 
 static void draw_batch(retrieval_trainer *trainer) {
     const retrieval_config *config = &trainer->config;
-    lab_random random = lab_random_start(lab_seed_for(trainer->seed, "step", trainer->learnt.step));
+    lab_random random = lab_random_start(lab_seed_for(trainer->seed, "step", trainer->state.step));
     size_t n =
         config->size_min + lab_random_below(&random, config->size_max - config->size_min + 1);
     trainer->n = n;
     for (size_t s = 0; s < config->batch; s++) {
         retrieval_items items = {trainer->priority + s * n, trainer->class_of + s * n};
         retrieval_top top = {.priority = -1};
-        float spread = retrieval_draw_spread(&random, config);
+        float priority_range = retrieval_draw_priority_range(&random, config);
         trainer->query[s] = retrieval_draw_query(&random, config);
-        retrieval_draw_items(&random, config, spread, 0, n, items, &top);
+        retrieval_draw_items(&random, config, priority_range, 0, n, items, &top);
         trainer->label[s] = items.class_of[top.index];
     }
 }
@@ -131,17 +131,17 @@ static void tile_task(void *argument, size_t task, size_t worker) {
                              .label = trainer->label + first};
     trainer->outcomes[task] = retrieval_tile(
         &trainer->model, &batch, 1.0F / (float)trainer->config.batch, trainer->workspaces[task],
-        trainer->gradients + task * trainer->learnt.count, NULL);
+        trainer->gradients + task * trainer->state.count, NULL);
 }
 
 static void update_task(void *argument, size_t task, size_t worker) {
     (void)worker;
     retrieval_trainer *trainer = argument;
-    size_t first = task * SLICE, left = trainer->learnt.count - first;
+    size_t first = task * SLICE, left = trainer->state.count - first;
     trainer->engine->kernels->adam(&trainer->adam, trainer->gradients + first, trainer->tiles,
-                                   trainer->learnt.count, left < SLICE ? left : SLICE,
-                                   trainer->learnt.weights + first, trainer->learnt.first + first,
-                                   trainer->learnt.second + first);
+                                   trainer->state.count, left < SLICE ? left : SLICE,
+                                   trainer->state.weights + first, trainer->state.first + first,
+                                   trainer->state.second + first);
 }
 
 static nn_adam adam_at(const retrieval_config *config, uint64_t step) {
@@ -171,21 +171,21 @@ bool retrieval_trainer_step(retrieval_trainer *trainer, retrieval_step *result, 
     *result =
         (retrieval_step){loss / trainer->config.batch, (double)correct / trainer->config.batch};
     if (!is_finite)
-        return nn_fail_not_finite(trainer->seed, trainer->learnt.step, error);
-    trainer->adam = adam_at(&trainer->config, trainer->learnt.step);
+        return nn_fail_not_finite(trainer->seed, trainer->state.step, error);
+    trainer->adam = adam_at(&trainer->config, trainer->state.step);
     bool learns_scale = trainer->config.learn_scale;
-    float scale = trainer->learnt.weights[trainer->model.layout.scale];
-    nn_run_tasks(trainer->executor, (trainer->learnt.count + SLICE - 1) / SLICE, update_task,
+    float scale = trainer->state.weights[trainer->model.layout.scale];
+    nn_run_tasks(trainer->executor, (trainer->state.count + SLICE - 1) / SLICE, update_task,
                  trainer);
     if (!learns_scale) /* its gradient is zero, but L2 would move it */
-        trainer->learnt.weights[trainer->model.layout.scale] = scale;
-    trainer->learnt.step++;
+        trainer->state.weights[trainer->model.layout.scale] = scale;
+    trainer->state.step++;
     return true;
 }
 
 bool retrieval_trainer_save(const retrieval_trainer *trainer, const char *path, lab_error *error) {
-    return nn_learnt_save(&trainer->learnt, path,
-                          retrieval_config_to_json(&trainer->config, trainer->seed), error);
+    return nn_training_state_save(&trainer->state, path,
+                                  retrieval_config_to_json(&trainer->config, trainer->seed), error);
 }
 
 static bool is_same_run(const void *context, const nn_checkpoint *read, const char *path,
@@ -207,17 +207,17 @@ static bool is_same_run(const void *context, const nn_checkpoint *read, const ch
 }
 
 bool retrieval_trainer_restore(retrieval_trainer *trainer, const char *path, lab_error *error) {
-    return nn_learnt_restore(&trainer->learnt, path, trainer->config.steps, is_same_run, trainer,
-                             error);
+    return nn_training_state_restore(&trainer->state, path, trainer->config.steps, is_same_run,
+                                     trainer, error);
 }
 
 bool retrieval_trainer_head(const retrieval_trainer *trainer, retrieval_head *head,
                             lab_error *error) {
     *head = (retrieval_head){
-        .config = trainer->config, .seed = trainer->seed, .step = trainer->learnt.step};
-    head->parameters = nn_floats(trainer->learnt.count);
+        .config = trainer->config, .seed = trainer->seed, .step = trainer->state.step};
+    head->parameters = nn_floats(trainer->state.count);
     if (!head->parameters)
         return lab_fail_memory(error);
-    memcpy(head->parameters, trainer->learnt.weights, trainer->learnt.count * sizeof(float));
+    memcpy(head->parameters, trainer->state.weights, trainer->state.count * sizeof(float));
     return true;
 }

@@ -1,6 +1,6 @@
 /* Sets are drawn by a stream; features of their items are made chunk by chunk; see trained.h. */
 #include "theory/trained.h"
-#include "retrieval/stream.h"
+#include "retrieval/chunked.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@ enum { CHUNK = 256 };
 
 struct trained_probe {
     retrieval_model model;
-    retrieval_stream *stream;
+    retrieval_chunked *chunked;
     double sigma_q, sigma_k;
     float *block;                      /* all of the following */
     float *table;                      /* [classes + 1][width] */
@@ -52,8 +52,8 @@ trained_probe *trained_probe_create(const nn_engine *engine, const retrieval_hea
     if (probe->model.config.precision == RETRIEVAL_BF16_PRODUCTS)
         probe->model.config.precision = RETRIEVAL_BF16;
     const retrieval_layout *at = &probe->model.layout;
-    probe->stream = retrieval_stream_create(&probe->model, NULL, n, 1, error);
-    if (!probe->stream || !reserve(probe)) {
+    probe->chunked = retrieval_chunked_create(&probe->model, NULL, n, 1, error);
+    if (!probe->chunked || !reserve(probe)) {
         lab_fail_memory(error);
         trained_probe_destroy(probe);
         return NULL;
@@ -69,7 +69,7 @@ trained_probe *trained_probe_create(const nn_engine *engine, const retrieval_hea
 void trained_probe_destroy(trained_probe *probe) {
     if (!probe)
         return;
-    retrieval_stream_destroy(probe->stream);
+    retrieval_chunked_destroy(probe->chunked);
     free(probe->sums);
     free(probe->block);
     free(probe);
@@ -106,7 +106,7 @@ trained_coefficients trained_coefficients_of(trained_probe *probe, size_t n, siz
         .smallest = 1, .low_room = (double)INFINITY, .high_room = (double)INFINITY};
     for (size_t s = 0; s < sets; s++) {
         retrieval_set set;
-        retrieval_stream_open(probe->stream, seed, n, s, &set);
+        retrieval_chunked_open(probe->chunked, seed, n, s, &set);
         range of = logits_of(&set);
         double z = 0;
         for (size_t i = 0; i < n; i++)
@@ -160,7 +160,7 @@ trained_spread trained_spread_of(trained_probe *probe, size_t n, size_t sets, ui
     double scale = sqrt((double)at->width) / fabs((double)probe->model.parameters[at->scale]);
     for (size_t s = 0; s < sets; s++) {
         retrieval_set set;
-        retrieval_stream_open(probe->stream, seed, n, s, &set);
+        retrieval_chunked_open(probe->chunked, seed, n, s, &set);
         range of = logits_of(&set);
         double query = norm_of(
             retrieval_query_features(&probe->model, &set.query, 1, probe->scratch), at->width);
@@ -267,7 +267,7 @@ trained_precision trained_precision_of(trained_probe *probe, size_t n, size_t se
     trained_precision result = {.coefficient = 0};
     for (size_t s = 0; s < sets; s++) {
         retrieval_set set;
-        retrieval_stream_open(probe->stream, seed, n, s, &set);
+        retrieval_chunked_open(probe->chunked, seed, n, s, &set);
         result.coefficient += both_outputs(probe, &set) / (double)sets;
         const double *one = probe->sums + 2 * width, *other = one + width;
         for (size_t f = 0; f < PRECISION_FORMATS; f++) {

@@ -75,3 +75,23 @@ mask_shape mask_look(const host_tensor *mask, size_t queries, size_t keys) {
     shape.is_simple = true;
     return shape;
 }
+
+bool mask_is_known(const host_tensor *mask, const whet_attention *a, message *why) {
+    if (mask && ((mask->type != HOST_F16 && mask->type != HOST_F32) ||
+                 mask->ne[0] < (int64_t)a->keys || mask->ne[1] < (int64_t)a->queries ||
+                 mask->ne[2] < 1 || (int64_t)a->heads % mask->ne[2] != 0 || mask->ne[3] < 1 ||
+                 (int64_t)a->batch % mask->ne[3] != 0))
+        return message_set(why, "its mask has an unknown shape or type");
+    return true;
+}
+
+bool sinks_are_known(const host_tensor *sinks, const whet_attention *a, message *why) {
+    if (sinks && (sinks->type != HOST_F32 || sinks->ne[0] != (int64_t)a->heads))
+        return message_set(why, "its sinks have an unknown shape or type");
+    return true;
+}
+
+const char *mask_row(const host_tensor *mask, size_t item, size_t head, size_t query) {
+    return (const char *)mask->data + item % (size_t)mask->ne[3] * mask->nb[3] +
+           head % (size_t)mask->ne[2] * mask->nb[2] + query * mask->nb[1];
+}

@@ -41,7 +41,7 @@ typedef struct teller {
 /* One range that is missing, in the words of the variable or the file that names it. */
 static void tell_missing(const settings *s, size_t rule, bool is_layers, missing range,
                          unsigned from, unsigned to, teller *t) {
-    char label[300], line[512], numbers[32];
+    char label[300], line[512], missing_text[32];
     if (t->told++ >= PLACES_TOLD)
         return;
     if (s->config_path)
@@ -49,10 +49,10 @@ static void tell_missing(const settings *s, size_t rule, bool is_layers, missing
                  is_layers ? "layers" : "heads", rule + 1);
     else
         snprintf(label, sizeof label, "%s", is_layers ? "WHET_LAYERS" : "WHET_HEADS");
-    snprintf(numbers, sizeof numbers, range.first < range.last ? "s %u-%u were" : " %u was",
-             range.first, range.last);
+    snprintf(missing_text, sizeof missing_text,
+             range.first < range.last ? "s %u-%u were" : " %u was", range.first, range.last);
     snprintf(line, sizeof line, "%s: no %s%s seen, only %u to %u; there the policy did nothing",
-             label, is_layers ? "layer" : "head", numbers, from, to);
+             label, is_layers ? "layer" : "head", missing_text, from, to);
     t->tell(line);
 }
 

@@ -3,6 +3,7 @@
  * so that a failure can be undone by cutting the file back to where it was.
  */
 #include "recording.h"
+#include "llama/record.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -15,8 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES 256 /* ten numbers and their commas, with room to spare */
-
 struct recording {
     pthread_mutex_t lock;
     int file; /* -1 once writing has failed */
@@ -28,9 +27,6 @@ struct recording {
     size_t used, room;
 };
 
-static const char header[] =
-    "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread\n";
-
 /*
  * A pipe that nobody reads and a file that grew too large raise signals which would end the host.
  * They are held back in this thread and taken away, unless they were held back or pending before;
@@ -41,14 +37,14 @@ typedef struct held_signals {
 } held_signals;
 
 static held_signals hold_signals(void) {
-    static const int numbers[] = {SIGPIPE, SIGXFSZ};
+    static const int deadly[] = {SIGPIPE, SIGXFSZ};
     held_signals s;
     sigset_t pending;
     sigemptyset(&s.held);
     sigpending(&pending);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!sigismember(&pending, numbers[i]))
-            sigaddset(&s.held, numbers[i]);
+    for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++)
+        if (!sigismember(&pending, deadly[i]))
+            sigaddset(&s.held, deadly[i]);
     pthread_sigmask(SIG_BLOCK, &s.held, &s.mask);
     return s;
 }
@@ -89,7 +85,8 @@ recording *recording_open(const char *path) {
     r->path = strdup(path);
     r->locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
     r->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (!r->path || !r->locale || r->file < 0 || !write_all(r->file, header, sizeof header - 1)) {
+    if (!r->path || !r->locale || r->file < 0 ||
+        !write_all(r->file, record_header, strlen(record_header))) {
         int reason = errno;
         if (r->file >= 0)
             close(r->file);
@@ -100,7 +97,7 @@ recording *recording_open(const char *path) {
         errno = reason;
         return NULL;
     }
-    r->size = (off_t)sizeof header - 1;
+    r->size = (off_t)strlen(record_header);
     pthread_mutex_init(&r->lock, NULL);
     return r;
 }
@@ -117,34 +114,38 @@ static bool make_room(recording *r, size_t bytes) {
     return true;
 }
 
-static bool add_line(recording *r, const recorded_rows *rows, size_t stream, size_t head,
+static bool add_line(recording *r, const recorded_operation *o, size_t item, size_t head,
                      size_t recorded) {
-    size_t query = recorded_query(rows->queries, rows->step, recorded);
-    size_t row = stream * rows->heads + head;
-    const whet_stats *s = rows->stats + row * rows->queries + query;
-    float spread = rows->spread[row * recorded_count(rows->queries, rows->step) + recorded];
-    int32_t position =
-        rows->positions ? rows->positions[stream * rows->queries + query] : (int32_t)query;
+    size_t query = recorded_query(o->queries, o->interval, recorded);
+    size_t item_head = item * o->heads + head;
+    const whet_stats *s = o->stats + item_head * o->queries + query;
     if (s->n == 0)
         return true;
-    if (!make_room(r, LINE_MAX_BYTES))
+    if (!make_room(r, RECORD_LINE_BYTES))
         return false;
-    int n = snprintf(r->text + r->used, LINE_MAX_BYTES,
-                     "%llu,%d,%zu,%d,%llu,%.9g,%.9g,%.9g,%.9g,%.9g\n",
-                     (unsigned long long)r->evaluations, rows->layer, head, (int)position,
-                     (unsigned long long)s->n, s->entropy, s->entropy_after, s->beta, s->max_prob,
-                     (double)spread);
-    r->used += (size_t)n;
+    record_row row = {
+        .evaluation = r->evaluations,
+        .layer = (uint64_t)o->layer,
+        .head = head,
+        .position = o->positions ? o->positions[item * o->queries + query] : (int64_t)query,
+        .keys = s->n,
+        .entropy = s->entropy,
+        .entropy_after = s->entropy_after,
+        .beta = s->beta,
+        .max_prob = s->max_prob,
+        .spread = (double)o->spread[item_head * recorded_count(o->queries, o->interval) + recorded],
+    };
+    r->used += record_format(&row, r->text + r->used);
     r->lines++;
     return true;
 }
 
-static bool add_rows(recording *r, const recorded_rows *rows) {
-    size_t recorded = recorded_count(rows->queries, rows->step);
-    for (size_t stream = 0; stream < rows->streams; stream++)
-        for (size_t head = 0; head < rows->heads; head++)
+static bool add_operation(recording *r, const recorded_operation *o) {
+    size_t recorded = recorded_count(o->queries, o->interval);
+    for (size_t item = 0; item < o->batch; item++)
+        for (size_t head = 0; head < o->heads; head++)
             for (size_t i = 0; i < recorded; i++)
-                if (!add_line(r, rows, stream, head, i))
+                if (!add_line(r, o, item, head, i))
                     return false;
     return true;
 }
@@ -157,14 +158,14 @@ static void give_up(recording *r, const char *reason) {
     r->file = -1;
 }
 
-void recording_write(recording *r, const recorded_rows *rows, size_t count) {
+void recording_write(recording *r, const recorded_operation *operations, size_t count) {
     pthread_mutex_lock(&r->lock);
     uint64_t lines_before = r->lines;
     locale_t before = uselocale(r->locale);
     bool fits = true;
     r->used = 0;
     for (size_t i = 0; i < count && fits && r->file >= 0; i++)
-        fits = add_rows(r, &rows[i]);
+        fits = add_operation(r, &operations[i]);
     if (r->file >= 0) {
         if (!fits || !write_all(r->file, r->text, r->used)) {
             r->lines = lines_before;

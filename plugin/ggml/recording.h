@@ -1,25 +1,8 @@
 /*
- * What WHET_STATS=file.csv writes: one line for each recorded row of attention weights, under
- * the header
- *
- *     evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread
- *
- * evaluation     counts the graphs with attention that the host has computed, from 0: one for
- *                each micro-batch of a prompt, one for each generated token
- * layer, head    from 0; head is a query head
- * position       of the query in its sequence, as the host numbers tokens; where it does not
- *                tell (no rotary embedding), the number of the query in its evaluation
- * keys           that the query sees (not masked)
- * entropy        of softmax(e) in nats, before any policy
- * entropy_after  of the weights used; nan for maps that need not sum to one
- * beta           the inverse temperature; nan for maps that have none
- * max_prob       the largest weight used
- * spread         max e - min e over the keys it sees; nan where a sink is the largest logit
- *
- * e are the logits as they enter softmax: scaled, capped and with ALiBi's bias. Numbers are
- * written so that they read back as the same float. Lines of an evaluation come by layer, then by
- * stream, head and query. WHET_STATS_ROWS chooses the rows: all of them (all, the default), the
- * last query of each stream (last), every N-th (a number), counted back from the last, or every
+ * What WHET_STATS=file.csv writes: one line for each recorded row of attention weights, in the
+ * format of llama/record.h. Lines of an evaluation come by layer, then by
+ * batch item, head and query. WHET_STATS_ROWS chooses the rows: all of them (all, the default), the
+ * last query of each batch item (last), every N-th (a number), counted back from the last, or every
  * so many that about N of an evaluation's are recorded (~N). A row without keys is not written.
  *
  * Whole evaluations are appended: where the disk is full, or a limit on files is reached, the file
@@ -34,23 +17,30 @@
 #include <stdint.h>
 #include <whet.h>
 
-/* Rows that an operation left to be written. All are [stream][head][row]. */
-typedef struct recorded_rows {
+/* What an operation left to be written. */
+typedef struct recorded_operation {
     int layer;
-    size_t streams, heads, queries; /* of the operation */
-    size_t step;              /* rows recorded: the last query, the one `step` before it ... */
-    const whet_stats *stats;  /* of all queries: [stream][head][query] */
-    const float *spread;      /* of those recorded: [stream][head][recorded] */
-    const int32_t *positions; /* [stream][query], or NULL */
-} recorded_rows;
+    size_t batch, heads, queries;
+    size_t interval; /* rows recorded: those of the last query, the one `interval` before it ... */
+    const whet_stats *stats;  /* of all queries: [batch][heads][queries] */
+    const float *spread;      /* of those recorded: [batch][heads][recorded_count] */
+    const int32_t *positions; /* [batch][queries], or NULL */
+} recorded_operation;
 
-/* How many of `queries` rows are recorded, and which query recorded row i is. */
-static inline size_t recorded_count(size_t queries, size_t step) {
-    return queries == 0 ? 0 : (queries - 1) / step + 1;
+/* How many of a head's `queries` rows are recorded, and which query recorded row i is. */
+static inline size_t recorded_count(size_t queries, size_t interval) {
+    return queries == 0 ? 0 : (queries - 1) / interval + 1;
 }
 
-static inline size_t recorded_query(size_t queries, size_t step, size_t i) {
-    return queries - 1 - (recorded_count(queries, step) - 1 - i) * step;
+static inline size_t recorded_query(size_t queries, size_t interval, size_t i) {
+    return queries - 1 - (recorded_count(queries, interval) - 1 - i) * interval;
+}
+
+/* The other way round: which recorded row a query is; false if it is none. */
+static inline bool recorded_index(size_t queries, size_t interval, size_t query, size_t *i) {
+    size_t from_last = queries - 1 - query;
+    *i = recorded_count(queries, interval) - 1 - from_last / interval;
+    return from_last % interval == 0;
 }
 
 typedef struct recording recording;
@@ -59,7 +49,7 @@ typedef struct recording recording;
 recording *recording_open(const char *path);
 
 /* Appends one evaluation; any thread. */
-void recording_write(recording *r, const recorded_rows *rows, size_t count);
+void recording_write(recording *r, const recorded_operation *operations, size_t count);
 
 /* Lines written so far. */
 uint64_t recording_lines(recording *r);

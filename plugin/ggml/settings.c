@@ -3,85 +3,19 @@
  */
 #define _GNU_SOURCE /* for environ */
 #include "settings.h"
+
+#include "base/number_range.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-bool message_set(message *why, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why->text, sizeof why->text, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
-/* ---- lists of ranges ---- */
-
-static bool parse_index(const char **text, unsigned *index) {
-    const char *p = *text;
-    unsigned value = 0;
-    if (!isdigit((unsigned char)*p))
-        return false;
-    for (; isdigit((unsigned char)*p); p++) {
-        value = 10 * value + (unsigned)(*p - '0');
-        if (value > INDEX_MAX)
-            return false;
-    }
-    *text = p;
-    *index = value;
-    return true;
-}
-
-static bool parse_range(const char **text, struct index_range *range) {
-    if (!parse_index(text, &range->first))
-        return false;
-    range->last = range->first;
-    if (**text == '-') {
-        ++*text;
-        if (!parse_index(text, &range->last))
-            return false;
-    }
-    return range->first <= range->last;
-}
-
-bool index_set_parse(const char *text, index_set *set, message *why) {
-    size_t most = 1;
-    for (const char *p = text; *p; p++)
-        most += *p == ',';
-    struct index_range *ranges = calloc(most, sizeof *ranges);
-    if (!ranges)
-        return message_set(why, "out of memory");
-    size_t count = 0;
-    const char *p = text;
-    bool good = parse_range(&p, &ranges[count++]);
-    while (good && *p == ',' && count < most) {
-        p++;
-        good = parse_range(&p, &ranges[count++]);
-    }
-    if (!good || *p) {
-        free(ranges);
-        return message_set(why, "not a list such as 0-3,7 of numbers up to %d", INDEX_MAX);
-    }
-    *set = (index_set){.count = count, .ranges = ranges};
-    return true;
-}
-
-bool index_set_has(const index_set *set, unsigned index) {
-    if (set->count == 0)
-        return true;
-    for (size_t i = 0; i < set->count; i++)
-        if (index >= set->ranges[i].first && index <= set->ranges[i].last)
-            return true;
-    return false;
-}
 
 /* ---- policies ---- */
 
@@ -234,19 +168,19 @@ static bool is_same_file(const char *path, const char *other) {
 
 static bool load_recording(settings *s, message *why) {
     const char *path = value_of("WHET_STATS"), *rows = value_of("WHET_STATS_ROWS");
-    s->stats_step = 1;
+    s->stats_interval = 1;
     if (rows && strcmp(rows, "last") == 0) {
-        s->stats_step = SIZE_MAX;
+        s->stats_interval = SIZE_MAX;
     } else if (rows && strcmp(rows, "all") != 0) {
-        unsigned step = 0;
+        uint64_t n = 0;
         bool is_about = *rows == '~';
         const char *p = rows + is_about;
-        if (!parse_index(&p, &step) || *p || step == 0)
+        if (!take_whole_number(&p, INDEX_MAX, &n) || *p || n == 0)
             return message_set(why,
                                "WHET_STATS_ROWS=%.60s is none of all, last, N (every N-th row) and "
                                "~N (about N rows of every evaluation), with N from 1 to %d",
                                rows, INDEX_MAX);
-        *(is_about ? &s->stats_rows : &s->stats_step) = step;
+        *(is_about ? &s->stats_row_count : &s->stats_interval) = (size_t)n;
     }
     if (rows && !path)
         return message_set(why, "WHET_STATS_ROWS is set without WHET_STATS");
@@ -257,11 +191,7 @@ static bool load_recording(settings *s, message *why) {
     return true;
 }
 
-/*
- * Names that start with WHET_ and are nobody's are slips of the pen (WHET_POLCY). Those of the
- * library, of the program and of the project's tests and builds are none of the plug-in's business;
- * an entry that ends in _ stands for all that begin so.
- */
+/* Names that start with WHET_ and are nobody's are slips of the pen (WHET_POLCY). */
 static const char *const known_names[] = {
     "WHET_POLICY",
     "WHET_STRENGTH",
@@ -271,41 +201,18 @@ static const char *const known_names[] = {
     "WHET_STATS",
     "WHET_STATS_ROWS",
     "WHET_VERBOSE",
-    "WHET_MODE",
-    /* of others */
+    /* of the library and of the program */
     "WHET_ISA",
     "WHET_BLAS",
-    "WHET_BIN",
-    "WHET_CI",
-    "WHET_CI_",
-    "WHET_BUILD_",
-    "WHET_COVERAGE",
-    "WHET_EMULATOR_",
-    "WHET_FETCH_LLAMA",
-    "WHET_GOLDEN",
-    "WHET_INSTRUMENTED",
-    "WHET_KEEP_SCREENSHOTS",
-    "WHET_LARGE_MODEL",
-    "WHET_LIB",
     "WHET_LLAMA",
-    "WHET_LLAMA_",
-    "WHET_MODELS",
-    "WHET_OTHER_HOST",
     "WHET_PLUGIN",
-    "WHET_SANITIZE",
-    "WHET_SOURCE_DIR",
-    "WHET_TEST_",
-    "WHET_WERROR",
 };
 
 /* Whether `name`, which ends at `length`, is a known one. */
 static bool is_known_name(const char *name, size_t length) {
-    for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++) {
-        size_t n = strlen(known_names[i]);
-        bool is_prefix = known_names[i][n - 1] == '_';
-        if ((is_prefix ? length > n : length == n) && strncmp(name, known_names[i], n) == 0)
+    for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++)
+        if (strlen(known_names[i]) == length && strncmp(name, known_names[i], length) == 0)
             return true;
-    }
     return false;
 }
 
@@ -320,24 +227,13 @@ static bool check_names(message *why) {
     return true;
 }
 
-/* There was an accelerator device beside the hook. It is not missed: see the message. */
-static bool check_mode(message *why) {
-    const char *mode = value_of("WHET_MODE");
-    if (!mode || strcmp(mode, "hook") == 0)
-        return true;
-    if (strcmp(mode, "accel") != 0)
-        return message_set(why, "WHET_MODE=%.60s is not hook, which is the only mode", mode);
-    return message_set(why, "WHET_MODE=accel: whet is no accelerator device, which would need "
-                            "-fa on, split graphs in pieces and have threads of its own; the hook "
-                            "(WHET_MODE=hook, or none) does all that it could");
-}
-
-size_t settings_step(const settings *s, size_t queries) {
-    return s->stats_rows && queries ? (queries - 1) / s->stats_rows + 1 : s->stats_step;
+size_t settings_interval(const settings *s, size_t queries) {
+    return s->stats_row_count && queries ? (queries - 1) / s->stats_row_count + 1
+                                         : s->stats_interval;
 }
 
 static bool load_all(settings *s, message *why) {
-    if (!check_names(why) || !check_mode(why))
+    if (!check_names(why))
         return false;
     const char *verbose = value_of("WHET_VERBOSE"), *config = value_of("WHET_CONFIG");
     if (verbose && strcmp(verbose, "0") != 0 && strcmp(verbose, "1") != 0)
@@ -347,7 +243,7 @@ static bool load_all(settings *s, message *why) {
 }
 
 bool settings_load(settings *s, message *why) {
-    *s = (settings){.policy = whet_policy_softmax(), .stats_step = 1};
+    *s = (settings){.policy = whet_policy_softmax(), .stats_interval = 1};
     if (load_all(s, why))
         return true;
     settings_free(s);
@@ -362,5 +258,5 @@ void settings_free(settings *s) {
     free(s->rules);
     free(s->config_path);
     free(s->stats_path);
-    *s = (settings){.policy = whet_policy_softmax(), .stats_step = 1};
+    *s = (settings){.policy = whet_policy_softmax(), .stats_interval = 1};
 }

@@ -7,9 +7,8 @@
  *     WHET_HEADS=0,2         the same for query heads
  *     WHET_CONFIG=file.json  policies by layer and head, instead of the four above
  *     WHET_STATS=file.csv    record rows there, see recording.h
- *     WHET_STATS_ROWS=which  all, last, a step up to INDEX_MAX, or ~N: about N of an evaluation
+ *     WHET_STATS_ROWS=which  all, last, every N-th with a number N, or ~N: about N of an evaluation
  *     WHET_VERBOSE=1         tell on standard error what is done
- *     WHET_MODE=hook         how to get at the host's attention; there is no other way
  *
  * and from the file:
  *
@@ -27,21 +26,13 @@
 #ifndef WHET_PLUGIN_SETTINGS_H
 #define WHET_PLUGIN_SETTINGS_H
 
+#include "index_set.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <whet.h>
 
-#define INDEX_MAX 65535 /* of a layer or a head, and of a step */
 #define RULES_MAX 65536 /* in a file */
 #define CONFIG_BYTES_MAX ((size_t)16 << 20)
-
-/* Numbers of layers or heads: ranges in the order given. None at all means every number. */
-typedef struct index_set {
-    size_t count;
-    struct index_range {
-        unsigned first, last;
-    } * ranges;
-} index_set;
 
 typedef struct policy_rule {
     index_set layers, heads;
@@ -52,21 +43,12 @@ typedef struct settings {
     whet_policy policy; /* where no rule says otherwise */
     policy_rule *rules;
     size_t rule_count;
-    char *config_path; /* NULL: policy and rules are from the environment */
-    char *stats_path;  /* NULL: nothing is recorded */
-    size_t stats_step; /* SIZE_MAX: the last row alone */
-    size_t stats_rows; /* about so many of an evaluation instead; 0: as the step says */
+    char *config_path;      /* NULL: policy and rules are from the environment */
+    char *stats_path;       /* NULL: nothing is recorded */
+    size_t stats_interval;  /* from one recorded row to the next; SIZE_MAX: the last row alone */
+    size_t stats_row_count; /* about so many of an evaluation instead; 0: as the interval says */
     bool verbose;
 } settings;
-
-/* Where a reason goes. */
-typedef struct message {
-    char text[512];
-} message;
-
-/* Reads a list of ranges such as "0-3,7". */
-bool index_set_parse(const char *text, index_set *set, message *why);
-bool index_set_has(const index_set *set, unsigned index);
 
 /* The text of a configuration file, `bytes` of it, into policy and rules. */
 bool settings_parse_config(settings *s, const char *text, size_t bytes, message *why);
@@ -86,9 +68,6 @@ void settings_free(settings *s);
 const whet_policy *settings_policy(const settings *s, unsigned layer, unsigned head);
 
 /* Every so many of an operation's queries are recorded. */
-size_t settings_step(const settings *s, size_t queries);
-
-/* Sets the text; always false, for `return message_set(...)`. */
-__attribute__((format(printf, 2, 3))) bool message_set(message *why, const char *format, ...);
+size_t settings_interval(const settings *s, size_t queries);
 
 #endif

@@ -1,52 +1,46 @@
 /*
- * SOFT_MAX: logits [keys, queries, heads, streams] to weights of the same shape, perhaps in place,
- * with a scale, a mask [at least keys, queries, a part of heads, of streams] times ALiBi's slope,
+ * SOFT_MAX: logits [keys, queries, heads, batch] to weights of the same shape, perhaps in place,
+ * with a scale, a mask [at least keys, queries, a part of heads, of batch] times ALiBi's slope,
  * and sinks. The products with keys and values are the host's here. A task is a few rows of one
  * head: their logits are completed in the result, which libwhet then turns into weights where they
  * lie.
  */
-#include "operation.h"
+#include "run.h"
 #include <math.h>
 #include <string.h>
 
-#define SOURCE_MASK 1
-#define SOURCE_SINKS 2
 #define TASK_ELEMENTS 16384 /* logits of a task stay in the nearest caches */
 
+static void softmax_compute(host_tensor *result, int thread, int threads, void *context);
+
 bool softmax_describe(operation *o, message *why) {
-    const host_tensor *node = o->node, *logits = node->src[0], *mask = node->src[SOURCE_MASK],
-                      *sinks = node->src[SOURCE_SINKS];
+    const host_tensor *node = o->node, *logits = node->src[0];
+    const host_tensor *mask = node->src[HOST_SOFTMAX_MASK], *sinks = node->src[HOST_SOFTMAX_SINKS];
     for (int i = 0; i < HOST_DIMENSIONS; i++)
         if (logits->ne[i] != node->ne[i])
             return message_set(why, "its shapes are unknown");
     if (logits->type != HOST_F32 || node->type != HOST_F32 || logits->nb[0] != sizeof(float) ||
         node->nb[0] != sizeof(float) || node->nb[1] % sizeof(float) != 0)
         return message_set(why, "its logits are not of type f32, or not contiguous");
-    if ((mask->type != HOST_F16 && mask->type != HOST_F32) || mask->ne[0] < node->ne[0] ||
-        mask->ne[1] < node->ne[1] || mask->ne[2] < 1 || node->ne[2] % mask->ne[2] != 0 ||
-        mask->ne[3] < 1 || node->ne[3] % mask->ne[3] != 0)
-        return message_set(why, "its mask has an unknown shape or type");
-    if (sinks && (sinks->type != HOST_F32 || sinks->ne[0] != node->ne[2]))
-        return message_set(why, "its sinks have an unknown shape or type");
-    o->kind = OPERATION_SOFTMAX;
+    o->compute = softmax_compute;
     o->attention = (whet_attention){
         .batch = (size_t)node->ne[3],
         .heads = (size_t)node->ne[2],
         .queries = (size_t)node->ne[1],
         .keys = (size_t)node->ne[0],
+        .scale = host_float_param(o->op_params, HOST_PARAM_SCALE),
         .sinks = sinks ? sinks->data : NULL,
     };
-    memcpy(&o->attention.scale, &o->op_params[0], sizeof(float));
-    memcpy(&o->max_bias, &o->op_params[1], sizeof(float));
-    return true;
+    o->max_bias = host_float_param(o->op_params, HOST_PARAM_MAX_BIAS);
+    return mask_is_known(mask, &o->attention, why) && sinks_are_known(sinks, &o->attention, why);
 }
 
 /* ---- rows ---- */
 
-static char *row_of(const host_tensor *tensor, size_t stream, size_t head, size_t query) {
-    size_t plane = head % (size_t)tensor->ne[2] * tensor->nb[2] +
-                   stream % (size_t)tensor->ne[3] * tensor->nb[3];
-    return (char *)tensor->data + plane + query * tensor->nb[1];
+/* Of the logits or the result, each of which has a plane for every head. */
+static float *row_of(const host_tensor *tensor, size_t item, size_t head, size_t query) {
+    return (float *)(void *)((char *)tensor->data + item * tensor->nb[3] + head * tensor->nb[2] +
+                             query * tensor->nb[1]);
 }
 
 static void add_mask(float *result, const float *logits, float scale, const float *mask,
@@ -85,11 +79,12 @@ static double known_beta(const whet_stats *stats, double *dbeta_dentropy, void *
     return *(const double *)context;
 }
 
-/* Weights of a row with beta as it is for these statistics, whose count of keys is right. */
+/* Weights of a row with beta as it is for these statistics, whose count of keys is right; where
+ * they do not tell it, as the row itself has it. */
 static void weigh_as_counted(const whet_policy *policy, const whet_stats *counted,
                              const whet_rows *rows) {
-    double beta = whet_policy_beta(policy, counted);
-    whet_policy chosen = whet_policy_custom(known_beta, &beta);
+    double beta = whet_policy_is_temperature(policy) ? whet_policy_beta(policy, counted) : NAN;
+    whet_policy chosen = isnan(beta) ? *policy : whet_policy_custom(known_beta, &beta);
     whet_softmax(rows, &chosen, NULL);
 }
 
@@ -111,10 +106,7 @@ static void weigh_with_sink(const whet_policy *policy, float sink, float *row, s
         whet_rows plain = rows_at(row, 1, n, n, stats);
         whet_softmax(&plain, policy, NULL);
     } else {
-        if (whet_policy_is_temperature(policy) && policy->kind != WHET_POLICY_TARGET)
-            weigh_as_counted(policy, &counted, &rows);
-        else
-            whet_softmax(&rows, policy, NULL);
+        weigh_as_counted(policy, &counted, &rows);
         memcpy(row, longer + 1, n * sizeof(float));
     }
     stats->n = counted.n;
@@ -139,7 +131,7 @@ static size_t tasks_to_head(const operation *o) {
 /* A thread's memory: a mask's row as floats, and a row with its sink. */
 static size_t buffer_floats(const operation *o) { return o->attention.keys + 16; }
 
-static bool set_out_rows(operation *o, size_t threads) {
+static bool set_out(operation *o, size_t threads) {
     return operation_memory(o, 0, 2 * buffer_floats(o) * sizeof(float), threads);
 }
 
@@ -148,60 +140,57 @@ static const whet_policy *policy_of(const operation *o, size_t head) {
 }
 
 /* The row's logits, scaled and masked, in the place of the result. */
-static float *complete_row(const operation *o, size_t stream, size_t head, size_t query,
-                           float slope, float *buffer) {
-    const host_tensor *mask = o->node->src[SOURCE_MASK];
-    const float *logits = (const float *)(void *)row_of(o->node->src[0], stream, head, query);
-    float *result = (float *)(void *)row_of(o->node, stream, head, query);
-    const char *masked = row_of(mask, stream, head, query);
-    const float *numbers = (const float *)(const void *)masked;
+static float *complete_row(const operation *o, size_t item, size_t head, size_t query, float slope,
+                           float *buffer) {
+    const host_tensor *mask = o->node->src[HOST_SOFTMAX_MASK];
+    const char *stored = mask_row(mask, item, head, query);
+    const float *masked = (const float *)(const void *)stored;
+    float *result = row_of(o->node, item, head, query);
     if (mask->type == HOST_F16) {
-        o->run->host->type_of(HOST_F16)->to_float(masked, buffer, (int64_t)o->attention.keys);
-        numbers = buffer;
+        o->run->host->type_of(HOST_F16)->to_float(stored, buffer, (int64_t)o->attention.keys);
+        masked = buffer;
     }
-    add_mask(result, logits, o->attention.scale, numbers, slope, o->attention.keys);
+    add_mask(result, row_of(o->node->src[0], item, head, query), o->attention.scale, masked, slope,
+             o->attention.keys);
     return result;
 }
 
-static void record_spread(operation *o, size_t row, size_t query, const float *logits) {
-    size_t queries = o->attention.queries, step = settings_step(o->run->settings, queries);
-    if (o->stats && (queries - 1 - query) % step == 0) {
-        size_t recorded = recorded_count(queries, step);
-        size_t i = recorded - 1 - (queries - 1 - query) / step;
-        o->spread[row * recorded + i] = spread_of_row(logits, o->attention.keys);
-    }
+static void record_spread(operation *o, size_t item_head, size_t query, const float *logits) {
+    size_t i;
+    if (o->stats && recorded_index(o->attention.queries, operation_interval(o), query, &i))
+        o->spread[item_head * operation_recorded(o) + i] = spread_of_row(logits, o->attention.keys);
 }
 
 static void compute_rows(operation *o, size_t task, float *buffer) {
     const whet_attention *a = &o->attention;
-    size_t row = task / tasks_to_head(o), stream = row / a->heads, head = row % a->heads;
+    size_t item_head = task / tasks_to_head(o), item = item_head / a->heads,
+           head = item_head % a->heads;
     size_t first = task % tasks_to_head(o) * rows_to_task(o);
     size_t end = first + rows_to_task(o) < a->queries ? first + rows_to_task(o) : a->queries;
-    float slope = alibi_slope(o->max_bias, a->heads, head);
+    float slope = operation_slope(o, head);
     const whet_policy *policy = policy_of(o, head);
-    whet_stats unwanted, *stats = o->stats ? o->stats + row * a->queries : NULL;
+    whet_stats unwanted, *stats = o->stats ? o->stats + item_head * a->queries : NULL;
     for (size_t query = first; query < end; query++) {
-        float *logits = complete_row(o, stream, head, query, slope, buffer);
-        record_spread(o, row, query, logits);
+        float *logits = complete_row(o, item, head, query, slope, buffer);
+        record_spread(o, item_head, query, logits);
         if (a->sinks)
             weigh_with_sink(policy, a->sinks[head], logits, a->keys, buffer + buffer_floats(o),
                             stats ? stats + query : &unwanted);
     }
     if (!a->sinks) {
-        float *rows = (float *)(void *)row_of(o->node, stream, head, first);
-        whet_rows all = rows_at(rows, end - first, a->keys, o->node->nb[1] / sizeof(float),
-                                stats ? stats + first : NULL);
-        whet_softmax(&all, policy, NULL);
+        whet_rows rows = rows_at(row_of(o->node, item, head, first), end - first, a->keys,
+                                 o->node->nb[1] / sizeof(float), stats ? stats + first : NULL);
+        whet_softmax(&rows, policy, NULL);
     }
 }
 
-void softmax_compute(host_tensor *result, int thread, int threads, void *context) {
+static void softmax_compute(host_tensor *result, int thread, int threads, void *context) {
     (void)result;
     operation *o = context;
     size_t task, tasks = o->attention.batch * o->attention.heads * tasks_to_head(o);
-    if (!operation_set_out(o, thread, threads, set_out_rows))
+    if (!operation_set_out(o, thread, threads, set_out))
         return;
-    float *buffer = (float *)(void *)operation_memory_of(o, 0, thread);
+    float *buffer = (float *)(void *)operation_thread_memory(o, thread);
     while (team_take(&o->team, tasks, &task))
         compute_rows(o, task, buffer);
 }

@@ -17,7 +17,7 @@
 /* Zero-initialised before the operation. */
 typedef struct team {
     atomic_uint arrived;
-    _Alignas(64) atomic_uint turn;
+    _Alignas(64) atomic_uint phase;  /* how many have ended */
     _Alignas(64) atomic_size_t next; /* task to be taken, of this phase */
 } team;
 
@@ -33,14 +33,15 @@ static inline void team_pause(unsigned spins) {
 
 /* Returns once all threads of the team are here; the next phase's tasks start from the first. */
 static inline void team_wait(team *t, unsigned threads) {
-    unsigned turn = atomic_load_explicit(&t->turn, memory_order_acquire);
+    unsigned phase = atomic_load_explicit(&t->phase, memory_order_acquire);
     if (threads <= 1 || atomic_fetch_add(&t->arrived, 1) == threads - 1) {
         atomic_store(&t->arrived, 0);
         atomic_store(&t->next, 0);
-        atomic_fetch_add_explicit(&t->turn, 1, memory_order_release);
+        atomic_fetch_add_explicit(&t->phase, 1, memory_order_release);
         return;
     }
-    for (unsigned spins = 0; atomic_load_explicit(&t->turn, memory_order_acquire) == turn; spins++)
+    for (unsigned spins = 0; atomic_load_explicit(&t->phase, memory_order_acquire) == phase;
+         spins++)
         team_pause(spins);
 }
 

@@ -1,39 +1,39 @@
 /*
- * The way back through attention. With p a row's weights, v its values and g =
+ * The backward pass of attention. With p a row's weights, v its values and g =
  * dL/dout . v the gradients of the weights:
  *
  *     D = sum p g          G = dL/dbeta = sum p (g - D) e
  *     dL/de = beta p (g - D) - G factor w (e - mean)     through beta, see beta_path
  *     dL/dv = p dL/dout    dL/dq = scale k dL/de    dL/dk = scale q dL/de
  *
- * A task takes every so-many-th set of panels of one stream (see tiles.h)
+ * A task takes every so-many-th set of panels of one slice (see tiles.h)
  * through two sweeps over the keys. The first computes logits and g and the
  * sums over a row that D, G and w need; both tiles are kept, so that the
- * second has but to turn them into p and dL/de and to multiply: five products,
+ * second only has to make p and dL/de of them and to multiply: five products,
  * none of them done twice. Distances are taken from the largest logit that was
  * met so far, g from what it was there: the sharper a row, the closer D comes to
  * that, and the more digits g - D would lose otherwise. For the same reason g is
- * computed without what all values have in common, column by column. The maximum of the way
- * forth would not do for either: it may have come about in another order of
+ * computed without what all values have in common, column by column. The maximum of the
+ * forward pass would not do for either: it may have come about in another order of
  * summation, and beta makes much of a last bit. Gradients of keys and values are summed over the
- * task's rows in f32, a set at a time. Where a stream has several tasks, these
+ * task's rows in f32, a set at a time. Where a slice has several tasks, these
  * sums lie in the workspace and a second phase adds them up, in order; the
  * gradients of parameters are gathered and added likewise, in double.
  *
  * A row that is not finite gets NaN for 1 / Z and D, and with them for every
- * weight and slope of keys that it sees; masked ones are zeros whatever else.
+ * weight and gradient of keys that it sees; masked ones are zeros whatever else.
  * What q and dL/dout hold of such rows is left out of the products, since zero
  * times NaN would reach keys that were masked; k likewise.
  *
  * Maps that are not a temperature come in between the sweeps, where the logits
- * and g of whole rows are at hand (see map_lane.h): their lanes hold weights and
+ * and g of whole rows are at hand (see lane_row.h): their lanes hold weights and
  * dL/de from there on, and the second sweep leaves these as they are.
  */
 #include "attention/backward.h"
 
-static whet_status run_stream_part(const whet_plan *plan, size_t task, void *scratch,
-                                   uint64_t *first_bad_row) {
-    back_work w;
+static whet_status run_slice_part(const whet_plan *plan, size_t task, void *scratch,
+                                  uint64_t *first_bad_row) {
+    backward_work w;
     whet_status status = WHET_OK;
     whet_backward_start_task(&w, plan, task, scratch);
     whet_backward_find_common(&w);
@@ -45,24 +45,24 @@ static whet_status run_stream_part(const whet_plan *plan, size_t task, void *scr
             continue;
         whet_backward_start_set(&w, set);
         whet_backward_first_sweep(&w);
-        whet_backward_turn(&w);
+        whet_backward_prepare(&w);
         whet_backward_second_sweep(&w);
         status = whet_backward_finish_set(&w, status, first_bad_row);
     }
     if (w.shape.chunks == 1)
         for (size_t start = 0; start < w.a->keys; start += BLOCK)
-            whet_backward_store_block(&w.stream, w.gradients, w.key_sums, 1, start);
+            whet_backward_store_block(&w.slice, w.gradients, w.key_sums, 1, start);
     return status;
 }
 
 whet_status whet_run_backward_task(const whet_plan *plan, unsigned phase, size_t task,
                                    void *scratch, uint64_t *first_bad_row) {
     if (phase == 0)
-        return run_stream_part(plan, task, scratch, first_bad_row);
+        return run_slice_part(plan, task, scratch, first_bad_row);
     const whet_gradients *g = &plan->description.gradients;
     plan_shape shape = whet_shape_of(plan);
     size_t blocks = whet_backward_blocks_to_add(g, &shape);
-    if (blocks == 0 || task == shape.streams * blocks) {
+    if (blocks == 0 || task == shape.slices * blocks) {
         whet_backward_store_parameters(plan, &shape);
         return WHET_OK;
     }
@@ -70,9 +70,9 @@ whet_status whet_run_backward_task(const whet_plan *plan, unsigned phase, size_t
     sum_sizes size;
     whet_backward_lay_out_workspace(g, &shape, &at);
     whet_backward_size_sums(g, shape.kernels, &size);
-    key_stream stream = whet_stream_at(plan, &shape, task / blocks);
+    kv_slice slice = whet_slice_at(plan, &shape, task / blocks);
     const float *sums =
-        floats_at(plan->workspace, at.sums) + task / blocks * shape.chunks * size.total;
-    whet_backward_store_block(&stream, g, sums, shape.chunks, task % blocks * BLOCK);
+        (float *)arena_part(plan->workspace, at.sums) + task / blocks * shape.chunks * size.total;
+    whet_backward_store_block(&slice, g, sums, shape.chunks, task % blocks * BLOCK);
     return WHET_OK;
 }

@@ -1,25 +1,27 @@
 /*
- * What the files of the way back through attention share: a task's memory and
+ * What the files of attention's backward pass share: a task's memory and
  * what is known of the rows it works on. backward.c explains the arithmetic and
- * drives the rest: backward_layout.c divides the work, backward_rows.c sets out
- * a set of rows, backward_sums.c is the first sweep over the keys and what its
- * sums come to, backward_products.c the second, and backward_results.c writes
- * gradients.
+ * drives the rest: backward_check.c checks a description, backward_plan.c divides
+ * the work, backward_layout.c lays out memory, backward_rows.c brings a set of rows
+ * into layout, backward_sums.c is the first sweep over the keys and what its sums
+ * come to, backward_maps.c takes maps that are not a temperature,
+ * backward_products.c is the second sweep, and backward_results.c writes gradients.
  */
 #ifndef WHET_ATTENTION_BACKWARD_H
 #define WHET_ATTENTION_BACKWARD_H
 
+#include "attention/row_policy.h"
 #include "attention/tiles.h"
 
 /* Gradients of a head's parameters, one double each. */
-enum { NUMBERS = sizeof(whet_policy_gradient) / sizeof(double) };
+enum { POLICY_PARAMETERS = sizeof(whet_policy_gradient) / sizeof(double) };
 typedef struct parameter_sums {
-    double numbers[NUMBERS]; /* a whet_policy_gradient */
-    double sink, slope;
+    double parameters[POLICY_PARAMETERS]; /* a whet_policy_gradient */
+    double sink, alibi_slope;
 } parameter_sums;
 
 /* What is known of the rows of one panel; the lane is always the last index. */
-typedef struct back_panel {
+typedef struct backward_panel {
     query_row row[LANES_MAX];
     size_t rows;      /* lanes in use */
     size_t low, high; /* the keys any of them sees */
@@ -33,12 +35,12 @@ typedef struct back_panel {
     double distance[LANES_MAX];                         /* of dL/de times distance */
     double common[LANES_MAX]; /* dL/dout . what all values have in common: what g lacks */
     float peak[LANES_MAX];    /* the largest logit so far, the sink among them; -inf for none */
-    panel_slopes by;          /* max is the peak, or 0 */
-} back_panel;
+    panel_slopes to_logits;   /* max is the peak, or 0 */
+} backward_panel;
 
 /* A task's memory, cut into its parts. */
-typedef struct back_work {
-    key_stream stream;
+typedef struct backward_work {
+    kv_slice slice;
     plan_shape shape;
     const whet_gradients *gradients;
     const whet_attention *a;
@@ -49,42 +51,44 @@ typedef struct back_work {
     size_t kept_keys, padded_keys;
     bool has_common;
     float common[HEAD_DIM_MAX]; /* what is the same in all values */
-    back_panel *panels;
-    float *queries, *grads;          /* [panel][dim][lanes] of scaled q and of dL/dout */
-    float *query_rows, *grad_rows;   /* [dim / columns][panel][lanes][columns] */
-    float *query_sums;               /* [panel][head_dim][lanes], since the last fold */
-    double *query_totals;            /* of everything before */
-    float *keys, *values;            /* a block of each, interleaved */
-    float *key_columns;              /* a block of keys for dL/dq */
-    float *logits, *slopes, *capped; /* [panel][kept_keys][lanes]; capped with a soft-cap only */
-    float *row_logits, *row_slopes; /* one row and a sink, for maps; a tile of either, to set ... */
-    float *spare_logits, *spare_slopes; /* ... lanes aside in */
-    float *rows;                        /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
-    float *key_sums, *value_sums;       /* [dim / columns][padded_keys][columns] */
-    parameter_sums *parameters;         /* [group], or NULL if not wanted */
-} back_work;
-
-static inline bool is_map(const whet_policy *policy) { return !whet_policy_is_temperature(policy); }
+    backward_panel *panels;
+    float *queries, *grads;        /* [panel][dim][lanes] of scaled q and of dL/dout */
+    float *query_rows, *grad_rows; /* [dim / columns][panel][lanes][columns] */
+    float *query_sums;             /* [panel][head_dim][lanes], not yet in the totals */
+    double *query_totals;          /* of everything before */
+    float *keys, *values;          /* a block of each, interleaved */
+    float *key_columns;            /* a block of keys for dL/dq */
+    float *logits, *weight_grads,
+        *softcap_grads; /* [panel][kept_keys][lanes]; softcap_grads with a soft-cap only */
+    float *row_logits, *row_grads; /* one row and a sink, for maps; a tile of either, to set ... */
+    float *spare_logits, *spare_grads; /* ... lanes aside in */
+    float *rows;                       /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
+    float *key_sums, *value_sums;      /* [dim / columns][padded_keys][columns] */
+    parameter_sums *parameters;        /* [heads_per_kv], or NULL if not wanted */
+} backward_work;
 
 /* Whether a lane has no row, or one that saw nothing. */
-static inline bool is_empty(const back_panel *p, size_t lane) {
+static inline bool is_empty(const backward_panel *p, size_t lane) {
     return lane >= p->rows ||
            (p->stats[lane].n == 0 && !(p->stats[lane].flags & WHET_ROW_NOT_FINITE));
 }
 
-/* Whether the lanes of a panel that a temperature has not to turn are turned beforehand. */
-static inline bool is_turned(const back_panel *p, size_t lane) {
-    return p->maps > 0 && (lane >= p->rows || is_map(p->row[lane].policy));
+/* Whether a lane holds weights and gradients of logits already: those of maps, and lanes without a
+ * row beside them. */
+static inline bool has_logit_grads(const backward_panel *p, size_t lane) {
+    return p->maps > 0 && (lane >= p->rows || policy_is_map(p->row[lane].policy));
 }
 
 /* Where a panel's part of kept tiles lies for the block at `start`. */
-static inline size_t tile_at(const back_work *w, size_t index, size_t start) {
+static inline size_t backward_tile(const backward_work *w, size_t index, size_t start) {
     return (index * w->kept_keys + (start - w->first_key)) * w->lanes;
 }
 
-static inline float *floats_at(void *base, size_t offset) {
-    return (float *)(void *)((char *)base + offset);
-}
+whet_status whet_run_backward_task(const whet_plan *plan, unsigned phase, size_t task,
+                                   void *scratch, uint64_t *first_bad_row);
+
+/* Checks a description and fills in its defaults. */
+whet_status whet_backward_check(whet_gradients *g);
 
 /* ---- the layout ---- */
 
@@ -100,6 +104,9 @@ typedef struct sum_sizes {
 /* This and the workspace's: false on overflow. */
 bool whet_backward_size_sums(const whet_gradients *g, const kernels *k, sum_sizes *size);
 
+/* Bytes of scratch; false on overflow. */
+bool whet_backward_scratch(const whet_gradients *g, const plan_shape *shape, size_t *bytes);
+
 /* The workspace: sums over rows of every task, unless a task has them to itself; parameters. */
 typedef struct workspace_layout {
     size_t sums, parameters, total;
@@ -108,37 +115,44 @@ typedef struct workspace_layout {
 bool whet_backward_lay_out_workspace(const whet_gradients *g, const plan_shape *shape,
                                      workspace_layout *at);
 
-/* Sets of panels that a stream's rows come to. */
+/* Sets of panels that a slice's rows come to. */
 size_t whet_backward_sets(const plan_shape *shape);
 
 /* Blocks of keys that the second phase adds up, each a task. */
 size_t whet_backward_blocks_to_add(const whet_gradients *g, const plan_shape *shape);
 
 /* Cuts scratch and workspace into the parts of a task of the first phase. */
-void whet_backward_start_task(back_work *w, const whet_plan *plan, size_t task, void *scratch);
+void whet_backward_start_task(backward_work *w, const whet_plan *plan, size_t task, void *scratch);
 
 /* ---- the steps of a task, in their order ---- */
 
-/* What all values of the stream have in common. */
-void whet_backward_find_common(back_work *w);
+/* What all values of the slice have in common. */
+void whet_backward_find_common(backward_work *w);
 
 /* The rows of a set in the kernels' layouts, before their first key. */
-void whet_backward_start_set(back_work *w, size_t set);
+void whet_backward_start_set(backward_work *w, size_t set);
 
 /* Logits and gradients of weights, and the sums over rows. */
-void whet_backward_first_sweep(back_work *w);
+void whet_backward_first_sweep(backward_work *w);
 
-/* From the sums: how weights and their gradients lead back to logits. */
-void whet_backward_turn(back_work *w);
+/* From the sums: what the gradients of logits are made of. */
+void whet_backward_prepare(backward_work *w);
+
+/* The same for one lane with a map, or without a row beside such lanes: all of it at once. */
+void whet_backward_through_map(backward_work *w, size_t index, size_t lane);
+
+/* Adds factor times the gradient of a policy's parameters. */
+void whet_backward_add_parameters(double *sums, const whet_policy_gradient *parameters,
+                                  double factor);
 
 /* Weights and gradients of logits, and the products with them. */
-void whet_backward_second_sweep(back_work *w);
+void whet_backward_second_sweep(backward_work *w);
 
 /* Gradients of queries; WHET_NOT_FINITE, and the first such row, if a row is not. */
-whet_status whet_backward_finish_set(back_work *w, whet_status status, uint64_t *first_bad_row);
+whet_status whet_backward_finish_set(backward_work *w, whet_status status, uint64_t *first_bad_row);
 
-/* Both gradients of a block of keys. sums are those of the stream's first task. */
-void whet_backward_store_block(const key_stream *stream, const whet_gradients *g, const float *sums,
+/* Both gradients of a block of keys. sums are those of the slice's first task. */
+void whet_backward_store_block(const kv_slice *slice, const whet_gradients *g, const float *sums,
                                size_t parts, size_t start);
 
 /* Gradients of parameters: all tasks' sums. */

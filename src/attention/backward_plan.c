@@ -1,141 +1,87 @@
 /*
- * Checks a description of the way back through attention and has its work
- * divided: the counterpart of plan.c, which has the checks that both share.
- * Outputs are all the gradients asked for; none may touch an input or another
- * output, since tasks write some while others still read.
+ * How the work of attention's backward pass is divided. A task takes every
+ * so-many-th set of panels of one slice; as many panels make a set as their kept
+ * logits allow.
  */
-#include "attention/checks.h"
-#include <string.h>
+#include "attention/backward.h"
+#include "base/checked.h"
 
-enum { RANGES_MAX = 12 };
+#define ROWS_TO_SET 288  /* what layout and loading sums are spread over ... */
+#define ROWS_AT_LEAST 96 /* ... and where logits take more than KEPT_BYTES */
+#define KEPT_BYTES ((size_t)25 << 20)
+#define TASKS_WANTED 8 /* with fewer slices, each is divided into several tasks */
 
-typedef struct range_list {
-    memory_range range[RANGES_MAX];
-    size_t count;
-} range_list;
-
-static void add_range(range_list *list, memory_range range) { list->range[list->count++] = range; }
-
-/* `count` elements in a row, if there is an address at all. */
-static void add_array(range_list *list, const void *data, size_t count, size_t element) {
-    if (data)
-        add_range(list, range_at(data, count * element));
+size_t whet_backward_sets(const plan_shape *shape) {
+    size_t rows = shape->panels * shape->kernels->lanes;
+    return (shape->rows + rows - 1) / rows;
 }
 
-static bool is_plain(whet_type type) { return type <= WHET_BF16; }
-
-/* Gradients flow into what can be written. */
-static whet_status check_offered(const whet_gradients *g) {
-    const whet_attention *a = &g->attention;
-    if ((g->k.data && !is_plain(a->k.type)) || (g->v.data && !is_plain(a->v.type)))
-        return WHET_ERROR_UNSUPPORTED;
-    return WHET_OK;
+/* Panels to a set where a slice has so many tasks. */
+static size_t panels_to_set(const whet_attention *a, const plan_shape *shape, size_t tasks) {
+    size_t lanes = shape->kernels->lanes, least = (ROWS_AT_LEAST + lanes - 1) / lanes;
+    size_t panels = (ROWS_TO_SET + lanes - 1) / lanes;
+    size_t needed = (shape->rows + lanes - 1) / lanes;
+    if (needed == 0)
+        return 1;
+    while (panels > least &&
+           round_up(a->keys, BLOCK) > KEPT_BYTES / (2 * sizeof(float)) / (panels * lanes))
+        panels--;
+    /* as many sets for one task as for the other, unless that makes them too small */
+    size_t rounds = (needed - 1) / (tasks * panels) + 1;
+    size_t even = (needed - 1) / (tasks * rounds) + 1;
+    panels = even > least ? even : least;
+    return panels < needed ? panels : needed;
 }
 
-static whet_status check_inputs(whet_gradients *g, range_list *inputs) {
-    whet_attention *a = &g->attention;
-    extent q_size = {a->batch, a->heads, a->queries, a->head_dim};
-    extent out_size = {a->batch, a->heads, a->queries, a->value_dim};
-    extent k_size = {a->batch, a->kv_heads, a->keys, a->head_dim};
-    extent v_size = {a->batch, a->kv_heads, a->keys, a->value_dim};
-    memory_range range[6] = {{0, 0}};
-    whet_status status = WHET_OK;
-    if (a->queries > 0) {
-        status = a->stats ? whet_check_input(&a->q, q_size, false, &range[0]) : WHET_ERROR_ARGUMENT;
-        if (status == WHET_OK)
-            status = whet_check_input(&g->out, out_size, false, &range[1]);
-        if (status == WHET_OK)
-            status = whet_check_mask(a, &range[2]);
-        if (status == WHET_OK)
-            status = whet_check_stats(a, &range[3]);
-    }
-    if (status == WHET_OK && a->keys > 0 && a->queries > 0)
-        status = whet_check_input(&a->k, k_size, true, &range[4]);
-    if (status == WHET_OK && a->keys > 0 && a->queries > 0)
-        status = whet_check_input(&a->v, v_size, true, &range[5]);
-    for (size_t i = 0; i < 6; i++)
-        add_range(inputs, range[i]);
-    add_array(inputs, a->sinks, a->heads, sizeof(float));
-    add_array(inputs, a->alibi_slopes, a->heads, sizeof(float));
-    add_array(inputs, a->policies, a->policy_count, sizeof(whet_policy));
-    return status;
+size_t whet_backward_blocks_to_add(const whet_gradients *g, const plan_shape *shape) {
+    if (shape->chunks == 1 || !(g->k.data || g->v.data))
+        return 0;
+    return round_up(g->attention.keys, BLOCK) / BLOCK;
 }
 
-static whet_status check_gradient(whet_tensor_out *tensor, extent size, range_list *outputs) {
-    memory_range range = {0, 0};
-    if (!tensor->data || size.positions == 0)
-        return WHET_OK;
-    whet_status status = whet_check_output(tensor, size, &range);
-    if (status == WHET_OK)
-        add_range(outputs, range);
-    return status;
-}
-
-static whet_status check_outputs(whet_gradients *g, range_list *outputs) {
-    const whet_attention *a = &g->attention;
-    extent q_size = {a->batch, a->heads, a->queries, a->head_dim};
-    extent k_size = {a->batch, a->kv_heads, a->keys, a->head_dim};
-    extent v_size = {a->batch, a->kv_heads, a->keys, a->value_dim};
-    if (g->q.reserved || g->k.reserved || g->v.reserved || g->out.reserved)
-        return WHET_ERROR_ARGUMENT;
-    if ((uintptr_t)g->sinks % _Alignof(float) != 0 ||
-        (uintptr_t)g->alibi_slopes % _Alignof(float) != 0 ||
-        (uintptr_t)g->policies % _Alignof(whet_policy_gradient) != 0)
-        return WHET_ERROR_ARGUMENT;
-    if ((g->sinks && !a->sinks) || (g->alibi_slopes && !a->alibi_slopes))
-        return WHET_ERROR_ARGUMENT;
-    whet_status status = check_gradient(&g->q, q_size, outputs);
-    if (status == WHET_OK)
-        status = check_gradient(&g->k, k_size, outputs);
-    if (status == WHET_OK)
-        status = check_gradient(&g->v, v_size, outputs);
-    add_array(outputs, g->sinks, a->heads, sizeof(float));
-    add_array(outputs, g->alibi_slopes, a->heads, sizeof(float));
-    add_array(outputs, g->policies, a->policy_count, sizeof(whet_policy_gradient));
-    return status;
-}
-
-static bool any_overlap(const range_list *inputs, const range_list *outputs) {
-    for (size_t i = 0; i < outputs->count; i++) {
-        for (size_t j = 0; j < inputs->count; j++)
-            if (range_overlap(outputs->range[i], inputs->range[j]))
-                return true;
-        for (size_t j = 0; j < i; j++)
-            if (range_overlap(outputs->range[i], outputs->range[j]))
-                return true;
-    }
-    return false;
-}
-
-static whet_status check_gradients(whet_gradients *g) {
-    range_list inputs = {.count = 0}, outputs = {.count = 0};
-    whet_status status = whet_fill_description(&g->attention);
-    if (status == WHET_OK)
-        status = check_offered(g);
-    if (status == WHET_OK)
-        status = check_inputs(g, &inputs);
-    if (status == WHET_OK)
-        status = check_outputs(g, &outputs);
-    if (status == WHET_OK && any_overlap(&inputs, &outputs))
-        status = WHET_ERROR_OVERLAP;
-    return status;
+static bool plan_work(whet_plan *plan, plan_shape *shape) {
+    const whet_gradients *g = &plan->description.gradients;
+    workspace_layout workspace;
+    if (!g->q.data && !g->k.data && !g->v.data && !wants_parameters(g))
+        return true; /* nothing to do: no phases */
+    for (size_t i = 0; i < g->attention.policy_count; i++)
+        if (policy_is_map(&g->attention.policies[i]))
+            shape->mapped = 1;
+    shape->chunks = 1;
+    if (shape->slices < TASKS_WANTED)
+        shape->chunks = (TASKS_WANTED + shape->slices - 1) / shape->slices;
+    shape->panels = panels_to_set(&g->attention, shape, shape->chunks);
+    size_t sets = whet_backward_sets(shape);
+    if (shape->chunks > sets)
+        shape->chunks = sets > 0 ? sets : 1;
+    if (!whet_backward_scratch(g, shape, &plan->scratch_bytes) ||
+        !whet_backward_lay_out_workspace(g, shape, &workspace))
+        return false;
+    plan->workspace_bytes = workspace.total;
+    size_t adding;
+    if (!size_multiply(shape->slices, shape->chunks, &plan->tasks[0]) ||
+        !size_multiply(shape->slices, whet_backward_blocks_to_add(g, shape), &adding))
+        return false;
+    plan->tasks[1] = adding + (wants_parameters(g) ? 1 : 0);
+    plan->phases = plan->tasks[1] > 0 ? 2 : 1;
+    return true;
 }
 
 whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_plan *plan) {
-    if (!gradients || !plan || gradients->size != sizeof *gradients ||
+    if (!gradients || !plan || plan->size != sizeof *plan || gradients->size != sizeof *gradients ||
         gradients->attention.size != sizeof gradients->attention)
         return WHET_ERROR_ARGUMENT;
-    whet_plan result = {.description = {.gradients = *gradients}};
+    whet_plan result = {.size = sizeof result, .description = {.gradients = *gradients}};
     whet_gradients *g = &result.description.gradients;
     plan_shape shape = {.path = PATH_BACKWARD};
-    whet_status status = check_gradients(g);
+    whet_status status = whet_backward_check(g);
     if (status == WHET_OK)
-        status = whet_shape_streams(&g->attention, &shape);
+        status = whet_shape_slices(&g->attention, &shape);
     if (status != WHET_OK)
         return status;
-    if (!whet_plan_backward(&result, &shape))
+    if (!plan_work(&result, &shape))
         return WHET_ERROR_OVERFLOW;
-    memcpy(result.internal, &shape, sizeof shape);
+    whet_plan_set_shape(&result, &shape);
     *plan = result;
     return WHET_OK;
 }

@@ -1,6 +1,6 @@
 /*
- * The results of the way back, written in the types that were asked for:
- * gradients of queries once a set is done, of keys and values once a stream's
+ * The results of the backward pass, written in the types that were asked for:
+ * gradients of queries once a set is done, of keys and values once a slice's
  * sums are complete, of parameters once all are. Sums of several tasks are added
  * in their order, so that results do not depend on threads.
  */
@@ -8,64 +8,63 @@
 #include <math.h>
 #include <string.h>
 
-static void store_query(back_work *w, size_t index, size_t lane) {
-    const back_panel *p = w->panels + index;
+static void store_query(backward_work *w, size_t index, size_t lane) {
+    const backward_panel *p = w->panels + index;
     const double *total =
         w->query_totals + index * round_up(w->a->head_dim, w->k->group) * w->lanes + lane;
     for (size_t c = 0; c < w->a->head_dim; c++)
         w->rows[c] = p->bad[lane] ? NAN : (float)(total[c * w->lanes] * (double)w->a->scale);
-    whet_store_row(&w->stream, &w->gradients->q, p->row[lane].head, p->row[lane].query, w->rows,
+    whet_store_row(&w->slice, &w->gradients->q, p->row[lane].head, p->row[lane].query, w->rows,
                    w->a->head_dim);
 }
 
-whet_status whet_backward_finish_set(back_work *w, whet_status status, uint64_t *first_bad_row) {
+whet_status whet_backward_finish_set(backward_work *w, whet_status status,
+                                     uint64_t *first_bad_row) {
     for (size_t i = 0; i < w->panel_count; i++)
         for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
-            const back_panel *p = w->panels + i;
+            const backward_panel *p = w->panels + i;
             if (w->gradients->q.data)
                 store_query(w, i, lane);
             if (!p->bad[lane]) {
                 if (w->parameters)
-                    w->parameters[p->row[lane].head % w->shape.group].slope -= p->distance[lane];
+                    w->parameters[p->row[lane].head % w->shape.heads_per_kv].alibi_slope -=
+                        p->distance[lane];
                 continue;
             }
-            uint64_t index = whet_row_index(&w->stream, &p->row[lane]);
-            if (first_bad_row && (status == WHET_OK || index < *first_bad_row))
-                *first_bad_row = index;
-            status = WHET_NOT_FINITE;
+            status = whet_note_bad_row(&w->slice, &p->row[lane], status, first_bad_row);
         }
     return status;
 }
 
-/* Gradients of keys or values of a block from the sums of a stream's tasks, added in order. */
-static void store_keys(const key_stream *stream, const whet_tensor_out *to, size_t dim,
+/* Gradients of keys or values of a block from the sums of a slice's tasks, added in order. */
+static void store_keys(const kv_slice *slice, const whet_tensor_out *to, size_t dim,
                        const float *sums, size_t parts, size_t part_stride, size_t padded,
                        size_t start, size_t count) {
-    size_t columns = stream->kernels->outer_columns;
+    size_t columns = slice->kernels->outer_columns;
     for (size_t j = start; j < start + count; j++) {
         float row[HEAD_DIM_MAX + OUTER_COLUMNS_MAX];
         for (size_t c = 0; c < dim; c += columns) {
             const float *part = sums + c * padded + j * columns;
             memcpy(row + c, part, columns * sizeof(float));
             for (size_t i = 1; i < parts; i++)
-                stream->kernels->add(part + i * part_stride, columns, row + c);
+                slice->kernels->add(part + i * part_stride, columns, row + c);
         }
-        whet_store_row(stream, to, stream->kv_head, j, row, dim);
+        whet_store_row(slice, to, slice->kv_head, j, row, dim);
     }
 }
 
-/* Both gradients of a block of keys. sums are those of the stream's first task. */
-void whet_backward_store_block(const key_stream *stream, const whet_gradients *g, const float *sums,
+/* Both gradients of a block of keys. sums are those of the slice's first task. */
+void whet_backward_store_block(const kv_slice *slice, const whet_gradients *g, const float *sums,
                                size_t parts, size_t start) {
     const whet_attention *a = &g->attention;
     size_t padded = round_up(a->keys, BLOCK);
     size_t count = a->keys - start < BLOCK ? a->keys - start : BLOCK;
     sum_sizes size;
-    whet_backward_size_sums(g, stream->kernels, &size);
+    whet_backward_size_sums(g, slice->kernels, &size);
     if (g->k.data)
-        store_keys(stream, &g->k, a->head_dim, sums, parts, size.total, padded, start, count);
+        store_keys(slice, &g->k, a->head_dim, sums, parts, size.total, padded, start, count);
     if (g->v.data)
-        store_keys(stream, &g->v, a->value_dim, sums + size.keys, parts, size.total, padded, start,
+        store_keys(slice, &g->v, a->value_dim, sums + size.keys, parts, size.total, padded, start,
                    count);
 }
 
@@ -75,34 +74,34 @@ void whet_backward_store_parameters(const whet_plan *plan, const plan_shape *sha
     const whet_attention *a = &g->attention;
     workspace_layout at;
     whet_backward_lay_out_workspace(g, shape, &at);
-    const parameter_sums *all =
-        (const parameter_sums *)(const void *)((const char *)plan->workspace + at.parameters);
+    const parameter_sums *all = arena_part(plan->workspace, at.parameters);
     for (size_t i = 0; g->policies && i < a->policy_count; i++)
         memset(&g->policies[i], 0, sizeof g->policies[i]);
     for (size_t head = 0; head < a->heads; head++) {
         parameter_sums total = {.sink = 0};
         for (size_t batch = 0; batch < a->batch; batch++) {
-            size_t stream = batch * a->kv_heads + head / shape->group;
+            size_t slice = batch * a->kv_heads + head / shape->heads_per_kv;
             for (size_t part = 0; part < shape->chunks; part++) {
-                const parameter_sums *more =
-                    all + (stream * shape->chunks + part) * shape->group + head % shape->group;
-                for (size_t i = 0; i < NUMBERS; i++)
-                    total.numbers[i] += more->numbers[i];
+                const parameter_sums *more = all +
+                                             (slice * shape->chunks + part) * shape->heads_per_kv +
+                                             head % shape->heads_per_kv;
+                for (size_t i = 0; i < POLICY_PARAMETERS; i++)
+                    total.parameters[i] += more->parameters[i];
                 total.sink += more->sink;
-                total.slope += more->slope;
+                total.alibi_slope += more->alibi_slope;
             }
         }
         if (g->sinks)
             g->sinks[head] = (float)total.sink;
         if (g->alibi_slopes)
-            g->alibi_slopes[head] = (float)total.slope;
+            g->alibi_slopes[head] = (float)total.alibi_slope;
         if (!g->policies)
             continue;
-        double numbers[NUMBERS];
+        double parameters[POLICY_PARAMETERS];
         whet_policy_gradient *to = &g->policies[a->policy_count > 1 ? head : 0];
-        memcpy(numbers, to, sizeof numbers);
-        for (size_t i = 0; i < NUMBERS; i++)
-            numbers[i] += total.numbers[i];
-        memcpy(to, numbers, sizeof numbers);
+        memcpy(parameters, to, sizeof parameters);
+        for (size_t i = 0; i < POLICY_PARAMETERS; i++)
+            parameters[i] += total.parameters[i];
+        memcpy(to, parameters, sizeof parameters);
     }
 }

@@ -1,10 +1,11 @@
 /*
- * Setting out for the way back: query rows and their output's gradients as lanes
+ * The rows of a set: query rows and their output's gradients as lanes
  * of panels, for the products that go along keys, and as rows, for those that
  * go along queries; and what values have in common, which is left out of the
  * gradients of weights since it would only cost them digits.
  */
 #include "attention/backward.h"
+#include "attention/extra_logits.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -14,7 +15,7 @@
  * all are below. Taking it away makes no number larger. Keys that nobody sees are left out, as are
  * infinities and NaN.
  */
-void whet_backward_find_common(back_work *w) {
+void whet_backward_find_common(backward_work *w) {
     float low[HEAD_DIM_MAX], high[HEAD_DIM_MAX];
     size_t dim = w->a->value_dim, rows = w->shape.rows;
     for (size_t i = 0; i < dim; i++) {
@@ -22,10 +23,10 @@ void whet_backward_find_common(back_work *w) {
         high[i] = -INFINITY;
     }
     /* limits do not fall from one query to the next */
-    size_t start = rows > 0 ? whet_row_of(&w->stream, 0).low : 0;
-    size_t end = rows > 0 ? whet_row_of(&w->stream, rows - 1).high : 0;
+    size_t start = rows > 0 ? whet_row_of(&w->slice, 0).low : 0;
+    size_t end = rows > 0 ? whet_row_of(&w->slice, rows - 1).high : 0;
     for (size_t j = start; j < end; j++) {
-        const float *v = whet_load_position(&w->stream, &w->a->v, j, dim, w->rows);
+        const float *v = whet_load_position(&w->slice, &w->a->v, j, dim, w->rows);
         for (size_t i = 0; i < dim; i++) {
             low[i] = v[i] < low[i] ? v[i] : low[i];
             high[i] = v[i] > high[i] ? v[i] : high[i];
@@ -41,7 +42,7 @@ void whet_backward_find_common(back_work *w) {
 
 /* A row as one of the set's rows for `outer`, or zeros: [dim / columns][panels * lanes][columns].
  */
-static void pack_row(const back_work *w, const float *row, size_t dim, size_t index,
+static void pack_row(const backward_work *w, const float *row, size_t dim, size_t index,
                      float *result) {
     size_t columns = w->k->outer_columns, set_rows = w->shape.panels * w->lanes;
     bool finite = row && w->k->finite(row, dim);
@@ -54,23 +55,23 @@ static void pack_row(const back_work *w, const float *row, size_t dim, size_t in
     }
 }
 
-static void start_lane(back_work *w, size_t index, size_t lane, size_t r) {
-    back_panel *p = w->panels + index;
-    query_row row = whet_row_of(&w->stream, r);
+static void start_lane(backward_work *w, size_t index, size_t lane, size_t r) {
+    backward_panel *p = w->panels + index;
+    query_row row = whet_row_of(&w->slice, r);
     p->row[lane] = row;
-    p->maps += is_map(row.policy);
-    p->stats[lane] = *whet_row_stats(&w->stream, &row);
+    p->maps += policy_is_map(row.policy);
+    p->stats[lane] = *whet_row_stats(&w->slice, &row);
     if (row.low < p->low)
         p->low = row.low;
     if (row.high > p->high)
         p->high = row.high;
     size_t at = index * w->lanes + lane;
-    whet_load_query(&w->stream, &row, w->rows);
+    whet_load_query(&w->slice, &row, w->rows);
     whet_pack_lane(w->rows, w->a->head_dim, w->lanes, lane,
                    w->queries + index * w->a->head_dim * w->lanes);
     pack_row(w, w->rows, w->a->head_dim, at, w->query_rows);
     const float *grad =
-        whet_load_row(&w->stream, &w->gradients->out, &row, w->a->value_dim, w->rows);
+        whet_load_row(&w->slice, &w->gradients->out, &row, w->a->value_dim, w->rows);
     whet_pack_lane(grad, w->a->value_dim, w->lanes, lane,
                    w->grads + index * w->a->value_dim * w->lanes);
     pack_row(w, grad, w->a->value_dim, at, w->grad_rows);
@@ -81,37 +82,38 @@ static void start_lane(back_work *w, size_t index, size_t lane, size_t r) {
 
 static bool is_usable(const whet_stats *stats, const whet_policy *policy) {
     return !(stats->flags & WHET_ROW_NOT_FINITE) && fabs(stats->max) <= (double)FLT_MAX &&
-           (is_map(policy) || isfinite(stats->beta));
+           (policy_is_map(policy) || isfinite(stats->beta));
 }
 
-/* A lane before its first key: exponents from the statistics of the way forth; with a sink, which
- * no gradient arrives at, that is the largest logit so far. */
-static void start_sums(const back_work *w, back_panel *p, size_t lane) {
+/* A lane before its first key: exponents from the statistics of the forward pass; with a sink,
+ * which no gradient arrives at, that is the largest logit so far. */
+static void start_sums(const backward_work *w, backward_panel *p, size_t lane) {
     const whet_stats *stats = &p->stats[lane];
-    panel_slopes *by = &p->by;
+    panel_slopes *to_logits = &p->to_logits;
     bool empty = is_empty(p, lane);
     p->bad[lane] = !empty && !is_usable(stats, p->row[lane].policy);
     p->peak[lane] = -INFINITY;
-    by->max[lane] = by->base[lane] = by->mean[lane] = by->mean0[lane] = 0;
-    by->factor[lane] = by->beta[lane] = by->pull[lane] = 0;
-    by->c[lane] = by->c0[lane] = 1;
+    to_logits->max[lane] = to_logits->base[lane] = to_logits->mean[lane] = to_logits->mean0[lane] =
+        0;
+    to_logits->factor[lane] = to_logits->beta[lane] = to_logits->pull[lane] = 0;
+    to_logits->c[lane] = to_logits->c0[lane] = 1;
     p->z[lane] = p->s[lane] = p->a[lane] = p->b[lane] = 0;
     p->z0[lane] = p->s0[lane] = p->q0[lane] = p->distance[lane] = 0;
-    if (empty || p->bad[lane] || is_map(p->row[lane].policy))
+    if (empty || p->bad[lane] || policy_is_map(p->row[lane].policy))
         return;
     double beta0 = whet_beta_path_start(p->row[lane].policy, stats);
-    by->c[lane] = whet_beta_to_c(stats->beta);
-    by->c0[lane] = whet_beta_to_c(beta0);
+    to_logits->c[lane] = whet_beta_to_c(stats->beta);
+    to_logits->c0[lane] = whet_beta_to_c(beta0);
     p->solved = p->solved || beta0 != 1;
-    p->peak[lane] = w->a->sinks ? w->a->sinks[p->row[lane].head] : -INFINITY;
+    p->peak[lane] = sink_of_head(w->a, p->row[lane].head);
     if (p->peak[lane] > -INFINITY) {
-        by->max[lane] = p->peak[lane];
-        by->base[lane] = (float)-p->common[lane];
+        to_logits->max[lane] = p->peak[lane];
+        to_logits->base[lane] = (float)-p->common[lane];
     }
 }
 
-static void start_panel(back_work *w, size_t index, size_t first_row) {
-    back_panel *p = w->panels + index;
+static void start_panel(backward_work *w, size_t index, size_t first_row) {
+    backward_panel *p = w->panels + index;
     size_t left = w->shape.rows - first_row;
     p->rows = left < w->lanes ? left : w->lanes;
     p->low = SIZE_MAX;
@@ -133,7 +135,7 @@ static void start_panel(back_work *w, size_t index, size_t first_row) {
         p->low = p->high;
 }
 
-void whet_backward_start_set(back_work *w, size_t set) {
+void whet_backward_start_set(backward_work *w, size_t set) {
     size_t first_row = set * w->shape.panels * w->lanes;
     size_t rows = w->shape.panels * w->lanes, left = w->shape.rows - first_row;
     w->panel_count = 0;
@@ -144,7 +146,7 @@ void whet_backward_start_set(back_work *w, size_t set) {
     memset(w->queries, 0, w->a->head_dim * rows * sizeof(float));
     memset(w->grads, 0, w->a->value_dim * rows * sizeof(float));
     for (size_t i = 0; i < w->panel_count; i++) {
-        const back_panel *p = w->panels + i;
+        const backward_panel *p = w->panels + i;
         start_panel(w, i, first_row + i * w->lanes);
         widen_keys(p->low, p->high, &w->first_key, &w->end_key);
     }

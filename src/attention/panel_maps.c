@@ -1,5 +1,6 @@
 /* Maps over panels: see panel_maps.h. */
 #include "attention/panel_maps.h"
+#include "attention/row_policy.h"
 #include "row/row.h"
 #include <float.h>
 #include <math.h>
@@ -42,8 +43,7 @@ void whet_maps_clear(panel_maps *maps, size_t lanes) {
     maps->used[WAY_EXP] = lanes;
 }
 
-void whet_maps_set_lane(panel_maps *maps, size_t lane, const whet_policy *policy, float sink,
-                        size_t n) {
+void whet_maps_set_lane(panel_maps *maps, size_t lane, const whet_policy *policy, float sink) {
     map_way way = way_of(policy);
     maps->way[lane] = way;
     maps->chosen[WAY_EXP][lane] = 0;
@@ -51,11 +51,11 @@ void whet_maps_set_lane(panel_maps *maps, size_t lane, const whet_policy *policy
     maps->chosen[way][lane] = 1;
     maps->used[way]++;
     maps->sink[lane] = sink;
-    if (policy->kind == WHET_POLICY_TOPK || policy->kind == WHET_POLICY_HARDMAX)
+    if (policy_leaves_out(policy))
         maps->leaves_out = true;
     if (way == WAY_SIGMOID) {
-        double b = isnan(policy->value[0]) ? log((double)n) : policy->value[0];
-        b = fmax(-FLT_MAX, fmin(FLT_MAX, b)); /* beyond, all of it is 0 or 1 as well */
+        double b = fmax(-FLT_MAX,
+                        fmin(FLT_MAX, policy->value[0])); /* beyond, all of it is 0 or 1 as well */
         maps->lanes.bias[lane] = (float)b;
         /* what b loses as a float all keys would lose alike */
         double lost = b - (double)(float)b;
@@ -82,7 +82,7 @@ void whet_maps_search(panel_maps *maps, size_t lane, const whet_policy *policy,
                           maps->way[lane] == WAY_ENTMAX ? EXACT_TOLERANCE : POWER_TOLERANCE, REACH);
 }
 
-/* The numbers that the kernels take a lane's threshold from. */
+/* The parameters that the kernels take a lane's threshold from. */
 static void set_threshold(panel_maps *maps, size_t lane) {
     map_lanes *lanes = &maps->lanes;
     entmax_solver *solver = &maps->entmax[lane];
@@ -267,7 +267,7 @@ void whet_maps_end_pass(panel_maps *maps, size_t lanes) {
     }
 }
 
-/* ---- weights and what is told of them ---- */
+/* ---- weights, and what is reported of them ---- */
 
 void whet_maps_weigh(panel_maps *maps, const kernels *k, const float *logits, size_t keys,
                      float *weights, float *z, bool wants_entropy) {
@@ -311,7 +311,7 @@ static void report_entmax(const panel_maps *maps, size_t lane, double z, whet_st
 
 void whet_maps_report(const panel_maps *maps, size_t lane, const whet_policy *policy, double shift,
                       double z, double s, whet_stats *stats) {
-    if (policy->kind == WHET_POLICY_SOFTMAX1) {
+    if (policy_has_zero_logit(policy)) {
         whet_softmax1_report(shift, z, stats);
     } else if (maps->way[lane] == WAY_EXP) { /* softmax of what was not left out, at beta 1 */
         whet_stats_after(stats, z, s);

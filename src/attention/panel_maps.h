@@ -1,7 +1,7 @@
 /*
  * Maps that are not a temperature, in prefill: what is known of them for the
  * rows of one panel, lane by lane. A panel may hold rows of any policies side by
- * side (heads of a group), so every lane has a way of making weights of its own:
+ * side (of several heads), so every lane has a way of making weights of its own:
  *
  * exp       temperatures, softmax1 (one more logit of 0), and topk and hardmax,
  *           which mask what they leave out and are softmax of the rest
@@ -59,9 +59,8 @@ typedef struct panel_maps {
 /* Before anything is known of the lanes: all take exponentials. */
 void whet_maps_clear(panel_maps *maps, size_t lanes);
 
-/* A lane's policy, its sink (-inf for none) and what ln n means for it. */
-void whet_maps_set_lane(panel_maps *maps, size_t lane, const whet_policy *policy, float sink,
-                        size_t n);
+/* A lane's policy (see whet_row_policy) and its sink (-inf for none). */
+void whet_maps_set_lane(panel_maps *maps, size_t lane, const whet_policy *policy, float sink);
 
 void whet_maps_search(panel_maps *maps, size_t lane, const whet_policy *policy,
                       const whet_stats *stats);

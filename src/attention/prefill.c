@@ -21,32 +21,27 @@
 #include "attention/prefill.h"
 
 static void finish_lane(prefill_work *w, size_t index, size_t lane) {
-    const whet_attention *a = w->stream.attention;
+    const whet_attention *a = w->slice.attention;
     prefill_panel *p = w->panels + index;
     whet_stats *stats = &p->stats[lane];
-    const double *total = w->totals + index * w->value_groups * w->group * w->lanes + lane;
+    const double *total = w->totals + index * w->value_strips * w->interleave * w->lanes + lane;
     const whet_policy *policy = p->row[lane].policy;
     bool is_temperature = whet_policy_is_temperature(policy) != 0;
     double z = p->z[lane];
-    if (w->shape.fused) {
-        whet_prefill_complete_lane(w, p, lane);
-        if (lane_has_beta(stats) && is_temperature)
-            whet_apply_beta(stats, whet_policy_beta(policy, stats));
-    }
     if (isnan(z))
         *stats = whet_stats_not_finite(stats->n);
     bool good = !(stats->flags & WHET_ROW_NOT_FINITE);
     if (good && z > 0 && is_temperature)
         whet_stats_after(stats, z, p->s[lane]);
-    if (lane_has_beta(stats) && !is_temperature)
+    if (row_has_beta(stats) && !is_temperature)
         whet_maps_report(maps_of(w, p), lane, policy, (double)p->max[lane], z, p->s[lane], stats);
     double factor = z > 0 ? 1.0 / z : 0;
     if (!whet_way_is_normalised(way_of_lane(w, p, lane)))
         factor = 1;
     for (size_t c = 0; c < a->value_dim; c++)
         w->rows[c] = good ? (float)(total[c * w->lanes] * factor) : NAN;
-    whet_store_output(&w->stream, &p->row[lane], w->rows);
-    whet_stats *wanted = whet_row_stats(&w->stream, &p->row[lane]);
+    whet_store_output(&w->slice, &p->row[lane], w->rows);
+    whet_stats *wanted = whet_row_stats(&w->slice, &p->row[lane]);
     if (wanted)
         *wanted = *stats;
 }
@@ -57,12 +52,8 @@ static whet_status finish_work(prefill_work *w, uint64_t *first_bad_row) {
         for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
             prefill_panel *p = w->panels + i;
             finish_lane(w, i, lane);
-            if (!(p->stats[lane].flags & WHET_ROW_NOT_FINITE))
-                continue;
-            uint64_t index = whet_row_index(&w->stream, &p->row[lane]);
-            if (first_bad_row && (status == WHET_OK || index < *first_bad_row))
-                *first_bad_row = index;
-            status = WHET_NOT_FINITE;
+            if (p->stats[lane].flags & WHET_ROW_NOT_FINITE)
+                status = whet_note_bad_row(&w->slice, &p->row[lane], status, first_bad_row);
         }
     return status;
 }
@@ -73,6 +64,7 @@ whet_status whet_run_prefill_task(const whet_plan *plan, size_t task, void *scra
     whet_prefill_start(&w, plan, task, scratch);
     if (w.shape.fused) {
         whet_prefill_fused_pass(&w);
+        whet_prefill_settle_betas(&w);
     } else {
         whet_prefill_stats_pass(&w);
         whet_prefill_choose_betas(&w);

@@ -1,13 +1,16 @@
 /*
  * What the files of attention over many queries share: a task's scratch and what
  * is known of the rows it works on. prefill.c explains the passes and drives
- * them: prefill_rows.c divides the work and sets out rows, prefill_passes.c has
- * the passes over keys and values, prefill_beta.c what comes between them.
+ * them: prefill_plan.c divides the work, prefill_rows.c brings rows into layout,
+ * prefill_passes.c has the passes over keys and values, prefill_betas.c what
+ * comes between them.
  */
 #ifndef WHET_PREFILL_H
 #define WHET_PREFILL_H
 
+#include "attention/extra_logits.h"
 #include "attention/panel_maps.h"
+#include "attention/row_policy.h"
 #include "attention/tiles.h"
 #include <math.h>
 #include <string.h>
@@ -18,37 +21,37 @@ typedef struct prefill_panel {
     size_t rows;      /* lanes in use */
     size_t low, high; /* the keys any of them sees */
     float max[LANES_MAX];
-    float c[LANES_MAX];
+    float exp2_scale[LANES_MAX];
     double z[LANES_MAX], s[LANES_MAX], q[LANES_MAX];
     double n[LANES_MAX];
-    double fold[LANES_MAX]; /* what the totals have yet to be multiplied with */
-    double sink[LANES_MAX]; /* -inf for none */
+    double totals_factor[LANES_MAX]; /* what the totals have yet to be multiplied with */
+    double sink[LANES_MAX];          /* -inf for none */
     whet_stats stats[LANES_MAX];
     target_solver solver[LANES_MAX];
 } prefill_panel;
 
 /* A task's scratch, cut into its parts. */
 typedef struct prefill_work {
-    key_stream stream;
+    kv_slice slice;
     plan_shape shape;
-    size_t lanes, group;
+    size_t lanes, interleave;
     size_t panel_count;
-    size_t value_groups;
+    size_t value_strips;
     size_t first_key; /* of the first block; kept logits start there */
     size_t end_key;
     size_t kept_keys; /* logits of a panel that there is room for */
     prefill_panel *panels;
-    float *queries;    /* [panel][head_dim][lanes] */
-    float *outputs;    /* [panel][value_groups * group][lanes], since the last fold */
-    double *totals;    /* the same, of everything before */
-    float *keys;       /* [BLOCK / group][head_dim][group] */
-    float *values;     /* [value_groups][BLOCK][group] */
-    panel_maps *maps;  /* of each prefill_panel; NULL where all policies are temperatures */
-    float *spare;      /* logits of a tile while some lanes have their weights already */
-    float *tiles;      /* [kept_keys][lanes] for each panel, or one of [BLOCK][lanes] */
-    float *rows;       /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
-    size_t odd[BLOCK]; /* keys of the block whose values are not finite */
-    size_t odd_count;
+    float *queries;          /* [panel][head_dim][lanes] */
+    float *outputs;          /* [panel][value_strips * interleave][lanes], not yet in the totals */
+    double *totals;          /* the same, of everything before */
+    float *keys;             /* [BLOCK / interleave][head_dim][interleave] */
+    float *values;           /* [value_strips][BLOCK][interleave] */
+    panel_maps *maps;        /* of each prefill_panel; NULL where all policies are temperatures */
+    float *spare;            /* logits of a tile while some lanes have their weights already */
+    float *tiles;            /* [kept_keys][lanes] for each panel, or one of [BLOCK][lanes] */
+    float *rows;             /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
+    size_t nonfinite[BLOCK]; /* keys of the block whose values are not finite */
+    size_t nonfinite_count;
     rows_ahead ahead; /* keys and values of the next block */
 } prefill_work;
 
@@ -61,22 +64,22 @@ static inline map_way way_of_lane(const prefill_work *w, const prefill_panel *p,
     return maps ? maps->way[lane] : WAY_EXP;
 }
 
-/* softmax1 is softmax with one more logit of 0: it takes part in maximum and sum. */
-static inline bool has_zero_logit(const query_row *row) {
-    return row->policy && row->policy->kind == WHET_POLICY_SOFTMAX1;
-}
-
-static inline float *tile_at(const prefill_work *w, size_t index, size_t start) {
+static inline float *prefill_tile(const prefill_work *w, size_t index, size_t start) {
     if (!w->shape.kept)
         return w->tiles;
     return w->tiles + (index * w->kept_keys + (start - w->first_key)) * w->lanes;
 }
 
-static inline bool lane_has_beta(const whet_stats *stats) {
-    return stats->n > 0 && !(stats->flags & WHET_ROW_NOT_FINITE);
-}
+/* Bytes of scratch, and the division of work; false on overflow. */
+bool whet_plan_prefill(whet_plan *plan, plan_shape *shape);
 
-/* Cuts scratch into its parts and brings a task's query rows into layout. */
+whet_status whet_run_prefill_task(const whet_plan *plan, size_t task, void *scratch,
+                                  uint64_t *first_bad_row);
+
+/* Cuts scratch into the parts of a task and finds its rows; returns the first of them. */
+size_t whet_prefill_cut_scratch(prefill_work *w, const whet_plan *plan, size_t task, void *scratch);
+
+/* Brings a task's query rows into layout, before their first key. */
 void whet_prefill_start(prefill_work *w, const whet_plan *plan, size_t task, void *scratch);
 
 /* The passes: everything in one; maxima and sums; sums for a step of `target`; outputs. */
@@ -85,8 +88,8 @@ void whet_prefill_stats_pass(prefill_work *w);
 void whet_prefill_moments_pass(prefill_work *w);
 void whet_prefill_output_pass(prefill_work *w);
 
-/* A lane's statistics from the sums of a pass. */
-void whet_prefill_complete_lane(const prefill_work *w, prefill_panel *p, size_t lane);
+/* After the fused pass: every row's statistics and the beta it was computed with. */
+void whet_prefill_settle_betas(prefill_work *w);
 
 /* From the sums of the first pass to every row's beta, ready for the second. */
 void whet_prefill_choose_betas(prefill_work *w);

@@ -4,30 +4,31 @@
  * are a tile, kept for later passes where there is room.
  */
 #include "attention/prefill.h"
+#include "base/sums.h"
 
-#define FOLD_BLOCKS 8 /* blocks summed in f32 before they join the totals in double */
+#define F32_BLOCKS 8 /* blocks summed in f32 before they join the totals in double */
 
 /* ---- keys and values into layout ---- */
 
 static void pack_keys(prefill_work *w, size_t start, size_t count) {
-    const whet_attention *a = w->stream.attention;
-    whet_pack_interleaved(&w->stream, &a->k, a->head_dim, start, count, NULL, w->rows, w->keys);
+    const whet_attention *a = w->slice.attention;
+    whet_pack_interleaved(&w->slice, &a->k, a->head_dim, start, count, NULL, w->rows, w->keys);
 }
 
-/* Values that are not finite are left out here and added by hand: see add_odd_values. */
+/* Values that are not finite are left out here and added by hand: see add_nonfinite_values. */
 static void pack_values(prefill_work *w, size_t start, size_t count) {
-    const whet_attention *a = w->stream.attention;
-    w->odd_count = whet_pack_columns(&w->stream, &a->v, a->value_dim, start, count, w->rows,
-                                     w->values, w->odd);
+    const whet_attention *a = w->slice.attention;
+    w->nonfinite_count = whet_pack_columns(&w->slice, &a->v, a->value_dim, start, count, w->rows,
+                                           w->values, w->nonfinite);
 }
 
-static void add_odd_values(prefill_work *w, size_t start, const float *tile, size_t keys,
-                           float *out) {
-    const whet_attention *a = w->stream.attention;
-    for (size_t i = 0; i < w->odd_count && w->odd[i] < keys; i++) {
-        const float *weights = tile + w->odd[i] * w->lanes;
+static void add_nonfinite_values(prefill_work *w, size_t start, const float *tile, size_t keys,
+                                 float *out) {
+    const whet_attention *a = w->slice.attention;
+    for (size_t i = 0; i < w->nonfinite_count && w->nonfinite[i] < keys; i++) {
+        const float *weights = tile + w->nonfinite[i] * w->lanes;
         const float *row =
-            whet_load_position(&w->stream, &a->v, start + w->odd[i], a->value_dim, w->rows);
+            whet_load_position(&w->slice, &a->v, start + w->nonfinite[i], a->value_dim, w->rows);
         for (size_t lane = 0; lane < w->lanes; lane++)
             for (size_t c = 0; weights[lane] > 0 && c < a->value_dim; c++)
                 out[c * w->lanes + lane] += weights[lane] * row[c];
@@ -39,8 +40,8 @@ static void add_odd_values(prefill_work *w, size_t start, const float *tile, siz
 /* The logits of a block for a panel, complete: [keys][lanes]. */
 static void compute_tile(prefill_work *w, size_t index, size_t start, size_t keys, float *tile) {
     const prefill_panel *p = w->panels + index;
-    const float *queries = w->queries + index * w->stream.attention->head_dim * w->lanes;
-    whet_tile_logits(&w->stream, p->row, p->rows, w->keys, queries, start, keys, tile, NULL,
+    const float *queries = w->queries + index * w->slice.attention->head_dim * w->lanes;
+    whet_tile_logits(&w->slice, p->row, p->rows, w->keys, queries, start, keys, tile, NULL,
                      &w->ahead);
 }
 
@@ -65,11 +66,13 @@ static void raise_max(prefill_work *w, prefill_panel *p, const float *tile, size
             continue;
         double shift = (double)before[lane] - (double)p->max[lane];
         /* the same rounded factor for all sums, so that it cancels in the end */
-        rescale[lane] = p->z[lane] == 0 ? 0 : (float)exp2((double)p->c[lane] * shift);
+        rescale[lane] = p->z[lane] == 0 ? 0 : (float)exp2((double)p->exp2_scale[lane] * shift);
         double factor = (double)rescale[lane];
-        p->fold[lane] *= factor;
-        p->s[lane] = p->z[lane] == 0 ? 0 : (p->s[lane] + shift * p->z[lane]) * factor;
-        p->z[lane] *= factor;
+        p->totals_factor[lane] *= factor;
+        if (p->z[lane] == 0)
+            p->s[lane] = 0;
+        else
+            sums_shift(shift, factor, &p->z[lane], &p->s[lane], NULL);
     }
 }
 
@@ -88,10 +91,10 @@ static void take_exponentials(prefill_work *w, prefill_panel *p, size_t keys, fl
     float max[LANES_MAX], s[LANES_MAX];
     safe_max(w, p->max, max);
     if (wants_s) {
-        k->panel_weights_sums(tile, keys, max, p->c, z, s);
+        k->panel_weights_sums(tile, keys, max, p->exp2_scale, z, s);
         add_lanes(p->s, s, w->lanes);
     } else {
-        k->panel_weights(tile, keys, max, p->c, z);
+        k->panel_weights(tile, keys, max, p->exp2_scale, z);
     }
 }
 
@@ -117,40 +120,40 @@ static void accumulate_tile(prefill_work *w, size_t index, size_t start, size_t 
                             const float *rescale, bool wants_s) {
     const kernels *k = w->shape.kernels;
     prefill_panel *p = w->panels + index;
-    float *out = w->outputs + index * w->value_groups * w->group * w->lanes;
+    float *out = w->outputs + index * w->value_strips * w->interleave * w->lanes;
     float z[LANES_MAX];
     if (w->maps)
         take_maps(w, p, keys, tile, z, wants_s);
     else
         take_exponentials(w, p, keys, tile, z, wants_s);
     add_lanes(p->z, z, w->lanes);
-    for (size_t g = 0; g < w->value_groups; g++) {
-        k->accumulate(w->values + g * BLOCK * w->group, 1, BLOCK * w->group, tile, keys, rescale,
-                      out + g * w->group * w->lanes);
+    for (size_t g = 0; g < w->value_strips; g++) {
+        k->accumulate(w->values + g * BLOCK * w->interleave, 1, BLOCK * w->interleave, tile, keys,
+                      rescale, out + g * w->interleave * w->lanes);
         whet_fetch_rows(&w->ahead);
     }
-    if (w->odd_count)
-        add_odd_values(w, start, tile, keys, out);
+    if (w->nonfinite_count)
+        add_nonfinite_values(w, start, tile, keys, out);
 }
 
 static void clear_outputs(prefill_work *w) {
-    size_t count = w->panel_count * w->value_groups * w->group * w->lanes;
+    size_t count = w->panel_count * w->value_strips * w->interleave * w->lanes;
     memset(w->outputs, 0, count * sizeof *w->outputs);
     memset(w->totals, 0, count * sizeof *w->totals);
     for (size_t i = 0; i < w->panel_count; i++)
         for (size_t lane = 0; lane < w->lanes; lane++)
-            w->panels[i].fold[lane] = 1;
+            w->panels[i].totals_factor[lane] = 1;
 }
 
 /* One long chain of f32 sums would lose what equal weights over many keys have in common. */
-static void fold_outputs(prefill_work *w) {
-    size_t columns = w->value_groups * w->group;
+static void flush_outputs(prefill_work *w) {
+    size_t columns = w->value_strips * w->interleave;
     for (size_t i = 0; i < w->panel_count; i++) {
         prefill_panel *p = w->panels + i;
-        w->shape.kernels->fold(w->outputs + i * columns * w->lanes, columns, p->fold,
+        w->shape.kernels->fold(w->outputs + i * columns * w->lanes, columns, p->totals_factor,
                                w->totals + i * columns * w->lanes);
         for (size_t lane = 0; lane < w->lanes; lane++)
-            p->fold[lane] = 1;
+            p->totals_factor[lane] = 1;
     }
 }
 
@@ -165,14 +168,14 @@ static size_t block_start(const prefill_work *w, size_t i) {
     return w->first_key + (w->shape.backwards ? block_count(w) - 1 - i : i) * BLOCK;
 }
 
-/* Whether the i-th block ends a fold. */
-static bool ends_fold(const prefill_work *w, size_t i) {
-    return i % FOLD_BLOCKS == FOLD_BLOCKS - 1 || i + 1 == block_count(w);
+/* Whether the i-th block is the last of those summed in f32. */
+static bool ends_f32_sums(const prefill_work *w, size_t i) {
+    return i % F32_BLOCKS == F32_BLOCKS - 1 || i + 1 == block_count(w);
 }
 
 /* Brings block `block` into layout, its keys, its values or both, and has the next one fetched. */
 static void pack_block(prefill_work *w, size_t block, bool keys, bool values) {
-    const whet_attention *a = w->stream.attention;
+    const whet_attention *a = w->slice.attention;
     size_t start = block_start(w, block), next = 0, end = 0;
     if (keys)
         pack_keys(w, start, block_length(w->end_key, start));
@@ -182,12 +185,12 @@ static void pack_block(prefill_work *w, size_t block, bool keys, bool values) {
         next = block_start(w, block + 1);
         end = next + block_length(w->end_key, next);
     }
-    w->ahead = whet_rows_ahead(&w->stream, keys ? &a->k : NULL, values ? &a->v : NULL, next, end,
+    w->ahead = whet_rows_ahead(&w->slice, keys ? &a->k : NULL, values ? &a->v : NULL, next, end,
                                w->panel_count);
 }
 
 void whet_prefill_fused_pass(prefill_work *w) {
-    bool wants_stats = w->stream.attention->stats != NULL;
+    bool wants_stats = w->slice.attention->stats != NULL;
     clear_outputs(w);
     for (size_t block = 0; block < block_count(w); block++) {
         size_t start = block_start(w, block);
@@ -203,8 +206,8 @@ void whet_prefill_fused_pass(prefill_work *w) {
             raise_max(w, p, w->tiles, keys, rescale);
             accumulate_tile(w, i, start, keys, w->tiles, rescale, wants_stats);
         }
-        if (ends_fold(w, block))
-            fold_outputs(w);
+        if (ends_f32_sums(w, block))
+            flush_outputs(w);
     }
 }
 
@@ -218,14 +221,14 @@ void whet_prefill_stats_pass(prefill_work *w) {
             if (keys == 0)
                 continue;
             float rescale[LANES_MAX], max[LANES_MAX], z[LANES_MAX], s[LANES_MAX];
-            float *tile = tile_at(w, i, start);
+            float *tile = prefill_tile(w, i, start);
             compute_tile(w, i, start, keys, tile);
             count_tile(w, p, tile, keys);
             raise_max(w, p, tile, keys, rescale);
             if (!w->shape.summed)
                 continue;
             safe_max(w, p->max, max);
-            w->shape.kernels->panel_sums(tile, keys, max, p->c, z, s);
+            w->shape.kernels->panel_sums(tile, keys, max, p->exp2_scale, z, s);
             add_lanes(p->z, z, w->lanes);
             add_lanes(p->s, s, w->lanes);
         }
@@ -234,14 +237,14 @@ void whet_prefill_stats_pass(prefill_work *w) {
 
 /* The logits of a block for a panel in a later pass: those kept, or computed again. */
 static float *tile_again(prefill_work *w, size_t index, size_t start, size_t keys) {
-    float *tile = tile_at(w, index, start);
+    float *tile = prefill_tile(w, index, start);
     if (!w->shape.kept)
         compute_tile(w, index, start, keys, tile);
     return tile;
 }
 
 void whet_prefill_output_pass(prefill_work *w) {
-    bool wants_stats = w->stream.attention->stats != NULL;
+    bool wants_stats = w->slice.attention->stats != NULL;
     float unchanged[LANES_MAX];
     for (size_t lane = 0; lane < LANES_MAX; lane++)
         unchanged[lane] = 1;
@@ -257,8 +260,8 @@ void whet_prefill_output_pass(prefill_work *w) {
             float *tile = tile_again(w, i, start, keys);
             accumulate_tile(w, i, start, keys, tile, unchanged, wants_stats);
         }
-        if (ends_fold(w, block))
-            fold_outputs(w);
+        if (ends_f32_sums(w, block))
+            flush_outputs(w);
     }
 }
 
@@ -273,8 +276,8 @@ void whet_prefill_moments_pass(prefill_work *w) {
                 continue;
             float max[LANES_MAX], z[LANES_MAX], s[LANES_MAX], q[LANES_MAX];
             safe_max(w, p->max, max);
-            w->shape.kernels->panel_moments(tile_again(w, i, start, keys), keys, max, p->c, z, s,
-                                            q);
+            w->shape.kernels->panel_moments(tile_again(w, i, start, keys), keys, max, p->exp2_scale,
+                                            z, s, q);
             add_lanes(p->z, z, w->lanes);
             add_lanes(p->s, s, w->lanes);
             add_lanes(p->q, q, w->lanes);

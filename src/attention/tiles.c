@@ -1,16 +1,9 @@
 /* Layouts and logits of blocks of keys for panels of query rows: see tiles.h. */
 #include "attention/tiles.h"
-#include "base/checked.h"
-#include "base/types.h"
+#include "attention/mask.h"
+#include "base/element_types.h"
 #include <math.h>
 #include <string.h>
-
-bool whet_place(size_t *total, size_t *offset, size_t count, size_t size) {
-    size_t bytes;
-    *offset = *total;
-    return size_multiply(count, size, &bytes) && size_align(bytes, WHET_ALIGNMENT, &bytes) &&
-           size_add(*total, bytes, total);
-}
 
 void whet_pack_lane(const float *row, size_t n, size_t lanes, size_t lane, float *result) {
     for (size_t i = 0; i < n; i++)
@@ -24,42 +17,44 @@ static const float *subtract(const float *row, const float *common, size_t dim, 
     return buffer;
 }
 
-void whet_pack_interleaved(const key_stream *stream, const whet_tensor *tensor, size_t dim,
+void whet_pack_interleaved(const kv_slice *slice, const whet_tensor *tensor, size_t dim,
                            size_t start, size_t count, const float *common, float *buffer,
                            float *result) {
-    size_t group = stream->kernels->group;
-    for (size_t j = 0; j < count; j += group) {
+    size_t interleave = slice->kernels->group;
+    for (size_t j = 0; j < count; j += interleave) {
         const float *rows[GROUP_MAX];
-        for (size_t i = 0; i < group; i++) {
-            /* a block's last group is filled up with its last key; nobody looks at the result */
+        for (size_t i = 0; i < interleave; i++) {
+            /* a block's last rows are filled up with its last key; nobody looks at the result */
             size_t key = j + i < count ? start + j + i : start + count - 1;
             float *own = buffer + i * HEAD_DIM_MAX;
-            rows[i] = whet_load_position(stream, tensor, key, dim, own);
+            rows[i] = whet_load_position(slice, tensor, key, dim, own);
             if (common)
                 rows[i] = subtract(rows[i], common, dim, own);
         }
-        stream->kernels->interleave(rows, dim, result + j * dim);
+        slice->kernels->interleave(rows, dim, result + j * dim);
     }
 }
 
-size_t whet_pack_columns(const key_stream *stream, const whet_tensor *tensor, size_t dim,
-                         size_t start, size_t count, float *buffer, float *result, size_t *odd) {
-    size_t group = stream->kernels->group, columns = round_up(dim, group), odd_count = 0;
+size_t whet_pack_columns(const kv_slice *slice, const whet_tensor *tensor, size_t dim, size_t start,
+                         size_t count, float *buffer, float *result, size_t *nonfinite) {
+    size_t interleave = slice->kernels->group, columns = round_up(dim, interleave),
+           nonfinite_count = 0;
     for (size_t j = 0; j < count; j++) {
         float padded[HEAD_DIM_MAX + GROUP_MAX];
-        const float *row = whet_load_position(stream, tensor, start + j, dim, buffer);
-        bool finite = stream->kernels->finite(row, dim);
+        const float *row = whet_load_position(slice, tensor, start + j, dim, buffer);
+        bool finite = slice->kernels->finite(row, dim);
         if (!finite)
-            odd[odd_count++] = j;
+            nonfinite[nonfinite_count++] = j;
         if (!finite || columns != dim) {
             memset(padded, 0, columns * sizeof(float));
             if (finite)
                 memcpy(padded, row, dim * sizeof(float));
             row = padded;
         }
-        stream->kernels->scatter(row, columns / group, result + j * group, BLOCK * group);
+        slice->kernels->scatter(row, columns / interleave, result + j * interleave,
+                                BLOCK * interleave);
     }
-    return odd_count;
+    return nonfinite_count;
 }
 
 /* Masks what rows do not see; idle lanes see nothing. */
@@ -89,30 +84,30 @@ void whet_tile_positions(const query_row *row, size_t rows, size_t lanes, size_t
         position[lane] = lane < rows ? (float)(row[lane].position - (int64_t)start) : 0;
 }
 
-static void add_alibi(const key_stream *stream, const query_row *row, size_t rows, size_t start,
+static void add_alibi(const kv_slice *slice, const query_row *row, size_t rows, size_t start,
                       size_t keys, float *tile) {
     float slope[LANES_MAX], position[LANES_MAX];
-    size_t lanes = stream->kernels->lanes;
+    size_t lanes = slice->kernels->lanes;
     for (size_t lane = 0; lane < lanes; lane++)
-        slope[lane] = lane < rows ? stream->attention->alibi_slopes[row[lane].head] : 0;
+        slope[lane] = lane < rows ? slice->attention->alibi_slopes[row[lane].head] : 0;
     whet_tile_positions(row, rows, lanes, start, position);
-    stream->kernels->panel_alibi(tile, keys, slope, position);
+    slice->kernels->panel_alibi(tile, keys, slope, position);
 }
 
-/* Bytes of a row that lies in one piece; 0 for others, which are not fetched. */
-static size_t row_bytes(const whet_attention *a, const whet_tensor *tensor) {
-    size_t dim = tensor == &a->k ? a->head_dim : a->value_dim, bytes = type_bytes(tensor->type);
-    if (bytes > 0)
-        return tensor->stride[3] == (ptrdiff_t)bytes ? dim * bytes : 0;
-    return dim / QUANT_BLOCK * type_block_bytes(tensor->type);
+/* Bytes of a contiguous row of keys or values; 0 for others, which are not fetched. */
+static size_t bytes_to_fetch(const whet_attention *a, const whet_tensor *tensor) {
+    const element_type *type = element_type_of(tensor->type);
+    if (tensor->stride[3] != (ptrdiff_t)type->bytes)
+        return 0;
+    return element_row_bytes(type, tensor == &a->k ? a->head_dim : a->value_dim);
 }
 
-rows_ahead whet_rows_ahead(const key_stream *stream, const whet_tensor *first,
+rows_ahead whet_rows_ahead(const kv_slice *slice, const whet_tensor *first,
                            const whet_tensor *second, size_t start, size_t end, size_t tiles) {
-    rows_ahead ahead = {stream, {first, second}, {0, 0}, start, end, 0};
-    size_t times = BLOCK / stream->kernels->group * tiles;
+    rows_ahead ahead = {slice, {first, second}, {0, 0}, start, end, 0};
+    size_t times = BLOCK / slice->kernels->group * tiles;
     for (int i = 0; i < 2; i++)
-        ahead.bytes[i] = ahead.tensor[i] ? row_bytes(stream->attention, ahead.tensor[i]) : 0;
+        ahead.bytes[i] = ahead.tensor[i] ? bytes_to_fetch(slice->attention, ahead.tensor[i]) : 0;
     ahead.step = start < end ? (end - start + times - 1) / times : 0;
     return ahead;
 }
@@ -122,25 +117,25 @@ void whet_fetch_rows(rows_ahead *ahead) {
         for (int i = 0; i < 2; i++)
             for (size_t at = 0; at < ahead->bytes[i]; at += 64)
                 __builtin_prefetch(
-                    whet_position_at(ahead->stream, ahead->tensor[i], ahead->next) + at, 0, 2);
+                    whet_position_at(ahead->slice, ahead->tensor[i], ahead->next) + at, 0, 2);
 }
 
-void whet_tile_logits(const key_stream *stream, const query_row *row, size_t rows,
+void whet_tile_logits(const kv_slice *slice, const query_row *row, size_t rows,
                       const float *keys_packed, const float *queries, size_t start, size_t keys,
-                      float *tile, float *slopes, rows_ahead *ahead) {
-    const whet_attention *a = stream->attention;
-    const kernels *k = stream->kernels;
+                      float *tile, float *softcap_grads, rows_ahead *ahead) {
+    const whet_attention *a = slice->attention;
+    const kernels *k = slice->kernels;
     for (size_t j = 0; j < keys; j += k->group) {
         k->scores(keys_packed + j * a->head_dim, 1, queries, a->head_dim, tile + j * k->lanes);
         whet_fetch_rows(ahead);
     }
-    if (a->softcap > 0 && slopes)
-        k->softcap_slope(tile, keys * k->lanes, a->softcap, slopes);
+    if (a->softcap > 0 && softcap_grads)
+        k->softcap_slope(tile, keys * k->lanes, a->softcap, softcap_grads);
     if (a->softcap > 0)
         k->softcap(tile, keys * k->lanes, a->softcap);
     if (a->alibi_slopes)
-        add_alibi(stream, row, rows, start, keys, tile);
+        add_alibi(slice, row, rows, start, keys, tile);
     if (a->mask.data)
-        whet_add_mask_tile(stream, row, rows, start, keys, tile);
+        whet_add_mask_tile(slice, row, rows, start, keys, tile);
     mask_tile(k, row, rows, start, keys, tile);
 }

@@ -7,11 +7,10 @@
 #ifndef WHET_TILES_H
 #define WHET_TILES_H
 
-#include "attention/problem.h"
+#include "attention/arena.h"
+#include "attention/geometry.h"
 
 #define BLOCK 192 /* keys to a block: their keys and values stay in the second-level cache */
-
-static inline size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 /* Keys of the block at `start`, up to the last among low <= j < high; 0: none. */
 static inline size_t keys_in_block(size_t low, size_t high, size_t start) {
@@ -45,37 +44,34 @@ static inline void add_lanes(double *sums, const float *more, size_t lanes) {
         sums[lane] += (double)more[lane];
 }
 
-/* Reserves aligned room for count elements behind what *total counts so far; false on overflow. */
-bool whet_place(size_t *total, size_t *offset, size_t count, size_t size);
-
 /* One query row, n floats, as a lane of a panel: result[i][lane]. */
 void whet_pack_lane(const float *row, size_t n, size_t lanes, size_t lane, float *result);
 
 /*
- * Rows [start, start + count) of k or v as `scores` wants them: groups of interleaved rows,
- * [count / group][dim][group], each less the row `common`, unless that is NULL. buffer is
+ * Rows [start, start + count) of k or v as `scores` wants them: interleaved by a few,
+ * [count / interleave][dim][interleave], each less the row `common`, unless that is NULL. buffer is
  * GROUP_MAX rows of HEAD_DIM_MAX, to convert in.
  */
-void whet_pack_interleaved(const key_stream *stream, const whet_tensor *tensor, size_t dim,
+void whet_pack_interleaved(const kv_slice *slice, const whet_tensor *tensor, size_t dim,
                            size_t start, size_t count, const float *common, float *buffer,
                            float *result);
 
 /*
- * The same rows as `accumulate` wants them, [dim / group][BLOCK][group], the last columns filled up
- * with zeros. What is not finite must not reach query rows that do not see it, though their
- * weight is zero: such a row counts as zeros, and its index (from start) goes to `odd`. Returns how
- * many there are.
+ * The same rows as `accumulate` wants them, [dim / interleave][BLOCK][interleave], the last columns
+ * filled up with zeros. What is not finite must not reach query rows that do not see it, though
+ * their weight is zero: such a row counts as zeros, and its index (from start) goes to `nonfinite`.
+ * Returns how many there are.
  */
-size_t whet_pack_columns(const key_stream *stream, const whet_tensor *tensor, size_t dim,
-                         size_t start, size_t count, float *buffer, float *result, size_t *odd);
+size_t whet_pack_columns(const kv_slice *slice, const whet_tensor *tensor, size_t dim, size_t start,
+                         size_t count, float *buffer, float *result, size_t *nonfinite);
 
 /*
- * Rows of the next block on their way to the second-level cache, a few after every group of keys
+ * Rows of the next block on their way to the second-level cache, a few after every few keys
  * that is multiplied: products leave the memory idle, and bringing rows into layout would wait for
  * it. More at a time would hold the products up.
  */
 typedef struct rows_ahead {
-    const key_stream *stream;
+    const kv_slice *slice;
     const whet_tensor *tensor[2]; /* NULL: none */
     size_t bytes[2];              /* of a row */
     size_t next, end;             /* positions yet to be fetched */
@@ -84,20 +80,21 @@ typedef struct rows_ahead {
 
 /* Positions [start, end) of two tensors, either of which may be NULL, while `tiles` tiles of whole
  * blocks are computed. */
-rows_ahead whet_rows_ahead(const key_stream *stream, const whet_tensor *first,
+rows_ahead whet_rows_ahead(const kv_slice *slice, const whet_tensor *first,
                            const whet_tensor *second, size_t start, size_t end, size_t tiles);
 
 /* The next `step` positions. */
 void whet_fetch_rows(rows_ahead *ahead);
 
 /*
- * The logits of a block for a panel, complete: tile is [keys][lanes], with room for whole groups.
- * keys_packed is from whet_pack_interleaved, queries [head_dim][lanes]. If slopes is not NULL and
- * there is a soft-cap, its derivative at every logit goes there, laid out like the tile.
+ * The logits of a block for a panel, complete: tile is [keys][lanes], with room for whole
+ * interleaves. keys_packed is from whet_pack_interleaved, queries [head_dim][lanes]. If
+ * softcap_grads is not NULL and there is a soft-cap, its derivative at every logit goes there, laid
+ * out like the tile.
  */
-void whet_tile_logits(const key_stream *stream, const query_row *row, size_t rows,
+void whet_tile_logits(const kv_slice *slice, const query_row *row, size_t rows,
                       const float *keys_packed, const float *queries, size_t start, size_t keys,
-                      float *tile, float *slopes, rows_ahead *ahead);
+                      float *tile, float *softcap_grads, rows_ahead *ahead);
 
 /* The positions of a panel's rows among the keys, counted from key `start`; 0 for idle lanes. */
 void whet_tile_positions(const query_row *row, size_t rows, size_t lanes, size_t start,

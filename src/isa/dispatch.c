@@ -4,6 +4,7 @@
  * value by whoever comes first, so that a race between threads is harmless.
  */
 #include "isa/kernels.h"
+#include "isa/sets.h"
 #include "whet.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,7 +18,9 @@ typedef struct candidate {
     int (*runs_here)(void);
 } candidate;
 
-static int always(void) { return 1; }
+/* How sets.def asks what the processor has. */
+#define CPU(feature) __builtin_cpu_supports(feature)
+#define F16C has_f16c()
 
 #if defined(__x86_64__)
 /* Not every compiler's __builtin_cpu_supports knows this one. Asked after avx2, whose answer
@@ -26,24 +29,18 @@ static int has_f16c(void) {
     unsigned eax, ebx, ecx, edx;
     return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) != 0;
 }
-static int has_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
-}
-static int has_avx512(void) {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
 #endif
+
+#define WHET_SET(name, target, flags, condition)                                                   \
+    WHET_IF(                                                                                       \
+        target, static int runs_##name(void) { return condition; })
+#include "isa/sets.def"
 
 /* Best first. */
 static const candidate candidates[] = {
-#if defined(__x86_64__)
-    {&whet_kernels_avx512, has_avx512},
-    {&whet_kernels_avx2, has_avx2},
-#elif defined(__aarch64__)
-    {&whet_kernels_neon, always},
-#endif
-    {&whet_kernels_scalar, always},
+#define WHET_SET(name, target, flags, condition)                                                   \
+    WHET_IF(target, {&whet_kernels_##name, runs_##name}, )
+#include "isa/sets.def"
 };
 
 #define CANDIDATES (sizeof candidates / sizeof candidates[0])

@@ -1,7 +1,7 @@
 /*
  * The inner loops, one table of them for each instruction set. Everything here
- * works on contiguous f32 (or converts to and from it) and is written once, in
- * template.inc; kernels_*.c compile it for an instruction set and dispatch.c
+ * works on contiguous f32 (or converts to and from it) and is written once;
+ * kernels.c is compiled for each instruction set of sets.def, and dispatch.c
  * chooses a table at run time.
  *
  * Exponentials are taken as 2^(c (x - max)) with c = beta log2 e rounded to
@@ -288,7 +288,8 @@ typedef struct kernels {
                           size_t rows, float *out, size_t out_stride);
 } kernels;
 
-extern const kernels whet_kernels_scalar, whet_kernels_avx2, whet_kernels_avx512, whet_kernels_neon;
+#define WHET_SET(name, target, flags, condition) extern const kernels whet_kernels_##name;
+#include "isa/sets.def"
 
 /* The table for this process; see whet_isa. */
 const kernels *whet_kernels_get(void);

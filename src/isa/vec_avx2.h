@@ -5,7 +5,6 @@
  */
 #include <immintrin.h>
 
-#define ISA_NAME "avx2"
 #define WIDTH 8
 #define PANEL_VECTORS 3
 #define GROUP 4

@@ -5,7 +5,6 @@
  */
 #include <immintrin.h>
 
-#define ISA_NAME "avx512"
 #define WIDTH 16
 #define PANEL_VECTORS 3
 #define GROUP 8

@@ -7,7 +7,6 @@
 #include <arm_neon.h>
 #include <string.h>
 
-#define ISA_NAME "neon"
 #define WIDTH 4
 #define PANEL_VECTORS 3
 #define GROUP 8

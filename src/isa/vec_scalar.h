@@ -9,7 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-#define ISA_NAME "scalar"
 #define WIDTH 1
 #define PANEL_VECTORS 3 /* vectors of query rows side by side in a panel */
 #define GROUP 4         /* keys, or value columns, taken together by the panel product */

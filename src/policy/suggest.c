@@ -14,23 +14,31 @@ static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') 
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* How many letters to add, drop or change to make one of the other, without regard to case. */
+/* How many letters to add, drop, change or swap with a neighbour to make one of the other, without
+ * regard to case (optimal string alignment). */
 static size_t edit_distance(const char *a, size_t a_length, const char *b) {
     size_t b_length = strlen(b);
-    size_t row[WORD_LENGTH_MAX + 1];
+    size_t rows[3][WORD_LENGTH_MAX + 1];
+    size_t *two_back = rows[0], *back = rows[1], *row = rows[2];
     for (size_t j = 0; j <= b_length; j++) {
-        row[j] = j;
+        back[j] = j;
+        two_back[j] = j;
     }
     for (size_t i = 1; i <= a_length; i++) {
-        size_t diagonal = row[0];
         row[0] = i;
         for (size_t j = 1; j <= b_length; j++) {
-            size_t change = diagonal + (lower(a[i - 1]) != b[j - 1]);
-            diagonal = row[j];
-            row[j] = least(change, 1 + least(row[j], row[j - 1]));
+            size_t change = back[j - 1] + (lower(a[i - 1]) != b[j - 1]);
+            row[j] = least(change, 1 + least(back[j], row[j - 1]));
+            if (i > 1 && j > 1 && lower(a[i - 1]) == b[j - 2] && lower(a[i - 2]) == b[j - 1]) {
+                row[j] = least(row[j], two_back[j - 2] + 1);
+            }
         }
+        size_t *oldest = two_back;
+        two_back = back;
+        back = row;
+        row = oldest;
     }
-    return row[b_length];
+    return back[b_length];
 }
 
 void whet_nearest_consider(nearest_word *nearest, const char *candidate) {

@@ -116,7 +116,7 @@ TEST(what_tasks_find_in_their_memory_does_not_matter) {
         way_back_run(&w, NULL);
         size_t size;
         unsigned char *expected = way_back_bytes(&w, &size);
-        whet_plan plan;
+        whet_plan plan = {.size = sizeof plan};
         REQUIRE(whet_attention_backward_plan(&w.gradients, &plan) == WHET_OK);
         plan.workspace = aligned_memory(&e, plan.workspace_bytes);
         void *scratch = aligned_memory(&e, plan.scratch_bytes);
@@ -190,7 +190,7 @@ TEST(with_nothing_asked_for_there_is_nothing_to_do) {
     way_back w = way_back_new(&e, WHET_F32);
     w.gradients = (whet_gradients){
         .size = sizeof w.gradients, .attention = w.gradients.attention, .out = w.gradients.out};
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     CHECK_INT(whet_attention_backward_plan(&w.gradients, &plan), WHET_OK);
     CHECK_INT(plan.phases, 0);
     CHECK_INT(whet_attention_backward(&w.gradients, NULL, NULL), WHET_OK);
@@ -289,7 +289,7 @@ static double memory_of(size_t n, size_t heads, size_t window) {
     g.q.data = somewhere(8);
     g.k.data = somewhere(16);
     g.v.data = somewhere(24);
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     whet_status status = whet_attention_backward_plan(&g, &plan);
     CHECK_MSG(status == WHET_OK, "%zu: %d", n, (int)status);
     return (double)plan.scratch_bytes + (double)plan.workspace_bytes;
@@ -310,7 +310,7 @@ TEST(memory_grows_with_the_length_and_not_with_its_square) {
 /* ---- descriptions ---- */
 
 static whet_status plan_of(const whet_gradients *g) {
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     return whet_attention_backward_plan(g, &plan);
 }
 
@@ -318,10 +318,19 @@ TEST(wrong_descriptions_are_refused) {
     example e = problem(5);
     way_back w = way_back_new(&e, WHET_F32);
     whet_gradients g = w.gradients;
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     CHECK_INT(plan_of(&g), WHET_OK);
     CHECK_INT(whet_attention_backward_plan(NULL, &plan), WHET_ERROR_ARGUMENT);
     CHECK_INT(whet_attention_backward_plan(&g, NULL), WHET_ERROR_ARGUMENT);
+    const size_t sizes[] = {0, sizeof plan - 8, sizeof plan + 8};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        whet_plan before;
+        memset(&plan, 0x5a, sizeof plan);
+        plan.size = sizes[i];
+        memcpy(&before, &plan, sizeof before);
+        CHECK_INT(whet_attention_backward_plan(&g, &plan), WHET_ERROR_ARGUMENT);
+        CHECK(memcmp(&plan, &before, sizeof plan) == 0);
+    }
     CHECK_INT(whet_attention_backward(NULL, NULL, NULL), WHET_ERROR_ARGUMENT);
 #define REFUSED(change, status)                                                                    \
     do {                                                                                           \

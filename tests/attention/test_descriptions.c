@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { BATCH = 2, HEADS = 4, KV_HEADS = 2, QUERIES = 3, KEYS = 5, DIM = 8, ROOM = 4096 };
@@ -55,13 +56,13 @@ static whet_attention sound(void) {
 
 /* The status of plan and forward, which must agree; errors must have left everything alone. */
 static whet_status status_of(const whet_attention *a) {
-    whet_plan plan;
-    unsigned char before[sizeof plan];
+    whet_plan plan, before;
     memset(&plan, 0x5a, sizeof plan);
-    memset(before, 0x5a, sizeof before);
+    plan.size = sizeof plan;
+    memcpy(&before, &plan, sizeof before);
     whet_status status = whet_attention_plan(a, &plan);
     if (status != WHET_OK) {
-        CHECK(same_bytes(&plan, before, sizeof plan));
+        CHECK(same_bytes(&plan, &before, sizeof plan));
         uint64_t row = 4711;
         memset(out, 0x77, sizeof out);
         memset(stats, 0x77, sizeof stats);
@@ -96,6 +97,42 @@ TEST(another_size_of_the_struct_is_refused) {
     }
 }
 
+TEST(a_plan_of_another_size_is_refused_and_left_alone) {
+    const size_t wrong[] = {0, 1, sizeof(whet_plan) - 8, sizeof(whet_plan) + 8, SIZE_MAX};
+    whet_attention a = sound();
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        whet_plan plan, before;
+        memset(&plan, 0x5a, sizeof plan);
+        plan.size = wrong[i];
+        memcpy(&before, &plan, sizeof before);
+        CHECK_INT(whet_attention_plan(&a, &plan), WHET_ERROR_ARGUMENT);
+        CHECK(same_bytes(&plan, &before, sizeof plan));
+    }
+}
+
+TEST(a_plan_whose_size_has_changed_is_not_run) {
+    whet_attention a = sound();
+    whet_plan plan = {.size = sizeof plan};
+    REQUIRE(whet_attention_plan(&a, &plan) == WHET_OK);
+    CHECK(plan.size == sizeof plan && plan.phases > 0);
+    size_t bytes = whet_attention_memory(&plan, NULL);
+    size_t room = (bytes + WHET_ALIGNMENT - 1) / WHET_ALIGNMENT * WHET_ALIGNMENT;
+    void *memory = aligned_alloc(WHET_ALIGNMENT, room);
+    REQUIRE(memory != NULL);
+    plan.workspace = memory;
+    plan.size = sizeof plan - 8;
+    memset(out, 0x77, sizeof out);
+    CHECK_INT(whet_attention_run_task(&plan, 0, 0, memory, NULL), WHET_ERROR_ARGUMENT);
+    CHECK_INT(whet_attention_execute(&plan, NULL, memory, NULL), WHET_ERROR_ARGUMENT);
+    CHECK(whet_attention_memory(&plan, NULL) == SIZE_MAX);
+    for (size_t i = 0; i < sizeof out; i++) {
+        CHECK(((unsigned char *)out)[i] == 0x77);
+    }
+    plan.size = sizeof plan;
+    CHECK_INT(whet_attention_execute(&plan, NULL, memory, NULL), WHET_OK);
+    free(memory);
+}
+
 TEST(missing_tensors_are_refused) {
     whet_attention a = sound();
     a.q.data = NULL;
@@ -113,7 +150,7 @@ TEST(missing_tensors_are_refused) {
 
 TEST(nothing_to_do_needs_no_tensors) {
     whet_attention a = {.size = sizeof a, .heads = 2, .head_dim = 4};
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     CHECK_INT(whet_attention_plan(&a, &plan), WHET_OK);
     CHECK_INT(plan.phases, 0);
     CHECK_INT(whet_attention_forward(&a, NULL, NULL), WHET_OK);
@@ -132,7 +169,7 @@ TEST(nothing_to_do_needs_no_tensors) {
 
 TEST(zero_means_the_default) {
     whet_attention a = sound();
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     a.batch = 0;
     a.kv_heads = 0;
     a.value_dim = 0;

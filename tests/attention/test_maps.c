@@ -389,7 +389,7 @@ TEST(the_number_of_threads_and_the_order_of_tasks_do_not_show) {
             CHECK(same_bytes(stats, stats_again, MIXED * shape.queries * sizeof *stats));
             whet_pool_destroy(pool);
         }
-        whet_plan plan;
+        whet_plan plan = {.size = sizeof plan};
         REQUIRE(whet_attention_plan(&e.attention, &plan) == WHET_OK);
         plan.workspace = aligned_alloc(WHET_ALIGNMENT, plan.workspace_bytes + WHET_ALIGNMENT -
                                                            plan.workspace_bytes % WHET_ALIGNMENT);
@@ -416,7 +416,7 @@ TEST(memory_is_linear_in_the_number_of_keys) {
             a.q.data = a.k.data = a.v.data = (const void *)nowhere;
             /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
             a.out.data = (void *)(nowhere << 30);
-            whet_plan plan;
+            whet_plan plan = {.size = sizeof plan};
             REQUIRE(whet_attention_plan(&a, &plan) == WHET_OK);
             CHECK_MSG(before == 0 || plan.scratch_bytes <= 2 * before, "%s: %zu bytes at %zu keys",
                       maps[m], plan.scratch_bytes, keys);

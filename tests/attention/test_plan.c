@@ -122,7 +122,7 @@ static void *aligned_memory(example *e, size_t bytes) {
 static outcome by_tasks(example *e, task_order order) {
     outcome o = outcome_of(e);
     struct rng rng = rng_seeded(7);
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     o.status = whet_attention_plan(&e->attention, &plan);
     REQUIRE(o.status == WHET_OK);
     plan.workspace = aligned_memory(e, plan.workspace_bytes);
@@ -168,7 +168,7 @@ TEST(tasks_may_be_repeated) {
         example e = problem(i);
         outcome expected = by_forward(&e, NULL, true);
         outcome o = outcome_of(&e);
-        whet_plan plan;
+        whet_plan plan = {.size = sizeof plan};
         REQUIRE(whet_attention_plan(&e.attention, &plan) == WHET_OK);
         plan.workspace = aligned_memory(&e, plan.workspace_bytes);
         void *scratch = aligned_memory(&e, plan.scratch_bytes);
@@ -258,7 +258,7 @@ TEST(executors_of_the_callers_give_the_same_bits) {
         outcome o = by_forward(&e, &one_by_one, true);
         check_same("backwards", i, &o, &expected);
         outcome_free(&o);
-        whet_plan plan;
+        whet_plan plan = {.size = sizeof plan};
         REQUIRE(whet_attention_plan(&e.attention, &plan) == WHET_OK);
         size_t most = 0;
         for (unsigned phase = 0; phase < plan.phases; phase++) {
@@ -300,9 +300,10 @@ TEST(a_plan_tells_its_needs_and_nothing_of_threads) {
     for (size_t i = 0; i < PROBLEMS; i++) {
         example e = problem(i);
         outcome o = outcome_of(&e);
-        whet_plan first;
+        whet_plan first = {.size = sizeof first};
         whet_plan second;
         memset(&second, 0x55, sizeof second);
+        second.size = sizeof second;
         CHECK_INT(whet_attention_plan(&e.attention, &first), WHET_OK);
         CHECK_INT(whet_attention_plan(&e.attention, &second), WHET_OK);
         CHECK(first.phases >= 1 && first.phases <= WHET_PHASES_MAX);
@@ -332,7 +333,7 @@ TEST(tasks_that_do_not_exist_are_refused) {
     for (size_t i = 0; i < 2; i++) {
         example e = problem(i);
         outcome o = outcome_of(&e);
-        whet_plan plan;
+        whet_plan plan = {.size = sizeof plan};
         REQUIRE(whet_attention_plan(&e.attention, &plan) == WHET_OK);
         plan.workspace = aligned_memory(&e, plan.workspace_bytes);
         void *scratch = aligned_memory(&e, plan.scratch_bytes);
@@ -373,7 +374,7 @@ TEST(executing_in_the_callers_memory_gives_the_same_bits) {
         for (size_t x = 0; x < 2; x++) {
             const whet_executor *executor = x ? NULL : &executors[0];
             outcome o = outcome_of(&e);
-            whet_plan plan;
+            whet_plan plan = {.size = sizeof plan};
             REQUIRE(whet_attention_plan(&e.attention, &plan) == WHET_OK);
             void *memory = aligned_memory(&e, whet_attention_memory(&plan, executor));
             o.status = whet_attention_execute(&plan, executor, memory, &o.first_bad_row);
@@ -395,7 +396,7 @@ TEST(executing_in_the_callers_memory_gives_the_same_bits) {
 TEST(memory_and_executors_that_cannot_serve_are_refused) {
     example e = problem(0);
     outcome o = outcome_of(&e);
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     size_t calls = 0;
     REQUIRE(whet_attention_plan(&e.attention, &plan) == WHET_OK);
     char *memory = aligned_memory(&e, whet_attention_memory(&plan, NULL) + WHET_ALIGNMENT);
@@ -435,7 +436,7 @@ static whet_attention imaginary(size_t queries, size_t keys, size_t dim) {
 }
 
 static whet_plan plan_of(const whet_attention *a) {
-    whet_plan plan;
+    whet_plan plan = {.size = sizeof plan};
     REQUIRE(whet_attention_plan(a, &plan) == WHET_OK);
     return plan;
 }

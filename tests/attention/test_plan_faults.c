@@ -67,7 +67,7 @@ TEST(executing_in_the_callers_memory_allocates_nothing) {
         whet_attention a = problem(queries[i % 6 / 2]);
         whet_gradients g = way_back(queries[i % 6 / 2]);
         const whet_executor *with = i % 2 ? &executor : NULL;
-        whet_plan plan;
+        whet_plan plan = {.size = sizeof plan};
         faults_begin(1, FAULT_FOR_GOOD);
         whet_status planned =
             back ? whet_attention_backward_plan(&g, &plan) : whet_attention_plan(&a, &plan);

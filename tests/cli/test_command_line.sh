@@ -41,6 +41,8 @@ check "WHET_ISA chooses the instruction set" grep -q '(scalar)' <<<"$(WHET_ISA=s
 try="Try 'whet --help'.\n"
 refuses "a misspelt command is suggested" '' '' "whet: unknown command 'sofmax'; did you mean 'softmax'?\n$try" sofmax
 refuses "letters in the wrong order are suggested" '' '' "whet: unknown command 'dmeo'; did you mean 'demo'?\n$try" dmeo
+refuses "as they are in a policy's name" '' '' \
+    "whet: softmax: --policy: unknown policy 'fixde': did you mean 'fixed'?\n'whet policies' lists them all.\n" softmax --policy fixde:2
 refuses "the beginning of a command is suggested" '' '' "whet: unknown command 'pol'; did you mean 'policies'?\n$try" pol
 refuses "nothing is suggested where nothing is near" '' '' "whet: unknown command 'frobnicate'\n$try" frobnicate
 refuses "an empty command is unknown" '' '' "whet: unknown command ''\n$try" ''

@@ -79,6 +79,24 @@ whet_given '0 -nan\n' softmax --policy softmax --policy hardmax
 ended_with "nan is never printed with a sign, and reported once for all policies" 1 \
     'softmax\tnan nan\nhardmax\tnan nan\n' "whet: <stdin>:1: $not_finite\n"
 
+answers "rows of several lengths are answered in order" '0 0\n7\n8\n0 0\n0 0\n\n\n9\n' \
+    '0.5 0.5\n1\n1\n0.5 0.5\n0.5 0.5\n\n\n1\n' softmax
+whet_given '0 0\n0 0\nnan 0\n0 0\n0 nan\n' softmax --policy softmax --policy hardmax
+ended_with "the first row with nan among rows of one length is named" 1 \
+    "$(printf 'softmax\\t%s\\nhardmax\\t%s\\n' '0.5 0.5'{,} '0.5 0.5'{,} 'nan nan'{,} '0.5 0.5'{,} 'nan nan'{,})" \
+    "whet: <stdin>:3: $not_finite\n"
+one_by_one() { # rows of one length, answered together and each by itself
+    awk 'BEGIN { srand(7); for (r = 0; r < 3000; r++) for (i = 0; i < 9; i++) printf "%.4f%s", 20 * rand(), i < 8 ? " " : "\n" }' \
+        >"$SCRATCH/many"
+    "$WHET_BIN" softmax --policy adaptive "$SCRATCH/many" >"$SCRATCH/together"
+    "$WHET_BIN" softmax --policy adaptive --policy softmax "$SCRATCH/many" | sed -n 's/^adaptive\t//p' >"$SCRATCH/among"
+    awk '{ print; print 1 }' "$SCRATCH/many" | "$WHET_BIN" softmax --policy adaptive | sed -n 'p;n' >"$SCRATCH/alone"
+    cmp "$SCRATCH/together" "$SCRATCH/among" &&
+        paste -d ' ' "$SCRATCH/together" "$SCRATCH/alone" |
+        awk '{ for (i = 1; i <= 9; i++) if (NF != 18 || ($i - $(i + 9)) ^ 2 > 1e-12) exit 1 } END { exit NR != 3000 }'
+}
+check "rows are answered alike together and alone" one_by_one
+
 for n in 1 2 15 17 1000 200000; do
     uniform() {
         seq -s ' ' "$n" | sed 's/[0-9][0-9]*/3/g' | "$WHET_BIN" softmax | tr ' ' '\n' |

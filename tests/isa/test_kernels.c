@@ -743,7 +743,10 @@ static void check_gradient_store(row *r, struct rng *rng) {
 TEST(gradients_are_stored_right_and_zero_where_masked) { for_each_row(11, check_gradient_store); }
 
 TEST(tables_are_found_by_name_and_tell_their_shape) {
-    static const char *const names[] = {"scalar", "avx2", "avx512", "neon"};
+    static const char *const names[] = {
+#define WHET_SET(name, target, flags, condition) #name,
+#include "isa/sets.def"
+    };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const kernels *k = whet_kernels_named(names[i]);
         if (!k) {

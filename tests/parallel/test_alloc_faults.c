@@ -206,7 +206,7 @@ TEST(plans_tasks_and_execute_allocate_nothing) {
     static problem p;
     static const size_t queries[] = {1, QUERIES_MAX};
     for (size_t i = 0; i < sizeof queries / sizeof queries[0]; i++) {
-        whet_plan plan;
+        whet_plan plan = {.size = sizeof plan};
         set_up(&p, queries[i], whet_policy_adaptive());
         REQUIRE(whet_attention_plan(&p.attention, &plan) == WHET_OK);
         void *memory = aligned_alloc(WHET_ALIGNMENT, whet_attention_memory(&plan, NULL));

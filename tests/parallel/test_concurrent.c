@@ -294,7 +294,7 @@ TEST(tasks_of_one_plan_run_on_any_threads) {
     for (size_t i = 0; i < 2; i++) {
         whet_attention attention = describe(queries[i], &expected);
         CHECK_INT(whet_attention_forward(&attention, NULL, NULL), WHET_OK);
-        plan_job job = {.phase = 0};
+        plan_job job = {.plan = {.size = sizeof job.plan}, .phase = 0};
         attention = describe(queries[i], &results);
         REQUIRE(whet_attention_plan(&attention, &job.plan) == WHET_OK);
         size_t bytes = (job.plan.workspace_bytes / WHET_ALIGNMENT + 1) * WHET_ALIGNMENT;

@@ -4,10 +4,12 @@
 set -u
 # shellcheck source=tests/support/check.sh
 . "$WHET_SOURCE_DIR/tests/support/check.sh"
-unset WHET_POLICY WHET_CONFIG WHET_STATS WHET_STATS_ROWS WHET_STRENGTH WHET_LAYERS WHET_HEADS WHET_VERBOSE WHET_MODE GGML_BACKEND_PATH LD_PRELOAD
+# shellcheck source=tests/plugin/environment.sh
+. "$WHET_SOURCE_DIR/tests/plugin/environment.sh"
 
+host=$WHET_OTHER_HOST
 refuses() { # which message
-    "$WHET_OTHER_HOST" "$WHET_PLUGIN" "$1" >"$SCRATCH/out" 2>&1
+    "$host" "$WHET_PLUGIN" "$1" >"$SCRATCH/out" 2>&1
     local status=$?
     cat "$SCRATCH/out"
     [ $status -eq 0 ] && grep -q "whet: .*$2.*; its attention is left as it is" "$SCRATCH/out" &&
@@ -22,7 +24,7 @@ check "a host with one more function to a backend is refused" refuses unmarked "
 check "a host with the old layout and the new functions is refused" refuses old "lays out its backends in an unknown way"
 check "a host whose custom operations are of another kind is refused" refuses params "does not call what was put in the place"
 check "a host without a CPU backend is told so" refuses no-cpu "not loaded ggml's CPU backend yet"
-refuses_a_closed_one() { WHET_OTHER_HOST=$WHET_LLAMA_CLOSED_HOST refuses any "linked into this program statically.* cannot be reached"; }
+refuses_a_closed_one() { host=$WHET_LLAMA_CLOSED_HOST refuses any "linked into this program statically.* cannot be reached"; }
 check "a host that keeps its functions to itself, as static ones do, is told so" refuses_a_closed_one
 
 refuses_settings_too() {

@@ -33,10 +33,10 @@ static uint16_t *cell(matrix *m, size_t query, size_t key) {
 }
 
 /* Query i sees low(i) <= key < high(i), with low cut off at 0. */
-static void fill(matrix *m, int64_t low, int64_t high, int64_t step) {
+static void fill(matrix *m, int64_t low, int64_t high, int64_t shift_per_query) {
     for (size_t i = 0; i < m->queries; i++)
         for (size_t j = 0; j < m->keys; j++) {
-            int64_t shift = step * (int64_t)i, key = (int64_t)j;
+            int64_t shift = shift_per_query * (int64_t)i, key = (int64_t)j;
             *cell(m, i, j) = key >= low + shift && key < high + shift ? 0 : HIDDEN;
         }
 }

@@ -3,7 +3,8 @@
  * that names them, and nothing else is.
  */
 #include "places.h"
-#include "support/check.h"
+#include "llama/environment.h"
+#include "temporary.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,7 @@ static void keep(const char *line) {
 
 /* Five layers of eight heads. */
 static void before_each(void) {
-    static const char *const names[] = {"WHET_POLICY", "WHET_LAYERS", "WHET_HEADS", "WHET_CONFIG",
-                                        "WHET_STATS"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        unsetenv(names[i]);
+    environment_clear();
     memset(&seen, 0, sizeof seen);
     for (unsigned layer = 0; layer < 5; layer++)
         places_see(&seen, layer, 8);
@@ -97,9 +95,7 @@ TEST(a_rule_of_a_file_is_told_of_by_its_number) {
     static const char text[] = "{\"rules\": [{\"layers\": \"1\", \"policy\": \"adaptive\"},\n"
                                "{\"layers\": \"20-21\", \"policy\": \"adaptive\"},\n"
                                "{\"heads\": \"9\", \"policy\": \"adaptive\"}]}";
-    int file = mkstemp(path);
-    REQUIRE(file >= 0 && write(file, text, sizeof text - 1) == (ssize_t)sizeof text - 1);
-    close(file);
+    temporary_file(path, text);
     setenv("WHET_CONFIG", path, 1);
     snprintf(expected, sizeof expected,
              "WHET_CONFIG=%s: \"layers\" of rule 2: no layers 20-21 were seen, only 0 to 4; there "

@@ -3,11 +3,14 @@
  * then refused, a recording ends with whole evaluations, an operation says that it cannot be done;
  * nothing is lost.
  */
-#include "operation.h"
+#include "alike.h"
+#include "run.h"
+#include "llama/environment.h"
 #include "recording.h"
 #include "settings.h"
 #include "support/check.h"
 #include "support/faults.h"
+#include "temporary.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +22,13 @@ static char path[] = "/tmp/whet-faults.XXXXXX";
 
 static void make_file(const char *text) {
     strcpy(path, "/tmp/whet-faults.XXXXXX");
-    int file = mkstemp(path);
-    REQUIRE(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
-    close(file);
+    temporary_file(path, text);
 }
 
 TEST(settings_are_refused_when_memory_runs_out) {
     make_file("{\"policy\": \"adaptive\", \"rules\": [{\"layers\": \"1-2,5\", \"heads\": \"3\", "
               "\"policy\": \"fixed:2\"}, {\"policy\": \"softmax\"}, {\"policy\": \"hardmax\"}]}");
+    environment_clear();
     setenv("WHET_CONFIG", path, 1);
     setenv("WHET_STATS", "rows.csv", 1);
     long k = 1;
@@ -54,12 +56,7 @@ TEST(settings_are_refused_when_memory_runs_out) {
 
 TEST(a_recording_ends_with_whole_evaluations_when_memory_runs_out) {
     enum { QUERIES = 1000 };
-    static whet_stats stats[QUERIES];
-    static float spread[QUERIES];
-    for (int i = 0; i < QUERIES; i++)
-        stats[i] = (whet_stats){.n = 5, .entropy = 1.2345678};
-    recorded_rows rows = {
-        .streams = 1, .heads = 1, .queries = QUERIES, .step = 1, .stats = stats, .spread = spread};
+    recorded_operation rows = alike_rows(QUERIES);
     long k = 1;
     for (; k <= FAULTS_MAX; k++) {
         make_file("");
@@ -85,16 +82,16 @@ TEST(policies_and_memory_of_a_run_may_fail_and_be_asked_for_again) {
     settings s = {.policy = whet_policy_adaptive()};
     for (long k = 1; k <= FAULTS_MAX; k++) {
         faults_begin(k, FAULT_ONCE);
-        run *r = calloc(1, sizeof *r);
+        run *r = run_create(NULL, &s);
         bool struck = faults_struck();
         if (r) {
-            r->settings = &s;
-            const layer_policies *first = run_policies(r, 3, 8), *other = run_policies(r, 3, 4);
+            const layer_policies *first = policies_of_layer(&r->policies, &s, 3, 8);
+            const layer_policies *other = policies_of_layer(&r->policies, &s, 3, 4);
             const char *memory = run_memory(r, 10000);
             struck = faults_struck();
             CHECK(struck || (first && other && memory));
             /* what failed once can be had the next time, and what was had stays */
-            const layer_policies *again = run_policies(r, 3, 8);
+            const layer_policies *again = policies_of_layer(&r->policies, &s, 3, 8);
             CHECK(again && (!first || again == first) && again->heads == 8 && again->count == 1);
             if (!run_memory(r, 20000)) {
                 CHECK(!struck && run_memory(r, 20000) != NULL);

@@ -1,8 +1,8 @@
 /*
  * Recordings: lines as the header promises, and whole evaluations or none.
  */
-#include "recording.h"
-#include "support/check.h"
+#include "alike.h"
+#include "temporary.h"
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,9 +15,7 @@ static char path[64];
 
 static void make_path(void) {
     strcpy(path, "/tmp/whet-recording.XXXXXX");
-    int file = mkstemp(path);
-    REQUIRE(file >= 0);
-    close(file);
+    temporary_file(path, "");
 }
 
 __attribute__((constructor)) static void before(void) { check_before_each(make_path); }
@@ -58,14 +56,14 @@ TEST(lines_are_those_of_the_rows_and_empty_rows_are_left_out) {
                                 .max_prob = 1.0 / (1 + i)};
     static const float spread[] = {7, 8, 9, 10};
     static const int32_t positions[] = {100, 101, 102};
-    recorded_rows rows = {.layer = 3,
-                          .streams = 1,
-                          .heads = 2,
-                          .queries = 3,
-                          .step = 2,
-                          .stats = stats,
-                          .spread = spread,
-                          .positions = positions};
+    recorded_operation rows = {.layer = 3,
+                               .batch = 1,
+                               .heads = 2,
+                               .queries = 3,
+                               .interval = 2,
+                               .stats = stats,
+                               .spread = spread,
+                               .positions = positions};
     recording *r = recording_open(path);
     REQUIRE(r != NULL);
     recording_write(r, &rows, 1);
@@ -92,12 +90,7 @@ TEST(a_file_that_cannot_be_written_is_refused) {
 
 TEST(a_full_disk_leaves_whole_evaluations) {
     enum { QUERIES = 100 };
-    whet_stats stats[QUERIES];
-    float spread[QUERIES] = {0};
-    for (int i = 0; i < QUERIES; i++)
-        stats[i] = (whet_stats){.n = 5, .entropy = 1.2345678};
-    recorded_rows rows = {
-        .streams = 1, .heads = 1, .queries = QUERIES, .step = 1, .stats = stats, .spread = spread};
+    recorded_operation rows = alike_rows(QUERIES);
     struct rlimit limit, small;
     REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
     small = limit;
@@ -120,10 +113,7 @@ TEST(a_full_disk_leaves_whole_evaluations) {
 }
 
 TEST(a_pipe_that_nobody_reads_any_more_does_not_end_the_host) {
-    whet_stats stats = {.n = 5, .entropy = 1};
-    float spread = 0;
-    recorded_rows rows = {
-        .streams = 1, .heads = 1, .queries = 1, .step = 1, .stats = &stats, .spread = &spread};
+    recorded_operation rows = alike_rows(1);
     int ends[2];
     unlink(path);
     REQUIRE(pipe(ends) == 0);

@@ -2,8 +2,8 @@
  * Settings: what is understood, and that nothing else is.
  */
 #include "settings.h"
-#include "support/check.h"
-#include "support/random.h"
+#include "llama/environment.h"
+#include "temporary.h"
 #include <locale.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,17 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const names[] = {
-    "WHET_POLICY",    "WHET_STRENGTH",   "WHET_LAYERS",   "WHET_HEADS", "WHET_CONFIG",
-    "WHET_STATS",     "WHET_STATS_ROWS", "WHET_VERBOSE",  "WHET_MODE",  "WHET_POLCY",
-    "WHET_STATS_ROW", "WHET_",           "WHET_EMULATOR_"};
-
-static void clear(void) {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        unsetenv(names[i]);
-}
-
-__attribute__((constructor)) static void before(void) { check_before_each(clear); }
+__attribute__((constructor)) static void before(void) { check_before_each(environment_clear); }
 
 static bool policy_is(const settings *s, unsigned layer, unsigned head, const char *name) {
     char text[256];
@@ -88,7 +78,7 @@ TEST(every_policy_of_the_library_is_taken_by_name) {
 TEST(recording_takes_all_rows_the_last_or_every_so_many) {
     static const struct {
         const char *text;
-        size_t step;
+        size_t interval;
     } taken[] = {{"all", 1}, {"last", SIZE_MAX}, {"1", 1}, {"16", 16}, {"~100", 2}};
     setenv("WHET_STATS", "rows.csv", 1);
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
@@ -96,7 +86,7 @@ TEST(recording_takes_all_rows_the_last_or_every_so_many) {
         message why;
         setenv("WHET_STATS_ROWS", taken[i].text, 1);
         REQUIRE(settings_load(&s, &why));
-        CHECK(settings_step(&s, 101) == taken[i].step);
+        CHECK(settings_interval(&s, 101) == taken[i].interval);
         CHECK_STR(s.stats_path, "rows.csv");
         settings_free(&s);
     }
@@ -127,24 +117,22 @@ TEST(what_is_not_understood_is_refused) {
         {"WHET_HEADS", "all", "adaptive", "WHET_HEADS=all: not a list"},
         {"WHET_VERBOSE", "yes", NULL, "WHET_VERBOSE"},
         {"WHET_STATS_ROWS", "last", NULL, "without WHET_STATS"},
-        {"WHET_MODE", "accel", NULL, "the hook"},
-        {"WHET_MODE", "Hook", NULL, "WHET_MODE=Hook"},
         {"WHET_POLCY", "adaptive", NULL, "WHET_POLCY is no setting"},
         {"WHET_STATS_ROW", "1", NULL, "WHET_STATS_ROW is no setting"},
         {"WHET_", "1", NULL, "WHET_ is no setting"},
-        {"WHET_EMULATOR_", "1", NULL, "WHET_EMULATOR_ is no setting"},
+        {"WHET_MODE", "hook", NULL, "WHET_MODE is no setting"},
         {"WHET_CONFIG", "/there/is/no/such/file", NULL, "WHET_CONFIG=/there/is/no/such/file: "},
         {"WHET_CONFIG", "/", NULL, "WHET_CONFIG=/: cannot be read"},
         {"WHET_CONFIG", "any", "adaptive", "both"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        clear();
+        environment_clear();
         setenv(wrong[i].name, wrong[i].value, 1);
         if (wrong[i].other)
             setenv("WHET_POLICY", wrong[i].other, 1);
         check_refused(wrong[i].mention);
     }
-    clear();
+    environment_clear();
     setenv("WHET_STATS", "rows.csv", 1);
     static const char *const rows[] = {"first", "0", "-3", "2.5", "3 ",
                                        "70000", "~", "~0", "~x",  "~~3"};
@@ -155,16 +143,16 @@ TEST(what_is_not_understood_is_refused) {
     }
 }
 
-TEST(the_one_mode_and_variables_of_others_are_no_matter) {
+TEST(variables_of_the_library_and_of_the_program_are_no_matter) {
     settings s;
     message why = {""};
-    setenv("WHET_MODE", "hook", 1);
     setenv("WHET_POLCY", "", 1); /* unset in front of a command */
     setenv("WHET_ISA", "scalar", 0);
-    setenv("WHET_TEST_ANYTHING", "1", 1);
+    setenv("WHET_BLAS", "libblas.so", 1);
+    setenv("WHET_LLAMA", "/somewhere", 1);
+    setenv("WHET_PLUGIN", "libggml-whet.so", 1);
     CHECK_MSG(settings_load(&s, &why), "%s", why.text);
     settings_free(&s);
-    unsetenv("WHET_TEST_ANYTHING");
 }
 
 /* ---- the file ---- */
@@ -200,9 +188,7 @@ TEST(a_file_gives_policies_by_layer_and_head_and_its_last_rule_decides) {
 
 TEST(a_file_is_read_from_where_the_environment_says) {
     char path[] = "/tmp/whet-config.XXXXXX";
-    int file = mkstemp(path);
-    REQUIRE(file >= 0 && write(file, "{\"policy\":\"hardmax\"}", 20) == 20);
-    close(file);
+    temporary_file(path, "{\"policy\":\"hardmax\"}");
     setenv("WHET_CONFIG", path, 1);
     settings s;
     message why;
@@ -214,9 +200,7 @@ TEST(a_file_is_read_from_where_the_environment_says) {
 
 TEST(a_recording_does_not_replace_the_file_with_the_policies) {
     char path[] = "/tmp/whet-config.XXXXXX", other[64];
-    int file = mkstemp(path);
-    REQUIRE(file >= 0 && write(file, "{}", 2) == 2);
-    close(file);
+    temporary_file(path, "{}");
     setenv("WHET_CONFIG", path, 1);
     snprintf(other, sizeof other, "/tmp/.%s", path + 4); /* the same by another name */
     setenv("WHET_STATS", other, 1);

@@ -2,88 +2,22 @@
 """The library against PyTorch in float64: whet_softmax under `adaptive` against the listing of the paper's Figure 4, and
 attention against the usual composition of matrix products and softmax, both forth and, by autograd, back.
 
-The shared library (WHET_LIB) is loaded as any other program would load it, with the structs of whet.h written down again.
+The shared library (WHET_LIB) is loaded as any other program would load it, with the structs of bench/structs.py.
 """
 
 import ctypes
 import math
 import os
-from ctypes import POINTER, Structure, byref, c_float, c_int, c_int64, c_size_t, c_ssize_t, c_uint32, c_uint64, c_void_p
+import sys
+from ctypes import POINTER, byref, c_size_t, c_ssize_t, c_void_p
 
 import torch
 from check import check, main, skip, test
 
-F32, F16, BF16 = 0, 1, 2
+sys.path.insert(0, os.path.join(os.environ["WHET_SOURCE_DIR"], "bench"))
+from structs import BF16, CAUSAL, F16, F32, Attention, Gradients, Place, PolicyGradient, Rows, RowsBackward, Stats, Tensor
+
 TYPES = {torch.float32: F32, torch.float16: F16, torch.bfloat16: BF16}
-CAUSAL = 1
-
-
-class Stats(Structure):
-    _fields_ = [("n", c_uint64)] + [
-        (name, ctypes.c_double)
-        for name in ("max", "z", "s", "logsumexp", "entropy", "beta", "entropy_after", "max_prob")
-    ] + [("flags", c_uint32), ("reserved", c_uint32)]
-
-
-class Rows(Structure):
-    _fields_ = [
-        ("size", c_size_t), ("rows", c_size_t), ("n", c_size_t),
-        ("input", c_void_p), ("in_stride", c_ssize_t),
-        ("out", c_void_p), ("out_stride", c_ssize_t),
-        ("mask", c_void_p), ("mask_stride", c_ssize_t),
-        ("stats", POINTER(Stats)), ("stats_stride", c_size_t),
-        ("in_type", c_int), ("out_type", c_int), ("mask_type", c_int), ("reserved", c_uint32),
-    ]
-
-
-class PolicyGradient(Structure):
-    _fields_ = [("value", ctypes.c_double * 9), ("strength", ctypes.c_double), ("hold", ctypes.c_double),
-                ("reserved", ctypes.c_double * 5)]
-
-
-class RowsBackward(Structure):
-    _fields_ = [
-        ("size", c_size_t), ("rows", c_size_t), ("n", c_size_t),
-        ("input", c_void_p), ("in_stride", c_ssize_t),
-        ("mask", c_void_p), ("mask_stride", c_ssize_t),
-        ("grad_out", c_void_p), ("grad_out_stride", c_ssize_t),
-        ("grad_in", c_void_p), ("grad_in_stride", c_ssize_t),
-        ("policy_grad", POINTER(PolicyGradient)),
-        ("in_type", c_int), ("mask_type", c_int), ("grad_out_type", c_int), ("grad_in_type", c_int),
-        ("reserved", c_uint32 * 2),
-    ]
-
-
-class Tensor(Structure):
-    _fields_ = [
-        ("data", c_void_p), ("stride", c_ssize_t * 4), ("to_f32", c_void_p), ("context", c_void_p),
-        ("type", c_int), ("reserved", c_uint32),
-    ]
-
-
-class Place(Structure):
-    """whet_tensor_out and whet_mask, which have the same fields."""
-
-    _fields_ = [("data", c_void_p), ("stride", c_ssize_t * 4), ("type", c_int), ("reserved", c_uint32)]
-
-
-class Attention(Structure):
-    _fields_ = [(name, c_size_t) for name in (
-        "size", "batch", "heads", "kv_heads", "queries", "keys", "head_dim", "value_dim")] + [
-        ("q", Tensor), ("k", Tensor), ("v", Tensor), ("out", Place),
-        ("scale", c_float), ("softcap", c_float), ("flags", c_uint32), ("reserved", c_uint32),
-        ("offset", c_int64), ("window", c_size_t), ("mask", Place),
-        ("alibi_slopes", c_void_p), ("sinks", c_void_p), ("policies", c_void_p), ("policy_count", c_size_t),
-        ("stats", POINTER(Stats)), ("stats_stride", c_size_t),
-    ]
-
-
-class Gradients(Structure):
-    _fields_ = [
-        ("size", c_size_t), ("attention", Attention), ("out", Tensor), ("q", Place), ("k", Place), ("v", Place),
-        ("policies", c_void_p), ("sinks", c_void_p), ("alibi_slopes", c_void_p),
-    ]
-
 
 _library = None
 

@@ -20,4 +20,15 @@ static inline const char *python_with_torch(void) {
     SKIP("needs python3 with torch (make setup-all)");
 }
 
+/* Has a script of bench/ read FOLDER/in and write FOLDER/out, whose path is returned. */
+static inline const char *run_peer(const char *python, const char *script, const char *folder) {
+    static char path[128];
+    char command[512];
+    snprintf(command, sizeof command, "%s %s/bench/%s %s/in %s/out", python,
+             getenv("WHET_SOURCE_DIR"), script, folder, folder);
+    REQUIRE(system(command) == 0); /* NOLINT(cert-env33-c): paths of the test's own */
+    snprintf(path, sizeof path, "%s/out", folder);
+    return path;
+}
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/machine.h"
 #include "base/progress.h"
 #include "base/random.h"
@@ -166,4 +167,24 @@ TEST(progress_into_a_pipe_comes_in_lines) {
     close(ends[0]);
     REQUIRE(length >= 0);
     CHECK_STR(text, "work  25 %, loss 0.50, 30 s left\n");
+}
+
+TEST(arrays_grow_and_keep_their_items) {
+    size_t room = 0, moves = 0;
+    int *items = NULL;
+    for (int i = 0; i < 10000; i++) {
+        size_t before = room;
+        int *grown = lab_grow(items, sizeof *items, (size_t)i + 1, &room);
+        REQUIRE(grown != NULL && room > (size_t)i);
+        moves += room != before;
+        items = grown;
+        items[i] = i;
+    }
+    for (int i = 0; i < 10000; i++)
+        CHECK_INT(items[i], i);
+    CHECK(moves < 32);
+    size_t kept = room;
+    CHECK(lab_grow(items, sizeof *items, SIZE_MAX / 2, &room) == NULL && room == kept);
+    CHECK(lab_grow(items, sizeof *items, SIZE_MAX, &room) == NULL && room == kept);
+    free(items);
 }

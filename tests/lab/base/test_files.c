@@ -165,6 +165,18 @@ TEST(csv_quotes_what_needs_it) {
     remove_scratch();
 }
 
+TEST(bytes_are_written_as_they_are) {
+    make_scratch();
+    char *path = lab_path(folder, "bytes");
+    REQUIRE(path != NULL);
+    CHECK(replace_file_bytes(path, "one two", 3));
+    CHECK(holds(path, "one"));
+    CHECK(replace_file_bytes(path, "", 0));
+    CHECK(holds(path, ""));
+    free(path);
+    remove_scratch();
+}
+
 TEST(a_manifest_tells_what_made_a_result) {
     make_scratch();
     lab_error error = {0};

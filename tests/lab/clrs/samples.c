@@ -5,12 +5,12 @@
 
 enum { SAMPLES = 10 };
 
-static void check_stream(const clrs_request *request, sample_check *is_right) {
-    clrs_stream *stream;
-    REQUIRE(clrs_stream_create(request, &stream) == CLRS_OK);
+static void check_request(const clrs_request *request, sample_check *is_right) {
+    clrs_sampler *sampler;
+    REQUIRE(clrs_sampler_create(request, &sampler) == CLRS_OK);
     for (int i = 0; i < SAMPLES; i++) {
         clrs_sample sample;
-        clrs_status status = clrs_stream_next(stream, &sample);
+        clrs_status status = clrs_sampler_next(sampler, &sample);
         // Few decimals leave few places for points without three on a line.
         if (status == CLRS_ERROR_HULL || status == CLRS_ERROR_ENDLESS)
             break;
@@ -21,7 +21,7 @@ static void check_stream(const clrs_request *request, sample_check *is_right) {
                        (int)request->decimals, request->hints, (int)request->ties))
             break;
     }
-    clrs_stream_destroy(stream);
+    clrs_sampler_destroy(sampler);
 }
 
 void check_samples(const char *algorithm, int longest, sample_check *is_right) {
@@ -39,7 +39,7 @@ void check_samples(const char *algorithm, int longest, sample_check *is_right) {
             request.decimals = decimals[variant / 4];
             request.hints = variant % 2 != 0;
             request.ties = variant / 2 % 2 ? CLRS_TIES_SIMD : CLRS_TIES_SCALAR;
-            check_stream(&request, is_right);
+            check_request(&request, is_right);
         }
     }
 }

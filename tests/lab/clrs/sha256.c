@@ -72,11 +72,11 @@ static void digest(struct state *state, const uint8_t block[BLOCK]) {
         uint32_t mixed = rotate(v[4], 6) ^ rotate(v[4], 11) ^ rotate(v[4], 25);
         uint32_t chosen = (v[4] & v[5]) ^ (~v[4] & v[6]);
         uint32_t first = v[7] + mixed + chosen + state->round_constants[i] + w[i];
-        uint32_t turned = rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22);
+        uint32_t rotated = rotate(v[0], 2) ^ rotate(v[0], 13) ^ rotate(v[0], 22);
         uint32_t majority = (v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]);
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += first;
-        v[0] = first + turned + majority;
+        v[0] = first + rotated + majority;
     }
     for (int i = 0; i < 8; i++)
         state->hash[i] += v[i];

@@ -1,6 +1,6 @@
-// Memory that runs out: every allocation of a stream, a mix and a score fails in its turn, and each
-// time there is an error and nothing is left behind. And once a stream has seen its longest sample,
-// it allocates nothing any more.
+// Memory that runs out: every allocation of a sampler, a mix and a score fails in its turn, and
+// each time there is an error and nothing is left behind. And once a sampler has seen its longest
+// sample, it allocates nothing any more.
 #include "support/faults.h"
 
 #include "clrs/clrs.h"
@@ -10,17 +10,17 @@
 static clrs_status make_samples(const char *algorithm, bool hints) {
     clrs_request request = clrs_request_default(algorithm, 33);
     request.hints = hints;
-    clrs_stream *stream;
-    clrs_status status = clrs_stream_create(&request, &stream);
+    clrs_sampler *sampler;
+    clrs_status status = clrs_sampler_create(&request, &sampler);
     for (int i = 0; status == CLRS_OK && i < 2; i++) {
         clrs_sample sample;
-        status = clrs_stream_next(stream, &sample);
+        status = clrs_sampler_next(sampler, &sample);
     }
-    clrs_stream_destroy(stream);
+    clrs_sampler_destroy(sampler);
     return status;
 }
 
-TEST(a_stream_without_memory_says_so) {
+TEST(a_sampler_without_memory_says_so) {
     for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++)
         for (int hints = 0; hints < 2; hints++)
             for (long k = 1;; k++) {
@@ -82,21 +82,21 @@ TEST(scores_without_memory_say_so) {
     }
 }
 
-TEST(a_stream_at_work_allocates_nothing) {
+TEST(a_sampler_at_work_allocates_nothing) {
     for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++) {
         clrs_request request = clrs_request_default(clrs_algorithm_at(i)->name, 16);
         request.hints = true;
-        clrs_stream *stream;
+        clrs_sampler *sampler;
         clrs_sample sample;
-        REQUIRE(clrs_stream_create(&request, &stream) == CLRS_OK);
+        REQUIRE(clrs_sampler_create(&request, &sampler) == CLRS_OK);
         for (int k = 0; k < 300; k++)
-            REQUIRE(clrs_stream_next(stream, &sample) == CLRS_OK);
-        REQUIRE(clrs_stream_seek(stream, 0) == CLRS_OK);
+            REQUIRE(clrs_sampler_next(sampler, &sample) == CLRS_OK);
+        REQUIRE(clrs_sampler_seek(sampler, 0) == CLRS_OK);
         faults_begin(0, FAULT_ONCE);
         for (int k = 0; k < 300; k++)
-            CHECK_INT(clrs_stream_next(stream, &sample), CLRS_OK);
+            CHECK_INT(clrs_sampler_next(sampler, &sample), CLRS_OK);
         faults_end();
         CHECK_INT(faults_seen(), 0);
-        clrs_stream_destroy(stream);
+        clrs_sampler_destroy(sampler);
     }
 }

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { FIELDS_MAX = 64, LINE_MAX_SIZE = 1024, FILE_LIMIT = 1 << 26, STREAMS_MAX = 64 };
+enum { FIELDS_MAX = 64, LINE_MAX_SIZE = 1024, FILE_LIMIT = 1 << 26, SAMPLERS_MAX = 64 };
 
 // ---- Tables ----------------------------------------------------------------------------------
 
@@ -85,15 +85,15 @@ TEST(a_hash_is_that_of_the_standard) {
 // ---- Samples ---------------------------------------------------------------------------------
 
 struct made {
-    clrs_stream *stream;
+    clrs_sampler *sampler;
     clrs_sample sample;
 };
 
 static bool make(const clrs_request *request, uint64_t index, struct made *made) {
-    if (clrs_stream_create(request, &made->stream) != CLRS_OK)
+    if (clrs_sampler_create(request, &made->sampler) != CLRS_OK)
         return false;
-    return clrs_stream_seek(made->stream, index) == CLRS_OK &&
-           clrs_stream_next(made->stream, &made->sample) == CLRS_OK;
+    return clrs_sampler_seek(made->sampler, index) == CLRS_OK &&
+           clrs_sampler_next(made->sampler, &made->sample) == CLRS_OK;
 }
 
 // A field as a number; a table that holds something else is broken.
@@ -125,7 +125,7 @@ static void check_row(const struct table *table, clrs_ties ties) {
               "%s, length %s, seed %s, index %s, decimals %s, hints %s, ties %d", table->fields[0],
               table->fields[1], table->fields[2], table->fields[3], table->fields[4],
               table->fields[5], (int)ties);
-    clrs_stream_destroy(made.stream);
+    clrs_sampler_destroy(made.sampler);
 }
 
 TEST(samples_have_the_hashes_of_the_reference) {
@@ -141,16 +141,16 @@ TEST(samples_have_the_hashes_of_the_reference) {
 
 // ---- Mixed streams ---------------------------------------------------------------------------
 
-// The requests of a line "stream ...", whose fields they point into.
-static size_t read_stream(struct table *table, clrs_request *requests) {
+// The requests of a line "sampler ...", whose fields they point into.
+static size_t read_samples(struct table *table, clrs_request *requests) {
     size_t count = 0;
     for (size_t i = 4; i < table->count; i++) {
         char *lengths = strchr(table->fields[i], ':');
         REQUIRE(lengths != NULL);
         *lengths++ = '\0';
-        int64_t numbers[STREAMS_MAX];
-        size_t length_count = parse_list(lengths, numbers, STREAMS_MAX);
-        for (size_t j = 0; j < length_count && count < STREAMS_MAX; j++) {
+        int64_t numbers[SAMPLERS_MAX];
+        size_t length_count = parse_list(lengths, numbers, SAMPLERS_MAX);
+        for (size_t j = 0; j < length_count && count < SAMPLERS_MAX; j++) {
             requests[count] = clrs_request_default(table->fields[i], numbers[j]);
             requests[count].decimals = number_at(table, 2);
             requests[count++].hints = number_at(table, 3) != 0;
@@ -159,15 +159,15 @@ static size_t read_stream(struct table *table, clrs_request *requests) {
     return count;
 }
 
-TEST(mixed_streams_have_the_hashes_of_the_reference) {
+TEST(mixed_samples_have_the_hashes_of_the_reference) {
     struct table table = open_table("mixed.tsv");
     clrs_mix *mix = NULL;
-    clrs_request requests[STREAMS_MAX];
+    clrs_request requests[SAMPLERS_MAX];
     size_t samples = 0;
     while (next_row(&table)) {
         if (strcmp(table.fields[0], "stream") == 0) {
             clrs_mix_destroy(mix);
-            size_t count = read_stream(&table, requests);
+            size_t count = read_samples(&table, requests);
             uint64_t seed = strtoull(table.fields[1], NULL, 10);
             REQUIRE(clrs_mix_create(requests, count, seed, &mix, NULL) == CLRS_OK);
             continue;
@@ -256,7 +256,7 @@ static void check_record(const json_t *record, clrs_ties ties) {
         CHECK_STR(made.sample.question, text_member(record, "question"));
         CHECK_STR(made.sample.answer, answer);
     }
-    clrs_stream_destroy(made.stream);
+    clrs_sampler_destroy(made.sampler);
 }
 
 static size_t check_records(const char *folder, const char *name) {
@@ -289,12 +289,12 @@ TEST(samples_are_those_of_the_records_in_full) {
 }
 
 static clrs_mix *mix_of_record(const json_t *record) {
-    clrs_request requests[STREAMS_MAX];
+    clrs_request requests[SAMPLERS_MAX];
     size_t count = 0;
     const char *name;
     json_t *lengths;
     json_object_foreach(json_object_get(record, "algos_and_lengths"), name, lengths) {
-        for (size_t i = 0; i < json_array_size(lengths) && count < STREAMS_MAX; i++) {
+        for (size_t i = 0; i < json_array_size(lengths) && count < SAMPLERS_MAX; i++) {
             int64_t length = json_integer_value(json_array_get(lengths, i));
             requests[count] = clrs_request_default(name, length);
             requests[count].decimals = number_member(record, "decimals");
@@ -307,7 +307,7 @@ static clrs_mix *mix_of_record(const json_t *record) {
     return mix;
 }
 
-TEST(mixed_streams_are_those_of_the_records_in_full) {
+TEST(mixed_samples_are_those_of_the_records_in_full) {
     const char *folder = getenv("WHET_GOLDEN");
     if (!folder)
         SKIP("WHET_GOLDEN names no folder of records");

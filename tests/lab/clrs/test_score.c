@@ -70,7 +70,7 @@ TEST(references_are_made_again_in_any_order) {
     REQUIRE(five.length < sizeof kept);
     memcpy(kept, five.start, five.length + 1);
     REQUIRE(clrs_scores_reference(&scores, &request, 2, &two) == CLRS_OK);
-    for (uint64_t seed = 1; seed < 100; seed++) { // more streams than are kept
+    for (uint64_t seed = 1; seed < 100; seed++) { // more samplers than are kept
         request.seed = seed;
         REQUIRE(clrs_scores_reference(&scores, &request, 0, &two) == CLRS_OK);
     }

@@ -76,18 +76,18 @@ static bool collect(void *context, lm_token token, const char *text, size_t leng
 static void score_one_by_one(lm_model *model, const lm_task *task, uint64_t length,
                              clrs_score_sum *sum) {
     lab_error error = {0};
-    clrs_stream *stream;
+    clrs_sampler *sampler;
     clrs_sample sample;
     clrs_request wanted = clrs_request_default(task->algorithm->name, (int64_t)length);
     lm_opened opened = {.model = *model, .is_clrs = true};
     REQUIRE(lm_tokenizer_clrs(&opened.tokenizer, &error));
     wanted.seed = 3;
     wanted.hints = task->hints;
-    REQUIRE(clrs_stream_create(&wanted, &stream) == CLRS_OK);
+    REQUIRE(clrs_sampler_create(&wanted, &sampler) == CLRS_OK);
     for (int i = 0; i < SAMPLES; i++) {
         lm_text text = {NULL, 0, 0};
         lm_generated result;
-        REQUIRE(clrs_stream_next(stream, &sample) == CLRS_OK);
+        REQUIRE(clrs_sampler_next(sampler, &sample) == CLRS_OK);
         REQUIRE(lm_text_add(&text, "", 0));
         const lm_generate_request request = {.opened = &opened,
                                              .engine = &engine,
@@ -103,7 +103,7 @@ static void score_one_by_one(lm_model *model, const lm_task *task, uint64_t leng
         sum->final += score.final;
         free(text.bytes);
     }
-    clrs_stream_destroy(stream);
+    clrs_sampler_destroy(sampler);
     lm_tokenizer_free(&opened.tokenizer);
 }
 

@@ -41,19 +41,8 @@ __attribute__((destructor)) static void remove_folder(void) {
     rmdir(folder);
 }
 
-typedef struct bytes {
-    const void *data;
-    size_t size;
-} bytes;
-
-static void write_bytes(FILE *file, const void *context) {
-    const bytes *of = context;
-    fwrite(of->data, 1, of->size, file);
-}
-
 static void put_file(const char *path, const void *data, size_t size) {
-    const bytes of = {data, size};
-    REQUIRE(replace_file(path, write_bytes, &of));
+    REQUIRE(replace_file_bytes(path, data, size));
 }
 
 /* ---- a model ---- */

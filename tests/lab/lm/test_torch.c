@@ -58,13 +58,11 @@ static void put(FILE *file, float value) { fwrite(&value, sizeof value, 1, file)
 
 /* What the script answers to the input. */
 static double *ask(const char *what, size_t *count) {
-    char path[128], command[512];
-    snprintf(command, sizeof command, "%s %s/bench/lm_peer.py %s %s/in %s/out", python,
-             getenv("WHET_SOURCE_DIR"), what, folder, folder);
-    REQUIRE(system(command) == 0); /* NOLINT(cert-env33-c): paths of the test's own */
-    snprintf(path, sizeof path, "%s/out", folder);
+    char script[64];
+    snprintf(script, sizeof script, "lm_peer.py %s", what);
     size_t size;
-    double *values = (double *)(void *)lab_read_file(path, 1 << 28, &size, NULL);
+    double *values =
+        (double *)(void *)lab_read_file(run_peer(python, script, folder), 1 << 28, &size, NULL);
     REQUIRE(values != NULL);
     *count = size / sizeof(double);
     return values;
@@ -150,7 +148,7 @@ TEST(every_gradient_through_adaptive_temperature_is_that_of_torch) {
     compare_gradients(adaptive_config(LM_LEARN_NOTHING));
 }
 
-TEST(every_gradient_of_learnt_polynomials_is_that_of_torch) {
+TEST(every_gradient_of_learned_polynomials_is_that_of_torch) {
     compare_gradients(adaptive_config(LM_LEARN_LAYER));
     need_torch(); /* another folder */
     compare_gradients(adaptive_config(LM_LEARN_HEAD));
@@ -233,6 +231,6 @@ TEST(twenty_steps_with_adaptive_temperature_have_the_losses_of_torch) {
     compare_training(adaptive_config(LM_LEARN_NOTHING));
 }
 
-TEST(twenty_steps_with_learnt_polynomials_have_the_losses_of_torch) {
+TEST(twenty_steps_with_learned_polynomials_have_the_losses_of_torch) {
     compare_training(adaptive_config(LM_LEARN_HEAD));
 }

@@ -87,7 +87,7 @@ static void check_threads(lm_config config) {
 
 TEST(threads_change_nothing_in_the_weights) { check_threads(small_model()); }
 
-TEST(nor_with_policies_that_are_learnt) {
+TEST(nor_with_policies_that_are_learned) {
     lm_config config = small_model();
     snprintf(config.policy, sizeof config.policy, "adaptive");
     config.learn = LM_LEARN_HEAD;

@@ -58,10 +58,10 @@ TEST(recalling_a_run_without_memory_says_so) {
         SKIP("%s", error.text);
     REQUIRE(mkdtemp(folder) != NULL);
     lm_run run = tiny_run();
-    run.keep.folder = folder;
+    run.folder.path = folder;
     REQUIRE(lm_train(&engine, &run, NULL, &error));
     for (long k = 1;; k++) {
-        lm_run recalled = {.keep = {.folder = folder, .log_interval = 7}};
+        lm_run recalled = {.folder = {.path = folder, .log_interval = 7}};
         error = (lab_error){.kind = LAB_NO_ERROR};
         faults_begin(k, k % 2 ? FAULT_ONCE : FAULT_FOR_GOOD);
         bool is_done = lm_run_recall(&recalled, &error);
@@ -70,7 +70,7 @@ TEST(recalling_a_run_without_memory_says_so) {
         CHECK_INT(is_done, !faults_struck());
         if (!faults_struck()) {
             CHECK(k > 20);
-            CHECK_INT(recalled.keep.log_interval, 0);
+            CHECK_INT(recalled.folder.log_interval, 0);
             CHECK_INT(recalled.training.steps, run.training.steps);
             CHECK_INT(recalled.training.task_count, 1);
             CHECK_INT(recalled.config.hidden, run.config.hidden);

@@ -158,17 +158,17 @@ static double climb(const tiny_model *model, const plain_map *queries, const pla
         rotate(model, -distance, key);
         best_input(queries, key, input);
         apply(queries, input, query);
-        double turned[DIM_MAX], lowest = 0, highest = 0;
-        memcpy(turned, query, sizeof turned);
-        rotate(model, distance, turned);
+        double rotated[DIM_MAX], lowest = 0, highest = 0;
+        memcpy(rotated, query, sizeof rotated);
+        rotate(model, distance, rotated);
         for (int sign = -1; sign <= 1; sign += 2) {
             double along[DIM_MAX];
             for (size_t i = 0; i < model->head_dim; i++) {
-                along[i] = sign * turned[i];
+                along[i] = sign * rotated[i];
             }
             best_input(keys, along, input);
             apply(keys, input, key);
-            double logit = logit_of(model, turned, key);
+            double logit = logit_of(model, rotated, key);
             lowest = sign < 0 ? logit : lowest;
             highest = logit;
         }

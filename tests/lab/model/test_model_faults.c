@@ -88,7 +88,7 @@ static bool probe_as_json(lab_error *error) {
     static const char *const names[] = {"softmax"};
     static float values[2 * PROBE_MEASURES];
     probe_request request = {
-        .model = "m.gguf", .policies = names, .policy_count = 1, .seed = ~0ull};
+        .model = {.path = "m.gguf"}, .policies = names, .policy_count = 1, .seed = ~0ull};
     static probe_result result = {
         .policies = 1, .sizes = 1, .sequences = 1, .layers = 1, .heads = 2, .tokens = {4}};
     result.values = values;

@@ -37,7 +37,12 @@ static void need_llama(void) {
 
 static probe_request usual_request(const char *model) {
     need_llama();
-    return (probe_request){.model = model,
+    lab_error error = {0};
+    probe_model read;
+    bool is_read = probe_read_model(model, &read, &error);
+    CHECK_MSG(is_read, "%s", error.text);
+    REQUIRE(is_read);
+    return (probe_request){.model = read,
                            .library = getenv("WHET_LLAMA_LIB"),
                            .policies = softmax,
                            .policy_count = 1,
@@ -292,12 +297,22 @@ TEST(prompts_longer_than_the_context_are_refused_or_left_out) {
     unlink(path);
 }
 
+TEST(the_file_tells_the_size_of_a_model) {
+    tiny_model tiny = tiny_usual("llama");
+    lab_error error = {0};
+    probe_model model;
+    CHECK(probe_read_model(made(&tiny), &model, &error));
+    CHECK_INT(model.layers, tiny.layers);
+    CHECK_INT(model.heads, tiny.heads);
+    CHECK_INT(model.context, 512);
+    unlink(path);
+    CHECK(!probe_read_model("/nowhere.gguf", &model, &error));
+    CHECK(error.kind == LAB_INPUT && strstr(error.text, "cannot read /nowhere.gguf"));
+}
+
 TEST(what_cannot_be_run_is_told) {
     tiny_model model = tiny_usual("llama");
     probe_request request = usual_request(made(&model));
-    request.model = "/nowhere.gguf";
-    check_fails(&request, LAB_INPUT, "cannot read /nowhere.gguf");
-    request.model = path;
     request.is_chat = true;
     check_fails(&request, LAB_INPUT, "the model has no chat template");
     request.is_chat = false;

@@ -99,7 +99,7 @@ TEST(a_single_token_leaves_no_choice) {
 TEST(everything_is_kept_as_json) {
     static const char *const names[] = {"softmax"};
     probe_result r = made_up();
-    probe_request request = {.model = "m\xff.gguf", .policies = names, .policy_count = 1};
+    probe_request request = {.model = {.path = "m\xff.gguf"}, .policies = names, .policy_count = 1};
     json_t *json = probe_json(&request, &r);
     REQUIRE(json);
     CHECK_STR(json_string_value(json_object_get(json, "model")), "m?.gguf");

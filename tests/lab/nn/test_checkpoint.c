@@ -36,21 +36,10 @@ TEST(what_was_written_is_read_back) {
     unlink(path);
 }
 
-typedef struct damage {
-    const char *bytes;
-    size_t size;
-} damage;
-
-static void write_bytes(FILE *file, const void *context) {
-    const damage *of = context;
-    fwrite(of->bytes, 1, of->size, file);
-}
-
 static bool is_refused(const char *bytes, size_t size) {
-    damage of = {bytes, size};
     nn_checkpoint read;
     lab_error error = {0};
-    REQUIRE(replace_file(path, write_bytes, &of));
+    REQUIRE(replace_file_bytes(path, bytes, size));
     bool refused = !nn_checkpoint_read(path, &read, &error) && error.kind == LAB_INPUT &&
                    strstr(error.text, path);
     if (!refused)
@@ -76,8 +65,7 @@ TEST(any_byte_that_changes_is_noticed) {
 
 /* A file of so many bytes, of which only the beginning takes room on the disk. */
 static void write_long(const char *bytes, size_t size, off_t length) {
-    damage of = {bytes, size};
-    REQUIRE(replace_file(path, write_bytes, &of));
+    REQUIRE(replace_file_bytes(path, bytes, size));
     REQUIRE(truncate(path, length) == 0);
 }
 

@@ -191,7 +191,7 @@ TEST(cross_entropy_and_its_gradient_are_right) {
     }
 }
 
-TEST(positions_turn_pairs_and_the_way_back_turns_them_back) {
+TEST(positions_rotate_pairs_and_backward_rotates_them_back) {
     enum { LENGTH = 5, HEADS = 3, STRIDE = 200 };
     const nn_engine engine = {.kernels = kernels()};
     for (size_t head_dim = 2; head_dim <= 34; head_dim += 4)
@@ -206,10 +206,10 @@ TEST(positions_turn_pairs_and_the_way_back_turns_them_back) {
                     size_t i = token * STRIDE + e, j = e % head_dim;
                     double angle =
                         (double)(token % LENGTH) * pow(100, -(double)(j - j % 2) / (double)dims);
-                    double turned = j % 2 == 0 ? x[i] * cos(angle) - x[i + 1] * sin(angle)
-                                               : x[i] * cos(angle) + x[i - 1] * sin(angle);
-                    bool is_turned = e < HEADS * head_dim && j < dims;
-                    CHECK_NEAR(y[i], is_turned ? turned : (double)x[i], is_turned ? 2e-6 : 0);
+                    double rotated = j % 2 == 0 ? x[i] * cos(angle) - x[i + 1] * sin(angle)
+                                                : x[i] * cos(angle) + x[i - 1] * sin(angle);
+                    bool is_rotated = e < HEADS * head_dim && j < dims;
+                    CHECK_NEAR(y[i], is_rotated ? rotated : (double)x[i], is_rotated ? 2e-6 : 0);
                 }
             nn_rotate(&engine, &rope, rope.back, 2, LENGTH, HEADS, head_dim, STRIDE, y);
             for (size_t i = 0; i < 2 * LENGTH * STRIDE; i++)

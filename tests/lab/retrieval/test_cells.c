@@ -5,7 +5,7 @@
 #include "support/check.h"
 #include "support/engine.h"
 
-#include "retrieval/stream.h"
+#include "retrieval/chunked.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -42,23 +42,23 @@ static void answer(const problem *p, const retrieval_cells *cells, retrieval_set
                    float logits[N], float answers[ROWS * CLASSES], uint16_t class_of[N],
                    float priority[N]) {
     lab_error error = {.kind = LAB_NO_ERROR};
-    retrieval_stream *stream = retrieval_stream_create(&p->model, cells, N, ROWS, &error);
-    REQUIRE(stream != NULL);
-    retrieval_stream_open(stream, 3, N, 1, set);
+    retrieval_chunked *chunked = retrieval_chunked_create(&p->model, cells, N, ROWS, &error);
+    REQUIRE(chunked != NULL);
+    retrieval_chunked_open(chunked, 3, N, 1, set);
     const whet_policy policies[ROWS] = {whet_policy_softmax(), whet_policy_fixed(2)};
     for (size_t r = 0; r < ROWS; r++) {
         whet_rows row = {.size = sizeof row,
                          .rows = 1,
                          .n = N,
                          .in = set->logits,
-                         .out = retrieval_stream_weights(stream) + r * N};
+                         .out = retrieval_chunked_weights(chunked) + r * N};
         REQUIRE(whet_softmax(&row, &policies[r], NULL) == WHET_OK);
     }
-    retrieval_stream_answer(stream, ROWS, answers);
+    retrieval_chunked_answer(chunked, ROWS, answers);
     memcpy(logits, set->logits, N * sizeof(float));
     memcpy(class_of, set->class_of, N * sizeof *class_of);
     memcpy(priority, set->priority, N * sizeof(float));
-    retrieval_stream_destroy(stream);
+    retrieval_chunked_destroy(chunked);
 }
 
 static void compare(uint32_t depth, uint32_t width, bool key_sees_class) {

@@ -88,7 +88,8 @@ TEST(intervals_are_those_of_the_textbooks) {
 }
 
 /* A table of heads and sets whose values are what the head, the set and chance add up to. */
-static lab_interval of_table(double heads_spread, double sets_spread, double rest, uint64_t seed) {
+static lab_interval of_table(double heads_deviation, double sets_deviation, double rest,
+                             uint64_t seed) {
     enum { HEADS = 8, SETS = 400 };
     static double values[HEADS][SETS];
     double means[HEADS], squares = 0, column_squares = 0;
@@ -97,12 +98,12 @@ static lab_interval of_table(double heads_spread, double sets_spread, double res
         for (size_t s = 0; s < SETS; s++)
             values[h][s] = rest * lab_random_normal(&random);
     for (size_t h = 0; h < HEADS; h++) {
-        double own = heads_spread * lab_random_normal(&random);
+        double own = heads_deviation * lab_random_normal(&random);
         for (size_t s = 0; s < SETS; s++)
             values[h][s] += own;
     }
     for (size_t s = 0; s < SETS; s++) {
-        double own = sets_spread * lab_random_normal(&random), sum = 0;
+        double own = sets_deviation * lab_random_normal(&random), sum = 0;
         for (size_t h = 0; h < HEADS; h++) {
             values[h][s] += own;
             sum += values[h][s];

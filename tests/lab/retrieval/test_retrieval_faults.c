@@ -39,7 +39,7 @@ static bool train(uint64_t steps, retrieval_heads *trained, lab_error *error) {
         .config = retrieval_config_default(),
         .seeds = seeds,
         .seed_count = 2,
-        .keep = {.folder = folder, .checkpoint_interval = 1, .log_interval = 1, .resume = true},
+        .folder = {.path = folder, .checkpoint_interval = 1, .log_interval = 1, .resume = true},
         .quiet = true};
     run.config.precision = precision;
     run.config.width = 4;

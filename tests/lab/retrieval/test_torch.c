@@ -70,7 +70,7 @@ static void write_integers(FILE *file, const uint16_t *values, size_t count) {
 static double *ask_torch(const char *python, const char *folder, const retrieval_batch *batch,
                          const retrieval_layout *at, const float *parameters, const piece *pieces,
                          size_t count, bool is_adaptive, bool rounds, size_t *answers) {
-    char path[256], command[1024];
+    char path[256];
     snprintf(path, sizeof path, "%s/in", folder);
     FILE *file = fopen(path, "wb");
     REQUIRE(file != NULL);
@@ -83,12 +83,9 @@ static double *ask_torch(const char *python, const char *folder, const retrieval
     write_floats(file, batch->query, SETS);
     write_integers(file, batch->label, SETS);
     fclose(file);
-    snprintf(command, sizeof command, "%s %s/bench/retrieval_peer.py gradients %s/in %s/out",
-             python, getenv("WHET_SOURCE_DIR"), folder, folder);
-    REQUIRE(system(command) == 0); /* NOLINT(cert-env33-c): paths of the test's own */
-    snprintf(path, sizeof path, "%s/out", folder);
     size_t size;
-    double *values = (double *)(void *)lab_read_file(path, 1 << 26, &size, NULL);
+    double *values = (double *)(void *)lab_read_file(
+        run_peer(python, "retrieval_peer.py gradients", folder), 1 << 26, &size, NULL);
     REQUIRE(values != NULL);
     *answers = size / sizeof(double);
     return values;

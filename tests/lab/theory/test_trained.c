@@ -5,7 +5,7 @@
 #include "support/check.h"
 #include "support/engine.h"
 
-#include "retrieval/stream.h"
+#include "retrieval/chunked.h"
 #include "theory/trained.h"
 
 #include <math.h>
@@ -91,13 +91,13 @@ static void check_statements(bool key_sees_class) {
     retrieval_model model = retrieval_head_model(&head, &engine);
     model.config.precision =
         RETRIEVAL_BF16; /* the head's own rounds products, its probe does not */
-    retrieval_stream *stream = retrieval_stream_create(&model, NULL, N, 1, &error);
+    retrieval_chunked *chunked = retrieval_chunked_create(&model, NULL, N, 1, &error);
     trained_probe *probe = trained_probe_create(&engine, &head, N, &error);
-    REQUIRE(stream && probe);
+    REQUIRE(chunked && probe);
     double query = 0, key = 0, spread = 0, smallest = 1, largest = 0, top = 0;
     for (size_t s = 0; s < SETS; s++) {
         retrieval_set set;
-        retrieval_stream_open(stream, 9, N, s, &set);
+        retrieval_chunked_open(chunked, 9, N, s, &set);
         go(&head, &set, &way);
         double low = INFINITY, high = -INFINITY, z = 0, key_norm = 0;
         for (size_t i = 0; i < N; i++) {
@@ -126,7 +126,7 @@ static void check_statements(bool key_sees_class) {
     CHECK(coefficients.bounds.low <= smallest && coefficients.bounds.high >= largest);
     CHECK_NEAR(trained_precision_of(probe, N, SETS, 9).coefficient, top, 1e-5);
     trained_probe_destroy(probe);
-    retrieval_stream_destroy(stream);
+    retrieval_chunked_destroy(chunked);
     retrieval_head_free(&head);
 }
 

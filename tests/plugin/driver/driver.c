@@ -83,7 +83,7 @@ static options parse(int argc, char **argv) {
                  .sequences = 1,
                  .key_type = GGML_TYPE_F16,
                  .value_type = GGML_TYPE_F16,
-                 .libraries = getenv("WHET_LLAMA_LIB")};
+                 .libraries = getenv("LLAMA_LIBRARIES")};
     if (argc < 3)
         fail("needs a model and what to do with it");
     o.model = argv[1];
@@ -105,7 +105,7 @@ static void only_errors(enum ggml_log_level level, const char *text, void *user)
 }
 
 static struct llama_model *load_model(options *o) {
-    if (o->libraries)
+    if (o->libraries && *o->libraries)
         ggml_backend_load_all_from_path(o->libraries);
     else
         ggml_backend_load_all();

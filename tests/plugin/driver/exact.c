@@ -59,13 +59,13 @@ static void close_operation(operation *of) {
     free(of->out);
 }
 
-static double mask_at(const operation *of, int stream, int head, int query, size_t key) {
+static double mask_at(const operation *of, int item, int head, int query, size_t key) {
     const struct ggml_tensor *mask = of->mask;
     if (!mask)
         return 0;
     const char *at = (const char *)mask->data + key * mask->nb[0] + (size_t)query * mask->nb[1] +
                      (size_t)(head % mask->ne[2]) * mask->nb[2] +
-                     (size_t)(stream % mask->ne[3]) * mask->nb[3];
+                     (size_t)(item % mask->ne[3]) * mask->nb[3];
     return (double)ggml_fp16_to_fp32(*(const ggml_fp16_t *)(const void *)at);
 }
 
@@ -80,13 +80,13 @@ static void softmax(double *logits, size_t n) {
 }
 
 /* One row into of->out. */
-static void compute_row(operation *of, int stream, int head, int query) {
-    positions_read(of->q, stream, head, query, of->query);
+static void compute_row(operation *of, int item, int head, int query) {
+    positions_read(of->q, item, head, query, of->query);
     for (size_t j = 0; j < of->keys; j++) {
         double product = 0;
         for (size_t c = 0; c < of->key_size; c++)
             product += (double)of->query[c] * (double)of->k_rows[j * of->key_size + c];
-        of->weights[j] = (double)of->scale * product + mask_at(of, stream, head, query, j);
+        of->weights[j] = (double)of->scale * product + mask_at(of, item, head, query, j);
     }
     softmax(of->weights, of->keys);
     memset(of->out, 0, of->value_size * sizeof *of->out);

@@ -1,5 +1,6 @@
 /* See graph.h. Tensors are made in a context of ggml's with memory of its own. */
 #include "graph.h"
+#include "loaded.h"
 #include "positions.h"
 #include "reference/reference.h"
 #include "support/random.h"
@@ -14,7 +15,7 @@ static struct {
 } host;
 
 bool graph_start(void) {
-    const char *folder = getenv("WHET_LLAMA_LIB"), *plugin = getenv("WHET_PLUGIN");
+    const char *folder = loaded_libraries(), *plugin = loaded_plugin();
     if (host.ours)
         return true;
     if (!folder || !plugin)
@@ -66,7 +67,7 @@ static struct ggml_tensor *make_cache(tensors *t, const example *e, char which, 
     bool by_head = e->is_plain;
     struct ggml_tensor *root = ggml_new_tensor_4d(t->context, cache_type(e, which == 'v'), dim,
                                                   by_head ? e->keys : e->kv_heads,
-                                                  by_head ? e->kv_heads : e->keys, e->streams);
+                                                  by_head ? e->kv_heads : e->keys, e->batch);
     snprintf(name, sizeof name, "cache_%c_l%d", which, e->layer);
     ggml_set_name(root, name);
     fill_normal(t, root, 1);
@@ -75,7 +76,7 @@ static struct ggml_tensor *make_cache(tensors *t, const example *e, char which, 
     return by_head ? view : ggml_permute(t->context, view, 0, 2, 1, 3);
 }
 
-static bool sees(const example *e, int stream, int head, int query, int key) {
+static bool sees(const example *e, int item, int head, int query, int key) {
     int position = e->keys - e->queries + query;
     switch (e->mask) {
     case MASK_NONE:
@@ -91,10 +92,10 @@ static bool sees(const example *e, int stream, int head, int query, int key) {
         return key <= position && (key * 7 + query) % 5 != 0;
     case MASK_HEADS:
         return (key * 7 + query + 3 * head) % 5 != 0;
-    case MASK_TURNS:
+    case MASK_REPEATED:
         return (key * 7 + query + 3 * (head % 2)) % 5 != 0;
-    case MASK_STREAMS:
-        return (key * 7 + query + 3 * stream) % 5 != 0;
+    case MASK_ITEMS:
+        return (key * 7 + query + 3 * item) % 5 != 0;
     case MASK_NOTHING:
         return query % 2 == 0 && key <= position;
     }
@@ -102,23 +103,23 @@ static bool sees(const example *e, int stream, int head, int query, int key) {
 }
 
 /* The mask's entry without any slope. */
-static double mask_at(const example *e, int stream, int head, int query, int key) {
-    if (!sees(e, stream, head, query, key))
+static double mask_at(const example *e, int item, int head, int query, int key) {
+    if (!sees(e, item, head, query, key))
         return -INFINITY;
     return e->mask == MASK_BIAS ? (double)(key - (e->keys - e->queries + query)) : 0;
 }
 
 /* With more columns and rows than needed, which must not be looked at. */
 static void make_mask(tensors *t, const example *e) {
-    int planes = e->mask == MASK_HEADS ? e->heads : e->mask == MASK_TURNS ? 2 : 1;
-    int streams = e->mask == MASK_STREAMS ? e->streams : 1;
+    int planes = e->mask == MASK_HEADS ? e->heads : e->mask == MASK_REPEATED ? 2 : 1;
+    int batch = e->mask == MASK_ITEMS ? e->batch : 1;
     if (e->mask == MASK_NONE)
         return;
     enum ggml_type type = e->has_f32_mask ? GGML_TYPE_F32 : GGML_TYPE_F16;
     int64_t columns = e->is_softmax ? e->keys : e->keys + 5;
     int64_t rows = (e->queries + 63) / 64 * 64 + 3; /* older hosts want whole 64s */
-    t->mask = ggml_new_tensor_4d(t->context, type, columns, rows, planes, streams);
-    for (int s = 0; s < streams; s++)
+    t->mask = ggml_new_tensor_4d(t->context, type, columns, rows, planes, batch);
+    for (int s = 0; s < batch; s++)
         for (int h = 0; h < planes; h++)
             for (int i = 0; i < rows; i++)
                 for (int j = 0; j < columns; j++) {
@@ -135,8 +136,8 @@ static void make_mask(tensors *t, const example *e) {
 }
 
 static void make_queries_and_keys(tensors *t, const example *e) {
-    struct ggml_tensor *q = ggml_new_tensor_4d(t->context, GGML_TYPE_F32, e->head_dim, e->heads,
-                                               e->queries, e->streams);
+    struct ggml_tensor *q =
+        ggml_new_tensor_4d(t->context, GGML_TYPE_F32, e->head_dim, e->heads, e->queries, e->batch);
     fill_normal(t, q, e->sharpness);
     t->q = ggml_permute(t->context, q, 0, 2, 1, 3);
     t->k = make_cache(t, e, 'k', e->head_dim);
@@ -159,8 +160,8 @@ static void make_logits(tensors *t, const example *e) {
         make_queries_and_keys(t, e);
         t->logits = ggml_scale(t->context, ggml_mul_mat(t->context, t->k, t->q), 1);
     } else {
-        t->logits = ggml_new_tensor_4d(t->context, GGML_TYPE_F32, e->keys, e->queries, e->heads,
-                                       e->streams);
+        t->logits =
+            ggml_new_tensor_4d(t->context, GGML_TYPE_F32, e->keys, e->queries, e->heads, e->batch);
         fill_normal(t, t->logits, e->sharpness / (double)e->scale);
     }
 }
@@ -255,7 +256,7 @@ static void compute_reference(const tensors *t, const example *e, outcome *o, do
     double *logits = calloc((size_t)e->keys, sizeof *logits),
            *p = calloc((size_t)e->keys, sizeof *p);
     size_t width = (size_t)(e->is_softmax ? e->keys : e->value_dim), row = 0;
-    for (int s = 0; s < e->streams; s++)
+    for (int s = 0; s < e->batch; s++)
         for (int h = 0; h < e->heads; h++)
             for (int i = 0; i < e->queries; i++, row++) {
                 double sink =
@@ -272,11 +273,11 @@ static void compute_reference(const tensors *t, const example *e, outcome *o, do
 
 /* ---- computing ---- */
 
-/* The result as [stream][head][query][element]: of attention heads are nearer than queries. */
+/* The result as [item][head][query][element]: of attention heads are nearer than queries. */
 static void copy_result(const tensors *t, const example *e, float *to) {
     const struct ggml_tensor *node = t->node;
     size_t width = (size_t)node->ne[0], row = 0;
-    for (int s = 0; s < e->streams; s++)
+    for (int s = 0; s < e->batch; s++)
         for (int h = 0; h < e->heads; h++)
             for (int i = 0; i < e->queries; i++, row++) {
                 size_t first = (size_t)(e->is_softmax ? i : h);
@@ -319,7 +320,7 @@ static example complete(const example *given) {
     e.kv_heads = e.kv_heads ? e.kv_heads : e.heads;
     e.queries = or_one(e.queries);
     e.keys = or_one(e.keys);
-    e.streams = or_one(e.streams);
+    e.batch = or_one(e.batch);
     e.sharpness = e.sharpness > 0 ? e.sharpness : 1;
     if (e.scale == 0)
         e.scale = 1 / sqrtf((float)e.head_dim);
@@ -329,7 +330,7 @@ static example complete(const example *given) {
 outcome graph_compute(const example *wanted) {
     example e = complete(wanted);
     tensors t = make_tensors(&e);
-    outcome o = {.rows = (size_t)e.streams * (size_t)e.heads * (size_t)e.queries};
+    outcome o = {.rows = (size_t)e.batch * (size_t)e.heads * (size_t)e.queries};
     o.count = o.rows * (size_t)(e.is_softmax ? e.keys : e.value_dim);
     o.stats = calloc(o.rows, sizeof *o.stats);
     o.spread = calloc(o.rows, sizeof *o.spread);

@@ -16,18 +16,18 @@ typedef enum mask_kind {
     MASK_NONE,
     MASK_CAUSAL,
     MASK_WINDOW,
-    MASK_PREFIX,  /* all queries see the same keys, not all of them */
-    MASK_HOLES,   /* keys are left out here and there */
-    MASK_HEADS,   /* the same, a plane for each head */
-    MASK_STREAMS, /* the same, a plane for each stream */
-    MASK_TURNS,   /* the same, two planes that heads take by turns; an even number of heads */
-    MASK_NOTHING, /* every other query sees no key */
-    MASK_BIAS     /* causal, with distances as ALiBi has them */
+    MASK_PREFIX,   /* all queries see the same keys, not all of them */
+    MASK_HOLES,    /* keys are left out here and there */
+    MASK_HEADS,    /* the same, a plane for each head */
+    MASK_ITEMS,    /* the same, a plane for each batch item */
+    MASK_REPEATED, /* the same, two planes that repeat over the heads; an even number of heads */
+    MASK_NOTHING,  /* every other query sees no key */
+    MASK_BIAS      /* causal, with distances as ALiBi has them */
 } mask_kind;
 
 /* What to make; zero means 1 for counts, f16 for types of cache, head_dim for value_dim. */
 typedef struct example {
-    int head_dim, value_dim, heads, kv_heads, queries, keys, streams;
+    int head_dim, value_dim, heads, kv_heads, queries, keys, batch;
     int cache_types[2]; /* ggml's, plus 1, of keys and values */
     mask_kind mask;
     float scale, max_bias, softcap;
@@ -47,10 +47,10 @@ typedef struct outcome {
     double error, stock_error; /* relative, L2 */
     bool is_restored;          /* the node is what it was */
     bool has_nan;
-    size_t rows;           /* stream * heads * queries */
-    whet_stats *stats;     /* the reference's, [stream][head][query] */
+    size_t rows;           /* batch * heads * queries */
+    whet_stats *stats;     /* the reference's, [item][head][query] */
     double *spread;        /* likewise */
-    float *result, *stock; /* [stream][head][query][value], of SOFT_MAX [..][keys] */
+    float *result, *stock; /* [item][head][query][value], of SOFT_MAX [..][keys] */
     size_t count;
 } outcome;
 

@@ -6,10 +6,10 @@
 #include <string.h>
 
 /* Row `position` of a head: ne[0] numbers. */
-static inline void positions_read(const struct ggml_tensor *tensor, int stream, int head,
+static inline void positions_read(const struct ggml_tensor *tensor, int item, int head,
                                   int position, float *result) {
     const char *row = (const char *)tensor->data + (size_t)position * tensor->nb[1] +
-                      (size_t)head * tensor->nb[2] + (size_t)stream * tensor->nb[3];
+                      (size_t)head * tensor->nb[2] + (size_t)item * tensor->nb[3];
     if (tensor->type == GGML_TYPE_F32)
         memcpy(result, row, (size_t)tensor->ne[0] * sizeof(float));
     else

@@ -2,7 +2,7 @@
  * The plug-in declares the host's structs by itself; here they are held against the host's own
  * headers.
  */
-#include "host.h"
+#include "llama/ggml_layout.h"
 #include "support/check.h"
 #include <ggml-backend.h>
 #include <ggml.h>
@@ -50,6 +50,6 @@ TEST(numbers_of_statuses_and_devices_are_the_host_s) {
     CHECK_INT(HOST_SUCCESS, GGML_STATUS_SUCCESS);
     CHECK_INT(HOST_FAILED, GGML_STATUS_FAILED);
     CHECK_INT(HOST_NO_MEMORY, GGML_STATUS_ALLOC_FAILED);
-    CHECK_INT(GGML_BACKEND_DEVICE_TYPE_CPU, 0);
+    CHECK_INT(HOST_DEVICE_CPU, GGML_BACKEND_DEVICE_TYPE_CPU);
     CHECK_INT(HOST_ALL_THREADS, GGML_N_TASKS_MAX);
 }

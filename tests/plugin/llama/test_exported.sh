@@ -5,6 +5,8 @@
 set -u
 # shellcheck source=tests/support/check.sh
 . "$WHET_SOURCE_DIR/tests/support/check.sh"
+# shellcheck source=tests/plugin/environment.sh
+. "$WHET_SOURCE_DIR/tests/plugin/environment.sh"
 
 if [ -z "$WHET_BIN" ]; then
     skip "exported models in llama.cpp" "needs the program, which was not built"

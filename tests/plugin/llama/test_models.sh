@@ -5,7 +5,8 @@
 set -u
 # shellcheck source=tests/support/check.sh
 . "$WHET_SOURCE_DIR/tests/support/check.sh"
-unset WHET_POLICY WHET_CONFIG WHET_STATS WHET_STATS_ROWS WHET_STRENGTH WHET_LAYERS WHET_HEADS WHET_VERBOSE
+# shellcheck source=tests/plugin/environment.sh
+. "$WHET_SOURCE_DIR/tests/plugin/environment.sh"
 
 story=$WHET_SOURCE_DIR/tests/plugin/story.txt
 small=${WHET_MODELS:-}/stories260K-f32.gguf

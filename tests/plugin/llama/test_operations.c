@@ -10,7 +10,6 @@
 #define STOCK_NEAR 5e-2 /* that both compute the same thing, no more */
 
 static void start(void) {
-    unsetenv("WHET_POLICY");
     if (!graph_start())
         SKIP("the host or the plug-in cannot be loaded");
     graph_threads(1);
@@ -102,7 +101,7 @@ TEST(masks_of_every_shape_for_one_query_and_for_many) {
                 example e = {.head_dim = 64,
                              .heads = 4,
                              .kv_heads = 2,
-                             .streams = mask == MASK_STREAMS ? 3 : 1,
+                             .batch = mask == MASK_ITEMS ? 3 : 1,
                              .queries = queries,
                              .keys = lengths[i],
                              .mask = (mask_kind)mask};
@@ -114,14 +113,14 @@ TEST(masks_of_every_shape_for_one_query_and_for_many) {
             }
 }
 
-TEST(several_streams_soft_caps_sinks_and_alibi) {
+TEST(several_items_soft_caps_sinks_and_alibi) {
     for (int queries = 1; queries <= 40; queries += 13) {
         example e = {.head_dim = 64,
                      .heads = 6,
                      .kv_heads = 2,
                      .queries = queries,
                      .keys = 129,
-                     .streams = 3,
+                     .batch = 3,
                      .mask = MASK_CAUSAL};
         check_example(&e);
         e.softcap = 5;
@@ -149,7 +148,7 @@ TEST(softmax_on_logits_with_masks_sinks_and_alibi_and_in_place) {
                          .heads = 6,
                          .queries = lengths[i] > 17 ? 17 : lengths[i],
                          .keys = lengths[i],
-                         .streams = variant & 1 ? 2 : 1,
+                         .batch = variant & 1 ? 2 : 1,
                          .scale = 0.25f,
                          .in_place = variant & 2,
                          .has_sinks = variant & 4,

@@ -3,6 +3,7 @@
  * reference in double. Layer i has policy i of the list below; layers 30 and 31 several at once.
  */
 #include "graph.h"
+#include "llama/record.h"
 #include "recording.h"
 #include "support/check.h"
 #include <math.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEP = 3, MIXED_LAYER = 30, ONE_MAP_LAYER = 31, HEADS = 4 };
+enum { INTERVAL = 3, MIXED_LAYER = 30, ONE_MAP_LAYER = 31, HEADS = 4 };
 
 static const char *const names[] = {"softmax",
                                     "fixed:1.7",
@@ -63,7 +64,6 @@ static void start(void) {
     setenv("WHET_CONFIG", config_path, 1);
     setenv("WHET_STATS", rows_path, 1);
     setenv("WHET_STATS_ROWS", "3", 1);
-    unsetenv("WHET_POLICY");
     bool can_start = graph_start();
     unlink(config_path);
     if (!can_start)
@@ -76,29 +76,12 @@ __attribute__((destructor)) static void after(void) { unlink(rows_path); }
 
 /* ---- lines ---- */
 
-typedef struct line {
-    double evaluation, layer, head, position, keys, entropy, entropy_after, beta, max_prob, spread;
-} line;
-
-enum { COLUMNS = sizeof(line) / sizeof(double) };
-
 /* Where the next evaluation's lines start: they are appended. */
 static long lines_end;
 
-static bool read_line(FILE *file, line *l) {
-    char text[512], *at = text;
-    double numbers[COLUMNS];
-    if (!fgets(text, sizeof text, file))
-        return false;
-    for (int i = 0; i < COLUMNS; i++) {
-        char *end;
-        numbers[i] = strtod(at, &end);
-        if (end == at || *end != (i + 1 < COLUMNS ? ',' : '\n'))
-            return false;
-        at = end + 1;
-    }
-    memcpy(l, numbers, sizeof *l);
-    return true;
+static bool read_line(FILE *file, record_row *l) {
+    char text[512];
+    return fgets(text, sizeof text, file) && record_parse(text, l);
 }
 
 static FILE *open_rows(void) {
@@ -107,21 +90,23 @@ static FILE *open_rows(void) {
     if (lines_end == 0) {
         char header[256];
         REQUIRE(fgets(header, sizeof header, file) != NULL);
+        CHECK_STR(header, record_header);
         lines_end = ftell(file);
     }
     fseek(file, lines_end, SEEK_SET);
     return file;
 }
 
-static void check_line(const line *l, const whet_stats *s, double spread, const example *e) {
+static void check_line(const record_row *l, const whet_stats *s, double spread, const example *e) {
     /* logits of attention are sums of rounded products, which a beta multiplies */
     double near = 2e-5 * fmax(1, isnan(s->beta) ? 1 : s->beta);
-    bool is_target = e->policies && e->policies[0].kind == WHET_POLICY_TARGET;
+    bool is_searched = e->policies && whet_policy_is_temperature(&e->policies[0]) &&
+                       isnan(whet_policy_beta(&e->policies[0], s));
     CHECK_INT(l->layer, e->layer);
     CHECK_INT(l->keys, s->n);
     CHECK_NEAR(l->entropy, s->entropy, near * fmax(1, s->entropy));
     CHECK_NEAR(l->entropy_after, s->entropy_after, near * 10);
-    CHECK_NEAR(l->beta, s->beta, is_target ? 1e-3 * s->beta : near * 10);
+    CHECK_NEAR(l->beta, s->beta, is_searched ? 1e-3 * s->beta : near * 10);
     CHECK_NEAR(l->max_prob, s->max_prob, near * 10);
     if (!isnan(l->spread) || !e->has_sinks)
         CHECK_NEAR(l->spread, spread, 1e-5 * fmax(1, spread));
@@ -129,12 +114,12 @@ static void check_line(const line *l, const whet_stats *s, double spread, const 
 
 static void check_recorded(const example *e, const outcome *o) {
     FILE *file = open_rows();
-    size_t queries = (size_t)e->queries, recorded = recorded_count(queries, STEP);
-    int heads = e->heads, streams = e->streams ? e->streams : 1;
-    line l = {.evaluation = 0};
-    for (int row = 0; row < streams * heads; row++)
+    size_t queries = (size_t)e->queries, recorded = recorded_count(queries, INTERVAL);
+    int heads = e->heads, batch = e->batch ? e->batch : 1;
+    record_row l = {.evaluation = 0};
+    for (int row = 0; row < batch * heads; row++)
         for (size_t i = 0; i < recorded; i++) {
-            size_t query = recorded_query(queries, STEP, i), at = (size_t)row * queries + query;
+            size_t query = recorded_query(queries, INTERVAL, i), at = (size_t)row * queries + query;
             if (o->stats[at].n == 0)
                 continue;
             REQUIRE(read_line(file, &l));
@@ -233,7 +218,7 @@ TEST(heads_with_policies_of_their_own_and_alibi) {
     }
 }
 
-TEST(rows_of_all_masks_streams_and_types_are_recorded) {
+TEST(rows_of_all_masks_batches_and_types_are_recorded) {
     for (int mask = MASK_NONE; mask <= MASK_BIAS; mask++)
         for (int type = 0; type < 3; type++) {
             static const enum ggml_type types[] = {GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q5_1};
@@ -242,7 +227,7 @@ TEST(rows_of_all_masks_streams_and_types_are_recorded) {
                          .kv_heads = 2,
                          .queries = 17,
                          .keys = 40,
-                         .streams = 2,
+                         .batch = 2,
                          .mask = (mask_kind)mask,
                          .max_bias = mask == MASK_BIAS ? 8.0f : 0.0f,
                          .cache_types = {(int)types[type] + 1, (int)types[type] + 1}};

@@ -5,6 +5,7 @@
  * caches of other types, several sequences and several contexts at once.
  */
 #include "flash.h"
+#include "loaded.h"
 #include "support/check.h"
 #include "support/random.h"
 #include <ggml-backend.h>
@@ -130,14 +131,12 @@ static struct llama_context *make_context(const variant *v) {
 }
 
 static void start(void) {
-    const char *folder = getenv("WHET_LLAMA_LIB"), *plugin = getenv("WHET_PLUGIN");
+    const char *folder = loaded_libraries(), *plugin = loaded_plugin();
     if (model)
         return;
     int file = mkstemp(path);
     REQUIRE(folder && plugin && file >= 0);
     close(file);
-    unsetenv("WHET_POLICY");
-    unsetenv("GGML_BACKEND_PATH");
     llama_log_set(quiet, NULL);
     ggml_backend_load_all_from_path(folder);
     REQUIRE(write_model(path));

@@ -1,0 +1,82 @@
+/* What a run has learned: three arrays of the same length, which are also what a checkpoint has. */
+#include "nn/training_state.h"
+
+#include "nn/layers.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool nn_training_state_create(nn_training_state *state, size_t count) {
+    *state = (nn_training_state){.count = count,
+                                 .weights = nn_floats(count),
+                                 .first = nn_floats(count),
+                                 .second = nn_floats(count)};
+    return state->weights && state->first && state->second;
+}
+
+void nn_training_state_free(nn_training_state *state) {
+    free(state->second);
+    free(state->first);
+    free(state->weights);
+    *state = (nn_training_state){.count = 0};
+}
+
+bool nn_training_state_save(const nn_training_state *state, const char *path, json_t *description,
+                            lab_error *error) {
+    const nn_span spans[] = {{state->weights, state->count},
+                             {state->first, state->count},
+                             {state->second, state->count}};
+    bool is_saved = nn_checkpoint_write(path, description, state->step, spans, 3, error);
+    json_decref(description);
+    return is_saved;
+}
+
+static bool fits(const nn_training_state *state, const nn_checkpoint *read, const char *path,
+                 uint64_t steps, lab_error *error) {
+    if (read->count != 3 * state->count)
+        return lab_fail(error, LAB_INPUT, "%s: a checkpoint of another run: its size differs",
+                        path);
+    if (read->step > steps)
+        return lab_fail(error, LAB_INPUT,
+                        "%s: has gone %llu steps already, more than the %llu asked for", path,
+                        (unsigned long long)read->step, (unsigned long long)steps);
+    return true;
+}
+
+bool nn_training_state_restore(nn_training_state *state, const char *path, uint64_t steps,
+                               nn_same_run is_same, const void *context, lab_error *error) {
+    nn_checkpoint read;
+    if (!nn_checkpoint_read(path, &read, error))
+        return false;
+    bool is_good = is_same(context, &read, path, error) && fits(state, &read, path, steps, error);
+    if (is_good) {
+        size_t bytes = state->count * sizeof(float);
+        memcpy(state->weights, read.values, bytes);
+        memcpy(state->first, read.values + state->count, bytes);
+        memcpy(state->second, read.values + 2 * state->count, bytes);
+        state->step = read.step;
+    }
+    nn_checkpoint_free(&read);
+    return is_good;
+}
+
+double nn_half_cosine(double from, double to, double share) {
+    double fall = 0.5 * (1 - cos(3.141592653589793 * fmin(share, 1)));
+    return from + (to - from) * fall;
+}
+
+nn_adam nn_adam_at(double rate, double beta1, double beta2, uint64_t step) {
+    double count = (double)(step + 1);
+    return (nn_adam){.rate = (float)(rate / (1 - pow(beta1, count))),
+                     .correction = (float)(1 / (1 - pow(beta2, count))),
+                     .beta1 = (float)beta1,
+                     .beta2 = (float)beta2,
+                     .epsilon = 1e-8f};
+}
+
+bool nn_fail_not_finite(uint64_t seed, uint64_t step, lab_error *error) {
+    return lab_fail(error, LAB_SYSTEM,
+                    "seed %llu: the loss is not finite at step %llu: try a lower --rate",
+                    (unsigned long long)seed, (unsigned long long)step);
+}

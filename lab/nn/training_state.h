@@ -1,0 +1,43 @@
+/*
+ * What a run has learned so far, whatever it trains: weights, Adam's two moments
+ * of each and the number of steps, in memory and in checkpoints; and the
+ * schedule of steps that trainers share.
+ */
+#ifndef WHET_LAB_TRAINING_STATE_H
+#define WHET_LAB_TRAINING_STATE_H
+
+#include "nn/checkpoint.h"
+#include "nn/kernels.h"
+
+typedef struct nn_training_state {
+    size_t count; /* of weights */
+    uint64_t step;
+    float *weights, *first, *second;
+} nn_training_state;
+
+/* Zeros, at step 0; to be freed in any case. False where there is no memory. */
+bool nn_training_state_create(nn_training_state *state, size_t count);
+void nn_training_state_free(nn_training_state *state);
+
+/* Writes a checkpoint; `description` is stolen. */
+bool nn_training_state_save(const nn_training_state *state, const char *path, json_t *description,
+                            lab_error *error);
+
+/* Whether a checkpoint is one of the run that `context` tells of. */
+typedef bool (*nn_same_run)(const void *context, const nn_checkpoint *read, const char *path,
+                            lab_error *error);
+
+/* Goes on from a checkpoint of the same run and size that has gone no more than `steps` steps. */
+bool nn_training_state_restore(nn_training_state *state, const char *path, uint64_t steps,
+                               nn_same_run is_same, const void *context, lab_error *error);
+
+/* From one rate to another along a half cosine, `share` of the way, from 0 to 1. */
+double nn_half_cosine(double from, double to, double share);
+
+/* Adam after `step` steps, both moments corrected for having started at zero; no decay. */
+nn_adam nn_adam_at(double rate, double beta1, double beta2, uint64_t step);
+
+/* The way a run ends whose loss is not finite any more. */
+bool nn_fail_not_finite(uint64_t seed, uint64_t step, lab_error *error);
+
+#endif

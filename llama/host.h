@@ -1,0 +1,66 @@
+/*
+ * A host: a program with ggml in it. Nothing of ggml is linked, since the name of its library
+ * differs between builds and its symbols may be hidden from others: its functions are looked up in
+ * the library that an address of the caller's code belongs to. Whatever is not as expected is a
+ * refusal with a reason.
+ */
+#ifndef WHET_LLAMA_HOST_H
+#define WHET_LLAMA_HOST_H
+
+#include "llama/ggml_layout.h"
+
+typedef struct host {
+    /* for graphs */
+    int (*graph_size)(host_graph *graph);
+    host_tensor *(*graph_node)(host_graph *graph, int index);
+    const host_type *(*type_of)(int type);
+    const char *(*type_name)(int type);
+    /* numbers of operations, which move from version to version */
+    int op_attention, op_softmax, op_product, op_rotation, op_custom;
+    /* to make graphs and backends */
+    const char *(*op_name)(int op);
+    size_t (*tensor_overhead)(void);
+    size_t (*graph_overhead)(void);
+    host_context *(*init)(host_init_params params);
+    void (*free)(host_context *context);
+    host_tensor *(*custom_4d)(host_context *context, int type, int64_t ne0, int64_t ne1,
+                              int64_t ne2, int64_t ne3, host_tensor **sources, int source_count,
+                              host_custom function, int tasks, void *user);
+    host_graph *(*new_graph)(host_context *context);
+    void (*build_forward)(host_graph *graph, host_tensor *tensor);
+    host_device *(*device_by_type)(int type);
+    host_backend *(*device_init)(host_device *device, const char *params);
+    void *(*device_registration)(host_device *device);
+    host_device *(*backend_device)(host_backend *backend);
+    int (*backend_compute)(host_backend *backend, host_graph *graph);
+    void (*backend_free)(host_backend *backend);
+    /* how it lays out its structs */
+    host_device *cpu;
+    const host_layout *layout;
+    host_compute compute; /* the CPU backend's own */
+    int api_version;      /* what a registration has to say to be taken */
+    void *library;
+} host;
+
+/* Why a host cannot be dealt with. */
+typedef struct host_reason {
+    char text[256];
+} host_reason;
+
+/*
+ * Fills in all of it, for the host that `caller`, an address in its code, belongs to; makes a CPU
+ * backend of the host's, and frees it, to see how it is laid out. False: the reason is in `why`.
+ */
+bool host_find(host *h, const void *caller, host_reason *why);
+
+/* The function of this name that `caller` would have called, had `replacement` not come before it
+ * by LD_PRELOAD; NULL if there is none. */
+void *host_own_function(const void *caller, const char *name, const void *replacement);
+
+/* A function that makes CPU backends, for those who come before the host's own by LD_PRELOAD. */
+#define HOST_INIT_BY_TYPE "ggml_backend_init_by_type"
+
+/* Whether a ggml that is open to all has its CPU device already: an address in it, or NULL. */
+const void *host_linked_in(void);
+
+#endif

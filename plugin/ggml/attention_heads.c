@@ -1,0 +1,151 @@
+/*
+ * Attention head by head, each by one thread with a mask of its own; see attention.h. ALiBi is a
+ * mask of distances that each head multiplies by its slope; masks whose planes repeat over the
+ * heads are treated so, too, with a slope of 1. Such operations are rare.
+ */
+#include "attention.h"
+#include "run.h"
+#include <math.h>
+#include <string.h>
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/* ---- one head ---- */
+
+/* Attention of one head of one batch item; the mask is yet to be set. */
+static whet_attention single_head(const operation *o, size_t item, size_t head) {
+    whet_attention a = o->attention;
+    ptrdiff_t b = (ptrdiff_t)item, h = (ptrdiff_t)head;
+    ptrdiff_t key_head = (ptrdiff_t)(head / (a.heads / a.kv_heads));
+    a.q.data = (const char *)a.q.data + b * a.q.stride[0] + h * a.q.stride[1];
+    a.k.data = (const char *)a.k.data + b * a.k.stride[0] + key_head * a.k.stride[1];
+    a.v.data = (const char *)a.v.data + b * a.v.stride[0] + key_head * a.v.stride[1];
+    a.out.data = (char *)a.out.data + b * a.out.stride[0] + h * a.out.stride[1];
+    a.sinks = a.sinks ? a.sinks + head : NULL;
+    a.policies = o->policies->count > 1 ? o->policies->policies + head : o->policies->policies;
+    a.policy_count = 1;
+    a.stats = o->stats ? o->stats + (item * a.heads + head) * a.queries : NULL;
+    a.batch = a.heads = a.kv_heads = 1;
+    return a;
+}
+
+static void scale_mask(const operation *o, size_t item, size_t head, float factor, float *result) {
+    const whet_attention *a = &o->attention;
+    const host_tensor *mask = o->node->src[HOST_ATTENTION_MASK];
+    for (size_t i = 0; i < a->queries; i++) {
+        const char *row = mask_row(mask, item, head, i);
+        float *scaled = result + i * a->keys;
+        if (a->mask.type == WHET_F16)
+            o->run->host->type_of(HOST_F16)->to_float(row, scaled, (int64_t)a->keys);
+        else
+            memcpy(scaled, row, a->keys * sizeof(float));
+        for (size_t j = 0; j < a->keys; j++)
+            scaled[j] = scaled[j] == -INFINITY ? -INFINITY : factor * scaled[j];
+    }
+}
+
+static void use_mask(whet_attention *a, const float *mask) {
+    a->mask = (whet_mask){.data = mask, .type = WHET_F32};
+    a->mask.stride[2] = (ptrdiff_t)(a->keys * sizeof(float));
+}
+
+/* The negated attention of one head: all rows, since here speed matters less than being short. */
+static whet_attention negated_head(const operation *o, const whet_attention *head, void *output,
+                                   whet_stats *stats) {
+    whet_attention a = spread_negated(o, head);
+    a.stats = stats;
+    a.out.data = output;
+    return a;
+}
+
+/* ---- setting out ---- */
+
+/* A thread's memory: the mask; output and statistics of the negated attention, where rows are
+ * recorded; what a plan needs. */
+static size_t mask_bytes(const operation *o) {
+    return operation_aligned(o->attention.queries * o->attention.keys * sizeof(float));
+}
+
+static size_t negated_output_bytes(const operation *o) {
+    return operation_aligned(o->attention.queries * spread_columns(o) * sizeof(float));
+}
+
+static size_t negated_bytes(const operation *o) {
+    return o->stats ? negated_output_bytes(o) +
+                          operation_aligned(o->attention.queries * sizeof(whet_stats))
+                    : 0;
+}
+
+/* What planning and running a head, and recording it, takes; 0: it cannot be planned. */
+static size_t plan_bytes(operation *o, size_t head) {
+    whet_attention a = single_head(o, 0, head); /* with the mask as it is: needs are the same */
+    if (operation_plan(&a, &o->plan) != WHET_OK)
+        return 0;
+    size_t bytes = larger(whet_attention_memory(&o->plan, NULL), 1);
+    if (!o->stats)
+        return bytes;
+    whet_attention negated = negated_head(o, &a, a.out.data, o->stats);
+    if (operation_plan(&negated, &o->negated_plan) != WHET_OK)
+        return 0;
+    return larger(bytes, whet_attention_memory(&o->negated_plan, NULL));
+}
+
+/* Any thread may come to any head, and policies differ in what they need. */
+static bool set_out(operation *o, size_t threads) {
+    size_t each = 0;
+    for (size_t head = 0; head < o->policies->count; head++) {
+        size_t bytes = plan_bytes(o, head);
+        if (bytes == 0)
+            return false;
+        each = larger(each, bytes);
+    }
+    return operation_memory(o, 0, mask_bytes(o) + negated_bytes(o) + each, threads);
+}
+
+/* ---- computing ---- */
+
+/* `memory` is the thread's behind the mask. */
+static void record_head(operation *o, const whet_attention *a, size_t item_head, char *memory,
+                        whet_plan *plan) {
+    whet_stats *stats = (whet_stats *)(void *)(memory + negated_output_bytes(o));
+    whet_attention negated = negated_head(o, a, memory, stats);
+    size_t recorded = operation_recorded(o), interval = operation_interval(o);
+    if (operation_plan(&negated, plan) != WHET_OK)
+        return;
+    whet_attention_execute(plan, NULL, memory + negated_bytes(o), NULL);
+    for (size_t i = 0; i < recorded; i++)
+        o->negated_stats[item_head * recorded + i] = stats[recorded_query(a->queries, interval, i)];
+}
+
+static void compute_head(operation *o, size_t item_head, char *memory) {
+    size_t item = item_head / o->attention.heads, head = item_head % o->attention.heads;
+    float slope = operation_slope(o, head);
+    float *mask = (float *)(void *)memory;
+    char *rest = memory + mask_bytes(o);
+    whet_plan plan;
+    whet_attention a = single_head(o, item, head);
+    scale_mask(o, item, head, slope, mask);
+    use_mask(&a, mask);
+    if (operation_plan(&a, &plan) != WHET_OK) {
+        atomic_store(&o->run->has_failed, true);
+        return;
+    }
+    whet_attention_execute(&plan, NULL, rest + negated_bytes(o), NULL);
+    if (o->stats) {
+        scale_mask(o, item, head, -slope, mask);
+        record_head(o, &a, item_head, rest, &plan);
+    }
+}
+
+void attention_heads_compute(host_tensor *result, int thread, int threads, void *context) {
+    (void)result;
+    operation *o = context;
+    size_t item_head;
+    if (!operation_set_out(o, thread, threads, set_out))
+        return;
+    while (team_take(&o->team, o->attention.batch * o->attention.heads, &item_head))
+        compute_head(o, item_head, operation_thread_memory(o, thread));
+    team_wait(&o->team, (unsigned)threads);
+    if (o->stats && thread == 0)
+        spread_fill(o);
+}

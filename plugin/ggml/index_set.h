@@ -1,0 +1,24 @@
+/*
+ * Numbers of layers or heads as settings list them: ranges in the order given, such as "0-3,7".
+ */
+#ifndef WHET_PLUGIN_INDEX_SET_H
+#define WHET_PLUGIN_INDEX_SET_H
+
+#include "message.h"
+#include <stddef.h>
+
+#define INDEX_MAX 65535 /* of a layer or a head */
+
+/* No range at all means every number. */
+typedef struct index_set {
+    size_t count;
+    struct index_range {
+        unsigned first, last;
+    } * ranges;
+} index_set;
+
+/* Reads a list of ranges. */
+bool index_set_parse(const char *text, index_set *set, message *why);
+bool index_set_has(const index_set *set, unsigned index);
+
+#endif

@@ -1,0 +1,101 @@
+/*
+ * What the files of attention over a long cache share: a task's memory and what
+ * is known of its rows. decode.c explains the phases and drives them:
+ * decode_plan.c divides the work and lays out memory, decode_cache.c reads keys
+ * and values, decode_scores.c, decode_betas.c, decode_values.c and
+ * decode_reduce.c are one phase each.
+ */
+#ifndef WHET_DECODE_H
+#define WHET_DECODE_H
+
+#include "attention/arena.h"
+#include "attention/geometry.h"
+
+#define DECODE_CONVERTED 16 /* rows of a caller's own type converted at a time */
+
+/* A row of one slice once its beta is known. */
+typedef struct decode_row {
+    whet_stats stats;
+    float max;        /* what to subtract: 0 where nothing is unmasked */
+    float exp2_scale; /* beta log2 e */
+    double sink_z, sink_s;
+    bool mapped; /* the row's logits are coefficients by now */
+} decode_row;
+
+/* What a chunk adds to a row after beta. */
+typedef struct chunk_sums {
+    double z, s;
+} chunk_sums;
+
+/* Rows are those of all the task's heads, one head after the other. */
+typedef struct decode_work {
+    kv_slice slice; /* the first */
+    plan_shape shape;
+    size_t rows;
+    size_t start, count; /* the chunk's keys */
+    size_t chunk;
+    float *logits; /* of the slice's first row */
+    size_t logits_stride;
+    decode_row *states;
+    whet_stats *pieces; /* these three of the first chunk */
+    chunk_sums *sums;
+    float *outputs;
+    float *queries, *weights, *partial, *converted;
+    size_t weights_stride, outputs_stride;
+} decode_work;
+
+/* Rows of floats are padded to whole vectors. */
+static inline size_t padded(size_t n) { return round_up(n, ROW_PAD); }
+
+/* Where a chunk's share of a row's output goes. */
+static inline float *decode_output(const decode_work *w, size_t r, size_t chunk) {
+    return w->outputs + chunk * w->outputs_stride + r * padded(w->slice.attention->value_dim);
+}
+
+/* Bytes of scratch and workspace, and the division of work; false on overflow. */
+bool whet_plan_decode(whet_plan *plan, plan_shape *shape);
+
+whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t task, void *scratch,
+                                 uint64_t *first_bad_row);
+
+/* Cuts workspace and scratch into the parts of a task. */
+decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t chunk,
+                              void *scratch);
+
+/* Row r of the task's heads. */
+query_row whet_decode_row_at(const decode_work *w, size_t r);
+
+/* The keys of a chunk that any row sees, as [*low, *high). Heads do not differ in that. */
+void whet_decode_visible_keys(const decode_work *w, size_t *low, size_t *high);
+
+/* ---- keys and values ---- */
+
+/* Whether the kernels can read a tensor's rows where they lie. */
+bool whet_decode_reads_directly(const whet_tensor *tensor);
+
+/* `count` rows of keys or values from `start` on, of all the task's heads. */
+stream_cache whet_decode_cache(const decode_work *w, const whet_tensor *tensor, size_t start,
+                               size_t count, size_t depth);
+
+/* Brings rows [start, start + count) of a tensor into w->converted, count <= DECODE_CONVERTED;
+ * and those rows for the kernels. */
+void whet_decode_convert(const decode_work *w, const whet_tensor *tensor, size_t start,
+                         size_t count, size_t dim);
+stream_cache whet_decode_converted(const decode_work *w, size_t count, size_t dim);
+
+/* ---- the phases ---- */
+
+/* Logits and statistics of a chunk. */
+void whet_decode_score_chunk(decode_work *w);
+
+/* A row's statistics, and its beta or its map's coefficients. */
+void whet_decode_choose_beta(decode_work *w, size_t r);
+
+/* Weights of a chunk, and what they select of the values. */
+void whet_decode_value_chunk(decode_work *w);
+
+/* Adds up a row's chunks and writes its output. `status` is that of the rows before it. */
+whet_status whet_decode_reduce_row(decode_work *w, size_t r, uint64_t *first_bad_row,
+                                   whet_status status);
+
+#endif

@@ -1,0 +1,44 @@
+/* Keys and values of a chunk: where they lie if the kernels can read them there, else converted. */
+#include "attention/decode.h"
+#include "base/element_types.h"
+#include <string.h>
+
+bool whet_decode_reads_directly(const whet_tensor *tensor) {
+    const element_type *type = element_type_of(tensor->type);
+    /* quantised rows are always contiguous: no element of them has a size or a stride */
+    return !type->is_callers && tensor->stride[3] == (ptrdiff_t)type->bytes;
+}
+
+/* `count` rows of keys or values from `start` on, of all the task's heads. The stride of an axis
+ * of one entry means nothing and may be anything, and so may that to rows that nobody sees: rows
+ * ahead of these are not to be counted with it. */
+stream_cache whet_decode_cache(const decode_work *w, const whet_tensor *tensor, size_t start,
+                               size_t count, size_t depth) {
+    return (stream_cache){.first = whet_position_at(&w->slice, tensor, start),
+                          .type = (int)tensor->type,
+                          .stride = count > 1 ? tensor->stride[2] : 0,
+                          .head_stride = w->shape.heads_per_task > 1 ? tensor->stride[1] : 0,
+                          .heads = w->shape.heads_per_task,
+                          .count = count,
+                          .depth = depth};
+}
+
+/* Brings rows [start, start + count) of a tensor into w->converted; count <= DECODE_CONVERTED. */
+void whet_decode_convert(const decode_work *w, const whet_tensor *tensor, size_t start,
+                         size_t count, size_t dim) {
+    for (size_t j = 0; j < count; j++) {
+        float *to = w->converted + j * HEAD_DIM_MAX;
+        const float *from = whet_load_position(&w->slice, tensor, start + j, dim, to);
+        if (from != to)
+            memcpy(to, from, dim * sizeof(float));
+    }
+}
+
+stream_cache whet_decode_converted(const decode_work *w, size_t count, size_t dim) {
+    return (stream_cache){.first = w->converted,
+                          .type = WHET_F32,
+                          .stride = HEAD_DIM_MAX * sizeof(float),
+                          .heads = 1,
+                          .count = count,
+                          .depth = dim};
+}

@@ -1,0 +1,237 @@
+/*
+ * How the work of decode is divided, and how workspace and scratch are laid out.
+ * A task takes a chunk of keys of one key head, or of several where the cache has
+ * them side by side.
+ */
+#include "attention/decode.h"
+#include "base/checked.h"
+#include "base/element_types.h"
+
+#define CHUNK 1024       /* keys to a task, of all its key heads together */
+#define CHUNK_LEAST 256  /* of each */
+#define CHUNKS_ENOUGH 64 /* to keep all threads busy: rather than more of them, larger ones */
+#define HEADS_PER_TASK 8 /* key heads to a task at most */
+#define TASKS_WANTED 16  /* with fewer of them, heads are taken apart again */
+#define GAP_MOST 64      /* bytes between the heads of a position */
+
+typedef struct layout {
+    size_t logits; /* float [slice][row][keys] */
+    size_t states; /* decode_row [slice][row] */
+    /* Of each task and its rows. What one task writes lies together: threads would take each
+     * other's lines away, also those next to their own, which are fetched unasked. */
+    size_t pieces;  /* whet_stats [task][row] */
+    size_t sums;    /* chunk_sums [task][row] */
+    size_t outputs; /* float [task][row][padded value_dim], */
+    size_t
+        outputs_stride; /* from a task's to those of the next chunk: an odd number of lines, too */
+    size_t total;
+    /* in the scratch of a task */
+    size_t queries, weights, partial, converted, scratch;
+} layout;
+
+/* Floats from a row's logits to the next row's: one more than there are keys, since a map takes a
+ * sink for another logit, and an odd number of lines, so that rows do not lie in the same places of
+ * a cache. */
+static size_t logits_stride_of(const whet_attention *a) {
+    return (padded(a->keys + 1) / ROW_PAD | 1) * ROW_PAD;
+}
+
+/* The same for a chunk's weights. */
+static size_t weights_stride_of(const plan_shape *shape) { return shape->chunk_keys + ROW_PAD; }
+
+static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
+    arena workspace = {0}, scratch = {0};
+    size_t rows = whet_arena_product(&workspace, shape->slices, shape->rows);
+    size_t tasks =
+        whet_arena_product(&workspace, shape->slices / shape->heads_per_task, shape->chunks);
+    size_t task_rows = whet_arena_product(&workspace, shape->heads_per_task, shape->rows);
+    size_t pieces = whet_arena_product(&workspace, tasks, task_rows);
+    size_t lines = whet_arena_product(&workspace, task_rows, padded(a->value_dim) / ROW_PAD);
+    at->outputs_stride = whet_arena_product(&workspace, lines | 1, ROW_PAD);
+    at->logits = whet_arena_place(
+        &workspace, whet_arena_product(&workspace, rows, logits_stride_of(a)), sizeof(float));
+    at->states = whet_arena_place(&workspace, rows, sizeof(decode_row));
+    at->pieces = whet_arena_place(&workspace, pieces, sizeof(whet_stats));
+    at->sums = whet_arena_place(&workspace, pieces, sizeof(chunk_sums));
+    at->outputs = whet_arena_place(
+        &workspace, whet_arena_product(&workspace, tasks, at->outputs_stride), sizeof(float));
+    at->queries = whet_arena_place(
+        &scratch, whet_arena_product(&scratch, task_rows, padded(a->head_dim)), sizeof(float));
+    at->weights = whet_arena_place(
+        &scratch, whet_arena_product(&scratch, task_rows, weights_stride_of(shape)), sizeof(float));
+    at->partial = whet_arena_place(
+        &scratch, whet_arena_product(&scratch, shape->rows, padded(a->value_dim)), sizeof(float));
+    at->converted =
+        whet_arena_place(&scratch, (size_t)DECODE_CONVERTED * HEAD_DIM_MAX, sizeof(float));
+    at->total = workspace.bytes;
+    at->scratch = scratch.bytes;
+    return !workspace.overflow && !scratch.overflow;
+}
+
+/* Whether the heads of a position lie side by side between it and the next. */
+static bool lies_by_position(const whet_tensor *tensor, size_t heads, size_t dim) {
+    ptrdiff_t most = (ptrdiff_t)element_row_bytes(element_type_of(tensor->type), dim) + GAP_MOST;
+    return whet_decode_reads_directly(tensor) && tensor->stride[1] > 0 &&
+           tensor->stride[1] <= most && tensor->stride[2] / tensor->stride[1] >= (ptrdiff_t)heads;
+}
+
+/* At most so many keys are seen by any query. */
+static size_t keys_in_sight(const whet_attention *a) {
+    size_t to_both_sides = a->flags & WHET_CAUSAL ? 1 : 2;
+    if (a->window == 0 || a->window > a->keys || a->queries > a->keys)
+        return a->keys;
+    size_t seen = to_both_sides * a->window + a->queries;
+    return seen < a->keys ? seen : a->keys;
+}
+
+/* Keys to a chunk where a task has so many heads. */
+static size_t chunk_of(size_t heads) {
+    return CHUNK / heads > CHUNK_LEAST ? CHUNK / heads : CHUNK_LEAST;
+}
+
+/* Tasks with something to do: of all slices where each takes so many heads. */
+static size_t tasks_with(const whet_attention *a, size_t slices, size_t heads) {
+    size_t chunk = chunk_of(heads), chunks = (keys_in_sight(a) - 1) / chunk + 1;
+    return slices / heads * chunks;
+}
+
+static size_t divisor_up_to(size_t number, size_t most) {
+    while (number % most != 0)
+        most--;
+    return most;
+}
+
+/* Key heads that lie side by side, as many as a task takes at most: a divisor of their number. */
+static size_t heads_at_most(const whet_attention *a) {
+    if (a->keys == 0 || !lies_by_position(&a->k, a->kv_heads, a->head_dim) ||
+        !lies_by_position(&a->v, a->kv_heads, a->value_dim))
+        return 1;
+    return divisor_up_to(a->kv_heads, HEADS_PER_TASK);
+}
+
+static size_t fewer_heads(size_t heads) { return divisor_up_to(heads, heads / 2); }
+
+/*
+ * How many key heads a task takes: all that lie side by side, so that memory is read without gaps,
+ * but not if that leaves threads without decode_work, as over short caches, where reading is not
+ * what takes time. It depends on the description alone.
+ */
+static size_t choose_heads_per_task(const whet_attention *a, size_t slices) {
+    size_t heads = heads_at_most(a);
+    while (heads > 1 && tasks_with(a, slices, heads) < TASKS_WANTED) {
+        size_t fewer = fewer_heads(heads);
+        if (tasks_with(a, slices, fewer) == tasks_with(a, slices, heads))
+            break;
+        heads = fewer;
+    }
+    return heads;
+}
+
+/* The most keys that are divided into chunks of this size. */
+static size_t longest_of(size_t chunk_keys) {
+    return chunk_keys < CHUNK ? chunk_keys * (CHUNKS_ENOUGH + 1) - 1 : SIZE_MAX;
+}
+
+/* Raises what a plan needs to what this division needs. */
+static bool widen_plan(const whet_attention *a, const plan_shape *shape, whet_plan *plan) {
+    layout at;
+    if (!lay_out(a, shape, &at))
+        return false;
+    if (plan->scratch_bytes < at.scratch)
+        plan->scratch_bytes = at.scratch;
+    if (plan->workspace_bytes < at.total)
+        plan->workspace_bytes = at.total;
+    return true;
+}
+
+/*
+ * A shorter cache may be divided otherwise, and need more for it: memory is to serve all up to
+ * this one's length, and so has room for every division that any of them may have.
+ */
+static bool make_room(const whet_attention *a, plan_shape shape, whet_plan *plan) {
+    for (size_t heads = heads_at_most(a);; heads = fewer_heads(heads)) {
+        shape.heads_per_task = heads;
+        shape.chunk_keys = chunk_of(heads);
+        for (bool longer = true; longer; shape.chunk_keys *= 2) {
+            size_t longest = longest_of(shape.chunk_keys);
+            longer = longest < a->keys;
+            shape.chunks = ((longer ? longest : a->keys) + shape.chunk_keys - 1) / shape.chunk_keys;
+            if (!widen_plan(a, &shape, plan))
+                return false;
+        }
+        if (heads == 1)
+            return true;
+    }
+}
+
+bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
+    const whet_attention *a = &plan->description.attention;
+    shape->heads_per_task = choose_heads_per_task(a, shape->slices);
+    shape->chunk_keys = chunk_of(shape->heads_per_task);
+    while (longest_of(shape->chunk_keys) < a->keys)
+        shape->chunk_keys *= 2;
+    shape->chunks = (a->keys + shape->chunk_keys - 1) / shape->chunk_keys;
+    size_t tasks;
+    plan->scratch_bytes = plan->workspace_bytes = 0;
+    if (!make_room(a, *shape, plan))
+        return false;
+    if (!size_multiply(shape->slices / shape->heads_per_task, shape->chunks, &tasks))
+        return false;
+    plan->phases = 4;
+    plan->tasks[0] = plan->tasks[2] = tasks;
+    plan->tasks[3] = shape->slices;
+    return size_multiply(shape->slices, shape->rows, &plan->tasks[1]);
+}
+
+decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t chunk,
+                              void *scratch) {
+    const whet_attention *a = &plan->description.attention;
+    decode_work w = {.shape = whet_shape_of(plan), .chunk = chunk};
+    layout at = {0};
+    lay_out(a, &w.shape, &at);
+    w.slice = whet_slice_at(plan, &w.shape, slice_index);
+    w.rows = w.shape.heads_per_task * w.shape.rows;
+    w.start = chunk * w.shape.chunk_keys;
+    w.count = a->keys - w.start < w.shape.chunk_keys ? a->keys - w.start : w.shape.chunk_keys;
+    void *base = plan->workspace;
+    size_t row = slice_index * w.shape.rows;
+    w.logits_stride = logits_stride_of(a);
+    w.logits = (float *)arena_part(base, at.logits) + row * w.logits_stride;
+    w.states = (decode_row *)arena_part(base, at.states) + row;
+    size_t tasks_before = row / w.rows * w.shape.chunks, task_row = row % w.rows;
+    w.pieces = (whet_stats *)arena_part(base, at.pieces) + tasks_before * w.rows + task_row;
+    w.sums = (chunk_sums *)arena_part(base, at.sums) + tasks_before * w.rows + task_row;
+    w.outputs_stride = at.outputs_stride;
+    w.outputs = (float *)arena_part(base, at.outputs) + tasks_before * at.outputs_stride +
+                task_row * padded(a->value_dim);
+    w.queries = arena_part(scratch, at.queries);
+    w.weights = arena_part(scratch, at.weights);
+    w.weights_stride = weights_stride_of(&w.shape);
+    w.partial = arena_part(scratch, at.partial);
+    w.converted = arena_part(scratch, at.converted);
+    return w;
+}
+
+query_row whet_decode_row_at(const decode_work *w, size_t r) {
+    kv_slice slice = w->slice;
+    slice.kv_head += r / w->shape.rows;
+    return whet_row_of(&slice, r % w->shape.rows);
+}
+
+void whet_decode_visible_keys(const decode_work *w, size_t *low, size_t *high) {
+    *low = SIZE_MAX;
+    *high = 0;
+    for (size_t r = 0; r < w->shape.rows; r++) {
+        query_row row = whet_row_of(&w->slice, r);
+        if (row.low < *low)
+            *low = row.low;
+        if (row.high > *high)
+            *high = row.high;
+    }
+    if (*low < w->start)
+        *low = w->start;
+    if (*high > w->start + w->count)
+        *high = w->start + w->count;
+    if (*low > *high)
+        *low = *high;
+}

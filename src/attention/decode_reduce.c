@@ -1,0 +1,46 @@
+/* Phase 3 of decode: the chunks' outputs added up and written. */
+#include "attention/decode.h"
+#include "attention/panel_maps.h"
+#include "attention/row_policy.h"
+#include <math.h>
+
+#define CHUNKS_AHEAD 4 /* whose outputs are fetched while others are added up */
+
+/* Adds n floats, whole vectors of them, in double, and fetches those `ahead` floats on. */
+static void add_row(const float *x, size_t n, size_t ahead, double *total) {
+    for (size_t i = 0; i < n; i += ROW_PAD) {
+        __builtin_prefetch(x + i + ahead, 0, 3);
+        for (size_t j = 0; j < ROW_PAD; j++)
+            total[i + j] += (double)x[i + j];
+    }
+}
+
+whet_status whet_decode_reduce_row(decode_work *w, size_t r, uint64_t *first_bad_row,
+                                   whet_status status) {
+    const whet_attention *a = w->slice.attention;
+    query_row row = whet_row_of(&w->slice, r);
+    decode_row *state = w->states + r;
+    double z = state->sink_z, s = state->sink_s, total[HEAD_DIM_MAX] = {0};
+    float result[HEAD_DIM_MAX];
+    for (size_t chunk = 0; chunk < w->shape.chunks; chunk++) {
+        const float *out = decode_output(w, r, chunk);
+        z += w->sums[chunk * w->rows + r].z;
+        s += w->sums[chunk * w->rows + r].s;
+        size_t ahead = chunk + CHUNKS_AHEAD < w->shape.chunks ? CHUNKS_AHEAD : 0;
+        add_row(out, padded(a->value_dim), ahead * w->outputs_stride, total);
+    }
+    if (isnan(z))
+        state->stats = whet_stats_not_finite(state->stats.n);
+    bool good = !(state->stats.flags & WHET_ROW_NOT_FINITE);
+    if (good && z > 0 && whet_policy_is_temperature(row.policy))
+        whet_stats_after(&state->stats, z, s);
+    if (row_has_beta(&state->stats) && policy_has_zero_logit(row.policy))
+        whet_softmax1_report((double)state->max, z, &state->stats);
+    for (size_t c = 0; c < a->value_dim; c++)
+        result[c] = !good ? NAN : z > 0 ? (float)(total[c] / z) : 0;
+    whet_store_output(&w->slice, &row, result);
+    whet_stats *wanted = whet_row_stats(&w->slice, &row);
+    if (wanted)
+        *wanted = state->stats;
+    return good ? status : whet_note_bad_row(&w->slice, &row, status, first_bad_row);
+}

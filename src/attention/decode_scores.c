@@ -1,0 +1,95 @@
+/* Phase 0 of decode: a chunk's logits, kept in the workspace, and its statistics. */
+#include "attention/decode.h"
+#include "attention/mask.h"
+#include <math.h>
+#include <string.h>
+
+static void load_queries(decode_work *w) {
+    size_t stride = padded(w->slice.attention->head_dim);
+    memset(w->queries, 0, w->rows * stride * sizeof(float));
+    for (size_t r = 0; r < w->rows; r++) {
+        query_row row = whet_decode_row_at(w, r);
+        whet_load_query(&w->slice, &row, w->queries + r * stride);
+    }
+}
+
+static void score_keys(decode_work *w, size_t start, size_t count) {
+    const whet_attention *a = w->slice.attention;
+    const kernels *k = w->shape.kernels;
+    size_t stride = padded(a->head_dim);
+    if (whet_decode_reads_directly(&a->k)) {
+        stream_cache keys = whet_decode_cache(w, &a->k, start, count, a->head_dim);
+        k->stream_scores(&keys, w->queries, w->shape.rows, stride, w->logits + start,
+                         w->logits_stride);
+        return;
+    }
+    for (size_t done = 0; done < count; done += DECODE_CONVERTED) {
+        size_t n = count - done < DECODE_CONVERTED ? count - done : DECODE_CONVERTED;
+        stream_cache keys = whet_decode_converted(w, n, a->head_dim);
+        whet_decode_convert(w, &a->k, start + done, n, a->head_dim);
+        k->stream_scores(&keys, w->queries, w->shape.rows, stride, w->logits + start + done,
+                         w->logits_stride);
+    }
+}
+
+/* Soft cap, ALiBi, mask and limits on one row's logits of a chunk. */
+static void adjust_row(decode_work *w, const query_row *row, size_t start, size_t count,
+                       float *logits) {
+    const whet_attention *a = w->slice.attention;
+    if (a->softcap > 0)
+        w->shape.kernels->softcap(logits, count, a->softcap);
+    if (a->alibi_slopes) {
+        float slope = a->alibi_slopes[row->head];
+        for (size_t j = 0; j < count; j++)
+            logits[j] -= slope * fabsf((float)(row->position - (int64_t)(start + j)));
+    }
+    if (a->mask.data)
+        whet_add_mask_row(&w->slice, row, start, count, logits);
+    for (size_t j = start; j < start + count && j < row->low; j++)
+        logits[j - start] = -INFINITY;
+    for (size_t j = row->high > start ? row->high : start; j < start + count; j++)
+        logits[j - start] = -INFINITY;
+}
+
+/* A chunk's share of a row's statistics; z and s only where somebody will ask for them. */
+static whet_stats piece_of(const decode_work *w, const float *logits, size_t count) {
+    const kernels *k = w->shape.kernels;
+    whet_stats piece = whet_stats_empty();
+    float max = k->max(logits, count);
+    if (max == -INFINITY) {
+        piece.n = k->count(logits, count);
+        if (piece.n)
+            piece = whet_stats_not_finite(piece.n);
+        return piece;
+    }
+    piece.max = (double)max;
+    piece.flags = 0;
+    if (max == INFINITY)
+        return whet_stats_not_finite(k->count(logits, count));
+    if (w->shape.fused) {
+        piece.n = count;
+        return piece;
+    }
+    row_sums sums = {0, 0, 0};
+    k->sums(logits, count, max, whet_beta_to_c(1.0), &sums);
+    piece.n = k->count(logits, count);
+    piece.z = sums.z;
+    piece.s = sums.s;
+    if (isnan(sums.z))
+        piece = whet_stats_not_finite(piece.n);
+    return piece;
+}
+
+void whet_decode_score_chunk(decode_work *w) {
+    size_t low, high;
+    whet_decode_visible_keys(w, &low, &high);
+    load_queries(w);
+    if (low < high)
+        score_keys(w, low, high - low);
+    for (size_t r = 0; r < w->rows; r++) {
+        query_row row = whet_decode_row_at(w, r);
+        float *logits = w->logits + r * w->logits_stride + low;
+        adjust_row(w, &row, low, high - low, logits);
+        w->pieces[w->chunk * w->rows + r] = piece_of(w, logits, high - low);
+    }
+}

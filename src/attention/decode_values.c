@@ -1,0 +1,123 @@
+/* Phase 2 of decode: a chunk's weights and what they select of the values. */
+#include "attention/decode.h"
+#include <math.h>
+#include <string.h>
+
+#define SUM_KEYS 64 /* values added up in f32 before they join the chunk's sum */
+
+/* Coefficients of a map as a chunk's weights, 0 where the row sees nothing. What is not finite
+ * among them is noted in the sum, which is nothing else: they are normalised. */
+static double copy_coefficients(const decode_work *w, size_t r, size_t low, size_t high) {
+    query_row row = whet_decode_row_at(w, r);
+    const float *coefficients = w->logits + r * w->logits_stride;
+    float *weights = w->weights + r * w->weights_stride;
+    for (size_t j = low; j < high; j++)
+        weights[j - low] = j >= row.low && j < row.high ? coefficients[j] : 0;
+    return w->shape.kernels->finite(weights, high - low) ? 0 : (double)NAN;
+}
+
+/* A chunk's weights for one row, and their sums; masked keys get exactly zero. */
+static chunk_sums weights_of_row(const decode_work *w, size_t r, size_t low, size_t high) {
+    const kernels *k = w->shape.kernels;
+    const decode_row *state = w->states + r;
+    const float *logits = w->logits + r * w->logits_stride + low;
+    float *weights = w->weights + r * w->weights_stride;
+    row_sums sums = {0, 0, 0};
+    if (state->mapped)
+        return (chunk_sums){copy_coefficients(w, r, low, high), 0};
+    if (w->slice.attention->stats)
+        k->sums(logits, high - low, state->max, state->exp2_scale, &sums);
+    sums.z = k->exp_store(logits, high - low, state->max, state->exp2_scale, weights);
+    return (chunk_sums){sums.z, sums.s};
+}
+
+/* The same, the sums stored. A row that is not finite takes no values: its result is NaN all the
+ * same, and those of the other rows do not look as if a value were to blame. */
+static void weigh_row(decode_work *w, size_t r, size_t low, size_t high) {
+    chunk_sums sums = weights_of_row(w, r, low, high);
+    if (isnan(sums.z))
+        memset(w->weights + r * w->weights_stride, 0, (high - low) * sizeof(float));
+    w->sums[w->chunk * w->rows + r] = sums;
+}
+
+/* Adds value j of a head to the rows of w->partial; where it is not finite, only to rows whose
+ * weight is not zero. The weights are those of the chunk's keys from `low` on. */
+static void add_value_carefully(decode_work *w, size_t head, size_t low, size_t j) {
+    const whet_attention *a = w->slice.attention;
+    const kernels *k = w->shape.kernels;
+    kv_slice slice = w->slice;
+    slice.kv_head += head;
+    size_t stride = padded(a->value_dim);
+    const float *row = whet_load_position(&slice, &a->v, j, a->value_dim, w->converted);
+    const float *weights = w->weights + head * w->shape.rows * w->weights_stride + (j - low);
+    if (k->finite(row, a->value_dim)) {
+        stream_cache value = whet_decode_converted(w, 1, a->value_dim);
+        value.first = row;
+        k->stream_values(&value, weights, w->weights_stride, w->shape.rows, w->partial, stride);
+        return;
+    }
+    for (size_t r = 0; r < w->shape.rows; r++) {
+        float weight = weights[r * w->weights_stride];
+        for (size_t c = 0; weight > 0 && c < a->value_dim; c++)
+            w->partial[r * stride + c] += weight * row[c];
+    }
+}
+
+/* A head's rows, key by key. */
+static void add_values_carefully(decode_work *w, size_t head, size_t low, size_t high) {
+    size_t rows = w->shape.rows, stride = padded(w->slice.attention->value_dim);
+    for (size_t start = low; start < high; start += SUM_KEYS) {
+        memset(w->partial, 0, rows * stride * sizeof(float));
+        for (size_t j = start; j < high && j < start + SUM_KEYS; j++)
+            add_value_carefully(w, head, low, j);
+        for (size_t r = 0; r < rows; r++)
+            w->shape.kernels->add(w->partial + r * stride, stride,
+                                  decode_output(w, head * rows + r, w->chunk));
+    }
+}
+
+static void clear_outputs(decode_work *w, size_t first_row, size_t rows) {
+    for (size_t r = first_row; r < first_row + rows; r++)
+        memset(decode_output(w, r, w->chunk), 0,
+               padded(w->slice.attention->value_dim) * sizeof(float));
+}
+
+static bool outputs_are_finite(const decode_work *w, size_t first_row, size_t rows) {
+    bool finite = true;
+    for (size_t r = first_row; finite && r < first_row + rows; r++)
+        finite =
+            w->shape.kernels->finite(decode_output(w, r, w->chunk), w->slice.attention->value_dim);
+    return finite;
+}
+
+/* Logits lie in the caches' far end by now. */
+static void fetch_logits(const decode_work *w, size_t r, size_t low, size_t high) {
+    const float *logits = w->logits + r * w->logits_stride;
+    for (size_t j = low; j < high; j += ROW_PAD)
+        __builtin_prefetch(logits + j, 0, 3);
+}
+
+void whet_decode_value_chunk(decode_work *w) {
+    const whet_attention *a = w->slice.attention;
+    size_t low, high, rows = w->shape.rows;
+    whet_decode_visible_keys(w, &low, &high);
+    fetch_logits(w, 0, low, high);
+    for (size_t r = 0; r < w->rows; r++) {
+        if (r + 1 < w->rows)
+            fetch_logits(w, r + 1, low, high);
+        weigh_row(w, r, low, high);
+    }
+    clear_outputs(w, 0, w->rows);
+    bool direct = whet_decode_reads_directly(&a->v);
+    if (direct && low < high) {
+        stream_cache values = whet_decode_cache(w, &a->v, low, high - low, a->value_dim);
+        w->shape.kernels->stream_values(&values, w->weights, w->weights_stride, rows,
+                                        decode_output(w, 0, w->chunk), padded(a->value_dim));
+    }
+    for (size_t h = 0; h < w->shape.heads_per_task; h++) {
+        if (direct && outputs_are_finite(w, h * rows, rows))
+            continue;
+        clear_outputs(w, h * rows, rows);
+        add_values_carefully(w, h, low, high);
+    }
+}

@@ -1,0 +1,77 @@
+/*
+ * Which head, query, policy and keys a row has, and where it lies. All rows that
+ * use the same key head are taken together: row r of key head g is query
+ * r / heads_per_kv of query head g * heads_per_kv + r % heads_per_kv, so that these heads
+ * read keys and values once and neighbours in a panel see almost the same keys.
+ */
+#ifndef WHET_GEOMETRY_H
+#define WHET_GEOMETRY_H
+
+#include "attention/plan.h"
+#include "row/row.h"
+#include "whet.h"
+
+#define HEAD_DIM_MAX 576
+
+/* One key head of one batch: its keys and values, and the rows of all query heads that use it. */
+typedef struct kv_slice {
+    const whet_attention *attention;
+    const kernels *kernels;
+    size_t heads_per_kv;
+    size_t batch, kv_head;
+} kv_slice;
+
+/* One query row. */
+typedef struct query_row {
+    size_t head, query;
+    int64_t position; /* among the keys */
+    size_t low, high; /* the keys it may see: low <= j < high */
+    const whet_policy *policy;
+} query_row;
+
+kv_slice whet_slice_at(const whet_plan *plan, const plan_shape *shape, size_t index);
+query_row whet_row_of(const kv_slice *slice, size_t r);
+
+/* The index of a row into [batch][head][query], and its statistics there (NULL: not wanted). */
+uint64_t whet_row_index(const kv_slice *slice, const query_row *row);
+whet_stats *whet_row_stats(const kv_slice *slice, const query_row *row);
+
+/* Whether a row has anything to choose a beta from. */
+static inline bool row_has_beta(const whet_stats *stats) {
+    return stats->n > 0 && !(stats->flags & WHET_ROW_NOT_FINITE);
+}
+
+/* Notes a row that is not finite: the first of them, and WHET_NOT_FINITE for the result. `status`
+ * is that of the rows before it. */
+whet_status whet_note_bad_row(const kv_slice *slice, const query_row *row, whet_status status,
+                              uint64_t *first_bad_row);
+
+/* Bytes from a tensor's address to a row. */
+static inline ptrdiff_t tensor_offset(const ptrdiff_t stride[4], size_t batch, size_t head,
+                                      size_t position) {
+    return (ptrdiff_t)batch * stride[0] + (ptrdiff_t)head * stride[1] +
+           (ptrdiff_t)position * stride[2];
+}
+
+/* Reads a row of n elements of a tensor that has a position for each query. */
+const float *whet_load_row(const kv_slice *slice, const whet_tensor *tensor, const query_row *row,
+                           size_t n, float *buffer);
+
+/* Reads a query row, multiplied by the scale. */
+void whet_load_query(const kv_slice *slice, const query_row *row, float *result);
+
+/* Key or value row j as floats: where it lies if it is plain f32, else in `buffer`. */
+const float *whet_load_position(const kv_slice *slice, const whet_tensor *tensor, size_t j,
+                                size_t dim, float *buffer);
+
+/* The address of key or value row j. */
+const char *whet_position_at(const kv_slice *slice, const whet_tensor *tensor, size_t j);
+
+/* Writes a row of n elements at a head and position of the slice's batch, in the tensor's type. */
+void whet_store_row(const kv_slice *slice, const whet_tensor_out *tensor, size_t head,
+                    size_t position, const float *values, size_t n);
+
+/* Writes a finished output row in its type. */
+void whet_store_output(const kv_slice *slice, const query_row *row, const float *values);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * The library's own part of a plan: which path a problem takes, and what its
+ * policies ask for. Each path divides its work itself (whet_plan_prefill,
+ * whet_plan_decode, whet_plan_backward).
+ */
+#ifndef WHET_ATTENTION_PLAN_H
+#define WHET_ATTENTION_PLAN_H
+
+#include "isa/kernels.h"
+#include "whet.h"
+
+enum { PATH_PREFILL = 0, PATH_DECODE = 1, PATH_BACKWARD = 2 };
+
+/* Kept in whet_plan.internal. */
+typedef struct plan_shape {
+    const kernels *kernels;
+    uint64_t path;
+    uint64_t heads_per_kv;   /* query heads to a key head */
+    uint64_t rows;           /* heads_per_kv * queries */
+    uint64_t slices;         /* batch * kv_heads */
+    uint64_t fused;          /* every row's beta is known beforehand: one pass is enough */
+    uint64_t counted;        /* somebody asks for the number of unmasked keys */
+    uint64_t mapped;         /* some policy is not a temperature */
+    uint64_t summed;         /* prefill: somebody asks for Z and S before the output is computed */
+    uint64_t searched;       /* prefill: some map looks for a threshold in all logits of a row */
+    uint64_t backwards;      /* prefill: outputs are summed from the last key to the first */
+    uint64_t panels;         /* prefill: panels to a task; backward: panels to a set */
+    uint64_t kept;           /* prefill: logits are kept rather than computed twice */
+    uint64_t chunks;         /* decode, backward: tasks to a slice */
+    uint64_t heads_per_task; /* decode: key heads to a task, */
+    uint64_t chunk_keys;     /* and keys */
+} plan_shape;
+
+_Static_assert(sizeof(plan_shape) <= sizeof(((whet_plan *)0)->internal), "plan too small");
+
+plan_shape whet_shape_of(const whet_plan *plan);
+
+/* Kernels, rows and slices of a description that has been checked. */
+whet_status whet_shape_slices(const whet_attention *a, plan_shape *shape);
+
+/* Completes a plan: its own part is the shape. */
+void whet_plan_set_shape(whet_plan *plan, const plan_shape *shape);
+
+#endif

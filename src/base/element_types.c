@@ -1,0 +1,134 @@
+/* The table of element types and its conversions: see element_types.h. */
+#include "base/element_types.h"
+#include "isa/half.h"
+#include <string.h>
+
+static void load_f32(const kernels *k, const void *row, ptrdiff_t step, size_t n, float *result) {
+    const char *at = row;
+    (void)k;
+    for (size_t i = 0; i < n; i++)
+        memcpy(&result[i], at + (ptrdiff_t)i * step, sizeof(float));
+}
+
+static void load_f16(const kernels *k, const void *row, ptrdiff_t step, size_t n, float *result) {
+    const char *at = row;
+    if (step == (ptrdiff_t)sizeof(uint16_t)) {
+        k->f16_to_f32((const uint16_t *)row, result, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t bits;
+        memcpy(&bits, at + (ptrdiff_t)i * step, sizeof bits);
+        result[i] = half_to_float(bits);
+    }
+}
+
+static void load_bf16(const kernels *k, const void *row, ptrdiff_t step, size_t n, float *result) {
+    const char *at = row;
+    if (step == (ptrdiff_t)sizeof(uint16_t)) {
+        k->bf16_to_f32((const uint16_t *)row, result, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t bits;
+        memcpy(&bits, at + (ptrdiff_t)i * step, sizeof bits);
+        result[i] = brain_to_float(bits);
+    }
+}
+
+static void load_q8_0(const kernels *k, const void *row, ptrdiff_t step, size_t n, float *result) {
+    (void)step;
+    k->q8_0_to_f32(row, result, n);
+}
+
+static void load_q4_0(const kernels *k, const void *row, ptrdiff_t step, size_t n, float *result) {
+    (void)step;
+    k->q4_0_to_f32(row, result, n);
+}
+
+static void store_f32(const kernels *k, const float *values, size_t n, void *row, ptrdiff_t step) {
+    char *at = row;
+    (void)k;
+    if (step == (ptrdiff_t)sizeof(float)) {
+        memcpy(row, values, n * sizeof(float));
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        memcpy(at + (ptrdiff_t)i * step, &values[i], sizeof(float));
+}
+
+static void store_f16(const kernels *k, const float *values, size_t n, void *row, ptrdiff_t step) {
+    char *at = row;
+    if (step == (ptrdiff_t)sizeof(uint16_t)) {
+        k->f32_to_f16(values, (uint16_t *)row, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t bits = float_to_half(values[i]);
+        memcpy(at + (ptrdiff_t)i * step, &bits, sizeof bits);
+    }
+}
+
+static void store_bf16(const kernels *k, const float *values, size_t n, void *row, ptrdiff_t step) {
+    char *at = row;
+    if (step == (ptrdiff_t)sizeof(uint16_t)) {
+        k->f32_to_bf16(values, (uint16_t *)row, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint16_t bits = float_to_brain(values[i]);
+        memcpy(at + (ptrdiff_t)i * step, &bits, sizeof bits);
+    }
+}
+
+const element_type whet_element_types[ELEMENT_TYPES] = {
+    [WHET_F32] = {.name = "f32",
+                  .bytes = 4,
+                  .block = 1,
+                  .block_bytes = 4,
+                  .alignment = 4,
+                  .is_input = true,
+                  .is_cache = true,
+                  .is_output = true,
+                  .is_mask = true,
+                  .is_f32 = true,
+                  .to_f32 = load_f32,
+                  .from_f32 = store_f32},
+    [WHET_F16] = {.name = "f16",
+                  .bytes = 2,
+                  .block = 1,
+                  .block_bytes = 2,
+                  .alignment = 2,
+                  .is_input = true,
+                  .is_cache = true,
+                  .is_output = true,
+                  .is_mask = true,
+                  .to_f32 = load_f16,
+                  .from_f32 = store_f16},
+    [WHET_BF16] = {.name = "bf16",
+                   .bytes = 2,
+                   .block = 1,
+                   .block_bytes = 2,
+                   .alignment = 2,
+                   .is_input = true,
+                   .is_cache = true,
+                   .is_output = true,
+                   .to_f32 = load_bf16,
+                   .from_f32 = store_bf16},
+    /* the scale decides on the alignment */
+    [WHET_Q8_0] = {.name = "q8_0",
+                   .block = QUANT_BLOCK,
+                   .block_bytes = Q8_0_BYTES,
+                   .alignment = 2,
+                   .is_cache = true,
+                   .to_f32 = load_q8_0},
+    [WHET_Q4_0] = {.name = "q4_0",
+                   .block = QUANT_BLOCK,
+                   .block_bytes = Q4_0_BYTES,
+                   .alignment = 2,
+                   .is_cache = true,
+                   .to_f32 = load_q4_0},
+    [ELEMENT_TYPE_CUSTOM] =
+        {.name = "custom", .block = 1, .alignment = 1, .is_cache = true, .is_callers = true},
+    [ELEMENT_TYPE_UNKNOWN] = {.name = "unknown", .block = 1, .alignment = 1},
+};

@@ -1,0 +1,22 @@
+/*
+ * Sums over a row count from its largest logit, the maximum: with d = e - maximum
+ *
+ *     z = sum exp2(scale d)    s = sum d exp2(scale d)    q = sum d d exp2(scale d)
+ *
+ * and are brought to another maximum without another look at the row.
+ */
+#ifndef WHET_SUMS_H
+#define WHET_SUMS_H
+
+#include <stddef.h>
+
+/* To a maximum that is `shift` below the old one (above: negative). factor is exp2(scale shift), as
+ * the caller rounds it; q may be NULL. */
+static inline void sums_shift(double shift, double factor, double *z, double *s, double *q) {
+    if (q)
+        *q = factor * (*q + shift * (2 * *s + shift * *z));
+    *s = factor * (*s + shift * *z);
+    *z *= factor;
+}
+
+#endif

@@ -1,0 +1,98 @@
+/*
+ * The table of kernels of one instruction set. Compiled once for each set in sets.def, with
+ * WHET_KERNELS_SET its name: vec_<name>.h has the operations in terms of which all is written.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#define TEXT_OF(tokens) #tokens
+#define TEXT(tokens) TEXT_OF(tokens)
+#define JOIN_OF(a, b) a##b
+#define JOIN(a, b) JOIN_OF(a, b)
+
+// clang-format off
+#include TEXT(isa/JOIN(vec_, WHET_KERNELS_SET).h)
+// clang-format on
+
+#include "isa/half.h"
+#include "isa/kernels.h"
+#include <math.h>
+#include <string.h>
+
+#define LOG2_E 1.4426950408889634
+
+#include "isa/rows.inc"
+
+#include "isa/gradient.inc"
+
+#include "isa/softcap.inc"
+
+#include "isa/panels.inc"
+
+#include "isa/maps.inc"
+
+#include "isa/stream.inc"
+
+const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
+    .name = TEXT(WHET_KERNELS_SET),
+    .max = row_max,
+    .count = row_count,
+    .finite = row_finite,
+    .find = row_find,
+    .sums = row_exp_sums,
+    .moments = row_moments,
+    .exp_store = row_exp_store,
+    .scale = row_scale,
+    .gradient_sums = row_gradient_sums,
+    .gradient_store = row_gradient_store,
+    .add = row_add,
+    .add_mask = row_add_mask,
+    .step = row_run_step,
+    .entropies = row_entropies,
+    .stream_end = row_stream_end,
+    .softcap = row_softcap,
+    .softcap_slope = row_softcap_slope,
+    .f16_to_f32 = f16_to_f32,
+    .bf16_to_f32 = bf16_to_f32,
+    .f32_to_f16 = f32_to_f16,
+    .f32_to_bf16 = f32_to_bf16,
+    .q8_0_to_f32 = q8_0_to_f32,
+    .q4_0_to_f32 = q4_0_to_f32,
+    .lanes = LANES,
+    .group = GROUP,
+    .scores = panel_scores,
+    .accumulate = panel_accumulate,
+    .fold = panel_fold,
+    .interleave = panel_interleave,
+    .panel_lane = panel_lane,
+    .panel_gather = panel_gather,
+    .panel_spread = panel_spread,
+    .scatter = panel_scatter,
+    .panel_max = panel_max,
+    .panel_peak = panel_peak,
+    .panel_count = panel_count,
+    .panel_weights = panel_weights,
+    .panel_weights_sums = panel_weights_sums,
+    .panel_sums = panel_sums,
+    .panel_moments = panel_moments,
+    .panel_limit = panel_limit,
+    .panel_alibi = panel_alibi,
+    .outer_keys = OUTER_KEYS,
+    .outer_columns = OUTER_COLUMNS,
+    .outer = panel_outer,
+    .panel_gradient_sums = panel_gradient_sums,
+    .panel_gradients = panel_gradients,
+    .panel_distances = panel_distances,
+    .panel_chain = panel_chain,
+    .map_sigmoid = map_sigmoid,
+    .map_stick = map_stick,
+    .map_entmax = map_entmax,
+    .map_power = map_power,
+    .map_entmax_support = map_entmax_support,
+    .map_power_support = map_power_support,
+    .map_order = map_order_of,
+    .map_keep = map_keep,
+    .map_entropy = map_entropy,
+    .stream_scores = stream_scores,
+    .stream_values = stream_values,
+};

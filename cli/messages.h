@@ -5,7 +5,7 @@
 #ifndef WHET_CLI_MESSAGES_H
 #define WHET_CLI_MESSAGES_H
 
-#include "row/policy_nearest.h" /* nearest_word */
+#include "policy/suggest.h" /* nearest_word */
 
 #include <stddef.h>
 

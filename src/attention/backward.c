@@ -3,7 +3,7 @@
  * dL/dout . v the gradients of the weights:
  *
  *     D = sum p g          G = dL/dbeta = sum p (g - D) e
- *     dL/de = beta p (g - D) - G factor w (e - mean)     through beta, see beta_path
+ *     dL/de = beta p (g - D) - G factor w (e - mean)     through beta, see beta_derivative
  *     dL/dv = p dL/dout    dL/dq = scale k dL/de    dL/dk = scale q dL/de
  *
  * A task takes every so-many-th set of panels of one slice (see tiles.h)

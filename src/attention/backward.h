@@ -4,14 +4,15 @@
  * drives the rest: backward_check.c checks a description, backward_plan.c divides
  * the work, backward_layout.c lays out memory, backward_rows.c brings a set of rows
  * into layout, backward_sums.c is the first sweep over the keys and what its sums
- * come to, backward_maps.c takes maps that are not a temperature,
+ * come to, backward_by_row.c takes what is taken row by row,
  * backward_products.c is the second sweep, and backward_results.c writes gradients.
  */
 #ifndef WHET_ATTENTION_BACKWARD_H
 #define WHET_ATTENTION_BACKWARD_H
 
-#include "attention/row_policy.h"
+#include "attention/row_form.h"
 #include "attention/tiles.h"
+#include "row/extra_logits.h"
 
 /* Gradients of a head's parameters, one double each. */
 enum { POLICY_PARAMETERS = sizeof(whet_policy_gradient) / sizeof(double) };
@@ -25,7 +26,7 @@ typedef struct backward_panel {
     query_row row[LANES_MAX];
     size_t rows;      /* lanes in use */
     size_t low, high; /* the keys any of them sees */
-    size_t maps;      /* lanes whose policy is not a temperature */
+    size_t by_row;    /* lanes that are taken row by row */
     whet_stats stats[LANES_MAX];
     bool bad[LANES_MAX];
     bool solved;                                        /* some w is not exp(e) / Z */
@@ -33,6 +34,7 @@ typedef struct backward_panel {
     double a[LANES_MAX], b[LANES_MAX];                  /* the same times g - base */
     double z0[LANES_MAX], s0[LANES_MAX], q0[LANES_MAX]; /* moments at beta0 */
     double distance[LANES_MAX];                         /* of dL/de times distance */
+    double beta_grad[LANES_MAX];                        /* dL/dbeta */
     double common[LANES_MAX]; /* dL/dout . what all values have in common: what g lacks */
     float peak[LANES_MAX];    /* the largest logit so far, the sink among them; -inf for none */
     panel_slopes to_logits;   /* max is the peak, or 0 */
@@ -73,10 +75,17 @@ static inline bool is_empty(const backward_panel *p, size_t lane) {
            (p->stats[lane].n == 0 && !(p->stats[lane].flags & WHET_ROW_NOT_FINITE));
 }
 
-/* Whether a lane holds weights and gradients of logits already: those of maps, and lanes without a
- * row beside them. */
-static inline bool has_logit_grads(const backward_panel *p, size_t lane) {
-    return p->maps > 0 && (lane >= p->rows || policy_is_map(p->row[lane].policy));
+/* Whether rows with this policy are taken row by row: all maps but softmax, and everything where
+ * gradients of statistics arrive. */
+static inline bool is_by_row(const whet_gradients *g, const whet_policy *policy) {
+    return whet_map_of(policy) != &whet_map_softmax || g->logsumexp || g->entropy ||
+           g->entropy_after;
+}
+
+/* Whether a lane holds weights and gradients of logits already: those taken row by row, and lanes
+ * without a row beside them. */
+static inline bool has_logit_grads(const backward_work *w, const backward_panel *p, size_t lane) {
+    return p->by_row > 0 && (lane >= p->rows || is_by_row(w->gradients, p->row[lane].policy));
 }
 
 /* Where a panel's part of kept tiles lies for the block at `start`. */
@@ -139,7 +148,7 @@ void whet_backward_first_sweep(backward_work *w);
 void whet_backward_prepare(backward_work *w);
 
 /* The same for one lane with a map, or without a row beside such lanes: all of it at once. */
-void whet_backward_through_map(backward_work *w, size_t index, size_t lane);
+void whet_backward_through_row(backward_work *w, size_t index, size_t lane);
 
 /* Adds factor times the gradient of a policy's parameters. */
 void whet_backward_add_parameters(double *sums, const whet_policy_gradient *parameters,

@@ -45,7 +45,7 @@ static bool plan_work(whet_plan *plan, plan_shape *shape) {
     if (!g->q.data && !g->k.data && !g->v.data && !wants_parameters(g))
         return true; /* nothing to do: no phases */
     for (size_t i = 0; i < g->attention.policy_count; i++)
-        if (policy_is_map(&g->attention.policies[i]))
+        if (is_by_row(g, &g->attention.policies[i]))
             shape->mapped = 1;
     shape->chunks = 1;
     if (shape->slices < TASKS_WANTED)

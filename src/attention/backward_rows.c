@@ -5,7 +5,6 @@
  * gradients of weights since it would only cost them digits.
  */
 #include "attention/backward.h"
-#include "attention/extra_logits.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -59,7 +58,7 @@ static void start_lane(backward_work *w, size_t index, size_t lane, size_t r) {
     backward_panel *p = w->panels + index;
     query_row row = whet_row_of(&w->slice, r);
     p->row[lane] = row;
-    p->maps += policy_is_map(row.policy);
+    p->by_row += is_by_row(w->gradients, row.policy);
     p->stats[lane] = *whet_row_stats(&w->slice, &row);
     if (row.low < p->low)
         p->low = row.low;
@@ -80,9 +79,9 @@ static void start_lane(backward_work *w, size_t index, size_t lane, size_t r) {
         p->common[lane] += (double)grad[i] * (double)w->common[i];
 }
 
-static bool is_usable(const whet_stats *stats, const whet_policy *policy) {
+static bool is_usable(const whet_stats *stats) {
     return !(stats->flags & WHET_ROW_NOT_FINITE) && fabs(stats->max) <= (double)FLT_MAX &&
-           (policy_is_map(policy) || isfinite(stats->beta));
+           isfinite(stats->beta);
 }
 
 /* A lane before its first key: exponents from the statistics of the forward pass; with a sink,
@@ -91,7 +90,7 @@ static void start_sums(const backward_work *w, backward_panel *p, size_t lane) {
     const whet_stats *stats = &p->stats[lane];
     panel_slopes *to_logits = &p->to_logits;
     bool empty = is_empty(p, lane);
-    p->bad[lane] = !empty && !is_usable(stats, p->row[lane].policy);
+    p->bad[lane] = !empty && !is_usable(stats);
     p->peak[lane] = -INFINITY;
     to_logits->max[lane] = to_logits->base[lane] = to_logits->mean[lane] = to_logits->mean0[lane] =
         0;
@@ -99,13 +98,13 @@ static void start_sums(const backward_work *w, backward_panel *p, size_t lane) {
     to_logits->c[lane] = to_logits->c0[lane] = 1;
     p->z[lane] = p->s[lane] = p->a[lane] = p->b[lane] = 0;
     p->z0[lane] = p->s0[lane] = p->q0[lane] = p->distance[lane] = 0;
-    if (empty || p->bad[lane] || policy_is_map(p->row[lane].policy))
+    if (empty || p->bad[lane] || is_by_row(w->gradients, p->row[lane].policy))
         return;
-    double beta0 = whet_beta_path_start(p->row[lane].policy, stats);
-    to_logits->c[lane] = whet_beta_to_c(stats->beta);
-    to_logits->c0[lane] = whet_beta_to_c(beta0);
+    double beta0 = whet_beta0(p->row[lane].policy, stats);
+    to_logits->c[lane] = whet_exp2_scale(stats->beta);
+    to_logits->c0[lane] = whet_exp2_scale(beta0);
     p->solved = p->solved || beta0 != 1;
-    p->peak[lane] = sink_of_head(w->a, p->row[lane].head);
+    p->peak[lane] = p->row[lane].sink;
     if (p->peak[lane] > -INFINITY) {
         to_logits->max[lane] = p->peak[lane];
         to_logits->base[lane] = (float)-p->common[lane];
@@ -118,7 +117,7 @@ static void start_panel(backward_work *w, size_t index, size_t first_row) {
     p->rows = left < w->lanes ? left : w->lanes;
     p->low = SIZE_MAX;
     p->high = 0;
-    p->maps = 0;
+    p->by_row = 0;
     p->solved = false;
     for (size_t lane = 0; lane < w->lanes; lane++) {
         size_t at = index * w->lanes + lane;

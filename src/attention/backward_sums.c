@@ -6,7 +6,6 @@
  * what the gradients of logits are made of.
  */
 #include "attention/backward.h"
-#include "attention/extra_logits.h"
 #include "base/sums.h"
 #include <float.h>
 #include <math.h>
@@ -80,7 +79,7 @@ void whet_backward_first_sweep(backward_work *w) {
             w->k->scores(w->values, (keys + w->k->group - 1) / w->k->group,
                          w->grads + i * a->value_dim * w->lanes, a->value_dim,
                          w->weight_grads + at);
-            if (p->maps < p->rows)
+            if (p->by_row < p->rows)
                 sum_tile(w, p, w->logits + at, w->weight_grads + at, keys);
         }
     }
@@ -89,17 +88,16 @@ void whet_backward_first_sweep(backward_work *w) {
 /* ---- in between ---- */
 
 /* A row's sink at the exp2 scale of beta or beta0. */
-static extra_logit weigh_sink(const backward_work *w, const backward_panel *p, size_t lane,
-                              float exp2_scale) {
-    return weigh_extra_logit((double)sink_of_head(w->a, p->row[lane].head),
-                             (double)p->to_logits.max[lane], (double)exp2_scale);
+static extra_logit weigh_sink(const backward_panel *p, size_t lane, float exp2_scale) {
+    return weigh_extra_logit((double)p->row[lane].sink, (double)p->to_logits.max[lane],
+                             (double)exp2_scale);
 }
 
 /* Moments at beta0 with the sink: those of the forward pass where beta0 is 1, brought to the
  * maximum that was found here. */
 static void complete_moments(backward_panel *p, size_t lane, extra_logit sink0) {
     const whet_stats *stats = &p->stats[lane];
-    if (whet_beta_path_start(p->row[lane].policy, stats) == 1) {
+    if (whet_beta0(p->row[lane].policy, stats) == 1) {
         p->z0[lane] = stats->z;
         p->s0[lane] = stats->s;
         double shift = stats->max - (double)p->to_logits.max[lane];
@@ -121,8 +119,8 @@ static void prepare_lane(backward_work *w, backward_panel *p, size_t lane) {
     const whet_stats *stats = &p->stats[lane];
     if (is_empty(p, lane))
         return;
-    extra_logit sink = weigh_sink(w, p, lane, to_logits->c[lane]);
-    extra_logit sink0 = weigh_sink(w, p, lane, to_logits->c0[lane]);
+    extra_logit sink = weigh_sink(p, lane, to_logits->c[lane]);
+    extra_logit sink0 = weigh_sink(p, lane, to_logits->c0[lane]);
     double base = (double)to_logits->base[lane] + p->common[lane]; /* of g; a sink's g is 0 */
     double z = p->z[lane] + sink.weight, s = p->s[lane] + sink.distance * sink.weight;
     double mean = (p->a[lane] - base * sink.weight) / z;
@@ -134,16 +132,18 @@ static void prepare_lane(backward_work *w, backward_panel *p, size_t lane) {
         to_logits->factor[lane] = to_logits->mean[lane] = NAN;
         return;
     }
-    beta_path path;
+    beta_derivative moves = {.factor = 0};
     complete_moments(p, lane, sink0);
     double mean0 = p->s0[lane] / p->z0[lane];
     double variance = p->q0[lane] / p->z0[lane] - mean0 * mean0;
-    whet_beta_path(p->row[lane].policy, stats, variance, &path);
-    double through_beta = beta_grad * path.factor / p->z0[lane];
+    if (!w->a->betas)
+        whet_differentiate_beta(p->row[lane].policy, stats, variance, &moves);
+    p->beta_grad[lane] = beta_grad;
+    double through_beta = beta_grad * moves.factor / p->z0[lane];
     to_logits->factor[lane] = (float)(1 / z);
     to_logits->mean[lane] = (float)mean;
     to_logits->beta[lane] = (float)stats->beta;
-    if (path.factor != 0) {
+    if (moves.factor != 0) {
         to_logits->pull[lane] = to_float(through_beta);
         to_logits->mean0[lane] = to_float(mean0);
         to_logits->moves = 1;
@@ -151,9 +151,9 @@ static void prepare_lane(backward_work *w, backward_panel *p, size_t lane) {
     if (!w->parameters)
         return;
     parameter_sums *sums = w->parameters + p->row[lane].head % w->shape.heads_per_kv;
-    whet_backward_add_parameters(sums->parameters, &path.numbers, beta_grad);
+    whet_backward_add_parameters(sums->parameters, &moves.parameters, beta_grad);
     sums->sink -= stats->beta * (sink.weight / z) * (base + mean);
-    if (path.factor != 0)
+    if (moves.factor != 0)
         sums->sink -= through_beta * sink0.weight * (sink.distance - mean0);
 }
 
@@ -162,10 +162,10 @@ void whet_backward_prepare(backward_work *w) {
         backward_panel *p = w->panels + i;
         p->to_logits.moves = 0;
         for (size_t lane = 0; lane < w->lanes; lane++) {
-            if (!has_logit_grads(p, lane))
+            if (!has_logit_grads(w, p, lane))
                 prepare_lane(w, p, lane);
             else if (p->low < p->high)
-                whet_backward_through_map(w, i, lane);
+                whet_backward_through_row(w, i, lane);
         }
     }
 }

@@ -156,18 +156,11 @@ whet_status whet_check_stats(whet_attention *a, memory_range *range) {
     return range_extend(range, rows, (ptrdiff_t)a->stats_stride) ? WHET_OK : WHET_ERROR_OVERFLOW;
 }
 
-/* The policy of heads that were given none. */
-static const whet_policy plain_softmax = {.kind = WHET_POLICY_SOFTMAX,
-                                          .strength = 1,
-                                          .threshold = -INFINITY,
-                                          .floor = -INFINITY,
-                                          .hold = INFINITY};
-
 static whet_status check_policies(whet_attention *a) {
     if (!a->policies && a->policy_count > 1)
         return WHET_ERROR_ARGUMENT;
     if (!a->policies) {
-        a->policies = &plain_softmax;
+        a->policies = &whet_plain_policy;
         a->policy_count = 1;
     }
     if (a->policy_count == 0)
@@ -177,6 +170,10 @@ static whet_status check_policies(whet_attention *a) {
     for (size_t i = 0; i < a->policy_count; i++)
         if (whet_policy_check(&a->policies[i], NULL, 0) != WHET_OK)
             return WHET_ERROR_POLICY;
+    /* a beta that is given takes the place of one that is not chosen */
+    for (size_t i = 0; a->betas && i < a->policy_count; i++)
+        if (whet_temperature_of(&a->policies[i]) != &whet_temperature_plain)
+            return WHET_ERROR_ARGUMENT;
     return WHET_OK;
 }
 

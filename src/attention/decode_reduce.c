@@ -1,7 +1,6 @@
 /* Phase 3 of decode: the chunks' outputs added up and written. */
 #include "attention/decode.h"
-#include "attention/panel_maps.h"
-#include "attention/row_policy.h"
+#include "attention/row_form.h"
 #include <math.h>
 
 #define CHUNKS_AHEAD 4 /* whose outputs are fetched while others are added up */
@@ -32,10 +31,8 @@ whet_status whet_decode_reduce_row(decode_work *w, size_t r, uint64_t *first_bad
     if (isnan(z))
         state->stats = whet_stats_not_finite(state->stats.n);
     bool good = !(state->stats.flags & WHET_ROW_NOT_FINITE);
-    if (good && z > 0 && whet_policy_is_temperature(row.policy))
-        whet_stats_after(&state->stats, z, s);
-    if (row_has_beta(&state->stats) && policy_has_zero_logit(row.policy))
-        whet_softmax1_report((double)state->max, z, &state->stats);
+    if (good && z > 0 && !state->mapped)
+        whet_report_exponentials(row.map, (double)state->max, z, s, &state->stats);
     for (size_t c = 0; c < a->value_dim; c++)
         result[c] = !good ? NAN : z > 0 ? (float)(total[c] / z) : 0;
     whet_store_output(&w->slice, &row, result);

@@ -71,7 +71,7 @@ static whet_stats piece_of(const decode_work *w, const float *logits, size_t cou
         return piece;
     }
     row_sums sums = {0, 0, 0};
-    k->sums(logits, count, max, whet_beta_to_c(1.0), &sums);
+    k->sums(logits, count, max, whet_exp2_scale(1.0), &sums);
     piece.n = k->count(logits, count);
     piece.z = sums.z;
     piece.s = sums.s;

@@ -8,7 +8,10 @@
 #define WHET_GEOMETRY_H
 
 #include "attention/plan.h"
-#include "row/row.h"
+#include "policy/beta.h"
+#include "policy/registry.h"
+#include "row/one_row.h"
+#include "row/stats.h"
 #include "whet.h"
 
 #define HEAD_DIM_MAX 576
@@ -27,6 +30,9 @@ typedef struct query_row {
     int64_t position; /* among the keys */
     size_t low, high; /* the keys it may see: low <= j < high */
     const whet_policy *policy;
+    const temperature_descriptor *temperature; /* its two parts */
+    const map_descriptor *map;
+    float sink; /* of its head; -inf for none */
 } query_row;
 
 kv_slice whet_slice_at(const whet_plan *plan, const plan_shape *shape, size_t index);

@@ -1,7 +1,6 @@
 /* Maps over panels: see panel_maps.h. */
 #include "attention/panel_maps.h"
-#include "attention/row_policy.h"
-#include "row/row.h"
+#include "policy/ordered_bits.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -14,19 +13,6 @@
 /* Every second pivot halves what the bits of a float leave open: this is never reached. */
 #define KTH_STEPS_MAX 100
 
-static map_way way_of(const whet_policy *policy) {
-    switch (policy->kind) {
-    case WHET_POLICY_SIGMOID:
-        return WAY_SIGMOID;
-    case WHET_POLICY_STICK_BREAKING:
-        return WAY_STICK;
-    case WHET_POLICY_ENTMAX:
-        return whet_entmax_is_exact(policy->value[0]) ? WAY_ENTMAX : WAY_POWER;
-    default:
-        return WAY_EXP;
-    }
-}
-
 void whet_maps_clear(panel_maps *maps, size_t lanes) {
     memset(maps, 0, sizeof *maps);
     for (size_t lane = 0; lane < lanes; lane++) {
@@ -38,29 +24,30 @@ void whet_maps_clear(panel_maps *maps, size_t lanes) {
         /* whoever has nothing to search for has masked entries alone, which these leave at zero */
         maps->lanes.scale[lane] = 1;
         maps->lanes.power[lane] = 1;
-        maps->chosen[WAY_EXP][lane] = 1;
+        maps->form[lane] = PANEL_EXP;
+        maps->chosen[PANEL_EXP][lane] = 1;
     }
-    maps->used[WAY_EXP] = lanes;
+    maps->used[PANEL_EXP] = lanes;
 }
 
-void whet_maps_set_lane(panel_maps *maps, size_t lane, const whet_policy *policy, float sink) {
-    map_way way = way_of(policy);
-    maps->way[lane] = way;
-    maps->chosen[WAY_EXP][lane] = 0;
-    maps->used[WAY_EXP]--;
-    maps->chosen[way][lane] = 1;
-    maps->used[way]++;
+void whet_maps_set_lane(panel_maps *maps, size_t lane, panel_form form, float sink) {
+    panel_form kernel = form_is_exponential(form) ? PANEL_EXP : form;
+    maps->form[lane] = form;
+    maps->chosen[PANEL_EXP][lane] = 0;
+    maps->used[PANEL_EXP]--;
+    maps->chosen[kernel][lane] = 1;
+    maps->used[kernel]++;
     maps->sink[lane] = sink;
-    if (policy_leaves_out(policy))
+    if (form == PANEL_EXP_KTH || form == PANEL_EXP_LARGEST)
         maps->leaves_out = true;
-    if (way == WAY_SIGMOID) {
-        double b = fmax(-FLT_MAX,
-                        fmin(FLT_MAX, policy->value[0])); /* beyond, all of it is 0 or 1 as well */
-        maps->lanes.bias[lane] = (float)b;
-        /* what b loses as a float all keys would lose alike */
-        double lost = b - (double)(float)b;
-        maps->lanes.factor[lane] = fabs(lost) < 1 ? (float)exp(-lost) : 1;
-    }
+}
+
+void whet_maps_set_bias(panel_maps *maps, size_t lane, double bias) {
+    double b = fmax(-FLT_MAX, fmin(FLT_MAX, bias)); /* beyond, all of it is 0 or 1 as well */
+    maps->lanes.bias[lane] = (float)b;
+    /* what b loses as a float all keys would lose alike */
+    double lost = b - (double)(float)b;
+    maps->lanes.factor[lane] = fabs(lost) < 1 ? (float)exp(-lost) : 1;
 }
 
 /* ---- searching ---- */
@@ -70,16 +57,17 @@ static void start_kth(kth_search *search, double k, double max) {
     search->pivot = -FLT_MAX; /* the first pass tells how many there are, and the least of them */
 }
 
-void whet_maps_search(panel_maps *maps, size_t lane, const whet_policy *policy,
-                      const whet_stats *stats) {
+void whet_maps_search(panel_maps *maps, size_t lane, double parameter, const whet_stats *stats) {
+    panel_form form = maps->form[lane];
     maps->lanes.max[lane] = (float)stats->max;
-    if (policy->kind == WHET_POLICY_HARDMAX)
+    if (form == PANEL_EXP_LARGEST)
         maps->lanes.lowest[lane] = (float)stats->max;
-    if (policy->kind == WHET_POLICY_TOPK)
-        start_kth(&maps->kth[lane], policy->value[0], stats->max);
-    if (policy->kind == WHET_POLICY_ENTMAX)
-        whet_entmax_start(&maps->entmax[lane], policy->value[0],
-                          maps->way[lane] == WAY_ENTMAX ? EXACT_TOLERANCE : POWER_TOLERANCE, REACH);
+    if (form == PANEL_EXP_KTH)
+        start_kth(&maps->kth[lane], parameter, stats->max);
+    if (form == PANEL_ENTMAX)
+        whet_entmax_start(&maps->entmax[lane], parameter, EXACT_TOLERANCE, REACH);
+    if (form == PANEL_POWER)
+        whet_entmax_start(&maps->entmax[lane], parameter, POWER_TOLERANCE, REACH);
 }
 
 /* The parameters that the kernels take a lane's threshold from. */
@@ -87,7 +75,7 @@ static void set_threshold(panel_maps *maps, size_t lane) {
     map_lanes *lanes = &maps->lanes;
     entmax_solver *solver = &maps->entmax[lane];
     double less = solver->a - 1;
-    if (maps->way[lane] == WAY_ENTMAX) {
+    if (maps->form[lane] == PANEL_ENTMAX) {
         lanes->threshold[lane] = (float)solver->threshold;
         solver->threshold = (double)lanes->threshold[lane]; /* what the sums will belong to */
         lanes->scale[lane] = (float)less;
@@ -113,20 +101,20 @@ bool whet_maps_begin_pass(panel_maps *maps, size_t lanes) {
     return any;
 }
 
-static void look_for_thresholds(panel_maps *maps, const kernels *k, map_way way, const float *tile,
-                                size_t keys) {
+static void look_for_thresholds(panel_maps *maps, const kernels *k, panel_form form,
+                                const float *tile, size_t keys) {
     map_support found;
-    if (way == WAY_ENTMAX)
+    if (form == PANEL_ENTMAX)
         k->map_entmax_support(tile, keys, &maps->lanes, &found);
     else
         k->map_power_support(tile, keys, &maps->lanes, &found);
     for (size_t lane = 0; lane < k->lanes; lane++) {
-        if (maps->way[lane] != way)
+        if (maps->form[lane] != form)
             continue;
         entmax_sums *sums = &maps->sums[lane];
         sums->sum += (double)found.sum[lane];
         sums->squares += (double)found.squares[lane];
-        if (way == WAY_POWER)
+        if (form == PANEL_POWER)
             continue;
         sums->count += (double)found.count[lane];
         sums->lowest = fmin(sums->lowest, (double)found.lowest[lane]);
@@ -147,10 +135,10 @@ static void look_for_order(panel_maps *maps, const kernels *k, const float *tile
 }
 
 void whet_maps_look(panel_maps *maps, const kernels *k, const float *tile, size_t keys) {
-    if (maps->used[WAY_ENTMAX])
-        look_for_thresholds(maps, k, WAY_ENTMAX, tile, keys);
-    if (maps->used[WAY_POWER])
-        look_for_thresholds(maps, k, WAY_POWER, tile, keys);
+    if (maps->used[PANEL_ENTMAX])
+        look_for_thresholds(maps, k, PANEL_ENTMAX, tile, keys);
+    if (maps->used[PANEL_POWER])
+        look_for_thresholds(maps, k, PANEL_POWER, tile, keys);
     if (maps->leaves_out)
         look_for_order(maps, k, tile, keys);
 }
@@ -165,11 +153,11 @@ double whet_maps_sink_share(const panel_maps *maps, size_t lane) {
     double ratio = sink_ratio(maps, lane);
     if (maps->sink[lane] == -INFINITY)
         return 0;
-    if (maps->way[lane] == WAY_ENTMAX) {
+    if (maps->form[lane] == PANEL_ENTMAX) {
         double y = fmax(0, ratio - (double)maps->lanes.threshold[lane]);
         return maps->lanes.square[lane] > 0 ? y * y : y;
     }
-    if (maps->way[lane] == WAY_POWER && ratio > -1)
+    if (maps->form[lane] == PANEL_POWER && ratio > -1)
         return exp((double)maps->lanes.log_top[lane] +
                    (double)maps->lanes.power[lane] * log1p(ratio));
     return 0;
@@ -180,7 +168,7 @@ static void add_sink(panel_maps *maps, size_t lane) {
     double share = whet_maps_sink_share(maps, lane);
     if (!(share > 0))
         return;
-    if (maps->way[lane] == WAY_POWER) {
+    if (maps->form[lane] == PANEL_POWER) {
         sums->sum += share;
         sums->squares += share / (1 + sink_ratio(maps, lane));
         return;
@@ -196,7 +184,7 @@ static void step_entmax(panel_maps *maps, size_t lane) {
     entmax_solver *solver = &maps->entmax[lane];
     entmax_sums *sums = &maps->sums[lane];
     add_sink(maps, lane);
-    if (maps->way[lane] == WAY_POWER) {
+    if (maps->form[lane] == PANEL_POWER) {
         /* what log_top lost as a float */
         double lost = exp(solver->threshold - (double)maps->lanes.log_top[lane]);
         sums->sum *= lost;
@@ -269,19 +257,38 @@ void whet_maps_end_pass(panel_maps *maps, size_t lanes) {
 
 /* ---- weights, and what is reported of them ---- */
 
+/* Weights that were made beforehand. */
+static void copy_weights(const panel_maps *maps, const float *made, size_t keys, size_t lanes,
+                         float *weights) {
+    const float *chosen = maps->chosen[PANEL_BY_ROW];
+    if (made == weights)
+        return;
+    for (size_t j = 0; j < keys * lanes; j += lanes)
+        for (size_t lane = 0; lane < lanes; lane++)
+            weights[j + lane] = chosen[lane] > 0 ? made[j + lane] : weights[j + lane];
+}
+
 void whet_maps_weigh(panel_maps *maps, const kernels *k, const float *logits, size_t keys,
                      float *weights, float *z, bool wants_entropy) {
-    void (*const kernel[WAYS])(const float *, size_t, const float *, map_lanes *, float *) = {
-        NULL, k->map_sigmoid, k->map_stick, k->map_entmax, k->map_power};
-    for (size_t way = WAY_SIGMOID; way < WAYS; way++) {
-        if (!maps->used[way])
+    void (*const kernel[PANEL_FORMS])(const float *, size_t, const float *, map_lanes *,
+                                      float *) = {[PANEL_SIGMOID] = k->map_sigmoid,
+                                                  [PANEL_STICK] = k->map_stick,
+                                                  [PANEL_ENTMAX] = k->map_entmax,
+                                                  [PANEL_POWER] = k->map_power};
+    for (size_t form = 0; form < PANEL_FORMS; form++) {
+        if (!maps->used[form] || !kernel[form])
             continue;
-        kernel[way](logits, keys, maps->chosen[way], &maps->lanes, weights);
+        kernel[form](logits, keys, maps->chosen[form], &maps->lanes, weights);
         for (size_t lane = 0; lane < k->lanes; lane++)
-            if (maps->way[lane] == way)
+            if (maps->form[lane] == form)
                 z[lane] = maps->lanes.z[lane];
     }
-    if (wants_entropy && (maps->used[WAY_ENTMAX] || maps->used[WAY_POWER])) {
+    if (maps->used[PANEL_BY_ROW]) {
+        copy_weights(maps, logits, keys, k->lanes, weights);
+        for (size_t lane = 0; lane < k->lanes; lane++)
+            z[lane] = maps->form[lane] == PANEL_BY_ROW ? 0 : z[lane];
+    }
+    if (wants_entropy && (maps->used[PANEL_ENTMAX] || maps->used[PANEL_POWER])) {
         float sum[LANES_MAX];
         k->map_entropy(weights, keys, sum);
         for (size_t lane = 0; lane < k->lanes; lane++)
@@ -289,15 +296,10 @@ void whet_maps_weigh(panel_maps *maps, const kernels *k, const float *logits, si
     }
 }
 
-void whet_softmax1_report(double shift, double z, whet_stats *stats) {
-    stats->beta = stats->entropy_after = (double)NAN;
-    stats->max_prob = exp(stats->max - shift) / z;
-}
-
 static double entmax_top(const panel_maps *maps, size_t lane) {
     const map_lanes *lanes = &maps->lanes;
     double tau = (double)lanes->threshold[lane];
-    if (maps->way[lane] == WAY_POWER)
+    if (maps->form[lane] == PANEL_POWER)
         return exp((double)lanes->log_top[lane]);
     return lanes->square[lane] > 0 ? tau * tau : -tau;
 }
@@ -309,17 +311,18 @@ static void report_entmax(const panel_maps *maps, size_t lane, double z, whet_st
     stats->max_prob = entmax_top(maps, lane) / z;
 }
 
-void whet_maps_report(const panel_maps *maps, size_t lane, const whet_policy *policy, double shift,
-                      double z, double s, whet_stats *stats) {
-    if (policy_has_zero_logit(policy)) {
-        whet_softmax1_report(shift, z, stats);
-    } else if (maps->way[lane] == WAY_EXP) { /* softmax of what was not left out, at beta 1 */
-        whet_stats_after(stats, z, s);
-    } else if (whet_way_is_normalised(maps->way[lane])) {
+void whet_maps_report(const panel_maps *maps, size_t lane, double z, whet_stats *stats) {
+    switch (maps->form[lane]) {
+    case PANEL_ENTMAX:
+    case PANEL_POWER:
         report_entmax(maps, lane, z, stats);
-    } else {
+        break;
+    case PANEL_SIGMOID:
+    case PANEL_STICK:
         stats->max_prob = (double)maps->lanes.largest[lane];
         stats->entropy_after = (double)NAN;
+        break;
+    default: /* the row form has told */
+        break;
     }
-    stats->beta = (double)NAN;
 }

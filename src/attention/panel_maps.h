@@ -1,14 +1,8 @@
 /*
- * Maps that are not a temperature, in prefill: what is known of them for the
- * rows of one panel, lane by lane. A panel may hold rows of any policies side by
- * side (of several heads), so every lane has a way of making weights of its own:
- *
- * exp       temperatures, softmax1 (one more logit of 0), and topk and hardmax,
- *           which mask what they leave out and are softmax of the rest
- * sigmoid   each logit by itself, never normalised
- * stick     stick-breaking: from the last key to the first
- * entmax    a = 2 and 1.5: a threshold, then a polynomial
- * power     other a: a threshold, then logarithm and exponential
+ * Maps in prefill: what is known of them for the rows of one panel, lane by lane.
+ * A panel may hold rows of any policies side by side (heads of a group), so every
+ * lane has a form of its own (panel_form): which kernel makes its weights, or none,
+ * and its row is taken out, made by its row form and put back beforehand.
  *
  * Thresholds are searched for in kept logits, all lanes of a panel in one pass:
  *
@@ -22,11 +16,10 @@
 #define WHET_PANEL_MAPS_H
 
 #include "isa/kernels.h"
-#include "row/map.h"
+#include "attention/row_form.h"
+#include "policy/entmax.h"
 #include "whet.h"
 #include <stdbool.h>
-
-typedef enum map_way { WAY_EXP, WAY_SIGMOID, WAY_STICK, WAY_ENTMAX, WAY_POWER, WAYS } map_way;
 
 /* The search for a row's k-th largest logit, between entries that it is known to lie between. */
 typedef struct kth_search {
@@ -43,10 +36,10 @@ typedef struct kth_search {
 
 typedef struct panel_maps {
     map_lanes lanes;
-    float chosen[WAYS][LANES_MAX];
-    size_t used[WAYS]; /* lanes of each way */
-    map_way way[LANES_MAX];
-    bool leaves_out; /* some lane has topk or hardmax */
+    float chosen[PANEL_FORMS][LANES_MAX];
+    size_t used[PANEL_FORMS]; /* lanes of each form; those that take exponentials as PANEL_EXP */
+    panel_form form[LANES_MAX];
+    bool leaves_out; /* some lane takes exponentials of a part of its entries */
     float sink[LANES_MAX];
     kth_search kth[LANES_MAX];
     entmax_solver entmax[LANES_MAX];
@@ -59,11 +52,14 @@ typedef struct panel_maps {
 /* Before anything is known of the lanes: all take exponentials. */
 void whet_maps_clear(panel_maps *maps, size_t lanes);
 
-/* A lane's policy (see whet_row_policy) and its sink (-inf for none). */
-void whet_maps_set_lane(panel_maps *maps, size_t lane, const whet_policy *policy, float sink);
+/* A lane's form, and its sink (-inf for none). */
+void whet_maps_set_lane(panel_maps *maps, size_t lane, panel_form form, float sink);
 
-void whet_maps_search(panel_maps *maps, size_t lane, const whet_policy *policy,
-                      const whet_stats *stats);
+/* What sigmoid subtracts from a lane's logits. */
+void whet_maps_set_bias(panel_maps *maps, size_t lane, double bias);
+
+/* Starts a search, if the lane's form has one, for a map with this parameter. */
+void whet_maps_search(panel_maps *maps, size_t lane, double parameter, const whet_stats *stats);
 bool whet_maps_begin_pass(panel_maps *maps, size_t lanes);
 void whet_maps_look(panel_maps *maps, const kernels *k, const float *tile, size_t keys);
 void whet_maps_end_pass(panel_maps *maps, size_t lanes);
@@ -79,16 +75,12 @@ double whet_maps_sink_share(const panel_maps *maps, size_t lane);
 void whet_maps_weigh(panel_maps *maps, const kernels *k, const float *logits, size_t keys,
                      float *weights, float *z, bool wants_entropy);
 
-/* beta, entropy and largest coefficient of a finished row: z and s are its sums, relative to
- * `shift` where exponentials were taken. */
-void whet_maps_report(const panel_maps *maps, size_t lane, const whet_policy *policy, double shift,
-                      double z, double s, whet_stats *stats);
+/* Entropy and largest coefficient of a finished row whose weights are not exponentials. */
+void whet_maps_report(const panel_maps *maps, size_t lane, double z, whet_stats *stats);
 
-/* The same for softmax1 alone, which decode takes as exponentials, too. */
-void whet_softmax1_report(double shift, double z, whet_stats *stats);
-
-static inline bool whet_way_is_normalised(map_way way) {
-    return way != WAY_SIGMOID && way != WAY_STICK;
+/* Whether weights have yet to be divided by their sum. */
+static inline bool form_is_normalised(panel_form form) {
+    return form != PANEL_SIGMOID && form != PANEL_STICK && form != PANEL_BY_ROW;
 }
 
 #endif

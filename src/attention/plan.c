@@ -6,7 +6,7 @@
 #include "attention/check.h"
 #include "attention/decode.h"
 #include "attention/prefill.h"
-#include "attention/row_policy.h"
+#include "attention/row_form.h"
 #include "base/checked.h"
 #include <string.h>
 
@@ -14,26 +14,18 @@
  * is split along the keys however many heads it has, or one thread would do it all. */
 #define DECODE_ROWS 32
 
-/* One pass is enough where beta does not depend on the logits and the statistics asked for, if
- * any, come from that same pass. */
-static bool one_pass(const whet_attention *a, uint64_t path) {
-    for (size_t i = 0; i < a->policy_count; i++) {
-        const whet_policy *policy = &a->policies[i];
-        bool is_temperature = whet_policy_is_temperature(policy) != 0;
-        if (is_temperature ? !whet_policy_is_constant(policy) : policy_is_searched(policy))
-            return false;
-        if (a->stats && (policy->kind != WHET_POLICY_SOFTMAX || path == PATH_DECODE))
-            return false;
-    }
-    return true;
+static bool is_plain(const whet_attention *a, const whet_policy *policy) {
+    return !a->betas && whet_temperature_of(policy) == &whet_temperature_plain &&
+           whet_map_of(policy) == &whet_map_softmax;
 }
 
-/* For sigmoid the mask tells: see whet_count_visible. */
-static bool needs_count(const whet_attention *a) {
-    for (size_t i = 0; i < a->policy_count; i++)
-        if (whet_policy_is_temperature(&a->policies[i]) && whet_policy_needs_count(&a->policies[i]))
-            return true;
-    return a->stats != NULL;
+/* One pass is enough where beta does not depend on the logits and the statistics asked for, if
+ * any, come from that same pass. */
+static bool one_pass(const whet_attention *a, const whet_policy *policy, uint64_t path) {
+    if (a->stats && (!is_plain(a, policy) || path == PATH_DECODE))
+        return false;
+    return whet_beta_is_known(a, policy) && !(whet_map_of(policy)->traits & MAP_SEARCHES) &&
+           whet_panel_form(a, policy) != PANEL_BY_ROW;
 }
 
 plan_shape whet_shape_of(const whet_plan *plan) {
@@ -58,21 +50,24 @@ whet_status whet_shape_slices(const whet_attention *a, plan_shape *shape) {
     return WHET_OK;
 }
 
-/* What the policies ask for between them. */
+/* What the policies ask for between them. For sigmoid's ln n the mask tells: see
+ * whet_count_visible. */
 static void look_at_policies(const whet_attention *a, plan_shape *shape) {
-    shape->fused = one_pass(a, shape->path);
-    shape->counted = needs_count(a);
-    shape->summed = a->stats != NULL;
+    shape->fused = 1;
+    shape->counted = shape->summed = a->stats != NULL;
     for (size_t i = 0; i < a->policy_count; i++) {
         const whet_policy *policy = &a->policies[i];
-        if (!whet_policy_is_temperature(policy))
-            shape->mapped = 1;
-        else if (!whet_policy_is_constant(policy))
-            shape->summed = 1;
-        if (policy_is_searched(policy))
-            shape->searched = 1;
-        if (policy_goes_backwards(policy))
-            shape->backwards = 1;
+        unsigned needs = whet_temperature_of(policy)->needs;
+        unsigned traits = whet_map_of(policy)->traits;
+        panel_form form = whet_panel_form(a, policy);
+        bool by_row = form == PANEL_BY_ROW;
+        shape->fused = shape->fused && one_pass(a, policy, shape->path);
+        shape->mapped = shape->mapped || whet_map_of(policy) != &whet_map_softmax;
+        shape->counted = shape->counted || by_row || (needs & NEEDS_COUNT);
+        shape->summed = shape->summed || by_row || (needs & NEEDS_SUMS);
+        shape->by_row = shape->by_row || by_row;
+        shape->searched = shape->searched || by_row || (traits & MAP_SEARCHES);
+        shape->backwards = shape->backwards || form == PANEL_STICK;
     }
 }
 

@@ -23,6 +23,7 @@ typedef struct plan_shape {
     uint64_t mapped;         /* some policy is not a temperature */
     uint64_t summed;         /* prefill: somebody asks for Z and S before the output is computed */
     uint64_t searched;       /* prefill: some map looks for a threshold in all logits of a row */
+    uint64_t by_row;         /* prefill: some map has no kernel for panels */
     uint64_t backwards;      /* prefill: outputs are summed from the last key to the first */
     uint64_t panels;         /* prefill: panels to a task; backward: panels to a set */
     uint64_t kept;           /* prefill: logits are kept rather than computed twice */

@@ -25,18 +25,17 @@ static void finish_lane(prefill_work *w, size_t index, size_t lane) {
     prefill_panel *p = w->panels + index;
     whet_stats *stats = &p->stats[lane];
     const double *total = w->totals + index * w->value_strips * w->interleave * w->lanes + lane;
-    const whet_policy *policy = p->row[lane].policy;
-    bool is_temperature = whet_policy_is_temperature(policy) != 0;
+    panel_form form = form_of_lane(w, p, lane);
     double z = p->z[lane];
     if (isnan(z))
         *stats = whet_stats_not_finite(stats->n);
     bool good = !(stats->flags & WHET_ROW_NOT_FINITE);
-    if (good && z > 0 && is_temperature)
-        whet_stats_after(stats, z, p->s[lane]);
-    if (row_has_beta(stats) && !is_temperature)
-        whet_maps_report(maps_of(w, p), lane, policy, (double)p->max[lane], z, p->s[lane], stats);
+    if (good && z > 0 && form_is_exponential(form))
+        whet_report_exponentials(p->row[lane].map, (double)p->max[lane], z, p->s[lane], stats);
+    if (row_has_beta(stats) && !form_is_exponential(form))
+        whet_maps_report(maps_of(w, p), lane, z, stats);
     double factor = z > 0 ? 1.0 / z : 0;
-    if (!whet_way_is_normalised(way_of_lane(w, p, lane)))
+    if (!form_is_normalised(form))
         factor = 1;
     for (size_t c = 0; c < a->value_dim; c++)
         w->rows[c] = good ? (float)(total[c * w->lanes] * factor) : NAN;

@@ -8,10 +8,10 @@
 #ifndef WHET_PREFILL_H
 #define WHET_PREFILL_H
 
-#include "attention/extra_logits.h"
 #include "attention/panel_maps.h"
-#include "attention/row_policy.h"
+#include "attention/row_form.h"
 #include "attention/tiles.h"
+#include "row/extra_logits.h"
 #include <math.h>
 #include <string.h>
 
@@ -25,9 +25,8 @@ typedef struct prefill_panel {
     double z[LANES_MAX], s[LANES_MAX], q[LANES_MAX];
     double n[LANES_MAX];
     double totals_factor[LANES_MAX]; /* what the totals have yet to be multiplied with */
-    double sink[LANES_MAX];          /* -inf for none */
     whet_stats stats[LANES_MAX];
-    target_solver solver[LANES_MAX];
+    beta_solver solver[LANES_MAX];
 } prefill_panel;
 
 /* A task's scratch, cut into its parts. */
@@ -46,8 +45,9 @@ typedef struct prefill_work {
     double *totals;          /* the same, of everything before */
     float *keys;             /* [BLOCK / interleave][head_dim][interleave] */
     float *values;           /* [value_strips][BLOCK][interleave] */
-    panel_maps *maps;        /* of each prefill_panel; NULL where all policies are temperatures */
+    panel_maps *maps;        /* of each prefill_panel; NULL where all maps are softmax */
     float *spare;            /* logits of a tile while some lanes have their weights already */
+    float *map_row;          /* a row that is made by its row form */
     float *tiles;            /* [kept_keys][lanes] for each panel, or one of [BLOCK][lanes] */
     float *rows;             /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
     size_t nonfinite[BLOCK]; /* keys of the block whose values are not finite */
@@ -59,9 +59,14 @@ static inline panel_maps *maps_of(const prefill_work *w, const prefill_panel *p)
     return w->maps ? w->maps + (p - w->panels) : NULL;
 }
 
-static inline map_way way_of_lane(const prefill_work *w, const prefill_panel *p, size_t lane) {
+static inline panel_form form_of_lane(const prefill_work *w, const prefill_panel *p, size_t lane) {
     const panel_maps *maps = maps_of(w, p);
-    return maps ? maps->way[lane] : WAY_EXP;
+    return maps ? maps->form[lane] : PANEL_EXP;
+}
+
+/* Whether a lane's row has one more logit of zero. */
+static inline bool lane_has_zero(const prefill_panel *p, size_t lane) {
+    return lane < p->rows && (p->row[lane].map->traits & MAP_ZERO_LOGIT);
 }
 
 static inline float *prefill_tile(const prefill_work *w, size_t index, size_t start) {

@@ -3,30 +3,32 @@
  * and from them to its beta, by Newton's steps for `target`, or to the threshold
  * of its map.
  */
+#include "attention/lane_row.h"
 #include "attention/prefill.h"
+#include "row/map_row.h"
 
 /* Whether the lane's sink has a share in its exponentials. */
 static bool sink_counts(const prefill_work *w, const prefill_panel *p, size_t lane) {
     const panel_maps *maps = maps_of(w, p);
     double lowest = maps ? (double)maps->lanes.lowest[lane] : -(double)INFINITY;
-    return is_sink(p->sink[lane]) && !(p->sink[lane] < lowest);
+    return is_sink((double)p->row[lane].sink) && !((double)p->row[lane].sink < lowest);
 }
 
-/* z, s and q of the sink alone (and of the logit 0 of softmax1) at the lane's c. */
+/* z, s and q of the sink alone (and of the logit 0 of softmax1) at the lane's beta. */
 static void start_sums(const prefill_work *w, prefill_panel *p, size_t lane) {
-    if (way_of_lane(w, p, lane) != WAY_EXP) {
+    if (!form_is_exponential(form_of_lane(w, p, lane))) {
         p->z[lane] = whet_maps_sink_share(maps_of(w, p), lane);
         p->s[lane] = p->q[lane] = 0;
         return;
     }
-    double sink = sink_counts(w, p, lane) ? p->sink[lane] : -(double)INFINITY;
+    double sink = sink_counts(w, p, lane) ? (double)p->row[lane].sink : -(double)INFINITY;
     row_sums sums =
         extra_sums(weigh_extra_logit(sink, (double)p->max[lane], (double)p->exp2_scale[lane]));
     p->z[lane] = sums.z;
     p->s[lane] = sums.s;
     p->q[lane] = sums.q;
-    if (lane < p->rows && policy_has_zero_logit(p->row[lane].policy))
-        p->z[lane] += zero_logit_weight((double)p->max[lane]);
+    if (lane_has_zero(p, lane))
+        p->z[lane] += zero_logit_weight((double)p->max[lane], p->stats[lane].beta);
 }
 
 /* A lane's statistics from the sums of a pass. */
@@ -39,6 +41,7 @@ static void complete_lane(const prefill_work *w, prefill_panel *p, size_t lane) 
         return;
     }
     *stats = whet_stats_empty();
+    stats->position = row->position;
     if (!w->shape.fused && !w->shape.summed)
         p->z[lane] = p->max[lane] > -INFINITY ? 1 : 0; /* all that is asked of it */
     if (p->z[lane] == 0)
@@ -51,56 +54,81 @@ static void complete_lane(const prefill_work *w, prefill_panel *p, size_t lane) 
     stats->flags = n == 0 ? WHET_ROW_EMPTY : 0;
 }
 
-/* Starts the Newton steps of lanes with a target; true if any has to be driven. */
-static bool start_targets(prefill_work *w) {
+/* Starts the searches for betas; true if any lane has to be driven. */
+static bool start_searches(prefill_work *w) {
     bool any = false;
     for (size_t i = 0; i < w->panel_count; i++)
         for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
             prefill_panel *p = w->panels + i;
+            const query_row *row = &p->row[lane];
             p->solver[lane].done = 1;
-            if (!policy_has_target(p->row[lane].policy))
+            if (!(row->temperature->needs & NEEDS_SEARCH) || !row_has_beta(&p->stats[lane]))
                 continue;
-            if (!row_has_beta(&p->stats[lane]))
-                continue;
-            whet_target_start(&p->solver[lane], p->row[lane].policy, &p->stats[lane]);
+            row->temperature->solver->start(&p->solver[lane], row->policy, &p->stats[lane]);
             any = any || !p->solver[lane].done;
         }
     return any;
 }
 
-static bool step_targets(prefill_work *w) {
+static bool step_searches(prefill_work *w) {
     bool any = false;
     for (size_t i = 0; i < w->panel_count; i++)
         for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
             prefill_panel *p = w->panels + i;
             if (p->solver[lane].done)
                 continue;
-            whet_target_step(&p->solver[lane], p->z[lane], p->s[lane], p->q[lane]);
+            p->row[lane].temperature->solver->step(&p->solver[lane], p->z[lane], p->s[lane],
+                                                   p->q[lane]);
             any = any || !p->solver[lane].done;
         }
     return any;
 }
 
-static void solve_targets(prefill_work *w) {
-    for (bool more = start_targets(w); more; more = step_targets(w)) {
+/* All searches of all panels advance by one step in a pass over the keys. */
+static void search_betas(prefill_work *w) {
+    for (bool more = start_searches(w); more; more = step_searches(w)) {
         for (size_t i = 0; i < w->panel_count; i++)
             for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
                 prefill_panel *p = w->panels + i;
                 if (!p->solver[lane].done)
-                    p->exp2_scale[lane] = whet_beta_to_c(p->solver[lane].beta);
+                    p->exp2_scale[lane] = whet_exp2_scale(p->solver[lane].beta);
                 start_sums(w, p, lane);
             }
         whet_prefill_moments_pass(w);
     }
 }
 
-static double beta_of_lane(prefill_panel *p, size_t lane) {
-    const whet_policy *policy = p->row[lane].policy;
+static double beta_of_lane(const prefill_work *w, prefill_panel *p, size_t lane) {
+    const query_row *row = &p->row[lane];
     whet_stats *stats = &p->stats[lane];
-    if (!policy_has_target(policy))
-        return whet_policy_beta(policy, stats);
+    if (w->slice.attention->betas)
+        return whet_known_beta(&w->slice, row);
+    if (!(row->temperature->needs & NEEDS_SEARCH))
+        return whet_policy_beta(row->policy, stats);
     stats->flags |= p->solver[lane].flags;
-    return whet_policy_weaken(policy, p->solver[lane].beta);
+    return whet_apply_strength(row->policy, p->solver[lane].beta);
+}
+
+/* Makes the weights of a lane whose map has no kernel for panels. */
+static void make_row(prefill_work *w, size_t index, size_t lane) {
+    const prefill_panel *p = w->panels + index;
+    const query_row *row = &p->row[lane];
+    size_t first = p->low - p->low % BLOCK;
+    const lane_row entries = {.row = row,
+                              .entries = prefill_tile(w, index, first) + lane,
+                              .step = w->lanes,
+                              .first = first,
+                              .end = p->high};
+    if (!row_has_beta(&p->stats[lane])) {
+        bool bad = p->stats[lane].flags & WHET_ROW_NOT_FINITE;
+        whet_lane_fill(&entries, &entries, bad ? NAN : 0);
+        return;
+    }
+    row_job job = whet_row_plan(row->policy, true);
+    row_view view = whet_row_form(&w->slice, row, w->map_row);
+    whet_lane_take(&entries, w->map_row);
+    whet_map_row(&view, &job, &w->panels[index].stats[lane]);
+    whet_lane_put(&entries, &entries, w->map_row);
 }
 
 /* Thresholds of a panel's maps, in as many passes over its kept logits as they take. */
@@ -109,10 +137,10 @@ static void solve_maps(prefill_work *w, size_t index) {
     panel_maps *maps = w->maps + index;
     for (size_t lane = 0; lane < p->rows; lane++) {
         const query_row *row = &p->row[lane];
-        if (!row_has_beta(&p->stats[lane]) || whet_policy_is_temperature(row->policy))
+        if (!row_has_beta(&p->stats[lane]))
             continue;
-        whet_maps_search(maps, lane, row->policy, &p->stats[lane]);
-        if (policy_has_zero_logit(row->policy))
+        whet_maps_search(maps, lane, row->policy->map_value[0], &p->stats[lane]);
+        if (lane_has_zero(p, lane))
             p->max[lane] = max_with_zero(p->max[lane]);
     }
     while (whet_maps_begin_pass(maps, w->lanes)) {
@@ -123,16 +151,18 @@ static void solve_maps(prefill_work *w, size_t index) {
         }
         whet_maps_end_pass(maps, w->lanes);
     }
+    for (size_t lane = 0; p->low < p->high && lane < p->rows; lane++)
+        if (maps->form[lane] == PANEL_BY_ROW)
+            make_row(w, index, lane);
 }
 
 void whet_prefill_settle_betas(prefill_work *w) {
     for (size_t i = 0; i < w->panel_count; i++)
         for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
             prefill_panel *p = w->panels + i;
-            const whet_policy *policy = p->row[lane].policy;
             complete_lane(w, p, lane);
-            if (row_has_beta(&p->stats[lane]) && whet_policy_is_temperature(policy))
-                whet_apply_beta(&p->stats[lane], whet_policy_beta(policy, &p->stats[lane]));
+            if (row_has_beta(&p->stats[lane]))
+                p->stats[lane].beta = whet_known_beta(&w->slice, &p->row[lane]);
         }
 }
 
@@ -140,18 +170,20 @@ void whet_prefill_choose_betas(prefill_work *w) {
     for (size_t i = 0; i < w->panel_count; i++)
         for (size_t lane = 0; lane < w->panels[i].rows; lane++)
             complete_lane(w, w->panels + i, lane);
-    solve_targets(w);
+    search_betas(w);
     for (size_t i = 0; i < w->panel_count; i++) {
         prefill_panel *p = w->panels + i;
         for (size_t lane = 0; lane < p->rows; lane++) {
             whet_stats *stats = &p->stats[lane];
-            if (!row_has_beta(stats) || !whet_policy_is_temperature(p->row[lane].policy))
+            if (!row_has_beta(stats))
                 continue;
-            double beta = beta_of_lane(p, lane);
-            if (isnan(beta))
+            double beta = beta_of_lane(w, p, lane);
+            if (isnan(beta)) {
                 *stats = whet_stats_not_finite(stats->n);
-            else
-                p->exp2_scale[lane] = whet_apply_beta(stats, beta);
+            } else {
+                stats->beta = beta;
+                p->exp2_scale[lane] = whet_exp2_scale(beta);
+            }
         }
         if (w->maps)
             solve_maps(w, i);

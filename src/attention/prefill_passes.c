@@ -103,8 +103,8 @@ static void take_maps(prefill_work *w, prefill_panel *p, size_t keys, float *til
                       bool wants_s) {
     panel_maps *maps = maps_of(w, p);
     const float *logits = tile;
-    if (maps->used[WAY_EXP] > 0) {
-        if (maps->used[WAY_EXP] < w->lanes) {
+    if (maps->used[PANEL_EXP] > 0) {
+        if (maps->used[PANEL_EXP] < w->lanes) {
             memcpy(w->spare, tile, keys * w->lanes * sizeof(float));
             logits = w->spare;
         }

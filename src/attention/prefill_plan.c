@@ -7,7 +7,7 @@
 #define KEPT_ROWS 48 /* with fewer to a task, layout costs more than computing logits twice */
 
 typedef struct layout {
-    size_t panels, queries, outputs, totals, keys, values, tiles, rows, maps, spare, total;
+    size_t panels, queries, outputs, totals, keys, values, tiles, rows, maps, spare, map_row, total;
 } layout;
 
 static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
@@ -25,6 +25,7 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     at->rows = whet_arena_place(&scratch, (size_t)GROUP_MAX * HEAD_DIM_MAX, sizeof(float));
     at->maps = whet_arena_place(&scratch, shape->mapped ? panels : 0, sizeof(panel_maps));
     at->spare = whet_arena_place(&scratch, shape->mapped ? BLOCK * lanes : 0, sizeof(float));
+    at->map_row = whet_arena_place(&scratch, shape->by_row ? a->keys : 0, sizeof(float));
     at->total = scratch.bytes;
     return !scratch.overflow;
 }
@@ -82,6 +83,7 @@ size_t whet_prefill_cut_scratch(prefill_work *w, const whet_plan *plan, size_t t
     w->rows = arena_part(scratch, at.rows);
     w->maps = w->shape.mapped ? arena_part(scratch, at.maps) : NULL;
     w->spare = arena_part(scratch, at.spare);
+    w->map_row = arena_part(scratch, at.map_row);
     w->lanes = w->shape.kernels->lanes;
     w->interleave = w->shape.kernels->group;
     w->value_strips = round_up(a->value_dim, w->interleave) / w->interleave;

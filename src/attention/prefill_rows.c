@@ -2,57 +2,64 @@
  * The rows of a prefill task: a few panels, one row to a lane, with what is known
  * of each before its first key.
  */
+#include "attention/mask.h"
 #include "attention/prefill.h"
 
-static void start_map(const prefill_work *w, prefill_panel *p, size_t lane) {
+static void start_bias(const prefill_work *w, const prefill_panel *p, size_t lane) {
     const query_row *row = &p->row[lane];
-    whet_policy policy = whet_row_policy(&w->slice, row);
-    whet_maps_set_lane(maps_of(w, p), lane, &policy, (float)p->sink[lane]);
+    double bias = row->policy->map_value[0];
+    if (isnan(bias))
+        bias = log((double)whet_count_visible(&w->slice, row));
+    whet_maps_set_bias(maps_of(w, p), lane, bias);
+}
+
+static void start_map(const prefill_work *w, prefill_panel *p, size_t lane, double beta) {
+    const query_row *row = &p->row[lane];
+    panel_form form = whet_panel_form(w->slice.attention, row->policy);
+    whet_maps_set_lane(maps_of(w, p), lane, form, row->sink);
+    if (form == PANEL_SIGMOID)
+        start_bias(w, p, lane);
     if (!w->shape.fused)
         return;
-    if (policy_has_zero_logit(row->policy)) {
+    if (lane_has_zero(p, lane)) {
         float sink = p->max[lane];
         p->max[lane] = max_with_zero(sink);
         if (!isnan(sink))
-            p->z[lane] =
-                zero_logit_weight((double)p->max[lane]) + exp((double)sink - (double)p->max[lane]);
+            p->z[lane] = zero_logit_weight((double)p->max[lane], beta) +
+                         exp(beta * ((double)sink - (double)p->max[lane]));
     }
-    if (!whet_way_is_normalised(way_of_lane(w, p, lane))) {
+    if (!form_is_normalised(form)) {
         p->exp2_scale[lane] = 0; /* a larger maximum changes nothing */
         p->z[lane] *= 0;
     }
 }
 
 static void start_lane(const prefill_work *w, prefill_panel *p, size_t lane, size_t r) {
-    const whet_attention *a = w->slice.attention;
     query_row row = whet_row_of(&w->slice, r);
+    double beta = w->shape.fused ? whet_known_beta(&w->slice, &row) : 1;
     p->row[lane] = row;
     p->stats[lane] = whet_stats_empty();
     if (row.low < p->low)
         p->low = row.low;
     if (row.high > p->high)
         p->high = row.high;
-    p->max[lane] = sink_of_head(a, row.head);
-    p->sink[lane] = (double)p->max[lane];
-    p->z[lane] = p->max[lane] == -INFINITY ? 0 : 1;
-    if (isnan(p->max[lane]))
+    p->max[lane] = row.sink;
+    p->z[lane] = row.sink == -INFINITY ? 0 : 1;
+    if (isnan(row.sink) || isnan(beta))
         p->z[lane] = (double)NAN;
     p->s[lane] = p->n[lane] = 0;
-    p->exp2_scale[lane] = w->shape.fused && whet_policy_is_temperature(row.policy)
-                              ? whet_beta_to_c(whet_policy_beta(row.policy, &p->stats[lane]))
-                              : whet_beta_to_c(1.0);
+    p->exp2_scale[lane] = whet_exp2_scale(isnan(beta) ? 1 : beta);
     if (w->maps)
-        start_map(w, p, lane);
+        start_map(w, p, lane, isnan(beta) ? 1 : beta);
 }
 
 /* A lane without a row: zeros as a query, nothing to see, nothing stored. */
 static void start_idle_lane(prefill_panel *p, size_t lane) {
-    p->row[lane] = (query_row){.policy = NULL};
+    p->row[lane] = (query_row){.policy = NULL, .sink = -INFINITY};
     p->max[lane] = 0;
     p->exp2_scale[lane] = 1;
     p->z[lane] = 1;
     p->s[lane] = p->n[lane] = 0;
-    p->sink[lane] = -(double)INFINITY;
 }
 
 static void start_panel(prefill_work *w, size_t index, size_t first_row) {

@@ -1,9 +1,14 @@
 /* Temperatures that are the same for every row: plain softmax and fixed. */
 #include "policy/registry.h"
 
-whet_policy whet_policy_softmax(void) {
-    return whet_policy_of(WHET_POLICY_SOFTMAX, WHET_POLICY_SOFTMAX);
-}
+const whet_policy whet_plain_policy = {.temperature = WHET_POLICY_SOFTMAX,
+                                       .map = WHET_POLICY_SOFTMAX,
+                                       .strength = 1,
+                                       .threshold = -INFINITY,
+                                       .floor = -INFINITY,
+                                       .hold = INFINITY};
+
+whet_policy whet_policy_softmax(void) { return whet_plain_policy; }
 
 static void plain_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
     (void)policy;

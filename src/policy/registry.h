@@ -30,6 +30,9 @@ void whet_parameter_set(whet_policy *policy, const policy_parameter *parameter, 
 whet_policy whet_policy_without_map(whet_policy policy);
 whet_policy whet_policy_without_temperature(whet_policy policy);
 
+/* Plain softmax, for whoever was given no policy. */
+extern const whet_policy whet_plain_policy;
+
 /* The families. */
 extern const temperature_descriptor whet_temperature_plain, whet_temperature_fixed,
     whet_temperature_poly, whet_temperature_exp, whet_temperature_target, whet_temperature_ssmax,

@@ -1,7 +1,7 @@
 /*
- * Logits that a row has besides its own entries: a sink, which takes part in the
+ * Logits of a row that belong to no entry: a sink, which takes part in the
  * entropy and in the normalisation, and the zero of softmax1, which takes part in
- * the normalisation alone. Neither has a value or is counted.
+ * the normalisation alone. Neither has a value or is counted. A sink of -inf is none.
  */
 #ifndef WHET_EXTRA_LOGITS_H
 #define WHET_EXTRA_LOGITS_H
@@ -9,9 +9,33 @@
 #include "isa/kernels.h"
 #include "row/stats.h"
 #include <math.h>
+#include <stdbool.h>
 
-/* Statistics of the one logit, nothing for -inf. */
-static inline whet_stats whet_extra_stats(double logit) {
+/* False for NaN, too. */
+static inline bool is_sink(double logit) { return logit > -(double)INFINITY; }
+
+/* A logit's distance to the maximum and its weight exp2(scale distance); both 0 for none. */
+typedef struct extra_logit {
+    double distance, weight;
+} extra_logit;
+
+static inline extra_logit weigh_extra_logit(double logit, double max, double exp2_scale) {
+    if (logit == -(double)INFINITY)
+        return (extra_logit){0, 0};
+    double distance = logit - max;
+    return (extra_logit){distance, exp2(exp2_scale * distance)};
+}
+
+/* What it adds to z, s and q. */
+static inline row_sums extra_sums(extra_logit extra) {
+    if (extra.weight == 0)
+        return (row_sums){0, 0, 0};
+    return (row_sums){extra.weight, extra.distance * extra.weight,
+                      extra.distance * extra.distance * extra.weight};
+}
+
+/* Its statistics, to be merged with those of the entries. */
+static inline whet_stats extra_stats(double logit) {
     whet_stats piece = whet_stats_empty();
     if (logit == -(double)INFINITY)
         return piece;
@@ -23,13 +47,9 @@ static inline whet_stats whet_extra_stats(double logit) {
     return piece;
 }
 
-/* Its share in the sums at an exp2 scale, relative to a maximum; zeros for -inf. */
-static inline row_sums whet_extra_sums(double logit, double max, double exp2_scale) {
-    if (logit == -(double)INFINITY)
-        return (row_sums){0, 0, 0};
-    double d = logit - max;
-    double e = exp2(exp2_scale * d);
-    return e == 0 ? (row_sums){0, 0, 0} : (row_sums){e, d * e, d * d * e};
-}
+/* The maximum with a logit of 0 among the others, and the weight of that logit; NaN is passed over.
+ */
+static inline float max_with_zero(float max) { return max > 0 ? max : 0; }
+static inline double zero_logit_weight(double max, double beta) { return exp(-(beta * max)); }
 
 #endif

@@ -6,6 +6,7 @@
  * types take the same steps, so that a narrow result is the f32 one rounded.
  */
 #include "row/one_row.h"
+#include "base/sums.h"
 #include "policy/beta.h"
 #include "policy/registry.h"
 #include "row/extra_logits.h"
@@ -29,9 +30,10 @@ static void raise_max(running *run, float max, float c) {
     if (!(max > run->max))
         return;
     double shift = (double)run->max - (double)max;
-    double factor = run->z > 0 ? exp2((double)c * shift) : 0;
-    run->s = run->z > 0 ? (run->s + shift * run->z) * factor : 0;
-    run->z *= factor;
+    if (run->z > 0)
+        sums_shift(shift, exp2((double)c * shift), &run->z, &run->s, NULL);
+    else
+        run->z = run->s = 0;
     run->max = max;
 }
 
@@ -40,7 +42,7 @@ static void add_sink(const row_view *row, float c, running *run) {
     if (!row->has_sink || row->sink == -INFINITY)
         return;
     raise_max(run, row->sink, c);
-    row_sums sink = whet_extra_sums((double)row->sink, (double)run->max, (double)c);
+    row_sums sink = extra_sums(weigh_extra_logit((double)row->sink, (double)run->max, (double)c));
     run->z += sink.z;
     run->s += sink.s;
 }
@@ -49,7 +51,7 @@ static void add_sink(const row_view *row, float c, running *run) {
 static double sum_with_sink(const row_view *row, const running *run, float c) {
     if (!row->has_sink)
         return run->z;
-    return run->z + whet_extra_sums((double)row->sink, (double)run->max, (double)c).z;
+    return run->z + extra_sums(weigh_extra_logit((double)row->sink, (double)run->max, (double)c)).z;
 }
 
 /* What is subtracted from logits: 0 as long as all are masked. */
@@ -252,7 +254,7 @@ row_sums whet_row_moments(const row_view *row, float max, float c, float *buffer
         row->kernels->moments(whet_row_load(row, start, count, buffer), count, max, c, &sums);
     }
     if (row->has_sink) {
-        row_sums sink = whet_extra_sums((double)row->sink, (double)max, (double)c);
+        row_sums sink = extra_sums(weigh_extra_logit((double)row->sink, (double)max, (double)c));
         sums.z += sink.z;
         sums.s += sink.s;
         sums.q += sink.q;
@@ -276,7 +278,7 @@ static double search_beta(const row_view *row, const row_job *job, whet_stats *s
 }
 
 void whet_row_finish_special(const row_view *row, double z, whet_stats *stats) {
-    *stats = isnan(z) ? whet_stats_not_finite(stats->n) : whet_extra_stats((double)row_sink(row));
+    *stats = isnan(z) ? whet_stats_not_finite(stats->n) : extra_stats((double)row_sink(row));
     stats->position = row->position;
     if (row->out)
         whet_row_fill(row, isnan(z) || (stats->flags & WHET_ROW_NOT_FINITE) ? NAN : 0.0f);

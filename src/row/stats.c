@@ -10,6 +10,7 @@
  * A piece may hold a sink alone (n = 0, but m finite), so m tells and not n.
  */
 #include "row/stats.h"
+#include "base/sums.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -33,8 +34,10 @@ static void add_piece(whet_stats *sums, const whet_stats *piece) {
     double shift = piece->max - sums->max;
     double weight = shift < 0 ? exp(shift) : 1;
     if (weight > 0) {
-        sums->z += piece->z * weight;
-        sums->s += (piece->s + shift * piece->z) * weight;
+        double z = piece->z, s = piece->s;
+        sums_shift(shift, weight, &z, &s, NULL);
+        sums->z += z;
+        sums->s += s;
     }
 }
 

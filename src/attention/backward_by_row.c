@@ -5,8 +5,8 @@
  * as weights and gradients of the logits.
  */
 #include "attention/backward.h"
-#include "attention/extra_logits.h"
 #include "attention/lane_row.h"
+#include "row/row_backward.h"
 #include <string.h>
 
 void whet_backward_add_parameters(double *sums, const whet_policy_gradient *parameters,
@@ -17,10 +17,9 @@ void whet_backward_add_parameters(double *sums, const whet_policy_gradient *para
         sums[i] += factor * more[i];
 }
 
-/* The two lanes of a row, and its sink; -inf if its map does not take one for an entry. */
+/* The two lanes of a row. */
 typedef struct row_lanes {
     lane_row logits, weight_grads;
-    float sink;
 } row_lanes;
 
 static row_lanes find_lanes(const backward_work *w, size_t index, size_t lane) {
@@ -30,12 +29,9 @@ static row_lanes find_lanes(const backward_work *w, size_t index, size_t lane) {
                                .entries = w->logits + at,
                                .step = w->lanes,
                                .first = first,
-                               .end = p->high},
-                    .sink = -INFINITY};
+                               .end = p->high}};
     of.weight_grads = of.logits;
     of.weight_grads.entries = w->weight_grads + at;
-    if (lane < p->rows && policy_takes_sink(p->row[lane].policy))
-        of.sink = sink_of_head(w->a, p->row[lane].head);
     return of;
 }
 
@@ -45,49 +41,59 @@ static void fill_lanes(const row_lanes *of, float value) {
     whet_lane_fill(&of->logits, &of->logits, value);
 }
 
-/* The row with its sink, at which no gradient arrives; returns how many entries that makes. */
-static size_t take_row(const backward_work *w, const row_lanes *of, double common) {
+static void take_row(const backward_work *w, const row_lanes *of, double common) {
     size_t n = whet_lane_take(&of->logits, w->row_logits);
     whet_lane_take(&of->weight_grads, w->row_grads);
     for (size_t i = 0; i < n; i++)
         w->row_grads[i] = (float)((double)w->row_grads[i] + common);
-    w->row_logits[n] = of->sink;
-    w->row_grads[n] = 0;
-    return of->sink == -INFINITY ? n : n + 1;
 }
 
-/* False if something is not finite: filled with NaN then. Adds to the gradients of the policy's
- * parameters and of the sink. */
-static bool through_map(backward_work *w, const row_lanes *of, double common,
-                        whet_policy_gradient *parameters, double *sink) {
+static double given(const float *gradients, uint64_t index) {
+    return gradients ? (double)gradients[index] : 0;
+}
+
+/* False if something is not finite: filled with NaN then. */
+static bool through_row(backward_work *w, const row_lanes *of, double common,
+                        row_gradients *gradients) {
     const query_row *row = of->logits.row;
-    whet_policy policy = whet_row_policy(&w->slice, row);
-    size_t n = take_row(w, of, common);
-    if (!whet_f32_row_backward(&policy, w->row_logits, w->row_grads, n, w->row_logits, w->row_grads,
-                               policy_bias_is_log_n(row->policy) ? NULL : parameters)) {
+    row_view view = whet_row_form(&w->slice, row, w->row_logits);
+    row_view arriving = {.kernels = w->k, .n = view.n, .in = w->row_grads};
+    row_job job = whet_row_plan(row->policy, false);
+    take_row(w, of, common);
+    view.out = w->row_grads;
+    gradients->out = &arriving;
+    gradients->weights = w->row_logits;
+    if (!whet_row_backward(&view, &job, gradients)) {
         fill_lanes(of, NAN);
         return false;
     }
     whet_lane_put(&of->weight_grads, &of->logits, w->row_grads);
     whet_lane_put(&of->logits, &of->logits, w->row_logits);
-    if (of->sink > -INFINITY)
-        *sink += (double)w->row_grads[n - 1];
     return true;
 }
 
-void whet_backward_through_map(backward_work *w, size_t index, size_t lane) {
+void whet_backward_through_row(backward_work *w, size_t index, size_t lane) {
     backward_panel *p = w->panels + index;
     const row_lanes of = find_lanes(w, index, lane);
     if (is_empty(p, lane) || p->bad[lane]) {
         fill_lanes(&of, p->bad[lane] ? NAN : 0);
         return;
     }
+    const whet_gradients *g = w->gradients;
+    uint64_t row = whet_row_index(&w->slice, &p->row[lane]);
     whet_policy_gradient parameters = {.strength = 0};
-    double sink = 0;
-    p->bad[lane] = !through_map(w, &of, p->common[lane], &parameters, &sink);
-    if (p->bad[lane] || !w->parameters)
+    row_gradients gradients = {.logsumexp = given(g->logsumexp, row),
+                               .entropy = given(g->entropy, row),
+                               .entropy_after = given(g->entropy_after, row),
+                               .wants_beta = g->betas != NULL,
+                               .parameters = w->parameters ? &parameters : NULL};
+    p->bad[lane] = !through_row(w, &of, p->common[lane], &gradients);
+    if (p->bad[lane])
+        return;
+    p->beta_grad[lane] = gradients.beta;
+    if (!w->parameters)
         return;
     parameter_sums *sums = w->parameters + p->row[lane].head % w->shape.heads_per_kv;
     whet_backward_add_parameters(sums->parameters, &parameters, 1);
-    sums->sink += sink;
+    sums->sink += gradients.sink;
 }

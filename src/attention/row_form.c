@@ -1,0 +1,48 @@
+/* A row's policy in attention: see row_form.h. */
+#include "attention/row_form.h"
+#include "attention/mask.h"
+
+bool whet_beta_is_known(const whet_attention *a, const whet_policy *policy) {
+    return a->betas || !(whet_temperature_of(policy)->needs & ~(unsigned)NEEDS_POSITION);
+}
+
+double whet_known_beta(const kv_slice *slice, const query_row *row) {
+    const whet_attention *a = slice->attention;
+    if (a->betas)
+        return whet_bound_beta((double)a->betas[whet_row_index(slice, row)]);
+    return whet_policy_beta(row->policy, &(whet_stats){.position = row->position});
+}
+
+panel_form whet_panel_form(const whet_attention *a, const whet_policy *policy) {
+    const map_descriptor *map = whet_map_of(policy);
+    panel_form form = map->panel ? map->panel(policy) : PANEL_BY_ROW;
+    bool is_one = !a->betas && whet_temperature_of(policy) == &whet_temperature_plain;
+    return is_one || form_is_exponential(form) ? form : PANEL_BY_ROW;
+}
+
+row_view whet_row_form(const kv_slice *slice, const query_row *row, float *logits) {
+    row_view view = {.kernels = slice->kernels,
+                     .n = row->high - row->low,
+                     .in = logits,
+                     .out = logits,
+                     .in_type = WHET_F32,
+                     .out_type = WHET_F32,
+                     .has_sink = row->sink != -INFINITY,
+                     .sink = row->sink,
+                     .has_beta = slice->attention->betas != NULL,
+                     .position = row->position};
+    if (view.has_beta)
+        view.beta = whet_known_beta(slice, row);
+    if (row->map->traits & MAP_BY_VISIBLE)
+        view.visible = whet_count_visible(slice, row);
+    return view;
+}
+
+void whet_report_exponentials(const map_descriptor *map, double max, double z, double s,
+                              whet_stats *stats) {
+    whet_stats_after(stats, z, s);
+    if (map->traits & MAP_ZERO_LOGIT) {
+        stats->max_prob = stats->n == 0 ? 0 : exp(stats->beta * (stats->max - max)) / z;
+        stats->entropy_after = (double)NAN;
+    }
+}

@@ -40,8 +40,7 @@ static void temperature_gradients(backward_work *w, const backward_panel *p, flo
         }
 }
 
-/* Weights and gradients of a tile, in place of logits and gradients of weights, down to q . k.
- */
+/* Weights and gradients of a tile, in place of logits and gradients of weights, down to q . k. */
 static void tile_gradients(backward_work *w, size_t index, size_t start, size_t keys) {
     backward_panel *p = w->panels + index;
     size_t at = backward_tile(w, index, start);

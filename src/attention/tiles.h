@@ -67,7 +67,7 @@ size_t whet_pack_columns(const kv_slice *slice, const whet_tensor *tensor, size_
 
 /*
  * Rows of the next block on their way to the second-level cache, a few after every few keys
- * that is multiplied: products leave the memory idle, and bringing rows into layout would wait for
+ * that are multiplied: products leave the memory idle, and bringing rows into layout would wait for
  * it. More at a time would hold the products up.
  */
 typedef struct rows_ahead {

@@ -10,7 +10,7 @@
 #ifndef WHET_ATTENTION_BACKWARD_H
 #define WHET_ATTENTION_BACKWARD_H
 
-#include "attention/row_policy.h"
+#include "attention/policy_traits.h"
 #include "attention/tiles.h"
 
 /* Gradients of a head's parameters, one double each. */

@@ -7,8 +7,6 @@
 #include "attention/backward.h"
 #include <string.h>
 
-#define F32_BLOCKS 8 /* blocks of dL/dq summed in f32 before they join the totals in double */
-
 static void clear_queries(backward_work *w) {
     size_t count = round_up(w->a->head_dim, w->k->group) * w->panel_count * w->lanes;
     memset(w->query_sums, 0, count * sizeof *w->query_sums);

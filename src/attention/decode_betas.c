@@ -4,7 +4,7 @@
  */
 #include "attention/decode.h"
 #include "attention/extra_logits.h"
-#include "attention/row_policy.h"
+#include "attention/policy_traits.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Phase 3 of decode: the chunks' outputs added up and written. */
 #include "attention/decode.h"
 #include "attention/panel_maps.h"
-#include "attention/row_policy.h"
+#include "attention/policy_traits.h"
 #include <math.h>
 
 #define CHUNKS_AHEAD 4 /* whose outputs are fetched while others are added up */

@@ -1,6 +1,6 @@
 /* Maps over panels: see panel_maps.h. */
 #include "attention/panel_maps.h"
-#include "attention/row_policy.h"
+#include "attention/policy_traits.h"
 #include "row/row.h"
 #include <float.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "attention/check.h"
 #include "attention/decode.h"
 #include "attention/prefill.h"
-#include "attention/row_policy.h"
+#include "attention/policy_traits.h"
 #include "base/checked.h"
 #include <string.h>
 
@@ -22,7 +22,7 @@ static bool one_pass(const whet_attention *a, uint64_t path) {
         bool is_temperature = whet_policy_is_temperature(policy) != 0;
         if (is_temperature ? !whet_policy_is_constant(policy) : policy_is_searched(policy))
             return false;
-        if (a->stats && (policy->kind != WHET_POLICY_SOFTMAX || path == PATH_DECODE))
+        if (a->stats && (!policy_is_softmax(policy) || path == PATH_DECODE))
             return false;
     }
     return true;

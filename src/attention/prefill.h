@@ -10,7 +10,7 @@
 
 #include "attention/extra_logits.h"
 #include "attention/panel_maps.h"
-#include "attention/row_policy.h"
+#include "attention/policy_traits.h"
 #include "attention/tiles.h"
 #include <math.h>
 #include <string.h>

@@ -28,10 +28,7 @@ static void start_lane(const prefill_work *w, prefill_panel *p, size_t lane, siz
     query_row row = whet_row_of(&w->slice, r);
     p->row[lane] = row;
     p->stats[lane] = whet_stats_empty();
-    if (row.low < p->low)
-        p->low = row.low;
-    if (row.high > p->high)
-        p->high = row.high;
+    widen_limits(&row, &p->low, &p->high);
     p->max[lane] = sink_of_head(a, row.head);
     p->sink[lane] = (double)p->max[lane];
     p->z[lane] = p->max[lane] == -INFINITY ? 0 : 1;

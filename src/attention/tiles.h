@@ -10,7 +10,9 @@
 #include "attention/arena.h"
 #include "attention/geometry.h"
 
-#define BLOCK 192 /* keys to a block: their keys and values stay in the second-level cache */
+#define BLOCK 192    /* keys to a block: their keys and values stay in the second-level cache */
+#define F32_BLOCKS 8 /* blocks summed in f32 before they join the totals in double */
+#define KEPT_BYTES ((size_t)25 << 20) /* of logits that a task keeps for another pass */
 
 /* Keys of the block at `start`, up to the last among low <= j < high; 0: none. */
 static inline size_t keys_in_block(size_t low, size_t high, size_t start) {

@@ -1,5 +1,5 @@
-/* The policy of a row: see row_policy.h. */
-#include "attention/row_policy.h"
+/* The policy of a row: see policy_traits.h. */
+#include "attention/policy_traits.h"
 #include "attention/mask.h"
 
 whet_policy whet_row_policy(const kv_slice *slice, const query_row *row) {

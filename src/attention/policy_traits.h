@@ -2,14 +2,19 @@
  * What attention has to know of a policy besides its beta: everything here
  * depends on the kind of policy alone.
  */
-#ifndef WHET_ROW_POLICY_H
-#define WHET_ROW_POLICY_H
+#ifndef WHET_POLICY_TRAITS_H
+#define WHET_POLICY_TRAITS_H
 
 #include "attention/geometry.h"
 #include <math.h>
 
 static inline bool policy_is_map(const whet_policy *policy) {
     return !whet_policy_is_temperature(policy);
+}
+
+/* Plain softmax: the sums at its beta are the row's statistics. */
+static inline bool policy_is_softmax(const whet_policy *policy) {
+    return policy->kind == WHET_POLICY_SOFTMAX;
 }
 
 /* softmax1 is softmax with one more logit of 0. */

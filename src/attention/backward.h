@@ -60,8 +60,8 @@ typedef struct backward_work {
     double *query_totals;          /* of everything before */
     float *keys, *values;          /* a block of each, interleaved */
     float *key_columns;            /* a block of keys for dL/dq */
-    float *logits, *weight_grads,
-        *softcap_grads; /* [panel][kept_keys][lanes]; softcap_grads with a soft-cap only */
+    float *logits, *weight_grads;  /* [panel][kept_keys][lanes]; */
+    float *softcap_grads;          /* the same, or NULL without a soft-cap */
     float *row_logits, *row_grads; /* one row and a sink, for maps; a tile of either, to set ... */
     float *spare_logits, *spare_grads; /* ... lanes aside in */
     float *rows;                       /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */

@@ -8,8 +8,7 @@
 
 #define ROWS_TO_SET 288  /* what layout and loading sums are spread over ... */
 #define ROWS_AT_LEAST 96 /* ... and where logits take more than KEPT_BYTES */
-#define KEPT_BYTES ((size_t)25 << 20)
-#define TASKS_WANTED 8 /* with fewer slices, each is divided into several tasks */
+#define TASKS_WANTED 8   /* with fewer slices, each is divided into several tasks */
 
 size_t whet_backward_sets(const plan_shape *shape) {
     size_t rows = shape->panels * shape->kernels->lanes;

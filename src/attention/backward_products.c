@@ -7,8 +7,6 @@
 #include "attention/backward.h"
 #include <string.h>
 
-#define F32_BLOCKS 8 /* blocks of dL/dq summed in f32 before they join the totals in double */
-
 static void clear_queries(backward_work *w) {
     size_t count = round_up(w->a->head_dim, w->k->group) * w->panel_count * w->lanes;
     memset(w->query_sums, 0, count * sizeof *w->query_sums);
@@ -40,8 +38,7 @@ static void temperature_gradients(backward_work *w, const backward_panel *p, flo
         }
 }
 
-/* Weights and gradients of a tile, in place of logits and gradients of weights, down to q . k.
- */
+/* Weights and gradients of a tile, in place of logits and gradients of weights, down to q . k. */
 static void tile_gradients(backward_work *w, size_t index, size_t start, size_t keys) {
     backward_panel *p = w->panels + index;
     size_t at = backward_tile(w, index, start);

@@ -60,10 +60,7 @@ static void start_lane(backward_work *w, size_t index, size_t lane, size_t r) {
     p->row[lane] = row;
     p->by_row += is_by_row(w->gradients, row.policy);
     p->stats[lane] = *whet_row_stats(&w->slice, &row);
-    if (row.low < p->low)
-        p->low = row.low;
-    if (row.high > p->high)
-        p->high = row.high;
+    widen_limits(&row, &p->low, &p->high);
     size_t at = index * w->lanes + lane;
     whet_load_query(&w->slice, &row, w->rows);
     whet_pack_lane(w->rows, w->a->head_dim, w->lanes, lane,

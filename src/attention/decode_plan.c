@@ -223,10 +223,7 @@ void whet_decode_visible_keys(const decode_work *w, size_t *low, size_t *high) {
     *high = 0;
     for (size_t r = 0; r < w->shape.rows; r++) {
         query_row row = whet_row_of(&w->slice, r);
-        if (row.low < *low)
-            *low = row.low;
-        if (row.high > *high)
-            *high = row.high;
+        widen_limits(&row, low, high);
     }
     if (*low < w->start)
         *low = w->start;

@@ -38,6 +38,14 @@ typedef struct query_row {
 kv_slice whet_slice_at(const whet_plan *plan, const plan_shape *shape, size_t index);
 query_row whet_row_of(const kv_slice *slice, size_t r);
 
+/* Takes the keys that a row may see into those of several, [*low, *high). */
+static inline void widen_limits(const query_row *row, size_t *low, size_t *high) {
+    if (row->low < *low)
+        *low = row->low;
+    if (row->high > *high)
+        *high = row->high;
+}
+
 /* The index of a row into [batch][head][query], and its statistics there (NULL: not wanted). */
 uint64_t whet_row_index(const kv_slice *slice, const query_row *row);
 whet_stats *whet_row_stats(const kv_slice *slice, const query_row *row);

@@ -6,8 +6,6 @@
 #include "attention/prefill.h"
 #include "base/sums.h"
 
-#define F32_BLOCKS 8 /* blocks summed in f32 before they join the totals in double */
-
 /* ---- keys and values into layout ---- */
 
 static void pack_keys(prefill_work *w, size_t start, size_t count) {

@@ -3,8 +3,7 @@
 #include "base/checked.h"
 
 #define ROWS_TO_TASK 384 /* what bringing keys into layout is spread over */
-#define KEPT_BYTES ((size_t)25 << 20)
-#define KEPT_ROWS 48 /* with fewer to a task, layout costs more than computing logits twice */
+#define KEPT_ROWS 48     /* with fewer to a task, layout costs more than computing logits twice */
 
 typedef struct layout {
     size_t panels, queries, outputs, totals, keys, values, tiles, rows, maps, spare, map_row, total;

@@ -39,10 +39,7 @@ static void start_lane(const prefill_work *w, prefill_panel *p, size_t lane, siz
     double beta = w->shape.fused ? whet_known_beta(&w->slice, &row) : 1;
     p->row[lane] = row;
     p->stats[lane] = whet_stats_empty();
-    if (row.low < p->low)
-        p->low = row.low;
-    if (row.high > p->high)
-        p->high = row.high;
+    widen_limits(&row, &p->low, &p->high);
     p->max[lane] = row.sink;
     p->z[lane] = row.sink == -INFINITY ? 0 : 1;
     if (isnan(row.sink) || isnan(beta))

@@ -10,7 +10,9 @@
 #include "attention/arena.h"
 #include "attention/geometry.h"
 
-#define BLOCK 192 /* keys to a block: their keys and values stay in the second-level cache */
+#define BLOCK 192    /* keys to a block: their keys and values stay in the second-level cache */
+#define F32_BLOCKS 8 /* blocks summed in f32 before they join the totals in double */
+#define KEPT_BYTES ((size_t)25 << 20) /* of logits that a task keeps for another pass */
 
 /* Keys of the block at `start`, up to the last among low <= j < high; 0: none. */
 static inline size_t keys_in_block(size_t low, size_t high, size_t start) {
@@ -67,7 +69,7 @@ size_t whet_pack_columns(const kv_slice *slice, const whet_tensor *tensor, size_
 
 /*
  * Rows of the next block on their way to the second-level cache, a few after every few keys
- * that is multiplied: products leave the memory idle, and bringing rows into layout would wait for
+ * that are multiplied: products leave the memory idle, and bringing rows into layout would wait for
  * it. More at a time would hold the products up.
  */
 typedef struct rows_ahead {

@@ -1,4 +1,5 @@
-/* Sets are drawn by a stream; features of their items are made chunk by chunk; see trained.h. */
+/* Sets are drawn chunk by chunk (retrieval/chunked.h); features of their items are made chunk by
+ * chunk; see trained.h. */
 #include "theory/trained.h"
 #include "retrieval/chunked.h"
 #include <math.h>

@@ -477,6 +477,7 @@ typedef struct whet_parameter {
     size_t offset;          /* of the double in whet_policy */
     size_t gradient_offset; /* of its derivative in whet_policy_gradient; SIZE_MAX if it has none */
     unsigned entropy_power; /* it multiplies H to this power (poly); 0 for all others */
+    int is_learnable;       /* meant to be trained: whet lm train --learn-policy does */
 } whet_parameter;
 WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter *parameters,
                                        size_t capacity);

@@ -40,12 +40,14 @@ static void think_back(const lm_network *network, lm_workspace *workspace, size_
 static void add_policies(const lm_network *network, const whet_policy_gradient *policies,
                          float *gradient) {
     const lm_layout *at = &network->layout;
-    bool is_polynomial = network->policies[0].kind == WHET_POLICY_POLY;
-    size_t count = at->policy_parameters;
+    whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
+    size_t count = lm_policy_parameters(&network->policies[0], learnable);
     for (size_t row = 0; row < at->policy_rows; row++)
         for (size_t i = 0; i < count; i++) {
-            double unit = is_polynomial ? pow(LM_POLICY_UNIT, (double)(count - 1 - i)) : 1;
-            gradient[row * count + i] += (float)(policies[row].value[i] / unit);
+            double by_value;
+            memcpy(&by_value, (const char *)&policies[row] + learnable[i].gradient_offset,
+                   sizeof by_value);
+            gradient[row * count + i] += (float)(by_value / lm_policy_unit(&learnable[i]));
         }
 }
 

@@ -30,10 +30,13 @@ lm_config lm_config_default(void) {
                        .policy = "softmax"};
 }
 
-size_t lm_policy_parameters(const whet_policy *policy) {
-    if (policy->kind == WHET_POLICY_POLY)
-        return policy->degree + 1;
-    return policy->kind == WHET_POLICY_SSMAX ? 2 : 0;
+size_t lm_policy_parameters(const whet_policy *policy, whet_parameter *learnable) {
+    whet_parameter all[LM_POLICY_PARAMETERS_MAX];
+    size_t count = whet_policy_parameters(policy, all, LM_POLICY_PARAMETERS_MAX), found = 0;
+    for (size_t i = 0; i < count && i < LM_POLICY_PARAMETERS_MAX; i++)
+        if (all[i].is_learnable)
+            learnable[found++] = all[i];
+    return found;
 }
 
 static bool policy_is_good(const lm_config *config, lab_error *error) {
@@ -41,7 +44,8 @@ static bool policy_is_good(const lm_config *config, lab_error *error) {
     char reason[256] = "";
     if (whet_policy_parse(config->policy, &policy, reason, sizeof reason) != WHET_OK)
         return lab_fail(error, LAB_INPUT, "--policy '%s': %s", config->policy, reason);
-    if (config->learn != LM_LEARN_NOTHING && lm_policy_parameters(&policy) == 0)
+    whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
+    if (config->learn != LM_LEARN_NOTHING && lm_policy_parameters(&policy, learnable) == 0)
         return lab_fail(error, LAB_INPUT,
                         "--learn-policy: there is nothing to learn in '%s'; adaptive, poly and "
                         "ssmax have numbers",

@@ -83,8 +83,11 @@ bool lm_gate_parse(const char *name, lm_gate *gate);
 bool lm_positions_parse(const char *name, lm_positions *positions);
 bool lm_learn_parse(const char *name, lm_learn *learn);
 
-/* The policy's numbers that a model learns: those of a polynomial (adaptive is one) or of ssmax. 0
- * for all other policies. */
-size_t lm_policy_parameters(const whet_policy *policy);
+/* More than any policy has. */
+#define LM_POLICY_PARAMETERS_MAX 24
+
+/* Describes the policy's parameters that a model learns, and returns how many there are: the
+ * coefficients of a polynomial (adaptive is one), s and b of ssmax, none of other policies. */
+size_t lm_policy_parameters(const whet_policy *policy, whet_parameter *learnable);
 
 #endif

@@ -36,7 +36,8 @@ static void size_policies(const lm_config *config, lm_layout *layout) {
         whet_policy_parse(config->policy, &policy, NULL, 0) != WHET_OK)
         return;
     layout->policy_rows = config->learn == LM_LEARN_HEAD ? config->heads : 1;
-    layout->policy_parameters = lm_policy_parameters(&policy);
+    whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
+    layout->policy_parameters = lm_policy_parameters(&policy, learnable);
 }
 
 bool lm_layout_of(const lm_config *config, lm_layout *layout) {
@@ -105,12 +106,13 @@ static void fill_policies(const lm_config *config, const lm_layout *layout, floa
     whet_policy policy;
     if (whet_policy_parse(config->policy, &policy, NULL, 0) != WHET_OK)
         return;
-    size_t count = layout->policy_parameters;
-    bool is_polynomial = policy.kind == WHET_POLICY_POLY;
+    whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
+    size_t count = lm_policy_parameters(&policy, learnable);
     for (size_t row = 0; row < layout->policy_rows; row++)
         for (size_t i = 0; i < count; i++) {
-            double unit = is_polynomial ? pow(LM_POLICY_UNIT, (double)(count - 1 - i)) : 1;
-            parameters[row * count + i] = (float)(policy.value[i] * unit);
+            double value;
+            memcpy(&value, (const char *)&policy + learnable[i].offset, sizeof value);
+            parameters[row * count + i] = (float)(value * lm_policy_unit(&learnable[i]));
         }
 }
 
@@ -140,10 +142,11 @@ void lm_initialise(const lm_config *config, const lm_layout *layout, uint64_t se
 }
 
 static void set_parameters(whet_policy *policy, const float *parameters, size_t count) {
-    bool is_polynomial = policy->kind == WHET_POLICY_POLY;
-    for (size_t i = 0; i < count; i++) {
-        double unit = is_polynomial ? pow(LM_POLICY_UNIT, (double)(count - 1 - i)) : 1;
-        policy->value[i] = parameters[i] / unit;
+    whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
+    size_t known = lm_policy_parameters(policy, learnable);
+    for (size_t i = 0; i < count && i < known; i++) {
+        double value = parameters[i] / lm_policy_unit(&learnable[i]);
+        memcpy((char *)policy + learnable[i].offset, &value, sizeof value);
     }
 }
 

@@ -26,6 +26,7 @@
 #ifndef WHET_LAB_LM_WEIGHTS_H
 #define WHET_LAB_LM_WEIGHTS_H
 
+#include <math.h>
 #include "lm/config.h"
 
 /* Where things begin. Those of a layer are relative to that layer. */
@@ -47,6 +48,12 @@ static inline size_t lm_layer_at(const lm_layout *layout, size_t layer) {
 }
 
 enum { LM_TENSOR_NAME_SIZE = 64, LM_POLICY_UNIT = 4 };
+
+/* What a parameter is multiplied by where it is stored: coefficients of powers of H are those of
+ * powers of H / LM_POLICY_UNIT. */
+static inline double lm_policy_unit(const whet_parameter *parameter) {
+    return pow(LM_POLICY_UNIT, parameter->entropy_power);
+}
 
 typedef struct lm_tensor {
     char name[LM_TENSOR_NAME_SIZE];

@@ -73,50 +73,6 @@ static whet_rows rows_at(float *data, size_t rows, size_t n, size_t stride, whet
     };
 }
 
-static double known_beta(const whet_stats *stats, double *dbeta_dentropy, void *context) {
-    (void)stats;
-    *dbeta_dentropy = 0;
-    return *(const double *)context;
-}
-
-/* Weights of a row with beta as it is for these statistics, whose count of keys is right; where
- * they do not tell it, as the row itself has it. */
-static void weigh_as_counted(const whet_policy *policy, const whet_stats *counted,
-                             const whet_rows *rows) {
-    double beta = whet_policy_is_temperature(policy) ? whet_policy_beta(policy, counted) : NAN;
-    whet_policy chosen = isnan(beta) ? *policy : whet_policy_custom(known_beta, &beta);
-    whet_softmax(rows, &chosen, NULL);
-}
-
-/*
- * A row with a sink: one more logit, in front, whose share is lost. It takes part in the entropy
- * but is not counted among the keys, which lengths in policies are about; so beta is worked out
- * with the count put right. To the coefficients of sigmoid and stick-breaking a sink is nothing.
- */
-static void weigh_with_sink(const whet_policy *policy, float sink, float *row, size_t n,
-                            float *longer, whet_stats *stats) {
-    whet_stats counted;
-    longer[0] = sink;
-    memcpy(longer + 1, row, n * sizeof(float));
-    whet_rows rows = rows_at(longer, 1, n + 1, n + 1, &counted);
-    whet_entropy(&rows, NULL, NULL);
-    counted.n -= sink > -INFINITY && counted.n > 0;
-    rows.stats = stats;
-    if (policy->kind == WHET_POLICY_SIGMOID || policy->kind == WHET_POLICY_STICK_BREAKING) {
-        whet_rows plain = rows_at(row, 1, n, n, stats);
-        whet_softmax(&plain, policy, NULL);
-    } else {
-        weigh_as_counted(policy, &counted, &rows);
-        memcpy(row, longer + 1, n * sizeof(float));
-    }
-    stats->n = counted.n;
-    stats->max = counted.max;
-    stats->z = counted.z;
-    stats->s = counted.s;
-    stats->logsumexp = counted.logsumexp;
-    stats->entropy = counted.entropy;
-}
-
 /* ---- tasks ---- */
 
 static size_t rows_to_task(const operation *o) {
@@ -128,11 +84,9 @@ static size_t tasks_to_head(const operation *o) {
     return (o->attention.queries + rows_to_task(o) - 1) / rows_to_task(o);
 }
 
-/* A thread's memory: a mask's row as floats, and a row with its sink. */
-static size_t buffer_floats(const operation *o) { return o->attention.keys + 16; }
-
+/* A thread's memory: a mask's row as floats. */
 static bool set_out(operation *o, size_t threads) {
-    return operation_memory(o, 0, 2 * buffer_floats(o) * sizeof(float), threads);
+    return operation_memory(o, 0, (o->attention.keys + 16) * sizeof(float), threads);
 }
 
 static const whet_policy *policy_of(const operation *o, size_t head) {
@@ -168,20 +122,15 @@ static void compute_rows(operation *o, size_t task, float *buffer) {
     size_t first = task % tasks_to_head(o) * rows_to_task(o);
     size_t end = first + rows_to_task(o) < a->queries ? first + rows_to_task(o) : a->queries;
     float slope = operation_slope(o, head);
-    const whet_policy *policy = policy_of(o, head);
-    whet_stats unwanted, *stats = o->stats ? o->stats + item_head * a->queries : NULL;
+    whet_stats *stats = o->stats ? o->stats + item_head * a->queries : NULL;
     for (size_t query = first; query < end; query++) {
         float *logits = complete_row(o, item, head, query, slope, buffer);
         record_spread(o, item_head, query, logits);
-        if (a->sinks)
-            weigh_with_sink(policy, a->sinks[head], logits, a->keys, buffer + buffer_floats(o),
-                            stats ? stats + query : &unwanted);
     }
-    if (!a->sinks) {
-        whet_rows rows = rows_at(row_of(o->node, item, head, first), end - first, a->keys,
-                                 o->node->nb[1] / sizeof(float), stats ? stats + first : NULL);
-        whet_softmax(&rows, policy, NULL);
-    }
+    whet_rows rows = rows_at(row_of(o->node, item, head, first), end - first, a->keys,
+                             o->node->nb[1] / sizeof(float), stats ? stats + first : NULL);
+    rows.sink = a->sinks ? a->sinks + head : NULL;
+    whet_softmax(&rows, policy_of(o, head), NULL);
 }
 
 static void softmax_compute(host_tensor *result, int thread, int threads, void *context) {

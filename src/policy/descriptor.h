@@ -24,7 +24,8 @@ enum {
     PARAMETER_NAN = 8u,       /* NaN stands for a default that depends on the row */
     PARAMETER_OPTION = 16u,   /* written ":name=number" */
     PARAMETER_OPTIONAL = 32u, /* may be left out at the end of a name */
-    PARAMETER_LIST = 64u      /* "c4/c3/...": degree + 1 numbers */
+    PARAMETER_LIST = 64u,     /* "c4/c3/...": degree + 1 numbers */
+    PARAMETER_LEARNABLE = 128u
 };
 #define PARAMETER_OPEN (PARAMETER_LOW_OPEN | PARAMETER_HIGH_OPEN)
 #define NO_GRADIENT SIZE_MAX

@@ -36,14 +36,14 @@ static const policy_parameter ssmax_parameters[] = {
      .gradient = GRADIENT_VALUE(0),
      .low = -INFINITY,
      .high = INFINITY,
-     .flags = PARAMETER_OPEN},
+     .flags = PARAMETER_OPEN | PARAMETER_LEARNABLE},
     {.name = "b",
      .rule = "ssmax needs a finite b",
      .offset = POLICY_VALUE(1),
      .gradient = GRADIENT_VALUE(1),
      .low = -INFINITY,
      .high = INFINITY,
-     .flags = PARAMETER_OPEN | PARAMETER_OPTIONAL},
+     .flags = PARAMETER_OPEN | PARAMETER_OPTIONAL | PARAMETER_LEARNABLE},
 };
 
 const temperature_descriptor whet_temperature_ssmax = {.kind = WHET_POLICY_SSMAX,

@@ -110,7 +110,7 @@ static void list_coefficients(const whet_policy *policy, const policy_parameter 
         unsigned power = policy->degree - i;
         list_one((whet_parameter){names[power < COUNT_OF(names) ? power : 0],
                                   p->offset + i * sizeof(double), p->gradient + i * sizeof(double),
-                                  power},
+                                  power, (p->flags & PARAMETER_LEARNABLE) != 0},
                  list, capacity, count);
     }
 }
@@ -122,7 +122,9 @@ static void list_all(const whet_policy *policy, const policy_parameter *paramete
         if (p->flags & PARAMETER_LIST)
             list_coefficients(policy, p, list, capacity, count);
         else
-            list_one((whet_parameter){p->name, p->offset, p->gradient, 0}, list, capacity, count);
+            list_one((whet_parameter){p->name, p->offset, p->gradient, 0,
+                                      (p->flags & PARAMETER_LEARNABLE) != 0},
+                     list, capacity, count);
     }
 }
 

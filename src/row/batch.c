@@ -34,8 +34,11 @@ static int64_t position_of(const row_batch *batch, size_t i) {
 static whet_stats stats_of(const row_batch *batch, size_t i, float max, float z, float s) {
     whet_stats stats = {
         .max = (double)max, .z = (double)z, .s = (double)s, .position = position_of(batch, i)};
+    float buffer[1]; /* plain f32 is not copied */
+    row_view row = {.kernels = batch->kernels, .n = batch->rows->n, .in = whet_batch_in(batch, i)};
     stats.n = batch->kernels->count(whet_batch_in(batch, i), batch->rows->n);
     whet_stats_complete(&stats);
+    whet_row_extremes(&row, max, &stats, buffer);
     return stats;
 }
 

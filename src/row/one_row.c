@@ -329,11 +329,11 @@ row_job whet_row_plan(const whet_policy *policy, bool wants_stats) {
     bool all = wants_stats || !whet_policy_is_temperature(policy);
     job.needs_count = all || (job.temperature->needs & NEEDS_COUNT);
     job.needs_sums = all || (job.temperature->needs & NEEDS_SUMS);
+    job.needs_extremes = wants_stats || (job.temperature->needs & NEEDS_STATS);
     return job;
 }
 
-/* What only callers see: the smallest logit, and where the largest is. */
-static void find_extremes(const row_view *row, float max, whet_stats *stats, float *buffer) {
+void whet_row_extremes(const row_view *row, float max, whet_stats *stats, float *buffer) {
     float min = INFINITY;
     stats->argmax = UINT64_MAX;
     for (size_t start = 0; start < row->n; start += ROW_BLOCK) {
@@ -373,8 +373,8 @@ bool whet_row_describe(const row_view *row, const row_job *job, whet_stats *stat
             whet_row_finish_special(row, NAN, stats);
             return false;
         }
-        if (job->wants_stats)
-            find_extremes(row, own_max, stats, buffer);
+        if (job->needs_extremes)
+            whet_row_extremes(row, own_max, stats, buffer);
     }
     stats->flags = 0;
     return true;

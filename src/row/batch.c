@@ -27,7 +27,7 @@ void whet_batch_check_max(row_batch *batch, float *max) {
 }
 
 static int64_t position_of(const row_batch *batch, size_t i) {
-    return batch->rows->position + (int64_t)(batch->first + i) * batch->rows->position_stride;
+    return row_position(batch->rows->position, batch->rows->position_stride, batch->first + i);
 }
 
 /* All that a caller's own function may ask of one row. */

@@ -278,6 +278,8 @@ static double search_beta(const row_view *row, const row_job *job, whet_stats *s
 void whet_row_finish_special(const row_view *row, double z, whet_stats *stats) {
     *stats = isnan(z) ? whet_stats_not_finite(stats->n) : whet_extra_stats((double)row_sink(row));
     stats->position = row->position;
+    if (row->pending && row->pending->out) /* perhaps in the place that is filled here */
+        whet_row_flush(row);
     if (row->out)
         whet_row_fill(row, isnan(z) || (stats->flags & WHET_ROW_NOT_FINITE) ? NAN : 0.0f);
 }
@@ -383,7 +385,9 @@ bool whet_row_describe(const row_view *row, const row_job *job, whet_stats *stat
 void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats) {
     _Alignas(64) float buffer[ROW_BLOCK];
     row_view held = whet_row_hold(row, buffer);
-    if (!whet_row_describe(&held, job, stats, buffer))
+    row_job all = *job;
+    all.needs_sums |= row->has_beta && isnan(row->beta); /* an empty row has no use for beta */
+    if (!whet_row_describe(&held, &all, stats, buffer))
         return;
     if (isnan(whet_row_beta(&held, job, stats, buffer)))
         return;

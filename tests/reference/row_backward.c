@@ -235,11 +235,13 @@ double reference_loss_of(const reference_loss *loss) {
     return sum;
 }
 
-/* Two differences of four points each, which agree unless something happens between the points. */
+/* Two differences of four points each, which agree unless something happens between the points. A
+ * kink at the number itself shows in what both sides differ by, which is half as much at half the
+ * distance where there is none. */
 double reference_slope(const reference_loss *loss, double *number, double step) {
     static const double places[4] = {-2, -1, 1, 2};
-    const double before = *number;
-    double slope[2];
+    const double before = *number, here = reference_loss_of(loss);
+    double slope[2], bend[2];
     for (int i = 0; i < 2; i++) {
         double value[4];
         for (int k = 0; k < 4; k++) {
@@ -247,10 +249,13 @@ double reference_slope(const reference_loss *loss, double *number, double step) 
             value[k] = reference_loss_of(loss);
         }
         slope[i] = (value[0] - 8 * value[1] + 8 * value[2] - value[3]) / (12 * step);
+        bend[i] = (value[1] + value[2] - 2 * here) / step;
         step *= 0.5;
     }
     *number = before;
-    return fabs(slope[0] - slope[1]) <= 1e-7 + 1e-6 * fabs(slope[1]) ? slope[1] : (double)NAN;
+    double limit = 1e-7 + 1e-6 * fabs(slope[1]);
+    bool is_smooth = fabs(slope[0] - slope[1]) <= limit && fabs(bend[1] - bend[0] / 2) <= limit;
+    return is_smooth ? slope[1] : (double)NAN;
 }
 
 double reference_beta_slope(const reference_loss *loss, double step) {

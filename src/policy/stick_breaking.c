@@ -10,6 +10,8 @@
  */
 #include "policy/registry.h"
 
+#include <string.h>
+
 whet_policy whet_policy_stick_breaking(void) {
     return whet_policy_of(WHET_POLICY_SOFTMAX, WHET_POLICY_STICK_BREAKING);
 }
@@ -78,11 +80,19 @@ static size_t stick_count(const stick *s, size_t block) {
     return left < STICK_BLOCK ? left : STICK_BLOCK;
 }
 
+/* What arrives at a block: nothing, where only statistics have gradients. */
+static const float *arriving_at(stick *s, size_t start, size_t count) {
+    if (s->grad)
+        return whet_row_load(s->grad, start, count, s->gradient);
+    memset(s->gradient, 0, count * sizeof s->gradient[0]);
+    return s->gradient;
+}
+
 /* Q after a block, from Q before it; and Q before each of its positions. */
 static double climb(stick *s, size_t block, double q) {
     size_t start = block * STICK_BLOCK, count = stick_count(s, block);
     const float *x = whet_row_load(s->row, start, count, s->logits);
-    const float *g = whet_row_load(s->grad, start, count, s->gradient);
+    const float *g = arriving_at(s, start, count);
     for (size_t i = 0; i < count; i++) {
         s->before[i] = q;
         if (x[i] != -INFINITY) {
@@ -110,7 +120,7 @@ static double descend_one(stick *s, size_t at, float logit, double u, double p) 
 static double descend(stick *s, size_t block, double left) {
     size_t start = block * STICK_BLOCK, count = stick_count(s, block);
     const float *x = whet_row_load(s->row, start, count, s->logits);
-    const float *g = whet_row_load(s->grad, start, count, s->gradient);
+    const float *g = arriving_at(s, start, count);
     for (size_t i = count; i-- > 0;) {
         float result = 0;
         if (x[i] != -INFINITY) {
@@ -135,7 +145,7 @@ static bool arrives_finite(stick *s, size_t blocks) {
     for (size_t b = 0; b < blocks; b++) {
         size_t start = b * STICK_BLOCK, count = stick_count(s, b);
         const float *x = whet_row_load(s->row, start, count, s->logits);
-        const float *g = whet_row_load(s->grad, start, count, s->gradient);
+        const float *g = arriving_at(s, start, count);
         for (size_t i = 0; i < count; i++)
             sum += x[i] == -INFINITY ? 0 : 0 * (double)g[i];
     }

@@ -27,15 +27,18 @@ void whet_batch_check_max(row_batch *batch, float *max) {
 }
 
 static int64_t position_of(const row_batch *batch, size_t i) {
-    return batch->rows->position + (int64_t)(batch->first + i) * batch->rows->position_stride;
+    return row_position(batch->rows->position, batch->rows->position_stride, batch->first + i);
 }
 
 /* All that a caller's own function may ask of one row. */
 static whet_stats stats_of(const row_batch *batch, size_t i, float max, float z, float s) {
     whet_stats stats = {
         .max = (double)max, .z = (double)z, .s = (double)s, .position = position_of(batch, i)};
+    float buffer[1]; /* plain f32 is not copied */
+    row_view row = {.kernels = batch->kernels, .n = batch->rows->n, .in = whet_batch_in(batch, i)};
     stats.n = batch->kernels->count(whet_batch_in(batch, i), batch->rows->n);
     whet_stats_complete(&stats);
+    whet_row_extremes(&row, max, &stats, buffer);
     return stats;
 }
 

@@ -87,13 +87,18 @@ static inline bool floats_range(const float *base, size_t stride, size_t rows,
            range_extend(range, rows, (ptrdiff_t)(stride * sizeof(float)));
 }
 
-/* Sink and beta of row r. */
+/* Sink and beta of row r. A sink of -inf is none. */
 static inline void row_extras_at(row_view *view, size_t r, const float *sink, size_t sink_stride,
                                  const float *beta) {
-    view->has_sink = sink != NULL;
     view->sink = sink ? sink[r * sink_stride] : -INFINITY;
+    view->has_sink = view->sink != -INFINITY;
     view->has_beta = beta != NULL;
     view->beta = beta ? (double)beta[r] : 1;
+}
+
+/* The position of row r, which wraps around where it leaves the range of numbers. */
+static inline int64_t row_position(int64_t first, int64_t stride, size_t r) {
+    return (int64_t)((uint64_t)first + (uint64_t)r * (uint64_t)stride);
 }
 
 /* Notes the first row that was not finite. */

@@ -73,6 +73,7 @@ typedef struct backward {
     row_gradients *want;
     map_solution solution;
     double mean; /* D */
+    beta_derivative derivative;
     row_movement movement;
 } backward;
 
@@ -139,7 +140,7 @@ static bool needs_beta(const backward *b) {
 static void find_movement(backward *b, float *buffer) {
     const whet_stats *stats = b->m->stats;
     row_movement *movement = &b->movement;
-    beta_derivative derivative = {.beta0 = 1};
+    b->derivative = (beta_derivative){.beta0 = 1};
     row_sums sums = {stats->z, stats->s, 0};
     double variance = NAN;
     if (!b->m->row->has_beta) {
@@ -148,20 +149,26 @@ static void find_movement(backward *b, float *buffer) {
             sums = whet_row_moments(b->m->row, (float)stats->max, whet_exp2_scale(beta0), buffer);
             variance = sums.q / sums.z - sums.s / sums.z * (sums.s / sums.z);
         }
-        whet_differentiate_beta(b->m->policy, stats, variance, &derivative);
+        whet_differentiate_beta(b->m->policy, stats, variance, &b->derivative);
     }
     movement->max = stats->max;
-    movement->beta0 = derivative.beta0;
+    movement->beta0 = b->derivative.beta0;
     movement->mean0 = sums.s / sums.z;
-    if (derivative.factor != 0)
-        movement->through_beta = -b->want->beta * derivative.factor / sums.z;
+    if (b->derivative.factor != 0)
+        movement->through_beta = -b->want->beta * b->derivative.factor / sums.z;
     movement->mean1 = stats->s / stats->z;
     movement->from_logsumexp = b->want->logsumexp / stats->z;
     movement->from_entropy = -b->want->entropy / stats->z;
     movement->is_zero =
         movement->through_beta == 0 && movement->from_logsumexp == 0 && movement->from_entropy == 0;
-    if (b->want->parameters)
-        whet_add_parameters(&derivative.parameters, b->want->beta, b->want->parameters);
+}
+
+/* What the temperature's parameters and, by the sum given, the map's get of a row. */
+static void add_to_parameters(const backward *b, double by_map_parameter) {
+    if (!b->want->parameters)
+        return;
+    whet_add_parameters(&b->derivative.parameters, b->want->beta, b->want->parameters);
+    b->want->parameters->map_value[0] += by_map_parameter;
 }
 
 /* The gradient of one logit; adds to that of the map's parameter. */
@@ -215,9 +222,11 @@ static void finish_sink(backward *b) {
         b->want->sink = row_movement_at(&b->movement, (double)sink);
 }
 
+/* Whether a number that arrives, or what it leads to, is not finite. */
 static bool is_spoilt(const backward *b) {
     return !isfinite(b->want->beta) || !isfinite(b->movement.through_beta) ||
-           !isfinite(b->movement.from_logsumexp) || !isfinite(b->movement.from_entropy);
+           !isfinite(b->movement.from_logsumexp) || !isfinite(b->movement.from_entropy) ||
+           !isfinite(b->want->entropy_after);
 }
 
 static bool spoil(const row_view *row) {
@@ -238,6 +247,7 @@ static bool ordered_backward(backward *b, float *buffer) {
     gradient.movement = &b->movement;
     gradient.weights = b->want->weights;
     b->job->map->backward(b->m, &gradient);
+    add_to_parameters(b, 0);
     finish_sink(b);
     return true;
 }
@@ -262,9 +272,7 @@ bool whet_map_row_backward(const row_view *row, const row_job *job, const whet_s
     find_movement(&b, buffer);
     if (is_spoilt(&b))
         return spoil(row);
-    double by_parameter = store_gradient(&b, buffer);
-    if (gradients->parameters)
-        gradients->parameters->map_value[0] += by_parameter;
+    add_to_parameters(&b, store_gradient(&b, buffer));
     finish_sink(&b);
     return true;
 }

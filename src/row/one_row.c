@@ -280,6 +280,8 @@ static double search_beta(const row_view *row, const row_job *job, whet_stats *s
 void whet_row_finish_special(const row_view *row, double z, whet_stats *stats) {
     *stats = isnan(z) ? whet_stats_not_finite(stats->n) : extra_stats((double)row_sink(row));
     stats->position = row->position;
+    if (row->pending && row->pending->out) /* perhaps in the place that is filled here */
+        whet_row_flush(row);
     if (row->out)
         whet_row_fill(row, isnan(z) || (stats->flags & WHET_ROW_NOT_FINITE) ? NAN : 0.0f);
 }
@@ -331,11 +333,11 @@ row_job whet_row_plan(const whet_policy *policy, bool wants_stats) {
     bool all = wants_stats || !whet_policy_is_temperature(policy);
     job.needs_count = all || (job.temperature->needs & NEEDS_COUNT);
     job.needs_sums = all || (job.temperature->needs & NEEDS_SUMS);
+    job.needs_extremes = wants_stats || (job.temperature->needs & NEEDS_STATS);
     return job;
 }
 
-/* What only callers see: the smallest logit, and where the largest is. */
-static void find_extremes(const row_view *row, float max, whet_stats *stats, float *buffer) {
+void whet_row_extremes(const row_view *row, float max, whet_stats *stats, float *buffer) {
     float min = INFINITY;
     stats->argmax = UINT64_MAX;
     for (size_t start = 0; start < row->n; start += ROW_BLOCK) {
@@ -375,8 +377,8 @@ bool whet_row_describe(const row_view *row, const row_job *job, whet_stats *stat
             whet_row_finish_special(row, NAN, stats);
             return false;
         }
-        if (job->wants_stats)
-            find_extremes(row, own_max, stats, buffer);
+        if (job->needs_extremes)
+            whet_row_extremes(row, own_max, stats, buffer);
     }
     stats->flags = 0;
     return true;
@@ -385,7 +387,9 @@ bool whet_row_describe(const row_view *row, const row_job *job, whet_stats *stat
 void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats) {
     _Alignas(64) float buffer[ROW_BLOCK];
     row_view held = whet_row_hold(row, buffer);
-    if (!whet_row_describe(&held, job, stats, buffer))
+    row_job all = *job;
+    all.needs_sums |= row->has_beta && isnan(row->beta); /* an empty row has no use for beta */
+    if (!whet_row_describe(&held, &all, stats, buffer))
         return;
     if (isnan(whet_row_beta(&held, job, stats, buffer)))
         return;

@@ -34,8 +34,9 @@ typedef struct row_job {
     const temperature_descriptor *temperature;
     const map_descriptor *map;
     bool wants_stats;
-    bool needs_count; /* of unmasked entries, before beta can be told */
-    bool needs_sums;  /* Z and S */
+    bool needs_count;    /* of unmasked entries, before beta can be told */
+    bool needs_sums;     /* Z and S */
+    bool needs_extremes; /* min and argmax; found with the sums */
 } row_job;
 
 row_job whet_row_plan(const whet_policy *policy, bool wants_stats);
@@ -44,6 +45,9 @@ row_job whet_row_plan(const whet_policy *policy, bool wants_stats);
  * the sink included. */
 float whet_row_max(const row_view *row, float *buffer);
 row_sums whet_row_moments(const row_view *row, float max, float exp2_scale, float *buffer);
+
+/* Sets the smallest logit that is not masked, and where the largest of the row's own is. */
+void whet_row_extremes(const row_view *row, float max, whet_stats *stats, float *buffer);
 
 /*
  * The steps of whet_one_row. First the statistics as far as the job needs them, all flags clear;

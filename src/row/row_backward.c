@@ -152,6 +152,14 @@ static bool is_plain(const row_view *row, const row_gradients *gradients) {
            gradients->out;
 }
 
+/* Of an empty row: nothing but its sink, if it has one, is in its logsumexp. */
+static bool empty_backward(const row_view *row, row_gradients *gradients) {
+    gradients->sink = row->has_sink ? gradients->logsumexp : 0;
+    if (!isfinite(gradients->sink))
+        whet_row_fill(row, NAN);
+    return isfinite(gradients->sink);
+}
+
 bool whet_row_backward(const row_view *row, const row_job *job, row_gradients *gradients) {
     blocks b;
     whet_stats stats;
@@ -163,7 +171,7 @@ bool whet_row_backward(const row_view *row, const row_job *job, row_gradients *g
         all.needs_count = job->needs_count;
     gradients->beta = gradients->sink = 0;
     if (!whet_row_describe(&held, &all, &stats, b.logits))
-        return !(stats.flags & WHET_ROW_NOT_FINITE);
+        return !(stats.flags & WHET_ROW_NOT_FINITE) && empty_backward(row, gradients);
     if (isnan(whet_row_beta(&held, &all, &stats, b.logits)))
         return false;
     const row_view *arriving = gradients->out;

@@ -4,6 +4,7 @@
  */
 #include "row/rows.h"
 #include "row/checks.h"
+#include "row/extra_logits.h"
 #include "row/pipeline.h"
 #include "row/short_rows.h"
 #include "row/staged.h"
@@ -51,8 +52,11 @@ static whet_status check_rows(const whet_rows *rows, bool stores) {
         return WHET_ERROR_ARGUMENT;
     if (rows->rows == 0)
         return WHET_OK;
-    if (rows->n == 0)
-        return check_stats(rows, NULL, 0);
+    memory_range given[2];
+    if (rows->n == 0) {
+        bool fits = !rows->stats || floats_range(rows->sink, rows->sink_stride, rows->rows, given);
+        return fits ? check_stats(rows, given, rows->stats != NULL) : WHET_ERROR_OVERFLOW;
+    }
     if (!rows->in || (stores && !rows->out))
         return WHET_ERROR_ARGUMENT;
     if (!array_range(arrays.in, rows->rows, rows->n, &in))
@@ -68,7 +72,6 @@ static whet_status check_rows(const whet_rows *rows, bool stores) {
         if (array_collides(arrays.out, rows->rows, rows->n))
             return WHET_ERROR_OVERLAP;
     }
-    memory_range given[2];
     if (!floats_range(rows->sink, rows->sink_stride, rows->rows, &given[0]) ||
         !floats_range(rows->beta, 1, rows->rows, &given[1]))
         return WHET_ERROR_OVERFLOW;
@@ -76,6 +79,21 @@ static whet_status check_rows(const whet_rows *rows, bool stores) {
         return WHET_ERROR_OVERLAP;
     memory_range others[] = {in, out, mask, given[0], given[1]};
     return check_stats(rows, others, sizeof others / sizeof others[0]);
+}
+
+/* Rows of no entries: there may be any number of these, and in and out may be NULL. */
+static whet_status describe_nothing(const whet_rows *rows, size_t *first_bad_row) {
+    whet_status status = WHET_OK;
+    for (size_t r = 0; rows->stats && r < rows->rows; r++) {
+        whet_stats *stats = stats_at(rows, r);
+        row_view view = {.n = 0};
+        row_extras_at(&view, r, rows->sink, rows->sink_stride, NULL);
+        *stats = whet_extra_stats((double)view.sink);
+        stats->position = row_position(rows->position, rows->position_stride, r);
+        if (stats->flags & WHET_ROW_NOT_FINITE)
+            note_bad_row(r, &status, first_bad_row);
+    }
+    return status;
 }
 
 /* Outputs larger than this are written past the caches: they would not be found there anyway. */
@@ -125,11 +143,8 @@ static whet_status run_rows(const whet_rows *request, const whet_policy *policy,
     if (status != WHET_OK)
         return status;
 
-    if (rows.n == 0) { /* there may be any number of these, and in and out may be NULL */
-        for (size_t r = 0; rows.stats && r < rows.rows; r++)
-            *stats_at(&rows, r) = whet_stats_empty();
-        return WHET_OK;
-    }
+    if (rows.n == 0)
+        return describe_nothing(&rows, first_bad_row);
     row_job job = whet_row_plan(policy, rows.stats != NULL);
     row_view view = {.kernels = whet_kernels_get(),
                      .n = rows.n,
@@ -152,7 +167,7 @@ static whet_status run_rows(const whet_rows *request, const whet_policy *policy,
         if (stores)
             view.out = (char *)rows.out + row_offset(rows.out_type, rows.out_stride, r);
         row_extras_at(&view, r, rows.sink, rows.sink_stride, rows.beta);
-        view.position = rows.position + (int64_t)r * rows.position_stride;
+        view.position = row_position(rows.position, rows.position_stride, r);
         whet_one_row(&view, &job, &stats);
         if (rows.stats)
             *stats_at(&rows, r) = stats;

@@ -154,7 +154,7 @@ static whet_status run_rows(const whet_rows_backward *rows, const whet_policy *p
         if (rows->mask)
             view.mask = row_at(arrays.mask, r);
         view.out = (char *)rows->grad_in + row_offset(rows->grad_in_type, rows->grad_in_stride, r);
-        view.position = rows->position + (int64_t)r * rows->position_stride;
+        view.position = row_position(rows->position, rows->position_stride, r);
         row_extras_at(&view, r, rows->sink, rows->sink_stride, rows->beta);
         if (rows->grad_out)
             grad.in = row_at(arrays.grad_out, r);

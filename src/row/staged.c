@@ -71,7 +71,7 @@ whet_status whet_staged_rows(const whet_rows *rows, const row_job *job, size_t *
                            .in_stride = stride,
                            .out = stage,
                            .out_stride = stride,
-                           .position = rows->position + (int64_t)first * rows->position_stride,
+                           .position = row_position(rows->position, rows->position_stride, first),
                            .position_stride = rows->position_stride};
         stage_rows s = {rows, first, count, stage};
         load(&s);

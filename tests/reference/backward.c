@@ -135,8 +135,7 @@ static double row_back(const back_row *r) {
 
 /* Sizes grow with what rounding does to logits as sharp as these; returns that of the largest. */
 static double sharpen_sizes(const back_row *r) {
-    double beta = isnan(r->stats.beta) ? 1 : r->stats.beta; /* of a map: none */
-    beta *= r->a->softcap > 0 ? 2 : 1;                      /* a cap is not as exact as a product */
+    double beta = r->stats.beta * (r->a->softcap > 0 ? 2 : 1); /* a cap is not as exact */
     double sharpest = fmax(1, beta * fabs(r->stats.max) / r->sharp);
     for (size_t j = 0; j < r->a->keys; j++) {
         double own = r->p[j] > 0 ? fmax(sharpest, beta * fabs(r->logits[j]) / r->sharp) : 1;
@@ -147,9 +146,9 @@ static double sharpen_sizes(const back_row *r) {
     return sharpest;
 }
 
-/* The gradients of a row's weights, then of its logits, and the sizes of both; returns that of beta
- * or a map's number. */
-static double slopes_back(const back_row *r, bool *bad) {
+/* The gradients of a row's weights, then of its logits, and the sizes of both; returns those of
+ * beta and the map's parameter. */
+static reference_by slopes_back(const back_row *r, bool *bad) {
     const whet_attention *a = r->a;
     bool is_map = !whet_policy_is_temperature(&r->policy);
     double largest_p = 0;
@@ -162,14 +161,16 @@ static double slopes_back(const back_row *r, bool *bad) {
         largest_p = fmax(largest_p, r->p[j]);
     }
     if (*bad || r->stats.n == 0) {
-        return 0;
+        return (reference_by){0, 0};
     }
     for (size_t j = 0; j < a->keys; j++) {
         r->p_sizes[j] = is_map ? largest_p : r->p[j]; /* a map has thresholds to subtract */
     }
-    return is_map ? reference_map_back(r->logits, a->keys, r->sink, &r->policy, r->stats.n,
-                                       terms_of(r, NULL), r->g, r->slopes, r->sizes)
-                  : row_back(r);
+    if (!is_map) {
+        return (reference_by){row_back(r), 0};
+    }
+    return reference_map_back(r->logits, a->keys, r->sink, &r->policy, &r->stats, terms_of(r, NULL),
+                              r->g, r->slopes, r->sizes);
 }
 
 /* Adds a row's share to tensors, to alibi slopes and sinks, from the gradients of its logits, or
@@ -212,20 +213,22 @@ static void add_slopes(const back_row *r, const double *p, const double *slopes,
 static void add_back_row(const back_row *r, reference_gradients *result) {
     const whet_attention *a = r->a;
     bool bad;
-    double beta_gradient = slopes_back(r, &bad);
+    reference_by by = slopes_back(r, &bad);
     double sharpness = sharpen_sizes(r);
     add_slopes(r, r->p, r->slopes, bad, false, &result->of);
     add_slopes(r, r->p_sizes, r->sizes, bad, true, &result->sizes);
     if (bad || r->stats.n == 0) {
         return;
     }
-    whet_policy_gradient numbers = {.value = {1}}; /* a map has one, and that is its gradient */
-    if (whet_policy_is_temperature(&r->policy)) {
-        numbers = reference_number_slopes(r->logits, a->keys, r->sink, &r->policy, &r->stats);
-    }
+    whet_policy_gradient numbers =
+        reference_number_slopes(r->logits, a->keys, r->sink, &r->policy, &r->stats);
     size_t policy = a->policy_count > 1 ? r->head : 0;
-    add_numbers(&result->of.policies[policy], &numbers, beta_gradient, false);
-    add_numbers(&result->sizes.policies[policy], &numbers, beta_gradient * sharpness, true);
+    whet_policy_gradient *of = &result->of.policies[policy],
+                         *size = &result->sizes.policies[policy];
+    add_numbers(of, &numbers, by.beta, false);
+    add_numbers(size, &numbers, by.beta * sharpness, true);
+    of->map_value[0] += by.map_value;
+    size->map_value[0] += fabs(by.map_value * sharpness);
 }
 
 static void back_head(const whet_attention *a, const whet_tensor *out, double sharp, size_t batch,

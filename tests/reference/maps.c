@@ -46,6 +46,9 @@ void reference_entmax(const double *logits, size_t n, double a, double *p) {
     double high = 0;
     for (int step = 0; step < 100; step++) {
         double tau = low + (high - low) / 2;
+        if (step > 0 && (tau == low || tau == high)) {
+            break; /* p is what it was at one of the two */
+        }
         double sum = 0;
         for (size_t i = 0; i < n; i++) {
             double y = (a - 1) * (logits[i] - max) - tau;
@@ -114,8 +117,8 @@ void reference_map(const whet_policy *policy, const double *logits, size_t n, ui
 }
 
 bool reference_sums_to_one(const whet_policy *policy) {
-    return policy->map == WHET_POLICY_TOPK || policy->map == WHET_POLICY_HARDMAX ||
-           policy->map == WHET_POLICY_ENTMAX;
+    return policy->map == WHET_POLICY_SOFTMAX || policy->map == WHET_POLICY_TOPK ||
+           policy->map == WHET_POLICY_HARDMAX || policy->map == WHET_POLICY_ENTMAX;
 }
 
 bool reference_takes_sink(const whet_policy *policy) {

@@ -32,7 +32,7 @@ double reference_largest(const double *logits, size_t n, double sink);
 /* exp(beta (e - max)), 0 for a masked entry whatever beta is. */
 double reference_weight(double logit, double max, double beta);
 
-/* An inverse temperature below zero counts as none. */
+/* beta is kept to 0 ... 1e30. */
 double reference_beta(const double *logits, size_t n, double sink, const whet_policy *policy,
                       whet_stats *stats);
 
@@ -47,7 +47,7 @@ void reference_map(const whet_policy *policy, const double *logits, size_t n, ui
 /* max(0, (a - 1) e - tau)^(1 / (a - 1)) with e shifted by the maximum; tau by bisection. */
 void reference_entmax(const double *logits, size_t n, double a, double *p);
 
-/* Whether the coefficients of a map do. */
+/* Whether the coefficients of a policy's map do. */
 bool reference_sums_to_one(const whet_policy *policy);
 
 /* A sink is one more entry of maps that look at all of them, and nothing to the others. */
@@ -68,12 +68,24 @@ whet_policy_gradient reference_number_slopes(const double *logits, size_t n, dou
 void reference_beta_slopes(const double *logits, size_t n, double sink, const whet_policy *policy,
                            const whet_stats *stats, double *result, double *sizes);
 
-/* From the gradients g of a map's coefficients to those of its logits and, last, its sink; the
- * largest gives all sizes, and no less than what rounding does to a g of `terms`. Returns the
- * gradient of its number. g has room for the sink. */
-double reference_map_back(const double *row, size_t n, double sink, const whet_policy *policy,
-                          uint64_t unmasked, double terms, double *g, double *result,
-                          double *sizes);
+/* Gradients of a row's beta and of its map's parameter. */
+typedef struct reference_by {
+    double beta, map_value;
+} reference_by;
+
+/*
+ * From the gradients g of the coefficients of a policy with a map other than softmax to those of
+ * the logits and, last, the sink, through beta as well: with u the gradient of beta e,
+ *
+ *     dL / d e_j = beta u_j + (sum of u e) d beta / d e_j
+ *
+ * The sink is in sum of u e where the map takes it, and moves beta in any case. The largest beta u
+ * gives all sizes of that part, and no less than what rounding does to a g of `terms`. stats are
+ * the row's. g has room for the sink.
+ */
+reference_by reference_map_back(const double *row, size_t n, double sink, const whet_policy *policy,
+                                const whet_stats *stats, double terms, double *g, double *result,
+                                double *sizes);
 
 /* ---- attention ---- */
 

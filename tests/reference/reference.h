@@ -45,11 +45,40 @@ double reference_load_from_row(const void *row, whet_type type, size_t i);
 void reference_row(const double *logits, size_t n, double sink, const whet_policy *policy,
                    double *p, whet_stats *stats);
 
+/* The same at a beta that was given, in place of the policy's own. Where nothing is unmasked, it
+ * is not looked at. */
+void reference_row_at_beta(const double *logits, size_t n, double sink, double beta,
+                           const whet_policy *policy, double *p, whet_stats *stats);
+
 /* softmax(beta e), for comparisons at a beta that was reported. */
 void reference_probabilities(const double *logits, size_t n, double sink, double beta, double *p);
 
 /* The entropy of softmax(beta e). */
 double reference_entropy(const double *logits, size_t n, double sink, double beta);
+
+/*
+ * A loss that depends on one row in every way there is: by its result and by its
+ * statistics. Its derivatives are differences: no formula of src/ is repeated.
+ */
+typedef struct reference_loss {
+    double *logits;
+    size_t n;
+    double sink; /* -INFINITY for none */
+    bool has_beta;
+    double beta; /* in place of the policy's own, with has_beta */
+    whet_policy policy;
+    const double *by_result; /* dL / d p, NULL for zeros; masked entries are not looked at */
+    double by_logsumexp, by_entropy, by_entropy_after;
+} reference_loss;
+
+double reference_loss_of(const reference_loss *loss);
+
+/* Its derivative along *number, which is a part of *loss or one of its logits; NaN where there is a
+ * kink nearby. Steps of about 1e-4 suit numbers of about 1. */
+double reference_slope(const reference_loss *loss, double *number, double step);
+
+/* Its derivative by beta, the logits held still, whether beta is given or the policy's. */
+double reference_beta_slope(const reference_loss *loss, double step);
 
 /* ---- attention ---- */
 

@@ -68,11 +68,8 @@ static double slope_term(double logit, double max) {
 
 static void describe(const double *logits, size_t n, double sink, whet_stats *stats) {
     double max = reference_largest(logits, n, sink);
-    *stats = (whet_stats){.max = max,
-                          .logsumexp = max,
-                          .min = (double)INFINITY,
-                          .argmax = UINT64_MAX,
-                          .beta = 1};
+    *stats = (whet_stats){
+        .max = max, .logsumexp = max, .min = (double)INFINITY, .argmax = UINT64_MAX, .beta = 1};
     for (size_t i = 0; i < n; i++) {
         if (logits[i] == -(double)INFINITY) {
             continue;
@@ -157,15 +154,18 @@ static double beta_before_strength(const double *logits, size_t n, double sink,
     case WHET_POLICY_CUSTOM:
         return policy->function(stats, &derivative, policy->context);
     default:
-        fprintf(stderr, "the reference does not know policy %lu\n", (unsigned long)policy->temperature);
+        fprintf(stderr, "the reference does not know policy %lu\n",
+                (unsigned long)policy->temperature);
         abort();
     }
 }
 
+static double bounded(double beta) { return isnan(beta) ? beta : fmin(1e30, fmax(0, beta)); }
+
 double reference_beta(const double *logits, size_t n, double sink, const whet_policy *policy,
                       whet_stats *stats) {
     double beta = beta_before_strength(logits, n, sink, policy, stats);
-    return fmax(0, 1 + policy->strength * (beta - 1));
+    return bounded(policy->strength == 1 ? beta : 1 + policy->strength * (beta - 1));
 }
 
 /* ---- the result ---- */
@@ -190,9 +190,7 @@ static void spoil(const double *logits, size_t n, double *p, whet_stats *stats) 
     reference_fill(p, n, nan);
 }
 
-static void sharpen(const double *logits, size_t n, double sink, const whet_policy *policy,
-                    double *p, whet_stats *stats) {
-    stats->beta = stats->n == 0 ? 1 : reference_beta(logits, n, sink, policy, stats);
+static void sharpen(const double *logits, size_t n, double sink, double *p, whet_stats *stats) {
     stats->entropy_after = reference_entropy(logits, n, sink, stats->beta);
     double z = sum_of_weights(logits, n, sink, stats->beta);
     stats->max_prob = 1 / z;
@@ -205,16 +203,15 @@ static void sharpen(const double *logits, size_t n, double sink, const whet_poli
 /* -p ln p. */
 static double surprise(double p) { return p > 0 ? -p * log(p) : 0; }
 
-/* The map of beta e. */
+/* The map of beta e; a beta of zero is as small as can be, so that the order of logits is kept. */
 static void map_row(const double *logits, size_t n, double sink, const whet_policy *policy,
                     double *p, whet_stats *stats) {
     size_t entries = n + (reference_takes_sink(policy) && sink > -(double)INFINITY);
     double *all = reference_allocate(n + 1, sizeof *all);
     double *own = reference_allocate(n + 1, sizeof *own);
-    stats->beta = reference_beta(logits, n, sink, policy, stats);
     for (size_t i = 0; i <= n; i++) {
         double logit = i < n ? logits[i] : sink;
-        all[i] = logit == -(double)INFINITY ? logit : stats->beta * logit;
+        all[i] = logit == -(double)INFINITY ? logit : fmax(1e-30, stats->beta) * logit;
     }
     reference_map(policy, all, entries, stats->n, own);
     stats->sink_share = own[0];
@@ -232,18 +229,34 @@ static void map_row(const double *logits, size_t n, double sink, const whet_poli
     free(own);
 }
 
-void reference_row(const double *logits, size_t n, double sink, const whet_policy *policy,
-                   double *p, whet_stats *stats) {
+/* At a given beta, or at the policy's own. */
+static void any_row(const double *logits, size_t n, double sink, const double *beta,
+                    const whet_policy *policy, double *p, whet_stats *stats) {
     if (any_bad(logits, n, sink)) {
         spoil(logits, n, p, stats);
         return;
     }
     describe(logits, n, sink, stats);
-    if (stats->max == -(double)INFINITY) {
+    if (stats->n > 0) {
+        stats->beta = beta ? bounded(*beta) : reference_beta(logits, n, sink, policy, stats);
+    }
+    if (isnan(stats->beta)) {
+        spoil(logits, n, p, stats);
+    } else if (stats->max == -(double)INFINITY) {
         reference_fill(p, n, 0);
-    } else if (whet_policy_is_temperature(policy) || stats->n == 0) {
-        sharpen(logits, n, sink, policy, p, stats);
+    } else if (policy->map == WHET_POLICY_SOFTMAX || stats->n == 0) {
+        sharpen(logits, n, sink, p, stats);
     } else {
         map_row(logits, n, sink, policy, p, stats);
     }
+}
+
+void reference_row(const double *logits, size_t n, double sink, const whet_policy *policy,
+                   double *p, whet_stats *stats) {
+    any_row(logits, n, sink, NULL, policy, p, stats);
+}
+
+void reference_row_at_beta(const double *logits, size_t n, double sink, double beta,
+                           const whet_policy *policy, double *p, whet_stats *stats) {
+    any_row(logits, n, sink, &beta, policy, p, stats);
 }

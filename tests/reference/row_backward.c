@@ -1,7 +1,8 @@
 /*
- * The way back through one row: how beta moves with its policy's numbers (by
- * differences) and with the logits (by what an entropy's derivative is), and how
- * the gradients of a map's coefficients become those of its logits.
+ * The backward pass of one row, twice. For attention: how beta moves with its
+ * policy's parameters (by differences) and with the logits (by what an entropy's
+ * derivative is), and how the gradients of a map's coefficients become those of
+ * its logits. For rows: a loss and its differences, without any of that.
  */
 #include "reference/parts.h"
 
@@ -115,8 +116,8 @@ static void map_slopes(const whet_policy *policy, const double *logits, size_t n
     for (size_t i = 0; i < n; i++) {
         result[i] = policy->map == WHET_POLICY_HARDMAX   ? 0
                     : policy->map == WHET_POLICY_SIGMOID ? p[i] * (1 - p[i])
-                    : is_entmax && p[i] > 0               ? pow(p[i], 2 - policy->map_value[0])
-                                                          : p[i];
+                    : is_entmax && p[i] > 0              ? pow(p[i], 2 - policy->map_value[0])
+                                                         : p[i];
     }
     double mean = policy->map == WHET_POLICY_SIGMOID ? 0 : mean_of(result, g, n, is_entmax);
     for (size_t i = 0; i < n; i++) {
@@ -141,25 +142,129 @@ static double map_number(const whet_policy *policy, const double *logits, size_t
     return sum;
 }
 
-double reference_map_back(const double *row, size_t n, double sink, const whet_policy *policy,
-                          uint64_t unmasked, double terms, double *g, double *result,
-                          double *sizes) {
+/* What u e adds up to: e counts from the maximum, lest parts of a large sum cancel. */
+static double by_beta_of(const double *u, const double *logits, size_t n, double max) {
+    double sum = 0, total = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += u[i] != 0 ? u[i] * (logits[i] - max) : 0;
+        total += u[i];
+    }
+    return sum + total * max;
+}
+
+/* The terms of the same sum, each u with what rounding does to it. */
+static double by_beta_size(const double *u, const double *p, const double *logits, size_t n,
+                           double max, double noise) {
+    double sum = 0, total = 0;
+    for (size_t i = 0; i < n; i++) {
+        double size = p[i] > 0 ? fabs(u[i]) + p[i] * noise : 0;
+        sum += size > 0 ? size * fabs(logits[i] - max) : 0;
+        total += u[i];
+    }
+    return sum + fabs(total * max);
+}
+
+/* Adds what goes through beta. */
+static void add_through_beta(const double *row, size_t n, double sink, const whet_policy *policy,
+                             const whet_stats *stats, double by_beta, double size, double *result,
+                             double *sizes) {
+    double *slopes = reference_allocate(2 * (n + 1), sizeof *slopes);
+    double *slope_sizes = slopes + n + 1;
+    reference_beta_slopes(row, n, sink, policy, stats, slopes, slope_sizes);
+    for (size_t i = 0; i <= n; i++) {
+        result[i] += by_beta * slopes[i];
+        sizes[i] += size * slope_sizes[i];
+    }
+    free(slopes);
+}
+
+reference_by reference_map_back(const double *row, size_t n, double sink, const whet_policy *policy,
+                                const whet_stats *stats, double terms, double *g, double *result,
+                                double *sizes) {
     size_t entries = n + (reference_takes_sink(policy) && sink > -(double)INFINITY);
-    double *logits = reference_allocate(n + 1, sizeof *logits);
-    double *p = reference_allocate(n + 1, sizeof *p);
+    double *logits = reference_allocate(3 * (n + 1), sizeof *logits);
+    double *scaled = logits + n + 1;
+    double *p = scaled + n + 1;
+    reference_by by = {0, 0};
     memcpy(logits, row, n * sizeof *logits);
     logits[n] = sink;
+    for (size_t i = 0; i <= n; i++) {
+        double none = -(double)INFINITY;
+        scaled[i] = logits[i] == none ? none : fmax(1e-30, stats->beta) * logits[i];
+    }
     g[n] = result[n] = 0;
-    reference_map(policy, logits, entries, unmasked, p);
-    map_slopes(policy, logits, entries, p, g, result);
-    double largest_p = policy->map == WHET_POLICY_ENTMAX, size = 0;
+    reference_map(policy, scaled, entries, stats->n, p);
+    map_slopes(policy, scaled, entries, p, g, result);
+    double largest_p = policy->map == WHET_POLICY_ENTMAX, largest = 0;
     for (size_t i = 0; i < entries; i++) {
-        size = fmax(size, fabs(result[i]));
+        largest = fmax(largest, fabs(result[i]));
         largest_p = fmax(largest_p, p[i]);
     }
-    reference_fill(sizes, n + 1, size + largest_p * terms * PRODUCT_NOISE);
-    double number = map_number(policy, logits, entries, g, result, p);
+    double noise = terms * PRODUCT_NOISE;
+    by.beta = by_beta_of(result, logits, entries, stats->max);
+    double beta_size = by_beta_size(result, p, logits, entries, stats->max, noise);
+    by.map_value = map_number(policy, scaled, entries, g, result, p);
+    for (size_t i = 0; i <= n; i++) {
+        result[i] *= stats->beta;
+        sizes[i] = stats->beta * (largest + largest_p * noise);
+    }
+    add_through_beta(row, n, sink, policy, stats, by.beta, beta_size, result, sizes);
     free(logits);
+    return by;
+}
+
+/* ---- a loss and its differences ---- */
+
+double reference_loss_of(const reference_loss *loss) {
+    whet_stats stats;
+    double *p = reference_allocate(loss->n, sizeof *p);
+    if (loss->has_beta) {
+        reference_row_at_beta(loss->logits, loss->n, loss->sink, loss->beta, &loss->policy, p,
+                              &stats);
+    } else {
+        reference_row(loss->logits, loss->n, loss->sink, &loss->policy, p, &stats);
+    }
+    double sum = 0;
+    for (size_t i = 0; loss->by_result && i < loss->n; i++) {
+        sum += loss->logits[i] == -(double)INFINITY ? 0 : p[i] * loss->by_result[i];
+    }
+    sum += loss->by_logsumexp != 0 ? loss->by_logsumexp * stats.logsumexp : 0;
+    sum += loss->by_entropy != 0 ? loss->by_entropy * stats.entropy : 0;
+    sum += loss->by_entropy_after != 0 ? loss->by_entropy_after * stats.entropy_after : 0;
     free(p);
-    return number;
+    return sum;
+}
+
+/* Two differences of four points each, which agree unless something happens between the points. A
+ * kink at the number itself shows in what both sides differ by, which is half as much at half the
+ * distance where there is none. */
+double reference_slope(const reference_loss *loss, double *number, double step) {
+    static const double places[4] = {-2, -1, 1, 2};
+    const double before = *number, here = reference_loss_of(loss);
+    double slope[2], bend[2];
+    for (int i = 0; i < 2; i++) {
+        double value[4];
+        for (int k = 0; k < 4; k++) {
+            *number = before + places[k] * step;
+            value[k] = reference_loss_of(loss);
+        }
+        slope[i] = (value[0] - 8 * value[1] + 8 * value[2] - value[3]) / (12 * step);
+        bend[i] = (value[1] + value[2] - 2 * here) / step;
+        step *= 0.5;
+    }
+    *number = before;
+    double limit = 1e-7 + 1e-6 * fabs(slope[1]);
+    bool is_smooth = fabs(slope[0] - slope[1]) <= limit && fabs(bend[1] - bend[0] / 2) <= limit;
+    return is_smooth ? slope[1] : (double)NAN;
+}
+
+double reference_beta_slope(const reference_loss *loss, double step) {
+    whet_stats stats;
+    reference_loss at = *loss;
+    if (!loss->has_beta) {
+        reference_row(loss->logits, loss->n, loss->sink, &loss->policy, NULL, &stats);
+        at.has_beta = true;
+        at.beta = stats.beta;
+    }
+    return reference_slope(&at, &at.beta, step);
 }

@@ -60,7 +60,9 @@ bool same_stats(const whet_stats *a, const whet_stats *b) {
     return a->n == b->n && same(a->max, b->max) && same(a->z, b->z) && same(a->s, b->s) &&
            same(a->logsumexp, b->logsumexp) && same(a->entropy, b->entropy) &&
            same(a->beta, b->beta) && same(a->entropy_after, b->entropy_after) &&
-           same(a->max_prob, b->max_prob) && a->flags == b->flags && a->reserved == b->reserved;
+           same(a->max_prob, b->max_prob) && same(a->min, b->min) && a->argmax == b->argmax &&
+           a->position == b->position && same(a->sink_share, b->sink_share) &&
+           a->flags == b->flags && a->reserved == b->reserved;
 }
 
 static double relative_to_one(double actual, double expected) {
@@ -74,16 +76,11 @@ static void remember(double *worst, double error) {
     }
 }
 
-static void compare_stats(const char *what, const whet_policy *policy, const double *logits,
-                          size_t n, const whet_stats *stats, const whet_stats *expected) {
-    const double none = -(double)INFINITY;
+/* `after` is the entropy of the result at the beta reported. */
+static void compare_stats(const char *what, const whet_stats *stats, const whet_stats *expected,
+                          double after) {
     double entropy = relative_to_one(stats->entropy, expected->entropy);
     double beta = relative_to_one(stats->beta, expected->beta);
-    /* at the beta reported */
-    double after = !whet_policy_is_temperature(policy) || expected->flags & WHET_ROW_EMPTY ||
-                           isnan(expected->beta)
-                       ? expected->entropy_after
-                       : reference_entropy(logits, n, none, stats->beta);
     double after_error = relative_to_one(stats->entropy_after, after);
     remember(&worst_entropy, fmax(entropy, after_error));
     remember(&worst_beta, beta);
@@ -184,8 +181,82 @@ void compare_row(const char *what, const double *logits, size_t n, const whet_po
                  const float *result, const whet_stats *stats) {
     whet_stats expected;
     reference_row(logits, n, -(double)INFINITY, policy, NULL, &expected);
-    compare_stats(what, policy, logits, n, stats, &expected);
+    double after = !whet_policy_is_temperature(policy) || expected.flags & WHET_ROW_EMPTY ||
+                           isnan(expected.beta)
+                       ? expected.entropy_after
+                       : reference_entropy(logits, n, -(double)INFINITY, stats->beta);
+    compare_stats(what, stats, &expected, after);
     compare_result(what, logits, n, result, stats, 0);
+}
+
+/* ---- any policy ---- */
+
+/* Rounding to the type of a result, the smallest numbers of f16 included. */
+static double rounding_of(whet_type type, double value) {
+    return type == WHET_F16    ? fmax(0x1p-11 * value, 0x1p-25)
+           : type == WHET_BF16 ? 0x1p-8 * value
+                               : 0;
+}
+
+static bool is_near(double actual, double expected, double rounding) {
+    double limit = fmax(PROBABILITY_LIMIT * expected, PROBABILITY_ABSOLUTE_LIMIT) + rounding;
+    return same(actual, expected) || fabs(actual - expected) <= limit;
+}
+
+static void compare_entries(const char *what, const full_row *row, const double *p,
+                            const double *result, whet_type type) {
+    size_t wrong = 0, first = 0;
+    for (size_t i = 0; i < row->n; i++) {
+        bool is_right = row->logits[i] == -(double)INFINITY && !isnan(p[i])
+                            ? result[i] == 0 && !signbit(result[i])
+                            : is_near(result[i], p[i], rounding_of(type, p[i]));
+        if (!is_right) {
+            first = wrong++ ? first : i;
+        }
+    }
+    CHECK_MSG(wrong == 0, "%s: %zu of %zu wrong, at %zu %.9g for %.9g", what, wrong, row->n, first,
+              row->n ? result[first] : 0, row->n ? p[first] : 0);
+}
+
+void compare_full_row(const char *what, const full_row *row, const whet_policy *policy,
+                      const double *result, whet_type type, const whet_stats *stats) {
+    whet_stats expected, at;
+    double *p = malloc((row->n ? row->n : 1) * sizeof *p);
+    REQUIRE(p != NULL);
+    if (row->beta) {
+        reference_row_at_beta(row->logits, row->n, row->sink, *row->beta, policy, NULL, &expected);
+    } else {
+        reference_row(row->logits, row->n, row->sink, policy, NULL, &expected);
+    }
+    /* what follows from beta, at the one reported */
+    reference_row_at_beta(row->logits, row->n, row->sink, stats->beta, policy, p, &at);
+    compare_stats(what, stats, &expected, at.entropy_after);
+    CHECK_MSG(stats->position == row->position, "%s: position %lld, not %lld", what,
+              (long long)stats->position, (long long)row->position);
+    CHECK_MSG(is_near(stats->max_prob, at.max_prob, 0), "%s: largest is %.9g, not %.9g", what,
+              stats->max_prob, at.max_prob);
+    CHECK_MSG(is_near(stats->sink_share, at.sink_share, 0), "%s: first is %.9g, not %.9g", what,
+              stats->sink_share, at.sink_share);
+    if (result) {
+        compare_entries(what, row, p, result, type);
+    }
+    free(p);
+}
+
+void each_composition(composition_function function, void *context) {
+    for (size_t t = 0; whet_policy_table(t); t++) {
+        for (size_t m = 0; whet_policy_table(t)->is_temperature && whet_policy_table(m); m++) {
+            const whet_policy_info *temperature = whet_policy_table(t), *map = whet_policy_table(m);
+            whet_policy both =
+                whet_policy_compose(policy_named(temperature->example), policy_named(map->example));
+            if (map->is_temperature || whet_policy_check(&both, NULL, 0) != WHET_OK) {
+                continue;
+            }
+            char name[200];
+            snprintf(name, sizeof name, "%s+%s", temperature->example, map->example);
+            function(name, &both, context);
+        }
+    }
 }
 
 bool beta_depends_on_logits(const whet_policy *policy) {

@@ -34,6 +34,25 @@ void compare_row(const char *what, const double *logits, size_t n, const whet_po
 void compare_result(const char *what, const double *logits, size_t n, const float *result,
                     const whet_stats *stats, double beta_error);
 
+/* A row with all that it may have besides its logits. */
+typedef struct full_row {
+    const double *logits;
+    size_t n;
+    double sink;        /* -INFINITY for none */
+    const double *beta; /* given, or NULL */
+    int64_t position;
+} full_row;
+
+/* Checks the statistics of one row under any policy, and its result (NULL: there is none), which
+ * was rounded to `type`. */
+void compare_full_row(const char *what, const full_row *row, const whet_policy *policy,
+                      const double *result, whet_type type, const whet_stats *stats);
+
+/* Calls `function` with every temperature and every map of the table that go together, by the name
+ * of both. */
+typedef void (*composition_function)(const char *name, const whet_policy *policy, void *context);
+void each_composition(composition_function function, void *context);
+
 /* Checks whet_softmax and whet_entropy of one row: with statistics and without, in place, and
  * statistics alone. */
 void check_one_row(const char *what, const float *row, size_t n, const whet_policy *policy);
@@ -47,7 +66,7 @@ bool beta_depends_on_logits(const whet_policy *policy);
 /* The policy with this name; a failed check if there is none. */
 whet_policy policy_named(const char *name);
 
-/* Bit for bit, except that all NaN are alike. */
+/* Every field, bit for bit, except that all NaN are alike. */
 bool same_stats(const whet_stats *a, const whet_stats *b);
 
 /* Prints the worst errors since the last time. */

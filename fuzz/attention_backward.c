@@ -81,9 +81,9 @@ static bool cannot_be_written(const problem *made, const whet_gradients *g) {
 static bool sum_to_one(const problem *made) {
     size_t count = made->attention.policy_count > 1 ? made->attention.policy_count : 1;
     for (size_t i = 0; made->policies && i < count; i++) {
-        uint32_t kind = made->policies[i].kind;
-        if (kind == WHET_POLICY_SOFTMAX1 || kind == WHET_POLICY_SIGMOID ||
-            kind == WHET_POLICY_STICK_BREAKING) {
+        uint32_t map = made->policies[i].map;
+        if (map == WHET_POLICY_SOFTMAX1 || map == WHET_POLICY_SIGMOID ||
+            map == WHET_POLICY_STICK_BREAKING) {
             return false;
         }
     }

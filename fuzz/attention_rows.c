@@ -133,21 +133,23 @@ static double weigh(const whet_attention *a, const row_name *row, double beta, d
  * divided by, and in mass what they sum to. */
 static double map_weights(const whet_attention *a, const row_name *row, whet_policy policy,
                           double *logits, double *mass) {
-    bool alone = policy.kind == WHET_POLICY_SIGMOID || policy.kind == WHET_POLICY_STICK_BREAKING;
-    size_t n = a->keys + (a->sinks && !alone);
+    size_t n = a->keys;
     float *values = fuzz_allocate(n * sizeof *values);
     double visible = 0;
     for (size_t key = 0; key < a->keys; key++) {
         values[key] = (float)logits[key];
         visible += logits[key] > -INFINITY;
     }
-    if (n > a->keys) {
-        values[a->keys] = a->sinks[row->head];
+    if (policy.map == WHET_POLICY_SIGMOID && isnan(policy.map_value[0])) {
+        policy.map_value[0] = log(visible);
     }
-    if (policy.kind == WHET_POLICY_SIGMOID && isnan(policy.value[0])) {
-        policy.value[0] = log(visible);
-    }
-    whet_rows rows = {.size = sizeof rows, .rows = 1, .n = n, .in = values, .out = values};
+    whet_rows rows = {.size = sizeof rows,
+                      .rows = 1,
+                      .n = n,
+                      .in = values,
+                      .out = values,
+                      .sink = a->sinks ? a->sinks + row->head : NULL,
+                      .position = (int64_t)row->query + a->offset};
     FUZZ_CHECK(whet_softmax(&rows, &policy, NULL) == WHET_OK);
     *mass = 0;
     for (size_t key = 0; key < a->keys; key++) {
@@ -208,7 +210,7 @@ static void compare_row(const problem *made, const row_name *row, const whet_sta
     const whet_policy *policy = policy_of(made, row);
     bool is_plain = !policy;
     bool is_map = policy && !whet_policy_is_temperature(policy);
-    if (is_map && (policy->kind == WHET_POLICY_TOPK || policy->kind == WHET_POLICY_HARDMAX)) {
+    if (is_map && (policy->map == WHET_POLICY_TOPK || policy->map == WHET_POLICY_HARDMAX)) {
         return; /* they jump where two logits are close */
     }
     for (size_t key = 0; key < made->attention.keys; key++) {

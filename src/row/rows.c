@@ -88,7 +88,7 @@ static whet_status describe_nothing(const whet_rows *rows, size_t *first_bad_row
         whet_stats *stats = stats_at(rows, r);
         row_view view = {.n = 0};
         row_extras_at(&view, r, rows->sink, rows->sink_stride, NULL);
-        *stats = whet_extra_stats((double)view.sink);
+        *stats = extra_stats((double)view.sink);
         stats->position = row_position(rows->position, rows->position_stride, r);
         if (stats->flags & WHET_ROW_NOT_FINITE)
             note_bad_row(r, &status, first_bad_row);

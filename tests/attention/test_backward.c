@@ -111,9 +111,11 @@ static void check_reference(const char *name, uint64_t seed) {
     e.attention.alibi_slopes = slopes;
     e.attention.policies = &policy;
     check_slopes(name, "slope", &e, &w, slopes, right.of.slopes, 2);
-    if (policy.kind != WHET_POLICY_TOPK) { /* whose k is a whole number */
-        CHECK_NEAR(number_slope(&e, &w, &policy.value[0]), right.of.policies[0].value[0], 1e-5);
+    if (policy.map != WHET_POLICY_TOPK) { /* whose k is a whole number */
+        CHECK_NEAR(number_slope(&e, &w, &policy.map_value[0]), right.of.policies[0].map_value[0],
+                   1e-5);
     }
+    CHECK_NEAR(number_slope(&e, &w, &policy.value[0]), right.of.policies[0].value[0], 1e-5);
     CHECK_NEAR(number_slope(&e, &w, &policy.value[1]), right.of.policies[0].value[1], 1e-5);
     CHECK_NEAR(number_slope(&e, &w, &policy.strength), right.of.policies[0].strength, 1e-5);
     reference_gradients_free(&right);

@@ -135,7 +135,7 @@ static void compare(retrieval_config config, double tolerance) {
     piece pieces[80];
     size_t count = list_pieces(&model.layout, pieces), answers;
     double *expected = ask_torch(python, folder, &batch, &model.layout, parameters, pieces, count,
-                                 model.policy.kind != WHET_POLICY_SOFTMAX, rounds, &answers);
+                                 model.policy.temperature != WHET_POLICY_SOFTMAX, rounds, &answers);
     CHECK_NEAR(outcome.loss / SETS, expected[0], tolerance);
     size_t at = 1;
     for (size_t i = 0; i < count && at + pieces[i].count <= answers; i++) {

@@ -40,9 +40,10 @@ row_view whet_row_form(const kv_slice *slice, const query_row *row, float *logit
 
 void whet_report_exponentials(const map_descriptor *map, double max, double z, double s,
                               whet_stats *stats) {
-    whet_stats_after(stats, z, s);
-    if (map->traits & MAP_ZERO_LOGIT) {
-        stats->max_prob = stats->n == 0 ? 0 : exp(stats->beta * (stats->max - max)) / z;
+    if (!(map->traits & MAP_ZERO_LOGIT)) {
+        whet_stats_after(stats, z, s);
+    } else if (row_has_beta(stats)) {
+        stats->max_prob = exp(stats->beta * (stats->max - max)) / z;
         stats->entropy_after = (double)NAN;
     }
 }

@@ -33,7 +33,7 @@ static void raise_max(running *run, float max, float c) {
     if (run->z > 0)
         sums_shift(shift, exp2((double)c * shift), &run->z, &run->s, NULL);
     else
-        run->z = run->s = 0;
+        run->s = 0;
     run->max = max;
 }
 

@@ -246,6 +246,7 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *   softmax1            exp(e) / (1 + sum exp(e))
  *   sigmoid[:b]         1 / (1 + exp(b - e)), b = ln n by default
  *   stick-breaking      sigma(e_i) * product over later j of (1 - sigma(e_j))
+ *   softpick            max(exp(e) - 1, 0) / sum |exp(e) - 1|
  *
  * Every temperature takes :strength=s, beta -> 1 + s (beta - 1).
  *
@@ -273,7 +274,8 @@ typedef enum whet_policy_kind {
     WHET_POLICY_ENTMAX = 66, /* sparsemax and entmax15 are two of these */
     WHET_POLICY_SOFTMAX1 = 67,
     WHET_POLICY_SIGMOID = 68,
-    WHET_POLICY_STICK_BREAKING = 69
+    WHET_POLICY_STICK_BREAKING = 69,
+    WHET_POLICY_SOFTPICK = 70
 } whet_policy_kind;
 
 /*
@@ -333,6 +335,7 @@ WHET_API whet_policy whet_policy_entmax(double alpha);
 WHET_API whet_policy whet_policy_softmax1(void);
 WHET_API whet_policy whet_policy_sigmoid(double b); /* NAN: b = ln n */
 WHET_API whet_policy whet_policy_stick_breaking(void);
+WHET_API whet_policy whet_policy_softpick(void);
 WHET_API whet_policy whet_policy_custom(whet_beta_function function, void *context);
 
 /* The temperature of one policy with the map of another: TEMPERATURE+MAP. What

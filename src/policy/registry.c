@@ -16,6 +16,7 @@ static const policy_entry *const entries[] = {
     &whet_entry_linear,        &whet_entry_topk,     &whet_entry_hardmax,
     &whet_entry_sparsemax,     &whet_entry_entmax15, &whet_entry_entmax,
     &whet_entry_softmax1,      &whet_entry_sigmoid,  &whet_entry_stick_breaking,
+    &whet_entry_softpick,
 };
 
 /* By kind; maps other than softmax count from FIRST_MAP. */
@@ -26,8 +27,8 @@ static const temperature_descriptor *const temperatures[] = {
     &whet_temperature_length, &whet_temperature_linear, &whet_temperature_custom,
 };
 static const map_descriptor *const maps[] = {
-    &whet_map_topk,     &whet_map_hardmax, &whet_map_entmax,
-    &whet_map_softmax1, &whet_map_sigmoid, &whet_map_stick_breaking,
+    &whet_map_topk,    &whet_map_hardmax,        &whet_map_entmax,   &whet_map_softmax1,
+    &whet_map_sigmoid, &whet_map_stick_breaking, &whet_map_softpick,
 };
 
 const policy_parameter whet_policy_strength = {.name = "strength",

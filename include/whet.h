@@ -235,7 +235,7 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *     [:hold=H1]          beta(H) = beta(H1) for H > H1
  *   exp:h0              max(1, exp(H - h0))
  *   target:H[:cap=C]    the beta in [1, C] at which the entropy is H (default cap 256)
- *   ssmax:s[:b]         s ln n + b
+ *   ssmax:s[:b[:g]]     s (ln n)^g + b; b 0, g 1 by default, g >= 0
  *   length:n0           max(1, ln n / ln n0), n0 > 1
  *   linear:n0           max(1, n / n0)
  *   topk:k              softmax over the entries not below the k-th largest
@@ -301,7 +301,7 @@ struct whet_policy {
     uint32_t reserved;
     double strength; /* 1: all of the temperature's effect */
     /* the temperature's parameters. poly: coefficients from the highest power down;
-     * others in the order of the name (fixed B; exp h0; target H, cap; ssmax s, b;
+     * others in the order of the name (fixed B; exp h0; target H, cap; ssmax s, b, g;
      * length n0; linear n0) */
     double value[WHET_POLY_DEGREE_MAX + 1];
     double threshold; /* poly: -inf for none */
@@ -324,7 +324,8 @@ WHET_API whet_policy whet_policy_poly(const double *coefficients, unsigned degre
                                       double floor, double hold);
 WHET_API whet_policy whet_policy_exp(double h0);
 WHET_API whet_policy whet_policy_target(double entropy, double cap);
-WHET_API whet_policy whet_policy_ssmax(double s, double b);
+WHET_API whet_policy whet_policy_ssmax(double s, double b); /* g = 1 */
+WHET_API whet_policy whet_policy_ssmax_power(double s, double b, double g);
 WHET_API whet_policy whet_policy_length(double n0);
 WHET_API whet_policy whet_policy_linear(double n0);
 WHET_API whet_policy whet_policy_topk(uint64_t k);

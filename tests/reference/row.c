@@ -146,7 +146,7 @@ static double beta_before_strength(const double *logits, size_t n, double sink,
     case WHET_POLICY_TARGET:
         return target_beta(logits, n, sink, first, policy->value[1], &stats->flags);
     case WHET_POLICY_SSMAX:
-        return first * log(count) + policy->value[1];
+        return first * pow(log(count), policy->value[2]) + policy->value[1];
     case WHET_POLICY_LENGTH:
         return fmax(1, log(count) / log(first));
     case WHET_POLICY_LINEAR:

@@ -392,7 +392,7 @@ TEST(numbers_too_few_or_too_many_are_refused) {
     check_refused("poly:hold=2", "'poly:hold=2' lacks a number");
     check_refused("topk", "'topk' lacks a number: expected topk:k");
     check_refused("fixed:1:2", "'2' does not belong here: expected fixed:B");
-    check_refused("ssmax:1:2:3", "'3' does not belong here: expected ssmax:s[:b]");
+    check_refused("ssmax:1:2:3:4", "'3' does not belong here: expected ssmax:s[:b]");
     check_refused("softmax:", "'' does not belong here: expected softmax");
     check_refused("hardmax:1", "'1' does not belong here: expected hardmax");
     check_refused("poly:1/2:3", "'3' does not belong here");
@@ -815,7 +815,7 @@ TEST(parameters_are_listed_with_their_places) {
                      "c8 c7 c6 c5 c4 c3 c2 c1 c0 threshold floor hold strength");
     check_parameters("exp:1", "h0 strength");
     check_parameters("target:1", "H cap strength");
-    check_parameters("ssmax:1", "s b strength");
+    check_parameters("ssmax:1", "s b g strength");
     check_parameters("length:2", "n0 strength");
     check_parameters("linear:2", "n0 strength");
     check_parameters("topk:3", "strength k");
@@ -823,7 +823,7 @@ TEST(parameters_are_listed_with_their_places) {
     check_parameters("entmax15", "strength a");
     check_parameters("softmax1", "strength");
     check_parameters("sigmoid", "strength b");
-    check_parameters("ssmax:0.3:0.5+entmax:1.25", "s b strength a");
+    check_parameters("ssmax:0.3:0.5+entmax:1.25", "s b g strength a");
     check_parameters("target:1:cap=8+topk:3", "H cap strength k");
     CHECK_INT(whet_policy_parameters(NULL, NULL, 0), 0);
 }

@@ -843,15 +843,19 @@ TEST(parameters_lie_where_the_name_puts_them) {
 /* ---- the table of whet.h ---- */
 
 /* A line of the table: " *   NAME   what it is", or " *     [:OPTION]   ..." which goes on with the
- * name before. Returns false where the table ends. */
+ * name before, or more of what it is. Returns false where the table ends. */
 static bool read_line(char *line, char *syntax, size_t size, bool *goes_on) {
     const char *text = line + strspn(line, " *");
     size_t indent = (size_t)(text - line);
     size_t length = strcspn(text, " \n");
-    *goes_on = text[0] == '[' && indent > 5;
+    bool is_text = indent > 12;
+    *goes_on = is_text || (text[0] == '[' && indent > 5);
     size_t before = *goes_on ? strlen(syntax) : 0;
     if (length == 0 || before + length >= size) {
         return false;
+    }
+    if (is_text) {
+        return true;
     }
     memcpy(syntax + before, text, length);
     syntax[before + length] = '\0';

@@ -392,7 +392,7 @@ TEST(numbers_too_few_or_too_many_are_refused) {
     check_refused("poly:hold=2", "'poly:hold=2' lacks a number");
     check_refused("topk", "'topk' lacks a number: expected topk:k");
     check_refused("fixed:1:2", "'2' does not belong here: expected fixed:B");
-    check_refused("ssmax:1:2:3:4", "'3' does not belong here: expected ssmax:s[:b]");
+    check_refused("ssmax:1:2:3:4", "'4' does not belong here: expected ssmax:s[:b[:g]]");
     check_refused("softmax:", "'' does not belong here: expected softmax");
     check_refused("hardmax:1", "'1' does not belong here: expected hardmax");
     check_refused("poly:1/2:3", "'3' does not belong here");

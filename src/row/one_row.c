@@ -304,7 +304,7 @@ double whet_row_beta(const row_view *row, const row_job *job, whet_stats *stats,
 /* The first coefficient, from its logit and the sum at c. */
 static double first_share(const row_view *row, double max, float c, double z, float *buffer) {
     float first = *whet_row_load(row, 0, 1, buffer);
-    return whet_extra_sums((double)first, max, (double)c).z / z;
+    return extra_sums(weigh_extra_logit((double)first, max, (double)c)).z / z;
 }
 
 static void sharpen_row(const row_view *row, const row_job *job, whet_stats *stats, float *buffer) {

@@ -68,7 +68,7 @@ static void check_rows(size_t n, bool with_stats) {
         CHECK_MSG(memcmp(expected, results + r * n, n * sizeof(float)) == 0, "n = %zu, row %zu", n,
                   r);
         if (with_stats) {
-            CHECK_NEAR(stats[r].beta, fixed.value[0], 0);
+            CHECK_NEAR(stats[r].beta, fixed.value[0], 1e-15);
             CHECK_INT(stats[r].position, position);
         }
     }

@@ -58,7 +58,8 @@ static void print_group(const char *heading, bool temperatures) {
 }
 
 static void print_table(void) {
-    print_group("temperatures: softmax(beta e), H = entropy of softmax(e), n = entries", true);
+    print_group("temperatures: softmax(beta e), H = entropy of softmax(e) in nats, n = entries",
+                true);
     printf("  each takes :strength=S, which makes of beta 1 + S (beta - 1)\n\n");
     print_group("other maps from logits to coefficients", false);
     printf("\ncompositions: %s is %s,\n"

@@ -51,6 +51,10 @@ static void complete_lane(const prefill_work *w, prefill_panel *p, size_t lane) 
     stats->z = p->z[lane];
     stats->s = p->s[lane];
     whet_stats_complete(stats);
+    if (w->shape.extremes) {
+        stats->min = (double)p->least[lane];
+        stats->argmax = p->argmax[lane];
+    }
     stats->flags = n == 0 ? WHET_ROW_EMPTY : 0;
 }
 
@@ -156,13 +160,24 @@ static void solve_maps(prefill_work *w, size_t index) {
             make_row(w, index, lane);
 }
 
+/* Notes a lane's beta; a row whose beta is not a number is not finite. */
+static void set_beta(prefill_panel *p, size_t lane, double beta) {
+    whet_stats *stats = &p->stats[lane];
+    if (isnan(beta)) {
+        *stats = whet_stats_not_finite(stats->n);
+        return;
+    }
+    stats->beta = beta;
+    p->exp2_scale[lane] = whet_exp2_scale(beta);
+}
+
 void whet_prefill_settle_betas(prefill_work *w) {
     for (size_t i = 0; i < w->panel_count; i++)
         for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
             prefill_panel *p = w->panels + i;
             complete_lane(w, p, lane);
             if (row_has_beta(&p->stats[lane]))
-                p->stats[lane].beta = whet_known_beta(&w->slice, &p->row[lane]);
+                set_beta(p, lane, whet_known_beta(&w->slice, &p->row[lane]));
         }
 }
 
@@ -173,18 +188,9 @@ void whet_prefill_choose_betas(prefill_work *w) {
     search_betas(w);
     for (size_t i = 0; i < w->panel_count; i++) {
         prefill_panel *p = w->panels + i;
-        for (size_t lane = 0; lane < p->rows; lane++) {
-            whet_stats *stats = &p->stats[lane];
-            if (!row_has_beta(stats))
-                continue;
-            double beta = beta_of_lane(w, p, lane);
-            if (isnan(beta)) {
-                *stats = whet_stats_not_finite(stats->n);
-            } else {
-                stats->beta = beta;
-                p->exp2_scale[lane] = whet_exp2_scale(beta);
-            }
-        }
+        for (size_t lane = 0; lane < p->rows; lane++)
+            if (row_has_beta(&p->stats[lane]))
+                set_beta(p, lane, beta_of_lane(w, p, lane));
         if (w->maps)
             solve_maps(w, i);
         for (size_t lane = 0; lane < w->lanes; lane++)

@@ -14,19 +14,24 @@ static bool sink_counts(const prefill_work *w, const prefill_panel *p, size_t la
     return is_sink((double)p->row[lane].sink) && !((double)p->row[lane].sink < lowest);
 }
 
-/* z, s and q of the sink alone (and of the logit 0 of softmax1) at the lane's beta. */
+/* z, s and q of a sink alone, -inf for none, at the lane's beta. */
+static void start_exponentials(prefill_panel *p, size_t lane, double sink) {
+    row_sums sums =
+        extra_sums(weigh_extra_logit(sink, (double)p->max[lane], (double)p->exp2_scale[lane]));
+    p->z[lane] = sums.z;
+    p->s[lane] = sums.s;
+    p->q[lane] = sums.q;
+}
+
+/* The sums that weights are added to: of the sink, and of the logit 0 of softmax1. */
 static void start_sums(const prefill_work *w, prefill_panel *p, size_t lane) {
     if (!form_is_exponential(form_of_lane(w, p, lane))) {
         p->z[lane] = whet_maps_sink_share(maps_of(w, p), lane);
         p->s[lane] = p->q[lane] = 0;
         return;
     }
-    double sink = sink_counts(w, p, lane) ? (double)p->row[lane].sink : -(double)INFINITY;
-    row_sums sums =
-        extra_sums(weigh_extra_logit(sink, (double)p->max[lane], (double)p->exp2_scale[lane]));
-    p->z[lane] = sums.z;
-    p->s[lane] = sums.s;
-    p->q[lane] = sums.q;
+    bool counts = sink_counts(w, p, lane);
+    start_exponentials(p, lane, counts ? (double)p->row[lane].sink : -(double)INFINITY);
     if (lane_has_zero(p, lane))
         p->z[lane] += zero_logit_weight((double)p->max[lane], p->stats[lane].beta);
 }
@@ -96,7 +101,8 @@ static void search_betas(prefill_work *w) {
                 prefill_panel *p = w->panels + i;
                 if (!p->solver[lane].done)
                     p->exp2_scale[lane] = whet_exp2_scale(p->solver[lane].beta);
-                start_sums(w, p, lane);
+                /* its entropy is that of softmax, whatever the map */
+                start_exponentials(p, lane, (double)p->row[lane].sink);
             }
         whet_prefill_moments_pass(w);
     }

@@ -24,9 +24,11 @@ static void start_map(const prefill_work *w, prefill_panel *p, size_t lane, doub
     if (lane_has_zero(p, lane)) {
         float sink = p->max[lane];
         p->max[lane] = max_with_zero(sink);
-        if (!isnan(sink))
-            p->z[lane] = zero_logit_weight((double)p->max[lane], beta) +
-                         exp(beta * ((double)sink - (double)p->max[lane]));
+        if (!isnan(sink)) {
+            p->z[lane] = zero_logit_weight((double)p->max[lane], beta);
+            if (sink > -INFINITY) /* of which a beta of 0 would make NaN */
+                p->z[lane] += exp(beta * ((double)sink - (double)p->max[lane]));
+        }
     }
     if (!form_is_normalised(form)) {
         p->exp2_scale[lane] = 0; /* a larger maximum changes nothing */

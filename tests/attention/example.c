@@ -249,6 +249,27 @@ example example_new(example_shape s) {
     return e;
 }
 
+static void round_tensor(example *e, const example_tensor *t) {
+    for (size_t b = 0; b < t->extent[0]; b++) {
+        for (size_t h = 0; h < t->extent[1]; h++) {
+            for (size_t i = 0; i < t->extent[2]; i++) {
+                for (size_t c = 0; c < t->extent[3]; c++) {
+                    float value = (float)nearbyint(rng_normal(&e->rng, 0, 4)) / 4;
+                    example_set(t, b, h, i, c, value);
+                }
+            }
+        }
+    }
+}
+
+void example_make_exact(example *e) {
+    round_tensor(e, &e->q);
+    if (e->k.type != WHET_CUSTOM) {
+        round_tensor(e, &e->k);
+    }
+    e->attention.scale = 0.125f;
+}
+
 /* ---- what else a description may hold ---- */
 
 void *example_mask(example *e, unsigned axes, whet_type type, size_t gap) {
@@ -273,6 +294,35 @@ void *example_mask(example *e, unsigned axes, whet_type type, size_t gap) {
     m->stride[1] = axes & MASK_HEADS ? (ptrdiff_t)(queries * step) : 0;
     m->stride[0] = axes & MASK_BATCH ? (ptrdiff_t)(heads * queries * step) : 0;
     return mask;
+}
+
+float *example_bias(example *e, unsigned axes, size_t gap) {
+    size_t keys = e->attention.keys;
+    size_t heads = axes & MASK_HEADS ? e->attention.heads : 1;
+    size_t batch = axes & MASK_BATCH ? e->q.extent[0] : 1;
+    size_t count = keys * batch * heads * (1 + gap);
+    float *bias = example_memory(e, count ? (count - gap) * sizeof *bias : 0);
+    for (size_t i = 0; i + gap < count; i++) {
+        bool masked = rng_bits(&e->rng) % 8 == 0;
+        bias[i] = masked ? -INFINITY : (float)rng_integer(&e->rng, -16, 16) / 16;
+    }
+    whet_key_bias *b = &e->attention.bias;
+    ptrdiff_t step = (ptrdiff_t)((1 + gap) * sizeof *bias);
+    *b = (whet_key_bias){.data = bias};
+    b->stride[2] = gap ? step : 0;
+    b->stride[1] = axes & MASK_HEADS ? (ptrdiff_t)keys * step : 0;
+    b->stride[0] = axes & MASK_BATCH ? (ptrdiff_t)(heads * keys) * step : 0;
+    return bias;
+}
+
+float *example_betas(example *e) {
+    size_t rows = e->q.extent[0] * e->q.extent[1] * e->q.extent[2];
+    float *betas = example_memory(e, rows * sizeof *betas);
+    for (size_t row = 0; row < rows; row++) {
+        betas[row] = (float)rng_uniform(&e->rng, 0, 3);
+    }
+    e->attention.betas = betas;
+    return betas;
 }
 
 void example_alibi(example *e) {

@@ -504,7 +504,7 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  *
  * and with any other map of the table in the place of softmax(beta e); every head
  * may have a policy of its own. n in sigmoid's ln n is the number of keys that
- * limits and mask leave.
+ * limits, mask and bias leave.
  *
  * A sink is one more logit for its head, without a value: it takes part in
  * the entropy and in the normalisation, and is multiplied by beta like the
@@ -621,10 +621,11 @@ typedef struct whet_attention {
     whet_stats *stats;           /* [batch][head][query], or NULL */
     size_t stats_stride;         /* in bytes from one to the next; 0 means sizeof(whet_stats) */
     whet_key_bias bias;
-    const float *betas; /* [batch][head][query], in place of the policies' own, which must be 1 (softmax
-                           or a map alone); or NULL */
-    float *max_logits;  /* [head], or NULL: set to the largest e_j of all rows of the head, before beta
-                           and without sinks (for QK-clip); -inf where every key is masked */
+    const float *betas; /* [batch][head][query], in place of the policies' own, which must be 1
+                           (softmax or a map alone); or NULL */
+    float *max_logits;  /* [head], or NULL: set to the largest e_j of all rows of the head, before
+                           beta  and without sinks (for QK-clip); -inf where every key is masked, NaN
+                           where a key that is not masked has the logit NaN */
 } whet_attention;
 
 typedef struct whet_executor whet_executor;

@@ -135,7 +135,7 @@ void whet_tile_logits(const kv_slice *slice, const query_row *row, size_t rows,
         k->softcap(tile, keys * k->lanes, a->softcap);
     if (a->alibi_slopes)
         add_alibi(slice, row, rows, start, keys, tile);
-    if (a->mask.data)
+    if (whet_is_masked(a))
         whet_add_mask_tile(slice, row, rows, start, keys, tile);
     mask_tile(k, row, rows, start, keys, tile);
 }

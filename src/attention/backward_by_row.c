@@ -72,8 +72,23 @@ static bool through_row(backward_work *w, const row_lanes *of, double common,
     return true;
 }
 
+/* A row that sees no key: its sink, if it has one, is all there is of its logsumexp. */
+static void through_empty_row(backward_work *w, backward_panel *p, size_t lane) {
+    if (lane >= p->rows || p->bad[lane] || p->row[lane].sink == -INFINITY)
+        return;
+    double by_sink = given(w->gradients->logsumexp, whet_row_index(&w->slice, &p->row[lane]));
+    p->bad[lane] = !isfinite(by_sink);
+    if (w->parameters && !p->bad[lane])
+        w->parameters[p->row[lane].head % w->shape.heads_per_kv].sink += by_sink;
+}
+
 void whet_backward_through_row(backward_work *w, size_t index, size_t lane) {
     backward_panel *p = w->panels + index;
+    bool has_tiles = p->low < p->high;
+    if (is_empty(p, lane) || !has_tiles)
+        through_empty_row(w, p, lane);
+    if (!has_tiles)
+        return;
     const row_lanes of = find_lanes(w, index, lane);
     if (is_empty(p, lane) || p->bad[lane]) {
         fill_lanes(&of, p->bad[lane] ? NAN : 0);

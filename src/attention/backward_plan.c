@@ -41,7 +41,7 @@ size_t whet_backward_blocks_to_add(const whet_gradients *g, const plan_shape *sh
 static bool plan_work(whet_plan *plan, plan_shape *shape) {
     const whet_gradients *g = &plan->description.gradients;
     workspace_layout workspace;
-    if (!g->q.data && !g->k.data && !g->v.data && !wants_parameters(g))
+    if (!g->q.data && !g->k.data && !g->v.data && !g->betas && !wants_parameters(g))
         return true; /* nothing to do: no phases */
     for (size_t i = 0; i < g->attention.policy_count; i++)
         if (is_by_row(g, &g->attention.policies[i]))

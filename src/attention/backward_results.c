@@ -1,6 +1,6 @@
 /*
  * The results of the backward pass, written in the types that were asked for:
- * gradients of queries once a set is done, of keys and values once a slice's
+ * gradients of queries and betas once a set is done, of keys and values once a slice's
  * sums are complete, of parameters once all are. Sums of several tasks are added
  * in their order, so that results do not depend on threads.
  */
@@ -18,6 +18,11 @@ static void store_query(backward_work *w, size_t index, size_t lane) {
                    w->a->head_dim);
 }
 
+static void store_beta(const backward_work *w, const backward_panel *p, size_t lane) {
+    w->gradients->betas[whet_row_index(&w->slice, &p->row[lane])] =
+        p->bad[lane] ? NAN : (float)p->beta_grad[lane];
+}
+
 whet_status whet_backward_finish_set(backward_work *w, whet_status status,
                                      uint64_t *first_bad_row) {
     for (size_t i = 0; i < w->panel_count; i++)
@@ -25,6 +30,8 @@ whet_status whet_backward_finish_set(backward_work *w, whet_status status,
             const backward_panel *p = w->panels + i;
             if (w->gradients->q.data)
                 store_query(w, i, lane);
+            if (w->gradients->betas)
+                store_beta(w, p, lane);
             if (!p->bad[lane]) {
                 if (w->parameters)
                     w->parameters[p->row[lane].head % w->shape.heads_per_kv].alibi_slope -=

@@ -67,6 +67,41 @@ static whet_status check_rows(const whet_gradients *g, range_list *inputs) {
     return WHET_OK;
 }
 
+/* A bias of keys is a mask that all queries share. */
+static whet_status check_bias(whet_attention *a, memory_range *range) {
+    whet_attention as_mask = *a;
+    whet_key_bias *bias = &a->bias;
+    as_mask.mask = (whet_mask){.data = bias->data,
+                               .stride = {bias->stride[0], bias->stride[1], 0, bias->stride[2]},
+                               .type = WHET_F32};
+    whet_status status = whet_check_mask(&as_mask, range);
+    if (status == WHET_OK)
+        bias->stride[2] = as_mask.mask.stride[3];
+    return status;
+}
+
+/* Its gradient: one number for all batches or heads where their stride is zero. */
+static whet_status check_bias_gradient(whet_gradients *g, range_list *outputs) {
+    const whet_attention *a = &g->attention;
+    ptrdiff_t *stride = g->bias.stride;
+    if (!g->bias.data)
+        return WHET_OK;
+    if (!a->bias.data)
+        return WHET_ERROR_ARGUMENT;
+    if (a->keys == 0)
+        return WHET_OK;
+    if (stride[2] == 0)
+        stride[2] = sizeof(float);
+    whet_tensor_out as_tensor = {
+        .data = g->bias.data, .stride = {stride[0], stride[1], 0, stride[2]}, .type = WHET_F32};
+    extent size = {stride[0] ? a->batch : 1, stride[1] ? a->heads : 1, 1, a->keys};
+    memory_range range;
+    whet_status status = whet_check_output(&as_tensor, size, &range);
+    if (status == WHET_OK)
+        add_range(outputs, range);
+    return status;
+}
+
 /* The output's gradient, which counts as zeros where only statistics have one. */
 static whet_status check_arriving(whet_gradients *g, memory_range *range) {
     const whet_attention *a = &g->attention;
@@ -81,7 +116,7 @@ static whet_status check_inputs(whet_gradients *g, range_list *inputs) {
     extent q_size = {a->batch, a->heads, a->queries, a->head_dim};
     extent k_size = {a->batch, a->kv_heads, a->keys, a->head_dim};
     extent v_size = {a->batch, a->kv_heads, a->keys, a->value_dim};
-    memory_range range[6] = {{0, 0}};
+    memory_range range[7] = {{0, 0}};
     whet_status status = WHET_OK;
     if (a->queries > 0) {
         status = a->stats ? whet_check_input(&a->q, q_size, false, &range[0]) : WHET_ERROR_ARGUMENT;
@@ -98,7 +133,9 @@ static whet_status check_inputs(whet_gradients *g, range_list *inputs) {
         status = whet_check_input(&a->v, v_size, true, &range[5]);
     if (status == WHET_OK)
         status = check_rows(g, inputs);
-    for (size_t i = 0; i < 6; i++)
+    if (status == WHET_OK)
+        status = check_bias(a, &range[6]);
+    for (size_t i = 0; i < COUNT_OF(range); i++)
         add_range(inputs, range[i]);
     add_array(inputs, a->sinks, a->heads, sizeof(float));
     add_array(inputs, a->alibi_slopes, a->heads, sizeof(float));
@@ -134,6 +171,8 @@ static whet_status check_outputs(whet_gradients *g, range_list *outputs) {
         status = check_gradient(&g->k, k_size, outputs);
     if (status == WHET_OK)
         status = check_gradient(&g->v, v_size, outputs);
+    if (status == WHET_OK)
+        status = check_bias_gradient(g, outputs);
     if (status == WHET_OK && !add_rows(outputs, a, g->betas))
         status = WHET_ERROR_OVERFLOW;
     add_array(outputs, g->sinks, a->heads, sizeof(float));

@@ -75,6 +75,40 @@ void whet_backward_store_block(const kv_slice *slice, const whet_gradients *g, c
                    count);
 }
 
+/* A key's bias in one batch and head: the sums of all tasks of their slice, in order. */
+static double sum_bias(const double *all, const whet_attention *a, const plan_shape *shape,
+                       size_t batch, size_t head, size_t j) {
+    size_t padded = round_up(a->keys, BLOCK), heads = shape->heads_per_kv;
+    size_t slice = batch * a->kv_heads + head / heads;
+    const double *part = all + (slice * shape->chunks * heads + head % heads) * padded + j;
+    double total = 0;
+    for (size_t i = 0; i < shape->chunks; i++)
+        total += part[i * heads * padded];
+    return total;
+}
+
+/* Summed over the batches and heads that share a bias: those whose stride is zero. */
+void whet_backward_store_bias(const whet_plan *plan, const plan_shape *shape, size_t start) {
+    const whet_gradients *g = &plan->description.gradients;
+    const whet_attention *a = &g->attention;
+    const ptrdiff_t *stride = g->bias.stride;
+    workspace_layout at;
+    whet_backward_lay_out_workspace(g, shape, &at);
+    const double *all = arena_part(plan->workspace, at.bias);
+    size_t batches = stride[0] ? 1 : a->batch, heads = stride[1] ? 1 : a->heads;
+    for (size_t b = 0; b < a->batch; b += batches)
+        for (size_t h = 0; h < a->heads; h += heads)
+            for (size_t j = start; j < start + BLOCK && j < a->keys; j++) {
+                double total = 0;
+                for (size_t batch = b; batch < b + batches; batch++)
+                    for (size_t head = h; head < h + heads; head++)
+                        total += sum_bias(all, a, shape, batch, head, j);
+                *(float *)(void *)((char *)g->bias.data + (ptrdiff_t)b * stride[0] +
+                                   (ptrdiff_t)h * stride[1] + (ptrdiff_t)j * stride[2]) =
+                    (float)total;
+            }
+}
+
 /* Parameters of every head, summed over batches, tasks and, where one policy serves all, heads. */
 void whet_backward_store_parameters(const whet_plan *plan, const plan_shape *shape) {
     const whet_gradients *g = &plan->description.gradients;

@@ -18,7 +18,8 @@
  * summation, and beta makes much of a last bit. Gradients of keys and values are summed over the
  * task's rows in f32, a set at a time. Where a slice has several tasks, these
  * sums lie in the workspace and a second phase adds them up, in order; the
- * gradients of parameters are gathered and added likewise, in double.
+ * gradients of parameters and of the bias of keys are gathered and added
+ * likewise, in double.
  *
  * A row that is not finite gets NaN for 1 / Z and D, and with them for every
  * weight and gradient of keys that it sees; masked ones are zeros whatever else.
@@ -55,24 +56,32 @@ static whet_status run_slice_part(const whet_plan *plan, size_t task, void *scra
     return status;
 }
 
+/* One block of keys and values of a slice, from the sums of all its tasks. */
+static void add_parts(const whet_plan *plan, const plan_shape *shape, size_t task) {
+    const whet_gradients *g = &plan->description.gradients;
+    size_t blocks = whet_backward_blocks_to_add(g, shape);
+    workspace_layout at;
+    sum_sizes size;
+    whet_backward_lay_out_workspace(g, shape, &at);
+    whet_backward_size_sums(g, shape->kernels, &size);
+    kv_slice slice = whet_slice_at(plan, shape, task / blocks);
+    const float *sums =
+        (float *)arena_part(plan->workspace, at.sums) + task / blocks * shape->chunks * size.total;
+    whet_backward_store_block(&slice, g, sums, shape->chunks, task % blocks * BLOCK);
+}
+
 whet_status whet_run_backward_task(const whet_plan *plan, unsigned phase, size_t task,
                                    void *scratch, uint64_t *first_bad_row) {
     if (phase == 0)
         return run_slice_part(plan, task, scratch, first_bad_row);
     const whet_gradients *g = &plan->description.gradients;
     plan_shape shape = whet_shape_of(plan);
-    size_t blocks = whet_backward_blocks_to_add(g, &shape);
-    if (blocks == 0 || task == shape.slices * blocks) {
+    size_t adding = shape.slices * whet_backward_blocks_to_add(g, &shape);
+    if (task < adding)
+        add_parts(plan, &shape, task);
+    else if (task - adding < whet_backward_bias_blocks(g))
+        whet_backward_store_bias(plan, &shape, (task - adding) * BLOCK);
+    else
         whet_backward_store_parameters(plan, &shape);
-        return WHET_OK;
-    }
-    workspace_layout at;
-    sum_sizes size;
-    whet_backward_lay_out_workspace(g, &shape, &at);
-    whet_backward_size_sums(g, shape.kernels, &size);
-    kv_slice slice = whet_slice_at(plan, &shape, task / blocks);
-    const float *sums =
-        (float *)arena_part(plan->workspace, at.sums) + task / blocks * shape.chunks * size.total;
-    whet_backward_store_block(&slice, g, sums, shape.chunks, task % blocks * BLOCK);
     return WHET_OK;
 }

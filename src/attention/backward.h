@@ -66,7 +66,8 @@ typedef struct backward_work {
     float *spare_logits, *spare_grads; /* ... lanes aside in */
     float *rows;                       /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
     float *key_sums, *value_sums;      /* [dim / columns][padded_keys][columns] */
-    parameter_sums *parameters;        /* [heads_per_kv], or NULL if not wanted */
+    double *bias_sums;                 /* [heads_per_kv][padded_keys], or NULL, like ... */
+    parameter_sums *parameters;        /* ... [heads_per_kv], if not wanted */
 } backward_work;
 
 /* Whether a lane has no row, or one that saw nothing. */
@@ -116,9 +117,10 @@ bool whet_backward_size_sums(const whet_gradients *g, const kernels *k, sum_size
 /* Bytes of scratch; false on overflow. */
 bool whet_backward_scratch(const whet_gradients *g, const plan_shape *shape, size_t *bytes);
 
-/* The workspace: sums over rows of every task, unless a task has them to itself; parameters. */
+/* The workspace: sums over rows of every task, unless a task has them to itself; those of biases
+ * and parameters, which several slices may share. */
 typedef struct workspace_layout {
-    size_t sums, parameters, total;
+    size_t sums, bias, parameters, total;
 } workspace_layout;
 
 bool whet_backward_lay_out_workspace(const whet_gradients *g, const plan_shape *shape,
@@ -129,6 +131,9 @@ size_t whet_backward_sets(const plan_shape *shape);
 
 /* Blocks of keys that the second phase adds up, each a task. */
 size_t whet_backward_blocks_to_add(const whet_gradients *g, const plan_shape *shape);
+
+/* Blocks of keys whose bias it adds up, each a task, too. */
+size_t whet_backward_bias_blocks(const whet_gradients *g);
 
 /* Cuts scratch and workspace into the parts of a task of the first phase. */
 void whet_backward_start_task(backward_work *w, const whet_plan *plan, size_t task, void *scratch);
@@ -163,6 +168,9 @@ whet_status whet_backward_finish_set(backward_work *w, whet_status status, uint6
 /* Both gradients of a block of keys. sums are those of the slice's first task. */
 void whet_backward_store_block(const kv_slice *slice, const whet_gradients *g, const float *sums,
                                size_t parts, size_t start);
+
+/* The gradient of the bias of a block of keys: all tasks' sums. */
+void whet_backward_store_bias(const whet_plan *plan, const plan_shape *shape, size_t start);
 
 /* Gradients of parameters: all tasks' sums. */
 void whet_backward_store_parameters(const whet_plan *plan, const plan_shape *shape);

@@ -41,25 +41,18 @@ static void fill_lanes(const row_lanes *of, float value) {
     whet_lane_fill(&of->logits, &of->logits, value);
 }
 
-static void take_row(const backward_work *w, const row_lanes *of, double common) {
-    size_t n = whet_lane_take(&of->logits, w->row_logits);
-    whet_lane_take(&of->weight_grads, w->row_grads);
-    for (size_t i = 0; i < n; i++)
-        w->row_grads[i] = (float)((double)w->row_grads[i] + common);
-}
-
 static double given(const float *gradients, uint64_t index) {
     return gradients ? (double)gradients[index] : 0;
 }
 
 /* False if something is not finite: filled with NaN then. */
-static bool through_row(backward_work *w, const row_lanes *of, double common,
-                        row_gradients *gradients) {
+static bool through_row(backward_work *w, const row_lanes *of, row_gradients *gradients) {
     const query_row *row = of->logits.row;
     row_view view = whet_row_form(&w->slice, row, w->row_logits);
     row_view arriving = {.kernels = w->k, .n = view.n, .in = w->row_grads};
     row_job job = whet_row_plan(row->policy, false);
-    take_row(w, of, common);
+    whet_lane_take(&of->logits, w->row_logits);
+    whet_lane_take(&of->weight_grads, w->row_grads);
     view.out = w->row_grads;
     gradients->out = &arriving;
     gradients->weights = w->row_logits;
@@ -72,8 +65,23 @@ static bool through_row(backward_work *w, const row_lanes *of, double common,
     return true;
 }
 
+/* A row that sees no key: its sink, if it has one, is all there is of its logsumexp. */
+static void through_empty_row(backward_work *w, backward_panel *p, size_t lane) {
+    if (lane >= p->rows || p->bad[lane] || p->row[lane].sink == -INFINITY)
+        return;
+    double by_sink = given(w->gradients->logsumexp, whet_row_index(&w->slice, &p->row[lane]));
+    p->bad[lane] = !isfinite(by_sink);
+    if (w->parameters && !p->bad[lane])
+        w->parameters[p->row[lane].head % w->shape.heads_per_kv].sink += by_sink;
+}
+
 void whet_backward_through_row(backward_work *w, size_t index, size_t lane) {
     backward_panel *p = w->panels + index;
+    bool has_tiles = p->low < p->high;
+    if (is_empty(p, lane) || !has_tiles)
+        through_empty_row(w, p, lane);
+    if (!has_tiles)
+        return;
     const row_lanes of = find_lanes(w, index, lane);
     if (is_empty(p, lane) || p->bad[lane]) {
         fill_lanes(&of, p->bad[lane] ? NAN : 0);
@@ -82,12 +90,13 @@ void whet_backward_through_row(backward_work *w, size_t index, size_t lane) {
     const whet_gradients *g = w->gradients;
     uint64_t row = whet_row_index(&w->slice, &p->row[lane]);
     whet_policy_gradient parameters = {.strength = 0};
-    row_gradients gradients = {.logsumexp = given(g->logsumexp, row),
+    row_gradients gradients = {.common = p->common[lane],
+                               .logsumexp = given(g->logsumexp, row),
                                .entropy = given(g->entropy, row),
                                .entropy_after = given(g->entropy_after, row),
                                .wants_beta = g->betas != NULL,
                                .parameters = w->parameters ? &parameters : NULL};
-    p->bad[lane] = !through_row(w, &of, p->common[lane], &gradients);
+    p->bad[lane] = !through_row(w, &of, &gradients);
     if (p->bad[lane])
         return;
     p->beta_grad[lane] = gradients.beta;

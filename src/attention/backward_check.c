@@ -7,7 +7,7 @@
 #include "attention/check.h"
 #include "base/element_types.h"
 
-enum { RANGES_MAX = 12 };
+enum { RANGES_MAX = 16 };
 
 typedef struct range_list {
     memory_range range[RANGES_MAX];
@@ -22,28 +22,106 @@ static void add_array(range_list *list, const void *data, size_t count, size_t e
         add_range(list, range_at(data, count * element));
 }
 
+/* One float for each row, [batch][head][query]; false if they leave the address range. The number
+ * of rows has been checked together with the statistics. */
+static bool add_rows(range_list *list, const whet_attention *a, const float *data) {
+    size_t rows = a->batch * a->heads * a->queries;
+    if (!data || rows == 0)
+        return true;
+    memory_range range = range_at(data, sizeof(float));
+    if (!range_extend(&range, rows, sizeof(float)))
+        return false;
+    add_range(list, range);
+    return true;
+}
+
+static bool floats_are_aligned(const float *data) { return (uintptr_t)data % _Alignof(float) == 0; }
+
+/* Gradients of statistics may arrive, in place of that of the output or beside it. */
+static bool statistics_arrive(const whet_gradients *g) {
+    return g->logsumexp || g->entropy || g->entropy_after;
+}
+
 static bool can_be_written(whet_type type) { return element_type_of(type)->is_output; }
 
-/* Gradients flow into what can be written. */
+/* Gradients flow into what can be written; only what sums to one has an entropy. */
 static whet_status check_offered(const whet_gradients *g) {
     const whet_attention *a = &g->attention;
     if ((g->k.data && !can_be_written(a->k.type)) || (g->v.data && !can_be_written(a->v.type)))
         return WHET_ERROR_UNSUPPORTED;
+    for (size_t i = 0; g->entropy_after && i < a->policy_count; i++)
+        if (!(whet_map_of(&a->policies[i])->traits & MAP_SUMS_TO_ONE))
+            return WHET_ERROR_UNSUPPORTED;
     return WHET_OK;
+}
+
+/* Everything that comes one to a row: given betas, and the gradients of statistics. */
+static whet_status check_rows(const whet_gradients *g, range_list *inputs) {
+    const float *rows[] = {g->attention.betas, g->logsumexp, g->entropy, g->entropy_after};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (!floats_are_aligned(rows[i]))
+            return WHET_ERROR_ARGUMENT;
+        if (!add_rows(inputs, &g->attention, rows[i]))
+            return WHET_ERROR_OVERFLOW;
+    }
+    return WHET_OK;
+}
+
+/* A bias of keys is a mask that all queries share. */
+static whet_status check_bias(whet_attention *a, memory_range *range) {
+    whet_attention as_mask = *a;
+    whet_key_bias *bias = &a->bias;
+    as_mask.mask = (whet_mask){.data = bias->data,
+                               .stride = {bias->stride[0], bias->stride[1], 0, bias->stride[2]},
+                               .type = WHET_F32};
+    whet_status status = whet_check_mask(&as_mask, range);
+    if (status == WHET_OK)
+        bias->stride[2] = as_mask.mask.stride[3];
+    return status;
+}
+
+/* Its gradient: one number for all batches or heads where their stride is zero. */
+static whet_status check_bias_gradient(whet_gradients *g, range_list *outputs) {
+    const whet_attention *a = &g->attention;
+    ptrdiff_t *stride = g->bias.stride;
+    if (!g->bias.data)
+        return WHET_OK;
+    if (!a->bias.data)
+        return WHET_ERROR_ARGUMENT;
+    if (a->keys == 0)
+        return WHET_OK;
+    if (stride[2] == 0)
+        stride[2] = sizeof(float);
+    whet_tensor_out as_tensor = {
+        .data = g->bias.data, .stride = {stride[0], stride[1], 0, stride[2]}, .type = WHET_F32};
+    extent size = {stride[0] ? a->batch : 1, stride[1] ? a->heads : 1, 1, a->keys};
+    memory_range range;
+    whet_status status = whet_check_output(&as_tensor, size, &range);
+    if (status == WHET_OK)
+        add_range(outputs, range);
+    return status;
+}
+
+/* The output's gradient, which counts as zeros where only statistics have one. */
+static whet_status check_arriving(whet_gradients *g, memory_range *range) {
+    const whet_attention *a = &g->attention;
+    extent size = {a->batch, a->heads, a->queries, a->value_dim};
+    if (!g->out.data && statistics_arrive(g))
+        return WHET_OK;
+    return whet_check_input(&g->out, size, false, range);
 }
 
 static whet_status check_inputs(whet_gradients *g, range_list *inputs) {
     whet_attention *a = &g->attention;
     extent q_size = {a->batch, a->heads, a->queries, a->head_dim};
-    extent out_size = {a->batch, a->heads, a->queries, a->value_dim};
     extent k_size = {a->batch, a->kv_heads, a->keys, a->head_dim};
     extent v_size = {a->batch, a->kv_heads, a->keys, a->value_dim};
-    memory_range range[6] = {{0, 0}};
+    memory_range range[7] = {{0, 0}};
     whet_status status = WHET_OK;
     if (a->queries > 0) {
         status = a->stats ? whet_check_input(&a->q, q_size, false, &range[0]) : WHET_ERROR_ARGUMENT;
         if (status == WHET_OK)
-            status = whet_check_input(&g->out, out_size, false, &range[1]);
+            status = check_arriving(g, &range[1]);
         if (status == WHET_OK)
             status = whet_check_mask(a, &range[2]);
         if (status == WHET_OK)
@@ -53,7 +131,11 @@ static whet_status check_inputs(whet_gradients *g, range_list *inputs) {
         status = whet_check_input(&a->k, k_size, true, &range[4]);
     if (status == WHET_OK && a->keys > 0 && a->queries > 0)
         status = whet_check_input(&a->v, v_size, true, &range[5]);
-    for (size_t i = 0; i < 6; i++)
+    if (status == WHET_OK)
+        status = check_rows(g, inputs);
+    if (status == WHET_OK)
+        status = check_bias(a, &range[6]);
+    for (size_t i = 0; i < COUNT_OF(range); i++)
         add_range(inputs, range[i]);
     add_array(inputs, a->sinks, a->heads, sizeof(float));
     add_array(inputs, a->alibi_slopes, a->heads, sizeof(float));
@@ -78,8 +160,8 @@ static whet_status check_outputs(whet_gradients *g, range_list *outputs) {
     extent v_size = {a->batch, a->kv_heads, a->keys, a->value_dim};
     if (g->q.reserved || g->k.reserved || g->v.reserved || g->out.reserved)
         return WHET_ERROR_ARGUMENT;
-    if ((uintptr_t)g->sinks % _Alignof(float) != 0 ||
-        (uintptr_t)g->alibi_slopes % _Alignof(float) != 0 ||
+    if (!floats_are_aligned(g->sinks) || !floats_are_aligned(g->alibi_slopes) ||
+        !floats_are_aligned(g->betas) ||
         (uintptr_t)g->policies % _Alignof(whet_policy_gradient) != 0)
         return WHET_ERROR_ARGUMENT;
     if ((g->sinks && !a->sinks) || (g->alibi_slopes && !a->alibi_slopes))
@@ -89,6 +171,10 @@ static whet_status check_outputs(whet_gradients *g, range_list *outputs) {
         status = check_gradient(&g->k, k_size, outputs);
     if (status == WHET_OK)
         status = check_gradient(&g->v, v_size, outputs);
+    if (status == WHET_OK)
+        status = check_bias_gradient(g, outputs);
+    if (status == WHET_OK && !add_rows(outputs, a, g->betas))
+        status = WHET_ERROR_OVERFLOW;
     add_array(outputs, g->sinks, a->heads, sizeof(float));
     add_array(outputs, g->alibi_slopes, a->heads, sizeof(float));
     add_array(outputs, g->policies, a->policy_count, sizeof(whet_policy_gradient));

@@ -85,10 +85,23 @@ bool whet_backward_lay_out_workspace(const whet_gradients *g, const plan_shape *
     size_t sums = whet_arena_product(&workspace, tasks, shape->chunks > 1 ? size.total : 0);
     size_t parameters =
         whet_arena_product(&workspace, tasks, wants_parameters(g) ? shape->heads_per_kv : 0);
+    size_t bias = whet_arena_product(&workspace, round_up(g->attention.keys, BLOCK),
+                                     g->bias.data ? shape->heads_per_kv : 0);
     at->sums = whet_arena_place(&workspace, sums, sizeof(float));
+    at->bias =
+        whet_arena_place(&workspace, whet_arena_product(&workspace, tasks, bias), sizeof(double));
     at->parameters = whet_arena_place(&workspace, parameters, sizeof(parameter_sums));
     at->total = workspace.bytes;
     return !workspace.overflow;
+}
+
+static void place_bias(backward_work *w, double *all, size_t task) {
+    size_t count = w->shape.heads_per_kv * w->padded_keys;
+    w->bias_sums = NULL;
+    if (!w->gradients->bias.data || count == 0)
+        return;
+    w->bias_sums = all + task * count;
+    memset(w->bias_sums, 0, count * sizeof *w->bias_sums);
 }
 
 static void place_sums(backward_work *w, const whet_plan *plan, size_t task, float *scratch_sums) {
@@ -102,6 +115,7 @@ static void place_sums(backward_work *w, const whet_plan *plan, size_t task, flo
     w->value_sums = w->key_sums + size.keys;
     if (size.total > 0)
         memset(w->key_sums, 0, size.total * sizeof(float));
+    place_bias(w, arena_part(plan->workspace, at.bias), task);
     w->parameters = NULL;
     if (wants_parameters(w->gradients)) {
         w->parameters = (parameter_sums *)arena_part(plan->workspace, at.parameters) +

@@ -38,10 +38,18 @@ size_t whet_backward_blocks_to_add(const whet_gradients *g, const plan_shape *sh
     return round_up(g->attention.keys, BLOCK) / BLOCK;
 }
 
+size_t whet_backward_bias_blocks(const whet_gradients *g) {
+    return g->bias.data ? round_up(g->attention.keys, BLOCK) / BLOCK : 0;
+}
+
+static bool is_anything_wanted(const whet_gradients *g) {
+    return g->q.data || g->k.data || g->v.data || g->bias.data || g->betas || wants_parameters(g);
+}
+
 static bool plan_work(whet_plan *plan, plan_shape *shape) {
     const whet_gradients *g = &plan->description.gradients;
     workspace_layout workspace;
-    if (!g->q.data && !g->k.data && !g->v.data && !wants_parameters(g))
+    if (!is_anything_wanted(g))
         return true; /* nothing to do: no phases */
     for (size_t i = 0; i < g->attention.policy_count; i++)
         if (is_by_row(g, &g->attention.policies[i]))
@@ -61,7 +69,7 @@ static bool plan_work(whet_plan *plan, plan_shape *shape) {
     if (!size_multiply(shape->slices, shape->chunks, &plan->tasks[0]) ||
         !size_multiply(shape->slices, whet_backward_blocks_to_add(g, shape), &adding))
         return false;
-    plan->tasks[1] = adding + (wants_parameters(g) ? 1 : 0);
+    plan->tasks[1] = adding + whet_backward_bias_blocks(g) + (wants_parameters(g) ? 1 : 0);
     plan->phases = plan->tasks[1] > 0 ? 2 : 1;
     return true;
 }

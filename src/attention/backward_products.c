@@ -38,6 +38,22 @@ static void temperature_gradients(backward_work *w, const backward_panel *p, flo
         }
 }
 
+/* Gradients of a tile's logits, summed over the rows of each head: that of the bias of keys. Rows
+ * of the same head are heads_per_kv lanes apart. */
+static void add_to_bias(const backward_work *w, const backward_panel *p, const float *logit_grads,
+                        size_t start, size_t keys) {
+    size_t heads = w->shape.heads_per_kv;
+    for (size_t first = 0; first < heads && first < p->rows; first++) {
+        double *sums = w->bias_sums + p->row[first].head % heads * w->padded_keys + start;
+        for (size_t j = 0; j < keys; j++) {
+            double sum = 0;
+            for (size_t lane = first; lane < p->rows; lane += heads)
+                sum += (double)logit_grads[j * w->lanes + lane];
+            sums[j] += sum;
+        }
+    }
+}
+
 /* Weights and gradients of a tile, in place of logits and gradients of weights, down to q . k. */
 static void tile_gradients(backward_work *w, size_t index, size_t start, size_t keys) {
     backward_panel *p = w->panels + index;
@@ -49,6 +65,8 @@ static void tile_gradients(backward_work *w, size_t index, size_t start, size_t 
         w->k->panel_distances(w->weight_grads + at, keys, position, sums);
         add_lanes(p->distance, sums, w->lanes);
     }
+    if (w->bias_sums) /* which is added behind the soft-cap */
+        add_to_bias(w, p, w->weight_grads + at, start, keys);
     if (w->softcap_grads)
         w->k->panel_chain(w->weight_grads + at, w->softcap_grads + at, keys);
 }

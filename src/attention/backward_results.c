@@ -1,6 +1,6 @@
 /*
  * The results of the backward pass, written in the types that were asked for:
- * gradients of queries once a set is done, of keys and values once a slice's
+ * gradients of queries and betas once a set is done, of keys and values once a slice's
  * sums are complete, of parameters once all are. Sums of several tasks are added
  * in their order, so that results do not depend on threads.
  */
@@ -18,6 +18,11 @@ static void store_query(backward_work *w, size_t index, size_t lane) {
                    w->a->head_dim);
 }
 
+static void store_beta(const backward_work *w, const backward_panel *p, size_t lane) {
+    w->gradients->betas[whet_row_index(&w->slice, &p->row[lane])] =
+        p->bad[lane] ? NAN : (float)p->beta_grad[lane];
+}
+
 whet_status whet_backward_finish_set(backward_work *w, whet_status status,
                                      uint64_t *first_bad_row) {
     for (size_t i = 0; i < w->panel_count; i++)
@@ -25,6 +30,8 @@ whet_status whet_backward_finish_set(backward_work *w, whet_status status,
             const backward_panel *p = w->panels + i;
             if (w->gradients->q.data)
                 store_query(w, i, lane);
+            if (w->gradients->betas)
+                store_beta(w, p, lane);
             if (!p->bad[lane]) {
                 if (w->parameters)
                     w->parameters[p->row[lane].head % w->shape.heads_per_kv].alibi_slope -=
@@ -66,6 +73,40 @@ void whet_backward_store_block(const kv_slice *slice, const whet_gradients *g, c
     if (g->v.data)
         store_keys(slice, &g->v, a->value_dim, sums + size.keys, parts, size.total, padded, start,
                    count);
+}
+
+/* A key's bias in one batch and head: the sums of all tasks of their slice, in order. */
+static double sum_bias(const double *all, const whet_attention *a, const plan_shape *shape,
+                       size_t batch, size_t head, size_t j) {
+    size_t padded = round_up(a->keys, BLOCK), heads = shape->heads_per_kv;
+    size_t slice = batch * a->kv_heads + head / heads;
+    const double *part = all + (slice * shape->chunks * heads + head % heads) * padded + j;
+    double total = 0;
+    for (size_t i = 0; i < shape->chunks; i++)
+        total += part[i * heads * padded];
+    return total;
+}
+
+/* Summed over the batches and heads that share a bias: those whose stride is zero. */
+void whet_backward_store_bias(const whet_plan *plan, const plan_shape *shape, size_t start) {
+    const whet_gradients *g = &plan->description.gradients;
+    const whet_attention *a = &g->attention;
+    const ptrdiff_t *stride = g->bias.stride;
+    workspace_layout at;
+    whet_backward_lay_out_workspace(g, shape, &at);
+    const double *all = arena_part(plan->workspace, at.bias);
+    size_t batches = stride[0] ? 1 : a->batch, heads = stride[1] ? 1 : a->heads;
+    for (size_t b = 0; b < a->batch; b += batches)
+        for (size_t h = 0; h < a->heads; h += heads)
+            for (size_t j = start; j < start + BLOCK && j < a->keys; j++) {
+                double total = 0;
+                for (size_t batch = b; batch < b + batches; batch++)
+                    for (size_t head = h; head < h + heads; head++)
+                        total += sum_bias(all, a, shape, batch, head, j);
+                *(float *)(void *)((char *)g->bias.data + (ptrdiff_t)b * stride[0] +
+                                   (ptrdiff_t)h * stride[1] + (ptrdiff_t)j * stride[2]) =
+                    (float)total;
+            }
 }
 
 /* Parameters of every head, summed over batches, tasks and, where one policy serves all, heads. */

@@ -54,6 +54,14 @@ static void pack_row(const backward_work *w, const float *row, size_t dim, size_
     }
 }
 
+/* dL/dout of a row: zeros where only statistics have gradients. */
+static const float *load_output_grad(const backward_work *w, const query_row *row) {
+    if (w->gradients->out.data)
+        return whet_load_row(&w->slice, &w->gradients->out, row, w->a->value_dim, w->rows);
+    memset(w->rows, 0, w->a->value_dim * sizeof(float));
+    return w->rows;
+}
+
 static void start_lane(backward_work *w, size_t index, size_t lane, size_t r) {
     backward_panel *p = w->panels + index;
     query_row row = whet_row_of(&w->slice, r);
@@ -66,8 +74,7 @@ static void start_lane(backward_work *w, size_t index, size_t lane, size_t r) {
     whet_pack_lane(w->rows, w->a->head_dim, w->lanes, lane,
                    w->queries + index * w->a->head_dim * w->lanes);
     pack_row(w, w->rows, w->a->head_dim, at, w->query_rows);
-    const float *grad =
-        whet_load_row(&w->slice, &w->gradients->out, &row, w->a->value_dim, w->rows);
+    const float *grad = load_output_grad(w, &row);
     whet_pack_lane(grad, w->a->value_dim, w->lanes, lane,
                    w->grads + index * w->a->value_dim * w->lanes);
     pack_row(w, grad, w->a->value_dim, at, w->grad_rows);
@@ -95,6 +102,7 @@ static void start_sums(const backward_work *w, backward_panel *p, size_t lane) {
     to_logits->c[lane] = to_logits->c0[lane] = 1;
     p->z[lane] = p->s[lane] = p->a[lane] = p->b[lane] = 0;
     p->z0[lane] = p->s0[lane] = p->q0[lane] = p->distance[lane] = 0;
+    p->beta_grad[lane] = 0;
     if (empty || p->bad[lane] || is_by_row(w->gradients, p->row[lane].policy))
         return;
     double beta0 = whet_beta0(p->row[lane].policy, stats);

@@ -164,7 +164,7 @@ void whet_backward_prepare(backward_work *w) {
         for (size_t lane = 0; lane < w->lanes; lane++) {
             if (!has_logit_grads(w, p, lane))
                 prepare_lane(w, p, lane);
-            else if (p->low < p->high)
+            else
                 whet_backward_through_row(w, i, lane);
         }
     }

@@ -86,7 +86,7 @@ static inline double row_movement_at(const row_movement *m, double logit) {
 }
 
 /*
- * The backward pass of an ordered map: `grad` is what arrives at the
+ * The backward pass of an ordered map: `grad` plus `common` is what arrives at the
  * coefficients, row->out receives the gradient of the logits.
  * First called with stores = false: returns false if what arrives is not finite;
  * sets *by_beta, unless that is NULL, to the sum of u e, with u the gradient of
@@ -96,6 +96,7 @@ static inline double row_movement_at(const row_movement *m, double logit) {
  */
 typedef struct map_gradient {
     const row_view *grad;
+    double common;
     bool stores;
     const row_movement *movement;
     float *weights;

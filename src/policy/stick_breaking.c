@@ -88,6 +88,8 @@ static const float *arriving_at(stick *s, size_t start, size_t count) {
     return s->gradient;
 }
 
+static double arrives(const stick *s, float g) { return (double)g + s->want->common; }
+
 /* Q after a block, from Q before it; and Q before each of its positions. */
 static double climb(stick *s, size_t block, double q) {
     size_t start = block * STICK_BLOCK, count = stick_count(s, block);
@@ -97,7 +99,7 @@ static double climb(stick *s, size_t block, double q) {
         s->before[i] = q;
         if (x[i] != -INFINITY) {
             stick_parts parts = parts_at(s->beta * (double)x[i]);
-            q = parts.left * q + parts.taken * (double)g[i];
+            q = parts.left * q + parts.taken * arrives(s, g[i]);
         }
     }
     return q;
@@ -126,7 +128,7 @@ static double descend(stick *s, size_t block, double left) {
         if (x[i] != -INFINITY) {
             stick_parts parts = parts_at(s->beta * (double)x[i]);
             double p = left * parts.taken;
-            double u = p * parts.left * ((double)g[i] - s->before[i]);
+            double u = p * parts.left * (arrives(s, g[i]) - s->before[i]);
             result = (float)descend_one(s, start + i, x[i], u, p);
             left *= parts.left;
         } else if (s->want->stores && s->want->weights) {

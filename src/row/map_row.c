@@ -72,15 +72,46 @@ typedef struct backward {
     const row_job *job;
     row_gradients *want;
     map_solution solution;
-    double mean; /* D */
+    double entry_shift, sink_shift; /* from g to what is counted from the largest logit's */
+    double mean;                    /* D */
     beta_derivative derivative;
     row_movement movement;
 } backward;
 
-/* What reaches a coefficient: its own gradient, and through the entropy of the result. */
+/*
+ * Where coefficients sum to one, g counts from what arrives at the largest logit: the sharper a
+ * row, the closer D comes to that, and the more digits their difference would lose otherwise.
+ */
+static void find_shifts(backward *b, float *buffer) {
+    const row_view *row = b->m->row, *grad = b->want->out;
+    b->entry_shift = b->want->common;
+    if (!grad || !(b->job->map->traits & MAP_SUMS_TO_ONE))
+        return;
+    for (size_t start = 0; start < row->n; start += ROW_BLOCK) {
+        size_t count = whet_row_block(row, start);
+        const float *x = whet_row_load(row, start, count, buffer);
+        size_t found = row->kernels->find(x, count, (float)b->m->stats->max);
+        if (found == count)
+            continue;
+        double g = (double)*whet_row_load(grad, start + found, 1, buffer);
+        b->entry_shift = -g;
+        b->sink_shift = -(g + b->want->common);
+        return;
+    }
+}
+
+/* What reaches a coefficient: its own gradient, and through the entropy of the result (less what is
+ * the same for all entries, since they sum to one). */
 static double arriving(const backward *b, double g, double p) {
     double by_entropy = b->want->entropy_after;
-    return by_entropy != 0 && p > 0 ? g - by_entropy * (log(p) + 1) : g;
+    return by_entropy != 0 && p > 0 ? g - by_entropy * log(p) : g;
+}
+
+/* The shifted gradient of an entry of a walk; `g` is NULL where none arrives. */
+static double shifted(const backward *b, const row_walk *walk, const float *g, size_t i) {
+    if (walk->is_sink)
+        return b->sink_shift;
+    return (g ? (double)g[i] : 0) + b->entry_shift;
 }
 
 /* What a pass over the row adds up; `probe` turns NaN when something that arrives is not finite.
@@ -125,7 +156,7 @@ static backward_sums sum_row(const backward *b, float *buffer) {
             g = whet_row_load(b->want->out, walk.start, walk.count, buffer);
         for (size_t i = 0; i < walk.count; i++)
             if (walk.logits[i] != -INFINITY)
-                add_entry(b, (double)walk.logits[i], g ? (double)g[i] : 0, &block);
+                add_entry(b, (double)walk.logits[i], shifted(b, &walk, g, i), &block);
         add_sums(&sums, &block);
     }
     return sums;
@@ -191,7 +222,8 @@ static double store_gradient(backward *b, float *buffer) {
         double block = 0;
         if (walk.is_sink) {
             double p = b->job->map->coefficient((double)walk.sink, &b->solution);
-            b->want->sink = gradient_at(b, (double)walk.sink, 0, p, &by_parameter);
+            b->want->sink =
+                gradient_at(b, (double)walk.sink, shifted(b, &walk, NULL, 0), p, &by_parameter);
             continue;
         }
         const float *g = NULL;
@@ -202,7 +234,7 @@ static double store_gradient(backward *b, float *buffer) {
             double p = 0;
             if (walk.logits[i] != -INFINITY) {
                 p = b->job->map->coefficient((double)walk.logits[i], &b->solution);
-                double arrives = g ? (double)g[i] : 0;
+                double arrives = shifted(b, &walk, g, i);
                 result = (float)gradient_at(b, (double)walk.logits[i], arrives, p, &block);
             }
             buffer[i] = result; /* g[i], if it is there, is not needed any more */
@@ -235,7 +267,7 @@ static bool spoil(const row_view *row) {
 }
 
 static bool ordered_backward(backward *b, float *buffer) {
-    map_gradient gradient = {.grad = b->want->out};
+    map_gradient gradient = {.grad = b->want->out, .common = b->want->common};
     if (needs_beta(b))
         gradient.by_beta = &b->want->beta;
     if (!b->job->map->backward(b->m, &gradient))
@@ -262,6 +294,7 @@ bool whet_map_row_backward(const row_view *row, const row_job *job, const whet_s
     if (job->map->backward)
         return ordered_backward(&b, buffer);
     b.solution = solve(&m, job->map);
+    find_shifts(&b, buffer);
     backward_sums sums = sum_row(&b, buffer);
     if (isnan(sums.probe))
         return spoil(row);

@@ -14,7 +14,8 @@ void whet_map_row(const row_view *row, const row_job *job, whet_stats *stats);
 
 /* What arrives at a row, and what leaves it besides the gradient of its logits (row->out). */
 typedef struct row_gradients {
-    const row_view *out;                      /* dL / d result, as logits of a view */
+    const row_view *out;                      /* dL / d result, as logits of a view; ... */
+    double common;                            /* ... all of its entries lack this, not a sink's */
     double logsumexp, entropy, entropy_after; /* dL / d statistics */
     bool wants_beta;                          /* also where it moves with nothing */
     float *weights;                           /* receives the coefficients, or NULL */

@@ -184,7 +184,7 @@ static void compare_policies(const char *what, const whet_gradients *g,
 
 void way_back_compare(const way_back *w, const char *what) {
     const whet_gradients *g = &w->gradients;
-    reference_gradients right = reference_backward(&g->attention, &g->out, SHARP);
+    reference_gradients right = reference_backward(g, SHARP);
     const reference_sums *of = &right.of, *sizes = &right.sizes;
     compare_tensor(what, "dq", &w->q, of->q, sizes->q);
     compare_tensor(what, "dk", &w->k, of->k, sizes->k);

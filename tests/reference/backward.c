@@ -87,12 +87,58 @@ typedef struct back_row {
     const whet_attention *a;
     size_t batch, head, query;
     const double *q, *k, *v, *out; /* out: the gradient of the row's output */
+    double by_logsumexp, by_entropy, by_entropy_after;
     double *logits, *p, *g, *slopes;
     double *p_sizes, *sizes; /* of weights and slopes */
     whet_policy policy;
     double sink, sharp;
     whet_stats stats;
 } back_row;
+
+static size_t row_index(const back_row *r) {
+    return (r->batch * r->a->heads + r->head) * r->a->queries + r->query;
+}
+
+/* The bias of a key, 0 without one. A zero stride repeats, except for keys. */
+static double bias_at(const back_row *r, size_t key) {
+    const whet_key_bias *bias = &r->a->bias;
+    if (!bias->data) {
+        return 0;
+    }
+    ptrdiff_t key_stride = bias->stride[2] ? bias->stride[2] : (ptrdiff_t)sizeof(float);
+    ptrdiff_t offset = (ptrdiff_t)r->batch * bias->stride[0] +
+                       (ptrdiff_t)r->head * bias->stride[1] + (ptrdiff_t)key * key_stride;
+    return reference_load((const char *)bias->data + offset, WHET_F32);
+}
+
+static double logit_at(const back_row *r, size_t key) {
+    const double none = -(double)INFINITY;
+    whet_attention unbiased = *r->a;
+    unbiased.bias.data = NULL;
+    double bias = bias_at(r, key);
+    double logit = reference_logit(&unbiased, r->batch, r->head, r->query, key, r->q,
+                                   r->k + key * r->a->head_dim);
+    return logit == none || bias == none ? none : logit + bias;
+}
+
+/* The logits of a row, its weights and statistics, at a beta that is given or the policy's. */
+static void describe_row(back_row *r) {
+    const whet_attention *a = r->a;
+    for (size_t j = 0; j < a->keys; j++) {
+        r->logits[j] = logit_at(r, j);
+    }
+    if (a->betas) {
+        reference_row_at_beta(r->logits, a->keys, r->sink, (double)a->betas[row_index(r)],
+                              &r->policy, r->p, &r->stats);
+    } else {
+        reference_row(r->logits, a->keys, r->sink, &r->policy, r->p, &r->stats);
+    }
+}
+
+/* Logit j of a row, or its sink for j = keys. */
+static double entry_at(const back_row *r, size_t j) {
+    return j < r->a->keys ? r->logits[j] : r->sink;
+}
 
 /* The most that products out . (v_j - from) have for terms, over the keys that are seen. */
 static double terms_of(const back_row *r, const double *from) {
@@ -108,29 +154,98 @@ static double terms_of(const back_row *r, const double *from) {
     return largest_sum;
 }
 
+/* d - mean of every entry, d = e - max, and the mean of d under weights w; masked ones get 0. */
+static double center(const back_row *r, const double *w, double *result) {
+    double mean = 0;
+    for (size_t j = 0; j <= r->a->keys; j++) {
+        result[j] = entry_at(r, j) == -(double)INFINITY ? 0 : entry_at(r, j) - r->stats.max;
+        mean += w[j] * result[j];
+    }
+    for (size_t j = 0; j <= r->a->keys; j++) {
+        result[j] -= entry_at(r, j) == -(double)INFINITY ? 0 : mean;
+    }
+    return mean;
+}
+
+/* What the gradient of a softmax row's own entropy adds to that of beta, d H / d beta = -beta var
+ * e, and to those of its logits, d H / d e_j = -beta^2 p_j (e_j - mean). */
+static void add_entropy_after(const back_row *r, const double *p, double *slopes, double *sizes,
+                              reference_by *by) {
+    size_t n = r->a->keys;
+    double beta = r->stats.beta, factor = -beta * r->by_entropy_after;
+    double *d = reference_allocate(n + 1, sizeof *d);
+    double mean = center(r, p, d);
+    for (size_t j = 0; j <= n; j++) {
+        double size = fabs(d[j] + mean) + fabs(mean);
+        by->beta += factor * p[j] * d[j] * d[j];
+        by->beta_size += fabs(factor) * p[j] * size * size;
+        slopes[j] = beta * factor * p[j] * d[j];
+        sizes[j] = beta * fabs(factor) * p[j] * size;
+    }
+    free(d);
+}
+
+/* Adds what the gradients of logsumexp and entropy are to logits: with w = softmax(e), w and
+ * -w (e - mean). */
+static void add_statistics(const back_row *r) {
+    size_t n = r->a->keys;
+    double *w = reference_allocate(2 * (n + 1), sizeof *w), *d = w + n + 1;
+    for (size_t j = 0; j <= n; j++) {
+        w[j] = reference_weight(entry_at(r, j), r->stats.max, 1) / r->stats.z;
+    }
+    double mean = center(r, w, d);
+    for (size_t j = 0; j <= n; j++) {
+        double size = fabs(d[j] + mean) + fabs(mean);
+        r->slopes[j] += w[j] * (r->by_logsumexp - r->by_entropy * d[j]);
+        r->sizes[j] += w[j] * (fabs(r->by_logsumexp) + fabs(r->by_entropy) * size);
+    }
+    free(w);
+}
+
 /* From the gradients of a row's weights to those of its logits and, last, its sink, and their
  * sizes; returns that of beta. */
-static double row_back(const back_row *r) {
+static reference_by row_back(const back_row *r) {
     size_t n = r->a->keys;
     const whet_stats *stats = &r->stats;
     weighed w = weigh(r->p, r->g, n, sink_weight(r->logits, r->p, n, r->sink, stats->beta));
-    double beta_gradient = 0, beta_size = 0;
+    double *after = reference_allocate(2 * (n + 1), sizeof *after), *after_sizes = after + n + 1;
+    reference_by by = {.beta = 0};
     /* a sink has nothing in common with the values */
     const double *from = w.p[n] > 0 ? NULL : r->v + w.top * r->a->value_dim;
     w.range += PRODUCT_NOISE * terms_of(r, from);
     reference_beta_slopes(r->logits, n, r->sink, &r->policy, stats, r->slopes, r->sizes);
     for (size_t j = 0; j <= n; j++) {
         double d = w.p[j] > 0 ? (j < n ? r->logits[j] : r->sink) - stats->max : 0;
-        beta_gradient += w.p[j] * (w.g[j] - w.mean) * d;
-        beta_size += w.p[j] * w.range * fabs(d);
+        by.beta += w.p[j] * (w.g[j] - w.mean) * d;
+        by.beta_size += w.p[j] * w.range * fabs(d);
     }
+    add_entropy_after(r, w.p, after, after_sizes, &by);
     for (size_t j = 0; j <= n; j++) {
         double own = stats->beta * w.p[j];
-        r->slopes[j] = own * (w.g[j] - w.mean) + beta_gradient * r->slopes[j];
-        r->sizes[j] = own * w.rest[j] * w.range + beta_size * r->sizes[j];
+        r->slopes[j] = own * (w.g[j] - w.mean) + after[j] + by.beta * r->slopes[j];
+        r->sizes[j] = own * w.rest[j] * w.range + after_sizes[j] + by.beta_size * r->sizes[j];
     }
+    free(after);
     free(w.p);
-    return beta_gradient;
+    return by;
+}
+
+/* The size of what rounding does to the logarithms of a map's coefficients. */
+static double log_terms(const back_row *r) {
+    double largest = fabs(r->stats.max);
+    for (size_t j = 0; j < r->a->keys; j++) {
+        largest = r->p[j] > 0 ? fmax(largest, fabs(r->logits[j])) : largest;
+    }
+    return fabs(r->by_entropy_after) * r->stats.beta * largest;
+}
+
+/* Whether what arrives at a row's statistics is finite, as far as it has any: that is all there is
+ * of an empty row, the logsumexp of its sink. */
+static bool statistics_are_finite(const back_row *r) {
+    if (r->stats.n == 0) {
+        return r->sink == -(double)INFINITY || isfinite(r->by_logsumexp);
+    }
+    return isfinite(r->by_logsumexp) && isfinite(r->by_entropy) && isfinite(r->by_entropy_after);
 }
 
 /* Sizes grow with what rounding does to logits as sharp as these; returns that of the largest. */
@@ -152,7 +267,7 @@ static reference_by slopes_back(const back_row *r, bool *bad) {
     const whet_attention *a = r->a;
     bool is_map = !whet_policy_is_temperature(&r->policy);
     double largest_p = 0;
-    *bad = r->stats.flags & WHET_ROW_NOT_FINITE;
+    *bad = (r->stats.flags & WHET_ROW_NOT_FINITE) || !statistics_are_finite(r);
     for (size_t j = 0; j < a->keys; j++) {
         r->g[j] = r->logits[j] == -(double)INFINITY
                       ? 0
@@ -161,16 +276,19 @@ static reference_by slopes_back(const back_row *r, bool *bad) {
         largest_p = fmax(largest_p, r->p[j]);
     }
     if (*bad || r->stats.n == 0) {
-        return (reference_by){0, 0};
+        r->slopes[a->keys] = r->sink > -(double)INFINITY ? r->by_logsumexp : 0;
+        r->sizes[a->keys] = fabs(r->slopes[a->keys]);
+        return (reference_by){.beta = 0};
     }
     for (size_t j = 0; j < a->keys; j++) {
         r->p_sizes[j] = is_map ? largest_p : r->p[j]; /* a map has thresholds to subtract */
     }
-    if (!is_map) {
-        return (reference_by){row_back(r), 0};
-    }
-    return reference_map_back(r->logits, a->keys, r->sink, &r->policy, &r->stats, terms_of(r, NULL),
-                              r->g, r->slopes, r->sizes);
+    reference_by by = is_map ? reference_map_back(r->logits, a->keys, r->sink, &r->policy,
+                                                  &r->stats, terms_of(r, NULL) + log_terms(r),
+                                                  r->by_entropy_after, r->g, r->slopes, r->sizes)
+                             : row_back(r);
+    add_statistics(r);
+    return by;
 }
 
 /* Adds a row's share to tensors, to alibi slopes and sinks, from the gradients of its logits, or
@@ -179,9 +297,9 @@ static void add_slopes(const back_row *r, const double *p, const double *slopes,
                        bool absolute, const reference_sums *to) {
     const whet_attention *a = r->a;
     double scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
-    size_t row = (r->batch * a->heads + r->head) * a->queries + r->query;
     size_t stream = r->batch * a->kv_heads + r->head / (a->heads / a->kv_heads);
-    double *dq = to->q + row * a->head_dim;
+    double *dq = to->q + row_index(r) * a->head_dim;
+    double *bias = to->bias + (r->batch * a->heads + r->head) * a->keys;
     for (size_t j = 0; j < a->keys; j++) {
         if (r->logits[j] == -(double)INFINITY) {
             continue;
@@ -200,11 +318,12 @@ static void add_slopes(const back_row *r, const double *p, const double *slopes,
             dv[i] += bad ? (double)NAN : times(p[j], r->out[i], absolute);
         }
         double distance = fabs((double)((int64_t)r->query + a->offset - (int64_t)j));
+        bias[j] += bad ? (double)NAN : slopes[j];
         to->slopes[r->head] += bad ? 0 : times(-slopes[j], distance, absolute);
     }
     if (bad) {
         reference_fill(dq, a->head_dim, (double)NAN);
-    } else if (r->stats.n > 0) {
+    } else {
         to->sinks[r->head] += slopes[a->keys];
     }
 }
@@ -217,6 +336,8 @@ static void add_back_row(const back_row *r, reference_gradients *result) {
     double sharpness = sharpen_sizes(r);
     add_slopes(r, r->p, r->slopes, bad, false, &result->of);
     add_slopes(r, r->p_sizes, r->sizes, bad, true, &result->sizes);
+    result->of.betas[row_index(r)] = bad ? (double)NAN : by.beta;
+    result->sizes.betas[row_index(r)] = by.beta_size * sharpness;
     if (bad || r->stats.n == 0) {
         return;
     }
@@ -231,45 +352,63 @@ static void add_back_row(const back_row *r, reference_gradients *result) {
     size->map_value[0] += fabs(by.map_value * sharpness);
 }
 
-static void back_head(const whet_attention *a, const whet_tensor *out, double sharp, size_t batch,
-                      size_t head, reference_gradients *result) {
+/* A head, and room for a row of it. */
+typedef struct back_head {
+    double *q, *grads, *k, *v;
+    back_row row;
+} back_head;
+
+static back_head open_head(const whet_gradients *g, double sharp, size_t batch, size_t head) {
+    const whet_attention *a = &g->attention;
     const size_t q_extent[4] = {a->batch, a->heads, a->queries, a->head_dim};
     const size_t out_extent[4] = {a->batch, a->heads, a->queries, a->value_dim};
     const size_t k_extent[4] = {a->batch, a->kv_heads, a->keys, a->head_dim};
     const size_t v_extent[4] = {a->batch, a->kv_heads, a->keys, a->value_dim};
     size_t kv_head = head / (a->heads / a->kv_heads);
-    double *q = reference_load_head(&a->q, q_extent, batch, head);
-    double *grads = reference_load_head(out, out_extent, batch, head);
-    double *k = reference_load_head(&a->k, k_extent, batch, kv_head);
-    double *v = reference_load_head(&a->v, v_extent, batch, kv_head);
-    back_row r = {.a = a,
-                  .batch = batch,
-                  .head = head,
-                  .k = k,
-                  .v = v,
-                  .policy = reference_policy(a, head),
-                  .sharp = sharp};
-    r.sink = a->sinks ? (double)a->sinks[head] : -(double)INFINITY;
-    r.logits = reference_allocate(6 * (a->keys + 1), sizeof *r.logits);
-    r.p = r.logits + a->keys + 1;
-    r.g = r.p + a->keys + 1;
-    r.slopes = r.g + a->keys + 1;
-    r.sizes = r.slopes + a->keys + 1;
-    r.p_sizes = r.sizes + a->keys + 1;
-    for (r.query = 0; r.query < a->queries; r.query++) {
-        r.q = q + r.query * a->head_dim;
-        r.out = grads + r.query * a->value_dim;
-        for (size_t j = 0; j < a->keys; j++) {
-            r.logits[j] = reference_logit(a, batch, head, r.query, j, r.q, k + j * a->head_dim);
-        }
-        reference_row(r.logits, a->keys, r.sink, &r.policy, r.p, &r.stats);
-        add_back_row(&r, result);
-    }
-    free(q);
-    free(grads);
-    free(k);
-    free(v);
-    free(r.logits);
+    back_head h = {.q = reference_load_head(&a->q, q_extent, batch, head),
+                   .k = reference_load_head(&a->k, k_extent, batch, kv_head),
+                   .v = reference_load_head(&a->v, v_extent, batch, kv_head)};
+    h.grads = g->out.data ? reference_load_head(&g->out, out_extent, batch, head)
+                          : reference_allocate(a->queries * a->value_dim, sizeof *h.grads);
+    back_row *r = &h.row;
+    *r = (back_row){.a = a,
+                    .batch = batch,
+                    .head = head,
+                    .k = h.k,
+                    .v = h.v,
+                    .policy = reference_policy(a, head),
+                    .sharp = sharp};
+    r->sink = a->sinks ? (double)a->sinks[head] : -(double)INFINITY;
+    r->logits = reference_allocate(6 * (a->keys + 1), sizeof *r->logits);
+    r->p = r->logits + a->keys + 1;
+    r->g = r->p + a->keys + 1;
+    r->slopes = r->g + a->keys + 1;
+    r->sizes = r->slopes + a->keys + 1;
+    r->p_sizes = r->sizes + a->keys + 1;
+    return h;
+}
+
+static void close_head(back_head *h) {
+    free(h->q);
+    free(h->grads);
+    free(h->k);
+    free(h->v);
+    free(h->row.logits);
+}
+
+static double given(const float *gradients, size_t row) {
+    return gradients ? (double)gradients[row] : 0;
+}
+
+static void open_row(back_head *h, const whet_gradients *g, size_t query) {
+    back_row *r = &h->row;
+    r->query = query;
+    r->q = h->q + query * r->a->head_dim;
+    r->out = h->grads + query * r->a->value_dim;
+    r->by_logsumexp = given(g->logsumexp, row_index(r));
+    r->by_entropy = given(g->entropy, row_index(r));
+    r->by_entropy_after = given(g->entropy_after, row_index(r));
+    describe_row(r);
 }
 
 static reference_sums new_sums(const whet_attention *a) {
@@ -279,19 +418,68 @@ static reference_sums new_sums(const whet_attention *a) {
                             .v = reference_allocate(keys * a->value_dim, sizeof(double)),
                             .slopes = reference_allocate(a->heads, sizeof(double)),
                             .sinks = reference_allocate(a->heads, sizeof(double)),
+                            .bias =
+                                reference_allocate(a->batch * a->heads * a->keys, sizeof(double)),
+                            .betas = reference_allocate(rows, sizeof(double)),
                             .policies = reference_allocate(a->heads, sizeof(whet_policy_gradient))};
 }
 
-reference_gradients reference_backward(const whet_attention *attention, const whet_tensor *out,
-                                       double sharp) {
-    whet_attention a = reference_with_defaults(attention);
-    reference_gradients result = {.of = new_sums(&a), .sizes = new_sums(&a)};
-    for (size_t batch = 0; batch < a.batch; batch++) {
-        for (size_t head = 0; head < a.heads; head++) {
-            back_head(&a, out, sharp, batch, head, &result);
+reference_gradients reference_backward(const whet_gradients *given, double sharp) {
+    whet_gradients g = *given;
+    g.attention = reference_with_defaults(&given->attention);
+    const whet_attention *a = &g.attention;
+    reference_gradients result = {.of = new_sums(a), .sizes = new_sums(a)};
+    for (size_t i = 0; i < a->batch * a->heads; i++) {
+        back_head h = open_head(&g, sharp, i / a->heads, i % a->heads);
+        for (size_t query = 0; query < a->queries; query++) {
+            open_row(&h, &g, query);
+            add_back_row(&h.row, &result);
         }
+        close_head(&h);
     }
     return result;
+}
+
+/* A row's share of the loss. */
+static double row_loss(const back_row *r) {
+    double sum = 0;
+    for (size_t j = 0; j < r->a->keys; j++) {
+        sum += r->p[j] != 0
+                   ? r->p[j] * reference_dot(r->out, r->v + j * r->a->value_dim, r->a->value_dim)
+                   : 0;
+    }
+    sum += r->by_logsumexp != 0 && r->stats.z > 0 ? r->by_logsumexp * r->stats.logsumexp : 0;
+    sum += r->by_entropy != 0 ? r->by_entropy * r->stats.entropy : 0;
+    return sum + (r->by_entropy_after != 0 ? r->by_entropy_after * r->stats.entropy_after : 0);
+}
+
+double reference_attention_loss(const whet_gradients *given) {
+    double sum = 0;
+    whet_gradients g = *given;
+    g.attention = reference_with_defaults(&given->attention);
+    const whet_attention *a = &g.attention;
+    for (size_t i = 0; i < a->batch * a->heads; i++) {
+        back_head h = open_head(&g, 1, i / a->heads, i % a->heads);
+        for (size_t query = 0; query < a->queries; query++) {
+            open_row(&h, &g, query);
+            sum += row_loss(&h.row);
+        }
+        close_head(&h);
+    }
+    return sum;
+}
+
+void reference_describe_rows(const whet_attention *attention, whet_stats *stats) {
+    whet_gradients g = {.attention = reference_with_defaults(attention)};
+    const whet_attention *a = &g.attention;
+    for (size_t i = 0; i < a->batch * a->heads; i++) {
+        back_head h = open_head(&g, 1, i / a->heads, i % a->heads);
+        for (size_t query = 0; query < a->queries; query++) {
+            open_row(&h, &g, query);
+            stats[row_index(&h.row)] = h.row.stats;
+        }
+        close_head(&h);
+    }
 }
 
 static void free_sums(reference_sums *sums) {
@@ -300,6 +488,8 @@ static void free_sums(reference_sums *sums) {
     free(sums->v);
     free(sums->slopes);
     free(sums->sinks);
+    free(sums->bias);
+    free(sums->betas);
     free(sums->policies);
 }
 

@@ -68,9 +68,9 @@ whet_policy_gradient reference_number_slopes(const double *logits, size_t n, dou
 void reference_beta_slopes(const double *logits, size_t n, double sink, const whet_policy *policy,
                            const whet_stats *stats, double *result, double *sizes);
 
-/* Gradients of a row's beta and of its map's parameter. */
+/* Gradients of a row's beta, with the size of its terms, and of its map's parameter. */
 typedef struct reference_by {
-    double beta, map_value;
+    double beta, beta_size, map_value;
 } reference_by;
 
 /*
@@ -81,11 +81,12 @@ typedef struct reference_by {
  *
  * The sink is in sum of u e where the map takes it, and moves beta in any case. The largest beta u
  * gives all sizes of that part, and no less than what rounding does to a g of `terms`. stats are
- * the row's. g has room for the sink.
+ * the row's. g has room for the sink. The gradient of the result's entropy joins those of the
+ * coefficients: g - by_entropy_after (ln p + 1).
  */
 reference_by reference_map_back(const double *row, size_t n, double sink, const whet_policy *policy,
-                                const whet_stats *stats, double terms, double *g, double *result,
-                                double *sizes);
+                                const whet_stats *stats, double terms, double by_entropy_after,
+                                double *g, double *result, double *sizes);
 
 /* ---- attention ---- */
 

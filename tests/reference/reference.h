@@ -98,14 +98,16 @@ double reference_attention_logit(const whet_attention *attention, uint64_t row, 
 void reference_max_logits(const whet_attention *attention, double *result);
 
 /*
- * The gradients of a loss whose gradient with respect to the output is given, contiguous
- * whatever the strides of the description: q is [batch][head][query][head_dim], k and v
- * [batch][kv_head][key][dim], slopes and sinks [head], policies one for each given. k and v get
- * NaN from rows that are not finite, and so does such a row of q; parameters leave them out.
+ * The gradients of a loss whose gradients with respect to the output and to statistics are given,
+ * contiguous whatever the strides of the description: q is [batch][head][query][head_dim], k and v
+ * [batch][kv_head][key][dim], slopes and sinks [head], bias [batch][head][key], betas
+ * [batch][head][query], policies one for each given. k, v and bias get NaN from rows that are not
+ * finite, and so do such a row of q and its beta; parameters leave them out.
  */
 typedef struct reference_sums {
     double *q, *k, *v;
     double *slopes, *sinks;
+    double *bias, *betas;
     whet_policy_gradient *policies;
 } reference_sums;
 
@@ -122,8 +124,13 @@ typedef struct reference_gradients {
 } reference_gradients;
 
 /* Allocates all of it, for the caller to free by reference_gradients_free. */
-reference_gradients reference_backward(const whet_attention *attention, const whet_tensor *out,
-                                       double sharp);
+reference_gradients reference_backward(const whet_gradients *gradients, double sharp);
 void reference_gradients_free(reference_gradients *gradients);
+
+/* The loss itself: what is given times the output and statistics. For differences. */
+double reference_attention_loss(const whet_gradients *gradients);
+
+/* The statistics of a description's rows, [batch][head][query]. */
+void reference_describe_rows(const whet_attention *attention, whet_stats *stats);
 
 #endif

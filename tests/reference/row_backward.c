@@ -201,13 +201,13 @@ static void add_through_beta(const double *row, size_t n, double sink, const whe
 }
 
 reference_by reference_map_back(const double *row, size_t n, double sink, const whet_policy *policy,
-                                const whet_stats *stats, double terms, double *g, double *result,
-                                double *sizes) {
+                                const whet_stats *stats, double terms, double by_entropy_after,
+                                double *g, double *result, double *sizes) {
     size_t entries = n + (reference_takes_sink(policy) && sink > -(double)INFINITY);
     double *logits = reference_allocate(3 * (n + 1), sizeof *logits);
     double *scaled = logits + n + 1;
     double *p = scaled + n + 1;
-    reference_by by = {0, 0};
+    reference_by by = {.beta = 0};
     memcpy(logits, row, n * sizeof *logits);
     logits[n] = sink;
     for (size_t i = 0; i <= n; i++) {
@@ -216,6 +216,9 @@ reference_by reference_map_back(const double *row, size_t n, double sink, const 
     }
     g[n] = result[n] = 0;
     reference_map(policy, scaled, entries, stats->n, p);
+    for (size_t i = 0; by_entropy_after != 0 && i < entries; i++) {
+        g[i] -= p[i] > 0 ? by_entropy_after * (log(p[i]) + 1) : 0;
+    }
     map_slopes(policy, scaled, entries, p, g, result);
     double largest_p = policy->map == WHET_POLICY_ENTMAX, largest = 0;
     for (size_t i = 0; i < entries; i++) {
@@ -224,13 +227,13 @@ reference_by reference_map_back(const double *row, size_t n, double sink, const 
     }
     double noise = terms * PRODUCT_NOISE;
     by.beta = by_beta_of(result, logits, entries, stats->max);
-    double beta_size = by_beta_size(result, p, logits, entries, stats->max, noise);
+    by.beta_size = by_beta_size(result, p, logits, entries, stats->max, noise);
     by.map_value = map_number(policy, scaled, entries, g, result, p);
     for (size_t i = 0; i <= n; i++) {
         result[i] *= stats->beta;
         sizes[i] = stats->beta * (largest + largest_p * noise);
     }
-    add_through_beta(row, n, sink, policy, stats, by.beta, beta_size, result, sizes);
+    add_through_beta(row, n, sink, policy, stats, by.beta, by.beta_size, result, sizes);
     free(logits);
     return by;
 }

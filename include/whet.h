@@ -624,7 +624,7 @@ typedef struct whet_attention {
     const float *betas; /* [batch][head][query], in place of the policies' own, which must be 1
                            (softmax or a map alone); or NULL */
     float *max_logits;  /* [head], or NULL: set to the largest e_j of all rows of the head, before
-                           beta  and without sinks (for QK-clip); -inf where every key is masked, NaN
+                           beta and without sinks (for QK-clip); -inf where every key is masked, NaN
                            where a key that is not masked has the logit NaN */
 } whet_attention;
 

@@ -24,6 +24,68 @@ static whet_tensor_out gradient_of(example *e, const example_tensor *of, example
     return result;
 }
 
+/* ---- biases and statistics ---- */
+
+static size_t rows_of(const whet_attention *a) {
+    return (a->batch ? a->batch : 1) * a->heads * a->queries;
+}
+
+/* The strides of a bias with numbers of its own for some axes and keys `step` floats apart; returns
+ * how many floats that takes. */
+static size_t bias_strides(const whet_attention *a, unsigned axes, size_t step,
+                           ptrdiff_t stride[3]) {
+    size_t row = a->keys * step, batch = a->batch ? a->batch : 1;
+    size_t heads = axes & MASK_HEADS ? a->heads : 1;
+    stride[0] = axes & MASK_BATCH ? (ptrdiff_t)(heads * row * sizeof(float)) : 0;
+    stride[1] = axes & MASK_HEADS ? (ptrdiff_t)(row * sizeof(float)) : 0;
+    stride[2] = step > 1 ? (ptrdiff_t)(step * sizeof(float)) : 0;
+    return (axes & MASK_BATCH ? batch : 1) * heads * row;
+}
+
+void way_back_bias(example *e, unsigned axes, size_t masked) {
+    whet_attention *a = &e->attention;
+    size_t step = masked ? 2 : 1;
+    size_t count = bias_strides(a, axes, step, a->bias.stride);
+    float *bias = example_memory(e, count * sizeof *bias);
+    for (size_t i = 0; i < count; i++) {
+        bias[i] = masked && i / step % masked == masked / 2 ? -INFINITY
+                                                            : (float)rng_normal(&e->rng, 0, 1);
+    }
+    a->bias.data = bias;
+}
+
+void way_back_bias_gradient(way_back *w, example *e, unsigned axes) {
+    whet_key_bias_out *bias = &w->gradients.bias;
+    size_t count = bias_strides(&e->attention, axes, 1, bias->stride);
+    bias->data = example_memory(e, count * sizeof *bias->data);
+}
+
+static float *random_rows(example *e) {
+    size_t rows = rows_of(&e->attention);
+    float *result = example_memory(e, rows * sizeof *result);
+    rng_fill_normal(&e->rng, result, rows, 0, 1);
+    return result;
+}
+
+static bool all_sum_to_one(const whet_attention *a) {
+    for (size_t i = 0; a->policies && i < (a->policy_count ? a->policy_count : 1); i++) {
+        uint32_t map = a->policies[i].map;
+        if (map == WHET_POLICY_SOFTMAX1 || map == WHET_POLICY_SIGMOID ||
+            map == WHET_POLICY_STICK_BREAKING) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void way_back_statistics(way_back *w, example *e) {
+    w->gradients.logsumexp = random_rows(e);
+    w->gradients.entropy = random_rows(e);
+    w->gradients.entropy_after = all_sum_to_one(&e->attention) ? random_rows(e) : NULL;
+}
+
+/* ---- new ---- */
+
 way_back way_back_new(example *e, whet_type type) {
     way_back w = {.first_bad_row = UINT64_MAX};
     whet_gradients *g = &w.gradients;
@@ -49,6 +111,12 @@ way_back way_back_new(example *e, whet_type type) {
     g->policies = example_memory(e, policies * sizeof *g->policies);
     g->sinks = a->sinks ? example_memory(e, a->heads * sizeof(float)) : NULL;
     g->alibi_slopes = a->alibi_slopes ? example_memory(e, a->heads * sizeof(float)) : NULL;
+    g->betas = example_memory(e, rows * sizeof(float));
+    if (a->bias.data) {
+        way_back_bias_gradient(
+            &w, e, (a->bias.stride[0] ? MASK_BATCH : 0) | (a->bias.stride[1] ? MASK_HEADS : 0));
+        reference_describe_rows(a, a->stats);
+    }
     return w;
 }
 
@@ -71,12 +139,20 @@ static const char *element(const example_tensor *t, size_t i) {
            (ptrdiff_t)(i % t->extent[3]) * t->stride[3];
 }
 
+/* Numbers of the bias's gradient, which is contiguous. */
+static size_t bias_count(const whet_gradients *g) {
+    ptrdiff_t stride[3];
+    unsigned axes = (g->bias.stride[0] ? MASK_BATCH : 0u) | (g->bias.stride[1] ? MASK_HEADS : 0u);
+    return g->bias.data ? bias_strides(&g->attention, axes, 1, stride) : 0;
+}
+
 unsigned char *way_back_bytes(const way_back *w, size_t *size) {
     const whet_gradients *g = &w->gradients;
     const example_tensor *tensors[] = {&w->q, &w->k, &w->v};
     size_t heads = g->attention.heads;
     size_t policies = g->attention.policy_count > 1 ? heads : 1;
-    *size = policies * sizeof *g->policies + 2 * heads * sizeof(float);
+    size_t biases = bias_count(g), betas = g->betas ? rows_of(&g->attention) : 0;
+    *size = policies * sizeof *g->policies + (2 * heads + biases + betas) * sizeof(float);
     for (size_t i = 0; i < 3; i++) {
         *size += count_of(tensors[i]) * reference_size(tensors[i]->type);
     }
@@ -98,6 +174,14 @@ unsigned char *way_back_bytes(const way_back *w, size_t *size) {
     to += heads * sizeof(float);
     if (g->alibi_slopes) {
         memcpy(to, g->alibi_slopes, heads * sizeof(float));
+    }
+    to += heads * sizeof(float);
+    if (biases > 0) {
+        memcpy(to, g->bias.data, biases * sizeof(float));
+    }
+    to += biases * sizeof(float);
+    if (betas > 0) {
+        memcpy(to, g->betas, betas * sizeof(float));
     }
     return bytes;
 }
@@ -182,6 +266,40 @@ static void compare_policies(const char *what, const whet_gradients *g,
     }
 }
 
+static void compare_betas(const char *what, const whet_gradients *g,
+                          const reference_gradients *right) {
+    for (size_t row = 0; g->betas && row < rows_of(&g->attention); row++) {
+        CHECK_MSG(is_right((double)g->betas[row], right->of.betas[row], right->sizes.betas[row],
+                           WHET_F32),
+                  "%s: beta of row %zu is %.9g, not %.9g (size %.3g)", what, row,
+                  (double)g->betas[row], right->of.betas[row], right->sizes.betas[row]);
+    }
+}
+
+/* The reference has one for each batch, head and key. */
+static void compare_bias(const char *what, const whet_gradients *g,
+                         const reference_gradients *right) {
+    const whet_attention *a = &g->attention;
+    size_t count = bias_count(g), batch = a->batch ? a->batch : 1;
+    double *sums = calloc(2 * count + 1, sizeof *sums);
+    REQUIRE(sums != NULL);
+    for (size_t i = 0; count > 0 && i < batch * a->heads * a->keys; i++) {
+        size_t head = i / a->keys;
+        size_t at = (head / a->heads * (size_t)g->bias.stride[0] +
+                     head % a->heads * (size_t)g->bias.stride[1]) /
+                        sizeof(float) +
+                    i % a->keys;
+        sums[at] += right->of.bias[i];
+        sums[count + at] += right->sizes.bias[i];
+    }
+    for (size_t i = 0; i < count; i++) {
+        CHECK_MSG(is_right((double)g->bias.data[i], sums[i], sums[count + i], WHET_F32),
+                  "%s: bias %zu is %.9g, not %.9g (size %.3g)", what, i, (double)g->bias.data[i],
+                  sums[i], sums[count + i]);
+    }
+    free(sums);
+}
+
 void way_back_compare(const way_back *w, const char *what) {
     const whet_gradients *g = &w->gradients;
     reference_gradients right = reference_backward(g, SHARP);
@@ -192,6 +310,8 @@ void way_back_compare(const way_back *w, const char *what) {
     compare_heads(what, "sink", g->sinks, of->sinks, sizes->sinks, g->attention.heads);
     compare_heads(what, "slope", g->alibi_slopes, of->slopes, sizes->slopes, g->attention.heads);
     compare_policies(what, g, &right);
+    compare_betas(what, g, &right);
+    compare_bias(what, g, &right);
     reference_gradients_free(&right);
 }
 

@@ -23,8 +23,19 @@ typedef struct way_back {
     uint64_t first_bad_row;   /* UINT64_MAX for none */
 } way_back;
 
-/* Goes forth and prepares the way back; all memory is the example's. */
+/* Gives the example a random bias of keys, with numbers of its own for some axes (MASK_BATCH,
+ * MASK_HEADS); every so many keys (0: none) it masks one. */
+void way_back_bias(example *e, unsigned axes, size_t masked);
+
+/* Goes forth and prepares the way back; all memory is the example's. The gradient of a bias has
+ * the axes of the bias. */
 way_back way_back_new(example *e, whet_type type);
+
+/* Random gradients of statistics, that of entropy_after where all maps sum to one. */
+void way_back_statistics(way_back *w, example *e);
+
+/* The gradient of the bias gets these axes, in memory of its own. */
+void way_back_bias_gradient(way_back *w, example *e, unsigned axes);
 
 void way_back_run(way_back *w, const whet_executor *executor);
 

@@ -227,13 +227,21 @@ reference_by reference_map_back(const double *row, size_t n, double sink, const 
     }
     double noise = terms * PRODUCT_NOISE;
     by.beta = by_beta_of(result, logits, entries, stats->max);
-    by.beta_size = by_beta_size(result, p, logits, entries, stats->max, noise);
+    double beta_size = by_beta_size(result, p, logits, entries, stats->max, noise);
+    by.beta_size = beta_size;
+    for (size_t i = 0; i < entries; i++) {
+        /* a small distance has the rounding of the logits it is between; entries next to the
+         * threshold of entmax are as steep as any */
+        double u = policy->map == WHET_POLICY_ENTMAX ? largest + noise : 0;
+        by.beta_size += p[i] > 0 ? fabs(result[i] * logits[i]) * PRODUCT_NOISE : 0;
+        by.beta_size += p[i] > 0 ? u * fabs(logits[i] - stats->max) : 0;
+    }
     by.map_value = map_number(policy, scaled, entries, g, result, p);
     for (size_t i = 0; i <= n; i++) {
         result[i] *= stats->beta;
         sizes[i] = stats->beta * (largest + largest_p * noise);
     }
-    add_through_beta(row, n, sink, policy, stats, by.beta, by.beta_size, result, sizes);
+    add_through_beta(row, n, sink, policy, stats, by.beta, beta_size, result, sizes);
     free(logits);
     return by;
 }

@@ -92,22 +92,22 @@ static bool is_usable(const whet_stats *stats) {
  * which no gradient arrives at, that is the largest logit so far. */
 static void start_sums(const backward_work *w, backward_panel *p, size_t lane) {
     const whet_stats *stats = &p->stats[lane];
-    panel_slopes *to_logits = &p->to_logits;
+    panel_backward *to_logits = &p->to_logits;
     bool empty = is_empty(p, lane);
     p->bad[lane] = !empty && !is_usable(stats);
     p->peak[lane] = -INFINITY;
     to_logits->max[lane] = to_logits->base[lane] = to_logits->mean[lane] = to_logits->mean0[lane] =
         0;
-    to_logits->factor[lane] = to_logits->beta[lane] = to_logits->pull[lane] = 0;
-    to_logits->c[lane] = to_logits->c0[lane] = 1;
+    to_logits->factor[lane] = to_logits->beta[lane] = to_logits->through_beta[lane] = 0;
+    to_logits->exp2_scale[lane] = to_logits->exp2_scale0[lane] = 1;
     p->z[lane] = p->s[lane] = p->a[lane] = p->b[lane] = 0;
     p->z0[lane] = p->s0[lane] = p->q0[lane] = p->distance[lane] = 0;
     p->beta_grad[lane] = 0;
     if (empty || p->bad[lane] || is_by_row(w->gradients, p->row[lane].policy))
         return;
     double beta0 = whet_beta0(p->row[lane].policy, stats);
-    to_logits->c[lane] = whet_exp2_scale(stats->beta);
-    to_logits->c0[lane] = whet_exp2_scale(beta0);
+    to_logits->exp2_scale[lane] = whet_exp2_scale(stats->beta);
+    to_logits->exp2_scale0[lane] = whet_exp2_scale(beta0);
     p->solved = p->solved || beta0 != 1;
     p->peak[lane] = p->row[lane].sink;
     if (p->peak[lane] > -INFINITY) {

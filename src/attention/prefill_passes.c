@@ -171,8 +171,8 @@ static void flush_outputs(prefill_work *w) {
     size_t columns = w->value_strips * w->interleave;
     for (size_t i = 0; i < w->panel_count; i++) {
         prefill_panel *p = w->panels + i;
-        w->shape.kernels->fold(w->outputs + i * columns * w->lanes, columns, p->totals_factor,
-                               w->totals + i * columns * w->lanes);
+        w->shape.kernels->add_to_totals(w->outputs + i * columns * w->lanes, columns,
+                                        p->totals_factor, w->totals + i * columns * w->lanes);
         for (size_t lane = 0; lane < w->lanes; lane++)
             p->totals_factor[lane] = 1;
     }

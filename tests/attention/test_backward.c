@@ -4,7 +4,7 @@
  * differences of its own loss.
  */
 #include "attention/example.h"
-#include "attention/way_back.h"
+#include "attention/backward_run.h"
 #include "reference/reference.h"
 #include "support/check.h"
 #include "support/isa.h"
@@ -40,13 +40,13 @@ static const char *const maps[] = {"topk:5",      "hardmax",  "sparsemax",   "en
 /* ---- the reference itself ---- */
 
 /* Of the example as it is now. */
-static double loss_of(const example *e, const way_back *w) {
+static double loss_of(const example *e, const backward_run *w) {
     whet_gradients g = w->gradients;
     g.attention = e->attention;
     return reference_attention_loss(&g);
 }
 
-static double float_slope(const example *e, const way_back *w, float *at) {
+static double float_slope(const example *e, const backward_run *w, float *at) {
     float before = *at, low = before - 0x1p-12f, high = before + 0x1p-12f;
     *at = low;
     double below = loss_of(e, w);
@@ -56,7 +56,7 @@ static double float_slope(const example *e, const way_back *w, float *at) {
     return (above - below) / ((double)high - (double)low);
 }
 
-static double number_slope(const example *e, const way_back *w, double *at) {
+static double number_slope(const example *e, const backward_run *w, double *at) {
     double before = *at, step = 1e-5;
     *at = before - step;
     double below = loss_of(e, w);
@@ -66,8 +66,8 @@ static double number_slope(const example *e, const way_back *w, double *at) {
     return (above - below) / (2 * step);
 }
 
-static void check_slopes(const char *name, const char *what, const example *e, const way_back *w,
-                         float *at, const double *right, size_t n) {
+static void check_slopes(const char *name, const char *what, const example *e,
+                         const backward_run *w, float *at, const double *right, size_t n) {
     for (size_t i = 0; i < n; i++) {
         double slope = float_slope(e, w, at + i);
         CHECK_MSG(fabs(slope - right[i]) <= 1e-5 * fmax(1, fabs(slope)),
@@ -91,7 +91,7 @@ static void check_reference(const char *name, uint64_t seed) {
     e.attention.softcap = 4;
     e.attention.flags = WHET_CAUSAL;
     e.attention.offset = 5;
-    way_back w = way_back_new(&e, WHET_F32);
+    backward_run w = backward_run_new(&e, WHET_F32);
     reference_gradients right = reference_backward(&w.gradients, SHARP);
     check_slopes(name, "q", &e, &w, (float *)(void *)e.q.base, right.of.q, 2 * 3 * 4);
     check_slopes(name, "k", &e, &w, (float *)(void *)e.k.base, right.of.k, 9 * 4);
@@ -390,7 +390,7 @@ TEST(a_sharp_row_keeps_the_digits_of_its_small_gradients) {
     example_set(&e.k, 0, 0, 1, 0, 0);
     example_set(&e.v, 0, 0, 0, 0, 3.3f);
     example_set(&e.v, 0, 0, 1, 0, 1.1f);
-    way_back w = way_back_new(&e, WHET_F32);
+    backward_run w = backward_run_new(&e, WHET_F32);
     example_set(&w.out, 0, 0, 0, 0, 1);
     way_back_run(&w, NULL);
     double actual = reference_load(example_row(&w.q, 0, 0, 0), WHET_F32);
@@ -459,7 +459,7 @@ TEST(a_target_just_below_the_entropy_moves_beta_as_any_other) {
         reference_attention(&e.attention, out, &stats, NULL);
         whet_policy policy = whet_policy_target(stats.entropy - 3e-8, 100);
         e.attention.policies = &policy;
-        way_back w = way_back_new(&e, WHET_F32);
+        backward_run w = backward_run_new(&e, WHET_F32);
         w.gradients.attention.stats->beta = 1 + 0x1p-26;
         w.gradients.policies = NULL; /* the reference's differences would step across the kink */
         way_back_run(&w, NULL);
@@ -480,7 +480,7 @@ TEST(statistics_of_any_bits_do_no_harm) {
         example_policy(&e, of < TEMPERATURES ? temperatures[of] : maps[of - TEMPERATURES]);
         e.attention.flags = i % 3 ? WHET_CAUSAL : 0;
         e.attention.offset = -3;
-        way_back w = way_back_new(&e, WHET_F32);
+        backward_run w = backward_run_new(&e, WHET_F32);
         unsigned char *bytes = (unsigned char *)w.gradients.attention.stats;
         for (size_t b = 0; b < 54 * sizeof(whet_stats); b++) {
             bytes[b] = i % 2 ? (unsigned char)rng_integer(&rng, 0, 255) : 0;

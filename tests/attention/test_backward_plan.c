@@ -4,7 +4,7 @@
  * grows with the length and not with its square.
  */
 #include "attention/example.h"
-#include "attention/way_back.h"
+#include "attention/backward_run.h"
 #include "reference/reference.h"
 #include "support/check.h"
 #include "support/isa.h"
@@ -50,7 +50,7 @@ static example problem(size_t i) {
 
 /* ---- drivers ---- */
 
-static void check_same(const way_back *w, const unsigned char *expected, const char *what,
+static void check_same(const backward_run *w, const unsigned char *expected, const char *what,
                        size_t i) {
     size_t size;
     unsigned char *bytes = way_back_bytes(w, &size);
@@ -62,7 +62,7 @@ TEST(any_number_of_threads_gives_the_same_gradients) {
     static const size_t threads[] = {1, 2, 3, 7};
     for (size_t i = 0; i < PROBLEMS; i++) {
         example e = problem(i);
-        way_back w = way_back_new(&e, WHET_F32);
+        backward_run w = backward_run_new(&e, WHET_F32);
         way_back_run(&w, NULL);
         CHECK_INT(w.status, WHET_OK);
         size_t size;
@@ -94,7 +94,7 @@ TEST(an_executor_of_ones_own_gives_the_same_gradients) {
     const whet_executor executor = {workers, run_backwards, &workers};
     for (size_t i = 0; i < PROBLEMS; i++) {
         example e = problem(i);
-        way_back w = way_back_new(&e, WHET_F32);
+        backward_run w = backward_run_new(&e, WHET_F32);
         way_back_run(&w, NULL);
         size_t size;
         unsigned char *expected = way_back_bytes(&w, &size);
@@ -112,7 +112,7 @@ static void *aligned_memory(example *e, size_t bytes) {
 TEST(what_tasks_find_in_their_memory_does_not_matter) {
     for (size_t i = 0; i < PROBLEMS; i++) {
         example e = problem(i);
-        way_back w = way_back_new(&e, WHET_F32);
+        backward_run w = backward_run_new(&e, WHET_F32);
         way_back_run(&w, NULL);
         size_t size;
         unsigned char *expected = way_back_bytes(&w, &size);
@@ -140,7 +140,7 @@ TEST(what_tasks_find_in_their_memory_does_not_matter) {
 TEST(each_gradient_is_the_same_without_the_others) {
     for (size_t i = 0; i < PROBLEMS; i++) {
         example e = problem(i);
-        way_back w = way_back_new(&e, WHET_F32);
+        backward_run w = backward_run_new(&e, WHET_F32);
         way_back_run(&w, NULL);
         size_t size;
         unsigned char *expected = way_back_bytes(&w, &size);
@@ -170,7 +170,7 @@ TEST(without_keys_or_queries_gradients_are_zero) {
         example e = example_new(
             (example_shape){.heads = 2, .queries = i ? 0 : 40, .keys = i ? 40 : 0, .head_dim = 9});
         example_sinks(&e);
-        way_back w = way_back_new(&e, WHET_F32);
+        backward_run w = backward_run_new(&e, WHET_F32);
         way_back_run(&w, NULL);
         CHECK_INT(w.status, WHET_OK);
         size_t size;
@@ -187,7 +187,7 @@ TEST(without_keys_or_queries_gradients_are_zero) {
 
 TEST(with_nothing_asked_for_there_is_nothing_to_do) {
     example e = problem(0);
-    way_back w = way_back_new(&e, WHET_F32);
+    backward_run w = backward_run_new(&e, WHET_F32);
     w.gradients = (whet_gradients){
         .size = sizeof w.gradients, .attention = w.gradients.attention, .out = w.gradients.out};
     whet_plan plan = {.size = sizeof plan};
@@ -248,7 +248,7 @@ TEST(rows_that_are_not_finite_spoil_what_they_see_and_are_named) {
         } else if (i == 2) {
             example_set(&e.v, 1, 1, 65, 5, INFINITY);
         }
-        way_back w = way_back_new(&e, WHET_F32);
+        backward_run w = backward_run_new(&e, WHET_F32);
         if (i == 3) {
             example_set(&w.out, 1, 2, 40, 3, NAN);
         }
@@ -316,7 +316,7 @@ static whet_status plan_of(const whet_gradients *g) {
 
 TEST(wrong_descriptions_are_refused) {
     example e = problem(5);
-    way_back w = way_back_new(&e, WHET_F32);
+    backward_run w = backward_run_new(&e, WHET_F32);
     whet_gradients g = w.gradients;
     whet_plan plan = {.size = sizeof plan};
     CHECK_INT(plan_of(&g), WHET_OK);
@@ -380,7 +380,7 @@ TEST(wrong_descriptions_are_refused) {
 
 TEST(refused_calls_write_nothing) {
     example e = problem(4);
-    way_back w = way_back_new(&e, WHET_F32);
+    backward_run w = backward_run_new(&e, WHET_F32);
     size_t size;
     unsigned char *before = way_back_bytes(&w, &size);
     w.gradients.v.data = w.gradients.k.data;

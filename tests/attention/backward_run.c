@@ -1,5 +1,5 @@
-/* The way back through an example: see way_back.h. */
-#include "attention/way_back.h"
+/* The way back through an example: see backward_run.h. */
+#include "attention/backward_run.h"
 
 #include "reference/reference.h"
 #include "support/check.h"
@@ -54,7 +54,7 @@ void way_back_bias(example *e, unsigned axes, size_t masked) {
     a->bias.data = bias;
 }
 
-void way_back_bias_gradient(way_back *w, example *e, unsigned axes) {
+void way_back_bias_gradient(backward_run *w, example *e, unsigned axes) {
     whet_key_bias_out *bias = &w->gradients.bias;
     size_t count = bias_strides(&e->attention, axes, 1, bias->stride);
     bias->data = example_memory(e, count * sizeof *bias->data);
@@ -78,7 +78,7 @@ static bool all_sum_to_one(const whet_attention *a) {
     return true;
 }
 
-void way_back_statistics(way_back *w, example *e) {
+void way_back_statistics(backward_run *w, example *e) {
     w->gradients.logsumexp = random_rows(e);
     w->gradients.entropy = random_rows(e);
     w->gradients.entropy_after = all_sum_to_one(&e->attention) ? random_rows(e) : NULL;
@@ -86,8 +86,8 @@ void way_back_statistics(way_back *w, example *e) {
 
 /* ---- new ---- */
 
-way_back way_back_new(example *e, whet_type type) {
-    way_back w = {.first_bad_row = UINT64_MAX};
+backward_run backward_run_new(example *e, whet_type type) {
+    backward_run w = {.first_bad_row = UINT64_MAX};
     whet_gradients *g = &w.gradients;
     whet_attention *a = &e->attention;
     size_t rows = e->q.extent[0] * e->q.extent[1] * e->q.extent[2];
@@ -120,7 +120,7 @@ way_back way_back_new(example *e, whet_type type) {
     return w;
 }
 
-void way_back_run(way_back *w, const whet_executor *executor) {
+void way_back_run(backward_run *w, const whet_executor *executor) {
     w->first_bad_row = UINT64_MAX;
     w->status = whet_attention_backward(&w->gradients, executor, &w->first_bad_row);
 }
@@ -146,7 +146,7 @@ static size_t bias_count(const whet_gradients *g) {
     return g->bias.data ? bias_strides(&g->attention, axes, 1, stride) : 0;
 }
 
-unsigned char *way_back_bytes(const way_back *w, size_t *size) {
+unsigned char *way_back_bytes(const backward_run *w, size_t *size) {
     const whet_gradients *g = &w->gradients;
     const example_tensor *tensors[] = {&w->q, &w->k, &w->v};
     size_t heads = g->attention.heads;
@@ -300,7 +300,7 @@ static void compare_bias(const char *what, const whet_gradients *g,
     free(sums);
 }
 
-void way_back_compare(const way_back *w, const char *what) {
+void way_back_compare(const backward_run *w, const char *what) {
     const whet_gradients *g = &w->gradients;
     reference_gradients right = reference_backward(g, SHARP);
     const reference_sums *of = &right.of, *sizes = &right.sizes;
@@ -316,7 +316,7 @@ void way_back_compare(const way_back *w, const char *what) {
 }
 
 void way_back_check(example *e, whet_type type, const char *what) {
-    way_back w = way_back_new(e, type);
+    backward_run w = backward_run_new(e, type);
     way_back_run(&w, NULL);
     CHECK_MSG(w.status == WHET_OK, "%s: status %d", what, (int)w.status);
     way_back_compare(&w, what);

@@ -79,8 +79,7 @@ static inline bool is_empty(const backward_panel *p, size_t lane) {
 /* Whether rows with this policy are taken row by row: all maps but softmax, and everything where
  * gradients of statistics arrive. */
 static inline bool is_by_row(const whet_gradients *g, const whet_policy *policy) {
-    return whet_map_of(policy) != &whet_map_softmax || g->logsumexp || g->entropy ||
-           g->entropy_after;
+    return !whet_policy_is_temperature(policy) || g->logsumexp || g->entropy || g->entropy_after;
 }
 
 /* Whether a lane holds weights and gradients of logits already: those taken row by row, and lanes

@@ -398,7 +398,7 @@ void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats) {
         return;
     if (isnan(whet_row_beta(&held, job, stats, buffer)))
         return;
-    if (job->map == &whet_map_softmax)
+    if (job->map->traits & MAP_IS_SOFTMAX)
         sharpen_row(&held, job, stats, buffer);
     else
         whet_map_row(&held, job, stats);

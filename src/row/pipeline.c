@@ -21,7 +21,7 @@
 bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores) {
     return stores && rows->rows > 0 && rows->n > 0 && rows->n <= ROW_BLOCK &&
            rows->in_type == WHET_F32 && rows->out_type == WHET_F32 && !rows->mask && !rows->stats &&
-           !rows->sink && !rows->beta && job->map == &whet_map_softmax &&
+           !rows->sink && !rows->beta && (job->map->traits & MAP_IS_SOFTMAX) &&
            !(job->temperature->needs & NEEDS_SEARCH);
 }
 

@@ -3,6 +3,7 @@
  * through the loops for many rows where these fit and through whet_one_row otherwise.
  */
 #include "row/rows.h"
+#include "policy/beta.h"
 #include "row/checks.h"
 #include "row/extra_logits.h"
 #include "row/pipeline.h"
@@ -130,7 +131,7 @@ static whet_status run_rows(const whet_rows *request, const whet_policy *policy,
     whet_policy plain;
     if (!policy_is_sound(&policy, &plain))
         return WHET_ERROR_POLICY;
-    if (request->beta && !policy_leaves_beta(policy))
+    if (request->beta && !whet_beta_is_one(policy))
         return WHET_ERROR_ARGUMENT;
 
     whet_rows rows = *request;

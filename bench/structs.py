@@ -16,7 +16,10 @@ class Stats(Structure):
     whet = ("whet_stats",)
     _fields_ = [("n", c_uint64)] + [
         (name, c_double)
-        for name in ("max", "z", "s", "logsumexp", "entropy", "beta", "entropy_after", "max_prob")
+        for name in ("max", "z", "s", "logsumexp", "entropy", "min")
+    ] + [("argmax", c_uint64), ("position", c_int64)] + [
+        (name, c_double)
+        for name in ("beta", "entropy_after", "max_prob", "sink_share")
     ] + [("flags", c_uint32), ("reserved", c_uint32)]
 
 
@@ -29,21 +32,27 @@ class Rows(Structure):
         ("mask", c_void_p), ("mask_stride", c_ssize_t),
         ("stats", POINTER(Stats)), ("stats_stride", c_size_t),
         ("in_type", c_int), ("out_type", c_int), ("mask_type", c_int), ("reserved", c_uint32),
+        ("sink", c_void_p), ("sink_stride", c_size_t), ("beta", c_void_p),
+        ("position", c_int64), ("position_stride", c_int64),
     ]
 
 
 class Policy(Structure):
     whet = ("whet_policy",)
     _fields_ = [
-        ("kind", c_uint32), ("degree", c_uint32), ("strength", c_double), ("value", c_double * 9),
-        ("threshold", c_double), ("floor", c_double), ("hold", c_double),
-        ("function", c_void_p), ("context", c_void_p), ("reserved", c_ubyte * 24),
+        ("temperature", c_uint32), ("map", c_uint32), ("degree", c_uint32), ("reserved", c_uint32),
+        ("strength", c_double), ("value", c_double * 9),
+        ("threshold", c_double), ("floor", c_double), ("hold", c_double), ("map_value", c_double * 2),
+        ("function", c_void_p), ("context", c_void_p), ("reserved_bytes", c_ubyte * 16),
     ]
 
 
 class PolicyGradient(Structure):
     whet = ("whet_policy_gradient",)
-    _fields_ = [("value", c_double * 9), ("strength", c_double), ("hold", c_double), ("reserved", c_double * 5)]
+    _fields_ = [
+        ("value", c_double * 9), ("strength", c_double), ("hold", c_double), ("map_value", c_double * 2),
+        ("reserved", c_double * 3),
+    ]
 
 
 class RowsBackward(Structure):
@@ -57,6 +66,10 @@ class RowsBackward(Structure):
         ("policy_grad", POINTER(PolicyGradient)),
         ("in_type", c_int), ("mask_type", c_int), ("grad_out_type", c_int), ("grad_in_type", c_int),
         ("reserved", c_uint32 * 2),
+        ("sink", c_void_p), ("sink_stride", c_size_t), ("grad_sink", c_void_p),
+        ("beta", c_void_p), ("grad_beta", c_void_p),
+        ("position", c_int64), ("position_stride", c_int64),
+        ("grad_logsumexp", c_void_p), ("grad_entropy", c_void_p), ("grad_entropy_after", c_void_p),
     ]
 
 
@@ -75,6 +88,13 @@ class Place(Structure):
     _fields_ = [("data", c_void_p), ("stride", c_ssize_t * 4), ("type", c_int), ("reserved", c_uint32)]
 
 
+class KeyBias(Structure):
+    """Two structs with the same fields."""
+
+    whet = ("whet_key_bias", "whet_key_bias_out")
+    _fields_ = [("data", c_void_p), ("stride", c_ssize_t * 3)]
+
+
 class Attention(Structure):
     whet = ("whet_attention",)
     _fields_ = [(name, c_size_t) for name in (
@@ -84,6 +104,7 @@ class Attention(Structure):
         ("offset", c_int64), ("window", c_size_t), ("mask", Place),
         ("alibi_slopes", c_void_p), ("sinks", c_void_p), ("policies", c_void_p), ("policy_count", c_size_t),
         ("stats", POINTER(Stats)), ("stats_stride", c_size_t),
+        ("bias", KeyBias), ("betas", c_void_p), ("max_logits", c_void_p),
     ]
 
 
@@ -92,6 +113,8 @@ class Gradients(Structure):
     _fields_ = [
         ("size", c_size_t), ("attention", Attention), ("out", Tensor), ("q", Place), ("k", Place), ("v", Place),
         ("policies", c_void_p), ("sinks", c_void_p), ("alibi_slopes", c_void_p),
+        ("bias", KeyBias), ("betas", c_void_p),
+        ("logsumexp", c_void_p), ("entropy", c_void_p), ("entropy_after", c_void_p),
     ]
 
 
@@ -110,4 +133,4 @@ class Plan(Structure):
     ]
 
 
-ALL = (Stats, Rows, Policy, PolicyGradient, RowsBackward, Tensor, Place, Attention, Gradients, Plan)
+ALL = (Stats, Rows, Policy, PolicyGradient, RowsBackward, Tensor, Place, KeyBias, Attention, Gradients, Plan)

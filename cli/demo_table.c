@@ -1,6 +1,6 @@
 /*
  * The table of `whet demo`: a line for each n, a column for each policy. Names
- * of policies are broken at their colons, so that columns stay narrow; columns
+ * of policies are broken before colons and pluses, so that columns stay narrow; columns
  * that do not fit side by side follow in a table of their own below.
  */
 #include "chart.h"
@@ -15,14 +15,17 @@ enum {
     TABLE_LEFT = 17,       /* n and entropy */
     COLUMN_WIDTH_MIN = 7,  /* with the blanks before it */
     COLUMN_WIDTH_MAX = 16, /* longer parts of a name are cut */
-    HEADER_LINES = 4       /* names are broken at their colons; what is left is cut */
+    HEADER_LINES = 8       /* of the parts of a name; what is left is cut */
 };
 
-/* Part `line` of a name: "target:0.5:cap=9" has the parts "target", ":0.5" and ":cap=9". */
+/* What begins a part of a name. */
+static const char breaks[] = ":+";
+
+/* Part `line` of a name: "target:0.5+topk:9" has the parts "target", ":0.5", "+topk" and ":9". */
 static const char *name_part(const char *name, int line, int *length) {
     for (; line > 0 && *name; line--)
-        name += 1 + strcspn(name + 1, ":");
-    *length = *name ? 1 + (int)strcspn(name + 1, ":") : 0;
+        name += 1 + strcspn(name + 1, breaks);
+    *length = *name ? 1 + (int)strcspn(name + 1, breaks) : 0;
     return name;
 }
 
@@ -95,7 +98,8 @@ void print_demo_table(const demo_result *result, terminal_style style) {
            grouped(DEMO_LARGEST, largest));
     printf("Its logits are %d x priority, priorities uniform. The entropy is that of\n",
            DEMO_SLOPE);
-    printf("softmax; the columns tell the weight on the largest item, in %%, by policy.\n");
+    printf("softmax, in nats; the columns tell the weight on the largest item, in %%, by\n"
+           "policy.\n");
     printf("All figures are means over random sets: %zu for n = %d, %zu for n = %s.\n",
            result->sets[0], DEMO_SMALLEST, result->sets[DEMO_SIZES - 1], largest);
     for (size_t first = 0; first < result->policies->count;) {

@@ -48,7 +48,7 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         {"csv", OPTION_TEXT, &given->csv, "FILE",
          "write a line for each algorithm, length and policy" OR_STANDARD_OUTPUT},
         {"heads-csv", OPTION_TEXT, &given->heads_csv, "FILE",
-         "write the entropies of each head, a line for each of them" OR_STANDARD_OUTPUT},
+         "write the entropies of each head in nats, a line for each of them" OR_STANDARD_OUTPUT},
         threads_option(&given->threads),
         quiet_option(&given->quiet),
     };

@@ -44,7 +44,7 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         {"cache", OPTION_TEXT, &given->cache, "TYPE",
          "keep keys and values as f32 (default) or f16"},
         {"entropy", OPTION_FLAG, &given->entropy, NULL,
-         "then print the mean entropy of each head over the tokens written"},
+         "then print the mean entropy of each head in nats, over the tokens written"},
         {"speed", OPTION_FLAG, &given->speed, NULL, "then say how fast it was, on standard error"},
         threads_option(&given->threads),
     };

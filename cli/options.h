@@ -79,7 +79,7 @@ options_result parse_options(const command_syntax *syntax, int argc, char **argv
 /* The exit status of a command whose options were not simply OPTIONS_GIVEN. */
 int options_status(options_result result);
 
-/* "whet 0.2.0 (avx2)" on standard output. */
+/* "whet 0.3.0 (avx2)" on standard output. */
 void print_version(void);
 
 #endif

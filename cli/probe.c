@@ -419,9 +419,9 @@ int command_probe(int argc, char **argv) {
         .name = given.name,
         .operands = "MODEL.gguf",
         .about = "Asks a language model for the maximum of longer and longer sequences of\n"
-                 "numbers, and tells the entropy of every attention head as they grow, before\n"
-                 "and after a policy: which heads disperse, which stay sharp; how many answers\n"
-                 "are right.\n",
+                 "numbers, and tells the entropy in nats of every attention head as they grow,\n"
+                 "before and after a policy: which heads disperse, which stay sharp; how many\n"
+                 "answers are right.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = more,
@@ -458,8 +458,9 @@ int command_figure3(int argc, char **argv) {
     const command_syntax syntax = {
         .name = given.name,
         .operands = "MODEL.gguf",
-        .about = "Draws the paper's Figure 3 of any language model: the entropies of the heads\n"
-                 "of a layer against the length of the sequence whose maximum is asked for.\n",
+        .about = "Draws the paper's Figure 3 of any language model: the entropies (in nats)\n"
+                 "of the heads of a layer against the length of the sequence whose maximum is\n"
+                 "asked for.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = more_of_the_figure,

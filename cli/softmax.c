@@ -20,6 +20,7 @@
 #include "base/grow.h"
 
 #include <errno.h>
+#include <float.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -28,6 +29,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Positions up to here are exact in a double, and rows can be counted on from it. */
+#define POSITION_MAX (UINT64_C(1) << 53)
 
 /* Rows of one length, read one after the other and not yet answered. */
 typedef struct row_batch {
@@ -41,7 +45,12 @@ typedef struct row_batch {
 typedef struct softmax_work {
     policy_list policies;
     bool print_stats; /* of each row by itself */
-    row_values row;   /* the one that was read last */
+    bool has_sink, has_beta;
+    float sink, beta; /* of every row */
+    int64_t position; /* of the next batch's first row */
+    float *betas;     /* as many times the same one as the longest batch has rows */
+    size_t betas_capacity;
+    row_values row; /* the one that was read last */
     row_batch batch;
     float *probabilities; /* [policy][rows][n] of the batch */
     size_t probabilities_capacity;
@@ -79,6 +88,12 @@ static void print_stats(const whet_stats *stats, const char *policy) {
     print_member("beta", stats->beta);
     print_member("max_prob", stats->max_prob);
     print_member("logsumexp", stats->logsumexp);
+    print_member("min", stats->min);
+    if (stats->argmax == UINT64_MAX)
+        fputs(", \"argmax\": null", stdout);
+    else
+        printf(", \"argmax\": %" PRIu64, stats->argmax);
+    print_member("sink_share", stats->sink_share);
     if (stats->flags & WHET_ROW_CAPPED)
         fputs(", \"capped\": true", stdout);
     if (stats->flags & WHET_ROW_EMPTY)
@@ -118,6 +133,10 @@ static whet_status apply_policy(softmax_work *work, size_t policy, size_t *first
         .rows = batch->rows,
         .n = batch->n,
         .in = batch->values,
+        .sink = work->has_sink ? &work->sink : NULL,
+        .beta = work->betas,
+        .position = work->position,
+        .position_stride = 1,
     };
     if (work->print_stats)
         rows.stats = &stats; /* of the only row */
@@ -129,6 +148,16 @@ static whet_status apply_policy(softmax_work *work, size_t policy, size_t *first
     if (work->print_stats && (status == WHET_OK || status == WHET_NOT_FINITE))
         print_stats(&stats, shown_name(work, policy));
     return status;
+}
+
+static bool make_betas(softmax_work *work, size_t count) {
+    if (!work->has_beta)
+        return true;
+    if (!make_room(&work->betas, &work->betas_capacity, count))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        work->betas[i] = work->beta;
+    return true;
 }
 
 static void print_batch(const softmax_work *work) {
@@ -153,6 +182,8 @@ static int answer_batch(softmax_work *work, const char *file) {
                                !make_room(&work->probabilities, &work->probabilities_capacity,
                                           work->policies.count * each)))
         return complain_of_memory();
+    if (!make_betas(work, batch->rows))
+        return complain_of_memory();
     size_t first_bad = SIZE_MAX;
     for (size_t i = 0; i < work->policies.count; i++) {
         size_t bad = SIZE_MAX;
@@ -168,6 +199,7 @@ static int answer_batch(softmax_work *work, const char *file) {
         note_not_finite(work, file, batch->first_line + first_bad);
     if (!work->print_stats)
         print_batch(work);
+    work->position += (int64_t)batch->rows;
     batch->rows = 0;
     return ferror(stdout) ? STATUS_FAILED : STATUS_OK; /* main() tells what went wrong */
 }
@@ -264,33 +296,92 @@ static int answer_files(softmax_work *work, int count, char **paths) {
     return STATUS_OK;
 }
 
-static int run(const text_list *names, bool print_stats_wanted, int file_count, char **files) {
+/* What the command line asks for. */
+typedef struct softmax_options {
+    text_list names;
+    bool print_stats;
+    double sink, beta; /* NaN: not given */
+    option_range position;
+} softmax_options;
+
+/* A given beta takes the place of the policy's: with a temperature there would be two. */
+static int check_betas(const softmax_work *work) {
+    const float logit = 0;
+    whet_stats stats;
+    const whet_rows rows = {
+        .size = sizeof rows, .rows = 1, .n = 1, .in = &logit, .stats = &stats, .beta = &work->beta};
+    for (size_t i = 0; work->has_beta && i < work->policies.count; i++)
+        if (whet_entropy(&rows, &work->policies.policies[i], NULL) != WHET_OK) {
+            complain("softmax: --beta: the policy '%s' chooses its own beta; give softmax or a map",
+                     work->policies.names[i]);
+            return STATUS_MISUSE;
+        }
+    return STATUS_OK;
+}
+
+/* A number that a float can hold. */
+static bool is_float(double value) { return fabs(value) <= (double)FLT_MAX; }
+
+static int set_extras(softmax_work *work, const softmax_options *given) {
+    work->has_sink = !isnan(given->sink);
+    work->has_beta = !isnan(given->beta);
+    if (work->has_sink && !is_float(given->sink)) {
+        complain("softmax: --sink: too large for a 32-bit float");
+        return STATUS_MISUSE;
+    }
+    if (work->has_beta && !(given->beta > 0 && is_float(given->beta))) {
+        complain("softmax: --beta: not a positive 32-bit float");
+        return STATUS_MISUSE;
+    }
+    work->sink = work->has_sink ? (float)given->sink : 0;
+    work->beta = work->has_beta ? (float)given->beta : 1;
+    work->position = (int64_t)given->position.value;
+    return STATUS_OK;
+}
+
+static int run(const softmax_options *given, int file_count, char **files) {
     static const char *const plain[] = {"softmax"};
-    softmax_work work = {.print_stats = print_stats_wanted};
-    int status = make_policy_list("softmax", names->count ? names->items : plain,
+    softmax_work work = {.print_stats = given->print_stats};
+    const text_list *names = &given->names;
+    int status = set_extras(&work, given);
+    if (status == STATUS_OK)
+        status = make_policy_list("softmax", names->count ? names->items : plain,
                                   names->count ? names->count : 1, &work.policies);
+    if (status == STATUS_OK)
+        status = check_betas(&work);
     if (status == STATUS_OK)
         status = answer_files(&work, file_count, files);
     int reason = errno;
     free(work.row.values);
     free(work.batch.values);
     free(work.probabilities);
+    free(work.betas);
     free_policy_list(&work.policies);
     errno = reason;
     return status == STATUS_OK && work.not_finite_seen ? STATUS_FAILED : status;
 }
 
 int command_softmax(int argc, char **argv) {
-    text_list names = {0};
-    bool stats_wanted = false;
+    softmax_options given = {.sink = NAN, .beta = NAN, .position = {0, 0, POSITION_MAX}};
     const option_spec options[] = {
-        {"policy", OPTION_LIST, &names, "NAME",
-         "how to sharpen (see 'whet policies'); the default is softmax. Given several times, each "
+        {"policy", OPTION_LIST, &given.names, "NAME",
+         "how to sharpen: a temperature, a map or TEMPERATURE+MAP (see 'whet policies'); the "
+         "default is softmax. Given several times, each "
          "row is answered once for each policy, with the policy's name and a tab in front"},
-        {"stats", OPTION_FLAG, &stats_wanted, NULL,
-         "instead of probabilities print a JSON object a row: n, entropy, entropy_after, beta, "
-         "max_prob, logsumexp; null where undefined. In front of them policy, where several are "
-         "given; after them capped, empty or not_finite, only where true"},
+        {"stats", OPTION_FLAG, &given.print_stats, NULL,
+         "instead of probabilities print a JSON object a row: n, entropy and entropy_after in "
+         "nats, "
+         "beta, max_prob, logsumexp, min, argmax (counted from 0), sink_share (the first entry's); "
+         "null where undefined. In front of them policy, where several are given; after them "
+         "capped, empty or not_finite, only where true"},
+        {"sink", OPTION_NUMBER, &given.sink, "X",
+         "one more logit of every row, an attention sink: it takes part in entropy and "
+         "normalisation, and is not printed"},
+        {"beta", OPTION_NUMBER, &given.beta, "X",
+         "inverse temperature of every row, for softmax and maps alone"},
+        {"position", OPTION_RANGE, &given.position, "P",
+         "position of the first row's query (default 0), for policies that ask for it; every row "
+         "is one further on"},
     };
     const command_syntax syntax = {
         .name = "softmax",
@@ -310,13 +401,14 @@ int command_softmax(int argc, char **argv) {
                 "\n"
                 "examples:\n"
                 "  echo 1 2 3 4 | whet softmax\n"
-                "  whet softmax --policy softmax --policy adaptive --stats rows.csv\n",
+                "  whet softmax --policy softmax --policy adaptive --stats rows.csv\n"
+                "  echo 1 2 3 4 | whet softmax --policy adaptive+entmax15 --sink 0\n",
         .operands_limit = INT_MAX,
     };
     int file_count = 0;
     options_result result = parse_options(&syntax, argc, argv, &file_count);
-    int status = result == OPTIONS_GIVEN ? run(&names, stats_wanted, file_count, argv + 1)
-                                         : options_status(result);
-    free(names.items);
+    int status =
+        result == OPTIONS_GIVEN ? run(&given, file_count, argv + 1) : options_status(result);
+    free(given.names.items);
     return status;
 }

@@ -198,7 +198,8 @@ static int show_temperature(theory_run *run) {
     double values[THEORY_PANELS * COLUMNS], *surface = malloc(sizeof(double) * POINTS * POINTS);
     if (!surface)
         return complain_of_memory();
-    tell("Temperature (Proposition 3.2, Figure 5): entropy of softmax(e / theta) for e_i = "
+    tell("Temperature (Proposition 3.2, Figure 5): entropy H in nats of softmax(e / theta) for e_i "
+         "= "
          "lambda^i, i = 0 ... 9, and its slope -beta Var(e) against a central difference, on a "
          "grid of %d x %d:",
          POINTS, POINTS);

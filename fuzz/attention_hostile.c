@@ -104,6 +104,16 @@ static void choose_places(fuzz_input *input, whet_attention *a) {
     choose_hostile_strides(input, a->v.stride);
     choose_hostile_strides(input, a->out.stride);
     if (fuzz_rarely(input, 4)) {
+        a->bias.data = (const float *)(const void *)nowhere;
+        for (int axis = 0; axis < 3; axis++) {
+            a->bias.stride[axis] = (ptrdiff_t)(fuzz_hostile_size(input) & ~(uint64_t)3);
+        }
+    }
+    if (fuzz_rarely(input, 4)) {
+        a->max_logits = (float *)(void *)(nowhere + PAGE + PAGE / 2);
+        a->betas = fuzz_flag(input) ? (const float *)(const void *)nowhere : NULL;
+    }
+    if (fuzz_rarely(input, 4)) {
         a->stats = (whet_stats *)(void *)(nowhere + 2 * PAGE);
         a->stats_stride = fuzz_hostile_size(input) & ~(uint64_t)7;
     }

@@ -118,6 +118,66 @@ static void choose_mask(problem *made, fuzz_input *input) {
     a->mask.data = made->mask.base;
 }
 
+/* Likewise, one for each batch, head and key. */
+static void choose_bias(problem *made, fuzz_input *input) {
+    whet_attention *a = &made->attention;
+    if (!fuzz_rarely(input, 4)) {
+        return;
+    }
+    made->bias = (fuzz_array){.count = {batches(a), a->heads, 1, a->keys}, .type = WHET_F32};
+    choose_strides(input, &made->bias, false);
+    for (int axis = BATCH; axis < FUZZ_AXES; axis++) {
+        if (fuzz_rarely(input, 4)) {
+            made->bias.stride[axis] = 0;
+        }
+    }
+    a->bias.stride[0] = made->bias.stride[BATCH];
+    a->bias.stride[1] = made->bias.stride[HEAD];
+    a->bias.stride[2] = made->bias.stride[ELEMENT];
+    if (made->bias.stride[ELEMENT] == 0) {
+        made->bias.stride[ELEMENT] = sizeof(float);
+    }
+    size_t slack = fuzz_rarely(input, 64) ? fuzz_below(input, 8) : 0;
+    made->is_wrong |= slack % sizeof(float) != 0;
+    fuzz_array_allocate(&made->bias, slack);
+    fuzz_fill(&made->bias, fuzz_bytes(input, 2), fuzz_rarely(input, 4) ? FUZZ_BITS : FUZZ_MASKED);
+    a->bias.data = (const float *)(const void *)made->bias.base;
+}
+
+/* Policies keep their maps: a temperature beside betas is wrong. */
+static void choose_betas(problem *made, fuzz_input *input) {
+    whet_attention *a = &made->attention;
+    if (!fuzz_rarely(input, 4)) {
+        return;
+    }
+    bool may_be_wrong = made->is_wrong || fuzz_rarely(input, 16);
+    size_t count = a->policy_count > 1 ? a->policy_count : 1;
+    count = count == a->heads || count == 1 ? count : 0; /* as many as there are */
+    for (size_t i = 0; made->policies && i < count; i++) {
+        whet_policy *policy = &made->policies[i];
+        if (!may_be_wrong) {
+            *policy = whet_policy_compose(whet_policy_softmax(), *policy);
+        }
+        made->is_wrong |= policy->temperature != WHET_POLICY_SOFTMAX;
+    }
+    size_t rows = batches(a) * a->heads * a->queries;
+    made->betas = fuzz_allocate(rows * sizeof *made->betas);
+    for (size_t i = 0; i < rows; i++) {
+        bool is_odd = fuzz_rarely(input, 8);
+        made->betas[i] = is_odd ? (float)fuzz_double(input) : (float)fuzz_below(input, 16) / 8;
+    }
+    a->betas = made->betas;
+}
+
+static void choose_max_logits(problem *made, fuzz_input *input) {
+    whet_attention *a = &made->attention;
+    bool is_wanted = fuzz_rarely(input, 4);
+    made->max_logits_bytes = is_wanted ? a->heads * sizeof(float) : 0;
+    made->max_logits = fuzz_allocate(made->max_logits_bytes);
+    memset(made->max_logits, FUZZ_CANARY, made->max_logits_bytes);
+    a->max_logits = is_wanted ? (float *)(void *)made->max_logits : NULL;
+}
+
 static float choose_number(problem *made, fuzz_input *input, float usual, float largest) {
     unsigned how = fuzz_below(input, 8);
     if (how < 4) {
@@ -218,6 +278,9 @@ void make_problem(problem *made, fuzz_input *input) {
     made->is_wrong |= !isfinite(a->scale) || !isfinite(a->softcap) || a->softcap < 0;
     a->alibi_slopes = made->slopes = choose_per_head(made, input, 0.125f);
     a->sinks = made->sinks = choose_per_head(made, input, 1);
+    choose_bias(made, input);
+    choose_betas(made, input);
+    choose_max_logits(made, input);
 }
 
 void free_problem(problem *made) {
@@ -226,6 +289,9 @@ void free_problem(problem *made) {
     free(made->v.memory);
     free(made->out.memory);
     free(made->mask.memory);
+    free(made->bias.memory);
+    free(made->betas);
+    free(made->max_logits);
     free(made->stats);
     free(made->sinks);
     free(made->slopes);

@@ -20,10 +20,12 @@ enum { BATCH, HEAD, POSITION, ELEMENT };
 /* A description and the memory behind it. */
 typedef struct problem {
     whet_attention attention;
-    fuzz_array q, k, v, out, mask;
+    fuzz_array q, k, v, out, mask, bias;
     unsigned char *stats;
     size_t stats_bytes;
-    float *sinks, *slopes;
+    float *sinks, *slopes, *betas;
+    unsigned char *max_logits;
+    size_t max_logits_bytes;
     whet_policy *policies;
     double beta;  /* of custom policies */
     float unit;   /* of custom elements */

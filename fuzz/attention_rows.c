@@ -14,12 +14,24 @@ static bool is_visible(const whet_attention *a, const row_name *row, size_t key)
     return a->window == 0 || size < a->window;
 }
 
+/* Of mask and bias together; -inf where one of them hides the key, or it is out of sight. */
 static float mask_of(const problem *made, const row_name *row, size_t key) {
-    if (!is_visible(&made->attention, row, key)) {
+    const whet_attention *a = &made->attention;
+    if (!is_visible(a, row, key)) {
         return -INFINITY;
     }
-    return made->attention.mask.data ? fuzz_get(&made->mask, row->batch, row->head, row->query, key)
-                                     : 0;
+    float mask = a->mask.data ? fuzz_get(&made->mask, row->batch, row->head, row->query, key) : 0;
+    float bias = a->bias.data ? fuzz_get(&made->bias, row->batch, row->head, 0, key) : 0;
+    return mask == -INFINITY || bias == -INFINITY ? -INFINITY : mask + bias;
+}
+
+static size_t index_of(const whet_attention *a, const row_name *row) {
+    return (row->batch * a->heads + row->head) * a->queries + row->query;
+}
+
+/* The beta that is given for a row, NULL for none. */
+static const float *given_beta(const whet_attention *a, const row_name *row) {
+    return a->betas ? a->betas + index_of(a, row) : NULL;
 }
 
 /* What goes into a row's logits: how many there are, the largest number, and any that is bad. */
@@ -149,6 +161,7 @@ static double map_weights(const whet_attention *a, const row_name *row, whet_pol
                       .in = values,
                       .out = values,
                       .sink = a->sinks ? a->sinks + row->head : NULL,
+                      .beta = given_beta(a, row),
                       .position = (int64_t)row->query + a->offset};
     FUZZ_CHECK(whet_softmax(&rows, &policy, NULL) == WHET_OK);
     *mass = 0;
@@ -193,8 +206,8 @@ static void check_output(const problem *made, const row_name *row, double *logit
 const whet_stats *stats_of(const problem *made, const row_name *row) {
     const whet_attention *a = &made->attention;
     size_t stride = a->stats_stride ? a->stats_stride : sizeof(whet_stats);
-    size_t index = (row->batch * a->heads + row->head) * a->queries + row->query;
-    return a->stats ? (const whet_stats *)(const void *)(made->stats + index * stride) : NULL;
+    size_t at = index_of(a, row) * stride;
+    return a->stats ? (const whet_stats *)(const void *)(made->stats + at) : NULL;
 }
 
 static void check_filled(const problem *made, const row_name *row, float value) {
@@ -202,6 +215,12 @@ static void check_filled(const problem *made, const row_name *row, float value) 
         float actual = fuzz_get(&made->out, row->batch, row->head, row->query, i);
         FUZZ_CHECK(isnan(value) ? isnan(actual) : actual == value);
     }
+}
+
+/* The beta of plain softmax, or the one given in its place. */
+static double plain_beta(const whet_attention *a, const row_name *row) {
+    const float *given = given_beta(a, row);
+    return given ? fmax(0, (double)*given) : 1;
 }
 
 /* A row of numbers of a usual size, compared if its beta is known. */
@@ -213,26 +232,34 @@ static void compare_row(const problem *made, const row_name *row, const whet_sta
     if (is_map && (policy->map == WHET_POLICY_TOPK || policy->map == WHET_POLICY_HARDMAX)) {
         return; /* they jump where two logits are close */
     }
+    if (plain_beta(&made->attention, row) > 4) {
+        return; /* too sharp to be compared */
+    }
     for (size_t key = 0; key < made->attention.keys; key++) {
         logits[key] = logit_of(made, row, key);
     }
     value_facts facts = facts_of_values(made, row, logits);
     if (facts.are_finite && (is_plain || is_map || (stats && stats->beta <= 20))) {
-        check_output(made, row, logits, is_plain ? 1 : is_map ? NAN : stats->beta, &facts);
+        double plain = plain_beta(&made->attention, row);
+        check_output(made, row, logits, is_plain ? plain : is_map ? NAN : stats->beta, &facts);
     }
 }
 
 typedef enum verdict { ROW_GOOD, ROW_BAD, ROW_UNCLEAR } verdict;
 
 static verdict check_row(const problem *made, const row_name *row, double *logits) {
+    const whet_attention *a = &made->attention;
     const whet_stats *stats = stats_of(made, row);
     row_facts facts = facts_of(made, row);
+    FUZZ_CHECK(!stats || stats->position == (int64_t)row->query + a->offset);
     if (facts.n == 0) { /* nothing to see: zeros, whatever the sink */
         check_filled(made, row, 0);
         FUZZ_CHECK(!stats || (stats->flags == WHET_ROW_EMPTY && stats->n == 0));
+        FUZZ_CHECK(!stats || (stats->argmax == UINT64_MAX && stats->min == INFINITY));
         return ROW_GOOD;
     }
-    if (facts.is_bad) {
+    const float *beta = given_beta(a, row);
+    if (facts.is_bad || (beta && isnan(*beta))) {
         check_filled(made, row, NAN);
         FUZZ_CHECK(!stats || stats->flags == WHET_ROW_NOT_FINITE);
         return ROW_BAD;
@@ -241,10 +268,38 @@ static verdict check_row(const problem *made, const row_name *row, double *logit
         return ROW_UNCLEAR; /* f32 may overflow, to either side */
     }
     FUZZ_CHECK(!stats || (stats->n == facts.n && !(stats->flags & WHET_ROW_NOT_FINITE)));
+    FUZZ_CHECK(!stats || (stats->argmax < a->keys && stats->min <= stats->max));
+    FUZZ_CHECK(!stats || (stats->sink_share >= 0 && stats->sink_share <= stats->max_prob * 1.0001));
     if (facts.largest <= 8) {
         compare_row(made, row, stats, logits);
     }
     return ROW_GOOD;
+}
+
+/* The largest logit of a head whose rows are all of a usual size; NaN for others. */
+static double largest_logit(const problem *made, size_t head) {
+    const whet_attention *a = &made->attention;
+    double largest = -INFINITY;
+    for (size_t i = 0; i < batches(a) * a->queries; i++) {
+        row_name row = {i / a->queries, head, i % a->queries};
+        row_facts facts = facts_of(made, &row);
+        if (facts.is_bad || facts.largest > 8) {
+            return NAN;
+        }
+        for (size_t key = 0; key < a->keys; key++) {
+            largest = fmax(largest, logit_of(made, &row, key));
+        }
+    }
+    return largest;
+}
+
+static void check_max_logits(const problem *made) {
+    const whet_attention *a = &made->attention;
+    for (size_t head = 0; a->max_logits && head < a->heads; head++) {
+        double actual = (double)a->max_logits[head], right = largest_logit(made, head);
+        row_name row = {.head = head};
+        FUZZ_CHECK(isnan(right) || actual == right || fabs(actual - right) <= logit_error(a, &row));
+    }
 }
 
 void check_rows(const problem *made, whet_status status, uint64_t first_bad) {
@@ -266,6 +321,7 @@ void check_rows(const problem *made, whet_status status, uint64_t first_bad) {
         }
     }
     free(logits);
+    check_max_logits(made);
     FUZZ_CHECK(expected_bad == UINT64_MAX || status == WHET_NOT_FINITE);
     FUZZ_CHECK(is_clear ? first_bad == expected_bad : first_bad <= expected_bad);
 }

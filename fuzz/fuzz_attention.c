@@ -1,15 +1,14 @@
 /*
  * Attention: plan and run on descriptions of every shape: groups of heads,
  * types, strides in any order of axes, negative and broadcast ones, masks,
- * windows and offsets up to the extremes, sinks, soft caps, policies by head,
- * statistics. Tensors lie in memory allocated to the byte. A description that is
- * wrong must be refused with nothing written. One that is right is run twice: in
- * one call, and task by task in the opposite order in scratch full of NaN, which
- * must give the same bits; then every row is compared with plain arithmetic, maps
- * that are not a temperature with what whet_softmax makes of the same row. With
- * statistics the way back is run as well, twice likewise, and what its gradients
- * have to add up to is checked. Some inputs describe sizes that no memory has,
- * which plans must survive.
+ * windows and offsets up to the extremes, sinks, soft caps, biases of keys, policies
+ * by head, betas of rows, statistics, largest logits. Tensors lie in memory allocated to the byte.
+ * A description that is wrong must be refused with nothing written. One that is right is run twice:
+ * in one call, and task by task in the opposite order in scratch full of NaN, which must give the
+ * same bits; then every row is compared with plain arithmetic, maps that are not a temperature with
+ * what whet_softmax makes of the same row. With statistics the way back is run as well, twice
+ * likewise, and what its gradients have to add up to is checked. Some inputs describe sizes that no
+ * memory has, which plans must survive.
  */
 #include "attention_problem.h"
 
@@ -48,8 +47,10 @@ whet_status run_backwards(whet_plan plan, uint64_t *first_bad) {
 static void check_same_bits(problem *made, whet_status status, uint64_t first_bad) {
     unsigned char *out = fuzz_copy(made->out.memory, made->out.bytes);
     unsigned char *stats = fuzz_copy(made->stats, made->stats_bytes);
+    unsigned char *max_logits = fuzz_copy(made->max_logits, made->max_logits_bytes);
     memset(made->out.memory, FUZZ_CANARY, made->out.bytes);
     memset(made->stats, FUZZ_CANARY, made->stats_bytes);
+    memset(made->max_logits, FUZZ_CANARY, made->max_logits_bytes);
     uint64_t again = UINT64_MAX;
     whet_plan plan = {.size = sizeof plan};
     FUZZ_CHECK(whet_attention_plan(&made->attention, &plan) == WHET_OK);
@@ -57,6 +58,8 @@ static void check_same_bits(problem *made, whet_status status, uint64_t first_ba
     FUZZ_CHECK(again == first_bad);
     FUZZ_CHECK(fuzz_same(made->out.memory, out, made->out.bytes));
     FUZZ_CHECK(fuzz_same(made->stats, stats, made->stats_bytes));
+    FUZZ_CHECK(fuzz_same(made->max_logits, max_logits, made->max_logits_bytes));
+    free(max_logits);
     free(stats);
     free(out);
 }
@@ -71,6 +74,7 @@ static void run_problem(fuzz_input *input) {
         FUZZ_CHECK(first_bad == UINT64_MAX);
         FUZZ_CHECK(fuzz_is_canary(made.out.memory, made.out.bytes));
         FUZZ_CHECK(fuzz_is_canary(made.stats, made.stats_bytes));
+        FUZZ_CHECK(fuzz_is_canary(made.max_logits, made.max_logits_bytes));
     } else {
         FUZZ_CHECK(!made.is_wrong || made.attention.queries == 0 || made.attention.keys == 0);
         FUZZ_CHECK((first_bad == UINT64_MAX) == (status == WHET_OK));

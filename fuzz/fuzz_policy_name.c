@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     whet_policy broken = fuzz_broken_policy(&input);
     check_any(&broken, message_size);
     whet_policy policy = fuzz_policy(&input, &beta);
-    if (check_any(&policy, message_size) && policy.kind != WHET_POLICY_CUSTOM) {
+    if (check_any(&policy, message_size) && policy.temperature != WHET_POLICY_CUSTOM) {
         check_reads_back(&policy, false, message_size);
     }
     return 0;

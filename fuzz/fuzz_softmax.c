@@ -1,7 +1,7 @@
 /*
  * whet_softmax and whet_entropy on requests of every shape: types, strides
- * (negative ones, overlapping rows), masks, in place, statistics, policies with
- * any numbers, values of any bits. A request that is wrong must be refused with
+ * (negative ones, overlapping rows), masks, in place, statistics, sinks, betas,
+ * policies with any numbers, values of any bits. A request that is wrong must be refused with
  * nothing written; one that is right must keep what the header promises of every
  * row. Some inputs ask for sizes that no memory has: they are refused, too.
  */
@@ -16,6 +16,7 @@ typedef struct request {
     whet_rows rows;
     fuzz_array in, out, mask;
     fuzz_array stats; /* in bytes: one "element" is never looked at */
+    fuzz_array sinks, betas;
     whet_policy policy;
     double custom_beta;
     bool in_place;
@@ -72,6 +73,24 @@ static void choose_stats(request *made, fuzz_input *input) {
     rows->stats = (whet_stats *)(void *)made->stats.memory;
 }
 
+static void choose_extras(request *made, fuzz_input *input) {
+    whet_rows *rows = &made->rows;
+    if (fuzz_below(input, 3) == 1) {
+        rows->sink_stride = fuzz_below(input, 4);
+        rows->sink = fuzz_numbers(input, rows->rows, rows->sink_stride, &made->sinks);
+        made->is_wrong |= fuzz_is_misaligned(rows->sink, WHET_F32);
+    }
+    if (fuzz_below(input, 4) == 1) {
+        rows->beta = fuzz_numbers(input, rows->rows, 1, &made->betas);
+        made->is_wrong |= fuzz_is_misaligned(rows->beta, WHET_F32);
+        made->is_wrong |= !fuzz_leaves_beta(&made->policy);
+    }
+    if (fuzz_flag(input)) {
+        rows->position = (int64_t)fuzz_hostile_size(input);
+        rows->position_stride = (int64_t)fuzz_hostile_size(input);
+    }
+}
+
 static void make_request(request *made, fuzz_input *input) {
     *made = (request){.custom_beta = 1};
     whet_rows *rows = &made->rows;
@@ -91,6 +110,7 @@ static void make_request(request *made, fuzz_input *input) {
     choose_out(made, input);
     choose_mask(made, input, seed);
     choose_stats(made, input);
+    choose_extras(made, input);
     if (fuzz_rarely(input, 32)) {
         rows->in_type = (whet_type)(3 + fuzz_bytes(input, 1));
         made->is_wrong = true;
@@ -102,13 +122,16 @@ static void free_request(request *made) {
     free(made->out.memory);
     free(made->mask.memory);
     free(made->stats.memory);
+    free(made->sinks.memory);
+    free(made->betas.memory);
 }
 
 /* ---- what must hold of a row ---- */
 
 typedef struct row_facts {
-    size_t n; /* unmasked */
-    double max;
+    size_t n;   /* unmasked */
+    double max; /* the sink included, as in all of these but n */
+    float sink;
     bool is_bad;
     bool is_moderate; /* of a size for which the accuracy is promised */
 } row_facts;
@@ -119,6 +142,7 @@ static float logit_at(const request *made, const fuzz_array *in, size_t row, siz
 
 static row_facts facts_of(const request *made, const fuzz_array *in, size_t row) {
     row_facts facts = {.max = -INFINITY, .is_moderate = true};
+    facts.sink = fuzz_number(&made->sinks, row, -INFINITY);
     for (size_t i = 0; i < made->rows.n; i++) {
         float logit = logit_at(made, in, row, i);
         facts.n += logit != -INFINITY;
@@ -126,12 +150,11 @@ static row_facts facts_of(const request *made, const fuzz_array *in, size_t row)
         facts.is_moderate &= logit == -INFINITY || fabsf(logit) <= 1e4f;
         facts.max = fmax(facts.max, (double)logit);
     }
+    facts.is_bad |= isnan(facts.sink) || facts.sink == INFINITY;
+    facts.is_bad |= facts.n > 0 && isnan(fuzz_number(&made->betas, row, 1));
+    facts.is_moderate &= facts.sink == -INFINITY || fabsf(facts.sink) <= 1e4f;
+    facts.max = fmax(facts.max, (double)facts.sink);
     return facts;
-}
-
-static bool sums_to_one(uint32_t kind) {
-    return kind != WHET_POLICY_SOFTMAX1 && kind != WHET_POLICY_SIGMOID &&
-           kind != WHET_POLICY_STICK_BREAKING;
 }
 
 /* exp(beta (e - max)) in exact arithmetic; nothing of what is masked, also where beta is 0. */
@@ -144,8 +167,9 @@ static double weight_at(const request *made, const fuzz_array *in, size_t row, s
 /* Probabilities against exact arithmetic at the beta reported. */
 static void check_accuracy(const request *made, const fuzz_array *in, size_t row, double beta) {
     const fuzz_array *out = made->in_place ? &made->in : &made->out;
-    double max = facts_of(made, in, row).max;
-    double z = 0;
+    row_facts facts = facts_of(made, in, row);
+    double max = facts.max;
+    double z = facts.sink == -INFINITY ? 0 : exp(beta * ((double)facts.sink - max));
     for (size_t i = 0; i < made->rows.n; i++) {
         z += weight_at(made, in, row, i, beta, max);
     }
@@ -171,19 +195,28 @@ static void check_finished_row(const request *made, const fuzz_array *in, size_t
         largest = fmax(largest, p);
         allowed += fuzz_rounding(made->rows.out_type, p);
     }
-    FUZZ_CHECK(!sums_to_one(made->policy.kind) || fabs(sum - 1) <= allowed);
+    bool has_sink = facts->sink != -INFINITY;
+    FUZZ_CHECK(!fuzz_sums_to_one(&made->policy) || sum <= 1 + allowed);
+    FUZZ_CHECK(!fuzz_sums_to_one(&made->policy) || has_sink || sum >= 1 - allowed);
     if (!stats) {
         return;
     }
     FUZZ_CHECK(stats->n == facts->n && stats->max == facts->max);
     FUZZ_CHECK((stats->flags & ~(uint32_t)WHET_ROW_CAPPED) == 0);
-    FUZZ_CHECK(stats->entropy >= 0 && stats->entropy <= log((double)facts->n) + 1e-4);
+    FUZZ_CHECK(stats->entropy >= 0 && stats->entropy <= log((double)facts->n + has_sink) + 1e-4);
     FUZZ_CHECK(isfinite(stats->logsumexp));
-    FUZZ_CHECK(fabs(stats->max_prob - largest) <=
-               1e-5 + fuzz_rounding(made->rows.out_type, largest));
-    FUZZ_CHECK(isnan(stats->entropy_after) == !sums_to_one(made->policy.kind));
-    FUZZ_CHECK(isnan(stats->beta) == !whet_policy_is_temperature(&made->policy));
-    if (facts->is_moderate && !isnan(stats->beta)) {
+    double rounding = 1e-5 + fuzz_rounding(made->rows.out_type, largest);
+    FUZZ_CHECK(stats->max_prob >= largest - rounding);
+    FUZZ_CHECK(stats->max_prob <= (has_sink ? 1.00001 : largest + rounding));
+    double first = (double)fuzz_get(out, 0, 0, row, 0);
+    FUZZ_CHECK(fabs(stats->sink_share - first) <= rounding);
+    FUZZ_CHECK(isnan(stats->entropy_after) == !fuzz_sums_to_one(&made->policy));
+    FUZZ_CHECK(stats->beta >= 0 && stats->beta <= 1e30);
+    FUZZ_CHECK(!made->rows.beta ||
+               stats->beta == fmin(1e30, fmax(0, (double)fuzz_number(&made->betas, row, 1))));
+    FUZZ_CHECK(stats->argmax < made->rows.n && stats->min <= stats->max);
+    FUZZ_CHECK(logit_at(made, in, row, stats->argmax) <= stats->max);
+    if (facts->is_moderate && whet_policy_is_temperature(&made->policy)) {
         check_accuracy(made, in, row, stats->beta);
     }
 }
@@ -206,7 +239,7 @@ static const whet_stats *stats_at(const request *made, size_t row) {
 
 /* A beta that is no number spoils a row, too, and only a function of the caller's gives one. */
 static bool spoils_rows(const request *made) {
-    return made->policy.kind == WHET_POLICY_CUSTOM && isnan(made->custom_beta);
+    return made->policy.temperature == WHET_POLICY_CUSTOM && isnan(made->custom_beta);
 }
 
 static void check_rows(request *made, const fuzz_array *in, whet_status status, size_t first_bad) {
@@ -214,6 +247,10 @@ static void check_rows(request *made, const fuzz_array *in, whet_status status, 
     for (size_t row = 0; row < made->rows.rows; row++) {
         const whet_stats *stats = stats_at(made, row);
         row_facts facts = facts_of(made, in, row);
+        facts.is_bad &= made->rows.n > 0 || stats; /* rows of nothing are only described */
+        uint64_t position = (uint64_t)made->rows.position;
+        position += (uint64_t)row * (uint64_t)made->rows.position_stride;
+        FUZZ_CHECK(!stats || (uint64_t)stats->position == position);
         if (facts.is_bad || (facts.n > 0 && spoils_rows(made))) {
             expected_bad = expected_bad == SIZE_MAX ? row : expected_bad;
             check_filled(made, row, NAN);

@@ -1,6 +1,7 @@
 /*
  * whet_softmax_backward on requests of every shape: types, strides, masks, in
- * either place, policies with any numbers, values of any bits. A request that is
+ * either place, sinks, betas, gradients of statistics, policies with any numbers,
+ * values of any bits. A request that is
  * wrong must be refused with nothing written. In one that is right, bad rows are
  * NaN, masked entries zero, gaps untouched, and where beta follows from the
  * length alone gradients are those of exact arithmetic. Some inputs ask for sizes
@@ -17,6 +18,8 @@ typedef struct request {
     whet_rows_backward rows;
     fuzz_array in, mask, grad_out, grad_in;
     fuzz_array *result; /* where grad_in lies: one of its own, in or grad_out */
+    fuzz_array sinks, betas, by_logsumexp, by_entropy, by_after; /* one for each row */
+    fuzz_array grad_sinks, grad_betas;
     whet_policy_gradient policy_grad;
     whet_policy policy;
     double custom_beta;
@@ -56,6 +59,53 @@ static void choose_result(request *made, fuzz_input *input) {
         stride != 0 && (size_t)(stride < 0 ? -stride : stride) < rows->n && rows->rows > 1;
 }
 
+/* Numbers for each row that are read, one time in four. */
+static const float *choose_numbers(request *made, fuzz_input *input, size_t stride,
+                                   fuzz_array *array) {
+    if (fuzz_below(input, 4) != 1) {
+        return NULL;
+    }
+    const float *numbers = fuzz_numbers(input, made->rows.rows, stride, array);
+    made->is_wrong |= fuzz_is_misaligned(numbers, WHET_F32);
+    return numbers;
+}
+
+/* And those that are written. */
+static float *choose_gradients(request *made, fuzz_input *input, size_t stride, fuzz_array *array) {
+    if (!fuzz_flag(input)) {
+        return NULL;
+    }
+    size_t rows = made->rows.rows ? made->rows.rows : 1;
+    fuzz_lay_out(array, rows, 1, WHET_F32, (ptrdiff_t)stride, 0, fuzz_slack(input));
+    made->is_wrong |= fuzz_is_misaligned(array->base, WHET_F32);
+    return (float *)(void *)array->base;
+}
+
+static void choose_extras(request *made, fuzz_input *input) {
+    whet_rows_backward *rows = &made->rows;
+    rows->sink_stride = fuzz_below(input, 4);
+    rows->sink = choose_numbers(made, input, rows->sink_stride, &made->sinks);
+    rows->beta = choose_numbers(made, input, 1, &made->betas);
+    rows->grad_logsumexp = choose_numbers(made, input, 1, &made->by_logsumexp);
+    rows->grad_entropy = choose_numbers(made, input, 1, &made->by_entropy);
+    rows->grad_entropy_after = choose_numbers(made, input, 1, &made->by_after);
+    if (rows->sink || fuzz_rarely(input, 32)) {
+        rows->grad_sink = choose_gradients(made, input, rows->sink_stride, &made->grad_sinks);
+    }
+    rows->grad_beta = choose_gradients(made, input, 1, &made->grad_betas);
+    bool is_refused = fuzz_is_misaligned(rows->grad_out, rows->grad_out_type);
+    if (made->result != &made->grad_out && !is_refused && fuzz_rarely(input, 8)) {
+        rows->grad_out = NULL;
+    }
+    made->is_wrong |= rows->beta && !fuzz_leaves_beta(&made->policy);
+    made->is_wrong |= rows->grad_entropy_after && !fuzz_sums_to_one(&made->policy);
+    made->is_wrong |= rows->grad_sink && !rows->sink;
+    made->is_wrong |= !rows->grad_out && !rows->grad_logsumexp && !rows->grad_entropy &&
+                      !rows->grad_entropy_after;
+    rows->position = (int64_t)fuzz_bytes(input, 8);
+    rows->position_stride = (int64_t)fuzz_bytes(input, 8);
+}
+
 static void make_request(request *made, fuzz_input *input) {
     *made = (request){.custom_beta = 1};
     whet_rows_backward *rows = &made->rows;
@@ -84,6 +134,7 @@ static void make_request(request *made, fuzz_input *input) {
     }
     memset(&made->policy_grad, FUZZ_CANARY, sizeof made->policy_grad);
     rows->policy_grad = fuzz_flag(input) ? &made->policy_grad : NULL;
+    choose_extras(made, input);
     if (fuzz_rarely(input, 32)) {
         rows->grad_out_type = (whet_type)(3 + fuzz_bytes(input, 1));
         made->is_wrong = true;
@@ -95,6 +146,13 @@ static void free_request(request *made) {
     free(made->mask.memory);
     free(made->grad_out.memory);
     free(made->grad_in.memory);
+    free(made->sinks.memory);
+    free(made->betas.memory);
+    free(made->by_logsumexp.memory);
+    free(made->by_entropy.memory);
+    free(made->by_after.memory);
+    free(made->grad_sinks.memory);
+    free(made->grad_betas.memory);
 }
 
 /* ---- what must hold of a row ---- */
@@ -116,17 +174,37 @@ static float logit_at(const request *made, const given *was, size_t row, size_t 
 }
 
 typedef struct row_facts {
-    size_t n; /* unmasked */
-    double max;
+    size_t n;   /* unmasked */
+    double max; /* the sink included */
+    float sink, beta;
     bool is_bad;
+    bool has_more;    /* gradients of statistics */
     bool is_moderate; /* logits and gradients of a size that nothing overflows at */
 } row_facts;
+
+static void add_extras(const request *made, size_t row, row_facts *facts) {
+    float by_logsumexp = fuzz_number(&made->by_logsumexp, row, 0);
+    const float by[] = {by_logsumexp, fuzz_number(&made->by_entropy, row, 0),
+                        fuzz_number(&made->by_after, row, 0)};
+    facts->sink = fuzz_number(&made->sinks, row, -INFINITY);
+    facts->beta = fuzz_number(&made->betas, row, 1);
+    facts->is_bad |= isnan(facts->sink) || facts->sink == INFINITY;
+    facts->is_bad |= facts->n > 0 && isnan(facts->beta);
+    facts->is_bad |= facts->n == 0 && facts->sink != -INFINITY && !isfinite(by_logsumexp);
+    for (int i = 0; i < 3; i++) {
+        facts->is_bad |= facts->n > 0 && !isfinite(by[i]);
+        facts->is_moderate &= fabsf(by[i]) <= 1e4f;
+        facts->has_more |= by[i] != 0;
+    }
+    facts->is_moderate &= facts->sink == -INFINITY || fabsf(facts->sink) <= 1e4f;
+    facts->max = fmax(facts->max, (double)facts->sink);
+}
 
 static row_facts facts_of(const request *made, const given *was, size_t row) {
     row_facts facts = {.max = -INFINITY, .is_moderate = true};
     for (size_t i = 0; i < made->rows.n; i++) {
         float logit = logit_at(made, was, row, i);
-        float g = fuzz_get(&was->grad_out, 0, 0, row, i);
+        float g = made->rows.grad_out ? fuzz_get(&was->grad_out, 0, 0, row, i) : 0;
         if (logit == -INFINITY) {
             continue;
         }
@@ -135,26 +213,29 @@ static row_facts facts_of(const request *made, const given *was, size_t row) {
         facts.is_moderate &= fabsf(logit) <= 1e4f && fabsf(g) <= 1e4f;
         facts.max = fmax(facts.max, (double)logit);
     }
+    add_extras(made, row, &facts);
     return facts;
 }
 
 /* Whether beta follows from the number of entries alone, so that it does not move. */
-static bool is_by_length(uint32_t kind) {
+static bool is_by_length(const whet_policy *policy) {
+    uint32_t kind = policy->temperature;
     return kind == WHET_POLICY_SOFTMAX || kind == WHET_POLICY_FIXED || kind == WHET_POLICY_SSMAX ||
            kind == WHET_POLICY_LENGTH || kind == WHET_POLICY_LINEAR;
 }
 
 /* Nothing but numbers out of range makes NaN out of a row that is finite. */
 static bool must_be_finite(const request *made, const row_facts *facts) {
-    return facts->is_moderate &&
-           (is_by_length(made->policy.kind) || !whet_policy_is_temperature(&made->policy));
+    return facts->is_moderate && is_by_length(&made->policy);
 }
 
 static void check_accuracy(const request *made, const given *was, size_t row,
                            const row_facts *facts) {
     whet_stats stats = {.n = facts->n};
-    double beta = whet_policy_beta(&made->policy, &stats);
+    double beta = made->rows.beta ? fmin(1e30, fmax(0, (double)facts->beta))
+                                  : whet_policy_beta(&made->policy, &stats);
     double z = 0, sum = 0, largest = 0, grad_size = 0;
+    z += facts->sink == -INFINITY ? 0 : exp(beta * ((double)facts->sink - facts->max));
     for (size_t i = 0; i < made->rows.n; i++) {
         float logit = logit_at(made, was, row, i);
         double g = (double)fuzz_get(&was->grad_out, 0, 0, row, i);
@@ -173,8 +254,9 @@ static void check_accuracy(const request *made, const given *was, size_t row,
             double exact = beta * exp(beta * ((double)logit - facts->max)) / z * (g - sum / z);
             largest = fmax(largest, fabs(exact));
             double actual = (double)fuzz_get(made->result, 0, 0, row, i);
-            /* where all entries are alike, sum / z in double is itself off by its rounding */
-            double allowed = 1e-5 * largest + 1e-14 * beta * grad_size + 1e-30 +
+            /* where all entries are alike, sum / z in double is itself off by its rounding; a beta
+             * of zero is one that is next to nothing */
+            double allowed = 1e-5 * largest + (1e-14 * beta + 2e-30) * (1 + grad_size) +
                              fuzz_rounding(made->rows.grad_in_type, exact);
             double limit = made->rows.grad_in_type == WHET_F16 ? 65504 : FLT_MAX;
             FUZZ_CHECK(pass == 0 || fabs(exact) > 0.99 * limit || fabs(actual - exact) <= allowed);
@@ -202,14 +284,15 @@ static bool check_finite_row(const request *made, const given *was, size_t row,
     bool is_whole = nans == 0 || nans == made->rows.n;
     FUZZ_CHECK(nans == 0 || !must_be_finite(made, facts));
     FUZZ_CHECK(is_whole || !facts->is_moderate);
-    if (nans == 0 && facts->is_moderate && is_by_length(made->policy.kind)) {
+    if (nans == 0 && must_be_finite(made, facts) && whet_policy_is_temperature(&made->policy) &&
+        made->rows.grad_out && !facts->has_more) {
         check_accuracy(made, was, row, facts);
     }
     return nans == made->rows.n;
 }
 
 static bool spoils_rows(const request *made) {
-    return made->policy.kind == WHET_POLICY_CUSTOM && isnan(made->custom_beta);
+    return made->policy.temperature == WHET_POLICY_CUSTOM && isnan(made->custom_beta);
 }
 
 static void check_rows(const request *made, const given *was, whet_status status,
@@ -218,14 +301,21 @@ static void check_rows(const request *made, const given *was, whet_status status
     for (size_t row = 0; row < made->rows.rows && made->rows.n > 0; row++) {
         row_facts facts = facts_of(made, was, row);
         bool is_bad = false;
-        if (facts.n == 0) {
-            check_filled(made, row, 0);
-        } else if (facts.is_bad || spoils_rows(made)) {
+        if (facts.is_bad || (facts.n > 0 && spoils_rows(made))) {
             check_filled(made, row, NAN);
             is_bad = true;
+        } else if (facts.n == 0) {
+            check_filled(made, row, 0);
         } else {
             is_bad = check_finite_row(made, was, row, &facts);
         }
+        float by_sink = fuzz_number(&made->grad_sinks, row, 0);
+        float by_beta = fuzz_number(&made->grad_betas, row, 0);
+        bool has_own = made->rows.grad_sink && made->rows.sink_stride > 0;
+        FUZZ_CHECK(!is_bad || !has_own || isnan(by_sink));
+        FUZZ_CHECK(!is_bad || !made->rows.grad_beta || isnan(by_beta));
+        FUZZ_CHECK(is_bad || !facts.is_moderate || !has_own || !isnan(by_sink));
+        FUZZ_CHECK(is_bad || !facts.is_moderate || !isnan(by_beta));
         if (is_bad && expected_bad == SIZE_MAX) {
             expected_bad = row;
         }
@@ -256,11 +346,15 @@ static void run_request(fuzz_input *input) {
         FUZZ_CHECK(has_policy || status == WHET_ERROR_POLICY);
         FUZZ_CHECK(fuzz_is_canary(made.grad_in.memory, made.grad_in.bytes));
         FUZZ_CHECK(fuzz_is_canary(&made.policy_grad, sizeof made.policy_grad));
+        FUZZ_CHECK(fuzz_is_canary(made.grad_sinks.memory, made.grad_sinks.bytes));
+        FUZZ_CHECK(fuzz_is_canary(made.grad_betas.memory, made.grad_betas.bytes));
     } else {
         FUZZ_CHECK(has_policy && (!made.is_wrong || made.rows.rows == 0 || made.rows.n == 0));
         check_rows(&made, &was, status, first_bad);
         FUZZ_CHECK(!made.rows.policy_grad || made.policy_grad.reserved[0] == 0);
         FUZZ_CHECK(made.result != &made.grad_in || fuzz_gaps_are_untouched(&made.grad_in));
+        FUZZ_CHECK(!made.rows.grad_sink || fuzz_gaps_are_untouched(&made.grad_sinks));
+        FUZZ_CHECK(!made.rows.grad_beta || fuzz_gaps_are_untouched(&made.grad_betas));
     }
     free(was.in.memory);
     free(was.grad_out.memory);

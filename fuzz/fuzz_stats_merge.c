@@ -10,12 +10,16 @@
 
 enum { LOGITS_MAX = 256, PIECES_MAX = 32 };
 
-/* From the definition. */
-static whet_stats stats_of(const double *logits, size_t n) {
+/* From the definition; the piece begins at entry `first` of the whole. */
+static whet_stats stats_of(const double *logits, size_t first, size_t n) {
     whet_stats stats = whet_stats_empty();
     for (size_t i = 0; i < n; i++) {
+        if (logits[i] > stats.max) {
+            stats.argmax = first + i;
+        }
         stats.max = fmax(stats.max, logits[i]);
         stats.n += logits[i] > -INFINITY;
+        stats.min = logits[i] > -INFINITY ? fmin(stats.min, logits[i]) : stats.min;
     }
     for (size_t i = 0; i < n; i++) {
         double d = logits[i] - stats.max;
@@ -42,6 +46,8 @@ static void check_near(double actual, double expected, double tolerance) {
 static void check_same(const whet_stats *actual, const whet_stats *expected) {
     check_sound(actual);
     FUZZ_CHECK(actual->n == expected->n && actual->max == expected->max);
+    FUZZ_CHECK(actual->min == expected->min && actual->argmax == expected->argmax);
+    FUZZ_CHECK(isnan(actual->sink_share) || actual->n == 0);
     check_near(actual->z, expected->z, 1e-12 * LOGITS_MAX);
     check_near(actual->s, expected->s, 1e-12 * LOGITS_MAX);
 }
@@ -72,7 +78,7 @@ static whet_stats merge_tree(const whet_stats *pieces, size_t count) {
 }
 
 static void merge_pieces(fuzz_input input) {
-    double logits[LOGITS_MAX];
+    double logits[LOGITS_MAX] = {0};
     whet_stats pieces[PIECES_MAX];
     size_t n = 0;
     size_t count = 0;
@@ -85,10 +91,10 @@ static void merge_pieces(fuzz_input input) {
                 logits[n] = -INFINITY;
             }
         }
-        pieces[count++] = stats_of(logits + start, n - start);
+        pieces[count++] = stats_of(logits + start, start, n - start);
     }
     whet_stats empty = whet_stats_empty();
-    whet_stats whole = stats_of(logits, n);
+    whet_stats whole = stats_of(logits, 0, n);
     whet_stats from_left = empty;
     whet_stats from_right = empty;
     for (size_t i = 0; i < count; i++) {

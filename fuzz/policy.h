@@ -85,9 +85,14 @@ static inline whet_policy fuzz_unweakened_policy(fuzz_input *input, double *beta
     }
 }
 
-/* Made by the functions for it. */
+/* Made by the functions for it. A temperature and a map may come together that do not go together,
+ * which is for whet_policy_check to say. */
 static inline whet_policy fuzz_policy(fuzz_input *input, double *beta) {
     whet_policy policy = fuzz_unweakened_policy(input, beta);
+    if (fuzz_below(input, 4) == 1) {
+        whet_policy map = fuzz_unweakened_policy(input, beta);
+        policy = whet_policy_compose(policy, map);
+    }
     if (fuzz_rarely(input, 8)) {
         policy = whet_policy_with_strength(policy, fuzz_double(input));
     }
@@ -96,6 +101,17 @@ static inline whet_policy fuzz_policy(fuzz_input *input, double *beta) {
 
 static inline whet_policy fuzz_any_policy(fuzz_input *input, double *beta) {
     return fuzz_rarely(input, 16) ? fuzz_broken_policy(input) : fuzz_policy(input, beta);
+}
+
+/* Whether the result of the policy's map does, apart from what a sink takes. */
+static inline bool fuzz_sums_to_one(const whet_policy *policy) {
+    return policy->map != WHET_POLICY_SOFTMAX1 && policy->map != WHET_POLICY_SIGMOID &&
+           policy->map != WHET_POLICY_STICK_BREAKING;
+}
+
+/* Whether beta is 1, so that one may be given in its place. */
+static inline bool fuzz_leaves_beta(const whet_policy *policy) {
+    return policy->temperature == WHET_POLICY_SOFTMAX;
 }
 
 #endif

@@ -49,6 +49,22 @@ static inline size_t fuzz_slack(fuzz_input *input) {
     return fuzz_rarely(input, 16) ? fuzz_below(input, 8) : 0;
 }
 
+/* Floats that rows have besides their logits, `stride` apart (0: one for all); NULL if there are
+ * none. */
+static inline const float *fuzz_numbers(fuzz_input *input, size_t rows, size_t stride,
+                                        fuzz_array *array) {
+    fuzz_temper temper = (fuzz_temper)fuzz_below(input, FUZZ_TEMPERS);
+    uint64_t seed = fuzz_bytes(input, 2);
+    fuzz_lay_out(array, rows ? rows : 1, 1, WHET_F32, (ptrdiff_t)stride, 0, fuzz_slack(input));
+    fuzz_fill(array, seed, temper);
+    return (const float *)(const void *)array->base;
+}
+
+/* Row's own, or `otherwise`. */
+static inline float fuzz_number(const fuzz_array *array, size_t row, float otherwise) {
+    return array->memory ? fuzz_get(array, 0, 0, row, 0) : otherwise;
+}
+
 static inline bool fuzz_is_misaligned(const void *at, whet_type type) {
     return (uintptr_t)at % fuzz_type_size(type) != 0;
 }

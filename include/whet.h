@@ -235,9 +235,13 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *     [:hold=H1]          beta(H) = beta(H1) for H > H1
  *   exp:h0              max(1, exp(H - h0))
  *   target:H[:cap=C]    the beta in [1, C] at which the entropy is H (default cap 256)
- *   ssmax:s[:b]         s ln n + b
+ *   ssmax:s[:b[:g]]     s (ln n)^g + b; b 0, g 1 by default, g >= 0
  *   length:n0           max(1, ln n / ln n0), n0 > 1
  *   linear:n0           max(1, n / n0)
+ *   llama4[:s[:n0[:offset]]]
+ *                       1 + s ln(1 + floor((position + offset) / n0)), position that of
+ *                       the query; s 0.1, n0 8192, offset 1 (Llama 4; 0 for Ministral
+ *                       and Mistral Large)
  *   topk:k              softmax over the entries not below the k-th largest
  *   hardmax             everything on the largest, ties share
  *   sparsemax           alpha-entmax with alpha = 2
@@ -246,6 +250,7 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *   softmax1            exp(e) / (1 + sum exp(e))
  *   sigmoid[:b]         1 / (1 + exp(b - e)), b = ln n by default
  *   stick-breaking      sigma(e_i) * product over later j of (1 - sigma(e_j))
+ *   softpick            max(exp(e) - 1, 0) / sum |exp(e) - 1|
  *
  * Every temperature takes :strength=s, beta -> 1 + s (beta - 1).
  *
@@ -267,13 +272,15 @@ typedef enum whet_policy_kind {
     WHET_POLICY_LENGTH = 6,
     WHET_POLICY_LINEAR = 7,
     WHET_POLICY_CUSTOM = 8,
+    WHET_POLICY_LLAMA4 = 9,
     /* maps */
     WHET_POLICY_TOPK = 64,
     WHET_POLICY_HARDMAX = 65,
     WHET_POLICY_ENTMAX = 66, /* sparsemax and entmax15 are two of these */
     WHET_POLICY_SOFTMAX1 = 67,
     WHET_POLICY_SIGMOID = 68,
-    WHET_POLICY_STICK_BREAKING = 69
+    WHET_POLICY_STICK_BREAKING = 69,
+    WHET_POLICY_SOFTPICK = 70
 } whet_policy_kind;
 
 /*
@@ -299,8 +306,8 @@ struct whet_policy {
     uint32_t reserved;
     double strength; /* 1: all of the temperature's effect */
     /* the temperature's parameters. poly: coefficients from the highest power down;
-     * others in the order of the name (fixed B; exp h0; target H, cap; ssmax s, b;
-     * length n0; linear n0) */
+     * others in the order of the name (fixed B; exp h0; target H, cap; ssmax s, b, g;
+     * length n0; linear n0; llama4 s, n0, offset) */
     double value[WHET_POLY_DEGREE_MAX + 1];
     double threshold; /* poly: -inf for none */
     double floor;     /* poly: -inf for none */
@@ -322,9 +329,11 @@ WHET_API whet_policy whet_policy_poly(const double *coefficients, unsigned degre
                                       double floor, double hold);
 WHET_API whet_policy whet_policy_exp(double h0);
 WHET_API whet_policy whet_policy_target(double entropy, double cap);
-WHET_API whet_policy whet_policy_ssmax(double s, double b);
+WHET_API whet_policy whet_policy_ssmax(double s, double b); /* g = 1 */
+WHET_API whet_policy whet_policy_ssmax_power(double s, double b, double g);
 WHET_API whet_policy whet_policy_length(double n0);
 WHET_API whet_policy whet_policy_linear(double n0);
+WHET_API whet_policy whet_policy_llama4(double s, double n0, double offset);
 WHET_API whet_policy whet_policy_topk(uint64_t k);
 WHET_API whet_policy whet_policy_hardmax(void);
 WHET_API whet_policy whet_policy_sparsemax(void);
@@ -333,6 +342,7 @@ WHET_API whet_policy whet_policy_entmax(double alpha);
 WHET_API whet_policy whet_policy_softmax1(void);
 WHET_API whet_policy whet_policy_sigmoid(double b); /* NAN: b = ln n */
 WHET_API whet_policy whet_policy_stick_breaking(void);
+WHET_API whet_policy whet_policy_softpick(void);
 WHET_API whet_policy whet_policy_custom(whet_beta_function function, void *context);
 
 /* The temperature of one policy with the map of another: TEMPERATURE+MAP. What
@@ -494,7 +504,7 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  *
  * and with any other map of the table in the place of softmax(beta e); every head
  * may have a policy of its own. n in sigmoid's ln n is the number of keys that
- * limits and mask leave.
+ * limits, mask and bias leave.
  *
  * A sink is one more logit for its head, without a value: it takes part in
  * the entropy and in the normalisation, and is multiplied by beta like the
@@ -611,10 +621,11 @@ typedef struct whet_attention {
     whet_stats *stats;           /* [batch][head][query], or NULL */
     size_t stats_stride;         /* in bytes from one to the next; 0 means sizeof(whet_stats) */
     whet_key_bias bias;
-    const float *betas; /* [batch][head][query], in place of the policies' own, which must be 1 (softmax
-                           or a map alone); or NULL */
-    float *max_logits;  /* [head], or NULL: set to the largest e_j of all rows of the head, before beta
-                           and without sinks (for QK-clip); -inf where every key is masked */
+    const float *betas; /* [batch][head][query], in place of the policies' own, which must be 1
+                           (softmax or a map alone); or NULL */
+    float *max_logits;  /* [head], or NULL: set to the largest e_j of all rows of the head, before
+                           beta and without sinks (for QK-clip); -inf where every key is masked, NaN
+                           where a key that is not masked has the logit NaN */
 } whet_attention;
 
 typedef struct whet_executor whet_executor;

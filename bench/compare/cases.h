@@ -39,7 +39,7 @@ typedef void cases_opened(void *context, const cases_contender *contenders, size
 /* Functions that can fail return false and leave a sentence in `error`. */
 typedef struct cases_module {
     unsigned version;
-    const char *library; /* "0.2.0 (avx2)" */
+    const char *library; /* "0.3.0 (avx2)" */
     bool (*list)(cases_found *found, void *context, char error[CASES_ERROR_SIZE]);
     bool (*open)(const char *section, const char *label, const cases_memory *memory,
                  cases_opened *opened, void *context, char error[CASES_ERROR_SIZE]);

@@ -24,7 +24,7 @@ typedef struct lone_cases {
 
 typedef struct comparison {
     const char *old_path, *new_path;
-    const char *old_library, *new_library; /* "0.2.0 (avx2)" */
+    const char *old_library, *new_library; /* "0.3.0 (avx2)" */
     double bar;
     compared_case cases[COMPARED_MAX];
     size_t count;

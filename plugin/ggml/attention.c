@@ -3,6 +3,7 @@
  */
 #include "attention.h"
 #include "run.h"
+#include <math.h>
 
 static void read_row(const void *row, float *result, size_t n, void *context) {
     const host_type *const *type = context;
@@ -67,6 +68,13 @@ static bool shapes_agree(const host_tensor *q, const host_tensor *k, const host_
            (k->ne[3] == q->ne[3] || k->ne[3] == 1) && result->ne[0] == v->ne[0] &&
            result->ne[1] == q->ne[2] && result->ne[2] == q->ne[1] && result->ne[3] == q->ne[3] &&
            q->type == HOST_F32 && result->type == HOST_F32 && k->ne[1] > 0;
+}
+
+void attention_forget_sinks(const whet_attention *a) {
+    size_t rows = a->batch * a->heads * a->queries;
+    for (size_t row = 0; a->stats && a->sinks && row < rows; row++)
+        if (a->stats[row].max == (double)a->sinks[row / a->queries % a->heads])
+            a->stats[row].max = (double)NAN;
 }
 
 bool attention_describe(operation *o, message *why) {

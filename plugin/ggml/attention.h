@@ -15,19 +15,8 @@ void attention_team_compute(host_tensor *result, int thread, int threads, void *
 /* attention_heads.c: a plan for each head, with a mask of its own: a head to a thread. */
 void attention_heads_compute(host_tensor *result, int thread, int threads, void *context);
 
-/*
- * spread.c: for a recording, the smallest logit is the negated largest one of the same attention
- * with a negated scale, which is computed for the recorded rows with next to no values. (A mask's
- * entries are 0 or -inf here; ALiBi's, which are not, are negated too.)
- */
-
-/* That attention, of all rows of `a`, with statistics and output to be set. */
-whet_attention spread_negated(const operation *o, const whet_attention *a);
-
-/* The columns of its output. */
-size_t spread_columns(const operation *o);
-
-/* max e - min e of all recorded rows, from `stats` and `negated_stats`. */
-void spread_fill(operation *o);
+/* For a recording, which wants the largest logit of the keys: where a sink is the largest of a row,
+ * that of the keys is not known, and `max` becomes NaN. */
+void attention_forget_sinks(const whet_attention *a);
 
 #endif

@@ -49,45 +49,19 @@ static void use_mask(whet_attention *a, const float *mask) {
     a->mask.stride[2] = (ptrdiff_t)(a->keys * sizeof(float));
 }
 
-/* The negated attention of one head: all rows, since here speed matters less than being short. */
-static whet_attention negated_head(const operation *o, const whet_attention *head, void *output,
-                                   whet_stats *stats) {
-    whet_attention a = spread_negated(o, head);
-    a.stats = stats;
-    a.out.data = output;
-    return a;
-}
-
 /* ---- setting out ---- */
 
-/* A thread's memory: the mask; output and statistics of the negated attention, where rows are
- * recorded; what a plan needs. */
+/* A thread's memory: the mask, then what a plan needs. */
 static size_t mask_bytes(const operation *o) {
     return operation_aligned(o->attention.queries * o->attention.keys * sizeof(float));
 }
 
-static size_t negated_output_bytes(const operation *o) {
-    return operation_aligned(o->attention.queries * spread_columns(o) * sizeof(float));
-}
-
-static size_t negated_bytes(const operation *o) {
-    return o->stats ? negated_output_bytes(o) +
-                          operation_aligned(o->attention.queries * sizeof(whet_stats))
-                    : 0;
-}
-
-/* What planning and running a head, and recording it, takes; 0: it cannot be planned. */
+/* What planning and running a head takes; 0: it cannot be planned. */
 static size_t plan_bytes(operation *o, size_t head) {
     whet_attention a = single_head(o, 0, head); /* with the mask as it is: needs are the same */
     if (operation_plan(&a, &o->plan) != WHET_OK)
         return 0;
-    size_t bytes = larger(whet_attention_memory(&o->plan, NULL), 1);
-    if (!o->stats)
-        return bytes;
-    whet_attention negated = negated_head(o, &a, a.out.data, o->stats);
-    if (operation_plan(&negated, &o->negated_plan) != WHET_OK)
-        return 0;
-    return larger(bytes, whet_attention_memory(&o->negated_plan, NULL));
+    return larger(whet_attention_memory(&o->plan, NULL), 1);
 }
 
 /* Any thread may come to any head, and policies differ in what they need. */
@@ -99,42 +73,24 @@ static bool set_out(operation *o, size_t threads) {
             return false;
         each = larger(each, bytes);
     }
-    return operation_memory(o, 0, mask_bytes(o) + negated_bytes(o) + each, threads);
+    return operation_memory(o, 0, mask_bytes(o) + each, threads);
 }
 
 /* ---- computing ---- */
 
-/* `memory` is the thread's behind the mask. */
-static void record_head(operation *o, const whet_attention *a, size_t item_head, char *memory,
-                        whet_plan *plan) {
-    whet_stats *stats = (whet_stats *)(void *)(memory + negated_output_bytes(o));
-    whet_attention negated = negated_head(o, a, memory, stats);
-    size_t recorded = operation_recorded(o), interval = operation_interval(o);
-    if (operation_plan(&negated, plan) != WHET_OK)
-        return;
-    whet_attention_execute(plan, NULL, memory + negated_bytes(o), NULL);
-    for (size_t i = 0; i < recorded; i++)
-        o->negated_stats[item_head * recorded + i] = stats[recorded_query(a->queries, interval, i)];
-}
-
 static void compute_head(operation *o, size_t item_head, char *memory) {
     size_t item = item_head / o->attention.heads, head = item_head % o->attention.heads;
-    float slope = operation_slope(o, head);
     float *mask = (float *)(void *)memory;
-    char *rest = memory + mask_bytes(o);
     whet_plan plan;
     whet_attention a = single_head(o, item, head);
-    scale_mask(o, item, head, slope, mask);
+    scale_mask(o, item, head, operation_slope(o, head), mask);
     use_mask(&a, mask);
     if (operation_plan(&a, &plan) != WHET_OK) {
         atomic_store(&o->run->has_failed, true);
         return;
     }
-    whet_attention_execute(&plan, NULL, rest + negated_bytes(o), NULL);
-    if (o->stats) {
-        scale_mask(o, item, head, -slope, mask);
-        record_head(o, &a, item_head, rest, &plan);
-    }
+    whet_attention_execute(&plan, NULL, memory + mask_bytes(o), NULL);
+    attention_forget_sinks(&a);
 }
 
 void attention_heads_compute(host_tensor *result, int thread, int threads, void *context) {
@@ -145,7 +101,4 @@ void attention_heads_compute(host_tensor *result, int thread, int threads, void 
         return;
     while (team_take(&o->team, o->attention.batch * o->attention.heads, &item_head))
         compute_head(o, item_head, operation_thread_memory(o, thread));
-    team_wait(&o->team, (unsigned)threads);
-    if (o->stats && thread == 0)
-        spread_fill(o);
 }

@@ -66,10 +66,6 @@ size_t operation_interval(const operation *o) {
     return settings_interval(o->run->settings, o->attention.queries);
 }
 
-size_t operation_recorded(const operation *o) {
-    return recorded_count(o->attention.queries, operation_interval(o));
-}
-
 float operation_slope(const operation *o, size_t head) {
     if (!(o->max_bias > 0))
         return 1;

@@ -26,11 +26,9 @@ typedef struct operation {
     const host_type *key_type, *value_type; /* of types that libwhet has read by the host */
     whet_attention attention;               /* as the host describes it, with its mask */
     float max_bias;                         /* of ALiBi */
-    whet_plan plan, negated_plan;
-    /* what is recorded, if anything */
-    whet_stats *stats;         /* [batch][heads][queries] */
-    whet_stats *negated_stats; /* [batch][heads][recorded], of the negated logits */
-    float *spread;             /* [batch][heads][recorded] */
+    whet_plan plan;
+    whet_stats *stats; /* what is recorded, if anything: [batch][heads][queries]; max is that of the
+                          keys alone, NaN where it is not known */
     /* set out by the first thread */
     atomic_int ready; /* 1: go on, -1: there is no memory */
     char *shared;     /* the memory all threads use, then `thread_bytes` for each of them */
@@ -74,9 +72,8 @@ static inline size_t operation_aligned(size_t bytes) {
     return (bytes + WHET_ALIGNMENT - 1) / WHET_ALIGNMENT * WHET_ALIGNMENT;
 }
 
-/* From one recorded query to the next, and how many rows of a head are recorded. */
+/* From one recorded query to the next. */
 size_t operation_interval(const operation *o);
-size_t operation_recorded(const operation *o);
 
 /* The slope of ALiBi for a head; 1 where there is none. */
 float operation_slope(const operation *o, size_t head);

@@ -5,14 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a policy leaves softmax what it is, by its name: whatever its strength. */
+/* Whether a policy leaves softmax what it is, whatever its strength. */
 static bool is_softmax(const whet_policy *policy) {
-    char name[16];
-    if (!whet_policy_is_temperature(policy))
-        return false;
-    whet_policy full = whet_policy_with_strength(*policy, 1);
-    whet_policy_name(&full, name, sizeof name);
-    return strcmp(name, "softmax") == 0;
+    return whet_policy_is_temperature(policy) && settings_has_plain_temperature(policy);
 }
 
 static void fill_policies(layer_policies *l, const settings *s, unsigned layer) {

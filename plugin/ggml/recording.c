@@ -133,7 +133,7 @@ static bool add_line(recording *r, const recorded_operation *o, size_t item, siz
         .entropy_after = s->entropy_after,
         .beta = s->beta,
         .max_prob = s->max_prob,
-        .spread = (double)o->spread[item_head * recorded_count(o->queries, o->interval) + recorded],
+        .spread = (double)(float)(s->max - s->min),
     };
     r->used += record_format(&row, r->text + r->used);
     r->lines++;

@@ -22,8 +22,8 @@ typedef struct recorded_operation {
     int layer;
     size_t batch, heads, queries;
     size_t interval; /* rows recorded: those of the last query, the one `interval` before it ... */
-    const whet_stats *stats;  /* of all queries: [batch][heads][queries] */
-    const float *spread;      /* of those recorded: [batch][heads][recorded_count] */
+    const whet_stats *stats;  /* of all queries: [batch][heads][queries]; max is that of the keys
+                                 alone, NaN where it is not known */
     const int32_t *positions; /* [batch][queries], or NULL */
 } recorded_operation;
 
@@ -34,13 +34,6 @@ static inline size_t recorded_count(size_t queries, size_t interval) {
 
 static inline size_t recorded_query(size_t queries, size_t interval, size_t i) {
     return queries - 1 - (recorded_count(queries, interval) - 1 - i) * interval;
-}
-
-/* The other way round: which recorded row a query is; false if it is none. */
-static inline bool recorded_index(size_t queries, size_t interval, size_t query, size_t *i) {
-    size_t from_last = queries - 1 - query;
-    *i = recorded_count(queries, interval) - 1 - from_last / interval;
-    return from_last % interval == 0;
 }
 
 typedef struct recording recording;

@@ -8,20 +8,12 @@ static size_t heads_of(const operation *o) { return o->attention.batch * o->atte
 
 static size_t row_count(const operation *o) { return heads_of(o) * o->attention.queries; }
 
-static size_t recorded_rows(const operation *o) { return heads_of(o) * operation_recorded(o); }
-
 static size_t token_count(const operation *o) { return o->attention.batch * o->attention.queries; }
-
-static size_t spread_bytes(const operation *o) {
-    return (recorded_rows(o) * sizeof(float) + 15) / 16 * 16;
-}
 
 bool run_prepare_recording(run *r) {
     size_t bytes = 0;
-    for (size_t i = 0; i < r->count; i++) {
-        const operation *o = &r->operations[i];
-        bytes += (row_count(o) + recorded_rows(o)) * sizeof(whet_stats) + spread_bytes(o);
-    }
+    for (size_t i = 0; i < r->count; i++)
+        bytes += row_count(&r->operations[i]) * sizeof(whet_stats);
     if (bytes > r->record_bytes) {
         free(r->record_memory);
         r->record_memory = malloc(bytes);
@@ -34,13 +26,10 @@ bool run_prepare_recording(run *r) {
     }
     if (bytes > r->record_bytes || r->count > r->recorded_room)
         return false;
-    char *at = r->record_memory;
+    whet_stats *at = (whet_stats *)(void *)r->record_memory;
     for (size_t i = 0; i < r->count; i++) {
-        operation *o = &r->operations[i];
-        o->stats = (whet_stats *)(void *)at;
-        o->negated_stats = o->stats + row_count(o);
-        o->spread = (float *)(void *)(o->negated_stats + recorded_rows(o));
-        at = (char *)o->spread + spread_bytes(o);
+        r->operations[i].stats = at;
+        at += row_count(&r->operations[i]);
     }
     return true;
 }
@@ -60,7 +49,6 @@ void run_write_recording(run *r, recording *to, const int32_t *positions) {
                 .queries = o->attention.queries,
                 .interval = operation_interval(o),
                 .stats = o->stats,
-                .spread = o->spread,
                 .positions = token_count(o) == run_tokens(r) ? positions : NULL,
             };
     }

@@ -23,11 +23,19 @@ bool settings_make_policy(const char *name, whet_policy *policy, message *why) {
     return whet_policy_parse(name, policy, why->text, sizeof why->text) == WHET_OK;
 }
 
+bool settings_has_plain_temperature(const whet_policy *policy) {
+    char name[16];
+    whet_policy temperature = whet_policy_compose(*policy, whet_policy_softmax());
+    temperature = whet_policy_with_strength(temperature, 1);
+    whet_policy_name(&temperature, name, sizeof name);
+    return strcmp(name, "softmax") == 0;
+}
+
 bool settings_weaken(whet_policy *policy, double strength, message *why) {
     if (!(strength >= 0 && strength <= 1))
         return message_set(why, "a strength lies between 0 and 1");
-    if (!whet_policy_is_temperature(policy))
-        return message_set(why, "the policy is no temperature and has no strength");
+    if (!whet_policy_is_temperature(policy) && settings_has_plain_temperature(policy))
+        return message_set(why, "the policy is a map without a temperature and has no strength");
     if (policy->strength != 1)
         return message_set(why, "the policy has a strength already");
     *policy = whet_policy_with_strength(*policy, strength);
@@ -221,8 +229,7 @@ static bool check_names(message *why) {
         size_t length = strcspn(*entry, "=");
         if (strncmp(*entry, "WHET_", 5) == 0 && (*entry)[length] && (*entry)[length + 1] &&
             !is_known_name(*entry, length))
-            return message_set(why, "%.*s is no setting of whet's", length < 60 ? (int)length : 60,
-                               *entry);
+            return message_set(why, "unknown setting %.*s", length < 60 ? (int)length : 60, *entry);
     }
     return true;
 }

@@ -57,6 +57,9 @@ bool settings_parse_config(settings *s, const char *text, size_t bytes, message 
 bool settings_make_policy(const char *name, whet_policy *policy, message *why);
 bool settings_weaken(whet_policy *policy, double strength, message *why);
 
+/* Whether the policy's temperature is that of plain softmax, whatever its strength and its map. */
+bool settings_has_plain_temperature(const whet_policy *policy);
+
 /* A number that is not negative, with a point whatever the locale. */
 bool settings_number(const char *text, double *number);
 

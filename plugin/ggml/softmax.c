@@ -49,15 +49,11 @@ static void add_mask(float *result, const float *logits, float scale, const floa
         result[i] = scale * logits[i] + slope * mask[i];
 }
 
-static float spread_of_row(const float *row, size_t n) {
-    float low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        if (row[i] > -INFINITY && row[i] < low)
-            low = row[i];
-        if (row[i] > high)
-            high = row[i];
-    }
-    return high - low;
+static float largest_of(const float *row, size_t n) {
+    float largest = -INFINITY;
+    for (size_t i = 0; i < n; i++)
+        largest = row[i] > largest ? row[i] : largest;
+    return largest;
 }
 
 static whet_rows rows_at(float *data, size_t rows, size_t n, size_t stride, whet_stats *stats) {
@@ -84,9 +80,11 @@ static size_t tasks_to_head(const operation *o) {
     return (o->attention.queries + rows_to_task(o) - 1) / rows_to_task(o);
 }
 
-/* A thread's memory: a mask's row as floats. */
+/* A thread's memory: a mask's row as floats, and the largest logit of each row of a task. */
+static size_t mask_floats(const operation *o) { return o->attention.keys + 16; }
+
 static bool set_out(operation *o, size_t threads) {
-    return operation_memory(o, 0, (o->attention.keys + 16) * sizeof(float), threads);
+    return operation_memory(o, 0, (mask_floats(o) + rows_to_task(o)) * sizeof(float), threads);
 }
 
 static const whet_policy *policy_of(const operation *o, size_t head) {
@@ -109,12 +107,6 @@ static float *complete_row(const operation *o, size_t item, size_t head, size_t 
     return result;
 }
 
-static void record_spread(operation *o, size_t item_head, size_t query, const float *logits) {
-    size_t i;
-    if (o->stats && recorded_index(o->attention.queries, operation_interval(o), query, &i))
-        o->spread[item_head * operation_recorded(o) + i] = spread_of_row(logits, o->attention.keys);
-}
-
 static void compute_rows(operation *o, size_t task, float *buffer) {
     const whet_attention *a = &o->attention;
     size_t item_head = task / tasks_to_head(o), item = item_head / a->heads,
@@ -122,15 +114,19 @@ static void compute_rows(operation *o, size_t task, float *buffer) {
     size_t first = task % tasks_to_head(o) * rows_to_task(o);
     size_t end = first + rows_to_task(o) < a->queries ? first + rows_to_task(o) : a->queries;
     float slope = operation_slope(o, head);
-    whet_stats *stats = o->stats ? o->stats + item_head * a->queries : NULL;
+    whet_stats *stats = o->stats ? o->stats + item_head * a->queries + first : NULL;
+    float *largest = stats && a->sinks ? buffer + mask_floats(o) : NULL;
     for (size_t query = first; query < end; query++) {
         float *logits = complete_row(o, item, head, query, slope, buffer);
-        record_spread(o, item_head, query, logits);
+        if (largest)
+            largest[query - first] = largest_of(logits, a->keys);
     }
     whet_rows rows = rows_at(row_of(o->node, item, head, first), end - first, a->keys,
-                             o->node->nb[1] / sizeof(float), stats ? stats + first : NULL);
+                             o->node->nb[1] / sizeof(float), stats);
     rows.sink = a->sinks ? a->sinks + head : NULL;
     whet_softmax(&rows, policy_of(o, head), NULL);
+    for (size_t i = 0; largest && i < end - first; i++)
+        stats[i].max = (double)largest[i]; /* the sink's does not count for a recording */
 }
 
 static void softmax_compute(host_tensor *result, int thread, int threads, void *context) {

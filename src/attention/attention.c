@@ -5,6 +5,7 @@
  */
 #include "attention/backward.h"
 #include "attention/decode.h"
+#include "attention/max_logits.h"
 #include "attention/prefill.h"
 #include "base/checked.h"
 #include "whet.h"
@@ -19,6 +20,10 @@ whet_status whet_attention_run_task(const whet_plan *plan, unsigned phase, size_
     if (plan->workspace_bytes > 0 && !plan->workspace)
         return WHET_ERROR_ARGUMENT;
     plan_shape shape = whet_shape_of(plan);
+    if (whet_is_max_logits_phase(plan, &shape, phase)) {
+        whet_run_max_logits_task(plan, &shape, task);
+        return WHET_OK;
+    }
     if (shape.path == PATH_DECODE)
         return whet_run_decode_task(plan, phase, task, scratch, first_bad_row);
     if (shape.path == PATH_BACKWARD)

@@ -67,19 +67,6 @@ static whet_status check_rows(const whet_gradients *g, range_list *inputs) {
     return WHET_OK;
 }
 
-/* A bias of keys is a mask that all queries share. */
-static whet_status check_bias(whet_attention *a, memory_range *range) {
-    whet_attention as_mask = *a;
-    whet_key_bias *bias = &a->bias;
-    as_mask.mask = (whet_mask){.data = bias->data,
-                               .stride = {bias->stride[0], bias->stride[1], 0, bias->stride[2]},
-                               .type = WHET_F32};
-    whet_status status = whet_check_mask(&as_mask, range);
-    if (status == WHET_OK)
-        bias->stride[2] = as_mask.mask.stride[3];
-    return status;
-}
-
 /* Its gradient: one number for all batches or heads where their stride is zero. */
 static whet_status check_bias_gradient(whet_gradients *g, range_list *outputs) {
     const whet_attention *a = &g->attention;
@@ -134,7 +121,7 @@ static whet_status check_inputs(whet_gradients *g, range_list *inputs) {
     if (status == WHET_OK)
         status = check_rows(g, inputs);
     if (status == WHET_OK)
-        status = check_bias(a, &range[6]);
+        status = whet_check_bias(a, &range[6]);
     for (size_t i = 0; i < COUNT_OF(range); i++)
         add_range(inputs, range[i]);
     add_array(inputs, a->sinks, a->heads, sizeof(float));

@@ -156,6 +156,36 @@ whet_status whet_check_stats(whet_attention *a, memory_range *range) {
     return range_extend(range, rows, (ptrdiff_t)a->stats_stride) ? WHET_OK : WHET_ERROR_OVERFLOW;
 }
 
+/* `count` elements in a row, nothing without an address. False if they leave the address range. */
+static bool array_range(const void *data, size_t count, size_t element, memory_range *range) {
+    *range = (memory_range){0, 0};
+    if (!data)
+        return true;
+    *range = range_at(data, element);
+    return range_extend(range, count, (ptrdiff_t)element);
+}
+
+whet_status whet_check_bias(const whet_attention *a, memory_range *range) {
+    *range = (memory_range){0, 0};
+    if (!a->bias.data || a->keys == 0)
+        return WHET_OK;
+    *range = range_at(a->bias.data, sizeof(float));
+    bool fits = range_extend(range, a->keys, a->bias.stride[2]) &&
+                range_extend(range, a->heads, a->bias.stride[1]) &&
+                range_extend(range, a->batch, a->bias.stride[0]);
+    return fits ? WHET_OK : WHET_ERROR_OVERFLOW;
+}
+
+whet_status whet_check_betas(const whet_attention *a, memory_range *range) {
+    size_t rows;
+    *range = (memory_range){0, 0};
+    if (!a->betas)
+        return WHET_OK;
+    if (!size_multiply(a->batch, a->heads, &rows) || !size_multiply(rows, a->queries, &rows))
+        return WHET_ERROR_OVERFLOW;
+    return array_range(a->betas, rows, sizeof(float), range) ? WHET_OK : WHET_ERROR_OVERFLOW;
+}
+
 static whet_status check_policies(whet_attention *a) {
     if (!a->policies && a->policy_count > 1)
         return WHET_ERROR_ARGUMENT;
@@ -177,6 +207,23 @@ static whet_status check_policies(whet_attention *a) {
     return WHET_OK;
 }
 
+static bool is_float_address(const void *data) { return (uintptr_t)data % _Alignof(float) == 0; }
+
+static bool floats_are_aligned(const whet_attention *a) {
+    return is_float_address(a->sinks) && is_float_address(a->alibi_slopes) &&
+           is_float_address(a->betas) && is_float_address(a->max_logits);
+}
+
+/* Sets the stride of keys, too, where that is left out. */
+static bool bias_is_aligned(whet_key_bias *bias) {
+    if (bias->stride[2] == 0)
+        bias->stride[2] = sizeof(float);
+    bool aligned = is_float_address(bias->data);
+    for (int i = 0; bias->data && i < 3; i++)
+        aligned = aligned && bias->stride[i] % (ptrdiff_t)sizeof(float) == 0;
+    return aligned;
+}
+
 whet_status whet_fill_description(whet_attention *a) {
     if (a->batch == 0)
         a->batch = 1;
@@ -189,8 +236,7 @@ whet_status whet_fill_description(whet_attention *a) {
     if (a->reserved || a->q.reserved || a->k.reserved || a->v.reserved || a->out.reserved ||
         a->mask.reserved)
         return WHET_ERROR_ARGUMENT;
-    if ((uintptr_t)a->sinks % _Alignof(float) != 0 ||
-        (uintptr_t)a->alibi_slopes % _Alignof(float) != 0)
+    if (!floats_are_aligned(a) || !bias_is_aligned(&a->bias))
         return WHET_ERROR_ARGUMENT;
     if (a->heads == 0 || a->heads % a->kv_heads != 0 || (a->flags & ~(uint32_t)WHET_CAUSAL))
         return WHET_ERROR_ARGUMENT;
@@ -204,29 +250,56 @@ whet_status whet_fill_description(whet_attention *a) {
     return check_policies(a);
 }
 
-whet_status whet_check_tensors(whet_attention *a) {
-    memory_range q, k, v, out, mask, stats;
+static bool any_overlap(const memory_range *outputs, size_t output_count,
+                        const memory_range *inputs, size_t input_count) {
+    for (size_t i = 0; i < output_count; i++) {
+        for (size_t j = 0; j < input_count; j++)
+            if (range_overlap(outputs[i], inputs[j]))
+                return true;
+        for (size_t j = 0; j < i; j++)
+            if (range_overlap(outputs[i], outputs[j]))
+                return true;
+    }
+    return false;
+}
+
+/* The ranges of everything that is read; those of keys and values only where there are any. */
+enum { IN_Q, IN_K, IN_V, IN_MASK, IN_BIAS, IN_BETAS, IN_SINKS, IN_SLOPES, IN_POLICIES, INPUTS };
+
+static whet_status check_inputs(whet_attention *a, memory_range inputs[INPUTS]) {
     extent q_size = {a->batch, a->heads, a->queries, a->head_dim};
-    extent out_size = {a->batch, a->heads, a->queries, a->value_dim};
     extent k_size = {a->batch, a->kv_heads, a->keys, a->head_dim};
     extent v_size = {a->batch, a->kv_heads, a->keys, a->value_dim};
-    whet_status status = whet_check_input(&a->q, q_size, false, &q);
-    k = v = (memory_range){0, 0};
+    whet_status status = whet_check_input(&a->q, q_size, false, &inputs[IN_Q]);
     if (status == WHET_OK && a->keys > 0)
-        status = whet_check_input(&a->k, k_size, true, &k);
+        status = whet_check_input(&a->k, k_size, true, &inputs[IN_K]);
     if (status == WHET_OK && a->keys > 0)
-        status = whet_check_input(&a->v, v_size, true, &v);
+        status = whet_check_input(&a->v, v_size, true, &inputs[IN_V]);
     if (status == WHET_OK)
-        status = whet_check_output(&a->out, out_size, &out);
+        status = whet_check_mask(a, &inputs[IN_MASK]);
     if (status == WHET_OK)
-        status = whet_check_mask(a, &mask);
+        status = whet_check_bias(a, &inputs[IN_BIAS]);
     if (status == WHET_OK)
-        status = whet_check_stats(a, &stats);
+        status = whet_check_betas(a, &inputs[IN_BETAS]);
     if (status != WHET_OK)
         return status;
-    if (range_overlap(out, q) || range_overlap(out, k) || range_overlap(out, v) ||
-        range_overlap(out, mask) || range_overlap(out, stats) || range_overlap(stats, q) ||
-        range_overlap(stats, k) || range_overlap(stats, v) || range_overlap(stats, mask))
-        return WHET_ERROR_OVERLAP;
-    return WHET_OK;
+    bool fit = array_range(a->sinks, a->heads, sizeof(float), &inputs[IN_SINKS]) &&
+               array_range(a->alibi_slopes, a->heads, sizeof(float), &inputs[IN_SLOPES]) &&
+               array_range(a->policies, a->policy_count, sizeof(whet_policy), &inputs[IN_POLICIES]);
+    return fit ? WHET_OK : WHET_ERROR_OVERFLOW;
+}
+
+whet_status whet_check_tensors(whet_attention *a) {
+    memory_range inputs[INPUTS] = {{0, 0}}, outputs[3] = {{0, 0}};
+    extent out_size = {a->batch, a->heads, a->queries, a->value_dim};
+    whet_status status = check_inputs(a, inputs);
+    if (status == WHET_OK)
+        status = whet_check_output(&a->out, out_size, &outputs[0]);
+    if (status == WHET_OK)
+        status = whet_check_stats(a, &outputs[1]);
+    if (status != WHET_OK)
+        return status;
+    if (!array_range(a->max_logits, a->heads, sizeof(float), &outputs[2]))
+        return WHET_ERROR_OVERFLOW;
+    return any_overlap(outputs, 3, inputs, INPUTS) ? WHET_ERROR_OVERLAP : WHET_OK;
 }

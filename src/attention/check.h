@@ -22,6 +22,8 @@ whet_status whet_check_input(whet_tensor *tensor, extent size, bool is_cache, me
 whet_status whet_check_output(whet_tensor_out *out, extent size, memory_range *range);
 whet_status whet_check_mask(whet_attention *a, memory_range *range);
 whet_status whet_check_stats(whet_attention *a, memory_range *range);
+whet_status whet_check_bias(const whet_attention *a, memory_range *range);
+whet_status whet_check_betas(const whet_attention *a, memory_range *range);
 
 /* The tensors of the forward pass, none of whose outputs may touch an input or another output. */
 whet_status whet_check_tensors(whet_attention *a);

@@ -25,6 +25,7 @@ typedef struct decode_row {
 /* What a chunk adds to a row after beta. */
 typedef struct chunk_sums {
     double z, s;
+    double first; /* the weight of key 0, if the row sees it in this chunk */
 } chunk_sums;
 
 /* Rows are those of all the task's heads, one head after the other. */
@@ -37,8 +38,9 @@ typedef struct decode_work {
     float *logits; /* of the slice's first row */
     size_t logits_stride;
     decode_row *states;
-    whet_stats *pieces; /* these three of the first chunk */
+    whet_stats *pieces; /* these four of the first chunk */
     chunk_sums *sums;
+    float *maxima; /* of keys, NaN if there is one; with max_logits alone */
     float *outputs;
     float *queries, *weights, *partial, *converted;
     size_t weights_stride, outputs_stride;

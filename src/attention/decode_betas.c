@@ -4,6 +4,7 @@
  * coefficients (row/map_row.c).
  */
 #include "attention/decode.h"
+#include "attention/max_logits.h"
 #include "attention/row_form.h"
 #include "row/extra_logits.h"
 #include "row/map_row.h"
@@ -78,6 +79,23 @@ static bool takes_exponentials(const map_descriptor *map) {
     return (map->traits & MAP_EXPONENTIAL) && !(map->traits & MAP_SEARCHES);
 }
 
+/* Where the largest logit of the keys is: the sink, of which statistics may have their maximum,
+ * does not count. */
+static uint64_t find_argmax(const decode_work *w, size_t r) {
+    whet_stats top = whet_stats_empty();
+    for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
+        if (w->pieces[chunk * w->rows + r].max > top.max)
+            top = w->pieces[chunk * w->rows + r];
+    return top.argmax;
+}
+
+static void note_max_logit(const decode_work *w, const query_row *row, size_t r) {
+    float max = -INFINITY;
+    for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
+        max = larger_or_nan(max, w->maxima[chunk * w->rows + r]);
+    whet_note_max_logit(&w->slice, row, max);
+}
+
 void whet_decode_choose_beta(decode_work *w, size_t r) {
     query_row row = whet_row_of(&w->slice, r);
     decode_row *state = w->states + r;
@@ -87,6 +105,10 @@ void whet_decode_choose_beta(decode_work *w, size_t r) {
         total = whet_stats_add(&total, &w->pieces[chunk * w->rows + r]);
     whet_stats_complete(&total);
     total.position = row.position;
+    if (w->shape.extremes && !(total.flags & WHET_ROW_NOT_FINITE))
+        total.argmax = find_argmax(w, r);
+    if (w->maxima)
+        note_max_logit(w, &row, r);
     state->stats = total;
     state->max = total.max > -(double)INFINITY ? (float)total.max : 0;
     state->mapped = false;

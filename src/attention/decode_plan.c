@@ -21,6 +21,7 @@ typedef struct layout {
      * other's lines away, also those next to their own, which are fetched unasked. */
     size_t pieces;  /* whet_stats [task][row] */
     size_t sums;    /* chunk_sums [task][row] */
+    size_t maxima;  /* float [task][row], with max_logits */
     size_t outputs; /* float [task][row][padded value_dim], */
     size_t
         outputs_stride; /* from a task's to those of the next chunk: an odd number of lines, too */
@@ -53,6 +54,7 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     at->states = whet_arena_place(&workspace, rows, sizeof(decode_row));
     at->pieces = whet_arena_place(&workspace, pieces, sizeof(whet_stats));
     at->sums = whet_arena_place(&workspace, pieces, sizeof(chunk_sums));
+    at->maxima = whet_arena_place(&workspace, a->max_logits ? pieces : 0, sizeof(float));
     at->outputs = whet_arena_place(
         &workspace, whet_arena_product(&workspace, tasks, at->outputs_stride), sizeof(float));
     at->queries = whet_arena_place(
@@ -201,6 +203,8 @@ decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t 
     size_t tasks_before = row / w.rows * w.shape.chunks, task_row = row % w.rows;
     w.pieces = (whet_stats *)arena_part(base, at.pieces) + tasks_before * w.rows + task_row;
     w.sums = (chunk_sums *)arena_part(base, at.sums) + tasks_before * w.rows + task_row;
+    if (a->max_logits)
+        w.maxima = (float *)arena_part(base, at.maxima) + tasks_before * w.rows + task_row;
     w.outputs_stride = at.outputs_stride;
     w.outputs = (float *)arena_part(base, at.outputs) + tasks_before * at.outputs_stride +
                 task_row * padded(a->value_dim);

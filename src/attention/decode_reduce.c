@@ -19,12 +19,13 @@ whet_status whet_decode_reduce_row(decode_work *w, size_t r, uint64_t *first_bad
     const whet_attention *a = w->slice.attention;
     query_row row = whet_row_of(&w->slice, r);
     decode_row *state = w->states + r;
-    double z = state->sink_z, s = state->sink_s, total[HEAD_DIM_MAX] = {0};
+    double z = state->sink_z, s = state->sink_s, first = 0, total[HEAD_DIM_MAX] = {0};
     float result[HEAD_DIM_MAX];
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++) {
         const float *out = decode_output(w, r, chunk);
         z += w->sums[chunk * w->rows + r].z;
         s += w->sums[chunk * w->rows + r].s;
+        first += w->sums[chunk * w->rows + r].first;
         size_t ahead = chunk + CHUNKS_AHEAD < w->shape.chunks ? CHUNKS_AHEAD : 0;
         add_row(out, padded(a->value_dim), ahead * w->outputs_stride, total);
     }
@@ -33,6 +34,9 @@ whet_status whet_decode_reduce_row(decode_work *w, size_t r, uint64_t *first_bad
     bool good = !(state->stats.flags & WHET_ROW_NOT_FINITE);
     if (good && z > 0 && !state->mapped)
         whet_report_exponentials(row.map, (double)state->max, z, s, &state->stats);
+    if (row_has_beta(&state->stats))
+        state->stats.sink_share = z > 0 ? first / z : 0;
+    state->stats.position = row.position;
     for (size_t c = 0; c < a->value_dim; c++)
         result[c] = !good ? NAN : z > 0 ? (float)(total[c] / z) : 0;
     whet_store_output(&w->slice, &row, result);

@@ -32,7 +32,7 @@ static void score_keys(decode_work *w, size_t start, size_t count) {
     }
 }
 
-/* Soft cap, ALiBi, mask and limits on one row's logits of a chunk. */
+/* Soft cap, ALiBi, mask, bias and limits on one row's logits of a chunk. */
 static void adjust_row(decode_work *w, const query_row *row, size_t start, size_t count,
                        float *logits) {
     const whet_attention *a = w->slice.attention;
@@ -43,7 +43,7 @@ static void adjust_row(decode_work *w, const query_row *row, size_t start, size_
         for (size_t j = 0; j < count; j++)
             logits[j] -= slope * fabsf((float)(row->position - (int64_t)(start + j)));
     }
-    if (a->mask.data)
+    if (whet_is_masked(a))
         whet_add_mask_row(&w->slice, row, start, count, logits);
     for (size_t j = start; j < start + count && j < row->low; j++)
         logits[j - start] = -INFINITY;
@@ -51,8 +51,24 @@ static void adjust_row(decode_work *w, const query_row *row, size_t start, size_
         logits[j - start] = -INFINITY;
 }
 
+/* A chunk's largest logit, NaN if there is one. */
+static float max_or_nan(const decode_work *w, const float *logits, size_t count) {
+    size_t nans = 0;
+    for (size_t j = 0; j < count; j++)
+        nans += logits[j] != logits[j];
+    return nans ? NAN : w->shape.kernels->max(logits, count);
+}
+
+/* Sets min and argmax of a chunk whose logits start at key `low`. */
+static void find_extremes(const decode_work *w, const float *logits, size_t low, size_t count,
+                          whet_stats *piece) {
+    row_view view = {.kernels = w->shape.kernels, .n = count, .in = logits, .in_type = WHET_F32};
+    whet_row_extremes(&view, (float)piece->max, piece, NULL);
+    piece->argmax += low;
+}
+
 /* A chunk's share of a row's statistics; z and s only where somebody will ask for them. */
-static whet_stats piece_of(const decode_work *w, const float *logits, size_t count) {
+static whet_stats piece_of(const decode_work *w, const float *logits, size_t low, size_t count) {
     const kernels *k = w->shape.kernels;
     whet_stats piece = whet_stats_empty();
     float max = k->max(logits, count);
@@ -77,6 +93,8 @@ static whet_stats piece_of(const decode_work *w, const float *logits, size_t cou
     piece.s = sums.s;
     if (isnan(sums.z))
         piece = whet_stats_not_finite(piece.n);
+    else if (w->shape.extremes)
+        find_extremes(w, logits, low, count, &piece);
     return piece;
 }
 
@@ -90,6 +108,8 @@ void whet_decode_score_chunk(decode_work *w) {
         query_row row = whet_decode_row_at(w, r);
         float *logits = w->logits + r * w->logits_stride + low;
         adjust_row(w, &row, low, high - low, logits);
-        w->pieces[w->chunk * w->rows + r] = piece_of(w, logits, high - low);
+        w->pieces[w->chunk * w->rows + r] = piece_of(w, logits, low, high - low);
+        if (w->maxima)
+            w->maxima[w->chunk * w->rows + r] = max_or_nan(w, logits, high - low);
     }
 }

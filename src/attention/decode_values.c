@@ -24,11 +24,11 @@ static chunk_sums weights_of_row(const decode_work *w, size_t r, size_t low, siz
     float *weights = w->weights + r * w->weights_stride;
     row_sums sums = {0, 0, 0};
     if (state->mapped)
-        return (chunk_sums){copy_coefficients(w, r, low, high), 0};
+        return (chunk_sums){.z = copy_coefficients(w, r, low, high)};
     if (w->slice.attention->stats)
         k->sums(logits, high - low, state->max, state->exp2_scale, &sums);
     sums.z = k->exp_store(logits, high - low, state->max, state->exp2_scale, weights);
-    return (chunk_sums){sums.z, sums.s};
+    return (chunk_sums){.z = sums.z, .s = sums.s};
 }
 
 /* The same, the sums stored. A row that is not finite takes no values: its result is NaN all the
@@ -37,6 +37,8 @@ static void weigh_row(decode_work *w, size_t r, size_t low, size_t high) {
     chunk_sums sums = weights_of_row(w, r, low, high);
     if (isnan(sums.z))
         memset(w->weights + r * w->weights_stride, 0, (high - low) * sizeof(float));
+    if (low == 0 && high > 0)
+        sums.first = (double)w->weights[r * w->weights_stride];
     w->sums[w->chunk * w->rows + r] = sums;
 }
 

@@ -1,11 +1,15 @@
 /* Which rows there are and where they lie: see geometry.h. */
 #include "attention/geometry.h"
+#include "attention/arena.h"
 #include "base/element_types.h"
 
 kv_slice whet_slice_at(const whet_plan *plan, const plan_shape *shape, size_t index) {
     const whet_attention *a = shape->path == PATH_BACKWARD ? &plan->description.gradients.attention
                                                            : &plan->description.attention;
+    bool wants_maxima = shape->path != PATH_BACKWARD && a->max_logits;
     return (kv_slice){.attention = a,
+                      .row_maxima =
+                          wants_maxima ? arena_part(plan->workspace, shape->row_maxima) : NULL,
                       .kernels = shape->kernels,
                       .heads_per_kv = shape->heads_per_kv,
                       .batch = index / a->kv_heads,

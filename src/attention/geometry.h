@@ -22,6 +22,7 @@ typedef struct kv_slice {
     const kernels *kernels;
     size_t heads_per_kv;
     size_t batch, kv_head;
+    float *row_maxima; /* where rows note their largest logits, NULL: not wanted */
 } kv_slice;
 
 /* One query row. */

@@ -1,9 +1,12 @@
-/* Additive masks: see mask.h. */
+/* Additive masks and biases: see mask.h. */
 #include "attention/mask.h"
 #include "base/element_types.h"
+#include <math.h>
 #include <string.h>
 
 #define MASK_PART 256 /* entries of a mask converted at a time */
+
+bool whet_is_masked(const whet_attention *a) { return a->mask.data || a->bias.data; }
 
 /* A mask's entries for up to MASK_PART keys from `start` on. */
 static const float *load_mask(const kv_slice *slice, const query_row *row, size_t start,
@@ -16,18 +19,45 @@ static const float *load_mask(const kv_slice *slice, const query_row *row, size_
                          buffer);
 }
 
+static const float *load_bias(const kv_slice *slice, const query_row *row, size_t start,
+                              size_t count, float *buffer) {
+    const whet_key_bias *bias = &slice->attention->bias;
+    const char *at = (const char *)bias->data + (ptrdiff_t)slice->batch * bias->stride[0] +
+                     (ptrdiff_t)row->head * bias->stride[1] + (ptrdiff_t)start * bias->stride[2];
+    return load_elements(slice->kernels, element_type_of(WHET_F32), at, bias->stride[2], count,
+                         buffer);
+}
+
+/* What is added to the logits of up to MASK_PART keys from `start` on: -inf where the mask or the
+ * bias is, whatever the other one is there. */
+static const float *load_additions(const kv_slice *slice, const query_row *row, size_t start,
+                                   size_t count, float *buffer) {
+    float own[MASK_PART];
+    if (!slice->attention->bias.data)
+        return load_mask(slice, row, start, count, buffer);
+    if (!slice->attention->mask.data)
+        return load_bias(slice, row, start, count, buffer);
+    const float *bias = load_bias(slice, row, start, count, own);
+    const float *mask = load_mask(slice, row, start, count, buffer);
+    for (size_t j = 0; j < count; j++) {
+        float sum = mask[j] + bias[j];
+        buffer[j] = mask[j] == -INFINITY || bias[j] == -INFINITY ? -INFINITY : sum;
+    }
+    return buffer;
+}
+
 void whet_add_mask_row(const kv_slice *slice, const query_row *row, size_t start, size_t count,
                        float *logits) {
     for (size_t done = 0; done < count;) {
         float buffer[MASK_PART];
         size_t n = count - done < MASK_PART ? count - done : MASK_PART;
-        const float *mask = load_mask(slice, row, start + done, n, buffer);
-        slice->kernels->add_mask(mask, n, logits + done);
+        const float *more = load_additions(slice, row, start + done, n, buffer);
+        slice->kernels->add_mask(more, n, logits + done);
         done += n;
     }
 }
 
-#define TILE_PART 32 /* keys of a tile's mask that are transposed at a time */
+#define TILE_PART 32 /* keys of a tile's mask and bias that are transposed at a time */
 
 void whet_add_mask_tile(const kv_slice *slice, const query_row *row, size_t rows, size_t start,
                         size_t keys, float *tile) {
@@ -40,7 +70,7 @@ void whet_add_mask_tile(const kv_slice *slice, const query_row *row, size_t rows
     for (size_t done = 0; done < keys;) {
         size_t n = keys - done < TILE_PART ? keys - done : TILE_PART;
         for (size_t lane = 0; lane < rows; lane++)
-            of_lane[lane] = load_mask(slice, &row[lane], start + done, n, part[lane]);
+            of_lane[lane] = load_additions(slice, &row[lane], start + done, n, part[lane]);
         k->panel_gather(of_lane, n, transposed);
         k->add_mask(transposed, n * k->lanes, tile + done * k->lanes);
         done += n;
@@ -48,13 +78,13 @@ void whet_add_mask_tile(const kv_slice *slice, const query_row *row, size_t rows
 }
 
 size_t whet_count_visible(const kv_slice *slice, const query_row *row) {
-    if (!slice->attention->mask.data)
+    if (!whet_is_masked(slice->attention))
         return row->high - row->low;
     size_t visible = 0;
     for (size_t start = row->low; start < row->high; start += MASK_PART) {
         float buffer[MASK_PART];
         size_t n = row->high - start < MASK_PART ? row->high - start : MASK_PART;
-        visible += slice->kernels->count(load_mask(slice, row, start, n, buffer), n);
+        visible += slice->kernels->count(load_additions(slice, row, start, n, buffer), n);
     }
     return visible;
 }

@@ -5,6 +5,7 @@
 #include "attention/plan.h"
 #include "attention/check.h"
 #include "attention/decode.h"
+#include "attention/max_logits.h"
 #include "attention/prefill.h"
 #include "attention/row_form.h"
 #include "base/checked.h"
@@ -54,7 +55,9 @@ whet_status whet_shape_slices(const whet_attention *a, plan_shape *shape) {
  * whet_count_visible. */
 static void look_at_policies(const whet_attention *a, plan_shape *shape) {
     shape->fused = 1;
-    shape->counted = shape->summed = a->stats != NULL;
+    shape->summed = shape->extremes = a->stats != NULL;
+    /* a row without keys has no use for a beta that is not a number */
+    shape->counted = a->stats || a->betas;
     for (size_t i = 0; i < a->policy_count; i++) {
         const whet_policy *policy = &a->policies[i];
         unsigned needs = whet_temperature_of(policy)->needs;
@@ -65,10 +68,21 @@ static void look_at_policies(const whet_attention *a, plan_shape *shape) {
         shape->mapped = shape->mapped || whet_map_of(policy) != &whet_map_softmax;
         shape->counted = shape->counted || by_row || (needs & NEEDS_COUNT);
         shape->summed = shape->summed || by_row || (needs & NEEDS_SUMS);
+        shape->extremes = shape->extremes || (needs & NEEDS_STATS);
         shape->by_row = shape->by_row || by_row;
         shape->searched = shape->searched || by_row || (traits & MAP_SEARCHES);
         shape->backwards = shape->backwards || form == PANEL_STICK;
     }
+}
+
+/* A plan for no rows. */
+static whet_status plan_nothing(whet_plan *result, plan_shape *shape, whet_plan *plan) {
+    result->scratch_bytes = result->description.attention.max_logits ? WHET_ALIGNMENT : 0;
+    if (!whet_plan_max_logits(result, shape))
+        return WHET_ERROR_OVERFLOW;
+    whet_plan_set_shape(result, shape);
+    *plan = *result;
+    return WHET_OK;
 }
 
 whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan) {
@@ -81,12 +95,10 @@ whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan
         status = whet_check_tensors(a);
     if (status != WHET_OK)
         return status;
-    if (a->queries == 0) { /* nothing to do: no phases */
-        *plan = result;
-        return WHET_OK;
-    }
-
     plan_shape shape = {.kernels = NULL};
+    if (a->queries == 0) /* no phases, but for max_logits, which becomes -inf */
+        return plan_nothing(&result, &shape, plan);
+
     status = whet_shape_slices(a, &shape);
     if (status != WHET_OK)
         return status;
@@ -94,7 +106,7 @@ whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan
     look_at_policies(a, &shape);
     bool fits = shape.path == PATH_DECODE ? whet_plan_decode(&result, &shape)
                                           : whet_plan_prefill(&result, &shape);
-    if (!fits)
+    if (!fits || !whet_plan_max_logits(&result, &shape))
         return WHET_ERROR_OVERFLOW;
     whet_plan_set_shape(&result, &shape);
     *plan = result;

@@ -30,6 +30,8 @@ typedef struct plan_shape {
     uint64_t chunks;         /* decode, backward: tasks to a slice */
     uint64_t heads_per_task; /* decode: key heads to a task, */
     uint64_t chunk_keys;     /* and keys */
+    uint64_t extremes;       /* somebody asks for min and argmax */
+    uint64_t row_maxima;     /* with max_logits: where in the workspace rows note theirs */
 } plan_shape;
 
 _Static_assert(sizeof(plan_shape) <= sizeof(((whet_plan *)0)->internal), "plan too small");

@@ -18,6 +18,7 @@
  * Stick-breaking goes from the last key to the first, and so does then the whole
  * task: to all others the order is the same.
  */
+#include "attention/max_logits.h"
 #include "attention/prefill.h"
 
 static void finish_lane(prefill_work *w, size_t index, size_t lane) {
@@ -37,9 +38,14 @@ static void finish_lane(prefill_work *w, size_t index, size_t lane) {
     double factor = z > 0 ? 1.0 / z : 0;
     if (!form_is_normalised(form))
         factor = 1;
+    if (row_has_beta(stats))
+        stats->sink_share = p->first[lane] * factor;
+    stats->position = p->row[lane].position;
     for (size_t c = 0; c < a->value_dim; c++)
         w->rows[c] = good ? (float)(total[c * w->lanes] * factor) : NAN;
     whet_store_output(&w->slice, &p->row[lane], w->rows);
+    if (w->slice.row_maxima)
+        whet_note_max_logit(&w->slice, &p->row[lane], p->most[lane]);
     whet_stats *wanted = whet_row_stats(&w->slice, &p->row[lane]);
     if (wanted)
         *wanted = *stats;

@@ -24,6 +24,10 @@ typedef struct prefill_panel {
     float exp2_scale[LANES_MAX];
     double z[LANES_MAX], s[LANES_MAX], q[LANES_MAX];
     double n[LANES_MAX];
+    /* where somebody asks: of the keys alone, NaN in `most` if there is one */
+    float least[LANES_MAX], most[LANES_MAX];
+    uint64_t argmax[LANES_MAX];
+    double first[LANES_MAX]; /* with statistics: the weight of key 0, to be normalised like all */
     double totals_factor[LANES_MAX]; /* what the totals have yet to be multiplied with */
     whet_stats stats[LANES_MAX];
     beta_solver solver[LANES_MAX];

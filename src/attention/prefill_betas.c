@@ -14,19 +14,24 @@ static bool sink_counts(const prefill_work *w, const prefill_panel *p, size_t la
     return is_sink((double)p->row[lane].sink) && !((double)p->row[lane].sink < lowest);
 }
 
-/* z, s and q of the sink alone (and of the logit 0 of softmax1) at the lane's beta. */
+/* z, s and q of a sink alone, -inf for none, at the lane's beta. */
+static void start_exponentials(prefill_panel *p, size_t lane, double sink) {
+    row_sums sums =
+        extra_sums(weigh_extra_logit(sink, (double)p->max[lane], (double)p->exp2_scale[lane]));
+    p->z[lane] = sums.z;
+    p->s[lane] = sums.s;
+    p->q[lane] = sums.q;
+}
+
+/* The sums that weights are added to: of the sink, and of the logit 0 of softmax1. */
 static void start_sums(const prefill_work *w, prefill_panel *p, size_t lane) {
     if (!form_is_exponential(form_of_lane(w, p, lane))) {
         p->z[lane] = whet_maps_sink_share(maps_of(w, p), lane);
         p->s[lane] = p->q[lane] = 0;
         return;
     }
-    double sink = sink_counts(w, p, lane) ? (double)p->row[lane].sink : -(double)INFINITY;
-    row_sums sums =
-        extra_sums(weigh_extra_logit(sink, (double)p->max[lane], (double)p->exp2_scale[lane]));
-    p->z[lane] = sums.z;
-    p->s[lane] = sums.s;
-    p->q[lane] = sums.q;
+    bool counts = sink_counts(w, p, lane);
+    start_exponentials(p, lane, counts ? (double)p->row[lane].sink : -(double)INFINITY);
     if (lane_has_zero(p, lane))
         p->z[lane] += zero_logit_weight((double)p->max[lane], p->stats[lane].beta);
 }
@@ -51,6 +56,10 @@ static void complete_lane(const prefill_work *w, prefill_panel *p, size_t lane) 
     stats->z = p->z[lane];
     stats->s = p->s[lane];
     whet_stats_complete(stats);
+    if (w->shape.extremes) {
+        stats->min = (double)p->least[lane];
+        stats->argmax = p->argmax[lane];
+    }
     stats->flags = n == 0 ? WHET_ROW_EMPTY : 0;
 }
 
@@ -92,7 +101,8 @@ static void search_betas(prefill_work *w) {
                 prefill_panel *p = w->panels + i;
                 if (!p->solver[lane].done)
                     p->exp2_scale[lane] = whet_exp2_scale(p->solver[lane].beta);
-                start_sums(w, p, lane);
+                /* its entropy is that of softmax, whatever the map */
+                start_exponentials(p, lane, (double)p->row[lane].sink);
             }
         whet_prefill_moments_pass(w);
     }
@@ -156,13 +166,24 @@ static void solve_maps(prefill_work *w, size_t index) {
             make_row(w, index, lane);
 }
 
+/* Notes a lane's beta; a row whose beta is not a number is not finite. */
+static void set_beta(prefill_panel *p, size_t lane, double beta) {
+    whet_stats *stats = &p->stats[lane];
+    if (isnan(beta)) {
+        *stats = whet_stats_not_finite(stats->n);
+        return;
+    }
+    stats->beta = beta;
+    p->exp2_scale[lane] = whet_exp2_scale(beta);
+}
+
 void whet_prefill_settle_betas(prefill_work *w) {
     for (size_t i = 0; i < w->panel_count; i++)
         for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
             prefill_panel *p = w->panels + i;
             complete_lane(w, p, lane);
             if (row_has_beta(&p->stats[lane]))
-                p->stats[lane].beta = whet_known_beta(&w->slice, &p->row[lane]);
+                set_beta(p, lane, whet_known_beta(&w->slice, &p->row[lane]));
         }
 }
 
@@ -173,18 +194,9 @@ void whet_prefill_choose_betas(prefill_work *w) {
     search_betas(w);
     for (size_t i = 0; i < w->panel_count; i++) {
         prefill_panel *p = w->panels + i;
-        for (size_t lane = 0; lane < p->rows; lane++) {
-            whet_stats *stats = &p->stats[lane];
-            if (!row_has_beta(stats))
-                continue;
-            double beta = beta_of_lane(w, p, lane);
-            if (isnan(beta)) {
-                *stats = whet_stats_not_finite(stats->n);
-            } else {
-                stats->beta = beta;
-                p->exp2_scale[lane] = whet_exp2_scale(beta);
-            }
-        }
+        for (size_t lane = 0; lane < p->rows; lane++)
+            if (row_has_beta(&p->stats[lane]))
+                set_beta(p, lane, beta_of_lane(w, p, lane));
         if (w->maps)
             solve_maps(w, i);
         for (size_t lane = 0; lane < w->lanes; lane++)

@@ -3,6 +3,7 @@
  * kernels' layout once for all panels of the task; a panel's logits of a block
  * are a tile, kept for later passes where there is room.
  */
+#include "attention/max_logits.h"
 #include "attention/prefill.h"
 #include "base/sums.h"
 
@@ -67,6 +68,7 @@ static void raise_max(prefill_work *w, prefill_panel *p, const float *tile, size
         rescale[lane] = p->z[lane] == 0 ? 0 : (float)exp2((double)p->exp2_scale[lane] * shift);
         double factor = (double)rescale[lane];
         p->totals_factor[lane] *= factor;
+        p->first[lane] *= factor;
         if (p->z[lane] == 0)
             p->s[lane] = 0;
         else
@@ -80,6 +82,25 @@ static void count_tile(prefill_work *w, prefill_panel *p, const float *tile, siz
         return;
     w->shape.kernels->panel_count(tile, keys, count);
     add_lanes(p->n, count, w->lanes);
+}
+
+/* Takes a tile's extremes into those of the panel's rows. Tiles may come from the last to the
+ * first, and the first of equals counts. */
+static void find_extremes(prefill_work *w, prefill_panel *p, const float *tile, size_t start,
+                          size_t keys) {
+    panel_extremes found;
+    if (!w->shape.extremes && !w->slice.row_maxima)
+        return;
+    w->shape.kernels->panel_extremes(tile, keys, &found);
+    for (size_t lane = 0; lane < p->rows; lane++) {
+        uint64_t place = start + (size_t)found.place[lane];
+        bool is_larger = found.most[lane] > p->most[lane];
+        bool is_earlier = found.most[lane] == p->most[lane] && place < p->argmax[lane];
+        if (found.most[lane] > -INFINITY && (is_larger || is_earlier))
+            p->argmax[lane] = place;
+        p->most[lane] = larger_or_nan(p->most[lane], found.most[lane]);
+        p->least[lane] = fminf(p->least[lane], found.least[lane]);
+    }
 }
 
 /* Weights of the lanes that take exponentials, and their sums. */
@@ -125,6 +146,8 @@ static void accumulate_tile(prefill_work *w, size_t index, size_t start, size_t 
     else
         take_exponentials(w, p, keys, tile, z, wants_s);
     add_lanes(p->z, z, w->lanes);
+    for (size_t lane = 0; wants_s && start == 0 && lane < w->lanes; lane++)
+        p->first[lane] = (double)tile[lane];
     for (size_t g = 0; g < w->value_strips; g++) {
         k->accumulate(w->values + g * BLOCK * w->interleave, 1, BLOCK * w->interleave, tile, keys,
                       rescale, out + g * w->interleave * w->lanes);
@@ -201,6 +224,7 @@ void whet_prefill_fused_pass(prefill_work *w) {
             float rescale[LANES_MAX];
             compute_tile(w, i, start, keys, w->tiles);
             count_tile(w, p, w->tiles, keys);
+            find_extremes(w, p, w->tiles, start, keys);
             raise_max(w, p, w->tiles, keys, rescale);
             accumulate_tile(w, i, start, keys, w->tiles, rescale, wants_stats);
         }
@@ -222,6 +246,7 @@ void whet_prefill_stats_pass(prefill_work *w) {
             float *tile = prefill_tile(w, i, start);
             compute_tile(w, i, start, keys, tile);
             count_tile(w, p, tile, keys);
+            find_extremes(w, p, tile, start, keys);
             raise_max(w, p, tile, keys, rescale);
             if (!w->shape.summed)
                 continue;

@@ -24,9 +24,11 @@ static void start_map(const prefill_work *w, prefill_panel *p, size_t lane, doub
     if (lane_has_zero(p, lane)) {
         float sink = p->max[lane];
         p->max[lane] = max_with_zero(sink);
-        if (!isnan(sink))
-            p->z[lane] = zero_logit_weight((double)p->max[lane], beta) +
-                         exp(beta * ((double)sink - (double)p->max[lane]));
+        if (!isnan(sink)) {
+            p->z[lane] = zero_logit_weight((double)p->max[lane], beta);
+            if (sink > -INFINITY) /* of which a beta of 0 would make NaN */
+                p->z[lane] += exp(beta * ((double)sink - (double)p->max[lane]));
+        }
     }
     if (!form_is_normalised(form)) {
         p->exp2_scale[lane] = 0; /* a larger maximum changes nothing */
@@ -42,9 +44,12 @@ static void start_lane(const prefill_work *w, prefill_panel *p, size_t lane, siz
     widen_limits(&row, &p->low, &p->high);
     p->max[lane] = row.sink;
     p->z[lane] = row.sink == -INFINITY ? 0 : 1;
-    if (isnan(row.sink) || isnan(beta))
+    if (isnan(row.sink))
         p->z[lane] = (double)NAN;
-    p->s[lane] = p->n[lane] = 0;
+    p->s[lane] = p->n[lane] = p->first[lane] = 0;
+    p->least[lane] = INFINITY;
+    p->most[lane] = -INFINITY;
+    p->argmax[lane] = UINT64_MAX;
     p->exp2_scale[lane] = whet_exp2_scale(isnan(beta) ? 1 : beta);
     if (w->maps)
         start_map(w, p, lane, isnan(beta) ? 1 : beta);
@@ -56,7 +61,9 @@ static void start_idle_lane(prefill_panel *p, size_t lane) {
     p->max[lane] = 0;
     p->exp2_scale[lane] = 1;
     p->z[lane] = 1;
-    p->s[lane] = p->n[lane] = 0;
+    p->s[lane] = p->n[lane] = p->first[lane] = 0;
+    p->least[lane] = p->most[lane] = 0;
+    p->argmax[lane] = 0;
 }
 
 static void start_panel(prefill_work *w, size_t index, size_t first_row) {

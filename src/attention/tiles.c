@@ -120,21 +120,6 @@ void whet_fetch_rows(rows_ahead *ahead) {
                     whet_position_at(ahead->slice, ahead->tensor[i], ahead->next) + at, 0, 2);
 }
 
-/* A bias of keys is a mask that all queries share. */
-static void add_bias(const kv_slice *slice, const query_row *row, size_t rows, size_t start,
-                     size_t keys, float *tile) {
-    whet_attention biased = *slice->attention;
-    const whet_key_bias *bias = &slice->attention->bias;
-    kv_slice of = *slice;
-    biased.mask =
-        (whet_mask){.data = bias->data,
-                    .stride = {bias->stride[0], bias->stride[1], 0,
-                               bias->stride[2] ? bias->stride[2] : (ptrdiff_t)sizeof(float)},
-                    .type = WHET_F32};
-    of.attention = &biased;
-    whet_add_mask_tile(&of, row, rows, start, keys, tile);
-}
-
 void whet_tile_logits(const kv_slice *slice, const query_row *row, size_t rows,
                       const float *keys_packed, const float *queries, size_t start, size_t keys,
                       float *tile, float *softcap_grads, rows_ahead *ahead) {
@@ -150,9 +135,7 @@ void whet_tile_logits(const kv_slice *slice, const query_row *row, size_t rows,
         k->softcap(tile, keys * k->lanes, a->softcap);
     if (a->alibi_slopes)
         add_alibi(slice, row, rows, start, keys, tile);
-    if (a->mask.data)
+    if (whet_is_masked(a))
         whet_add_mask_tile(slice, row, rows, start, keys, tile);
-    if (a->bias.data)
-        add_bias(slice, row, rows, start, keys, tile);
     mask_tile(k, row, rows, start, keys, tile);
 }

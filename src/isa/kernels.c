@@ -71,6 +71,7 @@ const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
     .panel_max = panel_max,
     .panel_peak = panel_peak,
     .panel_count = panel_count,
+    .panel_extremes = panel_find_extremes,
     .panel_weights = panel_weights,
     .panel_weights_sums = panel_weights_sums,
     .panel_sums = panel_sums,

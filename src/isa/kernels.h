@@ -135,6 +135,12 @@ typedef struct panel_slopes {
     int moves;
 } panel_slopes;
 
+/* The smallest and the largest entry of each lane that is not masked, and the first place of the
+ * latter; inf, -inf and any place for none. NaN in a lane makes its `most` NaN. */
+typedef struct panel_extremes {
+    float least[LANES_MAX], most[LANES_MAX], place[LANES_MAX];
+} panel_extremes;
+
 typedef struct kernels {
     const char *name;
 
@@ -209,6 +215,7 @@ typedef struct kernels {
     void (*panel_peak)(const float *tile, const float *grads, size_t keys, float *max, float *grad);
     /* count = entries other than -inf. */
     void (*panel_count)(const float *tile, size_t keys, float *count);
+    void (*panel_extremes)(const float *tile, size_t keys, panel_extremes *found);
     /* tile = exp, z = their sums. */
     void (*panel_weights)(float *tile, size_t keys, const float *max, const float *c, float *z);
     /* and s = sum of d exp. */

@@ -10,22 +10,37 @@ static whet_policy by_length(whet_policy_kind kind, double first, double second)
 
 /* ---- ssmax ---- */
 
-whet_policy whet_policy_ssmax(double s, double b) { return by_length(WHET_POLICY_SSMAX, s, b); }
+whet_policy whet_policy_ssmax_power(double s, double b, double g) {
+    whet_policy policy = by_length(WHET_POLICY_SSMAX, s, b);
+    policy.value[2] = g;
+    return policy;
+}
+
+whet_policy whet_policy_ssmax(double s, double b) { return whet_policy_ssmax_power(s, b, 1); }
 
 static whet_policy preset_ssmax(void) { return whet_policy_ssmax(1, 0); }
 
+/* (ln n)^g, the same bits as ln n for g = 1. */
+static double ssmax_power(const whet_policy *policy, uint64_t n) {
+    double log_n = log((double)n);
+    return policy->value[2] == 1 ? log_n : pow(log_n, policy->value[2]);
+}
+
 static void ssmax_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
     for (size_t i = 0; i < rows->count; i++)
-        beta[i] = rows->n[i] ? policy->value[0] * log((double)rows->n[i]) + policy->value[1] : 1;
+        beta[i] =
+            rows->n[i] ? policy->value[0] * ssmax_power(policy, rows->n[i]) + policy->value[1] : 1;
 }
 
 static double ssmax_derivative(const whet_policy *policy, const whet_stats *stats, double beta,
                                double variance, whet_policy_gradient *parameters) {
-    (void)policy;
     (void)beta;
     (void)variance;
-    parameters->value[0] = log((double)stats->n);
+    double power = ssmax_power(policy, stats->n);
+    parameters->value[0] = power;
     parameters->value[1] = 1;
+    if (stats->n > 1) /* (ln 1)^g is 0 for every g > 0 */
+        parameters->value[2] = policy->value[0] * power * log(log((double)stats->n));
     return 0;
 }
 
@@ -44,6 +59,13 @@ static const policy_parameter ssmax_parameters[] = {
      .low = -INFINITY,
      .high = INFINITY,
      .flags = PARAMETER_OPEN | PARAMETER_OPTIONAL | PARAMETER_LEARNABLE},
+    {.name = "g",
+     .rule = "ssmax needs a finite g >= 0",
+     .offset = POLICY_VALUE(2),
+     .gradient = GRADIENT_VALUE(2),
+     .low = 0,
+     .high = INFINITY,
+     .flags = PARAMETER_HIGH_OPEN | PARAMETER_OPTIONAL},
 };
 
 const temperature_descriptor whet_temperature_ssmax = {.kind = WHET_POLICY_SSMAX,
@@ -58,7 +80,7 @@ const policy_entry whet_entry_ssmax = {
     .name = "ssmax",
     .temperature = &whet_temperature_ssmax,
     .preset = preset_ssmax,
-    .info = {"ssmax:s[:b]", "beta = s ln n + b", "ssmax:0.43", 1}};
+    .info = {"ssmax:s[:b[:g]]", "beta = s (ln n)^g + b", "ssmax:0.43", 1}};
 
 /* ---- length ---- */
 

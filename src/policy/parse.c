@@ -7,7 +7,7 @@
  * Any bytes may come in; they are quoted only once they are known to be
  * harmless.
  */
-#include "policy/check.h"
+#include "policy/validate.h"
 #include "policy/number.h"
 #include "policy/registry.h"
 #include "policy/suggest.h"

@@ -301,10 +301,10 @@ double whet_row_beta(const row_view *row, const row_job *job, whet_stats *stats,
     return beta;
 }
 
-/* The first coefficient, from its logit and the sum at beta. */
-static double first_share(const row_view *row, const whet_stats *stats, double z, float *buffer) {
+/* The first coefficient, from its logit and the sum at c. */
+static double first_share(const row_view *row, double max, float c, double z, float *buffer) {
     float first = *whet_row_load(row, 0, 1, buffer);
-    return first == -INFINITY ? 0 : exp(stats->beta * ((double)first - stats->max)) / z;
+    return extra_sums(weigh_extra_logit((double)first, max, (double)c)).z / z;
 }
 
 static void sharpen_row(const row_view *row, const row_job *job, whet_stats *stats, float *buffer) {
@@ -316,7 +316,7 @@ static void sharpen_row(const row_view *row, const row_job *job, whet_stats *sta
             add_sink(row, c, &after);
         }
         whet_stats_after(stats, after.z, after.s);
-        stats->sink_share = first_share(row, stats, after.z, buffer);
+        stats->sink_share = first_share(row, stats->max, c, after.z, buffer);
     }
     if (!row->out)
         return;

@@ -55,14 +55,19 @@ typedef struct back_ranges {
     memory_range written[FLOATS_WRITTEN + 1]; /* and policy_grad */
 } back_ranges;
 
-static bool find_ranges(const whet_rows_backward *rows, const back_arrays *arrays,
-                        const back_floats *floats, back_ranges *at) {
+static bool find_array_ranges(const whet_rows_backward *rows, const back_arrays *arrays,
+                              back_ranges *at) {
+    return array_range(arrays->in, rows->rows, rows->n, &at->in) &&
+           array_range(arrays->grad_in, rows->rows, rows->n, &at->grad_in) &&
+           (!rows->grad_out || array_range(arrays->grad_out, rows->rows, rows->n, &at->grad_out)) &&
+           (!rows->mask || array_range(arrays->mask, rows->rows, rows->n, &at->mask));
+}
+
+/* What there is one of for each row; the ranges of arrays are empty so far. */
+static bool find_float_ranges(const whet_rows_backward *rows, const back_floats *floats,
+                              back_ranges *at) {
+    bool fits = true;
     *at = (back_ranges){.in = {0, 0}};
-    bool fits =
-        array_range(arrays->in, rows->rows, rows->n, &at->in) &&
-        array_range(arrays->grad_in, rows->rows, rows->n, &at->grad_in) &&
-        (!rows->grad_out || array_range(arrays->grad_out, rows->rows, rows->n, &at->grad_out)) &&
-        (!rows->mask || array_range(arrays->mask, rows->rows, rows->n, &at->mask));
     for (size_t i = 0; i < FLOATS_READ; i++)
         fits =
             fits && floats_range(floats->read[i], floats->read_stride[i], rows->rows, &at->read[i]);
@@ -102,13 +107,16 @@ static whet_status check_rows(const whet_rows_backward *rows, const whet_policy 
         return WHET_ERROR_ARGUMENT;
     if (rows->grad_entropy_after && !(whet_map_of(policy)->traits & MAP_SUMS_TO_ONE))
         return WHET_ERROR_UNSUPPORTED;
-    if (rows->rows == 0 || rows->n == 0)
-        return WHET_OK;
+    bool is_nothing = rows->rows == 0 || rows->n == 0;
+    if (!find_float_ranges(rows, &floats, &at))
+        return WHET_ERROR_OVERFLOW;
+    if (is_nothing) /* gradients of zero are written all the same */
+        return written_overlaps(&at) ? WHET_ERROR_OVERLAP : WHET_OK;
     bool arrives =
         rows->grad_out || rows->grad_logsumexp || rows->grad_entropy || rows->grad_entropy_after;
     if (!rows->in || !arrives || !rows->grad_in)
         return WHET_ERROR_ARGUMENT;
-    if (!find_ranges(rows, &arrays, &floats, &at))
+    if (!find_array_ranges(rows, &arrays, &at))
         return WHET_ERROR_OVERFLOW;
     bool over_in =
         range_overlap(at.in, at.grad_in) && !array_same(arrays.in, arrays.grad_in, rows->rows);
@@ -124,7 +132,7 @@ static double float_at(const float *base, size_t row) { return base ? (double)ba
 
 /* Gradients of sinks and betas that were asked for start at zero. */
 static void clear_written(const whet_rows_backward *rows) {
-    size_t sinks = rows->sink_stride == 0 && rows->rows > 0 ? 1 : rows->rows;
+    size_t sinks = rows->sink_stride == 0 ? 1 : rows->rows;
     for (size_t r = 0; rows->grad_sink && r < sinks; r++)
         rows->grad_sink[r * rows->sink_stride] = 0;
     for (size_t r = 0; rows->grad_beta && r < rows->rows; r++)

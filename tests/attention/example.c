@@ -249,6 +249,27 @@ example example_new(example_shape s) {
     return e;
 }
 
+static void round_tensor(example *e, const example_tensor *t) {
+    for (size_t b = 0; b < t->extent[0]; b++) {
+        for (size_t h = 0; h < t->extent[1]; h++) {
+            for (size_t i = 0; i < t->extent[2]; i++) {
+                for (size_t c = 0; c < t->extent[3]; c++) {
+                    float value = (float)nearbyint(rng_normal(&e->rng, 0, 4)) / 4;
+                    example_set(t, b, h, i, c, value);
+                }
+            }
+        }
+    }
+}
+
+void example_make_exact(example *e) {
+    round_tensor(e, &e->q);
+    if (e->k.type != WHET_CUSTOM) {
+        round_tensor(e, &e->k);
+    }
+    e->attention.scale = 0.125f;
+}
+
 /* ---- what else a description may hold ---- */
 
 void *example_mask(example *e, unsigned axes, whet_type type, size_t gap) {
@@ -273,6 +294,35 @@ void *example_mask(example *e, unsigned axes, whet_type type, size_t gap) {
     m->stride[1] = axes & MASK_HEADS ? (ptrdiff_t)(queries * step) : 0;
     m->stride[0] = axes & MASK_BATCH ? (ptrdiff_t)(heads * queries * step) : 0;
     return mask;
+}
+
+float *example_bias(example *e, unsigned axes, size_t gap) {
+    size_t keys = e->attention.keys;
+    size_t heads = axes & MASK_HEADS ? e->attention.heads : 1;
+    size_t batch = axes & MASK_BATCH ? e->q.extent[0] : 1;
+    size_t count = keys * batch * heads * (1 + gap);
+    float *bias = example_memory(e, count ? (count - gap) * sizeof *bias : 0);
+    for (size_t i = 0; i + gap < count; i++) {
+        bool masked = rng_bits(&e->rng) % 8 == 0;
+        bias[i] = masked ? -INFINITY : (float)rng_integer(&e->rng, -16, 16) / 16;
+    }
+    whet_key_bias *b = &e->attention.bias;
+    ptrdiff_t step = (ptrdiff_t)((1 + gap) * sizeof *bias);
+    *b = (whet_key_bias){.data = bias};
+    b->stride[2] = gap ? step : 0;
+    b->stride[1] = axes & MASK_HEADS ? (ptrdiff_t)keys * step : 0;
+    b->stride[0] = axes & MASK_BATCH ? (ptrdiff_t)(heads * keys) * step : 0;
+    return bias;
+}
+
+float *example_betas(example *e) {
+    size_t rows = e->q.extent[0] * e->q.extent[1] * e->q.extent[2];
+    float *betas = example_memory(e, rows * sizeof *betas);
+    for (size_t row = 0; row < rows; row++) {
+        betas[row] = (float)rng_uniform(&e->rng, 0, 3);
+    }
+    e->attention.betas = betas;
+    return betas;
 }
 
 void example_alibi(example *e) {
@@ -327,16 +377,21 @@ typedef struct expected {
     double *out;
     whet_stats *stats;
     double *mass; /* what the coefficients of a row sum to: sigmoid's to anything */
+    size_t heads;
+    double *max_logits;
     uint64_t first_bad_row;
 } expected;
 
 static expected expect(const example *e) {
     expected x = {.rows = e->q.extent[0] * e->q.extent[1] * e->q.extent[2],
-                  .value_dim = e->v.extent[3]};
+                  .value_dim = e->v.extent[3],
+                  .heads = e->q.extent[1]};
     x.out = malloc((x.rows * x.value_dim + 1) * sizeof *x.out);
     x.stats = malloc((x.rows + 1) * sizeof *x.stats);
     x.mass = calloc(x.rows + 1, sizeof *x.mass);
-    REQUIRE(x.out && x.stats && x.mass);
+    x.max_logits = malloc(x.heads * sizeof *x.max_logits);
+    REQUIRE(x.out && x.stats && x.mass && x.max_logits);
+    reference_max_logits(&e->attention, x.max_logits);
     x.first_bad_row = reference_attention(&e->attention, x.out, x.stats, x.mass);
     return x;
 }
@@ -390,7 +445,27 @@ static void check_number(const char *what, size_t row, const char *name, double 
     CHECK_MSG(error <= limit, "%s: row %zu: %s is %.9g, not %.9g", what, row, name, actual, right);
 }
 
-static void check_stats(const char *what, size_t row, const whet_stats *stats,
+/* Whether two logits of a row differ by no more than rounding. */
+static bool as_large(const example *e, size_t row, size_t key, size_t other) {
+    double logit = reference_attention_logit(&e->attention, row, key);
+    double right = reference_attention_logit(&e->attention, row, other);
+    return relative_error(logit, right) <= ENTROPY_LIMIT;
+}
+
+static void check_extremes(const char *what, const example *e, size_t row, const whet_stats *stats,
+                           const whet_stats *right) {
+    check_number(what, row, "min", stats->min, right->min, relative_error(stats->min, right->min),
+                 ENTROPY_LIMIT);
+    bool none = stats->argmax == UINT64_MAX || right->argmax == UINT64_MAX;
+    CHECK_MSG(stats->argmax == right->argmax ||
+                  (!none && as_large(e, row, stats->argmax, right->argmax)),
+              "%s: row %zu: argmax %lld, not %lld", what, row, (long long)stats->argmax,
+              (long long)right->argmax);
+    CHECK_MSG(stats->position == right->position, "%s: row %zu: position %lld, not %lld", what, row,
+              (long long)stats->position, (long long)right->position);
+}
+
+static void check_stats(const char *what, const example *e, size_t row, const whet_stats *stats,
                         const whet_stats *right) {
     CHECK_MSG(stats->n == right->n, "%s: row %zu: n is %llu, not %llu", what, row,
               (unsigned long long)stats->n, (unsigned long long)right->n);
@@ -417,6 +492,18 @@ static void check_stats(const char *what, size_t row, const whet_stats *stats,
     check_number(what, row, "largest", stats->max_prob, right->max_prob,
                  error_of(stats->max_prob, right->max_prob, right->max_prob),
                  2 * sharp * BETA_LIMIT);
+    check_number(what, row, "sink share", stats->sink_share, right->sink_share,
+                 relative_error(stats->sink_share, right->sink_share), sharp * size * BETA_LIMIT);
+    check_extremes(what, e, row, stats, right);
+}
+
+static void check_max_logits(const char *what, const expected *x, const float *actual) {
+    for (size_t head = 0; head < x->heads; head++) {
+        double right = x->max_logits[head];
+        CHECK_MSG(relative_error((double)actual[head], right) <= ENTROPY_LIMIT,
+                  "%s: the largest logit of head %zu is %.9g, not %.9g", what, head,
+                  (double)actual[head], right);
+    }
 }
 
 /* Runs it; true if there is a result to look at. */
@@ -430,19 +517,24 @@ static bool check_status(const char *what, const whet_attention *a, const expect
     return status == right;
 }
 
-/* The same with f32 outputs, contiguous, into `out` and, if given, statistics. */
+/* The same with f32 outputs, contiguous, into `out` and, if given, statistics and largest logits.
+ */
 static void run_plain(const char *what, const example *e, const expected *x, float *out,
-                      whet_stats *stats) {
+                      whet_stats *stats, float *max_logits) {
     whet_attention a = e->attention;
     a.out = (whet_tensor_out){.data = out, .type = WHET_F32};
     a.stats = stats;
     a.stats_stride = 0;
+    a.max_logits = max_logits;
     if (!check_status(what, &a, x)) {
         return;
     }
+    if (max_logits) {
+        check_max_logits(what, x, max_logits);
+    }
     check_outputs(what, e, x, out);
     for (size_t row = 0; stats && row < x->rows; row++) {
-        check_stats(what, row, &stats[row], &x->stats[row]);
+        check_stats(what, e, row, &stats[row], &x->stats[row]);
     }
 }
 
@@ -532,14 +624,18 @@ void example_check(example *e, const char *what) {
     size_t before = e->memories;
     float *out = example_memory(e, x.rows * x.value_dim * sizeof *out);
     whet_stats *stats = example_memory(e, x.rows * sizeof *stats);
-    run_plain(what, e, &x, out, stats);
+    float *max_logits = example_memory(e, x.heads * sizeof *max_logits);
+    run_plain(what, e, &x, out, stats, max_logits);
     run_described(what, e, &x, out, stats);
     memset(out, 0xff, x.rows * x.value_dim * sizeof *out);
-    run_plain(what, e, &x, out, NULL);
+    run_plain(what, e, &x, out, NULL, NULL);
+    memset(max_logits, 0xff, x.heads * sizeof *max_logits);
+    run_plain(what, e, &x, out, NULL, max_logits);
     while (e->memories > before) {
         guarded_free(e->memory[--e->memories]);
     }
     free(x.out);
     free(x.stats);
     free(x.mass);
+    free(x.max_logits);
 }

@@ -93,11 +93,23 @@ void example_set(const example_tensor *tensor, size_t batch, size_t head, size_t
 void example_set_row(const example_tensor *tensor, size_t batch, size_t head, size_t position,
                      float value);
 
+/* Makes q and k multiples of 1/4: products and their sums are exact, and many logits equal each
+ * other. For maps that jump where two logits change places. */
+void example_make_exact(example *e);
+
 /* Which axes a mask has entries of its own for; along the others one entry serves all. */
 enum { MASK_BATCH = 1, MASK_HEADS = 2, MASK_QUERIES = 4 };
 
 /* A random mask: about a quarter of the keys masked, the others shifted. Returns its entries. */
 void *example_mask(example *e, unsigned axes, whet_type type, size_t gap);
+
+/* A random bias of keys: about an eighth of them masked, the others shifted; with `gap` floats
+ * between. Along axes without MASK_BATCH or MASK_HEADS one entry serves all. Returns its entries.
+ */
+float *example_bias(example *e, unsigned axes, size_t gap);
+
+/* A beta for every row, between 0 and 3; returns them. */
+float *example_betas(example *e);
 
 /* Slopes and sinks for every query head; returns the latter. */
 void example_alibi(example *e);

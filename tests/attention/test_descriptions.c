@@ -22,6 +22,9 @@ static float mask[ROOM];
 static whet_stats stats[BATCH * HEADS * QUERIES];
 static float slopes[HEADS];
 static float sinks[HEADS];
+static float bias[ROOM];
+static float betas[BATCH * HEADS * QUERIES];
+static float max_logits[HEADS];
 static whet_policy policies[HEADS];
 
 /* A description in which everything is used and right. */
@@ -44,6 +47,8 @@ static whet_attention sound(void) {
     a.mask = (whet_mask){.data = mask, .stride = {0, 0, KEYS * sizeof(float), 0}};
     a.alibi_slopes = slopes;
     a.sinks = sinks;
+    a.bias = (whet_key_bias){.data = bias, .stride = {0, KEYS * sizeof(float), 0}};
+    a.max_logits = max_logits;
     a.policies = policies;
     a.policy_count = HEADS;
     a.stats = stats;
@@ -66,6 +71,7 @@ static whet_status status_of(const whet_attention *a) {
         uint64_t row = 4711;
         memset(out, 0x77, sizeof out);
         memset(stats, 0x77, sizeof stats);
+        memset(max_logits, 0x77, sizeof max_logits);
         CHECK_INT(whet_attention_forward(a, NULL, &row), status);
         CHECK_INT(row, 4711);
         for (size_t i = 0; i < sizeof out; i++) {
@@ -74,8 +80,19 @@ static whet_status status_of(const whet_attention *a) {
         for (size_t i = 0; i < sizeof stats; i++) {
             CHECK(((unsigned char *)stats)[i] == 0x77);
         }
+        for (size_t i = 0; i < sizeof max_logits; i++) {
+            CHECK(((unsigned char *)max_logits)[i] == 0x77);
+        }
     }
     return status;
+}
+
+/* The same with betas in place of policies. */
+static whet_attention sound_with_betas(void) {
+    whet_attention a = sound();
+    a.policy_count = 1; /* the first is softmax */
+    a.betas = betas;
+    return a;
 }
 
 #define STATUS(expected) CHECK_INT(status_of(&a), expected)
@@ -376,6 +393,26 @@ TEST(elements_that_are_not_aligned_are_refused) {
     STATUS(WHET_ERROR_ARGUMENT);
 }
 
+TEST(floats_that_are_not_aligned_are_refused) {
+    whet_attention a = sound();
+    a.bias.data = (const float *)(const void *)((const char *)bias + 2);
+    STATUS(WHET_ERROR_ARGUMENT);
+    for (int axis = 0; axis < 3; axis++) {
+        a = sound();
+        a.bias.stride[axis] = 6;
+        STATUS(WHET_ERROR_ARGUMENT);
+    }
+    a = sound();
+    a.max_logits = (float *)(void *)((char *)max_logits + 1);
+    STATUS(WHET_ERROR_ARGUMENT);
+    a.queries = 0;
+    STATUS(WHET_ERROR_ARGUMENT);
+    a = sound_with_betas();
+    STATUS(WHET_OK);
+    a.betas = (const float *)(const void *)((const char *)betas + 2);
+    STATUS(WHET_ERROR_ARGUMENT);
+}
+
 /* ---- sizes ---- */
 
 TEST(sizes_that_leave_the_address_range_are_refused) {
@@ -457,6 +494,21 @@ TEST(strides_that_leave_the_address_range_are_refused) {
     }
 }
 
+TEST(a_bias_that_leaves_the_address_range_is_refused) {
+    for (int axis = 0; axis < 3; axis++) {
+        whet_attention a = sound();
+        a.bias.stride[axis] = PTRDIFF_MIN / 4 * 4;
+        STATUS(WHET_ERROR_OVERFLOW);
+        a.keys = 0; /* nothing is read */
+        a.heads = a.kv_heads = a.batch = 1;
+        a.policy_count = 1;
+        STATUS(WHET_OK);
+    }
+    whet_attention a = sound();
+    a.bias.stride[2] = PTRDIFF_MAX / 4 * 4;
+    STATUS(WHET_ERROR_OVERFLOW);
+}
+
 TEST(statistics_too_close_not_aligned_or_too_far_are_refused) {
     const size_t wrong[] = {1, 8, sizeof(whet_stats) - 8, sizeof(whet_stats) + 4, SIZE_MAX};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -499,6 +551,21 @@ TEST(policies_that_make_no_sense_are_refused_for_any_head) {
     }
 }
 
+TEST(betas_are_refused_beside_a_temperature) {
+    whet_attention a = sound();
+    a.betas = betas;
+    STATUS(WHET_ERROR_ARGUMENT);
+    for (size_t i = 0; i < HEADS; i++) {
+        policies[i] = i % 2 ? whet_policy_sigmoid((double)NAN) : whet_policy_hardmax();
+    }
+    STATUS(WHET_OK);
+    policies[HEADS - 1] = whet_policy_compose(whet_policy_fixed(2), whet_policy_hardmax());
+    STATUS(WHET_ERROR_ARGUMENT);
+    a.policies = NULL;
+    a.policy_count = 0;
+    STATUS(WHET_OK);
+}
+
 TEST(maps_are_taken_for_any_head) {
     const whet_policy maps[] = {whet_policy_topk(3),      whet_policy_hardmax(),
                                 whet_policy_sparsemax(),  whet_policy_entmax15(),
@@ -516,8 +583,8 @@ TEST(maps_are_taken_for_any_head) {
 /* ---- overlaps ---- */
 
 TEST(outputs_over_inputs_are_refused) {
-    float *const inputs[] = {q, k, v, mask};
-    for (size_t i = 0; i < 4; i++) {
+    float *const inputs[] = {q, k, v, mask, bias};
+    for (size_t i = 0; i < 5; i++) {
         whet_attention a = sound();
         a.out.data = inputs[i];
         STATUS(WHET_ERROR_OVERLAP);
@@ -533,6 +600,29 @@ TEST(outputs_over_inputs_are_refused) {
     STATUS(WHET_OK);
     a.q.data = q + 1;
     STATUS(WHET_ERROR_OVERLAP);
+}
+
+TEST(outputs_over_what_belongs_to_heads_and_rows_are_refused) {
+    float *const inputs[] = {q, k, v, mask, bias, betas, sinks, slopes};
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+        whet_attention a = sound_with_betas();
+        a.max_logits = inputs[i] + 1;
+        STATUS(WHET_ERROR_OVERLAP);
+        a = sound_with_betas();
+        a.out.data = inputs[i] + 1;
+        STATUS(WHET_ERROR_OVERLAP);
+    }
+    whet_attention a = sound_with_betas();
+    a.max_logits = (float *)(void *)&policies[0].value[0];
+    STATUS(WHET_ERROR_OVERLAP);
+    a.max_logits = (float *)(void *)stats;
+    STATUS(WHET_ERROR_OVERLAP);
+    a.max_logits = out + BATCH * HEADS * QUERIES * DIM - 1;
+    STATUS(WHET_ERROR_OVERLAP);
+    a.max_logits = out + BATCH * HEADS * QUERIES * DIM;
+    STATUS(WHET_OK);
+    a.max_logits = bias + HEADS * KEYS;
+    STATUS(WHET_OK);
 }
 
 TEST(statistics_over_outputs_are_refused) {

@@ -26,28 +26,6 @@ static bool jumps(const char *name) {
     return strncmp(name, "topk", 4) == 0 || strcmp(name, "hardmax") == 0;
 }
 
-/* Multiples of 1/4: products and their sums are exact, and many logits equal each other. */
-static void round_tensor(example *e, const example_tensor *t) {
-    for (size_t b = 0; b < t->extent[0]; b++) {
-        for (size_t h = 0; h < t->extent[1]; h++) {
-            for (size_t i = 0; i < t->extent[2]; i++) {
-                for (size_t c = 0; c < t->extent[3]; c++) {
-                    float value = (float)nearbyint(rng_normal(&e->rng, 0, 4)) / 4;
-                    example_set(t, b, h, i, c, value);
-                }
-            }
-        }
-    }
-}
-
-static void make_exact(example *e) {
-    round_tensor(e, &e->q);
-    if (e->k.type != WHET_CUSTOM) {
-        round_tensor(e, &e->k);
-    }
-    e->attention.scale = 0.125f;
-}
-
 static float *exact_sinks(example *e) {
     float *sinks = example_sinks(e);
     for (size_t h = 0; h < e->attention.heads; h++) {
@@ -79,7 +57,7 @@ TEST(every_map_agrees_with_the_reference_over_awkward_sizes) {
                      some_keys[i]);
             example e = example_of(queries, some_keys[i], 100 * m + i);
             if (jumps(maps[m])) {
-                make_exact(&e);
+                example_make_exact(&e);
             }
             example_policy(&e, maps[m]);
             example_check(&e, what);
@@ -125,7 +103,7 @@ TEST(every_map_agrees_with_everything_that_attention_offers) {
             snprintf(what, sizeof what, "%s, %zu queries, features %u", maps[m], queries, features);
             example e = example_of(queries, 210, 100 * m + features);
             if (jumps(maps[m])) {
-                make_exact(&e);
+                example_make_exact(&e);
             }
             add_features(&e, features);
             example_policy(&e, maps[m]);
@@ -140,7 +118,7 @@ TEST(rows_that_see_nothing_agree_with_the_reference) {
     for (size_t m = 0; m < MAPS; m++) {
         for (size_t i = 0; i < SOME_QUERIES; i++) {
             example e = example_of(some_queries[i], 20, 100 * m + i);
-            make_exact(&e);
+            example_make_exact(&e);
             e.attention.flags = WHET_CAUSAL;
             e.attention.offset = -10;
             example_policy(&e, maps[m]);
@@ -157,7 +135,7 @@ TEST(sinks_that_win_or_do_not_count_agree_with_the_reference) {
     for (size_t m = 0; m < MAPS; m++) {
         for (size_t i = 0; i < SOME_QUERIES; i++) {
             example e = example_of(some_queries[i], 60, 100 * m + i);
-            make_exact(&e);
+            example_make_exact(&e);
             float *sinks = example_sinks(&e);
             sinks[0] = 40;
             sinks[1] = i % 2 ? -INFINITY : -40;
@@ -188,7 +166,7 @@ TEST(every_map_agrees_for_all_types_and_layouts) {
             }
             example e = example_new(shape);
             if (jumps(maps[m])) {
-                make_exact(&e);
+                example_make_exact(&e);
             }
             example_policy(&e, maps[m]);
             example_check(&e, maps[m]);
@@ -211,7 +189,7 @@ TEST(every_head_has_a_map_or_temperature_of_its_own) {
         shape.queries = some_queries[i];
         shape.seed = i;
         example e = example_new(shape);
-        make_exact(&e);
+        example_make_exact(&e);
         example_policies(&e, mixed, MIXED);
         example_check(&e, "one policy a head");
         exact_sinks(&e);
@@ -252,7 +230,7 @@ TEST(long_rows_agree_with_the_reference) {
         for (size_t queries = 1; queries <= 17; queries += 16) {
             example e = example_of(queries, 4097, m);
             if (jumps(maps[m])) {
-                make_exact(&e);
+                example_make_exact(&e);
             }
             example_policy(&e, maps[m]);
             example_check(&e, maps[m]);
@@ -313,7 +291,7 @@ TEST(sticks_broken_into_tiny_parts_lose_nothing) {
 
 static void check_spoilt(const char *name, size_t queries, float bad) {
     example e = example_of(queries, 200, queries);
-    make_exact(&e);
+    example_make_exact(&e);
     example_set(&e.q, 0, 1, 0, 0, 1);
     float *mask = example_memory(&e, 2 * queries * 200 * sizeof *mask);
     memset(mask, 0, 2 * queries * 200 * sizeof *mask);
@@ -339,7 +317,7 @@ TEST(values_that_are_not_finite_reach_only_rows_that_take_them) {
     for (size_t m = 0; m < MAPS; m++) {
         for (size_t queries = 4; queries <= 36; queries += 16) {
             example e = example_of(queries, 40, m);
-            make_exact(&e);
+            example_make_exact(&e);
             example_set_row(&e.v, 0, 0, 25, NAN);
             e.attention.flags = WHET_CAUSAL;
             e.attention.offset = 10;

@@ -47,36 +47,45 @@ static example problem(size_t i) {
         example_sinks(&e);
         example_set(&e.q, 1, 2, 1, 0, NAN);
         example_set(&e.q, 1, 3, 0, 0, NAN);
+        example_bias(&e, MASK_HEADS, 0);
+    }
+    if (i / 2 % 4 == 0) {
+        example_betas(&e);
     }
     return e;
 }
 
-/* What came of a problem; out and statistics as bytes. */
+/* What came of a problem; out, statistics and largest logits as bytes. */
 typedef struct outcome {
     whet_status status;
     uint64_t first_bad_row;
-    size_t out_bytes, stats_bytes;
-    unsigned char *out, *stats;
+    size_t out_bytes, stats_bytes, max_logits_bytes;
+    unsigned char *out, *stats, *max_logits;
 } outcome;
 
 static outcome outcome_of(example *e) {
     size_t rows = 2 * e->attention.heads * e->attention.queries;
     outcome o = {.out_bytes = rows * VALUE_DIM * sizeof(float),
                  .stats_bytes = rows * sizeof(whet_stats),
+                 .max_logits_bytes = e->attention.heads * sizeof(float),
                  .first_bad_row = UINT64_MAX};
     o.out = malloc(o.out_bytes);
     o.stats = malloc(o.stats_bytes);
-    REQUIRE(o.out && o.stats);
+    o.max_logits = malloc(o.max_logits_bytes);
+    REQUIRE(o.out && o.stats && o.max_logits);
     memset(o.out, 0xcc, o.out_bytes);
+    memset(o.max_logits, 0xcc, o.max_logits_bytes);
     memset(o.stats, 0xcc, o.stats_bytes);
     e->attention.out = (whet_tensor_out){.data = o.out, .type = WHET_F32};
     e->attention.stats = (whet_stats *)(void *)o.stats;
+    e->attention.max_logits = (float *)(void *)o.max_logits;
     return o;
 }
 
 static void outcome_free(outcome *o) {
     free(o->out);
     free(o->stats);
+    free(o->max_logits);
 }
 
 static outcome by_forward(example *e, const whet_executor *executor, bool with_stats) {
@@ -95,6 +104,8 @@ static void check_same(const char *what, size_t i, const outcome *a, const outco
     CHECK_MSG(same_bytes(a->out, b->out, a->out_bytes), "%s: problem %zu: outputs", what, i);
     CHECK_MSG(same_bytes(a->stats, b->stats, a->stats_bytes), "%s: problem %zu: statistics", what,
               i);
+    CHECK_MSG(same_bytes(a->max_logits, b->max_logits, a->max_logits_bytes),
+              "%s: problem %zu: largest logits", what, i);
 }
 
 /* ---- tasks one by one ---- */
@@ -508,6 +519,7 @@ TEST(memory_for_a_cache_serves_all_shorter_ones) {
         whet_attention a =
             imaginary_cache(1 + i % 16, i % 5 ? 1 : 3, i % 2 ? WHET_F16 : WHET_Q8_0, i % 4 > 0);
         a.window = i % 3 ? 0 : 1000;
+        a.max_logits = i % 7 ? NULL : imaginary_address(6);
         size_t scratch = 0, workspace = 0, wrong = 0;
         for (size_t keys = 0; keys <= 20000; keys += 1 + keys / 100) {
             a.keys = keys;

@@ -79,6 +79,10 @@ whet_given '' demo "${arguments[@]}"
 check "all policies together are shown" [ "$status" -eq 0 ]
 check "all policies together fit 80 columns" awk 'length > 80 { exit 1 }' "$SCRATCH/out"
 check "one policy alone is shown" "$WHET_BIN" demo --policy hardmax
+whet_given '' demo --policy softmax --policy adaptive+entmax15 --policy length:16+topk:8
+check "compositions are shown" [ "$status" -eq 0 ]
+check "names of compositions are broken before the plus and not cut" grep -q '^ *+entmax15 *:16$' "$SCRATCH/out"
+check "the legend names compositions" grep -q 'B adaptive+entmax15' "$SCRATCH/out"
 long=poly:0.00000000001/0.0000000002/0.0000000003/0.000004:threshold=0.123456:floor=1.0:hold=4.123456789012345
 whet_given '' demo --policy "$long"
 check "a very long name fits too" awk 'length > 125 || (!/^ *A poly/ && length > 80) { exit 1 }' "$SCRATCH/out"

@@ -50,9 +50,17 @@ for verb in generate mix export score list; do
         check "the page has $option of clrs $verb" has "$option"
     done
 done
-for policy in $("$WHET_BIN" policies --names | sed 's/:[^h].*//' | sort -u); do
-    check "the page has the policy $policy" has "$policy"
-done
+check "the page has a composition" has "$("$WHET_BIN" policies --names | grep '+')"
+# The page's list of policies is the program's table: the same in the same order, as `whet policies` writes them, without the
+# macros in between.
+policies_of_the_page() {
+    sed -n '/^\.Sh POLICIES/,/^\.Sh STATISTICS/s/^\.It Cm //p' "$page" |
+        sed -e 's/ Ns / /g' -e 's/\(^\| \)\(Cm\|Ar\) /\1/g' -e 's/ *Oo */[/g' -e 's/ *Oc */]/g' -e 's/ Ns$//' -e 's/ //g'
+}
+policies_of_the_table() {
+    "$WHET_BIN" policies --json | sed -n 's/^  {"syntax": "\([^"]*\)".*/\1/p' | grep -v '+'
+}
+check "the page lists the policies of the table" diff <(policies_of_the_page) <(policies_of_the_table)
 check "the page is of this version" has "whet $("$WHET_BIN" --version | cut -d ' ' -f 2)"
 whet_given '1 2 3 4\n' softmax --policy softmax --policy adaptive
 check "the page's example is what the program answers" near "$(sed -n '/^softmax	/p; /^adaptive	/p' "$page")" "$(cat "$SCRATCH/out")"

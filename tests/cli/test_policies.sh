@@ -11,6 +11,18 @@ for policy in softmax fixed:B adaptive adaptive:hold poly: exp:h0 target:H ssmax
     sparsemax entmax15 entmax:a softmax1 sigmoid stick-breaking :strength=; do
     check "the table has $policy" grep -q "^  .*$policy" "$SCRATCH/out"
 done
+check "compositions are explained with an example" grep -q '^compositions: TEMPERATURE+MAP ' "$SCRATCH/out"
+# Every name that stands in the text after `as in`, and every example of the table, is one that the program takes.
+takes_all_of() { # name ...
+    local name
+    for name in "$@"; do
+        echo 1 2 3 4 | "$WHET_BIN" softmax --policy "$name" >"$SCRATCH/taken" || return 1
+    done
+}
+# shellcheck disable=SC2046 # one word a name
+check "compositions named as examples are taken" takes_all_of $(grep -o '[a-z0-9:.]\+[+][a-z0-9:.]\+' "$SCRATCH/out")
+# shellcheck disable=SC2046
+check "every example is taken" takes_all_of $("$WHET_BIN" policies --names)
 whet_given '' policies --names
 check "names are one word a line" awk 'NF != 1 { exit 1 }' "$SCRATCH/out"
 check "names are at least one for each kind" [ "$(wc -l <"$SCRATCH/out")" -ge 18 ]
@@ -21,8 +33,12 @@ import json, sys
 table = json.load(open(sys.argv[1]))
 assert len(table) >= 18
 for entry in table:
-    assert list(entry) == ["syntax", "example", "temperature", "summary"], entry
-    assert isinstance(entry["temperature"], bool) and entry["summary"]' "$SCRATCH/out"
+    assert list(entry) == ["syntax", "example", "temperature", "summary", "parameters"], entry
+    assert isinstance(entry["temperature"], bool) and entry["summary"]
+by_name = {entry["syntax"]: entry["parameters"] for entry in table}
+assert by_name["target:H[:cap=C]"] == ["H", "cap", "strength"], by_name
+assert by_name["topk:k"] == ["k"] and by_name["hardmax"] == [], by_name
+assert by_name["TEMPERATURE+MAP"][-1] == "a", by_name' "$SCRATCH/out"
     "$WHET_BIN" policies --names >"$SCRATCH/names"
     check "the JSON has the same names" python3 -c '
 import json, sys

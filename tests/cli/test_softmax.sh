@@ -105,4 +105,19 @@ for n in 1 2 15 17 1000 200000; do
     }
     check "$n equal logits share evenly" uniform
 done
+
+# Sinks, betas and positions.
+answers "a sink takes its share" '0 0 0\n' '0.25 0.25 0.25\n' softmax --sink 0
+answers "a map has it as one more entry" '2\n' '0\n' softmax --sink 3 --policy hardmax
+answers "a beta is that of every row" '0 1\n0 2\n\n' '0 1\n0 1\n\n' softmax --beta 1e3
+answers "a composition with a sink" '0 0 0 0\n' '0.200000003 0.200000003 0.200000003 0.200000003\n' softmax --policy fixed:2+topk:4 --sink 0
+answers "a position that no policy asks for changes nothing" '0 0\n' '0.5 0.5\n' softmax --position 9000
+refuses "a beta beside a temperature is refused" '0\n' '' \
+    "whet: softmax: --beta: the policy 'adaptive+hardmax' chooses its own beta; give softmax or a map\n" \
+    softmax --beta 2 --policy softmax --policy adaptive+hardmax
+refuses "a beta that is not positive is refused" '0\n' '' "whet: softmax: --beta: not a positive 32-bit float\n" softmax --beta 0
+refuses "a sink beyond a float is refused" '0\n' '' "whet: softmax: --sink: too large for a 32-bit float\n" softmax --sink 1e39
+refuses "two maps are refused" '0\n' '' \
+    "whet: softmax: --policy 'topk:3+hardmax': 'topk:3' is a map: expected a temperature before '+' and a map behind it\n'whet policies' lists them all.\n" \
+    softmax --policy topk:3+hardmax
 finish

@@ -1,9 +1,9 @@
 # whet softmax --stats: one JSON object a row.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-empty='"n": 0, "entropy": 0, "entropy_after": 0, "beta": 1, "max_prob": 0, "logsumexp": null, "empty": true}\n'
+empty='"n": 0, "entropy": 0, "entropy_after": 0, "beta": 1, "max_prob": 0, "logsumexp": null, "min": null, "argmax": null, "sink_share": 0, "empty": true}\n'
 answers "a row of one" '0\n' \
-    '{"n": 1, "entropy": 0, "entropy_after": 0, "beta": 1, "max_prob": 1, "logsumexp": 0}\n' softmax --stats
+    '{"n": 1, "entropy": 0, "entropy_after": 0, "beta": 1, "max_prob": 1, "logsumexp": 0, "min": 0, "argmax": 0, "sink_share": 1}\n' softmax --stats
 answers "an empty line is the empty row" '\n' "{$empty" softmax --stats
 answers "a masked row is the empty row" '-inf -inf\n' "{$empty" softmax --stats
 answers "several policies are named" '\n' "{\"policy\": \"softmax\", $empty{\"policy\": \"fixed:2\", $empty" \
@@ -12,7 +12,7 @@ whet_given '0 nan\n0\n' softmax --stats
 check "a row that is not finite ends with status 1" [ "$status" -eq 1 ]
 check "a row that is not finite is named" grep -q '^whet: <stdin>:1: ' "$SCRATCH/err"
 check "a row that is not finite has null for numbers and says so" \
-    grep -q '"entropy": null, "entropy_after": null, "beta": [^,]*, "max_prob": null, "logsumexp": null, "not_finite": true}$' "$SCRATCH/out"
+    grep -q '"entropy": null, "entropy_after": null, "beta": [^,]*, "max_prob": null, "logsumexp": null, "min": null, "argmax": null, "sink_share": null, "not_finite": true}$' "$SCRATCH/out"
 check "the rows after it are answered" [ "$(wc -l <"$SCRATCH/out")" -eq 2 ]
 
 if have python3; then
@@ -35,14 +35,20 @@ for name, value in eval(sys.argv[2]).items():
         'dict(entropy=0.9475369639754254, beta=1.182411413810478, entropy_after=0.837732926901575, max_prob=0.699638876)' --policy adaptive
     check "target reaches its entropy" fields '1 2 3 4\n' 'dict(beta=1.8786288978298589, entropy_after=0.5, capped=None)' --policy target:0.5
     check "target at its cap says so" fields '1 1 1 1\n' 'dict(beta=256.0, capped=True)' --policy target:0.5
-    check "a map without temperature has no beta" fields '1 2 3 4\n' \
-        'dict(beta=None, max_prob=1.0, entropy_after=0.0, logsumexp=4.440189698561196)' --policy hardmax
+    check "a map alone has beta 1" fields '1 2 3 4\n' \
+        'dict(beta=1.0, max_prob=1.0, entropy_after=0.0, logsumexp=4.440189698561196)' --policy hardmax
     check "a map that need not sum to one has no entropy afterwards" fields '1 2 3 4\n' \
-        'dict(beta=None, entropy_after=None, max_prob=0.931738459)' --policy sigmoid
+        'dict(beta=1.0, entropy_after=None, max_prob=0.931738459)' --policy sigmoid
+    check "the smallest, the largest and the first entry are known" fields '3 1 4 2\n' 'dict(min=1.0, argmax=2, sink_share=0.23688282)'
+    check "a composition has the beta of its temperature and the result of its map" fields '1 2 3 4\n' \
+        'dict(beta=1.182411413810478, max_prob=1.0, entropy_after=0.0)' --policy adaptive+hardmax
+    check "a sink takes part and is not counted" fields '1 2 3\n' \
+        'dict(n=3, entropy=0.9475369639754254, logsumexp=4.440189698561196, min=1.0, argmax=2)' --sink 4
+    check "a given beta is the one in use" fields '1 2 3 4\n' 'dict(beta=2.5)' --beta 2.5 --policy sparsemax
     check "members come in the documented order" python3 -c '
 import json, sys
 row = json.loads(sys.stdin.readline())
-assert list(row) == ["n", "entropy", "entropy_after", "beta", "max_prob", "logsumexp"], row' \
+assert list(row) == ["n", "entropy", "entropy_after", "beta", "max_prob", "logsumexp", "min", "argmax", "sink_share"], row' \
         < <(echo 1 2 | "$WHET_BIN" softmax --stats)
     arguments=()
     while read -r name; do

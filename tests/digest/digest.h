@@ -13,6 +13,9 @@
 #include <stdint.h>
 #include "whet.h"
 
+// What came with version 0.3: compositions, more statistics, sinks and betas of rows.
+#define DIGEST_HAS_ROW_EXTRAS (WHET_VERSION_MAJOR > 0 || WHET_VERSION_MINOR >= 3)
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 // --- groups: the cases that share a line --------------------------------------------------------
@@ -60,6 +63,7 @@ const struct named_policy *policy_named(const char *name);
 
 void digest_rows(void);
 void digest_rows_backward(void);
+void digest_row_extras(void);
 void digest_attention(void);
 
 #endif

@@ -110,6 +110,12 @@ void group_add_stats(const whet_stats *stats, size_t count) {
         group_add_doubles("stats.entropy_after", &stats[i].entropy_after, 1);
         group_add_doubles("stats.max_prob", &stats[i].max_prob, 1);
         group_add("stats.flags", stats[i].flags);
+#if DIGEST_HAS_ROW_EXTRAS
+        group_add_doubles("stats.min", &stats[i].min, 1);
+        group_add("stats.argmax", stats[i].argmax);
+        group_add("stats.position", (uint64_t)stats[i].position);
+        group_add_doubles("stats.sink_share", &stats[i].sink_share, 1);
+#endif
     }
 }
 
@@ -118,6 +124,10 @@ void group_add_policy_gradients(const whet_policy_gradient *gradients, size_t co
         group_add_doubles("grad.policy.value", gradients[i].value, COUNT(gradients[i].value));
         group_add_doubles("grad.policy.strength", &gradients[i].strength, 1);
         group_add_doubles("grad.policy.hold", &gradients[i].hold, 1);
+#if DIGEST_HAS_ROW_EXTRAS
+        group_add_doubles("grad.policy.map_value", gradients[i].map_value,
+                          COUNT(gradients[i].map_value));
+#endif
     }
 }
 

@@ -143,6 +143,16 @@ static const char *const variants[] = {
     "sigmoid",
     "sigmoid:1.5",
     "stick-breaking",
+#if DIGEST_HAS_ROW_EXTRAS
+    "adaptive+entmax15",
+    "ssmax:0.3:0.2+softmax1",
+    "length:64+topk:7",
+    "fixed:3+sigmoid",
+    "exp:2.5:strength=0.2+stick-breaking",
+    "target:0.7+sparsemax",
+    "poly:0.3/1:hold=3+entmax:1.25",
+    "adaptive+hardmax",
+#endif
 };
 
 static double custom_beta(const whet_stats *stats, double *dbeta_dentropy, void *context) {

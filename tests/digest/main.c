@@ -16,6 +16,7 @@ int main(int argc, char **argv) {
     digest_select(argv + 1, (size_t)argc - 1);
     digest_rows();
     digest_rows_backward();
+    digest_row_extras();
     digest_attention();
     if (fflush(stdout) || ferror(stdout)) {
         fprintf(stderr, "digest: cannot write to standard output\n");

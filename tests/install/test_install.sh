@@ -23,10 +23,16 @@ mv "$SCRATCH/first" "$prefix"
 lib=$(dirname "$(find "$prefix" -name libwhet.a | head -n 1)")
 export PKG_CONFIG_PATH="$lib/pkgconfig"
 export LD_LIBRARY_PATH="$lib"
+# What may change the interface is part of the soname: before 1.0 the minor version, later the major one alone.
+version=$(pkg-config --modversion whet 2>/dev/null)
+case $version in
+0.*) soname=libwhet.so.${version%.*} ;;
+*) soname=libwhet.so.${version%%.*} ;;
+esac
 
 every_file_is_there() {
     local file status=0
-    for file in include/whet.h "${lib#"$prefix"/}"/{libwhet.a,libwhet.so,libwhet.so.0,pkgconfig/whet.pc} \
+    for file in include/whet.h "${lib#"$prefix"/}"/{libwhet.a,libwhet.so,"$soname",pkgconfig/whet.pc} \
         "${lib#"$prefix"/}"/cmake/whet/{whetConfig,whetConfigVersion,whetTargets}.cmake; do
         [ -e "$prefix/$file" ] || { echo "$file is missing" && status=1; }
     done
@@ -49,7 +55,6 @@ every_file_is_there() {
 }
 check "every file is there" every_file_is_there
 
-version=$(pkg-config --modversion whet 2>/dev/null)
 # A program works if it tells the version that pkg-config knows.
 tells_version() {
     local output
@@ -75,7 +80,7 @@ check "a copy of the examples is a project of its own" examples_alone
 by_pkg_config() {
     # shellcheck disable=SC2046 # one word a flag
     "$cc" -o "$SCRATCH/shared" "$consumer/main.c" $(pkg-config --cflags --libs whet) &&
-        readelf -d "$SCRATCH/shared" | grep -q 'NEEDED.*libwhet\.so\.0' && tells_version "$SCRATCH/shared"
+        readelf -d "$SCRATCH/shared" | grep NEEDED | grep -qF "[$soname]" && tells_version "$SCRATCH/shared"
 }
 check "a program links the shared library by pkg-config" by_pkg_config
 
@@ -116,9 +121,9 @@ check "the archive defines whet_ symbols alone" archive_defines_only_whet
 
 soname_is_right() {
     readelf -d "$lib/libwhet.so" | grep SONAME
-    readelf -d "$lib/libwhet.so" | grep -q 'SONAME.*\[libwhet\.so\.0\]'
+    readelf -d "$lib/libwhet.so" | grep -qF "[$soname]"
 }
-check "the soname is libwhet.so.0" soname_is_right
+check "the soname is $soname" soname_is_right
 
 needs_libc_alone() { # library
     local others

@@ -406,6 +406,46 @@ TEST(maxima_are_raised_and_entries_counted_lane_by_lane) {
     }
 }
 
+/* The first of equal entries counts; NaN is told by the largest. */
+static void check_extremes(const tile *t, size_t lane, const panel_extremes *found) {
+    size_t lanes = whet_kernels_get()->lanes, place = 0;
+    float least = INFINITY, most = -INFINITY;
+    bool is_nan = false;
+    for (size_t j = 0; j < t->keys; j++) {
+        float x = t->x[j * lanes + lane];
+        least = x != -INFINITY && x < least ? x : least;
+        place = x > most ? j : place;
+        most = x > most ? x : most;
+        is_nan = is_nan || isnan(x);
+    }
+    if (is_nan) {
+        CHECK(isnan(found->most[lane]));
+        return;
+    }
+    CHECK(found->least[lane] == least && found->most[lane] == most);
+    CHECK(most == -INFINITY || found->place[lane] == (float)place);
+}
+
+TEST(extremes_are_found_lane_by_lane) {
+    struct rng rng = rng_seeded(17);
+    const kernels *k = whet_kernels_get();
+    for (size_t i = 0; i < KEY_COUNTS; i++) {
+        tile t = tile_new(&rng, key_counts[i]);
+        for (size_t at = 0; at < t.keys * k->lanes; at++) {
+            size_t lane = at % k->lanes;
+            t.x[at] = rng_bits(&rng) % 4 == 0 || lane == 1 ? -INFINITY : nearbyintf(3 * t.x[at]);
+            t.x[at] = lane == 2 && at / k->lanes == t.keys / 2 ? NAN : t.x[at];
+            t.x[at] = lane == 0 && at / k->lanes == t.keys / 3 ? INFINITY : t.x[at];
+        }
+        panel_extremes found;
+        k->panel_extremes(t.x, t.keys, &found);
+        for (size_t lane = 0; lane < k->lanes; lane++) {
+            check_extremes(&t, lane, &found);
+        }
+        tile_free(&t);
+    }
+}
+
 TEST(limits_mask_keys_on_both_sides) {
     struct rng rng = rng_seeded(8);
     const kernels *k = whet_kernels_get();

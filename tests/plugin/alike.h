@@ -6,18 +6,13 @@
 
 enum { ALIKE_MAX = 1000 };
 
-/* One head's, up to ALIKE_MAX of them. Its arrays are there once. */
+/* One head's, up to ALIKE_MAX of them. Its array is there once. */
 static inline recorded_operation alike_rows(size_t queries) {
     static whet_stats stats[ALIKE_MAX];
-    static float spread[ALIKE_MAX];
     for (size_t i = 0; i < queries; i++)
         stats[i] = (whet_stats){.n = 5, .entropy = 1.2345678};
-    return (recorded_operation){.batch = 1,
-                                .heads = 1,
-                                .queries = queries,
-                                .interval = 1,
-                                .stats = stats,
-                                .spread = spread};
+    return (recorded_operation){
+        .batch = 1, .heads = 1, .queries = queries, .interval = 1, .stats = stats};
 }
 
 #endif

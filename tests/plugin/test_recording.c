@@ -52,9 +52,10 @@ TEST(lines_are_those_of_the_rows_and_empty_rows_are_left_out) {
         stats[i] = (whet_stats){.n = (uint64_t)i,
                                 .entropy = 0.5 * i,
                                 .entropy_after = 0.25 * i,
+                                .max = 2 * i,
+                                .min = -6,
                                 .beta = i == 4 ? (double)NAN : 1 + i,
                                 .max_prob = 1.0 / (1 + i)};
-    static const float spread[] = {7, 8, 9, 10};
     static const int32_t positions[] = {100, 101, 102};
     recorded_operation rows = {.layer = 3,
                                .batch = 1,
@@ -62,7 +63,6 @@ TEST(lines_are_those_of_the_rows_and_empty_rows_are_left_out) {
                                .queries = 3,
                                .interval = 2,
                                .stats = stats,
-                               .spread = spread,
                                .positions = positions};
     recording *r = recording_open(path);
     REQUIRE(r != NULL);
@@ -74,12 +74,12 @@ TEST(lines_are_those_of_the_rows_and_empty_rows_are_left_out) {
     recording_close(r);
     char *text = read_back();
     CHECK_MSG(strncmp(text, header, sizeof header - 1) == 0, "%s", text);
-    CHECK_STR(text + sizeof header - 1, "0,3,0,102,2,1,0.5,3,0.333333333,8\n"
-                                        "0,3,1,100,3,1.5,0.75,4,0.25,9\n"
-                                        "0,3,1,102,5,2.5,1.25,6,0.166666667,10\n"
-                                        "1,4,0,2,2,1,0.5,3,0.333333333,8\n"
-                                        "1,4,1,0,3,1.5,0.75,4,0.25,9\n"
-                                        "1,4,1,2,5,2.5,1.25,6,0.166666667,10\n");
+    CHECK_STR(text + sizeof header - 1, "0,3,0,102,2,1,0.5,3,0.333333333,10\n"
+                                        "0,3,1,100,3,1.5,0.75,4,0.25,12\n"
+                                        "0,3,1,102,5,2.5,1.25,6,0.166666667,16\n"
+                                        "1,4,0,2,2,1,0.5,3,0.333333333,10\n"
+                                        "1,4,1,0,3,1.5,0.75,4,0.25,12\n"
+                                        "1,4,1,2,5,2.5,1.25,6,0.166666667,16\n");
     free(text);
 }
 

@@ -53,6 +53,18 @@ TEST(a_policy_with_a_strength_for_some_layers_and_heads) {
     settings_free(&s);
 }
 
+TEST(a_strength_weakens_the_temperature_of_a_composition) {
+    settings s;
+    message why = {""};
+    setenv("WHET_POLICY", "length:64+topk:8", 1);
+    setenv("WHET_STRENGTH", "0.5", 1);
+    if (CHECK_MSG(settings_load(&s, &why), "%s", why.text))
+        policy_is(&s, 0, 0, "length:64:strength=0.5+topk:8");
+    settings_free(&s);
+    setenv("WHET_POLICY", "length:64:strength=0.5+topk:8", 1);
+    check_refused("WHET_STRENGTH=0.5: the policy has a strength already");
+}
+
 TEST(a_strength_may_begin_with_its_point) {
     settings s;
     message why = {""};
@@ -103,7 +115,8 @@ TEST(what_is_not_understood_is_refused) {
         {"WHET_STRENGTH", "-1", "adaptive", "WHET_STRENGTH"},
         {"WHET_STRENGTH", "nan", "adaptive", "WHET_STRENGTH"},
         {"WHET_STRENGTH", "0x1", "adaptive", "WHET_STRENGTH"},
-        {"WHET_STRENGTH", "0.5", "topk:3", "WHET_STRENGTH=0.5: the policy is no temperature"},
+        {"WHET_STRENGTH", "0.5", "topk:3",
+         "WHET_STRENGTH=0.5: the policy is a map without a temperature"},
         {"WHET_STRENGTH", "0.5", "adaptive:strength=0.5",
          "WHET_STRENGTH=0.5: the policy has a strength already"},
         {"WHET_LAYERS", "3", NULL, "without WHET_POLICY"},
@@ -117,10 +130,10 @@ TEST(what_is_not_understood_is_refused) {
         {"WHET_HEADS", "all", "adaptive", "WHET_HEADS=all: not a list"},
         {"WHET_VERBOSE", "yes", NULL, "WHET_VERBOSE"},
         {"WHET_STATS_ROWS", "last", NULL, "without WHET_STATS"},
-        {"WHET_POLCY", "adaptive", NULL, "WHET_POLCY is no setting"},
-        {"WHET_STATS_ROW", "1", NULL, "WHET_STATS_ROW is no setting"},
-        {"WHET_", "1", NULL, "WHET_ is no setting"},
-        {"WHET_MODE", "hook", NULL, "WHET_MODE is no setting"},
+        {"WHET_POLCY", "adaptive", NULL, "unknown setting WHET_POLCY"},
+        {"WHET_STATS_ROW", "1", NULL, "unknown setting WHET_STATS_ROW"},
+        {"WHET_", "1", NULL, "unknown setting WHET_"},
+        {"WHET_MODE", "hook", NULL, "unknown setting WHET_MODE"},
         {"WHET_CONFIG", "/there/is/no/such/file", NULL, "WHET_CONFIG=/there/is/no/such/file: "},
         {"WHET_CONFIG", "/", NULL, "WHET_CONFIG=/: cannot be read"},
         {"WHET_CONFIG", "any", "adaptive", "both"},

@@ -87,6 +87,18 @@ static double mask_at(const whet_attention *a, size_t batch, size_t head, size_t
     return reference_load((const char *)mask->data + offset, mask->type);
 }
 
+/* The bias of a key, 0 without one. */
+static double bias_at(const whet_attention *a, size_t batch, size_t head, size_t key) {
+    const whet_key_bias *bias = &a->bias;
+    if (!bias->data) {
+        return 0;
+    }
+    ptrdiff_t key_stride = bias->stride[2] ? bias->stride[2] : (ptrdiff_t)sizeof(float);
+    ptrdiff_t offset = (ptrdiff_t)batch * bias->stride[0] + (ptrdiff_t)head * bias->stride[1] +
+                       (ptrdiff_t)key * key_stride;
+    return reference_load((const char *)bias->data + offset, WHET_F32);
+}
+
 static bool is_visible(const whet_attention *a, size_t query, size_t key) {
     int64_t position = (int64_t)query + a->offset;
     int64_t distance = position - (int64_t)key;
@@ -99,7 +111,8 @@ static bool is_visible(const whet_attention *a, size_t query, size_t key) {
 double reference_logit(const whet_attention *a, size_t batch, size_t head, size_t query, size_t key,
                        const double *q, const double *k) {
     double mask = mask_at(a, batch, head, query, key);
-    if (!is_visible(a, query, key) || mask == -(double)INFINITY) {
+    double bias = bias_at(a, batch, head, key);
+    if (!is_visible(a, query, key) || mask == -(double)INFINITY || bias == -(double)INFINITY) {
         return -(double)INFINITY;
     }
     double scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
@@ -111,7 +124,7 @@ double reference_logit(const whet_attention *a, size_t batch, size_t head, size_
         double distance = fabs((double)((int64_t)query + a->offset - (int64_t)key));
         logit -= (double)a->alibi_slopes[head] * distance;
     }
-    return logit + mask;
+    return logit + bias + mask;
 }
 
 whet_policy reference_policy(const whet_attention *a, size_t head) {
@@ -132,6 +145,64 @@ static void select_values(const double *p, const double *v, size_t keys, size_t 
     }
 }
 
+/* One row at the beta that is given for it, if there are any. */
+static void attend_row(const whet_attention *a, uint64_t row, size_t head, const double *logits,
+                       double *p, whet_stats *stats) {
+    double sink = a->sinks ? (double)a->sinks[head] : -(double)INFINITY;
+    whet_policy policy = reference_policy(a, head);
+    if (a->betas) {
+        reference_row_at_beta(logits, a->keys, sink, (double)a->betas[row], &policy, p, stats);
+    } else {
+        reference_row(logits, a->keys, sink, &policy, p, stats);
+    }
+    stats->position = (int64_t)(row % a->queries) + a->offset;
+}
+
+double reference_attention_logit(const whet_attention *attention, uint64_t row, size_t key) {
+    whet_attention a = reference_with_defaults(attention);
+    const size_t q_extent[4] = {a.batch, a.heads, a.queries, a.head_dim};
+    const size_t k_extent[4] = {a.batch, a.kv_heads, a.keys, a.head_dim};
+    size_t query = row % a.queries;
+    size_t head = row / a.queries % a.heads;
+    size_t batch = row / a.queries / a.heads;
+    double *q = reference_allocate(a.head_dim, sizeof *q);
+    double *k = reference_allocate(a.head_dim, sizeof *k);
+    load_row(&a.q, q_extent, batch, head, query, q);
+    load_row(&a.k, k_extent, batch, head / (a.heads / a.kv_heads), key, k);
+    double logit = reference_logit(&a, batch, head, query, key, q, k);
+    free(q);
+    free(k);
+    return logit;
+}
+
+void reference_max_logits(const whet_attention *attention, double *result) {
+    whet_attention a = reference_with_defaults(attention);
+    const size_t q_extent[4] = {a.batch, a.heads, a.queries, a.head_dim};
+    const size_t k_extent[4] = {a.batch, a.kv_heads, a.keys, a.head_dim};
+    for (size_t head = 0; head < a.heads; head++) {
+        result[head] = -(double)INFINITY;
+        for (size_t batch = 0; batch < a.batch; batch++) {
+            double *q = reference_load_head(&a.q, q_extent, batch, head);
+            double *k = reference_load_head(&a.k, k_extent, batch, head / (a.heads / a.kv_heads));
+            for (size_t i = 0; i < a.queries * a.keys; i++) {
+                size_t query = i / a.keys;
+                size_t key = i % a.keys;
+                double logit = reference_logit(&a, batch, head, query, key, q + query * a.head_dim,
+                                               k + key * a.head_dim);
+                result[head] = isnan(logit) || logit > result[head] ? logit : result[head];
+                if (isnan(logit)) {
+                    break;
+                }
+            }
+            free(q);
+            free(k);
+            if (isnan(result[head])) {
+                break;
+            }
+        }
+    }
+}
+
 uint64_t reference_attention(const whet_attention *attention, double *out, whet_stats *stats,
                              double *mass) {
     whet_attention a = reference_with_defaults(attention);
@@ -148,14 +219,12 @@ uint64_t reference_attention(const whet_attention *attention, double *out, whet_
             size_t kv_head = head / (a.heads / a.kv_heads);
             double *k = reference_load_head(&a.k, k_extent, batch, kv_head);
             double *v = reference_load_head(&a.v, v_extent, batch, kv_head);
-            double sink = a.sinks ? (double)a.sinks[head] : -(double)INFINITY;
-            whet_policy policy = reference_policy(&a, head);
             for (size_t query = 0; query < a.queries; query++, row++) {
                 load_row(&a.q, q_extent, batch, head, query, q);
                 for (size_t j = 0; j < a.keys; j++) {
                     logits[j] = reference_logit(&a, batch, head, query, j, q, k + j * a.head_dim);
                 }
-                reference_row(logits, a.keys, sink, &policy, p, &stats[row]);
+                attend_row(&a, row, head, logits, p, &stats[row]);
                 select_values(p, v, a.keys, a.value_dim, out + row * a.value_dim);
                 for (size_t j = 0; mass && j < a.keys; j++) {
                     mass[row] = (j ? mass[row] : 0) + p[j];

@@ -80,6 +80,20 @@ static void map_sigmoid(const double *logits, size_t n, double b, double *p) {
     }
 }
 
+static void map_softpick(const double *logits, size_t n, double *p) {
+    double shift = fmax(0, reference_largest(logits, n, -(double)INFINITY));
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        double r =
+            logits[i] < 1 ? expm1(logits[i]) * exp(-shift) : exp(logits[i] - shift) - exp(-shift);
+        sum += logits[i] == -(double)INFINITY ? 0 : fabs(r);
+        p[i] = fmax(0, r);
+    }
+    for (size_t i = 0; i < n; i++) {
+        p[i] = sum > 0 ? p[i] / sum : 0;
+    }
+}
+
 static void map_stick_breaking(const double *logits, size_t n, double *p) {
     double left = 1;
     for (size_t i = n; i-- > 0;) {
@@ -110,6 +124,9 @@ void reference_map(const whet_policy *policy, const double *logits, size_t n, ui
     case WHET_POLICY_STICK_BREAKING:
         map_stick_breaking(logits, n, p);
         break;
+    case WHET_POLICY_SOFTPICK:
+        map_softpick(logits, n, p);
+        break;
     default:
         fprintf(stderr, "the reference does not know policy %lu\n", (unsigned long)policy->map);
         abort();
@@ -122,5 +139,6 @@ bool reference_sums_to_one(const whet_policy *policy) {
 }
 
 bool reference_takes_sink(const whet_policy *policy) {
-    return reference_sums_to_one(policy) || policy->map == WHET_POLICY_SOFTMAX1;
+    return reference_sums_to_one(policy) || policy->map == WHET_POLICY_SOFTMAX1 ||
+           policy->map == WHET_POLICY_SOFTPICK;
 }

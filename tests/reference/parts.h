@@ -102,7 +102,7 @@ whet_policy reference_policy(const whet_attention *a, size_t head);
 double *reference_load_head(const whet_tensor *tensor, const size_t extent[4], size_t batch,
                             size_t head);
 
-/* e_j = softcap(scale q . k_j) - slope |i + offset - j| + mask_ij, or -inf. */
+/* e_j = softcap(scale q . k_j) - slope |i + offset - j| + bias_j + mask_ij, or -inf. */
 double reference_logit(const whet_attention *a, size_t batch, size_t head, size_t query, size_t key,
                        const double *q, const double *k);
 

@@ -91,6 +91,12 @@ double reference_beta_slope(const reference_loss *loss, double step);
 uint64_t reference_attention(const whet_attention *attention, double *out, whet_stats *stats,
                              double *mass);
 
+/* The logit of one key in a row, counted as in [batch][head][query]. */
+double reference_attention_logit(const whet_attention *attention, uint64_t row, size_t key);
+
+/* The largest logit of each query head, -inf for none; NaN where a logit that is not masked is. */
+void reference_max_logits(const whet_attention *attention, double *result);
+
 /*
  * The gradients of a loss whose gradients with respect to the output and to statistics are given,
  * contiguous whatever the strides of the description: q is [batch][head][query][head_dim], k and v

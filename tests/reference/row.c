@@ -146,11 +146,14 @@ static double beta_before_strength(const double *logits, size_t n, double sink,
     case WHET_POLICY_TARGET:
         return target_beta(logits, n, sink, first, policy->value[1], &stats->flags);
     case WHET_POLICY_SSMAX:
-        return first * log(count) + policy->value[1];
+        return first * pow(log(count), policy->value[2]) + policy->value[1];
     case WHET_POLICY_LENGTH:
         return fmax(1, log(count) / log(first));
     case WHET_POLICY_LINEAR:
         return fmax(1, count / first);
+    case WHET_POLICY_LLAMA4:
+        return 1 + first * log(1 + fmax(0, floor(((double)stats->position + policy->value[2]) /
+                                                 policy->value[1])));
     case WHET_POLICY_CUSTOM:
         return policy->function(stats, &derivative, policy->context);
     default:

@@ -105,12 +105,34 @@ static void stick_back(const double *logits, size_t n, const double *p, const do
     }
 }
 
+/* p = max(r, 0) / S with r = exp(e) - 1 and S = sum |r|: an entry moves S, also where p is zero. */
+static void softpick_back(const double *logits, size_t n, const double *p, const double *g,
+                          double *result) {
+    double shift = fmax(0, reference_largest(logits, n, -(double)INFINITY));
+    double sum = 0, mean = 0;
+    for (size_t i = 0; i < n; i++) {
+        double r =
+            logits[i] < 1 ? expm1(logits[i]) * exp(-shift) : exp(logits[i] - shift) - exp(-shift);
+        sum += logits[i] == -(double)INFINITY ? 0 : fabs(r);
+        mean += p[i] > 0 ? p[i] * g[i] : 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double sign = (logits[i] > 0) - (logits[i] < 0);
+        double e = sum > 0 ? exp(logits[i] - shift) / sum : 0;
+        result[i] = e > 0 ? e * ((sign > 0 ? g[i] : 0) - sign * mean) : 0;
+    }
+}
+
 /* From the gradients g of the coefficients p of n entries to those of their logits. */
 static void map_slopes(const whet_policy *policy, const double *logits, size_t n, const double *p,
                        const double *g, double *result) {
     bool is_entmax = policy->map == WHET_POLICY_ENTMAX;
     if (policy->map == WHET_POLICY_STICK_BREAKING) {
         stick_back(logits, n, p, g, result);
+        return;
+    }
+    if (policy->map == WHET_POLICY_SOFTPICK) {
+        softpick_back(logits, n, p, g, result);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -157,7 +179,7 @@ static double by_beta_size(const double *u, const double *p, const double *logit
                            double max, double noise) {
     double sum = 0, total = 0;
     for (size_t i = 0; i < n; i++) {
-        double size = p[i] > 0 ? fabs(u[i]) + p[i] * noise : 0;
+        double size = p[i] > 0 || u[i] != 0 ? fabs(u[i]) + p[i] * noise : 0;
         sum += size > 0 ? size * fabs(logits[i] - max) : 0;
         total += u[i];
     }

@@ -656,8 +656,7 @@ static void spoil_row(const char *what, const whet_policy *policy, float *value,
         same_bytes(gradient + (ptrdiff_t)2 * N, expected + (ptrdiff_t)2 * N, N * sizeof(float)),
         "%s: row 2", what);
     for (size_t r = 0; r < ROWS; r += 2) {
-        CHECK(one_f32_row(policy, logits + r * N, arriving + r * N, N, NULL, expected,
-                                    &others));
+        CHECK(one_f32_row(policy, logits + r * N, arriving + r * N, N, NULL, expected, &others));
     }
     CHECK(same_bytes(&others, &numbers, sizeof numbers));
 }

@@ -15,6 +15,8 @@ enum { ROWS = 3, N = 8, ROOM = 64 };
 /* All arrays of a request, in one piece to be compared as a whole. */
 static struct arrays {
     float in[ROOM], grad_out[ROOM], grad_in[ROOM], mask[ROOM];
+    float sink[ROOM], beta[ROOM], grad_logsumexp[ROOM], grad_entropy[ROOM], grad_after[ROOM];
+    float grad_sink[ROOM], grad_beta[ROOM];
     whet_policy_gradient numbers[2];
 } at;
 
@@ -23,6 +25,8 @@ static whet_rows_backward sound(void) {
     memset(&at, 0, sizeof at);
     memset(at.grad_in, 0x77, sizeof at.grad_in);
     memset(at.numbers, 0x77, sizeof at.numbers);
+    memset(at.grad_sink, 0x77, sizeof at.grad_sink);
+    memset(at.grad_beta, 0x77, sizeof at.grad_beta);
     for (size_t i = 0; i < ROOM; i++) {
         at.in[i] = (float)(i % 5);
         at.grad_out[i] = (float)(i % 3);
@@ -240,5 +244,175 @@ TEST(strides_that_leave_the_address_range_are_refused) {
             *places[k] = strides[i];
             STATUS(rows, WHET_ERROR_OVERFLOW);
         }
+    }
+}
+
+/* ---- sinks, betas and gradients of statistics ---- */
+
+/* With all of them. */
+static whet_rows_backward sound_with_extras(void) {
+    whet_rows_backward rows = sound();
+    for (size_t i = 0; i < ROOM; i++) {
+        at.beta[i] = 1;
+    }
+    rows.sink = at.sink;
+    rows.sink_stride = 1;
+    rows.grad_sink = at.grad_sink;
+    rows.beta = at.beta;
+    rows.grad_beta = at.grad_beta;
+    rows.grad_logsumexp = at.grad_logsumexp;
+    rows.grad_entropy = at.grad_entropy;
+    rows.grad_entropy_after = at.grad_after;
+    return rows;
+}
+
+enum { READ = 5, WRITTEN = 2 };
+
+/* The pointers of a request that are read, then those that are written. */
+static void set_pointer(whet_rows_backward *rows, size_t which, uintptr_t address) {
+    void *const places[READ + WRITTEN] = {&rows->sink,
+                                          &rows->beta,
+                                          &rows->grad_logsumexp,
+                                          &rows->grad_entropy,
+                                          &rows->grad_entropy_after,
+                                          &rows->grad_sink,
+                                          &rows->grad_beta};
+    memcpy(places[which], &address, sizeof address);
+}
+
+TEST(a_sound_request_with_everything_is_granted) {
+    whet_rows_backward rows = sound_with_extras();
+    STATUS(rows, WHET_OK);
+    for (size_t i = 0; i < READ + WRITTEN; i++) {
+        rows = sound_with_extras();
+        set_pointer(&rows, i, 0);
+        STATUS(rows, i == 0 ? WHET_ERROR_ARGUMENT : WHET_OK); /* grad_sink without a sink */
+    }
+}
+
+TEST(numbers_for_rows_that_are_not_aligned_are_refused) {
+    for (size_t i = 0; i < READ + WRITTEN; i++) {
+        for (size_t shift = 1; shift < 4; shift++) {
+            whet_rows_backward rows = sound_with_extras();
+            set_pointer(&rows, i, (uintptr_t)at.grad_after + shift);
+            STATUS(rows, WHET_ERROR_ARGUMENT);
+        }
+    }
+}
+
+TEST(nothing_that_is_written_may_lie_over_anything_else) {
+    float *const arrays[] = {at.in,         at.grad_out,  at.grad_in,      at.mask,
+                             at.sink,       at.beta,      at.grad_entropy, at.grad_logsumexp,
+                             at.grad_after, at.grad_sink, at.grad_beta,    (float *)at.numbers};
+    float *const own[WRITTEN] = {at.grad_sink, at.grad_beta};
+    for (size_t i = 0; i < WRITTEN; i++) {
+        for (size_t k = 0; k < sizeof arrays / sizeof arrays[0]; k++) {
+            whet_rows_backward rows = sound_with_extras();
+            set_pointer(&rows, READ + i, (uintptr_t)(arrays[k] + 2));
+            STATUS(rows, arrays[k] == own[i] ? WHET_OK : WHET_ERROR_OVERLAP);
+        }
+    }
+    for (size_t i = 0; i < READ; i++) { /* and what is read not under what is written */
+        float *const under[] = {at.grad_in, at.grad_sink, at.grad_beta, (float *)at.numbers};
+        for (size_t k = 0; k < sizeof under / sizeof under[0]; k++) {
+            whet_rows_backward rows = sound_with_extras();
+            set_pointer(&rows, i, (uintptr_t)(under[k] + 1));
+            STATUS(rows, WHET_ERROR_OVERLAP);
+        }
+    }
+    whet_rows_backward rows = sound_with_extras();
+    for (size_t i = 0; i < READ; i++) {
+        set_pointer(&rows, i, (uintptr_t)at.in); /* what is read may be read again */
+    }
+    STATUS(rows, WHET_OK);
+}
+
+TEST(a_gradient_has_to_arrive_from_somewhere) {
+    for (size_t i = 2; i < READ; i++) {
+        whet_rows_backward rows = sound_with_extras();
+        rows.grad_out = NULL;
+        rows.grad_logsumexp = rows.grad_entropy = rows.grad_entropy_after = NULL;
+        STATUS(rows, WHET_ERROR_ARGUMENT);
+        set_pointer(&rows, i, (uintptr_t)at.grad_entropy);
+        STATUS(rows, WHET_OK);
+    }
+}
+
+TEST(maps_without_an_entropy_have_no_gradient_of_it) {
+    const whet_policy gates[] = {
+        whet_policy_softmax1(), whet_policy_sigmoid(1), whet_policy_stick_breaking(),
+        whet_policy_compose(whet_policy_adaptive(), whet_policy_softmax1())};
+    for (size_t i = 0; i < sizeof gates / sizeof gates[0]; i++) {
+        whet_rows_backward rows = sound_with_extras();
+        rows.beta = NULL;
+        CHECK_INT(status_of(&rows, &gates[i]), WHET_ERROR_UNSUPPORTED);
+        rows.grad_entropy_after = NULL;
+        CHECK_INT(status_of(&rows, &gates[i]), WHET_OK);
+    }
+}
+
+TEST(a_beta_beside_a_temperature_is_refused) {
+    for (size_t i = 0; whet_policy_table(i); i++) {
+        whet_policy policy;
+        REQUIRE(whet_policy_parse(whet_policy_table(i)->example, &policy, NULL, 0) == WHET_OK);
+        bool is_plain = policy.temperature == WHET_POLICY_SOFTMAX;
+        whet_rows_backward rows = sound_with_extras();
+        rows.grad_entropy_after = NULL;
+        CHECK_MSG(status_of(&rows, &policy) == (is_plain ? WHET_OK : WHET_ERROR_ARGUMENT), "%s",
+                  whet_policy_table(i)->example);
+        rows.beta = NULL;
+        CHECK_INT(status_of(&rows, &policy), WHET_OK);
+    }
+}
+
+TEST(rows_of_nothing_have_gradients_of_zero) {
+    for (int shared = 0; shared < 2; shared++) {
+        for (int no_rows = 0; no_rows < 2; no_rows++) {
+            whet_rows_backward rows = sound_with_extras();
+            struct arrays before = at;
+            rows.in = rows.grad_out = rows.grad_in = NULL;
+            rows.rows = no_rows ? 0 : ROWS;
+            rows.n = no_rows ? N : 0;
+            rows.sink_stride = shared ? 0 : 2;
+            STATUS(rows, WHET_OK);
+            for (size_t r = 0; r < ROWS; r++) {
+                bool is_set = shared ? r == 0 : !no_rows;
+                CHECK(is_set ? at.grad_sink[2 * r] == 0
+                             : same_bytes(&at.grad_sink[2 * r], &before.grad_sink[2 * r], 4));
+                CHECK(no_rows ? same_bytes(&at.grad_beta[r], &before.grad_beta[r], 4)
+                              : at.grad_beta[r] == 0);
+            }
+            CHECK(same_bytes(&at.grad_sink[1], &before.grad_sink[1], 4));
+        }
+    }
+}
+
+TEST(rows_of_nothing_are_checked_as_far_as_they_are_written) {
+    whet_rows_backward rows = sound_with_extras();
+    rows.n = 0;
+    rows.rows = SIZE_MAX;
+    STATUS(rows, WHET_ERROR_OVERFLOW);
+    rows = sound_with_extras();
+    rows.n = 0;
+    rows.grad_beta = at.sink;
+    STATUS(rows, WHET_ERROR_OVERLAP);
+    rows = sound_with_extras();
+    rows.n = 0;
+    rows.grad_sink = (float *)at.numbers;
+    STATUS(rows, WHET_ERROR_OVERLAP);
+    rows = sound_with_extras();
+    rows.n = 0;
+    rows.rows = 9;
+    rows.sink_stride = SIZE_MAX / 8;
+    STATUS(rows, WHET_ERROR_OVERFLOW);
+}
+
+TEST(strides_of_sinks_that_leave_the_address_range_are_refused) {
+    const size_t strides[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 4, SIZE_MAX / 8, SIZE_MAX / 8 + 1};
+    for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++) {
+        whet_rows_backward rows = sound_with_extras();
+        rows.sink_stride = strides[i];
+        rows.rows = 7;
+        STATUS(rows, WHET_ERROR_OVERFLOW);
     }
 }

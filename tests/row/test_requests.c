@@ -15,6 +15,8 @@ enum { ROWS = 3, N = 8, ROOM = 64 };
 static float in[ROOM];
 static float out[ROOM];
 static float mask[ROOM];
+static float sinks[ROOM];
+static float betas[ROOM];
 static whet_stats stats[ROOM];
 
 /* A request in which everything is used and right. */
@@ -263,6 +265,107 @@ TEST(strides_that_leave_the_address_range_are_refused) {
     rows.rows = 4;
     REFUSED(rows, WHET_ERROR_OVERFLOW);
 }
+
+/* ---- sinks and betas ---- */
+
+/* With both, one for each row. */
+static whet_rows sound_with_extras(void) {
+    whet_rows rows = sound();
+    for (size_t i = 0; i < ROOM; i++) {
+        sinks[i] = 0;
+        betas[i] = 1;
+    }
+    rows.sink = sinks;
+    rows.sink_stride = 1;
+    rows.beta = betas;
+    return rows;
+}
+
+static const float *moved(const void *from, size_t bytes) {
+    uintptr_t address = (uintptr_t)from + bytes;
+    const float *result;
+    memcpy(&result, &address, sizeof result);
+    return result;
+}
+
+TEST(sinks_and_betas_that_are_not_aligned_are_refused) {
+    whet_rows rows = sound_with_extras();
+    REFUSED(rows, WHET_OK);
+    for (size_t shift = 1; shift < 4; shift++) {
+        rows = sound_with_extras();
+        rows.sink = moved(sinks, shift);
+        REFUSED(rows, WHET_ERROR_ARGUMENT);
+        rows = sound_with_extras();
+        rows.beta = moved(betas, shift);
+        REFUSED(rows, WHET_ERROR_ARGUMENT);
+        rows.n = 0;
+        REFUSED(rows, WHET_ERROR_ARGUMENT);
+    }
+}
+
+TEST(results_and_statistics_over_sinks_and_betas_are_refused) {
+    for (size_t i = 0; i < ROWS * N; i++) {
+        for (int in_place = 0; in_place < 2; in_place++) {
+            whet_rows rows = sound_with_extras();
+            rows.out = in_place ? in : out;
+            rows.sink = (const float *)rows.out + i;
+            REFUSED(rows, WHET_ERROR_OVERLAP);
+            rows.sink_stride = 0;
+            REFUSED(rows, WHET_ERROR_OVERLAP);
+            rows = sound_with_extras();
+            rows.out = in_place ? in : out;
+            rows.beta = (const float *)rows.out + i;
+            REFUSED(rows, WHET_ERROR_OVERLAP);
+        }
+    }
+    whet_rows rows = sound_with_extras();
+    rows.sink = rows.beta = in; /* these may be read twice */
+    REFUSED(rows, WHET_OK);
+    rows.sink = out + (ptrdiff_t)ROWS * N; /* beside it */
+    REFUSED(rows, WHET_OK);
+    rows.sink_stride = 5;
+    rows.sink = mask + 1;
+    REFUSED(rows, WHET_OK);
+    for (int over_beta = 0; over_beta < 2; over_beta++) {
+        rows = sound_with_extras();
+        *(over_beta ? &rows.beta : &rows.sink) = (const float *)(const void *)&stats[ROWS - 1];
+        REFUSED(rows, WHET_ERROR_OVERLAP);
+        CHECK_INT(whet_entropy(&rows, NULL, NULL), WHET_ERROR_OVERLAP);
+    }
+    rows = sound_with_extras();
+    rows.n = 0; /* statistics are written all the same */
+    rows.sink = (const float *)(const void *)&stats[ROWS - 1];
+    REFUSED(rows, WHET_ERROR_OVERLAP);
+}
+
+TEST(strides_of_sinks_that_leave_the_address_range_are_refused) {
+    const size_t strides[] = {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 4, SIZE_MAX / 8, SIZE_MAX / 8 + 1};
+    for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++) {
+        for (size_t n = 0; n <= N; n += N) {
+            whet_rows rows = sound_with_extras();
+            rows.n = n;
+            rows.sink_stride = strides[i];
+            rows.rows = 7; /* so that the last one also leaves it */
+            REFUSED(rows, WHET_ERROR_OVERFLOW);
+        }
+    }
+}
+
+TEST(a_beta_beside_a_temperature_is_refused) {
+    for (size_t i = 0; whet_policy_table(i); i++) {
+        whet_policy policy, both;
+        REQUIRE(whet_policy_parse(whet_policy_table(i)->example, &policy, NULL, 0) == WHET_OK);
+        bool is_plain = policy.temperature == WHET_POLICY_SOFTMAX;
+        whet_rows rows = sound_with_extras();
+        CHECK_MSG(status_of(&rows, &policy) == (is_plain ? WHET_OK : WHET_ERROR_ARGUMENT), "%s",
+                  whet_policy_table(i)->example);
+        CHECK_INT(whet_entropy(&rows, &policy, NULL), is_plain ? WHET_OK : WHET_ERROR_ARGUMENT);
+        both = whet_policy_compose(policy, whet_policy_entmax15());
+        CHECK_INT(status_of(&rows, &both), is_plain ? WHET_OK : WHET_ERROR_ARGUMENT);
+    }
+}
+
+/* ---- statuses ---- */
 
 TEST(every_status_has_a_text) {
     for (int status = -1; status < 20; status++) {

@@ -285,7 +285,8 @@ TEST(sums_that_are_nan_end_the_search) {
     whet_temperature_target.solver->start(&solver, &policy, &stats);
     unsigned calls = 0;
     for (; !solver.done && calls < 1000; calls++) {
-        whet_temperature_target.solver->step(&solver, calls ? NAN : 1, calls ? NAN : 0, calls ? NAN : 0);
+        whet_temperature_target.solver->step(&solver, calls ? NAN : 1, calls ? NAN : 0,
+                                             calls ? NAN : 0);
     }
     CHECK(calls < 100);
 }

@@ -1,5 +1,5 @@
 /* Checks every number of a policy against the limits of its descriptors. */
-#include "policy/check.h"
+#include "policy/validate.h"
 #include "policy/number.h"
 #include "policy/registry.h"
 

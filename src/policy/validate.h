@@ -1,6 +1,6 @@
 /* Refusals in words. */
-#ifndef WHET_POLICY_CHECK_H
-#define WHET_POLICY_CHECK_H
+#ifndef WHET_POLICY_VALIDATE_H
+#define WHET_POLICY_VALIDATE_H
 
 #include "whet.h"
 

@@ -1,0 +1,60 @@
+/*
+ * softpick: max(exp(e) - 1, 0) / sum |exp(e) - 1|. Entries below zero get nothing
+ * and still push the others down, so that a head can attend to nothing.
+ *
+ * Everything is relative to exp(shift) with shift = max(beta max, 0), so that nothing
+ * overflows: with E = exp(x - shift), r = E - exp(-shift) and S = sum |r| over unmasked
+ * entries, p = max(r, 0) / S. A logit gets E / S (g where r > 0, less sign(r) D): also
+ * where p is zero.
+ */
+#include "policy/registry.h"
+#include "row/walk.h"
+
+whet_policy whet_policy_softpick(void) {
+    return whet_policy_of(WHET_POLICY_SOFTMAX, WHET_POLICY_SOFTPICK);
+}
+
+/* r, by whichever product loses nothing. */
+static double excess(double x, double shift) {
+    return x > 0 ? exp(x - shift) * -expm1(-x) : exp(-shift) * expm1(x);
+}
+
+/* found: the shift, 1 / S or 0 where S is. */
+static double coefficient(double logit, const map_solution *solution) {
+    double r = excess(solution->beta * logit, solution->found[0]);
+    return r > 0 ? r * solution->found[1] : 0;
+}
+
+static void solve(const map_row *row, map_solution *solution) {
+    double shift = fmax(0, row->beta * row->stats->max);
+    double sum = 0;
+    row_walk walk;
+    walk_begin(&walk, row->row, row->sink);
+    while (walk_next(&walk)) {
+        double block = 0;
+        for (size_t i = 0; i < walk.count; i++)
+            if (walk.logits[i] != -INFINITY)
+                block += fabs(excess(row->beta * (double)walk.logits[i], shift));
+        sum += block;
+    }
+    solution->found[0] = shift;
+    solution->found[1] = sum > 0 ? 1 / sum : 0;
+}
+
+static map_terms terms(double logit, double p, const map_solution *solution) {
+    double x = solution->beta * logit;
+    double e = exp(x - solution->found[0]) * solution->found[1];
+    return (map_terms){.own = x > 0 ? e : 0, .shared = x > 0 ? e : x < 0 ? -e : 0, .mean = p};
+}
+
+const map_descriptor whet_map_softpick = {.kind = WHET_POLICY_SOFTPICK,
+                                          .traits = MAP_TAKES_SINK | MAP_SEARCHES,
+                                          .solve = solve,
+                                          .coefficient = coefficient,
+                                          .terms = terms};
+
+const policy_entry whet_entry_softpick = {
+    .name = "softpick",
+    .map = &whet_map_softpick,
+    .preset = whet_policy_softpick,
+    .info = {"softpick", "max(exp(e) - 1, 0) / sum |exp(e) - 1|", "softpick", 0}};

@@ -225,18 +225,29 @@ static reference_by row_back(const back_row *r) {
         r->slopes[j] = own * (w.g[j] - w.mean) + after[j] + by.beta * r->slopes[j];
         r->sizes[j] = own * w.rest[j] * w.range + after_sizes[j] + by.beta_size * r->sizes[j];
     }
+    /* a small distance has the rounding of the logits it is between */
+    for (size_t j = 0; j <= n; j++) {
+        double rounded = w.p[j] > 0 ? fmax(LOGIT_PARTS, fabs(entry_at(r, j))) * PRODUCT_NOISE : 0;
+        by.beta_size += w.p[j] * w.range * rounded;
+        by.beta_size += stats->beta > 0 ? 2 * after_sizes[j] / stats->beta * rounded : 0;
+    }
     free(after);
     free(w.p);
     return by;
 }
 
-/* The size of what rounding does to the logarithms of a map's coefficients. */
+/* The size of what rounding of logits does to the logarithms of a map's coefficients: those of
+ * entmax move by p^(1 - a), which is a lot next to the threshold. */
 static double log_terms(const back_row *r) {
-    double largest = fabs(r->stats.max);
+    double largest = fabs(r->stats.max), steepest = 1;
     for (size_t j = 0; j < r->a->keys; j++) {
-        largest = r->p[j] > 0 ? fmax(largest, fabs(r->logits[j])) : largest;
+        if (r->p[j] > 0) {
+            largest = fmax(largest, fabs(r->logits[j]));
+            steepest = fmax(steepest, pow(r->p[j], 1 - r->policy.map_value[0]));
+        }
     }
-    return fabs(r->by_entropy_after) * r->stats.beta * largest;
+    steepest = r->policy.map == WHET_POLICY_ENTMAX ? steepest : 1;
+    return fabs(r->by_entropy_after) * r->stats.beta * largest * steepest;
 }
 
 /* Whether what arrives at a row's statistics is finite, as far as it has any: that is all there is

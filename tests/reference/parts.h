@@ -59,6 +59,9 @@ bool reference_takes_sink(const whet_policy *policy);
  * are to be right to 1e-5. */
 #define PRODUCT_NOISE (1.0 / 64)
 
+/* How large the parts are at least that a logit is summed from: product, distance, bias, mask. */
+#define LOGIT_PARTS 4.0
+
 /* d beta / d each number of its policy. */
 whet_policy_gradient reference_number_slopes(const double *logits, size_t n, double sink,
                                              const whet_policy *policy, const whet_stats *stats);

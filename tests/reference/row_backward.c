@@ -186,6 +186,30 @@ static double by_beta_size(const double *u, const double *p, const double *logit
     return sum + fabs(total * max);
 }
 
+/*
+ * What rounding of logits does to the same sum beside: a small distance has that of the logits it
+ * is between, the slope p^(2 - a) of entmax that of p, which the threshold leaves little of, and
+ * what is left of a stick that of all logits behind.
+ */
+static double rounded_size(const whet_policy *policy, const whet_stats *stats, const double *logits,
+                           size_t n, const double *p, const double *u, double steepest,
+                           double noise) {
+    double sum = 0, size = LOGIT_PARTS;
+    for (size_t i = 0; i < n; i++) {
+        size = p[i] > 0 ? fmax(size, fabs(logits[i])) : size;
+    }
+    double slope = policy->map == WHET_POLICY_ENTMAX ? steepest + noise * stats->beta * size : 0;
+    double later = 0;
+    for (size_t i = n; i-- > 0;) {
+        bool is_part = policy->map == WHET_POLICY_STICK_BREAKING;
+        later += is_part ? stats->beta * sigma(stats->beta * logits[i]) : 0;
+        sum += fabs(u[i]) * size * PRODUCT_NOISE;
+        sum += u[i] != 0 ? fabs(u[i] * logits[i]) * later * size * PRODUCT_NOISE : 0;
+        sum += p[i] > 0 ? slope * fabs(logits[i] - stats->max) : 0;
+    }
+    return sum;
+}
+
 /* Adds what goes through beta. */
 static void add_through_beta(const double *row, size_t n, double sink, const whet_policy *policy,
                              const whet_stats *stats, double by_beta, double size, double *result,
@@ -229,13 +253,7 @@ reference_by reference_map_back(const double *row, size_t n, double sink, const 
     by.beta = by_beta_of(result, logits, entries, stats->max);
     double beta_size = by_beta_size(result, p, logits, entries, stats->max, noise);
     by.beta_size = beta_size;
-    for (size_t i = 0; i < entries; i++) {
-        /* a small distance has the rounding of the logits it is between; entries next to the
-         * threshold of entmax are as steep as any */
-        double u = policy->map == WHET_POLICY_ENTMAX ? largest + noise : 0;
-        by.beta_size += p[i] > 0 ? fabs(result[i] * logits[i]) * PRODUCT_NOISE : 0;
-        by.beta_size += p[i] > 0 ? u * fabs(logits[i] - stats->max) : 0;
-    }
+    by.beta_size += rounded_size(policy, stats, logits, entries, p, result, largest + noise, noise);
     by.map_value = map_number(policy, scaled, entries, g, result, p);
     for (size_t i = 0; i <= n; i++) {
         result[i] *= stats->beta;

@@ -42,7 +42,7 @@ static size_t bias_strides(const whet_attention *a, unsigned axes, size_t step,
     return (axes & MASK_BATCH ? batch : 1) * heads * row;
 }
 
-void way_back_bias(example *e, unsigned axes, size_t masked) {
+void backward_run_bias(example *e, unsigned axes, size_t masked) {
     whet_attention *a = &e->attention;
     size_t step = masked ? 2 : 1;
     size_t count = bias_strides(a, axes, step, a->bias.stride);
@@ -54,7 +54,7 @@ void way_back_bias(example *e, unsigned axes, size_t masked) {
     a->bias.data = bias;
 }
 
-void way_back_bias_gradient(backward_run *w, example *e, unsigned axes) {
+void backward_run_bias_gradient(backward_run *w, example *e, unsigned axes) {
     whet_key_bias_out *bias = &w->gradients.bias;
     size_t count = bias_strides(&e->attention, axes, 1, bias->stride);
     bias->data = example_memory(e, count * sizeof *bias->data);
@@ -78,7 +78,7 @@ static bool all_sum_to_one(const whet_attention *a) {
     return true;
 }
 
-void way_back_statistics(backward_run *w, example *e) {
+void backward_run_statistics(backward_run *w, example *e) {
     w->gradients.logsumexp = random_rows(e);
     w->gradients.entropy = random_rows(e);
     w->gradients.entropy_after = all_sum_to_one(&e->attention) ? random_rows(e) : NULL;
@@ -113,14 +113,14 @@ backward_run backward_run_new(example *e, whet_type type) {
     g->alibi_slopes = a->alibi_slopes ? example_memory(e, a->heads * sizeof(float)) : NULL;
     g->betas = example_memory(e, rows * sizeof(float));
     if (a->bias.data) {
-        way_back_bias_gradient(
+        backward_run_bias_gradient(
             &w, e, (a->bias.stride[0] ? MASK_BATCH : 0) | (a->bias.stride[1] ? MASK_HEADS : 0));
         reference_describe_rows(a, a->stats);
     }
     return w;
 }
 
-void way_back_run(backward_run *w, const whet_executor *executor) {
+void backward_run_now(backward_run *w, const whet_executor *executor) {
     w->first_bad_row = UINT64_MAX;
     w->status = whet_attention_backward(&w->gradients, executor, &w->first_bad_row);
 }
@@ -146,7 +146,7 @@ static size_t bias_count(const whet_gradients *g) {
     return g->bias.data ? bias_strides(&g->attention, axes, 1, stride) : 0;
 }
 
-unsigned char *way_back_bytes(const backward_run *w, size_t *size) {
+unsigned char *backward_run_bytes(const backward_run *w, size_t *size) {
     const whet_gradients *g = &w->gradients;
     const example_tensor *tensors[] = {&w->q, &w->k, &w->v};
     size_t heads = g->attention.heads;
@@ -190,7 +190,7 @@ unsigned char *way_back_bytes(const backward_run *w, size_t *size) {
 
 static double worst;
 
-void way_back_print_worst(void) {
+void backward_run_print_worst(void) {
     printf("     worst: %.2g of the terms\n", worst);
     worst = 0;
 }
@@ -300,7 +300,7 @@ static void compare_bias(const char *what, const whet_gradients *g,
     free(sums);
 }
 
-void way_back_compare(const backward_run *w, const char *what) {
+void backward_run_compare(const backward_run *w, const char *what) {
     const whet_gradients *g = &w->gradients;
     reference_gradients right = reference_backward(g, SHARP);
     const reference_sums *of = &right.of, *sizes = &right.sizes;
@@ -315,10 +315,10 @@ void way_back_compare(const backward_run *w, const char *what) {
     reference_gradients_free(&right);
 }
 
-void way_back_check(example *e, whet_type type, const char *what) {
+void backward_run_check(example *e, whet_type type, const char *what) {
     backward_run w = backward_run_new(e, type);
-    way_back_run(&w, NULL);
+    backward_run_now(&w, NULL);
     CHECK_MSG(w.status == WHET_OK, "%s: status %d", what, (int)w.status);
-    way_back_compare(&w, what);
+    backward_run_compare(&w, what);
     example_free(e);
 }

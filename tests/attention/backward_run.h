@@ -25,30 +25,30 @@ typedef struct backward_run {
 
 /* Gives the example a random bias of keys, with numbers of its own for some axes (MASK_BATCH,
  * MASK_HEADS); every so many keys (0: none) it masks one. */
-void way_back_bias(example *e, unsigned axes, size_t masked);
+void backward_run_bias(example *e, unsigned axes, size_t masked);
 
 /* Goes forth and prepares the way back; all memory is the example's. The gradient of a bias has
  * the axes of the bias. */
 backward_run backward_run_new(example *e, whet_type type);
 
 /* Random gradients of statistics, that of entropy_after where all maps sum to one. */
-void way_back_statistics(backward_run *w, example *e);
+void backward_run_statistics(backward_run *w, example *e);
 
 /* The gradient of the bias gets these axes, in memory of its own. */
-void way_back_bias_gradient(backward_run *w, example *e, unsigned axes);
+void backward_run_bias_gradient(backward_run *w, example *e, unsigned axes);
 
-void way_back_run(backward_run *w, const whet_executor *executor);
+void backward_run_now(backward_run *w, const whet_executor *executor);
 
 /* All gradients one after the other, for comparisons bit for bit; free it. */
-unsigned char *way_back_bytes(const backward_run *w, size_t *size);
+unsigned char *backward_run_bytes(const backward_run *w, size_t *size);
 
 /* Compares what was run with the reference. */
-void way_back_compare(const backward_run *w, const char *what);
+void backward_run_compare(const backward_run *w, const char *what);
 
 /* All of it, and the example freed: new, run, compare. */
-void way_back_check(example *e, whet_type type, const char *what);
+void backward_run_check(example *e, whet_type type, const char *what);
 
 /* Prints the worst error since the last time. */
-void way_back_print_worst(void);
+void backward_run_print_worst(void);
 
 #endif

@@ -53,7 +53,7 @@ static example problem(size_t i) {
 static void check_same(const backward_run *w, const unsigned char *expected, const char *what,
                        size_t i) {
     size_t size;
-    unsigned char *bytes = way_back_bytes(w, &size);
+    unsigned char *bytes = backward_run_bytes(w, &size);
     CHECK_MSG(same_bytes(bytes, expected, size), "%s: problem %zu", what, i);
     free(bytes);
 }
@@ -63,15 +63,15 @@ TEST(any_number_of_threads_gives_the_same_gradients) {
     for (size_t i = 0; i < PROBLEMS; i++) {
         example e = problem(i);
         backward_run w = backward_run_new(&e, WHET_F32);
-        way_back_run(&w, NULL);
+        backward_run_now(&w, NULL);
         CHECK_INT(w.status, WHET_OK);
         size_t size;
-        unsigned char *expected = way_back_bytes(&w, &size);
+        unsigned char *expected = backward_run_bytes(&w, &size);
         for (size_t t = 0; t < 4; t++) {
             whet_pool *pool = NULL;
             REQUIRE(whet_pool_create(threads[t], &pool) == WHET_OK);
             whet_executor executor = whet_pool_executor(pool);
-            way_back_run(&w, &executor);
+            backward_run_now(&w, &executor);
             CHECK_INT(w.status, WHET_OK);
             check_same(&w, expected, "pool", i);
             whet_pool_destroy(pool);
@@ -95,10 +95,10 @@ TEST(an_executor_of_ones_own_gives_the_same_gradients) {
     for (size_t i = 0; i < PROBLEMS; i++) {
         example e = problem(i);
         backward_run w = backward_run_new(&e, WHET_F32);
-        way_back_run(&w, NULL);
+        backward_run_now(&w, NULL);
         size_t size;
-        unsigned char *expected = way_back_bytes(&w, &size);
-        way_back_run(&w, &executor);
+        unsigned char *expected = backward_run_bytes(&w, &size);
+        backward_run_now(&w, &executor);
         check_same(&w, expected, "executor", i);
         free(expected);
         example_free(&e);
@@ -113,9 +113,9 @@ TEST(what_tasks_find_in_their_memory_does_not_matter) {
     for (size_t i = 0; i < PROBLEMS; i++) {
         example e = problem(i);
         backward_run w = backward_run_new(&e, WHET_F32);
-        way_back_run(&w, NULL);
+        backward_run_now(&w, NULL);
         size_t size;
-        unsigned char *expected = way_back_bytes(&w, &size);
+        unsigned char *expected = backward_run_bytes(&w, &size);
         whet_plan plan = {.size = sizeof plan};
         REQUIRE(whet_attention_backward_plan(&w.gradients, &plan) == WHET_OK);
         plan.workspace = aligned_memory(&e, plan.workspace_bytes);
@@ -141,9 +141,9 @@ TEST(each_gradient_is_the_same_without_the_others) {
     for (size_t i = 0; i < PROBLEMS; i++) {
         example e = problem(i);
         backward_run w = backward_run_new(&e, WHET_F32);
-        way_back_run(&w, NULL);
+        backward_run_now(&w, NULL);
         size_t size;
-        unsigned char *expected = way_back_bytes(&w, &size);
+        unsigned char *expected = backward_run_bytes(&w, &size);
         const whet_gradients all = w.gradients;
         for (int only = 0; only < 6; only++) {
             w.gradients = all;
@@ -153,7 +153,7 @@ TEST(each_gradient_is_the_same_without_the_others) {
             w.gradients.policies = only == 3 ? all.policies : NULL;
             w.gradients.sinks = only == 4 ? all.sinks : NULL;
             w.gradients.alibi_slopes = only == 5 ? all.alibi_slopes : NULL;
-            way_back_run(&w, NULL);
+            backward_run_now(&w, NULL);
             CHECK_INT(w.status, WHET_OK);
         }
         w.gradients = all;
@@ -171,10 +171,10 @@ TEST(without_keys_or_queries_gradients_are_zero) {
             (example_shape){.heads = 2, .queries = i ? 0 : 40, .keys = i ? 40 : 0, .head_dim = 9});
         example_sinks(&e);
         backward_run w = backward_run_new(&e, WHET_F32);
-        way_back_run(&w, NULL);
+        backward_run_now(&w, NULL);
         CHECK_INT(w.status, WHET_OK);
         size_t size;
-        unsigned char *bytes = way_back_bytes(&w, &size);
+        unsigned char *bytes = backward_run_bytes(&w, &size);
         size_t other = 0;
         for (size_t at = 0; at < size; at++) {
             other += bytes[at] != 0;
@@ -215,7 +215,7 @@ TEST(masked_keys_and_values_may_hold_anything) {
             example_set_row(&e.k, 0, 0, kind ? 7 : 200, kind ? NAN : INFINITY);
             example_set_row(&e.v, 0, 0, kind ? 7 : 200, kind ? INFINITY : NAN);
         }
-        way_back_check(&e, WHET_F32, "masked NaN");
+        backward_run_check(&e, WHET_F32, "masked NaN");
     }
 }
 
@@ -257,10 +257,10 @@ TEST(rows_that_are_not_finite_spoil_what_they_see_and_are_named) {
         }
         static const uint64_t first[] = {(4 + 2) * 70 + 30, (4 + 2) * 70 + 60, (4 + 2) * 70 + 65,
                                          (4 + 2) * 70 + 40, (4 + 3) * 70 + 69};
-        way_back_run(&w, NULL);
+        backward_run_now(&w, NULL);
         CHECK_INT(w.status, WHET_NOT_FINITE);
         CHECK_INT(w.first_bad_row, first[i]);
-        way_back_compare(&w, what);
+        backward_run_compare(&w, what);
         example_free(&e);
     }
 }
@@ -382,9 +382,9 @@ TEST(refused_calls_write_nothing) {
     example e = problem(4);
     backward_run w = backward_run_new(&e, WHET_F32);
     size_t size;
-    unsigned char *before = way_back_bytes(&w, &size);
+    unsigned char *before = backward_run_bytes(&w, &size);
     w.gradients.v.data = w.gradients.k.data;
-    way_back_run(&w, NULL);
+    backward_run_now(&w, NULL);
     CHECK_INT(w.status, WHET_ERROR_OVERLAP);
     CHECK(w.first_bad_row == UINT64_MAX);
     check_same(&w, before, "refused", 4);

@@ -188,8 +188,7 @@ static double by_beta_size(const double *u, const double *p, const double *logit
 
 /*
  * What rounding of logits does to the same sum beside: a small distance has that of the logits it
- * is between, the slope p^(2 - a) of entmax that of p, which the threshold leaves little of, and
- * what is left of a stick that of all logits behind.
+ * is between, and the slope p^(2 - a) of entmax that of p, which the threshold leaves little of.
  */
 static double rounded_size(const whet_policy *policy, const whet_stats *stats, const double *logits,
                            size_t n, const double *p, const double *u, double steepest,
@@ -199,12 +198,10 @@ static double rounded_size(const whet_policy *policy, const whet_stats *stats, c
         size = p[i] > 0 ? fmax(size, fabs(logits[i])) : size;
     }
     double slope = policy->map == WHET_POLICY_ENTMAX ? steepest + noise * stats->beta * size : 0;
-    double later = 0;
-    for (size_t i = n; i-- > 0;) {
-        bool is_part = policy->map == WHET_POLICY_STICK_BREAKING;
-        later += is_part ? stats->beta * sigma(stats->beta * logits[i]) : 0;
+    bool is_sum = reference_sums_to_one(policy); /* and so is u, to zero: e counts from anywhere */
+    for (size_t i = 0; i < n; i++) {
         sum += fabs(u[i]) * size * PRODUCT_NOISE;
-        sum += u[i] != 0 ? fabs(u[i] * logits[i]) * later * size * PRODUCT_NOISE : 0;
+        sum += !is_sum && u[i] != 0 ? fabs(u[i] * logits[i]) : 0;
         sum += p[i] > 0 ? slope * fabs(logits[i] - stats->max) : 0;
     }
     return sum;

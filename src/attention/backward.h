@@ -64,7 +64,7 @@ typedef struct backward_work {
     float *softcap_grads;          /* the same, or NULL without a soft-cap */
     float *row_logits, *row_grads; /* one row and a sink, for maps; a tile of either, to set ... */
     float *spare_logits, *spare_grads; /* ... lanes aside in */
-    float *rows;                       /* STRIP_MAX rows of HEAD_DIM_MAX, to convert in */
+    float *row_buffer;                 /* STRIP_MAX rows of HEAD_DIM_MAX, to convert in */
     float *key_sums, *value_sums;      /* [dim / columns][padded_keys][columns] */
     double *bias_sums;                 /* [heads_per_kv][padded_keys], or NULL, like ... */
     parameter_sums *parameters;        /* ... [heads_per_kv], if not wanted */

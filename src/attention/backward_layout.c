@@ -152,6 +152,6 @@ void whet_backward_start_task(backward_work *w, const whet_plan *plan, size_t ta
     w->row_grads = w->row_logits + w->kept_keys + 1;
     w->spare_logits = arena_part(scratch, at.spare);
     w->spare_grads = w->spare_logits + BLOCK * w->lanes;
-    w->rows = arena_part(scratch, at.rows);
+    w->row_buffer = arena_part(scratch, at.rows);
     place_sums(w, plan, task, arena_part(scratch, at.sums));
 }

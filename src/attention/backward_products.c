@@ -143,7 +143,8 @@ void whet_backward_second_sweep(backward_work *w) {
          * has it capped, with derivative 0 */
         if (w->gradients->q.data)
             whet_pack_columns(&w->slice, &w->a->k, w->a->head_dim, start,
-                              block_length(w->end_key, start), w->rows, w->key_columns, nonfinite);
+                              block_length(w->end_key, start), w->row_buffer, w->key_columns,
+                              nonfinite);
         second_sweep_block(w, start);
         if ((start - w->first_key) / BLOCK % F32_BLOCKS == F32_BLOCKS - 1)
             flush_queries(w);

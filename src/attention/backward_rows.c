@@ -25,7 +25,7 @@ void whet_backward_find_common(backward_work *w) {
     size_t start = rows > 0 ? whet_row_of(&w->slice, 0).low : 0;
     size_t end = rows > 0 ? whet_row_of(&w->slice, rows - 1).high : 0;
     for (size_t j = start; j < end; j++) {
-        const float *v = whet_load_position(&w->slice, &w->a->v, j, dim, w->rows);
+        const float *v = whet_load_position(&w->slice, &w->a->v, j, dim, w->row_buffer);
         for (size_t i = 0; i < dim; i++) {
             low[i] = v[i] < low[i] ? v[i] : low[i];
             high[i] = v[i] > high[i] ? v[i] : high[i];
@@ -57,9 +57,9 @@ static void pack_row(const backward_work *w, const float *row, size_t dim, size_
 /* dL/dout of a row: zeros where only statistics have gradients. */
 static const float *load_output_grad(const backward_work *w, const query_row *row) {
     if (w->gradients->out.data)
-        return whet_load_row(&w->slice, &w->gradients->out, row, w->a->value_dim, w->rows);
-    memset(w->rows, 0, w->a->value_dim * sizeof(float));
-    return w->rows;
+        return whet_load_row(&w->slice, &w->gradients->out, row, w->a->value_dim, w->row_buffer);
+    memset(w->row_buffer, 0, w->a->value_dim * sizeof(float));
+    return w->row_buffer;
 }
 
 static void start_lane(backward_work *w, size_t index, size_t lane, size_t r) {
@@ -70,10 +70,10 @@ static void start_lane(backward_work *w, size_t index, size_t lane, size_t r) {
     p->stats[lane] = *whet_row_stats(&w->slice, &row);
     widen_limits(&row, &p->low, &p->high);
     size_t at = index * w->lanes + lane;
-    whet_load_query(&w->slice, &row, w->rows);
-    whet_pack_lane(w->rows, w->a->head_dim, w->lanes, lane,
+    whet_load_query(&w->slice, &row, w->row_buffer);
+    whet_pack_lane(w->row_buffer, w->a->head_dim, w->lanes, lane,
                    w->queries + index * w->a->head_dim * w->lanes);
-    pack_row(w, w->rows, w->a->head_dim, at, w->query_rows);
+    pack_row(w, w->row_buffer, w->a->head_dim, at, w->query_rows);
     const float *grad = load_output_grad(w, &row);
     whet_pack_lane(grad, w->a->value_dim, w->lanes, lane,
                    w->grads + index * w->a->value_dim * w->lanes);

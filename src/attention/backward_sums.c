@@ -62,9 +62,10 @@ void whet_backward_first_sweep(backward_work *w) {
     const whet_attention *a = w->a;
     for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
         size_t length = block_length(w->end_key, start);
-        whet_pack_interleaved(&w->slice, &a->k, a->head_dim, start, length, NULL, w->rows, w->keys);
+        whet_pack_interleaved(&w->slice, &a->k, a->head_dim, start, length, NULL, w->row_buffer,
+                              w->keys);
         whet_pack_interleaved(&w->slice, &a->v, a->value_dim, start, length,
-                              w->has_common ? w->common : NULL, w->rows, w->values);
+                              w->has_common ? w->common : NULL, w->row_buffer, w->values);
         rows_ahead ahead = whet_rows_ahead(
             &w->slice, &a->k, &a->v, start + length,
             start + length + block_length(w->end_key, start + length), w->panel_count);

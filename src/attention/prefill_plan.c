@@ -79,7 +79,7 @@ size_t whet_prefill_cut_scratch(prefill_work *w, const whet_plan *plan, size_t t
     w->keys = arena_part(scratch, at.keys);
     w->values = arena_part(scratch, at.values);
     w->tiles = arena_part(scratch, at.tiles);
-    w->rows = arena_part(scratch, at.rows);
+    w->row_buffer = arena_part(scratch, at.rows);
     w->maps = w->shape.mapped ? arena_part(scratch, at.maps) : NULL;
     w->spare = arena_part(scratch, at.spare);
     w->map_row = arena_part(scratch, at.map_row);

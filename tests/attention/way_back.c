@@ -115,7 +115,6 @@ way_back way_back_new(example *e, whet_type type) {
     if (a->bias.data) {
         way_back_bias_gradient(
             &w, e, (a->bias.stride[0] ? MASK_BATCH : 0) | (a->bias.stride[1] ? MASK_HEADS : 0));
-        reference_describe_rows(a, a->stats);
     }
     return w;
 }

@@ -23,10 +23,6 @@ typedef struct way_back {
     uint64_t first_bad_row;   /* UINT64_MAX for none */
 } way_back;
 
-/* Gives the example a random bias of keys, with numbers of its own for some axes (MASK_BATCH,
- * MASK_HEADS); every so many keys (0: none) it masks one. */
-void way_back_bias(example *e, unsigned axes, size_t masked);
-
 /* Goes forth and prepares the way back; all memory is the example's. The gradient of a bias has
  * the axes of the bias. */
 way_back way_back_new(example *e, whet_type type);

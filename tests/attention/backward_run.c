@@ -30,33 +30,19 @@ static size_t rows_of(const whet_attention *a) {
     return (a->batch ? a->batch : 1) * a->heads * a->queries;
 }
 
-/* The strides of a bias with numbers of its own for some axes and keys `step` floats apart; returns
- * how many floats that takes. */
-static size_t bias_strides(const whet_attention *a, unsigned axes, size_t step,
-                           ptrdiff_t stride[3]) {
-    size_t row = a->keys * step, batch = a->batch ? a->batch : 1;
+/* The strides of a contiguous bias with numbers of its own for some axes; returns how many. */
+static size_t bias_strides(const whet_attention *a, unsigned axes, ptrdiff_t stride[3]) {
+    size_t batch = a->batch ? a->batch : 1;
     size_t heads = axes & MASK_HEADS ? a->heads : 1;
-    stride[0] = axes & MASK_BATCH ? (ptrdiff_t)(heads * row * sizeof(float)) : 0;
-    stride[1] = axes & MASK_HEADS ? (ptrdiff_t)(row * sizeof(float)) : 0;
-    stride[2] = step > 1 ? (ptrdiff_t)(step * sizeof(float)) : 0;
-    return (axes & MASK_BATCH ? batch : 1) * heads * row;
-}
-
-void backward_run_bias(example *e, unsigned axes, size_t masked) {
-    whet_attention *a = &e->attention;
-    size_t step = masked ? 2 : 1;
-    size_t count = bias_strides(a, axes, step, a->bias.stride);
-    float *bias = example_memory(e, count * sizeof *bias);
-    for (size_t i = 0; i < count; i++) {
-        bias[i] = masked && i / step % masked == masked / 2 ? -INFINITY
-                                                            : (float)rng_normal(&e->rng, 0, 1);
-    }
-    a->bias.data = bias;
+    stride[0] = axes & MASK_BATCH ? (ptrdiff_t)(heads * a->keys * sizeof(float)) : 0;
+    stride[1] = axes & MASK_HEADS ? (ptrdiff_t)(a->keys * sizeof(float)) : 0;
+    stride[2] = 0;
+    return (axes & MASK_BATCH ? batch : 1) * heads * a->keys;
 }
 
 void backward_run_bias_gradient(backward_run *w, example *e, unsigned axes) {
     whet_key_bias_out *bias = &w->gradients.bias;
-    size_t count = bias_strides(&e->attention, axes, 1, bias->stride);
+    size_t count = bias_strides(&e->attention, axes, bias->stride);
     bias->data = example_memory(e, count * sizeof *bias->data);
 }
 
@@ -115,7 +101,6 @@ backward_run backward_run_new(example *e, whet_type type) {
     if (a->bias.data) {
         backward_run_bias_gradient(
             &w, e, (a->bias.stride[0] ? MASK_BATCH : 0) | (a->bias.stride[1] ? MASK_HEADS : 0));
-        reference_describe_rows(a, a->stats);
     }
     return w;
 }
@@ -143,7 +128,7 @@ static const char *element(const example_tensor *t, size_t i) {
 static size_t bias_count(const whet_gradients *g) {
     ptrdiff_t stride[3];
     unsigned axes = (g->bias.stride[0] ? MASK_BATCH : 0u) | (g->bias.stride[1] ? MASK_HEADS : 0u);
-    return g->bias.data ? bias_strides(&g->attention, axes, 1, stride) : 0;
+    return g->bias.data ? bias_strides(&g->attention, axes, stride) : 0;
 }
 
 unsigned char *backward_run_bytes(const backward_run *w, size_t *size) {

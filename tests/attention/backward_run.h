@@ -2,8 +2,8 @@
  * The way back through an example: the gradients that the library computes, in
  * guarded memory and any layout, and their comparison with the reference.
  */
-#ifndef WHET_TESTS_ATTENTION_WAY_BACK_H
-#define WHET_TESTS_ATTENTION_WAY_BACK_H
+#ifndef WHET_TESTS_ATTENTION_BACKWARD_RUN_H
+#define WHET_TESTS_ATTENTION_BACKWARD_RUN_H
 
 #include "attention/example.h"
 
@@ -22,10 +22,6 @@ typedef struct backward_run {
     whet_status status;       /* of the last run */
     uint64_t first_bad_row;   /* UINT64_MAX for none */
 } backward_run;
-
-/* Gives the example a random bias of keys, with numbers of its own for some axes (MASK_BATCH,
- * MASK_HEADS); every so many keys (0: none) it masks one. */
-void backward_run_bias(example *e, unsigned axes, size_t masked);
 
 /* Goes forth and prepares the way back; all memory is the example's. The gradient of a bias has
  * the axes of the bias. */

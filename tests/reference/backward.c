@@ -99,33 +99,12 @@ static size_t row_index(const back_row *r) {
     return (r->batch * r->a->heads + r->head) * r->a->queries + r->query;
 }
 
-/* The bias of a key, 0 without one. A zero stride repeats, except for keys. */
-static double bias_at(const back_row *r, size_t key) {
-    const whet_key_bias *bias = &r->a->bias;
-    if (!bias->data) {
-        return 0;
-    }
-    ptrdiff_t key_stride = bias->stride[2] ? bias->stride[2] : (ptrdiff_t)sizeof(float);
-    ptrdiff_t offset = (ptrdiff_t)r->batch * bias->stride[0] +
-                       (ptrdiff_t)r->head * bias->stride[1] + (ptrdiff_t)key * key_stride;
-    return reference_load((const char *)bias->data + offset, WHET_F32);
-}
-
-static double logit_at(const back_row *r, size_t key) {
-    const double none = -(double)INFINITY;
-    whet_attention unbiased = *r->a;
-    unbiased.bias.data = NULL;
-    double bias = bias_at(r, key);
-    double logit = reference_logit(&unbiased, r->batch, r->head, r->query, key, r->q,
-                                   r->k + key * r->a->head_dim);
-    return logit == none || bias == none ? none : logit + bias;
-}
-
 /* The logits of a row, its weights and statistics, at a beta that is given or the policy's. */
 static void describe_row(back_row *r) {
     const whet_attention *a = r->a;
     for (size_t j = 0; j < a->keys; j++) {
-        r->logits[j] = logit_at(r, j);
+        r->logits[j] =
+            reference_logit(a, r->batch, r->head, r->query, j, r->q, r->k + j * a->head_dim);
     }
     if (a->betas) {
         reference_row_at_beta(r->logits, a->keys, r->sink, (double)a->betas[row_index(r)],
@@ -478,19 +457,6 @@ double reference_attention_loss(const whet_gradients *given) {
         close_head(&h);
     }
     return sum;
-}
-
-void reference_describe_rows(const whet_attention *attention, whet_stats *stats) {
-    whet_gradients g = {.attention = reference_with_defaults(attention)};
-    const whet_attention *a = &g.attention;
-    for (size_t i = 0; i < a->batch * a->heads; i++) {
-        back_head h = open_head(&g, 1, i / a->heads, i % a->heads);
-        for (size_t query = 0; query < a->queries; query++) {
-            open_row(&h, &g, query);
-            stats[row_index(&h.row)] = h.row.stats;
-        }
-        close_head(&h);
-    }
 }
 
 static void free_sums(reference_sums *sums) {

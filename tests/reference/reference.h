@@ -130,7 +130,4 @@ void reference_gradients_free(reference_gradients *gradients);
 /* The loss itself: what is given times the output and statistics. For differences. */
 double reference_attention_loss(const whet_gradients *gradients);
 
-/* The statistics of a description's rows, [batch][head][query]. */
-void reference_describe_rows(const whet_attention *attention, whet_stats *stats);
-
 #endif

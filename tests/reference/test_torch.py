@@ -15,7 +15,7 @@ import torch
 from check import check, main, skip, test
 
 sys.path.insert(0, os.path.join(os.environ["WHET_SOURCE_DIR"], "bench"))
-from structs import BF16, CAUSAL, F16, F32, Attention, Gradients, Place, PolicyGradient, Rows, RowsBackward, Stats, Tensor
+from structs import BF16, CAUSAL, F16, F32, Attention, Gradients, KeyBias, Place, PolicyGradient, Rows, RowsBackward, Stats, Tensor
 
 TYPES = {torch.float32: F32, torch.float16: F16, torch.bfloat16: BF16}
 
@@ -69,6 +69,24 @@ def whet_softmax_backward(logits, grad_out, name):
     return grad_in, numbers
 
 
+def address(tensor):
+    return None if tensor is None else tensor.data_ptr()
+
+
+def whet_row_extras(logits, name, grad_out, sink, beta, statistics):
+    """Gradients of [rows][n] logits, of a sink and a beta for each row, where the loss has gradients of statistics, too."""
+    rows, n = logits.shape
+    grad_in, grad_sink, grad_beta = torch.empty(rows, n), torch.empty(rows), torch.empty(rows)
+    request = RowsBackward(size=ctypes.sizeof(RowsBackward), rows=rows, n=n, input=logits.data_ptr(),
+                           grad_out=address(grad_out), grad_in=grad_in.data_ptr(), sink=address(sink), sink_stride=1,
+                           grad_sink=address(None if sink is None else grad_sink), beta=address(beta),
+                           grad_beta=grad_beta.data_ptr(), grad_logsumexp=address(statistics[0]),
+                           grad_entropy=address(statistics[1]), grad_entropy_after=address(statistics[2]))
+    status = library().whet_softmax_backward(byref(request), policy(name), None)
+    check(status == 0, f"whet_softmax_backward: status {status}")
+    return grad_in, grad_sink, grad_beta
+
+
 def described(tensor):
     """A tensor of torch as it lies, whatever its strides."""
     size = tensor.element_size()
@@ -76,12 +94,20 @@ def described(tensor):
     return Tensor(data=tensor.data_ptr(), stride=strides, type=TYPES[tensor.dtype])
 
 
+def bias_of(bias):
+    """A bias [batch or 1][heads or 1][keys] as it lies; a size of one is repeated, or summed over."""
+    if bias is None:
+        return KeyBias()
+    strides = [0 if bias.shape[axis] == 1 else bias.stride(axis) * 4 for axis in range(2)]
+    return KeyBias(data=bias.data_ptr(), stride=(c_ssize_t * 3)(*strides, bias.stride(2) * 4))
+
+
 def whet_attention(q, k, v, name, **options):
     out, stats, _ = forward(q, k, v, name, **options)
     return out, stats
 
 
-def forward(q, k, v, name, causal=False, mask=None, offset=0, sinks=None, slopes=None, softcap=0):
+def forward(q, k, v, name, causal=False, mask=None, offset=0, sinks=None, slopes=None, softcap=0, betas=None, bias=None):
     """Output, statistics, and the request with what it points to."""
     batch, heads, queries, head_dim = q.shape
     out = torch.empty(batch, heads, queries, v.shape[3], dtype=torch.float32)
@@ -95,6 +121,8 @@ def forward(q, k, v, name, causal=False, mask=None, offset=0, sinks=None, slopes
     request.policies = ctypes.addressof(chosen)
     request.sinks = None if sinks is None else sinks.data_ptr()
     request.alibi_slopes = None if slopes is None else slopes.data_ptr()
+    request.betas = address(betas)
+    request.bias = bias_of(bias)
     if mask is not None:
         size = mask.element_size()
         # a size of one is repeated by a stride of zero
@@ -120,6 +148,24 @@ def whet_backward(q, k, v, grad, name, sinks=None, slopes=None, **options):
     status = library().whet_attention_backward(byref(back), None, None)
     check(status == 0, f"whet_attention_backward: status {status}")
     return (*results, numbers, heads[0], heads[1])
+
+
+def whet_additions(q, k, v, grad, name, statistics, betas=None, bias=None, **options):
+    """Gradients of q, k, v, betas and the bias, where the loss has gradients of statistics, too."""
+    _, stats, (request, chosen) = forward(q, k, v, name, betas=betas, bias=bias, **options)
+    results = [torch.empty(tensor.shape) for tensor in (q, k, v)]
+    of_betas = torch.empty(*q.shape[:3])
+    of_bias = None if bias is None else torch.empty(bias.shape)
+    back = Gradients(size=ctypes.sizeof(Gradients), attention=request, betas=of_betas.data_ptr(), bias=bias_of(of_bias),
+                     logsumexp=address(statistics[0]), entropy=address(statistics[1]),
+                     entropy_after=address(statistics[2]))
+    if grad is not None:
+        back.out = described(grad)
+    for place, result in zip((back.q, back.k, back.v), results):
+        place.data = result.data_ptr()
+    status = library().whet_attention_backward(byref(back), None, None)
+    check(status == 0, f"whet_attention_backward: status {status}")
+    return (*results, of_betas, of_bias)
 
 
 # ---- the paper's Figure 4, line by line, in torch ----
@@ -317,7 +363,7 @@ def gradients_of_other_rows_are_autograds():
             compare_gradients(name, sharpen, logits, grad_out)
         b = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
         ours, theirs, _ = compare_gradients("sigmoid:0.5", lambda e: torch.sigmoid(e - b), logits, grad_out, [b])
-        check(abs(ours.value[0] - theirs[0]) <= 1e-9 * n, f"n = {n}: b {ours.value[0]} for {theirs[0]}")
+        check(abs(ours.map_value[0] - theirs[0]) <= 1e-9 * n, f"n = {n}: b {ours.map_value[0]} for {theirs[0]}")
         h0 = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
         ours, theirs, _ = compare_gradients(
             "exp:1", lambda e: torch.softmax(e * torch.clamp(torch.exp(entropy_of(e) - h0), min=1.0), dim=-1),
@@ -331,6 +377,66 @@ def gradients_of_half_precision_rows_are_autograds():
     for dtype in (torch.float16, torch.bfloat16):
         logits, grad_out = torch.randn(5, 999).to(dtype), torch.randn(5, 999).to(dtype)
         compare_gradients("adaptive", lambda e: adaptive_of(e, ADAPTIVE, 1.0), logits, grad_out)
+
+
+def described_row(logits, sink, beta, name):
+    """Probabilities without the sink's, logsumexp, entropy, entropy of the result and beta, all differentiable."""
+    e = logits if sink is None else torch.cat([logits, sink.unsqueeze(-1)], dim=-1)
+    h = entropy_of(e)
+    if beta is None:
+        beta = torch.ones_like(h) if name == "softmax" else torch.where(
+            h > 0.5, torch.clamp(polyval(ADAPTIVE, h), min=1.0), torch.ones_like(h))
+    else:
+        beta = beta.unsqueeze(-1)
+    if beta.requires_grad:
+        beta.retain_grad()
+    p = torch.softmax(e * beta, dim=-1)
+    after = entropy_of(e * beta)
+    kept = p if sink is None else p[..., :-1]
+    return kept, torch.logsumexp(e, dim=-1), h.squeeze(-1), after.squeeze(-1), beta
+
+
+def loss_of(parts, gradients):
+    return sum((part * gradient.double()).sum() for part, gradient in zip(parts, gradients) if gradient is not None)
+
+
+def close(what, own, right, limit=1e-5, least=1e-3):
+    error = (own.double() - right).abs().max().item() / max(right.abs().max().item(), least)
+    check(error <= limit, f"{what}: off by {error:.3g} of the largest")
+    return error
+
+
+def choices():
+    """Which of sink, beta and the gradients of result, logsumexp, entropy and entropy_after there are."""
+    return [(sink, beta, arriving) for sink in (False, True) for beta in (False, True)
+            for arriving in ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1), (1, 1, 1, 1))]
+
+
+@test
+def gradients_of_sinks_betas_and_statistics_of_rows_are_autograds():
+    torch.manual_seed(13)
+    worst = 0
+    for n in (2, 17, 1000):
+        for has_sink, has_beta, arriving in choices():
+            for name in ("softmax",) if has_beta else ("softmax", "adaptive"):
+                logits = torch.randn(8, n) * 1.5
+                sink = torch.randn(8) if has_sink else None
+                beta = torch.rand(8) * 2 + 0.5 if has_beta else None
+                given = [torch.randn(8, n), torch.randn(8), torch.randn(8), torch.randn(8)]
+                given = [gradient if wanted else None for gradient, wanted in zip(given, arriving)]
+                ours = whet_row_extras(logits, name, given[0], sink, beta, given[1:])
+                leaves = [None if leaf is None else leaf.double().requires_grad_() for leaf in (logits, sink, beta)]
+                *parts, used = described_row(*leaves, name)
+                loss_of(parts, given).backward()
+                what = f"{name}, n = {n}, {has_sink}, {has_beta}, {arriving}"
+                worst = max(worst, close(f"{what}: logits", ours[0], leaves[0].grad))
+                if has_sink:
+                    close(f"{what}: sink", ours[1], leaves[1].grad)
+                if used.grad is not None:
+                    close(f"{what}: beta", ours[2], used.grad.squeeze(-1))
+                elif has_beta and leaves[2].grad is not None:
+                    close(f"{what}: given beta", ours[2], leaves[2].grad)
+    print(f"     worst gradient: {worst:.2g} of the largest")
 
 
 # ---- attention ----
@@ -477,6 +583,46 @@ def gradients_with_every_feature_agree_with_autograd():
         q, k, v = tensors(*shape)
         compare_back(2 * q, k, v, causal=True, offset=k.shape[2] - q.shape[2], softcap=5,
                      sinks=torch.randn(q.shape[1]), slopes=torch.rand(q.shape[1]) / 16)
+
+
+def compose_additions(q, k, v, grad, name, statistics, sinks=None, betas=None, bias=None):
+    """The same as whet_additions by autograd, in float64."""
+    leaves = [tensor.double().requires_grad_() for tensor in (q, k, v)]
+    group = q.shape[1] // k.shape[1]
+    keys, values = (tensor.repeat_interleave(group, 1) for tensor in leaves[1:])
+    logits = leaves[0] @ keys.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    own_bias = None if bias is None else bias.double().requires_grad_()
+    if bias is not None:
+        logits = logits + own_bias.unsqueeze(2)
+    own_betas = None if betas is None else betas.double().requires_grad_()
+    sink = None if sinks is None else sinks.double().view(1, -1, 1).expand(*logits.shape[:3])
+    p, *stats, used = described_row(logits, sink, own_betas, name)
+    loss_of([p @ values, *stats], [grad, *statistics]).backward()
+    by_beta = own_betas.grad if betas is not None else None if used.grad is None else used.grad.squeeze(-1)
+    of_v = torch.zeros_like(leaves[2]) if leaves[2].grad is None else leaves[2].grad
+    return leaves[0].grad, leaves[1].grad, of_v, by_beta, None if bias is None else own_bias.grad
+
+
+@test
+def gradients_of_betas_biases_and_statistics_agree_with_autograd():
+    torch.manual_seed(14)
+    worst = 0
+    for shape in SHAPES[1:5]:
+        for has_sink, has_beta, arriving in choices():
+            q, k, v = tensors(*shape)
+            rows = q.shape[:3]
+            given = [torch.randn(*rows, v.shape[3]), torch.randn(rows), torch.randn(rows), torch.randn(rows)]
+            given = [gradient if wanted else None for gradient, wanted in zip(given, arriving)]
+            bias = torch.randn(q.shape[0] if has_sink else 1, q.shape[1] if has_beta else 1, k.shape[2])
+            extras = {"bias": bias, "sinks": torch.randn(q.shape[1]) if has_sink else None,
+                      "betas": torch.rand(rows) * 2 + 0.5 if has_beta else None}
+            for name in ("softmax",) if has_beta else ("softmax", "adaptive"):
+                ours = whet_additions(q, k, v, given[0], name, given[1:], **extras)
+                theirs = compose_additions(q, k, v, given[0], name, given[1:], **extras)
+                for what, own, right in zip(("q", "k", "v", "betas", "bias"), ours, theirs):
+                    if right is not None:
+                        worst = max(worst, close(f"{name}, {shape}, {has_sink}, {has_beta}, {arriving}: {what}", own, right))
+    print(f"     worst gradient: {worst:.2g} of the largest")
 
 
 main()

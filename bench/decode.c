@@ -36,9 +36,7 @@ static const report_column columns[COLUMNS_MAX] = {
 static size_t tensor_values(size_t keys) { return KV_HEADS * keys * DIM; }
 
 static size_t tensor_bytes(size_t keys, whet_type type) {
-    if (type == WHET_Q8_0 || type == WHET_Q4_0)
-        return quantise_bytes(tensor_values(keys), type);
-    return tensor_values(keys) * (type == WHET_F16 ? sizeof(uint16_t) : sizeof(float));
+    return whet_type_row_bytes(type, tensor_values(keys));
 }
 
 static void fill(void *values, size_t count, uint64_t seed, whet_type type) {
@@ -111,11 +109,6 @@ whet_attention bench_decode_describe(const decode_inputs *of) {
         .scale = (float)(bench_inputs_deviation(of->keys) / sqrt((double)DIM)),
         .offset = (int64_t)of->keys - 1,
     };
-}
-
-static const char *type_name(whet_type type) {
-    static const char *const names[] = {"f32", "f16", "bf16", "q8_0", "q4_0"};
-    return names[type];
 }
 
 /* What of the read rate is asked for, 0 for nothing: quantised keys have more to compute for every
@@ -211,7 +204,7 @@ static bool measure_heads(suite *with, report_section *section, decode_inputs *i
     bool has_own = heads == KV_HEADS;
     double seconds = has_own ? QUICK_OWN : keys == LONGEST ? QUICK_LONG : QUICK_SHORT;
     report_case result = {.entry_count = 0};
-    snprintf(result.label, sizeof result.label, "%s n=%zu%s", type_name(type), keys,
+    snprintf(result.label, sizeof result.label, "%s n=%zu%s", whet_type_name(type), keys,
              has_own ? ", own key heads" : "");
     if (!bench_begin_case(with, section->name, result.label, seconds))
         return true;
@@ -229,7 +222,7 @@ static bool measure_longest(suite *with, report_section *section, report_section
     if (type == WHET_Q8_0 || type == WHET_Q4_0)
         return measure_heads(with, section, in, LONGEST, type, KV_HEADS);
     char label[32];
-    snprintf(label, sizeof label, "%s n=%d", type_name(type), LONGEST);
+    snprintf(label, sizeof label, "%s n=%d", whet_type_name(type), LONGEST);
     if (!threads || !bench_begin_case(with, threads->name, label, QUICK_THREADS))
         return true;
     return ensure_inputs(with, threads, in, LONGEST, type) &&

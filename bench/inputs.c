@@ -100,7 +100,7 @@ void bench_inputs_fill_quantised(void *blocks, size_t count, whet_type type, dou
     for (size_t i = 0; i < count; i += QUANTISE_BLOCK) {
         for (size_t j = 0; j < QUANTISE_BLOCK; j++)
             values[j] = next_bell(&seed, factor);
-        quantise_row(values, QUANTISE_BLOCK, type, (char *)blocks + quantise_bytes(i, type));
+        quantise_row(values, QUANTISE_BLOCK, type, (char *)blocks + whet_type_row_bytes(type, i));
     }
 }
 

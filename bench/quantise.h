@@ -35,11 +35,6 @@ static inline float quantise_f16_value(float value) {
                     : ldexpf((float)bits, -24);
 }
 
-/* Bytes of a row of n elements. */
-static inline size_t quantise_bytes(size_t n, whet_type type) {
-    return n / QUANTISE_BLOCK * (type == WHET_Q4_0 ? 18u : 34u);
-}
-
 /* The nearest whole number, ties to even, of one that is small: adding 1.5 * 2^23 leaves no bits
  * behind the point. Far quicker than nearbyintf where that is a call. */
 static inline float quantise_round(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
@@ -71,7 +66,7 @@ static inline void quantise_block(const float *x, whet_type type, uint8_t *block
 /* n finite floats, a multiple of 32. */
 static inline void quantise_row(const float *x, size_t n, whet_type type, void *row) {
     for (size_t i = 0; i < n; i += QUANTISE_BLOCK)
-        quantise_block(x + i, type, (uint8_t *)row + quantise_bytes(i, type));
+        quantise_block(x + i, type, (uint8_t *)row + whet_type_row_bytes(type, i));
 }
 
 #endif

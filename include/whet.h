@@ -98,6 +98,15 @@ typedef enum whet_type {
     WHET_CUSTOM = 255
 } whet_type;
 
+/* A type's name, "f16" or "q8_0", and back: NULL, or WHET_ERROR_ARGUMENT, for what is not one.
+ * WHET_CUSTOM is "custom". */
+WHET_API const char *whet_type_name(whet_type type);
+WHET_API whet_status whet_type_parse(const char *name, whet_type *type);
+
+/* Bytes of a contiguous row of n elements, n a multiple of 32 where the type has blocks; 0 for
+ * WHET_CUSTOM and for what is not a type. */
+WHET_API size_t whet_type_row_bytes(whet_type type, size_t n);
+
 /* ------------------------------------------------------------------------
  * 2. ROWS
  * ------------------------------------------------------------------------ */
@@ -621,6 +630,9 @@ typedef struct whet_attention {
     whet_stats *stats;           /* [batch][head][query], or NULL */
     size_t stats_stride;         /* in bytes from one to the next; 0 means sizeof(whet_stats) */
     whet_key_bias bias;
+    const int64_t *positions; /* [batch][query]: positions of the queries' tokens, for policies that
+                                 ask for them and for statistics; NULL means query + offset. Limits
+                                 and ALiBi always go by offset */
     const float *betas; /* [batch][head][query], in place of the policies' own, which must be 1
                            (softmax or a map alone); or NULL */
     float *max_logits;  /* [head], or NULL: set to the largest e_j of all rows of the head, before

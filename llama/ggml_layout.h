@@ -23,10 +23,7 @@
 enum {
     HOST_F32 = 0,
     HOST_F16 = 1,
-    HOST_Q4_0 = 2,
-    HOST_Q8_0 = 8,
     HOST_I32 = 26,
-    HOST_BF16 = 30,
 };
 
 typedef struct host_tensor host_tensor;

@@ -10,31 +10,22 @@ static void read_row(const void *row, float *result, size_t n, void *context) {
     (*type)->to_float(row, result, (int64_t)n);
 }
 
+/* Whether libwhet has the host's type: by its name, and the bytes of a block. */
+static bool is_known(const host_type *type, whet_type *result) {
+    return type && type->name && whet_type_parse(type->name, result) == WHET_OK &&
+           type->block_bytes > 0 &&
+           whet_type_row_bytes(*result, (size_t)type->block_elements) == type->block_bytes;
+}
+
 /* `type` is where the host's description of the type is kept as long as the operation. */
-static bool describe_cache(whet_tensor *result, const host_tensor *tensor, const host_type **type) {
-    switch (tensor->type) {
-    case HOST_F32:
-        result->type = WHET_F32;
-        break;
-    case HOST_F16:
-        result->type = WHET_F16;
-        break;
-    case HOST_BF16:
-        result->type = WHET_BF16;
-        break;
-    case HOST_Q8_0:
-        result->type = WHET_Q8_0;
-        break;
-    case HOST_Q4_0:
-        result->type = WHET_Q4_0;
-        break;
-    default:
-        if (!*type || !(*type)->to_float)
-            return false;
-        result->type = WHET_CUSTOM;
-        result->to_f32 = read_row;
-        result->context = (void *)type;
-    }
+static bool describe_cache(whet_tensor *result, const host_type **type) {
+    if (is_known(*type, &result->type))
+        return true;
+    if (!*type || !(*type)->to_float)
+        return false;
+    result->type = WHET_CUSTOM;
+    result->to_f32 = read_row;
+    result->context = (void *)type;
     return true;
 }
 
@@ -102,7 +93,7 @@ bool attention_describe(operation *o, message *why) {
     };
     o->key_type = o->run->host->type_of(k->type);
     o->value_type = o->run->host->type_of(v->type);
-    if (!describe_cache(&a->k, k, &o->key_type) || !describe_cache(&a->v, v, &o->value_type))
+    if (!describe_cache(&a->k, &o->key_type) || !describe_cache(&a->v, &o->value_type))
         return message_set(why, "its keys or values are of a type that cannot be read");
     describe_strides(a->q.stride, q);
     describe_strides(a->k.stride, k);

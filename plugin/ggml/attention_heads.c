@@ -25,6 +25,8 @@ static whet_attention single_head(const operation *o, size_t item, size_t head) 
     a.policies = o->policies->count > 1 ? o->policies->policies + head : o->policies->policies;
     a.policy_count = 1;
     a.stats = o->stats ? o->stats + (item * a.heads + head) * a.queries : NULL;
+    const int64_t *positions = run_positions(o->run, o);
+    a.positions = positions ? positions + item * a.queries : NULL;
     a.batch = a.heads = a.kv_heads = 1;
     return a;
 }

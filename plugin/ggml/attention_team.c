@@ -28,6 +28,7 @@ static void simplify_mask(operation *o, whet_attention *a) {
 
 static bool set_out(operation *o, size_t threads) {
     whet_attention a = o->attention;
+    a.positions = run_positions(o->run, o);
     a.stats = o->stats;
     simplify_mask(o, &a);
     if (operation_plan(&a, &o->plan) != WHET_OK)

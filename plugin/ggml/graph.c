@@ -129,6 +129,23 @@ static int32_t *copy_positions(host_graph *graph, int nodes, size_t tokens) {
     return copy;
 }
 
+/* Whether some policy is more than softmax, and so may ask for positions. */
+static bool has_policy(const run *r) {
+    bool any = false;
+    for (size_t i = 0; i < r->count; i++)
+        any = any || !r->operations[i].policies->is_softmax;
+    return any;
+}
+
+/* The same for libwhet; false: there is no memory. */
+static bool widen_positions(run *r, const int32_t *positions) {
+    size_t tokens = positions ? run_tokens(r) : 0;
+    r->positions = tokens ? malloc(tokens * sizeof *r->positions) : NULL;
+    for (size_t i = 0; r->positions && i < tokens; i++)
+        r->positions[i] = positions[i];
+    return r->positions || !tokens;
+}
+
 static void count_handled(const run *r) {
     for (size_t i = 0; i < r->count; i++) {
         const operation *o = &r->operations[i];
@@ -141,17 +158,22 @@ static void count_handled(const run *r) {
 }
 
 static int compute_replaced(host_backend *backend, host_graph *graph, int nodes, run *r) {
+    if (graphs.recording && !run_prepare_recording(r))
+        return no_memory();
     int32_t *positions = NULL;
-    if (graphs.recording) {
-        if (!run_prepare_recording(r))
-            return no_memory();
+    if (graphs.recording || has_policy(r))
         positions = copy_positions(graph, nodes, run_tokens(r));
+    if (has_policy(r) && !widen_positions(r, positions)) {
+        free(positions);
+        return no_memory();
     }
     for (size_t i = 0; i < r->count; i++)
         operation_replace(&r->operations[i]);
     int status = graphs.host->compute(backend, graph);
     for (size_t i = 0; i < r->count; i++)
         operation_restore(&r->operations[i]);
+    free(r->positions);
+    r->positions = NULL;
     if (status == HOST_SUCCESS && atomic_load(&r->has_failed))
         status = no_memory();
     count_handled(r);

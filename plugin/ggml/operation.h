@@ -72,6 +72,11 @@ static inline size_t operation_aligned(size_t bytes) {
     return (bytes + WHET_ALIGNMENT - 1) / WHET_ALIGNMENT * WHET_ALIGNMENT;
 }
 
+/* Queries of all batch items. */
+static inline size_t operation_tokens(const operation *o) {
+    return o->attention.batch * o->attention.queries;
+}
+
 /* From one recorded query to the next. */
 size_t operation_interval(const operation *o);
 

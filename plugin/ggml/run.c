@@ -45,6 +45,12 @@ const mask_shape *run_mask(run *r, const host_tensor *mask, size_t queries, size
     return &r->masks[i].shape;
 }
 
+size_t run_tokens(const run *r) { return r->count ? operation_tokens(&r->operations[0]) : 0; }
+
+const int64_t *run_positions(const run *r, const operation *o) {
+    return operation_tokens(o) == run_tokens(r) ? r->positions : NULL;
+}
+
 char *run_memory(run *r, size_t bytes) {
     if (bytes > r->memory_bytes || !r->memory) {
         size_t rounded = (bytes + bytes / 8 + 4095) / 4096 * 4096;

@@ -26,6 +26,7 @@ struct run {
         mask_shape shape;
     } masks[MASKS_KNOWN];
     size_t mask_count;
+    int64_t *positions; /* of the first operation's tokens, while it computes; NULL: not known */
     /* run_recording.c */
     char *record_memory;
     size_t record_bytes;
@@ -47,6 +48,10 @@ bool run_begin(run *r, size_t count);
 /* The mask's shape, looked at once for each graph. */
 const mask_shape *run_mask(run *r, const host_tensor *mask, size_t queries, size_t keys);
 
+/* How many tokens the positions are of, and those of an operation: all have the same, or none. */
+size_t run_tokens(const run *r);
+const int64_t *run_positions(const run *r, const operation *o);
+
 /* Memory of at least so many bytes, aligned; what it held is lost. NULL: there is none. */
 char *run_memory(run *r, size_t bytes);
 
@@ -54,9 +59,6 @@ char *run_memory(run *r, size_t bytes);
 
 /* Gives every operation room for its statistics, until the graph is done. */
 bool run_prepare_recording(run *r);
-
-/* How many tokens the positions are of that run_write_recording takes. */
-size_t run_tokens(const run *r);
 
 /* Writes what operations that were computed have left there. */
 void run_write_recording(run *r, recording *to, const int32_t *positions);

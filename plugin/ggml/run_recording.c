@@ -8,8 +8,6 @@ static size_t heads_of(const operation *o) { return o->attention.batch * o->atte
 
 static size_t row_count(const operation *o) { return heads_of(o) * o->attention.queries; }
 
-static size_t token_count(const operation *o) { return o->attention.batch * o->attention.queries; }
-
 bool run_prepare_recording(run *r) {
     size_t bytes = 0;
     for (size_t i = 0; i < r->count; i++)
@@ -34,8 +32,6 @@ bool run_prepare_recording(run *r) {
     return true;
 }
 
-size_t run_tokens(const run *r) { return r->count ? token_count(&r->operations[0]) : 0; }
-
 /* The positions are those of the first operation's tokens; all others have the same, or none. */
 void run_write_recording(run *r, recording *to, const int32_t *positions) {
     size_t count = 0;
@@ -49,7 +45,7 @@ void run_write_recording(run *r, recording *to, const int32_t *positions) {
                 .queries = o->attention.queries,
                 .interval = operation_interval(o),
                 .stats = o->stats,
-                .positions = token_count(o) == run_tokens(r) ? positions : NULL,
+                .positions = operation_tokens(o) == run_tokens(r) ? positions : NULL,
             };
     }
     if (count)

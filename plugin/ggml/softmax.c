@@ -107,6 +107,33 @@ static float *complete_row(const operation *o, size_t item, size_t head, size_t 
     return result;
 }
 
+/* Of the tokens from a query on, or NULL. */
+static const int64_t *positions_of(const operation *o, size_t item, size_t query) {
+    const int64_t *all = run_positions(o->run, o);
+    return all ? all + item * o->attention.queries + query : NULL;
+}
+
+/* How many of these tokens follow each other. */
+static size_t consecutive(const int64_t *positions, size_t count) {
+    size_t n = 1;
+    while (n < count && (!positions || positions[n] == positions[n - 1] + 1))
+        n++;
+    return n;
+}
+
+/* Weights of `count` rows whose tokens follow each other. */
+static void weigh_rows(const operation *o, size_t item, size_t head, size_t first, size_t count,
+                       whet_stats *stats) {
+    const whet_attention *a = &o->attention;
+    const int64_t *positions = positions_of(o, item, first);
+    whet_rows rows = rows_at(row_of(o->node, item, head, first), count, a->keys,
+                             o->node->nb[1] / sizeof(float), stats);
+    rows.sink = a->sinks ? a->sinks + head : NULL;
+    rows.position = positions ? *positions : (int64_t)first;
+    rows.position_stride = 1;
+    whet_softmax(&rows, policy_of(o, head), NULL);
+}
+
 static void compute_rows(operation *o, size_t task, float *buffer) {
     const whet_attention *a = &o->attention;
     size_t item_head = task / tasks_to_head(o), item = item_head / a->heads,
@@ -121,10 +148,11 @@ static void compute_rows(operation *o, size_t task, float *buffer) {
         if (largest)
             largest[query - first] = largest_of(logits, a->keys);
     }
-    whet_rows rows = rows_at(row_of(o->node, item, head, first), end - first, a->keys,
-                             o->node->nb[1] / sizeof(float), stats);
-    rows.sink = a->sinks ? a->sinks + head : NULL;
-    whet_softmax(&rows, policy_of(o, head), NULL);
+    for (size_t next = first, count; next < end; next += count) {
+        const int64_t *positions = positions_of(o, item, next);
+        count = consecutive(positions, end - next);
+        weigh_rows(o, item, head, next, count, stats ? stats + (next - first) : NULL);
+    }
     for (size_t i = 0; largest && i < end - first; i++)
         stats[i].max = (double)largest[i]; /* the sink's does not count for a recording */
 }

@@ -35,8 +35,6 @@ static bool add_rows(range_list *list, const whet_attention *a, const float *dat
     return true;
 }
 
-static bool floats_are_aligned(const float *data) { return (uintptr_t)data % _Alignof(float) == 0; }
-
 /* Gradients of statistics may arrive, in place of that of the output or beside it. */
 static bool statistics_arrive(const whet_gradients *g) {
     return g->logsumexp || g->entropy || g->entropy_after;

@@ -140,6 +140,9 @@ static void prepare_lane(backward_work *w, backward_panel *p, size_t lane) {
     if (!w->a->betas)
         whet_differentiate_beta(p->row[lane].policy, stats, variance, &moves);
     p->beta_grad[lane] = beta_grad;
+    if (w->a->betas &&
+        !whet_beta_is_free((double)w->a->betas[whet_row_index(&w->slice, &p->row[lane])]))
+        p->beta_grad[lane] = 0;
     double through_beta = beta_grad * moves.factor / p->z0[lane];
     to_logits->factor[lane] = (float)(1 / z);
     to_logits->mean[lane] = (float)mean;

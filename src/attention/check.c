@@ -207,18 +207,17 @@ static whet_status check_policies(whet_attention *a) {
     return WHET_OK;
 }
 
-static bool is_float_address(const void *data) { return (uintptr_t)data % _Alignof(float) == 0; }
-
-static bool floats_are_aligned(const whet_attention *a) {
-    return is_float_address(a->sinks) && is_float_address(a->alibi_slopes) &&
-           is_float_address(a->betas) && is_float_address(a->max_logits);
+static bool arrays_are_aligned(const whet_attention *a) {
+    return floats_are_aligned(a->sinks) && floats_are_aligned(a->alibi_slopes) &&
+           floats_are_aligned(a->betas) && floats_are_aligned(a->max_logits) &&
+           (uintptr_t)a->positions % _Alignof(int64_t) == 0;
 }
 
 /* Sets the stride of keys, too, where that is left out. */
 static bool bias_is_aligned(whet_key_bias *bias) {
     if (bias->stride[2] == 0)
         bias->stride[2] = sizeof(float);
-    bool aligned = is_float_address(bias->data);
+    bool aligned = floats_are_aligned(bias->data);
     for (int i = 0; bias->data && i < 3; i++)
         aligned = aligned && bias->stride[i] % (ptrdiff_t)sizeof(float) == 0;
     return aligned;
@@ -236,7 +235,7 @@ whet_status whet_fill_description(whet_attention *a) {
     if (a->reserved || a->q.reserved || a->k.reserved || a->v.reserved || a->out.reserved ||
         a->mask.reserved)
         return WHET_ERROR_ARGUMENT;
-    if (!floats_are_aligned(a) || !bias_is_aligned(&a->bias))
+    if (!arrays_are_aligned(a) || !bias_is_aligned(&a->bias))
         return WHET_ERROR_ARGUMENT;
     if (a->heads == 0 || a->heads % a->kv_heads != 0 || (a->flags & ~(uint32_t)WHET_CAUSAL))
         return WHET_ERROR_ARGUMENT;
@@ -264,7 +263,19 @@ static bool any_overlap(const memory_range *outputs, size_t output_count,
 }
 
 /* The ranges of everything that is read; those of keys and values only where there are any. */
-enum { IN_Q, IN_K, IN_V, IN_MASK, IN_BIAS, IN_BETAS, IN_SINKS, IN_SLOPES, IN_POLICIES, INPUTS };
+enum {
+    IN_Q,
+    IN_K,
+    IN_V,
+    IN_MASK,
+    IN_BIAS,
+    IN_BETAS,
+    IN_SINKS,
+    IN_SLOPES,
+    IN_POLICIES,
+    IN_POSITIONS,
+    INPUTS
+};
 
 static whet_status check_inputs(whet_attention *a, memory_range inputs[INPUTS]) {
     extent q_size = {a->batch, a->heads, a->queries, a->head_dim};
@@ -283,7 +294,11 @@ static whet_status check_inputs(whet_attention *a, memory_range inputs[INPUTS]) 
         status = whet_check_betas(a, &inputs[IN_BETAS]);
     if (status != WHET_OK)
         return status;
-    bool fit = array_range(a->sinks, a->heads, sizeof(float), &inputs[IN_SINKS]) &&
+    size_t queries;
+    if (!size_multiply(a->batch, a->queries, &queries))
+        return WHET_ERROR_OVERFLOW;
+    bool fit = array_range(a->positions, queries, sizeof(int64_t), &inputs[IN_POSITIONS]) &&
+               array_range(a->sinks, a->heads, sizeof(float), &inputs[IN_SINKS]) &&
                array_range(a->alibi_slopes, a->heads, sizeof(float), &inputs[IN_SLOPES]) &&
                array_range(a->policies, a->policy_count, sizeof(whet_policy), &inputs[IN_POLICIES]);
     return fit ? WHET_OK : WHET_ERROR_OVERFLOW;

@@ -104,7 +104,7 @@ void whet_decode_choose_beta(decode_work *w, size_t r) {
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
         total = whet_stats_add(&total, &w->pieces[chunk * w->rows + r]);
     whet_stats_complete(&total);
-    total.position = row.position;
+    total.position = row.token;
     if (w->shape.extremes && !(total.flags & WHET_ROW_NOT_FINITE))
         total.argmax = find_argmax(w, r);
     if (w->maxima)

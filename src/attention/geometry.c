@@ -43,6 +43,7 @@ query_row whet_row_of(const kv_slice *slice, size_t r) {
     }
     if (row.high < row.low)
         row.high = row.low;
+    row.token = a->positions ? a->positions[slice->batch * a->queries + row.query] : row.position;
     row.policy = a->policies + (a->policy_count > 1 ? row.head : 0);
     row.temperature = whet_temperature_of(row.policy);
     row.map = whet_map_of(row.policy);

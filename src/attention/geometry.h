@@ -28,7 +28,8 @@ typedef struct kv_slice {
 /* One query row. */
 typedef struct query_row {
     size_t head, query;
-    int64_t position; /* among the keys */
+    int64_t position; /* among the keys: what limits and ALiBi go by */
+    int64_t token;    /* of its token: what policies go by */
     size_t low, high; /* the keys it may see: low <= j < high */
     const whet_policy *policy;
     const temperature_descriptor *temperature; /* its two parts */

@@ -40,7 +40,7 @@ static void finish_lane(prefill_work *w, size_t index, size_t lane) {
         factor = 1;
     if (row_has_beta(stats))
         stats->sink_share = p->first[lane] * factor;
-    stats->position = p->row[lane].position;
+    stats->position = p->row[lane].token;
     for (size_t c = 0; c < a->value_dim; c++)
         w->row_buffer[c] = good ? (float)(total[c * w->lanes] * factor) : NAN;
     whet_store_output(&w->slice, &p->row[lane], w->row_buffer);

@@ -46,7 +46,7 @@ static void complete_lane(const prefill_work *w, prefill_panel *p, size_t lane) 
         return;
     }
     *stats = whet_stats_empty();
-    stats->position = row->position;
+    stats->position = row->token;
     if (!w->shape.fused && !w->shape.summed)
         p->z[lane] = p->max[lane] > -INFINITY ? 1 : 0; /* all that is asked of it */
     if (p->z[lane] == 0)

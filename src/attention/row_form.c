@@ -10,7 +10,7 @@ double whet_known_beta(const kv_slice *slice, const query_row *row) {
     const whet_attention *a = slice->attention;
     if (a->betas)
         return whet_bound_beta((double)a->betas[whet_row_index(slice, row)]);
-    return whet_policy_beta(row->policy, &(whet_stats){.position = row->position});
+    return whet_policy_beta(row->policy, &(whet_stats){.position = row->token});
 }
 
 panel_form whet_panel_form(const whet_attention *a, const whet_policy *policy) {
@@ -30,7 +30,7 @@ row_view whet_row_form(const kv_slice *slice, const query_row *row, float *logit
                      .has_sink = row->sink != -INFINITY,
                      .sink = row->sink,
                      .has_beta = slice->attention->betas != NULL,
-                     .position = row->position};
+                     .position = row->token};
     if (view.has_beta)
         view.beta = whet_known_beta(slice, row);
     if (row->map->traits & MAP_BY_VISIBLE)

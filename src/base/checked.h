@@ -25,6 +25,11 @@ static inline bool size_align(size_t a, size_t unit, size_t *result) {
     return true;
 }
 
+/* Whether floats may lie there; NULL is fine. */
+static inline bool floats_are_aligned(const void *data) {
+    return (uintptr_t)data % _Alignof(float) == 0;
+}
+
 /* The bytes [low, high) that something occupies. */
 typedef struct memory_range {
     uintptr_t low, high;

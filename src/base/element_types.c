@@ -132,3 +132,21 @@ const element_type whet_element_types[ELEMENT_TYPES] = {
         {.name = "custom", .block = 1, .alignment = 1, .is_cache = true, .is_callers = true},
     [ELEMENT_TYPE_UNKNOWN] = {.name = "unknown", .block = 1, .alignment = 1},
 };
+
+const char *whet_type_name(whet_type type) {
+    const element_type *found = element_type_of(type);
+    return found == &whet_element_types[ELEMENT_TYPE_UNKNOWN] ? NULL : found->name;
+}
+
+whet_status whet_type_parse(const char *name, whet_type *type) {
+    for (int i = 0; name && type && i < ELEMENT_TYPE_UNKNOWN; i++)
+        if (strcmp(name, whet_element_types[i].name) == 0) {
+            *type = i == ELEMENT_TYPE_CUSTOM ? WHET_CUSTOM : (whet_type)i;
+            return WHET_OK;
+        }
+    return WHET_ERROR_ARGUMENT;
+}
+
+size_t whet_type_row_bytes(whet_type type, size_t n) {
+    return element_row_bytes(element_type_of(type), n);
+}

@@ -39,6 +39,7 @@ const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
     .count = row_count,
     .finite = row_finite,
     .find = row_find,
+    .min = row_min,
     .sums = row_exp_sums,
     .moments = row_moments,
     .exp_store = row_exp_store,

@@ -151,6 +151,7 @@ typedef struct kernels {
     size_t (*count)(const float *x, size_t n); /* entries other than -inf */
     int (*finite)(const float *x, size_t n);   /* nothing infinite or NaN */
     size_t (*find)(const float *x, size_t n, float value); /* the first that equals it, or n */
+    float (*min)(const float *x, size_t n); /* of entries other than -inf; inf for none */
     /* Adds z and s (not q) over the row. */
     void (*sums)(const float *x, size_t n, float max, float c, row_sums *sums);
     /* Adds z, s and q over the row. */

@@ -46,7 +46,9 @@ static double full_beta(const whet_policy *policy, const whet_stats *stats) {
 double whet_policy_beta(const whet_policy *policy, const whet_stats *stats) {
     if (!policy)
         return 1;
-    if ((whet_temperature_of(policy)->needs & NEEDS_SEARCH) || (stats->flags & WHET_ROW_NOT_FINITE))
+    const temperature_descriptor *t = whet_temperature_of(policy);
+    bool exists = t && (!(t->needs & NEEDS_STATS) || policy->function);
+    if (!exists || (t->needs & NEEDS_SEARCH) || (stats->flags & WHET_ROW_NOT_FINITE))
         return NAN;
     return whet_apply_strength(policy, full_beta(policy, stats));
 }

@@ -37,6 +37,9 @@ static inline double whet_bound_beta(double beta) {
     return beta < 0 ? 0 : beta;
 }
 
+/* Whether a beta given by the caller is used as it is, so that a gradient reaches it. */
+static inline bool whet_beta_is_free(double beta) { return beta >= 0 && beta <= POLICY_BETA_MAX; }
+
 /* beta -> 1 + strength (beta - 1), within bounds. */
 double whet_apply_strength(const whet_policy *policy, double beta);
 

@@ -67,10 +67,6 @@ static inline bool policy_is_sound(const whet_policy **policy, whet_policy *plai
 }
 
 /* Optional arrays of floats with a number for each row, `stride` floats apart. */
-static inline bool floats_are_aligned(const float *base) {
-    return (uintptr_t)base % _Alignof(float) == 0;
-}
-
 static inline bool floats_range(const float *base, size_t stride, size_t rows,
                                 memory_range *range) {
     *range = (memory_range){0, 0};

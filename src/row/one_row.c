@@ -351,8 +351,7 @@ void whet_row_extremes(const row_view *row, float max, whet_stats *stats, float 
         size_t found = stats->argmax == UINT64_MAX ? row->kernels->find(x, count, max) : count;
         if (found < count)
             stats->argmax = start + found;
-        for (size_t i = 0; i < count; i++)
-            min = x[i] < min && x[i] != -INFINITY ? x[i] : min;
+        min = fminf(min, row->kernels->min(x, count));
     }
     stats->min = (double)min;
 }

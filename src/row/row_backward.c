@@ -183,5 +183,7 @@ bool whet_row_backward(const row_view *row, const row_job *job, row_gradients *g
         is_fast ? temperature_backward(&held, &held_grad, &all, &stats, &b, gradients->parameters)
                 : whet_map_row_backward(&held, &all, &stats, gradients);
     gradients->out = arriving;
+    if (row->has_beta && !whet_beta_is_free(row->beta))
+        gradients->beta = 0;
     return finite;
 }

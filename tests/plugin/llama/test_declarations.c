@@ -31,10 +31,7 @@ TEST(tensors_are_laid_out_as_the_host_has_them) {
 TEST(element_types_have_the_host_s_numbers) {
     CHECK_INT(HOST_F32, GGML_TYPE_F32);
     CHECK_INT(HOST_F16, GGML_TYPE_F16);
-    CHECK_INT(HOST_Q4_0, GGML_TYPE_Q4_0);
-    CHECK_INT(HOST_Q8_0, GGML_TYPE_Q8_0);
     CHECK_INT(HOST_I32, GGML_TYPE_I32);
-    CHECK_INT(HOST_BF16, GGML_TYPE_BF16);
 }
 
 TEST(descriptions_of_types_are_laid_out_as_the_host_has_them) {

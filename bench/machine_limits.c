@@ -55,7 +55,7 @@ typedef uint32_t veci_generic __attribute__((vector_size(16), may_alias));
 #define VEC_SET(x)                                                                                 \
     (vec) { x, x, x, x }
 #define VEC_FENCE() ((void)0)
-#define VEC_STREAM(place, x) (*(place) = (x))
+#define VEC_NONTEMPORAL(place, x) (*(place) = (x))
 #if defined(__aarch64__)
 #define ISA_NAME "neon"
 #define VEC_FMA(a, b, c) ((vec)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
@@ -80,7 +80,7 @@ typedef uint32_t veci_generic __attribute__((vector_size(16), may_alias));
 #undef VEC_SET
 #undef VEC_FMA
 #undef VEC_MAX
-#undef VEC_STREAM
+#undef VEC_NONTEMPORAL
 #undef VEC_FENCE
 #define VEC_FENCE() _mm_sfence()
 
@@ -97,7 +97,7 @@ typedef uint32_t veci_avx2 __attribute__((vector_size(32), may_alias));
 #define VEC_SET(x) ((vec)_mm256_set1_ps(x))
 #define VEC_FMA(a, b, c) ((vec)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #define VEC_MAX(a, b) ((vec)_mm256_max_ps((__m256)(a), (__m256)(b)))
-#define VEC_STREAM(place, x) _mm256_stream_ps((float *)(place), (__m256)(x))
+#define VEC_NONTEMPORAL(place, x) _mm256_stream_ps((float *)(place), (__m256)(x))
 #include "machine_limits.inc"
 
 #undef TARGET
@@ -108,7 +108,7 @@ typedef uint32_t veci_avx2 __attribute__((vector_size(32), may_alias));
 #undef VEC_SET
 #undef VEC_FMA
 #undef VEC_MAX
-#undef VEC_STREAM
+#undef VEC_NONTEMPORAL
 
 /* ---- 64 bytes ---- */
 
@@ -123,7 +123,7 @@ typedef uint32_t veci_avx512 __attribute__((vector_size(64), may_alias));
 #define VEC_SET(x) ((vec)_mm512_set1_ps(x))
 #define VEC_FMA(a, b, c) ((vec)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
 #define VEC_MAX(a, b) ((vec)_mm512_max_ps((__m512)(a), (__m512)(b)))
-#define VEC_STREAM(place, x) _mm512_stream_ps((float *)(place), (__m512)(x))
+#define VEC_NONTEMPORAL(place, x) _mm512_stream_ps((float *)(place), (__m512)(x))
 #include "machine_limits.inc"
 
 /* The processor's own copy of a string of bytes. */

@@ -12,9 +12,9 @@ set -eu
 cd "$(dirname "$0")/.."
 build=build/static
 cmake -S . -B "$build" -G Ninja -DCMAKE_EXE_LINKER_FLAGS=-static -DWHET_BUILD_TESTS=ON -DWHET_BUILD_LAB=OFF >/dev/null
-[ $# -gt 0 ] || set -- isa/test_maps isa/test_panels isa/test_kernels isa/test_streams attention/test_bad_rows \
+[ $# -gt 0 ] || set -- isa/test_maps isa/test_panels isa/test_kernels isa/test_cache attention/test_bad_rows \
     row/test_properties row/test_target attention/test_masks attention/test_policies row/test_maps attention/test_maps \
-    row/test_many_rows row/test_odd_rows row/test_row_layouts attention/test_forward row/test_rows row/test_backward \
+    row/test_many_rows row/test_special_rows row/test_row_layouts attention/test_forward row/test_rows row/test_backward \
     attention/test_backward:sizes
 targets=$(for program; do echo "${program%%:*}" | sed 's,\(.*\)/test_,test_\1_,'; done)
 # shellcheck disable=SC2086

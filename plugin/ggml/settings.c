@@ -31,7 +31,7 @@ bool settings_has_plain_temperature(const whet_policy *policy) {
     return strcmp(name, "softmax") == 0;
 }
 
-bool settings_weaken(whet_policy *policy, double strength, message *why) {
+bool settings_set_strength(whet_policy *policy, double strength, message *why) {
     if (!(strength >= 0 && strength <= 1))
         return message_set(why, "a strength lies between 0 and 1");
     if (!whet_policy_is_temperature(policy) && settings_has_plain_temperature(policy))
@@ -82,7 +82,7 @@ static bool load_strength(whet_policy *policy, message *why) {
     message reason = {"not a number from 0 to 1"};
     double strength;
     return !text ||
-           (settings_number(text, &strength) && settings_weaken(policy, strength, &reason)) ||
+           (settings_number(text, &strength) && settings_set_strength(policy, strength, &reason)) ||
            refuse_value(why, name, text, &reason);
 }
 

@@ -55,7 +55,7 @@ bool settings_parse_config(settings *s, const char *text, size_t bytes, message 
 
 /* A policy by name; and one that was made so with a strength. */
 bool settings_make_policy(const char *name, whet_policy *policy, message *why);
-bool settings_weaken(whet_policy *policy, double strength, message *why);
+bool settings_set_strength(whet_policy *policy, double strength, message *why);
 
 /* Whether the policy's temperature is that of plain softmax, whatever its strength and its map. */
 bool settings_has_plain_temperature(const whet_policy *policy);

@@ -37,7 +37,7 @@ typedef struct backward_panel {
     double beta_grad[LANES_MAX];                        /* dL/dbeta */
     double common[LANES_MAX]; /* dL/dout . what all values have in common: what g lacks */
     float peak[LANES_MAX];    /* the largest logit so far, the sink among them; -inf for none */
-    panel_slopes to_logits;   /* max is the peak, or 0 */
+    panel_backward to_logits; /* max is the peak, or 0 */
 } backward_panel;
 
 /* A task's memory, cut into its parts. */
@@ -64,7 +64,7 @@ typedef struct backward_work {
     float *softcap_grads;          /* the same, or NULL without a soft-cap */
     float *row_logits, *row_grads; /* one row and a sink, for maps; a tile of either, to set ... */
     float *spare_logits, *spare_grads; /* ... lanes aside in */
-    float *rows;                       /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
+    float *row_buffer;                 /* STRIP_MAX rows of HEAD_DIM_MAX, to convert in */
     float *key_sums, *value_sums;      /* [dim / columns][padded_keys][columns] */
     double *bias_sums;                 /* [heads_per_kv][padded_keys], or NULL, like ... */
     parameter_sums *parameters;        /* ... [heads_per_kv], if not wanted */
@@ -79,8 +79,7 @@ static inline bool is_empty(const backward_panel *p, size_t lane) {
 /* Whether rows with this policy are taken row by row: all maps but softmax, and everything where
  * gradients of statistics arrive. */
 static inline bool is_by_row(const whet_gradients *g, const whet_policy *policy) {
-    return whet_map_of(policy) != &whet_map_softmax || g->logsumexp || g->entropy ||
-           g->entropy_after;
+    return !whet_policy_is_temperature(policy) || g->logsumexp || g->entropy || g->entropy_after;
 }
 
 /* Whether a lane holds weights and gradients of logits already: those taken row by row, and lanes

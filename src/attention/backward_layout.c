@@ -38,7 +38,7 @@ static bool lay_out(const whet_gradients *g, const plan_shape *shape, layout *at
     const whet_attention *a = &g->attention;
     const kernels *k = shape->kernels;
     size_t rows = shape->panels * k->lanes;
-    size_t columns = round_up(a->head_dim, k->group);
+    size_t columns = round_up(a->head_dim, k->strip);
     size_t outer = k->outer_columns;
     size_t row = shape->mapped ? keys_to_set(a, shape) + 1 : 0;
     size_t tile = shape->mapped ? BLOCK * k->lanes : 0;
@@ -62,7 +62,7 @@ static bool lay_out(const whet_gradients *g, const plan_shape *shape, layout *at
     at->softcap_grads = whet_arena_place(&scratch, a->softcap > 0 ? kept : 0, sizeof(float));
     at->map_rows = whet_arena_place(&scratch, row, 2 * sizeof(float));
     at->spare = whet_arena_place(&scratch, tile, 2 * sizeof(float));
-    at->rows = whet_arena_place(&scratch, (size_t)GROUP_MAX * HEAD_DIM_MAX, sizeof(float));
+    at->rows = whet_arena_place(&scratch, (size_t)STRIP_MAX * HEAD_DIM_MAX, sizeof(float));
     at->sums = whet_arena_place(&scratch, shape->chunks == 1 ? sums.total : 0, sizeof(float));
     at->total = scratch.bytes;
     return !scratch.overflow;
@@ -152,6 +152,6 @@ void whet_backward_start_task(backward_work *w, const whet_plan *plan, size_t ta
     w->row_grads = w->row_logits + w->kept_keys + 1;
     w->spare_logits = arena_part(scratch, at.spare);
     w->spare_grads = w->spare_logits + BLOCK * w->lanes;
-    w->rows = arena_part(scratch, at.rows);
+    w->row_buffer = arena_part(scratch, at.rows);
     place_sums(w, plan, task, arena_part(scratch, at.sums));
 }

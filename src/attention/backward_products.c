@@ -8,17 +8,17 @@
 #include <string.h>
 
 static void clear_queries(backward_work *w) {
-    size_t count = round_up(w->a->head_dim, w->k->group) * w->panel_count * w->lanes;
+    size_t count = round_up(w->a->head_dim, w->k->strip) * w->panel_count * w->lanes;
     memset(w->query_sums, 0, count * sizeof *w->query_sums);
     memset(w->query_totals, 0, count * sizeof *w->query_totals);
 }
 
 static void flush_queries(backward_work *w) {
-    size_t columns = round_up(w->a->head_dim, w->k->group) * w->panel_count;
+    size_t columns = round_up(w->a->head_dim, w->k->strip) * w->panel_count;
     double unchanged[LANES_MAX];
     for (size_t lane = 0; lane < LANES_MAX; lane++)
         unchanged[lane] = 1;
-    w->k->fold(w->query_sums, columns, unchanged, w->query_totals);
+    w->k->add_to_totals(w->query_sums, columns, unchanged, w->query_totals);
 }
 
 /* Weights and gradients of logits in the lanes of temperatures; the others keep theirs. */
@@ -72,7 +72,7 @@ static void tile_gradients(backward_work *w, size_t index, size_t start, size_t 
 }
 
 static void add_queries(backward_work *w, size_t index, size_t start, size_t keys) {
-    size_t interleave = w->k->group, columns = round_up(w->a->head_dim, interleave);
+    size_t interleave = w->k->strip, columns = round_up(w->a->head_dim, interleave);
     float unchanged[LANES_MAX];
     for (size_t lane = 0; lane < LANES_MAX; lane++)
         unchanged[lane] = 1;
@@ -143,7 +143,8 @@ void whet_backward_second_sweep(backward_work *w) {
          * has it capped, with derivative 0 */
         if (w->gradients->q.data)
             whet_pack_columns(&w->slice, &w->a->k, w->a->head_dim, start,
-                              block_length(w->end_key, start), w->rows, w->key_columns, nonfinite);
+                              block_length(w->end_key, start), w->row_buffer, w->key_columns,
+                              nonfinite);
         second_sweep_block(w, start);
         if ((start - w->first_key) / BLOCK % F32_BLOCKS == F32_BLOCKS - 1)
             flush_queries(w);

@@ -11,11 +11,11 @@
 static void store_query(backward_work *w, size_t index, size_t lane) {
     const backward_panel *p = w->panels + index;
     const double *total =
-        w->query_totals + index * round_up(w->a->head_dim, w->k->group) * w->lanes + lane;
+        w->query_totals + index * round_up(w->a->head_dim, w->k->strip) * w->lanes + lane;
     for (size_t c = 0; c < w->a->head_dim; c++)
-        w->rows[c] = p->bad[lane] ? NAN : (float)(total[c * w->lanes] * (double)w->a->scale);
-    whet_store_row(&w->slice, &w->gradients->q, p->row[lane].head, p->row[lane].query, w->rows,
-                   w->a->head_dim);
+        w->row_buffer[c] = p->bad[lane] ? NAN : (float)(total[c * w->lanes] * (double)w->a->scale);
+    whet_store_row(&w->slice, &w->gradients->q, p->row[lane].head, p->row[lane].query,
+                   w->row_buffer, w->a->head_dim);
 }
 
 static void store_beta(const backward_work *w, const backward_panel *p, size_t lane) {

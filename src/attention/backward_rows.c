@@ -25,7 +25,7 @@ void whet_backward_find_common(backward_work *w) {
     size_t start = rows > 0 ? whet_row_of(&w->slice, 0).low : 0;
     size_t end = rows > 0 ? whet_row_of(&w->slice, rows - 1).high : 0;
     for (size_t j = start; j < end; j++) {
-        const float *v = whet_load_position(&w->slice, &w->a->v, j, dim, w->rows);
+        const float *v = whet_load_position(&w->slice, &w->a->v, j, dim, w->row_buffer);
         for (size_t i = 0; i < dim; i++) {
             low[i] = v[i] < low[i] ? v[i] : low[i];
             high[i] = v[i] > high[i] ? v[i] : high[i];
@@ -57,9 +57,9 @@ static void pack_row(const backward_work *w, const float *row, size_t dim, size_
 /* dL/dout of a row: zeros where only statistics have gradients. */
 static const float *load_output_grad(const backward_work *w, const query_row *row) {
     if (w->gradients->out.data)
-        return whet_load_row(&w->slice, &w->gradients->out, row, w->a->value_dim, w->rows);
-    memset(w->rows, 0, w->a->value_dim * sizeof(float));
-    return w->rows;
+        return whet_load_row(&w->slice, &w->gradients->out, row, w->a->value_dim, w->row_buffer);
+    memset(w->row_buffer, 0, w->a->value_dim * sizeof(float));
+    return w->row_buffer;
 }
 
 static void start_lane(backward_work *w, size_t index, size_t lane, size_t r) {
@@ -70,10 +70,10 @@ static void start_lane(backward_work *w, size_t index, size_t lane, size_t r) {
     p->stats[lane] = *whet_row_stats(&w->slice, &row);
     widen_limits(&row, &p->low, &p->high);
     size_t at = index * w->lanes + lane;
-    whet_load_query(&w->slice, &row, w->rows);
-    whet_pack_lane(w->rows, w->a->head_dim, w->lanes, lane,
+    whet_load_query(&w->slice, &row, w->row_buffer);
+    whet_pack_lane(w->row_buffer, w->a->head_dim, w->lanes, lane,
                    w->queries + index * w->a->head_dim * w->lanes);
-    pack_row(w, w->rows, w->a->head_dim, at, w->query_rows);
+    pack_row(w, w->row_buffer, w->a->head_dim, at, w->query_rows);
     const float *grad = load_output_grad(w, &row);
     whet_pack_lane(grad, w->a->value_dim, w->lanes, lane,
                    w->grads + index * w->a->value_dim * w->lanes);
@@ -92,22 +92,22 @@ static bool is_usable(const whet_stats *stats) {
  * which no gradient arrives at, that is the largest logit so far. */
 static void start_sums(const backward_work *w, backward_panel *p, size_t lane) {
     const whet_stats *stats = &p->stats[lane];
-    panel_slopes *to_logits = &p->to_logits;
+    panel_backward *to_logits = &p->to_logits;
     bool empty = is_empty(p, lane);
     p->bad[lane] = !empty && !is_usable(stats);
     p->peak[lane] = -INFINITY;
     to_logits->max[lane] = to_logits->base[lane] = to_logits->mean[lane] = to_logits->mean0[lane] =
         0;
-    to_logits->factor[lane] = to_logits->beta[lane] = to_logits->pull[lane] = 0;
-    to_logits->c[lane] = to_logits->c0[lane] = 1;
+    to_logits->factor[lane] = to_logits->beta[lane] = to_logits->through_beta[lane] = 0;
+    to_logits->exp2_scale[lane] = to_logits->exp2_scale0[lane] = 1;
     p->z[lane] = p->s[lane] = p->a[lane] = p->b[lane] = 0;
     p->z0[lane] = p->s0[lane] = p->q0[lane] = p->distance[lane] = 0;
     p->beta_grad[lane] = 0;
     if (empty || p->bad[lane] || is_by_row(w->gradients, p->row[lane].policy))
         return;
     double beta0 = whet_beta0(p->row[lane].policy, stats);
-    to_logits->c[lane] = whet_exp2_scale(stats->beta);
-    to_logits->c0[lane] = whet_exp2_scale(beta0);
+    to_logits->exp2_scale[lane] = whet_exp2_scale(stats->beta);
+    to_logits->exp2_scale0[lane] = whet_exp2_scale(beta0);
     p->solved = p->solved || beta0 != 1;
     p->peak[lane] = p->row[lane].sink;
     if (p->peak[lane] > -INFINITY) {

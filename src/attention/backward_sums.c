@@ -13,17 +13,17 @@
 
 /* Brings the sums of a lane to a new largest logit, where the gradient is `base`. */
 static void raise_lane(backward_panel *p, size_t lane, float max, float base) {
-    panel_slopes *to_logits = &p->to_logits;
+    panel_backward *to_logits = &p->to_logits;
     if (p->peak[lane] > -INFINITY) {
         double shift = (double)to_logits->max[lane] - (double)max;
-        double factor = exp2((double)to_logits->c[lane] * shift);
+        double factor = exp2((double)to_logits->exp2_scale[lane] * shift);
         double step = (double)base - (double)to_logits->base[lane];
         p->a[lane] -= step * p->z[lane];
         p->b[lane] -= step * p->s[lane];
         sums_shift(shift, factor, &p->a[lane], &p->b[lane], NULL);
         sums_shift(shift, factor, &p->z[lane], &p->s[lane], NULL);
-        sums_shift(shift, exp2((double)to_logits->c0[lane] * shift), &p->z0[lane], &p->s0[lane],
-                   &p->q0[lane]);
+        sums_shift(shift, exp2((double)to_logits->exp2_scale0[lane] * shift), &p->z0[lane],
+                   &p->s0[lane], &p->q0[lane]);
     }
     p->peak[lane] = to_logits->max[lane] = max;
     to_logits->base[lane] = base;
@@ -44,7 +44,7 @@ static void sum_tile(const backward_work *w, backward_panel *p, const float *log
                      const float *weight_grads, size_t keys) {
     float z[LANES_MAX], s[LANES_MAX], a[LANES_MAX], b[LANES_MAX];
     raise_peaks(w, p, logits, weight_grads, keys);
-    w->k->panel_gradient_sums(logits, weight_grads, keys, p->to_logits.max, p->to_logits.c,
+    w->k->panel_gradient_sums(logits, weight_grads, keys, p->to_logits.max, p->to_logits.exp2_scale,
                               p->to_logits.base, z, s, a, b);
     add_lanes(p->z, z, w->lanes);
     add_lanes(p->s, s, w->lanes);
@@ -52,7 +52,7 @@ static void sum_tile(const backward_work *w, backward_panel *p, const float *log
     add_lanes(p->b, b, w->lanes);
     if (!p->solved)
         return;
-    w->k->panel_moments(logits, keys, p->to_logits.max, p->to_logits.c0, z, s, a);
+    w->k->panel_moments(logits, keys, p->to_logits.max, p->to_logits.exp2_scale0, z, s, a);
     add_lanes(p->z0, z, w->lanes);
     add_lanes(p->s0, s, w->lanes);
     add_lanes(p->q0, a, w->lanes);
@@ -62,9 +62,10 @@ void whet_backward_first_sweep(backward_work *w) {
     const whet_attention *a = w->a;
     for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
         size_t length = block_length(w->end_key, start);
-        whet_pack_interleaved(&w->slice, &a->k, a->head_dim, start, length, NULL, w->rows, w->keys);
+        whet_pack_interleaved(&w->slice, &a->k, a->head_dim, start, length, NULL, w->row_buffer,
+                              w->keys);
         whet_pack_interleaved(&w->slice, &a->v, a->value_dim, start, length,
-                              w->has_common ? w->common : NULL, w->rows, w->values);
+                              w->has_common ? w->common : NULL, w->row_buffer, w->values);
         rows_ahead ahead = whet_rows_ahead(
             &w->slice, &a->k, &a->v, start + length,
             start + length + block_length(w->end_key, start + length), w->panel_count);
@@ -76,7 +77,7 @@ void whet_backward_first_sweep(backward_work *w) {
             whet_tile_logits(&w->slice, p->row, p->rows, w->keys,
                              w->queries + i * a->head_dim * w->lanes, start, keys, w->logits + at,
                              w->softcap_grads ? w->softcap_grads + at : NULL, &ahead);
-            w->k->scores(w->values, (keys + w->k->group - 1) / w->k->group,
+            w->k->scores(w->values, (keys + w->k->strip - 1) / w->k->strip,
                          w->grads + i * a->value_dim * w->lanes, a->value_dim,
                          w->weight_grads + at);
             if (p->by_row < p->rows)
@@ -101,8 +102,8 @@ static void complete_moments(backward_panel *p, size_t lane, extra_logit sink0) 
         p->z0[lane] = stats->z;
         p->s0[lane] = stats->s;
         double shift = stats->max - (double)p->to_logits.max[lane];
-        sums_shift(shift, exp2((double)p->to_logits.c0[lane] * shift), &p->z0[lane], &p->s0[lane],
-                   NULL);
+        sums_shift(shift, exp2((double)p->to_logits.exp2_scale0[lane] * shift), &p->z0[lane],
+                   &p->s0[lane], NULL);
         return;
     }
     row_sums more = extra_sums(sink0);
@@ -115,12 +116,12 @@ static float to_float(double x) { return (float)fmax(-(double)FLT_MAX, fmin((dou
 
 /* What a lane's gradients of logits are made of; its share of the parameters' gradients. */
 static void prepare_lane(backward_work *w, backward_panel *p, size_t lane) {
-    panel_slopes *to_logits = &p->to_logits;
+    panel_backward *to_logits = &p->to_logits;
     const whet_stats *stats = &p->stats[lane];
     if (is_empty(p, lane))
         return;
-    extra_logit sink = weigh_sink(p, lane, to_logits->c[lane]);
-    extra_logit sink0 = weigh_sink(p, lane, to_logits->c0[lane]);
+    extra_logit sink = weigh_sink(p, lane, to_logits->exp2_scale[lane]);
+    extra_logit sink0 = weigh_sink(p, lane, to_logits->exp2_scale0[lane]);
     double base = (double)to_logits->base[lane] + p->common[lane]; /* of g; a sink's g is 0 */
     double z = p->z[lane] + sink.weight, s = p->s[lane] + sink.distance * sink.weight;
     double mean = (p->a[lane] - base * sink.weight) / z;
@@ -144,7 +145,7 @@ static void prepare_lane(backward_work *w, backward_panel *p, size_t lane) {
     to_logits->mean[lane] = (float)mean;
     to_logits->beta[lane] = (float)stats->beta;
     if (moves.factor != 0) {
-        to_logits->pull[lane] = to_float(through_beta);
+        to_logits->through_beta[lane] = to_float(through_beta);
         to_logits->mean0[lane] = to_float(mean0);
         to_logits->moves = 1;
     }

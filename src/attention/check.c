@@ -202,7 +202,7 @@ static whet_status check_policies(whet_attention *a) {
             return WHET_ERROR_POLICY;
     /* a beta that is given takes the place of one that is not chosen */
     for (size_t i = 0; a->betas && i < a->policy_count; i++)
-        if (whet_temperature_of(&a->policies[i]) != &whet_temperature_plain)
+        if (!whet_beta_is_one(&a->policies[i]))
             return WHET_ERROR_ARGUMENT;
     return WHET_OK;
 }

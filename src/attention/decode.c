@@ -1,7 +1,7 @@
 /*
  * Attention of few queries over a long cache, where reading keys and values is
  * all that costs. Each is read once, by tasks that take a chunk of keys for all
- * query rows of a key head (see isa/stream.inc), or of several where the cache has
+ * query rows of a key head (see isa/cache.inc), or of several where the cache has
  * them side by side:
  *
  * phase 0   a chunk's logits, kept in the workspace, and its statistics

@@ -76,14 +76,14 @@ void whet_decode_visible_keys(const decode_work *w, size_t *low, size_t *high);
 bool whet_decode_reads_directly(const whet_tensor *tensor);
 
 /* `count` rows of keys or values from `start` on, of all the task's heads. */
-stream_cache whet_decode_cache(const decode_work *w, const whet_tensor *tensor, size_t start,
-                               size_t count, size_t depth);
+kv_rows whet_decode_cache(const decode_work *w, const whet_tensor *tensor, size_t start,
+                          size_t count, size_t depth);
 
 /* Brings rows [start, start + count) of a tensor into w->converted, count <= DECODE_CONVERTED;
  * and those rows for the kernels. */
 void whet_decode_convert(const decode_work *w, const whet_tensor *tensor, size_t start,
                          size_t count, size_t dim);
-stream_cache whet_decode_converted(const decode_work *w, size_t count, size_t dim);
+kv_rows whet_decode_converted(const decode_work *w, size_t count, size_t dim);
 
 /* ---- the phases ---- */
 

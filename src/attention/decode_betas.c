@@ -75,7 +75,7 @@ static void make_coefficients(decode_work *w, const query_row *row, size_t r, de
 }
 
 /* Whether weights are exponentials of all logits: others are made row by row. */
-static bool takes_exponentials(const map_descriptor *map) {
+static bool are_exponentials(const map_descriptor *map) {
     return (map->traits & MAP_EXPONENTIAL) && !(map->traits & MAP_SEARCHES);
 }
 
@@ -115,7 +115,7 @@ void whet_decode_choose_beta(decode_work *w, size_t r) {
     state->sink_z = 1;
     state->sink_s = 0;
     choose_beta(w, &row, r, state);
-    if (!takes_exponentials(row.map)) {
+    if (!are_exponentials(row.map)) {
         make_coefficients(w, &row, r, state);
         return;
     }

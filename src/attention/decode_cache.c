@@ -12,15 +12,15 @@ bool whet_decode_reads_directly(const whet_tensor *tensor) {
 /* `count` rows of keys or values from `start` on, of all the task's heads. The stride of an axis
  * of one entry means nothing and may be anything, and so may that to rows that nobody sees: rows
  * ahead of these are not to be counted with it. */
-stream_cache whet_decode_cache(const decode_work *w, const whet_tensor *tensor, size_t start,
-                               size_t count, size_t depth) {
-    return (stream_cache){.first = whet_position_at(&w->slice, tensor, start),
-                          .type = (int)tensor->type,
-                          .stride = count > 1 ? tensor->stride[2] : 0,
-                          .head_stride = w->shape.heads_per_task > 1 ? tensor->stride[1] : 0,
-                          .heads = w->shape.heads_per_task,
-                          .count = count,
-                          .depth = depth};
+kv_rows whet_decode_cache(const decode_work *w, const whet_tensor *tensor, size_t start,
+                          size_t count, size_t depth) {
+    return (kv_rows){.first = whet_position_at(&w->slice, tensor, start),
+                     .type = (int)tensor->type,
+                     .stride = count > 1 ? tensor->stride[2] : 0,
+                     .head_stride = w->shape.heads_per_task > 1 ? tensor->stride[1] : 0,
+                     .heads = w->shape.heads_per_task,
+                     .count = count,
+                     .depth = depth};
 }
 
 /* Brings rows [start, start + count) of a tensor into w->converted; count <= DECODE_CONVERTED. */
@@ -34,11 +34,11 @@ void whet_decode_convert(const decode_work *w, const whet_tensor *tensor, size_t
     }
 }
 
-stream_cache whet_decode_converted(const decode_work *w, size_t count, size_t dim) {
-    return (stream_cache){.first = w->converted,
-                          .type = WHET_F32,
-                          .stride = HEAD_DIM_MAX * sizeof(float),
-                          .heads = 1,
-                          .count = count,
-                          .depth = dim};
+kv_rows whet_decode_converted(const decode_work *w, size_t count, size_t dim) {
+    return (kv_rows){.first = w->converted,
+                     .type = WHET_F32,
+                     .stride = HEAD_DIM_MAX * sizeof(float),
+                     .heads = 1,
+                     .count = count,
+                     .depth = dim};
 }

@@ -18,17 +18,17 @@ static void score_keys(decode_work *w, size_t start, size_t count) {
     const kernels *k = w->shape.kernels;
     size_t stride = padded(a->head_dim);
     if (whet_decode_reads_directly(&a->k)) {
-        stream_cache keys = whet_decode_cache(w, &a->k, start, count, a->head_dim);
-        k->stream_scores(&keys, w->queries, w->shape.rows, stride, w->logits + start,
-                         w->logits_stride);
+        kv_rows keys = whet_decode_cache(w, &a->k, start, count, a->head_dim);
+        k->cache_scores(&keys, w->queries, w->shape.rows, stride, w->logits + start,
+                        w->logits_stride);
         return;
     }
     for (size_t done = 0; done < count; done += DECODE_CONVERTED) {
         size_t n = count - done < DECODE_CONVERTED ? count - done : DECODE_CONVERTED;
-        stream_cache keys = whet_decode_converted(w, n, a->head_dim);
+        kv_rows keys = whet_decode_converted(w, n, a->head_dim);
         whet_decode_convert(w, &a->k, start + done, n, a->head_dim);
-        k->stream_scores(&keys, w->queries, w->shape.rows, stride, w->logits + start + done,
-                         w->logits_stride);
+        k->cache_scores(&keys, w->queries, w->shape.rows, stride, w->logits + start + done,
+                        w->logits_stride);
     }
 }
 

@@ -53,9 +53,9 @@ static void add_value_carefully(decode_work *w, size_t head, size_t low, size_t 
     const float *row = whet_load_position(&slice, &a->v, j, a->value_dim, w->converted);
     const float *weights = w->weights + head * w->shape.rows * w->weights_stride + (j - low);
     if (k->finite(row, a->value_dim)) {
-        stream_cache value = whet_decode_converted(w, 1, a->value_dim);
+        kv_rows value = whet_decode_converted(w, 1, a->value_dim);
         value.first = row;
-        k->stream_values(&value, weights, w->weights_stride, w->shape.rows, w->partial, stride);
+        k->cache_values(&value, weights, w->weights_stride, w->shape.rows, w->partial, stride);
         return;
     }
     for (size_t r = 0; r < w->shape.rows; r++) {
@@ -112,9 +112,9 @@ void whet_decode_value_chunk(decode_work *w) {
     clear_outputs(w, 0, w->rows);
     bool direct = whet_decode_reads_directly(&a->v);
     if (direct && low < high) {
-        stream_cache values = whet_decode_cache(w, &a->v, low, high - low, a->value_dim);
-        w->shape.kernels->stream_values(&values, w->weights, w->weights_stride, rows,
-                                        decode_output(w, 0, w->chunk), padded(a->value_dim));
+        kv_rows values = whet_decode_cache(w, &a->v, low, high - low, a->value_dim);
+        w->shape.kernels->cache_values(&values, w->weights, w->weights_stride, rows,
+                                       decode_output(w, 0, w->chunk), padded(a->value_dim));
     }
     for (size_t h = 0; h < w->shape.heads_per_task; h++) {
         if (direct && outputs_are_finite(w, h * rows, rows))

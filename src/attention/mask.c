@@ -71,7 +71,7 @@ void whet_add_mask_tile(const kv_slice *slice, const query_row *row, size_t rows
         size_t n = keys - done < TILE_PART ? keys - done : TILE_PART;
         for (size_t lane = 0; lane < rows; lane++)
             of_lane[lane] = load_additions(slice, &row[lane], start + done, n, part[lane]);
-        k->panel_gather(of_lane, n, transposed);
+        k->panel_transpose(of_lane, n, transposed);
         k->add_mask(transposed, n * k->lanes, tile + done * k->lanes);
         done += n;
     }

@@ -16,8 +16,7 @@
 #define DECODE_ROWS 32
 
 static bool is_plain(const whet_attention *a, const whet_policy *policy) {
-    return !a->betas && whet_temperature_of(policy) == &whet_temperature_plain &&
-           whet_map_of(policy) == &whet_map_softmax;
+    return !a->betas && whet_beta_is_one(policy) && whet_policy_is_temperature(policy);
 }
 
 /* One pass is enough where beta does not depend on the logits and the statistics asked for, if
@@ -65,7 +64,7 @@ static void look_at_policies(const whet_attention *a, plan_shape *shape) {
         panel_form form = whet_panel_form(a, policy);
         bool by_row = form == PANEL_BY_ROW;
         shape->fused = shape->fused && one_pass(a, policy, shape->path);
-        shape->mapped = shape->mapped || whet_map_of(policy) != &whet_map_softmax;
+        shape->mapped = shape->mapped || !whet_policy_is_temperature(policy);
         shape->counted = shape->counted || by_row || (needs & NEEDS_COUNT);
         shape->summed = shape->summed || by_row || (needs & NEEDS_SUMS);
         shape->extremes = shape->extremes || (needs & NEEDS_STATS);

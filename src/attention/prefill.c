@@ -42,8 +42,8 @@ static void finish_lane(prefill_work *w, size_t index, size_t lane) {
         stats->sink_share = p->first[lane] * factor;
     stats->position = p->row[lane].position;
     for (size_t c = 0; c < a->value_dim; c++)
-        w->rows[c] = good ? (float)(total[c * w->lanes] * factor) : NAN;
-    whet_store_output(&w->slice, &p->row[lane], w->rows);
+        w->row_buffer[c] = good ? (float)(total[c * w->lanes] * factor) : NAN;
+    whet_store_output(&w->slice, &p->row[lane], w->row_buffer);
     if (w->slice.row_maxima)
         whet_note_max_logit(&w->slice, &p->row[lane], p->most[lane]);
     whet_stats *wanted = whet_row_stats(&w->slice, &p->row[lane]);

@@ -53,7 +53,7 @@ typedef struct prefill_work {
     float *spare;            /* logits of a tile while some lanes have their weights already */
     float *map_row;          /* a row that is made by its row form */
     float *tiles;            /* [kept_keys][lanes] for each panel, or one of [BLOCK][lanes] */
-    float *rows;             /* GROUP_MAX rows of HEAD_DIM_MAX, to convert in */
+    float *row_buffer;       /* STRIP_MAX rows of HEAD_DIM_MAX, to convert in */
     size_t nonfinite[BLOCK]; /* keys of the block whose values are not finite */
     size_t nonfinite_count;
     rows_ahead ahead; /* keys and values of the next block */

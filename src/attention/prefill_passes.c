@@ -11,14 +11,15 @@
 
 static void pack_keys(prefill_work *w, size_t start, size_t count) {
     const whet_attention *a = w->slice.attention;
-    whet_pack_interleaved(&w->slice, &a->k, a->head_dim, start, count, NULL, w->rows, w->keys);
+    whet_pack_interleaved(&w->slice, &a->k, a->head_dim, start, count, NULL, w->row_buffer,
+                          w->keys);
 }
 
 /* Values that are not finite are left out here and added by hand: see add_nonfinite_values. */
 static void pack_values(prefill_work *w, size_t start, size_t count) {
     const whet_attention *a = w->slice.attention;
-    w->nonfinite_count = whet_pack_columns(&w->slice, &a->v, a->value_dim, start, count, w->rows,
-                                           w->values, w->nonfinite);
+    w->nonfinite_count = whet_pack_columns(&w->slice, &a->v, a->value_dim, start, count,
+                                           w->row_buffer, w->values, w->nonfinite);
 }
 
 static void add_nonfinite_values(prefill_work *w, size_t start, const float *tile, size_t keys,
@@ -26,8 +27,8 @@ static void add_nonfinite_values(prefill_work *w, size_t start, const float *til
     const whet_attention *a = w->slice.attention;
     for (size_t i = 0; i < w->nonfinite_count && w->nonfinite[i] < keys; i++) {
         const float *weights = tile + w->nonfinite[i] * w->lanes;
-        const float *row =
-            whet_load_position(&w->slice, &a->v, start + w->nonfinite[i], a->value_dim, w->rows);
+        const float *row = whet_load_position(&w->slice, &a->v, start + w->nonfinite[i],
+                                              a->value_dim, w->row_buffer);
         for (size_t lane = 0; lane < w->lanes; lane++)
             for (size_t c = 0; weights[lane] > 0 && c < a->value_dim; c++)
                 out[c * w->lanes + lane] += weights[lane] * row[c];
@@ -171,8 +172,8 @@ static void flush_outputs(prefill_work *w) {
     size_t columns = w->value_strips * w->interleave;
     for (size_t i = 0; i < w->panel_count; i++) {
         prefill_panel *p = w->panels + i;
-        w->shape.kernels->fold(w->outputs + i * columns * w->lanes, columns, p->totals_factor,
-                               w->totals + i * columns * w->lanes);
+        w->shape.kernels->add_to_totals(w->outputs + i * columns * w->lanes, columns,
+                                        p->totals_factor, w->totals + i * columns * w->lanes);
         for (size_t lane = 0; lane < w->lanes; lane++)
             p->totals_factor[lane] = 1;
     }

@@ -11,7 +11,7 @@ typedef struct layout {
 
 static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
     size_t lanes = shape->kernels->lanes, panels = shape->panels;
-    size_t columns = round_up(a->value_dim, shape->kernels->group);
+    size_t columns = round_up(a->value_dim, shape->kernels->strip);
     size_t tile_keys = shape->kept ? panels * round_up(a->keys, BLOCK) : BLOCK;
     arena scratch = {0};
     at->panels = whet_arena_place(&scratch, panels, sizeof(prefill_panel));
@@ -21,7 +21,7 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     at->keys = whet_arena_place(&scratch, BLOCK * a->head_dim, sizeof(float));
     at->values = whet_arena_place(&scratch, BLOCK * columns, sizeof(float));
     at->tiles = whet_arena_place(&scratch, tile_keys * lanes, sizeof(float));
-    at->rows = whet_arena_place(&scratch, (size_t)GROUP_MAX * HEAD_DIM_MAX, sizeof(float));
+    at->rows = whet_arena_place(&scratch, (size_t)STRIP_MAX * HEAD_DIM_MAX, sizeof(float));
     at->maps = whet_arena_place(&scratch, shape->mapped ? panels : 0, sizeof(panel_maps));
     at->spare = whet_arena_place(&scratch, shape->mapped ? BLOCK * lanes : 0, sizeof(float));
     at->map_row = whet_arena_place(&scratch, shape->by_row ? a->keys : 0, sizeof(float));
@@ -79,12 +79,12 @@ size_t whet_prefill_cut_scratch(prefill_work *w, const whet_plan *plan, size_t t
     w->keys = arena_part(scratch, at.keys);
     w->values = arena_part(scratch, at.values);
     w->tiles = arena_part(scratch, at.tiles);
-    w->rows = arena_part(scratch, at.rows);
+    w->row_buffer = arena_part(scratch, at.rows);
     w->maps = w->shape.mapped ? arena_part(scratch, at.maps) : NULL;
     w->spare = arena_part(scratch, at.spare);
     w->map_row = arena_part(scratch, at.map_row);
     w->lanes = w->shape.kernels->lanes;
-    w->interleave = w->shape.kernels->group;
+    w->interleave = w->shape.kernels->strip;
     w->value_strips = round_up(a->value_dim, w->interleave) / w->interleave;
     w->kept_keys = round_up(a->keys, BLOCK);
 

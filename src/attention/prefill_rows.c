@@ -83,8 +83,8 @@ static void start_panel(prefill_work *w, size_t index, size_t first_row) {
             continue;
         }
         start_lane(w, p, lane, first_row + lane);
-        whet_load_query(&w->slice, &p->row[lane], w->rows);
-        whet_pack_lane(w->rows, a->head_dim, w->lanes, lane, queries);
+        whet_load_query(&w->slice, &p->row[lane], w->row_buffer);
+        whet_pack_lane(w->row_buffer, a->head_dim, w->lanes, lane, queries);
     }
     if (p->low > p->high)
         p->low = p->high;

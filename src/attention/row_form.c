@@ -16,7 +16,7 @@ double whet_known_beta(const kv_slice *slice, const query_row *row) {
 panel_form whet_panel_form(const whet_attention *a, const whet_policy *policy) {
     const map_descriptor *map = whet_map_of(policy);
     panel_form form = map->panel ? map->panel(policy) : PANEL_BY_ROW;
-    bool is_one = !a->betas && whet_temperature_of(policy) == &whet_temperature_plain;
+    bool is_one = !a->betas && whet_beta_is_one(policy);
     return is_one || form_is_exponential(form) ? form : PANEL_BY_ROW;
 }
 

@@ -20,9 +20,9 @@ static const float *subtract(const float *row, const float *common, size_t dim, 
 void whet_pack_interleaved(const kv_slice *slice, const whet_tensor *tensor, size_t dim,
                            size_t start, size_t count, const float *common, float *buffer,
                            float *result) {
-    size_t interleave = slice->kernels->group;
+    size_t interleave = slice->kernels->strip;
     for (size_t j = 0; j < count; j += interleave) {
-        const float *rows[GROUP_MAX];
+        const float *rows[STRIP_MAX];
         for (size_t i = 0; i < interleave; i++) {
             /* a block's last rows are filled up with its last key; nobody looks at the result */
             size_t key = j + i < count ? start + j + i : start + count - 1;
@@ -37,10 +37,10 @@ void whet_pack_interleaved(const kv_slice *slice, const whet_tensor *tensor, siz
 
 size_t whet_pack_columns(const kv_slice *slice, const whet_tensor *tensor, size_t dim, size_t start,
                          size_t count, float *buffer, float *result, size_t *nonfinite) {
-    size_t interleave = slice->kernels->group, columns = round_up(dim, interleave),
+    size_t interleave = slice->kernels->strip, columns = round_up(dim, interleave),
            nonfinite_count = 0;
     for (size_t j = 0; j < count; j++) {
-        float padded[HEAD_DIM_MAX + GROUP_MAX];
+        float padded[HEAD_DIM_MAX + STRIP_MAX];
         const float *row = whet_load_position(slice, tensor, start + j, dim, buffer);
         bool finite = slice->kernels->finite(row, dim);
         if (!finite)
@@ -105,7 +105,7 @@ static size_t bytes_to_fetch(const whet_attention *a, const whet_tensor *tensor)
 rows_ahead whet_rows_ahead(const kv_slice *slice, const whet_tensor *first,
                            const whet_tensor *second, size_t start, size_t end, size_t tiles) {
     rows_ahead ahead = {slice, {first, second}, {0, 0}, start, end, 0};
-    size_t times = BLOCK / slice->kernels->group * tiles;
+    size_t times = BLOCK / slice->kernels->strip * tiles;
     for (int i = 0; i < 2; i++)
         ahead.bytes[i] = ahead.tensor[i] ? bytes_to_fetch(slice->attention, ahead.tensor[i]) : 0;
     ahead.step = start < end ? (end - start + times - 1) / times : 0;
@@ -125,12 +125,12 @@ void whet_tile_logits(const kv_slice *slice, const query_row *row, size_t rows,
                       float *tile, float *softcap_grads, rows_ahead *ahead) {
     const whet_attention *a = slice->attention;
     const kernels *k = slice->kernels;
-    for (size_t j = 0; j < keys; j += k->group) {
+    for (size_t j = 0; j < keys; j += k->strip) {
         k->scores(keys_packed + j * a->head_dim, 1, queries, a->head_dim, tile + j * k->lanes);
         whet_fetch_rows(ahead);
     }
     if (a->softcap > 0 && softcap_grads)
-        k->softcap_slope(tile, keys * k->lanes, a->softcap, softcap_grads);
+        k->softcap_derivative(tile, keys * k->lanes, a->softcap, softcap_grads);
     if (a->softcap > 0)
         k->softcap(tile, keys * k->lanes, a->softcap);
     if (a->alibi_slopes)

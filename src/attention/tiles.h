@@ -52,7 +52,7 @@ void whet_pack_lane(const float *row, size_t n, size_t lanes, size_t lane, float
 /*
  * Rows [start, start + count) of k or v as `scores` wants them: interleaved by a few,
  * [count / interleave][dim][interleave], each less the row `common`, unless that is NULL. buffer is
- * GROUP_MAX rows of HEAD_DIM_MAX, to convert in.
+ * STRIP_MAX rows of HEAD_DIM_MAX, to convert in.
  */
 void whet_pack_interleaved(const kv_slice *slice, const whet_tensor *tensor, size_t dim,
                            size_t start, size_t count, const float *common, float *buffer,

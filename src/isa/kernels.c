@@ -31,7 +31,7 @@
 
 #include "isa/maps.inc"
 
-#include "isa/stream.inc"
+#include "isa/cache.inc"
 
 const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
     .name = TEXT(WHET_KERNELS_SET),
@@ -47,11 +47,11 @@ const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
     .gradient_store = row_gradient_store,
     .add = row_add,
     .add_mask = row_add_mask,
-    .step = row_run_step,
+    .rows_pass = row_run_step,
     .entropies = row_entropies,
-    .stream_end = row_stream_end,
+    .nontemporal_end = row_nontemporal_end,
     .softcap = row_softcap,
-    .softcap_slope = row_softcap_slope,
+    .softcap_derivative = row_softcap_derivative,
     .f16_to_f32 = f16_to_f32,
     .bf16_to_f32 = bf16_to_f32,
     .f32_to_f16 = f32_to_f16,
@@ -59,14 +59,14 @@ const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
     .q8_0_to_f32 = q8_0_to_f32,
     .q4_0_to_f32 = q4_0_to_f32,
     .lanes = LANES,
-    .group = GROUP,
+    .strip = STRIP,
     .scores = panel_scores,
     .accumulate = panel_accumulate,
-    .fold = panel_fold,
+    .add_to_totals = panel_add_to_totals,
     .interleave = panel_interleave,
     .panel_lane = panel_lane,
-    .panel_gather = panel_gather,
-    .panel_spread = panel_spread,
+    .panel_transpose = panel_transpose,
+    .panel_transpose_back = panel_transpose_back,
     .scatter = panel_scatter,
     .panel_max = panel_max,
     .panel_peak = panel_peak,
@@ -94,6 +94,6 @@ const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
     .map_order = map_order_of,
     .map_keep = map_keep,
     .map_entropy = map_entropy,
-    .stream_scores = stream_scores,
-    .stream_values = stream_values,
+    .cache_scores = cache_scores,
+    .cache_values = cache_values,
 };

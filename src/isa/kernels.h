@@ -25,37 +25,39 @@ typedef struct row_sums {
  * exponentials leaves the memory idle; looking for the next rows' maxima
  * fetches them, and the last rows' results go out meanwhile.
  */
-#define STEP_ROWS 16 /* at most, and a multiple of every WIDTH */
-typedef struct row_step {
+#define PASS_ROWS 16 /* at most, and a multiple of every WIDTH */
+typedef struct row_pass {
     size_t rows, n;
     const float *x;
     ptrdiff_t stride;  /* from row to row of x and next, in floats */
     float *y;          /* where the exponentials times unit go; NULL: only sums, s among them */
     const float *next; /* rows whose maxima to find, or NULL */
     size_t next_rows;  /* of which there may be fewer */
-    int nearest; /* where there is `last` to stream, they are fetched for the nearest cache alone */
+    int nearest; /* where `last` is written past the caches, they are fetched for the nearest cache
+                    alone */
     const float *last; /* exponentials to multiply by factor and write to out, or NULL; may be y */
     size_t y_stride;   /* of y and last */
     float *out;
     ptrdiff_t out_stride;
-    int stream; /* out is too large to be found in the caches again; its rows are whole lines */
-    int whole;  /* x are whole rows, y is not x: where one entry has all the weight, unit is to be
-                   exactly 1, so that its probability is */
-    _Alignas(64) float max[STEP_ROWS];
-    float c[STEP_ROWS];
-    float factor[STEP_ROWS];
+    int nontemporal; /* out is too large to be found in the caches again; its rows are whole lines
+                      */
+    int whole; /* x are whole rows, y is not x: where one entry has all the weight, unit is to be
+                  exactly 1, so that its probability is */
+    _Alignas(64) float max[PASS_ROWS];
+    float exp2_scale[PASS_ROWS];
+    float factor[PASS_ROWS];
     /* results */
-    float z[STEP_ROWS], s[STEP_ROWS];
-    float unit[STEP_ROWS];  /* near 1: what the largest exponential came out as, divided out of the
+    float z[PASS_ROWS], s[PASS_ROWS];
+    float unit[PASS_ROWS];  /* near 1: what the largest exponential came out as, divided out of the
                                sums */
-    float total[STEP_ROWS]; /* z times unit: the sum of what is in y */
-    float next_max[STEP_ROWS];
-} row_step;
+    float total[PASS_ROWS]; /* z times unit: the sum of what is in y */
+    float next_max[PASS_ROWS];
+} row_pass;
 
-/* The largest `lanes`, `group` and `outer_columns` of any table; rows padded to ROW_PAD suit every
+/* The largest `lanes`, `strip` and `outer_columns` of any table; rows padded to ROW_PAD suit every
  * width. */
 #define LANES_MAX 48
-#define GROUP_MAX 8
+#define STRIP_MAX 8
 #define OUTER_COLUMNS_MAX 32
 #define ROW_PAD 16
 
@@ -64,12 +66,12 @@ typedef struct row_step {
  * `depth` elements of any type but the caller's own (`type` as whet_type). The same row of the next
  * head lies head_stride bytes on: a short way, since what lies between is fetched with them.
  */
-typedef struct stream_cache {
+typedef struct kv_rows {
     const void *first;
     int type;
     ptrdiff_t stride, head_stride;
     size_t heads, count, depth;
-} stream_cache;
+} kv_rows;
 
 /*
  * What the kernels of maps know of each lane of a panel, and what they find. A map has its share
@@ -121,19 +123,19 @@ typedef struct row_gradient {
 } row_gradient;
 
 /*
- * How a weight p = factor exp(c d) and its gradient g lead back to the logit,
+ * How a weight p = factor exp2(exp2_scale d) and its gradient g lead back to the logit,
  * lane by lane, with d = e - max:
  *
- *     beta p (g - base - mean) - pull exp(c0 d) (d - mean0)
+ *     beta p (g - base - mean) - through_beta exp2(exp2_scale0 d) (d - mean0)
  *
  * The second part is beta's own movement; without `moves` it is left out.
  */
-typedef struct panel_slopes {
-    float max[LANES_MAX], c[LANES_MAX], factor[LANES_MAX], beta[LANES_MAX];
+typedef struct panel_backward {
+    float max[LANES_MAX], exp2_scale[LANES_MAX], factor[LANES_MAX], beta[LANES_MAX];
     float base[LANES_MAX], mean[LANES_MAX];
-    float c0[LANES_MAX], pull[LANES_MAX], mean0[LANES_MAX];
+    float exp2_scale0[LANES_MAX], through_beta[LANES_MAX], mean0[LANES_MAX];
     int moves;
-} panel_slopes;
+} panel_backward;
 
 /* The smallest and the largest entry of each lane that is not masked, and the first place of the
  * latter; inf, -inf and any place for none. NaN in a lane makes its `most` NaN. */
@@ -166,16 +168,16 @@ typedef struct kernels {
     void (*add)(const float *x, size_t n, float *y);
     /* x = x + mask, -inf where the mask is. */
     void (*add_mask)(const float *mask, size_t n, float *x);
-    /* One step of the row pipeline. */
-    void (*step)(row_step *step);
+    /* One pass of the row pipeline. */
+    void (*rows_pass)(row_pass *pass);
     /* entropy = ln z - s / z and not below 0, for z > 0; all padded to ROW_PAD. */
     void (*entropies)(const float *z, const float *s, size_t count, double *entropy);
     /* Makes what steps wrote past the caches visible to other threads. */
-    void (*stream_end)(void);
+    void (*nontemporal_end)(void);
     /* x = cap tanh(x / cap), in place. */
     void (*softcap)(float *x, size_t n, float cap);
     /* slope = 1 - tanh^2 of x / cap, from x as it was before. */
-    void (*softcap_slope)(const float *x, size_t n, float cap, float *slope);
+    void (*softcap_derivative)(const float *x, size_t n, float cap, float *slope);
 
     /* Conversions, n elements; results rounded to nearest even. */
     void (*f16_to_f32)(const uint16_t *x, float *y, size_t n);
@@ -188,27 +190,28 @@ typedef struct kernels {
 
     /*
      * Many queries: panels of `lanes` query rows, the lane last everywhere. A
-     * tile is [keys][lanes]; max, c, z ... are [lanes]. Keys come in groups of
-     * `group`, interleaved [depth][group]; values as [value_dim / group][keys][group].
+     * tile is [keys][lanes]; max, c, z ... are [lanes]. Keys come in strips of
+     * `strip`, interleaved [depth][strip]; values as [value_dim / strip][keys][strip].
      */
-    size_t lanes, group;
-    /* tile[j][lane] = key j . query lane, for `groups` groups of keys. */
-    void (*scores)(const float *keys, size_t groups, const float *queries, size_t depth,
+    size_t lanes, strip;
+    /* tile[j][lane] = key j . query lane, for `strips` strips of keys. */
+    void (*scores)(const float *keys, size_t strips, const float *queries, size_t depth,
                    float *tile);
-    /* out[column][lane] = out * rescale[lane] + sum over keys of value * weight, for `groups`
-     * groups of columns that lie group_stride floats apart. */
-    void (*accumulate)(const float *values, size_t groups, size_t group_stride,
+    /* out[column][lane] = out * rescale[lane] + sum over keys of value * weight, for `strips`
+     * strips of columns that lie strip_stride floats apart. */
+    void (*accumulate)(const float *values, size_t strips, size_t strip_stride,
                        const float *weights, size_t keys, const float *rescale, float *out);
     /* total[column][lane] = total * factor[lane] + out, and out = 0. */
-    void (*fold)(float *out, size_t columns, const double *factor, double *total);
-    /* result[k][i] = rows[i][k] for i below `group`. */
+    void (*add_to_totals)(float *out, size_t columns, const double *factor, double *total);
+    /* result[k][i] = rows[i][k] for i below `strip`. */
     void (*interleave)(const float *const *rows, size_t depth, float *result);
     /* tile[k][lane] = rows[lane][k] for rows of n, and rows[lane][k] = tile[k][lane] factor[lane].
      */
-    void (*panel_gather)(const float *const *rows, size_t n, float *tile);
-    void (*panel_spread)(const float *tile, size_t n, const float *factor, float *const *rows);
-    /* Copies `groups` groups of a row to places `stride` floats apart. */
-    void (*scatter)(const float *row, size_t groups, float *result, size_t stride);
+    void (*panel_transpose)(const float *const *rows, size_t n, float *tile);
+    void (*panel_transpose_back)(const float *tile, size_t n, const float *factor,
+                                 float *const *rows);
+    /* Copies `strips` strips of a row to places `stride` floats apart. */
+    void (*scatter)(const float *row, size_t strips, float *result, size_t stride);
     /* max = the larger of itself and the tile's. NaN is passed over. */
     void (*panel_max)(const float *tile, size_t keys, float *max);
     /* The same, and grad = the gradient where the first of the larger ones is. */
@@ -239,10 +242,10 @@ typedef struct kernels {
      * The way back over panels. grads is laid out like a tile.
      */
     /* sums[j][column] += sum over the lanes of all panels of weights[panel][j][lane] *
-     * rows[panel][lane][column], for `groups` groups of outer_keys keys and outer_columns columns;
+     * rows[panel][lane][column], for `strips` strips of outer_keys keys and outer_columns columns;
      * panels of weights lie `stride` floats apart. */
     size_t outer_keys, outer_columns;
-    void (*outer)(const float *weights, size_t stride, size_t panels, size_t groups,
+    void (*outer)(const float *weights, size_t stride, size_t panels, size_t strips,
                   const float *rows, float *sums);
     /* z = sum of exp, s = of d exp, a = of (g - base) exp, b = of (g - base) d exp; where the tile
      * is -inf, g is not looked at. */
@@ -250,7 +253,8 @@ typedef struct kernels {
                                 const float *max, const float *c, const float *base, float *z,
                                 float *s, float *a, float *b);
     /* tile = weights, grads = gradients of the logits; both 0 where the tile was -inf. */
-    void (*panel_gradients)(float *tile, float *grads, size_t keys, const panel_slopes *by);
+    void (*panel_gradients)(float *tile, float *grads, size_t keys,
+                            const panel_backward *to_logits);
     /* sums = sum of tile |position - j|. */
     void (*panel_distances)(const float *tile, size_t keys, const float *position, float *sums);
     /* tile *= slopes; zero stays zero. */
@@ -286,13 +290,13 @@ typedef struct kernels {
      * vectors (ROW_PAD floats); rows of any kind are [head][row], those of a head in turn.
      */
     /* logits[head][r][j] = query r of the head . its key j */
-    void (*stream_scores)(const stream_cache *keys, const float *queries, size_t rows,
-                          size_t row_stride, float *logits, size_t logits_stride);
+    void (*cache_scores)(const kv_rows *keys, const float *queries, size_t rows, size_t row_stride,
+                         float *logits, size_t logits_stride);
     /* out[head][r] += sum over j of weights[head][r][j] * the head's value j. No more than 64 keys
      * are summed in f32 before they join what is in out, and of 1,024 keys no more than 64 such
      * sums. */
-    void (*stream_values)(const stream_cache *values, const float *weights, size_t weights_stride,
-                          size_t rows, float *out, size_t out_stride);
+    void (*cache_values)(const kv_rows *values, const float *weights, size_t weights_stride,
+                         size_t rows, float *out, size_t out_stride);
 } kernels;
 
 #define WHET_SET(name, target, flags, condition) extern const kernels whet_kernels_##name;

@@ -7,10 +7,10 @@
 
 #define WIDTH 8
 #define PANEL_VECTORS 3
-#define GROUP 4
-#define STREAM_KEYS 3
+#define STRIP 4
+#define CACHE_KEYS 3
 #define QUANT_KEYS 2
-#define STREAM_SUMS 12
+#define CACHE_SUMS 12
 
 typedef __m256 vec;
 typedef __m256 vec_mask;
@@ -22,8 +22,8 @@ static inline __m256i vec_tail_mask(size_t n) {
 static inline vec vec_set(float x) { return _mm256_set1_ps(x); }
 static inline vec vec_load(const float *p) { return _mm256_loadu_ps(p); }
 static inline void vec_store(float *p, vec x) { _mm256_storeu_ps(p, x); }
-static inline void vec_stream(float *p, vec x) { _mm256_stream_ps(p, x); }
-static inline void vec_stream_end(void) { _mm_sfence(); }
+static inline void vec_store_nontemporal(float *p, vec x) { _mm256_stream_ps(p, x); }
+static inline void vec_nontemporal_end(void) { _mm_sfence(); }
 static inline vec vec_load_tail(const float *p, size_t n, float fill) {
     __m256i mask = vec_tail_mask(n);
     return _mm256_blendv_ps(_mm256_set1_ps(fill), _mm256_maskload_ps(p, mask),
@@ -64,7 +64,7 @@ static inline void vec_sum4(const vec x[4], float *sums) {
     __m256 abcd = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x88), _mm256_shuffle_ps(ab, cd, 0xdd));
     _mm_storeu_ps(sums, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
 }
-static inline void vec_load_turned(const float *p, vec x[4]) {
+static inline void vec_load_transposed(const float *p, vec x[4]) {
     __m256 t[4];
     for (int i = 0; i < 4; i++)
         t[i] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4 * i)),

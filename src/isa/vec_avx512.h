@@ -7,10 +7,10 @@
 
 #define WIDTH 16
 #define PANEL_VECTORS 3
-#define GROUP 8
-#define STREAM_KEYS 4
+#define STRIP 8
+#define CACHE_KEYS 4
 #define QUANT_KEYS 4
-#define STREAM_SUMS 16
+#define CACHE_SUMS 16
 
 typedef __m512 vec;
 typedef __mmask16 vec_mask;
@@ -20,8 +20,8 @@ static inline __mmask16 vec_tail_mask(size_t n) { return (__mmask16)((1u << n) -
 static inline vec vec_set(float x) { return _mm512_set1_ps(x); }
 static inline vec vec_load(const float *p) { return _mm512_loadu_ps(p); }
 static inline void vec_store(float *p, vec x) { _mm512_storeu_ps(p, x); }
-static inline void vec_stream(float *p, vec x) { _mm512_stream_ps(p, x); }
-static inline void vec_stream_end(void) { _mm_sfence(); }
+static inline void vec_store_nontemporal(float *p, vec x) { _mm512_stream_ps(p, x); }
+static inline void vec_nontemporal_end(void) { _mm_sfence(); }
 static inline vec vec_load_tail(const float *p, size_t n, float fill) {
     return _mm512_mask_loadu_ps(_mm512_set1_ps(fill), vec_tail_mask(n), p);
 }
@@ -48,7 +48,7 @@ static inline void vec_sum4(const vec x[4], float *sums) {
     __m256 half = _mm256_add_ps(_mm512_castps512_ps256(abcd), _mm512_extractf32x8_ps(abcd, 1));
     _mm_storeu_ps(sums, _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1)));
 }
-static inline void vec_load_turned(const float *p, vec x[4]) {
+static inline void vec_load_transposed(const float *p, vec x[4]) {
     /* lanes 0 and 1, then 2 and 3, of eight entries of four */
     const __m512i first =
         _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);

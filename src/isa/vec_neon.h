@@ -9,10 +9,10 @@
 
 #define WIDTH 4
 #define PANEL_VECTORS 3
-#define GROUP 8
-#define STREAM_KEYS 4
+#define STRIP 8
+#define CACHE_KEYS 4
 #define QUANT_KEYS 4
-#define STREAM_SUMS 16
+#define CACHE_SUMS 16
 
 typedef float32x4_t vec;
 typedef uint32x4_t vec_mask;
@@ -21,8 +21,8 @@ static inline vec vec_set(float x) { return vdupq_n_f32(x); }
 static inline vec vec_load(const float *p) { return vld1q_f32(p); }
 static inline void vec_store(float *p, vec x) { vst1q_f32(p, x); }
 /* These processors notice by themselves that whole lines are written and pass the caches by. */
-static inline void vec_stream(float *p, vec x) { vst1q_f32(p, x); }
-static inline void vec_stream_end(void) {}
+static inline void vec_store_nontemporal(float *p, vec x) { vst1q_f32(p, x); }
+static inline void vec_nontemporal_end(void) {}
 static inline vec vec_load_tail(const float *p, size_t n, float fill) {
     if (n == WIDTH)
         return vld1q_f32(p);
@@ -64,10 +64,10 @@ static inline float vec_sum(vec x) { return vaddvq_f32(x); }
 static inline void vec_sum4(const vec x[4], float *sums) {
     vst1q_f32(sums, vpaddq_f32(vpaddq_f32(x[0], x[1]), vpaddq_f32(x[2], x[3])));
 }
-static inline void vec_load_turned(const float *p, vec x[4]) {
-    float32x4x4_t turned = vld4q_f32(p);
+static inline void vec_load_transposed(const float *p, vec x[4]) {
+    float32x4x4_t transposed = vld4q_f32(p);
     for (int r = 0; r < 4; r++)
-        x[r] = turned.val[r];
+        x[r] = transposed.val[r];
 }
 static inline float vec_largest(vec x) { return vmaxnmvq_f32(x); }
 static inline vec_mask vec_less(vec a, vec b) { return vcltq_f32(a, b); }

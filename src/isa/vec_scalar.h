@@ -11,10 +11,10 @@
 
 #define WIDTH 1
 #define PANEL_VECTORS 3 /* vectors of query rows side by side in a panel */
-#define GROUP 4         /* keys, or value columns, taken together by the panel product */
-#define STREAM_KEYS 2   /* keys taken together when decoding */
+#define STRIP 4         /* keys, or value columns, taken together by the panel product */
+#define CACHE_KEYS 2    /* keys taken together when decoding */
 #define QUANT_KEYS 2    /* quantised ones, which need registers for scales, too */
-#define STREAM_SUMS 4   /* sums of values in registers when decoding */
+#define CACHE_SUMS 4    /* sums of values in registers when decoding */
 
 typedef float vec;
 typedef float vec_mask; /* 0 or 1 */
@@ -22,14 +22,14 @@ typedef float vec_mask; /* 0 or 1 */
 static inline vec vec_set(float x) { return x; }
 static inline vec vec_load(const float *p) { return *p; }
 static inline void vec_store(float *p, vec x) { *p = x; }
-static inline void vec_stream(float *p, vec x) { *p = x; }
-static inline void vec_stream_end(void) {}
+static inline void vec_store_nontemporal(float *p, vec x) { *p = x; }
+static inline void vec_nontemporal_end(void) {}
 static inline vec vec_load_tail(const float *p, size_t n, float fill) { return n ? *p : fill; }
 static inline void vec_store_tail(float *p, size_t n, vec x) {
     if (n)
         *p = x;
 }
-/* One of the GROUP floats at p, in every lane. */
+/* One of the STRIP floats at p, in every lane. */
 static inline vec vec_broadcast(const float *p, int i) { return p[i]; }
 static inline vec vec_add(vec a, vec b) { return a + b; }
 static inline vec vec_sub(vec a, vec b) { return a - b; }
@@ -49,7 +49,7 @@ static inline void vec_sum4(const vec x[4], float *sums) {
         sums[i] = x[i];
 }
 /* WIDTH entries of four floats each: their first floats, second floats and so on. */
-static inline void vec_load_turned(const float *p, vec x[4]) {
+static inline void vec_load_transposed(const float *p, vec x[4]) {
     for (int i = 0; i < 4; i++)
         x[i] = p[i];
 }

@@ -7,6 +7,10 @@
 #include "policy/beta.h"
 #include "policy/registry.h"
 
+bool whet_beta_is_one(const whet_policy *policy) {
+    return whet_temperature_of(policy) == &whet_temperature_plain;
+}
+
 bool whet_beta_is_constant(const whet_policy *policy) {
     return whet_temperature_of(policy)->needs == 0;
 }

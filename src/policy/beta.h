@@ -43,6 +43,10 @@ double whet_apply_strength(const whet_policy *policy, double beta);
 /* The betas of a batch, strength and bounds included. Not for temperatures that search. */
 void whet_betas(const whet_policy *policy, const beta_batch *rows, double *beta);
 
+/* Whether beta is 1 because the temperature does nothing: a beta given by the caller may then take
+ * its place. */
+bool whet_beta_is_one(const whet_policy *policy);
+
 /* Whether every row has the same beta. */
 bool whet_beta_is_constant(const whet_policy *policy);
 

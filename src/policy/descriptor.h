@@ -121,6 +121,7 @@ enum {
     MAP_ZERO_LOGIT = 16u,    /* one more logit of zero, in the result but not in H */
     MAP_BY_VISIBLE = 32u,    /* a parameter's default is ln n with n the keys left by the mask */
     MAP_EXPONENTIAL = 64u,   /* coefficients are exp(beta e) / sum, perhaps of a part of the row */
+    MAP_IS_SOFTMAX = 256u,   /* softmax itself, of which rows and attention have fast forms */
     MAP_MEAN_OVER_SUM = 128u /* D in map_terms is divided by the sum of its weights */
 };
 

@@ -35,8 +35,8 @@ static panel_form softmax_panel(const whet_policy *policy) {
 }
 
 const map_descriptor whet_map_softmax = {.kind = WHET_POLICY_SOFTMAX,
-                                         .traits =
-                                             MAP_SUMS_TO_ONE | MAP_TAKES_SINK | MAP_EXPONENTIAL,
+                                         .traits = MAP_SUMS_TO_ONE | MAP_TAKES_SINK |
+                                                   MAP_EXPONENTIAL | MAP_IS_SOFTMAX,
                                          .solve = softmax_solve,
                                          .coefficient = softmax_coefficient,
                                          .terms = softmax_terms,

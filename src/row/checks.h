@@ -66,12 +66,6 @@ static inline bool policy_is_sound(const whet_policy **policy, whet_policy *plai
     return whet_policy_check(*policy, NULL, 0) == WHET_OK;
 }
 
-/* Whether the policy's temperature does nothing, so that a beta given by the caller can take its
- * place. */
-static inline bool policy_leaves_beta(const whet_policy *policy) {
-    return whet_temperature_of(policy) == &whet_temperature_plain;
-}
-
 /* Optional arrays of floats with a number for each row, `stride` floats apart. */
 static inline bool floats_are_aligned(const float *base) {
     return (uintptr_t)base % _Alignof(float) == 0;

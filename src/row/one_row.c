@@ -17,7 +17,7 @@
 typedef struct running {
     float max;
     double z, s;
-    double unit, total; /* of the last step (see row_step) */
+    double unit, total; /* of the last step (see row_pass) */
 } running;
 
 /* What a block's exponentials were taken at. */
@@ -71,25 +71,30 @@ float whet_row_max(const row_view *row, float *buffer) {
 }
 
 /* The maximum of the block at `start`, unless the step before has found it already. */
-static float max_of_block(const row_view *row, size_t start, const row_step *before, const float *x,
+static float max_of_block(const row_view *row, size_t start, const row_pass *before, const float *x,
                           size_t count) {
     return start > 0 && before->next ? before->next_max[0] : row->kernels->max(x, count);
 }
 
 /* A step over one row, or a block of it. */
-static row_step one_step(const float *x, size_t n, float max, float c, float *y) {
-    return (row_step){
-        .rows = 1, .n = n, .x = x, .y = y, .max = {shift_of(max)}, .c = {c}, .next_rows = 1};
+static row_pass one_pass_over(const float *x, size_t n, float max, float c, float *y) {
+    return (row_pass){.rows = 1,
+                      .n = n,
+                      .x = x,
+                      .y = y,
+                      .max = {shift_of(max)},
+                      .exp2_scale = {c},
+                      .next_rows = 1};
 }
 
 /* Has a step over block b finish the same block of what is pending. */
-static void take_pending(const row_pending *pending, size_t b, row_step *step) {
+static void take_pending(const row_pending *pending, size_t b, row_pass *pass) {
     if (!pending || !pending->out)
         return;
-    step->out = pending->out + b * ROW_BLOCK;
-    step->last = pending->values + b * ROW_BLOCK;
-    step->stream = pending->stream;
-    step->factor[0] = pending->factor[b];
+    pass->out = pending->out + b * ROW_BLOCK;
+    pass->last = pending->values + b * ROW_BLOCK;
+    pass->nontemporal = pending->nontemporal;
+    pass->factor[0] = pending->factor[b];
 }
 
 void whet_row_flush(const row_view *row) {
@@ -97,8 +102,8 @@ void whet_row_flush(const row_view *row) {
     for (size_t start = 0, b = 0; pending->out && start < row->n; start += ROW_BLOCK, b++)
         row->kernels->scale(pending->values + start, whet_row_block(row, start), pending->factor[b],
                             pending->out + start);
-    if (pending->stream)
-        row->kernels->stream_end();
+    if (pending->nontemporal)
+        row->kernels->nontemporal_end();
     pending->out = NULL;
 }
 
@@ -109,20 +114,20 @@ void whet_row_flush(const row_view *row) {
 static running walk(const row_view *row, float c, float *y, block_note *notes, float *buffer) {
     running run = {is_noted(row) ? -INFINITY : whet_row_max(row, buffer), 0, 0, 1, 0};
     bool plain = row->in_type == WHET_F32 && !row->mask;
-    row_step step = {.next = NULL};
+    row_pass pass = {.next = NULL};
     for (size_t start = 0, b = 0; start < row->n; start += ROW_BLOCK, b++) {
         size_t count = whet_row_block(row, start), after = start + count;
         const float *x = whet_row_load(row, start, count, buffer);
-        raise_max(&run, max_of_block(row, start, &step, x, count), c);
+        raise_max(&run, max_of_block(row, start, &pass, x, count), c);
         bool ahead = plain && row->n - after >= count;
-        step = one_step(x, count, run.max, c, y ? y + start : NULL);
-        step.next = ahead ? (const float *)row->in + after : NULL;
-        step.nearest = row->pending && row->pending->spare;
-        take_pending(row->pending, b, &step);
-        row->kernels->step(&step);
-        run.z += (double)step.z[0];
-        run.s += (double)step.s[0];
-        run.unit = (double)step.unit[0];
+        pass = one_pass_over(x, count, run.max, c, y ? y + start : NULL);
+        pass.next = ahead ? (const float *)row->in + after : NULL;
+        pass.nearest = row->pending && row->pending->spare;
+        take_pending(row->pending, b, &pass);
+        row->kernels->rows_pass(&pass);
+        run.z += (double)pass.z[0];
+        run.s += (double)pass.s[0];
+        run.unit = (double)pass.unit[0];
         if (notes && is_noted(row))
             notes[b] = (block_note){run.max, run.unit};
     }
@@ -174,8 +179,8 @@ static running store_long_narrow(const row_view *row, float c, float *buffer) {
     for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++) {
         size_t count = whet_row_block(row, start);
         const float *x = whet_row_load(row, start, count, buffer);
-        row_step step = one_step(x, count, is_noted(row) ? notes[b].max : run.max, c, buffer);
-        k->step(&step);
+        row_pass pass = one_pass_over(x, count, is_noted(row) ? notes[b].max : run.max, c, buffer);
+        k->rows_pass(&pass);
         k->scale(buffer, count, block_factor(row, &run, c, notes, b), buffer);
         whet_row_store(row, start, count, buffer);
     }
@@ -183,7 +188,7 @@ static running store_long_narrow(const row_view *row, float c, float *buffer) {
 }
 
 /* A row that short_rows.c would take, had it the type: by the same operations. */
-static running step_as_lane(const row_view *row, const float *x, float max, float c, float *y) {
+static running pass_as_lane(const row_view *row, const float *x, float max, float c, float *y) {
     _Alignas(64) float d[SHORT_MAX + ROW_PAD], weights[SHORT_MAX + ROW_PAD];
     float z, s;
     row->kernels->panel_lane(x, row->n, shift_of(max), c, d, weights, &z, &s);
@@ -193,22 +198,22 @@ static running step_as_lane(const row_view *row, const float *x, float max, floa
 }
 
 /* A row of one block at c, its exponentials, if wanted, in y. */
-static running step_short(const row_view *row, float c, float *y, float *buffer) {
+static running pass_short(const row_view *row, float c, float *y, float *buffer) {
     const float *x = whet_row_load(row, 0, row->n, buffer);
     float max = row->kernels->max(x, row->n);
     if (row->n <= SHORT_MAX)
-        return step_as_lane(row, x, max, c, y);
-    row_step step = one_step(x, row->n, max, c, y);
-    step.whole = 1;
-    row->kernels->step(&step);
-    return (running){max, (double)step.z[0], (double)step.s[0], (double)step.unit[0],
-                     (double)step.total[0]};
+        return pass_as_lane(row, x, max, c, y);
+    row_pass pass = one_pass_over(x, row->n, max, c, y);
+    pass.whole = 1;
+    row->kernels->rows_pass(&pass);
+    return (running){max, (double)pass.z[0], (double)pass.s[0], (double)pass.unit[0],
+                     (double)pass.total[0]};
 }
 
 static running store_short(const row_view *row, float c, float *buffer) {
     _Alignas(64) float values[ROW_BLOCK];
     const kernels *k = row->kernels;
-    running run = step_short(row, c, values, buffer);
+    running run = pass_short(row, c, values, buffer);
     float factor = (float)(1.0 / run.total);
     if (row->has_sink)
         factor = (float)(1.0 / (sum_with_sink(row, &run, c) * run.unit));
@@ -235,7 +240,7 @@ static running store_row(const row_view *row, float c, float *buffer) {
 static running sum_row(const row_view *row, float c, float *buffer) {
     if (row->n > ROW_BLOCK)
         return walk(row, c, NULL, NULL, buffer);
-    return step_short(row, c, NULL, buffer);
+    return pass_short(row, c, NULL, buffer);
 }
 
 static size_t count_row(const row_view *row, float *buffer) {
@@ -393,7 +398,7 @@ void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats) {
         return;
     if (isnan(whet_row_beta(&held, job, stats, buffer)))
         return;
-    if (job->map == &whet_map_softmax)
+    if (job->map->traits & MAP_IS_SOFTMAX)
         sharpen_row(&held, job, stats, buffer);
     else
         whet_map_row(&held, job, stats);

@@ -22,7 +22,7 @@
  */
 typedef struct row_pending {
     float *spare;        /* or NULL */
-    int stream;          /* as of row_step; only with a place to spare */
+    int nontemporal;     /* as of row_pass; only with a place to spare */
     float *out;          /* of the row that is pending, NULL: none; */
     const float *values; /* its exponentials */
     float factor[NOTED_BLOCKS];

@@ -165,7 +165,7 @@ bool whet_row_backward(const row_view *row, const row_job *job, row_gradients *g
     whet_stats stats;
     row_view held = whet_row_hold(row, b.logits), held_grad;
     row_job all = *job;
-    bool is_fast = job->map == &whet_map_softmax && is_plain(row, gradients);
+    bool is_fast = (job->map->traits & MAP_IS_SOFTMAX) && is_plain(row, gradients);
     all.needs_sums = all.needs_count = job->needs_sums || !is_fast;
     if (is_fast)
         all.needs_count = job->needs_count;

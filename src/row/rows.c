@@ -3,6 +3,7 @@
  * through the loops for many rows where these fit and through whet_one_row otherwise.
  */
 #include "row/rows.h"
+#include "policy/beta.h"
 #include "row/checks.h"
 #include "row/extra_logits.h"
 #include "row/pipeline.h"
@@ -97,12 +98,12 @@ static whet_status describe_nothing(const whet_rows *rows, size_t *first_bad_row
 }
 
 /* Outputs larger than this are written past the caches: they would not be found there anyway. */
-#define STREAM_BYTES ((size_t)8 << 20)
+#define NONTEMPORAL_BYTES ((size_t)8 << 20)
 #define LINE_BYTES 64
 
-bool whet_rows_stream(const whet_rows *rows) {
+bool whet_rows_are_nontemporal(const whet_rows *rows) {
     size_t starts = (uintptr_t)rows->out | (size_t)rows->out_stride * sizeof(float);
-    return rows->rows * rows->n * sizeof(float) >= STREAM_BYTES &&
+    return rows->rows * rows->n * sizeof(float) >= NONTEMPORAL_BYTES &&
            (starts | rows->n * sizeof(float)) % LINE_BYTES == 0;
 }
 
@@ -110,10 +111,11 @@ bool whet_rows_stream(const whet_rows *rows) {
  * logits that lie there. */
 static row_pending start_pending(const whet_rows *rows, bool stores) {
     row_pending pending = {.out = NULL};
-    if (!stores || rows->out_type != WHET_F32 || rows->in == rows->out || !whet_rows_stream(rows))
+    if (!stores || rows->out_type != WHET_F32 || rows->in == rows->out ||
+        !whet_rows_are_nontemporal(rows))
         return pending;
     pending.spare = (float *)rows->out + (ptrdiff_t)(rows->rows - 1) * rows->out_stride;
-    pending.stream = 1;
+    pending.nontemporal = 1;
     return pending;
 }
 
@@ -129,7 +131,7 @@ static whet_status run_rows(const whet_rows *request, const whet_policy *policy,
     whet_policy plain;
     if (!policy_is_sound(&policy, &plain))
         return WHET_ERROR_POLICY;
-    if (request->beta && !policy_leaves_beta(policy))
+    if (request->beta && !whet_beta_is_one(policy))
         return WHET_ERROR_ARGUMENT;
 
     whet_rows rows = *request;

@@ -2,6 +2,7 @@
  * whet_softmax_backward: checks the call as whet_softmax does, then takes row
  * after row.
  */
+#include "policy/beta.h"
 #include "row/checks.h"
 #include "row/row_backward.h"
 
@@ -103,7 +104,7 @@ static whet_status check_rows(const whet_rows_backward *rows, const whet_policy 
     back_ranges at;
     if (check_types(rows, &arrays, &floats) != WHET_OK)
         return WHET_ERROR_ARGUMENT;
-    if (rows->beta && !policy_leaves_beta(policy))
+    if (rows->beta && !whet_beta_is_one(policy))
         return WHET_ERROR_ARGUMENT;
     if (rows->grad_entropy_after && !(whet_map_of(policy)->traits & MAP_SUMS_TO_ONE))
         return WHET_ERROR_UNSUPPORTED;

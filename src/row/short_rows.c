@@ -30,7 +30,7 @@ static void gather(panel *p) {
     const float *from[LANES_MAX];
     for (size_t lane = 0; lane < p->batch.kernels->lanes; lane++)
         from[lane] = lane < p->batch.count ? whet_batch_in(&p->batch, lane) : p->nowhere;
-    p->batch.kernels->panel_gather(from, p->batch.rows->n, p->tile);
+    p->batch.kernels->panel_transpose(from, p->batch.rows->n, p->tile);
 }
 
 static void set_all(float *values, float value) {
@@ -55,7 +55,7 @@ static void choose_scales(panel *p) {
 }
 
 /* Where results go; those of special rows nowhere, for they are still wanted as they came. */
-static void spread(panel *p) {
+static void scatter(panel *p) {
     float *to[LANES_MAX];
     for (size_t lane = 0; lane < p->batch.kernels->lanes; lane++) {
         bool lost = lane >= p->batch.count || p->batch.special[lane] || isnan(p->z[lane]);
@@ -63,7 +63,7 @@ static void spread(panel *p) {
         p->batch.special[lane] = lost;
         p->z[lane] = lost ? 0 : 1 / p->z[lane];
     }
-    p->batch.kernels->panel_spread(p->tile, p->batch.rows->n, p->z, to);
+    p->batch.kernels->panel_transpose_back(p->tile, p->batch.rows->n, p->z, to);
 }
 
 /* The rows of a panel, all lanes together. */
@@ -72,7 +72,7 @@ static void run_panel(panel *p) {
     find_max(p);
     choose_scales(p);
     p->batch.kernels->panel_weights(p->tile, p->batch.rows->n, p->max, p->c, p->z);
-    spread(p);
+    scatter(p);
 }
 
 /* The same, bit for bit, one row after the other; special ones are left for later. */

@@ -4,7 +4,7 @@
  * differences of its own loss.
  */
 #include "attention/example.h"
-#include "attention/way_back.h"
+#include "attention/backward_run.h"
 #include "reference/reference.h"
 #include "support/check.h"
 #include "support/isa.h"
@@ -40,13 +40,13 @@ static const char *const maps[] = {"topk:5",      "hardmax",  "sparsemax",   "en
 /* ---- the reference itself ---- */
 
 /* Of the example as it is now. */
-static double loss_of(const example *e, const way_back *w) {
+static double loss_of(const example *e, const backward_run *w) {
     whet_gradients g = w->gradients;
     g.attention = e->attention;
     return reference_attention_loss(&g);
 }
 
-static double float_slope(const example *e, const way_back *w, float *at) {
+static double float_slope(const example *e, const backward_run *w, float *at) {
     float before = *at, low = before - 0x1p-12f, high = before + 0x1p-12f;
     *at = low;
     double below = loss_of(e, w);
@@ -56,7 +56,7 @@ static double float_slope(const example *e, const way_back *w, float *at) {
     return (above - below) / ((double)high - (double)low);
 }
 
-static double number_slope(const example *e, const way_back *w, double *at) {
+static double number_slope(const example *e, const backward_run *w, double *at) {
     double before = *at, step = 1e-5;
     *at = before - step;
     double below = loss_of(e, w);
@@ -66,8 +66,8 @@ static double number_slope(const example *e, const way_back *w, double *at) {
     return (above - below) / (2 * step);
 }
 
-static void check_slopes(const char *name, const char *what, const example *e, const way_back *w,
-                         float *at, const double *right, size_t n) {
+static void check_slopes(const char *name, const char *what, const example *e,
+                         const backward_run *w, float *at, const double *right, size_t n) {
     for (size_t i = 0; i < n; i++) {
         double slope = float_slope(e, w, at + i);
         CHECK_MSG(fabs(slope - right[i]) <= 1e-5 * fmax(1, fabs(slope)),
@@ -91,7 +91,7 @@ static void check_reference(const char *name, uint64_t seed) {
     e.attention.softcap = 4;
     e.attention.flags = WHET_CAUSAL;
     e.attention.offset = 5;
-    way_back w = way_back_new(&e, WHET_F32);
+    backward_run w = backward_run_new(&e, WHET_F32);
     reference_gradients right = reference_backward(&w.gradients, SHARP);
     check_slopes(name, "q", &e, &w, (float *)(void *)e.q.base, right.of.q, 2 * 3 * 4);
     check_slopes(name, "k", &e, &w, (float *)(void *)e.k.base, right.of.k, 9 * 4);
@@ -136,10 +136,10 @@ TEST(gradients_are_right_for_awkward_sizes) {
                                                     .value_dim = 1 + (5 * j + i) % 37,
                                                     .seed = i * 100 + j});
             example_policy(&e, i % 2 ? "adaptive" : "softmax");
-            way_back_check(&e, WHET_F32, what);
+            backward_run_check(&e, WHET_F32, what);
         }
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 TEST(gradients_are_right_for_large_heads) {
@@ -151,9 +151,9 @@ TEST(gradients_are_right_for_large_heads) {
                                                 .value_dim = dims[(i + 3) % 8],
                                                 .seed = i});
         example_policy(&e, "adaptive");
-        way_back_check(&e, WHET_F32, "large head");
+        backward_run_check(&e, WHET_F32, "large head");
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 TEST(gradients_are_right_over_many_keys_and_rows) {
@@ -162,9 +162,9 @@ TEST(gradients_are_right_over_many_keys_and_rows) {
             .queries = i % 2 ? 600 : 33, .keys = i % 2 ? 1000 : 4097, .head_dim = 20, .seed = i});
         example_policy(&e, i / 2 ? "adaptive:hold" : "target:2");
         e.attention.flags = i % 2 ? WHET_CAUSAL : 0;
-        way_back_check(&e, WHET_F32, "many");
+        backward_run_check(&e, WHET_F32, "many");
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 /* ---- policies ---- */
@@ -183,10 +183,10 @@ static void lead_back_through(const char *const *names, size_t count) {
             if (sinks) {
                 example_sinks(&e);
             }
-            way_back_check(&e, WHET_F32, names[i]);
+            backward_run_check(&e, WHET_F32, names[i]);
         }
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 TEST(every_temperature_is_led_back_through) { lead_back_through(temperatures, TEMPERATURES); }
@@ -202,8 +202,8 @@ TEST(every_head_has_its_own_policy) {
                                             .head_dim = 16});
     example_policies(&e, temperatures, TEMPERATURES);
     example_sinks(&e);
-    way_back_check(&e, WHET_F32, "a policy for each head");
-    way_back_print_worst();
+    backward_run_check(&e, WHET_F32, "a policy for each head");
+    backward_run_print_worst();
 }
 
 TEST(maps_are_led_back_through_in_awkward_sizes) {
@@ -221,13 +221,13 @@ TEST(maps_are_led_back_through_in_awkward_sizes) {
             example_policy(&e, maps[j]);
             e.attention.flags = j % 2 ? WHET_CAUSAL : 0;
             e.attention.offset = j % 3 ? (int64_t)(sizes[i] / 2) : 0;
-            way_back_check(&e, WHET_F32, what);
+            backward_run_check(&e, WHET_F32, what);
         }
     }
     example e = example_new((example_shape){.queries = 33, .keys = 4097, .head_dim = 20});
     example_policy(&e, "stick-breaking");
-    way_back_check(&e, WHET_F32, "4097 keys");
-    way_back_print_worst();
+    backward_run_check(&e, WHET_F32, "4097 keys");
+    backward_run_print_worst();
 }
 
 /* Neighbours in a panel are heads of a group: one of each kind side by side. */
@@ -258,9 +258,9 @@ TEST(maps_and_temperatures_are_led_back_through_side_by_side) {
         if (i > 1) {
             example_alibi(&e);
         }
-        way_back_check(&e, WHET_F32, what);
+        backward_run_check(&e, WHET_F32, what);
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 static double of_entropy(const whet_stats *stats, double *slope, void *context) {
@@ -273,7 +273,7 @@ TEST(custom_policies_are_led_back_through_their_slope) {
     example e = example_new((example_shape){.queries = 40, .keys = 60, .head_dim = 16});
     whet_policy policy = whet_policy_custom(of_entropy, &factor);
     e.attention.policies = &policy;
-    way_back_check(&e, WHET_F32, "custom");
+    backward_run_check(&e, WHET_F32, "custom");
 }
 
 /* ---- features ---- */
@@ -302,9 +302,9 @@ TEST(masks_windows_and_offsets_are_respected) {
         if (i % 4 == 1) {
             example_sinks(&e);
         }
-        way_back_check(&e, WHET_F32, what);
+        backward_run_check(&e, WHET_F32, what);
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 /* More of them than a panel has, so that there are panels that see nothing beside those that do. */
@@ -319,14 +319,14 @@ static void lead_back_beyond_the_keys(const char *const *names, size_t count) {
         if (i % 4 == 3) {
             example_sinks(&e);
         }
-        way_back_check(&e, WHET_F32, names[i / 2]);
+        backward_run_check(&e, WHET_F32, names[i / 2]);
     }
 }
 
 TEST(queries_whose_window_lies_behind_all_keys_contribute_nothing) {
     lead_back_beyond_the_keys(temperatures, TEMPERATURES);
     lead_back_beyond_the_keys(maps, MAPS);
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 TEST(soft_caps_are_led_back_through) {
@@ -340,9 +340,9 @@ TEST(soft_caps_are_led_back_through) {
             example_alibi(&e);
             example_mask(&e, MASK_QUERIES, WHET_F32, 0);
         }
-        way_back_check(&e, WHET_F32, "soft-cap");
+        backward_run_check(&e, WHET_F32, "soft-cap");
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 TEST(types_and_layouts_go_in_any_combination) {
@@ -363,9 +363,9 @@ TEST(types_and_layouts_go_in_any_combination) {
                                                 .layout = (example_layout)(i % LAYOUTS),
                                                 .seed = i});
         example_policy(&e, i % 3 == 2 ? maps[i / 3 % MAPS] : i % 2 ? "adaptive" : "softmax");
-        way_back_check(&e, plain[i / 12], what);
+        backward_run_check(&e, plain[i / 12], what);
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 /* ---- digits ---- */
@@ -390,9 +390,9 @@ TEST(a_sharp_row_keeps_the_digits_of_its_small_gradients) {
     example_set(&e.k, 0, 0, 1, 0, 0);
     example_set(&e.v, 0, 0, 0, 0, 3.3f);
     example_set(&e.v, 0, 0, 1, 0, 1.1f);
-    way_back w = way_back_new(&e, WHET_F32);
+    backward_run w = backward_run_new(&e, WHET_F32);
     example_set(&w.out, 0, 0, 0, 0, 1);
-    way_back_run(&w, NULL);
+    backward_run_now(&w, NULL);
     double actual = reference_load(example_row(&w.q, 0, 0, 0), WHET_F32);
     double p = 1 / (1 + exp(12)); /* of the other key */
     CHECK_NEAR(actual / (p * (1 - p) * ((double)3.3f - (double)1.1f)), 1, 2e-6);
@@ -412,8 +412,8 @@ TEST(values_may_have_much_in_common) {
             example_sinks(&e);
         }
         add_to_values(&e, i % 2 ? 100 : -100);
-        way_back_check(&e, WHET_F32, temperatures[i]);
-        way_back_print_worst();
+        backward_run_check(&e, WHET_F32, temperatures[i]);
+        backward_run_print_worst();
     }
 }
 
@@ -432,9 +432,9 @@ TEST(few_rows_and_a_huge_beta_go_together) {
         if (i % 7 == 6) {
             example_sinks(&e);
         }
-        way_back_check(&e, WHET_F32, names[i % 4]);
+        backward_run_check(&e, WHET_F32, names[i % 4]);
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 TEST(logits_deep_in_a_soft_cap_keep_their_gradients) {
@@ -442,9 +442,9 @@ TEST(logits_deep_in_a_soft_cap_keep_their_gradients) {
         example e = example_new((example_shape){
             .queries = i % 2 ? 40 : 3, .keys = 77, .head_dim = 24, .sharpness = 5, .seed = i});
         e.attention.softcap = i / 2 ? 0.5f : 1;
-        way_back_check(&e, WHET_F32, "deep");
+        backward_run_check(&e, WHET_F32, "deep");
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 /* Beta so near 1 that f32 cannot tell, and yet on its way: the moments are still those at beta,
@@ -459,14 +459,14 @@ TEST(a_target_just_below_the_entropy_moves_beta_as_any_other) {
         reference_attention(&e.attention, out, &stats, NULL);
         whet_policy policy = whet_policy_target(stats.entropy - 3e-8, 100);
         e.attention.policies = &policy;
-        way_back w = way_back_new(&e, WHET_F32);
+        backward_run w = backward_run_new(&e, WHET_F32);
         w.gradients.attention.stats->beta = 1 + 0x1p-26;
         w.gradients.policies = NULL; /* the reference's differences would step across the kink */
-        way_back_run(&w, NULL);
-        way_back_compare(&w, "just below");
+        backward_run_now(&w, NULL);
+        backward_run_compare(&w, "just below");
         example_free(&e);
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 /* What they say is nobody's but the caller's, but nothing may be read or written for it that is
@@ -480,12 +480,12 @@ TEST(statistics_of_any_bits_do_no_harm) {
         example_policy(&e, of < TEMPERATURES ? temperatures[of] : maps[of - TEMPERATURES]);
         e.attention.flags = i % 3 ? WHET_CAUSAL : 0;
         e.attention.offset = -3;
-        way_back w = way_back_new(&e, WHET_F32);
+        backward_run w = backward_run_new(&e, WHET_F32);
         unsigned char *bytes = (unsigned char *)w.gradients.attention.stats;
         for (size_t b = 0; b < 54 * sizeof(whet_stats); b++) {
             bytes[b] = i % 2 ? (unsigned char)rng_integer(&rng, 0, 255) : 0;
         }
-        way_back_run(&w, NULL);
+        backward_run_now(&w, NULL);
         CHECK(w.status == WHET_OK || w.status == WHET_NOT_FINITE);
         example_free(&e);
     }

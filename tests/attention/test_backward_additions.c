@@ -5,7 +5,7 @@
  * reference, which is compared with differences of its own loss.
  */
 #include "attention/example.h"
-#include "attention/way_back.h"
+#include "attention/backward_run.h"
 #include "reference/reference.h"
 #include "support/check.h"
 #include "support/isa.h"
@@ -47,7 +47,7 @@ static const char *const plain[] = {"softmax",     "topk:5",   "hardmax",     "s
 
 /* ---- the reference itself ---- */
 
-static double slope_at(const example *e, const way_back *w, float *at) {
+static double slope_at(const example *e, const backward_run *w, float *at) {
     whet_gradients g = w->gradients;
     float before = *at, low = before - 0x1p-15f, high = before + 0x1p-15f;
     g.attention = e->attention;
@@ -59,8 +59,8 @@ static double slope_at(const example *e, const way_back *w, float *at) {
     return (above - below) / ((double)high - (double)low);
 }
 
-static void check_slopes(const char *name, const char *what, const example *e, const way_back *w,
-                         void *data, const double *right, size_t n) {
+static void check_slopes(const char *name, const char *what, const example *e,
+                         const backward_run *w, void *data, const double *right, size_t n) {
     float *at = data;
     for (size_t i = 0; i < n; i++) {
         double slope = slope_at(e, w, at + i);
@@ -69,8 +69,8 @@ static void check_slopes(const char *name, const char *what, const example *e, c
     }
 }
 
-static void check_number(const char *name, const char *what, const example *e, const way_back *w,
-                         double *at, double right) {
+static void check_number(const char *name, const char *what, const example *e,
+                         const backward_run *w, double *at, double right) {
     whet_gradients g = w->gradients;
     double before = *at, step = 1e-5;
     g.attention = e->attention;
@@ -84,7 +84,7 @@ static void check_number(const char *name, const char *what, const example *e, c
               what, right, slope);
 }
 
-static void check_numbers(const char *name, example *e, const way_back *w,
+static void check_numbers(const char *name, example *e, const backward_run *w,
                           const whet_policy_gradient *right) {
     whet_policy policy = e->attention.policies[0];
     e->attention.policies = &policy;
@@ -122,8 +122,8 @@ static void check_reference(const char *name, bool gives_betas, uint64_t seed) {
     e.attention.softcap = 4;
     e.attention.flags = WHET_CAUSAL;
     e.attention.offset = 5;
-    way_back w = way_back_new(&e, WHET_F32);
-    way_back_statistics(&w, &e);
+    backward_run w = backward_run_new(&e, WHET_F32);
+    backward_run_statistics(&w, &e);
     reference_gradients right = reference_backward(&w.gradients, SHARP);
     check_slopes(name, "q", &e, &w, e.q.base, right.of.q, HEADS * QUERIES * 4);
     check_slopes(name, "k", &e, &w, e.k.base, right.of.k, KEYS * 4);
@@ -187,16 +187,16 @@ static void check_example(example *e, features with, size_t i, const char *what)
     if (with.bias) {
         example_bias(e, (unsigned)(i % 4), i % 3 == 1);
     }
-    way_back w = way_back_new(e, WHET_F32);
+    backward_run w = backward_run_new(e, WHET_F32);
     if (with.statistics) {
-        way_back_statistics(&w, e);
+        backward_run_statistics(&w, e);
     }
     if (with.no_output) {
         w.gradients.out.data = NULL;
     }
-    way_back_run(&w, NULL);
+    backward_run_now(&w, NULL);
     CHECK_MSG(w.status == WHET_OK, "%s: status %d", what, (int)w.status);
-    way_back_compare(&w, what);
+    backward_run_compare(&w, what);
     example_free(e);
 }
 
@@ -212,7 +212,7 @@ static void check_sizes(const char *const *names, size_t count, features with) {
             check_example(&e, with, i + j, what);
         }
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 TEST(policies_of_two_parts_have_gradients_of_both) {
@@ -251,7 +251,7 @@ TEST(heads_with_policies_of_their_own_go_together) {
         e.attention.offset = 100;
         check_example(&e, (features){.statistics = i % 4 > 1, .bias = i > 3}, i, "mixture");
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 TEST(types_and_layouts_go_in_any_combination) {
@@ -272,7 +272,7 @@ TEST(types_and_layouts_go_in_any_combination) {
         example_policy(&e, policies[i % POLICIES]);
         check_example(&e, (features){.statistics = i % 2, .bias = i % 3 < 2}, i, policies[i % 20]);
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 /* ---- digits ---- */
@@ -291,7 +291,7 @@ TEST(values_may_have_much_in_common) {
         }
         check_example(&e, (features){.statistics = true}, i, policies[i / 2]);
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 /* ---- rows that see nothing ---- */
@@ -304,12 +304,12 @@ TEST(rows_that_see_no_key_have_gradients_of_their_sinks_alone) {
         example_sinks(&e);
         e.attention.offset = 289;
         e.attention.window = 8;
-        way_back w = way_back_new(&e, WHET_F32);
-        way_back_statistics(&w, &e);
-        way_back_run(&w, NULL);
+        backward_run w = backward_run_new(&e, WHET_F32);
+        backward_run_statistics(&w, &e);
+        backward_run_now(&w, NULL);
         CHECK_INT(w.status, WHET_OK);
         CHECK_MSG(w.gradients.betas[119] == 0, "%s", policies[i]);
-        way_back_compare(&w, policies[i]);
+        backward_run_compare(&w, policies[i]);
         example_free(&e);
     }
 }
@@ -317,9 +317,9 @@ TEST(rows_that_see_no_key_have_gradients_of_their_sinks_alone) {
 TEST(without_keys_the_sinks_get_all_of_logsumexp) {
     example e = example_new((example_shape){.heads = 2, .queries = 40, .keys = 0, .head_dim = 9});
     example_sinks(&e);
-    way_back w = way_back_new(&e, WHET_F32);
-    way_back_statistics(&w, &e);
-    way_back_run(&w, NULL);
+    backward_run w = backward_run_new(&e, WHET_F32);
+    backward_run_statistics(&w, &e);
+    backward_run_now(&w, NULL);
     CHECK_INT(w.status, WHET_OK);
     for (size_t head = 0; head < 2; head++) {
         double sum = 0;
@@ -342,8 +342,8 @@ TEST(gradients_of_statistics_that_are_not_finite_spoil_their_rows) {
         example_sinks(&e);
         example_bias(&e, MASK_BATCH | MASK_HEADS, 0);
         e.attention.flags = WHET_CAUSAL;
-        way_back w = way_back_new(&e, WHET_F32);
-        way_back_statistics(&w, &e);
+        backward_run w = backward_run_new(&e, WHET_F32);
+        backward_run_statistics(&w, &e);
         const float *const arrays[] = {w.gradients.logsumexp, w.gradients.entropy,
                                        w.gradients.entropy_after};
         if (arrays[n % 3]) {
@@ -351,11 +351,11 @@ TEST(gradients_of_statistics_that_are_not_finite_spoil_their_rows) {
             memcpy(&array, &arrays[n % 3], sizeof array);
             array[(4 + 2) * 40 + 13] = NAN;
             array[(4 + 3) * 40 + 2] = -INFINITY;
-            way_back_run(&w, NULL);
+            backward_run_now(&w, NULL);
             CHECK_INT(w.status, WHET_NOT_FINITE);
             CHECK_INT(w.first_bad_row, (4 + 2) * 40 + 13);
             CHECK(isnan(w.gradients.betas[(4 + 2) * 40 + 13]));
-            way_back_compare(&w, policies[i]);
+            backward_run_compare(&w, policies[i]);
         }
         example_free(&e);
     }
@@ -384,22 +384,22 @@ static example problem(size_t i) {
 TEST(any_number_of_threads_gives_the_same_gradients) {
     for (size_t i = 0; i < 14; i++) {
         example e = problem(i);
-        way_back w = way_back_new(&e, WHET_F32);
+        backward_run w = backward_run_new(&e, WHET_F32);
         if (i % 4 == 3) {
-            way_back_statistics(&w, &e);
+            backward_run_statistics(&w, &e);
         }
-        way_back_run(&w, NULL);
+        backward_run_now(&w, NULL);
         CHECK_INT(w.status, WHET_OK);
         size_t size, again;
-        unsigned char *expected = way_back_bytes(&w, &size);
+        unsigned char *expected = backward_run_bytes(&w, &size);
         for (size_t threads = 2; threads < 6; threads += 3) {
             whet_pool *pool = NULL;
             REQUIRE(whet_pool_create(threads, &pool) == WHET_OK);
             whet_executor executor = whet_pool_executor(pool);
             memset(w.gradients.betas, 0x55, sizeof(float));
             memset(w.gradients.bias.data, 0x55, sizeof(float));
-            way_back_run(&w, &executor);
-            unsigned char *bytes = way_back_bytes(&w, &again);
+            backward_run_now(&w, &executor);
+            unsigned char *bytes = backward_run_bytes(&w, &again);
             CHECK_MSG(same_bytes(bytes, expected, size), "%zu threads: problem %zu", threads, i);
             free(bytes);
             whet_pool_destroy(pool);
@@ -412,10 +412,10 @@ TEST(any_number_of_threads_gives_the_same_gradients) {
 TEST(each_gradient_is_the_same_without_the_others) {
     for (size_t i = 0; i < 14; i++) {
         example e = problem(i);
-        way_back w = way_back_new(&e, WHET_F32);
-        way_back_run(&w, NULL);
+        backward_run w = backward_run_new(&e, WHET_F32);
+        backward_run_now(&w, NULL);
         size_t size, again;
-        unsigned char *expected = way_back_bytes(&w, &size);
+        unsigned char *expected = backward_run_bytes(&w, &size);
         const whet_gradients all = w.gradients;
         for (int only = 0; only < 2; only++) {
             w.gradients =
@@ -424,11 +424,11 @@ TEST(each_gradient_is_the_same_without_the_others) {
             w.gradients.bias = only ? all.bias : (whet_key_bias_out){.data = NULL};
             memset(all.betas, only ? 0 : 0x55, only ? 0 : sizeof(float));
             memset(all.bias.data, 0x55, only ? sizeof(float) : 0);
-            way_back_run(&w, NULL);
+            backward_run_now(&w, NULL);
             CHECK_INT(w.status, WHET_OK);
         }
         w.gradients = all;
-        unsigned char *bytes = way_back_bytes(&w, &again);
+        unsigned char *bytes = backward_run_bytes(&w, &again);
         CHECK_MSG(same_bytes(bytes, expected, size), "problem %zu", i);
         free(bytes);
         free(expected);
@@ -447,28 +447,28 @@ TEST(the_gradient_of_a_bias_sums_over_the_axes_it_lacks) {
                                                 .seed = i});
         example_policy(&e, i % 7 ? "adaptive" : "entmax15");
         example_bias(&e, (unsigned)(i % 4), 0);
-        way_back w = way_back_new(&e, WHET_F32);
-        way_back_bias_gradient(&w, &e, (unsigned)(i / 4 % 4));
-        way_back_run(&w, NULL);
+        backward_run w = backward_run_new(&e, WHET_F32);
+        backward_run_bias_gradient(&w, &e, (unsigned)(i / 4 % 4));
+        backward_run_now(&w, NULL);
         CHECK_INT(w.status, WHET_OK);
-        way_back_compare(&w, "axes");
+        backward_run_compare(&w, "axes");
         example_free(&e);
     }
-    way_back_print_worst();
+    backward_run_print_worst();
 }
 
 TEST(the_gradient_of_a_bias_goes_where_its_strides_say) {
     example e = example_new(
         (example_shape){.batch = 2, .heads = 3, .queries = 33, .keys = 200, .head_dim = 8});
     example_bias(&e, MASK_BATCH | MASK_HEADS, 0);
-    way_back w = way_back_new(&e, WHET_F32);
-    way_back_run(&w, NULL);
+    backward_run w = backward_run_new(&e, WHET_F32);
+    backward_run_now(&w, NULL);
     const float *expected = w.gradients.bias.data;
     float *spread = example_memory(&e, (size_t)2 * 3 * 200 * 2 * sizeof *spread);
     memset(spread, 0x55, (size_t)2 * 3 * 200 * 2 * sizeof *spread);
     /* [key][head][batch] from the last key to the first, with a gap behind each number */
     w.gradients.bias = (whet_key_bias_out){.data = spread + 199 * 12, .stride = {8, 16, -48}};
-    way_back_run(&w, NULL);
+    backward_run_now(&w, NULL);
     CHECK_INT(w.status, WHET_OK);
     size_t wrong = 0, touched = 0;
     for (size_t j = 0; j < 200; j++) {
@@ -531,10 +531,10 @@ TEST(wrong_descriptions_are_refused_and_nothing_is_written) {
     example e = problem(7);
     example_policy(&e, "softmax");
     example_betas(&e);
-    way_back w = way_back_new(&e, WHET_F32);
-    way_back_statistics(&w, &e);
+    backward_run w = backward_run_new(&e, WHET_F32);
+    backward_run_statistics(&w, &e);
     size_t size, again;
-    unsigned char *before = way_back_bytes(&w, &size);
+    unsigned char *before = backward_run_bytes(&w, &size);
     const whet_gradients sound = w.gradients;
     const whet_policy softmax1 = whet_policy_softmax1(), adaptive = whet_policy_adaptive();
 #define REFUSED(change, expected)                                                                  \
@@ -542,10 +542,10 @@ TEST(wrong_descriptions_are_refused_and_nothing_is_written) {
         whet_gradients *g = &w.gradients;                                                          \
         *g = sound;                                                                                \
         change;                                                                                    \
-        way_back_run(&w, NULL);                                                                    \
+        backward_run_now(&w, NULL);                                                                \
         CHECK_INT(w.status, expected);                                                             \
         w.gradients = sound;                                                                       \
-        unsigned char *after = way_back_bytes(&w, &again);                                         \
+        unsigned char *after = backward_run_bytes(&w, &again);                                     \
         CHECK(same_bytes(after, before, size));                                                    \
         free(after);                                                                               \
     } while (0)
@@ -582,7 +582,7 @@ TEST(wrong_descriptions_are_refused_and_nothing_is_written) {
     REFUSED(g->k.data = g->betas, WHET_ERROR_OVERLAP);
     REFUSED(g->bias.stride[0] = g->bias.stride[1] = 4, WHET_ERROR_OVERLAP);
 #undef REFUSED
-    way_back_run(&w, NULL);
+    backward_run_now(&w, NULL);
     CHECK_INT(w.status, WHET_OK);
     free(before);
     example_free(&e);

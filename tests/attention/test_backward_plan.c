@@ -4,7 +4,7 @@
  * grows with the length and not with its square.
  */
 #include "attention/example.h"
-#include "attention/way_back.h"
+#include "attention/backward_run.h"
 #include "reference/reference.h"
 #include "support/check.h"
 #include "support/isa.h"
@@ -50,10 +50,10 @@ static example problem(size_t i) {
 
 /* ---- drivers ---- */
 
-static void check_same(const way_back *w, const unsigned char *expected, const char *what,
+static void check_same(const backward_run *w, const unsigned char *expected, const char *what,
                        size_t i) {
     size_t size;
-    unsigned char *bytes = way_back_bytes(w, &size);
+    unsigned char *bytes = backward_run_bytes(w, &size);
     CHECK_MSG(same_bytes(bytes, expected, size), "%s: problem %zu", what, i);
     free(bytes);
 }
@@ -62,16 +62,16 @@ TEST(any_number_of_threads_gives_the_same_gradients) {
     static const size_t threads[] = {1, 2, 3, 7};
     for (size_t i = 0; i < PROBLEMS; i++) {
         example e = problem(i);
-        way_back w = way_back_new(&e, WHET_F32);
-        way_back_run(&w, NULL);
+        backward_run w = backward_run_new(&e, WHET_F32);
+        backward_run_now(&w, NULL);
         CHECK_INT(w.status, WHET_OK);
         size_t size;
-        unsigned char *expected = way_back_bytes(&w, &size);
+        unsigned char *expected = backward_run_bytes(&w, &size);
         for (size_t t = 0; t < 4; t++) {
             whet_pool *pool = NULL;
             REQUIRE(whet_pool_create(threads[t], &pool) == WHET_OK);
             whet_executor executor = whet_pool_executor(pool);
-            way_back_run(&w, &executor);
+            backward_run_now(&w, &executor);
             CHECK_INT(w.status, WHET_OK);
             check_same(&w, expected, "pool", i);
             whet_pool_destroy(pool);
@@ -94,11 +94,11 @@ TEST(an_executor_of_ones_own_gives_the_same_gradients) {
     const whet_executor executor = {workers, run_backwards, &workers};
     for (size_t i = 0; i < PROBLEMS; i++) {
         example e = problem(i);
-        way_back w = way_back_new(&e, WHET_F32);
-        way_back_run(&w, NULL);
+        backward_run w = backward_run_new(&e, WHET_F32);
+        backward_run_now(&w, NULL);
         size_t size;
-        unsigned char *expected = way_back_bytes(&w, &size);
-        way_back_run(&w, &executor);
+        unsigned char *expected = backward_run_bytes(&w, &size);
+        backward_run_now(&w, &executor);
         check_same(&w, expected, "executor", i);
         free(expected);
         example_free(&e);
@@ -112,10 +112,10 @@ static void *aligned_memory(example *e, size_t bytes) {
 TEST(what_tasks_find_in_their_memory_does_not_matter) {
     for (size_t i = 0; i < PROBLEMS; i++) {
         example e = problem(i);
-        way_back w = way_back_new(&e, WHET_F32);
-        way_back_run(&w, NULL);
+        backward_run w = backward_run_new(&e, WHET_F32);
+        backward_run_now(&w, NULL);
         size_t size;
-        unsigned char *expected = way_back_bytes(&w, &size);
+        unsigned char *expected = backward_run_bytes(&w, &size);
         whet_plan plan = {.size = sizeof plan};
         REQUIRE(whet_attention_backward_plan(&w.gradients, &plan) == WHET_OK);
         plan.workspace = aligned_memory(&e, plan.workspace_bytes);
@@ -140,10 +140,10 @@ TEST(what_tasks_find_in_their_memory_does_not_matter) {
 TEST(each_gradient_is_the_same_without_the_others) {
     for (size_t i = 0; i < PROBLEMS; i++) {
         example e = problem(i);
-        way_back w = way_back_new(&e, WHET_F32);
-        way_back_run(&w, NULL);
+        backward_run w = backward_run_new(&e, WHET_F32);
+        backward_run_now(&w, NULL);
         size_t size;
-        unsigned char *expected = way_back_bytes(&w, &size);
+        unsigned char *expected = backward_run_bytes(&w, &size);
         const whet_gradients all = w.gradients;
         for (int only = 0; only < 6; only++) {
             w.gradients = all;
@@ -153,7 +153,7 @@ TEST(each_gradient_is_the_same_without_the_others) {
             w.gradients.policies = only == 3 ? all.policies : NULL;
             w.gradients.sinks = only == 4 ? all.sinks : NULL;
             w.gradients.alibi_slopes = only == 5 ? all.alibi_slopes : NULL;
-            way_back_run(&w, NULL);
+            backward_run_now(&w, NULL);
             CHECK_INT(w.status, WHET_OK);
         }
         w.gradients = all;
@@ -170,11 +170,11 @@ TEST(without_keys_or_queries_gradients_are_zero) {
         example e = example_new(
             (example_shape){.heads = 2, .queries = i ? 0 : 40, .keys = i ? 40 : 0, .head_dim = 9});
         example_sinks(&e);
-        way_back w = way_back_new(&e, WHET_F32);
-        way_back_run(&w, NULL);
+        backward_run w = backward_run_new(&e, WHET_F32);
+        backward_run_now(&w, NULL);
         CHECK_INT(w.status, WHET_OK);
         size_t size;
-        unsigned char *bytes = way_back_bytes(&w, &size);
+        unsigned char *bytes = backward_run_bytes(&w, &size);
         size_t other = 0;
         for (size_t at = 0; at < size; at++) {
             other += bytes[at] != 0;
@@ -187,7 +187,7 @@ TEST(without_keys_or_queries_gradients_are_zero) {
 
 TEST(with_nothing_asked_for_there_is_nothing_to_do) {
     example e = problem(0);
-    way_back w = way_back_new(&e, WHET_F32);
+    backward_run w = backward_run_new(&e, WHET_F32);
     w.gradients = (whet_gradients){
         .size = sizeof w.gradients, .attention = w.gradients.attention, .out = w.gradients.out};
     whet_plan plan = {.size = sizeof plan};
@@ -215,7 +215,7 @@ TEST(masked_keys_and_values_may_hold_anything) {
             example_set_row(&e.k, 0, 0, kind ? 7 : 200, kind ? NAN : INFINITY);
             example_set_row(&e.v, 0, 0, kind ? 7 : 200, kind ? INFINITY : NAN);
         }
-        way_back_check(&e, WHET_F32, "masked NaN");
+        backward_run_check(&e, WHET_F32, "masked NaN");
     }
 }
 
@@ -248,7 +248,7 @@ TEST(rows_that_are_not_finite_spoil_what_they_see_and_are_named) {
         } else if (i == 2) {
             example_set(&e.v, 1, 1, 65, 5, INFINITY);
         }
-        way_back w = way_back_new(&e, WHET_F32);
+        backward_run w = backward_run_new(&e, WHET_F32);
         if (i == 3) {
             example_set(&w.out, 1, 2, 40, 3, NAN);
         }
@@ -257,10 +257,10 @@ TEST(rows_that_are_not_finite_spoil_what_they_see_and_are_named) {
         }
         static const uint64_t first[] = {(4 + 2) * 70 + 30, (4 + 2) * 70 + 60, (4 + 2) * 70 + 65,
                                          (4 + 2) * 70 + 40, (4 + 3) * 70 + 69};
-        way_back_run(&w, NULL);
+        backward_run_now(&w, NULL);
         CHECK_INT(w.status, WHET_NOT_FINITE);
         CHECK_INT(w.first_bad_row, first[i]);
-        way_back_compare(&w, what);
+        backward_run_compare(&w, what);
         example_free(&e);
     }
 }
@@ -316,7 +316,7 @@ static whet_status plan_of(const whet_gradients *g) {
 
 TEST(wrong_descriptions_are_refused) {
     example e = problem(5);
-    way_back w = way_back_new(&e, WHET_F32);
+    backward_run w = backward_run_new(&e, WHET_F32);
     whet_gradients g = w.gradients;
     whet_plan plan = {.size = sizeof plan};
     CHECK_INT(plan_of(&g), WHET_OK);
@@ -380,11 +380,11 @@ TEST(wrong_descriptions_are_refused) {
 
 TEST(refused_calls_write_nothing) {
     example e = problem(4);
-    way_back w = way_back_new(&e, WHET_F32);
+    backward_run w = backward_run_new(&e, WHET_F32);
     size_t size;
-    unsigned char *before = way_back_bytes(&w, &size);
+    unsigned char *before = backward_run_bytes(&w, &size);
     w.gradients.v.data = w.gradients.k.data;
-    way_back_run(&w, NULL);
+    backward_run_now(&w, NULL);
     CHECK_INT(w.status, WHET_ERROR_OVERLAP);
     CHECK(w.first_bad_row == UINT64_MAX);
     check_same(&w, before, "refused", 4);

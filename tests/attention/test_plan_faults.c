@@ -46,7 +46,7 @@ static float gradient_of_v[HEADS * KEYS * DIM];
 static whet_policy_gradient gradient_of_policy;
 
 /* The way back through it, once it has been gone forth. */
-static whet_gradients way_back(size_t count) {
+static whet_gradients backward_run(size_t count) {
     whet_gradients g = {.size = sizeof g, .attention = problem(count)};
     g.attention.stats = stats_of_rows;
     REQUIRE(whet_attention_forward(&g.attention, NULL, NULL) == WHET_OK);
@@ -65,7 +65,7 @@ TEST(executing_in_the_callers_memory_allocates_nothing) {
     for (size_t i = 0; i < 12; i++) {
         bool back = i >= 6;
         whet_attention a = problem(queries[i % 6 / 2]);
-        whet_gradients g = way_back(queries[i % 6 / 2]);
+        whet_gradients g = backward_run(queries[i % 6 / 2]);
         const whet_executor *with = i % 2 ? &executor : NULL;
         whet_plan plan = {.size = sizeof plan};
         faults_begin(1, FAULT_FOR_GOOD);
@@ -130,7 +130,7 @@ TEST(forward_answers_when_memory_is_gone) {
 
 TEST(backward_answers_when_memory_is_gone) {
     for (size_t i = 0; i < 3; i++) {
-        whet_gradients g = way_back(queries[i]);
+        whet_gradients g = backward_run(queries[i]);
         memset(gradient_of_k, 0x77, sizeof gradient_of_k);
         uint64_t row = 4711;
         faults_begin(1, FAULT_FOR_GOOD);

@@ -26,7 +26,7 @@ completes 'whet reproduce --only ' 'table1 figure1 figure2 figure5 figure6 figur
 completes 'whet reproduce --check ' 'published'
 completes 'whet figure a' 'accuracy accuracy-f32'
 completes 'whet theory s' 'spread'
-completes "$WHET_BIN softmax --policy so" 'softmax softmax1'
+completes "$WHET_BIN softmax --policy so" 'softmax softmax1 softpick'
 completes "$WHET_BIN softmax --policy ada" 'adaptive adaptive:hold adaptive+entmax15'
 completes "$WHET_BIN softmax --policy adaptive:" 'hold'
 completes "$WHET_BIN softmax --stats --policy=adaptive:h" 'hold'

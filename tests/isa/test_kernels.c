@@ -368,7 +368,7 @@ TEST(scaling_is_exact_also_in_place) { for_each_row(6, check_scale); }
 
 /* ---- steps of the row pipeline ---- */
 
-/* What a step is asked for beside the sums of its row. */
+/* What a pass is asked for beside the sums of its row. */
 enum { STORES = 1, LOOKS_AHEAD = 2, HAS_LAST = 4, STREAMS = 8, STEP_KINDS = 16 };
 
 static void check_step_kind(const row *r, const row *next, const row *last, unsigned kind) {
@@ -376,17 +376,17 @@ static void check_step_kind(const row *r, const row *next, const row *last, unsi
     float max = finite_max(r);
     row y = row_new(r->n, r->slack);
     row out = row_new(r->n, r->slack);
-    row_step step = {.rows = 1, .n = r->n, .x = r->x, .next_rows = 1};
-    step.max[0] = max;
-    step.c[0] = 1.25f;
-    step.factor[0] = 0.3f;
-    step.y = kind & STORES ? y.x : NULL;
-    step.next = kind & LOOKS_AHEAD ? next->x : NULL;
-    step.last = kind & HAS_LAST ? last->x : NULL;
-    step.out = kind & HAS_LAST ? out.x : NULL;
-    step.stream = kind & STREAMS && (uintptr_t)out.x % 64 == 0;
-    k->step(&step);
-    k->stream_end();
+    row_pass pass = {.rows = 1, .n = r->n, .x = r->x, .next_rows = 1};
+    pass.max[0] = max;
+    pass.exp2_scale[0] = 1.25f;
+    pass.factor[0] = 0.3f;
+    pass.y = kind & STORES ? y.x : NULL;
+    pass.next = kind & LOOKS_AHEAD ? next->x : NULL;
+    pass.last = kind & HAS_LAST ? last->x : NULL;
+    pass.out = kind & HAS_LAST ? out.x : NULL;
+    pass.nontemporal = kind & STREAMS && (uintptr_t)out.x % 64 == 0;
+    k->rows_pass(&pass);
+    k->nontemporal_end();
     expected_sum z = {0, 0};
     expected_sum s = {0, 0};
     size_t wrong = 0;
@@ -396,16 +396,16 @@ static void check_step_kind(const row *r, const row *next, const row *last, unsi
         double e = exponential(d, 1.25f, &bound);
         add_term(&z, 1, e, bound);
         add_term(&s, d, e, bound);
-        wrong += kind & STORES && !(fabs((double)y.x[i] / (double)step.unit[0] - e) <= 2 * bound);
+        wrong += kind & STORES && !(fabs((double)y.x[i] / (double)pass.unit[0] - e) <= 2 * bound);
         wrong += kind & STORES && r->x[i] == -INFINITY && y.x[i] != 0;
         wrong += kind & HAS_LAST && out.x[i] != last->x[i] * 0.3f;
     }
     CHECK_MSG(wrong == 0, "kind %u, n = %zu: %zu wrong", kind, r->n, wrong);
-    CHECK_MSG(is_near((double)step.z[0], z), "kind %u, n = %zu: z %g, not %g", kind, r->n,
-              (double)step.z[0], z.sum);
-    CHECK_MSG(kind & STORES || is_near((double)step.s[0], s), "kind %u, n = %zu: s %g, not %g",
-              kind, r->n, (double)step.s[0], s.sum);
-    CHECK_MSG(!(kind & LOOKS_AHEAD) || step.next_max[0] == plain_max(next), "kind %u, n = %zu",
+    CHECK_MSG(is_near((double)pass.z[0], z), "kind %u, n = %zu: z %g, not %g", kind, r->n,
+              (double)pass.z[0], z.sum);
+    CHECK_MSG(kind & STORES || is_near((double)pass.s[0], s), "kind %u, n = %zu: s %g, not %g",
+              kind, r->n, (double)pass.s[0], s.sum);
+    CHECK_MSG(!(kind & LOOKS_AHEAD) || pass.next_max[0] == plain_max(next), "kind %u, n = %zu",
               kind, r->n);
     row_free(&y);
     row_free(&out);
@@ -433,22 +433,22 @@ static void check_step(row *r, struct rng *rng) {
 
 TEST(steps_do_their_work_on_three_rows_at_once) { for_each_row(8, check_step); }
 
-/* What one row of a step has to agree in, to the last bit. */
-static void check_row_of_step(const row_step *many, size_t i) {
+/* What one row of a pass has to agree in, to the last bit. */
+static void check_row_of_step(const row_pass *many, size_t i) {
     const kernels *k = whet_kernels_get();
     float y[80], out[80];
     bool looks_ahead = many->next && i < many->next_rows;
-    row_step one = {.rows = 1, .n = many->n, .next_rows = 1, .whole = many->whole};
+    row_pass one = {.rows = 1, .n = many->n, .next_rows = 1, .whole = many->whole};
     one.x = many->x + (ptrdiff_t)i * many->stride;
     one.max[0] = many->max[i];
-    one.c[0] = many->c[i];
-    for (size_t lane = 1; lane < STEP_ROWS; lane++) { /* what rows before may have left */
+    one.exp2_scale[0] = many->exp2_scale[i];
+    for (size_t lane = 1; lane < PASS_ROWS; lane++) { /* what rows before may have left */
         one.max[lane] = 1e8F;
-        one.c[lane] = 1;
+        one.exp2_scale[lane] = 1;
     }
     one.y = many->y ? y : NULL;
     one.next = looks_ahead ? many->next + (ptrdiff_t)i * many->stride : NULL;
-    k->step(&one);
+    k->rows_pass(&one);
     CHECK(one.z[0] == many->z[i] && one.total[0] == many->total[i] && one.unit[0] == many->unit[i]);
     CHECK(many->y || one.s[0] == many->s[i]);
     CHECK(!looks_ahead || one.next_max[0] == many->next_max[i]);
@@ -463,38 +463,38 @@ static void check_row_of_step(const row_step *many, size_t i) {
 /* Rows backwards and with gaps; one has exponents too large to be counted from zero, one an entry
  * with all the weight. Results of the rows before lie where the exponentials go. */
 static void check_step_rows(size_t rows, size_t n, bool stores, struct rng *rng) {
-    enum { GAP = 83, FLOATS = STEP_ROWS * GAP };
+    enum { GAP = 83, FLOATS = PASS_ROWS * GAP };
     static float x[FLOATS], next[FLOATS], buffer[FLOATS], out[FLOATS];
     rng_fill_normal(rng, x, FLOATS, 1, 3);
     rng_fill_normal(rng, next, FLOATS, 1, 3);
-    row_step step = {.rows = rows, .n = n, .stride = -GAP, .y_stride = GAP, .out_stride = GAP};
-    step.x = x + (rows - 1) * GAP;
-    step.next = next + (rows - 1) * GAP;
-    step.next_rows = rows - rows / 4;
-    step.last = buffer;
-    step.y = stores ? buffer : NULL;
-    step.out = out;
-    step.whole = 1;
+    row_pass pass = {.rows = rows, .n = n, .stride = -GAP, .y_stride = GAP, .out_stride = GAP};
+    pass.x = x + (rows - 1) * GAP;
+    pass.next = next + (rows - 1) * GAP;
+    pass.next_rows = rows - rows / 4;
+    pass.last = buffer;
+    pass.y = stores ? buffer : NULL;
+    pass.out = out;
+    pass.whole = 1;
     x[(rows / 2) * GAP] = 100;
     x[(rows / 3) * GAP] = 1e7f;
     for (size_t i = 0; i < rows; i++) {
         row r = {x + (rows - 1 - i) * GAP, n, 0};
-        step.max[i] = plain_max(&r);
-        step.c[i] = 1 + 0.1f * (float)i;
-        step.factor[i] = 0.7f * (float)i;
+        pass.max[i] = plain_max(&r);
+        pass.exp2_scale[i] = 1 + 0.1f * (float)i;
+        pass.factor[i] = 0.7f * (float)i;
         for (size_t j = 0; j < n; j++) {
             buffer[i * GAP + j] = (float)(i + j);
         }
     }
-    whet_kernels_get()->step(&step);
+    whet_kernels_get()->rows_pass(&pass);
     for (size_t i = 0; i < rows; i++) {
-        check_row_of_step(&step, i);
+        check_row_of_step(&pass, i);
     }
 }
 
 TEST(a_step_over_many_rows_is_a_step_over_each) {
     struct rng rng = rng_seeded(11);
-    for (size_t rows = 1; rows <= STEP_ROWS; rows++) {
+    for (size_t rows = 1; rows <= PASS_ROWS; rows++) {
         for (size_t n = 1; n <= 80; n += rows) {
             check_step_rows(rows, n, true, &rng);
             check_step_rows(rows, n, false, &rng);
@@ -532,12 +532,12 @@ TEST(nan_makes_the_sums_of_a_step_nan) {
         for (size_t at = 0; at < n; at++) {
             memset(r.x, 0, n * sizeof(float));
             r.x[at] = NAN;
-            row_step step = {.rows = 1, .n = n, .x = r.x, .c = {1}};
-            whet_kernels_get()->step(&step);
-            CHECK_MSG(isnan(step.z[0]), "NaN at %zu of %zu", at, n);
-            step.y = y.x;
-            whet_kernels_get()->step(&step);
-            CHECK_MSG(isnan(step.z[0]), "NaN at %zu of %zu, stored", at, n);
+            row_pass pass = {.rows = 1, .n = n, .x = r.x, .exp2_scale = {1}};
+            whet_kernels_get()->rows_pass(&pass);
+            CHECK_MSG(isnan(pass.z[0]), "NaN at %zu of %zu", at, n);
+            pass.y = y.x;
+            whet_kernels_get()->rows_pass(&pass);
+            CHECK_MSG(isnan(pass.z[0]), "NaN at %zu of %zu, stored", at, n);
         }
         row_free(&r);
         row_free(&y);
@@ -579,7 +579,7 @@ static void check_softcap(row *r, struct rng *rng) {
         memcpy(y.x, r->x, r->n * sizeof(float));
         whet_kernels_get()->softcap(y.x, r->n, caps[c]);
         row slope = row_new(r->n, r->slack);
-        whet_kernels_get()->softcap_slope(r->x, r->n, caps[c], slope.x);
+        whet_kernels_get()->softcap_derivative(r->x, r->n, caps[c], slope.x);
         size_t wrong = 0;
         for (size_t i = 0; i < r->n; i++) {
             double cap = (double)caps[c];
@@ -625,7 +625,7 @@ TEST(soft_caps_follow_tanh_at_every_size) {
 TEST(soft_caps_keep_infinities_apart_and_nan) {
     float x[5] = {INFINITY, -INFINITY, NAN, 0.0f, FLT_MAX};
     float slope[5];
-    whet_kernels_get()->softcap_slope(x, 5, 30, slope);
+    whet_kernels_get()->softcap_derivative(x, 5, 30, slope);
     whet_kernels_get()->softcap(x, 5, 30);
     CHECK_NEAR(x[0], 30, 1e-5);
     CHECK_NEAR(x[1], -30, 1e-5);
@@ -754,7 +754,7 @@ TEST(tables_are_found_by_name_and_tell_their_shape) {
         }
         CHECK_STR(k->name, names[i]);
         CHECK(k->lanes > 0 && k->lanes <= LANES_MAX);
-        CHECK(k->group > 0 && k->group <= GROUP_MAX);
+        CHECK(k->strip > 0 && k->strip <= STRIP_MAX);
     }
     CHECK(whet_kernels_named("scalar") != NULL);
     CHECK(whet_kernels_named("none") == NULL);

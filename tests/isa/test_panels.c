@@ -31,7 +31,7 @@ static double product_bound(size_t n, double sizes) { return (double)(n + 2) * 0
 static void check_scores(struct rng *rng, size_t groups, size_t depth) {
     const kernels *k = whet_kernels_get();
     size_t lanes = k->lanes;
-    size_t group = k->group;
+    size_t group = k->strip;
     float *keys = new_normal(rng, groups * depth * group, 1); /* [groups][depth][group] */
     float *queries = new_normal(rng, depth * lanes, 1);       /* [depth][lanes] */
     float *tile = new_floats(groups * group * lanes);
@@ -71,7 +71,7 @@ TEST(scores_are_products_of_keys_and_queries) {
 static void check_accumulate(struct rng *rng, size_t groups, size_t keys, size_t padding) {
     const kernels *k = whet_kernels_get();
     size_t lanes = k->lanes;
-    size_t group = k->group;
+    size_t group = k->strip;
     size_t stride = keys * group + padding;
     size_t columns = groups * group;
     size_t size = groups ? (groups - 1) * stride + keys * group : 0;
@@ -110,7 +110,7 @@ TEST(outputs_are_rescaled_and_values_added_by_weight) {
     struct rng rng = rng_seeded(2);
     for (size_t i = 0; i < KEY_COUNTS; i++) {
         for (size_t groups = 0; groups <= 5; groups++) {
-            check_accumulate(&rng, groups, key_counts[i], groups * whet_kernels_get()->group);
+            check_accumulate(&rng, groups, key_counts[i], groups * whet_kernels_get()->strip);
         }
     }
     check_accumulate(&rng, 144, 128, 0);
@@ -134,7 +134,7 @@ TEST(folding_adds_outputs_to_totals_and_clears_them) {
             total[i] = rng_normal(&rng, 0, 1);
             expected[i] = total[i] * factor[i % k->lanes] + (double)out[i];
         }
-        k->fold(out, columns, factor, total);
+        k->add_to_totals(out, columns, factor, total);
         for (size_t i = 0; i < count; i++) {
             wrong += total[i] != expected[i] || out[i] != 0;
         }
@@ -150,18 +150,18 @@ TEST(interleaving_puts_rows_side_by_side) {
     struct rng rng = rng_seeded(3);
     const kernels *k = whet_kernels_get();
     for (size_t depth = 1; depth <= 100; depth++) {
-        float *rows[GROUP_MAX];
-        for (size_t i = 0; i < k->group; i++) {
+        float *rows[STRIP_MAX];
+        for (size_t i = 0; i < k->strip; i++) {
             rows[i] = new_normal(&rng, depth, 1);
         }
-        float *result = new_floats(depth * k->group);
+        float *result = new_floats(depth * k->strip);
         k->interleave((const float *const *)rows, depth, result);
         size_t wrong = 0;
-        for (size_t at = 0; at < depth * k->group; at++) {
-            wrong += result[at] != rows[at % k->group][at / k->group];
+        for (size_t at = 0; at < depth * k->strip; at++) {
+            wrong += result[at] != rows[at % k->strip][at / k->strip];
         }
         CHECK_MSG(wrong == 0, "depth %zu: %zu wrong", depth, wrong);
-        for (size_t i = 0; i < k->group; i++) {
+        for (size_t i = 0; i < k->strip; i++) {
             guarded_free(rows[i]);
         }
         guarded_free(result);
@@ -178,8 +178,8 @@ TEST(gathering_turns_rows_into_lanes_and_spreading_back) {
             back[lane] = new_floats(n);
         }
         float *tile = new_floats(n * k->lanes);
-        k->panel_gather((const float *const *)rows, n, tile);
-        k->panel_spread(tile, n, factor, back);
+        k->panel_transpose((const float *const *)rows, n, tile);
+        k->panel_transpose_back(tile, n, factor, back);
         size_t wrong = 0;
         for (size_t at = 0; at < n * k->lanes; at++) {
             size_t lane = at % k->lanes, i = at / k->lanes;
@@ -201,15 +201,15 @@ TEST(scattering_puts_groups_of_a_row_apart) {
     const kernels *k = whet_kernels_get();
     for (size_t groups = 0; groups <= 20; groups++) {
         for (size_t gap = 0; gap < 20; gap += 5) {
-            size_t stride = k->group + gap;
-            size_t size = groups ? (groups - 1) * stride + k->group : 0;
-            float *row = new_normal(&rng, groups * k->group, 1);
+            size_t stride = k->strip + gap;
+            size_t size = groups ? (groups - 1) * stride + k->strip : 0;
+            float *row = new_normal(&rng, groups * k->strip, 1);
             float *result = new_floats(size);
             k->scatter(row, groups, result, stride);
             size_t wrong = 0;
             for (size_t at = 0; at < size; at++) {
-                size_t from = at / stride * k->group + at % stride;
-                bool in_gap = at % stride >= k->group;
+                size_t from = at / stride * k->strip + at % stride;
+                bool in_gap = at % stride >= k->strip;
                 bool right = in_gap ? isnan(result[at]) != 0 : result[at] == row[from];
                 wrong += !right;
             }
@@ -637,16 +637,16 @@ TEST(gradients_lead_back_to_logits_and_masked_ones_are_zero) {
         tile t = tile_new(&rng, keys);
         float *g = new_normal(&rng, keys * k->lanes, 1);
         float *weights = new_floats(keys * k->lanes), *slopes = new_floats(keys * k->lanes);
-        panel_slopes by = {.moves = n % 2 != 0};
+        panel_backward by = {.moves = n % 2 != 0};
         for (size_t lane = 0; lane < k->lanes; lane++) {
             by.max[lane] = t.max[lane];
-            by.c[lane] = t.c[lane];
-            by.c0[lane] = t.c[lane] * 0.75f;
+            by.exp2_scale[lane] = t.c[lane];
+            by.exp2_scale0[lane] = t.c[lane] * 0.75f;
             by.factor[lane] = (float)rng_uniform(&rng, 0.1, 1);
             by.base[lane] = (float)rng_normal(&rng, 0, 1);
             by.mean[lane] = (float)rng_normal(&rng, 0, 1);
             by.beta[lane] = (float)rng_uniform(&rng, 0.5, 2);
-            by.pull[lane] = lane == 1 ? NAN : (float)rng_normal(&rng, 0, 1);
+            by.through_beta[lane] = lane == 1 ? NAN : (float)rng_normal(&rng, 0, 1);
             by.mean0[lane] = (float)rng_normal(&rng, -1, 1);
         }
         memcpy(weights, t.x, keys * k->lanes * sizeof *weights);
@@ -664,7 +664,7 @@ TEST(gradients_lead_back_to_logits_and_masked_ones_are_zero) {
             double p = e * (double)by.factor[lane];
             double first = p * (double)by.beta[lane] *
                            ((double)g[i] - (double)by.base[lane] - (double)by.mean[lane]);
-            double second = (double)by.pull[lane] * exp2((double)by.c0[lane] * d) *
+            double second = (double)by.through_beta[lane] * exp2((double)by.exp2_scale0[lane] * d) *
                             (d - (double)by.mean0[lane]);
             double right = by.moves ? first - second : first;
             double bound = exponential_bound(&t, lane, d);

@@ -1,5 +1,5 @@
-/* The way back through an example: see way_back.h. */
-#include "attention/way_back.h"
+/* The way back through an example: see backward_run.h. */
+#include "attention/backward_run.h"
 
 #include "reference/reference.h"
 #include "support/check.h"
@@ -40,7 +40,7 @@ static size_t bias_strides(const whet_attention *a, unsigned axes, ptrdiff_t str
     return (axes & MASK_BATCH ? batch : 1) * heads * a->keys;
 }
 
-void way_back_bias_gradient(way_back *w, example *e, unsigned axes) {
+void backward_run_bias_gradient(backward_run *w, example *e, unsigned axes) {
     whet_key_bias_out *bias = &w->gradients.bias;
     size_t count = bias_strides(&e->attention, axes, bias->stride);
     bias->data = example_memory(e, count * sizeof *bias->data);
@@ -64,7 +64,7 @@ static bool all_sum_to_one(const whet_attention *a) {
     return true;
 }
 
-void way_back_statistics(way_back *w, example *e) {
+void backward_run_statistics(backward_run *w, example *e) {
     w->gradients.logsumexp = random_rows(e);
     w->gradients.entropy = random_rows(e);
     w->gradients.entropy_after = all_sum_to_one(&e->attention) ? random_rows(e) : NULL;
@@ -72,8 +72,8 @@ void way_back_statistics(way_back *w, example *e) {
 
 /* ---- new ---- */
 
-way_back way_back_new(example *e, whet_type type) {
-    way_back w = {.first_bad_row = UINT64_MAX};
+backward_run backward_run_new(example *e, whet_type type) {
+    backward_run w = {.first_bad_row = UINT64_MAX};
     whet_gradients *g = &w.gradients;
     whet_attention *a = &e->attention;
     size_t rows = e->q.extent[0] * e->q.extent[1] * e->q.extent[2];
@@ -99,13 +99,13 @@ way_back way_back_new(example *e, whet_type type) {
     g->alibi_slopes = a->alibi_slopes ? example_memory(e, a->heads * sizeof(float)) : NULL;
     g->betas = example_memory(e, rows * sizeof(float));
     if (a->bias.data) {
-        way_back_bias_gradient(
+        backward_run_bias_gradient(
             &w, e, (a->bias.stride[0] ? MASK_BATCH : 0) | (a->bias.stride[1] ? MASK_HEADS : 0));
     }
     return w;
 }
 
-void way_back_run(way_back *w, const whet_executor *executor) {
+void backward_run_now(backward_run *w, const whet_executor *executor) {
     w->first_bad_row = UINT64_MAX;
     w->status = whet_attention_backward(&w->gradients, executor, &w->first_bad_row);
 }
@@ -131,7 +131,7 @@ static size_t bias_count(const whet_gradients *g) {
     return g->bias.data ? bias_strides(&g->attention, axes, stride) : 0;
 }
 
-unsigned char *way_back_bytes(const way_back *w, size_t *size) {
+unsigned char *backward_run_bytes(const backward_run *w, size_t *size) {
     const whet_gradients *g = &w->gradients;
     const example_tensor *tensors[] = {&w->q, &w->k, &w->v};
     size_t heads = g->attention.heads;
@@ -175,7 +175,7 @@ unsigned char *way_back_bytes(const way_back *w, size_t *size) {
 
 static double worst;
 
-void way_back_print_worst(void) {
+void backward_run_print_worst(void) {
     printf("     worst: %.2g of the terms\n", worst);
     worst = 0;
 }
@@ -285,7 +285,7 @@ static void compare_bias(const char *what, const whet_gradients *g,
     free(sums);
 }
 
-void way_back_compare(const way_back *w, const char *what) {
+void backward_run_compare(const backward_run *w, const char *what) {
     const whet_gradients *g = &w->gradients;
     reference_gradients right = reference_backward(g, SHARP);
     const reference_sums *of = &right.of, *sizes = &right.sizes;
@@ -300,10 +300,10 @@ void way_back_compare(const way_back *w, const char *what) {
     reference_gradients_free(&right);
 }
 
-void way_back_check(example *e, whet_type type, const char *what) {
-    way_back w = way_back_new(e, type);
-    way_back_run(&w, NULL);
+void backward_run_check(example *e, whet_type type, const char *what) {
+    backward_run w = backward_run_new(e, type);
+    backward_run_now(&w, NULL);
     CHECK_MSG(w.status == WHET_OK, "%s: status %d", what, (int)w.status);
-    way_back_compare(&w, what);
+    backward_run_compare(&w, what);
     example_free(e);
 }

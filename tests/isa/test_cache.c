@@ -19,7 +19,7 @@ enum { ROWS_MAX = 9, HEADS_MAX = 9, DEPTH_MAX = 576 };
 
 /* A cache of `count` rows to a head, its last byte the last that can be read. */
 typedef struct cache {
-    stream_cache shape;
+    kv_rows shape;
     char *memory;
 } cache;
 
@@ -93,7 +93,7 @@ static float *new_rows(struct rng *rng, size_t rows, size_t depth) {
 static double product_bound(size_t n, double sizes) { return (double)(n + 3) * 0x1p-24 * sizes; }
 
 static void report(const cache *c, size_t rows, size_t wrong) {
-    const stream_cache *s = &c->shape;
+    const kv_rows *s = &c->shape;
     CHECK_MSG(wrong == 0,
               "type %d, %zu heads %td bytes apart, %zu rows, %zu keys, depth %zu: %zu wrong",
               s->type, s->heads, s->head_stride, rows, s->count, s->depth, wrong);
@@ -107,7 +107,7 @@ static void check_scores(struct rng *rng, const cache *c, size_t rows) {
     size_t all_rows = c->shape.heads * rows;
     float *queries = new_rows(rng, all_rows, depth);
     float *logits = guarded_new(all_rows * logits_stride * sizeof(float));
-    whet_kernels_get()->stream_scores(&c->shape, queries, rows, stride, logits, logits_stride);
+    whet_kernels_get()->cache_scores(&c->shape, queries, rows, stride, logits, logits_stride);
     size_t wrong = 0;
     for (size_t at = 0; at < all_rows * logits_stride; at++) {
         size_t r = at / logits_stride;
@@ -144,7 +144,7 @@ static void check_values(struct rng *rng, const cache *c, size_t rows) {
     float *out = new_rows(rng, all_rows, depth);
     float *before = guarded_new(all_rows * stride * sizeof(float));
     memcpy(before, out, all_rows * stride * sizeof(float));
-    whet_kernels_get()->stream_values(&c->shape, weights, weights_stride, rows, out, stride);
+    whet_kernels_get()->cache_values(&c->shape, weights, weights_stride, rows, out, stride);
     size_t wrong = 0;
     for (size_t at = 0; at < all_rows * stride; at++) {
         size_t r = at / stride;
@@ -196,7 +196,7 @@ static void check_type(struct rng *rng, check_function *check, whet_type type) {
     check_cache(rng, check, type, 1, 4, 1000, 256);
 }
 
-/* Few keys for each of the streams that they are divided into, or none. */
+/* Few keys for each of the cursors that they are divided into, or none. */
 static void check_few_keys(struct rng *rng, check_function *check, whet_type type) {
     static const size_t depths[] = {32, 64, 96, 576};
     for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
@@ -266,7 +266,7 @@ static void check_flat(struct rng *rng, whet_type type, size_t heads, size_t dep
             weights[j] = weight;
         }
         memset(out, 0, heads * padded(depth) * sizeof(float));
-        whet_kernels_get()->stream_values(&c.shape, weights, 0, 1, out, padded(depth));
+        whet_kernels_get()->cache_values(&c.shape, weights, 0, 1, out, padded(depth));
         for (size_t at = 0; at < heads * depth; at++) {
             double sum = (double)out[at / depth * padded(depth) + at % depth];
             double value = cache_at(&c, at / depth, 0, at % depth);

@@ -672,7 +672,8 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  * (sigmoid, stick-breaking).
  * WHET_ERROR_UNSUPPORTED: gradients k.data, v.data of quantised and custom k and
  * v, whose other gradients are to be had. Memory grows with queries plus keys.
- * Rows without unmasked keys contribute nothing. Gradients are within 1e-5 of
+ * Rows without unmasked keys contribute nothing but the gradient of their logsumexp
+ * to their sink. Gradients are within 1e-5 of
  * exact arithmetic relative to the terms each is summed from, for logits and
  * beta of usual size: also those of rows so sharp that they are next to nothing,
  * and where values have much in common. They are the same bit for bit whatever
@@ -701,8 +702,9 @@ typedef struct whet_gradients {
 } whet_gradients;
 
 /* In one call, like whet_attention_forward. A row that is not finite (among its logits, the values
- * it sees or the gradient of its output) is named in *first_bad_row: its own gradient and those of
- * the keys and values it sees are NaN; it is left out of the parameters' gradients. */
+ * it sees or the gradients of its output and statistics) is named in *first_bad_row: its own
+ * gradient, that of its beta and those of the keys, values and biases it sees are NaN; it is left
+ * out of the parameters' gradients. */
 WHET_API whet_status whet_attention_backward(const whet_gradients *gradients,
                                              const whet_executor *executor,
                                              uint64_t *first_bad_row);

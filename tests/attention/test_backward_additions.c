@@ -64,7 +64,7 @@ static void check_slopes(const char *name, const char *what, const example *e,
     float *at = data;
     for (size_t i = 0; i < n; i++) {
         double slope = slope_at(e, w, at + i);
-        CHECK_MSG(fabs(slope - right[i]) <= 2e-5 * fmax(1, fabs(slope)),
+        CHECK_MSG(fabs(slope - right[i]) <= 1e-5 * fmax(1, fabs(slope)),
                   "%s: %s %zu: %.9g, not %.9g", name, what, i, right[i], slope);
     }
 }

@@ -116,11 +116,12 @@ WHET_API size_t whet_type_row_bytes(whet_type type, size_t n);
  * merges piece by piece; the second is what a policy made of it.
  *
  * A row in which everything is masked (or n = 0) has n = 0, max and logsumexp
- * -inf, z = s = entropy = 0, beta 1, max_prob 0 and the flag WHET_ROW_EMPTY.
+ * -inf, z = s = entropy = 0, beta 1, max_prob 0 and the flag WHET_ROW_EMPTY; with
+ * a sink, max, z, s, logsumexp and max_prob are those of the sink alone.
  */
 typedef struct whet_stats {
     uint64_t n;       /* entries that are not masked (not -inf); sinks are not counted */
-    double max;       /* m: the largest logit */
+    double max;       /* m: the largest logit, the sink's included */
     double z;         /* Z: sum of exp(e - m) */
     double s;         /* S: sum of (e - m) exp(e - m), never positive */
     double logsumexp; /* m + log Z */
@@ -131,8 +132,9 @@ typedef struct whet_stats {
 
     double beta;          /* the inverse temperature */
     double entropy_after; /* of the result, in nats; NaN for maps that need not sum to one */
-    double max_prob;      /* the largest value of the result */
-    double sink_share;    /* the result's first entry: what an attention sink takes */
+    double max_prob;      /* the largest coefficient, the sink's included */
+    double sink_share;    /* the first entry's coefficient: what a first token that is used as a
+                             sink takes (not the share of a `sink` of the call's) */
     uint32_t flags;       /* WHET_ROW_... */
     uint32_t reserved;
 } whet_stats;
@@ -152,7 +154,7 @@ WHET_API whet_stats whet_stats_empty(void);
  * softmax would make of the whole, since a policy's beta is known only once the
  * whole is: see whet_policy_beta. argmax is that of the piece with the larger
  * maximum (a's in a tie) as it stands there: count indices from the start of the
- * whole row. position is a's. sink_share, which takes the first logit, becomes
+ * whole row, and merge a sink last. position is a's unless a is empty. sink_share, which takes the first logit, becomes
  * NaN. The flag NOT_FINITE is kept. The result may be the same object as a or b.
  */
 WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *result);
@@ -176,7 +178,9 @@ WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_st
  *              counted; sink_stride floats from a row's to the next, 0 means one
  *              for all rows. To maps it is what section 4 says of sinks
  * beta         optional, one for each row: the inverse temperature, in place of
- *              the policy's own (which must then be 1: softmax or a map alone)
+ *              a policy's (which must then have none: softmax or a map alone).
+ *              Below 0 it counts as 0, beyond 1e30 as that; NaN makes the row
+ *              not finite
  * position     of the first row's query, for policies that ask for it; the next
  *              row's is position_stride further on
  *
@@ -250,7 +254,7 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *   llama4[:s[:n0[:offset]]]
  *                       1 + s ln(1 + floor((position + offset) / n0)), position that of
  *                       the query; s 0.1, n0 8192, offset 1 (Llama 4; 0 for Ministral
- *                       and Mistral Large)
+ *                       and Mistral Large); positions below -offset count as that
  *   topk:k              softmax over the entries not below the k-th largest
  *   hardmax             everything on the largest, ties share
  *   sparsemax           alpha-entmax with alpha = 2
@@ -267,7 +271,8 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  * alone beta = 1, and TEMPERATURE+MAP is both: the map of beta * e. "adaptive+softmax1",
  * "ssmax:0.3:0.5+entmax15" and "length:2048+topk:64" are policies. H is always
  * the entropy of softmax(e), whichever map follows: with the sink, and without
- * the zero of softmax1. target takes maps that sum to one alone; its H is the
+ * the zero of softmax1. A beta of 0 counts as next to nothing (1e-30): maps still
+ * see the order of logits. target takes maps that sum to one alone; its H is the
  * entropy of softmax(beta e).
  */
 typedef enum whet_policy_kind {
@@ -416,19 +421,20 @@ typedef struct whet_policy_gradient {
  * entries have gradient zero, and what arrives at them is not looked at.
  *
  * in, mask     the logits as whet_softmax saw them
- * grad_out     with respect to the result, [rows][n]
+ * grad_out     with respect to the result, [rows][n]; may be NULL where a
+ *              gradient of a statistic is given
  * grad_in      where the gradient with respect to the logits goes; may be the
  *              same place as grad_out (same type and stride) or as in, and
  *              overlap neither otherwise
- *              (grad_out may be NULL, for zeros)
  * policy_grad  optional: set to the sum over all rows of the gradient with
  *              respect to the policy's parameters; overlaps none of the others
  * sink, beta,  as whet_softmax saw them
  * position
  * grad_sink    optional: set to the gradient with respect to each sink that was
- *              given, the sum over all rows if there is one
+ *              given, the sum over all rows that are finite if there is one
  * grad_beta    optional: set to the gradient with respect to each row's beta,
- *              whether it was given or chosen by the policy
+ *              whether it was given or chosen by the policy; 0 for one that was
+ *              given and is out of bounds
  * grad_logsumexp, grad_entropy, grad_entropy_after
  *              optional, one for each row: gradients of the loss with respect
  *              to these statistics of the row, which add to that of the result.
@@ -518,8 +524,8 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * A sink is one more logit for its head, without a value: it takes part in
  * the entropy and in the normalisation, and is multiplied by beta like the
  * rest, but not counted in n (with a sink, a row's maximum and largest
- * probability may be the sink's). To topk, hardmax, entmax and softmax1 it is one
- * more entry, whose share is lost. To sigmoid it is nothing. It stands before the
+ * probability may be the sink's). To topk, hardmax, entmax, softmax1 and softpick it is
+ * one more entry, whose share is lost. To sigmoid it is nothing. It stands before the
  * first key: stick-breaking reaches it last, and it takes of what no key took, so
  * that it changes nothing there either. Keys and values that are masked contribute
  * nothing, so that unused cache slots may hold anything, NaN included.
@@ -662,7 +668,8 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
 /*
  * The way back. `attention` describes the forward pass, with the statistics it
  * left (needed: max, Z, beta and the rest are taken from there, only logits and
- * weights are computed again); its `out` is not looked at and may be empty. The
+ * weights are computed again; rows of maps, and all rows where gradients of
+ * statistics arrive, are computed again as a whole); its `out` is not looked at and may be empty. The
  * gradients of q, k and v go where data is not NULL, those of parameters, which
  * are sums over all rows of a head or policy, where there is a pointer (with sinks
  * or slopes that were not given it is WHET_ERROR_ARGUMENT). All are overwritten,

@@ -819,7 +819,7 @@ WHET_API size_t whet_pool_threads(const whet_pool *pool);
 WHET_API whet_executor whet_pool_executor(whet_pool *pool);
 
 /*
- * The instruction set in use: "avx512", "avx2", "neon" or "scalar". Chosen once, at
+ * The name of the instruction set in use, such as "avx2" or "scalar". Chosen once, at
  * first use: the best this processor has, or the one named by the environment
  * variable WHET_ISA if the processor has it (otherwise WHET_ISA is ignored).
  */

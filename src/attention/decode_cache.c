@@ -6,7 +6,7 @@
 bool whet_decode_reads_directly(const whet_tensor *tensor) {
     const element_type *type = element_type_of(tensor->type);
     /* quantised rows are always contiguous: no element of them has a size or a stride */
-    return !type->is_callers && tensor->stride[3] == (ptrdiff_t)type->bytes;
+    return type->is_decoded && tensor->stride[3] == (ptrdiff_t)type->bytes;
 }
 
 /* `count` rows of keys or values from `start` on, of all the task's heads. The stride of an axis

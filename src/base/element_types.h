@@ -1,8 +1,8 @@
 /*
  * The table of element types: for each whet_type its size, what it may be used
  * for, and how rows of it become floats and floats rows of it. To support
- * another type, add a row here, its conversions to element_types.c and its
- * kernels to src/isa.
+ * another type, add a row and its conversion to element_types.c; kernels in
+ * src/isa only make it faster.
  */
 #ifndef WHET_ELEMENT_TYPES_H
 #define WHET_ELEMENT_TYPES_H
@@ -37,19 +37,22 @@ typedef struct element_type {
     bool is_cache;   /* keys and values, */
     bool is_output;  /* outputs and gradients, */
     bool is_mask;    /* masks may be of this type */
+    bool is_decoded; /* decode reads contiguous rows where they lie; others are converted first */
     bool is_f32;     /* contiguous elements are floats already */
     bool is_callers; /* rows are converted by the tensor's own function */
     elements_to_f32 to_f32;
     elements_from_f32 from_f32;
 } element_type;
 
-enum { ELEMENT_TYPE_CUSTOM = WHET_Q4_0 + 1, ELEMENT_TYPE_UNKNOWN, ELEMENT_TYPES };
+/* The types with a row of their own are those up to the last one; WHET_CUSTOM follows them. */
+#define ELEMENT_TYPE_LAST WHET_Q4_0
+enum { ELEMENT_TYPE_CUSTOM = ELEMENT_TYPE_LAST + 1, ELEMENT_TYPE_UNKNOWN, ELEMENT_TYPES };
 
 extern const element_type whet_element_types[ELEMENT_TYPES];
 
 /* Never NULL: a value that is no type has an entry that may be used for nothing. */
 static inline const element_type *element_type_of(whet_type type) {
-    if ((unsigned)type <= WHET_Q4_0)
+    if ((unsigned)type <= ELEMENT_TYPE_LAST)
         return &whet_element_types[type];
     return &whet_element_types[type == WHET_CUSTOM ? ELEMENT_TYPE_CUSTOM : ELEMENT_TYPE_UNKNOWN];
 }

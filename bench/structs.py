@@ -104,7 +104,7 @@ class Attention(Structure):
         ("offset", c_int64), ("window", c_size_t), ("mask", Place),
         ("alibi_slopes", c_void_p), ("sinks", c_void_p), ("policies", c_void_p), ("policy_count", c_size_t),
         ("stats", POINTER(Stats)), ("stats_stride", c_size_t),
-        ("bias", KeyBias), ("betas", c_void_p), ("max_logits", c_void_p),
+        ("bias", KeyBias), ("positions", c_void_p), ("betas", c_void_p), ("max_logits", c_void_p),
     ]
 
 

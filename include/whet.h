@@ -154,8 +154,9 @@ WHET_API whet_stats whet_stats_empty(void);
  * softmax would make of the whole, since a policy's beta is known only once the
  * whole is: see whet_policy_beta. argmax is that of the piece with the larger
  * maximum (a's in a tie) as it stands there: count indices from the start of the
- * whole row, and merge a sink last. position is a's unless a is empty. sink_share, which takes the first logit, becomes
- * NaN. The flag NOT_FINITE is kept. The result may be the same object as a or b.
+ * whole row, and merge a sink last. position is a's unless a is empty. sink_share,
+ * which takes the first logit, becomes NaN. The flag NOT_FINITE is kept. The result may be the same
+ * object as a or b.
  */
 WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *result);
 
@@ -669,22 +670,18 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  * The way back. `attention` describes the forward pass, with the statistics it
  * left (needed: max, Z, beta and the rest are taken from there, only logits and
  * weights are computed again; rows of maps, and all rows where gradients of
- * statistics arrive, are computed again as a whole); its `out` is not looked at and may be empty. The
- * gradients of q, k and v go where data is not NULL, those of parameters, which
- * are sums over all rows of a head or policy, where there is a pointer (with sinks
- * or slopes that were not given it is WHET_ERROR_ARGUMENT). All are overwritten,
- * none added to; none may overlap an input or another. Every policy is led back
- * through, a temperature's entropy and all, as in whet_softmax_backward; what
- * hardmax's values get is not zero, and a sink gets zero where it changes nothing
- * (sigmoid, stick-breaking).
- * WHET_ERROR_UNSUPPORTED: gradients k.data, v.data of quantised and custom k and
- * v, whose other gradients are to be had. Memory grows with queries plus keys.
- * Rows without unmasked keys contribute nothing but the gradient of their logsumexp
- * to their sink. Gradients are within 1e-5 of
- * exact arithmetic relative to the terms each is summed from, for logits and
- * beta of usual size: also those of rows so sharp that they are next to nothing,
- * and where values have much in common. They are the same bit for bit whatever
- * the number of threads.
+ * statistics arrive, are computed again as a whole); its `out` is not looked at
+ * and may be empty. The gradients of q, k and v go where data is not NULL, those of parameters,
+ * which are sums over all rows of a head or policy, where there is a pointer (with sinks or slopes
+ * that were not given it is WHET_ERROR_ARGUMENT). All are overwritten, none added to; none may
+ * overlap an input or another. Every policy is led back through, a temperature's entropy and all,
+ * as in whet_softmax_backward; what hardmax's values get is not zero, and a sink gets zero where it
+ * changes nothing (sigmoid, stick-breaking). WHET_ERROR_UNSUPPORTED: gradients k.data, v.data of
+ * quantised and custom k and v, whose other gradients are to be had. Memory grows with queries plus
+ * keys. Rows without unmasked keys contribute nothing but the gradient of their logsumexp to their
+ * sink. Gradients are within 1e-5 of exact arithmetic relative to the terms each is summed from,
+ * for logits and beta of usual size: also those of rows so sharp that they are next to nothing, and
+ * where values have much in common. They are the same bit for bit whatever the number of threads.
  * (Those of topk, and of entmax with a > 1.5, jump or are steep where an entry
  * enters or leaves, which logits rounded to f32 decide.)
  */

@@ -23,9 +23,9 @@ check "a program runs" qemu-aarch64 -L /usr/aarch64-linux-gnu build/arm/examples
 
 # Skipped cases are listed there under their program; here each gets a line of the usual form.
 # Gradients take five minutes a program under emulation.
-skip "gradients and maps on 64-bit ARM" "make test-arm runs them, in some 20 minutes"
+skip "gradients, maps and what goes with them on 64-bit ARM" "make test-arm runs them, in some 20 minutes"
 skip "the plain C kernels on 64-bit ARM" "make test-arm runs them; here they are tested on the machine's own processor"
-tools/run-tests.sh build/arm -E '^(attention|row)/(backward|maps)|^(attention|row)/.*@scalar' >"$SCRATCH/log" 2>&1
+tools/run-tests.sh build/arm -E '^(attention|row)/(backward|maps|additions|compositions|row_extras)|^(attention|row)/.*@scalar' >"$SCRATCH/log" 2>&1
 awk '/^skipped:$/ { listing = 1; next }
     listing && /^    / { print "skip " program ": " substr($0, 5); next }
     listing && /^  / { program = substr($0, 3); next }

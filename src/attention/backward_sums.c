@@ -124,9 +124,9 @@ static void prepare_lane(backward_work *w, backward_panel *p, size_t lane) {
     extra_logit sink0 = weigh_sink(p, lane, to_logits->exp2_scale0[lane]);
     double base = (double)to_logits->base[lane] + p->common[lane]; /* of g; a sink's g is 0 */
     double z = p->z[lane] + sink.weight, s = p->s[lane] + sink.distance * sink.weight;
-    double mean = (p->a[lane] - base * sink.weight) / z;
-    double beta_grad =
-        (p->b[lane] - base * sink.distance * sink.weight) / z - mean * (s / z); /* dL/dbeta */
+    gradient_sums of_row = {z, s, p->a[lane] - base * sink.weight,
+                            p->b[lane] - base * sink.distance * sink.weight};
+    double mean = gradient_mean(of_row), beta_grad = gradient_of_beta(of_row);
     p->bad[lane] =
         p->bad[lane] || !(z > 0) || !isfinite(z) || !isfinite(mean) || !isfinite(beta_grad);
     if (p->bad[lane]) {

@@ -19,4 +19,16 @@ static inline void sums_shift(double shift, double factor, double *z, double *s,
     *z *= factor;
 }
 
+/* What a row's gradients need of its sums: z and s, and the same with each exponential times the
+ * gradient g of its weight. The mean of g under the weights, and the gradient of beta. */
+typedef struct gradient_sums {
+    double z, s, weighted_z, weighted_s;
+} gradient_sums;
+
+static inline double gradient_mean(gradient_sums sums) { return sums.weighted_z / sums.z; }
+
+static inline double gradient_of_beta(gradient_sums sums) {
+    return (sums.weighted_s - gradient_mean(sums) * sums.s) / sums.z;
+}
+
 #endif

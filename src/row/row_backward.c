@@ -15,6 +15,7 @@
  * D comes to that, and the more digits their difference would lose otherwise.
  */
 #include "row/row_backward.h"
+#include "base/sums.h"
 #include "policy/beta.h"
 #include "policy/registry.h"
 
@@ -61,8 +62,9 @@ static void sum_gradient(softmax_backward *at, blocks *b) {
         row->kernels->gradient_sums(x, g, count, at->max, at->c, at->g_base, b->p, &at->plain,
                                     &at->weighted);
     }
-    at->mean = at->weighted.z / at->plain.z;
-    at->by_beta = (at->weighted.s - at->mean * at->plain.s) / at->plain.z;
+    gradient_sums sums = {at->plain.z, at->plain.s, at->weighted.z, at->weighted.s};
+    at->mean = gradient_mean(sums);
+    at->by_beta = gradient_of_beta(sums);
 }
 
 /* How beta moves, and the sums at beta0 that go with it. */

@@ -391,9 +391,14 @@ bool whet_row_describe(const row_view *row, const row_job *job, whet_stats *stat
 void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats) {
     _Alignas(64) float buffer[ROW_BLOCK];
     row_view held = whet_row_hold(row, buffer);
-    row_job all = *job;
-    all.needs_sums |= row->has_beta && isnan(row->beta); /* an empty row has no use for beta */
-    if (!whet_row_describe(&held, &all, stats, buffer))
+    row_job with_sums;
+    const row_job *described = job;
+    if (row->has_beta && isnan(row->beta)) { /* an empty row has no use for beta */
+        with_sums = *job;
+        with_sums.needs_sums = true;
+        described = &with_sums;
+    }
+    if (!whet_row_describe(&held, described, stats, buffer))
         return;
     if (isnan(whet_row_beta(&held, job, stats, buffer)))
         return;

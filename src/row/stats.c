@@ -21,9 +21,12 @@ static bool is_finite(const whet_stats *stats) {
 }
 
 whet_stats whet_stats_empty(void) {
-    whet_stats stats = {.max = -INFINITY, .min = INFINITY, .argmax = UINT64_MAX};
-    whet_stats_complete(&stats);
-    return stats;
+    return (whet_stats){.max = -INFINITY,
+                        .logsumexp = -INFINITY,
+                        .min = INFINITY,
+                        .argmax = UINT64_MAX,
+                        .beta = 1,
+                        .flags = WHET_ROW_EMPTY};
 }
 
 /* Adds a piece to sums that are relative to the maximum sums->max. */

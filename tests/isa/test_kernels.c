@@ -129,6 +129,24 @@ TEST(the_maximum_is_found_wherever_it_is) {
     }
 }
 
+static void check_min(row *r, struct rng *rng) {
+    float expected = INFINITY;
+    for (size_t i = 0; i < r->n; i++) {
+        if (rng_bits(rng) % 8 == 0) {
+            r->x[i] = rng_bits(rng) % 2 ? -INFINITY : NAN;
+        }
+        expected = r->x[i] < expected && r->x[i] != -INFINITY ? r->x[i] : expected;
+    }
+    CHECK_MSG(whet_kernels_get()->min(r->x, r->n) == expected, "n = %zu", r->n);
+}
+
+TEST(the_smallest_entry_that_is_not_masked_is_found) {
+    for_each_row(7, check_min);
+    const float zero = 0, masked[3] = {-INFINITY, -INFINITY, -INFINITY};
+    CHECK(!signbit(whet_kernels_get()->min(&zero, 1)));
+    CHECK(whet_kernels_get()->min(masked, 3) == INFINITY);
+}
+
 static void check_count(row *r, struct rng *rng) {
     size_t expected = 0;
     for (size_t i = 0; i < r->n; i++) {

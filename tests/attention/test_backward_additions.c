@@ -205,7 +205,7 @@ static void check_example(example *e, features with, size_t i, const char *what)
 static void check_sizes(const char *const *names, size_t count, features with) {
     static const size_t sizes[] = {1, 2, 16, 33, 127, 193, 301};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        for (size_t j = sizes[i] > 33 ? i % 3 : 0; j < count; j += sizes[i] > 33 ? 3 : 1) {
+        for (size_t j = sizes[i] > 33 ? i % 3 : 0; j<count; j += sizes[i]> 33 ? 3 : 1) {
             char what[96];
             size_t queries = sizes[(3 * i + j) % 5];
             snprintf(what, sizeof what, "%s: %zu queries, %zu keys", names[j], queries, sizes[i]);

@@ -1,7 +1,7 @@
 /*
  * Policies that follow the query's position (llama4): rows and attention take it from the
  * description, whatever the number of keys that a query sees, and their results are those of the
- * same betas given by the caller.
+ * same betas given by the caller. And element types by name.
  */
 #include "support/check.h"
 #include "support/isa.h"
@@ -130,4 +130,73 @@ TEST(attention_takes_the_position_and_not_the_number_of_keys) {
         check_attention(queries[i], "llama4:0.5:8:0+entmax15", "entmax15");
         check_attention(queries[i], "llama4:0.5:8:0+sigmoid", "sigmoid");
     }
+}
+
+/* Positions of tokens are what policies go by; limits go by the offset. */
+TEST(attention_takes_positions_of_tokens_where_they_are_given) {
+    struct rng rng = rng_seeded(3);
+    rng_fill_normal(&rng, q, HEADS * QUERIES * DIM, 0, 1);
+    rng_fill_normal(&rng, k, KEYS * DIM, 0, 1);
+    rng_fill_normal(&rng, v, KEYS * DIM, 0, 1);
+    whet_policy policy = policy_named("llama4:0.5:8:0");
+    static int64_t positions[QUERIES];
+    static whet_stats stats[HEADS * QUERIES];
+    for (size_t queries = 1; queries <= QUERIES; queries += QUERIES - 1) {
+        whet_attention attention = {.size = sizeof attention,
+                                    .heads = HEADS,
+                                    .kv_heads = 1,
+                                    .queries = queries,
+                                    .keys = KEYS,
+                                    .head_dim = DIM,
+                                    .q = {.data = q},
+                                    .k = {.data = k},
+                                    .v = {.data = v},
+                                    .out = {.data = out},
+                                    .flags = WHET_CAUSAL,
+                                    .offset = 45,
+                                    .policies = &policy,
+                                    .positions = positions,
+                                    .stats = stats};
+        for (size_t i = 0; i < queries; i++) {
+            positions[i] = 1000 - 7 * (int64_t)i;
+        }
+        CHECK_INT(whet_attention_forward(&attention, NULL, NULL), WHET_OK);
+        for (size_t row = 0; row < HEADS * queries; row++) {
+            int64_t position = positions[row % queries];
+            CHECK_INT(stats[row].position, position);
+            CHECK_NEAR(stats[row].beta, beta_at(position, 0.5, 8, 0), 1e-15);
+            CHECK_INT(stats[row].n, 46 + row % queries);
+            betas[row] = (float)stats[row].beta;
+        }
+        whet_policy plain = policy_named("softmax");
+        attention.policies = &plain;
+        attention.betas = betas;
+        attention.positions = NULL;
+        attention.stats = NULL;
+        attention.out.data = right;
+        CHECK_INT(whet_attention_forward(&attention, NULL, NULL), WHET_OK);
+        for (size_t i = 0; i < HEADS * queries * DIM; i++) {
+            CHECK_MSG(fabsf(out[i] - right[i]) <= 4e-6f, "%zu queries: %g, not %g", queries,
+                      (double)out[i], (double)right[i]);
+        }
+        attention.positions = (const int64_t *)(const void *)((const char *)positions + 4);
+        CHECK_INT(whet_attention_forward(&attention, NULL, NULL), WHET_ERROR_ARGUMENT);
+        attention.positions = (const int64_t *)(const void *)right; /* which is written to */
+        CHECK_INT(whet_attention_forward(&attention, NULL, NULL), WHET_ERROR_OVERLAP);
+    }
+}
+
+TEST(types_have_names_and_sizes) {
+    whet_type type = WHET_F32;
+    CHECK_STR(whet_type_name(WHET_Q4_0), "q4_0");
+    CHECK(whet_type_name((whet_type)77) == NULL);
+    CHECK_INT(whet_type_parse("bf16", &type), WHET_OK);
+    CHECK_INT(type, WHET_BF16);
+    CHECK_INT(whet_type_parse("custom", &type), WHET_OK);
+    CHECK_INT(type, WHET_CUSTOM);
+    CHECK_INT(whet_type_parse("unknown", &type), WHET_ERROR_ARGUMENT);
+    CHECK_INT(whet_type_parse(NULL, &type), WHET_ERROR_ARGUMENT);
+    CHECK_INT(whet_type_row_bytes(WHET_Q8_0, 64), 68);
+    CHECK_INT(whet_type_row_bytes(WHET_F16, 5), 10);
+    CHECK_INT(whet_type_row_bytes(WHET_CUSTOM, 64), 0);
 }

@@ -23,17 +23,20 @@ static map_solution solve(const map_row *m, const map_descriptor *map) {
 
 /* ---- forward ---- */
 
-/* Reads a block, computes, and writes the same block: so the result may be the row itself. */
-static void store_coefficients(const map_row *m, const map_descriptor *map, whet_stats *stats) {
+/* Reads a block, computes, and writes the same block: so the result may be the row itself. Not
+ * inlined, so that its blocks are not on the stack while the solution is found. */
+__attribute__((noinline)) static void store_coefficients(const map_row *m,
+                                                         const map_descriptor *map,
+                                                         const map_solution *solution,
+                                                         whet_stats *stats) {
     float results[ROW_BLOCK];
-    map_solution solution = solve(m, map);
     double largest = 0, entropy = 0;
     row_walk walk;
     walk_begin(&walk, m->row, m->sink);
     while (walk_next(&walk)) {
         double block_entropy = 0;
         for (size_t i = 0; i < walk.count; i++) {
-            double p = map->coefficient((double)walk.logits[i], &solution);
+            double p = map->coefficient((double)walk.logits[i], solution);
             if (p > 0) {
                 block_entropy -= p * log(p);
                 largest = p > largest ? p : largest;
@@ -47,7 +50,7 @@ static void store_coefficients(const map_row *m, const map_descriptor *map, whet
             whet_row_store(m->row, walk.start, walk.count, results);
     }
     stats->max_prob = largest;
-    stats->entropy_after = map->entropy ? map->entropy(&solution) : fmax(0, entropy);
+    stats->entropy_after = map->entropy ? map->entropy(solution) : fmax(0, entropy);
 }
 
 void whet_map_row(const row_view *row, const row_job *job, whet_stats *stats) {
@@ -58,7 +61,8 @@ void whet_map_row(const row_view *row, const row_job *job, whet_stats *stats) {
         stats->max_prob = result.largest;
         stats->sink_share = result.first;
     } else {
-        store_coefficients(&m, job->map, stats);
+        map_solution solution = solve(&m, job->map);
+        store_coefficients(&m, job->map, &solution, stats);
     }
     if (!(job->map->traits & MAP_SUMS_TO_ONE))
         stats->entropy_after = NAN;

@@ -117,7 +117,10 @@ static int run_command(int argc, char **argv) {
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         return command_help(argc - 1, argv + 1);
     const subcommand *found = find_command(name);
-    return found ? found->run(argc - 1, argv + 1) : unknown_command(name);
+    if (!found)
+        return unknown_command(name);
+    name_command(found->name);
+    return found->run(argc - 1, argv + 1);
 }
 
 /*

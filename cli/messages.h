@@ -9,7 +9,11 @@
 
 #include <stddef.h>
 
-/* "whet: ..." and a newline on standard error. */
+/* The command that messages are about, such as "lm train"; the text must stay. */
+void name_command(const char *name);
+const char *command_name(void);
+
+/* "whet COMMAND: ..." and a newline on standard error. */
 __attribute__((format(printf, 1, 2))) void complain(const char *format, ...);
 
 /* "Try 'whet COMMAND --help'." after a message about its command line; returns the exit status. */

@@ -229,6 +229,7 @@ options_result parse_options(const command_syntax *syntax, int argc, char **argv
                              int *operand_count) {
     bool options_ended = false;
     int operands = 0;
+    name_command(syntax->name);
     for (int i = 1; i < argc; i++) {
         bool is_operand = options_ended || argv[i][0] != '-' || argv[i][1] == '\0';
         if (is_operand) {

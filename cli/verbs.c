@@ -31,6 +31,7 @@ static int unknown_verb(const verb_table *table, const char *name) {
 }
 
 int run_verb(const verb_table *table, int argc, char **argv) {
+    name_command(table->command);
     if (argc < 2) {
         complain("%s: which of %s?", table->command, table->list);
         return point_to_help(table->command);

@@ -6,7 +6,7 @@
 refuses() { # arguments that make no sense: status 2, a message, and nothing on standard output
     "$WHET_BIN" bench "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
     local status=$?
-    [ "$status" -eq 2 ] && [ ! -s "$SCRATCH/out" ] && grep -q '^whet: bench' "$SCRATCH/err" && return
+    [ "$status" -eq 2 ] && [ ! -s "$SCRATCH/out" ] && grep -q '^whet bench: ' "$SCRATCH/err" && return
     echo "status $status"
     cat "$SCRATCH/out" "$SCRATCH/err"
     return 1

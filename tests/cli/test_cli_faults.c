@@ -118,7 +118,7 @@ static bool begins_in_whole_lines(const char *whole, const char *part) {
 static void check_failure(const outcome *ended, const char *right_output) {
     CHECK_INT(ended->status, STATUS_FAILED);
     CHECK_INT(ended->live, 0);
-    CHECK_MSG(strncmp(ended->errors, "whet: ", 6) == 0 && strstr(ended->errors, "memory"),
+    CHECK_MSG(strncmp(ended->errors, "whet ", 5) == 0 && strstr(ended->errors, "memory"),
               "standard error: %s", ended->errors);
     CHECK_MSG(begins_in_whole_lines(right_output, ended->output), "standard output: %s",
               ended->output);

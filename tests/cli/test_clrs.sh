@@ -23,44 +23,44 @@ check "decimals 0 and none are the same" cmp <("$WHET_BIN" clrs generate --algo 
 
 try='Try '\''whet clrs generate --help'\''.\n'
 refuses "an unknown algorithm is answered with the nearest" '' '' \
-    "whet: clrs generate: unknown algorithm 'quick_sort'; did you mean 'quicksort'?\n" clrs generate --algo quick_sort --length 4
+    "whet clrs generate: unknown algorithm 'quick_sort'; did you mean 'quicksort'?\n" clrs generate --algo quick_sort --length 4
 refuses "part of a name is enough for that" '' '' \
-    "whet: clrs generate: unknown algorithm 'kruskal'; did you mean 'mst_kruskal'?\n" clrs generate --algo kruskal --length 4
+    "whet clrs generate: unknown algorithm 'kruskal'; did you mean 'mst_kruskal'?\n" clrs generate --algo kruskal --length 4
 refuses "a length that is too small is refused" '' '' \
-    'whet: clrs generate: strongly_connected_components takes lengths from 4 to 16777216, not 3\n' \
+    'whet clrs generate: strongly_connected_components takes lengths from 4 to 16777216, not 3\n' \
     clrs generate --algo strongly_connected_components --length 3
 refuses "a length beyond all measure is refused" '' '' \
-    'whet: clrs generate: bfs takes lengths from 2 to 16777216, not 18446744073709551614\n' \
+    'whet clrs generate: bfs takes lengths from 2 to 16777216, not 18446744073709551614\n' \
     clrs generate --algo bfs --length 18446744073709551614
 refuses "a negative length is refused" '' '' \
-    "whet: clrs generate: bfs takes lengths from 2 to 16777216, not -3\n" clrs generate --algo bfs --length -3
+    "whet clrs generate: bfs takes lengths from 2 to 16777216, not -3\n" clrs generate --algo bfs --length -3
 refuses "a length that is no number is refused" '' '' \
-    "whet: clrs generate: bfs takes lengths from 2 to 16777216, not 4x\n" clrs generate --algo bfs --length 4x
+    "whet clrs generate: bfs takes lengths from 2 to 16777216, not 4x\n" clrs generate --algo bfs --length 4x
 refuses "a name that is near to none is answered without one" '' '' \
-    "whet: clrs generate: unknown algorithm 'nope'; 'whet clrs list' lists them\n" clrs generate --algo nope --length 4
+    "whet clrs generate: unknown algorithm 'nope'; 'whet clrs list' lists them\n" clrs generate --algo nope --length 4
 refuses "a start that would take for ever is refused" '' '' \
-    "whet: clrs generate: --start: '18446744073709551615' is not a whole number from 0 to 4294967295\n$try" \
+    "whet clrs generate: --start: '18446744073709551615' is not a whole number from 0 to 4294967295\n$try" \
     clrs generate --algo bfs --length 4 --start 18446744073709551615
 refuses "a seed out of range is refused" '' '' \
-    "whet: clrs generate: --seed: '4294967296' is not a whole number from 0 to 4294967295\n$try" \
+    "whet clrs generate: --seed: '4294967296' is not a whole number from 0 to 4294967295\n$try" \
     clrs generate --algo bfs --length 4 --seed 4294967296
 refuses "too many decimals are refused" '' '' \
-    "whet: clrs generate: --decimals: '20' is neither a number from 0 to 19 nor 'none'\n" \
+    "whet clrs generate: --decimals: '20' is neither a number from 0 to 19 nor 'none'\n" \
     clrs generate --algo bfs --length 4 --decimals 20
 refuses "negative decimals are refused" '' '' \
-    "whet: clrs generate: --decimals: '-1' is neither a number from 0 to 19 nor 'none'\n" \
+    "whet clrs generate: --decimals: '-1' is neither a number from 0 to 19 nor 'none'\n" \
     clrs generate --algo bfs --length 4 --decimals -1
-refuses "unknown ties are refused" '' '' "whet: clrs generate: --ties: 'stable' is neither scalar nor simd\n" \
+refuses "unknown ties are refused" '' '' "whet clrs generate: --ties: 'stable' is neither scalar nor simd\n" \
     clrs generate --algo bfs --length 4 --ties stable
-refuses "an unknown format is refused" '' '' "whet: clrs generate: --format: 'csv' is neither jsonl nor text\n" \
+refuses "an unknown format is refused" '' '' "whet clrs generate: --format: 'csv' is neither jsonl nor text\n" \
     clrs generate --algo bfs --length 4 --format csv
-refuses "an algorithm is needed" '' '' 'whet: clrs generate: --algo NAME and --length N are needed\n' clrs generate --length 4
+refuses "an algorithm is needed" '' '' 'whet clrs generate: --algo NAME and --length N are needed\n' clrs generate --length 4
 refuses "points that cannot be had are refused" '' '' \
-    'whet: clrs generate: jarvis_march: a thousand sets of points in a row had three on a line: too many points for so few decimals\n' \
+    'whet clrs generate: jarvis_march: a thousand sets of points in a row had three on a line: too many points for so few decimals\n' \
     clrs generate --algo jarvis_march --length 200 --decimals 1
-refuses "a verb is needed" '' '' "whet: clrs: which of generate, mix, export, score and list?\nTry 'whet clrs --help'.\n" clrs
+refuses "a verb is needed" '' '' "whet clrs: which of generate, mix, export, score and list?\nTry 'whet clrs --help'.\n" clrs
 refuses "an unknown verb is answered with the nearest" '' '' \
-    "whet: clrs: unknown verb 'genrate'; did you mean 'generate'?\nTry 'whet clrs --help'.\n" clrs genrate
+    "whet clrs: unknown verb 'genrate'; did you mean 'generate'?\nTry 'whet clrs --help'.\n" clrs genrate
 
 stops_with_its_reader() {
     "$WHET_BIN" clrs generate --algo bfs --length 8 --count 18446744073709551615 | head -n 2 >"$SCRATCH/out"
@@ -85,7 +85,7 @@ if [ -n "${WHET_INSTRUMENTED:-}" ]; then
 else
     whet_given '' clrs generate --algo bfs --length 16777216
     ended_with "a length too large for any memory is told of" 1 '' \
-        'whet: clrs generate: out of memory for bfs of length 16777216, which may be too large\n'
+        'whet clrs generate: out of memory for bfs of length 16777216, which may be too large\n'
 fi
 
 # ---- mix -----------------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ check "a length in it that is no number is refused" spec_refused '{"bfs": ["4"]}
 check "lengths that are no list are refused" spec_refused '{"bfs": 4}' 'are no array'
 check "a name given twice is refused" spec_refused '{"bfs": [4], "bfs": [5]}' 'duplicate'
 refuses "a specification that is not there is refused" '' '' \
-    "whet: clrs mix: cannot read $SCRATCH/none.json: No such file or directory\n" clrs mix --spec "$SCRATCH/none.json"
+    "whet clrs mix: cannot read $SCRATCH/none.json: No such file or directory\n" clrs mix --spec "$SCRATCH/none.json"
 
 # ---- export --------------------------------------------------------------------------------------------------------------
 
@@ -126,19 +126,19 @@ check "a data set is written" exports "$SCRATCH/set/new"
 check "its folder holds nothing else" [ "$(cd "$SCRATCH/set/new" && find . -type f | sort | tr '\n' ' ')" = './val/bfs.json ./val/dfs.json ' ]
 check "it has all its samples" [ "$(grep -c '"prompt"' "$SCRATCH/set/new/val/bfs.json")" -eq 30 ]
 whet_given '' clrs export --split val --out "$SCRATCH/set/new" --algo bfs,dfs --lengths 4,6..7 --seeds 3,14 --count 5
-ended_with "asked for again, it is complete" 0 '' "whet: clrs export: $SCRATCH/set/new/val is complete already\n"
+ended_with "asked for again, it is complete" 0 '' "whet clrs export: $SCRATCH/set/new/val is complete already\n"
 refuses "other options find something else there" '' '' \
-    "whet: clrs export: $SCRATCH/set/new/val/bfs.json is there and is not what these options give; give another folder\n" \
+    "whet clrs export: $SCRATCH/set/new/val/bfs.json is there and is not what these options give; give another folder\n" \
     clrs export --split val --out "$SCRATCH/set/new" --algo bfs,dfs --lengths 4,6..7 --seeds 3,14 --count 4
 refuses "fewer algorithms find too much there" '' '' \
-    "whet: clrs export: $SCRATCH/set/new/val is not empty; give a new folder, or an empty one\n" \
+    "whet clrs export: $SCRATCH/set/new/val is not empty; give a new folder, or an empty one\n" \
     clrs export --split val --out "$SCRATCH/set/new" --algo bfs
 refuses "more algorithms find another export there" '' '' \
-    "whet: clrs export: $SCRATCH/set/new/val holds another export; give a new folder, or an empty one\n" \
+    "whet clrs export: $SCRATCH/set/new/val holds another export; give a new folder, or an empty one\n" \
     clrs export --split val --out "$SCRATCH/set/new" --algo bfs,dfs,minimum
 mkdir -p "$SCRATCH/set/full" && echo mine >"$SCRATCH/set/full/notes.txt"
 refuses "a folder that is not empty is left alone" '' '' \
-    "whet: clrs export: $SCRATCH/set/full is not empty; give a new folder, or an empty one\n" \
+    "whet clrs export: $SCRATCH/set/full is not empty; give a new folder, or an empty one\n" \
     clrs export --split val --out "$SCRATCH/set/full" --algo bfs
 check "both splits share a folder" "$WHET_BIN" clrs export --split train --out "$SCRATCH/set/new" --algo bfs --lengths 4 --seeds 1 --count 2
 check "it then holds both" [ "$(cd "$SCRATCH/set/new" && find . -type f | sort | tr '\n' ' ')" = './train/bfs.json ./val/bfs.json ./val/dfs.json ' ]
@@ -273,7 +273,7 @@ check "a length out of range is refused" line_refused \
 check "a negative index is refused" line_refused \
     '{"algo": "bfs", "length": 4, "prediction": "", "seed": 0, "index": -1}' '"index" is no whole number'
 refuses "a file that is not there is refused" '' '' \
-    "whet: clrs score: cannot read $SCRATCH/none: No such file or directory\n" clrs score "$SCRATCH/none"
+    "whet clrs score: cannot read $SCRATCH/none: No such file or directory\n" clrs score "$SCRATCH/none"
 
 # ---- list and bench ------------------------------------------------------------------------------------------------------
 

@@ -42,28 +42,28 @@ try="Try 'whet --help'.\n"
 refuses "a misspelt command is suggested" '' '' "whet: unknown command 'sofmax'; did you mean 'softmax'?\n$try" sofmax
 refuses "letters in the wrong order are suggested" '' '' "whet: unknown command 'dmeo'; did you mean 'demo'?\n$try" dmeo
 refuses "as they are in a policy's name" '' '' \
-    "whet: softmax: --policy: unknown policy 'fixde': did you mean 'fixed'?\n'whet policies' lists them all.\n" softmax --policy fixde:2
+    "whet softmax: --policy: unknown policy 'fixde': did you mean 'fixed'?\n'whet policies' lists them all.\n" softmax --policy fixde:2
 refuses "the beginning of a command is suggested" '' '' "whet: unknown command 'pol'; did you mean 'policies'?\n$try" pol
 refuses "nothing is suggested where nothing is near" '' '' "whet: unknown command 'frobnicate'\n$try" frobnicate
 refuses "an empty command is unknown" '' '' "whet: unknown command ''\n$try" ''
 refuses "a misspelt option is suggested" '' '' "whet: unknown option '--verison'; did you mean '--version'?\n$try" --verison
-refuses "help for an unknown command" '' '' "whet: unknown command 'softmux'; did you mean 'softmax'?\n$try" help softmux
+refuses "help for an unknown command" '' '' "whet help: unknown command 'softmux'; did you mean 'softmax'?\n$try" help softmux
 for verb in 'lm train' 'clrs generate' 'retrieval eval'; do
     # shellcheck disable=SC2086 # two words
     check "'whet help $verb' explains the verb" [ "$("$WHET_BIN" help $verb)" = "$("$WHET_BIN" $verb --help)" ]
 done
-refuses "help for two commands at once" '' '' "whet: help: unexpected argument 'demo'\n" help softmax demo
+refuses "help for two commands at once" '' '' "whet help: unexpected argument 'demo'\n" help softmax demo
 
 try="Try 'whet softmax --help'.\n"
 refuses "a misspelt option of a command is suggested" '' '' \
-    "whet: softmax: unknown option '--polcy'; did you mean '--policy'?\n$try" softmax --polcy=adaptive
-refuses "an unknown option" '' '' "whet: softmax: unknown option '--frobnicate'\n$try" softmax --frobnicate
-refuses "an unknown short option" '' '' "whet: softmax: unknown option '-x'\n$try" softmax -x
-refuses "an option without its value" '' '' "whet: softmax: option '--policy' needs a value: --policy NAME\n$try" softmax --policy
-refuses "a flag with a value" '' '' "whet: softmax: option '--stats' takes no value\n$try" softmax --stats=yes
+    "whet softmax: unknown option '--polcy'; did you mean '--policy'?\n$try" softmax --polcy=adaptive
+refuses "an unknown option" '' '' "whet softmax: unknown option '--frobnicate'\n$try" softmax --frobnicate
+refuses "an unknown short option" '' '' "whet softmax: unknown option '-x'\n$try" softmax -x
+refuses "an option without its value" '' '' "whet softmax: option '--policy' needs a value: --policy NAME\n$try" softmax --policy
+refuses "a flag with a value" '' '' "whet softmax: option '--stats' takes no value\n$try" softmax --stats=yes
 for seed in -1 x 1x '' 18446744073709551616 0x; do
     refuses "the seed '$seed' is refused" '' '' \
-        "whet: demo: --seed: '$seed' is not a whole number from 0 to 18446744073709551615\nTry 'whet demo --help'.\n" demo "--seed=$seed"
+        "whet demo: --seed: '$seed' is not a whole number from 0 to 18446744073709551615\nTry 'whet demo --help'.\n" demo "--seed=$seed"
 done
 
 for name in softmax demo; do
@@ -72,9 +72,9 @@ for name in softmax demo; do
     check "$name prints nothing for it" [ ! -s "$SCRATCH/out" ]
     check "$name suggests the nearest policy" grep -q "adptive.*did you mean 'adaptive'" "$SCRATCH/err"
     refuses "$name names an unknown policy once" '1 2\n' '' \
-        "whet: $name: --policy: unknown policy 'xyz'\n'whet policies' lists them all.\n" "$name" --policy xyz
+        "whet $name: --policy: unknown policy 'xyz'\n'whet policies' lists them all.\n" "$name" --policy xyz
     refuses "$name says that --policy is to be repeated" '1 2\n' '' \
-        "whet: $name: --policy 'adaptive,softmax': a name has no commas; for several policies repeat --policy\n'whet policies' lists them all.\n" \
+        "whet $name: --policy 'adaptive,softmax': a name has no commas; for several policies repeat --policy\n'whet policies' lists them all.\n" \
         "$name" --policy adaptive,softmax
     long=$(printf 'x%.0s' {1..400})
     whet_given '1 2\n' "$name" --policy "fixed:$long"
@@ -82,7 +82,7 @@ for name in softmax demo; do
     for bad in '' fixed fixed:x fixed:0 topk:0 target:1:cap=0 softmax:2 'soft max' length:1; do
         whet_given '1 2\n' "$name" --policy "$bad"
         check "$name refuses the policy '$bad'" [ "$status/$(wc -c <"$SCRATCH/out")" = 2/0 ]
-        check "$name says why it refuses '$bad'" grep -q "^whet: $name: --policy '$bad': ." "$SCRATCH/err"
+        check "$name says why it refuses '$bad'" grep -q "^whet $name: --policy '$bad': ." "$SCRATCH/err"
     done
 done
 finish

@@ -1,16 +1,16 @@
 # whet figure: pictures that need no training, those that do, and what happens where gnuplot cannot help.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-refuses "a figure must be named" '' '' "whet: figure: which one? 'whet figure --help' lists them\n" figure
-refuses "an unknown one has a suggestion" '' '' "whet: figure: no figure 'entrpy'; did you mean 'entropy'?\n" figure entrpy
-refuses "a table is no figure" '' '' "whet: figure: no figure 'table1'; 'whet figure --help' lists them\n" figure table1
-refuses "figure 3 needs a model" '' '' "whet: figure 3: which model? -m MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
+refuses "a figure must be named" '' '' "whet figure: which one? 'whet figure --help' lists them\n" figure
+refuses "an unknown one has a suggestion" '' '' "whet figure: no figure 'entrpy'; did you mean 'entropy'?\n" figure entrpy
+refuses "a table is no figure" '' '' "whet figure: no figure 'table1'; 'whet figure --help' lists them\n" figure table1
+refuses "figure 3 needs a model" '' '' "whet figure 3: which model? -m MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
 whet_given '' figure 4
 check "figure 4 is told to be a listing" grep -q 'figure 4 is a listing' "$SCRATCH/err"
 refuses "pictures of other kinds are not made" '' '' \
-    "whet: figure: $SCRATCH/x.pdf: a figure is written as .svg or .png\n" figure 5 --out "$SCRATCH/x.pdf"
+    "whet figure: $SCRATCH/x.pdf: a figure is written as .svg or .png\n" figure 5 --out "$SCRATCH/x.pdf"
 try='Try '\''whet figure --help'\''.\n'
-refuses "too many seeds are refused" '' '' "whet: figure: --seeds: '1001' is not a whole number from 1 to 1000\n$try" \
+refuses "too many seeds are refused" '' '' "whet figure: --seeds: '1001' is not a whole number from 1 to 1000\n$try" \
     figure 5 --seeds 1001
 
 # Without gnuplot: a folder of programs that has none.
@@ -21,7 +21,7 @@ mkdir "$SCRATCH/bin"
 )
 status=$?
 ended_with "a missing gnuplot is a failure that names its package" 1 '' \
-    'whet: figure: cannot run gnuplot (No such file or directory); Debian'"'"'s package is gnuplot-nox\n'
+    'whet figure: cannot run gnuplot (No such file or directory); Debian'"'"'s package is gnuplot-nox\n'
 check "no picture is left then" [ -z "$(find "$SCRATCH" -name 'five*')" ]
 
 # A gnuplot that fails, and one that leaves half a picture: what was there stays.
@@ -37,7 +37,7 @@ fake 'echo "\"$1\" line 3: what is this?" >&2; exit 1'
     "$WHET_BIN" figure 5 --out "$SCRATCH/five.svg" >"$SCRATCH/out" 2>"$SCRATCH/err"
 )
 status=$?
-ended_with "what gnuplot complains of is passed on" 1 '' 'whet: figure: gnuplot failed: line 3: what is this?\n'
+ended_with "what gnuplot complains of is passed on" 1 '' 'whet figure: gnuplot failed: line 3: what is this?\n'
 # shellcheck disable=SC2016 # for the script
 fake 'output=$(sed -n "s/^set output .\(.*\).$/\1/p" "$1"); echo "<svg>" >"$output"'
 (
@@ -47,7 +47,7 @@ fake 'output=$(sed -n "s/^set output .\(.*\).$/\1/p" "$1"); echo "<svg>" >"$outp
 status=$?
 check "half a picture is a failure" [ "$status" -eq 1 ]
 check "with a message that names the picture and nothing else" \
-    [ "$(cat "$SCRATCH/err")" = "whet: figure: cannot write $SCRATCH/five.svg: gnuplot left it incomplete" ]
+    [ "$(cat "$SCRATCH/err")" = "whet figure: cannot write $SCRATCH/five.svg: gnuplot left it incomplete" ]
 check "and the earlier one stays" [ "$(cat "$SCRATCH/five.svg")" = before ]
 check "with nothing beside it" [ "$(find "$SCRATCH" -name 'five*' | wc -l)" -eq 1 ]
 
@@ -91,12 +91,12 @@ if "$WHET_BIN" figure 2 "${tiny[@]}" 2>"$SCRATCH/err" || ! grep -q 'no BLAS' "$S
     check "and are used" [ -e "$SCRATCH/made/runs/bf16-products-10" ]
     echo '{"options": {"seeds": -4}}' >"$SCRATCH/made/manifest.json"
     refuses "a manifest that is none is refused" '' '' \
-        "whet: figure: $SCRATCH/made/manifest.json is not the manifest of a 'whet reproduce'\n" \
+        "whet figure: $SCRATCH/made/manifest.json is not the manifest of a 'whet reproduce'\n" \
         figure accuracy --from "$SCRATCH/made"
 else
     skip "a figure of heads trains what it needs" "needs libopenblas0"
 fi
 whet_given '' figure 5 --out /dev/null/x.svg
 check "a picture that cannot be written is a failure" [ "$status" -eq 1 ]
-check "that names it, and no other" [ "$(cat "$SCRATCH/err")" = "whet: figure: cannot write /dev/null/x.svg: Not a directory" ]
+check "that names it, and no other" [ "$(cat "$SCRATCH/err")" = "whet figure: cannot write /dev/null/x.svg: Not a directory" ]
 finish

@@ -84,7 +84,7 @@ whet_given '' lm export "$SCRATCH/run" "$model"
 check "though not over its own checkpoint" [ "$status" -eq 2 ] && check "which is as it was" cmp "$model" "$SCRATCH/kept.ckpt"
 mkdir "$SCRATCH/none" "$SCRATCH/others"
 touch "$SCRATCH/others/notes.txt" "$SCRATCH/others/b.gguf" "$SCRATCH/others/a.gguf"
-refuses "a folder without a model is told" '' '' "whet: lm eval: $SCRATCH/none is a folder without a model: name the file of one\n" \
+refuses "a folder without a model is told" '' '' "whet lm eval: $SCRATCH/none is a folder without a model: name the file of one\n" \
     lm eval "$SCRATCH/none"
 whet_given '' lm generate "$SCRATCH/others"
 check "and what one may mean by another is named" grep -q "name the file of a model, such as $SCRATCH/others/a.gguf" "$SCRATCH/err"
@@ -104,7 +104,7 @@ for verb in eval generate import export; do
     whet_given '' lm $verb "$SCRATCH/nowhere" "$SCRATCH/x" 2>/dev/null
     check "$verb refuses too much or what is not there" [ "$status" -eq 2 ]
 done
-refuses "a model that is not there" '' '' "whet: lm generate: cannot read $SCRATCH/nowhere: No such file or directory\n" \
+refuses "a model that is not there" '' '' "whet lm generate: cannot read $SCRATCH/nowhere: No such file or directory\n" \
     lm generate "$SCRATCH/nowhere"
 printf 'nonsense' >"$SCRATCH/nonsense"
 whet_given '' lm generate "$SCRATCH/nonsense"
@@ -139,10 +139,10 @@ whet_given '' lm generate "$model" --cache f8
 check "an unknown type of cache is refused" [ "$status" -eq 2 ]
 whet_given '' lm generate "$model" --prompt x --prompt-file "$prompt"
 check "one prompt is enough" [ "$status" -eq 2 ]
-refuses "an unknown type is refused" '' '' "whet: lm export: --type: 'q3' is none of f32, f16, bf16 and q8_0\n" \
+refuses "an unknown type is refused" '' '' "whet lm export: --type: 'q3' is none of f32, f16, bf16 and q8_0\n" \
     lm export "$model" "$SCRATCH/x.gguf" --type q3
 refuses "a model is not exported over itself" '' '' \
-    "whet: lm export: the model would be overwritten by what is made of it\nTry 'whet lm export --help'.\n" lm export "$model" "$model"
+    "whet lm export: the model would be overwritten by what is made of it\nTry 'whet lm export --help'.\n" lm export "$model" "$model"
 whet_given '' lm export "$model" "$SCRATCH/no/where.gguf"
 check "a folder that is not there is told" [ "$status" -ne 0 ] && check "by name" grep -q 'no/where.gguf' "$SCRATCH/err"
 

@@ -107,7 +107,7 @@ for bad in "--width 0" "--layers 0" "--heads 3 --key-heads 2" "--batch 0" "--acc
     "--algorithm minimum,minimum" "--steps 1e3" "--context 0" "--context 8" "--context 200 --lengths 4..40 --curriculum 1" "--beta2 1" \
     "--width 15 --heads 4" "--width 12 --heads 4" "--head-dim 3"; do
     # shellcheck disable=SC2086 # option and value
-    refused "train refuses $bad" 2 "whet: lm train: " "$WHET_BIN" lm train --quiet $bad --out "$SCRATCH/never"
+    refused "train refuses $bad" 2 "whet lm train: " "$WHET_BIN" lm train --quiet $bad --out "$SCRATCH/never"
 done
 check "and makes no folder then" [ ! -e "$SCRATCH/never" ]
 refused "heads that do not divide the width are told" 2 "--heads: 4 does not divide --width 15" anew --width 15 --heads 4

@@ -1,18 +1,22 @@
 # Whether what is printed arrives: promptly, and with a complaint if it does not.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-full='whet: cannot write to standard output: No space left on device\n'
+full_disk() { # command
+    echo "whet${1:+ $1}: cannot write to standard output: No space left on device\n"
+}
 if [ -w /dev/full ]; then
     for form in '--help' '--version' 'help softmax' 'policies' 'policies --json' 'demo' 'demo --svg -' 'softmax' 'softmax --stats'; do
         # shellcheck disable=SC2086 # words on purpose
         echo 1 2 3 | "$WHET_BIN" $form >/dev/full 2>"$SCRATCH/err"
         status=$?
         : >"$SCRATCH/out"
-        ended_with "'whet $form' tells of a full disk" 1 '' "$full"
+        case $form in --*) named='' ;; *) named=${form%% *} ;; esac
+        [ "$named" != help ] || named=softmax
+        ended_with "'whet $form' tells of a full disk" 1 '' "$(full_disk "$named")"
     done
     yes '1 2 3' 2>/dev/null | timeout 60 "$WHET_BIN" softmax >/dev/full 2>"$SCRATCH/err"
     status=${PIPESTATUS[1]}
-    ended_with "a full disk ends the work on input without end" 1 '' "$full"
+    ended_with "a full disk ends the work on input without end" 1 '' "$(full_disk softmax)"
 else
     skip "a full disk is told of" "needs /dev/full"
 fi
@@ -20,10 +24,10 @@ fi
 echo 1 2 | "$WHET_BIN" softmax 2>"$SCRATCH/err" >&-
 status=$?
 : >"$SCRATCH/out"
-ended_with "a closed standard output is told of" 1 '' 'whet: cannot write to standard output: Bad file descriptor\n'
+ended_with "a closed standard output is told of" 1 '' 'whet softmax: cannot write to standard output: Bad file descriptor\n'
 "$WHET_BIN" softmax <&- >"$SCRATCH/out" 2>"$SCRATCH/err"
 status=$?
-ended_with "a closed standard input is told of" 2 '' 'whet: <stdin>: Bad file descriptor\n'
+ended_with "a closed standard input is told of" 2 '' 'whet softmax: <stdin>: Bad file descriptor\n'
 "$WHET_BIN" demo --policy softmax --svg "$SCRATCH/picture.svg" >&- 2>&-
 check "with its outputs closed the program still writes only the picture" grep -q '^</svg>$' "$SCRATCH/picture.svg"
 
@@ -75,13 +79,13 @@ else
     "$WHET_BIN" lm export "$SCRATCH/run" - >"$SCRATCH/out"
     check "lm export writes a model there" cmp "$SCRATCH/model.gguf" "$SCRATCH/out"
     check "and no file is called -" [ -z "$(ls -A)" ]
-    refuses "two files cannot both be there" '' '' "whet: audit: only one of its files can be '-', standard output\n" \
+    refuses "two files cannot both be there" '' '' "whet audit: only one of its files can be '-', standard output\n" \
         audit --quiet "$SCRATCH/model.gguf" --json - --csv -
     if [ -w /dev/full ]; then
         "$WHET_BIN" theory reach --json - >/dev/full 2>"$SCRATCH/err"
         status=$?
         : >"$SCRATCH/out"
-        ended_with "a full disk is told of there, too" 1 '' 'whet: theory: cannot write to standard output: No space left on device\n'
+        ended_with "a full disk is told of there, too" 1 '' 'whet theory: cannot write to standard output: No space left on device\n'
     fi
     cd / || exit 1
 fi
@@ -91,11 +95,11 @@ case ${WHET_INSTRUMENTED:-} in
     head -c 200000000 /dev/zero | tr '\0' 1 |
         (ulimit -v 100000 && exec "$WHET_BIN" softmax) >"$SCRATCH/out" 2>"$SCRATCH/err"
     status=${PIPESTATUS[2]}
-    ended_with "a line too long for memory is told of" 1 '' 'whet: out of memory\n'
+    ended_with "a line too long for memory is told of" 1 '' 'whet softmax: out of memory\n'
     yes 1 | tr '\n' ' ' | head -c 40000000 |
         (ulimit -v 150000 && exec "$WHET_BIN" softmax) >"$SCRATCH/out" 2>"$SCRATCH/err"
     status=${PIPESTATUS[3]}
-    ended_with "a row too long for memory is told of" 1 '' 'whet: out of memory\n'
+    ended_with "a row too long for memory is told of" 1 '' 'whet softmax: out of memory\n'
     ;;
 *)
     skip "a line too long for memory is told of" "sanitizers need more address space"

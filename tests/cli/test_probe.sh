@@ -2,42 +2,42 @@
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
 try="Try 'whet probe --help'.\n"
-refuses "a model is needed" '' '' "whet: probe: which model? -m MODEL.gguf\n$try" probe
-refuses "but only one" '' '' "whet: probe: the model is given twice\n$try" probe -m a.gguf b.gguf
-refuses "a file that is not there" '' '' 'whet: probe: cannot read /nowhere.gguf: No such file or directory\n' probe /nowhere.gguf
-refuses "two texts" '' '' "whet: probe: --prompt-file or --text, not both\n$try" probe x.gguf --text a --prompt-file b
-refuses "a text that is not there" '' '' 'whet: probe: cannot read /nowhere: No such file or directory\n' probe x.gguf --prompt-file /nowhere
-refuses "no sequences" '' '' "whet: probe: --sequences: from 1 to 1000\n$try" probe x.gguf --sequences 0
-refuses "no position" '' '' "whet: probe: --every: from 1 to 65535\n$try" probe x.gguf --every 0
-refuses "no context" '' '' "whet: probe: --context: from 1 to 16777216\n$try" probe x.gguf --context 0
-refuses "no tokens to judge" '' '' "whet: probe: --perplexity-tokens: 4 or more\n$try" probe x.gguf --perplexity-tokens 0
-refuses "a range that is none" '' '' "whet: probe: --range: two whole numbers up to 1000000000, such as 0..999\n$try" probe x.gguf --range 9..9
-refuses "sizes that do not grow" '' '' "whet: probe: --sizes: each has to be larger than the one before\n$try" probe x.gguf --sizes 4,4
-refuses "a policy that is not known" '' '' "whet: probe: --policy: unknown policy 'adaptve': did you mean 'adaptive'?\n'whet policies' lists them all.\n" probe x.gguf --policy adaptve
+refuses "a model is needed" '' '' "whet probe: which model? -m MODEL.gguf\n$try" probe
+refuses "but only one" '' '' "whet probe: the model is given twice\n$try" probe -m a.gguf b.gguf
+refuses "a file that is not there" '' '' 'whet probe: cannot read /nowhere.gguf: No such file or directory\n' probe /nowhere.gguf
+refuses "two texts" '' '' "whet probe: --prompt-file or --text, not both\n$try" probe x.gguf --text a --prompt-file b
+refuses "a text that is not there" '' '' 'whet probe: cannot read /nowhere: No such file or directory\n' probe x.gguf --prompt-file /nowhere
+refuses "no sequences" '' '' "whet probe: --sequences: from 1 to 1000\n$try" probe x.gguf --sequences 0
+refuses "no position" '' '' "whet probe: --every: from 1 to 65535\n$try" probe x.gguf --every 0
+refuses "no context" '' '' "whet probe: --context: from 1 to 16777216\n$try" probe x.gguf --context 0
+refuses "no tokens to judge" '' '' "whet probe: --perplexity-tokens: 4 or more\n$try" probe x.gguf --perplexity-tokens 0
+refuses "a range that is none" '' '' "whet probe: --range: two whole numbers up to 1000000000, such as 0..999\n$try" probe x.gguf --range 9..9
+refuses "sizes that do not grow" '' '' "whet probe: --sizes: each has to be larger than the one before\n$try" probe x.gguf --sizes 4,4
+refuses "a policy that is not known" '' '' "whet probe: --policy: unknown policy 'adaptve': did you mean 'adaptive'?\n'whet policies' lists them all.\n" probe x.gguf --policy adaptve
 for list in '' 0- , 0, 3-1 65536 1,,2 ' 1' 0-3,x; do
-    refuses "layers '$list' are none" '' '' "whet: probe: --layers: '$list' is not a list such as 0-3,7\n$try" probe x.gguf --layers "$list"
+    refuses "layers '$list' are none" '' '' "whet probe: --layers: '$list' is not a list such as 0-3,7\n$try" probe x.gguf --layers "$list"
 done
-refuses "heads that are none" '' '' "whet: probe: --heads: 'all' is not a list such as 0-3,7\n$try" probe x.gguf --heads all
-refuses "a picture whose name gnuplot cannot say" '' '' "whet: probe: it's.svg: no name for a figure: it has a quote in it\n$try" probe x.gguf --figure "it's.svg"
-refuses "two files of one name" '' '' "whet: probe: $SCRATCH/x is named for two files\n" probe x.gguf --json "$SCRATCH/x" --csv "$SCRATCH/x"
-refuses "two pictures of one name" '' '' "whet: probe: ./x.svg is named for two files\n" probe x.gguf --figure ./x.svg --figures ./x.svg
+refuses "heads that are none" '' '' "whet probe: --heads: 'all' is not a list such as 0-3,7\n$try" probe x.gguf --heads all
+refuses "a picture whose name gnuplot cannot say" '' '' "whet probe: it's.svg: no name for a figure: it has a quote in it\n$try" probe x.gguf --figure "it's.svg"
+refuses "two files of one name" '' '' "whet probe: $SCRATCH/x is named for two files\n" probe x.gguf --json "$SCRATCH/x" --csv "$SCRATCH/x"
+refuses "two pictures of one name" '' '' "whet probe: ./x.svg is named for two files\n" probe x.gguf --figure ./x.svg --figures ./x.svg
 printf 'a model' >"$SCRATCH/kept.gguf"
-refuses "results in the place of the model" '' '' "whet: probe: $SCRATCH/../$(basename "$SCRATCH")/kept.gguf is read, and would be overwritten\n" \
+refuses "results in the place of the model" '' '' "whet probe: $SCRATCH/../$(basename "$SCRATCH")/kept.gguf is read, and would be overwritten\n" \
     probe "$SCRATCH/kept.gguf" --json "$SCRATCH/../$(basename "$SCRATCH")/kept.gguf"
 for option in --json --csv --figure --figures; do
     whet_given '' probe x.gguf $option /nowhere/x.svg
     check "where $option cannot be written is told before anything is run" \
-        [ "$status $(cat "$SCRATCH/err")" = "1 whet: probe: cannot write /nowhere/x.svg: No such file or directory" ]
+        [ "$status $(cat "$SCRATCH/err")" = "1 whet probe: cannot write /nowhere/x.svg: No such file or directory" ]
 done
 without_gnuplot() {
     (cd "$SCRATCH" && PATH=/nowhere:/there "$WHET_BIN" figure 3 x.gguf) >"$SCRATCH/out" 2>"$SCRATCH/err"
     [ $? -eq 1 ] && grep -q 'cannot run gnuplot (No such file or directory)' "$SCRATCH/err"
 }
 check "without gnuplot a figure is refused before anything is run" without_gnuplot
-refuses "a picture of another kind" '' '' "whet: probe: x.jpg: a figure is written as .svg or .png\n$try" probe x.gguf --figure x.jpg
-refuses "figure 3 needs a model" '' '' "whet: figure 3: which model? -m MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
+refuses "a picture of another kind" '' '' "whet probe: x.jpg: a figure is written as .svg or .png\n$try" probe x.gguf --figure x.jpg
+refuses "figure 3 needs a model" '' '' "whet figure 3: which model? -m MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
 refuses "and comes first" '' '' \
-    "whet: figure: figure 3 looks into a language model: 'whet figure 3 -m MODEL.gguf', the number first\n" figure --quiet 3
+    "whet figure: figure 3 looks into a language model: 'whet figure 3 -m MODEL.gguf', the number first\n" figure --quiet 3
 printf 'GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >"$SCRATCH/empty.gguf"
 no_llama() { # a copy: the program finds what its own build has fetched
     cp "$WHET_BIN" "$SCRATCH/copy"
@@ -124,7 +124,7 @@ whet_given '' probe "$model" --text 'Largest of {seq}:' --sizes 2,4 --sequences 
 check "a question of one's own is asked of growing sequences" says ' 2 to 4 numbers '
 check "and its answers are counted" grep -q '"asked": 1' "$SCRATCH/own.json"
 printf 'a text \0 with more' >"$SCRATCH/zero"
-refuses "a text with a zero byte is none" '' '' "whet: probe: $SCRATCH/zero: byte 7 is zero, as in no text\n" \
+refuses "a text with a zero byte is none" '' '' "whet probe: $SCRATCH/zero: byte 7 is zero, as in no text\n" \
     probe "$model" --prompt-file "$SCRATCH/zero"
 whet_given '' probe "$model" --sizes 4,1000 --policy softmax --threads 1 --quiet --json "$SCRATCH/long.json"
 check "a prompt longer than the context is refused" [ "$status" -eq 2 ]
@@ -142,10 +142,10 @@ check "a layer that is not there is refused" grep -q 'the model has layers 0 to 
 whet_given '' probe "$model" --layer 5 --llama /nowhere --quiet
 check "before anything is run" grep -q 'the model has layers 0 to 4' "$SCRATCH/err"
 whet_given '' probe "$model" --layers 0-3,9 --llama /nowhere --quiet
-check "layers for a policy that are not there are refused" grep -qx 'whet: probe: --layers: the model has layers 0 to 4' "$SCRATCH/err"
+check "layers for a policy that are not there are refused" grep -qx 'whet probe: --layers: the model has layers 0 to 4' "$SCRATCH/err"
 check "with a status of misuse" [ "$status" -eq 2 ]
 whet_given '' probe "$model" --layers 0-4 --heads 8 --llama /nowhere --quiet
-check "and heads that are not" grep -qx 'whet: probe: --heads: the model has heads 0 to 7' "$SCRATCH/err"
+check "and heads that are not" grep -qx 'whet probe: --heads: the model has heads 0 to 7' "$SCRATCH/err"
 whet_given '' probe "$model" --every 65536 --quiet
 check "a step too large is refused" grep -q -e '--every: from 1 to 65535' "$SCRATCH/err"
 if [ -z "${WHET_INSTRUMENTED:-}" ]; then
@@ -153,7 +153,7 @@ if [ -z "${WHET_INSTRUMENTED:-}" ]; then
     (ulimit -v 20000 && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --threads 1 --quiet --json "$SCRATCH/none.json") \
         >"$SCRATCH/out" 2>"$SCRATCH/err"
     check "no memory for the model is a failure" [ $? -eq 1 ]
-    check "with a message" grep -q '^whet: probe: ' "$SCRATCH/err"
+    check "with a message" grep -q '^whet probe: ' "$SCRATCH/err"
     without_memory() { # kilobytes
         (ulimit -v "$1" && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --threads 1 --quiet --json "$SCRATCH/none.json") \
             >"$SCRATCH/out" 2>"$SCRATCH/err"
@@ -173,7 +173,7 @@ fi
 if [ -z "${WHET_INSTRUMENTED:-}" ]; then
     (ulimit -f 4 && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --every 1 --threads 1 --quiet) >"$SCRATCH/out" 2>"$SCRATCH/err"
     check "no room for what is recorded is a failure" [ $? -eq 1 ]
-    check "and it is told which" grep -q '^whet: probe: what the heads do could not be kept (whet: .*/rows.csv: File too large' "$SCRATCH/err"
+    check "and it is told which" grep -q '^whet probe: what the heads do could not be kept (whet: .*/rows.csv: File too large' "$SCRATCH/err"
 else
     skip "no room for what is recorded is a failure" "instrumented programs write files of their own"
 fi

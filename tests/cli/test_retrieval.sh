@@ -100,12 +100,12 @@ refused "and so is having named none" 2 "which heads?" eval_heads
 for bad in "--width 0" "--depth 9" "--batch 0" "--classes 1" "--sizes 16..5" "--sizes 0..4" "--sizes 5..9999" "--rate x" \
     "--rate nan" "--l2 huge" "--precision f64" "--policy none" "--seed -1" "--nearest 2" "--steps 1e3" "--precision bf16-products --leak 1"; do
     # shellcheck disable=SC2086 # option and value
-    refused "train refuses $bad" 2 "whet: retrieval train: " train $bad --out "$SCRATCH/never"
+    refused "train refuses $bad" 2 "whet retrieval train: " train $bad --out "$SCRATCH/never"
 done
 check "and makes no folder then" [ ! -e "$SCRATCH/never" ]
 for bad in "--sizes 0" "--sizes 2000000" "--sizes 16.." "--sets 0" "--policy none"; do
     # shellcheck disable=SC2086
-    refused "eval refuses $bad" 2 "whet: retrieval eval: " "$WHET_BIN" retrieval eval $bad "$SCRATCH/whole"
+    refused "eval refuses $bad" 2 "whet retrieval eval: " "$WHET_BIN" retrieval eval $bad "$SCRATCH/whole"
 done
 refused "fit refuses a degree of 9" 2 "--degree" "$WHET_BIN" retrieval fit --degree 9 "$SCRATCH/whole"
 refused "an unknown option has a suggestion" 2 "did you mean '--steps'" "$WHET_BIN" retrieval train --step 5

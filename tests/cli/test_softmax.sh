@@ -74,17 +74,17 @@ answers "equal huge logits do not overflow" '3e38 3e38\n' '0.5 0.5\n' softmax
 not_finite='the row holds nan or +inf, so its result is nan (further such rows are not reported)'
 whet_given '0 0\n0 nan 1\n5\n1 +inf\n' softmax
 ended_with "a row with nan is nan, the others are right, and the first is named" 1 '0.5 0.5\nnan nan nan\n1\nnan nan\n' \
-    "whet: <stdin>:2: $not_finite\n"
+    "whet softmax: <stdin>:2: $not_finite\n"
 whet_given '0 -nan\n' softmax --policy softmax --policy hardmax
 ended_with "nan is never printed with a sign, and reported once for all policies" 1 \
-    'softmax\tnan nan\nhardmax\tnan nan\n' "whet: <stdin>:1: $not_finite\n"
+    'softmax\tnan nan\nhardmax\tnan nan\n' "whet softmax: <stdin>:1: $not_finite\n"
 
 answers "rows of several lengths are answered in order" '0 0\n7\n8\n0 0\n0 0\n\n\n9\n' \
     '0.5 0.5\n1\n1\n0.5 0.5\n0.5 0.5\n\n\n1\n' softmax
 whet_given '0 0\n0 0\nnan 0\n0 0\n0 nan\n' softmax --policy softmax --policy hardmax
 ended_with "the first row with nan among rows of one length is named" 1 \
     "$(printf 'softmax\\t%s\\nhardmax\\t%s\\n' '0.5 0.5'{,} '0.5 0.5'{,} 'nan nan'{,} '0.5 0.5'{,} 'nan nan'{,})" \
-    "whet: <stdin>:3: $not_finite\n"
+    "whet softmax: <stdin>:3: $not_finite\n"
 one_by_one() { # rows of one length, answered together and each by itself
     awk 'BEGIN { srand(7); for (r = 0; r < 3000; r++) for (i = 0; i < 9; i++) printf "%.4f%s", 20 * rand(), i < 8 ? " " : "\n" }' \
         >"$SCRATCH/many"
@@ -113,11 +113,11 @@ answers "a beta is that of every row" '0 1\n0 2\n\n' '0 1\n0 1\n\n' softmax --be
 answers "a composition with a sink" '0 0 0 0\n' '0.200000003 0.200000003 0.200000003 0.200000003\n' softmax --policy fixed:2+topk:4 --sink 0
 answers "a position that no policy asks for changes nothing" '0 0\n' '0.5 0.5\n' softmax --position 9000
 refuses "a beta beside a temperature is refused" '0\n' '' \
-    "whet: softmax: --beta: the policy 'adaptive+hardmax' chooses its own beta; give softmax or a map\n" \
+    "whet softmax: --beta: the policy 'adaptive+hardmax' chooses its own beta; give softmax or a map\n" \
     softmax --beta 2 --policy softmax --policy adaptive+hardmax
-refuses "a beta that is not positive is refused" '0\n' '' "whet: softmax: --beta: not a positive 32-bit float\n" softmax --beta 0
-refuses "a sink beyond a float is refused" '0\n' '' "whet: softmax: --sink: too large for a 32-bit float\n" softmax --sink 1e39
+refuses "a beta that is not positive is refused" '0\n' '' "whet softmax: --beta: not a positive 32-bit float\n" softmax --beta 0
+refuses "a sink beyond a float is refused" '0\n' '' "whet softmax: --sink: too large for a 32-bit float\n" softmax --sink 1e39
 refuses "two maps are refused" '0\n' '' \
-    "whet: softmax: --policy 'topk:3+hardmax': 'topk:3' is a map: expected a temperature before '+' and a map behind it\n'whet policies' lists them all.\n" \
+    "whet softmax: --policy 'topk:3+hardmax': 'topk:3' is a map: expected a temperature before '+' and a map behind it\n'whet policies' lists them all.\n" \
     softmax --policy topk:3+hardmax
 finish

@@ -30,7 +30,7 @@ check "files after -- may start with a dash" cmp "$SCRATCH/out" "$SCRATCH/expect
 
 # Mistakes: where, what, and nothing of the row on standard output.
 wrong() { # name input output position-and-message
-    refuses "$1" "$2" "$3" "whet: <stdin>:$4\n" softmax
+    refuses "$1" "$2" "$3" "whet softmax: <stdin>:$4\n" softmax
 }
 wrong "a word is no number" '0 0\n1 1\n1 2  abc 4\n' "$half$half" "3:6: expected a number, found 'abc'"
 wrong "a number with something behind it is none" '1 2.5x\n' '' "1:3: expected a number, found '2.5x'"
@@ -62,11 +62,11 @@ wrong "a byte order mark is none later on" '0 0\n\0357\0273\02770\n' "$half" \
 
 printf '0 0\n1 x\n' >"$SCRATCH/rows.txt"
 refuses "a mistake in a file names the file and its own line" '' "$half$half" \
-    "whet: $SCRATCH/rows.txt:2:3: expected a number, found 'x'\n" softmax "$SCRATCH/a" "$SCRATCH/rows.txt" "$SCRATCH/b"
+    "whet softmax: $SCRATCH/rows.txt:2:3: expected a number, found 'x'\n" softmax "$SCRATCH/a" "$SCRATCH/rows.txt" "$SCRATCH/b"
 refuses "a mistake stops statistics and several policies too" '1 x\n' '' \
-    "whet: <stdin>:1:3: expected a number, found 'x'\n" softmax --stats --policy softmax --policy hardmax
-refuses "a file that is not there" '' '' "whet: $SCRATCH/none: No such file or directory\n" softmax "$SCRATCH/none"
-refuses "a folder is no file" '' '' "whet: $SCRATCH: Is a directory\n" softmax "$SCRATCH"
+    "whet softmax: <stdin>:1:3: expected a number, found 'x'\n" softmax --stats --policy softmax --policy hardmax
+refuses "a file that is not there" '' '' "whet softmax: $SCRATCH/none: No such file or directory\n" softmax "$SCRATCH/none"
+refuses "a folder is no file" '' '' "whet softmax: $SCRATCH: Is a directory\n" softmax "$SCRATCH"
 
 # A mistake at the end of a line far longer than any buffer.
 seq -s ' ' 300000 >"$SCRATCH/long"
@@ -74,7 +74,7 @@ seq -s ' ' 300000 >"$SCRATCH/long"
 "$WHET_BIN" softmax <"$SCRATCH/in" >"$SCRATCH/out" 2>"$SCRATCH/err"
 status=$?
 ended_with "of a long row with a mistake at its end nothing is printed" 2 "$half" \
-    "whet: <stdin>:2:$(($(wc -c <"$SCRATCH/long") + 1)): expected a number, found 'oops'\n"
+    "whet softmax: <stdin>:2:$(($(wc -c <"$SCRATCH/long") + 1)): expected a number, found 'oops'\n"
 
 # Lines that end right at, before and after the end of a block that is read.
 around_a_block() { # bytes

@@ -10,7 +10,7 @@ answers "several policies are named" '\n' "{\"policy\": \"softmax\", $empty{\"po
     softmax --stats --policy softmax --policy fixed:2
 whet_given '0 nan\n0\n' softmax --stats
 check "a row that is not finite ends with status 1" [ "$status" -eq 1 ]
-check "a row that is not finite is named" grep -q '^whet: <stdin>:1: ' "$SCRATCH/err"
+check "a row that is not finite is named" grep -q '^whet softmax: <stdin>:1: ' "$SCRATCH/err"
 check "a row that is not finite has null for numbers and says so" \
     grep -q '"entropy": null, "entropy_after": null, "beta": [^,]*, "max_prob": null, "logsumexp": null, "min": null, "argmax": null, "sink_share": null, "not_finite": true}$' "$SCRATCH/out"
 check "the rows after it are answered" [ "$(wc -l <"$SCRATCH/out")" -eq 2 ]

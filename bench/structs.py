@@ -122,7 +122,7 @@ class Description(Union):
     """Part of a plan; it has no name in whet.h."""
 
     whet = ()
-    _fields_ = [("attention", Attention), ("gradients", Gradients), ("room", c_ubyte * 1536)]
+    _fields_ = [("attention", Attention), ("gradients", Gradients), ("reserved", c_ubyte * 1536)]
 
 
 class Plan(Structure):

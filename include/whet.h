@@ -747,7 +747,7 @@ typedef struct whet_plan {
     union {
         whet_attention attention;
         whet_gradients gradients;
-        unsigned char room[1536]; /* in which descriptions can grow without plans growing */
+        unsigned char reserved[1536]; /* lets descriptions grow while the size of plans stays */
     } description;
     uint64_t internal[32];
 } whet_plan;

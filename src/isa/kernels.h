@@ -4,7 +4,7 @@
  * kernels.c is compiled for each instruction set of sets.def, and dispatch.c
  * chooses a table at run time.
  *
- * Exponentials are taken as 2^(c (x - max)) with c = beta log2 e rounded to
+ * Exponentials are taken as 2^(exp2_scale (x - max)) with exp2_scale = beta log2 e rounded to
  * f32, so that no product with beta is rounded before the difference is taken.
  * An entry of -inf gives exactly zero; NaN anywhere gives NaN sums.
  */
@@ -153,16 +153,16 @@ typedef struct kernels {
     size_t (*find)(const float *x, size_t n, float value); /* the first that equals it, or n */
     float (*min)(const float *x, size_t n); /* of entries other than -inf; inf for none */
     /* Adds z and s (not q) over the row. */
-    void (*sums)(const float *x, size_t n, float max, float c, row_sums *sums);
+    void (*sums)(const float *x, size_t n, float max, float exp2_scale, row_sums *sums);
     /* Adds z, s and q over the row. */
-    void (*moments)(const float *x, size_t n, float max, float c, row_sums *sums);
+    void (*moments)(const float *x, size_t n, float max, float exp2_scale, row_sums *sums);
     /* y = exp; returns z. y may be x. */
-    double (*exp_store)(const float *x, size_t n, float max, float c, float *y);
+    double (*exp_store)(const float *x, size_t n, float max, float exp2_scale, float *y);
     /* y = factor x. y may be x. */
     void (*scale)(const float *x, size_t n, float factor, float *y);
     /* y = exp; adds z and s over the row to `plain`, and the same sums with each exponential times
      * g - g_base to `weighted`. y is neither x nor g. */
-    void (*gradient_sums)(const float *x, const float *g, size_t n, float max, float c,
+    void (*gradient_sums)(const float *x, const float *g, size_t n, float max, float exp2_scale,
                           float g_base, float *y, row_sums *plain, row_sums *weighted);
     void (*gradient_store)(const row_gradient *gradient);
     /* y = y + x. */
@@ -191,7 +191,7 @@ typedef struct kernels {
 
     /*
      * Many queries: panels of `lanes` query rows, the lane last everywhere. A
-     * tile is [keys][lanes]; max, c, z ... are [lanes]. Keys come in strips of
+     * tile is [keys][lanes]; max, exp2_scale, z ... are [lanes]. Keys come in strips of
      * `strip`, interleaved [depth][strip]; values as [value_dim / strip][keys][strip].
      */
     size_t lanes, strip;
@@ -221,18 +221,19 @@ typedef struct kernels {
     void (*panel_count)(const float *tile, size_t keys, float *count);
     void (*panel_extremes)(const float *tile, size_t keys, panel_extremes *found);
     /* tile = exp, z = their sums. */
-    void (*panel_weights)(float *tile, size_t keys, const float *max, const float *c, float *z);
+    void (*panel_weights)(float *tile, size_t keys, const float *max, const float *exp2_scale,
+                          float *z);
     /* and s = sum of d exp. */
-    void (*panel_weights_sums)(float *tile, size_t keys, const float *max, const float *c, float *z,
-                               float *s);
+    void (*panel_weights_sums)(float *tile, size_t keys, const float *max, const float *exp2_scale,
+                               float *z, float *s);
     /* The same, bit for bit, for one lane, a row of n floats; d and weights are padded to ROW_PAD.
      */
-    void (*panel_lane)(const float *x, size_t n, float max, float c, float *d, float *weights,
-                       float *z, float *s);
+    void (*panel_lane)(const float *x, size_t n, float max, float exp2_scale, float *d,
+                       float *weights, float *z, float *s);
     /* the sums alone, the tile as it was; and with q = sum of d d exp. */
-    void (*panel_sums)(const float *tile, size_t keys, const float *max, const float *c, float *z,
-                       float *s);
-    void (*panel_moments)(const float *tile, size_t keys, const float *max, const float *c,
+    void (*panel_sums)(const float *tile, size_t keys, const float *max, const float *exp2_scale,
+                       float *z, float *s);
+    void (*panel_moments)(const float *tile, size_t keys, const float *max, const float *exp2_scale,
                           float *z, float *s, float *q);
     /* Masks keys outside low <= j < high, counted from the tile's first. */
     void (*panel_limit)(float *tile, size_t keys, const float *low, const float *high);
@@ -251,8 +252,8 @@ typedef struct kernels {
     /* z = sum of exp, s = of d exp, a = of (g - base) exp, b = of (g - base) d exp; where the tile
      * is -inf, g is not looked at. */
     void (*panel_gradient_sums)(const float *tile, const float *grads, size_t keys,
-                                const float *max, const float *c, const float *base, float *z,
-                                float *s, float *a, float *b);
+                                const float *max, const float *exp2_scale, const float *base,
+                                float *z, float *s, float *a, float *b);
     /* tile = weights, grads = gradients of the logits; both 0 where the tile was -inf. */
     void (*panel_gradients)(float *tile, float *grads, size_t keys,
                             const panel_backward *to_logits);

@@ -13,7 +13,7 @@
 #include "row/map_row.h"
 #include <string.h>
 
-/* The largest logit so far and the sums with respect to it, at some c. */
+/* The largest logit so far and the sums with respect to it, at some exp2_scale. */
 typedef struct running {
     float max;
     double z, s;
@@ -26,32 +26,34 @@ typedef struct block_note {
     double unit;
 } block_note;
 
-static void raise_max(running *run, float max, float c) {
+static void raise_max(running *run, float max, float exp2_scale) {
     if (!(max > run->max))
         return;
     double shift = (double)run->max - (double)max;
     if (run->z > 0)
-        sums_shift(shift, exp2((double)c * shift), &run->z, &run->s, NULL);
+        sums_shift(shift, exp2((double)exp2_scale * shift), &run->z, &run->s, NULL);
     else
         run->s = 0;
     run->max = max;
 }
 
 /* Adds the row's sink to its sums. */
-static void add_sink(const row_view *row, float c, running *run) {
+static void add_sink(const row_view *row, float exp2_scale, running *run) {
     if (!row->has_sink || row->sink == -INFINITY)
         return;
-    raise_max(run, row->sink, c);
-    row_sums sink = extra_sums(weigh_extra_logit((double)row->sink, (double)run->max, (double)c));
+    raise_max(run, row->sink, exp2_scale);
+    row_sums sink =
+        extra_sums(weigh_extra_logit((double)row->sink, (double)run->max, (double)exp2_scale));
     run->z += sink.z;
     run->s += sink.s;
 }
 
 /* The sum that a row's exponentials are divided by, relative to their own maximum. */
-static double sum_with_sink(const row_view *row, const running *run, float c) {
+static double sum_with_sink(const row_view *row, const running *run, float exp2_scale) {
     if (!row->has_sink)
         return run->z;
-    return run->z + extra_sums(weigh_extra_logit((double)row->sink, (double)run->max, (double)c)).z;
+    return run->z +
+           extra_sums(weigh_extra_logit((double)row->sink, (double)run->max, (double)exp2_scale)).z;
 }
 
 /* What is subtracted from logits: 0 as long as all are masked. */
@@ -77,13 +79,13 @@ static float max_of_block(const row_view *row, size_t start, const row_pass *bef
 }
 
 /* A step over one row, or a block of it. */
-static row_pass one_pass_over(const float *x, size_t n, float max, float c, float *y) {
+static row_pass one_pass_over(const float *x, size_t n, float max, float exp2_scale, float *y) {
     return (row_pass){.rows = 1,
                       .n = n,
                       .x = x,
                       .y = y,
                       .max = {shift_of(max)},
-                      .exp2_scale = {c},
+                      .exp2_scale = {exp2_scale},
                       .next_rows = 1};
 }
 
@@ -108,19 +110,20 @@ void whet_row_flush(const row_view *row) {
 }
 
 /*
- * Walks the row at c. y, if not NULL, receives the exponentials (n floats),
+ * Walks the row at exp2_scale. y, if not NULL, receives the exponentials (n floats),
  * notes[b], if not NULL, what block b was taken at.
  */
-static running walk(const row_view *row, float c, float *y, block_note *notes, float *buffer) {
+static running walk(const row_view *row, float exp2_scale, float *y, block_note *notes,
+                    float *buffer) {
     running run = {is_noted(row) ? -INFINITY : whet_row_max(row, buffer), 0, 0, 1, 0};
     bool plain = row->in_type == WHET_F32 && !row->mask;
     row_pass pass = {.next = NULL};
     for (size_t start = 0, b = 0; start < row->n; start += ROW_BLOCK, b++) {
         size_t count = whet_row_block(row, start), after = start + count;
         const float *x = whet_row_load(row, start, count, buffer);
-        raise_max(&run, max_of_block(row, start, &pass, x, count), c);
+        raise_max(&run, max_of_block(row, start, &pass, x, count), exp2_scale);
         bool ahead = plain && row->n - after >= count;
-        pass = one_pass_over(x, count, run.max, c, y ? y + start : NULL);
+        pass = one_pass_over(x, count, run.max, exp2_scale, y ? y + start : NULL);
         pass.next = ahead ? (const float *)row->in + after : NULL;
         pass.nearest = row->pending && row->pending->spare;
         take_pending(row->pending, b, &pass);
@@ -137,86 +140,89 @@ static running walk(const row_view *row, float c, float *y, block_note *notes, f
 }
 
 /* The factor that makes probabilities of block b's exponentials. */
-static float block_factor(const row_view *row, const running *run, float c, const block_note *notes,
-                          size_t b) {
+static float block_factor(const row_view *row, const running *run, float exp2_scale,
+                          const block_note *notes, size_t b) {
     block_note note = is_noted(row) ? notes[b] : (block_note){run->max, run->unit};
     /* a block that came before anything unmasked has the maximum -inf, and so the factor 0 */
     double shift = (double)note.max - (double)run->max;
-    return (float)(exp2((double)c * shift) / (sum_with_sink(row, run, c) * note.unit));
+    return (float)(exp2((double)exp2_scale * shift) /
+                   (sum_with_sink(row, run, exp2_scale) * note.unit));
 }
 
 /* Exponentials that stay where they are until the next walk, with the factor for each block. */
-static running store_pending(const row_view *row, float c, float *buffer) {
+static running store_pending(const row_view *row, float exp2_scale, float *buffer) {
     row_pending *pending = row->pending;
     float *values = pending->spare ? pending->spare : row->out;
     block_note notes[NOTED_BLOCKS];
-    running run = walk(row, c, values, notes, buffer);
+    running run = walk(row, exp2_scale, values, notes, buffer);
     if (!(run.z > 0))
         return run;
     for (size_t start = 0, b = 0; start < row->n; start += ROW_BLOCK, b++)
-        pending->factor[b] = block_factor(row, &run, c, notes, b);
+        pending->factor[b] = block_factor(row, &run, exp2_scale, notes, b);
     pending->values = values;
     pending->out = row->out;
     return run;
 }
 
 /* An f32 result holds the exponentials until their sum is known. */
-static running store_long_f32(const row_view *row, float c, float *buffer) {
+static running store_long_f32(const row_view *row, float exp2_scale, float *buffer) {
     float *out = row->out;
     block_note notes[NOTED_BLOCKS];
-    running run = walk(row, c, out, notes, buffer);
+    running run = walk(row, exp2_scale, out, notes, buffer);
     for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++)
         row->kernels->scale(out + start, whet_row_block(row, start),
-                            block_factor(row, &run, c, notes, b), out + start);
+                            block_factor(row, &run, exp2_scale, notes, b), out + start);
     return run;
 }
 
 /* A narrower one cannot: its exponentials are taken twice. */
-static running store_long_narrow(const row_view *row, float c, float *buffer) {
+static running store_long_narrow(const row_view *row, float exp2_scale, float *buffer) {
     const kernels *k = row->kernels;
     block_note notes[NOTED_BLOCKS];
-    running run = walk(row, c, NULL, notes, buffer);
+    running run = walk(row, exp2_scale, NULL, notes, buffer);
     for (size_t start = 0, b = 0; run.z > 0 && start < row->n; start += ROW_BLOCK, b++) {
         size_t count = whet_row_block(row, start);
         const float *x = whet_row_load(row, start, count, buffer);
-        row_pass pass = one_pass_over(x, count, is_noted(row) ? notes[b].max : run.max, c, buffer);
+        row_pass pass =
+            one_pass_over(x, count, is_noted(row) ? notes[b].max : run.max, exp2_scale, buffer);
         k->rows_pass(&pass);
-        k->scale(buffer, count, block_factor(row, &run, c, notes, b), buffer);
+        k->scale(buffer, count, block_factor(row, &run, exp2_scale, notes, b), buffer);
         whet_row_store(row, start, count, buffer);
     }
     return run;
 }
 
 /* A row that short_rows.c would take, had it the type: by the same operations. */
-static running pass_as_lane(const row_view *row, const float *x, float max, float c, float *y) {
+static running pass_as_lane(const row_view *row, const float *x, float max, float exp2_scale,
+                            float *y) {
     _Alignas(64) float d[SHORT_MAX + ROW_PAD], weights[SHORT_MAX + ROW_PAD];
     float z, s;
-    row->kernels->panel_lane(x, row->n, shift_of(max), c, d, weights, &z, &s);
+    row->kernels->panel_lane(x, row->n, shift_of(max), exp2_scale, d, weights, &z, &s);
     if (y)
         memcpy(y, weights, row->n * sizeof(float));
     return (running){max, (double)z, (double)s, 1, (double)z};
 }
 
-/* A row of one block at c, its exponentials, if wanted, in y. */
-static running pass_short(const row_view *row, float c, float *y, float *buffer) {
+/* A row of one block at exp2_scale, its exponentials, if wanted, in y. */
+static running pass_short(const row_view *row, float exp2_scale, float *y, float *buffer) {
     const float *x = whet_row_load(row, 0, row->n, buffer);
     float max = row->kernels->max(x, row->n);
     if (row->n <= SHORT_MAX)
-        return pass_as_lane(row, x, max, c, y);
-    row_pass pass = one_pass_over(x, row->n, max, c, y);
+        return pass_as_lane(row, x, max, exp2_scale, y);
+    row_pass pass = one_pass_over(x, row->n, max, exp2_scale, y);
     pass.whole = 1;
     row->kernels->rows_pass(&pass);
     return (running){max, (double)pass.z[0], (double)pass.s[0], (double)pass.unit[0],
                      (double)pass.total[0]};
 }
 
-static running store_short(const row_view *row, float c, float *buffer) {
+static running store_short(const row_view *row, float exp2_scale, float *buffer) {
     _Alignas(64) float values[ROW_BLOCK];
     const kernels *k = row->kernels;
-    running run = pass_short(row, c, values, buffer);
+    running run = pass_short(row, exp2_scale, values, buffer);
     float factor = (float)(1.0 / run.total);
     if (row->has_sink)
-        factor = (float)(1.0 / (sum_with_sink(row, &run, c) * run.unit));
+        factor = (float)(1.0 / (sum_with_sink(row, &run, exp2_scale) * run.unit));
     if (run.z > 0 && row->out_type == WHET_F32) {
         k->scale(values, row->n, factor, row->out);
     } else if (run.z > 0) {
@@ -226,21 +232,21 @@ static running store_short(const row_view *row, float c, float *buffer) {
     return run;
 }
 
-/* Probabilities at c, unless nothing was unmasked or finite: then z is 0 or NaN. */
-static running store_row(const row_view *row, float c, float *buffer) {
+/* Probabilities at exp2_scale, unless nothing was unmasked or finite: then z is 0 or NaN. */
+static running store_row(const row_view *row, float exp2_scale, float *buffer) {
     if (row->n <= ROW_BLOCK)
-        return store_short(row, c, buffer);
+        return store_short(row, exp2_scale, buffer);
     if (row->out_type == WHET_F32 && row->pending && is_noted(row))
-        return store_pending(row, c, buffer);
+        return store_pending(row, exp2_scale, buffer);
     if (row->out_type == WHET_F32)
-        return store_long_f32(row, c, buffer);
-    return store_long_narrow(row, c, buffer);
+        return store_long_f32(row, exp2_scale, buffer);
+    return store_long_narrow(row, exp2_scale, buffer);
 }
 
-static running sum_row(const row_view *row, float c, float *buffer) {
+static running sum_row(const row_view *row, float exp2_scale, float *buffer) {
     if (row->n > ROW_BLOCK)
-        return walk(row, c, NULL, NULL, buffer);
-    return pass_short(row, c, NULL, buffer);
+        return walk(row, exp2_scale, NULL, NULL, buffer);
+    return pass_short(row, exp2_scale, NULL, buffer);
 }
 
 static size_t count_row(const row_view *row, float *buffer) {
@@ -252,14 +258,16 @@ static size_t count_row(const row_view *row, float *buffer) {
     return n;
 }
 
-row_sums whet_row_moments(const row_view *row, float max, float c, float *buffer) {
+row_sums whet_row_moments(const row_view *row, float max, float exp2_scale, float *buffer) {
     row_sums sums = {0, 0, 0};
     for (size_t start = 0; start < row->n; start += ROW_BLOCK) {
         size_t count = whet_row_block(row, start);
-        row->kernels->moments(whet_row_load(row, start, count, buffer), count, max, c, &sums);
+        row->kernels->moments(whet_row_load(row, start, count, buffer), count, max, exp2_scale,
+                              &sums);
     }
     if (row->has_sink) {
-        row_sums sink = extra_sums(weigh_extra_logit((double)row->sink, (double)max, (double)c));
+        row_sums sink =
+            extra_sums(weigh_extra_logit((double)row->sink, (double)max, (double)exp2_scale));
         sums.z += sink.z;
         sums.s += sink.s;
         sums.q += sink.q;
@@ -306,26 +314,27 @@ double whet_row_beta(const row_view *row, const row_job *job, whet_stats *stats,
     return beta;
 }
 
-/* The first coefficient, from its logit and the sum at c. */
-static double first_share(const row_view *row, double max, float c, double z, float *buffer) {
+/* The first coefficient, from its logit and the sum at exp2_scale. */
+static double first_share(const row_view *row, double max, float exp2_scale, double z,
+                          float *buffer) {
     float first = *whet_row_load(row, 0, 1, buffer);
-    return extra_sums(weigh_extra_logit((double)first, max, (double)c)).z / z;
+    return extra_sums(weigh_extra_logit((double)first, max, (double)exp2_scale)).z / z;
 }
 
 static void sharpen_row(const row_view *row, const row_job *job, whet_stats *stats, float *buffer) {
-    float c = whet_exp2_scale(stats->beta);
+    float exp2_scale = whet_exp2_scale(stats->beta);
     if (job->wants_stats) {
         running after = {.max = (float)stats->max, .z = stats->z, .s = stats->s};
         if (stats->beta != 1.0) {
-            after = sum_row(row, c, buffer);
-            add_sink(row, c, &after);
+            after = sum_row(row, exp2_scale, buffer);
+            add_sink(row, exp2_scale, &after);
         }
         whet_stats_after(stats, after.z, after.s);
-        stats->sink_share = first_share(row, stats->max, c, after.z, buffer);
+        stats->sink_share = first_share(row, stats->max, exp2_scale, after.z, buffer);
     }
     if (!row->out)
         return;
-    running run = store_row(row, c, buffer);
+    running run = store_row(row, exp2_scale, buffer);
     if (!(run.z > 0))
         whet_row_finish_special(row, run.z, stats);
 }

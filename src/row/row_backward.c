@@ -32,7 +32,7 @@ typedef struct blocks {
 /* What is known of a row on its backward pass; sums are relative to the largest logit. */
 typedef struct softmax_backward {
     const row_view *row, *grad;
-    float max, c, c0;
+    float max, exp2_scale, exp2_scale0;
     float g_base;             /* what arrives at the largest logit */
     row_sums plain, weighted; /* at beta; with each exponential times g - g_base */
     row_sums moved;           /* at beta0 */
@@ -59,8 +59,8 @@ static void sum_gradient(softmax_backward *at, blocks *b) {
         size_t count = whet_row_block(row, start);
         const float *x = whet_row_load(row, start, count, b->logits);
         const float *g = whet_row_load(at->grad, start, count, b->gradient);
-        row->kernels->gradient_sums(x, g, count, at->max, at->c, at->g_base, b->p, &at->plain,
-                                    &at->weighted);
+        row->kernels->gradient_sums(x, g, count, at->max, at->exp2_scale, at->g_base, b->p,
+                                    &at->plain, &at->weighted);
     }
     gradient_sums sums = {at->plain.z, at->plain.s, at->weighted.z, at->weighted.s};
     at->mean = gradient_mean(sums);
@@ -71,10 +71,10 @@ static void sum_gradient(softmax_backward *at, blocks *b) {
 static void find_derivative(softmax_backward *at, const whet_policy *policy,
                             const whet_stats *stats, blocks *b) {
     double variance = NAN;
-    at->c0 = whet_exp2_scale(whet_beta0(policy, stats));
+    at->exp2_scale0 = whet_exp2_scale(whet_beta0(policy, stats));
     at->moved = (row_sums){stats->z, stats->s, 0};
     if ((whet_temperature_of(policy)->needs & NEEDS_SEARCH) && stats->beta != 1) {
-        at->moved = whet_row_moments(at->row, at->max, at->c0, b->logits);
+        at->moved = whet_row_moments(at->row, at->max, at->exp2_scale0, b->logits);
         double mean = at->moved.s / at->moved.z;
         variance = at->moved.q / at->moved.z - mean * mean;
     }
@@ -108,10 +108,10 @@ static void store_gradient(const softmax_backward *at, double beta, blocks *b) {
         result.x = whet_row_load(row, start, result.n, b->logits);
         result.g = whet_row_load(at->grad, start, result.n, b->gradient);
         if (row->n > ROW_BLOCK)
-            k->exp_store(result.x, result.n, at->max, at->c, b->p);
-        if (moves && at->c0 != at->c)
-            k->exp_store(result.x, result.n, at->max, at->c0, b->w);
-        result.w = !moves ? NULL : at->c0 != at->c ? b->w : b->p;
+            k->exp_store(result.x, result.n, at->max, at->exp2_scale, b->p);
+        if (moves && at->exp2_scale0 != at->exp2_scale)
+            k->exp_store(result.x, result.n, at->max, at->exp2_scale0, b->w);
+        result.w = !moves ? NULL : at->exp2_scale0 != at->exp2_scale ? b->w : b->p;
         result.y = row->out_type == WHET_F32 ? (float *)row->out + start : b->p;
         k->gradient_store(&result);
         if (row->out_type != WHET_F32)
@@ -127,7 +127,7 @@ static bool finish(const row_view *row, double z, whet_stats *stats) {
 
 static bool temperature_backward(const row_view *row, const row_view *grad, const row_job *job,
                                  whet_stats *stats, blocks *b, whet_policy_gradient *parameters) {
-    softmax_backward at = {.row = row, .grad = grad, .c = whet_exp2_scale(stats->beta)};
+    softmax_backward at = {.row = row, .grad = grad, .exp2_scale = whet_exp2_scale(stats->beta)};
     at.max = job->needs_sums ? (float)stats->max : whet_row_max(row, b->logits);
     if (at.max == -INFINITY) /* all masked, or NaN among them, which the sums show */
         at.max = 0;

@@ -19,7 +19,7 @@
 typedef struct panel {
     _Alignas(64) float tile[SHORT_MAX * LANES_MAX];
     _Alignas(64) float max[LANES_MAX];
-    _Alignas(64) float c[LANES_MAX];
+    _Alignas(64) float exp2_scale[LANES_MAX];
     _Alignas(64) float z[LANES_MAX];
     _Alignas(64) float s[LANES_MAX];
     float nowhere[SHORT_MAX]; /* what lanes without a row read and write */
@@ -46,12 +46,12 @@ static void find_max(panel *p) {
 
 static void choose_scales(panel *p) {
     bool constant = p->batch.constant_scale > 0;
-    set_all(p->c, constant ? p->batch.constant_scale : whet_exp2_scale(1.0));
+    set_all(p->exp2_scale, constant ? p->batch.constant_scale : whet_exp2_scale(1.0));
     if (constant)
         return;
     if (p->batch.job->needs_sums)
-        p->batch.kernels->panel_sums(p->tile, p->batch.rows->n, p->max, p->c, p->z, p->s);
-    whet_batch_choose(&p->batch, p->max, p->z, p->s, p->c);
+        p->batch.kernels->panel_sums(p->tile, p->batch.rows->n, p->max, p->exp2_scale, p->z, p->s);
+    whet_batch_choose(&p->batch, p->max, p->z, p->s, p->exp2_scale);
 }
 
 /* Where results go; those of special rows nowhere, for they are still wanted as they came. */
@@ -71,7 +71,7 @@ static void run_panel(panel *p) {
     gather(p);
     find_max(p);
     choose_scales(p);
-    p->batch.kernels->panel_weights(p->tile, p->batch.rows->n, p->max, p->c, p->z);
+    p->batch.kernels->panel_weights(p->tile, p->batch.rows->n, p->max, p->exp2_scale, p->z);
     scatter(p);
 }
 
@@ -84,15 +84,15 @@ static void run_lanes(panel *p) {
     for (size_t i = 0; i < p->batch.count; i++)
         p->max[i] = k->max(whet_batch_in(&p->batch, i), n);
     whet_batch_check_max(&p->batch, p->max);
-    set_all(p->c, constant ? p->batch.constant_scale : whet_exp2_scale(1.0));
+    set_all(p->exp2_scale, constant ? p->batch.constant_scale : whet_exp2_scale(1.0));
     for (size_t i = 0; !constant && p->batch.job->needs_sums && i < p->batch.count; i++)
-        k->panel_lane(whet_batch_in(&p->batch, i), n, p->max[i], p->c[i], d, weights, &p->z[i],
-                      &p->s[i]);
+        k->panel_lane(whet_batch_in(&p->batch, i), n, p->max[i], p->exp2_scale[i], d, weights,
+                      &p->z[i], &p->s[i]);
     if (!constant)
-        whet_batch_choose(&p->batch, p->max, p->z, p->s, p->c);
+        whet_batch_choose(&p->batch, p->max, p->z, p->s, p->exp2_scale);
     for (size_t i = 0; i < p->batch.count; i++) {
-        k->panel_lane(whet_batch_in(&p->batch, i), n, p->max[i], p->c[i], d, weights, &p->z[i],
-                      &unused);
+        k->panel_lane(whet_batch_in(&p->batch, i), n, p->max[i], p->exp2_scale[i], d, weights,
+                      &p->z[i], &unused);
         p->batch.special[i] |= isnan(p->z[i]);
         if (!p->batch.special[i])
             k->scale(weights, n, 1 / p->z[i], whet_batch_out(&p->batch, i));

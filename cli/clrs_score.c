@@ -4,6 +4,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include "byte_size.h"
 #include "clrs.h"
 #include "commands.h"
 #include "messages.h"
@@ -26,7 +27,7 @@
 static const char command[] = "clrs score";
 
 typedef struct arguments {
-    const char *decimals, *ties, *path;
+    const char *decimals, *ties, *max_line, *path;
     bool hints, as_json;
 } arguments;
 
@@ -47,6 +48,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "make references so, where a line has no \"decimals\" (default 3)"},
         {"ties", OPTION_TEXT, &given->ties, "HOW",
          "make references so, where a line has no \"ties\": scalar or simd"},
+        {"max-line", OPTION_TEXT, &given->max_line, "SIZE",
+         "longest line in bytes (default 64M); K, M and G are understood"},
     };
     const command_syntax syntax = {
         .name = command,
@@ -282,8 +285,10 @@ static void print_json(const clrs_scores *scores) {
 static int score_lines(scoring *of) {
     const char *line;
     size_t length;
+    char reason[120];
     for (;;) {
-        switch (read_line(&of->reader, &line, &length)) {
+        line_result result = read_line(&of->reader, &line, &length);
+        switch (result) {
         case LINE_NONE:
             return STATUS_OK;
         case LINE_OUT_OF_MEMORY:
@@ -292,6 +297,11 @@ static int score_lines(scoring *of) {
         case LINE_WRITE_FAILED:
             complain("%s: cannot read %s: %s", command, of->path, strerror(errno));
             return STATUS_FAILED;
+        case LINE_NUL:
+        case LINE_TOO_LONG:
+            describe_bad_line(&of->reader, result, reason, sizeof reason);
+            complain("%s: %s: %s", command, of->path, reason);
+            return STATUS_MISUSE;
         case LINE_READ:
             break;
         }
@@ -305,14 +315,15 @@ static int run(const arguments *given) {
     bool is_input = strcmp(given->path, "-") == 0;
     scoring of = {.path = is_input ? "<stdin>" : given->path,
                   .usual = clrs_request_default(NULL, 0),
-                  .reader = {.descriptor = STDIN_FILENO, .output = stdout}};
+                  .reader = {.in = {.descriptor = STDIN_FILENO, .output = stdout}}};
     of.usual.hints = given->hints;
     if (!clrs_choose_decimals(command, given->decimals, &of.usual.decimals) ||
-        !clrs_choose_ties(command, given->ties, &of.usual.ties))
+        !clrs_choose_ties(command, given->ties, &of.usual.ties) ||
+        !choose_line_limit(command, given->max_line, &of.reader.limit))
         return STATUS_MISUSE;
     if (!is_input)
-        of.reader.descriptor = open(given->path, O_RDONLY | O_CLOEXEC);
-    if (of.reader.descriptor < 0) {
+        of.reader.in.descriptor = open(given->path, O_RDONLY | O_CLOEXEC);
+    if (of.reader.in.descriptor < 0) {
         complain("%s: cannot read %s: %s", command, given->path, strerror(errno));
         return STATUS_MISUSE;
     }
@@ -322,9 +333,9 @@ static int run(const arguments *given) {
     else if (status == STATUS_OK)
         status = print_table(&of.scores);
     clrs_scores_free(&of.scores);
-    free(of.reader.buffer);
+    free(of.reader.in.buffer);
     if (!is_input)
-        close(of.reader.descriptor);
+        close(of.reader.in.descriptor);
     return status;
 }
 

@@ -10,16 +10,11 @@
 #include "base/grow.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SHOWN_MAX = 24,  /* bytes of a bad word that a message repeats at most */
-    QUOTED_SIZE = 64 /* and the room they take */
-};
+enum { SHOWN_MAX = 24 }; /* bytes of a bad word that a message repeats at most */
 
 typedef struct text_span {
     const char *start;
@@ -92,56 +87,53 @@ static bool is_decimal_number(text_span word) {
     return at == word.end;
 }
 
-/* The word between quotes, what is not printable as \xHH, cut with dots where it is long. */
-static void quote(text_span word, char text[QUOTED_SIZE]) {
-    size_t length = (size_t)(word.end - word.start);
+void quote_word(const char *word, size_t length, char text[QUOTED_SIZE]) {
     size_t used = 0, shown = 0;
     text[used++] = '\'';
-    /* Each turn leaves room for one more byte in hexadecimal, the dots, a quote and the zero. */
+    /* Each turn leaves space for one more byte in hexadecimal, the dots, a quote and the zero. */
     for (; shown < length && shown < SHOWN_MAX && used + 9 <= QUOTED_SIZE; shown++) {
-        unsigned char c = (unsigned char)word.start[shown];
+        unsigned char c = (unsigned char)word[shown];
         bool is_plain = c >= 0x20 && c < 0x7f;
         used += (size_t)snprintf(text + used, QUOTED_SIZE - used, is_plain ? "%c" : "\\x%02x", c);
     }
     snprintf(text + used, QUOTED_SIZE - used, shown < length ? "...'" : "'");
 }
 
-static row_result malformed_word(text_span word, const char *line, row_error *error) {
-    const char *zero = memchr(word.start, '\0', (size_t)(word.end - word.start));
+row_result parse_value(const char *start, size_t length, float *value, row_error *error) {
+    text_span word = {start, start + length};
+    bool is_named = is_named_number(word);
     char shown[QUOTED_SIZE];
-    if (zero) {
-        snprintf(error->message, sizeof error->message,
-                 "found a NUL byte; rows are plain text, in ASCII or UTF-8");
-        error->column = (size_t)(zero - line) + 1;
+    if (!is_named && !is_decimal_number(word)) {
+        quote_word(start, length, shown);
+        snprintf(error->message, sizeof error->message, "expected a number, found %s", shown);
         return ROW_MALFORMED;
     }
-    error->column = (size_t)(word.start - line) + 1;
-    quote(word, shown);
-    snprintf(error->message, sizeof error->message, "expected a number, found %s", shown);
-    return ROW_MALFORMED;
-}
-
-static row_result parse_number(text_span word, const char *line, float *value, row_error *error) {
-    bool is_named = is_named_number(word);
-    if (!is_named && !is_decimal_number(word))
-        return malformed_word(word, line, error);
-    /* The byte after the word is a blank, a comma, a carriage return or the final zero. */
-    *value = strtof(word.start, NULL);
+    *value = strtof(start, NULL);
     if (is_named || isfinite(*value))
         return ROW_PARSED;
-    char shown[QUOTED_SIZE];
-    quote(word, shown);
-    error->column = (size_t)(word.start - line) + 1;
+    quote_word(start, length, shown);
     snprintf(error->message, sizeof error->message, "%s is out of the range of a 32-bit float",
              shown);
     return ROW_MALFORMED;
 }
 
-static bool make_room(row_values *row) {
+bool append_value(row_values *row, float value) {
     float *values = lab_grow(row->values, sizeof *values, row->n + 1, &row->capacity);
-    if (values)
-        row->values = values;
-    return values != NULL;
+    if (!values)
+        return false;
+    row->values = values;
+    row->values[row->n++] = value;
+    return true;
+}
+
+/* The word becomes the row's next number. */
+static row_result parse_word(text_span word, const char *line, row_values *row, row_error *error) {
+    float value = 0;
+    error->column = (size_t)(word.start - line) + 1;
+    row_result result = parse_value(word.start, (size_t)(word.end - word.start), &value, error);
+    if (result != ROW_PARSED)
+        return result;
+    return append_value(row, value) ? ROW_PARSED : ROW_NO_MEMORY;
 }
 
 static row_result malformed_comma(const char *line, const char *at, const char *end,
@@ -152,27 +144,53 @@ static row_result malformed_comma(const char *line, const char *at, const char *
     return ROW_MALFORMED;
 }
 
+/* Where the line ends, apart from one carriage return. */
+static const char *line_end(const char *line, size_t length) {
+    return line + length - (length > 0 && line[length - 1] == '\r');
+}
+
 row_result parse_row(const char *line, size_t length, row_values *row, row_error *error) {
-    const char *end = line + length;
-    if (length > 0 && end[-1] == '\r')
-        end--;
+    const char *end = line_end(line, length);
     row->n = 0;
     const char *at = skip_blanks(line, end);
     bool after_comma = false;
     while (at < end || after_comma) {
         if (at == end || *at == ',')
             return malformed_comma(line, at, end, error);
-        if (!make_room(row))
-            return ROW_NO_MEMORY;
         text_span word = {at, word_end(at, end)};
-        row_result result = parse_number(word, line, &row->values[row->n], error);
+        row_result result = parse_word(word, line, row, error);
         if (result != ROW_PARSED)
             return result;
-        row->n++;
         at = skip_blanks(word.end, end);
         after_comma = at < end && *at == ',';
         if (after_comma)
             at = skip_blanks(at + 1, end);
     }
     return ROW_PARSED;
+}
+
+/* A field without the blanks around it, and without its quotes. */
+static text_span field_text(const char *start, const char *end) {
+    start = skip_blanks(start, end);
+    while (end > start && is_blank(end[-1]))
+        end--;
+    bool is_quoted = end - start >= 2 && *start == '"' && end[-1] == '"';
+    return is_quoted ? (text_span){start + 1, end - 1} : (text_span){start, end};
+}
+
+row_result parse_csv_row(const char *line, size_t length, row_values *row, row_error *error) {
+    const char *end = line_end(line, length);
+    row->n = 0;
+    if (skip_blanks(line, end) == end)
+        return ROW_PARSED;
+    for (const char *at = line;;) {
+        const char *comma = memchr(at, ',', (size_t)(end - at));
+        text_span field = field_text(at, comma ? comma : end);
+        if (field.start == field.end)
+            return malformed_comma(line, field.start, comma ? end : field.start, error);
+        row_result result = parse_word(field, line, row, error);
+        if (result != ROW_PARSED || !comma)
+            return result;
+        at = comma + 1;
+    }
 }

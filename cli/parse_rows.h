@@ -10,29 +10,13 @@
  *
  * Blanks may stand before and after the row, and one carriage return at its
  * end. A line with nothing else is the row of no numbers.
+ *
+ * In CSV only commas separate, and a number may stand in double quotes.
  */
 #ifndef WHET_CLI_PARSE_ROWS_H
 #define WHET_CLI_PARSE_ROWS_H
 
-#include <stddef.h>
-
-/* The numbers of a row. Start with all zeros, reuse for row after row, free values at the end. */
-typedef struct row_values {
-    float *values;
-    size_t n;
-    size_t capacity;
-} row_values;
-
-typedef struct row_error {
-    size_t column; /* from 1, in bytes */
-    char message[120];
-} row_error;
-
-typedef enum row_result {
-    ROW_PARSED,
-    ROW_MALFORMED, /* *error says what and where */
-    ROW_NO_MEMORY
-} row_result;
+#include "row_result.h"
 
 /*
  * Parses `length` bytes at line, which are followed by a terminating zero that
@@ -41,5 +25,21 @@ typedef enum row_result {
  * becomes zero or a subnormal. Without ROW_PARSED the values mean nothing.
  */
 row_result parse_row(const char *line, size_t length, row_values *row, row_error *error);
+
+/* The same for a line of CSV. */
+row_result parse_csv_row(const char *line, size_t length, row_values *row, row_error *error);
+
+/*
+ * One number, which is all of the word: the byte after it is readable and cannot
+ * continue a number. On ROW_MALFORMED error->message says why.
+ */
+row_result parse_value(const char *word, size_t length, float *value, row_error *error);
+
+/* Adds a number to the row; false when memory runs out. */
+bool append_value(row_values *row, float value);
+
+enum { QUOTED_SIZE = 64 };
+/* The word in single quotes for a message: unprintable bytes as \xHH, a long word cut. */
+void quote_word(const char *word, size_t length, char text[QUOTED_SIZE]);
 
 #endif

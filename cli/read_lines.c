@@ -1,100 +1,101 @@
 /*
- * The line reader. It reads blocks into one buffer that grows with the longest
- * line. Standard input and output are often a pipe or a terminal with somebody
- * waiting at the other end: flushing the output just before each read shows
- * every answer as soon as no more input is at hand, and costs one flush a block
- * instead of one a line when input is plentiful.
+ * The line reader. Each byte is scanned once for the end of its line and for
+ * NUL, so that a device or a binary file is refused at once instead of being
+ * read until memory runs out.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "read_lines.h"
 
-#include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
-
-enum { BLOCK_BYTES = 1 << 16 };
-
-static bool reserve_block(line_reader *reader) {
-    if (reader->start > 0) {
-        memmove(reader->buffer, reader->buffer + reader->start, reader->end - reader->start);
-        reader->scanned -= reader->start;
-        reader->end -= reader->start;
-        reader->start = 0;
-    }
-    /* One byte more, for the zero after a last line without newline. */
-    if (reader->capacity >= reader->end + BLOCK_BYTES + 1)
-        return true;
-    if (reader->end > SIZE_MAX / 4)
-        return false;
-    size_t capacity = 2 * reader->end + BLOCK_BYTES + 1;
-    char *buffer = realloc(reader->buffer, capacity);
-    if (!buffer)
-        return false;
-    reader->buffer = buffer;
-    reader->capacity = capacity;
-    return true;
-}
-
-static line_result read_block(line_reader *reader) {
-    if (fflush(reader->output) != 0)
-        return LINE_WRITE_FAILED;
-    if (!reserve_block(reader))
-        return LINE_OUT_OF_MEMORY;
-    ssize_t got;
-    do {
-        got = read(reader->descriptor, reader->buffer + reader->end, BLOCK_BYTES);
-    } while (got < 0 && errno == EINTR);
-    if (got < 0)
-        return LINE_READ_FAILED;
-    reader->at_end_of_file = got == 0;
-    reader->end += (size_t)got;
-    return LINE_READ;
-}
-
-static void skip_byte_order_mark(line_reader *reader) {
-    if (reader->line_number == 0 && reader->start == 0 && reader->end >= 3 &&
-        memcmp(reader->buffer, "\xef\xbb\xbf", 3) == 0)
-        reader->start = 3;
-}
-
-static void return_line(line_reader *reader, size_t line_end, const char **line, size_t *length) {
-    skip_byte_order_mark(reader);
-    reader->buffer[line_end] = '\0';
-    *line = reader->buffer + reader->start;
-    *length = line_end - reader->start;
-    reader->line_number++;
-    reader->start = line_end < reader->end ? line_end + 1 : line_end;
-    reader->scanned = reader->start;
-}
 
 static const char *find_newline(const line_reader *reader) {
-    return reader->scanned < reader->end
-               ? memchr(reader->buffer + reader->scanned, '\n', reader->end - reader->scanned)
-               : NULL;
+    size_t left = input_left(&reader->in);
+    return reader->scanned < left ? memchr(reader->in.buffer + reader->in.start + reader->scanned,
+                                           '\n', left - reader->scanned)
+                                  : NULL;
 }
 
 bool has_line(const line_reader *reader) { return find_newline(reader) != NULL; }
 
+static size_t limit_of(const line_reader *reader) {
+    return reader->limit ? reader->limit : LINE_LIMIT_DEFAULT;
+}
+
+/* Looks at the bytes up to `end`, counted from the first unused one. */
+static line_result scan_to(line_reader *reader, size_t end) {
+    if (end > reader->scanned) {
+        const char *unused = reader->in.buffer + reader->in.start;
+        const char *nul = memchr(unused + reader->scanned, '\0', end - reader->scanned);
+        if (nul) {
+            reader->nul = input_position(&reader->in) + (uint64_t)(nul - unused);
+            return LINE_NUL;
+        }
+    }
+    reader->scanned = end;
+    return end > limit_of(reader) ? LINE_TOO_LONG : LINE_READ;
+}
+
+/* The scanned bytes are a line; a newline follows them unless the file ends there. */
+static line_result return_line(line_reader *reader, const char **line, size_t *length) {
+    input *in = &reader->in;
+    char *first = in->buffer + in->start;
+    first[reader->scanned] = '\0';
+    *line = first;
+    *length = reader->scanned;
+    reader->line_number++;
+    in->start += reader->scanned;
+    if (in->start < in->end)
+        in->start++;
+    reader->scanned = 0;
+    return LINE_READ;
+}
+
+static line_result line_result_of(input_result result) {
+    switch (result) {
+    case INPUT_READ_FAILED:
+        return LINE_READ_FAILED;
+    case INPUT_WRITE_FAILED:
+        return LINE_WRITE_FAILED;
+    case INPUT_OUT_OF_MEMORY:
+        return LINE_OUT_OF_MEMORY;
+    case INPUT_READ:
+    case INPUT_END:
+        break;
+    }
+    return LINE_READ;
+}
+
+static void skip_mark(line_reader *reader) {
+    if (input_position(&reader->in) == 0 && reader->line_number == 0) {
+        input_skip_mark(&reader->in);
+        if (input_position(&reader->in) > 0)
+            reader->scanned = reader->scanned > 3 ? reader->scanned - 3 : 0;
+    }
+}
+
 line_result read_line(line_reader *reader, const char **line, size_t *length) {
+    input *in = &reader->in;
     for (;;) {
+        skip_mark(reader);
         const char *newline = find_newline(reader);
-        if (newline) {
-            return_line(reader, (size_t)(newline - reader->buffer), line, length);
-            return LINE_READ;
-        }
-        reader->scanned = reader->end;
-        if (reader->at_end_of_file) {
-            skip_byte_order_mark(reader);
-            if (reader->start == reader->end)
-                return LINE_NONE;
-            return_line(reader, reader->end, line, length);
-            return LINE_READ;
-        }
-        line_result result = read_block(reader);
+        size_t end = newline ? (size_t)(newline - in->buffer) - in->start : input_left(in);
+        line_result result = scan_to(reader, end);
+        if (result != LINE_READ)
+            return result;
+        if (newline)
+            return return_line(reader, line, length);
+        if (in->at_end)
+            return end == 0 ? LINE_NONE : return_line(reader, line, length);
+        result = line_result_of(input_more(in));
         if (result != LINE_READ)
             return result;
     }
+}
+
+void describe_bad_line(const line_reader *reader, line_result result, char *text, size_t size) {
+    if (result == LINE_NUL)
+        snprintf(text, size, "not a text file (NUL byte at offset %" PRIu64 ")", reader->nul);
+    else
+        snprintf(text, size, "line %zu is longer than %zu bytes; --max-line sets the limit",
+                 reader->line_number + 1, limit_of(reader));
 }

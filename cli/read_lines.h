@@ -1,25 +1,20 @@
-/*
- * Lines of any length from a file descriptor, such that what has been read is
- * answered before the program waits for more.
- */
+/* Lines of text from an input (see input.h), up to a length that the caller sets. */
 #ifndef WHET_CLI_READ_LINES_H
 #define WHET_CLI_READ_LINES_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
+#include "input.h"
 
-/* Set descriptor and output, leave the rest zero, free buffer at the end. */
+/* What a line may have without a word from the user: more than any row of logits needs. */
+#define LINE_LIMIT_DEFAULT ((size_t)64 << 20)
+
+/* Set in.descriptor, in.output and perhaps limit, leave the rest zero, free in.buffer at the end.
+ */
 typedef struct line_reader {
-    int descriptor;
-    FILE *output;       /* flushed before each read, which may wait */
+    input in;
+    size_t limit;       /* bytes of a line, without its newline; 0: LINE_LIMIT_DEFAULT */
     size_t line_number; /* of the line returned last, from 1 */
-    char *buffer;
-    size_t capacity;
-    size_t start;   /* of what has not been returned yet */
-    size_t scanned; /* up to here there is no newline */
-    size_t end;
-    bool at_end_of_file;
+    size_t scanned;     /* unused bytes that are known to have neither a newline nor a NUL */
+    uint64_t nul;       /* with LINE_NUL: where it lies in the file */
 } line_reader;
 
 typedef enum line_result {
@@ -28,16 +23,22 @@ typedef enum line_result {
     LINE_READ_FAILED,   /* errno says why */
     LINE_WRITE_FAILED,  /* flushing the output failed; errno says why */
     LINE_OUT_OF_MEMORY, /* the line is too long for this machine */
+    LINE_NUL,           /* not a text file: the next line has a NUL byte */
+    LINE_TOO_LONG,      /* the next line is longer than the limit */
 } line_result;
 
 /*
  * The next line, without its newline and followed by a zero, valid until the
  * next call. The last line may lack its newline; a byte order mark at the start
- * of the file is passed over.
+ * of the file is skipped.
  */
 line_result read_line(line_reader *reader, const char **line, size_t *length);
 
 /* Whether the next line is at hand: read_line will neither wait for it nor flush the output. */
 bool has_line(const line_reader *reader);
+
+/* Why a file was refused, for LINE_NUL and LINE_TOO_LONG: "not a text file (NUL byte at offset
+ * 0)". */
+void describe_bad_line(const line_reader *reader, line_result result, char *text, size_t size);
 
 #endif

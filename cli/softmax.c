@@ -1,20 +1,19 @@
 /*
- * `whet softmax`: rows of numbers in, probabilities or statistics out. A line is
- * read and parsed as a whole before anything of it is printed, so that a row
- * with a mistake in it leaves nothing behind but the message; rows before it
- * have been answered. Rows of one length that follow each other go to the library
- * together, as far as they have been read, since it is fastest on many rows
- * without statistics.
+ * `whet softmax`: rows of numbers in, probabilities or statistics out. A row is
+ * read and parsed as a whole before any of it is printed: a row with a mistake in
+ * it leaves nothing but the message, and the rows before it have been answered.
+ * Consecutive rows of one length go to the library together, as far as they have
+ * been read, since it is fastest on many rows without statistics.
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include "byte_size.h"
 #include "commands.h"
 #include "json.h"
 #include "messages.h"
 #include "options.h"
-#include "parse_rows.h"
 #include "policy_list.h"
-#include "read_lines.h"
+#include "row_source.h"
 #include "whet.h"
 
 #include "base/grow.h"
@@ -33,18 +32,26 @@
 /* Positions up to here are exact in a double, and rows can be counted on from it. */
 #define POSITION_MAX (UINT64_C(1) << 53)
 
+enum {
+    PROBABILITY_DIGITS = 9, /* tell any two floats apart */
+    PRECISION_MAX = 17      /* tell any two doubles apart */
+};
+
 /* Rows of one length, read one after the other and not yet answered. */
 typedef struct row_batch {
     float *values; /* [rows][n] */
     size_t capacity;
     size_t rows, n;
-    size_t first_line; /* the number of the first row's line */
+    size_t *numbers; /* of the rows in their file: lines, or rows of .npy */
+    size_t numbers_capacity;
 } row_batch;
 
 /* What lasts from row to row. */
 typedef struct softmax_work {
     policy_list policies;
+    row_reading reading;
     bool print_stats; /* of each row by itself */
+    int precision;    /* significant digits; 0: as many as the number needs */
     bool has_sink, has_beta;
     float sink, beta; /* of every row */
     int64_t position; /* of the next batch's first row */
@@ -57,25 +64,29 @@ typedef struct softmax_work {
     bool not_finite_seen;
 } softmax_work;
 
-static void print_probabilities(const float *values, size_t n) {
+static void print_probabilities(const float *values, size_t n, int precision) {
+    int digits = precision ? precision : PROBABILITY_DIGITS;
     for (size_t i = 0; i < n; i++) {
         if (i > 0)
             putchar(' ');
         if (isnan(values[i]))
             fputs("nan", stdout); /* and never "-nan" */
         else
-            printf("%.9g", (double)values[i]);
+            printf("%.*g", digits, (double)values[i]);
     }
     putchar('\n');
 }
 
-static void print_member(const char *name, double value) {
+static void print_member(const char *name, double value, int precision) {
     printf(", \"%s\": ", name);
-    json_number(stdout, value);
+    if (precision && isfinite(value))
+        printf("%.*g", precision, value);
+    else
+        json_number(stdout, value);
 }
 
 /* policy NULL: there is only one, which need not be named. */
-static void print_stats(const whet_stats *stats, const char *policy) {
+static void print_stats(const whet_stats *stats, const char *policy, int precision) {
     putchar('{');
     if (policy) {
         fputs("\"policy\": ", stdout);
@@ -83,17 +94,17 @@ static void print_stats(const whet_stats *stats, const char *policy) {
         fputs(", ", stdout);
     }
     printf("\"n\": %" PRIu64, stats->n);
-    print_member("entropy", stats->entropy);
-    print_member("entropy_after", stats->entropy_after);
-    print_member("beta", stats->beta);
-    print_member("max_prob", stats->max_prob);
-    print_member("logsumexp", stats->logsumexp);
-    print_member("min", stats->min);
+    print_member("entropy", stats->entropy, precision);
+    print_member("entropy_after", stats->entropy_after, precision);
+    print_member("beta", stats->beta, precision);
+    print_member("max_prob", stats->max_prob, precision);
+    print_member("logsumexp", stats->logsumexp, precision);
+    print_member("min", stats->min, precision);
     if (stats->argmax == UINT64_MAX)
         fputs(", \"argmax\": null", stdout);
     else
         printf(", \"argmax\": %" PRIu64, stats->argmax);
-    print_member("sink_share", stats->sink_share);
+    print_member("sink_share", stats->sink_share, precision);
     if (stats->flags & WHET_ROW_CAPPED)
         fputs(", \"capped\": true", stdout);
     if (stats->flags & WHET_ROW_EMPTY)
@@ -103,19 +114,25 @@ static void print_stats(const whet_stats *stats, const char *policy) {
     fputs("}\n", stdout);
 }
 
-/* Room for a number of floats. */
-static bool make_room(float **values, size_t *capacity, size_t count) {
+static bool reserve_floats(float **values, size_t *capacity, size_t count) {
     float *grown = lab_grow(*values, sizeof *grown, count, capacity);
     if (grown)
         *values = grown;
     return grown != NULL;
 }
 
-static void note_not_finite(softmax_work *work, const char *file, size_t line_number) {
+/* Names the batch's row in a message: "rows.csv:3" or "rows.npy: row 3". */
+static void complain_of_row(const row_source *source, const row_batch *batch, size_t row,
+                            const char *message) {
+    complain(source->how.format == FORMAT_NPY ? "%s: row %zu: %s" : "%s:%zu: %s", source->path,
+             batch->numbers[row], message);
+}
+
+static void note_not_finite(softmax_work *work, const row_source *source, size_t row) {
     if (!work->not_finite_seen)
-        complain("%s:%zu: the row holds nan or +inf, so its result is nan "
-                 "(further such rows are not reported)",
-                 file, line_number);
+        complain_of_row(source, &work->batch, row,
+                        "the row holds nan or +inf, so its result is nan "
+                        "(further such rows are not reported)");
     work->not_finite_seen = true;
 }
 
@@ -146,14 +163,14 @@ static whet_status apply_policy(softmax_work *work, size_t policy, size_t *first
         work->print_stats ? whet_entropy : whet_softmax;
     whet_status status = function(&rows, &work->policies.policies[policy], first_bad);
     if (work->print_stats && (status == WHET_OK || status == WHET_NOT_FINITE))
-        print_stats(&stats, shown_name(work, policy));
+        print_stats(&stats, shown_name(work, policy), work->precision);
     return status;
 }
 
 static bool make_betas(softmax_work *work, size_t count) {
     if (!work->has_beta)
         return true;
-    if (!make_room(&work->betas, &work->betas_capacity, count))
+    if (!reserve_floats(&work->betas, &work->betas_capacity, count))
         return false;
     for (size_t i = 0; i < count; i++)
         work->betas[i] = work->beta;
@@ -168,19 +185,19 @@ static void print_batch(const softmax_work *work) {
             if (name)
                 printf("%s\t", name);
             size_t place = (policy * batch->rows + row) * batch->n;
-            print_probabilities(work->probabilities + place, batch->n);
+            print_probabilities(work->probabilities + place, batch->n, work->precision);
         }
 }
 
-static int answer_batch(softmax_work *work, const char *file) {
+static int answer_batch(softmax_work *work, const row_source *source) {
     row_batch *batch = &work->batch;
     if (batch->rows == 0)
         return STATUS_OK;
-    /* A row takes some bytes of a line: the product does not overflow but for many policies. */
+    /* The batch is in memory: only the number of policies can make the product overflow. */
     size_t each = batch->rows * batch->n;
     if (!work->print_stats && (work->policies.count > SIZE_MAX / (each + 1) ||
-                               !make_room(&work->probabilities, &work->probabilities_capacity,
-                                          work->policies.count * each)))
+                               !reserve_floats(&work->probabilities, &work->probabilities_capacity,
+                                               work->policies.count * each)))
         return complain_of_memory();
     if (!make_betas(work, batch->rows))
         return complain_of_memory();
@@ -191,12 +208,12 @@ static int answer_batch(softmax_work *work, const char *file) {
         if (status == WHET_NOT_FINITE) {
             first_bad = bad < first_bad ? bad : first_bad;
         } else if (status != WHET_OK) {
-            complain("%s:%zu: %s", file, batch->first_line, whet_status_text(status));
+            complain_of_row(source, batch, 0, whet_status_text(status));
             return STATUS_FAILED;
         }
     }
     if (first_bad < batch->rows)
-        note_not_finite(work, file, batch->first_line + first_bad);
+        note_not_finite(work, source, first_bad);
     if (!work->print_stats)
         print_batch(work);
     work->position += (int64_t)batch->rows;
@@ -205,82 +222,83 @@ static int answer_batch(softmax_work *work, const char *file) {
 }
 
 /* The row that was read last joins the batch, or begins another. */
-static int add_to_batch(softmax_work *work, const char *file, size_t line_number) {
+static int add_to_batch(softmax_work *work, const row_source *source) {
     row_batch *batch = &work->batch;
     const row_values *row = &work->row;
-    int status = batch->n == row->n ? STATUS_OK : answer_batch(work, file);
+    int status = batch->n == row->n ? STATUS_OK : answer_batch(work, source);
     if (status != STATUS_OK)
         return status;
-    if (batch->rows == 0) {
+    if (batch->rows == 0)
         batch->n = row->n;
-        batch->first_line = line_number;
-    }
-    if (!make_room(&batch->values, &batch->capacity, (batch->rows + 1) * row->n))
+    size_t *numbers =
+        lab_grow(batch->numbers, sizeof *numbers, batch->rows + 1, &batch->numbers_capacity);
+    if (!numbers)
+        return complain_of_memory();
+    batch->numbers = numbers;
+    if (!reserve_floats(&batch->values, &batch->capacity, (batch->rows + 1) * row->n))
         return complain_of_memory();
     if (row->n > 0)
         memcpy(batch->values + batch->rows * row->n, row->values, row->n * sizeof *row->values);
-    batch->rows++;
+    batch->numbers[batch->rows++] = row->number;
     return STATUS_OK;
 }
 
-/* One line of input, already read. */
-static int take_line(softmax_work *work, const char *file, size_t line_number, const char *line,
-                     size_t length) {
-    row_error error;
-    row_result result = parse_row(line, length, &work->row, &error);
-    if (result == ROW_PARSED)
-        return add_to_batch(work, file, line_number);
-    int status = answer_batch(work, file); /* the rows before it */
-    if (status != STATUS_OK)
-        return status;
-    if (result == ROW_NO_MEMORY)
+static int complain_of_input(const row_source *source, row_result result, const row_error *error) {
+    switch (result) {
+    case ROW_MALFORMED:
+        if (error->line > 0)
+            complain("%s:%zu:%zu: %s", source->path, error->line, error->column, error->message);
+        else
+            complain("%s: %s", source->path, error->message);
+        return STATUS_MISUSE;
+    case ROW_READ_FAILED:
+        complain("%s: %s", source->path, strerror(errno));
+        return STATUS_MISUSE;
+    case ROW_NO_MEMORY:
         return complain_of_memory();
-    complain("%s:%zu:%zu: %s", file, line_number, error.column, error.message);
-    return STATUS_MISUSE;
+    case ROW_WRITE_FAILED: /* main() says why */
+    case ROW_PARSED:
+    case ROW_NONE:
+        break;
+    }
+    return STATUS_FAILED;
 }
 
-static int answer_lines(softmax_work *work, const char *file, line_reader *reader) {
+static int answer_rows(softmax_work *work, row_source *source) {
     for (;;) {
-        const char *line;
-        size_t length;
-        int status;
-        switch (read_line(reader, &line, &length)) {
-        case LINE_READ:
-            status = take_line(work, file, reader->line_number, line, length);
-            /* Nobody waits for an answer while there is something left to read. */
-            if (status == STATUS_OK && (work->print_stats || !has_line(reader)))
-                status = answer_batch(work, file);
-            if (status != STATUS_OK)
-                return status;
-            break;
-        case LINE_NONE:
-            return STATUS_OK;
-        case LINE_READ_FAILED:
-            complain("%s: %s", file, strerror(errno));
-            return STATUS_MISUSE;
-        case LINE_WRITE_FAILED:
-            return STATUS_FAILED;
-        case LINE_OUT_OF_MEMORY:
-            return complain_of_memory();
+        row_error error;
+        row_result result = next_row(source, &work->row, &error);
+        int status = STATUS_OK;
+        if (result == ROW_PARSED)
+            status = add_to_batch(work, source);
+        /* Nobody waits for an answer while the next row is in memory. */
+        if (status == STATUS_OK &&
+            (result != ROW_PARSED || work->print_stats || !has_row(source))) {
+            int reason = errno;
+            status = answer_batch(work, source);
+            errno = status == STATUS_OK ? reason : errno;
         }
+        if (status != STATUS_OK || result == ROW_NONE)
+            return status;
+        if (result != ROW_PARSED)
+            return complain_of_input(source, result, &error);
     }
 }
 
 static int answer_file(softmax_work *work, const char *path) {
     bool is_standard_input = strcmp(path, "-") == 0;
-    line_reader reader = {.descriptor = STDIN_FILENO, .output = stdout};
-    if (!is_standard_input) {
-        reader.descriptor = open(path, O_RDONLY);
-        if (reader.descriptor < 0) {
-            complain("%s: %s", path, strerror(errno));
-            return STATUS_MISUSE;
-        }
+    int descriptor = is_standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) {
+        complain("%s: %s", path, strerror(errno));
+        return STATUS_MISUSE;
     }
-    int status = answer_lines(work, is_standard_input ? "<stdin>" : path, &reader);
+    row_source source =
+        open_row_source(is_standard_input ? "<stdin>" : path, descriptor, stdout, &work->reading);
+    int status = answer_rows(work, &source);
     int reason = errno; /* main() may have to tell it */
-    free(reader.buffer);
+    close_row_source(&source);
     if (!is_standard_input)
-        close(reader.descriptor);
+        close(descriptor);
     errno = reason;
     return status;
 }
@@ -299,9 +317,10 @@ static int answer_files(softmax_work *work, int count, char **paths) {
 /* What the command line asks for. */
 typedef struct softmax_options {
     text_list names;
-    bool print_stats;
+    const char *format, *max_line; /* NULL: not given */
+    bool print_stats, has_header, skip_comments;
     double sink, beta; /* NaN: not given */
-    option_range position;
+    option_range position, precision;
 } softmax_options;
 
 /* A given beta takes the place of the policy's: with a temperature there would be two. */
@@ -339,11 +358,27 @@ static int set_extras(softmax_work *work, const softmax_options *given) {
     return STATUS_OK;
 }
 
+static int set_reading(row_reading *reading, const softmax_options *given) {
+    *reading = (row_reading){.has_header = given->has_header,
+                             .skip_comments = given->skip_comments,
+                             .limit = LINE_LIMIT_DEFAULT};
+    if (given->format && strcmp(given->format, "auto") != 0 &&
+        !find_row_format(given->format, &reading->format)) {
+        complain("softmax: --format: '%s' is not one of auto, text, csv, npy, json", given->format);
+        return STATUS_MISUSE;
+    }
+    return choose_line_limit("softmax", given->max_line, &reading->limit) ? STATUS_OK
+                                                                          : STATUS_MISUSE;
+}
+
 static int run(const softmax_options *given, int file_count, char **files) {
     static const char *const plain[] = {"softmax"};
-    softmax_work work = {.print_stats = given->print_stats};
+    softmax_work work = {.print_stats = given->print_stats,
+                         .precision = (int)given->precision.value};
     const text_list *names = &given->names;
     int status = set_extras(&work, given);
+    if (status == STATUS_OK)
+        status = set_reading(&work.reading, given);
     if (status == STATUS_OK)
         status = make_policy_list("softmax", names->count ? names->items : plain,
                                   names->count ? names->count : 1, &work.policies);
@@ -354,6 +389,7 @@ static int run(const softmax_options *given, int file_count, char **files) {
     int reason = errno;
     free(work.row.values);
     free(work.batch.values);
+    free(work.batch.numbers);
     free(work.probabilities);
     free(work.betas);
     free_policy_list(&work.policies);
@@ -362,7 +398,10 @@ static int run(const softmax_options *given, int file_count, char **files) {
 }
 
 int command_softmax(int argc, char **argv) {
-    softmax_options given = {.sink = NAN, .beta = NAN, .position = {0, 0, POSITION_MAX}};
+    softmax_options given = {.sink = NAN,
+                             .beta = NAN,
+                             .position = {0, 0, POSITION_MAX},
+                             .precision = {0, 1, PRECISION_MAX}};
     const option_spec options[] = {
         {"policy", OPTION_LIST, &given.names, "NAME",
          "how to sharpen: a temperature, a map or TEMPERATURE+MAP (see 'whet policies'); the "
@@ -382,17 +421,38 @@ int command_softmax(int argc, char **argv) {
         {"position", OPTION_RANGE, &given.position, "P",
          "position of the first row's query (default 0), for policies that ask for it; every row "
          "is one further on"},
+        {"format", OPTION_TEXT, &given.format, "NAME",
+         "format of the input: text, csv, npy or json (default: auto, which looks at the first "
+         "bytes, then at the file's name)"},
+        {"header", OPTION_FLAG, &given.has_header, NULL,
+         "skip the first line of each file, and lines that start with '#'; for text and CSV"},
+        {"comments", OPTION_FLAG, &given.skip_comments, NULL,
+         "skip lines that start with '#'; for text and CSV"},
+        {"precision", OPTION_RANGE, &given.precision, "N",
+         "significant digits to print, 1 to 17 (default: 9 for probabilities, what is needed to "
+         "read the same number back for statistics)"},
+        {"max-line", OPTION_TEXT, &given.max_line, "SIZE",
+         "longest line, row or Fortran-ordered array in bytes (default 64M); K, M and G are "
+         "understood"},
     };
     const command_syntax syntax = {
         .name = "softmax",
         .operands = "[FILE...]",
-        .about = "Reads rows of numbers, one row a line, separated by blanks or commas, from\n"
-                 "the files or from standard input (also as '-'), and prints each row's\n"
-                 "probabilities. -inf masks an entry; an empty line is a row of no entries and\n"
-                 "gives an empty line.\n",
+        .about = "Reads rows of numbers from the files or from standard input (also as '-') and\n"
+                 "prints each row's probabilities on a line. -inf masks an entry; a row of no\n"
+                 "entries gives an empty line.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "A line that cannot be read is reported as FILE:LINE:COLUMN and ends the run:\n"
+        .more = "formats:\n"
+                "  text   one row a line, numbers separated by blanks or commas\n"
+                "  csv    one row a line, separated by commas alone, perhaps in double quotes\n"
+                "  npy    NumPy arrays of f2, f4, f8 or integers, in either byte order, C or\n"
+                "         Fortran order; the last axis are the entries of a row\n"
+                "  json   arrays of numbers; the innermost arrays are the rows, and several\n"
+                "         values may follow one another (JSON lines)\n"
+                "Numbers become 32-bit floats, the nearest; one beyond their range is an error.\n"
+                "\n"
+                "A line that cannot be read is reported as FILE:LINE:COLUMN and ends the run:\n"
                 "nothing of it is printed. A row with nan or +inf does not: it gives nan, the\n"
                 "first one is reported, and the rows after it are answered as usual.\n"
                 "\n"
@@ -402,6 +462,8 @@ int command_softmax(int argc, char **argv) {
                 "examples:\n"
                 "  echo 1 2 3 4 | whet softmax\n"
                 "  whet softmax --policy softmax --policy adaptive --stats rows.csv\n"
+                "  whet softmax --header --precision 4 logits.csv\n"
+                "  whet softmax --policy adaptive logits.npy\n"
                 "  echo 1 2 3 4 | whet softmax --policy adaptive+entmax15 --sink 0\n",
         .operands_limit = INT_MAX,
     };

@@ -63,7 +63,7 @@ static bool read_a_long_line(bool failing) {
     int ends[2];
     if (pipe(ends) != 0)
         return false;
-    line_reader reader = {.descriptor = ends[0], .output = stdout};
+    line_reader reader = {.in = {.descriptor = ends[0], .output = stdout}};
     static char block[40000];
     memset(block, 'x', sizeof block);
     const char *line;
@@ -73,7 +73,7 @@ static bool read_a_long_line(bool failing) {
     line_result result = read_line(&reader, &line, &length);
     bool is_right =
         failing ? result == LINE_OUT_OF_MEMORY : result == LINE_READ && (ssize_t)length == sent;
-    free(reader.buffer);
+    free(reader.in.buffer);
     close(ends[0]);
     return is_right;
 }

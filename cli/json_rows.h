@@ -8,7 +8,7 @@
 #ifndef WHET_CLI_JSON_ROWS_H
 #define WHET_CLI_JSON_ROWS_H
 
-#include "input.h"
+#include "block_input.h"
 #include "row_result.h"
 
 /* Set limit, leave the rest zero. */

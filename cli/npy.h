@@ -8,7 +8,7 @@
 #ifndef WHET_CLI_NPY_H
 #define WHET_CLI_NPY_H
 
-#include "input.h"
+#include "block_input.h"
 #include "row_result.h"
 
 enum { NPY_AXES_MAX = 32 };

@@ -1,8 +1,8 @@
-/* Lines of text from an input (see input.h), up to a length that the caller sets. */
+/* Lines of text from an input (see block_input.h), up to a length that the caller sets. */
 #ifndef WHET_CLI_READ_LINES_H
 #define WHET_CLI_READ_LINES_H
 
-#include "input.h"
+#include "block_input.h"
 
 /* What a line may have without a word from the user: more than any row of logits needs. */
 #define LINE_LIMIT_DEFAULT ((size_t)64 << 20)

@@ -2,7 +2,7 @@
 #ifndef WHET_CLI_ROW_RESULT_H
 #define WHET_CLI_ROW_RESULT_H
 
-#include "input.h"
+#include "block_input.h"
 
 #include <stddef.h>
 

@@ -93,7 +93,7 @@ _whet_options() { # command [verb]
         printf '%s\n' --out --layer --figures --share --policy --sizes --sequences --range --decimals --seed --chat --llama \
             --plugin --threads --quiet
         ;;
-    softmax) printf '%s\n' --policy --stats --sink --beta --position ;;
+    softmax) printf '%s\n' --policy --stats --sink --beta --position --format --header --comments --precision --max-line ;;
     policies) printf '%s\n' --json --names ;;
     demo) printf '%s\n' --policy --seed --svg --no-color ;;
     bench) printf '%s\n' --only --quick --json --threads --isa ;;
@@ -102,7 +102,7 @@ _whet_options() { # command [verb]
     'clrs export')
         printf '%s\n' --split --out --algo --lengths --seeds --count --hints --decimals --ties --quiet
         ;;
-    'clrs score') printf '%s\n' --json --hints --decimals --ties ;;
+    'clrs score') printf '%s\n' --json --hints --decimals --ties --max-line ;;
     'clrs list') printf '%s\n' --names ;;
     esac
     printf '%s\n' --help --version
@@ -161,7 +161,7 @@ _whet() {
     # The --json of bench and clrs and the --heads of audit are flags; all other options named here have a value.
     case $command$before in
     audit--heads) ;;
-    *--policy | *--sink | *--beta | *--position | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--precision | *--out | *--csv | *--heads-csv | retrieval--json | lm--json | theory--json | audit--json | probe--json | *--layer | \
+    *--policy | *--sink | *--beta | *--position | *--svg | *--only | *--seed | *--threads | *--isa | *--l2 | *--max-line | *--precision | *--out | *--csv | *--heads-csv | retrieval--json | lm--json | theory--json | audit--json | probe--json | *--layer | \
         *--sequences | *--range | *--prompt-file | *--text | *--answer-tokens | *--context | *--perplexity | *--perplexity-tokens | \
         *--every | *--figure | *--figures | *--llama | *--plugin | \
         *--check | *--from | *--heads | *--spread | *--temperature | *--mass | *--layers | *--layer-heads | *--gain | \

@@ -1,9 +1,8 @@
 /*
  * What `whet softmax` reads: any bytes, first cut into lines by the program's
  * line reader, then parsed as rows of numbers. The lines must be those of the
- * file, a refusal must point into its line and quote it in printable
- * characters, and a row that is taken must read back as itself from its own
- * numbers.
+ * file up to the first with a NUL byte, a refusal must point into its line and quote it in
+ * printable characters, and a row that is taken must read back as itself from its own numbers.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -76,7 +75,7 @@ static FILE *file_with(const uint8_t *data, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     FILE *file = file_with(data, size);
-    line_reader reader = {.descriptor = fileno(file), .output = stdout};
+    line_reader reader = {.in = {.descriptor = fileno(file), .output = stdout}};
     row_values row = {0};
     bool has_mark = size >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0;
     size_t at = has_mark ? 3 : 0;
@@ -93,8 +92,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         parse_line(line, length, &row);
         at = newline ? end + 1 : end;
     }
-    FUZZ_CHECK(result == LINE_NONE && at == size);
+    const uint8_t *nul = size ? memchr(data, '\0', size) : NULL;
+    if (result == LINE_NUL) {
+        FUZZ_CHECK(nul && reader.nul == (uint64_t)(nul - data) && reader.nul >= at);
+    } else {
+        FUZZ_CHECK(result == LINE_NONE && at == size && !nul);
+    }
     free(row.values);
-    free(reader.buffer);
+    free(reader.in.buffer);
     return 0;
 }

@@ -191,6 +191,52 @@ TEST(statistics_say_when_memory_runs_out) {
     check_line(&line, 6);
 }
 
+/* The same as JSON. */
+static const char *growing_arrays(void) {
+    static char text[110000];
+    size_t used = 0;
+    bool is_first = true;
+    text[used++] = '[';
+    for (const char *c = growing_rows(); *c; c++)
+        if (*c == '\n') {
+            text[used++] = '\n';
+            is_first = true;
+        } else if (*c == ' ' && c[1] == '\n') {
+            text[used++] = ']';
+        } else if (*c == ' ') {
+            text[used++] = ',';
+        } else {
+            if (is_first)
+                used += (size_t)snprintf(text + used, sizeof text - used, used > 1 ? ",[" : "[");
+            is_first = false;
+            text[used++] = *c;
+        }
+    text[used++] = ']';
+    text[used] = '\0';
+    return text;
+}
+
+TEST(rows_of_json_say_when_memory_runs_out) {
+    command_line line = {
+        .run = command_softmax, .arguments = {"softmax"}, .input = growing_arrays()};
+    check_line(&line, 6);
+}
+
+TEST(rows_of_npy_say_when_memory_runs_out) {
+    char path[] = "/tmp/whet-faults.XXXXXX";
+    int descriptor = mkstemp(path);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
+    REQUIRE(file != NULL);
+    static const float values[3 * 20000];
+    static const char header[] = "{'descr': '=f4', 'fortran_order': True, 'shape': (3, 20000), }\n";
+    fprintf(file, "\x93NUMPY\x01%c%c%c%s", 0, (int)sizeof header - 1, 0, header);
+    CHECK_INT(fwrite(values, sizeof values, 1, file), 1);
+    CHECK_INT(fclose(file), 0);
+    command_line line = {.run = command_softmax, .arguments = {"softmax", path}};
+    check_line(&line, 6);
+    CHECK_INT(unlink(path), 0);
+}
+
 TEST(policies_need_no_memory) {
     static const char *const options[] = {NULL, "--json", "--names", "--help"};
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {

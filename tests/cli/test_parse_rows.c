@@ -87,11 +87,11 @@ TEST(mistakes_are_found_where_they_are) {
     CHECK_INT(column_of_mistake("1\v2"), 1);
 }
 
-TEST(a_nul_byte_is_found_where_it_is) {
+TEST(a_nul_byte_is_no_number) {
     row_values row = {0};
     row_error error = {0};
     CHECK_INT(parse("1 2\0 3", 6, &row, &error), ROW_MALFORMED);
-    CHECK_INT(error.column, 4);
+    CHECK_INT(error.column, 3);
     CHECK_INT(parse("\0", 1, &row, &error), ROW_MALFORMED);
     CHECK_INT(error.column, 1);
     free(row.values);
@@ -139,7 +139,7 @@ static void check_lines(const char *text, size_t length, const char *const *line
     REQUIRE(pipe(ends) == 0);
     REQUIRE(write(ends[1], text, length) == (ssize_t)length);
     close(ends[1]);
-    line_reader reader = {.descriptor = ends[0], .output = stdout};
+    line_reader reader = {.in = {.descriptor = ends[0], .output = stdout}};
     const char *line;
     size_t line_length;
     for (size_t i = 0; i < count; i++) {
@@ -150,7 +150,7 @@ static void check_lines(const char *text, size_t length, const char *const *line
     }
     CHECK_INT(read_line(&reader, &line, &line_length), LINE_NONE);
     CHECK_INT(read_line(&reader, &line, &line_length), LINE_NONE);
-    free(reader.buffer);
+    free(reader.in.buffer);
     close(ends[0]);
 }
 
@@ -166,6 +166,45 @@ TEST(lines_end_where_they_should) {
     check_lines("\xef\xbb", 2, (const char *const[]){"\xef\xbb"}, 1);
 }
 
+/* What reading the last of some lines gives, with a limit for their length. */
+static line_result last_result(const char *text, size_t length, size_t limit, line_reader *reader) {
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    REQUIRE(write(ends[1], text, length) == (ssize_t)length);
+    close(ends[1]);
+    *reader = (line_reader){.in = {.descriptor = ends[0], .output = stdout}, .limit = limit};
+    const char *line;
+    size_t line_length;
+    line_result result;
+    while ((result = read_line(reader, &line, &line_length)) == LINE_READ)
+        CHECK(line_length <= limit && !memchr(line, '\0', line_length));
+    free(reader->in.buffer);
+    close(ends[0]);
+    return result;
+}
+
+TEST(a_line_with_a_nul_byte_ends_the_reading) {
+    line_reader reader;
+    CHECK_INT(last_result("a\nb\nc\0d\n", 8, 9, &reader), LINE_NUL);
+    CHECK_INT(reader.line_number, 2);
+    CHECK_INT(reader.nul, 5);
+    CHECK_INT(last_result("\0", 1, 9, &reader), LINE_NUL);
+    CHECK_INT(reader.nul, 0);
+    CHECK_INT(last_result("\xef\xbb\xbf\0", 4, 9, &reader), LINE_NUL);
+    CHECK_INT(reader.nul, 3);
+}
+
+TEST(a_line_beyond_the_limit_ends_the_reading) {
+    line_reader reader;
+    char text[120];
+    CHECK_INT(last_result("123\n12\n123", 10, 3, &reader), LINE_NONE);
+    CHECK_INT(last_result("123\n1234\n1", 10, 3, &reader), LINE_TOO_LONG);
+    CHECK_INT(reader.line_number, 1);
+    describe_bad_line(&reader, LINE_TOO_LONG, text, sizeof text);
+    CHECK_STR(text, "line 2 is longer than 3 bytes; --max-line sets the limit");
+    CHECK_INT(last_result("1234", 4, 3, &reader), LINE_TOO_LONG);
+}
+
 TEST(lines_longer_than_a_block_come_whole) {
     FILE *file = tmpfile();
     REQUIRE(file != NULL);
@@ -176,7 +215,7 @@ TEST(lines_longer_than_a_block_come_whole) {
         fputc('\n', file);
     }
     rewind(file);
-    line_reader reader = {.descriptor = fileno(file), .output = stdout};
+    line_reader reader = {.in = {.descriptor = fileno(file), .output = stdout}};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         const char *line;
         size_t length;
@@ -188,6 +227,6 @@ TEST(lines_longer_than_a_block_come_whole) {
         CHECK_INT(right, length);
         CHECK_INT(line[length], 0);
     }
-    free(reader.buffer);
+    free(reader.in.buffer);
     fclose(file);
 }

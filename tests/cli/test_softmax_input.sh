@@ -49,8 +49,6 @@ wrong "a semicolon does not separate" '1;2\n' '' "1:1: expected a number, found 
 wrong "a comment is not passed over" '0 0\n# x\n' "$half" "2:1: expected a number, found '#'"
 wrong "too large a number is an error" '0 1e39\n' '' "1:3: '1e39' is out of the range of a 32-bit float"
 wrong "too large a negative number is an error" '-3.5e38\n' '' "1:1: '-3.5e38' is out of the range of a 32-bit float"
-wrong "a NUL byte is an error at its own place" '0 0\n1 2\00003\n' "$half" \
-    "2:4: found a NUL byte; rows are plain text, in ASCII or UTF-8"
 wrong "bytes that do not print are shown in hexadecimal" '\0303\0251\0033[1m\n' '' \
     "1:1: expected a number, found '\\\\xc3\\\\xa9\\\\x1b[1m'"
 wrong "a long word is cut" 'abcdefghijklmnopqrstuvwxyzabcdef\n' '' \
@@ -84,6 +82,51 @@ around_a_block() { # bytes
 }
 for bytes in 65531 65533 65535 65537 65539 131071 131073; do
     check "a line of $bytes bytes leaves the next one whole" around_a_block "$bytes"
+done
+
+# What is not text, and lines without an end, are refused before memory runs out.
+refuses "a NUL byte is refused, after the lines before it" '0 0\n1 2\00003\n' "$half" \
+    "whet softmax: <stdin>: not a text file (NUL byte at offset 7)\n" softmax
+refuses "one at the end, too" '0 0\n1\0000' "$half" "whet softmax: <stdin>: not a text file (NUL byte at offset 5)\n" softmax
+within_memory() { # name errors command ...; with 200 MB of memory and 20 seconds
+    local name=$1 errors=$2
+    shift 2
+    (ulimit -v 200000 && exec timeout 20 "$@" >"$SCRATCH/out" 2>"$SCRATCH/err")
+    status=$?
+    ended_with "$name" 2 '' "$errors"
+}
+endless() { # text, again and again, without a newline
+    yes "$1" | tr -d '\n' | "$WHET_BIN" softmax --max-line 1M
+}
+endless_array() {
+    { printf '['; yes 1, | tr -d '\n'; } | "$WHET_BIN" softmax --max-line 1M
+}
+export -f endless endless_array
+if [ -z "${WHET_INSTRUMENTED:-}" ]; then # sanitizers reserve more memory
+    within_memory "/dev/zero is refused" "whet softmax: /dev/zero: not a text file (NUL byte at offset 0)\n" \
+        "$WHET_BIN" softmax /dev/zero
+    within_memory "/dev/full is refused" "whet softmax: /dev/full: not a text file (NUL byte at offset 0)\n" \
+        "$WHET_BIN" softmax /dev/full
+    within_memory "as JSON it is refused too" "whet softmax: /dev/zero: not a text file (NUL byte at offset 0)\n" \
+        "$WHET_BIN" softmax --format json /dev/zero
+    within_memory "as .npy it is refused too" "whet softmax: /dev/zero: not an .npy file\n" \
+        "$WHET_BIN" softmax --format npy /dev/zero
+    within_memory "a line without an end is refused" \
+        "whet softmax: <stdin>: line 1 is longer than 1048576 bytes; --max-line sets the limit\n" bash -c 'endless y'
+    within_memory "a row without an end is refused" \
+        "whet softmax: <stdin>: line 1 is longer than 1048576 bytes; --max-line sets the limit\n" bash -c 'endless "1 "'
+    within_memory "a JSON array without an end is refused" \
+        "whet softmax: <stdin>:1:1048578: a row of more than 1048576 bytes; --max-line sets the limit\n" bash -c 'endless_array'
+else
+    skip "endless input is refused" "an instrumented build needs more memory"
+fi
+answers "a line may be as long as the limit" '0 0\n' "$half" softmax --max-line 3
+refuses "but not longer" '0 0\n00 0\n' "$half" \
+    "whet softmax: <stdin>: line 2 is longer than 3 bytes; --max-line sets the limit\n" softmax --max-line 3
+answers "limits have suffixes" '0 0\n' "$half" softmax --max-line 1K
+for size in 0 '' x 1T 5MB -1 99999999999999999999 99999999999999G; do
+    refuses "--max-line '$size' is refused" '' '' \
+        "whet softmax: --max-line: '$size' is not a size such as 4096, 64K, 64M or 2G\n" softmax --max-line "$size"
 done
 
 # A locale with a decimal comma must not matter.

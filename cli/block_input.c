@@ -7,7 +7,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include "input.h"
+#include "block_input.h"
 
 #include <errno.h>
 #include <stdlib.h>

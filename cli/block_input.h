@@ -2,8 +2,8 @@
  * Bytes from a file descriptor, in blocks. What has been read is answered before
  * the program waits for more: the output is flushed before each read.
  */
-#ifndef WHET_CLI_INPUT_H
-#define WHET_CLI_INPUT_H
+#ifndef WHET_CLI_BLOCK_INPUT_H
+#define WHET_CLI_BLOCK_INPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -28,6 +28,9 @@ enum { STATUS_NONE_SLOWER, STATUS_SLOWER, STATUS_MISUSE };
 /* Contenders of one problem. */
 enum { DUELS_MAX = 32 };
 
+/* Bytes; the sets of a first-level cache repeat every page. */
+enum { CACHE_LINE = 64, PAGE = 4096 };
+
 /* A time that is shorter says little: a case is repeated until it takes as long. */
 #define SECONDS_TO_TIME 2e-3
 
@@ -89,6 +92,19 @@ static double time_runs(const cases_contender *who, size_t repeats) {
     return (read_clock(who) - start) / (double)repeats;
 }
 
+/* Which sets of the first-level cache a function's buffers on the stack share with its tensors
+ * depends on how much its callers have on the stack, and can be worth several per cent: a property
+ * of this program, not of the builds. So each pair moves the stack by another number of cache
+ * lines, and the interval covers all placements within a page. */
+static double time_runs_at(const cases_contender *who, size_t repeats, size_t stack_lines) {
+    char moved[stack_lines * CACHE_LINE + 1];
+    __asm__ volatile("" : : "r"(moved) : "memory");
+    return time_runs(who, repeats);
+}
+
+/* Visits all lines of a page once in 64 pairs, successive ones far apart. */
+static size_t stack_lines(size_t pair) { return pair * 39 % (PAGE / CACHE_LINE); }
+
 /* Warms both up and finds how often to repeat them. */
 static void choose_repeats(duel *of) {
     double shorter = 0;
@@ -104,8 +120,9 @@ static void choose_repeats(duel *of) {
 static void time_pair(duel *of) {
     side first = of->pairs % 2 ? NEW : OLD;
     side second = first == OLD ? NEW : OLD;
-    of->seconds[first][of->pairs] = time_runs(of->who[first], of->repeats);
-    of->seconds[second][of->pairs] = time_runs(of->who[second], of->repeats);
+    size_t lines = stack_lines(of->pairs / 2); /* each once in either order */
+    of->seconds[first][of->pairs] = time_runs_at(of->who[first], of->repeats, lines);
+    of->seconds[second][of->pairs] = time_runs_at(of->who[second], of->repeats, lines);
     of->logarithms[of->pairs] = log(of->seconds[NEW][of->pairs] / of->seconds[OLD][of->pairs]);
     of->pairs++;
 }

@@ -1,37 +1,49 @@
 #!/usr/bin/env bash
 # The static checks: clang-format, clang-tidy and cppcheck over all of the project's C. All three run, whatever the first
-# finds; the status is 1 if any found something.
+# reports; the status is 1 if any of them had a finding.
 #
-#     tools/check.sh BUILD_DIR       check, with the compile commands of a configured build
-#     tools/check.sh --fix-format    format in place instead
+#     tools/check.sh BUILD_DIR [PATH ...]   check, with the compile commands of a configured build; PATH, such as tests/row,
+#                                           limits it to files below
+#     tools/check.sh --fix-format           format in place instead
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 2
 
-rooms=()
-for room in include src lab cli bench fuzz llama plugin examples tests; do
-    [ ! -d $room ] || rooms+=("$room")
-done
-mapfile -t formatted < <(find "${rooms[@]}" -name '*.[ch]' -o -name '*.inc' | sort)
-
 if [ "${1:-}" = --fix-format ]; then
+    build=
+else
+    build=${1:?usage: $0 BUILD_DIR [PATH ...]}
+fi
+shift
+folders=()
+for folder in "${@:-include src lab cli bench fuzz llama plugin examples tests}"; do
+    # shellcheck disable=SC2206 # the default is a list of words
+    folders+=($folder)
+done
+mapfile -t formatted < <(find "${folders[@]}" -name '*.[ch]' -o -name '*.inc' | sort)
+
+if [ -z "$build" ]; then
     exec clang-format -i "${formatted[@]}"
 fi
-build=${1:?the build folder is missing}
 jobs=$(nproc)
 status=0
 
 echo "clang-format: ${#formatted[@]} files"
 clang-format --dry-run -Werror "${formatted[@]}" || status=1
 
-# Only what is compiled here: files of other processors have no compile command.
-mapfile -t compiled < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/compile_commands.json" | sort -u)
+# Only what this build compiles: files of other processors have no compile command.
+mapfile -t compiled < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/compile_commands.json" | sort -u |
+    grep -E "^$PWD/($(IFS='|' && echo "${folders[*]}"))(/|$)")
 echo "clang-tidy: ${#compiled[@]} files"
 printf '%s\0' "${compiled[@]}" |
     xargs -0 -n 1 -P "$jobs" clang-tidy -p "$build" --quiet --warnings-as-errors='*' 2> >(grep -v 'warnings\? generated' >&2) ||
     status=1
 
 echo "cppcheck: ${#compiled[@]} files"
-cppcheck --project="$build/compile_commands.json" --std=c11 --enable=warning,performance,portability --inline-suppr \
+limits=()
+for file in "${compiled[@]}"; do
+    limits+=("--file-filter=$file")
+done
+cppcheck --project="$build/compile_commands.json" "${limits[@]}" --std=c11 --enable=warning,performance,portability --inline-suppr \
     --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --error-exitcode=1 --quiet -j "$jobs" ||
     status=1
 

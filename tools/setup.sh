@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
-# Sees to it that the tools a task needs are there.
+# Installs the tools that a task needs.
 #
-#     tools/setup.sh [compile|build|test|check|fuzz|arm|all]
+#     tools/setup.sh [compile|build|test|check|fuzz|arm|deb|all]
 #
-# compile: what a build needs; says what is missing and installs nothing. build: what `make run` needs. test: the same, and a
-# llama.cpp from npm, for the tests of the plug-in. check: the linters too. fuzz: clang with libFuzzer too. arm: a cross
-# compiler for 64-bit ARM and qemu-user too. all: what is needed to build, and all that the checks and the optional tests use
-# (torch, Chromium, qemu, npm, a llama.cpp ...).
+#     compile   what a build needs: prints what is missing, installs nothing
+#     build     what `make run` needs
+#     test      the same, and a llama.cpp from npm for the tests of the plug-in
+#     check     build, and the linters
+#     fuzz      build, and clang with libFuzzer
+#     arm       build, and a cross compiler for 64-bit ARM and qemu-user
+#     deb       build, and debhelper and lintian
+#     all       build, and what all checks and optional tests use (torch, Chromium, qemu, npm, a llama.cpp ...)
 #
-# On Debian and its relatives, as root, missing packages are installed; elsewhere the script says what to install. Nothing
-# is asked of the package manager, and nothing is printed, when nothing is missing. A package of the group `all` that cannot
-# be had is named and left out: the tests that would use it are then skipped. So are those that need a llama.cpp where none
-# can be fetched, or with WHET_FETCH_LLAMA=0.
+# On Debian and its derivatives, as root, missing packages are installed; elsewhere the script prints what to install. If
+# nothing is missing it prints nothing and does not call the package manager. A package of `all` that cannot be installed is
+# reported, and the tests that use it are skipped; so are those that need a llama.cpp if none can be fetched, or with
+# WHET_FETCH_LLAMA=0.
 set -u
 
 group=${1:-build}
@@ -19,7 +23,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# Whether a program can be compiled and linked: a compiler without the C library's headers is of no use.
+# Whether a program can be compiled and linked: a compiler without the headers of libc is not enough.
 compiles() { # source compiler [flags ...]
     local source=$1 compiler=$2 folder status
     shift 2
@@ -46,11 +50,11 @@ cmake_is_new_enough() {
 
 jansson_is_there() { have pkg-config && pkg-config --atleast-version=2.12 jansson; }
 
-# Loaded when an experiment trains, not when the program is built: a library without headers will do.
+# Loaded at run time for training: the library is enough, without headers.
 openblas_is_there() {
     local cache folder
     for cache in ldconfig /sbin/ldconfig; do
-        # Its whole output is read: a pipe closed early would make the search fail where pipes are watched.
+        # grep reads all of it: with -q it would close the pipe early, which fails under pipefail.
         if have "$cache" && "$cache" -p 2>/dev/null | grep libopenblas >/dev/null; then
             return 0
         fi
@@ -62,12 +66,12 @@ openblas_is_there() {
     return 1
 }
 
-# Draws the figures of `whet reproduce`; the smallest build of gnuplot cannot write PNG.
+# For the figures of `whet reproduce`; the smallest build of gnuplot cannot write PNG.
 gnuplot_is_there() {
     have gnuplot && printf 'set terminal svg\nset terminal pngcairo\n' | gnuplot >/dev/null 2>&1
 }
 
-# The needed tools that are missing, one a line: what, then the packages of Debian, Fedora, Arch and Homebrew.
+# Prints the missing tools, one per line: what, then the packages of Debian, Fedora, Arch and Homebrew.
 missing() {
     compiles "$any_program" "${CC:-cc}" || echo "a C compiler|gcc libc6-dev|gcc glibc-devel|gcc|gcc"
     cmake_is_new_enough || echo "CMake 3.25 or newer|cmake|cmake|cmake|cmake"
@@ -88,10 +92,15 @@ missing() {
         compiles "$any_program" aarch64-linux-gnu-gcc ||
             echo "a cross compiler for 64-bit ARM|$cross_compiler|gcc-aarch64-linux-gnu|aarch64-linux-gnu-gcc|"
         have qemu-aarch64 || echo "qemu-user|$emulator|qemu-user|qemu-user|"
+    elif [ "$group" = deb ]; then
+        have dpkg-buildpackage || echo "dpkg-dev|dpkg-dev|dpkg-dev|dpkg|dpkg"
+        have dh || echo "debhelper 13|debhelper|debhelper|debhelper|"
+        have fakeroot || echo "fakeroot|fakeroot|fakeroot|fakeroot|"
+        have lintian || echo "lintian|lintian|||"
     fi
 }
 
-# Debian names the package of clang's run-time library after clang's version.
+# Debian's package of clang's run-time library has clang's version in its name.
 fuzzer_runtime() {
     local version
     version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
@@ -104,7 +113,7 @@ installed() {
 
 may_install() { have apt-get && have dpkg-query && [ "$(id -u)" -eq 0 ]; }
 
-# Installs packages; the lists are fetched only when an installation without that fails, as it does in a fresh system.
+# Installs packages; fetches apt's lists only if that fails, as it does in a fresh system.
 updated=no
 install_packages() {
     local log status
@@ -128,7 +137,7 @@ install_packages() {
     return $status
 }
 
-# One column of what is missing, each word once.
+# Prints one column of what is missing, each word once.
 column() { printf '%s\n' "$needed" | cut -d '|' -f "$1" | tr ' ' '\n' | sort -u | paste -s -d ' ' -; }
 
 needed=$(missing)
@@ -143,7 +152,7 @@ fi
 if [ -n "$needed" ]; then
     {
         echo "missing: $(printf '%s\n' "$needed" | cut -d '|' -f 1 | paste -s -d ',' - | sed 's/,/, /g')"
-        [ "$group" != compile ] || echo "make setup installs what is missing on Debian, as root; or:"
+        [ "$group" != compile ] || echo "make setup installs it on Debian, as root; or:"
         [ "$group" = compile ] || echo "install with:"
         echo "  Debian, Ubuntu   apt-get install $(column 2)"
         echo "  Fedora           dnf install $(column 3)"
@@ -153,7 +162,7 @@ if [ -n "$needed" ]; then
     exit 1
 fi
 
-# Unless another one is tested with. Only `all` tries again what the network has refused.
+# Unless the tests use another one. Only `all` tries again what failed to download earlier.
 fetch_llama() {
     [ "${WHET_FETCH_LLAMA:-1}" != 0 ] || return 0
     ! grep -qs '^LLAMA_CPP_DIR:[A-Z]*=.' build/release/CMakeCache.txt || return 0
@@ -170,10 +179,10 @@ fi
 install_optional() {
     local package wanted=()
     optional="python3 python3-numpy python3-torch g++ chromium git nodejs npm $cross_compiler $emulator
-        clang clang-tidy clang-format cppcheck valgrind"
+        clang clang-tidy clang-format cppcheck valgrind zsh fish mandoc debhelper fakeroot lintian mmdebstrap"
     if ! have dpkg-query; then
         # shellcheck disable=SC2086 # one word a package
-        echo "optional, under the names of Debian:" $optional
+        echo "optional, as named in Debian:" $optional
         return 0
     fi
     for package in $optional $(fuzzer_runtime); do
@@ -188,7 +197,7 @@ install_optional() {
     fi
     echo "installing: ${wanted[*]}"
     if ! install_packages "${wanted[@]}" 2>/dev/null; then
-        # One that cannot be had must not keep the others away.
+        # One that cannot be installed must not stop the others.
         for package in "${wanted[@]}"; do
             installed "$package" || install_packages "$package" 2>/dev/null ||
                 echo "could not install $package: the tests that use it will be skipped"

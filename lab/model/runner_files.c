@@ -52,10 +52,10 @@ bool runner_find_library(const char *where, char path[RUNNER_PATH_SIZE], lab_err
 bool runner_find_plugin(const char *where, char path[RUNNER_PATH_SIZE], lab_error *error) {
     static const char *const places[] = {"",
                                          "plugin/ggml/",
-                                         "../lib/",
-                                         "../lib64/",
-                                         "../lib/x86_64-linux-gnu/",
-                                         "../lib/aarch64-linux-gnu/"};
+                                         "../lib/whet/",
+                                         "../lib64/whet/",
+                                         "../lib/x86_64-linux-gnu/whet/",
+                                         "../lib/aarch64-linux-gnu/whet/"};
     char program[2048];
     where = where ? where : getenv("WHET_PLUGIN");
     if (where && *where) {

@@ -32,7 +32,7 @@ esac
 
 every_file_is_there() {
     local file status=0
-    for file in include/whet.h "${lib#"$prefix"/}"/{libwhet.a,libwhet.so,"$soname",pkgconfig/whet.pc} \
+    for file in include/whet.h share/doc/whet/{LICENSE,README.md,CHANGELOG.md,docs/TESTING.md,examples/minimal.c} "${lib#"$prefix"/}"/{libwhet.a,libwhet.so,"$soname",pkgconfig/whet.pc} \
         "${lib#"$prefix"/}"/cmake/whet/{whetConfig,whetConfigVersion,whetTargets}.cmake; do
         [ -e "$prefix/$file" ] || { echo "$file is missing" && status=1; }
     done
@@ -47,9 +47,12 @@ every_file_is_there() {
         if [ -e "$WHET_SOURCE_DIR/completions/_whet" ]; then
             [ -e "$prefix/share/zsh/site-functions/_whet" ] || { echo "zsh completion is missing" && status=1; }
         fi
+        if [ -e "$WHET_SOURCE_DIR/completions/whet.fish" ]; then
+            [ -e "$prefix/share/fish/vendor_completions.d/whet.fish" ] || { echo "fish completion is missing" && status=1; }
+        fi
     fi
     if [ -n "${WHET_PLUGIN:-}" ]; then
-        [ -e "$lib/libggml-whet.so" ] || { echo "the plug-in for llama.cpp is missing" && status=1; }
+        [ -e "$lib/whet/libggml-whet.so" ] || { echo "the plug-in for llama.cpp is missing" && status=1; }
     fi
     return "$status"
 }

@@ -36,7 +36,7 @@ static int draw(reproduce_arguments *given, const report_part *part, const char 
     take_scale(given);
     if (!given->run.is_full && !reproduction_recall_scale(&given->run, &error))
         return report_lab_error("figure", &error);
-    int status = open_reproduction(given, "figure");
+    int status = open_reproduction(given, "figure", !part->needs_no_blas);
     if (status == STATUS_OK && !part->draw(&given->experiment, path, &error))
         status = report_failure("figure", &error);
     close_reproduction(given);

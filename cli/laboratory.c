@@ -16,6 +16,10 @@ bool open_laboratory(laboratory *lab, uint64_t threads, const char *heads_path) 
         return lab_fail(&lab->error, LAB_SYSTEM, "threads: %s", whet_status_text(status));
     }
     lab->executor = whet_pool_executor(lab->pool);
+    if (!nn_blas_reserve(&lab->engine.blas, whet_pool_threads(lab->pool), &lab->error)) {
+        close_laboratory(lab);
+        return false;
+    }
     return true;
 }
 

@@ -42,8 +42,9 @@ void take_scale(reproduce_arguments *given) {
                                             .lm_seeds = given->lm_seeds.value};
 }
 
-int open_reproduction(reproduce_arguments *given, const char *command) {
-    if (!open_laboratory(&given->lab, given->threads, NULL))
+int open_reproduction(reproduce_arguments *given, const char *command, bool needs_blas) {
+    given->lab = (laboratory){.pool = NULL};
+    if (needs_blas && !open_laboratory(&given->lab, given->threads, NULL))
         return report_lab_error(command, &given->lab.error);
     given->run.engine = &given->lab.engine;
     given->run.executor = &given->lab.executor;
@@ -164,7 +165,7 @@ int command_reproduce(int argc, char **argv) {
     lab_catch_interrupts();
     take_scale(&given);
     reproduction_keep_scale(run);
-    int status = open_reproduction(&given, "reproduce");
+    int status = open_reproduction(&given, "reproduce", true);
     if (status == STATUS_OK) {
         lab_error error = {.kind = LAB_NO_ERROR};
         status = reproduction_make(run, &given.experiment, &error)

@@ -21,9 +21,9 @@ reproduce_arguments usual_reproduction(void);
 /* Numbers that were given become the scale of the run. */
 void take_scale(reproduce_arguments *given);
 
-/* Loads what the experiments compute with. An exit status, after a message unless STATUS_OK; close
- * it either way. */
-int open_reproduction(reproduce_arguments *given, const char *command);
+/* Loads what the experiments compute with, unless the BLAS and threads are not needed. An exit
+ * status, after a message unless STATUS_OK; close it either way. */
+int open_reproduction(reproduce_arguments *given, const char *command, bool needs_blas);
 void close_reproduction(reproduce_arguments *given);
 
 /* Like report_lab_error; a run that was interrupted is told how to go on. */

@@ -13,12 +13,16 @@
 
 static const long long grace = 1000000000; /* nanoseconds in which signals count as one */
 
-static atomic_llong first_at; /* when the first one came, in nanoseconds; 0: none has */
+static atomic_llong first_at;    /* when the first one came, in nanoseconds; 0: none has */
+static atomic_bool ends_program; /* the first one already */
 
 static void end_at_once(int number) {
-    static const char words[] =
+    static const char second[] =
         "\nwhet: a second signal: ended at once, without keeping what was under way\n";
-    ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
+    static const char first[] = "\nwhet: stopped\n";
+    bool is_first = atomic_load(&ends_program);
+    ssize_t written = write(STDERR_FILENO, is_first ? first : second,
+                            (is_first ? sizeof first : sizeof second) - 1);
     (void)written;
     signal(number, SIG_DFL);
     raise(number);
@@ -29,7 +33,8 @@ static void note_interrupt(int number) {
     struct timespec time = {0};
     clock_gettime(CLOCK_MONOTONIC, &time);
     long long now = 1000000000LL * time.tv_sec + time.tv_nsec + 1, first = 0;
-    if (!atomic_compare_exchange_strong(&first_at, &first, now) && now - first > grace)
+    bool is_later = !atomic_compare_exchange_strong(&first_at, &first, now) && now - first > grace;
+    if (is_later || atomic_load(&ends_program))
         end_at_once(number);
     errno = error;
 }
@@ -47,5 +52,7 @@ void lab_catch_interrupts(void) {
     if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
         sigaction(SIGHUP, &action, NULL);
 }
+
+void lab_end_on_interrupt(bool at_once) { atomic_store(&ends_program, at_once); }
 
 bool lab_interrupted(void) { return atomic_load_explicit(&first_at, memory_order_relaxed) != 0; }

@@ -9,7 +9,11 @@
  * are part of the first: timeout(1) sends two. SIGHUP stays ignored where nohup(1) made it so. */
 void lab_catch_interrupts(void);
 
-/* Whether one has come in. */
+/* While at_once holds, the first signal ends the program: for waits that nothing else could end
+ * and that have nothing to keep. */
+void lab_end_on_interrupt(bool at_once);
+
+/* Whether a signal has come in. */
 bool lab_interrupted(void);
 
 #endif

@@ -1,19 +1,26 @@
 /*
  * Loads OpenBLAS with the right kernels. It reads OPENBLAS_CORETYPE, or else
  * looks at the processor's model; releases such as 0.3.21 do not know recent
- * Intel models and take kernels for processors without AVX-512, at a fifth of
- * the speed, and fall back to very old ones for models of AMD's they have not
- * heard of. What the processor can do is a better guide than its model: unless
- * the user has chosen, kernels are asked for by name.
+ * Intel models and use kernels for processors without AVX-512, at a fifth of
+ * the speed, and fall back to very old ones for AMD models they do not know.
+ * The processor's features are a better guide than its model: unless the user
+ * has chosen, kernels are requested by name.
+ *
+ * OpenBLAS maps a buffer of 128 MiB for each product under way, keeps it for the
+ * next one, and where the mapping fails tries again for ever. So its buffers are
+ * mapped before the first product, after a trial of our own.
  */
 #define _POSIX_C_SOURCE 200809L
 
 #include "nn/blas.h"
 
+#include "base/signals.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
 
@@ -29,16 +36,31 @@ static const char *fitting_kernels(void) {
     return NULL;
 }
 
-static void *load(void) {
+/* What the loader said of the last library. */
+static const char *loader_reason(void) {
+    const char *reason = dlerror();
+    return reason ? reason : "unknown reason";
+}
+
+static void *load(lab_error *error) {
     const char *chosen = getenv("WHET_BLAS");
-    if (chosen && *chosen)
-        return dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
+    if (chosen && *chosen) {
+        void *library = dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
+        if (!library)
+            lab_fail(error, LAB_SYSTEM, "cannot load the BLAS that WHET_BLAS names: %s",
+                     loader_reason());
+        return library;
+    }
     static const char *const names[] = {"libopenblas.so.0", "libopenblas.so", "libopenblas.dylib"};
+    char reason[300] = ""; /* of the first, which is the usual one */
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         void *library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
         if (library)
             return library;
+        if (i == 0)
+            snprintf(reason, sizeof reason, "%s", loader_reason());
     }
+    lab_fail(error, LAB_SYSTEM, "no BLAS: install libopenblas0, or set WHET_BLAS (%s)", reason);
     return NULL;
 }
 
@@ -73,13 +95,15 @@ bool nn_blas_open(nn_blas *blas, lab_error *error) {
     const char *kernels = fitting_kernels();
     if (kernels)
         setenv("OPENBLAS_CORETYPE", kernels, 0);
-    blas->library = load();
+    blas->library = load(error);
     if (!blas->library)
-        return lab_fail(error, LAB_SYSTEM, "no BLAS: install libopenblas0, or set WHET_BLAS");
+        return false;
     if (!find(blas->library, "cblas_sgemm", &blas->sgemm, sizeof blas->sgemm)) {
         nn_blas_close(blas);
         return lab_fail(error, LAB_SYSTEM, "the BLAS has no cblas_sgemm");
     }
+    find(blas->library, "blas_memory_alloc", &blas->map_buffer, sizeof blas->map_buffer);
+    find(blas->library, "blas_memory_free", &blas->leave_buffer, sizeof blas->leave_buffer);
     void (*set_threads)(int) = NULL;
     if (find(blas->library, "openblas_set_num_threads", &set_threads, sizeof set_threads))
         set_threads(1);
@@ -91,6 +115,54 @@ void nn_blas_close(nn_blas *blas) {
     if (blas->library)
         dlclose(blas->library);
     *blas = (nn_blas){.library = NULL};
+}
+
+enum {
+    BUFFER_MIB = 128,
+    BUFFERS_MAX = 64, /* more threads than this hardly multiply at one time */
+};
+
+/* Whether the system has this many buffers left. They are mapped one by one, as OpenBLAS does: one
+ * mapping of all could be refused where they are not. */
+static bool has_memory_for(size_t buffers) {
+    const size_t bytes = ((size_t)BUFFER_MIB << 20) + ((size_t)1 << 20);
+    void *tried[BUFFERS_MAX];
+    size_t count = 0;
+    for (; count < buffers; count++) {
+        tried[count] =
+            mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (tried[count] == MAP_FAILED)
+            break;
+    }
+    bool is_enough = count == buffers;
+    while (count > 0)
+        munmap(tried[--count], bytes);
+    return is_enough;
+}
+
+/* OpenBLAS maps what has no buffer yet, and keeps it when all are given back. */
+static void map_buffers(const nn_blas *blas, size_t count) {
+    void *buffers[BUFFERS_MAX];
+    for (size_t i = 0; i < count; i++)
+        buffers[i] = blas->map_buffer(0);
+    for (size_t i = 0; i < count; i++)
+        blas->leave_buffer(buffers[i]);
+}
+
+bool nn_blas_reserve(const nn_blas *blas, size_t threads, lab_error *error) {
+    if (!blas->map_buffer || !blas->leave_buffer)
+        return true; /* not OpenBLAS */
+    size_t count = threads < BUFFERS_MAX ? threads : BUFFERS_MAX;
+    if (!has_memory_for(count))
+        return lab_fail(error, LAB_SYSTEM,
+                        count == 1 ? "out of memory: OpenBLAS needs %d MiB"
+                                   : "out of memory: OpenBLAS needs %d MiB for each of %zu "
+                                     "threads; use fewer --threads",
+                        BUFFER_MIB, count);
+    lab_end_on_interrupt(true); /* should OpenBLAS wait for memory nevertheless */
+    map_buffers(blas, count);
+    lab_end_on_interrupt(false);
+    return true;
 }
 
 void nn_multiply(const nn_blas *blas, nn_product shape, const float *a, const float *b, float *c) {

@@ -127,7 +127,7 @@ static const report_part parts[] = {
      "Ten powers of &lambda; as logits, at temperature &theta;: a lower temperature never raises "
      "the entropy (Proposition 3.2). At &lambda; = 1 all logits are equal and temperature does "
      "nothing; near 0 nine of the ten are.",
-     .draw = draw_figure5},
+     .draw = draw_figure5, .needs_no_blas = true},
     {"figure6", "Figure 6: which temperature suits a set",
      "For many sets, the inverse temperature at which the head's answer has the lowest "
      "cross-entropy, against the entropy of its coefficients. A polynomial through such points is "

@@ -26,6 +26,7 @@ typedef struct report_part {
     const report_table *table; /* NULL for figures */
     bool is_extra;             /* made at full scale, or when it is named */
     const char *group;         /* a part with which it is made, or NULL */
+    bool needs_no_blas;        /* computed without heads and matrix products */
 } report_part;
 
 /* Part i in the order of the report, or NULL past the end. */

@@ -31,7 +31,7 @@ fi
 # One thread: xz cuts its blocks by the number of threads.
 LC_ALL=C sort -z "$files" |
     tar --create --no-recursion --format=gnu --mtime="@$time" --owner=0 --group=0 --numeric-owner --mode=u+rwX,go=rX \
-        --transform="s,^,whet-$version/,SH" --null --files-from=- | xz -9 --threads=1 >"$archive"
+        --transform="s,^,whet-$version/,SH" --null --files-from=- | xz -6 --threads=1 >"$archive"
 chmod 644 "$archive"
 mv "$archive" "$folder/whet-$version.tar.xz"
 echo "$folder/whet-$version.tar.xz"

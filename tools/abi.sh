@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Prints what programs compiled against libwhet rely on: the version, every exported symbol, the size of every public
-# struct with the place of every field, and every constant. All of it is taken from the header and the library themselves.
+# Prints what programs compiled against libwhet rely on: the version, every exported symbol, the size of every public struct
+# with the offset of every field, and every constant, as found in the header and the library.
 #
 #     tools/abi.sh include/whet.h libwhet.so [compiler]
 #
-# tests/abi compares it with what was recorded for this version; `make abi` records it.
+# tests/abi compares it with the record of this version; `make abi` writes the record.
 set -eu
 header=$1 library=$2 compiler=${3:-${CC:-cc}}
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# The header without comments, which may go over several lines.
+# Prints the header without comments, which may span lines.
 plain() { tr '\n' '\001' <"$header" | sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/||g' | tr '\001' '\n' | sed 's/ *$//'; }
 
 {
     printf '#include "%s"\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n' "$(realpath "$header")"
     plain | awk '
-        # struct name {  ... } : fields are what stands before ; or [ at the outermost level
+        # struct name { ... }: a field is the word before ; or [ at the outermost level
         /^(typedef )?struct whet_[a-z_0-9]+ \{/ { name = $0; sub(/.*struct /, "", name); sub(/ \{.*/, "", name); depth = 1
             printf "    printf(\"struct %s %%zu\\n\", sizeof(%s));\n", name, name; next }
         name != "" && /(union|struct) \{/ { depth++; next }

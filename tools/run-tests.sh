@@ -3,10 +3,10 @@
 #
 #     tools/run-tests.sh build/release [further arguments for ctest, such as -R row]
 #
-# Every test program prints one line a case and a count at its end. This shows the failed programs' whole output, lists what
-# was skipped with the reason, and ends with the sum over all programs, alone on the last line. A program that crashed, ran
-# out of time, could not be run or did not print its count is one failure more. The status is 0 only if there was no
-# failure and something ran.
+# Every test program prints one line per case and a count at its end. This script prints the whole output of programs that
+# failed and a list of skipped cases with reasons, and ends with the sum over all programs, alone on the last line. A program
+# that crashed, timed out, could not be started or did not print its count adds one failure. The status is 0 only if nothing
+# failed and something ran.
 set -u
 
 if [ $# -lt 1 ]; then
@@ -20,11 +20,11 @@ log=$build/tests.log
 jobs=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 runner=()
 if grep -qs '^WHET_SANITIZE:.*=.*thread' "$build/CMakeCache.txt" && setarch -R true 2>/dev/null; then
-    # ThreadSanitizer cannot place its shadow memory where the kernel randomises addresses widely.
+    # ThreadSanitizer cannot place its shadow memory if the kernel randomises addresses widely.
     runner=(setarch -R)
 fi
 
-# -V prefixes every line of a program with its number, so that programs running side by side can be told apart afterwards.
+# -V prefixes every line of a program with its number, which tells programs that run at the same time apart.
 ${runner[@]+"${runner[@]}"} ctest --test-dir "$build" -V -j "$jobs" --no-tests=error "$@" </dev/null 2>&1 |
     tee "$log" | awk 'sub(/^ *[0-9]+\/[0-9]+ Test +#[0-9]+: /, "") { print; fflush() }'
 ctest_status=${PIPESTATUS[0]}
@@ -46,7 +46,7 @@ awk -v ctest_status="$ctest_status" '
         }
         next
     }
-    # The end of a program: "3/9 Test #12: room/name ....   Passed    0.01 sec".
+    # The end of a program: "3/9 Test #12: folder/name ....   Passed    0.01 sec".
     match($0, /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: /) {
         number = $0
         sub(/^[^#]*#/, "", number)

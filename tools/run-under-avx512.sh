@@ -10,8 +10,8 @@
 # its standard input is empty.  The exit status is PROGRAM's (128 + n when signal
 # n killed it), or 125 when the emulation failed or went past the time limit.
 #
-# Starting the machine takes about 15 seconds; after that expect some 40 million
-# plain instructions a second, 9 million 512-bit integer ones or 4 million 512-bit
+# Starting the machine takes about 15 seconds; after that expect about 40
+# million plain instructions a second, 9 million 512-bit integer ones or 4 million 512-bit
 # fused multiply-adds.  There is one processor.  Its clock counts one 3.5 GHz cycle
 # per instruction, so a second of computing inside lasts more than a minute outside:
 # do not time anything there.

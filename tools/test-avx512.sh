@@ -1,13 +1,13 @@
 #!/bin/sh
-# Run the tests of the AVX-512 kernels on an emulated processor, for machines that have none of
-# their own (where the processor has AVX-512, `make test` runs all of them natively; elsewhere it tests what they compute,
-# with operations made of AVX2's, and this what the compiler made of them).
+# Runs the tests of the AVX-512 kernels on an emulated processor. On a processor with AVX-512 `make
+# test` runs them natively. On others it runs the same source with each operation made of two of
+# AVX2's, and this script tests the real instructions that the compiler chose.
 #
 #   tools/test-avx512.sh [PROGRAM[:PART-OF-A-NAME]...]
 #
-# Without arguments: all programs below, the short ones first, which takes an hour and more; with
-# some, such as isa/test_panels or attention/test_backward:awkward, these alone.
-# test_conversions is left out: the emulator rounds ties to half precision away from zero.
+# Default: all programs below, the short ones first, which takes more than an hour. Arguments such as
+# isa/test_panels or attention/test_backward:awkward run these only. test_conversions is left out: the
+# emulator rounds ties to half precision away from zero.
 set -eu
 cd "$(dirname "$0")/.."
 build=build/static

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
 # Runs the plug-in's tests, and those of `whet probe`, in older versions of llama.cpp.
 #
-#     tools/test-hosts.sh [VERSION ...]     versions of npm's node-llama-cpp; those of llama/versions.txt unless some are named
+#     tools/test-hosts.sh [VERSION ...]     versions of npm's node-llama-cpp (default: those of llama/versions.txt)
 #
-# Each is fetched into build/llama.cpp-VERSION (tools/fetch-llama.sh; 30 MB each) and tested in the folder build/hosts, where only
-# what depends on the host is compiled again. The end lists every version with what came out, or why it was not tested; the
-# status is 0 if nothing failed.
+# Each is fetched into build/llama.cpp-VERSION (tools/fetch-llama.sh; 30 MB each) and tested in build/hosts, where only files
+# that depend on the host are compiled again. Prints a line per version with its count, or why it was not tested. The status
+# is 0 if nothing failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 tests='^plugin/llama/(declarations|models|operations|recorded|tiny_model)$|^(cli|lab/model)/probe$'
 targets=(whet ggml_whet whet_llama_driver test_plugin_llama_{declarations,operations,recorded,tiny_model} test_lab_model_probe)
 
-test_host() { # version folder; says what came out in one line, the rest is in build/hosts-VERSION.log
+test_host() { # version folder; prints the count, the rest is in build/hosts-VERSION.log
     local log=build/hosts-$1.log
     if ! { cmake --preset release -B build/hosts -DLLAMA_CPP_DIR="$2" && cmake --build build/hosts --target "${targets[@]}"; } >"$log" 2>&1; then
-        echo "could not be built with, see $log"
+        echo "build failed, see $log"
         return 1
     fi
     tools/run-tests.sh build/hosts -R "$tests" >>"$log" 2>&1

@@ -25,10 +25,6 @@ typedef struct suite_part {
 enum { SUITE_PARTS = 7 };
 extern const suite_part bench_parts[SUITE_PARTS];
 
-/* What a quick run of all that belongs to it takes at most, but for the first round of a case,
- * which is not cut short. */
-#define QUICK_SECONDS_MAX 25
-
 /* Takes the cases of a run as they are made ready, instead of having them measured. */
 typedef struct suite_visitor {
     /* Whether to make a case ready; `seconds` is what it declares of a quick run. */

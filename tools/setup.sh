@@ -179,7 +179,8 @@ fi
 install_optional() {
     local package wanted=()
     optional="python3 python3-numpy python3-torch g++ chromium git nodejs npm $cross_compiler $emulator
-        clang clang-tidy clang-format cppcheck valgrind zsh fish mandoc debhelper fakeroot lintian mmdebstrap"
+        clang clang-tidy clang-format cppcheck valgrind zsh fish shellcheck mandoc groff man-db jq librsvg2-bin locales
+        dpkg-dev debhelper fakeroot lintian mmdebstrap"
     if ! have dpkg-query; then
         # shellcheck disable=SC2086 # one word a package
         echo "optional, as named in Debian:" $optional

@@ -17,8 +17,8 @@ TEST(a_quick_run_declares_less_than_half_a_minute) {
     double declared = 0;
     for (size_t i = 0; i < SUITE_PARTS; i++)
         declared += bench_parts[i].in_quick ? bench_parts[i].quick_seconds : 0;
-    CHECK_MSG(declared <= QUICK_SECONDS_MAX, "%g seconds are declared", declared);
-    CHECK(QUICK_SECONDS_MAX <= 25); /* what first rounds may take longer is left out of 30 */
+    /* of 30: first rounds are not cut short */
+    CHECK_MSG(declared > 5 && declared <= 25, "%g seconds are declared", declared);
 }
 
 TEST(a_quick_run_has_all_bars_of_the_library_and_leaves_training_out) {

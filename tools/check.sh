@@ -30,12 +30,21 @@ status=0
 echo "clang-format: ${#formatted[@]} files"
 clang-format --dry-run -Werror "${formatted[@]}" || status=1
 
-# Only what this build compiles: files of other processors have no compile command.
-mapfile -t compiled < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$build/compile_commands.json" | sort -u |
+# Each file once for each set of flags, tests once: sources that several programs share have a command per program. Files of
+# other processors have none.
+commands=$(mktemp -d)
+trap 'rm -rf "$commands"' EXIT
+awk '/^\{/ { entry = ""; key = "" }
+    { entry = entry $0 "\n" }
+    /^ *"(command|file)":/ { line = $0; sub(/ -o [^ ]+/, "", line); key = key line }
+    /^ *"file":.*\/(tests|fuzz)\// { key = $0 }
+    /^\}/ { if (!(key in seen)) { all = all separator substr(entry, 1, index(entry, "\n}")) "}"; separator = ",\n" } seen[key] = 1 }
+    END { printf "[\n%s\n]\n", all }' "$build/compile_commands.json" >"$commands/compile_commands.json"
+mapfile -t compiled < <(sed -n 's/^ *"file": "\(.*\)",\{0,1\}$/\1/p' "$commands/compile_commands.json" | sort -u |
     grep -E "^$PWD/($(IFS='|' && echo "${folders[*]}"))(/|$)")
 echo "clang-tidy: ${#compiled[@]} files"
 printf '%s\0' "${compiled[@]}" |
-    xargs -0 -n 1 -P "$jobs" clang-tidy -p "$build" --quiet --warnings-as-errors='*' 2> >(grep -v 'warnings\? generated' >&2) ||
+    xargs -0 -n 1 -P "$jobs" clang-tidy -p "$commands" --quiet --warnings-as-errors='*' 2> >(grep -v 'warnings\? generated' >&2) ||
     status=1
 
 echo "cppcheck: ${#compiled[@]} files"
@@ -43,7 +52,7 @@ limits=()
 for file in "${compiled[@]}"; do
     limits+=("--file-filter=$file")
 done
-cppcheck --project="$build/compile_commands.json" "${limits[@]}" --std=c11 --enable=warning,performance,portability --inline-suppr \
+cppcheck --project="$commands/compile_commands.json" "${limits[@]}" --std=c11 --enable=warning,performance,portability --inline-suppr \
     --suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches --error-exitcode=1 --quiet -j "$jobs" ||
     status=1
 

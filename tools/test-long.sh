@@ -71,20 +71,22 @@ for part; do
     log=build/long/$part.log
     if [ -n "$until" ] && [ $((start + 60 * minutes)) -gt "$until" ]; then
         skipped=$((skipped + 1))
-        summary+=$(printf '%-10s skipped: takes about %d minutes, %d are left' "$part" "$minutes" $(((until - start) / 60)))$'\n'
+        summary+=$(printf '%-10s skipped: takes about %d minutes, %d are left' "$part" "$minutes" $(((until > start ? until - start : 0) / 60)))$'\n'
         continue
     fi
     echo "$part: about $minutes minutes"
     run_part "$part" >"$log" 2>&1
     status=$?
     count=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -n 1)
+    read -r -a number <<<"${count:-$((status == 0)) passed, 0 failed, 0 skipped}"
     if [ $status -ne 0 ]; then
         tail -n 60 "$log"
-        [[ "$count" =~ ", 0 failed," || -z "$count" ]] && count="0 passed, 1 failed, 0 skipped"
+        # A part that failed without counting a failure is one.
+        [ "${number[2]}" -gt 0 ] || number[2]=1
     fi
-    read -r part_passed _ part_failed _ part_skipped _ <<<"${count:-1 passed, 0 failed, 0 skipped}"
-    passed=$((passed + part_passed)) failed=$((failed + part_failed)) skipped=$((skipped + part_skipped))
-    summary+=$(printf '%-10s %s, %d s' "$part" "${count:-ok}" $(($(date +%s) - start)))$'\n'
+    passed=$((passed + number[0])) failed=$((failed + number[2])) skipped=$((skipped + number[4]))
+    summary+=$(printf '%-10s %d passed, %d failed, %d skipped, %d s' "$part" "${number[0]}" "${number[2]}" "${number[4]}" \
+        $(($(date +%s) - start)))$'\n'
 done
 printf '\n%s\n%d passed, %d failed, %d skipped\n' "$summary" "$passed" "$failed" "$skipped"
 [ "$failed" -eq 0 ]

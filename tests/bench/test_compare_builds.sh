@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/compare-builds on one build against itself: what it prints, its exit status, and what it refuses. What the ratios are
-# is no concern of a test.
+# tools/compare-builds on one build against itself: output, exit status and refusals. The
+# ratios themselves are not tested.
 . "${WHET_SOURCE_DIR:-$(dirname "$0")/../..}/tests/support/check.sh"
 
 tool=$WHET_SOURCE_DIR/tools/compare-builds
@@ -24,9 +24,9 @@ check "an option without its value is refused" refuses "--only: missing value" "
 check "a folder that does not exist is refused" refuses "$SCRATCH/none: no such build folder" "$SCRATCH/none" "$build"
 check "a folder without the module is refused" refuses "$SCRATCH: no bench/libwhet_cases.so" "$build" "$SCRATCH"
 check "the message says what to build" grep -q "cmake --build $SCRATCH --target whet_cases" "$SCRATCH/err"
-check "a bar that is no number is refused" refuses "--bar: 'x' is not a number" "$build" "$build" --bar x
-check "no seconds are refused" refuses "--seconds: '0' is not a number above 0" "$build" "$build" --seconds 0
-check "a name that no case has is refused" refuses "--only: no case of both builds contains 'rows n=16 nothing'" \
+check "a bar that is not a number is refused" refuses "--bar: 'x' is not a number" "$build" "$build" --bar x
+check "zero seconds are refused" refuses "--seconds: '0' is not a number above 0" "$build" "$build" --seconds 0
+check "a name without a case is refused" refuses "--only: no case of both builds contains 'rows n=16 nothing'" \
     "$build" "$build" --only "rows n=16 nothing" --seconds 0.1
 mkdir -p "$SCRATCH/wrong/bench" && cp "$WHET_LIB" "$SCRATCH/wrong/bench/libwhet_cases.so"
 check "a library that is not a module is refused" refuses ".*: not a module of benchmark cases" "$SCRATCH/wrong" "$build"
@@ -50,16 +50,16 @@ compare() { # status expected, arguments
 row='^rows n=16 plain +[0-9.]+ +[0-9.]+ +[0-9.]+  [0-9.]+ to [0-9.]+ +[0-9]+'
 check "a case is compared" compare 0 --only "rows n=16 plain" --bar 1000
 check "its row has both times, the ratio, the interval and the pairs" grep -Eq "$row\$" "$SCRATCH/out"
-check "no other case is" [ "$(grep -c ' to ' "$SCRATCH/out")" -eq 1 ]
-check "the last line counts" [ "$(tail -n 1 "$SCRATCH/out")" = "0 of 1 cases lie entirely above 1000" ]
+check "no other case is compared" [ "$(grep -c ' to ' "$SCRATCH/out")" -eq 1 ]
+check "the last line counts the cases" [ "$(tail -n 1 "$SCRATCH/out")" = "0 of 1 cases lie entirely above 1000" ]
 check "a case above the bar gives status 1" compare 1 --only "rows n=16 plain" --bar 0.001
-check "it is marked" grep -Eq "$row  SLOWER\$" "$SCRATCH/out"
-check "and counted" [ "$(tail -n 1 "$SCRATCH/out")" = "1 of 1 cases lies entirely above 0.001" ]
+check "a case above the bar is marked" grep -Eq "$row  SLOWER\$" "$SCRATCH/out"
+check "a case above the bar is counted" [ "$(tail -n 1 "$SCRATCH/out")" = "1 of 1 cases lies entirely above 0.001" ]
 check "results are written as JSON" compare 0 --only "rows n=16" --bar 1000 --json "$SCRATCH/results.json"
-check "beside the table" grep -Eq "$row" "$SCRATCH/out"
-check "with both cases" [ "$(grep -c '"case": "rows n=16 ' "$SCRATCH/results.json")" -eq 2 ]
+check "the table is printed beside the JSON" grep -Eq "$row" "$SCRATCH/out"
+check "the JSON has both cases" [ "$(grep -c '"case": "rows n=16 ' "$SCRATCH/results.json")" -eq 2 ]
 check "JSON goes to standard output" compare 0 --only "rows n=16 plain" --bar=1000 --json -
-check "alone" [ "$(head -c 1 "$SCRATCH/out")" = "{" ]
+check "nothing else goes to standard output" [ "$(head -c 1 "$SCRATCH/out")" = "{" ]
 
 by_library() {
     "$tool" "$WHET_LIB" "$build/" --only "rows n=16 plain" --seconds 0.1 --bar 1000

@@ -1,7 +1,7 @@
 /*
  * The benchmark's own arithmetic: rounds, variants, probes, ratios and bars,
- * and that its limits and inputs are what they say. No test looks at how fast
- * something is beyond which of two waits is the shorter one.
+ * and its limits and inputs. No test depends on speed, except on which of two
+ * waits is shorter.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -22,7 +22,7 @@
 
 static const effort four_rounds = {.rounds = 4};
 
-TEST(every_contender_runs_once_a_round_and_the_probe_around_each) {
+TEST(every_contender_runs_once_per_round_and_the_probe_around_each) {
     waiting a = {0}, b = {0}, c = {0};
     contender list[] = {waiter("a", NULL, &a, 1), waiter("b", NULL, &b, 1)};
     contender probe = waiter("probe", NULL, &c, 1);
@@ -52,14 +52,14 @@ static void sleep_briefly(void *argument) {
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 }
 
-TEST(time_without_a_processor_is_told) {
+TEST(time_without_a_processor_is_reported) {
     contender asleep = {.name = "asleep", .run = sleep_briefly, .work = 1};
     static measurement measured;
     bench_measure(&asleep, 1, NULL, four_rounds, "test", &measured);
     CHECK_MSG(measured.presence < 0.5, "%g", measured.presence);
 }
 
-TEST(threads_that_were_wanted_and_did_not_run_are_told_beside_one_that_did) {
+TEST(threads_that_did_not_run_are_reported_beside_one_that_did) {
     waiting a = {.seconds = 0.02}, b = {.seconds = 0.005};
     contender list[] = {waiter("one", NULL, &a, 1), waiter("two", NULL, &b, 1)};
     list[1].threads = 2;
@@ -76,7 +76,7 @@ static double own_seconds(void) {
     return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
 }
 
-/* For an executor: has a processor for so long, and does not end before the other has begun. */
+/* A task that uses a processor for some time and does not end before the other has begun. */
 static void compute(void *argument, size_t task, size_t worker) {
     atomic_int *begun = argument;
     (void)task, (void)worker;
@@ -91,7 +91,7 @@ static void compute_on_two(void *argument) {
     executor->parallel_for(executor->context, 2, compute, &begun);
 }
 
-TEST(what_other_threads_had_of_the_processor_counts) {
+TEST(processor_time_of_other_threads_counts) {
     whet_pool *pool;
     REQUIRE(whet_pool_create(2, &pool) == WHET_OK);
     whet_executor executor = whet_pool_executor(pool);
@@ -102,7 +102,7 @@ TEST(what_other_threads_had_of_the_processor_counts) {
     double wanted = 0;
     for (size_t round = 0; round < 4; round++)
         wanted += 2 * measured.list[0].seconds[round];
-    /* however busy the machine is; less a tick or two, by which the system may be behind */
+    /* on a busy machine too; less a tick or two by which the system's clock may lag */
     CHECK_MSG(measured.presence * wanted >= 1e-3 * (4 * 2 * BUSY_MILLISECONDS - 25),
               "%g of %g seconds", measured.presence, wanted);
     whet_pool_destroy(pool);

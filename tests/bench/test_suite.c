@@ -1,7 +1,6 @@
 /*
- * How the benchmark as a whole keeps to its time: what its parts declare, how
- * it is divided, and that rounds stop where it is used up. No test waits for a
- * run to see how long it takes.
+ * The benchmark's time budget: what its parts declare, how it is divided, and
+ * that rounds stop when it is used up. No test measures a run's time.
  */
 #include "base/machine.h"
 #include "budget.h"
@@ -43,7 +42,7 @@ TEST(time_is_divided_as_declared) {
     CHECK_NEAR(bench_budget_take(&all, 106, 4), 110, 1e-12);
 }
 
-TEST(what_is_done_early_leaves_time_and_what_is_late_takes_it) {
+TEST(early_parts_leave_time_and_late_parts_take_it) {
     budget all = {.end = 110, .declared = 10};
     bench_budget_take(&all, 100, 2);
     CHECK_NEAR(bench_budget_take(&all, 101, 4), 101 + 9 * 0.5, 1e-12); /* one second early */
@@ -52,7 +51,7 @@ TEST(what_is_done_early_leaves_time_and_what_is_late_takes_it) {
     CHECK_NEAR(bench_budget_take(&all, 106, 4), 108, 1e-12); /* four seconds late */
 }
 
-TEST(parts_that_nobody_reckoned_with_do_not_make_the_run_longer) {
+TEST(parts_beyond_the_declared_time_do_not_make_the_run_longer) {
     budget all = {.end = 110, .declared = 10};
     for (int now = 100; now < 140; now += 3)
         CHECK(bench_budget_take(&all, now, 7) <= fmax(110, now));
@@ -73,7 +72,7 @@ TEST(rounds_stop_at_the_end_of_their_time) {
     CHECK_INT(rounds_of(0, (effort){.rounds = 5}), 5);
     CHECK_INT(rounds_of(0, (effort){.rounds = 5, .end = now + 3600}), 5);
     CHECK_INT(rounds_of(0, (effort){.rounds = 5, .seconds = 3600, .end = now}), 1);
-    /* a second round of as long would be over too late */
+    /* a second round of the same length would end too late */
     CHECK_INT(rounds_of(0.02, (effort){.rounds = 5, .end = lab_now() + 0.03}), 1);
 }
 
@@ -98,7 +97,7 @@ TEST(cases_of_a_full_run_have_all_their_rounds) {
     CHECK(with.until.rounds >= 7);
 }
 
-TEST(cases_on_several_threads_tell_how_much_of_the_processor_they_had) {
+TEST(cases_on_several_threads_report_their_share_of_the_processor) {
     static report measured;
     static suite with = {.until = {.rounds = 2}, .report = &measured};
     REQUIRE(whet_pool_create(2, &with.pool) == WHET_OK);
@@ -124,7 +123,7 @@ TEST(cases_on_several_threads_tell_how_much_of_the_processor_they_had) {
     CHECK(bench_speedup_case(&with, section, "tiny", &attention, 1, limit));
     REQUIRE(section->case_count == 1);
     REQUIRE(bench_report_presence(&section->cases[0]));
-    /* the limit does not use its second thread, as if others had its processor */
+    /* the limit leaves its second thread idle, as if other programs had its processor */
     CHECK(lab_processors() < 2 || bench_report_disturbed(&section->cases[0]));
     bench_report_free(&measured);
     whet_pool_destroy(with.pool);
@@ -150,7 +149,7 @@ static void run_all(void *context, const contender *list, size_t count) {
         list[i].run(list[i].argument);
 }
 
-TEST(a_visitor_gets_what_runs_the_library_of_the_cases_it_wants) {
+TEST(a_visitor_gets_the_contenders_that_run_the_library) {
     static report measured;
     visits made = {.wanted = "n=16"};
     suite_visitor visitor = {.wants = wants_label, .visit = run_all, .context = &made};

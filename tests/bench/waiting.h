@@ -1,5 +1,5 @@
-/* A contender for the benchmark's own tests: it takes so many seconds at least and counts its runs.
- */
+/* A contender for the benchmark's own tests: takes a number of seconds at least and counts its
+ * runs. */
 #ifndef WHET_TESTS_BENCH_WAITING_H
 #define WHET_TESTS_BENCH_WAITING_H
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The examples are built and do what they say.
+# The examples build and do what their comments claim.
 # shellcheck disable=SC2317 # the functions are called through check
 set -u
 # shellcheck source=tests/support/check.sh
@@ -17,7 +17,7 @@ minimal_sharpens() {
 }
 check "minimal sharpens a row and runs attention" minimal_sharpens
 
-# Where the cache has 256 keys, the needle has most of the weight under a sharpening policy and not under softmax.
+# With 256 keys the needle has most of the weight under a sharpening policy, but not under softmax.
 finds_needle() { # program softmax-column adaptive-column
     local output
     output=$("$examples/$1") || return 1
@@ -28,7 +28,7 @@ finds_needle() { # program softmax-column adaptive-column
 check "decode_loop finds the needle again" finds_needle decode_loop 2 3
 check "decode_loop holds on to it at 4,096 keys with adaptive:hold" \
     bash -c "'$examples/decode_loop' | awk '\$1 == 4096 { held = \$4 > 5 * \$2 } END { exit !held }'"
-check "host_threads gets the same on its own threads" finds_needle host_threads 0 2
+check "host_threads gets the same result on its own threads" finds_needle host_threads 0 2
 
 if [ -x "$examples/decode_loop_cpp" ]; then
     check "decode_loop_cpp finds the needle again" finds_needle decode_loop_cpp 2 3

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// A check in a loop over a million values would otherwise drown the first and telling line.
+// A check in a loop over a million values would otherwise bury the first message.
 enum { MAX_DETAILS = 20, MAX_REASON = 512 };
 
 static struct check_test *first_test;
@@ -34,7 +34,7 @@ void check_register(struct check_test *test) {
 
 void check_before_each(void (*function)(void)) { before_each = function; }
 
-// Counts a failure; true if it is still to be shown in full.
+// Counts a failure; true if its details should be printed.
 static bool count_failure(const char *file, int line) {
     int earlier = atomic_fetch_add(&failures, 1);
     if (earlier >= MAX_DETAILS) {
@@ -125,8 +125,8 @@ static void on_crash(int signal_number) {
     raise(signal_number);
 }
 
-// Present when a sanitizer is linked in. Its own report is better than a signal handler's, so that
-// it keeps the signals that it catches.
+// Defined if a sanitizer is linked in. It keeps the signals it handles: its report is better than
+// ours.
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
 
 static void watch_for_crashes(void) {
@@ -160,7 +160,7 @@ int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     watch_for_crashes();
 
-    // Static, and so untouched by the longjmp out of a test.
+    // Static, and so not affected by the longjmp out of a test.
     static int n_passed, n_failed, n_skipped;
     for (current_test = first_test; current_test; current_test = current_test->next) {
         if (!chosen(current_test, argc - 1, argv + 1)) {

@@ -7,15 +7,14 @@
 //         CHECK_NEAR(sum, 1.0, 1e-6);
 //     }
 //
-// and register themselves; main() is in check.c. It needs nothing but libc, so that a test can be
-// linked statically and run under an emulator. A failed check is reported and the test goes on, so
-// that one run shows everything that is wrong; where going on makes no sense, REQUIRE ends the
-// test. Checks may be made in threads that a test starts; REQUIRE and SKIP belong to the test's own
-// thread.
+// and register themselves; main() is in check.c. It needs libc only, so that a test can be linked
+// statically and run under an emulator. After a failed check the test continues, so that one run
+// shows everything that is wrong; REQUIRE ends the test instead. Threads started by a test may use
+// CHECK, but not REQUIRE and SKIP.
 //
-// Every program prints one line a test: "ok   name", "skip name: reason" or "FAIL name" after the
-// details, and at the end "N passed, N failed, N skipped". Names given as arguments choose the
-// tests that contain one of them; --list lists them.
+// Every program prints one line per test: "ok   name", "skip name: reason", or details and "FAIL
+// name"; and at the end "N passed, N failed, N skipped". Arguments select the tests whose names
+// contain one of them; --list prints the names.
 #ifndef WHET_TESTS_SUPPORT_CHECK_H
 #define WHET_TESTS_SUPPORT_CHECK_H
 
@@ -31,7 +30,7 @@ struct check_test {
 
 void check_register(struct check_test *test);
 
-// A function to call before every test of the program; it may SKIP or REQUIRE.
+// Calls a function before every test of the program; it may SKIP or REQUIRE.
 void check_before_each(void (*function)(void));
 
 bool check_that(bool passed, const char *file, int line, const char *condition);
@@ -46,7 +45,7 @@ bool check_str(const char *actual, const char *expected, const char *file, int l
 _Noreturn void check_end_test(void);
 __attribute__((format(printf, 1, 2))) _Noreturn void check_skip(const char *format, ...);
 
-// Begins a test; the name, with underscores, reads as a sentence.
+// Begins a test; the name is a sentence with underscores.
 #define TEST(name)                                                                                 \
     static void check_run_##name(void);                                                            \
     __attribute__((constructor)) static void check_register_##name(void) {                         \
@@ -55,13 +54,12 @@ __attribute__((format(printf, 1, 2))) _Noreturn void check_skip(const char *form
     }                                                                                              \
     static void check_run_##name(void)
 
-// Each of these is also an expression that is true when the check passed.
+// Each of these is also an expression, true if the check passed.
 #define CHECK(condition) check_that((condition) ? true : false, __FILE__, __LINE__, #condition)
 #define CHECK_MSG(condition, ...)                                                                  \
     check_message((condition) ? true : false, __FILE__, __LINE__, #condition, __VA_ARGS__)
 
-// |actual - expected| <= tolerance. Equal infinities are near each other, and NaN is near NaN
-// alone.
+// |actual - expected| <= tolerance. Equal infinities are near each other, and NaN is near NaN only.
 #define CHECK_NEAR(actual, expected, tolerance)                                                    \
     check_near((double)(actual), (double)(expected), (double)(tolerance), __FILE__, __LINE__,      \
                #actual)
@@ -69,7 +67,7 @@ __attribute__((format(printf, 1, 2))) _Noreturn void check_skip(const char *form
     check_int((long long)(actual), (long long)(expected), __FILE__, __LINE__, #actual)
 #define CHECK_STR(actual, expected) check_str((actual), (expected), __FILE__, __LINE__, #actual)
 
-// A check without which the rest of the test makes no sense.
+// A check that the rest of the test depends on.
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
         if (!CHECK(condition)) {                                                                   \
@@ -77,12 +75,12 @@ __attribute__((format(printf, 1, 2))) _Noreturn void check_skip(const char *form
         }                                                                                          \
     } while (0)
 
-// Bit for bit, where values alone would not tell: NaN, the sign of zero, untouched memory.
+// Compares bits, for NaN, the sign of zero and memory that must not change.
 static inline bool same_bytes(const void *a, const void *b, size_t bytes) {
     return memcmp(a, b, bytes) == 0;
 }
 
-// Ends the test, which is then listed by name as skipped, with the reason (a printf format).
+// Ends the test and lists it as skipped, with a reason (a printf format).
 #define SKIP(...) check_skip(__VA_ARGS__)
 
 #endif

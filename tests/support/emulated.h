@@ -1,6 +1,6 @@
-// Whether the tests run under an emulator (the build sets WHET_TEST_EMULATED where it
-// cross-compiles). There a test takes some thirty times as long, so that the longest look at fewer
-// or smaller examples, of every kind still; and a few things cannot be had at all.
+// Whether the tests run under an emulator (a cross build sets WHET_TEST_EMULATED). Tests take about
+// thirty times as long there, so the longest ones use fewer or smaller examples, still of every
+// kind; and a few things are not supported at all.
 #ifndef WHET_TESTS_SUPPORT_EMULATED_H
 #define WHET_TESTS_SUPPORT_EMULATED_H
 

@@ -1,5 +1,5 @@
-/* The engine of tests that train: opened before the first of them, and a reason to skip where there
- * is no BLAS. */
+/* The engine for tests that train: opened before the first of them; without a BLAS they are
+ * skipped. */
 #ifndef WHET_TESTS_SUPPORT_ENGINE_H
 #define WHET_TESTS_SUPPORT_ENGINE_H
 

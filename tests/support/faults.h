@@ -1,19 +1,18 @@
 // Allocations and thread creations that fail on demand, for programs named test_*_faults.c: the
-// linker sends every malloc, free, pthread_create ... of the program and the library here (those
-// inside libc itself stay as they are). The first, second, third ... call fails in its turn, until
-// a run succeeds that never got as far:
+// linker redirects every malloc, free, pthread_create ... of the program and the library to this
+// file, but not those inside libc. The first, second, third ... call fails in turn, until a run
+// makes fewer calls and succeeds:
 //
 //     for (long k = 1;; k++) {
 //         faults_begin(k, FAULT_ONCE);
 //         ... what is to be tested ...
 //         faults_end();
 //         if (!faults_struck()) break;
-//         CHECK(... it failed in good order ...);
+//         CHECK(... it failed cleanly ...);
 //         CHECK_INT(faults_live(), 0);
 //     }
 //
-// Blocks allocated in between and not freed are counted; blocks from before, and those that libc
-// allocated, are let pass.
+// Blocks allocated in between and not freed are counted; earlier blocks and those of libc are not.
 #ifndef WHET_TESTS_SUPPORT_FAULTS_H
 #define WHET_TESTS_SUPPORT_FAULTS_H
 
@@ -24,7 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Only that call, or that one and all that follow: memory that is used up stays so.
+// Only that call fails, or that call and all later ones, as when memory is used up.
 typedef enum fault_kind { FAULT_ONCE, FAULT_FOR_GOOD } fault_kind;
 
 enum { FAULTS_BLOCKS_MAX = 4096 };
@@ -58,7 +57,7 @@ void __wrap_free(void *block);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                           void *(*function)(void *), void *argument);
 
-// From here on calls are counted, and call `at` fails; 0 for none.
+// Starts counting calls; call `at` fails, 0 for none.
 static inline void faults_begin(long at, fault_kind kind) {
     pthread_mutex_lock(&faults_lock);
     faults_at = at;
@@ -74,7 +73,7 @@ static inline void faults_end(void) {
     pthread_mutex_unlock(&faults_lock);
 }
 
-// Calls since the beginning, whether any failed, and blocks not freed yet.
+// Calls since faults_begin, whether any failed, and blocks not freed yet.
 static inline long faults_seen(void) { return faults_calls; }
 static inline bool faults_struck(void) { return faults_failed > 0; }
 static inline long faults_live(void) { return faults_block_count; }

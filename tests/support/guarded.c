@@ -1,5 +1,5 @@
-// Guarded memory: a mapping of whole pages, the last of them without access. The first page keeps
-// its size.
+// Guarded memory: a mapping of whole pages, the last one without access. The first page stores the
+// size.
 
 #include "support/guarded.h"
 

@@ -1,6 +1,6 @@
 // For programs that test one instruction set at a time: the build runs them once for each, with
-// WHET_ISA set. Including this is all it takes; where the library uses another set than the one
-// asked for, since the processor lacks it, every test is listed as skipped.
+// WHET_ISA set. Including this header is enough. If the processor lacks the set, so that the
+// library uses another one, every test is listed as skipped.
 #ifndef WHET_TESTS_SUPPORT_ISA_H
 #define WHET_TESTS_SUPPORT_ISA_H
 

@@ -1,5 +1,5 @@
-// What the fault tests of the laboratory share, on top of faults.h: work that is done again and
-// again while each of its allocations fails in its turn, those of jansson included.
+// For the fault tests of the laboratory, on top of faults.h: repeats work while each of its
+// allocations fails in turn, those of jansson included.
 #ifndef WHET_TESTS_SUPPORT_LAB_FAULTS_H
 #define WHET_TESTS_SUPPORT_LAB_FAULTS_H
 
@@ -11,9 +11,9 @@
 
 #include <string.h>
 
-// Does the work with the first, second, third ... allocation failing, until it gets by without: it
-// must fail with a message about memory and leave no block behind. `after`, which may be NULL, then
-// looks at what is left.
+// Does the work with the first, second, third ... allocation failing, until none fails: each time
+// it must report that memory ran out and leave no block allocated. `after`, which may be NULL, then
+// checks what is left.
 static inline void lab_faults_try(bool (*work)(lab_error *error), void (*after)(bool is_done)) {
     enum { ENOUGH = 20000 };
     json_error_t unimportant;

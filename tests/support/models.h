@@ -1,4 +1,4 @@
-// Real language models, which the project does not carry: WHET_MODELS names their folder.
+// Real language models, which are not part of the project: WHET_MODELS names their folder.
 #ifndef WHET_TESTS_SUPPORT_MODELS_H
 #define WHET_TESTS_SUPPORT_MODELS_H
 
@@ -9,7 +9,7 @@
 
 enum { MODEL_PATH_SIZE = 4096 };
 
-// The path of a model; the test is skipped where there is no such folder.
+// The path of a model; skips the test if there is no such folder.
 static inline const char *model_path(const char *name, char path[MODEL_PATH_SIZE]) {
     const char *folder = getenv("WHET_MODELS");
     if (folder) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs a test written in Python under an interpreter that has the modules named in its line "# needs: ...". The system's own
-# interpreter is tried first: packages of the system are visible to it alone, whatever python3 comes first on the path.
-# Where no interpreter has them, the test cases are listed as skipped, by name.
+# Runs a test written in Python with an interpreter that has the modules named in its line "# needs: ...". Tries the system's
+# own interpreter first, since only that one finds packages of the system. If no interpreter has the modules, the test cases
+# are listed as skipped.
 set -u
 
 file=$1

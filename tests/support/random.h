@@ -33,7 +33,7 @@ static inline double rng_normal(struct rng *rng, double mean, double deviation) 
     return mean + deviation * radius * cos(angle);
 }
 
-// In [low, high], both included; the bias of the remainder is far below what a test could see.
+// In [low, high], both included; the bias of the remainder is too small for any test.
 static inline int64_t rng_integer(struct rng *rng, int64_t low, int64_t high) {
     uint64_t span = (uint64_t)high - (uint64_t)low + 1u;
     uint64_t offset = span ? rng_bits(rng) % span : rng_bits(rng);

@@ -1,4 +1,4 @@
-// Which sanitizer a test program is built with, where that matters to what can be tested.
+// Which sanitizer a test program is built with, for tests that it does not support.
 #ifndef WHET_TESTS_SUPPORT_SANITIZERS_H
 #define WHET_TESTS_SUPPORT_SANITIZERS_H
 

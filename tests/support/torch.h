@@ -1,5 +1,5 @@
-/* The python3 that has torch; the system's own first, to which alone packages of the system are
- * visible. */
+/* Finds a python3 with torch; tries the system's own first, since only that one finds packages of
+ * the system. */
 #ifndef WHET_TESTS_SUPPORT_TORCH_H
 #define WHET_TESTS_SUPPORT_TORCH_H
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Skips the test where there is none. */
+/* Skips the test if there is none. */
 static inline const char *python_with_torch(void) {
     static const char *const candidates[] = {"/usr/bin/python3", "python3"};
     for (size_t i = 0; i < 2; i++) {
@@ -20,7 +20,7 @@ static inline const char *python_with_torch(void) {
     SKIP("needs python3 with torch (make setup-all)");
 }
 
-/* Has a script of bench/ read FOLDER/in and write FOLDER/out, whose path is returned. */
+/* Runs a script of bench/ that reads FOLDER/in and writes FOLDER/out; returns the path of that. */
 static inline const char *run_peer(const char *python, const char *script, const char *folder) {
     static char path[128];
     char command[512];

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What programs compiled against the library rely on has not changed since it was recorded for this version. Whoever changes
-# it on purpose raises the minor version in whet.h (the major one from 1.0 on) and records it anew with `make abi`.
+# The interface that compiled programs rely on is the one recorded for this version. To change it on purpose, raise the minor
+# version in whet.h (the major one from 1.0 on) and record it with `make abi`.
 # shellcheck disable=SC2317 # the functions are called through check
 set -u
 # shellcheck source=tests/support/check.sh
@@ -31,7 +31,7 @@ is_as_recorded() {
 }
 check "symbols, structs and constants are those recorded" is_as_recorded
 
-# The check itself must notice: a field moved, a symbol gone, a constant renumbered.
+# The check itself must notice a moved field, a missing symbol and a renumbered constant.
 notices() { # sed-script
     sed "$1" "$header" >"$SCRATCH/whet.h"
     cmp -s "$header" "$SCRATCH/whet.h" && { echo "the header was not changed by $1" && return 1; }

@@ -329,7 +329,7 @@ TEST(wrong_descriptions_are_refused) {
         plan.size = sizes[i];
         memcpy(&before, &plan, sizeof before);
         CHECK_INT(whet_attention_backward_plan(&g, &plan), WHET_ERROR_ARGUMENT);
-        CHECK(memcmp(&plan, &before, sizeof plan) == 0);
+        CHECK(same_bytes(&plan, &before, sizeof plan));
     }
     CHECK_INT(whet_attention_backward(NULL, NULL, NULL), WHET_ERROR_ARGUMENT);
 #define REFUSED(change, status)                                                                    \

@@ -1,9 +1,9 @@
-// Elements of lists such as 0-3,7: what is read, and what is refused.
+// Elements of lists such as 0-3,7: what is accepted and what is refused.
 #include "base/number_range.h"
 
 #include "support/check.h"
 
-// How many elements a list has; -1 for what is none. The last one is left in *range.
+// Number of elements of a list, -1 for other text. The last one is left in *range.
 static int elements(const char *text, const char *separator, uint64_t most, number_range *range) {
     int count = 0;
     bool is_list;

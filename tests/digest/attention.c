@@ -98,7 +98,7 @@ static void forward(struct example *example, bool with_stats) {
     }
 }
 
-// One pass may do for a result where statistics take another: both are computed.
+// Results may need one pass less than statistics: both are computed.
 static void forward_group(const struct shapes *shapes, const struct named_policy *policy,
                           const struct types *types, enum mask_kind mask) {
     if (!group_begin(shapes->path, policy->name, types_name(types), mask_kind_names[mask],
@@ -132,7 +132,7 @@ static void digest_policy(const struct named_policy *policy) {
 }
 
 void digest_attention(void) {
-    // One with a beta known beforehand, one without, and the maps with loops of their own.
+    // One with a beta known in advance, one without, and the maps that have their own loops.
     static const char *const with_everything[] = {"softmax", "adaptive", "topk:7", "entmax15",
                                                   "sigmoid"};
     size_t policy_count;

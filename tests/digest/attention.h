@@ -14,7 +14,7 @@ struct types {
 
 enum layout {
     CONTIGUOUS,
-    INTERLEAVED, // heads of a position side by side, as in a cache of llama.cpp
+    INTERLEAVED, // heads of a position are contiguous, as in a cache of llama.cpp
     APART        // a gap after every element
 };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/digest: what it prints, what it finds, and what it refuses.
+# tools/digest: output, differences found, and refusals.
 . "$WHET_SOURCE_DIR/tests/support/check.sh"
 
 digest() { python3 "$WHET_SOURCE_DIR/tools/digest" "$@"; }
@@ -24,7 +24,7 @@ check "counts what differs" ends_with 1 "1 of $(wc -l <"$old") lines differ, in 
 check "--only leaves out the rest" ends_with 0 "no difference in" digest --only hardmax "$old" "$new"
 
 grep -v "^$name " "$old" >"$new"
-check "what one side lacks is named, and no difference" ends_with 0 "only in the first:
+check "a case of one side only is listed and is not a difference" ends_with 0 "only in the first:
   $name: status, out" digest "$old" "$new"
 sed 's/^scalar/avx1024/' "$old" >"$new"
 cat "$old" >>"$new"
@@ -35,6 +35,6 @@ check "refuses what is not a digest" ends_with 2 "not a line of a digest" digest
 check "refuses a folder without the program" ends_with 2 "build the target 'digest' first" digest "$SCRATCH"
 check "refuses digests with nothing in common" ends_with 2 "no case in common" \
     digest "$old" <(sed 's/^scalar/avx1024/' "$old")
-check "refuses a set that is not there" ends_with 2 "no instruction set avx1024" digest --isa avx1024 "$WHET_BUILD_DIR"
-check "refuses a regular expression that is none" ends_with 2 "--only" digest --only '(' "$old"
+check "refuses an unknown instruction set" ends_with 2 "no instruction set avx1024" digest --isa avx1024 "$WHET_BUILD_DIR"
+check "refuses an invalid regular expression" ends_with 2 "--only" digest --only '(' "$old"
 finish

@@ -56,6 +56,6 @@ fi
 tests=$WHET_BUILD_DIR/tests/parallel
 check "no error when memory runs out" watched "$tests/test_alloc_faults" allocate_nothing without_memory
 check "no error when a pool is forked" watched "$tests/test_pool" after_fork_the_child_uses \
-    after_fork_the_child_may_destroy workers_at_work
+    after_fork_the_child_may_destroy running_workers
 check "no error when a pool is shared" watched "$tests/test_concurrent" first decoding tasks_of_one_plan
 finish

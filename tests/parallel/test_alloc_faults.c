@@ -1,7 +1,7 @@
 /*
- * The library when memory or threads cannot be had: every allocation and every
- * thread creation fails in its turn. The call says so, nothing is lost and no
- * output is touched. What promises not to allocate does not.
+ * The library when it runs out of memory or threads: every allocation and every
+ * thread creation fails in turn. The call reports it, leaks nothing and changes
+ * no output. Functions that promise not to allocate do not.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -44,7 +44,7 @@ static long fail_pool_creation(size_t threads, fault_kind kind) {
     return FAULTS_MAX;
 }
 
-TEST(a_pool_that_cannot_be_had_is_an_error_and_leaves_nothing) {
+TEST(a_pool_that_cannot_be_created_is_an_error_and_leaks_nothing) {
     for (size_t threads = 1; threads <= 8; threads++) {
         for (size_t i = 0; i < KINDS; i++) {
             /* the pool, its list of threads, and something for each thread */
@@ -81,7 +81,7 @@ TEST(loops_allocate_nothing) {
     whet_pool_destroy(pool);
 }
 
-/* The child of a fork, in which the pool starts its threads anew as far as it can. */
+/* The child of a fork, in which the pool starts as many of its threads as it can. */
 static _Noreturn void loop_in_child(whet_pool *pool, long k, fault_kind kind) {
     alarm(100);
     faults_begin(k, kind);
@@ -92,12 +92,12 @@ static _Noreturn void loop_in_child(whet_pool *pool, long k, fault_kind kind) {
     _exit(!is_right || faults_live() != 0 ? 1 : was_struck ? 2 : 0);
 }
 
-TEST(after_fork_a_pool_makes_do_with_the_threads_it_gets) {
+TEST(after_fork_a_pool_works_with_the_threads_it_gets) {
     if (WITH_THREAD_SANITIZER) {
-        SKIP("ThreadSanitizer does not support threads that are started after fork");
+        SKIP("ThreadSanitizer does not support threads started after fork");
     }
     if (emulated()) {
-        SKIP("qemu-user does not support threads that are started after fork");
+        SKIP("qemu-user does not support threads started after fork");
     }
     whet_pool *pool = NULL;
     REQUIRE(whet_pool_create(4, &pool) == WHET_OK);
@@ -185,7 +185,7 @@ static void fail_attention(problem *p, const whet_executor *executor, fault_kind
     CHECK(false);
 }
 
-TEST(attention_without_memory_touches_no_output) {
+TEST(attention_without_memory_changes_no_output) {
     static problem p;
     whet_pool *pool = NULL;
     REQUIRE(whet_pool_create(3, &pool) == WHET_OK);
@@ -222,7 +222,7 @@ TEST(plans_tasks_and_execute_allocate_nothing) {
     }
 }
 
-TEST(a_plan_that_no_memory_holds_is_an_error) {
+TEST(a_plan_too_large_for_memory_is_an_error) {
     static problem p;
     set_up(&p, 1, whet_policy_adaptive());
     whet_executor executor = {.workers = SIZE_MAX / 2};

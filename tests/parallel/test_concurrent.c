@@ -1,7 +1,7 @@
 /*
- * Calls from many threads at once: the library keeps no state, so whatever the
- * threads do beside each other, each gets what it would get alone, bit for bit.
- * ThreadSanitizer watches this program in its build.
+ * Calls from many threads at once: the library keeps no state, so each thread
+ * gets the bits that it would get alone. ThreadSanitizer checks this program in
+ * its build.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -17,7 +17,7 @@
 
 enum { THREADS = 6 };
 
-/* Runs a function on THREADS threads that set off together; each gets its number. */
+/* Runs a function on THREADS threads that start together; each gets its number. */
 typedef struct crew {
     void (*function)(void *argument, size_t number);
     void *argument;
@@ -30,7 +30,7 @@ static void *crew_member(void *argument) {
     size_t number = atomic_fetch_add(&all->next, 1);
     atomic_fetch_sub(&all->waiting, 1);
     while (atomic_load(&all->waiting) > 0) {
-        sched_yield(); /* until the last one is there */
+        sched_yield(); /* until the last one has started */
     }
     all->function(all->argument, number);
     return NULL;
@@ -42,7 +42,7 @@ static void run_together(void (*function)(void *argument, size_t number), void *
     atomic_store(&all.waiting, THREADS);
     for (size_t i = 0; i < THREADS; i++) {
         if (!CHECK(pthread_create(&threads[i], NULL, crew_member, &all) == 0)) {
-            abort(); /* the others would wait for ever */
+            abort(); /* the others would wait forever */
         }
     }
     for (size_t i = 0; i < THREADS; i++) {
@@ -58,7 +58,7 @@ static void ask_for_isa(void *argument, size_t number) {
 }
 
 /* Must stay the first test: nothing has used the library before it. */
-TEST(threads_that_come_first_agree_on_the_instruction_set) {
+TEST(the_first_threads_agree_on_the_instruction_set) {
     const char *answers[THREADS] = {NULL};
     run_together(ask_for_isa, answers);
     for (size_t i = 0; i < THREADS; i++) {
@@ -86,7 +86,7 @@ static void fill_row_input(void) {
     struct rng rng = rng_seeded(7);
     rng_fill_normal(&rng, row_input, ROWS * N, 0, 2);
     row_input[2 * N + 5] = -INFINITY;
-    row_input[4 * N + 5] = NAN; /* bad rows are found by everybody, too */
+    row_input[4 * N + 5] = NAN; /* every thread finds non-finite rows too */
 }
 
 static whet_status sharpen(const char *name, row_results *results, size_t *first_bad) {
@@ -123,7 +123,7 @@ static void sharpen_everything(void *argument, size_t number) {
     free(results);
 }
 
-TEST(rows_sharpened_at_once_are_those_sharpened_alone) {
+TEST(rows_sharpened_at_once_equal_those_sharpened_alone) {
     static row_results expected[ROW_POLICIES];
     fill_row_input();
     for (size_t i = 0; i < ROW_POLICIES; i++) {
@@ -133,7 +133,7 @@ TEST(rows_sharpened_at_once_are_those_sharpened_alone) {
     run_together(sharpen_everything, expected);
 }
 
-/* Each thread its own rows of one array, whose neighbours others write to. */
+/* Each thread has its own rows of one array, next to those of other threads. */
 static void sharpen_own_rows(void *argument, size_t number) {
     row_results *results = argument;
     whet_policy policy = whet_policy_adaptive();
@@ -211,7 +211,7 @@ static whet_attention describe(size_t queries, attention_results *results) {
     };
 }
 
-/* What a crew is to reproduce, and the pool to do it with: one for all, its own, or none. */
+/* The expected result, and the pools to use: one for all threads, one each, or none. */
 typedef struct attention_job {
     size_t queries;
     const attention_results *expected;
@@ -240,7 +240,7 @@ static void attend(void *argument, size_t number) {
     free(results);
 }
 
-/* In a crew without pools, with one pool for all, and with one for each. */
+/* Without pools, with one pool for all threads, and with one each. */
 static void check_attention(size_t queries) {
     static attention_results expected;
     fill_attention_input();
@@ -257,11 +257,11 @@ static void check_attention(size_t queries) {
     whet_pool_destroy(job.shared_pool);
 }
 
-TEST(prefills_at_once_are_those_done_alone) { check_attention(QUERIES); }
+TEST(prefills_at_once_equal_those_done_alone) { check_attention(QUERIES); }
 
-TEST(decoding_at_once_is_that_done_alone) { check_attention(1); }
+TEST(decoding_at_once_equals_that_done_alone) { check_attention(1); }
 
-/* Tasks of one plan, taken by whoever comes first; a phase is a crew. */
+/* Tasks of one plan, each run by the first free thread; every phase has its own threads. */
 typedef struct plan_job {
     whet_plan plan;
     unsigned phase;

@@ -1,6 +1,6 @@
 /*
- * whet_pool: every task once, workers told apart, loops inside loops and beside
- * each other, pools that come and go, and what becomes of a pool after fork().
+ * whet_pool: every task runs once, workers have distinct numbers, nested and
+ * concurrent loops, creation and destruction, and pools after fork().
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -19,7 +19,7 @@
 
 enum { THREADS_MAX = 8, TASKS_MAX = 1000 };
 
-/* Sanitizers would otherwise end a program that asks for more memory than there is. */
+/* Without this, sanitizers end a program that asks for more memory than there is. */
 const char *__asan_default_options(void);
 const char *__tsan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
@@ -37,7 +37,7 @@ static void run_loop(whet_pool *pool, size_t tasks, whet_task_function function,
     executor.parallel_for(executor.context, tasks, function, argument);
 }
 
-/* How often each task ran. Tasks write without any lock, so that a missing barrier shows. */
+/* How often each task ran. Tasks write without a lock, so that a missing barrier shows. */
 typedef struct tally {
     unsigned runs[TASKS_MAX];
 } tally;
@@ -56,7 +56,7 @@ static bool each_ran_once(const tally *counts, size_t tasks) {
     return true;
 }
 
-/* A loop over `tasks` tasks, and whether each of them ran once. */
+/* Runs a loop over `tasks` tasks; true if each of them ran once. */
 static bool loop_is_complete(whet_pool *pool, size_t tasks) {
     tally counts;
     memset(&counts, 0, sizeof counts);
@@ -80,7 +80,7 @@ TEST(zero_threads_mean_one_for_each_processor) {
     whet_pool_destroy(pool);
 }
 
-TEST(null_is_refused_to_create_and_fine_to_destroy) {
+TEST(null_is_refused_by_create_and_ignored_by_destroy) {
     CHECK_INT(whet_pool_create(2, NULL), WHET_ERROR_ARGUMENT);
     whet_pool_destroy(NULL);
 }
@@ -103,12 +103,12 @@ TEST(every_task_runs_exactly_once) {
     }
 }
 
-/* Who is at work, to see that no two calls share a worker's number. */
+/* Which workers are running, to check that no two calls share a number. */
 typedef struct attendance {
     size_t workers;
     atomic_bool present[THREADS_MAX];
     atomic_size_t wrong;
-    atomic_size_t most; /* at work at once */
+    atomic_size_t most; /* running at once */
     atomic_size_t now;
 } attendance;
 
@@ -124,13 +124,13 @@ static void attend(void *argument, size_t task, size_t worker) {
     while (now > most && !atomic_compare_exchange_weak(&list->most, &most, now)) {
     }
     for (int i = 0; i < 3; i++) {
-        sched_yield(); /* lets the others come in meanwhile */
+        sched_yield(); /* lets the others run */
     }
     atomic_fetch_sub(&list->now, 1);
     atomic_store(&list->present[worker], false);
 }
 
-TEST(workers_at_work_have_numbers_of_their_own) {
+TEST(running_workers_have_distinct_numbers) {
     for (size_t threads = 1; threads <= THREADS_MAX; threads++) {
         whet_pool *pool = pool_of(threads);
         attendance list = {.workers = threads};
@@ -202,7 +202,7 @@ static void *loop_many_times(void *argument) {
     return NULL;
 }
 
-/* Loops on one pool from several threads; false if the threads could not be had. */
+/* Loops on one pool from several threads; false if the threads could not be created. */
 static bool loops_at_once(whet_pool *pool, size_t callers) {
     pthread_t threads[THREADS_MAX];
     size_t started = 0;
@@ -245,7 +245,7 @@ TEST(a_pool_may_be_destroyed_right_after_a_loop) {
     }
 }
 
-TEST(pools_do_not_mind_each_other) {
+TEST(pools_do_not_interfere) {
     whet_pool *pools[4];
     for (size_t i = 0; i < 4; i++) {
         pools[i] = pool_of(1 + i);
@@ -260,18 +260,18 @@ TEST(pools_do_not_mind_each_other) {
 
 /* ---- fork ---- */
 
-/* A child that uses its pool starts threads, which neither ThreadSanitizer nor qemu can follow
- * after fork(). */
+/* A child that uses its pool starts threads, which ThreadSanitizer and qemu do not support after
+ * fork(). */
 static void skip_if_threads_are_watched(void) {
     if (WITH_THREAD_SANITIZER) {
-        SKIP("ThreadSanitizer does not support threads that are started after fork");
+        SKIP("ThreadSanitizer does not support threads started after fork");
     }
     if (emulated()) {
-        SKIP("qemu-user does not support threads that are started after fork");
+        SKIP("qemu-user does not support threads started after fork");
     }
 }
 
-/* Starts a child that runs `function` on the pool; it is lost if it does not end in time. */
+/* Starts a child that runs `function` on the pool; it is killed if it does not end in time. */
 static pid_t start_child(bool (*function)(whet_pool *pool), whet_pool *pool) {
     pid_t child = fork();
     if (child == 0) {
@@ -325,7 +325,7 @@ static void *loop_a_few_times(void *argument) {
     return complete ? argument : NULL;
 }
 
-/* The first loops in the child come from several threads, which find the pool without threads. */
+/* The first loops in the child come from several threads, while the pool has no threads yet. */
 static bool use_from_several_threads(whet_pool *pool) {
     pthread_t threads[4];
     bool complete = true;
@@ -344,7 +344,7 @@ static void check_child(bool (*function)(whet_pool *pool)) {
     whet_pool *pool = pool_of(3);
     CHECK(loop_is_complete(pool, 30));
     pid_t child = start_child(function, pool);
-    CHECK(loop_is_complete(pool, 30)); /* the parent's goes on meanwhile */
+    CHECK(loop_is_complete(pool, 30)); /* while the parent's continues */
     CHECK(child_succeeded(child));
     CHECK(loop_is_complete(pool, 30));
     whet_pool_destroy(pool);
@@ -372,14 +372,14 @@ TEST(after_fork_the_child_may_fork_again) {
     check_child(use_in_a_grandchild);
 }
 
-TEST(after_fork_threads_of_the_child_may_all_come_at_once) {
+TEST(after_fork_threads_of_the_child_may_loop_at_once) {
     skip_if_threads_are_watched();
     for (int i = 0; i < 50; i++) {
         check_child(use_from_several_threads);
     }
 }
 
-TEST(after_fork_the_child_may_exit_in_the_usual_way) {
+TEST(after_fork_the_child_may_call_exit) {
     skip_if_threads_are_watched();
     whet_pool *pool = pool_of(3);
     pid_t child = fork();
@@ -390,7 +390,7 @@ TEST(after_fork_the_child_may_exit_in_the_usual_way) {
     whet_pool_destroy(pool);
 }
 
-/* A thread that loops until it is told to stop. */
+/* A thread that runs loops until it should stop. */
 typedef struct endless {
     whet_pool *pool;
     atomic_bool stop;
@@ -404,7 +404,7 @@ static void *loop_until_told(void *argument) {
     return NULL;
 }
 
-TEST(fork_may_come_in_the_middle_of_a_loop) {
+TEST(fork_may_happen_in_the_middle_of_a_loop) {
     skip_if_threads_are_watched();
     endless looping = {.pool = pool_of(3)};
     pthread_t thread;

@@ -168,19 +168,22 @@ bool lab_json_log(FILE *log, json_t *line) {
     return is_written;
 }
 
-/* False, with *is_unknown set, where memory is lacking to tell. */
-static bool is_kept(const char *line, size_t length, const char *key, uint64_t last,
-                    bool *is_unknown) {
+/* A line that is kept, a new reference; NULL for others, with *is_unknown set if memory ran out. */
+static json_t *kept_line(const char *line, size_t length, const char *key, uint64_t last,
+                         bool *is_unknown) {
     json_error_t reason;
     json_t *json = lab_json_parse(line, length, 0, &reason);
     const json_t *value = json_object_get(json, key);
-    bool kept = json_is_integer(value) && (uint64_t)json_integer_value(value) <= last;
     *is_unknown = !json && reason.line == LAB_JSON_MEMORY;
+    if (json_is_integer(value) && (uint64_t)json_integer_value(value) <= last)
+        return json;
     json_decref(json);
-    return kept;
+    return NULL;
 }
 
-bool lab_json_log_cut(const char *path, const char *key, uint64_t last, lab_error *error) {
+bool lab_json_log_cut(const char *path, const char *key, uint64_t last, json_t **last_kept,
+                      lab_error *error) {
+    *last_kept = NULL;
     if (!lab_file_exists(path))
         return true;
     size_t size;
@@ -191,8 +194,11 @@ bool lab_json_log_cut(const char *path, const char *key, uint64_t last, lab_erro
     bool is_unknown = false;
     for (const char *end; (end = memchr(text + kept, '\n', size - kept)) != NULL;) {
         size_t next = (size_t)(end - text) + 1;
-        if (!is_kept(text + kept, next - kept, key, last, &is_unknown))
+        json_t *line = kept_line(text + kept, next - kept, key, last, &is_unknown);
+        if (!line)
             break;
+        json_decref(*last_kept);
+        *last_kept = line;
         kept = next;
     }
     bool is_done = is_unknown     ? lab_fail_memory(error)
@@ -200,5 +206,9 @@ bool lab_json_log_cut(const char *path, const char *key, uint64_t last, lab_erro
                                   : replace_file_bytes(path, text, kept) ||
                                         lab_fail_file(error, "write", path);
     free(text);
+    if (!is_done) {
+        json_decref(*last_kept);
+        *last_kept = NULL;
+    }
     return is_done;
 }

@@ -50,8 +50,10 @@ bool lab_json_log(FILE *log, json_t *line);
 /*
  * Keeps the lines of a log up to the last one whose member `key` is at most
  * `last`, and drops the rest, an incomplete line included: what a run that was
- * killed wrote after its last checkpoint. Fine if there is no file.
+ * killed wrote after its last checkpoint. Fine if there is no file. *last_kept is
+ * the last line that is left, a new reference, or NULL.
  */
-bool lab_json_log_cut(const char *path, const char *key, uint64_t last, lab_error *error);
+bool lab_json_log_cut(const char *path, const char *key, uint64_t last, json_t **last_kept,
+                      lab_error *error);
 
 #endif

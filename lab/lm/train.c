@@ -28,6 +28,7 @@ typedef struct session {
     lm_trainer *trainer;
     nn_files files;
     lab_progress progress;
+    double began; /* when this run would have begun without interruptions */
     sums sums;
     double shown_loss, shown_exact; /* smoothed, for the progress line */
     lm_summary *summary;
@@ -83,13 +84,62 @@ static bool write_log(session *own, const lm_step *step, lab_error *error) {
                       "exact", share_of(sum->all), "exact_by_algorithm", tasks_to_json(own), "norm",
                       sum->norm / count, "rate", step->rate, "tokens_per_second",
                       (double)sum->tokens / (seconds > 0 ? seconds : 1), "left_out",
-                      (json_int_t)step->left_out, "seconds", lab_now() - own->progress.began),
+                      (json_int_t)step->left_out, "seconds", lab_now() - own->began),
             error);
     own->summary->loss = sum->loss / count;
     own->summary->all = sum->all;
     memcpy(own->summary->tasks, sum->tasks, sizeof sum->tasks);
     own->sums = (sums){.began = lab_now()};
     return is_written;
+}
+
+enum { SUMS_ALONE = 10 }; /* before those of each task */
+
+/* Sums for the log go into the checkpoint, and come back from it. */
+static bool save(session *own, lab_error *error) {
+    const sums *sum = &own->sums;
+    nn_log_sums *kept = lm_trainer_log_sums(own->trainer);
+    *kept = (nn_log_sums){.count = 0};
+    if (own->files.log && sum->steps > 0) {
+        const double now = lab_now();
+        *kept = (nn_log_sums){.count = SUMS_ALONE + 2 * own->run->training.task_count,
+                              .values = {sum->loss, sum->answer_loss, sum->norm, (double)sum->steps,
+                                         (double)sum->tokens, (double)sum->answer_tokens,
+                                         (double)sum->right, (double)sum->all.sequences,
+                                         (double)sum->all.exact, now - sum->began},
+                              .seconds = now - own->began};
+        for (size_t i = 0; i < own->run->training.task_count; i++) {
+            kept->values[SUMS_ALONE + 2 * i] = (double)sum->tasks[i].sequences;
+            kept->values[SUMS_ALONE + 2 * i + 1] = (double)sum->tasks[i].exact;
+        }
+    }
+    return lm_trainer_save(own->trainer, own->files.checkpoint, error);
+}
+
+static lm_tally tally_of(const double *values) {
+    return (lm_tally){.sequences = (uint64_t)values[0], .exact = (uint64_t)values[1]};
+}
+
+static void take_sums(session *own) {
+    const nn_log_sums *kept = lm_trainer_log_sums(own->trainer);
+    const double *values = kept->values, now = lab_now();
+    size_t tasks = own->run->training.task_count;
+    bool is_good = nn_log_sums_are_good(kept, SUMS_ALONE + 2 * tasks);
+    own->began = now - (is_good ? kept->seconds : own->files.seconds);
+    own->sums = (sums){.began = now};
+    if (!is_good)
+        return;
+    own->sums = (sums){.loss = values[0],
+                       .answer_loss = values[1],
+                       .norm = values[2],
+                       .steps = (uint64_t)values[3],
+                       .tokens = (uint64_t)values[4],
+                       .answer_tokens = (uint64_t)values[5],
+                       .right = (uint64_t)values[6],
+                       .all = tally_of(values + 7),
+                       .began = now - values[9]};
+    for (size_t i = 0; i < tasks; i++)
+        own->sums.tasks[i] = tally_of(values + SUMS_ALONE + 2 * i);
 }
 
 static void show_progress(session *own) {
@@ -114,13 +164,11 @@ static bool train_on(session *own, lab_error *error) {
         bool is_logged = nn_is_multiple(step, run->folder.log_interval) || step == last;
         if (is_logged && !write_log(own, &result, error))
             return false;
-        if (nn_files_are_due(&own->files, &run->folder, step, last) &&
-            !lm_trainer_save(own->trainer, own->files.checkpoint, error))
+        if (nn_files_are_due(&own->files, &run->folder, step, last) && !save(own, error))
             return false;
         show_progress(own);
     }
-    const char *checkpoint = own->files.checkpoint;
-    return !checkpoint || lm_trainer_save(own->trainer, checkpoint, error);
+    return !own->files.checkpoint || save(own, error);
 }
 
 /* Finds where to go on, or refuses to: until then nothing in the folder is touched. */
@@ -157,7 +205,7 @@ static bool run_session(session *own, lab_error *error) {
     own->progress =
         lab_progress_begin(run->title ? run->title : "training", lm_trainer_done(own->trainer),
                            run->training.steps, run->quiet);
-    own->sums.began = own->progress.began;
+    take_sums(own);
     bool is_done = train_on(own, error);
     lab_progress_end(&own->progress);
     own->summary->parameters = lm_trainer_parameters(own->trainer);

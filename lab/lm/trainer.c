@@ -193,6 +193,8 @@ void lm_trainer_destroy(lm_trainer *trainer) {
 }
 
 uint64_t lm_trainer_done(const lm_trainer *trainer) { return trainer->state.step; }
+
+nn_log_sums *lm_trainer_log_sums(lm_trainer *trainer) { return &trainer->state.log_sums; }
 size_t lm_trainer_parameters(const lm_trainer *trainer) { return trainer->state.count; }
 float *lm_trainer_weights(lm_trainer *trainer) { return trainer->state.weights; }
 

@@ -10,6 +10,7 @@
 #include "lm/model.h"
 #include "lm/network.h"
 #include "lm/pack.h"
+#include "nn/training_state.h"
 
 enum { LM_LANES = 8 };
 
@@ -56,6 +57,9 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
                         lab_error *error);
 
 uint64_t lm_trainer_done(const lm_trainer *trainer);
+
+/* Sums for the log, which go into checkpoints and come back from them. */
+nn_log_sums *lm_trainer_log_sums(lm_trainer *trainer);
 
 /* Weights, gradients, moments, activations and scratch, in bytes, as they are now. */
 size_t lm_trainer_bytes(const lm_trainer *trainer);

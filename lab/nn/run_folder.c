@@ -42,8 +42,11 @@ bool nn_files_open_log(nn_files *files, const nn_run_folder *folder, uint64_t do
                        lab_error *error) {
     if (folder->log_interval == 0)
         return true;
-    if (!lab_json_log_cut(files->log_path, "step", done, error))
+    json_t *last_kept;
+    if (!lab_json_log_cut(files->log_path, "step", done, &last_kept, error))
         return false;
+    files->seconds = json_number_value(json_object_get(last_kept, "seconds"));
+    json_decref(last_kept);
     files->log = fopen(files->log_path, done > 0 ? "a" : "w");
     return files->log || lab_fail_file(error, "write", files->log_path);
 }

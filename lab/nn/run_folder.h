@@ -37,6 +37,7 @@ static inline bool nn_is_multiple(uint64_t step, uint64_t interval) {
 typedef struct nn_files {
     char *checkpoint, *log_path;
     FILE *log;
+    double seconds; /* that the run had taken at the log's last line when it was opened */
 } nn_files;
 
 bool nn_files_name(nn_files *files, const nn_run_folder *folder, const char *checkpoint,

@@ -1,6 +1,7 @@
 /* What a run has learned: three arrays of the same length, which are also what a checkpoint has. */
 #include "nn/training_state.h"
 
+#include "base/json.h"
 #include "nn/layers.h"
 
 #include <math.h>
@@ -22,8 +23,41 @@ void nn_training_state_free(nn_training_state *state) {
     *state = (nn_training_state){.count = 0};
 }
 
+static const char log_key[] = "log";
+
+/* NULL when memory runs out. */
+static json_t *log_sums_to_json(const nn_log_sums *sums) {
+    unsigned mark = lab_json_mark();
+    json_t *values = lab_json_numbers(sums->values, sums->count);
+    return lab_json_whole(json_pack("{s:f, s:o}", "seconds", sums->seconds, "sums", values), mark);
+}
+
+/* Sums that make no sense are left out: the log alone would suffer. */
+static nn_log_sums log_sums_from_json(const json_t *log) {
+    nn_log_sums sums = {.seconds = json_number_value(json_object_get(log, "seconds"))};
+    const json_t *values = json_object_get(log, "sums");
+    if (json_array_size(values) > NN_LOG_SUMS_MAX)
+        return sums;
+    sums.count = json_array_size(values);
+    for (size_t i = 0; i < sums.count; i++)
+        sums.values[i] = json_number_value(json_array_get(values, i));
+    return sums;
+}
+
+bool nn_log_sums_are_good(const nn_log_sums *sums, size_t count) {
+    bool is_good = sums->count == count && sums->seconds >= 0 && sums->seconds < 0x1p53;
+    for (size_t i = 0; i < sums->count; i++)
+        is_good = is_good && sums->values[i] >= 0 && sums->values[i] < 0x1p53;
+    return is_good;
+}
+
 bool nn_training_state_save(const nn_training_state *state, const char *path, json_t *description,
                             lab_error *error) {
+    if (description && state->log_sums.count > 0 &&
+        json_object_set_new(description, log_key, log_sums_to_json(&state->log_sums)) != 0) {
+        json_decref(description);
+        return lab_fail_memory(error);
+    }
     const nn_span spans[] = {{state->weights, state->count},
                              {state->first, state->count},
                              {state->second, state->count}};
@@ -56,6 +90,7 @@ bool nn_training_state_restore(nn_training_state *state, const char *path, uint6
         memcpy(state->first, read.values + state->count, bytes);
         memcpy(state->second, read.values + 2 * state->count, bytes);
         state->step = read.step;
+        state->log_sums = log_sums_from_json(json_object_get(read.description, log_key));
     }
     nn_checkpoint_free(&read);
     return is_good;

@@ -9,11 +9,26 @@
 #include "nn/checkpoint.h"
 #include "nn/kernels.h"
 
+enum { NN_LOG_SUMS_MAX = 80 };
+
+/* Sums over the steps since the last line of the log. Checkpoints keep them, so that the log of a
+ * resumed run is that of a run that was never stopped. */
+typedef struct nn_log_sums {
+    size_t count; /* of values; 0: no step since the last line */
+    double values[NN_LOG_SUMS_MAX];
+    double seconds; /* that the run has taken; only where count > 0 */
+} nn_log_sums;
+
 typedef struct nn_training_state {
     size_t count; /* of weights */
     uint64_t step;
     float *weights, *first, *second;
+    nn_log_sums log_sums;
 } nn_training_state;
+
+/* Whether there are as many as expected, each of them a sum that can be: a checkpoint may be
+ * anybody's. */
+bool nn_log_sums_are_good(const nn_log_sums *sums, size_t count);
 
 /* Zeros, at step 0; to be freed in any case. False where there is no memory. */
 bool nn_training_state_create(nn_training_state *state, size_t count);

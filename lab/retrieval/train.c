@@ -38,7 +38,7 @@ typedef struct seed_run {
     uint64_t seed;
     retrieval_trainer *trainer;
     nn_files files;
-    double began;
+    double began;          /* when this run would have begun without interruptions */
     double loss, accuracy; /* sums since the last line of the log */
     uint64_t summed;
     double shown_loss, shown_accuracy; /* smoothed, for the progress line */
@@ -88,10 +88,32 @@ static bool write_log(seed_run *own, lab_error *error) {
     return is_written;
 }
 
+/* Sums for the log go into the checkpoint, and come back from it. */
+static bool save(seed_run *own, lab_error *error) {
+    nn_log_sums *sums = retrieval_trainer_log_sums(own->trainer);
+    *sums = (nn_log_sums){.count = 0};
+    if (own->files.log && own->summed > 0)
+        *sums = (nn_log_sums){.count = 3,
+                              .values = {own->loss, own->accuracy, (double)own->summed},
+                              .seconds = lab_now() - own->began};
+    return retrieval_trainer_save(own->trainer, own->files.checkpoint, error);
+}
+
+static void take_sums(seed_run *own) {
+    const nn_log_sums *sums = retrieval_trainer_log_sums(own->trainer);
+    double seconds = own->files.seconds;
+    if (nn_log_sums_are_good(sums, 3)) {
+        own->loss = sums->values[0];
+        own->accuracy = sums->values[1];
+        own->summed = (uint64_t)sums->values[2];
+        seconds = sums->seconds;
+    }
+    own->began = lab_now() - seconds;
+}
+
 static bool train_seed(seed_run *own, lab_error *error) {
     const retrieval_run *run = own->shared->run;
     enum { SHOW_EVERY = 16 };
-    const char *checkpoint = own->files.checkpoint;
     uint64_t step = retrieval_trainer_done(own->trainer);
     while (step < run->config.steps && !atomic_load(&own->shared->stop) && !lab_interrupted()) {
         retrieval_step result;
@@ -110,13 +132,13 @@ static bool train_seed(seed_run *own, lab_error *error) {
         if (own->files.log && is_logged && !write_log(own, error))
             return false;
         if (nn_files_are_due(&own->files, &run->folder, step, run->config.steps) &&
-            !retrieval_trainer_save(own->trainer, checkpoint, error))
+            !save(own, error))
             return false;
         if (nn_is_multiple(step, SHOW_EVERY))
             show_progress(own);
     }
     show_progress(own);
-    return !checkpoint || retrieval_trainer_save(own->trainer, checkpoint, error);
+    return !own->files.checkpoint || save(own, error);
 }
 
 static char *checkpoint_path(const retrieval_run *run, uint64_t seed) {
@@ -143,6 +165,7 @@ static bool run_seed(seed_run *own, retrieval_head *head, lab_error *error) {
                                             shared->run->executor, error);
     if (!own->trainer || !open_files(own, error))
         return false;
+    take_sums(own);
     uint64_t before = retrieval_trainer_done(own->trainer);
     pthread_mutex_lock(&shared->lock);
     shared->done += before;
@@ -156,7 +179,7 @@ static void seed_task(void *argument, size_t task, size_t worker) {
     shared_state *shared = argument;
     if (atomic_load(&shared->stop) || lab_interrupted())
         return;
-    seed_run own = {.shared = shared, .seed = shared->run->seeds[task], .began = lab_now()};
+    seed_run own = {.shared = shared, .seed = shared->run->seeds[task]};
     lab_error error = {.kind = LAB_NO_ERROR};
     bool is_done = run_seed(&own, shared->heads ? &shared->heads[task] : NULL, &error);
     if (!nn_files_close(&own.files, &error) || !is_done)

@@ -102,6 +102,10 @@ void retrieval_trainer_destroy(retrieval_trainer *trainer) {
 
 uint64_t retrieval_trainer_done(const retrieval_trainer *trainer) { return trainer->state.step; }
 
+nn_log_sums *retrieval_trainer_log_sums(retrieval_trainer *trainer) {
+    return &trainer->state.log_sums;
+}
+
 static void draw_batch(retrieval_trainer *trainer) {
     const retrieval_config *config = &trainer->config;
     lab_random random = lab_random_start(lab_seed_for(trainer->seed, "step", trainer->state.step));

@@ -6,6 +6,7 @@
 #ifndef WHET_LAB_RETRIEVAL_TRAINER_H
 #define WHET_LAB_RETRIEVAL_TRAINER_H
 
+#include "nn/training_state.h"
 #include "retrieval/head.h"
 
 typedef struct retrieval_trainer retrieval_trainer;
@@ -25,6 +26,9 @@ typedef struct retrieval_step {
 bool retrieval_trainer_step(retrieval_trainer *trainer, retrieval_step *result, lab_error *error);
 
 uint64_t retrieval_trainer_done(const retrieval_trainer *trainer);
+
+/* Sums for the log, which go into checkpoints and come back from them. */
+nn_log_sums *retrieval_trainer_log_sums(retrieval_trainer *trainer);
 
 /* Weights, moments and step, to a file and back; a checkpoint of other options is refused. */
 bool retrieval_trainer_save(const retrieval_trainer *trainer, const char *path, lab_error *error);

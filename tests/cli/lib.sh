@@ -103,6 +103,16 @@ answers_near() { # name input output [argument ...]
     fi
 }
 
+# Whether two logs of training runs are the same, apart from time.
+same_log() { # file file
+    diff <(sed -E 's/"(seconds|tokens_per_second)":[^,}]*//g' "$1") <(sed -E 's/"(seconds|tokens_per_second)":[^,}]*//g' "$2")
+}
+
+# Whether the seconds of a log never fall.
+time_goes_on() { # file
+    sed -n 's/.*"seconds":\([^,}]*\).*/\1/p' "$1" | awk '$1 < last { exit 1 } { last = $1 } END { exit NR == 0 }'
+}
+
 # Whether every line of a file is a JSON document of its own.
 json_lines() { # file
     python3 -c '

@@ -25,6 +25,15 @@ check "the manifest says that the run is complete" grep -q '"complete": true' "$
 check "memory is told before training starts" grep -Eq '[0-9]+ parameters; training takes about [0-9]+ MB of memory' "$SCRATCH/err"
 check "and how the algorithms fared at the end" grep -q 'insertion_sort .* % exact' "$SCRATCH/out"
 
+# The log of a run that is taken up between two of its lines is that of one that was never stopped, apart from time.
+uneven=("${small[@]}" --checkpoint-every 7 --log-every 50 --quiet)
+check "a run whose checkpoints come between lines of its log" "$WHET_BIN" lm train "${uneven[@]}" --out "$SCRATCH/even"
+stopped_at KILL "$SCRATCH/uneven/model.ckpt" lm train "${uneven[@]}" --out "$SCRATCH/uneven"
+check "is killed and resumed" "$WHET_BIN" lm train "${uneven[@]}" --resume --out "$SCRATCH/uneven"
+check "its log is that of an undisturbed run" same_log "$SCRATCH"/{even,uneven}/log.jsonl
+check "in which time goes on" time_goes_on "$SCRATCH/uneven/log.jsonl"
+check "and so are its weights" same even/model.ckpt uneven/model.ckpt
+
 # Stopped, and taken up again.
 stopped_by() { # signal folder: leaves $status
     stopped_at "$1" "$SCRATCH/$2/model.ckpt" lm train "${small[@]}" --quiet --out "$SCRATCH/$2"

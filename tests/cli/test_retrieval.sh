@@ -43,6 +43,16 @@ check "a killed run is resumed" train --seed 1 --resume --out "$SCRATCH/killed"
 check "and ends with the same weights too" same whole/seed-1.ckpt killed/seed-1.ckpt
 check "its log is whole" json_lines "$SCRATCH/killed/seed-1.jsonl"
 
+# The log of a run that is taken up between two of its lines is that of one that was never stopped, apart from time.
+uneven=("${small[@]}" --checkpoint-every 70 --log-every 300 --seed 1)
+train_unevenly() { "$WHET_BIN" retrieval train "${uneven[@]}" "$@"; }
+check "a run whose checkpoints come between lines of its log" train_unevenly --out "$SCRATCH/even"
+stopped_at KILL "$SCRATCH/uneven/seed-1.ckpt" retrieval train "${uneven[@]}" --out "$SCRATCH/uneven"
+check "is killed and resumed" train_unevenly --resume --out "$SCRATCH/uneven"
+check "its log is that of an undisturbed run" same_log "$SCRATCH"/{even,uneven}/seed-1.jsonl
+check "in which time goes on" time_goes_on "$SCRATCH/uneven/seed-1.jsonl"
+check "and so are its weights" same even/seed-1.ckpt uneven/seed-1.ckpt
+
 # Two runs in one folder.
 one_at_a_time() {
     "$WHET_BIN" retrieval train "${small[@]}" --steps 1000000 --seed 1 --out "$SCRATCH/busy" >/dev/null 2>&1 &

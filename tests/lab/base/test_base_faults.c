@@ -104,7 +104,13 @@ TEST(a_log_has_whole_lines) {
     remove_scratch();
 }
 
-static bool cut_log(lab_error *error) { return lab_json_log_cut(path, "step", 2, error); }
+static bool cut_log(lab_error *error) {
+    json_t *last_kept;
+    bool is_cut = lab_json_log_cut(path, "step", 2, &last_kept, error);
+    CHECK(is_cut == (last_kept != NULL));
+    json_decref(last_kept);
+    return is_cut;
+}
 
 static void check_cut(bool is_done) {
     CHECK(holds(is_done ? "{\"step\":1}\n{\"step\":2}\n"

@@ -138,9 +138,13 @@ TEST(a_log_is_cut_after_the_last_step_that_counts) {
     make_scratch();
     char *path = lab_path(folder, "log.jsonl");
     lab_error error = {0};
-    REQUIRE(path && lab_json_log_cut(path, "step", 5, &error));
+    json_t *last_kept;
+    REQUIRE(path && lab_json_log_cut(path, "step", 5, &last_kept, &error));
+    CHECK(last_kept == NULL);
     REQUIRE(replace_file(path, write_text, "{\"step\":1}\n{\"step\":5}\n{\"step\":6}\n{\"step\":"));
-    CHECK(lab_json_log_cut(path, "step", 5, &error));
+    CHECK(lab_json_log_cut(path, "step", 5, &last_kept, &error));
+    CHECK_INT(json_integer_value(json_object_get(last_kept, "step")), 5);
+    json_decref(last_kept);
     CHECK(holds(path, "{\"step\":1}\n{\"step\":5}\n"));
     free(path);
     remove_scratch();

@@ -194,7 +194,7 @@ static int check_and_generate(const arguments *given) {
     size_t length = strlen(prompt);
     char *file = NULL;
     if (given->prompt_file) {
-        file = lab_read_file(given->prompt_file, PROMPT_SIZE_MAX, &length, &error);
+        file = lab_read_text(given->prompt_file, PROMPT_SIZE_MAX, &length, &error);
         if (!file)
             return report_lab_error(name, &error);
     }

@@ -240,29 +240,17 @@ typedef struct texts {
     char *prompt, *judged;
 } texts;
 
-/* A whole file, or NULL and an error; one with a zero byte in it, where a text would end unasked,
- * is no text. */
-static char *read_text(const char *path, lab_error *error) {
-    size_t size;
-    char *text = lab_read_file(path, TEXT_MAX, &size, error);
-    if (text && strlen(text) < size) {
-        lab_fail(error, LAB_INPUT, "%s: byte %zu is zero, as in no text", path, strlen(text));
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
 static int read_texts(const arguments *given, texts *read) {
     lab_error error = {.kind = LAB_NO_ERROR};
+    size_t size;
     if (given->prompt_file)
-        read->prompt = read_text(given->prompt_file, &error);
+        read->prompt = lab_read_text(given->prompt_file, TEXT_MAX, &size, &error);
     if (read->prompt) { /* editors end a file with a line's end, which is not asked about */
         size_t length = strlen(read->prompt);
         read->prompt[length > 0 && read->prompt[length - 1] == '\n' ? length - 1 : length] = '\0';
     }
     if (error.kind == LAB_NO_ERROR && given->perplexity)
-        read->judged = read_text(given->perplexity, &error);
+        read->judged = lab_read_text(given->perplexity, TEXT_MAX, &size, &error);
     return error.kind == LAB_NO_ERROR ? STATUS_OK : report_lab_error(given->name, &error);
 }
 

@@ -3,6 +3,8 @@
 
 #include "base/files.h"
 
+#include "base/grow.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -97,28 +99,64 @@ FILE *lab_open_file(const char *path, size_t limit, size_t *size, lab_error *err
     return NULL;
 }
 
-static char *read_open(FILE *file, const char *path, size_t expected, lab_error *error) {
-    char *bytes = malloc(expected + 1);
-    if (!bytes) {
-        lab_fail_memory(error);
+/* A file that is read into memory. */
+typedef struct whole_file {
+    const char *path;
+    bool is_text;    /* refused where it has a NUL byte */
+    size_t expected; /* bytes that it seems to have */
+    char *bytes;
+    size_t size, capacity;
+} whole_file;
+
+/* One block more, of at most `limit` bytes in all; false at the end of the file or after a failure.
+ */
+static bool read_block(whole_file *read, FILE *file, size_t limit, lab_error *error) {
+    enum { BLOCK = 1 << 16 };
+    size_t wanted = read->expected > read->size ? read->expected - read->size : BLOCK;
+    wanted = wanted < limit - read->size + 1 ? wanted : limit - read->size + 1;
+    char *bytes = lab_grow(read->bytes, 1, read->size + wanted + 1, &read->capacity);
+    if (!bytes)
+        return lab_fail_memory(error);
+    read->bytes = bytes;
+    size_t got = fread(bytes + read->size, 1, wanted, file);
+    const char *nul = read->is_text && got ? memchr(bytes + read->size, '\0', got) : NULL;
+    if (nul)
+        return lab_fail(error, LAB_INPUT, "%s: not a text file (NUL byte at offset %zu)",
+                        read->path, (size_t)(nul - bytes));
+    read->size += got;
+    if (read->size > limit)
+        return lab_fail(error, LAB_INPUT, "%s is too large: more than %zu bytes", read->path,
+                        limit);
+    if (ferror(file))
+        return lab_fail_file(error, "read", read->path);
+    return got > 0;
+}
+
+/* To its end, wherever that is: a pipe has no size, and a device may have no end. */
+static char *read_whole(const char *path, bool is_text, size_t limit, size_t *size,
+                        lab_error *error) {
+    whole_file read = {.path = path, .is_text = is_text};
+    lab_error reason = {.kind = LAB_NO_ERROR};
+    FILE *file = lab_open_file(path, limit, &read.expected, error);
+    if (!file)
+        return NULL;
+    while (read_block(&read, file, limit, &reason))
+        continue;
+    fclose(file);
+    if (reason.kind != LAB_NO_ERROR) {
+        lab_fail(error, reason.kind, "%s", reason.text);
+        free(read.bytes);
         return NULL;
     }
-    errno = 0;
-    if (fread(bytes, 1, expected, file) != expected) {
-        errno = errno ? errno : EIO;
-        lab_fail_file(error, "read", path);
-        free(bytes);
-        return NULL;
-    }
-    bytes[expected] = '\0';
-    return bytes;
+    read.bytes[read.size] = '\0';
+    *size = read.size;
+    return read.bytes;
 }
 
 char *lab_read_file(const char *path, size_t limit, size_t *size, lab_error *error) {
-    FILE *file = lab_open_file(path, limit, size, error);
-    if (!file)
-        return NULL;
-    char *bytes = read_open(file, path, *size, error);
-    fclose(file);
-    return bytes;
+    return read_whole(path, false, limit, size, error);
+}
+
+char *lab_read_text(const char *path, size_t limit, size_t *size, lab_error *error) {
+    return read_whole(path, true, limit, size, error);
 }

@@ -18,12 +18,15 @@ bool lab_file_exists(const char *path);
 /* Whether two names lead to one file that is there. */
 bool lab_is_same_file(const char *one, const char *other);
 
-/* A file to be read, and how many bytes it has; NULL and an error if it cannot be or is longer than
- * `limit`. */
+/* A file to be read, and the bytes it has (0 for pipes and devices); NULL and an error if it cannot
+ * be opened or is longer than `limit`. */
 FILE *lab_open_file(const char *path, size_t limit, size_t *size, lab_error *error);
 
 /* All of a file, with a zero byte after it, to be freed; NULL and an error if it cannot be read or
  * is longer than `limit`. */
 char *lab_read_file(const char *path, size_t limit, size_t *size, lab_error *error);
+
+/* The same for text: a NUL byte is refused as soon as it is read. */
+char *lab_read_text(const char *path, size_t limit, size_t *size, lab_error *error);
 
 #endif

@@ -126,7 +126,7 @@ void lab_json_take_count(const json_t *object, const char *key, uint64_t *value)
 
 json_t *lab_json_read(const char *path, lab_error *error) {
     size_t size;
-    char *text = lab_read_file(path, JSON_SIZE_MAX, &size, error);
+    char *text = lab_read_text(path, JSON_SIZE_MAX, &size, error);
     if (!text)
         return NULL;
     json_error_t reason;

@@ -287,4 +287,9 @@ for verb in '' generate mix export score list; do
     # shellcheck disable=SC2086 # no verb is no word
     check "the help of 'clrs $verb' fits a terminal" [ -z "$("$WHET_BIN" clrs $verb --help | awk 'length > 80')" ]
 done
+refuses "a device without an end is no file of predictions" '' '' \
+    'whet clrs score: /dev/zero: not a text file (NUL byte at offset 0)\n' clrs score /dev/zero
+refuses "too long a line is refused" '{"algo": "bfs"}\n' '' \
+    'whet clrs score: <stdin>: line 1 is longer than 9 bytes; --max-line sets the limit\n' clrs score --max-line 9
+refuses "nor is it a specification" '' '' 'whet clrs mix: /dev/zero: not a text file (NUL byte at offset 0)\n' clrs mix --spec /dev/zero
 finish

@@ -137,6 +137,8 @@ whet_given '' lm generate "$model" --prompt "$(printf '%0400d' 7)"
 check "a prompt longer than the context is refused" grep -q "the prompt has 401 tokens, the model's context 300" "$SCRATCH/err"
 whet_given '' lm generate "$model" --cache f8
 check "an unknown type of cache is refused" [ "$status" -eq 2 ]
+refuses "a device without an end is no prompt" '' '' 'whet lm generate: /dev/zero: not a text file (NUL byte at offset 0)\n' \
+    lm generate "$model" --prompt-file /dev/zero
 whet_given '' lm generate "$model" --prompt x --prompt-file "$prompt"
 check "one prompt is enough" [ "$status" -eq 2 ]
 refuses "an unknown type is refused" '' '' "whet lm export: --type: 'q3' is none of f32, f16, bf16 and q8_0\n" \

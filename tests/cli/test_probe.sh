@@ -124,7 +124,7 @@ whet_given '' probe "$model" --text 'Largest of {seq}:' --sizes 2,4 --sequences 
 check "a question of one's own is asked of growing sequences" says ' 2 to 4 numbers '
 check "and its answers are counted" grep -q '"asked": 1' "$SCRATCH/own.json"
 printf 'a text \0 with more' >"$SCRATCH/zero"
-refuses "a text with a zero byte is none" '' '' "whet probe: $SCRATCH/zero: byte 7 is zero, as in no text\n" \
+refuses "a text with a zero byte is none" '' '' "whet probe: $SCRATCH/zero: not a text file (NUL byte at offset 7)\n" \
     probe "$model" --prompt-file "$SCRATCH/zero"
 whet_given '' probe "$model" --sizes 4,1000 --policy softmax --threads 1 --quiet --json "$SCRATCH/long.json"
 check "a prompt longer than the context is refused" [ "$status" -eq 2 ]

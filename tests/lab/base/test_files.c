@@ -150,6 +150,63 @@ TEST(a_log_is_cut_after_the_last_step_that_counts) {
     remove_scratch();
 }
 
+static bool refused(const char *path, size_t limit, const char *why) {
+    size_t size;
+    lab_error error = {.kind = LAB_NO_ERROR};
+    char *text = lab_read_text(path, limit, &size, &error);
+    bool is_refused = !text && CHECK_INT(error.kind, LAB_INPUT) && strstr(error.text, why);
+    CHECK_MSG(is_refused, "%s: %s", path, error.text);
+    free(text);
+    return is_refused;
+}
+
+TEST(text_with_a_nul_byte_is_refused) {
+    make_scratch();
+    char *path = lab_path(folder, "text");
+    REQUIRE(path && replace_file_bytes(path, "abc\0def", 7));
+    CHECK(refused(path, 100, "not a text file (NUL byte at offset 3)"));
+    CHECK(refused("/dev/zero", (size_t)1 << 40, "not a text file (NUL byte at offset 0)"));
+    size_t size = 0;
+    char *bytes = lab_read_file(path, 100, &size, NULL);
+    CHECK_INT(size, 7); /* which is no matter where bytes are read */
+    free(bytes);
+    free(path);
+    remove_scratch();
+}
+
+TEST(what_has_no_end_is_read_up_to_the_limit) {
+    make_scratch();
+    char *path = lab_path(folder, "text");
+    size_t size = 0;
+    lab_error error = {.kind = LAB_NO_ERROR};
+    REQUIRE(path && replace_file(path, write_text, "12345"));
+    CHECK(refused(path, 4, "is too large: 5 bytes"));
+    CHECK(lab_read_file("/dev/zero", 1000000, &size, &error) == NULL);
+    CHECK(strstr(error.text, "/dev/zero is too large: more than 1000000 bytes"));
+    char *text = lab_read_text(path, 5, &size, NULL);
+    CHECK(text && size == 5 && strcmp(text, "12345") == 0);
+    free(text);
+    text = lab_read_text("/dev/null", 5, &size, NULL);
+    CHECK(text && size == 0 && text[0] == '\0');
+    free(text);
+    free(path);
+    remove_scratch();
+}
+
+TEST(a_pipe_is_read_to_its_end) {
+    int ends[2];
+    char path[40];
+    REQUIRE(pipe(ends) == 0);
+    CHECK_INT(write(ends[1], "through a pipe", 14), 14);
+    close(ends[1]);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    size_t size = 0;
+    char *text = lab_read_text(path, 100, &size, NULL);
+    CHECK(text && size == 14 && strcmp(text, "through a pipe") == 0);
+    free(text);
+    close(ends[0]);
+}
+
 TEST(csv_quotes_what_needs_it) {
     make_scratch();
     char *path = lab_path(folder, "a.csv");

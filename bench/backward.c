@@ -1,8 +1,8 @@
 /*
- * The way back through attention: as many queries as keys, one head, f32, one
+ * The backward pass of attention: as many queries as keys, one head, f32, one
  * thread, all three gradients; plain and adaptive against the FMA peak, which
- * is probed before and after every run, and beside the way forth. FLOPs are
- * those of the five products, unmasked ones only.
+ * is probed before and after every run, and against the forward pass. FLOPs
+ * are those of the five products, unmasked ones only.
  */
 #include "inputs.h"
 #include "job.h"
@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The products of the way back for each one of the way forth. */
+/* Products of the backward pass for each product of the forward pass. */
 #define PRODUCTS_TO_ONE 2.5
 
-/* Of the only case in a quick run. */
+/* The time of the only case in a quick run. */
 #define QUICK_SECONDS 2.8
 
 static const report_column columns[COLUMNS_MAX] = {
@@ -25,9 +25,9 @@ static const report_column columns[COLUMNS_MAX] = {
     {"times plain", COMPARE_TIMES},
 };
 
-/* Gradients and statistics beside the tensors of the way forth. */
+/* Gradients and statistics, in addition to the tensors of the forward pass. */
 typedef struct backward_tensors {
-    prefill_tensors forth;
+    prefill_tensors forward;
     float *out, *q, *k, *v;
     whet_stats *plain, *adaptive;
 } backward_tensors;
@@ -36,7 +36,7 @@ enum { QUERIES_MAX = 4096, DIM_MAX = 256 };
 
 static bool open_tensors(backward_tensors *opened) {
     size_t bytes = (size_t)QUERIES_MAX * DIM_MAX * sizeof(float);
-    bool done = bench_prefill_open(&opened->forth);
+    bool done = bench_prefill_open(&opened->forward);
     opened->out = bench_inputs_allocate(bytes);
     opened->q = bench_inputs_allocate(bytes);
     opened->k = bench_inputs_allocate(bytes);
@@ -48,7 +48,7 @@ static bool open_tensors(backward_tensors *opened) {
 }
 
 static void close_tensors(backward_tensors *opened) {
-    bench_prefill_close(&opened->forth);
+    bench_prefill_close(&opened->forward);
     bench_inputs_release(opened->out);
     bench_inputs_release(opened->q);
     bench_inputs_release(opened->k);
@@ -57,7 +57,7 @@ static void close_tensors(backward_tensors *opened) {
     free(opened->adaptive);
 }
 
-/* Goes forth with a policy for the statistics, then plans the way back. */
+/* Runs the forward pass with a policy to get the statistics, then plans the backward pass. */
 static whet_status open_job(job *opened, const backward_tensors *in, whet_attention attention,
                             const whet_policy *policy, whet_stats *stats) {
     attention.policies = policy;
@@ -74,7 +74,7 @@ static whet_status open_job(job *opened, const backward_tensors *in, whet_attent
     return bench_job_open_backward(opened, &gradients, NULL);
 }
 
-/* The way forth, and back plain and adaptive. Must stay where it is while open. */
+/* The forward pass, and the backward pass plain and adaptive. Must not move while open. */
 typedef struct backward_jobs {
     job_pair pair;
     job forward;
@@ -119,7 +119,7 @@ static bool measure_case(suite *with, report_section *section, const backward_te
              of->causal ? " causal" : "");
     if (!bench_begin_case(with, section->name, result.label, QUICK_SECONDS))
         return true;
-    whet_attention attention = bench_prefill_prepare(&in->forth, of);
+    whet_attention attention = bench_prefill_prepare(&in->forward, of);
     bench_inputs_fill(in->out, of->queries * of->dim, 1, 4);
     backward_jobs jobs = {.forward = {.memory = NULL}};
     whet_status status = open_jobs(&jobs, in, &attention);
@@ -167,7 +167,7 @@ bool bench_backward(suite *with) {
     backward_tensors in;
     bool done = open_tensors(&in);
     if (!done)
-        bench_report_fail(with->report, "backward", "not enough memory");
+        bench_report_fail(with->report, "backward", "out of memory");
     done = done && measure_squares(with, &in);
     close_tensors(&in);
     return done;

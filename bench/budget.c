@@ -1,5 +1,5 @@
 /*
- * Shares of what is left; see budget.h.
+ * Shares of the remaining time; see budget.h.
  */
 #include "budget.h"
 

@@ -1,7 +1,7 @@
 /*
- * Each round makes the same samples again, from the first one on, so that the
- * rounds differ by the machine's noise alone and the best of them means
- * something.
+ * Each round makes the same samples again, starting from the first, so that
+ * rounds differ only by the machine's noise and the best of them is
+ * meaningful.
  */
 #define _POSIX_C_SOURCE 200809L
 

@@ -1,7 +1,7 @@
 /*
- * How fast samples of CLRS-Text are made: each of the thirty algorithms at
- * length 16, without and with hints, on one thread. Counted in seconds of the
- * thread's own processor time, as the reference's figures are.
+ * Rate of generating CLRS-Text: each of the thirty algorithms at length 16,
+ * without and with hints, on one thread. Measured in processor time of the
+ * thread, as the reference's figures are.
  */
 #ifndef WHET_BENCH_CLRS_RATES_H
 #define WHET_BENCH_CLRS_RATES_H
@@ -10,7 +10,7 @@
 
 enum { CLRS_RATES_LENGTH = 16 };
 
-/* Samples a second. */
+/* Samples per second. */
 typedef struct clrs_rate {
     double best, median;
 } clrs_rate;
@@ -20,7 +20,7 @@ typedef struct clrs_rates {
     clrs_rate mean[2];                       /* harmonic, over the algorithms */
 } clrs_rates;
 
-/* The reference in Python, in the harmonic mean, and what the project aims at. */
+/* The reference in Python, harmonic mean, and the project's targets. */
 extern const double clrs_reference_rate[2], clrs_rate_bar[2];
 
 /* `title` is called before each algorithm with its name, for progress; may be NULL. */

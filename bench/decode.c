@@ -1,9 +1,10 @@
 /*
  * Decode: one query a head, 8 query heads on 2 key heads, d = 128, keys and
- * values in f16, f32 and quantised; plain and adaptive against the fastest read
- * of the same keys and values. Quantised caches once more with a key head for
- * every query head, where there is less to compute for every byte. Then several
- * threads against one over 131,072 keys, beside the same threads reading.
+ * values in f16, f32 and quantised; plain and adaptive against the fastest
+ * read of the same keys and values. Quantised caches are also measured with a
+ * key head for every query head, where there is less to compute for every
+ * byte. Then several threads against one over 131,072 keys, beside the same
+ * threads reading.
  */
 #include "decode.h"
 
@@ -21,8 +22,8 @@
 
 enum { KV_HEADS = DECODE_KV_HEADS, DIM = 128, LONGEST = 131072, READ_PARTS = 64 };
 
-/* Of a quick run: the longest with one type, others, the longest with a key head for every
- * query head, and with threads. */
+/* Seconds in a quick run: the longest cache with one type, other caches, the longest with a key
+ * head for every query head, and with threads. */
 #define QUICK_LONG 0.8
 #define QUICK_SHORT 0.3
 #define QUICK_OWN 0.6
@@ -111,8 +112,8 @@ whet_attention bench_decode_describe(const decode_inputs *of) {
     };
 }
 
-/* What of the read rate is asked for, 0 for nothing: quantised keys have more to compute for every
- * byte, and 4 bits are taken as they come. */
+/* The target as a share of the read rate, or 0: quantised keys need more arithmetic for every byte,
+ * and 4 bits have no target. */
 static double read_bar(const decode_inputs *in) {
     if (in->keys < 32768 || in->type == WHET_Q4_0)
         return 0;
@@ -192,11 +193,11 @@ static bool measure_threads(suite *with, report_section *section, const decode_i
     return bench_speedup_case(with, section, label, &attention, bench_decode_bytes(in), limit);
 }
 
-/* Inputs that several cases share, made for the first of them that is wanted. */
+/* Inputs that several cases share, created for the first of them that is measured. */
 static bool ensure_inputs(suite *with, const report_section *section, decode_inputs *in,
                           size_t keys, whet_type type) {
     return in->k || bench_decode_open(in, keys, type, &with->executor) ||
-           bench_report_fail(with->report, section->name, "not enough memory");
+           bench_report_fail(with->report, section->name, "out of memory");
 }
 
 static bool measure_heads(suite *with, report_section *section, decode_inputs *in, size_t keys,
@@ -215,8 +216,8 @@ static bool measure_heads(suite *with, report_section *section, decode_inputs *i
            bench_report_add_case(with->report, section, &result);
 }
 
-/* What else there is to measure at the longest length over the same inputs: threads, where there
- * is a bar for them, or of quantised ones a key head for every query head. */
+/* What else is measured at the longest length with the same inputs: threads, where there is a bar
+ * for them, or for quantised caches a key head for every query head. */
 static bool measure_longest(suite *with, report_section *section, report_section *threads,
                             decode_inputs *in, whet_type type) {
     if (type == WHET_Q8_0 || type == WHET_Q4_0)

@@ -1,7 +1,7 @@
 /*
- * Random inputs, cheap enough to fill hundreds of megabytes: the number of ones
- * among 64 random bits is close to normal far into the tails, and a uniform
- * fraction makes it continuous.
+ * Random inputs, cheap enough to fill hundreds of megabytes: the number of
+ * ones among 64 random bits is close to normal far into the tails, and a
+ * uniform fraction makes it continuous.
  */
 #include "inputs.h"
 
@@ -50,8 +50,8 @@ static uint64_t next_random(uint64_t *state) {
     return z ^ z >> 31;
 }
 
-/* Ones among 64 bits, counted in pairs, fours and bytes: without an instruction for it the
- * compiler's own is a call. */
+/* Counts the ones among 64 bits in pairs, fours and bytes: without an instruction for it the
+ * compiler's own is a function call. */
 static int count_ones(uint64_t bits) {
     bits -= bits >> 1 & 0x5555555555555555u;
     bits = (bits & 0x3333333333333333u) + (bits >> 2 & 0x3333333333333333u);
@@ -59,7 +59,8 @@ static int count_ones(uint64_t bits) {
     return (int)(bits * 0x0101010101010101u >> 56);
 }
 
-/* The count of ones has variance 16, the fraction 1/12; it comes from the same bits mixed again. */
+/* The count of ones has variance 16, the fraction 1/12; the fraction comes from the same bits mixed
+ * again. */
 static float next_bell(uint64_t *state, float factor) {
     uint64_t bits = next_random(state);
     float fraction = 0x1p-24f * (float)(int)(bits * 0x9e3779b97f4a7c15u >> 40);

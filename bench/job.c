@@ -1,6 +1,6 @@
 /*
- * Runs attention from a plan. The beta of a problem is found with a run of its
- * own that asks for statistics, so that timed runs do without them.
+ * Runs attention from a plan. The beta of a problem is found in a separate run
+ * with statistics, so that timed runs need none.
  */
 #include "job.h"
 
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Memory for a plan that is made. */
+/* Allocates memory for a finished plan. */
 static whet_status allocate(job *opened) {
     size_t bytes = whet_attention_memory(&opened->plan, opened->executor);
     if (bytes == SIZE_MAX)

@@ -1,9 +1,9 @@
 /*
- * Language models. Training: steps on full sequences, all of whose tokens count,
- * against the same model in torch on as many threads, and on one thread against
- * the products of a step by the BLAS alone, which are recorded in a real step
- * and done again on the same memory. Decoding: one token after the other behind
- * a cache of 4096.
+ * Language models. Training: steps on full sequences, all of whose tokens
+ * count, against the same model in torch on the same number of threads, and on
+ * one thread against the products of a step by the BLAS alone, which are
+ * recorded in a real step and repeated on the same memory. Decoding: one token
+ * after the other after a cache of 4096.
  */
 #include "lm_peer.h"
 #include "suite.h"
@@ -17,7 +17,7 @@
 
 enum { ROWS = 32, LENGTH = 128, STEPS = 2, CACHE = 4096, DECODED = 16 };
 
-/* Of a quick run. */
+/* Seconds in a quick run. */
 #define QUICK_TRAINING 12
 #define QUICK_DECODING 3
 
@@ -26,7 +26,7 @@ static const report_column training_columns[COLUMNS_MAX] = {
     {"of BLAS alone", COMPARE_SHARE},
 };
 
-/* A trainer and the sequences that it is given again and again. */
+/* A trainer and the sequences that it gets in every step. */
 typedef struct training {
     nn_engine engine;
     lm_trainer *together, *alone; /* on all threads, on one */
@@ -112,7 +112,7 @@ static void close_training(training *opened) {
     lm_sequences_free(&opened->sequences);
 }
 
-/* What the script needs to know: the shape, and as many threads as we have. */
+/* What the script needs to know: the shape and the number of threads. */
 static char *describe_model(size_t threads) {
     lm_config config = lm_config_default();
     json_t *shape = lm_config_to_json(&config);
@@ -154,7 +154,7 @@ static bool measure_training(suite *with, training *opened) {
     bench_measure(list, has_torch ? 4 : 3, NULL, with->until, "lm training", &with->measured);
     if (opened->error.kind != LAB_NO_ERROR || opened->torch_failed)
         return bench_report_fail(with->report, "lm",
-                                 opened->torch_failed ? "torch gave up" : opened->error.text);
+                                 opened->torch_failed ? "torch failed" : opened->error.text);
     report_section *section =
         bench_report_add_section(with->report, "lm", UNIT_TOKENS, training_columns);
     snprintf(section->title, sizeof section->title, "lm: training, %zu thread%s, against %s",
@@ -191,7 +191,7 @@ static bool fill_cache(decoding *opened) {
     return lm_decoder_read(opened->decoder, 0, tokens, CACHE, opened->logits, &opened->error);
 }
 
-/* The cache grows by this much in each round, for which there is room. */
+/* The cache grows by this much in each round, up to its capacity. */
 static void run_decoding(void *argument) {
     decoding *with = argument;
     const size_t lane = 0;

@@ -1,4 +1,4 @@
-"""The decoder of lab/lm in PyTorch, written as one would: the peer of `whet bench lm`, which embeds this file, and of
+"""The decoder of lab/lm in idiomatic PyTorch: the peer of `whet bench lm`, which embeds this file, and of
 the tests of gradients and of training.
 
     steps               for every line "N" on standard input: train for N steps, print the seconds they took
@@ -32,11 +32,11 @@ def rmsnorm(x, gain, epsilon):
 
 
 def rotate(x, cosine, sine):
-    """Pairs of neighbours in the first elements of each head; x is [rows][heads][length][head_dim]."""
+    """Rotates pairs of neighbours in the first elements of each head; x is [rows][heads][length][head_dim]."""
     dims = 2 * cosine.shape[-1]
     a, b = x[..., 0:dims:2], x[..., 1:dims:2]
-    turned = torch.stack([a * cosine - b * sine, a * sine + b * cosine], -1).flatten(-2)
-    return torch.cat([turned, x[..., dims:]], -1)
+    rotated = torch.stack([a * cosine - b * sine, a * sine + b * cosine], -1).flatten(-2)
+    return torch.cat([rotated, x[..., dims:]], -1)
 
 
 def polynomial(h, numbers):

@@ -1,8 +1,8 @@
 /*
  * The long run: one adaptive prefill of 131,072 x 131,072, causal, one head of
- * 64, and decoding over 1,048,576 keys, with the memory they took. Not for
- * comparing in many rounds but to show that it can be done; the prefill is run
- * once, with its tasks counted for the progress line.
+ * 64, and decoding over 1,048,576 keys, with the memory they took. It shows
+ * that such lengths work, not small differences: the prefill is run once, with
+ * its tasks counted for the progress line.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -18,13 +18,13 @@
 
 enum { PREFILL_N = 131072, PREFILL_DIM = 64, DECODE_KEYS = 1048576 };
 
-/* Of a quick run; the prefill takes as long as it takes. */
+/* Seconds in a quick run; the prefill takes as long as it takes. */
 #define QUICK_PREFILL 50
 #define QUICK_DECODE 10
 
 static const report_column prefill_columns[COLUMNS_MAX] = {{"of FMA peak", COMPARE_SHARE}};
 
-/* The state of an executor for the calling thread that counts the tasks done. */
+/* State of an executor for the calling thread that counts the completed tasks. */
 typedef struct counting {
     size_t done;
     size_t total;
@@ -104,7 +104,7 @@ static bool long_prefill(suite *with) {
     prefill_tensors in;
     bool done = bench_prefill_open(&in);
     if (!done)
-        bench_report_fail(with->report, section->name, "not enough memory");
+        bench_report_fail(with->report, section->name, "out of memory");
     done = done && measure_prefill(with, section, &in);
     bench_prefill_close(&in);
     return done;
@@ -117,7 +117,7 @@ static bool long_decode(suite *with) {
         return true;
     decode_inputs in;
     if (!bench_decode_open(&in, DECODE_KEYS, WHET_F16, &with->executor))
-        return bench_report_fail(with->report, section->name, "not enough memory");
+        return bench_report_fail(with->report, section->name, "out of memory");
     bool done = bench_decode_case(with, section, &in, &result);
     whet_attention attention = bench_decode_describe(&in);
     whet_policy policy = whet_policy_adaptive();

@@ -1,8 +1,8 @@
 /*
- * The limits of machine_limits.h. machine_limits.inc is written with the compiler's vectors and
- * a few intrinsics and compiled here for each instruction set through function
- * attributes; the best one that this processor has is chosen at run time. Nothing of src/isa is
- * used on purpose: a yardstick must not be built from what it measures.
+ * The limits of machine_limits.h. machine_limits.inc is written with the compiler's vectors and a
+ * few intrinsics and compiled here for each instruction set through function attributes; the best
+ * one that this processor has is chosen at run time. Nothing of src/isa is used on purpose: a
+ * yardstick must not be built from what it measures.
  */
 #include "machine_limits.h"
 
@@ -20,7 +20,7 @@
 
 enum { EXP_BLOCK = 2048, PEAK_ITERATIONS = 1 << 20 };
 
-/* Multiply-adds under way at once: as many as the registers of every set here hold. */
+/* Multiply-adds in flight at once: as many as the registers of every set here can hold. */
 #if defined(__aarch64__)
 #define PEAK_CHAINS 24
 #else
@@ -40,7 +40,7 @@ typedef struct limit_functions {
     } read[READ_VARIANTS];
 } limit_functions;
 
-/* Makes the optimiser believe that a result is needed, and that memory was looked at. */
+/* Makes the optimiser assume that a result is used and that memory was read. */
 static inline void keep(float value) { __asm__ volatile("" : : "m"(value) : "memory"); }
 
 /* ---- 16 bytes: whatever the compiler's target has ---- */
@@ -126,7 +126,7 @@ typedef uint32_t veci_avx512 __attribute__((vector_size(64), may_alias));
 #define VEC_NONTEMPORAL(place, x) _mm512_stream_ps((float *)(place), (__m512)(x))
 #include "machine_limits.inc"
 
-/* The processor's own copy of a string of bytes. */
+/* The processor's own byte string copy. */
 static void copy_string(void *argument) {
     const copy_work *work = argument;
     const void *from = work->from;
@@ -141,7 +141,7 @@ static void copy_library(void *argument) {
     memcpy(work->to, work->from, work->bytes);
 }
 
-/* Sets with limits of their own above; any other takes the generic ones. */
+/* Sets with their own limits above; all others use the generic ones. */
 #define HAS_avx512 1
 #define HAS_avx2 1
 

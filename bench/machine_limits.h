@@ -1,8 +1,8 @@
 /*
- * What the machine can do at most, to compare with: multiply-adds in registers,
- * copies and reads of the very buffers that are worked on, exponentials from
- * and to the first-level cache. Each is taken with the best instruction set of
- * this processor, whatever the library has been told to use.
+ * Limits of the machine to compare with: multiply-adds in registers, copies
+ * and reads of the buffers under test, exponentials from and to the
+ * first-level cache. Each is measured with the best instruction set of this
+ * processor, whatever the library uses.
  */
 #ifndef WHET_BENCH_MACHINE_LIMITS_H
 #define WHET_BENCH_MACHINE_LIMITS_H
@@ -27,7 +27,7 @@ typedef struct read_work {
 } read_work;
 
 typedef struct exp_work {
-    size_t values; /* taken 2048 at a time from one buffer into another */
+    size_t values; /* taken 2048 at a time from one buffer to another */
 } exp_work;
 
 typedef struct peak_work {
@@ -36,13 +36,13 @@ typedef struct peak_work {
 
 enum { COPY_VARIANTS_MAX = 4, READ_VARIANTS = 6 };
 
-/* "avx512", "avx2", "neon" or "generic": what the limits are measured with. */
+/* The instruction set with which the limits are measured: "avx512", "avx2", "neon" or "generic". */
 const char *bench_limit_isa(void);
 
 /* FMA peak; a run takes a few milliseconds. */
 contender bench_limit_peak(peak_work *work);
 
-/* Fills a list with the ways to do it and returns how many. */
+/* Fills a list with the variants and returns their number. */
 size_t bench_limit_copy(contender *list, copy_work *work);
 size_t bench_limit_read(contender *list, read_work *work);
 

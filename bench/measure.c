@@ -3,9 +3,9 @@
  * nothing is allocated while the clock runs; medians are taken over a sorted
  * copy at the end.
  *
- * How much of the processor there was is told apart for runs on the calling
- * thread and for those on several. The latter's processor time is what is left
- * of the whole process's: that clock may lag behind by a tick of the system's
+ * The share of the processor is measured separately for runs on the calling
+ * thread and for runs on several threads. The processor time of the latter is
+ * the remainder of the whole process's: that clock may lag by a system tick
  * for threads that still run, which is too much for a single run.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -27,10 +27,10 @@ enum { CONTENDERS_MAX = 32 };
 /* Seconds, for all runs so far. */
 typedef struct usage {
     double alone_had, alone_wanted; /* processor time on the calling thread */
-    double spread_wanted;           /* the same on several threads, each one's added */
+    double spread_wanted;           /* the same, summed over several threads */
 } usage;
 
-/* Seconds of a processor that the calling thread has had, or all threads of the process. */
+/* Processor time in seconds of the calling thread, or of all threads of the process. */
 static double processor_time(clockid_t whose) {
     struct timespec used;
     clock_gettime(whose, &used);
@@ -53,7 +53,7 @@ static double time_run(const contender *who, usage *used) {
 
 static double share_had(double had, double wanted) { return wanted > had ? had / wanted : 1; }
 
-/* `had` is what the whole process had meanwhile. */
+/* `had` is the processor time of the whole process in the meantime. */
 static double presence_of(const usage *used, double had) {
     return fmin(share_had(used->alone_had, used->alone_wanted),
                 share_had(had - used->alone_had, used->spread_wanted));
@@ -97,7 +97,7 @@ static void record(series *of, size_t round, double seconds, double probe, const
     of->rounds = round + 1;
 }
 
-/* A new random order; who follows whom matters, as the caches hold what the last one left. */
+/* A new random order; the order matters, since the caches hold what the previous contender left. */
 static void shuffle(size_t *order, size_t count, uint64_t *state) {
     for (size_t i = count; i > 1; i--) {
         *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -108,7 +108,7 @@ static void shuffle(size_t *order, size_t count, uint64_t *state) {
     }
 }
 
-/* One round: the probe between all, so that each contender has one on either side. */
+/* One round: the probe runs between all contenders, so that each has one on either side. */
 static void run_round(const contender *contenders, const size_t *order, size_t count,
                       const contender *probe, size_t round, series **of, series *probe_series,
                       usage *used) {
@@ -126,7 +126,7 @@ static void run_round(const contender *contenders, const size_t *order, size_t c
     }
 }
 
-/* After so many rounds, the last of which began at `last`. */
+/* Whether another round fits after this many rounds, the last of which began at `last`. */
 static bool is_enough(effort until, size_t rounds, double start, double last) {
     double now = lab_now();
     if (rounds >= until.rounds && now - start >= until.seconds)

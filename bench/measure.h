@@ -1,14 +1,14 @@
 /*
  * Timing. Contenders take turns: each round runs every one of them once, in a
- * new order each time, so that a change in the machine's clock or a neighbour's
- * load meets all of them alike. What is kept is the time of every run, from
- * which come the best, the median, and ratios that are taken round by round.
+ * new order each time, so that changes of the clock rate and noise from other
+ * programs affect all of them alike. The time of every run is kept; from these
+ * come the best, the median, and ratios taken round by round.
  *
  * Several contenders with one name are variants of one thing (ways to copy
- * memory); together they give one series, the fastest of each round. A probe is
- * a short contender that is run before and after every other one: a limit that
- * moves with the processor's clock, taken as close as can be to what is
- * compared with it.
+ * memory); together they give one series, the fastest of each round. A probe
+ * is a short contender that is run before and after every other one: a limit
+ * that changes with the processor's clock, measured as close as possible to
+ * what is compared with it.
  */
 #ifndef WHET_BENCH_MEASURE_H
 #define WHET_BENCH_MEASURE_H
@@ -23,13 +23,13 @@ typedef struct contender {
     const char *variant; /* or NULL */
     void (*run)(void *argument);
     void *argument;
-    double work;     /* of one run, in what the section counts: values, FLOPs or bytes */
-    size_t threads;  /* that it keeps busy; 0 is the calling one, too */
-    bool is_library; /* runs libwhet itself, and not a limit or a peer to compare it with */
+    double work;     /* of one run, in the section's unit: values, FLOPs or bytes */
+    size_t threads;  /* number of threads it keeps busy; 0 also means the calling one */
+    bool is_library; /* runs libwhet itself, not a limit or a peer */
 } contender;
 
-/* How long to go on: for these seconds, and for so many rounds at least, as long as the next round
- * would be over by the end. The first one is run in any case. */
+/* How long to measure: for this many seconds and at least this many rounds, as long as the next
+ * round would be over by the end. The first round is always run. */
 typedef struct effort {
     size_t rounds;
     double seconds;
@@ -44,15 +44,15 @@ typedef struct series {
     double best;   /* seconds a run */
     double median; /* seconds a run */
     double seconds[ROUNDS_MAX];
-    double probe[ROUNDS_MAX]; /* the probe just before or after this run, the faster one */
+    double probe[ROUNDS_MAX]; /* the faster of the probes just before and after this run */
 } series;
 
 typedef struct measurement {
-    series list[SERIES_MAX]; /* in the order in which the names appear; the probe is the last */
+    series list[SERIES_MAX]; /* in the order in which the names appear, the probe last */
     size_t count;
     const series *probe; /* or NULL */
     double presence;     /* share of the time for which a thread had a processor: of the runs on one
-                            thread or of those on several, whichever had less */
+                            thread or of those on several, whichever is less */
 } measurement;
 
 /* A ratio of times for the same work: of the best runs, and the median over the rounds. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From here on successive pairs are averaged, which leaves enough for a narrow interval. */
+/* From this number on, successive pairs are averaged, which leaves enough for a narrow interval. */
 enum { PAIRS_TO_AVERAGE = 4 * PAIRS_MIN };
 
 static int compare_doubles(const void *a, const void *b) {
@@ -27,8 +27,8 @@ double bench_paired_median(const double *values, size_t count) {
     return sorted_median(sorted, count);
 }
 
-/* How many of the smallest values, and of the largest, may be left out: as many as lie on one side
- * of the median with a probability of at most 2.5 %. Counted from 1; 0 where there are too few. */
+/* How many of the smallest and of the largest values may be left out: as many as lie on one side of
+ * the median with a probability of at most 2.5 %. Counted from 1; 0 if there are too few. */
 static size_t first_within(size_t count) {
     double below = 0; /* probability of fewer than `first` heads in `count` tosses of a coin */
     size_t first = 0;

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Measures libwhet beside torch and onnxruntime, one thread each, and says how many times our time theirs is.
+"""Measures libwhet beside torch and onnxruntime, one thread each, and prints the ratios of their times to whet's.
 
-The library is loaded through ctypes; torch is taken where it can be imported; onnxruntime where the npm package
-onnxruntime-node is installed (bench/peers_onnx.js runs it in a process of its own, on the same inputs). All contenders
-of a case take turns in rounds, each round in a new order, so that drift meets all alike. Before anything is timed the
-results are compared with ours. What is missing is named, and the rest goes on.
+The library is loaded through ctypes; torch is used if it can be imported, onnxruntime if the npm package
+onnxruntime-node is installed (bench/peers_onnx.js runs it in a separate process, on the same inputs). All contenders
+of a case take turns in rounds, each round in a new order, so that drift affects all alike. Before anything is timed,
+results are compared with whet's. Missing peers are reported, and the rest is measured.
 
     bench/peers.py --quick
     bench/peers.py --only rows --json peers.json
     bench/peers.py --node-modules ~/ort/node_modules
 
-after, for the last: cd ~/ort && npm install --ignore-scripts onnxruntime-node (the library for processors is part of
-the package; its script would fetch the one for graphics cards).
+For the last, first run: cd ~/ort && npm install --ignore-scripts onnxruntime-node (the package includes the library
+for CPUs; its install script would fetch the one for GPUs).
 """
 
 import argparse
@@ -32,7 +32,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def settle_environment():
-    """One thread, and for OpenBLAS under torch the right kernels: read when these libraries are loaded."""
+    """One thread, and the right kernels for OpenBLAS under torch. The libraries read this when they are loaded."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
     try:
@@ -60,13 +60,13 @@ except ImportError:
 
 
 class Whet:
-    """The few functions of the library that are needed here."""
+    """The functions of the library that are used here."""
 
     def __init__(self, path):
         try:
             self.library = ctypes.CDLL(str(path))
         except OSError as error:
-            sys.exit(f"peers.py: cannot load {path}: {error}; build it, or name it with --lib")
+            sys.exit(f"peers.py: cannot load {path}: {error}; build it, or set --lib")
         for name in ("whet_version", "whet_isa", "whet_status_text"):
             getattr(self.library, name).restype = ctypes.c_char_p
         for name in ("whet_policy_softmax", "whet_policy_adaptive"):
@@ -96,8 +96,8 @@ class Whet:
         return run
 
     def attention(self, q, k, v, out, scale, policy, causal=False):
-        """A function that computes attention; arrays are [heads][positions][dim]. Planned beforehand: a run allocates
-        nothing."""
+        """A function that computes attention; arrays are [heads][positions][dim]. It is planned in advance, so that a
+        run allocates nothing."""
         described = Attention(
             size=ctypes.sizeof(Attention), heads=q.shape[0], kv_heads=k.shape[0], queries=q.shape[1], keys=k.shape[1],
             head_dim=q.shape[2], scale=scale, flags=CAUSAL if causal else 0,
@@ -133,7 +133,7 @@ def normal(shape, seed, deviation=1.0):
 
 
 def deviation_for(n):
-    """Of n normal logits whose entropy lies where the paper's rule sharpens; as in bench/inputs.c."""
+    """Standard deviation of n normal logits whose entropy lies where the paper's rule sharpens; as in bench/inputs.c."""
     most = math.log(n)
     return math.sqrt(2 * (most - min(3, 0.7 * most)))
 
@@ -192,7 +192,7 @@ def varint(value):
 
 
 def field(number, value):
-    """One field of a protobuf message: a whole number, or bytes (a text, a message)."""
+    """One field of a protobuf message: an integer, or bytes (a text, a message)."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     if isinstance(value, str):
@@ -231,7 +231,7 @@ def onnx_model(nodes, inputs, outputs):
 
 
 class Onnx:
-    """onnxruntime in a node process of its own that runs a model once when told to."""
+    """onnxruntime in a separate node process that runs a model on request."""
 
     def __init__(self, node, modules):
         self.missing = None
@@ -295,7 +295,7 @@ class Onnx:
 
 
 class OnnxContender:
-    """Times itself, since what happens between the two processes is no part of the matter."""
+    """Times itself, so that communication between the two processes does not count."""
 
     def __init__(self, peer, output, shape, number):
         self.peer, self.output, self.shape, self.number = peer, output, shape, number
@@ -344,7 +344,7 @@ def median(values):
     return ordered[middle] if len(ordered) % 2 else 0.5 * (ordered[middle - 1] + ordered[middle])
 
 
-# Values of a case of rows, its lengths, positions of prefill and decode; at least so many rounds, and seconds.
+# Values of a case of rows, lengths of rows, prefill and decode; minimum number of rounds, and seconds.
 SIZES = {
     "full": {"values": 4 << 20, "rows": (16, 256, 4096, 131072), "prefill": (1024, 4096, 8192),
              "decode": (4096, 32768, 131072), "rounds": 7, "seconds": 3},
@@ -355,7 +355,7 @@ SIZES = {
 
 
 class Bench:
-    """What is measured with, and the report that grows."""
+    """The library, the peers, and the report."""
 
     def __init__(self, arguments):
         self.whet = Whet(arguments.lib)
@@ -394,7 +394,7 @@ class Bench:
         difference = float(numpy.max(numpy.abs(numpy.asarray(result).reshape(expected.shape) - expected)))
         largest = float(numpy.max(numpy.abs(expected)))
         if not difference <= 1e-4 * max(1.0, largest):
-            print(f"  {name}: its result differs from ours by {difference:.2g}")
+            print(f"  {name}: its result differs from whet's by {difference:.2g}")
 
     def run_case(self, section, label, work, unit, contenders, bars=None):
         """Measures and prints one case. Times are compared with those of whet plain or, for contenders with adaptive in
@@ -466,7 +466,7 @@ def bench_rows(bench):
 
 
 def torch_softmax(logits, result):
-    """Into memory that is there already, where this version can."""
+    """Writes into existing memory, if this version of torch can."""
     try:
         torch.softmax(logits, dim=-1, out=result)
     except TypeError:
@@ -475,7 +475,7 @@ def torch_softmax(logits, result):
 
 
 def torch_attention_contenders(bench, q, k, v, scale, causal, expected):
-    """Composed plain and adaptive, and fused where there is such a thing; q is [heads][positions][dim]."""
+    """Composed plain and adaptive, and fused if available; q is [heads][positions][dim]."""
     if not torch:
         return []
     with torch.no_grad():
@@ -519,7 +519,7 @@ def prefill_case(bench, n, dim, causal):
 
 
 def grouped_query_model(q, k, v, scale):
-    """Causal attention over one head's positions, with nothing in the cache."""
+    """Causal attention over one head's positions, with an empty cache."""
     _, n, dim = q.shape
     node = onnx_node("GroupQueryAttention", ["q", "k", "v", "", "", "last", "total"], ["y", "present_k", "present_v"],
                      "com.microsoft", num_heads=1, kv_num_heads=1, scale=scale)
@@ -560,7 +560,7 @@ def bench_decode(bench):
 
 
 def cached_query_model(q, k, v, scale):
-    """One new position; all others are in the cache, which is written in place."""
+    """One new position; all others are in the cache, which is updated in place."""
     kv_heads, n, dim = k.shape
     node = onnx_node("GroupQueryAttention", ["q", "k", "v", "past_k", "past_v", "last", "total"],
                      ["y", "present_k", "present_v"], "com.microsoft", num_heads=q.shape[0], kv_num_heads=kv_heads,
@@ -582,8 +582,8 @@ def main():
     parser.add_argument("--lib", default=HERE.parent / "build" / "release" / "libwhet.so", help="libwhet.so to load")
     parser.add_argument("--only", choices=("rows", "prefill", "decode"), help="one section")
     parser.add_argument("--quick", action="store_true", help="fewer rounds and sizes")
-    parser.add_argument("--tiny", action="store_true", help="one round of sizes too small to tell, to test this script")
-    parser.add_argument("--json", metavar="FILE", help="also write every figure there")
+    parser.add_argument("--tiny", action="store_true", help="one round of tiny sizes, to test this script")
+    parser.add_argument("--json", metavar="FILE", help="also write all figures to FILE")
     parser.add_argument("--node", default="node", help="the node program, for onnxruntime")
     parser.add_argument("--node-modules", metavar="FOLDER", help="where onnxruntime-node is installed (or NODE_PATH)")
     arguments = parser.parse_args()

@@ -1,5 +1,5 @@
-// onnxruntime for peers.py: a process that loads models and runs them when told to, one JSON object a line in and out.
-// Inputs come in files; outputs go to memory that is there before the clock starts. A model is run on one thread.
+// onnxruntime for peers.py: a process that loads models and runs them on request, one JSON object per line in and out.
+// Inputs come in files; outputs go to memory allocated before the clock starts. A model runs on one thread.
 //
 //   {"do": "load", "model": path, "feeds": [{name, type, dims, file}], "fetches": [{name, dims, shared}]}
 //                                                 -> {"id": number}
@@ -18,7 +18,7 @@ let ort;
 try {
     ort = require('onnxruntime-node');
 } catch (error) {
-    answer({error: 'node finds no package onnxruntime-node'});
+    answer({error: 'cannot find the package onnxruntime-node'});
     process.exit(0);
 }
 

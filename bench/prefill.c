@@ -1,10 +1,10 @@
 /*
  * Prefill: as many queries as keys, one head, f32, one thread; plain and
  * adaptive against the FMA peak, which is probed before and after every run,
- * and beside OpenBLAS's sgemm on the same products. FLOPs are those of unmasked
- * products only. Then the maps that are not a temperature against plain, and
- * several threads against one: a square, and a chunk of queries over 131,072
- * keys.
+ * and beside OpenBLAS's sgemm on the same products. FLOPs are those of
+ * unmasked products only. Then the maps that are not a temperature against
+ * plain, and several threads against one: a square, and a chunk of queries
+ * over 131,072 keys.
  */
 #include "prefill.h"
 
@@ -21,9 +21,9 @@
 
 enum { TENSOR_FLOATS = 131072 * 64, PEAK_PARTS = 16 };
 
-/* What a square, the maps and a case of threads declare of a quick run: one second for so many
- * FLOPs of a square's single run, which on one core of 100 GFLOP/s leaves time for three rounds of
- * three contenders; and seconds. */
+/* The shares of a quick run that a square, the maps and a case with threads declare: for a square,
+ * one second for this many FLOPs of a single run, which at 100 GFLOP/s leaves time for three rounds
+ * of three contenders; for the others, seconds. */
 #define QUICK_FLOPS 7.5e9
 #define QUICK_MAPS 2.6
 #define QUICK_THREADS 0.9
@@ -152,7 +152,7 @@ static bool measure_squares(suite *with, const prefill_tensors *in) {
     return true;
 }
 
-/* A map and how much longer than plain softmax it may take; 0 for no bar. */
+/* A map and the largest allowed ratio of its time to plain softmax; 0 for no bar. */
 typedef struct map_bar {
     const char *name;
     double at_most;
@@ -169,7 +169,7 @@ static const report_column map_columns[COLUMNS_MAX] = {
     {"times plain", COMPARE_TIMES},
 };
 
-/* Plain softmax and every map, ready to run; what was opened is counted. */
+/* Opens plain softmax and every map, and counts what was opened. */
 static whet_status open_maps(const whet_attention *attention, whet_policy *policies, job *jobs,
                              size_t *opened) {
     whet_status status = WHET_OK;
@@ -264,7 +264,7 @@ bool bench_prefill(suite *with) {
     prefill_tensors in;
     bool done = bench_prefill_open(&in);
     if (!done)
-        bench_report_fail(with->report, "prefill", "not enough memory");
+        bench_report_fail(with->report, "prefill", "out of memory");
     done =
         done && measure_squares(with, &in) && measure_maps(with, &in) && measure_threads(with, &in);
     bench_prefill_close(&in);

@@ -1,7 +1,8 @@
 /*
- * Rows of floats brought into the quantised types, for the benchmark's inputs and
- * the tests'. The scale is the one at which the largest element just fits; each
- * element goes to the nearest step. The library itself only reads these types.
+ * Conversion of rows of floats to the quantised types, for the inputs of the
+ * benchmark and the tests. The scale is the one at which the largest element
+ * just fits; each element goes to the nearest step. The library itself only
+ * reads these types.
  */
 #ifndef WHET_BENCH_QUANTISE_H
 #define WHET_BENCH_QUANTISE_H
@@ -14,7 +15,7 @@
 
 enum { QUANTISE_BLOCK = 32 };
 
-/* For finite values in the range of f16; ties go to even. */
+/* For finite values in the range of f16; ties to even. */
 static inline uint16_t quantise_f16(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -27,7 +28,7 @@ static inline uint16_t quantise_f16(float value) {
     return (uint16_t)(sign | size >> 13);
 }
 
-/* The value that it stands for, of one that is not negative. */
+/* The value that a non-negative f16 stands for. */
 static inline float quantise_f16_value(float value) {
     uint16_t bits = quantise_f16(value);
     int exponent = bits >> 10;
@@ -35,8 +36,8 @@ static inline float quantise_f16_value(float value) {
                     : ldexpf((float)bits, -24);
 }
 
-/* The nearest whole number, ties to even, of one that is small: adding 1.5 * 2^23 leaves no bits
- * behind the point. Far quicker than nearbyintf where that is a call. */
+/* The nearest integer, ties to even, of a small number: adding 1.5 * 2^23 leaves no bits after the
+ * point. Much faster than nearbyintf where that is a function call. */
 static inline float quantise_round(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
 
 static inline int quantise_element(float x, float scale, float largest) {

@@ -1,6 +1,6 @@
 /*
- * Puts a report together: turns series into rates and ratios. Cases live in a
- * growing array, everything within a case in fixed places.
+ * Builds a report: turns series into rates and ratios. Cases are in a growing
+ * array, everything within a case in fixed arrays.
  */
 #include "report.h"
 
@@ -22,7 +22,7 @@ report_section *bench_report_add_section(report *to, const char *name, report_un
 bool bench_report_add_case(report *to, report_section *section, const report_case *added) {
     report_case *cases = realloc(section->cases, (section->case_count + 1) * sizeof *cases);
     if (!cases)
-        return bench_report_fail(to, section->name, "not enough memory");
+        return bench_report_fail(to, section->name, "out of memory");
     section->cases = cases;
     cases[section->case_count++] = *added;
     return true;

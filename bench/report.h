@@ -1,8 +1,8 @@
 /*
- * What was measured, for printing: sections (one table each) of cases (one
- * shape each) of entries (one contender each). An entry has its time, its rate
- * in the section's unit, and what it comes to against others, one figure for
- * each of the section's columns, perhaps with a bar that it should reach.
+ * Results for printing: sections (one table each) of cases (one shape each) of
+ * entries (one contender each). An entry has its time, its rate in the
+ * section's unit, and ratios to others, one figure for each of the section's
+ * columns, perhaps with a bar that it should reach.
  */
 #ifndef WHET_BENCH_REPORT_H
 #define WHET_BENCH_REPORT_H
@@ -17,7 +17,7 @@ typedef enum report_unit {
     UNIT_NS_PER_VALUE, /* work in values */
     UNIT_GFLOPS,       /* work in FLOPs */
     UNIT_GBS,          /* work in bytes */
-    UNIT_STEPS,        /* work in steps of training */
+    UNIT_STEPS,        /* work in training steps */
     UNIT_TOKENS        /* work in tokens */
 } report_unit;
 
@@ -52,17 +52,16 @@ typedef struct report_entry {
     report_figure figures[COLUMNS_MAX];
 } report_entry;
 
-/* A number beside the table, such as the mean beta. */
+/* A number printed beside the table, such as the mean beta. */
 typedef struct report_fact {
-    const char *name; /* words with blanks: "mean beta" */
+    const char *name; /* words with spaces: "mean beta" */
     double value;
 } report_fact;
 
 /* The share of the time for which the process had a processor. */
 #define FACT_PRESENCE "percent on cpu"
 
-/* Below this, in per cent, other programs disturbed a case too much for its bars to say anything.
- */
+/* Below this, in per cent, other programs disturbed a case too much to judge its bars. */
 enum { PRESENCE_NEEDED = 90 };
 
 typedef struct report_case {
@@ -84,7 +83,7 @@ typedef struct report_section {
 
 typedef struct report {
     char cpu[96];
-    char blas[128]; /* what sgemm is, or why there is none; empty where it is not wanted */
+    char blas[128]; /* description of sgemm, or why there is none; empty if not needed */
     bool quick;
     size_t threads; /* compared with one */
     report_section sections[SECTIONS_MAX];
@@ -92,7 +91,7 @@ typedef struct report {
     char error[160]; /* why the run stopped, or empty */
 } report;
 
-/* A new section at the end; its name and columns' titles must live as long as the report. */
+/* Appends a section; its name and the titles of its columns must live as long as the report. */
 report_section *bench_report_add_section(report *to, const char *name, report_unit unit,
                                          const report_column *columns);
 
@@ -104,28 +103,28 @@ typedef struct report_against {
     const char *names[COLUMNS_MAX];
 } report_against;
 
-/* Appends an entry for the series of a name, compared with others that were measured along with
- * it. NULL if there is no such series; others that are missing are left out. */
+/* Appends an entry for the series of a name, compared with others that were measured with it. NULL
+ * if there is no such series; missing others are left out. */
 report_entry *bench_report_add_entry(const report_section *section, report_case *to,
                                      const measurement *from, const char *name,
                                      report_against against);
 
-/* Does nothing where there is no entry (NULL). */
+/* Does nothing if there is no entry (NULL). */
 void bench_report_set_bar(report_entry *entry, size_t column, report_bar bar, double value);
 
 void bench_report_add_fact(report_case *to, const char *name, double value);
 
-/* Whether a figure's best reaches its bar; true without one. */
+/* Whether a figure's best reaches its bar; true if it has none. */
 bool bench_report_meets(const report_figure *figure);
 
-/* The share of the time, in per cent, for which a case had the processor, or those that its threads
- * take; NULL where it is not known, as beside torch. */
+/* The share of the time, in per cent, for which a case had the processors that its threads need;
+ * NULL where unknown, as beside torch. */
 const report_fact *bench_report_presence(const report_case *of);
 
-/* Whether other programs had the processor for too much of a case's time. */
+/* Whether other programs used the processor for too much of a case's time. */
 bool bench_report_disturbed(const report_case *of);
 
-/* Notes why the run cannot go on and returns false. */
+/* Records why the run cannot continue and returns false. */
 bool bench_report_fail(report *to, const char *what, const char *why);
 
 void bench_report_free(report *to);

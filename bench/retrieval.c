@@ -1,7 +1,7 @@
 /*
- * Training on max retrieval, one thread: steps of our own against the same
- * model in torch, and against the products of a step by the BLAS alone, which
- * are recorded in a real step and done again on the same memory.
+ * Training on max retrieval, one thread: training steps against the same model
+ * in torch, and against the products of a step by the BLAS alone, which are
+ * recorded in a real step and repeated on the same memory.
  */
 #include "retrieval_peer.h"
 #include "suite.h"
@@ -13,7 +13,7 @@
 
 enum { STEPS = 48, TORCH_STEPS = 12 };
 
-/* Of the only case in a quick run. */
+/* The time of the only case in a quick run. */
 #define QUICK_SECONDS 5
 
 static const report_column columns[COLUMNS_MAX] = {
@@ -50,7 +50,7 @@ static void run_torch(void *argument) {
 
 static bool open_training(suite *with, training *opened) {
     retrieval_config config = retrieval_config_default();
-    config.precision = RETRIEVAL_BF16; /* torch would take long to round what it multiplies */
+    config.precision = RETRIEVAL_BF16; /* rounding the operands of products would slow torch down */
     *opened = (training){.torch = {.channel = -1}};
     opened->engine =
         (nn_engine){.blas = with->blas.library, .kernels = nn_kernels_for_this_machine()};
@@ -80,7 +80,7 @@ static bool measure(suite *with, training *opened) {
     bench_measure(list, has_torch ? 3 : 2, NULL, with->until, "retrieval", &with->measured);
     if (opened->error.kind != LAB_NO_ERROR || opened->torch_failed)
         return bench_report_fail(with->report, "retrieval",
-                                 opened->torch_failed ? "torch gave up" : opened->error.text);
+                                 opened->torch_failed ? "torch failed" : opened->error.text);
     report_section *section =
         bench_report_add_section(with->report, "retrieval", UNIT_STEPS, columns);
     snprintf(section->title, sizeof section->title,

@@ -1,4 +1,4 @@
-"""The model of max retrieval in PyTorch, written as one would: the peer of `whet bench retrieval`, which
+"""The max-retrieval model in idiomatic PyTorch: the peer of `whet bench retrieval`, which
 embeds this file, and of the test of gradients.
 
     steps               for every line "N" on standard input: train for N steps, print the seconds they took
@@ -23,7 +23,7 @@ def adaptive(e):
 
 
 def rounded(x):
-    """To bfloat16; gradients pass as if it were not there."""
+    """Rounds to bfloat16; gradients pass through unchanged."""
     return x + (x.bfloat16().to(x.dtype) - x).detach()
 
 

@@ -1,7 +1,7 @@
 /*
  * Rows: four million values as rows of n, f32 and at one length f16, plain and
- * adaptive, against a copy and a read of the same buffers and against as many
- * exponentials alone.
+ * adaptive, against a copy and a read of the same buffers and against the same
+ * number of exponentials alone.
  */
 #include "inputs.h"
 #include "job.h"
@@ -13,7 +13,7 @@
 
 enum { VALUES = 4 << 20, BETA_ROWS_MAX = 256 };
 
-/* Of a case in a quick run. */
+/* The time of a case in a quick run. */
 #define QUICK_SECONDS 0.32
 
 static const report_column columns[COLUMNS_MAX] = {
@@ -25,7 +25,7 @@ static const report_column columns[COLUMNS_MAX] = {
 /* Four million values in rows of n. */
 typedef struct rows_shape {
     size_t n;
-    whet_type type; /* f32 or f16, of logits and of probabilities */
+    whet_type type; /* f32 or f16, for logits and probabilities */
 } rows_shape;
 
 typedef struct softmax_work {
@@ -39,7 +39,7 @@ static void run_softmax(void *argument) {
     work->status = whet_softmax(&work->rows, &work->policy, NULL);
 }
 
-/* Over the first rows. */
+/* Adds entropy and beta of the first rows. */
 static whet_status add_beta(report_case *to, const softmax_work *adaptive) {
     static whet_stats stats[BETA_ROWS_MAX];
     whet_rows some = adaptive->rows;
@@ -98,7 +98,7 @@ static bool measure_case(suite *with, report_section *section, void *in, void *o
     list[count++] = (contender){
         .name = "adaptive", .run = run_softmax, .argument = &adaptive, .is_library = true};
     for (size_t i = 0; i < count; i++)
-        list[i].work = VALUES; /* also for copy and read, which count bytes by themselves */
+        list[i].work = VALUES; /* also for copy and read, which count bytes themselves */
 
     whet_status status = add_beta(&result, &adaptive);
     bench_measure_case(with, list, count, NULL, result.label);
@@ -120,7 +120,7 @@ bool bench_rows(suite *with) {
     void *out = bench_inputs_allocate(VALUES * sizeof(float));
     bool done = in && out;
     if (!done)
-        bench_report_fail(with->report, section->name, "not enough memory");
+        bench_report_fail(with->report, section->name, "out of memory");
     static const rows_shape shapes[] = {
         {16, WHET_F32}, {256, WHET_F32}, {4096, WHET_F32}, {131072, WHET_F32}, {4096, WHET_F16}};
     for (size_t i = 0; done && i < sizeof shapes / sizeof shapes[0]; i++)

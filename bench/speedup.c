@@ -1,6 +1,6 @@
 /*
  * The cases of speedup.h. Everything is measured in the same rounds: attention
- * on one thread and on the pool, the limit on one and on the pool.
+ * on one thread and on the pool, the limit on one thread and on the pool.
  */
 #include "speedup.h"
 
@@ -38,8 +38,8 @@ report_section *bench_speedup_section(suite *with, const char *name, report_unit
     return section;
 }
 
-/* An entry for `name` on one thread and one for it on the pool, compared with the first. There is
- * a bar for two threads. */
+/* Adds an entry for `name` on one thread, and one for the pool that is compared with it. There is a
+ * bar for two threads. */
 static void add_entries(const suite *with, const report_section *section, report_case *to,
                         const measurement *from, const char *name, bool has_bar) {
     char many_name[NAME_SIZE];
@@ -51,7 +51,7 @@ static void add_entries(const suite *with, const report_section *section, report
         bench_report_set_bar(many, 0, BAR_AT_LEAST, 1.8);
 }
 
-/* How many threads the pool can keep busy at a time. */
+/* The number of threads the pool can keep busy at a time. */
 static size_t busy_threads(const suite *with) {
     size_t threads = whet_pool_threads(with->pool), processors = lab_processors();
     return threads < processors ? threads : processors;

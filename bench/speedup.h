@@ -20,11 +20,11 @@ typedef struct spread_work {
 /* For contenders: runs all parts on the pool. The argument is a spread_work. */
 void bench_spread_run(void *argument);
 
-/* A section for several threads, or NULL where only one is wanted. */
+/* A section for several threads, or NULL if only one is wanted. */
 report_section *bench_speedup_section(suite *with, const char *name, report_unit unit);
 
-/* Contenders of which the limit on one thread and on the pool consists: `one` and `many` differ in
- * name, count of them are variants of each other. */
+/* Contenders for the limit on one thread and on the pool: `one` and `many` differ in name; the
+ * `count` of each are variants. */
 typedef struct speedup_limit {
     const contender *one;
     const contender *many;

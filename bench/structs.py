@@ -1,7 +1,7 @@
 """The structs of whet.h for ctypes, in one place; tests/bench/test_structs.py compares them with the header.
 
-A class belongs to the struct that `whet` names. A field has the name that it has there, but for `in`, which Python keeps for
-itself: `input`.
+A class describes the structs that its `whet` names. Fields have the same names as in C, except `in`, a keyword in Python,
+which is `input`.
 """
 
 from ctypes import (POINTER, Structure, Union, c_double, c_float, c_int, c_int64, c_size_t, c_ssize_t, c_ubyte, c_uint, c_uint32,

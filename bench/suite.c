@@ -1,8 +1,8 @@
 /*
  * Sets up what the parts share (the processor's name, OpenBLAS, a pool of
- * threads), runs them one after the other and clears up. A quick run keeps to
- * the seconds that its parts declare: each gets its share of what is left of
- * them all, and gives its cases theirs.
+ * threads), runs them one after the other and cleans up. A quick run keeps to
+ * the seconds that its parts declare: each part gets its share of the time
+ * left, and divides it among its cases.
  */
 #include "suite.h"
 

@@ -1,6 +1,6 @@
 /*
- * The benchmark as a whole: what to measure, and the parts that do it. Each fills
- * the report with cases; how it is printed is not their concern.
+ * The benchmark as a whole: what to measure, and the parts that measure it.
+ * Each part fills the report with cases; printing is not their concern.
  */
 #ifndef WHET_BENCH_SUITE_H
 #define WHET_BENCH_SUITE_H
@@ -12,22 +12,22 @@
 
 typedef struct suite suite;
 
-/* Part of the benchmark that can be asked for by name. */
+/* A part of the benchmark, which can be selected by name. */
 typedef struct suite_part {
     const char *name;
-    bool (*run)(suite *with); /* false and an error in the report where it cannot go on */
-    double quick_seconds;     /* of a quick run, inputs and all */
-    bool in_quick;            /* part of a quick run where none is named */
-    bool in_full;             /* part of a full run where none is named */
+    bool (*run)(suite *with); /* false, with an error in the report, if it cannot continue */
+    double quick_seconds;     /* in a quick run, including inputs */
+    bool in_quick;            /* part of a quick run if none is named */
+    bool in_full;             /* part of a full run if none is named */
     bool needs_blas;
 } suite_part;
 
 enum { SUITE_PARTS = 7 };
 extern const suite_part bench_parts[SUITE_PARTS];
 
-/* Takes the cases of a run as they are made ready, instead of having them measured. */
+/* Receives the cases of a run as they are prepared, instead of having them measured. */
 typedef struct suite_visitor {
-    /* Whether to make a case ready; `seconds` is what it declares of a quick run. */
+    /* Whether to prepare a case; `seconds` is what it declares in a quick run. */
     bool (*wants)(void *context, const char *section, const char *label, double seconds);
     /* The contenders of such a case that run libwhet, valid until this returns. */
     void (*visit)(void *context, const contender *list, size_t count);
@@ -36,38 +36,38 @@ typedef struct suite_visitor {
 
 typedef struct suite_options {
     bool wanted[SUITE_PARTS];     /* of bench_parts */
-    bool quick;                   /* rounds within a budget, and of sizes those with a bar */
-    size_t threads;               /* to compare with one */
+    bool quick;                   /* rounds within a budget, and only sizes with a bar */
+    size_t threads;               /* number to compare with one */
     const suite_visitor *visitor; /* NULL: measure */
 } suite_options;
 
 struct suite {
     suite_options options;
-    budget budget; /* of the part under way, in a quick run */
+    budget budget; /* of the current part, in a quick run */
     effort until;  /* for a case */
     blas blas;
     whet_pool *pool;
     whet_executor executor; /* of the pool */
     report *report;
-    measurement measured; /* of the case under way */
+    measurement measured; /* of the current case */
 };
 
-/* Measures everything asked for. False where it had to stop: report->error says why. The report
- * is to be freed in either case. */
+/* Measures everything asked for. False if it had to stop: report->error says why. The report must
+ * be freed in either case. */
 bool bench_run(const suite_options *options, report *result);
 
-/* Begins a case of a section, before its inputs are made: sets with->until. Of its part's seconds
- * in a quick run it declares so many for itself. False where a visitor does not want the case,
- * which is then to be left out. */
+/* Begins a case of a section, before its inputs are created: sets with->until. In a quick run the
+ * case declares this many of its part's seconds. False if a visitor does not want the case, which
+ * must then be skipped. */
 bool bench_begin_case(suite *with, const char *section, const char *label, double quick_seconds);
 
 /* Measures a case's contenders in with->measured; the probe may be NULL. A visitor gets them
- * instead, and what was measured is then empty. */
+ * instead, and with->measured is then empty. */
 void bench_measure_case(suite *with, const contender *list, size_t count, const contender *probe,
                         const char *label);
 
-/* Adds the mean beta and the rest of bench_job_add_beta, unless there is a visitor, who has no use
- * for it. */
+/* Adds the mean beta and the other facts of bench_job_add_beta, unless there is a visitor, which
+ * does not need them. */
 whet_status bench_describe_case(const suite *with, report_case *to,
                                 const whet_attention *attention);
 

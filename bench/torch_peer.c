@@ -1,8 +1,8 @@
 /*
- * The script is part of the program and given to python3 with -c. It answers
- * each line on its standard input with one on its standard output; both are
- * ends of one socket, since writing to a pipe whose reader is gone would end
- * the program.
+ * The script is part of the program and passed to python3 with -c. It answers
+ * each line on its standard input with one on its standard output. Both are
+ * ends of one socket, since writing to a pipe without a reader would end the
+ * program.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The system's python3 first: packages of the system are visible to it alone. */
+/* The system's python3 first: only it can import the system's packages. */
 static const char *const interpreters[] = {"/usr/bin/python3", "python3"};
 
 static void run_script(const char *interpreter, const char *script, const char *argument,

@@ -18,6 +18,6 @@ void environment_clear(void) {
             continue;
         }
         snprintf(name, sizeof name, "%.*s", (int)length, *entry);
-        unsetenv(name); /* those behind it move up */
+        unsetenv(name); /* later entries move up */
     }
 }

@@ -1,11 +1,11 @@
 /*
- * The environment that the plug-in takes its settings from (plugin/ggml/settings.h). It refuses
- * variables that begin with WHET_ and are not known to it.
+ * The environment from which the plug-in takes its settings (plugin/ggml/settings.h). The plug-in
+ * refuses unknown variables that begin with WHET_.
  */
 #ifndef WHET_LLAMA_ENVIRONMENT_H
 #define WHET_LLAMA_ENVIRONMENT_H
 
-/* Takes out all variables that begin with WHET_, but for WHET_ISA, which is the library's. */
+/* Removes all variables that begin with WHET_ except WHET_ISA, which belongs to the library. */
 void environment_clear(void);
 
 #endif

@@ -1,20 +1,20 @@
 /*
- * The layouts of ggml's structs that are known; see ggml_layout.h.
+ * The supported layouts of ggml's structs; see ggml_layout.h.
  */
 #include "llama/ggml_layout.h"
 #include <string.h>
 
 /*
- * Layouts of a backend. In April 2026 two functions came into the middle, and
- * ggml_backend_tensor_set_2d into the library with them; nothing else tells. Where two layouts are
- * alike in what the host exports, the place of the device tells them apart.
+ * Layouts of a backend. In April 2026 two functions were inserted in the middle, together with
+ * ggml_backend_tensor_set_2d in the library, which is the only sign of it. Where the host's
+ * exports do not distinguish two layouts, the position of the device does.
  */
 struct host_layout {
     const char *name;
-    const char *since;    /* a function that came with it, or NULL */
+    const char *since;    /* a function that came with this layout, or NULL */
     const char *until;    /* a function that came with the next one, or NULL */
-    size_t functions;     /* in the interface */
-    size_t graph_compute; /* which of them it is */
+    size_t functions;     /* number of functions in the interface */
+    size_t graph_compute; /* index of graph_compute among them */
 };
 
 static const host_layout layouts[] = {
@@ -23,12 +23,12 @@ static const host_layout layouts[] = {
     {"before September 2025", NULL, "ggml_backend_tensor_set_2d", 13, 10},
 };
 
-/* Of a device. */
+/* Layout of a device. */
 enum { DEVICE_FUNCTIONS = 15, DEVICE_INIT_BACKEND = 5 };
 
-/* ---- structs of the host's, a word at a time ---- */
+/* ---- structs of the host, one word at a time ---- */
 
-/* Pointers to functions and to data have one representation wherever there is dlsym. */
+/* Pointers to functions and to data have the same representation wherever dlsym exists. */
 _Static_assert(sizeof(host_compute) == sizeof(void *), "dlsym needs it");
 
 static void *word_at(const void *object, size_t index) {

@@ -1,10 +1,10 @@
 /*
- * ggml's structs, as far as they have to be read or written, and the layouts of them that are
- * known. Nothing of ggml is included: what is declared here was the same in all versions so far,
- * except for the interface of a backend, whose layouts are listed in ggml_layout.c.
- * tests/plugin/llama holds the declarations against the real headers.
+ * ggml's structs, as far as they are read or written here, and their supported layouts. Nothing of
+ * ggml is included: what is declared here has been the same in all versions so far, except for the
+ * interface of a backend, whose layouts are listed in ggml_layout.c. tests/plugin/llama compares
+ * the declarations with the real headers.
  *
- * Needs libc alone, as everything in this folder.
+ * Needs only libc, as everything in this folder.
  */
 #ifndef WHET_LLAMA_GGML_LAYOUT_H
 #define WHET_LLAMA_GGML_LAYOUT_H
@@ -19,7 +19,7 @@
 #define HOST_SOURCES 10
 #define HOST_NAME_BYTES 64
 
-/* Numbers of element types are part of the GGUF format and do not move. */
+/* Numbers of element types are part of the GGUF format and never change. */
 enum {
     HOST_F32 = 0,
     HOST_F16 = 1,
@@ -30,7 +30,7 @@ typedef struct host_tensor host_tensor;
 struct host_tensor {
     int type;
     void *buffer;
-    int64_t ne[HOST_DIMENSIONS]; /* elements, the contiguous axis first */
+    int64_t ne[HOST_DIMENSIONS]; /* number of elements, contiguous axis first */
     size_t nb[HOST_DIMENSIONS];  /* strides in bytes */
     int op;
     int32_t op_params[16];
@@ -44,10 +44,10 @@ struct host_tensor {
     char padding[8];
 };
 
-/* What ggml_tensor_overhead counts beside the tensor. */
+/* What ggml_tensor_overhead counts in addition to the tensor. */
 #define HOST_OBJECT_BYTES 32
 
-/* Where an attention operation has its inputs, and its numbers in op_params. */
+/* Indices of the inputs of an attention operation, and of its parameters in op_params. */
 enum { HOST_ATTENTION_MASK = 3, HOST_ATTENTION_SINKS = 4 };
 enum { HOST_SOFTMAX_MASK = 1, HOST_SOFTMAX_SINKS = 2 };
 enum { HOST_PARAM_SCALE = 0, HOST_PARAM_MAX_BIAS = 1, HOST_PARAM_SOFTCAP = 2 };
@@ -56,7 +56,7 @@ float host_float_param(const int32_t *op_params, int index);
 
 typedef void (*host_custom)(host_tensor *result, int thread, int threads, void *context);
 
-/* What a custom operation keeps in op_params. */
+/* What a custom operation stores in op_params. */
 typedef struct host_custom_params {
     host_custom function;
     int tasks; /* HOST_ALL_THREADS or a number of threads */
@@ -67,7 +67,7 @@ typedef struct host_custom_params {
 
 typedef void (*host_to_float)(const void *row, float *result, int64_t n);
 
-/* How ggml describes an element type. */
+/* ggml's description of an element type. */
 typedef struct host_type {
     const char *name;
     int64_t block_elements;
@@ -78,17 +78,17 @@ typedef struct host_type {
     void (*from_float)(const float *row, void *result, int64_t n);
 } host_type;
 
-/* Whether a description of f16 is one. */
+/* Whether this describes f16 as expected. */
 bool host_type_is_f16(const host_type *type);
 
-/* What ggml_init takes. */
+/* The argument of ggml_init. */
 typedef struct host_init_params {
     size_t memory_bytes;
     void *memory;
     bool no_alloc;
 } host_init_params;
 
-/* ---- objects that are only passed on ---- */
+/* ---- opaque objects ---- */
 
 typedef struct host_graph host_graph;
 typedef struct host_context host_context;
@@ -98,7 +98,7 @@ typedef struct host_device host_device;
 enum { HOST_SUCCESS = 0, HOST_FAILED = -1, HOST_NO_MEMORY = -2 };
 enum { HOST_DEVICE_CPU = 0 };
 
-/* What a plug-in returns to a host that loads it. */
+/* What a plug-in returns to the host that loads it. */
 typedef struct host_registration {
     int api_version;
     const char *(*get_name)(struct host_registration *registration);
@@ -112,10 +112,10 @@ typedef struct host_registration {
 
 typedef host_backend *(*host_init_backend)(host_device *device, const char *params);
 
-/* Whether a device is laid out so, given what its registration is. */
+/* Whether a device has this layout, given its registration. */
 bool host_device_is_known(const host_device *device, const void *registration);
 
-/* Where its function is that makes backends. */
+/* The address of its function that creates backends. */
 void *host_device_slot(host_device *device);
 host_init_backend host_device_init(const host_device *device);
 void host_device_set_init(host_device *device, host_init_backend function);
@@ -126,8 +126,8 @@ typedef int (*host_compute)(host_backend *backend, host_graph *graph);
 
 typedef struct host_layout host_layout;
 
-/* The layout of a CPU backend that `device` has made; `exports` tells whether the host has a
- * function of this name. NULL: it is none of those that are known. */
+/* The layout of a CPU backend that `device` has created; `exports` returns whether the host has a
+ * function of this name. NULL: unsupported. */
 const host_layout *host_layout_find(const host_backend *backend, const host_device *device,
                                     bool (*exports)(void *context, const char *function),
                                     void *context);

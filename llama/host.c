@@ -1,5 +1,5 @@
 /*
- * Finding a host's functions, the numbers of its operations and its layout; see host.h.
+ * Finds a host's functions, operation numbers and layout; see host.h.
  */
 #define _GNU_SOURCE
 #include "llama/host.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Always false, for `return refuse(...)`. */
+/* Always returns false, for `return refuse(...)`. */
 __attribute__((format(printf, 2, 3))) static bool refuse(host_reason *why, const char *format,
                                                          ...) {
     va_list arguments;
@@ -32,8 +32,8 @@ static void *open_caller(const void *caller) {
     return handle ? handle : dlopen(NULL, RTLD_LAZY);
 }
 
-/* What the caller's library itself was linked with, which need not be open to all; and where that
- * is all the same, the next after this. */
+/* The function that the caller's library was linked with, which need not be globally visible; if
+ * that is the replacement itself, the next one after it. */
 void *host_own_function(const void *caller, const char *name, const void *replacement) {
     void *handle = open_library_of(caller);
     void *function = handle ? dlsym(handle, name) : NULL;
@@ -86,15 +86,14 @@ static bool look_up(host *h, const void *caller, host_reason *why) {
             missing = wanted[i].name;
     }
     if (found == 0)
-        return refuse(why, "ggml is linked into this program statically, or hidden there, and "
-                           "cannot be reached");
-    return found == WANTED || refuse(why, "this program's ggml has no function %s", missing);
+        return refuse(why, "cannot reach ggml: it is linked statically or its symbols are hidden");
+    return found == WANTED || refuse(why, "unsupported version of ggml: no function %s", missing);
 }
 
 /* ---- operations ---- */
 
-/* That ggml_custom_4d is there means that CUSTOM is among the names, so that the search ends inside
- * of the host's table. */
+/* Since ggml_custom_4d exists, CUSTOM is among the names, so the search ends inside the host's
+ * table. */
 static bool number_operations(host *h, host_reason *why) {
     const struct {
         const char *name;
@@ -119,7 +118,7 @@ static bool number_operations(host *h, host_reason *why) {
     }
     bool is_known =
         h->op_attention >= 0 && h->op_softmax >= 0 && h->op_product >= 0 && h->op_custom >= 0;
-    return is_known || refuse(why, "this program's ggml numbers its operations in an unknown way");
+    return is_known || refuse(why, "unsupported version of ggml: unknown operation numbers");
 }
 
 /* ---- layouts ---- */
@@ -132,19 +131,19 @@ static bool find_layout(host *h, host_reason *why) {
     if (h->tensor_overhead() != sizeof(host_tensor) + HOST_OBJECT_BYTES ||
         !host_type_is_f16(h->type_of(HOST_F16)) ||
         !host_device_is_known(h->cpu, h->device_registration(h->cpu)))
-        return refuse(why, "this program's ggml lays out its structs in an unknown way");
-    /* the CPU backend's own registration was taken; it starts with the version */
+        return refuse(why, "unsupported version of ggml: unknown struct layout");
+    /* the registration of the CPU backend itself; it starts with the version */
     memcpy(&h->api_version, h->device_registration(h->cpu), sizeof h->api_version);
     host_backend *backend = h->device_init(h->cpu, NULL);
     if (!backend)
-        return refuse(why, "this program's ggml could not make a CPU backend");
+        return refuse(why, "ggml could not create a CPU backend");
     h->layout = h->backend_device(backend) == h->cpu
                     ? host_layout_find(backend, h->cpu, exports, h->library)
                     : NULL;
     if (h->layout)
         h->compute = host_backend_compute(h->layout, backend);
     h->backend_free(backend);
-    return h->layout || refuse(why, "this program's ggml lays out its backends in an unknown way");
+    return h->layout || refuse(why, "unsupported version of ggml: unknown backend layout");
 }
 
 bool host_find(host *h, const void *caller, host_reason *why) {

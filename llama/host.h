@@ -1,8 +1,7 @@
 /*
- * A host: a program with ggml in it. Nothing of ggml is linked, since the name of its library
- * differs between builds and its symbols may be hidden from others: its functions are looked up in
- * the library that an address of the caller's code belongs to. Whatever is not as expected is a
- * refusal with a reason.
+ * A host: a program that contains ggml. Nothing of ggml is linked, since the name of its library
+ * differs between builds and its symbols may be hidden: its functions are looked up in the library
+ * to which an address of the caller's code belongs. Anything unexpected is refused with a reason.
  */
 #ifndef WHET_LLAMA_HOST_H
 #define WHET_LLAMA_HOST_H
@@ -15,9 +14,9 @@ typedef struct host {
     host_tensor *(*graph_node)(host_graph *graph, int index);
     const host_type *(*type_of)(int type);
     const char *(*type_name)(int type);
-    /* numbers of operations, which move from version to version */
+    /* operation numbers, which differ between versions */
     int op_attention, op_softmax, op_product, op_rotation, op_custom;
-    /* to make graphs and backends */
+    /* for creating graphs and backends */
     const char *(*op_name)(int op);
     size_t (*tensor_overhead)(void);
     size_t (*graph_overhead)(void);
@@ -34,33 +33,33 @@ typedef struct host {
     host_device *(*backend_device)(host_backend *backend);
     int (*backend_compute)(host_backend *backend, host_graph *graph);
     void (*backend_free)(host_backend *backend);
-    /* how it lays out its structs */
+    /* layout of its structs */
     host_device *cpu;
     const host_layout *layout;
-    host_compute compute; /* the CPU backend's own */
-    int api_version;      /* what a registration has to say to be taken */
+    host_compute compute; /* the CPU backend's own function */
+    int api_version;      /* version that a registration must have to be accepted */
     void *library;
 } host;
 
-/* Why a host cannot be dealt with. */
+/* Why a host is not supported. */
 typedef struct host_reason {
     char text[256];
 } host_reason;
 
 /*
- * Fills in all of it, for the host that `caller`, an address in its code, belongs to; makes a CPU
- * backend of the host's, and frees it, to see how it is laid out. False: the reason is in `why`.
+ * Fills in everything for the host to which `caller`, an address in its code, belongs. Creates and
+ * frees a CPU backend of the host to find out its layout. False: `why` has the reason.
  */
 bool host_find(host *h, const void *caller, host_reason *why);
 
-/* The function of this name that `caller` would have called, had `replacement` not come before it
- * by LD_PRELOAD; NULL if there is none. */
+/* The function of this name that `caller` would have called if LD_PRELOAD had not put `replacement`
+ * before it; NULL if there is none. */
 void *host_own_function(const void *caller, const char *name, const void *replacement);
 
-/* A function that makes CPU backends, for those who come before the host's own by LD_PRELOAD. */
+/* A function that creates CPU backends, to be intercepted with LD_PRELOAD. */
 #define HOST_INIT_BY_TYPE "ggml_backend_init_by_type"
 
-/* Whether a ggml that is open to all has its CPU device already: an address in it, or NULL. */
+/* If a globally visible ggml already has its CPU device: an address in it, otherwise NULL. */
 const void *host_linked_in(void);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * libllama's functions and the layouts of its structs that are known; see libllama.h.
+ * libllama's functions and the supported layouts of its structs; see libllama.h.
  */
 #define _GNU_SOURCE
 #include "llama/libllama.h"
@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * The parameters of a context begin with sizes, four of which have stood in front since there are
- * contexts; between them and the numbers of threads others have come with time.
+ * The parameters of a context begin with sizes. The first four have always been there; others were
+ * added over time between them and the numbers of threads.
  */
 static const struct {
     int32_t defaults[9];
@@ -17,15 +17,16 @@ static const struct {
 } context_layouts[] = {
     {{512, 2048, 512, 1, 4, 4}, 4},          /* 2025 */
     {{512, 2048, 512, 1, 0, 0, 4, 4}, 6},    /* 2026, recurrent states and outputs */
-    {{512, 2048, 512, 1, 0, 0, 1, 4, 4}, 7}, /* and outputs of a sequence */
+    {{512, 2048, 512, 1, 0, 0, 1, 4, 4}, 7}, /* and outputs per sequence */
 };
 enum { CONTEXT_TOKENS = 0, CONTEXT_BATCH = 1, CONTEXT_MICRO_BATCH = 2 };
 
-/* A model's begin with two pointers, NULL, how many layers go to a GPU, and 1: split by layers. */
+/* A model's parameters begin with two NULL pointers, the number of layers on a GPU, and 1: split by
+ * layers. */
 enum { MODEL_GPU_LAYERS = 4, MODEL_SPLIT = 5 };
 
-/* A batch: its count, the tokens, five pointers more, the last of which says what is wanted. In
- * bytes. */
+/* A batch, in bytes: its count, the tokens, five more pointers, the last of which selects the
+ * tokens whose logits are wanted. */
 enum { BATCH_TOKENS = 8, BATCH_WANTED = 48, BATCH_BYTES = 56 };
 
 /* ---- functions ---- */
@@ -58,7 +59,7 @@ enum { FUNCTIONS = sizeof names / sizeof names[0] };
 _Static_assert(FUNCTIONS == sizeof(libllama_functions) / sizeof(void *),
                "one name for each function");
 
-/* The first function that is not there, or NULL. */
+/* The first missing function, or NULL. */
 static const char *load_functions(libllama *l, void *library) {
     for (size_t i = 0; i < FUNCTIONS; i++) {
         void *function = dlsym(library, names[i]);

@@ -1,12 +1,12 @@
 /*
- * libllama: llama.cpp's library, loaded at run time, without any header of it. Few of its structs
- * are touched, and those only where the values that the library itself fills in prove that they
- * are laid out as one of the versions known here has them; any other version is refused.
+ * libllama, the library of llama.cpp, loaded at run time without its headers. Few of its structs
+ * are accessed, and only where the values that the library itself fills in prove that their layout
+ * is a supported one; any other version is refused.
  *
- * Structs that its functions take and return by value are passed as blocks of bytes that are larger
- * than any version's: by the rules of x86-64 and 64-bit ARM a struct of more than 16 bytes is
- * returned through memory of the caller's, and passed on the stack or by reference, so that the
- * callee sees its own struct at the block's beginning.
+ * Structs that its functions take and return by value are passed as blocks of bytes that are
+ * larger than in any version. By the calling conventions of x86-64 and 64-bit ARM, a struct of
+ * more than 16 bytes is returned in memory of the caller and passed on the stack or by reference,
+ * so the callee finds its own struct at the start of the block.
  */
 #ifndef WHET_LLAMA_LIBLLAMA_H
 #define WHET_LLAMA_LIBLLAMA_H
@@ -46,12 +46,12 @@ typedef struct libllama_functions {
     bool (*llama_vocab_is_eog)(const void *vocab, int32_t token);
     bool (*llama_vocab_get_add_bos)(const void *vocab);
     int32_t (*llama_tokenize)(const void *vocab, const char *text, int32_t length, int32_t *tokens,
-                              int32_t room, bool add_special, bool parse_special);
-    int32_t (*llama_token_to_piece)(const void *vocab, int32_t token, char *text, int32_t room,
+                              int32_t capacity, bool add_special, bool parse_special);
+    int32_t (*llama_token_to_piece)(const void *vocab, int32_t token, char *text, int32_t capacity,
                                     int32_t skip, bool special);
     int32_t (*llama_chat_apply_template)(const char *template,
                                          const libllama_chat_message *messages, size_t count,
-                                         bool add_answer, char *text, int32_t room);
+                                         bool add_answer, char *text, int32_t capacity);
     libllama_block (*llama_batch_get_one)(int32_t *tokens, int32_t count);
     int32_t (*llama_decode)(void *context, libllama_block batch);
     float *(*llama_get_logits_ith)(void *context, int32_t i);
@@ -61,34 +61,34 @@ typedef struct libllama_functions {
 
 typedef struct libllama {
     libllama_functions call;
-    char version[64];  /* what the library says it is; versions of 2025 do not tell: "" */
-    size_t threads_at; /* where in a context's parameters the numbers of threads are */
+    char version[64];  /* as the library reports it; versions of 2025 do not: "" */
+    size_t threads_at; /* index of the numbers of threads in a context's parameters */
 } libllama;
 
-/* Versions that are known, as messages name them. */
+/* Supported versions, for messages. */
 #define LIBLLAMA_KNOWN_VERSIONS "June 2025 to 2026"
 
 typedef enum libllama_status {
     LIBLLAMA_OK,
     LIBLLAMA_NOT_LOADED,      /* detail: why */
     LIBLLAMA_LACKS_FUNCTION,  /* detail: its name */
-    LIBLLAMA_UNKNOWN_VERSION, /* of another layout; detail: what it says it is, or "" */
+    LIBLLAMA_UNKNOWN_VERSION, /* unsupported layout; detail: its version, or "" */
 } libllama_status;
 
-/* Loads the library for good: backends that it loads do not expect it to go. `detail`, of
- * `detail_bytes`, tells more of a failure. */
+/* Loads the library permanently, since backends that it loads expect it to stay. `detail`, of
+ * `detail_bytes`, explains a failure. */
 libllama_status libllama_open(libllama *l, const char *path, char *detail, size_t detail_bytes);
 
 /* ---- its structs ---- */
 
-/* Defaults, but that all layers are computed by the processor, whose backend has the plug-in. */
+/* Defaults, except that all layers run on the CPU, whose backend has the plug-in. */
 libllama_block libllama_model_params(const libllama *l);
 
-/* Room for `context` tokens, `batch` of which are computed at a time. */
+/* Space for `context` tokens, `batch` of which are computed at a time. */
 libllama_block libllama_context_params(const libllama *l, uint32_t context, uint32_t batch,
                                        uint32_t threads);
 
-/* `count` tokens; wanted[i] says whether logits of the i-th are, and has to stay until they are
+/* `count` tokens; wanted[i] selects the i-th for logits and must stay valid until they are
  * computed. */
 libllama_block libllama_batch(const libllama *l, int32_t *tokens, size_t count,
                               const int8_t *wanted);

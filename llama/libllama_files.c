@@ -1,5 +1,5 @@
 /*
- * Places where libllama is; see libllama_files.h.
+ * Searches for libllama; see libllama_files.h.
  */
 #define _GNU_SOURCE
 #include "llama/libllama_files.h"
@@ -15,7 +15,7 @@ bool libllama_is_file_name(const char *name) {
     return strncmp(name, "libllama.", 9) == 0 && strstr(name, ".so") != NULL;
 }
 
-/* Of several, the one whose name comes first. */
+/* Of several, the first by name. */
 bool libllama_find_in(const char *folder, char path[LIBLLAMA_PATH_BYTES]) {
     char best[NAME_MAX + 1] = "";
     DIR *directory = opendir(folder);
@@ -66,7 +66,7 @@ bool libllama_find_beside_program(char path[LIBLLAMA_PATH_BYTES]) {
     return false;
 }
 
-/* The name without a number is in a package for developers alone. */
+/* Only development packages have the name without a number. */
 bool libllama_find_in_system(char path[LIBLLAMA_PATH_BYTES]) {
     static const char *const names[] = {"libllama.so", "libllama.so.0"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

@@ -1,12 +1,12 @@
 /*
- * Recognising attention among a graph's nodes; see recognise.h.
+ * Recognises attention among a graph's nodes; see recognise.h.
  */
 #include "llama/recognise.h"
 #include <string.h>
 
-#define PRODUCT_DISTANCE 8 /* nodes from a softmax back to the products it takes */
+#define PRODUCT_DISTANCE 8 /* nodes from a softmax back to the product of its input */
 
-/* The number at the end of a prefix, such as the 12 of cache_k_l12; -1 if there is none. */
+/* The number after a prefix, such as the 12 of cache_k_l12; -1 if there is none. */
 static int number_after(const char *name, const char *prefix) {
     size_t n = strlen(prefix);
     if (strncmp(name, prefix, n) != 0 || name[n] < '0' || name[n] > '9')
@@ -20,14 +20,14 @@ static int number_after(const char *name, const char *prefix) {
     return number;
 }
 
-/* The layer whose keys these are, or a view of them: -1 if they are of no cache. */
+/* The layer of these keys or of the tensor they are a view of; -1 if they are from no cache. */
 static int layer_of_keys(const host_tensor *keys) {
     return number_after(keys->view_src ? keys->view_src->name : keys->name, "cache_k_l");
 }
 
 /*
- * Hosts from before September 2025 give softmax no name. What it takes are then products with keys,
- * scaled, capped or with a bias added on the way.
+ * Hosts from before September 2025 do not name softmax nodes. Their inputs are products with keys,
+ * possibly scaled, capped or with a bias added.
  */
 static int layer_of_products(const host *h, const host_tensor *logits) {
     for (int i = 0; logits && i < PRODUCT_DISTANCE; i++, logits = logits->src[0])
@@ -37,10 +37,10 @@ static int layer_of_products(const host *h, const host_tensor *logits) {
 }
 
 /*
- * Keys of a language model come from its cache, whose tensors are numbered by layer. Encoders of
- * pictures have none, and are left alone by this. Softmax over logits of attention has a name or
- * takes products with such keys and, unlike routers and samplers, a mask. Of an empty node nothing
- * is computed, under any policy.
+ * Keys of a language model come from its cache, whose tensors are numbered by layer. Image
+ * encoders have no cache and so are left alone. Softmax over attention logits has a name or takes
+ * products with such keys and, unlike routers and samplers, a mask. For an empty node nothing is
+ * computed, under any policy.
  */
 int recognise_attention(const host *h, const host_tensor *node) {
     for (int i = 0; i < HOST_DIMENSIONS; i++)
@@ -54,7 +54,7 @@ int recognise_attention(const host *h, const host_tensor *node) {
     return named >= 0 ? named : layer_of_products(h, node->src[0]);
 }
 
-/* What rotary embeddings take, whatever it is called. */
+/* The input of rotary embeddings, whatever its name. */
 const int32_t *recognise_positions(const host *h, host_graph *graph, int nodes, size_t tokens) {
     for (int i = 0; i < nodes; i++) {
         const host_tensor *node = h->graph_node(graph, i), *input = node->src[1];

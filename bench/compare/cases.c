@@ -49,7 +49,7 @@ static void hand_over(void *context, const contender *list, size_t count) {
     of->opened(of->context, contenders, count);
 }
 
-/* Goes through those parts of a quick run in whose name a section can be; NULL for any section. */
+/* Visits the parts of a quick run whose name may contain a section; NULL for any section. */
 static bool visit(const suite_visitor *visitor, const char *section, char *error) {
     static report unused;
     suite_options options = {

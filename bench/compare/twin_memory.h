@@ -1,7 +1,8 @@
 /*
- * Memory for one problem in two builds. What the second asks for is what the
- * first got, as long as it asks for the same sizes in the same order: neither is
- * then faster because its pages happen to lie better in the caches.
+ * Memory for one problem in two builds. The second build gets the same blocks
+ * as the first, as long as it asks for the same sizes in the same order:
+ * neither is then faster because its pages happen to have better places in the
+ * caches.
  */
 #ifndef WHET_BENCH_COMPARE_TWIN_MEMORY_H
 #define WHET_BENCH_COMPARE_TWIN_MEMORY_H

@@ -63,13 +63,14 @@ static bool fail_open(const char *path, libllama_status status, const char *deta
         return lab_fail(error, LAB_SYSTEM, "cannot load %s: %s", path, detail);
     case LIBLLAMA_LACKS_FUNCTION:
         return lab_fail(error, LAB_INPUT,
-                        "%s has no function %s: it is of a version that is not known here", path,
-                        detail);
+                        "%s: unsupported libllama version (no function %s); "
+                        "supported: " LIBLLAMA_KNOWN_VERSIONS,
+                        path, detail);
     default:
-        return lab_fail(error, LAB_INPUT,
-                        "%s (%s) lays out its data in a way that is not known here; versions "
-                        "of " LIBLLAMA_KNOWN_VERSIONS " are",
-                        path, detail[0] ? detail : "it does not tell its version");
+        return lab_fail(
+            error, LAB_INPUT,
+            "%s: unsupported libllama version (%s); supported: " LIBLLAMA_KNOWN_VERSIONS, path,
+            detail[0] ? detail : "unknown");
     }
 }
 

@@ -10,14 +10,14 @@ static void read_row(const void *row, float *result, size_t n, void *context) {
     (*type)->to_float(row, result, (int64_t)n);
 }
 
-/* Whether libwhet has the host's type: by its name, and the bytes of a block. */
+/* Whether libwhet supports the host's type, judged by its name and the bytes of a block. */
 static bool is_known(const host_type *type, whet_type *result) {
     return type && type->name && whet_type_parse(type->name, result) == WHET_OK &&
            type->block_bytes > 0 &&
            whet_type_row_bytes(*result, (size_t)type->block_elements) == type->block_bytes;
 }
 
-/* `type` is where the host's description of the type is kept as long as the operation. */
+/* `type` is where the host's description of the type is stored while the operation exists. */
 static bool describe_cache(whet_tensor *result, const host_type **type) {
     if (is_known(*type, &result->type))
         return true;
@@ -29,7 +29,7 @@ static bool describe_cache(whet_tensor *result, const host_type **type) {
     return true;
 }
 
-/* Axes of ggml (element, position, head, batch item) into those of libwhet. */
+/* Converts axes of ggml (element, position, head, batch item) to those of libwhet. */
 static void describe_strides(ptrdiff_t stride[4], const host_tensor *tensor) {
     stride[0] = tensor->ne[3] > 1 ? (ptrdiff_t)tensor->nb[3] : 0;
     stride[1] = (ptrdiff_t)tensor->nb[2];
@@ -46,7 +46,7 @@ static void describe_mask(whet_attention *a, const host_tensor *mask) {
     a->mask.stride[3] = (ptrdiff_t)mask->nb[0];
 }
 
-/* Whether the mask's planes repeat over heads or batch items, which no stride can say. */
+/* Whether the mask's planes repeat over heads or batch items, which no stride can express. */
 static bool planes_repeat(const whet_attention *a, const host_tensor *mask) {
     return (mask->ne[2] != 1 && mask->ne[2] != (int64_t)a->heads) ||
            (mask->ne[3] != 1 && mask->ne[3] != (int64_t)a->batch);
@@ -73,7 +73,7 @@ bool attention_describe(operation *o, message *why) {
     const host_tensor *mask = node->src[HOST_ATTENTION_MASK],
                       *sinks = node->src[HOST_ATTENTION_SINKS];
     if (!q || !k || !v || !shapes_agree(q, k, v, node))
-        return message_set(why, "its shapes are unknown");
+        return message_set(why, "unsupported shapes");
     whet_attention *a = &o->attention;
     *a = (whet_attention){
         .size = sizeof *a,
@@ -94,7 +94,7 @@ bool attention_describe(operation *o, message *why) {
     o->key_type = o->run->host->type_of(k->type);
     o->value_type = o->run->host->type_of(v->type);
     if (!describe_cache(&a->k, &o->key_type) || !describe_cache(&a->v, &o->value_type))
-        return message_set(why, "its keys or values are of a type that cannot be read");
+        return message_set(why, "unsupported type of keys or values");
     describe_strides(a->q.stride, q);
     describe_strides(a->k.stride, k);
     describe_strides(a->v.stride, v);
@@ -106,7 +106,7 @@ bool attention_describe(operation *o, message *why) {
     a->softcap = host_float_param(o->op_params, HOST_PARAM_SOFTCAP);
     o->max_bias = host_float_param(o->op_params, HOST_PARAM_MAX_BIAS);
     if (a->scale == 0)
-        return message_set(why, "its scale is 0");
+        return message_set(why, "scale is 0");
     if (!mask_is_known(mask, a, why) || !sinks_are_known(sinks, a, why))
         return false;
     if (mask)

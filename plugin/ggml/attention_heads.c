@@ -1,7 +1,7 @@
 /*
- * Attention head by head, each by one thread with a mask of its own; see attention.h. ALiBi is a
- * mask of distances that each head multiplies by its slope; masks whose planes repeat over the
- * heads are treated so, too, with a slope of 1. Such operations are rare.
+ * Attention head by head, each on one thread with its own mask; see attention.h. ALiBi is a mask
+ * of distances that each head multiplies by its slope. Masks whose planes repeat over the heads
+ * are handled in the same way, with a slope of 1. Such operations are rare.
  */
 #include "attention.h"
 #include "run.h"
@@ -12,7 +12,7 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* ---- one head ---- */
 
-/* Attention of one head of one batch item; the mask is yet to be set. */
+/* Attention of one head of one batch item, without its mask. */
 static whet_attention single_head(const operation *o, size_t item, size_t head) {
     whet_attention a = o->attention;
     ptrdiff_t b = (ptrdiff_t)item, h = (ptrdiff_t)head;
@@ -51,23 +51,23 @@ static void use_mask(whet_attention *a, const float *mask) {
     a->mask.stride[2] = (ptrdiff_t)(a->keys * sizeof(float));
 }
 
-/* ---- setting out ---- */
+/* ---- preparing ---- */
 
 /* A thread's memory: the mask, then what a plan needs. */
 static size_t mask_bytes(const operation *o) {
     return operation_aligned(o->attention.queries * o->attention.keys * sizeof(float));
 }
 
-/* What planning and running a head takes; 0: it cannot be planned. */
+/* Bytes for planning and running a head; 0: it cannot be planned. */
 static size_t plan_bytes(operation *o, size_t head) {
-    whet_attention a = single_head(o, 0, head); /* with the mask as it is: needs are the same */
+    whet_attention a = single_head(o, 0, head); /* with the original mask: the need is the same */
     if (operation_plan(&a, &o->plan) != WHET_OK)
         return 0;
     return larger(whet_attention_memory(&o->plan, NULL), 1);
 }
 
-/* Any thread may come to any head, and policies differ in what they need. */
-static bool set_out(operation *o, size_t threads) {
+/* Any thread may get any head, and policies differ in what they need. */
+static bool prepare(operation *o, size_t threads) {
     size_t each = 0;
     for (size_t head = 0; head < o->policies->count; head++) {
         size_t bytes = plan_bytes(o, head);
@@ -99,7 +99,7 @@ void attention_heads_compute(host_tensor *result, int thread, int threads, void 
     (void)result;
     operation *o = context;
     size_t item_head;
-    if (!operation_set_out(o, thread, threads, set_out))
+    if (!operation_prepare(o, thread, threads, prepare))
         return;
     while (team_take(&o->team, o->attention.batch * o->attention.heads, &item_head))
         compute_head(o, item_head, operation_thread_memory(o, thread));

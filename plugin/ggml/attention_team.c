@@ -4,9 +4,9 @@
 #include "attention.h"
 #include "run.h"
 
-/* ---- setting out ---- */
+/* ---- preparing ---- */
 
-/* Replaces the mask by what it amounts to, where that is simple. */
+/* Replaces the mask by an equivalent shape, where there is one. */
 static void simplify_mask(operation *o, whet_attention *a) {
     if (!a->mask.data)
         return;
@@ -26,7 +26,7 @@ static void simplify_mask(operation *o, whet_attention *a) {
     a->keys = shape->high - shape->low;
 }
 
-static bool set_out(operation *o, size_t threads) {
+static bool prepare(operation *o, size_t threads) {
     whet_attention a = o->attention;
     a.positions = run_positions(o->run, o);
     a.stats = o->stats;
@@ -57,9 +57,9 @@ static void run_plan(operation *o, int thread, int threads) {
 void attention_team_compute(host_tensor *result, int thread, int threads, void *context) {
     (void)result;
     operation *o = context;
-    if (!operation_set_out(o, thread, threads, set_out))
+    if (!operation_prepare(o, thread, threads, prepare))
         return;
     run_plan(o, thread, threads);
-    if (thread == 0) /* the last phase ended with all threads waiting */
+    if (thread == 0) /* all threads waited at the end of the last phase */
         attention_forget_sinks(&o->plan.description.attention);
 }

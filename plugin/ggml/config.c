@@ -1,14 +1,14 @@
 /*
- * Reads the configuration file of settings.h: a JSON reader for this one format. It knows objects
- * and arrays where the format has them, strings without escapes, and numbers; an unknown key, a
- * key given twice or anything else is refused with the line it is on.
+ * Parses the settings file of settings.h: a JSON reader for this one format. It accepts objects
+ * and arrays where the format has them, strings without escapes, and numbers. Unknown keys,
+ * duplicate keys and everything else are refused with their line number.
  */
 #include "settings.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STRING_BYTES 4096 /* a long list of heads, a policy's name */
+#define STRING_BYTES 4096 /* enough for a long list of heads or a policy's name */
 
 typedef struct reader {
     const char *at, *end;
@@ -25,7 +25,7 @@ static void skip_space(reader *r) {
         r->line += *r->at == '\n';
 }
 
-/* Whether the next sign is this one; it is then taken. */
+/* Consumes the next character if it is this one. */
 static bool take(reader *r, char sign) {
     skip_space(r);
     if (r->at == r->end || *r->at != sign)
@@ -42,26 +42,26 @@ static bool expect(reader *r, char sign) {
 
 static bool read_string(reader *r, char *text) {
     if (!take(r, '"'))
-        return wrong(r, "a string in double quotes expected");
+        return wrong(r, "expected a string in double quotes");
     size_t n = 0;
     for (; r->at < r->end && *r->at != '"'; r->at++) {
         unsigned char byte = (unsigned char)*r->at;
         if (byte < ' ' || byte > '~' || byte == '\\')
-            return wrong(r, "a string holds printable ASCII without backslashes here");
+            return wrong(r, "strings must be printable ASCII without backslashes");
         if (n == STRING_BYTES - 1)
-            return wrong(r, "a string is too long");
+            return wrong(r, "string too long");
         text[n++] = *r->at;
     }
     text[n] = 0;
     if (r->at == r->end)
-        return wrong(r, "a string does not end");
+        return wrong(r, "unterminated string");
     r->at++;
     return true;
 }
 
 static const char *skip_digits(const char *text) { return text + strspn(text, "0123456789"); }
 
-/* Whether a text is a number as JSON writes them, none of which is negative here. */
+/* Whether a text is a number in JSON syntax; the format has no negative ones. */
 static bool is_json_number(const char *text) {
     const char *at = skip_digits(text), *from;
     if (at == text || (*text == '0' && at > text + 1))
@@ -86,10 +86,10 @@ static bool read_number(reader *r, double *number) {
     while (r->at < r->end && n < sizeof text - 1 && *r->at && strchr("+-.0123456789eE", *r->at))
         text[n++] = *r->at++;
     text[n] = 0;
-    return (is_json_number(text) && settings_number(text, number)) || wrong(r, "a number expected");
+    return (is_json_number(text) && settings_number(text, number)) || wrong(r, "expected a number");
 }
 
-/* What an object of the format may hold. */
+/* The fields an object of the format may have. */
 typedef struct fields {
     char policy[STRING_BYTES], layers[STRING_BYTES], heads[STRING_BYTES];
     bool has_policy, has_layers, has_heads, has_strength, has_rules;
@@ -98,7 +98,7 @@ typedef struct fields {
 
 static bool once(const reader *r, bool *has) {
     if (*has)
-        return wrong(r, "a key is given twice");
+        return wrong(r, "duplicate key");
     return *has = true;
 }
 
@@ -121,7 +121,7 @@ static bool read_field(reader *r, fields *f, settings *rules_go_to) {
     return message_set(r->why, "line %u: unknown key \"%.40s\"", r->line, key);
 }
 
-/* An object; a rule where rules_go_to is NULL, else the whole file. */
+/* Reads an object: a rule where rules_go_to is NULL, otherwise the whole file. */
 static bool read_object(reader *r, fields *f, settings *rules_go_to) {
     if (!expect(r, '{'))
         return false;
@@ -134,7 +134,7 @@ static bool read_object(reader *r, fields *f, settings *rules_go_to) {
     return expect(r, '}');
 }
 
-/* What a key of this value is refused for. */
+/* Composes the message with which the value of a key is refused. */
 static bool refuse_value(const reader *r, const char *key, const char *value,
                          const message *reason) {
     return message_set(r->why, "line %u: \"%s\": %.60s: %.300s", r->line, key, value, reason->text);
@@ -144,7 +144,7 @@ static bool finish_policy(const reader *r, const fields *f, whet_policy *policy)
     message reason = {""};
     char number[32];
     if (!f->has_policy)
-        return !f->has_strength || wrong(r, "a strength without a policy");
+        return !f->has_strength || wrong(r, "strength without a policy");
     if (!settings_make_policy(f->policy, policy, &reason))
         return refuse_value(r, "policy", f->policy, &reason);
     if (!f->has_strength || settings_set_strength(policy, f->strength, &reason))
@@ -161,8 +161,8 @@ static bool finish_set(const reader *r, const char *key, const char *text, index
 static policy_rule *add_rule(settings *s) {
     /* doubled whenever the count is a power of two */
     if ((s->rule_count & (s->rule_count - 1)) == 0) {
-        size_t room = s->rule_count ? 2 * s->rule_count : 1;
-        policy_rule *rules = realloc(s->rules, room * sizeof *rules);
+        size_t capacity = s->rule_count ? 2 * s->rule_count : 1;
+        policy_rule *rules = realloc(s->rules, capacity * sizeof *rules);
         if (!rules)
             return NULL;
         s->rules = rules;
@@ -179,7 +179,7 @@ static bool read_rule(reader *r, settings *s) {
     if (!read_object(r, &f, NULL))
         return false;
     if (!f.has_policy)
-        return wrong(r, "a rule without a policy");
+        return wrong(r, "rule without a policy");
     policy_rule *rule = add_rule(s);
     if (!rule)
         return wrong(r, "out of memory");
@@ -206,5 +206,5 @@ bool settings_parse_config(settings *s, const char *text, size_t bytes, message 
     if (!read_object(&r, &f, s) || !finish_policy(&r, &f, &s->policy))
         return false;
     skip_space(&r);
-    return r.at == r.end || wrong(&r, "something follows the end");
+    return r.at == r.end || wrong(&r, "unexpected text after the end");
 }

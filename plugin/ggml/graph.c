@@ -15,9 +15,9 @@ static struct {
     const settings *settings;
     recording *recording;
     bool is_refused;
-    pthread_mutex_t lock;                                  /* for what follows, up to the counts */
-    run *spare;                                            /* runs that no graph uses */
-    bool has_told_left, has_told_refused, has_told_memory; /* each is said once */
+    pthread_mutex_t lock; /* protects what follows, up to the counts */
+    run *spare;           /* runs that no graph uses */
+    bool has_reported_left, has_reported_refused, has_reported_memory; /* each is printed once */
     atomic_ullong handled, with_policy, left;
     places places;
 } graphs = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -36,23 +36,23 @@ graph_counts graph_count(void) {
                           .left = atomic_load(&graphs.left)};
 }
 
-void graph_tell_missing(void (*tell)(const char *line)) {
+void graph_report_missing(void (*report)(const char *line)) {
     if (graphs.settings)
-        places_tell(&graphs.places, graphs.settings, tell);
+        places_report(&graphs.places, graphs.settings, report);
 }
 
-/* Whether this is the first time that something is to be told. */
-static bool is_first(bool *has_told) {
+/* Whether something is printed for the first time. */
+static bool is_first(bool *has_reported) {
     pthread_mutex_lock(&graphs.lock);
-    bool first = !*has_told;
-    *has_told = true;
+    bool first = !*has_reported;
+    *has_reported = true;
     pthread_mutex_unlock(&graphs.lock);
     return first;
 }
 
 static int no_memory(void) {
-    if (is_first(&graphs.has_told_memory))
-        message_print("there is no memory for attention; the host is told so");
+    if (is_first(&graphs.has_reported_memory))
+        message_print("out of memory for attention; the computation fails");
     return HOST_NO_MEMORY;
 }
 
@@ -83,23 +83,23 @@ static size_t count_attention(host_graph *graph, int nodes) {
     return count;
 }
 
-/* An operation that stays the host's own: fine for plain softmax, which it is, and for nothing
+/* Leaves an operation to the host: fine for plain softmax, which the host computes, and for nothing
  * else. */
 static bool leave(const operation *o, const message *why) {
     bool may_stay = o->policies && o->policies->is_softmax;
     if (may_stay)
         atomic_fetch_add(&graphs.left, 1);
-    if (!may_stay && is_first(&graphs.has_told_refused))
-        message_print("layer %d, %s: %s; the policy cannot be applied, nothing is computed",
-                      o->layer, o->node->name, why->text);
+    if (!may_stay && is_first(&graphs.has_reported_refused))
+        message_print("layer %d, %s: %s; cannot apply the policy, refusing to compute", o->layer,
+                      o->node->name, why->text);
     if (may_stay && (graphs.settings->verbose || graphs.recording) &&
-        is_first(&graphs.has_told_left))
-        message_print("layer %d, %s: %s; it is left to the host", o->layer, o->node->name,
+        is_first(&graphs.has_reported_left))
+        message_print("layer %d, %s: %s; leaving it to llama.cpp", o->layer, o->node->name,
                       why->text);
     return may_stay;
 }
 
-/* Describes all attention of a graph; false: it must not be computed. */
+/* Describes all attention of a graph; false: the graph must not be computed. */
 static bool describe_graph(run *r, host_graph *graph, int nodes) {
     message why = {""};
     for (int i = 0; i < nodes; i++) {
@@ -120,7 +120,7 @@ static bool describe_graph(run *r, host_graph *graph, int nodes) {
 
 /* ---- computing ---- */
 
-/* A copy: the host may use the input's memory again before the graph is done. */
+/* Copies the positions, since the host may reuse the input's memory before the graph is done. */
 static int32_t *copy_positions(host_graph *graph, int nodes, size_t tokens) {
     const int32_t *positions = recognise_positions(graphs.host, graph, nodes, tokens);
     int32_t *copy = positions && tokens ? malloc(tokens * sizeof *copy) : NULL;
@@ -129,7 +129,7 @@ static int32_t *copy_positions(host_graph *graph, int nodes, size_t tokens) {
     return copy;
 }
 
-/* Whether some policy is more than softmax, and so may ask for positions. */
+/* Whether some policy is not softmax, and so may need positions. */
 static bool has_policy(const run *r) {
     bool any = false;
     for (size_t i = 0; i < r->count; i++)
@@ -137,7 +137,7 @@ static bool has_policy(const run *r) {
     return any;
 }
 
-/* The same for libwhet; false: there is no memory. */
+/* Converts positions for libwhet; false: out of memory. */
 static bool widen_positions(run *r, const int32_t *positions) {
     size_t tokens = positions ? run_tokens(r) : 0;
     r->positions = tokens ? malloc(tokens * sizeof *r->positions) : NULL;

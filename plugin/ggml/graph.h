@@ -1,7 +1,6 @@
 /*
- * What stands in the place of the CPU backend's graph_compute: attention in a graph is described,
- * its nodes become custom operations, the host computes the graph, and the nodes become what they
- * were.
+ * The replacement of the CPU backend's graph_compute: attention in a graph is described, its nodes
+ * become custom operations, the host computes the graph, and the nodes are restored.
  */
 #ifndef WHET_PLUGIN_GRAPH_H
 #define WHET_PLUGIN_GRAPH_H
@@ -10,13 +9,13 @@
 #include "recording.h"
 #include "settings.h"
 
-/* Before the first graph; `rows` is NULL where nothing is recorded. */
+/* Called before the first graph; `rows` is NULL if nothing is recorded. */
 void graph_start(const host *h, const settings *s, recording *rows);
 
-/* Instead: no graph is computed. */
+/* Called instead if no graph may be computed. */
 void graph_refuse(void);
 
-/* A status of the host's. Any thread, several graphs at once. */
+/* Returns a status of the host. May be called by any thread, for several graphs at once. */
 int graph_compute(host_backend *backend, host_graph *graph);
 
 /* Attention operations so far. */
@@ -26,7 +25,7 @@ typedef struct graph_counts {
 
 graph_counts graph_count(void);
 
-/* Calls `tell` with lines on layers and heads that settings name and no graph had. */
-void graph_tell_missing(void (*tell)(const char *line));
+/* Calls `report` with lines about layers and heads that settings name and no graph had. */
+void graph_report_missing(void (*report)(const char *line));
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The replaced functions, and the proof that the host calls them; see hook.h.
+ * The replaced functions, and the check that the host calls them; see hook.h.
  */
 #define _GNU_SOURCE
 #include "hook.h"
@@ -9,18 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the replaced functions go by; set once, before they are in place. */
+/* State of the replaced functions; set once, before they are installed. */
 static struct {
     const host_layout *layout;
     host_init_backend init_backend;
     host_compute original, replacement;
-    atomic_bool is_on;               /* until then everything passes through */
-    _Atomic(host_backend *) proving; /* the backend of the proof */
-    _Atomic unsigned made, proved;   /* backends that came through the hook; graphs of the proof */
+    atomic_bool is_on;               /* false: everything passes through */
+    _Atomic(host_backend *) proving; /* the backend of the check */
+    _Atomic unsigned made, proved;   /* backends created through the hook; graphs of the check */
 } hook;
 
-/* In every backend made through the hook from the first moment on: another thread of the host may
- * make one while the proof is under way. */
+/* Installed in every backend from the start: another thread of the host may create one during the
+ * check. */
 static int compute_hooked(host_backend *backend, host_graph *graph) {
     if (atomic_load_explicit(&hook.is_on, memory_order_acquire))
         return hook.replacement(backend, graph);
@@ -37,11 +37,11 @@ static host_backend *make_backend(host_device *device, const char *params) {
     return backend;
 }
 
-/* Whether an address can be written to, without trying. */
+/* Whether an address is writable, without trying to write. */
 static bool is_writable(const void *address, size_t bytes) {
     FILE *maps = fopen("/proc/self/maps", "re");
     if (!maps)
-        return true; /* not to be known here */
+        return true; /* cannot be found out */
     uintptr_t at = (uintptr_t)address;
     char line[512];
     bool writable = false;
@@ -56,7 +56,7 @@ static bool is_writable(const void *address, size_t bytes) {
     return writable;
 }
 
-/* ---- the proof ---- */
+/* ---- the check ---- */
 
 static struct {
     unsigned called;
@@ -78,7 +78,7 @@ static bool params_are_known(const host_tensor *node, const host *h) {
            params.context == &proof.context && node->ne[0] == 3 && node->nb[1] == 12 && node->data;
 }
 
-/* Has the host compute a graph of one custom operation on a backend made through the hook. */
+/* Makes the host compute a graph of one custom operation on a backend created through the hook. */
 static bool compute_custom(const host *h, host_backend *backend) {
     host_init_params params = {.memory_bytes =
                                    h->graph_overhead() + 16 * h->tensor_overhead() + 4096};
@@ -119,7 +119,7 @@ static bool prove(const host *h) {
 
 bool hook_attach(const host *h, host_compute replacement, message *why) {
     if (!is_writable(host_device_slot(h->cpu), sizeof(void *)))
-        return message_set(why, "this program's ggml keeps its CPU device read-only");
+        return message_set(why, "this program keeps ggml's CPU device in read-only memory");
     hook.layout = h->layout;
     hook.init_backend = host_device_init(h->cpu);
     hook.original = h->compute;
@@ -128,8 +128,7 @@ bool hook_attach(const host *h, host_compute replacement, message *why) {
     if (prove(h))
         return true;
     host_device_set_init(h->cpu, hook.init_backend);
-    return message_set(why, "this program's ggml does not call what was put in the place of its "
-                            "own");
+    return message_set(why, "unsupported version of ggml: it does not call the hook");
 }
 
 void hook_start(void) { atomic_store_explicit(&hook.is_on, true, memory_order_release); }

@@ -1,7 +1,8 @@
 /*
- * The hook on the host's CPU backends: whatever makes one of them, its graph_compute is the
- * plug-in's. That the host calls it, and custom operations in it, as expected is proved before
- * anything of the host's has been changed for good: the host computes one through the hook.
+ * The hook on the host's CPU backends: however one of them is created, its graph_compute is the
+ * plug-in's. Before anything of the host is changed permanently, the host computes one custom
+ * operation through the hook, which verifies that it calls the hook and custom operations as
+ * expected.
  */
 #ifndef WHET_PLUGIN_HOOK_H
 #define WHET_PLUGIN_HOOK_H
@@ -10,9 +11,9 @@
 #include "message.h"
 
 /*
- * Puts `replacement` in the place of graph_compute in every CPU backend that the host makes from
- * then on; until hook_start is called all graphs still pass to the host's own. False: it was not
- * done, and the reason is in `why`.
+ * Replaces graph_compute by `replacement` in every CPU backend that the host creates from then on.
+ * Until hook_start is called, all graphs are still passed to the host's own function. False: not
+ * done, and `why` has the reason.
  */
 bool hook_attach(const host *h, host_compute replacement, message *why);
 void hook_start(void);

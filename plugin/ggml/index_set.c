@@ -23,7 +23,7 @@ bool index_set_parse(const char *text, index_set *set, message *why) {
     } while (good && *p);
     if (!good) {
         free(ranges);
-        return message_set(why, "not a list such as 0-3,7 of numbers up to %d", INDEX_MAX);
+        return message_set(why, "not a list such as 0-3,7 (numbers up to %d)", INDEX_MAX);
     }
     *set = (index_set){.count = count, .ranges = ranges};
     return true;

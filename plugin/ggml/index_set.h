@@ -1,5 +1,5 @@
 /*
- * Numbers of layers or heads as settings list them: ranges in the order given, such as "0-3,7".
+ * Lists of layers or heads in settings: ranges in the order given, such as "0-3,7".
  */
 #ifndef WHET_PLUGIN_INDEX_SET_H
 #define WHET_PLUGIN_INDEX_SET_H
@@ -7,9 +7,9 @@
 #include "message.h"
 #include <stddef.h>
 
-#define INDEX_MAX 65535 /* of a layer or a head */
+#define INDEX_MAX 65535 /* largest layer or head */
 
-/* No range at all means every number. */
+/* No range means every number. */
 typedef struct index_set {
     size_t count;
     struct index_range {
@@ -17,7 +17,7 @@ typedef struct index_set {
     } * ranges;
 } index_set;
 
-/* Reads a list of ranges. */
+/* Parses a list of ranges. */
 bool index_set_parse(const char *text, index_set *set, message *why);
 bool index_set_has(const index_set *set, unsigned index);
 

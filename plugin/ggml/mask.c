@@ -1,13 +1,13 @@
 /*
- * Looks at every element of a mask, once for each graph: see mask.h. The shape is guessed from the
- * first and the last row, and then all rows are held against it.
+ * Inspects every element of a mask, once for each graph; see mask.h. The shape is guessed from the
+ * first and the last row, and then all rows are compared with it.
  */
 #include "mask.h"
 #include <string.h>
 
 #define HALF_MINUS_INFINITY 0xfc00u
 
-/* Whether n elements are all the same; a whole word at a time. */
+/* Whether n elements are equal; compares whole words. */
 static bool all_are(const uint16_t *row, size_t n, uint16_t value) {
     uint64_t words = (uint64_t)value * 0x0001000100010001u, word, difference = 0;
     size_t i = 0;
@@ -81,13 +81,13 @@ bool mask_is_known(const host_tensor *mask, const whet_attention *a, message *wh
                  mask->ne[0] < (int64_t)a->keys || mask->ne[1] < (int64_t)a->queries ||
                  mask->ne[2] < 1 || (int64_t)a->heads % mask->ne[2] != 0 || mask->ne[3] < 1 ||
                  (int64_t)a->batch % mask->ne[3] != 0))
-        return message_set(why, "its mask has an unknown shape or type");
+        return message_set(why, "unsupported shape or type of mask");
     return true;
 }
 
 bool sinks_are_known(const host_tensor *sinks, const whet_attention *a, message *why) {
     if (sinks && (sinks->type != HOST_F32 || sinks->ne[0] != (int64_t)a->heads))
-        return message_set(why, "its sinks have an unknown shape or type");
+        return message_set(why, "unsupported shape or type of sinks");
     return true;
 }
 

@@ -1,20 +1,21 @@
 /*
- * Messages: a reason that is passed up, and a line on standard error.
+ * Messages: a reason that is passed to the caller, and a line on standard
+ * error.
  */
 #ifndef WHET_PLUGIN_MESSAGE_H
 #define WHET_PLUGIN_MESSAGE_H
 
 #include <stdbool.h>
 
-/* Where a reason goes. */
+/* Holds a reason. */
 typedef struct message {
     char text[512];
 } message;
 
-/* Sets the text; always false, for `return message_set(...)`. */
+/* Sets the text; always returns false, for `return message_set(...)`. */
 __attribute__((format(printf, 2, 3))) bool message_set(message *why, const char *format, ...);
 
-/* One line on standard error, whatever a variable's value that it quotes does to terminals. */
+/* Prints one line on standard error, with control characters in quoted values replaced. */
 __attribute__((format(printf, 1, 2))) void message_print(const char *format, ...);
 
 #endif

@@ -36,10 +36,10 @@ void operation_restore(operation *o) {
     memcpy(o->node->op_params, o->op_params, sizeof o->op_params);
 }
 
-bool operation_set_out(operation *o, int thread, int threads,
-                       bool (*set_out)(operation *o, size_t threads)) {
+bool operation_prepare(operation *o, int thread, int threads,
+                       bool (*prepare)(operation *o, size_t threads)) {
     if (thread == 0) {
-        int ready = set_out(o, (size_t)threads) ? 1 : -1;
+        int ready = prepare(o, (size_t)threads) ? 1 : -1;
         if (ready < 0)
             atomic_store(&o->run->has_failed, true);
         atomic_store_explicit(&o->ready, ready, memory_order_release);

@@ -11,13 +11,13 @@ void places_see(places *p, unsigned layer, size_t heads) {
     }
 }
 
-/* The part of a range that was not seen. */
+/* The part of a range that the model does not have. */
 typedef struct missing {
     bool is_any;
     unsigned first, last;
 } missing;
 
-/* What lies beyond the last that was seen, or all of a range of which nothing was. */
+/* What lies beyond the last one seen, or the whole range if none of it was seen. */
 static missing missing_of(struct index_range range, bool is_any_seen, unsigned last_seen) {
     if (is_any_seen && range.last <= last_seen)
         return (missing){.is_any = false};
@@ -32,28 +32,29 @@ static bool is_seen_between(const places *p, unsigned first, unsigned last) {
     return false;
 }
 
-/* Where lines go, and how many have. */
-typedef struct teller {
-    void (*tell)(const char *line);
-    size_t told;
-} teller;
+/* Where lines go, and how many were printed. */
+typedef struct reporter {
+    void (*report)(const char *line);
+    size_t reported;
+} reporter;
 
-/* One range that is missing, in the words of the variable or the file that names it. */
-static void tell_missing(const settings *s, size_t rule, bool is_layers, missing range,
-                         unsigned from, unsigned to, teller *t) {
+/* Reports one missing range, naming the variable or the file that asked for it. */
+static void report_missing(const settings *s, size_t rule, bool is_layers, missing range,
+                           unsigned from, unsigned to, reporter *t) {
     char label[300], line[512], missing_text[32];
-    if (t->told++ >= PLACES_TOLD)
+    if (t->reported++ >= PLACES_REPORTED)
         return;
     if (s->config_path)
         snprintf(label, sizeof label, "WHET_CONFIG=%.200s: \"%s\" of rule %zu", s->config_path,
                  is_layers ? "layers" : "heads", rule + 1);
     else
         snprintf(label, sizeof label, "%s", is_layers ? "WHET_LAYERS" : "WHET_HEADS");
-    snprintf(missing_text, sizeof missing_text,
-             range.first < range.last ? "s %u-%u were" : " %u was", range.first, range.last);
-    snprintf(line, sizeof line, "%s: no %s%s seen, only %u to %u; there the policy did nothing",
-             label, is_layers ? "layer" : "head", missing_text, from, to);
-    t->tell(line);
+    snprintf(missing_text, sizeof missing_text, range.first < range.last ? "s %u-%u" : " %u",
+             range.first, range.last);
+    snprintf(line, sizeof line,
+             "%s: the model has no %s%s, only %u to %u; the policy had no effect there", label,
+             is_layers ? "layer" : "head", missing_text, from, to);
+    t->report(line);
 }
 
 /* The first and the last layer with attention. */
@@ -68,7 +69,7 @@ static bool seen_layers(const places *p, unsigned *first, unsigned *last) {
     return is_any;
 }
 
-/* How many heads the layers, of which there are some up to `last`, have that a rule names. */
+/* The largest number of heads among the layers up to `last` that a rule names. */
 static unsigned heads_of(const places *p, unsigned last, const index_set *layers) {
     unsigned most = 0;
     for (unsigned layer = 0; layer <= last; layer++)
@@ -77,9 +78,9 @@ static unsigned heads_of(const places *p, unsigned last, const index_set *layers
     return most;
 }
 
-void places_tell(const places *p, const settings *s, void (*tell)(const char *line)) {
+void places_report(const places *p, const settings *s, void (*report)(const char *line)) {
     unsigned first = 0, last = 0;
-    teller t = {.tell = tell};
+    reporter t = {.report = report};
     if (!seen_layers(p, &first, &last))
         return;
     for (size_t i = 0; i < s->rule_count; i++) {
@@ -89,19 +90,19 @@ void places_tell(const places *p, const settings *s, void (*tell)(const char *li
             struct index_range range = rule->layers.ranges[j];
             missing m = missing_of(range, is_seen_between(p, range.first, range.last), last);
             if (m.is_any)
-                tell_missing(s, i, true, m, first, last, &t);
+                report_missing(s, i, true, m, first, last, &t);
         }
         for (size_t j = 0; heads > 0 && j < rule->heads.count; j++) {
             struct index_range range = rule->heads.ranges[j];
             missing m = missing_of(range, range.first < heads, heads - 1);
             if (m.is_any)
-                tell_missing(s, i, false, m, 0, heads - 1, &t);
+                report_missing(s, i, false, m, 0, heads - 1, &t);
         }
     }
-    if (t.told > PLACES_TOLD) {
+    if (t.reported > PLACES_REPORTED) {
         char line[64];
-        snprintf(line, sizeof line, "and %zu more that settings name and nobody saw",
-                 t.told - PLACES_TOLD);
-        tell(line);
+        snprintf(line, sizeof line, "and %zu more that the model does not have",
+                 t.reported - PLACES_REPORTED);
+        report(line);
     }
 }

@@ -1,15 +1,17 @@
 /*
- * The plug-in itself: what a host calls when it loads it, and what is told at its end.
+ * The plug-in's entry points: what a host calls when it loads the plug-in, and what is printed at
+ * the end.
  *
- * A host loads it because GGML_BACKEND_PATH names it, and calls ggml_backend_init. Programs that
- * load no backends can be given it by LD_PRELOAD: a constructor then does the same, or, where ggml
- * itself is loaded later, as by bindings of other languages, the function that libllama makes its
- * CPU backend by.
+ * A host loads the plug-in because GGML_BACKEND_PATH names it, and calls ggml_backend_init.
+ * Programs that load no backends can get it by LD_PRELOAD: a constructor then does the same. Where
+ * ggml itself is loaded later, as by bindings of other languages, the function with which libllama
+ * creates its CPU backend does.
  *
- * Nothing is different in silence. Settings that are not understood, and attention that a policy
- * applies to but which cannot be taken over, make the host's computations fail with a message; a
- * host that is not understood is left as it is, with a message. At exit one line tells how many
- * operations were handled, and others of layers and heads in the settings that no model had.
+ * Nothing is ignored silently. Settings that are not understood, and attention to which a policy
+ * applies but which the plug-in cannot handle, make the host's computations fail with a message. A
+ * host that is not supported is left unchanged, with a message. At exit one line reports how many
+ * operations were handled, and further lines name layers and heads in the settings that no model
+ * had.
  */
 #define _GNU_SOURCE
 #include "graph.h"
@@ -33,7 +35,7 @@ static struct {
 
 /* ---- attaching ---- */
 
-/* Only once the host is known to be of use: what the file held is lost by it. */
+/* Opened only once the host is known to be supported, since opening truncates the file. */
 static bool open_recording(message *why) {
     if (!plugin.settings.stats_path)
         return true;
@@ -45,14 +47,14 @@ static bool open_recording(message *why) {
 static void refuse(const message *why) {
     plugin.is_refused = true;
     graph_refuse();
-    message_print("%s; nothing is computed until this is mended", why->text);
+    message_print("%s; refusing to compute until this is fixed", why->text);
 }
 
-static void tell_settings(void) {
+static void print_settings(void) {
     char name[256];
     whet_policy_name(&plugin.settings.policy, name, sizeof name);
-    message_print("libwhet %s (%s) in a ggml of the layout %s; policy %s, %zu rules",
-                  whet_version(), whet_isa(), host_layout_name(plugin.host.layout), name,
+    message_print("libwhet %s (%s), ggml layout %s, policy %s, %zu rules", whet_version(),
+                  whet_isa(), host_layout_name(plugin.host.layout), name,
                   plugin.settings.rule_count);
 }
 
@@ -69,7 +71,7 @@ static void attach(const void *caller) {
         refuse(&why);
     plugin.has_tried = true;
     if (!hook_host(caller, &why)) {
-        message_print("%s; its attention is left as it is", why.text);
+        message_print("%s; leaving its attention unchanged", why.text);
         return;
     }
     if (!plugin.is_refused && !open_recording(&why))
@@ -78,7 +80,7 @@ static void attach(const void *caller) {
     graph_start(&plugin.host, &plugin.settings, plugin.recording);
     hook_start();
     if (plugin.settings.verbose && !plugin.is_refused)
-        tell_settings();
+        print_settings();
 }
 
 /* A host may load its backends more than once, and its CPU backend after this one. */
@@ -131,7 +133,7 @@ EXPORTED host_registration *ggml_backend_init(void) {
 
 /* ---- loaded by LD_PRELOAD ---- */
 
-/* Once is enough here: a host that was refused was told of. */
+/* Once is enough here: an unsupported host has been reported. */
 static void attach_if_untried(const void *caller) {
     pthread_mutex_lock(&plugin.lock);
     if (!plugin.has_tried)
@@ -139,7 +141,8 @@ static void attach_if_untried(const void *caller) {
     pthread_mutex_unlock(&plugin.lock);
 }
 
-/* Only LD_PRELOAD brings this before the host's own of the same name, which does the work. */
+/* Only with LD_PRELOAD does this come before the host's own function of that name, which does the
+ * work. */
 typedef host_backend *(*init_by_type_function)(int type, const char *params);
 EXPORTED host_backend *ggml_backend_init_by_type(int type, const char *params);
 EXPORTED host_backend *ggml_backend_init_by_type(int type, const char *params) {
@@ -159,7 +162,8 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* Whether a list of libraries, between colons or spaces, has one of this name, in any folder. */
+/* Whether a list of libraries, separated by colons or spaces, has one of this name, in any folder.
+ */
 static bool list_has(const char *list, const char *name) {
     size_t length = strlen(name);
     for (const char *at = list; (at = strstr(at, name)) != NULL; at++)
@@ -168,14 +172,14 @@ static bool list_has(const char *list, const char *name) {
     return false;
 }
 
-/* A program that loads backends later, or all of ggml, is told to load this one, too. */
+/* Makes a program that loads backends, or all of ggml, later load this one too. */
 static void ask_to_be_loaded(const char *path) {
     char *whole = realpath(path, NULL);
     setenv("GGML_BACKEND_PATH", whole ? whole : path, 0);
     free(whole);
 }
 
-/* Under LD_PRELOAD. A program with its backends linked in has its CPU device already. */
+/* For LD_PRELOAD. A program with its backends linked in already has its CPU device. */
 __attribute__((constructor)) static void start(void) {
     Dl_info self;
     const char *preloaded = getenv("LD_PRELOAD");
@@ -191,9 +195,9 @@ __attribute__((constructor)) static void start(void) {
 
 /* ---- ending ---- */
 
-static void tell_line(const char *line) { message_print("%s", line); }
+static void print_line(const char *line) { message_print("%s", line); }
 
-/* Nothing is freed: threads of the host may still be at work. */
+/* Frees nothing: threads of the host may still be working. */
 __attribute__((destructor)) static void end(void) {
     if (!plugin.has_tried && !plugin.is_preloaded)
         return;
@@ -203,10 +207,10 @@ __attribute__((destructor)) static void end(void) {
         snprintf(recorded, sizeof recorded, ", %llu rows recorded",
                  (unsigned long long)recording_lines(plugin.recording));
     if (counts.left)
-        snprintf(others, sizeof others, ", %llu left to the host", counts.left);
-    graph_tell_missing(tell_line);
+        snprintf(others, sizeof others, ", %llu left to llama.cpp", counts.left);
+    graph_report_missing(print_line);
     message_print("%llu attention operations handled, %llu of them with a policy%s%s%s%s",
                   counts.handled, counts.with_policy, others, recorded,
-                  counts.handled ? "" : ": nothing here went through whet",
-                  plugin.has_tried ? "" : "; no ggml was seen, or it is linked in statically");
+                  counts.handled ? "" : ": whet computed nothing",
+                  plugin.has_tried ? "" : "; no ggml found (is it linked statically?)");
 }

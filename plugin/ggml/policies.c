@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a policy leaves softmax what it is, whatever its strength. */
+/* Whether a policy is plain softmax, for any strength. */
 static bool is_softmax(const whet_policy *policy) {
     return whet_policy_is_temperature(policy) && settings_has_plain_temperature(policy);
 }

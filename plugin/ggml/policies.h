@@ -1,13 +1,13 @@
 /*
- * The policies of a model's heads, as settings give them, in the form that libwhet takes: an array
- * for each layer.
+ * The policies of a model's heads as the settings define them, in the form that libwhet takes: an
+ * array for each layer.
  */
 #ifndef WHET_PLUGIN_POLICIES_H
 #define WHET_PLUGIN_POLICIES_H
 
 #include "settings.h"
 
-/* Of one layer: one policy for all heads, or one for each. */
+/* The policies of one layer: one for all heads, or one for each. */
 typedef struct layer_policies {
     whet_policy *policies;
     size_t heads;
@@ -16,13 +16,13 @@ typedef struct layer_policies {
     struct layer_policies *other; /* of the same layer with another number of heads */
 } layer_policies;
 
-/* Those of layers that were asked for. None ever moves, since operations point to them. */
+/* The layers that were asked for. Their addresses never change, since operations point to them. */
 typedef struct policies {
     layer_policies **layers;
     size_t layer_count;
 } policies;
 
-/* NULL: there is no memory. */
+/* NULL: out of memory. */
 const layer_policies *policies_of_layer(policies *p, const settings *s, unsigned layer,
                                         size_t heads);
 void policies_free(policies *p);

@@ -1,6 +1,6 @@
 /*
- * Appends evaluations to a CSV file: each is put together in memory first and written in one go,
- * so that a failure can be undone by cutting the file back to where it was.
+ * Appends evaluations to a CSV file. Each is assembled in memory and written at once, so that a
+ * failed write can be undone by truncating the file.
  */
 #include "recording.h"
 #include "llama/record.h"
@@ -21,16 +21,16 @@ struct recording {
     int file; /* -1 once writing has failed */
     off_t size;
     uint64_t evaluations, lines;
-    locale_t locale; /* numbers with a point, whatever the host's own locale */
+    locale_t locale; /* numbers with a decimal point, whatever the host's locale */
     char *path;
     char *text;
-    size_t used, room;
+    size_t used, capacity;
 };
 
 /*
- * A pipe that nobody reads and a file that grew too large raise signals which would end the host.
- * They are held back in this thread and taken away, unless they were held back or pending before;
- * what is left is a write that failed.
+ * A closed pipe and a file that exceeds its limit raise signals that would end the host. They are
+ * blocked in this thread and consumed, unless they were blocked or pending before; the write then
+ * just fails.
  */
 typedef struct held_signals {
     sigset_t held, mask;
@@ -102,15 +102,15 @@ recording *recording_open(const char *path) {
     return r;
 }
 
-static bool make_room(recording *r, size_t bytes) {
-    if (r->room - r->used >= bytes)
+static bool reserve(recording *r, size_t bytes) {
+    if (r->capacity - r->used >= bytes)
         return true;
-    size_t room = r->room ? 2 * r->room : 1 << 16;
-    char *text = realloc(r->text, room);
+    size_t capacity = r->capacity ? 2 * r->capacity : 1 << 16;
+    char *text = realloc(r->text, capacity);
     if (!text)
         return false;
     r->text = text;
-    r->room = room;
+    r->capacity = capacity;
     return true;
 }
 
@@ -121,7 +121,7 @@ static bool add_line(recording *r, const recorded_operation *o, size_t item, siz
     const whet_stats *s = o->stats + item_head * o->queries + query;
     if (s->n == 0)
         return true;
-    if (!make_room(r, RECORD_LINE_BYTES))
+    if (!reserve(r, RECORD_LINE_BYTES))
         return false;
     record_row row = {
         .evaluation = r->evaluations,
@@ -151,9 +151,9 @@ static bool add_operation(recording *r, const recorded_operation *o) {
 }
 
 static void give_up(recording *r, const char *reason) {
-    fprintf(stderr, "whet: %s: %s; what fitted is there, recording ends\n", r->path, reason);
+    fprintf(stderr, "whet: %s: %s; recording stops, earlier rows are kept\n", r->path, reason);
     if (ftruncate(r->file, r->size) != 0)
-        fprintf(stderr, "whet: %s: its last lines may be incomplete\n", r->path);
+        fprintf(stderr, "whet: %s: the last lines may be incomplete\n", r->path);
     close(r->file);
     r->file = -1;
 }

@@ -25,11 +25,11 @@ void run_free(run *r) {
 bool run_begin(run *r, size_t count) {
     r->count = r->mask_count = 0;
     atomic_store(&r->has_failed, false);
-    if (count <= r->room)
+    if (count <= r->capacity)
         return true;
     free(r->operations);
     r->operations = aligned_alloc(_Alignof(operation), count * sizeof(operation));
-    r->room = r->operations ? count : 0;
+    r->capacity = r->operations ? count : 0;
     return r->operations != NULL;
 }
 

@@ -1,5 +1,5 @@
 /*
- * What a run's operations leave to be recorded; see run.h.
+ * Statistics that a run's operations record; see run.h.
  */
 #include "run.h"
 #include <stdlib.h>
@@ -17,12 +17,12 @@ bool run_prepare_recording(run *r) {
         r->record_memory = malloc(bytes);
         r->record_bytes = r->record_memory ? bytes : 0;
     }
-    if (r->count > r->recorded_room) {
+    if (r->count > r->recorded_capacity) {
         free(r->recorded);
         r->recorded = calloc(r->count, sizeof *r->recorded);
-        r->recorded_room = r->recorded ? r->count : 0;
+        r->recorded_capacity = r->recorded ? r->count : 0;
     }
-    if (bytes > r->record_bytes || r->count > r->recorded_room)
+    if (bytes > r->record_bytes || r->count > r->recorded_capacity)
         return false;
     whet_stats *at = (whet_stats *)(void *)r->record_memory;
     for (size_t i = 0; i < r->count; i++) {

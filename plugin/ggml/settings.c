@@ -1,5 +1,5 @@
 /*
- * Settings from the environment; see settings.h. The file's format is read in config.c.
+ * Settings from the environment; see settings.h. config.c parses the settings file.
  */
 #define _GNU_SOURCE /* for environ */
 #include "settings.h"
@@ -33,11 +33,11 @@ bool settings_has_plain_temperature(const whet_policy *policy) {
 
 bool settings_set_strength(whet_policy *policy, double strength, message *why) {
     if (!(strength >= 0 && strength <= 1))
-        return message_set(why, "a strength lies between 0 and 1");
+        return message_set(why, "strength must be between 0 and 1");
     if (!whet_policy_is_temperature(policy) && settings_has_plain_temperature(policy))
-        return message_set(why, "the policy is a map without a temperature and has no strength");
+        return message_set(why, "strength does not apply to a map without a temperature");
     if (policy->strength != 1)
-        return message_set(why, "the policy has a strength already");
+        return message_set(why, "the policy already has a strength");
     *policy = whet_policy_with_strength(*policy, strength);
     return true;
 }
@@ -53,7 +53,7 @@ const whet_policy *settings_policy(const settings *s, unsigned layer, unsigned h
 
 /* ---- the environment ---- */
 
-/* An empty value counts as none: that is how one is unset in front of a command. */
+/* An empty value counts as unset, since that is how a variable is unset for one command. */
 static const char *value_of(const char *name) {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
@@ -72,7 +72,7 @@ bool settings_number(const char *text, double *number) {
            isfinite(*number);
 }
 
-/* What a variable of this value is refused for. */
+/* Composes the message with which a value is refused. */
 static bool refuse_value(message *why, const char *name, const char *value, const message *reason) {
     return message_set(why, "%s=%.60s: %.300s", name, value, reason->text);
 }
@@ -126,22 +126,22 @@ static char *read_file(const char *path, size_t *bytes, message *why) {
         return NULL;
     }
     char *text = NULL;
-    size_t used = 0, room = 0;
+    size_t used = 0, capacity = 0;
     bool good = true;
     while (good && !feof(file)) {
-        if (used == room) {
-            room = room ? 2 * room : 4096;
-            char *more = room <= CONFIG_BYTES_MAX ? realloc(text, room) : NULL;
+        if (used == capacity) {
+            capacity = capacity ? 2 * capacity : 4096;
+            char *more = capacity <= CONFIG_BYTES_MAX ? realloc(text, capacity) : NULL;
             good = more != NULL;
             text = more ? more : text;
             if (!good)
                 break;
         }
-        used += fread(text + used, 1, room - used, file);
+        used += fread(text + used, 1, capacity - used, file);
         good = !ferror(file);
     }
     if (!good) {
-        message_set(why, "cannot be read, or is too large");
+        message_set(why, "cannot read the file, or it is too large");
         free(text);
         text = NULL;
     }
@@ -167,7 +167,7 @@ static bool load_config(settings *s, const char *path, message *why) {
     return s->config_path || message_set(why, "out of memory");
 }
 
-/* A recording replaces what was in its file, which must not be the one with the policies. */
+/* A recording overwrites its file, which must not be the settings file. */
 static bool is_same_file(const char *path, const char *other) {
     struct stat one, two;
     return path && other && stat(path, &one) == 0 && stat(other, &two) == 0 &&
@@ -184,22 +184,23 @@ static bool load_recording(settings *s, message *why) {
         bool is_about = *rows == '~';
         const char *p = rows + is_about;
         if (!take_whole_number(&p, INDEX_MAX, &n) || *p || n == 0)
-            return message_set(why,
-                               "WHET_STATS_ROWS=%.60s is none of all, last, N (every N-th row) and "
-                               "~N (about N rows of every evaluation), with N from 1 to %d",
-                               rows, INDEX_MAX);
+            return message_set(
+                why,
+                "WHET_STATS_ROWS=%.60s is not one of all, last, N (every N-th row) and "
+                "~N (about N rows of every evaluation), with N from 1 to %d",
+                rows, INDEX_MAX);
         *(is_about ? &s->stats_row_count : &s->stats_interval) = (size_t)n;
     }
     if (rows && !path)
         return message_set(why, "WHET_STATS_ROWS is set without WHET_STATS");
     if (is_same_file(path, s->config_path))
-        return message_set(why, "WHET_STATS=%.200s: it is the file of WHET_CONFIG", path);
+        return message_set(why, "WHET_STATS=%.200s: same file as WHET_CONFIG", path);
     if (path && !(s->stats_path = strdup(path)))
         return message_set(why, "out of memory");
     return true;
 }
 
-/* Names that start with WHET_ and are nobody's are slips of the pen (WHET_POLCY). */
+/* Any other name that starts with WHET_ is a typing error (WHET_POLCY). */
 static const char *const known_names[] = {
     "WHET_POLICY",
     "WHET_STRENGTH",
@@ -209,14 +210,14 @@ static const char *const known_names[] = {
     "WHET_STATS",
     "WHET_STATS_ROWS",
     "WHET_VERBOSE",
-    /* of the library and of the program */
+    /* of the library and the program */
     "WHET_ISA",
     "WHET_BLAS",
     "WHET_LLAMA",
     "WHET_PLUGIN",
 };
 
-/* Whether `name`, which ends at `length`, is a known one. */
+/* Whether the first `length` characters of `name` are a known name. */
 static bool is_known_name(const char *name, size_t length) {
     for (size_t i = 0; i < sizeof known_names / sizeof *known_names; i++)
         if (strlen(known_names[i]) == length && strncmp(name, known_names[i], length) == 0)

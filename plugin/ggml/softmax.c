@@ -1,15 +1,15 @@
 /*
  * SOFT_MAX: logits [keys, queries, heads, batch] to weights of the same shape, perhaps in place,
- * with a scale, a mask [at least keys, queries, a part of heads, of batch] times ALiBi's slope,
- * and sinks. The products with keys and values are the host's here. A task is a few rows of one
- * head: their logits are completed in the result, which libwhet then turns into weights where they
- * lie.
+ * with a scale, a mask [at least keys, queries, divisor of heads, of batch] times ALiBi's slope,
+ * and sinks. The host itself computes the products with keys and values. A task is a few rows of
+ * one head: their logits are completed in the result, which libwhet then turns into weights in
+ * place.
  */
 #include "run.h"
 #include <math.h>
 #include <string.h>
 
-#define TASK_ELEMENTS 16384 /* logits of a task stay in the nearest caches */
+#define TASK_ELEMENTS 16384 /* logits of a task stay in the near caches */
 
 static void softmax_compute(host_tensor *result, int thread, int threads, void *context);
 
@@ -18,10 +18,10 @@ bool softmax_describe(operation *o, message *why) {
     const host_tensor *mask = node->src[HOST_SOFTMAX_MASK], *sinks = node->src[HOST_SOFTMAX_SINKS];
     for (int i = 0; i < HOST_DIMENSIONS; i++)
         if (logits->ne[i] != node->ne[i])
-            return message_set(why, "its shapes are unknown");
+            return message_set(why, "unsupported shapes");
     if (logits->type != HOST_F32 || node->type != HOST_F32 || logits->nb[0] != sizeof(float) ||
         node->nb[0] != sizeof(float) || node->nb[1] % sizeof(float) != 0)
-        return message_set(why, "its logits are not of type f32, or not contiguous");
+        return message_set(why, "logits are not f32 or not contiguous");
     o->compute = softmax_compute;
     o->attention = (whet_attention){
         .batch = (size_t)node->ne[3],
@@ -37,7 +37,7 @@ bool softmax_describe(operation *o, message *why) {
 
 /* ---- rows ---- */
 
-/* Of the logits or the result, each of which has a plane for every head. */
+/* A row of the logits or of the result, each of which has a plane for every head. */
 static float *row_of(const host_tensor *tensor, size_t item, size_t head, size_t query) {
     return (float *)(void *)((char *)tensor->data + item * tensor->nb[3] + head * tensor->nb[2] +
                              query * tensor->nb[1]);
@@ -80,10 +80,10 @@ static size_t tasks_to_head(const operation *o) {
     return (o->attention.queries + rows_to_task(o) - 1) / rows_to_task(o);
 }
 
-/* A thread's memory: a mask's row as floats, and the largest logit of each row of a task. */
+/* A thread's memory: a row of the mask as floats, and the largest logit of each row of a task. */
 static size_t mask_floats(const operation *o) { return o->attention.keys + 16; }
 
-static bool set_out(operation *o, size_t threads) {
+static bool prepare(operation *o, size_t threads) {
     return operation_memory(o, 0, (mask_floats(o) + rows_to_task(o)) * sizeof(float), threads);
 }
 
@@ -91,7 +91,7 @@ static const whet_policy *policy_of(const operation *o, size_t head) {
     return &o->policies->policies[o->policies->count > 1 ? head : 0];
 }
 
-/* The row's logits, scaled and masked, in the place of the result. */
+/* Writes the row's logits, scaled and masked, to the place of the result. */
 static float *complete_row(const operation *o, size_t item, size_t head, size_t query, float slope,
                            float *buffer) {
     const host_tensor *mask = o->node->src[HOST_SOFTMAX_MASK];
@@ -107,13 +107,13 @@ static float *complete_row(const operation *o, size_t item, size_t head, size_t 
     return result;
 }
 
-/* Of the tokens from a query on, or NULL. */
+/* Positions of the tokens from a query on, or NULL. */
 static const int64_t *positions_of(const operation *o, size_t item, size_t query) {
     const int64_t *all = run_positions(o->run, o);
     return all ? all + item * o->attention.queries + query : NULL;
 }
 
-/* How many of these tokens follow each other. */
+/* The number of leading tokens with consecutive positions. */
 static size_t consecutive(const int64_t *positions, size_t count) {
     size_t n = 1;
     while (n < count && (!positions || positions[n] == positions[n - 1] + 1))
@@ -121,7 +121,7 @@ static size_t consecutive(const int64_t *positions, size_t count) {
     return n;
 }
 
-/* Weights of `count` rows whose tokens follow each other. */
+/* Computes the weights of `count` rows whose tokens have consecutive positions. */
 static void weigh_rows(const operation *o, size_t item, size_t head, size_t first, size_t count,
                        whet_stats *stats) {
     const whet_attention *a = &o->attention;
@@ -154,14 +154,14 @@ static void compute_rows(operation *o, size_t task, float *buffer) {
         weigh_rows(o, item, head, next, count, stats ? stats + (next - first) : NULL);
     }
     for (size_t i = 0; largest && i < end - first; i++)
-        stats[i].max = (double)largest[i]; /* the sink's does not count for a recording */
+        stats[i].max = (double)largest[i]; /* a recording does not count the sink */
 }
 
 static void softmax_compute(host_tensor *result, int thread, int threads, void *context) {
     (void)result;
     operation *o = context;
     size_t task, tasks = o->attention.batch * o->attention.heads * tasks_to_head(o);
-    if (!operation_set_out(o, thread, threads, set_out))
+    if (!operation_prepare(o, thread, threads, prepare))
         return;
     float *buffer = (float *)(void *)operation_thread_memory(o, thread);
     while (team_take(&o->team, tasks, &task))

@@ -1,8 +1,8 @@
 /*
  * The host's threads at work on one operation. All of them call it at the same time, each with its
  * number; between phases they wait for each other here, since a custom operation cannot reach the
- * host's own barrier. They spin, as the host does, and give way now and then in case there are
- * more threads than processors.
+ * host's own barrier. They spin, as the host does, and yield now and then in case there are more
+ * threads than processors.
  */
 #ifndef WHET_PLUGIN_TEAM_H
 #define WHET_PLUGIN_TEAM_H
@@ -12,13 +12,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define TEAM_SPINS 4096 /* then the processor is offered to others */
+#define TEAM_SPINS 4096 /* then the thread yields */
 
 /* Zero-initialised before the operation. */
 typedef struct team {
     atomic_uint arrived;
-    _Alignas(64) atomic_uint phase;  /* how many have ended */
-    _Alignas(64) atomic_size_t next; /* task to be taken, of this phase */
+    _Alignas(64) atomic_uint phase;  /* number of completed phases */
+    _Alignas(64) atomic_size_t next; /* next task of this phase */
 } team;
 
 static inline void team_pause(unsigned spins) {
@@ -31,7 +31,8 @@ static inline void team_pause(unsigned spins) {
 #endif
 }
 
-/* Returns once all threads of the team are here; the next phase's tasks start from the first. */
+/* Returns once all threads of the team have arrived; the next phase's tasks start from the first.
+ */
 static inline void team_wait(team *t, unsigned threads) {
     unsigned phase = atomic_load_explicit(&t->phase, memory_order_acquire);
     if (threads <= 1 || atomic_fetch_add(&t->arrived, 1) == threads - 1) {
@@ -45,7 +46,7 @@ static inline void team_wait(team *t, unsigned threads) {
         team_pause(spins);
 }
 
-/* The next task of `count`; false when none is left. */
+/* Takes the next task of `count`; false when none is left. */
 static inline bool team_take(team *t, size_t count, size_t *task) {
     *task = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
     return *task < count;

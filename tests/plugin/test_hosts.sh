@@ -12,36 +12,36 @@ refuses() { # which message
     "$host" "$WHET_PLUGIN" "$1" >"$SCRATCH/out" 2>&1
     local status=$?
     cat "$SCRATCH/out"
-    [ $status -eq 0 ] && grep -q "whet: .*$2.*; its attention is left as it is" "$SCRATCH/out" &&
-        grep -q 'whet: 0 attention operations handled.*nothing here went through whet' "$SCRATCH/out"
+    [ $status -eq 0 ] && grep -q "whet: .*$2.*; leaving its attention unchanged" "$SCRATCH/out" &&
+        grep -q 'whet: 0 attention operations handled.*whet computed nothing' "$SCRATCH/out"
 }
-check "a host with larger tensors is refused" refuses tensors "lays out its structs in an unknown way"
-check "a host that describes types otherwise is refused" refuses types "lays out its structs in an unknown way"
-check "a host with other devices is refused" refuses devices "lays out its structs in an unknown way"
-check "a host without the operations is refused" refuses operations "numbers its operations in an unknown way"
-check "a host with two more functions to a backend is refused" refuses shifted "lays out its backends in an unknown way"
-check "a host with one more function to a backend is refused" refuses unmarked "lays out its backends in an unknown way"
-check "a host with the old layout and the new functions is refused" refuses old "lays out its backends in an unknown way"
-check "a host whose custom operations are of another kind is refused" refuses params "does not call what was put in the place"
+check "a host with larger tensors is refused" refuses tensors "unsupported version of ggml: unknown struct layout"
+check "a host that describes types otherwise is refused" refuses types "unsupported version of ggml: unknown struct layout"
+check "a host with other devices is refused" refuses devices "unsupported version of ggml: unknown struct layout"
+check "a host without the operations is refused" refuses operations "unsupported version of ggml: unknown operation numbers"
+check "a host with two more functions to a backend is refused" refuses shifted "unsupported version of ggml: unknown backend layout"
+check "a host with one more function to a backend is refused" refuses unmarked "unsupported version of ggml: unknown backend layout"
+check "a host with the old layout and the new functions is refused" refuses old "unsupported version of ggml: unknown backend layout"
+check "a host whose custom operations are of another kind is refused" refuses params "unsupported version of ggml: it does not call the hook"
 check "a host without a CPU backend is told so" refuses no-cpu "not loaded ggml's CPU backend yet"
-refuses_a_closed_one() { host=$WHET_LLAMA_CLOSED_HOST refuses any "linked into this program statically.* cannot be reached"; }
+refuses_a_closed_one() { host=$WHET_LLAMA_CLOSED_HOST refuses any "cannot reach ggml: it is linked statically or its symbols are hidden"; }
 check "a host that keeps its functions to itself, as static ones do, is told so" refuses_a_closed_one
 
 refuses_settings_too() {
-    WHET_POLICY=adaptve refuses shifted "lays out its backends in an unknown way" &&
+    WHET_POLICY=adaptve refuses shifted "unsupported version of ggml: unknown backend layout" &&
         grep -q 'whet: WHET_POLICY=adaptve: ' "$SCRATCH/out"
 }
 check "settings are looked at, whatever the host" refuses_settings_too
 
 keeps_to_one_line() {
-    WHET_POLICY=$'a\e[31m\nb' refuses shifted "lays out its backends in an unknown way" &&
+    WHET_POLICY=$'a\e[31m\nb' refuses shifted "unsupported version of ggml: unknown backend layout" &&
         grep -q '^whet: WHET_POLICY=a?\[31m?b: ' "$SCRATCH/out"
 }
 check "a value with control characters is quoted without them" keeps_to_one_line
 
 keeps_the_recording() {
     echo "what was there" >"$SCRATCH/rows.csv"
-    WHET_STATS="$SCRATCH/rows.csv" refuses shifted "lays out its backends in an unknown way" &&
+    WHET_STATS="$SCRATCH/rows.csv" refuses shifted "unsupported version of ggml: unknown backend layout" &&
         [ "$(cat "$SCRATCH/rows.csv")" = "what was there" ]
 }
 check "a recording is not begun in a host that is refused" keeps_the_recording
@@ -67,7 +67,7 @@ preloaded() { # LD_PRELOAD, command; what it prints is in out, what it says in e
     env LD_LIBRARY_PATH="$(dirname "$WHET_PLUGIN")" LD_PRELOAD="$preload" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
     local status=$?
     cat "$SCRATCH/out" "$SCRATCH/err"
-    [ "$status" -eq 0 ] && grep -q 'whet: 0 attention operations handled.*nothing here went through whet' "$SCRATCH/err"
+    [ "$status" -eq 0 ] && grep -q 'whet: 0 attention operations handled.*whet computed nothing' "$SCRATCH/err"
 }
 asks_to_be_loaded() { # LD_PRELOAD
     preloaded "$1" bash -c 'echo "$GGML_BACKEND_PATH"' && [ "$(cat "$SCRATCH/out")" = "$(realpath "$WHET_PLUGIN")" ]
@@ -79,17 +79,17 @@ keeps_the_users_own() {
 }
 check "another backend that the user asked for stays" keeps_the_users_own
 tells_that_there_is_none() {
-    WHET_POLICY=adaptive preloaded "$WHET_PLUGIN" bash -c true && grep -q 'no ggml was seen, or it is linked in statically$' "$SCRATCH/err"
+    WHET_POLICY=adaptive preloaded "$WHET_PLUGIN" bash -c true && grep -q 'no ggml found (is it linked statically?)$' "$SCRATCH/err"
 }
 check "a program without ggml says so at its end" tells_that_there_is_none
 finds_one_linked_in() {
     preloaded "$WHET_PLUGIN" "$WHET_OTHER_HOST" "$WHET_PLUGIN" operations &&
-        [ "$(grep -c 'its attention is left as it is' "$SCRATCH/err")" = 2 ] && grep -q 'lays out its structs in an unknown way' "$SCRATCH/err"
+        [ "$(grep -c 'leaving its attention unchanged' "$SCRATCH/err")" = 2 ] && grep -q 'unknown struct layout' "$SCRATCH/err"
 }
 check "a ggml that is linked in and shows its functions is found before the program begins" finds_one_linked_in
 finds_a_late_one() {
     preloaded "$WHET_PLUGIN" "$WHET_LLAMA_LATE_HOST" "$WHET_LLAMA_LATE_LIBRARY" tensors &&
-        ! grep -q 'no ggml was seen' "$SCRATCH/err" && grep -q 'lays out its structs in an unknown way; its attention' "$SCRATCH/err"
+        ! grep -q 'no ggml found' "$SCRATCH/err" && grep -q 'unknown struct layout; leaving its attention' "$SCRATCH/err"
 }
 check "a ggml that a program loads later and for itself is found, and works on when refused" finds_a_late_one
 refuses_settings_there_too() {

@@ -34,7 +34,7 @@ static const char *tell(void) {
     message why = {""};
     told[0] = 0;
     if (CHECK_MSG(settings_load(&s, &why), "%s", why.text)) {
-        places_tell(&seen, &s, keep);
+        places_report(&seen, &s, keep);
         settings_free(&s);
     }
     return told;
@@ -55,38 +55,44 @@ TEST(what_the_model_has_is_not_told_of) {
 }
 
 TEST(a_layer_too_many_is_told_of_with_its_variable) {
-    CHECK_STR(tell_of("5", ""),
-              "WHET_LAYERS: no layer 5 was seen, only 0 to 4; there the policy did nothing\n");
-    CHECK_STR(tell_of("0,65535", "3"),
-              "WHET_LAYERS: no layer 65535 was seen, only 0 to 4; there the policy did nothing\n");
+    CHECK_STR(
+        tell_of("5", ""),
+        "WHET_LAYERS: the model has no layer 5, only 0 to 4; the policy had no effect there\n");
+    CHECK_STR(
+        tell_of("0,65535", "3"),
+        "WHET_LAYERS: the model has no layer 65535, only 0 to 4; the policy had no effect there\n");
 }
 
 TEST(of_a_range_that_goes_too_far_the_rest_is_told_of) {
     CHECK_STR(
         tell_of("3-70,60-61", ""),
-        "WHET_LAYERS: no layers 5-70 were seen, only 0 to 4; there the policy did nothing\n"
-        "WHET_LAYERS: no layers 60-61 were seen, only 0 to 4; there the policy did nothing\n");
+        "WHET_LAYERS: the model has no layers 5-70, only 0 to 4; the policy had no effect there\n"
+        "WHET_LAYERS: the model has no layers 60-61, only 0 to 4; the policy had no effect "
+        "there\n");
 }
 
 TEST(a_head_too_many_is_told_of_with_its_variable) {
     CHECK_STR(tell_of("", "0,8"),
-              "WHET_HEADS: no head 8 was seen, only 0 to 7; there the policy did nothing\n");
-    CHECK_STR(tell_of("2", "6-40"),
-              "WHET_HEADS: no heads 8-40 were seen, only 0 to 7; there the policy did nothing\n");
+              "WHET_HEADS: the model has no head 8, only 0 to 7; the policy had no effect there\n");
+    CHECK_STR(
+        tell_of("2", "6-40"),
+        "WHET_HEADS: the model has no heads 8-40, only 0 to 7; the policy had no effect there\n");
 }
 
 TEST(heads_are_counted_in_the_layers_that_are_named) {
     places_see(&seen, 4, 16);
     places_see(&seen, 4, 12); /* of another model */
     CHECK_STR(tell_of("4", "15"), "");
-    CHECK_STR(tell_of("3", "15"),
-              "WHET_HEADS: no head 15 was seen, only 0 to 7; there the policy did nothing\n");
+    CHECK_STR(
+        tell_of("3", "15"),
+        "WHET_HEADS: the model has no head 15, only 0 to 7; the policy had no effect there\n");
 }
 
 TEST(a_layer_between_others_that_has_no_attention_is_told_of) {
     places_see(&seen, 8, 8);
-    CHECK_STR(tell_of("6", ""),
-              "WHET_LAYERS: no layer 6 was seen, only 0 to 8; there the policy did nothing\n");
+    CHECK_STR(
+        tell_of("6", ""),
+        "WHET_LAYERS: the model has no layer 6, only 0 to 8; the policy had no effect there\n");
     CHECK_STR(tell_of("4-6", ""), "");
 }
 
@@ -98,22 +104,22 @@ TEST(a_rule_of_a_file_is_told_of_by_its_number) {
     temporary_file(path, text);
     setenv("WHET_CONFIG", path, 1);
     snprintf(expected, sizeof expected,
-             "WHET_CONFIG=%s: \"layers\" of rule 2: no layers 20-21 were seen, only 0 to 4; there "
-             "the policy did nothing\n"
-             "WHET_CONFIG=%s: \"heads\" of rule 3: no head 9 was seen, only 0 to 7; there the "
-             "policy did nothing\n",
+             "WHET_CONFIG=%s: \"layers\" of rule 2: the model has no layers 20-21, only 0 to 4; "
+             "the policy had no effect there\n"
+             "WHET_CONFIG=%s: \"heads\" of rule 3: the model has no head 9, only 0 to 7; "
+             "the policy had no effect there\n",
              path, path);
     CHECK_STR(tell(), expected);
     unlink(path);
 }
 
 TEST(of_many_the_first_are_told_of_and_the_rest_counted) {
-    static const char last[] = "and 12 more that settings name and nobody saw\n";
+    static const char last[] = "and 12 more that the model does not have\n";
     tell_of("10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29", "");
     size_t lines = 0;
     for (const char *p = told; *p; p++)
         lines += *p == '\n';
-    CHECK_INT(lines, PLACES_TOLD + 1);
+    CHECK_INT(lines, PLACES_REPORTED + 1);
     CHECK_MSG(strlen(told) > sizeof last &&
                   strcmp(told + strlen(told) + 1 - sizeof last, last) == 0,
               "%s", told);

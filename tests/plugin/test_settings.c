@@ -62,7 +62,7 @@ TEST(a_strength_weakens_the_temperature_of_a_composition) {
         policy_is(&s, 0, 0, "length:64:strength=0.5+topk:8");
     settings_free(&s);
     setenv("WHET_POLICY", "length:64:strength=0.5+topk:8", 1);
-    check_refused("WHET_STRENGTH=0.5: the policy has a strength already");
+    check_refused("WHET_STRENGTH=0.5: the policy already has a strength");
 }
 
 TEST(a_strength_may_begin_with_its_point) {
@@ -111,14 +111,14 @@ TEST(what_is_not_understood_is_refused) {
         {"WHET_POLICY", "adaptve", NULL, "WHET_POLICY=adaptve: "},
         {"WHET_STRENGTH", "0.5", NULL, "without WHET_POLICY"},
         {"WHET_STRENGTH", "half", "adaptive", "WHET_STRENGTH=half: "},
-        {"WHET_STRENGTH", "1.5", "adaptive", "WHET_STRENGTH=1.5: a strength lies between 0 and 1"},
+        {"WHET_STRENGTH", "1.5", "adaptive", "WHET_STRENGTH=1.5: strength must be between 0 and 1"},
         {"WHET_STRENGTH", "-1", "adaptive", "WHET_STRENGTH"},
         {"WHET_STRENGTH", "nan", "adaptive", "WHET_STRENGTH"},
         {"WHET_STRENGTH", "0x1", "adaptive", "WHET_STRENGTH"},
         {"WHET_STRENGTH", "0.5", "topk:3",
-         "WHET_STRENGTH=0.5: the policy is a map without a temperature"},
+         "WHET_STRENGTH=0.5: strength does not apply to a map without a temperature"},
         {"WHET_STRENGTH", "0.5", "adaptive:strength=0.5",
-         "WHET_STRENGTH=0.5: the policy has a strength already"},
+         "WHET_STRENGTH=0.5: the policy already has a strength"},
         {"WHET_LAYERS", "3", NULL, "without WHET_POLICY"},
         {"WHET_LAYERS", "3-", "adaptive", "WHET_LAYERS=3-: not a list"},
         {"WHET_LAYERS", "3-1", "adaptive", "WHET_LAYERS=3-1: not a list"},
@@ -135,7 +135,7 @@ TEST(what_is_not_understood_is_refused) {
         {"WHET_", "1", NULL, "unknown setting WHET_"},
         {"WHET_MODE", "hook", NULL, "unknown setting WHET_MODE"},
         {"WHET_CONFIG", "/there/is/no/such/file", NULL, "WHET_CONFIG=/there/is/no/such/file: "},
-        {"WHET_CONFIG", "/", NULL, "WHET_CONFIG=/: cannot be read"},
+        {"WHET_CONFIG", "/", NULL, "WHET_CONFIG=/: cannot read the file"},
         {"WHET_CONFIG", "any", "adaptive", "both"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -151,7 +151,7 @@ TEST(what_is_not_understood_is_refused) {
                                        "70000", "~", "~0", "~x",  "~~3"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         setenv("WHET_STATS_ROWS", rows[i], 1);
-        check_refused(" is none of all, last, N (every N-th row) and ~N (about N rows of every "
+        check_refused(" is not one of all, last, N (every N-th row) and ~N (about N rows of every "
                       "evaluation), with N from 1 to 65535");
     }
 }
@@ -217,7 +217,7 @@ TEST(a_recording_does_not_replace_the_file_with_the_policies) {
     setenv("WHET_CONFIG", path, 1);
     snprintf(other, sizeof other, "/tmp/.%s", path + 4); /* the same by another name */
     setenv("WHET_STATS", other, 1);
-    check_refused("it is the file of WHET_CONFIG");
+    check_refused("same file as WHET_CONFIG");
     unlink(path);
 }
 
@@ -250,20 +250,20 @@ TEST(a_file_that_is_not_of_the_format_is_refused_with_its_line) {
         {"", "line 1"},
         {"[]", "'{' expected"},
         {"{", "string"},
-        {"{\"policy\": \"adaptive\"} x", "follows"},
+        {"{\"policy\": \"adaptive\"} x", "unexpected text after the end"},
         {"{\"policy\": \"adaptive\"", "'}' expected"},
         {"{\"policy\": \"adaptve\"}", "\"policy\": adaptve: "},
         {"{\"policy\" \"softmax\"}", "':' expected"},
         {"{\"policy\": softmax}", "double quotes"},
         {"{\"policy\": \"soft\\u006dax\"}", "backslashes"},
-        {"{\"policy\": \"softmax", "does not end"},
-        {"{\"policy\": \"softmax\", \"policy\": \"softmax\"}", "twice"},
+        {"{\"policy\": \"softmax", "unterminated string"},
+        {"{\"policy\": \"softmax\", \"policy\": \"softmax\"}", "duplicate key"},
         {"{\"polcy\": \"softmax\"}", "polcy"},
         {"{\"layers\": \"1\"}", "layers"},
         {"{\"strength\": 0.5}", "without a policy"},
         {"{\"policy\": \"adaptive\", \"strength\": \"0.5\"}", "number"},
         {"{\"policy\": \"adaptive\", \"strength\": 2}",
-         "\"strength\": 2: a strength lies between 0 and 1"},
+         "\"strength\": 2: strength must be between 0 and 1"},
         {"{\"policy\": \"adaptive\", \"strength\": 0.5.5}", "number"},
         {"{\"policy\": \"adaptive\", \"strength\": 01}", "number"},
         {"{\"policy\": \"adaptive\", \"strength\": 1.}", "number"},
@@ -323,14 +323,14 @@ TEST(numbers_have_a_point_in_every_locale) {
 
 TEST(many_rules_are_kept_in_order) {
     enum { RULES = 1000 };
-    size_t room = RULES * 64 + 64, used = 0;
-    char *text = malloc(room);
-    used += (size_t)snprintf(text, room, "{\"rules\": [");
+    size_t capacity = RULES * 64 + 64, used = 0;
+    char *text = malloc(capacity);
+    used += (size_t)snprintf(text, capacity, "{\"rules\": [");
     for (int i = 0; i < RULES; i++)
-        used += (size_t)snprintf(text + used, room - used,
+        used += (size_t)snprintf(text + used, capacity - used,
                                  "%s{\"layers\": \"%d\", \"policy\": \"fixed:%d\"}", i ? "," : "",
                                  i, i + 1);
-    snprintf(text + used, room - used, "]}");
+    snprintf(text + used, capacity - used, "]}");
     settings s;
     message why;
     REQUIRE(parse(&s, text, &why));

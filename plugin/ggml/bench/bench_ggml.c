@@ -1,11 +1,15 @@
 /*
- * One attention operation, by the host as it is and by the host with the plug-in, in one process:
+ * Times one attention operation in llama.cpp, without and with the plug-in, in one process:
  *
- *     bench_ggml [SECONDS [PART]]   how long each line may take, 1 by default; PART of its name
+ *     bench_ggml [--json FILE] [SECONDS [PART]]
  *
- * f16 keys and values, 8 query heads on 2, all keys visible. The ways take turns, so that whatever
- * else the machine does meets all of them; the best time of each counts. Errors are relative (L2)
- * to the same computed in double. A policy is chosen by layer: 0 has softmax, 1 adaptive.
+ * SECONDS limits the time for each line (default 1); PART selects lines whose name contains it;
+ * --json also writes the results to FILE.
+ *
+ * The operation has f16 keys and values, 8 query heads on 2 key heads, and no mask. The three
+ * variants run in turn, so that noise affects all of them alike, and the best time of each is
+ * reported. Errors are relative L2 errors against the same operation computed in double. The
+ * policy is chosen by layer: softmax in layer 0, adaptive in layer 1.
  */
 #include <ggml-backend.h>
 #include <ggml.h>
@@ -25,6 +29,7 @@ typedef struct shape {
 
 static ggml_backend_t stock, ours;
 static ggml_backend_reg_t cpu;
+static FILE *json; /* or NULL */
 
 static _Noreturn void fail(const char *what) {
     fprintf(stderr, "bench_ggml: %s\n", what);
@@ -42,7 +47,7 @@ static double now(void) {
 static ggml_backend_t make_backend(void) {
     ggml_backend_t backend = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
     if (!backend)
-        fail("there is no CPU backend");
+        fail("llama.cpp has no CPU backend");
     return backend;
 }
 
@@ -51,12 +56,12 @@ static void choose_policies(void) {
     char path[] = "/tmp/bench_ggml.XXXXXX";
     int file = mkstemp(path);
     if (file < 0 || write(file, rules, sizeof rules - 1) != (ssize_t)sizeof rules - 1)
-        fail("/tmp cannot be written to");
+        fail("cannot write to /tmp");
     close(file);
     setenv("WHET_CONFIG", path, 1);
     unsetenv("WHET_POLICY");
     if (!ggml_backend_load(WHET_PLUGIN))
-        fail("the plug-in cannot be loaded");
+        fail("cannot load the plug-in");
     unlink(path);
 }
 
@@ -79,7 +84,7 @@ static void start(void) {
 static void find(const char *name, void *pointer) {
     void *function = ggml_backend_reg_get_proc_address(cpu, name);
     if (!function)
-        fail("the host's CPU backend lacks a function");
+        fail("llama.cpp's CPU backend lacks a function");
     memcpy(pointer, &function, sizeof function);
 }
 
@@ -95,21 +100,21 @@ static void use_threads(struct ggml_threadpool *pool, int threads) {
     }
 }
 
-/* Threads that live as long as a line's measurement and spin between operations, as in llama-cli
- * and llama-bench; without them the host would make new ones for every graph. */
+/* Creates threads that live while a line is measured and spin between operations, as in llama-cli
+ * and llama-bench. Without them the host would create new threads for every graph. */
 static struct ggml_threadpool *make_threads(int threads) {
     struct ggml_threadpool *(*make)(struct ggml_threadpool_params *);
     find("ggml_threadpool_new", &make);
     struct ggml_threadpool_params params = ggml_threadpool_params_default(threads);
     struct ggml_threadpool *pool = make(&params);
     if (!pool)
-        fail("no threads can be made");
+        fail("cannot create threads");
     use_threads(pool, threads);
     /* cppcheck-suppress returnDanglingLifetime; the host copies the parameters */
     return pool;
 }
 
-/* The backends let go of them first: a backend that gets other threads stops those it had. */
+/* Detaches the backends first: a backend that is given other threads stops those it had. */
 static void end_threads(struct ggml_threadpool *pool) {
     void (*end)(struct ggml_threadpool *);
     find("ggml_threadpool_free", &end);
@@ -166,7 +171,7 @@ static problem make_problem(shape s) {
     p.k[0] = make_cache(&p);
     p.v = make_cache(&p);
     ggml_set_name(p.k[0], "cache_k_l0");
-    /* the same memory under the other layer's name */
+    /* The same memory, named as the cache of layer 1. */
     ggml_set_no_alloc(p.context, true);
     p.k[1] = ggml_dup_tensor(p.context, p.k[0]);
     p.k[1]->data = p.k[0]->data;
@@ -187,11 +192,11 @@ static double time_of(problem *p, int way) {
     double before = now();
     if (ggml_backend_graph_compute(way == STOCK ? stock : ours, p->graph[way == ADAPTIVE]) !=
         GGML_STATUS_SUCCESS)
-        fail("the host cannot compute it");
+        fail("llama.cpp failed to compute the operation");
     return now() - before;
 }
 
-/* ---- errors, of the first queries: all of them would take longer than the rest ---- */
+/* ---- errors, of the first query only: computing all of them would take too long ---- */
 
 static void exact_row(const problem *p, int head, int query, double *out) {
     int dim = p->shape.head_dim, group = HEADS / KV_HEADS;
@@ -235,7 +240,30 @@ static double error_of(problem *p, int way) {
     return sqrt(difference / size);
 }
 
-/* ---- */
+/* ---- results ---- */
+
+static void print_result(const char *name, const double *best, const double *errors) {
+    printf("%-52s %9.3f %9.3f %9.3f %6.2f %9.2f   %.1e %.1e\n", name, 1e3 * best[STOCK],
+           1e3 * best[SOFTMAX], 1e3 * best[ADAPTIVE], best[STOCK] / best[SOFTMAX],
+           best[ADAPTIVE] / best[SOFTMAX], errors[STOCK], errors[SOFTMAX]);
+    fflush(stdout);
+}
+
+static void write_result(shape s, int threads, const double *best, const double *errors) {
+    static const char *separator = "[";
+    fprintf(
+        json,
+        "%s\n {\"queries\": %d, \"head_dim\": %d, \"keys\": %d, \"threads\": %d, \"llama\": %.6g, "
+        "\"softmax\": %.6g, \"adaptive\": %.6g, \"llama_error\": %.2g, \"whet_error\": %.2g}",
+        separator, s.queries, s.head_dim, s.keys, threads, best[STOCK], best[SOFTMAX],
+        best[ADAPTIVE], errors[STOCK], errors[SOFTMAX]);
+    separator = ",";
+}
+
+static void finish_json(void) {
+    if (json && (fputs("\n]\n", json) == EOF || fclose(json) != 0))
+        fail("cannot write the JSON file");
+}
 
 static void measure(shape s, int threads, double budget, const char *part) {
     char name[64];
@@ -252,10 +280,10 @@ static void measure(shape s, int threads, double budget, const char *part) {
             best[way] = fmin(best[way], time_of(&p, way));
         rounds++;
     } while (now() < end || rounds < 3);
-    printf("%-52s %9.3f %9.3f %9.3f %6.2f %9.2f   %.1e %.1e\n", name, 1e3 * best[STOCK],
-           1e3 * best[SOFTMAX], 1e3 * best[ADAPTIVE], best[STOCK] / best[SOFTMAX],
-           best[ADAPTIVE] / best[SOFTMAX], error_of(&p, STOCK), error_of(&p, SOFTMAX));
-    fflush(stdout);
+    const double errors[] = {[STOCK] = error_of(&p, STOCK), [SOFTMAX] = error_of(&p, SOFTMAX)};
+    print_result(name, best, errors);
+    if (json)
+        write_result(s, threads, best, errors);
     end_threads(pool);
     ggml_free(p.context);
 }
@@ -264,12 +292,20 @@ int main(int argc, char **argv) {
     static const shape shapes[] = {{1, 64, 4096},    {1, 128, 4096},  {1, 128, 32768},
                                    {1, 256, 32768},  {512, 64, 4096}, {512, 128, 512},
                                    {512, 128, 4096}, {512, 256, 4096}};
+    if (argc > 2 && strcmp(argv[1], "--json") == 0) {
+        json = fopen(argv[2], "w");
+        if (!json)
+            fail("cannot create the JSON file");
+        argv += 2;
+        argc -= 2;
+    }
     double budget = argc > 1 ? strtod(argv[1], NULL) : 1;
     start();
-    printf("%-52s %9s %9s %9s %6s %9s   %s\n", "milliseconds, best", "host", "softmax", "adaptive",
-           "faster", "adaptive", "errors: host, whet");
+    printf("%-52s %9s %9s %9s %6s %9s   %s\n", "milliseconds, best", "llama.cpp", "softmax",
+           "adaptive", "faster", "adaptive", "errors: llama.cpp, whet");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int threads = 1; threads <= 2; threads++)
             measure(shapes[i], threads, budget, argc > 2 ? argv[2] : NULL);
+    finish_json();
     return 0;
 }

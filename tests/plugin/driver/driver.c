@@ -138,11 +138,11 @@ static struct llama_context *make_context(options *o, struct llama_model *model)
 }
 
 static llama_token *tokenize(const struct llama_model *model, const char *text, int *count) {
-    int room = (int)strlen(text) + 8;
-    llama_token *tokens = calloc((size_t)room, sizeof *tokens);
+    int capacity = (int)strlen(text) + 8;
+    llama_token *tokens = calloc((size_t)capacity, sizeof *tokens);
     if (!tokens)
         fail("out of memory");
-    *count = llama_tokenize(llama_model_get_vocab(model), text, (int)strlen(text), tokens, room,
+    *count = llama_tokenize(llama_model_get_vocab(model), text, (int)strlen(text), tokens, capacity,
                             true, true);
     if (*count <= 0)
         fail("the text cannot be tokenized");

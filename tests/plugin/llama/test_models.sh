@@ -98,10 +98,10 @@ check "a strength of 0 changes nothing" policy_gives 'a - b < 1e-5 && b - a < 1e
 check "a small strength changes little" policy_gives 'a != b && a < 1.1 * b && a > 0.9 * b' WHET_POLICY=adaptive WHET_STRENGTH=0.1
 check "layers that are not there change nothing" policy_gives 'a == b' WHET_POLICY=adaptive WHET_LAYERS=60-70
 check "and it is told" handled_with_policy 0
-names_what_is_missing() { grep -qxF "whet: $1; there the policy did nothing" "$SCRATCH/messages"; }
-check "with the variable" names_what_is_missing 'WHET_LAYERS: no layers 60-70 were seen, only 0 to 4'
+names_what_is_missing() { grep -qxF "whet: $1; the policy had no effect there" "$SCRATCH/messages"; }
+check "with the variable" names_what_is_missing 'WHET_LAYERS: the model has no layers 60-70, only 0 to 4'
 check "heads that are not there change nothing" policy_gives 'a == b' WHET_POLICY=adaptive WHET_HEADS=40
-check "and are told of" names_what_is_missing 'WHET_HEADS: no head 40 was seen, only 0 to 7'
+check "and are told of" names_what_is_missing 'WHET_HEADS: the model has no head 40, only 0 to 7'
 check "one head of one layer changes little" policy_gives 'a != b && a < 1.2 * b' WHET_POLICY=adaptive WHET_LAYERS=4 WHET_HEADS=2
 echo '{"rules": [{"layers": "4", "heads": "2", "policy": "adaptive"}]}' >"$SCRATCH/config.json"
 one_head=$(WHET_POLICY=adaptive WHET_LAYERS=4 WHET_HEADS=2 whet "$small" text "$story" --fa on)
@@ -141,10 +141,10 @@ computes_nothing() { # message settings ...
     env "$@" GGML_BACKEND_PATH="$WHET_PLUGIN" "$WHET_LLAMA_DRIVER" "$small" greedy "Once" --threads 1 >"$SCRATCH/out" 2>"$SCRATCH/messages"
     local status=$?
     cat "$SCRATCH/messages"
-    [ "$status" -eq 1 ] && [ ! -s "$SCRATCH/out" ] && grep -q "whet: $message.*; nothing is computed until this is mended" "$SCRATCH/messages"
+    [ "$status" -eq 1 ] && [ ! -s "$SCRATCH/out" ] && grep -q "whet: $message.*; refusing to compute until this is fixed" "$SCRATCH/messages"
 }
 check "an unknown policy lets nothing be computed" computes_nothing 'WHET_POLICY=adaptve: ' WHET_POLICY=adaptve
-check "nor does a strength of 2" computes_nothing 'WHET_STRENGTH=2: a strength lies' WHET_POLICY=adaptive WHET_STRENGTH=2
+check "nor does a strength of 2" computes_nothing 'WHET_STRENGTH=2: strength must be' WHET_POLICY=adaptive WHET_STRENGTH=2
 check "nor do layers that go backwards" computes_nothing 'WHET_LAYERS=9-3: not a list' WHET_POLICY=adaptive WHET_LAYERS=9-3
 check "nor a recording that cannot be written" computes_nothing 'WHET_STATS=/nowhere/rows.csv' WHET_STATS=/nowhere/rows.csv
 check "nor a file that is not there" computes_nothing 'WHET_CONFIG=/nowhere/config.json: ' WHET_CONFIG=/nowhere/config.json
@@ -159,7 +159,7 @@ check "LD_PRELOAD alone will do" by_preload
 tells_what_it_does() {
     WHET_VERBOSE=1 whet "$small" greedy "Once upon a time" --tokens 2 >"$SCRATCH/out"
     cat "$SCRATCH/messages"
-    grep -q "whet: libwhet .* in a ggml of the layout ${WHET_LLAMA_LAYOUT:-since April 2026}; policy softmax, 0 rules" "$SCRATCH/messages"
+    grep -q "whet: libwhet .*, ggml layout ${WHET_LLAMA_LAYOUT:-since April 2026}, policy softmax, 0 rules" "$SCRATCH/messages"
 }
 check "WHET_VERBOSE tells what is done" tells_what_it_does
 finish

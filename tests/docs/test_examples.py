@@ -1,0 +1,285 @@
+"""Every code block of README.md and the guides is run: commands, programs, settings.
+
+A block of `console` has commands after "$ " and, below each, exactly what it prints. Commands of a block of `sh` have to
+succeed. Commands run one after the other in a folder of the document's own, with the program and the library of this
+build as if they were installed. Where a command would take minutes, need a network or change the system, STAND_INS has a
+command of the same kind that does not. llama.cpp's programs are played by tests/plugin/driver, on libllama itself.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+from check import check, main, skip, test
+from documents import SOURCE, blocks
+
+BUILD = pathlib.Path(os.environ["WHET_BUILD_DIR"])
+GUIDES = ("README.md", "CONTRIBUTING.md", "docs/CLRS_TEXT.md", "docs/PERFORMANCE.md", "docs/REPRODUCTION.md",
+          "docs/TESTING.md", "docs/embedding.md", "docs/llama.cpp.md")
+
+# What is run instead of commands that match; None: not run, for the reason beside it.
+STAND_INS = (
+    (r"make (\S+).*", rf"make -C {SOURCE} -n \1"),
+    (r"npm install .*", None),  # fetches from a network
+    (r"git worktree add .*|\(cd \.\./whet-before .*|cmake --build .*|tools/compare-builds .*", None),  # builds for minutes
+    (r"tools/digest .*", None),  # runs for minutes
+    (r"(whet bench)(?: .*)?", r"\1 --help"),
+    (r"(whet reproduce|whet figure|whet lm \w+|whet probe)(?: .*)?", r"\1 --help"),
+    (r"python3 bench/peers\.py.*", None),  # tests/bench/test_peers.py runs it
+    (r"(python3 bench/performance\.py)(?: .*)?", r"\1 check"),
+    (r"(build/fuzz/\S+) .*", None),  # needs another build
+)
+
+
+def stand_in(command):
+    """What to run for a command, or None."""
+    bare = re.sub(r"\s+#.*$", "", command).strip()
+    place = re.sub(r"\S*build/release/whet\b", "whet", bare)
+    for pattern, replacement in STAND_INS:
+        found = re.fullmatch(pattern, place)
+        if found:
+            return found.expand(replacement) if replacement else None
+    return place
+
+
+# ---- where commands run ----
+
+PKG_CONFIG = """#!/bin/sh
+echo "-I{source}/include -L{build} -lwhet"
+"""
+
+# -m MODEL, and -p PROMPT or -f FILE; the rest is for the real program.
+LLAMA = """#!/bin/bash
+while [ $# -gt 0 ]; do
+    case $1 in
+    -m) model=$2; shift ;;
+    -p) mode=(greedy "$2"); shift ;;
+    -f) mode=(text "$2"); shift ;;
+    esac
+    shift
+done
+for name in "${{!WHET_@}}"; do
+    case $name in WHET_POLICY|WHET_STRENGTH|WHET_LAYERS|WHET_HEADS|WHET_CONFIG|WHET_STATS|WHET_STATS_ROWS|WHET_VERBOSE) ;;
+    *) unset "$name" ;; esac
+done
+exec env LLAMA_LIBRARIES={libraries} {driver} "$model" "${{mode[@]}}" --tokens 8 --threads 1
+"""
+
+
+def write_program(path, text):
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+
+
+def model():
+    """A small language model, or None."""
+    path = pathlib.Path(os.environ.get("WHET_MODELS", "")) / "stories260K-f32.gguf"
+    return path if os.environ.get("WHET_MODELS") and path.exists() else None
+
+
+class Place:
+    """A folder with what commands of a document find: programs on the path, a model, a text."""
+
+    def __init__(self, folder, name):
+        self.folder = pathlib.Path(folder)
+        self.name = name
+        programs = self.folder / "programs"
+        programs.mkdir()
+        (programs / "whet").symlink_to(os.environ["WHET_BIN"])
+        write_program(programs / "pkg-config", PKG_CONFIG.format(source=SOURCE, build=BUILD))
+        if os.environ.get("WHET_LLAMA_DRIVER"):
+            text = LLAMA.format(driver=os.environ["WHET_LLAMA_DRIVER"], libraries=os.environ.get("WHET_LLAMA_LIB", ""))
+            for program in ("llama-cli", "llama-perplexity"):
+                write_program(programs / program, text)
+        for link in ("Makefile", "bench", "tools"):
+            (self.folder / link).symlink_to(SOURCE / link)
+        if model():
+            (self.folder / "model.gguf").symlink_to(model())
+        shutil.copy(SOURCE / "tests/plugin/story.txt", self.folder / "text.txt")
+        for file in sorted((SOURCE / "tests/docs/files").glob("*")):
+            shutil.copy(file, self.folder / file.name)
+        self.environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}", LC_ALL="C",
+                                LD_LIBRARY_PATH=str(BUILD), PYTHONDONTWRITEBYTECODE="1")
+
+    def run(self, command, line):
+        """What a command prints on standard output."""
+        if re.search(r"\bllama-|model\.gguf", command) and "--help" not in command:
+            if not model() or not os.environ.get("WHET_LLAMA_DRIVER"):
+                return None
+        exported = re.fullmatch(r"export GGML_BACKEND_PATH=(\S+)", command)
+        if exported:
+            check(exported.group(1).endswith("/libggml-whet.so"), f"{self.name}:{line}: {command}")
+            self.environment["GGML_BACKEND_PATH"] = os.environ.get("WHET_PLUGIN", "")
+            return ""
+        done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], cwd=self.folder, env=self.environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+        check(done.returncode == 0, f"{self.name}:{line}: {command}: status {done.returncode}\n{done.stderr}")
+        if "llama-" in command:
+            policy = "[1-9]" if re.search("WHET_POLICY|WHET_CONFIG", command) else "0"
+            check(re.search(rf"whet: [1-9]\d* attention operations handled, {policy}", done.stderr),
+                  f"{self.name}:{line}: {command}: nothing went through whet: {done.stderr}")
+        return done.stdout
+
+
+def commands_of(language, text, first):
+    """(command, expected output or None, line) of a block."""
+    if language == "sh":
+        for number, line in enumerate(text.splitlines(), first):
+            if line.strip() and not line.lstrip().startswith("#"):
+                yield line, None, number
+        return
+    lines = text.splitlines(keepends=True)
+    starts = [i for i, line in enumerate(lines) if line.startswith("$ ")]
+    for start, end in zip(starts, [*starts[1:], len(lines)]):
+        yield lines[start][2:].rstrip("\n"), "".join(lines[start + 1:end]), first + start
+
+
+NUMBER = r"-?\d+\.\d+(?:e[-+]?\d+)?"
+
+
+def same(printed, expected):
+    """Whether texts are equal but for the last digits of numbers, in which instruction sets differ."""
+    if re.split(NUMBER, printed) != re.split(NUMBER, expected):
+        return False
+    pairs = zip(re.findall(NUMBER, printed), re.findall(NUMBER, expected))
+    return all(abs(float(a) - float(b)) <= 1e-6 * abs(float(b)) for a, b in pairs)
+
+
+def run_blocks(name):
+    """Runs all commands of a document; how many."""
+    count = 0
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(folder, name)
+        for language, text, first in blocks(name):
+            if language == "c" and re.search(r"\bint main\b", text):
+                (place.folder / "example.c").write_text(text, encoding="utf-8")
+            if language not in ("sh", "console"):
+                continue
+            for command, expected, line in commands_of(language, text, first):
+                replaced = stand_in(command)
+                if replaced is None:
+                    continue
+                printed = place.run(replaced, line)
+                count += 1
+                if expected is not None and printed is not None:
+                    check(same(printed, expected), f"{name}:{line}: {command} printed:\n{printed}")
+    return count
+
+
+def runs(name, at_least):
+    if os.environ.get("WHET_INSTRUMENTED"):
+        skip("a library built with sanitizers cannot be linked to an example")
+    if not os.environ.get("WHET_BIN"):
+        skip("the program is not built")
+    count = run_blocks(name)
+    check(count >= at_least, f"{name}: only {count} commands were found")
+
+
+@test
+def commands_of_the_readme():
+    runs("README.md", 9)
+
+
+@test
+def commands_of_the_guide_to_llama_cpp():
+    runs("docs/llama.cpp.md", 5)
+
+
+@test
+def commands_of_the_guide_to_clrs_text():
+    runs("docs/CLRS_TEXT.md", 3)
+
+
+@test
+def commands_of_other_documents():
+    for name in GUIDES:
+        if name not in ("README.md", "docs/llama.cpp.md", "docs/CLRS_TEXT.md"):
+            runs(name, 0)
+
+
+@test
+def every_document_with_commands_is_a_guide():
+    found = [str(path.relative_to(SOURCE)) for path in (SOURCE / "docs").glob("*.md")]
+    with_commands = {name for name in found if any(language in ("sh", "console") for language, _, _ in blocks(name))}
+    check(with_commands <= set(GUIDES), f"not run: {with_commands - set(GUIDES)}")
+
+
+@test
+def a_wrong_output_is_noticed():
+    if not os.environ.get("WHET_BIN") or os.environ.get("WHET_INSTRUMENTED"):
+        skip("the program is not built")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(folder, "none")
+        (command, expected, _), = commands_of("console", "$ echo 0 0 | whet softmax\n0.5 0.5\n", 1)
+        check(same(place.run(stand_in(command), 1), expected), "right output")
+        (command, expected, _), = commands_of("console", "$ echo 0 1 | whet softmax\n0.5 0.5\n", 1)
+        check(not same(place.run(stand_in(command), 1), expected), "wrong output")
+
+
+# ---- settings ----
+
+
+@test
+def blocks_of_json_are_json():
+    for name in GUIDES:
+        for language, text, line in blocks(name):
+            if language == "json":
+                try:
+                    json.loads(text)
+                except ValueError as error:
+                    check(False, f"{name}:{line}: {error}")
+
+
+@test
+def settings_files_are_taken_by_the_plug_in():
+    if not model() or not os.environ.get("WHET_LLAMA_DRIVER"):
+        skip("needs WHET_MODELS and llama.cpp's library")
+    found = [text for language, text, _ in blocks("docs/llama.cpp.md") if language == "json"]
+    check(found, "no settings were found")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(folder, "docs/llama.cpp.md")
+        place.environment["GGML_BACKEND_PATH"] = os.environ["WHET_PLUGIN"]
+        for text in found:
+            (place.folder / "settings.json").write_text(text, encoding="utf-8")
+            place.run('WHET_CONFIG=settings.json llama-cli -m model.gguf -p "Once upon a time"', 0)
+
+
+# ---- fragments of C ----
+
+FRAGMENT = """#include <stdint.h>
+#include <stdlib.h>
+#include <whet.h>
+
+extern void *keys, *values;
+extern size_t capacity, length, head_dim, kv_heads;
+extern whet_attention attention;
+extern whet_executor executor;
+
+void fragment(void);
+void fragment(void) {{
+{text}}}
+"""
+
+
+@test
+def fragments_of_c_compile():
+    cache = (BUILD / "CMakeCache.txt").read_text(encoding="utf-8")
+    compiler = re.search(r"^CMAKE_C_COMPILER:[^=]*=(.*)$", cache, re.M).group(1)
+    count = 0
+    for name in GUIDES:
+        for language, text, line in blocks(name):
+            if language != "c" or re.search(r"\bint main\b", text):
+                continue
+            count += 1
+            done = subprocess.run([compiler, "-std=c17", "-Wall", "-Werror", "-fsyntax-only", f"-I{SOURCE / 'include'}",
+                                   "-x", "c", "-"], input=FRAGMENT.format(text=text), text=True, stderr=subprocess.PIPE,
+                                  check=False)
+            check(done.returncode == 0, f"{name}:{line}: {done.stderr}")
+    check(count > 0, "no fragments were found")
+
+
+main()

@@ -18,8 +18,8 @@ from check import check, main, skip, test
 from documents import SOURCE, blocks
 
 BUILD = pathlib.Path(os.environ["WHET_BUILD_DIR"])
-GUIDES = ("README.md", "CONTRIBUTING.md", "docs/CLRS_TEXT.md", "docs/PERFORMANCE.md", "docs/REPRODUCTION.md",
-          "docs/TESTING.md", "docs/embedding.md", "docs/llama.cpp.md")
+GUIDES = ("README.md", "CONTRIBUTING.md", "docs/CLRS_TEXT.md", "docs/PERFORMANCE.md", "docs/RELEASING.md",
+          "docs/REPRODUCTION.md", "docs/TESTING.md", "docs/embedding.md", "docs/llama.cpp.md")
 
 # What is run instead of commands that match; None: not run, for the reason beside it.
 STAND_INS = (
@@ -27,6 +27,7 @@ STAND_INS = (
     (r"npm install .*", None),  # fetches from a network
     (r"git worktree add .*|\(cd \.\./whet-before .*|cmake --build .*|tools/compare-builds .*", None),  # builds for minutes
     (r"tools/digest .*", None),  # runs for minutes
+    (r"git (?:tag|push) .*|sha256sum build/dist/.*", None),  # publishes a release
     (r"(whet bench)(?: .*)?", r"\1 --help"),
     (r"(whet reproduce|whet figure|whet lm \w+|whet probe)(?: .*)?", r"\1 --help"),
     (r"python3 bench/peers\.py.*", None),  # tests/bench/test_peers.py runs it

@@ -38,7 +38,8 @@ static inline whet_policy fuzz_broken_policy(fuzz_input *input) {
 /* `beta` must outlive the policy. */
 static inline whet_policy fuzz_unweakened_policy(fuzz_input *input, double *beta) {
     double first;
-    switch (fuzz_below(input, 20)) {
+    double second;
+    switch (fuzz_below(input, 21)) {
     case 1:
         return whet_policy_fixed(fuzz_double(input));
     case 2:
@@ -80,6 +81,10 @@ static inline whet_policy fuzz_unweakened_policy(fuzz_input *input, double *beta
     case 19:
         *beta = fuzz_double(input);
         return whet_policy_custom(fuzz_beta, beta);
+    case 20:
+        first = fuzz_double(input);
+        second = fuzz_double(input);
+        return whet_policy_hinge(first, second, fuzz_double(input));
     default:
         return whet_policy_softmax();
     }

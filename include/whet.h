@@ -252,6 +252,7 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *   ssmax:s[:b[:g]]     s (ln n)^g + b; b 0, g 1 by default, g >= 0
  *   length:n0           max(1, ln n / ln n0), n0 > 1
  *   linear:n0           max(1, n / n0)
+ *   hinge:a:h:n0        exp(a + h max(0, ln(n / n0))), n0 > 0
  *   llama4[:s[:n0[:offset]]]
  *                       1 + s ln(1 + floor((position + offset) / n0)), position that of
  *                       the query; s 0.1, n0 8192, offset 1 (Llama 4; 0 for Ministral
@@ -288,6 +289,7 @@ typedef enum whet_policy_kind {
     WHET_POLICY_LINEAR = 7,
     WHET_POLICY_CUSTOM = 8,
     WHET_POLICY_LLAMA4 = 9,
+    WHET_POLICY_HINGE = 10,
     /* maps */
     WHET_POLICY_TOPK = 64,
     WHET_POLICY_HARDMAX = 65,
@@ -322,7 +324,7 @@ struct whet_policy {
     double strength; /* 1: all of the temperature's effect */
     /* the temperature's parameters. poly: coefficients from the highest power down;
      * others in the order of the name (fixed B; exp h0; target H, cap; ssmax s, b, g;
-     * length n0; linear n0; llama4 s, n0, offset) */
+     * length n0; linear n0; hinge a, h, n0; llama4 s, n0, offset) */
     double value[WHET_POLY_DEGREE_MAX + 1];
     double threshold; /* poly: -inf for none */
     double floor;     /* poly: -inf for none */
@@ -348,6 +350,7 @@ WHET_API whet_policy whet_policy_ssmax(double s, double b); /* g = 1 */
 WHET_API whet_policy whet_policy_ssmax_power(double s, double b, double g);
 WHET_API whet_policy whet_policy_length(double n0);
 WHET_API whet_policy whet_policy_linear(double n0);
+WHET_API whet_policy whet_policy_hinge(double a, double h, double n0);
 WHET_API whet_policy whet_policy_llama4(double s, double n0, double offset);
 WHET_API whet_policy whet_policy_topk(uint64_t k);
 WHET_API whet_policy whet_policy_hardmax(void);

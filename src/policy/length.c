@@ -1,4 +1,4 @@
-/* Temperatures that follow the number of entries: ssmax, length and linear. */
+/* Temperatures that follow the number of entries: ssmax, length, linear and hinge. */
 #include "policy/registry.h"
 
 static whet_policy by_length(whet_policy_kind kind, double first, double second) {
@@ -164,3 +164,73 @@ const policy_entry whet_entry_linear = {
     .temperature = &whet_temperature_linear,
     .preset = preset_linear,
     .info = {"linear:n0", "beta = max(1, n / n0)", "linear:1024", 1}};
+
+/* ---- hinge ---- */
+
+whet_policy whet_policy_hinge(double a, double h, double n0) {
+    whet_policy policy = by_length(WHET_POLICY_HINGE, a, h);
+    policy.value[2] = n0;
+    return policy;
+}
+
+static whet_policy preset_hinge(void) { return whet_policy_hinge(0, 0, 1); }
+
+/* max(0, ln(n / n0)); the quotient itself may leave the range of numbers. */
+static double hinge_excess(const whet_policy *policy, uint64_t n) {
+    return fmax(0, log((double)n) - log(policy->value[2]));
+}
+
+static void hinge_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
+    for (size_t i = 0; i < rows->count; i++)
+        beta[i] = rows->n[i]
+                      ? exp(policy->value[0] + policy->value[1] * hinge_excess(policy, rows->n[i]))
+                      : 1;
+}
+
+static double hinge_derivative(const whet_policy *policy, const whet_stats *stats, double beta,
+                               double variance, whet_policy_gradient *parameters) {
+    (void)variance;
+    double excess = hinge_excess(policy, stats->n);
+    parameters->value[0] = beta;
+    parameters->value[1] = beta * excess;
+    parameters->value[2] = excess > 0 ? -beta * policy->value[1] / policy->value[2] : 0;
+    return 0;
+}
+
+static const policy_parameter hinge_parameters[] = {
+    {.name = "a",
+     .rule = "hinge needs a finite a",
+     .offset = POLICY_VALUE(0),
+     .gradient = GRADIENT_VALUE(0),
+     .low = -INFINITY,
+     .high = INFINITY,
+     .flags = PARAMETER_OPEN | PARAMETER_LEARNABLE},
+    {.name = "h",
+     .rule = "hinge needs a finite h",
+     .offset = POLICY_VALUE(1),
+     .gradient = GRADIENT_VALUE(1),
+     .low = -INFINITY,
+     .high = INFINITY,
+     .flags = PARAMETER_OPEN | PARAMETER_LEARNABLE},
+    {.name = "n0",
+     .rule = "hinge needs a finite n0 > 0",
+     .offset = POLICY_VALUE(2),
+     .gradient = GRADIENT_VALUE(2),
+     .low = 0,
+     .high = INFINITY,
+     .flags = PARAMETER_OPEN},
+};
+
+const temperature_descriptor whet_temperature_hinge = {.kind = WHET_POLICY_HINGE,
+                                                       .needs = NEEDS_COUNT,
+                                                       .parameters = hinge_parameters,
+                                                       .parameter_count =
+                                                           COUNT_OF(hinge_parameters),
+                                                       .betas = hinge_betas,
+                                                       .derivative = hinge_derivative};
+
+const policy_entry whet_entry_hinge = {
+    .name = "hinge",
+    .temperature = &whet_temperature_hinge,
+    .preset = preset_hinge,
+    .info = {"hinge:a:h:n0", "beta = exp(a + h max(0, ln(n / n0)))", "hinge:0.1:0.05:16", 1}};

@@ -10,13 +10,12 @@
 #include <string.h>
 
 static const policy_entry *const entries[] = {
-    &whet_entry_softmax,        &whet_entry_fixed,     &whet_entry_adaptive,
-    &whet_entry_adaptive_hold,  &whet_entry_poly,      &whet_entry_exp,
-    &whet_entry_target,         &whet_entry_ssmax,     &whet_entry_length,
-    &whet_entry_linear,         &whet_entry_llama4,    &whet_entry_topk,
-    &whet_entry_hardmax,        &whet_entry_sparsemax, &whet_entry_entmax15,
-    &whet_entry_entmax,         &whet_entry_softmax1,  &whet_entry_sigmoid,
-    &whet_entry_stick_breaking, &whet_entry_softpick,
+    &whet_entry_softmax,  &whet_entry_fixed,    &whet_entry_adaptive,  &whet_entry_adaptive_hold,
+    &whet_entry_poly,     &whet_entry_exp,      &whet_entry_target,    &whet_entry_ssmax,
+    &whet_entry_length,   &whet_entry_linear,   &whet_entry_hinge,     &whet_entry_llama4,
+    &whet_entry_topk,     &whet_entry_hardmax,  &whet_entry_sparsemax, &whet_entry_entmax15,
+    &whet_entry_entmax,   &whet_entry_softmax1, &whet_entry_sigmoid,   &whet_entry_stick_breaking,
+    &whet_entry_softpick,
 };
 
 /* By kind; maps other than softmax count from FIRST_MAP. */
@@ -25,7 +24,7 @@ static const temperature_descriptor *const temperatures[] = {
     &whet_temperature_plain,  &whet_temperature_fixed,  &whet_temperature_poly,
     &whet_temperature_exp,    &whet_temperature_target, &whet_temperature_ssmax,
     &whet_temperature_length, &whet_temperature_linear, &whet_temperature_custom,
-    &whet_temperature_llama4,
+    &whet_temperature_llama4, &whet_temperature_hinge,
 };
 static const map_descriptor *const maps[] = {
     &whet_map_topk,    &whet_map_hardmax,        &whet_map_entmax,   &whet_map_softmax1,

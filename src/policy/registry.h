@@ -37,13 +37,13 @@ extern const whet_policy whet_plain_policy;
 extern const temperature_descriptor whet_temperature_plain, whet_temperature_fixed,
     whet_temperature_poly, whet_temperature_exp, whet_temperature_target, whet_temperature_ssmax,
     whet_temperature_length, whet_temperature_linear, whet_temperature_custom,
-    whet_temperature_llama4;
+    whet_temperature_llama4, whet_temperature_hinge;
 extern const map_descriptor whet_map_softmax, whet_map_topk, whet_map_hardmax, whet_map_entmax,
     whet_map_softmax1, whet_map_sigmoid, whet_map_stick_breaking, whet_map_softpick;
 extern const policy_entry whet_entry_softmax, whet_entry_fixed, whet_entry_adaptive,
     whet_entry_adaptive_hold, whet_entry_poly, whet_entry_exp, whet_entry_target, whet_entry_ssmax,
-    whet_entry_length, whet_entry_linear, whet_entry_llama4, whet_entry_topk, whet_entry_hardmax,
-    whet_entry_sparsemax, whet_entry_entmax15, whet_entry_entmax, whet_entry_softmax1,
-    whet_entry_sigmoid, whet_entry_stick_breaking, whet_entry_softpick;
+    whet_entry_length, whet_entry_linear, whet_entry_hinge, whet_entry_llama4, whet_entry_topk,
+    whet_entry_hardmax, whet_entry_sparsemax, whet_entry_entmax15, whet_entry_entmax,
+    whet_entry_softmax1, whet_entry_sigmoid, whet_entry_stick_breaking, whet_entry_softpick;
 
 #endif

@@ -28,6 +28,8 @@ static const char *const temperatures[] = {"softmax",
                                            "ssmax:0.4:0.3",
                                            "length:16",
                                            "linear:40",
+                                           "hinge:0.3:-0.1:20",
+                                           "hinge:-0.2:0.3:12.5:strength=0.6",
                                            "adaptive:strength=0.5",
                                            "target:1.2:strength=0.6"};
 #define TEMPERATURES (sizeof temperatures / sizeof temperatures[0])

@@ -7,7 +7,7 @@ check "nothing is complained of" [ ! -s "$SCRATCH/err" ]
 check "no line is wider than 80 columns" awk 'length > 80 { exit 1 }' "$SCRATCH/out"
 check "no word stands alone on a line" awk '/^     / && NF == 1 { exit 1 }' "$SCRATCH/out"
 check "no line ends in blanks" awk '/[ \t]$/ { exit 1 }' "$SCRATCH/out"
-for policy in softmax fixed:B adaptive adaptive:hold poly: exp:h0 target:H ssmax:s length:n0 linear:n0 topk:k hardmax \
+for policy in softmax fixed:B adaptive adaptive:hold poly: exp:h0 target:H ssmax:s length:n0 linear:n0 hinge:a:h:n0 topk:k hardmax \
     sparsemax entmax15 entmax:a softmax1 sigmoid stick-breaking :strength=; do
     check "the table has $policy" grep -q "^  .*$policy" "$SCRATCH/out"
 done

@@ -151,6 +151,8 @@ static double beta_before_strength(const double *logits, size_t n, double sink,
         return fmax(1, log(count) / log(first));
     case WHET_POLICY_LINEAR:
         return fmax(1, count / first);
+    case WHET_POLICY_HINGE:
+        return exp(first + policy->value[1] * fmax(0, log(count / policy->value[2])));
     case WHET_POLICY_LLAMA4:
         return 1 + first * log(1 + fmax(0, floor(((double)stats->position + policy->value[2]) /
                                                  policy->value[1])));

@@ -34,6 +34,7 @@ const char *const row_temperatures[ROW_TEMPERATURE_COUNT] = {
     "ssmax:0.2:0.5",
     "length:16",
     "linear:64:strength=0.1",
+    "hinge:-0.3:0.4:32",
 };
 
 static double worst_entropy;

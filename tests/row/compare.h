@@ -23,7 +23,7 @@ enum { ROW_SIZE_COUNT = 23 };
 extern const size_t row_sizes[ROW_SIZE_COUNT];
 
 /* Names of temperatures of every kind, with their options. */
-enum { ROW_TEMPERATURE_COUNT = 19 };
+enum { ROW_TEMPERATURE_COUNT = 20 };
 extern const char *const row_temperatures[ROW_TEMPERATURE_COUNT];
 
 /* Checks the statistics and the result of one row under a temperature policy. */

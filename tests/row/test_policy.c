@@ -111,6 +111,7 @@ TEST(names_and_functions_make_the_same_policies) {
         {"ssmax:0.43:1", whet_policy_ssmax(0.43, 1)},
         {"length:16", whet_policy_length(16)},
         {"linear:0.5", whet_policy_linear(0.5)},
+        {"hinge:-0.25:0.5:64", whet_policy_hinge(-0.25, 0.5, 64)},
         {"topk:8", whet_policy_topk(8)},
         {"hardmax", whet_policy_hardmax()},
         {"sparsemax", whet_policy_sparsemax()},
@@ -261,7 +262,9 @@ static whet_policy random_policy(struct rng *rng) {
     double other = random_double(rng);
     double above_zero = positive(rng);
     double above_one = 1.5 + positive(rng);
-    switch (rng_integer(rng, 0, 10)) {
+    switch (rng_integer(rng, 0, 11)) {
+    case 11:
+        return whet_policy_hinge(any, other, above_zero);
     case 10: /* both, sound or not */
         return whet_policy_compose(random_policy(rng), random_policy(rng));
     case 0:
@@ -447,6 +450,10 @@ TEST(policies_made_by_functions_are_checked_too) {
     check_unsound(whet_policy_ssmax(0, INFINITY), "finite b");
     check_unsound(whet_policy_length(INFINITY), "length");
     check_unsound(whet_policy_linear(NAN), "linear");
+    check_unsound(whet_policy_hinge(NAN, 0, 1), "finite a");
+    check_unsound(whet_policy_hinge(0, -INFINITY, 1), "finite h");
+    check_unsound(whet_policy_hinge(0, 0, 0), "n0 > 0");
+    check_unsound(whet_policy_hinge(0, 0, INFINITY), "finite n0");
     check_unsound(whet_policy_topk(0), "topk");
     check_unsound(whet_policy_entmax(NAN), "entmax");
     check_unsound(whet_policy_sigmoid(INFINITY), "sigmoid");
@@ -588,6 +595,10 @@ TEST(the_other_temperatures_follow_their_formulas) {
     CHECK_NEAR(beta_at("length:16", 8, 2), 1, 0);
     CHECK_NEAR(beta_at("linear:16", 256, 2), 16, 0);
     CHECK_NEAR(beta_at("linear:16", 8, 2), 1, 0);
+    CHECK_NEAR(beta_at("hinge:0.25:0.5:16", 256, 2), exp(0.25 + 0.5 * log(16)), 1e-14);
+    CHECK_NEAR(beta_at("hinge:0.25:0.5:16", 16, 2), exp(0.25), 0);
+    CHECK_NEAR(beta_at("hinge:0.25:-0.5:16", 1, 0), exp(0.25), 0);
+    CHECK_NEAR(beta_at("hinge:0:-0.5:0.25", 1, 0), 0.5, 1e-15);
     CHECK_NEAR(beta_at("target:1", 8, 2), NAN, 0);
     CHECK_NEAR(beta_at("hardmax", 8, 2), 1, 0);
 }
@@ -607,6 +618,8 @@ TEST(beta_is_never_infinite_and_never_negative) {
     CHECK_NEAR(beta_at("poly:-1e300/0/0/0:floor=-1e300", 10, 1e5), 0, 0);
     CHECK_NEAR(beta_at("ssmax:1:-5", 2, 0.5), 0, 0);
     CHECK_NEAR(beta_at("fixed:0.5:strength=4", 2, 0.5), 0, 0);
+    CHECK_NEAR(beta_at("hinge:0:1e300:1e-300", 10, 2), 1e30, 0);
+    CHECK_NEAR(beta_at("hinge:-1e300:0:1", 10, 2), 0, 0);
 }
 
 TEST(empty_and_bad_rows_get_a_beta_without_surprise) {
@@ -614,6 +627,8 @@ TEST(empty_and_bad_rows_get_a_beta_without_surprise) {
     whet_stats empty = whet_stats_empty();
     CHECK_NEAR(whet_policy_beta(&policy, &empty), 1, 0);
     policy = parsed("length:16");
+    CHECK_NEAR(whet_policy_beta(&policy, &empty), 1, 0);
+    policy = parsed("hinge:1:1:16");
     CHECK_NEAR(whet_policy_beta(&policy, &empty), 1, 0);
     policy = whet_policy_adaptive();
     CHECK_NEAR(whet_policy_beta(&policy, &empty), 1, 0);
@@ -818,6 +833,7 @@ TEST(parameters_are_listed_with_their_places) {
     check_parameters("ssmax:1", "s b g strength");
     check_parameters("length:2", "n0 strength");
     check_parameters("linear:2", "n0 strength");
+    check_parameters("hinge:0:1:16", "a h n0 strength");
     check_parameters("topk:3", "strength k");
     check_parameters("hardmax", "strength");
     check_parameters("entmax15", "strength a");

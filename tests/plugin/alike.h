@@ -1,4 +1,4 @@
-/* An operation to be recorded whose rows are all alike. */
+/* An operation to be recorded whose rows are all equal. */
 #ifndef WHET_TESTS_PLUGIN_ALIKE_H
 #define WHET_TESTS_PLUGIN_ALIKE_H
 
@@ -6,7 +6,7 @@
 
 enum { ALIKE_MAX = 1000 };
 
-/* One head's, up to ALIKE_MAX of them. Its array is there once. */
+/* Rows of one head, up to ALIKE_MAX. The array is shared by all callers. */
 static inline recorded_operation alike_rows(size_t queries) {
     static whet_stats stats[ALIKE_MAX];
     for (size_t i = 0; i < queries; i++)

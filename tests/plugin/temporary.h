@@ -1,4 +1,4 @@
-/* Files that tests make for a while. */
+/* Temporary files of tests. */
 #ifndef WHET_TESTS_PLUGIN_TEMPORARY_H
 #define WHET_TESTS_PLUGIN_TEMPORARY_H
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A file of this text; `path` ends in XXXXXX and becomes its name. */
+/* Creates a file with this text; `path` ends in XXXXXX and becomes its name. */
 static inline void temporary_file(char *path, const char *text) {
     int file = mkstemp(path);
     REQUIRE(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));

@@ -1,12 +1,13 @@
 /*
- * The plug-in's settings are taken out of the environment, and nothing else is.
+ * The plug-in's settings are removed from the environment, and nothing else
+ * is.
  */
 #include "llama/environment.h"
 #include "support/check.h"
 #include <stdlib.h>
 #include <string.h>
 
-TEST(all_variables_that_may_be_settings_go) {
+TEST(all_variables_that_may_be_settings_are_removed) {
     setenv("WHET_POLICY", "adaptive", 1);
     setenv("WHET_STATS", "", 1);
     setenv("WHET_POLCY", "adaptive", 1);
@@ -19,7 +20,7 @@ TEST(all_variables_that_may_be_settings_go) {
     CHECK(getenv("WHETSTONE") != NULL && getenv("PATH") != NULL);
 }
 
-TEST(an_environment_without_them_stays_as_it_is) {
+TEST(an_environment_without_them_does_not_change) {
     setenv("WHETSTONE", "1", 1);
     environment_clear();
     environment_clear();

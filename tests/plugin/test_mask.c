@@ -1,5 +1,5 @@
 /*
- * Masks: what they amount to is found, and nothing is found that they do not amount to.
+ * Shapes of masks: those that a mask has are found, and no others.
  */
 #include "mask.h"
 #include "support/check.h"
@@ -24,7 +24,7 @@ static matrix make(size_t queries, size_t keys) {
                              .nb = {2, 2 * columns, 2 * columns * queries, 2 * columns * queries},
                              .data = m.cells};
     for (size_t i = 0; i < queries * columns; i++)
-        m.cells[i] = 0x4242; /* a number that must not be looked at */
+        m.cells[i] = 0x4242; /* a number that must not be read */
     return m;
 }
 
@@ -32,7 +32,7 @@ static uint16_t *cell(matrix *m, size_t query, size_t key) {
     return &m->cells[query * (m->keys + COLUMNS_MORE) + key];
 }
 
-/* Query i sees low(i) <= key < high(i), with low cut off at 0. */
+/* Query i sees low(i) <= key < high(i), with low clamped to 0. */
 static void fill(matrix *m, int64_t low, int64_t high, int64_t shift_per_query) {
     for (size_t i = 0; i < m->queries; i++)
         for (size_t j = 0; j < m->keys; j++) {
@@ -98,7 +98,7 @@ TEST(one_entry_that_does_not_fit_is_noticed_wherever_it_is) {
             else
                 fill(&m, 5, 60, 0);
             REQUIRE(mask_look(&m.tensor, queries, keys).is_simple);
-            /* not in the outer rows' edges, which might make another shape of it */
+            /* not at the edges of the outer rows, which might give another shape */
             size_t i = 1 + rng_bits(&rng) % (queries - 2), j = rng_bits(&rng) % keys;
             uint16_t *at = cell(&m, i, j);
             *at = round % 3 == 2 ? 0x3c00 : *at ? 0 : HIDDEN;

@@ -1,7 +1,6 @@
 /*
- * The plug-in's parts when memory cannot be had: every allocation fails in its turn. Settings are
- * then refused, a recording ends with whole evaluations, an operation says that it cannot be done;
- * nothing is lost.
+ * The plug-in when memory runs out: every allocation fails in turn. Settings are then refused, a
+ * recording ends with whole evaluations, an operation reports failure; nothing leaks.
  */
 #include "alike.h"
 #include "run.h"
@@ -16,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FAULTS_MAX = 200 }; /* more than anything here makes */
+enum { FAULTS_MAX = 200 }; /* more than anything here allocates */
 
 static char path[] = "/tmp/whet-faults.XXXXXX";
 
@@ -90,7 +89,7 @@ TEST(policies_and_memory_of_a_run_may_fail_and_be_asked_for_again) {
             const char *memory = run_memory(r, 10000);
             struck = faults_struck();
             CHECK(struck || (first && other && memory));
-            /* what failed once can be had the next time, and what was had stays */
+            /* what failed once can succeed the next time, and what succeeded stays */
             const layer_policies *again = policies_of_layer(&r->policies, &s, 3, 8);
             CHECK(again && (!first || again == first) && again->heads == 8 && again->count == 1);
             if (!run_memory(r, 20000)) {

@@ -1,6 +1,5 @@
 /*
- * Lines of a recording: what the plug-in writes is what `whet probe` reads, and nothing else is
- * read.
+ * Lines of a recording: `whet probe` reads what the plug-in writes, and nothing else.
  */
 #include "llama/record.h"
 #include "support/check.h"
@@ -31,7 +30,7 @@ TEST(a_row_reads_back_as_it_was_written) {
     CHECK((float)read.max_prob == (float)row.max_prob && (float)read.spread == (float)row.spread);
 }
 
-TEST(numbers_that_are_not_known_read_back_as_such) {
+TEST(unknown_numbers_read_back_as_unknown) {
     record_row row = {.beta = (double)NAN, .spread = (double)NAN}, read;
     char line[RECORD_LINE_BYTES];
     record_format(&row, line);

@@ -99,7 +99,7 @@ TEST(a_full_disk_leaves_whole_evaluations) {
     REQUIRE(r != NULL && setrlimit(RLIMIT_FSIZE, &small) == 0);
     for (int i = 0; i < 10; i++)
         recording_write(r, &rows, 1);
-    setrlimit(RLIMIT_FSIZE, &limit); /* and the signal that goes with it has not ended us */
+    setrlimit(RLIMIT_FSIZE, &limit); /* and its signal has not ended this program */
     uint64_t lines = recording_lines(r);
     recording_close(r);
     char *text = read_back();
@@ -112,7 +112,7 @@ TEST(a_full_disk_leaves_whole_evaluations) {
     free(text);
 }
 
-TEST(a_pipe_that_nobody_reads_any_more_does_not_end_the_host) {
+TEST(a_closed_pipe_does_not_end_the_host) {
     recorded_operation rows = alike_rows(1);
     int ends[2];
     unlink(path);
@@ -126,7 +126,7 @@ TEST(a_pipe_that_nobody_reads_any_more_does_not_end_the_host) {
     recording_write(r, &rows, 1);
     CHECK_INT(recording_lines(r), 1);
     recording_close(r);
-    /* signals are as they were: one of the host's own still does what it did */
+    /* signal handling is unchanged: a signal of the host's own still has its effect */
     sigset_t mask;
     REQUIRE(pthread_sigmask(SIG_SETMASK, NULL, &mask) == 0);
     CHECK(!sigismember(&mask, SIGPIPE) && !sigismember(&mask, SIGXFSZ));

@@ -1,5 +1,5 @@
 /*
- * Settings: what is understood, and that nothing else is.
+ * Settings: what is accepted, and that everything else is refused.
  */
 #include "settings.h"
 #include "llama/environment.h"
@@ -19,7 +19,7 @@ static bool policy_is(const settings *s, unsigned layer, unsigned head, const ch
     return CHECK_STR(text, name);
 }
 
-/* Refused, with a reason that names what is wrong. */
+/* Expects a refusal with a reason that mentions this. */
 static void check_refused(const char *mention) {
     settings s;
     message why = {""};
@@ -77,7 +77,7 @@ TEST(a_strength_may_begin_with_its_point) {
     check_refused("WHET_STRENGTH=.: ");
 }
 
-TEST(every_policy_of_the_library_is_taken_by_name) {
+TEST(every_policy_of_the_library_is_accepted_by_name) {
     for (size_t i = 0; whet_policy_table(i); i++) {
         settings s;
         message why;
@@ -87,7 +87,7 @@ TEST(every_policy_of_the_library_is_taken_by_name) {
     }
 }
 
-TEST(recording_takes_all_rows_the_last_or_every_so_many) {
+TEST(recording_takes_all_rows_the_last_or_every_nth) {
     static const struct {
         const char *text;
         size_t interval;
@@ -156,10 +156,10 @@ TEST(what_is_not_understood_is_refused) {
     }
 }
 
-TEST(variables_of_the_library_and_of_the_program_are_no_matter) {
+TEST(variables_of_the_library_and_the_program_are_accepted) {
     settings s;
     message why = {""};
-    setenv("WHET_POLCY", "", 1); /* unset in front of a command */
+    setenv("WHET_POLCY", "", 1); /* unset for one command */
     setenv("WHET_ISA", "scalar", 0);
     setenv("WHET_BLAS", "libblas.so", 1);
     setenv("WHET_LLAMA", "/somewhere", 1);
@@ -215,13 +215,13 @@ TEST(a_recording_does_not_replace_the_file_with_the_policies) {
     char path[] = "/tmp/whet-config.XXXXXX", other[64];
     temporary_file(path, "{}");
     setenv("WHET_CONFIG", path, 1);
-    snprintf(other, sizeof other, "/tmp/.%s", path + 4); /* the same by another name */
+    snprintf(other, sizeof other, "/tmp/.%s", path + 4); /* the same file by another name */
     setenv("WHET_STATS", other, 1);
     check_refused("same file as WHET_CONFIG");
     unlink(path);
 }
 
-TEST(a_strength_may_be_written_in_any_way_that_json_has) {
+TEST(a_strength_may_have_any_json_number_format) {
     static const char *const numbers[] = {"0.5", "5e-1", "50E-02", "0.05e+1"};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         char text[80];
@@ -297,7 +297,7 @@ TEST(a_file_cut_short_anywhere_is_refused) {
     for (size_t n = 0; n + 1 < sizeof text - 1; n++) {
         settings s = {.policy = whet_policy_softmax()};
         message why;
-        /* to the byte, so that a sanitizer sees a step too far */
+        /* exact size, so that a sanitizer notices a read too far */
         char *part = malloc(n ? n : 1);
         memcpy(part, text, n);
         CHECK(!settings_parse_config(&s, part, n, &why));

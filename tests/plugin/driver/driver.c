@@ -1,16 +1,17 @@
 /*
- * A small program on top of an unmodified llama.cpp, for the tests of the plug-in: the place of
+ * A small program on top of an unmodified llama.cpp, for the tests of the plug-in: it replaces
  * llama-cli and llama-perplexity, which npm does not ship. It knows nothing of whet.
  *
- *     driver MODEL text FILE      the perplexity of a text, in pieces of the context's size
- *     driver MODEL greedy PROMPT  what the model goes on with, most likely token by token
- *     driver MODEL answers FILE   the same for every line of a file, all of them at once
+ *     driver MODEL text FILE      perplexity of a text, in pieces of the context's size
+ *     driver MODEL greedy PROMPT  continues a prompt with the most likely tokens
+ *     driver MODEL answers FILE   the same for every line of a file, all at once
  *     driver MODEL speed          milliseconds of a prompt and of a token after it, best of several
  *
- * with --fa auto|on|off, --threads N, --context N, --batch N (tokens computed at once), --tokens N
- * (to generate, or in speed's prompt), --cache TYPE or --cache KTYPE,VTYPE, --sequences N (greedy:
- * that many at once, each must say the same), --unified 0|1 (one cache for all sequences),
- * --attention host|measured|exact (exact.h: how far off it was, on standard error; or put right).
+ * Options: --fa auto|on|off, --threads N, --context N, --batch N (tokens computed at once),
+ * --tokens N (to generate, or in speed's prompt), --cache TYPE or --cache KTYPE,VTYPE, --sequences
+ * N (greedy: that many at once, which must all give the same text), --unified 0|1 (one cache for
+ * all sequences), --attention host|measured|exact (exact.h: print its error on standard error, or
+ * correct it).
  */
 #include "exact.h"
 #include "llama/flash.h"
@@ -267,8 +268,8 @@ enum { ANSWERS_MAX = 16, ANSWER_SIZE = 4096 };
 
 typedef struct answer {
     llama_token *prompt;
-    int count; /* tokens so far, the prompt's included */
-    int place; /* in the batch, of the token whose logits count; -1 where it has come to its end */
+    int count; /* tokens so far, including the prompt */
+    int place; /* index in the batch of the token whose logits count; -1 after its end */
     char text[ANSWER_SIZE];
 } answer;
 
@@ -281,7 +282,7 @@ static int open_answers(options *o, const struct llama_model *model, answer *ans
     return n;
 }
 
-/* The next token of one, into the batch. */
+/* Adds the next token of one sequence to the batch. */
 static void go_on(struct llama_context *context, const struct llama_vocab *vocab, answer *with,
                   int sequence, struct llama_batch *batch) {
     if (with->place < 0)

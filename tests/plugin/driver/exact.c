@@ -1,6 +1,6 @@
 /*
- * Head by head: keys and values of a key head are turned into floats once, then every query of
- * the heads that share it is computed from its definition. See exact.h.
+ * Works head by head: keys and values of a key head are converted to floats once, then every query
+ * of the heads that share it is computed by definition. See exact.h.
  */
 #include "exact.h"
 
@@ -99,7 +99,7 @@ typedef struct distance {
     double off, size; /* sums of squares */
 } distance;
 
-/* The result lies with heads nearer than queries. */
+/* In the result, heads are closer together than queries. */
 static void compare_row(const operation *of, float *result, bool replaces, distance *from) {
     for (size_t c = 0; c < of->value_size; c++) {
         double off = (double)result[c] - of->out[c];

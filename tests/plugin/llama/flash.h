@@ -1,6 +1,6 @@
 /*
- * Flash attention as a host has it: since September 2025 on, off or as the host likes; before that
- * a flag, off unless it is asked for. The build looks which (WHET_LLAMA_HAS_FLASH_FLAG).
+ * Flash attention of a host: since September 2025 on, off or automatic; before that a flag, off by
+ * default. The build finds out which (WHET_LLAMA_HAS_FLASH_FLAG).
  */
 #ifndef WHET_TESTS_PLUGIN_FLASH_H
 #define WHET_TESTS_PLUGIN_FLASH_H

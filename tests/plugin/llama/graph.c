@@ -61,7 +61,7 @@ static enum ggml_type cache_type(const example *e, int which) {
     return e->cache_types[which] ? (enum ggml_type)(e->cache_types[which] - 1) : GGML_TYPE_F16;
 }
 
-/* Keys or values as a cache has them, and the view of it that attention takes. */
+/* Keys or values as in a cache, and the view of it that attention takes. */
 static struct ggml_tensor *make_cache(tensors *t, const example *e, char which, int dim) {
     char name[32];
     bool by_head = e->is_plain;
@@ -109,7 +109,7 @@ static double mask_at(const example *e, int item, int head, int query, int key) 
     return e->mask == MASK_BIAS ? (double)(key - (e->keys - e->queries + query)) : 0;
 }
 
-/* With more columns and rows than needed, which must not be looked at. */
+/* Has more columns and rows than needed, which must not be read. */
 static void make_mask(tensors *t, const example *e) {
     int planes = e->mask == MASK_HEADS ? e->heads : e->mask == MASK_REPEATED ? 2 : 1;
     int batch = e->mask == MASK_ITEMS ? e->batch : 1;
@@ -117,7 +117,7 @@ static void make_mask(tensors *t, const example *e) {
         return;
     enum ggml_type type = e->has_f32_mask ? GGML_TYPE_F32 : GGML_TYPE_F16;
     int64_t columns = e->is_softmax ? e->keys : e->keys + 5;
-    int64_t rows = (e->queries + 63) / 64 * 64 + 3; /* older hosts want whole 64s */
+    int64_t rows = (e->queries + 63) / 64 * 64 + 3; /* older hosts need multiples of 64 */
     t->mask = ggml_new_tensor_4d(t->context, type, columns, rows, planes, batch);
     for (int s = 0; s < batch; s++)
         for (int h = 0; h < planes; h++)
@@ -170,7 +170,7 @@ static void make_softmax(tensors *t, const example *e) {
     char name[32];
     make_logits(t, e);
     t->node = ggml_soft_max_ext(t->context, t->logits, t->mask, e->scale, e->max_bias);
-    if (e->in_place) /* as ggml_soft_max_ext_inplace has it, which older hosts lack */
+    if (e->in_place) /* ggml_soft_max_ext_inplace, which older hosts lack */
         t->node->data = t->logits->data;
     if (e->has_sinks)
         ggml_soft_max_add_sinks(t->node, t->sinks);
@@ -273,7 +273,8 @@ static void compute_reference(const tensors *t, const example *e, outcome *o, do
 
 /* ---- computing ---- */
 
-/* The result as [item][head][query][element]: of attention heads are nearer than queries. */
+/* The result as [item][head][query][element]: in attention's result, heads are closer together than
+ * queries. */
 static void copy_result(const tensors *t, const example *e, float *to) {
     const struct ggml_tensor *node = t->node;
     size_t width = (size_t)node->ne[0], row = 0;

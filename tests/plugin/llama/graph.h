@@ -1,7 +1,7 @@
 /*
- * Attention operations of ggml's own making, one to a graph, computed by the host as it is and by
- * the host with the plug-in, and both held against the plain reference in double. The backend
- * without the plug-in is made before that is loaded: only later ones go through it.
+ * Attention operations of ggml, one per graph, computed by the host without and with the plug-in,
+ * and both compared with the plain reference in double. The backend without the plug-in is created
+ * before that is loaded: only later ones go through it.
  */
 #ifndef WHET_TESTS_PLUGIN_GRAPH_H
 #define WHET_TESTS_PLUGIN_GRAPH_H
@@ -16,8 +16,8 @@ typedef enum mask_kind {
     MASK_NONE,
     MASK_CAUSAL,
     MASK_WINDOW,
-    MASK_PREFIX,   /* all queries see the same keys, not all of them */
-    MASK_HOLES,    /* keys are left out here and there */
+    MASK_PREFIX,   /* all queries see the same keys, but not all keys */
+    MASK_HOLES,    /* keys are masked here and there */
     MASK_HEADS,    /* the same, a plane for each head */
     MASK_ITEMS,    /* the same, a plane for each batch item */
     MASK_REPEATED, /* the same, two planes that repeat over the heads; an even number of heads */
@@ -25,7 +25,7 @@ typedef enum mask_kind {
     MASK_BIAS      /* causal, with distances as ALiBi has them */
 } mask_kind;
 
-/* What to make; zero means 1 for counts, f16 for types of cache, head_dim for value_dim. */
+/* What to create; zero means 1 for counts, f16 for types of cache, head_dim for value_dim. */
 typedef struct example {
     int head_dim, value_dim, heads, kv_heads, queries, keys, batch;
     int cache_types[2]; /* ggml's, plus 1, of keys and values */
@@ -33,9 +33,9 @@ typedef struct example {
     float scale, max_bias, softcap;
     bool has_sinks;
     bool is_softmax;   /* SOFT_MAX on logits instead of attention */
-    bool has_products; /* which are products with keys, the node has no name */
+    bool has_products; /* logits are products with keys, and the node has no name */
     bool in_place;
-    bool is_plain;       /* keys and values lie head by head instead of position by position */
+    bool is_plain; /* keys and values are stored head by head instead of position by position */
     bool values_in_keys; /* V is a view of K */
     bool has_f32_mask;   /* of SOFT_MAX */
     double sharpness;    /* of the logits, about; 0 means 1 */
@@ -45,7 +45,7 @@ typedef struct example {
 
 typedef struct outcome {
     double error, stock_error; /* relative, L2 */
-    bool is_restored;          /* the node is what it was */
+    bool is_restored;          /* the node was restored */
     bool has_nan;
     size_t rows;           /* batch * heads * queries */
     whet_stats *stats;     /* the reference's, [item][head][query] */
@@ -54,11 +54,11 @@ typedef struct outcome {
     size_t count;
 } outcome;
 
-/* Loads the host's backends, makes one without the plug-in, loads the plug-in, makes one with it.
- */
+/* Loads the host's backends, creates one without the plug-in, loads the plug-in, creates one with
+ * it. */
 bool graph_start(void);
 
-/* How many threads the backends use. */
+/* The number of threads of the backends. */
 void graph_threads(int threads);
 
 outcome graph_compute(const example *wanted);

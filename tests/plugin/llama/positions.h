@@ -1,4 +1,4 @@
-/* Rows of ggml's tensors as floats, whatever their type and strides. */
+/* Rows of ggml's tensors as floats, for any type and strides. */
 #ifndef WHET_TESTS_PLUGIN_POSITIONS_H
 #define WHET_TESTS_PLUGIN_POSITIONS_H
 

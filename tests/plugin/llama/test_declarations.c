@@ -1,6 +1,5 @@
 /*
- * The plug-in declares the host's structs by itself; here they are held against the host's own
- * headers.
+ * The plug-in's own declarations of the host's structs, compared with the host's headers.
  */
 #include "llama/ggml_layout.h"
 #include "support/check.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Models that `whet lm export` wrote, in an unmodified llama.cpp: it loads them, cuts texts into the same tokens and says the
-# same. Small models made here, with silu in their gates (llama) and with gelu (gemma), and real ones where they are.
+# Models that `whet lm export` wrote, in an unmodified llama.cpp: it loads them, tokenizes texts in the same way and gives the
+# same text. Small models made here, with silu in their gates (llama) and with gelu (gemma), and real ones if available.
 # shellcheck disable=SC2317 # the functions are called through check
 set -u
 # shellcheck source=tests/support/check.sh
@@ -15,7 +15,7 @@ fi
 
 question=$'minimum:\nkey: [0.548 0.715 0.602 0.544 0.423 0.645]\nmin:\n'
 
-# What each of the two goes on with; both end it with a line end, which a mark behind it saves from being cut off.
+# The continuations of both; a mark after the final newline keeps the shell from removing it.
 theirs() { "$WHET_LLAMA_DRIVER" "$1" greedy "$2" --tokens "$3" --context 256 --threads 1 --fa off --cache f32 && printf .; }
 ours() { "$WHET_BIN" lm generate "$1" --prompt "$2" --steps "$3" --threads 1 && printf .; }
 says_the_same() { # exported original prompt tokens

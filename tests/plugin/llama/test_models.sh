@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Real models in an unmodified llama.cpp that is told by GGML_BACKEND_PATH to load the plug-in: the same model with softmax,
-# another with a policy, rows recorded, and wrong settings that let nothing be computed.
+# Real models in an unmodified llama.cpp that loads the plug-in through GGML_BACKEND_PATH: the same model with softmax, another
+# with a policy, recorded rows, and wrong settings that prevent any computation.
 # shellcheck disable=SC2317 # the functions are called through check
 set -u
 # shellcheck source=tests/support/check.sh
@@ -60,7 +60,7 @@ if [ -r "$chat" ]; then
     check "MiniMind2-small gives the host's answer" same_text "$chat" "$question" --tokens 10
 fi
 
-# ---- every operation against the same in double, computed from what the host gave it ----
+# ---- every operation compared with the same in double, computed from the host's inputs ----
 
 printf '%s\n' 'Once upon a time' 'Lily and Tom went to the park' 'The little dog was very' 'One day, a big red ball rolled down the hill.' \
     >"$SCRATCH/prompts"
@@ -92,16 +92,16 @@ policy_gives() { # condition on a (with) and b (without), settings ...
     awk -v a="${with%% *}" -v b="${plain%% *}" "BEGIN { exit !($condition) }"
 }
 handled_with_policy() { grep -q "whet: [0-9]* attention operations handled, $1 of them with a policy" "$SCRATCH/messages"; }
-check "adaptive makes another model of it" policy_gives 'a > 1.05 * b' WHET_POLICY=adaptive
+check "adaptive changes the model" policy_gives 'a > 1.05 * b' WHET_POLICY=adaptive
 check "and all operations are counted" handled_with_policy '[1-9][0-9]*'
 check "a strength of 0 changes nothing" policy_gives 'a - b < 1e-5 && b - a < 1e-5' WHET_POLICY=adaptive WHET_STRENGTH=0
 check "a small strength changes little" policy_gives 'a != b && a < 1.1 * b && a > 0.9 * b' WHET_POLICY=adaptive WHET_STRENGTH=0.1
-check "layers that are not there change nothing" policy_gives 'a == b' WHET_POLICY=adaptive WHET_LAYERS=60-70
-check "and it is told" handled_with_policy 0
+check "layers that do not exist change nothing" policy_gives 'a == b' WHET_POLICY=adaptive WHET_LAYERS=60-70
+check "and the count is 0" handled_with_policy 0
 names_what_is_missing() { grep -qxF "whet: $1; the policy had no effect there" "$SCRATCH/messages"; }
-check "with the variable" names_what_is_missing 'WHET_LAYERS: the model has no layers 60-70, only 0 to 4'
-check "heads that are not there change nothing" policy_gives 'a == b' WHET_POLICY=adaptive WHET_HEADS=40
-check "and are told of" names_what_is_missing 'WHET_HEADS: the model has no head 40, only 0 to 7'
+check "and they are reported with the variable" names_what_is_missing 'WHET_LAYERS: the model has no layers 60-70, only 0 to 4'
+check "heads that do not exist change nothing" policy_gives 'a == b' WHET_POLICY=adaptive WHET_HEADS=40
+check "and are reported" names_what_is_missing 'WHET_HEADS: the model has no head 40, only 0 to 7'
 check "one head of one layer changes little" policy_gives 'a != b && a < 1.2 * b' WHET_POLICY=adaptive WHET_LAYERS=4 WHET_HEADS=2
 echo '{"rules": [{"layers": "4", "heads": "2", "policy": "adaptive"}]}' >"$SCRATCH/config.json"
 one_head=$(WHET_POLICY=adaptive WHET_LAYERS=4 WHET_HEADS=2 whet "$small" text "$story" --fa on)
@@ -131,9 +131,9 @@ last_rows() {
     [ "$(wc -l <"$SCRATCH/last.csv")" -eq $((1 + 5 * 5 * 8)) ] &&
         awk -F , 'NR > 1 && ($5 != $4 + 1 || $8 < 1 || $7 > $6 + 1e-6) { exit 1 } $8 > 1 { sharp++ } END { exit !(sharp > 10) }' "$SCRATCH/last.csv"
 }
-check "the last rows alone are recorded where they are, before and after adaptive" last_rows
+check "only the last rows are recorded, at their positions, before and after adaptive" last_rows
 
-# ---- what must not go unnoticed ----
+# ---- wrong settings ----
 
 computes_nothing() { # message settings ...
     local message=$1
@@ -143,11 +143,11 @@ computes_nothing() { # message settings ...
     cat "$SCRATCH/messages"
     [ "$status" -eq 1 ] && [ ! -s "$SCRATCH/out" ] && grep -q "whet: $message.*; refusing to compute until this is fixed" "$SCRATCH/messages"
 }
-check "an unknown policy lets nothing be computed" computes_nothing 'WHET_POLICY=adaptve: ' WHET_POLICY=adaptve
-check "nor does a strength of 2" computes_nothing 'WHET_STRENGTH=2: strength must be' WHET_POLICY=adaptive WHET_STRENGTH=2
-check "nor do layers that go backwards" computes_nothing 'WHET_LAYERS=9-3: not a list' WHET_POLICY=adaptive WHET_LAYERS=9-3
-check "nor a recording that cannot be written" computes_nothing 'WHET_STATS=/nowhere/rows.csv' WHET_STATS=/nowhere/rows.csv
-check "nor a file that is not there" computes_nothing 'WHET_CONFIG=/nowhere/config.json: ' WHET_CONFIG=/nowhere/config.json
+check "an unknown policy prevents computation" computes_nothing 'WHET_POLICY=adaptve: ' WHET_POLICY=adaptve
+check "so does a strength of 2" computes_nothing 'WHET_STRENGTH=2: strength must be' WHET_POLICY=adaptive WHET_STRENGTH=2
+check "so do layers that go backwards" computes_nothing 'WHET_LAYERS=9-3: not a list' WHET_POLICY=adaptive WHET_LAYERS=9-3
+check "so does a recording that cannot be written" computes_nothing 'WHET_STATS=/nowhere/rows.csv' WHET_STATS=/nowhere/rows.csv
+check "so does a missing file" computes_nothing 'WHET_CONFIG=/nowhere/config.json: ' WHET_CONFIG=/nowhere/config.json
 
 by_preload() {
     [ -z "${WHET_INSTRUMENTED:-}" ] || return 0
@@ -155,11 +155,11 @@ by_preload() {
     cat "$SCRATCH/messages"
     grep -q 'whet: 25 attention operations handled' "$SCRATCH/messages"
 }
-check "LD_PRELOAD alone will do" by_preload
+check "LD_PRELOAD alone is enough" by_preload
 tells_what_it_does() {
     WHET_VERBOSE=1 whet "$small" greedy "Once upon a time" --tokens 2 >"$SCRATCH/out"
     cat "$SCRATCH/messages"
     grep -q "whet: libwhet .*, ggml layout ${WHET_LLAMA_LAYOUT:-since April 2026}, policy softmax, 0 rules" "$SCRATCH/messages"
 }
-check "WHET_VERBOSE tells what is done" tells_what_it_does
+check "WHET_VERBOSE prints details" tells_what_it_does
 finish

@@ -1,13 +1,13 @@
 /*
  * Every shape and type of attention that llama.cpp has, through the plug-in with plain softmax:
- * near the reference in double, where the host's own is as near as f16 sums allow.
+ * close to the reference in double, whereas the host's own is as close as f16 sums allow.
  */
 #include "graph.h"
 #include "support/check.h"
 #include <stdlib.h>
 
-#define NEAR 1e-5       /* what is promised is 1e-3 */
-#define STOCK_NEAR 5e-2 /* that both compute the same thing, no more */
+#define NEAR 1e-5       /* 1e-3 is promised */
+#define STOCK_NEAR 5e-2 /* only shows that both compute the same thing */
 
 static void start(void) {
     if (!graph_start())
@@ -17,7 +17,7 @@ static void start(void) {
 
 __attribute__((constructor)) static void before(void) { check_before_each(start); }
 
-/* Of a query that sees no key older hosts make NaN. */
+/* For a query that sees no key, older hosts give NaN. */
 static bool sees_nothing(const outcome *o) {
     for (size_t i = 0; i < o->rows; i++)
         if (o->stats[i].n == 0)
@@ -166,8 +166,8 @@ TEST(softmax_without_a_mask_is_left_alone) {
     outcome_free(&o);
 }
 
-TEST(keys_that_are_no_cache_are_left_alone) {
-    /* a layer that does not parse, as an encoder of pictures has none */
+TEST(keys_without_a_cache_are_left_alone) {
+    /* a layer that cannot be parsed, as in image encoders */
     example e = {.head_dim = 64, .heads = 4, .queries = 3, .keys = 50, .layer = -1};
     outcome o = graph_compute(&e);
     CHECK(same_bytes(o.result, o.stock, o.count * sizeof(float)));
@@ -205,8 +205,8 @@ TEST(it_is_more_exact_than_the_host) {
     outcome_free(&o);
 }
 
-/* The last test: the host unloads every backend of that name. Those made before still lead to it.
- */
+/* The last test: the host unloads every backend of that name. Those created before still go through
+ * the plug-in. */
 TEST(unloading_the_plug_in_harms_nothing) {
     ggml_backend_reg_t registration;
     while ((registration = ggml_backend_reg_by_name("whet")) != NULL)

@@ -1,6 +1,7 @@
 /*
- * Policies by layer and head, from a file, and what is recorded of them: both against the
- * reference in double. Layer i has policy i of the list below; layers 30 and 31 several at once.
+ * Policies by layer and head, from a file, and what is recorded of them: both compared with the
+ * reference in double. Layer i has policy i of the list below; layers 30 and 31 have several at
+ * once.
  */
 #include "graph.h"
 #include "llama/record.h"
@@ -76,7 +77,7 @@ __attribute__((destructor)) static void after(void) { unlink(rows_path); }
 
 /* ---- lines ---- */
 
-/* Where the next evaluation's lines start: they are appended. */
+/* Where the next evaluation's lines start, since lines are appended. */
 static long lines_end;
 
 static bool read_line(FILE *file, record_row *l) {
@@ -199,8 +200,8 @@ TEST(heads_of_one_layer_with_policies_of_their_own) {
     }
 }
 
-/* A map keeps whole rows of logits, which softmax does not: memory is for the head that needs most.
- */
+/* A map keeps whole rows of logits, which softmax does not: memory is sized for the head that needs
+ * most. */
 TEST(heads_with_policies_of_their_own_and_alibi) {
     whet_policy mixed[HEADS] = {named("adaptive"), named("softmax"), named("topk:5"),
                                 named("topk:5")};
@@ -241,7 +242,7 @@ TEST(rows_of_all_masks_batches_and_types_are_recorded) {
         }
 }
 
-TEST(softmax_without_a_name_is_known_by_the_keys_of_its_logits) {
+TEST(softmax_without_a_name_is_recognised_by_its_keys) {
     whet_policy policies[HEADS];
     for (int i = 0; i < 3; i++)
         for (int queries = 1; queries <= 33; queries += 16) {

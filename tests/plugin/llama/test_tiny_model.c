@@ -1,8 +1,8 @@
 /*
- * A whole model, made here with random weights, in an unmodified llama.cpp: contexts made before
- * the plug-in is loaded are the host's own, those made after go through it. Both must give the
- * same logits, for prompts and for tokens after them, with flash attention and without it, with
- * caches of other types, several sequences and several contexts at once.
+ * A whole model with random weights in an unmodified llama.cpp: contexts created before the
+ * plug-in is loaded are the host's own, those created after go through it. Both must give the same
+ * logits, for prompts and for tokens after them, with flash attention and without it, with caches
+ * of other types, several sequences and several contexts at once.
  */
 #include "flash.h"
 #include "loaded.h"
@@ -90,7 +90,7 @@ typedef struct variant {
     enum ggml_type keys, values;
     int sequences, threads;
     bool is_unified;
-    double near; /* of the logits' size: the host rounds to the cache's type, sums included */
+    double near; /* relative to the logits: the host rounds to the cache's type, including sums */
 } variant;
 
 static const variant variants[VARIANTS] = {
@@ -205,7 +205,7 @@ static void compare(int which) {
     free(found);
 }
 
-TEST(flash_attention_as_the_host_likes) { compare(0); }
+TEST(flash_attention_automatic) { compare(0); }
 TEST(flash_attention_on_with_two_threads) { compare(1); }
 TEST(flash_attention_off) { compare(2); }
 TEST(a_cache_of_f32) { compare(3); }

@@ -1,5 +1,5 @@
 /*
- * Stands in for a program that loads ggml late, open to nobody else, and never looks for backends,
+ * Stands in for a program that loads ggml late, with local symbols, and never looks for backends,
  * as bindings of other languages do. Its ggml is other_host.c as a library.
  *
  *     late_host LIBRARY WHICH

@@ -1,11 +1,11 @@
 /*
- * Stands in for a program with a ggml that the plug-in has never seen: it has all the functions
- * that are looked up, and one thing or the other is not where it should be. It loads the plug-in
- * as ggml does and tells what came of it. Nothing here is ggml's.
+ * Stands in for a program with an unknown ggml: it has all the functions that are looked up, but
+ * something is not where it should be. It loads the plug-in as ggml does and reports the result.
+ * Nothing here is ggml's.
  *
  *     other_host PLUGIN WHICH     WHICH: see main
  *
- * Status 0: it was refused, and this host still works as before; 3: it was taken.
+ * Status 0: the plug-in refused it, and this host still works as before; 3: it was accepted.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *which = "tensors"; /* before main, which a preloaded plug-in comes before */
+static const char *which = "tensors"; /* before main, as a preloaded plug-in runs before main */
 
 static bool is(const char *name) { return strcmp(which, name) == 0; }
 
@@ -76,7 +76,7 @@ void *ggml_init(struct init_params params) { return params.size ? calloc(1, 4096
 void ggml_free(void *context);
 void ggml_free(void *context) { free(context); }
 
-/* Zeros: an operation whose parameters are not where they were. */
+/* Zeros: an operation whose parameters have moved. */
 void *ggml_custom_4d(void *context);
 void *ggml_custom_4d(void *context) { return context; }
 
@@ -157,7 +157,7 @@ int ggml_backend_tensor_set_2d(void) { return 0; }
 
 /* ---- */
 
-/* ggml closes what it does not take; backends are made and compute as before, then. */
+/* ggml closes what it does not accept; backends are then created and compute as before. */
 static bool works_without(void *plugin) {
     int before = computed;
     if (dlclose(plugin) != 0)
@@ -179,7 +179,7 @@ static void begin(const char *name) {
     device_words[is("devices") ? 16 : 15] = &registration;
 }
 
-/* As a library that late_host.c loads: a backend is made as libllama does it. */
+/* As a library that late_host.c loads: creates a backend as libllama does. */
 int run_late(const char *name);
 int run_late(const char *name) {
     begin(name);

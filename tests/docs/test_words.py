@@ -1,0 +1,66 @@
+"""Plain English: phrases that the style guide replaced do not come back."""
+
+import re
+
+from check import check, main, test
+from documents import SOURCE
+
+# Phrase -> what to write instead.
+REPLACED = {
+    r"the way back|led back through": "backward pass, gradients",
+    r"the way forth|goes forth": "forward pass",
+    r"\b(?:the|of|other|these) rooms?\b": "module",
+    r"\blearnt\b": "learned",
+    r"\bmended\b": "fixed",
+    r"\bodd rows?\b": "non-finite row",
+    r"\b(?:lies?|lie) side by side\b": "contiguous, interleaved",
+    r"\bas many fewer\b": "the number",
+    r"\bsome \d+(?: | ?%)": "about",
+    r"\bfor want of\b|want of memory": "out of memory",
+    r"\bis no setting of\b": "unknown setting",
+    r"neighbours? on the host": "noise from other virtual machines",
+    r"\bis told\b|\bare told\b|\btold of\b": "prints, reports",
+}
+
+# Parts of the tree that have been rewritten.
+PARTS = ("README.md", "CONTRIBUTING.md", "bench", "docs/ARCHITECTURE.md", "docs/CLRS_TEXT.md", "docs/PERFORMANCE.md",
+         "docs/llama.cpp.md", "docs/notes", "llama", "plugin", "tests/bench", "tests/plugin")
+
+EXCEPT = ("story.txt", "versions.txt", ".json", ".svg", ".csv")
+
+
+def sources():
+    for part in PARTS:
+        path = SOURCE / part
+        files = [path] if path.is_file() else path.rglob("*")
+        yield from (file for file in files if file.is_file() and not file.name.endswith(EXCEPT)
+                    and "__pycache__" not in file.parts)
+
+
+def found_in(text):
+    """(phrase, replacement) of every phrase, also where it spans two lines of a paragraph."""
+    joined = re.sub(r"\n[ \t]*(?:[*#]|//)?[ \t]*", lambda m: " " if m.group().count("\n") == 1 else m.group(), text)
+    for pattern, better in REPLACED.items():
+        for match in re.finditer(pattern, joined, re.I):
+            yield match.group(), better
+
+
+@test
+def replaced_phrases_do_not_come_back():
+    wrong, count = [], 0
+    for path in sources():
+        count += 1
+        wrong += [f"{path.relative_to(SOURCE)}: '{phrase}': {better}"
+                  for phrase, better in found_in(path.read_text(encoding="utf-8"))]
+    check(not wrong, "\n     ".join(["", *wrong]))
+    check(count > 100, f"only {count} files were read")
+
+
+@test
+def a_phrase_that_spans_two_lines_is_found():
+    check(list(found_in("/* goes through the way\n * back */")), "not found in a comment")
+    check(list(found_in("what was\nlearnt")), "not found in a paragraph")
+    check(not list(found_in("at room temperature, learned, on the way home")), "found where it is not")
+
+
+main()

@@ -173,20 +173,20 @@ static bool measure_threads(suite *with, report_section *section, const decode_i
         parts[i] = part_to_read(in, i, READ_PARTS);
     contender one[READ_VARIANTS];
     contender many[READ_VARIANTS];
-    spread_work spread[READ_VARIANTS];
+    parallel_work parallel[READ_VARIANTS];
     char many_name[32];
     bench_speedup_name(with, "read", many_name, sizeof many_name);
     size_t count = bench_limit_read(one, &whole);
     for (size_t i = 0; i < count; i++) {
-        spread[i] = (spread_work){.executor = &with->executor,
-                                  .parts = READ_PARTS,
-                                  .run = one[i].run,
-                                  .arguments = (unsigned char *)parts,
-                                  .argument_size = sizeof *parts};
+        parallel[i] = (parallel_work){.executor = &with->executor,
+                                      .parts = READ_PARTS,
+                                      .run = one[i].run,
+                                      .arguments = (unsigned char *)parts,
+                                      .argument_size = sizeof *parts};
         many[i] = one[i];
         many[i].name = many_name;
-        many[i].run = bench_spread_run;
-        many[i].argument = &spread[i];
+        many[i].run = bench_parallel_run;
+        many[i].argument = &parallel[i];
     }
     whet_attention attention = bench_decode_describe(in);
     speedup_limit limit = {.one = one, .many = many, .count = count};

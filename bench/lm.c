@@ -29,7 +29,7 @@ static const report_column training_columns[COLUMNS_MAX] = {
 /* A trainer and the sequences that it gets in every step. */
 typedef struct training {
     nn_engine engine;
-    lm_trainer *together, *alone; /* on all threads, on one */
+    lm_trainer *threaded, *alone; /* on all threads, on one */
     lm_sequences sequences;
     nn_record record;
     torch_peer torch;
@@ -43,9 +43,9 @@ static void run_steps(training *with, lm_trainer *trainer) {
         lm_trainer_step_on(trainer, &with->sequences, &result, &with->error);
 }
 
-static void run_together(void *argument) {
+static void run_threaded(void *argument) {
     training *with = argument;
-    run_steps(with, with->together);
+    run_steps(with, with->threaded);
 }
 
 static void run_alone(void *argument) {
@@ -100,15 +100,15 @@ static bool open_training(suite *with, training *opened) {
     if (!lm_training_add_task(&choices, "minimum", &opened->error))
         return false;
     opened->alone = lm_trainer_create(&opened->engine, &config, &choices, NULL, &opened->error);
-    opened->together =
+    opened->threaded =
         lm_trainer_create(&opened->engine, &config, &choices, &with->executor, &opened->error);
-    return opened->alone && opened->together && record_step(opened);
+    return opened->alone && opened->threaded && record_step(opened);
 }
 
 static void close_training(training *opened) {
     bench_torch_close(&opened->torch);
     lm_trainer_destroy(opened->alone);
-    lm_trainer_destroy(opened->together);
+    lm_trainer_destroy(opened->threaded);
     lm_sequences_free(&opened->sequences);
 }
 
@@ -141,7 +141,7 @@ static void report_training(suite *with, report_section *section, bool has_torch
 static bool measure_training(suite *with, training *opened) {
     enum { WORK = STEPS * ROWS * LENGTH };
     contender list[] = {
-        {.name = "whet", .run = run_together, .argument = opened, .work = WORK},
+        {.name = "whet", .run = run_threaded, .argument = opened, .work = WORK},
         {.name = "whet, one thread", .run = run_alone, .argument = opened, .work = WORK},
         {.name = "BLAS alone", .run = run_products, .argument = opened, .work = WORK},
         {.name = "torch", .run = run_torch, .argument = opened, .work = WORK},

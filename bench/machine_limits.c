@@ -33,7 +33,7 @@ typedef struct limit_functions {
     void (*peak)(void *argument);
     void (*exp)(void *argument);
     void (*copy_plain)(void *argument);
-    void (*copy_stream)(void *argument);
+    void (*copy_nontemporal)(void *argument);
     struct {
         const char *name;
         void (*run)(void *argument);
@@ -168,7 +168,7 @@ size_t bench_limit_copy(contender *list, copy_work *work) {
     contender all[COPY_VARIANTS_MAX] = {
         {.variant = "memcpy", .run = copy_library},
         {.variant = "plain SIMD", .run = limits()->copy_plain},
-        {.variant = "non-temporal", .run = limits()->copy_stream},
+        {.variant = "non-temporal", .run = limits()->copy_nontemporal},
 #if defined(__x86_64__)
         {.variant = "rep movsb", .run = copy_string},
 #endif

@@ -27,7 +27,7 @@ enum { CONTENDERS_MAX = 32 };
 /* Seconds, for all runs so far. */
 typedef struct usage {
     double alone_had, alone_wanted; /* processor time on the calling thread */
-    double spread_wanted;           /* the same, summed over several threads */
+    double parallel_wanted;         /* the same, summed over several threads */
 } usage;
 
 /* Processor time in seconds of the calling thread, or of all threads of the process. */
@@ -43,7 +43,7 @@ static double time_run(const contender *who, usage *used) {
     who->run(who->argument);
     double seconds = lab_now() - start;
     if (who->threads > 1) {
-        used->spread_wanted += (double)who->threads * seconds;
+        used->parallel_wanted += (double)who->threads * seconds;
     } else {
         used->alone_had += processor_time(CLOCK_THREAD_CPUTIME_ID) - before;
         used->alone_wanted += seconds;
@@ -56,7 +56,7 @@ static double share_had(double had, double wanted) { return wanted > had ? had /
 /* `had` is the processor time of the whole process in the meantime. */
 static double presence_of(const usage *used, double had) {
     return fmin(share_had(used->alone_had, used->alone_wanted),
-                share_had(had - used->alone_had, used->spread_wanted));
+                share_had(had - used->alone_had, used->parallel_wanted));
 }
 
 static int compare_doubles(const void *a, const void *b) {

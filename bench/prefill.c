@@ -242,15 +242,15 @@ static bool measure_threads(suite *with, const prefill_tensors *in) {
     contender one = bench_limit_peak(&peaks[0]);
     for (size_t i = 1; i < PEAK_PARTS; i++)
         peaks[i] = peaks[0];
-    spread_work spread = {.executor = &with->executor,
-                          .parts = PEAK_PARTS,
-                          .run = one.run,
-                          .arguments = (unsigned char *)peaks,
-                          .argument_size = sizeof *peaks};
+    parallel_work parallel = {.executor = &with->executor,
+                              .parts = PEAK_PARTS,
+                              .run = one.run,
+                              .arguments = (unsigned char *)peaks,
+                              .argument_size = sizeof *peaks};
     bench_speedup_name(with, one.name, many_name, sizeof many_name);
     contender many = {.name = many_name,
-                      .run = bench_spread_run,
-                      .argument = &spread,
+                      .run = bench_parallel_run,
+                      .argument = &parallel,
                       .work = PEAK_PARTS * one.work};
     speedup_limit limit = {.one = &one, .many = &many, .count = 1};
 

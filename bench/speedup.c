@@ -14,15 +14,16 @@ enum { NAME_SIZE = 32, LIMIT_VARIANTS_MAX = 8 };
 
 static const report_column columns[COLUMNS_MAX] = {{"times as fast", COMPARE_SPEEDUP}};
 
-static void spread_part(void *argument, size_t task, size_t worker) {
-    const spread_work *spread = argument;
+static void parallel_part(void *argument, size_t task, size_t worker) {
+    const parallel_work *parallel = argument;
     (void)worker;
-    spread->run(spread->arguments + task * spread->argument_size);
+    parallel->run(parallel->arguments + task * parallel->argument_size);
 }
 
-void bench_spread_run(void *argument) {
-    spread_work *spread = argument;
-    spread->executor->parallel_for(spread->executor->context, spread->parts, spread_part, spread);
+void bench_parallel_run(void *argument) {
+    parallel_work *parallel = argument;
+    parallel->executor->parallel_for(parallel->executor->context, parallel->parts, parallel_part,
+                                     parallel);
 }
 
 void bench_speedup_name(const suite *with, const char *name, char *result, size_t size) {
@@ -69,12 +70,12 @@ static bool measure_pairs(suite *with, report_section *section, const char *labe
     list[2].name = plain_many;
     list[3].name = adaptive_many;
     memcpy(list + 4, limit.many, limit.count * sizeof *list);
-    size_t spread_end = 4 + limit.count;
-    for (size_t i = 2; i < spread_end; i++)
+    size_t parallel_end = 4 + limit.count;
+    for (size_t i = 2; i < parallel_end; i++)
         list[i].threads = busy_threads(with);
-    memcpy(list + spread_end, limit.one, limit.count * sizeof *list);
+    memcpy(list + parallel_end, limit.one, limit.count * sizeof *list);
 
-    bench_measure_case(with, list, spread_end + limit.count, NULL, label);
+    bench_measure_case(with, list, parallel_end + limit.count, NULL, label);
     whet_status status = bench_pair_status(one);
     if (status == WHET_OK)
         status = bench_pair_status(many);

@@ -9,16 +9,16 @@
 #include "suite.h"
 
 /* A limit in parts for the pool: `arguments` are those of the parts, argument_size bytes apart. */
-typedef struct spread_work {
+typedef struct parallel_work {
     const whet_executor *executor;
     size_t parts;
     void (*run)(void *argument);
     unsigned char *arguments;
     size_t argument_size;
-} spread_work;
+} parallel_work;
 
-/* For contenders: runs all parts on the pool. The argument is a spread_work. */
-void bench_spread_run(void *argument);
+/* For contenders: runs all parts on the pool. The argument is a parallel_work. */
+void bench_parallel_run(void *argument);
 
 /* A section for several threads, or NULL if only one is wanted. */
 report_section *bench_speedup_section(suite *with, const char *name, report_unit unit);

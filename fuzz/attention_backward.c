@@ -1,5 +1,5 @@
 /*
- * The way back through a problem: gradients of what can have one, twice with the
+ * The backward pass of a problem: gradients of what can have one, twice with the
  * same bits, and what they have to add up to.
  */
 #include "attention_problem.h"
@@ -9,7 +9,7 @@ typedef struct backward_run {
     whet_gradients gradients;
     fuzz_array out, q, k, v;
     whet_policy_gradient *policies;
-    float *sinks, *slopes;
+    float *sinks, *alibi_slopes;
 } backward_run;
 
 /* A gradient of something with these counts, or none. */
@@ -37,10 +37,10 @@ static void make_backward_run(backward_run *back, problem *made, fuzz_input *inp
     choose_gradient(made, input, &made->v, &back->v, &g->v);
     back->policies = fuzz_allocate(policies * sizeof *back->policies);
     back->sinks = fuzz_allocate(a->heads * sizeof *back->sinks);
-    back->slopes = fuzz_allocate(a->heads * sizeof *back->slopes);
+    back->alibi_slopes = fuzz_allocate(a->heads * sizeof *back->alibi_slopes);
     g->policies = fuzz_flag(input) ? back->policies : NULL;
     g->sinks = a->sinks && fuzz_flag(input) ? back->sinks : NULL;
-    g->alibi_slopes = a->alibi_slopes && fuzz_flag(input) ? back->slopes : NULL;
+    g->alibi_slopes = a->alibi_slopes && fuzz_flag(input) ? back->alibi_slopes : NULL;
 }
 
 static void free_backward_run(backward_run *back) {
@@ -50,7 +50,7 @@ static void free_backward_run(backward_run *back) {
     free(back->v.memory);
     free(back->policies);
     free(back->sinks);
-    free(back->slopes);
+    free(back->alibi_slopes);
 }
 
 /* Once more, task by task: the same bits. */
@@ -94,17 +94,17 @@ static bool sum_to_one(const problem *made) {
  * values' gradients add up to those of the outputs of rows that see anything. */
 static void check_value_sums(const problem *made, const backward_run *back) {
     const whet_attention *a = &made->attention;
-    size_t group = a->heads / kv_heads(a);
-    for (size_t stream = 0; stream < batches(a) * kv_heads(a); stream++) {
-        size_t batch = stream / kv_heads(a), kv_head = stream % kv_heads(a);
+    size_t heads_per_kv = a->heads / kv_heads(a);
+    for (size_t slice = 0; slice < batches(a) * kv_heads(a); slice++) {
+        size_t batch = slice / kv_heads(a), kv_head = slice % kv_heads(a);
         for (size_t i = 0; i < value_dim(a); i++) {
             double sum = 0;
             double size = 1;
             for (size_t key = 0; key < a->keys; key++) {
                 sum += (double)fuzz_get(&back->v, batch, kv_head, key, i);
             }
-            for (size_t r = 0; r < group * a->queries; r++) {
-                row_name row = {batch, kv_head * group + r / a->queries, r % a->queries};
+            for (size_t r = 0; r < heads_per_kv * a->queries; r++) {
+                row_name row = {batch, kv_head * heads_per_kv + r / a->queries, r % a->queries};
                 double grad = (double)fuzz_get(&back->out, batch, row.head, row.query, i);
                 bool sees = stats_of(made, &row)->n > 0;
                 sum -= sees ? grad : 0;
@@ -115,7 +115,7 @@ static void check_value_sums(const problem *made, const backward_run *back) {
     }
 }
 
-void run_way_back(problem *made, fuzz_input *input, whet_status forth) {
+void run_backward(problem *made, fuzz_input *input, whet_status forward) {
     backward_run back;
     made->is_wrong = false;
     make_backward_run(&back, made, input);
@@ -132,7 +132,7 @@ void run_way_back(problem *made, fuzz_input *input, whet_status forth) {
             g->q.data || g->k.data || g->v.data || g->policies || g->sinks || g->alibi_slopes;
         FUZZ_CHECK(!cannot_be_written(made, g));
         FUZZ_CHECK((first_bad == UINT64_MAX) == (status == WHET_OK));
-        FUZZ_CHECK(forth == WHET_OK || status == WHET_NOT_FINITE || !anything);
+        FUZZ_CHECK(forward == WHET_OK || status == WHET_NOT_FINITE || !anything);
         check_same_gradients(&back, status, first_bad);
         if (status == WHET_OK && g->v.data && back.v.type == WHET_F32 && !made->sinks &&
             made->is_tame && sum_to_one(made)) {

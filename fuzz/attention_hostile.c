@@ -54,8 +54,8 @@ static char *inaccessible_pages(void) {
     return pages;
 }
 
-/* Plans of the way back, whose outputs may lie upon each other as they like. */
-static void run_hostile_way_back(const whet_attention *a, fuzz_input *input) {
+/* Plans of the backward pass, whose outputs may overlap in any way. */
+static void run_hostile_backward(const whet_attention *a, fuzz_input *input) {
     whet_gradients g = {.size = sizeof g, .attention = *a, .out = {.data = a->q.data}};
     char *nowhere = inaccessible_pages();
     unsigned wanted = fuzz_below(input, 8);
@@ -140,7 +140,7 @@ void run_hostile(fuzz_input *input) {
     choose_places(input, &a);
     whet_plan plan = {.size = sizeof plan};
     if (a.stats && fuzz_flag(input)) {
-        run_hostile_way_back(&a, input);
+        run_hostile_backward(&a, input);
     }
     if (whet_attention_plan(&a, &plan) == WHET_OK && plan.phases > 0) {
         check_plan(&a, &plan, input);

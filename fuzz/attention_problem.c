@@ -33,12 +33,12 @@ static void choose_shape(problem *made, fuzz_input *input) {
     a->keys = fuzz_rarely(input, 8) ? fuzz_below(input, KEYS_MAX) : fuzz_below(input, 256);
     a->head_dim = choose_dim(input);
     a->value_dim = choose_dim(input);
-    size_t streams = (a->batch ? a->batch : 1) * a->heads;
+    size_t heads = (a->batch ? a->batch : 1) * a->heads;
     size_t dims = a->head_dim + a->value_dim;
-    while (streams * a->queries * a->keys * dims > WORK_MAX && a->queries > 1) {
+    while (heads * a->queries * a->keys * dims > WORK_MAX && a->queries > 1) {
         a->queries /= 2;
     }
-    while (streams * a->queries * a->keys * dims > WORK_MAX) {
+    while (heads * a->queries * a->keys * dims > WORK_MAX) {
         a->keys /= 2;
     }
     if (a->kv_heads == a->heads && fuzz_flag(input)) {
@@ -163,8 +163,9 @@ static void choose_betas(problem *made, fuzz_input *input) {
     size_t rows = batches(a) * a->heads * a->queries;
     made->betas = fuzz_allocate(rows * sizeof *made->betas);
     for (size_t i = 0; i < rows; i++) {
-        bool is_odd = fuzz_rarely(input, 8);
-        made->betas[i] = is_odd ? (float)fuzz_double(input) : (float)fuzz_below(input, 16) / 8;
+        bool is_arbitrary = fuzz_rarely(input, 8);
+        made->betas[i] =
+            is_arbitrary ? (float)fuzz_double(input) : (float)fuzz_below(input, 16) / 8;
     }
     a->betas = made->betas;
 }
@@ -276,7 +277,7 @@ void make_problem(problem *made, fuzz_input *input) {
     a->softcap = choose_number(made, input, 2, 1e6f);
     made->is_tame &= a->softcap == 0 || a->softcap > 1e-3f;
     made->is_wrong |= !isfinite(a->scale) || !isfinite(a->softcap) || a->softcap < 0;
-    a->alibi_slopes = made->slopes = choose_per_head(made, input, 0.125f);
+    a->alibi_slopes = made->alibi_slopes = choose_per_head(made, input, 0.125f);
     a->sinks = made->sinks = choose_per_head(made, input, 1);
     choose_bias(made, input);
     choose_betas(made, input);
@@ -294,6 +295,6 @@ void free_problem(problem *made) {
     free(made->max_logits);
     free(made->stats);
     free(made->sinks);
-    free(made->slopes);
+    free(made->alibi_slopes);
     free(made->policies);
 }

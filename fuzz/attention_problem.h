@@ -3,7 +3,7 @@
  * memory behind it, and the steps from an input to the last check.
  * fuzz_attention.c takes them; attention_layout.c lays tensors into memory,
  * attention_problem.c makes a description from an input, attention_rows.c knows
- * what must hold of a row, attention_back.c runs the way back, attention_hostile.c
+ * what must hold of a row, attention_backward.c runs the backward pass, attention_hostile.c
  * has sizes that no memory has.
  */
 #ifndef WHET_FUZZ_ATTENTION_PROBLEM_H
@@ -23,7 +23,7 @@ typedef struct problem {
     fuzz_array q, k, v, out, mask, bias;
     unsigned char *stats;
     size_t stats_bytes;
-    float *sinks, *slopes, *betas;
+    float *sinks, *alibi_slopes, *betas;
     unsigned char *max_logits;
     size_t max_logits_bytes;
     whet_policy *policies;
@@ -89,8 +89,8 @@ void check_rows(const problem *made, whet_status status, uint64_t first_bad);
 /* Task by task, from the last to the first, each with scratch of its own. */
 whet_status run_backwards(whet_plan plan, uint64_t *first_bad);
 
-/* The way back of a problem that went forth with this status. */
-void run_way_back(problem *made, fuzz_input *input, whet_status forth);
+/* The backward pass of a problem whose forward pass had this status. */
+void run_backward(problem *made, fuzz_input *input, whet_status forward);
 
 /* Plans for sizes that no memory has. */
 void run_hostile(fuzz_input *input);

@@ -6,7 +6,7 @@
  * A description that is wrong must be refused with nothing written. One that is right is run twice:
  * in one call, and task by task in the opposite order in scratch full of NaN, which must give the
  * same bits; then every row is compared with plain arithmetic, maps that are not a temperature with
- * what whet_softmax makes of the same row. With statistics the way back is run as well, twice
+ * what whet_softmax makes of the same row. With statistics the backward pass is run as well, twice
  * likewise, and what its gradients have to add up to is checked. Some inputs describe sizes that no
  * memory has, which plans must survive.
  */
@@ -84,7 +84,7 @@ static void run_problem(fuzz_input *input) {
         }
         FUZZ_CHECK(fuzz_gaps_are_untouched(&made.out));
         if (made.attention.stats && made.attention.queries > 0 && made.attention.keys > 0) {
-            run_way_back(&made, input, status);
+            run_backward(&made, input, status);
         }
     }
     free_problem(&made);

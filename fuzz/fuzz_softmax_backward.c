@@ -18,7 +18,7 @@ typedef struct request {
     whet_rows_backward rows;
     fuzz_array in, mask, grad_out, grad_in;
     fuzz_array *result; /* where grad_in lies: one of its own, in or grad_out */
-    fuzz_array sinks, betas, by_logsumexp, by_entropy, by_after; /* one for each row */
+    fuzz_array sinks, betas, logsumexp_grad, entropy_grad, after_grad; /* one for each row */
     fuzz_array grad_sinks, grad_betas;
     whet_policy_gradient policy_grad;
     whet_policy policy;
@@ -86,9 +86,9 @@ static void choose_extras(request *made, fuzz_input *input) {
     rows->sink_stride = fuzz_below(input, 4);
     rows->sink = choose_numbers(made, input, rows->sink_stride, &made->sinks);
     rows->beta = choose_numbers(made, input, 1, &made->betas);
-    rows->grad_logsumexp = choose_numbers(made, input, 1, &made->by_logsumexp);
-    rows->grad_entropy = choose_numbers(made, input, 1, &made->by_entropy);
-    rows->grad_entropy_after = choose_numbers(made, input, 1, &made->by_after);
+    rows->grad_logsumexp = choose_numbers(made, input, 1, &made->logsumexp_grad);
+    rows->grad_entropy = choose_numbers(made, input, 1, &made->entropy_grad);
+    rows->grad_entropy_after = choose_numbers(made, input, 1, &made->after_grad);
     if (rows->sink || fuzz_rarely(input, 32)) {
         rows->grad_sink = choose_gradients(made, input, rows->sink_stride, &made->grad_sinks);
     }
@@ -148,9 +148,9 @@ static void free_request(request *made) {
     free(made->grad_in.memory);
     free(made->sinks.memory);
     free(made->betas.memory);
-    free(made->by_logsumexp.memory);
-    free(made->by_entropy.memory);
-    free(made->by_after.memory);
+    free(made->logsumexp_grad.memory);
+    free(made->entropy_grad.memory);
+    free(made->after_grad.memory);
     free(made->grad_sinks.memory);
     free(made->grad_betas.memory);
 }
@@ -183,14 +183,14 @@ typedef struct row_facts {
 } row_facts;
 
 static void add_extras(const request *made, size_t row, row_facts *facts) {
-    float by_logsumexp = fuzz_number(&made->by_logsumexp, row, 0);
-    const float by[] = {by_logsumexp, fuzz_number(&made->by_entropy, row, 0),
-                        fuzz_number(&made->by_after, row, 0)};
+    float logsumexp_grad = fuzz_number(&made->logsumexp_grad, row, 0);
+    const float by[] = {logsumexp_grad, fuzz_number(&made->entropy_grad, row, 0),
+                        fuzz_number(&made->after_grad, row, 0)};
     facts->sink = fuzz_number(&made->sinks, row, -INFINITY);
     facts->beta = fuzz_number(&made->betas, row, 1);
     facts->is_bad |= isnan(facts->sink) || facts->sink == INFINITY;
     facts->is_bad |= facts->n > 0 && isnan(facts->beta);
-    facts->is_bad |= facts->n == 0 && facts->sink != -INFINITY && !isfinite(by_logsumexp);
+    facts->is_bad |= facts->n == 0 && facts->sink != -INFINITY && !isfinite(logsumexp_grad);
     for (int i = 0; i < 3; i++) {
         facts->is_bad |= facts->n > 0 && !isfinite(by[i]);
         facts->is_moderate &= fabsf(by[i]) <= 1e4f;
@@ -310,12 +310,12 @@ static void check_rows(const request *made, const given *was, whet_status status
             is_bad = check_finite_row(made, was, row, &facts);
         }
         float by_sink = fuzz_number(&made->grad_sinks, row, 0);
-        float by_beta = fuzz_number(&made->grad_betas, row, 0);
+        float beta_grad = fuzz_number(&made->grad_betas, row, 0);
         bool has_own = made->rows.grad_sink && made->rows.sink_stride > 0;
         FUZZ_CHECK(!is_bad || !has_own || isnan(by_sink));
-        FUZZ_CHECK(!is_bad || !made->rows.grad_beta || isnan(by_beta));
+        FUZZ_CHECK(!is_bad || !made->rows.grad_beta || isnan(beta_grad));
         FUZZ_CHECK(is_bad || !facts.is_moderate || !has_own || !isnan(by_sink));
-        FUZZ_CHECK(is_bad || !facts.is_moderate || !isnan(by_beta));
+        FUZZ_CHECK(is_bad || !facts.is_moderate || !isnan(beta_grad));
         if (is_bad && expected_bad == SIZE_MAX) {
             expected_bad = row;
         }

@@ -274,15 +274,16 @@ bool clrs_draw_communities(clrs_run *run) {
     int n = run->n, size = n / COMMUNITIES;
     uint8_t(*edges)[n] = clrs_square(run);
     memset(edges, 0, (size_t)n * (size_t)n);
-    for (int group = 0; group < COMMUNITIES; group++) {
-        int start = group * size, end = group < COMMUNITIES - 1 ? start + size : n;
+    for (int community = 0; community < COMMUNITIES; community++) {
+        int start = community * size, end = community < COMMUNITIES - 1 ? start + size : n;
         for (int i = start; i < end; i++)
             draw_coins(run, edges[i] + start, end - start, 0.5);
     }
     for (int i = 0; i < n; i++) {
-        int group = i / size < COMMUNITIES ? i / size : COMMUNITIES - 1;
+        int community = i / size < COMMUNITIES ? i / size : COMMUNITIES - 1;
         for (int j = 0; j < n; j++)
-            edges[i][j] ^= (uint8_t)(clrs_random_coin(&run->random, 0.99) & (j >= group * size));
+            edges[i][j] ^=
+                (uint8_t)(clrs_random_coin(&run->random, 0.99) & (j >= community * size));
     }
     run->edges = edges[0];
     shuffle_nodes(run);

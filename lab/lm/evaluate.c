@@ -1,4 +1,4 @@
-/* Making samples, answering them group by group, and adding up; see evaluate.h. */
+/* Making samples, answering them batch by batch, and adding up; see evaluate.h. */
 #include "lm/evaluate.h"
 
 #include "base/grow.h"
@@ -91,25 +91,25 @@ static bool make_exam(exam *e, const lm_task *task, uint64_t length, uint64_t se
 
 /* ---- answering ---- */
 
-/* All groups of an exam under all policies. */
+/* All batches of an exam under all policies. */
 typedef struct sitting {
     const lm_eval_request *request;
     const lm_matrices *matrices;
     const lm_task *task;
     const exam *exam;
-    size_t capacity, lanes, groups;
-    struct marks *marks; /* [policies][groups] */
+    size_t capacity, lanes, batches;
+    struct marks *marks; /* [policies][batches] */
 } sitting;
 
-/* What a group came to. */
+/* The result of a batch. */
 typedef struct marks {
     clrs_score_sum sum;
     lm_entropy *entropies; /* [layers][heads] */
     lab_error error;
 } marks;
 
-/* A group at work. */
-typedef struct group {
+/* A batch that is being answered. */
+typedef struct sample_batch {
     const sitting *of;
     size_t first, count; /* samples */
     lm_decoder *decoder;
@@ -120,54 +120,57 @@ typedef struct group {
     lm_token next[LANES];  /* chosen, not read yet */
     size_t active[LANES];  /* lanes that go on */
     size_t active_count;
-} group;
+} sample_batch;
 
-static const sample *sample_of(const group *g, size_t lane) {
-    return &g->of->exam->list[g->first + lane];
+static const sample *sample_of(const sample_batch *batch, size_t lane) {
+    return &batch->of->exam->list[batch->first + lane];
 }
 
 /* Takes what a lane chose; false when its answer is over. */
-static bool goes_on(group *g, size_t lane, lm_token token) {
-    const sample *s = sample_of(g, lane);
-    if (token == LM_TOKEN_END || g->lengths[lane] >= s->answer_length + OVERLENGTH ||
-        lm_decoder_length(g->decoder, lane) >= g->of->capacity)
+static bool goes_on(sample_batch *batch, size_t lane, lm_token token) {
+    const sample *s = sample_of(batch, lane);
+    if (token == LM_TOKEN_END || batch->lengths[lane] >= s->answer_length + OVERLENGTH ||
+        lm_decoder_length(batch->decoder, lane) >= batch->of->capacity)
         return false;
     char character = lm_character_of(token);
-    g->answers[lane * g->answer_room + g->lengths[lane]++] = character ? character : '?';
-    g->next[lane] = token;
+    batch->answers[lane * batch->answer_room + batch->lengths[lane]++] =
+        character ? character : '?';
+    batch->next[lane] = token;
     return true;
 }
 
-static bool read_questions(group *g, lab_error *error) {
-    size_t vocabulary = g->of->request->model->config.vocabulary;
-    g->active_count = 0;
-    for (size_t lane = 0; lane < g->count; lane++) {
-        const sample *s = sample_of(g, lane);
-        g->lengths[lane] = 0;
-        if (!lm_decoder_read(g->decoder, lane, g->of->exam->tokens + s->tokens, s->token_count,
-                             g->logits, error))
+static bool read_questions(sample_batch *batch, lab_error *error) {
+    size_t vocabulary = batch->of->request->model->config.vocabulary;
+    batch->active_count = 0;
+    for (size_t lane = 0; lane < batch->count; lane++) {
+        const sample *s = sample_of(batch, lane);
+        batch->lengths[lane] = 0;
+        if (!lm_decoder_read(batch->decoder, lane, batch->of->exam->tokens + s->tokens,
+                             s->token_count, batch->logits, error))
             return false;
-        if (goes_on(g, lane, lm_greedy(g->logits, vocabulary)))
-            g->active[g->active_count++] = lane;
+        if (goes_on(batch, lane, lm_greedy(batch->logits, vocabulary)))
+            batch->active[batch->active_count++] = lane;
     }
     return true;
 }
 
-static bool write_answers(group *g, lab_error *error) {
-    size_t vocabulary = g->of->request->model->config.vocabulary;
-    while (g->active_count > 0) {
+static bool write_answers(sample_batch *batch, lab_error *error) {
+    size_t vocabulary = batch->of->request->model->config.vocabulary;
+    while (batch->active_count > 0) {
         if (!is_wanted_still(error))
             return false;
         lm_token tokens[LANES];
         size_t kept = 0;
-        for (size_t i = 0; i < g->active_count; i++)
-            tokens[i] = g->next[g->active[i]];
-        if (!lm_decoder_step(g->decoder, g->active, tokens, g->active_count, g->logits, error))
+        for (size_t i = 0; i < batch->active_count; i++)
+            tokens[i] = batch->next[batch->active[i]];
+        if (!lm_decoder_step(batch->decoder, batch->active, tokens, batch->active_count,
+                             batch->logits, error))
             return false;
-        for (size_t i = 0; i < g->active_count; i++)
-            if (goes_on(g, g->active[i], lm_greedy(g->logits + i * vocabulary, vocabulary)))
-                g->active[kept++] = g->active[i];
-        g->active_count = kept;
+        for (size_t i = 0; i < batch->active_count; i++)
+            if (goes_on(batch, batch->active[i],
+                        lm_greedy(batch->logits + i * vocabulary, vocabulary)))
+                batch->active[kept++] = batch->active[i];
+        batch->active_count = kept;
     }
     return true;
 }
@@ -181,11 +184,11 @@ static void add_score(clrs_score_sum *sum, const clrs_score *score) {
         sum->steps_share += (double)score->steps_right / (double)score->steps;
 }
 
-static void mark_answers(const group *g, marks *into) {
-    const sitting *of = g->of;
-    for (size_t lane = 0; lane < g->count; lane++) {
-        const sample *s = sample_of(g, lane);
-        clrs_span answer = {g->answers + lane * g->answer_room, g->lengths[lane]};
+static void mark_answers(const sample_batch *batch, marks *into) {
+    const sitting *of = batch->of;
+    for (size_t lane = 0; lane < batch->count; lane++) {
+        const sample *s = sample_of(batch, lane);
+        clrs_span answer = {batch->answers + lane * batch->answer_room, batch->lengths[lane]};
         clrs_span wanted = {of->exam->answers + s->answer, s->answer_length};
         clrs_score score = clrs_score_answer(of->task->algorithm, answer, wanted);
         add_score(&into->sum, &score);
@@ -196,23 +199,24 @@ static size_t heads_of(const lm_model *model) {
     return (size_t)model->config.layers * model->config.heads;
 }
 
-static bool answer_group(group *g, const lm_eval_policy *policy, marks *into, lab_error *error) {
-    const sitting *of = g->of;
+static bool answer_batch(sample_batch *batch, const lm_eval_policy *policy, marks *into,
+                         lab_error *error) {
+    const sitting *of = batch->of;
     const lm_decoder_options options = {.matrices = of->matrices,
                                         .policy = policy->policy,
                                         .lanes = of->lanes,
                                         .capacity = of->capacity,
                                         .measures = true};
-    g->answer_room = of->exam->longest + OVERLENGTH;
-    g->logits = malloc(LANES * of->request->model->config.vocabulary * sizeof *g->logits);
-    g->answers = malloc(LANES * g->answer_room);
-    if (!g->logits || !g->answers)
+    batch->answer_room = of->exam->longest + OVERLENGTH;
+    batch->logits = malloc(LANES * of->request->model->config.vocabulary * sizeof *batch->logits);
+    batch->answers = malloc(LANES * batch->answer_room);
+    if (!batch->logits || !batch->answers)
         return lab_fail_memory(error);
-    g->decoder = lm_decoder_create(&options, error);
-    if (!g->decoder || !read_questions(g, error) || !write_answers(g, error))
+    batch->decoder = lm_decoder_create(&options, error);
+    if (!batch->decoder || !read_questions(batch, error) || !write_answers(batch, error))
         return false;
-    mark_answers(g, into);
-    memcpy(into->entropies, lm_decoder_entropies(g->decoder),
+    mark_answers(batch, into);
+    memcpy(into->entropies, lm_decoder_entropies(batch->decoder),
            heads_of(of->request->model) * sizeof *into->entropies);
     return true;
 }
@@ -220,14 +224,14 @@ static bool answer_group(group *g, const lm_eval_policy *policy, marks *into, la
 static void answer_task(void *context, size_t task, size_t worker) {
     (void)worker;
     const sitting *of = context;
-    size_t first = task % of->groups * of->lanes, left = of->exam->count - first;
-    group g = {.of = of, .first = first, .count = left < of->lanes ? left : of->lanes};
+    size_t first = task % of->batches * of->lanes, left = of->exam->count - first;
+    sample_batch batch = {.of = of, .first = first, .count = left < of->lanes ? left : of->lanes};
     marks *into = &of->marks[task];
     if (is_wanted_still(&into->error))
-        answer_group(&g, &of->request->policies[task / of->groups], into, &into->error);
-    lm_decoder_destroy(g.decoder);
-    free(g.logits);
-    free(g.answers);
+        answer_batch(&batch, &of->request->policies[task / of->batches], into, &into->error);
+    lm_decoder_destroy(batch.decoder);
+    free(batch.logits);
+    free(batch.answers);
 }
 
 static void run_tasks(const whet_executor *executor, size_t tasks, sitting *of) {
@@ -242,9 +246,9 @@ static void run_tasks(const whet_executor *executor, size_t tasks, sitting *of) 
 
 static bool add_marks(const sitting *of, lm_eval_cell *cells, lab_error *error) {
     size_t heads = heads_of(of->request->model);
-    for (size_t i = 0; i < of->request->policy_count * of->groups; i++) {
+    for (size_t i = 0; i < of->request->policy_count * of->batches; i++) {
         const marks *m = &of->marks[i];
-        lm_eval_cell *cell = &cells[i / of->groups];
+        lm_eval_cell *cell = &cells[i / of->batches];
         if (m->error.kind != LAB_NO_ERROR)
             return lab_fail(error, m->error.kind, "%s", m->error.text);
         cell->sum.samples += m->sum.samples;
@@ -262,7 +266,7 @@ static bool add_marks(const sitting *of, lm_eval_cell *cells, lab_error *error) 
 }
 
 static bool sit(sitting *of, lm_eval_cell *cells, lab_error *error) {
-    size_t tasks = of->request->policy_count * of->groups, heads = heads_of(of->request->model);
+    size_t tasks = of->request->policy_count * of->batches, heads = heads_of(of->request->model);
     if (tasks == 0 || heads == 0)
         return true;
     of->marks = calloc(tasks, sizeof *of->marks);
@@ -295,7 +299,7 @@ static bool examine(const lm_eval_request *r, const lm_matrices *matrices, size_
     sitting of = {.request = r, .matrices = matrices, .task = &r->tasks[task], .exam = &e};
     of.capacity = e.longest + OVERLENGTH < context ? e.longest + OVERLENGTH : context;
     of.lanes = lanes_for(matrices, of.capacity);
-    of.groups = (e.count + of.lanes - 1) / of.lanes;
+    of.batches = (e.count + of.lanes - 1) / of.lanes;
     for (size_t p = 0; good && p < r->policy_count; p++) {
         cells[p].sum.algorithm = r->tasks[task].algorithm;
         cells[p].sum.length = (int64_t)r->lengths[length];

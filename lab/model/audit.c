@@ -318,13 +318,13 @@ static void measure_head(auditor *a, double mass, audit_head *head) {
 
 static bool audit_layer(auditor *a, uint32_t layer, double mass, audit_head *heads,
                         lab_progress *progress, size_t done) {
-    uint32_t group = a->shape->heads[layer] / a->shape->kv_heads[layer];
+    uint32_t heads_per_kv = a->shape->heads[layer] / a->shape->kv_heads[layer];
     if (!read_gains(a, layer))
         return false;
     for (uint32_t h = 0; h < a->shape->heads[layer]; h++) {
         if (lab_interrupted())
             return lab_fail(a->error, LAB_STOPPED, "stopped");
-        if ((h % group == 0 && !read_map(a, layer, h / group, true)) ||
+        if ((h % heads_per_kv == 0 && !read_map(a, layer, h / heads_per_kv, true)) ||
             !read_map(a, layer, h, false))
             return false;
         heads[h] = (audit_head){.layer = layer, .head = h};

@@ -296,7 +296,7 @@ static json_t *arm_json(const answers *a, size_t trained, size_t policy) {
                      rows_of(a, trained, policies[policy]));
 }
 
-static json_t *together(const answers *a, lab_error *error) {
+static json_t *merge_arms(const answers *a, lab_error *error) {
     const scale *s = a->scale;
     json_t *arms = json_array();
     for (size_t policy = 0; policy < POLICIES; policy++)
@@ -335,7 +335,7 @@ static json_t *make_clrs(experiment *e, const void *context, lab_error *error) {
     for (uint64_t seed = 0; good && seed < a->scale->seeds; seed++)
         for (size_t trained = 0; good && trained < a->scale->trained; trained++)
             good = ask_one(e, a, trained, seed, error);
-    json_t *json = good ? together(a, error) : NULL;
+    json_t *json = good ? merge_arms(a, error) : NULL;
     for (size_t trained = 0; trained < POLICIES; trained++)
         for (uint64_t seed = 0; seed < SEEDS_MAX; seed++)
             json_decref(a->of[trained][seed]);

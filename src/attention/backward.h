@@ -24,7 +24,7 @@ typedef struct parameter_sums {
 /* What is known of the rows of one panel; the lane is always the last index. */
 typedef struct backward_panel {
     query_row row[LANES_MAX];
-    size_t rows;      /* lanes in use */
+    size_t row_count; /* lanes in use */
     size_t low, high; /* the keys any of them sees */
     size_t by_row;    /* lanes that are taken row by row */
     whet_stats stats[LANES_MAX];
@@ -72,7 +72,7 @@ typedef struct backward_work {
 
 /* Whether a lane has no row, or one that saw nothing. */
 static inline bool is_empty(const backward_panel *p, size_t lane) {
-    return lane >= p->rows ||
+    return lane >= p->row_count ||
            (p->stats[lane].n == 0 && !(p->stats[lane].flags & WHET_ROW_NOT_FINITE));
 }
 
@@ -85,7 +85,7 @@ static inline bool is_by_row(const whet_gradients *g, const whet_policy *policy)
 /* Whether a lane holds weights and gradients of logits already: those taken row by row, and lanes
  * without a row beside them. */
 static inline bool has_logit_grads(const backward_work *w, const backward_panel *p, size_t lane) {
-    return p->by_row > 0 && (lane >= p->rows || is_by_row(w->gradients, p->row[lane].policy));
+    return p->by_row > 0 && (lane >= p->row_count || is_by_row(w->gradients, p->row[lane].policy));
 }
 
 /* Where a panel's part of kept tiles lies for the block at `start`. */

@@ -27,7 +27,7 @@ static row_lanes find_lanes(const backward_work *w, size_t index, size_t lane) {
     size_t first = p->low - p->low % BLOCK, at = backward_tile(w, index, first) + lane;
     row_lanes of = {.logits = {.row = &p->row[lane],
                                .entries = w->logits + at,
-                               .step = w->lanes,
+                               .stride = w->lanes,
                                .first = first,
                                .end = p->high}};
     of.weight_grads = of.logits;
@@ -67,12 +67,12 @@ static bool through_row(backward_work *w, const row_lanes *of, row_gradients *gr
 
 /* A row that sees no key: its sink, if it has one, is all there is of its logsumexp. */
 static void through_empty_row(backward_work *w, backward_panel *p, size_t lane) {
-    if (lane >= p->rows || p->bad[lane] || p->row[lane].sink == -INFINITY)
+    if (lane >= p->row_count || p->bad[lane] || p->row[lane].sink == -INFINITY)
         return;
-    double by_sink = given(w->gradients->logsumexp, whet_row_index(&w->slice, &p->row[lane]));
-    p->bad[lane] = !isfinite(by_sink);
+    double sink_grad = given(w->gradients->logsumexp, whet_row_index(&w->slice, &p->row[lane]));
+    p->bad[lane] = !isfinite(sink_grad);
     if (w->parameters && !p->bad[lane])
-        w->parameters[p->row[lane].head % w->shape.heads_per_kv].sink += by_sink;
+        w->parameters[p->row[lane].head % w->shape.heads_per_kv].sink += sink_grad;
 }
 
 void whet_backward_through_row(backward_work *w, size_t index, size_t lane) {

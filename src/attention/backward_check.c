@@ -25,11 +25,11 @@ static void add_array(range_list *list, const void *data, size_t count, size_t e
 /* One float for each row, [batch][head][query]; false if they leave the address range. The number
  * of rows has been checked together with the statistics. */
 static bool add_rows(range_list *list, const whet_attention *a, const float *data) {
-    size_t rows = a->batch * a->heads * a->queries;
-    if (!data || rows == 0)
+    size_t row_count = a->batch * a->heads * a->queries;
+    if (!data || row_count == 0)
         return true;
     memory_range range = range_at(data, sizeof(float));
-    if (!range_extend(&range, rows, sizeof(float)))
+    if (!range_extend(&range, row_count, sizeof(float)))
         return false;
     add_range(list, range);
     return true;
@@ -55,11 +55,11 @@ static whet_status check_offered(const whet_gradients *g) {
 
 /* Everything that comes one to a row: given betas, and the gradients of statistics. */
 static whet_status check_rows(const whet_gradients *g, range_list *inputs) {
-    const float *rows[] = {g->attention.betas, g->logsumexp, g->entropy, g->entropy_after};
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        if (!floats_are_aligned(rows[i]))
+    const float *given[] = {g->attention.betas, g->logsumexp, g->entropy, g->entropy_after};
+    for (size_t i = 0; i < COUNT_OF(given); i++) {
+        if (!floats_are_aligned(given[i]))
             return WHET_ERROR_ARGUMENT;
-        if (!add_rows(inputs, &g->attention, rows[i]))
+        if (!add_rows(inputs, &g->attention, given[i]))
             return WHET_ERROR_OVERFLOW;
     }
     return WHET_OK;

@@ -20,8 +20,8 @@ bool whet_backward_size_sums(const whet_gradients *g, const kernels *k, sum_size
 
 typedef struct layout {
     size_t panels, queries, grads, query_rows, grad_rows, query_sums, query_totals;
-    size_t keys, values, key_columns, logits, weight_grads, softcap_grads, map_rows, spare, rows,
-        sums, total;
+    size_t keys, values, key_columns, logits, weight_grads, softcap_grads, map_rows, spare,
+        row_buffer, sums, total;
 } layout;
 
 /* Keys that one set of panels may see. */
@@ -37,23 +37,25 @@ static size_t keys_to_set(const whet_attention *a, const plan_shape *shape) {
 static bool lay_out(const whet_gradients *g, const plan_shape *shape, layout *at) {
     const whet_attention *a = &g->attention;
     const kernels *k = shape->kernels;
-    size_t rows = shape->panels * k->lanes;
+    size_t row_count = shape->panels * k->lanes;
     size_t columns = round_up(a->head_dim, k->strip);
     size_t outer = k->outer_columns;
     size_t row = shape->mapped ? keys_to_set(a, shape) + 1 : 0;
     size_t tile = shape->mapped ? BLOCK * k->lanes : 0;
     arena scratch = {0};
-    size_t kept = whet_arena_product(&scratch, keys_to_set(a, shape), rows);
+    size_t kept = whet_arena_product(&scratch, keys_to_set(a, shape), row_count);
     sum_sizes sums;
     if (!whet_backward_size_sums(g, k, &sums))
         return false;
     at->panels = whet_arena_place(&scratch, shape->panels, sizeof(backward_panel));
-    at->queries = whet_arena_place(&scratch, a->head_dim * rows, sizeof(float));
-    at->grads = whet_arena_place(&scratch, a->value_dim * rows, sizeof(float));
-    at->query_rows = whet_arena_place(&scratch, round_up(a->head_dim, outer) * rows, sizeof(float));
-    at->grad_rows = whet_arena_place(&scratch, round_up(a->value_dim, outer) * rows, sizeof(float));
-    at->query_sums = whet_arena_place(&scratch, columns * rows, sizeof(float));
-    at->query_totals = whet_arena_place(&scratch, columns * rows, sizeof(double));
+    at->queries = whet_arena_place(&scratch, a->head_dim * row_count, sizeof(float));
+    at->grads = whet_arena_place(&scratch, a->value_dim * row_count, sizeof(float));
+    at->query_rows =
+        whet_arena_place(&scratch, round_up(a->head_dim, outer) * row_count, sizeof(float));
+    at->grad_rows =
+        whet_arena_place(&scratch, round_up(a->value_dim, outer) * row_count, sizeof(float));
+    at->query_sums = whet_arena_place(&scratch, columns * row_count, sizeof(float));
+    at->query_totals = whet_arena_place(&scratch, columns * row_count, sizeof(double));
     at->keys = whet_arena_place(&scratch, BLOCK * a->head_dim, sizeof(float));
     at->values = whet_arena_place(&scratch, BLOCK * a->value_dim, sizeof(float));
     at->key_columns = whet_arena_place(&scratch, BLOCK * columns, sizeof(float));
@@ -62,7 +64,7 @@ static bool lay_out(const whet_gradients *g, const plan_shape *shape, layout *at
     at->softcap_grads = whet_arena_place(&scratch, a->softcap > 0 ? kept : 0, sizeof(float));
     at->map_rows = whet_arena_place(&scratch, row, 2 * sizeof(float));
     at->spare = whet_arena_place(&scratch, tile, 2 * sizeof(float));
-    at->rows = whet_arena_place(&scratch, (size_t)STRIP_MAX * HEAD_DIM_MAX, sizeof(float));
+    at->row_buffer = whet_arena_place(&scratch, (size_t)STRIP_MAX * HEAD_DIM_MAX, sizeof(float));
     at->sums = whet_arena_place(&scratch, shape->chunks == 1 ? sums.total : 0, sizeof(float));
     at->total = scratch.bytes;
     return !scratch.overflow;
@@ -152,6 +154,6 @@ void whet_backward_start_task(backward_work *w, const whet_plan *plan, size_t ta
     w->row_grads = w->row_logits + w->kept_keys + 1;
     w->spare_logits = arena_part(scratch, at.spare);
     w->spare_grads = w->spare_logits + BLOCK * w->lanes;
-    w->row_buffer = arena_part(scratch, at.rows);
+    w->row_buffer = arena_part(scratch, at.row_buffer);
     place_sums(w, plan, task, arena_part(scratch, at.sums));
 }

@@ -11,15 +11,15 @@
 #define TASKS_WANTED 8   /* with fewer slices, each is divided into several tasks */
 
 size_t whet_backward_sets(const plan_shape *shape) {
-    size_t rows = shape->panels * shape->kernels->lanes;
-    return (shape->rows + rows - 1) / rows;
+    size_t row_count = shape->panels * shape->kernels->lanes;
+    return (shape->row_count + row_count - 1) / row_count;
 }
 
 /* Panels to a set where a slice has so many tasks. */
 static size_t panels_to_set(const whet_attention *a, const plan_shape *shape, size_t tasks) {
     size_t lanes = shape->kernels->lanes, least = (ROWS_AT_LEAST + lanes - 1) / lanes;
     size_t panels = (ROWS_TO_SET + lanes - 1) / lanes;
-    size_t needed = (shape->rows + lanes - 1) / lanes;
+    size_t needed = (shape->row_count + lanes - 1) / lanes;
     if (needed == 0)
         return 1;
     while (panels > least &&

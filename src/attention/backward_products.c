@@ -24,7 +24,7 @@ static void flush_queries(backward_work *w) {
 /* Weights and gradients of logits in the lanes of temperatures; the others keep theirs. */
 static void temperature_gradients(backward_work *w, const backward_panel *p, float *logits,
                                   float *weight_grads, size_t keys) {
-    if (p->by_row == p->rows)
+    if (p->by_row == p->row_count)
         return;
     if (p->by_row > 0) {
         memcpy(w->spare_logits, logits, keys * w->lanes * sizeof(float));
@@ -43,11 +43,11 @@ static void temperature_gradients(backward_work *w, const backward_panel *p, flo
 static void add_to_bias(const backward_work *w, const backward_panel *p, const float *logit_grads,
                         size_t start, size_t keys) {
     size_t heads = w->shape.heads_per_kv;
-    for (size_t first = 0; first < heads && first < p->rows; first++) {
+    for (size_t first = 0; first < heads && first < p->row_count; first++) {
         double *sums = w->bias_sums + p->row[first].head % heads * w->padded_keys + start;
         for (size_t j = 0; j < keys; j++) {
             double sum = 0;
-            for (size_t lane = first; lane < p->rows; lane += heads)
+            for (size_t lane = first; lane < p->row_count; lane += heads)
                 sum += (double)logit_grads[j * w->lanes + lane];
             sums[j] += sum;
         }
@@ -61,7 +61,7 @@ static void tile_gradients(backward_work *w, size_t index, size_t start, size_t 
     temperature_gradients(w, p, w->logits + at, w->weight_grads + at, keys);
     if (w->gradients->alibi_slopes) {
         float position[LANES_MAX], sums[LANES_MAX];
-        whet_tile_positions(p->row, p->rows, w->lanes, start, position);
+        whet_tile_positions(p->row, p->row_count, w->lanes, start, position);
         w->k->panel_distances(w->weight_grads + at, keys, position, sums);
         add_lanes(p->distance, sums, w->lanes);
     }

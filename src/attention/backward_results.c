@@ -26,7 +26,7 @@ static void store_beta(const backward_work *w, const backward_panel *p, size_t l
 whet_status whet_backward_finish_set(backward_work *w, whet_status status,
                                      uint64_t *first_bad_row) {
     for (size_t i = 0; i < w->panel_count; i++)
-        for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
+        for (size_t lane = 0; lane < w->panels[i].row_count; lane++) {
             const backward_panel *p = w->panels + i;
             if (w->gradients->q.data)
                 store_query(w, i, lane);

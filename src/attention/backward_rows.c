@@ -16,14 +16,14 @@
  */
 void whet_backward_find_common(backward_work *w) {
     float low[HEAD_DIM_MAX], high[HEAD_DIM_MAX];
-    size_t dim = w->a->value_dim, rows = w->shape.rows;
+    size_t dim = w->a->value_dim, row_count = w->shape.row_count;
     for (size_t i = 0; i < dim; i++) {
         low[i] = INFINITY;
         high[i] = -INFINITY;
     }
     /* limits do not fall from one query to the next */
-    size_t start = rows > 0 ? whet_row_of(&w->slice, 0).low : 0;
-    size_t end = rows > 0 ? whet_row_of(&w->slice, rows - 1).high : 0;
+    size_t start = row_count > 0 ? whet_row_of(&w->slice, 0).low : 0;
+    size_t end = row_count > 0 ? whet_row_of(&w->slice, row_count - 1).high : 0;
     for (size_t j = start; j < end; j++) {
         const float *v = whet_load_position(&w->slice, &w->a->v, j, dim, w->row_buffer);
         for (size_t i = 0; i < dim; i++) {
@@ -118,15 +118,15 @@ static void start_sums(const backward_work *w, backward_panel *p, size_t lane) {
 
 static void start_panel(backward_work *w, size_t index, size_t first_row) {
     backward_panel *p = w->panels + index;
-    size_t left = w->shape.rows - first_row;
-    p->rows = left < w->lanes ? left : w->lanes;
+    size_t left = w->shape.row_count - first_row;
+    p->row_count = left < w->lanes ? left : w->lanes;
     p->low = SIZE_MAX;
     p->high = 0;
     p->by_row = 0;
     p->solved = false;
     for (size_t lane = 0; lane < w->lanes; lane++) {
         size_t at = index * w->lanes + lane;
-        if (lane < p->rows) {
+        if (lane < p->row_count) {
             start_lane(w, index, lane, first_row + lane);
         } else {
             pack_row(w, NULL, w->a->head_dim, at, w->query_rows);
@@ -141,14 +141,14 @@ static void start_panel(backward_work *w, size_t index, size_t first_row) {
 
 void whet_backward_start_set(backward_work *w, size_t set) {
     size_t first_row = set * w->shape.panels * w->lanes;
-    size_t rows = w->shape.panels * w->lanes, left = w->shape.rows - first_row;
+    size_t row_count = w->shape.panels * w->lanes, left = w->shape.row_count - first_row;
     w->panel_count = 0;
     while (w->panel_count < w->shape.panels && w->panel_count * w->lanes < left)
         w->panel_count++;
     w->first_key = SIZE_MAX;
     w->end_key = 0;
-    memset(w->queries, 0, w->a->head_dim * rows * sizeof(float));
-    memset(w->grads, 0, w->a->value_dim * rows * sizeof(float));
+    memset(w->queries, 0, w->a->head_dim * row_count * sizeof(float));
+    memset(w->grads, 0, w->a->value_dim * row_count * sizeof(float));
     for (size_t i = 0; i < w->panel_count; i++) {
         const backward_panel *p = w->panels + i;
         start_panel(w, i, first_row + i * w->lanes);

@@ -17,9 +17,9 @@ static void raise_lane(backward_panel *p, size_t lane, float max, float base) {
     if (p->peak[lane] > -INFINITY) {
         double shift = (double)to_logits->max[lane] - (double)max;
         double factor = exp2((double)to_logits->exp2_scale[lane] * shift);
-        double step = (double)base - (double)to_logits->base[lane];
-        p->a[lane] -= step * p->z[lane];
-        p->b[lane] -= step * p->s[lane];
+        double base_shift = (double)base - (double)to_logits->base[lane];
+        p->a[lane] -= base_shift * p->z[lane];
+        p->b[lane] -= base_shift * p->s[lane];
         sums_shift(shift, factor, &p->a[lane], &p->b[lane], NULL);
         sums_shift(shift, factor, &p->z[lane], &p->s[lane], NULL);
         sums_shift(shift, exp2((double)to_logits->exp2_scale0[lane] * shift), &p->z0[lane],
@@ -74,13 +74,13 @@ void whet_backward_first_sweep(backward_work *w) {
             size_t keys = keys_in_block(p->low, p->high, start), at = backward_tile(w, i, start);
             if (keys == 0)
                 continue;
-            whet_tile_logits(&w->slice, p->row, p->rows, w->keys,
+            whet_tile_logits(&w->slice, p->row, p->row_count, w->keys,
                              w->queries + i * a->head_dim * w->lanes, start, keys, w->logits + at,
                              w->softcap_grads ? w->softcap_grads + at : NULL, &ahead);
             w->k->scores(w->values, (keys + w->k->strip - 1) / w->k->strip,
                          w->grads + i * a->value_dim * w->lanes, a->value_dim,
                          w->weight_grads + at);
-            if (p->by_row < p->rows)
+            if (p->by_row < p->row_count)
                 sum_tile(w, p, w->logits + at, w->weight_grads + at, keys);
         }
     }

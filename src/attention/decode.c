@@ -20,7 +20,7 @@ whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t t
     /* a chunk for all key heads before the next chunk */
     size_t head_sets = shape.slices / shape.heads_per_task;
     size_t index = by_chunk     ? task % head_sets * shape.heads_per_task
-                   : phase == 1 ? task / shape.rows
+                   : phase == 1 ? task / shape.row_count
                                 : task;
     decode_work w = whet_decode_start(plan, index, by_chunk ? task / head_sets : 0, scratch);
     whet_status status = WHET_OK;
@@ -29,8 +29,8 @@ whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t t
     if (phase == 2)
         whet_decode_value_chunk(&w);
     if (phase == 1)
-        whet_decode_choose_beta(&w, task % shape.rows);
-    for (size_t r = 0; phase == 3 && r < shape.rows; r++)
+        whet_decode_choose_beta(&w, task % shape.row_count);
+    for (size_t r = 0; phase == 3 && r < shape.row_count; r++)
         status = whet_decode_reduce_row(&w, r, first_bad_row, status);
     return status;
 }

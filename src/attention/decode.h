@@ -32,7 +32,7 @@ typedef struct chunk_sums {
 typedef struct decode_work {
     kv_slice slice; /* the first */
     plan_shape shape;
-    size_t rows;
+    size_t row_count;
     size_t start, count; /* the chunk's keys */
     size_t chunk;
     float *logits; /* of the slice's first row */

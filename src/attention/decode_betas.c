@@ -84,15 +84,15 @@ static bool are_exponentials(const map_descriptor *map) {
 static uint64_t find_argmax(const decode_work *w, size_t r) {
     whet_stats top = whet_stats_empty();
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
-        if (w->pieces[chunk * w->rows + r].max > top.max)
-            top = w->pieces[chunk * w->rows + r];
+        if (w->pieces[chunk * w->row_count + r].max > top.max)
+            top = w->pieces[chunk * w->row_count + r];
     return top.argmax;
 }
 
 static void note_max_logit(const decode_work *w, const query_row *row, size_t r) {
     float max = -INFINITY;
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
-        max = larger_or_nan(max, w->maxima[chunk * w->rows + r]);
+        max = larger_or_nan(max, w->maxima[chunk * w->row_count + r]);
     whet_note_max_logit(&w->slice, row, max);
 }
 
@@ -102,7 +102,7 @@ void whet_decode_choose_beta(decode_work *w, size_t r) {
     whet_stats total = extra_stats((double)row.sink);
     double sink = total.max;
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
-        total = whet_stats_add(&total, &w->pieces[chunk * w->rows + r]);
+        total = whet_stats_add(&total, &w->pieces[chunk * w->row_count + r]);
     whet_stats_complete(&total);
     total.position = row.token;
     if (w->shape.extremes && !(total.flags & WHET_ROW_NOT_FINITE))

@@ -42,16 +42,16 @@ static size_t weights_stride_of(const plan_shape *shape) { return shape->chunk_k
 
 static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
     arena workspace = {0}, scratch = {0};
-    size_t rows = whet_arena_product(&workspace, shape->slices, shape->rows);
+    size_t row_count = whet_arena_product(&workspace, shape->slices, shape->row_count);
     size_t tasks =
         whet_arena_product(&workspace, shape->slices / shape->heads_per_task, shape->chunks);
-    size_t task_rows = whet_arena_product(&workspace, shape->heads_per_task, shape->rows);
+    size_t task_rows = whet_arena_product(&workspace, shape->heads_per_task, shape->row_count);
     size_t pieces = whet_arena_product(&workspace, tasks, task_rows);
     size_t lines = whet_arena_product(&workspace, task_rows, padded(a->value_dim) / ROW_PAD);
     at->outputs_stride = whet_arena_product(&workspace, lines | 1, ROW_PAD);
     at->logits = whet_arena_place(
-        &workspace, whet_arena_product(&workspace, rows, logits_stride_of(a)), sizeof(float));
-    at->states = whet_arena_place(&workspace, rows, sizeof(decode_row));
+        &workspace, whet_arena_product(&workspace, row_count, logits_stride_of(a)), sizeof(float));
+    at->states = whet_arena_place(&workspace, row_count, sizeof(decode_row));
     at->pieces = whet_arena_place(&workspace, pieces, sizeof(whet_stats));
     at->sums = whet_arena_place(&workspace, pieces, sizeof(chunk_sums));
     at->maxima = whet_arena_place(&workspace, a->max_logits ? pieces : 0, sizeof(float));
@@ -62,7 +62,8 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     at->weights = whet_arena_place(
         &scratch, whet_arena_product(&scratch, task_rows, weights_stride_of(shape)), sizeof(float));
     at->partial = whet_arena_place(
-        &scratch, whet_arena_product(&scratch, shape->rows, padded(a->value_dim)), sizeof(float));
+        &scratch, whet_arena_product(&scratch, shape->row_count, padded(a->value_dim)),
+        sizeof(float));
     at->converted =
         whet_arena_place(&scratch, (size_t)DECODE_CONVERTED * HEAD_DIM_MAX, sizeof(float));
     at->total = workspace.bytes;
@@ -182,7 +183,7 @@ bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
     plan->phases = 4;
     plan->tasks[0] = plan->tasks[2] = tasks;
     plan->tasks[3] = shape->slices;
-    return size_multiply(shape->slices, shape->rows, &plan->tasks[1]);
+    return size_multiply(shape->slices, shape->row_count, &plan->tasks[1]);
 }
 
 decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t chunk,
@@ -192,19 +193,19 @@ decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t 
     layout at = {0};
     lay_out(a, &w.shape, &at);
     w.slice = whet_slice_at(plan, &w.shape, slice_index);
-    w.rows = w.shape.heads_per_task * w.shape.rows;
+    w.row_count = w.shape.heads_per_task * w.shape.row_count;
     w.start = chunk * w.shape.chunk_keys;
     w.count = a->keys - w.start < w.shape.chunk_keys ? a->keys - w.start : w.shape.chunk_keys;
     void *base = plan->workspace;
-    size_t row = slice_index * w.shape.rows;
+    size_t row = slice_index * w.shape.row_count;
     w.logits_stride = logits_stride_of(a);
     w.logits = (float *)arena_part(base, at.logits) + row * w.logits_stride;
     w.states = (decode_row *)arena_part(base, at.states) + row;
-    size_t tasks_before = row / w.rows * w.shape.chunks, task_row = row % w.rows;
-    w.pieces = (whet_stats *)arena_part(base, at.pieces) + tasks_before * w.rows + task_row;
-    w.sums = (chunk_sums *)arena_part(base, at.sums) + tasks_before * w.rows + task_row;
+    size_t tasks_before = row / w.row_count * w.shape.chunks, task_row = row % w.row_count;
+    w.pieces = (whet_stats *)arena_part(base, at.pieces) + tasks_before * w.row_count + task_row;
+    w.sums = (chunk_sums *)arena_part(base, at.sums) + tasks_before * w.row_count + task_row;
     if (a->max_logits)
-        w.maxima = (float *)arena_part(base, at.maxima) + tasks_before * w.rows + task_row;
+        w.maxima = (float *)arena_part(base, at.maxima) + tasks_before * w.row_count + task_row;
     w.outputs_stride = at.outputs_stride;
     w.outputs = (float *)arena_part(base, at.outputs) + tasks_before * at.outputs_stride +
                 task_row * padded(a->value_dim);
@@ -218,14 +219,14 @@ decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t 
 
 query_row whet_decode_row_at(const decode_work *w, size_t r) {
     kv_slice slice = w->slice;
-    slice.kv_head += r / w->shape.rows;
-    return whet_row_of(&slice, r % w->shape.rows);
+    slice.kv_head += r / w->shape.row_count;
+    return whet_row_of(&slice, r % w->shape.row_count);
 }
 
 void whet_decode_visible_keys(const decode_work *w, size_t *low, size_t *high) {
     *low = SIZE_MAX;
     *high = 0;
-    for (size_t r = 0; r < w->shape.rows; r++) {
+    for (size_t r = 0; r < w->shape.row_count; r++) {
         query_row row = whet_row_of(&w->slice, r);
         widen_limits(&row, low, high);
     }

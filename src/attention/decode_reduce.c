@@ -23,9 +23,9 @@ whet_status whet_decode_reduce_row(decode_work *w, size_t r, uint64_t *first_bad
     float result[HEAD_DIM_MAX];
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++) {
         const float *out = decode_output(w, r, chunk);
-        z += w->sums[chunk * w->rows + r].z;
-        s += w->sums[chunk * w->rows + r].s;
-        first += w->sums[chunk * w->rows + r].first;
+        z += w->sums[chunk * w->row_count + r].z;
+        s += w->sums[chunk * w->row_count + r].s;
+        first += w->sums[chunk * w->row_count + r].first;
         size_t ahead = chunk + CHUNKS_AHEAD < w->shape.chunks ? CHUNKS_AHEAD : 0;
         add_row(out, padded(a->value_dim), ahead * w->outputs_stride, total);
     }

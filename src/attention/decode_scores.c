@@ -6,8 +6,8 @@
 
 static void load_queries(decode_work *w) {
     size_t stride = padded(w->slice.attention->head_dim);
-    memset(w->queries, 0, w->rows * stride * sizeof(float));
-    for (size_t r = 0; r < w->rows; r++) {
+    memset(w->queries, 0, w->row_count * stride * sizeof(float));
+    for (size_t r = 0; r < w->row_count; r++) {
         query_row row = whet_decode_row_at(w, r);
         whet_load_query(&w->slice, &row, w->queries + r * stride);
     }
@@ -19,7 +19,7 @@ static void score_keys(decode_work *w, size_t start, size_t count) {
     size_t stride = padded(a->head_dim);
     if (whet_decode_reads_directly(&a->k)) {
         kv_rows keys = whet_decode_cache(w, &a->k, start, count, a->head_dim);
-        k->cache_scores(&keys, w->queries, w->shape.rows, stride, w->logits + start,
+        k->cache_scores(&keys, w->queries, w->shape.row_count, stride, w->logits + start,
                         w->logits_stride);
         return;
     }
@@ -27,7 +27,7 @@ static void score_keys(decode_work *w, size_t start, size_t count) {
         size_t n = count - done < DECODE_CONVERTED ? count - done : DECODE_CONVERTED;
         kv_rows keys = whet_decode_converted(w, n, a->head_dim);
         whet_decode_convert(w, &a->k, start + done, n, a->head_dim);
-        k->cache_scores(&keys, w->queries, w->shape.rows, stride, w->logits + start + done,
+        k->cache_scores(&keys, w->queries, w->shape.row_count, stride, w->logits + start + done,
                         w->logits_stride);
     }
 }
@@ -104,12 +104,12 @@ void whet_decode_score_chunk(decode_work *w) {
     load_queries(w);
     if (low < high)
         score_keys(w, low, high - low);
-    for (size_t r = 0; r < w->rows; r++) {
+    for (size_t r = 0; r < w->row_count; r++) {
         query_row row = whet_decode_row_at(w, r);
         float *logits = w->logits + r * w->logits_stride + low;
         adjust_row(w, &row, low, high - low, logits);
-        w->pieces[w->chunk * w->rows + r] = piece_of(w, logits, low, high - low);
+        w->pieces[w->chunk * w->row_count + r] = piece_of(w, logits, low, high - low);
         if (w->maxima)
-            w->maxima[w->chunk * w->rows + r] = max_or_nan(w, logits, high - low);
+            w->maxima[w->chunk * w->row_count + r] = max_or_nan(w, logits, high - low);
     }
 }

@@ -39,7 +39,7 @@ static void weigh_row(decode_work *w, size_t r, size_t low, size_t high) {
         memset(w->weights + r * w->weights_stride, 0, (high - low) * sizeof(float));
     if (low == 0 && high > 0)
         sums.first = (double)w->weights[r * w->weights_stride];
-    w->sums[w->chunk * w->rows + r] = sums;
+    w->sums[w->chunk * w->row_count + r] = sums;
 }
 
 /* Adds value j of a head to the rows of w->partial; where it is not finite, only to rows whose
@@ -51,14 +51,14 @@ static void add_value_carefully(decode_work *w, size_t head, size_t low, size_t 
     slice.kv_head += head;
     size_t stride = padded(a->value_dim);
     const float *row = whet_load_position(&slice, &a->v, j, a->value_dim, w->converted);
-    const float *weights = w->weights + head * w->shape.rows * w->weights_stride + (j - low);
+    const float *weights = w->weights + head * w->shape.row_count * w->weights_stride + (j - low);
     if (k->finite(row, a->value_dim)) {
         kv_rows value = whet_decode_converted(w, 1, a->value_dim);
         value.first = row;
-        k->cache_values(&value, weights, w->weights_stride, w->shape.rows, w->partial, stride);
+        k->cache_values(&value, weights, w->weights_stride, w->shape.row_count, w->partial, stride);
         return;
     }
-    for (size_t r = 0; r < w->shape.rows; r++) {
+    for (size_t r = 0; r < w->shape.row_count; r++) {
         float weight = weights[r * w->weights_stride];
         for (size_t c = 0; weight > 0 && c < a->value_dim; c++)
             w->partial[r * stride + c] += weight * row[c];
@@ -67,26 +67,26 @@ static void add_value_carefully(decode_work *w, size_t head, size_t low, size_t 
 
 /* A head's rows, key by key. */
 static void add_values_carefully(decode_work *w, size_t head, size_t low, size_t high) {
-    size_t rows = w->shape.rows, stride = padded(w->slice.attention->value_dim);
+    size_t row_count = w->shape.row_count, stride = padded(w->slice.attention->value_dim);
     for (size_t start = low; start < high; start += SUM_KEYS) {
-        memset(w->partial, 0, rows * stride * sizeof(float));
+        memset(w->partial, 0, row_count * stride * sizeof(float));
         for (size_t j = start; j < high && j < start + SUM_KEYS; j++)
             add_value_carefully(w, head, low, j);
-        for (size_t r = 0; r < rows; r++)
+        for (size_t r = 0; r < row_count; r++)
             w->shape.kernels->add(w->partial + r * stride, stride,
-                                  decode_output(w, head * rows + r, w->chunk));
+                                  decode_output(w, head * row_count + r, w->chunk));
     }
 }
 
-static void clear_outputs(decode_work *w, size_t first_row, size_t rows) {
-    for (size_t r = first_row; r < first_row + rows; r++)
+static void clear_outputs(decode_work *w, size_t first_row, size_t row_count) {
+    for (size_t r = first_row; r < first_row + row_count; r++)
         memset(decode_output(w, r, w->chunk), 0,
                padded(w->slice.attention->value_dim) * sizeof(float));
 }
 
-static bool outputs_are_finite(const decode_work *w, size_t first_row, size_t rows) {
+static bool outputs_are_finite(const decode_work *w, size_t first_row, size_t row_count) {
     bool finite = true;
-    for (size_t r = first_row; finite && r < first_row + rows; r++)
+    for (size_t r = first_row; finite && r < first_row + row_count; r++)
         finite =
             w->shape.kernels->finite(decode_output(w, r, w->chunk), w->slice.attention->value_dim);
     return finite;
@@ -101,25 +101,25 @@ static void fetch_logits(const decode_work *w, size_t r, size_t low, size_t high
 
 void whet_decode_value_chunk(decode_work *w) {
     const whet_attention *a = w->slice.attention;
-    size_t low, high, rows = w->shape.rows;
+    size_t low, high, row_count = w->shape.row_count;
     whet_decode_visible_keys(w, &low, &high);
     fetch_logits(w, 0, low, high);
-    for (size_t r = 0; r < w->rows; r++) {
-        if (r + 1 < w->rows)
+    for (size_t r = 0; r < w->row_count; r++) {
+        if (r + 1 < w->row_count)
             fetch_logits(w, r + 1, low, high);
         weigh_row(w, r, low, high);
     }
-    clear_outputs(w, 0, w->rows);
+    clear_outputs(w, 0, w->row_count);
     bool direct = whet_decode_reads_directly(&a->v);
     if (direct && low < high) {
         kv_rows values = whet_decode_cache(w, &a->v, low, high - low, a->value_dim);
-        w->shape.kernels->cache_values(&values, w->weights, w->weights_stride, rows,
+        w->shape.kernels->cache_values(&values, w->weights, w->weights_stride, row_count,
                                        decode_output(w, 0, w->chunk), padded(a->value_dim));
     }
     for (size_t h = 0; h < w->shape.heads_per_task; h++) {
-        if (direct && outputs_are_finite(w, h * rows, rows))
+        if (direct && outputs_are_finite(w, h * row_count, row_count))
             continue;
-        clear_outputs(w, h * rows, rows);
+        clear_outputs(w, h * row_count, row_count);
         add_values_carefully(w, h, low, high);
     }
 }

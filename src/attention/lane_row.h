@@ -12,7 +12,7 @@
 typedef struct lane_row {
     const query_row *row;
     float *entries; /* the lane's entry for the first key ... */
-    size_t step;    /* ... and how far away that for the next one is */
+    size_t stride;  /* ... and how far away that for the next one is */
     size_t first, end;
 } lane_row;
 

@@ -59,17 +59,17 @@ void whet_add_mask_row(const kv_slice *slice, const query_row *row, size_t start
 
 #define TILE_PART 32 /* keys of a tile's mask and bias that are transposed at a time */
 
-void whet_add_mask_tile(const kv_slice *slice, const query_row *row, size_t rows, size_t start,
+void whet_add_mask_tile(const kv_slice *slice, const query_row *row, size_t row_count, size_t start,
                         size_t keys, float *tile) {
     const kernels *k = slice->kernels;
     _Alignas(64) float transposed[TILE_PART * LANES_MAX];
     float part[LANES_MAX][TILE_PART];
     const float *of_lane[LANES_MAX];
-    for (size_t lane = rows; lane < k->lanes; lane++)
+    for (size_t lane = row_count; lane < k->lanes; lane++)
         of_lane[lane] = memset(part[lane], 0, sizeof part[lane]);
     for (size_t done = 0; done < keys;) {
         size_t n = keys - done < TILE_PART ? keys - done : TILE_PART;
-        for (size_t lane = 0; lane < rows; lane++)
+        for (size_t lane = 0; lane < row_count; lane++)
             of_lane[lane] = load_additions(slice, &row[lane], start + done, n, part[lane]);
         k->panel_transpose(of_lane, n, transposed);
         k->add_mask(transposed, n * k->lanes, tile + done * k->lanes);

@@ -14,7 +14,7 @@ size_t whet_count_visible(const kv_slice *slice, const query_row *row);
  * rows of a tile, a row to a lane. */
 void whet_add_mask_row(const kv_slice *slice, const query_row *row, size_t start, size_t count,
                        float *logits);
-void whet_add_mask_tile(const kv_slice *slice, const query_row *row, size_t rows, size_t start,
+void whet_add_mask_tile(const kv_slice *slice, const query_row *row, size_t row_count, size_t start,
                         size_t keys, float *tile);
 
 #endif

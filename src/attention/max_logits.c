@@ -7,9 +7,9 @@ bool whet_plan_max_logits(whet_plan *plan, plan_shape *shape) {
     if (!a->max_logits)
         return true;
     arena workspace = {.bytes = round_up(plan->workspace_bytes, WHET_ALIGNMENT)};
-    size_t rows = whet_arena_product(&workspace, whet_arena_product(&workspace, a->batch, a->heads),
-                                     a->queries);
-    shape->row_maxima = whet_arena_place(&workspace, rows, sizeof(float));
+    size_t row_count = whet_arena_product(
+        &workspace, whet_arena_product(&workspace, a->batch, a->heads), a->queries);
+    shape->row_maxima = whet_arena_place(&workspace, row_count, sizeof(float));
     plan->workspace_bytes = workspace.bytes;
     plan->tasks[plan->phases++] = a->heads;
     return !workspace.overflow;

@@ -39,13 +39,13 @@ void whet_plan_set_shape(whet_plan *plan, const plan_shape *shape) {
 }
 
 whet_status whet_shape_slices(const whet_attention *a, plan_shape *shape) {
-    size_t rows, slices;
+    size_t row_count, slices;
     shape->kernels = whet_kernels_get();
     shape->heads_per_kv = a->heads / a->kv_heads;
-    if (!size_multiply(shape->heads_per_kv, a->queries, &rows) ||
+    if (!size_multiply(shape->heads_per_kv, a->queries, &row_count) ||
         !size_multiply(a->batch, a->kv_heads, &slices))
         return WHET_ERROR_OVERFLOW;
-    shape->rows = rows;
+    shape->row_count = row_count;
     shape->slices = slices;
     return WHET_OK;
 }
@@ -101,7 +101,7 @@ whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan
     status = whet_shape_slices(a, &shape);
     if (status != WHET_OK)
         return status;
-    shape.path = shape.rows <= DECODE_ROWS || a->queries == 1 ? PATH_DECODE : PATH_PREFILL;
+    shape.path = shape.row_count <= DECODE_ROWS || a->queries == 1 ? PATH_DECODE : PATH_PREFILL;
     look_at_policies(a, &shape);
     bool fits = shape.path == PATH_DECODE ? whet_plan_decode(&result, &shape)
                                           : whet_plan_prefill(&result, &shape);

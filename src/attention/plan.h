@@ -16,7 +16,7 @@ typedef struct plan_shape {
     const kernels *kernels;
     uint64_t path;
     uint64_t heads_per_kv;   /* query heads to a key head */
-    uint64_t rows;           /* heads_per_kv * queries */
+    uint64_t row_count;      /* heads_per_kv * queries */
     uint64_t slices;         /* batch * kv_heads */
     uint64_t fused;          /* every row's beta is known beforehand: one pass is enough */
     uint64_t counted;        /* somebody asks for the number of unmasked keys */

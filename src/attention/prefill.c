@@ -54,7 +54,7 @@ static void finish_lane(prefill_work *w, size_t index, size_t lane) {
 static whet_status finish_work(prefill_work *w, uint64_t *first_bad_row) {
     whet_status status = WHET_OK;
     for (size_t i = 0; i < w->panel_count; i++)
-        for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
+        for (size_t lane = 0; lane < w->panels[i].row_count; lane++) {
             prefill_panel *p = w->panels + i;
             finish_lane(w, i, lane);
             if (p->stats[lane].flags & WHET_ROW_NOT_FINITE)

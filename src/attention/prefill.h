@@ -18,7 +18,7 @@
 /* What is known of the rows of one panel; the lane is always the last index. */
 typedef struct prefill_panel {
     query_row row[LANES_MAX];
-    size_t rows;      /* lanes in use */
+    size_t row_count; /* lanes in use */
     size_t low, high; /* the keys any of them sees */
     float max[LANES_MAX];
     float exp2_scale[LANES_MAX];
@@ -70,7 +70,7 @@ static inline panel_form form_of_lane(const prefill_work *w, const prefill_panel
 
 /* Whether a lane's row has one more logit of zero. */
 static inline bool lane_has_zero(const prefill_panel *p, size_t lane) {
-    return lane < p->rows && (p->row[lane].map->traits & MAP_ZERO_LOGIT);
+    return lane < p->row_count && (p->row[lane].map->traits & MAP_ZERO_LOGIT);
 }
 
 static inline float *prefill_tile(const prefill_work *w, size_t index, size_t start) {

@@ -67,7 +67,7 @@ static void complete_lane(const prefill_work *w, prefill_panel *p, size_t lane) 
 static bool start_searches(prefill_work *w) {
     bool any = false;
     for (size_t i = 0; i < w->panel_count; i++)
-        for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
+        for (size_t lane = 0; lane < w->panels[i].row_count; lane++) {
             prefill_panel *p = w->panels + i;
             const query_row *row = &p->row[lane];
             p->solver[lane].done = 1;
@@ -82,7 +82,7 @@ static bool start_searches(prefill_work *w) {
 static bool step_searches(prefill_work *w) {
     bool any = false;
     for (size_t i = 0; i < w->panel_count; i++)
-        for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
+        for (size_t lane = 0; lane < w->panels[i].row_count; lane++) {
             prefill_panel *p = w->panels + i;
             if (p->solver[lane].done)
                 continue;
@@ -97,7 +97,7 @@ static bool step_searches(prefill_work *w) {
 static void search_betas(prefill_work *w) {
     for (bool more = start_searches(w); more; more = step_searches(w)) {
         for (size_t i = 0; i < w->panel_count; i++)
-            for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
+            for (size_t lane = 0; lane < w->panels[i].row_count; lane++) {
                 prefill_panel *p = w->panels + i;
                 if (!p->solver[lane].done)
                     p->exp2_scale[lane] = whet_exp2_scale(p->solver[lane].beta);
@@ -126,7 +126,7 @@ static void make_row(prefill_work *w, size_t index, size_t lane) {
     size_t first = p->low - p->low % BLOCK;
     const lane_row entries = {.row = row,
                               .entries = prefill_tile(w, index, first) + lane,
-                              .step = w->lanes,
+                              .stride = w->lanes,
                               .first = first,
                               .end = p->high};
     if (!row_has_beta(&p->stats[lane])) {
@@ -145,7 +145,7 @@ static void make_row(prefill_work *w, size_t index, size_t lane) {
 static void solve_maps(prefill_work *w, size_t index) {
     prefill_panel *p = w->panels + index;
     panel_maps *maps = w->maps + index;
-    for (size_t lane = 0; lane < p->rows; lane++) {
+    for (size_t lane = 0; lane < p->row_count; lane++) {
         const query_row *row = &p->row[lane];
         if (!row_has_beta(&p->stats[lane]))
             continue;
@@ -161,7 +161,7 @@ static void solve_maps(prefill_work *w, size_t index) {
         }
         whet_maps_end_pass(maps, w->lanes);
     }
-    for (size_t lane = 0; p->low < p->high && lane < p->rows; lane++)
+    for (size_t lane = 0; p->low < p->high && lane < p->row_count; lane++)
         if (maps->form[lane] == PANEL_BY_ROW)
             make_row(w, index, lane);
 }
@@ -179,7 +179,7 @@ static void set_beta(prefill_panel *p, size_t lane, double beta) {
 
 void whet_prefill_settle_betas(prefill_work *w) {
     for (size_t i = 0; i < w->panel_count; i++)
-        for (size_t lane = 0; lane < w->panels[i].rows; lane++) {
+        for (size_t lane = 0; lane < w->panels[i].row_count; lane++) {
             prefill_panel *p = w->panels + i;
             complete_lane(w, p, lane);
             if (row_has_beta(&p->stats[lane]))
@@ -189,12 +189,12 @@ void whet_prefill_settle_betas(prefill_work *w) {
 
 void whet_prefill_choose_betas(prefill_work *w) {
     for (size_t i = 0; i < w->panel_count; i++)
-        for (size_t lane = 0; lane < w->panels[i].rows; lane++)
+        for (size_t lane = 0; lane < w->panels[i].row_count; lane++)
             complete_lane(w, w->panels + i, lane);
     search_betas(w);
     for (size_t i = 0; i < w->panel_count; i++) {
         prefill_panel *p = w->panels + i;
-        for (size_t lane = 0; lane < p->rows; lane++)
+        for (size_t lane = 0; lane < p->row_count; lane++)
             if (row_has_beta(&p->stats[lane]))
                 set_beta(p, lane, beta_of_lane(w, p, lane));
         if (w->maps)

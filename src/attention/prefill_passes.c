@@ -41,7 +41,7 @@ static void add_nonfinite_values(prefill_work *w, size_t start, const float *til
 static void compute_tile(prefill_work *w, size_t index, size_t start, size_t keys, float *tile) {
     const prefill_panel *p = w->panels + index;
     const float *queries = w->queries + index * w->slice.attention->head_dim * w->lanes;
-    whet_tile_logits(&w->slice, p->row, p->rows, w->keys, queries, start, keys, tile, NULL,
+    whet_tile_logits(&w->slice, p->row, p->row_count, w->keys, queries, start, keys, tile, NULL,
                      &w->ahead);
 }
 
@@ -93,7 +93,7 @@ static void find_extremes(prefill_work *w, prefill_panel *p, const float *tile, 
     if (!w->shape.extremes && !w->slice.row_maxima)
         return;
     w->shape.kernels->panel_extremes(tile, keys, &found);
-    for (size_t lane = 0; lane < p->rows; lane++) {
+    for (size_t lane = 0; lane < p->row_count; lane++) {
         uint64_t place = start + (size_t)found.place[lane];
         bool is_larger = found.most[lane] > p->most[lane];
         bool is_earlier = found.most[lane] == p->most[lane] && place < p->argmax[lane];

@@ -6,7 +6,8 @@
 #define KEPT_ROWS 48     /* with fewer to a task, layout costs more than computing logits twice */
 
 typedef struct layout {
-    size_t panels, queries, outputs, totals, keys, values, tiles, rows, maps, spare, map_row, total;
+    size_t panels, queries, outputs, totals, keys, values, tiles, row_buffer, maps, spare, map_row,
+        total;
 } layout;
 
 static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
@@ -21,7 +22,7 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     at->keys = whet_arena_place(&scratch, BLOCK * a->head_dim, sizeof(float));
     at->values = whet_arena_place(&scratch, BLOCK * columns, sizeof(float));
     at->tiles = whet_arena_place(&scratch, tile_keys * lanes, sizeof(float));
-    at->rows = whet_arena_place(&scratch, (size_t)STRIP_MAX * HEAD_DIM_MAX, sizeof(float));
+    at->row_buffer = whet_arena_place(&scratch, (size_t)STRIP_MAX * HEAD_DIM_MAX, sizeof(float));
     at->maps = whet_arena_place(&scratch, shape->mapped ? panels : 0, sizeof(panel_maps));
     at->spare = whet_arena_place(&scratch, shape->mapped ? BLOCK * lanes : 0, sizeof(float));
     at->map_row = whet_arena_place(&scratch, shape->by_row ? a->keys : 0, sizeof(float));
@@ -41,7 +42,7 @@ bool whet_plan_prefill(whet_plan *plan, plan_shape *shape) {
     const whet_attention *a = &plan->description.attention;
     size_t lanes = shape->kernels->lanes;
     size_t panels = ROWS_TO_TASK / lanes;
-    size_t needed = (shape->rows + lanes - 1) / lanes;
+    size_t needed = (shape->row_count + lanes - 1) / lanes;
     /* few rows: smaller tasks, so that several threads have something to do */
     while (panels > 2 && shape->slices * needed < 8 * panels)
         panels--;
@@ -79,7 +80,7 @@ size_t whet_prefill_cut_scratch(prefill_work *w, const whet_plan *plan, size_t t
     w->keys = arena_part(scratch, at.keys);
     w->values = arena_part(scratch, at.values);
     w->tiles = arena_part(scratch, at.tiles);
-    w->row_buffer = arena_part(scratch, at.rows);
+    w->row_buffer = arena_part(scratch, at.row_buffer);
     w->maps = w->shape.mapped ? arena_part(scratch, at.maps) : NULL;
     w->spare = arena_part(scratch, at.spare);
     w->map_row = arena_part(scratch, at.map_row);
@@ -93,7 +94,7 @@ size_t whet_prefill_cut_scratch(prefill_work *w, const whet_plan *plan, size_t t
     size_t part = tasks_to_slice - 1 - task % tasks_to_slice;
     w->slice = whet_slice_at(plan, &w->shape, task / tasks_to_slice);
     size_t first_row = part * w->shape.panels * w->lanes;
-    size_t needed = (w->shape.rows - first_row + w->lanes - 1) / w->lanes;
+    size_t needed = (w->shape.row_count - first_row + w->lanes - 1) / w->lanes;
     w->panel_count = needed < w->shape.panels ? needed : w->shape.panels;
     return first_row;
 }

@@ -70,15 +70,15 @@ static void start_panel(prefill_work *w, size_t index, size_t first_row) {
     const whet_attention *a = w->slice.attention;
     prefill_panel *p = w->panels + index;
     float *queries = w->queries + index * a->head_dim * w->lanes;
-    size_t left = w->shape.rows - first_row;
-    p->rows = left < w->lanes ? left : w->lanes;
+    size_t left = w->shape.row_count - first_row;
+    p->row_count = left < w->lanes ? left : w->lanes;
     p->low = SIZE_MAX;
     p->high = 0;
     memset(queries, 0, a->head_dim * w->lanes * sizeof(float));
     if (w->maps)
         whet_maps_clear(w->maps + index, w->lanes);
     for (size_t lane = 0; lane < w->lanes; lane++) {
-        if (lane >= p->rows) {
+        if (lane >= p->row_count) {
             start_idle_lane(p, lane);
             continue;
         }

@@ -58,12 +58,13 @@ size_t whet_pack_columns(const kv_slice *slice, const whet_tensor *tensor, size_
 }
 
 /* Masks what rows do not see; idle lanes see nothing. */
-static void mask_tile(const kernels *k, const query_row *row, size_t rows, size_t start,
+static void mask_tile(const kernels *k, const query_row *row, size_t row_count, size_t start,
                       size_t keys, float *tile) {
     float low[LANES_MAX], high[LANES_MAX];
     bool cut = false;
     for (size_t lane = 0; lane < k->lanes; lane++) {
-        size_t lo = lane < rows ? row[lane].low : 0, hi = lane < rows ? row[lane].high : 0;
+        size_t lo = lane < row_count ? row[lane].low : 0,
+               hi = lane < row_count ? row[lane].high : 0;
         lo = lo > start ? lo - start : 0;
         hi = hi > start ? hi - start : 0;
         if (hi > keys)
@@ -78,19 +79,19 @@ static void mask_tile(const kernels *k, const query_row *row, size_t rows, size_
         k->panel_limit(tile, keys, low, high);
 }
 
-void whet_tile_positions(const query_row *row, size_t rows, size_t lanes, size_t start,
+void whet_tile_positions(const query_row *row, size_t row_count, size_t lanes, size_t start,
                          float *position) {
     for (size_t lane = 0; lane < lanes; lane++)
-        position[lane] = lane < rows ? (float)(row[lane].position - (int64_t)start) : 0;
+        position[lane] = lane < row_count ? (float)(row[lane].position - (int64_t)start) : 0;
 }
 
-static void add_alibi(const kv_slice *slice, const query_row *row, size_t rows, size_t start,
+static void add_alibi(const kv_slice *slice, const query_row *row, size_t row_count, size_t start,
                       size_t keys, float *tile) {
     float slope[LANES_MAX], position[LANES_MAX];
     size_t lanes = slice->kernels->lanes;
     for (size_t lane = 0; lane < lanes; lane++)
-        slope[lane] = lane < rows ? slice->attention->alibi_slopes[row[lane].head] : 0;
-    whet_tile_positions(row, rows, lanes, start, position);
+        slope[lane] = lane < row_count ? slice->attention->alibi_slopes[row[lane].head] : 0;
+    whet_tile_positions(row, row_count, lanes, start, position);
     slice->kernels->panel_alibi(tile, keys, slope, position);
 }
 
@@ -108,19 +109,19 @@ rows_ahead whet_rows_ahead(const kv_slice *slice, const whet_tensor *first,
     size_t times = BLOCK / slice->kernels->strip * tiles;
     for (int i = 0; i < 2; i++)
         ahead.bytes[i] = ahead.tensor[i] ? bytes_to_fetch(slice->attention, ahead.tensor[i]) : 0;
-    ahead.step = start < end ? (end - start + times - 1) / times : 0;
+    ahead.at_once = start < end ? (end - start + times - 1) / times : 0;
     return ahead;
 }
 
 void whet_fetch_rows(rows_ahead *ahead) {
-    for (size_t n = 0; n < ahead->step && ahead->next < ahead->end; n++, ahead->next++)
+    for (size_t n = 0; n < ahead->at_once && ahead->next < ahead->end; n++, ahead->next++)
         for (int i = 0; i < 2; i++)
             for (size_t at = 0; at < ahead->bytes[i]; at += 64)
                 __builtin_prefetch(
                     whet_position_at(ahead->slice, ahead->tensor[i], ahead->next) + at, 0, 2);
 }
 
-void whet_tile_logits(const kv_slice *slice, const query_row *row, size_t rows,
+void whet_tile_logits(const kv_slice *slice, const query_row *row, size_t row_count,
                       const float *keys_packed, const float *queries, size_t start, size_t keys,
                       float *tile, float *softcap_grads, rows_ahead *ahead) {
     const whet_attention *a = slice->attention;
@@ -134,8 +135,8 @@ void whet_tile_logits(const kv_slice *slice, const query_row *row, size_t rows,
     if (a->softcap > 0)
         k->softcap(tile, keys * k->lanes, a->softcap);
     if (a->alibi_slopes)
-        add_alibi(slice, row, rows, start, keys, tile);
+        add_alibi(slice, row, row_count, start, keys, tile);
     if (whet_is_masked(a))
-        whet_add_mask_tile(slice, row, rows, start, keys, tile);
-    mask_tile(k, row, rows, start, keys, tile);
+        whet_add_mask_tile(slice, row, row_count, start, keys, tile);
+    mask_tile(k, row, row_count, start, keys, tile);
 }

@@ -2,7 +2,7 @@
  * What the paths over many queries share: keys, values and query rows brought
  * into the layouts of the panel kernels (see isa/panels.inc), and the complete
  * logits of a block of keys for one panel. A panel's rows are given as an array
- * of `lanes` entries of which the first `rows` are in use.
+ * of `lanes` entries of which the first `row_count` are in use.
  */
 #ifndef WHET_TILES_H
 #define WHET_TILES_H
@@ -77,7 +77,7 @@ typedef struct rows_ahead {
     const whet_tensor *tensor[2]; /* NULL: none */
     size_t bytes[2];              /* of a row */
     size_t next, end;             /* positions yet to be fetched */
-    size_t step;                  /* at a time */
+    size_t at_once;               /* positions fetched in one call */
 } rows_ahead;
 
 /* Positions [start, end) of two tensors, either of which may be NULL, while `tiles` tiles of whole
@@ -85,7 +85,7 @@ typedef struct rows_ahead {
 rows_ahead whet_rows_ahead(const kv_slice *slice, const whet_tensor *first,
                            const whet_tensor *second, size_t start, size_t end, size_t tiles);
 
-/* The next `step` positions. */
+/* The next `at_once` positions. */
 void whet_fetch_rows(rows_ahead *ahead);
 
 /*
@@ -94,12 +94,12 @@ void whet_fetch_rows(rows_ahead *ahead);
  * softcap_grads is not NULL and there is a soft-cap, its derivative at every logit goes there, laid
  * out like the tile.
  */
-void whet_tile_logits(const kv_slice *slice, const query_row *row, size_t rows,
+void whet_tile_logits(const kv_slice *slice, const query_row *row, size_t row_count,
                       const float *keys_packed, const float *queries, size_t start, size_t keys,
                       float *tile, float *softcap_grads, rows_ahead *ahead);
 
 /* The positions of a panel's rows among the keys, counted from key `start`; 0 for idle lanes. */
-void whet_tile_positions(const query_row *row, size_t rows, size_t lanes, size_t start,
+void whet_tile_positions(const query_row *row, size_t row_count, size_t lanes, size_t start,
                          float *position);
 
 #endif

@@ -3,81 +3,87 @@
 #include "isa/half.h"
 #include <string.h>
 
-static void load_f32(const kernels *k, const void *row, ptrdiff_t step, size_t n, float *result) {
+static void load_f32(const kernels *k, const void *row, ptrdiff_t stride, size_t n, float *result) {
     const char *at = row;
     (void)k;
     for (size_t i = 0; i < n; i++)
-        memcpy(&result[i], at + (ptrdiff_t)i * step, sizeof(float));
+        memcpy(&result[i], at + (ptrdiff_t)i * stride, sizeof(float));
 }
 
-static void load_f16(const kernels *k, const void *row, ptrdiff_t step, size_t n, float *result) {
+static void load_f16(const kernels *k, const void *row, ptrdiff_t stride, size_t n, float *result) {
     const char *at = row;
-    if (step == (ptrdiff_t)sizeof(uint16_t)) {
+    if (stride == (ptrdiff_t)sizeof(uint16_t)) {
         k->f16_to_f32((const uint16_t *)row, result, n);
         return;
     }
     for (size_t i = 0; i < n; i++) {
         uint16_t bits;
-        memcpy(&bits, at + (ptrdiff_t)i * step, sizeof bits);
+        memcpy(&bits, at + (ptrdiff_t)i * stride, sizeof bits);
         result[i] = half_to_float(bits);
     }
 }
 
-static void load_bf16(const kernels *k, const void *row, ptrdiff_t step, size_t n, float *result) {
+static void load_bf16(const kernels *k, const void *row, ptrdiff_t stride, size_t n,
+                      float *result) {
     const char *at = row;
-    if (step == (ptrdiff_t)sizeof(uint16_t)) {
+    if (stride == (ptrdiff_t)sizeof(uint16_t)) {
         k->bf16_to_f32((const uint16_t *)row, result, n);
         return;
     }
     for (size_t i = 0; i < n; i++) {
         uint16_t bits;
-        memcpy(&bits, at + (ptrdiff_t)i * step, sizeof bits);
+        memcpy(&bits, at + (ptrdiff_t)i * stride, sizeof bits);
         result[i] = brain_to_float(bits);
     }
 }
 
-static void load_q8_0(const kernels *k, const void *row, ptrdiff_t step, size_t n, float *result) {
-    (void)step;
+static void load_q8_0(const kernels *k, const void *row, ptrdiff_t stride, size_t n,
+                      float *result) {
+    (void)stride;
     k->q8_0_to_f32(row, result, n);
 }
 
-static void load_q4_0(const kernels *k, const void *row, ptrdiff_t step, size_t n, float *result) {
-    (void)step;
+static void load_q4_0(const kernels *k, const void *row, ptrdiff_t stride, size_t n,
+                      float *result) {
+    (void)stride;
     k->q4_0_to_f32(row, result, n);
 }
 
-static void store_f32(const kernels *k, const float *values, size_t n, void *row, ptrdiff_t step) {
+static void store_f32(const kernels *k, const float *values, size_t n, void *row,
+                      ptrdiff_t stride) {
     char *at = row;
     (void)k;
-    if (step == (ptrdiff_t)sizeof(float)) {
+    if (stride == (ptrdiff_t)sizeof(float)) {
         memcpy(row, values, n * sizeof(float));
         return;
     }
     for (size_t i = 0; i < n; i++)
-        memcpy(at + (ptrdiff_t)i * step, &values[i], sizeof(float));
+        memcpy(at + (ptrdiff_t)i * stride, &values[i], sizeof(float));
 }
 
-static void store_f16(const kernels *k, const float *values, size_t n, void *row, ptrdiff_t step) {
+static void store_f16(const kernels *k, const float *values, size_t n, void *row,
+                      ptrdiff_t stride) {
     char *at = row;
-    if (step == (ptrdiff_t)sizeof(uint16_t)) {
+    if (stride == (ptrdiff_t)sizeof(uint16_t)) {
         k->f32_to_f16(values, (uint16_t *)row, n);
         return;
     }
     for (size_t i = 0; i < n; i++) {
         uint16_t bits = float_to_half(values[i]);
-        memcpy(at + (ptrdiff_t)i * step, &bits, sizeof bits);
+        memcpy(at + (ptrdiff_t)i * stride, &bits, sizeof bits);
     }
 }
 
-static void store_bf16(const kernels *k, const float *values, size_t n, void *row, ptrdiff_t step) {
+static void store_bf16(const kernels *k, const float *values, size_t n, void *row,
+                       ptrdiff_t stride) {
     char *at = row;
-    if (step == (ptrdiff_t)sizeof(uint16_t)) {
+    if (stride == (ptrdiff_t)sizeof(uint16_t)) {
         k->f32_to_bf16(values, (uint16_t *)row, n);
         return;
     }
     for (size_t i = 0; i < n; i++) {
         uint16_t bits = float_to_brain(values[i]);
-        memcpy(at + (ptrdiff_t)i * step, &bits, sizeof bits);
+        memcpy(at + (ptrdiff_t)i * stride, &bits, sizeof bits);
     }
 }
 

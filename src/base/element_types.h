@@ -19,13 +19,13 @@
 #define Q4_0_BYTES (sizeof(uint16_t) + QUANT_BLOCK / 2)
 
 /*
- * n elements from `row` on, `step` bytes apart, as floats in result; and the
- * same backwards. Quantised rows are always contiguous and ignore the step.
+ * n elements from `row` on, `stride` bytes apart, as floats in result; and the
+ * same backwards. Quantised rows are always contiguous and ignore the stride.
  */
-typedef void (*elements_to_f32)(const kernels *k, const void *row, ptrdiff_t step, size_t n,
+typedef void (*elements_to_f32)(const kernels *k, const void *row, ptrdiff_t stride, size_t n,
                                 float *result);
 typedef void (*elements_from_f32)(const kernels *k, const float *values, size_t n, void *row,
-                                  ptrdiff_t step);
+                                  ptrdiff_t stride);
 
 typedef struct element_type {
     const char *name;
@@ -67,10 +67,11 @@ static inline size_t element_row_bytes(const element_type *type, size_t n) {
 
 /* n elements as floats: where they are if they are contiguous floats, else in buffer. */
 static inline const float *load_elements(const kernels *k, const element_type *type,
-                                         const void *row, ptrdiff_t step, size_t n, float *buffer) {
-    if (type->is_f32 && step == (ptrdiff_t)sizeof(float))
+                                         const void *row, ptrdiff_t stride, size_t n,
+                                         float *buffer) {
+    if (type->is_f32 && stride == (ptrdiff_t)sizeof(float))
         return (const float *)row;
-    type->to_f32(k, row, step, n, buffer);
+    type->to_f32(k, row, stride, n, buffer);
     return buffer;
 }
 

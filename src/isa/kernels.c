@@ -36,7 +36,7 @@
 const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
     .name = TEXT(WHET_KERNELS_SET),
     .max = row_max,
-    .count = row_count,
+    .count = row_entries,
     .finite = row_finite,
     .find = row_find,
     .min = row_min,

@@ -27,12 +27,12 @@ typedef struct row_sums {
  */
 #define PASS_ROWS 16 /* at most, and a multiple of every WIDTH */
 typedef struct row_pass {
-    size_t rows, n;
+    size_t row_count, n;
     const float *x;
-    ptrdiff_t stride;  /* from row to row of x and next, in floats */
-    float *y;          /* where the exponentials times unit go; NULL: only sums, s among them */
-    const float *next; /* rows whose maxima to find, or NULL */
-    size_t next_rows;  /* of which there may be fewer */
+    ptrdiff_t stride;      /* from row to row of x and next, in floats */
+    float *y;              /* where the exponentials times unit go; NULL: only sums, s among them */
+    const float *next;     /* rows whose maxima to find, or NULL */
+    size_t next_row_count; /* of which there may be fewer */
     int nearest; /* where `last` is written past the caches, they are fetched for the nearest cache
                     alone */
     const float *last; /* exponentials to multiply by factor and write to out, or NULL; may be y */
@@ -177,8 +177,8 @@ typedef struct kernels {
     void (*nontemporal_end)(void);
     /* x = cap tanh(x / cap), in place. */
     void (*softcap)(float *x, size_t n, float cap);
-    /* slope = 1 - tanh^2 of x / cap, from x as it was before. */
-    void (*softcap_derivative)(const float *x, size_t n, float cap, float *slope);
+    /* derivative = 1 - tanh^2 of x / cap, from x as it was before. */
+    void (*softcap_derivative)(const float *x, size_t n, float cap, float *derivative);
 
     /* Conversions, n elements; results rounded to nearest even. */
     void (*f16_to_f32)(const uint16_t *x, float *y, size_t n);
@@ -259,8 +259,8 @@ typedef struct kernels {
                             const panel_backward *to_logits);
     /* sums = sum of tile |position - j|. */
     void (*panel_distances)(const float *tile, size_t keys, const float *position, float *sums);
-    /* tile *= slopes; zero stays zero. */
-    void (*panel_chain)(float *tile, const float *slopes, size_t keys);
+    /* tile *= derivatives; zero stays zero. */
+    void (*panel_chain)(float *tile, const float *derivatives, size_t keys);
 
     /*
      * Maps that are not a temperature: weights from logits for the lanes whose `chosen` is 1, the
@@ -292,13 +292,13 @@ typedef struct kernels {
      * vectors (ROW_PAD floats); rows of any kind are [head][row], those of a head in turn.
      */
     /* logits[head][r][j] = query r of the head . its key j */
-    void (*cache_scores)(const kv_rows *keys, const float *queries, size_t rows, size_t row_stride,
-                         float *logits, size_t logits_stride);
+    void (*cache_scores)(const kv_rows *keys, const float *queries, size_t row_count,
+                         size_t row_stride, float *logits, size_t logits_stride);
     /* out[head][r] += sum over j of weights[head][r][j] * the head's value j. No more than 64 keys
      * are summed in f32 before they join what is in out, and of 1,024 keys no more than 64 such
      * sums. */
     void (*cache_values)(const kv_rows *values, const float *weights, size_t weights_stride,
-                         size_t rows, float *out, size_t out_stride);
+                         size_t row_count, float *out, size_t out_stride);
 } kernels;
 
 #define WHET_SET(name, target, flags, condition) extern const kernels whet_kernels_##name;

@@ -25,9 +25,9 @@ double whet_apply_strength(const whet_policy *policy, double beta) {
     return whet_bound_beta(1 + policy->strength * (limited - 1));
 }
 
-void whet_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
-    whet_temperature_of(policy)->betas(policy, rows, beta);
-    for (size_t i = 0; i < rows->count; i++)
+void whet_betas(const whet_policy *policy, const beta_batch *batch, double *beta) {
+    whet_temperature_of(policy)->betas(policy, batch, beta);
+    for (size_t i = 0; i < batch->count; i++)
         beta[i] = whet_apply_strength(policy, beta[i]);
 }
 
@@ -90,15 +90,15 @@ void whet_differentiate_beta(const whet_policy *policy, const whet_stats *stats,
 }
 
 /* The gradient of beta leaves the range of numbers only where beta is next to nothing. */
-static void add_parameter(double by_beta, double by_parameter, double *sum) {
-    if (by_parameter != 0 && isfinite(by_beta))
-        *sum += by_beta * by_parameter;
+static void add_parameter(double beta_grad, double derivative, double *sum) {
+    if (derivative != 0 && isfinite(beta_grad))
+        *sum += beta_grad * derivative;
 }
 
-void whet_add_parameters(const whet_policy_gradient *by_parameter, double by_beta,
+void whet_add_parameters(const whet_policy_gradient *derivatives, double beta_grad,
                          whet_policy_gradient *sums) {
     for (size_t i = 0; i <= WHET_POLY_DEGREE_MAX; i++)
-        add_parameter(by_beta, by_parameter->value[i], &sums->value[i]);
-    add_parameter(by_beta, by_parameter->strength, &sums->strength);
-    add_parameter(by_beta, by_parameter->hold, &sums->hold);
+        add_parameter(beta_grad, derivatives->value[i], &sums->value[i]);
+    add_parameter(beta_grad, derivatives->strength, &sums->strength);
+    add_parameter(beta_grad, derivatives->hold, &sums->hold);
 }

@@ -44,7 +44,7 @@ static inline bool whet_beta_is_free(double beta) { return beta >= 0 && beta <= 
 double whet_apply_strength(const whet_policy *policy, double beta);
 
 /* The betas of a batch, strength and bounds included. Not for temperatures that search. */
-void whet_betas(const whet_policy *policy, const beta_batch *rows, double *beta);
+void whet_betas(const whet_policy *policy, const beta_batch *batch, double *beta);
 
 /* Whether beta is 1 because the temperature does nothing: a beta given by the caller may then take
  * its place. */
@@ -72,7 +72,7 @@ typedef struct beta_derivative {
 } beta_derivative;
 
 /* Adds what a gradient of beta comes to for each parameter. */
-void whet_add_parameters(const whet_policy_gradient *by_parameter, double by_beta,
+void whet_add_parameters(const whet_policy_gradient *derivatives, double beta_grad,
                          whet_policy_gradient *sums);
 
 double whet_beta0(const whet_policy *policy, const whet_stats *stats);

@@ -10,9 +10,9 @@ const whet_policy whet_plain_policy = {.temperature = WHET_POLICY_SOFTMAX,
 
 whet_policy whet_policy_softmax(void) { return whet_plain_policy; }
 
-static void plain_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
+static void plain_betas(const whet_policy *policy, const beta_batch *batch, double *beta) {
     (void)policy;
-    for (size_t i = 0; i < rows->count; i++)
+    for (size_t i = 0; i < batch->count; i++)
         beta[i] = 1;
 }
 
@@ -33,8 +33,8 @@ whet_policy whet_policy_fixed(double beta) {
 
 static whet_policy preset_fixed(void) { return whet_policy_fixed(1); }
 
-static void fixed_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
-    for (size_t i = 0; i < rows->count; i++)
+static void fixed_betas(const whet_policy *policy, const beta_batch *batch, double *beta) {
+    for (size_t i = 0; i < batch->count; i++)
         beta[i] = policy->value[0];
 }
 

@@ -8,10 +8,10 @@ whet_policy whet_policy_custom(whet_beta_function function, void *context) {
     return policy;
 }
 
-static void custom_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
-    for (size_t i = 0; i < rows->count; i++) {
+static void custom_betas(const whet_policy *policy, const beta_batch *batch, double *beta) {
+    for (size_t i = 0; i < batch->count; i++) {
         double unused = 0;
-        beta[i] = policy->function(&rows->stats[i], &unused, policy->context);
+        beta[i] = policy->function(&batch->stats[i], &unused, policy->context);
     }
 }
 
@@ -20,9 +20,9 @@ static double custom_derivative(const whet_policy *policy, const whet_stats *sta
     (void)beta;
     (void)variance;
     (void)parameters;
-    double slope = 0;
-    policy->function(stats, &slope, policy->context);
-    return slope;
+    double derivative = 0;
+    policy->function(stats, &derivative, policy->context);
+    return derivative;
 }
 
 const temperature_descriptor whet_temperature_custom = {.kind = WHET_POLICY_CUSTOM,

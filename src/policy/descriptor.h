@@ -97,7 +97,7 @@ typedef struct temperature_descriptor {
     size_t parameter_count;
 
     /* beta of each row of a batch, before strength and bounds. NULL where it is searched for. */
-    void (*betas)(const whet_policy *policy, const beta_batch *rows, double *beta);
+    void (*betas)(const whet_policy *policy, const beta_batch *batch, double *beta);
 
     /*
      * How beta (before strength) moves: adds its derivative by each parameter to *parameters and

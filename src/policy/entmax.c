@@ -157,17 +157,17 @@ static entmax_sums power_sums(const map_row *row, const map_solution *solution) 
     walk_begin(&walk, row->row, row->sink);
     while (walk_next(&walk)) {
         double block_sum = 0;
-        double block_slope = 0;
+        double block_derivative = 0;
         for (size_t i = 0; i < walk.count; i++) {
             double ratio = ratio_of((double)walk.logits[i], solution);
             if (ratio > -1) {
                 double p = power_of(ratio, solution->found);
                 block_sum += p;
-                block_slope += p / (1 + ratio);
+                block_derivative += p / (1 + ratio);
             }
         }
         whole.sum += block_sum;
-        whole.squares += block_slope;
+        whole.squares += block_derivative;
     }
     return whole;
 }
@@ -221,7 +221,7 @@ static double exp_remainder(double t) {
  * the derivative r h + r^2 p (r = 1 / (a - 1), h = p L) less r^2 p^(2 - a), so that
  * nothing is lost as a comes near 1.
  */
-static double alpha_slope(double alpha, double p) {
+static double alpha_derivative(double alpha, double p) {
     double log_p = log(p);
     return -p * log_p * log_p * exp_remainder((1 - alpha) * log_p);
 }
@@ -233,7 +233,7 @@ static map_terms entmax_terms(double logit, double p, const map_solution *soluti
     const double *found = solution->found;
     double alpha = found[3] == 0 ? found[2] : found[1] + 1;
     double s = alpha == 2 ? 1 : alpha == 1.5 ? sqrt(p) : pow(p, 2 - alpha);
-    return (map_terms){.own = s, .shared = s, .mean = s, .parameter = alpha_slope(alpha, p)};
+    return (map_terms){.own = s, .shared = s, .mean = s, .parameter = alpha_derivative(alpha, p)};
 }
 
 static panel_form entmax_panel(const whet_policy *policy) {

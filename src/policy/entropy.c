@@ -48,17 +48,17 @@ static whet_policy preset_poly(void) {
 }
 
 /* Coefficient by coefficient over all rows, so that no row waits for itself. */
-static void poly_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
-    const double *entropy = rows->entropy;
-    for (size_t i = 0; i < rows->count; i++)
+static void poly_betas(const whet_policy *policy, const beta_batch *batch, double *beta) {
+    const double *entropy = batch->entropy;
+    for (size_t i = 0; i < batch->count; i++)
         beta[i] = 0;
     for (unsigned k = 0; k <= policy->degree && k <= WHET_POLY_DEGREE_MAX; k++) {
-        for (size_t i = 0; i < rows->count; i++) {
+        for (size_t i = 0; i < batch->count; i++) {
             double h = entropy[i] < policy->hold ? entropy[i] : policy->hold;
             beta[i] = beta[i] * h + policy->value[k];
         }
     }
-    for (size_t i = 0; i < rows->count; i++) {
+    for (size_t i = 0; i < batch->count; i++) {
         bool is_left = entropy[i] <= policy->threshold || policy->hold <= policy->threshold;
         double floored = beta[i] > policy->floor ? beta[i] : policy->floor;
         beta[i] = is_left ? 1 : floored;
@@ -73,18 +73,18 @@ static double poly_derivative(const whet_policy *policy, const whet_stats *stats
     if (h <= policy->threshold || !(beta > policy->floor))
         return 0;
     double power = 1;
-    double slope = 0;
+    double derivative = 0;
     for (unsigned i = 0; i <= policy->degree; i++) {
         parameters->value[policy->degree - i] = power;
         power *= h;
     }
     for (unsigned i = 0; i < policy->degree; i++)
-        slope = slope * h + policy->value[i] * (double)(policy->degree - i);
+        derivative = derivative * h + policy->value[i] * (double)(policy->degree - i);
     if (stats->entropy > policy->hold) {
-        parameters->hold = slope;
+        parameters->hold = derivative;
         return 0;
     }
-    return slope;
+    return derivative;
 }
 
 static const policy_parameter poly_parameters[] = {
@@ -158,9 +158,9 @@ whet_policy whet_policy_exp(double h0) {
 
 static whet_policy preset_exp(void) { return whet_policy_exp(0); }
 
-static void exp_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
-    for (size_t i = 0; i < rows->count; i++)
-        beta[i] = fmax(1, exp(rows->entropy[i] - policy->value[0]));
+static void exp_betas(const whet_policy *policy, const beta_batch *batch, double *beta) {
+    for (size_t i = 0; i < batch->count; i++)
+        beta[i] = fmax(1, exp(batch->entropy[i] - policy->value[0]));
 }
 
 static double exp_derivative(const whet_policy *policy, const whet_stats *stats, double beta,

@@ -81,8 +81,8 @@ static void sigmoid_solve(const map_row *row, map_solution *solution) {
 
 static map_terms sigmoid_terms(double logit, double p, const map_solution *solution) {
     (void)logit;
-    double slope = p * (1 - p);
-    return (map_terms){.own = slope, .parameter = solution->found[1] > 0 ? -slope : 0};
+    double derivative = p * (1 - p);
+    return (map_terms){.own = derivative, .parameter = solution->found[1] > 0 ? -derivative : 0};
 }
 
 static panel_form sigmoid_panel(const whet_policy *policy) {

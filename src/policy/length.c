@@ -26,10 +26,11 @@ static double ssmax_power(const whet_policy *policy, uint64_t n) {
     return policy->value[2] == 1 ? log_n : pow(log_n, policy->value[2]);
 }
 
-static void ssmax_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
-    for (size_t i = 0; i < rows->count; i++)
-        beta[i] =
-            rows->n[i] ? policy->value[0] * ssmax_power(policy, rows->n[i]) + policy->value[1] : 1;
+static void ssmax_betas(const whet_policy *policy, const beta_batch *batch, double *beta) {
+    for (size_t i = 0; i < batch->count; i++)
+        beta[i] = batch->n[i]
+                      ? policy->value[0] * ssmax_power(policy, batch->n[i]) + policy->value[1]
+                      : 1;
 }
 
 static double ssmax_derivative(const whet_policy *policy, const whet_stats *stats, double beta,
@@ -88,9 +89,9 @@ whet_policy whet_policy_length(double n0) { return by_length(WHET_POLICY_LENGTH,
 
 static whet_policy preset_length(void) { return whet_policy_length(2); }
 
-static void length_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
-    for (size_t i = 0; i < rows->count; i++)
-        beta[i] = fmax(1, log((double)rows->n[i]) / log(policy->value[0]));
+static void length_betas(const whet_policy *policy, const beta_batch *batch, double *beta) {
+    for (size_t i = 0; i < batch->count; i++)
+        beta[i] = fmax(1, log((double)batch->n[i]) / log(policy->value[0]));
 }
 
 static double length_derivative(const whet_policy *policy, const whet_stats *stats, double beta,
@@ -130,9 +131,9 @@ whet_policy whet_policy_linear(double n0) { return by_length(WHET_POLICY_LINEAR,
 
 static whet_policy preset_linear(void) { return whet_policy_linear(1); }
 
-static void linear_betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
-    for (size_t i = 0; i < rows->count; i++)
-        beta[i] = fmax(1, (double)rows->n[i] / policy->value[0]);
+static void linear_betas(const whet_policy *policy, const beta_batch *batch, double *beta) {
+    for (size_t i = 0; i < batch->count; i++)
+        beta[i] = fmax(1, (double)batch->n[i] / policy->value[0]);
 }
 
 static double linear_derivative(const whet_policy *policy, const whet_stats *stats, double beta,

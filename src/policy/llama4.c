@@ -21,9 +21,9 @@ static double log_steps(const whet_policy *policy, int64_t position) {
     return steps > 0 ? log1p(steps) : 0;
 }
 
-static void betas(const whet_policy *policy, const beta_batch *rows, double *beta) {
-    for (size_t i = 0; i < rows->count; i++)
-        beta[i] = 1 + policy->value[0] * log_steps(policy, rows->position[i]);
+static void betas(const whet_policy *policy, const beta_batch *batch, double *beta) {
+    for (size_t i = 0; i < batch->count; i++)
+        beta[i] = 1 + policy->value[0] * log_steps(policy, batch->position[i]);
 }
 
 static double derivative(const whet_policy *policy, const whet_stats *stats, double beta,

@@ -89,7 +89,7 @@ static inline double row_movement_at(const row_movement *m, double logit) {
  * The backward pass of an ordered map: `grad` plus `common` is what arrives at the
  * coefficients, row->out receives the gradient of the logits.
  * First called with stores = false: returns false if what arrives is not finite;
- * sets *by_beta, unless that is NULL, to the sum of u e, with u the gradient of
+ * sets *beta_grad, unless that is NULL, to the sum of u e, with u the gradient of
  * beta e. Then with
  * stores = true: beta u plus the movement, and coefficients to `weights` unless
  * that is NULL (it may be the row itself).
@@ -100,7 +100,7 @@ typedef struct map_gradient {
     bool stores;
     const row_movement *movement;
     float *weights;
-    double *by_beta;
+    double *beta_grad;
 } map_gradient;
 
 #endif

@@ -45,7 +45,7 @@ typedef struct name_parser {
     const policy_parameter *parameters; /* that may be given; none to an alias */
     size_t parameter_count;
     whet_policy policy;
-    size_t given_numbers;                 /* how many were given so far */
+    size_t given_parameters;              /* how many were given so far */
     bool is_given[POLICY_PARAMETERS_MAX]; /* options among them */
     bool any_option, strength_is_given;
     char *message;
@@ -156,7 +156,7 @@ static size_t positional_count(const name_parser *parser) {
 static whet_status read_positional(name_parser *parser, span part) {
     if (parser->any_option)
         return refuse_part(parser, part, "comes after an option");
-    if (parser->given_numbers == positional_count(parser)) {
+    if (parser->given_parameters == positional_count(parser)) {
         size_t length_so_far = (size_t)(part.text - parser->name) + part.length;
         const char *nearest = nearest_name((span){parser->name, length_so_far});
         if (nearest && strcmp(nearest, parser->entry->name) != 0)
@@ -164,7 +164,7 @@ static whet_status read_positional(name_parser *parser, span part) {
                           nearest);
         return refuse_part(parser, part, "does not belong here");
     }
-    const policy_parameter *p = &parser->parameters[parser->given_numbers++];
+    const policy_parameter *p = &parser->parameters[parser->given_parameters++];
     if (p->flags & PARAMETER_LIST)
         return read_list(parser, part);
     double value = 0;
@@ -281,7 +281,7 @@ static whet_status read_name(name_parser *parser) {
         status = read_part(parser, part);
         next = part.text + part.length;
     }
-    if (status == WHET_OK && parser->given_numbers < needed_parameters(parser)) {
+    if (status == WHET_OK && parser->given_parameters < needed_parameters(parser)) {
         span whole = {parser->name, parser->length};
         return refuse_part(parser, whole, "lacks a number");
     }

@@ -68,7 +68,7 @@ typedef struct stick {
     const row_view *row, *grad;
     const map_gradient *want;
     double beta;
-    double by_beta;
+    double beta_grad;
     size_t span;                /* blocks from one note to the next */
     double notes[STICK_NOTES];  /* Q at the beginning of a span */
     double before[STICK_BLOCK]; /* Q at each position of a block */
@@ -108,7 +108,7 @@ static double climb(stick *s, size_t block, double q) {
 /* One entry: stores its gradient, or adds to that of beta. */
 static double descend_one(stick *s, size_t at, float logit, double u, double p) {
     if (!s->want->stores) {
-        s->by_beta += u * (double)logit;
+        s->beta_grad += u * (double)logit;
         return 0;
     }
     if (s->want->weights)
@@ -160,7 +160,7 @@ static bool backward(const map_row *row, const map_gradient *gradient) {
     size_t blocks = n / STICK_BLOCK + (n % STICK_BLOCK != 0);
     if (!gradient->stores) {
         bool finite = arrives_finite(&s, blocks);
-        if (!finite || !gradient->by_beta)
+        if (!finite || !gradient->beta_grad)
             return finite;
     }
     s.span = blocks / STICK_NOTES + 1;
@@ -178,7 +178,7 @@ static bool backward(const map_row *row, const map_gradient *gradient) {
         left = descend(&s, b, left);
     }
     if (!gradient->stores)
-        *gradient->by_beta = s.by_beta;
+        *gradient->beta_grad = s.beta_grad;
     return true;
 }
 

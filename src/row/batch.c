@@ -72,8 +72,8 @@ void whet_batch_choose(row_batch *batch, const float *max, const float *z, const
     for (size_t i = 0; batch->job->needs_sums && i < batch->count; i++)
         if (isnan(z[i]))
             batch->special[i] = true;
-    beta_batch rows = gather_inputs(batch, max, z, s, &in);
-    whet_betas(batch->job->policy, &rows, beta);
+    beta_batch inputs = gather_inputs(batch, max, z, s, &in);
+    whet_betas(batch->job->policy, &inputs, beta);
     for (size_t i = 0; i < batch->count; i++) {
         if (!batch->special[i])
             batch->special[i] = isnan(beta[i]);

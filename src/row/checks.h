@@ -26,15 +26,15 @@ static inline const void *row_at(rows_array array, size_t row) {
 }
 
 /* The bytes that an array spans; false if they leave the address range. */
-static inline bool array_range(rows_array array, size_t rows, size_t n, memory_range *range) {
+static inline bool array_range(rows_array array, size_t row_count, size_t n, memory_range *range) {
     size_t bytes, size = type_bytes(array.type);
-    ptrdiff_t step;
+    ptrdiff_t byte_stride;
     if (!size_multiply(n, size, &bytes) || bytes > PTRDIFF_MAX)
         return false;
-    if (__builtin_mul_overflow(array.stride, (ptrdiff_t)size, &step))
+    if (__builtin_mul_overflow(array.stride, (ptrdiff_t)size, &byte_stride))
         return false;
     *range = range_at(array.base, bytes);
-    return range->high >= range->low && range_extend(range, rows, step);
+    return range->high >= range->low && range_extend(range, row_count, byte_stride);
 }
 
 /* f32, f16 or bf16, and an address that suits it. */
@@ -48,14 +48,14 @@ static inline bool mask_type_is_sound(rows_array mask) {
 }
 
 /* Whether two arrays are one and the same, so that a row may be written over itself. */
-static inline bool array_same(rows_array a, rows_array b, size_t rows) {
-    return a.base == b.base && a.type == b.type && (a.stride == b.stride || rows == 1);
+static inline bool array_same(rows_array a, rows_array b, size_t row_count) {
+    return a.base == b.base && a.type == b.type && (a.stride == b.stride || row_count == 1);
 }
 
 /* Whether rows of one array share entries, which is fine to read and not to write. */
-static inline bool array_collides(rows_array array, size_t rows, size_t n) {
+static inline bool array_collides(rows_array array, size_t row_count, size_t n) {
     size_t distance = array.stride < 0 ? (size_t)0 - (size_t)array.stride : (size_t)array.stride;
-    return rows > 1 && distance < n;
+    return row_count > 1 && distance < n;
 }
 
 /* Puts plain softmax in the place of no policy; false if the policy makes no sense. */
@@ -67,14 +67,14 @@ static inline bool policy_is_sound(const whet_policy **policy, whet_policy *plai
 }
 
 /* Optional arrays of floats with a number for each row, `stride` floats apart. */
-static inline bool floats_range(const float *base, size_t stride, size_t rows,
+static inline bool floats_range(const float *base, size_t stride, size_t row_count,
                                 memory_range *range) {
     *range = (memory_range){0, 0};
     if (!base)
         return true;
     *range = range_at(base, sizeof(float));
     return stride <= PTRDIFF_MAX / sizeof(float) &&
-           range_extend(range, rows, (ptrdiff_t)(stride * sizeof(float)));
+           range_extend(range, row_count, (ptrdiff_t)(stride * sizeof(float)));
 }
 
 /* Sink and beta of row r. A sink of -inf is none. */

@@ -107,8 +107,8 @@ static void find_shifts(backward *b, float *buffer) {
 /* What reaches a coefficient: its own gradient, and through the entropy of the result (less what is
  * the same for all entries, since they sum to one). */
 static double arriving(const backward *b, double g, double p) {
-    double by_entropy = b->want->entropy_after;
-    return by_entropy != 0 && p > 0 ? g - by_entropy * log(p) : g;
+    double entropy_grad = b->want->entropy_after;
+    return entropy_grad != 0 && p > 0 ? g - entropy_grad * log(p) : g;
 }
 
 /* The shifted gradient of an entry of a walk; `g` is NULL where none arrives. */
@@ -199,11 +199,11 @@ static void find_movement(backward *b, float *buffer) {
 }
 
 /* What the temperature's parameters and, by the sum given, the map's get of a row. */
-static void add_to_parameters(const backward *b, double by_map_parameter) {
+static void add_to_parameters(const backward *b, double parameter_grad) {
     if (!b->want->parameters)
         return;
     whet_add_parameters(&b->derivative.parameters, b->want->beta, b->want->parameters);
-    b->want->parameters->map_value[0] += by_map_parameter;
+    b->want->parameters->map_value[0] += parameter_grad;
 }
 
 /* The gradient of one logit; adds to that of the map's parameter. */
@@ -218,7 +218,7 @@ static double gradient_at(const backward *b, double logit, double g, double p, d
 /* Stores the gradient, and coefficients where they are wanted; returns what the map's parameter
  * gets. `buffer` serves what arrives and what goes out. */
 static double store_gradient(backward *b, float *buffer) {
-    double by_parameter = 0;
+    double parameter_grad = 0;
     const row_view *row = b->m->row;
     row_walk walk;
     walk_begin(&walk, row, b->m->sink);
@@ -227,7 +227,7 @@ static double store_gradient(backward *b, float *buffer) {
         if (walk.is_sink) {
             double p = b->job->map->coefficient((double)walk.sink, &b->solution);
             b->want->sink =
-                gradient_at(b, (double)walk.sink, shifted(b, &walk, NULL, 0), p, &by_parameter);
+                gradient_at(b, (double)walk.sink, shifted(b, &walk, NULL, 0), p, &parameter_grad);
             continue;
         }
         const float *g = NULL;
@@ -245,10 +245,10 @@ static double store_gradient(backward *b, float *buffer) {
             if (b->want->weights)
                 b->want->weights[walk.start + i] = (float)p; /* nor is the logit */
         }
-        by_parameter += block;
+        parameter_grad += block;
         whet_row_store(row, walk.start, walk.count, buffer);
     }
-    return by_parameter;
+    return parameter_grad;
 }
 
 /* A sink that the map takes no notice of is still in the entropy. */
@@ -273,7 +273,7 @@ static bool spoil(const row_view *row) {
 static bool ordered_backward(backward *b, float *buffer) {
     map_gradient gradient = {.grad = b->want->out, .common = b->want->common};
     if (needs_beta(b))
-        gradient.by_beta = &b->want->beta;
+        gradient.beta_grad = &b->want->beta;
     if (!b->job->map->backward(b->m, &gradient))
         return spoil(b->m->row);
     find_movement(b, buffer);

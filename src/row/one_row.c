@@ -80,13 +80,13 @@ static float max_of_block(const row_view *row, size_t start, const row_pass *bef
 
 /* A step over one row, or a block of it. */
 static row_pass one_pass_over(const float *x, size_t n, float max, float exp2_scale, float *y) {
-    return (row_pass){.rows = 1,
+    return (row_pass){.row_count = 1,
                       .n = n,
                       .x = x,
                       .y = y,
                       .max = {shift_of(max)},
                       .exp2_scale = {exp2_scale},
-                      .next_rows = 1};
+                      .next_row_count = 1};
 }
 
 /* Has a step over block b finish the same block of what is pending. */

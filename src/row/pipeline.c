@@ -51,7 +51,7 @@ static void flush(pipeline *p) {
 static void run_pass(pipeline *p, float *y, const float *next) {
     if (p->pending > p->batch.count)
         flush(p);
-    p->pass.rows = p->batch.count;
+    p->pass.row_count = p->batch.count;
     p->pass.y = y;
     p->pass.next = next;
     p->pass.last = p->pending ? p->buffer : NULL;
@@ -75,7 +75,7 @@ static void choose_scales(pipeline *p) {
 /* Exponentials of the batch, and the maxima of the next. Returns whether rows are special. */
 static bool weigh(pipeline *p) {
     size_t after = p->batch.first + p->batch.count, left = p->batch.rows->rows - after;
-    p->pass.next_rows = left < p->batch.count ? left : p->batch.count;
+    p->pass.next_row_count = left < p->batch.count ? left : p->batch.count;
     run_pass(p, p->buffer, left ? p->pass.x + (ptrdiff_t)p->batch.count * p->pass.stride : NULL);
     bool any = false;
     for (size_t i = 0; i < p->batch.count; i++) {
@@ -100,8 +100,8 @@ static void settle(pipeline *p, whet_status *status, size_t *first_bad_row) {
 }
 
 static size_t batch_rows(size_t n) {
-    size_t rows = BATCH_FLOATS / n;
-    return rows < 1 ? 1 : rows > PASS_ROWS ? PASS_ROWS : rows;
+    size_t row_count = BATCH_FLOATS / n;
+    return row_count < 1 ? 1 : row_count > PASS_ROWS ? PASS_ROWS : row_count;
 }
 
 static void start(pipeline *p, const whet_rows *rows, const row_job *job) {

@@ -37,7 +37,7 @@ typedef struct softmax_backward {
     row_sums plain, weighted; /* at beta; with each exponential times g - g_base */
     row_sums moved;           /* at beta0 */
     double mean;              /* D - g_base */
-    double by_beta;           /* G */
+    double beta_grad;         /* G */
     beta_derivative derivative;
 } softmax_backward;
 
@@ -64,7 +64,7 @@ static void sum_gradient(softmax_backward *at, blocks *b) {
     }
     gradient_sums sums = {at->plain.z, at->plain.s, at->weighted.z, at->weighted.s};
     at->mean = gradient_mean(sums);
-    at->by_beta = gradient_of_beta(sums);
+    at->beta_grad = gradient_of_beta(sums);
 }
 
 /* How beta moves, and the sums at beta0 that go with it. */
@@ -90,7 +90,7 @@ static row_gradient gradient_of(const softmax_backward *at, double beta) {
                            .g_base = at->g_base,
                            .g_mean = to_float(at->mean)};
     if (at->derivative.factor != 0) {
-        result.w_scale = to_float(-at->by_beta * at->derivative.factor / at->moved.z);
+        result.w_scale = to_float(-at->beta_grad * at->derivative.factor / at->moved.z);
         result.d_mean = to_float(at->moved.s / at->moved.z);
     }
     return result;
@@ -139,11 +139,11 @@ static bool temperature_backward(const row_view *row, const row_view *grad, cons
         return finish(row, NAN, stats);
     if (parameters || !whet_beta_is_constant(job->policy))
         find_derivative(&at, job->policy, stats, b);
-    if (at.derivative.factor != 0 && !isfinite(at.by_beta * at.derivative.factor))
+    if (at.derivative.factor != 0 && !isfinite(at.beta_grad * at.derivative.factor))
         return finish(row, NAN, stats);
     store_gradient(&at, stats->beta, b);
     if (parameters)
-        whet_add_parameters(&at.derivative.parameters, at.by_beta, parameters);
+        whet_add_parameters(&at.derivative.parameters, at.beta_grad, parameters);
     return true;
 }
 

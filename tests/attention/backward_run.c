@@ -1,4 +1,4 @@
-/* The way back through an example: see backward_run.h. */
+/* The backward pass of an example: see backward_run.h. */
 #include "attention/backward_run.h"
 
 #include "reference/reference.h"
@@ -293,7 +293,8 @@ void backward_run_compare(const backward_run *w, const char *what) {
     compare_tensor(what, "dk", &w->k, of->k, sizes->k);
     compare_tensor(what, "dv", &w->v, of->v, sizes->v);
     compare_heads(what, "sink", g->sinks, of->sinks, sizes->sinks, g->attention.heads);
-    compare_heads(what, "slope", g->alibi_slopes, of->slopes, sizes->slopes, g->attention.heads);
+    compare_heads(what, "slope", g->alibi_slopes, of->alibi_slopes, sizes->alibi_slopes,
+                  g->attention.heads);
     compare_policies(what, g, &right);
     compare_betas(what, g, &right);
     compare_bias(what, g, &right);

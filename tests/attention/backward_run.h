@@ -1,5 +1,5 @@
 /*
- * The way back through an example: the gradients that the library computes, in
+ * The backward pass of an example: the gradients that the library computes, in
  * guarded memory and any layout, and their comparison with the reference.
  */
 #ifndef WHET_TESTS_ATTENTION_BACKWARD_RUN_H
@@ -23,8 +23,8 @@ typedef struct backward_run {
     uint64_t first_bad_row;   /* UINT64_MAX for none */
 } backward_run;
 
-/* Goes forth and prepares the way back; all memory is the example's. The gradient of a bias has
- * the axes of the bias. */
+/* Runs the forward pass and prepares the backward pass; all memory is the example's. The gradient
+ * of a bias has the axes of the bias. */
 backward_run backward_run_new(example *e, whet_type type);
 
 /* Random gradients of statistics, that of entropy_after where all maps sum to one. */

@@ -1,5 +1,5 @@
 /*
- * The way back through attention, against the reference in double over awkward
+ * The backward pass of attention, against the reference in double over awkward
  * sizes, all features and all policies; and the reference itself against
  * differences of its own loss.
  */
@@ -68,8 +68,8 @@ static double number_slope(const example *e, const backward_run *w, double *at) 
     return (above - below) / (2 * step);
 }
 
-static void check_slopes(const char *name, const char *what, const example *e,
-                         const backward_run *w, float *at, const double *right, size_t n) {
+static void check_gradient(const char *name, const char *what, const example *e,
+                           const backward_run *w, float *at, const double *right, size_t n) {
     for (size_t i = 0; i < n; i++) {
         double slope = float_slope(e, w, at + i);
         CHECK_MSG(fabs(slope - right[i]) <= 1e-5 * fmax(1, fabs(slope)),
@@ -95,15 +95,15 @@ static void check_reference(const char *name, uint64_t seed) {
     e.attention.offset = 5;
     backward_run w = backward_run_new(&e, WHET_F32);
     reference_gradients right = reference_backward(&w.gradients, SHARP);
-    check_slopes(name, "q", &e, &w, (float *)(void *)e.q.base, right.of.q, 2 * 3 * 4);
-    check_slopes(name, "k", &e, &w, (float *)(void *)e.k.base, right.of.k, 9 * 4);
-    check_slopes(name, "v", &e, &w, (float *)(void *)e.v.base, right.of.v, 9 * 3);
-    check_slopes(name, "sink", &e, &w, sinks, right.of.sinks, 2);
+    check_gradient(name, "q", &e, &w, (float *)(void *)e.q.base, right.of.q, 2 * 3 * 4);
+    check_gradient(name, "k", &e, &w, (float *)(void *)e.k.base, right.of.k, 9 * 4);
+    check_gradient(name, "v", &e, &w, (float *)(void *)e.v.base, right.of.v, 9 * 3);
+    check_gradient(name, "sink", &e, &w, sinks, right.of.sinks, 2);
     float slopes[2] = {e.attention.alibi_slopes[0], e.attention.alibi_slopes[1]};
     whet_policy policy = e.attention.policies[0];
     e.attention.alibi_slopes = slopes;
     e.attention.policies = &policy;
-    check_slopes(name, "slope", &e, &w, slopes, right.of.slopes, 2);
+    check_gradient(name, "slope", &e, &w, slopes, right.of.alibi_slopes, 2);
     if (policy.map != WHET_POLICY_TOPK) { /* whose k is a whole number */
         CHECK_NEAR(number_slope(&e, &w, &policy.map_value[0]), right.of.policies[0].map_value[0],
                    1e-5);
@@ -115,7 +115,7 @@ static void check_reference(const char *name, uint64_t seed) {
     example_free(&e);
 }
 
-TEST(the_references_gradients_are_slopes_of_its_loss) {
+TEST(the_references_gradients_are_derivatives_of_its_loss) {
     for (size_t i = 0; i < TEMPERATURES; i++) {
         check_reference(temperatures[i], i);
     }

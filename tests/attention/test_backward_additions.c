@@ -59,8 +59,8 @@ static double slope_at(const example *e, const backward_run *w, float *at) {
     return (above - below) / ((double)high - (double)low);
 }
 
-static void check_slopes(const char *name, const char *what, const example *e,
-                         const backward_run *w, void *data, const double *right, size_t n) {
+static void check_gradient(const char *name, const char *what, const example *e,
+                           const backward_run *w, void *data, const double *right, size_t n) {
     float *at = data;
     for (size_t i = 0; i < n; i++) {
         double slope = slope_at(e, w, at + i);
@@ -84,8 +84,8 @@ static void check_number(const char *name, const char *what, const example *e,
               what, right, slope);
 }
 
-static void check_numbers(const char *name, example *e, const backward_run *w,
-                          const whet_policy_gradient *right) {
+static void check_parameters(const char *name, example *e, const backward_run *w,
+                             const whet_policy_gradient *right) {
     whet_policy policy = e->attention.policies[0];
     e->attention.policies = &policy;
     for (size_t i = 0; i < 3; i++) {
@@ -125,21 +125,21 @@ static void check_reference(const char *name, bool gives_betas, uint64_t seed) {
     backward_run w = backward_run_new(&e, WHET_F32);
     backward_run_statistics(&w, &e);
     reference_gradients right = reference_backward(&w.gradients, SHARP);
-    check_slopes(name, "q", &e, &w, e.q.base, right.of.q, HEADS * QUERIES * 4);
-    check_slopes(name, "k", &e, &w, e.k.base, right.of.k, KEYS * 4);
-    check_slopes(name, "v", &e, &w, e.v.base, right.of.v, KEYS * 3);
-    check_slopes(name, "sink", &e, &w, sinks, right.of.sinks, HEADS);
-    check_slopes(name, "bias", &e, &w, bias, right.of.bias, HEADS * KEYS);
+    check_gradient(name, "q", &e, &w, e.q.base, right.of.q, HEADS * QUERIES * 4);
+    check_gradient(name, "k", &e, &w, e.k.base, right.of.k, KEYS * 4);
+    check_gradient(name, "v", &e, &w, e.v.base, right.of.v, KEYS * 3);
+    check_gradient(name, "sink", &e, &w, sinks, right.of.sinks, HEADS);
+    check_gradient(name, "bias", &e, &w, bias, right.of.bias, HEADS * KEYS);
     if (betas) {
-        check_slopes(name, "beta", &e, &w, betas, right.of.betas, HEADS * QUERIES);
+        check_gradient(name, "beta", &e, &w, betas, right.of.betas, HEADS * QUERIES);
     } else {
-        check_numbers(name, &e, &w, &right.of.policies[0]);
+        check_parameters(name, &e, &w, &right.of.policies[0]);
     }
     reference_gradients_free(&right);
     example_free(&e);
 }
 
-TEST(the_references_gradients_are_slopes_of_its_loss) {
+TEST(the_references_gradients_are_derivatives_of_its_loss) {
     for (size_t i = 0; i < POLICIES; i++) {
         check_reference(policies[i], false, i);
     }

@@ -1,5 +1,5 @@
 /*
- * The way back as a plan: what descriptions are refused and why, the same bits
+ * The backward pass as a plan: what descriptions are refused and why, the same bits
  * whatever drives the tasks, rows and keys that are not finite, and memory that
  * grows with the length and not with its square.
  */

@@ -499,11 +499,11 @@ TEST(memory_grows_no_faster_than_the_number_of_keys) {
 }
 
 /* A cache of 20,000 positions, its key heads side by side or one after the other. */
-static whet_attention imaginary_cache(size_t kv_heads, size_t group, whet_type type,
+static whet_attention imaginary_cache(size_t kv_heads, size_t heads_per_kv, whet_type type,
                                       bool by_position) {
     whet_attention a = imaginary(1, 20000, 64);
     ptrdiff_t row = (ptrdiff_t)reference_row_size(type, 64);
-    a.heads = kv_heads * group;
+    a.heads = kv_heads * heads_per_kv;
     a.kv_heads = kv_heads;
     a.k.type = a.v.type = type;
     a.k.stride[0] = row * 20000 * (ptrdiff_t)kv_heads;

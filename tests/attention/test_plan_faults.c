@@ -45,7 +45,7 @@ static float gradient_of_k[HEADS * KEYS * DIM];
 static float gradient_of_v[HEADS * KEYS * DIM];
 static whet_policy_gradient gradient_of_policy;
 
-/* The way back through it, once it has been gone forth. */
+/* Its backward pass, after its forward pass. */
 static whet_gradients backward_run(size_t count) {
     whet_gradients g = {.size = sizeof g, .attention = problem(count)};
     g.attention.stats = stats_of_rows;

@@ -1,6 +1,6 @@
 /*
  * The kernels over one row, each against a plain loop in double: awkward
- * lengths, every alignment, masked entries, NaN, the smallest and the largest c.
+ * lengths, every alignment, masked entries, NaN, the smallest and the largest scale.
  * Rows lie in guarded memory, so that reading or writing past an end is seen.
  */
 #include "isa/kernels.h"
@@ -167,13 +167,13 @@ static double worst_sum;
 
 static double distance(const row *r, size_t i, float max) { return (double)r->x[i] - (double)max; }
 
-/* 2^(c (x - max)), and how far off its f32 version may be. */
-static double exponential(double d, float c, double *bound) {
-    double e = d == -(double)INFINITY ? 0 : exp2((double)c * d);
+/* 2^(exp2_scale (x - max)), and how far off its f32 version may be. */
+static double exponential(double d, float exp2_scale, double *bound) {
+    double e = d == -(double)INFINITY ? 0 : exp2((double)exp2_scale * d);
     /* the polynomial and its rounding, and the rounding of x - max; the smallest are dropped */
     *bound = e * 7e-7 + 0x1p-126;
     if (e > 0) {
-        *bound += e * log(2) * (double)c * fabs(d) * 0x1p-24;
+        *bound += e * log(2) * (double)exp2_scale * fabs(d) * 0x1p-24;
     }
     return e;
 }
@@ -196,7 +196,7 @@ static void check_exponentials(row *r, struct rng *rng) {
             worst_exponential = e > 1e-9 ? fmax(worst_exponential, error / e) : worst_exponential;
             expected_z += e;
         }
-        CHECK_MSG(wrong == 0, "%zu of %zu wrong, c = %g", wrong, r->n, (double)factors[f]);
+        CHECK_MSG(wrong == 0, "%zu of %zu wrong, scale %g", wrong, r->n, (double)factors[f]);
         CHECK_NEAR(z, expected_z, SUM_TOLERANCE * expected_z);
         row in_place = row_new(r->n, r->slack);
         memcpy(in_place.x, r->x, r->n * sizeof(float));
@@ -246,13 +246,13 @@ static void check_sums(row *r, struct rng *rng) {
         }
         row_sums sums = {0, 0, 0};
         k->sums(r->x, r->n, max, factors[f], &sums);
-        CHECK_MSG(is_near(sums.z, z) && is_near(sums.s, s), "n = %zu, c = %g: z %g %g, s %g %g",
+        CHECK_MSG(is_near(sums.z, z) && is_near(sums.s, s), "n = %zu, scale %g: z %g %g, s %g %g",
                   r->n, (double)factors[f], sums.z, z.sum, sums.s, s.sum);
         CHECK(sums.q == 0);
         sums = (row_sums){0, 0, 0};
         k->moments(r->x, r->n, max, factors[f], &sums);
         CHECK_MSG(is_near(sums.z, z) && is_near(sums.s, s) && is_near(sums.q, q),
-                  "n = %zu, c = %g: z %g %g, s %g %g, q %g %g", r->n, (double)factors[f], sums.z,
+                  "n = %zu, scale %g: z %g %g, s %g %g, q %g %g", r->n, (double)factors[f], sums.z,
                   z.sum, sums.s, s.sum, sums.q, q.sum);
         if (z.sum > 0) {
             worst_sum = fmax(worst_sum, fabs(sums.z - z.sum) / z.sum);
@@ -362,12 +362,12 @@ TEST(adding_is_exact) { for_each_row(9, check_add); }
 
 /* Every third entry is hidden, whatever the logit. */
 static void check_add_mask(row *r, struct rng *rng) {
-    const float odd[] = {NAN, INFINITY, -INFINITY, 1.0f};
+    const float non_finite[] = {NAN, INFINITY, -INFINITY, 1.0f};
     row x = row_new(r->n, r->slack), before = row_new(r->n, r->slack);
     rng_fill_uniform(rng, before.x, r->n, -1, 1);
     for (size_t i = 0; i < r->n; i++) {
         r->x[i] = i % 3 == 0 ? -INFINITY : r->x[i];
-        before.x[i] = i % 6 == 0 ? odd[i / 6 % 4] : before.x[i];
+        before.x[i] = i % 6 == 0 ? non_finite[i / 6 % 4] : before.x[i];
     }
     memcpy(x.x, before.x, r->n * sizeof(float));
     whet_kernels_get()->add_mask(r->x, r->n, x.x);
@@ -394,7 +394,7 @@ static void check_step_kind(const row *r, const row *next, const row *last, unsi
     float max = finite_max(r);
     row y = row_new(r->n, r->slack);
     row out = row_new(r->n, r->slack);
-    row_pass pass = {.rows = 1, .n = r->n, .x = r->x, .next_rows = 1};
+    row_pass pass = {.row_count = 1, .n = r->n, .x = r->x, .next_row_count = 1};
     pass.max[0] = max;
     pass.exp2_scale[0] = 1.25f;
     pass.factor[0] = 0.3f;
@@ -455,8 +455,8 @@ TEST(steps_do_their_work_on_three_rows_at_once) { for_each_row(8, check_step); }
 static void check_row_of_step(const row_pass *many, size_t i) {
     const kernels *k = whet_kernels_get();
     float y[80], out[80];
-    bool looks_ahead = many->next && i < many->next_rows;
-    row_pass one = {.rows = 1, .n = many->n, .next_rows = 1, .whole = many->whole};
+    bool looks_ahead = many->next && i < many->next_row_count;
+    row_pass one = {.row_count = 1, .n = many->n, .next_row_count = 1, .whole = many->whole};
     one.x = many->x + (ptrdiff_t)i * many->stride;
     one.max[0] = many->max[i];
     one.exp2_scale[0] = many->exp2_scale[i];
@@ -485,10 +485,10 @@ static void check_step_rows(size_t rows, size_t n, bool stores, struct rng *rng)
     static float x[FLOATS], next[FLOATS], buffer[FLOATS], out[FLOATS];
     rng_fill_normal(rng, x, FLOATS, 1, 3);
     rng_fill_normal(rng, next, FLOATS, 1, 3);
-    row_pass pass = {.rows = rows, .n = n, .stride = -GAP, .y_stride = GAP, .out_stride = GAP};
+    row_pass pass = {.row_count = rows, .n = n, .stride = -GAP, .y_stride = GAP, .out_stride = GAP};
     pass.x = x + (rows - 1) * GAP;
     pass.next = next + (rows - 1) * GAP;
-    pass.next_rows = rows - rows / 4;
+    pass.next_row_count = rows - rows / 4;
     pass.last = buffer;
     pass.y = stores ? buffer : NULL;
     pass.out = out;
@@ -550,7 +550,7 @@ TEST(nan_makes_the_sums_of_a_step_nan) {
         for (size_t at = 0; at < n; at++) {
             memset(r.x, 0, n * sizeof(float));
             r.x[at] = NAN;
-            row_pass pass = {.rows = 1, .n = n, .x = r.x, .exp2_scale = {1}};
+            row_pass pass = {.row_count = 1, .n = n, .x = r.x, .exp2_scale = {1}};
             whet_kernels_get()->rows_pass(&pass);
             CHECK_MSG(isnan(pass.z[0]), "NaN at %zu of %zu", at, n);
             pass.y = y.x;
@@ -563,7 +563,7 @@ TEST(nan_makes_the_sums_of_a_step_nan) {
 }
 
 TEST(what_is_not_finite_is_found_wherever_it_is) {
-    static const float odd[] = {NAN, INFINITY, -INFINITY};
+    static const float non_finite[] = {NAN, INFINITY, -INFINITY};
     for (size_t n = 0; n < 100; n++) {
         row r = row_new(n, n % SLACKS);
         for (size_t i = 0; i < n; i++) {
@@ -572,7 +572,7 @@ TEST(what_is_not_finite_is_found_wherever_it_is) {
         CHECK_MSG(whet_kernels_get()->finite(r.x, n), "%zu finite floats", n);
         for (size_t i = 0; i < n; i++) {
             float before = r.x[i];
-            r.x[i] = odd[(i + n) % 3];
+            r.x[i] = non_finite[(i + n) % 3];
             CHECK_MSG(!whet_kernels_get()->finite(r.x, n), "at %zu of %zu", i, n);
             r.x[i] = before;
         }
@@ -596,8 +596,8 @@ static void check_softcap(row *r, struct rng *rng) {
         row y = row_new(r->n, r->slack);
         memcpy(y.x, r->x, r->n * sizeof(float));
         whet_kernels_get()->softcap(y.x, r->n, caps[c]);
-        row slope = row_new(r->n, r->slack);
-        whet_kernels_get()->softcap_derivative(r->x, r->n, caps[c], slope.x);
+        row derivative = row_new(r->n, r->slack);
+        whet_kernels_get()->softcap_derivative(r->x, r->n, caps[c], derivative.x);
         size_t wrong = 0;
         for (size_t i = 0; i < r->n; i++) {
             double cap = (double)caps[c];
@@ -606,13 +606,14 @@ static void check_softcap(row *r, struct rng *rng) {
             double steepness = 1 / (cosh(y_i) * cosh(y_i));
             double error = fabs((double)y.x[i] - expected);
             wrong += !(error <= 4e-7 * fabs(expected));
-            wrong += !(fabs((double)slope.x[i] - steepness) <= softcap_slope_bound(y_i, steepness));
+            wrong +=
+                !(fabs((double)derivative.x[i] - steepness) <= softcap_slope_bound(y_i, steepness));
             if (expected != 0) {
                 worst_softcap = fmax(worst_softcap, error / fabs(expected));
             }
         }
         CHECK_MSG(wrong == 0, "%zu of %zu wrong, cap %g", wrong, r->n, (double)caps[c]);
-        row_free(&slope);
+        row_free(&derivative);
         row_free(&y);
     }
 }
@@ -659,7 +660,7 @@ TEST(soft_caps_keep_infinities_apart_and_nan) {
 
 /* ---- tables ---- */
 
-/* ---- the way back ---- */
+/* ---- the backward pass ---- */
 
 static void check_find(row *r, struct rng *rng) {
     const kernels *k = whet_kernels_get();
@@ -692,7 +693,7 @@ static void check_gradient_sums(row *r, struct rng *rng) {
     const kernels *k = whet_kernels_get();
     const float max = finite_max(r), base = 0.25f;
     row g = gradient_for(r, rng), y = row_new(r->n, r->slack), expected = row_new(r->n, r->slack);
-    for (size_t f = 0; f < 5; f++) { /* but for c that is next to nothing or endless */
+    for (size_t f = 0; f < 5; f++) { /* not for a scale next to zero or infinite */
         row_sums plain = {1, 2, 3}, weighted = {4, 5, 6}, sums = {1, 2, 3};
         double u = 4, v = 5, size = 0;
         k->gradient_sums(r->x, g.x, r->n, max, factors[f], base, y.x, &plain, &weighted);
@@ -718,7 +719,7 @@ static void check_gradient_sums(row *r, struct rng *rng) {
     row_free(&expected);
 }
 
-TEST(sums_of_the_way_back_are_right_and_pass_over_masked_entries) {
+TEST(sums_of_the_backward_pass_are_right_and_pass_over_masked_entries) {
     for_each_row(10, check_gradient_sums);
 }
 

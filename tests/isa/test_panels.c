@@ -28,21 +28,21 @@ static double product_bound(size_t n, double sizes) { return (double)(n + 2) * 0
 
 /* ---- the two products ---- */
 
-static void check_scores(struct rng *rng, size_t groups, size_t depth) {
+static void check_scores(struct rng *rng, size_t strips, size_t depth) {
     const kernels *k = whet_kernels_get();
     size_t lanes = k->lanes;
-    size_t group = k->strip;
-    float *keys = new_normal(rng, groups * depth * group, 1); /* [groups][depth][group] */
+    size_t strip = k->strip;
+    float *keys = new_normal(rng, strips * depth * strip, 1); /* [strips][depth][strip] */
     float *queries = new_normal(rng, depth * lanes, 1);       /* [depth][lanes] */
-    float *tile = new_floats(groups * group * lanes);
-    k->scores(keys, groups, queries, depth, tile);
+    float *tile = new_floats(strips * strip * lanes);
+    k->scores(keys, strips, queries, depth, tile);
     size_t wrong = 0;
-    for (size_t j = 0; j < groups * group; j++) {
+    for (size_t j = 0; j < strips * strip; j++) {
         for (size_t lane = 0; lane < lanes; lane++) {
             double sum = 0;
             double sizes = 0;
             for (size_t i = 0; i < depth; i++) {
-                double a = (double)keys[(j / group * depth + i) * group + j % group];
+                double a = (double)keys[(j / strip * depth + i) * strip + j % strip];
                 double b = (double)queries[i * lanes + lane];
                 sum += a * b;
                 sizes += fabs(a * b);
@@ -51,7 +51,7 @@ static void check_scores(struct rng *rng, size_t groups, size_t depth) {
             wrong += !(error <= product_bound(depth, sizes));
         }
     }
-    CHECK_MSG(wrong == 0, "%zu wrong: %zu groups, depth %zu", wrong, groups, depth);
+    CHECK_MSG(wrong == 0, "%zu wrong: %zu strips, depth %zu", wrong, strips, depth);
     guarded_free(keys);
     guarded_free(queries);
     guarded_free(tile);
@@ -62,19 +62,19 @@ TEST(scores_are_products_of_keys_and_queries) {
     for (size_t depth = 1; depth <= 80; depth++) {
         check_scores(&rng, 1 + depth % 3, depth);
     }
-    for (size_t groups = 0; groups <= 17; groups++) {
-        check_scores(&rng, groups, 33);
+    for (size_t strips = 0; strips <= 17; strips++) {
+        check_scores(&rng, strips, 33);
     }
     check_scores(&rng, 3, 576);
 }
 
-static void check_accumulate(struct rng *rng, size_t groups, size_t keys, size_t padding) {
+static void check_accumulate(struct rng *rng, size_t strips, size_t keys, size_t padding) {
     const kernels *k = whet_kernels_get();
     size_t lanes = k->lanes;
-    size_t group = k->strip;
-    size_t stride = keys * group + padding;
-    size_t columns = groups * group;
-    size_t size = groups ? (groups - 1) * stride + keys * group : 0;
+    size_t strip = k->strip;
+    size_t stride = keys * strip + padding;
+    size_t columns = strips * strip;
+    size_t size = strips ? (strips - 1) * stride + keys * strip : 0;
     float *values = new_normal(rng, size, 1);
     float *weights = new_normal(rng, keys * lanes, 1);
     float *rescale = new_floats(lanes);
@@ -82,14 +82,14 @@ static void check_accumulate(struct rng *rng, size_t groups, size_t keys, size_t
     float *out = new_normal(rng, columns * lanes, 1);
     float *before = new_floats(columns * lanes);
     memcpy(before, out, columns * lanes * sizeof(float));
-    k->accumulate(values, groups, stride, weights, keys, rescale, out);
+    k->accumulate(values, strips, stride, weights, keys, rescale, out);
     size_t wrong = 0;
     for (size_t c = 0; c < columns; c++) {
         for (size_t lane = 0; lane < lanes; lane++) {
             double sum = (double)before[c * lanes + lane] * (double)rescale[lane];
             double sizes = fabs(sum);
             for (size_t j = 0; j < keys; j++) {
-                double v = (double)values[c / group * stride + j * group + c % group];
+                double v = (double)values[c / strip * stride + j * strip + c % strip];
                 double w = (double)weights[j * lanes + lane];
                 sum += v * w;
                 sizes += fabs(v * w);
@@ -98,7 +98,7 @@ static void check_accumulate(struct rng *rng, size_t groups, size_t keys, size_t
             wrong += !(error <= product_bound(keys, sizes));
         }
     }
-    CHECK_MSG(wrong == 0, "%zu wrong: %zu groups, %zu keys", wrong, groups, keys);
+    CHECK_MSG(wrong == 0, "%zu wrong: %zu strips, %zu keys", wrong, strips, keys);
     guarded_free(values);
     guarded_free(weights);
     guarded_free(rescale);
@@ -109,8 +109,8 @@ static void check_accumulate(struct rng *rng, size_t groups, size_t keys, size_t
 TEST(outputs_are_rescaled_and_values_added_by_weight) {
     struct rng rng = rng_seeded(2);
     for (size_t i = 0; i < KEY_COUNTS; i++) {
-        for (size_t groups = 0; groups <= 5; groups++) {
-            check_accumulate(&rng, groups, key_counts[i], groups * whet_kernels_get()->strip);
+        for (size_t strips = 0; strips <= 5; strips++) {
+            check_accumulate(&rng, strips, key_counts[i], strips * whet_kernels_get()->strip);
         }
     }
     check_accumulate(&rng, 144, 128, 0);
@@ -196,16 +196,16 @@ TEST(gathering_turns_rows_into_lanes_and_spreading_back) {
     }
 }
 
-TEST(scattering_puts_groups_of_a_row_apart) {
+TEST(scattering_puts_strips_of_a_row_apart) {
     struct rng rng = rng_seeded(4);
     const kernels *k = whet_kernels_get();
-    for (size_t groups = 0; groups <= 20; groups++) {
+    for (size_t strips = 0; strips <= 20; strips++) {
         for (size_t gap = 0; gap < 20; gap += 5) {
             size_t stride = k->strip + gap;
-            size_t size = groups ? (groups - 1) * stride + k->strip : 0;
-            float *row = new_normal(&rng, groups * k->strip, 1);
+            size_t size = strips ? (strips - 1) * stride + k->strip : 0;
+            float *row = new_normal(&rng, strips * k->strip, 1);
             float *result = new_floats(size);
-            k->scatter(row, groups, result, stride);
+            k->scatter(row, strips, result, stride);
             size_t wrong = 0;
             for (size_t at = 0; at < size; at++) {
                 size_t from = at / stride * k->strip + at % stride;
@@ -213,7 +213,7 @@ TEST(scattering_puts_groups_of_a_row_apart) {
                 bool right = in_gap ? isnan(result[at]) != 0 : result[at] == row[from];
                 wrong += !right;
             }
-            CHECK_MSG(wrong == 0, "%zu groups, stride %zu: %zu wrong", groups, stride, wrong);
+            CHECK_MSG(wrong == 0, "%zu strips, stride %zu: %zu wrong", strips, stride, wrong);
             guarded_free(row);
             guarded_free(result);
         }
@@ -227,7 +227,7 @@ typedef struct tile {
     size_t keys;
     float *x; /* [keys][lanes] */
     float *max;
-    float *c;
+    float *exp2_scale;
 } tile;
 
 static tile tile_new(struct rng *rng, size_t keys) {
@@ -240,7 +240,7 @@ static tile tile_new(struct rng *rng, size_t keys) {
     }
     for (size_t lane = 0; lane < lanes; lane++) {
         t.max[lane] = 0;
-        t.c[lane] = (float)exp(rng_uniform(rng, -3, 3));
+        t.exp2_scale[lane] = (float)exp(rng_uniform(rng, -3, 3));
         for (size_t j = 0; lane % 7 == 3 && j < keys; j++) {
             t.x[j * lanes + lane] = -INFINITY; /* nothing to see */
         }
@@ -255,7 +255,7 @@ static tile tile_new(struct rng *rng, size_t keys) {
 static void tile_free(tile *t) {
     guarded_free(t->x);
     guarded_free(t->max);
-    guarded_free(t->c);
+    guarded_free(t->exp2_scale);
 }
 
 /* The sums of one lane in double, and how far off those in f32 may be. */
@@ -267,12 +267,12 @@ typedef struct lane_sums {
 static double exponential_at(const tile *t, size_t j, size_t lane, double *d) {
     double x = (double)t->x[j * whet_kernels_get()->lanes + lane];
     *d = x - (double)t->max[lane];
-    return x == -(double)INFINITY ? 0 : exp2((double)t->c[lane] * *d);
+    return x == -(double)INFINITY ? 0 : exp2((double)t->exp2_scale[lane] * *d);
 }
 
 /* Relative, of one exponential and of a sum of as many as there are keys. */
 static double exponential_bound(const tile *t, size_t lane, double d) {
-    return 5e-7 + 0x1p-24 * ((double)t->c[lane] * fabs(d) + (double)t->keys);
+    return 5e-7 + 0x1p-24 * ((double)t->exp2_scale[lane] * fabs(d) + (double)t->keys);
 }
 
 static lane_sums sums_of(const tile *t, size_t lane) {
@@ -305,7 +305,7 @@ static void check_weights(const tile *before, const float *after) {
     for (size_t at = 0; at < before->keys * lanes; at++) {
         double d;
         double e = exponential_at(before, at / lanes, at % lanes, &d);
-        double bound = 5e-7 + 0x1p-24 * (double)before->c[at % lanes] * fabs(d);
+        double bound = 5e-7 + 0x1p-24 * (double)before->exp2_scale[at % lanes] * fabs(d);
         bool masked = before->x[at] == -INFINITY;
         wrong += masked ? after[at] != 0 : !(fabs((double)after[at] - e) <= e * bound + 0x1p-126);
     }
@@ -336,17 +336,17 @@ TEST(weights_and_sums_are_taken_lane_by_lane) {
         float *s = new_floats(k->lanes);
         float *q = new_floats(k->lanes);
         memcpy(work, t.x, bytes);
-        k->panel_sums(work, t.keys, t.max, t.c, z, s);
+        k->panel_sums(work, t.keys, t.max, t.exp2_scale, z, s);
         CHECK(same_bytes(work, t.x, bytes));
         check_tile_sums(&t, z, s, NULL);
-        k->panel_moments(work, t.keys, t.max, t.c, z, s, q);
+        k->panel_moments(work, t.keys, t.max, t.exp2_scale, z, s, q);
         CHECK(same_bytes(work, t.x, bytes));
         check_tile_sums(&t, z, s, q);
-        k->panel_weights(work, t.keys, t.max, t.c, z);
+        k->panel_weights(work, t.keys, t.max, t.exp2_scale, z);
         check_weights(&t, work);
         check_tile_sums(&t, z, NULL, NULL);
         memcpy(work, t.x, bytes);
-        k->panel_weights_sums(work, t.keys, t.max, t.c, z, s);
+        k->panel_weights_sums(work, t.keys, t.max, t.exp2_scale, z, s);
         check_weights(&t, work);
         check_tile_sums(&t, z, s, NULL);
         guarded_free(work);
@@ -368,7 +368,7 @@ TEST(nan_in_one_lane_stays_there) {
         float max[LANES_MAX];
         memcpy(max, t.max, k->lanes * sizeof(float));
         k->panel_max(t.x, 33, max);
-        k->panel_sums(t.x, 33, t.max, t.c, z, s);
+        k->panel_sums(t.x, 33, t.max, t.exp2_scale, z, s);
         for (size_t lane = 0; lane < k->lanes; lane++) {
             CHECK(isnan(z[lane]) == (lane == bad));
             CHECK(!isnan(max[lane]));
@@ -510,19 +510,19 @@ TEST(alibi_subtracts_slope_times_distance) {
     }
 }
 
-/* ---- the way back ---- */
+/* ---- the backward pass ---- */
 
-static void check_outer(struct rng *rng, size_t panels, size_t groups, size_t padding) {
+static void check_outer(struct rng *rng, size_t panels, size_t strips, size_t padding) {
     const kernels *k = whet_kernels_get();
-    size_t lanes = k->lanes, columns = k->outer_columns, keys = groups * k->outer_keys;
+    size_t lanes = k->lanes, columns = k->outer_columns, keys = strips * k->outer_keys;
     size_t stride = keys * lanes + padding;
-    size_t size = panels && groups ? (panels - 1) * stride + keys * lanes : 0;
+    size_t size = panels && strips ? (panels - 1) * stride + keys * lanes : 0;
     float *weights = new_normal(rng, size, 1);
     float *rows = new_normal(rng, panels * lanes * columns, 1);
     float *sums = new_normal(rng, keys * columns, 1);
     float *before = new_floats(keys * columns);
     memcpy(before, sums, keys * columns * sizeof *sums);
-    k->outer(weights, stride, panels, groups, rows, sums);
+    k->outer(weights, stride, panels, strips, rows, sums);
     size_t wrong = 0;
     for (size_t i = 0; i < keys * columns; i++) {
         double sum = (double)before[i];
@@ -535,7 +535,7 @@ static void check_outer(struct rng *rng, size_t panels, size_t groups, size_t pa
         }
         wrong += !(fabs((double)sums[i] - sum) <= product_bound(panels * lanes, sizes));
     }
-    CHECK_MSG(wrong == 0, "%zu wrong: %zu panels, %zu groups", wrong, panels, groups);
+    CHECK_MSG(wrong == 0, "%zu wrong: %zu panels, %zu strips", wrong, panels, strips);
     guarded_free(weights);
     guarded_free(rows);
     guarded_free(sums);
@@ -547,8 +547,8 @@ TEST(outer_adds_products_over_the_rows_of_all_panels) {
     CHECK(192 % whet_kernels_get()->outer_keys == 0); /* the keys of a block */
     CHECK(whet_kernels_get()->outer_columns <= OUTER_COLUMNS_MAX);
     for (size_t panels = 0; panels <= 10; panels++) {
-        for (size_t groups = 0; groups <= 3; groups++) {
-            check_outer(&rng, panels, groups, panels % 2 * 5);
+        for (size_t strips = 0; strips <= 3; strips++) {
+            check_outer(&rng, panels, strips, panels % 2 * 5);
         }
     }
     check_outer(&rng, 40, 2, 0);
@@ -569,7 +569,8 @@ TEST(gradient_sums_weigh_gradients_and_pass_over_masked_ones) {
         for (size_t i = 0; i < keys * k->lanes; i++) {
             g[i] = t.x[i] == -INFINITY ? NAN : g[i];
         }
-        k->panel_gradient_sums(t.x, g, keys, t.max, t.c, base, sums[0], sums[1], sums[2], sums[3]);
+        k->panel_gradient_sums(t.x, g, keys, t.max, t.exp2_scale, base, sums[0], sums[1], sums[2],
+                               sums[3]);
         for (size_t lane = 0; lane < k->lanes; lane++) {
             double right[4] = {0}, sizes[4] = {0};
             for (size_t j = 0; j < keys; j++) {
@@ -636,47 +637,49 @@ TEST(gradients_lead_back_to_logits_and_masked_ones_are_zero) {
         size_t keys = key_counts[n / 2];
         tile t = tile_new(&rng, keys);
         float *g = new_normal(&rng, keys * k->lanes, 1);
-        float *weights = new_floats(keys * k->lanes), *slopes = new_floats(keys * k->lanes);
-        panel_backward by = {.moves = n % 2 != 0};
+        float *weights = new_floats(keys * k->lanes), *logit_grads = new_floats(keys * k->lanes);
+        panel_backward to_logits = {.moves = n % 2 != 0};
         for (size_t lane = 0; lane < k->lanes; lane++) {
-            by.max[lane] = t.max[lane];
-            by.exp2_scale[lane] = t.c[lane];
-            by.exp2_scale0[lane] = t.c[lane] * 0.75f;
-            by.factor[lane] = (float)rng_uniform(&rng, 0.1, 1);
-            by.base[lane] = (float)rng_normal(&rng, 0, 1);
-            by.mean[lane] = (float)rng_normal(&rng, 0, 1);
-            by.beta[lane] = (float)rng_uniform(&rng, 0.5, 2);
-            by.through_beta[lane] = lane == 1 ? NAN : (float)rng_normal(&rng, 0, 1);
-            by.mean0[lane] = (float)rng_normal(&rng, -1, 1);
+            to_logits.max[lane] = t.max[lane];
+            to_logits.exp2_scale[lane] = t.exp2_scale[lane];
+            to_logits.exp2_scale0[lane] = t.exp2_scale[lane] * 0.75f;
+            to_logits.factor[lane] = (float)rng_uniform(&rng, 0.1, 1);
+            to_logits.base[lane] = (float)rng_normal(&rng, 0, 1);
+            to_logits.mean[lane] = (float)rng_normal(&rng, 0, 1);
+            to_logits.beta[lane] = (float)rng_uniform(&rng, 0.5, 2);
+            to_logits.through_beta[lane] = lane == 1 ? NAN : (float)rng_normal(&rng, 0, 1);
+            to_logits.mean0[lane] = (float)rng_normal(&rng, -1, 1);
         }
         memcpy(weights, t.x, keys * k->lanes * sizeof *weights);
-        memcpy(slopes, g, keys * k->lanes * sizeof *slopes);
-        k->panel_gradients(weights, slopes, keys, &by);
+        memcpy(logit_grads, g, keys * k->lanes * sizeof *logit_grads);
+        k->panel_gradients(weights, logit_grads, keys, &to_logits);
         size_t wrong = 0;
         for (size_t i = 0; i < keys * k->lanes; i++) {
             size_t lane = i % k->lanes;
             double d;
             double e = exponential_at(&t, i / k->lanes, lane, &d);
             if (t.x[i] == -INFINITY) {
-                wrong += weights[i] != 0 || slopes[i] != 0;
+                wrong += weights[i] != 0 || logit_grads[i] != 0;
                 continue;
             }
-            double p = e * (double)by.factor[lane];
-            double first = p * (double)by.beta[lane] *
-                           ((double)g[i] - (double)by.base[lane] - (double)by.mean[lane]);
-            double second = (double)by.through_beta[lane] * exp2((double)by.exp2_scale0[lane] * d) *
-                            (d - (double)by.mean0[lane]);
-            double right = by.moves ? first - second : first;
+            double p = e * (double)to_logits.factor[lane];
+            double first =
+                p * (double)to_logits.beta[lane] *
+                ((double)g[i] - (double)to_logits.base[lane] - (double)to_logits.mean[lane]);
+            double second = (double)to_logits.through_beta[lane] *
+                            exp2((double)to_logits.exp2_scale0[lane] * d) *
+                            (d - (double)to_logits.mean0[lane]);
+            double right = to_logits.moves ? first - second : first;
             double bound = exponential_bound(&t, lane, d);
-            double size = p * 8 + fabs(first) + (by.moves ? 8 * fabs(second) : 0);
+            double size = p * 8 + fabs(first) + (to_logits.moves ? 8 * fabs(second) : 0);
             wrong += !(fabs((double)weights[i] - p) <= bound * p + 1e-30);
-            bool near = fabs((double)slopes[i] - right) <= bound * size + 1e-30;
-            wrong += !(isnan(right) ? isnan(slopes[i]) != 0 : near);
+            bool near = fabs((double)logit_grads[i] - right) <= bound * size + 1e-30;
+            wrong += !(isnan(right) ? isnan(logit_grads[i]) != 0 : near);
         }
-        CHECK_MSG(wrong == 0, "%zu wrong of %zu keys, moves %d", wrong, keys, by.moves);
+        CHECK_MSG(wrong == 0, "%zu wrong of %zu keys, moves %d", wrong, keys, to_logits.moves);
         guarded_free(g);
         guarded_free(weights);
-        guarded_free(slopes);
+        guarded_free(logit_grads);
         tile_free(&t);
     }
 }
@@ -686,7 +689,7 @@ TEST(distances_are_weighed_and_chains_leave_zero_alone) {
     struct rng rng = rng_seeded(24);
     for (size_t n = 0; n < KEY_COUNTS; n++) {
         size_t keys = key_counts[n], count = keys * k->lanes, wrong = 0;
-        float *x = new_normal(&rng, count, 1), *slopes = new_normal(&rng, count, 1);
+        float *x = new_normal(&rng, count, 1), *derivatives = new_normal(&rng, count, 1);
         float *before = new_floats(count);
         float *position = new_floats(k->lanes), *sums = new_floats(k->lanes);
         for (size_t lane = 0; lane < k->lanes; lane++) {
@@ -705,16 +708,16 @@ TEST(distances_are_weighed_and_chains_leave_zero_alone) {
         }
         for (size_t i = 0; i < count; i += 3) {
             x[i] = 0;
-            slopes[i] = NAN;
+            derivatives[i] = NAN;
         }
         memcpy(before, x, count * sizeof *x);
-        k->panel_chain(x, slopes, keys);
+        k->panel_chain(x, derivatives, keys);
         for (size_t i = 0; i < count; i++) {
-            wrong += x[i] != (before[i] == 0 ? 0 : before[i] * slopes[i]);
+            wrong += x[i] != (before[i] == 0 ? 0 : before[i] * derivatives[i]);
         }
         CHECK_MSG(wrong == 0, "%zu wrong of %zu keys", wrong, keys);
         guarded_free(x);
-        guarded_free(slopes);
+        guarded_free(derivatives);
         guarded_free(before);
         guarded_free(position);
         guarded_free(sums);

@@ -239,7 +239,7 @@ TEST(rows_and_policies_allocate_nothing) {
     struct rng rng = rng_seeded(1);
     rng_fill_normal(&rng, in, N, 0, 2);
     whet_stats stats;
-    whet_policy_gradient numbers;
+    whet_policy_gradient parameter_grads;
     const whet_policy_info *info;
     for (size_t i = 0; (info = whet_policy_table(i)) != NULL; i++) {
         whet_policy policy;
@@ -258,7 +258,7 @@ TEST(rows_and_policies_allocate_nothing) {
                                    .in = in,
                                    .grad_out = in,
                                    .grad_in = out,
-                                   .policy_grad = &numbers};
+                                   .policy_grad = &parameter_grads};
         whet_status backward = whet_softmax_backward(&back, &policy, NULL);
         faults_end();
         CHECK_INT(parsed, WHET_OK);

@@ -1,5 +1,5 @@
 /*
- * The way back through attention: from the gradients of a row's output to those
+ * The backward pass of attention: from the gradients of a row's output to those
  * of its weights, its logits, and everything they are made of; beside each sum
  * the size of its terms (see reference.h).
  */
@@ -58,28 +58,28 @@ static double sink_weight(const double *logits, const double *p, size_t n, doubl
 
 /* d softcap(x) / d x at the logit of a query and a key. Where that is next to nothing, its size is
  * larger by what rounding does to an exponent. */
-static double cap_slope(const whet_attention *a, const double *q, const double *k, double sharp,
-                        double *size) {
+static double cap_derivative(const whet_attention *a, const double *q, const double *k,
+                             double sharp, double *size) {
     *size = 1;
     if (!(a->softcap > 0)) {
         return 1;
     }
     double scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
     double y = scale * reference_dot(q, k, a->head_dim) / (double)a->softcap;
-    double slope = 1 / (cosh(y) * cosh(y));
-    *size = slope * fmax(1, 4 * fabs(y) / sharp);
-    return slope;
+    double derivative = 1 / (cosh(y) * cosh(y));
+    *size = derivative * fmax(1, 4 * fabs(y) / sharp);
+    return derivative;
 }
 
 static double times(double a, double b, bool absolute) { return absolute ? fabs(a * b) : a * b; }
 
-static void add_numbers(whet_policy_gradient *to, const whet_policy_gradient *numbers,
-                        double factor, bool absolute) {
+static void add_parameters(whet_policy_gradient *to, const whet_policy_gradient *derivatives,
+                           double factor, bool absolute) {
     for (size_t i = 0; i <= WHET_POLY_DEGREE_MAX; i++) {
-        to->value[i] += times(factor, numbers->value[i], absolute);
+        to->value[i] += times(factor, derivatives->value[i], absolute);
     }
-    to->strength += times(factor, numbers->strength, absolute);
-    to->hold += times(factor, numbers->hold, absolute);
+    to->strength += times(factor, derivatives->strength, absolute);
+    to->hold += times(factor, derivatives->hold, absolute);
 }
 
 /* Everything about one query row. */
@@ -87,9 +87,9 @@ typedef struct back_row {
     const whet_attention *a;
     size_t batch, head, query;
     const double *q, *k, *v, *out; /* out: the gradient of the row's output */
-    double by_logsumexp, by_entropy, by_entropy_after;
-    double *logits, *p, *g, *slopes;
-    double *p_sizes, *sizes; /* of weights and slopes */
+    double logsumexp_grad, entropy_grad, entropy_after_grad;
+    double *logits, *p, *g, *logit_grads;
+    double *p_sizes, *sizes; /* of weights and logit_grads */
     whet_policy policy;
     double sink, sharp;
     whet_stats stats;
@@ -148,17 +148,17 @@ static double center(const back_row *r, const double *w, double *result) {
 
 /* What the gradient of a softmax row's own entropy adds to that of beta, d H / d beta = -beta var
  * e, and to those of its logits, d H / d e_j = -beta^2 p_j (e_j - mean). */
-static void add_entropy_after(const back_row *r, const double *p, double *slopes, double *sizes,
-                              reference_by *by) {
+static void add_entropy_after(const back_row *r, const double *p, double *logit_grads,
+                              double *sizes, reference_row_grads *grads) {
     size_t n = r->a->keys;
-    double beta = r->stats.beta, factor = -beta * r->by_entropy_after;
+    double beta = r->stats.beta, factor = -beta * r->entropy_after_grad;
     double *d = reference_allocate(n + 1, sizeof *d);
     double mean = center(r, p, d);
     for (size_t j = 0; j <= n; j++) {
         double size = fabs(d[j] + mean) + fabs(mean);
-        by->beta += factor * p[j] * d[j] * d[j];
-        by->beta_size += fabs(factor) * p[j] * size * size;
-        slopes[j] = beta * factor * p[j] * d[j];
+        grads->beta += factor * p[j] * d[j] * d[j];
+        grads->beta_size += fabs(factor) * p[j] * size * size;
+        logit_grads[j] = beta * factor * p[j] * d[j];
         sizes[j] = beta * fabs(factor) * p[j] * size;
     }
     free(d);
@@ -175,44 +175,44 @@ static void add_statistics(const back_row *r) {
     double mean = center(r, w, d);
     for (size_t j = 0; j <= n; j++) {
         double size = fabs(d[j] + mean) + fabs(mean);
-        r->slopes[j] += w[j] * (r->by_logsumexp - r->by_entropy * d[j]);
-        r->sizes[j] += w[j] * (fabs(r->by_logsumexp) + fabs(r->by_entropy) * size);
+        r->logit_grads[j] += w[j] * (r->logsumexp_grad - r->entropy_grad * d[j]);
+        r->sizes[j] += w[j] * (fabs(r->logsumexp_grad) + fabs(r->entropy_grad) * size);
     }
     free(w);
 }
 
 /* From the gradients of a row's weights to those of its logits and, last, its sink, and their
  * sizes; returns that of beta. */
-static reference_by row_back(const back_row *r) {
+static reference_row_grads row_back(const back_row *r) {
     size_t n = r->a->keys;
     const whet_stats *stats = &r->stats;
     weighed w = weigh(r->p, r->g, n, sink_weight(r->logits, r->p, n, r->sink, stats->beta));
     double *after = reference_allocate(2 * (n + 1), sizeof *after), *after_sizes = after + n + 1;
-    reference_by by = {.beta = 0};
+    reference_row_grads grads = {.beta = 0};
     /* a sink has nothing in common with the values */
     const double *from = w.p[n] > 0 ? NULL : r->v + w.top * r->a->value_dim;
     w.range += PRODUCT_NOISE * terms_of(r, from);
-    reference_beta_slopes(r->logits, n, r->sink, &r->policy, stats, r->slopes, r->sizes);
+    reference_beta_gradient(r->logits, n, r->sink, &r->policy, stats, r->logit_grads, r->sizes);
     for (size_t j = 0; j <= n; j++) {
         double d = w.p[j] > 0 ? (j < n ? r->logits[j] : r->sink) - stats->max : 0;
-        by.beta += w.p[j] * (w.g[j] - w.mean) * d;
-        by.beta_size += w.p[j] * w.range * fabs(d);
+        grads.beta += w.p[j] * (w.g[j] - w.mean) * d;
+        grads.beta_size += w.p[j] * w.range * fabs(d);
     }
-    add_entropy_after(r, w.p, after, after_sizes, &by);
+    add_entropy_after(r, w.p, after, after_sizes, &grads);
     for (size_t j = 0; j <= n; j++) {
         double own = stats->beta * w.p[j];
-        r->slopes[j] = own * (w.g[j] - w.mean) + after[j] + by.beta * r->slopes[j];
-        r->sizes[j] = own * w.rest[j] * w.range + after_sizes[j] + by.beta_size * r->sizes[j];
+        r->logit_grads[j] = own * (w.g[j] - w.mean) + after[j] + grads.beta * r->logit_grads[j];
+        r->sizes[j] = own * w.rest[j] * w.range + after_sizes[j] + grads.beta_size * r->sizes[j];
     }
     /* a small distance has the rounding of the logits it is between */
     for (size_t j = 0; j <= n; j++) {
         double rounded = w.p[j] > 0 ? fmax(LOGIT_PARTS, fabs(entry_at(r, j))) * PRODUCT_NOISE : 0;
-        by.beta_size += w.p[j] * w.range * rounded;
-        by.beta_size += stats->beta > 0 ? 2 * after_sizes[j] / stats->beta * rounded : 0;
+        grads.beta_size += w.p[j] * w.range * rounded;
+        grads.beta_size += stats->beta > 0 ? 2 * after_sizes[j] / stats->beta * rounded : 0;
     }
     free(after);
     free(w.p);
-    return by;
+    return grads;
 }
 
 /* The size of what rounding of logits does to the logarithms of a map's coefficients: those of
@@ -226,16 +226,17 @@ static double log_terms(const back_row *r) {
         }
     }
     steepest = r->policy.map == WHET_POLICY_ENTMAX ? steepest : 1;
-    return fabs(r->by_entropy_after) * r->stats.beta * largest * steepest;
+    return fabs(r->entropy_after_grad) * r->stats.beta * largest * steepest;
 }
 
 /* Whether what arrives at a row's statistics is finite, as far as it has any: that is all there is
  * of an empty row, the logsumexp of its sink. */
 static bool statistics_are_finite(const back_row *r) {
     if (r->stats.n == 0) {
-        return r->sink == -(double)INFINITY || isfinite(r->by_logsumexp);
+        return r->sink == -(double)INFINITY || isfinite(r->logsumexp_grad);
     }
-    return isfinite(r->by_logsumexp) && isfinite(r->by_entropy) && isfinite(r->by_entropy_after);
+    return isfinite(r->logsumexp_grad) && isfinite(r->entropy_grad) &&
+           isfinite(r->entropy_after_grad);
 }
 
 /* Sizes grow with what rounding does to logits as sharp as these; returns that of the largest. */
@@ -253,7 +254,7 @@ static double sharpen_sizes(const back_row *r) {
 
 /* The gradients of a row's weights, then of its logits, and the sizes of both; returns those of
  * beta and the map's parameter. */
-static reference_by slopes_back(const back_row *r, bool *bad) {
+static reference_row_grads backward_through_row(const back_row *r, bool *bad) {
     const whet_attention *a = r->a;
     bool is_map = !whet_policy_is_temperature(&r->policy);
     double largest_p = 0;
@@ -266,55 +267,57 @@ static reference_by slopes_back(const back_row *r, bool *bad) {
         largest_p = fmax(largest_p, r->p[j]);
     }
     if (*bad || r->stats.n == 0) {
-        r->slopes[a->keys] = r->sink > -(double)INFINITY ? r->by_logsumexp : 0;
-        r->sizes[a->keys] = fabs(r->slopes[a->keys]);
-        return (reference_by){.beta = 0};
+        r->logit_grads[a->keys] = r->sink > -(double)INFINITY ? r->logsumexp_grad : 0;
+        r->sizes[a->keys] = fabs(r->logit_grads[a->keys]);
+        return (reference_row_grads){.beta = 0};
     }
     for (size_t j = 0; j < a->keys; j++) {
         r->p_sizes[j] = is_map ? largest_p : r->p[j]; /* a map has thresholds to subtract */
     }
-    reference_by by = is_map ? reference_map_back(r->logits, a->keys, r->sink, &r->policy,
-                                                  &r->stats, terms_of(r, NULL) + log_terms(r),
-                                                  r->by_entropy_after, r->g, r->slopes, r->sizes)
-                             : row_back(r);
+    reference_row_grads grads =
+        is_map ? reference_map_back(r->logits, a->keys, r->sink, &r->policy, &r->stats,
+                                    terms_of(r, NULL) + log_terms(r), r->entropy_after_grad, r->g,
+                                    r->logit_grads, r->sizes)
+               : row_back(r);
     add_statistics(r);
-    return by;
+    return grads;
 }
 
 /* Adds a row's share to tensors, to alibi slopes and sinks, from the gradients of its logits, or
  * from their sizes; what is missing of a bad row is NaN. */
-static void add_slopes(const back_row *r, const double *p, const double *slopes, bool bad,
-                       bool absolute, const reference_sums *to) {
+static void add_logit_grads(const back_row *r, const double *p, const double *logit_grads, bool bad,
+                            bool absolute, const reference_sums *to) {
     const whet_attention *a = r->a;
     double scale = a->scale != 0 ? (double)a->scale : 1 / sqrt((double)a->head_dim);
-    size_t stream = r->batch * a->kv_heads + r->head / (a->heads / a->kv_heads);
+    size_t kv_slice = r->batch * a->kv_heads + r->head / (a->heads / a->kv_heads);
     double *dq = to->q + row_index(r) * a->head_dim;
     double *bias = to->bias + (r->batch * a->heads + r->head) * a->keys;
     for (size_t j = 0; j < a->keys; j++) {
         if (r->logits[j] == -(double)INFINITY) {
             continue;
         }
-        double *dk = to->k + (stream * a->keys + j) * a->head_dim;
-        double *dv = to->v + (stream * a->keys + j) * a->value_dim;
+        double *dk = to->k + (kv_slice * a->keys + j) * a->head_dim;
+        double *dv = to->v + (kv_slice * a->keys + j) * a->value_dim;
         const double *k = r->k + j * a->head_dim;
         double cap_size;
-        double cap = cap_slope(a, r->q, k, r->sharp, &cap_size);
-        double slope = bad ? (double)NAN : scale * slopes[j] * (absolute ? cap_size : cap);
+        double cap = cap_derivative(a, r->q, k, r->sharp, &cap_size);
+        double logit_grad =
+            bad ? (double)NAN : scale * logit_grads[j] * (absolute ? cap_size : cap);
         for (size_t i = 0; i < a->head_dim; i++) {
-            dq[i] += times(slope, k[i], absolute);
-            dk[i] += times(slope, r->q[i], absolute);
+            dq[i] += times(logit_grad, k[i], absolute);
+            dk[i] += times(logit_grad, r->q[i], absolute);
         }
         for (size_t i = 0; i < a->value_dim; i++) {
             dv[i] += bad ? (double)NAN : times(p[j], r->out[i], absolute);
         }
         double distance = fabs((double)((int64_t)r->query + a->offset - (int64_t)j));
-        bias[j] += bad ? (double)NAN : slopes[j];
-        to->slopes[r->head] += bad ? 0 : times(-slopes[j], distance, absolute);
+        bias[j] += bad ? (double)NAN : logit_grads[j];
+        to->alibi_slopes[r->head] += bad ? 0 : times(-logit_grads[j], distance, absolute);
     }
     if (bad) {
         reference_fill(dq, a->head_dim, (double)NAN);
     } else {
-        to->sinks[r->head] += slopes[a->keys];
+        to->sinks[r->head] += logit_grads[a->keys];
     }
 }
 
@@ -322,27 +325,27 @@ static void add_slopes(const back_row *r, const double *p, const double *slopes,
 static void add_back_row(const back_row *r, reference_gradients *result) {
     const whet_attention *a = r->a;
     bool bad;
-    reference_by by = slopes_back(r, &bad);
+    reference_row_grads grads = backward_through_row(r, &bad);
     double sharpness = sharpen_sizes(r);
-    add_slopes(r, r->p, r->slopes, bad, false, &result->of);
-    add_slopes(r, r->p_sizes, r->sizes, bad, true, &result->sizes);
-    result->of.betas[row_index(r)] = bad ? (double)NAN : by.beta;
-    result->sizes.betas[row_index(r)] = by.beta_size * sharpness;
+    add_logit_grads(r, r->p, r->logit_grads, bad, false, &result->of);
+    add_logit_grads(r, r->p_sizes, r->sizes, bad, true, &result->sizes);
+    result->of.betas[row_index(r)] = bad ? (double)NAN : grads.beta;
+    result->sizes.betas[row_index(r)] = grads.beta_size * sharpness;
     if (bad || r->stats.n == 0) {
         return;
     }
-    whet_policy_gradient numbers =
-        reference_number_slopes(r->logits, a->keys, r->sink, &r->policy, &r->stats);
+    whet_policy_gradient derivatives =
+        reference_parameter_derivatives(r->logits, a->keys, r->sink, &r->policy, &r->stats);
     size_t policy = a->policy_count > 1 ? r->head : 0;
     whet_policy_gradient *of = &result->of.policies[policy],
                          *size = &result->sizes.policies[policy];
-    add_numbers(of, &numbers, by.beta, false);
-    add_numbers(size, &numbers, by.beta * sharpness, true);
-    of->map_value[0] += by.map_value;
-    size->map_value[0] += fabs(by.map_value * sharpness);
+    add_parameters(of, &derivatives, grads.beta, false);
+    add_parameters(size, &derivatives, grads.beta * sharpness, true);
+    of->map_value[0] += grads.map_value;
+    size->map_value[0] += fabs(grads.map_value * sharpness);
 }
 
-/* A head, and room for a row of it. */
+/* A head, and buffers for one of its rows. */
 typedef struct back_head {
     double *q, *grads, *k, *v;
     back_row row;
@@ -372,8 +375,8 @@ static back_head open_head(const whet_gradients *g, double sharp, size_t batch, 
     r->logits = reference_allocate(6 * (a->keys + 1), sizeof *r->logits);
     r->p = r->logits + a->keys + 1;
     r->g = r->p + a->keys + 1;
-    r->slopes = r->g + a->keys + 1;
-    r->sizes = r->slopes + a->keys + 1;
+    r->logit_grads = r->g + a->keys + 1;
+    r->sizes = r->logit_grads + a->keys + 1;
     r->p_sizes = r->sizes + a->keys + 1;
     return h;
 }
@@ -395,9 +398,9 @@ static void open_row(back_head *h, const whet_gradients *g, size_t query) {
     r->query = query;
     r->q = h->q + query * r->a->head_dim;
     r->out = h->grads + query * r->a->value_dim;
-    r->by_logsumexp = given(g->logsumexp, row_index(r));
-    r->by_entropy = given(g->entropy, row_index(r));
-    r->by_entropy_after = given(g->entropy_after, row_index(r));
+    r->logsumexp_grad = given(g->logsumexp, row_index(r));
+    r->entropy_grad = given(g->entropy, row_index(r));
+    r->entropy_after_grad = given(g->entropy_after, row_index(r));
     describe_row(r);
 }
 
@@ -406,7 +409,7 @@ static reference_sums new_sums(const whet_attention *a) {
     return (reference_sums){.q = reference_allocate(rows * a->head_dim, sizeof(double)),
                             .k = reference_allocate(keys * a->head_dim, sizeof(double)),
                             .v = reference_allocate(keys * a->value_dim, sizeof(double)),
-                            .slopes = reference_allocate(a->heads, sizeof(double)),
+                            .alibi_slopes = reference_allocate(a->heads, sizeof(double)),
                             .sinks = reference_allocate(a->heads, sizeof(double)),
                             .bias =
                                 reference_allocate(a->batch * a->heads * a->keys, sizeof(double)),
@@ -438,9 +441,9 @@ static double row_loss(const back_row *r) {
                    ? r->p[j] * reference_dot(r->out, r->v + j * r->a->value_dim, r->a->value_dim)
                    : 0;
     }
-    sum += r->by_logsumexp != 0 && r->stats.z > 0 ? r->by_logsumexp * r->stats.logsumexp : 0;
-    sum += r->by_entropy != 0 ? r->by_entropy * r->stats.entropy : 0;
-    return sum + (r->by_entropy_after != 0 ? r->by_entropy_after * r->stats.entropy_after : 0);
+    sum += r->logsumexp_grad != 0 && r->stats.z > 0 ? r->logsumexp_grad * r->stats.logsumexp : 0;
+    sum += r->entropy_grad != 0 ? r->entropy_grad * r->stats.entropy : 0;
+    return sum + (r->entropy_after_grad != 0 ? r->entropy_after_grad * r->stats.entropy_after : 0);
 }
 
 double reference_attention_loss(const whet_gradients *given) {
@@ -463,7 +466,7 @@ static void free_sums(reference_sums *sums) {
     free(sums->q);
     free(sums->k);
     free(sums->v);
-    free(sums->slopes);
+    free(sums->alibi_slopes);
     free(sums->sinks);
     free(sums->bias);
     free(sums->betas);

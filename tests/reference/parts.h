@@ -53,28 +53,29 @@ bool reference_sums_to_one(const whet_policy *policy);
 /* A sink is one more entry of maps that look at all of them, and nothing to the others. */
 bool reference_takes_sink(const whet_policy *policy);
 
-/* ---- the way back of one row ---- */
+/* ---- the backward pass of one row ---- */
 
-/* How much of the terms of a product in f32 counts as its size at least: some 1e-7, where gradients
- * are to be right to 1e-5. */
+/* How much of the terms of a product in f32 counts as its size at least: about 1e-7, where
+ * gradients are to be right to 1e-5. */
 #define PRODUCT_NOISE (1.0 / 64)
 
 /* How large the parts are at least that a logit is summed from: product, distance, bias, mask. */
 #define LOGIT_PARTS 4.0
 
-/* d beta / d each number of its policy. */
-whet_policy_gradient reference_number_slopes(const double *logits, size_t n, double sink,
-                                             const whet_policy *policy, const whet_stats *stats);
+/* d beta / d each parameter of its policy. */
+whet_policy_gradient reference_parameter_derivatives(const double *logits, size_t n, double sink,
+                                                     const whet_policy *policy,
+                                                     const whet_stats *stats);
 
 /* d beta / d e_j for every entry and, last, the sink, and their sizes: entropies move by
  * -beta^2 w (e - mean). */
-void reference_beta_slopes(const double *logits, size_t n, double sink, const whet_policy *policy,
-                           const whet_stats *stats, double *result, double *sizes);
+void reference_beta_gradient(const double *logits, size_t n, double sink, const whet_policy *policy,
+                             const whet_stats *stats, double *result, double *sizes);
 
 /* Gradients of a row's beta, with the size of its terms, and of its map's parameter. */
-typedef struct reference_by {
+typedef struct reference_row_grads {
     double beta, beta_size, map_value;
-} reference_by;
+} reference_row_grads;
 
 /*
  * From the gradients g of the coefficients of a policy with a map other than softmax to those of
@@ -84,12 +85,13 @@ typedef struct reference_by {
  *
  * The sink is in sum of u e where the map takes it, and moves beta in any case. The largest beta u
  * gives all sizes of that part, and no less than what rounding does to a g of `terms`. stats are
- * the row's. g has room for the sink. The gradient of the result's entropy joins those of the
- * coefficients: g - by_entropy_after (ln p + 1).
+ * the row's. g has one entry more, for the sink. The gradient of the result's entropy joins those
+ * of the coefficients: g - entropy_after_grad (ln p + 1).
  */
-reference_by reference_map_back(const double *row, size_t n, double sink, const whet_policy *policy,
-                                const whet_stats *stats, double terms, double by_entropy_after,
-                                double *g, double *result, double *sizes);
+reference_row_grads reference_map_back(const double *row, size_t n, double sink,
+                                       const whet_policy *policy, const whet_stats *stats,
+                                       double terms, double entropy_after_grad, double *g,
+                                       double *result, double *sizes);
 
 /* ---- attention ---- */
 

@@ -67,18 +67,18 @@ typedef struct reference_loss {
     bool has_beta;
     double beta; /* in place of the policy's own, with has_beta */
     whet_policy policy;
-    const double *by_result; /* dL / d p, NULL for zeros; masked entries are not looked at */
-    double by_logsumexp, by_entropy, by_entropy_after;
+    const double *result_grad; /* dL / d p, NULL for zeros; masked entries are not looked at */
+    double logsumexp_grad, entropy_grad, entropy_after_grad;
 } reference_loss;
 
 double reference_loss_of(const reference_loss *loss);
 
 /* Its derivative along *number, which is a part of *loss or one of its logits; NaN where there is a
  * kink nearby. Steps of about 1e-4 suit numbers of about 1. */
-double reference_slope(const reference_loss *loss, double *number, double step);
+double reference_derivative(const reference_loss *loss, double *number, double step);
 
 /* Its derivative by beta, the logits held still, whether beta is given or the policy's. */
-double reference_beta_slope(const reference_loss *loss, double step);
+double reference_beta_derivative(const reference_loss *loss, double step);
 
 /* ---- attention ---- */
 
@@ -106,7 +106,7 @@ void reference_max_logits(const whet_attention *attention, double *result);
  */
 typedef struct reference_sums {
     double *q, *k, *v;
-    double *slopes, *sinks;
+    double *alibi_slopes, *sinks;
     double *bias, *betas;
     whet_policy_gradient *policies;
 } reference_sums;

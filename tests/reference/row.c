@@ -62,7 +62,7 @@ void reference_probabilities(const double *logits, size_t n, double sink, double
 }
 
 /* d exp(d) of one entry. */
-static double slope_term(double logit, double max) {
+static double weighted_term(double logit, double max) {
     return logit == -(double)INFINITY ? 0 : (logit - max) * exp(logit - max);
 }
 
@@ -85,9 +85,9 @@ static void describe(const double *logits, size_t n, double sink, whet_stats *st
         return;
     }
     stats->z = sum_of_weights(logits, n, sink, 1);
-    stats->s = slope_term(sink, max);
+    stats->s = weighted_term(sink, max);
     for (size_t i = 0; i < n; i++) {
-        stats->s += slope_term(logits[i], max);
+        stats->s += weighted_term(logits[i], max);
     }
     stats->logsumexp = max + log(stats->z);
     stats->entropy = reference_entropy(logits, n, sink, 1);

@@ -7,8 +7,8 @@
 #include "reference/parts.h"
 
 /* Half the difference between beta with `number` a little larger and a little smaller. */
-static double slope_by(const double *logits, size_t n, double sink, const whet_policy *policy,
-                       const whet_stats *stats, whet_policy *moved, double *number) {
+static double derivative_by(const double *logits, size_t n, double sink, const whet_policy *policy,
+                            const whet_stats *stats, whet_policy *moved, double *number) {
     double at = *number;
     double step = 1e-7 * fmax(1, fabs(at)); /* hardly ever across a kink */
     double beta[2];
@@ -24,21 +24,22 @@ static double slope_by(const double *logits, size_t n, double sink, const whet_p
     return (beta[1] - beta[0]) / (2 * step);
 }
 
-whet_policy_gradient reference_number_slopes(const double *logits, size_t n, double sink,
-                                             const whet_policy *policy, const whet_stats *stats) {
+whet_policy_gradient reference_parameter_derivatives(const double *logits, size_t n, double sink,
+                                                     const whet_policy *policy,
+                                                     const whet_stats *stats) {
     whet_policy_gradient result = {.strength = 0};
     whet_policy moved = *policy;
     for (size_t i = 0; i <= WHET_POLY_DEGREE_MAX; i++) {
-        result.value[i] = slope_by(logits, n, sink, policy, stats, &moved, &moved.value[i]);
+        result.value[i] = derivative_by(logits, n, sink, policy, stats, &moved, &moved.value[i]);
     }
-    result.strength = slope_by(logits, n, sink, policy, stats, &moved, &moved.strength);
-    result.hold = slope_by(logits, n, sink, policy, stats, &moved, &moved.hold);
+    result.strength = derivative_by(logits, n, sink, policy, stats, &moved, &moved.strength);
+    result.hold = derivative_by(logits, n, sink, policy, stats, &moved, &moved.hold);
     return result;
 }
 
 /* d beta / d entropy. */
-static double entropy_slope(const double *logits, size_t n, double sink, const whet_policy *policy,
-                            const whet_stats *stats) {
+static double entropy_derivative(const double *logits, size_t n, double sink,
+                                 const whet_policy *policy, const whet_stats *stats) {
     double beta[2];
     double step = 1e-6;
     for (int i = 0; i < 2; i++) {
@@ -49,8 +50,8 @@ static double entropy_slope(const double *logits, size_t n, double sink, const w
     return (beta[1] - beta[0]) / (2 * step);
 }
 
-void reference_beta_slopes(const double *logits, size_t n, double sink, const whet_policy *policy,
-                           const whet_stats *stats, double *result, double *sizes) {
+void reference_beta_gradient(const double *logits, size_t n, double sink, const whet_policy *policy,
+                             const whet_stats *stats, double *result, double *sizes) {
     bool target = policy->temperature == WHET_POLICY_TARGET;
     double beta = target ? 1 + (stats->beta - 1) / policy->strength : 1;
     double max = reference_largest(logits, n, sink);
@@ -72,7 +73,7 @@ void reference_beta_slopes(const double *logits, size_t n, double sink, const wh
     }
     double factor = 0;
     if (!target) {
-        factor = entropy_slope(logits, n, sink, policy, stats);
+        factor = entropy_derivative(logits, n, sink, policy, stats);
     } else if (!(stats->flags & WHET_ROW_CAPPED) && beta > 1) {
         factor = policy->strength * beta / variance;
     }
@@ -124,8 +125,8 @@ static void softpick_back(const double *logits, size_t n, const double *p, const
 }
 
 /* From the gradients g of the coefficients p of n entries to those of their logits. */
-static void map_slopes(const whet_policy *policy, const double *logits, size_t n, const double *p,
-                       const double *g, double *result) {
+static void map_gradient(const whet_policy *policy, const double *logits, size_t n, const double *p,
+                         const double *g, double *result) {
     bool is_entmax = policy->map == WHET_POLICY_ENTMAX;
     if (policy->map == WHET_POLICY_STICK_BREAKING) {
         stick_back(logits, n, p, g, result);
@@ -150,10 +151,10 @@ static void map_slopes(const whet_policy *policy, const double *logits, size_t n
 /* The gradient of a map's number: of sigmoid's b if it was given, of entmax's alpha by differences
  * of sum p g. */
 static double map_number(const whet_policy *policy, const double *logits, size_t n, const double *g,
-                         const double *slopes, double *p) {
+                         const double *beta_grads, double *p) {
     double sum = 0, step = 1e-7; /* hardly ever across a kink */
     for (size_t i = 0; policy->map == WHET_POLICY_SIGMOID && i < n; i++) {
-        sum -= isnan(policy->map_value[0]) ? 0 : slopes[i];
+        sum -= isnan(policy->map_value[0]) ? 0 : beta_grads[i];
     }
     for (int side = -1; policy->map == WHET_POLICY_ENTMAX && side < 2; side += 2) {
         reference_entmax(logits, n, policy->map_value[0] + side * step, p);
@@ -175,8 +176,8 @@ static double by_beta_of(const double *u, const double *logits, size_t n, double
 }
 
 /* The terms of the same sum, each u with what rounding does to it. */
-static double by_beta_size(const double *u, const double *p, const double *logits, size_t n,
-                           double max, double noise) {
+static double beta_size_grad(const double *u, const double *p, const double *logits, size_t n,
+                             double max, double noise) {
     double sum = 0, total = 0;
     for (size_t i = 0; i < n; i++) {
         double size = p[i] > 0 || u[i] != 0 ? fabs(u[i]) + p[i] * noise : 0;
@@ -197,38 +198,40 @@ static double rounded_size(const whet_policy *policy, const whet_stats *stats, c
     for (size_t i = 0; i < n; i++) {
         size = p[i] > 0 ? fmax(size, fabs(logits[i])) : size;
     }
-    double slope = policy->map == WHET_POLICY_ENTMAX ? steepest + noise * stats->beta * size : 0;
+    double derivative =
+        policy->map == WHET_POLICY_ENTMAX ? steepest + noise * stats->beta * size : 0;
     bool is_sum = reference_sums_to_one(policy); /* and so is u, to zero: e counts from anywhere */
     for (size_t i = 0; i < n; i++) {
         sum += fabs(u[i]) * size * PRODUCT_NOISE;
         sum += !is_sum && u[i] != 0 ? fabs(u[i] * logits[i]) : 0;
-        sum += p[i] > 0 ? slope * fabs(logits[i] - stats->max) : 0;
+        sum += p[i] > 0 ? derivative * fabs(logits[i] - stats->max) : 0;
     }
     return sum;
 }
 
 /* Adds what goes through beta. */
 static void add_through_beta(const double *row, size_t n, double sink, const whet_policy *policy,
-                             const whet_stats *stats, double by_beta, double size, double *result,
+                             const whet_stats *stats, double beta_grad, double size, double *result,
                              double *sizes) {
-    double *slopes = reference_allocate(2 * (n + 1), sizeof *slopes);
-    double *slope_sizes = slopes + n + 1;
-    reference_beta_slopes(row, n, sink, policy, stats, slopes, slope_sizes);
+    double *beta_grads = reference_allocate(2 * (n + 1), sizeof *beta_grads);
+    double *beta_sizes = beta_grads + n + 1;
+    reference_beta_gradient(row, n, sink, policy, stats, beta_grads, beta_sizes);
     for (size_t i = 0; i <= n; i++) {
-        result[i] += by_beta * slopes[i];
-        sizes[i] += size * slope_sizes[i];
+        result[i] += beta_grad * beta_grads[i];
+        sizes[i] += size * beta_sizes[i];
     }
-    free(slopes);
+    free(beta_grads);
 }
 
-reference_by reference_map_back(const double *row, size_t n, double sink, const whet_policy *policy,
-                                const whet_stats *stats, double terms, double by_entropy_after,
-                                double *g, double *result, double *sizes) {
+reference_row_grads reference_map_back(const double *row, size_t n, double sink,
+                                       const whet_policy *policy, const whet_stats *stats,
+                                       double terms, double entropy_after_grad, double *g,
+                                       double *result, double *sizes) {
     size_t entries = n + (reference_takes_sink(policy) && sink > -(double)INFINITY);
     double *logits = reference_allocate(3 * (n + 1), sizeof *logits);
     double *scaled = logits + n + 1;
     double *p = scaled + n + 1;
-    reference_by by = {.beta = 0};
+    reference_row_grads grads = {.beta = 0};
     memcpy(logits, row, n * sizeof *logits);
     logits[n] = sink;
     for (size_t i = 0; i <= n; i++) {
@@ -237,28 +240,29 @@ reference_by reference_map_back(const double *row, size_t n, double sink, const 
     }
     g[n] = result[n] = 0;
     reference_map(policy, scaled, entries, stats->n, p);
-    for (size_t i = 0; by_entropy_after != 0 && i < entries; i++) {
-        g[i] -= p[i] > 0 ? by_entropy_after * (log(p[i]) + 1) : 0;
+    for (size_t i = 0; entropy_after_grad != 0 && i < entries; i++) {
+        g[i] -= p[i] > 0 ? entropy_after_grad * (log(p[i]) + 1) : 0;
     }
-    map_slopes(policy, scaled, entries, p, g, result);
+    map_gradient(policy, scaled, entries, p, g, result);
     double largest_p = policy->map == WHET_POLICY_ENTMAX, largest = 0;
     for (size_t i = 0; i < entries; i++) {
         largest = fmax(largest, fabs(result[i]));
         largest_p = fmax(largest_p, p[i]);
     }
     double noise = terms * PRODUCT_NOISE;
-    by.beta = by_beta_of(result, logits, entries, stats->max);
-    double beta_size = by_beta_size(result, p, logits, entries, stats->max, noise);
-    by.beta_size = beta_size;
-    by.beta_size += rounded_size(policy, stats, logits, entries, p, result, largest + noise, noise);
-    by.map_value = map_number(policy, scaled, entries, g, result, p);
+    grads.beta = by_beta_of(result, logits, entries, stats->max);
+    double beta_size = beta_size_grad(result, p, logits, entries, stats->max, noise);
+    grads.beta_size = beta_size;
+    grads.beta_size +=
+        rounded_size(policy, stats, logits, entries, p, result, largest + noise, noise);
+    grads.map_value = map_number(policy, scaled, entries, g, result, p);
     for (size_t i = 0; i <= n; i++) {
         result[i] *= stats->beta;
         sizes[i] = stats->beta * (largest + largest_p * noise);
     }
-    add_through_beta(row, n, sink, policy, stats, by.beta, beta_size, result, sizes);
+    add_through_beta(row, n, sink, policy, stats, grads.beta, beta_size, result, sizes);
     free(logits);
-    return by;
+    return grads;
 }
 
 /* ---- a loss and its differences ---- */
@@ -273,12 +277,12 @@ double reference_loss_of(const reference_loss *loss) {
         reference_row(loss->logits, loss->n, loss->sink, &loss->policy, p, &stats);
     }
     double sum = 0;
-    for (size_t i = 0; loss->by_result && i < loss->n; i++) {
-        sum += loss->logits[i] == -(double)INFINITY ? 0 : p[i] * loss->by_result[i];
+    for (size_t i = 0; loss->result_grad && i < loss->n; i++) {
+        sum += loss->logits[i] == -(double)INFINITY ? 0 : p[i] * loss->result_grad[i];
     }
-    sum += loss->by_logsumexp != 0 ? loss->by_logsumexp * stats.logsumexp : 0;
-    sum += loss->by_entropy != 0 ? loss->by_entropy * stats.entropy : 0;
-    sum += loss->by_entropy_after != 0 ? loss->by_entropy_after * stats.entropy_after : 0;
+    sum += loss->logsumexp_grad != 0 ? loss->logsumexp_grad * stats.logsumexp : 0;
+    sum += loss->entropy_grad != 0 ? loss->entropy_grad * stats.entropy : 0;
+    sum += loss->entropy_after_grad != 0 ? loss->entropy_after_grad * stats.entropy_after : 0;
     free(p);
     return sum;
 }
@@ -286,27 +290,28 @@ double reference_loss_of(const reference_loss *loss) {
 /* Two differences of four points each, which agree unless something happens between the points. A
  * kink at the number itself shows in what both sides differ by, which is half as much at half the
  * distance where there is none. */
-double reference_slope(const reference_loss *loss, double *number, double step) {
+double reference_derivative(const reference_loss *loss, double *number, double step) {
     static const double places[4] = {-2, -1, 1, 2};
     const double before = *number, here = reference_loss_of(loss);
-    double slope[2], bend[2];
+    double derivative[2], bend[2];
     for (int i = 0; i < 2; i++) {
         double value[4];
         for (int k = 0; k < 4; k++) {
             *number = before + places[k] * step;
             value[k] = reference_loss_of(loss);
         }
-        slope[i] = (value[0] - 8 * value[1] + 8 * value[2] - value[3]) / (12 * step);
+        derivative[i] = (value[0] - 8 * value[1] + 8 * value[2] - value[3]) / (12 * step);
         bend[i] = (value[1] + value[2] - 2 * here) / step;
         step *= 0.5;
     }
     *number = before;
-    double limit = 1e-7 + 1e-6 * fabs(slope[1]);
-    bool is_smooth = fabs(slope[0] - slope[1]) <= limit && fabs(bend[1] - bend[0] / 2) <= limit;
-    return is_smooth ? slope[1] : (double)NAN;
+    double limit = 1e-7 + 1e-6 * fabs(derivative[1]);
+    bool is_smooth =
+        fabs(derivative[0] - derivative[1]) <= limit && fabs(bend[1] - bend[0] / 2) <= limit;
+    return is_smooth ? derivative[1] : (double)NAN;
 }
 
-double reference_beta_slope(const reference_loss *loss, double step) {
+double reference_beta_derivative(const reference_loss *loss, double step) {
     whet_stats stats;
     reference_loss at = *loss;
     if (!loss->has_beta) {
@@ -314,5 +319,5 @@ double reference_beta_slope(const reference_loss *loss, double step) {
         at.has_beta = true;
         at.beta = stats.beta;
     }
-    return reference_slope(&at, &at.beta, step);
+    return reference_derivative(&at, &at.beta, step);
 }

@@ -278,7 +278,7 @@ def half_precision_rows_are_rounded_as_torch_rounds():
         check(bool((ours == wide.to(dtype)).all()), f"{dtype}")
 
 
-# ---- the way back through rows ----
+# ---- the backward pass of rows ----
 
 
 def entropy_of(logits):
@@ -518,7 +518,7 @@ def transposed_tensors_are_read_where_they_lie():
     compare_attention(q[:, :, 3:5], k[:, :, 10:70], v[:, :, 10:70])
 
 
-# ---- the way back ----
+# ---- the backward pass ----
 
 FAR = -1e4  # masked, but times beta still a number: autograd makes NaN of -inf
 

@@ -176,7 +176,7 @@ static void compare_gradient(const char *what, problem *at) {
               where, error, largest);
 }
 
-static void compare_number(const char *what, problem *at, double *number, double actual) {
+static void compare_parameter(const char *what, problem *at, double *number, double actual) {
     double expected = difference(at, number, 1e-4);
     if (isnan(expected)) {
         kinks++;
@@ -193,26 +193,27 @@ static bool map_has_gradient(uint32_t map) {
     return map != WHET_POLICY_TOPK && map != WHET_POLICY_HARDMAX;
 }
 
-static void compare_numbers(const char *what, problem *at, const whet_policy_gradient *numbers) {
+static void compare_parameters(const char *what, problem *at,
+                               const whet_policy_gradient *parameter_grads) {
     for (size_t i = 0; i <= WHET_POLY_DEGREE_MAX; i++) {
-        compare_number(what, at, &at->policy.value[i], numbers->value[i]);
+        compare_parameter(what, at, &at->policy.value[i], parameter_grads->value[i]);
     }
     for (size_t i = 0; i < 2; i++) {
         if (map_has_gradient(at->policy.map) && !isnan(at->policy.map_value[i])) {
-            compare_number(what, at, &at->policy.map_value[i], numbers->map_value[i]);
+            compare_parameter(what, at, &at->policy.map_value[i], parameter_grads->map_value[i]);
         } else {
-            CHECK(numbers->map_value[i] == 0);
+            CHECK(parameter_grads->map_value[i] == 0);
         }
     }
     /* no limit above one and none below zero; target's full beta cannot be told at strength 0 */
     if (whet_policy_is_temperature(&at->policy) &&
         (at->policy.temperature != WHET_POLICY_TARGET || at->policy.strength > 0)) {
-        compare_number(what, at, &at->policy.strength, numbers->strength);
+        compare_parameter(what, at, &at->policy.strength, parameter_grads->strength);
     }
     if (isfinite(at->policy.hold)) {
-        compare_number(what, at, &at->policy.hold, numbers->hold);
+        compare_parameter(what, at, &at->policy.hold, parameter_grads->hold);
     } else {
-        CHECK(numbers->hold == 0);
+        CHECK(parameter_grads->hold == 0);
     }
 }
 
@@ -238,16 +239,16 @@ static whet_rows_backward request(size_t n) {
 
 static void compare_policy(const char *what, const whet_policy *policy, size_t n) {
     problem at = {.policy = *policy, .n = n};
-    whet_policy_gradient numbers;
+    whet_policy_gradient parameter_grads;
     whet_rows_backward rows = request(n);
-    rows.policy_grad = &numbers;
+    rows.policy_grad = &parameter_grads;
     for (size_t i = 0; i < n; i++) {
         exact_logits[i] = (double)logits[i];
         gradient[i] = 4711;
     }
     CHECK_INT(whet_softmax_backward(&rows, policy, NULL), WHET_OK);
     compare_gradient(what, &at);
-    compare_numbers(what, &at, &numbers);
+    compare_parameters(what, &at, &parameter_grads);
 }
 
 static void make_row(struct rng *rng, size_t n, double deviation) {
@@ -406,7 +407,7 @@ static void break_stick_back(const float *e, const float *g, size_t n, double *r
     }
 }
 
-TEST(stick_breaking_finds_its_way_back_through_millions_of_entries) {
+TEST(stick_breaking_has_gradients_through_millions_of_entries) {
     size_t n = (size_t)5 << 19; /* more blocks than notes */
     float *e = malloc(n * sizeof *e), *g = malloc(n * sizeof *g);
     double *expected = malloc(n * sizeof *expected);
@@ -603,14 +604,15 @@ TEST(one_f32_row_is_taken_by_itself) {
         whet_policy policy = policy_named(names[k]);
         make_row(&rng, 300, 1);
         logits[7] = -INFINITY;
-        whet_policy_gradient numbers, sum = {.value = {1}};
+        whet_policy_gradient parameter_grads, sum = {.value = {1}};
         whet_rows_backward rows = request(300);
         rows.grad_in = expected;
-        rows.policy_grad = &numbers;
+        rows.policy_grad = &parameter_grads;
         CHECK_INT(whet_softmax_backward(&rows, &policy, NULL), WHET_OK);
         CHECK(one_f32_row(&policy, logits, arriving, 300, NULL, gradient, &sum));
         CHECK_MSG(same_bytes(gradient, expected, 300 * sizeof(float)), "%s", names[k]);
-        CHECK(sum.value[0] == 1 + numbers.value[0] && sum.strength == numbers.strength);
+        CHECK(sum.value[0] == 1 + parameter_grads.value[0] &&
+              sum.strength == parameter_grads.strength);
         CHECK(one_f32_row(&policy, logits, arriving, 300, NULL, arriving, NULL));
         CHECK(same_bytes(arriving, expected, 300 * sizeof(float)));
         if (!whet_policy_is_temperature(&policy)) {
@@ -622,7 +624,7 @@ TEST(one_f32_row_is_taken_by_itself) {
         }
         logits[3] = INFINITY;
         CHECK(!one_f32_row(&policy, logits, arriving, 300, NULL, gradient, &sum));
-        CHECK(isnan(gradient[0]) && sum.strength == numbers.strength);
+        CHECK(isnan(gradient[0]) && sum.strength == parameter_grads.strength);
     }
 }
 
@@ -639,7 +641,7 @@ static bool all_nan(const float *values, size_t n) {
 static void spoil_row(const char *what, const whet_policy *policy, float *value, float with) {
     enum { ROWS = 3, N = 25 };
     static float expected[ROWS * N];
-    whet_policy_gradient numbers, others = {.strength = 0};
+    whet_policy_gradient parameter_grads, others = {.strength = 0};
     size_t first_bad = 4711;
     whet_rows_backward rows = request(N);
     rows.rows = ROWS;
@@ -649,7 +651,7 @@ static void spoil_row(const char *what, const whet_policy *policy, float *value,
     float before = *value;
     *value = with;
     rows.grad_in = gradient;
-    rows.policy_grad = &numbers;
+    rows.policy_grad = &parameter_grads;
     CHECK_INT(whet_softmax_backward(&rows, policy, &first_bad), WHET_NOT_FINITE);
     *value = before;
     CHECK_INT(first_bad, 1);
@@ -661,7 +663,7 @@ static void spoil_row(const char *what, const whet_policy *policy, float *value,
     for (size_t r = 0; r < ROWS; r += 2) {
         CHECK(one_f32_row(policy, logits + r * N, arriving + r * N, N, NULL, expected, &others));
     }
-    CHECK(same_bytes(&others, &numbers, sizeof numbers));
+    CHECK(same_bytes(&others, &parameter_grads, sizeof parameter_grads));
 }
 
 TEST(what_is_not_finite_spoils_its_own_row_only) {
@@ -706,16 +708,16 @@ TEST(masked_entries_and_empty_rows_have_gradient_zero) {
             gradient[i] = 4711;
             arriving[i] = i % 2 ? NAN : 1.0f;
         }
-        whet_policy_gradient numbers;
-        memset(&numbers, 0x77, sizeof numbers);
+        whet_policy_gradient parameter_grads;
+        memset(&parameter_grads, 0x77, sizeof parameter_grads);
         const whet_policy_gradient none = {.strength = 0};
         whet_rows_backward rows = request(n);
-        rows.policy_grad = &numbers;
+        rows.policy_grad = &parameter_grads;
         CHECK_INT(whet_softmax_backward(&rows, &policy, NULL), WHET_OK);
         for (size_t i = 0; i < n; i++) {
             CHECK(gradient[i] == 0 && !signbit(gradient[i]));
         }
-        CHECK(same_bytes(&numbers, &none, sizeof numbers));
+        CHECK(same_bytes(&parameter_grads, &none, sizeof parameter_grads));
         logits[n - 1] = NAN;
         CHECK_INT(whet_softmax_backward(&rows, &policy, NULL), WHET_NOT_FINITE);
         CHECK(all_nan(gradient, n));

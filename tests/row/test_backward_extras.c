@@ -30,7 +30,7 @@ static double worst_gradient, worst_number;
 typedef struct extras {
     bool has_out;
     float sink, beta; /* -INFINITY and NaN for none */
-    float by_logsumexp, by_entropy, by_entropy_after;
+    float logsumexp_grad, entropy_grad, entropy_after_grad;
 } extras;
 
 static const extras none = {.has_out = true, .sink = -INFINITY, .beta = NAN};
@@ -50,17 +50,17 @@ static double largest_part(const reference_loss *loss) {
     }
     double mean = 0, largest = 0;
     for (size_t i = 0; i < loss->n; i++) {
-        mean += loss->by_result && p[i] > 0 ? p[i] * loss->by_result[i] : 0;
+        mean += loss->result_grad && p[i] > 0 ? p[i] * loss->result_grad[i] : 0;
     }
     for (size_t i = 0; i < loss->n; i++) {
         if (loss->logits[i] == -(double)INFINITY) {
             continue;
         }
-        double g = loss->by_result && p[i] > 0 ? fabs(loss->by_result[i] - mean) : 0;
-        double after = p[i] > 0 ? fabs(loss->by_entropy_after) * (fabs(log(p[i])) + 1) : 0;
+        double g = loss->result_grad && p[i] > 0 ? fabs(loss->result_grad[i] - mean) : 0;
+        double after = p[i] > 0 ? fabs(loss->entropy_after_grad) * (fabs(log(p[i])) + 1) : 0;
         double d = loss->logits[i] - stats.max, w = exp(d) / stats.z;
         double own =
-            fabs(loss->by_logsumexp) + fabs(loss->by_entropy) * fabs(d - stats.s / stats.z);
+            fabs(loss->logsumexp_grad) + fabs(loss->entropy_grad) * fabs(d - stats.s / stats.z);
         largest = fmax(largest, stats.beta * p[i] * (g + after) + w * own);
     }
     return largest;
@@ -79,9 +79,9 @@ static double moved_by_beta(const reference_loss *loss) {
             continue;
         }
         held.beta = stats.beta;
-        double at = reference_slope(&held, &held.logits[i], 1e-4);
+        double at = reference_derivative(&held, &held.logits[i], 1e-4);
         held.beta = stats.beta * (1 + ENTROPY_LIMIT);
-        double beside = reference_slope(&held, &held.logits[i], 1e-4);
+        double beside = reference_derivative(&held, &held.logits[i], 1e-4);
         largest = isnan(beside - at) ? largest : fmax(largest, fabs(beside - at));
     }
     return largest;
@@ -98,7 +98,7 @@ static void compare_logits(const char *what, reference_loss *loss) {
             CHECK_MSG(gradient[i] == 0 && !signbit(gradient[i]), "%s: masked entry %zu", what, i);
             continue;
         }
-        double expected = reference_slope(loss, &loss->logits[i], 1e-4);
+        double expected = reference_derivative(loss, &loss->logits[i], 1e-4);
         compared++;
         if (isnan(expected)) {
             kinks++;
@@ -134,10 +134,10 @@ static void compare_number(const char *what, const char *number, double actual, 
 
 /* How large the terms are that numbers are summed from. */
 static double size_of(const reference_loss *loss) {
-    double largest = fabs(loss->by_entropy_after) * 10;
-    for (size_t i = 0; loss->by_result && i < loss->n; i++) {
+    double largest = fabs(loss->entropy_after_grad) * 10;
+    for (size_t i = 0; loss->result_grad && i < loss->n; i++) {
         bool counts = loss->logits[i] != -(double)INFINITY;
-        largest = counts ? fmax(largest, fabs(loss->by_result[i])) : largest;
+        largest = counts ? fmax(largest, fabs(loss->result_grad[i])) : largest;
     }
     return largest;
 }
@@ -171,7 +171,7 @@ static void compare_parameters(const char *what, reference_loss *loss,
         if (is_movable(&loss->policy, one, *at)) {
             double slope = loss->has_beta && one->offset < offsetof(whet_policy, map_value)
                                ? 0
-                               : reference_slope(loss, at, 1e-4);
+                               : reference_derivative(loss, at, 1e-4);
             compare_number(what, one->name, actual, slope, size_of(loss));
         } else if (!isfinite(*at)) {
             CHECK_MSG(actual == 0, "%s: d / d %s is %g", what, one->name, actual);
@@ -193,18 +193,18 @@ static reference_loss loss_of(const whet_policy *policy, size_t n, const extras 
                             .has_beta = !isnan(x->beta),
                             .beta = (double)x->beta,
                             .policy = *policy,
-                            .by_result = x->has_out ? exact_arriving : NULL,
-                            .by_logsumexp = (double)x->by_logsumexp,
-                            .by_entropy = (double)x->by_entropy,
-                            .by_entropy_after = (double)x->by_entropy_after};
+                            .result_grad = x->has_out ? exact_arriving : NULL,
+                            .logsumexp_grad = (double)x->logsumexp_grad,
+                            .entropy_grad = (double)x->entropy_grad,
+                            .entropy_after_grad = (double)x->entropy_after_grad};
 }
 
 /* Runs one row and compares everything that comes out. */
 static void check_row(const char *name, const whet_policy *policy, size_t n, const extras *x) {
     char what[300];
     snprintf(what, sizeof what, "%s, n = %zu, sink %g, beta %g, out %d, by %g %g %g", name, n,
-             (double)x->sink, (double)x->beta, x->has_out, (double)x->by_logsumexp,
-             (double)x->by_entropy, (double)x->by_entropy_after);
+             (double)x->sink, (double)x->beta, x->has_out, (double)x->logsumexp_grad,
+             (double)x->entropy_grad, (double)x->entropy_after_grad);
     reference_loss loss = loss_of(policy, n, x);
     whet_policy_gradient parameters;
     float grad_sink = 4711, grad_beta = 4711;
@@ -217,21 +217,22 @@ static void check_row(const char *name, const whet_policy *policy, size_t n, con
     rows.grad_sink = has_sink ? &grad_sink : NULL;
     rows.beta = loss.has_beta ? &x->beta : NULL;
     rows.grad_beta = &grad_beta;
-    rows.grad_logsumexp = x->by_logsumexp != 0 ? &x->by_logsumexp : NULL;
-    rows.grad_entropy = x->by_entropy != 0 ? &x->by_entropy : NULL;
-    rows.grad_entropy_after = x->by_entropy_after != 0 ? &x->by_entropy_after : NULL;
+    rows.grad_logsumexp = x->logsumexp_grad != 0 ? &x->logsumexp_grad : NULL;
+    rows.grad_entropy = x->entropy_grad != 0 ? &x->entropy_grad : NULL;
+    rows.grad_entropy_after = x->entropy_after_grad != 0 ? &x->entropy_after_grad : NULL;
     if (!rows.grad_out && !rows.grad_logsumexp && !rows.grad_entropy && !rows.grad_entropy_after) {
-        rows.grad_entropy = &x->by_entropy; /* zero, but given */
+        rows.grad_entropy = &x->entropy_grad; /* zero, but given */
     }
     CHECK_MSG(whet_softmax_backward(&rows, policy, NULL) == WHET_OK, "%s", what);
     compare_logits(what, &loss);
     compare_parameters(what, &loss, &parameters);
     double size = fmax(size_of(&loss), largest_part(&loss));
     if (has_sink) {
-        compare_number(what, "sink", (double)grad_sink, reference_slope(&loss, &loss.sink, 1e-4),
-                       size);
+        compare_number(what, "sink", (double)grad_sink,
+                       reference_derivative(&loss, &loss.sink, 1e-4), size);
     }
-    compare_number(what, "beta", (double)grad_beta, reference_beta_slope(&loss, 1e-4), size * 3);
+    compare_number(what, "beta", (double)grad_beta, reference_beta_derivative(&loss, 1e-4),
+                   size * 3);
 }
 
 static void make_row(struct rng *rng, size_t n, double deviation, double masked) {
@@ -274,10 +275,10 @@ static extras draw(struct rng *rng, const whet_policy *policy) {
     extras x = none;
     x.has_out = bits % 8 != 0;
     x.sink = bits / 8 % 3 ? (float)rng_uniform(rng, -2, 3) : -INFINITY;
-    x.by_logsumexp = bits / 64 % 2 ? (float)rng_uniform(rng, -1, 1) : 0;
-    x.by_entropy = bits / 128 % 2 ? (float)rng_uniform(rng, -1, 1) : 0;
+    x.logsumexp_grad = bits / 64 % 2 ? (float)rng_uniform(rng, -1, 1) : 0;
+    x.entropy_grad = bits / 128 % 2 ? (float)rng_uniform(rng, -1, 1) : 0;
     bool after = bits / 256 % 2 && sums_to_one(policy);
-    x.by_entropy_after = after ? (float)rng_uniform(rng, -1, 1) : 0;
+    x.entropy_after_grad = after ? (float)rng_uniform(rng, -1, 1) : 0;
     if (policy->temperature == WHET_POLICY_SOFTMAX && bits / 512 % 2) {
         x.beta = (float)rng_uniform(rng, 0.3, 3);
     }
@@ -376,9 +377,9 @@ TEST(each_input_alone) {
         for (int which = 0; which < 5; which++) {
             extras x = none;
             x.has_out = which >= 3;
-            x.by_logsumexp = which == 0 ? 0.7f : 0;
-            x.by_entropy = which == 1 ? -0.6f : 0;
-            x.by_entropy_after = which == 2 && sums_to_one(&policy) ? 0.5f : 0;
+            x.logsumexp_grad = which == 0 ? 0.7f : 0;
+            x.entropy_grad = which == 1 ? -0.6f : 0;
+            x.entropy_after_grad = which == 2 && sums_to_one(&policy) ? 0.5f : 0;
             x.sink = which == 3 ? 0.8f : -INFINITY;
             x.beta = which == 4 && policy.temperature == WHET_POLICY_SOFTMAX ? 1.6f : NAN;
             make_row(&rng, 20, 1, 0);
@@ -430,7 +431,7 @@ TEST(zeros_change_nothing_but_rounding) {
 enum { ROWS = 5, N = 30 };
 
 typedef struct many {
-    float sinks[3 * ROWS], betas[ROWS], by_logsumexp[ROWS], by_entropy[ROWS], by_after[ROWS];
+    float sinks[3 * ROWS], betas[ROWS], logsumexp_grad[ROWS], entropy_grad[ROWS], after_grad[ROWS];
     float grad_sinks[3 * ROWS], grad_betas[ROWS];
 } many;
 
@@ -443,9 +444,9 @@ static whet_rows_backward all_rows(many *m, bool with_beta, bool after) {
     rows.grad_sink = m->grad_sinks;
     rows.beta = with_beta ? m->betas : NULL;
     rows.grad_beta = m->grad_betas;
-    rows.grad_logsumexp = m->by_logsumexp;
-    rows.grad_entropy = m->by_entropy;
-    rows.grad_entropy_after = after ? m->by_after : NULL;
+    rows.grad_logsumexp = m->logsumexp_grad;
+    rows.grad_entropy = m->entropy_grad;
+    rows.grad_entropy_after = after ? m->after_grad : NULL;
     return rows;
 }
 
@@ -468,9 +469,9 @@ static void fill_many(many *m, struct rng *rng) {
     for (size_t r = 0; r < ROWS; r++) {
         m->sinks[3 * r] = (float)rng_uniform(rng, -2, 2);
         m->betas[r] = (float)rng_uniform(rng, 0.5, 2);
-        m->by_logsumexp[r] = (float)rng_uniform(rng, -1, 1);
-        m->by_entropy[r] = (float)rng_uniform(rng, -1, 1);
-        m->by_after[r] = (float)rng_uniform(rng, -1, 1);
+        m->logsumexp_grad[r] = (float)rng_uniform(rng, -1, 1);
+        m->entropy_grad[r] = (float)rng_uniform(rng, -1, 1);
+        m->after_grad[r] = (float)rng_uniform(rng, -1, 1);
     }
 }
 
@@ -556,9 +557,9 @@ TEST(what_is_not_finite_spoils_its_own_row) {
                 char what[120];
                 many m;
                 fill_many(&m, &rng);
-                float *const places[] = {&logits[2 * N + 1], &arriving[2 * N + 1], &m.sinks[3 * 2],
-                                         &m.by_logsumexp[2], &m.by_entropy[2],     &m.by_after[2],
-                                         &m.betas[2]};
+                float *const places[] = {
+                    &logits[2 * N + 1], &arriving[2 * N + 1], &m.sinks[3 * 2], &m.logsumexp_grad[2],
+                    &m.entropy_grad[2], &m.after_grad[2],     &m.betas[2]};
                 bool counts = (where != 5 || sums_to_one(&policy)) && (where != 6 || with_beta) &&
                               (b != 2 || (where != 0 && where != 2)) && (b == 0 || where != 6);
                 if (!counts) {

@@ -17,14 +17,14 @@ static struct arrays {
     float in[ROOM], grad_out[ROOM], grad_in[ROOM], mask[ROOM];
     float sink[ROOM], beta[ROOM], grad_logsumexp[ROOM], grad_entropy[ROOM], grad_after[ROOM];
     float grad_sink[ROOM], grad_beta[ROOM];
-    whet_policy_gradient numbers[2];
+    whet_policy_gradient parameter_grads[2];
 } at;
 
 /* A request in which everything is used and right. */
 static whet_rows_backward sound(void) {
     memset(&at, 0, sizeof at);
     memset(at.grad_in, 0x77, sizeof at.grad_in);
-    memset(at.numbers, 0x77, sizeof at.numbers);
+    memset(at.parameter_grads, 0x77, sizeof at.parameter_grads);
     memset(at.grad_sink, 0x77, sizeof at.grad_sink);
     memset(at.grad_beta, 0x77, sizeof at.grad_beta);
     for (size_t i = 0; i < ROOM; i++) {
@@ -39,7 +39,7 @@ static whet_rows_backward sound(void) {
                                 .mask_stride = N,
                                 .grad_out = at.grad_out,
                                 .grad_in = at.grad_in,
-                                .policy_grad = at.numbers};
+                                .policy_grad = at.parameter_grads};
 }
 
 /* The status of a request, which if it is an error must have left everything alone. */
@@ -83,7 +83,7 @@ TEST(no_rows_and_rows_of_nothing_have_a_policy_gradient_of_zero) {
         rows.rows = i ? 0 : SIZE_MAX;
         rows.n = i ? 7 : 0;
         STATUS(rows, WHET_OK);
-        CHECK(same_bytes(&at.numbers[0], &none, sizeof none));
+        CHECK(same_bytes(&at.parameter_grads[0], &none, sizeof none));
         rows.policy_grad = NULL;
         STATUS(rows, WHET_OK);
     }
@@ -212,8 +212,8 @@ TEST(a_policy_gradient_over_anything_is_refused) {
         STATUS(rows, WHET_ERROR_OVERLAP);
     }
     whet_rows_backward rows = sound();
-    uintptr_t odd = (uintptr_t)at.numbers + 4;
-    memcpy(&rows.policy_grad, &odd, sizeof odd);
+    uintptr_t misaligned = (uintptr_t)at.parameter_grads + 4;
+    memcpy(&rows.policy_grad, &misaligned, sizeof misaligned);
     STATUS(rows, WHET_ERROR_ARGUMENT);
 }
 
@@ -301,9 +301,10 @@ TEST(numbers_for_rows_that_are_not_aligned_are_refused) {
 }
 
 TEST(nothing_that_is_written_may_lie_over_anything_else) {
-    float *const arrays[] = {at.in,         at.grad_out,  at.grad_in,      at.mask,
-                             at.sink,       at.beta,      at.grad_entropy, at.grad_logsumexp,
-                             at.grad_after, at.grad_sink, at.grad_beta,    (float *)at.numbers};
+    float *const arrays[] = {at.in,           at.grad_out,       at.grad_in,
+                             at.mask,         at.sink,           at.beta,
+                             at.grad_entropy, at.grad_logsumexp, at.grad_after,
+                             at.grad_sink,    at.grad_beta,      (float *)at.parameter_grads};
     float *const own[WRITTEN] = {at.grad_sink, at.grad_beta};
     for (size_t i = 0; i < WRITTEN; i++) {
         for (size_t k = 0; k < sizeof arrays / sizeof arrays[0]; k++) {
@@ -313,7 +314,8 @@ TEST(nothing_that_is_written_may_lie_over_anything_else) {
         }
     }
     for (size_t i = 0; i < READ; i++) { /* and what is read not under what is written */
-        float *const under[] = {at.grad_in, at.grad_sink, at.grad_beta, (float *)at.numbers};
+        float *const under[] = {at.grad_in, at.grad_sink, at.grad_beta,
+                                (float *)at.parameter_grads};
         for (size_t k = 0; k < sizeof under / sizeof under[0]; k++) {
             whet_rows_backward rows = sound_with_extras();
             set_pointer(&rows, i, (uintptr_t)(under[k] + 1));
@@ -398,7 +400,7 @@ TEST(rows_of_nothing_are_checked_as_far_as_they_are_written) {
     STATUS(rows, WHET_ERROR_OVERLAP);
     rows = sound_with_extras();
     rows.n = 0;
-    rows.grad_sink = (float *)at.numbers;
+    rows.grad_sink = (float *)at.parameter_grads;
     STATUS(rows, WHET_ERROR_OVERLAP);
     rows = sound_with_extras();
     rows.n = 0;

@@ -100,6 +100,6 @@ static void check_stack(void (*run)(const call *), size_t most) {
 
 TEST(rows_take_no_more_stack_than_the_header_tells) { check_stack(go_forth, (size_t)96 << 10); }
 
-TEST(the_way_back_takes_no_more_stack_than_the_header_tells) {
+TEST(the_backward_pass_takes_no_more_stack_than_the_header_tells) {
     check_stack(go_back, (size_t)144 << 10);
 }

@@ -199,14 +199,14 @@ static double time_of(problem *p, int way) {
 /* ---- errors, of the first query only: computing all of them would take too long ---- */
 
 static void exact_row(const problem *p, int head, int query, double *out) {
-    int dim = p->shape.head_dim, group = HEADS / KV_HEADS;
+    int dim = p->shape.head_dim, heads_per_kv = HEADS / KV_HEADS;
     const float *q = (const float *)p->q->data + (query * HEADS + head) * dim;
     double *e = calloc((size_t)p->shape.keys, sizeof *e), max = -INFINITY, sum = 0;
     if (!e)
         fail("out of memory");
     for (int j = 0; j < p->shape.keys; j++) {
         const ggml_fp16_t *k =
-            (const ggml_fp16_t *)p->k[0]->data + (j * KV_HEADS + head / group) * dim;
+            (const ggml_fp16_t *)p->k[0]->data + (j * KV_HEADS + head / heads_per_kv) * dim;
         for (int c = 0; c < dim; c++)
             e[j] += (double)q[c] * (double)ggml_fp16_to_fp32(k[c]);
         e[j] /= sqrt(dim);
@@ -215,7 +215,7 @@ static void exact_row(const problem *p, int head, int query, double *out) {
     memset(out, 0, (size_t)dim * sizeof *out);
     for (int j = 0; j < p->shape.keys; j++) {
         const ggml_fp16_t *v =
-            (const ggml_fp16_t *)p->v->data + (j * KV_HEADS + head / group) * dim;
+            (const ggml_fp16_t *)p->v->data + (j * KV_HEADS + head / heads_per_kv) * dim;
         double weight = exp(e[j] - max);
         sum += weight;
         for (int c = 0; c < dim; c++)

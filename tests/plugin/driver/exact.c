@@ -29,9 +29,9 @@ static void *allocate(size_t count, size_t size) {
 }
 
 static operation open_operation(const struct ggml_tensor *node) {
-    float numbers[3]; /* scale, largest bias of ALiBi, soft cap */
-    memcpy(numbers, node->op_params, sizeof numbers);
-    if (numbers[1] != 0 || numbers[2] != 0 || node->src[4]) {
+    float parameters[3]; /* scale, largest bias of ALiBi, soft cap */
+    memcpy(parameters, node->op_params, sizeof parameters);
+    if (parameters[1] != 0 || parameters[2] != 0 || node->src[4]) {
         fprintf(stderr, "exact: this attention has more to it than is known here\n");
         exit(1);
     }
@@ -39,7 +39,7 @@ static operation open_operation(const struct ggml_tensor *node) {
                     .k = node->src[1],
                     .v = node->src[2],
                     .mask = node->src[3],
-                    .scale = numbers[0],
+                    .scale = parameters[0],
                     .keys = (size_t)node->src[1]->ne[1],
                     .key_size = (size_t)node->src[1]->ne[0],
                     .value_size = (size_t)node->src[2]->ne[0]};
@@ -111,13 +111,15 @@ static void compare_row(const operation *of, float *result, bool replaces, dista
 }
 
 static distance compute_operation(operation *of, struct ggml_tensor *node, bool replaces) {
-    int heads = (int)of->q->ne[2], group = heads / (int)of->k->ne[2];
+    int heads = (int)of->q->ne[2], heads_per_kv = heads / (int)of->k->ne[2];
     distance from = {0};
     for (int s = 0; s < (int)of->q->ne[3]; s++)
         for (int h = 0; h < heads; h++) {
-            for (int j = 0; j < (int)of->keys && h % group == 0; j++) {
-                positions_read(of->k, s, h / group, j, of->k_rows + (size_t)j * of->key_size);
-                positions_read(of->v, s, h / group, j, of->v_rows + (size_t)j * of->value_size);
+            for (int j = 0; j < (int)of->keys && h % heads_per_kv == 0; j++) {
+                positions_read(of->k, s, h / heads_per_kv, j,
+                               of->k_rows + (size_t)j * of->key_size);
+                positions_read(of->v, s, h / heads_per_kv, j,
+                               of->v_rows + (size_t)j * of->value_size);
             }
             for (int i = 0; i < (int)of->q->ne[1]; i++) {
                 compute_row(of, s, h, i);

@@ -316,8 +316,9 @@ def summary(record):
                          f"llama.cpp takes {case['llama'] / case['softmax']:.1f} times as long"))
     processor = (f"One core of a virtual {record.bench['cpu']}" if record.run["virtual"]
                  else f"One core of {record.bench['cpu']}")
-    lines = f"{processor} ({record.bench['isa']}), {record.run['date']}, f32 unless noted:\n\n"
-    return lines + table(("what", "whet", "peers"), rows)
+    intro = (f"{processor} ({record.bench['isa']}), {record.run['date']}, f32 unless noted; FMA peak is the\n"
+             "highest arithmetic rate of the processor:\n\n")
+    return intro + table(("what", "whet", "peers"), rows)
 
 
 TABLES = {"machine": machine, "limits": limits, "prefill": prefill, "maps": maps, "decode": decode,

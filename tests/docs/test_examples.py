@@ -18,7 +18,7 @@ from check import check, main, skip, test
 from documents import SOURCE, blocks
 
 BUILD = pathlib.Path(os.environ["WHET_BUILD_DIR"])
-GUIDES = ("README.md", "CONTRIBUTING.md", "docs/CLRS_TEXT.md", "docs/PERFORMANCE.md", "docs/RELEASING.md",
+GUIDES = ("README.md", "CONTRIBUTING.md", "docs/CLRS_TEXT.md", "docs/INSTALL.md", "docs/PERFORMANCE.md", "docs/RELEASING.md",
           "docs/REPRODUCTION.md", "docs/TESTING.md", "docs/embedding.md", "docs/llama.cpp.md")
 
 # What is run instead of commands that match; None: not run, for the reason beside it.

@@ -23,7 +23,7 @@ REPLACED = {
 }
 
 # Parts of the tree that have been rewritten.
-PARTS = ("README.md", "CONTRIBUTING.md", "bench", "docs/ARCHITECTURE.md", "docs/CLRS_TEXT.md", "docs/PERFORMANCE.md",
+PARTS = ("README.md", "CONTRIBUTING.md", "bench", "docs/ARCHITECTURE.md", "docs/CLRS_TEXT.md", "docs/INSTALL.md", "docs/PERFORMANCE.md",
          "docs/llama.cpp.md", "docs/notes", "llama", "plugin", "tests/bench", "tests/plugin")
 
 EXCEPT = ("story.txt", "versions.txt", ".json", ".svg", ".csv")

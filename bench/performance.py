@@ -111,6 +111,18 @@ def footnote(cases):
 # ---- tables ----
 
 
+def targets(record):
+    """How many targets of `whet bench` are met, missed and undecided."""
+    counts = {"met": 0, "missed": 0, "disturbed": 0}
+    for section in record.bench["sections"]:
+        for case in section["cases"]:
+            for entry in case["entries"]:
+                for value in entry.values():
+                    if isinstance(value, dict) and "met" in value:
+                        counts["disturbed" if case.get("disturbed") else "met" if value["met"] else "missed"] += 1
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
 def machine(record):
     run, bench = record.run, record.bench
     rows = [("date", run["date"]), ("processor", f"{bench['cpu']} ({run['processor']}), {run['cores']} cores"),
@@ -120,7 +132,7 @@ def machine(record):
     if record.peers:
         rows.append(("peers", ", ".join(f"{name} {record.peers[name]}" for name in ("torch", "onnxruntime")
                                         if record.peers[name])))
-    rows += [("commands", "<br>".join(f"`{command}`" for command in run["commands"]))]
+    rows += [("targets", targets(record)), ("commands", "<br>".join(f"`{command}`" for command in run["commands"]))]
     return table(("", ""), rows)
 
 
@@ -227,7 +239,7 @@ def long(record):
             adaptive = entry_of(case, "adaptive")
             facts = case["facts"]
             memory = [f"{facts[name]:,.0f} MiB {name.split('_')[0]}" for name in
-                      ("scratch_MiB", "workspace_MiB", "inputs_and_outputs_MiB") if facts.get(name)]
+                      ("scratch_MiB", "workspace_MiB", "inputs_and_outputs_MiB") if facts.get(name, 0) >= 0.5]
             memory = [text.replace("inputs", "inputs and outputs") for text in memory]
             rows.append((section.split()[1], grouped(case["label"]), duration(adaptive["seconds_best"]),
                          ", ".join(memory), f"{facts['peak_memory_MiB']:,.0f} MiB"))

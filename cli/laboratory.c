@@ -13,7 +13,7 @@ bool open_laboratory(laboratory *lab, uint64_t threads, const char *heads_path) 
     whet_status status = whet_pool_create((size_t)threads, &lab->pool);
     if (status != WHET_OK) {
         close_laboratory(lab);
-        return lab_fail(&lab->error, LAB_SYSTEM, "threads: %s", whet_status_text(status));
+        return lab_fail(&lab->error, LAB_SYSTEM, "%s", whet_last_error());
     }
     lab->executor = whet_pool_executor(lab->pool);
     if (!nn_blas_reserve(&lab->engine.blas, whet_pool_threads(lab->pool), &lab->error)) {

@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "messages.h"
 #include "options.h"
+#include "whet.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,6 +110,10 @@ static int run_command(int argc, char **argv) {
         return STATUS_MISUSE;
     if (argc == 1)
         return command_help(1, argv);
+    if (whet_isa_check() != WHET_OK) {
+        complain("%s", whet_last_error());
+        return STATUS_MISUSE;
+    }
     const char *name = argv[1];
     if (strcmp(name, "--version") == 0) {
         print_version();

@@ -12,7 +12,7 @@
 static void must(whet_status status) {
     if (status == WHET_OK)
         return;
-    fprintf(stderr, "decode_loop: %s\n", whet_status_text(status));
+    fprintf(stderr, "decode_loop: %s: %s\n", whet_status_text(status), whet_last_error());
     exit(EXIT_FAILURE);
 }
 

@@ -5,12 +5,13 @@
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <vector>
 #include <whet.h>
 
 static void must(whet_status status) {
     if (status != WHET_OK)
-        throw std::runtime_error(whet_status_text(status));
+        throw std::runtime_error(std::string(whet_status_text(status)) + ": " + whet_last_error());
 }
 
 struct PoolDeleter {

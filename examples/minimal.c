@@ -11,7 +11,7 @@
 static void must(whet_status status) {
     if (status == WHET_OK)
         return;
-    fprintf(stderr, "minimal: %s\n", whet_status_text(status));
+    fprintf(stderr, "minimal: %s: %s\n", whet_status_text(status), whet_last_error());
     exit(EXIT_FAILURE);
 }
 

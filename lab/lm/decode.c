@@ -304,7 +304,7 @@ static bool attend_all(lm_decoder *d, const pass *p, size_t layer, lab_error *er
         return lab_fail_memory(error);
     if (status == WHET_NOT_FINITE)
         return lab_fail(error, LAB_INPUT, "the model's numbers are not finite in layer %zu", layer);
-    return lab_fail(error, LAB_SYSTEM, "attention: %s", whet_status_text(status));
+    return lab_fail(error, LAB_SYSTEM, "attention: %s", whet_last_error());
 }
 
 /* ---- products, on all threads where that is worth it ---- */

@@ -115,5 +115,5 @@ bool attention_describe(operation *o, message *why) {
     o->compute = mask && (o->max_bias > 0 || planes_repeat(a, mask)) ? attention_heads_compute
                                                                      : attention_team_compute;
     whet_status status = operation_plan(a, &o->plan);
-    return status == WHET_OK || message_set(why, "%s", whet_status_text(status));
+    return status == WHET_OK || message_set(why, "%s", whet_last_error());
 }

@@ -243,6 +243,8 @@ size_t settings_interval(const settings *s, size_t queries) {
 static bool load_all(settings *s, message *why) {
     if (!check_names(why))
         return false;
+    if (whet_isa_check() != WHET_OK)
+        return message_set(why, "%s", whet_last_error());
     const char *verbose = value_of("WHET_VERBOSE"), *config = value_of("WHET_CONFIG");
     if (verbose && strcmp(verbose, "0") != 0 && strcmp(verbose, "1") != 0)
         return message_set(why, "WHET_VERBOSE=%.60s is not 0 or 1", verbose);

@@ -8,17 +8,37 @@
 #include "attention/max_logits.h"
 #include "attention/prefill.h"
 #include "base/checked.h"
+#include "base/last_error.h"
 #include "whet.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 
+static whet_status check_task(const whet_plan *plan, unsigned phase, size_t task,
+                              const void *scratch) {
+    whet_status status = whet_check_plan(plan);
+    if (status != WHET_OK)
+        return status;
+    if (phase >= plan->phases)
+        return whet_refuse(WHET_ERROR_ARGUMENT, "phase is %u, but the plan has %u", phase,
+                           plan->phases);
+    if (task >= plan->tasks[phase])
+        return whet_refuse(WHET_ERROR_ARGUMENT, "task is %zu, but phase %u has %zu", task, phase,
+                           plan->tasks[phase]);
+    if (!scratch)
+        return whet_refuse(WHET_ERROR_ARGUMENT, "scratch is NULL");
+    if (plan->workspace_bytes > 0 && !plan->workspace)
+        return whet_refuse(WHET_ERROR_ARGUMENT,
+                           "plan.workspace is NULL, but the plan needs %zu "
+                           "bytes",
+                           plan->workspace_bytes);
+    return WHET_OK;
+}
+
 whet_status whet_attention_run_task(const whet_plan *plan, unsigned phase, size_t task,
                                     void *scratch, uint64_t *first_bad_row) {
-    if (!plan || plan->size != sizeof *plan || phase >= plan->phases ||
-        task >= plan->tasks[phase] || !scratch)
-        return WHET_ERROR_ARGUMENT;
-    if (plan->workspace_bytes > 0 && !plan->workspace)
-        return WHET_ERROR_ARGUMENT;
+    whet_status status = check_task(plan, phase, task, scratch);
+    if (status != WHET_OK)
+        return status;
     plan_shape shape = whet_shape_of(plan);
     if (whet_is_max_logits_phase(plan, &shape, phase)) {
         whet_run_max_logits_task(plan, &shape, task);
@@ -72,13 +92,34 @@ static bool memory_layout(const whet_plan *plan, const whet_executor *executor, 
            size_multiply(*scratch, executor->workers, &all) && size_add(all, *workspace, total);
 }
 
+static whet_status check_executor(const whet_executor *executor) {
+    if (!executor->parallel_for)
+        return whet_refuse(WHET_ERROR_ARGUMENT, "executor.parallel_for is NULL");
+    if (executor->workers == 0)
+        return whet_refuse(WHET_ERROR_ARGUMENT, "executor.workers is 0");
+    return WHET_OK;
+}
+
+static whet_status refuse_memory(const whet_executor *executor) {
+    return whet_refuse(WHET_ERROR_OVERFLOW,
+                       "executor.workers is %zu: the scratch of all is larger than memory can be",
+                       executor->workers);
+}
+
 size_t whet_attention_memory(const whet_plan *plan, const whet_executor *executor) {
     size_t workspace, scratch, total;
-    if (!plan || plan->size != sizeof *plan)
+    if (whet_check_plan(plan) != WHET_OK)
         return SIZE_MAX;
     if (!executor)
         executor = &serial;
-    return memory_layout(plan, executor, &workspace, &scratch, &total) ? total : SIZE_MAX;
+    if (executor->workers == 0) {
+        whet_refuse(WHET_ERROR_ARGUMENT, "executor.workers is 0");
+        return SIZE_MAX;
+    }
+    if (memory_layout(plan, executor, &workspace, &scratch, &total))
+        return total;
+    refuse_memory(executor);
+    return SIZE_MAX;
 }
 
 whet_status whet_attention_execute(const whet_plan *plan, const whet_executor *executor,
@@ -86,12 +127,20 @@ whet_status whet_attention_execute(const whet_plan *plan, const whet_executor *e
     size_t workspace, scratch, total;
     if (!executor)
         executor = &serial;
-    if (!plan || plan->size != sizeof *plan || !executor->parallel_for || executor->workers == 0)
-        return WHET_ERROR_ARGUMENT;
+    whet_status status = whet_check_plan(plan);
+    if (status != WHET_OK)
+        return status;
+    status = check_executor(executor);
+    if (status != WHET_OK)
+        return status;
     if (!memory_layout(plan, executor, &workspace, &scratch, &total))
-        return WHET_ERROR_OVERFLOW;
-    if ((total > 0 && !memory) || (uintptr_t)memory % WHET_ALIGNMENT != 0)
-        return WHET_ERROR_ARGUMENT;
+        return refuse_memory(executor);
+    if (total > 0 && !memory)
+        return whet_refuse(WHET_ERROR_ARGUMENT, "memory is NULL, but the plan needs %zu bytes",
+                           total);
+    if ((uintptr_t)memory % WHET_ALIGNMENT != 0)
+        return whet_refuse(WHET_ERROR_ARGUMENT, "memory is not aligned to WHET_ALIGNMENT (%d)",
+                           WHET_ALIGNMENT);
     whet_plan own = *plan;
     own.workspace = memory;
     drive d = {.plan = &own,
@@ -112,13 +161,14 @@ whet_status whet_attention_execute(const whet_plan *plan, const whet_executor *e
 /* Runs a plan in memory that is allocated for it. */
 static whet_status run_plan(const whet_plan *plan, const whet_executor *executor,
                             uint64_t *first_bad_row) {
-    if (plan->phases == 0)
-        return WHET_OK;
+    whet_status status = executor ? check_executor(executor) : WHET_OK;
+    if (status != WHET_OK || plan->phases == 0)
+        return status;
     size_t bytes = whet_attention_memory(plan, executor);
     void *memory = bytes < SIZE_MAX ? aligned_alloc(WHET_ALIGNMENT, bytes) : NULL;
     if (!memory)
-        return WHET_ERROR_MEMORY;
-    whet_status status = whet_attention_execute(plan, executor, memory, first_bad_row);
+        return whet_refuse(WHET_ERROR_MEMORY, "out of memory: the plan needs %zu bytes", bytes);
+    status = whet_attention_execute(plan, executor, memory, first_bad_row);
     free(memory);
     return status;
 }

@@ -5,6 +5,7 @@
  */
 #include "attention/backward.h"
 #include "base/checked.h"
+#include "base/last_error.h"
 
 #define ROWS_TO_SET 288  /* what layout and loading sums are spread over ... */
 #define ROWS_AT_LEAST 96 /* ... and where logits take more than KEPT_BYTES */
@@ -75,19 +76,28 @@ static bool plan_work(whet_plan *plan, plan_shape *shape) {
 }
 
 whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_plan *plan) {
-    if (!gradients || !plan || plan->size != sizeof *plan || gradients->size != sizeof *gradients ||
-        gradients->attention.size != sizeof gradients->attention)
-        return WHET_ERROR_ARGUMENT;
+    if (!gradients)
+        return whet_refuse(WHET_ERROR_ARGUMENT, "gradients is NULL");
+    if (gradients->size != sizeof *gradients)
+        return whet_refuse(WHET_ERROR_ARGUMENT, "size is %zu, but sizeof(whet_gradients) is %zu",
+                           gradients->size, sizeof *gradients);
+    if (gradients->attention.size != sizeof gradients->attention)
+        return whet_refuse(WHET_ERROR_ARGUMENT,
+                           "attention.size is %zu, but sizeof(whet_attention) is %zu",
+                           gradients->attention.size, sizeof gradients->attention);
+    whet_status status = whet_check_plan(plan);
+    if (status != WHET_OK)
+        return status;
     whet_plan result = {.size = sizeof result, .description = {.gradients = *gradients}};
     whet_gradients *g = &result.description.gradients;
     plan_shape shape = {.path = PATH_BACKWARD};
-    whet_status status = whet_backward_check(g);
+    status = whet_backward_check(g);
     if (status == WHET_OK)
         status = whet_shape_slices(&g->attention, &shape);
     if (status != WHET_OK)
         return status;
     if (!plan_work(&result, &shape))
-        return WHET_ERROR_OVERFLOW;
+        return whet_refuse_workspace(&g->attention, "attention.");
     whet_plan_set_shape(&result, &shape);
     *plan = result;
     return WHET_OK;

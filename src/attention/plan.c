@@ -9,6 +9,7 @@
 #include "attention/prefill.h"
 #include "attention/row_form.h"
 #include "base/checked.h"
+#include "base/last_error.h"
 #include <string.h>
 
 /* Up to this many query rows to a key head, reading the cache is what costs; and a single query
@@ -28,6 +29,22 @@ static bool one_pass(const whet_attention *a, const whet_policy *policy, uint64_
            whet_panel_form(a, policy) != PANEL_BY_ROW;
 }
 
+whet_status whet_check_plan(const whet_plan *plan) {
+    if (!plan)
+        return whet_refuse(WHET_ERROR_ARGUMENT, "plan is NULL");
+    if (plan->size != sizeof *plan)
+        return whet_refuse(WHET_ERROR_ARGUMENT, "plan.size is %zu, but sizeof(whet_plan) is %zu",
+                           plan->size, sizeof *plan);
+    return WHET_OK;
+}
+
+whet_status whet_refuse_workspace(const whet_attention *a, const char *owner) {
+    return whet_refuse(WHET_ERROR_OVERFLOW,
+                       "%skeys is %zu: with %zu batches, %zu heads and %zu queries the workspace "
+                       "is larger than memory can be",
+                       owner, a->keys, a->batch, a->heads, a->queries);
+}
+
 plan_shape whet_shape_of(const whet_plan *plan) {
     plan_shape shape;
     memcpy(&shape, plan->internal, sizeof shape);
@@ -44,7 +61,8 @@ whet_status whet_shape_slices(const whet_attention *a, plan_shape *shape) {
     shape->heads_per_kv = a->heads / a->kv_heads;
     if (!size_multiply(shape->heads_per_kv, a->queries, &row_count) ||
         !size_multiply(a->batch, a->kv_heads, &slices))
-        return WHET_ERROR_OVERFLOW;
+        return whet_refuse(WHET_ERROR_OVERFLOW, "queries is %zu: too many rows with %zu heads",
+                           a->queries, a->heads);
     shape->row_count = row_count;
     shape->slices = slices;
     return WHET_OK;
@@ -78,18 +96,24 @@ static void look_at_policies(const whet_attention *a, plan_shape *shape) {
 static whet_status plan_nothing(whet_plan *result, plan_shape *shape, whet_plan *plan) {
     result->scratch_bytes = result->description.attention.max_logits ? WHET_ALIGNMENT : 0;
     if (!whet_plan_max_logits(result, shape))
-        return WHET_ERROR_OVERFLOW;
+        return whet_refuse_workspace(&result->description.attention, "");
     whet_plan_set_shape(result, shape);
     *plan = *result;
     return WHET_OK;
 }
 
 whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan) {
-    if (!attention || attention->size != sizeof *attention || !plan || plan->size != sizeof *plan)
-        return WHET_ERROR_ARGUMENT;
+    if (!attention)
+        return whet_refuse(WHET_ERROR_ARGUMENT, "attention is NULL");
+    if (attention->size != sizeof *attention)
+        return whet_refuse(WHET_ERROR_ARGUMENT, "size is %zu, but sizeof(whet_attention) is %zu",
+                           attention->size, sizeof *attention);
+    whet_status status = whet_check_plan(plan);
+    if (status != WHET_OK)
+        return status;
     whet_plan result = {.size = sizeof result, .description = {.attention = *attention}};
     whet_attention *a = &result.description.attention;
-    whet_status status = whet_fill_description(a);
+    status = whet_fill_description(a, "");
     if (status == WHET_OK && a->queries > 0)
         status = whet_check_tensors(a);
     if (status != WHET_OK)
@@ -106,7 +130,7 @@ whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan
     bool fits = shape.path == PATH_DECODE ? whet_plan_decode(&result, &shape)
                                           : whet_plan_prefill(&result, &shape);
     if (!fits || !whet_plan_max_logits(&result, &shape))
-        return WHET_ERROR_OVERFLOW;
+        return whet_refuse_workspace(a, "");
     whet_plan_set_shape(&result, &shape);
     *plan = result;
     return WHET_OK;

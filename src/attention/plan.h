@@ -36,6 +36,12 @@ typedef struct plan_shape {
 
 _Static_assert(sizeof(plan_shape) <= sizeof(((whet_plan *)0)->internal), "plan too small");
 
+/* Refuses a plan that is missing or of another size than this library's. */
+whet_status whet_check_plan(const whet_plan *plan);
+
+/* Says that a plan would need more memory than there can be. */
+whet_status whet_refuse_workspace(const whet_attention *a, const char *owner);
+
 plan_shape whet_shape_of(const whet_plan *plan);
 
 /* Kernels, rows and slices of a description that has been checked. */

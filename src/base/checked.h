@@ -39,7 +39,11 @@ static inline memory_range range_at(const void *base, size_t bytes) {
     return (memory_range){(uintptr_t)base, (uintptr_t)base + bytes};
 }
 
-/* Widens a range by a further axis of `count` steps of `stride` bytes. */
+/*
+ * Widens a range by a further axis of `count` elements, `stride` bytes apart. False where an end
+ * leaves the address range, or the two ends are further apart than PTRDIFF_MAX: no object is that
+ * large, and differences of addresses would overflow.
+ */
 static inline bool range_extend(memory_range *range, size_t count, ptrdiff_t stride) {
     if (count <= 1)
         return true;
@@ -51,9 +55,10 @@ static inline bool range_extend(memory_range *range, size_t count, ptrdiff_t str
         if (down > range->low)
             return false;
         range->low -= down;
-        return true;
+    } else if (__builtin_add_overflow(range->high, (uintptr_t)reach, &range->high)) {
+        return false;
     }
-    return !__builtin_add_overflow(range->high, (uintptr_t)reach, &range->high);
+    return range->high >= range->low && range->high - range->low <= PTRDIFF_MAX;
 }
 
 static inline bool range_overlap(memory_range a, memory_range b) {

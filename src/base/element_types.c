@@ -1,5 +1,7 @@
 /* The table of element types and its conversions: see element_types.h. */
 #include "base/element_types.h"
+#include "base/checked.h"
+#include "base/last_error.h"
 #include "isa/half.h"
 #include <string.h>
 
@@ -146,18 +148,34 @@ const element_type whet_element_types[ELEMENT_TYPES] = {
 
 const char *whet_type_name(whet_type type) {
     const element_type *found = element_type_of(type);
-    return found == &whet_element_types[ELEMENT_TYPE_UNKNOWN] ? NULL : found->name;
+    if (found != &whet_element_types[ELEMENT_TYPE_UNKNOWN])
+        return found->name;
+    whet_refuse(WHET_ERROR_ARGUMENT, "type %u is not an element type", (unsigned)type);
+    return NULL;
 }
 
 whet_status whet_type_parse(const char *name, whet_type *type) {
-    for (int i = 0; name && type && i < ELEMENT_TYPE_UNKNOWN; i++)
+    if (!name || !type)
+        return whet_refuse(WHET_ERROR_ARGUMENT, "%s is NULL", name ? "type" : "name");
+    for (int i = 0; i < ELEMENT_TYPE_UNKNOWN; i++)
         if (strcmp(name, whet_element_types[i].name) == 0) {
             *type = i == ELEMENT_TYPE_CUSTOM ? WHET_CUSTOM : (whet_type)i;
             return WHET_OK;
         }
-    return WHET_ERROR_ARGUMENT;
+    return whet_refuse(WHET_ERROR_ARGUMENT, "name '%.60s' is not an element type", name);
 }
 
 size_t whet_type_row_bytes(whet_type type, size_t n) {
-    return element_row_bytes(element_type_of(type), n);
+    const element_type *found = element_type_of(type);
+    size_t bytes;
+    if (found->block_bytes == 0)
+        whet_refuse(WHET_ERROR_ARGUMENT, "type %u (%s) has no size", (unsigned)type, found->name);
+    else if (n % found->block != 0)
+        whet_refuse(WHET_ERROR_ARGUMENT, "n is %zu, but %s has blocks of %zu elements", n,
+                    found->name, found->block);
+    else if (!size_multiply(n / found->block, found->block_bytes, &bytes))
+        whet_refuse(WHET_ERROR_OVERFLOW, "n is %zu, more than memory can hold", n);
+    else
+        return bytes;
+    return 0;
 }

@@ -1,12 +1,14 @@
 /*
  * Chooses the table of kernels: once, at first use, and then for good. The
- * choice is the library's only static variable; it is written with the same
- * value by whoever comes first, so that a race between threads is harmless.
+ * choice is the only static variable that threads share; it is written with the
+ * same value by whoever comes first, so that a race between threads is harmless.
  */
 #include "isa/kernels.h"
+#include "base/last_error.h"
 #include "isa/sets.h"
-#include "whet.h"
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -69,6 +71,35 @@ const kernels *whet_kernels_get(void) {
         atomic_store_explicit(&chosen, table, memory_order_release);
     }
     return table;
+}
+
+/* "avx2, scalar": the sets that this processor has, best first. */
+static void list_sets(char *text, size_t size) {
+    size_t length = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < CANDIDATES && length < size; i++)
+        if (candidates[i].runs_here())
+            length += (size_t)snprintf(text + length, size - length, "%s%s", length ? ", " : "",
+                                       candidates[i].table->name);
+}
+
+static bool is_set(const char *name) {
+    bool found = false;
+    for (size_t i = 0; i < CANDIDATES; i++)
+        found = found || strcmp(candidates[i].table->name, name) == 0;
+    return found;
+}
+
+whet_status whet_isa_check(void) {
+    const char *wanted = getenv("WHET_ISA");
+    char here[80];
+    if (!wanted || !*wanted || whet_kernels_named(wanted))
+        return WHET_OK;
+    list_sets(here, sizeof here);
+    return whet_refuse(WHET_ERROR_UNSUPPORTED,
+                       is_set(wanted) ? "this processor lacks WHET_ISA '%.60s'; supported here: %s"
+                                      : "unknown WHET_ISA '%.60s'; supported here: %s",
+                       wanted, here);
 }
 
 const char *whet_isa(void) { return whet_kernels_get()->name; }

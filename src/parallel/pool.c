@@ -9,7 +9,7 @@
  * threads anew.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
-#include "whet.h"
+#include "base/last_error.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -155,7 +155,7 @@ static size_t processors(void) {
 
 whet_status whet_pool_create(size_t threads, whet_pool **result) {
     if (!result)
-        return WHET_ERROR_ARGUMENT;
+        return whet_refuse(WHET_ERROR_ARGUMENT, "pool is NULL");
     *result = NULL;
     if (threads == 0)
         threads = processors();
@@ -164,13 +164,16 @@ whet_status whet_pool_create(size_t threads, whet_pool **result) {
     if (!pool || !own) {
         free(pool);
         free(own);
-        return WHET_ERROR_MEMORY;
+        return whet_refuse(WHET_ERROR_MEMORY, "out of memory for a pool with threads = %zu",
+                           threads);
     }
     pool->threads = threads;
     pool->own = own;
-    if (start_threads(pool) + 1 < threads) {
+    size_t started = start_threads(pool) + 1;
+    if (started < threads) {
         whet_pool_destroy(pool);
-        return WHET_ERROR_MEMORY;
+        return whet_refuse(WHET_ERROR_MEMORY, "threads is %zu, but only %zu could be started",
+                           threads, started);
     }
     *result = pool;
     return WHET_OK;
@@ -185,7 +188,7 @@ void whet_pool_destroy(whet_pool *pool) {
     free(pool);
 }
 
-size_t whet_pool_threads(const whet_pool *pool) { return pool->threads; }
+size_t whet_pool_threads(const whet_pool *pool) { return pool ? pool->threads : 1; }
 
 static void run_alone(size_t tasks, whet_task_function function, void *argument, size_t worker) {
     for (size_t task = 0; task < tasks; task++)
@@ -207,7 +210,7 @@ static bool has_threads(whet_pool *pool) {
 static void pool_parallel_for(void *context, size_t tasks, whet_task_function function,
                               void *argument) {
     whet_pool *pool = context;
-    if (tasks <= 1 || !has_threads(pool) || atomic_flag_test_and_set(&pool->busy)) {
+    if (tasks <= 1 || !pool || !has_threads(pool) || atomic_flag_test_and_set(&pool->busy)) {
         run_alone(tasks, function, argument, 0);
         return;
     }
@@ -230,5 +233,5 @@ static void pool_parallel_for(void *context, size_t tasks, whet_task_function fu
 }
 
 whet_executor whet_pool_executor(whet_pool *pool) {
-    return (whet_executor){pool->threads, pool_parallel_for, pool};
+    return (whet_executor){whet_pool_threads(pool), pool_parallel_for, pool};
 }

@@ -5,6 +5,7 @@
  * that gave no more than its floor did not decide.
  */
 #include "policy/beta.h"
+#include "base/last_error.h"
 #include "policy/registry.h"
 
 bool whet_beta_is_one(const whet_policy *policy) {
@@ -43,12 +44,24 @@ static double full_beta(const whet_policy *policy, const whet_stats *stats) {
     return beta;
 }
 
+static double refuse_beta(const char *why) {
+    whet_refuse(WHET_ERROR_ARGUMENT, "%s", why);
+    return NAN;
+}
+
 double whet_policy_beta(const whet_policy *policy, const whet_stats *stats) {
     if (!policy)
         return 1;
     const temperature_descriptor *t = whet_temperature_of(policy);
-    bool exists = t && (!(t->needs & NEEDS_STATS) || policy->function);
-    if (!exists || (t->needs & NEEDS_SEARCH) || (stats->flags & WHET_ROW_NOT_FINITE))
+    if (!stats)
+        return refuse_beta("stats is NULL");
+    if (!t)
+        return refuse_beta("temperature is not a kind of policy");
+    if ((t->needs & NEEDS_STATS) && !policy->function)
+        return refuse_beta("function is NULL, which a custom policy needs");
+    if (t->needs & NEEDS_SEARCH)
+        return refuse_beta("temperature is target, which needs the logits: whet_softmax has them");
+    if (stats->flags & WHET_ROW_NOT_FINITE)
         return NAN;
     return whet_apply_strength(policy, full_beta(policy, stats));
 }

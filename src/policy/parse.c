@@ -344,7 +344,7 @@ static whet_status read_policy(name_parser *parser, whet_policy *policy) {
 whet_status whet_policy_parse(const char *name, whet_policy *policy, char *message,
                               size_t message_size) {
     if (!name || !policy) {
-        whet_policy_refuse(message, message_size, "no %s was given", name ? "policy" : "name");
+        whet_policy_refuse(message, message_size, "%s is NULL", name ? "policy" : "name");
         return WHET_ERROR_ARGUMENT;
     }
     name_parser parser = {.name = name, .message = message, .message_size = message_size};

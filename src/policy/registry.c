@@ -6,6 +6,7 @@
  * first name that can express it.
  */
 #include "policy/registry.h"
+#include "base/last_error.h"
 
 #include <string.h>
 
@@ -134,8 +135,15 @@ size_t whet_policy_parameters(const whet_policy *policy, whet_parameter *paramet
     size_t count = 0;
     const temperature_descriptor *t = whet_temperature_of(policy);
     const map_descriptor *m = whet_map_of(policy);
-    if (!policy || !t || !m)
+    if (!policy || !t || !m) {
+        whet_refuse(WHET_ERROR_POLICY, "%s",
+                    !policy ? "policy is NULL"
+                    : !t    ? "temperature is not a kind of policy"
+                            : "map is not a kind of policy");
         return 0;
+    }
+    if (!parameters)
+        capacity = 0;
     list_all(policy, t->parameters, t->parameter_count, parameters, capacity, &count);
     list_all(policy, &whet_policy_strength, 1, parameters, capacity, &count);
     list_all(policy, m->parameters, m->parameter_count, parameters, capacity, &count);

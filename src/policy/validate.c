@@ -1,5 +1,6 @@
 /* Checks every number of a policy against the limits of its descriptors. */
 #include "policy/validate.h"
+#include "base/last_error.h"
 #include "policy/number.h"
 #include "policy/registry.h"
 
@@ -7,12 +8,14 @@
 #include <stdio.h>
 
 whet_status whet_policy_refuse(char *message, size_t message_size, const char *format, ...) {
-    if (message && message_size > 0) {
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(message, message_size, format, arguments);
-        va_end(arguments);
-    }
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    whet_refuse_list(format, arguments);
+    if (message && message_size > 0)
+        vsnprintf(message, message_size, format, again);
+    va_end(again);
+    va_end(arguments);
     return WHET_ERROR_POLICY;
 }
 
@@ -53,11 +56,11 @@ static violation check_parameters(const whet_policy *policy, const policy_parame
     return found;
 }
 
-static bool reserved_is_zero(const whet_policy *policy) {
+static bool bytes_are_zero(const unsigned char *bytes, size_t count) {
     unsigned char any = 0;
-    for (size_t i = 0; i < sizeof policy->reserved_bytes; i++)
-        any |= policy->reserved_bytes[i];
-    return any == 0 && policy->reserved == 0;
+    for (size_t i = 0; i < count; i++)
+        any |= bytes[i];
+    return any == 0;
 }
 
 static bool has_parameter_at(const temperature_descriptor *t, size_t offset) {
@@ -67,29 +70,40 @@ static bool has_parameter_at(const temperature_descriptor *t, size_t offset) {
     return found;
 }
 
-/* Limits that the temperature does not have are none, which an all-zero struct does not say. */
-static bool limits_are_in_place(const whet_policy *policy, const temperature_descriptor *t) {
-    return (has_parameter_at(t, offsetof(whet_policy, threshold)) ||
-            policy->threshold == -INFINITY) &&
-           (has_parameter_at(t, offsetof(whet_policy, floor)) || policy->floor == -INFINITY) &&
-           (has_parameter_at(t, offsetof(whet_policy, hold)) || policy->hold == INFINITY);
+/* The first member that is set and that the policy does not have; NULL if there is none. Limits
+ * that the temperature does not have are none, which an all-zero struct does not say. */
+static const char *find_stray(const whet_policy *policy, const temperature_descriptor *t) {
+    if (policy->reserved)
+        return "reserved";
+    if (!bytes_are_zero(policy->reserved_bytes, sizeof policy->reserved_bytes))
+        return "reserved_bytes";
+    if (policy->threshold != -INFINITY && !has_parameter_at(t, offsetof(whet_policy, threshold)))
+        return "threshold";
+    if (policy->floor != -INFINITY && !has_parameter_at(t, offsetof(whet_policy, floor)))
+        return "floor";
+    if (policy->hold != INFINITY && !has_parameter_at(t, offsetof(whet_policy, hold)))
+        return "hold";
+    return NULL;
 }
 
 whet_status whet_policy_check(const whet_policy *policy, char *message, size_t message_size) {
     if (!policy)
-        return whet_policy_refuse(message, message_size, "no policy was given");
+        return whet_policy_refuse(message, message_size, "policy is NULL");
     const temperature_descriptor *t = whet_temperature_of(policy);
     const map_descriptor *m = whet_map_of(policy);
     if (!t || !m)
-        return whet_policy_refuse(message, message_size, "%lu is not a kind of policy",
+        return whet_policy_refuse(message, message_size, "%s %lu is not a kind of policy",
+                                  t ? "map" : "temperature",
                                   (unsigned long)(t ? policy->map : policy->temperature));
-    if (!reserved_is_zero(policy) || !limits_are_in_place(policy, t))
-        return whet_policy_refuse(
-            message, message_size,
-            "fields are set that this policy does not have: policies are made by "
-            "the functions for it");
+    const char *stray = find_stray(policy, t);
+    if (stray)
+        return whet_policy_refuse(message, message_size,
+                                  "%s is set, which this policy does not have: make policies with "
+                                  "the whet_policy functions",
+                                  stray);
     if ((t->needs & NEEDS_STATS) && !policy->function)
-        return whet_policy_refuse(message, message_size, "a custom policy needs a function");
+        return whet_policy_refuse(message, message_size,
+                                  "function is NULL, which a custom policy needs");
     violation found = check_parameters(policy, t->parameters, t->parameter_count);
     if (!found.rule)
         found = check_parameters(policy, m->parameters, m->parameter_count);

@@ -1,6 +1,6 @@
 /*
- * What is checked of every call on rows: where
- * its arrays lie, whether they are aligned, and which of them may share memory.
+ * What every call on rows has in common: where its arrays lie, whether they are
+ * aligned, and which of them may share memory. A refusal names the member.
  */
 #ifndef WHET_ROW_CHECKS_H
 #define WHET_ROW_CHECKS_H
@@ -14,6 +14,7 @@ typedef struct rows_array {
     const void *base;
     whet_type type;
     ptrdiff_t stride;
+    const char *name; /* of the member that has the address, for messages */
 } rows_array;
 
 /* Where row r lies, in bytes from the first. */
@@ -25,57 +26,40 @@ static inline const void *row_at(rows_array array, size_t row) {
     return (const char *)array.base + row_offset(array.type, array.stride, row);
 }
 
-/* The bytes that an array spans; false if they leave the address range. */
-static inline bool array_range(rows_array array, size_t row_count, size_t n, memory_range *range) {
-    size_t bytes, size = type_bytes(array.type);
-    ptrdiff_t byte_stride;
-    if (!size_multiply(n, size, &bytes) || bytes > PTRDIFF_MAX)
-        return false;
-    if (__builtin_mul_overflow(array.stride, (ptrdiff_t)size, &byte_stride))
-        return false;
-    *range = range_at(array.base, bytes);
-    return range->high >= range->low && range_extend(range, row_count, byte_stride);
-}
+/* f32, f16 or bf16, and an address that suits it. A mask cannot be bf16, and without an address its
+ * type says nothing. */
+whet_status whet_check_array_type(rows_array array);
+whet_status whet_check_mask_type(rows_array mask);
 
-/* f32, f16 or bf16, and an address that suits it. */
-static inline bool array_type_is_sound(rows_array array) {
-    return array.type <= WHET_BF16 && (uintptr_t)array.base % type_bytes(array.type) == 0;
-}
-
-/* Masks have no bf16; without one, its type says nothing. */
-static inline bool mask_type_is_sound(rows_array mask) {
-    return !mask.base || (mask.type <= WHET_F16 && array_type_is_sound(mask));
-}
-
-/* Whether two arrays are one and the same, so that a row may be written over itself. */
-static inline bool array_same(rows_array a, rows_array b, size_t row_count) {
-    return a.base == b.base && a.type == b.type && (a.stride == b.stride || row_count == 1);
-}
-
-/* Whether rows of one array share entries, which is fine to read and not to write. */
-static inline bool array_collides(rows_array array, size_t row_count, size_t n) {
-    size_t distance = array.stride < 0 ? (size_t)0 - (size_t)array.stride : (size_t)array.stride;
-    return row_count > 1 && distance < n;
-}
-
-/* Puts plain softmax in the place of no policy; false if the policy makes no sense. */
-static inline bool policy_is_sound(const whet_policy **policy, whet_policy *plain) {
-    *plain = whet_policy_softmax();
-    if (!*policy)
-        *policy = plain;
-    return whet_policy_check(*policy, NULL, 0) == WHET_OK;
-}
+/* Finds the bytes that an array spans; refuses one that is missing or leaves the address range. */
+whet_status whet_check_array_range(rows_array array, size_t row_count, size_t n,
+                                   memory_range *range);
 
 /* Optional arrays of floats with a number for each row, `stride` floats apart. */
-static inline bool floats_range(const float *base, size_t stride, size_t row_count,
-                                memory_range *range) {
-    *range = (memory_range){0, 0};
-    if (!base)
-        return true;
-    *range = range_at(base, sizeof(float));
-    return stride <= PTRDIFF_MAX / sizeof(float) &&
-           range_extend(range, row_count, (ptrdiff_t)(stride * sizeof(float)));
-}
+typedef struct rows_floats {
+    const char *name;
+    const float *base;
+    size_t stride;
+} rows_floats;
+
+whet_status whet_check_floats_aligned(rows_floats floats);
+whet_status whet_check_floats_range(rows_floats floats, size_t row_count, memory_range *range);
+
+/* Puts plain softmax in the place of no policy, and refuses one that makes no sense, or that has a
+ * temperature where betas are given. */
+whet_status whet_check_row_policy(const whet_policy **policy, whet_policy *plain,
+                                  const float *beta);
+
+/* Refuses rows of one array that share entries, which is fine to read and not to write. */
+whet_status whet_check_rows_apart(rows_array array, size_t row_count, size_t n);
+
+/* Refuses an array that is written where another is read or written. */
+whet_status whet_check_apart(const char *written, memory_range range, const char *other,
+                             memory_range other_range);
+
+/* The same unless the two are one and the same, so that a row may be written over itself. */
+whet_status whet_check_in_place(rows_array written, memory_range range, rows_array read,
+                                memory_range read_range, size_t row_count);
 
 /* Sink and beta of row r. A sink of -inf is none. */
 static inline void row_extras_at(row_view *view, size_t r, const float *sink, size_t sink_stride,

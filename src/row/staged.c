@@ -35,10 +35,10 @@ static void load(const stage_rows *s) {
     row_view view = {
         .kernels = whet_kernels_get(), .in_type = rows->in_type, .mask_type = rows->mask_type};
     for (size_t i = 0; i < times; i++) {
-        view.in = row_at((rows_array){rows->in, rows->in_type, rows->in_stride}, s->first + i);
+        view.in = (const char *)rows->in + row_offset(rows->in_type, rows->in_stride, s->first + i);
         if (rows->mask)
-            view.mask =
-                row_at((rows_array){rows->mask, rows->mask_type, rows->mask_stride}, s->first + i);
+            view.mask = (const char *)rows->mask +
+                        row_offset(rows->mask_type, rows->mask_stride, s->first + i);
         float *to = s->stage + i * rows->n;
         const float *from = whet_row_load(&view, 0, n, to);
         if (from != to)

@@ -10,6 +10,7 @@
  * A piece may hold a sink alone (n = 0, but m finite), so m tells and not n.
  */
 #include "row/stats.h"
+#include "base/last_error.h"
 #include "base/sums.h"
 
 #include <math.h>
@@ -45,7 +46,9 @@ static void add_piece(whet_stats *sums, const whet_stats *piece) {
 }
 
 whet_stats whet_stats_add(const whet_stats *a, const whet_stats *b) {
-    const whet_stats *top = b->max > a->max ? b : a;
+    /* a sink alone has no entry that could be the largest */
+    bool is_b = a->argmax == UINT64_MAX || (b->max > a->max && b->argmax != UINT64_MAX);
+    const whet_stats *top = is_b ? b : a;
     whet_stats whole = {.n = a->n + b->n,
                         .min = a->min < b->min ? a->min : b->min,
                         .argmax = top->argmax,
@@ -61,7 +64,12 @@ whet_stats whet_stats_add(const whet_stats *a, const whet_stats *b) {
 }
 
 void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *result) {
-    *result = whet_stats_add(a, b);
+    const whet_stats empty = whet_stats_empty();
+    if (!result) {
+        whet_refuse(WHET_ERROR_ARGUMENT, "result is NULL");
+        return;
+    }
+    *result = whet_stats_add(a ? a : &empty, b ? b : &empty);
     whet_stats_complete(result);
     result->sink_share = NAN;
 }

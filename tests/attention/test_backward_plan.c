@@ -357,7 +357,7 @@ TEST(wrong_descriptions_are_refused) {
     REFUSED(g.attention.alibi_slopes = NULL, WHET_ERROR_ARGUMENT); /* likewise */
     REFUSED(g.attention.queries = (size_t)1 << 40, WHET_ERROR_OVERFLOW);
     REFUSED(g.attention.batch = INT32_MAX; g.attention.q.stride[0] = PTRDIFF_MAX / 4 * 4;
-            g.attention.q.stride[2] = 4, WHET_ERROR_OVERFLOW);
+            g.attention.q.stride[1] = g.attention.q.stride[2] = 4, WHET_ERROR_OVERFLOW);
     /* gradients of what cannot be written */
     REFUSED(g.attention.k.type = WHET_CUSTOM, WHET_ERROR_UNSUPPORTED);
     REFUSED(g.attention.v.type = WHET_Q8_0, WHET_ERROR_UNSUPPORTED);

@@ -494,6 +494,35 @@ TEST(strides_that_leave_the_address_range_are_refused) {
     }
 }
 
+/* Two ends further apart than PTRDIFF_MAX, each of them an address. */
+TEST(spans_that_no_object_has_are_refused) {
+    const ptrdiff_t small[4] = {HEADS * KEYS * DIM * 4, KEYS * DIM * 4, DIM * 4, 4};
+    const ptrdiff_t far = PTRDIFF_MAX - 3;
+    whet_attention a = sound();
+    ptrdiff_t *const strides[] = {a.q.stride, a.k.stride, a.v.stride, a.out.stride, a.mask.stride};
+    for (size_t t = 0; t < sizeof strides / sizeof strides[0]; t++)
+        for (int axis = 0; axis < 2; axis++) {
+            a = sound();
+            a.heads = 2;
+            a.policy_count = 1;
+            memcpy(strides[t], small, sizeof small);
+            strides[t][axis] = far;
+            CHECK_MSG(status_of(&a) == WHET_ERROR_OVERFLOW, "tensor %zu, axis %d", t, axis);
+        }
+    a = sound();
+    a.bias.stride[0] = far;
+    STATUS(WHET_ERROR_OVERFLOW);
+    a = sound();
+    a.stats_stride = (size_t)PTRDIFF_MAX / (BATCH * HEADS * QUERIES - 1) / 8 * 8;
+    STATUS(WHET_ERROR_OVERFLOW);
+    a = sound();
+    const ptrdiff_t found[4] = {0, PTRDIFF_MAX - 3, 256, 4};
+    memcpy(a.k.stride, found, sizeof found);
+    STATUS(WHET_ERROR_OVERFLOW);
+    a.heads = a.kv_heads = a.policy_count = 1; /* and the stride means nothing */
+    STATUS(WHET_OK);
+}
+
 TEST(a_bias_that_leaves_the_address_range_is_refused) {
     for (int axis = 0; axis < 3; axis++) {
         whet_attention a = sound();
@@ -670,10 +699,70 @@ TEST(inputs_may_share_memory) {
     STATUS(WHET_OK);
     a.q.data = k;
     STATUS(WHET_OK);
-    /* one key head for all batches, one row for all heads */
-    a.k.stride[0] = 0;
-    a.k.stride[1] = KEYS * DIM * 4;
-    a.k.stride[2] = DIM * 4;
-    a.k.stride[3] = 4;
+}
+
+/* A stride of 0 repeats a tensor for every batch. Heads in one place are one key head, which
+ * kv_heads says; a stride that was forgotten is no way to say it. */
+TEST(batches_may_share_a_tensor_and_heads_may_not) {
+    whet_attention a = sound();
+    whet_tensor *const tensors[] = {&a.q, &a.k, &a.v};
+    const ptrdiff_t shared[4] = {0, KEYS * DIM * 4, DIM * 4, 4};
+    for (size_t i = 0; i < 3; i++) {
+        a = sound();
+        memcpy(tensors[i]->stride, shared, sizeof shared);
+        STATUS(WHET_OK);
+        tensors[i]->stride[0] = HEADS * KEYS * DIM * 4;
+        tensors[i]->stride[1] = 0;
+        STATUS(WHET_ERROR_ARGUMENT);
+        tensors[i]->type = WHET_F16;
+        STATUS(WHET_ERROR_ARGUMENT);
+    }
+    a = sound();
+    a.k.type = WHET_CUSTOM;
+    a.k.to_f32 = to_f32;
+    memcpy(a.k.stride, shared, sizeof shared);
     STATUS(WHET_OK);
+    a.k.stride[1] = 0;
+    STATUS(WHET_ERROR_ARGUMENT);
+}
+
+/* The same result as with a copy for every batch. */
+TEST(a_tensor_shared_by_batches_is_read_for_each) {
+    whet_attention a = {.size = sizeof a, .batch = 2, .heads = 2, .kv_heads = 1, .queries = 1};
+    a.keys = KEYS;
+    a.head_dim = DIM;
+    a.q.data = q;
+    a.k.data = k;
+    a.v.data = v;
+    a.out.data = out;
+    for (size_t i = 0; i < (size_t)KEYS * DIM; i++) {
+        q[i] = (float)(i % 7);
+        k[i] = k[i + (size_t)KEYS * DIM] = (float)(i % 5);
+        v[i] = v[i + (size_t)KEYS * DIM] = (float)(i % 3);
+    }
+    CHECK_INT(whet_attention_forward(&a, NULL, NULL), WHET_OK);
+    float copied[4 * DIM];
+    memcpy(copied, out, sizeof copied);
+    memset(k + (size_t)KEYS * DIM, 0x7f, sizeof copied); /* is not read */
+    const ptrdiff_t shared[4] = {0, KEYS * DIM * 4, DIM * 4, 4};
+    memcpy(a.k.stride, shared, sizeof shared);
+    memcpy(a.v.stride, shared, sizeof shared);
+    CHECK_INT(whet_attention_forward(&a, NULL, NULL), WHET_OK);
+    CHECK(same_bytes(copied, out, sizeof copied));
+}
+
+/* An axis of one has no second element that its stride could lead to. */
+TEST(strides_of_axes_of_one_are_not_looked_at) {
+    whet_attention a = sound();
+    whet_tensor *const tensors[] = {&a.q, &a.k, &a.v};
+    const ptrdiff_t any[] = {0, 4, -4, PTRDIFF_MAX - 3, PTRDIFF_MIN};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t j = 0; j < sizeof any / sizeof any[0]; j++) {
+            a = sound();
+            a.batch = a.heads = a.kv_heads = a.policy_count = 1;
+            tensors[i]->stride[0] = tensors[i]->stride[1] = any[j];
+            tensors[i]->stride[2] = DIM * 4;
+            STATUS(WHET_OK);
+            CHECK_INT(whet_attention_forward(&a, NULL, NULL), WHET_OK);
+        }
 }

@@ -37,6 +37,11 @@ for form in '--version' 'softmax --version' 'policies --version' 'demo --version
     check "'whet $form' prints version and instruction set" grep -q "$version" "$SCRATCH/out"
 done
 check "WHET_ISA chooses the instruction set" grep -q '(scalar)' <<<"$(WHET_ISA=scalar "$WHET_BIN" --version)"
+WHET_ISA=mmx "$WHET_BIN" policies >"$SCRATCH/out" 2>"$SCRATCH/err"
+check "an unknown WHET_ISA is misuse" [ $? -eq 2 ]
+check "an unknown WHET_ISA is named, with those supported" \
+    grep -q "^whet: unknown WHET_ISA 'mmx'; supported here: .*scalar$" "$SCRATCH/err"
+check "nothing is printed then" [ ! -s "$SCRATCH/out" ]
 
 try="Try 'whet --help'.\n"
 refuses "a misspelt command is suggested" '' '' "whet: unknown command 'sofmax'; did you mean 'softmax'?\n$try" sofmax

@@ -222,10 +222,15 @@ TEST(plans_tasks_and_execute_allocate_nothing) {
     }
 }
 
+static void never(void *context, size_t tasks, whet_task_function function, void *argument) {
+    (void)context, (void)tasks, (void)function, (void)argument;
+    CHECK(false);
+}
+
 TEST(a_plan_too_large_for_memory_is_an_error) {
     static problem p;
     set_up(&p, 1, whet_policy_adaptive());
-    whet_executor executor = {.workers = SIZE_MAX / 2};
+    whet_executor executor = {.workers = SIZE_MAX / 2, .parallel_for = never};
     CHECK_INT(whet_attention_forward(&p.attention, &executor, NULL), WHET_ERROR_MEMORY);
     CHECK(is_untouched(p.out, sizeof p.out));
 }

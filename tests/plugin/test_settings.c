@@ -168,6 +168,12 @@ TEST(variables_of_the_library_and_the_program_are_accepted) {
     settings_free(&s);
 }
 
+TEST(an_unknown_instruction_set_is_refused) {
+    setenv("WHET_ISA", "mmx", 1);
+    check_refused("unknown WHET_ISA 'mmx'; supported here: ");
+    unsetenv("WHET_ISA");
+}
+
 /* ---- the file ---- */
 
 static bool parse(settings *s, const char *text, message *why) {

@@ -574,6 +574,40 @@ TEST(what_is_not_finite_spoils_its_own_row) {
     }
 }
 
+/* A row of no entries and one of masked entries alone: the same gradients, the same bad rows. */
+TEST(rows_of_nothing_are_rows_in_which_all_is_masked) {
+    enum { EMPTY_ROWS = 5 };
+    const float sinks[EMPTY_ROWS] = {2, -INFINITY, NAN, 1, 0};
+    const float grad_logsumexp[EMPTY_ROWS] = {0.5f, 3, 1, NAN, -2};
+    const float masked[EMPTY_ROWS] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    for (size_t stride = 0; stride < 2; stride++) {
+        float grad_sink[2][EMPTY_ROWS] = {{0}}, grad_beta[2][EMPTY_ROWS] = {{0}},
+              grad_in[EMPTY_ROWS];
+        size_t first_bad[2] = {99, 99};
+        whet_status status[2];
+        for (size_t n = 0; n < 2; n++) {
+            whet_rows_backward rows = {.size = sizeof rows, .rows = EMPTY_ROWS, .n = n};
+            rows.in = n ? masked : NULL;
+            rows.grad_in = n ? grad_in : NULL;
+            rows.sink = sinks;
+            rows.sink_stride = stride;
+            rows.grad_logsumexp = grad_logsumexp;
+            rows.grad_sink = grad_sink[n];
+            rows.grad_beta = grad_beta[n];
+            status[n] = whet_softmax_backward(&rows, NULL, &first_bad[n]);
+        }
+        CHECK_INT(status[0], status[1]);
+        CHECK_INT(first_bad[0], first_bad[1]);
+        CHECK(same_bytes(grad_sink[0], grad_sink[1], sizeof grad_sink[0]));
+        CHECK(same_bytes(grad_beta[0], grad_beta[1], sizeof grad_beta[0]));
+        CHECK(grad_sink[0][0] != 0);
+    }
+    whet_rows_backward any_number = {.size = sizeof any_number, .rows = PTRDIFF_MAX, .sink = sinks};
+    CHECK_INT(whet_softmax_backward(&any_number, NULL, NULL), WHET_OK);
+    any_number.sink = &sinks[2];
+    CHECK_INT(whet_softmax_backward(&any_number, NULL, NULL), WHET_NOT_FINITE);
+}
+
 TEST(empty_rows_get_zeros) {
     for (size_t k = 0; k < COUNT(names); k++) {
         whet_policy policy = policy_named(names[k]);

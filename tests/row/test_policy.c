@@ -466,7 +466,7 @@ TEST(policies_made_by_functions_are_checked_too) {
     check_unsound(whet_policy_poly(&one, 0, 0, INFINITY, 1), "floor");
     check_unsound(whet_policy_poly(&one, 0, 0, 1, NAN), "hold");
     check_unsound(whet_policy_poly(&one, 0, 0, 1, -INFINITY), "hold");
-    check_unsound(whet_policy_custom(NULL, NULL), "custom policy needs a function");
+    check_unsound(whet_policy_custom(NULL, NULL), "function is NULL, which a custom policy needs");
     check_unsound(whet_policy_with_strength(whet_policy_softmax(), NAN), "strength");
     check_unsound(whet_policy_with_strength(whet_policy_softmax(), INFINITY), "strength");
     CHECK_INT(whet_policy_check(NULL, NULL, 0), WHET_ERROR_POLICY);
@@ -487,13 +487,13 @@ TEST(kinds_that_do_not_exist_are_refused) {
 TEST(structs_not_made_by_the_functions_are_refused) {
     whet_policy zero;
     memset(&zero, 0, sizeof zero);
-    check_unsound(zero, "fields are set that this policy does not have");
+    check_unsound(zero, "threshold is set, which this policy does not have");
     whet_policy policy = whet_policy_softmax();
     policy.reserved_bytes[15] = 1;
-    check_unsound(policy, "fields are set that this policy does not have");
+    check_unsound(policy, "reserved_bytes is set, which this policy does not have");
     policy = whet_policy_fixed(2);
     policy.hold = 3;
-    check_unsound(policy, "fields are set that this policy does not have");
+    check_unsound(policy, "hold is set, which this policy does not have");
 }
 
 TEST(messages_and_names_are_cut_to_their_room) {

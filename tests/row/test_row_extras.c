@@ -459,6 +459,24 @@ TEST(rows_of_nothing_have_positions_and_sinks_too) {
     }
 }
 
+TEST(rows_of_nothing_have_bad_sinks_without_statistics_too) {
+    const float sinks[3] = {2, -INFINITY, NAN};
+    size_t first_bad = 99;
+    whet_rows rows = {.size = sizeof rows, .rows = 3, .n = 0, .sink = sinks, .sink_stride = 1};
+    CHECK_INT(whet_softmax(&rows, NULL, &first_bad), WHET_NOT_FINITE);
+    CHECK_INT(first_bad, 2);
+    rows.sink = &sinks[2];
+    rows.sink_stride = 0;
+    rows.rows = PTRDIFF_MAX;
+    CHECK_INT(whet_softmax(&rows, NULL, &first_bad), WHET_NOT_FINITE);
+    CHECK_INT(first_bad, 0);
+    rows.sink = sinks;
+    CHECK_INT(whet_softmax(&rows, NULL, &first_bad), WHET_OK);
+    rows.rows = 0;
+    rows.sink = &sinks[2];
+    CHECK_INT(whet_softmax(&rows, NULL, &first_bad), WHET_OK);
+}
+
 TEST(positions_may_be_any_numbers) {
     enum { ROWS = 40, N = 4 };
     const int64_t ends[] = {INT64_MAX, INT64_MIN, INT64_MAX / 2};

@@ -155,6 +155,30 @@ TEST(a_sink_alone_counts_though_its_piece_has_no_entries) {
     CHECK_NEAR(both.entropy, log(2), 1e-15);
 }
 
+/* Merged last, or beside a single piece, a sink leaves the entry that is the largest. */
+TEST(a_sink_has_no_argmax) {
+    const float row[] = {1, 4, 4, 2};
+    const float sinks[] = {9, 4, -3};
+    for (size_t i = 0; i < 3; i++) {
+        whet_stats entries, sink, whole;
+        whet_rows rows = {.size = sizeof rows, .rows = 1, .n = 4, .in = row, .stats = &entries};
+        CHECK_INT(whet_entropy(&rows, NULL, NULL), WHET_OK);
+        rows.sink = &sinks[i];
+        CHECK_INT(whet_entropy(&rows, NULL, NULL), WHET_OK);
+        whole = entries;
+        rows.sink = NULL;
+        CHECK_INT(whet_entropy(&rows, NULL, NULL), WHET_OK);
+        rows.n = 0;
+        rows.sink = &sinks[i];
+        rows.stats = &sink;
+        CHECK_INT(whet_entropy(&rows, NULL, NULL), WHET_OK);
+        CHECK_INT(whole.argmax, 1);
+        CHECK_INT(merged(entries, sink).argmax, 1);
+        CHECK_INT(merged(sink, entries).argmax, 1);
+        CHECK_NEAR(merged(entries, sink).max, whole.max, 0);
+    }
+}
+
 static void check_bad(const whet_stats *stats) {
     CHECK_INT(stats->flags, WHET_ROW_NOT_FINITE);
     const double fields[] = {stats->max,           stats->z,       stats->s,

@@ -3,6 +3,7 @@
 #include "nn/checkpoint.h"
 
 #include "base/atomic_file.h"
+#include "base/checksum.h"
 #include "base/files.h"
 #include "base/json.h"
 
@@ -22,14 +23,6 @@ enum {
 /* More than any memory here; what is taken for a file is no more than the file really has. */
 static const size_t file_size_max =
     SIZE_MAX / 2 < (UINT64_C(1) << 40) ? SIZE_MAX / 2 : (size_t)(UINT64_C(1) << 40);
-
-static const uint64_t checksum_start = 0xCBF29CE484222325u;
-
-static uint64_t checksum(uint64_t sum, const unsigned char *bytes, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        sum = (sum ^ bytes[i]) * 0x100000001B3u;
-    return sum;
-}
 
 typedef struct image {
     unsigned char *bytes;
@@ -73,7 +66,7 @@ static bool make_image(image *made, const char *text, uint64_t step, const nn_sp
     append(made, &count, sizeof count);
     for (size_t i = 0; i < span_count; i++)
         append(made, spans[i].values, spans[i].count * sizeof(float));
-    uint64_t sum = checksum(checksum_start, made->bytes, made->size);
+    uint64_t sum = lab_checksum(lab_checksum_start, made->bytes, made->size);
     append(made, &sum, sizeof sum);
     return true;
 }
@@ -111,7 +104,7 @@ static bool take(reading *from, void *into, size_t count) {
         return lab_fail_file(from->error, "read", from->path);
     }
     from->left -= count;
-    from->sum = checksum(from->sum, into, count);
+    from->sum = lab_checksum(from->sum, into, count);
     return true;
 }
 
@@ -176,7 +169,7 @@ static bool take_all(reading *from, size_t size, nn_checkpoint *into) {
 bool nn_checkpoint_read(const char *path, nn_checkpoint *checkpoint, lab_error *error) {
     *checkpoint = (nn_checkpoint){.step = 0};
     size_t size;
-    reading from = {.path = path, .sum = checksum_start, .error = error};
+    reading from = {.path = path, .sum = lab_checksum_start, .error = error};
     from.file = lab_open_file(path, file_size_max, &size, error);
     if (!from.file)
         return false;

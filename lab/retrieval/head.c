@@ -1,10 +1,11 @@
-/* Heads from checkpoints. */
+/* Heads from checkpoints and from files of heads. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "retrieval/head.h"
 
 #include "base/files.h"
 #include "nn/checkpoint.h"
+#include "retrieval/head_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -88,13 +89,33 @@ static bool load_folder(const char *path, retrieval_heads *heads, lab_error *err
     return is_good;
 }
 
+/* Whether a path is a file of heads; a checkpoint has but one. */
+static bool is_head_file(const char *path) {
+    char start[RETRIEVAL_HEAD_MAGIC_SIZE];
+    FILE *file = fopen(path, "rb");
+    size_t size = file ? fread(start, 1, sizeof start, file) : 0;
+    if (file)
+        fclose(file);
+    return retrieval_is_head_file(start, size);
+}
+
+static bool load_head_file(const char *path, retrieval_heads *heads, lab_error *error) {
+    enum { SIZE_MOST = 1 << 30 };
+    size_t size;
+    char *bytes = lab_read_file(path, SIZE_MOST, &size, error);
+    bool is_good = bytes && retrieval_heads_read(path, bytes, size, heads, error);
+    free(bytes);
+    return is_good;
+}
+
 bool retrieval_heads_load(const char *path, retrieval_heads *heads, lab_error *error) {
     *heads = (retrieval_heads){.count = 0};
     struct stat status;
     if (stat(path, &status) != 0)
         return lab_fail(error, LAB_INPUT, "cannot read %s: %s", path, strerror(errno));
-    bool is_good =
-        S_ISDIR(status.st_mode) ? load_folder(path, heads, error) : append(heads, path, error);
+    bool is_good = S_ISDIR(status.st_mode) ? load_folder(path, heads, error)
+                   : is_head_file(path)    ? load_head_file(path, heads, error)
+                                           : append(heads, path, error);
     if (!is_good)
         retrieval_heads_free(heads);
     return is_good;

@@ -19,8 +19,9 @@ void retrieval_head_free(retrieval_head *head); /* fine for a zeroed one */
 retrieval_model retrieval_head_model(const retrieval_head *head, const nn_engine *engine);
 
 /*
- * All heads of a path: a checkpoint, or a folder with seed-*.ckpt, in the order
- * of their seeds. To be freed with retrieval_heads_free.
+ * All heads of a path: a checkpoint, a file of heads (head_file.h), or a folder
+ * with seed-*.ckpt, in the order of their seeds. To be freed with
+ * retrieval_heads_free.
  */
 typedef struct retrieval_heads {
     retrieval_head *list;

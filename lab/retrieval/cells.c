@@ -124,15 +124,39 @@ void retrieval_cells_destroy(retrieval_cells *cells) {
     free(cells);
 }
 
+/* Floats from their upper halves. Eight at a time: compilers that know neither the width nor that
+ * nothing overlaps take them one by one. */
+static void widen(const uint16_t *from, size_t width, float *to) {
+    typedef uint16_t halves __attribute__((vector_size(16)));
+    typedef uint32_t wholes __attribute__((vector_size(32)));
+    size_t j = 0;
+    for (; j + 8 <= width; j += 8) {
+        halves half;
+        memcpy(&half, from + j, sizeof half);
+        wholes whole = __builtin_convertvector(half, wholes) << 16;
+        memcpy(to + j, &whole, sizeof whole);
+    }
+    for (; j < width; j++) {
+        uint32_t bits = (uint32_t)from[j] << 16;
+        memcpy(to + j, &bits, sizeof bits);
+    }
+}
+
+static void fetch(const uint16_t *row, size_t width) {
+    for (size_t j = 0; j < width; j += 32) /* a cache line */
+        __builtin_prefetch(row + j);
+}
+
 void retrieval_cells_look_up(const retrieval_cells *cells, bool as_key, const float *priority,
                              const uint16_t *class_of, size_t items, float *h) {
-    size_t width = cells->width;
+    enum { AHEAD = 6 }; /* rows under way while one is copied: they lie anywhere in megabytes */
+    const uint16_t *rows = as_key ? cells->keys : cells->values;
+    size_t width = cells->width, next = 0;
     for (size_t i = 0; i < items; i++) {
+        for (; next < items && next <= i + AHEAD; next++)
+            fetch(rows + (place_of(priority[next]) * cells->classes + class_of[next]) * width,
+                  width);
         size_t cell = place_of(priority[i]) * cells->classes + class_of[i];
-        const uint16_t *from = (as_key ? cells->keys : cells->values) + cell * width;
-        for (size_t j = 0; j < width; j++) {
-            uint32_t bits = (uint32_t)from[j] << 16;
-            memcpy(&h[i * width + j], &bits, sizeof bits);
-        }
+        widen(rows + cell * width, width, h + i * width);
     }
 }

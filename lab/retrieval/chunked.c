@@ -173,6 +173,25 @@ void retrieval_chunked_open(retrieval_chunked *chunked, uint64_t seed, size_t n,
                            .label = chunked->class_of[top.index]};
 }
 
+/* Adds weights times values of a chunk to the means, of every row. A product packs the values
+ * first, which pays where rows are many; the sums are the same. */
+static void add_weighted(const retrieval_chunked *chunked, size_t rows, size_t first, size_t items,
+                         const float *values) {
+    enum { FEW = 4 };
+    const nn_engine *engine = chunked->model.engine;
+    size_t width = chunked->model.layout.width, n = chunked->n;
+    for (size_t r = 0; r < rows; r++) {
+        const float *weights = chunked->weights + r * n + first;
+        if (rows <= FEW)
+            engine->kernels->mix_forward(values, items, width, weights, chunked->mean + r * width);
+        else
+            memcpy(chunked->piece + r * items, weights, items * sizeof(float));
+    }
+    if (rows > FEW)
+        nn_product_of(engine, (nn_product){.m = rows, .n = width, .k = items, .add = true},
+                      chunked->piece, values, chunked->mean);
+}
+
 void retrieval_chunked_answer(retrieval_chunked *chunked, size_t rows, float *logits) {
     size_t width = chunked->model.layout.width, n = chunked->n;
     memset(chunked->mean, 0, rows * width * sizeof(float));
@@ -181,12 +200,7 @@ void retrieval_chunked_answer(retrieval_chunked *chunked, size_t rows, float *lo
         float *values = chunked->features + (chunked->keeps ? first * width : 0);
         if (!chunked->keeps)
             states_of(chunked, first, items, false, values);
-        for (size_t r = 0; r < rows; r++)
-            memcpy(chunked->piece + r * items, chunked->weights + r * n + first,
-                   items * sizeof(float));
-        nn_product_of(chunked->model.engine,
-                      (nn_product){.m = rows, .n = width, .k = items, .add = true}, chunked->piece,
-                      values, chunked->mean);
+        add_weighted(chunked, rows, first, items, values);
     }
     if (chunked->model.rounds) {
         retrieval_answer_from_states(&chunked->model, chunked->mean, rows, chunked->scratch,

@@ -384,7 +384,8 @@ static bool run_all(evaluation_run *run, retrieval_evaluation *result, lab_error
     size_t tasks = request->size_count * run->blocks;
     for (size_t i = 0; i < request->size_count; i++)
         run->total += request->heads->count * run->blocks * BLOCK * request->sizes[i];
-    run->progress = lab_progress_begin("evaluating", 0, run->total, request->quiet);
+    run->progress = lab_progress_begin(request->title ? request->title : "evaluating", 0,
+                                       run->total, request->quiet);
     nn_run_tasks(request->executor, request->heads->count, cells_task, run);
     if (error->kind == LAB_NO_ERROR)
         nn_run_tasks(request->executor, tasks, block_task, run);

@@ -21,6 +21,7 @@ typedef struct retrieval_eval_request {
     const whet_policy *policies;
     const char *const *names; /* of the policies */
     size_t policy_count;
+    const char *title;             /* for the progress line, or NULL */
     const whet_executor *executor; /* or NULL */
     bool quiet;
 } retrieval_eval_request;

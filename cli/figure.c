@@ -36,9 +36,16 @@ static int draw(reproduce_arguments *given, const report_part *part, const char 
     take_scale(given);
     if (!given->run.is_full && !reproduction_recall_scale(&given->run, &error))
         return report_lab_error("figure", &error);
-    int status = open_reproduction(given, "figure", !part->needs_no_blas);
+    int status = open_reproduction(given, "figure", part->needs != 0);
+    report_jobs jobs = {.begun = 0};
+    if (status == STATUS_OK && part->needs != 0) {
+        jobs = jobs_plan(&given->experiment, part->needs);
+        given->experiment.jobs = &jobs;
+        status = confirm_work("figure", &jobs, given->is_confirmed);
+    }
     if (status == STATUS_OK && !part->draw(&given->experiment, path, &error))
         status = report_failure("figure", &error);
+    jobs_end();
     close_reproduction(given);
     if (status == STATUS_OK && !given->run.quiet)
         printf("%s: %s\n", path, part->title);
@@ -56,10 +63,11 @@ int command_figure(int argc, char **argv) {
         {"from", OPTION_TEXT, &given.run.folder, "DIR",
          "the folder of 'whet reproduce' whose heads and results to use (default: report); what is "
          "missing is made first, at the scale of what is there"},
-        {"full", OPTION_FLAG, &given.run.is_full, NULL,
-         "of the full scale: ten seeds of 100,000 steps"},
-        {"seeds", OPTION_RANGE, &given.seeds, "N", "heads to train"},
-        {"steps", OPTION_RANGE, &given.steps, "N", "training steps of each"},
+        {"full", OPTION_FLAG, &given.run.is_full, NULL, "train ten heads of 100,000 steps: hours"},
+        {"seeds", OPTION_RANGE, &given.seeds, "N",
+         "number of heads to train (default: none; whet has trained ones)"},
+        {"steps", OPTION_RANGE, &given.steps, "N", "training steps of each head"},
+        fresh_steps_option(&given.fresh_steps),
         {"sets", OPTION_RANGE, &given.sets, "N", "sets of each size to evaluate (default 4096)"},
         {"lm-steps", OPTION_RANGE, &given.lm_steps, "N",
          "training steps of each language model (clrs)"},
@@ -67,6 +75,7 @@ int command_figure(int argc, char **argv) {
          "questions of each algorithm and length (clrs; default 128)"},
         {"lm-seeds", OPTION_RANGE, &given.lm_seeds, "N",
          "language models of each kind (clrs; default 1, with --full 3)"},
+        yes_option(&given.is_confirmed),
         {"threads", OPTION_AMOUNT, &given.threads, "N",
          "threads (default: one for each processor)"},
         {"quiet", OPTION_FLAG, &given.run.quiet, NULL,

@@ -1,17 +1,20 @@
 /*
- * `whet reproduce`: the paper's table and figures from nothing, and what lies
- * beyond them, as a report. Options and printing; the run itself is
+ * `whet reproduce`: the paper's table and figures, a verdict on them, and what
+ * lies beyond them, as a report. Options and printing; the run itself is
  * lab/report/reproduction.c.
  */
 #include "reproduce.h"
 
 #include "messages.h"
 
+#include "base/clock.h"
 #include "base/signals.h"
 #include "report/table1.h"
+#include "report/verdict.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 int report_failure(const char *command, const lab_error *error) {
     if (!lab_interrupted())
@@ -27,6 +30,7 @@ reproduce_arguments usual_reproduction(void) {
     return (reproduce_arguments){.run = {.folder = "report"},
                                  .seeds = up_to(most->seeds),
                                  .steps = up_to(most->steps),
+                                 .fresh_steps = up_to(most->fresh_steps),
                                  .sets = up_to(most->sets),
                                  .lm_steps = up_to(most->lm_steps),
                                  .lm_samples = up_to(most->lm_samples),
@@ -36,6 +40,7 @@ reproduce_arguments usual_reproduction(void) {
 void take_scale(reproduce_arguments *given) {
     given->run.scale = (reproduction_scale){.seeds = given->seeds.value,
                                             .steps = given->steps.value,
+                                            .fresh_steps = given->fresh_steps.value,
                                             .sets = given->sets.value,
                                             .lm_steps = given->lm_steps.value,
                                             .lm_samples = given->lm_samples.value,
@@ -55,6 +60,45 @@ int open_reproduction(reproduce_arguments *given, const char *command, bool need
 void close_reproduction(reproduce_arguments *given) {
     experiment_end(&given->experiment);
     close_laboratory(&given->lab);
+}
+
+/* The jobs that take longest, with their times: "training ...: 33 min, ...". */
+static void list_jobs(const report_jobs *jobs, char *text, size_t size) {
+    const double least = 60;
+    size_t used = 0;
+    text[0] = '\0';
+    for (int job = 0; job < REPORT_JOBS && used < size; job++) {
+        char time[LAB_TIME_SIZE];
+        if (jobs->seconds[job] >= least)
+            used += (size_t)snprintf(text + used, size - used, "%s%s: %s", used ? ", " : "",
+                                     job_title((report_job)job),
+                                     lab_duration(jobs->seconds[job], time));
+    }
+}
+
+int confirm_work(const char *command, const report_jobs *jobs, bool is_confirmed) {
+    const double limit = 15 * 60;
+    char time[LAB_TIME_SIZE], list[512];
+    double seconds = jobs_seconds(jobs);
+    if (is_confirmed || seconds <= limit)
+        return STATUS_OK;
+    list_jobs(jobs, list, sizeof list);
+    lab_duration(seconds, time);
+    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
+        complain("%s: this takes about %s on this machine (%s); add --yes to start it", command,
+                 time, list);
+        return STATUS_MISUSE;
+    }
+    fprintf(stderr,
+            "This takes about %s on this machine (%s).\nIt can be stopped with Ctrl-C and "
+            "continued later. Start? [y/N] ",
+            time, list);
+    fflush(stderr);
+    char answer[16] = "";
+    if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
+        return STATUS_OK;
+    complain("%s: not started", command);
+    return STATUS_FAILED;
 }
 
 static void complain_of_part(const char *name) {
@@ -97,16 +141,19 @@ static int show(const reproduction *run, const experiment *e, bool is_checked) {
             return complain_of_memory();
         putchar('\n');
     }
-    const json_t *evaluation = e->evaluation[experiment_paper];
-    if (is_checked && evaluation) {
-        table1_check(stdout, evaluation);
+    if (is_checked && e->table) {
+        table1_check(stdout, e->table);
         putchar('\n');
     }
     for (size_t i = 0; (part = report_part_at(i)) != NULL; i++)
         if (reproduction_leaves_out(run, e, part))
-            printf("Left out, since it takes long: %s. --only %s makes it, and so does --full.\n",
+            printf("Left out because it takes long: %s; make it with --only %s or --full.\n",
                    part->name, part->name);
-    printf("The report is in %s/index.html.\n", run->folder);
+    verdict list[VERDICTS];
+    verdicts_of(e, list);
+    putchar('\n');
+    verdict_print(stdout, list);
+    printf("\nThe report is in %s/index.html.\n", run->folder);
     return STATUS_OK;
 }
 
@@ -116,15 +163,17 @@ int command_reproduce(int argc, char **argv) {
     const char *check = NULL;
     const option_spec options[] = {
         {"full", OPTION_FLAG, &run->is_full, NULL,
-         "ten seeds of 100,000 steps instead of one of 20,000: hours"},
+         "train ten heads of 100,000 steps of each kind, and language models: days"},
         {"only", OPTION_TEXT, &run->only, "PART,...",
-         "only these: table1, figure1, figure2 ... (the list is below)"},
+         "make only these parts: table1, figure1, figure2 ... (the list is below)"},
         {"out", OPTION_TEXT, &run->folder, "DIR", "where the report goes (default: report)"},
         {"check", OPTION_TEXT, &check, "published",
          "also say how far Table 1 is from the published figures, in standard errors, and where by "
          "more than two"},
-        {"seeds", OPTION_RANGE, &given.seeds, "N", "heads to train of each kind"},
-        {"steps", OPTION_RANGE, &given.steps, "N", "training steps of each"},
+        {"seeds", OPTION_RANGE, &given.seeds, "N",
+         "number of heads of each kind to train (default: none; whet has trained ones)"},
+        {"steps", OPTION_RANGE, &given.steps, "N", "training steps of each head"},
+        fresh_steps_option(&given.fresh_steps),
         {"sets", OPTION_RANGE, &given.sets, "N", "sets of each size to evaluate (default 4096)"},
         {"lm-steps", OPTION_RANGE, &given.lm_steps, "N",
          "training steps of each language model (clrs)"},
@@ -132,6 +181,7 @@ int command_reproduce(int argc, char **argv) {
          "questions of each algorithm and length (clrs; default 128)"},
         {"lm-seeds", OPTION_RANGE, &given.lm_seeds, "N",
          "language models of each kind (clrs; default 1, with --full 3)"},
+        yes_option(&given.is_confirmed),
         threads_option(&given.threads),
         quiet_option(&run->quiet),
     };
@@ -144,10 +194,11 @@ int command_reproduce(int argc, char **argv) {
     const command_syntax syntax = {
         .name = "reproduce",
         .operands = "",
-        .about = "Makes the paper's table and figures on max retrieval, compares policies it did\n"
-                 "not have, and writes a report. Stopped at any time, it goes on from there. The\n"
-                 "experiment on CLRS-Text, for which language models are trained, takes half an\n"
-                 "hour and more and is made when it is asked for: --only clrs.\n",
+        .about = "Makes the paper's table and figures on max retrieval, says which of them were\n"
+                 "reproduced, and writes a report. Heads trained at the paper's scale are part of\n"
+                 "whet; one more is trained during the run. Stopped at any time, the same command\n"
+                 "continues. The experiment on CLRS-Text trains language models for half an hour\n"
+                 "or more and is made on request: --only clrs.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = list,
@@ -168,9 +219,13 @@ int command_reproduce(int argc, char **argv) {
     int status = open_reproduction(&given, "reproduce", true);
     if (status == STATUS_OK) {
         lab_error error = {.kind = LAB_NO_ERROR};
-        status = reproduction_make(run, &given.experiment, &error)
-                     ? show(run, &given.experiment, check != NULL)
-                     : report_failure("reproduce", &error);
+        report_jobs jobs = reproduction_plan(run, &given.experiment);
+        given.experiment.jobs = &jobs;
+        status = confirm_work("reproduce", &jobs, given.is_confirmed);
+        if (status == STATUS_OK)
+            status = reproduction_make(run, &given.experiment, &error)
+                         ? show(run, &given.experiment, check != NULL)
+                         : report_failure("reproduce", &error);
     }
     close_reproduction(&given);
     return status;

@@ -8,9 +8,10 @@
 
 typedef struct reproduce_arguments {
     reproduction run;
-    option_range seeds, steps, sets; /* 0: not given */
+    option_range seeds, steps, fresh_steps, sets; /* 0: not given */
     option_range lm_steps, lm_samples, lm_seeds;
     uint64_t threads;
+    bool is_confirmed; /* --yes */
     laboratory lab;
     experiment experiment;
 } reproduce_arguments;
@@ -25,6 +26,20 @@ void take_scale(reproduce_arguments *given);
  * status, after a message unless STATUS_OK; close it either way. */
 int open_reproduction(reproduce_arguments *given, const char *command, bool needs_blas);
 void close_reproduction(reproduce_arguments *given);
+
+static inline option_spec fresh_steps_option(option_range *steps) {
+    return (option_spec){"fresh-steps", OPTION_RANGE, steps, "N",
+                         "training steps of the head that is trained to show how (default 20000)"};
+}
+
+static inline option_spec yes_option(bool *is_confirmed) {
+    return (option_spec){"yes", OPTION_FLAG, is_confirmed, NULL,
+                         "do not ask before work of more than 15 minutes"};
+}
+
+/* Asks on a terminal before work that takes more than 15 minutes, and refuses it elsewhere, unless
+ * it is confirmed already. STATUS_OK: go on; other exit statuses come with a message. */
+int confirm_work(const char *command, const report_jobs *jobs, bool is_confirmed);
 
 /* Like report_lab_error; a run that was interrupted is told how to go on. */
 int report_failure(const char *command, const lab_error *error);

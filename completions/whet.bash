@@ -52,7 +52,7 @@ _whet_value() {
     --check) _whet_offer "$2" published "$3" ;;
     --only)
         if [ "${words[1]}" = reproduce ]; then
-            _whet_offer "$2" $'table1\nfigure1\nfigure2\nfigure5\nfigure6\nfigure7\nties\npolicies\naccuracy\naccuracy-f32\nentropy\nsharpness\nbeyond\nclrs\nfigure8\nfigure9\nclrs-policies\nclrs-entropy' "$3"
+            _whet_offer "$2" $'table1\ntraining\nfigure1\nfigure2\nfigure5\nfigure6\nfigure7\nties\npolicies\naccuracy\naccuracy-f32\nentropy\nsharpness\nbeyond\nclrs\nfigure8\nfigure9\nclrs-policies\nclrs-entropy' "$3"
         else
             _whet_offer "$2" $'rows\nprefill\ndecode\nbackward\nretrieval\nlm\nlong' "$3"
         fi
@@ -78,8 +78,8 @@ _whet_options() { # command [verb]
     case $1 in
     retrieval) _whet_retrieval_options "$2" ;;
     lm) _whet_lm_options "$2" ;;
-    reproduce) printf '%s\n' --full --only --out --check --seeds --steps --sets --lm-steps --lm-samples --lm-seeds --threads --quiet ;;
-    figure) printf '%s\n' --out --from --full --seeds --steps --sets --lm-steps --lm-samples --lm-seeds --threads --quiet ;;
+    reproduce) printf '%s\n' --full --only --out --check --seeds --steps --fresh-steps --sets --lm-steps --lm-samples --lm-seeds --yes --threads --quiet ;;
+    figure) printf '%s\n' --out --from --full --seeds --steps --fresh-steps --sets --lm-steps --lm-samples --lm-seeds --yes --threads --quiet ;;
     theory)
         printf '%s\n' --heads --spread --temperature --mass --layers --layer-heads --gain --seed --json --quiet
         ;;
@@ -182,7 +182,7 @@ _whet() {
         case $command in
         softmax | bench | audit | probe | 'figure 3' | 'clrs score') _whet_files "$typed" ;;
         retrieval | lm) [ "${words[2]}" = train ] || _whet_files "$typed" ;;
-        figure) _whet_offer "$typed" $'1\n2\n3\n5\n6\n7\n8\n9\nties\npolicies\naccuracy\naccuracy-f32\nentropy\nsharpness\nclrs-policies\nclrs-entropy' ;;
+        figure) _whet_offer "$typed" $'1\n2\n3\n5\n6\n7\n8\n9\ntraining\nties\npolicies\naccuracy\naccuracy-f32\nentropy\nsharpness\nclrs-policies\nclrs-entropy' ;;
         theory) _whet_offer "$typed" $'lemma\nreach\ndispersion\nspread\ntemperature\nprecision' ;;
         help) _whet_offer "$typed" "$commands" ;;
         *) _whet_offer "$typed" "$(_whet_options "$command")" ;;

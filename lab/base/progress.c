@@ -41,6 +41,27 @@ static void print_bar(double share) {
     fprintf(stderr, " [%s]", bar);
 }
 
+/* The parts of which the work shown is one. */
+static struct {
+    unsigned part, parts;
+    double after;
+} overall;
+
+void lab_progress_overall(unsigned part, unsigned parts, double after) {
+    overall.part = part;
+    overall.parts = parts;
+    overall.after = after;
+}
+
+static void print_left(double seconds) {
+    char left[LAB_TIME_SIZE];
+    if (overall.parts > 0)
+        fprintf(stderr, ", part %u of %u, %s left in all", overall.part, overall.parts,
+                lab_duration(seconds + overall.after, left));
+    else
+        fprintf(stderr, ", %s left", lab_duration(seconds, left));
+}
+
 void lab_progress_show(lab_progress *progress, uint64_t done, const char *format, ...) {
     if (!lab_progress_is_due(progress))
         return;
@@ -58,9 +79,8 @@ void lab_progress_show(lab_progress *progress, uint64_t done, const char *format
     vfprintf(stderr, format, arguments);
     va_end(arguments);
     if (done > progress->start) {
-        char left[LAB_TIME_SIZE];
         double each = (progress->shown - progress->began) / (double)(done - progress->start);
-        fprintf(stderr, ", %s left", lab_duration(each * (double)(progress->total - done), left));
+        print_left(each * (double)(progress->total - done));
     }
     if (!terminal)
         fputc('\n', stderr);

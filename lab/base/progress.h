@@ -29,6 +29,11 @@ bool lab_progress_is_due(const lab_progress *progress);
 __attribute__((format(printf, 3, 4))) void lab_progress_show(lab_progress *progress, uint64_t done,
                                                              const char *format, ...);
 
+/* For work of several parts: from now on progress is that of part `part` of `parts`, and what is
+ * left is told for all of them, `after` being the seconds that the parts after this one will take.
+ * No parts: as before. Not while progress is shown. */
+void lab_progress_overall(unsigned part, unsigned parts, double after);
+
 /* Takes the bar away, so that other output can follow. */
 void lab_progress_end(lab_progress *progress);
 

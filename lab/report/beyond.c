@@ -84,7 +84,8 @@ void beyond_html(FILE *file, const json_t *beyond) {
     policy_columns columns = columns_of(beyond);
     size_t i;
     const json_t *recipe;
-    fputs("<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">recipe</th>"
+    html_table_begin(file);
+    fputs("<thead><tr><th scope=\"col\">recipe</th>"
           "<th scope=\"col\">path</th>",
           file);
     for (size_t p = 0; p < columns.count; p++)
@@ -103,8 +104,10 @@ void beyond_html(FILE *file, const json_t *beyond) {
         }
         fputs("</tr>\n", file);
     }
+    fputs("</tbody>\n", file);
+    html_table_end(file);
     fprintf(file,
-            "</tbody></table></div>\n<p class=\"note\">Accuracy in per cent among %.0f items, %lld "
+            "<p class=\"note\">Accuracy in per cent among %.0f items, %lld "
             "seed%s of %lld steps. Path a: the key sees the class, and hard policies do not count; "
             "path b: anything goes. The paper has 14.0 with its own rule.</p>\n",
             columns.n, (long long)json_integer_value(json_object_get(beyond, "seeds")),

@@ -7,6 +7,7 @@
 #include "lm/evaluate.h"
 #include "lm/experiment.h"
 #include "lm/train.h"
+#include "nn/checkpoint.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -331,6 +332,7 @@ static json_t *make_clrs(experiment *e, const void *context, lab_error *error) {
         return NULL;
     }
     a->scale = context;
+    jobs_begin(e->jobs, JOB_CLRS);
     bool good = true;
     for (uint64_t seed = 0; good && seed < a->scale->seeds; seed++)
         for (size_t trained = 0; good && trained < a->scale->trained; trained++)
@@ -362,6 +364,57 @@ const json_t *experiment_clrs(experiment *e, lab_error *error) {
 void experiment_clrs_recall(experiment *e) {
     lab_error unimportant = {.kind = LAB_NO_ERROR};
     find_clrs(e, NULL, &unimportant);
+}
+
+/* ---- what is left to do ---- */
+
+/* How far the training of a model came. */
+static double steps_done(const trained_arm *a) {
+    char name[96];
+    nn_checkpoint read = {.step = 0};
+    lab_error unimportant = {.kind = LAB_NO_ERROR};
+    char *path =
+        lab_path(a->experiment->options.folder, "runs/clrs-%s/model.ckpt", arm_name(a, name));
+    if (path && lab_file_exists(path))
+        nn_checkpoint_read(path, &read, &unimportant);
+    double done = (double)read.step;
+    nn_checkpoint_free(&read);
+    free(path);
+    return done;
+}
+
+/* Algorithms about which a model was not asked yet. */
+static size_t tasks_left(const trained_arm *a) {
+    size_t left = 0;
+    char name[96], result[192];
+    for (size_t i = 0; i < a->scale->training.task_count; i++) {
+        lab_error unimportant = {.kind = LAB_NO_ERROR};
+        snprintf(result, sizeof result, "clrs-%s-%s", arm_name(a, name),
+                 a->scale->training.tasks[i].algorithm->name);
+        json_t *kept =
+            experiment_keep(a->experiment, result, options_of(a), NULL, NULL, &unimportant);
+        left += kept == NULL;
+        json_decref(kept);
+    }
+    return left;
+}
+
+clrs_work experiment_clrs_left(experiment *e) {
+    clrs_work left = {0};
+    scale s = scale_of(&e->options);
+    experiment_clrs_recall(e);
+    for (size_t trained = 0; !e->clrs && trained < s.trained; trained++)
+        for (uint64_t seed = 0; seed < s.seeds; seed++) {
+            trained_arm one = {.experiment = e,
+                               .scale = &s,
+                               .policy = policies[trained],
+                               .seed = s.training.seed + seed};
+            size_t tasks = tasks_left(&one), asked_under = trained == 0 ? POLICIES : 1;
+            if (tasks > 0)
+                left.steps += fmax(0, (double)s.training.steps - steps_done(&one));
+            left.answers += (double)(tasks * asked_under * s.length_count) * (double)s.samples;
+        }
+    return left;
 }
 
 /* ---- looking things up ---- */

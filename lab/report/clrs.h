@@ -30,6 +30,12 @@ const json_t *experiment_clrs(experiment *experiment, lab_error *error);
 /* Fills in what is kept, if anything is. */
 void experiment_clrs_recall(experiment *experiment);
 
+/* What is left to do: training steps of all models, and answers. */
+typedef struct clrs_work {
+    double steps, answers;
+} clrs_work;
+clrs_work experiment_clrs_left(experiment *experiment);
+
 /* The row of an arm, or NULL. */
 const json_t *clrs_row(const json_t *arm, const char *algorithm, json_int_t length);
 

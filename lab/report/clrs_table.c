@@ -168,7 +168,8 @@ void clrs_html(FILE *file, const json_t *result) {
     const char *names[CLRS_NAMES_MAX];
     size_t column_count = columns_of(result, columns), count = clrs_algorithms_of(result, names), i;
     const json_t *arm;
-    fputs("<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">algorithm</th>"
+    html_table_begin(file);
+    fputs("<thead><tr><th scope=\"col\">algorithm</th>"
           "<th scope=\"col\">policy</th>",
           file);
     for (size_t c = 0; c < column_count; c++) {
@@ -181,6 +182,7 @@ void clrs_html(FILE *file, const json_t *result) {
         json_array_foreach(json_object_get(result, "arms"), i, arm) {
             write_row(file, arm, names[n], i == 0, columns, column_count);
         }
-    fputs("</tbody></table></div>\n", file);
+    fputs("</tbody>\n", file);
+    html_table_end(file);
     write_note(file, result);
 }

@@ -2,12 +2,12 @@
 #include "report/experiment.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "heads/builtin.h"
 #include "report/clrs.h"
 #include "retrieval/beyond.h"
 #include "retrieval/evaluate.h"
 #include "retrieval/figure_data.h"
 #include "retrieval/fit.h"
-#include "retrieval/train.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +25,8 @@ void experiment_end(experiment *e) {
         retrieval_heads_free(&e->heads[i]);
         json_decref(e->evaluation[i]);
     }
+    json_decref(e->table);
+    json_decref(e->fresh);
     json_decref(e->panels);
     json_decref(e->fit);
     json_decref(e->sharpness);
@@ -36,10 +38,12 @@ void experiment_end(experiment *e) {
 
 /* ---- kept results ---- */
 
-static char *result_path(const experiment *e, const char *name, lab_error *error) {
+/* Where the result of a name is kept; the folder is made where it is to be written. */
+static char *result_path(const experiment *e, const char *name, bool is_written, lab_error *error) {
     char *folder = lab_path(e->options.folder, "results");
-    char *path =
-        folder && lab_make_folder(folder, error) ? lab_path(folder, "%s.json", name) : NULL;
+    char *path = folder && (!is_written || lab_make_folder(folder, error))
+                     ? lab_path(folder, "%s.json", name)
+                     : NULL;
     if (!folder || (!path && error->kind == LAB_NO_ERROR))
         lab_fail_memory(error);
     free(folder);
@@ -69,7 +73,7 @@ static bool keep_result(const char *path, json_t *options, json_t *result, lab_e
 
 json_t *experiment_keep(experiment *e, const char *name, json_t *options, experiment_maker make,
                         const void *context, lab_error *error) {
-    char *path = options ? result_path(e, name, error) : NULL;
+    char *path = options ? result_path(e, name, make != NULL, error) : NULL;
     json_t *result = NULL;
     bool is_known = path && find_kept(path, options, &result, error);
     if (is_known && !result && make) {
@@ -88,51 +92,22 @@ json_t *experiment_keep(experiment *e, const char *name, json_t *options, experi
     return result;
 }
 
-static json_t *common_options(const experiment *e, retrieval_precision precision) {
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:s}", "precision",
-                     retrieval_precision_name(precision), "seeds", (json_int_t)e->options.seeds,
-                     "steps", (json_int_t)e->options.steps, "sets", (json_int_t)e->options.sets,
-                     "largest", (json_int_t)e->options.largest, "errors", "over seeds and sets");
+/* What decides on a result: which heads, and how they were asked. The program's own heads are
+ * known by their checksum, so that results of others are not taken for theirs. */
+static json_t *heads_options(const experiment *e, retrieval_precision precision) {
+    const experiment_options *o = &e->options;
+    if (o->trains_heads)
+        return json_pack("{s:I, s:I}", "seeds", (json_int_t)o->seeds, "steps",
+                         (json_int_t)o->steps);
+    char text[24];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)builtin_heads_checksum(precision));
+    return json_pack("{s:s}", "built_in", text);
 }
 
-/* ---- heads ---- */
-
-enum { SEEDS_MAX = 1000 };
-
-static size_t list_seeds(const experiment *e, uint64_t seeds[SEEDS_MAX]) {
-    size_t count = 0;
-    for (; count < e->options.seeds && count < SEEDS_MAX; count++)
-        seeds[count] = count;
-    return count;
-}
-
-static const retrieval_heads *need_heads(experiment *e, retrieval_precision precision,
-                                         lab_error *error) {
-    retrieval_heads *heads = &e->heads[precision];
-    uint64_t seeds[SEEDS_MAX];
-    if (heads->count > 0)
-        return heads;
-    char *folder = lab_path(e->options.folder, "runs/%s-%llu", retrieval_precision_name(precision),
-                            (unsigned long long)e->options.steps);
-    if (!folder) {
-        lab_fail_memory(error);
-        return NULL;
-    }
-    retrieval_run run = {.config = retrieval_config_default(),
-                         .seeds = seeds,
-                         .seed_count = list_seeds(e, seeds),
-                         .folder = {.path = folder,
-                                    .checkpoint_interval = 2000,
-                                    .log_interval = 100,
-                                    .resume = true},
-                         .quiet = e->options.quiet,
-                         .title = precision == RETRIEVAL_F32 ? "training, f32" : "training, bf16",
-                         .executor = e->options.executor};
-    run.config.steps = e->options.steps;
-    run.config.precision = precision;
-    bool good = retrieval_train(e->options.engine, &run, heads, error);
-    free(folder);
-    return good ? heads : NULL;
+static json_t *common_options(const experiment *e, retrieval_precision precision, size_t sets) {
+    return json_pack("{s:s, s:o, s:I, s:I, s:s}", "precision", retrieval_precision_name(precision),
+                     "heads", heads_options(e, precision), "sets", (json_int_t)sets, "largest",
+                     (json_int_t)e->options.largest, "errors", "over seeds and sets");
 }
 
 /* ---- evaluations ---- */
@@ -159,15 +134,18 @@ typedef struct evaluation_plan {
     const size_t *sizes;
     size_t size_count;
     size_t sets;
+    report_job job;
+    const char *title; /* for the progress line */
 } evaluation_plan;
 
 static json_t *evaluate(experiment *e, const void *context, lab_error *error) {
     const evaluation_plan *plan = context;
     whet_policy policies[RETRIEVAL_POLICIES_MAX];
     retrieval_evaluation result;
-    const retrieval_heads *heads = need_heads(e, plan->precision, error);
+    const retrieval_heads *heads = experiment_heads(e, plan->precision, error);
     if (!heads)
         return NULL;
+    jobs_begin(e->jobs, plan->job);
     for (size_t i = 0; i < plan->policy_count; i++)
         if (whet_policy_parse(plan->names[i], &policies[i], NULL, 0) != WHET_OK) {
             lab_fail(error, LAB_INPUT, "no policy %s", plan->names[i]);
@@ -180,6 +158,7 @@ static json_t *evaluate(experiment *e, const void *context, lab_error *error) {
                                       .policies = policies,
                                       .names = plan->names,
                                       .policy_count = plan->policy_count,
+                                      .title = plan->title,
                                       .executor = e->options.executor,
                                       .quiet = e->options.quiet};
     if (!retrieval_evaluate(e->options.engine, &request, &result, error))
@@ -193,19 +172,49 @@ static json_t *evaluate(experiment *e, const void *context, lab_error *error) {
 
 static size_t smaller(uint64_t a, size_t b) { return a < b ? (size_t)a : b; }
 
+/* Ten heads need fewer sets each to tell policies apart than one does. */
+static size_t policy_sets(const experiment *e, retrieval_precision precision) {
+    size_t sets = (size_t)e->options.sets;
+    return experiment_head_count(&e->options, precision) < 8 || sets < 8 ? sets : sets / 8;
+}
+
+static const json_t *find_table(experiment *e, experiment_maker make, lab_error *error) {
+    size_t sizes[32];
+    evaluation_plan plan = {.precision = experiment_paper,
+                            .names = all_policies,
+                            .policy_count = 2,
+                            .sizes = sizes,
+                            .sets = (size_t)e->options.sets,
+                            .job = JOB_TABLE,
+                            .title = "Table 1"};
+    plan.size_count = retrieval_sizes(16, (size_t)e->options.largest, sizes);
+    if (!e->table)
+        e->table = experiment_keep(e, "table1", common_options(e, experiment_paper, plan.sets),
+                                   make, &plan, error);
+    /* cppcheck-suppress returnDanglingLifetime; the plan is not kept */
+    return e->table;
+}
+
+const json_t *experiment_table(experiment *e, lab_error *error) {
+    return find_table(e, evaluate, error);
+}
+
 static const json_t *find_evaluation(experiment *e, retrieval_precision precision,
                                      experiment_maker make, lab_error *error) {
     size_t sizes[32];
+    bool is_f32 = precision == RETRIEVAL_F32;
     evaluation_plan plan = {.precision = precision,
                             .names = all_policies,
                             .policy_count = ALL_POLICIES,
                             .sizes = sizes,
-                            .sets = (size_t)e->options.sets};
+                            .sets = policy_sets(e, precision),
+                            .job = is_f32 ? JOB_POLICIES_F32 : JOB_POLICIES,
+                            .title = is_f32 ? "all policies, f32" : "all policies, bf16"};
     plan.size_count = retrieval_sizes(16, (size_t)e->options.largest, sizes);
     if (!e->evaluation[precision])
         e->evaluation[precision] =
-            experiment_keep(e, precision == RETRIEVAL_F32 ? "evaluation-f32" : "evaluation-bf16",
-                            common_options(e, precision), make, &plan, error);
+            experiment_keep(e, is_f32 ? "evaluation-f32" : "evaluation-bf16",
+                            common_options(e, precision, plan.sets), make, &plan, error);
     /* cppcheck-suppress returnDanglingLifetime; the plan is not kept */
     return e->evaluation[precision];
 }
@@ -215,18 +224,24 @@ const json_t *experiment_evaluation(experiment *e, retrieval_precision precision
     return find_evaluation(e, precision, evaluate, error);
 }
 
-const json_t *experiment_sharpness(experiment *e, lab_error *error) {
+static const json_t *find_sharpness(experiment *e, experiment_maker make, lab_error *error) {
     evaluation_plan plan = {.precision = RETRIEVAL_F32,
                             .names = fixed_policies,
                             .policy_count = FIXED_POLICIES,
                             .sizes = sharpness_sizes,
                             .size_count = SHARPNESS_SIZES,
-                            .sets = smaller(e->options.sets, 1024)};
+                            .sets = smaller(e->options.sets, 1024),
+                            .job = JOB_SHARPNESS,
+                            .title = "fixed temperatures"};
     if (!e->sharpness)
-        e->sharpness = experiment_keep(e, "sharpness", common_options(e, RETRIEVAL_F32), evaluate,
-                                       &plan, error);
+        e->sharpness = experiment_keep(e, "sharpness", common_options(e, RETRIEVAL_F32, plan.sets),
+                                       make, &plan, error);
     /* cppcheck-suppress returnDanglingLifetime; the plan is not kept */
     return e->sharpness;
+}
+
+const json_t *experiment_sharpness(experiment *e, lab_error *error) {
+    return find_sharpness(e, evaluate, error);
 }
 
 /* ---- coefficients, set by set ---- */
@@ -256,9 +271,10 @@ static json_t *panels_of(experiment *e, const retrieval_head *head, const char *
 
 static json_t *make_panels(experiment *e, const void *context, lab_error *error) {
     (void)context;
-    const retrieval_heads *heads = need_heads(e, experiment_paper, error);
+    const retrieval_heads *heads = experiment_heads(e, experiment_paper, error);
     if (!heads)
         return NULL;
+    jobs_begin(e->jobs, JOB_PANELS);
     json_t *plain = panels_of(e, &heads->list[0], "softmax", error);
     json_t *sharp = plain ? panels_of(e, &heads->list[0], "adaptive", error) : NULL;
     if (plain && sharp)
@@ -267,11 +283,15 @@ static json_t *make_panels(experiment *e, const void *context, lab_error *error)
     return NULL;
 }
 
-const json_t *experiment_panels(experiment *e, const char *policy, lab_error *error) {
+static const json_t *find_panels(experiment *e, experiment_maker make, lab_error *error) {
     if (!e->panels)
-        e->panels = experiment_keep(e, "heads", common_options(e, experiment_paper), make_panels,
-                                    NULL, error);
-    return json_object_get(e->panels, policy);
+        e->panels =
+            experiment_keep(e, "heads", common_options(e, experiment_paper, 32), make, NULL, error);
+    return e->panels;
+}
+
+const json_t *experiment_panels(experiment *e, const char *policy, lab_error *error) {
+    return json_object_get(find_panels(e, make_panels, error), policy);
 }
 
 /* ---- the fit ---- */
@@ -279,9 +299,10 @@ const json_t *experiment_panels(experiment *e, const char *policy, lab_error *er
 static json_t *make_fit(experiment *e, const void *context, lab_error *error) {
     (void)context;
     size_t sizes[32];
-    const retrieval_heads *heads = need_heads(e, RETRIEVAL_F32, error);
+    const retrieval_heads *heads = experiment_heads(e, RETRIEVAL_F32, error);
     if (!heads)
         return NULL;
+    jobs_begin(e->jobs, JOB_FIT);
     retrieval_fit fit;
     retrieval_fit_request request = {.heads = heads,
                                      .sizes = sizes,
@@ -300,10 +321,16 @@ static json_t *make_fit(experiment *e, const void *context, lab_error *error) {
     return json;
 }
 
-const json_t *experiment_fit(experiment *e, lab_error *error) {
+static const json_t *find_fit(experiment *e, experiment_maker make, lab_error *error) {
     if (!e->fit)
-        e->fit = experiment_keep(e, "fit", common_options(e, RETRIEVAL_F32), make_fit, NULL, error);
+        e->fit = experiment_keep(e, "fit",
+                                 common_options(e, RETRIEVAL_F32, smaller(e->options.sets, 256)),
+                                 make, NULL, error);
     return e->fit;
+}
+
+const json_t *experiment_fit(experiment *e, lab_error *error) {
+    return find_fit(e, make_fit, error);
 }
 
 /* ---- heads that stay sharp ---- */
@@ -324,13 +351,15 @@ static json_t *make_recipe(experiment *e, const retrieval_recipe *recipe,
 
 static json_t *make_beyond(experiment *e, const void *context, lab_error *error) {
     (void)context;
+    enum { SEEDS_MAX = 1000 };
     uint64_t seeds[SEEDS_MAX];
     const size_t sizes[] = {16, 128, 1024, (size_t)e->options.largest};
     char *folder =
         lab_path(e->options.folder, "runs/beyond-%llu", (unsigned long long)e->options.steps);
-    size_t count = list_seeds(e, seeds);
+    size_t count = smaller(e->options.seeds, SEEDS_MAX);
     for (size_t i = 0; i < count; i++)
-        seeds[i] += RETRIEVAL_FRESH_HEADS;
+        seeds[i] = RETRIEVAL_FRESH_HEADS + i;
+    jobs_begin(e->jobs, JOB_BEYOND);
     retrieval_recipe_request request = {.seeds = seeds,
                                         .seed_count = count,
                                         .steps = e->options.steps,
@@ -360,7 +389,10 @@ static const json_t *find_beyond(experiment *e, experiment_maker make, lab_error
     if (e->beyond)
         return e->beyond;
     unsigned mark = lab_json_mark();
-    json_t *options = common_options(e, RETRIEVAL_F32);
+    json_t *options =
+        json_pack("{s:I, s:I, s:I, s:I}", "seeds", (json_int_t)e->options.seeds, "steps",
+                  (json_int_t)e->options.steps, "sets", (json_int_t)e->options.sets, "largest",
+                  (json_int_t)e->options.largest);
     json_object_set_new(options, "first_seed", json_integer(RETRIEVAL_FRESH_HEADS));
     json_object_set_new(options, "set_seed", json_integer(RETRIEVAL_FRESH_SETS));
     e->beyond = experiment_keep(e, "beyond", lab_json_whole(options, mark), make, NULL, error);
@@ -373,8 +405,13 @@ const json_t *experiment_beyond(experiment *e, lab_error *error) {
 
 void experiment_recall(experiment *e) {
     lab_error unimportant = {.kind = LAB_NO_ERROR};
+    find_table(e, NULL, &unimportant);
     find_evaluation(e, RETRIEVAL_F32, NULL, &unimportant);
     find_evaluation(e, experiment_paper, NULL, &unimportant);
+    find_sharpness(e, NULL, &unimportant);
+    find_panels(e, NULL, &unimportant);
+    find_fit(e, NULL, &unimportant);
     find_beyond(e, NULL, &unimportant);
+    experiment_fresh_recall(e);
     experiment_clrs_recall(e);
 }

@@ -1,12 +1,13 @@
 /*
  * The experiments behind the report, each run when something first needs it and
- * kept in the report's folder, so that a second run takes up where the first one
+ * kept in the report's folder, so that a second run continues where the first one
  * stopped:
  *
- *     FOLDER/runs/f32-20000/      trained heads, one checkpoint a seed
+ *     FOLDER/runs/f32-20000/      heads trained here, one checkpoint a seed
  *     FOLDER/results/NAME.json    what was measured, and with which options
  *
- * A result that was made with other options is made again.
+ * A result that was made with other options is made again. The heads are those of
+ * the program (heads/builtin.h) unless the options ask for heads to be trained.
  */
 #ifndef WHET_LAB_REPORT_EXPERIMENT_H
 #define WHET_LAB_REPORT_EXPERIMENT_H
@@ -14,17 +15,20 @@
 #include "base/error.h"
 #include "base/folder_lock.h"
 #include "nn/layers.h"
+#include "report/jobs.h"
 #include "retrieval/head.h"
 
 #include <jansson.h>
 
 typedef struct experiment_options {
     const char *folder;
-    uint64_t seeds;   /* heads of each precision */
-    uint64_t steps;   /* of training */
-    uint64_t sets;    /* of each size, in evaluations */
-    uint64_t largest; /* items in the largest sets */
-    /* Of the language models: 0 means what their scale has. */
+    bool trains_heads;    /* false: the program's own heads */
+    uint64_t seeds;       /* heads of each precision, where they are trained here */
+    uint64_t steps;       /* of their training */
+    uint64_t fresh_steps; /* of the head that is trained to show how */
+    uint64_t sets;        /* of each size, in evaluations */
+    uint64_t largest;     /* items in the largest sets */
+    /* Of the language models: 0 stands for the default of the scale. */
     bool is_full;
     uint64_t lm_steps, lm_samples, lm_seeds;
     bool quiet;
@@ -32,20 +36,26 @@ typedef struct experiment_options {
     const whet_executor *executor;
 } experiment_options;
 
-/* The reading of the paper that comes closest to its table; heads of f32 stand beside it. */
+/* The seed of the fresh head: none of the program's own. */
+enum { EXPERIMENT_FRESH_SEED = 10 };
+
+/* The reading of the paper that comes closest to its table; heads of f32 are for comparison. */
 static const retrieval_precision experiment_paper = RETRIEVAL_BF16_PRODUCTS; /* the default */
 
-typedef struct experiment {
+struct experiment {
     experiment_options options;
     lab_folder_lock lock; /* taken when something is first made */
     retrieval_heads heads[RETRIEVAL_PRECISIONS];
-    json_t *evaluation[RETRIEVAL_PRECISIONS];
-    json_t *panels; /* {"softmax": [...], "adaptive": [...]} */
+    json_t *table;                            /* softmax and adaptive, every head, all sets */
+    json_t *evaluation[RETRIEVAL_PRECISIONS]; /* every policy */
+    json_t *panels;                           /* {"softmax": [...], "adaptive": [...]} */
     json_t *fit;
     json_t *sharpness;
-    json_t *clrs;   /* see report/clrs.h */
-    json_t *beyond; /* {"seeds", "steps", "recipes": [{name, path, change, evaluation}]} */
-} experiment;
+    json_t *fresh;     /* {"seed", "steps", "curve": [{step, loss, accuracy}], "evaluation"} */
+    json_t *clrs;      /* see report/clrs.h */
+    json_t *beyond;    /* {"seeds", "steps", "recipes": [{name, path, change, evaluation}]} */
+    report_jobs *jobs; /* what progress is told of, or NULL */
+};
 
 experiment experiment_start(const experiment_options *options);
 void experiment_end(experiment *experiment);
@@ -55,12 +65,21 @@ bool experiment_claim(experiment *experiment, lab_error *error);
 
 /* Each returns what there is or makes it; NULL and an error otherwise. The reference is the
  * experiment's own. */
+const json_t *experiment_table(experiment *experiment, lab_error *error);
 const json_t *experiment_evaluation(experiment *experiment, retrieval_precision precision,
                                     lab_error *error);
 const json_t *experiment_panels(experiment *experiment, const char *policy, lab_error *error);
 const json_t *experiment_fit(experiment *experiment, lab_error *error);
 const json_t *experiment_sharpness(experiment *experiment, lab_error *error);
+const json_t *experiment_fresh(experiment *experiment, lab_error *error);
 const json_t *experiment_beyond(experiment *experiment, lab_error *error);
+
+/* Heads of a precision: the program's own, or trained first. The experiment's. */
+const retrieval_heads *experiment_heads(experiment *experiment, retrieval_precision precision,
+                                        lab_error *error);
+
+/* How many there are, without training any. */
+size_t experiment_head_count(const experiment_options *options, retrieval_precision precision);
 
 /* The result of a name: kept under FOLDER/results, if it was made with these options (whose
  * reference is taken), or made now and kept; NULL for `make`: kept or nothing. For experiments in
@@ -69,7 +88,8 @@ typedef json_t *(*experiment_maker)(experiment *experiment, const void *context,
 json_t *experiment_keep(experiment *experiment, const char *name, json_t *options,
                         experiment_maker make, const void *context, lab_error *error);
 
-/* Fills in those of the tables' results (evaluations, beyond) that are kept, and makes none. */
+/* Fills in every result that is kept, and makes none. */
 void experiment_recall(experiment *experiment);
+void experiment_fresh_recall(experiment *experiment);
 
 #endif

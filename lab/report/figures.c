@@ -1,5 +1,6 @@
 /* The figures that are computed and not trained; see figures.h. */
 #include "report/figures.h"
+#include "base/csv.h"
 #include "report/plot.h"
 #include "theory/dispersion.h"
 #include "theory/temperature.h"
@@ -9,14 +10,9 @@
 
 /* ---- Figure 1 ---- */
 
-enum { LAYERS = 3, HEADS = 4, SIZES = 13 };
+enum { LAYERS = FIGURE_LAYERS, HEADS = FIGURE_HEADS, SIZES = FIGURE_SIZES };
 
-typedef struct dispersion_data {
-    uint64_t n[SIZES];
-    double largest[SIZES][LAYERS * HEADS];
-} dispersion_data;
-
-static bool measure_dispersion(uint64_t seed, dispersion_data *data) {
+bool figure_dispersion_measure(uint64_t seed, figure_dispersion_data *data) {
     transformer_shape shape = {LAYERS, HEADS, 16, 32, 1, seed};
     random_transformer *transformer = theory_transformer_create(&shape);
     bool good = transformer != NULL;
@@ -32,7 +28,7 @@ static bool measure_dispersion(uint64_t seed, dispersion_data *data) {
 }
 
 static void draw_dispersion(FILE *script, const void *context) {
-    const dispersion_data *data = context;
+    const figure_dispersion_data *data = context;
     fputs("$heads << END\n", script);
     for (size_t i = 0; i < SIZES; i++) {
         fprintf(script, "%llu", (unsigned long long)data->n[i]);
@@ -59,8 +55,8 @@ static void draw_dispersion(FILE *script, const void *context) {
 }
 
 bool figure_dispersion(const char *path, uint64_t seed, lab_error *error) {
-    dispersion_data data;
-    if (!measure_dispersion(seed, &data))
+    figure_dispersion_data data;
+    if (!figure_dispersion_measure(seed, &data))
         return lab_fail_memory(error);
     const plot_request request = {path, "Every head of a random Transformer disperses", 800, 500};
     return plot_draw(&request, draw_dispersion, &data, error);
@@ -68,7 +64,7 @@ bool figure_dispersion(const char *path, uint64_t seed, lab_error *error) {
 
 /* ---- Figure 5 ---- */
 
-enum { GRID = 81 };
+enum { GRID = FIGURE_GRID };
 
 static void draw_panel(FILE *script, size_t index, const double *surface) {
     const temperature_panel *panel = &theory_panels[index];
@@ -90,11 +86,12 @@ static void draw_panel(FILE *script, size_t index, const double *surface) {
 
 static void draw_temperature(FILE *script, const void *context) {
     const double *surfaces = context;
-    fputs("set multiplot layout 2,2 margins 0.08,0.9,0.1,0.9 spacing 0.17,0.14 title "
+    fputs("set multiplot layout 2,2 margins 0.085,0.87,0.1,0.9 spacing 0.21,0.15 title "
           "'Entropy of softmax(a/θ) for ten powers a_i = λ^i'\n"
           "set palette defined (0 '#440154', 1 '#3b528b', 2 '#21918c', 3 '#5ec962', 4 "
           "'#fde725')\n"
-          "set xlabel 'λ'\nset ylabel 'temperature θ'\nset cblabel 'entropy H, nats'\n"
+          "set xlabel 'λ'\nset ylabel 'temperature θ'\n"
+          "set cblabel 'entropy H, nats' offset 0.5,0\n"
           "unset grid\n",
           script);
     for (size_t i = 0; i < THEORY_PANELS; i++)
@@ -102,12 +99,17 @@ static void draw_temperature(FILE *script, const void *context) {
     fputs("unset multiplot\n", script);
 }
 
-bool figure_temperature(const char *path, lab_error *error) {
+double *figure_temperature_measure(void) {
     double *surfaces = malloc(sizeof(double) * THEORY_PANELS * GRID * GRID);
+    for (size_t i = 0; surfaces && i < THEORY_PANELS; i++)
+        theory_surface(&theory_panels[i], GRID, surfaces + i * GRID * GRID);
+    return surfaces;
+}
+
+bool figure_temperature(const char *path, lab_error *error) {
+    double *surfaces = figure_temperature_measure();
     if (!surfaces)
         return lab_fail_memory(error);
-    for (size_t i = 0; i < THEORY_PANELS; i++)
-        theory_surface(&theory_panels[i], GRID, surfaces + i * GRID * GRID);
     const plot_request request = {path, "Entropy against temperature", 1000, 700};
     bool good = plot_draw(&request, draw_temperature, surfaces, error);
     free(surfaces);
@@ -133,21 +135,55 @@ static double beta_of(const char *name, double entropy, uint64_t n) {
                                                                 : (double)NAN;
 }
 
+enum { ENTROPY_STEPS = 240, COUNT_FIRST = 4, COUNT_LAST = 17 };
+
+static double entropy_at(int step) { return 12.0 * step / ENTROPY_STEPS; }
+
+static double beta_at_entropy(size_t policy, int step) {
+    return beta_of(entropy_policies[policy], entropy_at(step), 131072);
+}
+
+static double beta_at_count(size_t policy, int power) {
+    return beta_of(count_policies[policy], 1, (uint64_t)1 << power);
+}
+
+static void put_beta(lab_csv *csv, const char *policy, const char *what, double at, double beta) {
+    lab_csv_text(csv, policy);
+    lab_csv_text(csv, what);
+    lab_csv_number(csv, at);
+    lab_csv_number(csv, beta);
+    lab_csv_end_line(csv);
+}
+
+void figure_policies_csv(FILE *file) {
+    lab_csv csv = {.file = file};
+    lab_csv_text(&csv, "policy");
+    lab_csv_text(&csv, "against");
+    lab_csv_text(&csv, "at");
+    lab_csv_text(&csv, "beta");
+    lab_csv_end_line(&csv);
+    for (size_t p = 0; p < ENTROPY_POLICIES; p++)
+        for (int i = 0; i <= ENTROPY_STEPS; i++)
+            put_beta(&csv, entropy_policies[p], "entropy", entropy_at(i), beta_at_entropy(p, i));
+    for (size_t p = 0; p < COUNT_POLICIES; p++)
+        for (int i = COUNT_FIRST; i <= COUNT_LAST; i++)
+            put_beta(&csv, count_policies[p], "n", (double)(1 << i), beta_at_count(p, i));
+}
+
 static void draw_policies(FILE *script, const void *context) {
     (void)context;
     fputs("$entropy << END\n", script);
-    for (int i = 0; i <= 240; i++) {
-        double entropy = 12.0 * i / 240;
-        fprintf(script, "%g", entropy);
+    for (int i = 0; i <= ENTROPY_STEPS; i++) {
+        fprintf(script, "%g", entropy_at(i));
         for (size_t p = 0; p < ENTROPY_POLICIES; p++)
-            fprintf(script, " %.9g", beta_of(entropy_policies[p], entropy, 131072));
+            fprintf(script, " %.9g", beta_at_entropy(p, i));
         fputc('\n', script);
     }
     fputs("END\n$count << END\n", script);
-    for (int i = 4; i <= 17; i++) {
+    for (int i = COUNT_FIRST; i <= COUNT_LAST; i++) {
         fprintf(script, "%d", 1 << i);
         for (size_t p = 0; p < COUNT_POLICIES; p++)
-            fprintf(script, " %.9g", beta_of(count_policies[p], 1, (uint64_t)1 << i));
+            fprintf(script, " %.9g", beta_at_count(p, i));
         fputc('\n', script);
     }
     fputs("END\nset multiplot layout 1,2 margins 0.08,0.96,0.15,0.88 spacing 0.1 title 'What the "

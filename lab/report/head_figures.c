@@ -40,7 +40,7 @@ static void draw_heads(FILE *script, const void *context) {
     size_t count = json_array_size(data->panels), columns = (count + 1) / 2;
     fprintf(
         script,
-        "set multiplot layout 2,%zu margins 0.02,0.98,0.12,0.84 spacing 0.02,0.09 title \"%s\\n"
+        "set multiplot layout 2,%zu margins 0.02,0.98,0.13,0.85 spacing 0.02,0.08 title \"%s\\n"
         "each row a set, each column one of its 16 largest items, the maximum at the right\"\n%s",
         columns, data->title, palette);
     fputs("set cbrange [0:1]\nunset colorbox\nunset grid\nunset key\nset border 15\nunset xtics\n"
@@ -48,8 +48,8 @@ static void draw_heads(FILE *script, const void *context) {
           script);
     for (size_t i = 0; i < count; i++) {
         if (i + 1 == count)
-            fputs("set colorbox horizontal user origin 0.3,0.07 size 0.4,0.02\n"
-                  "set cblabel 'coefficient' offset 0,0.6\n",
+            fputs("set colorbox horizontal user origin 0.3,0.075 size 0.4,0.02\n"
+                  "set label 'coefficient' at screen 0.285,0.083 right tc '#333333'\n",
                   script);
         draw_heads_panel(script, i, json_array_get(data->panels, i));
     }
@@ -281,4 +281,32 @@ static void draw_sharpness(FILE *script, const void *context) {
 bool figure_sharpness(const char *path, const json_t *evaluation, lab_error *error) {
     const plot_request request = {path, "Cross-entropy against sharpness", 800, 500};
     return plot_draw(&request, draw_sharpness, evaluation, error);
+}
+
+/* ---- training ---- */
+
+static void draw_training(FILE *script, const void *context) {
+    const json_t *curve = json_object_get(context, "curve"), *point;
+    size_t i;
+    fputs("$curve << END\n", script);
+    json_array_foreach(curve, i, point)
+        fprintf(script, "%.9g %.7g %.7g\n", json_number_value(json_object_get(point, "step")),
+                json_number_value(json_object_get(point, "loss")),
+                100 * json_number_value(json_object_get(point, "accuracy")));
+    fprintf(script,
+            "END\nset multiplot layout 1,2 margins 0.08,0.97,0.19,0.86 spacing 0.11 title "
+            "'Training of a fresh head, seed %lld, %lld steps'\n"
+            "set xlabel 'step'\nset ylabel 'cross-entropy, nats' offset 1\nset logscale y 10\n"
+            "set format x '%%.0f'\nset xtics 0,%g\nset key off\n"
+            "plot $curve using 1:2 with lines ls 1\n"
+            "unset logscale y\nset ylabel 'accuracy, %%' offset 1\nset yrange [0:100]\n"
+            "plot $curve using 1:3 with lines ls 2\nunset multiplot\n",
+            (long long)json_integer_value(json_object_get(context, "seed")),
+            (long long)json_integer_value(json_object_get(context, "steps")),
+            (double)json_integer_value(json_object_get(context, "steps")) / 4);
+}
+
+bool figure_training(const char *path, const json_t *fresh, lab_error *error) {
+    const plot_request request = {path, "Loss and accuracy while a head is trained", 1000, 420};
+    return plot_draw(&request, draw_training, fresh, error);
 }

@@ -20,6 +20,9 @@ bool figure_accuracy(const char *path, const json_t *evaluation, const char *tit
 bool figure_entropy(const char *path, const json_t *evaluation, lab_error *error);
 bool figure_ties(const char *path, const json_t *evaluation, lab_error *error);
 
+/* Loss and accuracy of a head against the steps of its training; see experiment_fresh. */
+bool figure_training(const char *path, const json_t *fresh, lab_error *error);
+
 /* Cross-entropy against a fixed beta, a curve for each size: an evaluation of fixed:... policies.
  */
 bool figure_sharpness(const char *path, const json_t *evaluation, lab_error *error);

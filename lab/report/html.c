@@ -25,3 +25,11 @@ void html_base64(FILE *file, const char *data, size_t size) {
             fputc(i + j <= size ? digits[bits >> (18 - 6 * j) & 63] : '=', file);
     }
 }
+
+void html_table_begin(FILE *file) {
+    fputs("<p class=\"hint\">Scroll the table sideways for more columns.</p>\n"
+          "<div class=\"wide\" tabindex=\"0\"><table>\n",
+          file);
+}
+
+void html_table_end(FILE *file) { fputs("</table></div>\n", file); }

@@ -11,4 +11,8 @@ void html_text(FILE *file, const char *text);
 /* Data for an address that begins with "data:". */
 void html_base64(FILE *file, const char *data, size_t size);
 
+/* Around a table that may be wider than the window: it scrolls, with a hint in narrow windows. */
+void html_table_begin(FILE *file);
+void html_table_end(FILE *file);
+
 #endif

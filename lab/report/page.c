@@ -1,7 +1,7 @@
 /*
  * Writes the page. Pictures are put into it as data, so that the file can be
- * sent to somebody by itself; they have white backgrounds and keep them in the
- * dark. Words that stay the same are here; those beside a figure are in parts.c.
+ * sent to somebody by itself; they follow the window into the dark. Text that
+ * stays the same is here, that of a figure in parts.c.
  */
 #include "report/page.h"
 #include "base/atomic_file.h"
@@ -10,68 +10,100 @@
 #include "base/machine.h"
 #include "report/html.h"
 #include "report/parts.h"
-#include "report/results.h"
+#include "report/style.h"
 #include "report/table1.h"
+#include "report/verdict.h"
 #include "whet.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char style[] =
-    ":root{color-scheme:light dark;--ink:#1c2430;--soft:#5a6675;--line:#d5dbe3;--paper:#fbfcfd;"
-    "--card:#fff;--mark:#0b6bcb}\n"
-    "@media(prefers-color-scheme:dark){:root{--ink:#e5e9ef;--soft:#9aa6b4;--line:#36404d;"
-    "--paper:#12161c;--card:#1a2029;--mark:#6db3ff}}\n"
-    "body{margin:0;background:var(--paper);color:var(--ink);font:17px/1.6 system-ui,sans-serif}\n"
-    "main{max-width:60rem;margin:0 auto;padding:2rem 1.2rem 4rem}\n"
-    "h1{font-size:2rem;line-height:1.2;margin:1rem 0}h2{margin:3rem 0 .5rem;font-size:1.35rem}\n"
-    "p{max-width:46rem}.lead{font-size:1.15rem}.note,small{color:var(--soft);font-size:.85rem}\n"
-    "small{display:block;font-size:.72rem}\n"
-    "figure{margin:1rem 0}figure img{width:100%;height:auto;background:#fff;border:1px solid "
-    "var(--line);border-radius:6px}\n"
-    ".wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;"
-    "background:var(--card)}\n"
-    "th,td{padding:.35rem .6rem;border-bottom:1px solid var(--line);text-align:right;"
-    "vertical-align:top;white-space:nowrap}th[scope=row]{text-align:left;font-weight:600}\n"
-    ".published{color:var(--soft)}.published .certain{color:var(--ink);font-weight:600}\n"
-    "dl{display:grid;grid-template-columns:max-content auto;gap:.2rem 1rem;font-size:.92rem}"
-    "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\n"
-    "a{color:var(--mark)}code{font-size:.92em}pre{white-space:pre-wrap}\n";
-
 typedef struct page {
     experiment *experiment;
+    double seconds;
     bool failed; /* memory ran out */
 } page;
+
+/* ---- parts ---- */
+
+static bool is_drawn(page *p, const report_part *part) {
+    char *path = lab_path(p->experiment->options.folder, "figures/%s.svg", part->name);
+    bool is_there = path && lab_file_exists(path);
+    p->failed = p->failed || !path;
+    free(path);
+    return is_there;
+}
+
+static bool is_shown(page *p, const report_part *part) {
+    return part->draw ? is_drawn(p, part) : part->table->kept(p->experiment) != NULL;
+}
+
+/* The numbers, the pictures and the command that makes them again. */
+static void write_links(FILE *file, const page *p, const report_part *part) {
+    fprintf(file, "<p class=\"links\"><a href=\"data/%s.csv\">data (CSV)</a>", part->name);
+    if (part->draw)
+        fprintf(file,
+                " &middot; <a href=\"figures/%s.png\">PNG</a>"
+                " &middot; <a href=\"figures/%s.svg\">SVG</a>"
+                " &middot; <code>whet figure %s --from ",
+                part->name, part->name,
+                strncmp(part->name, "figure", 6) == 0 ? part->name + 6 : part->name);
+    else
+        fprintf(file, " &middot; <code>whet reproduce --only %s --out ", part->name);
+    html_text(file, p->experiment->options.folder);
+    fputs("</code></p>\n", file);
+}
 
 static void write_picture(FILE *file, page *p, const report_part *part) {
     lab_error unimportant = {.kind = LAB_NO_ERROR};
     size_t size;
     char *path = lab_path(p->experiment->options.folder, "figures/%s.svg", part->name);
-    char *data = path && lab_file_exists(path)
-                     ? lab_read_file(path, (size_t)64 << 20, &size, &unimportant)
-                     : NULL;
+    char *data = path ? lab_read_file(path, (size_t)64 << 20, &size, &unimportant) : NULL;
     p->failed = p->failed || !path;
     if (data) {
-        fprintf(file, "<section id=\"%s\">\n<h2>%s</h2>\n<p>%s</p>\n", part->name, part->title,
-                part->text);
-        fputs("<figure><img alt=\"", file);
+        fputs("<figure tabindex=\"0\"><img alt=\"", file);
         html_text(file, part->title);
         fputs("\" src=\"data:image/svg+xml;base64,", file);
         html_base64(file, data, size);
-        fputs("\"></figure>\n</section>\n", file);
+        fputs("\"></figure>\n", file);
     }
     free(data);
     free(path);
 }
 
-static void write_table(FILE *file, const page *p, const report_part *part) {
-    const json_t *result = part->table->kept(p->experiment);
-    if (!result)
-        return;
+static void write_part(FILE *file, page *p, const report_part *part) {
     fprintf(file, "<section id=\"%s\">\n<h2>%s</h2>\n<p>%s</p>\n", part->name, part->title,
             part->text);
-    part->table->html(file, result);
+    if (part->draw)
+        write_picture(file, p, part);
+    else
+        part->table->html(file, part->table->kept(p->experiment));
+    write_links(file, p, part);
     fputs("</section>\n", file);
+}
+
+/* ---- the top ---- */
+
+static void write_verdict(FILE *file, const page *p) {
+    verdict list[VERDICTS];
+    verdicts_of(p->experiment, list);
+    fputs("<section id=\"verdict\">\n<h2>Verdict</h2>\n<p class=\"lead\">", file);
+    verdict_summary(file, list);
+    fputs("</p>\n", file);
+    verdict_html(file, list);
+    fputs("</section>\n", file);
+}
+
+static void write_contents(FILE *file, page *p) {
+    const report_part *part;
+    fputs("<nav id=\"contents\">\n<h2>Contents</h2>\n<ul>\n"
+          "<li><a href=\"#run\">What was run</a></li>\n",
+          file);
+    for (size_t i = 0; (part = report_part_at(i)) != NULL; i++)
+        if (is_shown(p, part))
+            fprintf(file, "<li><a href=\"#%s\">%s</a></li>\n", part->name, part->title);
+    if (p->experiment->table)
+        fputs("<li><a href=\"#differs\">Differences from the paper</a></li>\n", file);
+    fputs("</ul>\n</nav>\n", file);
 }
 
 static void write_row(FILE *file, const char *name, const char *text) {
@@ -80,13 +112,30 @@ static void write_row(FILE *file, const char *name, const char *text) {
     fputs("</dd>\n", file);
 }
 
-static void write_heads_run(FILE *file, const experiment_options *o) {
+static void write_heads_run(FILE *file, const experiment *e) {
     char text[256];
-    snprintf(text, sizeof text, "%llu seed%s, %llu steps each", (unsigned long long)o->seeds,
-             o->seeds == 1 ? "" : "s", (unsigned long long)o->steps);
-    write_row(file, "training", text);
-    snprintf(text, sizeof text, "%llu sets a size, up to %llu items, all policies on the same sets",
+    const experiment_options *o = &e->options;
+    if (o->trains_heads)
+        snprintf(text, sizeof text, "%llu seed%s, %llu steps each, trained here",
+                 (unsigned long long)o->seeds, o->seeds == 1 ? "" : "s",
+                 (unsigned long long)o->steps);
+    else
+        snprintf(text, sizeof text,
+                 "ten seeds of 100,000 steps that are part of whet (f32: one), as in the paper");
+    write_row(file, "heads", text);
+    if (e->fresh) {
+        snprintf(text, sizeof text, "seed %lld, %lld steps, trained here",
+                 (long long)json_integer_value(json_object_get(e->fresh, "seed")),
+                 (long long)json_integer_value(json_object_get(e->fresh, "steps")));
+        write_row(file, "fresh head", text);
+    }
+    snprintf(text, sizeof text,
+             "%llu sets of each size (512 for the figures of all policies), up to %llu items, the "
+             "same sets for all heads and policies",
              (unsigned long long)o->sets, (unsigned long long)o->largest);
+    if (o->sets != 4096 || o->trains_heads)
+        snprintf(text, sizeof text, "%llu sets of each size, up to %llu items",
+                 (unsigned long long)o->sets, (unsigned long long)o->largest);
     write_row(file, "evaluation", text);
 }
 
@@ -100,53 +149,58 @@ static void write_models_run(FILE *file, const json_t *clrs) {
 }
 
 static void write_what_was_run(FILE *file, const page *p) {
-    char text[256], time[LAB_TIME_SIZE];
+    char text[256], cpu[128], time[LAB_TIME_SIZE];
     const experiment *e = p->experiment;
-    const experiment_options *o = &e->options;
     fputs("<section id=\"run\">\n<h2>What was run</h2>\n<dl>\n", file);
-    if (e->evaluation[RETRIEVAL_F32] || e->evaluation[experiment_paper] || !e->clrs)
-        write_heads_run(file, o);
+    snprintf(text, sizeof text, "%s; results of earlier runs in the folder are used again",
+             lab_duration(p->seconds, time));
+    write_row(file, "run time", text);
+    lab_cpu_name(cpu, sizeof cpu);
+    snprintf(text, sizeof text, "%s, %zu processors", cpu, lab_processors());
+    write_row(file, "machine", text);
+    snprintf(text, sizeof text, "whet %s, instruction set %s, %s", whet_version(), whet_isa(),
+             lab_compiler());
+    write_row(file, "version", text);
+    write_row(file, "matrix products", e->options.engine->blas.description);
+    write_row(file, "written", lab_time_of_day(time));
+    if (e->table || e->evaluation[RETRIEVAL_F32] || e->evaluation[experiment_paper])
+        write_heads_run(file, e);
     if (e->clrs)
         write_models_run(file, e->clrs);
-    snprintf(text, sizeof text, "whet %s, %s", whet_version(), whet_isa());
-    write_row(file, "library", text);
-    write_row(file, "matrix products", o->engine->blas.description);
-    lab_cpu_name(text, sizeof text);
-    write_row(file, "machine", text);
-    write_row(file, "written", lab_time_of_day(time));
-    fputs("</dl>\n<p class=\"note\">The numbers behind every picture are in <code>results/</code> "
-          "beside this file, the trained heads in <code>runs/</code>.</p>\n</section>\n",
+    fputs("</dl>\n<p class=\"note\">Beside this file: the numbers of every part in "
+          "<code>data/</code>, all results in <code>results/</code>, what was trained in "
+          "<code>runs/</code>.</p>\n</section>\n",
           file);
 }
+
+/* ---- the end ---- */
 
 /* Heads that were trained for less are worse, and that is no finding. */
 static void write_scale(FILE *file, const experiment_options *o) {
-    if (o->steps < 100000 || o->seeds < 10)
-        fprintf(
-            file,
-            "<p>This is not the paper's scale: %llu seed%s of %llu steps, where the paper has ten "
-            "of 100,000. Heads trained for less are worse among many items. <code>whet reproduce "
-            "--full</code> has the paper's.</p>\n",
-            (unsigned long long)o->seeds, o->seeds == 1 ? "" : "s", (unsigned long long)o->steps);
+    if (o->trains_heads && (o->steps < 100000 || o->seeds < 10))
+        fprintf(file,
+                "<p>This is not the paper's scale: %llu seed%s of %llu steps, where the paper has "
+                "ten of 100,000. Heads trained for less are worse among many items. Without "
+                "<code>--seeds</code> and <code>--steps</code> the heads are those of whet, at the "
+                "paper's scale; <code>--full</code> trains them again.</p>\n",
+                (unsigned long long)o->seeds, o->seeds == 1 ? "" : "s",
+                (unsigned long long)o->steps);
 }
 
 static void write_what_differs(FILE *file, const page *p) {
-    const json_t *evaluation = p->experiment->evaluation[experiment_paper];
-    if (!evaluation)
+    if (!p->experiment->table)
         return;
-    fputs("<section id=\"differs\">\n<h2>What differs from the paper, and why</h2>\n"
-          "<pre class=\"note\">",
+    fputs("<section id=\"differs\">\n<h2>Differences from the paper</h2>\n<pre class=\"note\">",
           file);
-    table1_check(file, evaluation);
+    table1_check(file, p->experiment->table);
     fputs("</pre>\n", file);
     write_scale(file, &p->experiment->options);
     fputs("<p>The paper leaves choices open: how the L2 penalty enters, how deep the small "
           "networks are, and what is rounded. The reading used here (decoupled decay, one hidden "
-          "layer, the operands of matrix products rounded to bfloat16, as TPUs do unless told "
-          "otherwise, labels from unrounded priorities) is inferred from the numbers, which it "
-          "fits within their errors; the paper does not say. No reading "
-          "with exact inputs fits, since heads trained on those are far better than the published "
-          "ones.</p>\n</section>\n",
+          "layer, the operands of matrix products rounded to bfloat16 as TPUs do by default, "
+          "labels from unrounded priorities) is inferred from the published numbers; the paper "
+          "does not say. No reading with exact inputs fits: heads trained on those are far better "
+          "than the published ones.</p>\n</section>\n",
           file);
 }
 
@@ -158,29 +212,28 @@ static bool write_page(FILE *file, void *context) {
           "<link rel=\"icon\" href=\"data:,\">\n"
           "<title>whet: softmax is not enough, reproduced</title>\n<style>\n",
           file);
-    fputs(style, file);
-    fputs("</style>\n<main>\n<h1>Softmax is not enough, reproduced</h1>\n"
-          "<p class=\"lead\">Attention normalised by softmax loses its sharpness as its input "
-          "grows: every coefficient goes to 1/n, whatever was learnt. Adaptive temperature "
-          "measures each row's entropy and sharpens it at inference time. This page repeats the "
-          "experiments of Veličković, Perivolaropoulos, Barbero and Pascanu (ICML 2025) on max "
-          "retrieval, and compares their rule with policies they did not have.</p>\n",
+    fputs(page_style, file);
+    fputs("</style>\n<main>\n<h1>Softmax is not enough: what whet reproduced</h1>\n"
+          "<p>Attention normalised by softmax loses its sharpness as its input grows: every "
+          "coefficient goes to 1/n, whatever the head has learned. Adaptive temperature measures "
+          "each row's entropy and sharpens it at inference time. This page repeats the experiments "
+          "of Veličković, Perivolaropoulos, Barbero and Pascanu (ICML 2025) on max retrieval and "
+          "compares their rule with others.</p>\n",
           file);
+    write_verdict(file, p);
+    write_contents(file, p);
     write_what_was_run(file, p);
     const report_part *part;
-    for (size_t i = 0; (part = report_part_at(i)) != NULL; i++) {
-        if (part->draw)
-            write_picture(file, p, part);
-        else
-            write_table(file, p, part);
-    }
+    for (size_t i = 0; (part = report_part_at(i)) != NULL; i++)
+        if (is_shown(p, part))
+            write_part(file, p, part);
     write_what_differs(file, p);
     fputs("</main>\n</html>\n", file);
     return !p->failed;
 }
 
-bool page_write(experiment *e, lab_error *error) {
-    page p = {.experiment = e};
+bool page_write(experiment *e, double seconds, lab_error *error) {
+    page p = {.experiment = e, .seconds = seconds};
     experiment_recall(e);
     char *path = lab_path(e->options.folder, "index.html");
     if (!path)

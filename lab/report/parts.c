@@ -2,6 +2,7 @@
 #include "report/parts.h"
 #include "report/beyond.h"
 #include "report/clrs.h"
+#include "report/data.h"
 #include "report/figures.h"
 #include "report/head_figures.h"
 #include "report/table1.h"
@@ -56,8 +57,8 @@ static bool draw_policies(experiment *e, const char *path, lab_error *error) {
 }
 
 static bool draw_ties(experiment *e, const char *path, lab_error *error) {
-    const json_t *evaluation = experiment_evaluation(e, experiment_paper, error);
-    return evaluation && figure_ties(path, evaluation, error);
+    const json_t *table = experiment_table(e, error);
+    return table && figure_ties(path, table, error);
 }
 
 static bool draw_sharpness(experiment *e, const char *path, lab_error *error) {
@@ -65,11 +66,12 @@ static bool draw_sharpness(experiment *e, const char *path, lab_error *error) {
     return evaluation && figure_sharpness(path, evaluation, error);
 }
 
-static const json_t *make_table1(experiment *e, lab_error *error) {
-    return experiment_evaluation(e, experiment_paper, error);
+static bool draw_training(experiment *e, const char *path, lab_error *error) {
+    const json_t *fresh = experiment_fresh(e, error);
+    return fresh && figure_training(path, fresh, error);
 }
 
-static const json_t *kept_table1(const experiment *e) { return e->evaluation[experiment_paper]; }
+static const json_t *kept_table1(const experiment *e) { return e->table; }
 
 static const json_t *kept_beyond(const experiment *e) { return e->beyond; }
 
@@ -95,97 +97,99 @@ static bool draw_clrs_entropy(experiment *e, const char *path, lab_error *error)
 
 static const json_t *kept_clrs(const experiment *e) { return e->clrs; }
 
-static const report_table table1 = {make_table1, kept_table1, table1_print, table1_html};
+static const report_table table1 = {experiment_table, kept_table1, table1_print, table1_html};
 static const report_table beyond = {experiment_beyond, kept_beyond, beyond_print, beyond_html};
 static const report_table clrs = {experiment_clrs, kept_clrs, clrs_print, clrs_html};
 
 static const report_part parts[] = {
     {"table1", "Table 1: max retrieval",
-     "A head is trained to find the item of highest priority among 5 to 16 and is then shown "
-     "more. The published rows stand beside ours, accuracy in per cent.",
-     .table = &table1},
+     "A head is trained to find the item of highest priority among 5 to 16 and then gets sets of "
+     "up to 16,384. Accuracy in per cent, ours above the published row.",
+     .table = &table1, .needs = JOB(TABLE), .csv = data_table1},
+    {"training", "A head trained in this run",
+     "The heads of Table 1 come with the program; this one was trained here from random weights, "
+     "with another seed, to show the process. Cross-entropy and accuracy on the sets of each step, "
+     "which are drawn anew.",
+     .draw = draw_training, .needs = JOB(FRESH), .csv = data_training, .is_live = true},
     {"figure1", "Figure 1: every head disperses",
      "A Transformer with random weights reads n tokens of a vocabulary of 32, one of them only "
      "once. However sharp a head is among 16 tokens, its largest coefficient falls like 1/n "
      "(Theorem 2.2), because logits over a finite vocabulary cannot move further apart.",
-     .draw = draw_figure1},
+     .draw = draw_figure1, .csv = data_figure1},
     {"figure2", "Figure 2: the head washes out",
      "Each row is a set, each column one of its 16 items of highest priority, the right one at the "
      "right edge. What is a clear choice among 16 items is a blur among 2,048.",
-     .draw = draw_figure2},
+     .draw = draw_figure2, .needs = JOB(PANELS), .csv = data_figure2},
     {"figure7", "Figure 7: the same head under adaptive temperature",
      "The same weights and the same sets, with each row's entropy measured and its temperature "
-     "lowered accordingly. The blur narrows, and does not vanish.",
-     .draw = draw_figure7},
+     "lowered accordingly. The blur narrows but does not vanish.",
+     .draw = draw_figure7, .needs = JOB(PANELS), .csv = data_figure7},
     {"ties", "What bfloat16 does",
      "If priorities are rounded to bfloat16 before the head sees them, the largest ones tie, and "
      "picking any of the tied items already gives nearly the published adaptive row. That the "
      "published heads saw rounded inputs is our inference from these numbers; the paper does not "
      "say so.",
-     .draw = draw_ties},
+     .draw = draw_ties, .needs = JOB(TABLE), .csv = data_ties},
     {"figure5", "Figure 5: entropy against temperature",
      "Ten powers of &lambda; as logits, at temperature &theta;: a lower temperature never raises "
      "the entropy (Proposition 3.2). At &lambda; = 1 all logits are equal and temperature does "
      "nothing; near 0 nine of the ten are.",
-     .draw = draw_figure5, .needs_no_blas = true},
-    {"figure6", "Figure 6: which temperature suits a set",
+     .draw = draw_figure5, .csv = data_figure5},
+    {"figure6", "Figure 6: the best temperature for a set",
      "For many sets, the inverse temperature at which the head's answer has the lowest "
      "cross-entropy, against the entropy of its coefficients. A polynomial through such points is "
-     "the paper's policy; ours, of the same degree, depends on the sizes and the cap that were "
-     "used, and the published coefficients are not recovered.",
-     .draw = draw_figure6},
-    {"policies", "What the policies do",
+     "the paper's policy. Ours, of the same degree, depends on the sizes and the cap used; it "
+     "does not recover the published coefficients.",
+     .draw = draw_figure6, .needs = JOB(FIT), .csv = data_figure6},
+    {"policies", "Temperatures that the policies choose",
      "Inverse temperature against entropy for policies that look at it, and against n for those "
-     "that count. The paper's polynomial acts between entropies of 0.849 and 5.945 only.",
-     .draw = draw_policies},
+     "that count. The paper's polynomial acts only between entropies of 0.849 and 5.945.",
+     .draw = draw_policies, .csv = data_policies},
     {"accuracy", "Every policy on the same sets, in bfloat16",
      "Shaded: 95 % intervals of the paper's two. With rounded numbers no policy beats the "
-     "paper's clearly: most of what is lost is lost in the inputs already.",
-     .draw = draw_accuracy},
+     "paper's clearly: most of the loss is in the inputs already.",
+     .draw = draw_accuracy, .needs = JOB(POLICIES), .csv = data_accuracy},
     {"accuracy-f32", "Every policy on the same sets, in f32",
      "The same with nothing rounded. Here dispersion is what limits softmax, and the sharper "
-     "policies "
-     "go on where the paper's polynomial ends.",
-     .draw = draw_accuracy_f32},
+     "policies go on where the paper's polynomial ends.",
+     .draw = draw_accuracy_f32, .needs = JOB(POLICIES_F32), .csv = data_accuracy_f32},
     {"entropy", "Entropy against n",
      "Under softmax the entropy climbs towards its ceiling ln n as items are added. Policies that "
      "hold it down keep the head's choice readable. Maps whose coefficients need not sum to one "
-     "have "
-     "no entropy and are left out.",
-     .draw = draw_entropy},
+     "have no entropy and are left out.",
+     .draw = draw_entropy, .needs = JOB(POLICIES_F32), .csv = data_accuracy_f32},
     {"sharpness", "Sharper is not always better",
      "Cross-entropy of the answers when all rows have the same inverse temperature, inputs in f32. "
-     "Too sharp is punished: where the head is wrong, it is then surely wrong.",
-     .draw = draw_sharpness},
+     "Too sharp is punished: where the head is wrong, it is then wrong with certainty.",
+     .draw = draw_sharpness, .needs = JOB(SHARPNESS), .csv = data_sharpness},
     {"beyond", "Beyond the paper: heads that stay sharp",
      "The same model, trained on 5 to 16 items with f32 inputs, one change at a time: keys that "
-     "may "
-     "not or cannot tell classes apart, and a learning rate that falls to zero. Each row is the "
-     "row "
-     "before it on its path and what its own words add.",
-     .table = &beyond, .is_extra = true},
+     "must not or cannot tell classes apart, and a learning rate that falls to zero. Each row adds "
+     "one change to the row before it on its path.",
+     .table = &beyond, .needs = JOB(BEYOND), .csv = data_beyond, .is_extra = true},
     {"clrs", "CLRS-Text: a Transformer learns algorithms",
      "The paper's second experiment, at a size that a laptop can train: a decoder-only Transformer "
-     "learns textbook algorithms on short inputs, digit by digit, and is asked about longer ones. "
-     "With adaptive temperature at inference only, with it in training, too, and without; the "
-     "further policies take the place of softmax in the model that was trained with it.",
-     .table = &clrs, .is_extra = true},
+     "learns textbook algorithms on short inputs, digit by digit, and is asked about longer ones: "
+     "without adaptive temperature, with it at inference only, and with it in training too. The "
+     "further policies replace softmax in the model that was trained with it.",
+     .table = &clrs, .needs = JOB(CLRS), .csv = data_clrs, .is_extra = true},
     {"figure8", "Figure 8: accuracy against length",
      "Exact answers by length, shaded 95 % intervals; the grey band marks the lengths of training. "
-     "The published curve of Gemma 2B, a model of a thousand times the size that was tuned on "
-     "other "
-     "lengths, is there for orientation.",
-     .draw = draw_figure8, .is_extra = true, .group = "clrs"},
+     "The published curve is that of Gemma 2B, a model of ten thousand times the size that was "
+     "tuned on other lengths: for orientation only.",
+     .draw = draw_figure8, .needs = JOB(CLRS), .csv = data_clrs, .is_extra = true, .group = "clrs"},
     {"figure9", "Figure 9: the other algorithms", "The same for the rest of the algorithms.",
-     .draw = draw_figure9, .is_extra = true, .group = "clrs"},
-    {"clrs-policies", "Other policies on the model that knows softmax",
+     .draw = draw_figure9, .needs = JOB(CLRS), .csv = data_clrs, .is_extra = true, .group = "clrs"},
+    {"clrs-policies", "Other policies on the model that was trained with softmax",
      "The same weights with another policy in every head at inference, which they were not trained "
      "with.",
-     .draw = draw_clrs_policies, .is_extra = true, .group = "clrs"},
+     .draw = draw_clrs_policies, .needs = JOB(CLRS), .csv = data_clrs, .is_extra = true,
+     .group = "clrs"},
     {"clrs-entropy", "How sharp the heads stay",
      "Entropy of every head's coefficients while the model answers, after its policy, against the "
      "length of the input.",
-     .draw = draw_clrs_entropy, .is_extra = true, .group = "clrs"},
+     .draw = draw_clrs_entropy, .needs = JOB(CLRS), .csv = data_clrs, .is_extra = true,
+     .group = "clrs"},
 };
 
 const report_part *report_part_at(size_t i) {

@@ -20,13 +20,15 @@ typedef struct report_table {
 typedef struct report_part {
     const char *name;  /* "figure2", "accuracy" */
     const char *title; /* a heading */
-    const char *text;  /* two sentences, HTML */
+    const char *text;  /* two sentences, HTML; for figures also what the picture shows */
     /* Draws it to a .svg or .png; NULL for tables. */
     bool (*draw)(experiment *experiment, const char *path, lab_error *error);
-    const report_table *table; /* NULL for figures */
-    bool is_extra;             /* made at full scale, or when it is named */
-    const char *group;         /* a part with which it is made, or NULL */
-    bool needs_no_blas;        /* computed without heads and matrix products */
+    const report_table *table;                             /* NULL for figures */
+    unsigned needs;                                        /* the jobs whose results it shows */
+    void (*csv)(FILE *file, const experiment *experiment); /* its numbers */
+    bool is_extra;     /* made at full scale, or when it is named */
+    bool is_live;      /* shows a head being trained: not where all heads are trained anyway */
+    const char *group; /* a part with which it is made, or NULL */
 } report_part;
 
 /* Part i in the order of the report, or NULL past the end. */

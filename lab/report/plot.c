@@ -56,10 +56,18 @@ static void write_styles(FILE *script) {
     }
 }
 
-static void write_head(FILE *script, const drawing *d) {
+/* A PNG has twice the pixels, and everything in it is twice as large: for screens that are as fine,
+ * and for print. */
+static void write_terminal(FILE *script, const drawing *d) {
     bool is_svg = strcmp(d->terminal, "svg") == 0;
-    fprintf(script, "set terminal %s size %d,%d font 'DejaVu Sans,%d' background '#ffffff'%s\n",
-            d->terminal, d->of->width, d->of->height, is_svg ? 13 : 11, is_svg ? " dynamic" : "");
+    int scale = is_svg ? 1 : 2;
+    fprintf(script, "set terminal %s size %d,%d font 'DejaVu Sans,%d' background '#ffffff' %s\n",
+            d->terminal, scale * d->of->width, scale * d->of->height, is_svg ? 13 : 11,
+            is_svg ? "dynamic" : "fontscale 2 linewidth 2 pointscale 2 dashlength 2");
+}
+
+static void write_head(FILE *script, const drawing *d) {
+    write_terminal(script, d);
     fprintf(script, "set output '%s'\nset encoding utf8\n", d->output);
     fputs("set border 3 lc '#666666'\nset tics nomirror out tc '#333333'\n"
           "set grid lc '#dddddd' lt 1 lw 0.6\nset key tc '#333333' samplen 3 Left reverse opaque\n"
@@ -138,6 +146,22 @@ typedef struct picture {
 
 static const char usual_title[] = "<title>Gnuplot</title>";
 
+/* Where the reader's window is dark, so is the picture: paper, ink, lines and the darkest of the
+ * colours, by the names that gnuplot gives them. Colours that stand for values stay. */
+static const char dark_style[] =
+    "\n<style>@media(prefers-color-scheme:dark){"
+    "#gnuplot_canvas>rect:first-of-type{fill:#1a2029}text{fill:#ccd3db}g[color=black]{color:#"
+    "e5e9ef}"
+    "[stroke=black],[stroke='rgb(  0,   0,   0)']{stroke:#e5e9ef}"
+    "[color='rgb(  0,   0,   0)']{color:#e5e9ef}"
+    "[stroke='rgb(221, 221, 221)']{stroke:#333c48}"
+    "[stroke='rgb(102, 102, 102)']{stroke:#8a94a1}"
+    "[stroke='rgb( 85,  85,  85)']{stroke:#aab3bd}"
+    "[stroke='rgb(  0, 114, 178)']{stroke:#3d9be0}[color='rgb(  0, 114, 178)']{color:#3d9be0}"
+    "[fill='rgb(  0, 114, 178)']{fill:#3d9be0}"
+    "g>polygon[fill='#FFFFFF']{fill:#1a2029}" /* behind a key */
+    "}</style>";
+
 static void find_title(picture *of) {
     size_t length = sizeof usual_title - 1;
     for (size_t i = 0; i + length <= of->size && i < 4096; i++)
@@ -155,6 +179,7 @@ static void write_picture(FILE *file, const void *context) {
         fputs("<title>", file);
         html_text(file, of->title);
         fputs("</title>", file);
+        fputs(dark_style, file);
     }
     fwrite(of->bytes + of->cut_to, 1, of->size - of->cut_to, file);
 }

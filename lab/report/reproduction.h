@@ -7,9 +7,11 @@
 
 #include "report/parts.h"
 
-/* How much is trained and evaluated; 0: what a quick or a full run has. */
+/* How much is trained and evaluated; 0: the default of a quick or a full run. With neither seeds
+ * nor steps a quick run evaluates the heads that are part of the program. */
 typedef struct reproduction_scale {
     uint64_t seeds, steps, sets;
+    uint64_t fresh_steps;                    /* of the head that a quick run trains to show how */
     uint64_t lm_steps, lm_samples, lm_seeds; /* of the language models */
 } reproduction_scale;
 
@@ -51,6 +53,9 @@ void reproduction_keep_scale(reproduction *run);
 
 /* The experiments behind the run, at its scale. */
 experiment reproduction_start(const reproduction *run);
+
+/* What the run has to do, and how long that will take. */
+report_jobs reproduction_plan(const reproduction *run, experiment *experiment);
 
 /* Makes the parts, the page and the manifest in the folder. */
 bool reproduction_make(const reproduction *run, experiment *experiment, lab_error *error);

@@ -1,6 +1,7 @@
 /* Rows of Table 1 from an evaluation; see table1.h. */
 #include "report/table1.h"
 #include "base/table.h"
+#include "report/html.h"
 #include "report/published.h"
 #include "report/results.h"
 #include <math.h>
@@ -68,8 +69,9 @@ bool table1_print(FILE *file, const json_t *evaluation) {
     }
     if (!lab_table_finish(&table, file))
         return false;
-    fprintf(file, "Ours: %zu seed%s. Sizes with * were noted from memory.\n", seeds_of(evaluation),
-            seeds_of(evaluation) == 1 ? "" : "s, mean");
+    fprintf(file, "Ours: %s%zu head%s. Published figures at sizes with * are uncertain.\n",
+            seeds_of(evaluation) == 1 ? "" : "mean of ", seeds_of(evaluation),
+            seeds_of(evaluation) == 1 ? "" : "s");
     return true;
 }
 
@@ -97,7 +99,8 @@ static void html_row(FILE *file, const json_t *evaluation, const results_axes *a
 
 void table1_html(FILE *file, const json_t *evaluation) {
     results_axes axes = results_axes_of(evaluation);
-    fputs("<div class=\"wide\"><table>\n<thead><tr><th scope=\"col\">n</th>", file);
+    html_table_begin(file);
+    fputs("<thead><tr><th scope=\"col\">n</th>", file);
     for (size_t s = 0; s < axes.size_count; s++) {
         const published_size *size = published_at(axes.sizes[s]);
         fprintf(file, "<th scope=\"col\">%.0f%s</th>", axes.sizes[s],
@@ -106,15 +109,17 @@ void table1_html(FILE *file, const json_t *evaluation) {
     fputs("</tr></thead>\n<tbody>\n", file);
     for (size_t p = 0; p < POLICIES; p++)
         html_row(file, evaluation, &axes, p);
-    fprintf(
-        file,
-        "</tbody></table></div>\n<p class=\"note\">Ours: %zu seed%s, %lld sets a size; &plusmn; "
-        "is half of a 95&nbsp;%% interval over %s. Published: mean of ten seeds; sizes 512, 1024 "
-        "and 2048 are certain, those with * were noted from memory.</p>\n",
-        seeds_of(evaluation), seeds_of(evaluation) == 1 ? "" : "s",
-        (long long)json_integer_value(json_object_get(evaluation, "sets")),
-        seeds_of(evaluation) == 1 ? "sets (seeds differ by 3 to 6 points from 512 to 4096)"
-                                  : "seeds and sets");
+    fputs("</tbody>\n", file);
+    html_table_end(file);
+    fprintf(file,
+            "<p class=\"note\">Ours: %zu head%s, %lld sets of each size; &plusmn; is half of a "
+            "95&nbsp;%% interval over %s. Published: mean of ten heads.<br>* Published figures at "
+            "512, 1,024 and 2,048 items are cross-checked; those at the other sizes were noted "
+            "from memory and are uncertain.</p>\n",
+            seeds_of(evaluation), seeds_of(evaluation) == 1 ? "" : "s",
+            (long long)json_integer_value(json_object_get(evaluation, "sets")),
+            seeds_of(evaluation) == 1 ? "sets (seeds differ by 3 to 6 points from 512 to 4,096)"
+                                      : "seeds and sets");
 }
 
 /* One of our figures beside the published one. */
@@ -150,6 +155,24 @@ static bool compare(const json_t *evaluation, size_t policy, double n, compariso
     return isfinite(to->off);
 }
 
+table1_count table1_compare(const json_t *evaluation) {
+    results_axes axes = results_axes_of(evaluation);
+    table1_count count = {0};
+    for (size_t p = 0; p < POLICIES; p++)
+        for (size_t s = 0; s < axes.size_count; s++) {
+            comparison c;
+            if (!compare(evaluation, p, axes.sizes[s], &c))
+                continue;
+            count.all++;
+            count.all_within += !c.is_beyond;
+            count.certain += c.is_certain;
+            count.certain_within += c.is_certain && !c.is_beyond;
+            if (c.is_certain)
+                count.certain_error = fmax(count.certain_error, c.error);
+        }
+    return count;
+}
+
 static void print_distances(FILE *file, const json_t *evaluation, const results_axes *axes,
                             size_t p) {
     comparison c;
@@ -179,7 +202,7 @@ static void print_sizes(FILE *file, const results_axes *axes) {
 size_t table1_check(FILE *file, const json_t *evaluation) {
     results_axes axes = results_axes_of(evaluation);
     size_t certain = 0, all = 0;
-    fputs("Ours minus published, and how many standard errors of the difference that is:\n", file);
+    fputs("Ours minus published in points, and in standard errors of the difference:\n", file);
     print_sizes(file, &axes);
     for (size_t p = 0; p < POLICIES; p++)
         print_distances(file, evaluation, &axes, p);
@@ -194,15 +217,15 @@ size_t table1_check(FILE *file, const json_t *evaluation) {
                     "%s at n = %.0f: ours %.1f (standard error %.2f, of the difference %.2f), "
                     "published %.1f%s, off by %+.1f\n",
                     policies[p], axes.sizes[s], c.ours.mean, c.ours.error, c.error, c.published,
-                    c.is_certain ? "" : " (noted from memory)", c.off);
+                    c.is_certain ? "" : " (uncertain)", c.off);
         }
     fprintf(file,
-            "%zu of the figures leave the published ones by more than two standard errors, %zu of "
+            "%zu figures differ from the published ones by more than two standard errors, %zu of "
             "them at sizes that are certain.\n%s\n",
             all, certain,
             seeds_of(evaluation) == 1
-                ? "Errors are those of our sets: one seed says nothing about seeds."
-                : "Errors are over seeds and sets; the published means have some as well, which "
-                  "are taken to be as large as ours with ten seeds.");
+                ? "Errors are over sets only: one seed says nothing about the spread of seeds."
+                : "Errors are over seeds and sets. Those of the published means are not known; "
+                  "they are taken to be as large as ours with ten seeds.");
     return certain;
 }

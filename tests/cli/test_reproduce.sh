@@ -33,7 +33,7 @@ tiny=(reproduce --steps 40 --sets 4 --threads 1 --quiet)
 whet_given '' "${tiny[@]}" --out "$report" --check published
 check "a report is made" [ "$status" -eq 0 ]
 check "Table 1 is printed" grep -q '^adaptive, ours' "$SCRATCH/out"
-check "and compared with the published one" grep -q 'leave the published ones by more than two standard errors' "$SCRATCH/out"
+check "and compared with the published one" grep -q 'differ from the published ones by more than two standard errors' "$SCRATCH/out"
 check "the report is named" grep -q "The report is in $report/index.html." "$SCRATCH/out"
 for part in figure1 figure2 figure5 figure6 figure7 ties policies accuracy accuracy-f32 entropy sharpness; do
     check "$part is there as SVG and PNG" [ -s "$report/figures/$part.svg" ] && [ -s "$report/figures/$part.png" ]
@@ -41,19 +41,37 @@ for part in figure1 figure2 figure5 figure6 figure7 ties policies accuracy accur
 done
 check "the page has Table 1" grep -q '<section id="table1">' "$report/index.html"
 check "the page says what differs" grep -q '<section id="differs">' "$report/index.html"
-check "the page asks for nothing from elsewhere" [ "$(grep -cE '(src|href)="[^"d#]' "$report/index.html")" -eq 0 ]
+check "the page asks for nothing from elsewhere" [ "$(grep -oE '(src|href)="[^"]*"' "$report/index.html" |
+    grep -cvE '="(#|data:|data/|figures/)')" -eq 0 ]
+links_lead_somewhere() {
+    local link
+    for link in $(grep -oE 'href="(data|figures)/[^"]*"' "$report/index.html" | cut -d'"' -f2); do
+        [ -s "$report/$link" ] || { echo "     $link"; return 1; }
+    done
+}
+check "every link leads to a file" links_lead_somewhere
+check "every part has its numbers" [ "$(grep -c 'href="data/' "$report/index.html")" -eq "$(grep -c '<section id="[a-z0-9-]*">' "$report/index.html" |
+    awk '{ print $1 - 3 }')" ]
+check "the verdict comes first on the page" [ "$(grep -oE '<section id="[a-z0-9]*"' "$report/index.html" | head -1)" = '<section id="verdict"' ]
+check "then the contents, with every part" [ "$(sed -n '/<nav/,/<\/nav>/p' "$report/index.html" | grep -c '<li>')" -eq \
+    "$(($(grep -c '<section id=' "$report/index.html") - 1))" ]
+check "the page tells run time, machine and version" [ "$(grep -cE '<dt>(run time|machine|version)</dt>' "$report/index.html")" -eq 3 ]
+check "the verdict is printed last" [ "$(tail -n 13 "$SCRATCH/out" | head -1)" = Verdict ]
+check "a head of 40 steps reproduces no table" grep -Eq '^  Table 1 +not reproduced' "$SCRATCH/out"
+check "what needs no head is reproduced" grep -Eq '^  Figure 5 +reproduced' "$SCRATCH/out"
+check "the page says the same" grep -q '<a href="#table1">Table 1</a></th><td class="no">not reproduced</td>' "$report/index.html"
 check "what takes long is left out" [ ! -e "$report/results/beyond.json" ]
-check "which is said" grep -q '^Left out, since it takes long: beyond\.' "$SCRATCH/out"
+check "which is said" grep -q '^Left out because it takes long: beyond;' "$SCRATCH/out"
 check "the manifest says that it is complete" grep -q '"complete": true' "$report/manifest.json"
 check "results are JSON" python3 -c 'import json, sys; [json.load(open(f)) for f in sys.argv[1:]]' "$report"/results/*.json
 
 # Results are used again: without checkpoints a run that trained would write them anew.
-cp "$report/results/evaluation-bf16.json" "$SCRATCH/kept.json"
+cp "$report/results/table1.json" "$SCRATCH/kept.json"
 rm -r "$report/runs"
 whet_given '' "${tiny[@]}" --out "$report"
 check "the same command ends well again" [ "$status" -eq 0 ]
 check "and trains nothing" [ ! -e "$report/runs" ]
-check "Table 1 is what it was" cmp "$report/results/evaluation-bf16.json" "$SCRATCH/kept.json"
+check "Table 1 is what it was" cmp "$report/results/table1.json" "$SCRATCH/kept.json"
 rm "$report/figures/figure1.svg" "$report/figures/figure5.svg"
 check "some parts can be asked for" "$WHET_BIN" "${tiny[@]}" --out "$report" --only figure5
 check "only they are made" [ ! -e "$report/figures/figure1.svg" ]
@@ -86,12 +104,52 @@ wait $process
 status=$?
 check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
     check "and a message that says how to go on" grep -q 'stopped; the same command goes on from here' "$SCRATCH/err"
-check "there is no table yet" [ ! -e "$SCRATCH/stopped/results/evaluation-bf16.json" ]
+check "there is no table yet" [ ! -e "$SCRATCH/stopped/results/table1.json" ]
 lines=$(wc -l <"$SCRATCH/stopped/runs/bf16-products-4000/seed-0.jsonl")
 cp "$SCRATCH/stopped/runs/bf16-products-4000/seed-0.jsonl" "$SCRATCH/log"
 check "the same command completes it" "$WHET_BIN" "${long[@]}"
 check "going on where it was" cmp "$SCRATCH/log" <(head -n "$lines" "$SCRATCH/stopped/runs/bf16-products-4000/seed-0.jsonl")
 check "to the end" [ "$(wc -l <"$SCRATCH/stopped/runs/bf16-products-4000/seed-0.jsonl")" -eq 41 ]
+
+# The heads of the program, and one that is trained to show how.
+own=$SCRATCH/own
+whet_given '' reproduce --fresh-steps 200 --sets 2 --threads 1 --quiet --out "$own"
+check "a report on the program's own heads is made" [ "$status" -eq 0 ]
+check "of ten of them" grep -q '^Ours: mean of 10 heads' "$SCRATCH/out"
+check "and only the fresh head is trained" [ "$(ls "$own/runs")" = fresh-200 ]
+check "which is shown" grep -q '<section id="training">' "$own/index.html"
+check "and told of" grep -q 'seed 10, 200 steps, trained here' "$own/index.html"
+check "two sets are too few for a verdict on the table" grep -Eq '^  Table 1 +(in part|not reproduced)' "$SCRATCH/out"
+
+# Work of more than 15 minutes is not begun without being asked for.
+asked=(reproduce --full --out "$SCRATCH/long" --threads 1)
+whet_given '' "${asked[@]}"
+check "hours of work are refused where nobody can be asked" [ "$status" -eq 2 ]
+check "with a sentence that names the time and the way out" grep -Eq \
+    '^whet reproduce: this takes about [0-9]+ h [0-9]+ min on this machine \(.*\); add --yes to start it$' "$SCRATCH/err"
+check "and nothing is begun" [ ! -e "$SCRATCH/long" ]
+"$WHET_BIN" "${asked[@]}" --yes --quiet >/dev/null 2>"$SCRATCH/err" &
+process=$!
+for _ in $(seq 600); do
+    [ ! -e "$SCRATCH/long/manifest.json" ] || break
+    sleep 0.05
+done
+kill -INT $process
+wait $process
+check "with --yes it is begun" [ -e "$SCRATCH/long/manifest.json" ]
+if have script; then
+    answer() { # y or n; a terminal asks
+        rm -rf "$SCRATCH/asked"
+        echo "$1" | timeout 20 script -qec "'$WHET_BIN' figure 8 --from '$SCRATCH/asked' --threads 1 --out '$SCRATCH/8.svg'" /dev/null >"$SCRATCH/out"
+    }
+    answer n
+    check "a terminal is asked" grep -q 'Start? \[y/N\]' "$SCRATCH/out"
+    check "and no is no" eval 'grep -q "whet figure: not started" "$SCRATCH/out" && [ ! -e "$SCRATCH/asked/runs" ]'
+    answer y
+    check "yes begins" [ -e "$SCRATCH/asked/runs" ]
+else
+    skip "a terminal is asked" "needs script"
+fi
 
 # Two runs in one folder.
 in_use() {

@@ -57,6 +57,21 @@ TEST(a_run_makes_what_is_named_or_what_its_scale_has) {
     CHECK(wants(&run, "figure8")); /* it is made with its group */
 }
 
+TEST(a_head_is_trained_to_show_how_unless_all_heads_are_trained) {
+    reproduction run = {.folder = "report"};
+    experiment own = reproduction_start(&run);
+    CHECK(wants(&run, "training") && !own.options.trains_heads);
+    CHECK_INT(experiment_head_count(&own.options, experiment_paper), 10);
+    run.scale.steps = 40;
+    experiment trained = reproduction_start(&run);
+    CHECK(!wants(&run, "training") && trained.options.trains_heads);
+    CHECK_INT(experiment_head_count(&trained.options, experiment_paper), 1);
+    run.only = "training";
+    CHECK(wants(&run, "training"));
+    experiment_end(&own);
+    experiment_end(&trained);
+}
+
 TEST(what_takes_long_is_left_out_unless_parts_are_named) {
     reproduction run = {.folder = "report"};
     experiment made = reproduction_start(&run);
@@ -104,6 +119,18 @@ TEST(the_scale_of_the_run_before_is_recalled) {
     CHECK_INT(run.scale.steps, 5); /* which was given */
     CHECK_INT(run.scale.sets, 6);
     CHECK_INT(run.scale.lm_steps, 0);
+}
+
+TEST(a_run_with_the_program_s_heads_is_followed_by_another) {
+    lab_error error = {0};
+    reproduction run = {.folder = folder};
+    write_manifest("reproduce", json_pack("{s:b, s:i, s:i, s:i, s:i}", "builtin_heads", 1, "seeds",
+                                          1, "steps", 20000, "fresh_steps", 300, "sets", 6));
+    CHECK(reproduction_recall_scale(&run, &error));
+    CHECK_INT(run.scale.seeds, 0);
+    CHECK_INT(run.scale.steps, 0);
+    CHECK_INT(run.scale.fresh_steps, 300);
+    CHECK_INT(run.scale.sets, 6);
 }
 
 TEST(manifests_of_others_are_refused) {

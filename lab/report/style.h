@@ -1,0 +1,46 @@
+/* How the page looks: in the light, in the dark, and in narrow windows. */
+#ifndef WHET_LAB_REPORT_STYLE_H
+#define WHET_LAB_REPORT_STYLE_H
+
+static const char page_style[] =
+    ":root{color-scheme:light dark;--ink:#1c2430;--soft:#5a6675;--line:#d5dbe3;--paper:#fbfcfd;"
+    "--card:#fff;--mark:#0b6bcb;--yes:#1a7f37;--partly:#9a6700;--no:#cf222e}\n"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e5e9ef;--soft:#9aa6b4;--line:#36404d;"
+    "--paper:#12161c;--card:#1a2029;--mark:#6db3ff;--yes:#56d364;--partly:#e3b341;"
+    "--no:#ff7b72}}\n"
+    "body{margin:0;background:var(--paper);color:var(--ink);font:17px/1.6 system-ui,sans-serif}\n"
+    "main{max-width:62rem;margin:0 auto;padding:1.5rem 1.2rem 4rem}\n"
+    "h1{font-size:2rem;line-height:1.2;margin:1rem 0}h2{margin:3rem 0 .5rem;font-size:1.35rem}\n"
+    "p{max-width:46rem}.lead{font-size:1.1rem}.note,small{color:var(--soft);font-size:.85rem}\n"
+    "small{display:block;font-size:.72rem}.links{font-size:.85rem;margin:.3rem 0}\n"
+    "figure{margin:1rem 0;overflow-x:auto;background:var(--card);border:1px solid var(--line);"
+    "border-radius:6px}figure img{display:block;width:100%;min-width:44rem;height:auto}\n"
+    ".wide{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:6px}"
+    ".hint{display:none;color:var(--soft);font-size:.85rem;margin:.3rem 0}\n"
+    "table{border-collapse:separate;border-spacing:0;font-variant-numeric:tabular-nums;"
+    "background:var(--card)}\n"
+    "th,td{padding:.35rem .6rem;border-bottom:1px solid var(--line);text-align:right;"
+    "vertical-align:top;white-space:nowrap}tbody tr:last-child>*{border-bottom:0}\n"
+    "th[scope=row],tr>th:first-child{text-align:left;position:sticky;left:0;"
+    "background:var(--card)}.wide th:first-child{border-right:1px solid var(--line)}\n"
+    ".verdict{border:1px solid var(--line);border-radius:6px;font-size:.92rem}"
+    ".verdict td,.verdict th{text-align:left;white-space:normal}"
+    ".verdict th[scope=row],.verdict td:nth-child(2){white-space:nowrap}"
+    ".verdict td:nth-child(2){font-weight:600}.verdict td:last-child{color:var(--soft)}\n"
+    ".yes{color:var(--yes)}.partly{color:var(--partly)}.no{color:var(--no)}"
+    ".none{color:var(--soft)}\n"
+    ".published{color:var(--soft)}.published .certain{color:var(--ink);font-weight:600}\n"
+    "dl{display:grid;grid-template-columns:max-content auto;gap:.2rem 1rem;font-size:.92rem}"
+    "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\n"
+    "nav ul{columns:2;padding-left:1.2rem;font-size:.92rem}\n"
+    "a{color:var(--mark)}code{font-size:.92em}"
+    "pre{white-space:pre;overflow-x:auto;padding:.6rem .8rem;background:var(--card);"
+    "border:1px solid var(--line);border-radius:6px}\n"
+    "@media(max-width:56rem){.hint{display:block}}\n"
+    "@media(max-width:40rem){body{font-size:16px}h1{font-size:1.6rem}nav ul{columns:1}"
+    "main{padding:1rem .8rem 3rem}"
+    ".verdict,.verdict tbody,.verdict tr,.verdict td,.verdict th{display:block;border:0}"
+    ".verdict thead{display:none}.verdict tr{border-bottom:1px solid var(--line);padding:.4rem 0}"
+    ".verdict td,.verdict th{padding:.1rem .7rem}.verdict th[scope=row]{position:static}}\n";
+
+#endif

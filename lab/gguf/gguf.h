@@ -33,6 +33,15 @@ typedef enum gguf_type {
     GGUF_Q4_K = 12,
     GGUF_Q5_K = 13,
     GGUF_Q6_K = 14,
+    GGUF_IQ2_XXS = 16,
+    GGUF_IQ2_XS = 17,
+    GGUF_IQ3_XXS = 18,
+    GGUF_IQ1_S = 19,
+    GGUF_IQ4_NL = 20,
+    GGUF_IQ3_S = 21,
+    GGUF_IQ2_S = 22,
+    GGUF_IQ4_XS = 23,
+    GGUF_IQ1_M = 29,
     GGUF_BF16 = 30
 } gguf_type;
 

@@ -2,69 +2,53 @@
  * Types of tensors' elements: how large a block of each is, and how blocks
  * become floats. The quantised ones keep `elements` numbers in a block of
  * `bytes`; each function below takes one block apart, element by element, by the
- * place of its bits.
+ * place of its bits. The iq types are in iq_types.c.
  */
 #include "gguf/gguf.h"
 #include "gguf/types.h"
 
-#include "isa/half.h"
-
-#include <string.h>
+#include "gguf/block_bits.h"
+#include "gguf/iq_types.h"
 
 enum { SUPER = 256 }; /* elements of a block of the k types */
 
-static float half_at(const uint8_t *bytes) {
-    uint16_t bits;
-    memcpy(&bits, bytes, sizeof bits);
-    return half_to_float(bits);
-}
-
 static void read_f32(const uint8_t *block, float *out) { memcpy(out, block, sizeof *out); }
 
-static void read_f16(const uint8_t *block, float *out) { *out = half_at(block); }
+static void read_f16(const uint8_t *block, float *out) { *out = block_half(block); }
 
-static void read_bf16(const uint8_t *block, float *out) {
-    uint16_t bits;
-    memcpy(&bits, block, sizeof bits);
-    *out = brain_to_float(bits);
-}
+static void read_bf16(const uint8_t *block, float *out) { *out = brain_to_float(block_u16(block)); }
 
 static void read_q8_0(const uint8_t *block, float *out) {
-    float scale = half_at(block);
+    float scale = block_half(block);
     for (int i = 0; i < 32; i++)
         out[i] = scale * (float)(int8_t)block[2 + i];
 }
 
-/* Element i of 32 in 16 bytes: the lower halves come first. */
-static int nibble(const uint8_t *bytes, int i) {
-    return i < 16 ? bytes[i] & 15 : bytes[i - 16] >> 4;
-}
-
 static void read_q4_0(const uint8_t *block, float *out) {
-    float scale = half_at(block);
+    float scale = block_half(block);
     for (int i = 0; i < 32; i++)
-        out[i] = scale * (float)(nibble(block + 2, i) - 8);
+        out[i] = scale * (float)(block_nibble(block + 2, i) - 8);
 }
 
 static void read_q4_1(const uint8_t *block, float *out) {
-    float scale = half_at(block), least = half_at(block + 2);
+    float scale = block_half(block), least = block_half(block + 2);
     for (int i = 0; i < 32; i++)
-        out[i] = scale * (float)nibble(block + 4, i) + least;
+        out[i] = scale * (float)block_nibble(block + 4, i) + least;
 }
 
 /* Five bits: the fifth ones of all 32 elements come before the others. */
 static int five_bits(const uint8_t *bytes, int i) {
-    return nibble(bytes + 4, i) | ((bytes[i / 8] >> (i % 8)) & 1) << 4;
+    return block_nibble(bytes + 4, i) | ((bytes[i / 8] >> (i % 8)) & 1) << 4;
 }
 
 static void read_q5_0(const uint8_t *block, float *out) {
-    float scale = half_at(block);
+    float scale = block_half(block);
     for (int i = 0; i < 32; i++)
         out[i] = scale * (float)(five_bits(block + 2, i) - 16);
 }
 
 static void read_q5_1(const uint8_t *block, float *out) {
-    float scale = half_at(block), least = half_at(block + 2);
+    float scale = block_half(block), least = block_half(block + 2);
     for (int i = 0; i < 32; i++)
         out[i] = scale * (float)five_bits(block + 4, i) + least;
 }
@@ -77,7 +61,7 @@ static int two_bits(const uint8_t *bytes, int i) {
 
 static void read_q2_k(const uint8_t *block, float *out) {
     const uint8_t *scales = block, *quants = block + 16;
-    float scale = half_at(block + 80), least = half_at(block + 82);
+    float scale = block_half(block + 80), least = block_half(block + 82);
     for (int i = 0; i < SUPER; i++) {
         uint8_t both = scales[i / 16];
         out[i] =
@@ -94,7 +78,7 @@ static int scale_q3_k(const uint8_t *bytes, int j) {
 
 static void read_q3_k(const uint8_t *block, float *out) {
     const uint8_t *third_bits = block, *quants = block + 32, *scales = block + 96;
-    float scale = half_at(block + 108);
+    float scale = block_half(block + 108);
     for (int i = 0; i < SUPER; i++) {
         int third = (third_bits[i % 32] >> (i / 32)) & 1;
         int quant = (two_bits(quants, i) | third << 2) - 4;
@@ -117,7 +101,7 @@ static void scale_and_least(const uint8_t *bytes, int j, int *scale, int *least)
 /* q4_k and q5_k: `fifth_bits` is NULL for the former. */
 static void read_q45_k(const uint8_t *block, const uint8_t *fifth_bits, const uint8_t *quants,
                        float *out) {
-    float unit = half_at(block), least_unit = half_at(block + 2);
+    float unit = block_half(block), least_unit = block_half(block + 2);
     for (int part = 0; part < 8; part++) {
         int scale, least;
         scale_and_least(block + 4, part, &scale, &least);
@@ -142,7 +126,7 @@ static void read_q5_k(const uint8_t *block, float *out) {
 
 static void read_q6_k(const uint8_t *block, float *out) {
     const uint8_t *low = block, *high = block + 128, *scales = block + 192;
-    float unit = half_at(block + 208);
+    float unit = block_half(block + 208);
     for (int i = 0; i < SUPER; i++) {
         uint8_t pair = low[i / 128 * 64 + i % 64];
         int four = i % 128 < 64 ? pair & 15 : pair >> 4;
@@ -166,20 +150,20 @@ static const gguf_type_facts facts[] = {
     [GGUF_Q5_K] = {"q5_k", SUPER, 176, read_q5_k},
     [GGUF_Q6_K] = {"q6_k", SUPER, 210, read_q6_k},
     [15] = {"q8_k", SUPER, 292, NULL},
-    [16] = {"iq2_xxs", SUPER, 66, NULL},
-    [17] = {"iq2_xs", SUPER, 74, NULL},
-    [18] = {"iq3_xxs", SUPER, 98, NULL},
-    [19] = {"iq1_s", SUPER, 50, NULL},
-    [20] = {"iq4_nl", 32, 18, NULL},
-    [21] = {"iq3_s", SUPER, 110, NULL},
-    [22] = {"iq2_s", SUPER, 82, NULL},
-    [23] = {"iq4_xs", SUPER, 136, NULL},
+    [GGUF_IQ2_XXS] = {"iq2_xxs", SUPER, 66, gguf_read_iq2_xxs},
+    [GGUF_IQ2_XS] = {"iq2_xs", SUPER, 74, gguf_read_iq2_xs},
+    [GGUF_IQ3_XXS] = {"iq3_xxs", SUPER, 98, gguf_read_iq3_xxs},
+    [GGUF_IQ1_S] = {"iq1_s", SUPER, 50, gguf_read_iq1_s},
+    [GGUF_IQ4_NL] = {"iq4_nl", 32, 18, gguf_read_iq4_nl},
+    [GGUF_IQ3_S] = {"iq3_s", SUPER, 110, gguf_read_iq3_s},
+    [GGUF_IQ2_S] = {"iq2_s", SUPER, 82, gguf_read_iq2_s},
+    [GGUF_IQ4_XS] = {"iq4_xs", SUPER, 136, gguf_read_iq4_xs},
     [24] = {"i8", 1, 1, NULL},
     [25] = {"i16", 1, 2, NULL},
     [26] = {"i32", 1, 4, NULL},
     [27] = {"i64", 1, 8, NULL},
     [28] = {"f64", 1, 8, NULL},
-    [29] = {"iq1_m", SUPER, 56, NULL},
+    [GGUF_IQ1_M] = {"iq1_m", SUPER, 56, gguf_read_iq1_m},
     [GGUF_BF16] = {"bf16", 1, 2, read_bf16},
     [34] = {"tq1_0", SUPER, 54, NULL},
     [35] = {"tq2_0", SUPER, 66, NULL},

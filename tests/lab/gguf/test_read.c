@@ -387,7 +387,7 @@ TEST(types_that_cannot_be_turned_into_floats_are_told_apart) {
     static made_file file;
     static const uint8_t data[1024];
     put_head(&file, 3, 1, 0);
-    put_tensor(&file, "the.tensor", 256, 1, 23, 0); // iq4_xs
+    put_tensor(&file, "the.tensor", 256, 1, 35, 0); // tq2_0
     put_padding(&file, 32);
     put_bytes(&file, data, sizeof data);
     lab_error error = {0};
@@ -396,7 +396,7 @@ TEST(types_that_cannot_be_turned_into_floats_are_told_apart) {
     REQUIRE(opened);
     CHECK(!gguf_dequantise(gguf_find_tensor(opened, "the.tensor"), 0, row));
     CHECK(!gguf_get_tensor(opened, "the.tensor", 256, 1, &error));
-    CHECK(strstr(error.text, "is of type iq4_xs"));
+    CHECK(strstr(error.text, "is of type tq2_0"));
     close_made(opened);
 }
 

@@ -1,7 +1,8 @@
 /*
  * Parses the settings file of settings.h: a JSON reader for this one format. It accepts objects
  * and arrays where the format has them, strings without escapes, and numbers. Unknown keys,
- * duplicate keys and everything else are refused with their line number.
+ * duplicate keys and everything else are refused with their line number. Only "about" may hold any
+ * JSON, which is checked and skipped.
  */
 #include "settings.h"
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #define STRING_BYTES 4096 /* enough for a long list of heads or a policy's name */
+#define ABOUT_DEPTH 32    /* of nested objects and arrays */
 
 typedef struct reader {
     const char *at, *end;
@@ -79,20 +81,118 @@ static bool is_json_number(const char *text) {
     return *at == 0;
 }
 
-static bool read_number(reader *r, double *number) {
-    char text[64];
+/* Consumes the characters that a number may consist of. */
+static void read_number_text(reader *r, char *text, size_t size) {
     size_t n = 0;
     skip_space(r);
-    while (r->at < r->end && n < sizeof text - 1 && *r->at && strchr("+-.0123456789eE", *r->at))
+    while (r->at < r->end && n < size - 1 && *r->at && strchr("+-.0123456789eE", *r->at))
         text[n++] = *r->at++;
     text[n] = 0;
+}
+
+static bool read_number(reader *r, double *number) {
+    char text[64];
+    read_number_text(r, text, sizeof text);
     return (is_json_number(text) && settings_number(text, number)) || wrong(r, "expected a number");
 }
+
+/* ---- "about": any JSON ---- */
+
+/* The character after a backslash, and the four digits after \u. */
+static bool skip_escape(reader *r) {
+    if (r->at == r->end || !*r->at || !strchr("\"\\/bfnrtu", *r->at))
+        return wrong(r, "unknown escape in a string");
+    if (*r->at++ != 'u')
+        return true;
+    for (int i = 0; i < 4; i++, r->at++)
+        if (r->at == r->end || !*r->at || !strchr("0123456789abcdefABCDEF", *r->at))
+            return wrong(r, "\\u needs four hexadecimal digits");
+    return true;
+}
+
+static bool skip_string(reader *r) {
+    if (!take(r, '"'))
+        return wrong(r, "expected a string in double quotes");
+    while (r->at < r->end && *r->at != '"') {
+        unsigned char byte = (unsigned char)*r->at++;
+        if (byte < ' ')
+            return wrong(r, "control character in a string");
+        if (byte == '\\' && !skip_escape(r))
+            return false;
+    }
+    return take(r, '"') || wrong(r, "unterminated string");
+}
+
+static bool skip_key(reader *r) { return skip_string(r) && expect(r, ':'); }
+
+static bool take_word(reader *r, const char *word) {
+    size_t length = strlen(word);
+    if ((size_t)(r->end - r->at) < length || memcmp(r->at, word, length) != 0)
+        return false;
+    r->at += length;
+    return true;
+}
+
+static bool skip_scalar(reader *r) {
+    char text[64];
+    skip_space(r);
+    if (r->at < r->end && *r->at == '"')
+        return skip_string(r);
+    if (take_word(r, "true") || take_word(r, "false") || take_word(r, "null"))
+        return true;
+    read_number_text(r, text, sizeof text);
+    return is_json_number(text + (*text == '-')) || wrong(r, "expected a value");
+}
+
+/* The closing characters of the objects and arrays that are open. */
+typedef struct open_values {
+    char ends[ABOUT_DEPTH];
+    size_t depth;
+} open_values;
+
+/* A scalar or an empty object or array, which are whole, or the opening of one with content. */
+static bool begin_value(reader *r, open_values *open, bool *is_whole) {
+    char end = (char)(take(r, '{') ? '}' : take(r, '[') ? ']' : 0);
+    *is_whole = true;
+    if (!end)
+        return skip_scalar(r);
+    if (take(r, end))
+        return true;
+    if (open->depth == ABOUT_DEPTH)
+        return wrong(r, "\"about\" is nested too deeply");
+    *is_whole = false;
+    open->ends[open->depth++] = end;
+    return end == ']' || skip_key(r);
+}
+
+/* What follows a value: a comma, before another value, or the ends of those that are open. */
+static bool end_values(reader *r, open_values *open) {
+    for (; open->depth > 0; open->depth--) {
+        char end = open->ends[open->depth - 1];
+        if (take(r, ','))
+            return end == ']' || skip_key(r);
+        if (!expect(r, end))
+            return false;
+    }
+    return true;
+}
+
+static bool skip_value(reader *r) {
+    open_values open = {.depth = 0};
+    do {
+        bool is_whole;
+        if (!begin_value(r, &open, &is_whole) || (is_whole && !end_values(r, &open)))
+            return false;
+    } while (open.depth > 0);
+    return true;
+}
+
+/* ---- the format ---- */
 
 /* The fields an object of the format may have. */
 typedef struct fields {
     char policy[STRING_BYTES], layers[STRING_BYTES], heads[STRING_BYTES];
-    bool has_policy, has_layers, has_heads, has_strength, has_rules;
+    bool has_policy, has_layers, has_heads, has_strength, has_rules, has_about;
     double strength;
 } fields;
 
@@ -112,6 +212,8 @@ static bool read_field(reader *r, fields *f, settings *rules_go_to) {
         return once(r, &f->has_policy) && read_string(r, f->policy);
     if (strcmp(key, "strength") == 0)
         return once(r, &f->has_strength) && read_number(r, &f->strength);
+    if (strcmp(key, "about") == 0)
+        return once(r, &f->has_about) && skip_value(r);
     if (!rules_go_to && strcmp(key, "layers") == 0)
         return once(r, &f->has_layers) && read_string(r, f->layers);
     if (!rules_go_to && strcmp(key, "heads") == 0)

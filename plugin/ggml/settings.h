@@ -17,12 +17,13 @@
  *       "rules": [
  *         {"layers": "20-21", "policy": "adaptive", "strength": 0.5},
  *         {"layers": "3", "heads": "0,4-7", "policy": "fixed:1.2"}
- *       ]
+ *       ],
+ *       "about": {"text": "books", "perplexity": 12.4}
  *     }
  *
  * "policy" and "strength" outside of rules apply to all heads that no rule names; the last rule
- * that names a head decides. Anything that is not understood is an error with a reason: nothing is
- * ignored.
+ * that names a head decides. "about", in the file or in a rule, takes any JSON for its readers.
+ * Anything else that is not understood is an error with a reason: nothing is ignored.
  */
 #ifndef WHET_PLUGIN_SETTINGS_H
 #define WHET_PLUGIN_SETTINGS_H

@@ -249,6 +249,63 @@ TEST(an_empty_object_and_an_empty_list_are_fine) {
     settings_free(&s);
 }
 
+TEST(information_about_a_file_may_be_any_json) {
+    static const char text[] =
+        "{\"about\": {\"texts\": [\"\\u00e9\\n\\\"\", \"\xc3\xa9\"], \"gain\": -1.5e-2,\n"
+        "  \"policy\": \"nonsense\", \"flags\": [true, false, null, {}, [], [[0]]]},\n"
+        " \"rules\": [{\"layers\": \"0\", \"heads\": \"1\", \"about\": 3,\n"
+        "  \"policy\": \"hinge:-0.25:0.5:64\"}]}";
+    settings s;
+    message why = {""};
+    bool taken = parse(&s, text, &why);
+    CHECK_MSG(taken, "%s", why.text);
+    REQUIRE(taken);
+    policy_is(&s, 0, 0, "softmax");
+    policy_is(&s, 0, 1, "hinge:-0.25:0.5:64");
+    settings_free(&s);
+}
+
+TEST(every_head_of_a_model_may_have_a_rule_of_its_own) {
+    enum { LAYERS = 48, HEADS = 64, LINE = 80 };
+    char *text = malloc(LAYERS * HEADS * LINE), *at = text;
+    settings s;
+    message why = {""};
+    at += sprintf(at, "{\"rules\": [");
+    for (unsigned i = 0; i < LAYERS * HEADS; i++)
+        at += sprintf(at, "%s{\"layers\": \"%u\", \"heads\": \"%u\", \"policy\": \"fixed:%u\"}",
+                      i ? ", " : "", i / HEADS, i % HEADS, i + 1);
+    sprintf(at, "]}");
+    REQUIRE(parse(&s, text, &why));
+    for (unsigned i = 0; i < LAYERS * HEADS; i++)
+        CHECK_NEAR(settings_policy(&s, i / HEADS, i % HEADS)->value[0], i + 1, 0);
+    policy_is(&s, LAYERS, 0, "softmax");
+    policy_is(&s, 0, HEADS, "softmax");
+    settings_free(&s);
+    free(text);
+}
+
+/* `depth` arrays inside one another. */
+static bool parse_nested(int depth, message *why) {
+    char text[300];
+    settings s;
+    int n = snprintf(text, sizeof text, "{\"about\": ");
+    for (int i = 0; i < 2 * depth; i++)
+        text[n++] = i < depth ? '[' : ']';
+    text[n++] = '}';
+    text[n] = 0;
+    bool taken = parse(&s, text, why);
+    if (taken)
+        settings_free(&s);
+    return taken;
+}
+
+TEST(information_is_nested_no_deeper_than_a_limit) {
+    message why = {""};
+    CHECK_MSG(parse_nested(32, &why), "%s", why.text);
+    CHECK(!parse_nested(34, &why));
+    CHECK_STR(why.text, "line 1: \"about\" is nested too deeply");
+}
+
 TEST(a_file_that_is_not_of_the_format_is_refused_with_its_line) {
     static const struct {
         const char *text, *mention;
@@ -286,6 +343,20 @@ TEST(a_file_that_is_not_of_the_format_is_refused_with_its_line) {
         {"{\"rules\": [{\"policy\": \"adaptive\", \"heads\": \"9-3\"}]}",
          "\"heads\": 9-3: not a list"},
         {"{\"rules\": [{\"rules\": []}]}", "rules"},
+        {"{\"about\": 1, \"about\": 2}", "duplicate key"},
+        {"{\"about\": }", "expected a value"},
+        {"{\"about\": 01}", "expected a value"},
+        {"{\"about\": --1}", "expected a value"},
+        {"{\"about\": nul}", "expected a value"},
+        {"{\"about\": {1: 2}}", "double quotes"},
+        {"{\"about\": {\"a\" 2}}", "':' expected"},
+        {"{\"about\": {\"a\": 2]}", "'}' expected"},
+        {"{\"about\": [2}", "']' expected"},
+        {"{\"about\": [2,]}", "expected a value"},
+        {"{\"about\": \"\\x\"}", "unknown escape"},
+        {"{\"about\": \"\\u12g4\"}", "hexadecimal"},
+        {"{\n\"about\": [\n\"a\tb\"]}", "line 3: control character"},
+        {"{\"about\": \"a", "unterminated string"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         settings s;
@@ -299,7 +370,8 @@ TEST(a_file_that_is_not_of_the_format_is_refused_with_its_line) {
 TEST(a_file_cut_short_anywhere_is_refused) {
     static const char text[] =
         "{\"policy\": \"adaptive\", \"strength\": 0.5, \"rules\": [{\"layers\": \"1-2\", "
-        "\"heads\": \"3\", \"policy\": \"fixed:2\"}, {\"policy\": \"softmax\"}]}";
+        "\"heads\": \"3\", \"policy\": \"fixed:2\"}, {\"policy\": \"softmax\"}], "
+        "\"about\": {\"a\": [-1.5, true, null, \"\\u0041\\n\"], \"b\": {}}}";
     for (size_t n = 0; n + 1 < sizeof text - 1; n++) {
         settings s = {.policy = whet_policy_softmax()};
         message why;

@@ -57,6 +57,7 @@ void lay_out(problem *made, fuzz_input *input, fuzz_array *array, bool may_broad
     } else {
         choose_strides(input, array, may_broadcast);
         memcpy(stride, array->stride, sizeof array->stride);
+        made->is_wrong |= array->stride[HEAD] == 0 && array->count[HEAD] > 1;
     }
     size_t slack = fuzz_rarely(input, 64) ? fuzz_below(input, 8) : 0;
     fuzz_array_allocate(array, slack);

@@ -106,7 +106,7 @@ int command_figure(int argc, char **argv) {
     if (result != OPTIONS_GIVEN)
         return options_status(result);
     if (operands == 0) {
-        complain("figure: which one? 'whet figure --help' lists them");
+        complain("figure: missing figure; 'whet figure --help' lists them");
         return STATUS_MISUSE;
     }
     part = find_figure(argv[1]);

@@ -19,7 +19,7 @@
 int report_failure(const char *command, const lab_error *error) {
     if (!lab_interrupted())
         return report_lab_error(command, error);
-    complain("%s: stopped; the same command goes on from here", command);
+    complain("%s: stopped; the same command continues from here", command);
     return STATUS_STOPPED;
 }
 
@@ -123,7 +123,7 @@ static bool list_makes_sense(const char *only) {
     if (reproduction_check_list(only, wrong))
         return true;
     if (!*only)
-        complain("reproduce: --only: which parts? 'whet reproduce --help' lists them");
+        complain("reproduce: --only: missing part names; 'whet reproduce --help' lists them");
     else if (report_elsewhere(wrong))
         complain("reproduce: %s", report_elsewhere(wrong));
     else
@@ -210,7 +210,7 @@ int command_reproduce(int argc, char **argv) {
     if (run->only && !list_makes_sense(run->only))
         return STATUS_MISUSE;
     if (check && strcmp(check, "published") != 0) {
-        complain("reproduce: --check: '%s' cannot be checked; 'published' can", check);
+        complain("reproduce: --check: '%s' is not 'published'", check);
         return STATUS_MISUSE;
     }
     lab_catch_interrupts();

@@ -41,7 +41,7 @@ static inline option_spec yes_option(bool *is_confirmed) {
  * it is confirmed already. STATUS_OK: go on; other exit statuses come with a message. */
 int confirm_work(const char *command, const report_jobs *jobs, bool is_confirmed);
 
-/* Like report_lab_error; a run that was interrupted is told how to go on. */
+/* Like report_lab_error; after an interrupt the message says how to continue. */
 int report_failure(const char *command, const lab_error *error);
 
 #endif

@@ -27,7 +27,7 @@ typedef struct scale {
     lm_config config;
     lm_training training;
     uint64_t seeds;
-    size_t trained; /* arms that are trained: the first so many policies */
+    size_t trained; /* number of policies that are trained with, the first ones */
     uint64_t lengths[LENGTHS_MAX];
     size_t length_count;
     uint64_t samples;

@@ -3,7 +3,7 @@
  * learns textbook algorithms on short inputs and is asked about longer ones. The
  * same data and seeds for every arm, which is a policy in training and one at
  * inference. What is made is kept piece by piece, so that a run that was stopped
- * goes on:
+ * continues:
  *
  *     FOLDER/runs/clrs-quick-adaptive-1/          a model in training and after (lm/train.h)
  *     FOLDER/results/clrs-quick-adaptive-1-bfs.json   its answers, by length and policy

@@ -69,7 +69,7 @@ static const char *text_of(const json_t *object, const char *key) {
     return text ? text : "";
 }
 
-/* "name of length, ...", what no model was asked since its context has no room for it; nothing
+/* "name of length, ...", what no model was asked because it exceeds its context; nothing
  * where there is none of it. */
 static void write_unasked(FILE *file, const json_t *result, const char *before, const char *after) {
     const json_t *row;

@@ -54,7 +54,7 @@ struct experiment {
     json_t *fresh;     /* {"seed", "steps", "curve": [{step, loss, accuracy}], "evaluation"} */
     json_t *clrs;      /* see report/clrs.h */
     json_t *beyond;    /* {"seeds", "steps", "recipes": [{name, path, change, evaluation}]} */
-    report_jobs *jobs; /* what progress is told of, or NULL */
+    report_jobs *jobs; /* the plan that progress follows, or NULL */
 };
 
 experiment experiment_start(const experiment_options *options);

@@ -139,9 +139,11 @@ static void set_n_axis(FILE *script, const results_axes *axes) {
     fputs("set logscale x 2\nset xlabel 'n, the number of items'\n", script);
 }
 
-/* Whether a policy is another map than softmax at some temperature: it has no beta. */
-static bool is_map(const json_t *evaluation, const char *policy, double n) {
-    return !isfinite(results_value(results_row(evaluation, policy, n), "beta", "mean"));
+/* Whether a policy has another map than softmax. */
+static bool is_map(const char *name) {
+    whet_policy policy;
+    return whet_policy_parse(name, &policy, NULL, 0) == WHET_OK &&
+           policy.map != WHET_POLICY_SOFTMAX;
 }
 
 static bool has_values(const json_t *evaluation, const results_axes *axes, size_t policy,
@@ -168,7 +170,7 @@ static void plot_side(FILE *script, const curves *c, const results_axes *axes, b
     for (size_t p = 0; p < axes->policy_count; p++) {
         const char *name = axes->policies[p];
         bool is_softmax = strcmp(name, "softmax") == 0;
-        if ((is_map(c->evaluation, name, axes->sizes[0]) != of_maps && !is_softmax) ||
+        if ((is_map(name) != of_maps && !is_softmax) ||
             !has_values(c->evaluation, axes, p, c->measure))
             continue;
         size_t own = is_softmax ? 1 : ++style;

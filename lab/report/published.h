@@ -17,7 +17,7 @@ const published_size *published_at(double n);
 /*
  * How often a head would be right, in per cent, that picks any one of the items
  * whose priority, rounded to bfloat16, ties for the largest: what rounding alone
- * leaves possible with so many classes.
+ * leaves possible with that number of classes.
  */
 double published_tie_ceiling(double n, double classes);
 

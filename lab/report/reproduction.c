@@ -219,7 +219,7 @@ static bool goes_on(lab_error *error) {
     return !lab_interrupted() || lab_fail(error, LAB_STOPPED, "stopped");
 }
 
-/* The results first, in the order of the jobs, so that what is trained live is seen first. */
+/* The results first, in the order of the jobs, the fresh head first. */
 static bool make_results(experiment *e, unsigned wanted, lab_error *error) {
     static const struct {
         unsigned job;

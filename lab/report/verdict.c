@@ -132,8 +132,8 @@ verdict verdict_figure5(const double *surfaces) {
                 rises += at[-FIGURE_GRID] > at[0] + 1e-12;
                 steps++;
             }
-    conclude(&v, rises == 0 ? VERDICT_YES : VERDICT_NO,
-             "%zu rises in %zu neighbouring temperatures", rises, steps);
+    conclude(&v, rises == 0 ? VERDICT_YES : VERDICT_NO, "%zu of %zu neighbouring temperatures rise",
+             rises, steps);
     return v;
 }
 
@@ -269,8 +269,8 @@ verdict verdict_figure6(const json_t *fit) {
                          "the best temperature of a set follows its entropy by a polynomial",
                          "the best beta is higher in each third of the entropies than in the one "
                          "before; and our polynomial within 1.25 times the published one");
-    size_t room = json_array_size(json_object_get(fit, "points"));
-    fit_point *points = room > 0 ? malloc(room * sizeof *points) : NULL;
+    size_t capacity = json_array_size(json_object_get(fit, "points"));
+    fit_point *points = capacity > 0 ? malloc(capacity * sizeof *points) : NULL;
     size_t count = points ? used_points(fit, points) : 0;
     if (count >= LEAST) {
         qsort(points, count, sizeof *points, by_entropy);

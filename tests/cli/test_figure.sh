@@ -1,7 +1,7 @@
 # whet figure: pictures that need no training, those that do, and what happens where gnuplot cannot help.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-refuses "a figure must be named" '' '' "whet figure: which one? 'whet figure --help' lists them\n" figure
+refuses "a figure must be named" '' '' "whet figure: missing figure; 'whet figure --help' lists them\n" figure
 refuses "an unknown one has a suggestion" '' '' "whet figure: no figure 'entrpy'; did you mean 'entropy'?\n" figure entrpy
 refuses "a table is no figure" '' '' "whet figure: no figure 'table1'; 'whet figure --help' lists them\n" figure table1
 refuses "figure 3 needs a model" '' '' "whet figure 3: which model? -m MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
@@ -73,6 +73,9 @@ check "a link is drawn to where it leads" "$WHET_BIN" figure 5 --quiet --out "$S
 check "and stays a link" [ -L "$SCRATCH/link.svg" ] && check "to a picture" is_svg "$SCRATCH/linked/five.svg"
 check "a PNG is drawn too" "$WHET_BIN" figure 1 --out "$SCRATCH/one.png"
 check "which is one" is_png "$SCRATCH/one.png"
+check "of twice the size of the SVG" [ "$(python3 -c 'import struct, sys; print(*struct.unpack(">II", open(sys.argv[1], "rb").read()[16:24]))' \
+    "$SCRATCH/one.png")" = '1600 1000' ]
+check "an SVG has colours for dark windows" grep -q 'prefers-color-scheme:dark' "$SCRATCH/1.svg"
 check "the usual name is that of the figure" "$WHET_BIN" figure 5
 check "in the folder at hand" is_svg "$SCRATCH/figure5.svg"
 check "no folder is made for what needs none" [ ! -e "$SCRATCH/report" ]

@@ -3,8 +3,8 @@
 
 refuses "an unknown part has a suggestion" '' '' "whet reproduce: --only: no part 'figure22'; did you mean 'figure2'?\n" \
     reproduce --only table1,figure22
-refuses "no part is none" '' '' "whet reproduce: --only: which parts? 'whet reproduce --help' lists them\n" reproduce --only ''
-refuses "only the published can be checked" '' '' "whet reproduce: --check: 'mine' cannot be checked; 'published' can\n" \
+refuses "no part is none" '' '' "whet reproduce: --only: missing part names; 'whet reproduce --help' lists them\n" reproduce --only ''
+refuses "only the published can be checked" '' '' "whet reproduce: --check: 'mine' is not 'published'\n" \
     reproduce --check mine
 refuses "an unknown one that is near to none is answered with all" '' '' \
     "whet reproduce: --only: no part 'foo'; there are $("$WHET_BIN" reproduce --help | sed -n '/^parts/,$ s/^  \([a-z0-9-]*\).*/\1/p' | paste -sd, | sed 's/,/, /g')\n" \
@@ -39,6 +39,8 @@ for part in figure1 figure2 figure5 figure6 figure7 ties policies accuracy accur
     check "$part is there as SVG and PNG" [ -s "$report/figures/$part.svg" ] && [ -s "$report/figures/$part.png" ]
     check "the page has $part" grep -q "<section id=\"$part\">" "$report/index.html"
 done
+check "maps other than softmax have a panel of their own" [ "$(grep -nE '>(other maps|sparsemax)<' "$report/figures/accuracy.svg" |
+    sed 's/.*>\([a-z ]*\)<.*/\1/' | paste -sd,)" = 'other maps,sparsemax' ]
 check "the page has Table 1" grep -q '<section id="table1">' "$report/index.html"
 check "the page says what differs" grep -q '<section id="differs">' "$report/index.html"
 check "the page asks for nothing from elsewhere" [ "$(grep -oE '(src|href)="[^"]*"' "$report/index.html" |
@@ -103,7 +105,7 @@ kill -INT $process
 wait $process
 status=$?
 check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
-    check "and a message that says how to go on" grep -q 'stopped; the same command goes on from here' "$SCRATCH/err"
+    check "and a message that says how to go on" grep -q 'stopped; the same command continues from here' "$SCRATCH/err"
 check "there is no table yet" [ ! -e "$SCRATCH/stopped/results/table1.json" ]
 lines=$(wc -l <"$SCRATCH/stopped/runs/bf16-products-4000/seed-0.jsonl")
 cp "$SCRATCH/stopped/runs/bf16-products-4000/seed-0.jsonl" "$SCRATCH/log"

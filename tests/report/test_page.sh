@@ -27,7 +27,12 @@ browse() { # [option ...] page; what the page says on its console goes to $SCRAT
 
 # A copy of the page that looks at itself once everything is loaded, and writes down what it sees.
 cat >"$SCRATCH/look.js" <<'SCRIPT'
-<script>addEventListener('load', () => {
+<script>function rowNames() { // where they are once the table is scrolled to its right end
+    const wide = document.querySelector('#table1 .wide'), name = wide.querySelector('tbody th');
+    wide.scrollLeft = wide.scrollWidth;
+    return name.getBoundingClientRect().left - wide.getBoundingClientRect().left < 5 ? 'fixed' : 'scroll away';
+}
+addEventListener('load', () => {
     const pictures = [...document.images];
     const rgb = getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number);
     document.body.insertAdjacentHTML('beforeend', '<output>pictures ' + pictures.length +
@@ -35,6 +40,10 @@ cat >"$SCRATCH/look.js" <<'SCRIPT'
         ', described ' + pictures.filter(p => p.alt).length +
         ', requests ' + performance.getEntriesByType('resource').filter(r => !r.name.startsWith('data:')).length +
         ', wider than the window ' + (document.documentElement.scrollWidth > innerWidth) +
+        ', pictures at least ' + Math.min(...pictures.map(p => p.clientWidth)) + ' wide' +
+        ', text wrapped ' + [...document.querySelectorAll('pre')].some(p => getComputedStyle(p).whiteSpace !== 'pre') +
+        ', hints ' + [...document.querySelectorAll('.hint')].filter(h => h.clientHeight > 0).length +
+        ', row names ' + rowNames() +
         ', background ' + (rgb[0] + rgb[1] + rgb[2] > 384 ? 'light' : 'dark') + '</output>');
 });</script>
 SCRIPT
@@ -43,13 +52,27 @@ sees() { # [option ...]
     browse --dump-dom "$@" "file://$SCRATCH/page.html" | sed -n 's/.*<output>\(.*\)<\/output>.*/\1/p'
 }
 all='pictures 11, shown 11, described 11, requests 0, wider than the window false'
-seen=$(sees --window-size=1200,900)
-check "every picture is shown, and nothing asked of others" [ "$seen" = "$all, background light" ] || echo "     $seen"
+wide='text wrapped false, hints 0, row names fixed'
+narrow='text wrapped false, hints 2, row names fixed'
+seen=$(sees --window-size=1300,900)
+check "every picture is shown, and nothing asked of others" \
+    [ "$seen" = "$all, pictures at least 950 wide, $wide, background light" ] || echo "     $seen"
 check "nothing is said on the console" [ ! -s "$SCRATCH/console" ]
-seen=$(sees --window-size=1200,900 --blink-settings=preferredColorScheme=0)
-check "the page has a dark side" [ "$seen" = "$all, background dark" ] || echo "     $seen"
-seen=$(sees --window-size=420,900)
-check "a narrow window needs no scrolling sideways" [ "$seen" = "$all, background light" ] || echo "     $seen"
+seen=$(sees --window-size=1300,900 --blink-settings=preferredColorScheme=0)
+check "the page has a dark side" [ "$seen" = "$all, pictures at least 950 wide, $wide, background dark" ] || echo "     $seen"
+seen=$(sees --window-size=800,900)
+check "at 800 pixels pictures fill the window, and tables have a hint" \
+    [ "$seen" = "$all, pictures at least 760 wide, $narrow, background light" ] || echo "     $seen"
+
+# Windows of a browser without a screen are at least 500 pixels wide; a frame can be narrower.
+cp "$SCRATCH/page.html" "$SCRATCH/framed.html"
+cat >"$SCRATCH/frame.html" <<'PAGE'
+<iframe src="framed.html" style="width:380px;height:900px;border:0" onload="setTimeout(() => {
+    document.body.insertAdjacentHTML('beforeend', this.contentDocument.querySelector('output').outerHTML); }, 500)"></iframe>
+PAGE
+seen=$(browse --allow-file-access-from-files --dump-dom --window-size=800,900 "file://$SCRATCH/frame.html" | sed -n 's/.*<output>\(.*\)<\/output>.*/\1/p')
+check "at 380 pixels the page does not scroll sideways, and pictures stay readable" \
+    [ "$seen" = "$all, pictures at least 704 wide, $narrow, background light" ] || echo "     $seen"
 
 # That these checks would notice.
 sed 's/data:image\/svg+xml;base64,P/data:image\/svg+xml;base64,Q/' "$SCRATCH/page.html" >"$SCRATCH/broken.html"

@@ -186,11 +186,12 @@ static void draw_policies(FILE *script, const void *context) {
             fprintf(script, " %.9g", beta_at_count(p, i));
         fputc('\n', script);
     }
-    fputs("END\nset multiplot layout 1,2 margins 0.08,0.96,0.15,0.88 spacing 0.1 title 'What the "
-          "policies make of a row'\n"
-          "set logscale y 10\nset yrange [0.8:100]\nset ylabel 'inverse temperature β'\n"
-          "set xlabel 'entropy H of the row'\nset xrange [0:12]\nset key center right\nplot ",
-          script);
+    fputs(
+        "END\nset multiplot layout 1,2 margins 0.08,0.96,0.15,0.88 spacing 0.1 title 'Temperatures "
+        "that the policies choose'\n"
+        "set logscale y 10\nset yrange [0.8:100]\nset ylabel 'inverse temperature β'\n"
+        "set xlabel 'entropy H of the row'\nset xrange [0:12]\nset key center right\nplot ",
+        script);
     for (size_t p = 0; p < ENTROPY_POLICIES; p++)
         fprintf(script, "%s$entropy using 1:%zu with lines ls %zu title '%s'", p ? ", " : "", p + 2,
                 p + 1, entropy_policies[p]);

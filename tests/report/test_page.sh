@@ -56,10 +56,10 @@ wide='text wrapped false, hints 0, row names fixed'
 narrow='text wrapped false, hints 2, row names fixed'
 seen=$(sees --window-size=1300,900)
 check "every picture is shown, and nothing asked of others" \
-    [ "$seen" = "$all, pictures at least 950 wide, $wide, background light" ] || echo "     $seen"
+    [ "$seen" = "$all, pictures at least 990 wide, $wide, background light" ] || echo "     $seen"
 check "nothing is said on the console" [ ! -s "$SCRATCH/console" ]
 seen=$(sees --window-size=1300,900 --blink-settings=preferredColorScheme=0)
-check "the page has a dark side" [ "$seen" = "$all, pictures at least 950 wide, $wide, background dark" ] || echo "     $seen"
+check "the page has a dark side" [ "$seen" = "$all, pictures at least 990 wide, $wide, background dark" ] || echo "     $seen"
 seen=$(sees --window-size=800,900)
 check "at 800 pixels pictures fill the window, and tables have a hint" \
     [ "$seen" = "$all, pictures at least 760 wide, $narrow, background light" ] || echo "     $seen"

@@ -1,8 +1,8 @@
 /*
- * How scratch and workspace are laid out: parts one behind the other, each
- * aligned to WHET_ALIGNMENT. An arena only counts, so that the same function
- * tells a plan how much there has to be and a task where its parts are.
- * Overflows are remembered: it is enough to look at `overflow` in the end.
+ * The layout of scratch and workspace: parts one after the other, each aligned to
+ * WHET_ALIGNMENT. An arena only counts, so that the same function gives a plan its size
+ * and a task the offsets of its parts. Overflows are remembered: it is enough to check
+ * `overflow` at the end.
  */
 #ifndef WHET_ARENA_H
 #define WHET_ARENA_H
@@ -15,7 +15,7 @@ typedef struct arena {
     bool overflow;
 } arena;
 
-/* Reserves room for count elements; returns its offset. */
+/* Reserves space for count elements; returns its offset. */
 size_t whet_arena_place(arena *of, size_t count, size_t size);
 
 /* a * b for a count; 0 if that overflows. */

@@ -1,34 +1,32 @@
 /*
- * The backward pass of attention. With p a row's weights, v its values and g =
- * dL/dout . v the gradients of the weights:
+ * The backward pass of attention. With p a row's weights, v its values and g = dL/dout .
+ * v the gradients of the weights:
  *
  *     D = sum p g          G = dL/dbeta = sum p (g - D) e
  *     dL/de = beta p (g - D) - G factor w (e - mean)     through beta, see beta_derivative
  *     dL/dv = p dL/dout    dL/dq = scale k dL/de    dL/dk = scale q dL/de
  *
- * A task takes every so-many-th set of panels of one slice (see tiles.h)
- * through two sweeps over the keys. The first computes logits and g and the
- * sums over a row that D, G and w need; both tiles are kept, so that the
- * second only has to make p and dL/de of them and to multiply: five products,
- * none of them done twice. Distances are taken from the largest logit that was
- * met so far, g from what it was there: the sharper a row, the closer D comes to
- * that, and the more digits g - D would lose otherwise. For the same reason g is
- * computed without what all values have in common, column by column. The maximum of the
- * forward pass would not do for either: it may have come about in another order of
- * summation, and beta makes much of a last bit. Gradients of keys and values are summed over the
- * task's rows in f32, a set at a time. Where a slice has several tasks, these
- * sums lie in the workspace and a second phase adds them up, in order; the
- * gradients of parameters and of the bias of keys are gathered and added
- * likewise, in double.
+ * A task takes every n-th set of panels of one slice (see tiles.h) through two sweeps
+ * over the keys. The first computes logits and g and the sums over a row that D, G and w
+ * need; both tiles are kept, so that the second only has to turn them into p and dL/de
+ * and multiply: five products, none of them done twice. Logits are taken relative to the
+ * largest so far, g relative to its value there: the sharper a row, the closer D is to
+ * that, and the more digits g - D would lose otherwise. For the same reason g is computed
+ * without the part that all values share, column by column. The maximum of the forward
+ * pass would not do for either: it may come from another order of summation, and beta
+ * magnifies a last bit. Gradients of keys and values are summed over the task's rows in
+ * f32, a set at a time. Where a slice has several tasks, these sums are in the workspace,
+ * and a second phase adds them up in order; the gradients of parameters and of the bias
+ * of keys are collected and added in the same way, in double.
  *
- * A row that is not finite gets NaN for 1 / Z and D, and with them for every
- * weight and gradient of keys that it sees; masked ones are zeros whatever else.
- * What q and dL/dout hold of such rows is left out of the products, since zero
- * times NaN would reach keys that were masked; k likewise.
+ * A row that is not finite gets NaN for 1 / Z and D, and with them for every weight and
+ * gradient of keys that it sees; those of masked keys are always zero. Such rows of q and
+ * dL/dout are left out of the products, since zero times NaN would reach masked keys; so
+ * are such rows of k.
  *
- * Maps that are not a temperature come in between the sweeps, where the logits
- * and g of whole rows are at hand (see lane_row.h): their lanes hold weights and
- * dL/de from there on, and the second sweep leaves these as they are.
+ * Maps other than softmax are computed between the sweeps, when the logits and g of whole
+ * rows are available (see lane_row.h): from then on their lanes hold weights and dL/de,
+ * which the second sweep leaves unchanged.
  */
 #include "attention/backward.h"
 
@@ -40,7 +38,7 @@ static whet_status run_slice_part(const whet_plan *plan, size_t task, void *scra
     whet_backward_find_common(&w);
     size_t sets = whet_backward_sets(&w.shape), parts = w.shape.chunks, part = task % parts;
     for (size_t first = 0; first < sets; first += parts) {
-        /* dealt to and fro: under a causal mask later sets take longer */
+        /* in alternating order: under a causal mask later sets take longer */
         size_t set = first + (first / parts % 2 ? parts - 1 - part : part);
         if (set >= sets)
             continue;

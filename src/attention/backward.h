@@ -1,11 +1,11 @@
 /*
- * What the files of attention's backward pass share: a task's memory and
- * what is known of the rows it works on. backward.c explains the arithmetic and
- * drives the rest: backward_check.c checks a description, backward_plan.c divides
- * the work, backward_layout.c lays out memory, backward_rows.c brings a set of rows
- * into layout, backward_sums.c is the first sweep over the keys and what its sums
- * come to, backward_by_row.c takes what is taken row by row,
- * backward_products.c is the second sweep, and backward_results.c writes gradients.
+ * Shared by the files of attention's backward pass: a task's memory and the state of the
+ * rows it works on. backward.c explains the arithmetic and drives the rest:
+ * backward_check.c checks a description, backward_plan.c divides the work,
+ * backward_layout.c lays out memory, backward_rows.c brings a set of rows into layout,
+ * backward_sums.c is the first sweep over the keys and evaluates its sums,
+ * backward_by_row.c computes maps row by row, backward_products.c is the second sweep,
+ * and backward_results.c writes gradients.
  */
 #ifndef WHET_ATTENTION_BACKWARD_H
 #define WHET_ATTENTION_BACKWARD_H
@@ -26,7 +26,7 @@ typedef struct backward_panel {
     query_row row[LANES_MAX];
     size_t row_count; /* lanes in use */
     size_t low, high; /* the keys any of them sees */
-    size_t by_row;    /* lanes that are taken row by row */
+    size_t by_row;    /* lanes that are computed row by row */
     whet_stats stats[LANES_MAX];
     bool bad[LANES_MAX];
     bool solved;                                        /* some w is not exp(e) / Z */
@@ -76,19 +76,19 @@ static inline bool is_empty(const backward_panel *p, size_t lane) {
            (p->stats[lane].n == 0 && !(p->stats[lane].flags & WHET_ROW_NOT_FINITE));
 }
 
-/* Whether rows with this policy are taken row by row: all maps but softmax, and everything where
- * gradients of statistics arrive. */
+/* Whether rows with this policy are computed row by row: all maps except softmax, and every row if
+ * statistics have gradients. */
 static inline bool is_by_row(const whet_gradients *g, const whet_policy *policy) {
     return !whet_policy_is_temperature(policy) || g->logsumexp || g->entropy || g->entropy_after;
 }
 
-/* Whether a lane holds weights and gradients of logits already: those taken row by row, and lanes
- * without a row beside them. */
+/* Whether a lane already holds weights and gradients of logits: lanes computed row by row, and
+ * idle lanes of their panels. */
 static inline bool has_logit_grads(const backward_work *w, const backward_panel *p, size_t lane) {
     return p->by_row > 0 && (lane >= p->row_count || is_by_row(w->gradients, p->row[lane].policy));
 }
 
-/* Where a panel's part of kept tiles lies for the block at `start`. */
+/* The offset of a panel's kept tiles for the block at `start`. */
 static inline size_t backward_tile(const backward_work *w, size_t index, size_t start) {
     return (index * w->kept_keys + (start - w->first_key)) * w->lanes;
 }
@@ -125,13 +125,13 @@ typedef struct workspace_layout {
 bool whet_backward_lay_out_workspace(const whet_gradients *g, const plan_shape *shape,
                                      workspace_layout *at);
 
-/* Sets of panels that a slice's rows come to. */
+/* The number of sets of panels of a slice. */
 size_t whet_backward_sets(const plan_shape *shape);
 
 /* Blocks of keys that the second phase adds up, each a task. */
 size_t whet_backward_blocks_to_add(const whet_gradients *g, const plan_shape *shape);
 
-/* Blocks of keys whose bias it adds up, each a task, too. */
+/* Blocks of keys whose bias it adds up, each also a task. */
 size_t whet_backward_bias_blocks(const whet_gradients *g);
 
 /* Cuts scratch and workspace into the parts of a task of the first phase. */
@@ -151,7 +151,7 @@ void whet_backward_first_sweep(backward_work *w);
 /* From the sums: what the gradients of logits are made of. */
 void whet_backward_prepare(backward_work *w);
 
-/* The same for one lane with a map, or without a row beside such lanes: all of it at once. */
+/* The same for one lane with a map, or an idle lane of its panel: everything at once. */
 void whet_backward_through_row(backward_work *w, size_t index, size_t lane);
 
 /* Adds factor times the gradient of a policy's parameters. */

@@ -1,8 +1,8 @@
 /*
- * The backward pass through maps that are not a temperature, between the sweeps:
- * once the logits and the gradients of the weights of all its keys are in the
- * tiles, a row is taken out, backpropagated as a whole by src/row, and put back
- * as weights and gradients of the logits.
+ * The backward pass through maps other than softmax, between the sweeps: once the tiles
+ * hold the logits and the gradients of the weights of all its keys, a row is extracted,
+ * backpropagated as a whole by src/row, and put back as weights and gradients of the
+ * logits.
  */
 #include "attention/backward.h"
 #include "attention/lane_row.h"

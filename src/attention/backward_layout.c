@@ -1,7 +1,6 @@
 /*
- * How the memory of a backward task is laid out. Sums over rows lie in a task's
- * scratch if it has a slice to itself, else in the workspace, where a second
- * phase adds them up.
+ * The memory layout of a backward task. Sums over rows are in a task's scratch if it has
+ * a slice to itself, else in the workspace, where a second phase adds them up.
  */
 #include "attention/backward.h"
 #include "base/checked.h"

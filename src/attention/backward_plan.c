@@ -1,7 +1,6 @@
 /*
- * How the work of attention's backward pass is divided. A task takes every
- * so-many-th set of panels of one slice; as many panels make a set as their kept
- * logits allow.
+ * How the work of attention's backward pass is divided. A task takes every n-th set of
+ * panels of one slice; the kept logits limit the panels of a set.
  */
 #include "attention/backward.h"
 #include "base/checked.h"
@@ -16,7 +15,7 @@ size_t whet_backward_sets(const plan_shape *shape) {
     return (shape->row_count + row_count - 1) / row_count;
 }
 
-/* Panels to a set where a slice has so many tasks. */
+/* Panels per set for a number of tasks per slice. */
 static size_t panels_to_set(const whet_attention *a, const plan_shape *shape, size_t tasks) {
     size_t lanes = shape->kernels->lanes, least = (ROWS_AT_LEAST + lanes - 1) / lanes;
     size_t panels = (ROWS_TO_SET + lanes - 1) / lanes;

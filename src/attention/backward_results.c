@@ -87,7 +87,7 @@ static double sum_bias(const double *all, const whet_attention *a, const plan_sh
     return total;
 }
 
-/* Summed over the batches and heads that share a bias: those whose stride is zero. */
+/* Summed over the batches and heads that share a bias (stride zero). */
 void whet_backward_store_bias(const whet_plan *plan, const plan_shape *shape, size_t start) {
     const whet_gradients *g = &plan->description.gradients;
     const whet_attention *a = &g->attention;

@@ -1,8 +1,8 @@
 /*
- * The rows of a set: query rows and their output's gradients as lanes
- * of panels, for the products that go along keys, and as rows, for those that
- * go along queries; and what values have in common, which is left out of the
- * gradients of weights since it would only cost them digits.
+ * The rows of a set: query rows and their output's gradients as lanes of panels, for
+ * products along keys, and as rows, for products along queries; and the part that all
+ * values share, which is left out of the gradients of weights since it would only cost
+ * digits.
  */
 #include "attention/backward.h"
 #include <float.h>
@@ -10,9 +10,9 @@
 #include <string.h>
 
 /*
- * What every value has at least of a column: the smallest if all are above zero, the largest if
- * all are below. Taking it away makes no number larger. Keys that nobody sees are left out, as are
- * infinities and NaN.
+ * The part of a column that all values share: the smallest if all are positive, the
+ * largest if all are negative. Subtracting it makes no value larger. Keys that no row
+ * sees, infinities and NaN do not count.
  */
 void whet_backward_find_common(backward_work *w) {
     float low[HEAD_DIM_MAX], high[HEAD_DIM_MAX];

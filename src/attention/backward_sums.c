@@ -1,9 +1,9 @@
 /*
- * The first sweep of the backward pass and what it comes to. Logits and gradients of
- * weights are computed block by block and kept; sums over a row count from the
- * largest logit so far and the gradient there, and are brought to a new one when
- * it is met. Between the sweeps they tell how a row's beta moves, and with it
- * what the gradients of logits are made of.
+ * The first sweep of the backward pass and its results. Logits and gradients of weights
+ * are computed block by block and kept; sums over a row are relative to the largest logit
+ * so far and the gradient there, and are rescaled when a larger one is found. Between the
+ * sweeps they give the derivative of a row's beta, and with it the terms of the logits'
+ * gradients.
  */
 #include "attention/backward.h"
 #include "base/sums.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Brings the sums of a lane to a new largest logit, where the gradient is `base`. */
+/* Rescales the sums of a lane to a new largest logit, where the gradient is `base`. */
 static void raise_lane(backward_panel *p, size_t lane, float max, float base) {
     panel_backward *to_logits = &p->to_logits;
     if (p->peak[lane] > -INFINITY) {
@@ -94,8 +94,8 @@ static extra_logit weigh_sink(const backward_panel *p, size_t lane, float exp2_s
                              (double)exp2_scale);
 }
 
-/* Moments at beta0 with the sink: those of the forward pass where beta0 is 1, brought to the
- * maximum that was found here. */
+/* Moments at beta0 with the sink: those of the forward pass where beta0 is 1, rescaled to the
+ * maximum found here. */
 static void complete_moments(backward_panel *p, size_t lane, extra_logit sink0) {
     const whet_stats *stats = &p->stats[lane];
     if (whet_beta0(p->row[lane].policy, stats) == 1) {

@@ -1,13 +1,13 @@
 /*
  * Attention of few queries over a long cache, where reading keys and values is
  * all that costs. Each is read once, by tasks that take a chunk of keys for all
- * query rows of a key head (see isa/cache.inc), or of several where the cache has
- * them side by side:
+ * query rows of a key head (see isa/cache.inc), or of several if the cache
+ * interleaves them:
  *
  * phase 0   a chunk's logits, kept in the workspace, and its statistics
- * phase 1   a row's statistics merged and its beta chosen (one task to a row);
+ * phase 1   a row's statistics merged and its beta chosen (one task per row);
  *           maps that are not a temperature replace the row's logits by
- *           coefficients (row/map.c)
+ *           coefficients (row/map_row.c)
  * phase 2   a chunk's weights and what they select of the values
  * phase 3   the chunks' outputs added up and written
  */

@@ -72,15 +72,15 @@ void whet_decode_visible_keys(const decode_work *w, size_t *low, size_t *high);
 
 /* ---- keys and values ---- */
 
-/* Whether the kernels can read a tensor's rows where they lie. */
+/* Whether the kernels can read a tensor's rows in place. */
 bool whet_decode_reads_directly(const whet_tensor *tensor);
 
 /* `count` rows of keys or values from `start` on, of all the task's heads. */
 kv_rows whet_decode_cache(const decode_work *w, const whet_tensor *tensor, size_t start,
                           size_t count, size_t depth);
 
-/* Brings rows [start, start + count) of a tensor into w->converted, count <= DECODE_CONVERTED;
- * and those rows for the kernels. */
+/* Converts rows [start, start + count) of a tensor to w->converted, count <= DECODE_CONVERTED; and
+ * describes those rows for the kernels. */
 void whet_decode_convert(const decode_work *w, const whet_tensor *tensor, size_t start,
                          size_t count, size_t dim);
 kv_rows whet_decode_converted(const decode_work *w, size_t count, size_t dim);

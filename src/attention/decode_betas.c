@@ -61,7 +61,7 @@ static void choose_beta(decode_work *w, const query_row *row, size_t r, decode_r
     state->exp2_scale = whet_exp2_scale(beta);
 }
 
-/* From a row's logits to its coefficients, which take their place. */
+/* Replaces a row's logits by its coefficients. */
 static void make_coefficients(decode_work *w, const query_row *row, size_t r, decode_row *state) {
     float *logits = w->logits + r * w->logits_stride + row->low;
     state->mapped = true;
@@ -79,8 +79,8 @@ static bool are_exponentials(const map_descriptor *map) {
     return (map->traits & MAP_EXPONENTIAL) && !(map->traits & MAP_SEARCHES);
 }
 
-/* Where the largest logit of the keys is: the sink, of which statistics may have their maximum,
- * does not count. */
+/* The index of the largest logit of the keys. The sink, which may be the maximum of the
+ * statistics, does not count. */
 static uint64_t find_argmax(const decode_work *w, size_t r) {
     whet_stats top = whet_stats_empty();
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)

@@ -1,4 +1,4 @@
-/* Keys and values of a chunk: where they lie if the kernels can read them there, else converted. */
+/* Keys and values of a chunk: in place if the kernels can read them there, else converted. */
 #include "attention/decode.h"
 #include "base/element_types.h"
 #include <string.h>
@@ -10,8 +10,8 @@ bool whet_decode_reads_directly(const whet_tensor *tensor) {
 }
 
 /* `count` rows of keys or values from `start` on, of all the task's heads. The stride of an axis
- * of one entry means nothing and may be anything, and so may that to rows that nobody sees: rows
- * ahead of these are not to be counted with it. */
+ * with one entry is meaningless and may be any number, and rows that no query sees may be
+ * anywhere: neither may be used to prefetch rows ahead. */
 kv_rows whet_decode_cache(const decode_work *w, const whet_tensor *tensor, size_t start,
                           size_t count, size_t depth) {
     return (kv_rows){.first = whet_position_at(&w->slice, tensor, start),
@@ -23,7 +23,7 @@ kv_rows whet_decode_cache(const decode_work *w, const whet_tensor *tensor, size_
                      .depth = depth};
 }
 
-/* Brings rows [start, start + count) of a tensor into w->converted; count <= DECODE_CONVERTED. */
+/* Converts rows [start, start + count) of a tensor to w->converted; count <= DECODE_CONVERTED. */
 void whet_decode_convert(const decode_work *w, const whet_tensor *tensor, size_t start,
                          size_t count, size_t dim) {
     for (size_t j = 0; j < count; j++) {

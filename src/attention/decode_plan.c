@@ -1,38 +1,37 @@
 /*
- * How the work of decode is divided, and how workspace and scratch are laid out.
- * A task takes a chunk of keys of one key head, or of several where the cache has
- * them side by side.
+ * How the work of decode is divided, and how workspace and scratch are laid out. A task
+ * takes a chunk of keys of one key head, or of several if the cache interleaves them.
  */
 #include "attention/decode.h"
 #include "base/checked.h"
 #include "base/element_types.h"
 
-#define CHUNK 1024       /* keys to a task, of all its key heads together */
+#define CHUNK 1024       /* keys per task, summed over its key heads */
 #define CHUNK_LEAST 256  /* of each */
 #define CHUNKS_ENOUGH 64 /* to keep all threads busy: rather than more of them, larger ones */
 #define HEADS_PER_TASK 8 /* key heads to a task at most */
-#define TASKS_WANTED 16  /* with fewer of them, heads are taken apart again */
+#define TASKS_WANTED 16  /* with fewer tasks, heads are split again */
 #define GAP_MOST 64      /* bytes between the heads of a position */
 
 typedef struct layout {
     size_t logits; /* float [slice][row][keys] */
     size_t states; /* decode_row [slice][row] */
-    /* Of each task and its rows. What one task writes lies together: threads would take each
-     * other's lines away, also those next to their own, which are fetched unasked. */
+    /* For each task and its rows. The results of one task are contiguous, to avoid false sharing,
+     * including that by the adjacent-line prefetcher. */
     size_t pieces;  /* whet_stats [task][row] */
     size_t sums;    /* chunk_sums [task][row] */
     size_t maxima;  /* float [task][row], with max_logits */
     size_t outputs; /* float [task][row][padded value_dim], */
     size_t
-        outputs_stride; /* from a task's to those of the next chunk: an odd number of lines, too */
+        outputs_stride; /* from a task's to those of the next chunk: also an odd number of lines */
     size_t total;
     /* in the scratch of a task */
     size_t queries, weights, partial, converted, scratch;
 } layout;
 
-/* Floats from a row's logits to the next row's: one more than there are keys, since a map takes a
- * sink for another logit, and an odd number of lines, so that rows do not lie in the same places of
- * a cache. */
+/* Floats from a row's logits to the next row's: one more than there are keys, since a map treats a
+ * sink as another logit, and an odd number of lines, so that rows do not map to the same cache
+ * sets. */
 static size_t logits_stride_of(const whet_attention *a) {
     return (padded(a->keys + 1) / ROW_PAD | 1) * ROW_PAD;
 }
@@ -71,14 +70,14 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     return !workspace.overflow && !scratch.overflow;
 }
 
-/* Whether the heads of a position lie side by side between it and the next. */
+/* Whether the heads of a position are contiguous, before the next position. */
 static bool lies_by_position(const whet_tensor *tensor, size_t heads, size_t dim) {
     ptrdiff_t most = (ptrdiff_t)element_row_bytes(element_type_of(tensor->type), dim) + GAP_MOST;
     return whet_decode_reads_directly(tensor) && tensor->stride[1] > 0 &&
            tensor->stride[1] <= most && tensor->stride[2] / tensor->stride[1] >= (ptrdiff_t)heads;
 }
 
-/* At most so many keys are seen by any query. */
+/* The largest number of keys that any query sees. */
 static size_t keys_in_sight(const whet_attention *a) {
     size_t to_both_sides = a->flags & WHET_CAUSAL ? 1 : 2;
     if (a->window == 0 || a->window > a->keys || a->queries > a->keys)
@@ -87,12 +86,12 @@ static size_t keys_in_sight(const whet_attention *a) {
     return seen < a->keys ? seen : a->keys;
 }
 
-/* Keys to a chunk where a task has so many heads. */
+/* Keys per chunk for a number of heads per task. */
 static size_t chunk_of(size_t heads) {
     return CHUNK / heads > CHUNK_LEAST ? CHUNK / heads : CHUNK_LEAST;
 }
 
-/* Tasks with something to do: of all slices where each takes so many heads. */
+/* Tasks with work, over all slices, for a number of heads per task. */
 static size_t tasks_with(const whet_attention *a, size_t slices, size_t heads) {
     size_t chunk = chunk_of(heads), chunks = (keys_in_sight(a) - 1) / chunk + 1;
     return slices / heads * chunks;
@@ -104,7 +103,7 @@ static size_t divisor_up_to(size_t number, size_t most) {
     return most;
 }
 
-/* Key heads that lie side by side, as many as a task takes at most: a divisor of their number. */
+/* The largest number of interleaved key heads that a task may take: a divisor of their number. */
 static size_t heads_at_most(const whet_attention *a) {
     if (a->keys == 0 || !lies_by_position(&a->k, a->kv_heads, a->head_dim) ||
         !lies_by_position(&a->v, a->kv_heads, a->value_dim))
@@ -115,9 +114,9 @@ static size_t heads_at_most(const whet_attention *a) {
 static size_t fewer_heads(size_t heads) { return divisor_up_to(heads, heads / 2); }
 
 /*
- * How many key heads a task takes: all that lie side by side, so that memory is read without gaps,
- * but not if that leaves threads without decode_work, as over short caches, where reading is not
- * what takes time. It depends on the description alone.
+ * How many key heads a task takes: all that are interleaved, so that memory is read
+ * without gaps, unless that leaves threads without work, as with short caches, where
+ * reading does not take the time. It depends on the description alone.
  */
 static size_t choose_heads_per_task(const whet_attention *a, size_t slices) {
     size_t heads = heads_at_most(a);
@@ -148,8 +147,8 @@ static bool widen_plan(const whet_attention *a, const plan_shape *shape, whet_pl
 }
 
 /*
- * A shorter cache may be divided otherwise, and need more for it: memory is to serve all up to
- * this one's length, and so has room for every division that any of them may have.
+ * A shorter cache may be divided differently and need more memory: a plan asks for enough
+ * to hold every division of any cache up to this one's length.
  */
 static bool make_room(const whet_attention *a, plan_shape shape, whet_plan *plan) {
     for (size_t heads = heads_at_most(a);; heads = fewer_heads(heads)) {

@@ -3,7 +3,7 @@
 #include "attention/row_form.h"
 #include <math.h>
 
-#define CHUNKS_AHEAD 4 /* whose outputs are fetched while others are added up */
+#define CHUNKS_AHEAD 4 /* prefetched while other chunks' outputs are added up */
 
 /* Adds n floats, whole vectors of them, in double, and fetches those `ahead` floats on. */
 static void add_row(const float *x, size_t n, size_t ahead, double *total) {

@@ -67,7 +67,7 @@ static void find_extremes(const decode_work *w, const float *logits, size_t low,
     piece->argmax += low;
 }
 
-/* A chunk's share of a row's statistics; z and s only where somebody will ask for them. */
+/* A chunk's share of a row's statistics; z and s only if they will be needed. */
 static whet_stats piece_of(const decode_work *w, const float *logits, size_t low, size_t count) {
     const kernels *k = w->shape.kernels;
     whet_stats piece = whet_stats_empty();

@@ -31,8 +31,8 @@ static chunk_sums weights_of_row(const decode_work *w, size_t r, size_t low, siz
     return (chunk_sums){.z = sums.z, .s = sums.s};
 }
 
-/* The same, the sums stored. A row that is not finite takes no values: its result is NaN all the
- * same, and those of the other rows do not look as if a value were to blame. */
+/* The same, the sums stored. A row that is not finite adds no values: its result is NaN anyway,
+ * and the other rows' results stay finite. */
 static void weigh_row(decode_work *w, size_t r, size_t low, size_t high) {
     chunk_sums sums = weights_of_row(w, r, low, high);
     if (isnan(sums.z))
@@ -92,7 +92,7 @@ static bool outputs_are_finite(const decode_work *w, size_t first_row, size_t ro
     return finite;
 }
 
-/* Logits lie in the caches' far end by now. */
+/* By now the logits are in the outer caches. */
 static void fetch_logits(const decode_work *w, size_t r, size_t low, size_t high) {
     const float *logits = w->logits + r * w->logits_stride;
     for (size_t j = low; j < high; j += ROW_PAD)

@@ -1,4 +1,4 @@
-/* Which rows there are and where they lie: see geometry.h. */
+/* Rows and their addresses: see geometry.h. */
 #include "attention/geometry.h"
 #include "attention/arena.h"
 #include "base/element_types.h"

@@ -1,8 +1,8 @@
 /*
- * Which head, query, policy and keys a row has, and where it lies. All rows that
- * use the same key head are taken together: row r of key head g is query
- * r / heads_per_kv of query head g * heads_per_kv + r % heads_per_kv, so that these heads
- * read keys and values once and neighbours in a panel see almost the same keys.
+ * The head, query, policy, keys and address of a row. All rows that use the same key head
+ * are computed together: row r of key head g is query r / heads_per_kv of query head g *
+ * heads_per_kv + r % heads_per_kv, so that these heads read keys and values once and
+ * adjacent lanes of a panel see almost the same keys.
  */
 #ifndef WHET_GEOMETRY_H
 #define WHET_GEOMETRY_H
@@ -22,7 +22,7 @@ typedef struct kv_slice {
     const kernels *kernels;
     size_t heads_per_kv;
     size_t batch, kv_head;
-    float *row_maxima; /* where rows note their largest logits, NULL: not wanted */
+    float *row_maxima; /* where rows note their largest logits, or NULL */
 } kv_slice;
 
 /* One query row. */
@@ -40,7 +40,7 @@ typedef struct query_row {
 kv_slice whet_slice_at(const whet_plan *plan, const plan_shape *shape, size_t index);
 query_row whet_row_of(const kv_slice *slice, size_t r);
 
-/* Takes the keys that a row may see into those of several, [*low, *high). */
+/* Extends the range of keys [*low, *high) by those that a row may see. */
 static inline void widen_limits(const query_row *row, size_t *low, size_t *high) {
     if (row->low < *low)
         *low = row->low;
@@ -48,7 +48,7 @@ static inline void widen_limits(const query_row *row, size_t *low, size_t *high)
         *high = row->high;
 }
 
-/* The index of a row into [batch][head][query], and its statistics there (NULL: not wanted). */
+/* The index of a row into [batch][head][query], and its statistics there, or NULL. */
 uint64_t whet_row_index(const kv_slice *slice, const query_row *row);
 whet_stats *whet_row_stats(const kv_slice *slice, const query_row *row);
 
@@ -76,7 +76,7 @@ const float *whet_load_row(const kv_slice *slice, const whet_tensor *tensor, con
 /* Reads a query row, multiplied by the scale. */
 void whet_load_query(const kv_slice *slice, const query_row *row, float *result);
 
-/* Key or value row j as floats: where it lies if it is plain f32, else in `buffer`. */
+/* Key or value row j as floats: in place if it is plain f32, else in `buffer`. */
 const float *whet_load_position(const kv_slice *slice, const whet_tensor *tensor, size_t j,
                                 size_t dim, float *buffer);
 

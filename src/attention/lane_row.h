@@ -1,6 +1,6 @@
 /*
- * One row of a panel: taken out of the panel's tiles, where it is a lane, to be
- * worked on as a whole by src/row, and put back.
+ * One row of a panel: extracted from the panel's tiles, where it is a lane, so that
+ * src/row can work on it as a whole, and put back.
  */
 #ifndef WHET_LANE_ROW_H
 #define WHET_LANE_ROW_H

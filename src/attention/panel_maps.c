@@ -5,10 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Changes of a threshold that sums in f32 no longer tell apart from nothing. */
+/* Changes of a threshold too small for sums in f32 to resolve. */
 #define EXACT_TOLERANCE 1e-7
 #define POWER_TOLERANCE 1e-6
-#define REACH 0.1 /* and from how far away such sums still tell a threshold */
+#define REACH 0.1 /* and the distance over which such sums still give a threshold */
 
 /* Every second pivot halves what the bits of a float leave open: this is never reached. */
 #define KTH_STEPS_MAX 100
@@ -21,7 +21,7 @@ void whet_maps_clear(panel_maps *maps, size_t lanes) {
         maps->lanes.lowest[lane] = -INFINITY;
         maps->lanes.left[lane] = 1;
         maps->lanes.factor[lane] = 1;
-        /* whoever has nothing to search for has masked entries alone, which these leave at zero */
+        /* lanes without a search have only masked entries, which stay zero */
         maps->lanes.scale[lane] = 1;
         maps->lanes.power[lane] = 1;
         maps->form[lane] = PANEL_EXP;
@@ -54,7 +54,7 @@ void whet_maps_set_bias(panel_maps *maps, size_t lane, double bias) {
 
 static void start_kth(kth_search *search, double k, double max) {
     *search = (kth_search){.k = k, .low = -FLT_MAX, .top = (float)max, .high = (float)max};
-    search->pivot = -FLT_MAX; /* the first pass tells how many there are, and the least of them */
+    search->pivot = -FLT_MAX; /* the first pass finds how many there are, and the smallest */
 }
 
 void whet_maps_search(panel_maps *maps, size_t lane, double parameter, const whet_stats *stats) {
@@ -70,7 +70,7 @@ void whet_maps_search(panel_maps *maps, size_t lane, double parameter, const whe
         whet_entmax_start(&maps->entmax[lane], parameter, POWER_TOLERANCE, REACH);
 }
 
-/* The parameters that the kernels take a lane's threshold from. */
+/* The parameters that give the kernels a lane's threshold. */
 static void set_threshold(panel_maps *maps, size_t lane) {
     map_lanes *lanes = &maps->lanes;
     entmax_solver *solver = &maps->entmax[lane];
@@ -257,7 +257,7 @@ void whet_maps_end_pass(panel_maps *maps, size_t lanes) {
 
 /* ---- weights, and what is reported of them ---- */
 
-/* Weights that were made beforehand. */
+/* Weights that have already been computed. */
 static void copy_weights(const panel_maps *maps, const float *made, size_t keys, size_t lanes,
                          float *weights) {
     const float *chosen = maps->chosen[PANEL_BY_ROW];
@@ -322,7 +322,7 @@ void whet_maps_report(const panel_maps *maps, size_t lane, double z, whet_stats 
         stats->max_prob = (double)maps->lanes.largest[lane];
         stats->entropy_after = (double)NAN;
         break;
-    default: /* the row form has told */
+    default: /* the row form has reported them */
         break;
     }
 }

@@ -1,8 +1,8 @@
 /*
- * Maps in prefill: what is known of them for the rows of one panel, lane by lane.
- * A panel may hold rows of any policies side by side (heads of a group), so every
- * lane has a form of its own (panel_form): which kernel makes its weights, or none,
- * and its row is taken out, made by its row form and put back beforehand.
+ * Maps in prefill: what is known of them for the rows of one panel, lane by lane. A panel
+ * may hold rows with different policies (of different heads), so every lane has its own
+ * panel_form: the kernel that computes its weights, or PANEL_BY_ROW, for which its row is
+ * extracted, computed by the row form and put back first.
  *
  * Thresholds are searched for in kept logits, all lanes of a panel in one pass:
  *
@@ -21,7 +21,7 @@
 #include "whet.h"
 #include <stdbool.h>
 
-/* The search for a row's k-th largest logit, between entries that it is known to lie between. */
+/* The search for a row's k-th largest logit, between the entries known to bound it. */
 typedef struct kth_search {
     double k;
     float low; /* no fewer than k entries are not below it */
@@ -45,7 +45,7 @@ typedef struct panel_maps {
     entmax_solver entmax[LANES_MAX];
     entmax_sums sums[LANES_MAX];
     map_order order;           /* of all tiles of a pass */
-    double count[LANES_MAX];   /* the same for counts, of which a float has not enough */
+    double count[LANES_MAX];   /* the same for counts, too large for a float */
     double entropy[LANES_MAX]; /* of entmax: sum of w ln w */
 } panel_maps;
 
@@ -78,7 +78,7 @@ void whet_maps_weigh(panel_maps *maps, const kernels *k, const float *logits, si
 /* Entropy and largest coefficient of a finished row whose weights are not exponentials. */
 void whet_maps_report(const panel_maps *maps, size_t lane, double z, whet_stats *stats);
 
-/* Whether weights have yet to be divided by their sum. */
+/* Whether weights still have to be divided by their sum. */
 static inline bool form_is_normalised(panel_form form) {
     return form != PANEL_SIGMOID && form != PANEL_STICK && form != PANEL_BY_ROW;
 }

@@ -68,8 +68,7 @@ whet_status whet_shape_slices(const whet_attention *a, plan_shape *shape) {
     return WHET_OK;
 }
 
-/* What the policies ask for between them. For sigmoid's ln n the mask tells: see
- * whet_count_visible. */
+/* What the policies need in total. sigmoid's ln n depends on the mask: see whet_count_visible. */
 static void look_at_policies(const whet_attention *a, plan_shape *shape) {
     shape->fused = 1;
     shape->summed = shape->extremes = a->stats != NULL;
@@ -119,7 +118,7 @@ whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan
     if (status != WHET_OK)
         return status;
     plan_shape shape = {.kernels = NULL};
-    if (a->queries == 0) /* no phases, but for max_logits, which becomes -inf */
+    if (a->queries == 0) /* no phases, except for max_logits, which becomes -inf */
         return plan_nothing(&result, &shape, plan);
 
     status = whet_shape_slices(a, &shape);

@@ -1,7 +1,7 @@
 /*
- * The library's own part of a plan: which path a problem takes, and what its
- * policies ask for. Each path divides its work itself (whet_plan_prefill,
- * whet_plan_decode, whet_plan_backward).
+ * The library's own part of a plan: which path a problem takes, and what its policies
+ * need. Each path divides its work itself (whet_plan_prefill, whet_plan_decode,
+ * whet_plan_backward).
  */
 #ifndef WHET_ATTENTION_PLAN_H
 #define WHET_ATTENTION_PLAN_H
@@ -18,10 +18,10 @@ typedef struct plan_shape {
     uint64_t heads_per_kv;   /* query heads to a key head */
     uint64_t row_count;      /* heads_per_kv * queries */
     uint64_t slices;         /* batch * kv_heads */
-    uint64_t fused;          /* every row's beta is known beforehand: one pass is enough */
-    uint64_t counted;        /* somebody asks for the number of unmasked keys */
+    uint64_t fused;          /* every row's beta is known in advance: one pass is enough */
+    uint64_t counted;        /* the number of unmasked keys is needed */
     uint64_t mapped;         /* some policy is not a temperature */
-    uint64_t summed;         /* prefill: somebody asks for Z and S before the output is computed */
+    uint64_t summed;         /* prefill: Z and S are needed before the output is computed */
     uint64_t searched;       /* prefill: some map looks for a threshold in all logits of a row */
     uint64_t by_row;         /* prefill: some map has no kernel for panels */
     uint64_t backwards;      /* prefill: outputs are summed from the last key to the first */
@@ -30,7 +30,7 @@ typedef struct plan_shape {
     uint64_t chunks;         /* decode, backward: tasks to a slice */
     uint64_t heads_per_task; /* decode: key heads to a task, */
     uint64_t chunk_keys;     /* and keys */
-    uint64_t extremes;       /* somebody asks for min and argmax */
+    uint64_t extremes;       /* min and argmax are requested */
     uint64_t row_maxima;     /* with max_logits: where in the workspace rows note theirs */
 } plan_shape;
 

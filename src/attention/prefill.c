@@ -4,9 +4,9 @@
  * values are brought into the layout of the kernels once for all panels of the
  * task. How many passes that takes depends on the policies:
  *
- * fused       Beta is known beforehand: one pass with a running maximum, the
+ * fused       Beta is known in advance: one pass with a running maximum, the
  *             output rescaled whenever that grows. softmax1, sigmoid and
- *             stick-breaking take one pass, too.
+ *             stick-breaking also take one pass.
  * otherwise   A first pass over the keys gives each row's maximum, Z and S,
  *             and with them beta; a second one weights and values. The logits
  *             of the first pass are kept for the second where a task's share
@@ -15,8 +15,8 @@
  *             the maps that look for a threshold (panel_maps.h), whose logits
  *             are always kept.
  *
- * Stick-breaking goes from the last key to the first, and so does then the whole
- * task: to all others the order is the same.
+ * Stick-breaking goes from the last key to the first, and then so does the whole
+ * task: for all other policies the order does not matter.
  */
 #include "attention/max_logits.h"
 #include "attention/prefill.h"

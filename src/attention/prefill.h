@@ -1,9 +1,8 @@
 /*
- * What the files of attention over many queries share: a task's scratch and what
- * is known of the rows it works on. prefill.c explains the passes and drives
- * them: prefill_plan.c divides the work, prefill_rows.c brings rows into layout,
- * prefill_passes.c has the passes over keys and values, prefill_betas.c what
- * comes between them.
+ * Shared by the files of attention over many queries: a task's scratch and the state of
+ * the rows it works on. prefill.c explains the passes and drives them: prefill_plan.c
+ * divides the work, prefill_rows.c brings rows into layout, prefill_passes.c has the
+ * passes over keys and values, prefill_betas.c the steps between them.
  */
 #ifndef WHET_PREFILL_H
 #define WHET_PREFILL_H
@@ -24,11 +23,11 @@ typedef struct prefill_panel {
     float exp2_scale[LANES_MAX];
     double z[LANES_MAX], s[LANES_MAX], q[LANES_MAX];
     double n[LANES_MAX];
-    /* where somebody asks: of the keys alone, NaN in `most` if there is one */
+    /* if requested: of the keys alone; `most` is NaN if there is a NaN */
     float least[LANES_MAX], most[LANES_MAX];
     uint64_t argmax[LANES_MAX];
-    double first[LANES_MAX]; /* with statistics: the weight of key 0, to be normalised like all */
-    double totals_factor[LANES_MAX]; /* what the totals have yet to be multiplied with */
+    double first[LANES_MAX];         /* with statistics: the weight of key 0, not normalised yet */
+    double totals_factor[LANES_MAX]; /* factor still to be applied to the totals */
     whet_stats stats[LANES_MAX];
     beta_solver solver[LANES_MAX];
 } prefill_panel;
@@ -42,7 +41,7 @@ typedef struct prefill_work {
     size_t value_strips;
     size_t first_key; /* of the first block; kept logits start there */
     size_t end_key;
-    size_t kept_keys; /* logits of a panel that there is room for */
+    size_t kept_keys; /* keys whose logits a panel can keep */
     prefill_panel *panels;
     float *queries;          /* [panel][head_dim][lanes] */
     float *outputs;          /* [panel][value_strips * interleave][lanes], not yet in the totals */

@@ -63,7 +63,7 @@ static void complete_lane(const prefill_work *w, prefill_panel *p, size_t lane) 
     stats->flags = n == 0 ? WHET_ROW_EMPTY : 0;
 }
 
-/* Starts the searches for betas; true if any lane has to be driven. */
+/* Starts the searches for betas; true if any lane searches. */
 static bool start_searches(prefill_work *w) {
     bool any = false;
     for (size_t i = 0; i < w->panel_count; i++)
@@ -119,7 +119,7 @@ static double beta_of_lane(const prefill_work *w, prefill_panel *p, size_t lane)
     return whet_apply_strength(row->policy, p->solver[lane].beta);
 }
 
-/* Makes the weights of a lane whose map has no kernel for panels. */
+/* Computes the weights of a lane whose map has no kernel for panels. */
 static void make_row(prefill_work *w, size_t index, size_t lane) {
     const prefill_panel *p = w->panels + index;
     const query_row *row = &p->row[lane];
@@ -141,7 +141,7 @@ static void make_row(prefill_work *w, size_t index, size_t lane) {
     whet_lane_put(&entries, &entries, w->map_row);
 }
 
-/* Thresholds of a panel's maps, in as many passes over its kept logits as they take. */
+/* Thresholds of a panel's maps, in passes over its kept logits. */
 static void solve_maps(prefill_work *w, size_t index) {
     prefill_panel *p = w->panels + index;
     panel_maps *maps = w->maps + index;

@@ -1,7 +1,7 @@
 /*
- * The passes of prefill over keys and values. A block of them is brought into the
- * kernels' layout once for all panels of the task; a panel's logits of a block
- * are a tile, kept for later passes where there is room.
+ * The passes of prefill over keys and values. A block of them is packed into the kernels'
+ * layout once for all panels of the task; a panel's logits of a block are a tile, kept
+ * for later passes if they fit.
  */
 #include "attention/max_logits.h"
 #include "attention/prefill.h"
@@ -15,7 +15,7 @@ static void pack_keys(prefill_work *w, size_t start, size_t count) {
                           w->keys);
 }
 
-/* Values that are not finite are left out here and added by hand: see add_nonfinite_values. */
+/* Values that are not finite are left out here and added by add_nonfinite_values. */
 static void pack_values(prefill_work *w, size_t start, size_t count) {
     const whet_attention *a = w->slice.attention;
     w->nonfinite_count = whet_pack_columns(&w->slice, &a->v, a->value_dim, start, count,
@@ -52,8 +52,8 @@ static void safe_max(const prefill_work *w, const float *max, float *result) {
 }
 
 /*
- * Moves a panel's sums to the maximum that includes this tile, and returns in
- * rescale what everything summed so far has to be multiplied with.
+ * Rescales a panel's sums to the maximum that includes this tile, and returns in rescale
+ * the factor of everything summed so far.
  */
 static void raise_max(prefill_work *w, prefill_panel *p, const float *tile, size_t keys,
                       float *rescale) {
@@ -85,7 +85,7 @@ static void count_tile(prefill_work *w, prefill_panel *p, const float *tile, siz
     add_lanes(p->n, count, w->lanes);
 }
 
-/* Takes a tile's extremes into those of the panel's rows. Tiles may come from the last to the
+/* Merges a tile's extremes into those of the panel's rows. Tiles may come from the last to the
  * first, and the first of equals counts. */
 static void find_extremes(prefill_work *w, prefill_panel *p, const float *tile, size_t start,
                           size_t keys) {
@@ -195,7 +195,7 @@ static bool ends_f32_sums(const prefill_work *w, size_t i) {
     return i % F32_BLOCKS == F32_BLOCKS - 1 || i + 1 == block_count(w);
 }
 
-/* Brings block `block` into layout, its keys, its values or both, and has the next one fetched. */
+/* Packs the keys, the values or both of block `block`, and prepares to fetch the next one. */
 static void pack_block(prefill_work *w, size_t block, bool keys, bool values) {
     const whet_attention *a = w->slice.attention;
     size_t start = block_start(w, block), next = 0, end = 0;

@@ -26,7 +26,7 @@ static void start_map(const prefill_work *w, prefill_panel *p, size_t lane, doub
         p->max[lane] = max_with_zero(sink);
         if (!isnan(sink)) {
             p->z[lane] = zero_logit_weight((double)p->max[lane], beta);
-            if (sink > -INFINITY) /* of which a beta of 0 would make NaN */
+            if (sink > -INFINITY) /* which a beta of 0 would turn into NaN */
                 p->z[lane] += exp(beta * ((double)sink - (double)p->max[lane]));
         }
     }

@@ -1,6 +1,6 @@
 /*
- * What attention asks of a row's policy: how its weights are made in a panel, the
- * beta that is known before any logit, and the row as src/row takes it.
+ * What attention asks a row's policy: how a panel computes its weights, a beta that is
+ * known before any logit, and the row in the form that src/row takes.
  */
 #ifndef WHET_ROW_FORM_H
 #define WHET_ROW_FORM_H
@@ -26,8 +26,8 @@ static inline bool form_is_exponential(panel_form form) {
 void whet_report_exponentials(const map_descriptor *map, double max, double z, double s,
                               whet_stats *stats);
 
-/* The row's logits, contiguous from its first key on, with everything else that belongs to the row;
- * results take their place. */
+/* The row's logits, contiguous from its first key on, with everything else that belongs to the
+ * row; results overwrite them. */
 row_view whet_row_form(const kv_slice *slice, const query_row *row, float *logits);
 
 #endif

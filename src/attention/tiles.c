@@ -24,7 +24,7 @@ void whet_pack_interleaved(const kv_slice *slice, const whet_tensor *tensor, siz
     for (size_t j = 0; j < count; j += interleave) {
         const float *rows[STRIP_MAX];
         for (size_t i = 0; i < interleave; i++) {
-            /* a block's last rows are filled up with its last key; nobody looks at the result */
+            /* a block is padded with its last key; those results are not used */
             size_t key = j + i < count ? start + j + i : start + count - 1;
             float *own = buffer + i * HEAD_DIM_MAX;
             rows[i] = whet_load_position(slice, tensor, key, dim, own);

@@ -1,8 +1,8 @@
 /*
- * What the paths over many queries share: keys, values and query rows brought
- * into the layouts of the panel kernels (see isa/panels.inc), and the complete
- * logits of a block of keys for one panel. A panel's rows are given as an array
- * of `lanes` entries of which the first `row_count` are in use.
+ * Shared by the paths over many queries: keys, values and query rows in the layouts of
+ * the panel kernels (see isa/panels.inc), and the complete logits of a block of keys for
+ * one panel. A panel's rows are given as an array of `lanes` entries of which the first
+ * `row_count` are in use.
  */
 #ifndef WHET_TILES_H
 #define WHET_TILES_H
@@ -26,8 +26,8 @@ static inline size_t block_length(size_t end, size_t start) {
     return end - start < BLOCK ? end - start : BLOCK;
 }
 
-/* Takes the keys that a panel sees into those of all, [*first, *end), which start as none:
- * SIZE_MAX and 0. */
+/* Extends the range [*first, *end) by the keys that a panel sees; it starts empty: SIZE_MAX and 0.
+ */
 static inline void widen_keys(size_t low, size_t high, size_t *first, size_t *end) {
     if (low < high && low < *first)
         *first = low;
@@ -50,33 +50,33 @@ static inline void add_lanes(double *sums, const float *more, size_t lanes) {
 void whet_pack_lane(const float *row, size_t n, size_t lanes, size_t lane, float *result);
 
 /*
- * Rows [start, start + count) of k or v as `scores` wants them: interleaved by a few,
- * [count / interleave][dim][interleave], each less the row `common`, unless that is NULL. buffer is
- * STRIP_MAX rows of HEAD_DIM_MAX, to convert in.
+ * Rows [start, start + count) of k or v in the layout of `scores`: interleaved, [count /
+ * interleave][dim][interleave], each minus the row `common`, unless that is NULL. buffer
+ * is STRIP_MAX rows of HEAD_DIM_MAX, to convert in.
  */
 void whet_pack_interleaved(const kv_slice *slice, const whet_tensor *tensor, size_t dim,
                            size_t start, size_t count, const float *common, float *buffer,
                            float *result);
 
 /*
- * The same rows as `accumulate` wants them, [dim / interleave][BLOCK][interleave], the last columns
- * filled up with zeros. What is not finite must not reach query rows that do not see it, though
- * their weight is zero: such a row counts as zeros, and its index (from start) goes to `nonfinite`.
- * Returns how many there are.
+ * The same rows in the layout of `accumulate`, [dim / interleave][BLOCK][interleave], the
+ * last columns padded with zeros. Rows that are not finite must not reach queries that do
+ * not see them, even with weight zero: such a row is stored as zeros, and its index (from
+ * start) goes to `nonfinite`. Returns how many there are.
  */
 size_t whet_pack_columns(const kv_slice *slice, const whet_tensor *tensor, size_t dim, size_t start,
                          size_t count, float *buffer, float *result, size_t *nonfinite);
 
 /*
- * Rows of the next block on their way to the second-level cache, a few after every few keys
- * that are multiplied: products leave the memory idle, and bringing rows into layout would wait for
- * it. More at a time would hold the products up.
+ * Prefetches rows of the next block into the second-level cache, a few after every few
+ * keys that are multiplied: products leave the memory idle, and packing the rows would
+ * have to wait for it. More at a time would delay the products.
  */
 typedef struct rows_ahead {
     const kv_slice *slice;
     const whet_tensor *tensor[2]; /* NULL: none */
     size_t bytes[2];              /* of a row */
-    size_t next, end;             /* positions yet to be fetched */
+    size_t next, end;             /* positions not fetched yet */
     size_t at_once;               /* positions fetched in one call */
 } rows_ahead;
 
@@ -89,10 +89,10 @@ rows_ahead whet_rows_ahead(const kv_slice *slice, const whet_tensor *first,
 void whet_fetch_rows(rows_ahead *ahead);
 
 /*
- * The logits of a block for a panel, complete: tile is [keys][lanes], with room for whole
+ * The logits of a block for a panel, complete: tile is [keys][lanes], padded to whole
  * interleaves. keys_packed is from whet_pack_interleaved, queries [head_dim][lanes]. If
- * softcap_grads is not NULL and there is a soft-cap, its derivative at every logit goes there, laid
- * out like the tile.
+ * softcap_grads is not NULL and there is a soft-cap, its derivative at every logit goes
+ * there, laid out like the tile.
  */
 void whet_tile_logits(const kv_slice *slice, const query_row *row, size_t row_count,
                       const float *keys_packed, const float *queries, size_t start, size_t keys,

@@ -25,7 +25,7 @@ static inline bool size_align(size_t a, size_t unit, size_t *result) {
     return true;
 }
 
-/* Whether floats may lie there; NULL is fine. */
+/* Whether the address is aligned for floats; NULL is. */
 static inline bool floats_are_aligned(const void *data) {
     return (uintptr_t)data % _Alignof(float) == 0;
 }

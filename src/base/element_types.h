@@ -29,7 +29,7 @@ typedef void (*elements_from_f32)(const kernels *k, const float *values, size_t 
 
 typedef struct element_type {
     const char *name;
-    size_t bytes;       /* of one element; 0 where elements have no address of their own */
+    size_t bytes;       /* of one element; 0 if single elements have no address */
     size_t block;       /* elements that are stored together: 1, or those that share a scale */
     size_t block_bytes; /* 0 where only the caller knows */
     size_t alignment;
@@ -37,14 +37,14 @@ typedef struct element_type {
     bool is_cache;   /* keys and values, */
     bool is_output;  /* outputs and gradients, */
     bool is_mask;    /* masks may be of this type */
-    bool is_decoded; /* decode reads contiguous rows where they lie; others are converted first */
+    bool is_decoded; /* decode reads contiguous rows in place; other rows are converted first */
     bool is_f32;     /* contiguous elements are floats already */
     bool is_callers; /* rows are converted by the tensor's own function */
     elements_to_f32 to_f32;
     elements_from_f32 from_f32;
 } element_type;
 
-/* The types with a row of their own are those up to the last one; WHET_CUSTOM follows them. */
+/* The types up to the last one each have a row; WHET_CUSTOM follows them. */
 #define ELEMENT_TYPE_LAST WHET_Q4_0
 enum { ELEMENT_TYPE_CUSTOM = ELEMENT_TYPE_LAST + 1, ELEMENT_TYPE_UNKNOWN, ELEMENT_TYPES };
 

@@ -1,7 +1,7 @@
 /*
- * One element of a list of whole numbers: a number, or a range of them. The
- * options of the program (16..64,100) and of the plug-in (0-3,7) are read by it,
- * so it needs nothing but libc.
+ * One element of a list of whole numbers: a number, or a range of them. The options of
+ * the program (16..64,100) and of the plug-in (0-3,7) are read by it, so it needs libc
+ * alone.
  */
 #ifndef WHET_NUMBER_RANGE_H
 #define WHET_NUMBER_RANGE_H

@@ -3,7 +3,7 @@
  *
  *     z = sum exp2(scale d)    s = sum d exp2(scale d)    q = sum d d exp2(scale d)
  *
- * and are brought to another maximum without another look at the row.
+ * and can be rescaled to another maximum without reading the row again.
  */
 #ifndef WHET_SUMS_H
 #define WHET_SUMS_H

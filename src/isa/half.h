@@ -43,7 +43,7 @@ static inline uint16_t float_to_half(float x) {
     if (magnitude >= 0x477ff000u)
         return (uint16_t)(sign | 0x7c00u); /* rounds to infinity */
     if (magnitude < 0x38800000u) {
-        /* Subnormal: adding 1/2 puts the bits wanted at the bottom, rounded by the adder. */
+        /* Subnormal: adding 1/2 moves the bits to the bottom, rounded by the adder. */
         float shifted = float_from_bits(magnitude) + 0.5f;
         return (uint16_t)(sign | (float_to_bits(shifted) - 0x3f000000u));
     }

@@ -1,6 +1,7 @@
 /*
- * The table of kernels of one instruction set. Compiled once for each set in sets.def, with
- * WHET_KERNELS_SET its name: vec_<name>.h has the operations in terms of which all is written.
+ * The table of kernels of one instruction set. Compiled once for each set in sets.def,
+ * with WHET_KERNELS_SET its name: vec_<name>.h defines the vector operations that all
+ * kernels are written in.
  */
 #include <stddef.h>
 #include <stdint.h>

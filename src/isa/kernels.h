@@ -20,10 +20,10 @@ typedef struct row_sums {
 } row_sums;
 
 /*
- * One step of the pipeline that takes many rows: exponentials of a few rows, and
- * in the same loop what the rows before and after them need. A loop of
- * exponentials leaves the memory idle; looking for the next rows' maxima
- * fetches them, and the last rows' results go out meanwhile.
+ * One step of the pipeline for many rows: exponentials of a few rows and, in the same
+ * loop, work for the rows before and after them. A loop of exponentials leaves the memory
+ * idle; meanwhile, finding the next rows' maxima fetches those rows, and the last rows'
+ * results are written.
  */
 #define PASS_ROWS 16 /* at most, and a multiple of every WIDTH */
 typedef struct row_pass {
@@ -32,17 +32,16 @@ typedef struct row_pass {
     ptrdiff_t stride;      /* from row to row of x and next, in floats */
     float *y;              /* where the exponentials times unit go; NULL: only sums, s among them */
     const float *next;     /* rows whose maxima to find, or NULL */
-    size_t next_row_count; /* of which there may be fewer */
+    size_t next_row_count; /* may be fewer */
     int nearest; /* where `last` is written past the caches, they are fetched for the nearest cache
                     alone */
     const float *last; /* exponentials to multiply by factor and write to out, or NULL; may be y */
     size_t y_stride;   /* of y and last */
     float *out;
     ptrdiff_t out_stride;
-    int nontemporal; /* out is too large to be found in the caches again; its rows are whole lines
-                      */
-    int whole; /* x are whole rows, y is not x: where one entry has all the weight, unit is to be
-                  exactly 1, so that its probability is */
+    int nontemporal; /* out is too large to stay in the caches; its rows are whole lines */
+    int whole;       /* x are whole rows, y is not x: if one entry has all the weight, unit must be
+                        exactly 1, so that its probability is 1 */
     _Alignas(64) float max[PASS_ROWS];
     float exp2_scale[PASS_ROWS];
     float factor[PASS_ROWS];
@@ -62,9 +61,10 @@ typedef struct row_pass {
 #define ROW_PAD 16
 
 /*
- * Keys or values of some key heads where they lie: `count` rows to a head, `stride` bytes apart, of
- * `depth` elements of any type but the caller's own (`type` as whet_type). The same row of the next
- * head lies head_stride bytes on: a short way, since what lies between is fetched with them.
+ * Keys or values of some key heads, in place: `count` rows per head, `stride` bytes
+ * apart, of `depth` elements of any type except WHET_CUSTOM (`type` as whet_type). The
+ * same row of the next head is head_stride bytes on; a short distance, since the bytes
+ * between are fetched too.
  */
 typedef struct kv_rows {
     const void *first;
@@ -74,14 +74,14 @@ typedef struct kv_rows {
 } kv_rows;
 
 /*
- * What the kernels of maps know of each lane of a panel, and what they find. A map has its share
- * of the lanes (`chosen` of its kernel), the others' numbers are of no concern.
+ * Inputs and results of the map kernels for each lane of a panel. A map computes the
+ * lanes that are `chosen` for its kernel; entries of other lanes are ignored.
  */
 typedef struct map_lanes {
     float bias[LANES_MAX], factor[LANES_MAX]; /* sigmoid: x = e - bias, e^x times factor */
-    float left[LANES_MAX], owed[LANES_MAX];   /* stick-breaking: what is left of the stick is
-                                                 left - owed, the rounding of left */
-    float max[LANES_MAX];                     /* entmax: y = scale (e - max) - threshold */
+    float left[LANES_MAX], owed[LANES_MAX]; /* stick-breaking: the rest of the stick is left - owed,
+                                               the rounding error of left */
+    float max[LANES_MAX];                   /* entmax: y = scale (e - max) - threshold */
     float scale[LANES_MAX], threshold[LANES_MAX];
     float square[LANES_MAX];                    /* 1: p = y y (a = 1.5); 0: p = y (a = 2) */
     float power[LANES_MAX], log_top[LANES_MAX]; /* other a: ln p = log_top + power ln(1 + scale
@@ -100,7 +100,7 @@ typedef struct map_support {
     float lowest[LANES_MAX];  /* the smallest y, inf for none */
 } map_support;
 
-/* How the entries of each lane lie about a pivot. */
+/* The entries of each lane relative to a pivot. */
 typedef struct map_order {
     float count[LANES_MAX]; /* how many are not below it */
     float least[LANES_MAX]; /* the smallest of those, inf for none */
@@ -123,12 +123,12 @@ typedef struct row_gradient {
 } row_gradient;
 
 /*
- * How a weight p = factor exp2(exp2_scale d) and its gradient g lead back to the logit,
- * lane by lane, with d = e - max:
+ * The gradient of a logit from its weight p = factor exp2(exp2_scale d) and the weight's
+ * gradient g, lane by lane, with d = e - max:
  *
  *     beta p (g - base - mean) - through_beta exp2(exp2_scale0 d) (d - mean0)
  *
- * The second part is beta's own movement; without `moves` it is left out.
+ * The second term is the gradient through beta; it is zero unless `moves`.
  */
 typedef struct panel_backward {
     float max[LANES_MAX], exp2_scale[LANES_MAX], factor[LANES_MAX], beta[LANES_MAX];
@@ -199,7 +199,7 @@ typedef struct kernels {
     void (*scores)(const float *keys, size_t strips, const float *queries, size_t depth,
                    float *tile);
     /* out[column][lane] = out * rescale[lane] + sum over keys of value * weight, for `strips`
-     * strips of columns that lie strip_stride floats apart. */
+     * strips of columns, strip_stride floats apart. */
     void (*accumulate)(const float *values, size_t strips, size_t strip_stride,
                        const float *weights, size_t keys, const float *rescale, float *out);
     /* total[column][lane] = total * factor[lane] + out, and out = 0. */
@@ -241,11 +241,11 @@ typedef struct kernels {
     void (*panel_alibi)(float *tile, size_t keys, const float *slope, const float *position);
 
     /*
-     * The way back over panels. grads is laid out like a tile.
+     * The backward pass over panels. grads is laid out like a tile.
      */
     /* sums[j][column] += sum over the lanes of all panels of weights[panel][j][lane] *
      * rows[panel][lane][column], for `strips` strips of outer_keys keys and outer_columns columns;
-     * panels of weights lie `stride` floats apart. */
+     * panels of weights are `stride` floats apart. */
     size_t outer_keys, outer_columns;
     void (*outer)(const float *weights, size_t stride, size_t panels, size_t strips,
                   const float *rows, float *sums);
@@ -263,9 +263,9 @@ typedef struct kernels {
     void (*panel_chain)(float *tile, const float *derivatives, size_t keys);
 
     /*
-     * Maps that are not a temperature: weights from logits for the lanes whose `chosen` is 1, the
-     * others left as they are in `weights`, which may be the tile itself. Masked entries get
-     * exactly 0, NaN gives NaN weights and z.
+     * Maps that are not a temperature: weights from logits for the lanes whose `chosen`
+     * is 1, the others are left unchanged in `weights`, which may be the tile itself.
+     * Masked entries get exactly 0, NaN gives NaN weights and z.
      */
     void (*map_sigmoid)(const float *tile, size_t keys, const float *chosen, map_lanes *lanes,
                         float *weights);
@@ -288,8 +288,8 @@ typedef struct kernels {
     void (*map_entropy)(const float *weights, size_t keys, float *sum);
 
     /*
-     * Few queries, long caches. Queries and out are rows of floats, padded with zeros to whole
-     * vectors (ROW_PAD floats); rows of any kind are [head][row], those of a head in turn.
+     * Few queries, long caches. Queries and out are rows of floats, padded with zeros to
+     * whole vectors (ROW_PAD floats); rows of any kind are [head][row].
      */
     /* logits[head][r][j] = query r of the head . its key j */
     void (*cache_scores)(const kv_rows *keys, const float *queries, size_t row_count,
@@ -307,8 +307,8 @@ typedef struct kernels {
 /* The table for this process; see whet_isa. */
 const kernels *whet_kernels_get(void);
 
-/* The table of a named instruction set, or NULL where it was not built or this processor has it
- * not. For tests and benchmarks. */
+/* The table of a named instruction set, or NULL if it was not built or this processor lacks it.
+ * For tests and benchmarks. */
 const kernels *whet_kernels_named(const char *name);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * For those who go through the list of instruction sets:
+ * How to go through the list of instruction sets:
  *
  *     #define WHET_SET(name, target, flags, condition) WHET_IF(target, {#name}, )
  *     #include "isa/sets.def"
  *
- * WHET_IF(macro, code) is the code where the macro is defined as 1, and nothing where it is not
- * defined. The preprocessor has no #if inside a macro; a name that begins with WHET_IF_IS_ is made
- * of the macro instead, which brings a further argument along if it is WHET_IF_IS_1.
+ * WHET_IF(macro, code) is the code where the macro is defined as 1, and nothing where it
+ * is not defined. The preprocessor has no #if inside a macro; a name that begins with
+ * WHET_IF_IS_ is made of the macro instead, which brings a further argument along if it
+ * is WHET_IF_IS_1.
  */
 #ifndef WHET_ISA_SETS_H
 #define WHET_ISA_SETS_H

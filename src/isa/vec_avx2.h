@@ -58,7 +58,7 @@ static inline __m256 vec_pair(__m256 a, __m256 b) {
     return _mm256_add_ps(_mm256_castpd_ps(_mm256_blend_pd(x, y, 0xa)),
                          _mm256_castpd_ps(_mm256_shuffle_pd(x, y, 0x5)));
 }
-/* The sums of four vectors at once. (Horizontal additions would take multipliers' places.) */
+/* The sums of four vectors at once. (Horizontal additions would occupy the multipliers' ports.) */
 static inline void vec_sum4(const vec x[4], float *sums) {
     __m256 ab = vec_pair(x[0], x[1]), cd = vec_pair(x[2], x[3]);
     __m256 abcd = _mm256_add_ps(_mm256_shuffle_ps(ab, cd, 0x88), _mm256_shuffle_ps(ab, cd, 0xdd));

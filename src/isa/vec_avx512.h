@@ -39,8 +39,8 @@ static inline void vec_add_product(vec *sum, vec a, vec b) { *sum = vec_fma(a, b
 static inline vec vec_max(vec a, vec b) { return _mm512_max_ps(a, b); }
 static inline vec vec_min(vec a, vec b) { return _mm512_min_ps(a, b); }
 static inline float vec_sum(vec x) { return _mm512_reduce_add_ps(x); }
-/* Thirteen operations, eight of them shuffles; folding each vector by itself and adding neighbours
- * by vhaddps takes nineteen. */
+/* Thirteen operations, eight of them shuffles; reducing each vector separately with vhaddps takes
+ * nineteen. */
 static inline void vec_sum4(const vec x[4], float *sums) {
     __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(x[0], x[1]), _mm512_unpackhi_ps(x[0], x[1]));
     __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(x[2], x[3]), _mm512_unpackhi_ps(x[2], x[3]));

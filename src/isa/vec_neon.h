@@ -20,7 +20,7 @@ typedef uint32x4_t vec_mask;
 static inline vec vec_set(float x) { return vdupq_n_f32(x); }
 static inline vec vec_load(const float *p) { return vld1q_f32(p); }
 static inline void vec_store(float *p, vec x) { vst1q_f32(p, x); }
-/* These processors notice by themselves that whole lines are written and pass the caches by. */
+/* These processors detect that whole lines are written and bypass the caches. */
 static inline void vec_store_nontemporal(float *p, vec x) { vst1q_f32(p, x); }
 static inline void vec_nontemporal_end(void) {}
 static inline vec vec_load_tail(const float *p, size_t n, float fill) {
@@ -57,7 +57,7 @@ static inline vec vec_div(vec a, vec b) { return vdivq_f32(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
 static inline vec vec_fnma(vec a, vec b, vec c) { return vfmsq_f32(c, a, b); }
 static inline void vec_add_product(vec *sum, vec a, vec b) { *sum = vec_fma(a, b, *sum); }
-/* None of the instructions for a maximum or minimum treats NaN as vec_scalar.h wants it. */
+/* None of the instructions for a maximum or minimum treats NaN as vec_scalar.h requires. */
 static inline vec vec_max(vec a, vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 static inline vec vec_min(vec a, vec b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
 static inline float vec_sum(vec x) { return vaddvq_f32(x); }

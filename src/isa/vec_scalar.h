@@ -1,18 +1,18 @@
 /*
- * A vector of one float: the template in plain C. It is the reference for the
- * other instruction sets and what runs where none of them is to be had.
+ * A vector of one float: the template in plain C. It is the reference for the other
+ * instruction sets and what runs where none of them is available.
  *
- * Every vec_*.h defines the same names: the types, the shape of a panel (see
- * panels.inc), and the operations below; nothing else differs between sets.
+ * Every vec_*.h defines the same names: the types, the shape of a panel (see panels.inc),
+ * and the operations below; nothing else differs between sets.
  */
 #include "isa/half.h"
 #include <math.h>
 #include <string.h>
 
 #define WIDTH 1
-#define PANEL_VECTORS 3 /* vectors of query rows side by side in a panel */
-#define STRIP 4         /* keys, or value columns, taken together by the panel product */
-#define CACHE_KEYS 2    /* keys taken together when decoding */
+#define PANEL_VECTORS 3 /* vectors of query rows in a panel */
+#define STRIP 4         /* keys, or value columns, per step of the panel product */
+#define CACHE_KEYS 2    /* keys per step of decoding */
 #define QUANT_KEYS 2    /* quantised ones, which need registers for scales, too */
 #define CACHE_SUMS 4    /* sums of values in registers when decoding */
 
@@ -76,8 +76,8 @@ static inline vec vec_exp2_factor(vec t) {
 }
 
 /*
- * x = fraction 2^exponent with a fraction between sqrt(1/2), whose bits these
- * are, and sqrt(2): what a logarithm begins with. x is positive; 0 gives 2^-127.
+ * x = fraction 2^exponent with a fraction between sqrt(1/2), whose bits these are, and
+ * sqrt(2): the first step of a logarithm. x is positive; 0 gives 2^-127.
  */
 #define SQRT_HALF_BITS 0x3f3504f3
 static inline vec vec_split(vec x, vec *exponent) {

@@ -1,12 +1,10 @@
 /*
- * whet_pool: threads that wait for a loop, share its tasks by counting up one
- * number, and wait again. A loop is a generation; a worker takes part in a
- * generation once, and the caller, who takes part too, leaves when every
- * worker that joined has left. Attention is several loops, one right after the
- * other, and waking a thread costs more than a short one takes: whoever waits
- * looks again and again for some microseconds before going to sleep. Threads do
- * not survive fork(), so a pool that finds itself in another process starts its
- * threads anew.
+ * whet_pool: threads that wait for a loop, share its tasks by counting up one number, and
+ * wait again. A loop is a generation; a worker takes part in a generation once, and the
+ * caller, who takes part too, leaves when every worker that joined has left. Attention is
+ * several loops in quick succession, and waking a thread takes longer than a short loop:
+ * waiting threads spin for a few microseconds before they sleep. Threads do not survive
+ * fork(), so a pool in a child process starts its threads again.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "base/last_error.h"
@@ -24,7 +22,7 @@ typedef struct loop {
     _Atomic size_t next;
 } loop;
 
-/* A thread of the pool's, and what it is told at its start. */
+/* A thread of the pool and the argument it starts with. */
 typedef struct pool_thread {
     pthread_t thread;
     whet_pool *pool;
@@ -36,7 +34,7 @@ typedef struct pool_thread {
 
 struct whet_pool {
     size_t threads;        /* the caller included */
-    size_t started;        /* threads of its own that run */
+    size_t started;        /* threads of this pool that are running */
     _Atomic pid_t process; /* whose threads these are, or STARTING */
     pool_thread *own;      /* threads - 1 of them */
     pthread_mutex_t lock;
@@ -132,7 +130,7 @@ static size_t start_threads(whet_pool *pool) {
 
 static void stop_threads(whet_pool *pool) {
     pthread_mutex_lock(&pool->lock);
-    pool->generation++; /* nobody need look on */
+    pool->generation++; /* nothing left to watch */
     pool->stopping = true;
     pthread_cond_broadcast(&pool->begin);
     pthread_mutex_unlock(&pool->lock);
@@ -195,8 +193,8 @@ static void run_alone(size_t tasks, whet_task_function function, void *argument,
         function(argument, task, worker);
 }
 
-/* Threads are started anew after fork(), by one of the threads that come in; the others, if any,
- * are told that there are none and do their own loops alone. */
+/* After fork(), one of the calling threads starts the pool's threads again; any others see an
+ * empty pool meanwhile and run their loops alone. */
 static bool has_threads(whet_pool *pool) {
     pid_t self = getpid();
     pid_t known = atomic_load_explicit(&pool->process, memory_order_acquire);
@@ -222,7 +220,7 @@ static void pool_parallel_for(void *context, size_t tasks, whet_task_function fu
     pthread_mutex_unlock(&pool->lock);
     run_tasks(&l, 0);
     pthread_mutex_lock(&pool->lock);
-    pool->present = NULL; /* whoever has not joined by now need not */
+    pool->present = NULL; /* threads that have not joined yet need not */
     pthread_mutex_unlock(&pool->lock);
     await_leaving(pool);
     pthread_mutex_lock(&pool->lock);

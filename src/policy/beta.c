@@ -1,8 +1,8 @@
 /*
  * Beta from a row's statistics, for one row and for many, and its derivative. A
  * temperature's own rule is in its descriptor; strength and bounds, which all
- * temperatures share, are here. What decided beta is told by its value: a rule
- * that gave no more than its floor did not decide.
+ * temperatures share, are here. The value of beta shows what decided it: a rule that gave
+ * no more than its floor did not.
  */
 #include "policy/beta.h"
 #include "base/last_error.h"
@@ -102,7 +102,7 @@ void whet_differentiate_beta(const whet_policy *policy, const whet_stats *stats,
     result->parameters.strength = full - 1;
 }
 
-/* The gradient of beta leaves the range of numbers only where beta is next to nothing. */
+/* The gradient of beta overflows only where beta is almost zero. */
 static void add_parameter(double beta_grad, double derivative, double *sum) {
     if (derivative != 0 && isfinite(beta_grad))
         *sum += beta_grad * derivative;

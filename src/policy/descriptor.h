@@ -23,7 +23,7 @@ enum {
     PARAMETER_WHOLE = 4u,     /* whole numbers only */
     PARAMETER_NAN = 8u,       /* NaN stands for a default that depends on the row */
     PARAMETER_OPTION = 16u,   /* written ":name=number" */
-    PARAMETER_OPTIONAL = 32u, /* may be left out at the end of a name */
+    PARAMETER_OPTIONAL = 32u, /* may be omitted at the end of a name */
     PARAMETER_LIST = 64u,     /* "c4/c3/...": degree + 1 numbers */
     PARAMETER_LEARNABLE = 128u
 };
@@ -43,7 +43,7 @@ typedef struct policy_parameter {
 
 /* ---- temperatures ---- */
 
-/* What a temperature has to know of a row before it can tell beta. */
+/* What a temperature needs to know about a row to give beta. */
 enum {
     NEEDS_COUNT = 1u,    /* of entries that are not masked */
     NEEDS_POSITION = 2u, /* of the query */
@@ -62,20 +62,20 @@ typedef struct beta_batch {
 } beta_batch;
 
 /*
- * The search for a beta, as a state machine so that whoever holds the logits can
- * drive it, for one row or for many side by side:
+ * The search for a beta, as a state machine that is driven by the code that holds the
+ * logits, for one row or for many at once:
  *
  *     temperature->solver->start(&solver, policy, stats);
  *     while (!solver.done)
  *         temperature->solver->step(&solver, z, s, q);   // the sums below at solver.beta
  *
- * with d = e - max over unmasked entries (the sink included):
- * z = sum exp(beta d), s = sum d exp(beta d), q = sum d d exp(beta d).
- * Afterwards solver.beta is the answer before strength, and solver.flags has
- * WHET_ROW_CAPPED if it is the cap because there is no solution below.
+ * with d = e - max over unmasked entries (the sink included): z = sum exp(beta d), s =
+ * sum d exp(beta d), q = sum d d exp(beta d). Afterwards solver.beta is the answer before
+ * strength, and solver.flags has WHET_ROW_CAPPED if it is the cap because there is no
+ * solution below.
  */
 typedef struct beta_solver {
-    double goal; /* the entropy wanted */
+    double goal; /* the target entropy */
     double cap;
     double low, high; /* bracket: entropy at low is above the goal, at high below */
     double beta;      /* where to evaluate next; in the end the answer */
@@ -121,13 +121,13 @@ enum {
     MAP_ZERO_LOGIT = 16u,    /* one more logit of zero, in the result but not in H */
     MAP_BY_VISIBLE = 32u,    /* a parameter's default is ln n with n the keys left by the mask */
     MAP_EXPONENTIAL = 64u,   /* coefficients are exp(beta e) / sum, perhaps of a part of the row */
-    MAP_IS_SOFTMAX = 256u,   /* softmax itself, of which rows and attention have fast forms */
+    MAP_IS_SOFTMAX = 256u,   /* softmax itself, which has fast forms in rows and attention */
     MAP_MEAN_OVER_SUM = 128u /* D in map_terms is divided by the sum of its weights */
 };
 
 /* How prefill makes weights of a panel of rows: an index of a kernel, or by the row form. */
 typedef enum panel_form {
-    PANEL_BY_ROW,      /* takes each row out, runs the row form, puts it back: the default */
+    PANEL_BY_ROW,      /* extracts each row, runs the row form and puts it back: the default */
     PANEL_EXP,         /* exponentials of all entries, */
     PANEL_EXP_KTH,     /* of those not below the k-th largest (the map's first parameter), */
     PANEL_EXP_LARGEST, /* of the largest */

@@ -1,20 +1,19 @@
 /*
- * The entmax family: sparsemax (a = 2), entmax15 and any a between 1 and 2.
- * With d = e - max, which is never positive, r = 1 / (a - 1) and x = (a - 1) d,
+ * The entmax family: sparsemax (a = 2), entmax15 and any a between 1 and 2. With d = e -
+ * max, which is never positive, r = 1 / (a - 1) and x = (a - 1) d,
  *
  *     p = max(0, x - tau)^r
  *
- * and everything is about the threshold tau for which these sum to one. tau
- * lies in [-1, 0), since the largest entry alone has p = (-tau)^r.
+ * where the threshold tau makes these sum to one. tau is in [-1, 0), since the largest
+ * entry alone has p = (-tau)^r.
  *
- * The r-th root of that sum is the r-norm of max(0, x - tau): convex and falling
- * in tau, and close to a straight line. So Newton's method on it, started at
- * tau = -1, climbs towards the solution in a few steps and never passes it.
+ * The r-th root of that sum is the r-norm of max(0, x - tau): convex and falling in tau,
+ * and close to a straight line. So Newton's method on it, started at tau = -1, climbs
+ * towards the solution in a few steps and never passes it.
  *
- * For a = 2 and 1.5 the solution for the entries above some tau has a closed
- * form; once it leaves none of them out, it is the solution for all entries.
- * For other a the unknown is v = ln p of the largest entry: with
- * w = exp(v / r) = -tau,
+ * For a = 2 and 1.5 the solution for the entries above some tau has a closed form; once
+ * it excludes none of them, it is the solution for all entries. For other a the unknown
+ * is v = ln p of the largest entry: with w = exp(v / r) = -tau,
  *
  *     ln p = v + r log1p(x / w)
  *
@@ -65,7 +64,7 @@ static entmax_sums support_above(const map_row *row, double scale, double thresh
     return whole;
 }
 
-/* How far above the threshold the solution lies if the support stays as it is. */
+/* How far the solution is above the threshold if the support does not change. */
 static double sparsemax_step(const entmax_sums *above) { return (above->sum - 1) / above->count; }
 
 /* The same for squares: the smaller root t of count t^2 - 2 sum t + squares = 1. NaN if none. */
@@ -216,10 +215,10 @@ static double exp_remainder(double t) {
 }
 
 /*
- * How a coefficient p > 0 changes with a, but for a multiple of its weight
- * p^(2 - a), which D takes away: with L = -ln p, -p L^2 remainder((a - 1) L). That is
- * the derivative r h + r^2 p (r = 1 / (a - 1), h = p L) less r^2 p^(2 - a), so that
- * nothing is lost as a comes near 1.
+ * The derivative of a coefficient p > 0 with respect to a, except for a multiple of its
+ * weight p^(2 - a), which D removes: with L = -ln p, -p L^2 remainder((a - 1) L). That is
+ * the derivative r h + r^2 p (r = 1 / (a - 1), h = p L) less r^2 p^(2 - a), so that no
+ * digits are lost as a approaches 1.
  */
 static double alpha_derivative(double alpha, double p) {
     double log_p = log(p);

@@ -1,11 +1,10 @@
 /*
- * The row form of a map, which every map has: passes over a row find a few
- * numbers, after which each coefficient follows from its logit. It works in
- * double throughout, costs a few passes and copies nothing; row/map_row.c runs
- * it for one row, forward and backward. Kernels for panels of rows are another
- * matter (see panel_form).
+ * The row form of a map, which every map has: passes over a row find a few numbers, after
+ * which each coefficient follows from its logit. It works in double throughout, costs a
+ * few passes and copies nothing; row/map_row.c runs it for one row, forward and backward.
+ * Kernels for panels of rows are separate (see panel_form).
  *
- * A sink that the map takes is one more entry behind the last.
+ * A sink that the map takes is one more entry after the last.
  */
 #ifndef WHET_POLICY_MAP_H
 #define WHET_POLICY_MAP_H
@@ -19,7 +18,7 @@ typedef struct map_row {
     const row_view *row;     /* its logits; coefficients go to row->out unless that is NULL */
     const whet_stats *stats; /* n and max: the row is finite and not empty */
     double beta;             /* above zero */
-    float sink;              /* -inf where there is none, or the map takes none */
+    float sink;              /* -inf if there is none, or the map takes none */
     uint64_t visible;        /* what ln n means to MAP_BY_VISIBLE */
 } map_row;
 

@@ -1,11 +1,10 @@
 /*
- * Policies from names. Reading is strict, every byte must belong to something,
- * and a refusal quotes the part that is wrong and says what is expected in its
- * place. The order is: characters, the '+' between a temperature and a map, for
- * each the entry of the table, then one part after the other between colons, and
- * last the numbers themselves (whet_policy_check).
- * Any bytes may come in; they are quoted only once they are known to be
- * harmless.
+ * Policies from names. Reading is strict, every byte must belong to something, and a
+ * refusal quotes the part that is wrong and says what is expected in its place. The order
+ * is: characters, the '+' between a temperature and a map, for each the entry of the
+ * table, then one part after the other between colons, and finally the values of the
+ * parameters (whet_policy_check). Any bytes may come in; they are quoted only once they
+ * are known to be harmless.
  */
 #include "policy/validate.h"
 #include "policy/number.h"
@@ -14,7 +13,7 @@
 
 #include <string.h>
 
-/* Text that is part of a name and so has no end of its own. */
+/* Text that is part of a name and so is not terminated. */
 typedef struct span {
     const char *text;
     size_t length;
@@ -74,7 +73,7 @@ static bool is_name_character(char c) {
            (c != '\0' && strchr(":=/.+-_", c));
 }
 
-/* Refuses what cannot be part of any name, so that the rest can be quoted in messages as it is. */
+/* Refuses what cannot be part of any name, so that messages can quote the rest unchanged. */
 static whet_status check_characters(name_parser *parser) {
     size_t length = strnlen(parser->name, POLICY_NAME_LENGTH_MAX + 1);
     if (length == 0) {

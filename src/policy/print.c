@@ -92,8 +92,8 @@ static void write_list(name_writer *writer, const whet_policy *part) {
     }
 }
 
-/* How many parameters that are no options to write: optional ones at the end are left out where
- * they are the default. */
+/* How many positional parameters to write: optional ones at the end are omitted if they have the
+ * default value. */
 static size_t positional_to_write(const policy_entry *entry, const settable *set,
                                   const whet_policy *part) {
     size_t count = 0;

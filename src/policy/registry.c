@@ -1,9 +1,8 @@
 /*
- * The list of policies. A new policy is a descriptor in a file of its own and a
- * line or two here, and everything that takes policies by name offers it from
- * then on. Where one name is a special case of another (adaptive of poly,
- * sparsemax of entmax) it stands before it, since a policy is written by the
- * first name that can express it.
+ * The list of policies. A new policy is a descriptor in its own file and a line or two
+ * here; everything that takes policies by name then offers it. Where one name is a
+ * special case of another (adaptive of poly, sparsemax of entmax) it comes before it,
+ * since a policy is printed by the first name that can express it.
  */
 #include "policy/registry.h"
 #include "base/last_error.h"

@@ -26,11 +26,11 @@ extern const policy_parameter whet_policy_strength;
 double whet_parameter_get(const whet_policy *policy, const policy_parameter *parameter);
 void whet_parameter_set(whet_policy *policy, const policy_parameter *parameter, double value);
 
-/* The policy with one of its parts as it is in plain softmax. */
+/* The policy with one of its parts replaced by that of plain softmax. */
 whet_policy whet_policy_without_map(whet_policy policy);
 whet_policy whet_policy_without_temperature(whet_policy policy);
 
-/* Plain softmax, for whoever was given no policy. */
+/* Plain softmax, for callers without a policy. */
 extern const whet_policy whet_plain_policy;
 
 /* The families. */

@@ -1,12 +1,11 @@
 /*
- * Stick-breaking: from the last entry to the first, each takes its sigma(e) of
- * what is left of a stick of length one.
+ * Stick-breaking: from the last entry to the first, each takes the share sigma(e) of the
+ * rest of a stick of length one.
  *
- * Backward, Q_i is what the positions before i would get of a stick of length one,
- * Q_(i + 1) = (1 - sigma_i) Q_i + sigma_i g_i; a logit then gets
- * p_i (1 - sigma_i) (g_i - Q_i). Q runs from the first position on, what is left of
- * the stick from the last one: Q is noted every so many blocks on the way up, and
- * computed again from there on the way down.
+ * Backward, Q_i is what the positions before i would get of a stick of length one, Q_(i +
+ * 1) = (1 - sigma_i) Q_i + sigma_i g_i; a logit then gets p_i (1 - sigma_i) (g_i - Q_i).
+ * Q runs from the first position on, what is left of the stick from the last one: Q is
+ * noted at regular intervals on the way up and computed again from there on the way down.
  */
 #include "policy/registry.h"
 

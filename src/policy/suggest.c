@@ -14,8 +14,8 @@ static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') 
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* How many letters to add, drop, change or swap with a neighbour to make one of the other, without
- * regard to case (optimal string alignment). */
+/* How many letters to insert, delete, change or swap with the next one to make one of the other,
+ * ignoring case (optimal string alignment). */
 static size_t edit_distance(const char *a, size_t a_length, const char *b) {
     size_t b_length = strlen(b);
     size_t rows[3][WORD_LENGTH_MAX + 1];

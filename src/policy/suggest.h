@@ -1,4 +1,4 @@
-/* What somebody meant who wrote a word that does not exist. */
+/* Suggestions for misspelt words. */
 #ifndef WHET_SUGGEST_H
 #define WHET_SUGGEST_H
 
@@ -12,7 +12,7 @@ typedef struct nearest_word {
     size_t distance;
 } nearest_word;
 
-/* Keeps the candidate if it is nearer than those before and near enough to be what was meant. */
+/* Keeps the candidate if it is closer than those before and close enough to be a suggestion. */
 void whet_nearest_consider(nearest_word *nearest, const char *candidate);
 
 #endif

@@ -1,17 +1,15 @@
 /*
- * The beta at which a row's entropy is a wanted one. H falls with beta, from
- * the row's own entropy at 1 to the logarithm of how many entries share the
- * maximum, so there is at most one solution. The first evaluation is at the
- * cap and tells whether there is any; then Newton's method runs inside a
- * bracket that every evaluation tightens.
+ * The beta at which a row's entropy has a given value. H falls with beta, from the row's
+ * own entropy at 1 to the logarithm of how many entries share the maximum, so there is at
+ * most one solution. The first evaluation is at the cap and shows whether there is one;
+ * then Newton's method runs inside a bracket that every evaluation tightens.
  *
- * Newton works on ln H as a function of beta: as softmax sharpens, H falls like
- * exp(-beta * gap), whose logarithm is close to a straight line. Where Newton
- * leaves the bracket, or has not settled after a number of steps (H near zero
- * is mostly rounding), the bracket is halved in ln beta instead. Sums made of
- * f32 exponentials leave beta uncertain by some 1e-7; a Newton step below 1e-6
- * is taken and not checked by another pass over the row, since its own error
- * is of the order of its square.
+ * Newton works on ln H as a function of beta: as softmax sharpens, H falls like exp(-beta
+ * * gap), whose logarithm is close to a straight line. Where Newton leaves the bracket,
+ * or has not settled after a number of steps (H near zero is mostly rounding), the
+ * bracket is halved in ln beta instead. Sums made of f32 exponentials leave beta
+ * uncertain by about 1e-7; a Newton step below 1e-6 is accepted without another pass over
+ * the row, since its own error is of the order of its square.
  */
 #include "policy/beta.h"
 #include "policy/registry.h"
@@ -41,10 +39,10 @@ static void finish(beta_solver *solver, double beta, uint32_t flags) {
 }
 
 /*
- * A first guess from the row's statistics, exact for many normal logits: there
- * H = ln n - beta^2 v / 2 with variance v, and the maximum lies sqrt(2 v ln n)
- * above the mean. With L = ln Z and t = S / Z that gives v = t^2 / (2 L), and
- * beta^2 = 1 + (H - goal) / (v / 2). Anything may come out for other logits.
+ * A first guess from the row's statistics, exact for many normal logits: there H = ln n -
+ * beta^2 v / 2 with variance v, and the maximum is sqrt(2 v ln n) above the mean. With L
+ * = ln Z and t = S / Z that gives v = t^2 / (2 L), and beta^2 = 1 + (H - goal) / (v / 2).
+ * For other logits the result can be anything.
  */
 static double first_guess(const whet_stats *stats, double goal) {
     double t = stats->s / stats->z;
@@ -71,8 +69,8 @@ static void start(beta_solver *solver, const whet_policy *policy, const whet_sta
 }
 
 /*
- * A goal of exactly ln(multiplicity) is never reached, though the entropy at
- * the cap rounds to it; a goal a few roundings above that is taken for it.
+ * A goal of exactly ln(multiplicity) is never reached, though the entropy at the cap
+ * rounds to it; a goal a few roundings above that is treated like it.
  */
 static void judge_cap(beta_solver *solver, double entropy) {
     double reachable = solver->goal * (1 - 4 * DBL_EPSILON);

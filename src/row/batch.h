@@ -17,7 +17,7 @@ typedef struct row_batch {
     bool special[LANES_MAX]; /* everything masked, or not finite: left to whet_one_row */
 } row_batch;
 
-/* A batch without rows as yet; all of the call's are plain f32. */
+/* A batch without rows yet; all rows of the call are plain f32. */
 row_batch whet_batch_start(const whet_rows *rows, const row_job *job);
 
 /* Where row i of the batch comes from and goes to. */
@@ -40,7 +40,7 @@ void whet_batch_check_max(row_batch *batch, float *max);
 void whet_batch_choose(row_batch *batch, const float *max, const float *z, const float *s,
                        float *scale);
 
-/* Takes the special rows by themselves; notes the first that is not finite. */
+/* Computes the special rows one by one; notes the first that is not finite. */
 void whet_batch_finish_special(const row_batch *batch, whet_status *status, size_t *first_bad_row);
 
 #endif

@@ -83,8 +83,9 @@ typedef struct backward {
 } backward;
 
 /*
- * Where coefficients sum to one, g counts from what arrives at the largest logit: the sharper a
- * row, the closer D comes to that, and the more digits their difference would lose otherwise.
+ * Where coefficients sum to one, g is taken relative to the gradient at the largest
+ * logit: the sharper a row, the closer D is to that, and the more digits their difference
+ * would lose otherwise.
  */
 static void find_shifts(backward *b, float *buffer) {
     const row_view *row = b->m->row, *grad = b->want->out;
@@ -171,7 +172,7 @@ static bool needs_beta(const backward *b) {
     return b->want->wants_beta || b->want->parameters || !whet_beta_is_constant(b->m->policy);
 }
 
-/* How the row's beta and its own statistics lead back to logits. */
+/* The gradients of logits through the row's beta and through its statistics. */
 static void find_movement(backward *b, float *buffer) {
     const whet_stats *stats = b->m->stats;
     row_movement *movement = &b->movement;
@@ -215,8 +216,8 @@ static double gradient_at(const backward *b, double logit, double g, double p, d
     return b->movement.is_zero ? own : own + row_movement_at(&b->movement, logit);
 }
 
-/* Stores the gradient, and coefficients where they are wanted; returns what the map's parameter
- * gets. `buffer` serves what arrives and what goes out. */
+/* Stores the gradient, and the coefficients if requested; returns the gradient of the map's
+ * parameter. `buffer` holds the incoming gradient, then the result. */
 static double store_gradient(backward *b, float *buffer) {
     double parameter_grad = 0;
     const row_view *row = b->m->row;
@@ -251,7 +252,7 @@ static double store_gradient(backward *b, float *buffer) {
     return parameter_grad;
 }
 
-/* A sink that the map takes no notice of is still in the entropy. */
+/* A sink that the map ignores is still part of the entropy. */
 static void finish_sink(backward *b) {
     float sink = row_sink(b->m->row);
     if (sink > -INFINITY && b->m->sink == -INFINITY && !b->movement.is_zero)

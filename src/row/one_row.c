@@ -1,9 +1,9 @@
 /*
- * One row from logits to statistics, beta and probabilities. A row that fits a
- * block is converted once and stays in the first-level cache. A longer one is
- * walked block by block, each block's exponentials taken at the largest logit
- * met so far; in the end a factor for each block puts them right. All element
- * types take the same steps, so that a narrow result is the f32 one rounded.
+ * One row from logits to statistics, beta and probabilities. A row that fits a block is
+ * converted once and stays in the first-level cache. A longer one is walked block by
+ * block, each block's exponentials relative to the largest logit so far; at the end a
+ * factor for each block corrects them. All element types take the same steps, so that a
+ * narrow result is the f32 one rounded.
  */
 #include "row/one_row.h"
 #include "base/sums.h"
@@ -20,7 +20,7 @@ typedef struct running {
     double unit, total; /* of the last step (see row_pass) */
 } running;
 
-/* What a block's exponentials were taken at. */
+/* The maximum that a block's exponentials are relative to. */
 typedef struct block_note {
     float max;
     double unit;
@@ -111,7 +111,7 @@ void whet_row_flush(const row_view *row) {
 
 /*
  * Walks the row at exp2_scale. y, if not NULL, receives the exponentials (n floats),
- * notes[b], if not NULL, what block b was taken at.
+ * notes[b], if not NULL, the maximum of block b.
  */
 static running walk(const row_view *row, float exp2_scale, float *y, block_note *notes,
                     float *buffer) {
@@ -175,7 +175,7 @@ static running store_long_f32(const row_view *row, float exp2_scale, float *buff
     return run;
 }
 
-/* A narrower one cannot: its exponentials are taken twice. */
+/* A narrower result cannot hold them: its exponentials are computed twice. */
 static running store_long_narrow(const row_view *row, float exp2_scale, float *buffer) {
     const kernels *k = row->kernels;
     block_note notes[NOTED_BLOCKS];
@@ -192,7 +192,7 @@ static running store_long_narrow(const row_view *row, float exp2_scale, float *b
     return run;
 }
 
-/* A row that short_rows.c would take, had it the type: by the same operations. */
+/* A row that short_rows.c would take if it were f32: the same operations. */
 static running pass_as_lane(const row_view *row, const float *x, float max, float exp2_scale,
                             float *y) {
     _Alignas(64) float d[SHORT_MAX + ROW_PAD], weights[SHORT_MAX + ROW_PAD];
@@ -203,7 +203,7 @@ static running pass_as_lane(const row_view *row, const float *x, float max, floa
     return (running){max, (double)z, (double)s, 1, (double)z};
 }
 
-/* A row of one block at exp2_scale, its exponentials, if wanted, in y. */
+/* A row of one block at exp2_scale; its exponentials go to y unless that is NULL. */
 static running pass_short(const row_view *row, float exp2_scale, float *y, float *buffer) {
     const float *x = whet_row_load(row, 0, row->n, buffer);
     float max = row->kernels->max(x, row->n);
@@ -399,7 +399,7 @@ bool whet_row_describe(const row_view *row, const row_job *job, whet_stats *stat
 
 /* Asks for the lines of a narrow result, to be in the second-level cache when it is stored: a pass
  * that only rounds and stores has nothing to do while it waits for them. Inlined, since gcc drops
- * calls of functions that do nothing but prefetch. */
+ * calls of functions that only prefetch. */
 static inline __attribute__((always_inline)) void fetch_result(const row_view *row) {
     enum { LINE = 64 };
     if (!row->out || row->out_type == WHET_F32 || row->n > ROW_BLOCK)

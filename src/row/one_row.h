@@ -5,20 +5,20 @@
 #include "policy/descriptor.h"
 #include "row/view.h"
 
-/* Rows of up to this many blocks note the maximum that each was taken at; a longer one is
- * searched for its maximum beforehand, so that all blocks are taken at that. */
+/* Rows of up to this many blocks note the maximum of each block; for longer rows the maximum is
+ * found first, and all blocks are relative to it. */
 #define NOTED_BLOCKS 512
 
-/* Rows of up to so many entries go through the loops for panels, a row to a lane: see
- * short_rows.c. Longer ones gain nothing: transposing costs as much for each entry, the rest ever
- * less. */
+/* Rows of up to this many entries go through the loops for panels, one row per lane: see
+ * short_rows.c. Longer rows gain nothing: transposing costs the same for every entry, everything
+ * else less and less. */
 #define SHORT_MAX 56
 
 /*
- * A long row of f32 whose exponentials lie in place of its result, or all rows' in one place that
- * can be spared: whichever walk over a row of the same length comes next multiplies them on the
- * way, while it computes its own. One place for all is found in the caches again, and results that
- * are written but once can go past these.
+ * A long row of f32 whose exponentials are stored in place of its result, or, for all
+ * rows, in one buffer that is free: the next walk over a row of the same length
+ * multiplies them while it computes its own. One buffer for all rows stays in the caches,
+ * and results that are written only once can bypass these.
  */
 typedef struct row_pending {
     float *spare;        /* or NULL */
@@ -28,13 +28,13 @@ typedef struct row_pending {
     float factor[NOTED_BLOCKS];
 } row_pending;
 
-/* What a call wants of its rows. */
+/* What a call computes for its rows. */
 typedef struct row_job {
     const whet_policy *policy;
     const temperature_descriptor *temperature;
     const map_descriptor *map;
     bool wants_stats;
-    bool needs_count;    /* of unmasked entries, before beta can be told */
+    bool needs_count;    /* of unmasked entries, before beta is known */
     bool needs_sums;     /* Z and S */
     bool needs_extremes; /* min and argmax; found with the sums */
 } row_job;

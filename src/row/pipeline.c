@@ -1,10 +1,10 @@
 /*
- * Many rows of plain f32 at full speed. Taken one by one, a row's exponentials
- * wait for its maximum, its results for their sum, and the memory for both;
- * here rows go in batches, and the loop over one batch's exponentials also finds
- * the next batch's maxima and writes the last batch's results (see row_pass in
- * isa/kernels.h). No row waits for what was found only just before, and what is
- * done once a row is done for a vector of rows.
+ * Many rows of plain f32 at full speed. Computed one by one, a row's exponentials wait
+ * for its maximum, its results for their sum, and the memory for both; here rows are
+ * computed in batches, and the loop over one batch's exponentials also finds the next
+ * batch's maxima and writes the last batch's results (see row_pass in isa/kernels.h). No
+ * row waits for a result that was found only just before, and work that is done once per
+ * row is done for a vector of rows.
  */
 #include "row/pipeline.h"
 #include "row/batch.h"
@@ -26,7 +26,7 @@ bool whet_pipeline_takes(const whet_rows *rows, const row_job *job, bool stores)
 }
 
 typedef struct pipeline {
-    /* exponentials of the last batch, whose place is taken by this one's as they are written */
+    /* exponentials of the last batch, overwritten by those of this one */
     _Alignas(64) float buffer[ROW_BLOCK + PASS_ROWS * ROW_PAD];
     row_pass pass;
     row_batch batch;
@@ -89,8 +89,8 @@ static bool weigh(pipeline *p) {
     return any;
 }
 
-/* Writes the results of the batch but those of special rows, whose logits are still wanted as they
- * came: they may lie in the same place. */
+/* Writes the results of the batch except those of special rows, whose logits are still needed: the
+ * result may share their memory. */
 static void settle(pipeline *p, whet_status *status, size_t *first_bad_row) {
     for (size_t i = 0; i < p->batch.count; i++)
         if (!p->batch.special[i])

@@ -1,18 +1,18 @@
 /*
  * The backward pass of one row under a temperature and softmax. With p = softmax(beta e),
- * the gradient g that arrives and D = sum p g, beta gets
+ * the incoming gradient g and D = sum p g, the gradient of beta is
  *
  *     G = sum p (g - D) e
  *
- * and a logit, on its own account and through beta (see beta_derivative in policy/beta.h),
+ * and that of a logit, directly and through beta (see beta_derivative in policy/beta.h),
  *
  *     beta p_j (g_j - D) - G factor w_j (e_j - m_w)
  *
- * One pass over the row sums what D and G are made of, another one stores. A
- * short row's exponentials are kept in between, a long row's taken again.
+ * One pass over the row computes the sums for D and G, another stores the gradient. A
+ * short row's exponentials are kept in between, a long row's are computed again.
  *
- * g counts from what arrives at the largest logit: the sharper a row, the closer
- * D comes to that, and the more digits their difference would lose otherwise.
+ * g is taken relative to the gradient at the largest logit: the sharper a row, the closer
+ * D is to that, and the more digits their difference would lose otherwise.
  */
 #include "row/row_backward.h"
 #include "base/sums.h"
@@ -96,7 +96,7 @@ static row_gradient gradient_of(const softmax_backward *at, double beta) {
     return result;
 }
 
-/* b->p still holds a short row's exponentials; a gradient narrower than f32 takes their place. */
+/* b->p still holds a short row's exponentials; a gradient narrower than f32 overwrites them. */
 static void store_gradient(const softmax_backward *at, double beta, blocks *b) {
     const row_view *row = at->row;
     const kernels *k = row->kernels;
@@ -147,14 +147,14 @@ static bool temperature_backward(const row_view *row, const row_view *grad, cons
     return true;
 }
 
-/* Whether nothing but a gradient of the result arrives, at a row with nothing beside its logits. */
+/* Whether only the result has a gradient, and the row has nothing besides its logits. */
 static bool is_plain(const row_view *row, const row_gradients *gradients) {
     return !row->has_sink && !row->has_beta && !gradients->weights && !gradients->wants_beta &&
            gradients->logsumexp == 0 && gradients->entropy == 0 && gradients->entropy_after == 0 &&
            gradients->out;
 }
 
-/* Of an empty row: nothing but its sink, if it has one, is in its logsumexp. */
+/* Of an empty row: its logsumexp is its sink, if it has one. */
 static bool empty_backward(const row_view *row, row_gradients *gradients) {
     gradients->sink = row->has_sink ? gradients->logsumexp : 0;
     if (!isfinite(gradients->sink))

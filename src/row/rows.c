@@ -1,6 +1,6 @@
 /*
- * whet_softmax and whet_entropy: checks the request, then takes row after row,
- * through the loops for many rows where these fit and through whet_one_row otherwise.
+ * whet_softmax and whet_entropy: checks the request, then computes the rows, in the loops
+ * for many rows where these apply and in whet_one_row otherwise.
  */
 #include "row/rows.h"
 #include "base/last_error.h"
@@ -155,8 +155,7 @@ bool whet_rows_are_nontemporal(const whet_rows *rows) {
            (starts | rows->n * sizeof(float)) % LINE_BYTES == 0;
 }
 
-/* The last row's result is the last to be written: until then its place can be spared, but for
- * logits that lie there. */
+/* The last row's result is written last: until then its memory is free, unless it holds logits. */
 static row_pending start_pending(const whet_rows *rows, bool stores) {
     row_pending pending = {.out = NULL};
     if (!stores || rows->out_type != WHET_F32 || rows->in == rows->out ||

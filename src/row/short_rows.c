@@ -1,11 +1,10 @@
 /*
- * Many rows of plain f32 that are so short that finding their maxima and sums
- * across vectors would take longer than everything else. They are transposed,
- * a row to a lane, go through the loops made for panels of queries
- * (isa/panels.inc), where no sum crosses lanes, and are transposed back. A few
- * rows, which would leave most lanes empty, go one by one through the same
- * operations in the same order: what comes out does not depend on how many
- * there are.
+ * Many rows of plain f32, so short that finding their maxima and sums across vectors
+ * would take longer than everything else. They are transposed, one row per lane, computed
+ * by the loops for panels of queries (isa/panels.inc), where no sum crosses lanes, and
+ * transposed back. A few rows, which would leave most lanes empty, are computed one by
+ * one with the same operations in the same order: results do not depend on the number of
+ * rows.
  */
 #include "row/short_rows.h"
 #include "row/batch.h"
@@ -54,7 +53,7 @@ static void choose_scales(panel *p) {
     whet_batch_choose(&p->batch, p->max, p->z, p->s, p->exp2_scale);
 }
 
-/* Where results go; those of special rows nowhere, for they are still wanted as they came. */
+/* Where results go; nowhere for special rows, whose logits are still needed. */
 static void scatter(panel *p) {
     float *to[LANES_MAX];
     for (size_t lane = 0; lane < p->batch.kernels->lanes; lane++) {
@@ -66,7 +65,7 @@ static void scatter(panel *p) {
     p->batch.kernels->panel_transpose_back(p->tile, p->batch.rows->n, p->z, to);
 }
 
-/* The rows of a panel, all lanes together. */
+/* The rows of a panel, all lanes at once. */
 static void run_panel(panel *p) {
     gather(p);
     find_max(p);

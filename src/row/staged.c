@@ -19,7 +19,7 @@ bool whet_staged_take(const whet_rows *rows, const row_job *job, bool stores) {
     return rows->n <= ROW_BLOCK / 2 && whet_pipeline_takes(&staged, job, stores);
 }
 
-/* Some rows of the request, one after the other or, where no gaps lie between them, as one. */
+/* Some rows of the request, one after the other or, if there are no gaps between them, as one. */
 typedef struct stage_rows {
     const whet_rows *rows;
     size_t first, count;

@@ -1,13 +1,13 @@
 /*
- * The arithmetic of a row's statistics. (m, Z, S) are sums over exp(e - m), so
- * two pieces are brought to the larger of their maxima and added:
+ * The arithmetic of a row's statistics. (m, Z, S) are sums over exp(e - m), so two pieces
+ * are rescaled to the larger of their maxima and added:
  *
  *     Z' = Z exp(m_i - m)
  *     S' = (S + (m_i - m) Z) exp(m_i - m)
  *
- * A piece with nothing in it has m = -inf and must not reach these formulas,
- * where it would make NaN; one whose weight exp(m_i - m) is zero adds nothing.
- * A piece may hold a sink alone (n = 0, but m finite), so m tells and not n.
+ * A piece with nothing in it has m = -inf and must not reach these formulas, where it
+ * would make NaN; one whose weight exp(m_i - m) is zero adds nothing. A piece may hold a
+ * sink alone (n = 0, but m finite), so m decides, not n.
  */
 #include "row/stats.h"
 #include "base/last_error.h"

@@ -7,7 +7,7 @@
 /* Fills logsumexp and entropy from n, max, z and s; resets beta and what follows. */
 void whet_stats_complete(whet_stats *stats);
 
-/* whet_stats_merge, yet to be completed. */
+/* whet_stats_merge without the fields that whet_stats_complete fills. */
 whet_stats whet_stats_add(const whet_stats *a, const whet_stats *b);
 
 /* Entropy and largest probability after beta, from the sums z and s at that beta. */

@@ -23,7 +23,7 @@ typedef struct row_view {
     size_t n;
     const void *in;
     const void *mask; /* or NULL */
-    void *out;        /* or NULL when only statistics are wanted */
+    void *out;        /* or NULL for statistics alone */
     whet_type in_type;
     whet_type mask_type;
     whet_type out_type;

@@ -17,7 +17,7 @@ typedef struct row_walk {
     size_t count;
     const float *logits;
     bool is_sink; /* the one entry is the sink */
-    float sink;   /* yet to come, or -inf */
+    float sink;   /* not visited yet, or -inf */
     float buffer[ROW_BLOCK];
 } row_walk;
 

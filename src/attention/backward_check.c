@@ -11,7 +11,7 @@
 /* Where the description of the forward pass is; gradients themselves have no owner. */
 #define FORWARD "attention."
 
-/* Gradients of statistics may arrive, in place of that of the output or beside it. */
+/* Statistics may have gradients, with or without one of the output. */
 static bool statistics_arrive(const whet_gradients *g) {
     return g->logsumexp || g->entropy || g->entropy_after;
 }

@@ -1,8 +1,8 @@
 /*
- * What the plans of forward and backward check of a description: shapes, types,
- * strides and where tensors lie. Defaults are filled in on the way. After this
- * nothing can be out of range, so that tasks need not check anything. A refusal
- * names the member that is wrong (see base/last_error.h).
+ * Checks of a description by the plans of forward and backward: shapes, types, strides
+ * and memory ranges. They also fill in defaults. After this nothing can be out of range,
+ * and tasks check nothing. A refusal names the member that is wrong (see
+ * base/last_error.h).
  */
 #ifndef WHET_ATTENTION_CHECK_H
 #define WHET_ATTENTION_CHECK_H
@@ -65,7 +65,7 @@ memory_range *whet_list_range(range_list *list, member name);
 /* Refuses an output that touches an input or another output. */
 whet_status whet_check_overlaps(const range_list *inputs, const range_list *outputs);
 
-/* The tensors of the forward pass, none of whose outputs may touch an input or another output. */
+/* The tensors of the forward pass; no output may overlap an input or another output. */
 whet_status whet_check_tensors(whet_attention *a);
 
 #endif

@@ -13,7 +13,7 @@ static _Thread_local char last_error[TEXT_SIZE];
 
 const char *whet_last_error(void) { return last_error; }
 
-/* By way of a second buffer: an argument may be the present text. */
+/* Through a second buffer: an argument may be the current text. */
 void whet_refuse_list(const char *format, va_list arguments) {
     char text[TEXT_SIZE];
     int length = vsnprintf(text, sizeof text, format, arguments);

@@ -1,7 +1,7 @@
 /*
- * Chooses the table of kernels: once, at first use, and then for good. The
- * choice is the only static variable that threads share; it is written with the
- * same value by whoever comes first, so that a race between threads is harmless.
+ * Chooses the table of kernels once, at first use. The choice is the only static variable
+ * that threads share; every thread would write the same value, so that a race between
+ * them is harmless.
  */
 #include "isa/kernels.h"
 #include "base/last_error.h"
@@ -25,8 +25,8 @@ typedef struct candidate {
 #define F16C has_f16c()
 
 #if defined(__x86_64__)
-/* Not every compiler's __builtin_cpu_supports knows this one. Asked after avx2, whose answer
- * includes that the operating system keeps the wide registers. */
+/* Not every compiler's __builtin_cpu_supports knows this one. Checked after avx2, which also says
+ * that the operating system saves the wide registers. */
 static int has_f16c(void) {
     unsigned eax, ebx, ecx, edx;
     return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C) != 0;

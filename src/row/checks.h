@@ -1,6 +1,6 @@
 /*
- * What every call on rows has in common: where its arrays lie, whether they are
- * aligned, and which of them may share memory. A refusal names the member.
+ * Checks of every call on rows: memory ranges of its arrays, their alignment, and which
+ * of them may share memory. A refusal names the member.
  */
 #ifndef WHET_ROW_CHECKS_H
 #define WHET_ROW_CHECKS_H
@@ -17,7 +17,7 @@ typedef struct rows_array {
     const char *name; /* of the member that has the address, for messages */
 } rows_array;
 
-/* Where row r lies, in bytes from the first. */
+/* The offset of row r, in bytes from the first row. */
 static inline ptrdiff_t row_offset(whet_type type, ptrdiff_t stride, size_t row) {
     return (ptrdiff_t)row * stride * (ptrdiff_t)type_bytes(type);
 }

@@ -1,6 +1,6 @@
 /*
- * whet_softmax_backward: checks the call as whet_softmax does, then takes row
- * after row.
+ * whet_softmax_backward: checks the call as whet_softmax does, then computes row after
+ * row.
  */
 #include "base/last_error.h"
 #include "policy/registry.h"
@@ -156,7 +156,7 @@ static whet_status check_rows(const whet_rows_backward *rows, const whet_policy 
                                                    "policy's map need not sum to one");
     status = find_float_ranges(rows, &floats, &at);
     bool is_nothing = rows->rows == 0 || rows->n == 0;
-    if (status != WHET_OK || is_nothing) /* gradients are written all the same */
+    if (status != WHET_OK || is_nothing) /* gradients are written nevertheless */
         return status == WHET_OK ? check_written_apart(&floats, &at) : status;
     if (!rows->grad_out && !rows->grad_logsumexp && !rows->grad_entropy &&
         !rows->grad_entropy_after)
@@ -208,7 +208,7 @@ static whet_status run_rows(const whet_rows_backward *rows, const whet_policy *p
                      .out_type = rows->grad_in_type};
     row_view grad = {.kernels = view.kernels, .n = rows->n, .in_type = rows->grad_out_type};
     double sink_sum = 0;
-    float nothing = 0; /* where rows without entries lie: their arrays may be NULL */
+    float nothing = 0; /* the address of rows without entries: their arrays may be NULL */
     view.in = view.out = &nothing;
     for (size_t r = 0, count = rows_to_run(rows); r < count; r++) {
         row_gradients gradients = {.out = rows->grad_out && rows->n > 0 ? &grad : NULL,

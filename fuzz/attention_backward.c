@@ -54,17 +54,16 @@ static void free_backward_run(backward_run *back) {
 }
 
 /* Once more, task by task: the same bits. */
-static void check_same_gradients(backward_run *back, whet_status status, uint64_t first_bad) {
+static void check_same_gradients(backward_run *back, const whet_plan *plan, whet_status status,
+                                 uint64_t first_bad) {
     fuzz_array *arrays[] = {&back->q, &back->k, &back->v};
     unsigned char *before[3];
     uint64_t again = UINT64_MAX;
-    whet_plan plan = {.size = sizeof plan};
     for (size_t i = 0; i < 3; i++) {
         before[i] = fuzz_copy(arrays[i]->memory, arrays[i]->bytes);
         memset(arrays[i]->memory, FUZZ_CANARY, arrays[i]->bytes);
     }
-    FUZZ_CHECK(whet_attention_backward_plan(&back->gradients, &plan) == WHET_OK);
-    FUZZ_CHECK(run_backwards(plan, &again) == status);
+    FUZZ_CHECK(run_backwards(*plan, &again) == status);
     FUZZ_CHECK(again == first_bad);
     for (size_t i = 0; i < 3; i++) {
         FUZZ_CHECK(fuzz_same(arrays[i]->memory, before[i], arrays[i]->bytes));
@@ -120,7 +119,13 @@ void run_backward(problem *made, fuzz_input *input, whet_status forward) {
     made->is_wrong = false;
     make_backward_run(&back, made, input);
     uint64_t first_bad = UINT64_MAX;
-    whet_status status = whet_attention_backward(&back.gradients, NULL, &first_bad);
+    whet_plan plan = {.size = sizeof plan};
+    whet_status status = whet_attention_backward_plan(&back.gradients, &plan);
+    if (status == WHET_OK && made->attention.keys % 16 == 1) {
+        status = whet_attention_backward(&back.gradients, NULL, &first_bad);
+    } else if (status == WHET_OK) {
+        status = run_at_once(&plan, &first_bad);
+    }
     if (status >= WHET_ERROR_ARGUMENT) {
         FUZZ_CHECK(made->is_wrong || cannot_be_written(made, &back.gradients));
         FUZZ_CHECK(fuzz_is_canary(back.q.memory, back.q.bytes));
@@ -133,7 +138,7 @@ void run_backward(problem *made, fuzz_input *input, whet_status forward) {
         FUZZ_CHECK(!cannot_be_written(made, g));
         FUZZ_CHECK((first_bad == UINT64_MAX) == (status == WHET_OK));
         FUZZ_CHECK(forward == WHET_OK || status == WHET_NOT_FINITE || !anything);
-        check_same_gradients(&back, status, first_bad);
+        check_same_gradients(&back, &plan, status, first_bad);
         if (status == WHET_OK && g->v.data && back.v.type == WHET_F32 && !made->sinks &&
             made->is_tame && sum_to_one(made)) {
             check_value_sums(made, &back);

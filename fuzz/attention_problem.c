@@ -5,7 +5,8 @@
 #include "attention_problem.h"
 #include "policy.h"
 
-enum { WORK_MAX = 60000, KEYS_MAX = 2100 };
+/* Multiplications of a problem: few in most, so that there are many problems in a second. */
+enum { WORK_FEW = 3000, WORK_MANY = 60000, KEYS_MAX = 2100 };
 
 /* A row of the caller's own type: one signed byte an element, in units given by the context. */
 static void bytes_to_f32(const void *row, float *result, size_t n, void *context) {
@@ -35,11 +36,10 @@ static void choose_shape(problem *made, fuzz_input *input) {
     a->value_dim = choose_dim(input);
     size_t heads = (a->batch ? a->batch : 1) * a->heads;
     size_t dims = a->head_dim + a->value_dim;
-    while (heads * a->queries * a->keys * dims > WORK_MAX && a->queries > 1) {
-        a->queries /= 2;
-    }
-    while (heads * a->queries * a->keys * dims > WORK_MAX) {
-        a->keys /= 2;
+    size_t most = (a->keys + dims) % 32 == 0 ? WORK_MANY : WORK_FEW;
+    while (heads * a->queries * a->keys * dims > most) {
+        bool is_wide = a->keys > 4 * a->queries || a->queries <= 1;
+        *(is_wide ? &a->keys : &a->queries) /= 2;
     }
     if (a->kv_heads == a->heads && fuzz_flag(input)) {
         a->kv_heads = 0;

@@ -86,7 +86,8 @@ const whet_stats *stats_of(const problem *made, const row_name *row);
 /* Every row against plain arithmetic, and the first bad one against what was reported. */
 void check_rows(const problem *made, whet_status status, uint64_t first_bad);
 
-/* Task by task, from the last to the first, each with scratch of its own. */
+/* A whole plan, and one task by task from the last to the first, in memory full of NaN. */
+whet_status run_at_once(const whet_plan *plan, uint64_t *first_bad);
 whet_status run_backwards(whet_plan plan, uint64_t *first_bad);
 
 /* The backward pass of a problem whose forward pass had this status. */

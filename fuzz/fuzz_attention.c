@@ -12,25 +12,53 @@
  */
 #include "attention_problem.h"
 
-static void *aligned_memory(size_t bytes) {
-    void *memory;
-    if (posix_memalign(&memory, WHET_ALIGNMENT, bytes ? bytes : 1) != 0) {
-        exit(0);
+#if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
+/*
+ * Memory for plans, kept from one input to the next: allocating it would take longer than most
+ * problems. It is filled with NaN for each run, and what lies behind it must not be touched.
+ */
+enum { REDZONE = 1024 };
+
+typedef struct kept_memory {
+    unsigned char *bytes;
+    size_t capacity;
+} kept_memory;
+
+static void *take_memory(kept_memory *kept, size_t bytes) {
+    if (kept->bytes) {
+        ASAN_UNPOISON_MEMORY_REGION(kept->bytes, kept->capacity);
     }
-    memset(memory, 0xff, bytes);
-    return memory;
+    if (bytes + REDZONE > kept->capacity) {
+        void *memory;
+        free(kept->bytes);
+        kept->capacity = 2 * (bytes + REDZONE);
+        if (posix_memalign(&memory, WHET_ALIGNMENT, kept->capacity) != 0) {
+            exit(0);
+        }
+        kept->bytes = memory;
+    }
+    memset(kept->bytes, 0xff, bytes);
+    ASAN_POISON_MEMORY_REGION(kept->bytes + bytes, REDZONE);
+    return kept->bytes;
 }
+
+static kept_memory workspace_memory, scratch_memory;
 
 whet_status run_backwards(whet_plan plan, uint64_t *first_bad) {
     whet_status result = WHET_OK;
     FUZZ_CHECK(plan.phases <= WHET_PHASES_MAX);
-    plan.workspace = aligned_memory(plan.workspace_bytes);
+    plan.workspace = take_memory(&workspace_memory, plan.workspace_bytes);
+    void *scratch = take_memory(&scratch_memory, plan.scratch_bytes);
     for (unsigned phase = 0; phase < plan.phases; phase++) {
         for (size_t task = plan.tasks[phase]; task-- > 0;) {
             uint64_t row = UINT64_MAX;
-            void *scratch = aligned_memory(plan.scratch_bytes);
             whet_status status = whet_attention_run_task(&plan, phase, task, scratch, &row);
-            free(scratch);
             FUZZ_CHECK(status == WHET_OK || status == WHET_NOT_FINITE);
             FUZZ_CHECK((row == UINT64_MAX) == (status == WHET_OK));
             result = status == WHET_OK ? result : status;
@@ -39,12 +67,18 @@ whet_status run_backwards(whet_plan plan, uint64_t *first_bad) {
         FUZZ_CHECK(whet_attention_run_task(&plan, phase, plan.tasks[phase], plan.workspace, NULL) ==
                    WHET_ERROR_ARGUMENT);
     }
-    free(plan.workspace);
     return result;
 }
 
+whet_status run_at_once(const whet_plan *plan, uint64_t *first_bad) {
+    size_t bytes = whet_attention_memory(plan, NULL);
+    FUZZ_CHECK(bytes < SIZE_MAX);
+    return whet_attention_execute(plan, NULL, take_memory(&scratch_memory, bytes), first_bad);
+}
+
 /* The second run must leave what the first did. */
-static void check_same_bits(problem *made, whet_status status, uint64_t first_bad) {
+static void check_same_bits(problem *made, const whet_plan *plan, whet_status status,
+                            uint64_t first_bad) {
     unsigned char *out = fuzz_copy(made->out.memory, made->out.bytes);
     unsigned char *stats = fuzz_copy(made->stats, made->stats_bytes);
     unsigned char *max_logits = fuzz_copy(made->max_logits, made->max_logits_bytes);
@@ -52,9 +86,7 @@ static void check_same_bits(problem *made, whet_status status, uint64_t first_ba
     memset(made->stats, FUZZ_CANARY, made->stats_bytes);
     memset(made->max_logits, FUZZ_CANARY, made->max_logits_bytes);
     uint64_t again = UINT64_MAX;
-    whet_plan plan = {.size = sizeof plan};
-    FUZZ_CHECK(whet_attention_plan(&made->attention, &plan) == WHET_OK);
-    FUZZ_CHECK(run_backwards(plan, &again) == status);
+    FUZZ_CHECK(run_backwards(*plan, &again) == status);
     FUZZ_CHECK(again == first_bad);
     FUZZ_CHECK(fuzz_same(made->out.memory, out, made->out.bytes));
     FUZZ_CHECK(fuzz_same(made->stats, stats, made->stats_bytes));
@@ -68,7 +100,13 @@ static void run_problem(fuzz_input *input) {
     problem made;
     make_problem(&made, input);
     uint64_t first_bad = UINT64_MAX;
-    whet_status status = whet_attention_forward(&made.attention, NULL, &first_bad);
+    whet_plan plan = {.size = sizeof plan};
+    whet_status status = whet_attention_plan(&made.attention, &plan);
+    if (status == WHET_OK && made.attention.keys % 16 == 1) {
+        status = whet_attention_forward(&made.attention, NULL, &first_bad);
+    } else if (status == WHET_OK) {
+        status = run_at_once(&plan, &first_bad);
+    }
     if (status >= WHET_ERROR_ARGUMENT) {
         FUZZ_CHECK(made.is_wrong);
         FUZZ_CHECK(first_bad == UINT64_MAX);
@@ -78,7 +116,7 @@ static void run_problem(fuzz_input *input) {
     } else {
         FUZZ_CHECK(!made.is_wrong || made.attention.queries == 0 || made.attention.keys == 0);
         FUZZ_CHECK((first_bad == UINT64_MAX) == (status == WHET_OK));
-        check_same_bits(&made, status, first_bad);
+        check_same_bits(&made, &plan, status, first_bad);
         if (made.is_tame && !isnan(made.beta)) {
             check_rows(&made, status, first_bad);
         }

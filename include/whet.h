@@ -14,7 +14,8 @@
  * H = log Z - S / Z. The (m, Z, S) of two pieces of a row merge into those of
  * the whole row, so sharpening works in attention that streams over its keys.
  *
- * The shortest useful program:
+ * The policy "adaptive" is from "Softmax is not enough (for sharp size
+ * generalisation)" (ICML 2025), called the paper below. The shortest useful program:
  *
  *     #include <whet.h>
  *     float row[4] = {1, 2, 3, 4};
@@ -31,9 +32,8 @@
  *     5. advanced        plans and tasks, executors, the thread pool, instruction sets
  *
  * The library prints nothing, never ends the program, and keeps no global state
- * except the instruction set, which it chooses once. All functions may be called
- * from any number of threads at once, as long as no two calls write to the same
- * memory. All entropies are in nats.
+ * except the instruction set, which it chooses once. Any number of threads may call
+ * it at once, as long as no two calls write to the same memory. Entropies are in nats.
  */
 #ifndef WHET_H
 #define WHET_H
@@ -122,7 +122,6 @@ typedef enum whet_type {
 
 /* Returns a type's name ("f32", "q8_0", "custom"), or NULL if there is no such type. */
 WHET_API const char *whet_type_name(whet_type type);
-
 /* Sets *type to the type of that name. WHET_ERROR_ARGUMENT if there is none. */
 WHET_API whet_status whet_type_parse(const char *name, whet_type *type);
 
@@ -281,7 +280,7 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *   llama4[:s[:n0[:offset]]]
  *                       1 + s ln(1 + floor((position + offset) / n0)), position that of
  *                       the query; s 0.1, n0 8192, offset 1 (Llama 4; 0 for Ministral
- *                       and Mistral Large); positions below -offset count as that
+ *                       and Mistral Large); positions below -offset count as -offset
  *   topk:k              softmax over the entries not below the k-th largest
  *   hardmax             everything on the largest, ties share
  *   sparsemax           alpha-entmax with alpha = 2
@@ -342,8 +341,7 @@ typedef double (*whet_beta_function)(const whet_stats *stats, double *dbeta_dent
 /*
  * Read the fields if you like, but create policies with the functions below. They
  * set every field and check nothing: parameters out of range are refused by
- * whet_policy_check and by every call that takes the policy. An all-zero struct
- * is not a valid policy.
+ * whet_policy_check and by every call that takes the policy. All zeros is not a policy.
  */
 struct whet_policy {
     uint32_t temperature; /* whet_policy_kind, below 64 */
@@ -392,8 +390,7 @@ WHET_API whet_policy whet_policy_stick_breaking(void);
 WHET_API whet_policy whet_policy_softpick(void);
 WHET_API whet_policy whet_policy_custom(whet_beta_function function, void *context);
 
-/* Combines the temperature of one policy with the map of another: TEMPERATURE+MAP. The map of the
- * first and the temperature of the second are dropped. */
+/* Combines the temperature of one policy with the map of another: TEMPERATURE+MAP. */
 WHET_API whet_policy whet_policy_compose(whet_policy temperature, whet_policy map);
 
 /* Returns the same policy with beta replaced by 1 + strength (beta - 1). */
@@ -415,8 +412,7 @@ WHET_API whet_status whet_policy_parse(const char *name, whet_policy *policy, ch
  */
 WHET_API size_t whet_policy_name(const whet_policy *policy, char *name, size_t name_size);
 
-/* Checks every parameter of a policy. Returns WHET_OK, or WHET_ERROR_POLICY with the reason in
- * message as in whet_policy_parse. */
+/* Checks a policy's parameters: WHET_OK, or WHET_ERROR_POLICY and the reason, as above. */
 WHET_API whet_status whet_policy_check(const whet_policy *policy, char *message,
                                        size_t message_size);
 
@@ -820,8 +816,7 @@ typedef struct whet_plan {
  */
 WHET_API whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan);
 
-/* The same for the backward pass. The plan is run by the same functions. If no gradient is wanted,
- * it has no phases. */
+/* The same for the backward pass. If no gradient is wanted, the plan has no phases. */
 WHET_API whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_plan *plan);
 
 /*

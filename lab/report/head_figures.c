@@ -155,7 +155,7 @@ static bool has_values(const json_t *evaluation, const results_axes *axes, size_
     return false;
 }
 
-/* Curves over n: which measure, and the curve that they are seen against. */
+/* Curves over n: which measure, and the curve to compare them with. */
 typedef struct curves {
     const json_t *evaluation;
     const char *measure, *title, *y_axis, *against;

@@ -1,7 +1,7 @@
 /*
  * Runs gnuplot on a script that is kept in a temporary file, draws into another
  * and copies that to where it belongs. The script's head fixes everything that
- * should look the same in every figure. Temporary files lie beside the picture;
+ * should look the same in every figure. Temporary files are beside the picture;
  * messages speak of the picture alone.
  */
 #include "report/plot.h"

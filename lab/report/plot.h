@@ -1,6 +1,6 @@
 /*
  * Pictures through gnuplot: a figure is a function that writes gnuplot's
- * commands and its data; size, colours, fonts and the file are seen to here.
+ * commands and its data; size, colours, fonts and the file are set here.
  */
 #ifndef WHET_LAB_REPORT_PLOT_H
 #define WHET_LAB_REPORT_PLOT_H
@@ -23,7 +23,7 @@ typedef struct plot_request {
 bool plot_draw(const plot_request *request, plot_commands commands, const void *context,
                lab_error *error);
 
-/* Whether a name ends in .svg or .png and can be told gnuplot. */
+/* Whether a name ends in .svg or .png and can be written in a script of gnuplot. */
 bool plot_knows(const char *path, lab_error *error);
 
 /* Whether gnuplot is there, for those who would have to work long before they find out. */

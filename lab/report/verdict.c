@@ -328,9 +328,9 @@ verdict verdict_figures89(const json_t *clrs) {
     }
     if (cells > 0)
         conclude(&v,
-                 2 * better > cells ? VERDICT_YES
-                 : better > worse   ? VERDICT_PARTLY
-                                    : VERDICT_NO,
+                 2 * better > cells                      ? VERDICT_YES
+                 : better > worse && 4 * better >= cells ? VERDICT_PARTLY
+                                                         : VERDICT_NO,
                  "better in %zu of %zu cells, worse in %zu", better, cells, worse);
     else
         snprintf(v.found, sizeof v.found,

@@ -149,6 +149,13 @@ if have script; then
     check "and no is no" eval 'grep -q "whet figure: not started" "$SCRATCH/out" && [ ! -e "$SCRATCH/asked/runs" ]'
     answer y
     check "yes begins" [ -e "$SCRATCH/asked/runs" ]
+    script -qec "'$WHET_BIN' reproduce --steps 60 --sets 32 --threads 1 --only table1,figure6 --out '$SCRATCH/parts'" /dev/null >"$SCRATCH/out"
+    parts_told() { # of training and evaluation in bf16, of both in f32, and drawing
+        grep -oE 'part [0-9] of [0-9], [^ ]+ (s|min).* left in all' "$SCRATCH/out" >/dev/null &&
+            [ "$(grep -oE 'part [0-9] of [0-9]' "$SCRATCH/out" | sort -u | head -4 | paste -sd,)" = \
+                'part 1 of 5,part 2 of 5,part 3 of 5,part 4 of 5' ]
+    }
+    check "progress is that of the whole, part by part" parts_told
 else
     skip "a terminal is asked" "needs script"
 fi

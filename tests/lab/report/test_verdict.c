@@ -173,7 +173,7 @@ TEST(figures_8_and_9_want_most_cells_beyond_training_better) {
     CHECK(clrs_state(0.6, 0.6) == VERDICT_YES);
     CHECK(clrs_state(0.6, 0.4) == VERDICT_PARTLY);
     CHECK(clrs_state(0.42, 0.45) == VERDICT_NO); /* within the intervals */
-    CHECK(clrs_state(0.6, 0.2) == VERDICT_NO);
+    CHECK(clrs_state(0.6, 0.2) == VERDICT_NO);   /* as many worse */
     CHECK(verdict_figures89(NULL).state == VERDICT_NOT_MADE);
 }
 

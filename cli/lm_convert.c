@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "lm/gguf_model.h"
 #include "lm/open.h"
+#include "lm/rope_scaling.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,16 +46,27 @@ static void describe(const lm_opened *opened, const char *to) {
 typedef bool (*model_writer)(const lm_opened *opened, const char *path, const void *context,
                              lab_error *error);
 
-static int convert(const char *name, const char *from, const char *tokenizer, const char *to,
-                   model_writer write, const void *context) {
+/* What to open, and how: `rope` (of --rope) and `tokenizer` may be NULL. */
+typedef struct model_source {
+    const char *path, *tokenizer, *rope;
+} model_source;
+
+static bool open_source(const model_source *from, const char *file, lm_opened *opened,
+                        lab_error *error) {
+    return lm_open(file, from->tokenizer, opened, error) &&
+           (!from->rope || lm_rope_scale(&opened->model.config, from->rope, error));
+}
+
+static int convert(const char *name, const model_source *from, const char *to, model_writer write,
+                   const void *context) {
     int status = reserve_output(name, &to, 1);
     if (status != STATUS_OK)
         return status;
     lm_opened opened = {.is_clrs = false};
     lab_error error = {.kind = LAB_NO_ERROR};
-    char *file = lm_model_file(from, &error);
+    char *file = lm_model_file(from->path, &error);
     bool is_same = file && lab_is_same_file(file, to);
-    bool good = file && !is_same && lm_open(file, tokenizer, &opened, &error) &&
+    bool good = file && !is_same && open_source(from, file, &opened, &error) &&
                 write(&opened, to, context, &error);
     free(file);
     if (is_same)
@@ -73,9 +85,9 @@ static bool write_checkpoint(const lm_opened *opened, const char *path, const vo
 
 int lm_import_command(int argc, char **argv) {
     static const char name[] = "lm import";
-    const char *tokenizer = NULL;
+    model_source from = {.tokenizer = NULL};
     const option_spec options[] = {
-        {"tokenizer", OPTION_TEXT, &tokenizer, "FILE",
+        {"tokenizer", OPTION_TEXT, &from.tokenizer, "FILE",
          "of llama2.c's (default: tokN.bin or tokenizer.bin beside the model)"},
     };
     const command_syntax syntax = {
@@ -91,7 +103,8 @@ int lm_import_command(int argc, char **argv) {
     int status = STATUS_OK;
     if (!parse_paths(&syntax, argc, argv, &status))
         return status;
-    return convert(name, argv[1], tokenizer, argv[2], write_checkpoint, NULL);
+    from.path = argv[1];
+    return convert(name, &from, argv[2], write_checkpoint, NULL);
 }
 
 typedef struct gguf_choice {
@@ -118,13 +131,17 @@ static bool find_type(const char *text, gguf_type *type) {
 
 int lm_export_command(int argc, char **argv) {
     static const char name[] = "lm export";
-    const char *tokenizer = NULL, *type = "f32";
+    const char *type = "f32";
+    model_source from = {.tokenizer = NULL};
     gguf_choice choice = {GGUF_F32, "whet"};
     const option_spec options[] = {
         {"type", OPTION_TEXT, &type, "TYPE",
          "of matrices: f32 (the default), f16, bf16 or q8_0; other tensors are f32"},
         {"name", OPTION_TEXT, &choice.name, "TEXT", "the model's name in the file (default: whet)"},
-        {"tokenizer", OPTION_TEXT, &tokenizer, "FILE", "of llama2.c's, as in 'whet lm import'"},
+        {"rope", OPTION_TEXT, &from.rope, "SCALING",
+         "stretch positions to a longer context, as in 'whet lm generate'"},
+        {"tokenizer", OPTION_TEXT, &from.tokenizer, "FILE",
+         "of llama2.c's, as in 'whet lm import'"},
     };
     const command_syntax syntax = {
         .name = name,
@@ -146,5 +163,6 @@ int lm_export_command(int argc, char **argv) {
         complain("%s: --type: '%s' is none of f32, f16, bf16 and q8_0", name, type);
         return STATUS_MISUSE;
     }
-    return convert(name, argv[1], tokenizer, argv[2], write_gguf, &choice);
+    from.path = argv[1];
+    return convert(name, &from, argv[2], write_gguf, &choice);
 }

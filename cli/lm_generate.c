@@ -11,6 +11,7 @@
 #include "base/signals.h"
 #include "base/table.h"
 #include "lm/generate.h"
+#include "lm/rope_scaling.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@ static const char name[] = "lm generate";
 enum { PROMPT_SIZE_MAX = 1 << 26 };
 
 typedef struct arguments {
-    const char *path, *prompt, *prompt_file, *policy, *tokenizer, *cache;
+    const char *path, *prompt, *prompt_file, *policy, *tokenizer, *cache, *rope;
     uint64_t steps, seed, threads;
     double temperature;
     bool entropy, speed;
@@ -43,6 +44,9 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
          "of llama2.c's (default: tokN.bin or tokenizer.bin beside the model)"},
         {"cache", OPTION_TEXT, &given->cache, "TYPE",
          "keep keys and values as f32 (default) or f16"},
+        {"rope", OPTION_TEXT, &given->rope, "SCALING",
+         "stretch positions to a longer context: linear:F, ntk:F or yarn:F with a factor F;\n"
+         "none: as trained (default: as the model's file has it)"},
         {"entropy", OPTION_FLAG, &given->entropy, NULL,
          "then print the mean entropy of each head in nats, over the tokens written"},
         {"speed", OPTION_FLAG, &given->speed, NULL, "then say how fast it was, on standard error"},
@@ -135,7 +139,8 @@ static int generate(const arguments *given, const whet_policy *policy, const cha
     lm_generated result;
     lab_error error = {.kind = LAB_NO_ERROR};
     /* The model first: a path that leads nowhere needs no BLAS to be told. */
-    if (!lm_open(given->path, given->tokenizer, &opened, &error)) {
+    if (!lm_open(given->path, given->tokenizer, &opened, &error) ||
+        (given->rope && !lm_rope_scale(&opened.model.config, given->rope, &error))) {
         lm_opened_free(&opened);
         return report_lab_error(name, &error);
     }

@@ -65,6 +65,7 @@ _whet_value() {
     --positions) _whet_offer "$2" $'rope\nnone' "$3" ;;
     --learn-policy) _whet_offer "$2" $'layer\nhead\nnothing' "$3" ;;
     --cache) _whet_offer "$2" $'f32\nf16' "$3" ;;
+    --rope) _whet_offer "$2" $'linear:2\nntk:2\nyarn:4\nnone' "$3" ;;
     --type) _whet_offer "$2" $'f32\nf16\nbf16\nq8_0' "$3" ;;
     --algo | --algorithm) _whet_offer "$2" "$("${words[0]/#\~/$HOME}" clrs list --names 2>/dev/null)" "$3" ;;
     --split) _whet_offer "$2" $'train\nval' "$3" ;;
@@ -131,10 +132,10 @@ _whet_lm_options() { # verb
         ;;
     eval) printf '%s\n' --policy --algorithm --hints --lengths --samples --seed --json --csv --heads-csv --threads --quiet ;;
     generate)
-        printf '%s\n' --prompt --prompt-file --steps --temperature --seed --policy --tokenizer --cache --entropy --speed --threads
+        printf '%s\n' --prompt --prompt-file --steps --temperature --seed --policy --tokenizer --cache --rope --entropy --speed --threads
         ;;
     import) printf '%s\n' --tokenizer ;;
-    export) printf '%s\n' --type --name --tokenizer ;;
+    export) printf '%s\n' --type --name --rope --tokenizer ;;
     esac
 }
 
@@ -170,7 +171,7 @@ _whet() {
         *--length | *--lengths | *--seeds | *--count | *--start | *--decimals | *--ties | *--format | *--split | *--spec | \
         *--algorithm | *--curriculum | *--accumulate | *--loss | *--weigh | *--warm-up | *--beta1 | *--beta2 | *--decay | \
         *--clip | *--key-heads | *--head-dim | *--hidden | *--gate | *--positions | *--rope-base | *--rope-dims | \
-        *--learn-policy | *--samples | *--lm-steps | *--lm-samples | *--lm-seeds | *--prompt | *--tokenizer | *--cache | *--type | *--name)
+        *--learn-policy | *--samples | *--lm-steps | *--lm-samples | *--lm-seeds | *--prompt | *--tokenizer | *--cache | *--rope | *--type | *--name)
         _whet_value "$before" "$typed" ''
         return
         ;;

@@ -2,6 +2,7 @@
 #include "lm/config.h"
 
 #include "base/choices.h"
+#include "lm/rope_scaling.h"
 #include "lm/tokens.h"
 
 #include <stdio.h>
@@ -76,7 +77,8 @@ bool lm_config_check(const lm_config *config, lab_error *error) {
            lab_in_range("vocabulary", config->vocabulary, 2, LM_VOCABULARY_MAX, error) &&
            lab_in_range("rope-base", config->rope_base, 1, 1e12, error) &&
            lab_in_range("norm-epsilon", config->norm_epsilon, 0, 1, error) &&
-           heads_are_good(config, error) && policy_is_good(config, error);
+           heads_are_good(config, error) && lm_rope_check(config, error) &&
+           policy_is_good(config, error);
 }
 
 bool lm_gate_parse(const char *name, lm_gate *gate) {
@@ -107,7 +109,7 @@ bool lm_learn_parse(const char *name, lm_learn *learn) {
 }
 
 json_t *lm_config_to_json(const lm_config *config) {
-    return json_pack(
+    json_t *shape = json_pack(
         "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:s, s:s, s:i, s:f, s:f, s:s, s:s}",
         "layers", (int)config->layers, "width", (int)config->width, "heads", (int)config->heads,
         "key_heads", (int)config->key_heads, "head_dim", (int)config->head_dim, "hidden",
@@ -116,6 +118,11 @@ json_t *lm_config_to_json(const lm_config *config) {
         positions_names[config->positions], "rope_dims", (int)config->rope_dims, "rope_base",
         config->rope_base, "norm_epsilon", config->norm_epsilon, "learn_policy",
         learn_names[config->learn], "policy", config->policy);
+    if (shape && !lm_rope_to_json(&config->rope_scaling, shape)) {
+        json_decref(shape);
+        return NULL;
+    }
+    return shape;
 }
 
 static bool unpack_sizes(json_t *json, lm_config *config) {
@@ -156,7 +163,8 @@ bool lm_config_from_json(json_t *json, const char *path, lm_config *config, lab_
     lab_error reason = {.kind = LAB_NO_ERROR};
     unsigned mark = lab_json_mark();
     *config = lm_config_default();
-    bool is_unpacked = unpack_sizes(json, config) && unpack_choices(json, config);
+    bool is_unpacked = unpack_sizes(json, config) && unpack_choices(json, config) &&
+                       lm_rope_from_json(json, &config->rope_scaling);
     if (lab_json_mark() != mark)
         return lab_fail_memory(error);
     if (!is_unpacked)

@@ -12,6 +12,7 @@
 #define WHET_LAB_LM_CONFIG_H
 
 #include "base/json.h"
+#include "nn/rope.h"
 #include "whet.h"
 
 #include <stddef.h>
@@ -62,6 +63,7 @@ typedef struct lm_config {
     uint32_t rope_dims; /* the first so many elements of a head are rotated, in pairs (0,1), (2,3)
                            ... as in llama's GGUF files; even, at most head_dim */
     double rope_base;   /* pair i turns by position * base^(-2 i / rope_dims) */
+    nn_rope_scaling rope_scaling;
     double norm_epsilon;
     lm_learn learn;
     char policy[LM_POLICY_SIZE]; /* in every head: what it was trained with, and starts from */

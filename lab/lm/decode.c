@@ -135,9 +135,10 @@ lm_decoder *lm_decoder_create(const lm_decoder_options *options, lab_error *erro
     d->options = *options;
     const lm_config *c = config_of(d);
     size_t dims = c->positions == LM_ROPE ? c->rope_dims : 0;
-    bool good = (nn_rope_create(options->capacity, dims, c->rope_base, &d->rope) && make_rows(d) &&
-                 make_caches(d) && make_measures(d)) ||
-                lab_fail_memory(error);
+    bool good =
+        (nn_rope_create(options->capacity, dims, c->rope_base, &c->rope_scaling, &d->rope) &&
+         make_rows(d) && make_caches(d) && make_measures(d)) ||
+        lab_fail_memory(error);
     if (good && make_policies(d, error))
         return d;
     lm_decoder_destroy(d);

@@ -3,6 +3,7 @@
 
 #include "gguf/write.h"
 #include "lm/gguf_tokenizer.h"
+#include "lm/rope_scaling.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -42,33 +43,62 @@ static bool refuse(const reading *r, lab_error *error, const char *why) {
     return lab_fail(error, LAB_INPUT, "%s: %s", r->path, why);
 }
 
-/* Older files have the factor that positions are divided by under a key of its own. */
-static bool has_plain_positions(const reading *r, lab_error *error) {
+static bool get_number_if(const reading *r, const char *what, double *value, lab_error *error) {
     char key[KEY_SIZE];
-    double factor = 1;
-    if (gguf_find(r->file, key_of(r->is_gemma, "rope.scale_linear", key)) &&
-        !gguf_get_double(r->file, key, &factor, error))
+    return !gguf_find(r->file, key_of(r->is_gemma, what, key)) ||
+           gguf_get_double(r->file, key, value, error);
+}
+
+/* Without a type, a factor means linear scaling. */
+static bool get_rope_kind(const reading *r, nn_rope_kind *kind, lab_error *error) {
+    char key[KEY_SIZE], name[16];
+    gguf_text text;
+    *kind = NN_ROPE_LINEAR;
+    if (!gguf_find(r->file, key_of(r->is_gemma, "rope.scaling.type", key)))
+        return true;
+    if (!gguf_get_text(r->file, key, &text, error))
         return false;
-    return factor == 1 ||
-           refuse(r, error, "stretched positions (rope.scale_linear) cannot be read");
+    snprintf(name, sizeof name, "%.*s", text.length < 15 ? (int)text.length : 15, text.bytes);
+    return lm_rope_kind_parse(name, kind) ||
+           lab_fail(error, LAB_INPUT,
+                    "%s: rope.scaling.type '%s' cannot be read; none, linear and yarn can", r->path,
+                    name);
+}
+
+/* Older files have the factor under a key of its own, which goes second. */
+static bool get_rope_scaling(const reading *r, lm_config *c, lab_error *error) {
+    nn_rope_scaling s = nn_rope_scaling_of(NN_ROPE_PLAIN, 0, c->context);
+    double mixed = 1, attention = 1;
+    if (!get_rope_kind(r, &s.kind, error) ||
+        !get_number_if(r, "rope.scale_linear", &s.factor, error) ||
+        !get_number_if(r, "rope.scaling.factor", &s.factor, error) ||
+        !get_number_if(r, "rope.scaling.attn_factor", &s.attention, error) ||
+        !get_number_if(r, "rope.scaling.yarn_attn_factor", &attention, error) ||
+        !get_number_if(r, "rope.scaling.yarn_beta_fast", &s.fast, error) ||
+        !get_number_if(r, "rope.scaling.yarn_beta_slow", &s.slow, error) ||
+        !get_number_if(r, "rope.scaling.yarn_ext_factor", &mixed, error))
+        return false;
+    uint32_t original = c->context;
+    if (!get_size_if(r, "rope.scaling.original_context_length", &original, error))
+        return false;
+    if (s.kind == NN_ROPE_YARN && mixed != 1)
+        return refuse(r, error, "rope.scaling.yarn_ext_factor is not 1");
+    s.original = original;
+    s.attention *= attention;
+    s.factor = s.factor == 0 || s.kind == NN_ROPE_PLAIN ? 1 : s.factor; /* 0 means none */
+    bool is_scaled = s.kind == NN_ROPE_YARN || s.factor != 1 || s.attention != 1;
+    if (is_scaled && s.kind == NN_ROPE_PLAIN)
+        s.kind = NN_ROPE_LINEAR;
+    c->rope_scaling = is_scaled ? s : (nn_rope_scaling){.kind = NN_ROPE_PLAIN};
+    return true;
 }
 
 /* Choices that change what a model computes and that none here has. */
 static bool has_nothing_special(const reading *r, lab_error *error) {
-    char key[KEY_SIZE];
     uint32_t experts = 0;
-    gguf_text scaling;
     if (!get_size_if(r, "expert_count", &experts, error))
         return false;
-    if (experts > 0)
-        return refuse(r, error, "a mixture of experts cannot be read");
-    if (gguf_find(r->file, key_of(r->is_gemma, "rope.scaling.type", key))) {
-        if (!gguf_get_text(r->file, key, &scaling, error))
-            return false;
-        if (!gguf_text_is(scaling, "none"))
-            return refuse(r, error, "stretched positions (rope.scaling) cannot be read");
-    }
-    return has_plain_positions(r, error);
+    return experts == 0 || refuse(r, error, "a mixture of experts cannot be read");
 }
 
 static bool get_numbers(const reading *r, lm_config *c, lab_error *error) {
@@ -138,7 +168,7 @@ static bool get_config(const reading *r, lm_config *c, lab_error *error) {
                 get_size(r, "embedding_length", &c->width, error) &&
                 get_size(r, "context_length", &c->context, error) &&
                 get_size(r, "feed_forward_length", &c->hidden, error) && get_numbers(r, c, error) &&
-                get_heads(r, c, error) && get_policy(r, c, error);
+                get_heads(r, c, error) && get_rope_scaling(r, c, error) && get_policy(r, c, error);
     if (!good)
         return false;
     return lm_config_check(c, &reason) ||
@@ -255,6 +285,25 @@ static bool can_be_written(const lm_config *c, const char *path, lab_error *erro
     return !why || lab_fail(error, LAB_INPUT, "cannot write %s: %s", path, why);
 }
 
+static void put_rope_scaling(gguf_writer *w, const lm_config *c, bool is_gemma) {
+    const nn_rope_scaling *s = &c->rope_scaling;
+    const struct {
+        const char *what;
+        double value;
+    } numbers[] = {{"rope.scaling.factor", s->factor},
+                   {"rope.scaling.attn_factor", s->attention},
+                   {"rope.scaling.yarn_beta_fast", s->fast},
+                   {"rope.scaling.yarn_beta_slow", s->slow}};
+    char key[KEY_SIZE];
+    if (s->kind == NN_ROPE_PLAIN)
+        return;
+    gguf_put_text(w, key_of(is_gemma, "rope.scaling.type", key), lm_rope_kind_name(s->kind));
+    gguf_put_u32(w, key_of(is_gemma, "rope.scaling.original_context_length", key),
+                 (uint32_t)s->original);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        gguf_put_float(w, key_of(is_gemma, numbers[i].what, key), (float)numbers[i].value);
+}
+
 static void put_shape(gguf_writer *w, const lm_config *c, gguf_type type, const char *name) {
     bool is_gemma = c->gate == LM_GEGLU;
     char key[KEY_SIZE];
@@ -282,6 +331,7 @@ static void put_shape(gguf_writer *w, const lm_config *c, gguf_type type, const 
     gguf_put_float(w, key_of(is_gemma, "attention.layer_norm_rms_epsilon", key),
                    (float)c->norm_epsilon);
     gguf_put_float(w, key_of(is_gemma, "rope.freq_base", key), (float)c->rope_base);
+    put_rope_scaling(w, c, is_gemma);
     if (strcmp(c->policy, "softmax") != 0)
         gguf_put_text(w, policy_key, c->policy);
 }

@@ -12,8 +12,8 @@ bool lm_network_create(const nn_engine *engine, const lm_config *config, const f
         return lab_fail(error, LAB_INPUT, "the model is too large for any memory");
     size_t dims = config->positions == LM_ROPE ? config->rope_dims : 0;
     network->policies = calloc((size_t)config->layers * config->heads, sizeof(whet_policy));
-    if (!network->policies ||
-        !nn_rope_create(config->context, dims, config->rope_base, &network->rope)) {
+    if (!network->policies || !nn_rope_create(config->context, dims, config->rope_base,
+                                              &config->rope_scaling, &network->rope)) {
         lm_network_destroy(network);
         return lab_fail_memory(error);
     }

@@ -33,43 +33,6 @@ void nn_embedding_backward(const nn_engine *engine, const uint32_t *ids, size_t 
         engine->kernels->add(grad_table + ids[i] * width, grad_x + i * width, width);
 }
 
-static void fill_position(nn_rope *rope, size_t position, double base) {
-    float *cosine = rope->cosine + position * rope->dims;
-    float *sine = rope->sine + position * rope->dims, *back = rope->back + position * rope->dims;
-    for (size_t j = 0; j < rope->dims; j += 2) {
-        double angle = (double)position * pow(base, -(double)j / (double)rope->dims);
-        cosine[j] = cosine[j + 1] = (float)cos(angle);
-        back[j] = sine[j + 1] = (float)sin(angle);
-        back[j + 1] = sine[j] = (float)-sin(angle);
-    }
-}
-
-bool nn_rope_create(size_t positions, size_t dims, double base, nn_rope *rope) {
-    *rope = (nn_rope){.positions = positions, .dims = dims};
-    if (dims == 0)
-        return true;
-    if (positions > SIZE_MAX / sizeof(float) / dims)
-        return false;
-    size_t bytes = positions * dims * sizeof(float);
-    rope->cosine = malloc(bytes);
-    rope->sine = malloc(bytes);
-    rope->back = malloc(bytes);
-    if (!rope->cosine || !rope->sine || !rope->back) {
-        nn_rope_destroy(rope);
-        return false;
-    }
-    for (size_t position = 0; position < positions; position++)
-        fill_position(rope, position, base);
-    return true;
-}
-
-void nn_rope_destroy(nn_rope *rope) {
-    free(rope->cosine);
-    free(rope->sine);
-    free(rope->back);
-    *rope = (nn_rope){.dims = 0};
-}
-
 void nn_rotate(const nn_engine *engine, const nn_rope *rope, const float *table, size_t rows,
                size_t length, size_t heads, size_t head_dim, size_t stride, float *x) {
     if (rope->dims == 0)

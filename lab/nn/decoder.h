@@ -8,6 +8,7 @@
 #define WHET_LAB_DECODER_H
 
 #include "nn/layers.h"
+#include "nn/rope.h"
 #include "whet.h"
 
 /* y[tokens][out] = x[tokens][in] weight^T, added to where `add`. */
@@ -24,20 +25,6 @@ void nn_embedding_forward(const float *table, const uint32_t *ids, size_t count,
                           float *x);
 void nn_embedding_backward(const nn_engine *engine, const uint32_t *ids, size_t count, size_t width,
                            const float *grad_x, float *grad_table);
-
-/*
- * Rotary positions: pair i of the first `dims` elements of a head is turned by position *
- * base^(-2 i / dims). The tables hold, for each position, a factor for every element and one for
- * its neighbour; the way back is to turn the other way.
- */
-typedef struct nn_rope {
-    size_t positions, dims; /* dims 0: nothing is turned */
-    float *cosine, *sine, *back;
-} nn_rope;
-
-/* False when memory runs out. */
-bool nn_rope_create(size_t positions, size_t dims, double base, nn_rope *rope);
-void nn_rope_destroy(nn_rope *rope); /* fine for a zeroed one */
 
 /* Turns the first `heads` heads of every token, which lie `stride` floats apart; `length` tokens
  * from position 0 on in each of `rows` sequences. `table` is rope->sine, or rope->back. */

@@ -13,6 +13,7 @@
 #include "lm/gguf_model.h"
 #include "lm/llama2c.h"
 #include "lm/open.h"
+#include "lm/rope_scaling.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -382,22 +383,101 @@ TEST(a_tensor_that_no_plain_model_has_is_named) {
     lm_opened_free(&o);
 }
 
-TEST(stretched_positions_are_refused_under_both_of_their_names) {
+static void write_scaled(const char *path, const char *type, const char *key, double value) {
+    lab_error error = {0};
+    gguf_writer *w = gguf_writer_start();
     static const float embedding[64] = {0};
     static const uint64_t dims[] = {8, 8};
-    const char *path = in_folder("damaged");
-    for (int kind = 0; kind < 2; kind++) {
-        lab_error error = {0};
-        gguf_writer *w = gguf_writer_start();
-        gguf_put_text(w, "general.architecture", "llama");
-        if (kind == 0)
-            gguf_put_text(w, "llama.rope.scaling.type", "linear");
-        else
-            gguf_put_float(w, "llama.rope.scale_linear", 4);
-        gguf_put_tensor(w, "token_embd.weight", 2, dims, GGUF_F32, embedding);
-        REQUIRE(gguf_writer_finish(w, path, &error));
-        check_refused(path, NULL, kind == 0 ? "rope.scaling" : "rope.scale_linear");
+    static const char *const sizes[] = {"block_count", "embedding_length", "feed_forward_length",
+                                        "attention.head_count", "context_length"};
+    gguf_put_text(w, "general.architecture", "llama");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "llama.%s", sizes[i]);
+        gguf_put_u32(w, name, i == 3 ? 2 : 8);
     }
+    gguf_put_float(w, "llama.attention.layer_norm_rms_epsilon", 1e-5F);
+    if (type)
+        gguf_put_text(w, "llama.rope.scaling.type", type);
+    gguf_put_float(w, key, (float)value);
+    gguf_put_tensor(w, "token_embd.weight", 2, dims, GGUF_F32, embedding);
+    REQUIRE(gguf_writer_finish(w, path, &error));
+}
+
+TEST(position_scalings_that_make_no_sense_are_refused) {
+    static const struct {
+        const char *type, *key;
+        double value;
+        const char *mention;
+    } wrong[] = {
+        {"longrope", "llama.rope.scaling.factor", 2, "rope.scaling.type 'longrope'"},
+        {"linear", "llama.rope.scaling.factor", -1, "--rope"},
+        {NULL, "llama.rope.scale_linear", 1e9, "--rope"},
+        {"yarn", "llama.rope.scaling.factor", (double)NAN, "--rope"},
+        {"yarn", "llama.rope.scaling.attn_factor", 0, "attention factor"},
+        {"yarn", "llama.rope.scaling.yarn_beta_fast", 0.5, "0 < slow < fast"},
+        {"yarn", "llama.rope.scaling.yarn_ext_factor", 0.5, "yarn_ext_factor"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const char *path = in_folder("damaged");
+        write_scaled(path, wrong[i].type, wrong[i].key, wrong[i].value);
+        check_refused(path, NULL, wrong[i].mention);
+    }
+}
+
+static bool same_scaling(const nn_rope_scaling *a, const nn_rope_scaling *b) {
+    return a->kind == b->kind && a->factor == b->factor && a->original == b->original &&
+           a->attention == b->attention && a->fast == b->fast && a->slow == b->slow;
+}
+
+TEST(position_scalings_are_kept_in_both_kinds_of_files) {
+    static const char *const scalings[] = {"none", "linear:1.5", "ntk:2", "yarn:4"};
+    for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++) {
+        lm_opened o, back = {.is_clrs = false}, stored = {.is_clrs = false};
+        lab_error error = {0};
+        make_opened(&o, config_of(LM_SWIGLU, true));
+        lm_config *c = &o.model.config;
+        uint32_t context = c->context;
+        REQUIRE(lm_rope_scale(c, scalings[i], &error));
+        CHECK_INT(c->rope_scaling.kind, i == 1 ? NN_ROPE_LINEAR : i == 3 ? NN_ROPE_YARN : 0);
+        CHECK_INT(c->context, i == 0   ? context
+                              : i == 1 ? context * 3 / 2
+                                       : context * (i == 2 ? 2 : 4));
+        const char *path = in_folder("model.gguf");
+        REQUIRE(lm_gguf_write(path, &o.model, &o.tokenizer, GGUF_F32, "test", &error));
+        REQUIRE(lm_open(path, NULL, &back, &error));
+        CHECK_MSG(same_scaling(&back.model.config.rope_scaling, &c->rope_scaling), "%s",
+                  scalings[i]);
+        CHECK_NEAR(back.model.config.rope_base, c->rope_base, 1e-6 * c->rope_base);
+        path = in_folder("model.ckpt");
+        REQUIRE(lm_store(path, &o, &error));
+        REQUIRE(lm_open(path, NULL, &stored, &error));
+        CHECK(same_scaling(&stored.model.config.rope_scaling, &c->rope_scaling));
+        CHECK_INT(stored.model.config.context, c->context);
+        lm_opened_free(&o);
+        lm_opened_free(&back);
+        lm_opened_free(&stored);
+    }
+}
+
+TEST(a_scaling_replaces_the_one_before_and_unknown_ones_are_refused) {
+    static const char *const wrong[] = {"",       "yarn",      "yarn:",   "yarn:0.5", "yarn:x",
+                                        "ntk:2x", "linear:-1", "cubic:2", "yarn:nan", "linear:1e9"};
+    lm_config c = config_of(LM_SWIGLU, true);
+    uint32_t context = c.context;
+    lab_error error = {0};
+    REQUIRE(lm_rope_scale(&c, "yarn:4", &error) && lm_rope_scale(&c, "linear:2", &error));
+    CHECK_INT(c.context, 2 * context);
+    CHECK_NEAR(c.rope_scaling.original, context, 0);
+    REQUIRE(lm_rope_scale(&c, "none", &error));
+    CHECK_INT(c.context, context);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        lab_error reason = {0};
+        CHECK_MSG(!lm_rope_scale(&c, wrong[i], &reason), "'%s' was taken", wrong[i]);
+        CHECK(strstr(reason.text, "--rope: ") == reason.text);
+    }
+    c.positions = LM_NO_POSITIONS;
+    CHECK(!lm_rope_scale(&c, "yarn:4", &error));
 }
 
 TEST(gguf_cut_short_or_damaged_is_refused_or_harmless) {

@@ -108,6 +108,16 @@ TEST(gradients_with_half_of_a_head_rotated_and_one_key_head) {
     check_gradients(config);
 }
 
+TEST(gradients_with_scaled_positions) {
+    static const nn_rope_kind kinds[] = {NN_ROPE_LINEAR, NN_ROPE_YARN};
+    for (size_t i = 0; i < 2; i++) {
+        lm_config config = small_config();
+        config.rope_base = 100;
+        config.rope_scaling = nn_rope_scaling_of(kinds[i], 4, 64);
+        check_gradients(config);
+    }
+}
+
 TEST(gradients_of_a_single_layer) {
     lm_config config = small_config();
     config.layers = 1;

@@ -197,7 +197,7 @@ TEST(positions_rotate_pairs_and_backward_rotates_them_back) {
     for (size_t head_dim = 2; head_dim <= 34; head_dim += 4)
         for (size_t dims = 2; dims <= head_dim; dims += 2) {
             nn_rope rope;
-            REQUIRE(nn_rope_create(LENGTH, dims, 100, &rope));
+            REQUIRE(nn_rope_create(LENGTH, dims, 100, NULL, &rope));
             fill(x, 2 * LENGTH * STRIDE, 8);
             memcpy(y, x, sizeof y);
             nn_rotate(&engine, &rope, rope.sine, 2, LENGTH, HEADS, head_dim, STRIDE, y);

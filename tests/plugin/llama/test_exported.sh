@@ -17,10 +17,10 @@ question=$'minimum:\nkey: [0.548 0.715 0.602 0.544 0.423 0.645]\nmin:\n'
 
 # The continuations of both; a mark after the final newline keeps the shell from removing it.
 theirs() { "$WHET_LLAMA_DRIVER" "$1" greedy "$2" --tokens "$3" --context 256 --threads 1 --fa off --cache f32 && printf .; }
-ours() { "$WHET_BIN" lm generate "$1" --prompt "$2" --steps "$3" --threads 1 && printf .; }
-says_the_same() { # exported original prompt tokens
+ours() { "$WHET_BIN" lm generate "$1" --prompt "$2" --steps "$3" --rope "$4" --threads 1 && printf .; }
+says_the_same() { # exported original prompt tokens [rope]
     local a b
-    a=$(theirs "$1" "$3" "$4") && b=$(ours "$2" "$3" "$4") || return 1
+    a=$(theirs "$1" "$3" "$4") && b=$(ours "$2" "$3" "$4" "${5:-none}") || return 1
     b=${b#"$3"}
     printf '%s\n' "llama.cpp: $a" "whet: $b"
     [ ${#a} -gt 2 ] && [ "$a" = "$b" ]
@@ -41,6 +41,10 @@ chat=${WHET_MODELS:-}/minimind2-small-q8_0.gguf
 if [ -r "$story" ]; then
     "$WHET_BIN" lm export "$story" "$SCRATCH/story.gguf" >/dev/null
     check "a model of llama2.c tells its story there" says_the_same "$SCRATCH/story.gguf" "$story" "Lily and Tom went to the park" 60
+    for rope in linear:2 ntk:2 yarn:4; do
+        "$WHET_BIN" lm export "$story" "$SCRATCH/scaled.gguf" --rope $rope >/dev/null
+        check "with $rope too" says_the_same "$SCRATCH/scaled.gguf" "$story" "Lily and Tom went to the park" 60 $rope
+    done
 else
     skip "a model of llama2.c tells its story there" "WHET_MODELS names no folder with it"
 fi

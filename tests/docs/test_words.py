@@ -23,9 +23,8 @@ REPLACED = {
 }
 
 # Parts of the tree that have been rewritten.
-PARTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench", "cmake", "docs/ARCHITECTURE.md", "docs/CLRS_TEXT.md",
-         "docs/INSTALL.md", "docs/PERFORMANCE.md", "docs/RELEASING.md", "docs/TESTING.md", "docs/llama.cpp.md", "docs/notes",
-         "examples", "llama", "plugin", "src", "tests/abi", "tests/bench", "tests/digest", "tests/plugin", "tests/support", "tools")
+PARTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench", "cmake", "docs", "examples", "include", "llama", "plugin",
+         "src", "tests/abi", "tests/bench", "tests/digest", "tests/plugin", "tests/support", "tools")
 
 EXCEPT = ("story.txt", "versions.txt", ".json", ".svg", ".csv")
 

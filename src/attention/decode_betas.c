@@ -11,32 +11,11 @@
 #include <math.h>
 #include <string.h>
 
-/* The moments of a whole row at the solver's beta, over the kept logits. */
-static row_sums row_moments(const decode_work *w, const query_row *row, size_t r,
-                            const decode_row *state, double beta) {
-    row_sums sums = {0, 0, 0};
-    float exp2_scale = whet_exp2_scale(beta);
-    const float *logits = w->logits + r * w->logits_stride;
-    w->shape.kernels->moments(logits + row->low, row->high - row->low, state->max, exp2_scale,
-                              &sums);
-    extra_logit sink = weigh_extra_logit((double)row->sink, (double)state->max, (double)exp2_scale);
-    row_sums more = extra_sums(sink);
-    sums.z += more.z;
-    sums.s += more.s;
-    sums.q += more.q;
-    return sums;
-}
-
+/* Over the kept logits of the whole row. */
 static double search_beta(const decode_work *w, const query_row *row, size_t r, decode_row *state) {
-    const beta_solver_steps *steps = row->temperature->solver;
-    beta_solver solver;
-    steps->start(&solver, row->policy, &state->stats);
-    while (!solver.done) {
-        row_sums sums = row_moments(w, row, r, state, solver.beta);
-        steps->step(&solver, sums.z, sums.s, sums.q);
-    }
-    state->stats.flags |= solver.flags;
-    return whet_apply_strength(row->policy, solver.beta);
+    row_view view = whet_row_form(&w->slice, row, w->logits + r * w->logits_stride + row->low);
+    row_job job = whet_row_plan(row->policy, false);
+    return whet_row_search_beta(&view, &job, &state->stats, NULL);
 }
 
 static double beta_of_row(const decode_work *w, const query_row *row, size_t r, decode_row *state) {

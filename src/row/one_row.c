@@ -275,9 +275,8 @@ row_sums whet_row_moments(const row_view *row, float max, float exp2_scale, floa
     return sums;
 }
 
-/* Drives the temperature's solver. */
-static double search_beta(const row_view *row, const row_job *job, whet_stats *stats,
-                          float *buffer) {
+double whet_row_search_beta(const row_view *row, const row_job *job, whet_stats *stats,
+                            float *buffer) {
     const beta_solver_steps *steps = job->temperature->solver;
     beta_solver solver;
     steps->start(&solver, job->policy, stats);
@@ -304,7 +303,7 @@ double whet_row_beta(const row_view *row, const row_job *job, whet_stats *stats,
     if (row->has_beta)
         beta = whet_bound_beta(row->beta);
     else if (job->temperature->needs & NEEDS_SEARCH)
-        beta = search_beta(row, job, stats, buffer);
+        beta = whet_row_search_beta(row, job, stats, buffer);
     else
         beta = whet_policy_beta(job->policy, stats);
     if (isnan(beta))

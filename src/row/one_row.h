@@ -57,6 +57,11 @@ void whet_row_extremes(const row_view *row, float max, whet_stats *stats, float 
 bool whet_row_describe(const row_view *row, const row_job *job, whet_stats *stats, float *buffer);
 double whet_row_beta(const row_view *row, const row_job *job, whet_stats *stats, float *buffer);
 
+/* The beta of a temperature that searches for it, by its solver, from the statistics of a described
+ * row. The buffer is not used for contiguous f32 logits. */
+double whet_row_search_beta(const row_view *row, const row_job *job, whet_stats *stats,
+                            float *buffer);
+
 /* Ends a row whose sum z is not above zero: nothing unmasked, or not finite if z is NaN. */
 void whet_row_finish_special(const row_view *row, double z, whet_stats *stats);
 

@@ -26,7 +26,7 @@ REPLACED = {
 PARTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench", "cmake", "docs", "examples", "include", "llama", "plugin",
          "src", "tests/abi", "tests/bench", "tests/digest", "tests/plugin", "tests/support", "tools")
 
-EXCEPT = ("story.txt", "versions.txt", ".json", ".svg", ".csv")
+EXCEPT = ("story.txt", "versions.txt", ".json", ".svg", ".png", ".csv")
 
 
 def sources():

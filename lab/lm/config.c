@@ -48,8 +48,8 @@ static bool policy_is_good(const lm_config *config, lab_error *error) {
     whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
     if (config->learn != LM_LEARN_NOTHING && lm_policy_parameters(&policy, learnable) == 0)
         return lab_fail(error, LAB_INPUT,
-                        "--learn-policy: there is nothing to learn in '%s'; adaptive, poly and "
-                        "ssmax have numbers",
+                        "--learn-policy: '%s' has no parameters that can be learned; adaptive, "
+                        "poly, ssmax and hinge have",
                         config->policy);
     return true;
 }

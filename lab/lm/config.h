@@ -89,7 +89,7 @@ bool lm_learn_parse(const char *name, lm_learn *learn);
 #define LM_POLICY_PARAMETERS_MAX 24
 
 /* Describes the policy's parameters that a model learns, and returns how many there are: the
- * coefficients of a polynomial (adaptive is one), s and b of ssmax, none of other policies. */
+ * coefficients of a polynomial (adaptive is one), s and b of ssmax, a and h of hinge. */
 size_t lm_policy_parameters(const whet_policy *policy, whet_parameter *learnable);
 
 #endif

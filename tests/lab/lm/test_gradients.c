@@ -146,6 +146,11 @@ TEST(gradients_of_ssmax_for_each_head) {
     check_gradients(with_policy("ssmax:0.5:0.2", LM_LEARN_HEAD));
 }
 
+TEST(gradients_of_a_hinge_for_each_layer_and_head) {
+    check_gradients(with_policy("hinge:0.2:-0.3:4.5", LM_LEARN_LAYER));
+    check_gradients(with_policy("hinge:-0.1:0.4:4.5", LM_LEARN_HEAD));
+}
+
 TEST(gradients_of_a_composition_for_each_head) {
     check_gradients(with_policy("ssmax:0.5:0.2+entmax15", LM_LEARN_HEAD));
 }

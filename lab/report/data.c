@@ -131,9 +131,10 @@ void data_beyond(FILE *file, const experiment *e) {
     const json_t *recipe;
     lab_csv_text(&csv, "recipe");
     measures_header(&csv);
-    json_array_foreach(json_object_get(e->beyond, "recipes"), i, recipe)
+    json_array_foreach(json_object_get(e->beyond, "recipes"), i, recipe) {
         put_rows(&csv, json_string_value(json_object_get(recipe, "name")),
                  json_object_get(recipe, "evaluation"));
+    }
 }
 
 /* ---- figures ---- */
@@ -148,8 +149,9 @@ void data_figure1(FILE *file, const experiment *e) {
     header(&csv, names);
     for (size_t i = 0; i < FIGURE_SIZES; i++)
         for (size_t head = 0; head < (size_t)FIGURE_LAYERS * FIGURE_HEADS; head++) {
+            size_t layer = head / FIGURE_HEADS;
             lab_csv_number(&csv, (double)data.n[i]);
-            lab_csv_number(&csv, (double)(head / FIGURE_HEADS));
+            lab_csv_number(&csv, (double)layer);
             lab_csv_number(&csv, (double)(head % FIGURE_HEADS));
             lab_csv_number(&csv, data.largest[i][head]);
             lab_csv_end_line(&csv);

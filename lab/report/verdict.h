@@ -36,11 +36,11 @@ void verdicts_of(const experiment *experiment, verdict list[VERDICTS]);
 verdict verdict_table1(const json_t *table);
 verdict verdict_gain(const json_t *table);
 verdict verdict_figure1(const figure_dispersion_data *data);
-verdict verdict_figure2(const json_t *softmax_panels);
+verdict verdict_figure2(const json_t *panels);
 verdict verdict_figure4(double largest_difference);
 verdict verdict_figure5(const double *surfaces);
 verdict verdict_figure6(const json_t *fit);
-verdict verdict_figure7(const json_t *softmax_panels, const json_t *adaptive_panels);
+verdict verdict_figure7(const json_t *plain, const json_t *sharp);
 verdict verdict_figures89(const json_t *clrs);
 
 /* "Reproduced: Table 1, Figures 1 and 2. Not reproduced: Figure 6." */

@@ -14,7 +14,8 @@
 /* A table with the published figures moved by some points, each with a standard error. */
 static json_t *table_with(double softmax_off, double adaptive_off, double error) {
     json_t *rows = json_array(), *pairs = json_array();
-    for (double n = 16; n <= 16384; n *= 2) {
+    for (int power = 4; power <= 14; power++) {
+        double n = 1 << power;
         const published_size *size = published_at(n);
         REQUIRE(size != NULL);
         double softmax = size->softmax + softmax_off, adaptive = size->adaptive + adaptive_off;

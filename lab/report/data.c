@@ -158,21 +158,27 @@ void data_figure1(FILE *file, const experiment *e) {
         }
 }
 
+static void put_panel(lab_csv *csv, const json_t *panel) {
+    size_t s, i;
+    const json_t *row, *value;
+    json_array_foreach(json_object_get(panel, "coefficients"), s, row) {
+        json_array_foreach(row, i, value) {
+            lab_csv_number(csv, number_of(panel, "n"));
+            lab_csv_number(csv, (double)s);
+            lab_csv_number(csv, (double)(json_array_size(row) - i));
+            lab_csv_number(csv, json_number_value(value));
+            lab_csv_end_line(csv);
+        }
+    }
+}
+
 static void put_panels(FILE *file, const json_t *panels) {
     static const char *const names[] = {"n", "set", "rank_from_the_largest", "coefficient", NULL};
     lab_csv csv = {.file = file};
-    size_t p, s, i;
-    const json_t *panel, *row, *value;
+    size_t p;
+    const json_t *panel;
     header(&csv, names);
-    json_array_foreach(panels, p, panel)
-        json_array_foreach(json_object_get(panel, "coefficients"), s, row)
-            json_array_foreach(row, i, value) {
-        lab_csv_number(&csv, number_of(panel, "n"));
-        lab_csv_number(&csv, (double)s);
-        lab_csv_number(&csv, (double)(json_array_size(row) - i));
-        lab_csv_number(&csv, json_number_value(value));
-        lab_csv_end_line(&csv);
-    }
+    json_array_foreach(panels, p, panel) { put_panel(&csv, panel); }
 }
 
 void data_figure2(FILE *file, const experiment *e) {
@@ -245,14 +251,15 @@ void data_clrs(FILE *file, const experiment *e) {
     size_t a, i;
     const json_t *arm, *row;
     header(&csv, names);
-    json_array_foreach(json_object_get(e->clrs, "arms"), a, arm)
+    json_array_foreach(json_object_get(e->clrs, "arms"), a, arm) {
         json_array_foreach(json_object_get(arm, "rows"), i, row) {
-        text_of(&csv, arm, "name");
-        text_of(&csv, row, "algorithm");
-        lab_csv_number(&csv, number_of(row, "length"));
-        lab_csv_number(&csv, results_value(row, "exact", "mean"));
-        lab_csv_number(&csv, results_value(row, "exact", "low"));
-        lab_csv_number(&csv, results_value(row, "exact", "high"));
-        lab_csv_end_line(&csv);
+            text_of(&csv, arm, "name");
+            text_of(&csv, row, "algorithm");
+            lab_csv_number(&csv, number_of(row, "length"));
+            lab_csv_number(&csv, results_value(row, "exact", "mean"));
+            lab_csv_number(&csv, results_value(row, "exact", "low"));
+            lab_csv_number(&csv, results_value(row, "exact", "high"));
+            lab_csv_end_line(&csv);
+        }
     }
 }

@@ -291,10 +291,11 @@ static void draw_training(FILE *script, const void *context) {
     const json_t *curve = json_object_get(context, "curve"), *point;
     size_t i;
     fputs("$curve << END\n", script);
-    json_array_foreach(curve, i, point)
+    json_array_foreach(curve, i, point) {
         fprintf(script, "%.9g %.7g %.7g\n", json_number_value(json_object_get(point, "step")),
                 json_number_value(json_object_get(point, "loss")),
                 100 * json_number_value(json_object_get(point, "accuracy")));
+    }
     fprintf(script,
             "END\nset multiplot layout 1,2 margins 0.08,0.97,0.19,0.86 spacing 0.11 title "
             "'Training of a fresh head, seed %lld, %lld steps'\n"

@@ -7,6 +7,7 @@
 #include "lab_options.h"
 #include "messages.h"
 #include "options.h"
+#include "preferences.h"
 #include "results.h"
 #include "number_table.h"
 #include "text.h"
@@ -32,7 +33,6 @@ typedef struct arguments {
     double mass;
     uint64_t layer;
     bool shows_heads;
-    bool quiet;
 } arguments;
 
 /* A number of tokens from its logarithm: "1,234", or "10^551" where nobody could read it. */
@@ -74,8 +74,8 @@ __attribute__((format(printf, 2, 3))) static void note(const char *column, const
 }
 
 static void note_reach(double mass, const char *which) {
-    note("reached", "a spread that some input does come to, so that no bound is below it");
-    note("tokens", "beyond so many %s cannot put %g of its weight on any one of them", which, mass);
+    note("reached", "a spread that some input reaches: no bound can be lower");
+    note("tokens", "beyond this number, %s cannot put %g of its weight on one", which, mass);
 }
 
 static bool print_heads(const audit_head *heads, size_t count, double mass) {
@@ -101,7 +101,7 @@ static bool print_heads(const audit_head *heads, size_t count, double mass) {
     note("|W_Q|, |W_K|",
          "largest singular values of the maps to queries and keys, with the norm's gains");
     note("Prop. 3.1", "the spread is at most this, by the paper's proposition");
-    note("by pairs", "and at most this, since RoPE turns queries and keys pair by pair");
+    note("by pairs", "a tighter bound: RoPE rotates queries and keys pair by pair");
     note_reach(mass, "the head");
     return is_printed;
 }
@@ -144,9 +144,8 @@ static bool print_layers(const model_audit *audit, audit_head *heads) {
         lab_table_add(&table, "%s", reach_text(heads[0].log10_reach, reach));
     }
     bool is_printed = lab_table_finish(&table, stdout);
-    note("narrowest head",
-         "the spread is at most this in the head of the layer that allows least,");
-    note("median, widest", "at most this in the middle one, and in the one that allows most");
+    note("narrowest head", "bound on the spread in the head of the layer with the lowest bound,");
+    note("median, widest", "in the median head, and in the one with the highest bound");
     note_reach(audit->mass, "the narrowest head");
     return is_printed;
 }
@@ -159,12 +158,12 @@ static void tell_summary(const model_audit *audit, const audit_head *sorted) {
         limited += audit->heads[i].log10_reach < log10_context;
     if (audit->shape.context && limited > 0)
         tell("%zu of %zu heads cannot put more than %g on one token anywhere near the %s tokens "
-             "the model was trained for, whatever they read.",
+             "the model was trained for, whatever the input.",
              limited, audit->count, audit->mass, grouped(audit->shape.context, context));
     else
-        tell("No head is bound to disperse within any context in use: the first whose weights "
-             "forbid it to put more than %g on one token, layer %u head %u, does so beyond %s "
-             "tokens. What heads really do, 'whet probe' measures.",
+        tell("The weights force no head to disperse within any context in use: the first that "
+             "cannot put more than %g on one token is layer %u head %u, beyond %s tokens. 'whet "
+             "probe' measures what heads really do.",
              audit->mass, sorted[0].layer, sorted[0].head,
              reach_text(sorted[0].log10_reach, reach));
 }
@@ -174,8 +173,7 @@ static int show(const arguments *given, const model_audit *audit) {
     if (!sorted)
         return complain_of_memory();
     print_model(audit);
-    printf(
-        "\nHow far apart the logits of one query can lie (their spread), by the weights alone\n");
+    printf("\nLargest spread of one query's logits that the weights allow\n");
     bool is_printed;
     if (given->layer != UINT64_MAX) {
         size_t count = sort_heads(audit, (uint32_t)given->layer, sorted);
@@ -187,7 +185,7 @@ static int show(const arguments *given, const model_audit *audit) {
     }
     size_t count = sort_heads(audit, UINT32_MAX, sorted);
     if (is_printed && !given->shows_heads && given->layer == UINT64_MAX) {
-        printf("\nThe heads that disperse first, by the weights alone\n");
+        printf("\nThe heads that must disperse first\n");
         is_printed = print_heads(sorted, count < RANKED ? count : RANKED, audit->mass);
     }
     putchar('\n');
@@ -199,9 +197,9 @@ static int show(const arguments *given, const model_audit *audit) {
 static int keep(const arguments *given, const model_audit *audit) {
     int status = STATUS_OK;
     if (given->json)
-        status = keep_json(name, given->json, audit_json(audit));
+        status = keep_json(given->json, audit_json(audit));
     if (given->csv && status == STATUS_OK)
-        status = keep_table(name, given->csv, audit_csv, audit);
+        status = keep_table(given->csv, audit_csv, audit);
     return status;
 }
 
@@ -209,20 +207,21 @@ static int run(const arguments *given) {
     lab_error error = {.kind = LAB_NO_ERROR};
     model_audit audit;
     const char *const files[] = {given->json, given->csv};
-    int status = refuse_to_overwrite(name, given->model, files, 2);
+    int status = refuse_to_overwrite(given->model, files, 2);
     if (status == STATUS_OK)
-        status = reserve_output(name, files, 2);
+        status = reserve_output(files, 2);
     if (status != STATUS_OK)
         return status;
     lab_catch_interrupts();
     gguf_file *file = gguf_open(given->model, &error);
-    if (!file || !audit_model(file, given->mass, given->quiet, &audit, &error)) {
+    if (!file || !audit_model(file, given->mass, preferred.quiet, &audit, &error)) {
         gguf_close(file);
-        return report_lab_error(name, &error);
+        return report_lab_error(&error);
     }
     status = STATUS_MISUSE;
     if (given->layer != UINT64_MAX && given->layer >= audit.shape.layers)
-        complain("%s: --layer: the model has layers 0 to %u", name, audit.shape.layers - 1);
+        complain("--layer: %llu is out of range; the model has layers 0 to %u",
+                 (unsigned long long)given->layer, audit.shape.layers - 1);
     else
         status = keep(given, &audit);
     if (status == STATUS_OK)
@@ -235,43 +234,45 @@ static int run(const arguments *given) {
 int command_audit(int argc, char **argv) {
     arguments given = {.mass = 0.5, .layer = UINT64_MAX};
     const option_spec options[] = {
-        {"m", OPTION_TEXT, &given.model, "MODEL", "the model, as an operand or here"},
-        {"mass", OPTION_NUMBER, &given.mass, "P", "the weight on one token (default 0.5)"},
-        {"heads", OPTION_FLAG, &given.shows_heads, NULL, "a line for each head, not each layer"},
-        {"layer", OPTION_UNSIGNED, &given.layer, "N", "the heads of this layer"},
-        {"json", OPTION_TEXT, &given.json, "FILE",
-         "also write everything as JSON" OR_STANDARD_OUTPUT},
-        {"csv", OPTION_TEXT, &given.csv, "FILE", "also write everything as CSV" OR_STANDARD_OUTPUT},
-        quiet_option(&given.quiet),
+        model_option(&given.model),
+        {"mass", OPTION_NUMBER, &given.mass, "P", "share of the weight on one token (default 0.5)"},
+        {"all-heads", OPTION_FLAG, &given.shows_heads, NULL,
+         "print a line for each head, not each layer", .aliases = "heads"},
+        {"layer", OPTION_UNSIGNED, &given.layer, "N", "layer whose heads to print"},
+        json_option(&given.json, JSON_SUMMARY),
+        csv_option(&given.csv, CSV_SUMMARY),
     };
     const command_syntax syntax = {
         .name = name,
         .operands = "MODEL.gguf",
-        .about = "Tells what a language model's weights allow its heads to do (Proposition 3.1):\n"
-                 "how far apart the logits of a query can lie at most, and from that the number\n"
-                 "of tokens beyond which no single one can get more than P of a head's weight.\n",
+        .about = "Bounds what a language model's weights allow its heads to do (Proposition 3.1):\n"
+                 "the largest spread of a query's logits, and from it the number of tokens beyond\n"
+                 "which no single one can get more than P of a head's weight.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "The model is a GGUF file of architecture llama, qwen2, qwen3, gemma, gemma2\n"
-                "or gemma3. It is not run, and llama.cpp is not needed.\n",
+        .more = "The model is a GGUF file of architecture llama, qwen2, qwen3, gemma, gemma2 or\n"
+                "gemma3. It is not run, and llama.cpp is not needed.\n",
+        .examples = "whet audit model.gguf\n"
+                    "whet audit model.gguf --all-heads --json audit.json\n",
         .operands_limit = 1,
+        .operand_values = VALUE_FILE,
     };
     int operands;
     options_result result = parse_options(&syntax, argc, argv, &operands);
     if (result != OPTIONS_GIVEN)
         return options_status(result);
     if (operands > 0 && given.model) {
-        complain("%s: the model is given twice", name);
-        return STATUS_MISUSE;
+        complain("two models given: '%s' and '%s'", given.model, argv[1]);
+        return point_to_help();
     }
     given.model = operands > 0 ? argv[1] : given.model;
     if (!given.model) {
-        complain("%s: which model? 'whet audit MODEL.gguf'", name);
-        return STATUS_MISUSE;
+        complain("missing model; usage: whet audit [OPTION]... MODEL.gguf");
+        return point_to_help();
     }
     if (!(given.mass > 0 && given.mass < 1)) {
-        complain("%s: --mass must lie between 0 and 1", name);
-        return STATUS_MISUSE;
+        complain("--mass: %g is not between 0 and 1", given.mass);
+        return point_to_help();
     }
     return run(&given);
 }

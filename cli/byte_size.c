@@ -26,9 +26,10 @@ bool parse_byte_size(const char *text, size_t *bytes) {
     return true;
 }
 
-bool choose_line_limit(const char *command, const char *text, size_t *limit) {
+bool choose_line_limit(const char *text, size_t *limit) {
     if (!text || parse_byte_size(text, limit))
         return true;
-    complain("%s: --max-line: '%s' is not a size such as 4096, 64K, 64M or 2G", command, text);
+    complain("--max-line: '%s' is not a size such as 4096, 64K, 64M or 2G", text);
+    point_to_help();
     return false;
 }

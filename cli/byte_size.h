@@ -9,6 +9,6 @@
 bool parse_byte_size(const char *text, size_t *bytes);
 
 /* The value of --max-line: true if text is NULL (not given) or a size, false after a message. */
-bool choose_line_limit(const char *command, const char *text, size_t *limit);
+bool choose_line_limit(const char *text, size_t *limit);
 
 #endif

@@ -14,25 +14,41 @@
 #include <stdio.h>
 #include <string.h>
 
-const char clrs_ties_summary[] =
-    "which of equal keys comes first: as in numpy's plain code (scalar,\n"
-    "the default) or its vector code for x86 (simd)";
-const char clrs_decimals_summary[] =
-    "truncate numbers to so many decimals (default 3); none or, as in the reference, 0 leaves all "
-    "their digits";
-const char clrs_hints_summary[] = "with the steps of the algorithm, not its result alone";
+const char *const clrs_ties_words[] = {"scalar", "simd", NULL};
+
+option_spec clrs_hints_option(bool *hints) {
+    return (option_spec){"hints", OPTION_FLAG, hints, NULL,
+                         "include the algorithm's steps, not only its result"};
+}
+
+option_spec clrs_decimals_option(const char **decimals) {
+    return (option_spec){"decimals", OPTION_TEXT, decimals, "D",
+                         "decimals that numbers are truncated to (default 3); none, or 0 as in the "
+                         "reference, keeps all digits"};
+}
+
+option_spec clrs_ties_option(const char **ties) {
+    return (option_spec){"ties",
+                         OPTION_CHOICE,
+                         ties,
+                         "HOW",
+                         "order of equal keys: {}, as numpy's plain code (the default) or its "
+                         "vector code for x86 sorts them",
+                         .values = VALUE_WORD,
+                         .words = clrs_ties_words};
+}
 
 static const subcommand verbs[] = {
-    {"generate", "samples of one algorithm and length", command_clrs_generate},
-    {"mix", "samples of many, in random order", command_clrs_mix},
-    {"export", "whole data sets, as files for training and evaluation", command_clrs_export},
-    {"score", "how many predictions are right", command_clrs_score},
-    {"list", "the algorithms and their lengths", command_clrs_list},
+    {"generate", "print samples of one algorithm and length", command_clrs_generate},
+    {"mix", "print samples of several, in random order", command_clrs_mix},
+    {"export", "write whole data sets for training and evaluation", command_clrs_export},
+    {"score", "count how many predictions are right", command_clrs_score},
+    {"list", "list the algorithms and their lengths", command_clrs_list},
 };
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
 
-bool clrs_choose_decimals(const char *command, const char *text, int64_t *decimals) {
+bool clrs_choose_decimals(const char *text, int64_t *decimals) {
     if (!text)
         return true;
     if (strcmp(text, "none") == 0) {
@@ -45,50 +61,50 @@ bool clrs_choose_decimals(const char *command, const char *text, int64_t *decima
         *decimals = (int64_t)value;
         return true;
     }
-    complain("%s: --decimals: '%s' is neither a number from 0 to %d nor 'none'", command, text,
+    complain("--decimals: '%s' is neither a whole number from 0 to %d nor 'none'", text,
              CLRS_DECIMALS_MAX);
+    point_to_help();
     return false;
 }
 
-bool clrs_choose_ties(const char *command, const char *text, clrs_ties *ties) {
+bool clrs_choose_ties(const char *text, clrs_ties *ties) {
     if (!text)
         return true;
-    bool is_simd = strcmp(text, "simd") == 0;
-    if (!is_simd && strcmp(text, "scalar") != 0) {
-        complain("%s: --ties: '%s' is neither scalar nor simd", command, text);
-        return false;
-    }
-    *ties = is_simd ? CLRS_TIES_SIMD : CLRS_TIES_SCALAR;
-    return true;
+    *ties = strcmp(text, "simd") == 0 ? CLRS_TIES_SIMD : CLRS_TIES_SCALAR;
+    return *ties == CLRS_TIES_SIMD || strcmp(text, "scalar") == 0;
 }
 
-const clrs_algorithm *clrs_choose_algorithm(const char *command, const char *name) {
+void clrs_describe_unknown(const char *name, char *text, size_t size) {
+    nearest_word search = nearest_to(name, strlen(name));
+    for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++)
+        nearest_offer(&search, clrs_algorithm_at(i)->name);
+    if (search.found)
+        snprintf(text, size, "unknown algorithm '%.64s'; did you mean '%s'?", name, search.found);
+    else
+        snprintf(text, size, "unknown algorithm '%.64s'; 'whet clrs list' lists them", name);
+}
+
+const clrs_algorithm *clrs_choose_algorithm(const char *name) {
+    char text[160];
     const clrs_algorithm *found = clrs_algorithm_find(name);
     if (found)
         return found;
-    nearest_word search = nearest_to(name, strlen(name));
-    for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++) {
-        const char *candidate = clrs_algorithm_at(i)->name;
-        nearest_offer(&search, candidate);
-    }
-    if (search.found)
-        complain("%s: unknown algorithm '%s'; did you mean '%s'?", command, name, search.found);
-    else
-        complain("%s: unknown algorithm '%s'; 'whet clrs list' lists them", command, name);
+    clrs_describe_unknown(name, text, sizeof text);
+    complain("%s", text);
     return NULL;
 }
 
-int clrs_refuse(const char *command, const clrs_request *request, clrs_status status) {
+int clrs_refuse(const clrs_request *request, clrs_status status) {
     if (status == CLRS_ERROR_MEMORY) {
-        complain("%s: out of memory for %s of length %lld, which may be too large", command,
-                 request->algorithm, (long long)request->length);
+        complain("out of memory for %s of length %lld; try a shorter length", request->algorithm,
+                 (long long)request->length);
         return STATUS_FAILED;
     }
     char message[CLRS_MESSAGE_SIZE];
     if (clrs_request_check(request, message) == CLRS_OK)
-        complain("%s: %s: %s", command, request->algorithm, clrs_status_text(status));
+        complain("%s: %s", request->algorithm, clrs_status_text(status));
     else
-        complain("%s: %s", command, message);
+        complain("%s", message);
     return STATUS_MISUSE;
 }
 
@@ -97,7 +113,6 @@ int command_clrs(int argc, char **argv) {
         .command = "clrs",
         .about = "CLRS-Text: thirty textbook algorithms as questions and answers, byte for byte\n"
                  "those of google-deepmind/clrs.\n",
-        .list = "generate, mix, export, score and list",
         .example = "whet clrs generate --algo insertion_sort --length 5 --hints --format text",
         .verbs = verbs,
         .count = VERB_COUNT,
@@ -137,15 +152,16 @@ static bool print_table(void) {
 int command_clrs_list(int argc, char **argv) {
     bool names = false;
     const option_spec options[] = {
-        {"names", OPTION_FLAG, &names, NULL, "print one name a line and nothing else"},
+        {"names", OPTION_FLAG, &names, NULL, "print only names, one per line"},
     };
     const command_syntax syntax = {
         .name = "clrs list",
         .operands = "",
-        .about = "Lists the algorithms: the shortest length that works, the lengths of the\n"
+        .about = "Lists the algorithms with the shortest length that works, the lengths of the\n"
                  "training set, and those of the evaluation set.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
+        .examples = "whet clrs list\n",
     };
     int operands = 0;
     options_result result = parse_options(&syntax, argc, argv, &operands);

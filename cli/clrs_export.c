@@ -3,6 +3,8 @@
 #include "commands.h"
 #include "lab_options.h"
 #include "messages.h"
+#include "preferences.h"
+#include "registry_words.h"
 
 #include "base/signals.h"
 #include "clrs/export.h"
@@ -18,8 +20,10 @@ typedef struct arguments {
     const char *split, *folder, *decimals, *ties;
     text_list algorithms, lengths, seeds;
     uint64_t count;
-    bool hints, quiet;
+    bool hints;
 } arguments;
+
+static const char *const splits[] = {"train", "val", NULL};
 
 /* Numbers of one option. */
 typedef struct numbers {
@@ -29,33 +33,38 @@ typedef struct numbers {
 
 static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
-        {"split", OPTION_TEXT, &given->split, "NAME", "train or val"},
-        {"out", OPTION_TEXT, &given->folder, "DIR",
-         "where to; a new or empty folder, one with the other split, or one in which the same "
-         "export was stopped"},
-        {"algo", OPTION_LIST, &given->algorithms, "NAMES",
-         "these algorithms, with commas between, instead of all; may be repeated"},
+        {"split", OPTION_CHOICE, &given->split, "NAME", "data set to write: {}",
+         .values = VALUE_WORD, .words = splits},
+        {"out-dir", OPTION_TEXT, &given->folder, "DIR",
+         "folder to write to: new or empty, with the other split, or with the same export "
+         "interrupted",
+         .letter = 'o', .aliases = "out", .values = VALUE_FOLDER},
+        {"algo", OPTION_LIST, &given->algorithms, "NAME",
+         "algorithm to write, or several with commas, instead of all; may be repeated",
+         .aliases = "algorithm", .values = VALUE_WORD, .words = algorithm_words()},
         {"lengths", OPTION_LIST, &given->lengths, "LIST",
          "lengths, such as 4,5,10..12, instead of the split's own"},
-        {"seeds", OPTION_LIST, &given->seeds, "LIST", "seeds instead of the split's own"},
-        {"count", OPTION_UNSIGNED, &given->count, "K",
-         "samples for each length and seed, instead of 10000 (train) or 125 (val)"},
-        {"hints", OPTION_FLAG, &given->hints, NULL, clrs_hints_summary},
+        {"seeds", OPTION_LIST, &given->seeds, "LIST",
+         "seeds, such as 1..5, instead of the split's own"},
+        {"count", OPTION_UNSIGNED, &given->count, "N",
+         "number of samples for each length and seed, instead of 10,000 (train) or 125 (val)"},
+        clrs_hints_option(&given->hints),
         {"decimals", OPTION_TEXT, &given->decimals, "D",
-         "truncate numbers to so many decimals; none, the default, or 0 leaves all their digits"},
-        {"ties", OPTION_TEXT, &given->ties, "HOW", clrs_ties_summary},
-        {"quiet", OPTION_FLAG, &given->quiet, NULL, "show no progress"},
+         "decimals that numbers are truncated to; none (the default) or 0 keeps all digits"},
+        clrs_ties_option(&given->ties),
     };
     const command_syntax syntax = {
         .name = command,
         .operands = "",
-        .about = "Writes DIR/SPLIT/ALGORITHM.json, one file for each algorithm, as the\n"
-                 "reference's own script does, with its lengths, seeds and counts unless others\n"
-                 "are given: 2,150,000 samples for training and 514,375 for evaluation.\n",
+        .about = "Writes DIR/SPLIT/ALGORITHM.json, one file per algorithm, as the reference's own\n"
+                 "script does, with its lengths, seeds and counts unless others are given:\n"
+                 "2,150,000 samples for training and 514,375 for evaluation.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = "Files appear when they are complete. After an interruption the same command\n"
-                "goes on with the files that are missing; where all are there, it compares.\n",
+                "writes the missing files; where all exist, it compares them.\n",
+        .examples = "whet clrs export --split val --out-dir clrs-text\n"
+                    "whet clrs export --split train --out-dir small --algo bfs,dfs --count 100\n",
     };
     int operands = 0;
     return parse_options(&syntax, argc, argv, &operands);
@@ -65,7 +74,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
 static int append_numbers(const char *option, const text_list *texts, uint64_t most, numbers *to) {
     static number_list list;
     for (size_t i = 0; i < texts->count; i++) {
-        if (!parse_number_list(command, option, texts->items[i], false, 0, most, &list))
+        if (!parse_number_list(option, texts->items[i], 0, most, &list))
             return STATUS_MISUSE;
         int64_t *items = realloc(to->items, (to->count + list.count) * sizeof *items);
         if (!items)
@@ -92,7 +101,7 @@ static bool add_names(clrs_export *wanted, const char *names) {
         size_t kept = length < sizeof name ? length : sizeof name - 1;
         memcpy(name, names, kept);
         name[kept] = '\0';
-        const clrs_algorithm *algorithm = clrs_choose_algorithm(command, name);
+        const clrs_algorithm *algorithm = clrs_choose_algorithm(name);
         if (!algorithm)
             return false;
         add_algorithm(wanted, algorithm);
@@ -111,41 +120,34 @@ static bool choose_algorithms(clrs_export *wanted, const text_list *given) {
     return true;
 }
 
-static bool choose_split(const char *name, clrs_split *split) {
-    if (strcmp(name, "train") != 0 && strcmp(name, "val") != 0) {
-        complain("%s: --split: '%s' is neither train nor val", command, name);
-        return false;
-    }
-    *split = strcmp(name, "train") == 0 ? CLRS_SPLIT_TRAIN : CLRS_SPLIT_VAL;
-    return true;
-}
-
 static int write_files(const clrs_export *wanted) {
     lab_error error = {.kind = LAB_NO_ERROR};
     bool was_complete = false;
     lab_catch_interrupts();
     if (!clrs_export_write(wanted, &was_complete, &error))
-        return report_lab_error(command, &error);
+        return report_lab_error(&error);
     if (was_complete && !wanted->quiet)
-        complain("%s: %s/%s is complete already", command, wanted->folder,
-                 clrs_split_name(wanted->split));
+        complain("%s/%s: already complete", wanted->folder, clrs_split_name(wanted->split));
     return STATUS_OK;
 }
 
 static int run(const arguments *given, numbers *lengths, numbers *seeds) {
     if (!given->split || !given->folder) {
-        complain("%s: --split train|val and --out DIR are needed", command);
-        return STATUS_MISUSE;
+        complain("missing --%s", given->split ? "out-dir DIR" : "split NAME");
+        return point_to_help();
     }
     if (given->count == 0) {
-        complain("%s: --count: at least one sample is needed", command);
-        return STATUS_MISUSE;
+        complain("--count: must be 1 or more");
+        return point_to_help();
     }
-    clrs_export wanted = {.folder = given->folder, .hints = given->hints, .quiet = given->quiet};
-    if (!choose_split(given->split, &wanted.split) ||
-        !choose_algorithms(&wanted, &given->algorithms) ||
-        !clrs_choose_decimals(command, given->decimals, &wanted.decimals) ||
-        !clrs_choose_ties(command, given->ties, &wanted.ties))
+    clrs_export wanted = {.folder = given->folder,
+                          .split = strcmp(given->split, "train") == 0 ? CLRS_SPLIT_TRAIN
+                                                                      : CLRS_SPLIT_VAL,
+                          .hints = given->hints,
+                          .quiet = preferred.quiet};
+    if (!choose_algorithms(&wanted, &given->algorithms) ||
+        !clrs_choose_decimals(given->decimals, &wanted.decimals) ||
+        !clrs_choose_ties(given->ties, &wanted.ties))
         return STATUS_MISUSE;
     int status = append_numbers("lengths", &given->lengths, CLRS_LENGTH_MAX, lengths);
     if (status == STATUS_OK)

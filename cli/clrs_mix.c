@@ -12,6 +12,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char command[] = "clrs mix";
 
@@ -31,25 +32,27 @@ typedef struct mixture {
 static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"spec", OPTION_TEXT, &given->spec, "FILE",
-         "what to mix: a JSON object of algorithms with the lengths of each"},
-        {"seed", OPTION_RANGE, &given->seed, "S", "from 0, the default, to 4294967295"},
-        {"count", OPTION_UNSIGNED, &given->count, "K", "how many samples (default 1)"},
-        {"hints", OPTION_FLAG, &given->hints, NULL, clrs_hints_summary},
-        {"decimals", OPTION_TEXT, &given->decimals, "D", clrs_decimals_summary},
-        {"ties", OPTION_TEXT, &given->ties, "HOW", clrs_ties_summary},
-        {"format", OPTION_TEXT, &given->format, "FORM", clrs_format_summary},
+         "JSON file with the algorithms to mix and the lengths of each", .values = VALUE_FILE},
+        {"count", OPTION_UNSIGNED, &given->count, "N", "number of samples (default 1)"},
+        {"seed", OPTION_RANGE, &given->seed, "S",
+         "seed of the samples, 0 to 4,294,967,295 (default 1)"},
+        clrs_hints_option(&given->hints),
+        clrs_decimals_option(&given->decimals),
+        clrs_ties_option(&given->ties),
+        clrs_format_option(&given->format),
     };
     const command_syntax syntax = {
         .name = command,
         .operands = "",
-        .about = "Prints samples of several algorithms and lengths. Each pair of them has a\n"
-                 "stream of its own, all with one seed; whose turn it is, Python's random\n"
-                 "decides.\n",
+        .about = "Prints samples of several algorithms and lengths. Each pair of them has its own\n"
+                 "stream, all with the same seed; Python's random chooses among the streams.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "A specification is {\"bfs\": [4, 8], \"quicksort\": [16]}, or an object that "
-                "has\nthis as its \"algos_and_lengths\". In a record, \"n\" is the place in the "
-                "mixed\nstream and \"index\" that in the stream of its own.\n",
+        .more =
+            "A specification is {\"bfs\": [4, 8], \"quicksort\": [16]}, or an object with "
+            "this\nunder \"algos_and_lengths\". In a record, \"n\" is the position in the mixed "
+            "stream\nand \"index\" the position in its own.\n",
+        .examples = "whet clrs mix --spec mixture.json --count 1000\n",
     };
     int operands = 0;
     return parse_options(&syntax, argc, argv, &operands);
@@ -58,11 +61,11 @@ static options_result parse(int argc, char **argv, arguments *given) {
 /* Appends the lengths of one algorithm. */
 static int add_lengths(mixture *mixed, const clrs_request *common, const char *name,
                        const json_t *lengths) {
-    const clrs_algorithm *algorithm = clrs_choose_algorithm(command, name);
+    const clrs_algorithm *algorithm = clrs_choose_algorithm(name);
     if (!algorithm)
         return STATUS_MISUSE;
     if (!json_is_array(lengths)) {
-        complain("%s: the lengths of %s are no array", command, name);
+        complain("the specification's lengths of %s are not an array", name);
         return STATUS_MISUSE;
     }
     size_t count = json_array_size(lengths);
@@ -74,7 +77,7 @@ static int add_lengths(mixture *mixed, const clrs_request *common, const char *n
     for (size_t i = 0; i < count; i++) {
         const json_t *length = json_array_get(lengths, i);
         if (!json_is_integer(length)) {
-            complain("%s: a length of %s is no whole number", command, name);
+            complain("the specification has a length of %s that is not a whole number", name);
             return STATUS_MISUSE;
         }
         clrs_request request = *common;
@@ -82,7 +85,7 @@ static int add_lengths(mixture *mixed, const clrs_request *common, const char *n
         request.length = json_integer_value(length);
         clrs_status status = clrs_request_check(&request, NULL);
         if (status != CLRS_OK)
-            return clrs_refuse(command, &request, status);
+            return clrs_refuse(&request, status);
         requests[mixed->count++] = request;
     }
     return STATUS_OK;
@@ -92,7 +95,7 @@ static int add_all(mixture *mixed, const clrs_request *common, json_t *spec) {
     json_t *wrapped = json_object_get(spec, "algos_and_lengths");
     json_t *mapping = wrapped ? wrapped : spec;
     if (!json_is_object(mapping)) {
-        complain("%s: the specification is no object of algorithms and their lengths", command);
+        complain("the specification is not an object of algorithms and their lengths");
         return STATUS_MISUSE;
     }
     const char *name;
@@ -104,7 +107,7 @@ static int add_all(mixture *mixed, const clrs_request *common, json_t *spec) {
     }
     if (mixed->count > 0)
         return STATUS_OK;
-    complain("%s: the specification has no lengths", command);
+    complain("the specification has no lengths");
     return STATUS_MISUSE;
 }
 
@@ -114,7 +117,7 @@ static int print_samples(const mixture *mixed, const arguments *given, clrs_reco
     clrs_status status =
         clrs_mix_create(mixed->requests, mixed->count, given->seed.value, &mix, &failed);
     if (status != CLRS_OK)
-        return clrs_refuse(command, &mixed->requests[failed], status);
+        return clrs_refuse(&mixed->requests[failed], status);
     uint64_t position = 0;
     form.position = &position;
     for (; status == CLRS_OK && position < given->count && !ferror(stdout); position++) {
@@ -128,8 +131,7 @@ static int print_samples(const mixture *mixed, const arguments *given, clrs_reco
         return STATUS_OK;
     if (status == CLRS_ERROR_MEMORY)
         return complain_of_memory();
-    complain("%s: sample %llu: %s", command, (unsigned long long)(position - 1),
-             clrs_status_text(status));
+    complain("sample %llu: %s", (unsigned long long)(position - 1), clrs_status_text(status));
     return STATUS_MISUSE;
 }
 
@@ -137,21 +139,20 @@ static int run(const arguments *given) {
     clrs_request common = clrs_request_default(NULL, 0);
     common.seed = given->seed.value;
     common.hints = given->hints;
-    clrs_record_form form = {.as_text = false};
+    clrs_record_form form = {.as_text = given->format && strcmp(given->format, "text") == 0};
     if (!given->spec) {
-        complain("%s: --spec FILE is needed", command);
-        return STATUS_MISUSE;
+        complain("missing --spec FILE");
+        return point_to_help();
     }
-    if (!clrs_choose_decimals(command, given->decimals, &common.decimals) ||
-        !clrs_choose_ties(command, given->ties, &common.ties) ||
-        !clrs_choose_format(command, given->format, &form))
+    if (!clrs_choose_decimals(given->decimals, &common.decimals) ||
+        !clrs_choose_ties(given->ties, &common.ties))
         return STATUS_MISUSE;
     form.decimals = common.decimals;
     form.ties = common.ties;
     lab_error error = {.kind = LAB_NO_ERROR};
     json_t *spec = lab_json_read(given->spec, &error);
     if (!spec)
-        return report_lab_error(command, &error);
+        return report_lab_error(&error);
     mixture mixed = {.requests = NULL};
     int status = add_all(&mixed, &common, spec);
     if (status == STATUS_OK)
@@ -162,7 +163,7 @@ static int run(const arguments *given) {
 }
 
 int command_clrs_mix(int argc, char **argv) {
-    arguments given = {.count = 1};
+    arguments given = {.count = 1, .seed = {.value = SEED_DEFAULT, .most = UINT32_MAX}};
     options_result result = parse(argc, argv, &given);
     return result == OPTIONS_GIVEN ? run(&given) : options_status(result);
 }

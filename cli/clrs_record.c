@@ -4,24 +4,22 @@
  */
 #include "clrs_record.h"
 
-#include "messages.h"
-
 #include "clrs/json_text.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-const char clrs_format_summary[] = "jsonl: one JSON object a line, the default; text: question and "
-                                   "answer, one after the other";
+static const char *const formats[] = {"jsonl", "text", NULL};
 
-bool clrs_choose_format(const char *command, const char *text, clrs_record_form *form) {
-    if (!text)
-        return true;
-    form->as_text = strcmp(text, "text") == 0;
-    if (form->as_text || strcmp(text, "jsonl") == 0)
-        return true;
-    complain("%s: --format: '%s' is neither jsonl nor text", command, text);
-    return false;
+option_spec clrs_format_option(const char **format) {
+    return (option_spec){"format",
+                         OPTION_CHOICE,
+                         format,
+                         "FORM",
+                         "form of the output: {}, one JSON object per line (the default) or just "
+                         "question and answer",
+                         .values = VALUE_WORD,
+                         .words = formats};
 }
 
 static void print_settings(FILE *file, const clrs_record_form *form) {

@@ -2,6 +2,8 @@
 #ifndef WHET_CLI_CLRS_RECORD_H
 #define WHET_CLI_CLRS_RECORD_H
 
+#include "options.h"
+
 #include "clrs/clrs.h"
 
 #include <stdio.h>
@@ -13,11 +15,9 @@ typedef struct clrs_record_form {
     const uint64_t *position; /* in a mixed stream, or NULL */
 } clrs_record_form;
 
-/* Of a text given by --format, or NULL; complains and returns false if it is unknown. */
-bool clrs_choose_format(const char *command, const char *text, clrs_record_form *form);
+/* --format jsonl or text. */
+option_spec clrs_format_option(const char **format);
 
 void clrs_print_record(FILE *file, const clrs_sample *sample, const clrs_record_form *form);
-
-extern const char clrs_format_summary[];
 
 #endif

@@ -7,8 +7,10 @@
 #include "byte_size.h"
 #include "clrs.h"
 #include "commands.h"
+#include "lab_options.h"
 #include "messages.h"
 #include "read_lines.h"
+#include "results.h"
 
 #include "base/json.h"
 #include "base/table.h"
@@ -27,8 +29,8 @@
 static const char command[] = "clrs score";
 
 typedef struct arguments {
-    const char *decimals, *ties, *max_line, *path;
-    bool hints, as_json;
+    const char *decimals, *ties, *max_line, *path, *json;
+    bool hints;
 } arguments;
 
 /* A file under way. */
@@ -41,30 +43,36 @@ typedef struct scoring {
 
 static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
-        {"json", OPTION_FLAG, &given->as_json, NULL, "print JSON instead of a table"},
         {"hints", OPTION_FLAG, &given->hints, NULL,
-         "make references with the steps, where a line has no \"use_hints\""},
+         "generate references with steps where a line has no \"use_hints\""},
         {"decimals", OPTION_TEXT, &given->decimals, "D",
-         "make references so, where a line has no \"decimals\" (default 3)"},
-        {"ties", OPTION_TEXT, &given->ties, "HOW",
-         "make references so, where a line has no \"ties\": scalar or simd"},
+         "decimals of references where a line has no \"decimals\" (default 3)"},
+        {"ties", OPTION_CHOICE, &given->ties, "HOW",
+         "order of equal keys in references where a line has no \"ties\": {}", .values = VALUE_WORD,
+         .words = clrs_ties_words},
         {"max-line", OPTION_TEXT, &given->max_line, "SIZE",
-         "longest line in bytes (default 64M); K, M and G are understood"},
+         "longest line in bytes, with K, M or G (default 64M)"},
+        json_option(&given->json, JSON_SUMMARY),
     };
     const command_syntax syntax = {
         .name = command,
         .operands = "[FILE]",
-        .about = "Reads predictions, a JSON object a line, and prints the share that is right for\n"
-                 "each algorithm and length: exact, the whole answer; final, what follows its\n"
-                 "last \" | \"; steps, the mean share of the trace that is right before its first\n"
-                 "error. White space around an answer does not count.\n",
+        .about = "Reads predictions, one JSON object per line, and prints the share that is right\n"
+                 "for each algorithm and length: exact, the whole answer; final, what follows its\n"
+                 "last \" | \"; steps, the mean share of the trace before its first error. White\n"
+                 "space around an answer does not count.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "A line has \"algo\", \"length\", \"prediction\" and either \"reference\" (or\n"
-                "\"answer\") or \"seed\" and \"index\", from which the reference is made again;\n"
-                "\"use_hints\", \"decimals\" and \"ties\" then say how. The records of 'whet clrs\n"
-                "generate' with a prediction added are such lines.\n",
+        .more =
+            "A line has \"algo\", \"length\", \"prediction\" and either \"reference\" (or\n"
+            "\"answer\") or \"seed\" and \"index\", from which the reference is generated with\n"
+            "the line's \"use_hints\", \"decimals\" and \"ties\". The records of 'whet clrs\n"
+            "generate' with a prediction added are such lines.\n",
+        .examples = "whet clrs score predictions.jsonl\n"
+                    "whet clrs score predictions.jsonl --json scores.json\n",
         .operands_limit = 1,
+        .operand_values = VALUE_FILE,
+        .reads_input = true,
     };
     int operands = 0;
     options_result result = parse_options(&syntax, argc, argv, &operands);
@@ -81,7 +89,7 @@ __attribute__((format(printf, 2, 3))) static int refuse_line(const scoring *of, 
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    complain("%s: %s:%zu: %s", command, of->path, of->reader.line_number, text);
+    complain("%s:%zu: %s", of->path, of->reader.line_number, text);
     return STATUS_MISUSE;
 }
 
@@ -91,7 +99,7 @@ static int take_number(const scoring *of, const json_t *line, const char *name, 
     if (!member)
         return STATUS_OK;
     if (!json_is_integer(member) || json_integer_value(member) < 0)
-        return refuse_line(of, "\"%s\" is no whole number from 0 on", name);
+        return refuse_line(of, "\"%s\" is not a whole number of at least 0", name);
     *value = json_integer_value(member);
     return STATUS_OK;
 }
@@ -108,10 +116,9 @@ static int take_settings(const scoring *of, const json_t *line, clrs_request *re
         return refuse_line(of, "\"use_hints\" is neither true nor false");
     if (hints)
         request->hints = json_is_true(hints);
-    if (ties && !json_is_string(ties))
-        return refuse_line(of, "\"ties\" is no text");
-    if (ties && !clrs_choose_ties(command, json_string_value(ties), &request->ties))
-        return STATUS_MISUSE;
+    if (ties &&
+        (!json_is_string(ties) || !clrs_choose_ties(json_string_value(ties), &request->ties)))
+        return refuse_line(of, "\"ties\" is neither \"scalar\" nor \"simd\"");
     if (json_is_null(json_object_get(line, "decimals"))) {
         request->decimals = 0;
         return STATUS_OK;
@@ -127,7 +134,7 @@ static int make_reference(scoring *of, const json_t *line, const clrs_request *w
     if (status == STATUS_OK)
         status = take_number(of, line, "index", &index);
     if (status == STATUS_OK && (seed < 0 || index < 0))
-        return refuse_line(of, "there is neither \"reference\" nor \"seed\" and \"index\"");
+        return refuse_line(of, "missing \"reference\", or \"seed\" and \"index\"");
     if (status == STATUS_OK)
         status = take_settings(of, line, &request);
     if (status != STATUS_OK)
@@ -151,7 +158,7 @@ static int find_reference(scoring *of, const json_t *line, const clrs_request *r
     if (!given)
         return make_reference(of, line, request, reference);
     if (!json_is_string(given))
-        return refuse_line(of, "the reference is no text");
+        return refuse_line(of, "the reference is not a string");
     *reference = span_of(given);
     return STATUS_OK;
 }
@@ -162,11 +169,12 @@ static int score_object(scoring *of, const json_t *line) {
     clrs_request request = of->usual;
     request.length = -1;
     if (!json_is_string(name) || !json_is_string(prediction))
-        return refuse_line(of, "\"algo\" and \"prediction\" are needed, as texts");
+        return refuse_line(of, "\"algo\" or \"prediction\" is missing, or not a string");
     const clrs_algorithm *algorithm = clrs_algorithm_find(json_string_value(name));
     if (!algorithm) {
-        clrs_choose_algorithm(command, json_string_value(name));
-        return refuse_line(of, "this line cannot be scored");
+        char text[160];
+        clrs_describe_unknown(json_string_value(name), text, sizeof text);
+        return refuse_line(of, "%s", text);
     }
     request.algorithm = algorithm->name;
     int status = take_number(of, line, "length", &request.length);
@@ -190,7 +198,7 @@ static int refuse_text(const scoring *of, const char *text, size_t length, const
         used--;
     if (of->reader.line_number == 1 && used == 1 && (*text == '{' || *text == '['))
         return refuse_line(of, "JSON over several lines, as 'whet clrs export' writes its data "
-                               "sets; predictions are one object a line");
+                               "sets; expected one object per line");
     return refuse_line(of, "not JSON: %s", reason);
 }
 
@@ -251,33 +259,35 @@ static int print_table(const clrs_scores *scores) {
     return lab_table_finish(&table, stdout) ? STATUS_OK : complain_of_memory();
 }
 
-static void print_share(const char *name, double value) {
+static void write_share(FILE *file, const char *name, double value) {
     if (isnan(value))
-        printf(", \"%s\": null", name);
+        fprintf(file, ", \"%s\": null", name);
     else
-        printf(", \"%s\": %.17g", name, value);
+        fprintf(file, ", \"%s\": %.17g", name, value);
 }
 
-static void print_members(const clrs_score_sum *sum) {
-    printf("\"samples\": %llu", (unsigned long long)sum->samples);
-    print_share("exact", share(sum->exact, sum->samples));
-    print_share("final", share(sum->final, sum->samples));
-    print_share("steps", steps_share(sum));
+static void write_members(FILE *file, const clrs_score_sum *sum) {
+    fprintf(file, "\"samples\": %llu", (unsigned long long)sum->samples);
+    write_share(file, "exact", share(sum->exact, sum->samples));
+    write_share(file, "final", share(sum->final, sum->samples));
+    write_share(file, "steps", steps_share(sum));
 }
 
-static void print_json(const clrs_scores *scores) {
+/* context: the clrs_scores */
+static void write_json(FILE *file, const void *context) {
+    const clrs_scores *scores = context;
     clrs_score_sum total = clrs_scores_total(scores);
-    fputs("{\"results\": [", stdout);
+    fputs("{\"results\": [", file);
     for (size_t i = 0; i < scores->count; i++) {
         const clrs_score_sum *sum = &scores->sums[i];
-        printf("%s\n  {\"algo\": \"%s\", \"length\": %lld, ", i ? "," : "", sum->algorithm->name,
-               (long long)sum->length);
-        print_members(sum);
-        putchar('}');
+        fprintf(file, "%s\n  {\"algo\": \"%s\", \"length\": %lld, ", i ? "," : "",
+                sum->algorithm->name, (long long)sum->length);
+        write_members(file, sum);
+        fputc('}', file);
     }
-    fputs("\n], \"all\": {", stdout);
-    print_members(&total);
-    fputs("}}\n", stdout);
+    fputs("\n], \"all\": {", file);
+    write_members(file, &total);
+    fputs("}}\n", file);
 }
 
 /* ---- The command ---------------------------------------------------------- */
@@ -295,12 +305,11 @@ static int score_lines(scoring *of) {
             return complain_of_memory();
         case LINE_READ_FAILED:
         case LINE_WRITE_FAILED:
-            complain("%s: cannot read %s: %s", command, of->path, strerror(errno));
-            return STATUS_FAILED;
+            return report_unreadable(of->path, errno);
         case LINE_NUL:
         case LINE_TOO_LONG:
             describe_bad_line(&of->reader, result, reason, sizeof reason);
-            complain("%s: %s: %s", command, of->path, reason);
+            complain("%s: %s", of->path, reason);
             return STATUS_MISUSE;
         case LINE_READ:
             break;
@@ -317,20 +326,23 @@ static int run(const arguments *given) {
                   .usual = clrs_request_default(NULL, 0),
                   .reader = {.in = {.descriptor = STDIN_FILENO, .output = stdout}}};
     of.usual.hints = given->hints;
-    if (!clrs_choose_decimals(command, given->decimals, &of.usual.decimals) ||
-        !clrs_choose_ties(command, given->ties, &of.usual.ties) ||
-        !choose_line_limit(command, given->max_line, &of.reader.limit))
+    if (!clrs_choose_decimals(given->decimals, &of.usual.decimals) ||
+        !clrs_choose_ties(given->ties, &of.usual.ties) ||
+        !choose_line_limit(given->max_line, &of.reader.limit))
         return STATUS_MISUSE;
+    int status = is_input ? STATUS_OK : refuse_to_overwrite(given->path, &given->json, 1);
+    if (status == STATUS_OK)
+        status = reserve_output(&given->json, 1);
+    if (status != STATUS_OK)
+        return status;
     if (!is_input)
         of.reader.in.descriptor = open(given->path, O_RDONLY | O_CLOEXEC);
-    if (of.reader.in.descriptor < 0) {
-        complain("%s: cannot read %s: %s", command, given->path, strerror(errno));
-        return STATUS_MISUSE;
-    }
-    int status = score_lines(&of);
-    if (status == STATUS_OK && given->as_json)
-        print_json(&of.scores);
-    else if (status == STATUS_OK)
+    if (of.reader.in.descriptor < 0)
+        return report_unreadable(given->path, errno);
+    status = score_lines(&of);
+    if (status == STATUS_OK && given->json)
+        status = keep_table(given->json, write_json, &of.scores);
+    if (status == STATUS_OK)
         status = print_table(&of.scores);
     clrs_scores_free(&of.scores);
     free(of.reader.in.buffer);

@@ -1,7 +1,7 @@
 /*
  * The subcommands of `whet` and what they share: the form of a command, the
  * exit statuses, and how to complain. A new subcommand is a file of its own
- * with one function declared here, and one line in the table of main.c.
+ * with one function declared here, and one line in command_table.c.
  */
 #ifndef WHET_CLI_COMMANDS_H
 #define WHET_CLI_COMMANDS_H
@@ -17,13 +17,15 @@ typedef struct subcommand {
     const char *name;
     const char *summary; /* one line for the list of commands */
     int (*run)(int argc, char **argv);
+    const char *form; /* a first argument with which it is a command with options of its own */
+    bool has_verbs;   /* its first argument is a verb */
 } subcommand;
 
 enum {
     STATUS_OK = 0,
-    STATUS_FAILED = 1,   /* done but with a row that is not finite, or stopped by the system */
-    STATUS_MISUSE = 2,   /* a command line or an input that makes no sense */
-    STATUS_STOPPED = 130 /* by Ctrl-C; what was done is kept and can be gone on with */
+    STATUS_FAILED = 1,   /* it could not be done, or only with a row that is not finite */
+    STATUS_MISUSE = 2,   /* wrong use: a command line or an input that makes no sense */
+    STATUS_STOPPED = 130 /* by Ctrl-C; what was done is kept, and the same command resumes it */
 };
 
 int command_audit(int argc, char **argv);
@@ -31,6 +33,7 @@ int command_bench(int argc, char **argv);
 int command_clrs(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_figure(int argc, char **argv);
+int command_help(int argc, char **argv);
 int command_lm(int argc, char **argv);
 int command_policies(int argc, char **argv);
 int command_probe(int argc, char **argv);
@@ -38,5 +41,8 @@ int command_retrieval(int argc, char **argv);
 int command_reproduce(int argc, char **argv);
 int command_softmax(int argc, char **argv);
 int command_theory(int argc, char **argv);
+
+/* Says that there is no such command, and which one may be meant; returns the exit status. */
+int unknown_command(const char *name);
 
 #endif

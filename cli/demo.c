@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "messages.h"
 #include "options.h"
+#include "registry_words.h"
 #include "terminal.h"
 #include "text.h"
 
@@ -24,7 +25,7 @@ static const char *const default_policies[] = {
 static int print_chart(const demo_result *result, terminal_style style) {
     int columns = standard_output_width();
     if (columns > 0 && columns < CHART_COLUMNS) {
-        printf("\nThe chart is left out: it needs %d columns.\n", CHART_COLUMNS);
+        printf("\nThe chart needs a terminal of at least %d columns.\n", CHART_COLUMNS);
         return STATUS_OK;
     }
     char numbers[DEMO_SIZES][NUMBER_SIZE];
@@ -83,8 +84,8 @@ static void tell_of_adaptive(const demo_result *result) {
     if (end == 0 || end == DEMO_SIZES)
         return;
     char number[NUMBER_SIZE];
-    tell("The paper's rule, adaptive, ends at an entropy of 5.945, here from n = %s on: its "
-         "polynomial is below 1 there and the row is left as it was.",
+    tell("The paper's rule, adaptive, stops helping beyond an entropy of 5.945, here from n = %s "
+         "on: its polynomial is below 1 there, and beta stays 1.",
          grouped(result->sizes[end], number));
 }
 
@@ -100,7 +101,7 @@ static void tell_of_sharpest(const demo_result *result) {
          result->policies->names[sharpest], 100 * result->weight[sharpest][last]);
 }
 
-static int show(const demo_result *result, const char *svg_path, bool no_color) {
+static int show(const demo_result *result, const char *svg_path) {
     if (svg_path && strcmp(svg_path, "-") == 0) {
         write_demo_svg(stdout, result);
         return STATUS_OK;
@@ -111,7 +112,7 @@ static int show(const demo_result *result, const char *svg_path, bool no_color) 
         complain("cannot write %s: %s", svg_path, strerror(errno));
         return STATUS_FAILED;
     }
-    terminal_style style = standard_output_style(no_color);
+    terminal_style style = standard_output_style();
     print_demo_table(result, style);
     int status = print_chart(result, style);
     if (status != STATUS_OK)
@@ -123,7 +124,7 @@ static int show(const demo_result *result, const char *svg_path, bool no_color) 
     return STATUS_OK;
 }
 
-static int run(const policy_list *policies, uint64_t seed, const char *svg_path, bool no_color) {
+static int run(const policy_list *policies, uint64_t seed, const char *svg_path) {
     demo_result result = {.policies = policies};
     result.weight = calloc(policies->count, sizeof *result.weight);
     if (!result.weight)
@@ -131,36 +132,36 @@ static int run(const policy_list *policies, uint64_t seed, const char *svg_path,
     whet_status measured = measure_demo(&result, seed);
     int status = STATUS_FAILED;
     if (measured == WHET_OK)
-        status = show(&result, svg_path, no_color);
+        status = show(&result, svg_path);
     else
-        complain("demo: %s", whet_status_text(measured));
+        complain("%s", whet_status_text(measured));
     free(result.weight);
     return status;
 }
 
 int command_demo(int argc, char **argv) {
     text_list names = {0};
-    uint64_t seed = 1;
-    bool no_color = false;
+    uint64_t seed = SEED_DEFAULT;
     const char *svg_path = NULL;
     const option_spec options[] = {
         {"policy", OPTION_LIST, &names, "NAME",
-         "show this policy (see 'whet policies') instead of the usual selection; may be repeated"},
-        {"seed", OPTION_UNSIGNED, &seed, "S", "draw other priorities; the default is 1"},
-        {"svg", OPTION_TEXT, &svg_path, "FILE",
-         "write the chart as a picture instead ('-': to standard output)"},
-        {"no-color", OPTION_FLAG, &no_color, NULL,
-         "no colours (also if NO_COLOR is set or the output is no terminal)"},
+         "policy to show (see 'whet policies') instead of the usual selection; may be repeated",
+         .values = VALUE_WORD, .words = policy_words()},
+        seed_option(&seed, "seed of the priorities (default 1)"),
+        {"out", OPTION_TEXT, &svg_path, "FILE",
+         "file for the chart as an SVG picture, instead of the table ('-': standard output)",
+         .letter = 'o', .aliases = "svg", .values = VALUE_FILE},
     };
     const command_syntax syntax = {
         .name = "demo",
         .operands = "",
         .about = "Shows how a head that is sharp among 16 items disperses as they become 131,072,\n"
-                 "and what each policy makes of it: a table, a chart, and what is to be seen.\n",
+                 "and what each policy does about it: a table, a chart and a short explanation.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "example:\n"
-                "  whet demo --policy softmax --policy sparsemax --policy linear:64\n",
+        .examples = "whet demo\n"
+                    "whet demo --policy softmax --policy sparsemax --policy linear:64\n"
+                    "whet demo --out chart.svg\n",
     };
     int operands;
     options_result parsed = parse_options(&syntax, argc, argv, &operands);
@@ -168,12 +169,12 @@ int command_demo(int argc, char **argv) {
     if (parsed == OPTIONS_GIVEN) {
         bool has_names = names.count > 0;
         policy_list policies;
-        status = make_policy_list("demo", has_names ? names.items : default_policies,
+        status = make_policy_list(has_names ? names.items : default_policies,
                                   has_names ? names.count
                                             : sizeof default_policies / sizeof *default_policies,
                                   &policies);
         if (status == STATUS_OK) {
-            status = run(&policies, seed, svg_path, no_color);
+            status = run(&policies, seed, svg_path);
             free_policy_list(&policies);
         }
     }

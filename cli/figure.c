@@ -3,6 +3,7 @@
 
 #include "messages.h"
 #include "probe.h"
+#include "registry_words.h"
 
 #include "base/signals.h"
 #include "report/plot.h"
@@ -16,7 +17,7 @@ static const report_part *find_figure(const char *name) {
     if (part && part->draw)
         return part;
     if (report_elsewhere(name)) {
-        complain("figure: %s", report_elsewhere(name));
+        complain("%s", report_elsewhere(name));
         return NULL;
     }
     nearest_word search = nearest_to(name, strlen(name));
@@ -24,9 +25,9 @@ static const report_part *find_figure(const char *name) {
         if (other->draw)
             nearest_offer(&search, other->name);
     if (search.found)
-        complain("figure: no figure '%s'; did you mean '%s'?", name, search.found);
+        complain("unknown figure '%s'; did you mean '%s'?", name, search.found);
     else
-        complain("figure: no figure '%s'; 'whet figure --help' lists them", name);
+        complain("unknown figure '%s'; 'whet figure --help' lists them", name);
     return NULL;
 }
 
@@ -35,16 +36,16 @@ static int draw(reproduce_arguments *given, const report_part *part, const char 
     lab_catch_interrupts();
     take_scale(given);
     if (!given->run.is_full && !reproduction_recall_scale(&given->run, &error))
-        return report_lab_error("figure", &error);
-    int status = open_reproduction(given, "figure", part->needs != 0);
+        return report_lab_error(&error);
+    int status = open_reproduction(given, part->needs != 0);
     report_jobs jobs = {.begun = 0};
     if (status == STATUS_OK && part->needs != 0) {
         jobs = jobs_plan(&given->experiment, part->needs);
         given->experiment.jobs = &jobs;
-        status = confirm_work("figure", &jobs, given->is_confirmed);
+        status = confirm_work(&jobs, given->is_confirmed);
     }
     if (status == STATUS_OK && !part->draw(&given->experiment, path, &error))
-        status = report_failure("figure", &error);
+        status = report_failure(&error);
     jobs_end();
     close_reproduction(given);
     if (status == STATUS_OK && !given->run.quiet)
@@ -59,27 +60,32 @@ int command_figure(int argc, char **argv) {
     reproduce_arguments given = usual_reproduction();
     const char *path = NULL;
     const option_spec options[] = {
-        {"out", OPTION_TEXT, &path, "FILE", "where to, .svg or .png (default: figureN.svg)"},
+        OPTIONS_ABOUT("figure"),
+        {"out", OPTION_TEXT, &path, "FILE", "figure to write, .svg or .png (default figureN.svg)",
+         .letter = 'o', .values = VALUE_FILE},
         {"from", OPTION_TEXT, &given.run.folder, "DIR",
-         "the folder of 'whet reproduce' whose heads and results to use (default: report); what is "
-         "missing is made first, at the scale of what is there"},
-        {"full", OPTION_FLAG, &given.run.is_full, NULL, "train ten heads of 100,000 steps: hours"},
-        {"seeds", OPTION_RANGE, &given.seeds, "N",
-         "number of heads to train (default: none; whet has trained ones)"},
-        {"steps", OPTION_RANGE, &given.steps, "N", "training steps of each head"},
-        fresh_steps_option(&given.fresh_steps),
-        {"sets", OPTION_RANGE, &given.sets, "N", "sets of each size to evaluate (default 4096)"},
-        {"lm-steps", OPTION_RANGE, &given.lm_steps, "N",
-         "training steps of each language model (clrs)"},
-        {"lm-samples", OPTION_RANGE, &given.lm_samples, "N",
-         "questions of each algorithm and length (clrs; default 128)"},
-        {"lm-seeds", OPTION_RANGE, &given.lm_seeds, "N",
-         "language models of each kind (clrs; default 1, with --full 3)"},
+         "folder of 'whet reproduce' whose heads and results to use (default report); what is "
+         "missing is computed first, at the scale of that run",
+         .values = VALUE_FOLDER},
         yes_option(&given.is_confirmed),
-        {"threads", OPTION_AMOUNT, &given.threads, "N",
-         "threads (default: one for each processor)"},
-        {"quiet", OPTION_FLAG, &given.run.quiet, NULL,
-         "no progress, and no word of what was drawn"},
+        threads_option(&given.threads),
+        OPTIONS_ABOUT("scale"),
+        {"full", OPTION_FLAG, &given.run.is_full, NULL, "train ten heads of 100,000 steps: hours"},
+        {"num-seeds", OPTION_RANGE, &given.seeds, "N",
+         "number of heads of each kind to train (default: none; whet has trained ones)",
+         .aliases = "seeds"},
+        {"steps", OPTION_RANGE, &given.steps, "N", "number of training steps of each head"},
+        fresh_steps_option(&given.fresh_steps),
+        {"count", OPTION_RANGE, &given.sets, "N",
+         "number of sets of each size to evaluate (default 4096)", .aliases = "sets"},
+        {"lm-steps", OPTION_RANGE, &given.lm_steps, "N",
+         "number of training steps of each language model (clrs)"},
+        {"lm-count", OPTION_RANGE, &given.lm_samples, "N",
+         "number of samples of each algorithm and length (clrs; default 128)",
+         .aliases = "lm-samples"},
+        {"lm-num-seeds", OPTION_RANGE, &given.lm_seeds, "N",
+         "number of language models of each kind (clrs; default 1, with --full 3)",
+         .aliases = "lm-seeds"},
     };
     char list[2048];
     const report_part *part;
@@ -87,7 +93,7 @@ int command_figure(int argc, char **argv) {
         snprintf(list, sizeof list,
                  "figures (a number is one of the paper's):\n"
                  "  figure3       Figure 3: heads of a language model as its input grows;\n"
-                 "                'whet figure 3 -m MODEL.gguf' has options of its own\n");
+                 "                'whet figure 3 MODEL.gguf' has options of its own\n");
     for (size_t i = 0; (part = report_part_at(i)) != NULL; i++)
         if (part->draw)
             length += snprintf(list + length, sizeof list - (size_t)length, "  %-13s %s\n",
@@ -99,16 +105,17 @@ int command_figure(int argc, char **argv) {
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = list,
+        .examples = "whet figure 5\n"
+                    "whet figure accuracy --out accuracy.png\n",
         .operands_limit = 1,
+        .operands_least = 1,
+        .operand_values = VALUE_WORD,
+        .operand_words = figure_words(),
     };
     int operands;
     options_result result = parse_options(&syntax, argc, argv, &operands);
     if (result != OPTIONS_GIVEN)
         return options_status(result);
-    if (operands == 0) {
-        complain("figure: missing figure; 'whet figure --help' lists them");
-        return STATUS_MISUSE;
-    }
     part = find_figure(argv[1]);
     if (!part)
         return STATUS_MISUSE;
@@ -116,6 +123,6 @@ int command_figure(int argc, char **argv) {
     snprintf(usual, sizeof usual, "%s.svg", part->name);
     lab_error error = {.kind = LAB_NO_ERROR};
     if (!plot_knows(path ? path : usual, &error))
-        return report_lab_error("figure", &error);
+        return report_lab_error(&error);
     return draw(&given, part, path ? path : usual);
 }

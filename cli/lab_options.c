@@ -1,15 +1,16 @@
-/* Errors of the laboratory as exit statuses, and lists of numbers such as 4,5 or 16..64. */
+/* Errors of the laboratory as exit statuses; lists of numbers such as 4,5 or 16..64, and ranges. */
 #include "lab_options.h"
 
 #include "commands.h"
 #include "messages.h"
 
-#include "base/number_range.h"
+#include "base/grouped.h"
 
 #include <stdio.h>
+#include <string.h>
 
-int report_lab_error(const char *command, const lab_error *error) {
-    complain("%s: %s", command, error->text);
+int report_lab_error(const lab_error *error) {
+    complain("%s", error->text);
     switch (error->kind) {
     case LAB_INPUT:
         return STATUS_MISUSE;
@@ -22,39 +23,90 @@ int report_lab_error(const char *command, const lab_error *error) {
     return STATUS_FAILED;
 }
 
-int refuse_value(const char *command, const char *option, const char *value, const char *wanted) {
-    complain("%s: --%s: '%s' is not %s", command, option, value, wanted);
-    return point_to_help(command);
+int report_unreadable(const char *path, int reason) {
+    lab_error error = {.kind = LAB_NO_ERROR};
+    lab_fail_read(&error, path, reason);
+    return report_lab_error(&error);
 }
 
-/* Adds the numbers of a range. False if it makes no sense, or there is no room. */
-static bool add_range(number_range range, bool doubling, uint64_t least, number_list *list) {
-    if (range.first < least || (doubling && range.first == 0))
-        return false;
-    for (uint64_t value = range.first;; value = doubling ? 2 * value : value + 1) {
+int refuse_value(const char *option, const char *value, const char *wanted) {
+    complain("--%s: '%s' is not %s", option, value, wanted);
+    return point_to_help();
+}
+
+/* The factor behind a range, ":x2"; 0 where there is none, and false where it is none. */
+static bool take_factor(const char **text, uint64_t *factor) {
+    *factor = 0;
+    if (strncmp(*text, ":x", 2) != 0)
+        return true;
+    *text += 2;
+    return take_whole_number(text, UINT32_MAX, factor) && *factor >= 2;
+}
+
+/* Adds the numbers of a range. False if there is no room. */
+static bool add_range(number_range range, uint64_t factor, number_list *list) {
+    for (uint64_t value = range.first;; value = factor ? factor * value : value + 1) {
         if (list->count == LIST_MAX)
             return false;
         list->items[list->count++] = value;
-        if (doubling ? value > range.last / 2 : value == range.last)
+        if (factor ? value > range.last / factor : value == range.last)
             return true;
     }
 }
 
-bool parse_number_list(const char *command, const char *option, const char *text, bool doubling,
-                       uint64_t least, uint64_t most, number_list *list) {
-    const char *rest = text;
-    number_range range;
-    bool is_good;
+static bool take_element(const char **text, uint64_t least, uint64_t most, number_range *range,
+                         uint64_t *factor) {
+    if (!take_whole_number(text, most, &range->first))
+        return false;
+    range->last = range->first;
+    if (strncmp(*text, "..", 2) == 0) {
+        *text += 2;
+        if (!take_whole_number(text, most, &range->last) || !take_factor(text, factor))
+            return false;
+    }
+    if (**text == ',')
+        ++*text;
+    else if (**text)
+        return false;
+    return range->first >= least && range->first <= range->last && (*factor == 0 || range->first);
+}
+
+bool parse_number_list(const char *option, const char *text, uint64_t least, uint64_t most,
+                       number_list *list) {
+    char low[NUMBER_SIZE], high[NUMBER_SIZE];
+    size_t length = strlen(text);
+    bool is_good = length > 0 && text[length - 1] != ',';
     list->count = 0;
-    do
-        is_good =
-            take_number_range(&rest, "..", most, &range) && add_range(range, doubling, least, list);
-    while (is_good && *rest);
+    for (const char *rest = text; is_good && *rest;) {
+        number_range range;
+        uint64_t factor = 0;
+        is_good = take_element(&rest, least, most, &range, &factor);
+        if (is_good && !add_range(range, factor, list)) {
+            complain(
+                "--%s: '%s' is more than %d numbers; 16..16384:x2 doubles from one to the next",
+                option, text, LIST_MAX);
+            point_to_help();
+            return false;
+        }
+    }
     if (is_good)
         return true;
-    complain("%s: --%s: '%s' is no list of whole numbers from %llu to %llu, such as 16,32 or "
-             "16..64",
-             command, option, text, (unsigned long long)least, (unsigned long long)most);
-    point_to_help(command);
+    complain("--%s: '%s' is not a list of whole numbers from %s to %s, " LIST_FORM, option, text,
+             grouped(least, low), grouped(most, high));
+    point_to_help();
+    return false;
+}
+
+bool parse_draw_range(const char *option, const char *text, uint64_t least, uint64_t most,
+                      number_range *range) {
+    char low[NUMBER_SIZE], high[NUMBER_SIZE];
+    const char *rest = text, *before = text;
+    bool is_good = take_number_range(&rest, "-", most, range) ||
+                   ((rest = before), take_number_range(&rest, "..", most, range));
+    if (is_good && !*rest && !strchr(text, ',') && range->first >= least)
+        return true;
+    complain("--%s: '%s' is not a range such as 5-16 within %s to %s", option, text,
+             grouped(least, low), grouped(most, high));
+    point_to_help();
     return false;
 }

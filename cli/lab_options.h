@@ -3,16 +3,21 @@
 #define WHET_CLI_LAB_OPTIONS_H
 
 #include "base/error.h"
+#include "base/number_range.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Prints an error of the laboratory and returns the exit status for it. */
-int report_lab_error(const char *command, const lab_error *error);
+int report_lab_error(const lab_error *error);
 
-/* Says that an option's value is not what is wanted ("one of f32 and bf16"); returns the status. */
-int refuse_value(const char *command, const char *option, const char *value, const char *wanted);
+/* The same of a file that cannot be read, by errno. */
+int report_unreadable(const char *path, int reason);
+
+/* Says that an option's value is not what is wanted ("a list such as 0-3,7"); returns the status.
+ */
+int refuse_value(const char *option, const char *value, const char *wanted);
 
 /* What does not fit becomes what no check lets pass. */
 static inline uint32_t clamp_small(uint64_t value) {
@@ -26,10 +31,17 @@ typedef struct number_list {
     size_t count;
 } number_list;
 
-/* "16", "1,2,5", "1..10" (all between) or, where `doubling`, "16..256" (16, 32 ... 256). False
- * after a message. */
-bool parse_number_list(const char *command, const char *option, const char *text, bool doubling,
-                       uint64_t least, uint64_t most, number_list *list);
+/* "16", "1,2,5", "1..10" (all between) or "16..256:x2" (16, 32 ... 256). False after a message. */
+bool parse_number_list(const char *option, const char *text, uint64_t least, uint64_t most,
+                       number_list *list);
+
+/* What numbers are drawn from: "5-16", or one number. "5..16" is accepted too, as it was written
+ * before. False after a message. */
+bool parse_draw_range(const char *option, const char *text, uint64_t least, uint64_t most,
+                      number_range *range);
+
+/* For the help of such options. */
+#define LIST_FORM "such as 8,16..20 or, doubling, 16..256:x2"
 
 /* Numbers of a list as sizes. */
 static inline void copy_sizes(const number_list *list, size_t sizes[LIST_MAX]) {

@@ -24,7 +24,8 @@ void close_laboratory(laboratory *lab);
 
 /* The end of a command's help: what else decides on the BLAS. */
 #define BLAS_ENVIRONMENT                                                                           \
-    "WHET_BLAS names another library with cblas_sgemm; OPENBLAS_CORETYPE chooses the\n"            \
-    "kernels of OpenBLAS.\n"
+    "environment:\n"                                                                               \
+    "  WHET_BLAS          another library with cblas_sgemm\n"                                      \
+    "  OPENBLAS_CORETYPE  which kernels OpenBLAS uses\n"
 
 #endif

@@ -6,10 +6,10 @@
 
 static const subcommand verbs[] = {
     {"train", "train a decoder on CLRS-Text", lm_train_command},
-    {"eval", "how right it is by algorithm and length, policy by policy", lm_eval_command},
-    {"generate", "let a model go on with a text", lm_generate_command},
-    {"import", "make a checkpoint of a GGUF or llama2.c file", lm_import_command},
-    {"export", "write a model as GGUF, for llama.cpp and its kin", lm_export_command},
+    {"eval", "measure accuracy by algorithm, length and policy", lm_eval_command},
+    {"generate", "continue a text with a model", lm_generate_command},
+    {"import", "convert a GGUF or llama2.c file to a checkpoint", lm_import_command},
+    {"export", "write a model as GGUF, for llama.cpp", lm_export_command},
 };
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
@@ -18,9 +18,8 @@ int command_lm(int argc, char **argv) {
     const verb_table table = {
         .command = "lm",
         .about = "Language models: decoder-only Transformers of the llama family, with any policy\n"
-                 "in their attention, in training and after.\n",
-        .list = "train, eval, generate, import and export",
-        .example = "whet lm train --algorithm minimum --steps 2000 --out run",
+                 "in their attention, during training and after.\n",
+        .example = "whet lm train --algo minimum --steps 2000 --out-dir run",
         .verbs = verbs,
         .count = VERB_COUNT,
     };

@@ -5,6 +5,7 @@
 #include "lab_options.h"
 #include "messages.h"
 #include "options.h"
+#include "preferences.h"
 #include "results.h"
 #include "text.h"
 
@@ -17,19 +18,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int misuse(const char *name, const char *why) {
-    complain("%s: %s", name, why);
-    return point_to_help(name);
+/* The paths of a conversion: two operands, or one and --out; `tokenizer` and `rope` may be NULL. */
+typedef struct conversion {
+    const char *from, *to, *tokenizer, *rope;
+} conversion;
+
+static option_spec out_option(conversion *of) {
+    return (option_spec){"out",
+                         OPTION_TEXT,
+                         &of->to,
+                         "FILE",
+                         "file to write, instead of the argument",
+                         'o',
+                         .aliases = "",
+                         .values = VALUE_FILE};
 }
 
-/* The options and the two operands; false where the command is to end with *status. */
-static bool parse_paths(const command_syntax *syntax, int argc, char **argv, int *status) {
+static option_spec tokenizer_option(conversion *of) {
+    return (option_spec){"tokenizer",
+                         OPTION_TEXT,
+                         &of->tokenizer,
+                         "FILE",
+                         "tokenizer of a llama2.c model (default: tokN.bin or tokenizer.bin beside "
+                         "the model)",
+                         .values = VALUE_FILE};
+}
+
+/* The options and the operands; false where the command is to end with *status. */
+static bool parse_paths(const command_syntax *syntax, int argc, char **argv, conversion *of,
+                        int *status) {
     int operands = 0;
     options_result parsed = parse_options(syntax, argc, argv, &operands);
     *status = options_status(parsed);
-    if (parsed != OPTIONS_GIVEN || operands == 2)
-        return parsed == OPTIONS_GIVEN;
-    *status = misuse(syntax->name, "which model, and where to?");
+    if (parsed != OPTIONS_GIVEN)
+        return false;
+    if (operands == (of->to ? 1 : 2)) {
+        of->from = argv[1];
+        of->to = of->to ? of->to : argv[2];
+        return true;
+    }
+    if (operands == 2)
+        complain("two output files given: '%s' and '%s'", of->to, argv[2]);
+    else
+        complain("missing argument; usage: whet %s [OPTION]... %s", syntax->name, syntax->operands);
+    *status = point_to_help();
     return false;
 }
 
@@ -42,39 +74,36 @@ static void describe(const lm_opened *opened, const char *to) {
            c->key_heads, grouped(c->vocabulary, tokens), c->context);
 }
 
-/* Opens, writes by `write`, says what it was. */
+/* Writes an opened model. */
 typedef bool (*model_writer)(const lm_opened *opened, const char *path, const void *context,
                              lab_error *error);
 
-/* What to open, and how: `rope` (of --rope) and `tokenizer` may be NULL. */
-typedef struct model_source {
-    const char *path, *tokenizer, *rope;
-} model_source;
-
-static bool open_source(const model_source *from, const char *file, lm_opened *opened,
+static bool open_source(const conversion *of, const char *file, lm_opened *opened,
                         lab_error *error) {
-    return lm_open(file, from->tokenizer, opened, error) &&
-           (!from->rope || lm_rope_scale(&opened->model.config, from->rope, error));
+    return lm_open(file, of->tokenizer, opened, error) &&
+           (!of->rope || lm_rope_scale(&opened->model.config, of->rope, error));
 }
 
-static int convert(const char *name, const model_source *from, const char *to, model_writer write,
-                   const void *context) {
-    int status = reserve_output(name, &to, 1);
+static int convert(const conversion *of, model_writer write, const void *context) {
+    int status = reserve_output(&of->to, 1);
     if (status != STATUS_OK)
         return status;
     lm_opened opened = {.is_clrs = false};
     lab_error error = {.kind = LAB_NO_ERROR};
-    char *file = lm_model_file(from->path, &error);
-    bool is_same = file && lab_is_same_file(file, to);
-    bool good = file && !is_same && open_source(from, file, &opened, &error) &&
-                write(&opened, to, context, &error);
+    char *file = lm_model_file(of->from, &error);
+    bool is_same = file && lab_is_same_file(file, of->to);
+    bool good = file && !is_same && open_source(of, file, &opened, &error) &&
+                write(&opened, of->to, context, &error);
     free(file);
-    if (is_same)
-        return misuse(name, "the model would be overwritten by what is made of it");
-    if (good)
-        describe(&opened, to);
+    if (is_same) {
+        complain("%s: is the model itself and would be overwritten; choose another output file",
+                 of->to);
+        return point_to_help();
+    }
+    if (good && !preferred.quiet)
+        describe(&opened, of->to);
     lm_opened_free(&opened);
-    return good ? STATUS_OK : report_lab_error(name, &error);
+    return good ? STATUS_OK : report_lab_error(&error);
 }
 
 static bool write_checkpoint(const lm_opened *opened, const char *path, const void *context,
@@ -84,27 +113,23 @@ static bool write_checkpoint(const lm_opened *opened, const char *path, const vo
 }
 
 int lm_import_command(int argc, char **argv) {
-    static const char name[] = "lm import";
-    model_source from = {.tokenizer = NULL};
-    const option_spec options[] = {
-        {"tokenizer", OPTION_TEXT, &from.tokenizer, "FILE",
-         "of llama2.c's (default: tokN.bin or tokenizer.bin beside the model)"},
-    };
+    conversion of = {.from = NULL};
+    const option_spec options[] = {out_option(&of), tokenizer_option(&of)};
     const command_syntax syntax = {
-        .name = name,
+        .name = "lm import",
         .operands = "MODEL CHECKPOINT",
-        .about = "Reads a GGUF file (llama or gemma; f32, f16, bf16, q8_0 and other types) or one\n"
-                 "of llama2.c, and writes it, tokenizer and all, as a checkpoint of whet's.\n",
+        .about = "Reads a GGUF file (llama or gemma; f32, f16, bf16, q8_0 and other types) or a\n"
+                 "llama2.c model, and writes it with its tokenizer as a whet checkpoint.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "example:\n  whet lm import stories260K.bin stories260K.ckpt\n",
+        .examples = "whet lm import stories260K.bin stories260K.ckpt\n",
         .operands_limit = 2,
+        .operand_values = VALUE_FILE,
     };
     int status = STATUS_OK;
-    if (!parse_paths(&syntax, argc, argv, &status))
+    if (!parse_paths(&syntax, argc, argv, &of, &status))
         return status;
-    from.path = argv[1];
-    return convert(name, &from, argv[2], write_checkpoint, NULL);
+    return convert(&of, write_checkpoint, NULL);
 }
 
 typedef struct gguf_choice {
@@ -119,50 +144,48 @@ static bool write_gguf(const lm_opened *opened, const char *path, const void *co
                          error);
 }
 
-static bool find_type(const char *text, gguf_type *type) {
-    static const gguf_type types[] = {GGUF_F32, GGUF_F16, GGUF_BF16, GGUF_Q8_0};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(gguf_type_name(types[i]), text) == 0) {
-            *type = types[i];
-            return true;
-        }
-    return false;
+static const gguf_type types[] = {GGUF_F32, GGUF_F16, GGUF_BF16, GGUF_Q8_0};
+enum { TYPES = sizeof types / sizeof *types };
+
+static const char *const *type_words(void) {
+    static const char *words[TYPES + 1];
+    for (size_t i = 0; i < TYPES; i++)
+        words[i] = gguf_type_name(types[i]);
+    return words;
 }
 
 int lm_export_command(int argc, char **argv) {
-    static const char name[] = "lm export";
+    conversion of = {.from = NULL};
     const char *type = "f32";
-    model_source from = {.tokenizer = NULL};
     gguf_choice choice = {GGUF_F32, "whet"};
     const option_spec options[] = {
-        {"type", OPTION_TEXT, &type, "TYPE",
-         "of matrices: f32 (the default), f16, bf16 or q8_0; other tensors are f32"},
-        {"name", OPTION_TEXT, &choice.name, "TEXT", "the model's name in the file (default: whet)"},
-        {"rope", OPTION_TEXT, &from.rope, "SCALING",
-         "stretch positions to a longer context, as in 'whet lm generate'"},
-        {"tokenizer", OPTION_TEXT, &from.tokenizer, "FILE",
-         "of llama2.c's, as in 'whet lm import'"},
+        out_option(&of),
+        {"type", OPTION_CHOICE, &type, "TYPE",
+         "type of the matrices: {} (default f32); other tensors are f32", .values = VALUE_WORD,
+         .words = type_words()},
+        {"name", OPTION_TEXT, &choice.name, "TEXT", "name of the model in the file (default whet)"},
+        rope_option(&of.rope),
+        tokenizer_option(&of),
     };
     const command_syntax syntax = {
-        .name = name,
+        .name = "lm export",
         .operands = "MODEL FILE",
         .about =
-            "Writes a model as GGUF for llama.cpp: one with silu in its gates as 'llama', one\n"
-            "with gelu as 'gemma'. The policy it was trained with goes along as\n"
-            "\"whet.policy\", which others pass over.\n",
+            "Writes a model as GGUF for llama.cpp: as 'llama' if its gates use silu, as 'gemma'\n"
+            "if they use gelu. The policy it was trained with is stored as \"whet.policy\",\n"
+            "which other programs ignore.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "MODEL may be a folder of 'whet lm train'; FILE '-' is standard output.\n\n"
-                "example:\n  whet lm export run model.gguf --type q8_0\n",
+        .more = "MODEL may be a folder of 'whet lm train'; FILE '-' is standard output.\n",
+        .examples = "whet lm export run model.gguf --type q8_0\n",
         .operands_limit = 2,
+        .operand_values = VALUE_FILE,
     };
     int status = STATUS_OK;
-    if (!parse_paths(&syntax, argc, argv, &status))
+    if (!parse_paths(&syntax, argc, argv, &of, &status))
         return status;
-    if (!find_type(type, &choice.type)) {
-        complain("%s: --type: '%s' is none of f32, f16, bf16 and q8_0", name, type);
-        return STATUS_MISUSE;
-    }
-    from.path = argv[1];
-    return convert(name, &from, argv[2], write_gguf, &choice);
+    for (size_t i = 0; i < TYPES; i++)
+        if (strcmp(gguf_type_name(types[i]), type) == 0)
+            choice.type = types[i];
+    return convert(&of, write_gguf, &choice);
 }

@@ -6,9 +6,12 @@
 #include "messages.h"
 #include "options.h"
 #include "policy_list.h"
+#include "preferences.h"
+#include "registry_words.h"
 #include "laboratory.h"
 #include "results.h"
 
+#include "base/grouped.h"
 #include "base/signals.h"
 #include "base/statistics.h"
 #include "base/table.h"
@@ -25,47 +28,49 @@ static const char name[] = "lm eval";
 typedef struct arguments {
     text_list policies, algorithms;
     const char *path, *lengths, *json, *csv, *heads_csv;
-    uint64_t samples, seed, threads;
-    bool hints, quiet;
+    uint64_t count, seed, threads;
+    bool hints;
 } arguments;
 
 static options_result parse(int argc, char **argv, arguments *given, int *operands) {
     const option_spec options[] = {
         {"policy", OPTION_LIST, &given->policies, "NAME",
-         "answer under this policy (see 'whet policies'), or as it was trained: 'trained', the "
-         "default; may be repeated"},
-        {"algorithm", OPTION_LIST, &given->algorithms, "NAME",
-         "ask for this algorithm, NAME:hints with its steps, instead of those it was trained on; "
-         "may be repeated"},
-        {"hints", OPTION_FLAG, &given->hints, NULL, "all of them with their steps"},
-        {"lengths", OPTION_TEXT, &given->lengths, "LIST", "of the samples (default 4..16,24,32)"},
-        {"samples", OPTION_UNSIGNED, &given->samples, "N",
-         "of each algorithm and length (default 128), the same under every policy"},
-        {"seed", OPTION_UNSIGNED, &given->seed, "S",
-         "ask other questions (default 0); training has seeds of its own"},
-        {"json", OPTION_TEXT, &given->json, "FILE",
-         "write everything as JSON, head by head" OR_STANDARD_OUTPUT},
-        {"csv", OPTION_TEXT, &given->csv, "FILE",
-         "write a line for each algorithm, length and policy" OR_STANDARD_OUTPUT},
-        {"heads-csv", OPTION_TEXT, &given->heads_csv, "FILE",
-         "write the entropies of each head in nats, a line for each of them" OR_STANDARD_OUTPUT},
+         "policy to answer under (see 'whet policies'), or 'trained' (the default) for the one of "
+         "its training; may be repeated",
+         .values = VALUE_WORD, .words = policy_words()},
+        {"algo", OPTION_LIST, &given->algorithms, "NAME",
+         "algorithm to ask for, NAME:hints with its steps, or several with commas (default: those "
+         "it was trained on); may be repeated",
+         .aliases = "algorithm", .values = VALUE_WORD, .words = algorithm_words()},
+        {"hints", OPTION_FLAG, &given->hints, NULL, "ask for the steps of every algorithm"},
+        {"lengths", OPTION_TEXT, &given->lengths, "LIST",
+         "lengths of the samples, " LIST_FORM " (default 4..16,24,32)"},
+        {"count", OPTION_UNSIGNED, &given->count, "N",
+         "number of samples of each algorithm and length (default 128), the same under every "
+         "policy",
+         .aliases = "samples"},
+        seed_option(&given->seed, "seed of the samples (default 1); training has seeds of its own"),
         threads_option(&given->threads),
-        quiet_option(&given->quiet),
+        OPTIONS_ABOUT("output"),
+        json_option(&given->json, JSON_SUMMARY ", with every head's entropy"),
+        csv_option(&given->csv, "file for a CSV line per algorithm, length and policy"),
+        {"heads-csv", OPTION_TEXT, &given->heads_csv, "FILE",
+         "file for a CSV line per head with its entropies in nats", .values = VALUE_FILE},
     };
     const command_syntax syntax = {
         .name = name,
         .operands = "MODEL",
         .about =
-            "Lets a model that was trained on CLRS-Text answer, always with the likeliest\n"
-            "token, and says how often it is right: exact, the whole answer; final, what\n"
-            "follows the last \" | \". Lengths it was trained on are marked; below each share\n"
-            "is its interval of 95 %.\n",
+            "Measures how often a model trained on CLRS-Text answers right, always taking the\n"
+            "likeliest token: exact, the whole answer; final, what follows the last \" | \".\n"
+            "Lengths it was trained on are marked; below each share is its 95 % interval.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "MODEL is a folder of 'whet lm train', or the file of a model.\n\n"
-                "example:\n"
-                "  whet lm eval run --policy trained --policy adaptive --lengths 4..32\n",
+        .more = "MODEL is a folder of 'whet lm train', or the file of a model.\n",
+        .examples = "whet lm eval run --policy trained --policy adaptive --lengths 4..32\n",
         .operands_limit = 1,
+        .operands_least = 1,
+        .operand_values = VALUE_FILE,
     };
     options_result result = parse_options(&syntax, argc, argv, operands);
     given->path = result == OPTIONS_GIVEN && *operands ? argv[1] : NULL;
@@ -169,14 +174,14 @@ static bool print_tables(const lm_evaluation *result) {
     bool has_hints = false;
     for (size_t t = 0; t < r->task_count; t++)
         has_hints = has_hints || r->tasks[t].hints;
-    printf("exact answers, %%, of %llu samples, and their intervals (* a length of training)\n",
+    printf("exact answers, %%, of %llu samples, with 95 %% intervals (* trained on this length)\n",
            (unsigned long long)r->samples);
     bool good = print_measure(result, exact_of, false);
     if (has_hints) {
         printf("\nfinal results, %%\n");
         good = good && print_measure(result, final_of, true);
     }
-    printf("\nentropy of the coefficients while answering, nats, mean of all heads\n");
+    printf("\nmean entropy of all heads while answering, nats\n");
     return good && print_measure(result, entropy_of, false);
 }
 
@@ -185,11 +190,11 @@ static int show(const arguments *given, const lm_evaluation *result) {
         return complain_of_memory();
     int status = STATUS_OK;
     if (given->json)
-        status = keep_json(name, given->json, lm_evaluation_json(result));
+        status = keep_json(given->json, lm_evaluation_json(result));
     if (given->csv && status == STATUS_OK)
-        status = keep_table(name, given->csv, lm_evaluation_csv, result);
+        status = keep_table(given->csv, lm_evaluation_csv, result);
     if (given->heads_csv && status == STATUS_OK)
-        status = keep_table(name, given->heads_csv, lm_evaluation_heads_csv, result);
+        status = keep_table(given->heads_csv, lm_evaluation_heads_csv, result);
     return status;
 }
 
@@ -213,7 +218,7 @@ static bool choose_tasks(const arguments *given, const lm_model *model, lm_train
         tasks->tasks[i].hints = true;
     return tasks->task_count > 0 ||
            lab_fail(error, LAB_INPUT,
-                    "%s does not say what it was trained on; name algorithms with --algorithm",
+                    "%s: does not record what it was trained on; name algorithms with --algo",
                     given->path);
 }
 
@@ -224,12 +229,12 @@ static int evaluate(const arguments *given, const lm_opened *opened, const numbe
     lm_evaluation result;
     lab_error error = {.kind = LAB_NO_ERROR};
     if (!opened->is_clrs)
-        lab_fail(&error, LAB_INPUT, "%s does not speak CLRS-Text: its tokens are others",
+        lab_fail(&error, LAB_INPUT, "%s: not a model of CLRS-Text (its vocabulary is another)",
                  given->path);
     if (!opened->is_clrs || !choose_tasks(given, &opened->model, &tasks, &error))
-        return report_lab_error(name, &error);
+        return report_lab_error(&error);
     if (!open_laboratory(&lab, given->threads, NULL))
-        return report_lab_error(name, &lab.error);
+        return report_lab_error(&lab.error);
     lm_eval_request request = {.model = &opened->model,
                                .engine = &lab.engine,
                                .executor = &lab.executor,
@@ -237,18 +242,18 @@ static int evaluate(const arguments *given, const lm_opened *opened, const numbe
                                .task_count = tasks.task_count,
                                .lengths = lengths->items,
                                .length_count = lengths->count,
-                               .samples = given->samples,
+                               .samples = given->count,
                                .seed = given->seed,
                                .policies = policies,
                                .policy_count = policy_count,
-                               .quiet = given->quiet};
+                               .quiet = preferred.quiet};
     lab_catch_interrupts();
     int status = STATUS_OK;
     if (lm_evaluate(&request, &result, &error)) {
         status = show(given, &result);
         lm_evaluation_free(&result);
     } else {
-        status = report_lab_error(name, &error);
+        status = report_lab_error(&error);
     }
     close_laboratory(&lab);
     return status;
@@ -260,7 +265,7 @@ static int open_and_evaluate(const arguments *given, const number_list *lengths,
     lab_error error = {.kind = LAB_NO_ERROR};
     int status;
     if (!lm_open(given->path, NULL, &opened, &error))
-        status = report_lab_error(name, &error);
+        status = report_lab_error(&error);
     else
         status = evaluate(given, &opened, lengths, policies, policy_count);
     lm_opened_free(&opened);
@@ -274,8 +279,8 @@ static int choose_policies(const arguments *given, lm_eval_policy *list, whet_po
     const char *const *names = given->policies.count ? given->policies.items : usual;
     *count = given->policies.count ? given->policies.count : 1;
     if (*count > LM_EVAL_POLICIES_MAX) {
-        complain("%s: --policy: %d at most", name, LM_EVAL_POLICIES_MAX);
-        return STATUS_MISUSE;
+        complain("--policy: at most %d can be compared", LM_EVAL_POLICIES_MAX);
+        return point_to_help();
     }
     for (size_t i = 0; i < *count; i++) {
         char message[200];
@@ -283,7 +288,7 @@ static int choose_policies(const arguments *given, lm_eval_policy *list, whet_po
         list[i] = (lm_eval_policy){names[i], is_own ? NULL : &policies[i]};
         if (!is_own &&
             whet_policy_parse(names[i], &policies[i], message, sizeof message) != WHET_OK) {
-            complain("%s: --policy: %s", name, message);
+            complain("--policy: %s", message);
             return STATUS_MISUSE;
         }
     }
@@ -295,36 +300,33 @@ static int check_and_run(const arguments *given) {
     lm_eval_policy list[LM_EVAL_POLICIES_MAX];
     whet_policy policies[LM_EVAL_POLICIES_MAX];
     size_t policy_count;
-    if (!parse_number_list(name, "lengths", given->lengths, false, 1, LM_LENGTH_MAX, &lengths))
+    char texts[2][NUMBER_SIZE];
+    if (!parse_number_list("lengths", given->lengths, 1, LM_LENGTH_MAX, &lengths))
         return STATUS_MISUSE;
-    if (given->samples < 1 || given->samples > LM_EVAL_SAMPLES_MAX) {
-        complain("%s: --samples: %llu is not from 1 to %d", name,
-                 (unsigned long long)given->samples, LM_EVAL_SAMPLES_MAX);
-        return STATUS_MISUSE;
+    if (given->count < 1 || given->count > LM_EVAL_SAMPLES_MAX) {
+        complain("--count: %s is out of range (1 to %s)", grouped(given->count, texts[0]),
+                 grouped(LM_EVAL_SAMPLES_MAX, texts[1]));
+        return point_to_help();
     }
     if (given->seed >= LM_EVAL_SEED_LIMIT) {
-        complain("%s: --seed: %llu is not below %d", name, (unsigned long long)given->seed,
-                 LM_EVAL_SEED_LIMIT);
-        return STATUS_MISUSE;
+        complain("--seed: %s is out of range (0 to %s)", grouped(given->seed, texts[0]),
+                 grouped(LM_EVAL_SEED_LIMIT - 1, texts[1]));
+        return point_to_help();
     }
     const char *const files[] = {given->json, given->csv, given->heads_csv};
     int status = choose_policies(given, list, policies, &policy_count);
     if (status == STATUS_OK)
-        status = reserve_output(name, files, 3);
+        status = reserve_output(files, 3);
     return status == STATUS_OK ? open_and_evaluate(given, &lengths, list, policy_count) : status;
 }
 
 int lm_eval_command(int argc, char **argv) {
-    arguments given = {.lengths = "4..16,24,32", .samples = 128};
+    arguments given = {.lengths = "4..16,24,32", .count = 128, .seed = SEED_DEFAULT};
     int operands = 0;
     options_result parsed = parse(argc, argv, &given, &operands);
     int status = options_status(parsed);
-    if (parsed == OPTIONS_GIVEN && operands == 0) {
-        complain("%s: which model? Name a folder of 'whet lm train'", name);
-        status = point_to_help(name);
-    } else if (parsed == OPTIONS_GIVEN) {
+    if (parsed == OPTIONS_GIVEN)
         status = check_and_run(&given);
-    }
     free(given.policies.items);
     free(given.algorithms.items);
     return status;

@@ -5,6 +5,8 @@
 #include "lab_options.h"
 #include "messages.h"
 #include "options.h"
+#include "preferences.h"
+#include "registry_words.h"
 #include "laboratory.h"
 
 #include "base/files.h"
@@ -22,48 +24,58 @@ static const char name[] = "lm generate";
 
 enum { PROMPT_SIZE_MAX = 1 << 26 };
 
+static const char *const cache_types[] = {"f32", "f16", NULL};
+
 typedef struct arguments {
     const char *path, *prompt, *prompt_file, *policy, *tokenizer, *cache, *rope;
-    uint64_t steps, seed, threads;
+    uint64_t tokens, seed, threads;
     double temperature;
     bool entropy, speed;
 } arguments;
 
 static options_result parse(int argc, char **argv, arguments *given, int *operands) {
     const option_spec options[] = {
-        {"prompt", OPTION_TEXT, &given->prompt, "TEXT", "what to go on with (default: nothing)"},
-        {"prompt-file", OPTION_TEXT, &given->prompt_file, "FILE", "the same from a file"},
-        {"steps", OPTION_UNSIGNED, &given->steps, "N",
-         "tokens at most (default 256); the model's context may end sooner"},
+        OPTIONS_ABOUT("text"),
+        {"prompt", OPTION_TEXT, &given->prompt, "TEXT", "text to continue (default: none)"},
+        {"prompt-file", OPTION_TEXT, &given->prompt_file, "FILE", "file with the text to continue",
+         .values = VALUE_FILE},
+        {"tokens", OPTION_UNSIGNED, &given->tokens, "N",
+         "maximum number of tokens to generate (default 256), within the model's context",
+         .aliases = "steps"},
         {"temperature", OPTION_NUMBER, &given->temperature, "T",
-         "draw tokens from softmax(logits / T); 0, the default: always the likeliest"},
-        {"seed", OPTION_UNSIGNED, &given->seed, "S", "draw others (default 0)"},
+         "temperature for drawing tokens from softmax(logits / T) (default 0: always the "
+         "likeliest)"},
+        seed_option(&given->seed, "seed of the drawing (default 1)"),
+        OPTIONS_ABOUT("model"),
         {"policy", OPTION_TEXT, &given->policy, "NAME",
-         "in every head (see 'whet policies'), instead of what the model was trained with"},
+         "policy in every head (see 'whet policies'; default: that of its training)",
+         .values = VALUE_WORD, .words = policy_words()},
         {"tokenizer", OPTION_TEXT, &given->tokenizer, "FILE",
-         "of llama2.c's (default: tokN.bin or tokenizer.bin beside the model)"},
-        {"cache", OPTION_TEXT, &given->cache, "TYPE",
-         "keep keys and values as f32 (default) or f16"},
-        {"rope", OPTION_TEXT, &given->rope, "SCALING",
-         "stretch positions to a longer context: linear:F, ntk:F or yarn:F with a factor F;\n"
-         "none: as trained (default: as the model's file has it)"},
+         "tokenizer of a llama2.c model (default: tokN.bin or tokenizer.bin beside the model)",
+         .values = VALUE_FILE},
+        {"cache", OPTION_CHOICE, &given->cache, "TYPE",
+         "type of cached keys and values: {} (default f32)", .values = VALUE_WORD,
+         .words = cache_types},
+        rope_option(&given->rope),
+        OPTIONS_ABOUT("measurements"),
         {"entropy", OPTION_FLAG, &given->entropy, NULL,
-         "then print the mean entropy of each head in nats, over the tokens written"},
-        {"speed", OPTION_FLAG, &given->speed, NULL, "then say how fast it was, on standard error"},
+         "print each head's mean entropy in nats over the generated tokens"},
+        {"speed", OPTION_FLAG, &given->speed, NULL, "print the speed on standard error"},
         threads_option(&given->threads),
     };
     const command_syntax syntax = {
         .name = name,
         .operands = "MODEL",
-        .about = "Reads a prompt and writes what the model has to say, as it comes. MODEL is a\n"
-                 "folder of 'whet lm train', a checkpoint of 'whet lm', a GGUF file (llama or\n"
-                 "gemma), or one of llama2.c.\n",
+        .about = "Continues a prompt and prints the text as it is generated. MODEL is a folder of\n"
+                 "'whet lm train', a whet checkpoint, a GGUF file (llama or gemma) or a llama2.c\n"
+                 "model.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more =
-            "example:\n"
-            "  whet lm generate stories260K.bin --prompt 'Once upon a time' --policy adaptive\n",
+        .examples =
+            "whet lm generate stories260K.bin --prompt 'Once upon a time' --policy adaptive\n",
         .operands_limit = 1,
+        .operands_least = 1,
+        .operand_values = VALUE_FILE,
     };
     options_result result = parse_options(&syntax, argc, argv, operands);
     given->path = result == OPTIONS_GIVEN && *operands ? argv[1] : NULL;
@@ -116,17 +128,15 @@ static bool print_entropies(const lm_config *c, const lm_entropy *entropies) {
 static int finish(const arguments *given, const lm_opened *opened, const lm_generated *result) {
     putchar('\n');
     fflush(stdout);
-    if (result->has_ended && result->tokens <= 1)
-        complain("%s: the model ended at once; one that was made for chats wants its template "
-                 "around the prompt",
-                 name);
+    if (result->has_ended && result->tokens <= 1 && !preferred.quiet)
+        complain("the model ended at once; chat models need their template around the prompt");
     if (given->entropy) {
         putchar('\n');
         if (!print_entropies(&opened->model.config, result->entropies))
             return complain_of_memory();
     }
     if (given->speed)
-        fprintf(stderr, "%zu tokens read at %.0f a second, %zu written at %.0f a second\n",
+        fprintf(stderr, "%zu tokens read at %.0f per second, %zu generated at %.0f per second\n",
                 result->prompt_tokens, (double)result->prompt_tokens / result->read_seconds,
                 result->tokens, (double)result->tokens / result->write_seconds);
     return lab_interrupted() ? STATUS_STOPPED : STATUS_OK;
@@ -138,15 +148,15 @@ static int generate(const arguments *given, const whet_policy *policy, const cha
     lm_opened opened;
     lm_generated result;
     lab_error error = {.kind = LAB_NO_ERROR};
-    /* The model first: a path that leads nowhere needs no BLAS to be told. */
+    /* The model first: a wrong path is reported without a BLAS. */
     if (!lm_open(given->path, given->tokenizer, &opened, &error) ||
         (given->rope && !lm_rope_scale(&opened.model.config, given->rope, &error))) {
         lm_opened_free(&opened);
-        return report_lab_error(name, &error);
+        return report_lab_error(&error);
     }
     if (!open_laboratory(&lab, given->threads, NULL)) {
         lm_opened_free(&opened);
-        return report_lab_error(name, &lab.error);
+        return report_lab_error(&lab.error);
     }
     prompt_text shown = {prompt, prompt_length, false};
     lm_generate_request request = {.opened = &opened,
@@ -157,7 +167,7 @@ static int generate(const arguments *given, const whet_policy *policy, const cha
                                        strcmp(given->cache, "f16") == 0 ? WHET_F16 : WHET_F32,
                                    .prompt = prompt,
                                    .prompt_length = prompt_length,
-                                   .steps = (size_t)given->steps,
+                                   .steps = (size_t)given->tokens,
                                    .temperature = given->temperature,
                                    .seed = given->seed,
                                    .measures = given->entropy,
@@ -167,7 +177,7 @@ static int generate(const arguments *given, const whet_policy *policy, const cha
     bool good = lm_generate(&request, &result, &error);
     if (good)
         print_prompt(&shown);
-    int status = good ? finish(given, &opened, &result) : report_lab_error(name, &error);
+    int status = good ? finish(given, &opened, &result) : report_lab_error(&error);
     free(result.entropies);
     close_laboratory(&lab);
     lm_opened_free(&opened);
@@ -179,20 +189,16 @@ static int check_and_generate(const arguments *given) {
     char message[200];
     if (given->policy &&
         whet_policy_parse(given->policy, &policy, message, sizeof message) != WHET_OK) {
-        complain("%s: --policy: %s", name, message);
-        return STATUS_MISUSE;
-    }
-    if (strcmp(given->cache, "f32") != 0 && strcmp(given->cache, "f16") != 0) {
-        complain("%s: --cache: '%s' is neither f32 nor f16", name, given->cache);
+        complain("--policy: %s", message);
         return STATUS_MISUSE;
     }
     if (given->temperature < 0) {
-        complain("%s: --temperature: %g is below 0", name, given->temperature);
-        return STATUS_MISUSE;
+        complain("--temperature: %g is negative", given->temperature);
+        return point_to_help();
     }
     if (given->prompt && given->prompt_file) {
-        complain("%s: --prompt and --prompt-file cannot be had together", name);
-        return STATUS_MISUSE;
+        complain("--prompt and --prompt-file exclude each other");
+        return point_to_help();
     }
     lab_error error = {.kind = LAB_NO_ERROR};
     const char *prompt = given->prompt ? given->prompt : "";
@@ -201,7 +207,7 @@ static int check_and_generate(const arguments *given) {
     if (given->prompt_file) {
         file = lab_read_text(given->prompt_file, PROMPT_SIZE_MAX, &length, &error);
         if (!file)
-            return report_lab_error(name, &error);
+            return report_lab_error(&error);
     }
     int status = generate(given, given->policy ? &policy : NULL, file ? file : prompt, length);
     free(file);
@@ -209,14 +215,10 @@ static int check_and_generate(const arguments *given) {
 }
 
 int lm_generate_command(int argc, char **argv) {
-    arguments given = {.cache = "f32", .steps = 256};
+    arguments given = {.cache = "f32", .tokens = 256, .seed = SEED_DEFAULT};
     int operands = 0;
     options_result parsed = parse(argc, argv, &given, &operands);
     if (parsed != OPTIONS_GIVEN)
         return options_status(parsed);
-    if (operands == 0) {
-        complain("%s: which model? Name a checkpoint, a GGUF file, or one of llama2.c", name);
-        return point_to_help(name);
-    }
     return check_and_generate(&given);
 }

@@ -5,6 +5,9 @@
 #include "lab_options.h"
 #include "laboratory.h"
 #include "messages.h"
+#include "policy_list.h"
+#include "preferences.h"
+#include "registry_words.h"
 
 #include "base/signals.h"
 #include "lm/train.h"
@@ -23,7 +26,7 @@ typedef struct arguments {
     const char *lengths, *policy, *learn, *gate, *positions, *loss, *weigh;
     uint64_t layers, width, heads, key_heads, head_dim, hidden, context, rope_dims;
     uint64_t batch, accumulate, threads;
-    bool hints, untied, quiet;
+    bool hints, untied;
 } arguments;
 
 enum { UNSET = 0 }; /* of sizes that follow from others */
@@ -32,118 +35,126 @@ static options_result parse(int argc, char **argv, arguments *given) {
     lm_config *config = &given->config;
     lm_training *training = &given->training;
     const option_spec options[] = {
-        {"out", OPTION_TEXT, &given->folder.path, "FOLDER",
-         "where the checkpoint and the log go (default whet-lm)"},
-        {"algorithm", OPTION_LIST, &given->algorithms, "NAME",
-         "one to learn, as in 'whet clrs list', or several with commas; NAME:hints is\n"
-         "learnt with its steps; may be repeated (default minimum)"},
-        {"hints", OPTION_FLAG, &given->hints, NULL, "all of them with their steps"},
-        {"lengths", OPTION_TEXT, &given->lengths, "A..B",
-         "of the samples, all equally often (default 4..8)"},
+        OPTIONS_ABOUT("task"),
+        {"algo", OPTION_LIST, &given->algorithms, "NAME",
+         "algorithm to learn (see 'whet clrs list'; default minimum), NAME:hints with its steps, "
+         "or "
+         "several with commas; may be repeated",
+         .aliases = "algorithm", .values = VALUE_WORD, .words = algorithm_words()},
+        {"hints", OPTION_FLAG, &given->hints, NULL, "learn the steps of every algorithm"},
+        {"lengths", OPTION_TEXT, &given->lengths, "A-B",
+         "range of lengths, all equally likely (default 4-8)"},
         {"curriculum", OPTION_NUMBER, &training->curriculum, "S",
-         "begin with the shortest and let the longest grow to B over this share of all steps\n"
-         "(default 0)"},
-        {"seed", OPTION_UNSIGNED, &training->seed, "N", "of weights and samples (default 1)"},
-        {"steps", OPTION_UNSIGNED, &training->steps, "N", "training steps (default 10000)"},
-        {"batch", OPTION_UNSIGNED, &given->batch, "N", "sequences at once (default 32)"},
-        {"accumulate", OPTION_UNSIGNED, &given->accumulate, "N", "batches to a step (default 1)"},
-        {"loss", OPTION_TEXT, &given->loss, "KIND", "on the answer (the default) or on all tokens"},
-        {"weigh", OPTION_TEXT, &given->weigh, "KIND",
-         "tokens alike (the default), or sequences, whose tokens then share a weight of 1"},
+         "share of all steps over which the longest length grows from A to B (default 0)"},
+        seed_option(&training->seed, "seed of weights and samples (default 1)"),
+        OPTIONS_ABOUT("model"),
+        {"num-layers", OPTION_UNSIGNED, &given->layers, "N", "number of layers (default 4)",
+         .aliases = "layers"},
+        {"width", OPTION_UNSIGNED, &given->width, "N",
+         "width of the residual stream (default 128)"},
+        {"num-heads", OPTION_UNSIGNED, &given->heads, "N", "number of query heads (default 4)",
+         .aliases = "heads"},
+        {"num-key-heads", OPTION_UNSIGNED, &given->key_heads, "N",
+         "number of key and value heads (default: one per query head)", .aliases = "key-heads"},
+        {"head-dim", OPTION_UNSIGNED, &given->head_dim, "N",
+         "dimensions of a head (default: width / heads)"},
+        {"hidden", OPTION_UNSIGNED, &given->hidden, "N",
+         "hidden width of the MLP (default: 3 times the width)"},
+        {"context", OPTION_UNSIGNED, &given->context, "N",
+         "longest sequence in tokens; longer samples are skipped (default 4096)"},
+        {"gate", OPTION_CHOICE, &given->gate, "KIND", "gate of the MLP: {} (default geglu)",
+         .values = VALUE_WORD, .words = lm_gate_names},
+        {"positions", OPTION_CHOICE, &given->positions, "KIND",
+         "position encoding: {} (default rope)", .values = VALUE_WORD, .words = lm_positions_names},
+        {"rope-base", OPTION_NUMBER, &config->rope_base, "B", "base of RoPE (default 10000)"},
+        {"rope-dims", OPTION_UNSIGNED, &given->rope_dims, "N",
+         "dimensions of a head that RoPE rotates (default: all)"},
+        {"untied", OPTION_FLAG, &given->untied, NULL,
+         "give the output its own matrix instead of the embedding's"},
+        {"policy", OPTION_TEXT, &given->policy, "NAME",
+         "policy in every head, with gradients through beta (default softmax)",
+         .values = VALUE_WORD, .words = policy_words()},
+        {"learn-policy", OPTION_CHOICE, &given->learn, "PER",
+         "learn the policy's parameters, one set per: {} (default nothing)", .values = VALUE_WORD,
+         .words = lm_learn_names},
+        OPTIONS_ABOUT("training"),
+        {"steps", OPTION_UNSIGNED, &training->steps, "N", "number of steps (default 10000)"},
+        {"batch", OPTION_UNSIGNED, &given->batch, "N", "sequences in a batch (default 32)"},
+        {"accumulate", OPTION_UNSIGNED, &given->accumulate, "N", "batches in a step (default 1)"},
+        {"loss", OPTION_CHOICE, &given->loss, "KIND",
+         "tokens that count in the loss: {} (default answer)", .values = VALUE_WORD,
+         .words = lm_loss_names},
+        {"weigh", OPTION_CHOICE, &given->weigh, "KIND",
+         "what has equal weight in the loss: {} (default tokens)", .values = VALUE_WORD,
+         .words = lm_weigh_names},
         {"rate", OPTION_NUMBER, &training->rate, "R", "learning rate of AdamW (default 0.001)"},
         {"rate-end", OPTION_NUMBER, &training->rate_end, "R",
-         "where it has fallen to at the end, along a half cosine (default 0.00001)"},
+         "learning rate at the end of its half cosine (default 0.00001)"},
         {"warm-up", OPTION_UNSIGNED, &training->warm_up, "N",
-         "steps in which it rises at first (default 100)"},
-        {"beta1", OPTION_NUMBER, &training->beta1, "B", "of AdamW (default 0.9)"},
-        {"beta2", OPTION_NUMBER, &training->beta2, "B", "of AdamW (default 0.99)"},
-        {"decay", OPTION_NUMBER, &training->decay, "D", "weight decay, of matrices (default 0.1)"},
+         "steps over which the rate rises at first (default 100)"},
+        {"beta1", OPTION_NUMBER, &training->beta1, "B", "beta1 of AdamW (default 0.9)"},
+        {"beta2", OPTION_NUMBER, &training->beta2, "B", "beta2 of AdamW (default 0.99)"},
+        {"decay", OPTION_NUMBER, &training->decay, "D",
+         "weight decay of the matrices (default 0.1)"},
         {"clip", OPTION_NUMBER, &training->clip, "C",
-         "make gradients no longer than this (default 1; 0: never)"},
-        {"layers", OPTION_UNSIGNED, &given->layers, "N", "of the model (default 4)"},
-        {"width", OPTION_UNSIGNED, &given->width, "N", "of a token between layers (default 128)"},
-        {"heads", OPTION_UNSIGNED, &given->heads, "N", "query heads (default 4)"},
-        {"key-heads", OPTION_UNSIGNED, &given->key_heads, "N",
-         "heads of keys and values (default: as many)"},
-        {"head-dim", OPTION_UNSIGNED, &given->head_dim, "N", "of a head (default: width / heads)"},
-        {"hidden", OPTION_UNSIGNED, &given->hidden, "N", "of the MLP (default: 3 widths)"},
-        {"context", OPTION_UNSIGNED, &given->context, "N",
-         "the longest sequence in tokens; longer samples are left out (default 4096)"},
-        {"gate", OPTION_TEXT, &given->gate, "KIND", "of the MLP: geglu (the default) or swiglu"},
-        {"positions", OPTION_TEXT, &given->positions, "KIND", "rope (the default) or none"},
-        {"rope-base", OPTION_NUMBER, &config->rope_base, "B", "of RoPE (default 10000)"},
-        {"rope-dims", OPTION_UNSIGNED, &given->rope_dims, "N",
-         "elements of a head that are rotated (default: all)"},
-        {"untied", OPTION_FLAG, &given->untied, NULL,
-         "an output matrix of its own instead of the embedding"},
-        {"policy", OPTION_TEXT, &given->policy, "NAME",
-         "in every head; the gradient passes through beta (default softmax)"},
-        {"learn-policy", OPTION_TEXT, &given->learn, "PER",
-         "learn the policy's numbers, a set for each layer or each head"},
+         "largest gradient norm (default 1; 0: unlimited)"},
+        OPTIONS_ABOUT("run"),
+        {"out-dir", OPTION_TEXT, &given->folder.path, "DIR",
+         "folder for checkpoint and log (default whet-lm)", .letter = 'o', .aliases = "out",
+         .values = VALUE_FOLDER},
         {"resume", OPTION_FLAG, &given->folder.resume, NULL,
-         "go on with the run in the folder, if there is one; what is not given again is as it was"},
+         "continue the run in the folder, if there is one; options not given keep its values"},
         {"checkpoint-every", OPTION_UNSIGNED, &given->folder.checkpoint_interval, "N",
-         "steps from one to the next (default 500; 0: only at the end)"},
+         "steps between checkpoints (default 500; 0: only at the end)"},
         {"log-every", OPTION_UNSIGNED, &given->folder.log_interval, "N",
-         "steps from one line of the log to the next (default 100; 0: no log)"},
+         "steps between lines of the log (default 100; 0: no log)"},
         threads_option(&given->threads),
-        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,
         .operands = "",
-        .about = "Trains a decoder-only Transformer on CLRS-Text, whose samples are made on the\n"
-                 "spot (seeds of 2^31 and more, which leaves the others for evaluation). Ctrl-C\n"
-                 "stops a run such that --resume goes on with it.\n",
+        .about = "Trains a decoder-only Transformer on CLRS-Text. Samples are generated during\n"
+                 "training, from seeds of 2^31 and above; smaller seeds are left for evaluation.\n"
+                 "Ctrl-C stops a run so that --resume can continue it.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = BLAS_ENVIRONMENT,
+        .examples = "whet lm train --algo minimum --steps 2000 --out-dir run\n"
+                    "whet lm train --algo insertion_sort:hints --policy adaptive --out-dir sort\n",
     };
     int operands;
     return parse_options(&syntax, argc, argv, &operands);
 }
 
+/* The options have refused names that are not in the lists. */
 static int choose_names(arguments *given) {
     lm_config *config = &given->config;
     lm_training *training = &given->training;
-    if (given->gate && !lm_gate_parse(given->gate, &config->gate))
-        return refuse_value(name, "gate", given->gate, "one of geglu and swiglu");
-    if (given->positions && !lm_positions_parse(given->positions, &config->positions))
-        return refuse_value(name, "positions", given->positions, "one of rope and none");
-    if (given->learn && !lm_learn_parse(given->learn, &config->learn))
-        return refuse_value(name, "learn-policy", given->learn, "one of layer, head and nothing");
-    if (given->loss && !lm_loss_parse(given->loss, &training->loss))
-        return refuse_value(name, "loss", given->loss, "one of answer and all");
-    if (given->weigh && !lm_weigh_parse(given->weigh, &training->weigh))
-        return refuse_value(name, "weigh", given->weigh, "one of tokens and sequences");
+    if (given->gate)
+        lm_gate_parse(given->gate, &config->gate);
+    if (given->positions)
+        lm_positions_parse(given->positions, &config->positions);
+    if (given->learn)
+        lm_learn_parse(given->learn, &config->learn);
+    if (given->loss)
+        lm_loss_parse(given->loss, &training->loss);
+    if (given->weigh)
+        lm_weigh_parse(given->weigh, &training->weigh);
     if (given->policy && strlen(given->policy) >= sizeof config->policy)
-        return refuse_value(name, "policy", given->policy, "short enough");
+        return refuse_long_policy(sizeof config->policy - 1);
     if (given->policy)
         snprintf(config->policy, sizeof config->policy, "%s", given->policy);
     return STATUS_OK;
 }
 
-/* A number at the beginning of a text, at most the largest that has nine digits; what follows it,
- * or NULL if there is none. */
-static const char *parse_length(const char *text, uint64_t *number) {
-    const char *at = text;
-    for (*number = 0; *at >= '0' && *at <= '9' && at - text < 9; at++)
-        *number = 10 * *number + (uint64_t)(*at - '0');
-    return at > text ? at : NULL;
-}
-
 static int choose_lengths(arguments *given) {
+    number_range range;
     if (!given->lengths)
         return STATUS_OK;
-    uint64_t first, last;
-    const char *rest = parse_length(given->lengths, &first);
-    last = first;
-    if (rest && strncmp(rest, "..", 2) == 0)
-        rest = parse_length(rest + 2, &last);
-    if (!rest || *rest != '\0' || first > last)
-        return refuse_value(name, "lengths", given->lengths, "of the form A..B with A up to B");
-    given->training.length_min = clamp_small(first);
-    given->training.length_max = clamp_small(last);
+    if (!parse_draw_range("lengths", given->lengths, 2, LM_LENGTH_MAX, &range))
+        return STATUS_MISUSE;
+    given->training.length_min = (uint32_t)range.first;
+    given->training.length_max = (uint32_t)range.last;
     return STATUS_OK;
 }
 
@@ -151,30 +162,30 @@ static int choose_tasks(arguments *given) {
     lab_error error = {.kind = LAB_NO_ERROR};
     bool is_good = true;
     if (given->algorithms.count > 0)
-        given->training.task_count = 0; /* instead of those of the run that is gone on with */
+        given->training.task_count = 0; /* instead of those of the run that is resumed */
     else if (given->training.task_count == 0)
         is_good = lm_training_add_tasks(&given->training, "minimum", &error);
     for (size_t i = 0; is_good && i < given->algorithms.count; i++)
         is_good = lm_training_add_tasks(&given->training, given->algorithms.items[i], &error);
     for (size_t i = 0; given->hints && i < given->training.task_count; i++)
         given->training.tasks[i].hints = true;
-    return is_good ? STATUS_OK : report_lab_error(name, &error);
+    return is_good ? STATUS_OK : report_lab_error(&error);
 }
 
-/* Sizes that follow from others must come out even: a model that nobody asked for, with heads that
- * are only turned in part, could not be exported either. */
+/* Sizes that follow from others must be whole: a model whose heads RoPE rotates only in part could
+ * not be exported either. */
 static int check_heads(const arguments *given) {
     const lm_config *config = &given->config;
     if (given->head_dim == UNSET && config->heads > 0 && config->width % config->heads != 0) {
-        complain("%s: --heads: %u does not divide --width %u; --head-dim chooses another size",
-                 name, config->heads, config->width);
-        return STATUS_MISUSE;
+        complain("--num-heads: %u does not divide --width %u; set --head-dim", config->heads,
+                 config->width);
+        return point_to_help();
     }
     if (given->rope_dims == UNSET && config->positions == LM_ROPE && config->head_dim % 2 != 0) {
-        complain("%s: --head-dim: %u is odd, and RoPE turns elements in pairs: choose an even one, "
+        complain("--head-dim: %u is odd, but RoPE rotates pairs of dimensions; use an even number, "
                  "--rope-dims or --positions none",
-                 name, config->head_dim);
-        return STATUS_MISUSE;
+                 config->head_dim);
+        return point_to_help();
     }
     return STATUS_OK;
 }
@@ -218,19 +229,19 @@ static int run(const arguments *given) {
     lm_summary summary;
     int status = STATUS_OK;
     if (!lm_config_check(&given->config, &wrong) || !lm_training_check(&given->training, &wrong))
-        return report_lab_error(name, &wrong);
+        return report_lab_error(&wrong);
     if (!open_laboratory(&lab, given->threads, NULL))
-        return report_lab_error(name, &lab.error);
+        return report_lab_error(&lab.error);
     lm_run request = {.config = given->config,
                       .training = given->training,
                       .folder = given->folder,
-                      .quiet = given->quiet,
+                      .quiet = preferred.quiet,
                       .executor = &lab.executor};
     lab_catch_interrupts();
     if (lm_train(&lab.engine, &request, &summary, &lab.error))
         print_summary(given, &summary);
     else
-        status = report_lab_error(name, &lab.error);
+        status = report_lab_error(&lab.error);
     close_laboratory(&lab);
     return status;
 }
@@ -296,7 +307,7 @@ int lm_train_command(int argc, char **argv) {
         free(given.algorithms.items);
         given = recalled;
         parsed = is_good ? parse(argc, argv, &given) : OPTIONS_MISUSED;
-        status = is_good ? options_status(parsed) : report_lab_error(name, &error);
+        status = is_good ? options_status(parsed) : report_lab_error(&error);
     }
     if (parsed == OPTIONS_GIVEN)
         status = choose_and_run(&given);

@@ -13,9 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A message may quote a path and a text of some hundred characters. */
-enum { MESSAGE_SIZE = 8192 };
-
 static const char *current_command = "";
 
 void name_command(const char *name) { current_command = name; }
@@ -23,21 +20,16 @@ void name_command(const char *name) { current_command = name; }
 const char *command_name(void) { return current_command; }
 
 void complain(const char *format, ...) {
-    char text[MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    fprintf(stderr, "whet%s%s: ", *current_command ? " " : "", current_command);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
     va_end(arguments);
-    /* Some callers name the command themselves. */
-    size_t length = strlen(current_command);
-    bool is_named =
-        length > 0 && strncmp(text, current_command, length) == 0 && text[length] == ':';
-    fprintf(stderr, "whet%s%s: %s\n", length > 0 ? " " : "", current_command,
-            is_named ? text + length + 2 : text);
 }
 
-int point_to_help(const char *command) {
-    fprintf(stderr, "Try 'whet %s --help'.\n", command);
+int point_to_help(void) {
+    fprintf(stderr, "Try 'whet %s%s--help'.\n", current_command, *current_command ? " " : "");
     return STATUS_MISUSE;
 }
 

@@ -17,7 +17,7 @@ const char *command_name(void);
 __attribute__((format(printf, 1, 2))) void complain(const char *format, ...);
 
 /* "Try 'whet COMMAND --help'." after a message about its command line; returns the exit status. */
-int point_to_help(const char *command);
+int point_to_help(void);
 
 /* The one way of saying that memory ran out; returns the exit status for it. */
 int complain_of_memory(void);

@@ -1,12 +1,14 @@
 /*
  * The option parser of all subcommands. It walks over argv once, stores values
- * where the table says, and moves operands to the front; the help text is made
- * from the same table, so that an option cannot be without its explanation.
+ * where the table says, and moves operands to the front. help.c explains the
+ * same table, so that an option cannot be without its explanation.
  */
 #include "options.h"
 
 #include "commands.h"
+#include "help.h"
 #include "messages.h"
+#include "preferences.h"
 #include "text.h"
 #include "whet.h"
 
@@ -16,7 +18,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUMMARY_COLUMN = 21, OPTION_SIZE = 64 };
+static const char *color_given;
+static bool help_wanted, version_wanted;
+
+const option_spec common_options[COMMON_OPTIONS] = {
+    {"quiet", OPTION_FLAG, &preferred.quiet, NULL, "no progress and no remarks", .letter = 'q'},
+    {"color", OPTION_CHOICE, &color_given, "WHEN",
+     "use of colours: {} (default auto: on a terminal, unless NO_COLOR is set)",
+     .values = VALUE_WORD, .words = color_names},
+    {"help", OPTION_FLAG, &help_wanted, NULL, "print this help", .letter = 'h'},
+    {"version", OPTION_FLAG, &version_wanted, NULL,
+     "print the version and the instruction set in use", .letter = 'V'},
+};
+
+static bool no_color_given;
+static const option_spec no_color = {"no-color", OPTION_FLAG, &no_color_given, NULL, ""};
+
+static syntax_visitor visitor;
+static void *visitor_context;
+
+void visit_syntaxes(syntax_visitor visit, void *context) {
+    visitor = visit;
+    visitor_context = context;
+}
+
+bool is_visiting_syntaxes(void) { return visitor != NULL; }
 
 int options_status(options_result result) {
     switch (result) {
@@ -33,93 +59,70 @@ int options_status(options_result result) {
 
 void print_version(void) { printf("whet %s (%s)\n", whet_version(), whet_isa()); }
 
-static void print_option(const char *left, const char *summary) {
-    int used = printf("  %s", left);
-    if (used > SUMMARY_COLUMN - 1) {
-        putchar('\n');
-        used = 0;
-    }
-    printf("%*s", SUMMARY_COLUMN - used, "");
-    print_wrapped(stdout, summary, SUMMARY_COLUMN);
-}
-
-/* What stands before an option's name: one dash where that is a single letter. */
-static const char *dashes(const option_spec *option) { return option->name[1] ? "--" : "-"; }
-
-/* "--policy NAME" */
-static const char *option_text(const option_spec *option, char text[OPTION_SIZE]) {
-    snprintf(text, OPTION_SIZE, "%s%s%s%s", dashes(option), option->name,
-             option->value_name ? " " : "", option->value_name ? option->value_name : "");
-    return text;
-}
-
-/* Lines are broken between options, never within one. */
-static void print_usage(const command_syntax *syntax) {
-    int indent = printf("usage: whet %s", syntax->name), used = indent;
-    for (size_t i = 0; i <= syntax->option_count; i++) {
-        bool is_option = i < syntax->option_count;
-        char option[OPTION_SIZE], item[OPTION_SIZE + 8];
-        if (is_option)
-            snprintf(item, sizeof item, " [%s]%s", option_text(&syntax->options[i], option),
-                     syntax->options[i].kind == OPTION_LIST ? "..." : "");
-        else
-            snprintf(item, sizeof item, "%s%s", *syntax->operands ? " " : "", syntax->operands);
-        if (used + (int)strlen(item) > LINE_WIDTH)
-            used = printf("\n%*s", indent, "") - 1;
-        used += printf("%s", item);
-    }
-    putchar('\n');
-}
-
-static void print_help(const command_syntax *syntax) {
-    print_usage(syntax);
-    printf("\n%s\noptions:\n", syntax->about);
-    for (size_t i = 0; i < syntax->option_count; i++) {
-        char left[OPTION_SIZE];
-        print_option(option_text(&syntax->options[i], left), syntax->options[i].summary);
-    }
-    print_option("-h, --help", "print this help");
-    print_option("--version", "print the version and the instruction set in use");
-    if (syntax->more)
-        printf("\n%s", syntax->more);
-}
-
-static options_result misuse(const command_syntax *syntax) {
-    point_to_help(syntax->name);
+static options_result misuse(void) {
+    point_to_help();
     return OPTIONS_MISUSED;
+}
+
+/* ---- which option an argument is ---- */
+
+/* Whether a list of names, separated by blanks, has one of this length. */
+static bool lists_name(const char *names, const char *name, size_t length) {
+    for (const char *at = names; at && *at;) {
+        size_t each = strcspn(at, " ");
+        if (each == length && memcmp(at, name, length) == 0)
+            return true;
+        at += each + strspn(at + each, " ");
+    }
+    return false;
+}
+
+/* `argument` is "--name", "--name=VALUE", "-n" or "-n=VALUE". */
+static bool is_option(const option_spec *option, const char *argument) {
+    if (option->kind == OPTION_HEADING)
+        return false;
+    size_t length = strcspn(argument, "=");
+    if (length == 2 && argument[1] != '-')
+        return option->letter && argument[1] == option->letter;
+    if (length < 3 || argument[1] != '-')
+        return false;
+    return lists_name(option->name, argument + 2, length - 2) ||
+           lists_name(option->aliases, argument + 2, length - 2);
+}
+
+static const option_spec *find_in(const option_spec *options, size_t count, const char *argument) {
+    for (size_t i = 0; i < count; i++)
+        if (is_option(&options[i], argument))
+            return &options[i];
+    return NULL;
+}
+
+static const option_spec *find_option(const command_syntax *syntax, const char *argument) {
+    const option_spec *own = find_in(syntax->options, syntax->option_count, argument);
+    if (own)
+        return own;
+    const option_spec *common = find_in(common_options, COMMON_OPTIONS, argument);
+    return common ? common : find_in(&no_color, 1, argument);
 }
 
 static options_result unknown_option(const command_syntax *syntax, const char *argument) {
     int length = (int)strcspn(argument, "=");
-    if (strncmp(argument, "--", 2) != 0) {
-        complain("%s: unknown option '%s'", syntax->name, argument);
-        return misuse(syntax);
-    }
-    nearest_word search = nearest_to(argument + 2, (size_t)(length - 2));
+    nearest_word search = nearest_to(argument, 0); /* letters are not like each other */
+    if (strncmp(argument, "--", 2) == 0)
+        search = nearest_to(argument + 2, (size_t)(length - 2));
     for (size_t i = 0; i < syntax->option_count; i++)
-        nearest_offer(&search, syntax->options[i].name);
-    nearest_offer(&search, "help");
-    nearest_offer(&search, "version");
+        if (syntax->options[i].kind != OPTION_HEADING)
+            nearest_offer(&search, syntax->options[i].name);
+    for (size_t i = 0; i < COMMON_OPTIONS; i++)
+        nearest_offer(&search, common_options[i].name);
     if (search.found)
-        complain("%s: unknown option '%.*s'; did you mean '--%s'?", syntax->name, length, argument,
-                 search.found);
+        complain("unknown option '%.*s'; did you mean '--%s'?", length, argument, search.found);
     else
-        complain("%s: unknown option '%.*s'", syntax->name, length, argument);
-    return misuse(syntax);
+        complain("unknown option '%.*s'", length, argument);
+    return misuse();
 }
 
-static const option_spec *find_option(const command_syntax *syntax, const char *argument) {
-    size_t length = strcspn(argument, "=");
-    for (size_t i = 0; i < syntax->option_count; i++) {
-        const option_spec *option = &syntax->options[i];
-        size_t before = strlen(dashes(option));
-        if (length == before + strlen(option->name) &&
-            memcmp(argument, dashes(option), before) == 0 &&
-            memcmp(argument + before, option->name, length - before) == 0)
-            return option;
-    }
-    return NULL;
-}
+/* ---- values ---- */
 
 static bool append_text(text_list *list, const char *text) {
     const char **items = realloc(list->items, (list->count + 1) * sizeof *items);
@@ -153,99 +156,202 @@ static bool parse_number(const char *text, double *value) {
     return true;
 }
 
-static options_result store_whole(const command_syntax *syntax, const option_spec *option,
-                                  const char *text, option_range limits, uint64_t *value) {
+static options_result store_whole(const option_spec *option, const char *text, option_range limits,
+                                  uint64_t *value) {
     if (parse_unsigned(text, limits.least, limits.most, value))
         return OPTIONS_GIVEN;
-    complain("%s: %s%s: '%s' is not a whole number from %llu to %llu", syntax->name, dashes(option),
-             option->name, text, (unsigned long long)limits.least, (unsigned long long)limits.most);
-    return misuse(syntax);
+    char least[NUMBER_SIZE], most[NUMBER_SIZE];
+    complain("--%s: '%s' is not a whole number from %s to %s", option->name, text,
+             grouped(limits.least, least), grouped(limits.most, most));
+    return misuse();
 }
 
-static options_result store_value(const command_syntax *syntax, const option_spec *option,
-                                  const char *value) {
+static bool is_word(const char *const *words, const char *text) {
+    for (; *words; words++)
+        if (strcmp(*words, text) == 0)
+            return true;
+    return false;
+}
+
+static options_result store_choice(const option_spec *option, const char *value) {
+    if (is_word(option->words, value)) {
+        *(const char **)option->target = value;
+        return OPTIONS_GIVEN;
+    }
+    char words[WORDS_SIZE_MAX];
+    complain("--%s: '%s' is not %s", option->name, value, join_words(option->words, words));
+    return misuse();
+}
+
+static options_result store_value(const option_spec *option, const char *value) {
     option_range *own = option->target; /* where it is one */
     switch (option->kind) {
+    case OPTION_HEADING:
+        break;
     case OPTION_FLAG:
         *(bool *)option->target = true;
         break;
     case OPTION_TEXT:
+    case OPTION_OPTIONAL:
         *(const char **)option->target = value;
         break;
+    case OPTION_CHOICE:
+        return store_choice(option, value);
     case OPTION_LIST:
         if (append_text(option->target, value))
             break;
         complain_of_memory();
         return OPTIONS_NO_MEMORY;
     case OPTION_UNSIGNED:
-        return store_whole(syntax, option, value, (option_range){0, 0, UINT64_MAX}, option->target);
+        return store_whole(option, value, (option_range){0, 0, UINT64_MAX}, option->target);
     case OPTION_AMOUNT:
-        return store_whole(syntax, option, value, (option_range){0, 1, OPTION_AMOUNT_MAX},
-                           option->target);
+        return store_whole(option, value, (option_range){0, 1, OPTION_AMOUNT_MAX}, option->target);
     case OPTION_RANGE:
-        return store_whole(syntax, option, value, *own, &own->value);
+        return store_whole(option, value, *own, &own->value);
     case OPTION_NUMBER:
         if (parse_number(value, option->target))
             break;
-        complain("%s: %s%s: '%s' is not a number", syntax->name, dashes(option), option->name,
-                 value);
-        return misuse(syntax);
+        complain("--%s: '%s' is not a number", option->name, value);
+        return misuse();
     }
     return OPTIONS_GIVEN;
 }
 
+/* ---- one argument after the other ---- */
+
+static bool takes_value(const option_spec *option) {
+    return option->kind != OPTION_FLAG && option->kind != OPTION_OPTIONAL;
+}
+
+static bool is_operand(const char *argument) { return argument[0] != '-' || argument[1] == '\0'; }
+
+/* Operands among the arguments from one on, a value that may be left out counting as one. */
+static int count_operands(const command_syntax *syntax, int argc, char **argv, int from) {
+    int count = 0;
+    for (int i = from; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0)
+            return count + argc - i - 1;
+        const option_spec *option = is_operand(argv[i]) ? NULL : find_option(syntax, argv[i]);
+        if (is_operand(argv[i]))
+            count++;
+        else if (option && takes_value(option) && !strchr(argv[i], '='))
+            i++;
+    }
+    return count;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), wanted = strlen(end);
+    return length > wanted && strcmp(text + length - wanted, end) == 0;
+}
+
+/* Whether the argument behind an option whose value may be left out is that value. */
+static bool is_its_value(const command_syntax *syntax, int argc, char **argv, int at,
+                         int operands) {
+    if (at >= argc || !is_operand(argv[at]))
+        return false;
+    if (strcmp(argv[at], "-") == 0 ||
+        operands + count_operands(syntax, argc, argv, at) > syntax->operands_limit)
+        return true;
+    if (syntax->operand_words)
+        return !is_word(syntax->operand_words, argv[at]);
+    return !syntax->reads_input && ends_with(argv[at], ".json");
+}
+
+static void note_color(void) {
+    for (int i = COLOR_AUTO; color_given && color_names[i]; i++)
+        if (strcmp(color_names[i], color_given) == 0)
+            preferred.color = (color_choice)i;
+    if (no_color_given)
+        preferred.color = COLOR_NEVER;
+    color_given = NULL;
+    no_color_given = false;
+}
+
+/* Stores an option's value: behind the '=', or the next argument, to which *index then moves. */
+static options_result store_option(const command_syntax *syntax, const option_spec *option,
+                                   int argc, char **argv, int *index, int operands) {
+    const char *equals = strchr(argv[*index], '=');
+    options_result result = OPTIONS_GIVEN;
+    if (option->kind == OPTION_FLAG && equals) {
+        complain("option '--%s' takes no value", option->name);
+        return misuse();
+    }
+    if (equals) {
+        result = store_value(option, equals + 1);
+    } else if (option->kind == OPTION_FLAG) {
+        result = store_value(option, NULL);
+    } else if (option->kind == OPTION_OPTIONAL) {
+        bool has_value = is_its_value(syntax, argc, argv, *index + 1, operands);
+        result = store_value(option, has_value ? argv[++*index] : "-");
+    } else if (*index + 1 < argc) {
+        result = store_value(option, argv[++*index]);
+    } else {
+        complain("option '--%s' needs a value: --%s %s", option->name, option->name,
+                 option->value_name);
+        return misuse();
+    }
+    note_color();
+    return result;
+}
+
 /* Takes the option at argv[*index], and its value if it has one. */
-static options_result take_option(const command_syntax *syntax, int argc, char **argv, int *index) {
-    const char *argument = argv[*index];
-    if (strcmp(argument, "-h") == 0 || strcmp(argument, "--help") == 0) {
-        print_help(syntax);
-        return OPTIONS_ANSWERED;
-    }
-    if (strcmp(argument, "--version") == 0) {
-        print_version();
-        return OPTIONS_ANSWERED;
-    }
-    const option_spec *option = find_option(syntax, argument);
+static options_result take_option(const command_syntax *syntax, int argc, char **argv, int *index,
+                                  int operands) {
+    const option_spec *option = find_option(syntax, argv[*index]);
     if (!option)
-        return unknown_option(syntax, argument);
-    const char *equals = strchr(argument, '=');
-    if (option->kind == OPTION_FLAG) {
-        if (!equals)
-            return store_value(syntax, option, NULL);
-        complain("%s: option '%s%s' takes no value", syntax->name, dashes(option), option->name);
-        return misuse(syntax);
+        return unknown_option(syntax, argv[*index]);
+    options_result result = store_option(syntax, option, argc, argv, index, operands);
+    if (result != OPTIONS_GIVEN || !(help_wanted || version_wanted))
+        return result;
+    if (help_wanted)
+        print_help(syntax);
+    else
+        print_version();
+    help_wanted = version_wanted = false;
+    return OPTIONS_ANSWERED;
+}
+
+bool take_preference(int argc, char **argv, int *index, options_result *result) {
+    static const command_syntax none = {.name = ""};
+    const option_spec *option = find_in(common_options, 2, argv[*index]);
+    if (option)
+        *result = store_option(&none, option, argc, argv, index, 0);
+    return option != NULL;
+}
+
+static options_result check_operands(const command_syntax *syntax, char **argv, int operands) {
+    if (operands > syntax->operands_limit) {
+        complain("unexpected argument '%s'", argv[syntax->operands_limit + 1]);
+        return misuse();
     }
-    if (equals)
-        return store_value(syntax, option, equals + 1);
-    if (*index + 1 < argc)
-        return store_value(syntax, option, argv[++*index]);
-    char text[OPTION_SIZE];
-    complain("%s: option '%s%s' needs a value: %s", syntax->name, dashes(option), option->name,
-             option_text(option, text));
-    return misuse(syntax);
+    if (operands < syntax->operands_least) {
+        complain("missing argument; usage: whet %s [OPTION]... %s", syntax->name, syntax->operands);
+        return misuse();
+    }
+    return OPTIONS_GIVEN;
 }
 
 options_result parse_options(const command_syntax *syntax, int argc, char **argv,
                              int *operand_count) {
     bool options_ended = false;
     int operands = 0;
+    if (visitor) {
+        visitor(syntax, visitor_context);
+        return OPTIONS_ANSWERED;
+    }
     name_command(syntax->name);
     for (int i = 1; i < argc; i++) {
-        bool is_operand = options_ended || argv[i][0] != '-' || argv[i][1] == '\0';
-        if (is_operand) {
+        if (options_ended || is_operand(argv[i])) {
             argv[++operands] = argv[i];
         } else if (strcmp(argv[i], "--") == 0) {
             options_ended = true;
         } else {
-            options_result result = take_option(syntax, argc, argv, &i);
+            options_result result = take_option(syntax, argc, argv, &i, operands);
             if (result != OPTIONS_GIVEN)
                 return result;
         }
     }
-    if (operands > syntax->operands_limit) {
-        complain("%s: unexpected argument '%s'", syntax->name, argv[syntax->operands_limit + 1]);
-        return misuse(syntax);
-    }
     *operand_count = operands;
-    return OPTIONS_GIVEN;
+    return check_operands(syntax, argv, operands);
 }

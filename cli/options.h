@@ -1,6 +1,7 @@
 /*
  * The command line of a subcommand: a table of its options, from which they are
- * both parsed and explained. Every command also takes -h, --help and --version.
+ * parsed, explained by --help, and written into the manual page and the shells'
+ * completions. Every command also takes -q, --color, -h and -V.
  */
 #ifndef WHET_CLI_OPTIONS_H
 #define WHET_CLI_OPTIONS_H
@@ -18,11 +19,14 @@ typedef struct text_list {
 typedef enum option_kind {
     OPTION_FLAG,     /* target: bool */
     OPTION_TEXT,     /* target: const char * */
+    OPTION_CHOICE,   /* the same, one of `words` */
+    OPTION_OPTIONAL, /* the same; the value may be left out and is then "-", standard output */
     OPTION_LIST,     /* target: text_list */
     OPTION_UNSIGNED, /* target: uint64_t, decimal or 0x... */
     OPTION_AMOUNT,   /* the same, from 1 to OPTION_AMOUNT_MAX */
     OPTION_RANGE,    /* the same within limits of its own; target: option_range */
     OPTION_NUMBER,   /* target: double, finite */
+    OPTION_HEADING,  /* no option: `name` is the heading of those that follow */
 } option_kind;
 
 enum { OPTION_AMOUNT_MAX = 1024 };
@@ -32,23 +36,63 @@ typedef struct option_range {
     uint64_t value, least, most;
 } option_range;
 
+/* What a value is, for completion. */
+typedef enum value_kind {
+    VALUE_ANY,
+    VALUE_FILE,
+    VALUE_FOLDER,
+    VALUE_WORD, /* one of a list of words, perhaps with more behind it */
+} value_kind;
+
 typedef struct option_spec {
-    const char *name; /* without the dashes; a single letter has but one */
+    const char *name; /* without the dashes */
     option_kind kind;
     void *target;
     const char *value_name; /* for the help: "NAME"; NULL for flags */
-    const char *summary;    /* broken into lines where needed */
+    const char *summary;    /* begins with what the option sets */
+    char letter;            /* a short form, -o; or none */
+    const char *aliases;    /* former names, separated by blanks: accepted, never shown */
+    value_kind values;
+    const char *const *words; /* ended by NULL; all there are for OPTION_CHOICE */
 } option_spec;
+
+/* An option says only what it needs. */
+#if defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#endif
+
+/* In a table: the heading of the options below it. */
+#define OPTIONS_ABOUT(heading)                                                                     \
+    { .name = (heading), .kind = OPTION_HEADING }
 
 /* Options that many commands have. */
 static inline option_spec threads_option(uint64_t *threads) {
     return (option_spec){"threads", OPTION_AMOUNT, threads, "N",
-                         "threads (default: one for each processor); results do not depend on it"};
+                         "number of threads (default: one per processor); results do not depend "
+                         "on it"};
 }
 
-static inline option_spec quiet_option(bool *quiet) {
-    return (option_spec){"quiet", OPTION_FLAG, quiet, NULL, "no progress"};
+static inline option_spec seed_option(uint64_t *seed, const char *summary) {
+    return (option_spec){"seed", OPTION_UNSIGNED, seed, "S", summary};
 }
+
+static inline option_spec json_option(const char **path, const char *summary) {
+    return (option_spec){"json", OPTION_OPTIONAL, path, "FILE", summary, .values = VALUE_FILE};
+}
+
+static inline option_spec model_option(const char **path) {
+    return (option_spec){"model",
+                         OPTION_TEXT,
+                         path,
+                         "MODEL",
+                         "GGUF file, instead of the argument",
+                         'm',
+                         .aliases = "",
+                         .values = VALUE_FILE};
+}
+
+/* The seed of every command that is given none. */
+enum { SEED_DEFAULT = 1 };
 
 typedef struct command_syntax {
     const char *name;     /* "softmax" */
@@ -56,8 +100,13 @@ typedef struct command_syntax {
     const char *about;    /* what the command does */
     const option_spec *options;
     size_t option_count;
-    const char *more;   /* what follows the list of options, or NULL */
-    int operands_limit; /* how many operands there may be at most */
+    const char *more;     /* what follows the list of options, or NULL */
+    const char *examples; /* command lines, each ended by a newline */
+    int operands_limit;   /* how many operands there may be at most */
+    int operands_least;   /* and how many there must be */
+    value_kind operand_values;
+    const char *const *operand_words; /* ended by NULL */
+    bool reads_input; /* operands are files to read; without any, standard input is read */
 } command_syntax;
 
 typedef enum options_result {
@@ -72,12 +121,31 @@ typedef enum options_result {
  * operands; `--` ends the options and `-` is an operand. On OPTIONS_GIVEN the
  * operands are argv[1] to argv[*operand_count]. The targets keep their values
  * where an option is not given.
+ *
+ * After --json the next word is its FILE where it ends in .json or is '-', where
+ * it cannot be an operand (there are enough, or it is none of the words that the
+ * command knows), and always when written --json=FILE.
  */
 options_result parse_options(const command_syntax *syntax, int argc, char **argv,
                              int *operand_count);
 
 /* The exit status of a command whose options were not simply OPTIONS_GIVEN. */
 int options_status(options_result result);
+
+/* Options that every command takes, in the order of the help: quiet, color, help, version. */
+enum { COMMON_OPTIONS = 4 };
+extern const option_spec common_options[COMMON_OPTIONS];
+
+/* Takes --quiet or --color at argv[*index], whose value is *index's next; whether there was one.
+ * *result says what came of it. */
+bool take_preference(int argc, char **argv, int *index, options_result *result);
+
+/* Hands the syntax of every command that is run to `visit` instead of parsing a command line, until
+ * it is called with NULL. Tables are the commands' own and last no longer than the call, in which
+ * no other walk may begin. */
+typedef void (*syntax_visitor)(const command_syntax *syntax, void *context);
+void visit_syntaxes(syntax_visitor visit, void *context);
+bool is_visiting_syntaxes(void);
 
 /* "whet 0.3.0 (avx2)" on standard output. */
 void print_version(void);

@@ -14,21 +14,25 @@
 /* A message quotes at most a name of 512 characters and the syntax of a policy. */
 enum { REASON_SIZE = 1024 };
 
-static int refuse(const char *command, const char *name, const char *reason) {
+static int refuse(const char *name, const char *reason) {
     static const char unknown[] = "unknown policy";
     if (strchr(name, ','))
-        complain("%s: --policy '%s': a name has no commas; for several policies repeat --policy",
-                 command, name);
+        complain("--policy '%s': policy names have no commas; repeat --policy to compare several",
+                 name);
     else if (strncmp(reason, unknown, sizeof unknown - 1) == 0)
-        complain("%s: --policy: %s", command, reason); /* which quotes the name already */
+        complain("--policy: %s", reason); /* which quotes the name already */
     else
-        complain("%s: --policy '%s': %s", command, name, reason);
-    fputs("'whet policies' lists them all.\n", stderr);
+        complain("--policy '%s': %s", name, reason);
+    fputs("'whet policies' lists them.\n", stderr);
     return STATUS_MISUSE;
 }
 
-int make_policy_list(const char *command, const char *const *names, size_t count,
-                     policy_list *list) {
+int refuse_long_policy(size_t longest) {
+    complain("--policy: policy name too long (at most %zu characters)", longest);
+    return point_to_help();
+}
+
+int make_policy_list(const char *const *names, size_t count, policy_list *list) {
     *list = (policy_list){.count = count, .names = names};
     list->policies = calloc(count, sizeof *list->policies);
     if (!list->policies)
@@ -39,7 +43,7 @@ int make_policy_list(const char *command, const char *const *names, size_t count
         if (status == WHET_OK)
             continue;
         free_policy_list(list);
-        return refuse(command, names[i], *reason ? reason : whet_status_text(status));
+        return refuse(names[i], *reason ? reason : whet_status_text(status));
     }
     return STATUS_OK;
 }

@@ -6,6 +6,8 @@
 #include "reproduce.h"
 
 #include "messages.h"
+#include "preferences.h"
+#include "registry_words.h"
 
 #include "base/clock.h"
 #include "base/signals.h"
@@ -16,10 +18,10 @@
 #include <string.h>
 #include <unistd.h>
 
-int report_failure(const char *command, const lab_error *error) {
+int report_failure(const lab_error *error) {
     if (!lab_interrupted())
-        return report_lab_error(command, error);
-    complain("%s: stopped; the same command continues from here", command);
+        return report_lab_error(error);
+    complain("stopped; the same command continues from here");
     return STATUS_STOPPED;
 }
 
@@ -38,6 +40,7 @@ reproduce_arguments usual_reproduction(void) {
 }
 
 void take_scale(reproduce_arguments *given) {
+    given->run.quiet = preferred.quiet;
     given->run.scale = (reproduction_scale){.seeds = given->seeds.value,
                                             .steps = given->steps.value,
                                             .fresh_steps = given->fresh_steps.value,
@@ -47,10 +50,10 @@ void take_scale(reproduce_arguments *given) {
                                             .lm_seeds = given->lm_seeds.value};
 }
 
-int open_reproduction(reproduce_arguments *given, const char *command, bool needs_blas) {
+int open_reproduction(reproduce_arguments *given, bool needs_blas) {
     given->lab = (laboratory){.pool = NULL};
     if (needs_blas && !open_laboratory(&given->lab, given->threads, NULL))
-        return report_lab_error(command, &given->lab.error);
+        return report_lab_error(&given->lab.error);
     given->run.engine = &given->lab.engine;
     given->run.executor = &given->lab.executor;
     given->experiment = reproduction_start(&given->run);
@@ -76,7 +79,7 @@ static void list_jobs(const report_jobs *jobs, char *text, size_t size) {
     }
 }
 
-int confirm_work(const char *command, const report_jobs *jobs, bool is_confirmed) {
+int confirm_work(const report_jobs *jobs, bool is_confirmed) {
     const double limit = 15 * 60;
     char time[LAB_TIME_SIZE], list[512];
     double seconds = jobs_seconds(jobs);
@@ -85,8 +88,7 @@ int confirm_work(const char *command, const report_jobs *jobs, bool is_confirmed
     list_jobs(jobs, list, sizeof list);
     lab_duration(seconds, time);
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
-        complain("%s: this takes about %s on this machine (%s); add --yes to start it", command,
-                 time, list);
+        complain("this takes about %s on this machine (%s); add --yes to start it", time, list);
         return STATUS_MISUSE;
     }
     fprintf(stderr,
@@ -97,7 +99,7 @@ int confirm_work(const char *command, const report_jobs *jobs, bool is_confirmed
     char answer[16] = "";
     if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
         return STATUS_OK;
-    complain("%s: not started", command);
+    complain("not started");
     return STATUS_FAILED;
 }
 
@@ -113,9 +115,9 @@ static void complain_of_part(const char *name) {
                                      part->name);
     }
     if (search.found)
-        complain("reproduce: --only: no part '%s'; did you mean '%s'?", name, search.found);
+        complain("--only: unknown part '%s'; did you mean '%s'?", name, search.found);
     else
-        complain("reproduce: --only: no part '%s'; there are %s", name, list);
+        complain("--only: unknown part '%s' (%s)", name, list);
 }
 
 static bool list_makes_sense(const char *only) {
@@ -123,9 +125,9 @@ static bool list_makes_sense(const char *only) {
     if (reproduction_check_list(only, wrong))
         return true;
     if (!*only)
-        complain("reproduce: --only: missing part names; 'whet reproduce --help' lists them");
+        complain("--only: missing part names; 'whet reproduce --help' lists them");
     else if (report_elsewhere(wrong))
-        complain("reproduce: %s", report_elsewhere(wrong));
+        complain("%s", report_elsewhere(wrong));
     else
         complain_of_part(wrong);
     return false;
@@ -159,31 +161,40 @@ static int show(const reproduction *run, const experiment *e, bool is_checked) {
 
 int command_reproduce(int argc, char **argv) {
     reproduce_arguments given = usual_reproduction();
+    static const char *const checks[] = {"published", NULL};
     reproduction *run = &given.run;
     const char *check = NULL;
     const option_spec options[] = {
-        {"full", OPTION_FLAG, &run->is_full, NULL,
-         "train ten heads of 100,000 steps of each kind, and language models: days"},
+        OPTIONS_ABOUT("report"),
         {"only", OPTION_TEXT, &run->only, "PART,...",
-         "make only these parts: table1, figure1, figure2 ... (the list is below)"},
-        {"out", OPTION_TEXT, &run->folder, "DIR", "where the report goes (default: report)"},
+         "parts to make, such as table1 or figure1,figure5 (see below)", .values = VALUE_WORD,
+         .words = part_words()},
+        {"out-dir", OPTION_TEXT, &run->folder, "DIR", "folder of the report (default report)",
+         .letter = 'o', .aliases = "out", .values = VALUE_FOLDER},
         {"check", OPTION_TEXT, &check, "published",
-         "also say how far Table 1 is from the published figures, in standard errors, and where by "
-         "more than two"},
-        {"seeds", OPTION_RANGE, &given.seeds, "N",
-         "number of heads of each kind to train (default: none; whet has trained ones)"},
-        {"steps", OPTION_RANGE, &given.steps, "N", "training steps of each head"},
-        fresh_steps_option(&given.fresh_steps),
-        {"sets", OPTION_RANGE, &given.sets, "N", "sets of each size to evaluate (default 4096)"},
-        {"lm-steps", OPTION_RANGE, &given.lm_steps, "N",
-         "training steps of each language model (clrs)"},
-        {"lm-samples", OPTION_RANGE, &given.lm_samples, "N",
-         "questions of each algorithm and length (clrs; default 128)"},
-        {"lm-seeds", OPTION_RANGE, &given.lm_seeds, "N",
-         "language models of each kind (clrs; default 1, with --full 3)"},
+         "print how far Table 1 is from the published figures, in standard errors, and where by "
+         "more than two",
+         .values = VALUE_WORD, .words = checks},
         yes_option(&given.is_confirmed),
         threads_option(&given.threads),
-        quiet_option(&run->quiet),
+        OPTIONS_ABOUT("scale"),
+        {"full", OPTION_FLAG, &run->is_full, NULL,
+         "train ten heads of 100,000 steps of each kind, and language models: days"},
+        {"num-seeds", OPTION_RANGE, &given.seeds, "N",
+         "number of heads of each kind to train (default: none; whet has trained ones)",
+         .aliases = "seeds"},
+        {"steps", OPTION_RANGE, &given.steps, "N", "number of training steps of each head"},
+        fresh_steps_option(&given.fresh_steps),
+        {"count", OPTION_RANGE, &given.sets, "N",
+         "number of sets of each size to evaluate (default 4096)", .aliases = "sets"},
+        {"lm-steps", OPTION_RANGE, &given.lm_steps, "N",
+         "number of training steps of each language model (clrs)"},
+        {"lm-count", OPTION_RANGE, &given.lm_samples, "N",
+         "number of samples of each algorithm and length (clrs; default 128)",
+         .aliases = "lm-samples"},
+        {"lm-num-seeds", OPTION_RANGE, &given.lm_seeds, "N",
+         "number of language models of each kind (clrs; default 1, with --full 3)",
+         .aliases = "lm-seeds"},
     };
     char list[2048];
     const report_part *part;
@@ -198,10 +209,12 @@ int command_reproduce(int argc, char **argv) {
                  "reproduced, and writes a report. Heads trained at the paper's scale are part of\n"
                  "whet; one more is trained during the run. Stopped at any time, the same command\n"
                  "continues. The experiment on CLRS-Text trains language models for half an hour\n"
-                 "or more and is made on request: --only clrs.\n",
+                 "or more and runs only when asked for: --only clrs.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = list,
+        .examples = "whet reproduce\n"
+                    "whet reproduce --only table1,figure5 --out-dir table\n",
     };
     int operands;
     options_result result = parse_options(&syntax, argc, argv, &operands);
@@ -210,22 +223,22 @@ int command_reproduce(int argc, char **argv) {
     if (run->only && !list_makes_sense(run->only))
         return STATUS_MISUSE;
     if (check && strcmp(check, "published") != 0) {
-        complain("reproduce: --check: '%s' is not 'published'", check);
+        complain("--check: '%s' is not 'published'", check);
         return STATUS_MISUSE;
     }
     lab_catch_interrupts();
     take_scale(&given);
     reproduction_keep_scale(run);
-    int status = open_reproduction(&given, "reproduce", true);
+    int status = open_reproduction(&given, true);
     if (status == STATUS_OK) {
         lab_error error = {.kind = LAB_NO_ERROR};
         report_jobs jobs = reproduction_plan(run, &given.experiment);
         given.experiment.jobs = &jobs;
-        status = confirm_work("reproduce", &jobs, given.is_confirmed);
+        status = confirm_work(&jobs, given.is_confirmed);
         if (status == STATUS_OK)
             status = reproduction_make(run, &given.experiment, &error)
                          ? show(run, &given.experiment, check != NULL)
-                         : report_failure("reproduce", &error);
+                         : report_failure(&error);
     }
     close_reproduction(&given);
     return status;

@@ -24,7 +24,7 @@ void take_scale(reproduce_arguments *given);
 
 /* Loads what the experiments compute with, unless the BLAS and threads are not needed. An exit
  * status, after a message unless STATUS_OK; close it either way. */
-int open_reproduction(reproduce_arguments *given, const char *command, bool needs_blas);
+int open_reproduction(reproduce_arguments *given, bool needs_blas);
 void close_reproduction(reproduce_arguments *given);
 
 static inline option_spec fresh_steps_option(option_range *steps) {
@@ -39,9 +39,9 @@ static inline option_spec yes_option(bool *is_confirmed) {
 
 /* Asks on a terminal before work that takes more than 15 minutes, and refuses it elsewhere, unless
  * it is confirmed already. STATUS_OK: go on; other exit statuses come with a message. */
-int confirm_work(const char *command, const report_jobs *jobs, bool is_confirmed);
+int confirm_work(const report_jobs *jobs, bool is_confirmed);
 
 /* Like report_lab_error; after an interrupt the message says how to continue. */
-int report_failure(const char *command, const lab_error *error);
+int report_failure(const lab_error *error);
 
 #endif

@@ -17,62 +17,62 @@ static bool is_one_file(const char *path, const char *other) {
 }
 
 /* Whether each file could be written, and none would take the place of another. */
-static int check_files(const char *command, const char *const *paths, size_t count) {
+static int check_files(const char *const *paths, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (!paths[i] || is_standard_output(paths[i]))
             continue;
         for (size_t j = 0; j < i; j++)
             if (paths[j] && is_one_file(paths[i], paths[j])) {
-                complain("%s: %s is named for two files", command, paths[i]);
+                complain("%s: two results cannot go to the same file", paths[i]);
                 return STATUS_MISUSE;
             }
         if (!can_replace_file(paths[i])) {
-            complain("%s: cannot write %s: %s", command, paths[i], strerror(errno));
+            complain("cannot write %s: %s", paths[i], strerror(errno));
             return STATUS_FAILED;
         }
     }
     return STATUS_OK;
 }
 
-int refuse_to_overwrite(const char *command, const char *input, const char *const *paths,
-                        size_t count) {
+int refuse_to_overwrite(const char *input, const char *const *paths, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (paths[i] && !is_standard_output(paths[i]) && lab_is_same_file(paths[i], input)) {
-            complain("%s: %s is read, and would be overwritten", command, paths[i]);
+            complain("%s: is an input and would be overwritten; choose another output file",
+                     paths[i]);
             return STATUS_MISUSE;
         }
     return STATUS_OK;
 }
 
-int reserve_output(const char *command, const char *const *paths, size_t count) {
+int reserve_output(const char *const *paths, size_t count) {
     size_t wanted = 0;
     for (size_t i = 0; i < count; i++)
         wanted += paths[i] && is_standard_output(paths[i]);
     if (wanted > 1) {
-        complain("%s: only one of its files can be '-', standard output", command);
+        complain("only one result can go to '-', standard output");
         return STATUS_MISUSE;
     }
-    int status = check_files(command, paths, count);
+    int status = check_files(paths, count);
     if (status != STATUS_OK)
         return status;
     if (wanted == 0 || reserve_standard_output())
         return STATUS_OK;
-    complain("%s: cannot write to standard output: %s", command, strerror(errno));
+    complain("cannot write to standard output: %s", strerror(errno));
     return STATUS_FAILED;
 }
 
-int keep_json(const char *command, const char *path, json_t *json) {
+int keep_json(const char *path, json_t *json) {
     lab_error error = {.kind = LAB_NO_ERROR};
     bool is_written = lab_json_write(path, json, &error);
     json_decref(json);
-    return is_written ? STATUS_OK : report_lab_error(command, &error);
+    return is_written ? STATUS_OK : report_lab_error(&error);
 }
 
-int keep_table(const char *command, const char *path,
-               void (*write)(FILE *file, const void *context), const void *context) {
+int keep_table(const char *path, void (*write)(FILE *file, const void *context),
+               const void *context) {
     lab_error error = {.kind = LAB_NO_ERROR};
     if (replace_file(path, write, context))
         return STATUS_OK;
     lab_fail_file(&error, "write", path);
-    return report_lab_error(command, &error);
+    return report_lab_error(&error);
 }

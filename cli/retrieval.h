@@ -13,8 +13,7 @@ int retrieval_eval_command(int argc, char **argv);
 int retrieval_fit_command(int argc, char **argv);
 int retrieval_heads_command(int argc, char **argv);
 
-/* Options of eval, fit and heads, and their one operand: *path is NULL after a message if it is
- * missing, and the result OPTIONS_MISUSED. */
+/* Options of eval, fit and heads, and their one operand, the path of heads. */
 options_result parse_heads_options(const command_syntax *syntax, int argc, char **argv,
                                    const char **path);
 

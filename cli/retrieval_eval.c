@@ -2,6 +2,8 @@
 #include "retrieval.h"
 
 #include "messages.h"
+#include "preferences.h"
+#include "registry_words.h"
 #include "results.h"
 #include "text.h"
 
@@ -23,34 +25,36 @@ static const char *const default_policies[] = {
 typedef struct arguments {
     text_list policies;
     const char *sizes, *json, *csv, *path;
-    uint64_t sets, seed, threads;
-    bool quiet;
+    uint64_t count, seed, threads;
 } arguments;
 
 static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"policy", OPTION_LIST, &given->policies, "NAME",
-         "use this policy (see 'whet policies') instead of the usual selection; may be repeated"},
+         "policy to measure (see 'whet policies') instead of the usual selection; may be repeated",
+         .values = VALUE_WORD, .words = policy_words()},
         {"sizes", OPTION_TEXT, &given->sizes, "LIST",
-         "items in a set: 16,100 or, doubling, 16..16384 (the default); up to 1048576"},
-        {"sets", OPTION_UNSIGNED, &given->sets, "N", "sets of each size (default 4096)"},
-        {"seed", OPTION_UNSIGNED, &given->seed, "S", "draw other sets (default 0)"},
-        {"json", OPTION_TEXT, &given->json, "FILE",
-         "write all measures as JSON" OR_STANDARD_OUTPUT},
-        {"csv", OPTION_TEXT, &given->csv, "FILE", "write all measures as CSV" OR_STANDARD_OUTPUT},
+         "items in a set, up to 1,048,576, " LIST_FORM " (default 16..16384:x2)"},
+        {"count", OPTION_UNSIGNED, &given->count, "N", "number of sets of each size (default 4096)",
+         .aliases = "sets"},
+        seed_option(&given->seed, "seed of the sets (default 1)"),
         threads_option(&given->threads),
-        quiet_option(&given->quiet),
+        json_option(&given->json, JSON_SUMMARY),
+        csv_option(&given->csv, CSV_SUMMARY),
     };
     const command_syntax syntax = {
         .name = name,
         .operands = "HEADS",
-        .about = "Shows trained heads more items than they know, every policy on the same sets.\n"
-                 "HEADS is a checkpoint, or a folder of 'whet retrieval train'.\n",
+        .about =
+            "Measures trained heads on larger sets than they were trained on, every policy on\n"
+            "the same sets. HEADS is a checkpoint, or a folder of 'whet retrieval train'.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = "example:\n"
-                "  whet retrieval eval run --policy softmax --policy adaptive --sizes 512..2048\n",
+        .examples =
+            "whet retrieval eval run --policy softmax --policy adaptive --sizes 512..2048:x2\n",
         .operands_limit = 1,
+        .operands_least = 1,
+        .operand_values = VALUE_FILE,
     };
     return parse_heads_options(&syntax, argc, argv, &given->path);
 }
@@ -103,49 +107,48 @@ static int show(const arguments *given, const retrieval_evaluation *result) {
         printf("\nadaptive against softmax on the same sets\n");
         is_printed = is_printed && print_pairs(result);
         if (result->heads > 1)
-            printf(
-                "The interval is about other heads trained like these on other sets; p, McNemar's\n"
-                "exact test, about these very heads on other sets.\n");
+            printf("The interval is for other heads trained in the same way, on other sets; p, by\n"
+                   "McNemar's exact test, is for these heads on other sets.\n");
         else
-            printf("Both are about other sets for this very head; p is McNemar's exact test.\n");
+            printf("Both are for this head on other sets; p is by McNemar's exact test.\n");
     }
     if (!is_printed)
         return complain_of_memory();
     int status = STATUS_OK;
     if (given->json)
-        status = keep_json(name, given->json, retrieval_evaluation_json(result));
+        status = keep_json(given->json, retrieval_evaluation_json(result));
     if (given->csv && status == STATUS_OK)
-        status = keep_table(name, given->csv, retrieval_evaluation_csv, result);
+        status = keep_table(given->csv, retrieval_evaluation_csv, result);
     return status;
 }
 
 static int run(const arguments *given, const policy_list *policies, const number_list *list) {
     laboratory lab;
     const char *const files[] = {given->json, given->csv};
-    int status = reserve_output(name, files, 2);
+    int status = reserve_output(files, 2);
     if (status != STATUS_OK)
         return status;
     if (!open_laboratory(&lab, given->threads, given->path))
-        return report_lab_error(name, &lab.error);
+        return report_lab_error(&lab.error);
     size_t sizes[LIST_MAX];
     copy_sizes(list, sizes);
     retrieval_eval_request request = {.heads = &lab.heads,
                                       .sizes = sizes,
                                       .size_count = list->count,
-                                      .sets = (size_t)given->sets,
+                                      .sets = (size_t)given->count,
                                       .seed = given->seed,
                                       .policies = policies->policies,
                                       .names = policies->names,
                                       .policy_count = policies->count,
                                       .executor = &lab.executor,
-                                      .quiet = given->quiet};
+                                      .quiet = preferred.quiet};
     retrieval_evaluation result;
     lab_catch_interrupts();
     if (retrieval_evaluate(&lab.engine, &request, &result, &lab.error)) {
         status = show(given, &result);
         retrieval_evaluation_free(&result);
     } else {
-        status = report_lab_error(name, &lab.error);
+        status = report_lab_error(&lab.error);
     }
     close_laboratory(&lab);
     return status;
@@ -153,16 +156,17 @@ static int run(const arguments *given, const policy_list *policies, const number
 
 static int check_and_run(const arguments *given) {
     number_list sizes;
-    if (!parse_number_list(name, "sizes", given->sizes, true, 1, RETRIEVAL_EVAL_SIZE_MAX, &sizes))
+    if (!parse_number_list("sizes", given->sizes, 1, RETRIEVAL_EVAL_SIZE_MAX, &sizes))
         return STATUS_MISUSE;
-    if (given->sets < 1 || given->sets > 10000000) {
-        complain("%s: --sets: %llu is not from 1 to 10000000", name,
-                 (unsigned long long)given->sets);
-        return STATUS_MISUSE;
+    if (given->count < 1 || given->count > 10000000) {
+        char texts[2][NUMBER_SIZE];
+        complain("--count: %s is out of range (1 to %s)", grouped(given->count, texts[0]),
+                 grouped(10000000, texts[1]));
+        return point_to_help();
     }
     bool has_names = given->policies.count > 0;
     policy_list policies;
-    int status = make_policy_list(name, has_names ? given->policies.items : default_policies,
+    int status = make_policy_list(has_names ? given->policies.items : default_policies,
                                   has_names ? given->policies.count
                                             : sizeof default_policies / sizeof default_policies[0],
                                   &policies);
@@ -174,7 +178,7 @@ static int check_and_run(const arguments *given) {
 }
 
 int retrieval_eval_command(int argc, char **argv) {
-    arguments given = {.sizes = "16..16384", .sets = 4096};
+    arguments given = {.sizes = "16..16384:x2", .count = 4096, .seed = SEED_DEFAULT};
     options_result parsed = parse(argc, argv, &given);
     int status = options_status(parsed);
     if (parsed == OPTIONS_GIVEN)

@@ -1,6 +1,8 @@
 /* `whet retrieval heads`: the data of Figures 2 and 7, a panel for each size and policy. */
 #include "retrieval.h"
 
+#include "registry_words.h"
+
 #include "messages.h"
 #include "results.h"
 #include "text.h"
@@ -19,32 +21,35 @@ static const char *const default_policies[] = {"softmax", "adaptive"};
 typedef struct arguments {
     text_list policies;
     const char *sizes, *json, *path;
-    uint64_t sets, items, seed;
+    uint64_t count, items, seed;
 } arguments;
 
 static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"policy", OPTION_LIST, &given->policies, "NAME",
-         "use this policy instead of softmax and adaptive; may be repeated"},
+         "policy to apply instead of softmax and adaptive; may be repeated", .values = VALUE_WORD,
+         .words = policy_words()},
         {"sizes", OPTION_TEXT, &given->sizes, "LIST",
-         "items in a set: 16,100 or, doubling, 16..16384 (the default)"},
-        {"sets", OPTION_AMOUNT, &given->sets, "N", "sets in a panel (default 32)"},
+         "items in a set, " LIST_FORM " (default 16..16384:x2)"},
+        {"count", OPTION_AMOUNT, &given->count, "N", "number of sets of each size (default 32)",
+         .aliases = "sets"},
         {"items", OPTION_AMOUNT, &given->items, "N",
-         "of each the items with the largest priorities (default 16)"},
-        {"seed", OPTION_UNSIGNED, &given->seed, "S", "draw other sets (default 2)"},
-        {"json", OPTION_TEXT, &given->json, "FILE",
-         "write all coefficients as JSON" OR_STANDARD_OUTPUT},
+         "number of items of each set, those with the largest priorities (default 16)"},
+        seed_option(&given->seed, "seed of the sets (default 1)"),
+        json_option(&given->json, "all coefficients as JSON instead of a table, or in FILE"),
     };
     const command_syntax syntax = {
         .name = name,
         .operands = "HEADS",
-        .about = "Shows what coefficients a trained head (the first, where HEADS is a folder with\n"
-                 "several) gives to the items with the largest priorities, as in Figures 2 and 7:\n"
-                 "sharp among 16 items, washed out among more.\n",
+        .about = "Prints the coefficients that a trained head gives to the items with the largest\n"
+                 "priorities, as in Figures 2 and 7. HEADS is a checkpoint, or a folder of 'whet\n"
+                 "retrieval train', of which the first head is taken.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .more = NULL,
+        .examples = "whet retrieval heads run --sizes 16..1024:x4\n",
         .operands_limit = 1,
+        .operands_least = 1,
+        .operand_values = VALUE_FILE,
     };
     return parse_heads_options(&syntax, argc, argv, &given->path);
 }
@@ -65,7 +70,7 @@ static json_t *make_policy(laboratory *lab, const arguments *given, const number
         retrieval_panel panel;
         if (lab_interrupted() ||
             !retrieval_panel_make(&lab->engine, &lab->heads.list[0], policy,
-                                  (size_t)sizes->items[i], (size_t)given->sets,
+                                  (size_t)sizes->items[i], (size_t)given->count,
                                   (size_t)given->items, given->seed, &panel, &lab->error)) {
             lab_fail(&lab->error, LAB_STOPPED, "stopped");
             json_decref(panels);
@@ -100,16 +105,16 @@ static int make_all(laboratory *lab, const arguments *given, const policy_list *
     if (is_good && given->json)
         is_good = lab_json_write(given->json, all, &lab->error);
     json_decref(all);
-    return is_good ? STATUS_OK : report_lab_error(name, &lab->error);
+    return is_good ? STATUS_OK : report_lab_error(&lab->error);
 }
 
 static int run(const arguments *given, const number_list *sizes) {
     bool has_names = given->policies.count > 0;
     policy_list policies;
-    int status = make_policy_list(name, has_names ? given->policies.items : default_policies,
+    int status = make_policy_list(has_names ? given->policies.items : default_policies,
                                   has_names ? given->policies.count : 2, &policies);
     if (status == STATUS_OK)
-        status = reserve_output(name, &given->json, 1);
+        status = reserve_output(&given->json, 1);
     laboratory lab;
     if (status != STATUS_OK) {
         free_policy_list(&policies);
@@ -120,22 +125,21 @@ static int run(const arguments *given, const number_list *sizes) {
         status = make_all(&lab, given, &policies, sizes);
         close_laboratory(&lab);
     } else {
-        status = report_lab_error(name, &lab.error);
+        status = report_lab_error(&lab.error);
     }
     free_policy_list(&policies);
     return status;
 }
 
 int retrieval_heads_command(int argc, char **argv) {
-    arguments given = {.sizes = "16..16384", .sets = 32, .items = 16, .seed = 2};
+    arguments given = {.sizes = "16..16384:x2", .count = 32, .items = 16, .seed = SEED_DEFAULT};
     options_result parsed = parse(argc, argv, &given);
     int status = options_status(parsed);
     number_list sizes;
     if (parsed == OPTIONS_GIVEN)
-        status =
-            parse_number_list(name, "sizes", given.sizes, true, 1, RETRIEVAL_EVAL_SIZE_MAX, &sizes)
-                ? run(&given, &sizes)
-                : STATUS_MISUSE;
+        status = parse_number_list("sizes", given.sizes, 1, RETRIEVAL_EVAL_SIZE_MAX, &sizes)
+                     ? run(&given, &sizes)
+                     : STATUS_MISUSE;
     free(given.policies.items);
     return status;
 }

@@ -2,6 +2,8 @@
 #include "retrieval.h"
 
 #include "messages.h"
+#include "preferences.h"
+#include "registry_words.h"
 
 #include "base/signals.h"
 #include "retrieval/train.h"
@@ -18,95 +20,102 @@ typedef struct arguments {
     const char *seeds, *sizes, *l2, *precision, *policy;
     uint64_t depth, width, classes, batch, steps, threads;
     double rate_end;
-    bool key_is_blind, quiet;
+    bool key_is_blind;
 } arguments;
 
 static options_result parse(int argc, char **argv, arguments *given) {
     retrieval_config *config = &given->config;
     const option_spec options[] = {
-        {"out", OPTION_TEXT, &given->folder.path, "FOLDER",
-         "where checkpoints and logs go (default whet-retrieval)"},
-        {"seed", OPTION_TEXT, &given->seeds, "LIST",
-         "one head for each of these seeds, such as 1..10 (default 1)"},
-        {"steps", OPTION_UNSIGNED, &given->steps, "N", "training steps (default 100000)"},
+        OPTIONS_ABOUT("task"),
+        {"seeds", OPTION_TEXT, &given->seeds, "LIST",
+         "seeds, one head for each, such as 1..10 (default 1)", .aliases = "seed"},
+        {"sizes", OPTION_TEXT, &given->sizes, "A-B",
+         "range of the items in a set, drawn for each step (default 5-16)"},
+        {"classes", OPTION_UNSIGNED, &given->classes, "N", "number of classes (default 10)"},
+        {"nearest", OPTION_NUMBER, &config->nearest, "S",
+         "smallest share S of the range, at its top, that a set's priorities are drawn from; the "
+         "share is log-uniform from S to 1 (default 1)"},
+        OPTIONS_ABOUT("model"),
+        {"depth", OPTION_UNSIGNED, &given->depth, "N",
+         "number of hidden layers of each MLP (default 1)"},
+        {"width", OPTION_UNSIGNED, &given->width, "N", "width of the hidden layers (default 128)"},
+        {"rounding", OPTION_CHOICE, &given->precision, "TYPE",
+         "what is rounded to bfloat16: {} (default bf16-products: operands of matrix products, as "
+         "on TPUs; bf16: only priority and query; f32: nothing)",
+         .aliases = "precision", .values = VALUE_WORD, .words = retrieval_precision_names},
+        {"policy", OPTION_TEXT, &given->policy, "NAME",
+         "policy in training, with gradients through beta (default softmax)", .values = VALUE_WORD,
+         .words = policy_words()},
+        {"scale", OPTION_NUMBER, &config->scale, "S", "factor on all logits (default 1)"},
+        {"learn-scale", OPTION_FLAG, &config->learn_scale, NULL, "learn that factor"},
+        {"blind-key", OPTION_FLAG, &given->key_is_blind, NULL,
+         "hide the class of an item from its key"},
+        OPTIONS_ABOUT("training"),
+        {"steps", OPTION_UNSIGNED, &given->steps, "N", "number of steps (default 100000)"},
         {"batch", OPTION_UNSIGNED, &given->batch, "N", "sets in a step (default 128)"},
         {"rate", OPTION_NUMBER, &config->rate, "R", "learning rate of Adam (default 0.001)"},
         {"rate-end", OPTION_NUMBER, &given->rate_end, "R",
-         "let the rate fall to this along a half cosine (default: constant)"},
-        {"l2", OPTION_TEXT, &given->l2, "KIND",
-         "decoupled (the default: w -= rate lambda w), loss (lambda sum w^2), loss-half or none"},
-        {"lambda", OPTION_NUMBER, &config->lambda, "L", "its strength (default 0.001)"},
-        {"sizes", OPTION_TEXT, &given->sizes, "A..B",
-         "items in a set, one number a step (default 5..16)"},
-        {"classes", OPTION_UNSIGNED, &given->classes, "N", "classes of items (default 10)"},
-        {"depth", OPTION_UNSIGNED, &given->depth, "N", "hidden layers of each MLP (default 1)"},
-        {"width", OPTION_UNSIGNED, &given->width, "N", "their width (default 128)"},
-        {"precision", OPTION_TEXT, &given->precision, "TYPE",
-         "what is rounded: bf16-products (the default) the operands of matrix products, as TPUs "
-         "do; "
-         "bf16 only priority and query; f32 nothing"},
-        {"policy", OPTION_TEXT, &given->policy, "NAME",
-         "in training; the gradient passes through beta (default softmax)"},
-        {"scale", OPTION_NUMBER, &config->scale, "S", "a factor on all logits (default 1)"},
-        {"learn-scale", OPTION_FLAG, &config->learn_scale, NULL, "learn that factor too"},
-        {"blind-key", OPTION_FLAG, &given->key_is_blind, NULL,
-         "keys do not see the class of their item"},
-        {"nearest", OPTION_NUMBER, &config->nearest, "S",
-         "draw the priorities of each set from the top s of their range, s log-uniform from this "
-         "to 1 (default 1: all of it)"},
+         "learning rate at the end of a half cosine (default: constant)"},
+        {"l2", OPTION_CHOICE, &given->l2, "KIND",
+         "L2 regularisation: {} (default decoupled: w -= rate lambda w; loss adds lambda sum w^2)",
+         .values = VALUE_WORD, .words = retrieval_l2_names},
+        {"lambda", OPTION_NUMBER, &config->lambda, "L",
+         "strength of the regularisation (default 0.001)"},
         {"leak", OPTION_NUMBER, &config->leak, "W",
-         "weight of a penalty on logits that tell classes apart (default 0; not with "
+         "weight of a penalty on logits that depend on the class (default 0; not with "
          "bf16-products)"},
+        OPTIONS_ABOUT("run"),
+        {"out-dir", OPTION_TEXT, &given->folder.path, "DIR",
+         "folder for checkpoints and logs (default whet-retrieval)", .letter = 'o',
+         .aliases = "out", .values = VALUE_FOLDER},
         {"resume", OPTION_FLAG, &given->folder.resume, NULL,
-         "go on with the run in the folder, if there is one; what is not given again is as it was, "
-         "and --steps may be more"},
+         "continue the run in the folder, if there is one; options not given keep its values, and "
+         "--steps may be larger"},
         {"checkpoint-every", OPTION_UNSIGNED, &given->folder.checkpoint_interval, "N",
-         "steps from one to the next (default 5000; 0: only at the end)"},
+         "steps between checkpoints (default 5000; 0: only at the end)"},
         {"log-every", OPTION_UNSIGNED, &given->folder.log_interval, "N",
-         "a line of the log every so many steps, and for the first and the last (default 500; "
-         "0: no log)"},
+         "steps between lines of the log (default 500; 0: no log); the first and last step have "
+         "lines in any case"},
         threads_option(&given->threads),
-        quiet_option(&given->quiet),
     };
     const command_syntax syntax = {
         .name = name,
         .operands = "",
-        .about =
-            "Trains heads on max retrieval, by default as the paper probably did. Ctrl-C stops\n"
-            "a run such that --resume goes on with it.\n",
+        .about = "Trains heads on max retrieval, by default as the paper most likely did. Ctrl-C\n"
+                 "stops a run so that --resume can continue it.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = BLAS_ENVIRONMENT,
+        .examples = "whet retrieval train --steps 20000 --out-dir run\n"
+                    "whet retrieval train --seeds 1..10 --out-dir ten\n",
     };
     int operands;
     return parse_options(&syntax, argc, argv, &operands);
 }
 
+/* The options have refused names that are not in the lists. */
 static int choose_texts(arguments *given) {
     retrieval_config *config = &given->config;
-    if (given->l2 && !retrieval_l2_parse(given->l2, &config->l2))
-        return refuse_value(name, "l2", given->l2, "one of decoupled, loss, loss-half and none");
-    if (given->precision && !retrieval_precision_parse(given->precision, &config->precision))
-        return refuse_value(name, "precision", given->precision,
-                            "one of f32, bf16 and bf16-products");
+    if (given->l2)
+        retrieval_l2_parse(given->l2, &config->l2);
+    if (given->precision)
+        retrieval_precision_parse(given->precision, &config->precision);
     if (given->policy) {
         policy_list list;
-        int status = make_policy_list(name, &given->policy, 1, &list);
+        int status = make_policy_list(&given->policy, 1, &list);
         if (status != STATUS_OK)
             return status;
         free_policy_list(&list);
         if (strlen(given->policy) >= sizeof config->policy)
-            return refuse_value(name, "policy", given->policy, "short enough");
+            return refuse_long_policy(sizeof config->policy - 1);
         snprintf(config->policy, sizeof config->policy, "%s", given->policy);
     }
+    number_range range;
     if (given->sizes) {
-        number_list sizes;
-        if (!parse_number_list(name, "sizes", given->sizes, false, 1, RETRIEVAL_SIZE_MAX, &sizes))
+        if (!parse_draw_range("sizes", given->sizes, 1, RETRIEVAL_SIZE_MAX, &range))
             return STATUS_MISUSE;
-        if (strchr(given->sizes, ','))
-            return refuse_value(name, "sizes", given->sizes, "of the form A..B");
-        config->size_min = (uint32_t)sizes.items[0];
-        config->size_max = (uint32_t)sizes.items[sizes.count - 1];
+        config->size_min = (uint32_t)range.first;
+        config->size_max = (uint32_t)range.last;
     }
     return STATUS_OK;
 }
@@ -125,15 +134,15 @@ static void choose_numbers(arguments *given) {
 static int run(const arguments *given, const number_list *seeds) {
     lab_error wrong = {.kind = LAB_NO_ERROR};
     if (!retrieval_config_check(&given->config, &wrong))
-        return report_lab_error(name, &wrong);
+        return report_lab_error(&wrong);
     laboratory lab;
     if (!open_laboratory(&lab, given->threads, NULL))
-        return report_lab_error(name, &lab.error);
+        return report_lab_error(&lab.error);
     retrieval_run request = {.config = given->config,
                              .seeds = seeds->items,
                              .seed_count = seeds->count,
                              .folder = given->folder,
-                             .quiet = given->quiet,
+                             .quiet = preferred.quiet,
                              .executor = &lab.executor};
     lab_catch_interrupts();
     int status = STATUS_OK;
@@ -142,7 +151,7 @@ static int run(const arguments *given, const number_list *seeds) {
                seeds->count == 1 ? "" : "s", retrieval_parameters(&given->config),
                (unsigned long long)given->config.steps, given->folder.path);
     else
-        status = report_lab_error(name, &lab.error);
+        status = report_lab_error(&lab.error);
     close_laboratory(&lab);
     return status;
 }
@@ -190,18 +199,18 @@ int retrieval_train_command(int argc, char **argv) {
     options_result parsed = parse(argc, argv, &given);
     if (parsed != OPTIONS_GIVEN)
         return options_status(parsed);
-    if (given.seeds && !parse_number_list(name, "seed", given.seeds, false, 0, INT64_MAX, &seeds))
+    if (given.seeds && !parse_number_list("seeds", given.seeds, 0, INT64_MAX, &seeds))
         return STATUS_MISUSE;
     if (given.folder.resume) {
         /* once more, over what the run has */
         arguments recalled = defaults();
         if (!recall(given.folder.path, &recalled, &seeds, &error))
-            return report_lab_error(name, &error);
+            return report_lab_error(&error);
         given = recalled;
         (void)parse(argc, argv, &given);
     }
     if (seeds.count == 0)
-        seeds = (number_list){.items = {1}, .count = 1};
+        seeds = (number_list){.items = {SEED_DEFAULT}, .count = 1};
     int status = choose_texts(&given);
     if (status != STATUS_OK)
         return status;

@@ -10,9 +10,11 @@
 #include "byte_size.h"
 #include "commands.h"
 #include "json.h"
+#include "lab_options.h"
 #include "messages.h"
 #include "options.h"
 #include "policy_list.h"
+#include "registry_words.h"
 #include "row_source.h"
 #include "whet.h"
 
@@ -252,8 +254,7 @@ static int complain_of_input(const row_source *source, row_result result, const 
             complain("%s: %s", source->path, error->message);
         return STATUS_MISUSE;
     case ROW_READ_FAILED:
-        complain("%s: %s", source->path, strerror(errno));
-        return STATUS_MISUSE;
+        return report_unreadable(source->path, errno);
     case ROW_NO_MEMORY:
         return complain_of_memory();
     case ROW_WRITE_FAILED: /* main() says why */
@@ -289,8 +290,7 @@ static int answer_file(softmax_work *work, const char *path) {
     bool is_standard_input = strcmp(path, "-") == 0;
     int descriptor = is_standard_input ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) {
-        complain("%s: %s", path, strerror(errno));
-        return STATUS_MISUSE;
+        return report_unreadable(path, errno);
     }
     row_source source =
         open_row_source(is_standard_input ? "<stdin>" : path, descriptor, stdout, &work->reading);
@@ -331,7 +331,7 @@ static int check_betas(const softmax_work *work) {
         .size = sizeof rows, .rows = 1, .n = 1, .in = &logit, .stats = &stats, .beta = &work->beta};
     for (size_t i = 0; work->has_beta && i < work->policies.count; i++)
         if (whet_entropy(&rows, &work->policies.policies[i], NULL) != WHET_OK) {
-            complain("softmax: --beta: the policy '%s' chooses its own beta; give softmax or a map",
+            complain("--beta: the policy '%s' sets its own beta; use softmax or a map",
                      work->policies.names[i]);
             return STATUS_MISUSE;
         }
@@ -345,11 +345,11 @@ static int set_extras(softmax_work *work, const softmax_options *given) {
     work->has_sink = !isnan(given->sink);
     work->has_beta = !isnan(given->beta);
     if (work->has_sink && !is_float(given->sink)) {
-        complain("softmax: --sink: too large for a 32-bit float");
+        complain("--sink: too large for a 32-bit float");
         return STATUS_MISUSE;
     }
     if (work->has_beta && !(given->beta > 0 && is_float(given->beta))) {
-        complain("softmax: --beta: not a positive 32-bit float");
+        complain("--beta: not a positive 32-bit float");
         return STATUS_MISUSE;
     }
     work->sink = work->has_sink ? (float)given->sink : 0;
@@ -358,17 +358,15 @@ static int set_extras(softmax_work *work, const softmax_options *given) {
     return STATUS_OK;
 }
 
+static const char *const formats[] = {"auto", "text", "csv", "npy", "json", NULL};
+
 static int set_reading(row_reading *reading, const softmax_options *given) {
     *reading = (row_reading){.has_header = given->has_header,
                              .skip_comments = given->skip_comments,
                              .limit = LINE_LIMIT_DEFAULT};
-    if (given->format && strcmp(given->format, "auto") != 0 &&
-        !find_row_format(given->format, &reading->format)) {
-        complain("softmax: --format: '%s' is not one of auto, text, csv, npy, json", given->format);
-        return STATUS_MISUSE;
-    }
-    return choose_line_limit("softmax", given->max_line, &reading->limit) ? STATUS_OK
-                                                                          : STATUS_MISUSE;
+    if (given->format)
+        find_row_format(given->format, &reading->format); /* "auto" is none of its names */
+    return choose_line_limit(given->max_line, &reading->limit) ? STATUS_OK : STATUS_MISUSE;
 }
 
 static int run(const softmax_options *given, int file_count, char **files) {
@@ -380,7 +378,7 @@ static int run(const softmax_options *given, int file_count, char **files) {
     if (status == STATUS_OK)
         status = set_reading(&work.reading, given);
     if (status == STATUS_OK)
-        status = make_policy_list("softmax", names->count ? names->items : plain,
+        status = make_policy_list(names->count ? names->items : plain,
                                   names->count ? names->count : 1, &work.policies);
     if (status == STATUS_OK)
         status = check_betas(&work);
@@ -404,36 +402,35 @@ int command_softmax(int argc, char **argv) {
                              .precision = {0, 1, PRECISION_MAX}};
     const option_spec options[] = {
         {"policy", OPTION_LIST, &given.names, "NAME",
-         "how to sharpen: a temperature, a map or TEMPERATURE+MAP (see 'whet policies'); the "
-         "default is softmax. Given several times, each "
-         "row is answered once for each policy, with the policy's name and a tab in front"},
+         "policy: a temperature, a map or TEMPERATURE+MAP (see 'whet policies'; default softmax); "
+         "may be repeated: each row is then answered once per policy, with the policy's name and a "
+         "tab in front",
+         .values = VALUE_WORD, .words = policy_words()},
         {"stats", OPTION_FLAG, &given.print_stats, NULL,
-         "instead of probabilities print a JSON object a row: n, entropy and entropy_after in "
-         "nats, "
-         "beta, max_prob, logsumexp, min, argmax (counted from 0), sink_share (the first entry's); "
-         "null where undefined. In front of them policy, where several are given; after them "
-         "capped, empty or not_finite, only where true"},
+         "print statistics instead of probabilities, a JSON object per row: n, entropy and "
+         "entropy_after in nats, beta, max_prob, logsumexp, min, argmax (counted from 0), "
+         "sink_share (the first entry's); null where undefined. With several policies, policy "
+         "comes first; capped, empty or not_finite follow where true"},
         {"sink", OPTION_NUMBER, &given.sink, "X",
-         "one more logit of every row, an attention sink: it takes part in entropy and "
-         "normalisation, and is not printed"},
+         "logit of an attention sink, one more entry of every row that takes part in entropy and "
+         "normalisation and is not printed"},
         {"beta", OPTION_NUMBER, &given.beta, "X",
          "inverse temperature of every row, for softmax and maps alone"},
         {"position", OPTION_RANGE, &given.position, "P",
-         "position of the first row's query (default 0), for policies that ask for it; every row "
-         "is one further on"},
-        {"format", OPTION_TEXT, &given.format, "NAME",
-         "format of the input: text, csv, npy or json (default: auto, which looks at the first "
-         "bytes, then at the file's name)"},
+         "position of the first row's query (default 0), for policies that use it; each row is one "
+         "further on"},
+        {"precision", OPTION_RANGE, &given.precision, "N",
+         "significant digits to print, 1 to 17 (default: 9 for probabilities, enough to read back "
+         "the same number for statistics)"},
+        {"format", OPTION_CHOICE, &given.format, "NAME",
+         "format of the input: {} (default auto: by the first bytes, then the file's name)",
+         .values = VALUE_WORD, .words = formats},
         {"header", OPTION_FLAG, &given.has_header, NULL,
          "skip the first line of each file, and lines that start with '#'; for text and CSV"},
         {"comments", OPTION_FLAG, &given.skip_comments, NULL,
          "skip lines that start with '#'; for text and CSV"},
-        {"precision", OPTION_RANGE, &given.precision, "N",
-         "significant digits to print, 1 to 17 (default: 9 for probabilities, what is needed to "
-         "read the same number back for statistics)"},
         {"max-line", OPTION_TEXT, &given.max_line, "SIZE",
-         "longest line, row or Fortran-ordered array in bytes (default 64M); K, M and G are "
-         "understood"},
+         "longest line, row or Fortran-ordered array in bytes, with K, M or G (default 64M)"},
     };
     const command_syntax syntax = {
         .name = "softmax",
@@ -456,16 +453,19 @@ int command_softmax(int argc, char **argv) {
                 "nothing of it is printed. A row with nan or +inf does not: it gives nan, the\n"
                 "first one is reported, and the rows after it are answered as usual.\n"
                 "\n"
-                "exit status: 0 if all is well; 1 if a row held nan or +inf, or if memory ran\n"
-                "out or writing failed; 2 for a wrong command line or input.\n"
-                "\n"
-                "examples:\n"
-                "  echo 1 2 3 4 | whet softmax\n"
-                "  whet softmax --policy softmax --policy adaptive --stats rows.csv\n"
-                "  whet softmax --header --precision 4 logits.csv\n"
-                "  whet softmax --policy adaptive logits.npy\n"
-                "  echo 1 2 3 4 | whet softmax --policy adaptive+entmax15 --sink 0\n",
+                "exit status:\n"
+                "  0  success\n"
+                "  1  a row held nan or +inf, memory ran out, or a file could not be read or\n"
+                "     written\n"
+                "  2  wrong command line or input\n",
+        .examples = "echo 1 2 3 4 | whet softmax\n"
+                    "whet softmax --policy softmax --policy adaptive --stats rows.csv\n"
+                    "whet softmax --header --precision 4 logits.csv\n"
+                    "whet softmax --policy adaptive logits.npy\n"
+                    "echo 1 2 3 4 | whet softmax --policy adaptive+entmax15 --sink 0\n",
         .operands_limit = INT_MAX,
+        .operand_values = VALUE_FILE,
+        .reads_input = true,
     };
     int file_count = 0;
     options_result result = parse_options(&syntax, argc, argv, &file_count);

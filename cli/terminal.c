@@ -6,6 +6,8 @@
 
 #include "terminal.h"
 
+#include "preferences.h"
+
 #include <langinfo.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +25,22 @@ static bool terminal_has_color(void) {
     return isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-terminal_style standard_output_style(bool no_color) {
+static bool wants_color(void) {
+    switch (preferred.color) {
+    case COLOR_ALWAYS:
+        return true;
+    case COLOR_NEVER:
+        return false;
+    case COLOR_AUTO:
+        break;
+    }
+    return !is_set("NO_COLOR") && terminal_has_color();
+}
+
+terminal_style standard_output_style(void) {
     const char *codeset = nl_langinfo(CODESET);
     return (terminal_style){
-        .color = !no_color && !is_set("NO_COLOR") && terminal_has_color(),
+        .color = wants_color(),
         .unicode = strcasecmp(codeset, "UTF-8") == 0 || strcasecmp(codeset, "UTF8") == 0,
     };
 }

@@ -10,11 +10,11 @@ typedef struct terminal_style {
 } terminal_style;
 
 /*
- * For standard output: colour if it is a terminal that has it, unless the user
- * does not want any (no_color, or NO_COLOR set to something); UTF-8 by the
- * locale, which must have been set.
+ * For standard output: colour as --color says, by default on a terminal that has
+ * it unless NO_COLOR is set to something; UTF-8 by the locale, which must have
+ * been set.
  */
-terminal_style standard_output_style(bool no_color);
+terminal_style standard_output_style(void);
 
 /* The columns of the terminal that is standard output; 0 if it is none or does not tell. */
 int standard_output_width(void);

@@ -1,16 +1,12 @@
-/* Small matters of printing text for people. */
+/* Text for people: numbers in groups of three digits, lines broken to fit. */
 #ifndef WHET_CLI_TEXT_H
 #define WHET_CLI_TEXT_H
 
-#include <stdint.h>
+#include "base/grouped.h"
+
 #include <stdio.h>
 
 enum { LINE_WIDTH = 79 }; /* what fits a terminal of 80 columns without touching its edge */
-enum { NUMBER_SIZE = 32 };
-
-/* 131072 as "131,072", in memory of the caller's. */
-const char *grouped(uint64_t number, char text[NUMBER_SIZE]);
-
 /*
  * Prints the words of a text, blanks and newlines between them being the same,
  * on lines no longer than LINE_WIDTH where words allow. The first line has

@@ -314,27 +314,28 @@ static int show_named(const char *name, theory_run *run) {
         nearest_offer(&search, statements[i].name);
     }
     if (search.found)
-        complain("theory: no statement '%s'; did you mean '%s'?", name, search.found);
+        complain("unknown statement '%s'; did you mean '%s'?", name, search.found);
     else
-        complain("theory: no statement '%s'; 'whet theory --help' lists them", name);
+        complain("unknown statement '%s'; 'whet theory --help' lists them", name);
     return STATUS_MISUSE;
 }
 
 static bool options_make_sense(const theory_run *o) {
     if (!(o->spread >= 0))
-        complain("theory: --spread must not be negative");
+        complain("--spread: %g is negative", o->spread);
     else if (!(o->temperature > 0))
-        complain("theory: --temperature must be above 0");
+        complain("--temperature: %g is not above 0", o->temperature);
     else if (!(o->mass > 0 && o->mass < 1))
-        complain("theory: --mass must lie between 0 and 1");
+        complain("--mass: %g is not between 0 and 1", o->mass);
     else if (!(o->gain > 0))
-        complain("theory: --gain must be above 0");
+        complain("--gain: %g is not above 0", o->gain);
     else if (o->layers < 1 || o->layers > DISPERSION_LAYERS_MAX)
-        complain("theory: --layers must be from 1 to %d", DISPERSION_LAYERS_MAX);
+        complain("--num-layers: must be 1 to %d", DISPERSION_LAYERS_MAX);
     else if (o->layer_heads < 1 || o->layer_heads > DISPERSION_HEADS_MAX)
-        complain("theory: --layer-heads must be from 1 to %d", DISPERSION_HEADS_MAX);
+        complain("--num-heads: must be 1 to %d", DISPERSION_HEADS_MAX);
     else
         return true;
+    point_to_help();
     return false;
 }
 
@@ -346,7 +347,7 @@ static int run_statements(theory_run *run, const char *name, const char *json_pa
     lab_error error = {.kind = LAB_NO_ERROR};
     run->results = lab_json_whole(run->results, mark);
     if (status == STATUS_OK && json_path && !lab_json_write(json_path, run->results, &error))
-        status = report_lab_error("theory", &error);
+        status = report_lab_error(&error);
     json_decref(run->results);
     if (run->has_head)
         close_laboratory(&run->lab);
@@ -361,38 +362,48 @@ int command_theory(int argc, char **argv) {
                       .gain = 1,
                       .layers = 3,
                       .layer_heads = 4,
-                      .seed = 1};
+                      .seed = SEED_DEFAULT};
     const option_spec options[] = {
-        {"heads", OPTION_TEXT, &run.heads_path, "PATH",
-         "lemma, spread, precision: a checkpoint, or a folder of 'whet retrieval train', of which "
-         "the first head is taken (default: one is trained, 2,000 steps)"},
-        {"spread", OPTION_NUMBER, &run.spread, "D", "reach, precision: of the logits (default 8)"},
-        {"temperature", OPTION_NUMBER, &run.temperature, "T", "reach: default 1"},
-        {"mass", OPTION_NUMBER, &run.mass, "P", "reach: the coefficient wanted (default 0.5)"},
-        {"layers", OPTION_UNSIGNED, &run.layers, "N", "dispersion: default 3"},
-        {"layer-heads", OPTION_UNSIGNED, &run.layer_heads, "N",
-         "dispersion: heads in a layer (default 4)"},
+        {"from", OPTION_TEXT, &run.heads_path, "PATH",
+         "checkpoint, or folder of 'whet retrieval train' whose first head is taken, for lemma, "
+         "spread and precision (default: a head is trained for 2,000 steps)",
+         .aliases = "heads", .values = VALUE_FILE},
+        {"spread", OPTION_NUMBER, &run.spread, "D",
+         "spread of the logits, for reach and precision (default 8)"},
+        {"temperature", OPTION_NUMBER, &run.temperature, "T", "temperature, for reach (default 1)"},
+        {"mass", OPTION_NUMBER, &run.mass, "P",
+         "coefficient wanted on one item, for reach (default 0.5)"},
+        {"num-layers", OPTION_UNSIGNED, &run.layers, "N",
+         "number of layers, for dispersion (default 3)", .aliases = "layers"},
+        {"num-heads", OPTION_UNSIGNED, &run.layer_heads, "N",
+         "number of heads per layer, for dispersion (default 4)", .aliases = "layer-heads"},
         {"gain", OPTION_NUMBER, &run.gain, "G",
-         "dispersion: size of the query and key weights (default 1)"},
-        {"seed", OPTION_UNSIGNED, &run.seed, "S", "of what is random (default 1)"},
-        {"json", OPTION_TEXT, &json_path, "FILE",
-         "also write the results as JSON" OR_STANDARD_OUTPUT},
-        quiet_option(&run.quiet),
+         "size of the query and key weights, for dispersion (default 1)"},
+        seed_option(&run.seed, "seed of everything random (default 1)"),
+        json_option(&json_path, JSON_SUMMARY),
     };
     char list[1024];
+    const char *words[STATEMENTS + 1] = {NULL};
     int length = snprintf(list, sizeof list, "statements:\n");
+    for (size_t i = 0; i < STATEMENTS; i++)
+        words[i] = statements[i].name;
     for (size_t i = 0; i < STATEMENTS; i++)
         length += snprintf(list + length, sizeof list - (size_t)length, "  %-12s %s\n",
                            statements[i].name, statements[i].summary);
     const command_syntax syntax = {
         .name = "theory",
         .operands = "[STATEMENT]",
-        .about = "Computes both sides of what the paper states, and says how tight it is.\n"
-                 "Without a statement all of them.\n",
+        .about =
+            "Computes both sides of the paper's statements and how tight each one is; without\n"
+            "a STATEMENT, of all of them.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = list,
+        .examples = "whet theory reach --spread 12 --mass 0.9\n"
+                    "whet theory lemma --from run\n",
         .operands_limit = 1,
+        .operand_values = VALUE_WORD,
+        .operand_words = words,
     };
     int operands;
     options_result result = parse_options(&syntax, argc, argv, &operands);
@@ -400,7 +411,7 @@ int command_theory(int argc, char **argv) {
         return options_status(result);
     if (!options_make_sense(&run))
         return STATUS_MISUSE;
-    int status = reserve_output("theory", &json_path, 1);
+    int status = reserve_output(&json_path, 1);
     return status == STATUS_OK ? run_statements(&run, operands ? argv[1] : NULL, json_path)
                                : status;
 }

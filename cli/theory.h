@@ -9,8 +9,7 @@ typedef struct theory_run {
     double spread, temperature, mass, gain;
     uint64_t layers, layer_heads, seed;
     const char *heads_path; /* of the trained head; NULL: one is trained when first needed */
-    bool quiet;
-    laboratory lab; /* for the trained head */
+    laboratory lab;         /* for the trained head */
     bool has_head;
     json_t *results; /* an object; each statement sets a member of its name */
 } theory_run;

@@ -3,6 +3,7 @@
 #include "theory.h"
 
 #include "messages.h"
+#include "preferences.h"
 #include "text.h"
 
 #include "retrieval/evaluate.h"
@@ -18,11 +19,11 @@ static bool train_head(theory_run *run) {
     retrieval_run training = {.config = retrieval_config_default(),
                               .seeds = &seed,
                               .seed_count = 1,
-                              .quiet = run->quiet,
+                              .quiet = preferred.quiet,
                               .title = "training a head",
                               .executor = &run->lab.executor};
     training.config.steps = STEPS;
-    tell("(No --heads: a head of max retrieval is trained for this, %d steps on sets of %u to %u "
+    tell("(Without --from, a max-retrieval head is trained for this: %d steps on sets of %u to %u "
          "items.)",
          STEPS, (unsigned)training.config.size_min, (unsigned)training.config.size_max);
     fflush(stdout);
@@ -35,7 +36,7 @@ static const retrieval_head *need_head(theory_run *run, int *status) {
         bool is_good = open_laboratory(&run->lab, 0, run->heads_path) &&
                        (run->lab.heads.count > 0 || train_head(run));
         if (!is_good) {
-            *status = report_lab_error("theory", &run->lab.error);
+            *status = report_lab_error(&run->lab.error);
             return NULL;
         }
         run->has_head = true;
@@ -48,7 +49,7 @@ static trained_probe *need_probe(theory_run *run, size_t n, int *status) {
     trained_probe *probe =
         head ? trained_probe_create(&run->lab.engine, head, n, &run->lab.error) : NULL;
     if (head && !probe)
-        *status = report_lab_error("theory", &run->lab.error);
+        *status = report_lab_error(&run->lab.error);
     return probe;
 }
 

@@ -3,13 +3,13 @@
 #define WHET_CLI_VERBS_H
 
 #include "commands.h"
+#include "options.h"
 
 #include <stddef.h>
 
 typedef struct verb_table {
     const char *command; /* "clrs" */
     const char *about;   /* what it is for, in whole lines */
-    const char *list;    /* "generate, mix and list", for messages */
     const char *example; /* a command line */
     const subcommand *verbs;
     size_t count;

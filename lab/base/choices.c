@@ -1,16 +1,36 @@
 /* Limits and names. */
 #include "base/choices.h"
 
+#include "base/grouped.h"
+
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+/* A limit in full: "1,000,000,000" and not 1e+09. */
+static const char *limit_text(double value, char text[NUMBER_SIZE]) {
+    if (value >= 0 && value < 1e18 && value == floor(value))
+        return grouped((uint64_t)value, text);
+    if (value < 0 && value > -1e18 && value == floor(value)) {
+        char digits[NUMBER_SIZE];
+        snprintf(text, NUMBER_SIZE, "-%.30s", grouped((uint64_t)-value, digits));
+    } else {
+        snprintf(text, NUMBER_SIZE, "%.15g", value);
+    }
+    return text;
+}
 
 bool lab_in_range(const char *option, double value, double least, double most, lab_error *error) {
     if (value >= least && value <= most)
         return true;
-    return lab_fail(error, LAB_INPUT, "--%s: %g is not from %g to %g", option, value, least, most);
+    char texts[3][NUMBER_SIZE];
+    return lab_fail(error, LAB_INPUT, "--%s: %s is out of range (%s to %s)", option,
+                    limit_text(value, texts[0]), limit_text(least, texts[1]),
+                    limit_text(most, texts[2]));
 }
 
-bool lab_find_name(const char *const *names, size_t count, const char *name, size_t *found) {
-    for (*found = 0; *found < count; ++*found)
+bool lab_find_name(const char *const *names, const char *name, size_t *found) {
+    for (*found = 0; names[*found]; ++*found)
         if (strcmp(names[*found], name) == 0)
             return true;
     return false;

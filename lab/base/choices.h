@@ -10,8 +10,8 @@
 /* Whether an option's value lies within limits; NaN does not. The error names the option. */
 bool lab_in_range(const char *option, double value, double least, double most, lab_error *error);
 
-/* The place of a name in a list. */
-bool lab_find_name(const char *const *names, size_t count, const char *name, size_t *found);
+/* The place of a name in a list that NULL ends. */
+bool lab_find_name(const char *const *names, const char *name, size_t *found);
 
 /* Numbers from elsewhere that fit no field become what no check lets pass. */
 static inline uint32_t lab_small(int64_t value) {

@@ -23,6 +23,16 @@ bool lab_fail(lab_error *error, lab_error_kind kind, const char *format, ...) {
 
 bool lab_fail_memory(lab_error *error) { return lab_fail(error, LAB_SYSTEM, "out of memory"); }
 
+lab_error_kind lab_unreadable(int reason) {
+    return reason == ENOENT || reason == ENOTDIR || reason == EISDIR || reason == EINVAL
+               ? LAB_INPUT
+               : LAB_SYSTEM;
+}
+
+bool lab_fail_read(lab_error *error, const char *path, int reason) {
+    return lab_fail(error, lab_unreadable(reason), "cannot read %s: %s", path, strerror(reason));
+}
+
 bool lab_fail_file(lab_error *error, const char *what, const char *path) {
     if (strcmp(path, "-") == 0) /* see atomic_file.h */
         return lab_fail(error, LAB_SYSTEM, "cannot %s to standard output: %s", what,

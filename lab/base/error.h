@@ -26,6 +26,13 @@ __attribute__((format(printf, 3, 4))) bool lab_fail(lab_error *error, lab_error_
 
 bool lab_fail_memory(lab_error *error);
 
+/* What it means that a file cannot be read, by errno: a path that leads to no file was named
+ * wrongly, all else is the system's failure. */
+lab_error_kind lab_unreadable(int reason);
+
+/* "cannot read PATH: reason", of the kind above. */
+bool lab_fail_read(lab_error *error, const char *path, int reason);
+
 /* "cannot WHAT PATH: reason", the reason being errno's. */
 bool lab_fail_file(lab_error *error, const char *what, const char *path);
 

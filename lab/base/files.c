@@ -75,11 +75,10 @@ bool lab_is_same_file(const char *one, const char *other) {
 static bool measure(FILE *file, const char *path, size_t limit, size_t *size, lab_error *error) {
     struct stat status;
     if (fstat(fileno(file), &status) != 0 || S_ISDIR(status.st_mode)) {
-        errno = S_ISDIR(status.st_mode) ? EISDIR : errno;
-        return lab_fail_file(error, "read", path);
+        return lab_fail_read(error, path, S_ISDIR(status.st_mode) ? EISDIR : errno);
     }
     if (status.st_size < 0 || (unsigned long long)status.st_size > limit)
-        return lab_fail(error, LAB_INPUT, "%s is too large: %lld bytes", path,
+        return lab_fail(error, LAB_INPUT, "%s: too large (%lld bytes)", path,
                         (long long)status.st_size);
     *size = (size_t)status.st_size;
     return true;
@@ -88,9 +87,7 @@ static bool measure(FILE *file, const char *path, size_t limit, size_t *size, la
 FILE *lab_open_file(const char *path, size_t limit, size_t *size, lab_error *error) {
     FILE *file = fopen(path, "rb");
     if (!file) {
-        /* A file that is not there was named wrongly; others are the system's matter. */
-        lab_fail(error, errno == ENOENT ? LAB_INPUT : LAB_SYSTEM, "cannot read %s: %s", path,
-                 strerror(errno));
+        lab_fail_read(error, path, errno);
         return NULL;
     }
     if (measure(file, path, limit, size, error))
@@ -125,7 +122,7 @@ static bool read_block(whole_file *read, FILE *file, size_t limit, lab_error *er
                         read->path, (size_t)(nul - bytes));
     read->size += got;
     if (read->size > limit)
-        return lab_fail(error, LAB_INPUT, "%s is too large: more than %zu bytes", read->path,
+        return lab_fail(error, LAB_INPUT, "%s: too large (more than %zu bytes)", read->path,
                         limit);
     if (ferror(file))
         return lab_fail_file(error, "read", read->path);

@@ -50,8 +50,8 @@ bool lab_folder_take(lab_folder_lock *lock, const char *folder, lab_error *error
     if (result != 0 && errno == EWOULDBLOCK) {
         close(descriptor);
         return lab_fail(error, LAB_SYSTEM,
-                        "%s is in use: another run of whet works there; wait for it, or choose "
-                        "another folder",
+                        "%s: in use by another run of whet; wait for it, or choose another "
+                        "folder",
                         folder);
     }
     if (result == 0)

@@ -95,8 +95,8 @@ static bool check_wishes(const clrs_export *wanted, lab_error *error) {
     for (size_t j = 0; find_seed(wanted, j, &seed); j++)
         if (seed > INT32_MAX)
             return lab_fail(error, LAB_INPUT,
-                            "seed %" PRIu64 " is too large: these files hold seeds from 0 to %d",
-                            seed, INT32_MAX);
+                            "--seeds: %" PRIu64 " is out of range (0 to %d) in these files", seed,
+                            INT32_MAX);
     for (size_t i = 0; i < wanted->algorithm_count; i++) {
         int64_t length = 0;
         for (size_t j = 0; find_length(wanted, wanted->algorithms[i], j, &length); j++) {
@@ -225,7 +225,7 @@ static bool is_already_written(file_work *work, const char *path) {
     fclose(with.file);
     if (!is_same)
         lab_fail(work->error, LAB_INPUT,
-                 "%s is there and is not what these options give; give another folder", path);
+                 "%s: exists and differs from what these options give; use another folder", path);
     return is_same;
 }
 
@@ -281,7 +281,7 @@ static bool is_same_export(const clrs_export *wanted, const char *path, lab_erro
     bool same = found && found_size == size && memcmp(found, note, size) == 0;
     if (found && !same)
         lab_fail(error, LAB_INPUT,
-                 "%s holds an unfinished export of %s with other options; give those, or another "
+                 "%s: holds an unfinished export of %s with other options; use those, or another "
                  "folder",
                  wanted->folder, clrs_split_name(wanted->split));
     free(found);
@@ -314,7 +314,7 @@ static bool look_through(const clrs_export *wanted, const char *path,
     }
     closedir(folder);
     return is_fine ||
-           lab_fail(error, LAB_INPUT, "%s is not empty; give a new folder, or an empty one", path);
+           lab_fail(error, LAB_INPUT, "%s: not empty; use a new or an empty folder", path);
 }
 
 /* What exports of either split leave in a folder. */
@@ -349,7 +349,7 @@ static folder_state look_into(const clrs_export *wanted, const char *note, const
         return FOLDER_FAILED;
     if (count == 0 || count == wanted->algorithm_count)
         return count == 0 ? FOLDER_FREE : FOLDER_FULL;
-    lab_fail(error, LAB_INPUT, "%s holds another export; give a new folder, or an empty one",
+    lab_fail(error, LAB_INPUT, "%s: holds another export; use a new or an empty folder",
              split_folder);
     return FOLDER_FAILED;
 }

@@ -26,7 +26,7 @@ static const gguf_value *need(const gguf_file *file, const char *key, lab_error 
 
 static bool wrong_kind(const gguf_value *value, const char *wanted, lab_error *error) {
     int length = value->key.length > 64 ? 64 : (int)value->key.length;
-    return lab_fail(error, LAB_INPUT, "key \"%.*s\" is %s and not %s", length, value->key.bytes,
+    return lab_fail(error, LAB_INPUT, "key \"%.*s\" is %s, not %s", length, value->key.bytes,
                     kind_name(value->kind), wanted);
 }
 

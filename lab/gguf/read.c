@@ -295,13 +295,9 @@ static bool check_overlaps(cursor *reader, const gguf_file *file, extent *extent
 static bool take_head(cursor *reader, gguf_file *file) {
     static const char other_way[] = "written on a big-endian machine, which is not supported";
     reader->what = "head";
-    const uint8_t *magic = take(reader, 4);
-    if (!magic)
-        return false;
-    if (memcmp(magic, "GGUF", 4) != 0) {
-        reader->at = 0;
-        return complain(reader, "not a GGUF file");
-    }
+    const uint8_t *magic = reader->size < 4 ? NULL : take(reader, 4);
+    if (!magic || memcmp(magic, "GGUF", 4) != 0)
+        return lab_fail(reader->error, LAB_INPUT, "%s: not a GGUF model", reader->file);
     if (!take_u32(reader, &file->version))
         return false;
     if (file->version < VERSION_MIN || file->version > VERSION_MAX)
@@ -336,8 +332,8 @@ static bool choose_alignment(cursor *reader, gguf_file *file) {
         return false;
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > 1u << 30)
         return lab_fail(reader->error, LAB_INPUT,
-                        "%s: key \"general.alignment\" is %u, which is no power of two",
-                        reader->file, alignment);
+                        "%s: key \"general.alignment\" is %u, not a power of two", reader->file,
+                        alignment);
     file->alignment = alignment;
     return true;
 }
@@ -436,8 +432,7 @@ gguf_file *gguf_open(const char *path, lab_error *error) {
     if (descriptor >= 0)
         close(descriptor);
     if (!is_mapped) {
-        lab_fail(error, reason == ENOMEM || reason == EIO ? LAB_SYSTEM : LAB_INPUT,
-                 "cannot read %s: %s", path, strerror(reason));
+        lab_fail_read(error, path, reason);
         return NULL;
     }
     gguf_file *file = gguf_open_memory(map ? map : "", size, path, error);
@@ -510,14 +505,14 @@ const gguf_tensor *gguf_get_tensor(const gguf_file *file, const char *name, uint
         return NULL;
     }
     if (tensor->dims[0] != columns || tensor->dims[1] != rows || tensor->rows != rows) {
-        lab_fail(error, LAB_INPUT, "tensor \"%s\" is %llu x %llu x %llu x %llu and not %llu x %llu",
+        lab_fail(error, LAB_INPUT, "tensor \"%s\" is %llu x %llu x %llu x %llu, not %llu x %llu",
                  name, (unsigned long long)tensor->dims[0], (unsigned long long)tensor->dims[1],
                  (unsigned long long)tensor->dims[2], (unsigned long long)tensor->dims[3],
                  (unsigned long long)columns, (unsigned long long)rows);
         return NULL;
     }
     if (!gguf_can_dequantise(tensor->type)) {
-        lab_fail(error, LAB_INPUT, "tensor \"%s\" is of type %s, which whet cannot read", name,
+        lab_fail(error, LAB_INPUT, "tensor \"%s\" has the unsupported type %s", name,
                  gguf_type_name(tensor->type));
         return NULL;
     }

@@ -97,7 +97,7 @@ static bool check_name(gguf_writer *writer, const char *what, const char *name, 
     for (size_t i = 0; is_printable && i < length; i++)
         is_printable = name[i] > ' ' && name[i] <= '~';
     return is_printable ||
-           lab_fail(&writer->error, LAB_INPUT, "\"%.64s\" is no name for a %s", name, what);
+           lab_fail(&writer->error, LAB_INPUT, "\"%.64s\" is not a valid name of a %s", name, what);
 }
 
 /* Makes room for one more of something; the new array, or NULL with the old one as it was. */
@@ -119,7 +119,7 @@ static bool begin_value(gguf_writer *writer, const char *key, gguf_kind kind) {
         return lab_fail(&writer->error, LAB_INPUT, "the writer itself chooses %s", alignment_key);
     for (uint64_t i = 0; i < writer->n_values; i++)
         if (strcmp(writer->keys[i], key) == 0)
-            return lab_fail(&writer->error, LAB_INPUT, "key \"%.64s\" comes twice", key);
+            return lab_fail(&writer->error, LAB_INPUT, "key \"%.64s\" occurs twice", key);
     char **keys = one_more(writer, writer->keys, (size_t)writer->n_values, sizeof *keys);
     if (!keys)
         return false;
@@ -207,7 +207,7 @@ static planned_tensor *plan(gguf_writer *writer, const char *name, uint32_t n_di
         return NULL;
     for (size_t i = 0; i < writer->n_tensors; i++)
         if (strcmp(writer->tensors[i].name, name) == 0) {
-            lab_fail(&writer->error, LAB_INPUT, "tensor \"%s\" comes twice", name);
+            lab_fail(&writer->error, LAB_INPUT, "tensor \"%s\" occurs twice", name);
             return NULL;
         }
     planned_tensor tensor = {.n_dims = n_dims, .dims = {1, 1, 1, 1}, .type = type};

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const gate_names[] = {"swiglu", "geglu"};
-static const char *const positions_names[] = {"rope", "none"};
-static const char *const learn_names[] = {"nothing", "layer", "head"};
+const char *const lm_gate_names[] = {"swiglu", "geglu", NULL};
+const char *const lm_positions_names[] = {"rope", "none", NULL};
+const char *const lm_learn_names[] = {"nothing", "layer", "head", NULL};
 
 lm_config lm_config_default(void) {
     return (lm_config){.layers = 4,
@@ -56,21 +56,21 @@ static bool policy_is_good(const lm_config *config, lab_error *error) {
 
 static bool heads_are_good(const lm_config *config, lab_error *error) {
     if (config->heads % config->key_heads != 0)
-        return lab_fail(error, LAB_INPUT, "--key-heads: %u does not divide --heads %u",
+        return lab_fail(error, LAB_INPUT, "--num-key-heads: %u does not divide --num-heads %u",
                         config->key_heads, config->heads);
     if (config->positions == LM_ROPE &&
         (config->rope_dims % 2 != 0 || config->rope_dims > config->head_dim))
         return lab_fail(error, LAB_INPUT,
-                        "--rope-dims: %u is not even and at most --head-dim, which is %u",
+                        "--rope-dims: %u is not an even number up to --head-dim, %u",
                         config->rope_dims, config->head_dim);
     return true;
 }
 
 bool lm_config_check(const lm_config *config, lab_error *error) {
-    return lab_in_range("layers", config->layers, 1, LM_LAYERS_MAX, error) &&
+    return lab_in_range("num-layers", config->layers, 1, LM_LAYERS_MAX, error) &&
            lab_in_range("width", config->width, 1, LM_WIDTH_MAX, error) &&
-           lab_in_range("heads", config->heads, 1, LM_HEADS_MAX, error) &&
-           lab_in_range("key-heads", config->key_heads, 1, LM_HEADS_MAX, error) &&
+           lab_in_range("num-heads", config->heads, 1, LM_HEADS_MAX, error) &&
+           lab_in_range("num-key-heads", config->key_heads, 1, LM_HEADS_MAX, error) &&
            lab_in_range("head-dim", config->head_dim, 1, LM_HEAD_DIM_MAX, error) &&
            lab_in_range("hidden", config->hidden, 1, LM_HIDDEN_MAX, error) &&
            lab_in_range("context", config->context, 1, LM_CONTEXT_MAX, error) &&
@@ -83,8 +83,7 @@ bool lm_config_check(const lm_config *config, lab_error *error) {
 
 bool lm_gate_parse(const char *name, lm_gate *gate) {
     size_t found;
-    bool is_known =
-        lab_find_name(gate_names, sizeof gate_names / sizeof gate_names[0], name, &found);
+    bool is_known = lab_find_name(lm_gate_names, name, &found);
     if (is_known)
         *gate = (lm_gate)found;
     return is_known;
@@ -92,8 +91,7 @@ bool lm_gate_parse(const char *name, lm_gate *gate) {
 
 bool lm_positions_parse(const char *name, lm_positions *positions) {
     size_t found;
-    bool is_known = lab_find_name(positions_names,
-                                  sizeof positions_names / sizeof positions_names[0], name, &found);
+    bool is_known = lab_find_name(lm_positions_names, name, &found);
     if (is_known)
         *positions = (lm_positions)found;
     return is_known;
@@ -101,8 +99,7 @@ bool lm_positions_parse(const char *name, lm_positions *positions) {
 
 bool lm_learn_parse(const char *name, lm_learn *learn) {
     size_t found;
-    bool is_known =
-        lab_find_name(learn_names, sizeof learn_names / sizeof learn_names[0], name, &found);
+    bool is_known = lab_find_name(lm_learn_names, name, &found);
     if (is_known)
         *learn = (lm_learn)found;
     return is_known;
@@ -114,10 +111,10 @@ json_t *lm_config_to_json(const lm_config *config) {
         "layers", (int)config->layers, "width", (int)config->width, "heads", (int)config->heads,
         "key_heads", (int)config->key_heads, "head_dim", (int)config->head_dim, "hidden",
         (int)config->hidden, "context", (int)config->context, "vocabulary", (int)config->vocabulary,
-        "tied", (int)config->tied, "gate", gate_names[config->gate], "positions",
-        positions_names[config->positions], "rope_dims", (int)config->rope_dims, "rope_base",
+        "tied", (int)config->tied, "gate", lm_gate_names[config->gate], "positions",
+        lm_positions_names[config->positions], "rope_dims", (int)config->rope_dims, "rope_base",
         config->rope_base, "norm_epsilon", config->norm_epsilon, "learn_policy",
-        learn_names[config->learn], "policy", config->policy);
+        lm_learn_names[config->learn], "policy", config->policy);
     if (shape && !lm_rope_to_json(&config->rope_scaling, shape)) {
         json_decref(shape);
         return NULL;
@@ -168,8 +165,8 @@ bool lm_config_from_json(json_t *json, const char *path, lm_config *config, lab_
     if (lab_json_mark() != mark)
         return lab_fail_memory(error);
     if (!is_unpacked)
-        return lab_fail(error, LAB_INPUT, "%s: does not describe the shape of a decoder", path);
+        return lab_fail(error, LAB_INPUT, "%s: damaged checkpoint: no description of the model",
+                        path);
     return lm_config_check(config, &reason) ||
-           lab_fail(error, LAB_INPUT, "%s: a checkpoint of an impossible model: %s", path,
-                    reason.text);
+           lab_fail(error, LAB_INPUT, "%s: damaged checkpoint: %s", path, reason.text);
 }

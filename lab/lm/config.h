@@ -80,7 +80,8 @@ bool lm_config_check(const lm_config *config, lab_error *error);
 json_t *lm_config_to_json(const lm_config *config);
 bool lm_config_from_json(json_t *json, const char *path, lm_config *config, lab_error *error);
 
-/* By name: "swiglu", "geglu"; "rope", "none"; "nothing", "layer", "head". */
+/* The names, in the order of the values and ended by NULL; and values by name. */
+extern const char *const lm_gate_names[], *const lm_positions_names[], *const lm_learn_names[];
 bool lm_gate_parse(const char *name, lm_gate *gate);
 bool lm_positions_parse(const char *name, lm_positions *positions);
 bool lm_learn_parse(const char *name, lm_learn *learn);

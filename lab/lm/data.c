@@ -129,7 +129,7 @@ static bool draw_fitting(lm_source *source, choice chosen, clrs_sample *sample, 
         ++*left_out;
     }
     return lab_fail(error, LAB_INPUT,
-                    "%s of length %u takes some %zu tokens and does not fit --context %zu",
+                    "%s of length %u takes about %zu tokens and does not fit --context %zu",
                     sample->algorithm->name, chosen.length, tokens_read(sample), source->context);
 }
 

@@ -60,13 +60,10 @@ size_t lm_decoder_cache_bytes(const lm_decoder_options *o) {
 static bool options_are_good(const lm_decoder_options *o, lab_error *error) {
     const lm_config *c = &o->matrices->model->config;
     if (o->capacity < 1 || o->capacity > c->context)
-        return lab_fail(error, LAB_INPUT,
-                        "%zu tokens are asked for; the model's context has room for 1 to %u",
+        return lab_fail(error, LAB_INPUT, "%zu tokens do not fit the model's context (1 to %u)",
                         o->capacity, c->context);
     if (o->lanes < 1 || lm_decoder_cache_bytes(o) == SIZE_MAX)
-        return lab_fail(error, LAB_INPUT,
-                        "a cache of %zu times %zu tokens is too large for any "
-                        "memory",
+        return lab_fail(error, LAB_INPUT, "a cache of %zu times %zu tokens is too large for memory",
                         o->lanes, o->capacity);
     return true;
 }
@@ -111,7 +108,7 @@ static bool make_policies(lm_decoder *d, lab_error *error) {
         if (!lm_layer_policies(c, &d->options.matrices->model->layout,
                                d->options.matrices->model->weights, layer, d->options.policy,
                                d->policies + layer * c->heads, &d->policy_count[layer]))
-            return lab_fail(error, LAB_INPUT, "the policy of layer %zu makes no sense", layer);
+            return lab_fail(error, LAB_INPUT, "the policy of layer %zu is invalid", layer);
     return true;
 }
 
@@ -304,7 +301,8 @@ static bool attend_all(lm_decoder *d, const pass *p, size_t layer, lab_error *er
     if (status == WHET_ERROR_MEMORY)
         return lab_fail_memory(error);
     if (status == WHET_NOT_FINITE)
-        return lab_fail(error, LAB_INPUT, "the model's numbers are not finite in layer %zu", layer);
+        return lab_fail(error, LAB_INPUT, "the model's activations are not finite in layer %zu",
+                        layer);
     return lab_fail(error, LAB_SYSTEM, "attention: %s", whet_last_error());
 }
 
@@ -396,8 +394,8 @@ static bool run(lm_decoder *d, const pass *p, const lm_token *tokens, lab_error 
     const lm_layout *at = &d->options.matrices->model->layout;
     for (size_t i = 0; i < p->rows; i++)
         if (tokens[i] >= c->vocabulary)
-            return lab_fail(error, LAB_INPUT, "there is no token %u in a vocabulary of %u",
-                            tokens[i], c->vocabulary);
+            return lab_fail(error, LAB_INPUT, "token %u is not in the vocabulary of %u", tokens[i],
+                            c->vocabulary);
     nn_embedding_forward(d->options.matrices->model->weights + at->embedding, tokens, p->rows,
                          c->width, d->x);
     for (size_t layer = 0; layer < c->layers; layer++)
@@ -420,15 +418,14 @@ static void expect(lm_decoder *d, size_t first, size_t rows, float *logits) {
 
 static bool has_room(const lm_decoder *d, size_t lane, size_t count, lab_error *error) {
     size_t room = d->options.capacity - d->lengths[lane];
-    return count <= room ||
-           lab_fail(error, LAB_INPUT, "%zu tokens do not fit: there is room for %zu",
-                    d->lengths[lane] + count, d->options.capacity);
+    return count <= room || lab_fail(error, LAB_INPUT, "%zu tokens do not fit the context of %zu",
+                                     d->lengths[lane] + count, d->options.capacity);
 }
 
 bool lm_decoder_read(lm_decoder *d, size_t lane, const lm_token *tokens, size_t count,
                      float *logits, lab_error *error) {
     if (count == 0)
-        return lab_fail(error, LAB_INPUT, "there is nothing to read");
+        return lab_fail(error, LAB_INPUT, "nothing to read");
     if (!has_room(d, lane, count, error))
         return false;
     size_t before = d->lengths[lane], rows = 0;

@@ -314,11 +314,11 @@ static bool examine(const lm_eval_request *r, const lm_matrices *matrices, size_
 
 static bool request_is_good(const lm_eval_request *r, lab_error *error) {
     if (r->task_count == 0 || r->length_count == 0 || r->policy_count == 0 || r->samples == 0)
-        return lab_fail(error, LAB_INPUT, "there is nothing to evaluate");
+        return lab_fail(error, LAB_INPUT, "nothing to evaluate");
     if (r->model->config.vocabulary != LM_CLRS_VOCABULARY)
         return lab_fail(error, LAB_INPUT,
-                        "the model does not speak CLRS-Text: its vocabulary has "
-                        "%u tokens instead of %d",
+                        "not a model of CLRS-Text: its vocabulary has %u "
+                        "tokens instead of %d",
                         r->model->config.vocabulary, LM_CLRS_VOCABULARY);
     for (size_t t = 0; t < r->task_count; t++)
         for (size_t l = 0; l < r->length_count; l++) {
@@ -337,7 +337,8 @@ static bool make_cells(lm_evaluation *result, lab_error *error) {
     size_t heads = heads_of(r->model), count, all;
     if (__builtin_mul_overflow(r->task_count * r->length_count, r->policy_count, &count) ||
         __builtin_mul_overflow(count, heads, &all))
-        return lab_fail(error, LAB_INPUT, "that is too much to evaluate");
+        return lab_fail(error, LAB_INPUT,
+                        "too many algorithms, lengths and policies to evaluate at once");
     result->cells = calloc(count, sizeof *result->cells);
     result->entropies = calloc(all, sizeof *result->entropies);
     if (!result->cells || !result->entropies)

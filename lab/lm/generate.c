@@ -27,9 +27,10 @@ static bool read_prompt(work *w, lm_generated *result, lab_error *error) {
     result->prompt_tokens = w->prompt.count;
     uint32_t context = r->opened->model.config.context;
     if (w->prompt.count == 0)
-        return lab_fail(error, LAB_INPUT, "this model needs a prompt to begin with");
+        return lab_fail(error, LAB_INPUT, "this model needs a prompt; use --prompt");
     if (w->prompt.count > context)
-        return lab_fail(error, LAB_INPUT, "the prompt has %zu tokens, the model's context %u",
+        return lab_fail(error, LAB_INPUT,
+                        "the prompt has %zu tokens, more than the model's context of %u",
                         w->prompt.count, context);
     return true;
 }

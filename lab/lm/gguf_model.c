@@ -61,8 +61,8 @@ static bool get_rope_kind(const reading *r, nn_rope_kind *kind, lab_error *error
     snprintf(name, sizeof name, "%.*s", text.length < 15 ? (int)text.length : 15, text.bytes);
     return lm_rope_kind_parse(name, kind) ||
            lab_fail(error, LAB_INPUT,
-                    "%s: rope.scaling.type '%s' cannot be read; none, linear and yarn can", r->path,
-                    name);
+                    "%s: unsupported rope.scaling.type '%s'; supported: none, linear, yarn",
+                    r->path, name);
 }
 
 /* Older files have the factor under a key of its own, which goes second. */
@@ -98,7 +98,7 @@ static bool has_nothing_special(const reading *r, lab_error *error) {
     uint32_t experts = 0;
     if (!get_size_if(r, "expert_count", &experts, error))
         return false;
-    return experts == 0 || refuse(r, error, "a mixture of experts cannot be read");
+    return experts == 0 || refuse(r, error, "unsupported: mixture of experts");
 }
 
 static bool get_numbers(const reading *r, lm_config *c, lab_error *error) {
@@ -118,7 +118,7 @@ static bool get_heads(const reading *r, lm_config *c, lab_error *error) {
     if (!get_size_if(r, "attention.head_count_kv", &c->key_heads, error))
         return false;
     if (c->heads == 0)
-        return refuse(r, error, "a model without heads");
+        return refuse(r, error, "no attention heads");
     c->head_dim = c->width / c->heads;
     if (!get_size_if(r, "attention.key_length", &c->head_dim, error))
         return false;
@@ -127,7 +127,7 @@ static bool get_heads(const reading *r, lm_config *c, lab_error *error) {
         !get_size_if(r, "rope.dimension_count", &c->rope_dims, error))
         return false;
     if (value_dim != c->head_dim)
-        return refuse(r, error, "keys and values of different sizes cannot be read");
+        return refuse(r, error, "unsupported: keys and values of different sizes");
     return true;
 }
 
@@ -138,7 +138,7 @@ static bool get_policy(const reading *r, lm_config *c, lab_error *error) {
     if (!gguf_get_text(r->file, policy_key, &policy, error))
         return false;
     if (policy.length >= sizeof c->policy)
-        return refuse(r, error, "whet.policy is too long");
+        return refuse(r, error, "whet.policy: policy name too long");
     snprintf(c->policy, sizeof c->policy, "%.*s", (int)policy.length, policy.bytes);
     return true;
 }
@@ -151,7 +151,7 @@ static bool get_architecture(reading *r, lab_error *error) {
     if (r->is_gemma || gguf_text_is(name, "llama"))
         return true;
     return lab_fail(error, LAB_INPUT,
-                    "%s: a model of architecture '%.*s'; llama and gemma can be read", r->path,
+                    "%s: unsupported architecture '%.*s'; supported: llama, gemma", r->path,
                     name.length < 64 ? (int)name.length : 64, name.bytes);
 }
 
@@ -161,7 +161,7 @@ static bool get_config(const reading *r, lm_config *c, lab_error *error) {
     *c = lm_config_default();
     c->gate = r->is_gemma ? LM_GEGLU : LM_SWIGLU;
     if (!embedding)
-        return refuse(r, error, "there is no tensor token_embd.weight");
+        return refuse(r, error, "missing tensor token_embd.weight");
     c->vocabulary = embedding->rows > LM_VOCABULARY_MAX ? UINT32_MAX : (uint32_t)embedding->rows;
     c->tied = gguf_find_tensor(r->file, "output.weight") == NULL;
     bool good = has_nothing_special(r, error) && get_size(r, "block_count", &c->layers, error) &&
@@ -172,7 +172,7 @@ static bool get_config(const reading *r, lm_config *c, lab_error *error) {
     if (!good)
         return false;
     return lm_config_check(c, &reason) ||
-           lab_fail(error, LAB_INPUT, "%s: an impossible model: %s", r->path, reason.text);
+           lab_fail(error, LAB_INPUT, "%s: impossible model: %s", r->path, reason.text);
 }
 
 /* ---- the weights ---- */
@@ -232,10 +232,10 @@ static bool refuse_tensor(const reading *r, const lm_model *model, lab_error *er
         for (size_t t = 0; !is_known && t < lm_tensor_count(&model->config); t++)
             is_known = gguf_text_is(name, lm_tensor_at(&model->config, &model->layout, t).name);
         if (!is_known)
-            return lab_fail(error, LAB_INPUT, "%s: has a tensor '%.*s', which no plain model has",
-                            r->path, name.length < 64 ? (int)name.length : 64, name.bytes);
+            return lab_fail(error, LAB_INPUT, "%s: unsupported tensor '%.*s'", r->path,
+                            name.length < 64 ? (int)name.length : 64, name.bytes);
     }
-    return refuse(r, error, "has a tensor twice");
+    return refuse(r, error, "a tensor occurs twice");
 }
 
 static bool read_weights(const reading *r, lm_model *model, lab_error *error) {

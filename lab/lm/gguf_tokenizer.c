@@ -49,14 +49,14 @@ static bool get_kind(const gguf_file *file, const char *path, lm_tokenizer_kind 
     *kind = gguf_text_is(name, "gpt2") ? LM_BYTE_PAIRS : LM_PIECES;
     if (*kind == LM_PIECES && !gguf_text_is(name, "llama"))
         return lab_fail(error, LAB_INPUT,
-                        "%s: a tokenizer of kind '%.*s'; llama and gpt2 can be read", path,
+                        "%s: unsupported tokenizer '%.*s'; supported: llama, gpt2", path,
                         name.length < 64 ? (int)name.length : 64, name.bytes);
     if (*kind == LM_PIECES || !gguf_find(file, KEY "pre"))
         return true;
     if (!gguf_get_text(file, KEY "pre", &cut, error))
         return false;
     return gguf_text_is(cut, "gpt-2") ||
-           lab_fail(error, LAB_INPUT, "%s: cuts words apart by the rule '%.*s'; gpt-2 is known",
+           lab_fail(error, LAB_INPUT, "%s: unsupported pre-tokenizer '%.*s'; supported: gpt-2",
                     path, cut.length < 64 ? (int)cut.length : 64, cut.bytes);
 }
 
@@ -106,13 +106,14 @@ static bool set_all(const lists *l, lm_tokenizer *t, lab_error *error) {
 static bool lists_fit(const lists *l, const char *path, size_t vocabulary, lm_tokenizer_kind kind,
                       lab_error *error) {
     if (l->token_count > vocabulary)
-        return lab_fail(error, LAB_INPUT, "%s: has %zu tokens for a vocabulary of %zu", path,
+        return lab_fail(error, LAB_INPUT, "%s: %zu tokens for a vocabulary of %zu", path,
                         l->token_count, vocabulary);
     if ((l->scores && l->score_count != l->token_count) ||
         (l->types && l->type_count != l->token_count))
-        return lab_fail(error, LAB_INPUT, "%s: not as many scores or types as tokens", path);
+        return lab_fail(error, LAB_INPUT,
+                        "%s: number of scores or types differs from that of tokens", path);
     if ((kind == LM_PIECES && !l->scores) || (kind == LM_BYTE_PAIRS && !l->merges))
-        return lab_fail(error, LAB_INPUT, "%s: a tokenizer without " KEY "%s", path,
+        return lab_fail(error, LAB_INPUT, "%s: tokenizer without " KEY "%s", path,
                         kind == LM_PIECES ? "scores" : "merges");
     return true;
 }
@@ -200,7 +201,7 @@ bool lm_gguf_put_tokenizer(gguf_writer *w, const lm_tokenizer *t, size_t vocabul
                            lab_error *error) {
     bool is_pieces = t->kind == LM_PIECES;
     if (t->count > vocabulary)
-        return lab_fail(error, LAB_INPUT, "there are %zu tokens for a vocabulary of %zu", t->count,
+        return lab_fail(error, LAB_INPUT, "%zu tokens for a vocabulary of %zu", t->count,
                         vocabulary);
     gguf_put_text(w, KEY "model", is_pieces ? "llama" : "gpt2");
     gguf_put_text(w, KEY "pre", is_pieces ? "default" : "gpt-2");

@@ -22,13 +22,18 @@ static bool refuse(const source *of, const char *why, lab_error *error) {
     return lab_fail(error, LAB_INPUT, "%s: %s", of->path, why);
 }
 
+/* Files of llama2.c have no mark: what is none of them is nothing that can be read. */
+static bool refuse_kind(const source *of, lab_error *error) {
+    return refuse(of, "not a whet checkpoint, GGUF or llama2.c model", error);
+}
+
 static bool open_source(source *of, const char *path, lab_error *error) {
     struct stat about;
     *of = (source){.path = path, .file = fopen(path, "rb")};
     if (!of->file || fstat(fileno(of->file), &about) != 0) {
-        lab_fail(error, LAB_INPUT, "cannot read %s: %s", path, strerror(errno));
+        lab_fail_read(error, path, errno);
     } else if (!S_ISREG(about.st_mode)) {
-        refuse(of, "not a file", error);
+        refuse(of, "not a regular file", error);
     } else {
         of->size = (uint64_t)about.st_size;
         return true;
@@ -53,7 +58,7 @@ static uint32_t size_of(int64_t number) { return number < 0 ? UINT32_MAX : (uint
 static bool config_of(const source *of, const int32_t header[HEADER_NUMBERS], lm_config *config,
                       lab_error *error) {
     if (memcmp(header, "24ka", 4) == 0)
-        return refuse(of, "a newer kind of llama2.c's files; version 0 can be read", error);
+        return refuse(of, "a llama2.c model of an unsupported version; supported: 0", error);
     uint32_t heads = size_of(header[3]);
     *config = (lm_config){.width = size_of(header[0]),
                           .hidden = size_of(header[1]),
@@ -69,11 +74,10 @@ static bool config_of(const source *of, const int32_t header[HEADER_NUMBERS], lm
                           .norm_epsilon = 1e-5,
                           .policy = "softmax"};
     if (heads == 0 || config->width % heads != 0)
-        return refuse(of, "not a model of llama2.c: its heads do not divide its width", error);
+        return refuse_kind(of, error);
     config->head_dim = config->rope_dims = config->width / heads;
     lab_error reason = {.kind = LAB_NO_ERROR};
-    return lm_config_check(config, &reason) ||
-           lab_fail(error, LAB_INPUT, "%s: not a model of llama2.c: %s", of->path, reason.text);
+    return lm_config_check(config, &reason) || refuse_kind(of, error);
 }
 
 /* The tables of sines and cosines that nobody needs. */
@@ -129,12 +133,12 @@ static bool size_fits(const source *of, const lm_config *config, lab_error *erro
     if (!lm_layout_of(config, &layout) ||
         __builtin_add_overflow((uint64_t)layout.count * sizeof(float),
                                table_bytes(config) + HEADER_SIZE, &wanted))
-        return refuse(of, "not a model of llama2.c: its sizes overflow", error);
+        return refuse_kind(of, error);
     if (wanted == of->size)
         return true;
     return lab_fail(error, LAB_INPUT,
-                    "%s: not a model of llama2.c, or cut short: %llu bytes instead of %llu",
-                    of->path, (unsigned long long)of->size, (unsigned long long)wanted);
+                    "%s: not a llama2.c model, or cut short: %llu bytes instead of %llu", of->path,
+                    (unsigned long long)of->size, (unsigned long long)wanted);
 }
 
 bool lm_llama2c_read(const char *path, lm_model *model, lab_error *error) {
@@ -144,7 +148,8 @@ bool lm_llama2c_read(const char *path, lm_model *model, lab_error *error) {
     *model = (lm_model){.weights = NULL};
     if (!open_source(&of, path, error))
         return false;
-    bool good = take(&of, header, sizeof header, error) && config_of(&of, header, &config, error) &&
+    bool good = (of.size >= sizeof header || refuse_kind(&of, error)) &&
+                take(&of, header, sizeof header, error) && config_of(&of, header, &config, error) &&
                 size_fits(&of, &config, error) && lm_model_create(&config, model, error) &&
                 take_weights(&of, model, error);
     fclose(of.file);
@@ -183,8 +188,8 @@ static bool take_tokens(lm_tokenizer *t, const char *bytes, size_t size, lab_err
         float score;
         uint32_t length;
         if (at > size || size - at < 8)
-            return lab_fail(error, LAB_INPUT, "%s: has %zu tokens where the model has %zu",
-                            t->source, i, t->count);
+            return lab_fail(error, LAB_INPUT, "%s: %zu tokens where the model has %zu", t->source,
+                            i, t->count);
         memcpy(&score, bytes + at, 4);
         memcpy(&length, bytes + at + 4, 4);
         at += 8;
@@ -197,7 +202,7 @@ static bool take_tokens(lm_tokenizer *t, const char *bytes, size_t size, lab_err
     }
     if (at == size)
         return true;
-    return lab_fail(error, LAB_INPUT, "%s: has more tokens than the %zu of the model", t->source,
+    return lab_fail(error, LAB_INPUT, "%s: more tokens than the %zu of the model", t->source,
                     t->count);
 }
 
@@ -209,7 +214,8 @@ bool lm_llama2c_tokenizer(const char *path, size_t count, lm_tokenizer *t, lab_e
         return false;
     bool good = lm_tokenizer_start(t, LM_PIECES, count, 0, path, error);
     if (good && count < 3)
-        good = lab_fail(error, LAB_INPUT, "%s: a tokenizer of llama2.c has three marks", path);
+        good = lab_fail(error, LAB_INPUT,
+                        "%s: not a llama2.c tokenizer (it lacks the three special tokens)", path);
     if (good) {
         t->unknown = 0;
         t->begin = 1;

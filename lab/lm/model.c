@@ -10,7 +10,7 @@
 bool lm_model_create(const lm_config *config, lm_model *model, lab_error *error) {
     *model = (lm_model){.config = *config};
     if (!lm_layout_of(config, &model->layout) || model->layout.count > SIZE_MAX / 8)
-        return lab_fail(error, LAB_INPUT, "the model is too large for any memory");
+        return lab_fail(error, LAB_INPUT, "the model is too large for memory");
     model->weights = nn_floats(model->layout.count);
     if (!model->weights)
         return lab_fail_memory(error);
@@ -33,7 +33,7 @@ static bool take(const char *path, const nn_checkpoint *read, lm_model *model, l
         return false;
     if (!lm_layout_of(&config, &layout) || !count_fits(read, &layout))
         return lab_fail(error, LAB_INPUT,
-                        "%s: a damaged checkpoint: it has not as many numbers as its model", path);
+                        "%s: damaged checkpoint: number of weights does not match its model", path);
     if (!lm_model_create(&config, model, error))
         return false;
     memcpy(model->weights, read->values, layout.count * sizeof(float));

@@ -9,7 +9,7 @@ bool lm_network_create(const nn_engine *engine, const lm_config *config, const f
                        lm_network *network, lab_error *error) {
     *network = (lm_network){.engine = engine, .config = *config, .weights = weights};
     if (!lm_layout_of(config, &network->layout))
-        return lab_fail(error, LAB_INPUT, "the model is too large for any memory");
+        return lab_fail(error, LAB_INPUT, "the model is too large for memory");
     size_t dims = config->positions == LM_ROPE ? config->rope_dims : 0;
     network->policies = calloc((size_t)config->layers * config->heads, sizeof(whet_policy));
     if (!network->policies || !nn_rope_create(config->context, dims, config->rope_base,
@@ -19,7 +19,7 @@ bool lm_network_create(const nn_engine *engine, const lm_config *config, const f
     }
     if (!lm_network_refresh(network)) {
         lm_network_destroy(network);
-        return lab_fail(error, LAB_INPUT, "the numbers of the learnt policies make no policy");
+        return lab_fail(error, LAB_INPUT, "the learned parameters of a policy are out of range");
     }
     return true;
 }

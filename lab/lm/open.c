@@ -19,12 +19,11 @@ enum { LIKELY_SIZE = 128 };
 static bool read_beginning(const char *path, char beginning[8], size_t *length, lab_error *error) {
     FILE *file = fopen(path, "rb");
     if (!file)
-        return lab_fail(error, LAB_INPUT, "cannot read %s: %s", path, strerror(errno));
+        return lab_fail_read(error, path, errno);
     *length = fread(beginning, 1, 8, file);
     int reason = ferror(file) ? errno : 0;
     fclose(file);
-    return reason == 0 || lab_fail(error, reason == EISDIR ? LAB_INPUT : LAB_SYSTEM,
-                                   "cannot read %s: %s", path, strerror(reason));
+    return reason == 0 || lab_fail_read(error, path, reason);
 }
 
 /* ---- folders ---- */
@@ -62,11 +61,10 @@ static void refuse_folder(const char *path, lab_error *error) {
     find_likely_model(path, likely);
     if (*likely)
         lab_fail(error, LAB_INPUT,
-                 "%s is a folder and not one of a training run: name the file of a model, such as "
-                 "%s/%s",
-                 path, path, likely);
+                 "%s: a folder without model.ckpt; name the file of a model, such as %s/%s", path,
+                 path, likely);
     else
-        lab_fail(error, LAB_INPUT, "%s is a folder without a model: name the file of one", path);
+        lab_fail(error, LAB_INPUT, "%s: a folder without a model; name the file of one", path);
 }
 
 char *lm_model_file(const char *path, lab_error *error) {
@@ -132,13 +130,14 @@ static bool open_llama2c(const char *path, const char *tokenizer, lm_opened *ope
         return false;
     uint32_t vocabulary = opened->model.config.vocabulary;
     char *beside = tokenizer ? NULL : tokenizer_beside(path, vocabulary);
-    bool good = tokenizer || beside
-                    ? lm_llama2c_tokenizer(tokenizer ? tokenizer : beside, vocabulary,
-                                           &opened->tokenizer, error)
-                    : lab_fail(error, LAB_INPUT,
-                               "%s: its tokenizer is in a file of its own, and neither tok%u.bin "
-                               "nor tokenizer.bin lies beside it; name it with --tokenizer",
-                               path, vocabulary);
+    bool good =
+        tokenizer || beside
+            ? lm_llama2c_tokenizer(tokenizer ? tokenizer : beside, vocabulary, &opened->tokenizer,
+                                   error)
+            : lab_fail(error, LAB_INPUT,
+                       "%s: no tokenizer: neither tok%u.bin nor tokenizer.bin is beside the "
+                       "model; name one with --tokenizer",
+                       path, vocabulary);
     free(beside);
     return good;
 }

@@ -9,14 +9,13 @@
 
 #define FACTOR_MAX 1024
 
-static const char *const kind_names[] = {"none", "linear", "yarn"};
+static const char *const kind_names[] = {"none", "linear", "yarn", NULL};
 
 const char *lm_rope_kind_name(nn_rope_kind kind) { return kind_names[kind]; }
 
 bool lm_rope_kind_parse(const char *name, nn_rope_kind *kind) {
     size_t found;
-    bool is_known =
-        lab_find_name(kind_names, sizeof kind_names / sizeof kind_names[0], name, &found);
+    bool is_known = lab_find_name(kind_names, name, &found);
     if (is_known)
         *kind = (nn_rope_kind)found;
     return is_known;

@@ -146,7 +146,7 @@ static bool merge_all(merging *m) {
 
 static bool no_way_to_say(unsigned char byte, lab_error *error) {
     return lab_fail(error, LAB_INPUT,
-                    "the text has a byte, 0x%02X, for which the model has no token", byte);
+                    "the text has a byte, 0x%02X, that the model has no token for", byte);
 }
 
 /* What no token covers is said byte by byte, or as the unknown. */

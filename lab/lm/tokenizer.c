@@ -29,11 +29,11 @@ bool lm_tokenizer_start(lm_tokenizer *t, lm_tokenizer_kind kind, size_t count, s
                         .unknown = LM_NO_TOKEN,
                         .adds_blank = kind == LM_PIECES};
     if (count < 1 || count > LM_VOCABULARY_MAX)
-        return lab_fail(error, LAB_INPUT, "%s: a tokenizer of %zu tokens; 1 to %d will do", source,
-                        count, LM_VOCABULARY_MAX);
+        return lab_fail(error, LAB_INPUT, "%s: a tokenizer of %zu tokens (1 to %d are supported)",
+                        source, count, LM_VOCABULARY_MAX);
     if (merge_count > LM_VOCABULARY_MAX)
-        return lab_fail(error, LAB_INPUT, "%s: a tokenizer of %zu merges; up to %d will do", source,
-                        merge_count, LM_VOCABULARY_MAX);
+        return lab_fail(error, LAB_INPUT, "%s: a tokenizer of %zu merges (up to %d are supported)",
+                        source, merge_count, LM_VOCABULARY_MAX);
     t->text_slot_count = slots_for(count);
     t->merge_slot_count = slots_for(merge_count);
     t->pieces = calloc(count, sizeof *t->pieces);

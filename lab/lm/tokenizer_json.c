@@ -88,8 +88,8 @@ static bool take_pieces(lm_tokenizer *t, const parts *p, lab_error *error) {
                      *type = json_array_get(p->types, i);
         json_int_t number = json_integer_value(type);
         if (!json_is_string(text) || !json_is_number(score) || number < 0 || number > 255)
-            return lab_fail(error, LAB_INPUT, "%s: token %zu of the tokenizer is none", t->source,
-                            i);
+            return lab_fail(error, LAB_INPUT, "%s: token %zu of the tokenizer is invalid",
+                            t->source, i);
         if (!lm_tokenizer_set(t, i, json_string_value(text), json_string_length(text),
                               (float)json_number_value(score), (lm_piece_type)number, error))
             return false;
@@ -116,12 +116,12 @@ bool lm_tokenizer_from_json(lm_tokenizer *t, const json_t *json, const char *sou
     if (lab_json_mark() != mark)
         return lab_fail_memory(error);
     if (!is_unpacked)
-        return lab_fail(error, LAB_INPUT, "%s: does not describe a tokenizer", source);
+        return lab_fail(error, LAB_INPUT, "%s: damaged checkpoint: no tokenizer", source);
     lm_tokenizer_kind kind = LM_PIECES;
     if (strcmp(p.kind, kind_names[LM_BYTE_PAIRS]) == 0)
         kind = LM_BYTE_PAIRS;
     else if (strcmp(p.kind, kind_names[LM_PIECES]) != 0)
-        return lab_fail(error, LAB_INPUT, "%s: there is no tokenizer '%s'", source, p.kind);
+        return lab_fail(error, LAB_INPUT, "%s: unknown tokenizer '%s'", source, p.kind);
     if (!lm_tokenizer_start(t, kind, json_array_size(p.texts), json_array_size(p.merges), source,
                             error))
         return false;

@@ -86,7 +86,7 @@ bool lm_trainer_needs(const lm_config *config, const lm_training *training,
                                workers_of(executor), &activations) ||
         __builtin_add_overflow(activations, COPIES * layout.count * sizeof(float) + rope,
                                &needs->bytes))
-        return lab_fail(error, LAB_INPUT, "the model is too large for any memory");
+        return lab_fail(error, LAB_INPUT, "the model is too large for memory");
     needs->parameters = layout.count;
     return true;
 }
@@ -334,7 +334,8 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
     nn_run_tasks(trainer->executor, trainer->slice_count, update_task, trainer);
     trainer->state.step++;
     return lm_network_refresh(&trainer->network) ||
-           lab_fail(error, LAB_SYSTEM, "the learnt policies make no sense any more");
+           lab_fail(error, LAB_SYSTEM,
+                    "the learned parameters of a policy are out of range; try a lower --rate");
 }
 
 bool lm_trainer_step(lm_trainer *trainer, lm_step *result, lab_error *error) {
@@ -359,10 +360,12 @@ static bool is_same_run(const void *context, const nn_checkpoint *read, const ch
     if (!name || strcmp(name, LM_MODEL_NAME) != 0)
         return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of a language model", path);
     if (!json_object_get(read->description, "training"))
-        return lab_fail(error, LAB_INPUT, "%s: a model alone, without what a run goes on from",
+        return lab_fail(error, LAB_INPUT, "%s: holds a model but no training state to resume from",
                         path);
     static const nn_option_name names[] = {
-        {"algorithms", "algorithm", false}, {"tied", "untied", true}, {NULL, NULL, false}};
+        {"algorithms", "algo", false},         {"tied", "untied", true},
+        {"layers", "num-layers", false},       {"heads", "num-heads", false},
+        {"key_heads", "num-key-heads", false}, {NULL, NULL, false}};
     static const char *const parts[] = {"shape", "training"};
     json_t *ours = describe(trainer);
     if (!ours)
@@ -381,5 +384,7 @@ bool lm_trainer_restore(lm_trainer *trainer, const char *path, lab_error *error)
                                      trainer, error) &&
            lm_source_skip_to(trainer->source, trainer->state.step, &trainer->sequences, error) &&
            (lm_network_refresh(&trainer->network) ||
-            lab_fail(error, LAB_INPUT, "%s: its learnt policies make no sense", path));
+            lab_fail(error, LAB_INPUT,
+                     "%s: damaged checkpoint: learned parameters of a policy are out of range",
+                     path));
 }

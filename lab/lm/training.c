@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-static const char *const loss_names[] = {"answer", "all"};
-static const char *const weigh_names[] = {"tokens", "sequences"};
+const char *const lm_loss_names[] = {"answer", "all", NULL};
+const char *const lm_weigh_names[] = {"tokens", "sequences", NULL};
 static const char hints_suffix[] = ":hints";
 
 lm_training lm_training_default(void) {
@@ -31,7 +31,7 @@ lm_training lm_training_default(void) {
 
 bool lm_loss_parse(const char *name, lm_loss *loss) {
     size_t found;
-    bool is_known = lab_find_name(loss_names, 2, name, &found);
+    bool is_known = lab_find_name(lm_loss_names, name, &found);
     if (is_known)
         *loss = (lm_loss)found;
     return is_known;
@@ -39,7 +39,7 @@ bool lm_loss_parse(const char *name, lm_loss *loss) {
 
 bool lm_weigh_parse(const char *name, lm_weigh *weigh) {
     size_t found;
-    bool is_known = lab_find_name(weigh_names, 2, name, &found);
+    bool is_known = lab_find_name(lm_weigh_names, name, &found);
     if (is_known)
         *weigh = (lm_weigh)found;
     return is_known;
@@ -51,16 +51,17 @@ bool lm_training_add_task(lm_training *training, const char *text, lab_error *er
     bool hints = length > suffix && strcmp(text + length - suffix, hints_suffix) == 0;
     length -= hints ? suffix : 0;
     if (length >= sizeof name)
-        return lab_fail(error, LAB_INPUT, "--algorithm: there is no '%.80s'", text);
+        return lab_fail(error, LAB_INPUT,
+                        "--algo: unknown algorithm '%.80s'; 'whet clrs list' lists them", text);
     memcpy(name, text, length);
     name[length] = '\0';
     const clrs_algorithm *algorithm = clrs_algorithm_find(name);
     if (!algorithm)
         return lab_fail(error, LAB_INPUT,
-                        "--algorithm: there is no '%s'; 'whet clrs list' names them all", name);
+                        "--algo: unknown algorithm '%s'; 'whet clrs list' lists them", name);
     for (size_t i = 0; i < training->task_count; i++)
         if (training->tasks[i].algorithm == algorithm)
-            return lab_fail(error, LAB_INPUT, "--algorithm: %s is named twice", name);
+            return lab_fail(error, LAB_INPUT, "--algo: %s is given twice", name);
     training->tasks[training->task_count++] = (lm_task){algorithm, hints};
     return true;
 }
@@ -80,7 +81,7 @@ bool lm_training_add_tasks(lm_training *training, const char *text, lab_error *e
 
 bool lm_training_check(const lm_training *training, lab_error *error) {
     if (training->task_count == 0)
-        return lab_fail(error, LAB_INPUT, "--algorithm: nothing to learn");
+        return lab_fail(error, LAB_INPUT, "--algo: no algorithm to learn");
     if (training->length_min > training->length_max)
         return lab_fail(error, LAB_INPUT, "--lengths: %u is larger than %u", training->length_min,
                         training->length_max);
@@ -123,7 +124,7 @@ json_t *lm_training_to_json(const lm_training *training) {
                      (json_int_t)training->warm_up, "rate", training->rate, "rate_end",
                      training->rate_end, "beta1", training->beta1, "beta2", training->beta2,
                      "decay", training->decay, "clip", training->clip, "loss",
-                     loss_names[training->loss], "weigh", weigh_names[training->weigh]);
+                     lm_loss_names[training->loss], "weigh", lm_weigh_names[training->weigh]);
 }
 
 static bool unpack_tasks(const json_t *list, lm_training *training, lab_error *reason) {
@@ -171,9 +172,10 @@ bool lm_training_from_json(json_t *json, const char *path, lm_training *training
     if (lab_json_mark() != mark)
         return lab_fail_memory(error);
     if (!is_unpacked && reason.kind == LAB_NO_ERROR)
-        return lab_fail(error, LAB_INPUT, "%s: does not describe the training of a decoder", path);
+        return lab_fail(error, LAB_INPUT, "%s: damaged checkpoint: no description of the training",
+                        path);
     return (is_unpacked && lm_training_check(training, &reason)) ||
-           lab_fail(error, LAB_INPUT, "%s: an impossible training: %s", path, reason.text);
+           lab_fail(error, LAB_INPUT, "%s: damaged checkpoint: %s", path, reason.text);
 }
 
 double lm_rate_at(const lm_training *training, uint64_t step) {

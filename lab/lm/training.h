@@ -61,7 +61,8 @@ bool lm_training_add_tasks(lm_training *training, const char *text, lab_error *e
 json_t *lm_training_to_json(const lm_training *training);
 bool lm_training_from_json(json_t *json, const char *path, lm_training *training, lab_error *error);
 
-/* By name: "answer", "all"; "tokens", "sequences". */
+/* The names, in the order of the values and ended by NULL; and values by name. */
+extern const char *const lm_loss_names[], *const lm_weigh_names[];
 bool lm_loss_parse(const char *name, lm_loss *loss);
 bool lm_weigh_parse(const char *name, lm_weigh *weigh);
 

@@ -122,8 +122,7 @@ static const gguf_tensor *find_part(auditor *a, uint32_t layer, bool is_key, con
 static bool check_tensor(auditor *a, const gguf_tensor *tensor, bool has_shape) {
     int length = (int)tensor->name.length;
     if (!gguf_can_dequantise(tensor->type))
-        return lab_fail(a->error, LAB_INPUT,
-                        "tensor \"%.*s\" is of type %s, which whet cannot read", length,
+        return lab_fail(a->error, LAB_INPUT, "tensor \"%.*s\" has the unsupported type %s", length,
                         tensor->name.bytes, gguf_type_name(tensor->type));
     return has_shape ||
            lab_fail(a->error, LAB_INPUT,

@@ -96,8 +96,8 @@ static bool check_sizes(probe_request *q, lab_error *error) {
             continue;
         if (!q->may_shrink || i == 0)
             return lab_fail(error, LAB_INPUT,
-                            "the %llu numbers of a prompt alone are more than the context of %llu; "
-                            "smaller --sizes, or --context",
+                            "the %llu numbers of a prompt exceed the context of %llu; use smaller "
+                            "--sizes or a larger --context",
                             (unsigned long long)q->sizes[i], (unsigned long long)limit);
         q->size_count = i;
     }

@@ -89,7 +89,8 @@ static bool take_prompt(probe *p, const json_t *line) {
     size_t index = (size_t)json_integer_value(json_object_get(line, "prompt"));
     const char *answer = json_string_value(json_object_get(line, "answer"));
     if (index >= p->prompts.count)
-        return lab_fail(p->error, LAB_SYSTEM, "the probe's process tells of a prompt too many");
+        return lab_fail(p->error, LAB_SYSTEM,
+                        "the probe's process reports more prompts than were asked for");
     const prompt *asked = &p->prompts.items[index];
     prompt_place *place = &p->places[index];
     place->first = (uint64_t)json_integer_value(json_object_get(line, "first"));
@@ -164,7 +165,8 @@ static bool listen_to(probe *p, int in) {
             break;
         used += got > 0 ? (size_t)got : 0;
         is_good = take_lines(p, text, &used) &&
-                  (used < LINE_SIZE || lab_fail(p->error, LAB_SYSTEM, "a line without an end"));
+                  (used < LINE_SIZE || lab_fail(p->error, LAB_SYSTEM,
+                                                "the probe's process sent a line without an end"));
         lab_progress_show(&p->progress, p->tokens_done, "policy %s",
                           p->request->policies[p->policy]);
     }

@@ -20,14 +20,16 @@ static bool each_row(probe *p, bool (*take)(probe *p, const record_row *row, voi
     FILE *file = fopen(p->rows_path, "r");
     bool is_good = file && fgets(line, sizeof line, file);
     if (is_good && strcmp(line, record_header) != 0)
-        is_good = lab_fail(p->error, LAB_INPUT, "the plug-in records in a way that is not known");
+        is_good =
+            lab_fail(p->error, LAB_INPUT,
+                     "the plug-in's record has an unknown format; is it of another whet version?");
     else if (!is_good)
-        lab_fail(p->error, LAB_SYSTEM, "the plug-in has recorded nothing");
+        lab_fail(p->error, LAB_SYSTEM, "the plug-in recorded nothing");
     while (is_good && fgets(line, sizeof line, file))
         is_good =
             record_parse(line, &row)
                 ? take(p, &row, context)
-                : lab_fail(p->error, LAB_SYSTEM, "the plug-in's record is not whole: %.60s", line);
+                : lab_fail(p->error, LAB_SYSTEM, "the plug-in's record is incomplete: %.60s", line);
     if (file)
         fclose(file);
     return is_good;
@@ -42,7 +44,7 @@ typedef struct extent {
 static bool widen(probe *p, const record_row *row, void *context) {
     extent *all = context;
     if (row->layer >= 65536 || row->head >= 65536)
-        return lab_fail(p->error, LAB_SYSTEM, "the plug-in's record makes no sense");
+        return lab_fail(p->error, LAB_SYSTEM, "the plug-in's record is damaged");
     all->layers = row->layer + 1 > all->layers ? (size_t)row->layer + 1 : all->layers;
     all->heads = row->head + 1 > all->heads ? (size_t)row->head + 1 : all->heads;
     all->evaluations =
@@ -69,7 +71,7 @@ static bool gather_row(probe *p, const record_row *row, void *context) {
     if (index == SIZE_MAX)
         return true;
     if (row->layer >= p->result->layers || row->head >= p->result->heads)
-        return lab_fail(p->error, LAB_SYSTEM, "policies see different heads");
+        return lab_fail(p->error, LAB_SYSTEM, "policies saw different heads");
     size_t place = (index * p->result->layers + (size_t)row->layer) * p->result->heads;
     head_rows *head = &all->heads[place + (size_t)row->head];
     /* A row stands for the positions since the one before: short evaluations have more of them. */
@@ -143,10 +145,10 @@ static bool fail_incomplete(const probe *p, uint64_t recorded) {
     char words[PROBE_WORDS_SIZE];
     probe_last_words(p, words);
     if (strstr(words, "recording ends"))
-        return lab_fail(p->error, LAB_SYSTEM, "what the heads do could not be kept (%s)", words);
+        return lab_fail(p->error, LAB_SYSTEM, "cannot record the heads (%s)", words);
     return lab_fail(p->error, LAB_SYSTEM,
-                    "the plug-in recorded %llu evaluations of %llu: %s may be full, or attention "
-                    "is computed where the plug-in is not",
+                    "the plug-in recorded %llu of %llu evaluations: %s may be full, or attention "
+                    "runs where the plug-in is not",
                     seen, all, p->folder);
 }
 

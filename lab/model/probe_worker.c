@@ -29,7 +29,7 @@ typedef struct worker {
 /* Sends an object; steals the reference. */
 static bool send(worker *w, json_t *line) {
     return lab_json_log(w->out, line) ||
-           lab_fail(&w->error, LAB_SYSTEM, "the probe's process has lost the one it works for");
+           lab_fail(&w->error, LAB_SYSTEM, "the probe's process lost its parent");
 }
 
 /* ---- tokens ---- */
@@ -61,7 +61,7 @@ static bool is_long_enough(worker *w, const prompt *asked, size_t count) {
         return lab_fail(&w->error, LAB_INPUT, "the text is empty");
     w->whole = count;
     return w->request->may_shrink ||
-           lab_fail(&w->error, LAB_INPUT, "the text has %zu tokens, not %llu", count,
+           lab_fail(&w->error, LAB_INPUT, "the text has only %zu tokens, not %llu", count,
                     (unsigned long long)asked->token_limit);
 }
 
@@ -74,7 +74,7 @@ static bool cut_text(worker *w, const prompt *asked, token_list *list) {
         after = around ? strchr(around, '\x01') : NULL;
         if (!after) {
             free(around);
-            return lab_fail(&w->error, LAB_INPUT, "the chat template does not hold a message");
+            return lab_fail(&w->error, LAB_INPUT, "the chat template drops the message");
         }
         *after++ = '\0';
     }
@@ -105,8 +105,8 @@ static uint64_t context_limit(const worker *w) {
 
 static bool fail_too_long(worker *w, const prompt *asked, size_t tokens) {
     return lab_fail(&w->error, LAB_INPUT,
-                    "a prompt of size %llu has %zu tokens, which with %llu for the answer "
-                    "are more than the context of %llu; smaller --sizes, or --context",
+                    "a prompt of size %llu has %zu tokens, which with %llu for the answer exceed "
+                    "the context of %llu; use smaller --sizes or a larger --context",
                     (unsigned long long)w->request->sizes[asked->size], tokens,
                     (unsigned long long)w->request->answer_tokens,
                     (unsigned long long)context_limit(w));
@@ -234,7 +234,7 @@ static bool judge(worker *w) {
         }
     }
     if (judged == 0)
-        return lab_fail(&w->error, LAB_INPUT, "the text to be judged is too short");
+        return lab_fail(&w->error, LAB_INPUT, "--perplexity: the text is too short");
     return send(w, json_pack("{s:I, s:o}", "judged", (json_int_t)judged, "perplexity",
                              lab_json_number(exp(total / (double)judged))));
 }

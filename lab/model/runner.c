@@ -142,7 +142,7 @@ int32_t *runner_tokens(runner *r, const char *text, bool has_start, bool has_spe
     int32_t made = r->llama.call.llama_tokenize(r->vocabulary, text, (int32_t)length, tokens,
                                                 (int32_t)room, has_start, has_special);
     if (made < 0) {
-        lab_fail(error, LAB_SYSTEM, "llama.cpp could not make tokens of a text");
+        lab_fail(error, LAB_SYSTEM, "llama.cpp could not tokenize a text");
         free(tokens);
         return NULL;
     }
@@ -197,8 +197,8 @@ bool runner_start(runner *r, uint32_t context, uint32_t batch, uint32_t threads,
     r->context = r->llama.call.llama_init_from_model(
         r->model, libllama_context_params(&r->llama, context, batch, threads));
     return r->context ||
-           lab_fail(error, LAB_SYSTEM, "llama.cpp could not make room for %u tokens: %s", context,
-                    complaint());
+           lab_fail(error, LAB_SYSTEM, "llama.cpp could not allocate a context of %u tokens: %s",
+                    context, complaint());
 }
 
 static bool feed_batch(runner *r, int32_t *tokens, size_t count, size_t first_wanted,

@@ -41,7 +41,7 @@ bool runner_find_library(const char *where, char path[RUNNER_PATH_SIZE], lab_err
         snprintf(path, RUNNER_PATH_SIZE, "%s", where);
         const char *slash = strrchr(where, '/');
         return (libllama_is_file_name(slash ? slash + 1 : where) && access(where, R_OK) == 0) ||
-               lab_fail(error, LAB_INPUT, "no libllama in %s", where);
+               lab_fail(error, LAB_INPUT, "%s: no libllama in this folder", where);
     }
     if (libllama_find_beside_program(path) || libllama_find_below(".", path) ||
         libllama_find_in_system(path))
@@ -69,6 +69,6 @@ bool runner_find_plugin(const char *where, char path[RUNNER_PATH_SIZE], lab_erro
             return true;
     }
     return lab_fail(error, LAB_INPUT,
-                    "the plug-in libggml-whet.so is neither beside the program nor installed; name "
-                    "it with --plugin or WHET_PLUGIN");
+                    "plug-in libggml-whet.so not found beside the program or among the installed "
+                    "libraries; name it with --plugin or WHET_PLUGIN");
 }

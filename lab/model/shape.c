@@ -29,7 +29,7 @@ static const architecture *find_architecture(gguf_text name, lab_error *error) {
     for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++)
         if (gguf_text_is(name, architectures[i].name))
             return &architectures[i];
-    lab_fail(error, LAB_INPUT, "architecture \"%.*s\" is not known here; %s are",
+    lab_fail(error, LAB_INPUT, "unsupported architecture \"%.*s\"; supported: %s",
              name.length > 64 ? 64 : (int)name.length, name.bytes, known_names);
     return NULL;
 }
@@ -52,7 +52,7 @@ static bool get_number(const gguf_file *file, const model_shape *shape, const ch
     if (!gguf_get_u32(file, key_of(shape, rest, key), number, error))
         return false;
     return (*number >= 1 && *number <= most) ||
-           lab_fail(error, LAB_INPUT, "key \"%s\" is %u, which is not from 1 to %u", key, *number,
+           lab_fail(error, LAB_INPUT, "key \"%s\" is %u, out of range (1 to %u)", key, *number,
                     most);
 }
 
@@ -138,7 +138,7 @@ static bool check_whole(const gguf_file *file, lab_error *error) {
     if (gguf_find(file, "split.count") && !gguf_get_u32(file, "split.count", &parts, error))
         return false;
     return parts <= 1 || lab_fail(error, LAB_INPUT,
-                                  "the file is one of %u that make up a model; join them with "
+                                  "one of %u files of a split model; join them with "
                                   "llama-gguf-split --merge",
                                   parts);
 }
@@ -185,7 +185,7 @@ bool model_shape_read(const gguf_file *file, model_shape *shape, lab_error *erro
         !get_optional(file, shape, "attn_logit_softcapping", &shape->soft_cap, error))
         return false;
     if (shape->head_dim == 0 || shape->rotated > shape->head_dim || shape->rotated % 2 != 0)
-        return lab_fail(error, LAB_INPUT, "heads of %u dimensions of which RoPE turns %u",
+        return lab_fail(error, LAB_INPUT, "heads of %u dimensions, of which RoPE would rotate %u",
                         shape->head_dim, shape->rotated);
     uint32_t scaled_by =
         shape->layers == known->layers_of_other_scale ? share_of_a_head(shape) : shape->head_dim;

@@ -113,15 +113,15 @@ static bool take_head(reading *from, size_t size, uint32_t *length) {
     uint32_t version;
     if (size < sizeof mark || !take(from, mark, sizeof mark) ||
         memcmp(mark, magic, sizeof magic) != 0)
-        return refuse(from->path, "not a checkpoint of whet", from->error);
+        return refuse(from->path, "not a whet checkpoint", from->error);
     if (size < HEAD_SIZE + NUMBERS_SIZE + CHECKSUM_SIZE)
-        return refuse(from->path, "a checkpoint cut short", from->error);
+        return refuse(from->path, "damaged checkpoint: cut short", from->error);
     if (!take(from, &version, sizeof version) || !take(from, length, sizeof *length))
         return false;
     if (version != VERSION)
-        return refuse(from->path, "a checkpoint of another version of whet", from->error);
+        return refuse(from->path, "a checkpoint of another whet version", from->error);
     return *length <= from->left - NUMBERS_SIZE ||
-           refuse(from->path, "a damaged checkpoint: its parts do not fit", from->error);
+           refuse(from->path, "damaged checkpoint: sizes do not match", from->error);
 }
 
 static bool take_values(reading *from, nn_checkpoint *into) {
@@ -129,7 +129,7 @@ static bool take_values(reading *from, nn_checkpoint *into) {
     if (!take(from, &into->step, sizeof into->step) || !take(from, &count, sizeof count))
         return false;
     if (count != from->left / sizeof(float) || from->left % sizeof(float) != 0)
-        return refuse(from->path, "a damaged checkpoint: its parts do not fit", from->error);
+        return refuse(from->path, "damaged checkpoint: sizes do not match", from->error);
     into->count = (size_t)count;
     into->values = malloc(from->left + 1);
     if (!into->values)
@@ -139,7 +139,7 @@ static bool take_values(reading *from, nn_checkpoint *into) {
     uint64_t expected = from->sum;
     return take(from, &sum, sizeof sum) &&
            (sum == expected ||
-            refuse(from->path, "a damaged checkpoint: its checksum is wrong", from->error));
+            refuse(from->path, "damaged checkpoint: wrong checksum", from->error));
 }
 
 static bool parse_description(const reading *from, const char *text, size_t length,
@@ -149,7 +149,7 @@ static bool parse_description(const reading *from, const char *text, size_t leng
     if (!into->description && reason.line == LAB_JSON_MEMORY)
         return lab_fail_memory(from->error);
     return json_is_object(into->description) ||
-           refuse(from->path, "a damaged checkpoint: it has no description", from->error);
+           refuse(from->path, "damaged checkpoint: no description", from->error);
 }
 
 static bool take_all(reading *from, size_t size, nn_checkpoint *into) {
@@ -184,7 +184,7 @@ bool nn_checkpoint_read(const char *path, nn_checkpoint *checkpoint, lab_error *
 
 enum { VALUE_SIZE = 96, CHOICE_SIZE = 160 };
 
-/* As it would be given on the command line: 0.001, 4..8 or minimum,bfs. */
+/* As it would be given on the command line: 0.001, 4-8 or minimum,bfs. */
 static void spell_value(const json_t *value, char text[VALUE_SIZE]) {
     size_t used = 0;
     text[0] = '\0';
@@ -192,7 +192,7 @@ static void spell_value(const json_t *value, char text[VALUE_SIZE]) {
         char item[VALUE_SIZE];
         const json_t *element = json_array_get(value, i);
         spell_value(element, item);
-        const char *between = i == 0 ? "" : json_is_integer(element) ? ".." : ",";
+        const char *between = i == 0 ? "" : json_is_integer(element) ? "-" : ",";
         used += (size_t)snprintf(text + used, VALUE_SIZE - used, "%s%s", between, item);
     }
     if (json_is_string(value))
@@ -233,8 +233,8 @@ bool nn_checkpoint_agrees(json_t *ours, json_t *theirs, const char *except,
         char wanted[CHOICE_SIZE], found[CHOICE_SIZE];
         spell_choice(key, value, names, wanted);
         spell_choice(key, other, names, found);
-        return lab_fail(error, LAB_INPUT, "%s is of a run %s, which cannot go on %s", path, found,
-                        wanted);
+        return lab_fail(error, LAB_INPUT, "%s: is of a run %s and cannot be resumed %s", path,
+                        found, wanted);
     }
     return true;
 }

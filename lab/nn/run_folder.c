@@ -21,7 +21,7 @@ void nn_run_folder_from_json(nn_run_folder *folder, const json_t *options) {
 bool nn_run_folder_allows(const nn_run_folder *folder, const char *checkpoint, lab_error *error) {
     return folder->resume || !lab_file_exists(checkpoint) ||
            lab_fail(error, LAB_INPUT,
-                    "%s is there already: --resume goes on with it, another --out starts anew",
+                    "%s: already exists; use --resume to continue it, or another --out-dir",
                     checkpoint);
 }
 

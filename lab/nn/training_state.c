@@ -69,11 +69,10 @@ bool nn_training_state_save(const nn_training_state *state, const char *path, js
 static bool fits(const nn_training_state *state, const nn_checkpoint *read, const char *path,
                  uint64_t steps, lab_error *error) {
     if (read->count != 3 * state->count)
-        return lab_fail(error, LAB_INPUT, "%s: a checkpoint of another run: its size differs",
-                        path);
+        return lab_fail(error, LAB_INPUT, "%s: checkpoint of another run (its size differs)", path);
     if (read->step > steps)
         return lab_fail(error, LAB_INPUT,
-                        "%s: has gone %llu steps already, more than the %llu asked for", path,
+                        "%s: already at step %llu, beyond the %llu asked for with --steps", path,
                         (unsigned long long)read->step, (unsigned long long)steps);
     return true;
 }
@@ -112,6 +111,6 @@ nn_adam nn_adam_at(double rate, double beta1, double beta2, uint64_t step) {
 
 bool nn_fail_not_finite(uint64_t seed, uint64_t step, lab_error *error) {
     return lab_fail(error, LAB_SYSTEM,
-                    "seed %llu: the loss is not finite at step %llu: try a lower --rate",
+                    "seed %llu: the loss is not finite at step %llu; try a lower --rate",
                     (unsigned long long)seed, (unsigned long long)step);
 }

@@ -148,7 +148,7 @@ static json_t *evaluate(experiment *e, const void *context, lab_error *error) {
     jobs_begin(e->jobs, plan->job);
     for (size_t i = 0; i < plan->policy_count; i++)
         if (whet_policy_parse(plan->names[i], &policies[i], NULL, 0) != WHET_OK) {
-            lab_fail(error, LAB_INPUT, "no policy %s", plan->names[i]);
+            lab_fail(error, LAB_INPUT, "unknown policy %s", plan->names[i]);
             return NULL;
         }
     retrieval_eval_request request = {.heads = heads,

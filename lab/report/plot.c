@@ -32,10 +32,10 @@ static const char *terminal_for(const char *path) {
 
 bool plot_knows(const char *path, lab_error *error) {
     if (!terminal_for(path))
-        return lab_fail(error, LAB_INPUT, "%s: a figure is written as .svg or .png", path);
+        return lab_fail(error, LAB_INPUT, "%s: figures are written as .svg or .png", path);
     /* gnuplot's scripts have no way to say it */
     return !strchr(path, '\'') ||
-           lab_fail(error, LAB_INPUT, "%s: no name for a figure: it has a quote in it", path);
+           lab_fail(error, LAB_INPUT, "%s: file names of figures must not have quotes", path);
 }
 
 /* A picture under way. */
@@ -94,7 +94,7 @@ static const char *first_complaint(const char *path, char *text, size_t size) {
 extern char **environ;
 
 static bool fail_without_gnuplot(lab_error *error, int reason) {
-    return lab_fail(error, LAB_SYSTEM, "cannot run gnuplot (%s); Debian's package is gnuplot-nox",
+    return lab_fail(error, LAB_SYSTEM, "cannot run gnuplot (%s); install gnuplot-nox",
                     strerror(reason));
 }
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 static const char model_name[] = "max-retrieval";
-static const char *const l2_names[] = {"decoupled", "loss", "loss-half", "none"};
-static const char *const precision_names[RETRIEVAL_PRECISIONS] = {"f32", "bf16", "bf16-products"};
+const char *const retrieval_l2_names[] = {"decoupled", "loss", "loss-half", "none", NULL};
+const char *const retrieval_precision_names[] = {"f32", "bf16", "bf16-products", NULL};
 
 retrieval_config retrieval_config_default(void) {
     return (retrieval_config){.depth = 1,
@@ -44,7 +44,7 @@ static bool policy_is_good(const char *name, lab_error *error) {
 /* It asks what the exact head tells of classes, which is finer than rounded products are. */
 static bool penalty_is_possible(const retrieval_config *config, lab_error *error) {
     return config->leak == 0 || config->precision != RETRIEVAL_BF16_PRODUCTS ||
-           lab_fail(error, LAB_INPUT, "--leak needs --precision f32 or bf16");
+           lab_fail(error, LAB_INPUT, "--leak: needs --rounding f32 or bf16");
 }
 
 bool retrieval_config_check(const retrieval_config *config, lab_error *error) {
@@ -68,12 +68,12 @@ bool retrieval_config_check(const retrieval_config *config, lab_error *error) {
 }
 
 const char *retrieval_precision_name(retrieval_precision precision) {
-    return precision_names[precision];
+    return retrieval_precision_names[precision];
 }
 
 bool retrieval_l2_parse(const char *name, retrieval_l2 *l2) {
     size_t found;
-    if (!lab_find_name(l2_names, sizeof l2_names / sizeof l2_names[0], name, &found))
+    if (!lab_find_name(retrieval_l2_names, name, &found))
         return false;
     *l2 = (retrieval_l2)found;
     return true;
@@ -81,7 +81,7 @@ bool retrieval_l2_parse(const char *name, retrieval_l2 *l2) {
 
 bool retrieval_precision_parse(const char *name, retrieval_precision *precision) {
     size_t found;
-    if (!lab_find_name(precision_names, RETRIEVAL_PRECISIONS, name, &found))
+    if (!lab_find_name(retrieval_precision_names, name, &found))
         return false;
     *precision = (retrieval_precision)found;
     return true;
@@ -96,9 +96,9 @@ json_t *retrieval_config_to_json(const retrieval_config *config, uint64_t seed) 
         (int)config->key_sees_class, "learn_scale", (int)config->learn_scale, "scale",
         config->scale, "sizes", (int)config->size_min, (int)config->size_max, "batch",
         (int)config->batch, "steps", (json_int_t)config->steps, "rate", config->rate, "rate_end",
-        config->rate_end, "l2", l2_names[config->l2], "lambda", config->lambda, "precision",
-        retrieval_precision_name(config->precision), "policy", config->policy, "nearest",
-        config->nearest, "leak", config->leak);
+        config->rate_end, "l2", retrieval_l2_names[config->l2], "lambda", config->lambda,
+        "precision", retrieval_precision_name(config->precision), "policy", config->policy,
+        "nearest", config->nearest, "leak", config->leak);
 }
 
 static bool unpack(json_t *json, retrieval_config *config, uint64_t *seed) {
@@ -141,8 +141,7 @@ bool retrieval_config_from_json(json_t *json, const char *path, retrieval_config
     if (lab_json_mark() != mark)
         return lab_fail_memory(error);
     if (!is_unpacked)
-        return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of max retrieval", path);
+        return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of a max-retrieval head", path);
     return retrieval_config_check(config, &reason) ||
-           lab_fail(error, LAB_INPUT, "%s: a checkpoint of an impossible model: %s", path,
-                    reason.text);
+           lab_fail(error, LAB_INPUT, "%s: damaged checkpoint: %s", path, reason.text);
 }

@@ -67,7 +67,8 @@ json_t *retrieval_config_to_json(const retrieval_config *config, uint64_t seed);
 bool retrieval_config_from_json(json_t *json, const char *path, retrieval_config *config,
                                 uint64_t *seed, lab_error *error);
 
-/* By their names: "decoupled", "loss", "loss-half", "none"; "f32", "bf16", "bf16-products". */
+/* The names, in the order of the values and ended by NULL; and values by name. */
+extern const char *const retrieval_l2_names[], *const retrieval_precision_names[];
 const char *retrieval_precision_name(retrieval_precision precision);
 bool retrieval_l2_parse(const char *name, retrieval_l2 *l2);
 bool retrieval_precision_parse(const char *name, retrieval_precision *precision);

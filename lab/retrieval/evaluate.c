@@ -411,13 +411,14 @@ static bool run_all(evaluation_run *run, retrieval_evaluation *result, lab_error
 static bool check_request(const retrieval_eval_request *request, lab_error *error) {
     for (size_t i = 0; i < request->size_count; i++)
         if (request->sizes[i] < 1 || request->sizes[i] > RETRIEVAL_EVAL_SIZE_MAX)
-            return lab_fail(error, LAB_INPUT, "--sizes: %zu is not from 1 to %d", request->sizes[i],
-                            RETRIEVAL_EVAL_SIZE_MAX);
+            return lab_fail(error, LAB_INPUT, "--sizes: %zu is out of range (1 to %d)",
+                            request->sizes[i], RETRIEVAL_EVAL_SIZE_MAX);
     if (request->sets < 1 || request->policy_count < 1 || request->size_count < 1 ||
         request->heads->count < 1)
         return lab_fail(error, LAB_INPUT, "nothing to evaluate");
     if (request->policy_count > RETRIEVAL_POLICIES_MAX)
-        return lab_fail(error, LAB_INPUT, "more than %d policies", RETRIEVAL_POLICIES_MAX);
+        return lab_fail(error, LAB_INPUT, "--policy: at most %d can be compared",
+                        RETRIEVAL_POLICIES_MAX);
     return true;
 }
 

@@ -247,7 +247,7 @@ bool retrieval_fit_curves(retrieval_fit *fit, unsigned degree, lab_error *error)
             fit->entropy_max = fmax(fit->entropy_max, fit->points[i].entropy);
         }
     if (fit->used <= degree || !(fit->entropy_max > 0))
-        return lab_fail(error, LAB_INPUT, "%zu points are too few for degree %u", fit->used,
+        return lab_fail(error, LAB_INPUT, "%zu points are too few for --degree %u", fit->used,
                         degree);
     fit_curve(fit, degree, false, &fit->least);
     fit_curve(fit, degree, true, &fit->monotone);
@@ -256,13 +256,14 @@ bool retrieval_fit_curves(retrieval_fit *fit, unsigned degree, lab_error *error)
 
 static bool check_request(const retrieval_fit_request *request, lab_error *error) {
     if (request->degree < 1 || request->degree > WHET_POLY_DEGREE_MAX)
-        return lab_fail(error, LAB_INPUT, "--degree: %u is not from 1 to %d", request->degree,
+        return lab_fail(error, LAB_INPUT, "--degree: %u is out of range (1 to %d)", request->degree,
                         WHET_POLY_DEGREE_MAX);
     if (!(request->cap > 1 && request->cap <= 1e6))
-        return lab_fail(error, LAB_INPUT, "--cap: %g is not above 1 and at most 1e6", request->cap);
+        return lab_fail(error, LAB_INPUT, "--cap: %g is out of range (above 1, up to 1,000,000)",
+                        request->cap);
     for (size_t i = 0; i < request->size_count; i++)
         if (request->sizes[i] < 1 || request->sizes[i] > 1048576)
-            return lab_fail(error, LAB_INPUT, "--sizes: %zu is not from 1 to 1048576",
+            return lab_fail(error, LAB_INPUT, "--sizes: %zu is out of range (1 to 1,048,576)",
                             request->sizes[i]);
     return true;
 }

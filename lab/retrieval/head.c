@@ -24,7 +24,8 @@ bool retrieval_head_load(const char *path, retrieval_head *head, lab_error *erro
         size_t count = retrieval_layout_of(&head->config).count;
         head->step = read.step;
         if (read.count != 3 * count)
-            is_good = lab_fail(error, LAB_INPUT, "%s: %zu numbers where its model has %zu", path,
+            is_good = lab_fail(error, LAB_INPUT,
+                               "%s: damaged checkpoint: %zu weights where its model has %zu", path,
                                read.count, 3 * count);
         else if ((head->parameters = aligned_alloc(64, count * sizeof(float))) != NULL)
             memcpy(head->parameters, read.values, count * sizeof(float));
@@ -83,7 +84,8 @@ static bool load_folder(const char *path, retrieval_heads *heads, lab_error *err
     }
     closedir(folder);
     if (is_good && heads->count == 0)
-        return lab_fail(error, LAB_INPUT, "%s holds no checkpoint: train a head first", path);
+        return lab_fail(error, LAB_INPUT,
+                        "%s: no checkpoint in this folder; 'whet retrieval train' makes one", path);
     if (is_good)
         qsort(heads->list, heads->count, sizeof *heads->list, by_seed);
     return is_good;
@@ -112,7 +114,7 @@ bool retrieval_heads_load(const char *path, retrieval_heads *heads, lab_error *e
     *heads = (retrieval_heads){.count = 0};
     struct stat status;
     if (stat(path, &status) != 0)
-        return lab_fail(error, LAB_INPUT, "cannot read %s: %s", path, strerror(errno));
+        return lab_fail_read(error, path, errno);
     bool is_good = S_ISDIR(status.st_mode) ? load_folder(path, heads, error)
                    : is_head_file(path)    ? load_head_file(path, heads, error)
                                            : append(heads, path, error);

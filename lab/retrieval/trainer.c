@@ -196,6 +196,7 @@ static bool is_same_run(const void *context, const nn_checkpoint *read, const ch
                         lab_error *error) {
     const retrieval_trainer *trainer = context;
     static const nn_option_name names[] = {{"key_sees_class", "blind-key", true},
+                                           {"precision", "rounding", false},
                                            {NULL, NULL, false}};
     retrieval_config config;
     uint64_t seed;

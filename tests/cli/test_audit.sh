@@ -1,24 +1,24 @@
 # whet audit: what is printed and kept, and what is refused.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-refuses "a model is needed" '' '' "whet audit: which model? 'whet audit MODEL.gguf'\n" audit
-refuses "but only one" '' '' 'whet audit: the model is given twice\n' audit -m a.gguf b.gguf
+refuses "a model is needed" '' '' "whet audit: missing model; usage: whet audit [OPTION]... MODEL.gguf\nTry 'whet audit --help'.\n" audit
+refuses "but only one" '' '' "whet audit: two models given: 'a.gguf' and 'b.gguf'\nTry 'whet audit --help'.\n" audit -m a.gguf b.gguf
 refuses "a file that is not there" '' '' 'whet audit: cannot read /nowhere.gguf: No such file or directory\n' audit /nowhere.gguf
-refuses "a mass of 1 makes no sense" '' '' 'whet audit: --mass must lie between 0 and 1\n' audit x.gguf --mass 1
-refuses "-m needs a value" '' '' "whet audit: option '-m' needs a value: -m MODEL\nTry 'whet audit --help'.\n" audit -m
+refuses "a mass of 1 makes no sense" '' '' "whet audit: --mass: 1 is not between 0 and 1\nTry 'whet audit --help'.\n" audit x.gguf --mass 1
+refuses "-m needs a value" '' '' "whet audit: option '--model' needs a value: --model MODEL\nTry 'whet audit --help'.\n" audit -m
 printf 'a model' >"$SCRATCH/kept.gguf"
-refuses "results in the place of the model" '' '' "whet audit: $SCRATCH/kept.gguf is read, and would be overwritten\n" \
+refuses "results in the place of the model" '' '' "whet audit: $SCRATCH/kept.gguf: is an input and would be overwritten; choose another output file\n" \
     audit "$SCRATCH/kept.gguf" --csv "$SCRATCH/kept.gguf"
 check "which stays" [ "$(cat "$SCRATCH/kept.gguf")" = 'a model' ]
 printf 'not a model' >"$SCRATCH/text.gguf"
-refuses "a file that is no model" '' '' "whet audit: $SCRATCH/text.gguf: head at byte 0: not a GGUF file\n" audit "$SCRATCH/text.gguf"
+refuses "a file that is no model" '' '' "whet audit: $SCRATCH/text.gguf: not a GGUF model\n" audit "$SCRATCH/text.gguf"
 : >"$SCRATCH/empty.gguf"
 whet_given '' audit "$SCRATCH/empty.gguf"
 check "an empty file is refused" [ "$status" -eq 2 ]
 # version 3, no tensors, one key: general.architecture = "mamba"
 printf 'GGUF\3\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\24\0\0\0\0\0\0\0general.architecture\10\0\0\0\5\0\0\0\0\0\0\0mamba' >"$SCRATCH/mamba.gguf"
 refuses "an architecture that is not known" '' '' \
-    'whet audit: architecture "mamba" is not known here; llama, qwen2, qwen3, gemma, gemma2 and gemma3 are\n' audit "$SCRATCH/mamba.gguf"
+    'whet audit: unsupported architecture "mamba"; supported: llama, qwen2, qwen3, gemma, gemma2 and gemma3\n' audit "$SCRATCH/mamba.gguf"
 
 # A table for those who did not write it: each column has its explanation, and a terminal its width.
 explains_itself() { # option ...
@@ -53,7 +53,7 @@ whet_given '' audit -m "$model" --json "$SCRATCH/audit.json" --csv "$SCRATCH/aud
 check "a model is audited" [ "$status" -eq 0 ]
 check "without a word on standard error" [ ! -s "$SCRATCH/err" ]
 check "its shape is told" grep -q '^llama, stories260K, 5 layers of 8 heads on 4, 8 dimensions each, trained for 512 tokens$' "$SCRATCH/out"
-check "the heads that disperse first are ranked" grep -q '^The heads that disperse first' "$SCRATCH/out"
+check "the heads that disperse first are ranked" grep -q '^The heads that must disperse first' "$SCRATCH/out"
 check "every head is in the CSV" [ "$(wc -l <"$SCRATCH/audit.csv")" -eq 41 ]
 if have jq; then
     check "and in the JSON" [ "$(jq '.heads | length' "$SCRATCH/audit.json")" -eq 40 ]
@@ -66,7 +66,7 @@ whet_given '' audit "$model" --heads --quiet
 check "a line for each head is printed on demand" [ "$(grep -c '10^' "$SCRATCH/out")" -ge 40 ]
 whet_given '' audit "$model" --layer 2 --quiet
 check "or for the heads of a layer" [ "$(grep -c '^2 ' "$SCRATCH/out")" -eq 8 ]
-refuses "a layer that is not there" '' '' 'whet audit: --layer: the model has layers 0 to 4\n' audit --quiet "$model" --layer 5
+refuses "a layer that is not there" '' '' 'whet audit: --layer: 5 is out of range; the model has layers 0 to 4\n' audit --quiet "$model" --layer 5
 head -c 500000 "$model" >"$SCRATCH/cut.gguf"
 whet_given '' audit "$SCRATCH/cut.gguf" --json "$SCRATCH/cut.json"
 check "a model that was cut off is refused" [ "$status" -eq 2 ]

@@ -9,10 +9,10 @@ answers "a sample is a line of JSON" '' \
     clrs generate --algo minimum --length 4 --seed 0
 answers "a sample is text" '' \
     'binary_search:\nkey: [0.423 0.544 0.548 0.602 0.715], target: 0.645, initial_trace: (0, 4)\ntrace | (low, high):\n(3, 4) | (4, 4)\n\n' \
-    clrs generate --algo binary_search --length 5 --hints --format text
+    clrs generate --algo binary_search --length 5 --seed 0 --hints --format text
 answers "unusual decimals and ties are mentioned" '' \
     '{"algo": "minimum", "length": 2, "seed": 0, "index": 0, "decimals": null, "ties": "simd", "use_hints": false, "question": "minimum:\\nkey: [0.5488135039273248 0.7151893663724195]\\nmin:\\n", "answer": "0\\n\\n"}\n' \
-    clrs generate --algo minimum --length 2 --decimals none --ties simd
+    clrs generate --algo minimum --length 2 --seed 0 --decimals none --ties simd
 answers "no samples are no lines" '' '' clrs generate --algo minimum --length 2 --count 0
 
 "$WHET_BIN" clrs generate --algo dijkstra --length 12 --seed 4294967295 --count 8 --hints >"$SCRATCH/all"
@@ -27,40 +27,40 @@ refuses "an unknown algorithm is answered with the nearest" '' '' \
 refuses "part of a name is enough for that" '' '' \
     "whet clrs generate: unknown algorithm 'kruskal'; did you mean 'mst_kruskal'?\n" clrs generate --algo kruskal --length 4
 refuses "a length that is too small is refused" '' '' \
-    'whet clrs generate: strongly_connected_components takes lengths from 4 to 16777216, not 3\n' \
+    "whet clrs generate: --length: '3' is not a length of strongly_connected_components (4 to 16,777,216)\nTry 'whet clrs generate --help'.\n" \
     clrs generate --algo strongly_connected_components --length 3
 refuses "a length beyond all measure is refused" '' '' \
-    'whet clrs generate: bfs takes lengths from 2 to 16777216, not 18446744073709551614\n' \
+    "whet clrs generate: --length: '18446744073709551614' is not a length of bfs (2 to 16,777,216)\nTry 'whet clrs generate --help'.\n" \
     clrs generate --algo bfs --length 18446744073709551614
 refuses "a negative length is refused" '' '' \
-    "whet clrs generate: bfs takes lengths from 2 to 16777216, not -3\n" clrs generate --algo bfs --length -3
+    "whet clrs generate: --length: '-3' is not a length of bfs (2 to 16,777,216)\nTry 'whet clrs generate --help'.\n" clrs generate --algo bfs --length -3
 refuses "a length that is no number is refused" '' '' \
-    "whet clrs generate: bfs takes lengths from 2 to 16777216, not 4x\n" clrs generate --algo bfs --length 4x
+    "whet clrs generate: --length: '4x' is not a length of bfs (2 to 16,777,216)\nTry 'whet clrs generate --help'.\n" clrs generate --algo bfs --length 4x
 refuses "a name that is near to none is answered without one" '' '' \
     "whet clrs generate: unknown algorithm 'nope'; 'whet clrs list' lists them\n" clrs generate --algo nope --length 4
 refuses "a start that would take for ever is refused" '' '' \
-    "whet clrs generate: --start: '18446744073709551615' is not a whole number from 0 to 4294967295\n$try" \
+    "whet clrs generate: --start: '18446744073709551615' is not a whole number from 0 to 4,294,967,295\n$try" \
     clrs generate --algo bfs --length 4 --start 18446744073709551615
 refuses "a seed out of range is refused" '' '' \
-    "whet clrs generate: --seed: '4294967296' is not a whole number from 0 to 4294967295\n$try" \
+    "whet clrs generate: --seed: '4294967296' is not a whole number from 0 to 4,294,967,295\n$try" \
     clrs generate --algo bfs --length 4 --seed 4294967296
 refuses "too many decimals are refused" '' '' \
-    "whet clrs generate: --decimals: '20' is neither a number from 0 to 19 nor 'none'\n" \
+    "whet clrs generate: --decimals: '20' is neither a whole number from 0 to 19 nor 'none'\nTry 'whet clrs generate --help'.\n" \
     clrs generate --algo bfs --length 4 --decimals 20
 refuses "negative decimals are refused" '' '' \
-    "whet clrs generate: --decimals: '-1' is neither a number from 0 to 19 nor 'none'\n" \
+    "whet clrs generate: --decimals: '-1' is neither a whole number from 0 to 19 nor 'none'\nTry 'whet clrs generate --help'.\n" \
     clrs generate --algo bfs --length 4 --decimals -1
-refuses "unknown ties are refused" '' '' "whet clrs generate: --ties: 'stable' is neither scalar nor simd\n" \
+refuses "unknown ties are refused" '' '' "whet clrs generate: --ties: 'stable' is not scalar or simd\nTry 'whet clrs generate --help'.\n" \
     clrs generate --algo bfs --length 4 --ties stable
-refuses "an unknown format is refused" '' '' "whet clrs generate: --format: 'csv' is neither jsonl nor text\n" \
+refuses "an unknown format is refused" '' '' "whet clrs generate: --format: 'csv' is not jsonl or text\nTry 'whet clrs generate --help'.\n" \
     clrs generate --algo bfs --length 4 --format csv
-refuses "an algorithm is needed" '' '' 'whet clrs generate: --algo NAME and --length N are needed\n' clrs generate --length 4
+refuses "an algorithm is needed" '' '' "whet clrs generate: missing --algo NAME\nTry 'whet clrs generate --help'.\n" clrs generate --length 4
 refuses "points that cannot be had are refused" '' '' \
     'whet clrs generate: jarvis_march: a thousand sets of points in a row had three on a line: too many points for so few decimals\n' \
     clrs generate --algo jarvis_march --length 200 --decimals 1
-refuses "a verb is needed" '' '' "whet clrs: which of generate, mix, export, score and list?\nTry 'whet clrs --help'.\n" clrs
+refuses "a verb is needed" '' '' "whet clrs: missing subcommand (generate, mix, export, score or list)\nTry 'whet clrs --help'.\n" clrs
 refuses "an unknown verb is answered with the nearest" '' '' \
-    "whet clrs: unknown verb 'genrate'; did you mean 'generate'?\nTry 'whet clrs --help'.\n" clrs genrate
+    "whet clrs: unknown subcommand 'genrate'; did you mean 'generate'?\nTry 'whet clrs --help'.\n" clrs genrate
 
 stops_with_its_reader() {
     "$WHET_BIN" clrs generate --algo bfs --length 8 --count 18446744073709551615 | head -n 2 >"$SCRATCH/out"
@@ -85,7 +85,7 @@ if [ -n "${WHET_INSTRUMENTED:-}" ]; then
 else
     whet_given '' clrs generate --algo bfs --length 16777216
     ended_with "a length too large for any memory is told of" 1 '' \
-        'whet clrs generate: out of memory for bfs of length 16777216, which may be too large\n'
+        'whet clrs generate: out of memory for bfs of length 16777216; try a shorter length\n'
 fi
 
 # ---- mix -----------------------------------------------------------------------------------------------------------------
@@ -104,13 +104,13 @@ spec_refused() { # specification message
     whet_given '' clrs mix --spec "$SCRATCH/bad.json"
     [ "$status" -eq 2 ] && [ ! -s "$SCRATCH/out" ] && grep -qF "$2" "$SCRATCH/err"
 }
-check "a specification that is no JSON is refused" spec_refused '{"bfs": [4' 'is not JSON: line 1'
-check "a specification that is no object is refused" spec_refused '[4]' 'is no object of algorithms'
+check "a specification that is no JSON is refused" spec_refused '{"bfs": [4' 'not JSON: line 1'
+check "a specification that is no object is refused" spec_refused '[4]' 'is not an object of algorithms'
 check "a specification without lengths is refused" spec_refused '{"bfs": []}' 'has no lengths'
 check "an unknown algorithm in it is answered with the nearest" spec_refused '{"bsf": [4]}' "did you mean 'bfs'?"
 check "a length in it that is too small is refused" spec_refused '{"bfs": [4, 1]}' 'bfs takes lengths from 2'
-check "a length in it that is no number is refused" spec_refused '{"bfs": ["4"]}' 'is no whole number'
-check "lengths that are no list are refused" spec_refused '{"bfs": 4}' 'are no array'
+check "a length in it that is no number is refused" spec_refused '{"bfs": ["4"]}' 'that is not a whole number'
+check "lengths that are no list are refused" spec_refused '{"bfs": 4}' 'are not an array'
 check "a name given twice is refused" spec_refused '{"bfs": [4], "bfs": [5]}' 'duplicate'
 refuses "a specification that is not there is refused" '' '' \
     "whet clrs mix: cannot read $SCRATCH/none.json: No such file or directory\n" clrs mix --spec "$SCRATCH/none.json"
@@ -126,19 +126,19 @@ check "a data set is written" exports "$SCRATCH/set/new"
 check "its folder holds nothing else" [ "$(cd "$SCRATCH/set/new" && find . -type f | sort | tr '\n' ' ')" = './val/bfs.json ./val/dfs.json ' ]
 check "it has all its samples" [ "$(grep -c '"prompt"' "$SCRATCH/set/new/val/bfs.json")" -eq 30 ]
 whet_given '' clrs export --split val --out "$SCRATCH/set/new" --algo bfs,dfs --lengths 4,6..7 --seeds 3,14 --count 5
-ended_with "asked for again, it is complete" 0 '' "whet clrs export: $SCRATCH/set/new/val is complete already\n"
+ended_with "asked for again, it is complete" 0 '' "whet clrs export: $SCRATCH/set/new/val: already complete\n"
 refuses "other options find something else there" '' '' \
-    "whet clrs export: $SCRATCH/set/new/val/bfs.json is there and is not what these options give; give another folder\n" \
+    "whet clrs export: $SCRATCH/set/new/val/bfs.json: exists and differs from what these options give; use another folder\n" \
     clrs export --split val --out "$SCRATCH/set/new" --algo bfs,dfs --lengths 4,6..7 --seeds 3,14 --count 4
 refuses "fewer algorithms find too much there" '' '' \
-    "whet clrs export: $SCRATCH/set/new/val is not empty; give a new folder, or an empty one\n" \
+    "whet clrs export: $SCRATCH/set/new/val: not empty; use a new or an empty folder\n" \
     clrs export --split val --out "$SCRATCH/set/new" --algo bfs
 refuses "more algorithms find another export there" '' '' \
-    "whet clrs export: $SCRATCH/set/new/val holds another export; give a new folder, or an empty one\n" \
+    "whet clrs export: $SCRATCH/set/new/val: holds another export; use a new or an empty folder\n" \
     clrs export --split val --out "$SCRATCH/set/new" --algo bfs,dfs,minimum
 mkdir -p "$SCRATCH/set/full" && echo mine >"$SCRATCH/set/full/notes.txt"
 refuses "a folder that is not empty is left alone" '' '' \
-    "whet clrs export: $SCRATCH/set/full is not empty; give a new folder, or an empty one\n" \
+    "whet clrs export: $SCRATCH/set/full: not empty; use a new or an empty folder\n" \
     clrs export --split val --out "$SCRATCH/set/full" --algo bfs
 check "both splits share a folder" "$WHET_BIN" clrs export --split train --out "$SCRATCH/set/new" --algo bfs --lengths 4 --seeds 1 --count 2
 check "it then holds both" [ "$(cd "$SCRATCH/set/new" && find . -type f | sort | tr '\n' ' ')" = './train/bfs.json ./val/bfs.json ./val/dfs.json ' ]
@@ -150,7 +150,7 @@ in_use() {
     exports "$SCRATCH/set/busy" 2>"$SCRATCH/err"
     local status=$?
     exec 9<&-
-    [ $status -eq 1 ] && grep -qF "$SCRATCH/set/busy is in use" "$SCRATCH/err" && [ -z "$(ls -A "$SCRATCH/set/busy")" ]
+    [ $status -eq 1 ] && grep -qF "$SCRATCH/set/busy: in use" "$SCRATCH/err" && [ -z "$(ls -A "$SCRATCH/set/busy")" ]
 }
 if have flock; then
     check "a folder in which another run works is left to it" in_use
@@ -197,16 +197,16 @@ export_refused() { # message [argument ...]
     whet_given '' clrs export "$@"
     [ "$status" -eq 2 ] && [ ! -s "$SCRATCH/out" ] && grep -qF -- "$message" "$SCRATCH/err" && [ ! -e "$SCRATCH/set/not" ]
 }
-check "a split is needed" export_refused '--split train|val and --out DIR are needed' --out "$SCRATCH/set/not"
-check "an unknown split is refused" export_refused "'test' is neither train nor val" --split test --out "$SCRATCH/set/not"
+check "a split is needed" export_refused 'missing --split NAME' --out "$SCRATCH/set/not"
+check "an unknown split is refused" export_refused "'test' is not train or val" --split test --out "$SCRATCH/set/not"
 check "an unknown algorithm is refused" export_refused "did you mean 'bfs'?" --split val --out "$SCRATCH/set/not" --algo dfs,bsf
 check "a length too small for one of them is refused" export_refused 'kmp_matcher takes lengths from 3' \
     --split val --out "$SCRATCH/set/not" --algo bfs,kmp_matcher --lengths 2
-check "lengths that are no list are refused" export_refused 'is no list of whole numbers' \
+check "lengths that are no list are refused" export_refused 'is not a list of whole numbers' \
     --split val --out "$SCRATCH/set/not" --lengths 4,,5
-check "a seed that the files cannot hold is refused" export_refused 'from 0 to 2147483647' \
+check "a seed that the files cannot hold is refused" export_refused 'from 0 to 2,147,483,647' \
     --split val --out "$SCRATCH/set/not" --seeds 2147483648
-check "no samples are refused" export_refused 'at least one' --split val --out "$SCRATCH/set/not" --count 0
+check "no samples are refused" export_refused 'must be 1 or more' --split val --out "$SCRATCH/set/not" --count 0
 
 fails_on_a_full_disk() {
     [ -w /dev/full ] || return 0
@@ -262,8 +262,8 @@ check "a data set is told from predictions" data_set_refused
 check "an index that would take for ever is refused" line_refused \
     '{"algo": "bfs", "length": 4, "prediction": "", "seed": 0, "index": 4294967296}' 'numbered from 0 to 4294967295'
 check "a line that is no object is refused" line_refused '[3]' '<stdin>:1: not a JSON object'
-check "a line without a prediction is refused" line_refused '{"algo": "bfs", "length": 4}' '"prediction" are needed'
-check "a line without a reference is refused" line_refused '{"algo": "bfs", "length": 4, "prediction": ""}' 'neither "reference" nor'
+check "a line without a prediction is refused" line_refused '{"algo": "bfs", "length": 4}' '"prediction" is missing'
+check "a line without a reference is refused" line_refused '{"algo": "bfs", "length": 4, "prediction": ""}' 'missing "reference"'
 check "a line without a length is refused" line_refused '{"algo": "bfs", "prediction": "", "reference": ""}' '"length" is missing'
 check "an unknown algorithm is refused" line_refused '{"algo": "bsf", "length": 4, "prediction": ""}' "did you mean 'bfs'?"
 check "a seed out of range is refused" line_refused \
@@ -271,7 +271,7 @@ check "a seed out of range is refused" line_refused \
 check "a length out of range is refused" line_refused \
     '{"algo": "bfs", "length": 1, "prediction": "", "seed": 0, "index": 0}' 'bfs takes lengths from 2'
 check "a negative index is refused" line_refused \
-    '{"algo": "bfs", "length": 4, "prediction": "", "seed": 0, "index": -1}' '"index" is no whole number'
+    '{"algo": "bfs", "length": 4, "prediction": "", "seed": 0, "index": -1}' '"index" is not a whole number'
 refuses "a file that is not there is refused" '' '' \
     "whet clrs score: cannot read $SCRATCH/none: No such file or directory\n" clrs score "$SCRATCH/none"
 

@@ -5,7 +5,7 @@ whet_given '' --help
 cp "$SCRATCH/out" "$SCRATCH/overview"
 check "--help succeeds" [ "$status" -eq 0 ]
 check "--help complains of nothing" [ ! -s "$SCRATCH/err" ]
-for form in '' help '-h' 'help help' 'help --help'; do
+for form in '' help '-h' '--quiet' '-q --help'; do
     # shellcheck disable=SC2086 # words on purpose
     whet_given '' $form
     check "'whet $form' prints the overview" cmp "$SCRATCH/out" "$SCRATCH/overview"
@@ -15,7 +15,6 @@ for name in softmax policies demo bench help; do
     check "the overview lists $name" grep -qx "$name" <<<"$commands"
 done
 for name in $commands; do
-    [ "$name" != help ] || continue
     whet_given '' "$name" --help
     cp "$SCRATCH/out" "$SCRATCH/first"
     check "'whet $name --help' succeeds" [ "$status" -eq 0 ]
@@ -47,7 +46,7 @@ try="Try 'whet --help'.\n"
 refuses "a misspelt command is suggested" '' '' "whet: unknown command 'sofmax'; did you mean 'softmax'?\n$try" sofmax
 refuses "letters in the wrong order are suggested" '' '' "whet: unknown command 'dmeo'; did you mean 'demo'?\n$try" dmeo
 refuses "as they are in a policy's name" '' '' \
-    "whet softmax: --policy: unknown policy 'fixde': did you mean 'fixed'?\n'whet policies' lists them all.\n" softmax --policy fixde:2
+    "whet softmax: --policy: unknown policy 'fixde': did you mean 'fixed'?\n'whet policies' lists them.\n" softmax --policy fixde:2
 refuses "the beginning of a command is suggested" '' '' "whet: unknown command 'pol'; did you mean 'policies'?\n$try" pol
 refuses "nothing is suggested where nothing is near" '' '' "whet: unknown command 'frobnicate'\n$try" frobnicate
 refuses "an empty command is unknown" '' '' "whet: unknown command ''\n$try" ''
@@ -68,7 +67,7 @@ refuses "an option without its value" '' '' "whet softmax: option '--policy' nee
 refuses "a flag with a value" '' '' "whet softmax: option '--stats' takes no value\n$try" softmax --stats=yes
 for seed in -1 x 1x '' 18446744073709551616 0x; do
     refuses "the seed '$seed' is refused" '' '' \
-        "whet demo: --seed: '$seed' is not a whole number from 0 to 18446744073709551615\nTry 'whet demo --help'.\n" demo "--seed=$seed"
+        "whet demo: --seed: '$seed' is not a whole number from 0 to 18,446,744,073,709,551,615\nTry 'whet demo --help'.\n" demo "--seed=$seed"
 done
 
 for name in softmax demo; do
@@ -77,9 +76,9 @@ for name in softmax demo; do
     check "$name prints nothing for it" [ ! -s "$SCRATCH/out" ]
     check "$name suggests the nearest policy" grep -q "adptive.*did you mean 'adaptive'" "$SCRATCH/err"
     refuses "$name names an unknown policy once" '1 2\n' '' \
-        "whet $name: --policy: unknown policy 'xyz'\n'whet policies' lists them all.\n" "$name" --policy xyz
+        "whet $name: --policy: unknown policy 'xyz'\n'whet policies' lists them.\n" "$name" --policy xyz
     refuses "$name says that --policy is to be repeated" '1 2\n' '' \
-        "whet $name: --policy 'adaptive,softmax': a name has no commas; for several policies repeat --policy\n'whet policies' lists them all.\n" \
+        "whet $name: --policy 'adaptive,softmax': policy names have no commas; repeat --policy to compare several\n'whet policies' lists them.\n" \
         "$name" --policy adaptive,softmax
     long=$(printf 'x%.0s' {1..400})
     whet_given '1 2\n' "$name" --policy "fixed:$long"

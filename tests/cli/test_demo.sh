@@ -54,7 +54,7 @@ if have script && script -qec true /dev/null </dev/null >/dev/null 2>&1; then
     on_terminal "TERM=xterm '$WHET_BIN' demo"
     check "a terminal gets colours" has_color
     on_terminal "stty cols 60; TERM=dumb '$WHET_BIN' demo"
-    has_no_chart() { ! grep -q 'logarithmic' "$SCRATCH/out" && grep -q 'chart is left out' "$SCRATCH/out"; }
+    has_no_chart() { ! grep -q 'logarithmic' "$SCRATCH/out" && grep -q 'chart needs a terminal' "$SCRATCH/out"; }
     check "a narrow terminal gets no chart and is told so" has_no_chart
     on_terminal "stty cols 80; TERM=dumb '$WHET_BIN' demo"
     check "a terminal of 80 columns gets the chart" grep -q 'logarithmic' "$SCRATCH/out"

@@ -100,7 +100,7 @@ static int silenced(int (*run)(void)) {
 static int list_two_policies(void) {
     static const char *const names[] = {"softmax", "adaptive"};
     policy_list list;
-    int status = make_policy_list("test", names, 2, &list);
+    int status = make_policy_list(names, 2, &list);
     if (status == STATUS_OK)
         free_policy_list(&list);
     return status;

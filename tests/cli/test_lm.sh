@@ -26,7 +26,7 @@ check "a seed draws the same text again" cmp "$SCRATCH/one" "$SCRATCH/two"
 check "another draws another" [ "$(cmp -s "$SCRATCH/one" "$SCRATCH/three"; echo $?)" -eq 1 ]
 generate "$model" --policy adaptive --cache f16 --entropy --speed >"$SCRATCH/out" 2>"$SCRATCH/err"
 check "entropies are told head by head" grep -Eq '^0 +1 +[0-9.]+ +[0-9.]+ +[0-9]+$' "$SCRATCH/out"
-check "and speed on standard error" grep -q 'tokens read at .* a second' "$SCRATCH/err"
+check "and speed on standard error" grep -q 'tokens read at .* per second' "$SCRATCH/err"
 
 # There and back.
 check "a checkpoint becomes GGUF" "$WHET_BIN" lm export "$model" "$SCRATCH/model.gguf"
@@ -84,7 +84,7 @@ whet_given '' lm export "$SCRATCH/run" "$model"
 check "though not over its own checkpoint" [ "$status" -eq 2 ] && check "which is as it was" cmp "$model" "$SCRATCH/kept.ckpt"
 mkdir "$SCRATCH/none" "$SCRATCH/others"
 touch "$SCRATCH/others/notes.txt" "$SCRATCH/others/b.gguf" "$SCRATCH/others/a.gguf"
-refuses "a folder without a model is told" '' '' "whet lm eval: $SCRATCH/none is a folder without a model: name the file of one\n" \
+refuses "a folder without a model is told" '' '' "whet lm eval: $SCRATCH/none: a folder without a model; name the file of one\n" \
     lm eval "$SCRATCH/none"
 whet_given '' lm generate "$SCRATCH/others"
 check "and what one may mean by another is named" grep -q "name the file of a model, such as $SCRATCH/others/a.gguf" "$SCRATCH/err"
@@ -108,15 +108,15 @@ refuses "a model that is not there" '' '' "whet lm generate: cannot read $SCRATC
     lm generate "$SCRATCH/nowhere"
 printf 'nonsense' >"$SCRATCH/nonsense"
 whet_given '' lm generate "$SCRATCH/nonsense"
-check "nonsense is no model" grep -q "nonsense: the file ends too early" "$SCRATCH/err"
+check "nonsense is no model" grep -q "nonsense: not a whet checkpoint, GGUF or llama2.c model" "$SCRATCH/err"
 head -c 5000 "$model" >"$SCRATCH/short.ckpt"
 whet_given '' lm eval "$SCRATCH/short.ckpt"
-check "half a checkpoint is refused" grep -q 'short.ckpt: a damaged checkpoint' "$SCRATCH/err"
+check "half a checkpoint is refused" grep -q 'short.ckpt: damaged checkpoint' "$SCRATCH/err"
 whet_given '' lm eval "$SCRATCH/model.gguf" --algorithm minimum --lengths 4 --samples 2 --quiet
 check "a model that took the way over GGUF still speaks CLRS-Text" [ "$status" -eq 0 ]
 sed 's/<pad>/<dap>/' "$SCRATCH/model.gguf" >"$SCRATCH/others.gguf"
 whet_given '' lm eval "$SCRATCH/others.gguf" --algorithm minimum --lengths 4 --samples 2 --quiet
-check "one of as many other tokens does not" grep -q 'others.gguf does not speak CLRS-Text: its tokens are others' "$SCRATCH/err"
+check "one of as many other tokens does not" grep -q 'others.gguf: not a model of CLRS-Text (its vocabulary is another)' "$SCRATCH/err"
 head -c 2000 "$SCRATCH/model.gguf" >"$SCRATCH/short.gguf"
 whet_given '' lm import "$SCRATCH/short.gguf" "$SCRATCH/x.ckpt"
 check "half a GGUF is refused" [ "$status" -eq 2 ] && check "and nothing written" [ ! -e "$SCRATCH/x.ckpt" ]
@@ -124,9 +124,9 @@ check "half a GGUF is refused" [ "$status" -eq 2 ] && check "and nothing written
 whet_given '' lm generate "$(find "$SCRATCH/heads" -name '*.ckpt' | head -n 1)"
 check "a head of max retrieval is no language model" grep -q 'not a checkpoint of a language model' "$SCRATCH/err"
 whet_given '' lm eval "$SCRATCH/back.ckpt"
-check "a model that does not say what it knows must be told" grep -q 'name algorithms with --algorithm' "$SCRATCH/err"
+check "a model that does not say what it knows must be told" grep -q 'name algorithms with --algo' "$SCRATCH/err"
 whet_given '' lm eval "$model" --algorithm mimimum
-check "an unknown algorithm is refused" grep -q "there is no 'mimimum'" "$SCRATCH/err"
+check "an unknown algorithm is refused" grep -q "unknown algorithm 'mimimum'" "$SCRATCH/err"
 whet_given '' lm eval "$model" --policy sharp
 check "an unknown policy, too" [ "$status" -eq 2 ]
 whet_given '' lm eval "$model" --lengths 1
@@ -134,17 +134,17 @@ check "a length that does not work, too" [ "$status" -eq 2 ]
 whet_given '' lm eval "$model" --samples 0
 check "no samples are none" [ "$status" -eq 2 ]
 whet_given '' lm generate "$model" --prompt "$(printf '%0400d' 7)"
-check "a prompt longer than the context is refused" grep -q "the prompt has 401 tokens, the model's context 300" "$SCRATCH/err"
+check "a prompt longer than the context is refused" grep -q "the prompt has 401 tokens, more than the model's context of 300" "$SCRATCH/err"
 whet_given '' lm generate "$model" --cache f8
 check "an unknown type of cache is refused" [ "$status" -eq 2 ]
 refuses "a device without an end is no prompt" '' '' 'whet lm generate: /dev/zero: not a text file (NUL byte at offset 0)\n' \
     lm generate "$model" --prompt-file /dev/zero
 whet_given '' lm generate "$model" --prompt x --prompt-file "$prompt"
 check "one prompt is enough" [ "$status" -eq 2 ]
-refuses "an unknown type is refused" '' '' "whet lm export: --type: 'q3' is none of f32, f16, bf16 and q8_0\n" \
+refuses "an unknown type is refused" '' '' "whet lm export: --type: 'q3' is not f32, f16, bf16 or q8_0\nTry 'whet lm export --help'.\n" \
     lm export "$model" "$SCRATCH/x.gguf" --type q3
 refuses "a model is not exported over itself" '' '' \
-    "whet lm export: the model would be overwritten by what is made of it\nTry 'whet lm export --help'.\n" lm export "$model" "$model"
+    "whet lm export: $model: is the model itself and would be overwritten; choose another output file\nTry 'whet lm export --help'.\n" lm export "$model" "$model"
 whet_given '' lm export "$model" "$SCRATCH/no/where.gguf"
 check "a folder that is not there is told" [ "$status" -ne 0 ] && check "by name" grep -q 'no/where.gguf' "$SCRATCH/err"
 

@@ -73,19 +73,19 @@ cp "$SCRATCH/whole/manifest.json" "$SCRATCH/manifest_before"
 cp "$SCRATCH/whole/log.jsonl" "$SCRATCH/log_before"
 check "a run may be resumed with its options given again" train --resume --out "$SCRATCH/single"
 anew() { "$WHET_BIN" lm train "${tiny[@]}" --quiet "$@"; }
-refused "an earlier run is not overwritten" 2 "is there already" anew --out "$SCRATCH/whole"
+refused "an earlier run is not overwritten" 2 "already exists" anew --out "$SCRATCH/whole"
 resumed_with() { # name run's-choice wanted-choice option ...: in one sentence
     local name=$1 found=$2 wanted=$3
     shift 3
-    refused "$name" 2 "whole/model.ckpt is of a run $found, which cannot go on $wanted" \
+    refused "$name" 2 "whole/model.ckpt: is of a run $found and cannot be resumed $wanted" \
         "$WHET_BIN" lm train --resume --quiet --out "$SCRATCH/whole" "$@"
 }
 resumed_with "a run of other options is not gone on with" "with --rate 0.001" "with --rate 0.01" --rate 0.01
-resumed_with "nor one of another model" "with --layers 2" "with --layers 3" --layers 3
+resumed_with "nor one of another model" "with --num-layers 2" "with --num-layers 3" --layers 3
 resumed_with "nor one of another policy" "with --policy adaptive" "with --policy adaptive:hold" --policy adaptive:hold
 resumed_with "nor with more steps, which its rate follows" "with --steps 200" "with --steps 300" --steps 300
-resumed_with "nor with other questions" "with --algorithm minimum,insertion_sort" "with --algorithm bfs" --algorithm bfs
-resumed_with "nor with other lengths" "with --lengths 4..8" "with --lengths 4..9" --lengths 4..9
+resumed_with "nor with other questions" "with --algo minimum,insertion_sort" "with --algo bfs" --algo bfs
+resumed_with "nor with other lengths" "with --lengths 4-8" "with --lengths 4-9" --lengths 4..9
 resumed_with "nor with a flag that it did not have" "without --untied" "with --untied" --untied
 check "all of this leaves the checkpoint as it was" same whole/model.ckpt before
 check "and the manifest" same whole/manifest.json manifest_before
@@ -97,13 +97,13 @@ damaged() { # what: from standard input into a folder to resume in
     cat >"$SCRATCH/damaged/model.ckpt"
 }
 { head -c 5000 "$SCRATCH/before"; printf x; tail -c +5002 "$SCRATCH/before"; } | damaged
-refused "a damaged checkpoint is refused" 2 "checksum is wrong" train --out "$SCRATCH/damaged"
+refused "a damaged checkpoint is refused" 2 "wrong checksum" train --out "$SCRATCH/damaged"
 head -c 3000 "$SCRATCH/before" | damaged
 refused "so is one that was cut short" 2 "damaged" train --out "$SCRATCH/damaged"
 head -c 20 "$SCRATCH/before" | damaged
 refused "however short" 2 "cut short" train --out "$SCRATCH/damaged"
 echo hello | damaged
-refused "and a file of another kind" 2 "not a checkpoint" train --out "$SCRATCH/damaged"
+refused "and a file of another kind" 2 "not a whet checkpoint" train --out "$SCRATCH/damaged"
 check "which is not touched" [ "$(cat "$SCRATCH/damaged/model.ckpt")" = hello ]
 "$WHET_BIN" retrieval train --steps 1 --width 16 --batch 8 --quiet --out "$SCRATCH/heads" >/dev/null
 damaged <"$SCRATCH/heads/seed-1.ckpt"
@@ -119,7 +119,7 @@ for bad in "--width 0" "--layers 0" "--heads 3 --key-heads 2" "--batch 0" "--acc
     refused "train refuses $bad" 2 "whet lm train: " "$WHET_BIN" lm train --quiet $bad --out "$SCRATCH/never"
 done
 check "and makes no folder then" [ ! -e "$SCRATCH/never" ]
-refused "heads that do not divide the width are told" 2 "--heads: 4 does not divide --width 15" anew --width 15 --heads 4
+refused "heads that do not divide the width are told" 2 "--num-heads: 4 does not divide --width 15" anew --width 15 --heads 4
 refused "and those of odd size" 2 "--head-dim: 3 is odd" anew --width 12 --heads 4
 check "which may be had if asked for" anew --width 15 --heads 4 --head-dim 3 --rope-dims 2 --steps 1 --out "$SCRATCH/odd"
 refused "lengths may be far apart" 2 "does not fit --context 256" anew --lengths 1900..2000 --out "$SCRATCH/far"

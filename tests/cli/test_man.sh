@@ -1,7 +1,11 @@
-# The manual page: well-formed, and nothing the program offers left out.
+# The manual page: well-formed, and with every command, option and policy of the program, and no other.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
+# shellcheck source=commands.sh
+. "$WHET_SOURCE_DIR/tests/cli/commands.sh"
 
-page=$WHET_SOURCE_DIR/man/whet.1
+page=$SCRATCH/whet.1
+"$WHET_BIN" help --man >"$page" 2>"$SCRATCH/err"
+check "the program prints its manual page" [ "$?/$(wc -c <"$SCRATCH/err")" = 0/0 ]
 says_nothing() { # command [argument ...]; fails if the command prints anything
     local output
     output=$("$@" 2>&1)
@@ -26,42 +30,40 @@ else
     skip "man warns of nothing" "needs man-db"
 fi
 
-# The text as it is typed: no font macros between words and no escaped dashes.
-plain=$SCRATCH/plain
-sed -e 's/\\-/-/g' -e 's/^\.[A-Z][a-z] //' -e 's/ Ns / /g' -e 's/Fl /-/g' "$page" >"$plain"
-has() {
-    grep -qF -- "$1" "$plain" || { echo "not in the page: $1"; return 1; }
+for section in NAME SYNOPSIS DESCRIPTION COMMANDS VALUES POLICIES STATISTICS ENVIRONMENT FILES 'EXIT STATUS' EXAMPLES 'SEE ALSO'; do
+    check "the page has the section $section" grep -qx ".Sh $section" "$page"
+done
+check "nothing is left to be filled in" says_nothing grep -nE '^@|@[A-Z]+@' "$page"
+
+# Commands and options, both ways: what a section lists is what the command's help lists, but for what every command takes.
+check "the page's commands are those of the program" \
+    diff <(sed -n 's/^\.Ss whet //p' "$page" | sort) <(all_commands | sort)
+check "and so is its synopsis" diff <(sed -n '/^\.Sh SYNOPSIS/,/^\.Sh/s/^\.Cm //p' "$page" | sort) <(all_commands | sort)
+options_in() { # the lines of a list; options one a line, sorted
+    sed -n 's/^\.It Fl //p' | sed -e 's/\\-/-/g' -e 's/ Op Ar .*//' -e 's/ Ar .*//' -e 's/ , Fl /\n/' |
+        sed 's/^\(.*\)$/-\1/' | sort
 }
-for name in $("$WHET_BIN" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
-    check "the page has the command $name" has "whet $name"
-    for option in $("$WHET_BIN" "$name" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p'); do
-        check "the page has $option of $name" has "$option"
-    done
-done
-for verb in train eval fit heads; do
-    check "the page has retrieval $verb" has "whet retrieval $verb"
-    for option in $("$WHET_BIN" retrieval "$verb" --help | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p'); do
-        check "the page has $option of retrieval $verb" has "$option"
-    done
-done
-for verb in generate mix export score list; do
-    check "the page has the verb $verb of clrs" has "clrs $verb"
-    for option in $("$WHET_BIN" clrs "$verb" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p'); do
-        check "the page has $option of clrs $verb" has "$option"
-    done
-done
-check "the page has a composition" has "$("$WHET_BIN" policies --names | grep '+')"
-# The page's list of policies is the program's table: the same in the same order, as `whet policies` writes them, without the
-# macros in between.
+common=$(sed -n '/^\.Sh DESCRIPTION/,/^\.Sh/p' "$page" | options_in)
+check "every command's options are explained once" [ "$common" = "$(printf '%s\n' --color --help --quiet --version -V -h -q | sort)" ]
+while read -r name; do
+    # shellcheck disable=SC2086 # words of a command
+    check "the page's options of $name are those of the program" diff \
+        <(sed -n "/^\.Ss whet $name\$/,/^\.S[hs]/p" "$page" | options_in) \
+        <(options_of $name | grep -vxFe "$common")
+done < <(all_commands)
+
+# Policies as `whet policies` lists them, the same in the same order.
 policies_of_the_page() {
-    sed -n '/^\.Sh POLICIES/,/^\.Sh STATISTICS/s/^\.It Cm //p' "$page" |
-        sed -e 's/ Ns / /g' -e 's/\(^\| \)\(Cm\|Ar\) /\1/g' -e 's/ *Oo */[/g' -e 's/ *Oc */]/g' -e 's/ Ns$//' -e 's/ //g'
+    sed -n '/^\.Sh POLICIES/,/^\.Sh STATISTICS/s/^\.It Cm //p' "$page" | sed 's/\\-/-/g'
 }
 policies_of_the_table() {
     "$WHET_BIN" policies --json | sed -n 's/^  {"syntax": "\([^"]*\)".*/\1/p' | grep -v '+'
 }
 check "the page lists the policies of the table" diff <(policies_of_the_page) <(policies_of_the_table)
-check "the page is of this version" has "whet $("$WHET_BIN" --version | cut -d ' ' -f 2)"
+check "the page has a composition" grep -qF "$("$WHET_BIN" policies --names | grep '+')" "$page"
+check "the page is of this version" grep -qx ".Os whet $("$WHET_BIN" --version | cut -d ' ' -f 2)" "$page"
 whet_given '1 2 3 4\n' softmax --policy softmax --policy adaptive
 check "the page's example is what the program answers" near "$(sed -n '/^softmax	/p; /^adaptive	/p' "$page")" "$(cat "$SCRATCH/out")"
+refuses "the page is not about one command" '' '' \
+    "whet help: --man, --completions and a command exclude each other\nTry 'whet help --help'.\n" help --man softmax
 finish

@@ -12,6 +12,7 @@ if [ -w /dev/full ]; then
         : >"$SCRATCH/out"
         case $form in --*) named='' ;; *) named=${form%% *} ;; esac
         [ "$named" != help ] || named=softmax
+        [ "$form" != --help ] || named=help
         ended_with "'whet $form' tells of a full disk" 1 '' "$(full_disk "$named")"
     done
     yes '1 2 3' 2>/dev/null | timeout 60 "$WHET_BIN" softmax >/dev/full 2>"$SCRATCH/err"
@@ -27,7 +28,7 @@ status=$?
 ended_with "a closed standard output is told of" 1 '' 'whet softmax: cannot write to standard output: Bad file descriptor\n'
 "$WHET_BIN" softmax <&- >"$SCRATCH/out" 2>"$SCRATCH/err"
 status=$?
-ended_with "a closed standard input is told of" 2 '' 'whet softmax: <stdin>: Bad file descriptor\n'
+ended_with "a closed standard input is told of" 1 '' 'whet softmax: cannot read <stdin>: Bad file descriptor\n'
 "$WHET_BIN" demo --policy softmax --svg "$SCRATCH/picture.svg" >&- 2>&-
 check "with its outputs closed the program still writes only the picture" grep -q '^</svg>$' "$SCRATCH/picture.svg"
 
@@ -68,7 +69,7 @@ else
     asked=(lm eval "$SCRATCH/run" --quiet --samples 2 --lengths 4)
     check "retrieval eval --json - prints nothing else" goes_to_output --json retrieval eval "${few[@]}"
     check "retrieval eval --csv -" goes_to_output --csv retrieval eval "${few[@]}"
-    check "retrieval fit --json -" goes_to_output --json retrieval fit --quiet --sets 40 --sizes 16..64 --degree 1 "$SCRATCH/heads"
+    check "retrieval fit --json -" goes_to_output --json retrieval fit --quiet --sets 40 --sizes 16..64:x2 --degree 1 "$SCRATCH/heads"
     check "retrieval heads --json -" goes_to_output --json retrieval heads --sets 4 --sizes 16 "$SCRATCH/heads"
     check "theory --json -" goes_to_output --json theory reach
     check "lm eval --json -" goes_to_output --json "${asked[@]}"
@@ -79,7 +80,7 @@ else
     "$WHET_BIN" lm export "$SCRATCH/run" - >"$SCRATCH/out"
     check "lm export writes a model there" cmp "$SCRATCH/model.gguf" "$SCRATCH/out"
     check "and no file is called -" [ -z "$(ls -A)" ]
-    refuses "two files cannot both be there" '' '' "whet audit: only one of its files can be '-', standard output\n" \
+    refuses "two files cannot both be there" '' '' "whet audit: only one result can go to '-', standard output\n" \
         audit --quiet "$SCRATCH/model.gguf" --json - --csv -
     if [ -w /dev/full ]; then
         "$WHET_BIN" theory reach --json - >/dev/full 2>"$SCRATCH/err"

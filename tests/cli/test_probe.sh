@@ -2,27 +2,27 @@
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
 try="Try 'whet probe --help'.\n"
-refuses "a model is needed" '' '' "whet probe: which model? -m MODEL.gguf\n$try" probe
-refuses "but only one" '' '' "whet probe: the model is given twice\n$try" probe -m a.gguf b.gguf
+refuses "a model is needed" '' '' "whet probe: missing model; usage: whet probe [OPTION]... MODEL.gguf\n$try" probe
+refuses "but only one" '' '' "whet probe: two models given: 'a.gguf' and 'b.gguf'\n$try" probe -m a.gguf b.gguf
 refuses "a file that is not there" '' '' 'whet probe: cannot read /nowhere.gguf: No such file or directory\n' probe /nowhere.gguf
-refuses "two texts" '' '' "whet probe: --prompt-file or --text, not both\n$try" probe x.gguf --text a --prompt-file b
+refuses "two texts" '' '' "whet probe: --prompt and --prompt-file exclude each other\n$try" probe x.gguf --text a --prompt-file b
 refuses "a text that is not there" '' '' 'whet probe: cannot read /nowhere: No such file or directory\n' probe x.gguf --prompt-file /nowhere
-refuses "no sequences" '' '' "whet probe: --sequences: from 1 to 1000\n$try" probe x.gguf --sequences 0
-refuses "no position" '' '' "whet probe: --every: from 1 to 65535\n$try" probe x.gguf --every 0
-refuses "no context" '' '' "whet probe: --context: from 1 to 16777216\n$try" probe x.gguf --context 0
-refuses "no tokens to judge" '' '' "whet probe: --perplexity-tokens: 4 or more\n$try" probe x.gguf --perplexity-tokens 0
-refuses "a range that is none" '' '' "whet probe: --range: two whole numbers up to 1000000000, such as 0..999\n$try" probe x.gguf --range 9..9
-refuses "sizes that do not grow" '' '' "whet probe: --sizes: each has to be larger than the one before\n$try" probe x.gguf --sizes 4,4
-refuses "a policy that is not known" '' '' "whet probe: --policy: unknown policy 'adaptve': did you mean 'adaptive'?\n'whet policies' lists them all.\n" probe x.gguf --policy adaptve
+refuses "no sequences" '' '' "whet probe: --count: 0 is out of range (1 to 1,000)\n$try" probe x.gguf --sequences 0
+refuses "no position" '' '' "whet probe: --every: 0 is out of range (1 to 65,535)\n$try" probe x.gguf --every 0
+refuses "no context" '' '' "whet probe: --context: 0 is out of range (1 to 16,777,216)\n$try" probe x.gguf --context 0
+refuses "no tokens to judge" '' '' "whet probe: --perplexity-tokens: must be 4 or more\n$try" probe x.gguf --perplexity-tokens 0
+refuses "a range that is none" '' '' "whet probe: --range: '9..9' is only one number; a range such as 0-999 has two\n$try" probe x.gguf --range 9..9
+refuses "sizes that do not grow" '' '' "whet probe: --sizes: each must be larger than the one before\n$try" probe x.gguf --sizes 4,4
+refuses "a policy that is not known" '' '' "whet probe: --policy: unknown policy 'adaptve': did you mean 'adaptive'?\n'whet policies' lists them.\n" probe x.gguf --policy adaptve
 for list in '' 0- , 0, 3-1 65536 1,,2 ' 1' 0-3,x; do
     refuses "layers '$list' are none" '' '' "whet probe: --layers: '$list' is not a list such as 0-3,7\n$try" probe x.gguf --layers "$list"
 done
 refuses "heads that are none" '' '' "whet probe: --heads: 'all' is not a list such as 0-3,7\n$try" probe x.gguf --heads all
-refuses "a picture whose name gnuplot cannot say" '' '' "whet probe: it's.svg: no name for a figure: it has a quote in it\n$try" probe x.gguf --figure "it's.svg"
-refuses "two files of one name" '' '' "whet probe: $SCRATCH/x is named for two files\n" probe x.gguf --json "$SCRATCH/x" --csv "$SCRATCH/x"
-refuses "two pictures of one name" '' '' "whet probe: ./x.svg is named for two files\n" probe x.gguf --figure ./x.svg --figures ./x.svg
+refuses "a picture whose name gnuplot cannot say" '' '' "whet probe: it's.svg: file names of figures must not have quotes\n$try" probe x.gguf --figure "it's.svg"
+refuses "two files of one name" '' '' "whet probe: $SCRATCH/x: two results cannot go to the same file\n" probe x.gguf --json "$SCRATCH/x" --csv "$SCRATCH/x"
+refuses "two pictures of one name" '' '' "whet probe: ./x.svg: two results cannot go to the same file\n" probe x.gguf --figure ./x.svg --figures ./x.svg
 printf 'a model' >"$SCRATCH/kept.gguf"
-refuses "results in the place of the model" '' '' "whet probe: $SCRATCH/../$(basename "$SCRATCH")/kept.gguf is read, and would be overwritten\n" \
+refuses "results in the place of the model" '' '' "whet probe: $SCRATCH/../$(basename "$SCRATCH")/kept.gguf: is an input and would be overwritten; choose another output file\n" \
     probe "$SCRATCH/kept.gguf" --json "$SCRATCH/../$(basename "$SCRATCH")/kept.gguf"
 for option in --json --csv --figure --figures; do
     whet_given '' probe x.gguf $option /nowhere/x.svg
@@ -34,8 +34,8 @@ without_gnuplot() {
     [ $? -eq 1 ] && grep -q 'cannot run gnuplot (No such file or directory)' "$SCRATCH/err"
 }
 check "without gnuplot a figure is refused before anything is run" without_gnuplot
-refuses "a picture of another kind" '' '' "whet probe: x.jpg: a figure is written as .svg or .png\n$try" probe x.gguf --figure x.jpg
-refuses "figure 3 needs a model" '' '' "whet figure 3: which model? -m MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
+refuses "a picture of another kind" '' '' "whet probe: x.jpg: figures are written as .svg or .png\n$try" probe x.gguf --figure x.jpg
+refuses "figure 3 needs a model" '' '' "whet figure 3: missing model; usage: whet figure 3 [OPTION]... MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
 refuses "and comes first" '' '' \
     "whet figure: figure 3 looks into a language model: 'whet figure 3 -m MODEL.gguf', the number first\n" figure --quiet 3
 printf 'GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >"$SCRATCH/empty.gguf"
@@ -207,7 +207,7 @@ else
 fi
 stopped_by() { # signal
     rm -f "$SCRATCH/stopped.json"
-    "$WHET_BIN" probe "$model" --sizes 4..32 --sequences 1000 --policy softmax --threads 1 --quiet --json "$SCRATCH/stopped.json" >"$SCRATCH/out" 2>"$SCRATCH/err" &
+    "$WHET_BIN" probe "$model" --sizes 4..32:x2 --sequences 1000 --policy softmax --threads 1 --quiet --json "$SCRATCH/stopped.json" >"$SCRATCH/out" 2>"$SCRATCH/err" &
     local probe=$!
     while kill -0 $probe && [ -z "$(ls "$TMPDIR")" ]; do sleep 0.05; done
     kill -"$1" $probe

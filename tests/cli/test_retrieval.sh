@@ -62,7 +62,7 @@ one_at_a_time() {
     second=$?
     kill -INT $first
     wait $first
-    [ $second -eq 1 ] && grep -qF "$SCRATCH/busy is in use" "$SCRATCH/err" && [ ! -e "$SCRATCH/busy/seed-2.ckpt" ]
+    [ $second -eq 1 ] && grep -qF "$SCRATCH/busy: in use" "$SCRATCH/err" && [ ! -e "$SCRATCH/busy/seed-2.ckpt" ]
 }
 check "a folder in which a run is under way is left to it" one_at_a_time
 check "and free again when that has ended" train --seed 2 --steps 5 --out "$SCRATCH/busy"
@@ -70,15 +70,15 @@ check "and free again when that has ended" train --seed 2 --steps 5 --out "$SCRA
 # Nothing earlier is lost.
 cp "$SCRATCH/whole/seed-1.ckpt" "$SCRATCH/before"
 eval_heads() { "$WHET_BIN" retrieval eval --quiet --sets 2 --sizes 16 "$@"; }
-refused "an earlier run is not overwritten" 2 "is there already" train --out "$SCRATCH/whole"
+refused "an earlier run is not overwritten" 2 "already exists" train --out "$SCRATCH/whole"
 resumed_with() { # name run's-choice wanted-choice option ...: in one sentence
     local name=$1 found=$2 wanted=$3
     shift 3
-    refused "$name" 2 "is of a run $found, which cannot go on $wanted" again --out "$SCRATCH/whole" "$@"
+    refused "$name" 2 ": is of a run $found and cannot be resumed $wanted" again --out "$SCRATCH/whole" "$@"
 }
 resumed_with "a run of other options is not gone on with" "with --rate 0.001" "with --rate 0.01" --rate 0.01
 resumed_with "nor one of another model" "with --depth 1" "with --depth 2" --depth 2
-resumed_with "nor with other sets" "with --sizes 5..16" "with --sizes 5..17" --sizes 5..17
+resumed_with "nor with other sets" "with --sizes 5-16" "with --sizes 5-17" --sizes 5..17
 resumed_with "nor with a flag that it did not have" "without --blind-key" "with --blind-key" --blind-key
 check "all of this leaves the checkpoint as it was" same whole/seed-1.ckpt before
 check "and the run to be resumed with its own options" again --out "$SCRATCH/whole"
@@ -90,21 +90,21 @@ check "and is as long when taken up again" grep -q '1 head .* 3100 steps' <(agai
 damaged=$SCRATCH/damaged.ckpt
 cp "$SCRATCH/before" "$damaged"
 printf 'x' | dd of="$damaged" bs=1 seek=5000 conv=notrunc 2>/dev/null
-refused "a damaged checkpoint is refused" 2 "checksum is wrong" eval_heads "$damaged"
+refused "a damaged checkpoint is refused" 2 "wrong checksum" eval_heads "$damaged"
 head -c 3000 "$SCRATCH/before" >"$damaged"
 refused "so is one that was cut short" 2 "damaged" eval_heads "$damaged"
 head -c 20 "$SCRATCH/before" >"$damaged"
 refused "however short" 2 "cut short" eval_heads "$damaged"
 echo "hello" >"$damaged"
-refused "and a file of another kind" 2 "not a checkpoint" eval_heads "$damaged"
+refused "and a file of another kind" 2 "not a whet checkpoint" eval_heads "$damaged"
 mkdir "$SCRATCH/broken"
 cp "$damaged" "$SCRATCH/broken/seed-1.ckpt"
-refused "a damaged run is not resumed" 2 "not a checkpoint" train --resume --out "$SCRATCH/broken"
+refused "a damaged run is not resumed" 2 "not a whet checkpoint" train --resume --out "$SCRATCH/broken"
 check "nor touched" cmp "$damaged" "$SCRATCH/broken/seed-1.ckpt"
 refused "a path that leads nowhere is named" 2 "$SCRATCH/nowhere" eval_heads "$SCRATCH/nowhere"
 mkdir "$SCRATCH/empty"
-refused "a folder without heads is told from one with" 2 "holds no checkpoint" eval_heads "$SCRATCH/empty"
-refused "and so is having named none" 2 "which heads?" eval_heads
+refused "a folder without heads is told from one with" 2 "no checkpoint in this folder" eval_heads "$SCRATCH/empty"
+refused "and so is having named none" 2 "missing argument" eval_heads
 
 # Command lines that make no sense.
 for bad in "--width 0" "--depth 9" "--batch 0" "--classes 1" "--sizes 16..5" "--sizes 0..4" "--sizes 5..9999" "--rate x" \
@@ -120,7 +120,7 @@ done
 refused "fit refuses a degree of 9" 2 "--degree" "$WHET_BIN" retrieval fit --degree 9 "$SCRATCH/whole"
 refused "an unknown option has a suggestion" 2 "did you mean '--steps'" "$WHET_BIN" retrieval train --step 5
 refused "an unknown verb too" 2 "did you mean 'train'" "$WHET_BIN" retrieval trian
-refused "a verb is needed" 2 "which of train, eval, fit and heads" "$WHET_BIN" retrieval
+refused "a verb is needed" 2 "missing subcommand (train, eval, fit or heads)" "$WHET_BIN" retrieval
 
 # Disks that do not cooperate.
 refused "a folder that cannot be made is named" 1 "/dev/null/run" train --out /dev/null/run
@@ -173,8 +173,8 @@ check "and nothing is written then" [ ! -e "$SCRATCH/stopped.json" ]
 
 # What the verbs answer.
 evaluate() { eval_heads --policy softmax --policy adaptive --policy hardmax "$@" "$SCRATCH/whole"; }
-check "eval writes JSON and CSV" evaluate --sizes 16..64 --sets 100 --json "$SCRATCH/a.json" --csv "$SCRATCH/a.csv"
-check "which does not depend on threads" evaluate --sizes 16..64 --sets 100 --threads 1 --json "$SCRATCH/b.json"
+check "eval writes JSON and CSV" evaluate --sizes 16..64:x2 --sets 100 --json "$SCRATCH/a.json" --csv "$SCRATCH/a.csv"
+check "which does not depend on threads" evaluate --sizes 16..64:x2 --sets 100 --threads 1 --json "$SCRATCH/b.json"
 check "bit for bit" same a.json b.json
 check "there are rows for all sizes, policies and measures" python3 - "$SCRATCH/a.json" <<'PYTHON'
 import json, sys
@@ -193,7 +193,7 @@ assert [p["n"] for p in result["adaptive_against_softmax"]] == [16, 32, 64]
 PYTHON
 check "the CSV has a line for each head, size and policy" [ "$(wc -l <"$SCRATCH/a.csv")" -eq 19 ]
 fitted() {
-    "$WHET_BIN" retrieval fit --quiet --sizes 16..64 --sets 40 --json "$SCRATCH/fit.json" "$SCRATCH/whole" >"$SCRATCH/out"
+    "$WHET_BIN" retrieval fit --quiet --sizes 16..64:x2 --sets 40 --json "$SCRATCH/fit.json" "$SCRATCH/whole" >"$SCRATCH/out"
 }
 check "fit finds curves" fitted
 for policy in $(sed -n 's/^  //p' "$SCRATCH/out"); do

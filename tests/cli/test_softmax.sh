@@ -113,11 +113,11 @@ answers "a beta is that of every row" '0 1\n0 2\n\n' '0 1\n0 1\n\n' softmax --be
 answers "a composition with a sink" '0 0 0 0\n' '0.200000003 0.200000003 0.200000003 0.200000003\n' softmax --policy fixed:2+topk:4 --sink 0
 answers "a position that no policy asks for changes nothing" '0 0\n' '0.5 0.5\n' softmax --position 9000
 refuses "a beta beside a temperature is refused" '0\n' '' \
-    "whet softmax: --beta: the policy 'adaptive+hardmax' chooses its own beta; give softmax or a map\n" \
+    "whet softmax: --beta: the policy 'adaptive+hardmax' sets its own beta; use softmax or a map\n" \
     softmax --beta 2 --policy softmax --policy adaptive+hardmax
 refuses "a beta that is not positive is refused" '0\n' '' "whet softmax: --beta: not a positive 32-bit float\n" softmax --beta 0
 refuses "a sink beyond a float is refused" '0\n' '' "whet softmax: --sink: too large for a 32-bit float\n" softmax --sink 1e39
 refuses "two maps are refused" '0\n' '' \
-    "whet softmax: --policy 'topk:3+hardmax': 'topk:3' is a map: expected a temperature before '+' and a map behind it\n'whet policies' lists them all.\n" \
+    "whet softmax: --policy 'topk:3+hardmax': 'topk:3' is a map: expected a temperature before '+' and a map behind it\n'whet policies' lists them.\n" \
     softmax --policy topk:3+hardmax
 finish

@@ -10,7 +10,7 @@ answers "statistics too" '0 0\n' \
     '{"n": 2, "entropy": 0.693, "entropy_after": 0.693, "beta": 1, "max_prob": 0.5, "logsumexp": 0.693, "min": 0, "argmax": 0, "sink_share": 0.5}\n' \
     softmax --stats --precision 3
 refused "no digits are refused" 2 "'0' is not a whole number from 1 to 17" "$WHET_BIN" softmax --precision 0
-refused "a name is no format" 2 "--format: 'xml' is not one of auto, text, csv, npy, json" "$WHET_BIN" softmax --format xml
+refused "a name is no format" 2 "--format: 'xml' is not auto, text, csv, npy or json" "$WHET_BIN" softmax --format xml
 
 # CSV, headers and comments.
 printf 'a,b\n# two numbers\n0,0\n' >"$SCRATCH/rows.csv"

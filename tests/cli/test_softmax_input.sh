@@ -63,8 +63,8 @@ refuses "a mistake in a file names the file and its own line" '' "$half$half" \
     "whet softmax: $SCRATCH/rows.txt:2:3: expected a number, found 'x'\n" softmax "$SCRATCH/a" "$SCRATCH/rows.txt" "$SCRATCH/b"
 refuses "a mistake stops statistics and several policies too" '1 x\n' '' \
     "whet softmax: <stdin>:1:3: expected a number, found 'x'\n" softmax --stats --policy softmax --policy hardmax
-refuses "a file that is not there" '' '' "whet softmax: $SCRATCH/none: No such file or directory\n" softmax "$SCRATCH/none"
-refuses "a folder is no file" '' '' "whet softmax: $SCRATCH: Is a directory\n" softmax "$SCRATCH"
+refuses "a file that is not there" '' '' "whet softmax: cannot read $SCRATCH/none: No such file or directory\n" softmax "$SCRATCH/none"
+refuses "a folder is no file" '' '' "whet softmax: cannot read $SCRATCH: Is a directory\n" softmax "$SCRATCH"
 
 # A mistake at the end of a line far longer than any buffer.
 seq -s ' ' 300000 >"$SCRATCH/long"
@@ -126,7 +126,7 @@ refuses "but not longer" '0 0\n00 0\n' "$half" \
 answers "limits have suffixes" '0 0\n' "$half" softmax --max-line 1K
 for size in 0 '' x 1T 5MB -1 99999999999999999999 99999999999999G; do
     refuses "--max-line '$size' is refused" '' '' \
-        "whet softmax: --max-line: '$size' is not a size such as 4096, 64K, 64M or 2G\n" softmax --max-line "$size"
+        "whet softmax: --max-line: '$size' is not a size such as 4096, 64K, 64M or 2G\nTry 'whet softmax --help'.\n" softmax --max-line "$size"
 done
 
 # A locale with a decimal comma must not matter.

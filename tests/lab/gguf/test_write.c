@@ -162,11 +162,11 @@ TEST(what_makes_no_file_is_refused_and_leaves_none) {
     gguf_writer *writer = gguf_writer_start();
     gguf_put_u32(writer, "same", 1);
     gguf_put_u32(writer, "same", 2);
-    check_fails(writer, "key \"same\" comes twice");
+    check_fails(writer, "key \"same\" occurs twice");
     writer = gguf_writer_start();
     gguf_put_u32(writer, "not a key", 1);
     gguf_put_u32(writer, "fine", 1);
-    check_fails(writer, "is no name for a key");
+    check_fails(writer, "is not a valid name of a key");
     writer = gguf_writer_start();
     gguf_put_u32(writer, "general.alignment", 64);
     check_fails(writer, "the writer itself chooses general.alignment");
@@ -176,7 +176,7 @@ TEST(what_makes_no_file_is_refused_and_leaves_none) {
     check_fails(with_tensor(256, 1, GGUF_Q4_K), "cannot be written as q4_k");
     writer = with_tensor(32, 1, GGUF_F32);
     gguf_put_tensor(writer, "the.tensor", 1, (const uint64_t[]){1}, GGUF_F32, (const float[]){0});
-    check_fails(writer, "tensor \"the.tensor\" comes twice");
+    check_fails(writer, "tensor \"the.tensor\" occurs twice");
     remove_scratch();
 }
 

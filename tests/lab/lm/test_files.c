@@ -378,7 +378,7 @@ TEST(a_tensor_that_no_plain_model_has_is_named) {
         if (memcmp(data + at, key, sizeof key - 1) == 0)
             data[at + sizeof key - 1 + 4] = 1; /* behind the type: a layer less than it has */
     put_file(damaged, data, size);
-    check_refused(damaged, NULL, "has a tensor 'blk.1.");
+    check_refused(damaged, NULL, "unsupported tensor 'blk.1.");
     free(data);
     lm_opened_free(&o);
 }

@@ -275,14 +275,14 @@ TEST(prompts_longer_than_the_context_are_refused_or_left_out) {
     static const uint64_t growing[] = {2, 50, 500};
     probe_request request = usual_request(made(&model));
     request.sizes = growing;
-    check_fails(&request, LAB_INPUT, "are more than the context of 512; smaller --sizes");
+    check_fails(&request, LAB_INPUT, "exceed the context of 512; use smaller --sizes");
     request.may_shrink = true;
     probe_result result;
     run(&request, &result);
     CHECK_INT(result.sizes, 2);
     probe_free(&result);
     request.context = 50;
-    check_fails(&request, LAB_INPUT, "more than the context of 50");
+    check_fails(&request, LAB_INPUT, "exceed the context of 50");
     request.text = "";
     check_fails(&request, LAB_INPUT, "the text is empty");
     request.text = "a text whose whole is more than this much of a context";
@@ -293,7 +293,7 @@ TEST(prompts_longer_than_the_context_are_refused_or_left_out) {
     probe_free(&result);
     request.text = "short";
     request.may_shrink = false;
-    check_fails(&request, LAB_INPUT, "the text has 6 tokens, not 50");
+    check_fails(&request, LAB_INPUT, "the text has only 6 tokens, not 50");
     unlink(path);
 }
 
@@ -317,7 +317,7 @@ TEST(what_cannot_be_run_is_told) {
     check_fails(&request, LAB_INPUT, "the model has no chat template");
     request.is_chat = false;
     request.library = "/nowhere";
-    check_fails(&request, LAB_INPUT, "no libllama in /nowhere");
+    check_fails(&request, LAB_INPUT, "/nowhere: no libllama");
     request.library = getenv("WHET_LLAMA_LIB");
     request.plugin = "/nowhere.so";
     check_fails(&request, LAB_SYSTEM, "cannot read /nowhere.so");
@@ -329,7 +329,7 @@ TEST(what_cannot_be_run_is_told) {
     request.text = "short";
     request.sizes = &long_text;
     request.size_count = 1;
-    check_fails(&request, LAB_INPUT, "the text has 6 tokens, not 1000"); // a blank comes first
+    check_fails(&request, LAB_INPUT, "the text has only 6 tokens, not 1000"); // a blank comes first
     unlink(path);
 }
 
@@ -349,7 +349,7 @@ TEST(a_library_of_another_kind_is_refused) {
     snprintf(file, sizeof file, "%s/libllama.so", folder);
     CHECK_INT(symlink(found, file), 0); // a library, but without the functions
     request.library = folder;
-    check_fails(&request, LAB_INPUT, "has no function");
+    check_fails(&request, LAB_INPUT, "unsupported libllama version (no function");
     unlink(file);
     rmdir(folder);
     unlink(path);

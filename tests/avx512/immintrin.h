@@ -1,11 +1,11 @@
 /*
- * The intrinsics of AVX-512 that src/isa/vec_avx512.h uses, each made of two of AVX2: compiled
- * with this folder before the compiler's own, the kernels for AVX-512 run on a processor that
- * lacks it, at a good part of its speed and under sanitizers. What each does is taken from the
- * processor's manual, lane by lane where halves do not suffice. It shows what the kernels compute,
- * not what the compiler makes of them: that is tools/test-avx512.sh's part.
+ * The AVX-512 intrinsics that src/isa/vec_avx512.h uses, each made of two of AVX2. With this folder
+ * before the compiler's own, the AVX-512 kernels run on a processor that lacks AVX-512, at a good
+ * part of its speed and under sanitizers. Each follows the processor's manual, lane by lane where
+ * halves are not enough. This tests what the kernels compute, not the instructions that the
+ * compiler chose; tools/test-avx512.sh tests those.
  */
-#pragma GCC system_header /* #include_next is no standard C */
+#pragma GCC system_header /* #include_next is not standard C */
 #include_next <immintrin.h>
 
 #ifndef WHET_TESTS_IMMINTRIN_H
@@ -67,7 +67,7 @@ WIDE(void) wide_store(float *p, wide_ps x) {
     _mm256_storeu_ps(p, x.half[0]);
     _mm256_storeu_ps(p + 8, x.half[1]);
 }
-/* The processor refuses what is not aligned. */
+/* The processor requires alignment. */
 WIDE(void) wide_stream(float *p, wide_ps x) {
     if ((uintptr_t)p % 64 != 0)
         abort();
@@ -107,7 +107,7 @@ WIDE(wide_int) wide_int_blend(__mmask16 mask, wide_int no, wide_int yes) {
 }
 WIDE(__m256) wide_low(wide_ps x) { return x.half[0]; }
 
-/* Halves first, as the compiler's sequence does. */
+/* Halves first, as in the compiler's sequence. */
 WIDE(float) wide_reduce_add(wide_ps x) {
     __m256 a = _mm256_add_ps(x.half[1], x.half[0]);
     __m128 b = _mm_add_ps(_mm256_extractf128_ps(a, 1), _mm256_castps256_ps128(a));
@@ -121,7 +121,7 @@ WIDE(float) wide_reduce_max(wide_ps x) {
     return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
 }
 
-/* Lane i is the one that index i tells of the 32 of a and b. */
+/* Lane i is the one that index i selects from the 32 of a and b. */
 WIDE(wide_ps) wide_choose(wide_ps a, wide_int index, wide_ps b) {
     float from[32], lanes[16];
     int32_t at[16];

@@ -20,6 +20,7 @@ panel_form whet_panel_form(const whet_attention *a, const whet_policy *policy) {
     return is_one || form_is_exponential(form) ? form : PANEL_BY_ROW;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the view writes there */
 row_view whet_row_form(const kv_slice *slice, const query_row *row, float *logits) {
     row_view view = {.kernels = slice->kernels,
                      .n = row->high - row->low,

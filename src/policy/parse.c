@@ -251,10 +251,11 @@ static size_t needed_parameters(const name_parser *parser) {
 }
 
 static void take_entry(name_parser *parser, const policy_entry *entry) {
+    static const policy_parameter none;
     const temperature_descriptor *t = entry->temperature;
     parser->entry = entry;
     parser->policy = entry->preset();
-    parser->parameters = entry->is_alias ? NULL : t ? t->parameters : entry->map->parameters;
+    parser->parameters = entry->is_alias ? &none : t ? t->parameters : entry->map->parameters;
     parser->parameter_count = entry->is_alias ? 0
                               : t             ? t->parameter_count
                                               : entry->map->parameter_count;
@@ -306,6 +307,7 @@ static bool is_plain_name(const name_parser *parser) {
 /* TEMPERATURE+MAP: both have been read. */
 static whet_status compose(name_parser *temperature, name_parser *map, whet_policy *policy) {
     span first = {temperature->name, temperature->length}, second = {map->name, map->length};
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): read_name has set it */
     if (!temperature->entry->temperature)
         return REFUSE(temperature,
                       "'%.*s' is a map: expected a temperature before '+' and a map behind it",

@@ -68,7 +68,7 @@ static size_t row_bytes(const example_tensor *t) {
     return (t->extent[3] - 1) * (size_t)t->stride[3] + element_bytes(t->type);
 }
 
-/* Strides for a layout, all positive; the first two of the axes may be turned around later. */
+/* Strides for a layout, all positive; the first two axes may be reversed later. */
 static void choose_strides(example_tensor *t, example_layout layout) {
     ptrdiff_t size = (ptrdiff_t)element_bytes(t->type);
     t->stride[3] = layout == SPREAD ? 3 * size : size;

@@ -14,7 +14,7 @@
 
 /*
  * The limits: outputs relative to max|V|, entropy to max(1, H), beta to
- * max(1, beta). Logits are products in f32 and off by some 1e-7 of their size,
+ * max(1, beta). Logits are products in f32 and off by about 1e-7 of their size,
  * which beta multiplies; where beta times the largest is beyond SHARP, as it
  * seldom is in a trained head, the limits grow in proportion.
  */

@@ -232,7 +232,7 @@ TEST(maps_are_led_back_through_in_awkward_sizes) {
     backward_run_print_worst();
 }
 
-/* Neighbours in a panel are heads of a group: one of each kind side by side. */
+/* The lanes of a panel are heads of a group: one of each kind next to each other. */
 TEST(maps_and_temperatures_are_led_back_through_side_by_side) {
     const char *names[2 * MAPS];
     for (size_t i = 0; i < 2 * MAPS; i++) {
@@ -419,7 +419,7 @@ TEST(values_may_have_much_in_common) {
     }
 }
 
-/* Up to 32 rows the way forth sums logits in another order, and beta makes much of a last bit. */
+/* Up to 32 rows the forward pass sums logits in another order, and beta amplifies a last bit. */
 TEST(few_rows_and_a_huge_beta_go_together) {
     static const char *const names[] = {"fixed:1e7", "fixed:1e9", "fixed:1e12", "ssmax:1e8"};
     for (size_t i = 0; i < 64; i++) {

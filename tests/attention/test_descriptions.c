@@ -12,17 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 2, HEADS = 4, KV_HEADS = 2, QUERIES = 3, KEYS = 5, DIM = 8, ROOM = 4096 };
+enum { BATCH = 2, HEADS = 4, KV_HEADS = 2, QUERIES = 3, KEYS = 5, DIM = 8, CAPACITY = 4096 };
 
-static float q[ROOM];
-static float k[ROOM];
-static float v[ROOM];
-static float out[ROOM];
-static float mask[ROOM];
+static float q[CAPACITY];
+static float k[CAPACITY];
+static float v[CAPACITY];
+static float out[CAPACITY];
+static float mask[CAPACITY];
 static whet_stats stats[BATCH * HEADS * QUERIES];
 static float slopes[HEADS];
 static float sinks[HEADS];
-static float bias[ROOM];
+static float bias[CAPACITY];
 static float betas[BATCH * HEADS * QUERIES];
 static float max_logits[HEADS];
 static whet_policy policies[HEADS];
@@ -133,8 +133,8 @@ TEST(a_plan_whose_size_has_changed_is_not_run) {
     REQUIRE(whet_attention_plan(&a, &plan) == WHET_OK);
     CHECK(plan.size == sizeof plan && plan.phases > 0);
     size_t bytes = whet_attention_memory(&plan, NULL);
-    size_t room = (bytes + WHET_ALIGNMENT - 1) / WHET_ALIGNMENT * WHET_ALIGNMENT;
-    void *memory = aligned_alloc(WHET_ALIGNMENT, room);
+    size_t rounded = (bytes + WHET_ALIGNMENT - 1) / WHET_ALIGNMENT * WHET_ALIGNMENT;
+    void *memory = aligned_alloc(WHET_ALIGNMENT, rounded);
     REQUIRE(memory != NULL);
     plan.workspace = memory;
     plan.size = sizeof plan - 8;
@@ -623,7 +623,7 @@ TEST(outputs_over_inputs_are_refused) {
         a.stats = (whet_stats *)(void *)inputs[i];
         STATUS(WHET_ERROR_OVERLAP);
     }
-    /* side by side is fine */
+    /* adjacent memory is fine */
     whet_attention a = sound();
     a.out.data = q + BATCH * HEADS * QUERIES * DIM;
     STATUS(WHET_OK);

@@ -154,7 +154,7 @@ TEST(long_caches_of_every_type_and_layout_agree) {
     example_print_worst();
 }
 
-/* Heads of a position side by side, 2, 3, 4 and 8 of them to a task, over several chunks. */
+/* Interleaved heads, 2, 3, 4 and 8 of them per task, over several chunks. */
 TEST(heads_that_lie_side_by_side_agree) {
     static const size_t heads_keys[][2] = {{2, 4500}, {3, 2800}, {16, 700}, {16, 1100}, {8, 2100}};
     for (size_t i = 0; i < 5; i++) {

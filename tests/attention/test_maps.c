@@ -202,7 +202,7 @@ TEST(every_head_has_a_map_or_temperature_of_its_own) {
     example_print_worst();
 }
 
-/* Those that one pass is enough for, side by side. */
+/* Maps for which one pass is enough, in neighboring heads. */
 TEST(heads_that_take_one_pass_may_be_mixed) {
     static const char *const mixes[][3] = {{"softmax", "sigmoid", "softmax1"},
                                            {"stick-breaking", "fixed:2", "sigmoid:0"},

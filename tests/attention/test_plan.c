@@ -125,8 +125,8 @@ static void put_in_order(size_t *tasks, size_t count, task_order order, struct r
 }
 
 static void *aligned_memory(example *e, size_t bytes) {
-    size_t room = (bytes + WHET_ALIGNMENT - 1) / WHET_ALIGNMENT * WHET_ALIGNMENT;
-    return example_memory(e, room); /* a multiple, so that the start is aligned, too */
+    size_t rounded = (bytes + WHET_ALIGNMENT - 1) / WHET_ALIGNMENT * WHET_ALIGNMENT;
+    return example_memory(e, rounded); /* a multiple, so that the start is aligned too */
 }
 
 /* A driver as plain as can be; what a task finds in its memory is garbage. */
@@ -498,7 +498,7 @@ TEST(memory_grows_no_faster_than_the_number_of_keys) {
     }
 }
 
-/* A cache of 20,000 positions, its key heads side by side or one after the other. */
+/* A cache of 20,000 positions, its key heads interleaved or one after the other. */
 static whet_attention imaginary_cache(size_t kv_heads, size_t heads_per_kv, whet_type type,
                                       bool by_position) {
     whet_attention a = imaginary(1, 20000, 64);

@@ -75,8 +75,8 @@ TEST(executing_in_the_callers_memory_allocates_nothing) {
         faults_end();
         CHECK_INT(planned, WHET_OK);
         CHECK_INT(faults_seen(), 0);
-        size_t room = (bytes + WHET_ALIGNMENT - 1) / WHET_ALIGNMENT * WHET_ALIGNMENT;
-        void *memory = aligned_alloc(WHET_ALIGNMENT, room);
+        size_t rounded = (bytes + WHET_ALIGNMENT - 1) / WHET_ALIGNMENT * WHET_ALIGNMENT;
+        void *memory = aligned_alloc(WHET_ALIGNMENT, rounded);
         REQUIRE(memory != NULL);
         faults_begin(1, FAULT_FOR_GOOD);
         whet_status executed = whet_attention_execute(&plan, with, memory, NULL);

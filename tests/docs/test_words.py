@@ -24,7 +24,8 @@ REPLACED = {
 
 # Parts of the tree that have been rewritten.
 PARTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench", "cmake", "docs", "examples", "include", "llama", "plugin",
-         "src", "tests/abi", "tests/bench", "tests/digest", "tests/plugin", "tests/support", "tools")
+         "src", "tests/abi", "tests/attention", "tests/bench", "tests/digest", "tests/isa", "tests/parallel", "tests/plugin",
+         "tests/row", "tests/support", "tools")
 
 EXCEPT = ("story.txt", "versions.txt", ".json", ".svg", ".png", ".csv")
 

@@ -1,6 +1,6 @@
 /*
  * The kernels that read long caches where they lie: all types, depths
- * that fill no vector, few and many rows, heads side by side or one after the
+ * that fill no vector, few and many rows, heads interleaved or one after the
  * other, gaps between rows and rows from the last to the first, against plain
  * loops in double.
  */
@@ -49,7 +49,7 @@ static const char *cache_row(const cache *c, size_t head, size_t j) {
 
 /* How the rows of a cache may lie. */
 typedef struct lie {
-    bool by_position; /* heads of a position are side by side; else they come one after the other */
+    bool by_position; /* heads are interleaved; else one after the other */
     bool backwards;
     size_t gap; /* elements, or blocks, between rows */
 } lie;

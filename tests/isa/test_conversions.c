@@ -154,7 +154,7 @@ TEST(random_floats_round_to_bf16) {
     check_random_in_range(bf16(), 4);
 }
 
-/* Half way between every two neighbours, and a step of f32 to either side. */
+/* Halfway between every two adjacent values, and a step of f32 to either side. */
 static void check_ties(format f) {
     static float x[3 * 2 * 0x8000];
     size_t n = 0;

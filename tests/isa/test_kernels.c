@@ -1,7 +1,7 @@
 /*
  * The kernels over one row, each against a plain loop in double: awkward
  * lengths, every alignment, masked entries, NaN, the smallest and the largest scale.
- * Rows lie in guarded memory, so that reading or writing past an end is seen.
+ * Rows lie in guarded memory, so that an access past an end crashes.
  */
 #include "isa/kernels.h"
 #include "support/check.h"

@@ -406,7 +406,7 @@ TEST(maxima_are_raised_and_entries_counted_lane_by_lane) {
     }
 }
 
-/* The first of equal entries counts; NaN is told by the largest. */
+/* The first of equal entries counts; NaN shows in the largest. */
 static void check_extremes(const tile *t, size_t lane, const panel_extremes *found) {
     size_t lanes = whet_kernels_get()->lanes, place = 0;
     float least = INFINITY, most = -INFINITY;
@@ -429,13 +429,15 @@ static void check_extremes(const tile *t, size_t lane, const panel_extremes *fou
 TEST(extremes_are_found_lane_by_lane) {
     struct rng rng = rng_seeded(17);
     const kernels *k = whet_kernels_get();
+    const size_t lanes = k->lanes;
+    REQUIRE(lanes > 0);
     for (size_t i = 0; i < KEY_COUNTS; i++) {
         tile t = tile_new(&rng, key_counts[i]);
-        for (size_t at = 0; at < t.keys * k->lanes; at++) {
-            size_t lane = at % k->lanes;
+        for (size_t at = 0; at < t.keys * lanes; at++) {
+            size_t lane = at % lanes;
             t.x[at] = rng_bits(&rng) % 4 == 0 || lane == 1 ? -INFINITY : nearbyintf(3 * t.x[at]);
-            t.x[at] = lane == 2 && at / k->lanes == t.keys / 2 ? NAN : t.x[at];
-            t.x[at] = lane == 0 && at / k->lanes == t.keys / 3 ? INFINITY : t.x[at];
+            t.x[at] = lane == 2 && at / lanes == t.keys / 2 ? NAN : t.x[at];
+            t.x[at] = lane == 0 && at / lanes == t.keys / 3 ? INFINITY : t.x[at];
         }
         panel_extremes found;
         k->panel_extremes(t.x, t.keys, &found);

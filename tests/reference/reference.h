@@ -124,10 +124,10 @@ typedef struct reference_gradients {
 } reference_gradients;
 
 /* Allocates all of it, for the caller to free by reference_gradients_free. */
-reference_gradients reference_backward(const whet_gradients *gradients, double sharp);
+reference_gradients reference_backward(const whet_gradients *given, double sharp);
 void reference_gradients_free(reference_gradients *gradients);
 
 /* The loss itself: what is given times the output and statistics. For differences. */
-double reference_attention_loss(const whet_gradients *gradients);
+double reference_attention_loss(const whet_gradients *given);
 
 #endif

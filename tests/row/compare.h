@@ -81,7 +81,7 @@ typedef struct array {
     ptrdiff_t stride; /* elements */
 } array;
 
-/* With so many elements between rows; guarded_free(memory) frees it. */
+/* With `gap` elements between rows; guarded_free(memory) frees it. */
 array array_new(whet_type type, size_t rows, size_t n, size_t gap, bool backwards);
 
 /* Where an element is. */

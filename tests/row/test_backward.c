@@ -218,6 +218,7 @@ static void compare_parameters(const char *what, problem *at,
 }
 
 /* One row of f32 as attention takes it, with its coefficients where they are wanted. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): weights are written */
 static bool one_f32_row(const whet_policy *policy, const float *in, const float *grad_out, size_t n,
                         float *weights, float *grad_in, whet_policy_gradient *parameters) {
     row_job job = whet_row_plan(policy, false);
@@ -529,8 +530,8 @@ static void scatter(const float *from, size_t rows, size_t n, float *first, ptrd
 }
 
 TEST(strides_of_any_sign_are_followed_and_gaps_left_alone) {
-    enum { ROWS = 7, N = 37, ROOM = 1000 };
-    static float in[ROOM], out[ROOM], result[ROOM], expected[ROOM];
+    enum { ROWS = 7, N = 37, CAPACITY = 1000 };
+    static float in[CAPACITY], out[CAPACITY], result[CAPACITY], expected[CAPACITY];
     whet_policy policy = whet_policy_adaptive();
     struct rng rng = rng_seeded(10);
     make_row(&rng, (size_t)ROWS * N, 1);

@@ -10,13 +10,14 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { ROWS = 3, N = 8, ROOM = 64 };
+enum { ROWS = 3, N = 8, CAPACITY = 64 };
 
 /* All arrays of a request, in one piece to be compared as a whole. */
 static struct arrays {
-    float in[ROOM], grad_out[ROOM], grad_in[ROOM], mask[ROOM];
-    float sink[ROOM], beta[ROOM], grad_logsumexp[ROOM], grad_entropy[ROOM], grad_after[ROOM];
-    float grad_sink[ROOM], grad_beta[ROOM];
+    float in[CAPACITY], grad_out[CAPACITY], grad_in[CAPACITY], mask[CAPACITY];
+    float sink[CAPACITY], beta[CAPACITY], grad_logsumexp[CAPACITY], grad_entropy[CAPACITY],
+        grad_after[CAPACITY];
+    float grad_sink[CAPACITY], grad_beta[CAPACITY];
     whet_policy_gradient parameter_grads[2];
 } at;
 
@@ -27,7 +28,7 @@ static whet_rows_backward sound(void) {
     memset(at.parameter_grads, 0x77, sizeof at.parameter_grads);
     memset(at.grad_sink, 0x77, sizeof at.grad_sink);
     memset(at.grad_beta, 0x77, sizeof at.grad_beta);
-    for (size_t i = 0; i < ROOM; i++) {
+    for (size_t i = 0; i < CAPACITY; i++) {
         at.in[i] = (float)(i % 5);
         at.grad_out[i] = (float)(i % 3);
     }
@@ -195,7 +196,7 @@ TEST(in_place_is_fine_and_any_other_overlap_refused) {
 TEST(gradients_that_share_entries_or_lie_over_the_mask_are_refused) {
     for (ptrdiff_t stride = -N + 1; stride < N; stride++) {
         whet_rows_backward rows = sound();
-        rows.grad_in = at.grad_in + ROOM / 2;
+        rows.grad_in = at.grad_in + CAPACITY / 2;
         rows.grad_in_stride = stride;
         STATUS(rows, stride == 0 ? WHET_OK : WHET_ERROR_OVERLAP); /* 0 means n */
     }
@@ -252,7 +253,7 @@ TEST(strides_that_leave_the_address_range_are_refused) {
 /* With all of them. */
 static whet_rows_backward sound_with_extras(void) {
     whet_rows_backward rows = sound();
-    for (size_t i = 0; i < ROOM; i++) {
+    for (size_t i = 0; i < CAPACITY; i++) {
         at.beta[i] = 1;
     }
     rows.sink = at.sink;

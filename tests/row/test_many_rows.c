@@ -1,6 +1,6 @@
 /*
  * Many rows at once: the same as one by one, bad and masked rows among them, with
- * so many entries that they go past the caches; and short rows, which are taken
+ * too many entries for the caches; and short rows, which are taken
  * several together, against the reference.
  */
 #include "row/compare.h"

@@ -427,12 +427,12 @@ TEST(topk_never_counts_masked_entries) {
     }
 }
 
-TEST(entmax_joins_its_neighbours) {
+TEST(entmax_approaches_its_limits) {
     struct rng rng = rng_seeded(6);
     static float other[N_MAX];
     struct {
         double alpha;
-        whet_policy neighbour;
+        whet_policy limit;
         double distance;
     } pairs[] = {{2 - 1e-9, whet_policy_sparsemax(), 1e-7},
                  {1.5 + 1e-9, whet_policy_entmax15(), 1e-7},
@@ -442,7 +442,7 @@ TEST(entmax_joins_its_neighbours) {
         rng_fill_normal(&rng, logits, 1000, 0, 1);
         whet_policy policy = whet_policy_entmax(pairs[i].alpha);
         CHECK_INT(run(&policy, 1000, logits, result), WHET_OK);
-        CHECK_INT(run(&pairs[i].neighbour, 1000, logits, other), WHET_OK);
+        CHECK_INT(run(&pairs[i].limit, 1000, logits, other), WHET_OK);
         for (size_t k = 0; k < 1000; k++) {
             CHECK_NEAR(result[k], other[k], pairs[i].distance);
         }

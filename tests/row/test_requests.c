@@ -10,18 +10,18 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { ROWS = 3, N = 8, ROOM = 64 };
+enum { ROWS = 3, N = 8, CAPACITY = 64 };
 
-static float in[ROOM];
-static float out[ROOM];
-static float mask[ROOM];
-static float sinks[ROOM];
-static float betas[ROOM];
-static whet_stats stats[ROOM];
+static float in[CAPACITY];
+static float out[CAPACITY];
+static float mask[CAPACITY];
+static float sinks[CAPACITY];
+static float betas[CAPACITY];
+static whet_stats stats[CAPACITY];
 
 /* A request in which everything is used and right. */
 static whet_rows sound(void) {
-    for (size_t i = 0; i < ROOM; i++) {
+    for (size_t i = 0; i < CAPACITY; i++) {
         in[i] = (float)(i % 5);
         mask[i] = 0;
     }
@@ -34,8 +34,8 @@ static whet_rows sound(void) {
 
 /* The status of a request, which if it is an error must have left everything alone. */
 static whet_status status_of(const whet_rows *rows, const whet_policy *policy) {
-    static float in_before[ROOM];
-    static float mask_before[ROOM];
+    static float in_before[CAPACITY];
+    static float mask_before[CAPACITY];
     memcpy(in_before, in, sizeof in);
     memcpy(mask_before, mask, sizeof mask);
     memset(out, 0x77, sizeof out);
@@ -201,7 +201,7 @@ TEST(the_same_place_with_another_stride_or_type_is_refused) {
 TEST(output_rows_that_share_entries_are_refused) {
     for (ptrdiff_t stride = -N + 1; stride < N; stride++) {
         whet_rows rows = sound();
-        rows.out = out + ROOM / 2;
+        rows.out = out + CAPACITY / 2;
         rows.out_stride = stride;
         REFUSED(rows, stride == 0 ? WHET_OK : WHET_ERROR_OVERLAP); /* 0 means n */
     }
@@ -271,7 +271,7 @@ TEST(strides_that_leave_the_address_range_are_refused) {
 /* With both, one for each row. */
 static whet_rows sound_with_extras(void) {
     whet_rows rows = sound();
-    for (size_t i = 0; i < ROOM; i++) {
+    for (size_t i = 0; i < CAPACITY; i++) {
         sinks[i] = 0;
         betas[i] = 1;
     }

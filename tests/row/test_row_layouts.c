@@ -195,7 +195,7 @@ TEST(narrow_results_without_statistics_are_rounded_ones_too) {
     }
 }
 
-/* Rows that are turned to lie side by side, or not: by type, mask and statistics. */
+/* Rows that are transposed to be interleaved, or not: by type, mask and statistics. */
 TEST(short_rows_are_the_same_to_the_bit_whichever_way_they_are_taken) {
     struct rng rng = rng_seeded(25);
     static const char *const names[] = {"softmax", "adaptive", "exp:1", "ssmax:0.4", "linear:8"};

@@ -25,7 +25,7 @@ TEST(rows_with_everything_masked_are_zeros) {
     check_all_temperatures(row, 0, "no entries");
 }
 
-/* Row r is bad for odd r; where in the row, and how, changes. */
+/* Every second row is non-finite; where in the row, and how, changes. */
 TEST(bad_rows_are_nan_and_the_others_right) {
     struct rng rng = rng_seeded(30);
     enum { ROWS = 9 };

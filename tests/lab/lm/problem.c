@@ -47,10 +47,11 @@ static void draw_piece(problem *p, bool all) {
 
 void problem_set_up(problem *p, const nn_engine *engine, lm_config config, bool all) {
     lab_error error = {0};
-    lm_layout layout;
+    lm_layout layout = {0};
     memset(p, 0, sizeof *p);
     REQUIRE(lm_config_check(&config, &error) && lm_layout_of(&config, &layout));
     p->weights = aligned_alloc(64, (layout.count + 15) / 16 * 64);
+    /* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): the layout is not empty */
     p->gradient = calloc(layout.count, sizeof(float));
     REQUIRE(p->weights && p->gradient);
     lm_initialise(&config, &layout, 3, p->weights);

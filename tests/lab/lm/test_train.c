@@ -227,8 +227,7 @@ TEST(what_is_packed_is_what_was_drawn) {
         const lm_piece *piece = &packed.pieces[p];
         for (size_t row = 0; row < piece->rows; row++, rows++) {
             const lm_sequence *from = &sequences.list[packed.order[rows]];
-            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): lm_source_draw has made the list
-             */
+            /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): lm_source_draw made it */
             CHECK(same_bytes(piece->tokens + row * piece->length, sequences.tokens + from->offset,
                              (from->count - 1) * sizeof(lm_token)));
         }

@@ -5,6 +5,16 @@
 #include <math.h>
 #include <string.h>
 
+/* Where in the gradient; nowhere if weights are frozen. */
+static float *gradient_at(float *gradient, size_t offset) {
+    return gradient ? gradient + offset : NULL;
+}
+
+/* The kernel always adds to a gradient of the gain. */
+static float *gain_gradient(float *own, size_t offset, lm_workspace *workspace) {
+    return own ? own + offset : workspace->grad_gain;
+}
+
 /* rmsnorm once more, for what its output was multiplied with. */
 static void norm_again(const lm_network *network, const float *x, const float *gain, size_t rows,
                        lm_workspace *workspace) {
@@ -20,20 +30,20 @@ static void think_back(const lm_network *network, lm_workspace *workspace, size_
     const lm_layout *at = &network->layout;
     size_t offset = lm_layer_at(at, layer), width = config->width, hidden = config->hidden;
     const float *weights = network->weights + offset;
-    float *own = gradient + offset;
+    float *own = gradient_at(gradient, offset);
     lm_kept *kept = &workspace->kept[layer];
     nn_linear_backward(engine, rows, hidden, width, weights + at->down, NULL, grad,
                        workspace->hidden, NULL);
     engine->kernels->gated_backward(config->gate == LM_GEGLU ? NN_GELU : NN_SILU, kept->z, rows,
                                     hidden, workspace->hidden);
     nn_linear_backward(engine, rows, hidden, width, weights + at->down, workspace->hidden, grad,
-                       NULL, own + at->down);
+                       NULL, gradient_at(own, at->down));
     norm_again(network, kept->middle, weights + at->mlp_norm, rows, workspace);
     nn_linear_backward(engine, rows, width, 2 * hidden, weights + at->gate, workspace->normed,
-                       kept->z, workspace->grad_normed, own + at->gate);
+                       kept->z, workspace->grad_normed, gradient_at(own, at->gate));
     engine->kernels->rmsnorm_backward(kept->middle, weights + at->mlp_norm, workspace->scale,
                                       workspace->grad_normed, rows, width, grad,
-                                      own + at->mlp_norm);
+                                      gain_gradient(own, at->mlp_norm, workspace));
 }
 
 /* In H / LM_POLICY_UNIT, as they are stored. */
@@ -52,33 +62,38 @@ static void add_policies(const lm_network *network, const whet_policy_gradient *
 }
 
 static whet_status mix_back(const lm_network *network, const lm_piece *piece,
-                            lm_workspace *workspace, size_t layer, float *grad, float *gradient) {
+                            lm_workspace *workspace, size_t layer, float *grad, float *gradient,
+                            whet_policy_gradient *policies) {
     const nn_engine *engine = network->engine;
     const lm_config *config = &network->config;
     const lm_layout *at = &network->layout;
     lm_sizes sizes = lm_sizes_of(config, piece);
     const float *weights = network->weights + lm_layer_at(at, layer);
-    float *own = gradient + lm_layer_at(at, layer);
+    float *own = gradient_at(gradient, lm_layer_at(at, layer));
     lm_kept *kept = &workspace->kept[layer];
     nn_linear_backward(engine, sizes.tokens, sizes.queries, sizes.width, weights + at->output,
-                       kept->mixed, grad, workspace->grad_mixed, own + at->output);
+                       kept->mixed, grad, workspace->grad_mixed, gradient_at(own, at->output));
     nn_attention attention = lm_attention_of(network, piece, workspace, layer);
     whet_status status = nn_attention_backward(
         &attention, &workspace->scratch, workspace->grad_mixed, workspace->parts,
-        workspace->grad_qkv, at->policy_rows ? workspace->grad_policies : NULL);
+        workspace->grad_qkv, at->policy_rows || policies ? workspace->grad_policies : NULL);
     if (status != WHET_OK)
         return status;
-    add_policies(network, workspace->grad_policies, own + at->policy);
+    if (own)
+        add_policies(network, workspace->grad_policies, own + at->policy);
+    if (policies)
+        memcpy(policies + layer * config->heads, workspace->grad_policies,
+               network->policy_count * sizeof *policies);
     nn_rotate(engine, &network->rope, network->rope.back, piece->rows, piece->length,
               config->heads + config->key_heads, config->head_dim, sizes.joint,
               workspace->grad_qkv);
     norm_again(network, kept->x, weights + at->attention_norm, sizes.tokens, workspace);
     nn_linear_backward(engine, sizes.tokens, sizes.width, sizes.joint, weights + at->query,
                        workspace->normed, workspace->grad_qkv, workspace->grad_normed,
-                       own + at->query);
+                       gradient_at(own, at->query));
     engine->kernels->rmsnorm_backward(kept->x, weights + at->attention_norm, workspace->scale,
                                       workspace->grad_normed, sizes.tokens, sizes.width, grad,
-                                      own + at->attention_norm);
+                                      gain_gradient(own, at->attention_norm, workspace));
     return WHET_OK;
 }
 
@@ -90,7 +105,7 @@ static void scatter(const lm_piece *piece, const lm_sizes *sizes, const float *f
 }
 
 whet_status lm_backward(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
-                        float *gradient) {
+                        float *gradient, whet_policy_gradient *policies) {
     const lm_config *config = &network->config;
     lm_sizes sizes = lm_sizes_of(config, piece);
     for (size_t layer = config->layers; layer-- > 0;) {
@@ -99,11 +114,13 @@ whet_status lm_backward(const lm_network *network, const lm_piece *piece, lm_wor
                    is_last ? workspace->grad_targets : workspace->grad, gradient);
         if (is_last)
             scatter(piece, &sizes, workspace->grad_targets, workspace->grad);
-        whet_status status = mix_back(network, piece, workspace, layer, workspace->grad, gradient);
+        whet_status status =
+            mix_back(network, piece, workspace, layer, workspace->grad, gradient, policies);
         if (status != WHET_OK)
             return status;
     }
-    nn_embedding_backward(network->engine, piece->tokens, sizes.tokens, sizes.width,
-                          workspace->grad, gradient + network->layout.embedding);
+    if (gradient)
+        nn_embedding_backward(network->engine, piece->tokens, sizes.tokens, sizes.width,
+                              workspace->grad, gradient + network->layout.embedding);
     return WHET_OK;
 }

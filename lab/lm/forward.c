@@ -89,7 +89,8 @@ static void add_losses(const lm_piece *piece, size_t first, size_t rows, const f
 
 /* A few targets at a time, from `first` on. */
 static void lose_rows(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
-                      size_t first, size_t rows, float *gradient, lm_outcome *outcome) {
+                      size_t first, size_t rows, bool is_frozen, float *gradient,
+                      lm_outcome *outcome) {
     const nn_engine *engine = network->engine;
     const lm_layout *at = &network->layout;
     size_t width = network->config.width, vocabulary = network->config.vocabulary;
@@ -101,21 +102,21 @@ static void lose_rows(const lm_network *network, const lm_piece *piece, lm_works
     engine->kernels->cross_entropy(workspace->logits, piece->labels + first, piece->weights + first,
                                    rows, vocabulary, workspace->losses, workspace->right + first);
     add_losses(piece, first, rows, workspace->losses, outcome);
-    if (!gradient)
+    if (!gradient && !is_frozen)
         return;
     nn_linear_backward(engine, rows, width, vocabulary, head, normed, workspace->logits,
-                       workspace->grad_normed, gradient + at->head);
+                       workspace->grad_normed, gradient ? gradient + at->head : NULL);
     memset(grad, 0, rows * width * sizeof(float));
     engine->kernels->rmsnorm_backward(x, network->weights + at->final_norm, workspace->scale,
                                       workspace->grad_normed, rows, width, grad,
-                                      gradient + at->final_norm);
+                                      gradient ? gradient + at->final_norm : workspace->grad_gain);
 }
 
 void lm_losses(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
-               float *gradient, lm_outcome *outcome) {
+               bool is_frozen, float *gradient, lm_outcome *outcome) {
     for (size_t first = 0; first < piece->targets; first += LM_LOGIT_ROWS) {
         size_t left = piece->targets - first;
         lose_rows(network, piece, workspace, first, left < LM_LOGIT_ROWS ? left : LM_LOGIT_ROWS,
-                  gradient, outcome);
+                  is_frozen, gradient, outcome);
     }
 }

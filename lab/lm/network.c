@@ -82,16 +82,28 @@ static void count_right(const lm_piece *piece, const unsigned char *right, lm_ou
     outcome->sequences = piece->rows;
 }
 
-lm_outcome lm_network_run(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
-                          float *gradient) {
+/* With the gradient of weights, of policies, or of nothing. */
+static lm_outcome run(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
+                      float *gradient, whet_policy_gradient *policies) {
     lm_outcome outcome = {.status = lm_forward(network, piece, workspace)};
     if (outcome.status != WHET_OK)
         return outcome;
-    lm_losses(network, piece, workspace, gradient, &outcome);
+    memset(workspace->grad_gain, 0, network->config.width * sizeof(float));
+    lm_losses(network, piece, workspace, policies != NULL, gradient, &outcome);
     count_right(piece, workspace->right, &outcome);
     if (!isfinite(outcome.loss))
         outcome.status = WHET_NOT_FINITE;
-    else if (gradient)
-        outcome.status = lm_backward(network, piece, workspace, gradient);
+    else if (gradient || policies)
+        outcome.status = lm_backward(network, piece, workspace, gradient, policies);
     return outcome;
+}
+
+lm_outcome lm_network_run(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
+                          float *gradient) {
+    return run(network, piece, workspace, gradient, NULL);
+}
+
+lm_outcome lm_network_run_frozen(const lm_network *network, const lm_piece *piece,
+                                 lm_workspace *workspace, whet_policy_gradient *policies) {
+    return run(network, piece, workspace, NULL, policies);
 }

@@ -70,4 +70,10 @@ size_t lm_workspace_bytes(const lm_workspace *workspace);
 lm_outcome lm_network_run(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
                           float *gradient);
 
+/* Forward, and backward with frozen weights, whose gradients are neither computed nor stored: only
+ * those of the policies' parameters. `policies` is [layers][heads]; the first policy_count of a
+ * layer are set. */
+lm_outcome lm_network_run_frozen(const lm_network *network, const lm_piece *piece,
+                                 lm_workspace *workspace, whet_policy_gradient *policies);
+
 #endif

@@ -53,6 +53,7 @@ static bool take_room(lm_workspace *workspace, const lm_config *config, const lm
     workspace->right = take(workspace, tokens, 1, 1);
     workspace->grad = floats(workspace, tokens, sizes->width);
     workspace->grad_targets = floats(workspace, tokens, sizes->width);
+    workspace->grad_gain = floats(workspace, 1, sizes->width);
     workspace->grad_normed = floats(workspace, tokens, sizes->width);
     workspace->grad_mixed = floats(workspace, tokens, sizes->queries);
     workspace->grad_qkv = floats(workspace, tokens, sizes->joint);
@@ -60,8 +61,9 @@ static bool take_room(lm_workspace *workspace, const lm_config *config, const lm
     workspace->grad_policies = take(workspace, config->heads, 1, sizeof *workspace->grad_policies);
     return workspace->last && workspace->normed && workspace->scale && workspace->hidden &&
            workspace->logits && workspace->losses && workspace->right && workspace->grad &&
-           workspace->grad_targets && workspace->grad_normed && workspace->grad_mixed &&
-           workspace->grad_qkv && workspace->parts && workspace->grad_policies;
+           workspace->grad_targets && workspace->grad_gain && workspace->grad_normed &&
+           workspace->grad_mixed && workspace->grad_qkv && workspace->parts &&
+           workspace->grad_policies;
 }
 
 /* Attention takes the most for one long sequence or for many short ones. */
@@ -136,6 +138,7 @@ void lm_workspace_destroy(lm_workspace *workspace) {
     free(workspace->right);
     free(workspace->grad);
     free(workspace->grad_targets);
+    free(workspace->grad_gain);
     free(workspace->grad_normed);
     free(workspace->grad_mixed);
     free(workspace->grad_qkv);

@@ -30,6 +30,7 @@ struct lm_workspace {
     unsigned char *right;                /* [N] */
     float *grad;                         /* [N][width] of the stream between layers */
     float *grad_targets;                 /* [R][width] */
+    float *grad_gain;                    /* [width], where those of weights are not wanted */
     float *grad_normed;                  /* [N][width] */
     float *grad_mixed;                   /* [N][heads][head_dim] */
     float *grad_qkv, *parts;             /* [N][heads + 2 key_heads][head_dim] */
@@ -57,11 +58,11 @@ static inline size_t lm_mlp_rows(const lm_config *config, const lm_sizes *sizes,
  * the losses are taken, so that a vocabulary's logits need not be kept. */
 whet_status lm_forward(const lm_network *network, const lm_piece *piece, lm_workspace *workspace);
 whet_status lm_backward(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
-                        float *gradient);
+                        float *gradient, whet_policy_gradient *policies);
 
 /* Losses of the targets; with a gradient also those of the output matrix and of `last`, which goes
  * to grad_targets. */
 void lm_losses(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
-               float *gradient, lm_outcome *outcome);
+               bool is_frozen, float *gradient, lm_outcome *outcome);
 
 #endif

@@ -12,6 +12,8 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { PROBES = 6 };
 
@@ -153,4 +155,45 @@ TEST(gradients_of_a_hinge_for_each_layer_and_head) {
 
 TEST(gradients_of_a_composition_for_each_head) {
     check_gradients(with_policy("ssmax:0.5:0.2+entmax15", LM_LEARN_HEAD));
+}
+
+/* ---- frozen weights ---- */
+
+/* Backward with frozen weights gives the policies the gradients that training gives them, bit for
+ * bit. */
+static void check_frozen(lm_config config) {
+    static problem p;
+    whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
+    problem_set_up(&p, &engine, config, false);
+    size_t count = lm_policy_parameters(&p.network.policies[0], learnable);
+    whet_policy_gradient *frozen =
+        calloc((size_t)config.layers * config.heads, sizeof(whet_policy_gradient));
+    REQUIRE(frozen && count > 0);
+    lm_outcome trained = lm_network_run(&p.network, &p.piece, p.workspace, p.gradient);
+    lm_outcome outcome = lm_network_run_frozen(&p.network, &p.piece, p.workspace, frozen);
+    CHECK_INT(outcome.status, WHET_OK);
+    CHECK_NEAR(outcome.loss, trained.loss, 0);
+    for (size_t layer = 0; layer < config.layers; layer++) {
+        const float *own =
+            p.gradient + lm_layer_at(&p.network.layout, layer) + p.network.layout.policy;
+        for (size_t i = 0; i < p.network.layout.policy_rows * count; i++) {
+            const whet_policy_gradient *row = &frozen[layer * config.heads + i / count];
+            double value;
+            memcpy(&value, (const char *)row + learnable[i % count].gradient_offset, sizeof value);
+            CHECK_MSG((float)value == own[i] && own[i] != 0, "layer %zu, parameter %zu: %g, not %g",
+                      layer, i, value, (double)own[i]);
+        }
+    }
+    free(frozen);
+    problem_tear_down(&p);
+}
+
+TEST(frozen_weights_leave_the_gradients_of_policies_as_they_are) {
+    check_frozen(with_policy("hinge:-0.1:0.4:4.5", LM_LEARN_HEAD));
+    check_frozen(with_policy("hinge:0.2:-0.3:4.5", LM_LEARN_LAYER));
+    check_frozen(with_policy("ssmax:0.5:0.2", LM_LEARN_HEAD));
+    lm_config config = with_policy("hinge:0.1:0.1:2.5", LM_LEARN_HEAD);
+    config.tied = !config.tied;
+    config.rope_scaling = nn_rope_scaling_of(NN_ROPE_YARN, 4, 16);
+    check_frozen(config);
 }

@@ -110,12 +110,16 @@ whet_status lm_backward(const lm_network *network, const lm_piece *piece, lm_wor
     lm_sizes sizes = lm_sizes_of(config, piece);
     for (size_t layer = config->layers; layer-- > 0;) {
         bool is_last = layer + 1 == config->layers;
+        whet_status status = WHET_OK;
+        if (workspace->is_lean && !is_last)
+            status = lm_layer_again(network, piece, workspace, layer);
+        if (status != WHET_OK)
+            return status;
         think_back(network, workspace, layer, lm_mlp_rows(config, &sizes, layer),
                    is_last ? workspace->grad_targets : workspace->grad, gradient);
         if (is_last)
             scatter(piece, &sizes, workspace->grad_targets, workspace->grad);
-        whet_status status =
-            mix_back(network, piece, workspace, layer, workspace->grad, gradient, policies);
+        status = mix_back(network, piece, workspace, layer, workspace->grad, gradient, policies);
         if (status != WHET_OK)
             return status;
     }

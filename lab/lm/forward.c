@@ -38,9 +38,9 @@ static whet_status mix(const lm_network *network, const lm_piece *piece, lm_work
     return WHET_OK;
 }
 
-/* middle + mlp(rmsnorm(middle)), into `next`. */
-static void think(const lm_network *network, lm_workspace *workspace, size_t layer, size_t rows,
-                  float *next) {
+/* gate and up of rmsnorm(middle), into `z`. */
+static void open_gate(const lm_network *network, lm_workspace *workspace, size_t layer,
+                      size_t rows) {
     const nn_engine *engine = network->engine;
     const lm_config *config = &network->config;
     const lm_layout *at = &network->layout;
@@ -51,11 +51,30 @@ static void think(const lm_network *network, lm_workspace *workspace, size_t lay
                                      workspace->scale);
     nn_linear_forward(engine, rows, config->width, 2 * (size_t)config->hidden, weights + at->gate,
                       workspace->normed, kept->z, false);
+}
+
+/* middle + mlp(rmsnorm(middle)), into `next`. */
+static void think(const lm_network *network, lm_workspace *workspace, size_t layer, size_t rows,
+                  float *next) {
+    const nn_engine *engine = network->engine;
+    const lm_config *config = &network->config;
+    const lm_layout *at = &network->layout;
+    const float *weights = layer_weights(network, layer);
+    lm_kept *kept = &workspace->kept[layer];
+    open_gate(network, workspace, layer, rows);
     engine->kernels->gated_forward(config->gate == LM_GEGLU ? NN_GELU : NN_SILU, kept->z, rows,
                                    config->hidden, workspace->hidden);
     memcpy(next, kept->middle, rows * config->width * sizeof(float));
     nn_linear_forward(engine, rows, config->hidden, config->width, weights + at->down,
                       workspace->hidden, next, true);
+}
+
+whet_status lm_layer_again(const lm_network *network, const lm_piece *piece,
+                           lm_workspace *workspace, size_t layer) {
+    whet_status status = mix(network, piece, workspace, layer, workspace->kept[layer].middle);
+    if (status == WHET_OK)
+        open_gate(network, workspace, layer, piece->rows * piece->length);
+    return status;
 }
 
 whet_status lm_forward(const lm_network *network, const lm_piece *piece, lm_workspace *workspace) {

@@ -56,6 +56,10 @@ typedef struct lm_workspace lm_workspace;
 
 /* For pieces of up to so many tokens, filling included. NULL when memory runs out. */
 lm_workspace *lm_workspace_create(const lm_network *network, size_t tokens_max);
+
+/* One that keeps only the input of each layer. Backward computes the rest once more, most of a
+ * second forward pass. Results are the same, bit for bit. */
+lm_workspace *lm_workspace_create_lean(const lm_network *network, size_t tokens_max);
 void lm_workspace_destroy(lm_workspace *workspace);
 
 /* What it will allocate, but for attention's scratch, which adds a fifth to a model of one layer

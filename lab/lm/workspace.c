@@ -36,9 +36,18 @@ static bool take_layer(lm_workspace *workspace, const lm_config *config, const l
 
 static bool take_kept(lm_workspace *workspace, const lm_config *config, const lm_sizes *sizes) {
     workspace->kept = calloc(config->layers, sizeof *workspace->kept);
-    for (size_t layer = 0; workspace->kept && layer < config->layers; layer++)
-        if (!take_layer(workspace, config, sizes, &workspace->kept[layer]))
-            return false;
+    for (size_t layer = 0; workspace->kept && layer < config->layers; layer++) {
+        lm_kept *kept = &workspace->kept[layer];
+        if (layer == 0 || !workspace->is_lean) {
+            if (!take_layer(workspace, config, sizes, kept))
+                return false;
+        } else {
+            *kept = workspace->kept[0];
+            kept->x = floats(workspace, sizes->tokens, sizes->width);
+            if (!kept->x)
+                return false;
+        }
+    }
     return workspace->kept != NULL;
 }
 
@@ -97,12 +106,13 @@ size_t lm_workspace_estimate(const lm_config *config, size_t tokens_max) {
     return bytes;
 }
 
-lm_workspace *lm_workspace_create(const lm_network *network, size_t tokens_max) {
+static lm_workspace *create(const lm_network *network, size_t tokens_max, bool is_lean) {
     lm_workspace *workspace = calloc(1, sizeof *workspace);
     lm_sizes sizes = sizes_for(&network->config, tokens_max);
     if (!workspace)
         return NULL;
     workspace->layers = network->config.layers;
+    workspace->is_lean = is_lean;
     if (!take_kept(workspace, &network->config, &sizes) ||
         !take_room(workspace, &network->config, &sizes) ||
         !reserve(workspace, network, tokens_max)) {
@@ -112,10 +122,20 @@ lm_workspace *lm_workspace_create(const lm_network *network, size_t tokens_max) 
     return workspace;
 }
 
+lm_workspace *lm_workspace_create(const lm_network *network, size_t tokens_max) {
+    return create(network, tokens_max, false);
+}
+
+lm_workspace *lm_workspace_create_lean(const lm_network *network, size_t tokens_max) {
+    return create(network, tokens_max, true);
+}
+
 static void free_kept(lm_workspace *workspace) {
     for (lm_kept *kept = workspace->kept; kept && kept < workspace->kept + workspace->layers;
          kept++) {
         free(kept->x);
+        if (workspace->is_lean && kept > workspace->kept)
+            continue;
         free(kept->qkv);
         free(kept->mixed);
         free(kept->stats);

@@ -19,21 +19,22 @@ typedef struct lm_kept {
 
 struct lm_workspace {
     size_t layers, bytes;
-    bool is_counted;                     /* nothing is allocated: only bytes are of interest */
-    lm_kept *kept;                       /* [layers] */
-    float *last;                         /* [R][width] out of the last layer */
-    float *normed;                       /* [N][width] */
-    float *scale;                        /* [N] of rmsnorm */
-    float *hidden;                       /* [N][hidden] */
-    float *logits;                       /* [LM_LOGIT_ROWS][vocabulary] */
-    float *losses;                       /* [LM_LOGIT_ROWS] */
-    unsigned char *right;                /* [N] */
-    float *grad;                         /* [N][width] of the stream between layers */
-    float *grad_targets;                 /* [R][width] */
-    float *grad_gain;                    /* [width], where those of weights are not wanted */
-    float *grad_normed;                  /* [N][width] */
-    float *grad_mixed;                   /* [N][heads][head_dim] */
-    float *grad_qkv, *parts;             /* [N][heads + 2 key_heads][head_dim] */
+    bool is_counted;         /* nothing is allocated: only bytes are of interest */
+    bool is_lean;            /* layers share all of lm_kept but x, and backward makes it again */
+    lm_kept *kept;           /* [layers] */
+    float *last;             /* [R][width] out of the last layer */
+    float *normed;           /* [N][width] */
+    float *scale;            /* [N] of rmsnorm */
+    float *hidden;           /* [N][hidden] */
+    float *logits;           /* [LM_LOGIT_ROWS][vocabulary] */
+    float *losses;           /* [LM_LOGIT_ROWS] */
+    unsigned char *right;    /* [N] */
+    float *grad;             /* [N][width] of the stream between layers */
+    float *grad_targets;     /* [R][width] */
+    float *grad_gain;        /* [width], where those of weights are not wanted */
+    float *grad_normed;      /* [N][width] */
+    float *grad_mixed;       /* [N][heads][head_dim] */
+    float *grad_qkv, *parts; /* [N][heads + 2 key_heads][head_dim] */
     whet_policy_gradient *grad_policies; /* [heads] */
     nn_scratch scratch;
 };
@@ -59,6 +60,10 @@ static inline size_t lm_mlp_rows(const lm_config *config, const lm_sizes *sizes,
 whet_status lm_forward(const lm_network *network, const lm_piece *piece, lm_workspace *workspace);
 whet_status lm_backward(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
                         float *gradient, whet_policy_gradient *policies);
+
+/* What forward keeps of a layer but the last, once more from its x. */
+whet_status lm_layer_again(const lm_network *network, const lm_piece *piece,
+                           lm_workspace *workspace, size_t layer);
 
 /* Losses of the targets; with a gradient also those of the output matrix and of `last`, which goes
  * to grad_targets. */

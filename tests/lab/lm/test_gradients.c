@@ -197,3 +197,39 @@ TEST(frozen_weights_leave_the_gradients_of_policies_as_they_are) {
     config.rope_scaling = nn_rope_scaling_of(NN_ROPE_YARN, 4, 16);
     check_frozen(config);
 }
+
+/* Runs with frozen weights, in the workspace given; the gradients are to be freed. */
+static whet_policy_gradient *run_frozen(const problem *p, lm_workspace *workspace) {
+    size_t heads = (size_t)p->network.config.layers * p->network.config.heads;
+    whet_policy_gradient *gradients = calloc(heads, sizeof *gradients);
+    REQUIRE(gradients && workspace);
+    CHECK_INT(lm_network_run_frozen(&p->network, &p->piece, workspace, gradients).status, WHET_OK);
+    return gradients;
+}
+
+TEST(activations_made_again_give_the_same_gradients_in_less_memory) {
+    static problem p;
+    lm_config config = with_policy("hinge:-0.1:0.4:4.5", LM_LEARN_HEAD);
+    config.layers = 6;
+    problem_set_up(&p, &engine, config, false);
+    lm_workspace *lean = lm_workspace_create_lean(&p.network, PROBLEM_TOKENS);
+    whet_policy_gradient *kept = run_frozen(&p, p.workspace), *again = run_frozen(&p, lean);
+    size_t bytes = (size_t)config.layers * config.heads * sizeof *kept;
+    CHECK(memcmp(kept, again, bytes) == 0);
+    CHECK(kept[0].value[0] != 0);
+    float *trained = calloc(p.network.layout.count, sizeof(float));
+    REQUIRE(trained);
+    lm_network_run(&p.network, &p.piece, p.workspace, p.gradient);
+    lm_network_run(&p.network, &p.piece, lean, trained);
+    CHECK(memcmp(trained, p.gradient, p.network.layout.count * sizeof(float)) == 0);
+    /* all of five layers but their inputs: q, k, v, what attention gave, its rows, and the MLP's */
+    size_t floats = (2 * config.heads + 2 * config.key_heads) * (size_t)config.head_dim +
+                    config.width + 2 * (size_t)config.hidden;
+    size_t saved = floats * sizeof(float) + config.heads * sizeof(whet_stats);
+    CHECK(lm_workspace_bytes(lean) + 5 * PROBLEM_TOKENS * saved <= lm_workspace_bytes(p.workspace));
+    free(trained);
+    free(kept);
+    free(again);
+    lm_workspace_destroy(lean);
+    problem_tear_down(&p);
+}

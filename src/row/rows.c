@@ -39,7 +39,7 @@ static whet_status check_stats(const whet_rows *rows, const named_range *others,
                            rows->rows, stride);
     whet_status status = WHET_OK;
     for (size_t i = 0; status == WHET_OK && i < count; i++)
-        status = whet_check_apart("stats", range, others[i].name, others[i].range);
+        status = check_apart("stats", range, others[i].name, others[i].range);
     return status;
 }
 
@@ -61,15 +61,15 @@ static rows_floats sink_of(const whet_rows *rows) {
 static rows_floats beta_of(const whet_rows *rows) { return (rows_floats){"beta", rows->beta, 1}; }
 
 static whet_status check_types(const whet_rows *rows, const rows_arrays *arrays, bool stores) {
-    whet_status status = whet_check_array_type(arrays->in);
+    whet_status status = check_array_type(arrays->in);
     if (status == WHET_OK)
-        status = whet_check_mask_type(arrays->mask);
+        status = check_mask_type(arrays->mask);
     if (status == WHET_OK && stores)
-        status = whet_check_array_type(arrays->out);
+        status = check_array_type(arrays->out);
     if (status == WHET_OK)
-        status = whet_check_floats_aligned(sink_of(rows));
+        status = check_floats_aligned(sink_of(rows));
     if (status == WHET_OK)
-        status = whet_check_floats_aligned(beta_of(rows));
+        status = check_floats_aligned(beta_of(rows));
     if (status == WHET_OK && rows->reserved)
         status = whet_refuse(WHET_ERROR_ARGUMENT, "reserved is %lu, not 0",
                              (unsigned long)rows->reserved);
@@ -79,20 +79,20 @@ static whet_status check_types(const whet_rows *rows, const rows_arrays *arrays,
 /* What is written may lie over what is read only row by row. */
 static whet_status check_out(const whet_rows *rows, const rows_arrays *arrays, memory_range in,
                              memory_range mask, memory_range *out) {
-    whet_status status = whet_check_array_range(arrays->out, rows->rows, rows->n, out);
+    whet_status status = check_array_range(arrays->out, rows->rows, rows->n, out);
     if (status == WHET_OK)
-        status = whet_check_in_place(arrays->out, *out, arrays->in, in, rows->rows);
+        status = check_in_place(arrays->out, *out, arrays->in, in, rows->rows);
     if (status == WHET_OK)
-        status = whet_check_apart("out", *out, "mask", mask);
+        status = check_apart("out", *out, "mask", mask);
     if (status == WHET_OK)
-        status = whet_check_rows_apart(arrays->out, rows->rows, rows->n);
+        status = check_rows_apart(arrays->out, rows->rows, rows->n);
     return status;
 }
 
 /* Rows without entries: nothing but the statistics is written, and nothing but sinks is read. */
 static whet_status check_empty_rows(const whet_rows *rows) {
     named_range sink = {.name = "sink"};
-    whet_status status = whet_check_floats_range(sink_of(rows), rows->rows, &sink.range);
+    whet_status status = check_floats_range(sink_of(rows), rows->rows, &sink.range);
     return status == WHET_OK ? check_stats(rows, &sink, 1) : status;
 }
 
@@ -105,19 +105,19 @@ static whet_status check_rows(const whet_rows *rows, bool stores) {
         return status;
     if (rows->n == 0)
         return check_empty_rows(rows);
-    status = whet_check_array_range(arrays.in, rows->rows, rows->n, &in);
+    status = check_array_range(arrays.in, rows->rows, rows->n, &in);
     if (status == WHET_OK && rows->mask)
-        status = whet_check_array_range(arrays.mask, rows->rows, rows->n, &mask);
+        status = check_array_range(arrays.mask, rows->rows, rows->n, &mask);
     if (status == WHET_OK && stores)
         status = check_out(rows, &arrays, in, mask, &out);
     if (status == WHET_OK)
-        status = whet_check_floats_range(sink_of(rows), rows->rows, &sink);
+        status = check_floats_range(sink_of(rows), rows->rows, &sink);
     if (status == WHET_OK)
-        status = whet_check_floats_range(beta_of(rows), rows->rows, &beta);
+        status = check_floats_range(beta_of(rows), rows->rows, &beta);
     if (status == WHET_OK)
-        status = whet_check_apart("out", out, "sink", sink);
+        status = check_apart("out", out, "sink", sink);
     if (status == WHET_OK)
-        status = whet_check_apart("out", out, "beta", beta);
+        status = check_apart("out", out, "beta", beta);
     if (status != WHET_OK)
         return status;
     const named_range others[] = {

@@ -40,17 +40,17 @@ static back_floats floats_of(const whet_rows_backward *rows) {
 
 static whet_status check_types(const whet_rows_backward *rows, const back_arrays *arrays,
                                const back_floats *floats) {
-    whet_status status = whet_check_array_type(arrays->in);
+    whet_status status = check_array_type(arrays->in);
     if (status == WHET_OK)
-        status = whet_check_mask_type(arrays->mask);
+        status = check_mask_type(arrays->mask);
     if (status == WHET_OK)
-        status = whet_check_array_type(arrays->grad_out);
+        status = check_array_type(arrays->grad_out);
     if (status == WHET_OK)
-        status = whet_check_array_type(arrays->grad_in);
+        status = check_array_type(arrays->grad_in);
     for (size_t i = 0; status == WHET_OK && i < FLOATS_READ; i++)
-        status = whet_check_floats_aligned(floats->read[i]);
+        status = check_floats_aligned(floats->read[i]);
     for (size_t i = 0; status == WHET_OK && i < FLOATS_WRITTEN; i++)
-        status = whet_check_floats_aligned(floats->written[i]);
+        status = check_floats_aligned(floats->written[i]);
     if (status != WHET_OK)
         return status;
     if ((uintptr_t)rows->policy_grad % _Alignof(whet_policy_gradient) != 0)
@@ -74,13 +74,13 @@ typedef struct back_ranges {
 
 static whet_status find_array_ranges(const whet_rows_backward *rows, const back_arrays *arrays,
                                      back_ranges *at) {
-    whet_status status = whet_check_array_range(arrays->in, rows->rows, rows->n, &at->in);
+    whet_status status = check_array_range(arrays->in, rows->rows, rows->n, &at->in);
     if (status == WHET_OK)
-        status = whet_check_array_range(arrays->grad_in, rows->rows, rows->n, &at->grad_in);
+        status = check_array_range(arrays->grad_in, rows->rows, rows->n, &at->grad_in);
     if (status == WHET_OK && rows->grad_out)
-        status = whet_check_array_range(arrays->grad_out, rows->rows, rows->n, &at->grad_out);
+        status = check_array_range(arrays->grad_out, rows->rows, rows->n, &at->grad_out);
     if (status == WHET_OK && rows->mask)
-        status = whet_check_array_range(arrays->mask, rows->rows, rows->n, &at->mask);
+        status = check_array_range(arrays->mask, rows->rows, rows->n, &at->mask);
     return status;
 }
 
@@ -90,9 +90,9 @@ static whet_status find_float_ranges(const whet_rows_backward *rows, const back_
     whet_status status = WHET_OK;
     *at = (back_ranges){.in = {0, 0}};
     for (size_t i = 0; status == WHET_OK && i < FLOATS_READ; i++)
-        status = whet_check_floats_range(floats->read[i], rows->rows, &at->read[i]);
+        status = check_floats_range(floats->read[i], rows->rows, &at->read[i]);
     for (size_t i = 0; status == WHET_OK && i < FLOATS_WRITTEN; i++)
-        status = whet_check_floats_range(floats->written[i], rows->rows, &at->written[i]);
+        status = check_floats_range(floats->written[i], rows->rows, &at->written[i]);
     if (rows->policy_grad)
         at->written[FLOATS_WRITTEN] = range_at(rows->policy_grad, sizeof *rows->policy_grad);
     return status;
@@ -112,11 +112,11 @@ static whet_status check_one_apart(const back_floats *floats, const back_ranges 
         {"in", at->in}, {"mask", at->mask}, {"grad_out", at->grad_out}, {"grad_in", at->grad_in}};
     whet_status status = WHET_OK;
     for (size_t j = 0; status == WHET_OK && j < COUNT_OF(arrays); j++)
-        status = whet_check_apart(name, at->written[i], arrays[j].name, arrays[j].range);
+        status = check_apart(name, at->written[i], arrays[j].name, arrays[j].range);
     for (size_t j = 0; status == WHET_OK && j < FLOATS_READ; j++)
-        status = whet_check_apart(name, at->written[i], floats->read[j].name, at->read[j]);
+        status = check_apart(name, at->written[i], floats->read[j].name, at->read[j]);
     for (size_t j = 0; status == WHET_OK && j < i; j++)
-        status = whet_check_apart(name, at->written[i], written_name(floats, j), at->written[j]);
+        status = check_apart(name, at->written[i], written_name(floats, j), at->written[j]);
     return status;
 }
 
@@ -125,21 +125,21 @@ static whet_status check_written_apart(const back_floats *floats, const back_ran
     for (size_t i = 0; status == WHET_OK && i <= FLOATS_WRITTEN; i++)
         status = check_one_apart(floats, at, i);
     for (size_t j = 0; status == WHET_OK && j < FLOATS_READ; j++)
-        status = whet_check_apart("grad_in", at->grad_in, floats->read[j].name, at->read[j]);
+        status = check_apart("grad_in", at->grad_in, floats->read[j].name, at->read[j]);
     return status;
 }
 
 static whet_status check_grad_in(const whet_rows_backward *rows, const back_arrays *arrays,
                                  const back_ranges *at) {
     whet_status status =
-        whet_check_in_place(arrays->grad_in, at->grad_in, arrays->in, at->in, rows->rows);
+        check_in_place(arrays->grad_in, at->grad_in, arrays->in, at->in, rows->rows);
     if (status == WHET_OK)
-        status = whet_check_in_place(arrays->grad_in, at->grad_in, arrays->grad_out, at->grad_out,
-                                     rows->rows);
+        status = check_in_place(arrays->grad_in, at->grad_in, arrays->grad_out, at->grad_out,
+                                rows->rows);
     if (status == WHET_OK)
-        status = whet_check_apart("grad_in", at->grad_in, "mask", at->mask);
+        status = check_apart("grad_in", at->grad_in, "mask", at->mask);
     if (status == WHET_OK)
-        status = whet_check_rows_apart(arrays->grad_in, rows->rows, rows->n);
+        status = check_rows_apart(arrays->grad_in, rows->rows, rows->n);
     return status;
 }
 

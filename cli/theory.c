@@ -98,7 +98,7 @@ static layer_figures over_heads(const head_dispersion *heads, size_t count) {
         layer.largest = fmax(layer.largest, heads[h].largest);
         layer.spread = fmax(layer.spread, heads[h].spread);
         layer.entropy += heads[h].entropy / (double)count;
-        layer.room = fmin(layer.room, fmin(heads[h].low_room, heads[h].high_room));
+        layer.room = fmin(layer.room, fmin(heads[h].low_slack, heads[h].high_slack));
     }
     return layer;
 }

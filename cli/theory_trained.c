@@ -81,12 +81,13 @@ int show_lemma(theory_run *run) {
     trained_coefficients at = {.spread = 0};
     for (size_t i = 0; i < count; i++) {
         at = trained_coefficients_of(probe, sizes[i], SETS, run->seed);
-        const double row[COLUMNS] = {(double)sizes[i], at.spread,      at.bounds.low, at.smallest,
-                                     at.largest,       at.bounds.high, at.low_room,   at.high_room};
+        const double row[COLUMNS] = {(double)sizes[i], at.spread,    at.bounds.low,
+                                     at.smallest,      at.largest,   at.bounds.high,
+                                     at.low_slack,     at.high_slack};
         for (size_t c = 0; c < COLUMNS; c++)
             values[i * COLUMNS + c] = row[c];
         widest = fmax(widest, at.spread);
-        tightest = fmin(tightest, fmin(at.low_room, at.high_room));
+        tightest = fmin(tightest, fmin(at.low_slack, at.high_slack));
     }
     trained_probe_destroy(probe);
     tell("Lemma 2.1: logits that lie within a spread of each other give every one of n items a "

@@ -49,7 +49,7 @@ static bool open_temporary(replacement *file, mode_t mode) {
         file->descriptor = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
         if (file->descriptor >= 0) {
             if (mode != 0)
-                (void)fchmod(file->descriptor, mode); /* the old one's, if that can be had */
+                (void)fchmod(file->descriptor, mode); /* the old one's, if it can be read */
             return true;
         }
         if (errno != EEXIST)

@@ -1,4 +1,4 @@
-/* What configurations check alike: numbers within limits, choices by name. */
+/* Checks that configurations share: numbers within limits, choices by name. */
 #ifndef WHET_LAB_CHOICES_H
 #define WHET_LAB_CHOICES_H
 
@@ -13,7 +13,7 @@ bool lab_in_range(const char *option, double value, double least, double most, l
 /* The place of a name in a list that NULL ends. */
 bool lab_find_name(const char *const *names, const char *name, size_t *found);
 
-/* Numbers from elsewhere that fit no field become what no check lets pass. */
+/* Numbers from files that fit no field become a value that every check refuses. */
 static inline uint32_t lab_small(int64_t value) {
     return value < 0 || value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }

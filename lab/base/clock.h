@@ -1,4 +1,4 @@
-/* Time: one clock for measuring, one for telling people. */
+/* Time: one clock for measuring, one for display. */
 #ifndef WHET_LAB_CLOCK_H
 #define WHET_LAB_CLOCK_H
 

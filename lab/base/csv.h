@@ -7,10 +7,10 @@
 
 typedef struct lab_csv {
     FILE *file;
-    bool is_inside; /* a line has been begun */
+    bool is_inside; /* a line has been started */
 } lab_csv;
 
-/* Texts are quoted where they need to be; numbers have the digits to read back the same double, and
+/* Texts are quoted where necessary; numbers have enough digits to read back the same double, and
  * are empty where they are not finite. */
 void lab_csv_text(lab_csv *csv, const char *text);
 void lab_csv_number(lab_csv *csv, double value);

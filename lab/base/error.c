@@ -14,7 +14,7 @@ bool lab_fail(lab_error *error, lab_error_kind kind, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
-    /* Names come from files that nobody knows: a terminal must not take orders from them. */
+    /* Names may come from hostile files: no control characters reach the terminal. */
     for (char *c = error->text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7F)
             *c = '?';

@@ -1,6 +1,6 @@
 /*
- * How functions of the laboratory fail: they return false (or NULL) and leave
- * one sentence for people, and what kind of failure it was, in a lab_error.
+ * How functions of the laboratory fail: they return false (or NULL) and store
+ * one sentence and the kind of failure in a lab_error.
  */
 #ifndef WHET_LAB_ERROR_H
 #define WHET_LAB_ERROR_H
@@ -10,8 +10,8 @@
 typedef enum lab_error_kind {
     LAB_NO_ERROR = 0,
     LAB_SYSTEM, /* memory, threads, the disk: exit status 1 */
-    LAB_INPUT,  /* an option or a file that makes no sense: exit status 2 */
-    LAB_STOPPED /* the user asked for it; what was done is kept */
+    LAB_INPUT,  /* an invalid option or file: exit status 2 */
+    LAB_STOPPED /* by the user; finished work is kept */
 } lab_error_kind;
 
 typedef struct lab_error {
@@ -19,7 +19,7 @@ typedef struct lab_error {
     char text[512];
 } lab_error;
 
-/* Notes a failure and returns false. The first one stays: what follows it is its consequence.
+/* Records a failure and returns false. Only the first is kept: later ones are its consequences.
  * `error` may be NULL. */
 __attribute__((format(printf, 3, 4))) bool lab_fail(lab_error *error, lab_error_kind kind,
                                                     const char *format, ...);

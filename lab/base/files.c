@@ -38,7 +38,7 @@ bool lab_make_folder(const char *path, lab_error *error) {
     }
     is_made = is_made && make_one(part);
     if (!is_made)
-        lab_fail_file(error, "make the folder", path);
+        lab_fail_file(error, "create the folder", path);
     free(part);
     return is_made;
 }
@@ -71,7 +71,7 @@ bool lab_is_same_file(const char *one, const char *other) {
            first.st_ino == second.st_ino;
 }
 
-/* Whether an open file is one that can be read as a whole, and its size. */
+/* Whether an open file can be read as a whole, and its size. */
 static bool measure(FILE *file, const char *path, size_t limit, size_t *size, lab_error *error) {
     struct stat status;
     if (fstat(fileno(file), &status) != 0 || S_ISDIR(status.st_mode)) {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Makes a folder and those above it; fine if it is there. */
+/* Creates a folder and its parents; it may exist already. */
 bool lab_make_folder(const char *path, lab_error *error);
 
 /* "folder/name", to be freed; NULL when memory runs out. */
@@ -15,11 +15,11 @@ char *lab_path(const char *folder, const char *format, ...) __attribute__((forma
 
 bool lab_file_exists(const char *path);
 
-/* Whether two names lead to one file that is there. */
+/* Whether two names refer to one existing file. */
 bool lab_is_same_file(const char *one, const char *other);
 
-/* A file to be read, and the bytes it has (0 for pipes and devices); NULL and an error if it cannot
- * be opened or is longer than `limit`. */
+/* Opens a file for reading and gets its size in bytes (0 for pipes and devices); NULL and an error
+ * if it cannot be opened or is longer than `limit`. */
 FILE *lab_open_file(const char *path, size_t limit, size_t *size, lab_error *error);
 
 /* All of a file, with a zero byte after it, to be freed; NULL and an error if it cannot be read or

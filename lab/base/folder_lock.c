@@ -9,8 +9,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* Whether a name ends as those of files that are still being written do: ".123-0.tmp" (see
- * atomic_file.c). */
+/* Whether a name ends like those of unfinished files: ".123-0.tmp" (see atomic_file.c). */
 static bool is_temporary(const char *name) {
     size_t length = strlen(name);
     if (length < 4 || strcmp(name + length - 4, ".tmp") != 0)
@@ -26,7 +25,7 @@ static bool is_temporary(const char *name) {
     return at < digits && at > 1 && name[at - 1] == '.';
 }
 
-/* What a run that was killed had not finished writing; nobody else writes here now. */
+/* What a killed run left half written; nobody else writes here now. */
 static void sweep(const char *folder, int descriptor) {
     DIR *entries = opendir(folder);
     const struct dirent *entry;

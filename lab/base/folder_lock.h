@@ -1,6 +1,6 @@
 /*
- * One run at a time in a folder. The folder itself is locked (flock), so nothing
- * is left behind, whichever way a run ends.
+ * One run at a time in a folder. The folder itself is locked (flock), so
+ * nothing is left behind however a run ends.
  */
 #ifndef WHET_LAB_FOLDER_LOCK_H
 #define WHET_LAB_FOLDER_LOCK_H
@@ -13,9 +13,8 @@ typedef struct lab_folder_lock {
 
 static inline lab_folder_lock lab_folder_unlocked(void) { return (lab_folder_lock){-1}; }
 
-/* Takes a lock, unless it is held already, and removes what a killed run left half written. False,
- * with an error that says so, where another run has the folder. A file system without locks is no
- * reason to refuse. */
+/* Takes the lock, unless it is held already, and removes what a killed run left half written. False
+ * and an error if another run has the folder. A file system without locks is accepted. */
 bool lab_folder_take(lab_folder_lock *lock, const char *folder, lab_error *error);
 void lab_folder_release(lab_folder_lock *lock);
 

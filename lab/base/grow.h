@@ -5,10 +5,10 @@
 #include <stddef.h>
 
 /*
- * The items, of `element` bytes each, moved to where there is room for `needed`
- * of them and some more, unless *room says that there is room already. NULL when
- * memory runs out: the items and *room are as they were then.
+ * Returns the items, of `element` bytes each, reallocated for at least `needed`
+ * of them unless *capacity suffices already. NULL when memory runs out: the
+ * items and *capacity are unchanged then.
  */
-void *lab_grow(void *items, size_t element, size_t needed, size_t *room);
+void *lab_grow(void *items, size_t element, size_t needed, size_t *capacity);
 
 #endif

@@ -36,27 +36,27 @@ json_t *lab_json_numbers(const double *values, size_t count) {
 }
 
 /*
- * jansson 2.14 writes beyond its buffer where that cannot be made larger while a
- * text is read. So reading is left by a jump at the first allocation that fails,
- * and what it had allocated is freed from a list.
+ * jansson 2.14 writes beyond its buffer when growing it fails while a text is
+ * parsed. So parsing is left by longjmp at the first failed allocation, and
+ * everything it had allocated is freed from a list.
  */
 typedef struct reading {
-    jmp_buf *way_out; /* NULL: nothing is being read */
+    jmp_buf *way_out; /* NULL: nothing is being parsed */
     void **blocks;
-    size_t count, room;
+    size_t count, capacity;
 } reading;
 
 static _Thread_local reading current;
 static _Thread_local unsigned failures; /* of jansson's allocations in this thread */
 
 static bool note_block(void *block) {
-    if (current.count == current.room) {
-        size_t room = current.room ? 2 * current.room : 256;
-        void **blocks = realloc((void *)current.blocks, room * sizeof *blocks);
+    if (current.count == current.capacity) {
+        size_t capacity = current.capacity ? 2 * current.capacity : 256;
+        void **blocks = realloc((void *)current.blocks, capacity * sizeof *blocks);
         if (!blocks)
             return false;
         current.blocks = blocks;
-        current.room = room;
+        current.capacity = capacity;
     }
     current.blocks[current.count++] = block;
     return true;
@@ -148,7 +148,7 @@ static bool write_json(FILE *file, void *context) {
     errno = 0;
     if (json_dumpf(writer->json, file, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) == 0)
         return fputc('\n', file) != EOF;
-    errno = errno ? errno : ENOMEM; /* what jansson keeps for itself */
+    errno = errno ? errno : ENOMEM; /* jansson does not pass it on */
     return false;
 }
 

@@ -8,7 +8,7 @@
 /* The processor's name, or "unknown". */
 void lab_cpu_name(char *name, size_t size);
 
-/* How many processors this process may use, at least 1. */
+/* Number of processors that this process may use, at least 1. */
 size_t lab_processors(void);
 
 /* "gcc 12.2.0" */

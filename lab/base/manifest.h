@@ -1,6 +1,6 @@
 /*
- * The manifest of a run, written beside its results: what made them, with which
- * options, on which machine and when, so that they can be had again.
+ * The manifest of a run, written beside its results: the command, its options,
+ * the machine and the date, so that the results can be reproduced.
  */
 #ifndef WHET_LAB_MANIFEST_H
 #define WHET_LAB_MANIFEST_H
@@ -12,10 +12,10 @@ typedef struct lab_manifest {
     double began;
 } lab_manifest;
 
-/* Notes versions, machine and time. `options` is stolen; `blas` describes the BLAS or is NULL. */
+/* Records versions, machine and time. `options` is stolen; `blas` describes the BLAS or is NULL. */
 lab_manifest lab_manifest_begin(const char *command, json_t *options, const char *blas);
 
-/* Adds the time taken and whether the run got to its end, and writes FOLDER/manifest.json. May be
+/* Adds the time taken and whether the run is complete, and writes FOLDER/manifest.json. May be
  * called more than once. */
 bool lab_manifest_write(lab_manifest *manifest, const char *folder, bool is_complete,
                         lab_error *error);

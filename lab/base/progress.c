@@ -1,6 +1,6 @@
 /*
- * The progress line: written over with a carriage return and the terminal's
- * "erase to the end of the line".
+ * The progress line: overwritten with a carriage return and the terminal's
+ * "erase to end of line".
  */
 #define _POSIX_C_SOURCE 200809L
 

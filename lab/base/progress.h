@@ -1,7 +1,7 @@
 /*
- * What is being done, on standard error. A terminal gets one line that is
- * written over: a bar with the time left. Anything else gets lines now and then
- * for work whose amount is known, and nothing for passing remarks.
+ * Progress on standard error. A terminal gets one line that is overwritten: a
+ * bar with the time left. Anything else gets a line every few seconds for work
+ * of known size, and no remarks.
  */
 #ifndef WHET_LAB_PROGRESS_H
 #define WHET_LAB_PROGRESS_H
@@ -21,11 +21,11 @@ typedef struct lab_progress {
 /* Work of `total` steps of which `start` are done already. A quiet one shows nothing. */
 lab_progress lab_progress_begin(const char *title, uint64_t start, uint64_t total, bool quiet);
 
-/* Whether it is time to show something again: ten times a second on a terminal, every five
- * seconds elsewhere. For callers to whom the details are costly. */
+/* Whether an update is due: ten times a second on a terminal, every five seconds elsewhere. For
+ * callers whose details are costly to compute. */
 bool lab_progress_is_due(const lab_progress *progress);
 
-/* Shows the state if it is due, with details in the manner of printf after the bar. */
+/* Shows the state if an update is due, with details, formatted as by printf, after the bar. */
 __attribute__((format(printf, 3, 4))) void lab_progress_show(lab_progress *progress, uint64_t done,
                                                              const char *format, ...);
 
@@ -34,10 +34,10 @@ __attribute__((format(printf, 3, 4))) void lab_progress_show(lab_progress *progr
  * No parts: as before. Not while progress is shown. */
 void lab_progress_overall(unsigned part, unsigned parts, double after);
 
-/* Takes the bar away, so that other output can follow. */
+/* Removes the bar, so that other output can follow. */
 void lab_progress_end(lab_progress *progress);
 
-/* A remark on a terminal, in place of the last one; nothing elsewhere. */
+/* A remark on a terminal, which replaces the last one; nothing elsewhere. */
 __attribute__((format(printf, 1, 2))) void lab_remark(const char *format, ...);
 void lab_remark_clear(void);
 

@@ -11,7 +11,7 @@ uint64_t lab_seed_for(uint64_t seed, const char *purpose, uint64_t index) {
     return lab_random_bits(&random);
 }
 
-/* Box and Muller's, one of the two: simple, and nothing is kept from one call to the next. */
+/* Box-Muller, one of the two values: simple, and no state is kept between calls. */
 double lab_random_normal(lab_random *random) {
     double radius = sqrt(-2 * log(1 - lab_random_double(random)));
     return radius * cos(6.283185307179586 * lab_random_double(random));

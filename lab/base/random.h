@@ -1,10 +1,10 @@
 /*
- * Random numbers that can be had again: every use has a seed of its own, made
- * from the run's seed, a word and a number (the step, the set ...), so that what
- * one part draws never depends on what another did before, nor on threads.
+ * Reproducible random numbers: every use has a seed of its own, derived from
+ * the run's seed, a word and a number (the step, the set ...), so that what one
+ * part draws depends neither on other parts nor on threads.
  *
- * A generator is a counter put through a mixing function (SplitMix64), so its
- * whole state is one number that a checkpoint can hold.
+ * A generator is a counter passed through a mixing function (SplitMix64), so
+ * its whole state is one number that fits in a checkpoint.
  */
 #ifndef WHET_LAB_RANDOM_H
 #define WHET_LAB_RANDOM_H

@@ -1,4 +1,4 @@
-/* Ctrl-C as a flag. The handler does nothing but what signals allow: atomics, the clock, write. */
+/* Ctrl-C as a flag. The handler uses only what is async-signal-safe: atomics, the clock, write. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "base/signals.h"
@@ -11,14 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-static const long long grace = 1000000000; /* nanoseconds in which signals count as one */
+static const long long grace = 1000000000; /* nanoseconds within which signals count as one */
 
 static atomic_llong first_at;    /* when the first one came, in nanoseconds; 0: none has */
-static atomic_bool ends_program; /* the first one already */
+static atomic_bool ends_program; /* end the program at the first one */
 
 static void end_at_once(int number) {
-    static const char second[] =
-        "\nwhet: a second signal: ended at once, without keeping what was under way\n";
+    static const char second[] = "\nwhet: second signal: ended at once, unsaved work is lost\n";
     static const char first[] = "\nwhet: stopped\n";
     bool is_first = atomic_load(&ends_program);
     ssize_t written = write(STDERR_FILENO, is_first ? first : second,

@@ -12,7 +12,7 @@ double lab_student_95(size_t degrees) {
                                    2.064,    2.060,  2.056, 2.052, 2.048, 2.045, 2.042};
     if (degrees < sizeof table / sizeof table[0])
         return table[degrees];
-    /* Fisher's expansion, right to three digits from thirty on */
+    /* Fisher's expansion, accurate to three digits from thirty on */
     double z = normal_95, d = (double)degrees;
     return z + (z * z * z + z) / (4 * d) + (5 * pow(z, 5) + 16 * pow(z, 3) + 3 * z) / (96 * d * d);
 }
@@ -49,7 +49,7 @@ lab_interval lab_crossed_interval(const double *row_means, size_t rows, uint64_t
     double column_part = (column_squares / r - around) / (c - 1);
     double rest = fmax(0, (squares - around - row_part * (r - 1) - column_part * (c - 1)) /
                               ((r - 1) * (c - 1)));
-    /* What rows and columns have beyond what the rest alone would give them. */
+    /* The variance of rows and columns beyond what the residual alone would cause. */
     double rows_own = fmax(0, row_part - rest), columns_own = fmax(0, column_part - rest);
     double variance = (rows_own + columns_own + rest) / (r * c);
     double degrees = variance > 0

@@ -10,8 +10,8 @@ enum { GAP = 2 };
 
 lab_table lab_table_start(size_t columns) { return (lab_table){.columns = columns}; }
 
-static bool make_room(lab_table *table) {
-    char **cells = lab_grow(table->cells, sizeof *cells, table->count + 1, &table->room);
+static bool reserve_memory(lab_table *table) {
+    char **cells = lab_grow(table->cells, sizeof *cells, table->count + 1, &table->capacity);
     if (cells)
         table->cells = cells;
     return cells != NULL;
@@ -22,7 +22,7 @@ void lab_table_add(lab_table *table, const char *format, ...) {
     va_start(arguments, format);
     int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
-    char *cell = length < 0 || !make_room(table) ? NULL : malloc((size_t)length + 1);
+    char *cell = length < 0 || !reserve_memory(table) ? NULL : malloc((size_t)length + 1);
     if (!cell) {
         table->failed = true;
         return;
@@ -50,7 +50,7 @@ static int column_width(const lab_table *table, size_t column) {
 }
 
 static void print_row(const lab_table *table, size_t first, const int *widths, FILE *file) {
-    int owed = 0; /* blanks held back, so that no line ends in them */
+    int owed = 0; /* pending blanks, so that no line ends in them */
     for (size_t column = 0; column < table->columns && first + column < table->count; column++) {
         const char *cell = table->cells[first + column];
         int blanks = widths[column] - width_of(cell);

@@ -1,4 +1,4 @@
-/* A table for the terminal: cells are added one by one, columns get the width they need. */
+/* A table for the terminal: cells are added one by one, columns are as wide as needed. */
 #ifndef WHET_LAB_TABLE_H
 #define WHET_LAB_TABLE_H
 
@@ -9,18 +9,18 @@
 typedef struct lab_table {
     size_t columns;
     size_t count; /* cells, row after row; the first row is the header */
-    size_t room;
+    size_t capacity;
     char **cells;
     bool failed; /* memory ran out */
 } lab_table;
 
 lab_table lab_table_start(size_t columns);
 
-/* The next cell, in the manner of printf. */
+/* Adds the next cell, formatted as by printf. */
 __attribute__((format(printf, 2, 3))) void lab_table_add(lab_table *table, const char *format, ...);
 
-/* Prints and frees. The first column is flush left, the others flush right. False when memory ran
- * out on the way. */
+/* Prints and frees. The first column is flush left, the others flush right. False if memory ran
+ * out. */
 bool lab_table_finish(lab_table *table, FILE *file);
 
 #endif

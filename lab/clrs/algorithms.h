@@ -11,7 +11,7 @@ void clrs_bubble_sort(clrs_run *run);
 void clrs_heapsort(clrs_run *run);
 void clrs_quicksort(clrs_run *run);
 
-/* Divides the keys p ... r by the last of them, and says where that came to lie. */
+/* Partitions the keys p ... r by the last of them, and returns its new position. */
 int clrs_partition(clrs_run *run, int *P, int p, int r, clrs_state traced);
 
 /* searching.c */

@@ -1,10 +1,10 @@
 /*
  * numpy's argsort for doubles, which is not stable: the order of equal keys is
- * part of the data, so each of its two ways is followed step by step.
+ * part of the data, so both of its variants are reproduced step by step.
  *
- * The scalar way is a quicksort (median of three, insertion sort for 16 and
- * fewer, heapsort for ranges that were divided too often). The SIMD way is a
- * bitonic network, whatever the width of the vectors.
+ * The scalar variant is a quicksort (median of three, insertion sort for 16 and
+ * fewer, heapsort for ranges that were partitioned too often). The SIMD variant
+ * is a bitonic network, for any vector width.
  */
 #include "clrs/run.h"
 
@@ -47,7 +47,7 @@ static void sort_by_heap(const double *keys, int *order, int count) {
     }
 }
 
-/* Divides order[low ... high] and returns where its middle came to lie. */
+/* Partitions order[low ... high] and returns the position of the pivot. */
 static int partition(const double *keys, int *order, int low, int high) {
     int middle = low + (high - low) / 2;
     if (keys[order[middle]] < keys[order[low]])
@@ -94,7 +94,7 @@ static void argsort_scalar(const double *keys, int *order, int count) {
             int middle = partition(keys, order, now.low, now.high);
             range left = {now.low, middle - 1, now.depth - 1};
             range right = {middle + 1, now.high, now.depth - 1};
-            /* The larger half waits, so that few do. */
+            /* The larger half is deferred, which bounds the stack. */
             bool left_first = middle - now.low < now.high - middle;
             waiting[waiting_count++] = left_first ? right : left;
             now = left_first ? left : right;
@@ -103,7 +103,7 @@ static void argsort_scalar(const double *keys, int *order, int count) {
     }
 }
 
-/* Places beyond the end hold infinities, which never move. */
+/* Elements beyond the end are infinities, which never move. */
 static void compare_exchange(const double *keys, int *order, int64_t count, int64_t i, int64_t j) {
     if (j < count && keys[order[j]] < keys[order[i]])
         swap(order, (int)i, (int)j);

@@ -13,10 +13,9 @@
  *         clrs_sampler_destroy(sampler);
  *     }
  *
- * A sampler belongs to one thread at a time; any number of them may be used side
- * by side. Texts are written straight into memory that a sampler keeps from one
- * sample to the next: once its longest sample has been seen, nothing is
- * allocated any more.
+ * A sampler belongs to one thread at a time; any number of them may be used concurrently. Texts
+ * are written directly into memory that a sampler keeps between samples: after its longest sample
+ * nothing more is allocated.
  */
 #ifndef WHET_LAB_CLRS_CLRS_H
 #define WHET_LAB_CLRS_CLRS_H
@@ -28,38 +27,38 @@
 enum {
     CLRS_ALGORITHM_COUNT = 30,
     CLRS_LENGTH_MAX = 1 << 24,
-    CLRS_DECIMALS_MAX = 19, /* the powers of ten that fit a whole number of 64 bits */
+    CLRS_DECIMALS_MAX = 19, /* the powers of ten that fit 64 bits */
     CLRS_DECIMALS_DEFAULT = 3,
     CLRS_MESSAGE_SIZE = 200
 };
 
-/* Samples are numbered up to here: all before one must be drawn to get to it. */
+/* The largest index of a sample: all before one must be drawn to reach it. */
 #define CLRS_INDEX_MAX UINT32_MAX
 
 typedef enum clrs_status {
     CLRS_OK,
-    CLRS_ERROR_ALGORITHM, /* there is none of that name */
+    CLRS_ERROR_ALGORITHM, /* unknown name */
     CLRS_ERROR_LENGTH,    /* too short for the algorithm, or too long for anything */
     CLRS_ERROR_SEED,      /* 2^32 or more */
     CLRS_ERROR_DECIMALS,  /* below 0 or above CLRS_DECIMALS_MAX */
     CLRS_ERROR_INDEX,     /* beyond CLRS_INDEX_MAX */
-    CLRS_ERROR_HULL,      /* a thousand sets of points in a row had three on a line */
-    CLRS_ERROR_ENDLESS,   /* the reference does not come to an end on this sample */
+    CLRS_ERROR_HULL,      /* a thousand consecutive sets of points had three on a line */
+    CLRS_ERROR_ENDLESS,   /* the reference does not terminate on this sample */
     CLRS_ERROR_MEMORY
 } clrs_status;
 
-/* The order of equal keys, where numpy's argsort leaves it to the machine. */
+/* The order of equal keys, where numpy's argsort depends on the machine. */
 typedef enum clrs_ties {
     CLRS_TIES_SCALAR, /* numpy before 1.25, or without SIMD sorting */
     CLRS_TIES_SIMD    /* numpy 2 with AVX2 or AVX-512 */
 } clrs_ties;
 
-/* The lengths of the data sets that the reference makes by itself. */
+/* The lengths of the reference's own data sets. */
 typedef enum clrs_split { CLRS_SPLIT_TRAIN, CLRS_SPLIT_VAL } clrs_split;
 
 typedef struct clrs_algorithm {
     const char *name;
-    int shortest;      /* length that works */
+    int shortest;      /* smallest valid length */
     int train_longest; /* of the training lengths 4 5 10 11 12 15 19 23 28 31 */
     int val_longest;   /* of the evaluation lengths 4, 5, 6 ... */
 } clrs_algorithm;
@@ -67,7 +66,7 @@ typedef struct clrs_algorithm {
 /* In alphabetical order; NULL from CLRS_ALGORITHM_COUNT on. */
 const clrs_algorithm *clrs_algorithm_at(size_t index);
 
-/* NULL if there is none of that name. */
+/* NULL if the name is unknown. */
 const clrs_algorithm *clrs_algorithm_find(const char *name);
 
 /* The index-th default length of a split, 0 beyond the last. */
@@ -83,22 +82,22 @@ typedef struct clrs_request {
     const char *algorithm;
     int64_t length;
     uint64_t seed;
-    int64_t decimals; /* to which numbers are truncated; 0 for all their digits */
-    bool hints;       /* with the trace, but for segments_intersect, which has none */
+    int64_t decimals; /* numbers are truncated to this; 0: all their digits */
+    bool hints;       /* with the trace, except for segments_intersect, which has none */
     clrs_ties ties;
 } clrs_request;
 
 /* Seed 0, 3 decimals, no hints, scalar ties. */
 clrs_request clrs_request_default(const char *algorithm, int64_t length);
 
-/* CLRS_OK or what is wrong, which a message of at most CLRS_MESSAGE_SIZE bytes then says; the
- * message may be NULL. */
+/* CLRS_OK, or an error, described in a message of at most CLRS_MESSAGE_SIZE bytes; the message may
+ * be NULL. */
 clrs_status clrs_request_check(const clrs_request *request, char *message);
 
-/* In a few words. */
+/* A short description. */
 const char *clrs_status_text(clrs_status status);
 
-/* Texts end in a zero, too, and last until the sampler's next sample. */
+/* Texts end in a zero and are valid until the sampler's next sample. */
 typedef struct clrs_sample {
     const clrs_algorithm *algorithm;
     int length;
@@ -119,17 +118,17 @@ void clrs_sampler_destroy(clrs_sampler *sampler); /* NULL is fine */
 clrs_status clrs_sampler_next(clrs_sampler *sampler, clrs_sample *sample);
 
 /*
- * Goes to a sample by its index, so that a run can be taken up where it was
- * left. Instances on the way are drawn, but neither solved nor written; going
- * back begins again at the seed.
+ * Goes to a sample by its index, so that a run can be resumed. Skipped
+ * instances are drawn, but neither solved nor written; going back restarts at
+ * the seed.
  */
 clrs_status clrs_sampler_seek(clrs_sampler *sampler, uint64_t index);
 
-/* Several samplers with one seed, taken from at random as Python's random.choice would. */
+/* Several samplers with one seed, chosen at random as by Python's random.choice. */
 typedef struct clrs_mix clrs_mix;
 
 /* The requests' seeds are overridden by the mix's. On failure *mix is NULL, and *failed (which may
- * be NULL) is the number of the request that is to blame. */
+ * be NULL) is the index of the invalid request. */
 clrs_status clrs_mix_create(const clrs_request *requests, size_t count, uint64_t seed,
                             clrs_mix **mix, size_t *failed);
 void clrs_mix_destroy(clrs_mix *mix);

@@ -1,9 +1,9 @@
 /*
- * Graph algorithms that are a depth-first search with something done on the way.
- * search_from() is the search; what to do when a node is discovered, met again
- * or finished is left to the algorithm by way of hooks. The search keeps its own
- * stack as links from each node to the one below it, and looks at a node's
- * neighbours from the first one again whenever it comes back to the node.
+ * Graph algorithms based on depth-first search. search_from() is the search;
+ * hooks of each algorithm are called when a node is discovered, met again or
+ * finished. The search keeps its own stack as links from each node to the one
+ * below it, and scans a node's neighbours from the first one again whenever it
+ * returns to the node.
  */
 #include "clrs/algorithms.h"
 
@@ -22,11 +22,11 @@ struct search {
     int *opened, *finished; /* times; NULL where the algorithm keeps none */
 
     int *parent;
-    int *low;      /* the earliest time within reach, for articulation points and bridges */
-    int *children; /* how many, or NULL */
+    int *low;      /* the earliest reachable time, for articulation points and bridges */
+    int *children; /* their number, or NULL */
     int *is_cut;
     int *is_bridge; /* [n][n] */
-    int *list;      /* topological order: links and, behind them, the head */
+    int *list;      /* topological order: links, followed by the head */
     int *component; /* to be set to the root, or NULL */
 
     void (*discover)(search *of, int u, int v);
@@ -137,7 +137,7 @@ void clrs_dfs(clrs_run *run) {
     output(run, of.traced);
 }
 
-/* Puts a node before all that were finished earlier. */
+/* Inserts a node before all that were finished earlier. */
 static void prepend(search *of, int u) {
     int *head = &of->list[of->run->n];
     if (of->colour[*head] == BLACK)
@@ -269,7 +269,7 @@ void clrs_strongly_connected_components(clrs_run *run) {
     output(run, of.traced);
 }
 
-/* What is traced all along is pi, which does not change until the nodes are in order. */
+/* The trace shows pi, which does not change until the nodes are ordered. */
 void clrs_dag_shortest_paths(clrs_run *run) {
     int n = run->n;
     const double(*A)[n] = (void *)run->weights;

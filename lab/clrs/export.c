@@ -1,10 +1,10 @@
 /*
- * Writing data sets. Each file is made under another name and takes its own when
- * it is complete. While an export is unfinished its folder holds a note of what
- * is being exported, by which a later call knows that it may go on; the note is
- * taken away at the end, so that the folder then holds the data and nothing
- * else. A folder that holds all the files already is compared with what would be
- * written: the same bytes are an export that is complete.
+ * Writing data sets. Each file is written under a temporary name and renamed
+ * when it is complete. While an export is unfinished its folder contains a note
+ * with the options, by which a later call recognises that it can continue; the
+ * note is removed at the end, so that the folder then contains only data. A
+ * folder with all files is compared with what would be written: if the bytes
+ * are the same, the export is complete.
  */
 #define _GNU_SOURCE /* fopencookie */
 
@@ -32,7 +32,7 @@ const char *clrs_split_name(clrs_split split) {
     return split == CLRS_SPLIT_TRAIN ? "train" : "val";
 }
 
-/* ---- What is wanted ------------------------------------------------------- */
+/* ---- The request ------------------------------------------------------- */
 
 /* The index-th length for an algorithm; false beyond the last. */
 static bool find_length(const clrs_export *wanted, const clrs_algorithm *algorithm, size_t index,
@@ -71,7 +71,7 @@ static uint64_t count_in_file(const clrs_export *wanted, const clrs_algorithm *a
     return __builtin_mul_overflow(pairs, count_each(wanted), &total) ? UINT64_MAX : total;
 }
 
-/* How many samples that makes; UINT64_MAX for more than that. */
+/* The total number of samples; UINT64_MAX on overflow. */
 static uint64_t total_of(const clrs_export *wanted) {
     uint64_t total = 0;
     for (size_t i = 0; i < wanted->algorithm_count; i++)
@@ -143,7 +143,7 @@ static bool fail_sample(const file_work *work, clrs_status status, const clrs_re
         request->algorithm, request->length, request->seed, index, clrs_status_text(status));
 }
 
-/* All samples of a sampler; stops, with an error, where the user or the disk wants it. */
+/* All samples of a sampler; stops with an error on a signal or a failed write. */
 static bool write_samples(FILE *file, file_work *work, const clrs_request *request,
                           clrs_sampler *sampler) {
     uint64_t count = count_each(work->wanted);
@@ -157,7 +157,7 @@ static bool write_samples(FILE *file, file_work *work, const clrs_request *reque
         if (lab_interrupted()) {
             errno = EINTR;
             return lab_fail(work->error, LAB_STOPPED,
-                            "stopped; the same command goes on where this one was");
+                            "stopped; the same command continues from here");
         }
         if (i % SAMPLES_A_LOOK != 0)
             continue;
@@ -192,7 +192,7 @@ static bool write_file(FILE *file, void *context) {
     return true;
 }
 
-/* A stream that writes nothing and compares what it is given with a file. */
+/* A stream that writes nothing but compares its input with a file. */
 typedef struct comparison {
     FILE *file;
     bool differs;
@@ -207,10 +207,10 @@ static ssize_t compare_some(void *cookie, const char *bytes, size_t size) {
             fread(found, 1, now, with->file) != now || memcmp(found, bytes + done, now) != 0;
         done += now;
     }
-    return with->differs ? 0 : (ssize_t)size; /* none is an error, which ends the writing */
+    return with->differs ? 0 : (ssize_t)size; /* 0 is an error, which ends writing */
 }
 
-/* Whether a file holds just what would be written to it. */
+/* Whether a file contains exactly what would be written. */
 static bool is_already_written(file_work *work, const char *path) {
     comparison with = {.file = fopen(path, "rb")};
     if (!with.file)
@@ -238,13 +238,13 @@ static bool export_algorithm(file_work *work, const char *path, bool is_comparin
 
 /* ---- The folder ----------------------------------------------------------- */
 
-/* All that decides what the files hold. */
+/* Everything that determines the files' contents. */
 static void write_note(FILE *file, const void *context) {
     const clrs_export *wanted = context;
     int64_t length = 0;
     uint64_t seed = 0;
     fprintf(file,
-            "An unfinished export of `whet clrs export`: the same command goes on with it.\n"
+            "An unfinished export of `whet clrs export`: the same command continues it.\n"
             "split %s, decimals %" PRId64 ", hints %d, ties %d, count %" PRIu64 "\nseeds",
             clrs_split_name(wanted->split), wanted->decimals, wanted->hints, (int)wanted->ties,
             count_each(wanted));
@@ -271,7 +271,7 @@ static char *make_note(const clrs_export *wanted, size_t *size) {
     return NULL;
 }
 
-/* Whether the note found in a folder is the one of this export. */
+/* Whether the note in a folder belongs to this export. */
 static bool is_same_export(const clrs_export *wanted, const char *path, lab_error *error) {
     size_t size = 0, found_size = 0;
     char *note = make_note(wanted, &size);
@@ -292,7 +292,7 @@ static bool is_same_export(const clrs_export *wanted, const char *path, lab_erro
 typedef enum folder_state {
     FOLDER_FAILED,
     FOLDER_FREE,       /* for this split */
-    FOLDER_UNFINISHED, /* go on */
+    FOLDER_UNFINISHED, /* continue */
     FOLDER_FULL        /* all files are there: compare */
 } folder_state;
 
@@ -317,7 +317,7 @@ static bool look_through(const clrs_export *wanted, const char *path,
            lab_fail(error, LAB_INPUT, "%s: not empty; use a new or an empty folder", path);
 }
 
-/* What exports of either split leave in a folder. */
+/* Names that exports of either split create in a folder. */
 static bool is_of_exports(const clrs_export *wanted, const char *name) {
     (void)wanted;
     return strcmp(name, clrs_split_name(CLRS_SPLIT_TRAIN)) == 0 ||
@@ -335,7 +335,7 @@ static bool is_of_this_export(const clrs_export *wanted, const char *name) {
     return false;
 }
 
-/* A folder with anything but exports is not to be touched, nor one of another export. */
+/* A folder with anything but exports is not touched, nor one of another export. */
 static folder_state look_into(const clrs_export *wanted, const char *note, const char *split_folder,
                               lab_error *error) {
     size_t count = 0;
@@ -354,7 +354,7 @@ static folder_state look_into(const clrs_export *wanted, const char *note, const
     return FOLDER_FAILED;
 }
 
-/* What a run that was killed left half written; its name ends in .tmp. */
+/* Removes what a killed run left half written: names that end in .tmp. */
 static void remove_leftovers(const char *split_folder) {
     DIR *folder = opendir(split_folder);
     if (!folder)
@@ -367,7 +367,7 @@ static void remove_leftovers(const char *split_folder) {
     closedir(folder);
 }
 
-/* Makes the folder ready: unless everything is there, the note is in it, and the split's folder. */
+/* Prepares the folder: creates the note, unless everything is there, and the split's folder. */
 static folder_state prepare(const clrs_export *wanted, const char *note, const char *split_folder,
                             lab_error *error) {
     folder_state state = look_into(wanted, note, split_folder, error);

@@ -31,9 +31,9 @@ const char *clrs_split_name(clrs_split split);
 
 /*
  * Writes everything into a folder that is new or empty but for an export of the
- * other split, or that holds what an earlier call with the same wishes left when
- * it was stopped: files that are complete are kept. Files appear whole or not at
- * all. Where all is there already, down to the last byte, nothing is written and
+ * other split, or that contains what an earlier call with the same options left
+ * when it was stopped: complete files are kept. Files are written atomically.
+ * If everything is there already, byte for byte, nothing is written and
  * *was_complete is set.
  */
 bool clrs_export_write(const clrs_export *wanted, bool *was_complete, lab_error *error);

@@ -1,18 +1,18 @@
 /*
  * Shortest digits by the Schubfach method of Raffaello Giulietti. A double is
- * the middle of an interval of reals that read back as it. Scaled by a power of
- * ten such that the interval is between 1 and 100 wide or so, one of at most
- * four whole numbers is the shortest decimal within. Products with 128 bits of
- * that power suffice for exact decisions, if what they cut off is kept as a
- * sticky last bit.
+ * the middle of the interval of reals that round to it. Scaled by a power of
+ * ten such that the interval is about 1 to 100 wide, one of at most four
+ * integers is the shortest decimal within. Products with 128 bits of that power
+ * suffice for exact decisions, if the truncated part is kept as a sticky last
+ * bit.
  *
- * The powers are computed when first needed, with plain long arithmetic: data
- * as it comes needs some twenty of the 617, which is why no table of them is
- * kept in the source.
+ * The powers are computed when first needed, with plain long arithmetic:
+ * typical data needs about twenty of the 617, so there is no table of them in
+ * the source.
  *
- * Numbers that were truncated to a few decimals, nearly all there are, take a
- * short way: if k / 10^d is the number, for a whole k of at most 15 digits, then
- * the digits of k without trailing zeros are the shortest.
+ * Numbers truncated to a few decimals, nearly all in practice, take a shortcut:
+ * if k / 10^d is the number, for a whole k of at most 15 digits, then the
+ * digits of k without trailing zeros are the shortest.
  */
 #include "clrs/floats.h"
 
@@ -135,7 +135,7 @@ static int log10_of_power_of_two(int e, bool of_three_quarters) {
 
 static int log2_of_power_of_ten(int e) { return (e * 1741647) >> 19; }
 
-/* factor * power / 2^128, where what is cut off makes the last bit one. */
+/* factor * power / 2^128, where a non-zero remainder sets the last bit. */
 static uint64_t multiply_to_odd(clrs_power power, uint64_t factor) {
     wide low = (wide)power.low * factor;
     wide sum = (wide)power.high * factor + (uint64_t)(low >> LIMB_BITS);
@@ -152,7 +152,7 @@ static decimal shortest(clrs_floats *floats, uint64_t significand, int exponent,
     uint64_t low = multiply_to_odd(power, (4 * significand - 2 + narrow) << shift);
     uint64_t middle = multiply_to_odd(power, (4 * significand) << shift);
     uint64_t high = multiply_to_odd(power, (4 * significand + 2) << shift);
-    /* An odd significand's ends belong to its neighbours. */
+    /* The ends of an odd significand's interval belong to adjacent numbers. */
     low += significand & 1;
     high -= significand & 1;
 
@@ -198,7 +198,7 @@ double clrs_truncate(double value, int decimals) {
     return trunc(value * scale) / scale;
 }
 
-/* The number as a few digits, if it is what so many decimals make; its digits end in no zero. */
+/* The number as a few digits, if it has at most `decimals` decimals; trailing zeros are removed. */
 static bool short_way(double positive, int decimals, decimal *found) {
     if (decimals < 1 || decimals > 15)
         return false;

@@ -20,20 +20,20 @@ typedef struct clrs_power {
     uint64_t high, low; /* both 0: not yet known */
 } clrs_power;
 
-/* One for each thread. Zero it, set decimals, and use it; nothing is to be freed. */
+/* One for each thread. Zero it and set decimals; nothing needs to be freed. */
 typedef struct clrs_floats {
-    int decimals; /* which the numbers mostly have (1 ... 15), or 0: a hint for speed alone */
+    int decimals; /* that most numbers have (1 ... 15), or 0: only a hint for speed */
     clrs_power powers[CLRS_POWER_MOST - CLRS_POWER_LEAST + 1]; /* filled in as they are needed */
 } clrs_floats;
 
 /*
  * Writes a finite number without a terminating zero and returns its length,
- * which is below CLRS_FLOAT_SIZE; the bytes behind it, up to that size, are
- * used as scratch.
+ * which is below CLRS_FLOAT_SIZE; the bytes after it, up to that size, are used
+ * as scratch.
  */
 size_t clrs_float_print(clrs_floats *floats, double value, char *to);
 
-/* x * 10^decimals, cut to a whole number, / 10^decimals; 0 decimals leave it as it is. */
+/* trunc(x * 10^decimals) / 10^decimals; unchanged for 0 decimals. */
 double clrs_truncate(double value, int decimals);
 
 /* 10^exponent for exponents from 0 to 22, all of which are exact. */

@@ -1,7 +1,7 @@
 /*
- * The instances. What is drawn, and in which order, is part of the format: no
- * draw may be left out because its result is not needed. Numbers are truncated
- * here, as soon as they are drawn, so that algorithms see what is printed.
+ * The instances. The draws and their order are part of the format: none may be
+ * skipped, even if its result is not needed. Numbers are truncated here, as
+ * soon as they are drawn, so that algorithms see what is printed.
  */
 #include "clrs/instances.h"
 
@@ -85,7 +85,7 @@ bool clrs_draw_haystack(clrs_run *run) {
     return true;
 }
 
-/* numpy's sum, whose order of additions shows in the last digits. */
+/* numpy's sum, whose order of additions affects the last digits. */
 static double pairwise_sum(const double *values, int count) {
     if (count < 8) {
         double sum = 0;
@@ -157,7 +157,7 @@ static void draw_coins(clrs_run *run, uint8_t *coins, int count, double q) {
         coins[i] = (uint8_t)clrs_random_coin(&run->random, q);
 }
 
-/* Every pair of nodes, a node and itself too, is joined with probability 1 - q. */
+/* Every pair of nodes, also a node and itself, is joined with probability 1 - q. */
 static void draw_edges(clrs_run *run, double q) {
     int n = run->n;
     uint8_t(*edges)[n] = clrs_square(run);
@@ -195,7 +195,7 @@ static void draw_acyclic(clrs_run *run, double q) {
     shuffle_nodes(run);
 }
 
-/* An edge whose weight is truncated to zero is gone. */
+/* An edge whose weight is truncated to zero is removed. */
 static void draw_weights(clrs_run *run, bool directed) {
     int n = run->n;
     uint8_t(*edges)[n] = (void *)run->edges;
@@ -268,8 +268,8 @@ bool clrs_draw_weighted_acyclic_graph_and_source(clrs_run *run) {
     return true;
 }
 
-/* Four dense groups of nodes; then a few pairs change their mind, none from a later group to an
- * earlier one. */
+/* Four dense groups of nodes; then a few pairs are flipped, none from a later group to an earlier
+ * one. */
 bool clrs_draw_communities(clrs_run *run) {
     int n = run->n, size = n / COMMUNITIES;
     uint8_t(*edges)[n] = clrs_square(run);
@@ -327,7 +327,7 @@ static bool any_three_on_a_line(const double *x, const double *y, int count) {
     return false;
 }
 
-/* Points of a disk of radius 2. The second truncation is not without effect. */
+/* Points of a disk of radius 2. The second truncation matters. */
 bool clrs_draw_points(clrs_run *run) {
     const double full_turn = 2.0 * 3.141592653589793;
     int n = run->entries = run->n;

@@ -1,4 +1,4 @@
-/* JSON strings: what needs no escape, which is nearly everything, is written in whole pieces. */
+/* JSON strings: runs without escapes, nearly everything, are written at once. */
 #include "clrs/json_text.h"
 
 #include <string.h>

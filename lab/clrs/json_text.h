@@ -1,4 +1,4 @@
-/* Texts as JSON strings, in ASCII alone, as Python writes them. */
+/* Texts as JSON strings in pure ASCII, as Python writes them. */
 #ifndef WHET_LAB_CLRS_JSON_TEXT_H
 #define WHET_LAB_CLRS_JSON_TEXT_H
 

@@ -1,7 +1,7 @@
 /*
- * MT19937 and the old numpy's ways with it. Words are made a block at a time,
- * tempering included, so that drawing one is a load; the block's three loops
- * replace a modulo in each step.
+ * MT19937 as numpy's legacy generator uses it. Words are generated a block at a
+ * time, tempering included, so that drawing one is a load; the block's three
+ * loops replace a modulo in each step.
  */
 #include "clrs/mersenne.h"
 

@@ -1,7 +1,7 @@
 /*
- * The random stream: MT19937, drawn from in the two ways that the data needs.
- * numpy's old generator (RandomState) makes the instances, Python's `random`
- * picks among samplers in a mixed stream.
+ * The random stream: MT19937, used in the two ways that the data needs. numpy's
+ * legacy generator (RandomState) draws the instances, Python's `random` chooses
+ * among samplers in a mixed stream.
  */
 #ifndef WHET_LAB_CLRS_MERSENNE_H
 #define WHET_LAB_CLRS_MERSENNE_H
@@ -14,7 +14,7 @@ enum { CLRS_MERSENNE_WORDS = 624 };
 typedef struct clrs_random {
     uint32_t state[CLRS_MERSENNE_WORDS];
     uint32_t words[CLRS_MERSENNE_WORDS]; /* the block's outputs */
-    size_t used;                         /* how many of them were given out */
+    size_t used;                         /* number of them used */
 } clrs_random;
 
 /* As numpy.random.RandomState(seed). */

@@ -1,6 +1,6 @@
 /*
  * The mixed stream: one sampler for every request, all with one seed, and
- * Python's random with that seed to choose whose turn it is.
+ * Python's random with that seed to choose the next one.
  */
 #include "clrs/clrs.h"
 #include "clrs/mersenne.h"

@@ -1,7 +1,6 @@
 /*
- * One sampler at work, as what draws instances, the algorithms and the trace see it:
- * the random stream, the instance that was drawn, room for working memory and
- * the two texts.
+ * The state of a sampler, shared by instances, algorithms and trace: the random stream, the
+ * current instance, working memory and the two texts.
  */
 #ifndef WHET_LAB_CLRS_RUN_H
 #define WHET_LAB_CLRS_RUN_H
@@ -36,7 +35,7 @@ typedef struct clrs_input {
 /* One line of the table of algorithms. */
 typedef struct clrs_entry {
     clrs_algorithm public;
-    bool (*draw)(clrs_run *run); /* false: no such instance could be found */
+    bool (*draw)(clrs_run *run); /* false: no such instance was found */
     void (*solve)(clrs_run *run);
     clrs_input inputs[2];
     const char *names;       /* of the outputs */
@@ -46,7 +45,7 @@ typedef struct clrs_entry {
 
 const clrs_entry *clrs_entry_find(const char *name);
 
-/* What the trace remembers of its last step. */
+/* The trace's last step. */
 typedef struct clrs_trace {
     uint64_t steps;
     size_t step_start; /* of the last step in the answer, its separator included */
@@ -58,7 +57,7 @@ struct clrs_run {
     const clrs_entry *entry;
     int n;
     int decimals;
-    bool asked_for_hints; /* also by those who get none, as no trace exists */
+    bool asked_for_hints; /* also where the request ignores it, for algorithms without a trace */
     bool hints;
     clrs_ties ties;
     clrs_random random;
@@ -74,20 +73,20 @@ struct clrs_run {
     uint8_t *edges;  /* [n][n] */
     double *weights; /* [n][n], 0 where there is no edge */
 
-    bool endless; /* set by an algorithm that would go on for ever */
+    bool endless; /* set by an algorithm that would not terminate */
     clrs_text question, answer;
     clrs_trace trace;
     char *key_texts; /* [n][CLRS_FLOAT_SIZE], where the keys are needed for the trace */
     int *key_lengths;
 
-    char *room;
-    size_t room_size, room_used;
+    char *memory;
+    size_t memory_size, memory_used;
     size_t vector_bytes, square_bytes;
 };
 
-/* Working memory, never short: the table of algorithms says how much there must be. It is not
- * cleared, and lasts until the next sample. A vector has room for n + 1 numbers of any type, a
- * square for (n + 1)^2 ints, or as many doubles if two of them are asked for. */
+/* Working memory, always sufficient: the table of algorithms gives its size. It is not cleared, and
+ * is valid until the next sample. A vector holds n + 1 numbers of any type, a square (n + 1)^2
+ * ints, or as many doubles if two of them are requested. */
 void *clrs_vectors(clrs_run *run, int count);
 void *clrs_squares(clrs_run *run, int count);
 
@@ -98,7 +97,7 @@ static inline void *clrs_square(clrs_run *run) { return clrs_squares(run, 1); }
 int *clrs_identity(clrs_run *run);
 int *clrs_zeros(clrs_run *run);
 
-/* The indices that sort the keys, ties as the run wants them. */
+/* The indices that sort the keys, with the requested order of ties. */
 void clrs_argsort(const double *keys, int *order, int count, clrs_ties ties);
 
 /* The first of them alone; order is scratch. */

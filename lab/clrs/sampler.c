@@ -1,7 +1,7 @@
 /*
- * Samplers: checks a request, gives the run its memory, and for each
- * sample draws, solves and writes. All working memory is one block whose size
- * the table of algorithms gives.
+ * Samplers: check a request, allocate memory, and for each sample draw, solve
+ * and write. All working memory is one block whose size is in the table of
+ * algorithms.
  */
 #include "clrs/clrs.h"
 #include "clrs/run.h"
@@ -40,11 +40,12 @@ const char *clrs_status_text(clrs_status status) {
     case CLRS_ERROR_INDEX:
         return "index out of range: samples are numbered from 0 to 4294967295";
     case CLRS_ERROR_HULL:
-        return "a thousand sets of points in a row had three on a line: too many points for so few "
+        return "a thousand consecutive sets of points had three on a line: too many points for "
+               "this few "
                "decimals";
     case CLRS_ERROR_ENDLESS:
-        return "the reference's graham_scan does not come to an end on this sample: truncated "
-               "once more, its points have three on a line";
+        return "the reference's graham_scan does not terminate on this sample: truncated "
+               "again, three of its points are on a line";
     case CLRS_ERROR_MEMORY:
         return "out of memory";
     }
@@ -84,21 +85,21 @@ clrs_status clrs_request_check(const clrs_request *request, char *message) {
 static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
 /* Lengths are at most 2^24, so that no size overflows: 12 squares of 2^50 bytes at most. */
-static bool allocate_room(clrs_run *run) {
+static bool allocate_memory(clrs_run *run) {
     const clrs_entry *entry = run->entry;
     size_t entries = (size_t)run->n + 1;
     run->vector_bytes = aligned((entries < POINTS_MIN ? POINTS_MIN : entries) * sizeof(double));
     run->square_bytes = aligned(entries * entries * sizeof(int));
-    run->room_size =
+    run->memory_size =
         (size_t)entry->vectors * run->vector_bytes + (size_t)entry->squares * run->square_bytes;
-    run->room = malloc(run->room_size);
-    return run->room != NULL;
+    run->memory = malloc(run->memory_size);
+    return run->memory != NULL;
 }
 
 static void *take(clrs_run *run, size_t bytes) {
-    void *taken = run->room + run->room_used;
-    run->room_used += bytes;
-    assert(run->room_used <= run->room_size);
+    void *taken = run->memory + run->memory_used;
+    run->memory_used += bytes;
+    assert(run->memory_used <= run->memory_size);
     return taken;
 }
 
@@ -127,7 +128,7 @@ int *clrs_zeros(clrs_run *run) {
 
 /* Keys are printed once, for the question and for every step of the trace. */
 static void append_keys(clrs_run *run) {
-    /* Four bytes of every double for each of eight: a key takes as much as four doubles. */
+    /* A printed key takes as much memory as four doubles. */
     run->key_texts = clrs_vectors(run, CLRS_FLOAT_SIZE / (int)sizeof(double));
     run->key_lengths = clrs_vector(run);
     clrs_text *text = &run->question;
@@ -190,7 +191,7 @@ static void append_inputs(clrs_run *run) {
 }
 
 static bool draw(clrs_sampler *sampler) {
-    sampler->run.room_used = 0;
+    sampler->run.memory_used = 0;
     sampler->index++;
     return sampler->run.entry->draw(&sampler->run);
 }
@@ -228,7 +229,7 @@ clrs_status clrs_sampler_create(const clrs_request *request, clrs_sampler **samp
     run->ties = request->ties;
     made->seed = (uint32_t)request->seed;
     clrs_random_seed(&run->random, made->seed);
-    if (!allocate_room(run)) {
+    if (!allocate_memory(run)) {
         free(made);
         return CLRS_ERROR_MEMORY;
     }
@@ -241,7 +242,7 @@ void clrs_sampler_destroy(clrs_sampler *sampler) {
         return;
     clrs_text_free(&sampler->run.question);
     clrs_text_free(&sampler->run.answer);
-    free(sampler->run.room);
+    free(sampler->run.memory);
     free(sampler);
 }
 

@@ -1,14 +1,14 @@
 /*
- * How good predictions are. Three measures, none of which knows of tokens:
- * exact, the whole answer; final, what follows its last " | "; and steps, the
- * share of the trace's states that are right before the first wrong one.
+ * Scores of predictions. Three measures, independent of tokens: exact, the
+ * whole answer; final, what follows its last " | "; and steps, the share of the
+ * trace's states that are right before the first wrong one.
  */
 #ifndef WHET_LAB_CLRS_SCORE_H
 #define WHET_LAB_CLRS_SCORE_H
 
 #include "clrs/clrs.h"
 
-/* A text that need not end in a zero. */
+/* A text without a terminating zero. */
 typedef struct clrs_span {
     const char *start;
     size_t length;
@@ -28,15 +28,15 @@ typedef struct clrs_score_sum {
     const clrs_algorithm *algorithm; /* NULL: of several */
     int64_t length;                  /* or 0 */
     uint64_t samples, exact, final;
-    uint64_t traced;    /* how many had a trace */
+    uint64_t traced;    /* number of answers with a trace */
     double steps_share; /* sum of their shares */
 } clrs_score_sum;
 
-/* Zero it to begin with. Not for several threads. */
+/* Zero it first. Not thread-safe. */
 typedef struct clrs_scores {
-    clrs_score_sum *sums; /* by algorithm and length, in alphabetical and rising order */
-    size_t count, room;
-    struct clrs_source *sources; /* samplers at work, for references that are made again */
+    clrs_score_sum *sums; /* sorted by algorithm and length */
+    size_t count, capacity;
+    struct clrs_source *sources; /* open samplers, for regenerated references */
     size_t source_count;
 } clrs_scores;
 
@@ -49,7 +49,7 @@ bool clrs_scores_add(clrs_scores *scores, const clrs_algorithm *algorithm, int64
 clrs_status clrs_scores_reference(clrs_scores *scores, const clrs_request *request, uint64_t index,
                                   clrs_span *reference);
 
-/* Over everything. */
+/* The total. */
 clrs_score_sum clrs_scores_total(const clrs_scores *scores);
 
 void clrs_scores_free(clrs_scores *scores);

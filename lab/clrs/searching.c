@@ -28,7 +28,7 @@ void clrs_binary_search(clrs_run *run) {
     output(run, run->hints ? pair_state(low, high) : index_state(high));
 }
 
-/* What is traced is the pivot of each partition, by its original position. */
+/* The trace shows the pivot of each partition, by its original position. */
 void clrs_quickselect(clrs_run *run) {
     int *P = clrs_identity(run);
     int p = 0, r = run->n - 1, wanted = run->n / 2;

@@ -1,6 +1,6 @@
 /*
- * Sorting. A[] are the keys and P[] where each of them came from; whatever moves
- * in A moves in P, and what is traced is the order of the keys by P.
+ * Sorting. A[] are the keys and P[] their original positions; P is permuted
+ * like A, and the trace shows the keys in the order of P.
  */
 #include "clrs/algorithms.h"
 
@@ -91,7 +91,7 @@ int clrs_partition(clrs_run *run, int *P, int p, int r, clrs_state traced) {
     return i + 1;
 }
 
-/* With the right halves on a stack of their own: sorted keys would need a call for each of them. */
+/* With an explicit stack of right halves: sorted keys would recurse once a key. */
 void clrs_quicksort(clrs_run *run) {
     int n = run->n, waiting = 0;
     int *P = clrs_identity(run);

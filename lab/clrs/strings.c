@@ -1,4 +1,4 @@
-/* String matching: a needle that is known to be in the haystack. What is traced is the shift. */
+/* String matching: a needle that is known to be in the haystack. The trace shows the shift. */
 #include "clrs/algorithms.h"
 
 void clrs_naive_string_matcher(clrs_run *run) {
@@ -33,7 +33,7 @@ static cursor fall_back(cursor from, const int *pi, const int *is_reset) {
     return (cursor){pi[from.at], false};
 }
 
-/* Falls back until the letter after the cursor is the wanted one, recording each fall. */
+/* Falls back until the letter after the cursor matches, recording each step. */
 static cursor fall_back_to(clrs_run *run, cursor from, int letter, const int *pi,
                            const int *is_reset, int shift) {
     const int *P = run->numbers + run->split;

@@ -1,7 +1,7 @@
 /*
  * The table of algorithms: for each name how an instance is drawn, what solves
- * it, what is printed, which lengths the reference's data sets have, and how
- * much working memory the two functions need.
+ * it, what is printed, the lengths of the reference's data sets, and the
+ * working memory of both functions.
  */
 #include "clrs/algorithms.h"
 #include "clrs/instances.h"

@@ -1,6 +1,6 @@
 /*
- * Text that grows, and lists of numbers in it. Lists reserve room for a whole
- * row at their widest and are then written without further questions.
+ * Text that grows, and lists of numbers in it. Lists reserve memory for a whole
+ * row at its widest and are then written without further checks.
  */
 #include "clrs/text.h"
 
@@ -42,7 +42,7 @@ void clrs_text_append(clrs_text *text, const char *string) {
     clrs_text_append_bytes(text, string, strlen(string));
 }
 
-/* Ends a list that was written into reserved room. */
+/* Ends a list that was written into reserved memory. */
 static void advance(clrs_text *text, const char *end) { text->length = (size_t)(end - text->data); }
 
 /* The bytes that clrs_write_int needs for values from -1 to most. */

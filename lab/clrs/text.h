@@ -1,7 +1,7 @@
 /*
  * Text that grows. Memory is kept when a text is emptied. A text that could not
- * grow has failed for good: whatever is appended is dropped, and whoever made
- * the text asks once, at the end.
+ * grow has failed permanently: whatever is appended is dropped, and the caller
+ * checks once, at the end.
  */
 #ifndef WHET_LAB_CLRS_TEXT_H
 #define WHET_LAB_CLRS_TEXT_H
@@ -18,7 +18,7 @@ typedef struct clrs_text {
     bool failed;
 } clrs_text;
 
-/* Room for so many more bytes at data + length, which is returned; NULL on failure. */
+/* Reserves `bytes` more bytes at data + length, which is returned; NULL on failure. */
 char *clrs_text_reserve(clrs_text *text, size_t bytes);
 
 void clrs_text_append(clrs_text *text, const char *string);
@@ -36,12 +36,12 @@ void clrs_text_append_float_matrix(clrs_text *text, clrs_floats *floats, const d
 /* Of zeros and ones: "0" and "1", or "0.0" and "1.0". */
 void clrs_text_append_flag_matrix(clrs_text *text, const uint8_t *flags, int size, bool as_floats);
 
-/* A zero behind the text, which is not part of it; false if the text has failed. */
+/* Appends a zero that is not part of the text; false if the text has failed. */
 bool clrs_text_terminate(clrs_text *text);
 
 void clrs_text_free(clrs_text *text);
 
-/* Writes a number of at least -9 and returns where it ends. */
+/* Writes a number of at least -9 and returns its end. */
 static inline char *clrs_write_int(char *to, int value) {
     if (value < 0) {
         *to++ = '-';

@@ -1,8 +1,8 @@
 /*
  * The trace as text. The first state goes to the question and the others to the
- * answer, as they are recorded; the last one is taken off again when the output
- * comes, which stands in its place. A state that is the same as before, as most
- * are, is copied instead of being printed anew.
+ * answer, as they are recorded; the last one is replaced by the output. A state
+ * that is the same as before, as most are, is copied instead of being printed
+ * again.
  */
 #include "clrs/trace.h"
 
@@ -29,7 +29,7 @@ static size_t value_count(clrs_state state) {
     }
 }
 
-/* Keys, as they stand in the question. */
+/* Keys, as printed in the question. */
 static void append_order(clrs_run *run, clrs_text *text, const int *positions, int count) {
     char *to = clrs_text_reserve(text, ((size_t)count + 1) * (CLRS_FLOAT_SIZE + 1));
     if (!to)

@@ -1,6 +1,6 @@
 /*
- * What an algorithm says about itself: record() after each step, output() once
- * at the end. Both take a state, the traced variable in the form in which it is
+ * The trace of an algorithm: record() after each step, output() once at the
+ * end. Both take a state, the traced variable in the form in which it is
  * printed. Without hints recording costs one comparison.
  */
 #ifndef WHET_LAB_CLRS_TRACE_H
@@ -12,7 +12,7 @@ typedef enum clrs_state_kind {
     CLRS_STATE_INDEX,  /* 3 */
     CLRS_STATE_PAIR,   /* (0, 3), or 0, 3 without hints */
     CLRS_STATE_VECTOR, /* [0 1 2] */
-    CLRS_STATE_LIST,   /* [0 1 2], 2: a vector of links and the list's head behind it */
+    CLRS_STATE_LIST,   /* [0 1 2], 2: a vector of links followed by the list's head */
     CLRS_STATE_MATRIX, /* [[0 1], [2 3]] */
     CLRS_STATE_ORDER   /* keys in the order of a vector of positions */
 } clrs_state_kind;
@@ -59,7 +59,7 @@ void clrs_trace_output(clrs_run *run, clrs_state state);
 
 static inline void output(clrs_run *run, clrs_state state) { clrs_trace_output(run, state); }
 
-/* Makes ready for a new sample; what the trace remembers is taken from the working memory. */
+/* Prepares a new sample; the trace's memory is taken from the working memory. */
 void clrs_trace_begin(clrs_run *run);
 
 #endif

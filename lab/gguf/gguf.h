@@ -1,13 +1,12 @@
 /*
  * GGUF files, versions 2 and 3, little-endian: the metadata and the weights of
- * language models as llama.cpp and its kin keep them. Reading is here, writing in
- * write.h. Everything in a file is treated as a lie until it has been checked:
- * what is opened has counts, sizes, types, names and places that are in order,
- * and what is not is refused with a sentence that names the key or tensor and
- * where in the file it is.
+ * language models as used by llama.cpp. Reading is here, writing in write.h.
+ * Nothing in a file is trusted before it has been checked: an opened file has
+ * valid counts, sizes, types, names and offsets; any other is refused with a
+ * sentence that names the key or tensor and its offset.
  *
- * A file is mapped, not read, so that opening a large model costs nothing; one
- * that another program makes shorter meanwhile ends this one (SIGBUS).
+ * A file is mapped, not read, so that opening a large model costs nothing; if
+ * another program truncates it meanwhile, this one ends (SIGBUS).
  */
 #ifndef WHET_LAB_GGUF_H
 #define WHET_LAB_GGUF_H
@@ -18,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Types of elements of tensors, by their numbers in files. Those that have a name here can be
- * turned into floats; of further ones (gguf_type_name knows them) only the size is known. */
+/* Types of elements of tensors, by their numbers in files. Those with a name here can be converted
+ * to floats; of others (see gguf_type_name) only the size is known. */
 typedef enum gguf_type {
     GGUF_F32 = 0,
     GGUF_F16 = 1,
@@ -64,7 +63,7 @@ typedef enum gguf_kind {
 
 enum { GGUF_DIMS_MAX = 4, GGUF_NAME_MAX = 63, GGUF_KEY_MAX = 65535, GGUF_ALIGNMENT_DEFAULT = 32 };
 
-/* Bytes in the file, not ended by a zero. */
+/* Bytes in the file, without a terminating zero. */
 typedef struct gguf_text {
     const char *bytes;
     size_t length;
@@ -80,7 +79,7 @@ typedef struct gguf_value {
     size_t size;          /* of those */
 } gguf_value;
 
-/* One tensor. Elements of a row lie side by side: `dims[0]` is the fastest. */
+/* One tensor. Elements of a row are contiguous: `dims[0]` is the fastest. */
 typedef struct gguf_tensor {
     gguf_text name; /* printable ASCII */
     uint32_t n_dims;
@@ -88,7 +87,7 @@ typedef struct gguf_tensor {
     gguf_type type;
     uint64_t rows;        /* dims[1] * dims[2] * dims[3] */
     size_t row_bytes;     /* of dims[0] elements */
-    const uint8_t *bytes; /* all rows, one after the other */
+    const uint8_t *bytes; /* all rows, contiguous */
 } gguf_tensor;
 
 typedef struct gguf_file {
@@ -98,17 +97,17 @@ typedef struct gguf_file {
     gguf_value *values;   /* in the order of the file */
     gguf_tensor *tensors; /* likewise */
     size_t alignment;
-    size_t data_start; /* where in the file tensors begin */
+    size_t data_start; /* offset of the tensors in the file */
     size_t size;
-    /* What follows is the reader's own. */
+    /* Private to the reader. */
     const uint8_t *bytes;
     size_t *values_by_key; /* indices, sorted */
     size_t *tensors_by_name;
     void *map; /* NULL for bytes in memory */
 } gguf_file;
 
-/* Opens and checks a whole file; its tensors are looked at but not read. NULL and an error if it is
- * not in order. */
+/* Opens and checks a whole file; tensors are checked but not read. NULL and an error if it is
+ * invalid. */
 gguf_file *gguf_open(const char *path, lab_error *error);
 
 /* The same for bytes in memory, which stay the caller's and must outlive the result; `name` is for
@@ -124,7 +123,7 @@ void gguf_close(gguf_file *file);
 const gguf_value *gguf_find(const gguf_file *file, const char *key);
 
 /*
- * Values of a key. Each returns false and an error that names the key where it is
+ * Values of a key. Each returns false and an error that names the key if it is
  * missing or of another kind. Integers may be of any width as long as the value
  * fits; floats may be doubles in the file.
  */
@@ -135,8 +134,8 @@ bool gguf_get_i64(const gguf_file *file, const char *key, int64_t *value, lab_er
 bool gguf_get_double(const gguf_file *file, const char *key, double *value, lab_error *error);
 bool gguf_get_bool(const gguf_file *file, const char *key, bool *value, lab_error *error);
 
-/* Arrays, copied into memory that the caller frees; NULL and an error otherwise. Arrays of nothing
- * are not NULL. Texts point into the file. */
+/* Arrays, copied into memory that the caller frees; NULL and an error otherwise. Empty arrays are
+ * not NULL. Texts point into the file. */
 gguf_text *gguf_get_texts(const gguf_file *file, const char *key, size_t *count, lab_error *error);
 float *gguf_get_floats(const gguf_file *file, const char *key, size_t *count, lab_error *error);
 int32_t *gguf_get_integers(const gguf_file *file, const char *key, size_t *count, lab_error *error);
@@ -149,21 +148,21 @@ bool gguf_text_is(gguf_text text, const char *wanted);
 /* A tensor by name; NULL if there is none. */
 const gguf_tensor *gguf_find_tensor(const gguf_file *file, const char *name);
 
-/* The same where it has to be there and have this shape (1 for dimensions it does not have) and a
- * type that can be turned into floats; NULL and an error otherwise. */
+/* The same for a required tensor of this shape (1 for missing dimensions) whose type can be
+ * converted to floats; NULL and an error otherwise. */
 const gguf_tensor *gguf_get_tensor(const gguf_file *file, const char *name, uint64_t columns,
                                    uint64_t rows, lab_error *error);
 
-/* Row `row` < tensor->rows as tensor->dims[0] floats. False where the type cannot be turned into
- * floats (gguf_can_dequantise), with nothing written. */
+/* Row `row` < tensor->rows as tensor->dims[0] floats. False, with nothing written, if the type
+ * cannot be converted to floats (gguf_can_dequantise). */
 bool gguf_dequantise(const gguf_tensor *tensor, uint64_t row, float *out);
 bool gguf_can_dequantise(gguf_type type);
 
-/* "q4_k"; NULL for a number that no type has. */
+/* "q4_k"; NULL for an unknown number. */
 const char *gguf_type_name(gguf_type type);
 
-/* Bytes of a row of so many elements; false where the type is not known, the row is not made of
- * whole blocks or the size is too large to be one. */
+/* Bytes of a row of `elements` elements; false if the type is unknown, the row is not made of whole
+ * blocks or the size overflows. */
 bool gguf_row_bytes(gguf_type type, uint64_t elements, size_t *bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Typed values of GGUF metadata, with complaints that name the key. */
+/* Typed values of GGUF metadata, with errors that name the key. */
 #include "gguf/gguf.h"
 
 #include <float.h>
@@ -16,7 +16,7 @@ static const char *kind_name(gguf_kind kind) {
     return names[kind];
 }
 
-/* The entry of a key that must be there. */
+/* The entry of a required key. */
 static const gguf_value *need(const gguf_file *file, const char *key, lab_error *error) {
     const gguf_value *value = gguf_find(file, key);
     if (!value)
@@ -135,7 +135,7 @@ bool gguf_get_bool(const gguf_file *file, const char *key, bool *truth, lab_erro
 
 /* ---- arrays ---- */
 
-/* An array, and memory for its elements, `each` bytes apiece; NULL and an error otherwise. */
+/* An array, and memory for its elements of `each` bytes; NULL and an error otherwise. */
 static const gguf_value *need_array(const gguf_file *file, const char *key, size_t each,
                                     void **memory, lab_error *error) {
     const gguf_value *value = need(file, key, error);

@@ -1,9 +1,9 @@
 /*
- * Reading GGUF files. A cursor goes through the file once, from the head over
- * the metadata to the table of tensors, and takes nothing that does not lie
- * wholly inside the file; counts are compared with what the rest of the file
- * could hold before memory is asked for. Names are then sorted, which finds those
- * that come twice, and so are the tensors' places, which finds those that overlap.
+ * Reading GGUF files. A cursor goes through the file once: header, metadata,
+ * table of tensors. It accepts nothing that is not wholly inside the file;
+ * counts are compared with the size of the rest of the file before memory is
+ * allocated. Names are then sorted, which finds duplicates, and so are the
+ * tensors' offsets, which finds overlaps.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -29,7 +29,7 @@ enum {
     VERSION_MAX = 3
 };
 
-/* Bytes of one element of a kind; 0 for texts, arrays and what is none. */
+/* Bytes of one element of a kind; 0 for strings, arrays and unknown kinds. */
 static size_t kind_bytes(uint32_t kind) {
     static const uint8_t bytes[] = {
         [GGUF_U8] = 1,  [GGUF_I8] = 1,  [GGUF_U16] = 2,   [GGUF_I16] = 2,
@@ -38,18 +38,18 @@ static size_t kind_bytes(uint32_t kind) {
     return kind < sizeof bytes ? bytes[kind] : 0;
 }
 
-/* Where reading has got to, and what is being read, for messages. */
+/* The position in the file, and the current entry for messages. */
 typedef struct cursor {
     const uint8_t *bytes;
     size_t size;
     size_t at;
     const char *file; /* its name */
-    gguf_text item;   /* the key or tensor under way; length 0 before the first */
+    gguf_text item;   /* the current key or tensor; length 0 before the first */
     const char *what; /* "key" or "tensor" */
     lab_error *error;
 } cursor;
 
-/* "FILE: key "k" at byte N: complaint". Keys may be long; the beginning tells them apart. */
+/* "FILE: key "k" at byte N: complaint". Long keys are cut. */
 __attribute__((format(printf, 2, 3))) static bool complain(cursor *reader, const char *format,
                                                            ...) {
     char complaint[256];
@@ -65,10 +65,10 @@ __attribute__((format(printf, 2, 3))) static bool complain(cursor *reader, const
                     reader->what, length, reader->item.bytes, reader->at, complaint);
 }
 
-/* The next `count` bytes; NULL and a complaint if the file ends before. */
+/* The next `count` bytes; NULL and an error if the file ends before. */
 static const uint8_t *take(cursor *reader, uint64_t count) {
     if (count > reader->size - reader->at) {
-        complain(reader, "the file ends after %zu bytes, %llu more were to come", reader->size,
+        complain(reader, "truncated file: %zu bytes, %llu more expected", reader->size,
                  (unsigned long long)count);
         return NULL;
     }
@@ -102,7 +102,7 @@ static bool take_text(cursor *reader, gguf_text *text) {
     return true;
 }
 
-/* A key or a tensor's name: printable, and of a length that makes sense. */
+/* A key or a tensor's name: printable, and not too long. */
 static bool take_name(cursor *reader, size_t limit, gguf_text *name) {
     if (!take_text(reader, name))
         return false;
@@ -127,13 +127,13 @@ static bool take_elements(cursor *reader, uint32_t kind, uint64_t count) {
     }
     if (each == 0)
         return kind == GGUF_ARRAY ? complain(reader, "an array of arrays, which is not supported")
-                                  : complain(reader, "%u is no kind of value", kind);
+                                  : complain(reader, "unknown kind of value %u", kind);
     if (!size_multiply((size_t)count, each, &total))
         return complain(reader, "an array of %llu elements", (unsigned long long)count);
     const uint8_t *bytes = take(reader, total);
     for (size_t i = 0; bytes && kind == GGUF_BOOL && i < total; i++)
         if (bytes[i] > 1)
-            return complain(reader, "a truth value of %u", bytes[i]);
+            return complain(reader, "a boolean of %u", bytes[i]);
     return bytes != NULL;
 }
 
@@ -156,29 +156,29 @@ static bool take_value(cursor *reader, gguf_value *value) {
     return true;
 }
 
-/* How large the tensor's rows and the whole of it are. */
+/* The sizes of the tensor's rows and of all of it. */
 static bool measure_tensor(cursor *reader, gguf_tensor *tensor, uint32_t type, size_t *bytes) {
     tensor->type = (gguf_type)type;
     const gguf_type_facts *facts = gguf_type_of(tensor->type);
     if (!facts)
-        return complain(reader, "elements of type %u, which is not known", type);
+        return complain(reader, "unknown element type %u", type);
     tensor->rows = 1;
     for (int i = 0; i < GGUF_DIMS_MAX; i++) {
         if (tensor->dims[i] == 0)
             return complain(reader, "dimension %d is 0", i);
         if (i > 0 && __builtin_mul_overflow(tensor->rows, tensor->dims[i], &tensor->rows))
-            return complain(reader, "more elements than there can be");
+            return complain(reader, "the number of elements overflows");
     }
     if (tensor->dims[0] % facts->elements != 0)
         return complain(reader, "rows of %llu elements are not made of %s's blocks of %u",
                         (unsigned long long)tensor->dims[0], facts->name, facts->elements);
     if (!gguf_row_bytes(tensor->type, tensor->dims[0], &tensor->row_bytes) ||
         __builtin_mul_overflow(tensor->row_bytes, tensor->rows, bytes))
-        return complain(reader, "more elements than there can be");
+        return complain(reader, "the number of elements overflows");
     return true;
 }
 
-/* An entry of the table of tensors; `place` is the offset in the data, `bytes` how many. */
+/* An entry of the table of tensors; `place` is the offset in the data, `bytes` the size. */
 static bool take_tensor(cursor *reader, gguf_tensor *tensor, uint64_t *place, size_t *bytes) {
     uint32_t type;
     reader->item.length = 0;
@@ -198,7 +198,7 @@ static bool take_tensor(cursor *reader, gguf_tensor *tensor, uint64_t *place, si
 
 /* ---- order ---- */
 
-/* A name and whose it is, for sorting. */
+/* A name and its index, for sorting. */
 typedef struct named {
     gguf_text name;
     size_t index;
@@ -214,8 +214,7 @@ static int compare_named(const void *a, const void *b) {
     return compare_texts(((const named *)a)->name, ((const named *)b)->name);
 }
 
-/* Sorts names and hands out their indices; complains of the first that comes twice. Frees `names`.
- */
+/* Sorts names and returns their indices; the first duplicate is an error. Frees `names`. */
 static size_t *order_names(cursor *reader, named *names, size_t count) {
     size_t *order = malloc((count ? count : 1) * sizeof *order);
     if (!order) {
@@ -230,7 +229,7 @@ static size_t *order_names(cursor *reader, named *names, size_t count) {
         if (i > 0 && compare_named(&names[i - 1], &names[i]) == 0) {
             reader->item = names[i].name;
             reader->at = (size_t)((const uint8_t *)names[i].name.bytes - reader->bytes);
-            complain(reader, "the name comes twice");
+            complain(reader, "duplicate name");
             free(order);
             order = NULL;
             break;
@@ -284,8 +283,7 @@ static bool check_overlaps(cursor *reader, const gguf_file *file, extent *extent
         gguf_text other = file->tensors[extents[i - 1].index].name;
         reader->item = file->tensors[extents[i].index].name;
         reader->at = file->data_start + (size_t)extents[i].begin;
-        return complain(reader, "lies in the same place as \"%.*s\"", (int)other.length,
-                        other.bytes);
+        return complain(reader, "overlaps \"%.*s\"", (int)other.length, other.bytes);
     }
     return true;
 }
@@ -308,7 +306,7 @@ static bool take_head(cursor *reader, gguf_file *file) {
         return false;
     size_t left = reader->size - reader->at;
     if (file->n_values > left / VALUE_BYTES_MIN || file->n_tensors > left / TENSOR_BYTES_MIN)
-        return complain(reader, "%llu keys and %llu tensors are more than the file can hold",
+        return complain(reader, "%llu keys and %llu tensors do not fit in the file",
                         (unsigned long long)file->n_values, (unsigned long long)file->n_tensors);
     return true;
 }
@@ -338,18 +336,18 @@ static bool choose_alignment(cursor *reader, gguf_file *file) {
     return true;
 }
 
-/* Puts the tensor where it lies, if it does so inside the file. */
+/* Sets the tensor's address, if it is inside the file. */
 static bool place_tensor(cursor *reader, const gguf_file *file, gguf_tensor *tensor,
                          const extent *place) {
     reader->item = tensor->name;
     size_t data_bytes = file->size > file->data_start ? file->size - file->data_start : 0;
     if (place->begin % file->alignment != 0)
-        return complain(reader, "its place, %llu, is not a multiple of the alignment, %zu",
+        return complain(reader, "its offset %llu is not a multiple of the alignment %zu",
                         (unsigned long long)place->begin, file->alignment);
     if (place->end > data_bytes)
         return complain(reader,
-                        "its bytes end at %llu of the data, of which the file has %zu: it has "
-                        "been cut off",
+                        "its data ends at %llu, but the file has only %zu bytes of data: it is "
+                        "truncated",
                         (unsigned long long)place->end, data_bytes);
     tensor->bytes = reader->bytes + file->data_start + (size_t)place->begin;
     return true;
@@ -363,12 +361,12 @@ static bool take_table(cursor *reader, gguf_file *file, extent *extents) {
         if (!take_tensor(reader, &file->tensors[i], &extents[i].begin, &bytes))
             return false;
         if (__builtin_add_overflow(extents[i].begin, (uint64_t)bytes, &extents[i].end))
-            return complain(reader, "its place, %llu, is beyond any file",
+            return complain(reader, "its offset %llu is beyond any file",
                             (unsigned long long)extents[i].begin);
     }
-    /* Its end may lie beyond that of a file without tensors. */
+    /* Its aligned end may be beyond that of a file without tensors. */
     if (!size_align(reader->at, file->alignment, &file->data_start))
-        return complain(reader, "the table of tensors has no end");
+        return complain(reader, "the table of tensors is incomplete");
     for (size_t i = 0; i < count; i++)
         if (!place_tensor(reader, file, &file->tensors[i], &extents[i]))
             return false;
@@ -415,7 +413,7 @@ static bool map_file(int descriptor, void **map, size_t *size) {
     }
     *size = (size_t)status.st_size;
     if (*size == 0)
-        return true; /* nothing to map; it will be refused for being too short */
+        return true; /* nothing to map; it will be refused as too short */
     void *mapped = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (mapped == MAP_FAILED)
         return false;
@@ -461,8 +459,8 @@ bool gguf_text_is(gguf_text text, const char *wanted) {
     return text.length == strlen(wanted) && memcmp(text.bytes, wanted, text.length) == 0;
 }
 
-/* The place in `order` of a name that `name_of` gives for each index; `count` if it is not there.
- */
+/* The position of a name in `order`, where `name_of` gives the name of each index; `count` if it is
+ * missing. */
 static size_t find_name(const gguf_file *file, const size_t *order, size_t count,
                         gguf_text (*name_of)(const gguf_file *file, size_t index),
                         const char *wanted) {

@@ -1,8 +1,8 @@
 /*
- * Types of tensors' elements: how large a block of each is, and how blocks
- * become floats. The quantised ones keep `elements` numbers in a block of
- * `bytes`; each function below takes one block apart, element by element, by the
- * place of its bits. The iq types are in iq_types.c.
+ * Element types of tensors: the size of a block of each, and its conversion to
+ * floats. Quantised types keep `elements` numbers in a block of `bytes`; each
+ * function below decodes one block element by element. The iq types are in
+ * iq_types.c.
  */
 #include "gguf/gguf.h"
 #include "gguf/types.h"
@@ -86,7 +86,7 @@ static void read_q3_k(const uint8_t *block, float *out) {
     }
 }
 
-/* Six-bit scale and minimum j of 8, in 12 bytes: the first four lie in a byte each, whose upper two
+/* Six-bit scale and minimum j of 8, in 12 bytes: the first four have a byte each, whose upper two
  * bits belong to the last four. */
 static void scale_and_least(const uint8_t *bytes, int j, int *scale, int *least) {
     if (j < 4) {

@@ -1,4 +1,4 @@
-/* What is known of a type of elements, for reader and writer. */
+/* Facts about an element type, for reader and writer. */
 #ifndef WHET_LAB_GGUF_TYPES_H
 #define WHET_LAB_GGUF_TYPES_H
 
@@ -11,7 +11,7 @@ typedef struct gguf_type_facts {
     void (*read)(const uint8_t *block, float *out);
 } gguf_type_facts;
 
-/* NULL for numbers that no type has. */
+/* NULL for unknown numbers. */
 const gguf_type_facts *gguf_type_of(gguf_type type);
 
 #endif

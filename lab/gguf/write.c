@@ -1,8 +1,8 @@
 /*
- * Writing GGUF files. Metadata is put into its final form at once, in one
- * growing piece of memory; tensors are noted, and converted block by block while
- * the file is written, so that a model is never in memory twice. Tensors lie in
- * the order of their table, each at a multiple of 32 bytes, as llama.cpp wants.
+ * Writing GGUF files. Metadata is encoded at once, in one growing buffer;
+ * tensors are recorded, and converted block by block while the file is written,
+ * so that a model is never in memory twice. Tensors follow in the order of
+ * their table, each at a multiple of 32 bytes, as llama.cpp requires.
  */
 #include "gguf/write.h"
 #include "gguf/types.h"
@@ -25,7 +25,7 @@ static const char alignment_key[] = "general.alignment";
 typedef struct growing {
     uint8_t *bytes;
     size_t size;
-    size_t room;
+    size_t capacity;
 } growing;
 
 typedef struct planned_tensor {
@@ -41,7 +41,7 @@ typedef struct planned_tensor {
 struct gguf_writer {
     growing values; /* the metadata as it will be in the file */
     uint64_t n_values;
-    char **keys; /* to see which come twice */
+    char **keys; /* to find duplicates */
     planned_tensor *tensors;
     size_t n_tensors;
     lab_error error; /* the first thing that went wrong */
@@ -70,7 +70,7 @@ static void add(gguf_writer *writer, const void *bytes, size_t size) {
     if (!is_fine(writer) || size == 0)
         return;
     uint8_t *moved = size_add(values->size, size, &needed)
-                         ? lab_grow(values->bytes, 1, needed, &values->room)
+                         ? lab_grow(values->bytes, 1, needed, &values->capacity)
                          : NULL;
     if (!moved) {
         lab_fail_memory(&writer->error);
@@ -90,7 +90,7 @@ static void add_text(gguf_writer *writer, const char *text, size_t length) {
     add(writer, text, length);
 }
 
-/* Whether a name may be one: what the reader takes. */
+/* Whether a name is valid, as in the reader. */
 static bool check_name(gguf_writer *writer, const char *what, const char *name, size_t limit) {
     size_t length = strlen(name);
     bool is_printable = length > 0 && length <= limit;
@@ -100,9 +100,9 @@ static bool check_name(gguf_writer *writer, const char *what, const char *name, 
            lab_fail(&writer->error, LAB_INPUT, "\"%.64s\" is not a valid name of a %s", name, what);
 }
 
-/* Makes room for one more of something; the new array, or NULL with the old one as it was. */
+/* Grows an array by one element; the new array, or NULL with the old one unchanged. */
 static void *one_more(gguf_writer *writer, void *old, size_t count, size_t each) {
-    /* Room is doubled whenever a power of two has been reached. */
+    /* The capacity is doubled at powers of two. */
     if ((count & (count - 1)) != 0)
         return old;
     void *moved = realloc(old, (count ? 2 * count : 1) * each);
@@ -111,12 +111,13 @@ static void *one_more(gguf_writer *writer, void *old, size_t count, size_t each)
     return moved;
 }
 
-/* The key and kind in front of a value; false if nothing more is to be written. */
+/* The key and kind before a value; false if the writer has failed. */
 static bool begin_value(gguf_writer *writer, const char *key, gguf_kind kind) {
     if (!is_fine(writer) || !check_name(writer, "key", key, GGUF_KEY_MAX))
         return false;
     if (strcmp(key, alignment_key) == 0)
-        return lab_fail(&writer->error, LAB_INPUT, "the writer itself chooses %s", alignment_key);
+        return lab_fail(&writer->error, LAB_INPUT, "%s is chosen by the writer itself",
+                        alignment_key);
     for (uint64_t i = 0; i < writer->n_values; i++)
         if (strcmp(writer->keys[i], key) == 0)
             return lab_fail(&writer->error, LAB_INPUT, "key \"%.64s\" occurs twice", key);
@@ -186,7 +187,7 @@ void gguf_put_integers(gguf_writer *writer, const char *key, const int32_t *valu
 
 /* ---- tensors ---- */
 
-/* Sizes, or a complaint. */
+/* Sizes, or an error. */
 static bool measure(gguf_writer *writer, planned_tensor *tensor) {
     size_t row_bytes, rows = 1;
     for (int i = 1; i < GGUF_DIMS_MAX; i++)
@@ -289,7 +290,7 @@ static void write_u32(FILE *file, uint32_t value) { fwrite(&value, sizeof value,
 
 static void write_u64(FILE *file, uint64_t value) { fwrite(&value, sizeof value, 1, file); }
 
-/* `size` bytes have been written of something that is followed at the next multiple of 32. */
+/* Pads after `size` bytes to the next multiple of 32. */
 static void write_padding(FILE *file, uint64_t size) {
     static const uint8_t zeros[GGUF_ALIGNMENT_DEFAULT];
     uint64_t beyond = size % GGUF_ALIGNMENT_DEFAULT;
@@ -297,7 +298,7 @@ static void write_padding(FILE *file, uint64_t size) {
         fwrite(zeros, 1, GGUF_ALIGNMENT_DEFAULT - (size_t)beyond, file);
 }
 
-/* Returns how many bytes the table took. */
+/* Returns the size of the table in bytes. */
 static uint64_t write_table(FILE *file, const gguf_writer *writer) {
     uint64_t place = 0, size = 0;
     for (size_t i = 0; i < writer->n_tensors; i++) {

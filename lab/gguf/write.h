@@ -1,8 +1,8 @@
 /*
- * Writing GGUF files (version 3) that llama.cpp loads. A writer collects metadata
- * and tensors in the order they are given; gguf_writer_finish writes everything
- * to a file that appears whole or not at all. Whatever goes wrong on the way is
- * kept and told there, so that nothing needs to be checked in between.
+ * Writing GGUF files (version 3) that llama.cpp loads. A writer collects
+ * metadata and tensors in the order they are given; gguf_writer_finish writes
+ * everything to a file atomically. The first failure is kept and reported
+ * there, so that nothing needs to be checked in between.
  */
 #ifndef WHET_LAB_GGUF_WRITE_H
 #define WHET_LAB_GGUF_WRITE_H
@@ -11,10 +11,10 @@
 
 typedef struct gguf_writer gguf_writer;
 
-/* NULL when memory runs out, which all functions here take and finish tells. */
+/* NULL when memory runs out, which all functions here accept and finish reports. */
 gguf_writer *gguf_writer_start(void);
 
-/* Metadata, copied. A key that comes twice is an error. */
+/* Metadata, copied. A duplicate key is an error. */
 void gguf_put_text(gguf_writer *writer, const char *key, const char *text);
 void gguf_put_u32(gguf_writer *writer, const char *key, uint32_t value);
 void gguf_put_float(gguf_writer *writer, const char *key, float value);
@@ -26,13 +26,13 @@ void gguf_put_integers(gguf_writer *writer, const char *key, const int32_t *valu
 /*
  * A tensor from floats, written as f32, f16, bf16 or q8_0 (rounded to the
  * nearest; a q8_0 block's scale is its largest magnitude / 127). dims[0] is the
- * fastest. The floats are not copied: they have to stay until the writer is
+ * fastest. The floats are not copied: they must stay valid until the writer is
  * finished. A value that the type cannot hold is an error.
  */
 void gguf_put_tensor(gguf_writer *writer, const char *name, uint32_t n_dims, const uint64_t *dims,
                      gguf_type type, const float *values);
 
-/* Writes the file and frees the writer, in any case. */
+/* Writes the file and frees the writer in any case. */
 bool gguf_writer_finish(gguf_writer *writer, const char *path, lab_error *error);
 
 /* Frees a writer that is not to be finished. */

@@ -1,5 +1,5 @@
-/* Backward: the layers from the last to the first. `grad` is the gradient of the stream between
- * them, to which each adds what comes by way of its own products. */
+/* Backward: the layers from the last to the first. `grad` is the gradient of the residual stream,
+ * to which each layer adds its own contribution. */
 #include "lm/workspace.h"
 
 #include <math.h>

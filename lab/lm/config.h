@@ -1,12 +1,12 @@
 /*
- * The shape of a decoder-only Transformer: as many blocks as `layers`, each
+ * The shape of a decoder-only Transformer: `layers` blocks, each
  *
  *     x += attention(rmsnorm(x));  x += mlp(rmsnorm(x))
  *
  * with rotary positions, key heads that several query heads share, a gated MLP
  * and no biases: the family of llama, in which Gemma's gate is a choice. The
- * policy that a model was trained with is part of it, since its numbers may be
- * learnt with everything else.
+ * policy that a model was trained with is part of it, since its parameters may
+ * be learned with everything else.
  */
 #ifndef WHET_LAB_LM_CONFIG_H
 #define WHET_LAB_LM_CONFIG_H
@@ -35,13 +35,13 @@ typedef enum lm_gate {
     LM_GEGLU   /* gelu in its tanh form */
 } lm_gate;
 
-/* How a model knows where a token stands. */
+/* How positions enter the model. */
 typedef enum lm_positions {
     LM_ROPE,        /* q and k are rotated, see rope_dims */
-    LM_NO_POSITIONS /* not at all: what the causal mask lets through is the only hint */
+    LM_NO_POSITIONS /* not at all: the causal mask is the only hint */
 } lm_positions;
 
-/* Whether the numbers of the policy (a polynomial's coefficients) are learnt. */
+/* Whether the parameters of the policy (a polynomial's coefficients) are learned. */
 typedef enum lm_learn {
     LM_LEARN_NOTHING,
     LM_LEARN_LAYER, /* one set for each layer */
@@ -60,23 +60,23 @@ typedef struct lm_config {
     bool tied;           /* the embedding is also the output matrix */
     lm_gate gate;
     lm_positions positions;
-    uint32_t rope_dims; /* the first so many elements of a head are rotated, in pairs (0,1), (2,3)
-                           ... as in llama's GGUF files; even, at most head_dim */
-    double rope_base;   /* pair i turns by position * base^(-2 i / rope_dims) */
+    uint32_t rope_dims; /* rotated elements of a head, from the first on, in pairs (0,1), (2,3) ...
+                           as in llama's GGUF files; even, at most head_dim */
+    double rope_base;   /* pair i is rotated by position * base^(-2 i / rope_dims) */
     nn_rope_scaling rope_scaling;
     double norm_epsilon;
     lm_learn learn;
     char policy[LM_POLICY_SIZE]; /* in every head: what it was trained with, and starts from */
 } lm_config;
 
-/* A model of a few hundred thousand parameters for CLRS-Text: what `whet lm train` begins with. */
+/* A model of a few hundred thousand parameters for CLRS-Text: the default of `whet lm train`. */
 lm_config lm_config_default(void);
 
-/* Whether it makes sense; the error names the option. */
+/* Whether it is valid; the error names the option. */
 bool lm_config_check(const lm_config *config, lab_error *error);
 
 /* As one JSON object, and back. From JSON: false and an error that names `path` where something is
- * missing or makes no sense. */
+ * missing or invalid. */
 json_t *lm_config_to_json(const lm_config *config);
 bool lm_config_from_json(json_t *json, const char *path, lm_config *config, lab_error *error);
 

@@ -1,7 +1,6 @@
 /*
- * A sampler for each task and length. What is drawn is written down as tokens at
- * once; samples that do not fit the context are left out, and the next ones of their samplers
- * taken.
+ * A sampler for each task and length. Samples are converted to tokens at once; those that do not
+ * fit the context are skipped, and the next ones of their samplers are used.
  */
 #include "lm/data.h"
 
@@ -85,16 +84,16 @@ static choice choose(const lm_training *training, lab_random *random, uint32_t l
 
 static bool append(lm_sequences *sequences, const clrs_sample *sample, uint32_t task) {
     size_t count = sample->question_length + sample->answer_length + 2;
-    void *room = lab_grow(sequences->tokens, sizeof *sequences->tokens,
-                          sequences->token_count + count, &sequences->token_room);
-    if (!room)
+    void *grown = lab_grow(sequences->tokens, sizeof *sequences->tokens,
+                           sequences->token_count + count, &sequences->token_capacity);
+    if (!grown)
         return false;
-    sequences->tokens = room;
-    room =
-        lab_grow(sequences->list, sizeof *sequences->list, sequences->count + 1, &sequences->room);
-    if (!room)
+    sequences->tokens = grown;
+    grown = lab_grow(sequences->list, sizeof *sequences->list, sequences->count + 1,
+                     &sequences->capacity);
+    if (!grown)
         return false;
-    sequences->list = room;
+    sequences->list = grown;
     lm_token *tokens = sequences->tokens + sequences->token_count;
     tokens[0] = LM_TOKEN_BEGIN;
     lm_tokens_of_text(sample->question, sample->question_length, tokens + 1);
@@ -155,7 +154,7 @@ bool lm_source_skip_to(lm_source *source, uint64_t step, lm_sequences *sequences
                        lab_error *error) {
     while (source->step < step) {
         if (lab_interrupted())
-            return lab_fail(error, LAB_STOPPED, "stopped while taking up an earlier run");
+            return lab_fail(error, LAB_STOPPED, "stopped while resuming");
         if (!lm_source_draw(source, sequences, error))
             return false;
     }

@@ -1,9 +1,9 @@
 /*
- * One forward pass for both ways of reading: rows of tokens, each of which knows
- * its lane and position. Everything but attention is done for all rows together;
- * attention is one call for a piece of a prompt, or one for each lane of a step.
- * A lane's cache is [layer][key head][capacity][head_dim], keys and values apart,
- * so that the decode path streams through memory.
+ * One forward pass for prompts and single steps: rows of tokens, each with its
+ * lane and position. Everything but attention is computed for all rows
+ * together; attention is one call for a piece of a prompt, or one for each lane
+ * of a step. A lane's cache is [layer][key head][capacity][head_dim], keys and
+ * values apart, so that the decode path reads memory sequentially.
  */
 #include "lm/decode.h"
 
@@ -29,7 +29,7 @@ struct lm_decoder {
     /* For row_limit rows. */
     float *x, *normed, *scales, *qkv, *mixed, *gates, *hidden;
     nn_scratch scratch;
-    whet_stats *stats; /* [heads], where the decoder measures */
+    whet_stats *stats; /* [heads], if entropies are measured */
     lm_entropy *entropies;
 };
 
@@ -91,7 +91,7 @@ static bool make_caches(lm_decoder *d) {
     d->element = d->options.cache_type == WHET_F16 ? 2 : 4;
     if (!lane_size(&d->options, &d->lane_bytes))
         return false;
-    /* not calloc: pages that are never reached are never touched */
+    /* not calloc: pages that are not needed are never touched */
     d->keys = malloc(d->lane_bytes * d->options.lanes);
     d->values = malloc(d->lane_bytes * d->options.lanes);
     d->lengths = calloc(d->options.lanes, sizeof *d->lengths);
@@ -205,7 +205,7 @@ static void keep(const lm_decoder *d, unsigned char *to, const float *from) {
     }
 }
 
-/* Turns queries and keys, and puts keys and values where attention finds them. */
+/* Rotates queries and keys, and stores keys and values in the cache. */
 static void place_rows(lm_decoder *d, const pass *p, size_t layer) {
     const lm_config *c = config_of(d);
     size_t dims = d->rope.dims, dim = c->head_dim;
@@ -248,8 +248,8 @@ static whet_tensor cache_tensor(const lm_decoder *d, const unsigned char *cache,
                          .type = d->options.cache_type};
 }
 
-/* Rows of one lane, from `first` on, which see everything up to themselves. `measured`: the one row
- * is a step of its lane and no piece of a prompt. */
+/* Rows of one lane, from `first` on, which see everything up to themselves. `measured`: the row is
+ * a single step, not a piece of a prompt. */
 static whet_status attend(lm_decoder *d, size_t layer, size_t lane, size_t first, size_t rows,
                           bool measured, const whet_executor *executor) {
     const lm_config *c = config_of(d);
@@ -331,8 +331,8 @@ static void multiply_slice(void *context, size_t task, size_t worker) {
     }
 }
 
-/* y[m][n] = x[m][k] weight^T, added to where shape.add. Each element is summed in one order,
- * whatever else is computed beside it, so that neither threads nor other lanes change a result. */
+/* y[m][n] = x[m][k] weight^T, added to where shape.add. Each element is summed in a fixed order, so
+ * that neither threads nor other lanes change a result. */
 static void linear(const lm_decoder *d, product_job job) {
     enum { OUTPUTS = 256, ROWS = 24, WORTH_IT = 1 << 19 };
     const whet_executor *executor = d->options.executor;
@@ -404,7 +404,7 @@ static bool run(lm_decoder *d, const pass *p, const lm_token *tokens, lab_error 
     return true;
 }
 
-/* What the `rows` rows of the pass from `first` on expect next. */
+/* Logits of the `rows` rows of the pass from `first` on. */
 static void expect(lm_decoder *d, size_t first, size_t rows, float *logits) {
     const lm_config *c = config_of(d);
     const lm_matrices *all = d->options.matrices;
@@ -451,7 +451,7 @@ bool lm_decoder_step(lm_decoder *d, const size_t *lanes, const lm_token *tokens,
     if (count == 0)
         return true;
     for (size_t i = 0; i < count; i++)
-        if (!has_room(d, lanes[i], 1, error))
+        if (!has_capacity(d, lanes[i], 1, error))
             return false;
     if (!run(d, &p, tokens, error))
         return false;

@@ -1,12 +1,11 @@
 /*
- * Inference: a model that reads tokens and keeps their keys and values. Several
- * sequences ("lanes") live side by side, so that a step of all of them is a few
- * matrix products and not many products with a vector. A prompt goes through
- * attention's prefill in pieces, a single token through its decode path; any policy
- * may take the place of the one that a model was trained with.
+ * Inference: a model that reads tokens and keeps their keys and values. Several sequences
+ * ("lanes") are decoded together, so that a step of all of them is a few matrix products instead
+ * of many products with a vector. A prompt goes through attention's prefill in pieces, a single
+ * token through its decode path; any policy may replace the one that a model was trained with.
  *
- * A decoder belongs to one thread at a time. What it computes for a lane depends,
- * bit for bit, neither on other lanes nor on how many threads its executor has.
+ * A decoder belongs to one thread at a time. Results of a lane depend, bit for bit, neither on
+ * other lanes nor on the number of threads of its executor.
  */
 #ifndef WHET_LAB_LM_DECODE_H
 #define WHET_LAB_LM_DECODE_H
@@ -27,20 +26,19 @@ typedef struct lm_decoder_options {
 
 typedef struct lm_decoder lm_decoder;
 
-/* Bytes that a decoder's caches will take; SIZE_MAX where that cannot be. */
+/* Bytes of a decoder's caches; SIZE_MAX on overflow. */
 size_t lm_decoder_cache_bytes(const lm_decoder_options *options);
 
-/* NULL and an error where the options make no sense or memory runs out. */
+/* NULL and an error if the options are invalid or memory runs out. */
 lm_decoder *lm_decoder_create(const lm_decoder_options *options, lab_error *error);
 void lm_decoder_destroy(lm_decoder *decoder); /* NULL is fine */
 
-/* Tokens that a lane has read, and forgetting them. */
+/* The number of tokens that a lane has read, and clearing it. */
 size_t lm_decoder_length(const lm_decoder *decoder, size_t lane);
 void lm_decoder_reset(lm_decoder *decoder, size_t lane);
 
 /* Reads at least one token in one lane; logits[vocabulary] are those after the last. Refuses tokens
- * that the model does not have and sequences longer than the capacity; LAB_STOPPED where a signal
- * comes in on the way. */
+ * outside the vocabulary and sequences longer than the capacity; LAB_STOPPED after a signal. */
 bool lm_decoder_read(lm_decoder *decoder, size_t lane, const lm_token *tokens, size_t count,
                      float *logits, lab_error *error);
 
@@ -48,14 +46,14 @@ bool lm_decoder_read(lm_decoder *decoder, size_t lane, const lm_token *tokens, s
 bool lm_decoder_step(lm_decoder *decoder, const size_t *lanes, const lm_token *tokens, size_t count,
                      float *logits, lab_error *error);
 
-/* Of attention's rows in single steps, summed by layer and head: entropy of softmax, and of what
- * the policy made of it (NaN for maps that need not sum to one). */
+/* Of attention rows in single steps, summed by layer and head: entropy of softmax, and after the
+ * policy (NaN for maps that need not sum to one). */
 typedef struct lm_entropy {
     double before, after;
     uint64_t rows;
 } lm_entropy;
 
-/* [layers][heads], NULL unless the decoder measures. */
+/* [layers][heads], NULL unless entropies are measured. */
 const lm_entropy *lm_decoder_entropies(const lm_decoder *decoder);
 
 #endif

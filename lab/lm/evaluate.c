@@ -1,4 +1,4 @@
-/* Making samples, answering them batch by batch, and adding up; see evaluate.h. */
+/* Generates samples, answers them batch by batch, and adds up; see evaluate.h. */
 #include "lm/evaluate.h"
 
 #include "base/grow.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Samples that are answered side by side, fewer where their caches would take more than this; and
- * how many tokens longer than it should be an answer may become before it is given up. */
+/* Samples answered together, fewer if their caches would take more than this; and the number of
+ * tokens by which an answer may exceed the reference before it is cut off. */
 enum { LANES = 16, CACHE_MOST = 256 << 20, OVERLENGTH = 64 };
 
 static bool is_wanted_still(lab_error *error) {
@@ -32,7 +32,7 @@ typedef struct exam {
     lm_token *tokens;
     size_t token_count, token_room;
     char *answers;
-    size_t answer_length, answer_room;
+    size_t answer_length, answer_capacity;
     size_t longest; /* tokens of question and answer together */
 } exam;
 
@@ -49,7 +49,7 @@ static bool add_sample(exam *e, const clrs_sample *made) {
     if (!grown)
         return false;
     e->tokens = grown;
-    grown = lab_grow(e->answers, 1, e->answer_length + made->answer_length, &e->answer_room);
+    grown = lab_grow(e->answers, 1, e->answer_length + made->answer_length, &e->answer_capacity);
     if (!grown)
         return false;
     e->answers = grown;
@@ -114,11 +114,11 @@ typedef struct sample_batch {
     size_t first, count; /* samples */
     lm_decoder *decoder;
     float *logits; /* [LANES][vocabulary] */
-    char *answers; /* [LANES][answer_room] */
-    size_t answer_room;
+    char *answers; /* [LANES][answer_capacity] */
+    size_t answer_capacity;
     size_t lengths[LANES]; /* of answers */
-    lm_token next[LANES];  /* chosen, not read yet */
-    size_t active[LANES];  /* lanes that go on */
+    lm_token next[LANES];  /* chosen, not fed yet */
+    size_t active[LANES];  /* lanes still active */
     size_t active_count;
 } sample_batch;
 
@@ -126,14 +126,14 @@ static const sample *sample_of(const sample_batch *batch, size_t lane) {
     return &batch->of->exam->list[batch->first + lane];
 }
 
-/* Takes what a lane chose; false when its answer is over. */
+/* Appends a lane's token; false when its answer is complete. */
 static bool goes_on(sample_batch *batch, size_t lane, lm_token token) {
     const sample *s = sample_of(batch, lane);
     if (token == LM_TOKEN_END || batch->lengths[lane] >= s->answer_length + OVERLENGTH ||
         lm_decoder_length(batch->decoder, lane) >= batch->of->capacity)
         return false;
     char character = lm_character_of(token);
-    batch->answers[lane * batch->answer_room + batch->lengths[lane]++] =
+    batch->answers[lane * batch->answer_capacity + batch->lengths[lane]++] =
         character ? character : '?';
     batch->next[lane] = token;
     return true;
@@ -188,7 +188,7 @@ static void mark_answers(const sample_batch *batch, marks *into) {
     const sitting *of = batch->of;
     for (size_t lane = 0; lane < batch->count; lane++) {
         const sample *s = sample_of(batch, lane);
-        clrs_span answer = {batch->answers + lane * batch->answer_room, batch->lengths[lane]};
+        clrs_span answer = {batch->answers + lane * batch->answer_capacity, batch->lengths[lane]};
         clrs_span wanted = {of->exam->answers + s->answer, s->answer_length};
         clrs_score score = clrs_score_answer(of->task->algorithm, answer, wanted);
         add_score(&into->sum, &score);
@@ -207,9 +207,9 @@ static bool answer_batch(sample_batch *batch, const lm_eval_policy *policy, mark
                                         .lanes = of->lanes,
                                         .capacity = of->capacity,
                                         .measures = true};
-    batch->answer_room = of->exam->longest + OVERLENGTH;
+    batch->answer_capacity = of->exam->longest + OVERLENGTH;
     batch->logits = malloc(LANES * of->request->model->config.vocabulary * sizeof *batch->logits);
-    batch->answers = malloc(LANES * batch->answer_room);
+    batch->answers = malloc(LANES * batch->answer_capacity);
     if (!batch->logits || !batch->answers)
         return lab_fail_memory(error);
     batch->decoder = lm_decoder_create(&options, error);
@@ -289,8 +289,8 @@ static size_t lanes_for(const lm_matrices *matrices, size_t capacity) {
     return options.lanes;
 }
 
-/* All policies on one algorithm and length. Samples that are too long for the model leave the
- * cells empty. */
+/* All policies on one algorithm and length. If samples are too long for the model, the cells stay
+ * empty. */
 static bool examine(const lm_eval_request *r, const lm_matrices *matrices, size_t task,
                     size_t length, lm_eval_cell *cells, lab_error *error) {
     exam e;
@@ -348,7 +348,7 @@ static bool make_cells(lm_evaluation *result, lab_error *error) {
     return true;
 }
 
-/* What an algorithm and length takes, roughly. */
+/* Approximate cost of an algorithm and length. */
 static uint64_t work_of(const lm_eval_request *r, size_t length) { return r->lengths[length] + 8; }
 
 static bool examine_all(lm_evaluation *result, const lm_matrices *matrices, lab_error *error) {

@@ -1,10 +1,10 @@
 /*
- * How right a model is on CLRS-Text: for each algorithm and length the same
- * samples under every policy, answered greedily with a key-value cache, scored as
- * `whet clrs score` does, with the entropy of each head while it answered.
+ * Accuracy of a model on CLRS-Text: for each algorithm and length the same
+ * samples under every policy, answered greedily with a key-value cache, scored
+ * as by `whet clrs score`, with the entropy of each head while answering.
  *
- * Samples are answered in groups of lanes; what comes out depends neither on the
- * number of threads nor on which samples share a group.
+ * Samples are answered in groups of lanes; results depend neither on the number
+ * of threads nor on which samples share a group.
  */
 #ifndef WHET_LAB_LM_EVALUATE_H
 #define WHET_LAB_LM_EVALUATE_H
@@ -18,7 +18,7 @@ enum { LM_EVAL_SAMPLES_MAX = 1000000, LM_EVAL_SEED_LIMIT = 1 << 30, LM_EVAL_POLI
 /* A policy to answer under. */
 typedef struct lm_eval_policy {
     const char *name;
-    const whet_policy *policy; /* NULL: the model's own, with what it has learnt */
+    const whet_policy *policy; /* NULL: the model's own, with its learned parameters */
 } lm_eval_policy;
 
 typedef struct lm_eval_request {
@@ -30,7 +30,7 @@ typedef struct lm_eval_request {
     const uint64_t *lengths;
     size_t length_count;
     uint64_t samples; /* of each algorithm and length */
-    uint64_t seed;    /* below that of training */
+    uint64_t seed;    /* smaller than those of training */
     const lm_eval_policy *policies;
     size_t policy_count;
     bool quiet;
@@ -40,7 +40,7 @@ typedef struct lm_eval_request {
 /* One algorithm, length and policy. */
 typedef struct lm_eval_cell {
     clrs_score_sum sum;                      /* no samples: they do not fit the model's context */
-    uint64_t question_tokens, answer_tokens; /* of all samples; answers as they should be */
+    uint64_t question_tokens, answer_tokens; /* of all samples; of the reference answers */
     lm_entropy *entropies;                   /* [layers][heads], summed */
 } lm_eval_cell;
 
@@ -50,9 +50,10 @@ typedef struct lm_evaluation {
     lm_entropy *entropies; /* of all cells */
 } lm_evaluation;
 
-/* False after an error, LAB_STOPPED where a signal came in. The request must outlive the result. */
+/* False and an error on failure, LAB_STOPPED after a signal. The request must outlive the
+ * result. */
 bool lm_evaluate(const lm_eval_request *request, lm_evaluation *result, lab_error *error);
-void lm_evaluation_free(lm_evaluation *evaluation); /* fine for a zeroed one */
+void lm_evaluation_free(lm_evaluation *evaluation); /* a zeroed one is fine */
 
 const lm_eval_cell *lm_eval_cell_at(const lm_evaluation *evaluation, size_t task, size_t length,
                                     size_t policy);

@@ -88,7 +88,7 @@ static void csv_share(lab_csv *csv, uint64_t hits, uint64_t samples) {
     lab_csv_number(csv, samples ? share.high : (double)NAN);
 }
 
-/* Which cell it is: what lines of both tables begin with. */
+/* The key columns of a cell, which lines of both tables begin with. */
 static void csv_what(lab_csv *csv, const lm_evaluation *of, size_t task, size_t length,
                      size_t policy) {
     const lm_eval_request *r = of->request;

@@ -1,8 +1,8 @@
-/* What is trained for the report; see experiment.h. */
+/* The models trained for the report; see experiment.h. */
 #include "lm/experiment.h"
 
-/* Answers of a few tokens that a small model gets right at the lengths it was trained on, and one
- * long one whose many tokens teach it to compare numbers, from which the others gain. */
+/* Algorithms with short answers that a small model gets right at its training lengths, and one with
+ * long answers, whose many tokens teach it to compare numbers, which helps the others. */
 static const char quick_tasks[] =
     "insertion_sort,minimum,binary_search,find_maximum_subarray_kadane,naive_string_matcher,"
     "articulation_points";
@@ -20,9 +20,9 @@ static void choose_quick(lm_config *config, lm_training *training, lab_error *im
     lm_training_add_tasks(training, quick_tasks, impossible);
 }
 
-/* Lengths up to 16 of all algorithms. The context has room for the questions of up to 48 items that
- * come afterwards (floyd_warshall takes some 17,000 tokens there); training takes memory for the
- * sequences it meets, not for the context. */
+/* Lengths up to 16 of all algorithms. The context fits evaluation questions of up to 48 items
+ * (floyd_warshall takes about 17,000 tokens there); training allocates memory for the sequences it
+ * draws, not for the context. */
 static void choose_full(lm_config *config, lm_training *training, lab_error *impossible) {
     config->context = 32768;
     training->length_max = 16;

@@ -1,5 +1,5 @@
-/* The model and the training of the experiment on CLRS-Text, at two scales; see
- * docs/REPRODUCTION.md for what was tried. */
+/* The model and the training of the experiment on CLRS-Text, at two scales; docs/REPRODUCTION.md
+ * describes what was tried. */
 #ifndef WHET_LAB_LM_EXPERIMENT_H
 #define WHET_LAB_LM_EXPERIMENT_H
 
@@ -7,7 +7,7 @@
 #include "lm/training.h"
 
 /* Quick: both arms in at most 40 minutes on two cores. Full: all thirty algorithms, hours. The
- * policy is softmax; arms put their own in its place. */
+ * policy is softmax; arms replace it by their own. */
 void lm_experiment(bool is_full, lm_config *config, lm_training *training);
 
 #endif

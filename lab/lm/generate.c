@@ -1,4 +1,4 @@
-/* The loop of reading a prompt and writing on; see generate.h. */
+/* Reads a prompt and generates tokens; see generate.h. */
 #include "lm/generate.h"
 
 #include "base/clock.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Everything that is to be freed at the end. */
+/* Everything to be freed at the end. */
 typedef struct work {
     const lm_generate_request *request;
     lm_token_list prompt;
@@ -38,14 +38,14 @@ static bool read_prompt(work *w, lm_generated *result, lab_error *error) {
 static bool make_decoder(work *w, lab_error *error) {
     const lm_generate_request *r = w->request;
     const lm_config *c = &r->opened->model.config;
-    size_t room = c->context - w->prompt.count;
+    size_t left = c->context - w->prompt.count;
     if (!lm_matrices_create(&r->opened->model, r->engine, &w->matrices, error))
         return false;
     lm_decoder_options options = {.matrices = &w->matrices,
                                   .executor = r->executor,
                                   .policy = r->policy,
                                   .lanes = 1,
-                                  .capacity = w->prompt.count + (r->steps < room ? r->steps : room),
+                                  .capacity = w->prompt.count + (r->steps < left ? r->steps : left),
                                   .cache_type = r->cache_type,
                                   .measures = r->measures};
     w->logits = malloc(c->vocabulary * sizeof *w->logits);
@@ -57,7 +57,7 @@ static bool is_ending(const lm_tokenizer *t, lm_token token) {
     return token != LM_NO_TOKEN && (token == t->end || token == t->begin);
 }
 
-/* Chooses and tells tokens until something ends it. */
+/* Chooses and reports tokens until the end. */
 static bool write_on(work *w, lm_generated *result, lab_error *error) {
     const lm_generate_request *r = w->request;
     const lm_tokenizer *t = &r->opened->tokenizer;

@@ -1,4 +1,4 @@
-/* A model that goes on with a text, token by token. */
+/* Text generation, token by token. */
 #ifndef WHET_LAB_LM_GENERATE_H
 #define WHET_LAB_LM_GENERATE_H
 
@@ -17,15 +17,15 @@ typedef struct lm_generate_request {
     double temperature; /* 0: greedy */
     uint64_t seed;
     bool measures; /* entropies */
-    /* Told what each token stands for, as soon as it is known; false to stop. */
+    /* Called with the text of each token as soon as it is known; returns false to stop. */
     bool (*take)(void *context, lm_token token, const char *text, size_t length);
     void *context;
 } lm_generate_request;
 
 typedef struct lm_generated {
     size_t prompt_tokens, tokens;
-    bool has_ended;                     /* by itself, with a token of ending */
-    double read_seconds, write_seconds; /* for the prompt, and for what followed */
+    bool has_ended;                     /* by an end token */
+    double read_seconds, write_seconds; /* for the prompt, and for generation */
     lm_entropy *entropies;              /* [layers][heads] of single steps, or NULL; to be freed */
 } lm_generated;
 

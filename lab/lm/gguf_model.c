@@ -12,7 +12,7 @@
 
 static const char policy_key[] = "whet.policy";
 
-/* What reading one file goes by. */
+/* The state of reading one file. */
 typedef struct reading {
     const gguf_file *file;
     const char *path;
@@ -33,7 +33,7 @@ static bool get_size(const reading *r, const char *what, uint32_t *value, lab_er
     return gguf_get_u32(r->file, key_of(r->is_gemma, what, key), value, error);
 }
 
-/* One that may be missing, and then stays as it is. */
+/* An optional value, unchanged if missing. */
 static bool get_size_if(const reading *r, const char *what, uint32_t *value, lab_error *error) {
     char key[KEY_SIZE];
     return !gguf_find(r->file, key_of(r->is_gemma, what, key)) || get_size(r, what, value, error);
@@ -93,7 +93,7 @@ static bool get_rope_scaling(const reading *r, lm_config *c, lab_error *error) {
     return true;
 }
 
-/* Choices that change what a model computes and that none here has. */
+/* Features that are not supported and change what a model computes. */
 static bool has_nothing_special(const reading *r, lab_error *error) {
     uint32_t experts = 0;
     if (!get_size_if(r, "expert_count", &experts, error))
@@ -182,7 +182,7 @@ static bool ends_with(const char *text, const char *end) {
     return length >= wanted && strcmp(text + length - wanted, end) == 0;
 }
 
-/* Heads whose elements are turned by positions. */
+/* Heads with rotary positions. */
 static size_t rotated_heads(const lm_config *c, const char *name) {
     if (c->positions != LM_ROPE)
         return 0;
@@ -191,8 +191,8 @@ static size_t rotated_heads(const lm_config *c, const char *name) {
                                                : 0;
 }
 
-/* Where row `row` of a head is in gemma's order: what we have in pairs side by side lies half of
- * the turned elements apart there. */
+/* The position of row `row` of a head in gemma's order: what we store as adjacent pairs is half of
+ * the rotated elements apart there. */
 static size_t gemma_row(const lm_config *c, size_t row) {
     size_t in_head = row % c->head_dim, half = c->rope_dims / 2;
     if (in_head >= c->rope_dims)
@@ -200,7 +200,7 @@ static size_t gemma_row(const lm_config *c, size_t row) {
     return row - in_head + (in_head % 2 ? half : 0) + in_head / 2;
 }
 
-/* What gemma's embedding, and to make up for it the last norm, is multiplied by. */
+/* The factor of gemma's embedding, and its inverse for the last norm. */
 static float gemma_factor(const lm_config *c, const char *name) {
     double root = sqrt((double)c->width);
     return strcmp(name, "token_embd.weight") == 0    ? (float)(1 / root)
@@ -224,7 +224,7 @@ static bool read_tensor(const reading *r, const lm_config *c, const lm_tensor *t
     return true;
 }
 
-/* Names the first tensor that a plain model does not have. */
+/* Reports the first tensor that a supported model does not have. */
 static bool refuse_tensor(const reading *r, const lm_model *model, lab_error *error) {
     for (uint64_t i = 0; i < r->file->n_tensors; i++) {
         gguf_text name = r->file->tensors[i].name;
@@ -253,7 +253,7 @@ static bool read_open_file(reading *r, lm_model *model, lm_tokenizer *tokenizer,
     lm_layout layout;
     if (!get_architecture(r, error) || !get_config(r, &config, error))
         return false;
-    /* a small file may claim to be a large model: a weight takes at least a quarter of a byte */
+    /* a small file may claim to be a large model; a weight takes at least a quarter of a byte */
     if (!lm_layout_of(&config, &layout) || layout.count / 4 > r->file->size)
         return refuse(r, error, "the file is too small for its model");
     return lm_model_create(&config, model, error) && read_weights(r, model, error) &&
@@ -277,11 +277,11 @@ bool lm_gguf_read(const char *path, lm_model *model, lm_tokenizer *tokenizer, la
 static bool can_be_written(const lm_config *c, const char *path, lab_error *error) {
     const char *why = NULL;
     if (c->learn != LM_LEARN_NOTHING)
-        why = "learnt policies have no place in GGUF";
+        why = "learned policies cannot be stored in GGUF";
     else if (c->positions != LM_ROPE || c->rope_dims != c->head_dim)
-        why = "llama.cpp turns all elements of a head by their position, this model does not";
+        why = "llama.cpp rotates all elements of a head, this model does not";
     else if (c->gate == LM_GEGLU && !c->tied)
-        why = "llama.cpp's gemma has one matrix for embeddings and output, this model has two";
+        why = "llama.cpp's gemma ties embeddings and output, this model does not";
     return !why || lab_fail(error, LAB_INPUT, "cannot write %s: %s", path, why);
 }
 
@@ -307,7 +307,7 @@ static void put_rope_scaling(gguf_writer *w, const lm_config *c, bool is_gemma) 
 static void put_shape(gguf_writer *w, const lm_config *c, gguf_type type, const char *name) {
     bool is_gemma = c->gate == LM_GEGLU;
     char key[KEY_SIZE];
-    /* llama.cpp's numbers for "mostly" this type */
+    /* llama.cpp's file type numbers, "mostly" this type */
     uint32_t file_type = type == GGUF_F32 ? 0 : type == GGUF_F16 ? 1 : type == GGUF_Q8_0 ? 7 : 32;
     const struct {
         const char *what;
@@ -336,7 +336,7 @@ static void put_shape(gguf_writer *w, const lm_config *c, gguf_type type, const 
         gguf_put_text(w, policy_key, c->policy);
 }
 
-/* The weights as gemma has them, to be freed; NULL when memory runs out. */
+/* The weights in gemma's form, to be freed; NULL when memory runs out. */
 static float *weights_of_gemma(const lm_model *model) {
     const lm_config *c = &model->config;
     float *made = malloc(model->layout.count * sizeof(float));

@@ -1,13 +1,11 @@
 /*
- * Models as GGUF, the files of llama.cpp. Two of its architectures are what a
- * model here can be: `llama`, with silu in the gate, and `gemma`, with gelu; the
- * latter stores embeddings divided by the root of the width and turns elements of
- * a head that lie half a head apart, which is undone and done here. Anything in a
- * file that a plain model does not have, biases, experts, stretched positions, is refused
- * by name.
+ * Models as GGUF, the files of llama.cpp. Two architectures are supported: `llama`, with silu in
+ * the gate, and `gemma`, with gelu; the latter stores embeddings divided by the root of the width
+ * and rotates elements half a head apart, which is converted here in both directions. Anything
+ * else (biases, experts, scaled positions) is refused by name.
  *
- * The policy that a model was trained with goes along as "whet.policy", which
- * other programs pass over.
+ * The policy that a model was trained with is stored as "whet.policy", which other programs
+ * ignore.
  */
 #ifndef WHET_LAB_LM_GGUF_MODEL_H
 #define WHET_LAB_LM_GGUF_MODEL_H

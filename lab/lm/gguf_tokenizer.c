@@ -7,7 +7,7 @@
 
 #define KEY "tokenizer.ggml."
 
-/* Everything a tokenizer is made of, as the file has it. */
+/* The parts of a tokenizer, as in the file. */
 typedef struct lists {
     gguf_text *tokens, *merges;
     float *scores;
@@ -60,7 +60,7 @@ static bool get_kind(const gguf_file *file, const char *path, lm_tokenizer_kind 
                     path, cut.length < 64 ? (int)cut.length : 64, cut.bytes);
 }
 
-/* A token's number or a choice that may be missing. */
+/* An optional token id or flag. */
 static bool get_token(const gguf_file *file, const char *key, lm_token *token, lab_error *error) {
     int64_t value;
     if (!gguf_find(file, key))

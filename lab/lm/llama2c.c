@@ -1,4 +1,4 @@
-/* llama2.c's files, read tensor by tensor to where weights.h has them; see llama2c.h. */
+/* llama2.c's files, read tensor by tensor into the layout of weights.h; see llama2c.h. */
 #include "lm/llama2c.h"
 
 #include "base/files.h"
@@ -46,12 +46,16 @@ static bool open_source(source *of, const char *path, lab_error *error) {
 static bool take(source *of, void *bytes, size_t count, lab_error *error) {
     if (fread(bytes, 1, count, of->file) != count)
         return ferror(of->file) ? lab_fail_file(error, "read", of->path)
-                                : refuse(of, "the file ends too early", error);
+                                : refuse(of, "the file is truncated", error);
     of->taken += count;
     return true;
 }
 
 /* ---- models ---- */
+
+/* Checkpoints and GGUF are recognised by their first bytes, llama2.c models only by a plausible
+ * header: a file without one is none of the three. */
+static const char not_a_model[] = "not a whet checkpoint, GGUF or llama2.c model";
 
 static uint32_t size_of(int64_t number) { return number < 0 ? UINT32_MAX : (uint32_t)number; }
 
@@ -80,7 +84,7 @@ static bool config_of(const source *of, const int32_t header[HEADER_NUMBERS], lm
     return lm_config_check(config, &reason) || refuse_kind(of, error);
 }
 
-/* The tables of sines and cosines that nobody needs. */
+/* Bytes of the tables of sines and cosines, which are skipped. */
 static uint64_t table_bytes(const lm_config *config) {
     return (uint64_t)config->context * (config->head_dim / 2) * 2 * sizeof(float);
 }
@@ -160,7 +164,7 @@ bool lm_llama2c_read(const char *path, lm_model *model, lab_error *error) {
 
 /* ---- tokenizers ---- */
 
-/* Blanks as the other files have them; the marks of llama2.c have line ends around them. */
+/* Blanks as in other tokenizers; llama2.c's control tokens have newlines around them. */
 static bool set_token(lm_tokenizer *t, size_t index, const char *bytes, size_t length, float score,
                       lab_error *error) {
     lm_text text = {NULL, 0, 0};
@@ -183,7 +187,7 @@ static bool set_token(lm_tokenizer *t, size_t index, const char *bytes, size_t l
 }
 
 static bool take_tokens(lm_tokenizer *t, const char *bytes, size_t size, lab_error *error) {
-    size_t at = 4; /* behind the length of the longest token */
+    size_t at = 4; /* after the length of the longest token */
     for (size_t i = 0; i < t->count; i++) {
         float score;
         uint32_t length;

@@ -5,7 +5,7 @@
 
 /* A matrix of a layer or, the last, of the model. */
 typedef struct matrix {
-    size_t from, to; /* in the weights, and in what is packed */
+    size_t from, to; /* in the weights, and in the packed form */
     size_t in, out;
 } matrix;
 
@@ -26,7 +26,7 @@ static void pack(const lm_matrices *p, const matrix *m, size_t from, size_t to) 
     p->engine->kernels->pack(shape, p->model->weights + from + m->from, p->values + to + m->to);
 }
 
-/* The layout; returns how many floats that takes, or 0 if more than there can be. */
+/* Computes the layout; returns its size in floats, or 0 on overflow. */
 static size_t place(lm_matrices *p) {
     const lm_config *c = &p->model->config;
     const nn_kernels *kernels = p->engine->kernels;
@@ -38,7 +38,7 @@ static size_t place(lm_matrices *p) {
         *places[i] = p->layer_size;
         p->layer_size += nn_packed_floats(kernels, list[i].in, list[i].out);
     }
-    /* a model that fits memory has sizes that fit; their rounding up might not */
+    /* sizes of a model in memory do not overflow; rounded up they might */
     if (__builtin_mul_overflow(p->layer_size, (size_t)c->layers, &p->head) ||
         __builtin_add_overflow(p->head, nn_packed_floats(kernels, c->width, c->vocabulary), &all) ||
         __builtin_mul_overflow(all, 2 * sizeof(float), &bytes))

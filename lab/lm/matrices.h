@@ -1,6 +1,6 @@
 /*
- * A model's matrices in the form that products like best (nn_kernels.pack), made
- * once and shared by all decoders of a model. Takes as much memory as the model.
+ * A model's matrices packed for products (nn_kernels.pack), made once and
+ * shared by all decoders of a model. Takes as much memory as the model.
  */
 #ifndef WHET_LAB_LM_MATRICES_H
 #define WHET_LAB_LM_MATRICES_H
@@ -18,6 +18,6 @@ typedef struct lm_matrices {
 
 bool lm_matrices_create(const lm_model *model, const nn_engine *engine, lm_matrices *packed,
                         lab_error *error);
-void lm_matrices_free(lm_matrices *packed); /* fine for a zeroed one */
+void lm_matrices_free(lm_matrices *packed); /* a zeroed one is fine */
 
 #endif

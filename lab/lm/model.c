@@ -28,7 +28,7 @@ static bool take(const char *path, const nn_checkpoint *read, lm_model *model, l
     lm_config config;
     lm_layout layout;
     if (!name || strcmp(name, LM_MODEL_NAME) != 0)
-        return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of a language model", path);
+        return lab_fail(error, LAB_INPUT, "%s: not a language model checkpoint", path);
     if (!lm_config_from_json(json_object_get(read->description, "shape"), path, &config, error))
         return false;
     if (!lm_layout_of(&config, &layout) || !count_fits(read, &layout))

@@ -1,4 +1,4 @@
-/* Networks: what is made once for a model, and one pass over a piece. */
+/* Networks: what is computed once for a model, and one pass over a piece. */
 #include "lm/workspace.h"
 
 #include <math.h>
@@ -63,7 +63,7 @@ nn_attention lm_attention_of(const lm_network *network, const lm_piece *piece,
                           .stats = workspace->kept[layer].stats};
 }
 
-/* Counts what was right; a row without targets counts as right. */
+/* Counts correct rows; a row without targets counts as correct. */
 static void count_right(const lm_piece *piece, const unsigned char *right, lm_outcome *outcome) {
     size_t i = 0;
     for (size_t row = 0; row < piece->rows; row++) {

@@ -1,4 +1,4 @@
-/* Finding out what a file is, and having it read by those who know; see open.h. */
+/* Detects a file's format and reads it; see open.h. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "lm/open.h"
@@ -44,7 +44,7 @@ static bool looks_like_model(const char *name) {
     return false;
 }
 
-/* The first, by name, of the files in a folder that may be models; "" where there is none. */
+/* The first, by name, of the files in a folder that may be models; "" if there is none. */
 static void find_likely_model(const char *path, char found[LIKELY_SIZE]) {
     DIR *folder = opendir(path);
     found[0] = '\0';
@@ -103,7 +103,7 @@ bool lm_store(const char *path, const lm_opened *opened, lab_error *error) {
 
 /* ---- llama2.c ---- */
 
-/* A tokenizer beside a model, under the names that llama2.c gives them; NULL if there is none. */
+/* A tokenizer beside a model, by llama2.c's file names; NULL if there is none. */
 static char *tokenizer_beside(const char *path, uint32_t vocabulary) {
     const char *slash = strrchr(path, '/');
     int length = slash ? (int)(slash - path) + 1 : 0;
@@ -160,7 +160,7 @@ static bool open_any(const char *path, const char *tokenizer, lm_opened *opened,
     return open_llama2c(path, tokenizer, opened, error);
 }
 
-/* Also models that took the way over GGUF may speak CLRS-Text; the number of tokens is no proof. */
+/* Models converted through GGUF may use CLRS-Text, too; the number of tokens alone is no proof. */
 static bool compare_with_clrs(lm_opened *opened, lab_error *error) {
     lm_tokenizer clrs = {.count = 0};
     bool good = lm_tokenizer_clrs(&clrs, error);

@@ -1,5 +1,5 @@
-/* Packing: sort, cut, fill. A sequence of count tokens has count - 1 positions: what follows the
- * last one is not known. */
+/* Packing: sort, cut, fill. A sequence of count tokens has count - 1 positions: the token after the
+ * last is unknown. */
 #include "lm/pack.h"
 
 #include <stdlib.h>
@@ -27,25 +27,25 @@ static bool sort_by_length(const lm_sequences *sequences, uint32_t *order) {
     return true;
 }
 
-/* Anew, since what was there is not needed any more. */
+/* Without copying: the old contents are not needed. */
 static void *renew(void *items, size_t count, size_t element) {
     free(items);
     return calloc(count, element);
 }
 
-static bool make_piece_room(lm_packed *packed, size_t count) {
-    if (count <= packed->piece_room)
+static bool reserve_piece(lm_packed *packed, size_t count) {
+    if (count <= packed->piece_capacity)
         return true;
     packed->pieces = renew(packed->pieces, count, sizeof *packed->pieces);
     packed->order = renew(packed->order, count, sizeof *packed->order);
     packed->exact = renew(packed->exact, count, sizeof *packed->exact);
     bool is_there = packed->pieces && packed->order && packed->exact;
-    packed->piece_room = is_there ? count : 0;
+    packed->piece_capacity = is_there ? count : 0;
     return is_there;
 }
 
-static bool make_token_room(lm_packed *packed, size_t tokens) {
-    if (tokens <= packed->token_room)
+static bool reserve_tokens(lm_packed *packed, size_t tokens) {
+    if (tokens <= packed->token_capacity)
         return true;
     packed->tokens = renew(packed->tokens, tokens, sizeof *packed->tokens);
     packed->labels = renew(packed->labels, tokens, sizeof *packed->labels);
@@ -54,22 +54,22 @@ static bool make_token_room(lm_packed *packed, size_t tokens) {
     packed->is_answer = renew(packed->is_answer, tokens, sizeof *packed->is_answer);
     bool is_there =
         packed->tokens && packed->labels && packed->at && packed->weights && packed->is_answer;
-    packed->token_room = is_there ? tokens : 0;
+    packed->token_capacity = is_there ? tokens : 0;
     return is_there;
 }
 
-static size_t room_of_piece(const lm_sequences *sequences) {
+static size_t capacity_of_piece(const lm_sequences *sequences) {
     size_t wanted = sequences->token_count / LM_PIECES_WANTED;
     if (wanted > LM_PIECE_MOST)
         return LM_PIECE_MOST;
     return wanted < LM_PIECE_LEAST ? LM_PIECE_LEAST : wanted;
 }
 
-/* How many sequences from `first` on make a piece. */
+/* Number of sequences from `first` on in a piece. */
 static size_t rows_from(const lm_sequences *sequences, const lm_packed *packed, size_t first,
-                        size_t room) {
+                        size_t capacity) {
     size_t length = positions_of(sequences, packed->order[first]), left = sequences->count - first;
-    size_t rows = length > 0 && length < room ? room / length : 1;
+    size_t rows = length > 0 && length < capacity ? capacity / length : 1;
     return rows < left ? rows : left;
 }
 
@@ -122,25 +122,25 @@ static void fill_piece(filler *with, size_t first, size_t rows) {
 }
 
 static size_t tokens_with_filling(const lm_sequences *sequences, const lm_packed *packed,
-                                  size_t room) {
+                                  size_t capacity) {
     size_t tokens = 0;
     for (size_t first = 0, rows; first < sequences->count; first += rows) {
-        rows = rows_from(sequences, packed, first, room);
+        rows = rows_from(sequences, packed, first, capacity);
         tokens += rows * positions_of(sequences, packed->order[first]);
     }
     return tokens;
 }
 
 bool lm_pack(const lm_sequences *sequences, lm_loss loss, lm_weigh weigh, lm_packed *packed) {
-    size_t room = room_of_piece(sequences);
+    size_t capacity = capacity_of_piece(sequences);
     packed->count = 0;
     packed->weight = 0;
-    if (!make_piece_room(packed, sequences->count) || !sort_by_length(sequences, packed->order) ||
-        !make_token_room(packed, tokens_with_filling(sequences, packed, room)))
+    if (!reserve_piece(packed, sequences->count) || !sort_by_length(sequences, packed->order) ||
+        !reserve_tokens(packed, tokens_with_filling(sequences, packed, capacity)))
         return false;
     filler with = {.sequences = sequences, .loss = loss, .weigh = weigh, .packed = packed};
     for (size_t first = 0, rows; first < sequences->count; first += rows) {
-        rows = rows_from(sequences, packed, first, room);
+        rows = rows_from(sequences, packed, first, capacity);
         fill_piece(&with, first, rows);
     }
     return true;

@@ -1,7 +1,7 @@
 /*
- * Batches packed by length: sequences in the order of their lengths, cut into
- * pieces of about the same number of tokens, so that little is filling. How
- * they are cut depends on the sequences alone, never on threads.
+ * Batches packed by length: sequences sorted by length, divided into pieces of
+ * about the same number of tokens, so that there is little padding. The
+ * division depends on the sequences alone, never on threads.
  */
 #ifndef WHET_LAB_LM_PACK_H
 #define WHET_LAB_LM_PACK_H
@@ -12,11 +12,11 @@
 /* Tokens in a piece: as many as the longest sequence has, or this many if that is more. */
 enum { LM_PIECE_LEAST = 512, LM_PIECE_MOST = 2048, LM_PIECES_WANTED = 8 };
 
-/* Zero it to begin with; grown as needed and kept. */
+/* Zero it first; grown as needed and kept. */
 typedef struct lm_packed {
     lm_piece *pieces;
     size_t count;
-    size_t piece_room, token_room;
+    size_t piece_capacity, token_capacity;
     uint32_t *order; /* sequences, the longest first */
     bool *exact;     /* of each, in that order; set when the piece is run */
     lm_token *tokens, *labels;

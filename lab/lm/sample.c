@@ -1,4 +1,4 @@
-/* Greedy choice, and drawing by walking along the cumulated probabilities. */
+/* Greedy choice, and sampling by cumulative probabilities. */
 #include "lm/sample.h"
 
 #include <math.h>
@@ -24,5 +24,5 @@ lm_token lm_sample(const float *logits, size_t count, double temperature, lab_ra
         if (left < 0)
             return (lm_token)i;
     }
-    return top; /* what rounding leaves over */
+    return top; /* remainder from rounding */
 }

@@ -1,8 +1,9 @@
 /*
- * From text to tokens and back. A text is cut at control tokens; what lies
- * between becomes a chain of symbols, and a heap of neighbours that can be merged
- * says which come next: the best first, of equals the leftmost. A candidate whose
- * symbols have changed since is recognised by its length and dropped.
+ * From text to tokens and back. A text is cut at control tokens; the text
+ * between them becomes a chain of symbols, and a heap of mergeable adjacent
+ * pairs yields the next merge: the best first, among equals the leftmost. A
+ * candidate whose symbols have changed since is recognised by its length and
+ * dropped.
  */
 #include "lm/tokenizer.h"
 #include "lm/unicode.h"
@@ -16,7 +17,7 @@ static const char blank[] = "\xE2\x96\x81"; /* U+2581 */
 enum { BLANK_LENGTH = sizeof blank - 1 };
 
 bool lm_token_list_add(lm_token_list *list, lm_token token) {
-    void *items = lab_grow(list->items, sizeof *list->items, list->count + 1, &list->room);
+    void *items = lab_grow(list->items, sizeof *list->items, list->count + 1, &list->capacity);
     if (!items)
         return false;
     list->items = items;
@@ -25,7 +26,7 @@ bool lm_token_list_add(lm_token_list *list, lm_token token) {
 }
 
 bool lm_text_add(lm_text *text, const char *bytes, size_t length) {
-    void *items = lab_grow(text->bytes, 1, text->length + length + 1, &text->room);
+    void *items = lab_grow(text->bytes, 1, text->length + length + 1, &text->capacity);
     if (!items)
         return false;
     text->bytes = items;
@@ -57,13 +58,13 @@ typedef struct candidate {
 typedef struct merging {
     const lm_tokenizer *tokenizer;
     symbol *symbols;
-    size_t count, room;
+    size_t count, capacity;
     candidate *heap;
-    size_t heap_count, heap_room;
+    size_t heap_count, heap_capacity;
 } merging;
 
 static bool add_symbol(merging *m, const char *text, size_t length, lm_token token) {
-    void *items = lab_grow(m->symbols, sizeof *m->symbols, m->count + 1, &m->room);
+    void *items = lab_grow(m->symbols, sizeof *m->symbols, m->count + 1, &m->capacity);
     if (!items)
         return false;
     m->symbols = items;
@@ -78,7 +79,7 @@ static bool comes_before(const candidate *a, const candidate *b) {
 }
 
 static bool push(merging *m, candidate item) {
-    void *items = lab_grow(m->heap, sizeof *m->heap, m->heap_count + 1, &m->heap_room);
+    void *items = lab_grow(m->heap, sizeof *m->heap, m->heap_count + 1, &m->heap_capacity);
     if (!items)
         return false;
     m->heap = items;
@@ -149,7 +150,7 @@ static bool no_way_to_say(unsigned char byte, lab_error *error) {
                     "the text has a byte, 0x%02X, that the model has no token for", byte);
 }
 
-/* What no token covers is said byte by byte, or as the unknown. */
+/* What no token covers becomes byte tokens, or the unknown token. */
 static bool emit_bytes(const lm_tokenizer *t, const symbol *of, lm_token_list *tokens,
                        lab_error *error) {
     for (size_t i = 0; i < of->length; i++) {
@@ -165,7 +166,7 @@ static bool emit_bytes(const lm_tokenizer *t, const symbol *of, lm_token_list *t
     return true;
 }
 
-/* Merges what symbols there are, appends their tokens and leaves none. */
+/* Merges all symbols, appends their tokens and clears them. */
 static bool flush(merging *m, lm_token_list *tokens, lab_error *error) {
     if (!merge_all(m))
         return lab_fail_memory(error);
@@ -222,7 +223,7 @@ static word_class class_at(const char *text, size_t length, size_t *bytes) {
                                      : CLASS_OTHER;
 }
 
-/* How many bytes from the start on are of one class; *last is where the last character begins. */
+/* Number of leading bytes of one class; *last is where the last character begins. */
 static size_t run_of(const char *text, size_t length, word_class wanted, size_t *last) {
     size_t at = 0, bytes;
     while (at < length && class_at(text + at, length - at, &bytes) == wanted) {
@@ -233,9 +234,9 @@ static size_t run_of(const char *text, size_t length, word_class wanted, size_t 
 }
 
 /*
- * The length of the first word, cut as GPT-2 does: an English ending such as 's;
- * letters, numbers or other signs with at most one blank before them; or white
- * space, the last of which is left to the word after it.
+ * The length of the first word, cut as GPT-2 does: an English ending such as
+ * 's; letters, numbers or other signs with at most one blank before them; or
+ * white space, whose last character belongs to the next word.
  */
 static size_t word_length(const char *text, size_t length) {
     static const char *const endings[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};

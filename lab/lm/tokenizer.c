@@ -12,7 +12,7 @@ static bool refuse(const lm_tokenizer *t, lab_error *error, const char *what, si
                     why);
 }
 
-/* A power of two that leaves a table half empty at least. */
+/* A power of two that leaves a table at least half empty. */
 static size_t slots_for(size_t count) {
     size_t slots = 16;
     while (slots < 2 * count)
@@ -74,13 +74,13 @@ bool lm_tokenizer_set(lm_tokenizer *t, size_t index, const char *text, size_t le
                       lm_piece_type type, lab_error *error) {
     enum { TOKEN_LENGTH_MAX = 4096 };
     if (index >= t->count)
-        return refuse(t, error, "token", index, "is one too many");
+        return refuse(t, error, "token", index, "is beyond the count");
     if (length > TOKEN_LENGTH_MAX)
         return refuse(t, error, "token", index, "is too long");
     if (!is_plain_text(text, length))
         return refuse(t, error, "token", index, "is not UTF-8");
     if (type < LM_PIECE_NORMAL || type > LM_PIECE_BYTE)
-        return refuse(t, error, "token", index, "is of no known type");
+        return refuse(t, error, "token", index, "has an unknown type");
     if (!isfinite(score)) /* minus infinity stands for "no pair" while merging */
         return refuse(t, error, "token", index, "has a score that is not finite");
     lm_entry *piece = &t->pieces[index];
@@ -111,7 +111,7 @@ static size_t hash_pair(lm_token left, lm_token right) {
     return (size_t)(key ^ key >> 29);
 }
 
-/* The slot of a text, or the empty one where it would go. */
+/* The slot of a text, or the empty slot for it. */
 static uint32_t *text_slot(const lm_tokenizer *t, const char *text, size_t length) {
     size_t mask = t->text_slot_count - 1;
     for (size_t at = hash_text(text, length) & mask;; at = (at + 1) & mask) {
@@ -149,7 +149,7 @@ lm_token lm_tokenizer_find_merge(const lm_tokenizer *t, lm_token left, lm_token 
 
 /* ---- sealing ---- */
 
-/* GPT-2 writes printable bytes of Latin-1 as themselves and numbers the others from 256 on. */
+/* GPT-2 maps printable Latin-1 bytes to themselves and the others to code points from 256 on. */
 size_t lm_byte_character(unsigned char byte, char text[4]) {
     uint32_t code = byte;
     if (byte <= 0x20)
@@ -170,7 +170,7 @@ static int named_byte(const lm_entry *piece) {
     return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
 }
 
-/* Control tokens and the like are never the result of a merge. */
+/* Control tokens are never the result of a merge. */
 static bool is_findable(const lm_entry *piece) {
     return piece->type == LM_PIECE_NORMAL || piece->type == LM_PIECE_USER ||
            piece->type == LM_PIECE_UNUSED;
@@ -193,8 +193,8 @@ static bool check_special(const lm_tokenizer *t, const char *what, lm_token toke
                           lab_error *error) {
     if (token == LM_NO_TOKEN || token < t->count)
         return true;
-    return lab_fail(error, LAB_INPUT, "%s: the token of %s is %u, of %zu", t->source, what, token,
-                    t->count);
+    return lab_fail(error, LAB_INPUT, "%s: the %s token is %u, but there are %zu tokens", t->source,
+                    what, token, t->count);
 }
 
 bool lm_tokenizer_seal(lm_tokenizer *t, lab_error *error) {
@@ -230,7 +230,7 @@ bool lm_tokenizer_same(const lm_tokenizer *a, const lm_tokenizer *b) {
 bool lm_tokenizer_merge(lm_tokenizer *t, size_t index, const char *text, size_t length,
                         lab_error *error) {
     if (index >= t->merge_count)
-        return refuse(t, error, "merge", index, "is one too many");
+        return refuse(t, error, "merge", index, "is beyond the count");
     const char *blank = length > 2 ? memchr(text + 1, ' ', length - 2) : NULL;
     if (!blank)
         return refuse(t, error, "merge", index, "is not two tokens with a blank between them");
@@ -243,7 +243,7 @@ bool lm_tokenizer_merge(lm_tokenizer *t, size_t index, const char *text, size_t 
     lm_merge merge = {lm_tokenizer_find(t, text, left), lm_tokenizer_find(t, blank + 1, right),
                       lm_tokenizer_find(t, joined, left + right)};
     if (merge.left == LM_NO_TOKEN || merge.right == LM_NO_TOKEN || merge.merged == LM_NO_TOKEN)
-        return refuse(t, error, "merge", index, "is of tokens that do not exist");
+        return refuse(t, error, "merge", index, "uses tokens that do not exist");
     t->merges[index] = merge;
     uint32_t *slot = merge_slot(t, merge.left, merge.right);
     if (!*slot)

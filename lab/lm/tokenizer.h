@@ -1,17 +1,17 @@
 /*
- * Tokenizers of models that come from elsewhere. There are two kinds; both begin
- * with single characters and merge neighbours until nothing more can be merged:
+ * Tokenizers of imported models. There are two kinds; both start from single characters and merge
+ * adjacent symbols until nothing more can be merged:
  *
- *   pieces       SentencePiece's, as in Llama 2 and llama2.c. Of all neighbours that
- *                are a token together, those of the highest score are merged first.
+ *   pieces       SentencePiece's, as in Llama 2 and llama2.c. Of all adjacent pairs that
+ *                form a token, the one of the highest score is merged first.
  *                Blanks are U+2581; a character that is no token becomes its bytes.
- *   byte pairs   GPT-2's. Words are cut apart, their bytes written as printable
+ *   byte pairs   GPT-2's. Text is split into words, their bytes mapped to printable
  *                characters, and pairs are merged in the order of a list.
  *
  * Control tokens such as <s> or <|im_end|> are recognised within a text.
  *
- * A tokenizer is made in the order start, a set for every token, seal, a merge for
- * every merge; each step refuses what the later ones could not live with.
+ * A tokenizer is made in the order start, a set for every token, seal, a merge for every merge;
+ * each step refuses what later ones could not handle.
  */
 #ifndef WHET_LAB_LM_TOKENIZER_H
 #define WHET_LAB_LM_TOKENIZER_H
@@ -50,7 +50,7 @@ typedef struct lm_merge {
 
 typedef struct lm_tokenizer {
     lm_tokenizer_kind kind;
-    const char *source; /* the file it comes from, for messages while it is made */
+    const char *source; /* its file, for messages while it is built */
     lm_entry *pieces;   /* by token */
     size_t count;
     lm_merge *merges; /* the first is applied first */
@@ -63,11 +63,11 @@ typedef struct lm_tokenizer {
     lm_token byte[256]; /* the token of each byte */
     uint32_t *text_slots, *merge_slots;
     size_t text_slot_count, merge_slot_count;
-    lm_token *special; /* tokens to be recognised as a whole */
+    lm_token *special; /* tokens recognised in a text */
     size_t special_count;
 } lm_tokenizer;
 
-/* Free it whatever these return. The source must outlive the making. */
+/* Free it whatever these return. The source must outlive construction. */
 bool lm_tokenizer_start(lm_tokenizer *tokenizer, lm_tokenizer_kind kind, size_t count,
                         size_t merge_count, const char *source, lab_error *error);
 bool lm_tokenizer_set(lm_tokenizer *tokenizer, size_t index, const char *text, size_t length,
@@ -84,15 +84,15 @@ bool lm_tokenizer_clrs(lm_tokenizer *tokenizer, lab_error *error);
 /* Whether both give the same tokens the same meaning. */
 bool lm_tokenizer_same(const lm_tokenizer *a, const lm_tokenizer *b);
 
-/* Fine for a zero-initialised one. */
+/* A zero-initialised one is fine. */
 void lm_tokenizer_free(lm_tokenizer *tokenizer);
 
-/* For checkpoints: an object with everything in it, and back. */
+/* For checkpoints: everything as an object, and back. */
 json_t *lm_tokenizer_json(const lm_tokenizer *tokenizer);
 bool lm_tokenizer_from_json(lm_tokenizer *tokenizer, const json_t *json, const char *source,
                             lab_error *error);
 
-/* The token of a text or of two tokens merged, or LM_NO_TOKEN. *rank is the merge's place. */
+/* The token of a text or of two tokens merged, or LM_NO_TOKEN. *rank is the index of the merge. */
 lm_token lm_tokenizer_find(const lm_tokenizer *tokenizer, const char *text, size_t length);
 lm_token lm_tokenizer_find_merge(const lm_tokenizer *tokenizer, lm_token left, lm_token right,
                                  size_t *rank);
@@ -100,27 +100,27 @@ lm_token lm_tokenizer_find_merge(const lm_tokenizer *tokenizer, lm_token left, l
 /* How GPT-2 writes a byte: the character, in UTF-8; returns its length. */
 size_t lm_byte_character(unsigned char byte, char text[4]);
 
-/* Tokens and texts that grow; zero them to begin with, free the items. */
+/* Growing lists of tokens and text; zero them first, free the items. */
 typedef struct lm_token_list {
     lm_token *items;
-    size_t count, room;
+    size_t count, capacity;
 } lm_token_list;
 
 typedef struct lm_text {
     char *bytes; /* ends in a zero once there is anything */
-    size_t length, room;
+    size_t length, capacity;
 } lm_text;
 
 bool lm_token_list_add(lm_token_list *list, lm_token token);
 bool lm_text_add(lm_text *text, const char *bytes, size_t length);
 
-/* Appends the tokens of a text; the token of beginning is the caller's affair. Fails where memory
- * runs out or a character cannot be expressed. */
+/* Appends the tokens of a text, without a begin token. Fails where memory runs out or a character
+ * cannot be expressed. */
 bool lm_tokenize(const lm_tokenizer *tokenizer, const char *text, size_t length,
                  lm_token_list *tokens, lab_error *error);
 
-/* Appends what a token stands for; control tokens stand for nothing. `is_first`: directly after the
- * beginning, where the blank before the first word is left out. False when memory runs out. */
+/* Appends the text of a token; control tokens have none. `is_first`: directly after the beginning,
+ * where the blank before the first word is left out. False when memory runs out. */
 bool lm_tokenizer_text(const lm_tokenizer *tokenizer, lm_token token, bool is_first, lm_text *text);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Tokenizers as JSON, the form in which checkpoints hold them; and the one that
- * needs no file, that of CLRS-Text.
+ * Tokenizers as JSON, the form in which checkpoints hold them; and the built-in
+ * one of CLRS-Text.
  */
 #include "lm/tokenizer.h"
 

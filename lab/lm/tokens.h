@@ -1,12 +1,13 @@
 /*
  * The vocabulary of CLRS-Text: a token is a character, its number the
  * character's in ASCII, so that digits, brackets and blanks are tokens of their
- * own. Control characters that no text has serve as marks. A training sequence is
+ * own. Control characters, which no text contains, serve as marks. A training
+ * sequence is
  *
  *     BEGIN question answer END
  *
  * with the question and the answer as lab/clrs writes them, line ends included;
- * what follows the question in a model's own words ends at END.
+ * a model's answer ends at END.
  */
 #ifndef WHET_LAB_LM_TOKENS_H
 #define WHET_LAB_LM_TOKENS_H
@@ -30,7 +31,7 @@ static inline lm_token lm_token_of(char character) {
     return byte < LM_CLRS_VOCABULARY ? byte : LM_TOKEN_UNKNOWN;
 }
 
-/* The character of a token; 0 for marks and for what is no token. */
+/* The character of a token; 0 for marks and invalid tokens. */
 static inline char lm_character_of(lm_token token) {
     return token < LM_CLRS_VOCABULARY && (token >= ' ' || token == '\n' || token == '\t')
                ? (char)token

@@ -69,7 +69,7 @@ static json_t *tasks_to_json(const session *own) {
     return tasks;
 }
 
-/* Also leaves the numbers of the line in the summary. */
+/* Also stores the line's values in the summary. */
 static bool write_log(session *own, const lm_step *step, lab_error *error) {
     const sums *sum = &own->sums;
     double count = (double)sum->steps, seconds = lab_now() - sum->began;
@@ -95,7 +95,7 @@ static bool write_log(session *own, const lm_step *step, lab_error *error) {
 
 enum { SUMS_ALONE = 10 }; /* before those of each task */
 
-/* Sums for the log go into the checkpoint, and come back from it. */
+/* Saves a checkpoint together with the pending sums of the log. */
 static bool save(session *own, lab_error *error) {
     const sums *sum = &own->sums;
     nn_log_sums *kept = lm_trainer_log_sums(own->trainer);
@@ -171,7 +171,7 @@ static bool train_on(session *own, lab_error *error) {
     return !own->files.checkpoint || save(own, error);
 }
 
-/* Finds where to go on, or refuses to: until then nothing in the folder is touched. */
+/* Finds where to resume, or refuses to: before that nothing in the folder is touched. */
 static bool take_up(session *own, lab_error *error) {
     const nn_run_folder *folder = &own->run->folder;
     return nn_files_name(&own->files, folder, "model.ckpt", "log.jsonl", error) &&
@@ -187,7 +187,7 @@ static bool open_files(session *own, lab_error *error) {
             nn_files_open_log(&own->files, folder, lm_trainer_done(own->trainer), error));
 }
 
-/* Before anything is allocated, so that it is known also where memory does not suffice. */
+/* Before anything is allocated, so that it is printed even if memory does not suffice. */
 static bool tell_size(const lm_run *run, lab_error *error) {
     lm_needs needs;
     if (!lm_trainer_needs(&run->config, &run->training, run->executor, &needs, error))

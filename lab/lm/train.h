@@ -1,10 +1,9 @@
 /*
- * A training run in a folder, ready to be stopped at any time and taken up
- * again:
+ * A training run in a folder, which can be stopped at any time and resumed:
  *
- *     FOLDER/model.ckpt     everything needed to go on, replaced as a whole; also the result
- *     FOLDER/log.jsonl      a line every so many steps
- *     FOLDER/manifest.json  what made them
+ *     FOLDER/model.ckpt     everything needed to continue, replaced atomically; also the result
+ *     FOLDER/log.jsonl      a line every log_interval steps
+ *     FOLDER/manifest.json  the command, options and machine
  */
 #ifndef WHET_LAB_LM_TRAIN_H
 #define WHET_LAB_LM_TRAIN_H
@@ -21,7 +20,7 @@ typedef struct lm_run {
     const whet_executor *executor; /* or NULL */
 } lm_run;
 
-/* What a run came to, over its last lines of the log. */
+/* The result of a run, from the last line of its log. */
 typedef struct lm_summary {
     size_t parameters;
     uint64_t steps, tokens; /* tokens: of this session */
@@ -32,13 +31,13 @@ typedef struct lm_summary {
 
 /*
  * Trains to the end. Stopped by a signal (lab_catch_interrupts), it saves a
- * checkpoint and fails with LAB_STOPPED. Before the first step it says on
- * standard error how much memory it takes, unless quiet.
+ * checkpoint and fails with LAB_STOPPED. Before the first step it prints its
+ * memory use on standard error, unless quiet.
  */
 bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, lab_error *error);
 
-/* The choices of the run that is in run->folder.path, from its checkpoint and from its manifest;
- * where they differ the checkpoint is right. What neither tells stays as it was. */
+/* The options of the run in run->folder.path, from its checkpoint and its manifest; where they
+ * differ the checkpoint counts. What neither contains is unchanged. */
 bool lm_run_recall(lm_run *run, lab_error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The training step: draw, pack, gradients lane by lane, their sum and its
- * length slice by slice, one update by AdamW. Lanes and slices are tasks for an
+ * The training step: draw, pack, gradients lane by lane, their sum and its norm
+ * slice by slice, one update by AdamW. Lanes and slices are tasks for an
  * executor.
  */
 #include "lm/trainer.h"
@@ -18,7 +18,7 @@ enum { SLICE = 16384 }; /* parameters added up and updated in one task */
 typedef struct slice {
     size_t offset, count;
     bool decays;
-    double square; /* of its gradient's length */
+    double square; /* of its gradient's norm */
 } slice;
 
 struct lm_trainer {
@@ -31,9 +31,9 @@ struct lm_trainer {
     float *gradients; /* [LM_LANES][state.count] */
     lm_workspace *workspaces[LM_LANES];
     atomic_flag busy[LM_LANES]; /* workspaces in use */
-    size_t workers;             /* how many workspaces there are */
+    size_t workers;             /* number of workspaces */
     lm_needs needs;
-    size_t room; /* tokens of the longest piece that workspaces are made for */
+    size_t capacity; /* tokens of the longest piece that workspaces can hold */
     slice *slices;
     size_t slice_count;
     lm_source *source;
@@ -62,7 +62,7 @@ static bool cut_slices(lm_trainer *trainer) {
     return trainer->slices != NULL;
 }
 
-static size_t piece_room(const lm_config *config) {
+static size_t piece_capacity(const lm_config *config) {
     return config->context > LM_PIECE_MOST ? config->context : LM_PIECE_MOST;
 }
 
@@ -74,7 +74,10 @@ static size_t workers_of(const whet_executor *executor) {
 
 bool lm_trainer_needs(const lm_config *config, const lm_training *training,
                       const whet_executor *executor, lm_needs *needs, lab_error *error) {
-    enum { MOMENTS = 2, COPIES = 2 * (1 + MOMENTS) + LM_LANES }; /* twice: once in the checkpoint */
+    enum {
+        MOMENTS = 2,
+        COPIES = 2 * (1 + MOMENTS) + LM_LANES
+    }; /* twice: once for the checkpoint */
     lm_layout layout;
     size_t longest, activations;
     size_t rope = 3 * (size_t)config->context * config->rope_dims * sizeof(float);
@@ -101,13 +104,13 @@ static void destroy_workspaces(lm_trainer *trainer) {
         lm_workspace_destroy(trainer->workspaces[i]);
         trainer->workspaces[i] = NULL;
     }
-    trainer->room = 0;
+    trainer->capacity = 0;
 }
 
-/* Anew where they are too small. So memory follows the sequences and not the context, which may be
- * far longer to leave room for questions after training. */
+/* Reallocates workspaces that are too small. So memory follows the sequences and not the context,
+ * which may be far longer for questions after training. */
 static bool make_workspaces(lm_trainer *trainer, size_t tokens) {
-    if (tokens <= trainer->room)
+    if (tokens <= trainer->capacity)
         return true;
     destroy_workspaces(trainer);
     for (size_t i = 0; i < trainer->workers; i++) {
@@ -116,18 +119,18 @@ static bool make_workspaces(lm_trainer *trainer, size_t tokens) {
         if (!trainer->workspaces[i])
             return false;
     }
-    trainer->room = tokens;
+    trainer->capacity = tokens;
     return true;
 }
 
-/* For the pieces of this step, and with something to spare for the next ones. */
-static bool make_room_for_pieces(lm_trainer *trainer) {
-    size_t largest = 0, most = piece_room(&trainer->config);
+/* For the pieces of this step, with a reserve for later ones. */
+static bool reserve_pieces(lm_trainer *trainer) {
+    size_t largest = 0, most = piece_capacity(&trainer->config);
     for (size_t i = 0; i < trainer->packed.count; i++) {
         size_t tokens = trainer->packed.pieces[i].rows * trainer->packed.pieces[i].length;
         largest = tokens > largest ? tokens : largest;
     }
-    if (largest <= trainer->room)
+    if (largest <= trainer->capacity)
         return true;
     size_t wanted = largest + largest / 8;
     return make_workspaces(trainer, wanted < most || largest > most ? wanted : most);
@@ -219,7 +222,7 @@ static void add_outcome(lm_outcome *sum, const lm_outcome *outcome) {
         sum->status = outcome->status;
 }
 
-/* One that nobody uses: there are as many as there can be lanes under way. */
+/* A free workspace: there are as many as lanes can run at a time. */
 static size_t take_workspace(lm_trainer *trainer) {
     for (size_t i = 0;; i = (i + 1) % trainer->workers)
         if (!atomic_flag_test_and_set(&trainer->busy[i]))
@@ -243,7 +246,7 @@ static void lane_task(void *argument, size_t lane, size_t worker) {
     atomic_flag_clear(&trainer->busy[own]);
 }
 
-/* Adds the lanes' gradients into the first one's, and notes the length. */
+/* Adds the lanes' gradients into the first one's, and computes the norm. */
 static void sum_task(void *argument, size_t task, size_t worker) {
     (void)worker;
     lm_trainer *trainer = argument;
@@ -315,7 +318,7 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
     const lm_training *training = &trainer->training;
     if (!lm_pack(sequences, training->loss, training->weigh, &trainer->packed))
         return lab_fail_memory(error);
-    if (!make_room_for_pieces(trainer))
+    if (!reserve_pieces(trainer))
         return fail_memory(trainer, error);
     trainer->lanes = trainer->packed.count < LM_LANES ? trainer->packed.count : LM_LANES;
     nn_run_tasks(trainer->executor, trainer->lanes, lane_task, trainer);
@@ -358,7 +361,7 @@ static bool is_same_run(const void *context, const nn_checkpoint *read, const ch
     const lm_trainer *trainer = context;
     const char *name = json_string_value(json_object_get(read->description, "model"));
     if (!name || strcmp(name, LM_MODEL_NAME) != 0)
-        return lab_fail(error, LAB_INPUT, "%s: not a checkpoint of a language model", path);
+        return lab_fail(error, LAB_INPUT, "%s: not a language model checkpoint", path);
     if (!json_object_get(read->description, "training"))
         return lab_fail(error, LAB_INPUT, "%s: holds a model but no training state to resume from",
                         path);

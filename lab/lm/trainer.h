@@ -1,8 +1,8 @@
 /*
  * One model in training, step by step. A step's pieces are dealt to a fixed
  * number of lanes, each of which adds up the gradients of its own in order;
- * lanes are added in order, too. Which thread works on which lane changes
- * nothing, so a seed gives one result whatever the number of threads.
+ * lanes are added in order, too. The assignment of lanes to threads does not
+ * matter, so a seed gives one result for any number of threads.
  */
 #ifndef WHET_LAB_LM_TRAINER_H
 #define WHET_LAB_LM_TRAINER_H
@@ -16,14 +16,14 @@ enum { LM_LANES = 8 };
 
 typedef struct lm_trainer lm_trainer;
 
-/* What a training takes: parameters; tokens of a piece at first, more where a longer sequence
- * comes; and memory, about: weights, gradients, moments, activations, and a checkpoint as it is
+/* What training needs: parameters; tokens of a piece initially, more when a longer sequence comes;
+ * and approximate memory: weights, gradients, moments, activations, and a checkpoint being
  * written. */
 typedef struct lm_needs {
     size_t parameters, piece_tokens, bytes;
 } lm_needs;
 
-/* Without allocating any of it; fails where no memory could hold it. */
+/* Allocates nothing; fails if it exceeds the address space. */
 bool lm_trainer_needs(const lm_config *config, const lm_training *training,
                       const whet_executor *executor, lm_needs *needs, lab_error *error);
 
@@ -33,9 +33,9 @@ lm_trainer *lm_trainer_create(const nn_engine *engine, const lm_config *config,
                               lab_error *error);
 void lm_trainer_destroy(lm_trainer *trainer);
 
-/* How one task fared. */
+/* The accuracy on one task. */
 typedef struct lm_tally {
-    uint64_t sequences, exact; /* whose answers were the likeliest, token by token */
+    uint64_t sequences, exact; /* whose every answer token was the most likely */
 } lm_tally;
 
 typedef struct lm_step {
@@ -43,13 +43,13 @@ typedef struct lm_step {
     double answer_loss; /* mean over the tokens of answers */
     double norm;        /* of the gradient, before clipping */
     double rate;
-    uint64_t tokens;               /* in all sequences, without filling */
-    uint64_t answer_tokens, right; /* and those that were the likeliest */
+    uint64_t tokens;               /* in all sequences, without padding */
+    uint64_t answer_tokens, right; /* and those that were the most likely */
     lm_tally all, tasks[CLRS_ALGORITHM_COUNT];
     uint64_t left_out; /* samples longer than the context, since the start */
 } lm_step;
 
-/* One step. False where the loss is not finite any more. */
+/* One step. False if the loss is no longer finite. */
 bool lm_trainer_step(lm_trainer *trainer, lm_step *result, lab_error *error);
 
 /* The same on given sequences, for tests and benchmarks. */
@@ -58,7 +58,7 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
 
 uint64_t lm_trainer_done(const lm_trainer *trainer);
 
-/* Sums for the log, which go into checkpoints and come back from them. */
+/* Pending sums of the log, saved to and restored from checkpoints. */
 nn_log_sums *lm_trainer_log_sums(lm_trainer *trainer);
 
 /* Weights, gradients, moments, activations and scratch, in bytes, as they are now. */

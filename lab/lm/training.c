@@ -1,4 +1,4 @@
-/* Choices of a training run: defaults, limits, schedules, and their form in checkpoints. */
+/* Options of a training run: defaults, limits, schedules, and their form in checkpoints. */
 #include "lm/training.h"
 
 #include "base/choices.h"

@@ -1,7 +1,6 @@
 /*
- * Letters, numbers and white space of Unicode 14.0.0, as ranges that are searched by halving. The
- * tables are the general categories L and N of the character database, neighbouring characters put
- * together.
+ * Letters, numbers and white space of Unicode 14.0.0, as ranges for binary search. The tables are
+ * the general categories L and N of the character database, adjacent characters merged.
  */
 #include "lm/unicode.h"
 

@@ -6,14 +6,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What stands for a byte that is no part of a character. */
+/* The replacement for a byte that is not part of a character. */
 #define UNICODE_NONE UINT32_MAX
 
-/* The character at the beginning of a text of at least one byte, and how many bytes it takes; a
- * byte that begins none is taken by itself. */
+/* The character at the beginning of a text of at least one byte, and how many bytes it takes; an
+ * invalid byte counts as one. */
 size_t unicode_read(const char *text, size_t length, uint32_t *code);
 
-/* The other way; returns how many bytes that took. */
+/* The inverse; returns the number of bytes. */
 size_t unicode_write(uint32_t code, char text[4]);
 
 bool unicode_is_letter(uint32_t code);

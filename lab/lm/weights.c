@@ -1,4 +1,4 @@
-/* Where the weights lie, what they are called, and what they are to begin with. */
+/* The layout of the weights, their names and initial values. */
 #include "lm/weights.h"
 
 #include "nn/layers.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Notes where a tensor begins and goes on behind it; false where sizes overflow. */
+/* Records where a tensor begins and advances past it; false if sizes overflow. */
 static bool place(size_t *end, size_t rows, size_t cols, size_t *offset) {
     size_t size;
     *offset = *end;
@@ -116,7 +116,7 @@ static void fill_policies(const lm_config *config, const lm_layout *layout, floa
         }
 }
 
-/* What leads back into the residual stream begins smaller, the deeper the model. */
+/* Outputs to the residual stream are initialised smaller in deeper models. */
 static double deviation_of(const lm_config *config, const lm_tensor *tensor) {
     if (strstr(tensor->name, "attn_output") || strstr(tensor->name, "ffn_down"))
         return 1 / sqrt((double)tensor->cols * 2 * config->layers);

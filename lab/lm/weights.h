@@ -1,7 +1,6 @@
 /*
- * All weights of a model lie in one array of floats. A matrix is row-major
- * [rows = outputs][cols = inputs], as in llama2.c and GGUF, so that y = W x;
- * tensors carry the names that GGUF gives them. In order:
+ * All weights of a model are in one array of floats. A matrix is row-major [rows = outputs][cols =
+ * inputs], as in llama2.c and GGUF, so that y = W x; tensors have their names in GGUF. In order:
  *
  *     token_embd.weight            [vocabulary][width]
  *     for each layer l:
@@ -14,14 +13,14 @@
  *       blk.l.ffn_gate.weight      [hidden][width]
  *       blk.l.ffn_up.weight        [hidden][width]
  *       blk.l.ffn_down.weight      [width][hidden]
- *       blk.l.attn_policy.weight   [1 or heads][parameters], where a policy is learnt: a
+ *       blk.l.attn_policy.weight   [1 or heads][parameters], where a policy is learned: a
  *                                  polynomial's coefficients in H / 4, highest power first
  *     output_norm.weight           [1][width]
  *     output.weight                [vocabulary][width], unless tied
  *
- * Nothing lies between them: q, k and v are one matrix to a product, and so are
- * gate and up. Entropies of a few hundred tokens are about 4, so that in H / 4 one learning
- * rate suits all coefficients.
+ * They are contiguous: q, k and v are one matrix for a product, and so are gate and up. Entropies
+ * over a few hundred tokens are about 4, so that in H / 4 one learning rate suits all
+ * coefficients.
  */
 #ifndef WHET_LAB_LM_WEIGHTS_H
 #define WHET_LAB_LM_WEIGHTS_H
@@ -34,13 +33,13 @@ typedef struct lm_layout {
     size_t embedding;
     size_t first_layer, layer_size;
     size_t attention_norm, query, key, value, output, mlp_norm, gate, up, down, policy;
-    size_t policy_rows, policy_parameters; /* 0 where nothing is learnt */
+    size_t policy_rows, policy_parameters; /* 0 where nothing is learned */
     size_t final_norm;
     size_t head;  /* the output matrix; the embedding where tied */
     size_t count; /* all floats */
 } lm_layout;
 
-/* False (without an error's text) if the sizes overflow. For a config that was checked. */
+/* False (without an error text) if the sizes overflow. For a checked config. */
 bool lm_layout_of(const lm_config *config, lm_layout *layout);
 
 static inline size_t lm_layer_at(const lm_layout *layout, size_t layer) {
@@ -49,8 +48,8 @@ static inline size_t lm_layer_at(const lm_layout *layout, size_t layer) {
 
 enum { LM_TENSOR_NAME_SIZE = 64, LM_POLICY_UNIT = 4 };
 
-/* What a parameter is multiplied by where it is stored: coefficients of powers of H are those of
- * powers of H / LM_POLICY_UNIT. */
+/* The factor by which a parameter is multiplied when stored: coefficients of powers of H are those
+ * of powers of H / LM_POLICY_UNIT. */
 static inline double lm_policy_unit(const whet_parameter *parameter) {
     return pow(LM_POLICY_UNIT, parameter->entropy_power);
 }
@@ -69,9 +68,9 @@ lm_tensor lm_tensor_at(const lm_config *config, const lm_layout *layout, size_t 
 void lm_initialise(const lm_config *config, const lm_layout *layout, uint64_t seed, float *weights);
 
 /*
- * The policies of one layer: *count is 1 (one for all heads) or heads, `policies` has room for as
- * many as there are heads. `base` replaces the one in the config where it is not NULL (then nothing
- * learnt is used). False if the numbers make no policy.
+ * The policies of one layer: *count is 1 (one for all heads) or heads, `policies` has `heads`
+ * elements. `base`, unless NULL, replaces the one in the config (learned parameters are ignored
+ * then). False if the parameters are invalid.
  */
 bool lm_layer_policies(const lm_config *config, const lm_layout *layout, const float *weights,
                        size_t layer, const whet_policy *base, whet_policy *policies, size_t *count);

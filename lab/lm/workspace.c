@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-/* Aligned memory for count * each floats (or whatever has that size), noted in bytes, which are
- * SIZE_MAX once it was too much; NULL then, and where it is only counted. */
+/* Aligned memory for count * each elements of four bytes, added to the byte count, which is
+ * SIZE_MAX after an overflow; NULL then, and if only counting. */
 static void *take(lm_workspace *workspace, size_t count, size_t each, size_t element) {
     size_t size, rounded;
     if (__builtin_mul_overflow(count, each, &size) ||
@@ -51,7 +51,7 @@ static bool take_kept(lm_workspace *workspace, const lm_config *config, const lm
     return workspace->kept != NULL;
 }
 
-static bool take_room(lm_workspace *workspace, const lm_config *config, const lm_sizes *sizes) {
+static bool take_scratch(lm_workspace *workspace, const lm_config *config, const lm_sizes *sizes) {
     size_t tokens = sizes->tokens;
     workspace->last = floats(workspace, tokens, sizes->width);
     workspace->normed = floats(workspace, tokens, sizes->width);
@@ -75,7 +75,7 @@ static bool take_room(lm_workspace *workspace, const lm_config *config, const lm
            workspace->grad_policies;
 }
 
-/* Attention takes the most for one long sequence or for many short ones. */
+/* Attention needs the most for one long sequence or for many short ones. */
 static bool reserve(lm_workspace *workspace, const lm_network *network, size_t tokens_max) {
     enum { SHORT = 64 };
     size_t longest = tokens_max < network->config.context ? tokens_max : network->config.context;
@@ -94,14 +94,14 @@ static lm_sizes sizes_for(const lm_config *config, size_t tokens_max) {
 }
 
 size_t lm_workspace_estimate(const lm_config *config, size_t tokens_max) {
-    lm_workspace layer = {.is_counted = true}, room = {.is_counted = true};
+    lm_workspace layer = {.is_counted = true}, scratch = {.is_counted = true};
     lm_sizes sizes = sizes_for(config, tokens_max);
     lm_kept kept;
     size_t bytes;
     take_layer(&layer, config, &sizes, &kept);
-    take_room(&room, config, &sizes);
+    take_scratch(&scratch, config, &sizes);
     if (layer.bytes == SIZE_MAX || __builtin_mul_overflow(layer.bytes, config->layers, &bytes) ||
-        __builtin_add_overflow(bytes, room.bytes, &bytes))
+        __builtin_add_overflow(bytes, scratch.bytes, &bytes))
         return SIZE_MAX;
     return bytes;
 }
@@ -114,7 +114,7 @@ static lm_workspace *create(const lm_network *network, size_t tokens_max, bool i
     workspace->layers = network->config.layers;
     workspace->is_lean = is_lean;
     if (!take_kept(workspace, &network->config, &sizes) ||
-        !take_room(workspace, &network->config, &sizes) ||
+        !take_scratch(workspace, &network->config, &sizes) ||
         !reserve(workspace, network, tokens_max)) {
         lm_workspace_destroy(workspace);
         return NULL;

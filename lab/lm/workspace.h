@@ -1,5 +1,5 @@
-/* What forward keeps for backward, and room for both. Shapes with N = rows * length tokens, of
- * which R are targets. */
+/* What the forward pass keeps for the backward pass, and scratch for both. Shapes with N = rows *
+ * length tokens, of which R are targets. */
 #ifndef WHET_LAB_LM_WORKSPACE_H
 #define WHET_LAB_LM_WORKSPACE_H
 
@@ -9,8 +9,8 @@
 enum { LM_LOGIT_ROWS = 256 };
 
 typedef struct lm_kept {
-    float *x;          /* [N][width] as the layer got it */
-    float *qkv;        /* [N][heads + 2 key_heads][head_dim], turned */
+    float *x;          /* [N][width], the layer's input */
+    float *qkv;        /* [N][heads + 2 key_heads][head_dim], rotated */
     float *mixed;      /* [N][heads][head_dim] out of attention */
     whet_stats *stats; /* [rows][heads][length] */
     float *middle;     /* [N][width], or [R][width] in the last layer */
@@ -39,14 +39,14 @@ struct lm_workspace {
     nn_scratch scratch;
 };
 
-/* The sizes that a pass needs all the time. */
+/* Sizes used throughout a pass. */
 typedef struct lm_sizes {
     size_t tokens, targets, width, queries, joint, hidden;
 } lm_sizes;
 
 lm_sizes lm_sizes_of(const lm_config *config, const lm_piece *piece);
 
-/* The attention of a layer, described for both ways. */
+/* The attention of a layer, described for both passes. */
 nn_attention lm_attention_of(const lm_network *network, const lm_piece *piece,
                              const lm_workspace *workspace, size_t layer);
 
@@ -55,8 +55,8 @@ static inline size_t lm_mlp_rows(const lm_config *config, const lm_sizes *sizes,
     return layer + 1 == config->layers ? sizes->targets : sizes->tokens;
 }
 
-/* The two ways. Backward begins where forward ended: the gradients of logits go into `last`'s while
- * the losses are taken, so that a vocabulary's logits need not be kept. */
+/* The two passes. Gradients of logits are propagated to `last` while the losses are computed, so
+ * that logits need not be kept. */
 whet_status lm_forward(const lm_network *network, const lm_piece *piece, lm_workspace *workspace);
 whet_status lm_backward(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
                         float *gradient, whet_policy_gradient *policies);

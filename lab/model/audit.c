@@ -1,7 +1,7 @@
 /*
- * Proposition 3.1 on a language model's weights; see audit.h. All that matters of
- * a head's map of d inputs is its Gram matrix, head_dim x head_dim, which is made
- * once; singular values, weighted ones too, are then eigenvalues of small matrices.
+ * Proposition 3.1 on a language model's weights; see audit.h. A head's map of d inputs matters
+ * only through its Gram matrix, head_dim x head_dim, which is computed once; singular values, also
+ * weighted ones, are then eigenvalues of small matrices.
  */
 #include "model/audit.h"
 #include "model/spectrum.h"
@@ -24,7 +24,7 @@ typedef struct head_map {
     double radius;
 } head_map;
 
-/* What going through the heads needs, allocated once. */
+/* Scratch for going through the heads, allocated once. */
 typedef struct auditor {
     const gguf_file *file;
     const model_shape *shape;
@@ -32,7 +32,7 @@ typedef struct auditor {
     float *gains;   /* [width] of the layer's norm */
     float *row;     /* [width] of a tensor */
     double *rows;   /* [n][width], a head's map */
-    double *memory; /* all that follows */
+    double *memory; /* holds all of the following */
     head_map query, key;
     double *scaled;       /* [n][n] */
     double *work;         /* [n][n] */
@@ -93,8 +93,8 @@ static bool read_row(auditor *a, const gguf_tensor *tensor, uint64_t row, float 
     return true;
 }
 
-/* Whether what is made of a Gram matrix, whose largest entries are on its diagonal, stays finite.
- */
+/* Whether computations with a Gram matrix, whose largest entries are on its diagonal, stay
+ * finite. */
 static bool can_be_squared(const double *gram, size_t n) {
     double trace = 0;
     for (size_t i = 0; i < n; i++)
@@ -103,7 +103,7 @@ static bool can_be_squared(const double *gram, size_t n) {
 }
 
 /* The tensor of all queries' or keys' maps of a layer, or of their biases: by itself, or fused with
- * others, in which case `first` is moved to where its rows begin. NULL if there is neither. */
+ * others, in which case `first` is advanced to its rows. NULL if there is neither. */
 static const gguf_tensor *find_part(auditor *a, uint32_t layer, bool is_key, const char *what,
                                     uint64_t *first) {
     char name[NAME_SIZE], rest[32];
@@ -118,7 +118,7 @@ static const gguf_tensor *find_part(auditor *a, uint32_t layer, bool is_key, con
     return tensor;
 }
 
-/* Whether a tensor can be read and has the rows that are wanted of it. */
+/* Whether a tensor can be read and has the expected rows. */
 static bool check_tensor(auditor *a, const gguf_tensor *tensor, bool has_shape) {
     int length = (int)tensor->name.length;
     if (!gguf_can_dequantise(tensor->type))
@@ -126,7 +126,7 @@ static bool check_tensor(auditor *a, const gguf_tensor *tensor, bool has_shape) 
                         tensor->name.bytes, gguf_type_name(tensor->type));
     return has_shape ||
            lab_fail(a->error, LAB_INPUT,
-                    "tensor \"%.*s\" does not suit %u heads on %u of %zu dimensions", length,
+                    "tensor \"%.*s\" does not fit %u heads on %u of %zu dimensions", length,
                     tensor->name.bytes, a->shape->heads[0], a->shape->kv_heads[0], a->n);
 }
 
@@ -171,7 +171,7 @@ static bool read_bias(auditor *a, uint32_t layer, uint32_t head, bool is_key, he
     return is_read;
 }
 
-/* Queries or keys that are normalised: the gains are the map. */
+/* Normalised queries or keys: the gains are the map. */
 static bool read_head_norm(auditor *a, uint32_t layer, bool is_key, head_map *map) {
     char name[NAME_SIZE];
     tensor_name(layer, is_key ? "attn_k_norm.weight" : "attn_q_norm.weight", name);
@@ -224,7 +224,7 @@ static double largest_length(auditor *a, const head_map *map, const double *weig
     return value * map->radius + sqrt(bias);
 }
 
-/* The dimension that is turned together with dimension i: i itself where none is. */
+/* The dimension rotated together with dimension i: i itself if there is none. */
 static size_t partner(const model_shape *shape, size_t i) {
     size_t half = shape->rotated / 2;
     if (i >= shape->rotated)
@@ -234,7 +234,7 @@ static size_t partner(const model_shape *shape, size_t i) {
     return i ^ 1;
 }
 
-/* Adds to each pair's weight, or sets it, what `value` says of its two dimensions. */
+/* Adds `value` of both dimensions to each pair's weight, or sets it. */
 static double pair_sum(const auditor *a, const double *values, size_t stride, size_t i) {
     size_t other = partner(a->shape, i);
     return values[i * stride] + (other != i ? values[other * stride] : 0);
@@ -260,10 +260,10 @@ static double approach(auditor *a, const head_map *map, double sign, double *top
 }
 
 /*
- * Looks for weights that make the product of the two singular values small: steps
- * against its gradient, which is the difference of what a pair has in the two
- * eigenvectors. The logarithm of the product is convex in the logarithms of the
- * weights, and any weights give a bound that holds, so there is no need to be exact.
+ * Looks for weights that make the product of the two singular values small: gradient descent,
+ * where the gradient is the difference of a pair's shares in the two eigenvectors. The logarithm
+ * of the product is convex in the logarithms of the weights, and any weights give a bound that
+ * holds, so it need not be exact.
  */
 static void balance(auditor *a) {
     double least = (double)INFINITY, squares[2][MODEL_HEAD_DIM_MAX];
@@ -368,7 +368,7 @@ void audit_free(model_audit *audit) {
     audit->heads = NULL;
 }
 
-/* ---- for machines ---- */
+/* ---- JSON and CSV ---- */
 
 /* Columns of numbers, in CSV and JSON alike. */
 static const struct {

@@ -35,7 +35,7 @@ static bool make_places(probe *p) {
     if (!p->folder)
         return lab_fail_memory(p->error);
     if (!mkdtemp(p->folder)) {
-        lab_fail_file(p->error, "make the folder", p->folder);
+        lab_fail_file(p->error, "create the folder", p->folder);
         free(p->folder);
         p->folder = NULL;
         return false;
@@ -59,7 +59,7 @@ static void remove_places(probe *p) {
     prompts_free(&p->prompts);
 }
 
-/* A number of the model's, such as "llama.block_count"; 0 where the file does not have it. */
+/* A number from the model's metadata, such as "llama.block_count"; 0 if missing. */
 static uint32_t model_number(const gguf_file *file, gguf_text architecture, const char *what) {
     lab_error unimportant = {.kind = LAB_NO_ERROR};
     uint32_t number = 0;
@@ -85,11 +85,11 @@ bool probe_read_model(const char *path, probe_model *model, lab_error *error) {
     return true;
 }
 
-/* Sizes that cannot fit, since each number takes a token at least, are not even made into prompts;
- * the process that runs the model counts what is left. */
+/* Sizes that cannot fit, since each number takes at least one token, get no prompts; the process
+ * that runs the model checks the rest. */
 static bool check_sizes(probe_request *q, lab_error *error) {
     uint64_t limit = q->context ? q->context : q->model.context;
-    if (q->text) /* whose length is told first */
+    if (q->text) /* its length is known later */
         return true;
     for (size_t i = 0; limit && i < q->size_count; i++) {
         if (q->sizes[i] <= limit)

@@ -1,7 +1,7 @@
 /*
  * What the heads of a language model do as its input grows: the model is run by
  * llama.cpp with the plug-in that records the attention of every head, once for
- * each policy, in a process of its own, so that whatever happens to it there is a
+ * each policy, in a process of its own, so that if it crashes there is a
  * message and nothing else is lost.
  */
 #ifndef WHET_LAB_MODEL_PROBE_H
@@ -12,17 +12,17 @@
 
 #include <stdio.h>
 
-/* What a model's file says of it; 0 where it does not say. */
+/* What a model's file contains; 0 where it does not say. */
 typedef struct probe_model {
     const char *path;
     uint32_t layers;
-    uint32_t heads;   /* query heads of a layer; layers that differ in it are for a run to tell */
+    uint32_t heads;   /* query heads of a layer; if layers differ, only a run shows it */
     uint32_t context; /* tokens it was trained for */
 } probe_model;
 
 typedef struct probe_request {
     probe_model model;
-    const char *library; /* NULL: looked for */
+    const char *library; /* NULL: searched for */
     const char *plugin;  /* likewise */
     const char *const *policies;
     size_t policy_count;
@@ -37,7 +37,7 @@ typedef struct probe_request {
     const char *text; /* the user's own, instead of numbers; sizes are numbers of its tokens */
     bool is_chat;     /* within the model's chat template */
     uint64_t answer_tokens;
-    uint64_t context;   /* tokens there is room for; 0: as the model was trained */
+    uint64_t context;   /* context size in tokens; 0: as the model was trained */
     uint64_t every;     /* record every n-th position; 0: about 32 of each 512 */
     const char *judged; /* a text whose perplexity is measured; NULL: none */
     uint64_t judged_tokens_max;
@@ -45,13 +45,13 @@ typedef struct probe_request {
     bool quiet;
 } probe_request;
 
-/* What is known of a head on one prompt. */
+/* Measures of a head on one prompt. */
 typedef enum probe_measure {
     PROBE_ENTROPY,       /* of the last position, before the policy, nats */
     PROBE_ENTROPY_AFTER, /* after it */
     PROBE_BETA,
     PROBE_LARGEST_WEIGHT,
-    PROBE_SPREAD,             /* largest logit less smallest */
+    PROBE_SPREAD,             /* largest logit minus smallest */
     PROBE_MEAN_ENTROPY,       /* over the positions recorded */
     PROBE_MEAN_ENTROPY_AFTER, /* likewise */
     PROBE_WIDEST_SPREAD,      /* likewise, the largest */
@@ -86,29 +86,28 @@ enum {
     PROBE_JUDGED_MIN = 4
 };
 
-/* Opens and reads the file once, for all that follows. False and an error where it is no model,
- * which our own reader tells better than llama.cpp. The path must outlive the result. */
+/* Opens and reads the file once, for all that follows. False and an error if it is not a model: our
+ * own reader gives better messages than llama.cpp. The path must outlive the result. */
 bool probe_read_model(const char *path, probe_model *model, lab_error *error);
 
 bool probe_run(const probe_request *request, probe_result *result, lab_error *error);
 void probe_free(probe_result *result);
 
-/* A measure of a head, mean over sequences, or of widest spreads the largest; NaN where there is no
+/* A measure of a head, mean over sequences, or the largest for widest spreads; NaN if there is no
  * such head. */
 double probe_mean(const probe_result *result, size_t policy, size_t size, size_t layer, size_t head,
                   probe_measure measure);
 
-/* The entropy of attending to all tokens alike, which is the most there can be: ln of the mean
- * number of tokens. */
+/* The largest possible entropy, of uniform attention: ln of the mean number of tokens. */
 double probe_ceiling(const probe_result *result, size_t size);
 
-/* ---- what to make of it ---- */
+/* ---- interpretation ---- */
 
 typedef enum head_kind {
-    HEAD_DISPERSES, /* sharp on short input, and its entropy grows like ln n */
+    HEAD_DISPERSES, /* sharp on short input, entropy grows like ln n */
     HEAD_STAYS_SHARP,
     HEAD_SHARPENS, /* diffuse on short input, sharp on long */
-    HEAD_DIFFUSE,  /* from the beginning */
+    HEAD_DIFFUSE,  /* also on short input */
     HEAD_KINDS
 } head_kind;
 
@@ -117,22 +116,22 @@ typedef struct head_trend {
     head_kind kind;
     double short_entropy, long_entropy; /* at the smallest and the largest size */
     double short_share, long_share;     /* of their ceilings */
-    double slope;                       /* of the entropy against ln n; 1: dispersion as such */
+    double slope;                       /* of the entropy against ln n; 1: full dispersion */
 } head_trend;
 
-/* The policy whose run shows heads as the model has them: softmax, or the first where that is not
- * among them (its layers see what it made of those before). */
+/* The policy whose run shows heads as the model has them: softmax, or the first if that is not
+ * among them (its layers see the results of earlier ones). */
 size_t probe_plainest(const probe_request *request);
 
 /*
- * Trends of all heads under a policy, before it acts, the most telling first of
- * each kind: those that disperse by how much their entropy grew, sharp ones by
- * their entropy on long input, diffuse ones by their share. Returns how many; to
- * be freed; NULL when memory runs out.
+ * Trends of all heads under a policy, before it acts, ordered within each kind:
+ * those that disperse by how much their entropy grew, sharp ones by their
+ * entropy on long input, diffuse ones by their share. Returns their number; the
+ * caller frees them; NULL when memory runs out.
  */
 head_trend *probe_trends(const probe_result *result, size_t policy, size_t *count);
 
-/* ---- for machines ---- */
+/* ---- JSON and CSV ---- */
 
 json_t *probe_json(const probe_request *request, const probe_result *result);
 

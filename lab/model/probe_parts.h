@@ -1,7 +1,7 @@
 /*
- * What the files of a probe share: one that is under way. probe.c drives it,
- * probe_process.c has the process that runs the model, probe_record.c reads what
- * the plug-in wrote there.
+ * Shared by the files of a probe: one in progress. probe.c drives it,
+ * probe_process.c has the process that runs the model, probe_record.c reads
+ * what the plug-in wrote there.
  */
 #ifndef WHET_LAB_MODEL_PROBE_PARTS_H
 #define WHET_LAB_MODEL_PROBE_PARTS_H
@@ -11,25 +11,25 @@
 
 #include "base/progress.h"
 
-/* Where a prompt's rows are in the plug-in's file. */
+/* Where a prompt's rows are in the plug-in's record. */
 typedef struct prompt_place {
     uint64_t first, count; /* evaluations */
     uint64_t tokens;
 } prompt_place;
 
-/* A probe under way. */
+/* A probe in progress. */
 typedef struct probe {
     const probe_request *request;
     probe_result *result;
     prompt_list prompts;
     char library[RUNNER_PATH_SIZE], plugin[RUNNER_PATH_SIZE];
-    char *folder; /* for files that nobody is to see */
+    char *folder; /* for temporary files */
     char *rows_path, *log_path;
-    prompt_place *places; /* [prompts.count], of the policy under way */
+    prompt_place *places; /* [prompts.count], of the current policy */
     uint64_t evaluations;
     size_t policy;
-    bool has_ended;      /* the process has said that it is done */
-    lab_error complaint; /* or why it is not */
+    bool has_ended;      /* the process has reported that it is done */
+    lab_error complaint; /* or why it failed */
     uint64_t tokens_done, tokens_total;
     lab_progress progress;
     lab_error *error;
@@ -37,14 +37,14 @@ typedef struct probe {
 
 enum { PROBE_WORDS_SIZE = 256 };
 
-/* The last line of what the process said, which tells more than its end; or the first of those that
- * come from the plug-in, where there is one. */
+/* The last line that the process printed, which says more than its exit status; or the first from
+ * the plug-in, if there is one. */
 void probe_last_words(const probe *p, char text[PROBE_WORDS_SIZE]);
 
-/* Runs the model under the policy at hand, and notes what the process tells. */
+/* Runs the model under the current policy, and collects what the process reports. */
 bool probe_run_process(probe *p);
 
-/* Brings what the plug-in recorded of that run into the results. */
+/* Adds the plug-in's record of that run to the results. */
 bool probe_gather(probe *p);
 
 /* The measures of a head on one prompt. */

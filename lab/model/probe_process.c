@@ -1,7 +1,7 @@
 /*
- * The process that runs the model for a probe: set out with the plug-in's settings
- * in its environment, listened to line by line, and, whichever way it ends, asked
- * for its last words.
+ * The process that runs the model for a probe: started with the plug-in's
+ * settings in its environment and read line by line; however it ends, its last
+ * message is reported.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -22,7 +22,7 @@
 
 enum { LINE_SIZE = 1 << 16, WAIT_MILLISECONDS = 200, USUAL_ROWS = 32 };
 
-/* Settings of the plug-in: those asked for, and none that happen to be in the environment. */
+/* Settings of the plug-in: those requested, and none from the environment. */
 static bool set_environment(const probe *p) {
     const probe_request *request = p->request;
     char every[32];
@@ -32,7 +32,7 @@ static bool set_environment(const probe *p) {
         snprintf(every, sizeof every, "~%d", USUAL_ROWS);
     environment_clear();
     unsetenv("GGML_BACKEND_PATH");
-    /* Where ggml fails it would let a debugger print the stack over its reason. */
+    /* When ggml fails it would let a debugger print a stack trace over its message. */
     return setenv("GGML_NO_BACKTRACE", "1", 1) == 0 &&
            setenv("WHET_POLICY", request->policies[p->policy], 1) == 0 &&
            setenv("WHET_STATS", p->rows_path, 1) == 0 && setenv("WHET_STATS_ROWS", every, 1) == 0 &&
@@ -40,7 +40,7 @@ static bool set_environment(const probe *p) {
            (!request->heads || setenv("WHET_HEADS", request->heads, 1) == 0);
 }
 
-/* What the child does after fork. It keeps nothing open but its pipe, and speaks to a log. */
+/* The child after fork. It keeps nothing open but its pipe, and prints to a log. */
 _Noreturn static void be_worker(const probe *p, int out) {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
@@ -55,7 +55,7 @@ _Noreturn static void be_worker(const probe *p, int out) {
     if (!file)
         _exit(1);
     int status = probe_work(p->request, &p->prompts, p->library, p->plugin, file);
-    exit(status); /* and not _exit: what the plug-in still holds is to be written */
+    exit(status); /* not _exit: the plug-in still has to write its buffers */
 }
 
 void probe_last_words(const probe *p, char text[PROBE_WORDS_SIZE]) {
@@ -105,11 +105,11 @@ static bool take_prompt(probe *p, const json_t *line) {
     return true;
 }
 
-/* One line of what the process tells. */
+/* One line from the process. */
 static bool take_line(probe *p, const json_t *line) {
     const char *complaint = json_string_value(json_object_get(line, "error"));
     if (complaint) {
-        /* It may be a consequence of what the plug-in has to say. */
+        /* It may be a consequence of an error of the plug-in. */
         p->complaint.kind = (lab_error_kind)json_integer_value(json_object_get(line, "kind"));
         snprintf(p->complaint.text, sizeof p->complaint.text, "%s", complaint);
         return false;
@@ -130,7 +130,7 @@ static bool take_line(probe *p, const json_t *line) {
     return true;
 }
 
-/* Takes the whole lines at the beginning of a text, and moves what is left to its front. */
+/* Handles the complete lines at the start of a text, and moves the rest to its front. */
 static bool take_lines(probe *p, char *text, size_t *used) {
     char *at = text, *end;
     bool is_good = true;
@@ -145,7 +145,7 @@ static bool take_lines(probe *p, char *text, size_t *used) {
     return is_good;
 }
 
-/* Listens until the process ends or the user does not want any more. */
+/* Reads until the process ends or the user interrupts. */
 static bool listen_to(probe *p, int in) {
     char *text = malloc(LINE_SIZE);
     size_t used = 0;
@@ -174,10 +174,10 @@ static bool listen_to(probe *p, int in) {
     return is_good;
 }
 
-/* The system ends processes so when memory runs out, and ggml stops where it gets none. */
+/* The system kills processes when memory runs out, and ggml aborts when an allocation fails. */
 static const char *may_want_memory(int signal_number, const char *words) {
     bool may_be = signal_number == SIGKILL || strstr(words, "mem_buffer") || strstr(words, "alloc");
-    return may_be ? ", probably for want of memory" : "";
+    return may_be ? ", probably out of memory" : "";
 }
 
 static bool end_of_process(probe *p, pid_t child, bool is_good) {
@@ -193,7 +193,7 @@ static bool end_of_process(probe *p, pid_t child, bool is_good) {
         return lab_fail(p->error, LAB_SYSTEM, "%.200s (%s)", p->complaint.text, words + 6);
     if (p->complaint.kind != LAB_NO_ERROR)
         return lab_fail(p->error, p->complaint.kind, "%s", p->complaint.text);
-    /* Once it has said so, everything is written: how it takes its leave is llama.cpp's affair. */
+    /* Once it has reported success everything is written; how llama.cpp exits does not matter. */
     if (!is_good || p->has_ended)
         return is_good;
     if (WIFSIGNALED(status))
@@ -206,8 +206,8 @@ bool probe_run_process(probe *p) {
     int ends[2];
     p->has_ended = false;
     if (pipe(ends) != 0)
-        return lab_fail(p->error, LAB_SYSTEM, "cannot make a pipe: %s", strerror(errno));
-    fflush(NULL); /* or the child would write it once more */
+        return lab_fail(p->error, LAB_SYSTEM, "cannot create a pipe: %s", strerror(errno));
+    fflush(NULL); /* or the child would write it again */
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);

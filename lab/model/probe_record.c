@@ -1,8 +1,7 @@
 /*
  * What the plug-in wrote while a model was probed: a row for each head and
- * position. Rows are told apart by the number of the evaluation that they come
- * from, which the process says of each prompt, and become measures of each head
- * on each prompt.
+ * position. Rows are assigned to prompts by the number of their evaluation,
+ * which the process reports, and become measures of each head on each prompt.
  */
 #include "model/probe_parts.h"
 
@@ -35,7 +34,7 @@ static bool each_row(probe *p, bool (*take)(probe *p, const record_row *row, voi
     return is_good;
 }
 
-/* How many layers, heads and evaluations there are. */
+/* The numbers of layers, heads and evaluations. */
 typedef struct extent {
     size_t layers, heads;
     uint64_t evaluations;
@@ -56,7 +55,7 @@ static bool widen(probe *p, const record_row *row, void *context) {
 typedef struct head_rows {
     record_row last;
     double entropies, entropies_after, widest;
-    double positions; /* that the rows stand for */
+    double positions; /* that the rows represent */
     uint64_t count;
 } head_rows;
 
@@ -74,7 +73,8 @@ static bool gather_row(probe *p, const record_row *row, void *context) {
         return lab_fail(p->error, LAB_SYSTEM, "policies saw different heads");
     size_t place = (index * p->result->layers + (size_t)row->layer) * p->result->heads;
     head_rows *head = &all->heads[place + (size_t)row->head];
-    /* A row stands for the positions since the one before: short evaluations have more of them. */
+    /* A row represents the positions since the previous row; short evaluations are recorded more
+     * densely. */
     double since = head->count ? (double)row->position - (double)head->last.position
                                : (double)row->position + 1;
     since = since > 0 ? since : 1;
@@ -124,7 +124,7 @@ static void keep_heads(probe *p, const gathering *all) {
     }
 }
 
-/* Room for the results, once it is known how many heads there are. */
+/* Allocates the results, once the number of heads is known. */
 static bool make_values(probe *p, const extent *all) {
     probe_result *r = p->result;
     r->layers = all->layers;
@@ -138,7 +138,7 @@ static bool make_values(probe *p, const extent *all) {
     return true;
 }
 
-/* Some evaluations are missing: the disk was full, which the plug-in may still have told, or the
+/* Some evaluations are missing: the disk was full, which the plug-in may have reported, or
  * attention was computed elsewhere. */
 static bool fail_incomplete(const probe *p, uint64_t recorded) {
     unsigned long long seen = recorded, all = p->evaluations;

@@ -1,11 +1,10 @@
 /*
- * What a person can make of a probe: which heads disperse as the input grows,
- * which stay sharp, and which were diffuse from the beginning; and everything as
- * JSON and CSV.
+ * The interpretation of a probe: which heads disperse as the input grows, which
+ * stay sharp, and which are always diffuse; and everything as JSON and CSV.
  *
- * A head counts as sharp where its entropy is at most half of what attending to
- * all tokens alike would have, and as dispersing where it is sharp on the shortest
- * input and its entropy grows at least half as fast as ln n.
+ * A head counts as sharp if its entropy is at most half of that of uniform
+ * attention, and as dispersing if it is sharp on the shortest input and its
+ * entropy grows at least half as fast as ln n.
  */
 #include "model/probe.h"
 
@@ -41,7 +40,7 @@ static head_kind kind_of(const head_trend *trend) {
     return trend->slope >= half || trend->long_share > half ? HEAD_DISPERSES : HEAD_STAYS_SHARP;
 }
 
-/* Of a single token a head has no choice: it attends to all of them alike. */
+/* With a single token a head has no choice: its attention is uniform. */
 static double share_of(double entropy, double ceiling) {
     return ceiling > 0 ? entropy / ceiling : 1;
 }
@@ -58,7 +57,7 @@ static head_trend trend_of(const probe_result *r, size_t policy, size_t layer, s
     return trend;
 }
 
-/* The larger, the earlier in the list of its kind. */
+/* The sorting key within a kind, descending. */
 static double rank_of(const head_trend *trend) {
     switch (trend->kind) {
     case HEAD_DISPERSES:
@@ -101,7 +100,7 @@ head_trend *probe_trends(const probe_result *result, size_t policy, size_t *coun
     return trends;
 }
 
-/* ---- for machines ---- */
+/* ---- JSON and CSV ---- */
 
 static json_t *head_json(const probe_result *r, size_t policy, size_t layer, size_t head) {
     json_t *json = json_pack("{s:i, s:i}", "layer", (int)layer, "head", (int)head);
@@ -132,8 +131,7 @@ static json_t *policy_json(const probe_request *request, const probe_result *r, 
                      lab_json_number(r->perplexity[policy]), "answers", scores, "heads", heads);
 }
 
-/* JSON's readers have whole numbers up to some size: a seed beyond those of 64 bits with a sign is
- * a text. */
+/* JSON readers limit integers: a seed beyond signed 64 bits is written as a string. */
 static json_t *seed_json(uint64_t seed) {
     char text[32];
     snprintf(text, sizeof text, "%llu", (unsigned long long)seed);

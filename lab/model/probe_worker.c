@@ -20,7 +20,7 @@ typedef struct worker {
     runner *runner;
     token_list *prompt_tokens; /* [prompts->count] */
     size_t sizes;              /* that fit */
-    uint64_t whole;            /* tokens of the text, where the last size is all of it; or 0 */
+    uint64_t whole;            /* tokens of the text, if the last size is all of it; or 0 */
     token_list judged;
     FILE *out;
     lab_error error;
@@ -53,7 +53,7 @@ static bool append(worker *w, token_list *list, token_list *more, size_t limit) 
     return items || lab_fail_memory(&w->error);
 }
 
-/* Whether a text has as many tokens as are wanted, or may be taken as it is. */
+/* Whether a text has the requested number of tokens, or may be shorter. */
 static bool is_long_enough(worker *w, const prompt *asked, size_t count) {
     if (count >= asked->token_limit)
         return true;
@@ -65,7 +65,7 @@ static bool is_long_enough(worker *w, const prompt *asked, size_t count) {
                     (unsigned long long)asked->token_limit);
 }
 
-/* The beginning of a text, between what the template has before and after a message. */
+/* The beginning of a text, between the template's parts before and after a message. */
 static bool cut_text(worker *w, const prompt *asked, token_list *list) {
     char *around = NULL, *after = NULL;
     token_list text = {0}, end = {0};
@@ -124,7 +124,7 @@ static bool end_with_whole_text(worker *w, const prompt *asked, size_t tokens) {
     return true;
 }
 
-/* A prompt, and its answer, have to fit. Sizes that do not may be left out, but for the first. */
+/* A prompt and its answer must fit. Sizes that do not are left out, except for the first. */
 static bool fit_prompts(worker *w) {
     uint64_t limit = context_limit(w);
     w->sizes = w->request->size_count;
@@ -156,7 +156,7 @@ static int32_t likeliest(const float *logits, size_t count) {
     return (int32_t)best;
 }
 
-/* The model's answer by its likeliest tokens, up to the end of a line. */
+/* The model's greedy answer, up to the end of a line. */
 static bool answer(worker *w, size_t after, char text[ANSWER_SIZE]) {
     size_t length = 0, vocabulary = runner_vocabulary(w->runner);
     text[0] = '\0';
@@ -207,16 +207,15 @@ static double surprise(const float *logits, size_t count, int32_t token) {
 }
 
 /*
- * Perplexity over windows that do not overlap, of which the second half is judged, each
- * with the token at its beginning that starts a text, if the model has one: as
- * llama-perplexity does it.
+ * Perplexity over windows that do not overlap, scored on their second halves, each starting with
+ * the begin token if the model has one: as llama-perplexity does.
  */
 static bool judge(worker *w) {
     const token_list *text = &w->judged;
     size_t window = text->count < JUDGED_WINDOW ? text->count : JUDGED_WINDOW, judged = 0;
-    size_t room = (size_t)context_limit(w), vocabulary = runner_vocabulary(w->runner);
+    size_t context = (size_t)context_limit(w), vocabulary = runner_vocabulary(w->runner);
     double total = 0;
-    window = window < room ? window : room;
+    window = window < context ? window : context;
     for (size_t at = 0; window >= PROBE_JUDGED_MIN && at + window <= text->count; at += window) {
         int32_t kept = text->items[at];
         if (runner_adds_start(w->runner))

@@ -1,9 +1,9 @@
 /*
- * The part of a probe that runs in a process of its own: it loads llama.cpp with
- * the plug-in and the model, feeds the prompts and tells what it does as a JSON
- * object a line:
+ * The part of a probe that runs in a process of its own: it loads llama.cpp
+ * with the plug-in and the model, feeds the prompts and reports a JSON object a
+ * line:
  *
- *   {"version": ..., "sizes": n, "tokens": n}     what is going to be done
+ *   {"version": ..., "sizes": n, "tokens": n}     the plan
  *   {"prompt": i, "tokens": n, "first": e, "count": n, "answer": ...}
  *   {"judged": n, "perplexity": x}
  *   {"evaluations": n}                            at the end

@@ -10,16 +10,16 @@
 static const char papers_question[] =
     "What is the maximum in the following sequence: " PROMPT_PLACE "? The maximum is:";
 
-enum { NUMBER_ROOM = 24 };
+enum { NUMBER_SIZE = 24 };
 
 /* A number in units of its last digit, as it is written. */
-static int write_number(uint64_t units, uint64_t decimals, char text[NUMBER_ROOM]) {
+static int write_number(uint64_t units, uint64_t decimals, char text[NUMBER_SIZE]) {
     uint64_t unit = 1;
     for (uint64_t i = 0; i < decimals; i++)
         unit *= 10;
     if (decimals == 0)
-        return snprintf(text, NUMBER_ROOM, "%llu", (unsigned long long)units);
-    return snprintf(text, NUMBER_ROOM, "%llu.%0*llu", (unsigned long long)(units / unit),
+        return snprintf(text, NUMBER_SIZE, "%llu", (unsigned long long)units);
+    return snprintf(text, NUMBER_SIZE, "%llu.%0*llu", (unsigned long long)(units / unit),
                     (int)decimals, (unsigned long long)(units % unit));
 }
 
@@ -31,24 +31,24 @@ static uint64_t draw(lab_random *random, const number_format *format) {
     return format->low * unit + (uint64_t)(lab_random_double(random) * (double)span);
 }
 
-/* A question with "3, 17, 5" in its place; NULL when memory runs out. */
+/* A question with "3, 17, 5" inserted; NULL when memory runs out. */
 static char *ask(uint64_t size, const number_format *format, lab_random random, char maximum[32]) {
     const char *question = format->question ? format->question : papers_question;
     const char *place = strstr(question, PROMPT_PLACE);
     size_t length = place ? (size_t)(place - question) : strlen(question);
-    size_t room = strlen(question) + size * NUMBER_ROOM + 1;
-    char *text = malloc(room), number[NUMBER_ROOM];
+    size_t capacity = strlen(question) + size * NUMBER_SIZE + 1;
+    char *text = malloc(capacity), number[NUMBER_SIZE];
     uint64_t largest = 0;
     if (!text)
         return NULL;
-    snprintf(text, room, "%.*s", (int)length, question);
+    snprintf(text, capacity, "%.*s", (int)length, question);
     for (uint64_t i = 0; i < size; i++) {
         uint64_t drawn = draw(&random, format);
         largest = drawn > largest ? drawn : largest;
         write_number(drawn, format->decimals, number);
-        length += (size_t)snprintf(text + length, room - length, "%s%s", i ? ", " : "", number);
+        length += (size_t)snprintf(text + length, capacity - length, "%s%s", i ? ", " : "", number);
     }
-    snprintf(text + length, room - length, "%s", place ? place + strlen(PROMPT_PLACE) : "");
+    snprintf(text + length, capacity - length, "%s", place ? place + strlen(PROMPT_PLACE) : "");
     write_number(largest, format->decimals, number);
     snprintf(maximum, 32, "%s", number);
     return text;
@@ -98,7 +98,7 @@ void prompts_free(prompt_list *list) {
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Whether a number goes on at a place: with a digit, or with a point and a digit. */
+/* Whether a number continues here: with a digit, or with a point and a digit. */
 static bool goes_on(const char *text) {
     return is_digit(text[0]) || (text[0] == '.' && is_digit(text[1]));
 }

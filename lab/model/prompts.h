@@ -1,7 +1,6 @@
 /*
- * What a model is asked: the paper's question about the maximum of a sequence of
- * random numbers, of growing length, or one of the user's about such a sequence, or
- * growing beginnings of a text of the user's.
+ * Prompts for a model: the paper's question about the maximum of a sequence of random numbers of
+ * growing length, a user's question about such a sequence, or growing prefixes of a user's text.
  */
 #ifndef WHET_LAB_MODEL_PROMPTS_H
 #define WHET_LAB_MODEL_PROMPTS_H
@@ -15,7 +14,7 @@ typedef struct prompt {
     size_t size;     /* which of the sizes */
     size_t sequence; /* which of the sequences of that size */
     char *text;
-    uint64_t token_limit; /* only so many of its tokens; 0: all */
+    uint64_t token_limit; /* use at most this many tokens; 0: all */
     char maximum[32];     /* as it is written in the text; "" where there is none */
 } prompt;
 
@@ -24,15 +23,15 @@ typedef struct prompt_list {
     size_t count;
 } prompt_list;
 
-/* How numbers are drawn and written: uniform from low to high, with so many digits after the point.
- */
+/* How numbers are drawn and written: uniform from low to high, with `decimals` digits after the
+ * point. */
 typedef struct number_format {
     uint64_t low, high;
     uint64_t decimals;
     const char *question; /* a text with PROMPT_PLACE in it; NULL: the paper's */
 } number_format;
 
-/* Where in a question the numbers go. */
+/* The placeholder for the numbers in a question. */
 #define PROMPT_PLACE "{seq}"
 
 enum { PROMPT_DECIMALS_MAX = 9, PROMPT_NUMBER_MAX = 1000000000 };
@@ -43,7 +42,7 @@ bool prompts_of_numbers(const uint64_t *sizes, size_t size_count, size_t sequenc
 bool prompts_of_text(const uint64_t *sizes, size_t size_count, const char *text, prompt_list *list);
 void prompts_free(prompt_list *list);
 
-/* Whether a number stands in a text by itself, not as a part of a longer one. */
+/* Whether a text contains a number by itself, not as part of a longer one. */
 bool answer_has_number(const char *answer, const char *number);
 
 #endif

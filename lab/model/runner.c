@@ -16,12 +16,12 @@ struct runner {
     const void *vocabulary;
     uint32_t batch;
     uint64_t evaluations;
-    size_t last_at; /* which of the tokens that were fed began the last batch */
+    size_t last_at; /* index of the first token of the last batch */
     int8_t *wanted; /* [batch] */
 };
 
-/* The first error that the library told of, since the next ones are its consequence; its callback
- * has no better place for it. */
+/* The first error that the library logged, since later ones are its consequences; its callback has
+ * no context argument. */
 static char first_complaint[LOG_SIZE];
 
 static void keep_complaint(int level, const char *text, void *user) {
@@ -36,7 +36,7 @@ static const char *complaint(void) {
     return first_complaint[0] ? first_complaint : "no reason given";
 }
 
-/* Whether it is the machine that fell short, and not the file. */
+/* Whether the machine is to blame, not the file. */
 static bool is_about_memory(const char *reason) {
     return strstr(reason, "allocate") || strstr(reason, "bad_alloc");
 }
@@ -133,14 +133,14 @@ int32_t *runner_tokens(runner *r, const char *text, bool has_start, bool has_spe
         lab_fail(error, LAB_INPUT, "a text of %zu bytes is too long", length);
         return NULL;
     }
-    size_t room = length + 16; /* a token is a byte at least, and a few are added */
-    int32_t *tokens = malloc(room * sizeof *tokens);
+    size_t capacity = length + 16; /* a token is at least a byte, and a few are added */
+    int32_t *tokens = malloc(capacity * sizeof *tokens);
     if (!tokens) {
         lab_fail_memory(error);
         return NULL;
     }
     int32_t made = r->llama.call.llama_tokenize(r->vocabulary, text, (int32_t)length, tokens,
-                                                (int32_t)room, has_start, has_special);
+                                                (int32_t)capacity, has_start, has_special);
     if (made < 0) {
         lab_fail(error, LAB_SYSTEM, "llama.cpp could not tokenize a text");
         free(tokens);

@@ -1,6 +1,6 @@
 /*
- * A language model run by llama.cpp: its library libllama is loaded when it is
- * wanted (llama/libllama.h).
+ * A language model run by llama.cpp: its library libllama is loaded at run time
+ * (llama/libllama.h).
  *
  * The plug-in for ggml is loaded into the library, so that attention goes through
  * libwhet and is recorded (plugin/ggml). A process can do this once, with one
@@ -24,7 +24,7 @@ enum { RUNNER_PATH_SIZE = LIBLLAMA_PATH_BYTES, RUNNER_PIECE_SIZE = 256 };
 /*
  * Finds libllama. `where` is the library or a folder with it; NULL looks at
  * WHET_LLAMA, beside a llama-cli on the PATH, in node_modules and among the
- * system's libraries. An error tells how to get one.
+ * system's libraries. The error says how to get one.
  */
 bool runner_find_library(const char *where, char path[RUNNER_PATH_SIZE], lab_error *error);
 
@@ -37,15 +37,15 @@ bool runner_find_plugin(const char *where, char path[RUNNER_PATH_SIZE], lab_erro
 runner *runner_open(const char *library, const char *plugin, const char *model, lab_error *error);
 void runner_close(runner *r);
 
-/* What the library says it is, or "". */
+/* The library's version, or "". */
 const char *runner_version(const runner *r);
 
 /* Tokens that the model was trained for. */
 uint32_t runner_trained_context(const runner *r);
 size_t runner_vocabulary(const runner *r);
 
-/* The tokens of a text, to be freed. `has_start`: with what the model wants at the beginning of a
- * text; `has_special`: "<|im_start|>" and the like are tokens, not text. */
+/* The tokens of a text, to be freed. `has_start`: with the model's begin token; `has_special`:
+ * "<|im_start|>" and the like are tokens, not text. */
 int32_t *runner_tokens(runner *r, const char *text, bool has_start, bool has_special, size_t *count,
                        lab_error *error);
 
@@ -59,14 +59,14 @@ bool runner_adds_start(const runner *r);
 /* A user's message in the model's chat template, up to where the answer begins; to be freed. */
 char *runner_chat(const runner *r, const char *message, lab_error *error);
 
-/* Room for so many tokens, of which `batch` are computed at a time. Before anything is fed. */
+/* Creates a context of `tokens` tokens, `batch` of which are computed at a time. Before anything
+ * is fed. */
 bool runner_start(runner *r, uint32_t context, uint32_t batch, uint32_t threads, lab_error *error);
 
 /*
- * Computes the next tokens. Afterwards runner_logits gives what is expected to
- * follow the i-th of them, for those from `first_wanted` on that are in the last
- * batch. Each `batch` tokens, and what is left over, are one evaluation for the
- * plug-in.
+ * Computes the next tokens. Afterwards runner_logits returns the logits after
+ * the i-th of them, for those from `first_wanted` on in the last batch. Every
+ * `batch` tokens, and the rest, are one evaluation for the plug-in.
  */
 bool runner_feed(runner *r, const int32_t *tokens, size_t count, size_t first_wanted,
                  lab_error *error);

@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 static const char how_to_get_one[] =
-    "no libllama was found beside llama-cli, below this folder (also in node_modules) or among the "
+    "no libllama found beside llama-cli, below this folder (also in node_modules) or among the "
     "system's libraries. Get one with 'npm install @node-llama-cpp/linux-x64' (no compiler "
     "needed), or build llama.cpp with shared libraries, and name its folder with --llama or "
     "WHET_LLAMA";
 
-/* The folder that this program lies in, empty if that cannot be told. */
+/* The folder of this program, empty if unknown. */
 static void own_folder(char *folder, size_t size) {
     ssize_t length = readlink("/proc/self/exe", folder, size - 1);
     folder[length > 0 ? length : 0] = '\0';
@@ -25,7 +25,7 @@ static void own_folder(char *folder, size_t size) {
         *slash = '\0';
 }
 
-/* What was fetched for the tests of the build that this program lies in. */
+/* What was fetched for the tests of this build. */
 static bool find_in_build(char path[RUNNER_PATH_SIZE]) {
     char program[2048], place[RUNNER_PATH_SIZE];
     own_folder(program, sizeof program);

@@ -14,8 +14,8 @@ typedef struct architecture {
     bool pairs_are_apart;
     bool has_head_norms;
     bool has_soft_cap;
-    /* Layers of the one size whose logits are scaled by the width of the heads' share of the
-     * residual stream and not by their own; 0: none. */
+    /* Number of layers of the one size whose logits are scaled by width / heads instead of by
+     * head_dim; 0: none. */
     uint32_t layers_of_other_scale;
 } architecture;
 
@@ -42,7 +42,7 @@ static const char *key_of(const model_shape *shape, const char *rest, char key[K
     return key;
 }
 
-/* A number that must lie between two others; where `usual` is not 0 it may be missing. */
+/* A number within limits; optional if `usual` is not 0. */
 static bool get_number(const gguf_file *file, const model_shape *shape, const char *rest,
                        uint32_t most, uint32_t usual, uint32_t *number, lab_error *error) {
     char key[KEY_SIZE];
@@ -104,7 +104,7 @@ static bool get_heads(const gguf_file *file, model_shape *shape, lab_error *erro
            lab_fail(error, LAB_INPUT, "the model's first layer has no attention");
 }
 
-/* A number that may be missing; it has to be finite and not negative. */
+/* An optional number, finite and not negative. */
 static bool get_optional(const gguf_file *file, const model_shape *shape, const char *rest,
                          double *number, lab_error *error) {
     char key[KEY_SIZE];
@@ -116,13 +116,12 @@ static bool get_optional(const gguf_file *file, const model_shape *shape, const 
            lab_fail(error, LAB_INPUT, "key \"%s\" is %g", key, *number);
 }
 
-/* RoPE turns queries and keys without changing their length, but for a factor that goes with YaRN.
- */
+/* RoPE rotates queries and keys without changing their length, except for YaRN's factor. */
 static bool get_rope_factor(const gguf_file *file, model_shape *shape, lab_error *error) {
     char key[KEY_SIZE];
     gguf_text type;
     double factor = 1, attention = 1;
-    /* the second by its earlier name first, which counts where the other is missing */
+    /* the second first by its earlier name, for files without the other */
     if (!get_optional(file, shape, "rope.scaling.attn_factor", &attention, error) ||
         !get_optional(file, shape, "rope.scale_linear", &factor, error) ||
         !get_optional(file, shape, "rope.scaling.factor", &factor, error))
@@ -179,7 +178,7 @@ bool model_shape_read(const gguf_file *file, model_shape *shape, lab_error *erro
                     &shape->rotated, error) ||
         !get_rope_factor(file, shape, error))
         return false;
-    /* files from the first days of Gemma 2 do not say it, and llama.cpp takes 50 */
+    /* early Gemma 2 files lack it, and llama.cpp uses 50 */
     shape->soft_cap = known->has_soft_cap ? 50 : 0;
     if (known->has_soft_cap &&
         !get_optional(file, shape, "attn_logit_softcapping", &shape->soft_cap, error))

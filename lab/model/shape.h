@@ -1,6 +1,6 @@
 /*
- * What a model's file says of its attention: the shape of its heads and
- * everything that has a say in how large their logits can become.
+ * A model's attention according to its file: the shape of its heads and
+ * everything that bounds their logits.
  */
 #ifndef WHET_LAB_MODEL_SHAPE_H
 #define WHET_LAB_MODEL_SHAPE_H
@@ -17,17 +17,16 @@ typedef struct model_shape {
     uint32_t heads[MODEL_LAYERS_MAX];    /* query heads of each layer */
     uint32_t kv_heads[MODEL_LAYERS_MAX]; /* 0: the layer has no attention */
     uint32_t head_dim;
-    uint32_t rotated;     /* how many of a head's dimensions RoPE turns, from the first */
-    bool pairs_are_apart; /* it turns i with i + rotated / 2, and not 2 i with 2 i + 1 */
+    uint32_t rotated;     /* number of a head's dimensions that RoPE rotates, from the first */
+    bool pairs_are_apart; /* pairs are (i, i + rotated / 2) and not (2 i, 2 i + 1) */
     bool has_head_norms;  /* queries and keys are normalised head by head */
-    double rope_factor;   /* by which RoPE lengthens queries and keys; 1 but for YaRN */
+    double rope_factor;   /* factor by which RoPE lengthens queries and keys; 1 except for YaRN */
     double scale;         /* of q . k */
     double soft_cap;      /* of logits; 0 for none */
-    uint64_t context;     /* tokens it was trained for; 0 if the file does not tell */
+    uint64_t context;     /* training context in tokens; 0 if the file does not say */
 } model_shape;
 
-/* Reads it; false and an error for architectures that are not known, files that are but a part of a
- * model, and numbers that make no sense. */
+/* Reads it; false and an error for unknown architectures, partial models and invalid numbers. */
 bool model_shape_read(const gguf_file *file, model_shape *shape, lab_error *error);
 
 /* Heads of all layers. */

@@ -1,9 +1,9 @@
 /*
- * Eigenvalues with a side. Power iteration comes from below: its Rayleigh
- * quotient never exceeds the largest eigenvalue. That a number is not exceeded by
- * it is proved by Cholesky's decomposition: number I - matrix is positive definite
- * exactly if the decomposition goes through. So the estimate is raised by a
- * billionth part, and then by more, until it does.
+ * Bounds of eigenvalues. Power iteration gives lower bounds: its Rayleigh
+ * quotient never exceeds the largest eigenvalue. An upper bound is proved by a
+ * Cholesky decomposition: bound I - matrix is positive definite exactly if the
+ * decomposition succeeds. So the estimate is raised by a billionth, and then by
+ * more, until it does.
  */
 #include "model/spectrum.h"
 
@@ -13,7 +13,7 @@
 
 enum { LANES = 8, STEPS = 300, ATTEMPTS = 15 }; /* 4^15 billionths are more than one */
 
-/* In several sums side by side, which compilers turn into vectors. */
+/* In several independent sums, so that compilers vectorise. */
 static double dot(const double *a, const double *b, size_t count) {
     double sums[LANES] = {0}, sum = 0;
     size_t i = 0;
@@ -86,15 +86,15 @@ double eigenvalue_from_above(const double *matrix, size_t n, double *vector, dou
         if (has_settled)
             break;
     }
-    /* What rounding may do to the decomposition. */
+    /* The effect of rounding on the decomposition. */
     double slack = 4 * (double)n * DBL_EPSILON * trace;
-    double room = 1e-9;
+    double margin = 1e-9;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        if (is_above(matrix, n, estimate * (1 + room), work))
-            return estimate * (1 + room) + slack;
-        room *= 4;
+        if (is_above(matrix, n, estimate * (1 + margin), work))
+            return estimate * (1 + margin) + slack;
+        margin *= 4;
     }
-    return trace; /* which is never exceeded; for a matrix of zeros, for one */
+    return trace; /* an upper bound; for a zero matrix, one */
 }
 
 double product_eigenvalue_from_below(const double *a, const double *b, size_t n, double *work) {

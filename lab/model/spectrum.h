@@ -11,20 +11,20 @@
 void gram_matrix(const double *matrix, size_t rows, size_t columns, double *gram);
 
 /*
- * A number that the largest eigenvalue of a symmetric positive semidefinite
- * matrix [n][n] does not exceed, above it by a millionth part or so. `vector` [n]
- * is where power iteration starts, and where it ends; `work` has n * n places.
+ * An upper bound of the largest eigenvalue of a symmetric positive semidefinite
+ * matrix [n][n], tight to about a millionth. `vector` [n] is the start and the
+ * result of power iteration; `work` has n * n elements.
  */
 double eigenvalue_from_above(const double *matrix, size_t n, double *vector, double *work);
 
 /*
- * A number that the largest eigenvalue of the product a b of two such matrices
- * reaches at least. `work` has 3 n places.
+ * A lower bound of the largest eigenvalue of the product a b of two such
+ * matrices. `work` has 3 n elements.
  */
 double product_eigenvalue_from_below(const double *a, const double *b, size_t n, double *work);
 
 /* One step of power iteration: vector = matrix vector / |matrix vector|; returns that length.
- * `work` has n places. */
+ * `work` has n elements. */
 double power_step(const double *matrix, size_t n, double *vector, double *work);
 
 #endif

@@ -119,7 +119,7 @@ void nn_blas_close(nn_blas *blas) {
 
 enum {
     BUFFER_MIB = 128,
-    BUFFERS_MAX = 64, /* more threads than this hardly multiply at one time */
+    BUFFERS_MAX = 64, /* more threads than this rarely multiply at the same time */
 };
 
 /* Whether the system has this many buffers left. They are mapped one by one, as OpenBLAS does: one
@@ -140,7 +140,7 @@ static bool has_memory_for(size_t buffers) {
     return is_enough;
 }
 
-/* OpenBLAS maps what has no buffer yet, and keeps it when all are given back. */
+/* OpenBLAS maps the buffers that it does not have yet, and keeps them when they are given back. */
 static void map_buffers(const nn_blas *blas, size_t count) {
     void *buffers[BUFFERS_MAX];
     for (size_t i = 0; i < count; i++)

@@ -20,7 +20,7 @@ enum {
     CHECKSUM_SIZE = sizeof(uint64_t)
 };
 
-/* More than any memory here; what is taken for a file is no more than the file really has. */
+/* More than any memory; no more is allocated than the file really has. */
 static const size_t file_size_max =
     SIZE_MAX / 2 < (UINT64_C(1) << 40) ? SIZE_MAX / 2 : (size_t)(UINT64_C(1) << 40);
 
@@ -34,7 +34,7 @@ static void append(image *to, const void *bytes, size_t count) {
     to->size += count;
 }
 
-/* Bytes of a file with so many numbers; false where that is more than can be read again. */
+/* Size of the file in bytes; false if it would be too large to be read again. */
 static bool image_size(const nn_span *spans, size_t span_count, size_t text_length, uint64_t *count,
                        size_t *size) {
     size_t numbers = 0;
@@ -88,11 +88,11 @@ static bool refuse(const char *path, const char *why, lab_error *error) {
     return lab_fail(error, LAB_INPUT, "%s: %s", path, why);
 }
 
-/* A file as far as it is read. */
+/* A file that is being read. */
 typedef struct reading {
     const char *path;
     FILE *file;
-    size_t left; /* bytes, those of the checksum not counted */
+    size_t left; /* bytes, without the checksum */
     uint64_t sum;
     lab_error *error;
 } reading;
@@ -180,7 +180,7 @@ bool nn_checkpoint_read(const char *path, nn_checkpoint *checkpoint, lab_error *
     return is_read;
 }
 
-/* ---- differences, as they are told ---- */
+/* ---- differences, for messages ---- */
 
 enum { VALUE_SIZE = 96, CHOICE_SIZE = 160 };
 

@@ -11,7 +11,8 @@
  *     f32 ...   the floats
  *     u64       checksum (FNV-1a of all bytes before it)
  *
- * Files are replaced as a whole; what is damaged or of another kind is refused.
+ * Files are replaced atomically; damaged files and files of another kind are
+ * refused.
  */
 #ifndef WHET_LAB_CHECKPOINT_H
 #define WHET_LAB_CHECKPOINT_H
@@ -28,7 +29,7 @@ typedef struct nn_checkpoint {
     float *values;
 } nn_checkpoint;
 
-/* Values come from several places one after the other. */
+/* Values are gathered from several arrays. */
 typedef struct nn_span {
     const float *values;
     size_t count;
@@ -40,8 +41,8 @@ bool nn_checkpoint_write(const char *path, const json_t *description, uint64_t s
 /* Reads and checks everything there is to check without knowing the model. */
 bool nn_checkpoint_read(const char *path, nn_checkpoint *checkpoint, lab_error *error);
 
-/* An option that is called otherwise than its member of a description: "algorithm" for
- * "algorithms"; or that is given where the member is false: "untied" for "tied". */
+/* An option whose name differs from its member in the description: "algorithm" for "algorithms"; or
+ * that is given where the member is false: "untied" for "tied". */
 typedef struct nn_option_name {
     const char *key, *option;
     bool is_negated;
@@ -53,7 +54,7 @@ typedef struct nn_option_name {
 bool nn_checkpoint_agrees(json_t *ours, json_t *theirs, const char *except,
                           const nn_option_name *names, const char *path, lab_error *error);
 
-/* Fine for a zero-initialised one. */
+/* A zero-initialised one is fine. */
 void nn_checkpoint_free(nn_checkpoint *checkpoint);
 
 #endif

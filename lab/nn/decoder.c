@@ -49,7 +49,7 @@ void nn_scratch_free(nn_scratch *scratch) {
     *scratch = (nn_scratch){.memory = NULL};
 }
 
-static bool make_room(nn_scratch *scratch, size_t size) {
+static bool reserve_memory(nn_scratch *scratch, size_t size) {
     if (size <= scratch->size)
         return true;
     if (size > SIZE_MAX - WHET_ALIGNMENT)
@@ -61,7 +61,7 @@ static bool make_room(nn_scratch *scratch, size_t size) {
     return scratch->memory != NULL;
 }
 
-/* Strides in bytes for heads that lie in rows of `stride` floats. */
+/* Strides in bytes for heads in rows of `stride` floats. */
 typedef struct stride_set {
     ptrdiff_t of[4];
 } stride_set;
@@ -112,7 +112,7 @@ static whet_attention describe(const nn_attention *attention, float *out) {
     };
 }
 
-/* The library takes no gradients that are woven into each other: q, k and v are apart. */
+/* The library does not write interleaved gradients: those of q, k and v are separate. */
 static whet_gradients describe_backward(const nn_attention *attention, const float *grad_out,
                                         float *parts, whet_policy_gradient *grad_policies) {
     size_t tokens = attention->rows * attention->length;
@@ -144,7 +144,7 @@ static void join(const nn_attention *attention, const float *parts, float *grad_
 }
 
 static whet_status run(const whet_plan *plan, nn_scratch *scratch) {
-    if (!make_room(scratch, whet_attention_memory(plan, NULL)))
+    if (!reserve_memory(scratch, whet_attention_memory(plan, NULL)))
         return WHET_ERROR_MEMORY;
     return whet_attention_execute(plan, NULL, scratch->memory, NULL);
 }
@@ -154,9 +154,9 @@ bool nn_attention_reserve(const nn_attention *attention, float *parts, nn_scratc
     whet_attention forward = describe(attention, parts);
     whet_gradients backward = describe_backward(attention, attention->qkv, parts, NULL);
     return whet_attention_plan(&forward, &plan) == WHET_OK &&
-           make_room(scratch, whet_attention_memory(&plan, NULL)) &&
+           reserve_memory(scratch, whet_attention_memory(&plan, NULL)) &&
            whet_attention_backward_plan(&backward, &plan) == WHET_OK &&
-           make_room(scratch, whet_attention_memory(&plan, NULL));
+           reserve_memory(scratch, whet_attention_memory(&plan, NULL));
 }
 
 whet_status nn_attention_forward(const nn_attention *attention, nn_scratch *scratch, float *out) {

@@ -20,21 +20,21 @@ void nn_linear_backward(const nn_engine *engine, size_t tokens, size_t in, size_
                         const float *weight, const float *x, const float *grad_y, float *grad_x,
                         float *grad_weight);
 
-/* x[i] = table[ids[i]], and the way back: grad_table[ids[i]] += grad_x[i]; rows of `width`. */
+/* x[i] = table[ids[i]], and its gradient: grad_table[ids[i]] += grad_x[i]; rows of `width`. */
 void nn_embedding_forward(const float *table, const uint32_t *ids, size_t count, size_t width,
                           float *x);
 void nn_embedding_backward(const nn_engine *engine, const uint32_t *ids, size_t count, size_t width,
                            const float *grad_x, float *grad_table);
 
-/* Turns the first `heads` heads of every token, which lie `stride` floats apart; `length` tokens
- * from position 0 on in each of `rows` sequences. `table` is rope->sine, or rope->back. */
+/* Rotates the first `heads` heads of every token, `stride` floats apart; `length` tokens from
+ * position 0 on in each of `rows` sequences. `table` is rope->sine, or rope->back. */
 void nn_rotate(const nn_engine *engine, const nn_rope *rope, const float *table, size_t rows,
                size_t length, size_t heads, size_t head_dim, size_t stride, float *x);
 
 /*
  * Causal attention of `rows` sequences of `length` tokens. A token's queries,
- * keys and values lie one after the other: qkv[token][heads + 2 key_heads]
- * [head_dim]; out[token][heads][head_dim].
+ * keys and values are contiguous: qkv[token][heads + 2 key_heads] [head_dim];
+ * out[token][heads][head_dim].
  */
 typedef struct nn_attention {
     size_t rows, length, heads, key_heads, head_dim;
@@ -44,22 +44,22 @@ typedef struct nn_attention {
     whet_stats *stats; /* [rows][heads][length], from forward to backward */
 } nn_attention;
 
-/* Memory that attention works in, grown when needed and kept from call to call. */
+/* Scratch memory of attention, grown when needed and kept between calls. */
 typedef struct nn_scratch {
     void *memory;
     size_t size;
 } nn_scratch;
 void nn_scratch_free(nn_scratch *scratch);
 
-/* Makes the memory that both ways of this shape take, so that they do not grow it. `parts` as
- * below. False when there is none, or the shape makes no sense. */
+/* Allocates what forward and backward passes of this shape need, so that they do not grow it.
+ * `parts` as below. False when memory runs out or the shape is invalid. */
 bool nn_attention_reserve(const nn_attention *attention, float *parts, nn_scratch *scratch);
 
-/* WHET_NOT_FINITE if something was, WHET_ERROR_MEMORY if there is none. */
+/* WHET_NOT_FINITE if a value was not finite, WHET_ERROR_MEMORY if memory ran out. */
 whet_status nn_attention_forward(const nn_attention *attention, nn_scratch *scratch, float *out);
 
-/* grad_qkv is set; so is grad_policies, [policy_count], unless NULL. `parts` is room for as much as
- * grad_qkv, in which the three gradients are apart. */
+/* grad_qkv is set; so is grad_policies, [policy_count], unless NULL. `parts` is scratch of the size
+ * of grad_qkv, for the three separate gradients. */
 whet_status nn_attention_backward(const nn_attention *attention, nn_scratch *scratch,
                                   const float *grad_out, float *parts, float *grad_qkv,
                                   whet_policy_gradient *grad_policies);

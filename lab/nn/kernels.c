@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Sets with loops of their own in kernels_<set>.c; any other takes the plain ones. */
+/* Instruction sets with loops of their own in kernels_<set>.c; any other uses the plain ones. */
 #define HAS_avx512 1
 #define HAS_avx2 1
 

@@ -1,7 +1,7 @@
 /*
  * The loops of the layers that are not matrix products, one table of functions
  * for each instruction set (kernels.inc is their template). Shapes: items are
- * rows of `width` floats; any width will do.
+ * rows of `width` floats of any width.
  */
 #ifndef WHET_LAB_KERNELS_H
 #define WHET_LAB_KERNELS_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One update of Adam: what changes from step to step and what does not. */
+/* The parameters of one Adam update. */
 typedef struct nn_adam {
     float rate;          /* learning rate, with the correction of the first moment */
     float correction;    /* 1 / (1 - beta2^step) */
@@ -21,7 +21,7 @@ typedef struct nn_adam {
     float decay;         /* decoupled L2: w loses this times w */
 } nn_adam;
 
-/* The curves of a gated MLP. */
+/* The activation of a gated MLP. */
 typedef enum nn_gate { NN_SILU, NN_GELU } nn_gate;
 
 /* The sum of two outer products: row i is first_i x + second_i y. */
@@ -30,16 +30,16 @@ typedef struct nn_pair {
     const float *second, *y; /* may be NULL: only the first */
 } nn_pair;
 
-/* Products no larger than this in any direction are small: a BLAS spends too much of its time on
- * getting ready for them. */
+/* Products no larger than this in any dimension are small: a BLAS spends too much time on setup for
+ * them. */
 enum { NN_SMALL_MAX = 256 };
 
 typedef struct nn_kernels {
     /* A small product. */
     void (*multiply)(nn_product shape, const float *a, const float *b, float *c);
 
-    /* Products of any size with one matrix b, which is brought into panels of so many columns
-     * beforehand: nn_packed_floats. `shape` has no ta. */
+    /* Products of any size with one matrix b, which was packed into panels before:
+     * nn_packed_floats. `shape` has no ta. */
     size_t panel;
     void (*pack)(nn_product shape, const float *b, float *packed);
     void (*multiply_packed)(nn_product shape, const float *a, const float *packed, float *c);
@@ -61,7 +61,7 @@ typedef struct nn_kernels {
     void (*gelu_forward)(const float *z, const float *bias, size_t rows, size_t width, float *h,
                          float *d);
 
-    /* grad *= d, elementwise: the way back through gelu. */
+    /* grad *= d, elementwise: backpropagates through gelu. */
     void (*gelu_backward)(float *grad, const float *d, size_t count);
 
     /* z += bias for every row, and the bias's gradient: grad_bias += sum over rows. */
@@ -78,18 +78,18 @@ typedef struct nn_kernels {
     void (*outer_add)(const float *coefficient, const float *x, size_t rows, size_t width,
                       float *y);
 
-    /* score_i = direction . h_i + shift, for the items of one set. The way back: that of direction
-     * is mix_forward with the gradients of scores for weights. */
+    /* score_i = direction . h_i + shift, for the items of one set. The gradient of direction is
+     * mix_forward with the gradients of scores as weights. */
     void (*score_forward)(const float *h, size_t items, size_t width, const float *direction,
                           float shift, float *score);
 
-    /* mean += sum of weight_i h_i. The way back: that of weights is score_forward with the gradient
-     * of the mean for a direction. */
+    /* mean += sum of weight_i h_i. The gradient of weights is score_forward with the gradient of
+     * the mean as direction. */
     void (*mix_forward)(const float *h, size_t items, size_t width, const float *weight,
                         float *mean);
 
-    /* Both ways back of one set to its items, grad_h_i = first_i x + second_i y (set); and the same
-     * straight on through the first layer of items, without writing it down. */
+    /* Both gradients of one set with respect to its items, grad_h_i = first_i x + second_i y (set);
+     * and the same fused with the first layer of items, without storing grad_h. */
     void (*pair_backward)(const nn_pair *pair, size_t items, size_t width, float *grad_h);
     void (*item_pair_backward)(const nn_pair *pair, const float *priority, const uint16_t *class_of,
                                size_t items, size_t width, const float *d, float *grad_slope,
@@ -110,19 +110,19 @@ typedef struct nn_kernels {
                              const float *grad_y, size_t rows, size_t width, float *grad_x,
                              float *grad_gain);
 
-    /* Turns neighbours: x_j = x_j cosine_j + x_(j^1) sine_j for j < dims, which is even; heads of
-     * `head_dim` floats one after the other, all by the same angles. */
+    /* Rotates pairs: x_j = x_j cosine_j + x_(j^1) sine_j for j < dims, which is even; contiguous
+     * heads of `head_dim` floats, all by the same angles. */
     void (*rotate)(float *x, size_t heads, size_t head_dim, size_t dims, const float *cosine,
                    const float *sine);
 
-    /* z [rows][2 hidden] holds gates and what they let through: h = curve(gate) up. */
+    /* z [rows][2 hidden] holds gate and up projections: h = curve(gate) up. */
     void (*gated_forward)(nn_gate gate, const float *z, size_t rows, size_t hidden, float *h);
-    /* From the gradient in h: puts that of z in its place, and h once more in its own. */
+    /* From the gradient in h: overwrites z with its gradient and restores h. */
     void (*gated_backward)(nn_gate gate, float *z, size_t rows, size_t hidden, float *h);
 
     /*
      * Cross-entropy of softmax(logits_r) with label_r, in place: logits become weight_r (softmax -
-     * onehot). losses_r is not weighted; right_r says whether the label was on top.
+     * onehot). losses_r is not weighted; right_r is whether the label had the largest logit.
      */
     void (*cross_entropy)(float *logits, const uint32_t *labels, const float *weights, size_t rows,
                           size_t classes, float *losses, unsigned char *right);

@@ -1,4 +1,4 @@
-/* The loops in vectors of four, which every processor has or can do without. */
+/* The loops in vectors of four, for every processor. */
 #define LANES 4
 #define SMALLER(a, b) smaller_of(a, b)
 #define LARGER(a, b) (-smaller_of(-(a), -(b)))

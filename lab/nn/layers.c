@@ -95,7 +95,7 @@ size_t nn_cross_entropy(const float *logits, const uint16_t *labels, size_t rows
 }
 
 void nn_truncated_normal(lab_random *random, float *values, size_t count, double deviation) {
-    const double shrink = 0.8796256610342398; /* the deviation of a normal cut off at two */
+    const double shrink = 0.8796256610342398; /* the deviation of a normal truncated at two */
     for (size_t i = 0; i < count; i++) {
         double z;
         do

@@ -1,6 +1,6 @@
 /*
- * Layers as pairs of functions, forward and backward, with shapes beside them.
- * All matrices are row-major; rows are sets or items, [rows][features].
+ * Layers as pairs of functions, forward and backward, with their shapes. All
+ * matrices are row-major; rows are sets or items, [rows][features].
  */
 #ifndef WHET_LAB_LAYERS_H
 #define WHET_LAB_LAYERS_H
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Products as they were asked for, for a benchmark that wants to do the same by the BLAS alone. */
+/* A record of products, for a benchmark that repeats them by the BLAS alone. */
 enum { NN_RECORD_MAX = 1024 };
 typedef struct nn_recorded {
     nn_product shape;
@@ -22,7 +22,7 @@ typedef struct nn_recorded {
 } nn_recorded;
 typedef struct nn_record {
     nn_recorded list[NN_RECORD_MAX];
-    size_t count; /* what comes beyond the list is only counted */
+    size_t count; /* products beyond the list are only counted */
 } nn_record;
 
 /* What layers compute with. */
@@ -36,14 +36,14 @@ typedef struct nn_engine {
 bool nn_engine_open(nn_engine *engine, lab_error *error);
 void nn_engine_close(nn_engine *engine);
 
-/* Zeroed floats, aligned for vectors, to be freed; NULL where there is no memory. */
+/* Zeroed floats, aligned for vectors, to be freed; NULL when memory runs out. */
 float *nn_floats(size_t count);
 
-/* Runs tasks by an executor, or one after the other where that is NULL. */
+/* Runs tasks by an executor, or sequentially if it is NULL. */
 void nn_run_tasks(const whet_executor *executor, size_t tasks, whet_task_function function,
                   void *argument);
 
-/* A product: small ones by loops of our own, which are faster there, others by the BLAS. */
+/* A product: small ones by our own loops, which are faster there, others by the BLAS. */
 void nn_product_of(const nn_engine *engine, nn_product shape, const float *a, const float *b,
                    float *c);
 
@@ -57,20 +57,21 @@ typedef struct nn_dense {
 void nn_dense_forward(const nn_engine *engine, const nn_dense *layer, size_t rows, const float *x,
                       float *y);
 
-/* grad_x[rows][in] = grad_y weight^T (set; NULL if not wanted); grad_weight += x^T grad_y;
- * grad_bias += column sums of grad_y (where there is a bias). */
+/* grad_x[rows][in] = grad_y weight^T (set; may be NULL); grad_weight += x^T grad_y; grad_bias +=
+ * column sums of grad_y (where there is a bias). */
 void nn_dense_backward(const nn_engine *engine, const nn_dense *layer, size_t rows, const float *x,
                        const float *grad_y, float *grad_x, float *grad_weight, float *grad_bias);
 
 /*
- * Cross-entropy of softmax(logits[rows][classes]) with the labels: the loss of
- * each row (NULL if not wanted), and grad = scale (softmax - onehot), which may be NULL
- * or the same place as logits. Returns how many rows have their label on top.
+ * Cross-entropy of softmax(logits[rows][classes]) with the labels: the loss of each row (may be
+ * NULL), and grad = scale (softmax - onehot), which may be NULL or alias logits. Returns the
+ * number of rows whose label has the largest logit.
  */
 size_t nn_cross_entropy(const float *logits, const uint16_t *labels, size_t rows, size_t classes,
                         float scale, float *losses, float *grad);
 
-/* Normal numbers cut off at two standard deviations; `deviation` is what remains after the cut. */
+/* Normal numbers truncated at two standard deviations; `deviation` is that of the truncated
+ * distribution. */
 void nn_truncated_normal(lab_random *random, float *values, size_t count, double deviation);
 
 /* The nearest bfloat16. */

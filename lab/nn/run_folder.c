@@ -1,4 +1,4 @@
-/* The files of a run: found or refused, gone on with, written when due. */
+/* The files of a run: found or refused, resumed, written when due. */
 #include "nn/run_folder.h"
 
 #include "base/files.h"
@@ -28,7 +28,7 @@ bool nn_run_folder_allows(const nn_run_folder *folder, const char *checkpoint, l
 bool nn_fail_stopped(const nn_run_folder *folder, uint64_t done, uint64_t total, lab_error *error) {
     return lab_fail(error, LAB_STOPPED, "stopped after %llu of %llu steps%s",
                     (unsigned long long)done, (unsigned long long)total,
-                    folder->path ? "; --resume goes on" : "");
+                    folder->path ? "; continue with --resume" : "");
 }
 
 bool nn_files_name(nn_files *files, const nn_run_folder *folder, const char *checkpoint,

@@ -1,4 +1,5 @@
-/* What a run has learned: three arrays of the same length, which are also what a checkpoint has. */
+/* The learned parameters of a run and their moments: three arrays of the same length, as in a
+ * checkpoint. */
 #include "nn/training_state.h"
 
 #include "base/json.h"
@@ -32,7 +33,7 @@ static json_t *log_sums_to_json(const nn_log_sums *sums) {
     return lab_json_whole(json_pack("{s:f, s:o}", "seconds", sums->seconds, "sums", values), mark);
 }
 
-/* Sums that make no sense are left out: the log alone would suffer. */
+/* Invalid sums are dropped: only the log would suffer. */
 static nn_log_sums log_sums_from_json(const json_t *log) {
     nn_log_sums sums = {.seconds = json_number_value(json_object_get(log, "seconds"))};
     const json_t *values = json_object_get(log, "sums");

@@ -1,7 +1,7 @@
 /*
- * What a run has learned so far, whatever it trains: weights, Adam's two moments
- * of each and the number of steps, in memory and in checkpoints; and the
- * schedule of steps that trainers share.
+ * The state of any training run: learned parameters, Adam's two moments of each
+ * and the number of steps, in memory and in checkpoints; and the schedules that
+ * trainers share.
  */
 #ifndef WHET_LAB_TRAINING_STATE_H
 #define WHET_LAB_TRAINING_STATE_H
@@ -26,11 +26,10 @@ typedef struct nn_training_state {
     nn_log_sums log_sums;
 } nn_training_state;
 
-/* Whether there are as many as expected, each of them a sum that can be: a checkpoint may be
- * anybody's. */
+/* Whether there are `count` of them, all plausible: a checkpoint may be hostile. */
 bool nn_log_sums_are_good(const nn_log_sums *sums, size_t count);
 
-/* Zeros, at step 0; to be freed in any case. False where there is no memory. */
+/* Zeros, at step 0; to be freed in any case. False when memory runs out. */
 bool nn_training_state_create(nn_training_state *state, size_t count);
 void nn_training_state_free(nn_training_state *state);
 
@@ -38,11 +37,11 @@ void nn_training_state_free(nn_training_state *state);
 bool nn_training_state_save(const nn_training_state *state, const char *path, json_t *description,
                             lab_error *error);
 
-/* Whether a checkpoint is one of the run that `context` tells of. */
+/* Whether a checkpoint belongs to the run that `context` describes. */
 typedef bool (*nn_same_run)(const void *context, const nn_checkpoint *read, const char *path,
                             lab_error *error);
 
-/* Goes on from a checkpoint of the same run and size that has gone no more than `steps` steps. */
+/* Continues from a checkpoint of the same run and size with at most `steps` steps. */
 bool nn_training_state_restore(nn_training_state *state, const char *path, uint64_t steps,
                                nn_same_run is_same, const void *context, lab_error *error);
 
@@ -52,7 +51,7 @@ double nn_half_cosine(double from, double to, double share);
 /* Adam after `step` steps, both moments corrected for having started at zero; no decay. */
 nn_adam nn_adam_at(double rate, double beta1, double beta2, uint64_t step);
 
-/* The way a run ends whose loss is not finite any more. */
+/* The error of a run whose loss is no longer finite. */
 bool nn_fail_not_finite(uint64_t seed, uint64_t step, lab_error *error);
 
 #endif

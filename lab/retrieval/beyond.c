@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* Both paths start from the paper's head on inputs that are not rounded. beta = n / 16 keeps the
- * sharpness that the head had among the most items it was trained on, and is no hard policy. */
+ * sharpness that the head had at the largest training size, and is not a hard policy. */
 static retrieval_recipe plain(void) {
     retrieval_recipe recipe = {
         .name = "plain",

@@ -12,7 +12,7 @@ enum { BYTES_MAX = 1 << 30 }; /* of all heads */
 
 struct retrieval_cells {
     size_t classes, width;
-    uint16_t *values, *keys; /* [PRIORITIES][classes][width]; one place where they are the same */
+    uint16_t *values, *keys; /* [PRIORITIES][classes][width]; shared where they are the same */
 };
 
 static size_t values_of(size_t classes, size_t width) { return PRIORITIES * classes * width; }
@@ -46,9 +46,9 @@ static void keep(const float *rows, size_t count, uint16_t *to) {
     }
 }
 
-/* What computing one priority in every class needs. */
+/* Scratch for one priority in every class. */
 typedef struct filler {
-    retrieval_model model; /* as multiplied */
+    retrieval_model model; /* rounded for products */
     float *multiplied, *table, *priority, *deeper, *features, *states;
     uint16_t *class_of;
 } filler;

@@ -1,7 +1,7 @@
 /*
- * Items come in chunks. Where a set's features fit into a cache they are kept
- * from the logits to the answer; beyond, they are computed twice. Where products
- * are rounded, psi_x of items stands in for features.
+ * Items are processed in chunks. Where a set's features fit into a cache they
+ * are kept from the logits to the answer; larger sets compute them twice. Where
+ * products are rounded, psi_x of items takes the place of features.
  */
 #include "retrieval/chunked.h"
 
@@ -13,15 +13,15 @@
 enum { CHUNK = 256, KEPT_BYTES = 8 << 20 };
 
 struct retrieval_chunked {
-    retrieval_model model; /* as multiplied */
+    retrieval_model model; /* rounded for products */
     const retrieval_cells *cells;
-    float *multiplied;      /* its parameters, where it rounds them */
-    size_t room, rows_room; /* items and rows at most */
-    size_t n;               /* of the set at hand */
-    bool keeps;             /* the features of the set at hand */
-    float *table;           /* [classes + 1][width] */
-    float *direction;       /* [width], or k where products are rounded */
-    float *scratch;         /* [2][rows][width] or [2][width] */
+    float *multiplied;              /* its parameters, where it rounds them */
+    size_t capacity, rows_capacity; /* items and rows at most */
+    size_t n;                       /* of the current set */
+    bool keeps;                     /* the features of the current set */
+    float *table;                   /* [classes + 1][width] */
+    float *direction;               /* [width], or k where products are rounded */
+    float *scratch;                 /* [2][rows][width] or [2][width] */
     float *priority, *logits;
     uint16_t *class_of;
     float *weights;  /* [rows][n] */
@@ -48,8 +48,8 @@ retrieval_chunked *retrieval_chunked_create(const retrieval_model *model,
     }
     chunked->cells = cells;
     chunked->multiplied = floats(model->layout.count);
-    chunked->room = n;
-    chunked->rows_room = rows;
+    chunked->capacity = n;
+    chunked->rows_capacity = rows;
     chunked->table = floats((model->layout.classes + 1) * width);
     chunked->direction = floats(width);
     chunked->scratch = floats(2 * (rows + 1) * width);
@@ -110,7 +110,7 @@ static void features_of(const retrieval_chunked *chunked, size_t first, size_t i
                             chunked->class_of + first, items, as_key, chunked->deeper, to);
 }
 
-/* What keys or values are made of, and all that is left to do: h where products are rounded. */
+/* The inputs of keys or values: features, or h where products are rounded. */
 static void states_of(const retrieval_chunked *chunked, size_t first, size_t items, bool as_key,
                       float *to) {
     if (!chunked->model.rounds) {

@@ -1,7 +1,7 @@
 /*
- * One set at a time through a trained head, however large: its logits, then the
- * answers that several rows of coefficients give. Evaluation, fits and figures
- * are drivers of this.
+ * Runs one set of any size at a time through a trained head: its logits, then
+ * the answers for several rows of coefficients. Evaluation, fits and figures
+ * are built on it.
  */
 #ifndef WHET_LAB_RETRIEVAL_CHUNKED_H
 #define WHET_LAB_RETRIEVAL_CHUNKED_H
@@ -25,20 +25,20 @@ typedef struct retrieval_set {
     const uint16_t *class_of;
     float query;         /* as the model sees it */
     const float *logits; /* [n] */
-    size_t top;          /* the item to be found */
+    size_t top;          /* the item to retrieve */
     uint16_t label;      /* its class */
 } retrieval_set;
 
-/* Draws set `index` of those with n items that a seed has, and computes its logits. A set may take
- * seconds: where a signal comes in meanwhile (lab_interrupted), this and what follows leave off in
- * the middle, and their results mean nothing. */
+/* Draws set `index` among the sets of n items of a seed, and computes its logits. A set may take
+ * seconds: after a signal (lab_interrupted) this and the following calls return early, and their
+ * results are meaningless. */
 void retrieval_chunked_open(retrieval_chunked *chunked, uint64_t seed, size_t n, uint64_t index,
                             retrieval_set *set);
 
-/* Room for coefficients, [rows][n] of the set at hand. */
+/* Memory for coefficients, [rows][n] of the current set. */
 float *retrieval_chunked_weights(retrieval_chunked *chunked);
 
-/* What the head answers with the coefficients in the first `rows` rows: class logits
+/* The head's answers for the coefficients in the first `rows` rows: class logits
  * [rows][classes]. */
 void retrieval_chunked_answer(retrieval_chunked *chunked, size_t rows, float *logits);
 

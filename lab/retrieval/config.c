@@ -41,7 +41,8 @@ static bool policy_is_good(const char *name, lab_error *error) {
     return lab_fail(error, LAB_INPUT, "--policy '%s': %s", name, reason);
 }
 
-/* It asks what the exact head tells of classes, which is finer than rounded products are. */
+/* The penalty depends on small differences between classes, which rounded products do not
+ * resolve. */
 static bool penalty_is_possible(const retrieval_config *config, lab_error *error) {
     return config->leak == 0 || config->precision != RETRIEVAL_BF16_PRODUCTS ||
            lab_fail(error, LAB_INPUT, "--leak: needs --rounding f32 or bf16");

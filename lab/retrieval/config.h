@@ -40,30 +40,30 @@ typedef struct retrieval_config {
     uint32_t classes; /* 10 */
     bool key_sees_class;
     bool learn_scale;  /* a factor on all logits */
-    double scale;      /* what it is, or starts from; 1 */
+    double scale;      /* its value, or initial value; 1 */
     uint32_t size_min; /* of sets trained on, 5 ... 16 */
     uint32_t size_max;
     uint32_t batch;  /* sets a step; 128 */
     uint64_t steps;  /* 100,000 */
     double rate;     /* 1e-3 */
-    double rate_end; /* the rate falls to this along a half cosine; the rate itself: constant */
+    double rate_end; /* the rate falls to this along a half cosine; equal to rate: constant */
     retrieval_l2 l2;
     double lambda;                      /* 1e-3 */
     retrieval_precision precision;      /* bf16-products */
     char policy[RETRIEVAL_POLICY_SIZE]; /* in training; softmax */
     double nearest; /* below 1: priorities of a set are 1 - s u, s log-uniform from this to 1 */
-    double leak;    /* weight of a penalty on logits that tell classes apart; 0 */
+    double leak;    /* weight of a penalty on logits that depend on the class; 0 */
 } retrieval_config;
 
 retrieval_config retrieval_config_default(void);
 
-/* Whether it makes sense; the error names the option. */
+/* Whether it is valid; the error names the option. */
 bool retrieval_config_check(const retrieval_config *config, lab_error *error);
 
-/* All of it as one JSON object, with the seed: what a checkpoint is labelled with. */
+/* Everything as one JSON object, with the seed: the description in a checkpoint. */
 json_t *retrieval_config_to_json(const retrieval_config *config, uint64_t seed);
 
-/* Back again. False and an error (naming `path`) if it describes another model, or nonsense. */
+/* The inverse. False and an error (naming `path`) if it describes another model or is invalid. */
 bool retrieval_config_from_json(json_t *json, const char *path, retrieval_config *config,
                                 uint64_t *seed, lab_error *error);
 
@@ -73,7 +73,7 @@ const char *retrieval_precision_name(retrieval_precision precision);
 bool retrieval_l2_parse(const char *name, retrieval_l2 *l2);
 bool retrieval_precision_parse(const char *name, retrieval_precision *precision);
 
-/* How many numbers the model learns. */
+/* Number of learned parameters. */
 size_t retrieval_parameters(const retrieval_config *config);
 
 #endif

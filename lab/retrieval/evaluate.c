@@ -1,9 +1,9 @@
 /*
- * Evaluation. A task is a block of sets of one size, which all heads meet one
- * after another; its sums go to places of their own and are added in order
- * afterwards. Beside each head's sums stand those of the squares of what all
- * heads together had on a set: they tell how much is due to the sets, and with it
- * how far the means of all heads may be off.
+ * Evaluation. A task is a block of sets of one size, on which all heads are
+ * evaluated in turn; its sums are kept separately and added in order
+ * afterwards. Beside each head's sums there are sums of squares of the heads'
+ * totals per set: they show how much of the variance is due to the sets, and
+ * hence the error of the means over all heads.
  */
 #include "retrieval/evaluate.h"
 
@@ -36,14 +36,14 @@ typedef struct shared_sums {
 typedef struct evaluation_run {
     const nn_engine *engine;
     const retrieval_eval_request *request;
-    retrieval_cells **cells;  /* [heads], NULL where they do not pay */
+    retrieval_cells **cells;  /* [heads], NULL where a table does not pay */
     size_t blocks;            /* of each head and size */
     sums *sums;               /* [heads][sizes][blocks][policies] */
     shared_sums *shared;      /* [sizes][blocks][policies] */
     retrieval_paired *paired; /* [heads][sizes][blocks] */
     double *shared_gain;      /* [sizes][blocks]: gains of all heads on a set, squared */
-    size_t softmax, adaptive; /* which policies these are, or policy_count */
-    pthread_mutex_t lock;     /* for what follows */
+    size_t softmax, adaptive; /* the indices of these policies, or policy_count */
+    pthread_mutex_t lock;     /* for the following arrays */
     lab_progress progress;
     uint64_t done, total;
     lab_error *error;
@@ -56,7 +56,8 @@ size_t retrieval_sizes(size_t first, size_t last, size_t sizes[32]) {
     return count;
 }
 
-/* What one item has of all weight, which some maps do not make 1 (they have no entropy, either). */
+/* The share of one item in the total weight, which is not 1 for some maps (they have no entropy,
+ * either). */
 static double weight_share(const float *weights, size_t n, size_t item, const whet_stats *stats) {
     double total = 0;
     if (!isnan(stats->entropy_after))
@@ -66,7 +67,7 @@ static double weight_share(const float *weights, size_t n, size_t item, const wh
     return total > 0 ? weights[item] / total : 0;
 }
 
-/* Adds what one head made of a set to its sums and to what all heads had of that set. */
+/* Adds one head's result on a set to its sums and to the set's totals over heads. */
 static void measure_set(const evaluation_run *run, retrieval_chunked *chunked,
                         const retrieval_set *set, const whet_stats *stats, const float *logits,
                         size_t classes, sums *into, shared_sums *totals, bool *correct) {
@@ -114,7 +115,7 @@ static size_t sets_of_block(const evaluation_run *run, size_t block) {
     return left < BLOCK ? left : BLOCK;
 }
 
-/* What all heads of a task have had, set by set. */
+/* Totals over the heads of a task, set by set. */
 typedef struct block_totals {
     shared_sums *sums; /* [BLOCK][policies] */
     double gain[BLOCK];
@@ -145,7 +146,7 @@ static bool run_head(evaluation_run *run, size_t head, size_t size, size_t block
         if (!lab_interrupted())
             retrieval_chunked_answer(chunked, policies, logits);
         if (lab_interrupted())
-            break; /* nothing of what is here is whole */
+            break; /* the results are incomplete */
         measure_set(run, chunked, &set, stats, logits, classes, run->sums + place * policies,
                     totals->sums + i * policies, correct);
         if (has_pair(run)) {
@@ -204,7 +205,7 @@ static void block_task(void *argument, size_t task, size_t worker) {
     evaluation_run *run = argument;
     if (lab_interrupted())
         return;
-    /* Large sets first: the longest tasks must not be the last to begin. */
+    /* Large sets first: the longest tasks must not start last. */
     size_t size = run->request->size_count - 1 - task / run->blocks;
     lab_error error = {.kind = LAB_NO_ERROR};
     if (run_block(run, size, task % run->blocks, &error))
@@ -254,7 +255,7 @@ static retrieval_cell *cell_at(const retrieval_evaluation *evaluation, size_t he
     return &evaluation->cells[(head * evaluation->sizes + size) * evaluation->policies + policy];
 }
 
-/* The cells of a size and policy, and what they come to: for one head that head's, for several with
+/* The cells of a size and policy, and their summary: one head's own, or for several heads with
  * intervals over heads and sets. */
 static void summarise(const evaluation_run *run, retrieval_evaluation *result, size_t size,
                       size_t policy, double *means) {

@@ -1,7 +1,7 @@
 /*
- * What heads do among more items than they were trained on: every policy on the
- * same sets. Sets are streamed, so that memory grows with one set's logits and
- * not with their number; each has a seed of its own, so that results do not
+ * Evaluates heads on more items than they were trained on: every policy on the
+ * same sets. Sets are streamed, so that memory grows with the size of one set
+ * and not with their number; each has a seed of its own, so that results do not
  * depend on threads.
  */
 #ifndef WHET_LAB_RETRIEVAL_EVALUATE_H
@@ -31,7 +31,7 @@ enum {
     RETRIEVAL_LOSS,    /* cross-entropy of the answer */
     RETRIEVAL_ENTROPY, /* of the coefficients after the policy; NaN where they need not sum to 1 */
     RETRIEVAL_PLAIN,   /* share of rows with beta = 1 exactly */
-    RETRIEVAL_TOP_WEIGHT, /* coefficient of the item that was to be found, as a share of all */
+    RETRIEVAL_TOP_WEIGHT, /* coefficient of the item to retrieve, as a share of all */
     RETRIEVAL_BETA,       /* NaN for maps without one */
     RETRIEVAL_MEASURES
 };
@@ -41,8 +41,8 @@ typedef struct retrieval_cell {
     lab_interval measure[RETRIEVAL_MEASURES];
 } retrieval_cell;
 
-/* Adaptive against softmax on the same sets: how many only one of them got right, and the two-sided
- * probability of that if they were equally good (McNemar's exact test). */
+/* Adaptive against softmax on the same sets: the numbers of sets that only one of them got right,
+ * and the two-sided probability of that if they were equally good (McNemar's exact test). */
 typedef struct retrieval_paired {
     uint64_t only_adaptive, only_softmax;
     double p;
@@ -57,7 +57,7 @@ typedef struct retrieval_evaluation {
     retrieval_cell *summary;  /* [sizes][policies]: all heads */
     retrieval_paired *paired; /* [sizes]: all heads' sets together */
     lab_interval *gain;       /* [sizes]: accuracy of adaptive minus softmax, all heads */
-    bool has_pair;            /* both policies were among those asked for */
+    bool has_pair;            /* both policies were requested */
 } retrieval_evaluation;
 
 bool retrieval_evaluate(const nn_engine *engine, const retrieval_eval_request *request,
@@ -69,7 +69,7 @@ void retrieval_evaluation_free(retrieval_evaluation *evaluation);
 json_t *retrieval_evaluation_json(const retrieval_evaluation *from);
 void retrieval_evaluation_csv(FILE *file, const void *context);
 
-/* Powers of two from `first` to `last`; returns how many, at most 32. */
+/* Powers of two from `first` to `last`; returns their number, at most 32. */
 size_t retrieval_sizes(size_t first, size_t last, size_t sizes[32]);
 
 #endif

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Moves the `items` largest to the front of `order`, smallest of them first; the item to be found
- * counts as larger than those that only rounding made its equals. */
+/* Moves the `items` largest to the front of `order`, smallest of them first; the item to retrieve
+ * counts as larger than those that are equal only by rounding. */
 static bool is_less(const retrieval_set *set, size_t a, size_t b) {
     if (set->priority[a] != set->priority[b])
         return set->priority[a] < set->priority[b];

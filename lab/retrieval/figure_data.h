@@ -14,7 +14,7 @@ typedef struct retrieval_panel {
     double *entropy;      /* [sets], after the policy */
 } retrieval_panel;
 
-/* One panel: `sets` random sets of n items, of each the `items` largest. To be freed. */
+/* One panel: `sets` random sets of n items, the `items` largest of each. The caller frees it. */
 bool retrieval_panel_make(const nn_engine *engine, const retrieval_head *head,
                           const whet_policy *policy, size_t n, size_t sets, size_t items,
                           uint64_t seed, retrieval_panel *panel, lab_error *error);

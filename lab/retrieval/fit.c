@@ -2,8 +2,8 @@
  * The search for each set's best beta goes over a grid, then over a finer one
  * around the best: all betas of a grid are rows of one matrix product. Curves
  * are fitted in Bernstein's basis on [0, entropy_max], where polynomials up to
- * degree 8 are well conditioned and "never falls" means coefficients that never
- * fall: least squares with increments that are not negative.
+ * degree 8 are well conditioned and a curve that never falls has coefficients
+ * that never fall: least squares with non-negative increments.
  */
 #include "retrieval/fit.h"
 
@@ -30,8 +30,8 @@ typedef struct fit_run {
     lab_error *error;
 } fit_run;
 
-/* Cross-entropies at GRID betas, evenly spaced in their logarithm from low to high. False where a
- * signal came in between. */
+/* Cross-entropies at GRID betas, evenly spaced in their logarithm from low to high. False after a
+ * signal. */
 static bool try_grid(retrieval_chunked *chunked, const retrieval_set *set, size_t classes,
                      double low, double high, double *betas, double *losses, float *logits) {
     float *weights = retrieval_chunked_weights(chunked), losses_as_float[GRID];
@@ -141,7 +141,7 @@ static void basis_at(double x, unsigned degree, bool steps, double *basis) {
 }
 
 /* Least squares from the normal equations with all but the first coordinate at or above zero, one
- * coordinate at a time: small and convex, so it gets there. */
+ * coordinate at a time: small and convex, so it converges. */
 static void solve_bounded(double (*matrix)[TERMS], const double *right, unsigned degree,
                           double *solution) {
     memset(solution, 0, TERMS * sizeof *solution);
@@ -162,7 +162,7 @@ static void solve_bounded(double (*matrix)[TERMS], const double *right, unsigned
     }
 }
 
-/* Without bounds: Gauss's elimination with pivots. */
+/* Without bounds: Gaussian elimination with pivoting. */
 static void solve_exactly(double (*matrix)[TERMS], const double *right, unsigned degree,
                           double *solution) {
     double a[TERMS][TERMS + 1];

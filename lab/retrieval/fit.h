@@ -15,7 +15,7 @@ typedef struct retrieval_fit_request {
     size_t sets; /* of each head and size */
     uint64_t seed;
     unsigned degree; /* of the polynomials, 1 to 8 */
-    double cap;      /* betas are sought from 1 / cap to cap */
+    double cap;      /* betas are searched from 1 / cap to cap */
     const whet_executor *executor;
     bool quiet;
 } retrieval_fit_request;
@@ -29,16 +29,16 @@ typedef struct retrieval_fit_point {
 
 typedef struct retrieval_curve {
     whet_policy policy;
-    char name[RETRIEVAL_POLICY_SIZE]; /* that every command takes */
+    char name[RETRIEVAL_POLICY_SIZE]; /* as every command accepts it */
     double error;                     /* root of the mean square over the points used */
 } retrieval_curve;
 
 typedef struct retrieval_fit {
     retrieval_fit_point *points; /* [heads][sizes][sets] */
     size_t count, used;
-    double entropy_max;       /* beyond it both curves are held */
+    double entropy_max;       /* both curves are constant beyond it */
     retrieval_curve least;    /* least squares */
-    retrieval_curve monotone; /* the same among those that never fall */
+    retrieval_curve monotone; /* least squares among curves that never fall */
 } retrieval_fit;
 
 bool retrieval_fit_make(const nn_engine *engine, const retrieval_fit_request *request,
@@ -47,7 +47,7 @@ void retrieval_fit_free(retrieval_fit *fit);
 
 json_t *retrieval_fit_json(const retrieval_fit *fit);
 
-/* Curves through points of one's own: sets least, monotone, entropy_max and used. */
+/* Curves through given points: sets least, monotone, entropy_max and used. */
 bool retrieval_fit_curves(retrieval_fit *fit, unsigned degree, lab_error *error);
 
 #endif

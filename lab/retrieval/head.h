@@ -1,4 +1,5 @@
-/* A trained model: what made it and its parameters; from a trainer or from a checkpoint. */
+/* A trained model: its configuration and learned parameters; from a trainer or from a
+ * checkpoint. */
 #ifndef WHET_LAB_RETRIEVAL_HEAD_H
 #define WHET_LAB_RETRIEVAL_HEAD_H
 
@@ -13,9 +14,9 @@ typedef struct retrieval_head {
 
 /* From a checkpoint. */
 bool retrieval_head_load(const char *path, retrieval_head *head, lab_error *error);
-void retrieval_head_free(retrieval_head *head); /* fine for a zeroed one */
+void retrieval_head_free(retrieval_head *head); /* a zeroed one is fine */
 
-/* The model of a head, for the functions of model.h; good as long as the head. */
+/* The model of a head, for the functions of model.h; valid as long as the head. */
 retrieval_model retrieval_head_model(const retrieval_head *head, const nn_engine *engine);
 
 /*

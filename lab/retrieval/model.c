@@ -115,7 +115,7 @@ void retrieval_class_table(const retrieval_model *model, float *table) {
                 bias[j] + (c < at->classes ? of_class[c * at->width + j] : 0);
 }
 
-/* Two places, of which the result must end up in the first. */
+/* Two buffers; the result must end up in the first. */
 void retrieval_item_features(const retrieval_model *model, const float *table,
                              const float *priority, const uint16_t *class_of, size_t items,
                              bool as_key, float *scratch, float *t) {

@@ -1,25 +1,23 @@
 /*
- * The model: psi_x on items, psi_q on the query, one head, phi on what it
- * retrieves.
+ * The model: psi_x on items, psi_q on the query, one head, phi on its output.
  *
  *     h_i = psi_x(x_i)   u = W_q psi_q(q)   e_i = scale u . (W_k h_i) / sqrt(width)
  *     a = policy(e)      y = phi(sum a_i W_v h_i)
  *
- * psi_x ends in a linear layer, h_i = W_l t_i + b_l, which need not be applied
- * to items at all: e_i = (W_l^T W_k^T u) . t_i + const, and the head's output is
- * W_v (W_l sum a_i t_i + b_l sum a_i). So items cost a dot product and a
- * weighted sum, and every matrix product with W_q, W_k, W_l, W_v is one a set.
+ * psi_x ends in a linear layer, h_i = W_l t_i + b_l, which need not be applied to items: e_i =
+ * (W_l^T W_k^T u) . t_i + const, and the head's output is W_v (W_l sum a_i t_i + b_l sum a_i). So
+ * items cost a dot product and a weighted sum, and matrix products with W_q, W_k, W_l, W_v are
+ * needed once a set.
  *
- * With the precision bf16-products the operands of matrix products are rounded to
- * bfloat16, as a TPU does by default: weights (not biases), priorities, t, h, the
- * head's output, hidden layers. Sums and all else stay in f32, and so do products
- * in which one side is a vector (query times slope, u . W_k h_i, the sum of
- * a_i W_v h_i), of which XLA makes multiplications and sums. Then W_l cannot be
- * folded: h is rounded, item by item. Gradients pass through a rounding as if it
- * were not there, and are not rounded themselves; so the ways back fold as ever.
+ * With the precision bf16-products the operands of matrix products are rounded to bfloat16, as a
+ * TPU does by default: weights (not biases), priorities, t, h, the head's output, hidden layers.
+ * Sums and everything else stay in f32, and so do products with a vector (query times slope, u .
+ * W_k h_i, the sum of a_i W_v h_i), which XLA turns into multiplications and sums. Then W_l cannot
+ * be folded: h is rounded, item by item. Gradients ignore the rounding and are not rounded
+ * themselves; so the backward pass is folded as before.
  *
- * Work is cut into tiles of sets, each with a gradient of its own, which are
- * added in order: the same bits whatever the number of threads.
+ * Work is divided into tiles of sets, each with a gradient of its own, which are added in order:
+ * the result is the same bit for bit for any number of threads.
  */
 #ifndef WHET_LAB_RETRIEVAL_MODEL_H
 #define WHET_LAB_RETRIEVAL_MODEL_H
@@ -36,7 +34,7 @@ typedef struct retrieval_layer {
 /* Where each parameter lies. Matrices begin at multiples of 16 floats; gaps stay zero. */
 typedef struct retrieval_layout {
     size_t depth, width, classes;
-    size_t item_slope;  /* [width]: what psi_x's first layer makes of the priority */
+    size_t item_slope;  /* [width]: the slope of psi_x's first layer in the priority */
     size_t item_class;  /* [classes][width] */
     size_t item_bias;   /* [width] */
     size_t query_slope; /* [width] */
@@ -55,7 +53,7 @@ retrieval_layout retrieval_layout_of(const retrieval_config *config);
 /* Weights truncated normal with deviation sqrt(1 / fan_in), biases 0. */
 void retrieval_initialise(const retrieval_config *config, uint64_t seed, float *parameters);
 
-/* Sets in a tile. Where W_l is not folded a step takes long enough for two threads. */
+/* Sets in a tile. Where W_l is not folded, a step is long enough for two threads. */
 size_t retrieval_tile_sets(const retrieval_config *config);
 
 /* Sets of one size, as the model sees them. */
@@ -86,17 +84,17 @@ typedef struct retrieval_model {
     bool rounds; /* what it multiplies: retrieval_as_multiplied */
 } retrieval_model;
 
-/* A model of the precision bf16-products with its weights rounded, in a place of the caller's
- * [layout.count]; of another precision as it is. */
+/* A model of precision bf16-products with rounded weights, stored in the caller's array
+ * [layout.count]; models of other precisions are returned unchanged. */
 retrieval_model retrieval_as_multiplied(const retrieval_model *model, float *place);
 
-/* Rounds what is to be multiplied, where the model does. */
+/* Rounds operands of products, if the model does. */
 static inline void retrieval_round(const retrieval_model *model, float *x, size_t count) {
     if (model->rounds)
         model->engine->kernels->round_to_bf16(x, count);
 }
 
-/* What a tile came to. */
+/* The result of a tile. */
 typedef struct retrieval_outcome {
     double loss; /* summed over its sets, penalty included */
     size_t correct;
@@ -112,7 +110,7 @@ retrieval_outcome retrieval_tile(const retrieval_model *model, const retrieval_b
                                  float scale, retrieval_workspace *workspace, float *gradient,
                                  float *logits);
 
-/* psi_q of `sets` queries, [sets][width]: a place in scratch, which is [2][sets][width]. */
+/* psi_q of `sets` queries, [sets][width]: a part of scratch, which is [2][sets][width]. */
 float *retrieval_query_features(const retrieval_model *model, const float *query, size_t sets,
                                 float *scratch);
 
@@ -128,7 +126,7 @@ float *retrieval_query_keys(const retrieval_model *model, const float *query, si
 void retrieval_directions(const retrieval_model *model, const float *query, size_t sets,
                           float *scratch, float *direction, float *shift);
 
-/* t of items, [items][width]; as keys where `as_key` (which matters where those do not see the
+/* t of items, [items][width]; as keys where `as_key` (which matters where keys do not see the
  * class). table is [classes + 1][width] from retrieval_class_table. Scratch [items][width], for
  * deeper models only. */
 void retrieval_class_table(const retrieval_model *model, float *table);
@@ -139,8 +137,8 @@ void retrieval_item_features(const retrieval_model *model, const float *table,
 /* From t of items to h, both [items][width]. */
 void retrieval_item_states(const retrieval_model *model, const float *t, size_t items, float *h);
 
-/* Class logits [rows][classes] from sums of weighted h, h_bar [rows][width]. v is scratch of that
- * size, and so is the other, which may be h_bar. */
+/* Class logits [rows][classes] from sums of weighted h, h_bar [rows][width]. v and the other array
+ * are scratch of that size; the latter may be h_bar. */
 void retrieval_answer_from_states(const retrieval_model *model, const float *h_bar, size_t rows,
                                   float *v, float *scratch, float *logits);
 

@@ -12,7 +12,7 @@ retrieval_nodes retrieval_nodes_make(void) {
         double angle = 3.141592653589793 * (double)(2 * j + 1) / (2 * RETRIEVAL_NODES);
         nodes.at[j] = (float)(0.5 - 0.5 * cos(angle));
     }
-    /* from the places as rounded, so that rounding them costs nothing */
+    /* from the rounded positions, so that rounding them costs no accuracy */
     for (size_t j = 0; j < RETRIEVAL_NODES; j++) {
         double product = 1;
         for (size_t other = 0; other < RETRIEVAL_NODES; other++)

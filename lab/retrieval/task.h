@@ -1,7 +1,7 @@
 /*
  * The task: sets of items, each a priority in [0, 1) and a class; the answer is
- * the class of the item with the highest priority. A query, one number in
- * [0, 1), comes with every set and says nothing.
+ * the class of the item with the highest priority. Every set has a query, one
+ * number in [0, 1), which carries no information.
  */
 #ifndef WHET_LAB_RETRIEVAL_TASK_H
 #define WHET_LAB_RETRIEVAL_TASK_H
@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "retrieval/config.h"
 
-/* Items as the model sees them, one after the other. */
+/* Items as the model sees them, in order. */
 typedef struct retrieval_items {
     float *priority; /* rounded where the precision asks for it */
     uint16_t *class_of;
@@ -29,7 +29,7 @@ void retrieval_draw_items(lab_random *random, const retrieval_config *config, fl
 /* A query as the model sees it. */
 float retrieval_draw_query(lab_random *random, const retrieval_config *config);
 
-/* How wide the priorities of a set lie below 1: 1 unless the config asks for nearer ones. */
+/* The spread of a set's priorities below 1: 1 unless the config asks for a smaller one. */
 float retrieval_draw_priority_range(lab_random *random, const retrieval_config *config);
 
 #endif

@@ -1,23 +1,23 @@
 /*
  * Forward and backward of one training tile. Items go through psi_x in passes:
  * one for values and keys, a second one for keys where these do not see the
- * class, and one that shows items of two priorities in every class where logits
- * are penalised for telling classes apart. Where psi_x has no matrix products left
- * to do, items are taken a few sets at a time, so that what one loop leaves is
+ * class, and one with items of two priorities in every class where logits that
+ * depend on the class are penalised. Where psi_x needs no matrix products,
+ * items are processed a few sets at a time, so that the output of one loop is
  * still in the cache for the next. The query's side is computed for the sets'
- * queries or, where that is fewer rows, for the nodes of nodes.h.
+ * queries or, if that is fewer rows, for the nodes of nodes.h.
  */
 #include "retrieval/tile.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The penalty compares a difference between classes with that made by this step in priority, and
- * is content where it is not visible in f32. */
+/* The penalty compares differences between classes with that caused by this step in priority, and
+ * vanishes where they are not visible in f32. */
 static const float leak_step = 0.05F;
 static const double leak_floor = 1e-7;
 
-/* What the query's side is computed for. */
+/* The queries for which the query's side is computed. */
 typedef struct query_rows {
     size_t count;
     const float *query;
@@ -31,7 +31,7 @@ static query_rows rows_of_queries(const tile *t) {
     return (query_rows){t->sets, t->batch->query, w->direction, w->shift};
 }
 
-/* What u . W_k h is multiplied by. */
+/* The factor of u . W_k h. */
 static float logit_scale(const tile *t) { return t->p[t->at->scale] / sqrtf((float)t->width); }
 
 static nn_dense dense_at(const tile *t, retrieval_layer layer, size_t out) {
@@ -72,8 +72,9 @@ static void pass_forward(const tile *t, const item_pass *pass, size_t first, siz
                        pass->d[l] + at);
 }
 
-/* From the gradients of features to those of psi_x. The features' own are two outer products a set,
- * one row of `pair`'s numbers for each item and one of its vectors for each set. */
+/* From the gradients of features to those of psi_x. The features' own gradients are two outer
+ * products a set, with one row of `pair`'s numbers for each item and one of its vectors for each
+ * set. */
 static void pass_backward(const tile *t, const item_pass *pass, const nn_pair *pair, size_t first,
                           size_t sets) {
     size_t per_set = pass->per_set, width = t->width, depth = t->at->depth;
@@ -140,7 +141,7 @@ static void between_nodes(const tile *t) {
     t->kernels->score_forward(w->share, t->sets, RETRIEVAL_NODES, w->node_shift, 0, w->shift);
 }
 
-/* The way back: gradients at nodes, in the places of directions and shifts there. */
+/* Backward: gradients at nodes, which overwrite the directions and shifts there. */
 static void back_to_nodes(const tile *t) {
     retrieval_workspace *w = t->w;
     nn_product summed = {.m = RETRIEVAL_NODES, .n = t->width, .k = t->sets, .ta = true};
@@ -281,10 +282,11 @@ static double mean_of(const float *values, size_t count) {
 }
 
 /*
- * The penalty on logits that tell classes apart: weight / 2 times log(V / S^2),
- * where V is their variance over classes and S their slope in priority. That is
- * what decides between two items of nearly the same priority, whatever the scale
- * of the logits, and the logarithm goes on pressing when little is left.
+ * The penalty on logits that depend on the class: weight / 2 times log(V /
+ * S^2), where V is their variance over classes and S their slope in priority.
+ * That is what decides between two items of nearly the same priority, whatever
+ * the scale of the logits, and the logarithm keeps its gradient when little is
+ * left.
  */
 static double leak_forward_backward(const tile *t) {
     retrieval_workspace *w = t->w;
@@ -299,7 +301,7 @@ static double leak_forward_backward(const tile *t) {
         double slope = (mean - mean_of(e + classes, classes)) / (double)leak_step;
         for (size_t c = 0; c < classes; c++)
             variance += (e[c] - mean) * (e[c] - mean) / count;
-        double against = slope * slope + 1e-6; /* a head that has learnt nothing yet has none */
+        double against = slope * slope + 1e-6; /* an untrained head has none */
         double ratio = variance / against + leak_floor * leak_floor;
         penalty += 0.5 * weight * log(ratio);
         double of_ratio = 0.5 * weight / ratio * (double)t->scale;
@@ -317,7 +319,7 @@ static void leak_backward(const tile *t, size_t first, size_t sets) {
     retrieval_workspace *w = t->w;
     const item_pass *pass = &w->passes[PASS_LEAK];
     size_t points = pass->per_set, width = t->width;
-    for (size_t s = first; s < first + sets; s++) /* what the penalty says of directions */
+    for (size_t s = first; s < first + sets; s++) /* the penalty's gradient of directions */
         t->kernels->mix_forward(tile_features(t, PASS_LEAK) + s * points * width, points, width,
                                 w->grad_leak + s * points, w->grad_direction + s * width);
     const nn_pair by_score = {w->grad_leak, w->direction, NULL, NULL};

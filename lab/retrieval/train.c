@@ -1,7 +1,7 @@
 /*
  * Seeds are tasks of the executor; each runs its own trainer, whose tiles go to
- * the same executor and so use what threads are left. What they share, the
- * progress line and the first error, lies behind a lock.
+ * the same executor and use the remaining threads. A lock protects what they
+ * share: the progress line and the first error.
  */
 #include "retrieval/train.h"
 
@@ -32,7 +32,7 @@ typedef struct shared_state {
     atomic_bool stop;
 } shared_state;
 
-/* One seed under way. */
+/* One seed in training. */
 typedef struct seed_run {
     shared_state *shared;
     uint64_t seed;
@@ -88,7 +88,7 @@ static bool write_log(seed_run *own, lab_error *error) {
     return is_written;
 }
 
-/* Sums for the log go into the checkpoint, and come back from it. */
+/* Saves a checkpoint together with the pending sums of the log. */
 static bool save(seed_run *own, lab_error *error) {
     nn_log_sums *sums = retrieval_trainer_log_sums(own->trainer);
     *sums = (nn_log_sums){.count = 0};
@@ -128,7 +128,7 @@ static bool train_seed(seed_run *own, lab_error *error) {
         own->shown_loss += share * (result.loss - own->shown_loss);
         own->shown_accuracy += share * (result.accuracy - own->shown_accuracy);
         bool is_logged = nn_is_multiple(step, run->folder.log_interval) || step == 1 ||
-                         step == run->config.steps; /* short runs have a log, too */
+                         step == run->config.steps; /* so that short runs have a log, too */
         if (own->files.log && is_logged && !write_log(own, error))
             return false;
         if (nn_files_are_due(&own->files, &run->folder, step, run->config.steps) &&
@@ -145,7 +145,7 @@ static char *checkpoint_path(const retrieval_run *run, uint64_t seed) {
     return lab_path(run->folder.path, "seed-%llu.ckpt", (unsigned long long)seed);
 }
 
-/* Finds where to go on, and opens the log there. */
+/* Finds where to resume, and opens the log there. */
 static bool open_files(seed_run *own, lab_error *error) {
     const nn_run_folder *folder = &own->shared->run->folder;
     char checkpoint[40], log_name[40];
@@ -187,7 +187,7 @@ static void seed_task(void *argument, size_t task, size_t worker) {
     retrieval_trainer_destroy(own.trainer);
 }
 
-/* What is there already must be wanted, and must be lost by nobody. */
+/* Existing checkpoints are only replaced when the run is resumed. */
 static bool check_checkpoints(const retrieval_run *run, lab_error *error) {
     for (size_t i = 0; i < run->seed_count; i++) {
         char *path = checkpoint_path(run, run->seeds[i]);
@@ -278,19 +278,19 @@ bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieva
     return is_done;
 }
 
-static bool recall_manifest(json_t *options, retrieval_run *run, uint64_t *seeds, size_t room,
+static bool recall_manifest(json_t *options, retrieval_run *run, uint64_t *seeds, size_t capacity,
                             lab_error *error) {
     uint64_t none;
     const json_t *list = json_object_get(options, seeds_key);
     size_t count = json_array_size(list);
-    for (size_t i = 0; run->seed_count == 0 && count <= room && i < count; i++)
+    for (size_t i = 0; run->seed_count == 0 && count <= capacity && i < count; i++)
         seeds[i] = (uint64_t)json_integer_value(json_array_get(list, i));
-    if (run->seed_count == 0 && count <= room) {
+    if (run->seed_count == 0 && count <= capacity) {
         run->seeds = seeds;
         run->seed_count = count;
     }
     nn_run_folder_from_json(&run->folder, options);
-    if (json_object_set_new(options, "seed", json_integer(0)) != 0) /* as checkpoints have it */
+    if (json_object_set_new(options, "seed", json_integer(0)) != 0) /* as in checkpoints */
         return lab_fail_memory(error);
     return retrieval_config_from_json(options, run->folder.path, &run->config, &none, error);
 }
@@ -302,11 +302,11 @@ static bool recall_checkpoint(const char *path, retrieval_run *run, lab_error *e
                    retrieval_config_from_json(read.description, path, &run->config, &seed, error);
     nn_checkpoint_free(&read);
     if (run->config.steps < steps)
-        run->config.steps = steps; /* a run that was made longer */
+        run->config.steps = steps; /* the run was extended */
     return is_good;
 }
 
-/* One of them is enough: all seeds have the same choices. */
+/* One of them is enough: all seeds have the same options. */
 static bool recall_checkpoints(retrieval_run *run, lab_error *error) {
     for (size_t i = 0; i < run->seed_count; i++) {
         char *path = checkpoint_path(run, run->seeds[i]);
@@ -321,11 +321,11 @@ static bool recall_checkpoints(retrieval_run *run, lab_error *error) {
     return true;
 }
 
-bool retrieval_run_recall(retrieval_run *run, uint64_t *seeds, size_t room, lab_error *error) {
+bool retrieval_run_recall(retrieval_run *run, uint64_t *seeds, size_t capacity, lab_error *error) {
     json_t *options;
     if (!lab_manifest_options(run->folder.path, command_name, &options, error))
         return false;
-    bool is_good = (!options || recall_manifest(options, run, seeds, room, error)) &&
+    bool is_good = (!options || recall_manifest(options, run, seeds, capacity, error)) &&
                    recall_checkpoints(run, error);
     json_decref(options);
     return is_good;

@@ -1,10 +1,10 @@
 /*
- * A training run: several seeds side by side, with progress, a log and
- * checkpoints in a folder, ready to be stopped at any time and taken up again.
+ * A training run: several seeds in parallel, with progress, a log and
+ * checkpoints in a folder. It can be stopped at any time and resumed.
  *
- *     FOLDER/seed-3.ckpt    everything needed to go on, replaced as a whole
- *     FOLDER/seed-3.jsonl   a line every so many steps
- *     FOLDER/manifest.json  what made them
+ *     FOLDER/seed-3.ckpt    everything needed to continue, replaced atomically
+ *     FOLDER/seed-3.jsonl   a line every log_interval steps
+ *     FOLDER/manifest.json  the command, options and machine
  */
 #ifndef WHET_LAB_RETRIEVAL_TRAIN_H
 #define WHET_LAB_RETRIEVAL_TRAIN_H
@@ -25,15 +25,14 @@ typedef struct retrieval_run {
 /*
  * Trains all seeds. On success heads (if not NULL) has seed_count heads, to be
  * freed. Stopped by a signal (lab_catch_interrupts), it saves checkpoints and
- * fails with LAB_STOPPED. Call lab_catch_interrupts before, if that is wanted.
+ * fails with LAB_STOPPED. Call lab_catch_interrupts first if that is wanted.
  */
 bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
                      lab_error *error);
 
-/* The choices of the run that is in run->folder.path, from a checkpoint and from its manifest;
- * where they differ the checkpoint is right, unless the manifest has more steps. Where
- * run->seed_count is 0, its seeds too, into `seeds` with room for so many. What neither tells stays
- * as it was. */
-bool retrieval_run_recall(retrieval_run *run, uint64_t *seeds, size_t room, lab_error *error);
+/* The options of the run in run->folder.path, from a checkpoint and its manifest; where they differ
+ * the checkpoint counts, unless the manifest has more steps. If run->seed_count is 0, also its
+ * seeds, into `seeds`, which has the given capacity. What neither contains is unchanged. */
+bool retrieval_run_recall(retrieval_run *run, uint64_t *seeds, size_t capacity, lab_error *error);
 
 #endif

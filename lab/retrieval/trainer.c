@@ -1,7 +1,7 @@
 /*
  * The training step: draw, gradients tile by tile, one update by Adam. Tiles
- * and slices of the update are tasks for an executor; which thread does them
- * changes nothing.
+ * and slices of the update are tasks for an executor; results do not depend on
+ * which thread runs them.
  */
 #include "retrieval/trainer.h"
 
@@ -26,7 +26,7 @@ struct retrieval_trainer {
     retrieval_outcome *outcomes;
     float *priority, *query;
     uint16_t *class_of, *label;
-    size_t n; /* items in each set of the batch at hand */
+    size_t n; /* items in each set of the current batch */
     nn_adam adam;
 };
 
@@ -205,7 +205,7 @@ static bool is_same_run(const void *context, const nn_checkpoint *read, const ch
     json_t *ours = retrieval_config_to_json(&trainer->config, trainer->seed);
     if (!ours)
         return lab_fail_memory(error);
-    /* A run can be made longer. */
+    /* A run can be extended. */
     bool is_same = nn_checkpoint_agrees(ours, read->description, "steps", names, path, error);
     json_decref(ours);
     return is_same;

@@ -1,7 +1,6 @@
 /*
  * One head in training, step by step. A step draws a batch from the seed and
- * its own number alone, so a run that is taken up again goes on as if it had
- * never stopped.
+ * its own number alone, so a resumed run continues as if it had never stopped.
  */
 #ifndef WHET_LAB_RETRIEVAL_TRAINER_H
 #define WHET_LAB_RETRIEVAL_TRAINER_H
@@ -22,19 +21,19 @@ typedef struct retrieval_step {
     double accuracy; /* share of its sets */
 } retrieval_step;
 
-/* One step. False where the loss is not finite any more. */
+/* One step. False if the loss is no longer finite. */
 bool retrieval_trainer_step(retrieval_trainer *trainer, retrieval_step *result, lab_error *error);
 
 uint64_t retrieval_trainer_done(const retrieval_trainer *trainer);
 
-/* Sums for the log, which go into checkpoints and come back from them. */
+/* Pending sums of the log, saved to and restored from checkpoints. */
 nn_log_sums *retrieval_trainer_log_sums(retrieval_trainer *trainer);
 
 /* Weights, moments and step, to a file and back; a checkpoint of other options is refused. */
 bool retrieval_trainer_save(const retrieval_trainer *trainer, const char *path, lab_error *error);
 bool retrieval_trainer_restore(retrieval_trainer *trainer, const char *path, lab_error *error);
 
-/* A copy of what has been learnt. */
+/* A copy of the learned parameters. */
 bool retrieval_trainer_head(const retrieval_trainer *trainer, retrieval_head *head,
                             lab_error *error);
 

@@ -1,8 +1,8 @@
 /*
  * Heads in which every item goes through psi_x's last layer, as it must where
- * products round what they multiply: h is rounded before W_k and W_v. The rest
- * folds, and so do the ways back, which need the sums of h and of t that the
- * weights and the gradients of scores make of each set.
+ * products round their operands: h is rounded before W_k and W_v. The rest is
+ * folded, and so is the backward pass, which needs the sums of h and t of each
+ * set, weighted by coefficients and by the gradients of scores.
  */
 #include "retrieval/tile.h"
 

@@ -1,10 +1,10 @@
-/* Memory for one training tile: one block, cut into pieces. */
+/* Memory for one training tile: one block, divided into arrays. */
 #include "retrieval/tile.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Hands out aligned pieces of one allocation: first to learn its size, then for good. */
+/* Hands out aligned pieces of one allocation: a first pass measures its size. */
 typedef struct arena {
     float *base;
     size_t used;

@@ -36,7 +36,7 @@ static double multiply(const float *matrix, size_t rows, size_t columns, const d
     return sqrt(squares);
 }
 
-/* x = transpose(matrix) y, made to length 1; returns the length it had. */
+/* x = transpose(matrix) y, normalised; returns the length before. */
 static double multiply_back(const float *matrix, size_t rows, size_t columns, const double *y,
                             double *x) {
     for (size_t j = 0; j < columns; j++)
@@ -55,7 +55,7 @@ static double multiply_back(const float *matrix, size_t rows, size_t columns, co
 
 static double iterate(const float *matrix, size_t rows, size_t columns, double *x, double *y) {
     enum { STEPS_MAX = 10000 };
-    /* A start that no usual matrix maps to zero: unequal, none zero, signs mixed. */
+    /* A start vector that no ordinary matrix maps to zero: unequal, none zero, mixed signs. */
     for (size_t j = 0; j < columns; j++)
         x[j] = (j % 2 ? -1.0 : 1.0) / (1.0 + (double)(j % 17));
     double before = 0, sigma = 0, change = 0;
@@ -63,7 +63,7 @@ static double iterate(const float *matrix, size_t rows, size_t columns, double *
         sigma = multiply(matrix, rows, columns, x, y);
         if (!isfinite(sigma))
             return (double)NAN;
-        /* the first x has no length of its own yet */
+        /* the first x is not normalised yet */
         change = step > 1 ? (sigma - before) / sigma : 1;
         if (sigma == 0 || change < 1e-12)
             break;

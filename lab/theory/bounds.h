@@ -1,6 +1,6 @@
 /*
- * The paper's inequalities, each as the function that computes its side: what
- * logits that lie within a spread of each other allow softmax to do.
+ * The paper's inequalities, one function for each bound: what softmax can do
+ * with logits within a given spread.
  */
 #ifndef WHET_LAB_THEORY_BOUNDS_H
 #define WHET_LAB_THEORY_BOUNDS_H
@@ -21,7 +21,7 @@ coefficient_bounds theory_coefficient_bounds(double n, double spread, double tem
  */
 double theory_reach(double spread, double temperature, double mass);
 
-/* The spread that it takes: the inverse of the above. 0 where any would do. */
+/* The spread needed: the inverse of the above. 0 where any suffices. */
 double theory_spread_needed(double n, double temperature, double mass);
 
 /*
@@ -35,8 +35,8 @@ double theory_spread_bound(double sigma_q, double sigma_k, double query_norm, do
 /*
  * The largest singular value of a matrix [rows][columns], by power iteration on
  * its Gram matrix until the value no longer grows. Rounded up by the relative
- * change of the last step; memory: rows + columns doubles. NaN without memory
- * or when an entry is not finite.
+ * change of the last step; memory: rows + columns doubles. NaN when memory runs
+ * out or an entry is not finite.
  */
 double theory_largest_singular_value(const float *matrix, size_t rows, size_t columns);
 

@@ -80,7 +80,8 @@ static void apply(const float *weights, size_t in, size_t out, const double *x, 
         }
 }
 
-/* Every row to mean square 1: keeps states bounded, as the theorem's proof needs. */
+/* Scales every row to mean square 1, which keeps states bounded, as the theorem's proof
+ * requires. */
 static void normalise(const double *x, size_t rows, size_t width, double *y) {
     for (size_t r = 0; r < rows; r++) {
         double squares = 0;
@@ -92,7 +93,7 @@ static void normalise(const double *x, size_t rows, size_t width, double *y) {
     }
 }
 
-/* What one forward pass works on: [kinds][width], or twice that. */
+/* Scratch of one forward pass: [kinds][width], or twice that. */
 typedef struct states {
     double *x, *normed, *query, *key, *value, *mixed, *hidden;
 } states;
@@ -111,8 +112,8 @@ static bool states_create(states *s, size_t kinds, size_t width) {
     return true;
 }
 
-/* One query kind of one head: its coefficients to a token of each kind go to `weight`, and what
- * they amount to into the head's figures. */
+/* One query kind of one head: its coefficients for a token of each kind go to `weight`, and their
+ * extremes into the head's results. */
 static void attend(const double *logits, const uint64_t *counts, size_t kinds, uint64_t n,
                    uint64_t queries, double *weight, head_dispersion *head) {
     double high = logits[0], low = logits[0];
@@ -137,15 +138,15 @@ static void attend(const double *logits, const uint64_t *counts, size_t kinds, u
     head->largest = fmax(head->largest, largest);
     head->spread = fmax(head->spread, spread);
     head->entropy += entropy * (double)queries / (double)n;
-    head->low_room = fmin(head->low_room, smallest * (double)n * ratio);
-    head->high_room = fmin(head->high_room, ratio / ((double)n * largest));
+    head->low_slack = fmin(head->low_slack, smallest * (double)n * ratio);
+    head->high_slack = fmin(head->high_slack, ratio / ((double)n * largest));
 }
 
 static void run_head(const random_transformer *t, const states *s, const uint64_t *counts,
                      uint64_t n, size_t index, head_dispersion *head) {
     size_t kinds = t->shape.kinds, dim = t->shape.head_dim, width = t->width;
     double scale = 1 / sqrt((double)dim);
-    *head = (head_dispersion){.low_room = (double)INFINITY, .high_room = (double)INFINITY};
+    *head = (head_dispersion){.low_slack = (double)INFINITY, .high_slack = (double)INFINITY};
     for (size_t i = 0; i < kinds; i++) {
         double logits[DISPERSION_KINDS_MAX], weight[DISPERSION_KINDS_MAX];
         double *mixed = s->mixed + i * width + index * dim;
@@ -165,7 +166,7 @@ static void run_head(const random_transformer *t, const states *s, const uint64_
     }
 }
 
-/* x += what a block made of it. */
+/* x += the block's output. */
 static void add(double *x, const double *more, size_t count) {
     for (size_t i = 0; i < count; i++)
         x[i] += more[i];

@@ -4,8 +4,8 @@
  * A random Transformer (attention and MLP blocks with residuals, no positions)
  * reads n tokens of a small vocabulary, one of which occurs exactly once.
  * Without positions, tokens of one kind stay equal in every layer; so n tokens
- * are computed as a few kinds with their counts, exactly, and n may be as large
- * as one likes.
+ * are computed exactly as a few kinds with their counts, and n can be
+ * arbitrarily large.
  */
 #ifndef WHET_LAB_THEORY_DISPERSION_H
 #define WHET_LAB_THEORY_DISPERSION_H
@@ -27,11 +27,11 @@ typedef struct transformer_shape {
 
 /* One head among n tokens, over all its queries. */
 typedef struct head_dispersion {
-    double largest;   /* the largest coefficient that any query gives to any one token */
-    double spread;    /* the largest difference between two logits of a query */
-    double entropy;   /* mean over tokens as queries */
-    double low_room;  /* smallest coefficient over its bound from Lemma 2.1, at least 1 */
-    double high_room; /* bound over largest coefficient, at least 1 */
+    double largest;    /* the largest coefficient that any query gives to any one token */
+    double spread;     /* the largest difference between two logits of a query */
+    double entropy;    /* mean over tokens as queries */
+    double low_slack;  /* smallest coefficient over its bound from Lemma 2.1, at least 1 */
+    double high_slack; /* bound over largest coefficient, at least 1 */
 } head_dispersion;
 
 /* NULL for a shape beyond the limits, or when memory runs out. */
@@ -40,8 +40,8 @@ void theory_transformer_destroy(random_transformer *transformer);
 
 /*
  * All heads for n tokens: result[layer * heads + head]. counts (may be NULL)
- * gets how often each kind occurs; the first kind is the one that occurs once.
- * False for n below 2, or when memory runs out.
+ * receives the number of tokens of each kind; the first kind is the one that
+ * occurs once. False for n below 2, or when memory runs out.
  */
 bool theory_transformer_run(const random_transformer *transformer, uint64_t n,
                             head_dispersion *result, uint64_t *counts);
@@ -49,7 +49,7 @@ bool theory_transformer_run(const random_transformer *transformer, uint64_t n,
 /* The final states of the kinds, [kinds][width], of the last call's n; for tests. */
 bool theory_transformer_states(const random_transformer *transformer, uint64_t n, double *result);
 
-/* The weights, for tests that compute the same another way. */
+/* The weights, for tests that compute the same differently. */
 typedef struct layer_weights {
     const float *query, *key, *value, *out; /* [width][width]: y_i = sum_j w[i][j] x_j */
     const float *up, *down;                 /* [2 width][width], [width][2 width] */

@@ -18,7 +18,7 @@ double theory_round(double x, const number_format *format) {
 
 enum { OUTPUTS = 256 };
 
-/* The outputs of all the others together, number by number as n grows. */
+/* The sum of all other items' outputs, extended as n grows. */
 typedef struct others {
     lab_random random;
     uint64_t count;

@@ -5,7 +5,7 @@
  * The sharpest head that a logit spread allows gives its item the logit
  * `spread` and all others 0. Its output is computed twice, with two values for
  * that item and the same random values for the others, and rounded: where both
- * come out the same, the answer is lost.
+ * are equal, the answer is lost.
  */
 #ifndef WHET_LAB_THEORY_PRECISION_H
 #define WHET_LAB_THEORY_PRECISION_H
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A binary format: bits of the significand (the hidden one counted) and the smallest exponent e
+/* A binary format: bits of the significand (including the hidden one) and the smallest exponent e
  * such that 2^e is a normal number. */
 typedef struct number_format {
     const char *name;
@@ -35,12 +35,11 @@ typedef struct precision_point {
 /* n = 2, 4, 8 ... up to 2^points. */
 void theory_precision(double spread, uint64_t seed, size_t points, precision_point *result);
 
-/* The first size from which on no output of a format tells any more, or 0 if the last still does.
- */
+/* The first size from which on no output of a format differs, or 0 if the last still does. */
 uint64_t theory_precision_end(const precision_point *points, size_t count, size_t format);
 
-/* Where that is to be expected: the coefficient times the values' difference is half a step at 1/2.
- */
+/* The expected size: the coefficient times the values' difference is half a rounding step at
+ * 1/2. */
 double theory_precision_expected(double spread, const number_format *format);
 
 #endif

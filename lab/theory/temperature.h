@@ -14,8 +14,8 @@ typedef struct entropy_slope {
 
 entropy_slope theory_entropy(const double *logits, size_t n, double beta);
 
-/* The figure's surface: entropy over lambda and temperature, [temperature][lambda], and how far the
- * slope is from a central difference anywhere on it, relative to 1 + |slope|. */
+/* The figure's surface: entropy over lambda and temperature, [temperature][lambda], and the largest
+ * deviation of the slope from a central difference, relative to 1 + |slope|. */
 typedef struct temperature_panel {
     double lambda_low, lambda_high;
     double theta_low, theta_high;

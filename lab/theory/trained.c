@@ -1,5 +1,5 @@
-/* Sets are drawn chunk by chunk (retrieval/chunked.h); features of their items are made chunk by
- * chunk; see trained.h. */
+/* Sets are drawn chunk by chunk (retrieval/chunked.h); features of their items are computed chunk
+ * by chunk; see trained.h. */
 #include "theory/trained.h"
 #include "retrieval/chunked.h"
 #include <math.h>
@@ -11,7 +11,7 @@ struct trained_probe {
     retrieval_model model;
     retrieval_chunked *chunked;
     double sigma_q, sigma_k;
-    float *block;                      /* all of the following */
+    float *block;                      /* holds all of the following */
     float *table;                      /* [classes + 1][width] */
     float *scratch;                    /* [2][width] */
     float *direction;                  /* [width] */
@@ -49,7 +49,7 @@ trained_probe *trained_probe_create(const nn_engine *engine, const retrieval_hea
         return NULL;
     }
     probe->model = retrieval_head_model(head, engine);
-    /* The statements are about heads as such: their weights, without what products round away. */
+    /* The statements are about the exact head: its weights, without the rounding of products. */
     if (probe->model.config.precision == RETRIEVAL_BF16_PRODUCTS)
         probe->model.config.precision = RETRIEVAL_BF16;
     const retrieval_layout *at = &probe->model.layout;
@@ -78,7 +78,7 @@ void trained_probe_destroy(trained_probe *probe) {
 
 static size_t chunk_at(size_t n, size_t first) { return n - first < CHUNK ? n - first : CHUNK; }
 
-/* What psi_x's hidden layers make of some items. */
+/* The output of psi_x's hidden layers for some items. */
 static const float *features_of(const trained_probe *probe, const float *priority,
                                 const uint16_t *class_of, size_t items, bool as_key) {
     retrieval_item_features(&probe->model, probe->table, priority, class_of, items, as_key,
@@ -104,7 +104,7 @@ static range logits_of(const retrieval_set *set) {
 trained_coefficients trained_coefficients_of(trained_probe *probe, size_t n, size_t sets,
                                              uint64_t seed) {
     trained_coefficients result = {
-        .smallest = 1, .low_room = (double)INFINITY, .high_room = (double)INFINITY};
+        .smallest = 1, .low_slack = (double)INFINITY, .high_slack = (double)INFINITY};
     for (size_t s = 0; s < sets; s++) {
         retrieval_set set;
         retrieval_chunked_open(probe->chunked, seed, n, s, &set);
@@ -117,8 +117,8 @@ trained_coefficients trained_coefficients_of(trained_probe *probe, size_t n, siz
         result.spread = fmax(result.spread, of.high - of.low);
         result.smallest = fmin(result.smallest, smallest);
         result.largest = fmax(result.largest, largest);
-        result.low_room = fmin(result.low_room, smallest / own.low);
-        result.high_room = fmin(result.high_room, own.high / largest);
+        result.low_slack = fmin(result.low_slack, smallest / own.low);
+        result.high_slack = fmin(result.high_slack, own.high / largest);
     }
     result.bounds = theory_coefficient_bounds((double)n, result.spread, 1);
     return result;
@@ -188,7 +188,7 @@ static void apply(const float *weight, const float *bias, size_t width, const do
             y[j] += x[i] * (double)weight[i * width + j];
 }
 
-/* The head's output from the weighted mean of features; both places are overwritten. */
+/* The head's output from the weighted mean of features; both arrays are overwritten. */
 static void output_of(const trained_probe *probe, double *mean, double *output) {
     const retrieval_layout *at = &probe->model.layout;
     const float *parameters = probe->model.parameters;
@@ -199,7 +199,7 @@ static void output_of(const trained_probe *probe, double *mean, double *output) 
     apply(parameters + at->w_v, NULL, at->width, mean, output);
 }
 
-/* exp(e - reference) of one item with a class of our choice. */
+/* exp(e - reference) of one item with a given class. */
 static double weight_of(const trained_probe *probe, const retrieval_set *set, size_t item,
                         uint16_t class, float shift, double reference) {
     float logit;
@@ -217,7 +217,7 @@ static void add_item(const trained_probe *probe, const retrieval_set *set, size_
         sums[j] += weight * (double)value[j];
 }
 
-/* All items but the one to be found: their weights' sum, and that of their weighted features. */
+/* All items but the one to retrieve: the sum of their weights and of their weighted features. */
 static double add_others(const trained_probe *probe, const retrieval_set *set, double reference,
                          double *sums) {
     size_t width = probe->model.layout.width;
@@ -241,7 +241,7 @@ static double add_others(const trained_probe *probe, const retrieval_set *set, d
 }
 
 /* The two outputs of a set, in the last two rows of the probe's sums; returns the coefficient of
- * the item as it is. */
+ * the unchanged item. */
 static double both_outputs(const trained_probe *probe, const retrieval_set *set) {
     size_t width = probe->model.layout.width;
     float shift;

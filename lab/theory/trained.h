@@ -1,9 +1,9 @@
 /*
- * The paper's statements on a trained head of max retrieval: both sides
- * measured on random sets, for each size of set.
+ * The paper's statements on a trained max-retrieval head: both sides measured
+ * on random sets, for each size of set.
  *
  * What the model folds for speed (psi_x's last layer) is computed item by item
- * here, since the statements speak of a head's inputs.
+ * here, since the statements are about a head's inputs.
  */
 #ifndef WHET_LAB_THEORY_TRAINED_H
 #define WHET_LAB_THEORY_TRAINED_H
@@ -21,11 +21,12 @@ void trained_probe_destroy(trained_probe *probe);
 
 /* Lemma 2.1 among n items, under softmax. */
 typedef struct trained_coefficients {
-    double spread;              /* the largest that any of the sets' logits had */
-    coefficient_bounds bounds;  /* what it allows */
-    double smallest, largest;   /* of all coefficients of all sets */
-    double low_room, high_room; /* how far, as a factor, a set's own bounds were from its smallest
-                                   and largest coefficient at the nearest: at least 1 */
+    double spread;                /* the largest over all sets */
+    coefficient_bounds bounds;    /* the bounds it implies */
+    double smallest, largest;     /* of all coefficients of all sets */
+    double low_slack, high_slack; /* smallest ratio between a set's own bounds and its smallest
+                                   *                                    and largest coefficient at
+                                   * the nearest: at least 1 */
 } trained_coefficients;
 
 trained_coefficients trained_coefficients_of(trained_probe *probe, size_t n, size_t sets,
@@ -42,12 +43,12 @@ typedef struct trained_spread {
 
 trained_spread trained_spread_of(trained_probe *probe, size_t n, size_t sets, uint64_t seed);
 
-/* The corollary among n items: the head's output with the class of the largest item as it is and
- * with another one, both rounded. */
+/* The corollary among n items: the head's output with the true class of the largest item and with
+ * another one, both rounded. */
 typedef struct trained_precision {
     double coefficient;             /* of the largest item, mean over sets */
     double sets[PRECISION_FORMATS]; /* share of sets in which any number of the output differs */
-    double elements[PRECISION_FORMATS]; /* share of all the outputs' numbers that differ */
+    double elements[PRECISION_FORMATS]; /* share of all output elements that differ */
 } trained_precision;
 
 trained_precision trained_precision_of(trained_probe *probe, size_t n, size_t sets, uint64_t seed);

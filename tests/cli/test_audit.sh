@@ -70,7 +70,7 @@ refuses "a layer that is not there" '' '' 'whet audit: --layer: 5 is out of rang
 head -c 500000 "$model" >"$SCRATCH/cut.gguf"
 whet_given '' audit "$SCRATCH/cut.gguf" --json "$SCRATCH/cut.json"
 check "a model that was cut off is refused" [ "$status" -eq 2 ]
-check "with a word on why" grep -q 'it has been cut off$' "$SCRATCH/err"
+check "with a word on why" grep -q 'it is truncated$' "$SCRATCH/err"
 check "and nothing is written" [ ! -e "$SCRATCH/cut.json" ]
 whet_given '' audit "$model" --quiet --json /dev/null/x
 check "a file that cannot be written is an error" [ "$status" -eq 1 ]

@@ -289,6 +289,8 @@ for verb in '' generate mix export score list; do
 done
 refuses "a device without an end is no file of predictions" '' '' \
     'whet clrs score: /dev/zero: not a text file (NUL byte at offset 0)\n' clrs score /dev/zero
+refuses "control characters of a line do not reach the terminal" '{\0033: 1}\n' '' \
+    "whet clrs score: <stdin>:1: not JSON: string or '}' expected near '?'\n" clrs score
 refuses "too long a line is refused" '{"algo": "bfs"}\n' '' \
     'whet clrs score: <stdin>: line 1 is longer than 9 bytes; --max-line sets the limit\n' clrs score --max-line 9
 refuses "nor is it a specification" '' '' 'whet clrs mix: /dev/zero: not a text file (NUL byte at offset 0)\n' clrs mix --spec /dev/zero

@@ -122,7 +122,7 @@ whet_given '' lm import "$SCRATCH/short.gguf" "$SCRATCH/x.ckpt"
 check "half a GGUF is refused" [ "$status" -eq 2 ] && check "and nothing written" [ ! -e "$SCRATCH/x.ckpt" ]
 "$WHET_BIN" retrieval train --steps 1 --width 16 --batch 8 --quiet --out "$SCRATCH/heads" >/dev/null 2>&1
 whet_given '' lm generate "$(find "$SCRATCH/heads" -name '*.ckpt' | head -n 1)"
-check "a head of max retrieval is no language model" grep -q 'not a checkpoint of a language model' "$SCRATCH/err"
+check "a head of max retrieval is no language model" grep -q 'not a language model checkpoint' "$SCRATCH/err"
 whet_given '' lm eval "$SCRATCH/back.ckpt"
 check "a model that does not say what it knows must be told" grep -q 'name algorithms with --algo' "$SCRATCH/err"
 whet_given '' lm eval "$model" --algorithm mimimum

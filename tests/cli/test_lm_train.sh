@@ -40,7 +40,7 @@ stopped_by() { # signal folder: leaves $status
 }
 stopped_by INT interrupted
 check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
-    check "and a message that says how to go on" grep -q -- '--resume goes on' "$SCRATCH/err"
+    check "and a message that says how to go on" grep -q -- 'continue with --resume' "$SCRATCH/err"
 check "the run is resumed, without saying again what it was" "$WHET_BIN" lm train --resume --quiet --out "$SCRATCH/interrupted"
 check "and ends with the weights of an undisturbed one" same whole/model.ckpt interrupted/model.ckpt
 check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/log.jsonl")" -eq 10 ]
@@ -48,7 +48,7 @@ check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/log.jsonl")
 twice_stopped() {
     timeout --preserve-status -s TERM 3 "$WHET_BIN" lm train "${small[@]}" --steps 1000000 --checkpoint-every 0 --quiet \
         --out "$SCRATCH/twice" >/dev/null 2>"$SCRATCH/err"
-    [ $? -eq 130 ] && grep -q -- '--resume goes on' "$SCRATCH/err" && [ -e "$SCRATCH/twice/model.ckpt" ]
+    [ $? -eq 130 ] && grep -q -- 'continue with --resume' "$SCRATCH/err" && [ -e "$SCRATCH/twice/model.ckpt" ]
 }
 check "a signal that comes twice at once leaves a checkpoint, too" twice_stopped
 rm "$SCRATCH/interrupted/model.ckpt"
@@ -107,7 +107,7 @@ refused "and a file of another kind" 2 "not a whet checkpoint" train --out "$SCR
 check "which is not touched" [ "$(cat "$SCRATCH/damaged/model.ckpt")" = hello ]
 "$WHET_BIN" retrieval train --steps 1 --width 16 --batch 8 --quiet --out "$SCRATCH/heads" >/dev/null
 damaged <"$SCRATCH/heads/seed-1.ckpt"
-refused "and a checkpoint of another kind of model" 2 "not a checkpoint of a language model" train --out "$SCRATCH/damaged"
+refused "and a checkpoint of another kind of model" 2 "not a language model checkpoint" train --out "$SCRATCH/damaged"
 
 # Command lines that make no sense.
 for bad in "--width 0" "--layers 0" "--heads 3 --key-heads 2" "--batch 0" "--accumulate 0" "--lengths 8..4" "--lengths 0..4" \

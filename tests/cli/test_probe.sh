@@ -128,12 +128,12 @@ refuses "a text with a zero byte is none" '' '' "whet probe: $SCRATCH/zero: not 
     probe "$model" --prompt-file "$SCRATCH/zero"
 whet_given '' probe "$model" --sizes 4,1000 --policy softmax --threads 1 --quiet --json "$SCRATCH/long.json"
 check "a prompt longer than the context is refused" [ "$status" -eq 2 ]
-check "with its length" grep -q 'are more than the context of 512' "$SCRATCH/err"
+check "with its length" grep -q 'exceed the context of 512' "$SCRATCH/err"
 check "and nothing is written" [ ! -e "$SCRATCH/long.json" ]
 head -c 500000 "$model" >"$SCRATCH/cut.gguf"
 whet_given '' probe "$SCRATCH/cut.gguf" --quiet
 check "a model that was cut off is refused" [ "$status" -eq 2 ]
-check "with a word on why" grep -q 'it has been cut off$' "$SCRATCH/err"
+check "with a word on why" grep -q 'it is truncated$' "$SCRATCH/err"
 whet_given '' probe "$model" --sizes 2 --layers nonsense --threads 1 --quiet
 check "layers that are none are refused" [ "$status" -ne 0 ]
 check "with the plug-in's own words" grep -q 'nonsense' "$SCRATCH/err"
@@ -173,7 +173,7 @@ fi
 if [ -z "${WHET_INSTRUMENTED:-}" ]; then
     (ulimit -f 4 && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --every 1 --threads 1 --quiet) >"$SCRATCH/out" 2>"$SCRATCH/err"
     check "no room for what is recorded is a failure" [ $? -eq 1 ]
-    check "and it is told which" grep -q '^whet probe: what the heads do could not be kept (whet: .*/rows.csv: File too large' "$SCRATCH/err"
+    check "and it is told which" grep -q '^whet probe: the record could not be written (whet: .*/rows.csv: File too large' "$SCRATCH/err"
 else
     skip "no room for what is recorded is a failure" "instrumented programs write files of their own"
 fi

@@ -33,7 +33,7 @@ stopped_by() { # signal folder: leaves $status
 }
 stopped_by INT interrupted
 check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
-    check "and a message that says how to go on" grep -q -- '--resume goes on' "$SCRATCH/err"
+    check "and a message that says how to go on" grep -q -- 'continue with --resume' "$SCRATCH/err"
 again() { "$WHET_BIN" retrieval train --resume --quiet "$@"; }
 check "the run is resumed, without saying again what it was" again --out "$SCRATCH/interrupted"
 check "and ends with the weights of an undisturbed one" same whole/seed-1.ckpt interrupted/seed-1.ckpt

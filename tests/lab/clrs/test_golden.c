@@ -64,9 +64,9 @@ static bool has_hash(const char *text, size_t length, const char *expected) {
     return strcmp(hash, expected) == 0;
 }
 
-static size_t parse_list(const char *text, int64_t *numbers, size_t room) {
+static size_t parse_list(const char *text, int64_t *numbers, size_t capacity) {
     size_t count = 0;
-    for (; *text && count < room; text += *text == ',') {
+    for (; *text && count < capacity; text += *text == ',') {
         char *end;
         numbers[count++] = strtoll(text, &end, 10);
         text = end;

@@ -32,7 +32,7 @@ TEST(bubble_sort_sorts) { check_samples("bubble_sort", 64, is_sorted); }
 TEST(heapsort_sorts) { check_samples("heapsort", 127, is_sorted); }
 TEST(quicksort_sorts) { check_samples("quicksort", 127, is_sorted); }
 
-// Whether exactly so many keys may stand before the key that the answer points at.
+// Whether exactly `rank` keys may precede the key that the answer points at.
 static bool has_rank(const char *question, const char *answer, size_t rank) {
     struct values key = input_values(question, "key"), found = answer_values(answer);
     size_t below = 0, equal = 0, place = (size_t)found.at[0];

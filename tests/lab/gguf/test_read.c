@@ -155,9 +155,9 @@ TEST(counts_that_no_file_can_hold_are_refused_before_memory_is_asked_for) {
     static const uint64_t counts[] = {1, 1u << 20, UINT64_MAX / 13, UINT64_MAX};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         put_head(&file, 3, counts[i], 0);
-        is_refused(&file, "more than the file can hold");
+        is_refused(&file, "do not fit in the file");
         put_head(&file, 3, 0, counts[i]);
-        is_refused(&file, "more than the file can hold");
+        is_refused(&file, "do not fit in the file");
     }
 }
 
@@ -181,19 +181,19 @@ TEST(values_that_are_not_in_order_are_refused) {
     static made_file file;
     one_key(&file, 13);
     put_u64(&file, 0);
-    is_refused(&file, "key \"the.key\" at byte 43: 13 is no kind of value");
+    is_refused(&file, "key \"the.key\" at byte 43: unknown kind of value 13");
     one_key(&file, UINT32_MAX);
     put_u64(&file, 0);
-    is_refused(&file, "is no kind of value");
+    is_refused(&file, "unknown kind of value");
     one_key(&file, GGUF_BOOL);
     put_bytes(&file, "\x02", 1);
-    is_refused(&file, "a truth value of 2");
+    is_refused(&file, "a boolean of 2");
     one_key(&file, GGUF_TEXT);
     put_u64(&file, UINT64_MAX);
-    is_refused(&file, "the file ends");
+    is_refused(&file, "truncated file");
     one_key(&file, GGUF_TEXT);
     put_u64(&file, 1);
-    is_refused(&file, "the file ends");
+    is_refused(&file, "truncated file");
 }
 
 TEST(arrays_that_are_not_in_order_are_refused) {
@@ -218,12 +218,12 @@ TEST(arrays_that_are_not_in_order_are_refused) {
     one_key(&file, GGUF_ARRAY);
     put_u32(&file, 99);
     put_u64(&file, 0);
-    is_refused(&file, "99 is no kind of value");
+    is_refused(&file, "unknown kind of value 99");
     one_key(&file, GGUF_ARRAY);
     put_u32(&file, GGUF_BOOL);
     put_u64(&file, 3);
     put_bytes(&file, "\x01\x00\x05", 3);
-    is_refused(&file, "a truth value of 5");
+    is_refused(&file, "a boolean of 5");
 }
 
 TEST(names_that_are_none_are_refused) {
@@ -260,7 +260,7 @@ TEST(keys_and_tensors_that_come_twice_are_refused) {
         put_u32(&file, 1);
     }
     is_refused(&file, "key \"same\"");
-    is_refused(&file, "the name comes twice");
+    is_refused(&file, "duplicate name");
     put_head(&file, 3, 2, 0);
     put_tensor(&file, "same", 1, 1, GGUF_F32, 0);
     put_tensor(&file, "same", 1, 1, GGUF_F32, 32);
@@ -269,7 +269,7 @@ TEST(keys_and_tensors_that_come_twice_are_refused) {
         put_u32(&file, 0);
     }
     is_refused(&file, "tensor \"same\"");
-    is_refused(&file, "the name comes twice");
+    is_refused(&file, "duplicate name");
 }
 
 // A file with one tensor, and data enough for 1024 bytes.
@@ -288,7 +288,7 @@ TEST(tensors_that_are_not_in_order_are_refused) {
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         one_tensor(&file, 32, 1, types[i], 0);
         is_refused(&file, "tensor \"the.tensor\"");
-        is_refused(&file, "which is not known");
+        is_refused(&file, "unknown element type");
     }
     one_tensor(&file, 33, 1, GGUF_Q8_0, 0);
     is_refused(&file, "rows of 33 elements are not made of q8_0's blocks of 32");
@@ -299,11 +299,11 @@ TEST(tensors_that_are_not_in_order_are_refused) {
     one_tensor(&file, 1, 0, GGUF_F32, 0);
     is_refused(&file, "dimension 1 is 0");
     one_tensor(&file, UINT64_C(1) << 62, 4, GGUF_F32, 0);
-    is_refused(&file, "more elements than there can be");
+    is_refused(&file, "the number of elements overflows");
     one_tensor(&file, UINT64_C(1) << 32, UINT64_C(1) << 32, GGUF_F32, 0);
-    is_refused(&file, "more elements than there can be");
+    is_refused(&file, "the number of elements overflows");
     one_tensor(&file, UINT64_C(1) << 62, 1, GGUF_F16, 0);
-    is_refused(&file, "its bytes end at");
+    is_refused(&file, "its data ends at");
 }
 
 TEST(tensors_have_to_lie_in_the_file_where_they_may) {
@@ -314,15 +314,15 @@ TEST(tensors_have_to_lie_in_the_file_where_they_may) {
     CHECK_MSG(opened, "%s", error.text);
     close_made(opened);
     one_tensor(&file, 8, 1, GGUF_F32, 1024);
-    is_refused(&file, "its bytes end at 1056 of the data, of which the file has 1024");
+    is_refused(&file, "its data ends at 1056, but the file has only 1024");
     one_tensor(&file, 8, 33, GGUF_F32, 0);
-    is_refused(&file, "its bytes end at");
+    is_refused(&file, "its data ends at");
     one_tensor(&file, 8, 1, GGUF_F32, 16);
-    is_refused(&file, "is not a multiple of the alignment, 32");
+    is_refused(&file, "is not a multiple of the alignment 32");
     one_tensor(&file, 8, 1, GGUF_F32, UINT64_MAX - 31);
     is_refused(&file, "is beyond any file");
     one_tensor(&file, 8, 1, GGUF_F32, UINT64_C(1) << 63);
-    is_refused(&file, "its bytes end at");
+    is_refused(&file, "its data ends at");
 }
 
 TEST(tensors_that_lie_in_the_same_place_are_refused) {
@@ -335,7 +335,7 @@ TEST(tensors_that_lie_in_the_same_place_are_refused) {
         put_tensor(&file, "two", 8, 1, GGUF_F32, places[i]);
         put_padding(&file, 32);
         put_bytes(&file, data, sizeof data);
-        is_refused(&file, "lies in the same place as");
+        is_refused(&file, "overlaps");
     }
 }
 
@@ -481,6 +481,6 @@ TEST(a_model_cut_off_is_refused) {
     gguf_file *file = open_model("stories260K-q8_0.gguf");
     lab_error error = {0};
     CHECK(!gguf_open_memory(file->bytes, file->size - 4096, "cut.gguf", &error));
-    CHECK_MSG(strstr(error.text, "it has been cut off"), "%s", error.text);
+    CHECK_MSG(strstr(error.text, "it is truncated"), "%s", error.text);
     gguf_close(file);
 }

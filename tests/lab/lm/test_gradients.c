@@ -1,7 +1,7 @@
 /*
  * Gradients of whole models against central differences, every tensor of every
  * variant: both gates, tied or not, key heads shared or not, positions or none,
- * policies of several kinds, learnt ones included.
+ * policies of several kinds, learned ones included.
  */
 #include "support/check.h"
 #include "support/engine.h"

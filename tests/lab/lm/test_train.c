@@ -317,7 +317,7 @@ TEST(the_memory_that_is_told_beforehand_is_about_what_is_taken) {
     }
 }
 
-TEST(the_full_experiment_has_room_for_its_longest_questions) {
+TEST(the_full_experiment_fits_its_longest_questions) {
     enum { LONGEST = 48, OVERLENGTH = 64 };
     lm_config config;
     lm_training training;
@@ -329,7 +329,7 @@ TEST(the_full_experiment_has_room_for_its_longest_questions) {
     CHECK_MSG(tokens > 10000 && 3 * tokens / 2 + OVERLENGTH < config.context, "%zu tokens", tokens);
 }
 
-/* Memory for a piece of one sequence of so many tokens, run once, as it really is. */
+/* The real memory of a piece with one sequence of `tokens` tokens, run once. */
 static double bytes_for(size_t tokens, const char *policy) {
     lm_config config = small_model();
     lab_error error = {0};

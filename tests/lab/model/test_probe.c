@@ -1,6 +1,6 @@
 // Probing models that the test makes itself, with a real llama.cpp and the plug-in: results are
-// whole and the same again, no logits lie further apart than `whet audit` allows, and what goes
-// wrong is told. Skipped where there is no llama.cpp.
+// whole and the same again, no logits lie further apart than `whet audit` allows, and errors
+// are reported. Skipped where there is no llama.cpp.
 #include "model/audit.h"
 #include "model/probe.h"
 #include "model/runner.h"

@@ -63,7 +63,7 @@ TEST(any_byte_that_changes_is_noticed) {
     unlink(path);
 }
 
-/* A file of so many bytes, of which only the beginning takes room on the disk. */
+/* A sparse file of `length` bytes that begins with these. */
 static void write_long(const char *bytes, size_t size, off_t length) {
     REQUIRE(replace_file_bytes(path, bytes, size));
     REQUIRE(truncate(path, length) == 0);

@@ -1,5 +1,5 @@
-// Checkpoints while memory runs out: written whole or not at all, and one that cannot be read for
-// want of memory is not called damaged.
+// Checkpoints while memory runs out: written whole or not at all, and one that cannot be read
+// because memory runs out is not called damaged.
 #define _POSIX_C_SOURCE 200809L
 
 #include "support/faults.h"

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 1 << 15, ROWS = 3 };
+enum { CAPACITY = 1 << 15, ROWS = 3 };
 
-static float x[ROOM], y[ROOM], z[ROOM], gradient[ROOM], other[ROOM];
-static double exact[ROOM];
+static float x[CAPACITY], y[CAPACITY], z[CAPACITY], gradient[CAPACITY], other[CAPACITY];
+static double exact[CAPACITY];
 
 static const size_t widths[] = {1, 2, 7, 15, 16, 17, 31, 33, 127, 128, 1000};
 enum { WIDTHS = sizeof widths / sizeof widths[0] };
@@ -35,7 +35,7 @@ typedef double (*loss_function)(const double *inputs, size_t width);
 /* The slope of a loss along one input, to the sixth power of the step. */
 static double slope(loss_function loss, const float *inputs, size_t count, size_t index,
                     size_t width) {
-    static double at[ROOM];
+    static double at[CAPACITY];
     const double step = 1e-2, shares[] = {45.0 / 60, -9.0 / 60, 1.0 / 60};
     double sum = 0;
     for (size_t i = 0; i < count; i++)

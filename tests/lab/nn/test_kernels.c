@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 1 << 17 };
+enum { CAPACITY = 1 << 17 };
 
-static float a[ROOM], b[ROOM], c[ROOM], d[ROOM];
+static float a[CAPACITY], b[CAPACITY], c[CAPACITY], d[CAPACITY];
 
 static void fill(float *values, size_t count, uint64_t seed) {
     lab_random random = lab_random_start(seed);
@@ -167,15 +167,15 @@ TEST(cross_entropy_is_that_of_softmax) {
 
 TEST(initial_weights_have_the_deviation_asked_for_and_no_tails) {
     lab_random random = lab_random_start(9);
-    nn_truncated_normal(&random, a, ROOM, 0.25);
+    nn_truncated_normal(&random, a, CAPACITY, 0.25);
     double sum = 0, squares = 0, largest = 0;
-    for (size_t i = 0; i < ROOM; i++) {
+    for (size_t i = 0; i < CAPACITY; i++) {
         sum += a[i];
         squares += (double)a[i] * (double)a[i];
         largest = fmax(largest, fabs((double)a[i]));
     }
-    CHECK_NEAR(sum / ROOM, 0, 3e-3);
-    CHECK_NEAR(sqrt(squares / ROOM), 0.25, 2e-3);
+    CHECK_NEAR(sum / CAPACITY, 0, 3e-3);
+    CHECK_NEAR(sqrt(squares / CAPACITY), 0.25, 2e-3);
     CHECK(largest <= 2 * 0.25 / 0.8796 + 1e-6 && largest > 0.55);
 }
 

@@ -47,7 +47,7 @@ typedef struct sums {
     float *gradient; /* [count] */
 } sums;
 
-/* All sets in tiles of so many. */
+/* All sets in tiles of `sets`. */
 static sums in_tiles_of(size_t sets, const retrieval_model *model, const retrieval_batch *all) {
     size_t count = model->layout.count;
     sums total = {.gradient = calloc(count, sizeof(float))};

@@ -244,8 +244,8 @@ TEST(kinds_and_counts_give_what_real_tokens_give) {
             }
             CHECK_NEAR(result[layer * HEADS + h].entropy, entropy, 1e-4);
             CHECK_NEAR(result[layer * HEADS + h].largest, largest, 1e-4);
-            CHECK(result[layer * HEADS + h].low_room >= 1 - 1e-9);
-            CHECK(result[layer * HEADS + h].high_room >= 1 - 1e-9);
+            CHECK(result[layer * HEADS + h].low_slack >= 1 - 1e-9);
+            CHECK(result[layer * HEADS + h].high_slack >= 1 - 1e-9);
         }
     }
     for (size_t t = 0; t < N; t++)

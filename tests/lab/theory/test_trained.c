@@ -1,6 +1,6 @@
 /*
- * The statements on heads of max retrieval against the same head computed the
- * long way: item by item, in double, with every layer applied as written.
+ * The statements on max-retrieval heads against the same head computed the long
+ * way: item by item, in double, with every layer applied as written.
  */
 #include "support/check.h"
 #include "support/engine.h"
@@ -122,7 +122,7 @@ static void check_statements(bool key_sees_class) {
     trained_coefficients coefficients = trained_coefficients_of(probe, N, SETS, 9);
     CHECK_NEAR(coefficients.smallest, smallest, 1e-5);
     CHECK_NEAR(coefficients.largest, largest, 1e-5);
-    CHECK(coefficients.low_room >= 1 && coefficients.high_room >= 1);
+    CHECK(coefficients.low_slack >= 1 && coefficients.high_slack >= 1);
     CHECK(coefficients.bounds.low <= smallest && coefficients.bounds.high >= largest);
     CHECK_NEAR(trained_precision_of(probe, N, SETS, 9).coefficient, top, 1e-5);
     trained_probe_destroy(probe);

@@ -56,7 +56,7 @@ refuses "an unknown format is refused" '' '' "whet clrs generate: --format: 'csv
     clrs generate --algo bfs --length 4 --format csv
 refuses "an algorithm is needed" '' '' "whet clrs generate: missing --algo NAME\nTry 'whet clrs generate --help'.\n" clrs generate --length 4
 refuses "points that cannot be had are refused" '' '' \
-    'whet clrs generate: jarvis_march: a thousand sets of points in a row had three on a line: too many points for so few decimals\n' \
+    'whet clrs generate: jarvis_march: a thousand consecutive sets of points had three on a line: too many points for this few decimals\n' \
     clrs generate --algo jarvis_march --length 200 --decimals 1
 refuses "a verb is needed" '' '' "whet clrs: missing subcommand (generate, mix, export, score or list)\nTry 'whet clrs --help'.\n" clrs
 refuses "an unknown verb is answered with the nearest" '' '' \

@@ -164,7 +164,7 @@ exports "$SCRATCH/set/cut"
 rm "$SCRATCH/set/cut/val/dfs.json"
 touch "$SCRATCH/set/cut/val/dfs.json.123-0.tmp"
 cat >"$SCRATCH/set/cut/.whet-clrs-export-val" <<'NOTE'
-An unfinished export of `whet clrs export`: the same command goes on with it.
+An unfinished export of `whet clrs export`: the same command continues it.
 split val, decimals 0, hints 0, ties 0, count 5
 seeds 3 14
 bfs 4 6 7

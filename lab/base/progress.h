@@ -30,7 +30,7 @@ __attribute__((format(printf, 3, 4))) void lab_progress_show(lab_progress *progr
                                                              const char *format, ...);
 
 /* For work of several parts: from now on progress is that of part `part` of `parts`, and what is
- * left is told for all of them, `after` being the seconds that the parts after this one will take.
+ * left is that of all of them, `after` being the seconds that the parts after this one will take.
  * No parts: as before. Not while progress is shown. */
 void lab_progress_overall(unsigned part, unsigned parts, double after);
 

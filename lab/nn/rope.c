@@ -16,7 +16,7 @@ nn_rope_scaling nn_rope_scaling_of(nn_rope_kind kind, double factor, double orig
                              .slow = 1};
 }
 
-/* Where in the pairs the one is that makes so many rotations within the original context. */
+/* The index of the pair that makes `rotations` rotations within the original context. */
 static double pair_of(const nn_rope_scaling *scaling, size_t dims, double base, double rotations) {
     return (double)dims * log(scaling->original / (rotations * two_pi)) / (2 * log(base));
 }

@@ -24,7 +24,7 @@ typedef enum nn_rope_kind { NN_ROPE_PLAIN, NN_ROPE_LINEAR, NN_ROPE_YARN } nn_rop
 /* All zero: no scaling, and nothing but `kind` is looked at. */
 typedef struct nn_rope_scaling {
     nn_rope_kind kind;
-    double factor;     /* contexts may be so many times longer */
+    double factor;     /* by which contexts may be longer */
     double original;   /* tokens of the context the model was trained on */
     double attention;  /* one more factor of queries and keys; 1 in nearly all models */
     double fast, slow; /* YaRN: rotations within `original` between which m falls */
@@ -33,7 +33,7 @@ typedef struct nn_rope_scaling {
 /* With YaRN's usual 32 and 1 rotations and no further factor. */
 nn_rope_scaling nn_rope_scaling_of(nn_rope_kind kind, double factor, double original);
 
-/* The tables hold, for each position, a factor for every element and one for its neighbour;
+/* The tables hold, for each position, a factor for every element and one for its partner;
  * `back` is for backward, which rotates the other way. */
 typedef struct nn_rope {
     size_t positions, dims; /* dims 0: nothing is rotated */

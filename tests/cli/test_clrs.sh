@@ -187,7 +187,7 @@ is_interrupted() {
     wait "$job"
     local status=$?
     [ "$status" -eq 130 ] && [ -e "$SCRATCH/set/stopped/.whet-clrs-export-train" ] &&
-        [ -z "$(find "$SCRATCH/set/stopped" -name '*.tmp')" ] && grep -q 'goes on where this one was' "$SCRATCH/err"
+        [ -z "$(find "$SCRATCH/set/stopped" -name '*.tmp')" ] && grep -q 'continues from here' "$SCRATCH/err"
 }
 check "an export that is interrupted says how to go on" is_interrupted
 

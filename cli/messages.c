@@ -19,13 +19,19 @@ void name_command(const char *name) { current_command = name; }
 
 const char *command_name(void) { return current_command; }
 
+enum { MESSAGE_SIZE = 4096 };
+
 void complain(const char *format, ...) {
+    char text[MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "whet%s%s: ", *current_command ? " " : "", current_command);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    /* Names and texts may come from hostile files: no control characters reach the terminal. */
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7F)
+            *c = '?';
+    fprintf(stderr, "whet%s%s: %s\n", *current_command ? " " : "", current_command, text);
 }
 
 int point_to_help(void) {

@@ -416,7 +416,7 @@ static void expect(lm_decoder *d, size_t first, size_t rows, float *logits) {
                             .y = logits});
 }
 
-static bool has_room(const lm_decoder *d, size_t lane, size_t count, lab_error *error) {
+static bool has_capacity(const lm_decoder *d, size_t lane, size_t count, lab_error *error) {
     size_t room = d->options.capacity - d->lengths[lane];
     return count <= room || lab_fail(error, LAB_INPUT, "%zu tokens do not fit the context of %zu",
                                      d->lengths[lane] + count, d->options.capacity);
@@ -426,7 +426,7 @@ bool lm_decoder_read(lm_decoder *d, size_t lane, const lm_token *tokens, size_t 
                      float *logits, lab_error *error) {
     if (count == 0)
         return lab_fail(error, LAB_INPUT, "nothing to read");
-    if (!has_room(d, lane, count, error))
+    if (!has_capacity(d, lane, count, error))
         return false;
     size_t before = d->lengths[lane], rows = 0;
     for (size_t done = 0; done < count; done += rows) {

@@ -53,10 +53,6 @@ static bool take(source *of, void *bytes, size_t count, lab_error *error) {
 
 /* ---- models ---- */
 
-/* Checkpoints and GGUF are recognised by their first bytes, llama2.c models only by a plausible
- * header: a file without one is none of the three. */
-static const char not_a_model[] = "not a whet checkpoint, GGUF or llama2.c model";
-
 static uint32_t size_of(int64_t number) { return number < 0 ? UINT32_MAX : (uint32_t)number; }
 
 static bool config_of(const source *of, const int32_t header[HEADER_NUMBERS], lm_config *config,

@@ -87,7 +87,7 @@ touch "$SCRATCH/others/notes.txt" "$SCRATCH/others/b.gguf" "$SCRATCH/others/a.gg
 refuses "a folder without a model is told" '' '' "whet lm eval: $SCRATCH/none: a folder without a model; name the file of one\n" \
     lm eval "$SCRATCH/none"
 whet_given '' lm generate "$SCRATCH/others"
-check "and what one may mean by another is named" grep -q "name a model file, such as $SCRATCH/others/a.gguf" "$SCRATCH/err"
+check "and what one may mean by another is named" grep -q "name the file of a model, such as $SCRATCH/others/a.gguf" "$SCRATCH/err"
 check "with the status of bad input" [ "$status" -eq 2 ]
 
 # Evaluation that is stopped in the middle of its questions.

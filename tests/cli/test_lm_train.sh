@@ -101,7 +101,7 @@ refused "a damaged checkpoint is refused" 2 "wrong checksum" train --out "$SCRAT
 head -c 3000 "$SCRATCH/before" | damaged
 refused "so is one that was cut short" 2 "damaged" train --out "$SCRATCH/damaged"
 head -c 20 "$SCRATCH/before" | damaged
-refused "however short" 2 "truncated checkpoint" train --out "$SCRATCH/damaged"
+refused "however short" 2 "cut short" train --out "$SCRATCH/damaged"
 echo hello | damaged
 refused "and a file of another kind" 2 "not a whet checkpoint" train --out "$SCRATCH/damaged"
 check "which is not touched" [ "$(cat "$SCRATCH/damaged/model.ckpt")" = hello ]

@@ -94,7 +94,7 @@ fi
 case ${WHET_INSTRUMENTED:-} in
 '' | coverage)
     head -c 200000000 /dev/zero | tr '\0' 1 |
-        (ulimit -v 100000 && exec "$WHET_BIN" softmax) >"$SCRATCH/out" 2>"$SCRATCH/err"
+        (ulimit -v 100000 && exec "$WHET_BIN" softmax --max-line 1G) >"$SCRATCH/out" 2>"$SCRATCH/err"
     status=${PIPESTATUS[2]}
     ended_with "a line too long for memory is told of" 1 '' 'whet softmax: out of memory\n'
     yes 1 | tr '\n' ' ' | head -c 40000000 |

@@ -173,7 +173,7 @@ fi
 if [ -z "${WHET_INSTRUMENTED:-}" ]; then
     (ulimit -f 4 && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --every 1 --threads 1 --quiet) >"$SCRATCH/out" 2>"$SCRATCH/err"
     check "no room for what is recorded is a failure" [ $? -eq 1 ]
-    check "and it is told which" grep -q '^whet probe: the record could not be written (whet: .*/rows.csv: File too large' "$SCRATCH/err"
+    check "and it is told which" grep -q '^whet probe: cannot record the heads (whet: .*/rows.csv: File too large' "$SCRATCH/err"
 else
     skip "no room for what is recorded is a failure" "instrumented programs write files of their own"
 fi

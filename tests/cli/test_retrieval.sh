@@ -94,7 +94,7 @@ refused "a damaged checkpoint is refused" 2 "wrong checksum" eval_heads "$damage
 head -c 3000 "$SCRATCH/before" >"$damaged"
 refused "so is one that was cut short" 2 "damaged" eval_heads "$damaged"
 head -c 20 "$SCRATCH/before" >"$damaged"
-refused "however short" 2 "truncated checkpoint" eval_heads "$damaged"
+refused "however short" 2 "cut short" eval_heads "$damaged"
 echo "hello" >"$damaged"
 refused "and a file of another kind" 2 "not a whet checkpoint" eval_heads "$damaged"
 mkdir "$SCRATCH/broken"

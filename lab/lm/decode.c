@@ -417,8 +417,8 @@ static void expect(lm_decoder *d, size_t first, size_t rows, float *logits) {
 }
 
 static bool has_capacity(const lm_decoder *d, size_t lane, size_t count, lab_error *error) {
-    size_t room = d->options.capacity - d->lengths[lane];
-    return count <= room || lab_fail(error, LAB_INPUT, "%zu tokens do not fit the context of %zu",
+    size_t left = d->options.capacity - d->lengths[lane];
+    return count <= left || lab_fail(error, LAB_INPUT, "%zu tokens do not fit the context of %zu",
                                      d->lengths[lane] + count, d->options.capacity);
 }
 

@@ -117,7 +117,7 @@ static double their_perplexity(const char *path, size_t length, size_t *judged) 
     return perplexity;
 }
 
-// ---- side by side ----
+// ---- in parallel ----
 
 static void compare(const char *model, gguf_type type, const char *rope, size_t length,
                     double limit) {

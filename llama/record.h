@@ -29,6 +29,9 @@
 
 extern const char record_header[]; /* including its newline */
 
+/* In the plug-in's message when a file can no longer be written; `whet probe` looks for it. */
+#define RECORD_STOPS "recording stops"
+
 #define RECORD_LINE_BYTES 256 /* enough for ten numbers and their commas */
 
 typedef struct record_row {

@@ -144,7 +144,7 @@ static bool fail_incomplete(const probe *p, uint64_t recorded) {
     unsigned long long seen = recorded, all = p->evaluations;
     char words[PROBE_WORDS_SIZE];
     probe_last_words(p, words);
-    if (strstr(words, "recording ends"))
+    if (strstr(words, RECORD_STOPS))
         return lab_fail(p->error, LAB_SYSTEM, "cannot record the heads (%s)", words);
     return lab_fail(p->error, LAB_SYSTEM,
                     "the plug-in recorded %llu of %llu evaluations: %s may be full, or attention "

@@ -151,7 +151,7 @@ static bool add_operation(recording *r, const recorded_operation *o) {
 }
 
 static void give_up(recording *r, const char *reason) {
-    fprintf(stderr, "whet: %s: %s; recording stops, earlier rows are kept\n", r->path, reason);
+    fprintf(stderr, "whet: %s: %s; " RECORD_STOPS ", earlier rows are kept\n", r->path, reason);
     if (ftruncate(r->file, r->size) != 0)
         fprintf(stderr, "whet: %s: the last lines may be incomplete\n", r->path);
     close(r->file);

@@ -142,12 +142,12 @@ check "a layer that is not there is refused" grep -q 'the model has layers 0 to 
 whet_given '' probe "$model" --layer 5 --llama /nowhere --quiet
 check "before anything is run" grep -q 'the model has layers 0 to 4' "$SCRATCH/err"
 whet_given '' probe "$model" --layers 0-3,9 --llama /nowhere --quiet
-check "layers for a policy that are not there are refused" grep -qx 'whet probe: --layers: the model has layers 0 to 4' "$SCRATCH/err"
+check "layers for a policy that are not there are refused" grep -qx 'whet probe: --layers: [0-9]* is out of range; the model has layers 0 to 4' "$SCRATCH/err"
 check "with a status of misuse" [ "$status" -eq 2 ]
 whet_given '' probe "$model" --layers 0-4 --heads 8 --llama /nowhere --quiet
-check "and heads that are not" grep -qx 'whet probe: --heads: the model has heads 0 to 7' "$SCRATCH/err"
+check "and heads that are not" grep -qx 'whet probe: --heads: [0-9]* is out of range; the model has heads 0 to 7' "$SCRATCH/err"
 whet_given '' probe "$model" --every 65536 --quiet
-check "a step too large is refused" grep -q -e '--every: from 1 to 65535' "$SCRATCH/err"
+check "a step too large is refused" grep -q -e '--every: .* is out of range (1 to 65,535)' "$SCRATCH/err"
 if [ -z "${WHET_INSTRUMENTED:-}" ]; then
     rm -f "$SCRATCH/none.json"
     (ulimit -v 20000 && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --threads 1 --quiet --json "$SCRATCH/none.json") \
@@ -172,10 +172,10 @@ else
 fi
 if [ -z "${WHET_INSTRUMENTED:-}" ]; then
     (ulimit -f 4 && exec "$WHET_BIN" probe "$model" --sizes 2 --policy softmax --every 1 --threads 1 --quiet) >"$SCRATCH/out" 2>"$SCRATCH/err"
-    check "no room for what is recorded is a failure" [ $? -eq 1 ]
-    check "and it is told which" grep -q '^whet probe: cannot record the heads (whet: .*/rows.csv: File too large' "$SCRATCH/err"
+    check "a record that does not fit on the disk is a failure" [ $? -eq 1 ]
+    check "that names the file" grep -q '^whet probe: cannot record the heads (whet: .*/rows.csv: File too large' "$SCRATCH/err"
 else
-    skip "no room for what is recorded is a failure" "instrumented programs write files of their own"
+    skip "a record that does not fit on the disk is a failure" "instrumented programs write files of their own"
 fi
 if have gnuplot; then
     figure3() { # option ...
@@ -185,7 +185,7 @@ if have gnuplot; then
     ended_with "figure 3 is drawn" 0 '' ''
     figure3 2>/dev/null
     check "and what was drawn is said" [ "$(cat "$SCRATCH/out")" = "$SCRATCH/figure3.svg: Figure 3, entropies of the heads in layer 0 of stories260K-f32.gguf
-$SCRATCH/all.svg: the same of all layers" ]
+$SCRATCH/all.svg: Figure 3 of all layers" ]
     check "of one layer" grep -q 'layer 0' "$SCRATCH/figure3.svg"
     check "and of all" grep -q 'layer 4' "$SCRATCH/all.svg"
     check "with the mean of its heads" grep -q 'mean, softmax' "$SCRATCH/figure3.svg"

@@ -167,7 +167,7 @@ in_use() {
     "$WHET_BIN" "${tiny[@]}" --out "$report" --only figure5 >"$SCRATCH/out" 2>"$SCRATCH/err"
     local status=$?
     exec 9<&-
-    [ $status -eq 1 ] && grep -qF "$report is in use" "$SCRATCH/err"
+    [ $status -eq 1 ] && grep -qF "$report: in use by another run" "$SCRATCH/err"
 }
 if have flock; then
     check "a folder in which another run works is left to it" in_use

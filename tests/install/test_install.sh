@@ -130,7 +130,7 @@ check "the soname is $soname" soname_is_right
 
 needs_libc_alone() { # library
     local others
-    others=$(readelf -d "$1" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -v '^lib\(c\|m\|pthread\)\.so\.[0-9]*$')
+    others=$(readelf -d "$1" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -v -e '^lib\(c\|m\|pthread\)\.so\.[0-9]*$' -e '^ld-linux[-_a-z0-9]*\.so\.[0-9]*$')
     [ -z "$others" ] || { printf 'it needs %s\n' "$others" && return 1; }
 }
 check "the shared library needs libc, libm and pthreads alone" needs_libc_alone "$lib/libwhet.so"

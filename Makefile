@@ -18,7 +18,7 @@ PROGRAM := build/release/whet
 
 run: setup build/release/build.ninja ## set up, build and run `whet reproduce`: a report in report/ (ARGS=--full)
 	@cmake --build --preset release --target whet
-	@$(PROGRAM) reproduce $(ARGS)
+	@$(PROGRAM) reproduce $(or $(ARGS),--yes)
 
 test: setup-test build ## set up, build and run the tests (ARGS='-L fast': two minutes; ARGS='-R row': by name)
 	@tools/run-tests.sh build/release -LE '^long$$' $(ARGS)

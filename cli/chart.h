@@ -22,7 +22,7 @@ typedef struct line_chart {
     size_t points;               /* 2 to CHART_POINTS_MAX */
     const chart_series *series;
     size_t series_count;
-    int decades; /* the y axis goes from 100 % down by so many powers of ten, 1 to 5 */
+    int decades; /* the y axis spans this many powers of ten below 100 %, 1 to 5 */
 } line_chart;
 
 enum { CHART_POINTS_MAX = 14, CHART_COLUMNS = 79 };

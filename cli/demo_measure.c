@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 enum {
-    VALUES_A_SIZE = 1 << 17, /* sets are drawn until there are so many values, */
+    VALUES_A_SIZE = 1 << 17, /* sets are drawn until they hold this many values, */
     SETS_MIN = 16,           /* but not fewer */
     SETS_MAX = 512,          /* and not more than this */
     DECADES_MIN = 2,

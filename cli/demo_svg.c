@@ -18,7 +18,7 @@ enum {
     LABEL_LEFT = PLOT_LEFT + PLOT_WIDTH + 22,
     LABEL_HEIGHT = 16,
     PICTURE_HEIGHT = PLOT_TOP + PLOT_HEIGHT + 66,
-    LABELS_MAX = 21 /* what the plot's height has room for; further curves have no name */
+    LABELS_MAX = 21 /* what fits the plot's height; further curves have no name */
 };
 
 /* Readable on white, and distinct for most kinds of colour blindness. */

@@ -43,7 +43,7 @@ static bool take_factor(const char **text, uint64_t *factor) {
     return take_whole_number(text, UINT32_MAX, factor) && *factor >= 2;
 }
 
-/* Adds the numbers of a range. False if there is no room. */
+/* Adds the numbers of a range. False if they do not fit. */
 static bool add_range(number_range range, uint64_t factor, number_list *list) {
     for (uint64_t value = range.first;; value = factor ? factor * value : value + 1) {
         if (list->count == LIST_MAX)

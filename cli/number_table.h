@@ -8,8 +8,8 @@
 
 typedef enum number_look {
     LOOK_SIZE,       /* 131,072; a power of ten where that is too long */
-    LOOK_FIXED,      /* so many digits after the point */
-    LOOK_SIGNIFICANT /* so many digits */
+    LOOK_FIXED,      /* digits after the point */
+    LOOK_SIGNIFICANT /* significant digits */
 } number_look;
 
 typedef struct number_column {

@@ -89,7 +89,7 @@ static int show_reach(theory_run *run) {
 /* ---- every head of a Transformer disperses ---- */
 
 typedef struct layer_figures {
-    double largest, spread, entropy, room;
+    double largest, spread, entropy, slack;
 } layer_figures;
 
 static layer_figures over_heads(const head_dispersion *heads, size_t count) {
@@ -98,7 +98,7 @@ static layer_figures over_heads(const head_dispersion *heads, size_t count) {
         layer.largest = fmax(layer.largest, heads[h].largest);
         layer.spread = fmax(layer.spread, heads[h].spread);
         layer.entropy += heads[h].entropy / (double)count;
-        layer.room = fmin(layer.room, fmin(heads[h].low_slack, heads[h].high_slack));
+        layer.slack = fmin(layer.slack, fmin(heads[h].low_slack, heads[h].high_slack));
     }
     return layer;
 }
@@ -142,7 +142,7 @@ static int print_dispersion(const random_transformer *transformer, theory_run *r
             row[1 + l] = last[l] = figures.largest;
             row[2 + layers + l] = figures.entropy / log((double)n);
             widest[l] = fmax(widest[l], figures.spread);
-            tightest = fmin(tightest, figures.room);
+            tightest = fmin(tightest, figures.slack);
         }
     }
     dispersion_columns columns;

@@ -30,7 +30,7 @@ int main(void) {
     whet_policy policies[3] = {whet_policy_softmax(), whet_policy_adaptive(),
                                whet_policy_adaptive_hold()};
 
-    /* Strides in bytes, [batch][head][position][element]: a head's part of the cache has room for
+    /* Strides in bytes, [batch][head][position][element]: a head's part of the cache holds
      * CAPACITY positions, however many are in use. */
     ptrdiff_t position = HEAD_DIM * sizeof(float), head = CAPACITY * position;
     whet_attention attention = {

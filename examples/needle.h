@@ -11,7 +11,7 @@
 
 enum { HEADS = 8, KV_HEADS = 2, HEAD_DIM = 64, CAPACITY = 4096, NEEDLE = 3 };
 
-/* Caches lie as [kv_head][position][element], with room for CAPACITY positions. */
+/* Caches lie as [kv_head][position][element], CAPACITY positions each. */
 #define CACHE_FLOATS ((size_t)KV_HEADS * CAPACITY * HEAD_DIM)
 #define QUERY_FLOATS ((size_t)HEADS * HEAD_DIM)
 

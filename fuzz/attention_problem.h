@@ -59,7 +59,7 @@ static inline bool is_quantised(const fuzz_array *array) {
 }
 
 /*
- * Strides for the counts of an array: axes in any order, each with some room to
+ * Strides for the counts of an array: axes in any order, each with some space to
  * the next, any of them backwards. A broadcast axis has stride 0.
  */
 void choose_strides(fuzz_input *input, fuzz_array *array, bool may_broadcast);

@@ -18,7 +18,7 @@ static void check_config(const uint8_t *data, size_t size) {
     static const unsigned places[] = {0, 1, 2, 7, 31, 65535};
     settings s = {.policy = whet_policy_softmax()};
     message why = {""};
-    /* to the byte, so that a step too far is seen */
+    /* to the byte, so that sanitizers catch a read too far */
     char *text = fuzz_allocate(size);
     if (size > 0)
         memcpy(text, data, size);

@@ -5,7 +5,7 @@
  * description, and the text in what is left.
  *
  * A refusal says why. What is taken comes back from JSON as itself; every text
- * either is refused for want of a token or becomes tokens that exist, the same
+ * either is refused because a token is missing or becomes tokens that exist, the same
  * each time, and where nothing of it was unknown or special they say the text.
  */
 #define _GNU_SOURCE

@@ -3,8 +3,8 @@
  *
  * INTRODUCTION
  *
- * Softmax disperses: for bounded logits, each of n coefficients goes to 1/n as
- * n grows. A sharpening policy looks at a row of logits e, computes an inverse
+ * Softmax disperses: for bounded logits, each of n coefficients falls to zero like
+ * 1/n as n grows. A sharpening policy looks at a row of logits e, computes an inverse
  * temperature beta from it, and normalises beta * e instead:
  *
  *     logits e -> statistics (n, max, Z, S, entropy) -> beta -> softmax(beta e)
@@ -15,7 +15,7 @@
  * the whole row, so sharpening works in attention that streams over its keys.
  *
  * The policy "adaptive" is from "Softmax is not enough (for sharp size
- * generalisation)" (ICML 2025), called the paper below. The shortest useful program:
+ * generalisation)" (ICML 2025), called the paper below. The shortest useful call:
  *
  *     #include <whet.h>
  *     float row[4] = {1, 2, 3, 4};

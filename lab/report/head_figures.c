@@ -143,7 +143,7 @@ static void set_n_axis(FILE *script, const results_axes *axes) {
 static bool is_map(const char *name) {
     whet_policy policy;
     return whet_policy_parse(name, &policy, NULL, 0) == WHET_OK &&
-           policy.map != WHET_POLICY_SOFTMAX;
+           !whet_policy_is_temperature(&policy);
 }
 
 static bool has_values(const json_t *evaluation, const results_axes *axes, size_t policy,

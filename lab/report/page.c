@@ -152,7 +152,7 @@ static void write_what_was_run(FILE *file, const page *p) {
     char text[256], cpu[128], time[LAB_TIME_SIZE];
     const experiment *e = p->experiment;
     fputs("<section id=\"run\">\n<h2>What was run</h2>\n<dl>\n", file);
-    snprintf(text, sizeof text, "%s; results of earlier runs in the folder are used again",
+    snprintf(text, sizeof text, "%s, not counting results that the folder already had",
              lab_duration(p->seconds, time));
     write_row(file, "run time", text);
     lab_cpu_name(cpu, sizeof cpu);
@@ -215,7 +215,7 @@ static bool write_page(FILE *file, void *context) {
     fputs(page_style, file);
     fputs("</style>\n<main>\n<h1>Softmax is not enough: what whet reproduced</h1>\n"
           "<p>Attention normalised by softmax loses its sharpness as its input grows: every "
-          "coefficient goes to 1/n, whatever the head has learned. Adaptive temperature measures "
+          "coefficient falls to zero like 1/n, whatever the head has learned. Adaptive temperature measures "
           "each row's entropy and sharpens it at inference time. This page repeats the experiments "
           "of Veličković, Perivolaropoulos, Barbero and Pascanu (ICML 2025) on max retrieval and "
           "compares their rule with others.</p>\n",

@@ -32,11 +32,13 @@ void verdict_print(FILE *file, const verdict list[VERDICTS]) {
         fprintf(file, "  %-18s %-15s %s\n", list[i].subject, words[list[i].state], list[i].found);
 }
 
+/* Linked to its part of the page, if the run made one. */
 static void write_subject(FILE *file, const verdict *v) {
-    if (v->part)
+    bool is_linked = v->part && v->state != VERDICT_NOT_MADE;
+    if (is_linked)
         fprintf(file, "<a href=\"#%s\">", v->part);
     html_text(file, v->subject);
-    if (v->part)
+    if (is_linked)
         fputs("</a>", file);
 }
 

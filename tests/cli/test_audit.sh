@@ -52,7 +52,7 @@ fi
 whet_given '' audit -m "$model" --json "$SCRATCH/audit.json" --csv "$SCRATCH/audit.csv" --quiet
 check "a model is audited" [ "$status" -eq 0 ]
 check "without a word on standard error" [ ! -s "$SCRATCH/err" ]
-check "its shape is told" grep -q '^llama, stories260K, 5 layers of 8 heads on 4, 8 dimensions each, trained for 512 tokens$' "$SCRATCH/out"
+check "its shape is printed" grep -q '^llama, stories260K, 5 layers of 8 heads on 4, 8 dimensions each, trained for 512 tokens$' "$SCRATCH/out"
 check "the heads that disperse first are ranked" grep -q '^The heads that must disperse first' "$SCRATCH/out"
 check "every head is in the CSV" [ "$(wc -l <"$SCRATCH/audit.csv")" -eq 41 ]
 if have jq; then

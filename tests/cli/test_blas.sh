@@ -1,4 +1,4 @@
-# The BLAS: what is said when it cannot be loaded or finds no memory, and what does not need it.
+# The BLAS: the messages when it cannot be loaded or finds no memory, and what does not need it.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
 cd "$SCRATCH" || exit 1

@@ -81,10 +81,10 @@ else
 fi
 
 if [ -n "${WHET_INSTRUMENTED:-}" ]; then
-    skip "a length too large for any memory is told of" "an instrumented build ends there"
+    skip "a length too large for any memory is reported" "an instrumented build ends there"
 else
     whet_given '' clrs generate --algo bfs --length 16777216
-    ended_with "a length too large for any memory is told of" 1 '' \
+    ended_with "a length too large for any memory is reported" 1 '' \
         'whet clrs generate: out of memory for bfs of length 16777216; try a shorter length\n'
 fi
 
@@ -258,7 +258,7 @@ data_set_refused() {
     whet_given '' clrs score "$SCRATCH/set/new/val/bfs.json"
     [ "$status" -eq 2 ] && grep -qF "as 'whet clrs export' writes its data sets" "$SCRATCH/err"
 }
-check "a data set is told from predictions" data_set_refused
+check "a data set is distinguished from predictions" data_set_refused
 check "an index that would take for ever is refused" line_refused \
     '{"algo": "bfs", "length": 4, "prediction": "", "seed": 0, "index": 4294967296}' 'numbered from 0 to 4294967295'
 check "a line that is no object is refused" line_refused '[3]' '<stdin>:1: not a JSON object'

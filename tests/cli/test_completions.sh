@@ -74,7 +74,7 @@ completes "whet demo --out $SCRATCH/rows" "$SCRATCH/rows.csv"
 completes "whet demo -o $SCRATCH/rows" "$SCRATCH/rows.csv"
 completes "whet lm train -o $SCRATCH/row" "$SCRATCH/rowfolder"
 COMP_WORDBREAKS=' ' completes "whet softmax --policy=adaptive:" '--policy=adaptive:hold'
-check "bash is told of the function" [ "$(complete -p whet)" = 'complete -F _whet whet' ]
+check "the function is registered with bash" [ "$(complete -p whet)" = 'complete -F _whet whet' ]
 
 # Nothing that the program offers may be missing, and nothing more be offered.
 lines() { tr ' ' '\n' | sort; }

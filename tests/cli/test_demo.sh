@@ -55,7 +55,7 @@ if have script && script -qec true /dev/null </dev/null >/dev/null 2>&1; then
     check "a terminal gets colours" has_color
     on_terminal "stty cols 60; TERM=dumb '$WHET_BIN' demo"
     has_no_chart() { ! grep -q 'logarithmic' "$SCRATCH/out" && grep -q 'chart needs a terminal' "$SCRATCH/out"; }
-    check "a narrow terminal gets no chart and is told so" has_no_chart
+    check "a narrow terminal gets no chart and a note" has_no_chart
     on_terminal "stty cols 80; TERM=dumb '$WHET_BIN' demo"
     check "a terminal of 80 columns gets the chart" grep -q 'logarithmic' "$SCRATCH/out"
     on_terminal "TERM=xterm '$WHET_BIN' demo --no-color"
@@ -118,7 +118,7 @@ check "what the link points to is replaced" grep -q '^</svg>$' "$picture"
 check "its permissions stay" [ "$(stat -c %a "$picture" 2>/dev/null || stat -f %Lp "$picture")" = 640 ]
 
 whet_given '' demo --policy softmax --svg "$SCRATCH/none/picture.svg"
-ended_with "a folder that is not there is told of" 1 '' "whet demo: cannot write $SCRATCH/none/picture.svg: No such file or directory\n"
+ended_with "a folder that is not there is reported" 1 '' "whet demo: cannot write $SCRATCH/none/picture.svg: No such file or directory\n"
 whet_given '' demo --policy softmax --svg "$SCRATCH"
 ended_with "a folder is no place for a picture" 1 '' "whet demo: cannot write $SCRATCH: Is a directory\n"
 whet_given '' demo --policy softmax --svg /dev/null
@@ -132,7 +132,7 @@ echo precious >"$SCRATCH/precious.svg"
 )
 status=$?
 check "a picture that cannot be written whole is an error" [ "$status" -eq 1 ]
-check "the reason is told" grep -q "^whet demo: cannot write $SCRATCH/precious.svg: File too large" "$SCRATCH/err"
+check "the reason is printed" grep -q "^whet demo: cannot write $SCRATCH/precious.svg: File too large" "$SCRATCH/err"
 check "the old picture is still there" grep -qx precious "$SCRATCH/precious.svg"
 check "the attempt leaves no temporary file" [ -z "$(left_over)" ]
 finish

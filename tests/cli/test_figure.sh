@@ -6,7 +6,7 @@ refuses "an unknown one has a suggestion" '' '' "whet figure: unknown figure 'en
 refuses "a table is no figure" '' '' "whet figure: unknown figure 'table1'; 'whet figure --help' lists them\n" figure table1
 refuses "figure 3 needs a model" '' '' "whet figure 3: missing model; usage: whet figure 3 [OPTION]... MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
 whet_given '' figure 4
-check "figure 4 is told to be a listing" grep -q 'figure 4 is a listing' "$SCRATCH/err"
+check "figure 4 is refused as a listing" grep -q 'figure 4 is a listing' "$SCRATCH/err"
 refuses "pictures of other kinds are not made" '' '' \
     "whet figure: $SCRATCH/x.pdf: figures are written as .svg or .png\n" figure 5 --out "$SCRATCH/x.pdf"
 try='Try '\''whet figure --help'\''.\n'
@@ -64,7 +64,7 @@ for figure in 1 5 policies; do
     check "with a title of its own" eval '! grep -q "<title>Gnuplot</title>" "$SCRATCH/$figure.svg" && grep -q "<title>" "$SCRATCH/$figure.svg"'
 done
 whet_given '' figure 5 --out "$SCRATCH/5.svg"
-ended_with "what was drawn is said" 0 "$SCRATCH/5.svg: Figure 5: entropy against temperature\n" ''
+ended_with "what was drawn is printed" 0 "$SCRATCH/5.svg: Figure 5: entropy against temperature\n" ''
 whet_given '' figure 5 --out "$SCRATCH/5.svg" --quiet
 ended_with "unless that is not wanted" 0 '' ''
 mkdir "$SCRATCH/linked" && echo before >"$SCRATCH/linked/five.svg"

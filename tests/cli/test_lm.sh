@@ -84,7 +84,7 @@ whet_given '' lm export "$SCRATCH/run" "$model"
 check "though not over its own checkpoint" [ "$status" -eq 2 ] && check "which is as it was" cmp "$model" "$SCRATCH/kept.ckpt"
 mkdir "$SCRATCH/none" "$SCRATCH/others"
 touch "$SCRATCH/others/notes.txt" "$SCRATCH/others/b.gguf" "$SCRATCH/others/a.gguf"
-refuses "a folder without a model is told" '' '' "whet lm eval: $SCRATCH/none: a folder without a model; name the file of one\n" \
+refuses "a folder without a model is reported" '' '' "whet lm eval: $SCRATCH/none: a folder without a model; name the file of one\n" \
     lm eval "$SCRATCH/none"
 whet_given '' lm generate "$SCRATCH/others"
 check "and what one may mean by another is named" grep -q "name the file of a model, such as $SCRATCH/others/a.gguf" "$SCRATCH/err"
@@ -146,18 +146,18 @@ refuses "an unknown type is refused" '' '' "whet lm export: --type: 'q3' is not 
 refuses "a model is not exported over itself" '' '' \
     "whet lm export: $model: is the model itself and would be overwritten; choose another output file\nTry 'whet lm export --help'.\n" lm export "$model" "$model"
 whet_given '' lm export "$model" "$SCRATCH/no/where.gguf"
-check "a folder that is not there is told" [ "$status" -ne 0 ] && check "by name" grep -q 'no/where.gguf' "$SCRATCH/err"
+check "a folder that is not there is reported" [ "$status" -ne 0 ] && check "by name" grep -q 'no/where.gguf' "$SCRATCH/err"
 
 # Real models, where they are.
 if [ -r "${WHET_MODELS:-/nowhere}/stories260K.bin" ]; then
     "$WHET_BIN" lm generate "$WHET_MODELS/stories260K.bin" --steps 40 >"$SCRATCH/story"
-    check "the known story is told" grep -q '^Once upon a time, there was a little girl named Lily. She loved to play outside in the park.' \
+    check "the known story is generated" grep -q '^Once upon a time, there was a little girl named Lily. She loved to play outside in the park.' \
         "$SCRATCH/story"
     "$WHET_BIN" lm import "$WHET_MODELS/stories260K.bin" "$SCRATCH/story.ckpt" >/dev/null
     "$WHET_BIN" lm export "$SCRATCH/story.ckpt" "$SCRATCH/story.gguf" >/dev/null
     "$WHET_BIN" lm generate "$SCRATCH/story.gguf" --steps 40 >"$SCRATCH/again"
     check "also by way of a checkpoint and GGUF" cmp "$SCRATCH/story" "$SCRATCH/again"
 else
-    skip "the known story is told" "WHET_MODELS is not set"
+    skip "the known story is generated" "WHET_MODELS is not set"
 fi
 finish

@@ -22,7 +22,7 @@ check "with the loss, tokens a second and what is exact" grep -q '"loss":.*"exac
     "$SCRATCH/whole/log.jsonl"
 check "the manifest says that the run is complete" grep -q '"complete": true' "$SCRATCH/whole/manifest.json"
 "$WHET_BIN" lm train "${tiny[@]}" --steps 2 --out "$SCRATCH/told" >"$SCRATCH/out" 2>"$SCRATCH/err"
-check "memory is told before training starts" grep -Eq '[0-9]+ parameters; training takes about [0-9]+ MB of memory' "$SCRATCH/err"
+check "memory is reported before training starts" grep -Eq '[0-9]+ parameters; training takes about [0-9]+ MB of memory' "$SCRATCH/err"
 check "and how the algorithms fared at the end" grep -q 'insertion_sort .* % exact' "$SCRATCH/out"
 
 # The log of a run that is taken up between two of its lines is that of one that was never stopped, apart from time.

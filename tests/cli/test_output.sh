@@ -19,16 +19,16 @@ if [ -w /dev/full ]; then
     status=${PIPESTATUS[1]}
     ended_with "a full disk ends the work on input without end" 1 '' "$(full_disk softmax)"
 else
-    skip "a full disk is told of" "needs /dev/full"
+    skip "a full disk is reported" "needs /dev/full"
 fi
 
 echo 1 2 | "$WHET_BIN" softmax 2>"$SCRATCH/err" >&-
 status=$?
 : >"$SCRATCH/out"
-ended_with "a closed standard output is told of" 1 '' 'whet softmax: cannot write to standard output: Bad file descriptor\n'
+ended_with "a closed standard output is reported" 1 '' 'whet softmax: cannot write to standard output: Bad file descriptor\n'
 "$WHET_BIN" softmax <&- >"$SCRATCH/out" 2>"$SCRATCH/err"
 status=$?
-ended_with "a closed standard input is told of" 1 '' 'whet softmax: cannot read <stdin>: Bad file descriptor\n'
+ended_with "a closed standard input is reported" 1 '' 'whet softmax: cannot read <stdin>: Bad file descriptor\n'
 "$WHET_BIN" demo --policy softmax --svg "$SCRATCH/picture.svg" >&- 2>&-
 check "with its outputs closed the program still writes only the picture" grep -q '^</svg>$' "$SCRATCH/picture.svg"
 
@@ -86,7 +86,7 @@ else
         "$WHET_BIN" theory reach --json - >/dev/full 2>"$SCRATCH/err"
         status=$?
         : >"$SCRATCH/out"
-        ended_with "a full disk is told of there, too" 1 '' 'whet theory: cannot write to standard output: No space left on device\n'
+        ended_with "a full disk is reported there, too" 1 '' 'whet theory: cannot write to standard output: No space left on device\n'
     fi
     cd / || exit 1
 fi
@@ -96,15 +96,15 @@ case ${WHET_INSTRUMENTED:-} in
     head -c 200000000 /dev/zero | tr '\0' 1 |
         (ulimit -v 100000 && exec "$WHET_BIN" softmax --max-line 1G) >"$SCRATCH/out" 2>"$SCRATCH/err"
     status=${PIPESTATUS[2]}
-    ended_with "a line too long for memory is told of" 1 '' 'whet softmax: out of memory\n'
+    ended_with "a line too long for memory is reported" 1 '' 'whet softmax: out of memory\n'
     yes 1 | tr '\n' ' ' | head -c 40000000 |
         (ulimit -v 150000 && exec "$WHET_BIN" softmax) >"$SCRATCH/out" 2>"$SCRATCH/err"
     status=${PIPESTATUS[3]}
-    ended_with "a row too long for memory is told of" 1 '' 'whet softmax: out of memory\n'
+    ended_with "a row too long for memory is reported" 1 '' 'whet softmax: out of memory\n'
     ;;
 *)
-    skip "a line too long for memory is told of" "sanitizers need more address space"
-    skip "a row too long for memory is told of" "sanitizers need more address space"
+    skip "a line too long for memory is reported" "sanitizers need more address space"
+    skip "a row too long for memory is reported" "sanitizers need more address space"
     ;;
 esac
 finish

@@ -26,7 +26,7 @@ refuses "results in the place of the model" '' '' "whet probe: $SCRATCH/../$(bas
     probe "$SCRATCH/kept.gguf" --json "$SCRATCH/../$(basename "$SCRATCH")/kept.gguf"
 for option in --json --csv --figure --figures; do
     whet_given '' probe x.gguf $option /nowhere/x.svg
-    check "where $option cannot be written is told before anything is run" \
+    check "where $option cannot be written is reported before anything is run" \
         [ "$status $(cat "$SCRATCH/err")" = "1 whet probe: cannot write /nowhere/x.svg: No such file or directory" ]
 done
 without_gnuplot() {
@@ -45,9 +45,9 @@ no_llama() { # a copy: the program finds what its own build has fetched
     [ $? -eq 2 ] && grep -q "npm install @node-llama-cpp/linux-x64" "$SCRATCH/err"
 }
 if ldconfig -p 2>/dev/null | grep -q libllama; then
-    skip "without a libllama it is told how to get one" "the system has one"
+    skip "without a libllama the message says how to get one" "the system has one"
 else
-    check "without a libllama it is told how to get one" no_llama
+    check "without a libllama the message says how to get one" no_llama
 fi
 
 if [ -z "${WHET_MODELS:-}" ] || [ -z "${WHET_LLAMA_LIB:-}" ]; then
@@ -62,12 +62,12 @@ whet_given '' probe -m "$model" --sizes 4,8,16 --sequences 2 --policy softmax --
     --perplexity "$SCRATCH/story" --json "$SCRATCH/probe.json" --csv "$SCRATCH/probe.csv" --quiet
 check "a model is probed" [ "$status" -eq 0 ]
 check "without a word on standard error" [ ! -s "$SCRATCH/err" ]
-check "its shape is told" grep -q '5 layers of 8 heads' "$SCRATCH/out"
+check "its shape is printed" grep -q '5 layers of 8 heads' "$SCRATCH/out"
 sed -n '/ of 40 heads /,$p' "$SCRATCH/out" >"$SCRATCH/ranked"
 check "policies are compared" grep -q 'the same after policy adaptive has acted' "$SCRATCH/out"
 check "perplexity among them" grep -Eq '^adaptive +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+$' "$SCRATCH/out"
 check "heads are told apart" grep -Eq '^[0-9]+ of 40 heads stay sharp$' "$SCRATCH/out"
-all_are_counted() { # every kind's heads: the lines of its table and what is said of more come to what its heading says
+all_are_counted() { # every kind's heads: the lines of its table and the count of further ones come to what its heading says
     awk '
         / of 40 heads / { wanted += $1; cut += $1 > 6; in_list = 1; next }
         in_list && /^[0-9]+\.[0-9]/ { shown++ }
@@ -75,7 +75,7 @@ all_are_counted() { # every kind's heads: the lines of its table and what is sai
         /^--json has every head/ { pointed++ }
         END { exit !(wanted == 40 && shown + more == 40 && told == cut && cut > 0 && pointed == 1) }' "$SCRATCH/out"
 }
-check "it is said how many more there are, and where" all_are_counted
+check "the number of further ones is printed, and where" all_are_counted
 whet_given '' probe -m "$model" --sizes 4,8,16 --sequences 2 --policy adaptive --policy softmax --every 1 --threads 1 --quiet
 check "heads are ranked as softmax shows them, wherever it stands" \
     diff "$SCRATCH/ranked" <(sed -n '/ of 40 heads /,$p' "$SCRATCH/out")
@@ -84,7 +84,7 @@ check "of one size there are no slopes" [ "$(grep -c ' [-+][0-9][0-9.]*$' "$SCRA
 for library in "$WHET_LLAMA_LIB" "${WHET_LLAMA_LIB%/lib}"-*/lib; do # beside it older ones, if any, which tell no version
     [ -d "$library" ] || continue
     whet_given '' probe -m "$model" --sizes 4 --sequences 1 --policy softmax --threads 1 --quiet --llama "$library"
-    check "llama.cpp's version is told, or that it is not" grep -Eq ' with llama\.cpp ([0-9][^ :]*|\(version not told\)):' "$SCRATCH/out"
+    check "llama.cpp's version is printed, or that it is unknown" grep -Eq ' with llama\.cpp ([0-9][^ :]*|\(version not told\)):' "$SCRATCH/out"
 done
 whet_given '' probe -m "$model" --sizes 2 --sequences 1 --policy softmax --threads 1 --seed 18446744073709551615 --quiet --json "$SCRATCH/seed.json"
 check "the largest seed is kept as it was given" grep -q '"seed": "18446744073709551615"' "$SCRATCH/seed.json"
@@ -184,7 +184,7 @@ if have gnuplot; then
     figure3 --quiet
     ended_with "figure 3 is drawn" 0 '' ''
     figure3 2>/dev/null
-    check "and what was drawn is said" [ "$(cat "$SCRATCH/out")" = "$SCRATCH/figure3.svg: Figure 3, entropies of the heads in layer 0 of stories260K-f32.gguf
+    check "and what was drawn is printed" [ "$(cat "$SCRATCH/out")" = "$SCRATCH/figure3.svg: Figure 3, entropies of the heads in layer 0 of stories260K-f32.gguf
 $SCRATCH/all.svg: Figure 3 of all layers" ]
     check "of one layer" grep -q 'layer 0' "$SCRATCH/figure3.svg"
     check "and of all" grep -q 'layer 4' "$SCRATCH/all.svg"

@@ -63,7 +63,7 @@ check "a head of 40 steps reproduces no table" grep -Eq '^  Table 1 +not reprodu
 check "what needs no head is reproduced" grep -Eq '^  Figure 5 +reproduced' "$SCRATCH/out"
 check "the page says the same" grep -q '<a href="#table1">Table 1</a></th><td class="no">not reproduced</td>' "$report/index.html"
 check "what takes long is left out" [ ! -e "$report/results/beyond.json" ]
-check "which is said" grep -q '^Left out because it takes long: beyond;' "$SCRATCH/out"
+check "which is printed" grep -q '^Left out because it takes long: beyond;' "$SCRATCH/out"
 check "the manifest says that it is complete" grep -q '"complete": true' "$report/manifest.json"
 check "results are JSON" python3 -c 'import json, sys; [json.load(open(f)) for f in sys.argv[1:]]' "$report"/results/*.json
 

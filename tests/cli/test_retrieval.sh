@@ -103,7 +103,7 @@ refused "a damaged run is not resumed" 2 "not a whet checkpoint" train --resume 
 check "nor touched" cmp "$damaged" "$SCRATCH/broken/seed-1.ckpt"
 refused "a path that leads nowhere is named" 2 "$SCRATCH/nowhere" eval_heads "$SCRATCH/nowhere"
 mkdir "$SCRATCH/empty"
-refused "a folder without heads is told from one with" 2 "no checkpoint in this folder" eval_heads "$SCRATCH/empty"
+refused "a folder without heads is distinguished from one with" 2 "no checkpoint in this folder" eval_heads "$SCRATCH/empty"
 refused "and so is having named none" 2 "missing argument" eval_heads
 
 # Command lines that make no sense.

@@ -29,7 +29,7 @@ answers "CSV may end in carriage returns" '"0",0\r\n\r\n' "$half\n" softmax --fo
 refuses "blanks do not separate in CSV" '1 2,3\n' '' "whet softmax: <stdin>:1:1: expected a number, found '1 2'\n" softmax --format csv
 refuses "nor do they in a file named so" '' '' "whet softmax: $SCRATCH/blank.csv:1:1: expected a number, found '1 2'\n" \
     softmax "$(printf '1 2\n' >"$SCRATCH/blank.csv"; echo "$SCRATCH/blank.csv")"
-answers "unless it is said to be text" '' '0.268941432 0.731058538\n' softmax --format text "$SCRATCH/blank.csv"
+answers "unless --format says text" '' '0.268941432 0.731058538\n' softmax --format text "$SCRATCH/blank.csv"
 refuses "an empty field is no number" '1,,2\n' '' "whet softmax: <stdin>:1:3: expected a number, found ','\n" softmax --format csv
 refuses "nor at the end" '1,\n' '' "whet softmax: <stdin>:1:3: expected a number, found the end of the line\n" softmax --format csv
 refuses "nor between quotes" '""\n' '' "whet softmax: <stdin>:1:2: expected a number, found the end of the line\n" softmax --format csv

@@ -37,7 +37,7 @@ for row in result["temperature"]["rows"]:
 PYTHON
 
 whet_given '' theory reach --spread 8 --mass 0.9
-check "the reach of a spread is said" grep -q 'one item while there are at most 332 items' <(tr '\n' ' ' <"$SCRATCH/out")
+check "the reach of a spread is printed" grep -q 'one item while there are at most 332 items' <(tr '\n' ' ' <"$SCRATCH/out")
 whet_given '' theory reach --spread 1000
 check "one beyond all numbers too" grep -q 'one item among more than 1e308 items' <(tr '\n' ' ' <"$SCRATCH/out")
 whet_given '' theory reach --spread 0 --mass 0.7

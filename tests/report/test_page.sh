@@ -57,7 +57,7 @@ narrow='text wrapped false, hints 2, row names fixed'
 seen=$(sees --window-size=1300,900)
 check "every picture is shown, and nothing asked of others" \
     [ "$seen" = "$all, pictures at least 990 wide, $wide, background light" ] || echo "     $seen"
-check "nothing is said on the console" [ ! -s "$SCRATCH/console" ]
+check "nothing is printed on the console" [ ! -s "$SCRATCH/console" ]
 seen=$(sees --window-size=1300,900 --blink-settings=preferredColorScheme=0)
 check "the page has a dark side" [ "$seen" = "$all, pictures at least 990 wide, $wide, background dark" ] || echo "     $seen"
 seen=$(sees --window-size=800,900)

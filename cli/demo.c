@@ -109,7 +109,7 @@ static int show(const demo_result *result, const char *svg_path) {
     if (svg_path) {
         if (replace_file(svg_path, write_demo_svg, result))
             return STATUS_OK;
-        complain("cannot write %s: %s", svg_path, strerror(errno));
+        complain("%s: cannot write: %s", svg_path, strerror(errno));
         return STATUS_FAILED;
     }
     terminal_style style = standard_output_style();

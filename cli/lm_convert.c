@@ -118,8 +118,8 @@ int lm_import_command(int argc, char **argv) {
     const command_syntax syntax = {
         .name = "lm import",
         .operands = "MODEL CHECKPOINT",
-        .about = "Reads a GGUF file (llama or gemma; f32, f16, bf16, q8_0 and other types) or a\n"
-                 "llama2.c model, and writes it with its tokenizer as a whet checkpoint.\n",
+        .about = "Reads a GGUF file (llama, qwen, gemma; f32, f16, bf16, q8_0 and other types) or\n"
+                 "a llama2.c model, and writes it with its tokenizer as a whet checkpoint.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .examples = "whet lm import stories260K.bin stories260K.ckpt\n",

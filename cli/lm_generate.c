@@ -67,8 +67,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         .name = name,
         .operands = "MODEL",
         .about = "Continues a prompt and prints the text as it is generated. MODEL is a folder of\n"
-                 "'whet lm train', a whet checkpoint, a GGUF file (llama or gemma) or a llama2.c\n"
-                 "model.\n",
+                 "'whet lm train', a whet checkpoint, a GGUF file (llama, qwen, gemma) or a\n"
+                 "llama2.c model.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .examples =

@@ -69,7 +69,7 @@ static int finish_output(int status) {
     int reason = errno;
     if (fclose(stdout) == 0 && !had_failed)
         return status;
-    complain("cannot write to standard output: %s", strerror(had_failed ? reason : errno));
+    complain("standard output: cannot write: %s", strerror(had_failed ? reason : errno));
     return status == STATUS_OK ? STATUS_FAILED : status;
 }
 

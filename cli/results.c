@@ -27,7 +27,7 @@ static int check_files(const char *const *paths, size_t count) {
                 return STATUS_MISUSE;
             }
         if (!can_replace_file(paths[i])) {
-            complain("cannot write %s: %s", paths[i], strerror(errno));
+            complain("%s: cannot write: %s", paths[i], strerror(errno));
             return STATUS_FAILED;
         }
     }
@@ -57,7 +57,7 @@ int reserve_output(const char *const *paths, size_t count) {
         return status;
     if (wanted == 0 || reserve_standard_output())
         return STATUS_OK;
-    complain("cannot write to standard output: %s", strerror(errno));
+    complain("standard output: cannot write: %s", strerror(errno));
     return STATUS_FAILED;
 }
 

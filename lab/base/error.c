@@ -30,12 +30,12 @@ lab_error_kind lab_unreadable(int reason) {
 }
 
 bool lab_fail_read(lab_error *error, const char *path, int reason) {
-    return lab_fail(error, lab_unreadable(reason), "cannot read %s: %s", path, strerror(reason));
+    if (reason == ENOENT)
+        return lab_fail(error, LAB_INPUT, "%s: no such file", path);
+    return lab_fail(error, lab_unreadable(reason), "%s: cannot read: %s", path, strerror(reason));
 }
 
 bool lab_fail_file(lab_error *error, const char *what, const char *path) {
-    if (strcmp(path, "-") == 0) /* see atomic_file.h */
-        return lab_fail(error, LAB_SYSTEM, "cannot %s to standard output: %s", what,
-                        strerror(errno));
-    return lab_fail(error, LAB_SYSTEM, "cannot %s %s: %s", what, path, strerror(errno));
+    const char *name = strcmp(path, "-") == 0 ? "standard output" : path; /* see atomic_file.h */
+    return lab_fail(error, LAB_SYSTEM, "%s: cannot %s: %s", name, what, strerror(errno));
 }

@@ -30,10 +30,10 @@ bool lab_fail_memory(lab_error *error);
  * wrongly, all else is the system's failure. */
 lab_error_kind lab_unreadable(int reason);
 
-/* "cannot read PATH: reason", of the kind above. */
+/* "PATH: no such file" or "PATH: cannot read: reason", of the kind above. */
 bool lab_fail_read(lab_error *error, const char *path, int reason);
 
-/* "cannot WHAT PATH: reason", the reason being errno's. */
+/* "PATH: cannot WHAT: reason", the reason being errno's. The path "-" is standard output. */
 bool lab_fail_file(lab_error *error, const char *what, const char *path);
 
 #endif

@@ -38,7 +38,7 @@ bool lab_make_folder(const char *path, lab_error *error) {
     }
     is_made = is_made && make_one(part);
     if (!is_made)
-        lab_fail_file(error, "create the folder", path);
+        lab_fail_file(error, "create folder", path);
     free(part);
     return is_made;
 }

@@ -23,6 +23,23 @@ static void norm_again(const lm_network *network, const float *x, const float *g
                                               workspace->normed, workspace->scale);
 }
 
+/* The gradient of what a matrix returned, from that of the sum it was added to: the same, or
+ * through the norm in between (into grad_normed). */
+static const float *result_gradient(const lm_network *network, lm_workspace *workspace,
+                                    const float *result, size_t gain, size_t layer, size_t rows,
+                                    const float *grad, float *own) {
+    size_t width = network->config.width;
+    if (!network->config.has_post_norms)
+        return grad;
+    const float *gains = network->weights + lm_layer_at(&network->layout, layer) + gain;
+    norm_again(network, result, gains, rows, workspace);
+    memset(workspace->grad_normed, 0, rows * width * sizeof(float));
+    network->engine->kernels->rmsnorm_backward(result, gains, workspace->scale, grad, rows, width,
+                                               workspace->grad_normed,
+                                               gain_gradient(own, gain, workspace));
+    return workspace->grad_normed;
+}
+
 static void think_back(const lm_network *network, lm_workspace *workspace, size_t layer,
                        size_t rows, float *grad, float *gradient) {
     const nn_engine *engine = network->engine;
@@ -32,12 +49,14 @@ static void think_back(const lm_network *network, lm_workspace *workspace, size_
     const float *weights = network->weights + offset;
     float *own = gradient_at(gradient, offset);
     lm_kept *kept = &workspace->kept[layer];
-    nn_linear_backward(engine, rows, hidden, width, weights + at->down, NULL, grad,
+    const float *grad_result = result_gradient(network, workspace, kept->thought, at->mlp_post_norm,
+                                               layer, rows, grad, own);
+    nn_linear_backward(engine, rows, hidden, width, weights + at->down, NULL, grad_result,
                        workspace->hidden, NULL);
     engine->kernels->gated_backward(config->gate == LM_GEGLU ? NN_GELU : NN_SILU, kept->z, rows,
                                     hidden, workspace->hidden);
-    nn_linear_backward(engine, rows, hidden, width, weights + at->down, workspace->hidden, grad,
-                       NULL, gradient_at(own, at->down));
+    nn_linear_backward(engine, rows, hidden, width, weights + at->down, workspace->hidden,
+                       grad_result, NULL, gradient_at(own, at->down));
     norm_again(network, kept->middle, weights + at->mlp_norm, rows, workspace);
     nn_linear_backward(engine, rows, width, 2 * hidden, weights + at->gate, workspace->normed,
                        kept->z, workspace->grad_normed, gradient_at(own, at->gate));
@@ -61,6 +80,25 @@ static void add_policies(const lm_network *network, const whet_policy_gradient *
         }
 }
 
+/* From the gradient of normalised queries and keys to that of what was normalised. */
+static void heads_back(const lm_network *network, const lm_sizes *sizes, lm_workspace *workspace,
+                       size_t layer, float *own) {
+    const lm_layout *at = &network->layout;
+    const lm_kept *kept = &workspace->kept[layer];
+    nn_head_norm queries = lm_head_norm_of(network, sizes, layer, false);
+    nn_head_norm keys = lm_head_norm_of(network, sizes, layer, true);
+    size_t rotated = sizes->queries + keys.heads * keys.head_dim;
+    float *grad = workspace->grad_qkv, *arrived = workspace->parts;
+    memcpy(arrived, grad, sizes->tokens * sizes->joint * sizeof(float));
+    for (size_t i = 0; i < sizes->tokens; i++)
+        memset(grad + i * sizes->joint, 0, rotated * sizeof(float));
+    nn_head_norm_backward(network->engine, &queries, kept->raw_qkv, kept->head_scale, arrived, grad,
+                          gain_gradient(own, at->query_norm, workspace));
+    nn_head_norm_backward(network->engine, &keys, kept->raw_qkv + sizes->queries,
+                          kept->head_scale + queries.heads, arrived + sizes->queries,
+                          grad + sizes->queries, gain_gradient(own, at->key_norm, workspace));
+}
+
 static whet_status mix_back(const lm_network *network, const lm_piece *piece,
                             lm_workspace *workspace, size_t layer, float *grad, float *gradient,
                             whet_policy_gradient *policies) {
@@ -71,8 +109,12 @@ static whet_status mix_back(const lm_network *network, const lm_piece *piece,
     const float *weights = network->weights + lm_layer_at(at, layer);
     float *own = gradient_at(gradient, lm_layer_at(at, layer));
     lm_kept *kept = &workspace->kept[layer];
+    const float *grad_result =
+        result_gradient(network, workspace, kept->attended, at->attention_post_norm, layer,
+                        sizes.tokens, grad, own);
     nn_linear_backward(engine, sizes.tokens, sizes.queries, sizes.width, weights + at->output,
-                       kept->mixed, grad, workspace->grad_mixed, gradient_at(own, at->output));
+                       kept->mixed, grad_result, workspace->grad_mixed,
+                       gradient_at(own, at->output));
     nn_attention attention = lm_attention_of(network, piece, workspace, layer);
     whet_status status = nn_attention_backward(
         &attention, &workspace->scratch, workspace->grad_mixed, workspace->parts,
@@ -84,9 +126,15 @@ static whet_status mix_back(const lm_network *network, const lm_piece *piece,
     if (policies)
         memcpy(policies + layer * config->heads, workspace->grad_policies,
                network->policy_count * sizeof *policies);
-    nn_rotate(engine, &network->rope, network->rope.back, piece->rows, piece->length,
+    const nn_rope *rope = lm_rope_of(network, layer);
+    nn_rotate(engine, rope, rope->back, piece->rows, piece->length,
               config->heads + config->key_heads, config->head_dim, sizes.joint,
               workspace->grad_qkv);
+    if (config->has_head_norms)
+        heads_back(network, &sizes, workspace, layer, own);
+    if (config->has_biases && own)
+        engine->kernels->bias_backward(workspace->grad_qkv, sizes.tokens, sizes.joint,
+                                       own + at->query_bias);
     norm_again(network, kept->x, weights + at->attention_norm, sizes.tokens, workspace);
     nn_linear_backward(engine, sizes.tokens, sizes.width, sizes.joint, weights + at->query,
                        workspace->normed, workspace->grad_qkv, workspace->grad_normed,

@@ -66,6 +66,18 @@ static bool heads_are_good(const lm_config *config, lab_error *error) {
     return true;
 }
 
+/* What llama itself does not have. The bases of windows and others have the same limits. */
+static bool variants_are_good(const lm_config *config, lab_error *error) {
+    return lab_in_range("attention-scale", config->attention_scale, 0, 1e3, error) &&
+           lab_in_range("attention-cap", config->attention_cap, 0, 1e6, error) &&
+           lab_in_range("output-cap", config->output_cap, 0, 1e6, error) &&
+           lab_in_range("window", config->window, 0, LM_CONTEXT_MAX, error) &&
+           lab_in_range("window-period", config->window_period, config->window > 0,
+                        LM_LAYERS_MAX + 1, error) &&
+           (config->window_rope_base == 0 ||
+            lab_in_range("window-rope-base", config->window_rope_base, 1, 1e12, error));
+}
+
 bool lm_config_check(const lm_config *config, lab_error *error) {
     return lab_in_range("num-layers", config->layers, 1, LM_LAYERS_MAX, error) &&
            lab_in_range("width", config->width, 1, LM_WIDTH_MAX, error) &&
@@ -78,7 +90,7 @@ bool lm_config_check(const lm_config *config, lab_error *error) {
            lab_in_range("rope-base", config->rope_base, 1, 1e12, error) &&
            lab_in_range("norm-epsilon", config->norm_epsilon, 0, 1, error) &&
            heads_are_good(config, error) && lm_rope_check(config, error) &&
-           policy_is_good(config, error);
+           variants_are_good(config, error) && policy_is_good(config, error);
 }
 
 bool lm_gate_parse(const char *name, lm_gate *gate) {
@@ -105,6 +117,48 @@ bool lm_learn_parse(const char *name, lm_learn *learn) {
     return is_known;
 }
 
+/* Members that only models with them have. */
+static bool put_variants(const lm_config *c, json_t *shape) {
+    const struct {
+        const char *name;
+        bool is_set;
+        json_t *value;
+    } members[] = {
+        {"biases", c->has_biases, json_true()},
+        {"head_norms", c->has_head_norms, json_true()},
+        {"post_norms", c->has_post_norms, json_true()},
+        {"attention_scale", c->attention_scale != 0, json_real(c->attention_scale)},
+        {"attention_cap", c->attention_cap != 0, json_real(c->attention_cap)},
+        {"output_cap", c->output_cap != 0, json_real(c->output_cap)},
+        {"window", c->window != 0, json_integer(c->window)},
+        {"window_period", c->window != 0, json_integer(c->window_period)},
+        {"window_rope_base", c->window_rope_base != 0, json_real(c->window_rope_base)},
+    };
+    bool good = true;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (members[i].is_set)
+            good = json_object_set_new(shape, members[i].name, members[i].value) == 0 && good;
+        else
+            json_decref(members[i].value);
+    return good;
+}
+
+static bool unpack_variants(json_t *json, lm_config *c) {
+    int biases = 0, head_norms = 0, post_norms = 0, window = 0, period = 0;
+    if (json_unpack(json, "{s?b, s?b, s?b, s?F, s?F, s?F, s?i, s?i, s?F}", "biases", &biases,
+                    "head_norms", &head_norms, "post_norms", &post_norms, "attention_scale",
+                    &c->attention_scale, "attention_cap", &c->attention_cap, "output_cap",
+                    &c->output_cap, "window", &window, "window_period", &period, "window_rope_base",
+                    &c->window_rope_base) != 0)
+        return false;
+    c->has_biases = biases != 0;
+    c->has_head_norms = head_norms != 0;
+    c->has_post_norms = post_norms != 0;
+    c->window = lab_small(window);
+    c->window_period = lab_small(period);
+    return true;
+}
+
 json_t *lm_config_to_json(const lm_config *config) {
     json_t *shape = json_pack(
         "{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:s, s:s, s:i, s:f, s:f, s:s, s:s}",
@@ -115,7 +169,7 @@ json_t *lm_config_to_json(const lm_config *config) {
         lm_positions_names[config->positions], "rope_dims", (int)config->rope_dims, "rope_base",
         config->rope_base, "norm_epsilon", config->norm_epsilon, "learn_policy",
         lm_learn_names[config->learn], "policy", config->policy);
-    if (shape && !lm_rope_to_json(&config->rope_scaling, shape)) {
+    if (shape && !(lm_rope_to_json(&config->rope_scaling, shape) && put_variants(config, shape))) {
         json_decref(shape);
         return NULL;
     }
@@ -161,6 +215,7 @@ bool lm_config_from_json(json_t *json, const char *path, lm_config *config, lab_
     unsigned mark = lab_json_mark();
     *config = lm_config_default();
     bool is_unpacked = unpack_sizes(json, config) && unpack_choices(json, config) &&
+                       unpack_variants(json, config) &&
                        lm_rope_from_json(json, &config->rope_scaling);
     if (lab_json_mark() != mark)
         return lab_fail_memory(error);

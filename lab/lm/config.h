@@ -3,10 +3,11 @@
  *
  *     x += attention(rmsnorm(x));  x += mlp(rmsnorm(x))
  *
- * with rotary positions, key heads that several query heads share, a gated MLP
- * and no biases: the family of llama, in which Gemma's gate is a choice. The
- * policy that a model was trained with is part of it, since its parameters may
- * be learned with everything else.
+ * with rotary positions, key heads that several query heads share and a gated
+ * MLP: the family of llama. What Qwen and Gemma add to it are choices: biases,
+ * more norms, soft caps and layers with a window. The policy that a model was
+ * trained with is part of it, since its parameters may be learned with
+ * everything else.
  */
 #ifndef WHET_LAB_LM_CONFIG_H
 #define WHET_LAB_LM_CONFIG_H
@@ -65,6 +66,15 @@ typedef struct lm_config {
     double rope_base;   /* pair i is rotated by position * base^(-2 i / rope_dims) */
     nn_rope_scaling rope_scaling;
     double norm_epsilon;
+    bool has_biases;         /* of q, k and v */
+    bool has_head_norms;     /* rmsnorm of each head of q and k, before they are rotated */
+    bool has_post_norms;     /* rmsnorm of what attention and MLP return, before it is added */
+    double attention_scale;  /* of q . k; 0: 1 / sqrt(head_dim) */
+    double attention_cap;    /* replaces a logit x of attention by cap tanh(x / cap); 0: none */
+    double output_cap;       /* the same for the logits of tokens */
+    uint32_t window;         /* tokens that windowed layers see; 0: there are none */
+    uint32_t window_period;  /* layers window_period - 1, 2 window_period - 1 ... see all */
+    double window_rope_base; /* of windowed layers, without scaling; 0: they rotate as others */
     lm_learn learn;
     char policy[LM_POLICY_SIZE]; /* in every head: what it was trained with, and starts from */
 } lm_config;
@@ -74,6 +84,16 @@ lm_config lm_config_default(void);
 
 /* Whether it is valid; the error names the option. */
 bool lm_config_check(const lm_config *config, lab_error *error);
+
+/* Whether a layer sees only the last `window` tokens. */
+static inline bool lm_is_windowed(const lm_config *config, size_t layer) {
+    return config->window > 0 && (layer + 1) % config->window_period != 0;
+}
+
+/* Whether windowed layers rotate by angles of their own. */
+static inline bool lm_has_window_rope(const lm_config *config) {
+    return config->window > 0 && config->window_rope_base > 0 && config->positions == LM_ROPE;
+}
 
 /* As one JSON object, and back. From JSON: false and an error that names `path` where something is
  * missing or invalid. */

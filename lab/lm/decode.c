@@ -20,14 +20,14 @@ enum { PIECE = 256 };
 struct lm_decoder {
     lm_decoder_options options;
     size_t row_limit;
-    nn_rope rope;
-    whet_policy *policies; /* [layers][heads], policy_count[layer] of them in use */
+    nn_rope rope, window_rope; /* the latter where windowed layers have one of their own */
+    whet_policy *policies;     /* [layers][heads], policy_count[layer] of them in use */
     size_t *policy_count;
     unsigned char *keys, *values; /* [lanes], of lane_bytes each */
     size_t element, lane_bytes;
     size_t *lengths;
     /* For row_limit rows. */
-    float *x, *normed, *scales, *qkv, *mixed, *gates, *hidden;
+    float *x, *normed, *scales, *qkv, *mixed, *gates, *hidden, *result;
     nn_scratch scratch;
     whet_stats *stats; /* [heads], if entropies are measured */
     lm_entropy *entropies;
@@ -79,12 +79,14 @@ static bool make_rows(lm_decoder *d) {
     d->row_limit = d->options.lanes > PIECE ? d->options.lanes : PIECE;
     d->x = rows_of(d, c->width);
     d->normed = rows_of(d, c->width);
-    d->scales = rows_of(d, 1);
+    d->scales = rows_of(d, heads + keys);
+    d->result = rows_of(d, c->has_post_norms ? c->width : 1);
     d->qkv = rows_of(d, (heads + 2 * keys) * c->head_dim);
     d->mixed = rows_of(d, heads * c->head_dim);
     d->gates = rows_of(d, 2 * (size_t)c->hidden);
     d->hidden = rows_of(d, c->hidden);
-    return d->x && d->normed && d->scales && d->qkv && d->mixed && d->gates && d->hidden;
+    return d->x && d->normed && d->scales && d->qkv && d->mixed && d->gates && d->hidden &&
+           d->result;
 }
 
 static bool make_caches(lm_decoder *d) {
@@ -134,6 +136,8 @@ lm_decoder *lm_decoder_create(const lm_decoder_options *options, lab_error *erro
     size_t dims = c->positions == LM_ROPE ? c->rope_dims : 0;
     bool good =
         (nn_rope_create(options->capacity, dims, c->rope_base, &c->rope_scaling, &d->rope) &&
+         nn_rope_create(options->capacity, lm_has_window_rope(c) ? dims : 0, c->window_rope_base,
+                        NULL, &d->window_rope) &&
          make_rows(d) && make_caches(d) && make_measures(d)) ||
         lab_fail_memory(error);
     if (good && make_policies(d, error))
@@ -146,8 +150,10 @@ void lm_decoder_destroy(lm_decoder *d) {
     if (!d)
         return;
     nn_rope_destroy(&d->rope);
+    nn_rope_destroy(&d->window_rope);
     nn_scratch_free(&d->scratch);
-    float *const rows[] = {d->x, d->normed, d->scales, d->qkv, d->mixed, d->gates, d->hidden};
+    float *const rows[] = {d->x,     d->normed, d->scales, d->qkv,
+                           d->mixed, d->gates,  d->hidden, d->result};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         free(rows[i]);
     free(d->policies);
@@ -205,17 +211,42 @@ static void keep(const lm_decoder *d, unsigned char *to, const float *from) {
     }
 }
 
+/* Adds biases to queries, keys and values, and normalises the heads of queries and keys. */
+static void complete_rows(lm_decoder *d, size_t rows, size_t layer) {
+    const lm_config *c = config_of(d);
+    const lm_layout *at = &d->options.matrices->model->layout;
+    const float *w = d->options.matrices->model->weights + lm_layer_at(at, layer);
+    if (c->has_biases)
+        kernels_of(d)->bias_forward(d->qkv, w + at->query_bias, rows, row_width(c));
+    if (!c->has_head_norms)
+        return;
+    nn_head_norm norm = {.tokens = rows,
+                         .heads = c->heads,
+                         .head_dim = c->head_dim,
+                         .stride = row_width(c),
+                         .scale_stride = c->heads,
+                         .gain = w + at->query_norm,
+                         .epsilon = (float)c->norm_epsilon};
+    float *keys = d->qkv + (size_t)c->heads * c->head_dim;
+    nn_head_norm_forward(d->options.matrices->engine, &norm, d->qkv, d->qkv, d->scales);
+    norm.heads = norm.scale_stride = c->key_heads;
+    norm.gain = w + at->key_norm;
+    nn_head_norm_forward(d->options.matrices->engine, &norm, keys, keys, d->scales);
+}
+
 /* Rotates queries and keys, and stores keys and values in the cache. */
 static void place_rows(lm_decoder *d, const pass *p, size_t layer) {
     const lm_config *c = config_of(d);
-    size_t dims = d->rope.dims, dim = c->head_dim;
+    bool has_own = lm_has_window_rope(c) && lm_is_windowed(c, layer);
+    const nn_rope *rope = has_own ? &d->window_rope : &d->rope;
+    size_t dims = rope->dims, dim = c->head_dim;
     for (size_t row = 0; row < p->rows; row++) {
         place at = place_of(d, p, row);
         float *x = d->qkv + row * row_width(c);
         if (dims)
             kernels_of(d)->rotate(x, (size_t)c->heads + c->key_heads, dim, dims,
-                                  d->rope.cosine + at.position * dims,
-                                  d->rope.sine + at.position * dims);
+                                  rope->cosine + at.position * dims,
+                                  rope->sine + at.position * dims);
         for (size_t head = 0; head < c->key_heads; head++) {
             size_t to = cache_offset(d, at.lane, layer, head) + at.position * dim * d->element;
             keep(d, d->keys + to, x + (c->heads + head) * dim);
@@ -268,8 +299,11 @@ static whet_status attend(lm_decoder *d, size_t layer, size_t lane, size_t first
         .v = cache_tensor(d, d->values, lane, layer),
         .out = {.data = d->mixed + first * c->heads * c->head_dim,
                 .stride = {out, dim, out, sizeof(float)}},
+        .scale = (float)c->attention_scale,
+        .softcap = (float)c->attention_cap,
         .flags = WHET_CAUSAL,
         .offset = (int64_t)d->lengths[lane],
+        .window = lm_is_windowed(c, layer) ? c->window : 0,
         .policies = d->policies + layer * c->heads,
         .policy_count = d->policy_count[layer],
         .stats = measured ? d->stats : NULL};
@@ -356,6 +390,21 @@ static void normalise(lm_decoder *d, size_t rows, const float *gain, const float
     kernels_of(d)->rmsnorm_forward(x, gain, rows, c->width, (float)c->norm_epsilon, y, d->scales);
 }
 
+/* x += y matrix^T, or rmsnorm(y matrix^T) where results are normalised. */
+static void add_result(lm_decoder *d, size_t rows, size_t in, const float *y, const float *packed,
+                       const float *gain) {
+    const lm_config *c = config_of(d);
+    bool is_normed = c->has_post_norms;
+    linear(d, (product_job){.shape = {.m = rows, .n = c->width, .k = in, .add = !is_normed},
+                            .x = y,
+                            .packed = packed,
+                            .y = is_normed ? d->result : d->x});
+    if (!is_normed)
+        return;
+    normalise(d, rows, gain, d->result, d->result);
+    kernels_of(d)->add(d->x, d->result, rows * c->width);
+}
+
 static bool run_layer(lm_decoder *d, const pass *p, size_t layer, lab_error *error) {
     const lm_config *c = config_of(d);
     const lm_matrices *all = d->options.matrices;
@@ -368,13 +417,11 @@ static bool run_layer(lm_decoder *d, const pass *p, size_t layer, lab_error *err
                             .x = d->normed,
                             .packed = matrices + all->qkv,
                             .y = d->qkv});
+    complete_rows(d, rows, layer);
     place_rows(d, p, layer);
     if (!attend_all(d, p, layer, error))
         return false;
-    linear(d, (product_job){.shape = {.m = rows, .n = c->width, .k = queries, .add = true},
-                            .x = d->mixed,
-                            .packed = matrices + all->output,
-                            .y = d->x});
+    add_result(d, rows, queries, d->mixed, matrices + all->output, w + at->attention_post_norm);
     normalise(d, rows, w + at->mlp_norm, d->x, d->normed);
     linear(d, (product_job){.shape = {.m = rows, .n = gates, .k = c->width},
                             .x = d->normed,
@@ -382,10 +429,7 @@ static bool run_layer(lm_decoder *d, const pass *p, size_t layer, lab_error *err
                             .y = d->gates});
     kernels_of(d)->gated_forward(c->gate == LM_GEGLU ? NN_GELU : NN_SILU, d->gates, rows, c->hidden,
                                  d->hidden);
-    linear(d, (product_job){.shape = {.m = rows, .n = c->width, .k = c->hidden, .add = true},
-                            .x = d->hidden,
-                            .packed = matrices + all->down,
-                            .y = d->x});
+    add_result(d, rows, c->hidden, d->hidden, matrices + all->down, w + at->mlp_post_norm);
     return true;
 }
 
@@ -414,6 +458,8 @@ static void expect(lm_decoder *d, size_t first, size_t rows, float *logits) {
                             .x = d->normed,
                             .packed = all->values + all->head,
                             .y = logits});
+    if (c->output_cap > 0)
+        nn_cap_forward((float)c->output_cap, rows * c->vocabulary, logits);
 }
 
 static bool has_capacity(const lm_decoder *d, size_t lane, size_t count, lab_error *error) {

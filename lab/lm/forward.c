@@ -12,6 +12,36 @@ static void gather(const lm_piece *piece, size_t width, const float *from, float
         memcpy(to + i * width, from + piece->at[i] * width, width * sizeof(float));
 }
 
+/* sum = x + y W^T or, where results are normalised, x + rmsnorm(y W^T), whose y W^T goes to
+ * `result`. */
+static void add_result(const lm_network *network, lm_workspace *workspace, size_t rows, size_t in,
+                       const float *y, const float *matrix, const float *gain, float *result,
+                       const float *x, float *sum) {
+    const nn_engine *engine = network->engine;
+    const lm_config *config = &network->config;
+    size_t width = config->width;
+    memcpy(sum, x, rows * width * sizeof(float));
+    if (!config->has_post_norms) {
+        nn_linear_forward(engine, rows, in, width, matrix, y, sum, true);
+        return;
+    }
+    nn_linear_forward(engine, rows, in, width, matrix, y, result, false);
+    engine->kernels->rmsnorm_forward(result, gain, rows, width, (float)config->norm_epsilon,
+                                     workspace->normed, workspace->scale);
+    engine->kernels->add(sum, workspace->normed, rows * width);
+}
+
+/* Queries and keys through the norms of their heads; values as they are. */
+static void normalise_heads(const lm_network *network, const lm_sizes *sizes, size_t layer,
+                            lm_kept *kept) {
+    nn_head_norm queries = lm_head_norm_of(network, sizes, layer, false);
+    nn_head_norm keys = lm_head_norm_of(network, sizes, layer, true);
+    memcpy(kept->qkv, kept->raw_qkv, sizes->tokens * sizes->joint * sizeof(float));
+    nn_head_norm_forward(network->engine, &queries, kept->raw_qkv, kept->qkv, kept->head_scale);
+    nn_head_norm_forward(network->engine, &keys, kept->raw_qkv + sizes->queries,
+                         kept->qkv + sizes->queries, kept->head_scale + queries.heads);
+}
+
 /* x + attention(rmsnorm(x)), into `middle`. */
 static whet_status mix(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
                        size_t layer, float *middle) {
@@ -24,17 +54,22 @@ static whet_status mix(const lm_network *network, const lm_piece *piece, lm_work
     engine->kernels->rmsnorm_forward(kept->x, weights + at->attention_norm, sizes.tokens,
                                      sizes.width, (float)config->norm_epsilon, workspace->normed,
                                      workspace->scale);
+    float *qkv = config->has_head_norms ? kept->raw_qkv : kept->qkv;
     nn_linear_forward(engine, sizes.tokens, sizes.width, sizes.joint, weights + at->query,
-                      workspace->normed, kept->qkv, false);
-    nn_rotate(engine, &network->rope, network->rope.sine, piece->rows, piece->length,
+                      workspace->normed, qkv, false);
+    if (config->has_biases)
+        engine->kernels->bias_forward(qkv, weights + at->query_bias, sizes.tokens, sizes.joint);
+    if (config->has_head_norms)
+        normalise_heads(network, &sizes, layer, kept);
+    const nn_rope *rope = lm_rope_of(network, layer);
+    nn_rotate(engine, rope, rope->sine, piece->rows, piece->length,
               config->heads + config->key_heads, config->head_dim, sizes.joint, kept->qkv);
     nn_attention attention = lm_attention_of(network, piece, workspace, layer);
     whet_status status = nn_attention_forward(&attention, &workspace->scratch, kept->mixed);
     if (status != WHET_OK)
         return status;
-    memcpy(middle, kept->x, sizes.tokens * sizes.width * sizeof(float));
-    nn_linear_forward(engine, sizes.tokens, sizes.queries, sizes.width, weights + at->output,
-                      kept->mixed, middle, true);
+    add_result(network, workspace, sizes.tokens, sizes.queries, kept->mixed, weights + at->output,
+               weights + at->attention_post_norm, kept->attended, kept->x, middle);
     return WHET_OK;
 }
 
@@ -64,16 +99,18 @@ static void think(const lm_network *network, lm_workspace *workspace, size_t lay
     open_gate(network, workspace, layer, rows);
     engine->kernels->gated_forward(config->gate == LM_GEGLU ? NN_GELU : NN_SILU, kept->z, rows,
                                    config->hidden, workspace->hidden);
-    memcpy(next, kept->middle, rows * config->width * sizeof(float));
-    nn_linear_forward(engine, rows, config->hidden, config->width, weights + at->down,
-                      workspace->hidden, next, true);
+    add_result(network, workspace, rows, config->hidden, workspace->hidden, weights + at->down,
+               weights + at->mlp_post_norm, kept->thought, kept->middle, next);
 }
 
 whet_status lm_layer_again(const lm_network *network, const lm_piece *piece,
                            lm_workspace *workspace, size_t layer) {
     whet_status status = mix(network, piece, workspace, layer, workspace->kept[layer].middle);
-    if (status == WHET_OK)
-        open_gate(network, workspace, layer, piece->rows * piece->length);
+    size_t tokens = piece->rows * piece->length;
+    if (status == WHET_OK && network->config.has_post_norms)
+        think(network, workspace, layer, tokens, workspace->kept[layer + 1].x);
+    else if (status == WHET_OK)
+        open_gate(network, workspace, layer, tokens);
     return status;
 }
 
@@ -118,11 +155,18 @@ static void lose_rows(const lm_network *network, const lm_piece *piece, lm_works
     engine->kernels->rmsnorm_forward(x, network->weights + at->final_norm, rows, width,
                                      (float)network->config.norm_epsilon, normed, workspace->scale);
     nn_linear_forward(engine, rows, width, vocabulary, head, normed, workspace->logits, false);
+    float cap = (float)network->config.output_cap;
+    if (cap > 0) {
+        nn_cap_forward(cap, rows * vocabulary, workspace->logits);
+        memcpy(workspace->capped, workspace->logits, rows * vocabulary * sizeof(float));
+    }
     engine->kernels->cross_entropy(workspace->logits, piece->labels + first, piece->weights + first,
                                    rows, vocabulary, workspace->losses, workspace->right + first);
     add_losses(piece, first, rows, workspace->losses, outcome);
     if (!gradient && !is_frozen)
         return;
+    if (cap > 0)
+        nn_cap_backward(cap, rows * vocabulary, workspace->capped, workspace->logits);
     nn_linear_backward(engine, rows, width, vocabulary, head, normed, workspace->logits,
                        workspace->grad_normed, gradient ? gradient + at->head : NULL);
     memset(grad, 0, rows * width * sizeof(float));

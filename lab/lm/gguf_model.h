@@ -1,8 +1,9 @@
 /*
- * Models as GGUF, the files of llama.cpp. Two architectures are supported: `llama`, with silu in
- * the gate, and `gemma`, with gelu; the latter stores embeddings divided by the root of the width
- * and rotates elements half a head apart, which is converted here in both directions. Anything
- * else (biases, experts, scaled positions) is refused by name.
+ * Models as GGUF, the files of llama.cpp. Supported architectures are llama, qwen2, qwen3, gemma,
+ * gemma2 and gemma3. All but llama rotate elements half a head apart, and the Gemmas store
+ * embeddings divided by the root of the width; both are converted here in both directions, by
+ * permuting the rows of queries and keys and by scaling. Anything else (experts, other biases) is
+ * refused by name.
  *
  * The policy that a model was trained with is stored as "whet.policy", which other programs
  * ignore.

@@ -12,8 +12,12 @@ bool lm_network_create(const nn_engine *engine, const lm_config *config, const f
         return lab_fail(error, LAB_INPUT, "the model is too large for memory");
     size_t dims = config->positions == LM_ROPE ? config->rope_dims : 0;
     network->policies = calloc((size_t)config->layers * config->heads, sizeof(whet_policy));
-    if (!network->policies || !nn_rope_create(config->context, dims, config->rope_base,
-                                              &config->rope_scaling, &network->rope)) {
+    size_t window_dims = lm_has_window_rope(config) ? dims : 0;
+    if (!network->policies ||
+        !nn_rope_create(config->context, dims, config->rope_base, &config->rope_scaling,
+                        &network->rope) ||
+        !nn_rope_create(config->context, window_dims, config->window_rope_base, NULL,
+                        &network->window_rope)) {
         lm_network_destroy(network);
         return lab_fail_memory(error);
     }
@@ -26,6 +30,7 @@ bool lm_network_create(const nn_engine *engine, const lm_config *config, const f
 
 void lm_network_destroy(lm_network *network) {
     nn_rope_destroy(&network->rope);
+    nn_rope_destroy(&network->window_rope);
     free(network->policies);
     network->policies = NULL;
 }
@@ -39,6 +44,11 @@ bool lm_network_refresh(lm_network *network) {
     return true;
 }
 
+const nn_rope *lm_rope_of(const lm_network *network, size_t layer) {
+    bool is_own = lm_has_window_rope(&network->config) && lm_is_windowed(&network->config, layer);
+    return is_own ? &network->window_rope : &network->rope;
+}
+
 lm_sizes lm_sizes_of(const lm_config *config, const lm_piece *piece) {
     size_t head_dim = config->head_dim;
     return (lm_sizes){.tokens = piece->rows * piece->length,
@@ -47,6 +57,20 @@ lm_sizes lm_sizes_of(const lm_config *config, const lm_piece *piece) {
                       .queries = config->heads * head_dim,
                       .joint = (config->heads + 2 * (size_t)config->key_heads) * head_dim,
                       .hidden = config->hidden};
+}
+
+nn_head_norm lm_head_norm_of(const lm_network *network, const lm_sizes *sizes, size_t layer,
+                             bool is_key) {
+    const lm_config *config = &network->config;
+    const lm_layout *at = &network->layout;
+    return (nn_head_norm){.tokens = sizes->tokens,
+                          .heads = is_key ? config->key_heads : config->heads,
+                          .head_dim = config->head_dim,
+                          .stride = sizes->joint,
+                          .scale_stride = (size_t)config->heads + config->key_heads,
+                          .gain = network->weights + lm_layer_at(at, layer) +
+                                  (is_key ? at->key_norm : at->query_norm),
+                          .epsilon = (float)config->norm_epsilon};
 }
 
 nn_attention lm_attention_of(const lm_network *network, const lm_piece *piece,
@@ -59,6 +83,9 @@ nn_attention lm_attention_of(const lm_network *network, const lm_piece *piece,
                           .head_dim = config->head_dim,
                           .policies = network->policies + layer * config->heads,
                           .policy_count = network->policy_count,
+                          .scale = (float)config->attention_scale,
+                          .softcap = (float)config->attention_cap,
+                          .window = lm_is_windowed(config, layer) ? config->window : 0,
                           .qkv = workspace->kept[layer].qkv,
                           .stats = workspace->kept[layer].stats};
 }
@@ -88,7 +115,7 @@ static lm_outcome run(const lm_network *network, const lm_piece *piece, lm_works
     lm_outcome outcome = {.status = lm_forward(network, piece, workspace)};
     if (outcome.status != WHET_OK)
         return outcome;
-    memset(workspace->grad_gain, 0, network->config.width * sizeof(float));
+    memset(workspace->grad_gain, 0, lm_gain_size(&network->config) * sizeof(float));
     lm_losses(network, piece, workspace, policies != NULL, gradient, &outcome);
     count_right(piece, workspace->right, &outcome);
     if (!isfinite(outcome.loss))

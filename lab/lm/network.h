@@ -19,8 +19,8 @@ typedef struct lm_network {
     lm_config config;
     lm_layout layout;
     const float *weights;
-    nn_rope rope;
-    whet_policy *policies; /* [layers][heads], policy_count of them used in each layer */
+    nn_rope rope, window_rope; /* the latter where windowed layers have one of their own */
+    whet_policy *policies;     /* [layers][heads], policy_count of them used in each layer */
     size_t policy_count;
 } lm_network;
 

@@ -18,12 +18,21 @@ static bool place_layer(const lm_config *config, lm_layout *layout) {
     size_t width = config->width, hidden = config->hidden, end = 0;
     size_t queries = (size_t)config->heads * config->head_dim;
     size_t keys = (size_t)config->key_heads * config->head_dim;
+    size_t biases = config->has_biases, head_norms = config->has_head_norms;
+    size_t post_norms = config->has_post_norms;
     bool fits =
         place(&end, 1, width, &layout->attention_norm) &&
         place(&end, queries, width, &layout->query) && place(&end, keys, width, &layout->key) &&
         place(&end, keys, width, &layout->value) && place(&end, width, queries, &layout->output) &&
         place(&end, 1, width, &layout->mlp_norm) && place(&end, hidden, width, &layout->gate) &&
         place(&end, hidden, width, &layout->up) && place(&end, width, hidden, &layout->down) &&
+        place(&end, biases, queries, &layout->query_bias) &&
+        place(&end, biases, keys, &layout->key_bias) &&
+        place(&end, biases, keys, &layout->value_bias) &&
+        place(&end, head_norms, config->head_dim, &layout->query_norm) &&
+        place(&end, head_norms, config->head_dim, &layout->key_norm) &&
+        place(&end, post_norms, width, &layout->attention_post_norm) &&
+        place(&end, post_norms, width, &layout->mlp_post_norm) &&
         place(&end, layout->policy_rows, layout->policy_parameters, &layout->policy);
     layout->layer_size = end;
     return fits;
@@ -58,35 +67,50 @@ bool lm_layout_of(const lm_config *config, lm_layout *layout) {
 enum { LAYER_TENSORS = 9 };
 
 static size_t tensors_of_layer(const lm_config *config) {
-    return LAYER_TENSORS + (config->learn != LM_LEARN_NOTHING);
+    return LAYER_TENSORS + 3 * (size_t)config->has_biases + 2 * (size_t)config->has_head_norms +
+           2 * (size_t)config->has_post_norms + (config->learn != LM_LEARN_NOTHING);
 }
 
 size_t lm_tensor_count(const lm_config *config) {
     return 2 + config->layers * tensors_of_layer(config) + !config->tied;
 }
 
+/* The tensor at `index` among those that a layer has; tensors without rows are not there. */
 static lm_tensor tensor_of_layer(const lm_config *config, const lm_layout *layout, size_t layer,
                                  size_t index) {
     size_t width = config->width, hidden = config->hidden;
     size_t queries = (size_t)config->heads * config->head_dim;
     size_t keys = (size_t)config->key_heads * config->head_dim;
+    size_t biases = config->has_biases, head_norms = config->has_head_norms;
+    size_t post_norms = config->has_post_norms;
     const struct {
         const char *name;
         size_t offset, rows, cols;
-    } table[] = {{"attn_norm", layout->attention_norm, 1, width},
-                 {"attn_q", layout->query, queries, width},
-                 {"attn_k", layout->key, keys, width},
-                 {"attn_v", layout->value, keys, width},
-                 {"attn_output", layout->output, width, queries},
-                 {"ffn_norm", layout->mlp_norm, 1, width},
-                 {"ffn_gate", layout->gate, hidden, width},
-                 {"ffn_up", layout->up, hidden, width},
-                 {"ffn_down", layout->down, width, hidden},
-                 {"attn_policy", layout->policy, layout->policy_rows, layout->policy_parameters}};
-    lm_tensor tensor = {.offset = lm_layer_at(layout, layer) + table[index].offset,
-                        .rows = table[index].rows,
-                        .cols = table[index].cols};
-    snprintf(tensor.name, sizeof tensor.name, "blk.%zu.%s.weight", layer, table[index].name);
+    } table[] = {
+        {"attn_norm.weight", layout->attention_norm, 1, width},
+        {"attn_q.weight", layout->query, queries, width},
+        {"attn_k.weight", layout->key, keys, width},
+        {"attn_v.weight", layout->value, keys, width},
+        {"attn_output.weight", layout->output, width, queries},
+        {"ffn_norm.weight", layout->mlp_norm, 1, width},
+        {"ffn_gate.weight", layout->gate, hidden, width},
+        {"ffn_up.weight", layout->up, hidden, width},
+        {"ffn_down.weight", layout->down, width, hidden},
+        {"attn_q.bias", layout->query_bias, biases, queries},
+        {"attn_k.bias", layout->key_bias, biases, keys},
+        {"attn_v.bias", layout->value_bias, biases, keys},
+        {"attn_q_norm.weight", layout->query_norm, head_norms, config->head_dim},
+        {"attn_k_norm.weight", layout->key_norm, head_norms, config->head_dim},
+        {"post_attention_norm.weight", layout->attention_post_norm, post_norms, width},
+        {"post_ffw_norm.weight", layout->mlp_post_norm, post_norms, width},
+        {"attn_policy.weight", layout->policy, layout->policy_rows, layout->policy_parameters}};
+    size_t at = 0;
+    for (size_t left = index; left > 0 || table[at].rows == 0; at++)
+        left -= table[at].rows > 0;
+    lm_tensor tensor = {.offset = lm_layer_at(layout, layer) + table[at].offset,
+                        .rows = table[at].rows,
+                        .cols = table[at].cols};
+    snprintf(tensor.name, sizeof tensor.name, "blk.%zu.%s", layer, table[at].name);
     return tensor;
 }
 
@@ -133,9 +157,9 @@ void lm_initialise(const lm_config *config, const lm_layout *layout, uint64_t se
         lab_random random = lab_random_start(lab_seed_for(seed, tensor.name, 0));
         if (strstr(tensor.name, "attn_policy"))
             fill_policies(config, layout, values);
-        else if (strstr(tensor.name, "_norm"))
+        else if (strstr(tensor.name, "_norm") || strstr(tensor.name, ".bias"))
             for (size_t j = 0; j < count; j++)
-                values[j] = 1;
+                values[j] = strstr(tensor.name, "_norm") ? 1 : 0;
         else
             nn_truncated_normal(&random, values, count, deviation_of(config, &tensor));
     }

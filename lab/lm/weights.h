@@ -13,12 +13,20 @@
  *       blk.l.ffn_gate.weight      [hidden][width]
  *       blk.l.ffn_up.weight        [hidden][width]
  *       blk.l.ffn_down.weight      [width][hidden]
+ *       blk.l.attn_q.bias          [1][heads * head_dim], with biases
+ *       blk.l.attn_k.bias          [1][key_heads * head_dim], likewise
+ *       blk.l.attn_v.bias          [1][key_heads * head_dim], likewise
+ *       blk.l.attn_q_norm.weight   [1][head_dim], with norms of heads
+ *       blk.l.attn_k_norm.weight   [1][head_dim], likewise
+ *       blk.l.post_attention_norm.weight   [1][width], with norms of results
+ *       blk.l.post_ffw_norm.weight         [1][width], likewise
  *       blk.l.attn_policy.weight   [1 or heads][parameters], where a policy is learned: a
  *                                  polynomial's coefficients in H / 4, highest power first
  *     output_norm.weight           [1][width]
  *     output.weight                [vocabulary][width], unless tied
  *
- * They are contiguous: q, k and v are one matrix for a product, and so are gate and up. Entropies
+ * They are contiguous: q, k and v are one matrix for a product, and so are gate and up; the three
+ * biases are one vector. Entropies
  * over a few hundred tokens are about 4, so that in H / 4 one learning rate suits all
  * coefficients.
  */
@@ -32,7 +40,11 @@
 typedef struct lm_layout {
     size_t embedding;
     size_t first_layer, layer_size;
-    size_t attention_norm, query, key, value, output, mlp_norm, gate, up, down, policy;
+    size_t attention_norm, query, key, value, output, mlp_norm, gate, up, down;
+    /* Empty where a model has none. */
+    size_t query_bias, key_bias, value_bias, query_norm, key_norm;
+    size_t attention_post_norm, mlp_post_norm;
+    size_t policy;
     size_t policy_rows, policy_parameters; /* 0 where nothing is learned */
     size_t final_norm;
     size_t head;  /* the output matrix; the embedding where tied */

@@ -31,7 +31,15 @@ static bool take_layer(lm_workspace *workspace, const lm_config *config, const l
     kept->stats = take(workspace, sizes->tokens, config->heads, sizeof(whet_stats));
     kept->middle = floats(workspace, sizes->tokens, sizes->width);
     kept->z = floats(workspace, sizes->tokens, 2 * sizes->hidden);
-    return kept->x && kept->qkv && kept->mixed && kept->stats && kept->middle && kept->z;
+    size_t with_head_norms = config->has_head_norms ? sizes->tokens : 0;
+    size_t with_post_norms = config->has_post_norms ? sizes->tokens : 0;
+    kept->raw_qkv = floats(workspace, with_head_norms, sizes->joint);
+    kept->head_scale =
+        floats(workspace, with_head_norms, (size_t)config->heads + config->key_heads);
+    kept->attended = floats(workspace, with_post_norms, sizes->width);
+    kept->thought = floats(workspace, with_post_norms, sizes->width);
+    return kept->x && kept->qkv && kept->mixed && kept->stats && kept->middle && kept->z &&
+           kept->raw_qkv && kept->head_scale && kept->attended && kept->thought;
 }
 
 static bool take_kept(lm_workspace *workspace, const lm_config *config, const lm_sizes *sizes) {
@@ -58,21 +66,23 @@ static bool take_scratch(lm_workspace *workspace, const lm_config *config, const
     workspace->scale = floats(workspace, tokens, 1);
     workspace->hidden = floats(workspace, tokens, sizes->hidden);
     workspace->logits = floats(workspace, LM_LOGIT_ROWS, config->vocabulary);
+    workspace->capped =
+        floats(workspace, config->output_cap > 0 ? LM_LOGIT_ROWS : 0, config->vocabulary);
     workspace->losses = floats(workspace, LM_LOGIT_ROWS, 1);
     workspace->right = take(workspace, tokens, 1, 1);
     workspace->grad = floats(workspace, tokens, sizes->width);
     workspace->grad_targets = floats(workspace, tokens, sizes->width);
-    workspace->grad_gain = floats(workspace, 1, sizes->width);
+    workspace->grad_gain = floats(workspace, 1, lm_gain_size(config));
     workspace->grad_normed = floats(workspace, tokens, sizes->width);
     workspace->grad_mixed = floats(workspace, tokens, sizes->queries);
     workspace->grad_qkv = floats(workspace, tokens, sizes->joint);
     workspace->parts = floats(workspace, tokens, sizes->joint);
     workspace->grad_policies = take(workspace, config->heads, 1, sizeof *workspace->grad_policies);
     return workspace->last && workspace->normed && workspace->scale && workspace->hidden &&
-           workspace->logits && workspace->losses && workspace->right && workspace->grad &&
-           workspace->grad_targets && workspace->grad_gain && workspace->grad_normed &&
-           workspace->grad_mixed && workspace->grad_qkv && workspace->parts &&
-           workspace->grad_policies;
+           workspace->logits && workspace->capped && workspace->losses && workspace->right &&
+           workspace->grad && workspace->grad_targets && workspace->grad_gain &&
+           workspace->grad_normed && workspace->grad_mixed && workspace->grad_qkv &&
+           workspace->parts && workspace->grad_policies;
 }
 
 /* Attention needs the most for one long sequence or for many short ones. */
@@ -137,6 +147,10 @@ static void free_kept(lm_workspace *workspace) {
         if (workspace->is_lean && kept > workspace->kept)
             continue;
         free(kept->qkv);
+        free(kept->raw_qkv);
+        free(kept->head_scale);
+        free(kept->attended);
+        free(kept->thought);
         free(kept->mixed);
         free(kept->stats);
         free(kept->middle);
@@ -154,6 +168,7 @@ void lm_workspace_destroy(lm_workspace *workspace) {
     free(workspace->scale);
     free(workspace->hidden);
     free(workspace->logits);
+    free(workspace->capped);
     free(workspace->losses);
     free(workspace->right);
     free(workspace->grad);

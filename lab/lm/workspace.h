@@ -9,12 +9,17 @@
 enum { LM_LOGIT_ROWS = 256 };
 
 typedef struct lm_kept {
-    float *x;          /* [N][width], the layer's input */
-    float *qkv;        /* [N][heads + 2 key_heads][head_dim], rotated */
+    float *x;       /* [N][width], the layer's input */
+    float *qkv;     /* [N][heads + 2 key_heads][head_dim], rotated */
+    float *raw_qkv; /* the same before the norms of heads; the norms' scales are
+                       [N][heads + key_heads]. Empty where a model has none */
+    float *head_scale;
     float *mixed;      /* [N][heads][head_dim] out of attention */
     whet_stats *stats; /* [rows][heads][length] */
     float *middle;     /* [N][width], or [R][width] in the last layer */
     float *z;          /* [N or R][2 hidden] */
+    float *attended;   /* [N][width] out of attention and, [N or R][width], of the MLP before */
+    float *thought;    /* their norms; empty where a model has none */
 } lm_kept;
 
 struct lm_workspace {
@@ -27,11 +32,12 @@ struct lm_workspace {
     float *scale;            /* [N] of rmsnorm */
     float *hidden;           /* [N][hidden] */
     float *logits;           /* [LM_LOGIT_ROWS][vocabulary] */
+    float *capped;           /* the same, kept for the slope of the cap; empty without one */
     float *losses;           /* [LM_LOGIT_ROWS] */
     unsigned char *right;    /* [N] */
     float *grad;             /* [N][width] of the stream between layers */
     float *grad_targets;     /* [R][width] */
-    float *grad_gain;        /* [width], where those of weights are not wanted */
+    float *grad_gain;        /* [lm_gain_size], where those of weights are not wanted */
     float *grad_normed;      /* [N][width] */
     float *grad_mixed;       /* [N][heads][head_dim] */
     float *grad_qkv, *parts; /* [N][heads + 2 key_heads][head_dim] */
@@ -45,6 +51,18 @@ typedef struct lm_sizes {
 } lm_sizes;
 
 lm_sizes lm_sizes_of(const lm_config *config, const lm_piece *piece);
+
+/* The longest gain of a norm. */
+static inline size_t lm_gain_size(const lm_config *config) {
+    return config->width > config->head_dim ? config->width : config->head_dim;
+}
+
+/* By which angles a layer rotates. */
+const nn_rope *lm_rope_of(const lm_network *network, size_t layer);
+
+/* The norms of heads of a layer, of queries and, one head after them, of keys. */
+nn_head_norm lm_head_norm_of(const lm_network *network, const lm_sizes *sizes, size_t layer,
+                             bool is_key);
 
 /* The attention of a layer, described for both passes. */
 nn_attention lm_attention_of(const lm_network *network, const lm_piece *piece,

@@ -35,7 +35,7 @@ static bool make_places(probe *p) {
     if (!p->folder)
         return lab_fail_memory(p->error);
     if (!mkdtemp(p->folder)) {
-        lab_fail_file(p->error, "create the folder", p->folder);
+        lab_fail_file(p->error, "create folder", p->folder);
         free(p->folder);
         p->folder = NULL;
         return false;

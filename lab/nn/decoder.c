@@ -44,6 +44,34 @@ void nn_rotate(const nn_engine *engine, const nn_rope *rope, const float *table,
                                     table + position * rope->dims);
 }
 
+void nn_head_norm_forward(const nn_engine *engine, const nn_head_norm *norm, const float *x,
+                          float *y, float *scale) {
+    for (size_t i = 0; i < norm->tokens; i++)
+        engine->kernels->rmsnorm_forward(x + i * norm->stride, norm->gain, norm->heads,
+                                         norm->head_dim, norm->epsilon, y + i * norm->stride,
+                                         scale + i * norm->scale_stride);
+}
+
+void nn_head_norm_backward(const nn_engine *engine, const nn_head_norm *norm, const float *x,
+                           const float *scale, const float *grad_y, float *grad_x,
+                           float *grad_gain) {
+    for (size_t i = 0; i < norm->tokens; i++)
+        engine->kernels->rmsnorm_backward(x + i * norm->stride, norm->gain,
+                                          scale + i * norm->scale_stride, grad_y + i * norm->stride,
+                                          norm->heads, norm->head_dim, grad_x + i * norm->stride,
+                                          grad_gain);
+}
+
+void nn_cap_forward(float cap, size_t count, float *x) {
+    for (size_t i = 0; i < count; i++)
+        x[i] = cap * tanhf(x[i] / cap);
+}
+
+void nn_cap_backward(float cap, size_t count, const float *value, float *grad) {
+    for (size_t i = 0; i < count; i++)
+        grad[i] *= 1 - value[i] / cap * (value[i] / cap);
+}
+
 void nn_scratch_free(nn_scratch *scratch) {
     free(scratch->memory);
     *scratch = (nn_scratch){.memory = NULL};
@@ -105,7 +133,10 @@ static whet_attention describe(const nn_attention *attention, float *out) {
         .k = tensor_at(attention->qkv + queries, joint),
         .v = tensor_at(attention->qkv + queries + keys, joint),
         .out = tensor_out_at(out, strides_of(attention, queries)),
+        .scale = attention->scale,
+        .softcap = attention->softcap,
         .flags = WHET_CAUSAL,
+        .window = attention->window,
         .policies = attention->policies,
         .policy_count = attention->policy_count,
         .stats = attention->stats,

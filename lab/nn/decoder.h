@@ -31,6 +31,23 @@ void nn_embedding_backward(const nn_engine *engine, const uint32_t *ids, size_t 
 void nn_rotate(const nn_engine *engine, const nn_rope *rope, const float *table, size_t rows,
                size_t length, size_t heads, size_t head_dim, size_t stride, float *x);
 
+/* RMSNorm of `heads` contiguous heads of every token, `stride` floats apart. The scales are
+ * [tokens][scale_stride], from forward to backward; gradients are added to. */
+typedef struct nn_head_norm {
+    size_t tokens, heads, head_dim, stride, scale_stride;
+    const float *gain; /* [head_dim] */
+    float epsilon;
+} nn_head_norm;
+void nn_head_norm_forward(const nn_engine *engine, const nn_head_norm *norm, const float *x,
+                          float *y, float *scale);
+void nn_head_norm_backward(const nn_engine *engine, const nn_head_norm *norm, const float *x,
+                           const float *scale, const float *grad_y, float *grad_x,
+                           float *grad_gain);
+
+/* Replaces x by cap tanh(x / cap), and backward multiplies by its slope, from its value. */
+void nn_cap_forward(float cap, size_t count, float *x);
+void nn_cap_backward(float cap, size_t count, const float *value, float *grad);
+
 /*
  * Causal attention of `rows` sequences of `length` tokens. A token's queries,
  * keys and values are contiguous: qkv[token][heads + 2 key_heads] [head_dim];
@@ -40,6 +57,8 @@ typedef struct nn_attention {
     size_t rows, length, heads, key_heads, head_dim;
     const whet_policy *policies; /* one for all heads, or one for each */
     size_t policy_count;
+    float scale, softcap; /* as in whet_attention, and 0 means the same */
+    size_t window;
     const float *qkv;
     whet_stats *stats; /* [rows][heads][length], from forward to backward */
 } nn_attention;

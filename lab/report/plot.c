@@ -202,7 +202,7 @@ static bool put_in_place(const drawing *d, lab_error *error) {
     made.bytes = bytes;
     bool good = bytes && is_whole(&made, d->terminal);
     if (!good)
-        lab_fail(error, LAB_SYSTEM, "cannot write %s: gnuplot left it incomplete", d->of->path);
+        lab_fail(error, LAB_SYSTEM, "%s: cannot write: gnuplot left it incomplete", d->of->path);
     if (good && strcmp(d->terminal, "svg") == 0)
         find_title(&made);
     if (good && !replace_file(d->of->path, write_picture, &made))

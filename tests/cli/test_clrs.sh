@@ -113,7 +113,7 @@ check "a length in it that is no number is refused" spec_refused '{"bfs": ["4"]}
 check "lengths that are no list are refused" spec_refused '{"bfs": 4}' 'are not an array'
 check "a name given twice is refused" spec_refused '{"bfs": [4], "bfs": [5]}' 'duplicate'
 refuses "a specification that is not there is refused" '' '' \
-    "whet clrs mix: cannot read $SCRATCH/none.json: No such file or directory\n" clrs mix --spec "$SCRATCH/none.json"
+    "whet clrs mix: $SCRATCH/none.json: no such file\n" clrs mix --spec "$SCRATCH/none.json"
 
 # ---- export --------------------------------------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ check "no samples are refused" export_refused 'must be 1 or more' --split val --
 fails_on_a_full_disk() {
     [ -w /dev/full ] || return 0
     "$WHET_BIN" clrs generate --algo bfs --length 64 --count 1000 >/dev/full 2>"$SCRATCH/err"
-    [ $? -eq 1 ] && grep -q 'cannot write to standard output' "$SCRATCH/err"
+    [ $? -eq 1 ] && grep -q 'standard output: cannot write' "$SCRATCH/err"
 }
 check "a full disk is reported" fails_on_a_full_disk
 
@@ -273,7 +273,7 @@ check "a length out of range is refused" line_refused \
 check "a negative index is refused" line_refused \
     '{"algo": "bfs", "length": 4, "prediction": "", "seed": 0, "index": -1}' '"index" is not a whole number'
 refuses "a file that is not there is refused" '' '' \
-    "whet clrs score: cannot read $SCRATCH/none: No such file or directory\n" clrs score "$SCRATCH/none"
+    "whet clrs score: $SCRATCH/none: no such file\n" clrs score "$SCRATCH/none"
 
 # ---- list and bench ------------------------------------------------------------------------------------------------------
 

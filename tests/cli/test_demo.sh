@@ -118,9 +118,9 @@ check "what the link points to is replaced" grep -q '^</svg>$' "$picture"
 check "its permissions stay" [ "$(stat -c %a "$picture" 2>/dev/null || stat -f %Lp "$picture")" = 640 ]
 
 whet_given '' demo --policy softmax --svg "$SCRATCH/none/picture.svg"
-ended_with "a folder that is not there is reported" 1 '' "whet demo: cannot write $SCRATCH/none/picture.svg: No such file or directory\n"
+ended_with "a folder that is not there is reported" 1 '' "whet demo: $SCRATCH/none/picture.svg: cannot write: No such file or directory\n"
 whet_given '' demo --policy softmax --svg "$SCRATCH"
-ended_with "a folder is no place for a picture" 1 '' "whet demo: cannot write $SCRATCH: Is a directory\n"
+ended_with "a folder is no place for a picture" 1 '' "whet demo: $SCRATCH: cannot write: Is a directory\n"
 whet_given '' demo --policy softmax --svg /dev/null
 check "a device is not replaced" [ -c /dev/null ]
 check "a device is refused" [ "$status" -eq 1 ]
@@ -132,7 +132,7 @@ echo precious >"$SCRATCH/precious.svg"
 )
 status=$?
 check "a picture that cannot be written whole is an error" [ "$status" -eq 1 ]
-check "the reason is printed" grep -q "^whet demo: cannot write $SCRATCH/precious.svg: File too large" "$SCRATCH/err"
+check "the reason is printed" grep -q "^whet demo: $SCRATCH/precious.svg: cannot write: File too large" "$SCRATCH/err"
 check "the old picture is still there" grep -qx precious "$SCRATCH/precious.svg"
 check "the attempt leaves no temporary file" [ -z "$(left_over)" ]
 finish

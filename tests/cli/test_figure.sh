@@ -47,7 +47,7 @@ fake 'output=$(sed -n "s/^set output .\(.*\).$/\1/p" "$1"); echo "<svg>" >"$outp
 status=$?
 check "half a picture is a failure" [ "$status" -eq 1 ]
 check "with a message that names the picture and nothing else" \
-    [ "$(cat "$SCRATCH/err")" = "whet figure: cannot write $SCRATCH/five.svg: gnuplot left it incomplete" ]
+    [ "$(cat "$SCRATCH/err")" = "whet figure: $SCRATCH/five.svg: cannot write: gnuplot left it incomplete" ]
 check "and the earlier one stays" [ "$(cat "$SCRATCH/five.svg")" = before ]
 check "with nothing beside it" [ "$(find "$SCRATCH" -name 'five*' | wc -l)" -eq 1 ]
 
@@ -101,5 +101,5 @@ else
 fi
 whet_given '' figure 5 --out /dev/null/x.svg
 check "a picture that cannot be written is a failure" [ "$status" -eq 1 ]
-check "that names it, and no other" [ "$(cat "$SCRATCH/err")" = "whet figure: cannot write /dev/null/x.svg: Not a directory" ]
+check "that names it, and no other" [ "$(cat "$SCRATCH/err")" = "whet figure: /dev/null/x.svg: cannot write: Not a directory" ]
 finish

@@ -104,7 +104,7 @@ for verb in eval generate import export; do
     whet_given '' lm $verb "$SCRATCH/nowhere" "$SCRATCH/x" 2>/dev/null
     check "$verb refuses too much or what is not there" [ "$status" -eq 2 ]
 done
-refuses "a model that is not there" '' '' "whet lm generate: cannot read $SCRATCH/nowhere: No such file or directory\n" \
+refuses "a model that is not there" '' '' "whet lm generate: $SCRATCH/nowhere: no such file\n" \
     lm generate "$SCRATCH/nowhere"
 printf 'nonsense' >"$SCRATCH/nonsense"
 whet_given '' lm generate "$SCRATCH/nonsense"

@@ -2,7 +2,7 @@
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
 full_disk() { # command
-    echo "whet${1:+ $1}: cannot write to standard output: No space left on device\n"
+    echo "whet${1:+ $1}: standard output: cannot write: No space left on device\n"
 }
 if [ -w /dev/full ]; then
     for form in '--help' '--version' 'help softmax' 'policies' 'policies --json' 'demo' 'demo --svg -' 'softmax' 'softmax --stats'; do
@@ -25,10 +25,10 @@ fi
 echo 1 2 | "$WHET_BIN" softmax 2>"$SCRATCH/err" >&-
 status=$?
 : >"$SCRATCH/out"
-ended_with "a closed standard output is reported" 1 '' 'whet softmax: cannot write to standard output: Bad file descriptor\n'
+ended_with "a closed standard output is reported" 1 '' 'whet softmax: standard output: cannot write: Bad file descriptor\n'
 "$WHET_BIN" softmax <&- >"$SCRATCH/out" 2>"$SCRATCH/err"
 status=$?
-ended_with "a closed standard input is reported" 1 '' 'whet softmax: cannot read <stdin>: Bad file descriptor\n'
+ended_with "a closed standard input is reported" 1 '' 'whet softmax: <stdin>: cannot read: Bad file descriptor\n'
 "$WHET_BIN" demo --policy softmax --svg "$SCRATCH/picture.svg" >&- 2>&-
 check "with its outputs closed the program still writes only the picture" grep -q '^</svg>$' "$SCRATCH/picture.svg"
 
@@ -86,7 +86,7 @@ else
         "$WHET_BIN" theory reach --json - >/dev/full 2>"$SCRATCH/err"
         status=$?
         : >"$SCRATCH/out"
-        ended_with "a full disk is reported there, too" 1 '' 'whet theory: cannot write to standard output: No space left on device\n'
+        ended_with "a full disk is reported there, too" 1 '' 'whet theory: standard output: cannot write: No space left on device\n'
     fi
     cd / || exit 1
 fi

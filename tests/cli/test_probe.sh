@@ -4,9 +4,9 @@
 try="Try 'whet probe --help'.\n"
 refuses "a model is needed" '' '' "whet probe: missing model; usage: whet probe [OPTION]... MODEL.gguf\n$try" probe
 refuses "but only one" '' '' "whet probe: two models given: 'a.gguf' and 'b.gguf'\n$try" probe -m a.gguf b.gguf
-refuses "a file that is not there" '' '' 'whet probe: cannot read /nowhere.gguf: No such file or directory\n' probe /nowhere.gguf
+refuses "a file that is not there" '' '' 'whet probe: /nowhere.gguf: no such file\n' probe /nowhere.gguf
 refuses "two texts" '' '' "whet probe: --prompt and --prompt-file exclude each other\n$try" probe x.gguf --text a --prompt-file b
-refuses "a text that is not there" '' '' 'whet probe: cannot read /nowhere: No such file or directory\n' probe x.gguf --prompt-file /nowhere
+refuses "a text that is not there" '' '' 'whet probe: /nowhere: no such file\n' probe x.gguf --prompt-file /nowhere
 refuses "no sequences" '' '' "whet probe: --count: 0 is out of range (1 to 1,000)\n$try" probe x.gguf --sequences 0
 refuses "no position" '' '' "whet probe: --every: 0 is out of range (1 to 65,535)\n$try" probe x.gguf --every 0
 refuses "no context" '' '' "whet probe: --context: 0 is out of range (1 to 16,777,216)\n$try" probe x.gguf --context 0
@@ -27,7 +27,7 @@ refuses "results in the place of the model" '' '' "whet probe: $SCRATCH/../$(bas
 for option in --json --csv --figure --figures; do
     whet_given '' probe x.gguf $option /nowhere/x.svg
     check "where $option cannot be written is reported before anything is run" \
-        [ "$status $(cat "$SCRATCH/err")" = "1 whet probe: cannot write /nowhere/x.svg: No such file or directory" ]
+        [ "$status $(cat "$SCRATCH/err")" = "1 whet probe: /nowhere/x.svg: cannot write: No such file or directory" ]
 done
 without_gnuplot() {
     (cd "$SCRATCH" && PATH=/nowhere:/there "$WHET_BIN" figure 3 x.gguf) >"$SCRATCH/out" 2>"$SCRATCH/err"

@@ -124,7 +124,7 @@ refused "a verb is needed" 2 "missing subcommand (train, eval, fit or heads)" "$
 
 # Disks that do not cooperate.
 refused "a folder that cannot be made is named" 1 "/dev/null/run" train --out /dev/null/run
-refused "a result that cannot be written too" 1 "cannot write /dev/null/x" eval_heads --json /dev/null/x "$SCRATCH/whole"
+refused "a result that cannot be written too" 1 "/dev/null/x: cannot write" eval_heads --json /dev/null/x "$SCRATCH/whole"
 limited() { # a file may have four blocks; the signal for one more is ignored, so that writing fails as on a full disk
     (
         trap '' XFSZ
@@ -156,7 +156,7 @@ lock_folder() {
 if lock_folder; then
     refused "a folder that cannot be written to is named" 1 "$SCRATCH/fixed/" train --seed 1 --steps 3500 --resume --out "$SCRATCH/fixed"
     check "and what is in it is as it was" same whole/seed-1.ckpt fixed/seed-1.ckpt
-    refused "nor is a result written there" 1 "cannot write $SCRATCH/fixed/x.json" eval_heads --json "$SCRATCH/fixed/x.json" "$SCRATCH/whole"
+    refused "nor is a result written there" 1 "$SCRATCH/fixed/x.json: cannot write" eval_heads --json "$SCRATCH/fixed/x.json" "$SCRATCH/whole"
     check "though heads are read from there" eval_heads "$SCRATCH/fixed"
     if [ "$(id -u)" -eq 0 ]; then umount "$SCRATCH/fixed"; else chmod +w "$SCRATCH/fixed"; fi
 else

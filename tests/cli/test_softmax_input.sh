@@ -63,8 +63,8 @@ refuses "a mistake in a file names the file and its own line" '' "$half$half" \
     "whet softmax: $SCRATCH/rows.txt:2:3: expected a number, found 'x'\n" softmax "$SCRATCH/a" "$SCRATCH/rows.txt" "$SCRATCH/b"
 refuses "a mistake stops statistics and several policies too" '1 x\n' '' \
     "whet softmax: <stdin>:1:3: expected a number, found 'x'\n" softmax --stats --policy softmax --policy hardmax
-refuses "a file that is not there" '' '' "whet softmax: cannot read $SCRATCH/none: No such file or directory\n" softmax "$SCRATCH/none"
-refuses "a folder is no file" '' '' "whet softmax: cannot read $SCRATCH: Is a directory\n" softmax "$SCRATCH"
+refuses "a file that is not there" '' '' "whet softmax: $SCRATCH/none: no such file\n" softmax "$SCRATCH/none"
+refuses "a folder is no file" '' '' "whet softmax: $SCRATCH: cannot read: Is a directory\n" softmax "$SCRATCH"
 
 # A mistake at the end of a line far longer than any buffer.
 seq -s ' ' 300000 >"$SCRATCH/long"

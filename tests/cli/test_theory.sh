@@ -62,5 +62,5 @@ check "heads that are not there are named" grep -q "$SCRATCH/nowhere" "$SCRATCH/
 check "with exit status 2" [ "$status" -eq 2 ]
 whet_given '' theory reach --json /dev/null/x
 check "results that cannot be written are a failure" [ "$status" -eq 1 ]
-check "with a message" grep -q 'cannot write /dev/null/x' "$SCRATCH/err"
+check "with a message" grep -q '/dev/null/x: cannot write' "$SCRATCH/err"
 finish

@@ -217,7 +217,7 @@ TEST(tiny_and_zero_blocks_of_eight_bits_are_zeros) {
 TEST(a_folder_that_is_not_there_is_an_error) {
     lab_error error = {0};
     CHECK(!gguf_writer_finish(gguf_writer_start(), "/nowhere/model.gguf", &error));
-    CHECK_STR(error.text, "cannot write /nowhere/model.gguf: No such file or directory");
+    CHECK_STR(error.text, "/nowhere/model.gguf: cannot write: No such file or directory");
 }
 
 // The blocks llama.cpp's own quantiser makes of the same floats.

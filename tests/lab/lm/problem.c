@@ -22,6 +22,20 @@ lm_config small_config(void) {
     return config;
 }
 
+void set_variant(lm_config *config, int variant) {
+    bool is_gemma = variant >= 2;
+    config->gate = is_gemma ? LM_GEGLU : LM_SWIGLU;
+    config->has_biases = variant == 0;
+    config->has_head_norms = variant == 1 || variant == 3;
+    config->has_post_norms = is_gemma;
+    config->window = is_gemma ? 7 : 0;
+    config->window_period = is_gemma ? 2 : 0;
+    config->attention_scale = is_gemma ? 0.4 : 0;
+    config->attention_cap = variant == 2 ? 1.5 : 0;
+    config->output_cap = variant == 2 ? 2.5 : 0;
+    config->window_rope_base = variant == 3 ? 50 : 0;
+}
+
 static void draw_piece(problem *p, bool all) {
     lab_random random = lab_random_start(17);
     uint32_t vocabulary = p->network.config.vocabulary;

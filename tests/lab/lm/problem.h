@@ -20,6 +20,11 @@ typedef struct problem {
 /* Two layers, nothing a multiple of anything. */
 lm_config small_config(void);
 
+/* What other families than llama's add to a model, in the order qwen2, qwen3, gemma2, gemma3; two
+ * layers, of which the first has a window. */
+enum { VARIANTS = 4 };
+void set_variant(lm_config *config, int variant);
+
 /* With weights away from where they begin, so that nothing is zero or one by accident; targets are
  * every position (`all`) or two in three. */
 void problem_set_up(problem *p, const nn_engine *engine, lm_config config, bool all);

@@ -46,6 +46,13 @@ static void make_model(const lm_config *config, lm_model *model) {
     /* sharper than it begins, so that policies have something to do */
     for (size_t i = 0; i < model->layout.count; i++)
         model->weights[i] *= 1.7f;
+    /* biases begin as zero and gains as one, which would hide them */
+    lab_random random = lab_random_start(13);
+    for (size_t t = 0; t < lm_tensor_count(config); t++) {
+        lm_tensor tensor = lm_tensor_at(config, &model->layout, t);
+        for (size_t i = 0; tensor.rows == 1 && i < tensor.cols; i++)
+            model->weights[tensor.offset + i] += 0.2f * (float)lab_random_normal(&random);
+    }
 }
 
 static void draw_tokens(lm_token tokens[TOKENS]) {
@@ -56,14 +63,22 @@ static void draw_tokens(lm_token tokens[TOKENS]) {
 
 /* ---- the plain forward pass ---- */
 
-static void plain_norm(const lm_config *c, const float *gain, const double *x, double *y) {
+/* y may be x. */
+static void plain_norm_of(const lm_config *c, size_t count, const float *gain, const double *x,
+                          double *y) {
     double squares = 0;
-    for (size_t i = 0; i < c->width; i++)
+    for (size_t i = 0; i < count; i++)
         squares += x[i] * x[i];
-    double factor = 1 / sqrt(squares / c->width + c->norm_epsilon);
-    for (size_t i = 0; i < c->width; i++)
+    double factor = 1 / sqrt(squares / (double)count + c->norm_epsilon);
+    for (size_t i = 0; i < count; i++)
         y[i] = x[i] * factor * (double)gain[i];
 }
+
+static void plain_norm(const lm_config *c, const float *gain, const double *x, double *y) {
+    plain_norm_of(c, c->width, gain, x, y);
+}
+
+static double plain_cap(double cap, double x) { return cap > 0 ? cap * tanh(x / cap) : x; }
 
 static void plain_product(const float *w, size_t out, size_t in, const double *x, double *y) {
     for (size_t o = 0; o < out; o++) {
@@ -73,9 +88,11 @@ static void plain_product(const float *w, size_t out, size_t in, const double *x
     }
 }
 
-static void plain_rotate(const lm_config *c, size_t position, double *head) {
+static void plain_rotate(const lm_config *c, size_t layer, size_t position, double *head) {
+    bool has_own = c->window > 0 && (layer + 1) % c->window_period != 0 && c->window_rope_base > 0;
+    double base = has_own ? c->window_rope_base : c->rope_base;
     for (size_t i = 0; c->positions == LM_ROPE && i < c->rope_dims; i += 2) {
-        double angle = (double)position * pow(c->rope_base, -(double)i / c->rope_dims);
+        double angle = (double)position * pow(base, -(double)i / c->rope_dims);
         double a = head[i], b = head[i + 1];
         head[i] = a * cos(angle) - b * sin(angle);
         head[i + 1] = a * sin(angle) + b * cos(angle);
@@ -102,24 +119,48 @@ typedef struct plain_state {
     double x[TOKENS][WIDTH_MAX];
 } plain_state;
 
-static void plain_attention(const lm_config *c, const plain_state *s, size_t at,
+static void plain_attention(const lm_config *c, const plain_state *s, size_t layer, size_t at,
                             const whet_policy *policy, double *mixed) {
+    bool is_windowed = c->window > 0 && (layer + 1) % c->window_period != 0;
+    size_t first = is_windowed && at >= c->window ? at + 1 - c->window : 0;
+    double scale = c->attention_scale > 0 ? c->attention_scale : 1 / sqrt((double)c->head_dim);
     for (size_t h = 0; h < c->heads; h++) {
         size_t kv = h / (c->heads / c->key_heads), dim = c->head_dim;
         double logits[TOKENS];
         float weights[TOKENS];
-        for (size_t j = 0; j <= at; j++) {
+        for (size_t j = first; j <= at; j++) {
             logits[j] = 0;
             for (size_t i = 0; i < dim; i++)
                 logits[j] += s->q[at][h * dim + i] * s->k[j][kv * dim + i];
-            logits[j] /= sqrt((double)dim);
+            logits[j] = plain_cap(c->attention_cap, scale * logits[j]);
         }
-        plain_weights(logits, at + 1, policy, weights);
+        plain_weights(logits + first, at + 1 - first, policy, weights + first);
         for (size_t i = 0; i < dim; i++) {
             mixed[h * dim + i] = 0;
-            for (size_t j = 0; j <= at; j++)
+            for (size_t j = first; j <= at; j++)
                 mixed[h * dim + i] += (double)weights[j] * s->v[j][kv * dim + i];
         }
+    }
+}
+
+/* Biases and norms of a token's heads, which then are rotated. */
+static void plain_heads(const lm_model *m, size_t layer, size_t t, plain_state *s) {
+    const lm_config *c = &m->config;
+    const lm_layout *l = &m->layout;
+    const float *w = m->weights + lm_layer_at(l, layer);
+    size_t dim = c->head_dim;
+    for (size_t i = 0; c->has_biases && i < c->heads * dim; i++)
+        s->q[t][i] += (double)w[l->query_bias + i];
+    for (size_t i = 0; c->has_biases && i < c->key_heads * dim; i++) {
+        s->k[t][i] += (double)w[l->key_bias + i];
+        s->v[t][i] += (double)w[l->value_bias + i];
+    }
+    for (size_t h = 0; h < (size_t)c->heads + c->key_heads; h++) {
+        bool is_key = h >= c->heads;
+        double *head = is_key ? s->k[t] + (h - c->heads) * dim : s->q[t] + h * dim;
+        if (c->has_head_norms)
+            plain_norm_of(c, dim, w + (is_key ? l->key_norm : l->query_norm), head, head);
+        plain_rotate(c, layer, t, head);
     }
 }
 
@@ -135,14 +176,13 @@ static void plain_layer(const lm_model *m, size_t layer, const whet_policy *poli
         plain_product(w + l->query, queries, c->width, y, s->q[t]);
         plain_product(w + l->key, keys, c->width, y, s->k[t]);
         plain_product(w + l->value, keys, c->width, y, s->v[t]);
-        for (size_t h = 0; h < c->heads; h++)
-            plain_rotate(c, t, s->q[t] + h * c->head_dim);
-        for (size_t h = 0; h < c->key_heads; h++)
-            plain_rotate(c, t, s->k[t] + h * c->head_dim);
+        plain_heads(m, layer, t, s);
     }
     for (size_t t = 0; t < TOKENS; t++) {
-        plain_attention(c, s, t, policy, mixed);
+        plain_attention(c, s, layer, t, policy, mixed);
         plain_product(w + l->output, c->width, queries, mixed, y);
+        if (c->has_post_norms)
+            plain_norm(c, w + l->attention_post_norm, y, y);
         for (size_t i = 0; i < c->width; i++)
             s->x[t][i] += y[i];
         plain_norm(c, w + l->mlp_norm, s->x[t], y);
@@ -151,6 +191,8 @@ static void plain_layer(const lm_model *m, size_t layer, const whet_policy *poli
         for (size_t i = 0; i < c->hidden; i++)
             z[i] = curve(c, z[i]) * z[c->hidden + i];
         plain_product(w + l->down, c->width, c->hidden, z, y);
+        if (c->has_post_norms)
+            plain_norm(c, w + l->mlp_post_norm, y, y);
         for (size_t i = 0; i < c->width; i++)
             s->x[t][i] += y[i];
     }
@@ -170,6 +212,8 @@ static void plain_forward(const lm_model *m, const lm_token *tokens, const whet_
     for (size_t t = 0; t < TOKENS; t++) {
         plain_norm(c, m->weights + m->layout.final_norm, s.x[t], y);
         plain_product(m->weights + m->layout.head, VOCABULARY, c->width, y, logits[t]);
+        for (size_t i = 0; i < VOCABULARY; i++)
+            logits[t][i] = plain_cap(c->output_cap, logits[t][i]);
     }
 }
 
@@ -245,6 +289,26 @@ TEST(a_prompt_and_steps_give_what_a_plain_forward_pass_gives) {
     for (size_t p = 0; p < sizeof policies / sizeof *policies; p++)
         for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++)
             check_against_plain(&config, policies[p], prompts[i], WHET_F32, 2e-4);
+}
+
+TEST(other_families_are_read_rightly) {
+    for (int variant = 0; variant < 4; variant++) {
+        lm_config config = tiny_config();
+        bool is_gemma = variant >= 2;
+        config.gate = is_gemma ? LM_GEGLU : LM_SWIGLU;
+        config.has_biases = variant == 0;
+        config.has_head_norms = variant == 1 || variant == 3;
+        config.has_post_norms = is_gemma;
+        config.window = is_gemma ? 7 : 0;
+        config.window_period = is_gemma ? 2 : 0;
+        config.window_rope_base = variant == 3 ? 50 : 0;
+        config.attention_scale = variant == 3 ? 0.4 : 0;
+        config.attention_cap = variant == 2 ? 1.5 : 0;
+        config.output_cap = variant == 2 ? 2.5 : 0;
+        check_against_plain(&config, "softmax", 1, WHET_F32, 2e-4);
+        check_against_plain(&config, "adaptive", 17, WHET_F32, 2e-4);
+        check_against_plain(&config, "softmax", TOKENS, WHET_F32, 2e-4);
+    }
 }
 
 TEST(every_kind_of_model_is_read_rightly) {

@@ -130,6 +130,14 @@ static const char *says(const lm_opened *o) {
     return text;
 }
 
+static bool has_same_variants(const lm_config *a, const lm_config *b) {
+    return a->has_biases == b->has_biases && a->has_head_norms == b->has_head_norms &&
+           a->has_post_norms == b->has_post_norms && a->attention_scale == b->attention_scale &&
+           a->attention_cap == b->attention_cap && a->output_cap == b->output_cap &&
+           a->window == b->window && a->window_period == b->window_period &&
+           a->window_rope_base == b->window_rope_base;
+}
+
 static void check_comes_back(const lm_opened *o, const char *path, double tolerance) {
     lm_opened back;
     lab_error error = {0};
@@ -142,6 +150,7 @@ static void check_comes_back(const lm_opened *o, const char *path, double tolera
     CHECK_INT(back.model.config.context, o->model.config.context);
     CHECK_INT(back.model.config.gate, o->model.config.gate);
     CHECK_STR(back.model.config.policy, o->model.config.policy);
+    CHECK(has_same_variants(&back.model.config, &o->model.config));
     CHECK_INT(back.tokenizer.count, o->tokenizer.count);
     double worst = 0;
     for (size_t i = 0; i < o->model.layout.count; i++)
@@ -178,6 +187,64 @@ TEST(gguf_comes_back_as_llama_and_as_gemma_in_every_type) {
             REQUIRE(lm_gguf_write(path, &o.model, &o.tokenizer, types[i].type, "test", &error));
             check_comes_back(&o, path, types[i].tolerance);
         }
+        lm_opened_free(&o);
+    }
+}
+
+/* ---- other families: qwen2, qwen3, gemma2, gemma3 ---- */
+
+enum { QWEN2, QWEN3, GEMMA2, GEMMA3, FAMILIES };
+
+static lm_config config_of_family(int family) {
+    lm_config c = config_of(family >= GEMMA2 ? LM_GEGLU : LM_SWIGLU, family >= GEMMA2);
+    c.has_biases = family == QWEN2;
+    c.has_head_norms = family == QWEN3 || family == GEMMA3;
+    c.has_post_norms = family >= GEMMA2;
+    c.attention_cap = family == GEMMA2 ? 40 : 0;
+    c.output_cap = family == GEMMA2 ? 20 : 0;
+    c.window = family >= GEMMA2 ? 12 : 0;
+    c.window_period = family == GEMMA2 ? 2 : family == GEMMA3 ? 6 : 0;
+    c.window_rope_base = family == GEMMA3 ? 10000 : 0;
+    return c;
+}
+
+/* With biases and gains that are not all alike. */
+static void make_family(lm_opened *o, lm_config config) {
+    make_opened(o, config);
+    for (size_t i = 0; i < o->model.layout.count; i++)
+        o->model.weights[i] += 0.01F * (float)(i % 7);
+}
+
+TEST(other_families_come_back_from_gguf_and_checkpoints) {
+    const char *path = in_folder("model.gguf"), *checkpoint = in_folder("model.ckpt");
+    for (int family = 0; family < FAMILIES; family++) {
+        lm_opened o;
+        lab_error error = {0};
+        make_family(&o, config_of_family(family));
+        REQUIRE(lm_gguf_write(path, &o.model, &o.tokenizer, GGUF_F32, "test", &error));
+        check_comes_back(&o, path, 1e-6);
+        REQUIRE(lm_store(checkpoint, &o, &error));
+        check_comes_back(&o, checkpoint, 0);
+        lm_opened_free(&o);
+    }
+}
+
+TEST(families_that_llama_cpp_does_not_have_are_not_written) {
+    const char *path = in_folder("again.gguf");
+    for (int kind = 0; kind < 6; kind++) {
+        lm_opened o;
+        lab_error error = {0};
+        lm_config c = config_of_family(kind < 2 ? QWEN2 : kind < 4 ? GEMMA2 : GEMMA3);
+        c.has_head_norms = c.has_head_norms || kind == 0;
+        c.attention_scale = kind == 1 ? 0.2 : 0;
+        c.attention_cap = kind == 2 ? 0 : c.attention_cap;
+        c.window_period = kind == 3 ? 3 : c.window_period;
+        c.window_rope_base = kind == 4 ? 100 : c.window_rope_base;
+        c.has_biases = c.has_biases || kind == 5;
+        make_family(&o, c);
+        CHECK(!lm_gguf_write(path, &o.model, &o.tokenizer, GGUF_F32, "test", &error));
+        CHECK_MSG(error.kind == LAB_INPUT, "%d: %s", kind, error.text);
+        CHECK(!lab_file_exists(path));
         lm_opened_free(&o);
     }
 }
@@ -381,6 +448,42 @@ TEST(a_tensor_that_no_plain_model_has_is_named) {
     check_refused(damaged, NULL, "unsupported tensor 'blk.1.");
     free(data);
     lm_opened_free(&o);
+}
+
+/* A file of a family in which the byte `offset` behind the first occurrence of `text` is set. */
+static void check_damaged(int family, const char *text, size_t offset, char byte,
+                          const char *complaint) {
+    lm_opened o;
+    lab_error error = {0};
+    size_t size, length = strlen(text), at = 0;
+    const char *path = in_folder("model.gguf"), *damaged = in_folder("damaged");
+    make_family(&o, config_of_family(family));
+    REQUIRE(lm_gguf_write(path, &o.model, &o.tokenizer, GGUF_F32, "test", &error));
+    char *data = lab_read_file(path, 1 << 20, &size, &error);
+    REQUIRE(data != NULL);
+    while (at + length < size && memcmp(data + at, text, length) != 0)
+        at++;
+    REQUIRE(at + length + offset < size);
+    data[at + length + offset] = byte;
+    put_file(damaged, data, size);
+    check_refused(damaged, NULL, complaint);
+    free(data);
+    lm_opened_free(&o);
+}
+
+TEST(other_families_without_a_tensor_or_with_a_wrong_one_are_refused) {
+    /* the last letter of a name, and a vector's length behind its name and number of dimensions */
+    check_damaged(QWEN2, "blk.1.attn_k.bia", 0, 'x', "blk.1.attn_k.bias");
+    check_damaged(QWEN2, "blk.0.attn_q.bia", 0, 'x', "attn_");
+    check_damaged(QWEN2, "blk.1.attn_k.bias", 4, 8, "blk.1.attn_k.bias");
+    check_damaged(QWEN3, "blk.0.attn_q_norm.weigh", 0, 'x', "blk.0.attn_q_norm.weight");
+    check_damaged(QWEN3, "blk.1.attn_k_norm.weight", 4, 4, "blk.1.attn_k_norm.weight");
+    check_damaged(GEMMA2, "blk.1.post_ffw_norm.weigh", 0, 'x', "blk.1.post_ffw_norm.weight");
+    check_damaged(GEMMA3, "blk.0.post_attention_norm.weight", 4, 16, "post_attention_norm.weight");
+    /* its sign: a float behind the key and its type */
+    check_damaged(GEMMA2, "gemma2.attn_logit_softcapping", 7, (char)0xC2, "attention-cap");
+    check_damaged(GEMMA2, "gemma2.final_logit_softcapping", 7, (char)0x7F, "output-cap");
+    check_damaged(GEMMA3, "gemma3.attention.sliding_window", 7, (char)0x7F, "window");
 }
 
 static void write_scaled(const char *path, const char *type, const char *key, double value) {

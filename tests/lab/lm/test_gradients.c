@@ -126,6 +126,24 @@ TEST(gradients_of_a_single_layer) {
     check_gradients(config);
 }
 
+TEST(gradients_of_other_families) {
+    for (int variant = 0; variant < VARIANTS; variant++) {
+        lm_config config = with_policy("hinge:-0.1:0.4:4.5", LM_LEARN_HEAD);
+        set_variant(&config, variant);
+        check_gradients(config);
+    }
+}
+
+TEST(gradients_of_everything_at_once) {
+    lm_config config = small_config();
+    set_variant(&config, 3);
+    config.has_biases = true;
+    config.attention_cap = 2;
+    config.output_cap = 3;
+    config.head_dim = config.rope_dims = 38; /* longer than a token */
+    check_gradients(config);
+}
+
 TEST(gradients_through_adaptive_temperature) {
     check_gradients(with_policy("adaptive", LM_LEARN_NOTHING));
 }
@@ -196,6 +214,11 @@ TEST(frozen_weights_leave_the_gradients_of_policies_as_they_are) {
     config.tied = !config.tied;
     config.rope_scaling = nn_rope_scaling_of(NN_ROPE_YARN, 4, 16);
     check_frozen(config);
+    for (int variant = 0; variant < VARIANTS; variant++) {
+        lm_config other = with_policy("hinge:-0.1:0.4:4.5", LM_LEARN_HEAD);
+        set_variant(&other, variant);
+        check_frozen(other);
+    }
 }
 
 /* Runs with frozen weights, in the workspace given; the gradients are to be freed. */
@@ -205,6 +228,24 @@ static whet_policy_gradient *run_frozen(const problem *p, lm_workspace *workspac
     REQUIRE(gradients && workspace);
     CHECK_INT(lm_network_run_frozen(&p->network, &p->piece, workspace, gradients).status, WHET_OK);
     return gradients;
+}
+
+TEST(activations_of_other_families_are_made_again) {
+    static problem p;
+    for (int variant = 0; variant < VARIANTS; variant++) {
+        lm_config config = with_policy("hinge:-0.1:0.4:4.5", LM_LEARN_HEAD);
+        set_variant(&config, variant);
+        config.layers = 5;
+        problem_set_up(&p, &engine, config, false);
+        lm_workspace *lean = lm_workspace_create_lean(&p.network, PROBLEM_TOKENS);
+        whet_policy_gradient *kept = run_frozen(&p, p.workspace), *again = run_frozen(&p, lean);
+        CHECK(memcmp(kept, again, (size_t)config.layers * config.heads * sizeof *kept) == 0);
+        CHECK(kept[0].value[0] != 0);
+        free(kept);
+        free(again);
+        lm_workspace_destroy(lean);
+        problem_tear_down(&p);
+    }
 }
 
 TEST(activations_made_again_give_the_same_gradients_in_less_memory) {

@@ -7,6 +7,7 @@
 #include "support/models.h"
 
 #include "base/files.h"
+#include "base/random.h"
 #include "lm/gguf_model.h"
 #include "lm/network.h"
 #include "lm/open.h"
@@ -16,6 +17,10 @@
 #include <unistd.h>
 
 enum { TOKENS_MAX = 4096, STORY_SIZE_MAX = 1 << 16 };
+
+// Other families than llama's; those after the first two are Gemmas.
+static const char *const families[] = {"qwen2", "qwen3", "gemma", "gemma2", "gemma3"};
+enum { QWEN_FAMILIES = 2, FAMILIES = sizeof families / sizeof *families };
 
 static char exported[64];
 
@@ -119,6 +124,60 @@ static double their_perplexity(const char *path, size_t length, size_t *judged) 
 
 // ---- in parallel ----
 
+// A model of another family with random weights and the tokenizer of a real one.
+static void make_random(const char *tokens, int family, lm_opened *opened) {
+    char path[MODEL_PATH_SIZE];
+    lab_error error = {0};
+    lm_model model;
+    REQUIRE(lm_open(model_path(tokens, path), NULL, opened, &error));
+    lm_config config = lm_config_default();
+    config.layers = 6;
+    config.width = 64;
+    config.key_heads = 2;
+    config.head_dim = config.rope_dims = 16;
+    config.hidden = 128;
+    config.context = 512;
+    config.vocabulary = opened->model.config.vocabulary;
+    config.gate = family >= QWEN_FAMILIES ? LM_GEGLU : LM_SWIGLU;
+    config.has_biases = family == 0;
+    config.has_head_norms = family == 1 || family == 4;
+    config.has_post_norms = family >= 3;
+    config.attention_cap = family == 3 ? 2 : 0;
+    config.output_cap = family == 3 ? 5 : 0;
+    config.window = family >= 3 ? 24 : 0;
+    config.window_period = family == 3 ? 2 : family == 4 ? 6 : 0;
+    config.rope_base = family == 4 ? 1000 : 10000;
+    config.window_rope_base = family == 4 ? 10000 : 0;
+    REQUIRE(lm_config_check(&config, &error));
+    REQUIRE(lm_model_create(&config, &model, &error));
+    lm_initialise(&config, &model.layout, 5, model.weights);
+    lab_random random = lab_random_start(23);
+    for (size_t i = 0; i < model.layout.count; i++) {
+        model.weights[i] = 1.5F * model.weights[i] + 0.1F * (float)lab_random_normal(&random);
+    }
+    lm_model_free(&opened->model);
+    opened->model = model;
+}
+
+static void compare_families(double limit) {
+    for (int family = 0; family < FAMILIES; family++) {
+        lm_opened opened;
+        lab_error error = {0};
+        size_t judged, judged_there;
+        make_random("stories260K-f32.gguf", family, &opened);
+        snprintf(exported, sizeof exported, "/tmp/whet-perplexity-%d.gguf", (int)getpid());
+        REQUIRE(
+            lm_gguf_write(exported, &opened.model, &opened.tokenizer, GGUF_F32, "test", &error));
+        lm_opened_free(&opened);
+        double theirs = their_perplexity(exported, 512, &judged_there);
+        double ours = our_perplexity(exported, 512, &judged);
+        printf("     %s: %.5f, by llama.cpp %.5f\n", families[family], ours, theirs);
+        CHECK_INT(judged, judged_there);
+        CHECK_MSG(fabs(ours / theirs - 1) <= limit, "%s: %.6f, by llama.cpp %.6f", families[family],
+                  ours, theirs);
+    }
+}
+
 static void compare(const char *model, gguf_type type, const char *rope, size_t length,
                     double limit) {
     char path[MODEL_PATH_SIZE];
@@ -150,6 +209,8 @@ TEST(perplexities_in_f32_are_those_of_llama_cpp) {
         compare("stories15M-q8_0.gguf", GGUF_F32, scalings[i], i == 0 ? 256 : 512, 1e-4);
     }
 }
+
+TEST(perplexities_of_other_families_are_those_of_llama_cpp) { compare_families(1e-4); }
 
 TEST(a_model_with_byte_pairs_agrees_too) {
     compare("minimind2-small-q8_0.gguf", GGUF_F32, "none", 512, 1e-4);

@@ -1,0 +1,30 @@
+/* Short and common, one word each, in the order of the alphabet; see nouns.h. */
+#include "tune/nouns.h"
+
+const char *const tune_nouns[TUNE_NOUNS] = {
+    "anchor",  "apple",  "arrow",  "badge",   "ball",   "bank",   "barn",    "basket",   "bath",
+    "beach",   "bean",   "bear",   "bed",     "bee",    "bell",   "belt",    "bench",    "bird",
+    "blanket", "board",  "boat",   "bone",    "book",   "boot",   "bottle",  "bowl",     "box",
+    "branch",  "bread",  "brick",  "bridge",  "broom",  "brush",  "bucket",  "bus",      "bush",
+    "butter",  "button", "cabin",  "cage",    "cake",   "camel",  "camp",    "candle",   "canoe",
+    "card",    "carpet", "cart",   "castle",  "cat",    "chain",  "chair",   "cheese",   "cherry",
+    "chest",   "circle", "clock",  "cloth",   "cloud",  "coat",   "coin",    "corn",     "cow",
+    "crab",    "crown",  "cup",    "curtain", "desk",   "dish",   "doll",    "door",     "drawer",
+    "dress",   "drum",   "duck",   "eagle",   "egg",    "engine", "farm",    "feather",  "fence",
+    "field",   "fire",   "fish",   "flag",    "flower", "flute",  "fork",    "fountain", "fox",
+    "frame",   "frog",   "garden", "gate",    "glass",  "glove",  "goat",    "goose",    "grape",
+    "hammer",  "harbor", "hat",    "hill",    "honey",  "hook",   "horn",    "horse",    "house",
+    "island",  "jacket", "jar",    "jewel",   "kettle", "key",    "kite",    "knife",    "ladder",
+    "lake",    "lamp",   "leaf",   "lemon",   "letter", "lion",   "lock",    "map",      "mask",
+    "meadow",  "melon",  "mill",   "mirror",  "moon",   "mouse",  "mug",     "nail",     "needle",
+    "nest",    "net",    "nut",    "oak",     "onion",  "orange", "oven",    "owl",      "paint",
+    "pan",     "paper",  "path",   "pea",     "pear",   "pebble", "pen",     "pencil",   "piano",
+    "picture", "pillow", "pin",    "pipe",    "plant",  "plate",  "plum",    "pocket",   "pond",
+    "pony",    "pot",    "potato", "pump",    "puppet", "purse",  "rabbit",  "rail",     "ribbon",
+    "ring",    "river",  "road",   "robe",    "rock",   "roof",   "rope",    "rose",     "rug",
+    "saddle",  "sail",   "salt",   "sand",    "scarf",  "seed",   "sheep",   "shelf",    "shell",
+    "ship",    "shirt",  "shoe",   "shovel",  "soap",   "sock",   "spoon",   "stable",   "star",
+    "stone",   "stool",  "storm",  "stove",   "street", "sugar",  "table",   "tail",     "tent",
+    "tiger",   "tile",   "towel",  "tower",   "train",  "tree",   "trumpet", "trunk",    "tunnel",
+    "turtle",  "valley", "vase",   "wagon",   "wall",   "watch",  "wheel",   "whistle",  "window",
+    "wolf",    "wood",   "yard"};

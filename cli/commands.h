@@ -25,6 +25,7 @@ enum {
     STATUS_OK = 0,
     STATUS_FAILED = 1,   /* it could not be done, or only with a row that is not finite */
     STATUS_MISUSE = 2,   /* wrong use: a command line or an input that makes no sense */
+    STATUS_NOTHING = 3,  /* `tune`: there is nothing to be gained */
     STATUS_STOPPED = 130 /* by Ctrl-C; what was done is kept, and the same command resumes it */
 };
 
@@ -41,6 +42,7 @@ int command_retrieval(int argc, char **argv);
 int command_reproduce(int argc, char **argv);
 int command_softmax(int argc, char **argv);
 int command_theory(int argc, char **argv);
+int command_tune(int argc, char **argv);
 
 /* Says that there is no such command, and which one may be meant; returns the exit status. */
 int unknown_command(const char *name);

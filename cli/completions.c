@@ -211,7 +211,7 @@ static void put_zsh_option(FILE *file, const char *command, const option_spec *o
     bool has_value = option->kind != OPTION_FLAG;
     (void)command;
     fputs("        ", file);
-    if (option->kind == OPTION_LIST)
+    if (option->kind == OPTION_LIST || option->kind == OPTION_FILES)
         fputs("'*'", file);
     else if (option->letter)
         fprintf(file, "'(-%c --%s)'", option->letter, option->name);

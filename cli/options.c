@@ -198,6 +198,7 @@ static options_result store_value(const option_spec *option, const char *value) 
     case OPTION_CHOICE:
         return store_choice(option, value);
     case OPTION_LIST:
+    case OPTION_FILES:
         if (append_text(option->target, value))
             break;
         complain_of_memory();
@@ -225,6 +226,14 @@ static bool takes_value(const option_spec *option) {
 
 static bool is_operand(const char *argument) { return argument[0] != '-' || argument[1] == '\0'; }
 
+/* The arguments from one on up to the next option. */
+static int count_values(int argc, char **argv, int from) {
+    int count = 0;
+    while (from + count < argc && is_operand(argv[from + count]))
+        count++;
+    return count;
+}
+
 /* Operands among the arguments from one on, a value that may be left out counting as one. */
 static int count_operands(const command_syntax *syntax, int argc, char **argv, int from) {
     int count = 0;
@@ -235,7 +244,7 @@ static int count_operands(const command_syntax *syntax, int argc, char **argv, i
         if (is_operand(argv[i]))
             count++;
         else if (option && takes_value(option) && !strchr(argv[i], '='))
-            i++;
+            i += option->kind == OPTION_FILES ? count_values(argc, argv, i + 1) : 1;
     }
     return count;
 }
@@ -284,7 +293,11 @@ static options_result store_option(const command_syntax *syntax, const option_sp
     } else if (option->kind == OPTION_OPTIONAL) {
         bool has_value = is_its_value(syntax, argc, argv, *index + 1, operands);
         result = store_value(option, has_value ? argv[++*index] : "-");
-    } else if (*index + 1 < argc) {
+    } else if (option->kind == OPTION_FILES && count_values(argc, argv, *index + 1) > 0) {
+        for (int left = count_values(argc, argv, *index + 1); left > 0; left--)
+            if (result == OPTIONS_GIVEN)
+                result = store_value(option, argv[++*index]);
+    } else if (option->kind != OPTION_FILES && *index + 1 < argc) {
         result = store_value(option, argv[++*index]);
     } else {
         complain("option '--%s' needs a value: --%s %s", option->name, option->name,

@@ -22,6 +22,8 @@ typedef enum option_kind {
     OPTION_CHOICE,   /* the same, one of `words` */
     OPTION_OPTIONAL, /* the same; the value may be left out and is then "-", standard output */
     OPTION_LIST,     /* target: text_list */
+    OPTION_FILES,    /* the same; takes all arguments up to the next option, as a shell makes of
+                      *.txt */
     OPTION_UNSIGNED, /* target: uint64_t, decimal or 0x... */
     OPTION_AMOUNT,   /* the same, from 1 to OPTION_AMOUNT_MAX */
     OPTION_RANGE,    /* the same within limits of its own; target: option_range */

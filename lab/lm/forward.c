@@ -163,6 +163,8 @@ static void lose_rows(const lm_network *network, const lm_piece *piece, lm_works
     engine->kernels->cross_entropy(workspace->logits, piece->labels + first, piece->weights + first,
                                    rows, vocabulary, workspace->losses, workspace->right + first);
     add_losses(piece, first, rows, workspace->losses, outcome);
+    if (piece->losses)
+        memcpy(piece->losses + first, workspace->losses, rows * sizeof(float));
     if (!gradient && !is_frozen)
         return;
     if (cap > 0)

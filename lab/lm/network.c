@@ -73,6 +73,14 @@ nn_head_norm lm_head_norm_of(const lm_network *network, const lm_sizes *sizes, s
                           .epsilon = (float)config->norm_epsilon};
 }
 
+/* The narrower of a layer's own window and the one for all layers; 0: none. */
+static size_t window_of(const lm_network *network, size_t layer) {
+    const lm_config *config = &network->config;
+    size_t own = lm_is_windowed(config, layer) ? config->window : 0;
+    bool is_narrower = network->window > 0 && (own == 0 || network->window < own);
+    return is_narrower ? network->window : own;
+}
+
 nn_attention lm_attention_of(const lm_network *network, const lm_piece *piece,
                              const lm_workspace *workspace, size_t layer) {
     const lm_config *config = &network->config;
@@ -85,7 +93,9 @@ nn_attention lm_attention_of(const lm_network *network, const lm_piece *piece,
                           .policy_count = network->policy_count,
                           .scale = (float)config->attention_scale,
                           .softcap = (float)config->attention_cap,
-                          .window = lm_is_windowed(config, layer) ? config->window : 0,
+                          .window = window_of(network, layer),
+                          .mask = network->mask,
+                          .mask_stride = config->context,
                           .qkv = workspace->kept[layer].qkv,
                           .stats = workspace->kept[layer].stats};
 }
@@ -118,6 +128,8 @@ static lm_outcome run(const lm_network *network, const lm_piece *piece, lm_works
     memset(workspace->grad_gain, 0, lm_gain_size(&network->config) * sizeof(float));
     lm_losses(network, piece, workspace, policies != NULL, gradient, &outcome);
     count_right(piece, workspace->right, &outcome);
+    if (piece->right)
+        memcpy(piece->right, workspace->right, piece->targets);
     if (!isfinite(outcome.loss))
         outcome.status = WHET_NOT_FINITE;
     else if (gradient || policies)

@@ -22,6 +22,8 @@ typedef struct lm_network {
     nn_rope rope, window_rope; /* the latter where windowed layers have one of their own */
     whet_policy *policies;     /* [layers][heads], policy_count of them used in each layer */
     size_t policy_count;
+    size_t window;        /* tokens that every layer sees at most; 0: as many as its own window */
+    const uint16_t *mask; /* f16 [context][context], added to all logits of attention; or NULL */
 } lm_network;
 
 /* For a checked config and weights that outlive it. */
@@ -41,8 +43,10 @@ typedef struct lm_piece {
     const lm_token *labels;         /* the next token there */
     const float *weights;           /* its weight in the loss */
     const unsigned char *is_answer; /* whether it is part of an answer */
-    bool *exact; /* [rows], or NULL: receives whether every token of a row's answer was the most
-                    likely */
+    bool *exact;   /* [rows], or NULL: receives whether every token of a row's answer was the most
+                      likely */
+    float *losses; /* [targets], or NULL: receives each target's loss */
+    unsigned char *right; /* [targets], or NULL: receives whether it was the most likely */
 } lm_piece;
 
 typedef struct lm_outcome {
@@ -61,6 +65,9 @@ lm_workspace *lm_workspace_create(const lm_network *network, size_t tokens_max);
 /* One that keeps only the input of each layer. Backward computes the rest once more, most of a
  * second forward pass. Results are the same, bit for bit. */
 lm_workspace *lm_workspace_create_lean(const lm_network *network, size_t tokens_max);
+
+/* One for forward passes alone: layers share everything. */
+lm_workspace *lm_workspace_create_forward(const lm_network *network, size_t tokens_max);
 void lm_workspace_destroy(lm_workspace *workspace);
 
 /* Bytes it will allocate, without attention's scratch, which adds a fifth to a model of one layer

@@ -46,21 +46,24 @@ static bool take_kept(lm_workspace *workspace, const lm_config *config, const lm
     workspace->kept = calloc(config->layers, sizeof *workspace->kept);
     for (size_t layer = 0; workspace->kept && layer < config->layers; layer++) {
         lm_kept *kept = &workspace->kept[layer];
-        if (layer == 0 || !workspace->is_lean) {
+        if (layer == 0 || workspace->keeping == LM_KEEPS_ALL) {
             if (!take_layer(workspace, config, sizes, kept))
                 return false;
-        } else {
-            *kept = workspace->kept[0];
-            kept->x = floats(workspace, sizes->tokens, sizes->width);
-            if (!kept->x)
-                return false;
+            continue;
         }
+        *kept = workspace->kept[0];
+        if (workspace->keeping == LM_KEEPS_NOTHING)
+            continue;
+        kept->x = floats(workspace, sizes->tokens, sizes->width);
+        if (!kept->x)
+            return false;
     }
     return workspace->kept != NULL;
 }
 
 static bool take_scratch(lm_workspace *workspace, const lm_config *config, const lm_sizes *sizes) {
     size_t tokens = sizes->tokens;
+    size_t backward_tokens = workspace->keeping == LM_KEEPS_NOTHING ? 0 : tokens;
     workspace->last = floats(workspace, tokens, sizes->width);
     workspace->normed = floats(workspace, tokens, sizes->width);
     workspace->scale = floats(workspace, tokens, 1);
@@ -71,12 +74,12 @@ static bool take_scratch(lm_workspace *workspace, const lm_config *config, const
     workspace->losses = floats(workspace, LM_LOGIT_ROWS, 1);
     workspace->right = take(workspace, tokens, 1, 1);
     workspace->grad = floats(workspace, tokens, sizes->width);
-    workspace->grad_targets = floats(workspace, tokens, sizes->width);
+    workspace->grad_targets = floats(workspace, backward_tokens, sizes->width);
     workspace->grad_gain = floats(workspace, 1, lm_gain_size(config));
-    workspace->grad_normed = floats(workspace, tokens, sizes->width);
-    workspace->grad_mixed = floats(workspace, tokens, sizes->queries);
-    workspace->grad_qkv = floats(workspace, tokens, sizes->joint);
-    workspace->parts = floats(workspace, tokens, sizes->joint);
+    workspace->grad_normed = floats(workspace, backward_tokens, sizes->width);
+    workspace->grad_mixed = floats(workspace, backward_tokens, sizes->queries);
+    workspace->grad_qkv = floats(workspace, backward_tokens, sizes->joint);
+    workspace->parts = floats(workspace, backward_tokens, sizes->joint);
     workspace->grad_policies = take(workspace, config->heads, 1, sizeof *workspace->grad_policies);
     return workspace->last && workspace->normed && workspace->scale && workspace->hidden &&
            workspace->logits && workspace->capped && workspace->losses && workspace->right &&
@@ -94,8 +97,10 @@ static bool reserve(lm_workspace *workspace, const lm_network *network, size_t t
     lm_piece many = {.rows = tokens_max / length, .length = length};
     nn_attention of_one = lm_attention_of(network, &one, workspace, 0);
     nn_attention of_many = lm_attention_of(network, &many, workspace, 0);
-    return nn_attention_reserve(&of_one, workspace->parts, &workspace->scratch) &&
-           nn_attention_reserve(&of_many, workspace->parts, &workspace->scratch);
+    float *out = workspace->kept[0].mixed;
+    float *parts = workspace->keeping == LM_KEEPS_NOTHING ? NULL : workspace->parts;
+    return nn_attention_reserve(&of_one, out, parts, &workspace->scratch) &&
+           nn_attention_reserve(&of_many, out, parts, &workspace->scratch);
 }
 
 static lm_sizes sizes_for(const lm_config *config, size_t tokens_max) {
@@ -116,13 +121,13 @@ size_t lm_workspace_estimate(const lm_config *config, size_t tokens_max) {
     return bytes;
 }
 
-static lm_workspace *create(const lm_network *network, size_t tokens_max, bool is_lean) {
+static lm_workspace *create(const lm_network *network, size_t tokens_max, lm_keeping keeping) {
     lm_workspace *workspace = calloc(1, sizeof *workspace);
     lm_sizes sizes = sizes_for(&network->config, tokens_max);
     if (!workspace)
         return NULL;
     workspace->layers = network->config.layers;
-    workspace->is_lean = is_lean;
+    workspace->keeping = keeping;
     if (!take_kept(workspace, &network->config, &sizes) ||
         !take_scratch(workspace, &network->config, &sizes) ||
         !reserve(workspace, network, tokens_max)) {
@@ -133,18 +138,24 @@ static lm_workspace *create(const lm_network *network, size_t tokens_max, bool i
 }
 
 lm_workspace *lm_workspace_create(const lm_network *network, size_t tokens_max) {
-    return create(network, tokens_max, false);
+    return create(network, tokens_max, LM_KEEPS_ALL);
 }
 
 lm_workspace *lm_workspace_create_lean(const lm_network *network, size_t tokens_max) {
-    return create(network, tokens_max, true);
+    return create(network, tokens_max, LM_KEEPS_INPUTS);
+}
+
+lm_workspace *lm_workspace_create_forward(const lm_network *network, size_t tokens_max) {
+    return create(network, tokens_max, LM_KEEPS_NOTHING);
 }
 
 static void free_kept(lm_workspace *workspace) {
     for (lm_kept *kept = workspace->kept; kept && kept < workspace->kept + workspace->layers;
          kept++) {
-        free(kept->x);
-        if (workspace->is_lean && kept > workspace->kept)
+        bool is_first = kept == workspace->kept;
+        if (is_first || workspace->keeping != LM_KEEPS_NOTHING)
+            free(kept->x);
+        if (!is_first && workspace->keeping != LM_KEEPS_ALL)
             continue;
         free(kept->qkv);
         free(kept->raw_qkv);

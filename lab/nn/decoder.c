@@ -121,6 +121,7 @@ static whet_attention describe(const nn_attention *attention, float *out) {
     stride_set joint = strides_of(attention, width_of(attention));
     size_t queries = attention->heads * attention->head_dim;
     size_t keys = attention->key_heads * attention->head_dim;
+    ptrdiff_t mask_row = (ptrdiff_t)(attention->mask_stride * sizeof(uint16_t));
     return (whet_attention){
         .size = sizeof(whet_attention),
         .batch = attention->rows,
@@ -137,6 +138,7 @@ static whet_attention describe(const nn_attention *attention, float *out) {
         .softcap = attention->softcap,
         .flags = WHET_CAUSAL,
         .window = attention->window,
+        .mask = {attention->mask, {0, 0, mask_row, sizeof(uint16_t)}, WHET_F16, 0},
         .policies = attention->policies,
         .policy_count = attention->policy_count,
         .stats = attention->stats,
@@ -180,13 +182,17 @@ static whet_status run(const whet_plan *plan, nn_scratch *scratch) {
     return whet_attention_execute(plan, NULL, scratch->memory, NULL);
 }
 
-bool nn_attention_reserve(const nn_attention *attention, float *parts, nn_scratch *scratch) {
+bool nn_attention_reserve(const nn_attention *attention, float *out, float *parts,
+                          nn_scratch *scratch) {
     whet_plan plan = {.size = sizeof plan};
-    whet_attention forward = describe(attention, parts);
+    whet_attention forward = describe(attention, out);
+    if (whet_attention_plan(&forward, &plan) != WHET_OK ||
+        !reserve_memory(scratch, whet_attention_memory(&plan, NULL)))
+        return false;
+    if (!parts)
+        return true;
     whet_gradients backward = describe_backward(attention, attention->qkv, parts, NULL);
-    return whet_attention_plan(&forward, &plan) == WHET_OK &&
-           reserve_memory(scratch, whet_attention_memory(&plan, NULL)) &&
-           whet_attention_backward_plan(&backward, &plan) == WHET_OK &&
+    return whet_attention_backward_plan(&backward, &plan) == WHET_OK &&
            reserve_memory(scratch, whet_attention_memory(&plan, NULL));
 }
 

@@ -59,6 +59,8 @@ typedef struct nn_attention {
     size_t policy_count;
     float scale, softcap; /* as in whet_attention, and 0 means the same */
     size_t window;
+    const uint16_t *mask; /* f16, added to the logits of all heads; or NULL */
+    size_t mask_stride;   /* elements from one query to the next */
     const float *qkv;
     whet_stats *stats; /* [rows][heads][length], from forward to backward */
 } nn_attention;
@@ -71,8 +73,10 @@ typedef struct nn_scratch {
 void nn_scratch_free(nn_scratch *scratch);
 
 /* Allocates what forward and backward passes of this shape need, so that they do not grow it.
- * `parts` as below. False when memory runs out or the shape is invalid. */
-bool nn_attention_reserve(const nn_attention *attention, float *parts, nn_scratch *scratch);
+ * `out` and `parts` as below; without `parts` there is no backward pass. False when memory runs out
+ * or the shape is invalid. */
+bool nn_attention_reserve(const nn_attention *attention, float *out, float *parts,
+                          nn_scratch *scratch);
 
 /* WHET_NOT_FINITE if a value was not finite, WHET_ERROR_MEMORY if memory ran out. */
 whet_status nn_attention_forward(const nn_attention *attention, nn_scratch *scratch, float *out);

@@ -1,0 +1,308 @@
+/* `whet tune`: options become a request, the laboratory runs it, and what it found is printed and
+ * kept. */
+#include "tune.h"
+
+#include "commands.h"
+#include "lab_options.h"
+#include "laboratory.h"
+#include "lm.h"
+#include "messages.h"
+#include "options.h"
+#include "preferences.h"
+#include "results.h"
+
+#include "base/atomic_file.h"
+#include "base/files.h"
+#include "base/signals.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char name[] = "tune";
+
+enum { PLACES_MAX = 65535, CONTEXT_MAX = 1 << 24, AMOUNT_MAX = 100000 };
+
+typedef struct arguments {
+    const char *model, *rope, *task, *limit, *by, *layers, *heads, *out, *json;
+    text_list text, validate, check;
+    option_range context, steps, batch, seeds, count, validation_count, check_count, task_length;
+    double rate, text_weight;
+    uint64_t seed, threads;
+} arguments;
+
+/* ---- values of options ---- */
+
+/* "0.5%" or "0.5", in per cent. */
+static bool parse_limit(const char *text, double *share) {
+    char *end;
+    double value = strtod(text, &end);
+    bool is_good = end != text && (*end == '\0' || strcmp(end, "%") == 0) && value >= 0 &&
+                   value <= 100 && text[strspn(text, "0123456789.%")] == '\0';
+    *share = value / 100;
+    if (!is_good)
+        refuse_value("limit", text, "a percentage such as 0.5%");
+    return is_good;
+}
+
+/* Whether a list such as 0-3,7 has a number; no list has all of them. */
+static bool list_has(const char *list, size_t number) {
+    number_range range;
+    const char *at = list;
+    bool is_good = list != NULL;
+    while (is_good && *at) {
+        is_good = take_number_range(&at, "-", PLACES_MAX, &range);
+        if (is_good && number >= range.first && number <= range.last)
+            return true;
+    }
+    return !list;
+}
+
+static bool is_list(const char *list) {
+    number_range range;
+    const char *at = list;
+    bool is_good = true;
+    if (!list)
+        return true;
+    do
+        is_good = take_number_range(&at, "-", PLACES_MAX, &range);
+    while (is_good && *at);
+    return is_good;
+}
+
+static bool is_tuned(const void *context, size_t layer, size_t head) {
+    const arguments *given = context;
+    return list_has(given->layers, layer) && list_has(given->heads, head);
+}
+
+static int check_values(const arguments *given, tune_request *request) {
+    if (!is_list(given->layers))
+        return refuse_value("layers", given->layers, "a list such as 0-3,7");
+    if (!is_list(given->heads))
+        return refuse_value("heads", given->heads, "a list such as 0-3,7");
+    if (!parse_limit(given->limit, &request->limit))
+        return STATUS_MISUSE;
+    if (given->text.count == 0 || given->check.count == 0) {
+        complain("missing --%s; a gain is learned on --text and proved on --check, other texts",
+                 given->text.count == 0 ? "text" : "check");
+        return point_to_help();
+    }
+    if (!(given->rate > 0 && given->rate <= 1)) {
+        complain("--rate: %g is out of range (above 0, up to 1)", given->rate);
+        return point_to_help();
+    }
+    if (!(given->text_weight >= 0 && given->text_weight <= 1e6)) {
+        complain("--text-weight: %g is out of range (0 to 1,000,000)", given->text_weight);
+        return point_to_help();
+    }
+    for (size_t i = 0; tune_by_names[i]; i++)
+        if (strcmp(tune_by_names[i], given->by) == 0)
+            request->by = (tune_by)i;
+    return STATUS_OK;
+}
+
+static tune_paths paths_of(const text_list *list) { return (tune_paths){list->items, list->count}; }
+
+static tune_request request_of(const arguments *given) {
+    return (tune_request){.model = given->model,
+                          .text = paths_of(&given->text),
+                          .validate = paths_of(&given->validate),
+                          .check = paths_of(&given->check),
+                          .rope = given->rope,
+                          .task = given->task,
+                          .context = (size_t)given->context.value,
+                          .is_tuned = given->layers || given->heads ? is_tuned : NULL,
+                          .is_tuned_context = given,
+                          .steps = (size_t)given->steps.value,
+                          .batch = (size_t)given->batch.value,
+                          .seeds = (size_t)given->seeds.value,
+                          .count = (size_t)given->count.value,
+                          .validation_count = (size_t)given->validation_count.value,
+                          .check_count = (size_t)given->check_count.value,
+                          .task_length = (size_t)given->task_length.value,
+                          .rate = given->rate,
+                          .bound = 0.7,
+                          .text_weight = given->text_weight,
+                          .seed = given->seed,
+                          .quiet = preferred.quiet};
+}
+
+/* ---- running ---- */
+
+/* Where a run keeps what it has, until it is complete. */
+static char *state_path_of(const char *out) {
+    size_t size = strlen(out) + sizeof ".partial";
+    char *path = malloc(size);
+    if (path)
+        snprintf(path, size, "%s.partial", out);
+    return path;
+}
+
+static int keep(const arguments *given, const tune_request *request, const tune_result *result) {
+    json_t *about = tune_result_json(request, result);
+    int status = STATUS_OK;
+    if (given->json && strcmp(given->json, given->out) != 0)
+        status = keep_json(given->json, json_incref(about));
+    if (status != STATUS_OK) {
+        json_decref(about);
+        return status;
+    }
+    return keep_json(given->out, about ? tune_setting_config(&result->setting, about) : NULL);
+}
+
+static int run(const arguments *given, tune_request *request) {
+    laboratory lab;
+    tune_result result;
+    lab_error error = {.kind = LAB_NO_ERROR};
+    if (!open_laboratory(&lab, given->threads, NULL))
+        return report_lab_error(&lab.error);
+    request->engine = &lab.engine;
+    request->executor = &lab.executor;
+    lab_catch_interrupts();
+    bool good = tune_run(request, &result, &error);
+    int status = good ? keep(given, request, &result) : report_lab_error(&error);
+    if (!good && error.kind == LAB_STOPPED && request->state_path)
+        fprintf(stderr, "%s keeps what was done; the same command continues.\n",
+                request->state_path);
+    if (good && status == STATUS_OK && !print_tuned(request, &result, given->out))
+        status = complain_of_memory();
+    if (good && status == STATUS_OK && !result.is_confirmed)
+        status = STATUS_NOTHING;
+    tune_result_free(&result);
+    close_laboratory(&lab);
+    return status;
+}
+
+static int check_and_run(const arguments *given) {
+    tune_request request = request_of(given);
+    const char *const files[] = {given->out, given->json};
+    int status = check_values(given, &request);
+    if (status == STATUS_OK)
+        status = refuse_to_overwrite(given->model, files, 2);
+    if (status == STATUS_OK)
+        status = reserve_output(files, 2);
+    if (status != STATUS_OK)
+        return status;
+    char *state_path = is_standard_output(given->out) ? NULL : state_path_of(given->out);
+    request.state_path = state_path;
+    status = run(given, &request);
+    free(state_path);
+    return status;
+}
+
+static options_result parse(int argc, char **argv, arguments *given, int *operands) {
+    static const char *const tasks[] = {"copy", "keys", "needle", NULL};
+    const option_spec options[] = {
+        OPTIONS_ABOUT("texts"),
+        {"text", OPTION_FILES, &given->text, "FILE...", "texts to learn from",
+         .values = VALUE_FILE},
+        {"check", OPTION_FILES, &given->check, "FILE...",
+         "other texts, on which the result is judged; files of one folder are one domain",
+         .values = VALUE_FILE},
+        {"validate", OPTION_FILES, &given->validate, "FILE...",
+         "texts that the choice is made on, at least two folders (default: a quarter of --text, "
+         "and a text that whet brings along)",
+         .values = VALUE_FILE},
+        OPTIONS_ABOUT("model"),
+        model_option(&given->model),
+        {"context", OPTION_RANGE, &given->context, "N",
+         "tokens of a sequence (default: as many as the model takes, at most 4096)"},
+        rope_option(&given->rope),
+        OPTIONS_ABOUT("what is tuned"),
+        {"by", OPTION_CHOICE, &given->by, "WHAT",
+         "heads that share their numbers: {} (default head)", .values = VALUE_WORD,
+         .words = tune_by_names},
+        {"layers", OPTION_TEXT, &given->layers, "LIST",
+         "layers to tune, such as 0-3,7 (default: all)"},
+        {"heads", OPTION_TEXT, &given->heads, "LIST",
+         "heads of these layers to tune, such as 0-3,7 (default: all)"},
+        {"task", OPTION_TEXT, &given->task, "TASK",
+         "task to become better at: copy, keys, needle or a file of JSON lines with \"prompt\" and "
+         "\"answer\" (default: none; perplexity is what is to fall)",
+         .values = VALUE_WORD, .words = tasks},
+        {"task-length", OPTION_RANGE, &given->task_length, "N",
+         "tokens of an example of copy, keys or needle (default 256)"},
+        {"text-weight", OPTION_NUMBER, &given->text_weight, "W",
+         "weight of the texts' loss beside that of a task's answers (default 30)"},
+        {"limit", OPTION_TEXT, &given->limit, "PERCENT",
+         "how much perplexity may rise in any domain (default 0.5%)"},
+        OPTIONS_ABOUT("effort"),
+        {"count", OPTION_RANGE, &given->count, "N",
+         "sequences to learn from, at most (default 50)"},
+        {"validation-count", OPTION_RANGE, &given->validation_count, "N",
+         "sequences of each domain to choose by, at most (default 12)"},
+        {"check-count", OPTION_RANGE, &given->check_count, "N",
+         "sequences of each domain, and examples of a task, to judge by, at most (default 24, with "
+         "a task 100)"},
+        {"steps", OPTION_RANGE, &given->steps, "N", "steps of training (default 60)"},
+        {"batch", OPTION_RANGE, &given->batch, "N", "sequences of a step (default 4)"},
+        {"rate", OPTION_NUMBER, &given->rate, "R", "learning rate (default 0.03)"},
+        {"seeds", OPTION_RANGE, &given->seeds, "N", "number of repetitions (default 3)"},
+        seed_option(&given->seed, "seed of the first repetition (default 1)"),
+        threads_option(&given->threads),
+        OPTIONS_ABOUT("results"),
+        {"out", OPTION_TEXT, &given->out, "FILE",
+         "file for the settings, to be named by WHET_CONFIG (default tuned.json)", 'o',
+         .values = VALUE_FILE},
+        json_option(&given->json, "everything that was measured as JSON, in FILE"),
+    };
+    const command_syntax syntax = {
+        .name = name,
+        .operands = "MODEL.gguf",
+        .about =
+            "Finds temperatures of a language model's heads that lower its perplexity or make it\n"
+            "better at a task, with frozen weights: beta = exp(a + h max(0, ln(n / n0))) over n\n"
+            "keys, n0 being the context it was trained on. They are learned on some texts, chosen\n"
+            "on others under a limit, and judged on a third kind beside controls. Where nothing "
+            "is\n"
+            "gained, beta is 1 and the exit status 3.\n",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .more = "A run that was stopped continues when the same command is given again.\n",
+        .examples =
+            "whet tune model.gguf --text books/*.txt --check other/*.txt\n"
+            "whet tune model.gguf --text books/*.txt --check other/*.txt --rope yarn:2\n"
+            "WHET_CONFIG=tuned.json GGML_BACKEND_PATH=libggml-whet.so llama-cli -m model.gguf\n",
+        .operands_limit = 1,
+        .operand_values = VALUE_FILE,
+    };
+    return parse_options(&syntax, argc, argv, operands);
+}
+
+int command_tune(int argc, char **argv) {
+    arguments given = {.limit = "0.5%",
+                       .by = "head",
+                       .out = "tuned.json",
+                       .context = {0, 1, CONTEXT_MAX},
+                       .steps = {60, 1, AMOUNT_MAX},
+                       .batch = {4, 1, 1024},
+                       .seeds = {3, 1, TUNE_SEEDS_MAX},
+                       .count = {50, 1, AMOUNT_MAX},
+                       .validation_count = {12, 2, AMOUNT_MAX},
+                       .check_count = {0, 2, AMOUNT_MAX},
+                       .task_length = {256, 1, CONTEXT_MAX},
+                       .rate = 0.03,
+                       .text_weight = 30,
+                       .seed = SEED_DEFAULT};
+    int operands = 0;
+    options_result parsed = parse(argc, argv, &given, &operands);
+    if (parsed != OPTIONS_GIVEN)
+        return options_status(parsed);
+    int status;
+    if (given.check_count.value == 0)
+        given.check_count.value = given.task ? 100 : 24;
+    if (operands > 0 && given.model) {
+        complain("two models given: '%s' and '%s'", given.model, argv[1]);
+        status = point_to_help();
+    } else if (operands == 0 && !given.model) {
+        complain("missing model; usage: whet tune MODEL.gguf --text FILE... --check FILE...");
+        status = point_to_help();
+    } else {
+        given.model = operands > 0 ? argv[1] : given.model;
+        status = check_and_run(&given);
+    }
+    free(given.text.items);
+    free(given.check.items);
+    free(given.validate.items);
+    return status;
+}

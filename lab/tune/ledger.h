@@ -1,0 +1,35 @@
+/*
+ * What a run has computed so far, by name: a JSON file that is replaced as a whole now and then, so
+ * that a run which is killed continues where it was. Numbers keep their bits, so results do not
+ * depend on where a run was interrupted.
+ */
+#ifndef WHET_LAB_TUNE_LEDGER_H
+#define WHET_LAB_TUNE_LEDGER_H
+
+#include "base/json.h"
+
+typedef struct tune_ledger {
+    char *path; /* NULL: nothing is saved */
+    json_t *identity, *entries;
+    double saved; /* seconds on lab_now */
+} tune_ledger;
+
+/* `identity`, whose reference is taken, says what is computed from what: a file of another run is
+ * refused. Without a path nothing is saved. Close it whatever this returns. */
+bool tune_ledger_open(const char *path, json_t *identity, tune_ledger *ledger, lab_error *error);
+void tune_ledger_close(tune_ledger *ledger); /* a zeroed one is fine */
+
+/* Whether anything was read from the file. */
+bool tune_ledger_is_resumed(const tune_ledger *ledger);
+
+/* A borrowed reference, or NULL. */
+json_t *tune_ledger_get(const tune_ledger *ledger, const char *key);
+
+/* Takes the reference, NULL where memory ran out. Saves if that was last done two seconds ago. */
+bool tune_ledger_put(tune_ledger *ledger, const char *key, json_t *value, lab_error *error);
+bool tune_ledger_save(tune_ledger *ledger, lab_error *error);
+
+/* The run is complete: removes the file. */
+void tune_ledger_remove(const tune_ledger *ledger);
+
+#endif

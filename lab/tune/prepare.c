@@ -1,0 +1,377 @@
+/* Everything a run needs before it computes: model, texts, sequences, tasks, ledger. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "tune/run.h"
+
+#include "lm/rope_scaling.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the model ---- */
+
+static double trained_context(const lm_config *config) {
+    const nn_rope_scaling *scaling = &config->rope_scaling;
+    return scaling->kind == NN_ROPE_PLAIN ? config->context : scaling->original;
+}
+
+tune_model *tune_model_with(tune_run_state *run, const char *rope) {
+    for (size_t i = 0; i < run->model_count; i++)
+        if (strcmp(run->models[i].rope, rope) == 0)
+            return &run->models[i];
+    if (run->model_count == TUNE_ROPES_MAX)
+        return NULL;
+    tune_model *model = &run->models[run->model_count];
+    lm_config config = run->opened.model.config;
+    *model = (tune_model){.network = NULL};
+    snprintf(model->rope, sizeof model->rope, "%s", rope);
+    if (rope[0] && !lm_rope_scale(&config, rope, run->error))
+        return NULL;
+    config.context = (uint32_t)run->result->context;
+    if (!lm_network_create(run->request->engine, &config, run->opened.model.weights, &model->lm,
+                           run->error))
+        return NULL;
+    run->model_count++;
+    model->network =
+        tune_network_open(&model->lm, run->request->executor, run->result->context, run->error);
+    if (!model->network)
+        return NULL;
+    model->judge = tune_network_judge(model->network);
+    return model;
+}
+
+/* Tokens of a sequence: what was asked for, or what the scaled model can take. */
+static bool choose_context(tune_run_state *run) {
+    enum { USUAL = 4096, LEAST = 16 };
+    lm_config config = run->opened.model.config;
+    const tune_request *request = run->request;
+    if (request->rope && !lm_rope_scale(&config, request->rope, run->error))
+        return false;
+    size_t usual = config.context < USUAL ? config.context : USUAL;
+    size_t context = request->context ? request->context : usual;
+    run->result->context = context;
+    if (context < LEAST)
+        return lab_fail(run->error, LAB_INPUT, "--context: %zu tokens are too few; at least %d",
+                        context, LEAST);
+    return context <= config.context ||
+           lab_fail(run->error, LAB_INPUT,
+                    "--context: the model takes %u tokens, not %zu; stretch it by --rope, such as "
+                    "--rope yarn:%.0f",
+                    config.context, context,
+                    ceil((double)context / trained_context(&run->opened.model.config)));
+}
+
+static bool choose_heads(tune_run_state *run) {
+    const tune_request *request = run->request;
+    const lm_config *config = &run->opened.model.config;
+    size_t heads = (size_t)config->layers * config->heads, tuned = 0;
+    run->is_tuned = malloc(heads);
+    if (!run->is_tuned)
+        return lab_fail_memory(run->error);
+    for (size_t i = 0; i < heads; i++) {
+        run->is_tuned[i] =
+            !request->is_tuned ||
+            request->is_tuned(request->is_tuned_context, i / config->heads, i % config->heads);
+        tuned += run->is_tuned[i];
+    }
+    return tuned > 0 || lab_fail(run->error, LAB_INPUT,
+                                 "--layers and --heads: the model has no such head; it has %u "
+                                 "layers of %u heads",
+                                 config->layers, config->heads);
+}
+
+static bool open_model(tune_run_state *run) {
+    const tune_request *request = run->request;
+    tune_result *result = run->result;
+    if (!lm_open(request->model, NULL, &run->opened, run->error))
+        return false;
+    const lm_config *config = &run->opened.model.config;
+    if (config->positions != LM_ROPE && request->rope)
+        return lab_fail(run->error, LAB_INPUT, "--rope: the model has no rotary positions");
+    result->layers = config->layers;
+    result->heads = config->heads;
+    result->n0 = trained_context(config);
+    run->words = tune_words_of(&run->opened.tokenizer);
+    return lab_sha256_file(request->model, result->hash, run->error) && choose_context(run) &&
+           choose_heads(run) &&
+           (tune_setting_create(result->layers, result->heads, result->n0, &run->neutral) ||
+            lab_fail_memory(run->error)) &&
+           tune_model_with(run, request->rope ? request->rope : "");
+}
+
+/* ---- texts ---- */
+
+static bool read_texts(tune_run_state *run) {
+    const tune_request *request = run->request;
+    tune_result *result = run->result;
+    const tune_words *words = &run->words;
+    lab_error *error = run->error;
+    return tune_texts_read(request->text.items, request->text.count, words, &result->text, error) &&
+           tune_texts_read(request->check.items, request->check.count, words, &result->check,
+                           error) &&
+           tune_texts_read(request->validate.items, request->validate.count, words,
+                           &result->validate, error) &&
+           tune_texts_are_apart(&result->text, "text", &result->check, "check", error) &&
+           tune_texts_are_apart(&result->text, "text", &result->validate, "validate", error) &&
+           tune_texts_are_apart(&result->check, "check", &result->validate, "validate", error);
+}
+
+static bool fail_short(tune_run_state *run, const char *option, const tune_domain *domain,
+                       size_t wanted) {
+    return lab_fail(run->error, LAB_INPUT,
+                    "--%s: %s has %zu tokens, too few for %zu sequences of %zu; give more text or "
+                    "a shorter --context",
+                    option, domain->name, domain->tokens.count, wanted, run->result->context);
+}
+
+/* Sequences of every domain; each needs `least`. */
+static bool cut_domains(tune_run_state *run, const char *option, const tune_texts *texts,
+                        size_t limit, size_t least, tune_set **sets) {
+    *sets = calloc(texts->count + 1, sizeof **sets);
+    if (!*sets)
+        return lab_fail_memory(run->error);
+    for (size_t i = 0; i < texts->count; i++) {
+        if (!tune_set_cut(&texts->domains[i], run->words.begin, run->result->context, limit,
+                          &(*sets)[i]))
+            return lab_fail_memory(run->error);
+        if ((*sets)[i].count < least && !texts->domains[i].is_built_in)
+            return fail_short(run, option, &texts->domains[i], least);
+    }
+    return true;
+}
+
+/* Moves the tokens of every fourth stretch of a domain of calibration to one of validation.
+ * Stretches are whole sequences, so that none is in both. */
+static bool divide(tune_run_state *run, tune_domain *from) {
+    tune_texts *validate = &run->result->validate;
+    size_t own = run->result->context - (run->words.begin != LM_NO_TOKEN);
+    tune_domain *domains =
+        realloc(validate->domains, (validate->count + 1) * sizeof *validate->domains);
+    if (!domains)
+        return lab_fail_memory(run->error);
+    validate->domains = domains;
+    tune_domain *to = &domains[validate->count++];
+    *to = (tune_domain){.name = strdup(from->name)};
+    size_t kept = 0;
+    for (size_t i = 0; i < from->tokens.count; i++) {
+        if (i / own % 4 != 3)
+            from->tokens.items[kept++] = from->tokens.items[i];
+        else if (!lm_token_list_add(&to->tokens, from->tokens.items[i]))
+            return lab_fail_memory(run->error);
+    }
+    from->tokens.count = kept;
+    return to->name || lab_fail_memory(run->error);
+}
+
+/* The texts that the choice is made on: at least two domains. */
+static bool find_validation(tune_run_state *run) {
+    tune_result *result = run->result;
+    if (result->validate.count == 0)
+        for (size_t i = 0; i < result->text.count; i++)
+            if (!divide(run, &result->text.domains[i]))
+                return false;
+    return result->validate.count >= 2 ||
+           tune_texts_add_built_in(&run->words, &result->validate, run->error);
+}
+
+/* The sequences of all domains of calibration in one set, in turns. */
+static bool cut_calibration(tune_run_state *run) {
+    tune_result *result = run->result;
+    tune_set *sets = NULL;
+    size_t domains = result->text.count, total = 0, at = 0;
+    size_t each = (run->request->count + domains - 1) / domains;
+    bool good = cut_domains(run, "text", &result->text, each, 1, &sets);
+    for (size_t i = 0; good && i < domains; i++)
+        total += sets[i].count;
+    size_t length = result->context;
+    run->calibration = (tune_set){.count = total};
+    if (good) {
+        run->calibration.list = calloc(total, sizeof *run->calibration.list);
+        run->calibration.tokens = malloc(total * length * sizeof(lm_token));
+        good = (run->calibration.list && run->calibration.tokens) || lab_fail_memory(run->error);
+    }
+    for (size_t j = 0; good && at < total; j++)
+        for (size_t i = 0; i < domains; i++) {
+            if (j >= sets[i].count)
+                continue;
+            lm_token *to = run->calibration.tokens + at * length;
+            memcpy(to, sets[i].list[j].tokens, length * sizeof *to);
+            run->calibration.list[at] = sets[i].list[j];
+            run->calibration.list[at++].tokens = to;
+        }
+    for (size_t i = 0; sets && i < domains; i++)
+        tune_set_free(&sets[i]);
+    free(sets);
+    result->calibration_count = total;
+    return good;
+}
+
+static size_t *counts_of(const tune_set *sets, size_t count) {
+    size_t *counts = calloc(count + 1, sizeof *counts);
+    for (size_t i = 0; counts && i < count; i++)
+        counts[i] = sets[i].count;
+    return counts;
+}
+
+/* A validation domain without sequences is dropped: the built-in one, where sequences are longer
+ * than it is. */
+static void drop_empty(tune_run_state *run) {
+    tune_texts *validate = &run->result->validate;
+    size_t last = validate->count - 1;
+    if (!validate->domains[last].is_built_in || run->validation[last].count > 1)
+        return;
+    tune_set_free(&run->validation[last]);
+    free(validate->domains[last].name);
+    free(validate->domains[last].files);
+    free(validate->domains[last].tokens.items);
+    validate->count--;
+}
+
+static bool cut_texts(tune_run_state *run) {
+    tune_result *result = run->result;
+    if (!find_validation(run) || !cut_calibration(run) ||
+        !cut_domains(run, run->request->validate.count ? "validate" : "text", &result->validate,
+                     run->request->validation_count, 2, &run->validation) ||
+        !cut_domains(run, "check", &result->check, run->request->check_count, 2, &run->check))
+        return false;
+    drop_empty(run);
+    result->validation_counts = counts_of(run->validation, result->validate.count);
+    result->check_counts = counts_of(run->check, result->check.count);
+    return (result->validation_counts && result->check_counts) || lab_fail_memory(run->error);
+}
+
+/* ---- tasks ---- */
+
+/* Examples as sequences, whose answers are judged. */
+static bool list_tasks(tune_run_state *run, size_t which) {
+    const tune_examples *examples = &run->examples[which];
+    run->tasks[which] = calloc(examples->count + 1, sizeof **run->tasks);
+    for (size_t i = 0; run->tasks[which] && i < examples->count; i++)
+        run->tasks[which][i] = (tune_sequence){.tokens = examples->list[i].tokens,
+                                               .length = examples->list[i].length,
+                                               .from = examples->list[i].answer};
+    return run->tasks[which] || lab_fail_memory(run->error);
+}
+
+/* Divides the examples of a file among the three purposes: a half, a quarter and a quarter. */
+static bool deal_examples(tune_run_state *run, tune_examples *all) {
+    size_t count = all->count, first = count / 2, second = first + count / 4;
+    const size_t ends[] = {first, second, count};
+    if (count < 8)
+        return lab_fail(run->error, LAB_INPUT,
+                        "%s: %zu examples are too few to tune on; at least 8", run->task.name,
+                        count);
+    for (size_t which = 0, at = 0; which < 3; at = ends[which++]) {
+        tune_examples *own = &run->examples[which];
+        own->list = calloc(ends[which] - at + 1, sizeof *own->list);
+        if (!own->list)
+            return lab_fail_memory(run->error);
+        for (; own->count < ends[which] - at; own->count++) {
+            own->list[own->count] = all->list[at + own->count];
+            all->list[at + own->count].tokens = NULL;
+        }
+    }
+    return true;
+}
+
+static bool draw_file(tune_run_state *run) {
+    tune_examples all;
+    bool good = tune_task_draw(&run->task, &run->opened.tokenizer, NULL, 0, run->result->context,
+                               run->request->seed, SIZE_MAX, &all, run->error) &&
+                deal_examples(run, &all);
+    tune_examples_free(&all);
+    return good;
+}
+
+static bool draw_tasks(tune_run_state *run) {
+    const tune_request *request = run->request;
+    tune_result *result = run->result;
+    if (!request->task)
+        return true;
+    if (!tune_task_open(request->task, &run->task, run->error))
+        return false;
+    const lm_token_list *texts[] = {&result->text.domains[0].tokens,
+                                    &result->validate.domains[0].tokens,
+                                    &result->check.domains[0].tokens};
+    const size_t counts[] = {request->count, request->check_count, request->check_count};
+    size_t length = request->task_length < result->context ? request->task_length : result->context;
+    bool good = run->task.kind != TUNE_FILE || draw_file(run);
+    for (size_t i = 0; good && i < 3; i++) {
+        good = run->task.kind == TUNE_FILE ||
+               tune_task_draw(&run->task, &run->opened.tokenizer, texts[i]->items, texts[i]->count,
+                              length, lab_seed_for(request->seed, "examples", i), counts[i],
+                              &run->examples[i], run->error);
+        good = good && list_tasks(run, i);
+    }
+    result->task_count = run->examples[TUNE_CHECK].count;
+    return good;
+}
+
+/* ---- the ledger ---- */
+
+/* Whatever changes a result. */
+static json_t *identity_of(const tune_run_state *run) {
+    const tune_request *q = run->request;
+    const tune_result *r = run->result;
+    unsigned mark = lab_json_mark();
+    json_t *tuned = json_array();
+    for (size_t i = 0; i < r->layers * r->heads; i++)
+        if (!run->is_tuned[i])
+            json_array_append_new(tuned, json_integer((json_int_t)i));
+    json_t *identity = json_pack(
+        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I}",
+        "model", r->hash, "rope", q->rope ? q->rope : "", "task", q->task ? q->task : "", "by",
+        tune_by_names[q->by], "context", (json_int_t)r->context, "steps", (json_int_t)q->steps,
+        "batch", (json_int_t)q->batch, "seeds", (json_int_t)q->seeds, "count", (json_int_t)q->count,
+        "validation", (json_int_t)q->validation_count, "check", (json_int_t)q->check_count,
+        "task_length", (json_int_t)q->task_length, "rate", q->rate, "bound", q->bound, "limit",
+        q->limit, "text_weight", q->text_weight, "seed", (json_int_t)q->seed);
+    json_object_set_new(identity, "version", json_string(whet_version()));
+    json_object_set_new(identity, "isa", json_string(whet_isa()));
+    json_object_set_new(identity, "left_alone", tuned);
+    json_object_set_new(identity, "text", tune_texts_json(&r->text));
+    json_object_set_new(identity, "validate", tune_texts_json(&r->validate));
+    json_object_set_new(identity, "checked", tune_texts_json(&r->check));
+    return lab_json_whole(identity, mark);
+}
+
+bool tune_prepare(tune_run_state *run) {
+    if (!open_model(run) || !read_texts(run) || !cut_texts(run) || !draw_tasks(run))
+        return false;
+    bool good =
+        tune_ledger_open(run->request->state_path, identity_of(run), &run->ledger, run->error);
+    run->result->is_resumed = good && tune_ledger_is_resumed(&run->ledger);
+    return good;
+}
+
+void tune_clean_up(tune_run_state *run) {
+    for (size_t i = 0; run->validation && i < run->result->validate.count; i++)
+        tune_set_free(&run->validation[i]);
+    for (size_t i = 0; run->check && i < run->result->check.count; i++)
+        tune_set_free(&run->check[i]);
+    for (size_t i = 0; i < run->candidate_count; i++)
+        tune_setting_free(&run->candidates[i].setting);
+    for (size_t i = 0; run->validation_base && i < run->result->validate.count; i++)
+        tune_measure_free(&run->validation_base[i]);
+    for (size_t i = 0; i < 3; i++) {
+        tune_examples_free(&run->examples[i]);
+        free(run->tasks[i]);
+    }
+    for (size_t i = 0; i < run->model_count; i++) {
+        tune_network_close(run->models[i].network);
+        lm_network_destroy(&run->models[i].lm);
+    }
+    tune_measure_free(&run->task_base);
+    tune_set_free(&run->calibration);
+    tune_task_close(&run->task);
+    tune_ledger_close(&run->ledger);
+    tune_setting_free(&run->neutral);
+    lm_opened_free(&run->opened);
+    free(run->validation_base);
+    free(run->candidates);
+    free(run->validation);
+    free(run->check);
+    free(run->is_tuned);
+}

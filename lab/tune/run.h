@@ -1,0 +1,83 @@
+/* A run in progress; shared by its phases: prepare.c, candidates.c and check.c, driven by tune.c.
+ */
+#ifndef WHET_LAB_TUNE_RUN_H
+#define WHET_LAB_TUNE_RUN_H
+
+#include "base/progress.h"
+#include "tune/task.h"
+#include "tune/tune.h"
+
+enum { TUNE_ROPES_MAX = 8, TUNE_ROPE_SIZE = 32 };
+
+/* The model with one scaling of its positions. */
+typedef struct tune_model {
+    char rope[TUNE_ROPE_SIZE];
+    lm_network lm;
+    tune_network *network;
+    tune_judge judge;
+} tune_model;
+
+/* Numbers that may be chosen, with what they do on the validation texts. */
+typedef struct tune_candidate {
+    tune_setting setting;
+    tune_by by;
+    size_t seed, step;
+    double share;      /* of the learned numbers: 1, 1/2 or 1/4 */
+    lab_interval gain; /* of the loss that is to fall: below 0 is good */
+    double worst;      /* the largest change of perplexity in any validation domain */
+    double cost;       /* the mean change of perplexity over domains and parts */
+} tune_candidate;
+
+typedef struct tune_run_state {
+    const tune_request *request;
+    tune_result *result;
+    lab_error *error;
+    lm_opened opened;
+    tune_words words;
+    tune_model models[TUNE_ROPES_MAX]; /* the first is the one that is tuned */
+    size_t model_count;
+    unsigned char *is_tuned; /* [layers][heads] */
+    tune_set calibration;
+    tune_set *validation; /* [result->validate.count] */
+    tune_set *check;      /* [result->check.count] */
+    tune_task task;
+    tune_examples examples[3]; /* for calibration, validation and check */
+    tune_sequence *tasks[3];
+    tune_ledger ledger;
+    tune_setting neutral;
+    tune_candidate *candidates;
+    size_t candidate_count;
+    tune_measure *validation_base; /* softmax on the validation texts */
+    tune_measure task_base;
+    lab_progress progress;
+    char doing[128];
+} tune_run_state;
+
+enum { TUNE_CALIBRATION, TUNE_VALIDATION, TUNE_CHECK };
+
+/* prepare.c: model, texts, sets, tasks, ledger. */
+bool tune_prepare(tune_run_state *run);
+void tune_clean_up(tune_run_state *run);
+
+/* The model with another scaling; NULL after an error. */
+tune_model *tune_model_with(tune_run_state *run, const char *rope);
+
+/* candidates.c: trains, measures on the validation texts, and chooses. */
+bool tune_find_candidates(tune_run_state *run);
+bool tune_choose(tune_run_state *run);
+bool tune_measure_validation(tune_run_state *run, const tune_setting *setting, const char *key,
+                             tune_measure *domains, tune_measure *task);
+
+/* The best candidate of one way of sharing and one seed by the validation texts; NULL if there is
+ * none. */
+const tune_candidate *tune_best_of(const tune_run_state *run, tune_by by, size_t seed);
+
+/* check.c: the chosen setting and all controls on the check texts. */
+bool tune_check_all(tune_run_state *run);
+
+/* Progress: `total` sequences from here on, as "DOING". */
+void tune_announce(tune_run_state *run, size_t total, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+bool tune_progress(void *run, size_t done);
+
+#endif

@@ -1,0 +1,195 @@
+/* Reading, grouping and cutting texts. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "tune/texts.h"
+
+#include "base/files.h"
+#include "built_in_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool tokenize_here(void *context, const char *text, size_t length, lm_token_list *tokens,
+                          lab_error *error) {
+    return lm_tokenize(context, text, length, tokens, error);
+}
+
+tune_words tune_words_of(lm_tokenizer *tokenizer) {
+    return (tune_words){.context = tokenizer,
+                        .begin = tokenizer->adds_begin ? tokenizer->begin : LM_NO_TOKEN,
+                        .tokenize = tokenize_here};
+}
+
+/* ---- reading ---- */
+
+/* The folder of a path, to be freed: its own name, not those above it. */
+static char *folder_name(const char *path) {
+    const char *end = strrchr(path, '/');
+    if (!end)
+        return strdup(".");
+    const char *start = end;
+    while (start > path && start[-1] != '/')
+        start--;
+    return start == end ? strdup("/") : strndup(start, (size_t)(end - start));
+}
+
+static bool is_same_folder(const char *a, const char *b) {
+    const char *end_a = strrchr(a, '/'), *end_b = strrchr(b, '/');
+    size_t length_a = end_a ? (size_t)(end_a - a) : 0, length_b = end_b ? (size_t)(end_b - b) : 0;
+    return length_a == length_b && strncmp(a, b, length_a) == 0;
+}
+
+static tune_domain *add_domain(tune_texts *texts, char *name) {
+    tune_domain *domains = realloc(texts->domains, (texts->count + 1) * sizeof *domains);
+    if (!domains || !name) {
+        texts->domains = domains ? domains : texts->domains;
+        free(name);
+        return NULL;
+    }
+    texts->domains = domains;
+    domains[texts->count] = (tune_domain){.name = name};
+    return &domains[texts->count++];
+}
+
+/* The domain of a path's folder, made if need be. */
+static tune_domain *domain_of(tune_texts *texts, const char *path) {
+    for (size_t i = 0; i < texts->count; i++)
+        if (is_same_folder(texts->domains[i].files[0].path, path))
+            return &texts->domains[i];
+    return add_domain(texts, folder_name(path));
+}
+
+static bool add_text(tune_domain *domain, const char *path, const char *text, size_t size,
+                     const tune_words *words, lab_error *error) {
+    tune_file *files = realloc(domain->files, (domain->file_count + 1) * sizeof *files);
+    if (!files)
+        return lab_fail_memory(error);
+    domain->files = files;
+    tune_file *file = &files[domain->file_count++];
+    size_t before = domain->tokens.count;
+    lab_sha256 sum = lab_sha256_start();
+    lab_error reason = {.kind = LAB_NO_ERROR};
+    *file = (tune_file){.path = path, .bytes = size};
+    lab_sha256_add(&sum, text, size);
+    lab_sha256_text(sum, file->hash);
+    if (!words->tokenize(words->context, text, size, &domain->tokens, &reason))
+        return lab_fail(error, reason.kind, "%s: %s", path, reason.text);
+    file->tokens = domain->tokens.count - before;
+    return file->tokens > 0 || lab_fail(error, LAB_INPUT, "%s: no text in it", path);
+}
+
+static bool read_one(tune_texts *texts, const char *path, const tune_words *words,
+                     lab_error *error) {
+    size_t size;
+    char *text = lab_read_text(path, TUNE_TEXT_SIZE_MAX, &size, error);
+    if (!text)
+        return false;
+    tune_domain *domain = domain_of(texts, path);
+    bool good = domain ? add_text(domain, path, text, size, words, error) : lab_fail_memory(error);
+    free(text);
+    return good;
+}
+
+static const tune_file *find_hash(const tune_texts *texts, const tune_file *like) {
+    for (size_t i = 0; i < texts->count; i++)
+        for (size_t j = 0; j < texts->domains[i].file_count; j++) {
+            const tune_file *file = &texts->domains[i].files[j];
+            if (file != like && strcmp(file->hash, like->hash) == 0)
+                return file;
+        }
+    return NULL;
+}
+
+/* The first file that is also in `in`, and its other place. */
+static const tune_file *find_shared(const tune_texts *texts, const tune_texts *in,
+                                    const tune_file **there) {
+    for (size_t i = 0; i < texts->count; i++)
+        for (size_t j = 0; j < texts->domains[i].file_count; j++)
+            if ((*there = find_hash(in, &texts->domains[i].files[j])) != NULL)
+                return &texts->domains[i].files[j];
+    return NULL;
+}
+
+bool tune_texts_read(const char *const *paths, size_t count, const tune_words *words,
+                     tune_texts *texts, lab_error *error) {
+    const tune_file *there;
+    *texts = (tune_texts){.domains = NULL};
+    for (size_t i = 0; i < count; i++)
+        if (!read_one(texts, paths[i], words, error))
+            return false;
+    const tune_file *twice = find_shared(texts, texts, &there);
+    return !twice || lab_fail(error, LAB_INPUT, "%s and %s are the same text; leave one out",
+                              twice->path, there->path);
+}
+
+void tune_texts_free(tune_texts *texts) {
+    for (size_t i = 0; i < texts->count; i++) {
+        free(texts->domains[i].name);
+        free(texts->domains[i].files);
+        free(texts->domains[i].tokens.items);
+    }
+    free(texts->domains);
+    *texts = (tune_texts){.domains = NULL};
+}
+
+bool tune_texts_add_built_in(const tune_words *words, tune_texts *texts, lab_error *error) {
+    tune_domain *domain = add_domain(texts, strdup("built-in"));
+    if (!domain)
+        return lab_fail_memory(error);
+    domain->is_built_in = true;
+    return add_text(domain, "whet.h", built_in_text, sizeof built_in_text - 1, words, error);
+}
+
+bool tune_texts_are_apart(const tune_texts *a, const char *one, const tune_texts *b,
+                          const char *other, lab_error *error) {
+    const tune_file *there;
+    const tune_file *shared = find_shared(a, b, &there);
+    return !shared ||
+           lab_fail(error, LAB_INPUT, "%s of --%s is the same text as %s of --%s; keep them apart",
+                    shared->path, one, there->path, other);
+}
+
+json_t *tune_texts_json(const tune_texts *texts) {
+    json_t *domains = json_array();
+    for (size_t i = 0; i < texts->count; i++) {
+        const tune_domain *domain = &texts->domains[i];
+        json_t *files = json_array();
+        for (size_t j = 0; j < domain->file_count; j++)
+            json_array_append_new(files, json_pack("{s:o, s:s, s:I}", "path",
+                                                   lab_json_text(domain->files[j].path), "sha256",
+                                                   domain->files[j].hash, "tokens",
+                                                   (json_int_t)domain->files[j].tokens));
+        json_array_append_new(domains, json_pack("{s:o, s:o}", "domain",
+                                                 lab_json_text(domain->name), "files", files));
+    }
+    return domains;
+}
+
+/* ---- cutting ---- */
+
+bool tune_set_cut(const tune_domain *domain, lm_token begin, size_t length, size_t limit,
+                  tune_set *set) {
+    size_t own = length - (begin != LM_NO_TOKEN); /* tokens of text in a sequence */
+    size_t all = domain->tokens.count / own, count = all < limit ? all : limit;
+    *set = (tune_set){.count = count};
+    if (count == 0)
+        return true;
+    set->list = calloc(count, sizeof *set->list);
+    set->tokens = malloc(count * length * sizeof *set->tokens);
+    if (!set->list || !set->tokens)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        lm_token *to = set->tokens + i * length;
+        set->list[i] = (tune_sequence){.tokens = to, .length = length, .from = 1};
+        if (begin != LM_NO_TOKEN)
+            *to++ = begin;
+        memcpy(to, domain->tokens.items + i * all / count * own, own * sizeof *to);
+    }
+    return true;
+}
+
+void tune_set_free(tune_set *set) {
+    free(set->list);
+    free(set->tokens);
+    *set = (tune_set){.list = NULL};
+}

@@ -1,0 +1,76 @@
+/*
+ * Texts that a model is tuned and judged on: files, grouped into domains by their folders, as
+ * sequences of tokens. Sequences of a domain are consecutive pieces of its files, one after the
+ * other, without overlap; each starts with the model's begin token, if it has one.
+ */
+#ifndef WHET_LAB_TUNE_TEXTS_H
+#define WHET_LAB_TUNE_TEXTS_H
+
+#include "base/sha256.h"
+#include "lm/tokenizer.h"
+#include "tune/judge.h"
+
+/* How a model reads text: by lab/lm's tokenizer, or by llama.cpp's. */
+typedef struct tune_words {
+    void *context;
+    lm_token begin; /* LM_NO_TOKEN: sequences start without one */
+    bool (*tokenize)(void *context, const char *text, size_t length, lm_token_list *tokens,
+                     lab_error *error);
+} tune_words;
+
+/* By a tokenizer, which must outlive it. */
+tune_words tune_words_of(lm_tokenizer *tokenizer);
+
+typedef struct tune_file {
+    const char *path;
+    char hash[LAB_SHA256_SIZE];
+    size_t bytes, tokens;
+} tune_file;
+
+typedef struct tune_domain {
+    char *name; /* the folder's */
+    tune_file *files;
+    size_t file_count;
+    lm_token_list tokens; /* of all files, without begin tokens */
+    bool is_built_in;
+} tune_domain;
+
+typedef struct tune_texts {
+    tune_domain *domains;
+    size_t count;
+} tune_texts;
+
+enum { TUNE_TEXT_SIZE_MAX = 1 << 28 };
+
+/* Reads files; paths must outlive the texts. Free them whatever this returns. A file that is no
+ * text, empty, or there twice is refused. */
+bool tune_texts_read(const char *const *paths, size_t count, const tune_words *words,
+                     tune_texts *texts, lab_error *error);
+void tune_texts_free(tune_texts *texts); /* zeroed ones are fine */
+
+/* Adds a text of another kind that whet carries with it: the comments and declarations of its own
+ * header. */
+bool tune_texts_add_built_in(const tune_words *words, tune_texts *texts, lab_error *error);
+
+/* Refuses a file that is in both, by its contents; `one` and `other` are options, for the
+ * message. */
+bool tune_texts_are_apart(const tune_texts *a, const char *one, const tune_texts *b,
+                          const char *other, lab_error *error);
+
+/* [{"domain", "files": [{"path", "sha256", "tokens"}]}]; a new reference. */
+json_t *tune_texts_json(const tune_texts *texts);
+
+/* Sequences with the memory of their tokens. */
+typedef struct tune_set {
+    tune_sequence *list;
+    size_t count;
+    lm_token *tokens;
+} tune_set;
+
+/* Up to `limit` sequences of `length` tokens, evenly distributed over the domain; none if it is
+ * shorter. False when memory runs out; free it whatever this returns. */
+bool tune_set_cut(const tune_domain *domain, lm_token begin, size_t length, size_t limit,
+                  tune_set *set);
+void tune_set_free(tune_set *set); /* a zeroed one is fine */
+
+#endif

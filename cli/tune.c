@@ -250,19 +250,17 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         .name = name,
         .operands = "MODEL.gguf",
         .about =
-            "Finds temperatures of a language model's heads that lower its perplexity or make it\n"
-            "better at a task, with frozen weights: beta = exp(a + h max(0, ln(n / n0))) over n\n"
-            "keys, n0 being the context it was trained on. They are learned on some texts, chosen\n"
-            "on others under a limit, and judged on a third kind beside controls. Where nothing "
-            "is\n"
-            "gained, beta is 1 and the exit status 3.\n",
+            "Finds temperatures of a language model's heads that lower its perplexity, or make\n"
+            "it better at a task, without changing its weights: beta = exp(a + h max(0,\n"
+            "ln(n / n0))) over n keys, where n0 is the context that it was trained on. They are\n"
+            "learned on some texts, chosen on others, and judged on a third kind beside\n"
+            "controls. If nothing is gained, beta is 1 and the exit status 3.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = "A run that was stopped continues when the same command is given again.\n",
-        .examples =
-            "whet tune model.gguf --text books/*.txt --check other/*.txt\n"
-            "whet tune model.gguf --text books/*.txt --check other/*.txt --rope yarn:2\n"
-            "WHET_CONFIG=tuned.json GGML_BACKEND_PATH=libggml-whet.so llama-cli -m model.gguf\n",
+        .examples = "whet tune model.gguf --text books/*.txt --check other/*.txt\n"
+                    "whet tune model.gguf --text books/*.txt --check other/*.txt --rope yarn:2\n"
+                    "WHET_CONFIG=tuned.json llama-cli -m model.gguf\n",
         .operands_limit = 1,
         .operand_values = VALUE_FILE,
     };

@@ -87,6 +87,16 @@ size_t tune_network_bytes(const tune_network *n) {
 
 /* ---- what a pass needs ---- */
 
+static lm_workspace *create_workspace(const tune_network *n, bool for_gradients, size_t wanted) {
+    /* Keeping everything saves a forward pass in three, where it fits easily. */
+    const size_t plenty = (size_t)1 << 30;
+    size_t all = lm_workspace_estimate(&n->network.config, n->length);
+    if (!for_gradients)
+        return lm_workspace_create_forward(&n->network, n->length);
+    return all < plenty / wanted ? lm_workspace_create(&n->network, n->length)
+                                 : lm_workspace_create_lean(&n->network, n->length);
+}
+
 /* Workspaces for up to `tasks` sequences at a time. */
 static bool prepare(tune_network *n, bool for_gradients, size_t tasks, lab_error *error) {
     size_t wanted = tasks < n->workers ? tasks : n->workers, bytes = 0;
@@ -96,8 +106,7 @@ static bool prepare(tune_network *n, bool for_gradients, size_t tasks, lab_error
     for (size_t i = 0; i < wanted; i++) {
         atomic_flag_clear(&n->busy[i]);
         if (!n->workspaces[i])
-            n->workspaces[i] = for_gradients ? lm_workspace_create_lean(&n->network, n->length)
-                                             : lm_workspace_create_forward(&n->network, n->length);
+            n->workspaces[i] = create_workspace(n, for_gradients, wanted);
         if (!n->workspaces[i])
             return lab_fail(error, LAB_SYSTEM,
                             "out of memory for sequences of %zu tokens; use a shorter --context "

@@ -249,12 +249,12 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
     const command_syntax syntax = {
         .name = name,
         .operands = "MODEL.gguf",
-        .about =
-            "Finds temperatures of a language model's heads that lower its perplexity, or make\n"
-            "it better at a task, without changing its weights: beta = exp(a + h max(0,\n"
-            "ln(n / n0))) over n keys, where n0 is the context that it was trained on. They are\n"
-            "learned on some texts, chosen on others, and judged on a third kind beside\n"
-            "controls. If nothing is gained, beta is 1 and the exit status 3.\n",
+        .about = "Finds temperatures of a language model's heads that lower its perplexity, or\n"
+                 "make it better at a task, without changing its weights. A head's temperature is\n"
+                 "beta = exp(a + h max(0, ln(n / n0))) over n keys, where n0 is the context that\n"
+                 "the model was trained on. Temperatures are learned on some texts, chosen on\n"
+                 "others, and judged on yet others beside controls. If nothing is gained, beta is\n"
+                 "1 and the exit status 3.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = "A run that was stopped continues when the same command is given again.\n",

@@ -181,13 +181,13 @@ static int check_heads(const arguments *given) {
     if (given->head_dim == UNSET && config->heads > 0 && config->width % config->heads != 0) {
         complain("--num-heads: %u does not divide --width %u; set --head-dim", config->heads,
                  config->width);
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     if (given->rope_dims == UNSET && config->positions == LM_ROPE && config->head_dim % 2 != 0) {
         complain("--head-dim: %u is odd, but RoPE rotates pairs of dimensions; use an even number, "
                  "--rope-dims or --positions none",
                  config->head_dim);
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     return STATUS_OK;
 }

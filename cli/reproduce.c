@@ -210,10 +210,11 @@ int command_reproduce(int argc, char **argv) {
     lab_catch_interrupts();
     take_scale(&given);
     reproduction_keep_scale(run);
+    report_jobs jobs = {.begun = 0};
     int status = open_reproduction(&given, true);
     if (status == STATUS_OK) {
         lab_error error = {.kind = LAB_NO_ERROR};
-        report_jobs jobs = reproduction_plan(run, &given.experiment);
+        jobs = reproduction_plan(run, &given.experiment);
         given.experiment.jobs = &jobs;
         status = confirm_work(&jobs, given.is_confirmed);
         if (status == STATUS_OK)

@@ -94,7 +94,7 @@ static const char *first_complaint(const char *path, char *text, size_t size) {
 extern char **environ;
 
 static bool fail_without_gnuplot(lab_error *error, int reason) {
-    return lab_fail(error, LAB_SYSTEM, "cannot run gnuplot (%s); install gnuplot-nox",
+    return lab_fail(error, LAB_SYSTEM, "gnuplot: cannot run: %s; install gnuplot-nox",
                     strerror(reason));
 }
 

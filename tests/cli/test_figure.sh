@@ -81,10 +81,19 @@ check "no folder is made for what needs none" [ ! -e "$SCRATCH/report" ]
 tiny=(--from "$SCRATCH/made" --steps 20 --sets 2 --threads 1 --quiet)
 if "$WHET_BIN" figure 2 "${tiny[@]}" 2>"$SCRATCH/err" || ! grep -q 'no BLAS' "$SCRATCH/err"; then
     check "a figure of heads trains what it needs" is_svg "$SCRATCH/figure2.svg"
+    check "its white cells are black in dark windows" grep -q 'g\[shape-rendering\]{filter:invert' "$SCRATCH/figure2.svg"
+    check "those of other colours stay as they are" eval '! grep -q "filter:invert" "$SCRATCH/5.svg"'
     check "and keeps it" [ -e "$SCRATCH/made/runs/bf16-products-20/seed-0.ckpt" ]
     rm "$SCRATCH/made/runs/bf16-products-20/seed-0.ckpt"
     check "figure 7 is made from the same results" "$WHET_BIN" figure 7 "${tiny[@]}"
     check "without training again" [ ! -e "$SCRATCH/made/runs/bf16-products-20/seed-0.ckpt" ]
+    # Figure 6 with shipped heads, whose best temperatures span four powers of ten.
+    check "figure 6 is drawn" "$WHET_BIN" figure 6 --from "$SCRATCH/fitted" --sets 4 --threads 1 --quiet
+    shows_every_set() { # a point for each, and one in the legend
+        [ "$(grep -c "xlink:href='#gpPt6'" "$SCRATCH/figure6.svg")" -eq \
+            "$(($(grep -o '"used": *true' "$SCRATCH/fitted/results/fit.json" | wc -l) + 1))" ]
+    }
+    check "no set lies outside its axes" shows_every_set
     # The options with which a report was made are those for what is drawn from it.
     "$WHET_BIN" reproduce --steps 30 --sets 3 --only table1 --threads 1 --quiet --out "$SCRATCH/made" >/dev/null
     check "a figure of a report is of its scale" "$WHET_BIN" figure accuracy --from "$SCRATCH/made" --quiet

@@ -66,7 +66,7 @@ class Whet:
         try:
             self.library = ctypes.CDLL(str(path))
         except OSError as error:
-            sys.exit(f"peers.py: cannot load {path}: {error}; build it, or set --lib")
+            sys.exit(f"peers.py: {path}: cannot load: {error}; build it, or set --lib")
         for name in ("whet_version", "whet_isa", "whet_status_text"):
             getattr(self.library, name).restype = ctypes.c_char_p
         for name in ("whet_policy_softmax", "whet_policy_adaptive"):

@@ -45,7 +45,6 @@ static bool want_part(const char *name, size_t length, suite_options *options) {
             return options->wanted[i] = true;
     char words[WORDS_SIZE_MAX];
     complain("unknown section '%.*s' (%s)", (int)length, name, join_words(section_words(), words));
-    point_to_help();
     return false;
 }
 

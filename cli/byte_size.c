@@ -30,6 +30,5 @@ bool choose_line_limit(const char *text, size_t *limit) {
     if (!text || parse_byte_size(text, limit))
         return true;
     complain("--max-line: '%s' is not a size such as 4096, 64K, 64M or 2G", text);
-    point_to_help();
     return false;
 }

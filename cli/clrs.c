@@ -63,7 +63,6 @@ bool clrs_choose_decimals(const char *text, int64_t *decimals) {
     }
     complain("--decimals: '%s' is neither a whole number from 0 to %d nor 'none'", text,
              CLRS_DECIMALS_MAX);
-    point_to_help();
     return false;
 }
 

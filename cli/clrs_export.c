@@ -134,11 +134,11 @@ static int write_files(const clrs_export *wanted) {
 static int run(const arguments *given, numbers *lengths, numbers *seeds) {
     if (!given->split || !given->folder) {
         complain("missing --%s", given->split ? "out-dir DIR" : "split NAME");
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     if (given->count == 0) {
         complain("--count: must be 1 or more");
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     clrs_export wanted = {.folder = given->folder,
                           .split = strcmp(given->split, "train") == 0 ? CLRS_SPLIT_TRAIN

@@ -92,14 +92,13 @@ static bool choose_length(const clrs_algorithm *algorithm, const char *text, int
     char longest[NUMBER_SIZE];
     complain("--length: '%s' is not a length of %s (%d to %s)", text, algorithm->name,
              algorithm->shortest, grouped(CLRS_LENGTH_MAX, longest));
-    point_to_help();
     return false;
 }
 
 static int run(const arguments *given) {
     if (!given->algorithm || !given->length) {
         complain("missing --%s", given->algorithm ? "length N" : "algo NAME");
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     const clrs_algorithm *algorithm = clrs_choose_algorithm(given->algorithm);
     int64_t length = 0;

@@ -142,7 +142,7 @@ static int run(const arguments *given) {
     clrs_record_form form = {.as_text = given->format && strcmp(given->format, "text") == 0};
     if (!given->spec) {
         complain("missing --spec FILE");
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     if (!clrs_choose_decimals(given->decimals, &common.decimals) ||
         !clrs_choose_ties(given->ties, &common.ties))

@@ -40,8 +40,7 @@ int unknown_command(const char *name) {
     if (search.found)
         complain("unknown %s '%s'; did you mean '%s'?", kind, name, search.found);
     else
-        complain("unknown %s '%s'", kind, name);
-    fputs("Try 'whet --help'.\n", stderr);
+        complain("unknown %s '%s'; see 'whet --help'", kind, name);
     return STATUS_MISUSE;
 }
 
@@ -54,7 +53,8 @@ static int explain(int count, char **words) {
         found->has_verbs || (found->form && count > 1 && strcmp(words[1], found->form) == 0);
     int used = has_second && count > 1 ? 2 : 1;
     if (count > used) {
-        complain("unexpected argument '%s'", words[used]);
+        complain("unexpected argument '%s'; usage: whet help [OPTION]... [COMMAND [SUBCOMMAND]]",
+                 words[used]);
         return STATUS_MISUSE;
     }
     char help_option[] = "--help";
@@ -97,7 +97,7 @@ int command_help(int argc, char **argv) {
         return options_status(result);
     if ((wants_page && shell) || ((wants_page || shell) && operands > 0)) {
         complain("--man, --completions and a command exclude each other");
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     if (wants_page)
         return print_man_page(stdout) ? STATUS_OK : STATUS_FAILED;

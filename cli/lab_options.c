@@ -31,7 +31,7 @@ int report_unreadable(const char *path, int reason) {
 
 int refuse_value(const char *option, const char *value, const char *wanted) {
     complain("--%s: '%s' is not %s", option, value, wanted);
-    return point_to_help();
+    return STATUS_MISUSE;
 }
 
 /* The factor behind a range, ":x2"; 0 where there is none, and false where it is none. */
@@ -85,7 +85,6 @@ bool parse_number_list(const char *option, const char *text, uint64_t least, uin
             complain(
                 "--%s: '%s' is more than %d numbers; 16..16384:x2 doubles from one to the next",
                 option, text, LIST_MAX);
-            point_to_help();
             return false;
         }
     }
@@ -93,7 +92,6 @@ bool parse_number_list(const char *option, const char *text, uint64_t least, uin
         return true;
     complain("--%s: '%s' is not a list of whole numbers from %s to %s, " LIST_FORM, option, text,
              grouped(least, low), grouped(most, high));
-    point_to_help();
     return false;
 }
 
@@ -107,6 +105,5 @@ bool parse_draw_range(const char *option, const char *text, uint64_t least, uint
         return true;
     complain("--%s: '%s' is not a range such as 5-16 within %s to %s", option, text,
              grouped(least, low), grouped(most, high));
-    point_to_help();
     return false;
 }

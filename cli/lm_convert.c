@@ -29,8 +29,7 @@ static option_spec out_option(conversion *of) {
                          &of->to,
                          "FILE",
                          "file to write, instead of the argument",
-                         'o',
-                         .aliases = "",
+                         .letter = 'o',
                          .values = VALUE_FILE};
 }
 
@@ -61,7 +60,7 @@ static bool parse_paths(const command_syntax *syntax, int argc, char **argv, con
         complain("two output files given: '%s' and '%s'", of->to, argv[2]);
     else
         complain("missing argument; usage: whet %s [OPTION]... %s", syntax->name, syntax->operands);
-    *status = point_to_help();
+    *status = STATUS_MISUSE;
     return false;
 }
 
@@ -98,7 +97,7 @@ static int convert(const conversion *of, model_writer write, const void *context
     if (is_same) {
         complain("%s: is the model itself and would be overwritten; choose another output file",
                  of->to);
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     if (good && !preferred.quiet)
         describe(&opened, of->to);

@@ -280,7 +280,7 @@ static int choose_policies(const arguments *given, lm_eval_policy *list, whet_po
     *count = given->policies.count ? given->policies.count : 1;
     if (*count > LM_EVAL_POLICIES_MAX) {
         complain("--policy: at most %d can be compared", LM_EVAL_POLICIES_MAX);
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     for (size_t i = 0; i < *count; i++) {
         char message[200];
@@ -306,12 +306,12 @@ static int check_and_run(const arguments *given) {
     if (given->count < 1 || given->count > LM_EVAL_SAMPLES_MAX) {
         complain("--count: %s is out of range (1 to %s)", grouped(given->count, texts[0]),
                  grouped(LM_EVAL_SAMPLES_MAX, texts[1]));
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     if (given->seed >= LM_EVAL_SEED_LIMIT) {
         complain("--seed: %s is out of range (0 to %s)", grouped(given->seed, texts[0]),
                  grouped(LM_EVAL_SEED_LIMIT - 1, texts[1]));
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     const char *const files[] = {given->json, given->csv, given->heads_csv};
     int status = choose_policies(given, list, policies, &policy_count);

@@ -194,11 +194,11 @@ static int check_and_generate(const arguments *given) {
     }
     if (given->temperature < 0) {
         complain("--temperature: %g is negative", given->temperature);
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     if (given->prompt && given->prompt_file) {
         complain("--prompt and --prompt-file exclude each other");
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     lab_error error = {.kind = LAB_NO_ERROR};
     const char *prompt = given->prompt ? given->prompt : "";

@@ -2,6 +2,7 @@
 #include "lm.h"
 
 #include "commands.h"
+#include "confirm.h"
 #include "lab_options.h"
 #include "laboratory.h"
 #include "messages.h"
@@ -26,7 +27,7 @@ typedef struct arguments {
     const char *lengths, *policy, *learn, *gate, *positions, *loss, *weigh;
     uint64_t layers, width, heads, key_heads, head_dim, hidden, context, rope_dims;
     uint64_t batch, accumulate, threads;
-    bool hints, untied;
+    bool hints, untied, is_confirmed;
 } arguments;
 
 enum { UNSET = 0 }; /* of sizes that follow from others */
@@ -108,6 +109,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "steps between checkpoints (default 500; 0: only at the end)"},
         {"log-every", OPTION_UNSIGNED, &given->folder.log_interval, "N",
          "steps between lines of the log (default 100; 0: no log)"},
+        yes_option(&given->is_confirmed),
         threads_option(&given->threads),
     };
     const command_syntax syntax = {
@@ -179,13 +181,13 @@ static int check_heads(const arguments *given) {
     if (given->head_dim == UNSET && config->heads > 0 && config->width % config->heads != 0) {
         complain("--num-heads: %u does not divide --width %u; set --head-dim", config->heads,
                  config->width);
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     if (given->rope_dims == UNSET && config->positions == LM_ROPE && config->head_dim % 2 != 0) {
         complain("--head-dim: %u is odd, but RoPE rotates pairs of dimensions; use an even number, "
                  "--rope-dims or --positions none",
                  config->head_dim);
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     return STATUS_OK;
 }
@@ -238,10 +240,12 @@ static int run(const arguments *given) {
                       .quiet = preferred.quiet,
                       .executor = &lab.executor};
     lab_catch_interrupts();
-    if (lm_train(&lab.engine, &request, &summary, &lab.error))
-        print_summary(given, &summary);
-    else
+    if (!given->is_confirmed)
+        status = confirm_seconds(lm_train_seconds(&lab.engine, &request), "", false);
+    if (status == STATUS_OK && !lm_train(&lab.engine, &request, &summary, &lab.error))
         status = report_lab_error(&lab.error);
+    else if (status == STATUS_OK)
+        print_summary(given, &summary);
     close_laboratory(&lab);
     return status;
 }

@@ -34,11 +34,6 @@ void complain(const char *format, ...) {
     fprintf(stderr, "whet%s%s: %s\n", *current_command ? " " : "", current_command, text);
 }
 
-int point_to_help(void) {
-    fprintf(stderr, "Try 'whet %s%s--help'.\n", current_command, *current_command ? " " : "");
-    return STATUS_MISUSE;
-}
-
 int complain_of_memory(void) {
     complain("out of memory");
     return STATUS_FAILED;

@@ -16,9 +16,6 @@ const char *command_name(void);
 /* "whet COMMAND: ..." and a newline on standard error. */
 __attribute__((format(printf, 1, 2))) void complain(const char *format, ...);
 
-/* "Try 'whet COMMAND --help'." after a message about its command line; returns the exit status. */
-int point_to_help(void);
-
 /* The one way of saying that memory ran out; returns the exit status for it. */
 int complain_of_memory(void);
 

@@ -295,7 +295,8 @@ static double item_value(const npy_header *header, const char *bytes) {
         bits = bits << 8 | (unsigned char)bytes[header->is_big_endian ? i : size - 1 - i];
     if (header->kind == 'f')
         return float_value(bits, size);
-    bool is_negative = header->kind == 'i' && bits >> (8 * size - 1);
+    const unsigned char top = (unsigned char)bytes[header->is_big_endian ? 0 : size - 1];
+    bool is_negative = header->kind == 'i' && top >= 0x80;
     if (!is_negative)
         return (double)(float)bits;
     uint64_t magnitude = ~bits + 1; /* of the low bytes */

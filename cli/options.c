@@ -59,11 +59,6 @@ int options_status(options_result result) {
 
 void print_version(void) { printf("whet %s (%s)\n", whet_version(), whet_isa()); }
 
-static options_result misuse(void) {
-    point_to_help();
-    return OPTIONS_MISUSED;
-}
-
 /* ---- which option an argument is ---- */
 
 /* Whether a list of names, separated by blanks, has one of this length. */
@@ -118,8 +113,8 @@ static options_result unknown_option(const command_syntax *syntax, const char *a
     if (search.found)
         complain("unknown option '%.*s'; did you mean '--%s'?", length, argument, search.found);
     else
-        complain("unknown option '%.*s'", length, argument);
-    return misuse();
+        complain("unknown option '%.*s'; see 'whet %s --help'", length, argument, syntax->name);
+    return OPTIONS_MISUSED;
 }
 
 /* ---- values ---- */
@@ -163,7 +158,7 @@ static options_result store_whole(const option_spec *option, const char *text, o
     char least[NUMBER_SIZE], most[NUMBER_SIZE];
     complain("--%s: '%s' is not a whole number from %s to %s", option->name, text,
              grouped(limits.least, least), grouped(limits.most, most));
-    return misuse();
+    return OPTIONS_MISUSED;
 }
 
 static bool is_word(const char *const *words, const char *text) {
@@ -180,7 +175,7 @@ static options_result store_choice(const option_spec *option, const char *value)
     }
     char words[WORDS_SIZE_MAX];
     complain("--%s: '%s' is not %s", option->name, value, join_words(option->words, words));
-    return misuse();
+    return OPTIONS_MISUSED;
 }
 
 static options_result store_value(const option_spec *option, const char *value) {
@@ -213,7 +208,7 @@ static options_result store_value(const option_spec *option, const char *value) 
         if (parse_number(value, option->target))
             break;
         complain("--%s: '%s' is not a number", option->name, value);
-        return misuse();
+        return OPTIONS_MISUSED;
     }
     return OPTIONS_GIVEN;
 }
@@ -284,7 +279,7 @@ static options_result store_option(const command_syntax *syntax, const option_sp
     options_result result = OPTIONS_GIVEN;
     if (option->kind == OPTION_FLAG && equals) {
         complain("option '--%s' takes no value", option->name);
-        return misuse();
+        return OPTIONS_MISUSED;
     }
     if (equals) {
         result = store_value(option, equals + 1);
@@ -302,7 +297,7 @@ static options_result store_option(const command_syntax *syntax, const option_sp
     } else {
         complain("option '--%s' needs a value: --%s %s", option->name, option->name,
                  option->value_name);
-        return misuse();
+        return OPTIONS_MISUSED;
     }
     note_color();
     return result;
@@ -335,12 +330,14 @@ bool take_preference(int argc, char **argv, int *index, options_result *result) 
 
 static options_result check_operands(const command_syntax *syntax, char **argv, int operands) {
     if (operands > syntax->operands_limit) {
-        complain("unexpected argument '%s'", argv[syntax->operands_limit + 1]);
-        return misuse();
+        complain("unexpected argument '%s'; usage: whet %s [OPTION]...%s%s",
+                 argv[syntax->operands_limit + 1], syntax->name, *syntax->operands ? " " : "",
+                 syntax->operands);
+        return OPTIONS_MISUSED;
     }
     if (operands < syntax->operands_least) {
         complain("missing argument; usage: whet %s [OPTION]... %s", syntax->name, syntax->operands);
-        return misuse();
+        return OPTIONS_MISUSED;
     }
     return OPTIONS_GIVEN;
 }

@@ -52,9 +52,9 @@ typedef struct option_spec {
     void *target;
     const char *value_name; /* for the help: "NAME"; NULL for flags */
     const char *summary;    /* begins with what the option sets */
-    char letter;            /* a short form, -o; or none */
     const char *aliases;    /* former names, separated by blanks: accepted, never shown */
     value_kind values;
+    char letter;              /* a short form, -o; or none */
     const char *const *words; /* ended by NULL; all there are for OPTION_CHOICE */
 } option_spec;
 
@@ -83,14 +83,9 @@ static inline option_spec json_option(const char **path, const char *summary) {
 }
 
 static inline option_spec model_option(const char **path) {
-    return (option_spec){"model",
-                         OPTION_TEXT,
-                         path,
-                         "MODEL",
-                         "GGUF file, instead of the argument",
-                         'm',
-                         .aliases = "",
-                         .values = VALUE_FILE};
+    return (option_spec){
+        "model",       OPTION_TEXT,         path, "MODEL", "GGUF file, instead of the argument",
+        .letter = 'm', .values = VALUE_FILE};
 }
 
 /* The seed of every command that is given none. */

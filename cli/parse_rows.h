@@ -33,7 +33,7 @@ row_result parse_csv_row(const char *line, size_t length, row_values *row, row_e
  * One number, which is all of the word: the byte after it is readable and cannot
  * continue a number. On ROW_MALFORMED error->message says why.
  */
-row_result parse_value(const char *word, size_t length, float *value, row_error *error);
+row_result parse_value(const char *start, size_t length, float *value, row_error *error);
 
 /* Adds a number to the row; false when memory runs out. */
 bool append_value(row_values *row, float value);

@@ -138,7 +138,7 @@ int command_policies(int argc, char **argv) {
         return options_status(result);
     if (json && as_names) {
         complain("--json and --names exclude each other");
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     int status = reserve_output(&json, 1);
     if (status == STATUS_OK && json)

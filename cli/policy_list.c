@@ -19,17 +19,17 @@ static int refuse(const char *name, const char *reason) {
     if (strchr(name, ','))
         complain("--policy '%s': policy names have no commas; repeat --policy to compare several",
                  name);
-    else if (strncmp(reason, unknown, sizeof unknown - 1) == 0)
-        complain("--policy: %s", reason); /* which quotes the name already */
+    else if (strncmp(reason, unknown, sizeof unknown - 1) == 0) /* it quotes the name */
+        complain("--policy: %s%s", reason,
+                 strchr(reason, '?') ? "" : "; 'whet policies' lists them");
     else
         complain("--policy '%s': %s", name, reason);
-    fputs("'whet policies' lists them.\n", stderr);
     return STATUS_MISUSE;
 }
 
 int refuse_long_policy(size_t longest) {
     complain("--policy: policy name too long (at most %zu characters)", longest);
-    return point_to_help();
+    return STATUS_MISUSE;
 }
 
 int make_policy_list(const char *const *names, size_t count, policy_list *list) {

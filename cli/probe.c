@@ -69,7 +69,6 @@ __attribute__((format(printf, 1, 2))) static bool refuse(const char *format, ...
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
     complain("%s", text);
-    point_to_help();
     return false;
 }
 

@@ -16,7 +16,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 int report_failure(const lab_error *error) {
     if (!lab_interrupted())
@@ -80,27 +79,9 @@ static void list_jobs(const report_jobs *jobs, char *text, size_t size) {
 }
 
 int confirm_work(const report_jobs *jobs, bool is_confirmed) {
-    const double limit = 15 * 60;
-    char time[LAB_TIME_SIZE], list[512];
-    double seconds = jobs_seconds(jobs);
-    if (is_confirmed || seconds <= limit)
-        return STATUS_OK;
+    char list[512];
     list_jobs(jobs, list, sizeof list);
-    lab_duration(seconds, time);
-    if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
-        complain("this takes about %s on this machine (%s); add --yes to start it", time, list);
-        return STATUS_MISUSE;
-    }
-    fprintf(stderr,
-            "This takes about %s on this machine (%s).\nIt can be stopped with Ctrl-C and "
-            "continued later. Start? [y/N] ",
-            time, list);
-    fflush(stderr);
-    char answer[16] = "";
-    if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
-        return STATUS_OK;
-    complain("not started");
-    return STATUS_FAILED;
+    return confirm_seconds(jobs_seconds(jobs), list, is_confirmed);
 }
 
 static void complain_of_part(const char *name) {
@@ -229,10 +210,11 @@ int command_reproduce(int argc, char **argv) {
     lab_catch_interrupts();
     take_scale(&given);
     reproduction_keep_scale(run);
+    report_jobs jobs = {.begun = 0};
     int status = open_reproduction(&given, true);
     if (status == STATUS_OK) {
         lab_error error = {.kind = LAB_NO_ERROR};
-        report_jobs jobs = reproduction_plan(run, &given.experiment);
+        jobs = reproduction_plan(run, &given.experiment);
         given.experiment.jobs = &jobs;
         status = confirm_work(&jobs, given.is_confirmed);
         if (status == STATUS_OK)

@@ -2,6 +2,7 @@
 #ifndef WHET_CLI_REPRODUCE_H
 #define WHET_CLI_REPRODUCE_H
 
+#include "confirm.h"
 #include "retrieval.h"
 
 #include "report/reproduction.h"
@@ -32,13 +33,7 @@ static inline option_spec fresh_steps_option(option_range *steps) {
                          "training steps of the head that is trained to show how (default 20000)"};
 }
 
-static inline option_spec yes_option(bool *is_confirmed) {
-    return (option_spec){"yes", OPTION_FLAG, is_confirmed, NULL,
-                         "do not ask before work of more than 15 minutes"};
-}
-
-/* Asks on a terminal before work that takes more than 15 minutes, and refuses it elsewhere, unless
- * it is confirmed already. STATUS_OK: go on; other exit statuses come with a message. */
+/* confirm_seconds for all jobs; the question lists the longest. */
 int confirm_work(const report_jobs *jobs, bool is_confirmed);
 
 /* Like report_lab_error; after an interrupt the message says how to continue. */

@@ -162,7 +162,7 @@ static int check_and_run(const arguments *given) {
         char texts[2][NUMBER_SIZE];
         complain("--count: %s is out of range (1 to %s)", grouped(given->count, texts[0]),
                  grouped(10000000, texts[1]));
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     bool has_names = given->policies.count > 0;
     policy_list policies;

@@ -100,7 +100,7 @@ int retrieval_fit_command(int argc, char **argv) {
         char texts[2][NUMBER_SIZE];
         complain("--count: %s is out of range (1 to %s)", grouped(given.count, texts[0]),
                  grouped(1000000, texts[1]));
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     return run(&given, &sizes);
 }

@@ -1,6 +1,7 @@
 /* `whet retrieval train`: every choice of the task, the model and its training is an option. */
 #include "retrieval.h"
 
+#include "confirm.h"
 #include "messages.h"
 #include "preferences.h"
 #include "registry_words.h"
@@ -20,7 +21,7 @@ typedef struct arguments {
     const char *seeds, *sizes, *l2, *precision, *policy;
     uint64_t depth, width, classes, batch, steps, threads;
     double rate_end;
-    bool key_is_blind;
+    bool key_is_blind, is_confirmed;
 } arguments;
 
 static options_result parse(int argc, char **argv, arguments *given) {
@@ -76,6 +77,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"log-every", OPTION_UNSIGNED, &given->folder.log_interval, "N",
          "steps between lines of the log (default 500; 0: no log); the first and last step have "
          "lines in any case"},
+        yes_option(&given->is_confirmed),
         threads_option(&given->threads),
     };
     const command_syntax syntax = {
@@ -146,12 +148,14 @@ static int run(const arguments *given, const number_list *seeds) {
                              .executor = &lab.executor};
     lab_catch_interrupts();
     int status = STATUS_OK;
-    if (retrieval_train(&lab.engine, &request, NULL, &lab.error))
+    if (!given->is_confirmed)
+        status = confirm_seconds(retrieval_train_seconds(&lab.engine, &request), "", false);
+    if (status == STATUS_OK && !retrieval_train(&lab.engine, &request, NULL, &lab.error))
+        status = report_lab_error(&lab.error);
+    else if (status == STATUS_OK)
         printf("%zu head%s of %zu parameters, %llu steps each: %s\n", seeds->count,
                seeds->count == 1 ? "" : "s", retrieval_parameters(&given->config),
                (unsigned long long)given->config.steps, given->folder.path);
-    else
-        status = report_lab_error(&lab.error);
     close_laboratory(&lab);
     return status;
 }

@@ -335,7 +335,6 @@ static bool options_make_sense(const theory_run *o) {
         complain("--num-heads: must be 1 to %d", DISPERSION_HEADS_MAX);
     else
         return true;
-    point_to_help();
     return false;
 }
 

@@ -37,7 +37,7 @@ static int unknown_verb(const verb_table *table, const char *name) {
         complain("unknown subcommand '%s'; did you mean '%s'?", name, search.found);
     else
         complain("unknown subcommand '%s' (%s)", name, verb_names(table, names));
-    return point_to_help();
+    return STATUS_MISUSE;
 }
 
 static int visit_verbs(const verb_table *table) {
@@ -64,7 +64,7 @@ int run_verb(const verb_table *table, int argc, char **argv) {
     }
     if (at >= argc) {
         complain("missing subcommand (%s)", verb_names(table, names));
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
         print_verbs(table);

@@ -34,7 +34,7 @@ static void *take_memory(kept_memory *kept, size_t bytes) {
     if (kept->bytes) {
         ASAN_UNPOISON_MEMORY_REGION(kept->bytes, kept->capacity);
     }
-    if (bytes + REDZONE > kept->capacity) {
+    if (!kept->bytes || bytes + REDZONE > kept->capacity) {
         void *memory;
         free(kept->bytes);
         kept->capacity = 2 * (bytes + REDZONE);

@@ -66,7 +66,7 @@ extern "C" {
 #define WHET_VERSION_MINOR 3
 #define WHET_VERSION_PATCH 0
 
-/* Returns the version of the library that the program runs with, "0.3.0". */
+/* Returns the version of the library that the program runs with, such as "0.3.0". */
 WHET_API const char *whet_version(void);
 
 /*
@@ -133,8 +133,9 @@ WHET_API size_t whet_type_row_bytes(whet_type type, size_t n);
  * 2. ROWS
  * ------------------------------------------------------------------------
  *
- * Statistics of one row. The first block depends on the logits only, and the
- * statistics of two pieces merge. The second block depends on the policy.
+ * Statistics of one row. The first block depends only on the logits, and can be
+ * merged from those of two pieces (whet_stats_merge). The second block depends on
+ * the policy.
  *
  * If everything in a row is masked, or n = 0: n = 0, max and logsumexp are -inf,
  * z = s = entropy = 0, beta = 1, max_prob = 0, and the flag WHET_ROW_EMPTY is set.
@@ -192,8 +193,8 @@ WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_st
  *              and stride (in place); any other overlap is refused. Addresses must
  *              be multiples of the element size. in_stride and out_stride 0 mean n
  * mask         optional: added to the logits first; f32 or f16. mask_stride 0 means
- *              one mask row for all rows. An entry with -inf is masked: its
- *              coefficient is exactly zero. So is a logit of -inf without a mask
+ *              one mask row for all rows. -inf masks an entry: its coefficient
+ *              is exactly zero. A logit of -inf has the same effect
  * stats        optional: one for each row, stats_stride bytes apart (0 means
  *              sizeof(whet_stats))
  * sink         optional: an additional logit. It takes part in the entropy and in
@@ -238,12 +239,12 @@ typedef struct whet_policy whet_policy;
 /*
  * Normalises each row under a policy; NULL means plain softmax. Returns
  * WHET_NOT_FINITE if a row held NaN or +inf, and stores the index of the first
- * such row in *first_bad_row. first_bad_row may be NULL and is not written
- * otherwise.
+ * such row in *first_bad_row, which is left alone if there is none. first_bad_row
+ * may be NULL.
  *
  * Accuracy, for n up to 1,048,576 and logits up to 1e4 in magnitude: entropy
- * within 2e-6 * max(1, H); beta within 1e-5 (for target: as far as an entropy of
- * that accuracy determines it); probabilities within 4e-6 relative or 1e-9
+ * within 2e-6 * max(1, H); beta within 1e-5 (for target: as closely as an entropy
+ * of that accuracy determines it); probabilities within 4e-6 relative or 1e-9
  * absolute of exact arithmetic at the beta reported. Uses up to 96 KiB of stack
  * and allocates nothing.
  */
@@ -278,11 +279,11 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *   linear:n0           max(1, n / n0)
  *   hinge:a:h:n0        exp(a + h max(0, ln(n / n0))), n0 > 0
  *   llama4[:s[:n0[:offset]]]
- *                       1 + s ln(1 + floor((position + offset) / n0)), position that of
- *                       the query; s 0.1, n0 8192, offset 1 (Llama 4; 0 for Ministral
+ *                       1 + s ln(1 + floor((position + offset) / n0)), with the query's
+ *                       position; s 0.1, n0 8192, offset 1 (Llama 4; 0 for Ministral
  *                       and Mistral Large); positions below -offset count as -offset
  *   topk:k              softmax over the entries not below the k-th largest
- *   hardmax             everything on the largest, ties share
+ *   hardmax             all weight on the largest entry; ties share it
  *   sparsemax           alpha-entmax with alpha = 2
  *   entmax15            with alpha = 1.5
  *   entmax:a            with 1 < a <= 2
@@ -553,14 +554,14 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  *
  * Any other map of the table may take the place of softmax, and every head may
  * have its own policy. The n of sigmoid's ln n is the number of keys that
- * causality, window, mask and bias leave.
+ * causality, window, mask and bias leave visible.
  *
  * A sink is an additional logit of a head, without a value. It takes part in the
  * entropy and in the normalisation and is multiplied by beta, but it is not
  * counted in n. max and max_prob of a row may be those of its sink. For topk,
  * hardmax, entmax, softmax1 and softpick, the sink is an additional entry whose
- * share is lost. sigmoid ignores it. For stick-breaking, it stands before the
- * first key and takes from what no key took, so it changes nothing.
+ * share is lost. sigmoid ignores it. For stick-breaking, it is an entry before the
+ * first key: it takes from what the keys left over, so it changes nothing.
  *
  * Masked keys and their values contribute nothing, whatever they hold: unused
  * slots of a cache may contain NaN.
@@ -606,7 +607,8 @@ typedef struct whet_tensor {
     uint32_t reserved;
 } whet_tensor;
 
-/* The same for outputs. Two elements in one place are refused (WHET_ERROR_OVERLAP). */
+/* The same for outputs. Strides that put two elements in one place are refused
+ * (WHET_ERROR_OVERLAP). */
 typedef struct whet_tensor_out {
     void *data;
     ptrdiff_t stride[4];
@@ -698,8 +700,8 @@ typedef struct whet_executor whet_executor;
  *
  * Allocates memory once and frees it before it returns; whet_attention_execute
  * below allocates nothing. If a row has NaN or +inf among its logits, its output
- * is NaN, the call returns WHET_NOT_FINITE, and *first_bad_row is the index of the
- * first such row in [batch][head][query]; it may be NULL and is otherwise not written.
+ * is NaN, the call returns WHET_NOT_FINITE, and *first_bad_row is set to the index
+ * of the first such row in [batch][head][query]. first_bad_row may be NULL.
  */
 WHET_API whet_status whet_attention_forward(const whet_attention *attention,
                                             const whet_executor *executor, uint64_t *first_bad_row);
@@ -713,9 +715,9 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  * Set the data of q, k, v and bias, and the pointers to the gradients of
  * parameters, to say which gradients you want. They are overwritten, not added to.
  * None may overlap an input or another output. The gradient of a parameter is the
- * sum over all rows of its head or policy. Gradients of sinks or slopes that were
- * not given are WHET_ERROR_ARGUMENT; gradients of quantised or custom k and v are
- * WHET_ERROR_UNSUPPORTED.
+ * sum over all rows of its head or policy. Asking for gradients of sinks or slopes
+ * that were not given returns WHET_ERROR_ARGUMENT; asking for those of quantised
+ * or custom k and v returns WHET_ERROR_UNSUPPORTED.
  */
 typedef struct whet_gradients {
     size_t size; /* sizeof(whet_gradients) */
@@ -743,9 +745,9 @@ typedef struct whet_gradients {
  * gets 0 where it has no influence (sigmoid, stick-breaking). A row without
  * unmasked keys contributes only the gradient of its logsumexp, to its sink.
  *
- * Logits and weights are computed again from the statistics of the forward pass.
- * Rows whose map is not softmax, and all rows if gradients of statistics are
- * given, are computed again entirely, which is slower. Memory grows with queries
+ * Logits and weights are recomputed from the statistics of the forward pass. Rows
+ * whose map is not softmax, and all rows if gradients of statistics are given, are
+ * recomputed from scratch, which is slower. Memory grows with queries
  * plus keys.
  *
  * If a row is not finite (in its logits, in the values it sees, or in the
@@ -811,8 +813,8 @@ typedef struct whet_plan {
  * of keys and never shrink: memory for the cache's capacity is enough for all
  * shorter lengths.
  *
- * The plan is written only if the result is WHET_OK. A plan whose size is not this
- * library's is WHET_ERROR_ARGUMENT, here and in every function that takes one.
+ * The plan is written only if the result is WHET_OK. A plan of another size is
+ * refused with WHET_ERROR_ARGUMENT, here and in every function that takes one.
  */
 WHET_API whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan);
 
@@ -887,7 +889,7 @@ WHET_API const char *whet_isa(void);
  * instruction set of this processor. Otherwise the library ignores it, and this
  * returns WHET_ERROR_UNSUPPORTED; whet_last_error then lists the supported sets:
  * "unknown WHET_ISA 'mmx'; supported here: avx2, scalar". Programs that let their
- * users set WHET_ISA call it at start.
+ * users set WHET_ISA should call it when they start.
  */
 WHET_API whet_status whet_isa_check(void);
 

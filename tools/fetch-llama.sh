@@ -123,11 +123,11 @@ fi
 if [ "$kind" != --model ]; then
     echo "fetching llama.cpp (node-llama-cpp $version) from npm into $target" >&2
 fi
-mkdir -p "$(dirname "$target")" || fail "cannot make $(dirname "$target")"
+mkdir -p "$(dirname "$target")" || fail "$(dirname "$target"): cannot create folder"
 target=$(cd "$(dirname "$target")" && pwd)/$(basename "$target")
 
 # Next to the target, so that the last step is one rename. Two builds at once each use their own.
-work=$(mktemp -d "$target.XXXXXX") || fail "cannot write to $(dirname "$target")"
+work=$(mktemp -d "$target.XXXXXX") || fail "$(dirname "$target"): cannot write"
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 
@@ -138,7 +138,7 @@ if [ "$kind" = --model ]; then
         rm part.tgz
     done
     sha256sum model | grep -q '^9ee11adf' || fail "the model is not the expected one"
-    mv model "$target" || fail "cannot write $target"
+    mv model "$target" || fail "$target: cannot write"
     exit 0
 fi
 
@@ -162,4 +162,4 @@ for library in new/lib/lib*.[bv][0-9]*.so; do
 done
 echo "$version" >new/version
 rm -rf "$target"
-mv new "$target" 2>/dev/null || [ -e "$target/version" ] || fail "cannot write $target"
+mv new "$target" 2>/dev/null || [ -e "$target/version" ] || fail "$target: cannot write"

@@ -35,6 +35,12 @@ bool lab_fail_read(lab_error *error, const char *path, int reason) {
     return lab_fail(error, lab_unreadable(reason), "%s: cannot read: %s", path, strerror(reason));
 }
 
+const char *lab_without_path(const char *reason, const char *path) {
+    size_t length = strlen(path);
+    bool is_named = strncmp(reason, path, length) == 0 && strncmp(reason + length, ": ", 2) == 0;
+    return is_named ? reason + length + 2 : reason;
+}
+
 bool lab_fail_file(lab_error *error, const char *what, const char *path) {
     const char *name = strcmp(path, "-") == 0 ? "standard output" : path; /* see atomic_file.h */
     return lab_fail(error, LAB_SYSTEM, "%s: cannot %s: %s", name, what, strerror(errno));

@@ -33,6 +33,9 @@ lab_error_kind lab_unreadable(int reason);
 /* "PATH: no such file" or "PATH: cannot read: reason", of the kind above. */
 bool lab_fail_read(lab_error *error, const char *path, int reason);
 
+/* A reason without the "PATH: " that it may begin with, as those of dlerror do. */
+const char *lab_without_path(const char *reason, const char *path);
+
 /* "PATH: cannot WHAT: reason", the reason being errno's. The path "-" is standard output. */
 bool lab_fail_file(lab_error *error, const char *what, const char *path);
 

@@ -262,6 +262,30 @@ bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, l
     return is_done;
 }
 
+/* ---- how long it will take ---- */
+
+static bool try_step(void *trainer) {
+    lm_step unused;
+    return lm_trainer_step(trainer, &unused, NULL);
+}
+
+double lm_train_seconds(const nn_engine *engine, const lm_run *run) {
+    enum { FEW = 64 };
+    char *path = lab_path(run->folder.path, "model.ckpt");
+    uint64_t left = path ? nn_run_folder_left(&run->folder, path, run->training.steps) : 0;
+    free(path);
+    if (left <= FEW)
+        return 0;
+    lm_training training = run->training;
+    training.curriculum = 0; /* lengths as they will be in the end */
+    lm_trainer *trainer = lm_trainer_create(engine, &run->config, &training, run->executor, NULL);
+    double seconds = trainer ? nn_time_steps(try_step, trainer) * (double)left : 0;
+    lm_trainer_destroy(trainer);
+    return seconds;
+}
+
+/* ---- what a run was ---- */
+
 /* `json` (or NULL) has members "shape" and "training", as checkpoints and manifests do. */
 static bool take_choices(json_t *json, const char *path, lm_run *run, lab_error *error) {
     json_t *shape = json_object_get(json, "shape"), *training = json_object_get(json, "training");

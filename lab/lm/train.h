@@ -36,6 +36,10 @@ typedef struct lm_summary {
  */
 bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, lab_error *error);
 
+/* Seconds that the rest of a run is likely to take, from a trial of a few steps; 0 for a run that
+ * has few steps left or will not start. */
+double lm_train_seconds(const nn_engine *engine, const lm_run *run);
+
 /* The options of the run in run->folder.path, from its checkpoint and its manifest; where they
  * differ the checkpoint counts. What neither contains is unchanged. */
 bool lm_run_recall(lm_run *run, lab_error *error);

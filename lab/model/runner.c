@@ -53,14 +53,15 @@ static bool load_backends(runner *r, const char *path, const char *plugin, lab_e
     r->llama.call.llama_backend_init();
     r->llama.call.ggml_backend_load_all_from_path(slash ? folder : NULL);
     return r->llama.call.ggml_backend_load(plugin) ||
-           lab_fail(error, LAB_SYSTEM, "llama.cpp could not load %s: %s", plugin, complaint());
+           lab_fail(error, LAB_SYSTEM, "%s: cannot load: llama.cpp: %s", plugin, complaint());
 }
 
 static bool fail_open(const char *path, libllama_status status, const char *detail,
                       lab_error *error) {
     switch (status) {
     case LIBLLAMA_NOT_LOADED:
-        return lab_fail(error, LAB_SYSTEM, "cannot load %s: %s", path, detail);
+        return lab_fail(error, LAB_SYSTEM, "%s: cannot load: %s", path,
+                        lab_without_path(detail, path));
     case LIBLLAMA_LACKS_FUNCTION:
         return lab_fail(error, LAB_INPUT,
                         "%s: unsupported libllama version (no function %s); "
@@ -85,7 +86,7 @@ static bool open_parts(runner *r, const char *library, const char *plugin, const
     r->model = r->llama.call.llama_model_load_from_file(model, libllama_model_params(&r->llama));
     if (!r->model)
         return lab_fail(error, is_about_memory(complaint()) ? LAB_SYSTEM : LAB_INPUT,
-                        "llama.cpp could not load %s: %s", model, complaint());
+                        "%s: cannot load: llama.cpp: %s", model, complaint());
     r->vocabulary = r->llama.call.llama_model_get_vocab(r->model);
     return true;
 }

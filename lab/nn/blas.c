@@ -47,8 +47,8 @@ static void *load(lab_error *error) {
     if (chosen && *chosen) {
         void *library = dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
         if (!library)
-            lab_fail(error, LAB_SYSTEM, "cannot load the BLAS that WHET_BLAS names: %s",
-                     loader_reason());
+            lab_fail(error, LAB_SYSTEM, "WHET_BLAS=%s: cannot load: %s", chosen,
+                     lab_without_path(loader_reason(), chosen));
         return library;
     }
     static const char *const names[] = {"libopenblas.so.0", "libopenblas.so", "libopenblas.dylib"};

@@ -76,7 +76,8 @@ bool nn_checkpoint_write(const char *path, const json_t *description, uint64_t s
     unsigned mark = lab_json_mark();
     char *text = description ? json_dumps(description, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     image made = {0};
-    bool is_made = text && lab_json_mark() == mark && make_image(&made, text, step, spans, span_count);
+    bool is_made =
+        text && lab_json_mark() == mark && make_image(&made, text, step, spans, span_count);
     bool is_written = is_made ? replace_file_bytes(path, made.bytes, made.size) ||
                                     lab_fail_file(error, "write", path)
                               : lab_fail_memory(error);

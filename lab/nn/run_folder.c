@@ -1,7 +1,10 @@
 /* The files of a run: found or refused, resumed, written when due. */
 #include "nn/run_folder.h"
 
+#include "base/clock.h"
 #include "base/files.h"
+#include "base/signals.h"
+#include "nn/checkpoint.h"
 
 #include <stdlib.h>
 
@@ -23,6 +26,31 @@ bool nn_run_folder_allows(const nn_run_folder *folder, const char *checkpoint, l
            lab_fail(error, LAB_INPUT,
                     "%s: already exists; use --resume to continue it, or another --out-dir",
                     checkpoint);
+}
+
+uint64_t nn_run_folder_left(const nn_run_folder *folder, const char *checkpoint, uint64_t steps) {
+    nn_checkpoint read = {.step = 0};
+    if (!nn_run_folder_allows(folder, checkpoint, NULL))
+        return 0;
+    if (lab_file_exists(checkpoint))
+        nn_checkpoint_read(checkpoint, &read, NULL);
+    uint64_t done = read.step;
+    nn_checkpoint_free(&read);
+    return done < steps ? steps - done : 0;
+}
+
+double nn_time_steps(bool (*step)(void *trainer), void *trainer) {
+    enum { STEPS = 24 };
+    if (!step(trainer)) /* untimed: the first one allocates */
+        return 0;
+    const double began = lab_now(), longest = 2;
+    int done = 0;
+    do {
+        if (lab_interrupted() || !step(trainer))
+            return 0;
+        done++;
+    } while (done < STEPS && lab_now() - began < longest);
+    return (lab_now() - began) / done;
 }
 
 bool nn_fail_stopped(const nn_run_folder *folder, uint64_t done, uint64_t total, lab_error *error) {

@@ -24,6 +24,13 @@ void nn_run_folder_from_json(nn_run_folder *folder, const json_t *options);
 /* Refuses an existing checkpoint, unless the run is to be resumed. */
 bool nn_run_folder_allows(const nn_run_folder *folder, const char *checkpoint, lab_error *error);
 
+/* How many of a run's steps are left after its checkpoint; 0 if nn_run_folder_allows refuses it. */
+uint64_t nn_run_folder_left(const nn_run_folder *folder, const char *checkpoint, uint64_t steps);
+
+/* Seconds of one training step, from a trial of up to 24 steps or two seconds. 0 if a step fails
+ * (returns false) or the user interrupts. */
+double nn_time_steps(bool (*step)(void *trainer), void *trainer);
+
 /* The error of a run that was stopped by a signal. */
 bool nn_fail_stopped(const nn_run_folder *folder, uint64_t done, uint64_t total, lab_error *error);
 

@@ -85,11 +85,14 @@ static void draw_fit(FILE *script, const void *context) {
     const char *names[] = {curve_of(fit, "least_squares"), curve_of(fit, "monotone"), "adaptive"};
     static const char *const titles[] = {"least squares", "monotone", "the published polynomial"};
     size_t i;
+    double smallest = 0.5;
     fputs("$points << END\n", script);
     json_array_foreach(json_object_get(fit, "points"), i, point) {
-        if (json_is_true(json_object_get(point, "used")))
-            fprintf(script, "%.5g %.5g\n", json_number_value(json_object_get(point, "entropy")),
-                    json_number_value(json_object_get(point, "beta")));
+        double beta = json_number_value(json_object_get(point, "beta"));
+        if (!json_is_true(json_object_get(point, "used")))
+            continue;
+        smallest = beta > 0 ? fmin(smallest, beta) : smallest;
+        fprintf(script, "%.5g %.5g\n", json_number_value(json_object_get(point, "entropy")), beta);
     }
     fputs("END\n$curves << END\n", script);
     double end = fmax(6, json_number_value(json_object_get(fit, "entropy_max")));
@@ -101,9 +104,9 @@ static void draw_fit(FILE *script, const void *context) {
     fprintf(script,
             "END\nset title 'The inverse temperature that suits a set best, against its entropy'\n"
             "set xlabel 'entropy H of softmax'\nset ylabel 'best β'\nset logscale y 10\n"
-            "set xrange [0:%g]\nset yrange [0.5:*]\nset key top left\n"
+            "set xrange [0:%g]\nset yrange [%g:*]\nset key bottom right\n"
             "plot $points using 1:2 with points pt 7 ps 0.25 lc '#777777' title 'sets'",
-            end);
+            end, smallest / 1.2);
     for (size_t c = 0; c < 3; c++)
         fprintf(script, ", $curves using 1:%zu with lines ls %zu title '%s'", c + 2, c + 1,
                 titles[c]);

@@ -11,7 +11,7 @@
 #include "report/clrs.h"
 #include "report/experiment.h"
 #include "retrieval/evaluate.h"
-#include "retrieval/trainer.h"
+#include "retrieval/train.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,26 +45,6 @@ static const char *const titles[REPORT_JOBS] = {
 };
 
 const char *job_title(report_job job) { return titles[job]; }
-
-/* Seconds of a training step with all threads; 0 where none can be made. */
-static double time_a_step(const experiment *e) {
-    enum { WARM_UP = 4, STEPS = 24 };
-    retrieval_config config = retrieval_config_default();
-    lab_error unimportant = {.kind = LAB_NO_ERROR};
-    retrieval_step result;
-    retrieval_trainer *trainer =
-        retrieval_trainer_create(e->options.engine, &config, 0, e->options.executor, &unimportant);
-    double began = 0;
-    for (int i = 0; trainer && i < WARM_UP + STEPS; i++) {
-        if (i == WARM_UP)
-            began = lab_now();
-        if (!retrieval_trainer_step(trainer, &result, &unimportant))
-            break;
-    }
-    double seconds = trainer ? (lab_now() - began) / STEPS : 0;
-    retrieval_trainer_destroy(trainer);
-    return seconds;
-}
 
 /* ---- what is left to do ---- */
 
@@ -129,13 +109,18 @@ static void find_costs(experiment *e, unsigned wanted, double cost[REPORT_JOBS])
                      models.answers * (o->is_full ? cost_lm_answer_full : cost_lm_answer);
 }
 
+static double step_seconds(const experiment *e) {
+    retrieval_config config = retrieval_config_default();
+    return retrieval_step_seconds(e->options.engine, &config, e->options.executor);
+}
+
 report_jobs jobs_plan(experiment *e, unsigned wanted) {
     report_jobs jobs = {.begun = 0};
     double cost[REPORT_JOBS] = {0};
     experiment_recall(e);
     wanted &= ~kept_jobs(e);
     find_costs(e, wanted, cost);
-    double step = wanted & ~(JOB(PICTURES) | JOB(PANELS)) ? time_a_step(e) : 0;
+    double step = wanted & ~(JOB(PICTURES) | JOB(PANELS)) ? step_seconds(e) : 0;
     for (size_t job = 0; job < REPORT_JOBS; job++) {
         bool is_trained = job == JOB_HEADS || job == JOB_HEADS_F32; /* for what needs them */
         if (wanted >> job & 1 || is_trained)

@@ -215,7 +215,8 @@ static bool write_page(FILE *file, void *context) {
     fputs(page_style, file);
     fputs("</style>\n<main>\n<h1>Softmax is not enough: what whet reproduced</h1>\n"
           "<p>Attention normalised by softmax loses its sharpness as its input grows: every "
-          "coefficient falls to zero like 1/n, whatever the head has learned. Adaptive temperature measures "
+          "coefficient falls to zero like 1/n, whatever the head has learned. Adaptive temperature "
+          "measures "
           "each row's entropy and sharpens it at inference time. This page repeats the experiments "
           "of Veličković, Perivolaropoulos, Barbero and Pascanu (ICML 2025) on max retrieval and "
           "compares their rule with others.</p>\n",

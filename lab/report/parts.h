@@ -24,8 +24,8 @@ typedef struct report_part {
     /* Draws it to a .svg or .png; NULL for tables. */
     bool (*draw)(experiment *experiment, const char *path, lab_error *error);
     const report_table *table;                             /* NULL for figures */
-    unsigned needs;                                        /* the jobs whose results it shows */
     void (*csv)(FILE *file, const experiment *experiment); /* its numbers */
+    unsigned needs;                                        /* the jobs whose results it shows */
     bool is_extra;     /* made at full scale, or when it is named */
     bool is_live;      /* shows a head being trained: not where all heads are trained anyway */
     const char *group; /* a part with which it is made, or NULL */

@@ -94,7 +94,7 @@ static const char *first_complaint(const char *path, char *text, size_t size) {
 extern char **environ;
 
 static bool fail_without_gnuplot(lab_error *error, int reason) {
-    return lab_fail(error, LAB_SYSTEM, "cannot run gnuplot (%s); install gnuplot-nox",
+    return lab_fail(error, LAB_SYSTEM, "gnuplot: cannot run: %s; install gnuplot-nox",
                     strerror(reason));
 }
 
@@ -142,6 +142,7 @@ typedef struct picture {
     const char *bytes;
     size_t size, cut_from, cut_to;
     const char *title;
+    bool has_white_cells;
 } picture;
 
 static const char usual_title[] = "<title>Gnuplot</title>";
@@ -162,6 +163,10 @@ static const char dark_style[] =
     "g>polygon[fill='#FFFFFF']{fill:#1a2029}" /* behind a key */
     "}</style>";
 
+/* Cells and their colour bar from black to light blue, instead of from white to dark blue. */
+static const char dark_cells[] = "\n<style>@media(prefers-color-scheme:dark){"
+                                 "g[shape-rendering]{filter:invert(1) hue-rotate(180deg)}}</style>";
+
 static void find_title(picture *of) {
     size_t length = sizeof usual_title - 1;
     for (size_t i = 0; i + length <= of->size && i < 4096; i++)
@@ -180,6 +185,8 @@ static void write_picture(FILE *file, const void *context) {
         html_text(file, of->title);
         fputs("</title>", file);
         fputs(dark_style, file);
+        if (of->has_white_cells)
+            fputs(dark_cells, file);
     }
     fwrite(of->bytes + of->cut_to, 1, of->size - of->cut_to, file);
 }
@@ -203,8 +210,10 @@ static bool put_in_place(const drawing *d, lab_error *error) {
     bool good = bytes && is_whole(&made, d->terminal);
     if (!good)
         lab_fail(error, LAB_SYSTEM, "%s: cannot write: gnuplot left it incomplete", d->of->path);
-    if (good && strcmp(d->terminal, "svg") == 0)
+    if (good && strcmp(d->terminal, "svg") == 0) {
         find_title(&made);
+        made.has_white_cells = strstr(bytes, "<polygon fill = 'rgb(255, 255, 255)'") != NULL;
+    }
     if (good && !replace_file(d->of->path, write_picture, &made))
         good = lab_fail_file(error, "write", d->of->path);
     free(bytes);

@@ -118,7 +118,7 @@ bool reproduction_recall_scale(reproduction *run, lab_error *error) {
     if (!path)
         lab_fail_memory(error);
     else if (options ? !recall_heads(options, &run->scale) : lab_file_exists(path))
-        is_good = lab_fail(error, LAB_INPUT, "%s is not the manifest of a 'whet reproduce'", path);
+        is_good = lab_fail(error, LAB_INPUT, "%s: not a manifest of 'whet reproduce'", path);
     recall_models(options, &run->scale);
     json_decref(options);
     free(path);

@@ -278,6 +278,35 @@ bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieva
     return is_done;
 }
 
+/* ---- how long it will take ---- */
+
+static bool try_step(void *trainer) {
+    retrieval_step unused;
+    return retrieval_trainer_step(trainer, &unused, NULL);
+}
+
+double retrieval_step_seconds(const nn_engine *engine, const retrieval_config *config,
+                              const whet_executor *executor) {
+    retrieval_trainer *trainer = retrieval_trainer_create(engine, config, 0, executor, NULL);
+    double seconds = trainer ? nn_time_steps(try_step, trainer) : 0;
+    retrieval_trainer_destroy(trainer);
+    return seconds;
+}
+
+double retrieval_train_seconds(const nn_engine *engine, const retrieval_run *run) {
+    enum { FEW = 1000 };
+    uint64_t left = 0;
+    for (size_t i = 0; i < run->seed_count; i++) {
+        char *path = checkpoint_path(run, run->seeds[i]);
+        left += path ? nn_run_folder_left(&run->folder, path, run->config.steps) : 0;
+        free(path);
+    }
+    return left > FEW ? (double)left * retrieval_step_seconds(engine, &run->config, run->executor)
+                      : 0;
+}
+
+/* ---- what a run was ---- */
+
 static bool recall_manifest(json_t *options, retrieval_run *run, uint64_t *seeds, size_t capacity,
                             lab_error *error) {
     uint64_t none;

@@ -30,6 +30,14 @@ typedef struct retrieval_run {
 bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
                      lab_error *error);
 
+/* Seconds that the rest of a run is likely to take, from a trial of a few steps; 0 for a run that
+ * has few steps left or will not start. */
+double retrieval_train_seconds(const nn_engine *engine, const retrieval_run *run);
+
+/* Seconds of one step with all threads, from the same trial; 0 if it fails. */
+double retrieval_step_seconds(const nn_engine *engine, const retrieval_config *config,
+                              const whet_executor *executor);
+
 /* The options of the run in run->folder.path, from a checkpoint and its manifest; where they differ
  * the checkpoint counts, unless the manifest has more steps. If run->seed_count is 0, also its
  * seeds, into `seeds`, which has the given capacity. What neither contains is unchanged. */

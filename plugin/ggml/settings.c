@@ -141,7 +141,13 @@ static char *read_file(const char *path, size_t *bytes, message *why) {
         good = !ferror(file);
     }
     if (!good) {
-        message_set(why, "cannot read the file, or it is too large");
+        const char *reason = ferror(file) ? strerror(errno) : NULL;
+        if (reason)
+            message_set(why, "cannot read: %s", reason);
+        else if (capacity > CONFIG_BYTES_MAX)
+            message_set(why, "too large (more than %d bytes)", (int)CONFIG_BYTES_MAX);
+        else
+            message_set(why, "out of memory");
         free(text);
         text = NULL;
     }

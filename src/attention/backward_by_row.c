@@ -54,9 +54,13 @@ static bool through_row(backward_work *w, const row_lanes *of, row_gradients *gr
     whet_lane_take(&of->logits, w->row_logits);
     whet_lane_take(&of->weight_grads, w->row_grads);
     view.out = w->row_grads;
-    gradients->out = &arriving;
-    gradients->weights = w->row_logits;
-    if (!whet_row_backward(&view, &job, gradients)) {
+    row_gradients own = *gradients;
+    own.out = &arriving;
+    own.weights = w->row_logits;
+    bool is_finite = whet_row_backward(&view, &job, &own);
+    gradients->beta = own.beta;
+    gradients->sink = own.sink;
+    if (!is_finite) {
         fill_lanes(of, NAN);
         return false;
     }

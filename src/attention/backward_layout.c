@@ -106,8 +106,8 @@ static void place_bias(backward_work *w, double *all, size_t task) {
 }
 
 static void place_sums(backward_work *w, const whet_plan *plan, size_t task, float *scratch_sums) {
-    workspace_layout at;
-    sum_sizes size;
+    workspace_layout at = {0}; /* the plan has seen that all of it fits */
+    sum_sizes size = {0};
     whet_backward_lay_out_workspace(w->gradients, &w->shape, &at);
     whet_backward_size_sums(w->gradients, w->k, &size);
     w->key_sums = scratch_sums;
@@ -126,7 +126,7 @@ static void place_sums(backward_work *w, const whet_plan *plan, size_t task, flo
 }
 
 void whet_backward_start_task(backward_work *w, const whet_plan *plan, size_t task, void *scratch) {
-    layout at;
+    layout at = {0};
     w->gradients = &plan->description.gradients;
     w->a = &w->gradients->attention;
     w->shape = whet_shape_of(plan);

@@ -63,7 +63,7 @@ static whet_status refuse_part(name_parser *parser, span part, const char *compl
 static whet_status refuse_unknown(name_parser *parser, span word) {
     const char *nearest = nearest_name(word);
     if (nearest) {
-        return REFUSE(parser, "unknown policy '%.*s': did you mean '%s'?", SPAN(word), nearest);
+        return REFUSE(parser, "unknown policy '%.*s'; did you mean '%s'?", SPAN(word), nearest);
     }
     return REFUSE(parser, "unknown policy '%.*s'", SPAN(word));
 }
@@ -159,7 +159,7 @@ static whet_status read_positional(name_parser *parser, span part) {
         size_t length_so_far = (size_t)(part.text - parser->name) + part.length;
         const char *nearest = nearest_name((span){parser->name, length_so_far});
         if (nearest && strcmp(nearest, parser->entry->name) != 0)
-            return REFUSE(parser, "'%.*s' does not belong here: did you mean '%s'?", SPAN(part),
+            return REFUSE(parser, "'%.*s' does not belong here; did you mean '%s'?", SPAN(part),
                           nearest);
         return refuse_part(parser, part, "does not belong here");
     }
@@ -215,7 +215,7 @@ static whet_status refuse_option(name_parser *parser, span word) {
         return refuse_part(parser, word, "is not an option here");
     const char *nearest = nearest_option(parser, word);
     if (nearest)
-        return REFUSE(parser, "unknown option '%.*s': did you mean '%s'?", SPAN(word), nearest);
+        return REFUSE(parser, "unknown option '%.*s'; did you mean '%s'?", SPAN(word), nearest);
     return refuse_part(parser, word, "is not an option");
 }
 

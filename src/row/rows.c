@@ -98,7 +98,7 @@ static whet_status check_empty_rows(const whet_rows *rows) {
 
 /* Everything about the request that can be wrong, before the first row is touched. */
 static whet_status check_rows(const whet_rows *rows, bool stores) {
-    memory_range in, out = {0, 0}, mask = {0, 0}, sink, beta;
+    memory_range in = {0, 0}, out = {0, 0}, mask = {0, 0}, sink, beta;
     rows_arrays arrays = arrays_of(rows);
     whet_status status = check_types(rows, &arrays, stores);
     if (status != WHET_OK || rows->rows == 0)

@@ -45,7 +45,7 @@ TEST(names_have_the_defaults_of_llama_4) {
 
 static void check_rows(size_t n, bool with_stats) {
     whet_policy policy = policy_named("llama4:0.5:4:1");
-    whet_stats stats[ROWS], own;
+    whet_stats stats[ROWS], own = {0};
     whet_rows rows = {.size = sizeof rows,
                       .rows = ROWS,
                       .n = n,

@@ -551,7 +551,7 @@ TEST(policies_are_refused_by_name) {
     REFUSED(whet_policy_parse(NULL, &policy, NULL, 0), WHET_ERROR_ARGUMENT, "name is NULL");
     REFUSED(whet_policy_parse("softmax", NULL, NULL, 0), WHET_ERROR_ARGUMENT, "policy is NULL");
     REFUSED(whet_policy_parse("adaptve", &policy, message, sizeof message), WHET_ERROR_POLICY,
-            "unknown policy 'adaptve': did you mean 'adaptive'?");
+            "unknown policy 'adaptve'; did you mean 'adaptive'?");
     CHECK_STR(whet_last_error(), message);
     REFUSED(whet_policy_parse("entmax:3", &policy, NULL, 0), WHET_ERROR_POLICY, "entmax needs 1 <");
     REFUSED(whet_policy_check(NULL, NULL, 0), WHET_ERROR_POLICY, "policy is NULL");

@@ -131,7 +131,7 @@ refused() { # name status text command ...
     shift 3
     "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
     status=$?
-    if [ "$status" -eq "$wanted" ] && grep -qF -- "$text" "$SCRATCH/err" && [ "$(wc -l <"$SCRATCH/err")" -le 2 ]; then
+    if [ "$status" -eq "$wanted" ] && grep -qF -- "$text" "$SCRATCH/err" && [ "$(wc -l <"$SCRATCH/err")" -eq 1 ]; then
         pass "$name"
     else
         fail "$name" "status $status, expected $wanted and '$text':" "$(shown "$SCRATCH/err")"

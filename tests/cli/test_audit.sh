@@ -1,11 +1,11 @@
 # whet audit: what is printed and kept, and what is refused.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-refuses "a model is needed" '' '' "whet audit: missing model; usage: whet audit [OPTION]... MODEL.gguf\nTry 'whet audit --help'.\n" audit
-refuses "but only one" '' '' "whet audit: two models given: 'a.gguf' and 'b.gguf'\nTry 'whet audit --help'.\n" audit -m a.gguf b.gguf
+refuses "a model is needed" '' '' "whet audit: missing model; usage: whet audit [OPTION]... MODEL.gguf\n" audit
+refuses "but only one" '' '' "whet audit: two models given: 'a.gguf' and 'b.gguf'\n" audit -m a.gguf b.gguf
 refuses "a file that is not there" '' '' 'whet audit: /nowhere.gguf: no such file\n' audit /nowhere.gguf
-refuses "a mass of 1 makes no sense" '' '' "whet audit: --mass: 1 is not between 0 and 1\nTry 'whet audit --help'.\n" audit x.gguf --mass 1
-refuses "-m needs a value" '' '' "whet audit: option '--model' needs a value: --model MODEL\nTry 'whet audit --help'.\n" audit -m
+refuses "a mass of 1 makes no sense" '' '' "whet audit: --mass: 1 is not between 0 and 1\n" audit x.gguf --mass 1
+refuses "-m needs a value" '' '' "whet audit: option '--model' needs a value: --model MODEL\n" audit -m
 printf 'a model' >"$SCRATCH/kept.gguf"
 refuses "results in the place of the model" '' '' "whet audit: $SCRATCH/kept.gguf: is an input and would be overwritten; choose another output file\n" \
     audit "$SCRATCH/kept.gguf" --csv "$SCRATCH/kept.gguf"

@@ -21,46 +21,45 @@ check "a stream can be taken up anywhere" cmp "$SCRATCH/part" <(tail -n 3 "$SCRA
 check "decimals 0 and none are the same" cmp <("$WHET_BIN" clrs generate --algo bfs --length 5 --decimals 0) \
     <("$WHET_BIN" clrs generate --algo bfs --length 5 --decimals none)
 
-try='Try '\''whet clrs generate --help'\''.\n'
 refuses "an unknown algorithm is answered with the nearest" '' '' \
     "whet clrs generate: unknown algorithm 'quick_sort'; did you mean 'quicksort'?\n" clrs generate --algo quick_sort --length 4
 refuses "part of a name is enough for that" '' '' \
     "whet clrs generate: unknown algorithm 'kruskal'; did you mean 'mst_kruskal'?\n" clrs generate --algo kruskal --length 4
 refuses "a length that is too small is refused" '' '' \
-    "whet clrs generate: --length: '3' is not a length of strongly_connected_components (4 to 16,777,216)\nTry 'whet clrs generate --help'.\n" \
+    "whet clrs generate: --length: '3' is not a length of strongly_connected_components (4 to 16,777,216)\n" \
     clrs generate --algo strongly_connected_components --length 3
 refuses "a length beyond all measure is refused" '' '' \
-    "whet clrs generate: --length: '18446744073709551614' is not a length of bfs (2 to 16,777,216)\nTry 'whet clrs generate --help'.\n" \
+    "whet clrs generate: --length: '18446744073709551614' is not a length of bfs (2 to 16,777,216)\n" \
     clrs generate --algo bfs --length 18446744073709551614
 refuses "a negative length is refused" '' '' \
-    "whet clrs generate: --length: '-3' is not a length of bfs (2 to 16,777,216)\nTry 'whet clrs generate --help'.\n" clrs generate --algo bfs --length -3
+    "whet clrs generate: --length: '-3' is not a length of bfs (2 to 16,777,216)\n" clrs generate --algo bfs --length -3
 refuses "a length that is no number is refused" '' '' \
-    "whet clrs generate: --length: '4x' is not a length of bfs (2 to 16,777,216)\nTry 'whet clrs generate --help'.\n" clrs generate --algo bfs --length 4x
+    "whet clrs generate: --length: '4x' is not a length of bfs (2 to 16,777,216)\n" clrs generate --algo bfs --length 4x
 refuses "a name that is near to none is answered without one" '' '' \
     "whet clrs generate: unknown algorithm 'nope'; 'whet clrs list' lists them\n" clrs generate --algo nope --length 4
 refuses "a start that would take for ever is refused" '' '' \
-    "whet clrs generate: --start: '18446744073709551615' is not a whole number from 0 to 4,294,967,295\n$try" \
+    "whet clrs generate: --start: '18446744073709551615' is not a whole number from 0 to 4,294,967,295\n" \
     clrs generate --algo bfs --length 4 --start 18446744073709551615
 refuses "a seed out of range is refused" '' '' \
-    "whet clrs generate: --seed: '4294967296' is not a whole number from 0 to 4,294,967,295\n$try" \
+    "whet clrs generate: --seed: '4294967296' is not a whole number from 0 to 4,294,967,295\n" \
     clrs generate --algo bfs --length 4 --seed 4294967296
 refuses "too many decimals are refused" '' '' \
-    "whet clrs generate: --decimals: '20' is neither a whole number from 0 to 19 nor 'none'\nTry 'whet clrs generate --help'.\n" \
+    "whet clrs generate: --decimals: '20' is neither a whole number from 0 to 19 nor 'none'\n" \
     clrs generate --algo bfs --length 4 --decimals 20
 refuses "negative decimals are refused" '' '' \
-    "whet clrs generate: --decimals: '-1' is neither a whole number from 0 to 19 nor 'none'\nTry 'whet clrs generate --help'.\n" \
+    "whet clrs generate: --decimals: '-1' is neither a whole number from 0 to 19 nor 'none'\n" \
     clrs generate --algo bfs --length 4 --decimals -1
-refuses "unknown ties are refused" '' '' "whet clrs generate: --ties: 'stable' is not scalar or simd\nTry 'whet clrs generate --help'.\n" \
+refuses "unknown ties are refused" '' '' "whet clrs generate: --ties: 'stable' is not scalar or simd\n" \
     clrs generate --algo bfs --length 4 --ties stable
-refuses "an unknown format is refused" '' '' "whet clrs generate: --format: 'csv' is not jsonl or text\nTry 'whet clrs generate --help'.\n" \
+refuses "an unknown format is refused" '' '' "whet clrs generate: --format: 'csv' is not jsonl or text\n" \
     clrs generate --algo bfs --length 4 --format csv
-refuses "an algorithm is needed" '' '' "whet clrs generate: missing --algo NAME\nTry 'whet clrs generate --help'.\n" clrs generate --length 4
+refuses "an algorithm is needed" '' '' "whet clrs generate: missing --algo NAME\n" clrs generate --length 4
 refuses "points that cannot be had are refused" '' '' \
     'whet clrs generate: jarvis_march: a thousand consecutive sets of points had three on a line: too many points for this few decimals\n' \
     clrs generate --algo jarvis_march --length 200 --decimals 1
-refuses "a verb is needed" '' '' "whet clrs: missing subcommand (generate, mix, export, score or list)\nTry 'whet clrs --help'.\n" clrs
+refuses "a verb is needed" '' '' "whet clrs: missing subcommand (generate, mix, export, score or list)\n" clrs
 refuses "an unknown verb is answered with the nearest" '' '' \
-    "whet clrs: unknown subcommand 'genrate'; did you mean 'generate'?\nTry 'whet clrs --help'.\n" clrs genrate
+    "whet clrs: unknown subcommand 'genrate'; did you mean 'generate'?\n" clrs genrate
 
 stops_with_its_reader() {
     "$WHET_BIN" clrs generate --algo bfs --length 8 --count 18446744073709551615 | head -n 2 >"$SCRATCH/out"

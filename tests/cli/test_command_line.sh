@@ -42,32 +42,30 @@ check "an unknown WHET_ISA is named, with those supported" \
     grep -q "^whet: unknown WHET_ISA 'mmx'; supported here: .*scalar$" "$SCRATCH/err"
 check "nothing is printed then" [ ! -s "$SCRATCH/out" ]
 
-try="Try 'whet --help'.\n"
-refuses "a misspelt command is suggested" '' '' "whet: unknown command 'sofmax'; did you mean 'softmax'?\n$try" sofmax
-refuses "letters in the wrong order are suggested" '' '' "whet: unknown command 'dmeo'; did you mean 'demo'?\n$try" dmeo
+refuses "a misspelt command is suggested" '' '' "whet: unknown command 'sofmax'; did you mean 'softmax'?\n" sofmax
+refuses "letters in the wrong order are suggested" '' '' "whet: unknown command 'dmeo'; did you mean 'demo'?\n" dmeo
 refuses "as they are in a policy's name" '' '' \
-    "whet softmax: --policy: unknown policy 'fixde': did you mean 'fixed'?\n'whet policies' lists them.\n" softmax --policy fixde:2
-refuses "the beginning of a command is suggested" '' '' "whet: unknown command 'pol'; did you mean 'policies'?\n$try" pol
-refuses "nothing is suggested where nothing is near" '' '' "whet: unknown command 'frobnicate'\n$try" frobnicate
-refuses "an empty command is unknown" '' '' "whet: unknown command ''\n$try" ''
-refuses "a misspelt option is suggested" '' '' "whet: unknown option '--verison'; did you mean '--version'?\n$try" --verison
-refuses "help for an unknown command" '' '' "whet help: unknown command 'softmux'; did you mean 'softmax'?\n$try" help softmux
+    "whet softmax: --policy: unknown policy 'fixde'; did you mean 'fixed'?\n" softmax --policy fixde:2
+refuses "the beginning of a command is suggested" '' '' "whet: unknown command 'pol'; did you mean 'policies'?\n" pol
+refuses "nothing is suggested where nothing is near" '' '' "whet: unknown command 'frobnicate'; see 'whet --help'\n" frobnicate
+refuses "an empty command is unknown" '' '' "whet: unknown command ''; see 'whet --help'\n" ''
+refuses "a misspelt option is suggested" '' '' "whet: unknown option '--verison'; did you mean '--version'?\n" --verison
+refuses "help for an unknown command" '' '' "whet help: unknown command 'softmux'; did you mean 'softmax'?\n" help softmux
 for verb in 'lm train' 'clrs generate' 'retrieval eval'; do
     # shellcheck disable=SC2086 # two words
     check "'whet help $verb' explains the verb" [ "$("$WHET_BIN" help $verb)" = "$("$WHET_BIN" $verb --help)" ]
 done
-refuses "help for two commands at once" '' '' "whet help: unexpected argument 'demo'\n" help softmax demo
+refuses "help for two commands at once" '' '' "whet help: unexpected argument 'demo'; usage: whet help [OPTION]... [COMMAND [SUBCOMMAND]]\n" help softmax demo
 
-try="Try 'whet softmax --help'.\n"
 refuses "a misspelt option of a command is suggested" '' '' \
-    "whet softmax: unknown option '--polcy'; did you mean '--policy'?\n$try" softmax --polcy=adaptive
-refuses "an unknown option" '' '' "whet softmax: unknown option '--frobnicate'\n$try" softmax --frobnicate
-refuses "an unknown short option" '' '' "whet softmax: unknown option '-x'\n$try" softmax -x
-refuses "an option without its value" '' '' "whet softmax: option '--policy' needs a value: --policy NAME\n$try" softmax --policy
-refuses "a flag with a value" '' '' "whet softmax: option '--stats' takes no value\n$try" softmax --stats=yes
+    "whet softmax: unknown option '--polcy'; did you mean '--policy'?\n" softmax --polcy=adaptive
+refuses "an unknown option" '' '' "whet softmax: unknown option '--frobnicate'; see 'whet softmax --help'\n" softmax --frobnicate
+refuses "an unknown short option" '' '' "whet softmax: unknown option '-x'; see 'whet softmax --help'\n" softmax -x
+refuses "an option without its value" '' '' "whet softmax: option '--policy' needs a value: --policy NAME\n" softmax --policy
+refuses "a flag with a value" '' '' "whet softmax: option '--stats' takes no value\n" softmax --stats=yes
 for seed in -1 x 1x '' 18446744073709551616 0x; do
     refuses "the seed '$seed' is refused" '' '' \
-        "whet demo: --seed: '$seed' is not a whole number from 0 to 18,446,744,073,709,551,615\nTry 'whet demo --help'.\n" demo "--seed=$seed"
+        "whet demo: --seed: '$seed' is not a whole number from 0 to 18,446,744,073,709,551,615\n" demo "--seed=$seed"
 done
 
 for name in softmax demo; do
@@ -76,9 +74,9 @@ for name in softmax demo; do
     check "$name prints nothing for it" [ ! -s "$SCRATCH/out" ]
     check "$name suggests the nearest policy" grep -q "adptive.*did you mean 'adaptive'" "$SCRATCH/err"
     refuses "$name names an unknown policy once" '1 2\n' '' \
-        "whet $name: --policy: unknown policy 'xyz'\n'whet policies' lists them.\n" "$name" --policy xyz
+        "whet $name: --policy: unknown policy 'xyz'; 'whet policies' lists them\n" "$name" --policy xyz
     refuses "$name says that --policy is to be repeated" '1 2\n' '' \
-        "whet $name: --policy 'adaptive,softmax': policy names have no commas; repeat --policy to compare several\n'whet policies' lists them.\n" \
+        "whet $name: --policy 'adaptive,softmax': policy names have no commas; repeat --policy to compare several\n" \
         "$name" --policy adaptive,softmax
     long=$(printf 'x%.0s' {1..400})
     whet_given '1 2\n' "$name" --policy "fixed:$long"

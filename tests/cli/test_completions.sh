@@ -8,7 +8,7 @@ for shell in bash zsh fish; do
     check "the program prints completions for $shell" [ "$?/$(wc -c <"$SCRATCH/err")" = 0/0 ]
 done
 refuses "there are none for another shell" '' '' \
-    "whet help: --completions: 'tcsh' is not bash, zsh or fish\nTry 'whet help --help'.\n" help --completions tcsh
+    "whet help: --completions: 'tcsh' is not bash, zsh or fish\n" help --completions tcsh
 
 # ---- bash ----
 

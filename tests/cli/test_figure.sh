@@ -1,16 +1,15 @@
 # whet figure: pictures that need no training, those that do, and what happens where gnuplot cannot help.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-refuses "a figure must be named" '' '' "whet figure: missing argument; usage: whet figure [OPTION]... FIGURE\nTry 'whet figure --help'.\n" figure
+refuses "a figure must be named" '' '' "whet figure: missing argument; usage: whet figure [OPTION]... FIGURE\n" figure
 refuses "an unknown one has a suggestion" '' '' "whet figure: unknown figure 'entrpy'; did you mean 'entropy'?\n" figure entrpy
 refuses "a table is no figure" '' '' "whet figure: unknown figure 'table1'; 'whet figure --help' lists them\n" figure table1
-refuses "figure 3 needs a model" '' '' "whet figure 3: missing model; usage: whet figure 3 [OPTION]... MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
+refuses "figure 3 needs a model" '' '' "whet figure 3: missing model; usage: whet figure 3 [OPTION]... MODEL.gguf\n" figure 3
 whet_given '' figure 4
 check "figure 4 is refused as a listing" grep -q 'figure 4 is a listing' "$SCRATCH/err"
 refuses "pictures of other kinds are not made" '' '' \
     "whet figure: $SCRATCH/x.pdf: figures are written as .svg or .png\n" figure 5 --out "$SCRATCH/x.pdf"
-try='Try '\''whet figure --help'\''.\n'
-refuses "too many seeds are refused" '' '' "whet figure: --num-seeds: '1001' is not a whole number from 1 to 1,000\n$try" \
+refuses "too many seeds are refused" '' '' "whet figure: --num-seeds: '1001' is not a whole number from 1 to 1,000\n" \
     figure 5 --seeds 1001
 
 # Without gnuplot: a folder of programs that has none.
@@ -21,7 +20,7 @@ mkdir "$SCRATCH/bin"
 )
 status=$?
 ended_with "a missing gnuplot is a failure that names its package" 1 '' \
-    'whet figure: cannot run gnuplot (No such file or directory); install gnuplot-nox\n'
+    'whet figure: gnuplot: cannot run: No such file or directory; install gnuplot-nox\n'
 check "no picture is left then" [ -z "$(find "$SCRATCH" -name 'five*')" ]
 
 # A gnuplot that fails, and one that leaves half a picture: what was there stays.
@@ -82,10 +81,19 @@ check "no folder is made for what needs none" [ ! -e "$SCRATCH/report" ]
 tiny=(--from "$SCRATCH/made" --steps 20 --sets 2 --threads 1 --quiet)
 if "$WHET_BIN" figure 2 "${tiny[@]}" 2>"$SCRATCH/err" || ! grep -q 'no BLAS' "$SCRATCH/err"; then
     check "a figure of heads trains what it needs" is_svg "$SCRATCH/figure2.svg"
+    check "its white cells are black in dark windows" grep -q 'g\[shape-rendering\]{filter:invert' "$SCRATCH/figure2.svg"
+    check "those of other colours stay as they are" eval '! grep -q "filter:invert" "$SCRATCH/5.svg"'
     check "and keeps it" [ -e "$SCRATCH/made/runs/bf16-products-20/seed-0.ckpt" ]
     rm "$SCRATCH/made/runs/bf16-products-20/seed-0.ckpt"
     check "figure 7 is made from the same results" "$WHET_BIN" figure 7 "${tiny[@]}"
     check "without training again" [ ! -e "$SCRATCH/made/runs/bf16-products-20/seed-0.ckpt" ]
+    # Figure 6 with shipped heads, whose best temperatures span four powers of ten.
+    check "figure 6 is drawn" "$WHET_BIN" figure 6 --from "$SCRATCH/fitted" --sets 4 --threads 1 --quiet
+    shows_every_set() { # a point for each, and one in the legend
+        [ "$(grep -c "xlink:href='#gpPt6'" "$SCRATCH/figure6.svg")" -eq \
+            "$(($(grep -o '"used": *true' "$SCRATCH/fitted/results/fit.json" | wc -l) + 1))" ]
+    }
+    check "no set lies outside its axes" shows_every_set
     # The options with which a report was made are those for what is drawn from it.
     "$WHET_BIN" reproduce --steps 30 --sets 3 --only table1 --threads 1 --quiet --out "$SCRATCH/made" >/dev/null
     check "a figure of a report is of its scale" "$WHET_BIN" figure accuracy --from "$SCRATCH/made" --quiet
@@ -94,7 +102,7 @@ if "$WHET_BIN" figure 2 "${tiny[@]}" 2>"$SCRATCH/err" || ! grep -q 'no BLAS' "$S
     check "and are used" [ -e "$SCRATCH/made/runs/bf16-products-10" ]
     echo '{"options": {"seeds": -4}}' >"$SCRATCH/made/manifest.json"
     refuses "a manifest that is none is refused" '' '' \
-        "whet figure: $SCRATCH/made/manifest.json is not the manifest of a 'whet reproduce'\n" \
+        "whet figure: $SCRATCH/made/manifest.json: not a manifest of 'whet reproduce'\n" \
         figure accuracy --from "$SCRATCH/made"
 else
     skip "a figure of heads trains what it needs" "needs libopenblas0"

@@ -141,10 +141,10 @@ refuses "a device without an end is no prompt" '' '' 'whet lm generate: /dev/zer
     lm generate "$model" --prompt-file /dev/zero
 whet_given '' lm generate "$model" --prompt x --prompt-file "$prompt"
 check "one prompt is enough" [ "$status" -eq 2 ]
-refuses "an unknown type is refused" '' '' "whet lm export: --type: 'q3' is not f32, f16, bf16 or q8_0\nTry 'whet lm export --help'.\n" \
+refuses "an unknown type is refused" '' '' "whet lm export: --type: 'q3' is not f32, f16, bf16 or q8_0\n" \
     lm export "$model" "$SCRATCH/x.gguf" --type q3
 refuses "a model is not exported over itself" '' '' \
-    "whet lm export: $model: is the model itself and would be overwritten; choose another output file\nTry 'whet lm export --help'.\n" lm export "$model" "$model"
+    "whet lm export: $model: is the model itself and would be overwritten; choose another output file\n" lm export "$model" "$model"
 whet_given '' lm export "$model" "$SCRATCH/no/where.gguf"
 check "a folder that is not there is reported" [ "$status" -ne 0 ] && check "by name" grep -q 'no/where.gguf' "$SCRATCH/err"
 

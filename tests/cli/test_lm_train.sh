@@ -46,11 +46,22 @@ check "and ends with the weights of an undisturbed one" same whole/model.ckpt in
 check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/log.jsonl")" -eq 10 ]
 # timeout(1) sends its signal twice: to the program, and to its group.
 twice_stopped() {
-    timeout --preserve-status -s TERM 3 "$WHET_BIN" lm train "${small[@]}" --steps 1000000 --checkpoint-every 0 --quiet \
+    timeout --preserve-status -s TERM 3 "$WHET_BIN" lm train "${small[@]}" --steps 1000000 --yes --checkpoint-every 0 --quiet \
         --out "$SCRATCH/twice" >/dev/null 2>"$SCRATCH/err"
     [ $? -eq 130 ] && grep -q -- 'continue with --resume' "$SCRATCH/err" && [ -e "$SCRATCH/twice/model.ckpt" ]
 }
 check "a signal that comes twice at once leaves a checkpoint, too" twice_stopped
+
+# Runs of more than 15 minutes.
+asks_for_yes() { # command ...: refused with the time it takes, and nothing started
+    "$WHET_BIN" "$@" --out "$SCRATCH/long" </dev/null >/dev/null 2>"$SCRATCH/err"
+    [ $? -eq 2 ] && grep -Eq "^whet $1 $2: this takes about [0-9]+ h [0-9]+ min on this machine; add --yes to start it$" \
+        "$SCRATCH/err" && [ ! -e "$SCRATCH/long" ]
+}
+check "hours of training are refused where nobody can be asked" asks_for_yes lm train --steps 10000000
+check "a head's, too" asks_for_yes retrieval train --steps 100000000
+refused "a folder that is taken is refused before the time is estimated" 2 'model.ckpt: already exists; use --resume' \
+    train --steps 10000000 --out "$SCRATCH/whole"
 rm "$SCRATCH/interrupted/model.ckpt"
 check "a run that ended before its first checkpoint is begun again as it was" \
     "$WHET_BIN" lm train --resume --quiet --out "$SCRATCH/interrupted"

@@ -47,6 +47,6 @@ else
     skip "the JSON is an array of complete objects" "needs python3"
     skip "the JSON has the same names" "needs python3"
 fi
-refuses "arguments are refused" '' '' "whet policies: unexpected argument 'x'\nTry 'whet policies --help'.\n" policies x
-refuses "two forms at once are refused" '' '' "whet policies: --json and --names exclude each other\nTry 'whet policies --help'.\n" policies --json --names
+refuses "arguments are refused" '' '' "whet policies: unexpected argument 'x'; usage: whet policies [OPTION]...\n" policies x
+refuses "two forms at once are refused" '' '' "whet policies: --json and --names exclude each other\n" policies --json --names
 finish

@@ -1,24 +1,23 @@
 # whet probe and whet figure 3: what is printed, drawn and kept, and what is refused.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-try="Try 'whet probe --help'.\n"
-refuses "a model is needed" '' '' "whet probe: missing model; usage: whet probe [OPTION]... MODEL.gguf\n$try" probe
-refuses "but only one" '' '' "whet probe: two models given: 'a.gguf' and 'b.gguf'\n$try" probe -m a.gguf b.gguf
+refuses "a model is needed" '' '' "whet probe: missing model; usage: whet probe [OPTION]... MODEL.gguf\n" probe
+refuses "but only one" '' '' "whet probe: two models given: 'a.gguf' and 'b.gguf'\n" probe -m a.gguf b.gguf
 refuses "a file that is not there" '' '' 'whet probe: /nowhere.gguf: no such file\n' probe /nowhere.gguf
-refuses "two texts" '' '' "whet probe: --prompt and --prompt-file exclude each other\n$try" probe x.gguf --text a --prompt-file b
+refuses "two texts" '' '' "whet probe: --prompt and --prompt-file exclude each other\n" probe x.gguf --text a --prompt-file b
 refuses "a text that is not there" '' '' 'whet probe: /nowhere: no such file\n' probe x.gguf --prompt-file /nowhere
-refuses "no sequences" '' '' "whet probe: --count: 0 is out of range (1 to 1,000)\n$try" probe x.gguf --sequences 0
-refuses "no position" '' '' "whet probe: --every: 0 is out of range (1 to 65,535)\n$try" probe x.gguf --every 0
-refuses "no context" '' '' "whet probe: --context: 0 is out of range (1 to 16,777,216)\n$try" probe x.gguf --context 0
-refuses "no tokens to judge" '' '' "whet probe: --perplexity-tokens: must be 4 or more\n$try" probe x.gguf --perplexity-tokens 0
-refuses "a range that is none" '' '' "whet probe: --range: '9..9' is only one number; a range such as 0-999 has two\n$try" probe x.gguf --range 9..9
-refuses "sizes that do not grow" '' '' "whet probe: --sizes: each must be larger than the one before\n$try" probe x.gguf --sizes 4,4
-refuses "a policy that is not known" '' '' "whet probe: --policy: unknown policy 'adaptve': did you mean 'adaptive'?\n'whet policies' lists them.\n" probe x.gguf --policy adaptve
+refuses "no sequences" '' '' "whet probe: --count: 0 is out of range (1 to 1,000)\n" probe x.gguf --sequences 0
+refuses "no position" '' '' "whet probe: --every: 0 is out of range (1 to 65,535)\n" probe x.gguf --every 0
+refuses "no context" '' '' "whet probe: --context: 0 is out of range (1 to 16,777,216)\n" probe x.gguf --context 0
+refuses "no tokens to judge" '' '' "whet probe: --perplexity-tokens: must be 4 or more\n" probe x.gguf --perplexity-tokens 0
+refuses "a range that is none" '' '' "whet probe: --range: '9..9' is only one number; a range such as 0-999 has two\n" probe x.gguf --range 9..9
+refuses "sizes that do not grow" '' '' "whet probe: --sizes: each must be larger than the one before\n" probe x.gguf --sizes 4,4
+refuses "a policy that is not known" '' '' "whet probe: --policy: unknown policy 'adaptve'; did you mean 'adaptive'?\n" probe x.gguf --policy adaptve
 for list in '' 0- , 0, 3-1 65536 1,,2 ' 1' 0-3,x; do
-    refuses "layers '$list' are none" '' '' "whet probe: --layers: '$list' is not a list such as 0-3,7\n$try" probe x.gguf --layers "$list"
+    refuses "layers '$list' are none" '' '' "whet probe: --layers: '$list' is not a list such as 0-3,7\n" probe x.gguf --layers "$list"
 done
-refuses "heads that are none" '' '' "whet probe: --heads: 'all' is not a list such as 0-3,7\n$try" probe x.gguf --heads all
-refuses "a picture whose name gnuplot cannot say" '' '' "whet probe: it's.svg: file names of figures must not have quotes\n$try" probe x.gguf --figure "it's.svg"
+refuses "heads that are none" '' '' "whet probe: --heads: 'all' is not a list such as 0-3,7\n" probe x.gguf --heads all
+refuses "a picture whose name gnuplot cannot say" '' '' "whet probe: it's.svg: file names of figures must not have quotes\n" probe x.gguf --figure "it's.svg"
 refuses "two files of one name" '' '' "whet probe: $SCRATCH/x: two results cannot go to the same file\n" probe x.gguf --json "$SCRATCH/x" --csv "$SCRATCH/x"
 refuses "two pictures of one name" '' '' "whet probe: ./x.svg: two results cannot go to the same file\n" probe x.gguf --figure ./x.svg --figures ./x.svg
 printf 'a model' >"$SCRATCH/kept.gguf"
@@ -31,11 +30,11 @@ for option in --json --csv --figure --figures; do
 done
 without_gnuplot() {
     (cd "$SCRATCH" && PATH=/nowhere:/there "$WHET_BIN" figure 3 x.gguf) >"$SCRATCH/out" 2>"$SCRATCH/err"
-    [ $? -eq 1 ] && grep -q 'cannot run gnuplot (No such file or directory)' "$SCRATCH/err"
+    [ $? -eq 1 ] && grep -q 'gnuplot: cannot run: No such file or directory' "$SCRATCH/err"
 }
 check "without gnuplot a figure is refused before anything is run" without_gnuplot
-refuses "a picture of another kind" '' '' "whet probe: x.jpg: figures are written as .svg or .png\n$try" probe x.gguf --figure x.jpg
-refuses "figure 3 needs a model" '' '' "whet figure 3: missing model; usage: whet figure 3 [OPTION]... MODEL.gguf\nTry 'whet figure 3 --help'.\n" figure 3
+refuses "a picture of another kind" '' '' "whet probe: x.jpg: figures are written as .svg or .png\n" probe x.gguf --figure x.jpg
+refuses "figure 3 needs a model" '' '' "whet figure 3: missing model; usage: whet figure 3 [OPTION]... MODEL.gguf\n" figure 3
 refuses "and comes first" '' '' \
     "whet figure: figure 3 looks into a language model: 'whet figure 3 -m MODEL.gguf', the number first\n" figure --quiet 3
 printf 'GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >"$SCRATCH/empty.gguf"

@@ -10,12 +10,11 @@ refuses "an unknown one that is near to none is answered with all" '' '' \
     "whet reproduce: --only: unknown part 'foo' ($("$WHET_BIN" reproduce --help | sed -n '/^parts/,/^$/ s/^  \([a-z0-9-]*\).*/\1/p' | paste -sd, | sed 's/,/, /g'))\n" \
     reproduce --only foo
 check "the help marks what a run leaves out" eval '"$WHET_BIN" reproduce --help | grep -q "^  beyond *\*"'
-try='Try '\''whet reproduce --help'\''.\n'
-refuses "too many seeds are refused" '' '' "whet reproduce: --num-seeds: '1001' is not a whole number from 1 to 1,000\n$try" \
+refuses "too many seeds are refused" '' '' "whet reproduce: --num-seeds: '1001' is not a whole number from 1 to 1,000\n" \
     reproduce --seeds 1001
-refuses "no steps are refused" '' '' "whet reproduce: --steps: '0' is not a whole number from 1 to 1,000,000,000\n$try" \
+refuses "no steps are refused" '' '' "whet reproduce: --steps: '0' is not a whole number from 1 to 1,000,000,000\n" \
     reproduce --steps 0
-refuses "no sets are refused" '' '' "whet reproduce: --count: '0' is not a whole number from 1 to 10,000,000\n$try" reproduce --sets 0
+refuses "no sets are refused" '' '' "whet reproduce: --count: '0' is not a whole number from 1 to 10,000,000\n" reproduce --sets 0
 check "which leaves no folder behind" [ ! -e report/manifest.json ]
 
 if ! have gnuplot; then

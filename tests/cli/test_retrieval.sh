@@ -55,7 +55,7 @@ check "and so are its weights" same even/seed-1.ckpt uneven/seed-1.ckpt
 
 # Two runs in one folder.
 one_at_a_time() {
-    "$WHET_BIN" retrieval train "${small[@]}" --steps 1000000 --seed 1 --out "$SCRATCH/busy" >/dev/null 2>&1 &
+    "$WHET_BIN" retrieval train "${small[@]}" --steps 1000000 --yes --seed 1 --out "$SCRATCH/busy" >/dev/null 2>&1 &
     local first=$! second
     appears "$SCRATCH/busy/seed-1.ckpt"
     train --seed 2 --out "$SCRATCH/busy" >/dev/null 2>"$SCRATCH/err"

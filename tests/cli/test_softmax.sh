@@ -118,6 +118,6 @@ refuses "a beta beside a temperature is refused" '0\n' '' \
 refuses "a beta that is not positive is refused" '0\n' '' "whet softmax: --beta: not a positive 32-bit float\n" softmax --beta 0
 refuses "a sink beyond a float is refused" '0\n' '' "whet softmax: --sink: too large for a 32-bit float\n" softmax --sink 1e39
 refuses "two maps are refused" '0\n' '' \
-    "whet softmax: --policy 'topk:3+hardmax': 'topk:3' is a map: expected a temperature before '+' and a map behind it\n'whet policies' lists them.\n" \
+    "whet softmax: --policy 'topk:3+hardmax': 'topk:3' is a map: expected a temperature before '+' and a map behind it\n" \
     softmax --policy topk:3+hardmax
 finish

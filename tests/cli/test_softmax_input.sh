@@ -126,7 +126,7 @@ refuses "but not longer" '0 0\n00 0\n' "$half" \
 answers "limits have suffixes" '0 0\n' "$half" softmax --max-line 1K
 for size in 0 '' x 1T 5MB -1 99999999999999999999 99999999999999G; do
     refuses "--max-line '$size' is refused" '' '' \
-        "whet softmax: --max-line: '$size' is not a size such as 4096, 64K, 64M or 2G\nTry 'whet softmax --help'.\n" softmax --max-line "$size"
+        "whet softmax: --max-line: '$size' is not a size such as 4096, 64K, 64M or 2G\n" softmax --max-line "$size"
 done
 
 # A locale with a decimal comma must not matter.

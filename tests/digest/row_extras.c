@@ -37,7 +37,7 @@ static bool takes_betas(const whet_policy *policy) {
 
 static bool has_entropy_after(const whet_policy *policy) {
     const float logit = 0;
-    whet_stats stats;
+    whet_stats stats = {.entropy_after = NAN};
     whet_rows rows = {.size = sizeof rows, .rows = 1, .n = 1, .in = &logit, .stats = &stats};
     return whet_entropy(&rows, policy, NULL) == WHET_OK && !isnan(stats.entropy_after);
 }

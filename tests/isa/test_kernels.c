@@ -454,7 +454,7 @@ TEST(steps_do_their_work_on_three_rows_at_once) { for_each_row(8, check_step); }
 /* What one row of a pass has to agree in, to the last bit. */
 static void check_row_of_step(const row_pass *many, size_t i) {
     const kernels *k = whet_kernels_get();
-    float y[80], out[80];
+    float y[80] = {0}, out[80] = {0};
     bool looks_ahead = many->next && i < many->next_row_count;
     row_pass one = {.row_count = 1, .n = many->n, .next_row_count = 1, .whole = many->whole};
     one.x = many->x + (ptrdiff_t)i * many->stride;

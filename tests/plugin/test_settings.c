@@ -135,7 +135,7 @@ TEST(what_is_not_understood_is_refused) {
         {"WHET_", "1", NULL, "unknown setting WHET_"},
         {"WHET_MODE", "hook", NULL, "unknown setting WHET_MODE"},
         {"WHET_CONFIG", "/there/is/no/such/file", NULL, "WHET_CONFIG=/there/is/no/such/file: "},
-        {"WHET_CONFIG", "/", NULL, "WHET_CONFIG=/: cannot read the file"},
+        {"WHET_CONFIG", "/", NULL, "WHET_CONFIG=/: cannot read: "},
         {"WHET_CONFIG", "any", "adaptive", "both"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

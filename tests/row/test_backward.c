@@ -218,7 +218,7 @@ static void compare_parameters(const char *what, problem *at,
 }
 
 /* One row of f32 as attention takes it, with its coefficients where they are wanted. */
-/* NOLINTNEXTLINE(readability-non-const-parameter): weights are written */
+/* NOLINTBEGIN(readability-non-const-parameter): weights are written */
 static bool one_f32_row(const whet_policy *policy, const float *in, const float *grad_out, size_t n,
                         float *weights, float *grad_in, whet_policy_gradient *parameters) {
     row_job job = whet_row_plan(policy, false);
@@ -228,6 +228,7 @@ static bool one_f32_row(const whet_policy *policy, const float *in, const float 
     row.out = grad_in;
     return whet_row_backward(&row, &job, &gradients);
 }
+/* NOLINTEND(readability-non-const-parameter) */
 
 static whet_rows_backward request(size_t n) {
     return (whet_rows_backward){.size = sizeof(whet_rows_backward),

@@ -582,7 +582,7 @@ TEST(rows_of_nothing_are_rows_in_which_all_is_masked) {
     const float masked[EMPTY_ROWS] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
     for (size_t stride = 0; stride < 2; stride++) {
         float grad_sink[2][EMPTY_ROWS] = {{0}}, grad_beta[2][EMPTY_ROWS] = {{0}},
-              grad_in[EMPTY_ROWS];
+              grad_in[EMPTY_ROWS] = {0};
         size_t first_bad[2] = {99, 99};
         whet_status status[2];
         for (size_t n = 0; n < 2; n++) {

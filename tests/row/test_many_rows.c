@@ -131,7 +131,7 @@ static void check_narrow_rows(narrow w, const char *name) {
     rows.out_type = w.out_type;
     rows.out_stride = one.stride;
     rows.stats = stats;
-    size_t expected_bad = w.rows, first_bad = w.rows;
+    size_t expected_bad = w.rows, first_bad = expected_bad;
     whet_status expected = whet_softmax(&rows, &policy, &expected_bad);
     const array *written = w.in_place ? &in : &out;
     rows.out = written->first;

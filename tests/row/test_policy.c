@@ -335,13 +335,13 @@ TEST(other_locales_change_nothing) {
 }
 
 TEST(unknown_names_suggest_the_nearest) {
-    check_refused("adaptve", "unknown policy 'adaptve': did you mean 'adaptive'?");
+    check_refused("adaptve", "unknown policy 'adaptve'; did you mean 'adaptive'?");
     check_refused("Adaptive:hold", "did you mean 'adaptive'?");
     check_refused("SOFTMAX", "did you mean 'softmax'?");
     check_refused("stick_breaking", "did you mean 'stick-breaking'?");
     check_refused("top-k:3", "did you mean 'topk'?");
     check_refused("sparse-max", "did you mean 'sparsemax'?");
-    check_refused("adaptive:hodl", "'hodl' does not belong here: did you mean 'adaptive:hold'?");
+    check_refused("adaptive:hodl", "'hodl' does not belong here; did you mean 'adaptive:hold'?");
     check_refused("zzz:1", "unknown policy 'zzz'");
     check_refused("custom", "unknown policy 'custom'");
     check_refused(":1", "unknown policy ''");
@@ -403,7 +403,7 @@ TEST(numbers_too_few_or_too_many_are_refused) {
 }
 
 TEST(options_that_do_not_belong_are_refused) {
-    check_refused("poly:1:treshold=1", "unknown option 'treshold': did you mean 'threshold'?");
+    check_refused("poly:1:treshold=1", "unknown option 'treshold'; did you mean 'threshold'?");
     check_refused("poly:1:foo=1", "'foo' is not an option: expected poly:");
     check_refused("poly:1:cap=2", "'cap' is not an option here: expected poly:");
     check_refused("adaptive:hold=3", "'hold' is not an option here");
@@ -734,8 +734,8 @@ TEST(pairs_that_make_no_sense_are_refused_in_words) {
     check_refused("+topk:3", "unknown policy '+topk'");
     check_refused("adaptive++topk:3", "unknown policy 'adaptive+'");
     check_refused("adaptive+foo", "unknown policy 'foo'");
-    check_refused("adaptive+sparsemx", "unknown policy 'sparsemx': did you mean 'sparsemax'?");
-    check_refused("adaptve+topk:3", "unknown policy 'adaptve': did you mean 'adaptive'?");
+    check_refused("adaptive+sparsemx", "unknown policy 'sparsemx'; did you mean 'sparsemax'?");
+    check_refused("adaptve+topk:3", "unknown policy 'adaptve'; did you mean 'adaptive'?");
     check_refused("adaptive+topk", "'topk' lacks a number: expected topk:k");
     check_refused("adaptive+topk:0", "topk needs a whole k >= 1, not 0");
     check_refused("fixed:0+topk:1", "fixed needs a finite B > 0, not 0");

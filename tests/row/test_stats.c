@@ -160,7 +160,7 @@ TEST(a_sink_has_no_argmax) {
     const float row[] = {1, 4, 4, 2};
     const float sinks[] = {9, 4, -3};
     for (size_t i = 0; i < 3; i++) {
-        whet_stats entries, sink, whole;
+        whet_stats entries = {0}, sink, whole;
         whet_rows rows = {.size = sizeof rows, .rows = 1, .n = 4, .in = row, .stats = &entries};
         CHECK_INT(whet_entropy(&rows, NULL, NULL), WHET_OK);
         rows.sink = &sinks[i];

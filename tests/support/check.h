@@ -43,7 +43,7 @@ bool check_int(long long actual, long long expected, const char *file, int line,
 bool check_str(const char *actual, const char *expected, const char *file, int line,
                const char *text);
 _Noreturn void check_end_test(void);
-__attribute__((format(printf, 1, 2))) _Noreturn void check_skip(const char *format, ...);
+__attribute__((noreturn, format(printf, 1, 2))) void check_skip(const char *format, ...);
 
 // Begins a test; the name is a sentence with underscores.
 #define TEST(name)                                                                                 \

@@ -56,12 +56,12 @@ static void choose_policies(void) {
     char path[] = "/tmp/bench_ggml.XXXXXX";
     int file = mkstemp(path);
     if (file < 0 || write(file, rules, sizeof rules - 1) != (ssize_t)sizeof rules - 1)
-        fail("cannot write to /tmp");
+        fail("/tmp: cannot write");
     close(file);
     setenv("WHET_CONFIG", path, 1);
     unsetenv("WHET_POLICY");
     if (!ggml_backend_load(WHET_PLUGIN))
-        fail("cannot load the plug-in");
+        fail(WHET_PLUGIN ": cannot load");
     unlink(path);
 }
 
@@ -262,7 +262,7 @@ static void write_result(shape s, int threads, const double *best, const double 
 
 static void finish_json(void) {
     if (json && (fputs("\n]\n", json) == EOF || fclose(json) != 0))
-        fail("cannot write the JSON file");
+        fail("--json: cannot write the file");
 }
 
 static void measure(shape s, int threads, double budget, const char *part) {
@@ -295,7 +295,7 @@ int main(int argc, char **argv) {
     if (argc > 2 && strcmp(argv[1], "--json") == 0) {
         json = fopen(argv[2], "w");
         if (!json)
-            fail("cannot create the JSON file");
+            fail("--json: cannot create the file");
         argv += 2;
         argc -= 2;
     }

@@ -138,7 +138,7 @@ TEST(a_log_is_cut_after_the_last_step_that_counts) {
     make_scratch();
     char *path = lab_path(folder, "log.jsonl");
     lab_error error = {0};
-    json_t *last_kept;
+    json_t *last_kept = NULL;
     REQUIRE(path && lab_json_log_cut(path, "step", 5, &last_kept, &error));
     CHECK(last_kept == NULL);
     REQUIRE(replace_file(path, write_text, "{\"step\":1}\n{\"step\":5}\n{\"step\":6}\n{\"step\":"));

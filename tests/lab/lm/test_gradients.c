@@ -256,6 +256,7 @@ TEST(activations_made_again_give_the_same_gradients_in_less_memory) {
     lm_workspace *lean = lm_workspace_create_lean(&p.network, PROBLEM_TOKENS);
     whet_policy_gradient *kept = run_frozen(&p, p.workspace), *again = run_frozen(&p, lean);
     size_t bytes = (size_t)config.layers * config.heads * sizeof *kept;
+    REQUIRE(kept && again);
     CHECK(memcmp(kept, again, bytes) == 0);
     CHECK(kept[0].value[0] != 0);
     float *trained = calloc(p.network.layout.count, sizeof(float));

@@ -14,6 +14,7 @@
 #include "lm/rope_scaling.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 enum { TOKENS_MAX = 4096, STORY_SIZE_MAX = 1 << 16 };
@@ -106,7 +107,6 @@ static double our_perplexity(const char *path, size_t length, size_t *judged) {
 static double their_perplexity(const char *path, size_t length, size_t *judged) {
     const char *driver = getenv("WHET_LLAMA_DRIVER"), *libraries = getenv("WHET_LLAMA_LIB");
     char story[MODEL_PATH_SIZE], command[3 * MODEL_PATH_SIZE];
-    double perplexity = 0;
     if (!driver || !*driver || !libraries || !*libraries) {
         SKIP("there is no llama.cpp to run models with");
     }
@@ -114,11 +114,14 @@ static double their_perplexity(const char *path, size_t length, size_t *judged) 
              "env -u GGML_BACKEND_PATH -u LD_PRELOAD LLAMA_LIBRARIES='%s' '%s' '%s' text '%s' "
              "--context %zu --batch %zu --threads 1 --fa off --cache f32",
              libraries, driver, path, story_path(story), length, length);
-    FILE *pipe = popen(command, "r");
+    FILE *pipe = popen(command, "r"); /* NOLINT(cert-env33-c): paths of this build only */
     REQUIRE(pipe);
-    int read = fscanf(pipe, "%lf %zu", &perplexity, judged);
+    char line[200] = "", *end = line;
+    bool is_read = fgets(line, sizeof line, pipe) != NULL;
     CHECK_INT(pclose(pipe), 0);
-    REQUIRE(read == 2);
+    double perplexity = strtod(line, &end);
+    REQUIRE(is_read && end > line);
+    *judged = strtoul(end, NULL, 10);
     return perplexity;
 }
 

@@ -370,7 +370,8 @@ static void check_audited(const tiny_model *model) {
 
 TEST(models_that_make_no_sense_are_refused) {
     tiny_model model = tiny_usual("phi3");
-    check_refused(&model, "unsupported architecture \"phi3\"; supported: llama, qwen2, qwen3, gemma");
+    check_refused(&model,
+                  "unsupported architecture \"phi3\"; supported: llama, qwen2, qwen3, gemma");
     model = tiny_usual("llama");
     model.kv_heads = 3;
     check_refused(&model, "4 query heads cannot share 3 key heads evenly");

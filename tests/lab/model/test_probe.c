@@ -336,7 +336,7 @@ TEST(what_cannot_be_run_is_told) {
 TEST(an_architecture_that_llama_cpp_does_not_know_is_told) {
     tiny_model model = tiny_usual("no-such-thing");
     probe_request request = usual_request(made(&model));
-    check_fails(&request, LAB_INPUT, "llama.cpp could not load");
+    check_fails(&request, LAB_INPUT, "cannot load: llama.cpp: ");
     unlink(path);
 }
 

@@ -139,8 +139,7 @@ TEST(manifests_of_others_are_refused) {
     write_manifest("retrieval train",
                    json_pack("{s:i, s:i, s:i}", "seeds", 3, "steps", 4, "sets", 5));
     CHECK(!reproduction_recall_scale(&run, &error));
-    CHECK(error.kind == LAB_INPUT &&
-          strstr(error.text, "is not the manifest of a 'whet reproduce'"));
+    CHECK(error.kind == LAB_INPUT && strstr(error.text, ": not a manifest of 'whet reproduce'"));
     write_manifest("reproduce", json_pack("{s:i, s:i, s:i}", "seeds", -3, "steps", 4, "sets", 5));
     error = (lab_error){0};
     CHECK(!reproduction_recall_scale(&run, &error) && error.kind == LAB_INPUT);

@@ -3,6 +3,7 @@
 #include "tune.h"
 
 #include "commands.h"
+#include "confirm.h"
 #include "lab_options.h"
 #include "laboratory.h"
 #include "lm.h"
@@ -29,6 +30,7 @@ typedef struct arguments {
     option_range context, steps, batch, seeds, count, validation_count, check_count, task_length;
     double rate, text_weight;
     uint64_t seed, threads;
+    bool is_confirmed;
 } arguments;
 
 /* ---- values of options ---- */
@@ -150,7 +152,20 @@ static int keep(const arguments *given, const tune_request *request, const tune_
     return keep_json(given->out, about ? tune_setting_config(&result->setting, about) : NULL);
 }
 
+/* The question before long work, and the exit status that its answer gives. */
+typedef struct question {
+    bool is_confirmed;
+    int status;
+} question;
+
+static bool ask(void *context, double seconds) {
+    question *asked = context;
+    asked->status = confirm_seconds(seconds, "", asked->is_confirmed);
+    return asked->status == STATUS_OK;
+}
+
 static int run(const arguments *given, tune_request *request) {
+    question asked = {given->is_confirmed, STATUS_OK};
     laboratory lab;
     tune_result result;
     lab_error error = {.kind = LAB_NO_ERROR};
@@ -158,9 +173,13 @@ static int run(const arguments *given, tune_request *request) {
         return report_lab_error(&lab.error);
     request->engine = &lab.engine;
     request->executor = &lab.executor;
+    request->confirm = ask;
+    request->confirm_context = &asked;
     lab_catch_interrupts();
     bool good = tune_run(request, &result, &error);
-    int status = good ? keep(given, request, &result) : report_lab_error(&error);
+    int status = good                         ? keep(given, request, &result)
+                 : error.kind == LAB_NO_ERROR ? asked.status
+                                              : report_lab_error(&error);
     if (!good && error.kind == LAB_STOPPED && request->state_path)
         fprintf(stderr, "%s keeps what was done; the same command continues.\n",
                 request->state_path);
@@ -240,6 +259,7 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         {"seeds", OPTION_RANGE, &given->seeds, "N", "number of repetitions (default 3)"},
         seed_option(&given->seed, "seed of the first repetition (default 1)"),
         threads_option(&given->threads),
+        yes_option(&given->is_confirmed),
         OPTIONS_ABOUT("results"),
         {"out", OPTION_TEXT, &given->out, "FILE",
          "file for the settings, to be named by WHET_CONFIG (default tuned.json)", 'o',

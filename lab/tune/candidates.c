@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { KEY_SIZE = 128, PATIENCE = 2, LOOKS = 6 };
+enum { KEY_SIZE = 128, PATIENCE = 2 };
 
 /* ---- measuring ---- */
 
@@ -151,8 +151,8 @@ static bool train_one(tune_run_state *run, tune_by by, size_t seed, tune_state *
     double best = 0;
     size_t steps = run->request->steps, without = 0;
     snprintf(key, sizeof key, "%s/%zu", tune_by_names[by], seed);
-    for (size_t look = 1; look <= LOOKS && without < PATIENCE; look++) {
-        size_t until = (steps * look + LOOKS - 1) / LOOKS;
+    for (size_t look = 1; look <= TUNE_LOOKS && without < PATIENCE; look++) {
+        size_t until = (steps * look + TUNE_LOOKS - 1) / TUNE_LOOKS;
         snprintf(run->doing, sizeof run->doing, "numbers by %s, seed %zu", tune_by_names[by], seed);
         run->progress = lab_progress_begin("tune", state->step, steps, run->request->quiet);
         bool good = tune_calibrate(&c, until, key, &run->ledger, stepped, run, state, run->error);

@@ -7,7 +7,7 @@
 #include "tune/task.h"
 #include "tune/tune.h"
 
-enum { TUNE_ROPES_MAX = 8, TUNE_ROPE_SIZE = 32 };
+enum { TUNE_ROPES_MAX = 8, TUNE_ROPE_SIZE = 32, TUNE_LOOKS = 6 };
 
 /* The model with one scaling of its positions. */
 typedef struct tune_model {

@@ -1,6 +1,8 @@
 /* The phases of a run, one after the other; see tune.h. */
 #include "tune/run.h"
 
+#include "base/clock.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,8 +29,52 @@ bool tune_progress(void *listener, size_t done) {
     return true;
 }
 
+/* ---- how long it will take ---- */
+
+/* Seconds of one sequence's forward pass on one thread. */
+static bool time_forward(tune_run_state *run, double *seconds) {
+    const tune_judge *judge = &run->models[0].judge;
+    const tune_arm arm = {.setting = &run->neutral};
+    size_t count = run->result->context;
+    tune_losses losses = {.loss = malloc(count * sizeof(float)), .right = malloc(count)};
+    double began = lab_now();
+    bool good = (losses.loss && losses.right) || lab_fail_memory(run->error);
+    good = good && judge->run(judge->context, &arm, run->calibration.list, 1, &losses, NULL, NULL,
+                              run->error);
+    *seconds = lab_now() - began;
+    free(losses.loss);
+    free(losses.right);
+    return good;
+}
+
+/* Forward passes of the whole run; a step's gradient counts as three. */
+static double passes_of(const tune_run_state *run) {
+    enum { OTHER_ARMS = 8 };
+    const tune_request *request = run->request;
+    const tune_result *result = run->result;
+    double runs = (double)request->seeds * (request->by == TUNE_BY_ALL ? 1 : 2);
+    double validation = (double)run->examples[TUNE_VALIDATION].count;
+    double check = (double)run->examples[TUNE_CHECK].count;
+    for (size_t i = 0; i < result->validate.count; i++)
+        validation += (double)run->validation[i].count;
+    for (size_t i = 0; i < result->check.count; i++)
+        check += (double)run->check[i].count;
+    return runs * (TUNE_LOOKS * validation + 3 * (double)(request->steps * request->batch)) +
+           (runs + TUNE_PERMUTATIONS + OTHER_ARMS) * check;
+}
+
+static bool is_confirmed(tune_run_state *run) {
+    const tune_request *request = run->request;
+    double seconds;
+    if (!request->confirm)
+        return true;
+    double threads = request->executor ? (double)request->executor->workers : 1;
+    return time_forward(run, &seconds) &&
+           request->confirm(request->confirm_context, seconds * passes_of(run) / threads);
+}
+
 static bool run_phases(tune_run_state *run) {
-    bool good = tune_prepare(run);
+    bool good = tune_prepare(run) && is_confirmed(run);
     tune_result *result = run->result;
     result->part = (double)result->context > result->n0 ? TUNE_BEYOND : TUNE_ALL;
     good = good && tune_find_candidates(run) && tune_choose(run) && tune_check_all(run);

@@ -44,6 +44,10 @@ typedef struct tune_request {
     double text_weight; /* of texts beside a task, see tune_calibration */
     uint64_t seed;
     const char *state_path; /* or NULL */
+    /* Asked before a run that will take about so many seconds; false: it does not start, and
+     * tune_run returns false without an error. NULL: nobody is asked. */
+    bool (*confirm)(void *context, double seconds);
+    void *confirm_context;
     bool quiet;
     const nn_engine *engine;
     const whet_executor *executor;

@@ -87,15 +87,15 @@ static int check_values(const arguments *given, tune_request *request) {
     if (given->text.count == 0 || given->check.count == 0) {
         complain("missing --%s; a gain is learned on --text and proved on --check, other texts",
                  given->text.count == 0 ? "text" : "check");
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     if (!(given->rate > 0 && given->rate <= 1)) {
         complain("--rate: %g is out of range (above 0, up to 1)", given->rate);
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     if (!(given->text_weight >= 0 && given->text_weight <= 1e6)) {
         complain("--text-weight: %g is out of range (0 to 1,000,000)", given->text_weight);
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     for (size_t i = 0; tune_by_names[i]; i++)
         if (strcmp(tune_by_names[i], given->by) == 0)
@@ -262,7 +262,7 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         yes_option(&given->is_confirmed),
         OPTIONS_ABOUT("results"),
         {"out", OPTION_TEXT, &given->out, "FILE",
-         "file for the settings, to be named by WHET_CONFIG (default tuned.json)", 'o',
+         "file for the settings, to be named by WHET_CONFIG (default tuned.json)", .letter = 'o',
          .values = VALUE_FILE},
         json_option(&given->json, "everything that was measured as JSON, in FILE"),
     };
@@ -311,10 +311,10 @@ int command_tune(int argc, char **argv) {
         given.check_count.value = given.task ? 100 : 24;
     if (operands > 0 && given.model) {
         complain("two models given: '%s' and '%s'", given.model, argv[1]);
-        status = point_to_help();
+        status = STATUS_MISUSE;
     } else if (operands == 0 && !given.model) {
         complain("missing model; usage: whet tune MODEL.gguf --text FILE... --check FILE...");
-        status = point_to_help();
+        status = STATUS_MISUSE;
     } else {
         given.model = operands > 0 ? argv[1] : given.model;
         status = check_and_run(&given);

@@ -83,6 +83,7 @@ static const char *const names[] = {"ggml_backend_load_all_from_path",
                                     "llama_model_n_ctx_train",
                                     "llama_model_n_layer",
                                     "llama_model_n_head",
+                                    "llama_model_rope_type",
                                     "llama_model_chat_template",
                                     "llama_vocab_n_tokens",
                                     "llama_vocab_is_eog",
@@ -158,6 +159,7 @@ static void find_rope(libllama *l, const libllama_block *params) {
     l->rope_kind_at = at;
     l->rope_numbers_at = numbers;
     l->cache_types_at = types;
+    l->flash_at = choices == CHOICES_MAX ? at + CHOICES_MAX - 1 : 0;
 }
 
 static bool know_context(libllama *l) {
@@ -255,6 +257,8 @@ bool libllama_context_params(const libllama *l, const libllama_context_options *
     if (options->has_f32_cache) {
         set_number(params, l->cache_types_at, TYPE_F32);
         set_number(params, l->cache_types_at + 1, TYPE_F32);
+        if (l->flash_at)
+            set_number(params, l->flash_at, 0);
     }
     return true;
 }

@@ -43,6 +43,7 @@ typedef struct libllama_functions {
     int32_t (*llama_model_n_ctx_train)(const void *model);
     int32_t (*llama_model_n_layer)(const void *model);
     int32_t (*llama_model_n_head)(const void *model);
+    int (*llama_model_rope_type)(const void *model); /* -1: it has no rotary positions */
     const char *(*llama_model_chat_template)(const void *model, const char *name);
     int32_t (*llama_vocab_n_tokens)(const void *vocab);
     bool (*llama_vocab_is_eog)(const void *vocab, int32_t token);
@@ -67,8 +68,9 @@ typedef struct libllama {
     char version[64];  /* as the library reports it; versions of 2025 do not: "" */
     size_t threads_at; /* index of the numbers of threads in a context's parameters */
     /* Indices of the kind of RoPE scaling, of its numbers, and of the types of the cache; 0 where
-     * the layout between them is not a supported one. */
-    size_t rope_kind_at, rope_numbers_at, cache_types_at;
+     * the layout between them is not a supported one. That of flash attention is 0, too, in
+     * versions where it is off by default. */
+    size_t rope_kind_at, rope_numbers_at, cache_types_at, flash_at;
 } libllama;
 
 /* Supported versions, for messages. */
@@ -112,7 +114,9 @@ typedef struct libllama_context_options {
     uint32_t batch;   /* of which are computed at a time */
     uint32_t threads;
     const libllama_rope *rope; /* NULL: as the model's file says */
-    bool has_f32_cache;        /* keys and values are kept as f32, not f16 */
+    /* Keys and values are kept as f32, not f16. Without flash attention, for which llama.cpp would
+     * convert them. */
+    bool has_f32_cache;
 } libllama_context_options;
 
 /* False if the options need members whose place in this version is not known. */

@@ -129,6 +129,10 @@ size_t runner_layers(const runner *r) {
 
 size_t runner_heads(const runner *r) { return (size_t)r->llama.call.llama_model_n_head(r->model); }
 
+bool runner_rotates(const runner *r) {
+    return r->llama.call.llama_model_rope_type(r->model) >= 0;
+}
+
 /* ---- text ---- */
 
 int32_t *runner_tokens(runner *r, const char *text, bool has_start, bool has_special, size_t *count,

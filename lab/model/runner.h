@@ -48,6 +48,7 @@ size_t runner_vocabulary(const runner *r);
 /* Its layers, and the query heads of the first. */
 size_t runner_layers(const runner *r);
 size_t runner_heads(const runner *r);
+bool runner_rotates(const runner *r); /* whether its positions are rotary */
 
 /* The tokens of a text, to be freed. `has_start`: with the model's begin token; `has_special`:
  * "<|im_start|>" and the like are tokens, not text. */

@@ -136,8 +136,7 @@ static bool read_block(whole_file *read, FILE *file, size_t limit, lab_error *er
                         read->path, (size_t)(nul - bytes));
     read->size += got;
     if (read->size > limit)
-        return lab_fail(error, LAB_INPUT, "%s: too large (more than %zu bytes)", read->path,
-                        limit);
+        return lab_fail(error, LAB_INPUT, "%s: too large (more than %zu bytes)", read->path, limit);
     if (ferror(file))
         return lab_fail_file(error, "read", read->path);
     return got > 0;

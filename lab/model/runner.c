@@ -129,9 +129,7 @@ size_t runner_layers(const runner *r) {
 
 size_t runner_heads(const runner *r) { return (size_t)r->llama.call.llama_model_n_head(r->model); }
 
-bool runner_rotates(const runner *r) {
-    return r->llama.call.llama_model_rope_type(r->model) >= 0;
-}
+bool runner_rotates(const runner *r) { return r->llama.call.llama_model_rope_type(r->model) >= 0; }
 
 /* ---- text ---- */
 

@@ -198,8 +198,7 @@ const tune_llama_model *tune_llama_about(const tune_llama *llama) { return &llam
 
 bool tune_llama_tokens(tune_llama *llama, const char *const *texts, size_t count,
                        lm_token_list *lists, lab_error *error) {
-    llama_run run = {
-        .llama = llama, .lists = lists, .job = {.texts = texts, .text_count = count}};
+    llama_run run = {.llama = llama, .lists = lists, .job = {.texts = texts, .text_count = count}};
     return run_process(&run, error);
 }
 

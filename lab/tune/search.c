@@ -283,8 +283,11 @@ static search_status run_round(search *s, layer_search *l, bool *has_changed) {
 /* Step sizes that a search goes through where nothing is accepted. */
 static size_t count_steps(const tune_search_options *o) {
     size_t count = 0;
-    for (double step = o->step; step >= o->least_step; step /= 2)
+    double step = o->step;
+    while (step >= o->least_step) {
+        step /= 2;
         count++;
+    }
     return count;
 }
 
@@ -346,6 +349,7 @@ static void find_stretch(search *s) {
 
 static bool make_memory(search *s) {
     size_t batch = s->options->batch < s->count ? s->options->batch : s->count;
+    batch = batch > 0 ? batch : 1; /* never 0, which the analyser cannot know */
     s->order = calloc(s->count, sizeof *s->order);
     s->batch = calloc(batch, sizeof *s->batch);
     s->batch_at = calloc(batch, sizeof *s->batch_at);

@@ -52,11 +52,11 @@ typedef struct tune_search_options {
 tune_search_options tune_search_defaults(void);
 
 typedef struct tune_search_news {
-    const char *stage;                    /* "a", "h" or "layers" */
-    size_t passes;                        /* forward passes so far, those of an earlier run, too */
-    size_t round, layer;                  /* of stage "layers" */
-    size_t proposals, accepted;           /* likewise */
-    double a, h;                          /* for all heads */
+    const char *stage;          /* "a", "h" or "layers" */
+    size_t passes;              /* forward passes so far, those of an earlier run, too */
+    size_t round, layer;        /* of stage "layers" */
+    size_t proposals, accepted; /* likewise */
+    double a, h;                /* for all heads */
 } tune_search_news;
 
 /* Who hears of it; functions may be NULL. */
@@ -69,10 +69,10 @@ typedef struct tune_search_listener {
 } tune_search_listener;
 
 typedef struct tune_search_result {
-    double a, h;                          /* for all heads, before layers changed */
-    size_t rounds, proposals, accepted;   /* of layers */
-    size_t passes;                        /* forward passes */
-    bool has_run_out;                     /* of its budget */
+    double a, h;                        /* for all heads, before layers changed */
+    size_t rounds, proposals, accepted; /* of layers */
+    size_t passes;                      /* forward passes */
+    bool has_run_out;                   /* of its budget */
     /* Paired differences of losses from beta = 1, on the sequences given: with the number for all
      * heads, and at the end, over the sequences that both were run on. A mean of 0 where nothing
      * was found. */

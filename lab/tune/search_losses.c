@@ -15,16 +15,25 @@ enum { NUMBER_SIZE = 32 };
 
 /* ---- the state ---- */
 
+static uint64_t add_number(uint64_t sum, uint64_t number) {
+    unsigned char bytes[sizeof number];
+    for (size_t i = 0; i < sizeof number; i++)
+        bytes[i] = (unsigned char)(number >> 8 * i);
+    return lab_checksum(sum, bytes, sizeof bytes);
+}
+
 /* What losses depend on besides the point: sequences, and what a point's numbers mean. */
 static uint64_t fingerprint(const search *s) {
-    uint64_t sum = lab_checksum_start;
-    const uint64_t sizes[] = {s->count, s->setting->layers, s->setting->heads};
-    sum = lab_checksum(sum, sizes, sizeof sizes);
-    sum = lab_checksum(sum, &s->setting->n0, sizeof s->setting->n0);
+    uint64_t sum = lab_checksum_start, n0;
+    memcpy(&n0, &s->setting->n0, sizeof n0);
+    sum = add_number(sum, n0);
+    sum = add_number(sum, s->setting->layers);
+    sum = add_number(sum, s->setting->heads);
+    sum = add_number(sum, s->count);
     for (size_t i = 0; i < s->count; i++) {
         const tune_sequence *sequence = &s->sequences[i];
-        const uint64_t places[] = {sequence->length, sequence->from};
-        sum = lab_checksum(sum, places, sizeof places);
+        sum = add_number(sum, sequence->length);
+        sum = add_number(sum, sequence->from);
         sum = lab_checksum(sum, sequence->tokens, sequence->length * sizeof *sequence->tokens);
     }
     return sum;
@@ -109,10 +118,10 @@ static search_record *make_record(search *s, char *key) {
     record->key = key;
     record->losses = malloc(s->count * sizeof *record->losses);
     record->is_counted = calloc(s->count, sizeof *record->is_counted);
-    bool is_good = (record->losses && record->is_counted) || lab_fail_memory(s->error);
-    for (size_t i = 0; is_good && i < s->count; i++)
+    for (size_t i = 0; record->losses && i < s->count; i++)
         record->losses[i] = (double)NAN;
-    if (is_good && take_known(s, record))
+    bool has_memory = record->losses && record->is_counted;
+    if (has_memory ? take_known(s, record) : lab_fail_memory(s->error))
         return record;
     free_record(record);
     return NULL;
@@ -123,7 +132,7 @@ static search_record *add_record(search *s, char *key) {
     if (!record)
         return NULL;
     search_record **records =
-        lab_grow(s->records, sizeof *records, s->record_count + 1, &s->record_capacity);
+        lab_grow(s->records, sizeof(void *), s->record_count + 1, &s->record_capacity);
     if (!records) {
         free_record(record);
         lab_fail_memory(s->error);
@@ -193,10 +202,10 @@ static bool judge_batch(search *s, size_t missing, search_record *record) {
     bool is_good = (losses.loss && losses.right) || lab_fail_memory(s->error);
     if (is_good && (lab_interrupted() || !hear(s, 0)))
         is_good = lab_fail(s->error, LAB_STOPPED, "stopped");
-    is_good = is_good &&
-              s->judge->run(s->judge->context, &arm, s->batch, missing, &losses, hear, s,
-                            s->error) &&
-              take_means(s, missing, losses.loss, record) && store(s, record);
+    is_good =
+        is_good &&
+        s->judge->run(s->judge->context, &arm, s->batch, missing, &losses, hear, s, s->error) &&
+        take_means(s, missing, losses.loss, record) && store(s, record);
     free(losses.loss);
     free(losses.right);
     return is_good;

@@ -127,8 +127,7 @@ static void set_policies(lm_network *network, const tune_setting *setting) {
     REQUIRE(network->policies);
     network->policy_count = setting->heads;
     for (size_t i = 0; i < count; i++) {
-        network->policies[i] =
-            tune_setting_policy(setting, i / setting->heads, i % setting->heads);
+        network->policies[i] = tune_setting_policy(setting, i / setting->heads, i % setting->heads);
     }
 }
 
@@ -320,8 +319,8 @@ static double perplexity_elsewhere(const tune_llama_options *options, const char
                                    size_t length) {
     const char *driver = getenv("WHET_LLAMA_DRIVER"), *source = getenv("WHET_SOURCE_DIR");
     char plugin[RUNNER_PATH_SIZE], command[4 * MODEL_PATH_SIZE];
+    char line[128];
     lab_error error = {0};
-    double perplexity = 0;
     if (!driver || !*driver || !source) {
         SKIP("there is no program of llama.cpp");
     }
@@ -330,12 +329,10 @@ static double perplexity_elsewhere(const tune_llama_options *options, const char
              "env -i LLAMA_LIBRARIES='%s' GGML_BACKEND_PATH='%s' WHET_CONFIG='%s' '%s' '%s' text "
              "'%s/tests/plugin/story.txt' --context %zu --batch %zu --threads 1 2>/dev/null",
              options->library, plugin, config, driver, options->model, source, length, length);
-    FILE *pipe = popen(command, "r");
-    REQUIRE(pipe);
-    int read = fscanf(pipe, "%lf", &perplexity);
+    FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): paths of the test's own
+    REQUIRE(pipe && fgets(line, sizeof line, pipe));
     CHECK_INT(pclose(pipe), 0);
-    REQUIRE(read == 1);
-    return perplexity;
+    return strtod(line, NULL);
 }
 
 static double perplexity_here(fixture *f, size_t length) {

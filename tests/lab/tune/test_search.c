@@ -1,5 +1,6 @@
-// The search against a judge whose best numbers are planted and whose noise is known: it finds them,
-// accepts nothing where there is nothing, and continues an interrupted search with the same bits.
+// The search against a judge whose best numbers are planted and whose noise is known: it finds
+// them, accepts nothing where there is nothing, and continues an interrupted search with the same
+// bits.
 #include "support/check.h"
 
 #include "base/json.h"
@@ -183,8 +184,8 @@ TEST(nothing_is_accepted_where_one_is_best) {
     CHECK(accepted <= 5);
 }
 
-// Without curvature a section goes to the bound that the noise prefers. The tests of a and of h have
-// a level of 5 % each, the layers' tests together 5 %.
+// Without curvature a section goes to the bound that the noise prefers. The tests of a and of h
+// have a level of 5 % each, the layers' tests together 5 %.
 TEST(few_searches_accept_anything_where_nothing_matters) {
     size_t accepted = count_false(0, 0.1, 100, 48);
     printf("     %zu of 100 searches accepted something\n", accepted);

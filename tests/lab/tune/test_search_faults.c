@@ -34,7 +34,8 @@ static bool search_once(lab_error *error) {
     options.precision = 0.1;
     options.least_step = options.step;
     json_t *state = json_object();
-    bool good = (state && tune_setting_create(LAYERS, HEADS, 8, &setting)) || lab_fail_memory(error);
+    bool good =
+        (state && tune_setting_create(LAYERS, HEADS, 8, &setting)) || lab_fail_memory(error);
     good = good && tune_search(&judge, sequences, SEQUENCES, &options, NULL, state, &setting,
                                &result, error);
     if (state)

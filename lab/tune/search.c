@@ -326,18 +326,26 @@ static search_status tune_layers(search *s, search_point *present) {
 
 /* ---- the whole ---- */
 
+static bool are_in_range(const tune_search_options *o) {
+    return o->bound > 0 && o->bound <= 4 && o->precision >= 0.001 && o->precision < o->bound &&
+           o->least_step >= 0.001 && o->step >= o->least_step && o->step <= o->bound &&
+           o->alpha > 0 && o->alpha < 1 && o->batch >= 1;
+}
+
 static bool check_options(const search *s) {
-    const tune_search_options *o = s->options;
-    if (!(o->bound > 0 && o->bound <= 4) || !(o->precision >= 0.001 && o->precision < o->bound) ||
-        !(o->least_step >= 0.001 && o->step >= o->least_step && o->step <= o->bound) ||
-        !(o->alpha > 0 && o->alpha < 1) || o->batch < 1)
-        return lab_fail(s->error, LAB_INPUT, "options of the search are out of range");
+    if (!are_in_range(s->options)) {
+        lab_fail(s->error, LAB_INPUT, "options of the search are out of range");
+        return false;
+    }
+    if (s->count < SEQUENCES_MIN || s->count > UINT32_MAX) {
+        lab_fail(s->error, LAB_INPUT, "a search needs at least %d sequences, not %zu",
+                 SEQUENCES_MIN, s->count);
+        return false;
+    }
     for (size_t i = 0; i < s->count; i++)
         if (s->sequences[i].from < 1 || s->sequences[i].from >= s->sequences[i].length)
             return lab_fail(s->error, LAB_INPUT, "sequence %zu has no tokens to judge", i);
-    return (s->count >= SEQUENCES_MIN && s->count <= UINT32_MAX) ||
-           lab_fail(s->error, LAB_INPUT, "a search needs at least %d sequences, not %zu",
-                    SEQUENCES_MIN, s->count);
+    return true;
 }
 
 static void find_stretch(search *s) {
@@ -349,7 +357,6 @@ static void find_stretch(search *s) {
 
 static bool make_memory(search *s) {
     size_t batch = s->options->batch < s->count ? s->options->batch : s->count;
-    batch = batch > 0 ? batch : 1; /* never 0, which the analyser cannot know */
     s->order = calloc(s->count, sizeof *s->order);
     s->batch = calloc(batch, sizeof *s->batch);
     s->batch_at = calloc(batch, sizeof *s->batch_at);

@@ -235,7 +235,8 @@ static search_status propose(search *s, layer_search *l, size_t layer, int direc
     *is_better = false;
     copy_point(s, l->present, l->proposal);
     l->proposal->a[layer] = rounded(a);
-    if (l->proposal->a[layer] == l->present->a[layer])
+    /* Next to the bound, too little is left of a step. */
+    if (fabs(l->proposal->a[layer] - l->present->a[layer]) < s->options->least_step / 2)
         return SEARCH_GOOD;
     s->news.proposals++;
     search_status status = test(s, l->present, l->proposal, l->level, is_better);

@@ -5,6 +5,7 @@
 // refuses. Skipped without WHET_MODELS, a BLAS or a llama.cpp.
 #include "support/check.h"
 #include "support/engine.h"
+#include "support/llama.h"
 #include "support/models.h"
 
 #include "base/files.h"
@@ -24,17 +25,10 @@ enum { TOKENS_MAX = 4096, STORY_SIZE_MAX = 1 << 16, SEQUENCES = 2 };
 static char model[MODEL_PATH_SIZE];
 
 static tune_llama_options usual_options(const char *name) {
-    lab_error error = {0};
-    char found[RUNNER_PATH_SIZE];
-    const char *folder = getenv("WHET_LLAMA_LIB");
-    if (!folder || !*folder || !runner_find_library(folder, found, &error)) {
-        SKIP("there is no llama.cpp to run models with");
-    }
-    if (!runner_find_plugin(NULL, found, &error)) {
-        SKIP("the plug-in was not built");
-    }
-    return (tune_llama_options){
-        .model = model_path(name, model), .library = folder, .threads = 1, .has_f32_cache = true};
+    return (tune_llama_options){.library = need_llama(),
+                                .model = model_path(name, model),
+                                .threads = 1,
+                                .has_f32_cache = true};
 }
 
 static tune_llama *open_llama(const tune_llama_options *options) {

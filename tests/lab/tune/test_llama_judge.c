@@ -318,14 +318,12 @@ static double perplexity_elsewhere(const tune_llama_options *options, const char
     char plugin[RUNNER_PATH_SIZE], command[4 * MODEL_PATH_SIZE];
     char line[128];
     lab_error error = {0};
-    if (!driver || !*driver || !source) {
-        SKIP("there is no program of llama.cpp");
-    }
     REQUIRE(runner_find_plugin(NULL, plugin, &error));
     snprintf(command, sizeof command,
              "env -i LLAMA_LIBRARIES='%s' GGML_BACKEND_PATH='%s' WHET_CONFIG='%s' '%s' '%s' text "
              "'%s/tests/plugin/story.txt' --context %zu --batch %zu --threads 1 2>/dev/null",
-             options->library, plugin, config, driver, options->model, source, length, length);
+             options->library, plugin, config, driver, options->model, source ? source : ".",
+             length, length);
     FILE *pipe = popen(command, "r"); // NOLINT(cert-env33-c): paths of the test's own
     REQUIRE(pipe && fgets(line, sizeof line, pipe));
     CHECK_INT(pclose(pipe), 0);
@@ -359,6 +357,10 @@ TEST(other_programs_of_llama_cpp_compute_the_same_with_the_config) {
     tune_llama_options options = usual_options("stories260K-q8_0.gguf");
     lab_error error = {0};
     char path[64];
+    const char *driver = getenv("WHET_LLAMA_DRIVER");
+    if (!driver || !*driver) {
+        SKIP("there is no program of llama.cpp");
+    }
     options.has_f32_cache = false;
     fixture f = set_up(&options);
     snprintf(path, sizeof path, "/tmp/whet-llama-judge-%d.json", (int)getpid());

@@ -21,6 +21,44 @@ static const struct {
 };
 enum { CONTEXT_TOKENS = 0, CONTEXT_BATCH = 1, CONTEXT_MICRO_BATCH = 2 };
 
+/*
+ * After the numbers of threads come
+ *
+ *     the kind of context           since 2026; 0
+ *     the kind of RoPE scaling      -1: as the model says
+ *     pooling, attention            -1
+ *     flash attention               since September 2025; -1
+ *     RoPE's numbers, listed below
+ *     the threshold of defragmentation
+ *     a callback and its argument   NULL; aligned to 8 bytes
+ *     the types of keys and values  1, which is f16
+ */
+enum {
+    ROPE_BASE,
+    ROPE_SCALE,
+    ROPE_MIXED, /* 1 for YaRN, 0 for a plain interpolation */
+    ROPE_ATTENTION,
+    ROPE_FAST,
+    ROPE_SLOW,
+    ROPE_ORIGINAL,
+    ROPE_NUMBERS
+};
+enum { CHOICES_MIN = 3, CHOICES_MAX = 4, CALLBACK_NUMBERS = 4, TYPE_F32 = 0, TYPE_F16 = 1 };
+
+/* Bits of floats. Versions before 2026 say 1, 32 and 1 where later ones leave it to the model. */
+#define MINUS_ONE ((int32_t)0xBF800000)
+#define ONE 0x3F800000
+#define THIRTY_TWO 0x42000000
+static const int32_t rope_defaults[ROPE_NUMBERS][2] = {
+    [ROPE_BASE] = {0, 0},
+    [ROPE_SCALE] = {0, 0},
+    [ROPE_MIXED] = {MINUS_ONE, MINUS_ONE},
+    [ROPE_ATTENTION] = {MINUS_ONE, ONE},
+    [ROPE_FAST] = {MINUS_ONE, THIRTY_TWO},
+    [ROPE_SLOW] = {MINUS_ONE, ONE},
+    [ROPE_ORIGINAL] = {0, 0},
+};
+
 /* A model's parameters begin with two NULL pointers, the number of layers on a GPU, and 1: split by
  * layers. */
 enum { MODEL_GPU_LAYERS = 4, MODEL_SPLIT = 5 };
@@ -43,10 +81,14 @@ static const char *const names[] = {"ggml_backend_load_all_from_path",
                                     "llama_free",
                                     "llama_model_get_vocab",
                                     "llama_model_n_ctx_train",
+                                    "llama_model_n_layer",
+                                    "llama_model_n_head",
+                                    "llama_model_rope_type",
                                     "llama_model_chat_template",
                                     "llama_vocab_n_tokens",
                                     "llama_vocab_is_eog",
                                     "llama_vocab_get_add_bos",
+                                    "llama_vocab_bos",
                                     "llama_tokenize",
                                     "llama_token_to_piece",
                                     "llama_chat_apply_template",
@@ -91,6 +133,35 @@ static void set_number(libllama_block *params, size_t index, int32_t number) {
     memcpy(params->bytes + index * sizeof number, &number, sizeof number);
 }
 
+static void set_float(libllama_block *params, size_t index, double value) {
+    float number = (float)value;
+    memcpy(params->bytes + index * sizeof number, &number, sizeof number);
+}
+
+/* Finds what comes after the numbers of threads. */
+static void find_rope(libllama *l, const libllama_block *params) {
+    size_t at = l->threads_at + 2, choices = 0;
+    at += number_at(params, at) == 0;
+    while (choices <= CHOICES_MAX && number_at(params, at + choices) == -1)
+        choices++;
+    size_t numbers = at + choices, callbacks = (numbers + ROPE_NUMBERS + 2) / 2 * 2;
+    size_t types = callbacks + CALLBACK_NUMBERS;
+    bool is_known = choices >= CHOICES_MIN && choices <= CHOICES_MAX;
+    for (size_t i = 0; i < ROPE_NUMBERS; i++) {
+        int32_t number = number_at(params, numbers + i);
+        is_known = is_known && (number == rope_defaults[i][0] || number == rope_defaults[i][1]);
+    }
+    for (size_t i = callbacks; i < types; i++)
+        is_known = is_known && number_at(params, i) == 0;
+    if (!is_known || number_at(params, types) != TYPE_F16 ||
+        number_at(params, types + 1) != TYPE_F16)
+        return;
+    l->rope_kind_at = at;
+    l->rope_numbers_at = numbers;
+    l->cache_types_at = types;
+    l->flash_at = choices == CHOICES_MAX ? at + CHOICES_MAX - 1 : 0;
+}
+
 static bool know_context(libllama *l) {
     /* NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): load_functions has set it */
     libllama_block params = l->call.llama_context_default_params();
@@ -101,6 +172,7 @@ static bool know_context(libllama *l) {
             is_this = is_this && number_at(&params, j) == context_layouts[i].defaults[j];
         if (is_this) {
             l->threads_at = at;
+            find_rope(l, &params);
             return true;
         }
     }
@@ -154,15 +226,41 @@ libllama_block libllama_model_params(const libllama *l) {
     return params;
 }
 
-libllama_block libllama_context_params(const libllama *l, uint32_t context, uint32_t batch,
-                                       uint32_t threads) {
-    libllama_block params = l->call.llama_context_default_params();
-    set_number(&params, CONTEXT_TOKENS, (int32_t)context);
-    set_number(&params, CONTEXT_BATCH, (int32_t)batch);
-    set_number(&params, CONTEXT_MICRO_BATCH, (int32_t)batch);
-    set_number(&params, l->threads_at, (int32_t)threads);
-    set_number(&params, l->threads_at + 1, (int32_t)threads);
-    return params;
+/* All of it, so that nothing of the model's own scaling is left. */
+static void set_rope(const libllama *l, const libllama_rope *rope, libllama_block *params) {
+    size_t numbers = l->rope_numbers_at;
+    bool is_yarn = rope->kind == LIBLLAMA_ROPE_YARN;
+    set_number(params, l->rope_kind_at, (int32_t)rope->kind);
+    set_float(params, numbers + ROPE_BASE, rope->base);
+    set_float(params, numbers + ROPE_SCALE, 1 / rope->factor);
+    set_float(params, numbers + ROPE_MIXED, is_yarn);
+    set_float(params, numbers + ROPE_ATTENTION, 1);
+    if (!is_yarn)
+        return;
+    set_float(params, numbers + ROPE_FAST, rope->fast);
+    set_float(params, numbers + ROPE_SLOW, rope->slow);
+    set_number(params, numbers + ROPE_ORIGINAL, (int32_t)rope->original);
+}
+
+bool libllama_context_params(const libllama *l, const libllama_context_options *options,
+                             libllama_block *params) {
+    *params = l->call.llama_context_default_params();
+    set_number(params, CONTEXT_TOKENS, (int32_t)options->context);
+    set_number(params, CONTEXT_BATCH, (int32_t)options->batch);
+    set_number(params, CONTEXT_MICRO_BATCH, (int32_t)options->batch);
+    set_number(params, l->threads_at, (int32_t)options->threads);
+    set_number(params, l->threads_at + 1, (int32_t)options->threads);
+    if ((options->rope || options->has_f32_cache) && !l->rope_kind_at)
+        return false;
+    if (options->rope)
+        set_rope(l, options->rope, params);
+    if (options->has_f32_cache) {
+        set_number(params, l->cache_types_at, TYPE_F32);
+        set_number(params, l->cache_types_at + 1, TYPE_F32);
+        if (l->flash_at)
+            set_number(params, l->flash_at, 0);
+    }
+    return true;
 }
 
 libllama_block libllama_batch(const libllama *l, int32_t *tokens, size_t count,

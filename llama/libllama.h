@@ -41,10 +41,14 @@ typedef struct libllama_functions {
     void (*llama_free)(void *context);
     const void *(*llama_model_get_vocab)(const void *model);
     int32_t (*llama_model_n_ctx_train)(const void *model);
+    int32_t (*llama_model_n_layer)(const void *model);
+    int32_t (*llama_model_n_head)(const void *model);
+    int (*llama_model_rope_type)(const void *model); /* -1: it has no rotary positions */
     const char *(*llama_model_chat_template)(const void *model, const char *name);
     int32_t (*llama_vocab_n_tokens)(const void *vocab);
     bool (*llama_vocab_is_eog)(const void *vocab, int32_t token);
     bool (*llama_vocab_get_add_bos)(const void *vocab);
+    int32_t (*llama_vocab_bos)(const void *vocab);
     int32_t (*llama_tokenize)(const void *vocab, const char *text, int32_t length, int32_t *tokens,
                               int32_t capacity, bool add_special, bool parse_special);
     int32_t (*llama_token_to_piece)(const void *vocab, int32_t token, char *text, int32_t capacity,
@@ -63,6 +67,10 @@ typedef struct libllama {
     libllama_functions call;
     char version[64];  /* as the library reports it; versions of 2025 do not: "" */
     size_t threads_at; /* index of the numbers of threads in a context's parameters */
+    /* Indices of the kind of RoPE scaling, of its numbers, and of the types of the cache; 0 where
+     * the layout between them is not a supported one. That of flash attention is 0, too, in
+     * versions where it is off by default. */
+    size_t rope_kind_at, rope_numbers_at, cache_types_at, flash_at;
 } libllama;
 
 /* Supported versions, for messages. */
@@ -84,9 +92,36 @@ libllama_status libllama_open(libllama *l, const char *path, char *detail, size_
 /* Defaults, except that all layers run on the CPU, whose backend has the plug-in. */
 libllama_block libllama_model_params(const libllama *l);
 
-/* Space for `context` tokens, `batch` of which are computed at a time. */
-libllama_block libllama_context_params(const libllama *l, uint32_t context, uint32_t batch,
-                                       uint32_t threads);
+/* Numbered as in the library. */
+typedef enum libllama_rope_kind {
+    LIBLLAMA_ROPE_NONE = 0,
+    LIBLLAMA_ROPE_LINEAR = 1,
+    LIBLLAMA_ROPE_YARN = 2
+} libllama_rope_kind;
+
+/* How rotary positions are stretched, whatever the model's file says. */
+typedef struct libllama_rope {
+    libllama_rope_kind kind;
+    double base;       /* NTK-aware scaling is a larger one */
+    double factor;     /* of the context; 1 for none */
+    double fast, slow; /* YaRN: rotations within the original context */
+    uint32_t original; /* YaRN: the context before scaling, in tokens */
+} libllama_rope;
+
+/* A context. Zero, except for the first three, is the library's default. */
+typedef struct libllama_context_options {
+    uint32_t context; /* tokens that it has space for */
+    uint32_t batch;   /* of which are computed at a time */
+    uint32_t threads;
+    const libllama_rope *rope; /* NULL: as the model's file says */
+    /* Keys and values are kept as f32, not f16. Without flash attention, for which llama.cpp would
+     * convert them. */
+    bool has_f32_cache;
+} libllama_context_options;
+
+/* False if the options need members whose place in this version is not known. */
+bool libllama_context_params(const libllama *l, const libllama_context_options *options,
+                             libllama_block *params);
 
 /* `count` tokens; wanted[i] selects the i-th for logits and must stay valid until they are
  * computed. */

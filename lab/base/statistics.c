@@ -17,6 +17,43 @@ double lab_student_95(size_t degrees) {
     return z + (z * z * z + z) / (4 * d) + (5 * pow(z, 5) + 16 * pow(z, 3) + 3 * z) / (96 * d * d);
 }
 
+/* A factor of the continued fraction, kept away from zero. */
+static double away_from_zero(double x) { return fabs(x) < 1e-300 ? 1e-300 : x; }
+
+/* The continued fraction of the incomplete beta function, by Lentz's method. */
+static double beta_fraction(double x, double a, double b) {
+    double c = 1, d = 1 / away_from_zero(1 - (a + b) * x / (a + 1)), product = d;
+    for (int m = 1; m < 500; m++) {
+        double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+        double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+        d = 1 / away_from_zero(1 + even * d);
+        c = away_from_zero(1 + even / c);
+        product *= c * d;
+        d = 1 / away_from_zero(1 + odd * d);
+        c = away_from_zero(1 + odd / c);
+        product *= c * d;
+        if (fabs(c * d - 1) < 1e-15)
+            break;
+    }
+    return product;
+}
+
+/* The regularised incomplete beta function for 0 <= x <= 1. */
+static double incomplete_beta(double x, double a, double b) {
+    if (x <= 0 || x >= 1)
+        return x <= 0 ? 0 : 1;
+    double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+    /* The fraction converges fast below the mean of the distribution. */
+    return x < (a + 1) / (a + b + 2) ? front * beta_fraction(x, a, b) / a
+                                     : 1 - front * beta_fraction(1 - x, b, a) / b;
+}
+
+double lab_student_tail(double t, size_t degrees) {
+    double d = (double)degrees;
+    double half = isinf(t) ? 0 : incomplete_beta(d / (d + t * t), d / 2, 0.5) / 2;
+    return t > 0 ? half : 1 - half;
+}
+
 lab_interval lab_mean_interval_of_sums(double sum, double sum_of_squares, uint64_t count) {
     double n = (double)count, mean = sum / n;
     if (count < 2)

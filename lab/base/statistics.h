@@ -33,6 +33,9 @@ lab_interval lab_share_interval(uint64_t hits, uint64_t count);
 /* The two-sided quantile of Student's t for 95 %: 12.7 for one degree of freedom, 1.96 for many. */
 double lab_student_95(size_t degrees);
 
+/* The probability that Student's t exceeds a value, one-sided; 1 degree of freedom at least. */
+double lab_student_tail(double t, size_t degrees);
+
 /* Probability of a split at least as uneven as a : b if both sides are equally likely. */
 double lab_even_split_probability(uint64_t a, uint64_t b);
 

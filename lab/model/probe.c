@@ -30,16 +30,9 @@ static bool make_prompts(probe *p) {
 }
 
 static bool make_places(probe *p) {
-    const char *temporary = getenv("TMPDIR");
-    p->folder = lab_path(temporary && *temporary ? temporary : "/tmp", "whet-probe.XXXXXX");
+    p->folder = lab_make_temporary_folder("whet-probe", p->error);
     if (!p->folder)
-        return lab_fail_memory(p->error);
-    if (!mkdtemp(p->folder)) {
-        lab_fail_file(p->error, "create folder", p->folder);
-        free(p->folder);
-        p->folder = NULL;
         return false;
-    }
     p->rows_path = lab_path(p->folder, "rows.csv");
     p->log_path = lab_path(p->folder, "log");
     return (p->rows_path && p->log_path) || lab_fail_memory(p->error);

@@ -28,18 +28,10 @@ typedef struct probe {
     prompt_place *places; /* [prompts.count], of the current policy */
     uint64_t evaluations;
     size_t policy;
-    bool has_ended;      /* the process has reported that it is done */
-    lab_error complaint; /* or why it failed */
     uint64_t tokens_done, tokens_total;
     lab_progress progress;
     lab_error *error;
 } probe;
-
-enum { PROBE_WORDS_SIZE = 256 };
-
-/* The last line that the process printed, which says more than its exit status; or the first from
- * the plug-in, if there is one. */
-void probe_last_words(const probe *p, char text[PROBE_WORDS_SIZE]);
 
 /* Runs the model under the current policy, and collects what the process reports. */
 bool probe_run_process(probe *p);

@@ -3,6 +3,7 @@
  * position. Rows are assigned to prompts by the number of their evaluation,
  * which the process reports, and become measures of each head on each prompt.
  */
+#include "model/llama_process.h"
 #include "model/probe_parts.h"
 
 #include "llama/record.h"
@@ -142,8 +143,8 @@ static bool make_values(probe *p, const extent *all) {
  * attention was computed elsewhere. */
 static bool fail_incomplete(const probe *p, uint64_t recorded) {
     unsigned long long seen = recorded, all = p->evaluations;
-    char words[PROBE_WORDS_SIZE];
-    probe_last_words(p, words);
+    char words[LLAMA_WORDS_SIZE];
+    llama_process_last_words(p->log_path, words);
     if (strstr(words, RECORD_STOPS))
         return lab_fail(p->error, LAB_SYSTEM, "cannot record the heads (%s)", words);
     return lab_fail(p->error, LAB_SYSTEM,

@@ -1,5 +1,7 @@
 /* The process that runs the model; see probe_worker.h. */
 #include "model/probe_worker.h"
+
+#include "model/llama_process.h"
 #include "model/runner.h"
 
 #include <math.h>
@@ -27,10 +29,7 @@ typedef struct worker {
 } worker;
 
 /* Sends an object; steals the reference. */
-static bool send(worker *w, json_t *line) {
-    return lab_json_log(w->out, line) ||
-           lab_fail(&w->error, LAB_SYSTEM, "the probe's process lost its parent");
-}
+static bool send(worker *w, json_t *line) { return llama_process_send(w->out, line, &w->error); }
 
 /* ---- tokens ---- */
 
@@ -148,14 +147,6 @@ static bool fit_prompts(worker *w) {
 
 /* ---- running ---- */
 
-static int32_t likeliest(const float *logits, size_t count) {
-    size_t best = 0;
-    for (size_t i = 1; i < count; i++)
-        if (logits[i] > logits[best])
-            best = i;
-    return (int32_t)best;
-}
-
 /* The model's greedy answer, up to the end of a line. */
 static bool answer(worker *w, size_t after, char text[ANSWER_SIZE]) {
     size_t length = 0, vocabulary = runner_vocabulary(w->runner);
@@ -165,7 +156,7 @@ static bool answer(worker *w, size_t after, char text[ANSWER_SIZE]) {
         const float *logits = runner_logits(w->runner, after);
         if (!logits)
             return lab_fail(&w->error, LAB_SYSTEM, "llama.cpp gave no logits");
-        int32_t token = likeliest(logits, vocabulary);
+        int32_t token = runner_likeliest(logits, vocabulary);
         size_t size = runner_piece(w->runner, token, piece);
         if (runner_is_end(w->runner, token) || length + size + 1 > ANSWER_SIZE)
             break;
@@ -195,17 +186,6 @@ static bool run_prompt(worker *w, size_t index) {
                              (json_int_t)count, "answer", lab_json_text(text)));
 }
 
-/* -ln of the probability of a token. */
-static double surprise(const float *logits, size_t count, int32_t token) {
-    double largest = (double)logits[0], sum = 0;
-    for (size_t i = 1; i < count; i++)
-        largest = fmax(largest, (double)logits[i]);
-    for (size_t i = 0; i < count; i++)
-        sum += exp((double)logits[i] - largest);
-    /* cppcheck-suppress invalidFunctionArg; the largest alone adds 1 */
-    return log(sum) - ((double)logits[token] - largest);
-}
-
 /*
  * Perplexity over windows that do not overlap, scored on their second halves, each starting with
  * the begin token if the model has one: as llama-perplexity does.
@@ -229,7 +209,7 @@ static bool judge(worker *w) {
             const float *logits = runner_logits(w->runner, i);
             if (!logits)
                 return lab_fail(&w->error, LAB_SYSTEM, "llama.cpp gave no logits");
-            total += surprise(logits, vocabulary, text->items[at + i + 1]);
+            total += runner_surprise(logits, vocabulary, text->items[at + i + 1]);
         }
     }
     if (judged == 0)
@@ -257,10 +237,12 @@ static bool start(worker *w) {
         longest = needed > longest ? needed : longest;
         total += w->prompt_tokens[i].count;
     }
+    const libllama_context_options options = {
+        .context = (uint32_t)longest + 8, .batch = BATCH, .threads = w->request->threads};
     return send(w, json_pack("{s:s, s:I, s:I, s:I}", "version", runner_version(w->runner), "sizes",
                              (json_int_t)w->sizes, "tokens", (json_int_t)total, "whole",
                              (json_int_t)w->whole)) &&
-           runner_start(w->runner, (uint32_t)longest + 8, BATCH, w->request->threads, &w->error);
+           runner_start(w->runner, &options, &w->error);
 }
 
 static bool work(worker *w) {
@@ -283,8 +265,7 @@ int probe_work(const probe_request *request, const prompt_list *prompts, const c
         w.runner = runner_open(library, plugin, request->model.path, &w.error);
     bool is_done = w.runner && work(&w);
     if (!is_done)
-        send(&w,
-             json_pack("{s:o, s:i}", "error", lab_json_text(w.error.text), "kind", w.error.kind));
+        llama_process_complain(out, &w.error);
     for (size_t i = 0; w.prompt_tokens && i < prompts->count; i++)
         free(w.prompt_tokens[i].items);
     free(w.prompt_tokens);

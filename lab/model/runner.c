@@ -1,8 +1,7 @@
 /* A model in llama.cpp's library; see runner.h. */
 #include "model/runner.h"
 
-#include "llama/libllama.h"
-
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +124,14 @@ size_t runner_vocabulary(const runner *r) {
     return (size_t)r->llama.call.llama_vocab_n_tokens(r->vocabulary);
 }
 
+size_t runner_layers(const runner *r) {
+    return (size_t)r->llama.call.llama_model_n_layer(r->model);
+}
+
+size_t runner_heads(const runner *r) { return (size_t)r->llama.call.llama_model_n_head(r->model); }
+
+bool runner_rotates(const runner *r) { return r->llama.call.llama_model_rope_type(r->model) >= 0; }
+
 /* ---- text ---- */
 
 int32_t *runner_tokens(runner *r, const char *text, bool has_start, bool has_special, size_t *count,
@@ -167,6 +174,8 @@ bool runner_adds_start(const runner *r) {
     return r->llama.call.llama_vocab_get_add_bos(r->vocabulary);
 }
 
+int32_t runner_start_token(const runner *r) { return r->llama.call.llama_vocab_bos(r->vocabulary); }
+
 char *runner_chat(const runner *r, const char *message, lab_error *error) {
     const char *template = r->llama.call.llama_model_chat_template(r->model, NULL);
     libllama_chat_message chat = {"user", message};
@@ -190,16 +199,22 @@ char *runner_chat(const runner *r, const char *message, lab_error *error) {
 
 /* ---- running ---- */
 
-bool runner_start(runner *r, uint32_t context, uint32_t batch, uint32_t threads, lab_error *error) {
-    r->batch = batch;
-    r->wanted = malloc(batch);
+bool runner_start(runner *r, const libllama_context_options *options, lab_error *error) {
+    libllama_block params;
+    if (!libllama_context_params(&r->llama, options, &params))
+        return lab_fail(error, LAB_INPUT,
+                        "unsupported libllama version (%s): cannot set %s; "
+                        "supported: " LIBLLAMA_KNOWN_VERSIONS,
+                        r->llama.version[0] ? r->llama.version : "unknown",
+                        options->rope ? "the scaling of RoPE" : "the type of the cache");
+    r->batch = options->batch;
+    r->wanted = malloc(options->batch);
     if (!r->wanted)
         return lab_fail_memory(error);
-    r->context = r->llama.call.llama_init_from_model(
-        r->model, libllama_context_params(&r->llama, context, batch, threads));
+    r->context = r->llama.call.llama_init_from_model(r->model, params);
     return r->context ||
            lab_fail(error, LAB_SYSTEM, "llama.cpp could not allocate a context of %u tokens: %s",
-                    context, complaint());
+                    options->context, complaint());
 }
 
 static bool feed_batch(runner *r, int32_t *tokens, size_t count, size_t first_wanted,
@@ -234,3 +249,23 @@ void runner_forget(runner *r) {
 }
 
 uint64_t runner_evaluations(const runner *r) { return r->evaluations; }
+
+/* ---- of logits ---- */
+
+int32_t runner_likeliest(const float *logits, size_t count) {
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++)
+        if (logits[i] > logits[best])
+            best = i;
+    return (int32_t)best;
+}
+
+double runner_surprise(const float *logits, size_t count, int32_t token) {
+    double largest = (double)logits[0], sum = 0;
+    for (size_t i = 1; i < count; i++)
+        largest = fmax(largest, (double)logits[i]);
+    for (size_t i = 0; i < count; i++)
+        sum += exp((double)logits[i] - largest);
+    /* cppcheck-suppress invalidFunctionArg; the largest alone adds 1 */
+    return log(sum) - ((double)logits[token] - largest);
+}

@@ -10,6 +10,7 @@
 #define WHET_LAB_MODEL_RUNNER_H
 
 #include "base/error.h"
+#include "llama/libllama.h"
 #include "llama/libllama_files.h"
 
 #include <stddef.h>
@@ -44,6 +45,11 @@ const char *runner_version(const runner *r);
 uint32_t runner_trained_context(const runner *r);
 size_t runner_vocabulary(const runner *r);
 
+/* Its layers, and the query heads of the first. */
+size_t runner_layers(const runner *r);
+size_t runner_heads(const runner *r);
+bool runner_rotates(const runner *r); /* whether its positions are rotary */
+
 /* The tokens of a text, to be freed. `has_start`: with the model's begin token; `has_special`:
  * "<|im_start|>" and the like are tokens, not text. */
 int32_t *runner_tokens(runner *r, const char *text, bool has_start, bool has_special, size_t *count,
@@ -56,12 +62,14 @@ bool runner_is_end(const runner *r, int32_t token);
 /* Whether texts of this model begin with a token of their own. */
 bool runner_adds_start(const runner *r);
 
+/* The begin token; negative if there is none. */
+int32_t runner_start_token(const runner *r);
+
 /* A user's message in the model's chat template, up to where the answer begins; to be freed. */
 char *runner_chat(const runner *r, const char *message, lab_error *error);
 
-/* Creates a context of `tokens` tokens, `batch` of which are computed at a time. Before anything
- * is fed. */
-bool runner_start(runner *r, uint32_t context, uint32_t batch, uint32_t threads, lab_error *error);
+/* Creates a context. Before anything is fed. */
+bool runner_start(runner *r, const libllama_context_options *options, lab_error *error);
 
 /*
  * Computes the next tokens. Afterwards runner_logits returns the logits after
@@ -77,5 +85,13 @@ void runner_forget(runner *r);
 
 /* Evaluations so far. */
 uint64_t runner_evaluations(const runner *r);
+
+/* ---- of logits ---- */
+
+/* The first of the largest. */
+int32_t runner_likeliest(const float *logits, size_t count);
+
+/* -ln of the probability of a token; not finite if a logit is not. */
+double runner_surprise(const float *logits, size_t count, int32_t token);
 
 #endif

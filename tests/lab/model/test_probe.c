@@ -7,6 +7,7 @@
 #include "tiny.h"
 
 #include "support/check.h"
+#include "support/llama.h"
 #include "support/models.h"
 
 #include <math.h>
@@ -21,18 +22,6 @@ static const char *made(const tiny_model *model) {
     snprintf(path, sizeof path, "/tmp/whet-probe-test-%d.gguf", (int)getpid());
     REQUIRE(tiny_write(model, path));
     return path;
-}
-
-static void need_llama(void) {
-    lab_error error = {0};
-    char found[RUNNER_PATH_SIZE];
-    const char *folder = getenv("WHET_LLAMA_LIB");
-    if (!folder || !*folder || !runner_find_library(folder, found, &error)) {
-        SKIP("there is no llama.cpp to run models with");
-    }
-    if (!runner_find_plugin(NULL, found, &error)) {
-        SKIP("the plug-in was not built");
-    }
 }
 
 static probe_request usual_request(const char *model) {

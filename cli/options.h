@@ -88,6 +88,24 @@ static inline option_spec model_option(const char **path) {
         .letter = 'm', .values = VALUE_FILE};
 }
 
+static inline option_spec llama_option(const char **folder) {
+    return (option_spec){"llama",
+                         OPTION_TEXT,
+                         folder,
+                         "DIR",
+                         "folder of libllama (default: WHET_LLAMA, then the usual places)",
+                         .values = VALUE_FOLDER};
+}
+
+static inline option_spec plugin_option(const char **file) {
+    return (option_spec){"plugin",
+                         OPTION_TEXT,
+                         file,
+                         "FILE",
+                         "plug-in libggml-whet.so (default: WHET_PLUGIN, then beside the program)",
+                         .values = VALUE_FILE};
+}
+
 /* The seed of every command that is given none. */
 enum { SEED_DEFAULT = 1 };
 

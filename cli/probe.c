@@ -410,24 +410,6 @@ static option_spec share_option(arguments *given) {
                          "draw entropies as shares of ln n"};
 }
 
-static option_spec llama_option(arguments *given) {
-    return (option_spec){"llama",
-                         OPTION_TEXT,
-                         &given->llama,
-                         "DIR",
-                         "folder of libllama (default: WHET_LLAMA, then the usual places)",
-                         .values = VALUE_FOLDER};
-}
-
-static option_spec plugin_option(arguments *given) {
-    return (option_spec){"plugin",
-                         OPTION_TEXT,
-                         &given->plugin,
-                         "FILE",
-                         "plug-in libggml-whet.so (default: WHET_PLUGIN, then beside the program)",
-                         .values = VALUE_FILE};
-}
-
 int command_probe(int argc, char **argv) {
     arguments given = usual_arguments("probe");
     const option_spec options[] = {
@@ -435,8 +417,8 @@ int command_probe(int argc, char **argv) {
         model_option(&given.model),
         {"context", OPTION_UNSIGNED, &given.context, "N",
          "context in tokens (default: what the model was trained for)"},
-        llama_option(&given),
-        plugin_option(&given),
+        llama_option(&given.llama),
+        plugin_option(&given.plugin),
         threads_option(&given.threads),
         OPTIONS_ABOUT("policies"),
         {"policy", OPTION_LIST, &given.policies, "NAME",
@@ -518,8 +500,8 @@ int command_figure3(int argc, char **argv) {
          "may "
          "be repeated",
          .values = VALUE_WORD, .words = policy_words()},
-        llama_option(&given),
-        plugin_option(&given),
+        llama_option(&given.llama),
+        plugin_option(&given.plugin),
         threads_option(&given.threads),
         OPTIONS_ABOUT("input"),
         sizes_option(&given, "numbers in a sequence, " LIST_FORM

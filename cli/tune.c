@@ -25,12 +25,13 @@ static const char name[] = "tune";
 enum { PLACES_MAX = 65535, CONTEXT_MAX = 1 << 24, AMOUNT_MAX = 100000 };
 
 typedef struct arguments {
-    const char *model, *rope, *task, *limit, *by, *layers, *heads, *out, *json;
+    const char *model, *rope, *task, *limit, *by, *layers, *heads, *out, *json, *llama, *plugin;
     text_list text, validate, check;
     option_range context, steps, batch, seeds, count, validation_count, check_count, task_length;
+    option_range passes;
     double rate, text_weight;
     uint64_t seed, threads;
-    bool is_confirmed;
+    bool is_confirmed, is_forward;
 } arguments;
 
 /* ---- values of options ---- */
@@ -97,9 +98,15 @@ static int check_values(const arguments *given, tune_request *request) {
         complain("--text-weight: %g is out of range (0 to 1,000,000)", given->text_weight);
         return STATUS_MISUSE;
     }
+    const char *by = given->by ? given->by : given->is_forward ? "layer" : "head";
     for (size_t i = 0; tune_by_names[i]; i++)
-        if (strcmp(tune_by_names[i], given->by) == 0)
+        if (strcmp(tune_by_names[i], by) == 0)
             request->by = (tune_by)i;
+    if (given->is_forward && request->by == TUNE_BY_HEAD) {
+        complain("--by head: forward passes find one number for all heads or for each layer; use "
+                 "--by layer, or leave out --forward");
+        return STATUS_MISUSE;
+    }
     return STATUS_OK;
 }
 
@@ -126,6 +133,11 @@ static tune_request request_of(const arguments *given) {
                           .bound = 0.7,
                           .text_weight = given->text_weight,
                           .seed = given->seed,
+                          .is_forward = given->is_forward,
+                          .library = given->llama,
+                          .plugin = given->plugin,
+                          .threads = (uint32_t)given->threads,
+                          .passes = (size_t)given->passes.value,
                           .quiet = preferred.quiet};
 }
 
@@ -166,13 +178,8 @@ static bool ask(void *context, double seconds) {
 
 static int run(const arguments *given, tune_request *request) {
     question asked = {given->is_confirmed, STATUS_OK};
-    laboratory lab;
     tune_result result;
     lab_error error = {.kind = LAB_NO_ERROR};
-    if (!open_laboratory(&lab, given->threads, NULL))
-        return report_lab_error(&lab.error);
-    request->engine = &lab.engine;
-    request->executor = &lab.executor;
     request->confirm = ask;
     request->confirm_context = &asked;
     lab_catch_interrupts();
@@ -188,6 +195,19 @@ static int run(const arguments *given, tune_request *request) {
     if (good && status == STATUS_OK && !result.is_confirmed)
         status = STATUS_NOTHING;
     tune_result_free(&result);
+    return status;
+}
+
+/* The BLAS and threads, unless llama.cpp computes. */
+static int open_and_run(const arguments *given, tune_request *request) {
+    laboratory lab;
+    if (given->is_forward)
+        return run(given, request);
+    if (!open_laboratory(&lab, given->threads, NULL))
+        return report_lab_error(&lab.error);
+    request->engine = &lab.engine;
+    request->executor = &lab.executor;
+    int status = run(given, request);
     close_laboratory(&lab);
     return status;
 }
@@ -204,7 +224,7 @@ static int check_and_run(const arguments *given) {
         return status;
     char *state_path = is_standard_output(given->out) ? NULL : state_path_of(given->out);
     request.state_path = state_path;
-    status = run(given, &request);
+    status = open_and_run(given, &request);
     free(state_path);
     return status;
 }
@@ -229,8 +249,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         rope_option(&given->rope),
         OPTIONS_ABOUT("what is tuned"),
         {"by", OPTION_CHOICE, &given->by, "WHAT",
-         "heads that share their numbers: {} (default head)", .values = VALUE_WORD,
-         .words = tune_by_names},
+         "heads that share their numbers: {} (default head; with --forward layer)",
+         .values = VALUE_WORD, .words = tune_by_names},
         {"layers", OPTION_TEXT, &given->layers, "LIST",
          "layers to tune, such as 0-3,7 (default: all)"},
         {"heads", OPTION_TEXT, &given->heads, "LIST",
@@ -260,6 +280,14 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         seed_option(&given->seed, "seed of the first repetition (default 1)"),
         threads_option(&given->threads),
         yes_option(&given->is_confirmed),
+        OPTIONS_ABOUT("llama.cpp"),
+        {"forward", OPTION_FLAG, &given->is_forward, NULL,
+         "run the model by llama.cpp, without gradients: for models that are too large for memory "
+         "in f32, or unknown to whet"},
+        {"passes", OPTION_RANGE, &given->passes, "N",
+         "sequences that a search may compute with --forward (default 2000)"},
+        llama_option(&given->llama),
+        plugin_option(&given->plugin),
         OPTIONS_ABOUT("results"),
         {"out", OPTION_TEXT, &given->out, "FILE",
          "file for the settings, to be named by WHET_CONFIG (default tuned.json)", .letter = 'o',
@@ -289,7 +317,6 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
 
 int command_tune(int argc, char **argv) {
     arguments given = {.limit = "0.5%",
-                       .by = "head",
                        .out = "tuned.json",
                        .context = {0, 1, CONTEXT_MAX},
                        .steps = {60, 1, AMOUNT_MAX},
@@ -299,6 +326,7 @@ int command_tune(int argc, char **argv) {
                        .validation_count = {12, 2, AMOUNT_MAX},
                        .check_count = {0, 2, AMOUNT_MAX},
                        .task_length = {256, 1, CONTEXT_MAX},
+                       .passes = {2000, 10, 100000000},
                        .rate = 0.03,
                        .text_weight = 30,
                        .seed = SEED_DEFAULT};

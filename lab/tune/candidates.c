@@ -88,8 +88,8 @@ static tune_candidate *add(tune_run_state *run, const tune_setting *setting, tun
     return made;
 }
 
-static bool consider(tune_run_state *run, const tune_setting *setting, tune_by by, size_t seed,
-                     size_t step, double share) {
+bool tune_consider(tune_run_state *run, const tune_setting *setting, tune_by by, size_t seed,
+                   size_t step, double share) {
     char key[KEY_SIZE];
     size_t count = run->result->validate.count;
     tune_measure *domains = calloc(count + 1, sizeof *domains), task = {.count = 0};
@@ -160,7 +160,7 @@ static bool train_one(tune_run_state *run, tune_by by, size_t seed, tune_state *
         if (!good)
             return false;
         tune_state_setting(&c, state, setting);
-        if (!consider(run, setting, by, seed, until, 1))
+        if (!tune_consider(run, setting, by, seed, until, 1))
             return false;
         double gain = run->candidates[run->candidate_count - 1].gain.mean;
         without = gain < best ? 0 : without + 1;
@@ -190,7 +190,7 @@ static bool try_shares(tune_run_state *run, tune_by by, size_t seed) {
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
         /* The list may move while it grows: its numbers stay where they are. */
         tune_setting whole = run->candidates[index].setting;
-        if (!consider(run, &whole, by, seed, step, shares[i]))
+        if (!tune_consider(run, &whole, by, seed, step, shares[i]))
             return false;
     }
     return true;
@@ -213,11 +213,15 @@ static bool train(tune_run_state *run, tune_by by, size_t seed) {
 bool tune_find_candidates(tune_run_state *run) {
     if (!measure_base(run))
         return false;
-    for (size_t seed = 1; seed <= run->request->seeds; seed++)
-        if (!train(run, TUNE_BY_ALL, seed) ||
-            (run->request->by != TUNE_BY_ALL && !train(run, run->request->by, seed)))
-            return false;
-    return true;
+    tune_by by = run->request->by;
+    bool good = true;
+    for (size_t seed = 1; good && seed <= run->request->seeds; seed++)
+        if (run->request->is_forward)
+            good = tune_search_candidates(run, seed) && try_shares(run, TUNE_BY_ALL, seed) &&
+                   (by == TUNE_BY_ALL || try_shares(run, by, seed));
+        else
+            good = train(run, TUNE_BY_ALL, seed) && (by == TUNE_BY_ALL || train(run, by, seed));
+    return good;
 }
 
 /* ---- choosing ---- */

@@ -3,6 +3,8 @@
 
 #include "tune/run.h"
 
+#include "gguf/gguf.h"
+#include "lm/gguf_tokenizer.h"
 #include "lm/rope_scaling.h"
 
 #include <math.h>
@@ -17,85 +19,130 @@ static double trained_context(const lm_config *config) {
     return scaling->kind == NN_ROPE_PLAIN ? config->context : scaling->original;
 }
 
+/* The model in lab/lm. */
+static bool open_network(tune_run_state *run, tune_model *model) {
+    lm_config config = run->opened.model.config;
+    if (model->rope[0] && !lm_rope_scale(&config, model->rope, run->error))
+        return false;
+    config.context = (uint32_t)run->result->context;
+    if (!lm_network_create(run->request->engine, &config, run->opened.model.weights, &model->lm,
+                           run->error))
+        return false;
+    model->network =
+        tune_network_open(&model->lm, run->request->executor, run->result->context, run->error);
+    if (!model->network)
+        return false;
+    model->judge = tune_network_judge(model->network);
+    return true;
+}
+
+/* The model in llama.cpp. */
+static bool open_llama(tune_run_state *run, tune_model *model) {
+    const tune_request *request = run->request;
+    const tune_llama_options options = {.model = request->model,
+                                        .library = request->library,
+                                        .plugin = request->plugin,
+                                        .rope = model->rope[0] ? model->rope : NULL,
+                                        .threads = request->threads};
+    model->llama = tune_llama_open(&options, run->error);
+    if (!model->llama)
+        return false;
+    model->judge = tune_llama_judge(model->llama);
+    return true;
+}
+
 tune_model *tune_model_with(tune_run_state *run, const char *rope) {
     for (size_t i = 0; i < run->model_count; i++)
         if (strcmp(run->models[i].rope, rope) == 0)
             return &run->models[i];
     if (run->model_count == TUNE_ROPES_MAX)
         return NULL;
-    tune_model *model = &run->models[run->model_count];
-    lm_config config = run->opened.model.config;
+    tune_model *model = &run->models[run->model_count++];
     *model = (tune_model){.network = NULL};
     snprintf(model->rope, sizeof model->rope, "%s", rope);
-    if (rope[0] && !lm_rope_scale(&config, rope, run->error))
-        return NULL;
-    config.context = (uint32_t)run->result->context;
-    if (!lm_network_create(run->request->engine, &config, run->opened.model.weights, &model->lm,
-                           run->error))
-        return NULL;
-    run->model_count++;
-    model->network =
-        tune_network_open(&model->lm, run->request->executor, run->result->context, run->error);
-    if (!model->network)
-        return NULL;
-    model->judge = tune_network_judge(model->network);
-    return model;
+    bool good = run->request->is_forward ? open_llama(run, model) : open_network(run, model);
+    return good ? model : NULL;
 }
 
 /* Tokens of a sequence: what was asked for, or what the scaled model can take. */
-static bool choose_context(tune_run_state *run) {
+static bool choose_context(tune_run_state *run, size_t longest) {
     enum { USUAL = 4096, LEAST = 16 };
-    lm_config config = run->opened.model.config;
-    const tune_request *request = run->request;
-    if (request->rope && !lm_rope_scale(&config, request->rope, run->error))
-        return false;
-    size_t usual = config.context < USUAL ? config.context : USUAL;
-    size_t context = request->context ? request->context : usual;
+    size_t usual = longest < USUAL ? longest : USUAL;
+    size_t context = run->request->context ? run->request->context : usual;
     run->result->context = context;
     if (context < LEAST)
         return lab_fail(run->error, LAB_INPUT, "--context: %zu tokens are too few; at least %d",
                         context, LEAST);
-    return context <= config.context ||
+    return context <= longest ||
            lab_fail(run->error, LAB_INPUT,
-                    "--context: the model takes %u tokens, not %zu; stretch it by --rope, such as "
+                    "--context: the model takes %zu tokens, not %zu; stretch it by --rope, such as "
                     "--rope yarn:%.0f",
-                    config.context, context,
-                    ceil((double)context / trained_context(&run->opened.model.config)));
+                    longest, context, ceil((double)context / run->result->n0));
 }
 
 static bool choose_heads(tune_run_state *run) {
     const tune_request *request = run->request;
-    const lm_config *config = &run->opened.model.config;
-    size_t heads = (size_t)config->layers * config->heads, tuned = 0;
+    const tune_result *result = run->result;
+    size_t heads = result->layers * result->heads, tuned = 0;
     run->is_tuned = malloc(heads);
     if (!run->is_tuned)
         return lab_fail_memory(run->error);
     for (size_t i = 0; i < heads; i++) {
         run->is_tuned[i] =
             !request->is_tuned ||
-            request->is_tuned(request->is_tuned_context, i / config->heads, i % config->heads);
+            request->is_tuned(request->is_tuned_context, i / result->heads, i % result->heads);
         tuned += run->is_tuned[i];
     }
     return tuned > 0 || lab_fail(run->error, LAB_INPUT,
-                                 "--layers and --heads: the model has no such head; it has %u "
-                                 "layers of %u heads",
-                                 config->layers, config->heads);
+                                 "--layers and --heads: the model has no such head; it has %zu "
+                                 "layers of %zu heads",
+                                 result->layers, result->heads);
+}
+
+static bool read_model(tune_run_state *run, size_t *longest) {
+    const tune_request *request = run->request;
+    tune_result *result = run->result;
+    if (!lm_open(request->model, NULL, &run->opened, run->error))
+        return false;
+    lm_config config = run->opened.model.config;
+    result->layers = config.layers;
+    result->heads = config.heads;
+    result->n0 = trained_context(&config);
+    run->words = tune_words_of(&run->opened.tokenizer);
+    bool good = !request->rope || lm_rope_scale(&config, request->rope, run->error);
+    *longest = config.context;
+    return good;
+}
+
+static bool tokenize_there(void *context, const char *text, size_t length, lm_token_list *tokens,
+                           lab_error *error) {
+    (void)length; /* texts end in a zero byte and have no other */
+    return tune_llama_tokens(context, &text, 1, tokens, error);
+}
+
+static bool load_model(tune_run_state *run, size_t *longest) {
+    tune_result *result = run->result;
+    tune_model *model = tune_model_with(run, run->request->rope ? run->request->rope : "");
+    if (!model)
+        return false;
+    const tune_llama_model *about = tune_llama_about(model->llama);
+    result->layers = about->layers;
+    result->heads = about->heads;
+    result->n0 = about->trained;
+    *longest = about->context;
+    run->words = (tune_words){.context = model->llama,
+                              .begin = about->adds_begin ? about->begin : LM_NO_TOKEN,
+                              .tokenize = tokenize_there};
+    return true;
 }
 
 static bool open_model(tune_run_state *run) {
     const tune_request *request = run->request;
     tune_result *result = run->result;
-    if (!lm_open(request->model, NULL, &run->opened, run->error))
-        return false;
-    const lm_config *config = &run->opened.model.config;
-    if (config->positions != LM_ROPE && request->rope)
-        return lab_fail(run->error, LAB_INPUT, "--rope: the model has no rotary positions");
-    result->layers = config->layers;
-    result->heads = config->heads;
-    result->n0 = trained_context(config);
-    run->words = tune_words_of(&run->opened.tokenizer);
-    return lab_sha256_file(request->model, result->hash, run->error) && choose_context(run) &&
-           choose_heads(run) &&
+    size_t longest;
+    bool good = request->is_forward ? load_model(run, &longest) : read_model(run, &longest);
+    return good && lab_sha256_file(request->model, result->hash, run->error) &&
+           choose_context(run, longest) && choose_heads(run) &&
            (tune_setting_create(result->layers, result->heads, result->n0, &run->neutral) ||
             lab_fail_memory(run->error)) &&
            tune_model_with(run, request->rope ? request->rope : "");
@@ -285,12 +332,23 @@ static bool draw_file(tune_run_state *run) {
     return good;
 }
 
+/* Tasks are put together by lab/lm's tokenizer, also where llama.cpp runs the model. */
+static bool read_tokenizer(tune_run_state *run) {
+    size_t vocabulary = tune_llama_about(run->models[0].llama)->vocabulary;
+    gguf_file *file = gguf_open(run->request->model, run->error);
+    bool good = file && lm_gguf_get_tokenizer(file, run->request->model, vocabulary,
+                                              &run->opened.tokenizer, run->error);
+    gguf_close(file);
+    return good;
+}
+
 static bool draw_tasks(tune_run_state *run) {
     const tune_request *request = run->request;
     tune_result *result = run->result;
     if (!request->task)
         return true;
-    if (!tune_task_open(request->task, &run->task, run->error))
+    if (!tune_task_open(request->task, &run->task, run->error) ||
+        (request->is_forward && !read_tokenizer(run)))
         return false;
     const lm_token_list *texts[] = {&result->text.domains[0].tokens,
                                     &result->validate.domains[0].tokens,
@@ -330,6 +388,8 @@ static json_t *identity_of(const tune_run_state *run) {
         q->limit, "text_weight", q->text_weight, "seed", (json_int_t)q->seed);
     json_object_set_new(identity, "version", json_string(whet_version()));
     json_object_set_new(identity, "isa", json_string(whet_isa()));
+    json_object_set_new(identity, "forward", json_boolean(q->is_forward));
+    json_object_set_new(identity, "passes", json_integer((json_int_t)q->passes));
     json_object_set_new(identity, "left_alone", tuned);
     json_object_set_new(identity, "text", tune_texts_json(&r->text));
     json_object_set_new(identity, "validate", tune_texts_json(&r->validate));
@@ -360,6 +420,7 @@ void tune_clean_up(tune_run_state *run) {
         free(run->tasks[i]);
     }
     for (size_t i = 0; i < run->model_count; i++) {
+        tune_llama_close(run->models[i].llama);
         tune_network_close(run->models[i].network);
         lm_network_destroy(&run->models[i].lm);
     }

@@ -4,6 +4,7 @@
 #define WHET_LAB_TUNE_RUN_H
 
 #include "base/progress.h"
+#include "tune/llama_judge.h"
 #include "tune/task.h"
 #include "tune/tune.h"
 
@@ -13,7 +14,8 @@ enum { TUNE_ROPES_MAX = 8, TUNE_ROPE_SIZE = 32, TUNE_LOOKS = 6 };
 typedef struct tune_model {
     char rope[TUNE_ROPE_SIZE];
     lm_network lm;
-    tune_network *network;
+    tune_network *network; /* in lab/lm, or NULL */
+    tune_llama *llama;     /* in llama.cpp, or NULL */
     tune_judge judge;
 } tune_model;
 
@@ -62,9 +64,14 @@ void tune_clean_up(tune_run_state *run);
 /* The model with another scaling; NULL after an error. */
 tune_model *tune_model_with(tune_run_state *run, const char *rope);
 
-/* candidates.c: trains, measures on the validation texts, and chooses. */
+/* forward.c: candidates by forward passes alone. */
+bool tune_search_candidates(tune_run_state *run, size_t seed);
+
+/* candidates.c: trains or searches, measures on the validation texts, and chooses. */
 bool tune_find_candidates(tune_run_state *run);
 bool tune_choose(tune_run_state *run);
+bool tune_consider(tune_run_state *run, const tune_setting *setting, tune_by by, size_t seed,
+                   size_t step, double share);
 bool tune_measure_validation(tune_run_state *run, const tune_setting *setting, const char *key,
                              tune_measure *domains, tune_measure *task);
 

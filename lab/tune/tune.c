@@ -2,6 +2,7 @@
 #include "tune/run.h"
 
 #include "base/clock.h"
+#include "tune/search.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -31,17 +32,22 @@ bool tune_progress(void *listener, size_t done) {
 
 /* ---- how long it will take ---- */
 
-/* Seconds of one sequence's forward pass on one thread. */
+/* Seconds of one sequence's forward pass: on one thread, or by llama.cpp on all of them with its
+ * share of loading the model. */
 static bool time_forward(tune_run_state *run, double *seconds) {
     const tune_judge *judge = &run->models[0].judge;
     const tune_arm arm = {.setting = &run->neutral};
-    size_t count = run->result->context;
+    size_t batch = tune_search_defaults().batch;
+    size_t sequences = !run->request->is_forward        ? 1
+                       : batch < run->calibration.count ? batch
+                                                        : run->calibration.count;
+    size_t count = sequences * run->result->context;
     tune_losses losses = {.loss = malloc(count * sizeof(float)), .right = malloc(count)};
     double began = lab_now();
     bool good = (losses.loss && losses.right) || lab_fail_memory(run->error);
-    good = good && judge->run(judge->context, &arm, run->calibration.list, 1, &losses, NULL, NULL,
-                              run->error);
-    *seconds = lab_now() - began;
+    good = good && judge->run(judge->context, &arm, run->calibration.list, sequences, &losses, NULL,
+                              NULL, run->error);
+    *seconds = (lab_now() - began) / (double)sequences;
     free(losses.loss);
     free(losses.right);
     return good;
@@ -59,8 +65,10 @@ static double passes_of(const tune_run_state *run) {
         validation += (double)run->validation[i].count;
     for (size_t i = 0; i < result->check.count; i++)
         check += (double)run->check[i].count;
-    return runs * (TUNE_LOOKS * validation + 3 * (double)(request->steps * request->batch)) +
-           (runs + TUNE_PERMUTATIONS + OTHER_ARMS) * check;
+    double learning = request->is_forward ? (double)(request->seeds * request->passes)
+                                          : runs * (3 * (double)(request->steps * request->batch));
+    double looks = request->is_forward ? 1 : TUNE_LOOKS;
+    return learning + runs * looks * validation + (runs + TUNE_PERMUTATIONS + OTHER_ARMS) * check;
 }
 
 static bool is_confirmed(tune_run_state *run) {
@@ -68,6 +76,7 @@ static bool is_confirmed(tune_run_state *run) {
     double seconds;
     if (!request->confirm)
         return true;
+    /* llama.cpp computes one sequence on all threads. */
     double threads = request->executor ? (double)request->executor->workers : 1;
     return time_forward(run, &seconds) &&
            request->confirm(request->confirm_context, seconds * passes_of(run) / threads);

@@ -8,6 +8,9 @@
  * is certain (a paired 95 % interval over sequences below 0), and beta = 1 otherwise. Candidates
  * beyond the limit are also tried with half and a quarter of their numbers. The check texts decide
  * nothing but whether the gain is confirmed; if it is not, the result is beta = 1.
+ *
+ * With llama.cpp instead of lab/lm there are no gradients: candidates are what a search by forward
+ * passes finds (search.h), for all heads and for each layer.
  */
 #ifndef WHET_LAB_TUNE_TUNE_H
 #define WHET_LAB_TUNE_TUNE_H
@@ -49,8 +52,14 @@ typedef struct tune_request {
     bool (*confirm)(void *context, double seconds);
     void *confirm_context;
     bool quiet;
+    /* The model is run by lab/lm, with gradients ... */
     const nn_engine *engine;
     const whet_executor *executor;
+    /* ... or by llama.cpp, by forward passes alone. */
+    bool is_forward;
+    const char *library, *plugin; /* NULL: searched for, see tune_llama_options */
+    uint32_t threads;
+    size_t passes; /* forward passes of a search, at most */
 } tune_request;
 
 /* An arm on the check texts. */

@@ -13,6 +13,7 @@
 #include "base/signals.h"
 #include "base/table.h"
 #include "lm/generate.h"
+#include "lm/policy_file.h"
 #include "lm/rope_scaling.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ enum { PROMPT_SIZE_MAX = 1 << 26 };
 static const char *const cache_types[] = {"f32", "f16", NULL};
 
 typedef struct arguments {
-    const char *path, *prompt, *prompt_file, *policy, *tokenizer, *cache, *rope;
+    const char *path, *prompt, *prompt_file, *policy, *config, *tokenizer, *cache, *rope;
     uint64_t tokens, seed, threads;
     double temperature;
     bool entropy, speed;
@@ -50,6 +51,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         {"policy", OPTION_TEXT, &given->policy, "NAME",
          "policy in every head (see 'whet policies'; default: that of its training)",
          .values = VALUE_WORD, .words = policy_words()},
+        {"config", OPTION_TEXT, &given->config, "FILE",
+         "file with policies by layer and head, such as 'whet tune' writes", .values = VALUE_FILE},
         {"tokenizer", OPTION_TEXT, &given->tokenizer, "FILE",
          "tokenizer of a llama2.c model (default: tokN.bin or tokenizer.bin beside the model)",
          .values = VALUE_FILE},
@@ -142,6 +145,14 @@ static int finish(const arguments *given, const lm_opened *opened, const lm_gene
     return lab_interrupted() ? STATUS_STOPPED : STATUS_OK;
 }
 
+/* The policies of all heads from a file, to be freed whatever this returns. */
+static bool read_policies(const char *path, const lm_config *config, whet_policy **policies,
+                          lab_error *error) {
+    *policies = calloc((size_t)config->layers * config->heads, sizeof **policies);
+    return *policies ? lm_policy_file_read(path, config->layers, config->heads, *policies, error)
+                     : lab_fail_memory(error);
+}
+
 static int generate(const arguments *given, const whet_policy *policy, const char *prompt,
                     size_t prompt_length) {
     laboratory lab;
@@ -154,7 +165,14 @@ static int generate(const arguments *given, const whet_policy *policy, const cha
         lm_opened_free(&opened);
         return report_lab_error(&error);
     }
+    whet_policy *policies = NULL;
+    if (given->config && !read_policies(given->config, &opened.model.config, &policies, &error)) {
+        free(policies);
+        lm_opened_free(&opened);
+        return report_lab_error(&error);
+    }
     if (!open_laboratory(&lab, given->threads, NULL)) {
+        free(policies);
         lm_opened_free(&opened);
         return report_lab_error(&lab.error);
     }
@@ -163,6 +181,7 @@ static int generate(const arguments *given, const whet_policy *policy, const cha
                                    .engine = &lab.engine,
                                    .executor = &lab.executor,
                                    .policy = policy,
+                                   .policies = policies,
                                    .cache_type =
                                        strcmp(given->cache, "f16") == 0 ? WHET_F16 : WHET_F32,
                                    .prompt = prompt,
@@ -179,6 +198,7 @@ static int generate(const arguments *given, const whet_policy *policy, const cha
         print_prompt(&shown);
     int status = good ? finish(given, &opened, &result) : report_lab_error(&error);
     free(result.entropies);
+    free(policies);
     close_laboratory(&lab);
     lm_opened_free(&opened);
     return status;
@@ -194,6 +214,10 @@ static int check_and_generate(const arguments *given) {
     }
     if (given->temperature < 0) {
         complain("--temperature: %g is negative", given->temperature);
+        return STATUS_MISUSE;
+    }
+    if (given->policy && given->config) {
+        complain("--policy and --config exclude each other");
         return STATUS_MISUSE;
     }
     if (given->prompt && given->prompt_file) {

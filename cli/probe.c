@@ -16,6 +16,7 @@
 
 #include "base/files.h"
 #include "base/grouped.h"
+#include "base/machine.h"
 #include "base/number_range.h"
 #include "base/signals.h"
 #include "report/plot.h"
@@ -270,7 +271,6 @@ static int request_and_run(const arguments *given, const texts *read, bool print
     const char *own = read->prompt ? read->prompt : given->prompt;
     bool is_question = own && strstr(own, PROMPT_PLACE);
     const char *text = is_question ? NULL : own;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
     number_list sizes;
     policy_list policies;
     probe_request request = {.library = given->llama,
@@ -289,9 +289,8 @@ static int request_and_run(const arguments *given, const texts *read, bool print
                              .every = given->every == NOT_GIVEN ? 0 : given->every,
                              .judged = read->judged,
                              .judged_tokens_max = given->perplexity_tokens,
-                             .threads = (uint32_t)(given->threads   ? given->threads
-                                                   : processors > 0 ? (uint64_t)processors
-                                                                    : 1),
+                             .threads =
+                                 (uint32_t)(given->threads ? given->threads : lab_processors()),
                              .quiet = preferred.quiet};
     if (!parse_range(given, &request.format) || !parse_sizes(given, text, &sizes))
         return STATUS_MISUSE;

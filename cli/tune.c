@@ -13,7 +13,7 @@
 #include "results.h"
 
 #include "base/atomic_file.h"
-#include "base/files.h"
+#include "base/machine.h"
 #include "base/signals.h"
 
 #include <stdio.h>
@@ -136,7 +136,7 @@ static tune_request request_of(const arguments *given) {
                           .is_forward = given->is_forward,
                           .library = given->llama,
                           .plugin = given->plugin,
-                          .threads = (uint32_t)given->threads,
+                          .threads = (uint32_t)(given->threads ? given->threads : lab_processors()),
                           .passes = (size_t)given->passes.value,
                           .quiet = preferred.quiet};
 }

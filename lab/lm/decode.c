@@ -106,6 +106,13 @@ static bool make_policies(lm_decoder *d, lab_error *error) {
     d->policy_count = calloc(c->layers, sizeof *d->policy_count);
     if (!d->policies || !d->policy_count)
         return lab_fail_memory(error);
+    for (size_t layer = 0; d->options.policies && layer < c->layers; layer++)
+        d->policy_count[layer] = c->heads;
+    if (d->options.policies) {
+        memcpy(d->policies, d->options.policies,
+               (size_t)c->layers * c->heads * sizeof *d->policies);
+        return true;
+    }
     for (size_t layer = 0; layer < c->layers; layer++)
         if (!lm_layer_policies(c, &d->options.matrices->model->layout,
                                d->options.matrices->model->weights, layer, d->options.policy,

@@ -18,6 +18,7 @@ typedef struct lm_decoder_options {
     const lm_matrices *matrices;   /* the model, which must outlive the decoder */
     const whet_executor *executor; /* NULL: the calling thread */
     const whet_policy *policy;     /* for all heads; NULL: the model's own */
+    const whet_policy *policies;   /* [layers][heads] instead, or NULL */
     size_t lanes;                  /* at least 1 */
     size_t capacity;               /* tokens of a lane, at most the model's context */
     whet_type cache_type;          /* WHET_F32 or WHET_F16 */

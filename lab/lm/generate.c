@@ -44,6 +44,7 @@ static bool make_decoder(work *w, lab_error *error) {
     lm_decoder_options options = {.matrices = &w->matrices,
                                   .executor = r->executor,
                                   .policy = r->policy,
+                                  .policies = r->policies,
                                   .lanes = 1,
                                   .capacity = w->prompt.count + (r->steps < left ? r->steps : left),
                                   .cache_type = r->cache_type,

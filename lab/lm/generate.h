@@ -9,7 +9,8 @@ typedef struct lm_generate_request {
     const lm_opened *opened;
     const nn_engine *engine;
     const whet_executor *executor;
-    const whet_policy *policy; /* NULL: the model's own */
+    const whet_policy *policy;   /* NULL: the model's own */
+    const whet_policy *policies; /* [layers][heads] instead, or NULL */
     whet_type cache_type;
     const char *prompt;
     size_t prompt_length;

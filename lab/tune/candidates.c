@@ -231,7 +231,8 @@ bool tune_choose(tune_run_state *run) {
     const tune_candidate *best = NULL;
     for (size_t i = 0; i < run->candidate_count; i++) {
         const tune_candidate *c = &run->candidates[i];
-        bool is_allowed = c->worst <= run->request->limit && c->gain.high < 0;
+        bool is_allowed =
+            c->worst <= run->request->limit && c->gain.high < 0 && c->gain.mean < -TUNE_LEAST_GAIN;
         if (is_allowed && (!best || c->gain.mean < best->gain.mean))
             best = c;
     }

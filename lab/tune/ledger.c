@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/files.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@ static bool read_entries(tune_ledger *ledger, lab_error *error) {
 }
 
 bool tune_ledger_open(const char *path, json_t *identity, tune_ledger *ledger, lab_error *error) {
-    *ledger = (tune_ledger){.identity = identity, .entries = json_object(), .saved = lab_now()};
+    *ledger = (tune_ledger){.identity = identity, .entries = json_object(), .saved = -INFINITY};
     if (!identity || !ledger->entries)
         return lab_fail_memory(error);
     if (!path)
@@ -37,7 +38,11 @@ bool tune_ledger_open(const char *path, json_t *identity, tune_ledger *ledger, l
     ledger->path = strdup(path);
     if (!ledger->path)
         return lab_fail_memory(error);
-    return !lab_file_exists(path) || read_entries(ledger, error);
+    if (!lab_file_exists(path) || read_entries(ledger, error))
+        return true;
+    free(ledger->path); /* what is there is not to be replaced */
+    ledger->path = NULL;
+    return false;
 }
 
 void tune_ledger_close(tune_ledger *ledger) {

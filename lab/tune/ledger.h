@@ -25,7 +25,7 @@ bool tune_ledger_is_resumed(const tune_ledger *ledger);
 /* A borrowed reference, or NULL. */
 json_t *tune_ledger_get(const tune_ledger *ledger, const char *key);
 
-/* Takes the reference, NULL where memory ran out. Saves if that was last done two seconds ago. */
+/* Takes the reference, NULL where memory ran out. Saves the first time and every two seconds. */
 bool tune_ledger_put(tune_ledger *ledger, const char *key, json_t *value, lab_error *error);
 bool tune_ledger_save(tune_ledger *ledger, lab_error *error);
 

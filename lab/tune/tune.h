@@ -5,9 +5,10 @@
  * The choice. Candidates are the numbers at several steps of training, for every seed, for one
  * number and for the wanted sharing. Of those that make no validation domain worse than `limit`
  * allows, the one with the lowest loss on the validation texts is chosen if its gain over softmax
- * is certain (a paired 95 % interval over sequences below 0), and beta = 1 otherwise. Candidates
- * beyond the limit are also tried with half and a quarter of their numbers. The check texts decide
- * nothing but whether the gain is confirmed; if it is not, the result is beta = 1.
+ * is certain (a paired 95 % interval over sequences below 0) and at least TUNE_LEAST_GAIN, and beta
+ * = 1 otherwise. Candidates beyond the limit are also tried with half and a quarter of their
+ * numbers. The check texts decide nothing but whether the gain is confirmed; if it is not, the
+ * result is beta = 1.
  *
  * With llama.cpp instead of lab/lm there are no gradients: candidates are what a search by forward
  * passes finds (search.h), for all heads and for each layer.
@@ -19,6 +20,9 @@
 #include "tune/calibrate.h"
 #include "tune/measure.h"
 #include "tune/texts.h"
+
+/* A tenth of a per cent of perplexity, or a thousandth of a nat in a task's answers. */
+#define TUNE_LEAST_GAIN 0.001
 
 enum { TUNE_SEEDS_MAX = 16, TUNE_PERMUTATIONS = 5, TUNE_FIRST_TOKENS = 4, TUNE_NAME_SIZE = 64 };
 

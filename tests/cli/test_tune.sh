@@ -1,0 +1,112 @@
+# whet tune: what is refused, printed and kept; stopping and resuming; a model without any gain.
+. "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
+
+usage='whet tune: missing model; usage: whet tune MODEL.gguf --text FILE... --check FILE...\n'
+refuses "a model is needed" '' '' "$usage" tune
+refuses "also behind texts, which take all words up to the next option" '' '' "$usage" tune --text a b c model.gguf
+refuses "but only one" '' '' "whet tune: two models given: 'a.gguf' and 'b.gguf'\n" tune -m a.gguf b.gguf
+refuses "texts to learn from" '' '' "whet tune: missing --text; a gain is learned on --text and proved on --check, other texts\n" \
+    tune x.gguf --check a.txt
+refuses "texts to check on" '' '' "whet tune: missing --check; a gain is learned on --text and proved on --check, other texts\n" \
+    tune x.gguf --text a.txt
+refuses "an option without texts" '' '' "whet tune: option '--text' needs a value: --text FILE...\n" tune x.gguf --text --check a
+for limit in '' x 5x -1 101 1e2 '%'; do
+    refuses "a limit of '$limit'" '' '' "whet tune: --limit: '$limit' is not a percentage such as 0.5%\n" \
+        tune x.gguf --text a --check b --limit "$limit"
+done
+refuses "another sharing" '' '' "whet tune: --by: 'heads' is not all, layer or head\n" tune x.gguf --by heads
+refuses "layers that are none" '' '' "whet tune: --layers: '3-1' is not a list such as 0-3,7\n" tune x.gguf --text a --check b --layers 3-1
+refuses "heads that are none" '' '' "whet tune: --heads: 'all' is not a list such as 0-3,7\n" tune x.gguf --text a --check b --heads all
+refuses "a rate of 0" '' '' "whet tune: --rate: 0 is out of range (above 0, up to 1)\n" tune x.gguf --text a --check b --rate 0
+refuses "heads by forward passes" '' '' \
+    "whet tune: --by head: forward passes find one number for all heads or for each layer; use --by layer, or leave out --forward\n" \
+    tune x.gguf --text a --check b --forward --by head
+refuses "a model that is not there" '' '' 'whet tune: /nowhere.gguf: no such file\n' tune /nowhere.gguf --text a --check b
+whet_given '' tune x.gguf --text a --check b --out /nowhere/tuned.json
+check "where --out cannot be written is reported first" \
+    [ "$status $(cat "$SCRATCH/err")" = "1 whet tune: /nowhere/tuned.json: cannot write: No such file or directory" ]
+
+model=${WHET_MODELS:-}/stories260K-f32.gguf
+if [ ! -f "$model" ]; then
+    skip "a model is tuned" "WHET_MODELS names no folder of models"
+    finish
+fi
+
+story=$WHET_SOURCE_DIR/tests/plugin/story.txt
+mkdir "$SCRATCH/learn" "$SCRATCH/judge"
+for i in 1 2 3 4 5 6 7 8; do cat "$story"; done | tr 'aeiou' 'eioua' >"$SCRATCH/learn/1.txt"
+cat "$WHET_SOURCE_DIR/docs/embedding.md" >"$SCRATCH/learn/2.txt"
+cat "$WHET_SOURCE_DIR/docs/INSTALL.md" "$WHET_SOURCE_DIR/docs/TESTING.md" >"$SCRATCH/judge/3.txt"
+cp "$SCRATCH/learn/2.txt" "$SCRATCH/judge/again.txt"
+printf 'text \0 with a zero' >"$SCRATCH/zero.txt"
+: >"$SCRATCH/empty.txt"
+tune=(tune "$model" --text "$SCRATCH"/learn/*.txt --context 64 --count 8 --validation-count 4 --check-count 8 --steps 6 --seeds 1)
+
+refuses "a text in two places" '' '' \
+    "whet tune: $SCRATCH/learn/2.txt of --text is the same text as $SCRATCH/judge/again.txt of --check; keep them apart\n" \
+    "${tune[@]}" --check "$SCRATCH"/judge/*.txt
+refuses "a text given twice" '' '' "whet tune: $SCRATCH/judge/3.txt and $SCRATCH/judge/3.txt are the same text; leave one out\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" "$SCRATCH/judge/3.txt"
+refuses "a text with a zero byte" '' '' "whet tune: $SCRATCH/zero.txt: not a text file (NUL byte at offset 5)\n" \
+    "${tune[@]}" --check "$SCRATCH/zero.txt"
+refuses "an empty text" '' '' "whet tune: $SCRATCH/empty.txt: no text in it\n" "${tune[@]}" --check "$SCRATCH/empty.txt"
+refuses "a context beyond the model" '' '' \
+    "whet tune: --context: the model takes 512 tokens, not 1024; stretch it by --rope, such as --rope yarn:2\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --context 1024
+refuses "a head that is not there" '' '' \
+    "whet tune: --layers and --heads: the model has no such head; it has 5 layers of 8 heads\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --layers 5
+refuses "a task that is none" '' '' "whet tune: --task: 'sing' is neither copy, keys or needle nor an existing file\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --task sing
+
+run_tune() { # out [argument ...]; leaves $status
+    local out=$1
+    shift
+    "$WHET_BIN" "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$out" --quiet "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
+    status=$?
+}
+run_tune "$SCRATCH/tuned.json"
+check "foreign text is gained on" [ "$status" = 0 ]
+check "the report has all arms" grep -qE '^permuted, mean of 5 ' "$SCRATCH/out"
+check "and what was chosen" grep -qF "Use it: WHET_CONFIG=$SCRATCH/tuned.json" "$SCRATCH/out"
+check "nothing else is left behind" [ ! -e "$SCRATCH/tuned.json.partial" ]
+is_as_said() {
+    python3 - "$SCRATCH/tuned.json" <<'END'
+import json, sys
+config = json.load(open(sys.argv[1]))
+about = config["about"]
+assert config["policy"] == "softmax" and len(config["rules"]) == 40, len(config["rules"])
+assert about["chosen"]["confirmed"] is True
+arms = {arm["name"]: arm for arm in about["arms"]}
+chosen, base = arms["chosen"]["check"][0]["all"], arms["softmax"]["check"][0]["all"]
+assert chosen["high"] < 0 and chosen["perplexity"] < base["perplexity"]
+assert all(len(f["sha256"]) == 64 for d in about["text"] for f in d["files"])
+END
+}
+check "the file has a rule for each head, the texts' hashes and the gain" is_as_said
+run_tune "$SCRATCH/threads.json" --threads 1
+check "one thread gives the same file" cmp "$SCRATCH/tuned.json" "$SCRATCH/threads.json"
+
+# Killed while it works, then continued.
+"$WHET_BIN" "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/killed.json" --quiet --seeds 2 >/dev/null 2>&1 &
+process=$!
+appears "$SCRATCH/killed.json.partial"
+kill -9 $process
+wait $process 2>/dev/null
+check "a killed run leaves what it had" [ -e "$SCRATCH/killed.json.partial" ]
+refuses "which other options do not continue" '' '' \
+    "whet tune: $SCRATCH/killed.json.partial: state of a run with other options or texts; remove it, or choose another --out\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/killed.json" --quiet --seeds 2 --rate 0.02
+run_tune "$SCRATCH/killed.json" --seeds 2
+run_tune "$SCRATCH/whole.json" --seeds 2
+check "the same command ends with the same bits" cmp "$SCRATCH/killed.json" "$SCRATCH/whole.json"
+
+# Numbers that hardly move gain next to nothing, which is nothing.
+run_tune "$SCRATCH/nothing.json" --rate 0.0001 --steps 2
+check "where nothing is gained the status is 3" [ "$status" = 3 ]
+check "and the report says so" grep -q '^Nothing found: ' "$SCRATCH/out"
+check "and beta is 1" python3 -c "
+import json
+config = json.load(open('$SCRATCH/nothing.json'))
+assert config['policy'] == 'softmax' and 'rules' not in config"
+finish

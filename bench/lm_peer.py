@@ -10,6 +10,7 @@ the order of lab/lm/weights.h, then tokens, labels and weights of the targets, e
 doubles.
 """
 import json
+import math
 import struct
 import sys
 import time
@@ -57,6 +58,36 @@ def sharpened(q, k, v, numbers):
     return torch.softmax((beta * e).masked_fill(later, float("-inf")), -1) @ v
 
 
+def hinged(q, k, v, numbers, n0):
+    """beta = exp(a + h max(0, ln(n / n0))) over n keys; numbers are a and h, [heads or 1][2]."""
+    length = q.shape[-2]
+    e = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    later = torch.ones(length, length, dtype=torch.bool).triu(1)
+    excess = torch.log(torch.arange(1, length + 1, dtype=q.dtype) / n0).clamp(min=0).reshape(1, 1, -1, 1)
+    a, h = (numbers[:, i].reshape(1, -1, 1, 1) for i in (0, 1))
+    return torch.softmax((torch.exp(a + h * excess) * e).masked_fill(later, float("-inf")), -1) @ v
+
+
+def scaled_rates(rates, shape):
+    """Rotations a position, and the factor of queries and keys, under a scaling of positions."""
+    scaling = shape.get("rope_scaling")
+    if not scaling:
+        return rates, 1.0
+    factor = scaling["factor"]
+    if scaling["kind"] == "linear":
+        return rates / factor, scaling["attention"]
+    dims, base = shape["rope_dims"], shape["rope_base"]
+
+    def pair_with(rotations):  # the pair that makes so many rotations within the original context
+        return dims * math.log(scaling["original"] / (rotations * 2 * math.pi)) / (2 * math.log(base))
+
+    low = max(0.0, math.floor(pair_with(scaling["fast"])))
+    high = min(dims - 1.0, math.ceil(pair_with(scaling["slow"])))
+    pairs = torch.arange(0, dims // 2, dtype=torch.float64)
+    kept = 1 - ((pairs - low) / max(0.001, high - low)).clamp(0, 1)
+    return rates * kept + rates / factor * (1 - kept), scaling["attention"] * (1 + 0.1 * math.log(factor))
+
+
 class Decoder(torch.nn.Module):
     """`take(rows, columns)` gives the weights one after the other, in the order of lab/lm/weights.h."""
 
@@ -80,7 +111,7 @@ class Decoder(torch.nn.Module):
             layer.gate, layer.up = parameter(shape["hidden"], width), parameter(shape["hidden"], width)
             layer.down = parameter(width, shape["hidden"])
             if shape["policy_rows"]:
-                layer.policy = parameter(shape["policy_rows"], 5)
+                layer.policy = parameter(shape["policy_rows"], 2 if self.is_hinged() else 5)
             self.layers.append(layer)
         self.final_norm = parameter(1, width)
         self.head = self.embedding if shape["tied"] else parameter(shape["vocabulary"], width)
@@ -88,11 +119,15 @@ class Decoder(torch.nn.Module):
             paper = torch.tensor([[-0.037, 0.481, -2.3, 4.917, -1.791]], dtype=torch.float64)
             self.paper = (paper * torch.tensor([256.0, 64.0, 16.0, 4.0, 1.0])).to(self.embedding.dtype)
 
+    def is_hinged(self):
+        return self.shape["policy"].startswith("hinge:")
+
     def angles(self, length, like):
         dims = self.shape["rope_dims"]
         rates = self.shape["rope_base"] ** (-torch.arange(0, dims, 2, dtype=torch.float64) / dims)
+        rates, factor = scaled_rates(rates, self.shape)
         turns = torch.arange(length, dtype=torch.float64)[:, None] * rates
-        return torch.cos(turns).to(like.dtype), torch.sin(turns).to(like.dtype)
+        return (factor * torch.cos(turns)).to(like.dtype), (factor * torch.sin(turns)).to(like.dtype)
 
     def attend(self, layer, x, angles):
         rows, length, _ = x.shape
@@ -109,6 +144,8 @@ class Decoder(torch.nn.Module):
             k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
         if self.shape["policy"] == "adaptive":
             mixed = sharpened(q, k, v, layer.policy if self.shape["policy_rows"] else self.paper)
+        elif self.is_hinged():
+            mixed = hinged(q, k, v, layer.policy, float(self.shape["policy"].split(":")[3]))
         else:
             mixed = scaled_dot_product_attention(q, k, v, is_causal=True)
         return mixed.transpose(1, 2).reshape(rows, length, -1) @ layer.output.T

@@ -11,11 +11,13 @@
 #include "problem.h"
 
 #include "base/files.h"
+#include "lm/rope_scaling.h"
 #include "lm/trainer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static nn_engine engine;
@@ -99,6 +101,35 @@ static void compare_tensor(const problem *p, const lm_tensor *tensor, const doub
     CHECK_MSG(worst <= 2e-5 * largest + 1e-6, "%s: off by %g of %g", tensor->name, worst, largest);
 }
 
+/* What `whet tune` trains: the same numbers with frozen weights. */
+static void compare_frozen(const problem *p, const double *expected) {
+    static whet_policy_gradient found[64];
+    const lm_config *config = &p->network.config;
+    REQUIRE((size_t)config->layers * config->heads <= 64);
+    lm_outcome outcome = lm_network_run_frozen(&p->network, &p->piece, p->workspace, found);
+    CHECK_INT(outcome.status, WHET_OK);
+    for (size_t layer = 0; layer < config->layers; layer++) {
+        const double *own =
+            expected + lm_layer_at(&p->network.layout, layer) + p->network.layout.policy;
+        double sums[2] = {0}, wanted[2] = {0}, largest = 0;
+        for (size_t i = 0; i < 2 * p->network.layout.policy_rows; i++) {
+            wanted[i % 2] += own[i];
+            largest = fmax(largest, fabs(own[i]));
+        }
+        for (size_t head = 0; head < p->network.policy_count; head++) {
+            const double *value = found[layer * config->heads + head].value;
+            sums[0] += value[0];
+            sums[1] += value[1];
+            if (p->network.layout.policy_rows == config->heads) {
+                CHECK_NEAR(value[0], own[2 * head], 2e-5 * largest + 1e-6);
+                CHECK_NEAR(value[1], own[2 * head + 1], 2e-5 * largest + 1e-6);
+            }
+        }
+        CHECK_NEAR(sums[0], wanted[0], 4e-5 * largest + 2e-6);
+        CHECK_NEAR(sums[1], wanted[1], 4e-5 * largest + 2e-6);
+    }
+}
+
 static void compare_gradients(lm_config config) {
     static problem p;
     problem_set_up(&p, &engine, config, false);
@@ -116,6 +147,8 @@ static void compare_gradients(lm_config config) {
         lm_tensor tensor = lm_tensor_at(&config, &p.network.layout, i);
         compare_tensor(&p, &tensor, expected + 1);
     }
+    if (strncmp(config.policy, "hinge:", 6) == 0)
+        compare_frozen(&p, expected + 1);
     free(expected);
     problem_tear_down(&p);
     remove_folder();
@@ -152,6 +185,30 @@ TEST(every_gradient_of_learned_polynomials_is_that_of_torch) {
     compare_gradients(adaptive_config(LM_LEARN_LAYER));
     need_torch(); /* another folder */
     compare_gradients(adaptive_config(LM_LEARN_HEAD));
+}
+
+static lm_config hinge_config(lm_learn learn, const char *rope) {
+    lm_config config = small_config();
+    lab_error error = {0};
+    uint32_t context = config.context;
+    snprintf(config.policy, sizeof config.policy, "hinge:0.1:-0.2:7");
+    config.learn = learn;
+    config.context = 8; /* so that positions go beyond what is scaled from */
+    REQUIRE(lm_rope_scale(&config, rope, &error));
+    config.context = context;
+    return config;
+}
+
+TEST(gradients_of_hinges_under_every_scaling_of_positions_are_those_of_torch) {
+    static const char *const ropes[] = {"none", "linear:2", "ntk:3", "yarn:4"};
+    for (size_t i = 0; i < sizeof ropes / sizeof *ropes; i++) {
+        for (lm_learn learn = LM_LEARN_LAYER; learn <= LM_LEARN_HEAD; learn++) {
+            if (i > 0 || learn > LM_LEARN_LAYER) {
+                need_torch(); /* another folder */
+            }
+            compare_gradients(hinge_config(learn, ropes[i]));
+        }
+    }
 }
 
 enum { STEPS = 20 };

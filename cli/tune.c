@@ -26,6 +26,7 @@ enum { PLACES_MAX = 65535, CONTEXT_MAX = 1 << 24, AMOUNT_MAX = 100000 };
 
 typedef struct arguments {
     const char *model, *rope, *task, *limit, *by, *layers, *heads, *out, *json, *llama, *plugin;
+    const char *prefix;
     text_list text, validate, check;
     option_range context, steps, batch, seeds, count, validation_count, check_count, task_length;
     option_range passes;
@@ -119,6 +120,7 @@ static tune_request request_of(const arguments *given) {
                           .check = paths_of(&given->check),
                           .rope = given->rope,
                           .task = given->task,
+                          .prefix = given->prefix,
                           .context = (size_t)given->context.value,
                           .is_tuned = given->layers || given->heads ? is_tuned : NULL,
                           .is_tuned_context = given,
@@ -242,6 +244,9 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
          "texts that the choice is made on, at least two folders (default: a quarter of --text, "
          "and a text that whet brings along)",
          .values = VALUE_FILE},
+        {"prefix", OPTION_TEXT, &given->prefix, "TEXT",
+         "text before every sequence, which is not judged: a chat model needs the beginning of an "
+         "answer, such as $'<|im_start|>assistant\\n'"},
         OPTIONS_ABOUT("model"),
         model_option(&given->model),
         {"context", OPTION_RANGE, &given->context, "N",

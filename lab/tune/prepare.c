@@ -148,6 +148,34 @@ static bool open_model(tune_run_state *run) {
            tune_model_with(run, request->rope ? request->rope : "");
 }
 
+/* Tasks and prefixes are tokenised by lab/lm, also where llama.cpp runs the model. */
+static bool read_tokenizer(tune_run_state *run) {
+    size_t vocabulary = tune_llama_about(run->models[0].llama)->vocabulary;
+    gguf_file *file = gguf_open(run->request->model, run->error);
+    bool good = file && lm_gguf_get_tokenizer(file, run->request->model, vocabulary,
+                                              &run->opened.tokenizer, run->error);
+    gguf_close(file);
+    return good;
+}
+
+/* The tokens before every sequence: the model's begin token, and the given text, in which control
+ * tokens are recognised. */
+static bool make_prefix(tune_run_state *run) {
+    enum { LEAST = 8 }; /* tokens of text in a sequence */
+    const tune_request *request = run->request;
+    bool needs_tokenizer = request->is_forward && (request->prefix || request->task);
+    if ((needs_tokenizer && !read_tokenizer(run)) ||
+        (run->words.begin != LM_NO_TOKEN && !lm_token_list_add(&run->prefix, run->words.begin)))
+        return false;
+    if (request->prefix && !lm_tokenize(&run->opened.tokenizer, request->prefix,
+                                        strlen(request->prefix), &run->prefix, run->error))
+        return false;
+    return run->prefix.count + LEAST <= run->result->context ||
+           lab_fail(run->error, LAB_INPUT,
+                    "--prefix: its %zu tokens leave no space for text in %zu", run->prefix.count,
+                    run->result->context);
+}
+
 /* ---- texts ---- */
 
 static bool read_texts(tune_run_state *run) {
@@ -180,7 +208,7 @@ static bool cut_domains(tune_run_state *run, const char *option, const tune_text
     if (!*sets)
         return lab_fail_memory(run->error);
     for (size_t i = 0; i < texts->count; i++) {
-        if (!tune_set_cut(&texts->domains[i], run->words.begin, run->result->context, limit,
+        if (!tune_set_cut(&texts->domains[i], &run->prefix, run->result->context, limit,
                           &(*sets)[i]))
             return lab_fail_memory(run->error);
         if ((*sets)[i].count < least && !texts->domains[i].is_built_in)
@@ -193,7 +221,7 @@ static bool cut_domains(tune_run_state *run, const char *option, const tune_text
  * Stretches are whole sequences, so that none is in both. */
 static bool divide(tune_run_state *run, tune_domain *from) {
     tune_texts *validate = &run->result->validate;
-    size_t own = run->result->context - (run->words.begin != LM_NO_TOKEN);
+    size_t own = run->result->context - run->prefix.count;
     tune_domain *domains =
         realloc(validate->domains, (validate->count + 1) * sizeof *validate->domains);
     if (!domains)
@@ -325,20 +353,11 @@ static bool deal_examples(tune_run_state *run, tune_examples *all) {
 
 static bool draw_file(tune_run_state *run) {
     tune_examples all;
-    bool good = tune_task_draw(&run->task, &run->opened.tokenizer, NULL, 0, run->result->context,
-                               run->request->seed, SIZE_MAX, &all, run->error) &&
-                deal_examples(run, &all);
+    bool good =
+        tune_task_draw(&run->task, &run->opened.tokenizer, &run->prefix, NULL, 0,
+                       run->result->context, run->request->seed, SIZE_MAX, &all, run->error) &&
+        deal_examples(run, &all);
     tune_examples_free(&all);
-    return good;
-}
-
-/* Tasks are put together by lab/lm's tokenizer, also where llama.cpp runs the model. */
-static bool read_tokenizer(tune_run_state *run) {
-    size_t vocabulary = tune_llama_about(run->models[0].llama)->vocabulary;
-    gguf_file *file = gguf_open(run->request->model, run->error);
-    bool good = file && lm_gguf_get_tokenizer(file, run->request->model, vocabulary,
-                                              &run->opened.tokenizer, run->error);
-    gguf_close(file);
     return good;
 }
 
@@ -347,8 +366,7 @@ static bool draw_tasks(tune_run_state *run) {
     tune_result *result = run->result;
     if (!request->task)
         return true;
-    if (!tune_task_open(request->task, &run->task, run->error) ||
-        (request->is_forward && !read_tokenizer(run)))
+    if (!tune_task_open(request->task, &run->task, run->error))
         return false;
     const lm_token_list *texts[] = {&result->text.domains[0].tokens,
                                     &result->validate.domains[0].tokens,
@@ -358,9 +376,9 @@ static bool draw_tasks(tune_run_state *run) {
     bool good = run->task.kind != TUNE_FILE || draw_file(run);
     for (size_t i = 0; good && i < 3; i++) {
         good = run->task.kind == TUNE_FILE ||
-               tune_task_draw(&run->task, &run->opened.tokenizer, texts[i]->items, texts[i]->count,
-                              length, lab_seed_for(request->seed, "examples", i), counts[i],
-                              &run->examples[i], run->error);
+               tune_task_draw(&run->task, &run->opened.tokenizer, &run->prefix, texts[i]->items,
+                              texts[i]->count, length, lab_seed_for(request->seed, "examples", i),
+                              counts[i], &run->examples[i], run->error);
         good = good && list_tasks(run, i);
     }
     result->task_count = run->examples[TUNE_CHECK].count;
@@ -386,6 +404,7 @@ static json_t *identity_of(const tune_run_state *run) {
         "validation", (json_int_t)q->validation_count, "check", (json_int_t)q->check_count,
         "task_length", (json_int_t)q->task_length, "rate", q->rate, "bound", q->bound, "limit",
         q->limit, "text_weight", q->text_weight, "seed", (json_int_t)q->seed);
+    json_object_set_new(identity, "prefix", lab_json_text(q->prefix ? q->prefix : ""));
     json_object_set_new(identity, "version", json_string(whet_version()));
     json_object_set_new(identity, "isa", json_string(whet_isa()));
     json_object_set_new(identity, "forward", json_boolean(q->is_forward));
@@ -398,7 +417,8 @@ static json_t *identity_of(const tune_run_state *run) {
 }
 
 bool tune_prepare(tune_run_state *run) {
-    if (!open_model(run) || !read_texts(run) || !cut_texts(run) || !draw_tasks(run))
+    if (!open_model(run) || !make_prefix(run) || !read_texts(run) || !cut_texts(run) ||
+        !draw_tasks(run))
         return false;
     bool good =
         tune_ledger_open(run->request->state_path, identity_of(run), &run->ledger, run->error);
@@ -431,6 +451,7 @@ void tune_clean_up(tune_run_state *run) {
     tune_setting_free(&run->neutral);
     lm_opened_free(&run->opened);
     free(run->validation_base);
+    free(run->prefix.items);
     free(run->candidates);
     free(run->validation);
     free(run->check);

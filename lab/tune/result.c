@@ -162,8 +162,9 @@ static json_t *row_json(const tune_result *r, const tune_row *row) {
 }
 
 static json_t *options_json(const tune_request *q, const tune_result *r) {
-    return json_pack("{s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I}", "rope",
-                     q->rope ? json_string(q->rope) : json_null(), "task",
+    return json_pack("{s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I}", "rope",
+                     q->rope ? json_string(q->rope) : json_null(), "prefix",
+                     q->prefix ? lab_json_text(q->prefix) : json_null(), "task",
                      q->task ? lab_json_text(q->task) : json_null(), "by", tune_by_names[q->by],
                      "context", (json_int_t)r->context, "steps", (json_int_t)q->steps, "batch",
                      (json_int_t)q->batch, "seeds", (json_int_t)q->seeds, "rate", q->rate, "bound",

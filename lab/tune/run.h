@@ -36,6 +36,7 @@ typedef struct tune_run_state {
     lab_error *error;
     lm_opened opened;
     tune_words words;
+    lm_token_list prefix;              /* of every sequence */
     tune_model models[TUNE_ROPES_MAX]; /* the first is the one that is tuned */
     size_t model_count;
     unsigned char *is_tuned; /* [layers][heads] */

@@ -40,8 +40,11 @@ void tune_task_close(tune_task *task) {
 /* ---- parts of a sequence ---- */
 
 bool tune_add_begin(const tune_drawing *d, lm_token_list *tokens, lab_error *error) {
-    return tune_begin_count(d) == 0 || lm_token_list_add(tokens, d->tokenizer->begin) ||
-           lab_fail_memory(error);
+    for (size_t i = 0; d->prefix && i < d->prefix->count; i++)
+        if (!lm_token_list_add(tokens, d->prefix->items[i]))
+            return lab_fail_memory(error);
+    return d->prefix || tune_begin_count(d) == 0 ||
+           lm_token_list_add(tokens, d->tokenizer->begin) || lab_fail_memory(error);
 }
 
 bool tune_add_words(const tune_drawing *d, const char *words, lm_token_list *tokens,
@@ -99,11 +102,13 @@ static bool draw_made(const tune_task *task, tune_drawing *d, uint64_t seed, siz
     return good;
 }
 
-bool tune_task_draw(const tune_task *task, const lm_tokenizer *tokenizer, const lm_token *text,
-                    size_t text_count, size_t length, uint64_t seed, size_t count,
-                    tune_examples *examples, lab_error *error) {
+bool tune_task_draw(const tune_task *task, const lm_tokenizer *tokenizer,
+                    const lm_token_list *prefix, const lm_token *text, size_t text_count,
+                    size_t length, uint64_t seed, size_t count, tune_examples *examples,
+                    lab_error *error) {
     tune_drawing d = {.tokenizer = tokenizer,
                       .inside = *tokenizer,
+                      .prefix = prefix,
                       .text = text,
                       .text_count = text_count < TUNE_TEXT_MAX ? text_count : TUNE_TEXT_MAX,
                       .length = length};

@@ -78,11 +78,14 @@ void tune_task_close(tune_task *task); /* a zeroed one is fine */
  * another seed a FILE gives the same lines in another order; to have examples that were not trained
  * on, draw all at once and divide them.
  *
+ * Every sequence begins with `prefix` or, if it is NULL, with the tokenizer's begin token.
+ *
  * After an error there are no examples; free them whatever this returns.
  */
-bool tune_task_draw(const tune_task *task, const lm_tokenizer *tokenizer, const lm_token *text,
-                    size_t text_count, size_t length, uint64_t seed, size_t count,
-                    tune_examples *examples, lab_error *error);
+bool tune_task_draw(const tune_task *task, const lm_tokenizer *tokenizer,
+                    const lm_token_list *prefix, const lm_token *text, size_t text_count,
+                    size_t length, uint64_t seed, size_t count, tune_examples *examples,
+                    lab_error *error);
 void tune_examples_free(tune_examples *examples); /* zeroed ones are fine */
 
 #endif

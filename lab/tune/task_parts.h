@@ -9,7 +9,8 @@
 /* What examples are drawn with. */
 typedef struct tune_drawing {
     const lm_tokenizer *tokenizer;
-    lm_tokenizer inside; /* the same, for text within a sequence: adds no blank before it */
+    lm_tokenizer inside;         /* the same, for text within a sequence: adds no blank before it */
+    const lm_token_list *prefix; /* before every sequence, or NULL: the tokenizer's begin token */
     const lm_token *text;
     size_t text_count;
     size_t length;
@@ -23,8 +24,10 @@ static inline size_t tune_below(lab_random *random, size_t count) {
     return lab_random_below(random, (uint32_t)count);
 }
 
-/* The number of begin tokens before a sequence, and the token itself. */
+/* The tokens before a sequence: how many there are, and the tokens themselves. */
 static inline size_t tune_begin_count(const tune_drawing *d) {
+    if (d->prefix)
+        return d->prefix->count;
     return d->tokenizer->adds_begin && d->tokenizer->begin != LM_NO_TOKEN ? 1 : 0;
 }
 bool tune_add_begin(const tune_drawing *d, lm_token_list *tokens, lab_error *error);

@@ -167,9 +167,9 @@ json_t *tune_texts_json(const tune_texts *texts) {
 
 /* ---- cutting ---- */
 
-bool tune_set_cut(const tune_domain *domain, lm_token begin, size_t length, size_t limit,
-                  tune_set *set) {
-    size_t own = length - (begin != LM_NO_TOKEN); /* tokens of text in a sequence */
+bool tune_set_cut(const tune_domain *domain, const lm_token_list *prefix, size_t length,
+                  size_t limit, tune_set *set) {
+    size_t own = length - prefix->count; /* tokens of text in a sequence */
     size_t all = domain->tokens.count / own, count = all < limit ? all : limit;
     *set = (tune_set){.count = count};
     if (count == 0)
@@ -180,10 +180,11 @@ bool tune_set_cut(const tune_domain *domain, lm_token begin, size_t length, size
         return false;
     for (size_t i = 0; i < count; i++) {
         lm_token *to = set->tokens + i * length;
-        set->list[i] = (tune_sequence){.tokens = to, .length = length, .from = 1};
-        if (begin != LM_NO_TOKEN)
-            *to++ = begin;
-        memcpy(to, domain->tokens.items + i * all / count * own, own * sizeof *to);
+        set->list[i] = (tune_sequence){
+            .tokens = to, .length = length, .from = prefix->count ? prefix->count : 1};
+        if (prefix->count)
+            memcpy(to, prefix->items, prefix->count * sizeof *to);
+        memcpy(to + prefix->count, domain->tokens.items + i * all / count * own, own * sizeof *to);
     }
     return true;
 }

@@ -1,7 +1,7 @@
 /*
  * Texts that a model is tuned and judged on: files, grouped into domains by their folders, as
  * sequences of tokens. Sequences of a domain are consecutive pieces of its files, one after the
- * other, without overlap; each starts with the model's begin token, if it has one.
+ * other, without overlap; each starts with the same tokens, which are not judged.
  */
 #ifndef WHET_LAB_TUNE_TEXTS_H
 #define WHET_LAB_TUNE_TEXTS_H
@@ -67,10 +67,10 @@ typedef struct tune_set {
     lm_token *tokens;
 } tune_set;
 
-/* Up to `limit` sequences of `length` tokens, evenly distributed over the domain; none if it is
- * shorter. False when memory runs out; free it whatever this returns. */
-bool tune_set_cut(const tune_domain *domain, lm_token begin, size_t length, size_t limit,
-                  tune_set *set);
+/* Up to `limit` sequences of `length` tokens, `prefix` included, evenly distributed over the
+ * domain; none if it is shorter. False when memory runs out; free it whatever this returns. */
+bool tune_set_cut(const tune_domain *domain, const lm_token_list *prefix, size_t length,
+                  size_t limit, tune_set *set);
 void tune_set_free(tune_set *set); /* a zeroed one is fine */
 
 #endif

@@ -35,10 +35,11 @@ typedef struct tune_paths {
 typedef struct tune_request {
     const char *model;
     tune_paths text, validate, check;
-    const char *rope; /* or NULL */
-    const char *task; /* or NULL */
-    size_t context;   /* 0: as long as the model, its RoPE scaled, was made for, at most 4096 */
-    double limit;     /* a share: 0.005 */
+    const char *rope;   /* or NULL */
+    const char *task;   /* or NULL */
+    const char *prefix; /* text before every sequence, or NULL */
+    size_t context;     /* 0: as long as the model, its RoPE scaled, was made for, at most 4096 */
+    double limit;       /* a share: 0.005 */
     tune_by by;
     bool (*is_tuned)(const void *context, size_t layer, size_t head); /* NULL: all heads are */
     const void *is_tuned_context;

@@ -100,9 +100,9 @@ static tune_examples draw_with(const char *name, const lm_tokenizer *t, const lm
     tune_examples examples;
     lab_error error = {0};
     REQUIRE(tune_task_open(name, &task, &error));
-    CHECK_MSG(
-        tune_task_draw(&task, t, text->items, text->count, length, seed, count, &examples, &error),
-        "%s", error.text);
+    CHECK_MSG(tune_task_draw(&task, t, NULL, text->items, text->count, length, seed, count,
+                             &examples, &error),
+              "%s", error.text);
     tune_task_close(&task);
     return examples;
 }
@@ -303,7 +303,7 @@ static void check_draw_fails(const char *name, const lm_tokenizer *t, const lm_t
     tune_examples examples;
     *error = (lab_error){0};
     REQUIRE(tune_task_open(name, &task, error));
-    CHECK(!tune_task_draw(&task, t, text, text_count, length, 1, 2, &examples, error));
+    CHECK(!tune_task_draw(&task, t, NULL, text, text_count, length, 1, 2, &examples, error));
     CHECK_INT(error->kind, LAB_INPUT);
     CHECK_MSG(strstr(error->text, name) && strstr(error->text, complaint), "%s", error->text);
     CHECK(examples.list == NULL && examples.count == 0);

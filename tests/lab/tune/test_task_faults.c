@@ -26,7 +26,7 @@ static bool open_and_draw(lab_error *error) {
     tune_examples examples = {.list = NULL};
     bool good =
         tune_task_open(name, &task, error) &&
-        tune_task_draw(&task, &tokenizer, text, TEXT, LENGTH, 1, EXAMPLES, &examples, error);
+        tune_task_draw(&task, &tokenizer, NULL, text, TEXT, LENGTH, 1, EXAMPLES, &examples, error);
     CHECK_INT(examples.count, good ? EXAMPLES : 0);
     tune_examples_free(&examples);
     tune_task_close(&task);

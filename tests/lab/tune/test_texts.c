@@ -64,8 +64,10 @@ TEST(files_of_one_folder_are_one_domain) {
     CHECK_INT(texts.domains[0].tokens.count, 16);
     CHECK_STR(texts.domains[1].files[0].hash,
               "5994471abb01112afcc18159f6cc74b4f511b99806da59b3caf5a9c173cacfc5");
+    lm_token first[] = {1000};
+    const lm_token_list begin = {first, 1, 1}, none = {0};
     tune_set set;
-    REQUIRE(tune_set_cut(&texts.domains[0], words.begin, 5, 10, &set));
+    REQUIRE(tune_set_cut(&texts.domains[0], &begin, 5, 10, &set));
     REQUIRE(set.count == 4);
     for (size_t i = 0; i < 4; i++) {
         CHECK_INT(set.list[i].tokens[0], 1000);
@@ -73,12 +75,12 @@ TEST(files_of_one_folder_are_one_domain) {
         CHECK_INT(set.list[i].tokens[4], 'd' + 4 * i);
     }
     tune_set_free(&set);
-    REQUIRE(tune_set_cut(&texts.domains[0], LM_NO_TOKEN, 5, 2, &set)); // evenly distributed
+    REQUIRE(tune_set_cut(&texts.domains[0], &none, 5, 2, &set)); // evenly distributed
     REQUIRE(set.count == 2);
     CHECK_INT(set.list[0].tokens[0], 'a');
     CHECK_INT(set.list[1].tokens[0], 'f');
     tune_set_free(&set);
-    REQUIRE(tune_set_cut(&texts.domains[1], words.begin, 7, 2, &set));
+    REQUIRE(tune_set_cut(&texts.domains[1], &begin, 7, 2, &set));
     CHECK_INT(set.count, 0);
     tune_set_free(&set);
     tune_texts_free(&texts);

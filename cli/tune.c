@@ -12,8 +12,10 @@
 #include "results.h"
 
 #include "base/atomic_file.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "base/signals.h"
+#include "tune/page.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,11 +26,13 @@ static const char name[] = "tune";
 enum { PLACES_MAX = 65535, CONTEXT_MAX = 1 << 24, AMOUNT_MAX = 100000 };
 
 typedef struct arguments {
-    const char *model, *rope, *task, *limit, *by, *layers, *heads, *out, *json;
+    const char *model, *rope, *task, *limit, *by, *layers, *heads, *out, *json, *html;
     text_list text, validate, check;
     option_range context, steps, batch, seeds, count, validation_count, check_count, task_length;
     double rate, text_weight;
     uint64_t seed, threads;
+    const char **command; /* as it was given */
+    size_t command_length;
 } arguments;
 
 /* ---- values of options ---- */
@@ -150,7 +154,19 @@ static int keep(const arguments *given, const tune_request *request, const tune_
     return keep_json(given->out, about ? tune_setting_config(&result->setting, about) : NULL);
 }
 
+static bool keep_page(const arguments *given, const tune_request *request,
+                      const tune_result *result, double seconds, lab_error *error) {
+    const tune_page page = {.request = request,
+                            .result = result,
+                            .out = given->out,
+                            .seconds = seconds,
+                            .arguments = given->command,
+                            .argument_count = given->command_length};
+    return !given->html || tune_page_write(given->html, &page, error);
+}
+
 static int run(const arguments *given, tune_request *request) {
+    double start = lab_now();
     laboratory lab;
     tune_result result;
     lab_error error = {.kind = LAB_NO_ERROR};
@@ -164,6 +180,9 @@ static int run(const arguments *given, tune_request *request) {
     if (!good && error.kind == LAB_STOPPED && request->state_path)
         fprintf(stderr, "%s keeps what was done; the same command continues.\n",
                 request->state_path);
+    if (good && status == STATUS_OK &&
+        !keep_page(given, request, &result, lab_now() - start, &error))
+        status = report_lab_error(&error);
     if (good && status == STATUS_OK && !print_tuned(request, &result, given->out))
         status = complain_of_memory();
     if (good && status == STATUS_OK && !result.is_confirmed)
@@ -175,12 +194,12 @@ static int run(const arguments *given, tune_request *request) {
 
 static int check_and_run(const arguments *given) {
     tune_request request = request_of(given);
-    const char *const files[] = {given->out, given->json};
+    const char *const files[] = {given->out, given->json, given->html};
     int status = check_values(given, &request);
     if (status == STATUS_OK)
-        status = refuse_to_overwrite(given->model, files, 2);
+        status = refuse_to_overwrite(given->model, files, 3);
     if (status == STATUS_OK)
-        status = reserve_output(files, 2);
+        status = reserve_output(files, 3);
     if (status != STATUS_OK)
         return status;
     char *state_path = is_standard_output(given->out) ? NULL : state_path_of(given->out);
@@ -245,26 +264,38 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
          "file for the settings, to be named by WHET_CONFIG (default tuned.json)", 'o',
          .values = VALUE_FILE},
         json_option(&given->json, "everything that was measured as JSON, in FILE"),
+        {"html", OPTION_TEXT, &given->html, "FILE",
+         "page with the verdict, tables and figures, in FILE", .values = VALUE_FILE},
     };
     const command_syntax syntax = {
         .name = name,
         .operands = "MODEL.gguf",
         .about =
-            "Finds temperatures of a language model's heads that lower its perplexity, or make\n"
-            "it better at a task, without changing its weights: beta = exp(a + h max(0,\n"
-            "ln(n / n0))) over n keys, where n0 is the context that it was trained on. They are\n"
-            "learned on some texts, chosen on others, and judged on a third kind beside\n"
-            "controls. If nothing is gained, beta is 1 and the exit status 3.\n",
+            "Finds temperatures of a language model's heads that lower its perplexity, or\n"
+            "make it better at a task, without changing its weights: beta = exp(a +\n"
+            "h max(0, ln(n / n0))) over n keys, where n0 is the context that it was trained\n"
+            "on. They are learned on some texts, chosen on others, and judged on a third kind\n"
+            "beside controls. If nothing is gained, beta is 1 and the exit status 3.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = "A run that was stopped continues when the same command is given again.\n",
         .examples = "whet tune model.gguf --text books/*.txt --check other/*.txt\n"
                     "whet tune model.gguf --text books/*.txt --check other/*.txt --rope yarn:2\n"
+                    "whet tune model.gguf --text a/*.txt --check b/*.txt --html tuned.html\n"
                     "WHET_CONFIG=tuned.json llama-cli -m model.gguf\n",
         .operands_limit = 1,
         .operand_values = VALUE_FILE,
     };
     return parse_options(&syntax, argc, argv, operands);
+}
+
+/* Parsing moves operands to the front. */
+static bool copy_command(int argc, char **argv, arguments *given) {
+    given->command_length = (size_t)argc;
+    given->command = malloc(given->command_length * sizeof *given->command);
+    for (size_t i = 0; given->command && i < given->command_length; i++)
+        given->command[i] = argv[i];
+    return given->command != NULL;
 }
 
 int command_tune(int argc, char **argv) {
@@ -283,9 +314,13 @@ int command_tune(int argc, char **argv) {
                        .text_weight = 30,
                        .seed = SEED_DEFAULT};
     int operands = 0;
+    if (!copy_command(argc, argv, &given))
+        return complain_of_memory();
     options_result parsed = parse(argc, argv, &given, &operands);
-    if (parsed != OPTIONS_GIVEN)
+    if (parsed != OPTIONS_GIVEN) {
+        free(given.command);
         return options_status(parsed);
+    }
     int status;
     if (given.check_count.value == 0)
         given.check_count.value = given.task ? 100 : 24;
@@ -299,6 +334,7 @@ int command_tune(int argc, char **argv) {
         given.model = operands > 0 ? argv[1] : given.model;
         status = check_and_run(&given);
     }
+    free(given.command);
     free(given.text.items);
     free(given.check.items);
     free(given.validate.items);

@@ -92,8 +92,6 @@ static void draw_chart(FILE *file, const chart *c) {
             "<clipPath id=\"%s\"><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/></clipPath>\n",
             c->id, LEFT, TOP - 2, RIGHT - LEFT, BOTTOM - TOP + 4);
     draw_axes(file, &c->frame, "position in the sequence, tokens", c->y_name);
-    snprintf(word, sizeof word, "trained context: %.0f", c->result->n0);
-    draw_mark(file, &c->frame, c->result->n0, word);
     draw_labels(file, c);
     fprintf(file, "<g clip-path=\"url(#%s)\">\n", c->id);
     for (int is_strong = 0; is_strong < 2; is_strong++) /* those above the others */
@@ -101,6 +99,8 @@ static void draw_chart(FILE *file, const chart *c) {
             if (c->curves[i].look.is_strong == is_strong)
                 draw_curve(file, c, &c->curves[i]);
     fputs("</g>\n", file);
+    snprintf(word, sizeof word, "trained context: %.0f", c->result->n0);
+    draw_mark(file, &c->frame, c->result->n0, word);
     draw_end(file);
 }
 

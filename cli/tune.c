@@ -13,8 +13,10 @@
 #include "results.h"
 
 #include "base/atomic_file.h"
+#include "base/clock.h"
 #include "base/machine.h"
 #include "base/signals.h"
+#include "tune/page.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +28,15 @@ enum { PLACES_MAX = 65535, CONTEXT_MAX = 1 << 24, AMOUNT_MAX = 100000 };
 
 typedef struct arguments {
     const char *model, *rope, *task, *limit, *by, *layers, *heads, *out, *json, *llama, *plugin;
-    const char *prefix;
+    const char *prefix, *html;
     text_list text, validate, check;
     option_range context, steps, batch, seeds, count, validation_count, check_count, task_length;
     option_range passes;
     double rate, text_weight;
     uint64_t seed, threads;
     bool is_confirmed, is_forward;
+    const char **command; /* as it was given */
+    size_t command_length;
 } arguments;
 
 /* ---- values of options ---- */
@@ -178,7 +182,19 @@ static bool ask(void *context, double seconds) {
     return asked->status == STATUS_OK;
 }
 
+static bool keep_page(const arguments *given, const tune_request *request,
+                      const tune_result *result, double seconds, lab_error *error) {
+    const tune_page page = {.request = request,
+                            .result = result,
+                            .out = given->out,
+                            .seconds = seconds,
+                            .arguments = given->command,
+                            .argument_count = given->command_length};
+    return !given->html || tune_page_write(given->html, &page, error);
+}
+
 static int run(const arguments *given, tune_request *request) {
+    double start = lab_now();
     question asked = {given->is_confirmed, STATUS_OK};
     tune_result result;
     lab_error error = {.kind = LAB_NO_ERROR};
@@ -192,6 +208,9 @@ static int run(const arguments *given, tune_request *request) {
     if (!good && error.kind == LAB_STOPPED && request->state_path)
         fprintf(stderr, "%s keeps what was done; the same command continues.\n",
                 request->state_path);
+    if (good && status == STATUS_OK &&
+        !keep_page(given, request, &result, lab_now() - start, &error))
+        status = report_lab_error(&error);
     if (good && status == STATUS_OK && !print_tuned(request, &result, given->out))
         status = complain_of_memory();
     if (good && status == STATUS_OK && !result.is_confirmed)
@@ -216,12 +235,12 @@ static int open_and_run(const arguments *given, tune_request *request) {
 
 static int check_and_run(const arguments *given) {
     tune_request request = request_of(given);
-    const char *const files[] = {given->out, given->json};
+    const char *const files[] = {given->out, given->json, given->html};
     int status = check_values(given, &request);
     if (status == STATUS_OK)
-        status = refuse_to_overwrite(given->model, files, 2);
+        status = refuse_to_overwrite(given->model, files, 3);
     if (status == STATUS_OK)
-        status = reserve_output(files, 2);
+        status = reserve_output(files, 3);
     if (status != STATUS_OK)
         return status;
     char *state_path = is_standard_output(given->out) ? NULL : state_path_of(given->out);
@@ -298,6 +317,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
          "file for the settings, to be named by WHET_CONFIG (default tuned.json)", .letter = 'o',
          .values = VALUE_FILE},
         json_option(&given->json, "everything that was measured as JSON, in FILE"),
+        {"html", OPTION_TEXT, &given->html, "FILE",
+         "page with the verdict, tables and figures, in FILE", .values = VALUE_FILE},
     };
     const command_syntax syntax = {
         .name = name,
@@ -313,11 +334,21 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         .more = "A run that was stopped continues when the same command is given again.\n",
         .examples = "whet tune model.gguf --text books/*.txt --check other/*.txt\n"
                     "whet tune model.gguf --text books/*.txt --check other/*.txt --rope yarn:2\n"
+                    "whet tune model.gguf --text a/*.txt --check b/*.txt --html tuned.html\n"
                     "WHET_CONFIG=tuned.json llama-cli -m model.gguf\n",
         .operands_limit = 1,
         .operand_values = VALUE_FILE,
     };
     return parse_options(&syntax, argc, argv, operands);
+}
+
+/* Parsing moves operands to the front. */
+static bool copy_command(int argc, char **argv, arguments *given) {
+    given->command_length = (size_t)argc;
+    given->command = malloc(given->command_length * sizeof *given->command);
+    for (size_t i = 0; given->command && i < given->command_length; i++)
+        given->command[i] = argv[i];
+    return given->command != NULL;
 }
 
 int command_tune(int argc, char **argv) {
@@ -336,9 +367,13 @@ int command_tune(int argc, char **argv) {
                        .text_weight = 30,
                        .seed = SEED_DEFAULT};
     int operands = 0;
+    if (!copy_command(argc, argv, &given))
+        return complain_of_memory();
     options_result parsed = parse(argc, argv, &given, &operands);
-    if (parsed != OPTIONS_GIVEN)
+    if (parsed != OPTIONS_GIVEN) {
+        free(given.command);
         return options_status(parsed);
+    }
     int status;
     if (given.check_count.value == 0)
         given.check_count.value = given.task ? 100 : 24;
@@ -352,6 +387,7 @@ int command_tune(int argc, char **argv) {
         given.model = operands > 0 ? argv[1] : given.model;
         status = check_and_run(&given);
     }
+    free(given.command);
     free(given.text.items);
     free(given.check.items);
     free(given.validate.items);

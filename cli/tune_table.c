@@ -2,6 +2,7 @@
 #include "tune.h"
 
 #include "base/table.h"
+#include "tune/arms.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,19 +17,8 @@ static void add_change(lab_table *table, lab_interval change) {
                   100 * change.high);
 }
 
-static bool is_first_of_its_name(const tune_result *r, size_t index) {
-    return tune_find(r, r->rows[index].name) == &r->rows[index];
-}
-
-static size_t seeds_of(const tune_result *r, const char *row) {
-    size_t count = 0;
-    for (size_t i = 0; i < r->row_count; i++)
-        count += strcmp(r->rows[i].name, row) == 0;
-    return count;
-}
-
 static void add_name(lab_table *table, const tune_result *r, const char *row) {
-    size_t seeds = seeds_of(r, row);
+    size_t seeds = tune_repetitions(r, row);
     if (seeds > 1)
         lab_table_add(table, "%s, mean of %zu", row, seeds);
     else
@@ -39,6 +29,8 @@ static void add_name(lab_table *table, const tune_result *r, const char *row) {
 
 static bool print_domain(const tune_result *r, size_t domain) {
     bool is_divided = r->part == TUNE_BEYOND;
+    const char *names[TUNE_ARMS_MAX];
+    size_t count = tune_arms(r, names);
     lab_table table = lab_table_start(is_divided ? 5 : 3);
     printf("\nPerplexity on the check texts, %s: %zu sequences of %zu tokens\n",
            r->check.domains[domain].name, r->check_counts[domain], r->context);
@@ -51,10 +43,8 @@ static bool print_domain(const tune_result *r, size_t domain) {
         lab_table_add(&table, "all");
     }
     lab_table_add(&table, "against softmax");
-    for (size_t i = 0; i < r->row_count; i++) {
-        const char *row = r->rows[i].name;
-        if (!is_first_of_its_name(r, i))
-            continue;
+    for (size_t i = 0; i < count; i++) {
+        const char *row = names[i];
         add_name(&table, r, row);
         tune_part part = is_divided ? TUNE_BEYOND : TUNE_ALL;
         for (size_t column = 0; column < (is_divided ? 2U : 1U); column++, part = TUNE_WITHIN) {
@@ -67,20 +57,6 @@ static bool print_domain(const tune_result *r, size_t domain) {
 
 /* ---- the task ---- */
 
-static double *exact_of(const tune_measure *m) { return m->exact; }
-static double *right_of(const tune_measure *m) { return m->right; }
-static double *loss_of(const tune_measure *m) { return m->loss[TUNE_ALL]; }
-
-static double mean_of_rows(const tune_result *r, const char *row,
-                           double *(*quantity)(const tune_measure *)) {
-    double sum = 0;
-    size_t count = 0;
-    for (size_t i = 0; i < r->row_count; i++)
-        for (size_t j = 0; strcmp(r->rows[i].name, row) == 0 && j < r->task_count; j++, count++)
-            sum += quantity(&r->rows[i].task)[j];
-    return sum / (double)count;
-}
-
 static void add_difference(lab_table *table, lab_interval change) {
     lab_table_add(table, "%+.3f [%+.3f, %+.3f]", change.mean, change.low, change.high);
 }
@@ -88,19 +64,20 @@ static void add_difference(lab_table *table, lab_interval change) {
 static bool print_task(const tune_request *request, const tune_result *r) {
     static const char *const titles[] = {
         "arm", "exact", "against softmax", "tokens", "against softmax", "loss", "against softmax"};
-    double *(*const quantities[])(const tune_measure *) = {exact_of, right_of, loss_of};
+    double *(*const quantities[])(const tune_measure *) = {tune_exact, tune_right,
+                                                           tune_answer_loss};
+    const char *names[TUNE_ARMS_MAX];
+    size_t count = tune_arms(r, names);
     lab_table table = lab_table_start(7);
     printf("\nTask %s: %zu examples; share of exact answers, share of right tokens, loss a token\n",
            request->task, r->task_count);
     for (size_t i = 0; i < 7; i++)
         lab_table_add(&table, "%s", titles[i]);
-    for (size_t i = 0; i < r->row_count; i++) {
-        const char *row = r->rows[i].name;
-        if (!is_first_of_its_name(r, i))
-            continue;
+    for (size_t i = 0; i < count; i++) {
+        const char *row = names[i];
         add_name(&table, r, row);
         for (size_t k = 0; k < 3; k++) {
-            lab_table_add(&table, "%.3f", mean_of_rows(r, row, quantities[k]));
+            lab_table_add(&table, "%.3f", tune_task_mean(r, row, quantities[k]));
             add_difference(&table, tune_task_change(r, row, "softmax", quantities[k]));
         }
     }
@@ -131,21 +108,24 @@ static void print_choice(const tune_result *r, const char *out) {
 
 /* Whether another scaling of positions is better than what was tuned. */
 static void recommend_stretch(const tune_request *request, const tune_result *r) {
-    const char *best = r->is_confirmed ? "chosen" : "softmax";
-    if (r->part != TUNE_BEYOND)
+    const char *best = tune_better_arm(r);
+    if (!best)
         return;
-    for (size_t i = 0; i < r->row_count; i++) {
-        const char *row = r->rows[i].name;
-        bool is_other = strchr(row, ':') || strncmp(row, "window", 6) == 0;
-        if (is_other && tune_change_between(r, row, best, SIZE_MAX, TUNE_BEYOND).high < 0)
-            best = row;
-    }
     if (strchr(best, ':'))
         printf("Another scaling of positions is better for this model and these texts: --rope %s\n",
                best);
-    else if (strncmp(best, "window", 6) == 0)
+    else
         printf("A window of %.0f tokens is better than %s for this model and these texts.\n", r->n0,
                request->rope ? request->rope : "all of them");
+}
+
+/* A model that is given text in a form that it was not trained on can be tuned, but not used. */
+static void question_texts(const tune_request *request, const tune_result *r) {
+    const double unlikely = 2000;
+    double perplexity = tune_row_perplexity(r, "softmax", SIZE_MAX, TUNE_ALL);
+    if (perplexity > unlikely && !request->prefix)
+        printf("A perplexity of %.0f is high: chat models need --prefix, see whet tune --help.\n",
+               perplexity);
 }
 
 bool print_tuned(const tune_request *request, const tune_result *result, const char *out) {
@@ -159,5 +139,6 @@ bool print_tuned(const tune_request *request, const tune_result *result, const c
         good = print_task(request, result);
     print_choice(result, out);
     recommend_stretch(request, result);
+    question_texts(request, result);
     return good;
 }

@@ -1,5 +1,8 @@
-/* Escapes and base 64; see html.h. */
+/* Escapes, base 64 and the parts of every page; see html.h. */
 #include "report/html.h"
+#include "base/machine.h"
+#include "report/style.h"
+#include "whet.h"
 #include <stdint.h>
 
 void html_text(FILE *file, const char *text) {
@@ -24,6 +27,33 @@ void html_base64(FILE *file, const char *data, size_t size) {
         for (size_t j = 0; j < 4; j++)
             fputc(i + j <= size ? digits[bits >> (18 - 6 * j) & 63] : '=', file);
     }
+}
+
+void html_page_begin(FILE *file, const char *title, const char *style) {
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\"/>\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+          "<link rel=\"icon\" href=\"data:,\"/>\n<title>",
+          file);
+    html_text(file, title);
+    fprintf(file, "</title>\n<style>\n%s%s</style>\n<main>\n", page_style, style ? style : "");
+}
+
+void html_page_end(FILE *file) { fputs("</main>\n</html>\n", file); }
+
+void html_fact(FILE *file, const char *name, const char *text) {
+    fprintf(file, "<dt>%s</dt><dd>", name);
+    html_text(file, text);
+    fputs("</dd>\n", file);
+}
+
+void html_machine(FILE *file) {
+    char text[256], cpu[128];
+    lab_cpu_name(cpu, sizeof cpu);
+    snprintf(text, sizeof text, "%s, %zu processors", cpu, lab_processors());
+    html_fact(file, "machine", text);
+    snprintf(text, sizeof text, "whet %s, instruction set %s, %s", whet_version(), whet_isa(),
+             lab_compiler());
+    html_fact(file, "version", text);
 }
 
 void html_table_begin(FILE *file) {

@@ -7,10 +7,8 @@
 #include "base/atomic_file.h"
 #include "base/clock.h"
 #include "base/files.h"
-#include "base/machine.h"
 #include "report/html.h"
 #include "report/parts.h"
-#include "report/style.h"
 #include "report/table1.h"
 #include "report/verdict.h"
 #include "whet.h"
@@ -106,12 +104,6 @@ static void write_contents(FILE *file, page *p) {
     fputs("</ul>\n</nav>\n", file);
 }
 
-static void write_row(FILE *file, const char *name, const char *text) {
-    fprintf(file, "<dt>%s</dt><dd>", name);
-    html_text(file, text);
-    fputs("</dd>\n", file);
-}
-
 static void write_heads_run(FILE *file, const experiment *e) {
     char text[256];
     const experiment_options *o = &e->options;
@@ -122,12 +114,12 @@ static void write_heads_run(FILE *file, const experiment *e) {
     else
         snprintf(text, sizeof text,
                  "ten seeds of 100,000 steps that are part of whet (f32: one), as in the paper");
-    write_row(file, "heads", text);
+    html_fact(file, "heads", text);
     if (e->fresh) {
         snprintf(text, sizeof text, "seed %lld, %lld steps, trained here",
                  (long long)json_integer_value(json_object_get(e->fresh, "seed")),
                  (long long)json_integer_value(json_object_get(e->fresh, "steps")));
-        write_row(file, "fresh head", text);
+        html_fact(file, "fresh head", text);
     }
     snprintf(text, sizeof text,
              "%llu sets of each size (512 for the figures of all policies), up to %llu items, the "
@@ -136,7 +128,7 @@ static void write_heads_run(FILE *file, const experiment *e) {
     if (o->sets != 4096 || o->trains_heads)
         snprintf(text, sizeof text, "%llu sets of each size, up to %llu items",
                  (unsigned long long)o->sets, (unsigned long long)o->largest);
-    write_row(file, "evaluation", text);
+    html_fact(file, "evaluation", text);
 }
 
 static void write_models_run(FILE *file, const json_t *clrs) {
@@ -145,24 +137,19 @@ static void write_models_run(FILE *file, const json_t *clrs) {
     snprintf(text, sizeof text, "%lld steps each, %lld questions of each algorithm and length",
              (long long)json_integer_value(json_object_get(training, "steps")),
              (long long)json_integer_value(json_object_get(clrs, "samples")));
-    write_row(file, "language models", text);
+    html_fact(file, "language models", text);
 }
 
 static void write_what_was_run(FILE *file, const page *p) {
-    char text[256], cpu[128], time[LAB_TIME_SIZE];
+    char text[256], time[LAB_TIME_SIZE];
     const experiment *e = p->experiment;
     fputs("<section id=\"run\">\n<h2>What was run</h2>\n<dl>\n", file);
     snprintf(text, sizeof text, "%s, not counting results that the folder already had",
              lab_duration(p->seconds, time));
-    write_row(file, "run time", text);
-    lab_cpu_name(cpu, sizeof cpu);
-    snprintf(text, sizeof text, "%s, %zu processors", cpu, lab_processors());
-    write_row(file, "machine", text);
-    snprintf(text, sizeof text, "whet %s, instruction set %s, %s", whet_version(), whet_isa(),
-             lab_compiler());
-    write_row(file, "version", text);
-    write_row(file, "matrix products", e->options.engine->blas.description);
-    write_row(file, "written", lab_time_of_day(time));
+    html_fact(file, "run time", text);
+    html_machine(file);
+    html_fact(file, "matrix products", e->options.engine->blas.description);
+    html_fact(file, "written", lab_time_of_day(time));
     if (e->table || e->evaluation[RETRIEVAL_F32] || e->evaluation[experiment_paper])
         write_heads_run(file, e);
     if (e->clrs)
@@ -207,13 +194,8 @@ static void write_what_differs(FILE *file, const page *p) {
 /* False when memory ran out: a page that lacks something does not replace one that is whole. */
 static bool write_page(FILE *file, void *context) {
     page *p = context;
-    fputs("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-          "<link rel=\"icon\" href=\"data:,\">\n"
-          "<title>whet: softmax is not enough, reproduced</title>\n<style>\n",
-          file);
-    fputs(page_style, file);
-    fputs("</style>\n<main>\n<h1>Softmax is not enough: what whet reproduced</h1>\n"
+    html_page_begin(file, "whet: softmax is not enough, reproduced", NULL);
+    fputs("<h1>Softmax is not enough: what whet reproduced</h1>\n"
           "<p>Attention normalised by softmax loses its sharpness as its input grows: every "
           "coefficient falls to zero like 1/n, whatever the head has learned. Adaptive temperature "
           "measures "
@@ -229,7 +211,7 @@ static bool write_page(FILE *file, void *context) {
         if (is_shown(p, part))
             write_part(file, p, part);
     write_what_differs(file, p);
-    fputs("</main>\n</html>\n", file);
+    html_page_end(file);
     return !p->failed;
 }
 

@@ -194,8 +194,7 @@ static bool find_equal_cost(tune_run_state *run, double cost, double *a) {
 static double cost_of_chosen(const tune_run_state *run) {
     for (size_t i = 0; i < run->candidate_count; i++) {
         const tune_candidate *c = &run->candidates[i];
-        if (c->by == run->result->by && c->seed == run->result->seed &&
-            c->step == run->result->step && c->share == run->result->share)
+        if (tune_is_chosen(run->result, c))
             return c->cost;
     }
     return 0;

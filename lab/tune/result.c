@@ -12,6 +12,9 @@ void tune_result_free(tune_result *result) {
         free(result->rows[i].check);
         tune_measure_free(&result->rows[i].task);
     }
+    for (size_t i = 0; i < result->candidate_count; i++)
+        tune_setting_free(&result->candidates[i].setting);
+    free(result->candidates);
     free(result->rows);
     free(result->validation_counts);
     free(result->check_counts);
@@ -26,6 +29,11 @@ const tune_row *tune_find(const tune_result *result, const char *name) {
         if (strcmp(result->rows[i].name, name) == 0)
             return &result->rows[i];
     return NULL;
+}
+
+bool tune_is_chosen(const tune_result *r, const tune_candidate *c) {
+    return r->is_chosen && c->by == r->by && c->seed == r->seed && c->step == r->step &&
+           c->share == r->share;
 }
 
 /* ---- over seeds ---- */

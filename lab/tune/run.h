@@ -19,17 +19,6 @@ typedef struct tune_model {
     tune_judge judge;
 } tune_model;
 
-/* Numbers that may be chosen, with what they do on the validation texts. */
-typedef struct tune_candidate {
-    tune_setting setting;
-    tune_by by;
-    size_t seed, step;
-    double share;      /* of the learned numbers: 1, 1/2 or 1/4 */
-    lab_interval gain; /* of the loss that is to fall: below 0 is good */
-    double worst;      /* the largest change of perplexity in any validation domain */
-    double cost;       /* the mean change of perplexity over domains and parts */
-} tune_candidate;
-
 typedef struct tune_run_state {
     const tune_request *request;
     tune_result *result;
@@ -48,7 +37,7 @@ typedef struct tune_run_state {
     tune_sequence *tasks[3];
     tune_ledger ledger;
     tune_setting neutral;
-    tune_candidate *candidates;
+    tune_candidate *candidates; /* the result's, once all is done */
     size_t candidate_count;
     tune_measure *validation_base; /* softmax on the validation texts */
     tune_measure task_base;

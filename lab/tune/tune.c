@@ -103,6 +103,12 @@ bool tune_run(const tune_request *request, tune_result *result, lab_error *error
         tune_ledger_remove(&run.ledger);
     else if (run.ledger.path)
         tune_ledger_save(&run.ledger, &ignored);
+    if (good) {
+        result->candidates = run.candidates;
+        result->candidate_count = run.candidate_count;
+        run.candidates = NULL;
+        run.candidate_count = 0;
+    }
     if (good && !result->is_confirmed)
         tune_setting_fill(&result->setting, 0, 0);
     tune_clean_up(&run);

@@ -75,6 +75,17 @@ typedef struct tune_row {
     tune_measure task;   /* where there is a task */
 } tune_row;
 
+/* Numbers that may be chosen, with what they do on the validation texts. */
+typedef struct tune_candidate {
+    tune_setting setting;
+    tune_by by;
+    size_t seed, step;
+    double share;      /* of the learned numbers: 1, 1/2 or 1/4 */
+    lab_interval gain; /* of the loss that is to fall: below 0 is good */
+    double worst;      /* the largest change of perplexity in any validation domain */
+    double cost;       /* the mean change of perplexity over domains and parts */
+} tune_candidate;
+
 typedef struct tune_result {
     tune_texts text, validate, check;
     size_t layers, heads, context;
@@ -83,6 +94,8 @@ typedef struct tune_result {
     tune_part part; /* which tokens the gain is about */
     tune_row *rows;
     size_t row_count;
+    tune_candidate *candidates;
+    size_t candidate_count;
     tune_setting setting; /* the chosen one */
     tune_by by;           /* of the chosen one */
     size_t seed, step;
@@ -102,6 +115,9 @@ void tune_result_free(tune_result *result); /* a zeroed one is fine */
 
 /* The first row of a name, or NULL. */
 const tune_row *tune_find(const tune_result *result, const char *name);
+
+/* Whether a candidate is the chosen one. */
+bool tune_is_chosen(const tune_result *result, const tune_candidate *candidate);
 
 /* The change of an arm against softmax over all check domains that users gave. Arms with several
  * seeds: of the mean over them. */

@@ -16,14 +16,7 @@ if ! "${WHET_BIN:?}" reproduce --steps 40 --sets 4 --threads 1 --quiet --out "$r
 fi
 "$WHET_BIN" reproduce --steps 40 --sets 4 --threads 1 --quiet --only beyond --out "$report" >/dev/null
 
-browse() { # [option ...] page; what the page says on its console goes to $SCRATCH/console
-    timeout 240 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
-        --disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars \
-        --user-data-dir="$SCRATCH/profile" --enable-logging=stderr --virtual-time-budget=10000 "$@" 2>"$SCRATCH/browser"
-    local status=$?
-    grep CONSOLE "$SCRATCH/browser" >"$SCRATCH/console"
-    return $status
-}
+. "$WHET_SOURCE_DIR/tests/support/browse.sh"
 
 # A copy of the page that looks at itself once everything is loaded, and writes down what it sees.
 cat >"$SCRATCH/look.js" <<'SCRIPT'
@@ -48,9 +41,6 @@ addEventListener('load', () => {
 });</script>
 SCRIPT
 cat "$report/index.html" "$SCRATCH/look.js" >"$SCRATCH/page.html"
-sees() { # [option ...]
-    browse --dump-dom "$@" "file://$SCRATCH/page.html" | sed -n 's/.*<output>\(.*\)<\/output>.*/\1/p'
-}
 all='pictures 11, shown 11, described 11, requests 0, wider than the window false'
 wide='text wrapped false, hints 0, row names fixed'
 narrow='text wrapped false, hints 2, row names fixed'
@@ -64,13 +54,7 @@ seen=$(sees --window-size=800,900)
 check "at 800 pixels pictures fill the window, and tables have a hint" \
     [ "$seen" = "$all, pictures at least 760 wide, $narrow, background light" ] || echo "     $seen"
 
-# Windows of a browser without a screen are at least 500 pixels wide; a frame can be narrower.
-cp "$SCRATCH/page.html" "$SCRATCH/framed.html"
-cat >"$SCRATCH/frame.html" <<'PAGE'
-<iframe src="framed.html" style="width:380px;height:900px;border:0" onload="setTimeout(() => {
-    document.body.insertAdjacentHTML('beforeend', this.contentDocument.querySelector('output').outerHTML); }, 500)"></iframe>
-PAGE
-seen=$(browse --allow-file-access-from-files --dump-dom --window-size=800,900 "file://$SCRATCH/frame.html" | sed -n 's/.*<output>\(.*\)<\/output>.*/\1/p')
+seen=$(sees_narrow)
 check "at 380 pixels the page does not scroll sideways, and pictures stay readable" \
     [ "$seen" = "$all, pictures at least 704 wide, $narrow, background light" ] || echo "     $seen"
 

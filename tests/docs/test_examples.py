@@ -19,7 +19,7 @@ from documents import SOURCE, blocks
 
 BUILD = pathlib.Path(os.environ["WHET_BUILD_DIR"])
 GUIDES = ("README.md", "CONTRIBUTING.md", "docs/CLRS_TEXT.md", "docs/INSTALL.md", "docs/PERFORMANCE.md", "docs/RELEASING.md",
-          "docs/REPRODUCTION.md", "docs/TESTING.md", "docs/embedding.md", "docs/llama.cpp.md")
+          "docs/REPRODUCTION.md", "docs/TESTING.md", "docs/TUNING.md", "docs/embedding.md", "docs/llama.cpp.md")
 
 # What is run instead of commands that match; None: not run, for the reason beside it.
 STAND_INS = (
@@ -30,6 +30,7 @@ STAND_INS = (
     (r"git (?:tag|push) .*|sha256sum build/dist/.*", None),  # publishes a release
     (r"(whet bench)(?: .*)?", r"\1 --help"),
     (r"(whet reproduce|whet figure|whet lm \w+|whet probe)(?: .*)?", r"\1 --help"),
+    (r"(whet tune) .*", r"\1 --help"),  # tests/cli/test_tune.sh runs it; a file for the commands behind it is there
     (r"python3 bench/peers\.py.*", None),  # tests/bench/test_peers.py runs it
     (r"(python3 bench/performance\.py)(?: .*)?", r"\1 check"),
     (r"(build/fuzz/\S+) .*", None),  # needs another build

@@ -11,8 +11,8 @@ n_targets=0
 # Freed memory that waits in a large quarantine costs a page fault for every new page.
 export ASAN_OPTIONS=${ASAN_OPTIONS-quarantine_size_mb=2:malloc_context_size=2}
 
-# libFuzzer writes a file for every new input: in memory first, since creating so many on a disk takes a quarter of the time
-# of a fast target.
+# libFuzzer writes a file for every new input: in memory first, since creating them on a disk takes a quarter of a fast
+# target's time.
 memory=/dev/shm
 [ -w $memory ] || memory=${TMPDIR:-/tmp}
 fresh=$(mktemp -d -p "$memory" whet-fuzz.XXXXXX) || exit 1
@@ -39,7 +39,7 @@ for target in "$build"/fuzz/*; do
     seeds=()
     [ ! -d "$source/fuzz/corpus/$name" ] || seeds=("$source/fuzz/corpus/$name")
     echo "$name: $seconds s"
-    # libFuzzer searches a list of all features that are rarer than this threshold (255 unless told) for each one it sees.
+    # libFuzzer searches a list of all features that are rarer than this threshold (255 by default) for each one it sees.
     log=$build/fuzz/$name.log
     if (cd "$build/fuzz" && "$target" -max_total_time="$seconds" -artifact_prefix="$name-" -timeout=20 \
         -entropic_feature_frequency_threshold=8 "$fresh/$name" "$found" "${seeds[@]}" >"$log" 2>&1 </dev/null); then

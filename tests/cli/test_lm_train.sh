@@ -130,6 +130,10 @@ for bad in "--width 0" "--layers 0" "--heads 3 --key-heads 2" "--batch 0" "--acc
     refused "train refuses $bad" 2 "whet lm train: " "$WHET_BIN" lm train --quiet $bad --out "$SCRATCH/never"
 done
 check "and makes no folder then" [ ! -e "$SCRATCH/never" ]
+for seed in 9223372036854775808 99999999999999999999; do
+    refused "a seed beyond 64 bits has a message with its whole range" 2 \
+        "--seed: '$seed' is not a whole number from 0 to 9,223,372,036,854,775,807" anew --seed $seed --out "$SCRATCH/never"
+done
 refused "heads that do not divide the width are refused" 2 "--num-heads: 4 does not divide --width 15" anew --width 15 --heads 4
 refused "and those of odd size" 2 "--head-dim: 3 is odd" anew --width 12 --heads 4
 check "which may be had if asked for" anew --width 15 --heads 4 --head-dim 3 --rope-dims 2 --steps 1 --out "$SCRATCH/odd"

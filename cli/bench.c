@@ -96,7 +96,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "1,048,576 keys), which run only when named; several with commas, may be repeated",
          .values = VALUE_WORD, .words = section_words()},
         {"quick", OPTION_FLAG, &given->quick, NULL,
-         "finish within 30 seconds: fewer rounds, and of attention only the sizes with a bar"},
+         "finish within 30 seconds: fewer rounds, and of attention only the sizes with a target"},
         {"threads", OPTION_AMOUNT, &given->threads, "N",
          "number of threads to compare with one (default 2)"},
         {"isa", OPTION_CHOICE, &given->isa, "NAME", "instruction set of the library: {}",

@@ -44,8 +44,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
     const command_syntax syntax = {
         .name = command,
         .operands = "",
-        .about = "Prints samples of several algorithms and lengths. Each pair of them has its own\n"
-                 "stream, all with the same seed; Python's random chooses among the streams.\n",
+        .about = "Prints samples of several algorithms and lengths. Each algorithm and length has\n"
+                 "its own stream, all with the same seed; Python's random chooses among them.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more =

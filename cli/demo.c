@@ -155,8 +155,10 @@ int command_demo(int argc, char **argv) {
     const command_syntax syntax = {
         .name = "demo",
         .operands = "",
-        .about = "Shows how a head that is sharp among 16 items disperses as they become 131,072,\n"
-                 "and what each policy does about it: a table, a chart and a short explanation.\n",
+        .about =
+            "Shows how a head that is sharp among 16 items disperses as their number grows to\n"
+            "131,072, and what each policy does about it: a table, a chart and a short\n"
+            "explanation.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .examples = "whet demo\n"

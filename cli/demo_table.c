@@ -98,7 +98,7 @@ void print_demo_table(const demo_result *result, terminal_style style) {
            grouped(DEMO_LARGEST, largest));
     printf("Its logits are %d x priority, priorities uniform. The entropy is that of\n",
            DEMO_SLOPE);
-    printf("softmax, in nats; the columns tell the weight on the largest item, in %%, by\n"
+    printf("softmax, in nats; the columns show the weight on the largest item, in %%, by\n"
            "policy.\n");
     printf("All figures are means over random sets: %zu for n = %d, %zu for n = %s.\n",
            result->sets[0], DEMO_SMALLEST, result->sets[DEMO_SIZES - 1], largest);

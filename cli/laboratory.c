@@ -3,7 +3,7 @@
 
 bool open_laboratory(laboratory *lab, uint64_t threads, const char *heads_path) {
     *lab = (laboratory){.pool = NULL};
-    /* Heads first: a path that leads nowhere needs no BLAS to be told. */
+    /* Heads first: a wrong path is reported without a BLAS, too. */
     if (heads_path && !retrieval_heads_load(heads_path, &lab->heads, &lab->error))
         return false;
     if (!nn_engine_open(&lab->engine, &lab->error)) {

@@ -28,7 +28,8 @@ static const char name[] = "lm eval";
 typedef struct arguments {
     text_list policies, algorithms;
     const char *path, *lengths, *json, *csv, *heads_csv;
-    uint64_t count, seed, threads;
+    uint64_t threads;
+    option_range count, seed;
     bool hints;
 } arguments;
 
@@ -45,11 +46,12 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         {"hints", OPTION_FLAG, &given->hints, NULL, "ask for the steps of every algorithm"},
         {"lengths", OPTION_TEXT, &given->lengths, "LIST",
          "lengths of the samples, " LIST_FORM " (default 4..16,24,32)"},
-        {"count", OPTION_UNSIGNED, &given->count, "N",
+        {"count", OPTION_RANGE, &given->count, "N",
          "number of samples of each algorithm and length (default 128), the same under every "
          "policy",
          .aliases = "samples"},
-        seed_option(&given->seed, "seed of the samples (default 1); training has seeds of its own"),
+        seed_range_option(&given->seed,
+                          "seed of the samples (default 1); training has seeds of its own"),
         threads_option(&given->threads),
         OPTIONS_ABOUT("output"),
         json_option(&given->json, JSON_SUMMARY ", with every head's entropy"),
@@ -242,8 +244,8 @@ static int evaluate(const arguments *given, const lm_opened *opened, const numbe
                                .task_count = tasks.task_count,
                                .lengths = lengths->items,
                                .length_count = lengths->count,
-                               .samples = given->count,
-                               .seed = given->seed,
+                               .samples = given->count.value,
+                               .seed = given->seed.value,
                                .policies = policies,
                                .policy_count = policy_count,
                                .quiet = preferred.quiet};
@@ -300,19 +302,8 @@ static int check_and_run(const arguments *given) {
     lm_eval_policy list[LM_EVAL_POLICIES_MAX];
     whet_policy policies[LM_EVAL_POLICIES_MAX];
     size_t policy_count;
-    char texts[2][NUMBER_SIZE];
     if (!parse_number_list("lengths", given->lengths, 1, LM_LENGTH_MAX, &lengths))
         return STATUS_MISUSE;
-    if (given->count < 1 || given->count > LM_EVAL_SAMPLES_MAX) {
-        complain("--count: %s is out of range (1 to %s)", grouped(given->count, texts[0]),
-                 grouped(LM_EVAL_SAMPLES_MAX, texts[1]));
-        return STATUS_MISUSE;
-    }
-    if (given->seed >= LM_EVAL_SEED_LIMIT) {
-        complain("--seed: %s is out of range (0 to %s)", grouped(given->seed, texts[0]),
-                 grouped(LM_EVAL_SEED_LIMIT - 1, texts[1]));
-        return STATUS_MISUSE;
-    }
     const char *const files[] = {given->json, given->csv, given->heads_csv};
     int status = choose_policies(given, list, policies, &policy_count);
     if (status == STATUS_OK)
@@ -321,7 +312,9 @@ static int check_and_run(const arguments *given) {
 }
 
 int lm_eval_command(int argc, char **argv) {
-    arguments given = {.lengths = "4..16,24,32", .count = 128, .seed = SEED_DEFAULT};
+    arguments given = {.lengths = "4..16,24,32",
+                       .count = {.value = 128, .least = 1, .most = LM_EVAL_SAMPLES_MAX},
+                       .seed = {.value = SEED_DEFAULT, .most = LM_EVAL_SEED_LIMIT - 1}};
     int operands = 0;
     options_result parsed = parse(argc, argv, &given, &operands);
     int status = options_status(parsed);

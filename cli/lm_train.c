@@ -27,6 +27,7 @@ typedef struct arguments {
     const char *lengths, *policy, *learn, *gate, *positions, *loss, *weigh;
     uint64_t layers, width, heads, key_heads, head_dim, hidden, context, rope_dims;
     uint64_t batch, accumulate, threads;
+    option_range seed;
     bool hints, untied, is_confirmed;
 } arguments;
 
@@ -47,7 +48,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "range of lengths, all equally likely (default 4-8)"},
         {"curriculum", OPTION_NUMBER, &training->curriculum, "S",
          "share of all steps over which the longest length grows from A to B (default 0)"},
-        seed_option(&training->seed, "seed of weights and samples (default 1)"),
+        seed_range_option(&given->seed, "seed of weights and samples (default 1)"),
         OPTIONS_ABOUT("model"),
         {"num-layers", OPTION_UNSIGNED, &given->layers, "N", "number of layers (default 4)",
          .aliases = "layers"},
@@ -207,6 +208,7 @@ static int choose_sizes(arguments *given) {
     config->rope_dims =
         given->rope_dims == UNSET ? config->head_dim / 2 * 2 : clamp_small(given->rope_dims);
     config->tied = !given->untied;
+    given->training.seed = given->seed.value;
     given->training.batch = clamp_small(given->batch);
     given->training.accumulate = clamp_small(given->accumulate);
     return check_heads(given);
@@ -270,6 +272,7 @@ static arguments defaults(void) {
         .width = 128,
         .heads = 4,
         .context = 4096,
+        .seed = {.value = lm_training_default().seed, .most = LM_SEED_MAX},
         .batch = 32,
         .accumulate = 1};
 }
@@ -294,6 +297,7 @@ static bool recall(const char *folder, arguments *chosen, lab_error *error) {
     chosen->context = run.config.context;
     chosen->rope_dims = run.config.rope_dims;
     chosen->untied = !run.config.tied;
+    chosen->seed.value = run.training.seed;
     chosen->batch = run.training.batch;
     chosen->accumulate = run.training.accumulate;
     return true;

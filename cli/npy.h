@@ -1,5 +1,5 @@
 /*
- * Rows of numbers from NumPy's .npy files, versions 1 to 3. The last axis are the
+ * Rows of numbers from NumPy's .npy files, versions 1 to 3. The last axis holds the
  * entries of a row, the axes before it count rows; an array without axes is one
  * number. Floats of 16, 32 and 64 bits and integers of 8 to 64 are converted to
  * the nearest 32-bit float, in either byte order and in C or Fortran order;

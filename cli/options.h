@@ -78,6 +78,11 @@ static inline option_spec seed_option(uint64_t *seed, const char *summary) {
     return (option_spec){"seed", OPTION_UNSIGNED, seed, "S", summary};
 }
 
+/* The same for seeds that end before 2^64; the range has the limits. */
+static inline option_spec seed_range_option(option_range *seed, const char *summary) {
+    return (option_spec){"seed", OPTION_RANGE, seed, "S", summary};
+}
+
 static inline option_spec json_option(const char **path, const char *summary) {
     return (option_spec){"json", OPTION_OPTIONAL, path, "FILE", summary, .values = VALUE_FILE};
 }

@@ -203,7 +203,7 @@ static void print_title(const probe_view *view) {
     char first[NUMBER_SIZE], last[NUMBER_SIZE];
     const char *what = view->request->text ? "tokens" : "numbers";
     tell("%s with llama.cpp %s: %zu layers of %zu heads, %s of %s%s%s %s", view->model,
-         r->version[0] ? r->version : "(version not told)", r->layers, r->heads,
+         r->version[0] ? r->version : "(unknown version)", r->layers, r->heads,
          view->request->text ? "beginnings" : "sequences", grouped(r->size[0], first),
          r->sizes > 1 ? " to " : "", r->sizes > 1 ? grouped(r->size[r->sizes - 1], last) : "",
          what);

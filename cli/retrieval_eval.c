@@ -25,7 +25,8 @@ static const char *const default_policies[] = {
 typedef struct arguments {
     text_list policies;
     const char *sizes, *json, *csv, *path;
-    uint64_t count, seed, threads;
+    uint64_t seed, threads;
+    option_range count;
 } arguments;
 
 static options_result parse(int argc, char **argv, arguments *given) {
@@ -35,7 +36,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
          .values = VALUE_WORD, .words = policy_words()},
         {"sizes", OPTION_TEXT, &given->sizes, "LIST",
          "items in a set, up to 1,048,576, " LIST_FORM " (default 16..16384:x2)"},
-        {"count", OPTION_UNSIGNED, &given->count, "N", "number of sets of each size (default 4096)",
+        {"count", OPTION_RANGE, &given->count, "N", "number of sets of each size (default 4096)",
          .aliases = "sets"},
         seed_option(&given->seed, "seed of the sets (default 1)"),
         threads_option(&given->threads),
@@ -135,7 +136,7 @@ static int run(const arguments *given, const policy_list *policies, const number
     retrieval_eval_request request = {.heads = &lab.heads,
                                       .sizes = sizes,
                                       .size_count = list->count,
-                                      .sets = (size_t)given->count,
+                                      .sets = (size_t)given->count.value,
                                       .seed = given->seed,
                                       .policies = policies->policies,
                                       .names = policies->names,
@@ -158,12 +159,6 @@ static int check_and_run(const arguments *given) {
     number_list sizes;
     if (!parse_number_list("sizes", given->sizes, 1, RETRIEVAL_EVAL_SIZE_MAX, &sizes))
         return STATUS_MISUSE;
-    if (given->count < 1 || given->count > 10000000) {
-        char texts[2][NUMBER_SIZE];
-        complain("--count: %s is out of range (1 to %s)", grouped(given->count, texts[0]),
-                 grouped(10000000, texts[1]));
-        return STATUS_MISUSE;
-    }
     bool has_names = given->policies.count > 0;
     policy_list policies;
     int status = make_policy_list(has_names ? given->policies.items : default_policies,
@@ -178,7 +173,7 @@ static int check_and_run(const arguments *given) {
 }
 
 int retrieval_eval_command(int argc, char **argv) {
-    arguments given = {.sizes = "16..16384:x2", .count = 4096, .seed = SEED_DEFAULT};
+    arguments given = {.sizes = "16..16384:x2", .count = {4096, 1, 10000000}, .seed = SEED_DEFAULT};
     options_result parsed = parse(argc, argv, &given);
     int status = options_status(parsed);
     if (parsed == OPTIONS_GIVEN)

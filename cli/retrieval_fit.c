@@ -15,7 +15,8 @@ static const char name[] = "retrieval fit";
 
 typedef struct arguments {
     const char *sizes, *json, *path;
-    uint64_t count, seed, threads, degree;
+    uint64_t seed, threads, degree;
+    option_range count;
     double cap;
 } arguments;
 
@@ -26,7 +27,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"cap", OPTION_NUMBER, &given->cap, "B", "limit of beta, from 1/B to B (default 10)"},
         {"sizes", OPTION_TEXT, &given->sizes, "LIST",
          "items in a set, " LIST_FORM " (default 16..4096:x2)"},
-        {"count", OPTION_UNSIGNED, &given->count, "N",
+        {"count", OPTION_RANGE, &given->count, "N",
          "number of sets of each size for each head (default 256)", .aliases = "sets"},
         seed_option(&given->seed, "seed of the sets (default 1)"),
         threads_option(&given->threads),
@@ -69,7 +70,7 @@ static int run(const arguments *given, const number_list *list) {
     retrieval_fit_request request = {.heads = &lab.heads,
                                      .sizes = sizes,
                                      .size_count = list->count,
-                                     .sets = (size_t)given->count,
+                                     .sets = (size_t)given->count.value,
                                      .seed = given->seed,
                                      .degree = given->degree > 99 ? 99 : (unsigned)given->degree,
                                      .cap = given->cap,
@@ -88,19 +89,16 @@ static int run(const arguments *given, const number_list *list) {
 }
 
 int retrieval_fit_command(int argc, char **argv) {
-    arguments given = {
-        .sizes = "16..4096:x2", .count = 256, .seed = SEED_DEFAULT, .degree = 4, .cap = 10};
+    arguments given = {.sizes = "16..4096:x2",
+                       .count = {256, 1, 1000000},
+                       .seed = SEED_DEFAULT,
+                       .degree = 4,
+                       .cap = 10};
     options_result parsed = parse(argc, argv, &given);
     if (parsed != OPTIONS_GIVEN)
         return options_status(parsed);
     number_list sizes;
     if (!parse_number_list("sizes", given.sizes, 1, 1048576, &sizes))
         return STATUS_MISUSE;
-    if (given.count < 1 || given.count > 1000000) {
-        char texts[2][NUMBER_SIZE];
-        complain("--count: %s is out of range (1 to %s)", grouped(given.count, texts[0]),
-                 grouped(1000000, texts[1]));
-        return STATUS_MISUSE;
-    }
     return run(&given, &sizes);
 }

@@ -291,7 +291,7 @@ static const statement statements[] = {
     {"dispersion", "every head of a random Transformer, up to 65,536 tokens", show_dispersion},
     {"spread", "logits of a trained head within the bound from singular values", show_spread},
     {"temperature", "entropy against temperature, and its slope", show_temperature},
-    {"precision", "where half precision loses which item it was", show_precision},
+    {"precision", "from where on half precision hides which item was picked", show_precision},
 };
 
 enum { STATEMENTS = sizeof statements / sizeof *statements };

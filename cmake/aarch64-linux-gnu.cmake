@@ -7,7 +7,7 @@ set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 
-# Debian keeps the target's libraries here; the compiler knows the place by itself, the emulator has to be told.
+# Debian keeps the target's libraries here; the compiler finds them by itself, the emulator needs the path.
 set(whet_target_root /usr/aarch64-linux-gnu)
 set(CMAKE_FIND_ROOT_PATH ${whet_target_root})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

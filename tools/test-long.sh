@@ -22,11 +22,19 @@ asan 25
 tsan 30
 "
 
+build() { # preset; prints what failed
+    local log
+    log=build/long/build-$1.log
+    if ! { cmake --preset "$1" && cmake --build --preset "$1"; } >"$log" 2>&1; then
+        tail -n 40 "$log"
+        return 1
+    fi
+}
 long() { # regular expression of test names
-    cmake --preset release >/dev/null && cmake --build --preset release >/dev/null && tools/run-tests.sh build/release -L '^long$' -R "$1"
+    build release && tools/run-tests.sh build/release -L '^long$' -R "$1"
 }
 sanitized() { # preset
-    cmake --preset "$1" >/dev/null && cmake --build --preset "$1" >/dev/null && tools/run-tests.sh "build/$1" -LE '^long$'
+    build "$1" && tools/run-tests.sh "build/$1" -LE '^long$'
 }
 run_part() {
     case $1 in
@@ -42,7 +50,7 @@ run_part() {
     packages) long '^packages/' ;;
     archive) long '^source/archive$' ;;
     hosts) tools/test-hosts.sh ;;
-    fuzz) cmake --preset fuzz >/dev/null && cmake --build --preset fuzz >/dev/null && tools/fuzz.sh build/fuzz 60 ;;
+    fuzz) build fuzz && tools/fuzz.sh build/fuzz 60 ;;
     asan | tsan) sanitized "$1" ;;
     esac
 }

@@ -176,7 +176,7 @@ void gguf_read_iq4_xs(const uint8_t *block, float *out) {
     float unit = block_half(block);
     unsigned high = block_u16(block + 2);
     for (int part = 0; part < PARTS; part++) {
-        unsigned low = block[4 + part / 2] >> part % 2 * 4 & 15U;
+        unsigned low = (unsigned)block[4 + part / 2] >> part % 2 * 4 & 15U;
         int scale = (int)(low | (high >> 2 * part & 3) << 4) - 32;
         write_iq4_part(unit * (float)scale, block + 8 + 16 * part, out + PART * part);
     }

@@ -87,7 +87,8 @@ bool lm_training_check(const lm_training *training, lab_error *error) {
                         training->length_max);
     return lab_in_range("lengths", training->length_min, 2, LM_LENGTH_MAX, error) &&
            lab_in_range("lengths", training->length_max, 2, LM_LENGTH_MAX, error) &&
-           lab_in_range("seed", (double)training->seed, 0, 9e18, error) &&
+           (training->seed <= LM_SEED_MAX ||
+            lab_fail(error, LAB_INPUT, "--seed: larger than a signed integer of 64 bits")) &&
            lab_in_range("curriculum", training->curriculum, 0, 1, error) &&
            lab_in_range("batch", training->batch, 1, LM_BATCH_MAX, error) &&
            lab_in_range("accumulate", training->accumulate, 1, LM_ACCUMULATE_MAX, error) &&

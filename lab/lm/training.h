@@ -9,6 +9,8 @@
 #include "base/json.h"
 #include "clrs/clrs.h"
 
+#define LM_SEED_MAX INT64_MAX /* JSON has no larger integers */
+
 enum {
     LM_BATCH_MAX = 65536,
     LM_ACCUMULATE_MAX = 4096,

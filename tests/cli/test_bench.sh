@@ -58,7 +58,7 @@ END
 }
 
 if [ -z "$python" ]; then
-    skip "rows are measured and told as JSON" "needs python3"
+    skip "rows are measured and printed as JSON" "needs python3"
 else
     measures_rows() { "$WHET_BIN" bench --quick --only rows --only rows --json "$SCRATCH/rows.json" >"$SCRATCH/table"; }
     check "rows are measured" measures_rows

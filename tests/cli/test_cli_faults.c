@@ -144,7 +144,7 @@ static long fail_line(const command_line *line, fault_kind kind, const char *rig
     return faults_max;
 }
 
-/* At least so many allocations must have been failed for the test to mean anything. */
+/* The least number of allocations that must have failed for the test to mean anything. */
 static void check_line(const command_line *line, long faults_min) {
     outcome right = run_line(line, 0, FAULT_ONCE);
     CHECK_INT(right.status, STATUS_OK);

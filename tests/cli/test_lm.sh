@@ -25,7 +25,7 @@ generate "$model" --temperature 2 --seed 8 >"$SCRATCH/three"
 check "a seed draws the same text again" cmp "$SCRATCH/one" "$SCRATCH/two"
 check "another draws another" [ "$(cmp -s "$SCRATCH/one" "$SCRATCH/three"; echo $?)" -eq 1 ]
 generate "$model" --policy adaptive --cache f16 --entropy --speed >"$SCRATCH/out" 2>"$SCRATCH/err"
-check "entropies are told head by head" grep -Eq '^0 +1 +[0-9.]+ +[0-9.]+ +[0-9]+$' "$SCRATCH/out"
+check "entropies are printed head by head" grep -Eq '^0 +1 +[0-9.]+ +[0-9.]+ +[0-9]+$' "$SCRATCH/out"
 check "and speed on standard error" grep -q 'tokens read at .* per second' "$SCRATCH/err"
 
 # There and back.
@@ -120,11 +120,16 @@ check "one of as many other tokens does not" grep -q 'others.gguf: not a model o
 head -c 2000 "$SCRATCH/model.gguf" >"$SCRATCH/short.gguf"
 whet_given '' lm import "$SCRATCH/short.gguf" "$SCRATCH/x.ckpt"
 check "half a GGUF is refused" [ "$status" -eq 2 ] && check "and nothing written" [ ! -e "$SCRATCH/x.ckpt" ]
+for bad in '--seed 1073741824' '--seed 99999999999999999999' '--count 0' '--count 99999999999999999999'; do
+    # shellcheck disable=SC2086 # an option and its value
+    refused "lm eval refuses $bad with the range it has" 2 "$([ "${bad%% *}" = --seed ] && echo 'from 0 to 1,073,741,823' ||
+        echo 'from 1 to 1,000,000')" "$WHET_BIN" lm eval "$SCRATCH/run" $bad
+done
 "$WHET_BIN" retrieval train --steps 1 --width 16 --batch 8 --quiet --out "$SCRATCH/heads" >/dev/null 2>&1
 whet_given '' lm generate "$(find "$SCRATCH/heads" -name '*.ckpt' | head -n 1)"
-check "a head of max retrieval is no language model" grep -q 'not a language model checkpoint' "$SCRATCH/err"
+check "a max-retrieval head is not a language model" grep -q 'not a language model checkpoint' "$SCRATCH/err"
 whet_given '' lm eval "$SCRATCH/back.ckpt"
-check "a model that does not say what it knows must be told" grep -q 'name algorithms with --algo' "$SCRATCH/err"
+check "algorithms must be named for a model that does not record them" grep -q 'name algorithms with --algo' "$SCRATCH/err"
 whet_given '' lm eval "$model" --algorithm mimimum
 check "an unknown algorithm is refused" grep -q "unknown algorithm 'mimimum'" "$SCRATCH/err"
 whet_given '' lm eval "$model" --policy sharp

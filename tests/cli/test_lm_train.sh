@@ -130,11 +130,15 @@ for bad in "--width 0" "--layers 0" "--heads 3 --key-heads 2" "--batch 0" "--acc
     refused "train refuses $bad" 2 "whet lm train: " "$WHET_BIN" lm train --quiet $bad --out "$SCRATCH/never"
 done
 check "and makes no folder then" [ ! -e "$SCRATCH/never" ]
-refused "heads that do not divide the width are told" 2 "--num-heads: 4 does not divide --width 15" anew --width 15 --heads 4
+for seed in 9223372036854775808 99999999999999999999; do
+    refused "a seed beyond 64 bits has a message with its whole range" 2 \
+        "--seed: '$seed' is not a whole number from 0 to 9,223,372,036,854,775,807" anew --seed $seed --out "$SCRATCH/never"
+done
+refused "heads that do not divide the width are refused" 2 "--num-heads: 4 does not divide --width 15" anew --width 15 --heads 4
 refused "and those of odd size" 2 "--head-dim: 3 is odd" anew --width 12 --heads 4
 check "which may be had if asked for" anew --width 15 --heads 4 --head-dim 3 --rope-dims 2 --steps 1 --out "$SCRATCH/odd"
 refused "lengths may be far apart" 2 "does not fit --context 256" anew --lengths 1900..2000 --out "$SCRATCH/far"
-refused "samples longer than the context are told" 2 "does not fit --context 30" anew --context 30 --out "$SCRATCH/short"
+refused "samples longer than the context are refused" 2 "does not fit --context 30" anew --context 30 --out "$SCRATCH/short"
 refused "a folder that cannot be made is named" 1 "/dev/null/run" anew --out /dev/null/run
 refused "an unknown option has a suggestion" 2 "did you mean '--steps'" "$WHET_BIN" lm train --step 5
 refused "an unknown verb too" 2 "did you mean 'train'" "$WHET_BIN" lm trian

@@ -65,7 +65,7 @@ check "its shape is printed" grep -q '5 layers of 8 heads' "$SCRATCH/out"
 sed -n '/ of 40 heads /,$p' "$SCRATCH/out" >"$SCRATCH/ranked"
 check "policies are compared" grep -q 'the same after policy adaptive has acted' "$SCRATCH/out"
 check "perplexity among them" grep -Eq '^adaptive +[0-9]+ +[0-9]+ +[0-9]+ +[0-9.]+$' "$SCRATCH/out"
-check "heads are told apart" grep -Eq '^[0-9]+ of 40 heads stay sharp$' "$SCRATCH/out"
+check "heads are classified" grep -Eq '^[0-9]+ of 40 heads stay sharp$' "$SCRATCH/out"
 all_are_counted() { # every kind's heads: the lines of its table and the count of further ones come to what its heading says
     awk '
         / of 40 heads / { wanted += $1; cut += $1 > 6; in_list = 1; next }
@@ -83,7 +83,7 @@ check "of one size there are no slopes" [ "$(grep -c ' [-+][0-9][0-9.]*$' "$SCRA
 for library in "$WHET_LLAMA_LIB" "${WHET_LLAMA_LIB%/lib}"-*/lib; do # beside it older ones, if any, which tell no version
     [ -d "$library" ] || continue
     whet_given '' probe -m "$model" --sizes 4 --sequences 1 --policy softmax --threads 1 --quiet --llama "$library"
-    check "llama.cpp's version is printed, or that it is unknown" grep -Eq ' with llama\.cpp ([0-9][^ :]*|\(version not told\)):' "$SCRATCH/out"
+    check "llama.cpp's version is printed, or that it is unknown" grep -Eq ' with llama\.cpp ([0-9][^ :]*|\(unknown version\)):' "$SCRATCH/out"
 done
 whet_given '' probe -m "$model" --sizes 2 --sequences 1 --policy softmax --threads 1 --seed 18446744073709551615 --quiet --json "$SCRATCH/seed.json"
 check "the largest seed is kept as it was given" grep -q '"seed": "18446744073709551615"' "$SCRATCH/seed.json"
@@ -196,7 +196,7 @@ $SCRATCH/all.svg: Figure 3 of all layers" ]
     if [ -r "$WHET_MODELS/minimind2-small-q8_0.gguf" ]; then # which puts no token in front
         whet_given '' probe "$WHET_MODELS/minimind2-small-q8_0.gguf" --text a --policy softmax --threads 1 --quiet --figure "$SCRATCH/single.svg"
         check "a single token can be drawn" [ "$status" -eq 0 ]
-        check "and told of" [ "$(grep -c nan "$SCRATCH/out")" -eq 0 ]
+        check "and nothing is printed as nan" [ "$(grep -c nan "$SCRATCH/out")" -eq 0 ]
     fi
     figure3 --quiet --policy adaptive
     check "which of another policy is shown before and after it acts" \

@@ -119,7 +119,7 @@ check "a report on the program's own heads is made" [ "$status" -eq 0 ]
 check "of ten of them" grep -q '^Ours: mean of 10 heads' "$SCRATCH/out"
 check "and only the fresh head is trained" [ "$(ls "$own/runs")" = fresh-200 ]
 check "which is shown" grep -q '<section id="training">' "$own/index.html"
-check "and told of" grep -q 'seed 10, 200 steps, trained here' "$own/index.html"
+check "with its seed and steps" grep -q 'seed 10, 200 steps, trained here' "$own/index.html"
 check "two sets are too few for a verdict on the table" grep -Eq '^  Table 1 +(in part|not reproduced)' "$SCRATCH/out"
 
 # Work of more than 15 minutes is not begun without being asked for.

@@ -12,7 +12,7 @@ train() { "$WHET_BIN" retrieval train "${small[@]}" "$@"; }
 same() { cmp "$SCRATCH/$1" "$SCRATCH/$2"; }
 
 # Whole runs.
-check "two seeds are trained side by side" train --seed 1,2 --out "$SCRATCH/whole"
+check "two seeds are trained in one run" train --seed 1,2 --out "$SCRATCH/whole"
 check "the number of threads changes nothing" train --seed 2 --threads 1 --out "$SCRATCH/single"
 check "not a bit" same whole/seed-2.ckpt single/seed-2.ckpt
 rounded() { train --precision bf16-products --batch 150 --steps 40 --seed 3 "$@"; }

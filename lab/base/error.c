@@ -21,7 +21,7 @@ bool lab_fail(lab_error *error, lab_error_kind kind, const char *format, ...) {
     return false;
 }
 
-bool lab_fail_memory(lab_error *error) { return lab_fail(error, LAB_SYSTEM, "out of memory"); }
+void lab_note_memory(lab_error *error) { lab_fail(error, LAB_SYSTEM, "out of memory"); }
 
 lab_error_kind lab_unreadable(int reason) {
     return reason == ENOENT || reason == ENOTDIR || reason == EISDIR || reason == EINVAL

@@ -24,7 +24,11 @@ typedef struct lab_error {
 __attribute__((format(printf, 3, 4))) bool lab_fail(lab_error *error, lab_error_kind kind,
                                                     const char *format, ...);
 
-bool lab_fail_memory(lab_error *error);
+void lab_note_memory(lab_error *error);
+static inline bool lab_fail_memory(lab_error *error) { /* here, so that analysers see the result */
+    lab_note_memory(error);
+    return false;
+}
 
 /* What it means that a file cannot be read, by errno: a path that leads to no file was named
  * wrongly, all else is the system's failure. */

@@ -64,7 +64,7 @@ static void leave_alone(const tune_run_state *run, tune_setting *setting) {
 bool tune_search_candidates(tune_run_state *run, size_t seed) {
     const tune_result *result = run->result;
     tune_setting setting;
-    tune_search_result found;
+    tune_search_result found = {.a = 0};
     bool good = tune_setting_create(result->layers, result->heads, result->n0, &setting) ||
                 lab_fail_memory(run->error);
     good = good && search(run, seed, &setting, &found);

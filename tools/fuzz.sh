@@ -11,8 +11,8 @@ n_targets=0
 # Freed memory that waits in a large quarantine costs a page fault for every new page.
 export ASAN_OPTIONS=${ASAN_OPTIONS-quarantine_size_mb=2:malloc_context_size=2}
 
-# libFuzzer writes a file for every new input: in memory first, since creating them on a disk takes a quarter of a fast
-# target's time.
+# libFuzzer writes a file for every new input: in memory first, since creating them on a disk took up to a quarter of
+# fuzz_attention's time.
 memory=/dev/shm
 [ -w $memory ] || memory=${TMPDIR:-/tmp}
 fresh=$(mktemp -d -p "$memory" whet-fuzz.XXXXXX) || exit 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures libwhet beside torch and onnxruntime, one thread each, and prints the ratios of their times to whet's.
 
-The library is loaded through ctypes; torch is used if it can be imported, onnxruntime if the npm package
+The library is used through the Python package (python/whet); torch is used if it can be imported, onnxruntime if the npm package
 onnxruntime-node is installed (bench/peers_onnx.js runs it in a separate process, on the same inputs). All contenders
 of a case take turns in rounds, each round in a new order, so that drift affects all alike. Before anything is timed,
 results are compared with whet's. Missing peers are reported, and the rest is measured.
@@ -25,8 +25,6 @@ import subprocess
 import sys
 import tempfile
 import time
-
-from structs import CAUSAL, Attention, Plan, Policy, Rows
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -60,51 +58,36 @@ except ImportError:
 
 
 class Whet:
-    """The functions of the library that are used here."""
+    """The library through its Python package, and planned attention through the package's declarations."""
 
     def __init__(self, path):
+        os.environ["WHET_LIBRARY"] = str(path)
+        sys.path.insert(0, str(HERE.parent / "python"))
         try:
-            self.library = ctypes.CDLL(str(path))
-        except OSError as error:
-            sys.exit(f"peers.py: cannot load {path}: {error}; build it, or set --lib")
-        for name in ("whet_version", "whet_isa", "whet_status_text"):
-            getattr(self.library, name).restype = ctypes.c_char_p
-        for name in ("whet_policy_softmax", "whet_policy_adaptive"):
-            getattr(self.library, name).restype = Policy
-        self.library.whet_attention_memory.restype = ctypes.c_size_t
-        self.library.whet_attention_memory.argtypes = [ctypes.POINTER(Plan), ctypes.c_void_p]
-        self.library.whet_attention_execute.argtypes = [ctypes.POINTER(Plan)] + 3 * [ctypes.c_void_p]
-        self.version = self.library.whet_version().decode()
-        self.isa = self.library.whet_isa().decode()
-        self.policies = {
-            "plain": self.library.whet_policy_softmax(),
-            "adaptive": self.library.whet_policy_adaptive(),
-        }
-
-    def check(self, status):
-        if status != 0:
-            raise RuntimeError(self.library.whet_status_text(status).decode())
+            import whet
+            from whet import _declarations, _library
+        except ImportError as error:
+            sys.exit(f"peers.py: {error}")
+        self.package, self.c, self.check = whet, _declarations, _library.check
+        self.library = _library.library
+        self.version, self.isa = whet.version(), whet.isa()
+        self.policies = {"plain": whet.Policy("softmax"), "adaptive": whet.Policy("adaptive")}
 
     def softmax(self, source, out, policy):
         """A function that normalises the rows of one array into another."""
-        rows = Rows(size=ctypes.sizeof(Rows), rows=source.shape[0], n=source.shape[1],
-                    input=source.ctypes.data, out=out.ctypes.data)
-
-        def run():
-            self.check(self.library.whet_softmax(ctypes.byref(rows), ctypes.byref(self.policies[policy]), None))
-
-        return run
+        return lambda: self.package.softmax(source, self.policies[policy], out=out)
 
     def attention(self, q, k, v, out, scale, policy, causal=False):
         """A function that computes attention; arrays are [heads][positions][dim]. It is planned in advance, so that a
         run allocates nothing."""
-        described = Attention(
-            size=ctypes.sizeof(Attention), heads=q.shape[0], kv_heads=k.shape[0], queries=q.shape[1], keys=k.shape[1],
-            head_dim=q.shape[2], scale=scale, flags=CAUSAL if causal else 0,
-            policies=ctypes.addressof(self.policies[policy]), policy_count=1)
+        c = self.c
+        described = c.Attention(
+            size=ctypes.sizeof(c.Attention), heads=q.shape[0], kv_heads=k.shape[0], queries=q.shape[1], keys=k.shape[1],
+            head_dim=q.shape[2], scale=scale, flags=c.CAUSAL if causal else 0, policies=self.policies[policy].address,
+            policy_count=1)
         for tensor, array in ((described.q, q), (described.k, k), (described.v, v), (described.out, out)):
             tensor.data = array.ctypes.data
-        plan = Plan(size=ctypes.sizeof(Plan))
+        plan = c.Plan(size=ctypes.sizeof(c.Plan))
         self.check(self.library.whet_attention_plan(ctypes.byref(described), ctypes.byref(plan)))
         memory = aligned(self.library.whet_attention_memory(ctypes.byref(plan), None), numpy.uint8)
 

@@ -178,7 +178,7 @@ fi
 
 install_optional() {
     local package wanted=()
-    optional="python3 python3-numpy python3-torch g++ chromium git nodejs npm $cross_compiler $emulator
+    optional="python3 python3-numpy python3-torch python3-pytest mypy g++ chromium git nodejs npm $cross_compiler $emulator
         clang clang-tidy clang-format cppcheck valgrind zsh fish shellcheck mandoc groff man-db jq librsvg2-bin locales
         dpkg-dev debhelper fakeroot lintian mmdebstrap"
     if ! have dpkg-query; then

@@ -11,7 +11,7 @@ The library (libwhet) is part of the wheel; without it, an installed one is foun
 
 import importlib
 import sys
-from typing import Any, Sequence, Union
+from typing import Any, Optional, Sequence, Union
 
 from ._declarations import VERSION as __version__
 from ._fit import fit_polynomial
@@ -19,10 +19,10 @@ from ._library import DtypeError, PolicyError, isa, version
 from ._policy import Policy, PolicyInfo, PolicyLike, RowStatistics, policies
 from ._rows import Aux
 
-__all__ = ["Aux", "DtypeError", "Policy", "PolicyError", "PolicyInfo", "RowStatistics", "entropy", "fit_polynomial", "isa",
-           "policies", "softmax", "version"]
+__all__ = ["Aux", "DtypeError", "Policy", "PolicyError", "PolicyInfo", "RowStatistics", "attention", "entropy",
+           "fit_polynomial", "isa", "policies", "softmax", "version"]
 
-_MODULES = ()
+_MODULES = ("torch",)
 
 
 def _backend(x: Any) -> Any:
@@ -69,6 +69,40 @@ def entropy(x: Any, policy: PolicyLike = "softmax", axis: int = -1, mask: Any = 
     Returns an array of x's shape without the axis, or that and aux.
     """
     return _backend(x).entropy(x, policy, axis, mask, sink, beta, return_aux)
+
+
+def attention(query: Any, key: Any, value: Any, attn_mask: Any = None, is_causal: bool = False, scale: Optional[float] = None,
+              enable_gqa: bool = False, *, policy: Any = "adaptive", window: Optional[int] = None, softcap: Optional[float] = None,
+              sinks: Any = None, bias: Any = None, beta: Any = None, skip: float = 0, offset: int = 0, dropout_p: float = 0.0,
+              return_aux: Union[str, Sequence[str]] = ()) -> Any:
+    """Attention of torch's tensors, with the names, shapes and broadcasting of scaled_dot_product_attention.
+
+    query       [..., heads, queries, dim]: float32, float16 or bfloat16, any strides; dim at most 576
+    key, value  [..., heads, keys, dim] and [..., heads, keys, value dim], of the same type
+    attn_mask   broadcast to [..., heads, queries, keys]: bool, True where a key takes part; or added to the logits
+    is_causal   query i sees keys j <= i + offset
+    scale       of the logits; default 1 / sqrt(dim)
+    enable_gqa  several query heads share a key head
+    policy      a name, a `whet.Policy`, a `whet.torch.Policy` (trained), or a list with one for each query head
+    window      query i sees keys with |i + offset - j| < window
+    softcap     c: replaces a logit x by c tanh(x / c)
+    sinks       an additional logit for each query head, without a value: [heads]
+    bias        added to the logits of each key: broadcast to [..., heads, keys]
+    beta        the inverse temperature instead of the policy's: broadcast to [..., heads, queries]
+    skip        reserved: must be 0
+    offset      position of query 0 among the keys; when decoding with a cache, keys - queries
+    dropout_p   of the weights; other than 0 it takes the composed path, with memory quadratic in the length
+    return_aux  names of statistics, as in `softmax`: arrays [..., heads, queries]
+
+    Returns the output [..., heads, queries, value dim], or (output, aux). Gradients go to query, key, value, sinks, bias, beta and a
+    trained policy, and come from the output and from the statistics lse, entropy and entropy_after. A query that sees no key
+    gets zeros.
+    """
+    if not type(query).__module__.startswith("torch") and "torch" not in sys.modules:
+        raise TypeError(f"query is a {type(query).__name__}; attention takes tensors of torch")
+    return importlib.import_module("whet.torch").attention(
+        query, key, value, attn_mask, is_causal, scale, enable_gqa, policy=policy, window=window, softcap=softcap, sinks=sinks,
+        bias=bias, beta=beta, skip=skip, offset=offset, dropout_p=dropout_p, return_aux=return_aux)
 
 
 def __getattr__(name: str) -> Any:

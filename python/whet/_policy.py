@@ -35,6 +35,7 @@ class Parameter(NamedTuple):
     name: str
     offset: int
     gradient_offset: Optional[int]
+    entropy_power: int
     is_learnable: bool
 
 
@@ -42,8 +43,8 @@ def parameters_of(policy: c.Policy) -> List[Parameter]:
     count = library.whet_policy_parameters(ctypes.byref(policy), None, 0)
     found = (c.Parameter * count)()
     library.whet_policy_parameters(ctypes.byref(policy), found, count)
-    return [Parameter(p.name.decode(), p.offset, None if p.gradient_offset == _UNUSED else p.gradient_offset, bool(p.is_learnable))
-            for p in found]
+    return [Parameter(p.name.decode(), p.offset, None if p.gradient_offset == _UNUSED else p.gradient_offset, p.entropy_power,
+                      bool(p.is_learnable)) for p in found]
 
 
 def read_double(policy: c.Policy, offset: int) -> float:

@@ -22,7 +22,7 @@ from ._rows import Aux
 __all__ = ["Aux", "DtypeError", "Policy", "PolicyError", "PolicyInfo", "RowStatistics", "attention", "entropy",
            "fit_polynomial", "isa", "policies", "softmax", "version"]
 
-_MODULES = ("torch",)
+_MODULES = ("torch", "transformers")
 
 
 def _backend(x: Any) -> Any:

@@ -18,15 +18,16 @@ from typing import Any, Optional, Sequence, Union
 import torch
 
 from .._rows import Aux, requested
-from . import _composed
+from . import _composed, _operator
 from ._attention import Attention, Inputs, Options, forward
 from ._composed import force_path, use_fused
 from ._policy import AnyPolicy, Chosen, Policy, choose
+from ._replace import replace_attention
 from ._rows import entropy, softmax
 from ._shapes import fit
 from ._tensors import kind_of, needs_gradient, statistics
 
-__all__ = ["Policy", "attention", "entropy", "force_path", "softmax", "use_fused"]
+__all__ = ["Policy", "attention", "entropy", "force_path", "replace_attention", "softmax", "use_fused"]
 
 
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Optional[torch.Tensor] = None,
@@ -69,11 +70,14 @@ def _scale(scale: Optional[float], dim: int) -> float:
 
 def _by_library(inputs: Inputs, chosen: Chosen, options: Options, names: Sequence[str], wants_gradient: bool) -> Any:
     """On the CPU; tensors of another device go there and back."""
+    stats: Any
     device = inputs.q.device
     if device.type != "cpu":
         inputs = Inputs(*(None if tensor is None else tensor.cpu() for tensor in inputs))  # type: ignore[arg-type]
     kind_of("query", inputs.q)
-    if wants_gradient:
+    if _operator.is_compiling():
+        out, stats = _operator.call(inputs, chosen, options)
+    elif wants_gradient:
         out, stats = Attention.apply(*inputs, chosen.values, chosen, options)
     else:
         out, stats = forward(inputs, chosen, options, bool(names))

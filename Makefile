@@ -10,7 +10,7 @@ SHELL := /bin/bash
 PROGRAM := build/release/whet
 
 .DEFAULT_GOAL := build
-.PHONY: run test test-long bench build install dist deb setup setup-all format check sanitize coverage fuzz
+.PHONY: run test test-long bench build install python dist deb setup setup-all format check sanitize coverage fuzz
 .PHONY: test-large test-hosts test-avx512 test-arm abi clean help
 
 # One target at a time: setup comes before the builds that need it.
@@ -34,6 +34,11 @@ build: needed build/release/build.ninja ## build the library and the program; in
 
 install: build ## install under PREFIX (/usr/local), with DESTDIR in front
 	@DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)'
+
+python: build ## write the Python wheel, with the library and the program inside, to build/wheel
+	@mkdir -p build/wheel
+	@cd python && WHET_LIBRARY=../build/release/libwhet.so WHET_PROGRAM=../build/release/whet PYTHONDONTWRITEBYTECODE=1 \
+		python3 -c 'import build_backend; print("build/wheel/" + build_backend.build_wheel("../build/wheel"))'
 
 dist: ## write the source archive build/dist/whet-VERSION.tar.xz
 	@tools/dist.sh

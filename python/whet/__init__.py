@@ -17,12 +17,13 @@ from ._declarations import VERSION as __version__
 from ._fit import fit_polynomial
 from ._library import DtypeError, PolicyError, isa, version
 from ._policy import Policy, PolicyInfo, PolicyLike, RowStatistics, policies
+from ._probe import Probe, probe
 from ._rows import Aux
 
-__all__ = ["Aux", "DtypeError", "Policy", "PolicyError", "PolicyInfo", "RowStatistics", "attention", "entropy",
-           "fit_polynomial", "isa", "policies", "softmax", "version"]
+__all__ = ["Aux", "DtypeError", "Policy", "PolicyError", "PolicyInfo", "Probe", "RowStatistics", "attention", "entropy",
+           "fit_polynomial", "isa", "policies", "probe", "softmax", "version"]
 
-_MODULES = ("torch", "transformers")
+_MODULES = ("clrs", "gguf", "retrieval", "torch", "transformers")
 
 
 def _backend(x: Any) -> Any:

@@ -13,7 +13,7 @@ from .. import _declarations as c
 from .._library import check, library
 from .._pool import executor
 from ._policy import GRADIENT_DOUBLES, Chosen, parameter_gradients, raise_failures, structs
-from ._tensors import KINDS, STATS_DOUBLES, statistic_gradients
+from ._tensors import KINDS, STATS_DOUBLES, empty, statistic_gradients
 
 _Maybe = Optional[torch.Tensor]
 _Strides = c_ssize_t * 4
@@ -108,8 +108,8 @@ def forward(inputs: Inputs, chosen: Chosen, options: Options, wants_stats: bool)
     """The output, [batch][heads][queries][value dim], and the statistics, [batch][heads][queries][STATS_DOUBLES]."""
     q, v = inputs.q, inputs.v
     shape = q.shape[:3]
-    out = torch.empty((*shape, v.shape[3]), dtype=q.dtype)
-    stats = torch.empty((*shape, STATS_DOUBLES), dtype=torch.float64) if wants_stats else None
+    out = empty((*shape, v.shape[3]), q.dtype)
+    stats = empty((*shape, STATS_DOUBLES), torch.float64) if wants_stats else None
     if out.numel() == 0:
         return out, stats
     address, count, keep = structs(chosen)
@@ -128,7 +128,7 @@ def backward(inputs: Inputs, chosen: Chosen, options: Options, stats: torch.Tens
     for name in ("q", "k", "v", "sinks", "bias", "beta"):
         tensor = getattr(inputs, name)
         if wanted.get(name):
-            results[name] = torch.zeros(tensor.shape, dtype=tensor.dtype)
+            results[name] = empty(tensor.shape, tensor.dtype)
     values = torch.zeros(chosen.values.shape[0] if chosen.values is not None else 1, GRADIENT_DOUBLES, dtype=torch.float64)
     if stats.numel() and (grad_out is not None or of_stats):
         address, count, keep = structs(chosen)
@@ -154,6 +154,9 @@ def backward(inputs: Inputs, chosen: Chosen, options: Options, stats: torch.Tens
         check(library.whet_attention_backward(byref(request), _executor(inputs), None))
         del keep
         raise_failures(chosen)
+    else:
+        for result in results.values():
+            result.zero_()  # type: ignore[union-attr]
     if wanted.get("values"):
         results["values"] = parameter_gradients(chosen, values)
     return results

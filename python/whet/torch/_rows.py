@@ -11,7 +11,7 @@ from .._library import check, library
 from .._policy import Policy, as_policy
 from . import _composed
 from ._policy import GRADIENT_DOUBLES, AnyPolicy, Chosen, choose, parameter_gradients, raise_failures, structs
-from ._tensors import STATS_DOUBLES, additive, kind_of, needs_gradient, statistic_gradients, statistics, view
+from ._tensors import STATS_DOUBLES, additive, empty, kind_of, needs_gradient, statistic_gradients, statistics, view
 
 _BACKWARD_SIZE = sizeof(c.RowsBackward)
 _Maybe = Optional[torch.Tensor]
@@ -43,7 +43,7 @@ def _backward(rows: torch.Tensor, mask: _Maybe, sink: _Maybe, beta: _Maybe, chos
               ) -> Tuple[_Maybe, ...]:
     """Gradients of the rows, sinks, betas and parameters."""
     shape, n = rows.shape[:-1], rows.shape[-1]
-    grad_rows = torch.zeros(rows.shape, dtype=rows.dtype)
+    grad_rows = empty(rows.shape, rows.dtype)
     grad_out = None if grad_out is None else _with_rows(grad_out)
     of_sink, of_beta = (None if tensor is None else torch.zeros(shape) for tensor in (sink, beta))
     of_stats = dict(statistic_gradients(grad_stats))
@@ -68,6 +68,8 @@ def _backward(rows: torch.Tensor, mask: _Maybe, sink: _Maybe, beta: _Maybe, chos
             of_values += piece_values
         del keep
         raise_failures(chosen)
+    else:
+        grad_rows.zero_()
     return grad_rows, of_sink, of_beta, parameter_gradients(chosen, of_values)
 
 
@@ -80,7 +82,7 @@ class _Softmax(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(rows, mask, sink, beta, values)
         ctx.chosen = chosen._replace(values=None)
-        out = None if only_statistics else torch.empty(rows.shape, dtype=rows.dtype)
+        out = None if only_statistics else empty(rows.shape, rows.dtype)
         stats = _forward(rows, mask, sink, beta, chosen, out, True)
         return stats if only_statistics else (out, stats)
 
@@ -133,14 +135,14 @@ def _compute(x: torch.Tensor, policy: AnyPolicy, axis: int, mask: Any, sink: Any
         return (None, done) if only_statistics else (done[0].movedim(-1, axis), done[1])
     result = None if out is None else out.movedim(axis, -1)
     if not only_statistics and (result is None or _with_rows(result) is not result):
-        result = torch.empty(rows.shape, dtype=rows.dtype)
+        result = empty(rows.shape, rows.dtype)
     stats = _forward(rows, masks, sinks, betas, chosen, result, bool(names))
     return None if result is None else result.movedim(-1, axis), stats
 
 
 def _plain_softmax(x: torch.Tensor, policy: Any) -> torch.Tensor:
     """The common case, with little to do besides the call."""
-    out = torch.empty(x.shape)
+    out = empty(x.shape, torch.float32)
     n = x.shape[-1]
     request = c.Rows(_rows.ROWS_SIZE, x.numel() // n if n else 0, n, x.data_ptr(), 0, out.data_ptr())
     chosen = as_policy(policy)

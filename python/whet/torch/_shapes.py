@@ -69,6 +69,17 @@ def fit(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: 
             raise DtypeError(f"{name} has dtype {tensor.dtype}, query has {query.dtype}")
         if tensor.device != query.device:
             raise ValueError(f"{name} is on {tensor.device}, query is on {query.device}")
+    q, k, v = query.shape, key.shape, value.shape
+    if (len(q) == len(k) == len(v) == 4 and q[0] == k[0] == v[0] and q[1] == k[1] == v[1] and q[3] == k[3] and k[2] == v[2]
+            and attn_mask is None and sinks is None and bias is None and beta is None):
+        # The common case; what follows would change nothing.
+        return Inputs(usable(query), usable(key), usable(value)), tuple(q[:3])
+    return _fit_any(query, key, value, attn_mask, sinks, bias, beta, enable_gqa)
+
+
+def _fit_any(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any, sinks: Any, bias: Any, beta: Any,
+             enable_gqa: bool) -> Tuple[Inputs, Tuple[int, ...]]:
+    """The same where axes are missing, repeated or shared."""
     has_heads = max(query.dim(), key.dim(), value.dim()) > 2
     q, k, v = (t if t.dim() > 2 else t[None] for t in (query, key, value))
     batch = _common_batch(tuple(q.shape[:-3]), tuple(k.shape[:-3]), tuple(v.shape[:-3]))

@@ -1,5 +1,7 @@
 """What calls on tensors share: element types, statistics, and shapes."""
 
+import ctypes
+import mmap
 from typing import Any, Tuple
 
 import torch
@@ -15,6 +17,24 @@ STATS_DOUBLES = STATS_SIZE // 8
 COLUMNS = {name: getattr(c.Stats, field).offset // 8 for name, field in STATISTICS.items()}
 # Those with gradients, by the names that the library gives their gradients.
 DIFFERENTIABLE = {"lse": "logsumexp", "entropy": "entropy", "entropy_after": "entropy_after"}
+
+
+# From this size on, the first touch of ordinary pages takes longer than computing what is written to them.
+_LARGE = 4 << 20
+_PAGE = mmap.PAGESIZE
+_madvise = getattr(ctypes.CDLL(None), "madvise", None) if hasattr(mmap, "MADV_HUGEPAGE") else None
+if _madvise is not None:
+    _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+def empty(shape: Tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor for results; a large one asks for huge pages, as numpy's arrays do."""
+    result = torch.empty(shape, dtype=dtype)
+    size = result.numel() * result.element_size()
+    if size >= _LARGE and _madvise is not None:
+        start = -(-result.data_ptr() // _PAGE) * _PAGE
+        _madvise(start, result.data_ptr() + size - start, mmap.MADV_HUGEPAGE)
+    return result
 
 
 def kind_of(name: str, tensor: torch.Tensor) -> int:

@@ -10,7 +10,7 @@ SHELL := /bin/bash
 PROGRAM := build/release/whet
 
 .DEFAULT_GOAL := build
-.PHONY: run test test-long bench build install python dist deb setup setup-all format check sanitize coverage fuzz
+.PHONY: run test test-long bench build install python docs dist deb setup setup-all format check sanitize coverage fuzz
 .PHONY: test-large test-hosts test-avx512 test-arm abi clean help
 
 # One target at a time: setup comes before the builds that need it.
@@ -39,6 +39,11 @@ python: build ## write the Python wheel, with the library and the program inside
 	@mkdir -p build/wheel
 	@cd python && WHET_LIBRARY=../build/release/libwhet.so WHET_PROGRAM=../build/release/whet PYTHONDONTWRITEBYTECODE=1 \
 		python3 -c 'import build_backend; print("build/wheel/" + build_backend.build_wheel("../build/wheel"))'
+
+docs: build ## make the documentation site in build/docs (mkdocs-material)
+	@for python in /usr/bin/python3 python3; do \
+		! $$python -c 'import mkdocs, material, numpy, torch' 2>/dev/null || exec $$python tools/make-docs.py; \
+	done; echo 'missing: mkdocs-material, numpy and torch for python3; make setup-all installs them' >&2; exit 1
 
 dist: ## write the source archive build/dist/whet-VERSION.tar.xz
 	@tools/dist.sh

@@ -189,7 +189,7 @@ def readme_is_short():
 @test
 def every_block_has_a_language():
     wrong = [f"{name}:{line}: what language?" for name in documents() for language, _, line in blocks(name)
-             if language not in ("c", "console", "json", "sh", "text")]
+             if language not in ("c", "console", "json", "python", "sh", "text")]
     complain_of(wrong)
 
 

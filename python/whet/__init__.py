@@ -99,7 +99,8 @@ def attention(query: Any, key: Any, value: Any, attn_mask: Any = None, is_causal
     trained policy, and come from the output and from the statistics lse, entropy and entropy_after. A query that sees no key
     gets zeros.
     """
-    if not type(query).__module__.startswith("torch") and "torch" not in sys.modules:
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(query, torch.Tensor):
         raise TypeError(f"query is a {type(query).__name__}; attention takes tensors of torch")
     return importlib.import_module("whet.torch").attention(
         query, key, value, attn_mask, is_causal, scale, enable_gqa, policy=policy, window=window, softcap=softcap, sinks=sinks,

@@ -1,6 +1,7 @@
 """softmax and entropy of numpy arrays."""
 
 import math
+import os
 from ctypes import byref
 from typing import Any, Optional, Tuple
 
@@ -10,10 +11,19 @@ from . import _declarations as c
 from . import _rows
 from ._library import DtypeError, check
 from ._policy import PolicyLike, as_policy
+from ._threads import VALUES_EACH
 
 _KINDS = {numpy.dtype(numpy.float32): c.F32, numpy.dtype(numpy.float16): c.F16, numpy.dtype(numpy.uint16): c.BF16}
 _F32 = numpy.dtype(numpy.float32)
 _STATS = numpy.dtype(c.Stats)
+_SMALL = 2 * VALUES_EACH  # for one thread
+
+
+def threads() -> int:
+    """One for each processor that this process may use; OMP_NUM_THREADS limits them, as it does those of other libraries."""
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(available, int(limit)) if limit.isdigit() and int(limit) > 0 else available
 
 
 def _kind(name: str, array: Any) -> int:
@@ -104,10 +114,10 @@ def _rows_of(function: Any, rows: Any, policy: PolicyLike, mask: Any, sink: Any,
     betas = None if beta is None else _per_row("beta", beta, shape, True)
     stats = numpy.empty(shape, _STATS) if needs_stats else None
     chosen = as_policy(policy)
-    _rows.compute(function, chosen.address, shape, n, _view(source, kind),
+    _rows.compute(function, chosen, shape, n, threads(), _view(source, kind),
                   None if target is None else _view(target, _kind("out", target)),
-                  *(None if array is None else _view(array, _KINDS.get(array.dtype, 0)) for array in (mask, sinks, betas, stats)))
-    chosen.raise_failure()
+                  *(None if array is None else _view(array, _KINDS.get(array.dtype, 0)) for array in (mask, sinks, betas, stats)),
+                  keep=(source, target, mask, sinks, betas, stats))
     if target is not result:
         result[...] = target
     return stats
@@ -133,7 +143,7 @@ def _prepared(x: Any, axis: int, mask: Any) -> Tuple[Any, Any, int]:
 
 def softmax(x: Any, policy: PolicyLike, axis: int, mask: Any, sink: Any, beta: Any, out: Optional[Any], return_aux: Any) -> Any:
     if mask is None and sink is None and beta is None and out is None and not return_aux and type(x) is numpy.ndarray:
-        if x.dtype is _F32 and x.flags.c_contiguous and x.ndim and axis in (-1, x.ndim - 1):
+        if x.size < _SMALL and x.dtype is _F32 and x.flags.c_contiguous and x.ndim and axis in (-1, x.ndim - 1):
             return _plain_softmax(x, policy)
     x = as_array(x)
     names = _rows.requested(return_aux)

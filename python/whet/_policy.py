@@ -204,6 +204,11 @@ class Policy:
         return bool(library.whet_policy_is_temperature(self.address))
 
     @property
+    def is_function(self) -> bool:
+        """Whether its temperature is a Python function."""
+        return self._function is not None
+
+    @property
     def parameters(self) -> Dict[str, float]:
         """Its parameters by name, those of the temperature first."""
         return {p.name: read_double(self.struct, p.offset) for p in parameters_of(self.struct)}

@@ -9,7 +9,9 @@ from ctypes import byref, sizeof
 from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _declarations as c
+from . import _threads
 from ._library import check, library
+from ._policy import Policy
 
 # Names of statistics, and the fields of whet_stats that hold them.
 STATISTICS = {"entropy": "entropy", "entropy_after": "entropy_after", "beta": "beta", "lse": "logsumexp", "max": "max",
@@ -96,25 +98,32 @@ def is_in_pieces(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> bool
     return len(sizes) > 1 and sizes[-1] * shape[-1] < SMALL_CALL
 
 
-def compute(function: Any, policy: int, shape: Sequence[int], n: int, x: View, out: Optional[View] = None,
+def compute(function: Any, policy: Policy, shape: Sequence[int], n: int, threads: int, x: View, out: Optional[View] = None,
             mask: Optional[View] = None, sink: Optional[View] = None, beta: Optional[View] = None,
-            stats: Optional[View] = None) -> None:
-    """Calls whet_softmax or whet_entropy on arrays of leading shape `shape`."""
+            stats: Optional[View] = None, *, keep: Any = None) -> None:
+    """Calls whet_softmax or whet_entropy on arrays of leading shape `shape`, on up to that many threads. `keep` is what the views
+    are of: if Ctrl-C ends the wait for other threads, they still hold it."""
     rows, strides, places = pieces(shape, (x, out, mask, sink, beta, stats))
     if rows == 0:
         return
-    request = c.Rows()
-    request.size, request.rows, request.n = ROWS_SIZE, rows, n
-    request.in_type, request.in_stride = x.kind, strides[0] // x.itemsize
-    if out is not None:
-        request.out_type, request.out_stride = out.kind, strides[1] // out.itemsize
-    if mask is not None:
-        request.mask_type, request.mask_stride = mask.kind, strides[2] // mask.itemsize
-    request.sink_stride = strides[3] // 4
-    request.stats_stride = strides[5]
+    # A function of Python's runs on one thread at a time anyway.
+    parts = _threads.shares(rows, n, 1 if policy.is_function else threads)
     for place in places:
-        request.in_, request.out, request.mask, request.sink, request.beta, request.stats = place
-        check(function(byref(request), policy, None))
+        def call(part: range, place: Tuple[int, ...] = place, _: Any = keep) -> None:
+            request = c.Rows()
+            request.size, request.rows, request.n = ROWS_SIZE, len(part), n
+            request.in_type, request.in_stride = x.kind, strides[0] // x.itemsize
+            if out is not None:
+                request.out_type, request.out_stride = out.kind, strides[1] // out.itemsize
+            if mask is not None:
+                request.mask_type, request.mask_stride = mask.kind, strides[2] // mask.itemsize
+            request.sink_stride, request.stats_stride = strides[3] // 4, strides[5]
+            request.in_, request.out, request.mask, request.sink, request.beta, request.stats = (
+                address and address + part.start * stride for address, stride in zip(place, strides))
+            check(function(byref(request), policy.address, None))
+
+        _threads.run(call, parts, threads)
+    policy.raise_failure()
 
 
 softmax = library.whet_softmax

@@ -324,6 +324,8 @@ def test_shapes_and_types_that_do_not_fit():
     q, k, v = normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4)
     with pytest.raises(TypeError, match=r"pass query\.float\(\)"):
         whet.attention(q.double(), k.double(), v.double())
+    with pytest.raises(TypeError, match="attention takes tensors of torch"):
+        whet.attention([[1.0]], k, v)
     with pytest.raises(TypeError, match="key has dtype"):
         whet.attention(q, k.half(), v)
     with pytest.raises(ValueError, match="enable_gqa=True"):

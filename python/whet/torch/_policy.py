@@ -101,6 +101,14 @@ def structs(chosen: Chosen) -> Tuple[int, int, Any]:
     return ctypes.addressof(array), len(array), array
 
 
+def single(chosen: Chosen) -> FixedPolicy:
+    """The one policy of a call on rows, with the values of trained parameters."""
+    if chosen.values is None:
+        return chosen.policies[0]
+    names = [parameter.name for parameter in chosen.parameters]
+    return chosen.policies[0].with_parameters(**dict(zip(names, chosen.values[0].tolist())))
+
+
 GRADIENT_DOUBLES = ctypes.sizeof(c.PolicyGradient) // 8
 
 

@@ -9,8 +9,9 @@ from .. import _declarations as c
 from .. import _rows
 from .._library import check, library
 from .._policy import Policy, as_policy
+from .._threads import VALUES_EACH
 from . import _composed
-from ._policy import GRADIENT_DOUBLES, AnyPolicy, Chosen, choose, parameter_gradients, raise_failures, structs
+from ._policy import GRADIENT_DOUBLES, AnyPolicy, Chosen, choose, parameter_gradients, raise_failures, single, structs
 from ._tensors import STATS_DOUBLES, additive, empty, kind_of, needs_gradient, statistic_gradients, statistics, view
 
 _BACKWARD_SIZE = sizeof(c.RowsBackward)
@@ -30,12 +31,9 @@ def _forward(rows: torch.Tensor, mask: _Maybe, sink: _Maybe, beta: _Maybe, chose
     """Fills `out` ([..., n], or None: statistics only) and returns the statistics."""
     shape, n = rows.shape[:-1], rows.shape[-1]
     stats = torch.empty((*shape, STATS_DOUBLES), dtype=torch.float64) if wants_stats or out is None else None
-    address, _, keep = structs(chosen)
-    _rows.compute(_rows.entropy if out is None else _rows.softmax, address, shape, n, view(rows, kind_of("x", rows)),
+    _rows.compute(_rows.entropy if out is None else _rows.softmax, single(chosen), shape, n, torch.get_num_threads(), view(rows, kind_of("x", rows)),
                   None if out is None else view(out, kind_of("out", out)), None if mask is None else view(mask, kind_of("mask", mask)),
-                  *(None if tensor is None else view(tensor) for tensor in (sink, beta, stats)))
-    del keep
-    raise_failures(chosen)
+                  *(None if tensor is None else view(tensor) for tensor in (sink, beta, stats)), keep=(rows, out, mask, sink, beta, stats))
     return stats
 
 
@@ -152,7 +150,7 @@ def _plain_softmax(x: torch.Tensor, policy: Any) -> torch.Tensor:
 
 
 def _is_plain(x: torch.Tensor, policy: Any, axis: int) -> bool:
-    return (x.dtype == torch.float32 and x.device.type == "cpu" and axis in (-1, x.dim() - 1) and x.dim() > 0 and x.is_contiguous()
+    return (x.dtype == torch.float32 and x.numel() < 2 * VALUES_EACH and x.device.type == "cpu" and axis in (-1, x.dim() - 1) and x.dim() > 0 and x.is_contiguous()
             and isinstance(policy, (str, Policy)) and not (x.requires_grad and torch.is_grad_enabled()) and not _composed.is_forced())
 
 

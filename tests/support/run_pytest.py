@@ -20,17 +20,22 @@ class Report:
     def pytest_collectreport(self, report):
         if report.failed:
             self.fail(report.nodeid, report)
+        elif report.skipped:
+            self.skip("all of it", report)
 
     def pytest_runtest_logreport(self, report):
         name = report.nodeid.partition("::")[2]
         if report.failed:
             self.fail(name, report)
         elif report.skipped:
-            self.skipped += 1
-            self.print(f"skip {name}: {str(report.longrepr[2]).removeprefix('Skipped: ')}")
+            self.skip(name, report)
         elif report.when == "call":
             self.passed += 1
             self.print(f"ok   {name}")
+
+    def skip(self, name, report):
+        self.skipped += 1
+        self.print(f"skip {name}: {str(report.longrepr[2]).removeprefix('Skipped: ')}")
 
     def fail(self, name, report):
         self.failed += 1

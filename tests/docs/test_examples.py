@@ -235,7 +235,7 @@ def run_python(name):
         return None
     with tempfile.TemporaryDirectory() as folder:
         place = Place(folder, name)
-        place.environment.update(PYTHONPATH=str(SOURCE / "python"), WHET_LIBRARY=os.environ["WHET_LIB"], WHET_PROGRAM=os.environ["WHET_BIN"])
+        place.environment.update(PYTHONPATH=f"{SOURCE / 'python'}:{SOURCE / 'tests/docs/stand_ins'}", WHET_LIBRARY=os.environ["WHET_LIB"], WHET_PROGRAM=os.environ["WHET_BIN"])
         for language, text, first in blocks(name):  # what commands above leave behind
             for command, _, line in commands_of(language, text, first) if language == "sh" and "retrieval.load" in program else ():
                 if command.startswith("whet retrieval train"):

@@ -10,7 +10,7 @@ SHELL := /bin/bash
 PROGRAM := build/release/whet
 
 .DEFAULT_GOAL := build
-.PHONY: run test test-long bench build install dist deb setup setup-all format check sanitize coverage fuzz
+.PHONY: run test test-long bench build install python docs dist deb setup setup-all format check sanitize coverage fuzz
 .PHONY: test-large test-hosts test-avx512 test-arm abi clean help
 
 # One target at a time: setup comes before the builds that need it.
@@ -34,6 +34,16 @@ build: needed build/release/build.ninja ## build the library and the program; in
 
 install: build ## install under PREFIX (/usr/local), with DESTDIR in front
 	@DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)'
+
+python: build ## write the Python wheel, with the library and the program inside, to build/wheel
+	@mkdir -p build/wheel
+	@cd python && WHET_LIBRARY=../build/release/libwhet.so WHET_PROGRAM=../build/release/whet PYTHONDONTWRITEBYTECODE=1 \
+		python3 -c 'import build_backend; print("build/wheel/" + build_backend.build_wheel("../build/wheel"))'
+
+docs: build ## make the documentation site in build/docs (mkdocs-material)
+	@for python in /usr/bin/python3 python3; do \
+		! $$python -c 'import mkdocs, material, numpy, torch' 2>/dev/null || exec $$python tools/make-docs.py; \
+	done; echo 'missing: mkdocs-material, numpy and torch for python3; make setup-all installs them' >&2; exit 1
 
 dist: ## write the source archive build/dist/whet-VERSION.tar.xz
 	@tools/dist.sh
@@ -86,6 +96,7 @@ test-arm: setup-arm build/arm/build.ninja ## cross-build for 64-bit ARM and run 
 abi: build ## record the interface that programs rely on, after a new version number in whet.h
 	@tools/abi.sh include/whet.h build/release/libwhet.so >build/abi.txt && mv build/abi.txt tests/abi/recorded.txt
 	@tools/symbols.sh build/release/libwhet.so
+	@tools/declare-python.py >build/declarations.py && mv build/declarations.py python/whet/_declarations.py
 
 clean: ## remove all builds
 	rm -rf build

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures libwhet beside torch and onnxruntime, one thread each, and prints the ratios of their times to whet's.
 
-The library is loaded through ctypes; torch is used if it can be imported, onnxruntime if the npm package
+The library is used through its Python package (python/whet); torch is used if it can be imported, onnxruntime if the npm package
 onnxruntime-node is installed (bench/peers_onnx.js runs it in a separate process, on the same inputs). All contenders
 of a case take turns in rounds, each round in a new order, so that drift affects all alike. Before anything is timed,
 results are compared with whet's. Missing peers are reported, and the rest is measured.
@@ -15,7 +15,6 @@ for CPUs; its install script would fetch the one for GPUs).
 """
 
 import argparse
-import ctypes
 import json
 import math
 import os
@@ -25,8 +24,6 @@ import subprocess
 import sys
 import tempfile
 import time
-
-from structs import CAUSAL, Attention, Plan, Policy, Rows
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -60,58 +57,28 @@ except ImportError:
 
 
 class Whet:
-    """The functions of the library that are used here."""
+    """The library through its Python package."""
 
     def __init__(self, path):
+        os.environ["WHET_LIBRARY"] = str(path)
+        sys.path.insert(0, str(HERE.parent / "python"))
         try:
-            self.library = ctypes.CDLL(str(path))
-        except OSError as error:
-            sys.exit(f"peers.py: {path}: cannot load: {error}; build it, or set --lib")
-        for name in ("whet_version", "whet_isa", "whet_status_text"):
-            getattr(self.library, name).restype = ctypes.c_char_p
-        for name in ("whet_policy_softmax", "whet_policy_adaptive"):
-            getattr(self.library, name).restype = Policy
-        self.library.whet_attention_memory.restype = ctypes.c_size_t
-        self.library.whet_attention_memory.argtypes = [ctypes.POINTER(Plan), ctypes.c_void_p]
-        self.library.whet_attention_execute.argtypes = [ctypes.POINTER(Plan)] + 3 * [ctypes.c_void_p]
-        self.version = self.library.whet_version().decode()
-        self.isa = self.library.whet_isa().decode()
-        self.policies = {
-            "plain": self.library.whet_policy_softmax(),
-            "adaptive": self.library.whet_policy_adaptive(),
-        }
-
-    def check(self, status):
-        if status != 0:
-            raise RuntimeError(self.library.whet_status_text(status).decode())
+            import whet
+            from whet._planned import PlannedAttention
+        except ImportError as error:
+            sys.exit(f"peers.py: {error}")
+        self.package, self.planned = whet, PlannedAttention
+        self.version, self.isa = whet.version(), whet.isa()
+        self.policies = {"plain": whet.Policy("softmax"), "adaptive": whet.Policy("adaptive")}
 
     def softmax(self, source, out, policy):
         """A function that normalises the rows of one array into another."""
-        rows = Rows(size=ctypes.sizeof(Rows), rows=source.shape[0], n=source.shape[1],
-                    input=source.ctypes.data, out=out.ctypes.data)
-
-        def run():
-            self.check(self.library.whet_softmax(ctypes.byref(rows), ctypes.byref(self.policies[policy]), None))
-
-        return run
+        return lambda: self.package.softmax(source, self.policies[policy], out=out)
 
     def attention(self, q, k, v, out, scale, policy, causal=False):
         """A function that computes attention; arrays are [heads][positions][dim]. It is planned in advance, so that a
         run allocates nothing."""
-        described = Attention(
-            size=ctypes.sizeof(Attention), heads=q.shape[0], kv_heads=k.shape[0], queries=q.shape[1], keys=k.shape[1],
-            head_dim=q.shape[2], scale=scale, flags=CAUSAL if causal else 0,
-            policies=ctypes.addressof(self.policies[policy]), policy_count=1)
-        for tensor, array in ((described.q, q), (described.k, k), (described.v, v), (described.out, out)):
-            tensor.data = array.ctypes.data
-        plan = Plan(size=ctypes.sizeof(Plan))
-        self.check(self.library.whet_attention_plan(ctypes.byref(described), ctypes.byref(plan)))
-        memory = aligned(self.library.whet_attention_memory(ctypes.byref(plan), None), numpy.uint8)
-
-        def run():
-            self.check(self.library.whet_attention_execute(ctypes.byref(plan), None, memory.ctypes.data, None))
-
-        return run
+        return self.planned(q, k, v, out, self.policies[policy], scale, causal)
 
 
 # ---- inputs ----
@@ -344,13 +311,14 @@ def median(values):
     return ordered[middle] if len(ordered) % 2 else 0.5 * (ordered[middle - 1] + ordered[middle])
 
 
-# Values of a case of rows, lengths of rows, prefill and decode; minimum number of rounds, and seconds.
+# Values of a case of rows, lengths of rows, prefill and decode; minimum number of rounds, and seconds; sizes of the package's cases.
 SIZES = {
     "full": {"values": 4 << 20, "rows": (16, 256, 4096, 131072), "prefill": (1024, 4096, 8192),
-             "decode": (4096, 32768, 131072), "rounds": 7, "seconds": 3},
+             "decode": (4096, 32768, 131072), "rounds": 7, "seconds": 3, "python_rows": 4096, "python_train": 2048},
     "quick": {"values": 4 << 20, "rows": (16, 256, 4096, 131072), "prefill": (4096,),
-              "decode": (32768, 131072), "rounds": 3, "seconds": 0.6},
-    "tiny": {"values": 1 << 13, "rows": (16, 4096), "prefill": (64,), "decode": (256,), "rounds": 1, "seconds": 0},
+              "decode": (32768, 131072), "rounds": 3, "seconds": 0.6, "python_rows": 4096, "python_train": 2048},
+    "tiny": {"values": 1 << 13, "rows": (16, 4096), "prefill": (64,), "decode": (256,), "rounds": 1, "seconds": 0,
+             "python_rows": 64, "python_train": 64},
 }
 
 
@@ -358,6 +326,7 @@ class Bench:
     """The library, the peers, and the report."""
 
     def __init__(self, arguments):
+        self.library = arguments.lib
         self.whet = Whet(arguments.lib)
         self.sizes = SIZES["tiny" if arguments.tiny else "quick" if arguments.quick else "full"]
         self.onnx = Onnx(arguments.node, arguments.node_modules or os.environ.get("NODE_PATH"))
@@ -577,20 +546,119 @@ def cached_query_model(q, k, v, scale):
     return [node], inputs, {"y": (1, 1, q.size), "present_k": (1, *k.shape), "present_v": (1, *v.shape)}
 
 
+# ---- the package ----
+
+
+def microseconds(run, sizes):
+    """The best mean of a hundred calls that take microseconds: few enough to fit between two interruptions."""
+    calls = 100
+    best = math.inf
+    for _ in range(60 * sizes["rounds"]):
+        start = time.perf_counter()
+        for _ in range(calls):
+            run()
+        best = min(best, (time.perf_counter() - start) / calls)
+    return 1e6 * best
+
+
+def bench_python(bench):
+    """What calls through the package cost, and what they save beside torch's own operations, gradients included."""
+    figures = bench.report["python"] = {}
+    whet = bench.whet.package
+    row = normal((16,), 1)
+    figures["softmax_call_us"] = microseconds(lambda: whet.softmax(row), bench.sizes)
+    report_bar("one call of softmax on 16 values", figures["softmax_call_us"], "us", 10, at_most=True)
+    if not torch:
+        return
+    q, k, v = (normal((8, count, 64), seed) for seed, count in ((1, 1), (2, 16), (3, 16)))
+    planned = bench.whet.attention(q, k, v, normal((8, 1, 64), 4), 0.125, "adaptive")
+    tensors = [torch.from_numpy(array[None]) for array in (q, k, v)]
+    figures["attention_call_us"] = microseconds(lambda: whet.attention(*tensors), bench.sizes)
+    figures["attention_c_us"] = microseconds(planned.once, bench.sizes)
+    over = figures["attention_call_us"] - figures["attention_c_us"]
+    report_bar("one call of attention, over the call of C", over, "us", 30, at_most=True)
+
+    n = bench.sizes["python_rows"]
+    logits = torch.from_numpy(normal((n, n), 5, deviation_for(n)))
+    seconds = measure([Contender("whet", lambda: whet.softmax(logits)), Contender("torch", lambda: torch_adaptive(logits))], bench.sizes)
+    figures["softmax_times"] = min(seconds[1]) / min(seconds[0])
+    report_bar(f"adaptive softmax of {n} rows of {n}, composed torch takes", figures["softmax_times"], "times as long", 7)
+    bench_training(bench, figures)
+
+
+def bench_training(bench, figures):
+    """Attention with gradients of q, k and v: times in turns, and peak memory in a process for each."""
+    n = bench.sizes["python_train"]
+    runs = training_runs(bench.whet.package, n)
+    seconds = measure([Contender(name, run) for name, run in runs.items()], bench.sizes)
+    best = {name: min(list_) for name, list_ in zip(runs, seconds)}
+    peaks = {}
+    for name in runs:
+        command = [sys.executable, str(HERE / "peers.py"), "--lib", str(bench.library), "--peak-of", name, str(n)]
+        peaks[name] = int(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    figures["training"] = {name: {"seconds": best[name], "peak_bytes": peaks[name]} for name in runs}
+    figures["training_times"] = best["torch"] / best["whet"]
+    figures["training_memory"] = peaks["whet"] / peaks["torch"]
+    what = f"attention with gradients, 8 heads x {n} x 128, composed torch takes"
+    report_bar(what, figures["training_times"], "times as long", 3)
+    report_bar(f"  and its memory, {peaks['torch'] >> 20} MiB, is of whet's {peaks['whet'] >> 20} MiB", 1 / figures["training_memory"], "times", 4)
+
+
+def training_runs(whet, n):
+    """A forward and a backward pass of adaptive attention, by whet and composed."""
+    q, k, v = (torch.from_numpy(normal((1, 8, n, 128), seed)).requires_grad_() for seed in (1, 2, 3))
+    gradient = torch.from_numpy(normal((1, 8, n, 128), 4))
+    composed = torch_attention(q, k, v, 128**-0.5, True, False)
+
+    def backward_of(forward):
+        return lambda: torch.autograd.grad(forward(), (q, k, v), gradient)
+
+    return {"whet": backward_of(lambda: whet.attention(q, k, v)), "torch": backward_of(composed)}
+
+
+def print_peak(name, n, library):
+    """Prints the bytes that one of them adds to the memory of this process at most."""
+    run = training_runs(Whet(library).package, n)[name]
+
+    def status(field):
+        for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+            if line.startswith(field + ":"):
+                return 1024 * int(line.split()[1])
+        return 0
+
+    try:
+        pathlib.Path("/proc/self/clear_refs").write_text("5")  # sets the peak back to what is in use
+    except OSError:
+        pass
+    before = status("VmRSS")
+    run()
+    print(max(1, status("VmHWM") - before))
+
+
+def report_bar(label, value, unit, bar, at_most=False):
+    met = value <= bar if at_most else value >= bar
+    print(f"{label}: {value:.3g} {unit}  {'<=' if at_most else '>='}{bar} {'met' if met else 'missed'}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lib", default=HERE.parent / "build" / "release" / "libwhet.so", help="libwhet.so to load")
-    parser.add_argument("--only", choices=("rows", "prefill", "decode"), help="one section")
+    parser.add_argument("--only", choices=("rows", "prefill", "decode", "python"), help="one section")
     parser.add_argument("--quick", action="store_true", help="fewer rounds and sizes")
     parser.add_argument("--tiny", action="store_true", help="one round of tiny sizes, to test this script")
     parser.add_argument("--json", metavar="FILE", help="also write all figures to FILE")
     parser.add_argument("--node", default="node", help="the node program, for onnxruntime")
     parser.add_argument("--node-modules", metavar="FOLDER", help="where onnxruntime-node is installed (or NODE_PATH)")
+    parser.add_argument("--peak-of", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.peak_of:
+        name, n = arguments.peak_of
+        print_peak(name, int(n), arguments.lib)
+        return
 
     bench = Bench(arguments)
     bench.announce()
-    sections = {"rows": bench_rows, "prefill": bench_prefill, "decode": bench_decode}
+    sections = {"rows": bench_rows, "prefill": bench_prefill, "decode": bench_decode, "python": bench_python}
     try:
         for name, run in sections.items():
             if arguments.only in (None, name):

@@ -261,15 +261,9 @@ int command_audit(int argc, char **argv) {
     options_result result = parse_options(&syntax, argc, argv, &operands);
     if (result != OPTIONS_GIVEN)
         return options_status(result);
-    if (operands > 0 && given.model) {
-        complain("two models given: '%s' and '%s'", given.model, argv[1]);
-        return STATUS_MISUSE;
-    }
-    given.model = operands > 0 ? argv[1] : given.model;
-    if (!given.model) {
-        complain("missing model; usage: whet audit [OPTION]... MODEL.gguf");
-        return STATUS_MISUSE;
-    }
+    int status = take_model(&syntax, operands, argv, &given.model);
+    if (status != STATUS_OK)
+        return status;
     if (!(given.mass > 0 && given.mass < 1)) {
         complain("--mass: %g is not between 0 and 1", given.mass);
         return STATUS_MISUSE;

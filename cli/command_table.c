@@ -16,6 +16,7 @@ static const subcommand commands[] = {
     {"probe", "measure a language model's heads as its input grows", command_probe},
     {"audit", "bound what a language model's weights allow its heads to do", command_audit},
     {"tune", "find the temperatures that a language model gains from", command_tune},
+    {"gguf", "list or convert the tensors of a GGUF file", command_gguf},
     {"clrs", "textbook algorithms as questions and answers", command_clrs, .has_verbs = true},
     {"lm", "train, evaluate and run small language models", command_lm, .has_verbs = true},
     {"bench", "measure speed against the limits of the machine", command_bench, .form = "clrs"},

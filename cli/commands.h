@@ -34,6 +34,7 @@ int command_bench(int argc, char **argv);
 int command_clrs(int argc, char **argv);
 int command_demo(int argc, char **argv);
 int command_figure(int argc, char **argv);
+int command_gguf(int argc, char **argv);
 int command_help(int argc, char **argv);
 int command_lm(int argc, char **argv);
 int command_policies(int argc, char **argv);

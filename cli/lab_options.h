@@ -2,6 +2,8 @@
 #ifndef WHET_CLI_LAB_OPTIONS_H
 #define WHET_CLI_LAB_OPTIONS_H
 
+#include "options.h"
+
 #include "base/error.h"
 #include "base/number_range.h"
 
@@ -14,6 +16,10 @@ int report_lab_error(const lab_error *error);
 
 /* The same of a file that cannot be read, by errno. */
 int report_unreadable(const char *path, int reason);
+
+/* The model of a command that takes it as its operand or by --model: a status, after a message if
+ * there is none or there are two. */
+int take_model(const command_syntax *syntax, int operands, char **argv, const char **model);
 
 /* Says that an option's value is not what is wanted ("a list such as 0-3,7"); returns the status.
  */

@@ -39,6 +39,17 @@ def every_section_is_measured():
 
 
 @test
+def the_package_is_measured():
+    output, report = run_peers()
+    figures = report["python"]
+    check(figures["softmax_call_us"] > 0 and "one call of softmax on 16 values" in output, str(figures))
+    if not report["torch"]:
+        skip("needs torch")
+    check(figures["attention_call_us"] > figures["attention_c_us"] > 0, str(figures))
+    check(all(figures["training"][name]["seconds"] > 0 for name in ("whet", "torch")), str(figures))
+
+
+@test
 def results_agree_with_torch_where_it_is_installed():
     output, report = run_peers()
     if not report["torch"]:

@@ -10,6 +10,7 @@
 #include "support/faults.h"
 
 #include "commands.h"
+#include "gguf/write.h"
 
 #include <string.h>
 #include <sys/wait.h>
@@ -235,6 +236,30 @@ TEST(rows_of_npy_say_when_memory_runs_out) {
     command_line line = {.run = command_softmax, .arguments = {"softmax", path}};
     check_line(&line, 6);
     CHECK_INT(unlink(path), 0);
+}
+
+TEST(tensors_of_gguf_files_say_when_memory_runs_out) {
+    char folder[] = "/tmp/whet-cli-faults.XXXXXX";
+    char path[64], kept[64];
+    REQUIRE(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/model.gguf", folder);
+    snprintf(kept, sizeof kept, "%s/kept.json", folder);
+    static const float values[3 * 32];
+    static const uint64_t dims[] = {32, 3};
+    lab_error error = {.kind = LAB_NO_ERROR};
+    gguf_writer *writer = gguf_writer_start();
+    gguf_put_tensor(writer, "t", 2, dims, GGUF_F32, values);
+    REQUIRE(gguf_writer_finish(writer, path, &error));
+    command_line list = {.run = command_gguf, .arguments = {"gguf", path}};
+    check_line(&list, 3);
+    command_line json = {.run = command_gguf, .arguments = {"gguf", path, "--json", kept}};
+    check_line(&json, 3);
+    command_line floats = {.run = command_gguf,
+                           .arguments = {"gguf", path, "--tensor", "t", "--out", kept}};
+    check_line(&floats, 3);
+    CHECK_INT(unlink(kept), 0);
+    CHECK_INT(unlink(path), 0);
+    CHECK_INT(rmdir(folder), 0);
 }
 
 TEST(policies_need_no_memory) {

@@ -46,7 +46,7 @@ def links_lead_somewhere():
 
 # ---- paths ----
 
-FOLDERS = ("bench|cli|cmake|completions|docs|examples|fuzz|include|lab|llama|man|plugin|src|tests|tools")
+FOLDERS = ("bench|cli|cmake|completions|docs|examples|fuzz|include|lab|llama|man|plugin|python|src|tests|tools")
 ENDINGS = r"c|h|cpp|inc|def|py|js|sh|md|txt|json|csv|svg|png|cmake|bash|fish|1"
 
 
@@ -189,7 +189,7 @@ def readme_is_short():
 @test
 def every_block_has_a_language():
     wrong = [f"{name}:{line}: what language?" for name in documents() for language, _, line in blocks(name)
-             if language not in ("c", "console", "json", "sh", "text")]
+             if language not in ("c", "console", "json", "python", "sh", "text")]
     complain_of(wrong)
 
 

@@ -1,5 +1,6 @@
 """Every code block of README.md and the guides is run: commands, programs, settings.
 
+A block of `python` is run after those above it in the same document; a block of `text` right below it is what it prints.
 A block of `console` has commands after "$ " and, below each, exactly what it prints. Commands of a block of `sh` have to
 succeed. Commands run one after the other in a folder of the document's own, with the program and the library of this
 build as if they were installed. Where a command would take minutes, need a network or change the system, STAND_INS has a
@@ -12,14 +13,17 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 
 from check import check, main, skip, test
-from documents import SOURCE, blocks
+from documents import SOURCE, blocks, read
 
 BUILD = pathlib.Path(os.environ["WHET_BUILD_DIR"])
 GUIDES = ("README.md", "CONTRIBUTING.md", "docs/CLRS_TEXT.md", "docs/INSTALL.md", "docs/PERFORMANCE.md", "docs/RELEASING.md",
-          "docs/REPRODUCTION.md", "docs/TESTING.md", "docs/TUNING.md", "docs/embedding.md", "docs/llama.cpp.md")
+          "docs/REPRODUCTION.md", "docs/TESTING.md", "docs/TUNING.md", "docs/add-a-kernel.md", "docs/add-a-policy.md",
+          "docs/embedding.md", "docs/llama.cpp.md", "docs/mathematics.md", "docs/polynomial.md", "docs/python.md", "docs/ties.md",
+          "docs/tutorial.md", "python/README.md")
 
 # What is run instead of commands that match; None: not run, for the reason beside it.
 STAND_INS = (
@@ -206,10 +210,59 @@ def commands_of_other_documents():
             runs(name, 0)
 
 
+# ---- Python ----
+
+MARK = "---- end of a block ----"
+
+
+def python_blocks(name):
+    """(code, what it prints, line) of each block of Python."""
+    found = list(blocks(name))
+    lines = read(name).splitlines()
+    for i, (language, text, line) in enumerate(found):
+        if language == "python":
+            below = found[i + 1] if i + 1 < len(found) else ("", "", 0)
+            end = line + text.count("\n")  # of the fence
+            is_output = below[0] == "text" and not any(words.strip() for words in lines[end:below[2] - 2])
+            yield text, below[1] if is_output else "", line
+
+
+def run_python(name):
+    """Runs the blocks of a document as one program; how many there were, or None where a module is missing."""
+    found = list(python_blocks(name))
+    program = "".join(f"{code}\nprint({MARK!r})\n" for code, _, _ in found)
+    modules = {module for module in ("numpy", "torch") if f"import {module}" in program}
+    if subprocess.run([sys.executable, "-c", "import " + ", ".join(modules or {"sys"})], capture_output=True, check=False).returncode:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(folder, name)
+        place.environment.update(PYTHONPATH=f"{SOURCE / 'python'}:{SOURCE / 'tests/docs/stand_ins'}", WHET_LIBRARY=os.environ["WHET_LIB"], WHET_PROGRAM=os.environ["WHET_BIN"])
+        for language, text, first in blocks(name):  # what commands above leave behind
+            for command, _, line in commands_of(language, text, first) if language == "sh" and "retrieval.load" in program else ():
+                if command.startswith("whet retrieval train"):
+                    place.run(command, line)
+        done = subprocess.run([sys.executable, "-c", program], cwd=folder, env=place.environment, capture_output=True, text=True,
+                              check=False, timeout=120)
+        check(done.returncode == 0, f"{name}: {done.stderr}")
+    for (_, expected, line), printed in zip(found, done.stdout.split(MARK + "\n")):
+        check(same(printed, expected), f"{name}:{line} printed:\n{printed}")
+    return len(found)
+
+
+@test
+def blocks_of_python_print_what_is_below_them():
+    if os.environ.get("WHET_INSTRUMENTED") or not os.environ.get("WHET_BIN"):
+        skip("needs the program and a library without sanitizers")
+    counts = {name: run_python(name) for name in GUIDES if any(python_blocks(name))}
+    if None in counts.values():
+        skip("needs numpy and torch: " + ", ".join(name for name, count in counts.items() if count is None))
+    check(sum(counts.values()) > 15, f"only {counts}")
+
+
 @test
 def every_document_with_commands_is_a_guide():
     found = [str(path.relative_to(SOURCE)) for path in (SOURCE / "docs").glob("*.md")]
-    with_commands = {name for name in found if any(language in ("sh", "console") for language, _, _ in blocks(name))}
+    with_commands = {name for name in found if any(language in ("sh", "console", "python") for language, _, _ in blocks(name))}
     check(with_commands <= set(GUIDES), f"not run: {with_commands - set(GUIDES)}")
 
 

@@ -2,20 +2,21 @@
 """The library against PyTorch in float64: whet_softmax under `adaptive` against the listing of the paper's Figure 4, and
 attention against the usual composition of matrix products and softmax, both forth and, by autograd, back.
 
-The shared library (WHET_LIB) is loaded as any other program would load it, with the structs of bench/structs.py.
+The shared library (WHET_LIB) is loaded as any other program would load it, with the declarations of the Python package.
 """
 
 import ctypes
 import math
 import os
 import sys
-from ctypes import POINTER, byref, c_size_t, c_ssize_t, c_void_p
+from ctypes import byref, c_ssize_t
 
 import torch
 from check import check, main, skip, test
 
-sys.path.insert(0, os.path.join(os.environ["WHET_SOURCE_DIR"], "bench"))
-from structs import BF16, CAUSAL, F16, F32, Attention, Gradients, KeyBias, Place, PolicyGradient, Rows, RowsBackward, Stats, Tensor
+sys.path.insert(0, os.path.join(os.environ["WHET_SOURCE_DIR"], "python", "whet"))
+from _declarations import (BF16, CAUSAL, F16, F32, FUNCTIONS, Attention, Gradients, KeyBias, KeyBiasOut, Mask, PolicyGradient, Rows,
+                           RowsBackward, Stats, Tensor)
 
 TYPES = {torch.float32: F32, torch.float16: F16, torch.bfloat16: BF16}
 
@@ -28,11 +29,9 @@ def library():
         skip("a library built with sanitizers cannot be loaded into python")
     if _library is None:
         _library = ctypes.CDLL(os.environ["WHET_LIB"])
-        _library.whet_softmax.argtypes = [POINTER(Rows), c_void_p, c_void_p]
-        _library.whet_softmax_backward.argtypes = [POINTER(RowsBackward), c_void_p, c_void_p]
-        _library.whet_attention_forward.argtypes = [POINTER(Attention), c_void_p, c_void_p]
-        _library.whet_attention_backward.argtypes = [POINTER(Gradients), c_void_p, c_void_p]
-        _library.whet_policy_parse.argtypes = [ctypes.c_char_p, c_void_p, c_void_p, c_size_t]
+        for name, (result, parameters) in FUNCTIONS.items():
+            function = getattr(_library, name)
+            function.restype, function.argtypes = result, parameters
     return _library
 
 
@@ -49,7 +48,7 @@ def whet_softmax(logits, name):
     out = torch.empty_like(logits)
     stats = (Stats * rows)()
     kind = TYPES[logits.dtype]
-    request = Rows(size=ctypes.sizeof(Rows), rows=rows, n=n, input=logits.data_ptr(), out=out.data_ptr(), stats=stats,
+    request = Rows(size=ctypes.sizeof(Rows), rows=rows, n=n, in_=logits.data_ptr(), out=out.data_ptr(), stats=ctypes.addressof(stats),
                    in_type=kind, out_type=kind)
     status = library().whet_softmax(byref(request), policy(name), None)
     check(status == 0, f"whet_softmax: status {status}")
@@ -61,8 +60,8 @@ def whet_softmax_backward(logits, grad_out, name):
     rows, n = logits.shape
     grad_in = torch.empty(rows, n)
     numbers = PolicyGradient()
-    request = RowsBackward(size=ctypes.sizeof(RowsBackward), rows=rows, n=n, input=logits.data_ptr(),
-                           grad_out=grad_out.data_ptr(), grad_in=grad_in.data_ptr(), policy_grad=ctypes.pointer(numbers),
+    request = RowsBackward(size=ctypes.sizeof(RowsBackward), rows=rows, n=n, in_=logits.data_ptr(),
+                           grad_out=grad_out.data_ptr(), grad_in=grad_in.data_ptr(), policy_grad=ctypes.addressof(numbers),
                            in_type=TYPES[logits.dtype], grad_out_type=TYPES[grad_out.dtype], grad_in_type=F32)
     status = library().whet_softmax_backward(byref(request), policy(name), None)
     check(status == 0, f"whet_softmax_backward: status {status}")
@@ -77,7 +76,7 @@ def whet_row_extras(logits, name, grad_out, sink, beta, statistics):
     """Gradients of [rows][n] logits, of a sink and a beta for each row, where the loss has gradients of statistics, too."""
     rows, n = logits.shape
     grad_in, grad_sink, grad_beta = torch.empty(rows, n), torch.empty(rows), torch.empty(rows)
-    request = RowsBackward(size=ctypes.sizeof(RowsBackward), rows=rows, n=n, input=logits.data_ptr(),
+    request = RowsBackward(size=ctypes.sizeof(RowsBackward), rows=rows, n=n, in_=logits.data_ptr(),
                            grad_out=address(grad_out), grad_in=grad_in.data_ptr(), sink=address(sink), sink_stride=1,
                            grad_sink=address(None if sink is None else grad_sink), beta=address(beta),
                            grad_beta=grad_beta.data_ptr(), grad_logsumexp=address(statistics[0]),
@@ -94,12 +93,12 @@ def described(tensor):
     return Tensor(data=tensor.data_ptr(), stride=strides, type=TYPES[tensor.dtype])
 
 
-def bias_of(bias):
+def bias_of(bias, struct=KeyBias):
     """A bias [batch or 1][heads or 1][keys] as it lies; a size of one is repeated, or summed over."""
     if bias is None:
-        return KeyBias()
+        return struct()
     strides = [0 if bias.shape[axis] == 1 else bias.stride(axis) * 4 for axis in range(2)]
-    return KeyBias(data=bias.data_ptr(), stride=(c_ssize_t * 3)(*strides, bias.stride(2) * 4))
+    return struct(data=bias.data_ptr(), stride=(c_ssize_t * 3)(*strides, bias.stride(2) * 4))
 
 
 def whet_attention(q, k, v, name, **options):
@@ -115,7 +114,7 @@ def forward(q, k, v, name, causal=False, mask=None, offset=0, sinks=None, slopes
     chosen = policy(name)
     request = Attention(size=ctypes.sizeof(Attention), batch=batch, heads=heads, kv_heads=k.shape[1], queries=queries,
                         keys=k.shape[2], head_dim=head_dim, value_dim=v.shape[3], q=described(q), k=described(k),
-                        v=described(v), flags=CAUSAL if causal else 0, offset=offset, stats=stats,
+                        v=described(v), flags=CAUSAL if causal else 0, offset=offset, stats=ctypes.addressof(stats),
                         softcap=softcap)
     request.out.data = out.data_ptr()
     request.policies = ctypes.addressof(chosen)
@@ -127,7 +126,7 @@ def forward(q, k, v, name, causal=False, mask=None, offset=0, sinks=None, slopes
         size = mask.element_size()
         # a size of one is repeated by a stride of zero
         strides = [0 if mask.shape[axis] == 1 else mask.stride(axis) * size for axis in range(3)]
-        request.mask = Place(data=mask.data_ptr(), stride=(c_ssize_t * 4)(*strides, mask.stride(3) * size),
+        request.mask = Mask(data=mask.data_ptr(), stride=(c_ssize_t * 4)(*strides, mask.stride(3) * size),
                              type=TYPES[mask.dtype])
     status = library().whet_attention_forward(byref(request), None, None)
     check(status == 0, f"whet_attention_forward: status {status}")
@@ -156,7 +155,7 @@ def whet_additions(q, k, v, grad, name, statistics, betas=None, bias=None, **opt
     results = [torch.empty(tensor.shape) for tensor in (q, k, v)]
     of_betas = torch.empty(*q.shape[:3])
     of_bias = None if bias is None else torch.empty(bias.shape)
-    back = Gradients(size=ctypes.sizeof(Gradients), attention=request, betas=of_betas.data_ptr(), bias=bias_of(of_bias),
+    back = Gradients(size=ctypes.sizeof(Gradients), attention=request, betas=of_betas.data_ptr(), bias=bias_of(of_bias, KeyBiasOut),
                      logsumexp=address(statistics[0]), entropy=address(statistics[1]),
                      entropy_after=address(statistics[2]))
     if grad is not None:

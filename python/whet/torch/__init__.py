@@ -1,0 +1,87 @@
+"""whet for PyTorch: softmax, attention and policies with gradients.
+
+`whet.softmax`, `whet.entropy` and `whet.attention` come here with tensors. On the CPU the library computes, with as many
+threads as torch uses. On other devices the same numbers are composed of torch's operations:
+
+    path       when                                                    gradients                     memory
+    library    CPU                                                     all                           linear
+    two calls  elsewhere, a temperature, with a fused attention that   if that attention's           as that attention's
+               returns the log-sum-exp (`use_fused`)                   log-sum-exp has one
+    composed   elsewhere, a temperature                                all                           quadratic
+    cpu        elsewhere, maps, target, functions of your own          all                           linear, and copies
+
+Only the CPU is at hand where this is developed: the other paths are tested on the CPU by forcing them (`force_path`).
+"""
+
+from typing import Any, Optional, Sequence, Union
+
+import torch
+
+from .._rows import Aux, requested
+from . import _composed, _operator
+from ._attention import Attention, Inputs, Options, forward
+from ._composed import force_path, use_fused
+from ._policy import AnyPolicy, Chosen, Policy, choose
+from ._replace import replace_attention
+from ._rows import entropy, softmax
+from ._shapes import fit
+from ._tensors import kind_of, needs_gradient, statistics
+
+__all__ = ["Policy", "attention", "entropy", "force_path", "replace_attention", "softmax", "use_fused"]
+
+
+def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Optional[torch.Tensor] = None,
+              is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False, *, policy: AnyPolicy = "adaptive",
+              window: Optional[int] = None, softcap: Optional[float] = None, sinks: Any = None, bias: Any = None, beta: Any = None,
+              skip: float = 0, offset: int = 0, dropout_p: float = 0.0, return_aux: Union[str, Sequence[str]] = ()) -> Any:
+    """See `whet.attention`."""
+    names = requested(return_aux)
+    if attn_mask is not None and is_causal:
+        raise ValueError("attn_mask and is_causal exclude each other: mask the future in attn_mask")
+    if skip:
+        raise ValueError(f"skip is {skip}; this version of the library skips nothing: only 0 is accepted")
+    if dropout_p and not torch.is_grad_enabled():
+        dropout_p = 0.0
+    inputs, shape = fit(query, key, value, attn_mask, sinks, bias, beta, enable_gqa)
+    chosen = choose(policy, inputs.q.shape[1])
+    options = Options(_scale(scale, query.shape[-1]), softcap or 0.0, is_causal, offset, window or 0)
+    wants_gradient = needs_gradient(*inputs, chosen.values)
+    path = _composed.choose_path(inputs, chosen, options, names, wants_gradient)
+    if path == "library" and (dropout_p or needs_gradient(inputs.mask)):
+        # The library has neither a gradient of masks nor dropout.
+        path = "composed"
+    elif dropout_p and path != "composed":
+        raise ValueError(f"dropout_p is {dropout_p}; {chosen.policies[0]} takes no dropout here")
+    if path in ("two calls", "composed"):
+        out, found = _composed.attention(path, inputs, chosen, options, dropout_p)
+        aux = Aux((name, found[name]) for name in names)
+    else:
+        out, aux = _by_library(inputs, chosen, options, names, wants_gradient)
+    if query.dim() != 4 or out.shape[0] != shape[0]:
+        out = out.reshape(*shape, out.shape[-1])
+    return (out, Aux((name, tensor.reshape(shape)) for name, tensor in aux.items())) if names else out
+
+
+def _scale(scale: Optional[float], dim: int) -> float:
+    if scale == 0:
+        raise ValueError("scale is 0: every key would get the same weight")
+    return float(dim) ** -0.5 if scale is None else float(scale)
+
+
+def _by_library(inputs: Inputs, chosen: Chosen, options: Options, names: Sequence[str], wants_gradient: bool) -> Any:
+    """On the CPU; tensors of another device go there and back."""
+    stats: Any
+    device = inputs.q.device
+    if device.type != "cpu":
+        inputs = Inputs(*(None if tensor is None else tensor.cpu() for tensor in inputs))  # type: ignore[arg-type]
+    kind_of("query", inputs.q)
+    if _operator.is_compiling():
+        out, stats = _operator.call(inputs, chosen, options)
+    elif wants_gradient:
+        out, stats = Attention.apply(*inputs, chosen.values, chosen, options)
+    else:
+        out, stats = forward(inputs, chosen, options, bool(names))
+    aux = statistics(stats, tuple(names)) if names else Aux()
+    if device.type != "cpu":
+        out, aux = out.to(device), Aux((name, tensor.to(device)) for name, tensor in aux.items())
+    return out, aux

@@ -1,0 +1,236 @@
+"""Attention and softmax composed of torch's operations, for tensors that are not on the CPU.
+
+    path       when                                                              memory
+    library    on the CPU                                                        linear in the keys
+    two calls  elsewhere, for a temperature, where a fused attention that        as that attention's
+               returns the log-sum-exp is known (`use_fused`), without mask,
+               bias, soft cap, window, offset and given beta, and for no
+               statistics but entropy, beta and lse; with gradients only if
+               its log-sum-exp has one
+    composed   elsewhere, for a temperature, otherwise                           quadratic
+    cpu        elsewhere, for maps, target and functions of your own: tensors    linear, and a copy
+               go through the CPU
+
+Two calls: attention(q, k, k) is the mean of the keys under the weights, so that the entropy is
+H = lse - scale q . attention(q, k, k); then attention(beta q, k, v) is the result.
+"""
+
+import contextlib
+import math
+import threading
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
+
+import torch
+
+from .._rows import Aux
+from ._attention import Inputs, Options
+from ._policy import Chosen
+from ._temperature import betas, is_composable
+from ._tensors import additive
+
+TWO_CALL_STATISTICS = ("entropy", "beta", "lse")
+PATHS = ("library", "two calls", "composed", "cpu")
+_forced = threading.local()
+
+
+@contextlib.contextmanager
+def force_path(path: str) -> Iterator[None]:
+    """Makes calls of this thread take one of PATHS, whatever the device: for tests and comparisons."""
+    if path not in PATHS:
+        raise ValueError(f"unknown path {path!r}; there are {', '.join(PATHS)}")
+    before = getattr(_forced, "path", None)
+    _forced.path = path
+    try:
+        yield
+    finally:
+        _forced.path = before
+
+
+def is_forced() -> bool:
+    return getattr(_forced, "path", None) not in (None, "library")
+
+
+class Fused(NamedTuple):
+    """A fused attention that returns the log-sum-exp of its rows."""
+
+    function: Callable[..., Tuple[torch.Tensor, torch.Tensor]]
+    lse_has_gradient: bool
+
+
+_fused: Dict[str, Fused] = {}
+
+
+def use_fused(function: Optional[Callable[..., Tuple[torch.Tensor, torch.Tensor]]], device: str = "cuda",
+              lse_has_gradient: bool = False) -> None:
+    """Declares a fused attention for a type of device; None removes it.
+
+    function(q, k, v, is_causal, scale) takes [batch][heads][positions][dim] and returns the output and the log-sum-exp,
+    [batch][heads][queries], in nats. `lse_has_gradient`: whether autograd goes through the latter.
+    """
+    if function is None:
+        _fused.pop(device, None)
+    else:
+        _fused[device] = Fused(function, lse_has_gradient)
+
+
+def _efficient(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, is_causal: bool, scale: float) -> Tuple[torch.Tensor, torch.Tensor]:
+    """torch's memory-efficient attention; its rows of statistics are padded."""
+    out, lse, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, is_causal, scale=scale)
+    return out, lse[..., :q.shape[2]]
+
+
+if hasattr(torch.ops.aten, "_scaled_dot_product_efficient_attention"):
+    use_fused(_efficient)
+
+
+def choose_path(inputs: Inputs, chosen: Chosen, options: Options, names: Tuple[str, ...], wants_gradient: bool) -> str:
+    forced = getattr(_forced, "path", None)
+    if forced is not None:
+        return str(forced)
+    device = inputs.q.device.type
+    if device == "cpu":
+        return "library"
+    if not is_composable(chosen):
+        return "cpu"
+    fused = _fused.get(device)
+    plain = inputs.mask is None and inputs.bias is None and inputs.beta is None and not options.softcap and not options.window
+    plain = plain and options.offset == 0 and set(names) <= set(TWO_CALL_STATISTICS)
+    if fused and plain and (fused.lse_has_gradient or not wants_gradient):
+        return "two calls"
+    return "composed"
+
+
+def attention(path: str, inputs: Inputs, chosen: Chosen, options: Options, dropout: float = 0.0) -> Tuple[torch.Tensor, Aux]:
+    """The output and all statistics, by "two calls" or "composed"."""
+    if not is_composable(chosen):
+        raise ValueError(f"{chosen.policies[0]} is not a temperature that {path} computes")
+    groups = inputs.q.shape[1] // inputs.k.shape[1]
+    k, v = (t.repeat_interleave(groups, 1) if groups > 1 else t for t in (inputs.k, inputs.v))
+    inputs = inputs._replace(k=k, v=v)
+    return _two_calls(inputs, chosen, options) if path == "two calls" else _composed(inputs, chosen, options, dropout)
+
+
+def _sees(inputs: Inputs, options: Options) -> Optional[torch.Tensor]:
+    """[queries][keys]: whether causality and window leave a key to a query; None: all of them."""
+    device = inputs.q.device
+    i = torch.arange(inputs.q.shape[2], device=device)[:, None] + options.offset
+    j = torch.arange(inputs.k.shape[2], device=device)
+    sees = None
+    if options.is_causal:
+        sees = j <= i
+    if options.window:
+        inside = (i - j).abs() < options.window
+        sees = inside if sees is None else sees & inside
+    return sees
+
+
+def _positions(inputs: Inputs, options: Options) -> torch.Tensor:
+    return torch.arange(inputs.q.shape[2], device=inputs.q.device) + options.offset
+
+
+def _two_calls(inputs: Inputs, chosen: Chosen, options: Options) -> Tuple[torch.Tensor, Aux]:
+    q, k, v = inputs.q, inputs.k, inputs.v
+    fused = _fused[q.device.type].function
+    keys = k.shape[2]
+    mean_key, lse = fused(q, k, k, options.is_causal, options.scale)
+    mean = options.scale * (q.float() * mean_key.float()).sum(-1)
+    n = torch.full(q.shape[2:3], keys, device=q.device)
+    if options.is_causal:
+        n = (_positions(inputs, options) + 1).clamp(max=keys)
+    lse = lse.float()
+    if inputs.sinks is not None:
+        lse, mean = _add_sink(lse, mean, inputs.sinks[:, None])
+    entropy = lse - mean
+    beta = betas(chosen, entropy, n.to(entropy).expand_as(entropy), _positions(inputs, options).to(entropy).expand_as(entropy))
+    out, sharp = fused((q * beta[..., None]).to(q.dtype), k, v, options.is_causal, options.scale)
+    if inputs.sinks is not None:
+        share = torch.sigmoid(sharp.float() - beta * inputs.sinks[:, None])
+        out = (out * share[..., None]).to(out.dtype)
+    return out, Aux(entropy=entropy, beta=beta.detach(), lse=lse)
+
+
+def _add_sink(lse: torch.Tensor, mean: torch.Tensor, sink: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Log-sum-exp and mean logit of rows with one more logit."""
+    whole = torch.logaddexp(lse, sink.expand_as(lse))
+    share = torch.exp(sink - whole)
+    return whole, (1 - share) * mean + share * sink
+
+
+def _composed(inputs: Inputs, chosen: Chosen, options: Options, dropout: float) -> Tuple[torch.Tensor, Aux]:
+    q, k, v, mask, sinks, bias, given = inputs
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+    e = (q.to(wide) * options.scale) @ k.to(wide).transpose(-1, -2)
+    if options.softcap:
+        e = options.softcap * torch.tanh(e / options.softcap)
+    if bias is not None:
+        e = e + bias[:, :, None, :]
+    if mask is not None:
+        e = e + mask.to(wide)
+    sees = _sees(inputs, options)
+    if sees is not None:
+        e = e.masked_fill(~sees, -math.inf)
+    position = _positions(inputs, options).to(wide).expand(e.shape[:-1])
+    weights, aux = normalise(e, chosen, position, None if sinks is None else sinks.to(wide)[:, None].expand(e.shape[:-1]), given)
+    if dropout:
+        weights = torch.nn.functional.dropout(weights, dropout)
+    # Values that nobody sees may hold anything.
+    return (weights @ v.to(wide)).to(q.dtype), aux
+
+
+def _entropy(e: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
+    """Of rows of logits, in which -inf counts nothing."""
+    finite = torch.where(torch.isinf(e) & (e < 0), torch.zeros_like(e), e)
+    p = torch.exp(e - lse[..., None])
+    return lse - (p * finite).sum(-1)
+
+
+def normalise(e: torch.Tensor, chosen: Chosen, position: torch.Tensor, sink: Optional[torch.Tensor],
+              given: Optional[torch.Tensor]) -> Tuple[torch.Tensor, Aux]:
+    """softmax(beta e) of [..., n] rows and all of their statistics."""
+    masked = torch.isinf(e) & (e < 0)
+    count = (~masked).sum(-1)
+    whole = e if sink is None else torch.cat([e, sink[..., None].to(e)], -1)
+    is_empty = torch.zeros_like(count, dtype=torch.bool) if sink is not None else count == 0
+    # A row without entries: any finite logits, whose weights are removed at the end.
+    whole = torch.where(is_empty[..., None], torch.zeros_like(whole), whole)
+    lse = torch.logsumexp(whole, -1)
+    entropy = torch.where(is_empty | (count == 0), torch.zeros_like(lse), _entropy(whole, lse))
+    beta = betas(chosen, entropy, count.to(e), position) if given is None else given.to(e).clamp(0, 1e30)
+    beta = torch.where(count == 0, torch.ones_like(beta), beta)
+    sharp = torch.where(torch.isinf(whole) & (whole < 0), whole, beta[..., None] * torch.where(torch.isinf(whole), torch.zeros_like(whole), whole))
+    lse_after = torch.logsumexp(sharp, -1)
+    all_weights = torch.exp(sharp - lse_after[..., None])
+    all_weights = torch.where(is_empty[..., None], torch.zeros_like(all_weights), all_weights)
+    weights = all_weights[..., :e.shape[-1]]
+    empty = torch.full_like(lse, -math.inf)
+    aux = Aux(entropy=entropy, beta=beta.detach(), lse=torch.where(is_empty, empty, lse),
+              entropy_after=torch.where(is_empty, torch.zeros_like(lse), _entropy(sharp, lse_after)),
+              max=torch.where(is_empty, empty, whole.amax(-1)).detach(),
+              argmax=torch.where(count == 0, torch.full_like(count, -1), e.argmax(-1)), max_prob=all_weights.amax(-1).detach(),
+              sink_share=weights[..., 0].detach())
+    return weights, aux
+
+
+def rows(x: torch.Tensor, chosen: Chosen, axis: int, mask: Any, sink: Any, beta: Any, names: Tuple[str, ...],
+         on_cpu: Callable[..., Any]) -> Tuple[torch.Tensor, Aux]:
+    """whet.softmax of a tensor that is not on the CPU."""
+    if not is_composable(chosen) or getattr(_forced, "path", None) == "cpu":
+        return _rows_on_cpu(x, chosen, axis, mask, sink, beta, names, on_cpu)
+    wide = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
+    if mask is not None:
+        wide = wide + additive("mask", torch.as_tensor(mask, device=x.device)).to(wide)
+    e = wide.movedim(axis, -1)
+    per_row = [None if given is None else torch.as_tensor(given, dtype=e.dtype, device=e.device).expand(e.shape[:-1])
+               for given in (sink, beta)]
+    weights, aux = normalise(e, chosen, torch.zeros_like(e[..., 0]), *per_row)
+    return weights.to(x.dtype).movedim(-1, axis), Aux((name, aux[name]) for name in names)
+
+
+def _rows_on_cpu(x: torch.Tensor, chosen: Chosen, axis: int, mask: Any, sink: Any, beta: Any, names: Tuple[str, ...],
+                 on_cpu: Callable[..., Any]) -> Tuple[torch.Tensor, Aux]:
+    from ._tensors import statistics
+
+    moved = [t.cpu() if isinstance(t, torch.Tensor) else t for t in (mask, sink, beta)]
+    result, stats = on_cpu(x.cpu(), chosen, axis, *moved, names, False)
+    aux = Aux((name, tensor.to(x.device)) for name, tensor in statistics(stats, names).items()) if names else Aux()
+    return result.to(x.device), aux

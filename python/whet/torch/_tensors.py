@@ -1,0 +1,85 @@
+"""What calls on tensors share: element types, statistics, and shapes."""
+
+import ctypes
+import mmap
+from typing import Any, Tuple
+
+import torch
+
+from .. import _declarations as c
+from .._library import DtypeError
+from .._rows import STATISTICS, STATS_SIZE, Aux, View
+
+KINDS = {torch.float32: c.F32, torch.float16: c.F16, torch.bfloat16: c.BF16}
+
+# Statistics of a row as float64: a struct of 8-byte members.
+STATS_DOUBLES = STATS_SIZE // 8
+COLUMNS = {name: getattr(c.Stats, field).offset // 8 for name, field in STATISTICS.items()}
+# Those with gradients, by the names that the library gives their gradients.
+DIFFERENTIABLE = {"lse": "logsumexp", "entropy": "entropy", "entropy_after": "entropy_after"}
+
+
+# From this size on, the first touch of ordinary pages takes longer than computing what is written to them.
+_LARGE = 4 << 20
+_PAGE = mmap.PAGESIZE
+_madvise = getattr(ctypes.CDLL(None), "madvise", None) if hasattr(mmap, "MADV_HUGEPAGE") else None
+if _madvise is not None:
+    _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+def empty(shape: Tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """A tensor for results; a large one asks for huge pages, as numpy's arrays do."""
+    result = torch.empty(shape, dtype=dtype)
+    size = result.numel() * result.element_size()
+    if size >= _LARGE and _madvise is not None:
+        start = -(-result.data_ptr() // _PAGE) * _PAGE
+        _madvise(start, result.data_ptr() + size - start, mmap.MADV_HUGEPAGE)
+    return result
+
+
+def kind_of(name: str, tensor: torch.Tensor) -> int:
+    kind = KINDS.get(tensor.dtype)
+    if kind is None:
+        raise DtypeError(f"{name} has dtype {tensor.dtype}; whet takes float32, float16 and bfloat16: pass {name}.float()")
+    return kind
+
+
+def view(tensor: torch.Tensor, kind: int = 0) -> View:
+    size = tensor.element_size()
+    return View(tensor.data_ptr(), kind, size, tuple(stride * size for stride in tensor.stride()))
+
+
+def needs_gradient(*tensors: Any) -> bool:
+    return torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
+
+
+def statistics(stats: torch.Tensor, names: Tuple[str, ...]) -> Aux:
+    """Statistics by name, from [...][STATS_DOUBLES]."""
+    aux = Aux()
+    for name in names:
+        source = stats if name in DIFFERENTIABLE else stats.detach()
+        if name == "argmax":
+            aux[name] = source.view(torch.int64)[..., COLUMNS[name]]
+        else:
+            aux[name] = source[..., COLUMNS[name]].float()
+    return aux
+
+
+def statistic_gradients(grad_stats: Any) -> Any:
+    """(name in the library, contiguous f32 gradient) of each statistic whose gradient is not zero."""
+    if grad_stats is not None:
+        for name, member in DIFFERENTIABLE.items():
+            gradient = grad_stats[..., COLUMNS[name]]
+            if gradient.any():
+                yield member, gradient.float().contiguous()
+
+
+def additive(name: str, mask: torch.Tensor) -> torch.Tensor:
+    """A mask to add to logits: float32 or float16. A bool mask is True where an entry takes part."""
+    if mask.dtype == torch.bool:
+        return torch.zeros(mask.shape, dtype=torch.float16, device=mask.device).masked_fill_(mask.logical_not(), -float("inf"))
+    if mask.dtype == torch.bfloat16:
+        return mask.float()
+    if mask.dtype not in (torch.float32, torch.float16):
+        raise DtypeError(f"{name} has dtype {mask.dtype}; it is bool, float32, float16 or bfloat16")
+    return mask

@@ -138,7 +138,7 @@ int command_gguf(int argc, char **argv) {
         model_option(&given.model),
         {"tensor", OPTION_TEXT, &given.tensor, "NAME", "tensor to write as 32-bit floats"},
         {"out", OPTION_TEXT, &given.out, "FILE",
-         "file for the tensor, in NumPy's format .npy ('-': standard output)", 'o',
+         "file for the tensor, in NumPy's format .npy ('-': standard output)", .letter = 'o',
          .values = VALUE_FILE},
         json_option(&given.json, JSON_SUMMARY),
     };
@@ -165,7 +165,7 @@ int command_gguf(int argc, char **argv) {
     if (!given.tensor != !given.out || (given.tensor && given.json)) {
         complain("%s", given.json && given.tensor ? "--json lists tensors; use --out with --tensor"
                                                   : "--tensor and --out belong together");
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     return run(&given);
 }

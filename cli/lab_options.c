@@ -32,13 +32,13 @@ int report_unreadable(const char *path, int reason) {
 int take_model(const command_syntax *syntax, int operands, char **argv, const char **model) {
     if (operands > 0 && *model) {
         complain("two models given: '%s' and '%s'", *model, argv[1]);
-        return point_to_help();
+        return STATUS_MISUSE;
     }
     *model = operands > 0 ? argv[1] : *model;
     if (*model)
         return STATUS_OK;
     complain("missing model; usage: whet %s [OPTION]... %s", syntax->name, syntax->operands);
-    return point_to_help();
+    return STATUS_MISUSE;
 }
 
 int refuse_value(const char *option, const char *value, const char *wanted) {

@@ -29,8 +29,7 @@ def _raise(status: int, errors: str) -> None:
     if status == 130:
         raise KeyboardInterrupt
     if status:
-        lines = [line for line in errors.splitlines() if not line.startswith("Try 'whet")]
-        raise (ValueError if status == 2 else RuntimeError)("\n".join(lines) or f"whet ended with status {status}")
+        raise (ValueError if status == 2 else RuntimeError)(errors.strip() or f"whet ended with status {status}")
 
 
 def run(*arguments: str) -> bytes:

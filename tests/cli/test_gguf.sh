@@ -1,12 +1,12 @@
 # whet gguf: the list of tensors, a tensor as floats, and what is refused.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-refuses "a model is needed" '' '' "whet gguf: missing model; usage: whet gguf [OPTION]... MODEL.gguf\nTry 'whet gguf --help'.\n" gguf
-refuses "but only one" '' '' "whet gguf: two models given: 'a.gguf' and 'b.gguf'\nTry 'whet gguf --help'.\n" gguf -m a.gguf b.gguf
+refuses "a model is needed" '' '' "whet gguf: missing model; usage: whet gguf [OPTION]... MODEL.gguf\n" gguf
+refuses "but only one" '' '' "whet gguf: two models given: 'a.gguf' and 'b.gguf'\n" gguf -m a.gguf b.gguf
 refuses "a file that is not there" '' '' 'whet gguf: /nowhere.gguf: no such file\n' gguf /nowhere.gguf
-refuses "a tensor without a file for it" '' '' "whet gguf: --tensor and --out belong together\nTry 'whet gguf --help'.\n" gguf a.gguf --tensor x
-refuses "a file without a tensor for it" '' '' "whet gguf: --tensor and --out belong together\nTry 'whet gguf --help'.\n" gguf a.gguf --out x.npy
-refuses "a tensor as JSON" '' '' "whet gguf: --json lists tensors; use --out with --tensor\nTry 'whet gguf --help'.\n" \
+refuses "a tensor without a file for it" '' '' "whet gguf: --tensor and --out belong together\n" gguf a.gguf --tensor x
+refuses "a file without a tensor for it" '' '' "whet gguf: --tensor and --out belong together\n" gguf a.gguf --out x.npy
+refuses "a tensor as JSON" '' '' "whet gguf: --json lists tensors; use --out with --tensor\n" \
     gguf a.gguf --tensor x --out x.npy --json
 printf 'not a model' >"$SCRATCH/text.gguf"
 refuses "a file that is no model" '' '' "whet gguf: $SCRATCH/text.gguf: not a GGUF model\n" gguf "$SCRATCH/text.gguf"

@@ -309,7 +309,7 @@ def summary(record):
     plain, adaptive = (entry_of(square, name) for name in ("plain", "adaptive"))
     rows = [("attention, 4,096 × 4,096, head size 128",
              f"{plain['rate_best']:.0f} GFLOP/s, {percent(plain['of_FMA_peak']['best'])} of FMA peak; "
-             f"adaptive {times(adaptive['times_plain']['best'])} times the time",
+             f"with adaptive {times(adaptive['times_plain']['best'])} times as long",
              beside("prefill", "prefill d=128 n=4096"))]
     plain = entry_of(cache, "plain")
     rows.append(("decoding over 131,072 keys, f32",
@@ -317,15 +317,15 @@ def summary(record):
                  beside("decode", "decode f32 n=131072")))
     plain = entry_of(rows4096, "plain")
     rows.append(("softmax of rows of 4,096",
-                 f"{plain['rate_best']:.2f} ns a value, {times(plain['times_copy']['best'])} times a copy",
+                 f"{plain['rate_best']:.2f} ns a value, {times(plain['times_copy']['best'])} times as long as a copy",
                  beside("rows", "rows n=4096")))
     plain = entry_of(back, "plain")
     rows.append(("backward pass, 4,096 × 4,096",
                  f"{plain['rate_best']:.0f} GFLOP/s, {percent(plain['of_FMA_peak']['best'])} of FMA peak", ""))
     for case in record.llama or []:
         if (case["queries"], case["head_dim"], case["keys"], case["threads"]) == (1, 128, 32768, 1):
-            rows.append(("one token in llama.cpp, 32,768 keys, f16", f"{1e3 * case['softmax']:.1f} ms",
-                         f"llama.cpp takes {case['llama'] / case['softmax']:.1f} times as long"))
+            rows.append(("attention for one token in llama.cpp, 32,768 keys, f16", f"{1e3 * case['softmax']:.1f} ms",
+                         f"llama.cpp's own takes {case['llama'] / case['softmax']:.1f} times as long"))
     processor = (f"One core of a virtual {record.bench['cpu']}" if record.run["virtual"]
                  else f"One core of {record.bench['cpu']}")
     intro = (f"{processor} ({record.bench['isa']}), {record.run['date']}, f32 unless noted; FMA peak is the\n"

@@ -71,8 +71,9 @@ WHET_API const char *whet_version(void);
 
 /*
  * The result of a call. WHET_NOT_FINITE is not an error: some row held NaN or
- * +inf and its result is NaN; all other rows are correct. From
- * WHET_ERROR_ARGUMENT on, the call was refused and wrote nothing to its outputs.
+ * +inf and its result is NaN; all other rows are correct. With
+ * WHET_ERROR_ARGUMENT or any higher value, the call was refused and wrote no
+ * results.
  */
 typedef enum whet_status {
     WHET_OK = 0,
@@ -115,8 +116,8 @@ typedef enum whet_type {
     WHET_BF16 = 2,
     WHET_Q8_0 = 3, /* 34 bytes per block: an f16 scale and 32 signed bytes; an element is
                       scale * byte */
-    WHET_Q4_0 = 4, /* 18 bytes per block: an f16 scale and 16 bytes, whose low halves are
-                      elements 0 to 15 and high halves 16 to 31; scale * (half - 8) */
+    WHET_Q4_0 = 4, /* 18 bytes per block: an f16 scale and 16 bytes, whose low nibbles are
+                      elements 0 to 15 and high nibbles 16 to 31; scale * (nibble - 8) */
     WHET_CUSTOM = 255
 } whet_type;
 
@@ -133,12 +134,16 @@ WHET_API size_t whet_type_row_bytes(whet_type type, size_t n);
  * 2. ROWS
  * ------------------------------------------------------------------------
  *
- * Statistics of one row. The first block depends only on the logits, and can be
+ * Three terms: a masked entry has the logit -inf; a sink is an additional logit
+ * that takes weight but has no place in the result (whet_rows); a map turns logits
+ * into coefficients, as softmax does (section 3).
+ *
+ * Statistics of one row. The first block does not depend on the policy, and can be
  * merged from those of two pieces (whet_stats_merge). The second block depends on
  * the policy.
  *
- * If everything in a row is masked, or n = 0: n = 0, max and logsumexp are -inf,
- * z = s = entropy = 0, beta = 1, max_prob = 0, and the flag WHET_ROW_EMPTY is set.
+ * If a row has no entries, or all of them are masked, n = 0, max and logsumexp are
+ * -inf, z = s = entropy = 0, beta = 1, max_prob = 0, and the flag WHET_ROW_EMPTY is set.
  * With a sink, max, z, s, logsumexp and max_prob are then those of the sink alone.
  */
 typedef struct whet_stats {
@@ -155,8 +160,8 @@ typedef struct whet_stats {
     double beta;          /* inverse temperature */
     double entropy_after; /* entropy of the result in nats; NaN for maps that need not sum to 1 */
     double max_prob;      /* largest coefficient, including the sink's */
-    double sink_share;    /* coefficient of the first entry: the share of a first token that acts
-                             as a sink (not the share of the description's `sink`) */
+    double sink_share;    /* coefficient of entry 0: language models often use the first token as an
+                             attention sink. Unrelated to the member `sink` of descriptions */
     uint32_t flags;       /* WHET_ROW_... */
     uint32_t reserved;
 } whet_stats;
@@ -164,7 +169,7 @@ typedef struct whet_stats {
 enum {
     WHET_ROW_EMPTY = 1u,      /* everything is masked: the result is all zeros */
     WHET_ROW_NOT_FINITE = 2u, /* NaN or +inf in the row: the result is NaN */
-    WHET_ROW_CAPPED = 4u      /* target: the cap was reached before the entropy was */
+    WHET_ROW_CAPPED = 4u      /* policy target: beta reached its cap before the entropy fell to H */
 };
 
 /* Returns the statistics of an empty row, the neutral element of whet_stats_merge. */
@@ -172,25 +177,25 @@ WHET_API whet_stats whet_stats_empty(void);
 
 /*
  * Merges the statistics of two pieces of a row, a before b, into those of the
- * whole. Reads the first block of fields only. Sets beta and what follows to the
- * values of plain softmax, because a policy's beta depends on the whole row: call
- * whet_policy_beta once all pieces are merged.
+ * whole. Reads the first block of fields only. Sets the second block to the values
+ * of plain softmax, except sink_share, which becomes NaN: a policy's beta depends
+ * on the whole row, so call whet_policy_beta once all pieces are merged.
  *
  * argmax is copied from the piece with the larger maximum (from a if equal), so
  * let every piece count its indices from the start of the whole row. A sink alone
  * is a piece without an argmax; merge it last. position is a's unless a is empty.
- * sink_share becomes NaN. WHET_ROW_NOT_FINITE is kept. result may be a or b. A
- * NULL piece counts as empty; with a NULL result nothing happens.
+ * WHET_ROW_NOT_FINITE is kept. result may be a or b. A NULL piece counts as empty;
+ * with a NULL result nothing happens.
  */
 WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *result);
 
 /*
- * A set of rows: `rows` rows of n contiguous values, and `stride` elements from
- * the start of one row to the start of the next.
+ * A set of rows: `rows` rows of n contiguous values each. Strides are the number of
+ * elements from the start of one row to the start of the next.
  *
  * size         sizeof(whet_rows)
- * in, out      logits and result. They may be the same address with the same type
- *              and stride (in place); any other overlap is refused. Addresses must
+ * in, out      logits and result. They may have the same address, the same type
+ *              and the same stride (in place); any other overlap is refused. Addresses must
  *              be multiples of the element size. in_stride and out_stride 0 mean n
  * mask         optional: added to the logits first; f32 or f16. mask_stride 0 means
  *              one mask row for all rows. -inf masks an entry: its coefficient
@@ -202,9 +207,9 @@ WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_st
  *              result. sink_stride floats from one row's sink to the next; 0 means
  *              one sink for all rows. Section 4 says what sinks mean to each map
  * beta         optional: one inverse temperature for each row, instead of the
- *              policy's. The policy must then be softmax or a map alone. Values
- *              below 0 count as 0, values above 1e30 as 1e30; NaN makes a row
- *              not finite
+ *              policy's. The policy must then have no temperature: softmax, or
+ *              a map of section 3 alone. Values are clamped to 0 ... 1e30; NaN
+ *              makes a row not finite
  * position     position of the first row's query, for policies that use positions;
  *              it grows by position_stride from row to row
  *
@@ -243,9 +248,9 @@ typedef struct whet_policy whet_policy;
  * may be NULL.
  *
  * Accuracy, for n up to 1,048,576 and logits up to 1e4 in magnitude: entropy
- * within 2e-6 * max(1, H); beta within 1e-5 (for target: as closely as an entropy
- * of that accuracy determines it); probabilities within 4e-6 relative or 1e-9
- * absolute of exact arithmetic at the beta reported. Uses up to 96 KiB of stack
+ * within 2e-6 * max(1, H); beta within 1e-5 (for target, the error of beta is the
+ * one that such an error of the entropy causes); probabilities within 4e-6
+ * relative or 1e-9 absolute of exact arithmetic at the beta reported. Uses up to 96 KiB of stack
  * and allocates nothing.
  */
 WHET_API whet_status whet_softmax(const whet_rows *rows, const whet_policy *policy,
@@ -259,12 +264,13 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  * 3. POLICIES
  * ------------------------------------------------------------------------
  *
- * A policy is a plain struct: copy it, store it, compare two by their names.
- * It consists of a temperature, which computes beta from a row's statistics, and
- * a map, which turns beta * e into coefficients.
+ * A policy is a plain struct: copy it, store it. To compare two, compare what
+ * whet_policy_name writes (custom policies all have the same name). It consists of a
+ * temperature, which computes beta from a row's statistics, and a map, which turns
+ * beta * e into coefficients.
  *
  *   name                beta or map
- *   softmax             1
+ *   softmax             beta = 1
  *   fixed:B             B, that is temperature 1/B; B > 0
  *   adaptive            the paper's rule: max(1, poly(H)) for H > 0.5, else 1
  *   adaptive:hold       the same, but beyond the peak at H = 4.412 beta stays 2.421
@@ -280,8 +286,9 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *   hinge:a:h:n0        exp(a + h max(0, ln(n / n0))), n0 > 0
  *   llama4[:s[:n0[:offset]]]
  *                       1 + s ln(1 + floor((position + offset) / n0)), with the query's
- *                       position; s 0.1, n0 8192, offset 1 (Llama 4; 0 for Ministral
- *                       and Mistral Large); positions below -offset count as -offset
+ *                       position; s = 0.1, n0 = 8192, offset = 1 by default, as in
+ *                       Llama 4; Ministral and Mistral Large use offset = 0.
+ *                       Positions below -offset count as -offset
  *   topk:k              softmax over the entries not below the k-th largest
  *   hardmax             all weight on the largest entry; ties share it
  *   sparsemax           alpha-entmax with alpha = 2
@@ -294,16 +301,20 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *
  * Every temperature takes :strength=s, which replaces beta by 1 + s (beta - 1).
  *
- * The names from softmax to llama4 are temperatures: alone, they mean the map
- * softmax. The names from topk on are maps: alone, they mean beta = 1.
+ * The names from softmax to llama4 are temperatures; used alone, they go with the
+ * map softmax. The names from topk on are maps; used alone, they go with beta = 1.
  * TEMPERATURE+MAP combines the two: "adaptive+softmax1",
- * "ssmax:0.3:0.5+entmax15", "length:2048+topk:64".
+ * "ssmax:0.3:0.5+entmax15", "length:2048+topk:64". In the formulas of maps, e
+ * stands for beta e.
  *
- * H is always the entropy of softmax(e), whichever map follows; it includes the
- * sink but not the additional zero logit of softmax1. target is the exception:
- * its H is the entropy of softmax(beta e), and it combines only with maps that
- * sum to 1. A beta of 0 counts as 1e-30, so that maps still see the order of the
- * logits.
+ * The results of softmax, topk, hardmax and entmax sum to 1 (counting the share of
+ * a sink); those of softmax1, sigmoid, stick-breaking and softpick need not.
+ *
+ * In every formula H is the entropy of softmax(e), whichever map follows; it
+ * includes the sink but not the additional zero logit of softmax1. Only in target
+ * is H a parameter: the entropy that softmax(beta e) is to have. target combines
+ * only with maps that sum to 1. A beta of 0, computed or given, is applied as
+ * 1e-30, so that maps still see the order of the logits.
  */
 typedef enum whet_policy_kind {
     WHET_POLICY_SOFTMAX = 0, /* the temperature beta = 1, and the map softmax */
@@ -340,9 +351,10 @@ typedef double (*whet_beta_function)(const whet_stats *stats, double *dbeta_dent
 #define WHET_POLY_DEGREE_MAX 8
 
 /*
- * Read the fields if you like, but create policies with the functions below. They
- * set every field and check nothing: parameters out of range are refused by
- * whet_policy_check and by every call that takes the policy. All zeros is not a policy.
+ * Read the fields if you like, but create policies with the functions below, which
+ * set every field. The constructors check nothing: parameters out of range are
+ * refused by whet_policy_check and by every call that takes the policy. Unlike a
+ * description, a policy of zeros is not valid.
  */
 struct whet_policy {
     uint32_t temperature; /* whet_policy_kind, below 64 */
@@ -433,8 +445,9 @@ WHET_API double whet_policy_beta(const whet_policy *policy, const whet_stats *st
  * trained. Each derivative is in the field of the same name as in whet_policy.
  * Parameters without influence get 0: unused fields, a polynomial's coefficients
  * where threshold or floor decides, all parameters where beta is clamped.
- * threshold, floor and the k of topk have no derivative. target: H has one where
- * that entropy is reached, cap has one where the cap is; strength has none at 0.
+ * threshold, floor and the k of topk have no derivative. Of target, H has a
+ * derivative in rows that reach that entropy, cap in rows that reach the cap, and
+ * strength has none at 0.
  */
 typedef struct whet_policy_gradient {
     double value[WHET_POLY_DEGREE_MAX + 1];
@@ -453,7 +466,7 @@ typedef struct whet_policy_gradient {
  * grad_out     gradient of the loss with respect to the result, [rows][n]; may be
  *              NULL if the gradient of a statistic is given
  * grad_in      output: gradient with respect to the logits. It may be the same
- *              array as grad_out or as in (same address, type and stride), and
+ *              array as `grad_out` or `in` (same address, type and stride), and
  *              must not overlap them otherwise
  * policy_grad  optional output: gradient with respect to the policy's parameters,
  *              summed over all rows
@@ -463,7 +476,7 @@ typedef struct whet_policy_gradient {
  *              given or computed; 0 if a given beta is out of range
  * grad_logsumexp, grad_entropy, grad_entropy_after
  *              optional: gradients of the loss with respect to these statistics,
- *              one for each row. They add to that of the result.
+ *              one for each row. They are added to the gradient of the result.
  *              grad_entropy_after requires a map that sums to 1
  *              (WHET_ERROR_UNSUPPORTED for the others)
  */
@@ -505,14 +518,15 @@ typedef struct whet_rows_backward {
  * ignored.
  *
  * A row is not finite if its logits, or the gradients at its unmasked entries,
- * contain NaN, an infinity other than a mask's, or numbers beyond 1e34 (whose
+ * contain NaN, an infinity other than a masking -inf, or numbers beyond 1e34 (whose
  * sums exceed the range of a float). Such a row gets NaN and is left out of
  * policy_grad; the call returns WHET_NOT_FINITE and sets *first_bad_row as
  * whet_softmax does.
  *
- * A gradient is the sum of a direct term and a term through beta. The result is
- * within 5e-6 of the largest of these terms in its row; for target, as far as its
- * entropy determines beta. Uses up to 144 KiB of stack and allocates nothing.
+ * A gradient is the sum of a direct term and a term through beta. Its error is at
+ * most 5e-6 times the largest of these terms in its row; for target it may be
+ * larger, since beta is only as accurate as the entropy determines it. Uses up to
+ * 144 KiB of stack and allocates nothing.
  */
 WHET_API whet_status whet_softmax_backward(const whet_rows_backward *rows,
                                            const whet_policy *policy, size_t *first_bad_row);
@@ -553,7 +567,7 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  *     out_i = sum_j softmax(beta_i e)_j v_j
  *
  * Any other map of the table may take the place of softmax, and every head may
- * have its own policy. The n of sigmoid's ln n is the number of keys that
+ * have its own policy. n, in maps as in temperatures, is the number of keys that
  * causality, window, mask and bias leave visible.
  *
  * A sink is an additional logit of a head, without a value. It takes part in the
@@ -567,12 +581,12 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * slots of a cache may contain NaN.
  *
  * Memory use is linear in the number of keys. Results are the same bit for bit
- * for any number of threads. Outputs are within 2e-6 of exact arithmetic,
- * relative to the largest value, for logits and beta of ordinary size: logits are
- * rounded to f32 before beta multiplies them. For sigmoid the bound is multiplied
+ * for any number of threads. Outputs are within 2e-6 times the largest element of v
+ * of exact arithmetic. Very large logits or betas lose accuracy, because logits are
+ * rounded to f32 before they are multiplied by beta. For sigmoid the bound is multiplied
  * by the sum of the coefficients if that exceeds 1. topk and hardmax choose among
- * the rounded logits. Values are summed before the sum is divided, so n times the
- * largest value must not overflow a float.
+ * the rounded logits. Weighted values are summed before the sum is divided, so n
+ * times the largest value must not overflow a float.
  */
 
 /*
@@ -586,12 +600,13 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  *                among query heads, use kv_heads)
  *     position   refused if there are several positions
  *     element    contiguous elements
- * The stride of an axis with a single element is never used and may be anything.
+ * The stride of an axis of length 1 is never used and may be anything.
  *
  * A row of WHET_Q8_0 or WHET_Q4_0 is a sequence of whole blocks without gaps:
  * head_dim (for k) or value_dim (for v) must be a multiple of 32. Address and
- * strides must be even; the element stride is ignored. Every element is exact in
- * f32. A scale that is not finite affects only rows that see the key.
+ * strides must be even; the element stride is ignored. Every element is exactly
+ * representable in f32. A scale that is not finite affects only the queries that
+ * see its position.
  *
  * For WHET_CUSTOM, to_f32 converts one position's row of n elements to floats.
  * The element stride is ignored; the other strides must be given.
@@ -639,17 +654,19 @@ typedef struct whet_key_bias {
     ptrdiff_t stride[3];
 } whet_key_bias;
 
-/* The gradient of the bias. A stride of zero sums over that axis. */
+/* The gradient of the bias. A stride of zero sums over batches or heads; for keys, it means
+ * contiguous. */
 typedef struct whet_key_bias_out {
     float *data;
     ptrdiff_t stride[3];
 } whet_key_bias_out;
 
 /* Flag: query i sees keys j <= i + offset only. When decoding, set offset to keys - queries. A
- * single query that sees the whole cache needs neither. */
+ * single query that sees the whole cache does not need the flag, and offset only for a window,
+ * ALiBi or policies that use positions. */
 enum { WHET_CAUSAL = 1u };
 
-/* Description of attention. Required are size, the shape, q, k, v and out. */
+/* Description of attention. size, the shape, q, k, v and out are required. */
 typedef struct whet_attention {
     size_t size;      /* sizeof(whet_attention) */
     size_t batch;     /* 0 means 1 */
@@ -664,7 +681,7 @@ typedef struct whet_attention {
     whet_tensor v;    /* any type, not necessarily that of k */
     whet_tensor_out out;
     float scale;    /* 0 means 1 / sqrt(head_dim) */
-    float softcap;  /* replaces a logit x by c tanh(x / c); 0 means none */
+    float softcap;  /* c: replaces a logit x by c tanh(x / c); 0 means none */
     uint32_t flags; /* WHET_CAUSAL */
     uint32_t reserved;
     int64_t offset; /* position of query 0 among the keys; when decoding, keys - queries */
@@ -712,11 +729,12 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  * `attention` describes the forward pass and holds the statistics that it wrote,
  * which are required. Its `out` is ignored and may be empty.
  *
- * Set the data of q, k, v and bias, and the pointers to the gradients of
- * parameters, to say which gradients you want. They are overwritten, not added to.
- * None may overlap an input or another output. The gradient of a parameter is the
- * sum over all rows of its head or policy. Asking for gradients of sinks or slopes
- * that were not given returns WHET_ERROR_ARGUMENT; asking for those of quantised
+ * Set q.data, k.data, v.data and bias.data, and the pointers to the gradients of
+ * policies, sinks, slopes and betas, to say which gradients you want. They are
+ * overwritten, not added to. None may overlap an input or another output. The
+ * gradient of a parameter is the sum over all rows of its head or policy. Asking
+ * for gradients of sinks or slopes that were not given returns
+ * WHET_ERROR_ARGUMENT; asking for those of quantised
  * or custom k and v returns WHET_ERROR_UNSUPPORTED.
  */
 typedef struct whet_gradients {
@@ -726,13 +744,13 @@ typedef struct whet_gradients {
     whet_tensor_out q;
     whet_tensor_out k;
     whet_tensor_out v;
-    whet_policy_gradient *policies; /* one for each policy given, at least one */
+    whet_policy_gradient *policies; /* [max(1, policy_count)], or NULL */
     float *sinks;                   /* one for each query head */
     float *alibi_slopes;            /* one for each query head */
     whet_key_bias_out bias;
     float *betas; /* [batch][head][query]: with respect to each row's beta, given or computed */
     /* Gradients of the loss with respect to statistics, [batch][head][query] each, or NULL. They
-     * add to that of the output; out.data may be NULL if one of these is given. entropy_after
+     * are added to that of the output; out.data may be NULL if one of these is given. entropy_after
      * requires maps that sum to 1 (WHET_ERROR_UNSUPPORTED for the others). */
     const float *logsumexp;
     const float *entropy;
@@ -745,10 +763,10 @@ typedef struct whet_gradients {
  * gets 0 where it has no influence (sigmoid, stick-breaking). A row without
  * unmasked keys contributes only the gradient of its logsumexp, to its sink.
  *
- * Logits and weights are recomputed from the statistics of the forward pass. Rows
- * whose map is not softmax, and all rows if gradients of statistics are given, are
- * recomputed from scratch, which is slower. Memory grows with queries
- * plus keys.
+ * Logits are recomputed from q and k, and weights from the logits and the
+ * statistics of the forward pass. Where the map is not softmax, or gradients of
+ * statistics are given, the statistics are recomputed too, which is slower. Memory
+ * grows with queries plus keys.
  *
  * If a row is not finite (in its logits, in the values it sees, or in the
  * gradients that arrive at it), the call returns WHET_NOT_FINITE and sets
@@ -757,9 +775,10 @@ typedef struct whet_gradients {
  * parameters leave it out.
  *
  * Gradients are within 1e-5 of exact arithmetic, relative to the terms they are
- * summed from, for logits and beta of ordinary size; also in rows that are nearly
- * one-hot, and for values with a large common part. They are the same bit for bit
- * for any number of threads. Gradients of topk jump, and those of entmax with
+ * summed from, unless logits or betas are very large. This holds even in rows that
+ * are nearly one-hot, and for values that share a large common offset. They are the
+ * same bit for bit for any number of threads. Gradients of topk jump, and those of
+ * entmax with
  * a > 1.5 are steep, where an entry enters or leaves the support; logits rounded
  * to f32 decide where that is.
  */
@@ -809,9 +828,8 @@ typedef struct whet_plan {
 /*
  * Checks a description and divides the work. This is cheap enough for every token
  * of a growing cache: it allocates nothing and does not touch the tensors. With up
- * to 32 query rows for each key head (decoding), memory needs grow with the number
- * of keys and never shrink: memory for the cache's capacity is enough for all
- * shorter lengths.
+ * to 32 query rows for each key head (decoding), more keys never need less memory:
+ * memory for the cache's full capacity is enough for all shorter lengths.
  *
  * The plan is written only if the result is WHET_OK. A plan of another size is
  * refused with WHET_ERROR_ARGUMENT, here and in every function that takes one.
@@ -825,8 +843,8 @@ WHET_API whet_status whet_attention_backward_plan(const whet_gradients *gradient
  * Runs one task. It is reentrant: it reads the plan and the inputs, and writes its
  * own part of the outputs and the workspace, and its scratch. Returns
  * WHET_NOT_FINITE if a row that it finished is not finite, and the first such row
- * in *first_bad_row (which may be NULL). A task that does not exist is
- * WHET_ERROR_ARGUMENT.
+ * in *first_bad_row (which may be NULL). A task that does not exist
+ * returns WHET_ERROR_ARGUMENT.
  */
 WHET_API whet_status whet_attention_run_task(const whet_plan *plan, unsigned phase, size_t task,
                                              void *scratch, uint64_t *first_bad_row);
@@ -862,10 +880,10 @@ WHET_API whet_status whet_attention_execute(const whet_plan *plan, const whet_ex
  * memory or threads are not available, the result is WHET_ERROR_MEMORY and *pool
  * is NULL.
  *
- * The pool runs one parallel_for at a time. Another one that starts meanwhile,
- * from a second thread or inside a task, runs on its own thread alone. After
- * fork() the child may use its copy of the pool, which starts new threads, and
- * should destroy it.
+ * The pool runs one parallel_for at a time. A parallel_for that starts meanwhile,
+ * from a second thread or inside a task, runs entirely on the thread that called
+ * it. After fork(), the child has its own copy of the pool. The child may use the
+ * copy, which then starts new threads, and should destroy it.
  *
  * NULL stands for a pool of the calling thread alone: it has 1 thread, and its
  * executor runs tasks one after the other.
@@ -885,7 +903,7 @@ WHET_API whet_executor whet_pool_executor(whet_pool *pool);
 WHET_API const char *whet_isa(void);
 
 /*
- * Checks WHET_ISA. Returns WHET_OK if it is not set, empty, or names an
+ * Checks WHET_ISA. Returns WHET_OK if it is unset or empty, or if it names an
  * instruction set of this processor. Otherwise the library ignores it, and this
  * returns WHET_ERROR_UNSUPPORTED; whet_last_error then lists the supported sets:
  * "unknown WHET_ISA 'mmx'; supported here: avx2, scalar". Programs that let their

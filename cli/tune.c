@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char name[] = "tune";
 
@@ -107,6 +108,11 @@ static int check_values(const arguments *given, tune_request *request) {
     for (size_t i = 0; tune_by_names[i]; i++)
         if (strcmp(tune_by_names[i], by) == 0)
             request->by = (tune_by)i;
+    if (given->is_forward && (given->layers || given->heads)) {
+        complain("--%s: not with --forward, which tunes all layers",
+                 given->layers ? "layers" : "heads");
+        return STATUS_MISUSE;
+    }
     if (given->is_forward && request->by == TUNE_BY_HEAD) {
         complain("--by head: forward passes find one number for all heads or for each layer; use "
                  "--by layer, or leave out --forward");
@@ -178,7 +184,9 @@ typedef struct question {
 
 static bool ask(void *context, double seconds) {
     question *asked = context;
+    lab_end_on_interrupt(true);
     asked->status = confirm_seconds(seconds, "", asked->is_confirmed);
+    lab_end_on_interrupt(false);
     return asked->status == STATUS_OK;
 }
 
@@ -211,6 +219,8 @@ static int run(const arguments *given, tune_request *request) {
     if (good && status == STATUS_OK &&
         !keep_page(given, request, &result, lab_now() - start, &error))
         status = report_lab_error(&error);
+    if (good && status == STATUS_OK && request->state_path)
+        unlink(request->state_path);
     if (good && status == STATUS_OK && !print_tuned(request, &result, given->out))
         status = complain_of_memory();
     if (good && status == STATUS_OK && !result.is_confirmed)

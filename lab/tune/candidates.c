@@ -50,22 +50,21 @@ static lab_interval gain_of(const tune_run_state *run, const tune_measure *domai
     return lab_mean_interval_of_sums(sum, squares, count);
 }
 
-static void judge_candidate(const tune_run_state *run, const tune_measure *domains,
-                            const tune_measure *task, tune_candidate *candidate) {
+double tune_cost_of(const tune_run_state *run, const tune_measure *domains, double *worst) {
     size_t parts = 0;
-    double sum = 0;
-    candidate->gain = gain_of(run, domains, task);
-    candidate->worst = -INFINITY;
+    double sum = 0, largest = -INFINITY;
     for (size_t i = 0; i < run->result->validate.count; i++)
         for (tune_part part = TUNE_WITHIN; part <= TUNE_BEYOND; part++) {
             double change = tune_change(&domains[i], &run->validation_base[i], part).mean;
             if (isnan(change))
                 continue;
-            candidate->worst = fmax(candidate->worst, change);
+            largest = fmax(largest, change);
             sum += change;
             parts++;
         }
-    candidate->cost = sum / (double)parts;
+    if (worst)
+        *worst = largest;
+    return sum / (double)parts;
 }
 
 /* Adds a candidate, which takes over the setting's numbers after a copy. */
@@ -97,8 +96,10 @@ bool tune_consider(tune_run_state *run, const tune_setting *setting, tune_by by,
     bool good = (domains && candidate) || lab_fail_memory(run->error);
     snprintf(key, sizeof key, "%s/%zu/%zu/%g", tune_by_names[by], seed, step, share);
     good = good && tune_measure_validation(run, &candidate->setting, key, domains, &task);
-    if (good)
-        judge_candidate(run, domains, &task, candidate);
+    if (good) {
+        candidate->gain = gain_of(run, domains, &task);
+        candidate->cost = tune_cost_of(run, domains, &candidate->worst);
+    }
     for (size_t i = 0; domains && i < count; i++)
         tune_measure_free(&domains[i]);
     free(domains);

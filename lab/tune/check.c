@@ -98,7 +98,8 @@ static bool check_permuted(tune_run_state *run) {
                 lab_fail_memory(run->error);
     for (size_t i = 1; good && i <= TUNE_PERMUTATIONS; i++) {
         tune_setting_copy(from, &permuted);
-        tune_setting_permute(&permuted, lab_seed_for(run->request->seed, "permutation", i));
+        tune_setting_permute(&permuted, run->is_tuned, run->request->by == TUNE_BY_LAYER,
+                             lab_seed_for(run->request->seed, "permutation", i));
         good = check_setting(run, &permuted, "permuted", i);
     }
     tune_setting_free(&permuted);
@@ -143,9 +144,9 @@ static bool check_stretches(tune_run_state *run) {
 /* Positions as trained, beyond what the model was trained on: everything, and a window of it. */
 static bool check_windows(tune_run_state *run) {
     size_t window = (size_t)run->result->n0;
-    if (run->result->context <= window)
+    if (run->result->part != TUNE_BEYOND)
         return true;
-    tune_model *model = tune_model_with(run, run->request->rope ? "none" : "");
+    tune_model *model = tune_model_with(run, "none");
     const struct {
         const char *name;
         tune_arm arm;
@@ -177,10 +178,9 @@ static bool find_equal_cost(tune_run_state *run, double cost, double *a) {
         tune_setting_fill(&setting, middle, 0);
         good = domains ? tune_measure_validation(run, &setting, key, domains, &task)
                        : lab_fail_memory(run->error);
-        for (size_t j = 0; good && j < count; j++)
-            own +=
-                tune_change(&domains[j], &run->validation_base[j], TUNE_ALL).mean / (double)count;
-        *(own < cost ? &low : &high) = middle;
+        if (good)
+            own = tune_cost_of(run, domains, NULL);
+        *(own <= cost ? &low : &high) = middle;
         for (size_t j = 0; domains && j < count; j++)
             tune_measure_free(&domains[j]);
         free(domains);
@@ -205,8 +205,8 @@ static bool check_equal_cost(tune_run_state *run) {
     double a = 0;
     if (!run->request->task || !run->result->is_chosen)
         return true;
-    double cost = cost_of_chosen(run);
-    return (cost <= 0 || find_equal_cost(run, cost, &a)) &&
+    /* Where the chosen setting costs nothing, the largest number that costs nothing. */
+    return find_equal_cost(run, fmax(0, cost_of_chosen(run)), &a) &&
            check_uniform(run, a, "one number at equal cost");
 }
 

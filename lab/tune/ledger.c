@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static bool read_entries(tune_ledger *ledger, lab_error *error) {
     json_t *file = lab_json_read(ledger->path, error);
@@ -77,9 +76,4 @@ bool tune_ledger_put(tune_ledger *ledger, const char *key, json_t *value, lab_er
     if (!value || json_object_set_new(ledger->entries, key, value) != 0)
         return lab_fail_memory(error);
     return lab_now() - ledger->saved < SECONDS_BETWEEN || tune_ledger_save(ledger, error);
-}
-
-void tune_ledger_remove(const tune_ledger *ledger) {
-    if (ledger->path)
-        unlink(ledger->path);
 }

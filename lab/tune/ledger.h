@@ -19,7 +19,7 @@ typedef struct tune_ledger {
 bool tune_ledger_open(const char *path, json_t *identity, tune_ledger *ledger, lab_error *error);
 void tune_ledger_close(tune_ledger *ledger); /* a zeroed one is fine */
 
-/* Whether anything was read from the file. */
+/* Whether it has entries: from its file, or by now. */
 bool tune_ledger_is_resumed(const tune_ledger *ledger);
 
 /* A borrowed reference, or NULL. */
@@ -28,8 +28,5 @@ json_t *tune_ledger_get(const tune_ledger *ledger, const char *key);
 /* Takes the reference, NULL where memory ran out. Saves the first time and every two seconds. */
 bool tune_ledger_put(tune_ledger *ledger, const char *key, json_t *value, lab_error *error);
 bool tune_ledger_save(tune_ledger *ledger, lab_error *error);
-
-/* The run is complete: removes the file. */
-void tune_ledger_remove(const tune_ledger *ledger);
 
 #endif

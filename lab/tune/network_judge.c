@@ -69,6 +69,13 @@ static void drop_workspaces(tune_network *n) {
     }
 }
 
+void tune_network_rest(tune_network *n) {
+    drop_workspaces(n);
+    free(n->mask);
+    n->mask = NULL;
+    n->mask_window = n->mask_first = 0;
+}
+
 void tune_network_close(tune_network *n) {
     if (!n)
         return;

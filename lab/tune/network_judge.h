@@ -16,6 +16,9 @@ tune_network *tune_network_open(const lm_network *network, const whet_executor *
                                 size_t length, lab_error *error);
 void tune_network_close(tune_network *network); /* may be NULL */
 
+/* Frees activations and masks, until they are needed again. */
+void tune_network_rest(tune_network *network);
+
 tune_judge tune_network_judge(tune_network *network);
 
 /* A sequence with the weight of each judged token in the loss. */

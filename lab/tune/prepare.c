@@ -52,6 +52,10 @@ static bool open_llama(tune_run_state *run, tune_model *model) {
 }
 
 tune_model *tune_model_with(tune_run_state *run, const char *rope) {
+    /* One model works at a time: the others need no activations. */
+    for (size_t i = 0; i < run->model_count; i++)
+        if (run->models[i].network && strcmp(run->models[i].rope, rope) != 0)
+            tune_network_rest(run->models[i].network);
     for (size_t i = 0; i < run->model_count; i++)
         if (strcmp(run->models[i].rope, rope) == 0)
             return &run->models[i];
@@ -195,10 +199,18 @@ static bool read_texts(tune_run_state *run) {
 
 static bool fail_short(tune_run_state *run, const char *option, const tune_domain *domain,
                        size_t wanted) {
+    bool is_quarter = strcmp(option, "text") == 0 && wanted > 1;
     return lab_fail(run->error, LAB_INPUT,
-                    "--%s: %s has %zu tokens, too few for %zu sequences of %zu; give more text or "
-                    "a shorter --context",
-                    option, domain->name, domain->tokens.count, wanted, run->result->context);
+                    "--%s: %s%s has %zu tokens, too few for %zu sequences of %zu; give more text "
+                    "or a shorter --context",
+                    option, is_quarter ? "the quarter to choose by of " : "", domain->name,
+                    domain->tokens.count, wanted, run->result->context);
+}
+
+/* Tokens of a domain's sequences. The built-in text is short: it is cut into two at least. */
+static size_t length_for(const tune_run_state *run, const tune_domain *domain) {
+    size_t context = run->result->context, half = run->prefix.count + domain->tokens.count / 2;
+    return domain->is_built_in && half < context ? half : context;
 }
 
 /* Sequences of every domain; each needs `least`. */
@@ -208,8 +220,8 @@ static bool cut_domains(tune_run_state *run, const char *option, const tune_text
     if (!*sets)
         return lab_fail_memory(run->error);
     for (size_t i = 0; i < texts->count; i++) {
-        if (!tune_set_cut(&texts->domains[i], &run->prefix, run->result->context, limit,
-                          &(*sets)[i]))
+        if (!tune_set_cut(&texts->domains[i], &run->prefix, length_for(run, &texts->domains[i]),
+                          limit, &(*sets)[i]))
             return lab_fail_memory(run->error);
         if ((*sets)[i].count < least && !texts->domains[i].is_built_in)
             return fail_short(run, option, &texts->domains[i], least);
@@ -330,10 +342,15 @@ static bool list_tasks(tune_run_state *run, size_t which) {
     return run->tasks[which] || lab_fail_memory(run->error);
 }
 
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
 /* Divides the examples of a file among the three purposes: a half, a quarter and a quarter. */
 static bool deal_examples(tune_run_state *run, tune_examples *all) {
-    size_t count = all->count, first = count / 2, second = first + count / 4;
-    const size_t ends[] = {first, second, count};
+    const tune_request *request = run->request;
+    size_t count = all->count;
+    size_t first = smaller(count / 2, request->count);
+    size_t second = first + smaller(count / 4, request->check_count);
+    const size_t ends[] = {first, second, second + smaller(count / 4, request->check_count)};
     if (count < 8)
         return lab_fail(run->error, LAB_INPUT,
                         "%s: %zu examples are too few to tune on; at least 8", run->task.name,
@@ -366,7 +383,9 @@ static bool draw_tasks(tune_run_state *run) {
     tune_result *result = run->result;
     if (!request->task)
         return true;
-    if (!tune_task_open(request->task, &run->task, run->error))
+    if (!tune_task_open(request->task, &run->task, run->error) ||
+        (run->task.kind == TUNE_FILE &&
+         !lab_sha256_file(request->task, run->task_hash, run->error)))
         return false;
     const lm_token_list *texts[] = {&result->text.domains[0].tokens,
                                     &result->validate.domains[0].tokens,
@@ -375,10 +394,13 @@ static bool draw_tasks(tune_run_state *run) {
     size_t length = request->task_length < result->context ? request->task_length : result->context;
     bool good = run->task.kind != TUNE_FILE || draw_file(run);
     for (size_t i = 0; good && i < 3; i++) {
+        /* More examples than the text has pieces would share most of it, and count twice. */
+        size_t pieces = texts[i]->count / length, least = 2;
+        size_t count = smaller(counts[i], pieces > least ? pieces : least);
         good = run->task.kind == TUNE_FILE ||
                tune_task_draw(&run->task, &run->opened.tokenizer, &run->prefix, texts[i]->items,
                               texts[i]->count, length, lab_seed_for(request->seed, "examples", i),
-                              counts[i], &run->examples[i], run->error);
+                              count, &run->examples[i], run->error);
         good = good && list_tasks(run, i);
     }
     result->task_count = run->examples[TUNE_CHECK].count;
@@ -397,17 +419,22 @@ static json_t *identity_of(const tune_run_state *run) {
         if (!run->is_tuned[i])
             json_array_append_new(tuned, json_integer((json_int_t)i));
     json_t *identity = json_pack(
-        "{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I}",
-        "model", r->hash, "rope", q->rope ? q->rope : "", "task", q->task ? q->task : "", "by",
-        tune_by_names[q->by], "context", (json_int_t)r->context, "steps", (json_int_t)q->steps,
-        "batch", (json_int_t)q->batch, "seeds", (json_int_t)q->seeds, "count", (json_int_t)q->count,
-        "validation", (json_int_t)q->validation_count, "check", (json_int_t)q->check_count,
-        "task_length", (json_int_t)q->task_length, "rate", q->rate, "bound", q->bound, "limit",
-        q->limit, "text_weight", q->text_weight, "seed", (json_int_t)q->seed);
+        "{s:s, s:s, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I}",
+        "model", r->hash, "rope", q->rope ? q->rope : "", "task",
+        lab_json_text(q->task ? q->task : ""), "by", tune_by_names[q->by], "context",
+        (json_int_t)r->context, "steps", (json_int_t)q->steps, "batch", (json_int_t)q->batch,
+        "seeds", (json_int_t)q->seeds, "count", (json_int_t)q->count, "validation",
+        (json_int_t)q->validation_count, "check", (json_int_t)q->check_count, "task_length",
+        (json_int_t)q->task_length, "rate", q->rate, "bound", q->bound, "limit", q->limit,
+        "text_weight", q->text_weight, "seed", (json_int_t)q->seed);
     json_object_set_new(identity, "prefix", lab_json_text(q->prefix ? q->prefix : ""));
     json_object_set_new(identity, "version", json_string(whet_version()));
     json_object_set_new(identity, "isa", json_string(whet_isa()));
+    json_object_set_new(identity, "task_sha256", json_string(run->task_hash));
     json_object_set_new(identity, "forward", json_boolean(q->is_forward));
+    if (q->is_forward)
+        json_object_set_new(identity, "llama",
+                            json_string(tune_llama_about(run->models[0].llama)->version));
     json_object_set_new(identity, "passes", json_integer((json_int_t)q->passes));
     json_object_set_new(identity, "left_alone", tuned);
     json_object_set_new(identity, "text", tune_texts_json(&r->text));

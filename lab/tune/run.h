@@ -33,7 +33,8 @@ typedef struct tune_run_state {
     tune_set *validation; /* [result->validate.count] */
     tune_set *check;      /* [result->check.count] */
     tune_task task;
-    tune_examples examples[3]; /* for calibration, validation and check */
+    char task_hash[LAB_SHA256_SIZE]; /* of a file of examples, or "" */
+    tune_examples examples[3];       /* for calibration, validation and check */
     tune_sequence *tasks[3];
     tune_ledger ledger;
     tune_setting neutral;
@@ -62,6 +63,9 @@ bool tune_find_candidates(tune_run_state *run);
 bool tune_choose(tune_run_state *run);
 bool tune_consider(tune_run_state *run, const tune_setting *setting, tune_by by, size_t seed,
                    size_t step, double share);
+/* The mean change of perplexity over the validation domains and their parts; *worst, unless NULL,
+ * is the largest of them. */
+double tune_cost_of(const tune_run_state *run, const tune_measure *domains, double *worst);
 bool tune_measure_validation(tune_run_state *run, const tune_setting *setting, const char *key,
                              tune_measure *domains, tune_measure *task);
 

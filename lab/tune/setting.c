@@ -51,12 +51,38 @@ static void swap(double *values, size_t i, size_t j) {
     values[j] = kept;
 }
 
-void tune_setting_permute(tune_setting *setting, uint64_t seed) {
+static bool layer_is_tuned(const unsigned char *is_tuned, size_t heads, size_t layer) {
+    for (size_t head = 0; is_tuned && head < heads; head++)
+        if (is_tuned[layer * heads + head])
+            return true;
+    return !is_tuned;
+}
+
+/* Whether a place, a head or the first head of a layer, takes part. */
+static bool takes_part(const tune_setting *s, const unsigned char *is_tuned, bool by_layer,
+                       size_t place) {
+    return by_layer ? layer_is_tuned(is_tuned, s->heads, place) : !is_tuned || is_tuned[place];
+}
+
+static void swap_places(tune_setting *s, bool by_layer, size_t i, size_t j) {
+    size_t width = by_layer ? s->heads : 1;
+    for (size_t k = 0; k < width; k++) {
+        swap(s->a, i * width + k, j * width + k);
+        swap(s->h, i * width + k, j * width + k);
+    }
+}
+
+void tune_setting_permute(tune_setting *setting, const unsigned char *is_tuned, bool by_layer,
+                          uint64_t seed) {
     lab_random random = lab_random_start(seed);
-    for (size_t i = setting->layers * setting->heads; i > 1; i--) {
+    size_t places = by_layer ? setting->layers : setting->layers * setting->heads;
+    for (size_t i = places; i > 1; i--) {
         size_t j = lab_random_below(&random, (uint32_t)i);
-        swap(setting->a, i - 1, j);
-        swap(setting->h, i - 1, j);
+        if (!takes_part(setting, is_tuned, by_layer, i - 1))
+            continue;
+        while (!takes_part(setting, is_tuned, by_layer, j)) /* i - 1 takes part, so this ends */
+            j = lab_random_below(&random, (uint32_t)i);
+        swap_places(setting, by_layer, i - 1, j);
     }
 }
 

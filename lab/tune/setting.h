@@ -38,8 +38,10 @@ bool tune_setting_is_neutral(const tune_setting *setting);
 /* The policy of a head. */
 whet_policy tune_setting_policy(const tune_setting *setting, size_t layer, size_t head);
 
-/* Replaces the numbers by a random permutation of the heads' pairs, over all layers. */
-void tune_setting_permute(tune_setting *setting, uint64_t seed);
+/* Deals the pairs of heads that are tuned ([layers][heads], NULL: all) to one another at random,
+ * over all layers; or, by layers, those of whole layers with a tuned head. */
+void tune_setting_permute(tune_setting *setting, const unsigned char *is_tuned, bool by_layer,
+                          uint64_t seed);
 
 /*
  * A WHET_CONFIG for the plug-in: one rule for every group of heads with the same policy, none where

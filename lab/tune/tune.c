@@ -85,7 +85,8 @@ static bool is_confirmed(tune_run_state *run) {
 static bool run_phases(tune_run_state *run) {
     bool good = tune_prepare(run) && is_confirmed(run);
     tune_result *result = run->result;
-    result->part = (double)result->context > result->n0 ? TUNE_BEYOND : TUNE_ALL;
+    /* The last token is predicted from one key less than the sequence has. */
+    result->part = (double)result->context - 1 > result->n0 ? TUNE_BEYOND : TUNE_ALL;
     good = good && tune_find_candidates(run) && tune_choose(run) && tune_check_all(run);
     for (size_t i = 0; i < run->model_count; i++) {
         size_t bytes = run->models[i].network ? tune_network_bytes(run->models[i].network) : 0;
@@ -99,9 +100,7 @@ bool tune_run(const tune_request *request, tune_result *result, lab_error *error
     *result = (tune_result){.layers = 0};
     bool good = run_phases(&run);
     lab_error ignored;
-    if (good)
-        tune_ledger_remove(&run.ledger);
-    else if (run.ledger.path)
+    if (tune_ledger_is_resumed(&run.ledger)) /* has entries: until the caller has kept the result */
         tune_ledger_save(&run.ledger, &ignored);
     if (good) {
         result->candidates = run.candidates;

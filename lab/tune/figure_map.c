@@ -51,11 +51,11 @@ static void draw_cell(FILE *file, const map *m, size_t layer, size_t head, doubl
             head, exp(value), m->setting->a[index], m->setting->h[index]);
 }
 
-/* Every one, or every fifth, tenth ... where there is no room for each. */
-static size_t step_for(double room, double wanted) {
+/* Every one, or every fifth, tenth ... where not all fit. */
+static size_t step_for(double space, double wanted) {
     static const size_t steps[] = {1, 2, 5, 10, 20, 50, 100};
     for (size_t i = 0; i + 1 < sizeof steps / sizeof *steps; i++)
-        if (room * (double)steps[i] >= wanted)
+        if (space * (double)steps[i] >= wanted)
             return steps[i];
     return 100;
 }
@@ -108,10 +108,10 @@ static void draw_scale(FILE *file, const map *m, double y) {
 void tune_figure_map(FILE *file, const tune_result *r, const tune_setting *setting) {
     bool has_two = (double)r->context > setting->n0;
     double longest = has_two ? (double)r->context : setting->n0;
-    double room = has_two ? (DRAW_WIDTH - LEFT - GAP - 20) / 2.0 : DRAW_WIDTH - LEFT - 20;
+    double space = has_two ? (DRAW_WIDTH - LEFT - GAP - 20) / 2.0 : DRAW_WIDTH - LEFT - 20;
     double strongest = fmax(strongest_of(setting, setting->n0), strongest_of(setting, longest));
     map m = {.setting = setting,
-             .width = fmin(54, room / (double)setting->heads),
+             .width = fmin(54, space / (double)setting->heads),
              .strongest = strongest};
     m.height = fmax(7, fmin(fmin(26, 1.6 * m.width), 560 / (double)setting->layers));
     double bottom = TOP + (double)setting->layers * m.height;

@@ -185,8 +185,6 @@ static bool report(whet_status status, lab_error *error) {
     return lab_fail(error, LAB_SYSTEM, "attention: %s", whet_status_text(status));
 }
 
-static bool was_stopped(void) { return lab_interrupted(); }
-
 /* ---- losses ---- */
 
 typedef struct judging {
@@ -206,7 +204,7 @@ typedef struct judging {
 static void note_done(judging *j) {
     pthread_mutex_lock(&j->lock);
     j->done++;
-    if (was_stopped() || (j->heard && !j->heard(j->listener, j->done)))
+    if (lab_interrupted() || (j->heard && !j->heard(j->listener, j->done)))
         j->is_stopped = true;
     pthread_mutex_unlock(&j->lock);
 }
@@ -290,7 +288,7 @@ static void gradient_task(void *argument, size_t task, size_t worker) {
     tune_network *n = d->network;
     const lm_config *config = &n->network.config;
     size_t own, heads = (size_t)config->layers * config->heads;
-    if (was_stopped())
+    if (lab_interrupted())
         return;
     lm_workspace *workspace = take_workspace(n, &own);
     float *weights = d->weights + task * n->length;
@@ -331,7 +329,7 @@ bool tune_network_gradient(tune_network *n, const tune_setting *setting,
     good = good && set_mask(n, 0, 0, error) && prepare(n, true, count, error);
     if (good)
         nn_run_tasks(n->executor, count, gradient_task, &d);
-    if (good && was_stopped())
+    if (good && lab_interrupted())
         good = lab_fail(error, LAB_STOPPED, "stopped");
     for (size_t i = 0; good && i < count; i++)
         good = report(d.outcomes[i].status, error);

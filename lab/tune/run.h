@@ -43,7 +43,8 @@ typedef struct tune_run_state {
     tune_measure *validation_base; /* softmax on the validation texts */
     tune_measure task_base;
     lab_progress progress;
-    char doing[128];
+    char doing[128];   /* what is being learned or searched */
+    char showing[160]; /* what the progress line says */
 } tune_run_state;
 
 enum { TUNE_CALIBRATION, TUNE_VALIDATION, TUNE_CHECK };
@@ -76,7 +77,7 @@ const tune_candidate *tune_best_of(const tune_run_state *run, tune_by by, size_t
 /* check.c: the chosen setting and all controls on the check texts. */
 bool tune_check_all(tune_run_state *run);
 
-/* Progress: `total` sequences from here on, as "DOING". */
+/* Progress from here on: `total` sequences, and what they are for. */
 void tune_announce(tune_run_state *run, size_t total, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool tune_progress(void *run, size_t done);

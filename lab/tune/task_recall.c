@@ -82,8 +82,8 @@ bool tune_recall_prepare(tune_task_kind kind, tune_drawing *d, lab_error *error)
     size_t rest = tune_begin_count(d) + question + value + TUNE_LEAST_FILLER;
     if (!tune_check_sizes(d, w->name, w->least * statement + rest, error))
         return false;
-    size_t wanted = d->length / TOKENS_FOR_EACH, room = (d->length - rest) / statement;
-    d->statements = wanted < room ? wanted : room;
+    size_t wanted = d->length / TOKENS_FOR_EACH, most = (d->length - rest) / statement;
+    d->statements = wanted < most ? wanted : most;
     d->statements = d->statements < w->least  ? w->least
                     : d->statements > w->most ? w->most
                                               : d->statements;

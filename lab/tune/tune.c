@@ -10,21 +10,16 @@
 #include <string.h>
 
 void tune_announce(tune_run_state *run, size_t total, const char *format, ...) {
-    char text[sizeof run->doing];
     va_list values;
     va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
+    vsnprintf(run->showing, sizeof run->showing, format, values);
     va_end(values);
-    char *end = strstr(text, ", validation, validation");
-    if (end)
-        end[strlen(", validation")] = '\0';
-    snprintf(run->doing, sizeof run->doing, "%s", text);
     run->progress = lab_progress_begin("tune", 0, total, run->request->quiet);
 }
 
 bool tune_progress(void *listener, size_t done) {
     tune_run_state *run = listener;
-    lab_progress_show(&run->progress, done, "%s", run->doing);
+    lab_progress_show(&run->progress, done, "%s", run->showing);
     if (done == run->progress.total)
         lab_progress_end(&run->progress);
     return true;

@@ -39,6 +39,15 @@ whet_policy whet_policy_entmax15(void) { return whet_policy_entmax(1.5); }
 /* The last change of v in rows, whose sums are in double. */
 #define ROW_TOLERANCE 1e-13
 
+static void add_support(double y, entmax_sums *sums) {
+    if (!(y > 0))
+        return;
+    sums->count++;
+    sums->sum += y;
+    sums->squares += y * y;
+    sums->lowest = y < sums->lowest ? y : sums->lowest;
+}
+
 /* scale is (a - 1) beta. */
 static entmax_sums support_above(const map_row *row, double scale, double threshold) {
     double max = row->stats->max;
@@ -47,14 +56,10 @@ static entmax_sums support_above(const map_row *row, double scale, double thresh
     walk_begin(&walk, row->row, row->sink);
     while (walk_next(&walk)) {
         entmax_sums block = {.lowest = whole.lowest};
-        for (size_t i = 0; i < walk.count; i++) {
-            double y = scale * ((double)walk.logits[i] - max) - threshold;
-            if (y > 0) {
-                block.count++;
-                block.sum += y;
-                block.squares += y * y;
-                block.lowest = y < block.lowest ? y : block.lowest;
-            }
+        for (size_t i = 0, end; i < walk.count; i = end) {
+            double largest = scale * ((double)walk_part(&walk, i, &end) - max) - threshold;
+            for (; largest > 0 && i < end; i++)
+                add_support(scale * ((double)walk.logits[i] - max) - threshold, &block);
         }
         whole.count += block.count;
         whole.sum += block.sum;

@@ -4,6 +4,7 @@
 #include "policy/registry.h"
 #include "row/extra_logits.h"
 #include "row/walk.h"
+#include <string.h>
 
 static map_row row_of(const row_view *row, const row_job *job, const whet_stats *stats) {
     bool takes_sink = job->map->traits & MAP_TAKES_SINK;
@@ -23,6 +24,25 @@ static map_solution solve(const map_row *m, const map_descriptor *map) {
 
 /* ---- forward ---- */
 
+/* What is found of the coefficients while they are stored. */
+typedef struct coefficient_sums {
+    double largest, entropy;
+} coefficient_sums;
+
+/* The coefficients of entries [from, to) of a block. Where that of the largest logit is zero, so
+ * are all: coefficients grow with their logits. */
+static void make_part(const row_walk *walk, size_t from, size_t to, const map_descriptor *map,
+                      const map_solution *solution, coefficient_sums *sums, float *results) {
+    for (size_t i = from; i < to; i++) {
+        double p = map->coefficient((double)walk->logits[i], solution);
+        if (p > 0) {
+            sums->entropy -= p * log(p);
+            sums->largest = p > sums->largest ? p : sums->largest;
+        }
+        results[i] = (float)p;
+    }
+}
+
 /* Reads a block, computes, and writes the same block: so the result may be the row itself. Not
  * inlined, so that its blocks are not on the stack while the solution is found. */
 __attribute__((noinline)) static void store_coefficients(const map_row *m,
@@ -34,18 +54,18 @@ __attribute__((noinline)) static void store_coefficients(const map_row *m,
     row_walk walk;
     walk_begin(&walk, m->row, m->sink);
     while (walk_next(&walk)) {
-        double block_entropy = 0;
-        for (size_t i = 0; i < walk.count; i++) {
-            double p = map->coefficient((double)walk.logits[i], solution);
-            if (p > 0) {
-                block_entropy -= p * log(p);
-                largest = p > largest ? p : largest;
-            }
-            if (walk.start == 0 && i == 0)
-                stats->sink_share = p;
-            results[i] = (float)p;
+        coefficient_sums block = {.largest = largest};
+        if (walk.start == 0 && !walk.is_sink)
+            stats->sink_share = map->coefficient((double)walk.logits[0], solution);
+        for (size_t i = 0, end; i < walk.count; i = end) {
+            float top = walk_part(&walk, i, &end);
+            if (map->coefficient((double)top, solution) != 0)
+                make_part(&walk, i, end, map, solution, &block, results);
+            else
+                memset(results + i, 0, (end - i) * sizeof(float));
         }
-        entropy += block_entropy;
+        largest = block.largest;
+        entropy += block.entropy;
         if (m->row->out && !walk.is_sink)
             whet_row_store(m->row, walk.start, walk.count, results);
     }

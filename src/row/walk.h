@@ -5,6 +5,9 @@
  *     walk_begin(&walk, row, sink);
  *     while (walk_next(&walk))
  *         ... walk.logits[0 ... walk.count - 1], at position walk.start ...
+ *
+ * Most of a row may be below a threshold under which entries count for nothing: then the
+ * largest logit of a part is looked at before its entries.
  */
 #ifndef WHET_WALK_H
 #define WHET_WALK_H
@@ -44,6 +47,14 @@ static inline bool walk_next(row_walk *walk) {
     walk->buffer[0] = walk->sink;
     walk->logits = walk->buffer;
     return true;
+}
+
+#define WALK_PART 64
+
+/* The largest logit of the part of a block that begins at entry i; sets where it ends. */
+static inline float walk_part(const row_walk *walk, size_t i, size_t *end) {
+    *end = walk->count - i < WALK_PART ? walk->count : i + WALK_PART;
+    return walk->row->kernels->max(walk->logits + i, *end - i);
 }
 
 #endif

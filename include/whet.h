@@ -164,6 +164,9 @@ typedef struct whet_stats {
                              attention sink. Unrelated to the member `sink` of descriptions */
     uint32_t flags;       /* WHET_ROW_... */
     uint32_t reserved;
+    double skipped_weight; /* attention with skip: sum of the coefficients whose values were left
+                              out, */
+    double skipped_share;  /* and their share of the keys that causality and window let it see */
 } whet_stats;
 
 enum {
@@ -580,6 +583,17 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * Masked keys and their values contribute nothing, whatever they hold: unused
  * slots of a cache may contain NaN.
  *
+ * skip leaves out values that hardly matter. Every weight of a row is known before
+ * the first value is read; blocks of 64 values whose weights add up to at most `skip`
+ * over all that is left out, in every row that is computed together with them, are
+ * neither read nor multiplied. The other coefficients stay as they are. So an output
+ * moves by at most skip times the largest value left out, and never by more than
+ * 2 skip max|V|. What a row lost is in its statistics (skipped_weight, skipped_share).
+ * Whatever a value left out holds, NaN included, has no effect. Gradients are those
+ * of the outputs computed this way, with the choice of blocks held constant.
+ * Coefficients of exactly zero (topk, hardmax, entmax) are left out at skip = 0, too,
+ * which changes no bit of the result.
+ *
  * Memory use is linear in the number of keys. Results are the same bit for bit
  * for any number of threads. Outputs are within 2e-6 times the largest element of v
  * of exact arithmetic. Very large logits or betas lose accuracy, because logits are
@@ -683,7 +697,7 @@ typedef struct whet_attention {
     float scale;    /* 0 means 1 / sqrt(head_dim) */
     float softcap;  /* c: replaces a logit x by c tanh(x / c); 0 means none */
     uint32_t flags; /* WHET_CAUSAL */
-    uint32_t reserved;
+    float skip;     /* weight of values that each row may leave out, 0 to below 1; 0 means none */
     int64_t offset; /* position of query 0 among the keys; when decoding, keys - queries */
     size_t window;  /* query i sees keys with |i + offset - j| < window; 0 means all */
     whet_mask mask;

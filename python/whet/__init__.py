@@ -90,7 +90,8 @@ def attention(query: Any, key: Any, value: Any, attn_mask: Any = None, is_causal
     sinks       an additional logit for each query head, without a value: [heads]
     bias        added to the logits of each key: broadcast to [..., heads, keys]
     beta        the inverse temperature instead of the policy's: broadcast to [..., heads, queries]
-    skip        reserved: must be 0
+    skip        weight of values that each row may leave out to save time, 0 to below 1: outputs move by at most 2 skip max|V|.
+                On other devices than the CPU nothing is left out
     offset      position of query 0 among the keys; when decoding with a cache, keys - queries
     dropout_p   of the weights; other than 0 it takes the composed path, with memory quadratic in the length
     return_aux  names of statistics, as in `softmax`: arrays [..., heads, queries]

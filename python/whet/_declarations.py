@@ -83,6 +83,8 @@ class Stats(Structure):
         ("sink_share", c_double),
         ("flags", c_uint32),
         ("reserved", c_uint32),
+        ("skipped_weight", c_double),
+        ("skipped_share", c_double),
     ]
 
 
@@ -256,7 +258,7 @@ class Attention(Structure):
         ("scale", c_float),
         ("softcap", c_float),
         ("flags", c_uint32),
-        ("reserved", c_uint32),
+        ("skip", c_float),
         ("offset", c_int64),
         ("window", c_size_t),
         ("mask", Mask),

@@ -15,7 +15,8 @@ from ._policy import Policy
 
 # Names of statistics, and the fields of whet_stats that hold them.
 STATISTICS = {"entropy": "entropy", "entropy_after": "entropy_after", "beta": "beta", "lse": "logsumexp", "max": "max",
-              "argmax": "argmax", "max_prob": "max_prob", "sink_share": "sink_share"}
+              "argmax": "argmax", "max_prob": "max_prob", "sink_share": "sink_share",
+              "skipped_weight": "skipped_weight", "skipped_share": "skipped_share"}
 
 ROWS_SIZE = sizeof(c.Rows)
 STATS_SIZE = sizeof(c.Stats)

@@ -24,6 +24,9 @@
  * dL/dout are left out of the products, since zero times NaN would reach masked keys; so
  * are such rows of k.
  *
+ * With skip, logits come first and values after the choice of blocks (backward_skip.c):
+ * g is zero where a block is left out, and so is the gradient of its values.
+ *
  * Maps other than softmax are computed between the sweeps, when the logits and g of whole
  * rows are available (see lane_row.h): from then on their lanes hold weights and dL/de,
  * which the second sweep leaves unchanged.

@@ -11,6 +11,7 @@
 #define WHET_ATTENTION_BACKWARD_H
 
 #include "attention/row_form.h"
+#include "attention/skip.h"
 #include "attention/tiles.h"
 #include "row/extra_logits.h"
 
@@ -66,8 +67,13 @@ typedef struct backward_work {
     float *spare_logits, *spare_grads; /* ... lanes aside in */
     float *row_buffer;                 /* STRIP_MAX rows of HEAD_DIM_MAX, to convert in */
     float *key_sums, *value_sums;      /* [dim / columns][padded_keys][columns] */
-    double *bias_sums;                 /* [heads_per_kv][padded_keys], or NULL, like ... */
-    parameter_sums *parameters;        /* ... [heads_per_kv], if not wanted */
+    /* with skip, for the blocks from the first key on: */
+    float *block_weights; /* [block][set's rows] */
+    uint32_t *block_order;
+    bool *left_out;             /* [panel][kept_keys / SKIP_KEYS] */
+    double *row_weights;        /* [set's rows] */
+    double *bias_sums;          /* [heads_per_kv][padded_keys], or NULL, like ... */
+    parameter_sums *parameters; /* ... [heads_per_kv], if not wanted */
 } backward_work;
 
 /* Whether a lane has no row, or one that saw nothing. */
@@ -147,6 +153,16 @@ void whet_backward_start_set(backward_work *w, size_t set);
 
 /* Logits and gradients of weights, and the sums over rows. */
 void whet_backward_first_sweep(backward_work *w);
+
+/* With skip, once all logits are known: the blocks that each panel leaves out. */
+void whet_backward_choose_blocks(backward_work *w);
+
+/* Whether a panel needs values of the block at `start`, of which it sees `keys`. */
+bool whet_backward_needs_values(const backward_work *w, size_t index, size_t start, size_t keys);
+
+/* Overwrites a tile where its keys are left out: with minus `values` by lane, or zeros. */
+void whet_backward_leave_out(const backward_work *w, size_t index, size_t start, size_t keys,
+                             const double *values, float *tile);
 
 /* From the sums: what the gradients of logits are made of. */
 void whet_backward_prepare(backward_work *w);

@@ -20,7 +20,9 @@ bool whet_backward_size_sums(const whet_gradients *g, const kernels *k, sum_size
 typedef struct layout {
     size_t panels, queries, grads, query_rows, grad_rows, query_sums, query_totals;
     size_t keys, values, key_columns, logits, weight_grads, softcap_grads, map_rows, spare,
-        row_buffer, sums, total;
+        row_buffer, sums;
+    size_t block_weights, block_order, left_out, row_weights; /* with skip */
+    size_t total;
 } layout;
 
 /* Keys that one set of panels may see. */
@@ -65,6 +67,14 @@ static bool lay_out(const whet_gradients *g, const plan_shape *shape, layout *at
     at->spare = whet_arena_place(&scratch, tile, 2 * sizeof(float));
     at->row_buffer = whet_arena_place(&scratch, (size_t)STRIP_MAX * HEAD_DIM_MAX, sizeof(float));
     at->sums = whet_arena_place(&scratch, shape->chunks == 1 ? sums.total : 0, sizeof(float));
+    size_t set_rows = a->skip > 0 ? shape->panels * shape->kernels->lanes : 0;
+    size_t blocks = a->skip > 0 ? keys_to_set(a, shape) / SKIP_KEYS : 0;
+    at->block_weights =
+        whet_arena_place(&scratch, whet_arena_product(&scratch, blocks, set_rows), sizeof(float));
+    at->block_order = whet_arena_place(&scratch, blocks, sizeof(uint32_t));
+    at->left_out = whet_arena_place(&scratch, whet_arena_product(&scratch, blocks, shape->panels),
+                                    sizeof(bool));
+    at->row_weights = whet_arena_place(&scratch, set_rows, sizeof(double));
     at->total = scratch.bytes;
     return !scratch.overflow;
 }
@@ -154,5 +164,9 @@ void whet_backward_start_task(backward_work *w, const whet_plan *plan, size_t ta
     w->spare_logits = arena_part(scratch, at.spare);
     w->spare_grads = w->spare_logits + BLOCK * w->lanes;
     w->row_buffer = arena_part(scratch, at.row_buffer);
+    w->block_weights = arena_part(scratch, at.block_weights);
+    w->block_order = arena_part(scratch, at.block_order);
+    w->left_out = arena_part(scratch, at.left_out);
+    w->row_weights = arena_part(scratch, at.row_weights);
     place_sums(w, plan, task, arena_part(scratch, at.sums));
 }

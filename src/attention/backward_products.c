@@ -59,6 +59,7 @@ static void tile_gradients(backward_work *w, size_t index, size_t start, size_t 
     backward_panel *p = w->panels + index;
     size_t at = backward_tile(w, index, start);
     temperature_gradients(w, p, w->logits + at, w->weight_grads + at, keys);
+    whet_backward_leave_out(w, index, start, keys, NULL, w->logits + at);
     if (w->gradients->alibi_slopes) {
         float position[LANES_MAX], sums[LANES_MAX];
         whet_tile_positions(p->row, p->row_count, w->lanes, start, position);

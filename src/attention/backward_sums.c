@@ -58,32 +58,75 @@ static void sum_tile(const backward_work *w, backward_panel *p, const float *log
     add_lanes(p->q0, a, w->lanes);
 }
 
-void whet_backward_first_sweep(backward_work *w) {
+/* A panel's logits of a block. */
+static void find_logits(backward_work *w, size_t index, size_t start, size_t keys,
+                        rows_ahead *ahead) {
+    const backward_panel *p = w->panels + index;
+    size_t at = backward_tile(w, index, start);
+    whet_tile_logits(&w->slice, p->row, p->row_count, w->keys,
+                     w->queries + index * w->a->head_dim * w->lanes, start, keys, w->logits + at,
+                     w->softcap_grads ? w->softcap_grads + at : NULL, ahead);
+}
+
+/* The gradients of its weights, and the sums of both. */
+static void find_weight_grads(backward_work *w, size_t index, size_t start, size_t keys) {
+    backward_panel *p = w->panels + index;
+    size_t at = backward_tile(w, index, start), dim = w->a->value_dim;
+    if (whet_backward_needs_values(w, index, start, keys))
+        w->k->scores(w->values, (keys + w->k->strip - 1) / w->k->strip,
+                     w->grads + index * dim * w->lanes, dim, w->weight_grads + at);
+    /* their g is 0, which lacks what all values have in common, as all g do here */
+    whet_backward_leave_out(w, index, start, keys, p->common, w->weight_grads + at);
+    if (p->by_row < p->row_count)
+        sum_tile(w, p, w->logits + at, w->weight_grads + at, keys);
+}
+
+/* What a sweep over the keys computes. */
+enum { SWEEP_LOGITS = 1, SWEEP_WEIGHT_GRADS = 2 };
+
+static bool any_needs_values(const backward_work *w, size_t start) {
+    for (size_t i = 0; i < w->panel_count; i++) {
+        size_t keys = keys_in_block(w->panels[i].low, w->panels[i].high, start);
+        if (keys > 0 && whet_backward_needs_values(w, i, start, keys))
+            return true;
+    }
+    return false;
+}
+
+static void sweep_block(backward_work *w, size_t start, unsigned what) {
     const whet_attention *a = w->a;
-    for (size_t start = w->first_key; start < w->end_key; start += BLOCK) {
-        size_t length = block_length(w->end_key, start);
+    size_t length = block_length(w->end_key, start), next = start + length;
+    bool logits = what & SWEEP_LOGITS, grads = what & SWEEP_WEIGHT_GRADS;
+    if (logits)
         whet_pack_interleaved(&w->slice, &a->k, a->head_dim, start, length, NULL, w->row_buffer,
                               w->keys);
+    if (grads && any_needs_values(w, start))
         whet_pack_interleaved(&w->slice, &a->v, a->value_dim, start, length,
                               w->has_common ? w->common : NULL, w->row_buffer, w->values);
-        rows_ahead ahead = whet_rows_ahead(
-            &w->slice, &a->k, &a->v, start + length,
-            start + length + block_length(w->end_key, start + length), w->panel_count);
-        for (size_t i = 0; i < w->panel_count; i++) {
-            backward_panel *p = w->panels + i;
-            size_t keys = keys_in_block(p->low, p->high, start), at = backward_tile(w, i, start);
-            if (keys == 0)
-                continue;
-            whet_tile_logits(&w->slice, p->row, p->row_count, w->keys,
-                             w->queries + i * a->head_dim * w->lanes, start, keys, w->logits + at,
-                             w->softcap_grads ? w->softcap_grads + at : NULL, &ahead);
-            w->k->scores(w->values, (keys + w->k->strip - 1) / w->k->strip,
-                         w->grads + i * a->value_dim * w->lanes, a->value_dim,
-                         w->weight_grads + at);
-            if (p->by_row < p->row_count)
-                sum_tile(w, p, w->logits + at, w->weight_grads + at, keys);
-        }
+    rows_ahead ahead = whet_rows_ahead(&w->slice, logits ? &a->k : NULL, grads ? &a->v : NULL, next,
+                                       next + block_length(w->end_key, next), w->panel_count);
+    for (size_t i = 0; i < w->panel_count; i++) {
+        size_t keys = keys_in_block(w->panels[i].low, w->panels[i].high, start);
+        if (keys > 0 && logits)
+            find_logits(w, i, start, keys, &ahead);
+        if (keys > 0 && grads)
+            find_weight_grads(w, i, start, keys);
     }
+}
+
+static void sweep(backward_work *w, unsigned what) {
+    for (size_t start = w->first_key; start < w->end_key; start += BLOCK)
+        sweep_block(w, start, what);
+}
+
+void whet_backward_first_sweep(backward_work *w) {
+    if (!(w->a->skip > 0)) {
+        sweep(w, SWEEP_LOGITS | SWEEP_WEIGHT_GRADS);
+        return;
+    }
+    sweep(w, SWEEP_LOGITS);
+    whet_backward_choose_blocks(w);
+    sweep(w, SWEEP_WEIGHT_GRADS);
 }
 
 /* ---- in between ---- */

@@ -357,9 +357,6 @@ static whet_status check_reserved(const whet_attention *a, const char *owner) {
         status = whet_check_reserved(a->out.reserved, (member){owner, "out"});
     if (status == WHET_OK)
         status = whet_check_reserved(a->mask.reserved, (member){owner, "mask"});
-    if (status == WHET_OK && a->reserved)
-        status = whet_refuse(WHET_ERROR_ARGUMENT, "%sreserved is %lu, not 0", owner,
-                             (unsigned long)a->reserved);
     return status;
 }
 
@@ -371,6 +368,9 @@ static whet_status check_numbers(const whet_attention *a, const char *owner) {
         return whet_refuse(WHET_ERROR_ARGUMENT, "%sscale is not finite", owner);
     if (!isfinite(a->softcap) || a->softcap < 0)
         return whet_refuse(WHET_ERROR_ARGUMENT, "%ssoftcap is not finite or below 0", owner);
+    if (!(a->skip >= 0 && a->skip < 1))
+        return whet_refuse(WHET_ERROR_ARGUMENT, "%sskip is %g, not 0 to below 1", owner,
+                           (double)a->skip);
     return WHET_OK;
 }
 

@@ -2,14 +2,15 @@
  * What the files of attention over a long cache share: a task's memory and what
  * is known of its rows. decode.c explains the phases and drives them:
  * decode_plan.c divides the work and lays out memory, decode_cache.c reads keys
- * and values, decode_scores.c, decode_betas.c, decode_values.c and
- * decode_reduce.c are one phase each.
+ * and values, decode_scores.c, decode_betas.c, decode_skip.c, decode_values.c and
+ * decode_reduce.c are one phase each, except that decode_skip.c has two.
  */
 #ifndef WHET_DECODE_H
 #define WHET_DECODE_H
 
 #include "attention/arena.h"
 #include "attention/geometry.h"
+#include "attention/skip.h"
 
 #define DECODE_CONVERTED 16 /* rows of a caller's own type converted at a time */
 
@@ -20,6 +21,7 @@ typedef struct decode_row {
     float exp2_scale; /* beta log2 e */
     double sink_z, sink_s;
     bool mapped; /* the row's logits are coefficients by now */
+    double skipped_weight, skipped_share;
 } decode_row;
 
 /* What a chunk adds to a row after beta. */
@@ -44,6 +46,11 @@ typedef struct decode_work {
     float *outputs;
     float *queries, *weights, *partial, *converted;
     size_t weights_stride, outputs_stride;
+    /* with skip, of the slice's first block: */
+    float *block_weights; /* [slice][block][row] */
+    uint32_t *block_order;
+    bool *left_out;      /* [slice][block] */
+    double *row_weights; /* [slice][row] */
 } decode_work;
 
 /* Rows of floats are padded to whole vectors. */
@@ -52,6 +59,13 @@ static inline size_t padded(size_t n) { return round_up(n, ROW_PAD); }
 /* Where a chunk's share of a row's output goes. */
 static inline float *decode_output(const decode_work *w, size_t r, size_t chunk) {
     return w->outputs + chunk * w->outputs_stride + r * padded(w->slice.attention->value_dim);
+}
+
+/* Fetches a row's logits of a chunk, which after a phase are in the outer caches. */
+static inline void decode_fetch_logits(const decode_work *w, size_t r, size_t low, size_t high) {
+    const float *logits = w->logits + r * w->logits_stride;
+    for (size_t j = low; r < w->row_count && j < high; j += ROW_PAD)
+        __builtin_prefetch(logits + j, 0, 3);
 }
 
 /* Bytes of scratch and workspace, and the division of work; false on overflow. */
@@ -92,6 +106,18 @@ void whet_decode_score_chunk(decode_work *w);
 
 /* A row's statistics, and its beta or its map's coefficients. */
 void whet_decode_choose_beta(decode_work *w, size_t r);
+
+/* With skip, before the values: weights of a chunk in place of its logits, and of its blocks; then
+ * the blocks of a slice that are left out. */
+void whet_decode_weigh_chunk(decode_work *w);
+void whet_decode_choose_blocks(decode_work *w);
+
+/* Copies the weights of keys [from, to) to w->weights, which begin at key `low`: zeros where their
+ * head leaves them out. */
+void whet_decode_take_weights(decode_work *w, size_t low, size_t from, size_t to);
+
+/* The next keys from *to on, up to `high`, that some head does not leave out; false for none. */
+bool whet_decode_next_run(const decode_work *w, size_t high, size_t *from, size_t *to);
 
 /* Weights of a chunk, and what they select of the values. */
 void whet_decode_value_chunk(decode_work *w);

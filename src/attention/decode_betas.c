@@ -91,6 +91,7 @@ void whet_decode_choose_beta(decode_work *w, size_t r) {
     state->stats = total;
     state->max = total.max > -(double)INFINITY ? (float)total.max : 0;
     state->mapped = false;
+    state->skipped_weight = state->skipped_share = 0;
     state->sink_z = 1;
     state->sink_s = 0;
     choose_beta(w, &row, r, state);

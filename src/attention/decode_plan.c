@@ -24,6 +24,7 @@ typedef struct layout {
     size_t outputs; /* float [task][row][padded value_dim], */
     size_t
         outputs_stride; /* from a task's to those of the next chunk: also an odd number of lines */
+    size_t block_weights, block_order, left_out, row_weights; /* with skip: see decode_work */
     size_t total;
     /* in the scratch of a task */
     size_t queries, weights, partial, converted, scratch;
@@ -56,6 +57,13 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     at->maxima = whet_arena_place(&workspace, a->max_logits ? pieces : 0, sizeof(float));
     at->outputs = whet_arena_place(
         &workspace, whet_arena_product(&workspace, tasks, at->outputs_stride), sizeof(float));
+    size_t blocks =
+        whet_arena_product(&workspace, shape->slices, a->skip > 0 ? skip_block_count(a->keys) : 0);
+    at->block_weights = whet_arena_place(
+        &workspace, whet_arena_product(&workspace, blocks, shape->row_count), sizeof(float));
+    at->block_order = whet_arena_place(&workspace, blocks, sizeof(uint32_t));
+    at->left_out = whet_arena_place(&workspace, blocks, sizeof(bool));
+    at->row_weights = whet_arena_place(&workspace, a->skip > 0 ? row_count : 0, sizeof(double));
     at->queries = whet_arena_place(
         &scratch, whet_arena_product(&scratch, task_rows, padded(a->head_dim)), sizeof(float));
     at->weights = whet_arena_place(
@@ -179,9 +187,10 @@ bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
         return false;
     if (!size_multiply(shape->slices / shape->heads_per_task, shape->chunks, &tasks))
         return false;
-    plan->phases = 4;
-    plan->tasks[0] = plan->tasks[2] = tasks;
-    plan->tasks[3] = shape->slices;
+    unsigned values = a->skip > 0 ? 4 : 2; /* phases before the values */
+    plan->phases = values + 2;
+    plan->tasks[0] = plan->tasks[2] = plan->tasks[values] = tasks;
+    plan->tasks[values - 1] = plan->tasks[values + 1] = shape->slices;
     return size_multiply(shape->slices, shape->row_count, &plan->tasks[1]);
 }
 
@@ -213,6 +222,13 @@ decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t 
     w.weights_stride = weights_stride_of(&w.shape);
     w.partial = arena_part(scratch, at.partial);
     w.converted = arena_part(scratch, at.converted);
+    if (a->skip > 0) {
+        size_t block = slice_index * skip_block_count(a->keys);
+        w.block_weights = (float *)arena_part(base, at.block_weights) + block * w.shape.row_count;
+        w.block_order = (uint32_t *)arena_part(base, at.block_order) + block;
+        w.left_out = (bool *)arena_part(base, at.left_out) + block;
+        w.row_weights = (double *)arena_part(base, at.row_weights) + row;
+    }
     return w;
 }
 

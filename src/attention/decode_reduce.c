@@ -37,6 +37,8 @@ whet_status whet_decode_reduce_row(decode_work *w, size_t r, uint64_t *first_bad
     if (row_has_beta(&state->stats))
         state->stats.sink_share = z > 0 ? first / z : 0;
     state->stats.position = row.token;
+    state->stats.skipped_weight = good ? state->skipped_weight : (double)NAN;
+    state->stats.skipped_share = state->skipped_share;
     for (size_t c = 0; c < a->value_dim; c++)
         result[c] = !good ? NAN : z > 0 ? (float)(total[c] / z) : 0;
     whet_store_output(&w->slice, &row, result);

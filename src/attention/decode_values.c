@@ -11,8 +11,10 @@ static double copy_coefficients(const decode_work *w, size_t r, size_t low, size
     query_row row = whet_decode_row_at(w, r);
     const float *coefficients = w->logits + r * w->logits_stride;
     float *weights = w->weights + r * w->weights_stride;
-    for (size_t j = low; j < high; j++)
-        weights[j - low] = j >= row.low && j < row.high ? coefficients[j] : 0;
+    size_t from = row.low > low ? row.low : low, to = row.high < high ? row.high : high;
+    memset(weights, 0, (high - low) * sizeof(float));
+    if (from < to)
+        memcpy(weights + (from - low), coefficients + from, (to - from) * sizeof(float));
     return w->shape.kernels->finite(weights, high - low) ? 0 : (double)NAN;
 }
 
@@ -42,6 +44,14 @@ static void weigh_row(decode_work *w, size_t r, size_t low, size_t high) {
     w->sums[w->chunk * w->row_count + r] = sums;
 }
 
+/* Whether a key counts for any row. */
+static bool has_weight(const float *weights, size_t stride, size_t row_count) {
+    for (size_t r = 0; r < row_count; r++)
+        if (weights[r * stride] != 0)
+            return true;
+    return false;
+}
+
 /* Adds value j of a head to the rows of w->partial; where it is not finite, only to rows whose
  * weight is not zero. The weights are those of the chunk's keys from `low` on. */
 static void add_value_carefully(decode_work *w, size_t head, size_t low, size_t j) {
@@ -50,8 +60,10 @@ static void add_value_carefully(decode_work *w, size_t head, size_t low, size_t 
     kv_slice slice = w->slice;
     slice.kv_head += head;
     size_t stride = padded(a->value_dim);
-    const float *row = whet_load_position(&slice, &a->v, j, a->value_dim, w->converted);
     const float *weights = w->weights + head * w->shape.row_count * w->weights_stride + (j - low);
+    if (!has_weight(weights, w->weights_stride, w->shape.row_count))
+        return;
+    const float *row = whet_load_position(&slice, &a->v, j, a->value_dim, w->converted);
     if (k->finite(row, a->value_dim)) {
         kv_rows value = whet_decode_converted(w, 1, a->value_dim);
         value.first = row;
@@ -92,34 +104,49 @@ static bool outputs_are_finite(const decode_work *w, size_t first_row, size_t ro
     return finite;
 }
 
-/* By now the logits are in the outer caches. */
-static void fetch_logits(const decode_work *w, size_t r, size_t low, size_t high) {
-    const float *logits = w->logits + r * w->logits_stride;
-    for (size_t j = low; j < high; j += ROW_PAD)
-        __builtin_prefetch(logits + j, 0, 3);
+static void weigh_rows(decode_work *w, size_t low, size_t high) {
+    decode_fetch_logits(w, 0, low, high);
+    for (size_t r = 0; r < w->row_count; r++) {
+        decode_fetch_logits(w, r + 1, low, high);
+        weigh_row(w, r, low, high);
+    }
+}
+
+/* Adds the values of keys [from, to) of a chunk whose weights begin at key `low`. */
+static void add_values(decode_work *w, size_t low, size_t from, size_t to) {
+    const whet_attention *a = w->slice.attention;
+    kv_rows values = whet_decode_cache(w, &a->v, from, to - from, a->value_dim);
+    w->shape.kernels->cache_values(&values, w->weights + (from - low), w->weights_stride,
+                                   w->shape.row_count, decode_output(w, 0, w->chunk),
+                                   padded(a->value_dim));
+}
+
+/* The same without the blocks that all heads of the task leave out. */
+static void add_live_values(decode_work *w, size_t low, size_t high) {
+    for (size_t from, to = low; whet_decode_next_run(w, high, &from, &to);) {
+        whet_decode_take_weights(w, low, from, to);
+        add_values(w, low, from, to);
+    }
 }
 
 void whet_decode_value_chunk(decode_work *w) {
     const whet_attention *a = w->slice.attention;
     size_t low, high, row_count = w->shape.row_count;
     whet_decode_visible_keys(w, &low, &high);
-    fetch_logits(w, 0, low, high);
-    for (size_t r = 0; r < w->row_count; r++) {
-        if (r + 1 < w->row_count)
-            fetch_logits(w, r + 1, low, high);
-        weigh_row(w, r, low, high);
-    }
+    if (!(a->skip > 0))
+        weigh_rows(w, low, high);
     clear_outputs(w, 0, w->row_count);
     bool direct = whet_decode_reads_directly(&a->v);
-    if (direct && low < high) {
-        kv_rows values = whet_decode_cache(w, &a->v, low, high - low, a->value_dim);
-        w->shape.kernels->cache_values(&values, w->weights, w->weights_stride, row_count,
-                                       decode_output(w, 0, w->chunk), padded(a->value_dim));
-    }
+    if (direct && a->skip > 0)
+        add_live_values(w, low, high);
+    else if (direct && low < high)
+        add_values(w, low, low, high);
     for (size_t h = 0; h < w->shape.heads_per_task; h++) {
         if (direct && outputs_are_finite(w, h * row_count, row_count))
             continue;
         clear_outputs(w, h * row_count, row_count);
+        if (a->skip > 0)
+            whet_decode_take_weights(w, low, low, high);
         add_values_carefully(w, h, low, high);
     }
 }

@@ -23,6 +23,8 @@ static bool is_plain(const whet_attention *a, const whet_policy *policy) {
 /* One pass is enough where beta does not depend on the logits and the statistics asked for, if
  * any, come from that same pass. */
 static bool one_pass(const whet_attention *a, const whet_policy *policy, uint64_t path) {
+    if (a->skip > 0 && path == PATH_PREFILL)
+        return false;
     if (a->stats && (!is_plain(a, policy) || path == PATH_DECODE))
         return false;
     return whet_beta_is_known(a, policy) && !(whet_map_of(policy)->traits & MAP_SEARCHES) &&
@@ -68,12 +70,17 @@ whet_status whet_shape_slices(const whet_attention *a, plan_shape *shape) {
     return WHET_OK;
 }
 
+bool whet_is_decode(const whet_attention *a, const plan_shape *shape) {
+    return shape->row_count <= DECODE_ROWS || a->queries == 1;
+}
+
 /* What the policies need in total. sigmoid's ln n depends on the mask: see whet_count_visible. */
 static void look_at_policies(const whet_attention *a, plan_shape *shape) {
     shape->fused = 1;
     shape->summed = shape->extremes = a->stats != NULL;
     /* a row without keys has no use for a beta that is not a number */
     shape->counted = a->stats || a->betas;
+    shape->searched = a->skip > 0;
     for (size_t i = 0; i < a->policy_count; i++) {
         const whet_policy *policy = &a->policies[i];
         unsigned needs = whet_temperature_of(policy)->needs;
@@ -124,7 +131,7 @@ whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan
     status = whet_shape_slices(a, &shape);
     if (status != WHET_OK)
         return status;
-    shape.path = shape.row_count <= DECODE_ROWS || a->queries == 1 ? PATH_DECODE : PATH_PREFILL;
+    shape.path = whet_is_decode(a, &shape) ? PATH_DECODE : PATH_PREFILL;
     look_at_policies(a, &shape);
     bool fits = shape.path == PATH_DECODE ? whet_plan_decode(&result, &shape)
                                           : whet_plan_prefill(&result, &shape);

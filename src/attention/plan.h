@@ -8,6 +8,7 @@
 
 #include "isa/kernels.h"
 #include "whet.h"
+#include <stdbool.h>
 
 enum { PATH_PREFILL = 0, PATH_DECODE = 1, PATH_BACKWARD = 2 };
 
@@ -22,7 +23,8 @@ typedef struct plan_shape {
     uint64_t counted;        /* the number of unmasked keys is needed */
     uint64_t mapped;         /* some policy is not a temperature */
     uint64_t summed;         /* prefill: Z and S are needed before the output is computed */
-    uint64_t searched;       /* prefill: some map looks for a threshold in all logits of a row */
+    uint64_t searched;       /* prefill: all logits of a row are looked at before its output: for a
+                                map's threshold, or for blocks to leave out */
     uint64_t by_row;         /* prefill: some map has no kernel for panels */
     uint64_t backwards;      /* prefill: outputs are summed from the last key to the first */
     uint64_t panels;         /* prefill: panels to a task; backward: panels to a set */
@@ -46,6 +48,9 @@ plan_shape whet_shape_of(const whet_plan *plan);
 
 /* Kernels, rows and slices of a description that has been checked. */
 whet_status whet_shape_slices(const whet_attention *a, plan_shape *shape);
+
+/* Whether the forward pass takes the path of decode. */
+bool whet_is_decode(const whet_attention *a, const plan_shape *shape);
 
 /* Completes a plan: its own part is the shape. */
 void whet_plan_set_shape(whet_plan *plan, const plan_shape *shape);

@@ -15,11 +15,24 @@
  *             the maps that look for a threshold (panel_maps.h), whose logits
  *             are always kept.
  *
+ * skip      Weights of all blocks are made from the kept logits, in their place,
+ *             before the pass over the values, which then leaves some out
+ *             (prefill_skip.c).
+ *
  * Stick-breaking goes from the last key to the first, and then so does the whole
  * task: for all other policies the order does not matter.
  */
 #include "attention/max_logits.h"
 #include "attention/prefill.h"
+
+static void report_skip(const prefill_work *w, size_t index, size_t lane, whet_stats *stats) {
+    const prefill_panel *p = w->panels + index;
+    const query_row *row = &p->row[lane];
+    bool bad = stats->flags & WHET_ROW_NOT_FINITE;
+    stats->skipped_weight = bad ? (double)NAN : p->skipped[lane];
+    stats->skipped_share =
+        whet_skip_share(w->left_out + index * w->kept_blocks, w->first_key, row->low, row->high);
+}
 
 static void finish_lane(prefill_work *w, size_t index, size_t lane) {
     const whet_attention *a = w->slice.attention;
@@ -35,12 +48,12 @@ static void finish_lane(prefill_work *w, size_t index, size_t lane) {
         whet_report_exponentials(p->row[lane].map, (double)p->max[lane], z, p->s[lane], stats);
     if (row_has_beta(stats) && !form_is_exponential(form))
         whet_maps_report(maps_of(w, p), lane, z, stats);
-    double factor = z > 0 ? 1.0 / z : 0;
-    if (!form_is_normalised(form))
-        factor = 1;
+    double factor = lane_factor(w, p, lane);
     if (row_has_beta(stats))
         stats->sink_share = p->first[lane] * factor;
     stats->position = p->row[lane].token;
+    if (w->slice.attention->skip > 0)
+        report_skip(w, index, lane, stats);
     for (size_t c = 0; c < a->value_dim; c++)
         w->row_buffer[c] = good ? (float)(total[c * w->lanes] * factor) : NAN;
     whet_store_output(&w->slice, &p->row[lane], w->row_buffer);
@@ -73,6 +86,8 @@ whet_status whet_run_prefill_task(const whet_plan *plan, size_t task, void *scra
     } else {
         whet_prefill_stats_pass(&w);
         whet_prefill_choose_betas(&w);
+        if (plan->description.attention.skip > 0)
+            whet_prefill_weigh_pass(&w);
         whet_prefill_output_pass(&w);
     }
     return finish_work(&w, first_bad_row);

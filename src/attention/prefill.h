@@ -9,6 +9,7 @@
 
 #include "attention/panel_maps.h"
 #include "attention/row_form.h"
+#include "attention/skip.h"
 #include "attention/tiles.h"
 #include "row/extra_logits.h"
 #include <math.h>
@@ -30,6 +31,7 @@ typedef struct prefill_panel {
     double totals_factor[LANES_MAX]; /* factor still to be applied to the totals */
     whet_stats stats[LANES_MAX];
     beta_solver solver[LANES_MAX];
+    double skipped[LANES_MAX]; /* weight that is left out */
 } prefill_panel;
 
 /* A task's scratch, cut into its parts. */
@@ -56,6 +58,11 @@ typedef struct prefill_work {
     size_t nonfinite[BLOCK]; /* keys of the block whose values are not finite */
     size_t nonfinite_count;
     rows_ahead ahead; /* keys and values of the next block */
+    /* with skip, for kept_blocks blocks from the first key on: */
+    size_t kept_blocks;
+    float *block_weights; /* [block][lanes], of one panel at a time */
+    uint32_t *block_order;
+    bool *left_out; /* [panel][block] */
 } prefill_work;
 
 static inline panel_maps *maps_of(const prefill_work *w, const prefill_panel *p) {
@@ -70,6 +77,13 @@ static inline panel_form form_of_lane(const prefill_work *w, const prefill_panel
 /* Whether a lane's row has one more logit of zero. */
 static inline bool lane_has_zero(const prefill_panel *p, size_t lane) {
     return lane < p->row_count && (p->row[lane].map->traits & MAP_ZERO_LOGIT);
+}
+
+/* What a lane's weights are multiplied with in the end. */
+static inline double lane_factor(const prefill_work *w, const prefill_panel *p, size_t lane) {
+    if (!form_is_normalised(form_of_lane(w, p, lane)))
+        return 1;
+    return p->z[lane] > 0 ? 1.0 / p->z[lane] : 0;
 }
 
 static inline float *prefill_tile(const prefill_work *w, size_t index, size_t start) {
@@ -90,14 +104,19 @@ size_t whet_prefill_cut_scratch(prefill_work *w, const whet_plan *plan, size_t t
 /* Brings a task's query rows into layout, before their first key. */
 void whet_prefill_start(prefill_work *w, const whet_plan *plan, size_t task, void *scratch);
 
-/* The passes: everything in one; maxima and sums; sums for a step of `target`; outputs. */
+/* The passes: everything in one; maxima and sums; sums for a step of `target`; weights, with skip;
+ * outputs. */
 void whet_prefill_fused_pass(prefill_work *w);
 void whet_prefill_stats_pass(prefill_work *w);
 void whet_prefill_moments_pass(prefill_work *w);
+void whet_prefill_weigh_pass(prefill_work *w);
 void whet_prefill_output_pass(prefill_work *w);
 
 /* After the fused pass: every row's statistics and the beta it was computed with. */
 void whet_prefill_settle_betas(prefill_work *w);
+
+/* The blocks that a panel leaves out, from its weights: prefill_skip.c. */
+void whet_prefill_choose_blocks(prefill_work *w, size_t index);
 
 /* From the sums of the first pass to every row's beta, ready for the second. */
 void whet_prefill_choose_betas(prefill_work *w);

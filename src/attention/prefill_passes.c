@@ -22,9 +22,10 @@ static void pack_values(prefill_work *w, size_t start, size_t count) {
                                            w->row_buffer, w->values, w->nonfinite);
 }
 
-static void add_nonfinite_values(prefill_work *w, size_t start, const float *tile, size_t keys,
-                                 float *out) {
+static void add_nonfinite_values(prefill_work *w, size_t index, size_t start, const float *tile,
+                                 size_t keys) {
     const whet_attention *a = w->slice.attention;
+    float *out = w->outputs + index * w->value_strips * w->interleave * w->lanes;
     for (size_t i = 0; i < w->nonfinite_count && w->nonfinite[i] < keys; i++) {
         const float *weights = tile + w->nonfinite[i] * w->lanes;
         const float *row = whet_load_position(&w->slice, &a->v, start + w->nonfinite[i],
@@ -135,12 +136,10 @@ static void take_maps(prefill_work *w, prefill_panel *p, size_t keys, float *til
     whet_maps_weigh(maps, w->shape.kernels, logits, keys, tile, z, wants_s);
 }
 
-/* Weights from the logits of a tile, and what they select of the values. */
-static void accumulate_tile(prefill_work *w, size_t index, size_t start, size_t keys, float *tile,
-                            const float *rescale, bool wants_s) {
-    const kernels *k = w->shape.kernels;
+/* Weights from the logits of a tile, in their place, and their sums. */
+static void weigh_tile(prefill_work *w, size_t index, size_t start, size_t keys, float *tile,
+                       bool wants_s) {
     prefill_panel *p = w->panels + index;
-    float *out = w->outputs + index * w->value_strips * w->interleave * w->lanes;
     float z[LANES_MAX];
     if (w->maps)
         take_maps(w, p, keys, tile, z, wants_s);
@@ -149,13 +148,26 @@ static void accumulate_tile(prefill_work *w, size_t index, size_t start, size_t 
     add_lanes(p->z, z, w->lanes);
     for (size_t lane = 0; wants_s && start == 0 && lane < w->lanes; lane++)
         p->first[lane] = (double)tile[lane];
+}
+
+/* What the weights of keys [from, to) of a block select of the values. */
+static void add_values(prefill_work *w, size_t index, size_t from, size_t to, const float *tile,
+                       const float *rescale) {
+    float *out = w->outputs + index * w->value_strips * w->interleave * w->lanes;
     for (size_t g = 0; g < w->value_strips; g++) {
-        k->accumulate(w->values + g * BLOCK * w->interleave, 1, BLOCK * w->interleave, tile, keys,
-                      rescale, out + g * w->interleave * w->lanes);
+        w->shape.kernels->accumulate(w->values + (g * BLOCK + from) * w->interleave, 1,
+                                     BLOCK * w->interleave, tile + from * w->lanes, to - from,
+                                     rescale, out + g * w->interleave * w->lanes);
         whet_fetch_rows(&w->ahead);
     }
+}
+
+static void accumulate_tile(prefill_work *w, size_t index, size_t start, size_t keys, float *tile,
+                            const float *rescale, bool wants_s) {
+    weigh_tile(w, index, start, keys, tile, wants_s);
+    add_values(w, index, 0, keys, tile, rescale);
     if (w->nonfinite_count)
-        add_nonfinite_values(w, start, tile, keys, out);
+        add_nonfinite_values(w, index, start, tile, keys);
 }
 
 static void clear_outputs(prefill_work *w) {
@@ -195,20 +207,26 @@ static bool ends_f32_sums(const prefill_work *w, size_t i) {
     return i % F32_BLOCKS == F32_BLOCKS - 1 || i + 1 == block_count(w);
 }
 
+/* Prepares to fetch the keys, the values or both of block `block`, if there is one. */
+static void fetch_block(prefill_work *w, size_t block, bool keys, bool values) {
+    const whet_attention *a = w->slice.attention;
+    size_t start = 0, end = 0;
+    if (block < block_count(w)) {
+        start = block_start(w, block);
+        end = start + block_length(w->end_key, start);
+    }
+    w->ahead = whet_rows_ahead(&w->slice, keys ? &a->k : NULL, values ? &a->v : NULL, start, end,
+                               w->panel_count);
+}
+
 /* Packs the keys, the values or both of block `block`, and prepares to fetch the next one. */
 static void pack_block(prefill_work *w, size_t block, bool keys, bool values) {
-    const whet_attention *a = w->slice.attention;
-    size_t start = block_start(w, block), next = 0, end = 0;
+    size_t start = block_start(w, block);
     if (keys)
         pack_keys(w, start, block_length(w->end_key, start));
     if (values)
         pack_values(w, start, block_length(w->end_key, start));
-    if (block + 1 < block_count(w)) {
-        next = block_start(w, block + 1);
-        end = next + block_length(w->end_key, next);
-    }
-    w->ahead = whet_rows_ahead(&w->slice, keys ? &a->k : NULL, values ? &a->v : NULL, next, end,
-                               w->panel_count);
+    fetch_block(w, block + 1, keys, values);
 }
 
 void whet_prefill_fused_pass(prefill_work *w) {
@@ -267,25 +285,123 @@ static float *tile_again(prefill_work *w, size_t index, size_t start, size_t key
     return tile;
 }
 
-void whet_prefill_output_pass(prefill_work *w) {
-    bool wants_stats = w->slice.attention->stats != NULL;
+/* ---- values that are left out ---- */
+
+/* Keys of a tile that are left out together: where all weights are zero, as many as a kernel sums
+ * up before it adds them to the output, so that nothing is rounded in another way. */
+#define ZERO_KEYS 96
+
+static bool has_weights(const float *weights, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (weights[i] != 0)
+            return true;
+    return false;
+}
+
+/* Whether keys [from, to) of the block at `start` count for a panel. */
+static bool is_live(const prefill_work *w, size_t index, size_t start, size_t from, size_t to,
+                    const float *tile) {
+    if (w->slice.attention->skip > 0)
+        return !w->left_out[index * w->kept_blocks + (start - w->first_key + from) / SKIP_KEYS];
+    return !w->maps || has_weights(tile + from * w->lanes, (to - from) * w->lanes);
+}
+
+/* Whether any panel needs values of the block at `start`, as far as that is known beforehand. */
+static bool needs_values(const prefill_work *w, size_t start) {
+    bool needed = !(w->slice.attention->skip > 0);
+    for (size_t i = 0; !needed && i < w->panel_count; i++) {
+        size_t keys = keys_in_block(w->panels[i].low, w->panels[i].high, start);
+        for (size_t from = 0; !needed && from < keys; from += SKIP_KEYS)
+            needed = is_live(w, i, start, from, from, NULL);
+    }
+    return needed;
+}
+
+/* Values that are not finite count for no lane that leaves them out. */
+static void clear_weights(const prefill_work *w, size_t from, size_t to, float *tile) {
+    if (w->nonfinite_count)
+        memset(tile + from * w->lanes, 0, (to - from) * w->lanes * sizeof(float));
+}
+
+/* Adds the values of a block, except those that are left out. */
+static void add_live_values(prefill_work *w, size_t index, size_t start, size_t keys, float *tile,
+                            const float *rescale) {
+    size_t unit = w->slice.attention->skip > 0 ? SKIP_KEYS : ZERO_KEYS, from = 0;
+    for (size_t at = 0, end; at < keys; at = end) {
+        end = keys - at < unit ? keys : at + unit;
+        if (is_live(w, index, start, at, end, tile))
+            continue;
+        if (from < at)
+            add_values(w, index, from, at, tile, rescale);
+        clear_weights(w, at, end, tile);
+        from = end;
+    }
+    if (from < keys)
+        add_values(w, index, from, keys, tile, rescale);
+    if (w->nonfinite_count)
+        add_nonfinite_values(w, index, start, tile, keys);
+}
+
+/* Adds the values of block `block` for all panels. Where a map leaves most weights at zero, values
+ * are not packed before some panel has a weight for them. */
+static void add_block(prefill_work *w, size_t block, bool values) {
+    const whet_attention *a = w->slice.attention;
     float unchanged[LANES_MAX];
+    size_t start = block_start(w, block);
+    bool is_weighed = a->skip > 0, waits = w->maps && w->shape.searched && !is_weighed;
     for (size_t lane = 0; lane < LANES_MAX; lane++)
         unchanged[lane] = 1;
+    pack_block(w, block, !w->shape.kept, values && !waits);
+    for (size_t i = 0; values && i < w->panel_count; i++) {
+        size_t keys = keys_in_block(w->panels[i].low, w->panels[i].high, start);
+        if (keys == 0)
+            continue;
+        float *tile = tile_again(w, i, start, keys);
+        if (!is_weighed)
+            weigh_tile(w, i, start, keys, tile, a->stats != NULL);
+        if (waits && has_weights(tile, keys * w->lanes)) {
+            pack_values(w, start, block_length(w->end_key, start));
+            waits = false;
+        }
+        if (!waits)
+            add_live_values(w, i, start, keys, tile, unchanged);
+    }
+}
+
+void whet_prefill_output_pass(prefill_work *w) {
     clear_outputs(w);
     for (size_t block = 0; block < block_count(w); block++) {
-        size_t start = block_start(w, block);
-        pack_block(w, block, !w->shape.kept, true);
-        for (size_t i = 0; i < w->panel_count; i++) {
-            const prefill_panel *p = w->panels + i;
-            size_t keys = keys_in_block(p->low, p->high, start);
-            if (keys == 0)
-                continue;
-            float *tile = tile_again(w, i, start, keys);
-            accumulate_tile(w, i, start, keys, tile, unchanged, wants_stats);
-        }
+        add_block(w, block, needs_values(w, block_start(w, block)));
         if (ends_f32_sums(w, block))
             flush_outputs(w);
+    }
+}
+
+/* Adds up a tile's weights, block by block. */
+static void sum_blocks(prefill_work *w, size_t start, size_t keys, const float *tile) {
+    for (size_t from = 0; from < keys; from += SKIP_KEYS) {
+        float *sums = w->block_weights + (start - w->first_key + from) / SKIP_KEYS * w->lanes;
+        memset(sums, 0, w->lanes * sizeof(float));
+        for (size_t j = from; j < keys && j < from + SKIP_KEYS; j++)
+            for (size_t lane = 0; lane < w->lanes; lane++)
+                sums[lane] += tile[j * w->lanes + lane];
+    }
+}
+
+void whet_prefill_weigh_pass(prefill_work *w) {
+    bool wants_stats = w->slice.attention->stats != NULL;
+    for (size_t i = 0; i < w->panel_count; i++) {
+        const prefill_panel *p = w->panels + i;
+        memset(w->block_weights, 0, w->kept_blocks * w->lanes * sizeof(float));
+        for (size_t block = 0; block < block_count(w); block++) {
+            size_t start = block_start(w, block), keys = keys_in_block(p->low, p->high, start);
+            if (keys == 0)
+                continue;
+            float *tile = prefill_tile(w, i, start);
+            weigh_tile(w, i, start, keys, tile, wants_stats);
+            sum_blocks(w, start, keys, tile);
+        }
+        whet_prefill_choose_blocks(w, i);
     }
 }
 

@@ -6,9 +6,15 @@
 #define KEPT_ROWS 48     /* with fewer to a task, layout costs more than computing logits twice */
 
 typedef struct layout {
-    size_t panels, queries, outputs, totals, keys, values, tiles, row_buffer, maps, spare, map_row,
-        total;
+    size_t panels, queries, outputs, totals, keys, values, tiles, row_buffer, maps, spare, map_row;
+    size_t block_weights, block_order, left_out; /* with skip */
+    size_t total;
 } layout;
+
+/* Blocks that skip may leave out among the keys that a panel keeps. */
+static size_t blocks_to_keep(const whet_attention *a) {
+    return round_up(a->keys, BLOCK) / SKIP_KEYS;
+}
 
 static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at) {
     size_t lanes = shape->kernels->lanes, panels = shape->panels;
@@ -26,6 +32,10 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     at->maps = whet_arena_place(&scratch, shape->mapped ? panels : 0, sizeof(panel_maps));
     at->spare = whet_arena_place(&scratch, shape->mapped ? BLOCK * lanes : 0, sizeof(float));
     at->map_row = whet_arena_place(&scratch, shape->by_row ? a->keys : 0, sizeof(float));
+    size_t blocks = a->skip > 0 ? blocks_to_keep(a) : 0;
+    at->block_weights = whet_arena_place(&scratch, blocks * lanes, sizeof(float));
+    at->block_order = whet_arena_place(&scratch, blocks, sizeof(uint32_t));
+    at->left_out = whet_arena_place(&scratch, panels * blocks, sizeof(bool));
     at->total = scratch.bytes;
     return !scratch.overflow;
 }
@@ -84,6 +94,10 @@ size_t whet_prefill_cut_scratch(prefill_work *w, const whet_plan *plan, size_t t
     w->maps = w->shape.mapped ? arena_part(scratch, at.maps) : NULL;
     w->spare = arena_part(scratch, at.spare);
     w->map_row = arena_part(scratch, at.map_row);
+    w->block_weights = arena_part(scratch, at.block_weights);
+    w->block_order = arena_part(scratch, at.block_order);
+    w->left_out = arena_part(scratch, at.left_out);
+    w->kept_blocks = blocks_to_keep(a);
     w->lanes = w->shape.kernels->lanes;
     w->interleave = w->shape.kernels->strip;
     w->value_strips = round_up(a->value_dim, w->interleave) / w->interleave;

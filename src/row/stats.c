@@ -94,6 +94,7 @@ whet_stats whet_stats_not_finite(uint64_t n) {
 /* beta and what follows become those of plain softmax, where every policy starts from. */
 void whet_stats_complete(whet_stats *stats) {
     stats->reserved = 0;
+    stats->skipped_weight = stats->skipped_share = 0;
     if (!is_finite(stats)) {
         int64_t position = stats->position;
         *stats = whet_stats_not_finite(stats->n);

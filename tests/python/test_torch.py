@@ -305,7 +305,7 @@ def test_policies_by_head_and_of_one_s_own():
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (dict(skip=0.1), "only 0 is accepted"),
+    (dict(skip=1), "skip is 1, not 0 to below 1"),
     (dict(scale=0.0), "scale is 0"),
     (dict(attn_mask=torch.ones(5, 7, dtype=torch.bool), is_causal=True), "exclude each other"),
     (dict(attn_mask=torch.ones(5, 6)), r"attn_mask has shape .* does not broadcast"),
@@ -338,6 +338,17 @@ def test_shapes_and_types_that_do_not_fit():
         whet.softmax(q.double())
     with pytest.raises(ValueError, match="head_dim"):
         whet.attention(normal(1, 1, 2, 577), normal(1, 1, 2, 577), v[:1, :1, :2])
+
+
+def test_skip_leaves_out_values_within_its_promise():
+    q, k, v = (torch.randn(1, 2, n, 16, requires_grad=True) for n in (3, 700, 700))
+    exact = whet.attention(q, 3 * k, v, policy="softmax")
+    out, aux = whet.attention(q, 3 * k, v, policy="softmax", skip=0.05, return_aux=["skipped_weight", "skipped_share"])
+    assert 0 < aux.skipped_weight.max() <= 0.05
+    assert 0 < aux.skipped_share.max() < 1
+    assert 0 < (out - exact).abs().max() <= 2 * 0.05 * v.abs().max()
+    out.sum().backward()
+    assert (v.grad.abs().sum(-1) == 0).any()
 
 
 def test_nothing_is_kept_without_gradients():

@@ -38,13 +38,13 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_
     names = requested(return_aux)
     if attn_mask is not None and is_causal:
         raise ValueError("attn_mask and is_causal exclude each other: mask the future in attn_mask")
-    if skip:
-        raise ValueError(f"skip is {skip}; this version of the library skips nothing: only 0 is accepted")
+    if not 0 <= skip < 1:
+        raise ValueError(f"skip is {skip}, not 0 to below 1")
     if dropout_p and not torch.is_grad_enabled():
         dropout_p = 0.0
     inputs, shape = fit(query, key, value, attn_mask, sinks, bias, beta, enable_gqa)
     chosen = choose(policy, inputs.q.shape[1])
-    options = Options(_scale(scale, query.shape[-1]), softcap or 0.0, is_causal, offset, window or 0)
+    options = Options(_scale(scale, query.shape[-1]), softcap or 0.0, is_causal, offset, window or 0, skip)
     wants_gradient = needs_gradient(*inputs, chosen.values)
     path = _composed.choose_path(inputs, chosen, options, names, wants_gradient)
     if path == "library" and (dropout_p or needs_gradient(inputs.mask)):
@@ -54,7 +54,7 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_
         raise ValueError(f"dropout_p is {dropout_p}; {chosen.policies[0]} takes no dropout here")
     if path in ("two calls", "composed"):
         out, found = _composed.attention(path, inputs, chosen, options, dropout_p)
-        aux = Aux((name, found[name]) for name in names)
+        aux = Aux((name, found[name] if name in found else torch.zeros_like(found["entropy"])) for name in names)
     else:
         out, aux = _by_library(inputs, chosen, options, names, wants_gradient)
     if query.dim() != 4 or out.shape[0] != shape[0]:

@@ -32,6 +32,7 @@ class Options(NamedTuple):
     is_causal: bool = False
     offset: int = 0
     window: int = 0
+    skip: float = 0.0
 
 
 class Inputs(NamedTuple):
@@ -82,7 +83,7 @@ def describe(inputs: Inputs, policies: int, count: int, options: Options, out: _
     if out is not None:
         request.out = _result(out)
     request.scale, request.softcap, request.offset = options.scale, options.softcap, options.offset
-    request.flags, request.window = c.CAUSAL if options.is_causal else 0, options.window
+    request.flags, request.window, request.skip = c.CAUSAL if options.is_causal else 0, options.window, options.skip
     request.policies, request.policy_count = policies, count
     if mask is not None:
         request.mask = c.Mask(mask.data_ptr(), _Strides(*_repeated(mask)), KINDS[mask.dtype])

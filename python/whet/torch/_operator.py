@@ -35,9 +35,9 @@ def define(custom_op: Any) -> Operators:
     @custom_op("whet::attention", mutates_args=())
     def whet_attention(q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], sinks: Optional[Tensor], bias: Optional[Tensor],
                        beta: Optional[Tensor], values: Optional[Tensor], policies: str, learned: str, scale: float, softcap: float,
-                       is_causal: bool, offset: int, window: int) -> Tuple[Tensor, Tensor]:
+                       is_causal: bool, offset: int, window: int, skip: float) -> Tuple[Tensor, Tensor]:
         out, stats = forward(Inputs(q, k, v, mask, sinks, bias, beta), _chosen(policies.split("\n"), learned.split(), values),
-                             Options(scale, softcap, is_causal, offset, window), True)
+                             Options(scale, softcap, is_causal, offset, window, skip), True)
         assert stats is not None
         return out, stats
 
@@ -49,11 +49,11 @@ def define(custom_op: Any) -> Operators:
     def whet_attention_backward(q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], sinks: Optional[Tensor],
                                 bias: Optional[Tensor], beta: Optional[Tensor], values: Optional[Tensor], stats: Tensor,
                                 grad_out: Optional[Tensor], grad_stats: Optional[Tensor], policies: str, learned: str, scale: float,
-                                softcap: float, is_causal: bool, offset: int, window: int) -> List[Tensor]:
+                                softcap: float, is_causal: bool, offset: int, window: int, skip: float) -> List[Tensor]:
         inputs = Inputs(q, k, v, mask, sinks, bias, beta)
         wanted = {name: tensor is not None for name, tensor in {**inputs._asdict(), "values": values}.items()}
         found = backward(inputs, _chosen(policies.split("\n"), learned.split(), values),
-                         Options(scale, softcap, is_causal, offset, window), stats, grad_out, grad_stats, wanted)
+                         Options(scale, softcap, is_causal, offset, window, skip), stats, grad_out, grad_stats, wanted)
         return [gradient for name in GRADIENTS if (gradient := found.get(name)) is not None]
 
     @whet_attention_backward.register_fake

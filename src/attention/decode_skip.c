@@ -1,0 +1,151 @@
+/*
+ * The two phases of decode that skip adds before the values: a chunk's weights, in place of
+ * its logits, and the sums of its blocks; then the blocks that a slice leaves out.
+ */
+#include "attention/decode.h"
+#include <math.h>
+#include <string.h>
+
+/* Where row r of the task's heads has the weight of a block. */
+static float *block_weight(const decode_work *w, size_t r, size_t block) {
+    size_t rows = w->shape.row_count, blocks = skip_block_count(w->slice.attention->keys);
+    return w->block_weights + (r / rows * blocks + block) * rows + r % rows;
+}
+
+/* The end of the block of key j, or of the chunk. */
+static size_t block_end(size_t j, size_t high) {
+    size_t end = (j / SKIP_KEYS + 1) * SKIP_KEYS;
+    return end < high ? end : high;
+}
+
+static double sum_of(const float *x, size_t n) {
+    double sum = 0;
+    for (size_t j = 0; j < n; j++)
+        sum += (double)x[j];
+    return sum;
+}
+
+/* The sum of a block's coefficients, which a map has made; zeros where the row sees nothing. */
+static double mapped_block(const decode_work *w, size_t r, size_t from, size_t to) {
+    query_row row = whet_decode_row_at(w, r);
+    float *weights = w->logits + r * w->logits_stride;
+    for (size_t j = from; j < to; j++)
+        if (j < row.low || j >= row.high)
+            weights[j] = 0;
+    return sum_of(weights + from, to - from);
+}
+
+/* The weights of row r in a chunk, and the sums of blocks and chunk. */
+static chunk_sums weigh_row(const decode_work *w, size_t r, size_t low, size_t high) {
+    const kernels *k = w->shape.kernels;
+    const decode_row *state = w->states + r;
+    float *logits = w->logits + r * w->logits_stride;
+    row_sums sums = {0, 0, 0};
+    double z = 0;
+    if (w->slice.attention->stats && !state->mapped)
+        k->sums(logits + low, high - low, state->max, state->exp2_scale, &sums);
+    for (size_t j = low, end; j < high; j = end) {
+        end = block_end(j, high);
+        double sum = state->mapped ? mapped_block(w, r, j, end)
+                                   : k->exp_store(logits + j, end - j, state->max,
+                                                  state->exp2_scale, logits + j);
+        *block_weight(w, r, j / SKIP_KEYS) = (float)sum;
+        z += sum;
+    }
+    if (state->mapped) /* its coefficients are normalised; NaN spoils the row all the same */
+        z = isnan(z) ? z : 0;
+    return (chunk_sums){.z = z, .s = sums.s};
+}
+
+/* A row that is not finite adds no values, and does not keep others from leaving them out. */
+static void clear_row(const decode_work *w, size_t r, size_t low, size_t high) {
+    memset(w->logits + r * w->logits_stride + low, 0, (high - low) * sizeof(float));
+    for (size_t j = low; j < high; j = block_end(j, high))
+        *block_weight(w, r, j / SKIP_KEYS) = 0;
+}
+
+void whet_decode_weigh_chunk(decode_work *w) {
+    size_t low, high, end = w->start + w->count;
+    whet_decode_visible_keys(w, &low, &high);
+    decode_fetch_logits(w, 0, low, high);
+    for (size_t r = 0; r < w->row_count; r++) {
+        decode_fetch_logits(w, r + 1, low, high);
+        for (size_t j = w->start; j < end; j = block_end(j, end))
+            *block_weight(w, r, j / SKIP_KEYS) = 0;
+        chunk_sums sums = weigh_row(w, r, low, high);
+        if (isnan(sums.z))
+            clear_row(w, r, low, high);
+        if (low == 0 && high > 0)
+            sums.first = (double)w->logits[r * w->logits_stride];
+        w->sums[w->chunk * w->row_count + r] = sums;
+    }
+}
+
+/* 1 / z of a row, or 0 where it has no result. */
+static double row_factor(const decode_work *w, size_t r) {
+    const decode_row *state = w->states + r;
+    double z = state->sink_z;
+    for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
+        z += w->sums[chunk * w->row_count + r].z;
+    return z > 0 && !(state->stats.flags & WHET_ROW_NOT_FINITE) ? 1 / z : 0;
+}
+
+void whet_decode_choose_blocks(decode_work *w) {
+    const whet_attention *a = w->slice.attention;
+    size_t rows = w->shape.row_count;
+    const skip_choice choice = {.skip = a->skip,
+                                .blocks = skip_block_count(a->keys),
+                                .rows = rows,
+                                .weights = w->block_weights,
+                                .stride = rows,
+                                .order = w->block_order,
+                                .left_out = w->left_out,
+                                .row_weight = w->row_weights};
+    for (size_t r = 0; r < rows; r++) {
+        double factor = row_factor(w, r);
+        for (size_t b = 0; b < choice.blocks; b++)
+            w->block_weights[b * rows + r] =
+                (float)(factor * (double)w->block_weights[b * rows + r]);
+    }
+    whet_skip_choose(&choice);
+    for (size_t r = 0; r < rows; r++) {
+        query_row row = whet_row_of(&w->slice, r);
+        w->states[r].skipped_weight = w->row_weights[r];
+        w->states[r].skipped_share = whet_skip_share(w->left_out, 0, row.low, row.high);
+    }
+}
+
+/* Whether no head of the task needs the block of key j. */
+static bool is_left_out(const decode_work *w, size_t j) {
+    size_t blocks = skip_block_count(w->slice.attention->keys);
+    bool all = true;
+    for (size_t h = 0; all && h < w->shape.heads_per_task; h++)
+        all = w->left_out[h * blocks + j / SKIP_KEYS];
+    return all;
+}
+
+bool whet_decode_next_run(const decode_work *w, size_t high, size_t *from, size_t *to) {
+    *from = *to;
+    while (*from < high && is_left_out(w, *from))
+        *from = block_end(*from, high);
+    for (*to = *from; *to < high && !is_left_out(w, *to);)
+        *to = block_end(*to, high);
+    return *from < *to;
+}
+
+void whet_decode_take_weights(decode_work *w, size_t low, size_t from, size_t to) {
+    size_t blocks = skip_block_count(w->slice.attention->keys);
+    decode_fetch_logits(w, 0, from, to);
+    for (size_t r = 0; r < w->row_count; r++) {
+        const bool *left_out = w->left_out + r / w->shape.row_count * blocks;
+        float *weights = w->weights + r * w->weights_stride;
+        decode_fetch_logits(w, r + 1, from, to);
+        memcpy(weights + (from - low), w->logits + r * w->logits_stride + from,
+               (to - from) * sizeof(float));
+        for (size_t j = from, end; j < to; j = end) {
+            end = block_end(j, to);
+            if (left_out[j / SKIP_KEYS])
+                memset(weights + (j - low), 0, (end - j) * sizeof(float));
+        }
+    }
+}

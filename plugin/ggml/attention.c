@@ -90,6 +90,7 @@ bool attention_describe(operation *o, message *why) {
         .out = {.data = node->data, .type = WHET_F32},
         .policies = o->policies->policies,
         .policy_count = o->policies->count,
+        .skip = o->run->settings->skip,
     };
     o->key_type = o->run->host->type_of(k->type);
     o->value_type = o->run->host->type_of(v->type);

@@ -206,6 +206,15 @@ static bool load_recording(settings *s, message *why) {
     return true;
 }
 
+static bool load_skip(settings *s, message *why) {
+    const char *text = value_of("WHET_SKIP");
+    double skip = 0;
+    if (text && !(settings_number(text, &skip) && skip >= 0 && (float)skip < 1))
+        return message_set(why, "WHET_SKIP=%.60s is not a number from 0 to below 1", text);
+    s->skip = (float)skip;
+    return true;
+}
+
 /* Any other name that starts with WHET_ is a typing error (WHET_POLCY). */
 static const char *const known_names[] = {
     "WHET_POLICY",
@@ -213,6 +222,7 @@ static const char *const known_names[] = {
     "WHET_LAYERS",
     "WHET_HEADS",
     "WHET_CONFIG",
+    "WHET_SKIP",
     "WHET_STATS",
     "WHET_STATS_ROWS",
     "WHET_VERBOSE",
@@ -255,7 +265,8 @@ static bool load_all(settings *s, message *why) {
     if (verbose && strcmp(verbose, "0") != 0 && strcmp(verbose, "1") != 0)
         return message_set(why, "WHET_VERBOSE=%.60s is not 0 or 1", verbose);
     s->verbose = verbose && *verbose == '1';
-    return (config ? load_config(s, config, why) : load_policy(s, why)) && load_recording(s, why);
+    return (config ? load_config(s, config, why) : load_policy(s, why)) && load_skip(s, why) &&
+           load_recording(s, why);
 }
 
 bool settings_load(settings *s, message *why) {

@@ -81,8 +81,10 @@ static void check_row(uint64_t seed, const example *e, size_t row, const float *
             wrong += !(fabs((double)out[j] - right[j]) <= factor * OUTPUT_LIMIT);
     }
     double skip = (double)e->attention.skip;
-    CHECK_MSG(wrong == 0, "problem %llu, row %zu: %zu weights wrong", (unsigned long long)seed, row,
-              wrong);
+    char policy[64];
+    whet_policy_name(e->attention.policies, policy, sizeof policy);
+    CHECK_MSG(wrong == 0, "problem %llu, %s, row %zu: %zu weights wrong", (unsigned long long)seed,
+              policy, row, wrong);
     CHECK_MSG(lost <= skip, "problem %llu, row %zu: lost %.9g, more than %.9g",
               (unsigned long long)seed, row, lost, skip);
     CHECK_MSG(fabs(lost - stats->skipped_weight) <= 1e-5 * factor,

@@ -104,6 +104,18 @@ TEST(recording_takes_all_rows_the_last_or_every_nth) {
     }
 }
 
+TEST(skip_is_a_number) {
+    settings s;
+    message why;
+    REQUIRE(settings_load(&s, &why));
+    CHECK(s.skip == 0);
+    settings_free(&s);
+    setenv("WHET_SKIP", "1e-3", 1);
+    REQUIRE(settings_load(&s, &why));
+    CHECK(s.skip == 1e-3f);
+    settings_free(&s);
+}
+
 TEST(what_is_not_understood_is_refused) {
     static const struct {
         const char *name, *value, *other, *mention;
@@ -119,6 +131,11 @@ TEST(what_is_not_understood_is_refused) {
          "WHET_STRENGTH=0.5: strength does not apply to a map without a temperature"},
         {"WHET_STRENGTH", "0.5", "adaptive:strength=0.5",
          "WHET_STRENGTH=0.5: the policy already has a strength"},
+        {"WHET_SKIP", "1", NULL, "WHET_SKIP=1 is not a number from 0 to below 1"},
+        {"WHET_SKIP", "-0.1", NULL, "WHET_SKIP=-0.1 is not a number"},
+        {"WHET_SKIP", "0.999999999999", NULL, "WHET_SKIP=0.999999999999 is not"},
+        {"WHET_SKIP", "nan", NULL, "WHET_SKIP=nan is not"},
+        {"WHET_SKIP", "little", NULL, "WHET_SKIP=little is not"},
         {"WHET_LAYERS", "3", NULL, "without WHET_POLICY"},
         {"WHET_LAYERS", "3-", "adaptive", "WHET_LAYERS=3-: not a list"},
         {"WHET_LAYERS", "3-1", "adaptive", "WHET_LAYERS=3-1: not a list"},

@@ -58,6 +58,9 @@ static example random_problem(struct rng *rng, uint64_t seed) {
     return e;
 }
 
+/* Single weights: sparsemax passes the error of a logit on undiminished, where values average. */
+#define WEIGHT_LIMIT (2 * OUTPUT_LIMIT)
+
 /* What the tests found over all problems. */
 typedef struct findings {
     size_t rows, lossy_rows;
@@ -78,7 +81,7 @@ static void check_row(uint64_t seed, const example *e, size_t row, const float *
         if (out[j] == 0)
             lost += right[j];
         else
-            wrong += !(fabs((double)out[j] - right[j]) <= factor * OUTPUT_LIMIT);
+            wrong += !(fabs((double)out[j] - right[j]) <= factor * WEIGHT_LIMIT);
     }
     double skip = (double)e->attention.skip;
     char policy[64];

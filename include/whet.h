@@ -72,9 +72,10 @@ WHET_API const char *whet_version(void);
 
 /*
  * The result of a call. WHET_NOT_FINITE is not an error: at least one row was not
- * finite (for example, it held NaN or +inf). The result of such a row is NaN; rows
- * that do not depend on it are correct. With WHET_ERROR_ARGUMENT or any higher
- * value, the call was refused and wrote no results.
+ * finite (for example, it held NaN or +inf). Its result is NaN, and all other rows are
+ * correct; backward passes say which gradients are NaN, and which leave the row out.
+ * With WHET_ERROR_ARGUMENT or any higher value, the call was refused and wrote no
+ * results.
  */
 typedef enum whet_status {
     WHET_OK = 0,
@@ -186,7 +187,7 @@ WHET_API whet_stats whet_stats_empty(void);
  * pieces.
  *
  * argmax is copied from the piece with the larger maximum (from a if equal), so
- * let every piece count its indices from the start of the whole row. To include a
+ * first add to each piece's argmax the index at which the piece starts. To include a
  * sink, merge it last, as the statistics of a row with n = 0 and a sink; it does not
  * change argmax. position is a's unless a is empty. If a piece is not finite, neither
  * is the result. result may be a or b. A NULL piece counts as empty; with a NULL
@@ -252,12 +253,12 @@ typedef struct whet_policy whet_policy;
  * such row in *first_bad_row, which is left alone if there is none. first_bad_row
  * may be NULL.
  *
- * Errors, for n up to 1,048,576 and logits up to 1e4 in magnitude, are at most
+ * Numerical errors, for n up to 1,048,576 and logits up to 1e4 in magnitude, are at most
  *     entropy         2e-6 * max(1, H)
- *     beta            1e-5 * max(1, beta); for target, more if such an error of the
- *                     entropy changes beta by more
- *     probabilities   4e-6 relative or 1e-9 absolute, compared with exact arithmetic
- *                     that uses the reported beta
+ *     beta            1e-5 * max(1, beta); for target also the change of beta that
+ *                     such an error of the entropy causes
+ *     probabilities   4e-6 relative or 1e-9 absolute, whichever is larger, compared
+ *                     with exact arithmetic that uses the reported beta
  * Uses up to 96 KiB of stack and allocates nothing.
  */
 WHET_API whet_status whet_softmax(const whet_rows *rows, const whet_policy *policy,
@@ -286,7 +287,8 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *     [:floor=F]          never below F              (default 1)
  *     [:hold=H1]          beta(H) = beta(H1) for H > H1
  *   exp:h0              max(1, exp(H - h0))
- *   target:H[:cap=C]    the beta in [1, C] at which the entropy is H (default cap 256)
+ *   target:H[:cap=C]    the beta in [1, C] at which the entropy is H (default cap 256);
+ *                       1 if the entropy is below H anyway, C if it stays above
  *   ssmax:s[:b[:g]]     s (ln n)^g + b; b 0, g 1 by default, g >= 0
  *   length:n0           max(1, ln n / ln n0), n0 > 1
  *   linear:n0           max(1, n / n0)
@@ -454,8 +456,8 @@ WHET_API double whet_policy_beta(const whet_policy *policy, const whet_stats *st
  * where the threshold or the floor determines beta, all parameters where beta is
  * clamped. threshold, floor and the k of topk have no derivative. For target, the
  * derivative with respect to H is nonzero only in rows that reach that entropy, and
- * the one with respect to cap only in rows that reach the cap; at strength 0 there is
- * none with respect to strength.
+ * the one with respect to cap only in rows that reach the cap. target with strength 0
+ * does not search for beta, so its derivative with respect to strength is 0 as well.
  */
 typedef struct whet_policy_gradient {
     double value[WHET_POLY_DEGREE_MAX + 1];
@@ -470,7 +472,8 @@ typedef struct whet_policy_gradient {
  *
  * size         sizeof(whet_rows_backward)
  * in, mask, sink, beta, position
- *              as in the forward pass
+ *              as in the forward pass; `in` holds the logits, which a forward pass in
+ *              place overwrites
  * grad_out     gradient of the loss with respect to the result, [rows][n]; may be
  *              NULL if the gradient of a statistic is given
  * grad_in      output: gradient with respect to the logits. It may be the same
@@ -520,20 +523,20 @@ typedef struct whet_rows_backward {
 
 /*
  * Backpropagates through whet_softmax, including through beta. Where a threshold, a
- * floor or a cap determines beta, no gradient flows through it; a custom policy's beta
- * is differentiated through the entropy only. topk is differentiated among the
+ * floor, hold or a cap determines beta, the logits get no gradient through beta. A
+ * custom policy's beta is differentiated through the entropy only. topk is differentiated among the
  * entries it kept; hardmax has gradient 0. Masked entries get gradient 0, and the
  * gradients that arrive at them are ignored.
  *
  * A row is not finite if its logits, or the gradients at its unmasked entries,
  * contain NaN, an infinity other than a masking -inf, or numbers beyond 1e34 (whose
- * sums exceed the range of a float). Such a row gets NaN and is left out of
+ * sums could exceed the range of a float). Such a row gets NaN and is left out of
  * policy_grad; the call returns WHET_NOT_FINITE and sets *first_bad_row as
  * whet_softmax does.
  *
  * A gradient is the sum of a direct term and a term through beta. Its error is at
  * most 5e-6 times the largest of these terms in its row; for target it may be
- * larger, because a small error of the entropy can change beta by more. Uses up to
+ * larger, because a small error of the entropy can cause a large one of beta. Uses up to
  * 144 KiB of stack and allocates nothing.
  */
 WHET_API whet_status whet_softmax_backward(const whet_rows_backward *rows,
@@ -549,12 +552,7 @@ typedef struct whet_policy_info {
 /* Returns entry i, or NULL past the end. */
 WHET_API const whet_policy_info *whet_policy_table(size_t i);
 
-/*
- * Describes a policy's parameters, the temperature's first: their names, and
- * where they are in whet_policy and whet_policy_gradient. Writes up to `capacity`
- * of them to the array `parameters`, which may be NULL, and returns how many the
- * policy has; 0 for an invalid policy.
- */
+/* A parameter of a policy: its name, and where it is in whet_policy and whet_policy_gradient. */
 typedef struct whet_parameter {
     const char *name;       /* "H", "cap"; the coefficients of poly are "c4" ... "c0" */
     size_t offset;          /* of the double in whet_policy */
@@ -562,6 +560,8 @@ typedef struct whet_parameter {
     unsigned entropy_power; /* the power of H that it multiplies (poly); 0 for all others */
     int is_learnable;       /* trained by whet lm train --learn-policy */
 } whet_parameter;
+/* Writes up to `capacity` of a policy's parameters, the temperature's first, to the array
+ * `parameters`, which may be NULL. Returns how many the policy has; 0 for an invalid policy. */
 WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter *parameters,
                                        size_t capacity);
 
@@ -585,8 +585,9 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * entropy and in the normalisation and is multiplied by beta, but it is not
  * counted in n. max and max_prob of a row may be those of its sink. For topk,
  * hardmax, entmax, softmax1 and softpick, the sink is an additional entry whose
- * share is lost. sigmoid ignores it. For stick-breaking, it is an entry before the
- * first key: it takes from what the keys left over, so it changes nothing.
+ * share is lost. For sigmoid and stick-breaking, the sink changes the result only
+ * through beta: sigmoid has no place for it, and in stick-breaking it comes before the
+ * first key and takes only what the keys left over.
  *
  * Masked keys and their values contribute nothing, whatever they hold: unused
  * slots of a cache may contain NaN.
@@ -842,8 +843,9 @@ typedef struct whet_plan {
 /*
  * Checks a description and divides the work. This is cheap enough for every token
  * of a growing cache: it allocates nothing and does not touch the tensors. When
- * decoding (queries * heads / kv_heads of at most 32), memory never shrinks as keys are
- * added, so it can be allocated once, for the full capacity of the cache.
+ * decoding (queries * heads / kv_heads of at most 32), a plan for fewer keys never needs
+ * more memory than one for more keys, so memory for the full cache is enough for
+ * every token.
  *
  * The plan is written only if the result is WHET_OK. A plan whose `size` is not
  * sizeof(whet_plan) is refused with WHET_ERROR_ARGUMENT, here and in every function

@@ -10,7 +10,7 @@
 #include <string.h>
 
 int report_lab_error(const lab_error *error) {
-    complain("%s", error->text);
+    complain("%s", error->kind == LAB_NO_ERROR ? "failed for an unknown reason" : error->text);
     switch (error->kind) {
     case LAB_INPUT:
         return STATUS_MISUSE;

@@ -97,6 +97,11 @@ check "a killed run leaves what it had" [ -e "$SCRATCH/killed.json.partial" ]
 refuses "which other options do not continue" '' '' \
     "whet tune: $SCRATCH/killed.json.partial: state of a run with other options or texts; remove it, or choose another --out\n" \
     "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/killed.json" --quiet --seeds 2 --rate 0.02
+cp "$SCRATCH/killed.json.partial" "$SCRATCH/damaged.json.partial"
+sed -i '/"entries"/,$ s/[1-9]/7/' "$SCRATCH/damaged.json.partial"
+refuses "nor does anything continue a damaged one" '' '' \
+    "whet tune: $SCRATCH/damaged.json.partial: not the state of a run, or damaged; remove it, or choose another --out\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/damaged.json" --quiet --seeds 2
 run_tune "$SCRATCH/killed.json" --seeds 2
 run_tune "$SCRATCH/whole.json" --seeds 2
 check "the same command ends with the same bits" cmp "$SCRATCH/killed.json" "$SCRATCH/whole.json"

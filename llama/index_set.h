@@ -1,10 +1,10 @@
 /*
  * Lists of layers or heads in settings: ranges in the order given, such as "0-3,7".
  */
-#ifndef WHET_PLUGIN_INDEX_SET_H
-#define WHET_PLUGIN_INDEX_SET_H
+#ifndef WHET_LLAMA_INDEX_SET_H
+#define WHET_LLAMA_INDEX_SET_H
 
-#include "message.h"
+#include "llama/message.h"
 #include <stddef.h>
 
 #define INDEX_MAX 65535 /* largest layer or head */

@@ -1,7 +1,7 @@
 /*
  * Lists of ranges; see index_set.h.
  */
-#include "index_set.h"
+#include "llama/index_set.h"
 #include "base/number_range.h"
 #include <stdlib.h>
 

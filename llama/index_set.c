@@ -37,3 +37,11 @@ bool index_set_has(const index_set *set, unsigned index) {
             return true;
     return false;
 }
+
+unsigned index_set_largest(const index_set *set) {
+    unsigned largest = 0;
+    for (size_t i = 0; i < set->count; i++)
+        if (set->ranges[i].last > largest)
+            largest = set->ranges[i].last;
+    return largest;
+}

@@ -21,4 +21,7 @@ typedef struct index_set {
 bool index_set_parse(const char *text, index_set *set, message *why);
 bool index_set_has(const index_set *set, unsigned index);
 
+/* The largest number of its ranges; 0 without any. */
+unsigned index_set_largest(const index_set *set);
+
 #endif

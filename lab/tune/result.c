@@ -180,15 +180,19 @@ static json_t *options_json(const tune_request *q, const tune_result *r) {
                      (json_int_t)q->seed);
 }
 
+/* What the validation texts chose, whether or not the check texts confirmed it. */
 static json_t *chosen_json(const tune_result *r) {
     if (!r->is_chosen)
         return json_null();
+    const tune_candidate *chosen = NULL;
+    for (size_t i = 0; i < r->candidate_count && !chosen; i++)
+        chosen = tune_is_chosen(r, &r->candidates[i]) ? &r->candidates[i] : NULL;
+    const tune_setting *setting = chosen ? &chosen->setting : &r->setting;
     size_t heads = r->layers * r->heads;
     return json_pack("{s:s, s:I, s:I, s:f, s:o, s:b, s:o, s:o}", "by", tune_by_names[r->by], "seed",
                      (json_int_t)r->seed, "step", (json_int_t)r->step, "share", r->share,
                      "validated", interval_json(r->validated), "confirmed", r->is_confirmed, "a",
-                     lab_json_numbers(r->setting.a, heads), "h",
-                     lab_json_numbers(r->setting.h, heads));
+                     lab_json_numbers(setting->a, heads), "h", lab_json_numbers(setting->h, heads));
 }
 
 json_t *tune_result_json(const tune_request *request, const tune_result *result) {

@@ -16,6 +16,7 @@
 #ifndef WHET_LAB_TUNE_TUNE_H
 #define WHET_LAB_TUNE_TUNE_H
 
+#include "llama/index_set.h"
 #include "lm/open.h"
 #include "tune/calibrate.h"
 #include "tune/measure.h"
@@ -41,8 +42,7 @@ typedef struct tune_request {
     size_t context;     /* 0: as long as the model, its RoPE scaled, was made for, at most 4096 */
     double limit;       /* a share: 0.005 */
     tune_by by;
-    bool (*is_tuned)(const void *context, size_t layer, size_t head); /* NULL: all heads are */
-    const void *is_tuned_context;
+    index_set tuned_layers, tuned_heads; /* without a range: all of them */
     size_t steps, batch, seeds;
     size_t count;            /* calibration sequences at most */
     size_t validation_count; /* of each domain */

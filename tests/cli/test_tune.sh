@@ -1,7 +1,7 @@
 # whet tune: what is refused, printed and kept; stopping and resuming; a model without any gain.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-usage='whet tune: missing model; usage: whet tune MODEL.gguf --text FILE... --check FILE...\n'
+usage='whet tune: missing model; usage: whet tune [OPTION]... MODEL.gguf\n'
 refuses "a model is needed" '' '' "$usage" tune
 refuses "also behind texts, which take all words up to the next option" '' '' "$usage" tune --text a b c model.gguf
 refuses "but only one" '' '' "whet tune: two models given: 'a.gguf' and 'b.gguf'\n" tune -m a.gguf b.gguf
@@ -53,9 +53,38 @@ refuses "an empty text" '' '' "whet tune: $SCRATCH/empty.txt: no text in it\n" "
 refuses "a context beyond the model" '' '' \
     "whet tune: --context: the model takes 512 tokens, not 1024; stretch it by --rope, such as --rope yarn:2\n" \
     "${tune[@]}" --check "$SCRATCH/judge/3.txt" --context 1024
-refuses "a head that is not there" '' '' \
-    "whet tune: --layers and --heads: the model has no such head; it has 5 layers of 8 heads\n" \
-    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --layers 5
+refuses "a layer that is not there" '' '' "whet tune: --layers: 5 is out of range; the model has layers 0 to 4\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --layers 0,5
+refuses "a head that is not there" '' '' "whet tune: --heads: 9 is out of range; the model has heads 0 to 7\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --heads 3-9
+refuses "a folder in place of a text" '' '' "whet tune: $SCRATCH/judge: cannot read: Is a directory\n" "${tune[@]}" --check "$SCRATCH/judge"
+refuses "a text that is not there" '' '' "whet tune: $SCRATCH/nowhere.txt: no such file\n" "${tune[@]}" --check "$SCRATCH/nowhere.txt"
+head -c 100 "$SCRATCH/judge/3.txt" >"$SCRATCH/short.txt"
+refuses "a text shorter than the context" '' '' \
+    "whet tune: --check: $(basename "$SCRATCH") has 65 tokens, too few for 2 sequences of 64; give more text or a shorter --context\n" \
+    "${tune[@]}" --check "$SCRATCH/short.txt"
+sed 's/$/\r/' "$SCRATCH/learn/2.txt" >"$SCRATCH/judge/windows.txt"
+refuses "a text in two places with other line ends" '' '' \
+    "whet tune: $SCRATCH/learn/2.txt of --text is the same text as $SCRATCH/judge/windows.txt of --check; keep them apart\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/windows.txt"
+
+# Results take the place of nothing that is read, nor of each other.
+cp "$SCRATCH/learn/1.txt" "$SCRATCH/task.jsonl"
+taken="is an input and would be overwritten; choose another output file\n"
+for option in --out --json --html; do
+    for file in learn/1.txt judge/3.txt empty.txt task.jsonl; do
+        refuses "$option in the place of $file" '' '' "whet tune: $SCRATCH/./$file: $taken" "${tune[@]}" --check "$SCRATCH/judge/3.txt" \
+            --validate "$SCRATCH/empty.txt" --task "$SCRATCH/task.jsonl" $option "$SCRATCH/./$file"
+    done
+done
+refuses "$option in the place of the model" '' '' "whet tune: $model: $taken" "${tune[@]}" --check "$SCRATCH/judge/3.txt" --html "$model"
+refuses "two results in one file" '' '' "whet tune: $SCRATCH/./new: two results cannot go to the same file\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/new" --json "$SCRATCH/./new"
+refuses "a result in the place of the state" '' '' \
+    "whet tune: $SCRATCH/./new.partial: the state of the run is kept there; choose another file\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/new" --html "$SCRATCH/./new.partial"
+refuses "two results on standard output" '' '' "whet tune: only one result can go to '-', standard output\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out - --json -
 refuses "a task that is none" '' '' "whet tune: --task: 'sing' is neither copy, keys or needle nor an existing file\n" \
     "${tune[@]}" --check "$SCRATCH/judge/3.txt" --task sing
 

@@ -233,13 +233,14 @@ static int check_files(const arguments *given, const char *state_path) {
     return status == STATUS_OK ? reserve_output(files, RESULTS) : status;
 }
 
-static int run_request(const arguments *given, tune_request *request) {
+static int run_request(const arguments *given, const tune_request *checked) {
+    tune_request request = *checked;
     char *state_path = is_standard_output(given->out) ? NULL : state_path_of(given->out);
     bool has_memory = state_path || is_standard_output(given->out);
     int status = has_memory ? check_files(given, state_path) : complain_of_memory();
-    request->state_path = state_path;
+    request.state_path = state_path;
     if (status == STATUS_OK)
-        status = open_and_run(given, request);
+        status = open_and_run(given, &request);
     free(state_path);
     return status;
 }

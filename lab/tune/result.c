@@ -169,15 +169,38 @@ static json_t *row_json(const tune_result *r, const tune_row *row) {
     return json;
 }
 
+/* Ranges as [first, last], or null for all layers or heads. */
+static json_t *places_json(const index_set *set) {
+    json_t *list = set->count ? json_array() : json_null();
+    for (size_t i = 0; i < set->count; i++)
+        json_array_append_new(list, json_pack("[I, I]", (json_int_t)set->ranges[i].first,
+                                              (json_int_t)set->ranges[i].last));
+    return list;
+}
+
 static json_t *options_json(const tune_request *q, const tune_result *r) {
-    return json_pack("{s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I}", "rope",
-                     q->rope ? json_string(q->rope) : json_null(), "prefix",
-                     q->prefix ? lab_json_text(q->prefix) : json_null(), "task",
-                     q->task ? lab_json_text(q->task) : json_null(), "by", tune_by_names[q->by],
-                     "context", (json_int_t)r->context, "steps", (json_int_t)q->steps, "batch",
-                     (json_int_t)q->batch, "seeds", (json_int_t)q->seeds, "rate", q->rate, "bound",
-                     q->bound, "limit", q->limit, "text_weight", q->text_weight, "seed",
-                     (json_int_t)q->seed);
+    json_t *json = json_pack("{s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I}",
+                             "rope", q->rope ? json_string(q->rope) : json_null(), "prefix",
+                             q->prefix ? lab_json_text(q->prefix) : json_null(), "task",
+                             q->task ? lab_json_text(q->task) : json_null(), "by",
+                             tune_by_names[q->by], "context", (json_int_t)r->context, "steps",
+                             (json_int_t)q->steps, "batch", (json_int_t)q->batch, "seeds",
+                             (json_int_t)q->seeds, "rate", q->rate, "bound", q->bound, "limit",
+                             q->limit, "text_weight", q->text_weight, "seed", (json_int_t)q->seed);
+    const struct {
+        const char *name;
+        size_t value;
+    } counts[] = {{"count", q->count},
+                  {"validation_count", q->validation_count},
+                  {"check_count", q->check_count},
+                  {"task_length", q->task_length},
+                  {"passes", q->passes}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        json_object_set_new(json, counts[i].name, json_integer((json_int_t)counts[i].value));
+    json_object_set_new(json, "forward", json_boolean(q->is_forward));
+    json_object_set_new(json, "layers", places_json(&q->tuned_layers));
+    json_object_set_new(json, "heads", places_json(&q->tuned_heads));
+    return json;
 }
 
 /* What the validation texts chose, whether or not the check texts confirmed it. */

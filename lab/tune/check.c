@@ -63,6 +63,8 @@ static bool check_uniform(tune_run_state *run, const unsigned char *is_tuned, do
         tune_setting_fill_tuned(&setting, is_tuned, a, 0);
         good = check_setting(run, &setting, name, 0);
     }
+    if (good)
+        run->result->rows[run->result->row_count - 1].beta = exp(a);
     tune_setting_free(&setting);
     return good;
 }

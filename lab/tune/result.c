@@ -164,6 +164,8 @@ static json_t *row_json(const tune_result *r, const tune_row *row) {
     json_t *json = json_pack("{s:s, s:o}", "name", row->name, "check", domains);
     if (row->seed)
         json_object_set_new(json, "seed", json_integer((json_int_t)row->seed));
+    if (row->beta > 0)
+        json_object_set_new(json, "beta", lab_json_number(row->beta));
     if (row->task.count)
         json_object_set_new(json, "task", task_json(r, row));
     return json;

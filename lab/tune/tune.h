@@ -71,6 +71,7 @@ typedef struct tune_request {
 typedef struct tune_row {
     char name[TUNE_NAME_SIZE];
     size_t seed;         /* from 1; 0: the arm has none */
+    double beta;         /* of a control with one number; 0: another arm */
     tune_measure *check; /* [check domains] */
     tune_measure task;   /* where there is a task */
 } tune_row;

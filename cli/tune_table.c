@@ -71,6 +71,9 @@ static bool print_task(const tune_request *request, const tune_result *r) {
     lab_table table = lab_table_start(7);
     printf("\nTask %s: %zu examples; share of exact answers, share of right tokens, loss a token\n",
            request->task, r->task_count);
+    if (r->task_skipped)
+        printf("%zu of the file's examples are longer than %zu tokens and were left out.\n",
+               r->task_skipped, r->context);
     for (size_t i = 0; i < 7; i++)
         lab_table_add(&table, "%s", titles[i]);
     for (size_t i = 0; i < count; i++) {

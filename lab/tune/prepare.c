@@ -377,6 +377,7 @@ static bool draw_file(tune_run_state *run) {
         tune_task_draw(&run->task, &run->opened.tokenizer, &run->prefix, NULL, 0,
                        run->result->context, run->request->seed, SIZE_MAX, &all, run->error) &&
         deal_examples(run, &all);
+    run->result->task_skipped = all.skipped;
     tune_examples_free(&all);
     return good;
 }

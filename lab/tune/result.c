@@ -233,5 +233,7 @@ json_t *tune_result_json(const tune_request *request, const tune_result *result)
         "options", options_json(request, result), "text", tune_texts_json(&result->text),
         "validate", tune_texts_json(&result->validate), "check", tune_texts_json(&result->check),
         "chosen", chosen_json(result), "arms", rows);
+    if (request->task)
+        json_object_set_new(json, "task_skipped", json_integer((json_int_t)result->task_skipped));
     return lab_json_whole(json, mark);
 }

@@ -106,7 +106,8 @@ typedef struct tune_result {
     bool is_confirmed;      /* and the check texts agree */
     bool is_resumed;
     size_t calibration_count, *validation_counts, *check_counts, task_count;
-    size_t bytes; /* of memory, for weights and activations */
+    size_t task_skipped; /* examples of a file that are longer than the context */
+    size_t bytes;        /* of memory, for weights and activations */
 } tune_result;
 
 /* False and an error; LAB_STOPPED after a signal, where the same request continues. Free the result

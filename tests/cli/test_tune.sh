@@ -116,6 +116,28 @@ check "the file has a rule for each head, the texts' hashes and the gain" is_as_
 run_tune "$SCRATCH/threads.json" --threads 1
 check "one thread gives the same file" cmp "$SCRATCH/tuned.json" "$SCRATCH/threads.json"
 
+# A task from a file: half of the lines to learn from, a quarter to choose by and a quarter to judge by.
+for i in 1 2 3 4 5 6 7 8 9; do
+    printf '{"prompt": "Tim %s had a red ball and Sue %s had a", "answer": " red ball"}\n' "$i" "$i"
+done >"$SCRATCH/task.jsonl"
+printf '{"prompt": "%s", "answer": " end"}\n' "$(printf 'far %.0s' $(seq 200))" >>"$SCRATCH/task.jsonl"
+run_tune "$SCRATCH/task.json" --task "$SCRATCH/task.jsonl" --limit 50%
+check "a file of examples is a task" grep -q "^Task $SCRATCH/task.jsonl: 2 examples; " "$SCRATCH/out"
+check "examples that are too long are counted" grep -qx "1 of the file's examples are longer than 64 tokens and were left out." "$SCRATCH/out"
+head -1 "$SCRATCH/task.jsonl" >>"$SCRATCH/task.jsonl"
+refuses "an example that is there twice" '' '' "whet tune: $SCRATCH/task.jsonl:11: the same prompt and answer as in line 1; leave one out\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/task.json" --quiet --task "$SCRATCH/task.jsonl"
+
+run_tune - --steps 1
+check "settings on standard output, and nothing else" python3 -m json.tool "$SCRATCH/out" "$SCRATCH/pretty"
+
+# Ctrl-C, then the same command again.
+stopped_at INT "$SCRATCH/stopped.json.partial" "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/stopped.json" --quiet
+check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
+    check "and a message that says how to go on" grep -qx "$SCRATCH/stopped.json.partial keeps what was done; the same command continues." "$SCRATCH/err"
+run_tune "$SCRATCH/stopped.json"
+check "the same command continues with the same bits" cmp "$SCRATCH/tuned.json" "$SCRATCH/stopped.json"
+
 # Killed while it works, then continued.
 "$WHET_BIN" "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/killed.json" --quiet --seeds 2 >/dev/null 2>&1 &
 process=$!

@@ -262,8 +262,11 @@ static bool find_validation(tune_run_state *run) {
         for (size_t i = 0; i < result->text.count; i++)
             if (!divide(run, &result->text.domains[i]))
                 return false;
-    return result->validate.count >= 2 ||
-           tune_texts_add_built_in(&run->words, &result->validate, run->error);
+    if (result->validate.count >= 2)
+        return true;
+    return tune_texts_add_built_in(&run->words, &result->validate, run->error) &&
+           tune_texts_are_apart(&result->text, "text", &result->validate, "validate", run->error) &&
+           tune_texts_are_apart(&result->check, "check", &result->validate, "validate", run->error);
 }
 
 /* The sequences of all domains of calibration in one set, in turns. */

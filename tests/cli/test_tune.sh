@@ -68,6 +68,10 @@ refuses "a text in two places with other line ends" '' '' \
     "whet tune: $SCRATCH/learn/2.txt of --text is the same text as $SCRATCH/judge/windows.txt of --check; keep them apart\n" \
     "${tune[@]}" --check "$SCRATCH/judge/windows.txt"
 
+refuses "the text that whet brings along" '' '' \
+    "whet tune: $WHET_SOURCE_DIR/include/whet.h of --check is the same text as whet.h of --validate; keep them apart\n" \
+    "${tune[@]}" --check "$WHET_SOURCE_DIR/include/whet.h"
+
 # Results take the place of nothing that is read, nor of each other.
 cp "$SCRATCH/learn/1.txt" "$SCRATCH/task.jsonl"
 taken="is an input and would be overwritten; choose another output file\n"

@@ -10,9 +10,10 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 import torch
 
 from .. import _declarations as c
-from .._library import check, library
+from .._library import library
+from .._policy import call
 from .._pool import executor
-from ._policy import GRADIENT_DOUBLES, Chosen, parameter_gradients, raise_failures, structs
+from ._policy import GRADIENT_DOUBLES, Chosen, parameter_gradients, structs
 from ._tensors import KINDS, STATS_DOUBLES, empty, statistic_gradients
 
 _Maybe = Optional[torch.Tensor]
@@ -114,9 +115,8 @@ def forward(inputs: Inputs, chosen: Chosen, options: Options, wants_stats: bool)
         return out, stats
     address, count, keep = structs(chosen)
     request = describe(inputs, address, count, options, out, stats)
-    check(library.whet_attention_forward(byref(request), _executor(inputs), None))
+    call(chosen.policies, library.whet_attention_forward, byref(request), _executor(inputs), None)
     del keep
-    raise_failures(chosen)
     return out, stats
 
 
@@ -151,9 +151,8 @@ def backward(inputs: Inputs, chosen: Chosen, options: Options, stats: torch.Tens
             request.policies = values.data_ptr()
         for member, gradient in of_stats.items():
             setattr(request, member, gradient.data_ptr())
-        check(library.whet_attention_backward(byref(request), _executor(inputs), None))
+        call(chosen.policies, library.whet_attention_backward, byref(request), _executor(inputs), None)
         del keep
-        raise_failures(chosen)
     else:
         for result in results.values():
             result.zero_()  # type: ignore[union-attr]

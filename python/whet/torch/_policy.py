@@ -116,8 +116,3 @@ def parameter_gradients(chosen: Chosen, gradients: torch.Tensor) -> torch.Tensor
     """Columns of [policies][GRADIENT_DOUBLES] gradients that belong to the trained parameters."""
     columns = [parameter.gradient_offset // 8 for parameter in chosen.parameters if parameter.gradient_offset is not None]
     return gradients[:, columns]
-
-
-def raise_failures(chosen: Chosen) -> None:
-    for policy in chosen.policies:
-        policy.raise_failure()

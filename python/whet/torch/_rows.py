@@ -7,11 +7,11 @@ import torch
 
 from .. import _declarations as c
 from .. import _rows
-from .._library import check, library
-from .._policy import Policy, as_policy
+from .._library import library
+from .._policy import Policy, as_policy, call
 from .._threads import VALUES_EACH
 from . import _composed
-from ._policy import GRADIENT_DOUBLES, AnyPolicy, Chosen, choose, parameter_gradients, raise_failures, single, structs
+from ._policy import GRADIENT_DOUBLES, AnyPolicy, Chosen, choose, parameter_gradients, single, structs
 from ._tensors import STATS_DOUBLES, additive, empty, kind_of, needs_gradient, statistic_gradients, statistics, view
 
 _BACKWARD_SIZE = sizeof(c.RowsBackward)
@@ -62,10 +62,9 @@ def _backward(rows: torch.Tensor, mask: _Maybe, sink: _Maybe, beta: _Maybe, chos
         for place in places if request.rows else ():
             for name, address_of in zip(tensors, place):
                 setattr(request, name, address_of)
-            check(library.whet_softmax_backward(byref(request), address, None))
+            call(chosen.policies, library.whet_softmax_backward, byref(request), address, None)
             of_values += piece_values
         del keep
-        raise_failures(chosen)
     else:
         grad_rows.zero_()
     return grad_rows, of_sink, of_beta, parameter_gradients(chosen, of_values)
@@ -144,8 +143,7 @@ def _plain_softmax(x: torch.Tensor, policy: Any) -> torch.Tensor:
     n = x.shape[-1]
     request = c.Rows(_rows.ROWS_SIZE, x.numel() // n if n else 0, n, x.data_ptr(), 0, out.data_ptr())
     chosen = as_policy(policy)
-    check(_rows.softmax(byref(request), chosen.address, None))
-    chosen.raise_failure()
+    call((chosen,), _rows.softmax, byref(request), chosen.address, None)
     return out
 
 

@@ -155,6 +155,9 @@ class Policy:
             message = ctypes.create_string_buffer(512)
             if library.whet_policy_parse(policy.encode(), ctypes.byref(struct), message, len(message)) != c.OK:
                 raise PolicyError(message.value.decode())
+        elif isinstance(getattr(policy, "base", None), Policy):
+            raise TypeError("a whet.torch.Policy is passed to calls on tensors, alone: one with heads=N has a set of parameters for each "
+                            "head, and its policy(head) is a whet.Policy")
         elif callable(policy):
             function = _Function(policy)
             struct = library.whet_policy_custom(ctypes.cast(function.pointer, ctypes.c_void_p), None)

@@ -243,6 +243,14 @@ def test_fitting_recovers_a_polynomial():
     weights = (h < 2).astype(float)
     assert whet.fit_polynomial(h, np.where(h < 2, h, 100), degree=1, weights=weights, hold=np.inf).beta(entropy=3) == pytest.approx(3)
     for arguments, message in (((h, h[1:]), "equally many"), ((h, h, 9), "between 1 and 8"), (([1, 1, 1], [1, 2, 3], 2), "different"),
-                               (([1, np.nan, 2], [1, 2, 3], 1), "finite")):
+                               (([1, np.nan, 2], [1, 2, 3], 1), "finite"), ((h, h, 1, None, 1, None, -h), "negative")):
         with pytest.raises(ValueError, match=message):
             whet.fit_polynomial(*arguments)
+
+    class Scalar(float):
+        """Prints like a scalar of numpy 2."""
+
+        def __repr__(self):
+            return f"np.float64({float(self)})"
+
+    assert whet.fit_polynomial(h, h, 1, threshold=Scalar(0.5), floor=Scalar(1), hold=Scalar(3)).parameters["hold"] == 3

@@ -149,6 +149,10 @@ def test_arguments_of_policies_that_are_refused():
         whet.Policy("adaptive").with_strength("much")
 
 
+def test_modules_are_listed_before_they_are_imported():
+    assert {"clrs", "gguf", "retrieval", "torch", "transformers", "softmax"} <= set(dir(whet))
+
+
 def test_without_numpy_policies_work_and_arrays_say_what_is_missing():
     code = ("import sys; sys.modules['numpy'] = None; import whet\n"
             "print(whet.Policy('exp:1').beta(entropy=1.0), whet.version(), whet.isa() != '')\n"

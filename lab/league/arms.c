@@ -128,9 +128,8 @@ bool league_arms_add(league_arms *arms, const char *name, lab_error *error) {
         whet_policy ignored;
         whet_policy_parse(name, &ignored, reason, sizeof reason);
         return lab_fail(error, LAB_INPUT,
-                        "--policy: '%.80s' is neither an arm of the league (see "
-                        "'whet league --list') nor a policy: %s",
-                        name, reason);
+                        "--policy: %s, nor is it an arm of the league ('whet league --list')",
+                        reason);
     }
     if (arm.trained_as && !league_arms_add(arms, arm.trained_as, error))
         return false;

@@ -42,6 +42,7 @@ bool league_rate(const league_request *request, league_cell cell, double *rate, 
 typedef struct walk {
     const league_request *request;
     size_t total, done, taken; /* cells, those with results, and those of other processes */
+    double guess;              /* seconds of a cell, before one has been timed */
     double seconds;            /* that cells took here */
     size_t timed;
     bool runs; /* or only counts */
@@ -98,7 +99,8 @@ static bool visit_seed(walk *own, league_cell cell, size_t *index, lab_error *er
 
 static void show_rest(const walk *own, size_t cells) {
     double left = (double)(cells - own->done);
-    double after = own->timed ? (left - 1) * own->seconds / (double)own->timed : 0;
+    double each = own->timed ? own->seconds / (double)own->timed : own->guess;
+    double after = (left - 1) * each;
     lab_progress_overall((unsigned)own->done + 1, (unsigned)cells, after > 0 ? after : 0);
 }
 
@@ -123,18 +125,23 @@ static bool walk_cells(walk *own, size_t cells, lab_error *error) {
     return true;
 }
 
+/* Of training one model. */
+static double guess_seconds(const league_request *request) {
+    const league_cell first = {.task = &request->tasks[0],
+                               .positions = request->positions[0],
+                               .arm = &request->arms.list[0],
+                               .seed = 1,
+                               .rate = request->scale.rates[0]};
+    return league_cell_seconds(request, &first);
+}
+
 double league_seconds(const league_request *request) {
     walk count = {.request = request};
-    league_cell first = {.task = &request->tasks[0],
-                         .positions = request->positions[0],
-                         .arm = &request->arms.list[0],
-                         .seed = 1,
-                         .rate = request->scale.rates[0]};
     lab_error ignored = {.kind = LAB_NO_ERROR};
     if (!walk_cells(&count, 0, &ignored))
         return 0;
     size_t left = count.total - count.done, shares = request->ranks ? request->ranks : 1;
-    return left ? (double)(left / shares) * league_cell_seconds(request, &first) : 0;
+    return left ? (double)(left / shares) * guess_seconds(request) : 0;
 }
 
 /* The scale of a folder is that of all its cells. */
@@ -156,6 +163,7 @@ static bool run_cells(const league_request *request, size_t *left, lab_error *er
     if (!walk_cells(&count, 0, error))
         return false;
     walk own = {.request = request, .runs = true};
+    own.guess = request->quiet || count.done == count.total ? 0 : guess_seconds(request);
     bool is_good = walk_cells(&own, count.total, error);
     lab_progress_overall(0, 0, 0);
     *left = own.total - own.done;

@@ -33,9 +33,9 @@ league_scale league_scale_full(void) {
 }
 
 bool league_scale_check(const league_scale *scale, lab_error *error) {
-    if (!lab_in_range("layers", scale->layers, 1, 64, error) ||
+    if (!lab_in_range("num-layers", scale->layers, 1, 64, error) ||
         !lab_in_range("width", scale->width, 8, 4096, error) ||
-        !lab_in_range("heads", scale->heads, 1, 64, error) ||
+        !lab_in_range("num-heads", scale->heads, 1, 64, error) ||
         !lab_in_range("batch", scale->batch, 1, LM_BATCH_MAX, error) ||
         !lab_in_range("steps", (double)scale->steps, 1, 1e9, error) ||
         !lab_in_range("seeds", (double)scale->seeds, 1, LEAGUE_SEEDS_MAX, error) ||
@@ -46,7 +46,7 @@ bool league_scale_check(const league_scale *scale, lab_error *error) {
         if (!lab_in_range("rates", scale->rates[i], 1e-8, 1, error))
             return false;
     return scale->width % (2 * scale->heads) == 0 ||
-           lab_fail(error, LAB_INPUT, "--width: %u is not a multiple of twice --heads, %u",
+           lab_fail(error, LAB_INPUT, "--width: %u is not a multiple of twice --num-heads, %u",
                     scale->width, scale->heads);
 }
 

@@ -112,6 +112,8 @@ static const char *const quick_tasks[] = {"max", "flip-flop", "sort", NULL};
 static const char *const quick_arms[] = {"softmax",  "adaptive-inference", "ssmax",
                                          "asentmax", "stick-breaking",     NULL};
 
+static const char *const quick_positions[] = {"mix", NULL};
+
 static int list_all(void) {
     league_task task;
     league_arm arm;
@@ -172,40 +174,36 @@ static int add_words(const text_list *lists, league_request *request,
     return status;
 }
 
-static int choose_tasks(const arguments *given, league_request *request) {
-    int status = add_words(&given->tasks, request, add_task);
-    league_task task;
-    for (size_t i = 0; given->tasks.count == 0 && status == STATUS_OK; i++) {
-        const char *word =
-            given->full ? (league_task_at(i, &task) ? task.name : NULL) : quick_tasks[i];
-        if (!word)
-            break;
-        status = add_task(request, word);
-    }
+/* What was given, or a few for a quick run. */
+static int choose_words(const text_list *given, const char *const *quick, league_request *request,
+                        int (*add)(league_request *request, const char *word)) {
+    int status = add_words(given, request, add);
+    for (size_t i = 0; given->count == 0 && quick[i] && status == STATUS_OK; i++)
+        status = add(request, quick[i]);
     return status;
+}
+
+static int choose_tasks(const arguments *given, league_request *request) {
+    if (!given->full || given->tasks.count > 0)
+        return choose_words(&given->tasks, quick_tasks, request, add_task);
+    league_all_tasks(request);
+    return STATUS_OK;
 }
 
 static int choose_arms(const arguments *given, league_request *request) {
-    league_arm arm;
+    lab_error error = {.kind = LAB_NO_ERROR};
     int status = add_arm(request, "softmax");
-    if (status == STATUS_OK)
-        status = add_words(&given->policies, request, add_arm);
-    for (size_t i = 0; given->policies.count == 0 && status == STATUS_OK; i++) {
-        const char *word = given->full ? (league_arm_at(i, &arm) ? arm.name : NULL) : quick_arms[i];
-        if (!word)
-            break;
-        status = add_arm(request, word);
-    }
-    return status;
+    if (status != STATUS_OK || !given->full || given->policies.count > 0)
+        return status == STATUS_OK ? choose_words(&given->policies, quick_arms, request, add_arm)
+                                   : status;
+    return league_all_arms(request, &error) ? STATUS_OK : report_lab_error(&error);
 }
 
 static int choose_positions(const arguments *given, league_request *request) {
-    int status = add_words(&given->positions, request, add_positions);
-    for (size_t i = 0; given->full && given->positions.count == 0 && lm_positions_names[i]; i++)
-        add_positions(request, lm_positions_names[i]);
-    if (status == STATUS_OK && request->position_count == 0)
-        status = add_positions(request, "mix");
-    return status;
+    if (!given->full || given->positions.count > 0)
+        return choose_words(&given->positions, quick_positions, request, add_positions);
+    league_all_positions(request);
+    return STATUS_OK;
 }
 
 static int choose_rates(const char *text, league_scale *scale) {

@@ -58,6 +58,11 @@ typedef struct league_request {
     const whet_executor *executor;
 } league_request;
 
+/* Everything there is. */
+void league_all_tasks(league_request *request);
+bool league_all_arms(league_request *request, lab_error *error);
+void league_all_positions(league_request *request);
+
 /* One model. */
 typedef struct league_cell {
     const league_task *task;

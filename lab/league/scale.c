@@ -1,4 +1,4 @@
-/* Scales of the league. */
+/* Scales of the league, and all there is to compare. */
 #include "base/choices.h"
 #include "league/league.h"
 
@@ -30,6 +30,27 @@ league_scale league_scale_full(void) {
                           .multiple_count = 9,
                           .samples = 256,
                           .tokens_max = 20000};
+}
+
+void league_all_tasks(league_request *request) {
+    request->task_count = 0;
+    while (request->task_count < LEAGUE_TASKS_MAX &&
+           league_task_at(request->task_count, &request->tasks[request->task_count]))
+        request->task_count++;
+}
+
+bool league_all_arms(league_request *request, lab_error *error) {
+    league_arm arm;
+    for (size_t i = 0; league_arm_at(i, &arm); i++)
+        if (!league_arms_add(&request->arms, arm.name, error))
+            return false;
+    return true;
+}
+
+void league_all_positions(league_request *request) {
+    request->position_count = 0;
+    for (; lm_positions_names[request->position_count]; request->position_count++)
+        request->positions[request->position_count] = (lm_positions)request->position_count;
 }
 
 bool league_scale_check(const league_scale *scale, lab_error *error) {

@@ -201,27 +201,28 @@ static bool keep_page(const arguments *given, const tune_request *request,
     return !given->html || tune_page_write(given->html, &page, error);
 }
 
-static int run(const arguments *given, tune_request *request) {
+static int run(const arguments *given, const tune_request *asked_for) {
+    tune_request request = *asked_for;
     double start = lab_now();
     question asked = {given->is_confirmed, STATUS_OK};
     tune_result result;
     lab_error error = {.kind = LAB_NO_ERROR};
-    request->confirm = ask;
-    request->confirm_context = &asked;
+    request.confirm = ask;
+    request.confirm_context = &asked;
     lab_catch_interrupts();
-    bool good = tune_run(request, &result, &error);
-    int status = good                         ? keep(given, request, &result)
+    bool good = tune_run(&request, &result, &error);
+    int status = good                         ? keep(given, &request, &result)
                  : error.kind == LAB_NO_ERROR ? asked.status
                                               : report_lab_error(&error);
-    if (!good && error.kind == LAB_STOPPED && request->state_path)
+    if (!good && error.kind == LAB_STOPPED && request.state_path)
         fprintf(stderr, "%s keeps what was done; the same command continues.\n",
-                request->state_path);
+                request.state_path);
     if (good && status == STATUS_OK &&
-        !keep_page(given, request, &result, lab_now() - start, &error))
+        !keep_page(given, &request, &result, lab_now() - start, &error))
         status = report_lab_error(&error);
-    if (good && status == STATUS_OK && request->state_path)
-        unlink(request->state_path);
-    if (good && status == STATUS_OK && !print_tuned(request, &result, given->out))
+    if (good && status == STATUS_OK && request.state_path)
+        unlink(request.state_path);
+    if (good && status == STATUS_OK && !print_tuned(&request, &result, given->out))
         status = complain_of_memory();
     if (good && status == STATUS_OK && !result.is_confirmed)
         status = STATUS_NOTHING;
@@ -230,15 +231,16 @@ static int run(const arguments *given, tune_request *request) {
 }
 
 /* The BLAS and threads, unless llama.cpp computes. */
-static int open_and_run(const arguments *given, tune_request *request) {
+static int open_and_run(const arguments *given, const tune_request *asked_for) {
+    tune_request request = *asked_for;
     laboratory lab;
     if (given->is_forward)
-        return run(given, request);
+        return run(given, &request);
     if (!open_laboratory(&lab, given->threads, NULL))
         return report_lab_error(&lab.error);
-    request->engine = &lab.engine;
-    request->executor = &lab.executor;
-    int status = run(given, request);
+    request.engine = &lab.engine;
+    request.executor = &lab.executor;
+    int status = run(given, &request);
     close_laboratory(&lab);
     return status;
 }

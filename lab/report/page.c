@@ -46,7 +46,7 @@ static void write_links(FILE *file, const page *p, const report_part *part) {
                 part->name, part->name,
                 strncmp(part->name, "figure", 6) == 0 ? part->name + 6 : part->name);
     else
-        fprintf(file, " &middot; <code>whet reproduce --only %s --out ", part->name);
+        fprintf(file, " &middot; <code>whet reproduce --only %s --out-dir ", part->name);
     html_text(file, p->experiment->options.folder);
     fputs("</code></p>\n", file);
 }

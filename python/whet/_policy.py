@@ -187,7 +187,7 @@ class Policy:
         other = Policy(other)
         if not self.is_temperature:
             raise PolicyError(f"{self} + {other}: {self} has a map already; write TEMPERATURE + MAP")
-        if other.struct.temperature != c.POLICY_SOFTMAX:
+        if other._map() != other:
             raise PolicyError(f"{self} + {other}: {other} is not a map; write TEMPERATURE + MAP")
         return Policy._from_struct(library.whet_policy_compose(self.struct, other.struct), self._function)
 
@@ -234,10 +234,10 @@ class Policy:
         stats.max, stats.min, stats.s = 0.0, 0.0, 0.0
         stats.logsumexp = entropy
         stats.z = min(2.718281828459045**min(entropy, 700.0), 1e300)
-        if self.struct.temperature == c.POLICY_TARGET:
-            raise PolicyError(f"{self}: beta needs the logits: whet.softmax(x, policy, return_aux=['beta'])")
         result = library.whet_policy_beta(self.address, ctypes.byref(stats))
         self.raise_failure()
+        if result != result and entropy == entropy and self._function is None:
+            raise PolicyError(f"{self}: beta needs the logits: whet.softmax(x, policy, return_aux=['beta'])")
         return float(result)
 
     def raise_failure(self) -> None:

@@ -20,6 +20,7 @@ typedef struct league_arm {
     bool has_sinks, has_query_betas;
     const char *trained_as; /* the name of another arm whose models it runs, or NULL */
     bool is_chosen;         /* at inference by validation at twice the training size */
+    bool is_fitted;         /* at inference, by league_fit */
     const char *summary;
 } league_arm;
 

@@ -2,7 +2,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include "league/evaluate.h"
+#include "league/fit.h"
 #include "league/league.h"
 
 #include "base/files.h"
@@ -193,13 +193,24 @@ static bool choose_policy(test *of, char chosen[LM_POLICY_SIZE], lab_error *erro
     return true;
 }
 
+static bool fit_policy(const test *of, char fitted[LM_POLICY_SIZE], lab_error *error) {
+    const league_fit_request request = {.engine = of->request->engine,
+                                        .executor = of->request->executor,
+                                        .model = of->model,
+                                        .task = of->cell->task,
+                                        .samples = of->request->scale.samples,
+                                        .tokens_max = of->request->scale.tokens_max};
+    return league_fit(&request, fitted, error);
+}
+
 static bool test_arm(test *of, const league_arm *arm, json_t *tests, lab_error *error) {
     char policy[LM_POLICY_SIZE] = "";
     json_t *sizes = json_array();
     bool is_own = !arm->trained_as;
-    if (!is_own && !arm->is_chosen)
+    if (!is_own)
         league_arm_policy(arm, of->longest, of->cell->seed, policy);
-    bool is_good = !arm->is_chosen || choose_policy(of, policy, error);
+    bool is_good = (!arm->is_chosen || choose_policy(of, policy, error)) &&
+                   (!arm->is_fitted || fit_policy(of, policy, error));
     is_good = is_good && test_sizes(of, is_own ? NULL : policy, sizes, error);
     json_array_append_new(tests,
                           json_pack("{s:s, s:s, s:o}", "arm", arm->name, "policy",

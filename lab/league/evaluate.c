@@ -24,8 +24,10 @@ typedef struct sitting {
     atomic_flag busy[WORKERS_MAX];
     size_t workers;
     sums *of_pieces;
-    size_t values; /* of heads */
-    double *heads; /* of all pieces */
+    float *losses;     /* of all targets */
+    double *entropies; /* of all targets, summed over heads */
+    size_t values;     /* of heads */
+    double *heads;     /* of all pieces */
 } sitting;
 
 static size_t take_workspace(sitting *own) {
@@ -45,6 +47,7 @@ static void add_heads(const sitting *own, const lm_piece *piece, const lm_worksp
                 const whet_stats *stats =
                     &workspace->kept[layer]
                          .stats[(row * config->heads + head) * piece->length + at];
+                own->entropies[piece->labels - own->packed.labels + (ptrdiff_t)i] += stats->entropy;
                 to[0] += stats->entropy;
                 to[1] += stats->entropy_after;
                 to[2] += stats->beta;
@@ -63,6 +66,27 @@ static void run_piece(void *argument, size_t task, size_t worker) {
     if (to->outcome.status == WHET_OK)
         add_heads(own, piece, own->workspaces[taken], to->heads);
     atomic_flag_clear(&own->busy[taken]);
+}
+
+/* Means over the answer of every sequence. */
+static void sum_sequences(const sitting *own, const league_exam *exam) {
+    const double heads = (double)own->network.config.layers * own->network.config.heads;
+    size_t sequence = 0;
+    for (size_t p = 0; p < own->packed.count; p++) {
+        const lm_piece *piece = &own->packed.pieces[p];
+        size_t first = (size_t)(piece->labels - own->packed.labels), i = 0;
+        for (size_t row = 0; row < piece->rows; row++, sequence++) {
+            double loss = 0, entropy = 0, count = 0;
+            for (; i < piece->targets && piece->at[i] / piece->length == row; i++, count++) {
+                loss += (double)own->losses[first + i];
+                entropy += own->entropies[first + i] / heads;
+            }
+            if (exam->losses)
+                exam->losses[own->packed.order[sequence]] = loss / count;
+            if (exam->entropies)
+                exam->entropies[own->packed.order[sequence]] = entropy / count;
+        }
+    }
 }
 
 static bool set_policy(sitting *own, const whet_policy *policy) {
@@ -87,6 +111,8 @@ static bool make_room(sitting *own, const league_exam *exam) {
     own->values = (size_t)config->layers * config->heads * 3;
     own->of_pieces = calloc(own->packed.count, sizeof *own->of_pieces);
     own->heads = calloc((own->packed.count + 1) * own->values, sizeof *own->heads);
+    own->losses = calloc(own->packed.token_capacity, sizeof *own->losses);
+    own->entropies = calloc(own->packed.token_capacity, sizeof *own->entropies);
     own->workers = exam->executor ? exam->executor->workers : 1;
     own->workers = own->workers < WORKERS_MAX ? own->workers : WORKERS_MAX;
     own->workers = own->workers < own->packed.count ? own->workers : own->packed.count;
@@ -96,9 +122,14 @@ static bool make_room(sitting *own, const league_exam *exam) {
         if (!own->workspaces[i])
             return false;
     }
-    for (size_t i = 0; own->of_pieces && own->heads && i < own->packed.count; i++)
+    if (!own->of_pieces || !own->heads || !own->losses || !own->entropies)
+        return false;
+    for (size_t i = 0; i < own->packed.count; i++) {
+        lm_piece *piece = &own->packed.pieces[i];
         own->of_pieces[i].heads = own->heads + (i + 1) * own->values;
-    return own->of_pieces && own->heads;
+        piece->losses = own->losses + (piece->labels - own->packed.labels);
+    }
+    return true;
 }
 
 /* Adds all pieces, in order. */
@@ -143,6 +174,8 @@ static void end_sitting(sitting *own) {
         lm_workspace_destroy(own->workspaces[i]);
     free(own->of_pieces);
     free(own->heads);
+    free(own->losses);
+    free(own->entropies);
     lm_packed_free(&own->packed);
     lm_network_destroy(&own->network);
 }
@@ -159,6 +192,8 @@ bool league_examine(const league_exam *exam, league_score *score, lab_error *err
     if (is_good) {
         nn_run_tasks(exam->executor, own.packed.count, run_piece, &own);
         is_good = sum_up(&own, score, error);
+        if (is_good)
+            sum_sequences(&own, exam);
     }
     end_sitting(&own);
     return is_good;

@@ -27,6 +27,8 @@ typedef struct league_exam {
     const lm_model *model;
     const whet_policy *policy; /* instead of the model's own, or NULL */
     const lm_sequences *sequences;
+    double *losses;    /* [sequences], or NULL: receives each answer's, a mean over its tokens */
+    double *entropies; /* likewise: of softmax, a mean over heads and the answer's tokens */
 } league_exam;
 
 /* LAB_STOPPED after a signal. The result does not depend on the number of threads. */

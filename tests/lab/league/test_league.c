@@ -6,7 +6,7 @@
 #include "support/engine.h"
 
 #include "base/files.h"
-#include "league/evaluate.h"
+#include "league/fit.h"
 #include "league/results.h"
 #include "lm/decode.h"
 #include "lm/trainer.h"
@@ -147,6 +147,44 @@ TEST(the_same_holds_for_sinks_and_betas_of_queries) {
     train_model("max", config, 250, &model);
     check_examination(&model, NULL, 8, "max");
     check_examination(&model, NULL, 61, "max");
+    lm_model_free(&model);
+}
+
+/* A polynomial through the best betas must not do worse than softmax where it was fitted. */
+TEST(a_fitted_polynomial_lowers_the_loss_where_it_was_fitted) {
+    lm_model model;
+    league_task task;
+    lab_error error = {0};
+    lm_sequences sequences = {0};
+    char policy[LM_POLICY_SIZE];
+    whet_policy fitted;
+    league_score plain, sharpened;
+    double losses[SAMPLES], entropies[SAMPLES], sum = 0;
+    train_model("max", tiny_config("max"), 250, &model);
+    REQUIRE(league_task_find("max", &task));
+    const league_fit_request request = {
+        .engine = &engine, .model = &model, .task = &task, .samples = 64, .tokens_max = 400};
+    REQUIRE(league_fit(&request, policy, &error));
+    REQUIRE(whet_policy_parse(policy, &fitted, NULL, 0) == WHET_OK);
+    CHECK_MSG(strncmp(policy, "poly:", 5) == 0, "%s", policy);
+    REQUIRE(league_task_draw(&task, TASK_TEST, 32, SAMPLES, 400, &sequences, &error));
+    league_exam exam = {.engine = &engine,
+                        .model = &model,
+                        .sequences = &sequences,
+                        .losses = losses,
+                        .entropies = entropies};
+    REQUIRE(league_examine(&exam, &plain, &error));
+    for (size_t i = 0; i < SAMPLES; i++) {
+        sum += losses[i] / SAMPLES;
+        CHECK(entropies[i] > 0 && entropies[i] < log(34));
+    }
+    CHECK_NEAR(sum, plain.loss, 1e-9); /* all answers of max are equally long */
+    exam.policy = &fitted;
+    REQUIRE(league_examine(&exam, &sharpened, &error));
+    CHECK_MSG(sharpened.loss < plain.loss, "%g, not below %g", sharpened.loss, plain.loss);
+    free(plain.heads);
+    free(sharpened.heads);
+    lm_sequences_free(&sequences);
     lm_model_free(&model);
 }
 

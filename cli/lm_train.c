@@ -135,8 +135,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
         .more = BLAS_ENVIRONMENT,
         .examples = "whet lm train --algo minimum --steps 2000 --out-dir run\n"
                     "whet lm train --algo insertion_sort:hints --policy adaptive --out-dir sort\n"
-                    "whet lm train --task max --positions none --policy ssmax:0.43 \\\n"
-                    "    --learn-policy head --out-dir max\n",
+                    "whet lm train --task max --positions none --policy adaptive --out-dir max\n",
     };
     int operands;
     return parse_options(&syntax, argc, argv, &operands);

@@ -316,16 +316,31 @@ static bool print_ranking(const league_results *results) {
     return lab_table_finish(&table, stdout);
 }
 
+/* Whether an arm has results on a task. */
+static bool has_results(const league_results *results, size_t t, size_t p, size_t a) {
+    for (size_t m = 0; m < results->request->scale.multiple_count; m++)
+        if (league_entry_at(results, t, p, a, m)->seeds > 0)
+            return true;
+    return false;
+}
+
 /* Shares by arm and multiple of one task and positions. */
 static bool print_task(const league_results *results, size_t t, size_t p) {
     const league_request *r = results->request;
     lab_table table = lab_table_start(1 + r->scale.multiple_count);
+    size_t first = 0;
+    while (first < r->arms.count && !has_results(results, t, p, first))
+        first++;
+    if (first == r->arms.count)
+        return true;
     printf("\n%s, positions: %s; right answers in %%\n", r->tasks[t].name,
            lm_positions_names[r->positions[p]]);
     lab_table_add(&table, "policy");
     for (size_t m = 0; m < r->scale.multiple_count; m++)
         lab_table_add(&table, "%llux", (unsigned long long)r->scale.multiples[m]);
-    for (size_t a = 0; a < r->arms.count; a++) {
+    for (size_t a = first; a < r->arms.count; a++) {
+        if (!has_results(results, t, p, a))
+            continue;
         lab_table_add(&table, "%s", r->arms.list[a].name);
         for (size_t m = 0; m < r->scale.multiple_count; m++) {
             const league_entry *entry = league_entry_at(results, t, p, a, m);

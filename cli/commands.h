@@ -37,6 +37,7 @@ int command_demo(int argc, char **argv);
 int command_figure(int argc, char **argv);
 int command_gguf(int argc, char **argv);
 int command_help(int argc, char **argv);
+int command_league(int argc, char **argv);
 int command_lm(int argc, char **argv);
 int command_policies(int argc, char **argv);
 int command_probe(int argc, char **argv);

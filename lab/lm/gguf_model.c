@@ -371,7 +371,8 @@ static const char *difference(const architecture *kind, const lm_config *c) {
 
 static bool can_be_written(const architecture *kind, const lm_config *c, const char *path,
                            lab_error *error) {
-    const char *why = c->learn != LM_LEARN_NOTHING ? "learned policies cannot be stored in GGUF"
+    bool is_learned = c->learn != LM_LEARN_NOTHING || c->has_sinks || c->has_query_betas;
+    const char *why = is_learned ? "learned policies, sinks and betas cannot be stored in GGUF"
                       : !kind ? "no architecture of llama.cpp has this combination of gate, biases "
                                 "and norms"
                               : difference(kind, c);

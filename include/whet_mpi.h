@@ -128,6 +128,29 @@ typedef struct whet_mpi_plan whet_mpi_plan;
 WHET_MPI_API whet_status whet_mpi_decode_plan(MPI_Comm comm, const whet_attention *attention,
                                               const whet_executor *executor, whet_mpi_plan **plan);
 
+/*
+ * Plans attention of queries that are spread over ranks like the keys, as when a long prompt is
+ * read or a model is trained.
+ *
+ * In `attention`, `queries` and `keys` are the numbers of all ranks. q, out, stats, betas and
+ * positions hold the calling rank's queries, and k, v and bias its keys, both as
+ * whet_mpi_local_size says for the layout: where a rank has two parts, one after the other, as if
+ * they were one. A mask has rows for the rank's queries and columns for all keys. bias must be
+ * given by all ranks or by none. sinks, slopes and policies are the same on all ranks.
+ *
+ * Keys and values travel from rank to rank while each works on those it has: a rank needs memory
+ * for two further shares of keys and values, and for the results of its own queries. Where beta
+ * depends on the statistics, the keys travel once more, before: that is what adaptive temperature
+ * costs here, beside computing the logits twice.
+ *
+ * For temperatures other than target with the maps softmax and softmax1 (WHET_ERROR_UNSUPPORTED for
+ * others). k and v must have rows without gaps, of a type other than WHET_CUSTOM; max_logits must
+ * be NULL. Everything else as for whet_mpi_decode_plan. Collective.
+ */
+WHET_MPI_API whet_status whet_mpi_prefill_plan(MPI_Comm comm, const whet_attention *attention,
+                                               whet_mpi_layout layout,
+                                               const whet_executor *executor, whet_mpi_plan **plan);
+
 /* Moves the queries of a decode plan: sets `offset` of its description. All ranks must set the
  * same. Not collective. */
 WHET_MPI_API whet_status whet_mpi_set_offset(whet_mpi_plan *plan, int64_t offset);

@@ -6,6 +6,7 @@
 #include "attention/row_form.h"
 #include "base/checked.h"
 #include "row/extra_logits.h"
+#include "row_message.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,33 +45,6 @@ static size_t chunk_entry(const located_row *at, const decode_plan *p, size_t pi
 
 /* ---- first reduction: statistics ---- */
 
-/* What ranks tell each other about the logits of a row. */
-typedef struct row_message {
-    uint64_t n, argmax, flags, visible;
-    double max, z, s, min;
-    double largest; /* of the keys, NaN if there is one; with max_logits */
-} row_message;
-
-static whet_stats stats_of(const row_message *m) {
-    return (whet_stats){.n = m->n,
-                        .max = m->max,
-                        .z = m->z,
-                        .s = m->s,
-                        .min = m->min,
-                        .argmax = m->argmax,
-                        .flags = (uint32_t)m->flags};
-}
-
-static void set_stats(row_message *m, const whet_stats *stats) {
-    m->n = stats->n;
-    m->argmax = stats->argmax;
-    m->flags = stats->flags;
-    m->max = stats->max;
-    m->z = stats->z;
-    m->s = stats->s;
-    m->min = stats->min;
-}
-
 static void stats_leaf(void *context, size_t piece, size_t row, void *result) {
     const decode_plan *p = context;
     located_row at = whet_mpi_locate_row(p, row);
@@ -88,22 +62,14 @@ static void stats_leaf(void *context, size_t piece, size_t row, void *result) {
     /* counted by the whole share, whose first piece brings it in */
     if (piece == p->pieces.begin && (at.row.map->traits & MAP_BY_VISIBLE))
         m->visible = whet_count_visible(&at.w.slice, &at.row);
-    set_stats(m, &stats);
+    row_message_set(m, &stats);
 }
 
 static void stats_merge(void *context, tree_node left, size_t row, void *into, const void *from) {
-    row_message *a = into;
-    const row_message *b = from;
-    whet_stats left_stats = stats_of(a), right_stats = stats_of(b);
-    whet_stats both = whet_stats_add(&left_stats, &right_stats);
     (void)context;
     (void)left;
     (void)row;
-    if (both.n == 0 && !(both.flags & WHET_ROW_NOT_FINITE))
-        both.flags |= WHET_ROW_EMPTY;
-    set_stats(a, &both);
-    a->visible += b->visible;
-    a->largest = isnan(a->largest) || a->largest > b->largest ? a->largest : b->largest;
+    row_message_add(into, from);
 }
 
 /* A beta that needs no search; 1 where there is one to come. */
@@ -119,7 +85,7 @@ static double simple_beta(const located_row *at) {
 
 static void start_row(decode_plan *p, size_t row, const row_message *m) {
     located_row at = whet_mpi_locate_row(p, row);
-    whet_stats sink = extra_stats((double)at.row.sink), keys = stats_of(m);
+    whet_stats sink = extra_stats((double)at.row.sink), keys = row_message_stats(m);
     whet_stats total = whet_stats_add(&sink, &keys);
     whet_decode_start_row(at.state, &at.row, &total);
     whet_decode_set_beta(at.state, simple_beta(&at));
@@ -345,15 +311,6 @@ static whet_status plan_part(decode_plan *p, whet_attention *a) {
     return make_room(p);
 }
 
-static whet_status check_description(whet_attention *a) {
-    if (a->size != sizeof *a)
-        return whet_mpi_refuse(WHET_ERROR_ARGUMENT,
-                               "size is %zu, but sizeof(whet_attention) is %zu", a->size,
-                               sizeof *a);
-    whet_status status = whet_fill_description(a, "");
-    return status == WHET_OK ? status : whet_mpi_pass_on(status);
-}
-
 whet_status whet_mpi_decode_plan(MPI_Comm comm, const whet_attention *attention,
                                  const whet_executor *executor, whet_mpi_plan **plan) {
     whet_status status = whet_mpi_begin_plan(comm, attention, sizeof(decode_plan), plan);
@@ -366,11 +323,11 @@ whet_status whet_mpi_decode_plan(MPI_Comm comm, const whet_attention *attention,
     p->base.set_offset = set_offset;
     status = whet_mpi_take_executor(executor, &p->base.executor);
     if (status == WHET_OK)
-        status = check_description(&a);
+        status = whet_mpi_check_description(&a);
     status = whet_mpi_agree(&p->base.c, status);
     if (status == WHET_OK)
         status = whet_mpi_agree_on_attention(&p->base.c, "decode", &a);
     if (status == WHET_OK)
-        status = plan_part(p, &a);
+        status = whet_mpi_agree(&p->base.c, plan_part(p, &a));
     return whet_mpi_end_plan(plan, status);
 }

@@ -1,5 +1,6 @@
 /* Shares of positions, and what plans have in common: see plan.h. */
 #include "plan.h"
+#include "attention/check.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,7 +81,6 @@ whet_status whet_mpi_begin_plan(MPI_Comm comm, const void *description, size_t b
 }
 
 whet_status whet_mpi_end_plan(whet_mpi_plan **plan, whet_status status) {
-    status = whet_mpi_agree(&(*plan)->c, status);
     if (status != WHET_OK) {
         whet_mpi_destroy(*plan);
         *plan = NULL;
@@ -130,6 +130,15 @@ whet_status whet_mpi_take_executor(const whet_executor *given, whet_executor *re
     if (result->workers == 0)
         return whet_mpi_refuse(WHET_ERROR_ARGUMENT, "executor.workers is 0");
     return WHET_OK;
+}
+
+whet_status whet_mpi_check_description(whet_attention *a) {
+    if (a->size != sizeof *a)
+        return whet_mpi_refuse(WHET_ERROR_ARGUMENT,
+                               "size is %zu, but sizeof(whet_attention) is %zu", a->size,
+                               sizeof *a);
+    whet_status status = whet_fill_description(a, "");
+    return status == WHET_OK ? status : whet_mpi_pass_on(status);
 }
 
 /* ---- the same description everywhere ---- */

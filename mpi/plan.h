@@ -20,12 +20,15 @@ struct whet_mpi_plan {
 whet_status whet_mpi_begin_plan(MPI_Comm comm, const void *description, size_t bytes,
                                 whet_mpi_plan **plan);
 
-/* Ends the planning: agrees on the status, and frees the plan unless it is WHET_OK everywhere.
+/* Ends the planning with a status that has been agreed on: frees the plan unless it is WHET_OK.
  * Collective. */
 whet_status whet_mpi_end_plan(whet_mpi_plan **plan, whet_status status);
 
 /* Fills in an executor of one thread for NULL; refuses one that cannot work. */
 whet_status whet_mpi_take_executor(const whet_executor *given, whet_executor *result);
+
+/* Checks everything but tensors, and fills in defaults. */
+whet_status whet_mpi_check_description(whet_attention *a);
 
 /* Compares a description, whose defaults are filled in, with those of the other ranks.
  * Collective. */

@@ -12,6 +12,6 @@ launch() {
             OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl=self,vader \
             OMPI_MCA_btl_vader_single_copy_mechanism=none "$mpirun" -n "$ranks" "$@"
     else
-        "$mpirun" -n "$ranks" "$@"
+        MPIR_CVAR_POLLS_BEFORE_YIELD=1 "$mpirun" -n "$ranks" "$@"
     fi
 }

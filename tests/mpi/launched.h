@@ -5,6 +5,7 @@
 #ifndef WHET_TESTS_MPI_LAUNCHED_H
 #define WHET_TESTS_MPI_LAUNCHED_H
 
+#include "attention/example.h"
 #include "whet_mpi.h"
 
 int launched_rank(void);
@@ -14,12 +15,17 @@ int launched_ranks(void);
  * and bias. */
 whet_attention launched_part(const whet_attention *whole, size_t start, size_t count);
 
-/* whet_attention_forward by all ranks together. Checks that a single rank, and two threads, give
- * the same bits; only with f32 outputs and statistics that are contiguous. */
-whet_status launched_forward(const whet_attention *whole, const whet_executor *executor,
-                             uint64_t *first_bad_row);
+/* whet_attention_forward by all ranks of a communicator together. */
+whet_status launched_forward(MPI_Comm comm, const whet_attention *whole,
+                             const whet_executor *executor, uint64_t *first_bad_row);
 
 /* The counts of the last launched_forward. */
 whet_mpi_counts launched_counts(void);
+
+/* With one rank, compares an example with the reference (example_check). With more, runs it over
+ * all of them and compares outputs, statistics and largest logits, bit for bit, with those of one
+ * rank and two threads; with more than four ranks, which wait for each other for long where there
+ * are fewer processors, every fourth example. */
+void launched_check(example *e, const char *what);
 
 #endif

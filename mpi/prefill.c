@@ -599,6 +599,9 @@ whet_status whet_mpi_prefill_plan(MPI_Comm comm, const whet_attention *attention
     status = whet_mpi_agree(&p->base.c, status);
     if (status == WHET_OK)
         status = whet_mpi_agree_on_attention(&p->base.c, layout ? "zig-zag" : "block", &p->a);
+    shared_number bias = {"the presence of a bias", p->a.bias.data != NULL, 0};
+    if (status == WHET_OK)
+        status = whet_mpi_agree_on(&p->base.c, &bias, 1);
     if (status == WHET_OK)
         status = whet_mpi_agree(&p->base.c, plan_rank(p, layout));
     return whet_mpi_end_plan(plan, status);

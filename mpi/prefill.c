@@ -39,18 +39,18 @@ static piece_row row_of(const prefill_plan *p, const query_piece *piece, size_t 
 
 /* ---- blocks ---- */
 
-static void describe_keys(const prefill_plan *p, size_t position, whet_attention *b) {
+static void describe_travelled(const prefill_plan *p, size_t tensor, size_t position,
+                               whet_tensor *t) {
     ptrdiff_t stride[3];
-    b->k.data = whet_mpi_ring_at(&p->r, RING_KEYS, position, stride);
-    memcpy(b->k.stride, (ptrdiff_t[]){p->a.k.stride[0] ? stride[0] : 0, stride[1], stride[2], 0},
-           sizeof b->k.stride);
-    if (p->a.bias.data) {
-        b->bias.data =
-            (const float *)(const void *)whet_mpi_ring_at(&p->r, RING_KEYS + 1, position, stride);
-        for (int axis = 0; axis < 2; axis++)
-            b->bias.stride[axis] = p->a.bias.stride[axis] ? stride[axis] : 0;
-        b->bias.stride[2] = stride[2];
-    }
+    t->data = whet_mpi_ring_at(&p->r, tensor, position, stride);
+    memcpy(t->stride, (ptrdiff_t[]){stride[0], stride[1], stride[2], 0}, sizeof t->stride);
+}
+
+static void describe_keys(const prefill_plan *p, size_t position, whet_attention *b) {
+    describe_travelled(p, RING_KEYS, position, &b->k);
+    if (p->a.bias.data)
+        b->bias.data = (const float *)(const void *)whet_mpi_ring_at(&p->r, RING_KEYS + 1, position,
+                                                                     b->bias.stride);
 }
 
 /* Values that do not matter: one zero to a key. */
@@ -70,14 +70,10 @@ static whet_attention describe_block(const prefill_plan *p, const query_piece *p
     b.keys = span_size(keys);
     b.q.data = (const char *)b.q.data + (ptrdiff_t)piece->local * b.q.stride[2];
     describe_keys(p, keys.begin, &b);
-    if (has_values) {
-        ptrdiff_t stride[3];
-        b.v.data = whet_mpi_ring_at(&p->r, ring_values(p), keys.begin, stride);
-        memcpy(b.v.stride, (ptrdiff_t[]){p->a.v.stride[0] ? stride[0] : 0, stride[1], stride[2], 0},
-               sizeof b.v.stride);
-    } else {
+    if (has_values)
+        describe_travelled(p, ring_values(p), keys.begin, &b.v);
+    else
         describe_zeros(p, &b);
-    }
     if (b.mask.data)
         b.mask.data = (const char *)b.mask.data + (ptrdiff_t)piece->local * b.mask.stride[2] +
                       (ptrdiff_t)keys.begin * b.mask.stride[3];
@@ -446,7 +442,7 @@ static void fill_strides(ptrdiff_t stride[4], size_t heads, size_t positions, si
 static ring_tensor travelling(const whet_attention *a, const whet_tensor *t, size_t dim) {
     return (ring_tensor){.data = t->data,
                          .stride = {t->stride[0], t->stride[1], t->stride[2]},
-                         .batch = t->stride[0] ? a->batch : 1,
+                         .batch = a->batch,
                          .heads = a->kv_heads,
                          .bytes = whet_type_row_bytes(t->type, dim)};
 }
@@ -480,8 +476,8 @@ static whet_status plan_ring(prefill_plan *p, whet_mpi_layout layout, size_t loc
             .data = a->bias.data,
             .stride = {a->bias.stride[0], a->bias.stride[1],
                        a->bias.stride[2] ? a->bias.stride[2] : (ptrdiff_t)sizeof(float)},
-            .batch = a->bias.stride[0] ? a->batch : 1,
-            .heads = a->bias.stride[1] ? a->heads : 1,
+            .batch = a->batch,
+            .heads = a->heads,
             .bytes = sizeof(float)};
     p->r.tensor[p->r.tensors++] = travelling(a, &a->v, a->value_dim);
     return whet_mpi_ring_init(&p->r)

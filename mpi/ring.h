@@ -1,7 +1,8 @@
 /*
  * Keys and values that travel around the ranks: at each step a rank works on one share while the
  * next one arrives. All shares have passed after as many steps as there are ranks, in the order of
- * ranks from one's own on. Shares are packed: [batch][head][position][row] of each tensor.
+ * ranks from one's own on. Shares are packed: [batch][head][position][row] of each tensor, whatever
+ * their strides.
  */
 #ifndef WHET_MPI_RING_H
 #define WHET_MPI_RING_H

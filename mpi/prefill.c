@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/sums.h"
 #include "row/extra_logits.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,7 +176,8 @@ static void compute_block(prefill_plan *p, query_piece *piece, size_t key_piece,
     whet_attention b = describe_block(p, piece, keys, has_values);
     for (size_t row = 0; has_values && row < rows; row++)
         p->block_beta[row] = p->betas[row_of(p, piece, row).index];
-    run_block(p, &b);
+    whet_status status = run_block(p, &b);
+    p->failure = status > p->failure ? status : p->failure;
     for (size_t row = 0; row < rows; row++) {
         const float *out = has_values ? p->block_out + row * p->a.value_dim : NULL;
         double beta = has_values ? (double)p->block_beta[row] : 1;
@@ -320,7 +322,7 @@ static bool finish_row(prefill_plan *p, const query_piece *piece, size_t row) {
 
 /* The first bad row of all ranks, as [batch][head][query] of the whole. */
 static whet_status finish(prefill_plan *p, uint64_t *first_bad_row) {
-    uint64_t mine = UINT64_MAX, first;
+    uint64_t mine = UINT64_MAX;
     for (size_t i = 0; i < p->piece_count; i++) {
         const query_piece *piece = &p->pieces[i];
         for (size_t row = 0; row < piece_rows(p, piece); row++) {
@@ -333,16 +335,22 @@ static whet_status finish(prefill_plan *p, uint64_t *first_bad_row) {
             mine = index < mine ? index : mine;
         }
     }
-    MPI_Allreduce(&mine, &first, 1, MPI_UINT64_T, MPI_MIN, p->base.c.comm);
-    if (first == UINT64_MAX)
+    /* signed numbers: the minimum of unsigned ones is wrong in MPICH 4.0 where they are large */
+    long long sent[2] = {mine < LLONG_MAX ? LLONG_MAX - (long long)mine : 0, (long long)p->failure};
+    long long all[2];
+    MPI_Allreduce(sent, all, 2, MPI_LONG_LONG, MPI_MAX, p->base.c.comm);
+    if (all[1] > WHET_NOT_FINITE)
+        return whet_mpi_refuse((whet_status)all[1], "a block of some rank was refused");
+    if (all[0] == 0)
         return WHET_OK;
     if (first_bad_row)
-        *first_bad_row = first;
+        *first_bad_row = (uint64_t)(LLONG_MAX - all[0]);
     return WHET_NOT_FINITE;
 }
 
 static whet_status execute(whet_mpi_plan *base, uint64_t *first_bad_row) {
     prefill_plan *p = (prefill_plan *)base;
+    p->failure = WHET_OK;
     if (p->needs_stats)
         run_round(p, false);
     choose_betas(p);
@@ -485,6 +493,16 @@ static whet_status plan_ring(prefill_plan *p, whet_mpi_layout layout, size_t loc
                : whet_mpi_refuse(WHET_ERROR_MEMORY, "out of memory for the keys of another rank");
 }
 
+/* For planning alone, where this rank need not have the keys: as if they were at the beginning of
+ * what travels, which has room for a piece. */
+static void place_anywhere(const prefill_plan *p, whet_attention *b, bool has_values) {
+    b->k = (whet_tensor){.data = p->r.buffer[0], .type = b->k.type};
+    if (has_values)
+        b->v = (whet_tensor){.data = p->r.buffer[0], .type = b->v.type};
+    if (b->bias.data)
+        b->bias = (whet_key_bias){.data = (const float *)(const void *)p->r.buffer[0]};
+}
+
 /* Memory for any block: the sizes of pieces and of the last ones. */
 static whet_status allocate_block(prefill_plan *p) {
     const whet_attention *a = &p->a;
@@ -495,15 +513,15 @@ static whet_status allocate_block(prefill_plan *p) {
     p->block_beta = calloc(rows, sizeof *p->block_beta);
     p->block_stats = calloc(rows, sizeof *p->block_stats);
     bool fits = p->betas && p->zeros && p->block_out && p->block_beta && p->block_stats;
-    p->r.source = p->base.c.rank;
     for (size_t i = 0; fits && i < p->piece_count; i++) {
         for (size_t j = 0; fits && j < 4; j++) {
             whet_plan plan = {.size = sizeof plan};
             size_t last = p->keys.count - (j % 2); /* the last piece, or one before it */
             span keys = whet_mpi_positions_of(&p->keys, (span){last - (last > 0), last});
-            whet_attention b = describe_block(p, &p->pieces[i], keys, j > 1);
             if (span_size(keys) == 0)
                 continue;
+            whet_attention b = describe_block(p, &p->pieces[i], keys, j > 1);
+            place_anywhere(p, &b, j > 1);
             whet_status status = whet_attention_plan(&b, &plan);
             if (status != WHET_OK)
                 return whet_mpi_pass_on(status);

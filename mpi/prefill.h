@@ -49,7 +49,8 @@ typedef struct prefill_plan {
     float *block_out;  /* results of one block */
     float *block_beta; /* its betas, */
     whet_stats *block_stats;
-    void *memory; /* for the plan of a block */
+    whet_status failure; /* the worst that a block has returned */
+    void *memory;        /* for the plan of a block */
     size_t memory_bytes;
 } prefill_plan;
 

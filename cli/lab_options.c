@@ -9,8 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int report_lab_error(const lab_error *error) {
-    complain("%s", error->text);
+int lab_error_status(const lab_error *error) {
     switch (error->kind) {
     case LAB_INPUT:
         return STATUS_MISUSE;
@@ -21,6 +20,11 @@ int report_lab_error(const lab_error *error) {
         break;
     }
     return STATUS_FAILED;
+}
+
+int report_lab_error(const lab_error *error) {
+    complain("%s", error->text);
+    return lab_error_status(error);
 }
 
 int report_unreadable(const char *path, int reason) {

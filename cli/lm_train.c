@@ -247,13 +247,10 @@ static int run(const arguments *given) {
                       .quiet = preferred.quiet,
                       .executor = &lab.executor};
     lab_ranks ranks;
-    if (!lab_ranks_open(given->mpi, &ranks, &lab.error)) {
+    if (!join_ranks(given->mpi, &ranks, &request.ranks, &request.quiet, &lab.error)) {
         close_laboratory(&lab);
         return report_lab_error(&lab.error);
     }
-    if (ranks.size > 0)
-        request.ranks = &ranks;
-    request.quiet = request.quiet || !lab_is_first(request.ranks);
     lab_catch_interrupts();
     if (!given->is_confirmed && !request.ranks)
         status = confirm_seconds(lm_train_seconds(&lab.engine, &request), "", false);

@@ -18,6 +18,17 @@ option_spec mpi_option(const char **mpi) {
                          .words = names};
 }
 
+bool join_ranks(const char *mpi, lab_ranks *ranks, const lab_ranks **joined, bool *quiet,
+                lab_error *error) {
+    *joined = NULL;
+    if (!lab_ranks_open(mpi, ranks, error))
+        return false;
+    if (ranks->size > 0)
+        *joined = ranks;
+    *quiet = *quiet || !lab_is_first(*joined);
+    return true;
+}
+
 /* The others have got it with the number of that rank. */
 int report_rank_error(const lab_ranks *ranks, const lab_error *error) {
     bool is_told = strstr(error->text, " (rank ") || error->kind == LAB_STOPPED;

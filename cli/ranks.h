@@ -9,6 +9,11 @@
 /* --mpi NAME */
 option_spec mpi_option(const char **mpi);
 
+/* Joins the job that has started this process. *joined is `ranks`, or NULL if there is none; all
+ * ranks but the first become quiet. */
+bool join_ranks(const char *mpi, lab_ranks *ranks, const lab_ranks **joined, bool *quiet,
+                lab_error *error);
+
 /* Prints an error once, on the rank where it happened, and returns the status for it. */
 int report_rank_error(const lab_ranks *ranks, const lab_error *error);
 

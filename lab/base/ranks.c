@@ -1,7 +1,7 @@
 /* Processes that work together: see ranks.h. */
 #include "base/ranks.h"
 
-#include <stdio.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,23 +66,27 @@ bool lab_ranks_agree(const lab_ranks *ranks, bool is_good, lab_error *error) {
     return false;
 }
 
-bool lab_ranks_same_text(const lab_ranks *ranks, const char *text, const char *what,
-                         lab_error *error) {
-    if (!ranks)
-        return true;
-    size_t length = text ? strlen(text) : 0, first = length;
-    lab_ranks_broadcast(ranks, &first, sizeof first);
-    char *theirs = calloc(first + 1, 1);
+static bool same_text(const lab_ranks *ranks, const char *text, char *theirs, size_t length,
+                      lab_error *error) {
     if (theirs && ranks->rank == 0 && text)
-        memcpy(theirs, text, first);
-    if (!lab_ranks_agree(ranks, theirs != NULL || lab_fail_memory(error), error)) {
-        free(theirs);
+        memcpy(theirs, text, length);
+    if (!lab_ranks_agree(ranks, (theirs && text) || lab_fail_memory(error), error))
         return false;
-    }
-    lab_ranks_broadcast(ranks, theirs, first);
-    bool is_same = first == length && memcmp(theirs, text ? text : "", length) == 0;
+    lab_ranks_broadcast(ranks, theirs, length);
+    return lab_ranks_agree(ranks,
+                           (strlen(text) == length && memcmp(theirs, text, length) == 0) ||
+                               lab_fail(error, LAB_INPUT, "options differ from those of rank 0"),
+                           error);
+}
+
+bool lab_ranks_same_options(const lab_ranks *ranks, json_t *options, lab_error *error) {
+    char *text = options ? json_dumps(options, JSON_SORT_KEYS) : NULL;
+    size_t length = text ? strlen(text) : 0;
+    lab_ranks_broadcast(ranks, &length, sizeof length);
+    char *theirs = calloc(length + 1, 1);
+    bool is_same = same_text(ranks, text, theirs, length, error);
     free(theirs);
-    return lab_ranks_agree(
-        ranks, is_same || lab_fail(error, LAB_INPUT, "%s differ from those of rank 0", what),
-        error);
+    free(text);
+    json_decref(options);
+    return is_same;
 }

@@ -57,8 +57,8 @@ bool lab_ranks_any(const lab_ranks *ranks, bool is_true);
  * that failed. */
 bool lab_ranks_agree(const lab_ranks *ranks, bool is_good, lab_error *error);
 
-/* Refuses texts that are not everywhere that of the first rank. */
-bool lab_ranks_same_text(const lab_ranks *ranks, const char *text, const char *what,
-                         lab_error *error);
+/* Refuses options that are not everywhere those of the first rank. They are stolen. */
+typedef struct json_t json_t;
+bool lab_ranks_same_options(const lab_ranks *ranks, json_t *options, lab_error *error);
 
 #endif

@@ -255,16 +255,6 @@ static bool train_without_files(const nn_engine *engine, const lm_run *run, lm_s
     return is_folder_good && train_in_folder(engine, &own, NULL, summary, error);
 }
 
-/* That all ranks train the same. */
-static bool have_same_options(const lm_run *run, lab_error *error) {
-    json_t *options = run->ranks ? run_options(run) : NULL;
-    char *text = options ? json_dumps(options, JSON_SORT_KEYS) : NULL;
-    bool is_same = lab_ranks_same_text(run->ranks, text, "the options of this rank", error);
-    free(text);
-    json_decref(options);
-    return is_same;
-}
-
 bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, lab_error *error) {
     lab_folder_lock lock = lab_folder_unlocked();
     lm_summary ignored = {.steps = 0};
@@ -273,7 +263,7 @@ bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, l
     if (!lm_config_check(&run->config, error) || !lm_training_check(&run->training, error) ||
         !tell_size(run, error))
         return false;
-    if (!have_same_options(run, error))
+    if (run->ranks && !lab_ranks_same_options(run->ranks, run_options(run), error))
         return false;
     if (!run->folder.path || !lab_is_first(run->ranks))
         return train_without_files(engine, run, summary, error);

@@ -10,8 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int report_lab_error(const lab_error *error) {
-    complain("%s", error->kind == LAB_NO_ERROR ? "failed for an unknown reason" : error->text);
+int lab_error_status(const lab_error *error) {
     switch (error->kind) {
     case LAB_INPUT:
         return STATUS_MISUSE;
@@ -22,6 +21,11 @@ int report_lab_error(const lab_error *error) {
         break;
     }
     return STATUS_FAILED;
+}
+
+int report_lab_error(const lab_error *error) {
+    complain("%s", error->kind == LAB_NO_ERROR ? "failed for an unknown reason" : error->text);
+    return lab_error_status(error);
 }
 
 int report_unreadable(const char *path, int reason) {

@@ -14,6 +14,9 @@
 /* Prints an error of the laboratory and returns the exit status for it. */
 int report_lab_error(const lab_error *error);
 
+/* That status alone. */
+int lab_error_status(const lab_error *error);
+
 /* The same of a file that cannot be read, by errno. */
 int report_unreadable(const char *path, int reason);
 

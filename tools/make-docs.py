@@ -26,7 +26,7 @@ NAVIGATION = [
     ("Home", "docs/index.md"),
     ("Tutorial", "docs/tutorial.md"),
     ("Guides", [
-        ("Install", "docs/INSTALL.md"), ("Embed in C", "docs/embedding.md"), ("Python", "docs/python.md"),
+        ("Install", "docs/INSTALL.md"), ("Embed in C", "docs/embedding.md"), ("MPI", "docs/guides/mpi.md"), ("Python", "docs/python.md"),
         ("Sharpen a llama.cpp model", "docs/llama.cpp.md"), ("CLRS-Text", "docs/CLRS_TEXT.md"),
         ("Add a policy", "docs/add-a-policy.md"), ("Add a kernel", "docs/add-a-kernel.md"),
         ("Reproduce the paper", "docs/REPRODUCTION.md")]),

@@ -22,7 +22,7 @@ typedef struct suite_part {
     bool needs_blas;
 } suite_part;
 
-enum { SUITE_PARTS = 8 };
+enum { SUITE_PARTS = 9 };
 extern const suite_part bench_parts[SUITE_PARTS];
 
 /* Receives the cases of a run as they are prepared, instead of having them measured. */
@@ -81,5 +81,6 @@ bool bench_retrieval(suite *with);
 bool bench_lm(suite *with);
 bool bench_tune(suite *with);
 bool bench_long(suite *with);
+bool bench_mpi(suite *with);
 
 #endif

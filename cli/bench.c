@@ -121,7 +121,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "(training, beside torch), which --quick skips unless named; tune (60 steps, and a pass "
          "of a "
          "model of 1.1 billion weights) and long (a prefill of 131,072 x 131,072 and decoding over "
-         "1,048,576 keys), which run only when named; several with commas, may be repeated",
+         "1,048,576 keys), which run only when named, as does mpi (decoding over ranks, under "
+         "mpirun); several with commas, may be repeated",
          .values = VALUE_WORD, .words = section_words()},
         {"policy", OPTION_LIST, &given->policies, "NAME",
          "with lm: policy or arm of the league whose training steps are compared with softmax's; may "
@@ -178,7 +179,7 @@ static int run(const arguments *given) {
         return status;
     status = STATUS_FAILED;
     if (bench_run(&options, &measured))
-        status = show(given, &measured);
+        status = measured.is_silent ? STATUS_OK : show(given, &measured);
     else
         complain("%s", measured.error);
     bench_report_free(&measured);

@@ -51,7 +51,8 @@
  *
  * MPI must be initialised; MPI_THREAD_FUNNELED is enough, since only the calling thread calls MPI.
  * Ranks must have the same byte order. Descriptions, policies, statistics and executors are those
- * of whet.h; link with libwhet_mpi and libwhet.
+ * of whet.h; link with libwhet_mpi_openmpi or libwhet_mpi_mpich (pkg-config whet-mpi-openmpi or
+ * whet-mpi-mpich).
  */
 #ifndef WHET_MPI_H
 #define WHET_MPI_H

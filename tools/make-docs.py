@@ -28,7 +28,7 @@ NAVIGATION = [
     ("Guides", [
         ("Install", "docs/INSTALL.md"), ("Embed in C", "docs/embedding.md"), ("Python", "docs/python.md"),
         ("Sharpen a llama.cpp model", "docs/llama.cpp.md"), ("Tune a model's heads", "docs/TUNING.md"),
-        ("CLRS-Text", "docs/CLRS_TEXT.md"),
+        ("CLRS-Text", "docs/CLRS_TEXT.md"), ("MPI", "docs/guides/mpi.md"),
         ("Add a policy", "docs/add-a-policy.md"), ("Add a kernel", "docs/add-a-kernel.md"),
         ("Reproduce the paper", "docs/REPRODUCTION.md")]),
     ("Reference", [

@@ -20,7 +20,7 @@ struct lab_ranks {
     void (*share)(const lab_ranks *ranks, void *data, const size_t *ends);
     /* After the last call of share, by all ranks. */
     void (*close)(const lab_ranks *ranks);
-    void *context;
+    const struct lab_ranks_decode *decode; /* see ranks_decode.h */
 };
 
 /* The name by which a module is asked to start: sets everything, or returns false. */

@@ -2,12 +2,13 @@
  * The module by which the program whet takes part in an MPI job (lab/base/ranks.h). It is loaded
  * at run time, one for each MPI.
  */
-#include "base/ranks.h"
-#include "communicator.h"
+#include "module.h"
 
 #include <stdlib.h>
 
 static communicator all;
+
+const communicator *whet_module_communicator(void) { return &all; }
 
 static void share(const lab_ranks *ranks, void *data, const size_t *ends) {
     size_t begin = 0;
@@ -32,6 +33,10 @@ __attribute__((visibility("default"))) bool whet_ranks_start(lab_ranks *ranks) {
         provided < MPI_THREAD_FUNNELED)
         return false;
     whet_mpi_open(MPI_COMM_WORLD, &all);
-    *ranks = (lab_ranks){.rank = all.rank, .size = all.size, .share = share, .close = close_ranks};
+    *ranks = (lab_ranks){.rank = all.rank,
+                         .size = all.size,
+                         .share = share,
+                         .close = close_ranks,
+                         .decode = &whet_module_decode};
     return true;
 }

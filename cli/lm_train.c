@@ -8,6 +8,7 @@
 #include "messages.h"
 #include "policy_list.h"
 #include "preferences.h"
+#include "ranks.h"
 #include "registry_words.h"
 
 #include "base/signals.h"
@@ -29,6 +30,7 @@ typedef struct arguments {
     uint64_t batch, accumulate, threads;
     option_range seed;
     bool hints, untied, is_confirmed;
+    const char *mpi;
 } arguments;
 
 enum { UNSET = 0 }; /* of sizes that follow from others */
@@ -122,20 +124,23 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "steps between lines of the log (default 100; 0: no log)"},
         yes_option(&given->is_confirmed),
         threads_option(&given->threads),
+        mpi_option(&given->mpi),
     };
     const command_syntax syntax = {
         .name = name,
         .operands = "",
         .about = "Trains a decoder-only Transformer on CLRS-Text, or on a synthetic task of 'whet\n"
                  "league'. Samples are generated during training, from seeds of 2^31 and above;\n"
-                 "smaller seeds are left for evaluation.\n"
-                 "Ctrl-C stops a run so that --resume can continue it.\n",
+                 "smaller seeds are left for evaluation. Ctrl-C stops a run so that --resume can\n"
+                 "continue it. Under mpirun, ranks train one model together, with the same result\n"
+                 "as one alone.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = BLAS_ENVIRONMENT,
         .examples = "whet lm train --algo minimum --steps 2000 --out-dir run\n"
                     "whet lm train --algo insertion_sort:hints --policy adaptive --out-dir sort\n"
-                    "whet lm train --task max --positions none --policy adaptive --out-dir max\n",
+                    "whet lm train --task max --positions none --policy adaptive --out-dir max\n"
+                    "mpirun -n 4 whet lm train --steps 2000 --out-dir run --resume\n",
     };
     int operands;
     return parse_options(&syntax, argc, argv, &operands);
@@ -276,13 +281,19 @@ static int run(const arguments *given) {
                       .folder = given->folder,
                       .quiet = preferred.quiet,
                       .executor = &lab.executor};
+    lab_ranks ranks;
+    if (!join_ranks(given->mpi, &ranks, &request.ranks, &request.quiet, &lab.error)) {
+        close_laboratory(&lab);
+        return report_lab_error(&lab.error);
+    }
     lab_catch_interrupts();
-    if (!given->is_confirmed)
+    if (!given->is_confirmed && !request.ranks)
         status = confirm_seconds(lm_train_seconds(&lab.engine, &request), "", false);
     if (status == STATUS_OK && !lm_train(&lab.engine, &request, &summary, &lab.error))
-        status = report_lab_error(&lab.error);
-    else if (status == STATUS_OK)
+        status = report_rank_error(request.ranks, &lab.error);
+    else if (status == STATUS_OK && lab_is_first(request.ranks))
         print_summary(given, &summary);
+    close_ranks(request.ranks, status);
     close_laboratory(&lab);
     return status;
 }

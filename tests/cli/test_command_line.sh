@@ -66,6 +66,9 @@ refuses "a flag with a value" '' '' "whet softmax: option '--stats' takes no val
 for seed in -1 x 1x '' 0x; do
     refuses "the seed '$seed' is refused" '' '' "whet demo: --seed: '$seed' is not a whole number\n" demo "--seed=$seed"
 done
+whet_given '' demo "--seed=$(printf 'x%.0s' {1..50000})"
+check "a long value does not hide what is wrong with it" eval \
+    '[ "$status" -eq 2 ] && [ "$(wc -c <"$SCRATCH/err")" -lt 1000 ] && grep -q "is not a whole number$" "$SCRATCH/err"'
 refuses "a number beyond 64 bits" '' '' "whet demo: --seed: 18446744073709551616 is too large\n" demo --seed=18446744073709551616
 
 for name in softmax demo; do

@@ -162,8 +162,10 @@ lm_trainer *lm_trainer_create(const nn_engine *engine, const lm_config *config,
                               lab_error *error) {
     if (!lm_config_check(config, error) || !lm_training_check(training, error))
         return NULL;
-    if (config->vocabulary < LM_CLRS_VOCABULARY) {
-        lab_fail(error, LAB_INPUT, "--vocabulary: CLRS-Text has %d tokens", LM_CLRS_VOCABULARY);
+    if (config->vocabulary < lm_training_vocabulary(training)) {
+        lab_fail(error, LAB_INPUT, "--vocabulary: %s has %u tokens",
+                 training->synthetic ? training->synthetic->name : "CLRS-Text",
+                 lm_training_vocabulary(training));
         return NULL;
     }
     lm_trainer *trainer = calloc(1, sizeof *trainer);
@@ -373,6 +375,7 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
     trainer->factor = (float)((clips ? training->clip / result->norm : 1) / sum.weight);
     trainer->adam = adam_at(training, trainer->state.step);
     nn_run_tasks(trainer->executor, trainer->slice_count, update_task, trainer);
+    lm_keep_policies_valid(&trainer->config, &trainer->network.layout, trainer->state.weights);
     trainer->state.step++;
     return lm_network_refresh(&trainer->network) ||
            lab_fail(error, LAB_SYSTEM,
@@ -395,8 +398,9 @@ bool lm_trainer_join(lm_trainer *trainer, const lab_ranks *ranks, lab_error *err
 }
 
 static json_t *describe(const lm_trainer *trainer) {
-    return json_pack("{s:s, s:s, s:o, s:o}", "model", LM_MODEL_NAME, "tokens", LM_TOKENS_CLRS,
-                     "shape", lm_config_to_json(&trainer->config), "training",
+    return json_pack("{s:s, s:s, s:o, s:o}", "model", LM_MODEL_NAME, "tokens",
+                     trainer->training.synthetic ? LM_TOKENS_TASK : LM_TOKENS_CLRS, "shape",
+                     lm_config_to_json(&trainer->config), "training",
                      lm_training_to_json(&trainer->training));
 }
 

@@ -197,12 +197,24 @@ static void seed_task(void *argument, size_t task, size_t worker) {
     retrieval_trainer_destroy(own.trainer);
 }
 
-/* Existing checkpoints are only replaced when the run is resumed. */
-static bool check_checkpoints(const retrieval_run *run, lab_error *error) {
+/* Whether a seed can continue from its checkpoint. */
+static bool can_continue(const nn_engine *engine, const retrieval_run *run, uint64_t seed,
+                         const char *path, lab_error *error) {
+    retrieval_trainer *trainer =
+        retrieval_trainer_create(engine, &run->config, seed, run->executor, error);
+    bool is_good = trainer && retrieval_trainer_restore(trainer, path, error);
+    retrieval_trainer_destroy(trainer);
+    return is_good;
+}
+
+/* Existing checkpoints are only replaced when the run is resumed, and is the same run. */
+static bool check_checkpoints(const nn_engine *engine, const retrieval_run *run, lab_error *error) {
     for (size_t i = 0; i < run->seed_count; i++) {
         char *path = checkpoint_path(run, run->seeds[i]);
         bool is_good =
             path ? nn_run_folder_allows(&run->folder, path, error) : lab_fail_memory(error);
+        if (is_good && lab_file_exists(path))
+            is_good = can_continue(engine, run, run->seeds[i], path, error);
         free(path);
         if (!is_good)
             return false;
@@ -263,7 +275,7 @@ static bool train_all(const nn_engine *engine, const retrieval_run *run, retriev
 static bool train_alone(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
                         lab_error *error) {
     bool writes = run->folder.path && lab_is_first(run->ranks);
-    if (writes && !check_checkpoints(run, error))
+    if (writes && !check_checkpoints(engine, run, error))
         return lab_ranks_agree(run->ranks, false, error);
     if (heads) {
         *heads = (retrieval_heads){.list = calloc(run->seed_count, sizeof *heads->list),

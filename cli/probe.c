@@ -21,6 +21,7 @@
 #include "base/signals.h"
 #include "report/plot.h"
 #include "report/probe_figure.h"
+#include "report/probe_page.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ typedef struct arguments {
     const char *sizes, *range;
     const char *prompt_file, *prompt, *perplexity;
     const char *layers, *heads;
-    const char *json, *csv;
+    const char *json, *csv, *html;
     const char *figure;  /* of one layer */
     const char *figures; /* of all of them */
     text_list policies;
@@ -159,6 +160,8 @@ static int keep(const arguments *given, const probe_request *request, const prob
         status = keep_json(given->json, probe_json(request, result));
     if (given->csv && status == STATUS_OK)
         status = keep_table(given->csv, probe_csv, &table);
+    if (given->html && status == STATUS_OK && !probe_page(given->html, request, result, &error))
+        status = report_lab_error(&error);
     if (given->figure && status == STATUS_OK && !figure_probe(given->figure, &figure, &error))
         status = report_lab_error(&error);
     figure.layer = UINT64_MAX;
@@ -318,7 +321,8 @@ static int check_and_run(arguments *given, bool prints) {
     texts read = {0};
     if (!are_good(given) || !read_lists(given))
         return STATUS_MISUSE;
-    const char *const files[] = {given->json, given->csv, given->figure, given->figures};
+    const char *const files[] = {given->json, given->csv, given->html, given->figure,
+                                 given->figures};
     enum { FILES = sizeof files / sizeof files[0] };
     const char *const inputs[] = {given->model, given->prompt_file, given->perplexity};
     int status = STATUS_OK;
@@ -454,6 +458,9 @@ int command_probe(int argc, char **argv) {
         {"all-heads", OPTION_FLAG, &given.shows_heads, NULL, "print a line for each head"},
         json_option(&given.json, JSON_SUMMARY),
         csv_option(&given.csv, CSV_SUMMARY),
+        {"html", OPTION_TEXT, &given.html, "FILE",
+         "page to write: a grid of all heads with their curves, for a browser",
+         .values = VALUE_FILE},
         {"figure", OPTION_TEXT, &given.figure, "FILE",
          "figure of the heads of --layer (default layer 0) to write, .svg or .png",
          .values = VALUE_FILE},
@@ -472,7 +479,8 @@ int command_probe(int argc, char **argv) {
         .option_count = sizeof options / sizeof options[0],
         .more = more,
         .examples = "whet probe model.gguf\n"
-                    "whet probe model.gguf --policy adaptive --layers 20-21 --json probe.json\n",
+                    "whet probe model.gguf --policy adaptive --layers 20-21 --json probe.json\n"
+                    "whet probe model.gguf --prompt-file book.txt --html heads.html\n",
         .operands_limit = 1,
         .operand_values = VALUE_FILE,
     };

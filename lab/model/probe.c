@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 const char *const probe_measure_names[PROBE_MEASURES] = {
-    "entropy",      "entropy_after",      "beta",         "largest_weight", "spread",
-    "mean_entropy", "mean_entropy_after", "widest_spread"};
+    "entropy",      "entropy_after",      "beta",          "largest_weight", "spread",
+    "mean_entropy", "mean_entropy_after", "widest_spread", "sink_share"};
 
 static bool make_prompts(probe *p) {
     const probe_request *q = p->request;

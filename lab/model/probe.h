@@ -55,6 +55,7 @@ typedef enum probe_measure {
     PROBE_MEAN_ENTROPY,       /* over the positions recorded */
     PROBE_MEAN_ENTROPY_AFTER, /* likewise */
     PROBE_WIDEST_SPREAD,      /* likewise, the largest */
+    PROBE_SINK_SHARE,         /* weight of the first token at the last position */
     PROBE_MEASURES
 } probe_measure;
 
@@ -110,6 +111,9 @@ typedef enum head_kind {
     HEAD_DIFFUSE,  /* also on short input */
     HEAD_KINDS
 } head_kind;
+
+/* "disperses", "stays sharp" ... */
+const char *head_kind_name(head_kind kind);
 
 typedef struct head_trend {
     size_t layer, head;

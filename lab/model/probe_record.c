@@ -107,6 +107,7 @@ static void keep_head(const head_rows *rows, float *values) {
         [PROBE_MEAN_ENTROPY] = rows->entropies / rows->positions,
         [PROBE_MEAN_ENTROPY_AFTER] = rows->entropies_after / rows->positions,
         [PROBE_WIDEST_SPREAD] = rows->widest,
+        [PROBE_SINK_SHARE] = rows->last.sink_share,
     };
     for (int i = 0; rows->count > 0 && i < PROBE_MEASURES; i++)
         values[i] = (float)measures[i];

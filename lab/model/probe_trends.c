@@ -19,6 +19,8 @@ static const double half = 0.5;
 static const char *const kind_names[HEAD_KINDS] = {"disperses", "stays sharp", "sharpens",
                                                    "diffuse"};
 
+const char *head_kind_name(head_kind kind) { return kind_names[kind]; }
+
 /* The slope of the entropy against ln n, by least squares; a single length has none. */
 static double slope_of(const probe_result *r, size_t policy, size_t layer, size_t head) {
     double n = (double)r->sizes, x = 0, y = 0, xx = 0, xy = 0;
@@ -112,7 +114,7 @@ static json_t *head_json(const probe_result *r, size_t policy, size_t layer, siz
         json_object_set_new(json, probe_measure_names[m], by_size);
     }
     head_trend trend = trend_of(r, policy, layer, head);
-    json_object_set_new(json, "kind", json_string(kind_names[trend.kind]));
+    json_object_set_new(json, "kind", json_string(head_kind_name(trend.kind)));
     json_object_set_new(json, "slope", lab_json_number(trend.slope));
     return json;
 }

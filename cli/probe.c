@@ -49,7 +49,7 @@ typedef struct arguments {
     uint64_t count, decimals, seed, tokens, context, every, perplexity_tokens, threads;
     uint64_t layer;
     uint64_t largest_layer, largest_head; /* of those lists */
-    bool is_chat, shows_heads, is_share;
+    bool is_chat, shows_heads, is_share, has_needles;
 } arguments;
 
 static arguments usual_arguments(const char *name) {
@@ -274,6 +274,14 @@ static int request_and_run(const arguments *given, const texts *read, bool print
     const char *own = read->prompt ? read->prompt : given->prompt;
     bool is_question = own && strstr(own, PROMPT_PLACE);
     const char *text = is_question ? NULL : own;
+    if (given->has_needles && is_question)
+        return refuse("--retrieval: takes a text, not a question with " PROMPT_PLACE)
+                   ? STATUS_OK
+                   : STATUS_MISUSE;
+    if (given->has_needles && given->is_chat)
+        return refuse("--retrieval and --chat exclude each other") ? STATUS_OK : STATUS_MISUSE;
+    if (given->has_needles && !text)
+        text = probe_built_in_text;
     number_list sizes;
     policy_list policies;
     probe_request request = {.library = given->llama,
@@ -286,6 +294,7 @@ static int request_and_run(const arguments *given, const texts *read, bool print
                              .format.question = is_question ? own : NULL,
                              .seed = given->seed,
                              .text = text,
+                             .has_needles = given->has_needles,
                              .is_chat = given->is_chat,
                              .answer_tokens = given->tokens,
                              .context = given->context == NOT_GIVEN ? 0 : given->context,
@@ -444,6 +453,9 @@ int command_probe(int argc, char **argv) {
          .aliases = "text"},
         {"prompt-file", OPTION_TEXT, &given.prompt_file, "FILE", "file with that text",
          .values = VALUE_FILE},
+        {"retrieval", OPTION_FLAG, &given.has_needles, NULL,
+         "hide numbers in the text (default: one built in), ask for them, and score every head by "
+         "how often its largest weight lies on the token to be copied"},
         chat_option(&given),
         {"tokens", OPTION_UNSIGNED, &given.tokens, "N",
          "maximum number of tokens of an answer (default 12)", .aliases = "answer-tokens"},
@@ -480,7 +492,7 @@ int command_probe(int argc, char **argv) {
         .more = more,
         .examples = "whet probe model.gguf\n"
                     "whet probe model.gguf --policy adaptive --layers 20-21 --json probe.json\n"
-                    "whet probe model.gguf --prompt-file book.txt --html heads.html\n",
+                    "whet probe model.gguf --retrieval --html heads.html\n",
         .operands_limit = 1,
         .operand_values = VALUE_FILE,
     };

@@ -35,6 +35,7 @@ typedef struct probe_request {
     number_format format;
     uint64_t seed;
     const char *text; /* the user's own, instead of numbers; sizes are numbers of its tokens */
+    bool has_needles; /* hidden in the text: scores of heads that retrieve them */
     bool is_chat;     /* within the model's chat template */
     uint64_t answer_tokens;
     uint64_t context;   /* context size in tokens; 0: as the model was trained */
@@ -44,6 +45,9 @@ typedef struct probe_request {
     uint32_t threads;
     bool quiet;
 } probe_request;
+
+/* A haystack for probes without a text of their own: whet.h. */
+extern const char *const probe_built_in_text;
 
 /* Measures of a head on one prompt. */
 typedef enum probe_measure {
@@ -78,6 +82,10 @@ typedef struct probe_result {
     probe_score score[16][64]; /* [policy][size] */
     double perplexity[16];     /* NaN: not measured */
     uint64_t judged_tokens;
+    /* With needles: scores [policy][layer][head], and how many tokens of answers there were, and
+     * were copied. */
+    float *retrieval;
+    size_t needle_tokens, needle_copied[16];
 } probe_result;
 
 enum {
@@ -98,6 +106,9 @@ void probe_free(probe_result *result);
  * such head. */
 double probe_mean(const probe_result *result, size_t policy, size_t size, size_t layer, size_t head,
                   probe_measure measure);
+
+/* A head's retrieval score; NaN where no needles were hidden. */
+double probe_retrieval(const probe_result *result, size_t policy, size_t layer, size_t head);
 
 /* The largest possible entropy, of uniform attention: ln of the mean number of tokens. */
 double probe_ceiling(const probe_result *result, size_t size);

@@ -119,6 +119,19 @@ static json_t *head_json(const probe_result *r, size_t policy, size_t layer, siz
     return json;
 }
 
+/* [layer][head] of shares of copied tokens. */
+static json_t *retrieval_json(const probe_result *r, size_t policy) {
+    json_t *scores = json_array();
+    for (size_t layer = 0; layer < r->layers; layer++) {
+        json_t *row = json_array();
+        for (size_t head = 0; head < r->heads; head++)
+            json_array_append_new(row, lab_json_number(probe_retrieval(r, policy, layer, head)));
+        json_array_append_new(scores, row);
+    }
+    return json_pack("{s:I, s:I, s:o}", "tokens", (json_int_t)r->needle_tokens, "copied",
+                     (json_int_t)r->needle_copied[policy], "scores", scores);
+}
+
 static json_t *policy_json(const probe_request *request, const probe_result *r, size_t policy) {
     json_t *heads = json_array(), *scores = json_array();
     for (size_t layer = 0; layer < r->layers; layer++)
@@ -129,8 +142,12 @@ static json_t *policy_json(const probe_request *request, const probe_result *r, 
         json_array_append_new(scores, json_pack("{s:I, s:I}", "right",
                                                 (json_int_t)r->score[policy][s].right, "asked",
                                                 (json_int_t)r->score[policy][s].asked));
-    return json_pack("{s:s, s:o, s:o, s:o}", "policy", request->policies[policy], "perplexity",
-                     lab_json_number(r->perplexity[policy]), "answers", scores, "heads", heads);
+    json_t *all =
+        json_pack("{s:s, s:o, s:o, s:o}", "policy", request->policies[policy], "perplexity",
+                  lab_json_number(r->perplexity[policy]), "answers", scores, "heads", heads);
+    if (r->retrieval)
+        json_object_set_new(all, "retrieval", retrieval_json(r, policy));
+    return all;
 }
 
 /* JSON readers limit integers: a seed beyond signed 64 bits is written as a string. */

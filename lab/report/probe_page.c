@@ -89,6 +89,17 @@ static void write_trends(FILE *file, const page *p) {
     }
 }
 
+static void write_retrieval(FILE *file, const page *p) {
+    const probe_result *r = p->result;
+    size_t plainest = probe_plainest(p->request);
+    fputs(",\"retrieval\":[", file);
+    for (size_t i = 0; i < r->layers * r->heads; i++) {
+        fputs(i ? "," : "", file);
+        write_number(file, probe_retrieval(r, plainest, i / r->heads, i % r->heads));
+    }
+    fputc(']', file);
+}
+
 static void write_data(FILE *file, const page *p) {
     const probe_result *r = p->result;
     fprintf(file, "{\"layers\":%zu,\"heads\":%zu,\"of\":\"%s\",\"model\":", r->layers, r->heads,
@@ -102,7 +113,10 @@ static void write_data(FILE *file, const page *p) {
         fprintf(file, "%s%.6g", s ? "," : "", r->tokens[s]);
     fputs("],\"trends\":[", file);
     write_trends(file, p);
-    fputs("],\"policies\":[", file);
+    fputc(']', file);
+    if (r->retrieval)
+        write_retrieval(file, p);
+    fputs(",\"policies\":[", file);
     for (size_t i = 0; i < r->policies; i++) {
         fputs(i ? "," : "", file);
         write_policy(file, p, i);

@@ -106,7 +106,6 @@ web: setup-wasm build/wasm/build.ninja ## make the playground, build/web/playgro
 abi: build ## record the interface that programs rely on, after a new version number in whet.h
 	@tools/abi.sh include/whet.h build/release/libwhet.so >build/abi.txt && mv build/abi.txt tests/abi/recorded.txt
 	@tools/symbols.sh build/release/libwhet.so
-	@tools/declare-python.py >build/declarations.py && mv build/declarations.py python/whet/_declarations.py
 
 clean: ## remove all builds
 	rm -rf build

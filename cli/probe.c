@@ -19,6 +19,7 @@
 #include "base/machine.h"
 #include "base/number_range.h"
 #include "base/signals.h"
+#include "llama/index_set.h"
 #include "report/plot.h"
 #include "report/probe_figure.h"
 #include "report/probe_page.h"
@@ -29,7 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 64 << 20, PLACES_MAX = 65535 };
+enum { TEXT_MAX = 64 << 20 };
 
 #define NOT_GIVEN UINT64_MAX /* an option that is left to the laboratory */
 
@@ -48,7 +49,7 @@ typedef struct arguments {
     text_list policies;
     uint64_t count, decimals, seed, tokens, context, every, perplexity_tokens, threads;
     uint64_t layer;
-    uint64_t largest_layer, largest_head; /* of those lists */
+    unsigned largest_layer, largest_head; /* of those lists */
     bool is_chat, shows_heads, is_share, has_needles;
 } arguments;
 
@@ -98,8 +99,6 @@ static bool parse_range(const arguments *given, number_format *format) {
 }
 
 static bool are_good(const arguments *given) {
-    if (!given->model)
-        return refuse("missing model; usage: whet %s [OPTION]... MODEL.gguf", given->name);
     if (given->prompt_file && given->prompt)
         return refuse("--prompt and --prompt-file exclude each other");
     if (!is_within("count", given->count, 1, 1000) || !is_within("tokens", given->tokens, 1, 256))
@@ -189,26 +188,18 @@ static bool is_there(const char *option, uint64_t largest, size_t count) {
     return false;
 }
 
-/* The largest number of a list such as 0-3,7, as the plug-in reads them, 0 where none is given.
- * False where the text is no such list. */
-static bool read_list(const char *list, uint64_t *largest) {
-    number_range range;
-    bool is_good = true;
-    *largest = 0;
-    for (const char *at = list; at && is_good && (at == list || *at);) {
-        is_good = take_number_range(&at, "-", PLACES_MAX, &range);
-        *largest = is_good && range.last > *largest ? range.last : *largest;
-    }
+/* The largest number of a list, 0 where none is given. False after a message. */
+static bool read_list(const char *option, const char *list, unsigned *largest) {
+    index_set set;
+    bool is_good = parse_index_list(option, list, &set) == STATUS_OK;
+    *largest = index_set_largest(&set);
+    free(set.ranges);
     return is_good;
 }
 
 static bool read_lists(arguments *given) {
-    const char *wrong = !read_list(given->layers, &given->largest_layer) ? "layers"
-                        : !read_list(given->heads, &given->largest_head) ? "heads"
-                                                                         : NULL;
-    if (wrong)
-        refuse_value(wrong, *wrong == 'l' ? given->layers : given->heads, "a list such as 0-3,7");
-    return !wrong;
+    return read_list("layers", given->layers, &given->largest_layer) &&
+           read_list("heads", given->heads, &given->largest_head);
 }
 
 /* 0: unknown; a model whose file does not say is looked at after its run. */
@@ -357,14 +348,10 @@ static int parse_and_run(const command_syntax *syntax, arguments *given, int arg
                          bool prints) {
     int operands = 0;
     options_result parsed = parse_options(syntax, argc, argv, &operands);
-    int status = options_status(parsed);
-    if (parsed == OPTIONS_GIVEN && operands > 0 && given->model) {
-        refuse("two models given: '%s' and '%s'", given->model, argv[1]);
-        status = STATUS_MISUSE;
-    } else if (parsed == OPTIONS_GIVEN) {
-        given->model = operands > 0 ? argv[1] : given->model;
+    int status = parsed == OPTIONS_GIVEN ? take_model(syntax, operands, argv, &given->model)
+                                         : options_status(parsed);
+    if (parsed == OPTIONS_GIVEN && status == STATUS_OK)
         status = check_and_run(given, prints);
-    }
     free(given->policies.items);
     return status;
 }

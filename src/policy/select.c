@@ -8,8 +8,6 @@
 #include "policy/registry.h"
 #include "row/walk.h"
 
-#include <string.h>
-
 /* ---- topk ---- */
 
 whet_policy whet_policy_topk(uint64_t k) {
@@ -21,9 +19,11 @@ whet_policy whet_policy_topk(uint64_t k) {
 static whet_policy preset_topk(void) { return whet_policy_topk(1); }
 
 /* Counts the values of the byte at `shift` among logits whose higher bytes are those of prefix. */
-static void count_bytes(const map_row *row, uint32_t prefix, unsigned shift, uint64_t counts[256]) {
+static void count_bytes(const map_row *row, const map_search *search, map_sums *sums) {
+    uint32_t prefix = search->prefix;
+    unsigned shift = search->shift;
     uint32_t higher = (uint32_t)(UINT64_C(0xffffff00) << shift);
-    memset(counts, 0, 256 * sizeof counts[0]);
+    uint64_t counts[256] = {0};
     row_walk walk;
     walk_begin(&walk, row->row, row->sink);
     while (walk_next(&walk)) {
@@ -34,22 +34,16 @@ static void count_bytes(const map_row *row, uint32_t prefix, unsigned shift, uin
             }
         }
     }
+    for (size_t byte = 0; byte < 256; byte++)
+        sums->value[byte] += (double)counts[byte];
 }
 
-/* The k-th largest logit, for k no larger than the number of logits that are not masked. */
-static float kth_largest(const map_row *row, uint64_t k) {
-    uint64_t counts[256];
-    uint32_t prefix = 0;
-    for (unsigned shift = 32; shift > 0;) {
-        shift -= 8;
-        count_bytes(row, prefix, shift, counts);
-        uint32_t byte = 255;
-        while (byte > 0 && counts[byte] < k) {
-            k -= counts[byte--];
-        }
-        prefix |= byte << shift;
-    }
-    return whet_from_ordered_bits(prefix);
+/* Settles one more byte of the k-th largest logit. */
+static void choose_byte(map_search *search, const map_sums *sums) {
+    uint32_t byte = 255;
+    while (byte > 0 && sums->value[byte] < (double)search->k)
+        search->k -= (uint64_t)sums->value[byte--];
+    search->prefix |= byte << search->shift;
 }
 
 /* found: the lowest logit that stays, the largest logit, Z over those that stay. */
@@ -58,9 +52,8 @@ static double topk_coefficient(double logit, const map_solution *solution) {
     return logit >= found[0] ? exp(solution->beta * (logit - found[1])) / found[2] : 0;
 }
 
-static double sum_from(const map_row *row, double lowest) {
-    double z = 0;
-    double max = row->stats->max;
+static void sum_kept(const map_row *row, const map_search *search, map_sums *sums) {
+    double lowest = search->solution.found[0], max = search->solution.found[1];
     row_walk walk;
     walk_begin(&walk, row->row, row->sink);
     while (walk_next(&walk)) {
@@ -70,18 +63,44 @@ static double sum_from(const map_row *row, double lowest) {
             if (logit >= lowest)
                 block_z += exp(row->beta * (logit - max));
         }
-        z += block_z;
+        sums->value[0] += block_z;
     }
-    return z;
 }
 
-static void topk_solve(const map_row *row, map_solution *solution) {
+/* One pass for each byte of the lowest logit that stays, one for Z; or that one alone. */
+static void topk_start(const map_row *row, map_search *search) {
     double k = row->policy->map_value[0];
     bool all = k >= map_row_entries(row);
-    double lowest = all ? -INFINITY : (double)kth_largest(row, (uint64_t)k);
-    solution->found[0] = lowest;
-    solution->found[1] = row->stats->max;
-    solution->found[2] = sum_from(row, lowest);
+    search->solution.found[0] = -INFINITY;
+    search->solution.found[1] = row->stats->max;
+    search->sums = all ? 1 : 256;
+    if (!all) {
+        search->k = (uint64_t)k;
+        search->shift = 24;
+    }
+}
+
+static void topk_sum(const map_row *row, const map_search *search, map_sums *sums) {
+    if (search->sums == 1)
+        sum_kept(row, search, sums);
+    else
+        count_bytes(row, search, sums);
+}
+
+static void topk_step(const map_row *row, map_search *search, const map_sums *sums) {
+    (void)row;
+    if (search->sums == 1) {
+        search->solution.found[2] = sums->value[0];
+        search->done = true;
+        return;
+    }
+    choose_byte(search, sums);
+    if (search->shift == 0) {
+        search->solution.found[0] = (double)whet_from_ordered_bits(search->prefix);
+        search->sums = 1;
+    } else {
+        search->shift -= 8;
+    }
 }
 
 static map_terms topk_terms(double logit, double p, const map_solution *solution) {
@@ -110,7 +129,9 @@ const map_descriptor whet_map_topk = {.kind = WHET_POLICY_TOPK,
                                                 MAP_EXPONENTIAL,
                                       .parameters = topk_parameters,
                                       .parameter_count = COUNT_OF(topk_parameters),
-                                      .solve = topk_solve,
+                                      .start = topk_start,
+                                      .sum = topk_sum,
+                                      .step = topk_step,
                                       .coefficient = topk_coefficient,
                                       .terms = topk_terms,
                                       .panel = topk_panel};
@@ -132,16 +153,27 @@ static double hardmax_coefficient(double logit, const map_solution *solution) {
     return logit == solution->found[0] ? solution->found[1] : 0;
 }
 
-static void hardmax_solve(const map_row *row, map_solution *solution) {
+static void hardmax_start(const map_row *row, map_search *search) {
+    search->solution.found[0] = row->stats->max;
+    search->sums = 1;
+}
+
+static void hardmax_sum(const map_row *row, const map_search *search, map_sums *sums) {
+    double max = search->solution.found[0];
     uint64_t multiplicity = 0;
     row_walk walk;
     walk_begin(&walk, row->row, row->sink);
     while (walk_next(&walk))
         for (size_t i = 0; i < walk.count; i++)
-            multiplicity += (double)walk.logits[i] == row->stats->max;
-    solution->found[0] = row->stats->max;
-    solution->found[1] = 1 / (double)multiplicity;
-    solution->found[2] = (double)multiplicity;
+            multiplicity += (double)walk.logits[i] == max;
+    sums->value[0] += (double)multiplicity;
+}
+
+static void hardmax_step(const map_row *row, map_search *search, const map_sums *sums) {
+    (void)row;
+    search->solution.found[1] = 1 / sums->value[0];
+    search->solution.found[2] = sums->value[0];
+    search->done = true;
 }
 
 /* Constant but where it jumps. */
@@ -162,7 +194,9 @@ static panel_form hardmax_panel(const whet_policy *policy) {
 const map_descriptor whet_map_hardmax = {.kind = WHET_POLICY_HARDMAX,
                                          .traits = MAP_SUMS_TO_ONE | MAP_TAKES_SINK | MAP_SEARCHES |
                                                    MAP_EXPONENTIAL,
-                                         .solve = hardmax_solve,
+                                         .start = hardmax_start,
+                                         .sum = hardmax_sum,
+                                         .step = hardmax_step,
                                          .coefficient = hardmax_coefficient,
                                          .terms = hardmax_terms,
                                          .entropy = hardmax_entropy,

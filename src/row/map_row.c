@@ -5,7 +5,7 @@
 #include "row/extra_logits.h"
 #include "row/walk.h"
 
-static map_row row_of(const row_view *row, const row_job *job, const whet_stats *stats) {
+map_row whet_map_row_of(const row_view *row, const row_job *job, const whet_stats *stats) {
     bool takes_sink = job->map->traits & MAP_TAKES_SINK;
     return (map_row){.policy = job->policy,
                      .row = row,
@@ -15,22 +15,30 @@ static map_row row_of(const row_view *row, const row_job *job, const whet_stats 
                      .visible = row->visible ? row->visible : stats->n};
 }
 
+map_search whet_map_start(const map_row *m, const map_descriptor *map) {
+    map_search search = {.solution = {.beta = m->beta}};
+    map->start(m, &search);
+    return search;
+}
+
 static map_solution solve(const map_row *m, const map_descriptor *map) {
-    map_solution solution = {.beta = m->beta};
-    map->solve(m, &solution);
-    return solution;
+    map_search search = whet_map_start(m, map);
+    while (!search.done) {
+        map_sums sums = map_sums_none(search.sums);
+        map->sum(m, &search, &sums);
+        map->step(m, &search, &sums);
+    }
+    return search.solution;
 }
 
 /* ---- forward ---- */
 
 /* Reads a block, computes, and writes the same block: so the result may be the row itself. Not
  * inlined, so that its blocks are not on the stack while the solution is found. */
-__attribute__((noinline)) static void store_coefficients(const map_row *m,
-                                                         const map_descriptor *map,
-                                                         const map_solution *solution,
-                                                         whet_stats *stats) {
+__attribute__((noinline)) map_coefficients
+whet_map_store(const map_row *m, const map_descriptor *map, const map_solution *solution) {
     float results[ROW_BLOCK];
-    double largest = 0, entropy = 0;
+    map_coefficients all = {0, 0, 0};
     row_walk walk;
     walk_begin(&walk, m->row, m->sink);
     while (walk_next(&walk)) {
@@ -39,33 +47,41 @@ __attribute__((noinline)) static void store_coefficients(const map_row *m,
             double p = map->coefficient((double)walk.logits[i], solution);
             if (p > 0) {
                 block_entropy -= p * log(p);
-                largest = p > largest ? p : largest;
+                all.largest = p > all.largest ? p : all.largest;
             }
             if (walk.start == 0 && i == 0)
-                stats->sink_share = p;
+                all.first = p;
             results[i] = (float)p;
         }
-        entropy += block_entropy;
+        all.entropy += block_entropy;
         if (m->row->out && !walk.is_sink)
             whet_row_store(m->row, walk.start, walk.count, results);
     }
-    stats->max_prob = largest;
-    stats->entropy_after = map->entropy ? map->entropy(solution) : fmax(0, entropy);
+    return all;
+}
+
+void whet_map_report(const map_descriptor *map, const map_solution *solution,
+                     const map_coefficients *all, whet_stats *stats) {
+    stats->max_prob = all->largest;
+    stats->sink_share = all->first;
+    stats->entropy_after = NAN;
+    if (map->traits & MAP_SUMS_TO_ONE)
+        stats->entropy_after = map->entropy ? map->entropy(solution) : fmax(0, all->entropy);
 }
 
 void whet_map_row(const row_view *row, const row_job *job, whet_stats *stats) {
-    map_row m = row_of(row, job, stats);
+    map_row m = whet_map_row_of(row, job, stats);
     if (job->map->forward) {
-        map_result result = {0, 0};
+        map_result result = {.rest = 1};
         job->map->forward(&m, &result);
-        stats->max_prob = result.largest;
-        stats->sink_share = result.first;
+        whet_map_report(job->map, NULL,
+                        &(map_coefficients){.largest = result.largest, .first = result.first},
+                        stats);
     } else {
         map_solution solution = solve(&m, job->map);
-        store_coefficients(&m, job->map, &solution, stats);
+        map_coefficients all = whet_map_store(&m, job->map, &solution);
+        whet_map_report(job->map, &solution, &all, stats);
     }
-    if (!(job->map->traits & MAP_SUMS_TO_ONE))
-        stats->entropy_after = NAN;
 }
 
 /* ---- backward ---- */
@@ -292,7 +308,7 @@ static bool ordered_backward(backward *b, float *buffer) {
 bool whet_map_row_backward(const row_view *row, const row_job *job, const whet_stats *stats,
                            row_gradients *gradients) {
     float buffer[ROW_BLOCK];
-    map_row m = row_of(row, job, stats);
+    map_row m = whet_map_row_of(row, job, stats);
     backward b = {.m = &m, .job = job};
     b.want = gradients;
     gradients->beta = gradients->sink = 0;

@@ -16,6 +16,9 @@ check "an unknown section is refused" refuses --only columns
 check "an unknown option is refused" refuses --fast
 check "one unknown section among others is refused" refuses --only rows --only columns
 check "too many threads are refused" refuses --threads 1000000
+check "policies of other sections are refused" refuses rows --policy adaptive
+check "an unknown policy is refused" refuses lm --policy nope
+check "an arm that trains nothing is refused" refuses lm --policy chosen
 check "no threads are refused" refuses --threads 0
 check "the message says how many there may be" grep -q "'0' is not a whole number from 1 to 1,024" "$SCRATCH/err"
 check "an instruction set that the processor has not is refused" refuses --isa mmx

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Writes python/whet/_declarations.py: the constants, structs and functions of whet.h for ctypes.
+"""Writes whet/_declarations.py: the constants, structs and functions of whet.h for ctypes.
 
-    tools/declare-python.py [include/whet.h] >python/whet/_declarations.py
+    declare.py [WHET_H [FILE]]
 
 It reads the header as it is written: one declaration a statement, comments in /* */. Whatever it does not recognise is an
 error. Pointers are addresses (c_void_p), except for texts and for what a function returns. A field whose name is a keyword
-of Python gets an underscore. `make abi` runs it; tests/python/test_declarations.py compares its output with the file, and
-the file with tests/abi/recorded.txt.
+of Python gets an underscore. The build and the package's build backend run it, so the file is not kept in git;
+tests/python/test_declarations.py compares it with tests/abi/recorded.txt.
 """
 
+import errno
 import keyword
+import os
 import pathlib
 import re
 import sys
@@ -20,7 +22,7 @@ SIMPLE = {"double": "c_double", "float": "c_float", "int": "c_int", "unsigned": 
 
 
 def fail(what):
-    sys.exit(f"declare-python.py: do not understand: {' '.join(what.split())}")
+    sys.exit(f"declare.py: do not understand: {' '.join(what.split())}")
 
 
 def statements(text):
@@ -138,16 +140,32 @@ def declare(header):
     return "\n".join([
         '"""The constants, structs and functions of whet.h for ctypes.',
         "",
-        "Written by tools/declare-python.py: run `make abi` to write it again.",
+        "Written by python/declare.py when whet is built.",
         '"""', "", "from ctypes import (", *[f"    {name}," for name in names], ")", "from typing import Any, Dict, Tuple", "",
         f'VERSION = "{version}"', "", *constants, *found.lines, "", "",
         "# name: (result, parameters)", "FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {", *found.functions, "}", ""])
 
 
+def write(header, file):
+    """Writes the module, whole or not at all."""
+    text = declare(header.read_text(encoding="utf-8"))
+    part = file.with_name(f"{file.name}.{os.getpid()}")
+    part.write_text(text, encoding="utf-8")
+    part.replace(file)
+
+
 def main():
-    default = pathlib.Path(__file__).resolve().parent.parent / "include" / "whet.h"
-    path = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
-    sys.stdout.write(declare(path.read_text(encoding="utf-8")))
+    here = pathlib.Path(__file__).resolve().parent
+    defaults = here.parent / "include" / "whet.h", here / "whet" / "_declarations.py"
+    given = [pathlib.Path(argument) for argument in sys.argv[1:]]
+    header, file = *given, *defaults[len(given):]
+    try:
+        write(header, file)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES):
+            raise
+        # Sources that cannot be written to are built elsewhere; only the package needs the file.
+        print(f"declare.py: {file} was not written, so the Python package does not run from here: {error.strerror}", file=sys.stderr)
 
 
 if __name__ == "__main__":

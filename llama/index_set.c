@@ -1,7 +1,7 @@
 /*
  * Lists of ranges; see index_set.h.
  */
-#include "index_set.h"
+#include "llama/index_set.h"
 #include "base/number_range.h"
 #include <stdlib.h>
 
@@ -36,4 +36,12 @@ bool index_set_has(const index_set *set, unsigned index) {
         if (index >= set->ranges[i].first && index <= set->ranges[i].last)
             return true;
     return false;
+}
+
+unsigned index_set_largest(const index_set *set) {
+    unsigned largest = 0;
+    for (size_t i = 0; i < set->count; i++)
+        if (set->ranges[i].last > largest)
+            largest = set->ranges[i].last;
+    return largest;
 }

@@ -2,8 +2,8 @@
  * Messages: a reason that is passed to the caller, and a line on standard
  * error.
  */
-#ifndef WHET_PLUGIN_MESSAGE_H
-#define WHET_PLUGIN_MESSAGE_H
+#ifndef WHET_LLAMA_MESSAGE_H
+#define WHET_LLAMA_MESSAGE_H
 
 #include <stdbool.h>
 

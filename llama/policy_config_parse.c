@@ -1,10 +1,11 @@
 /*
- * Parses the settings file of settings.h: a JSON reader for this one format. It accepts objects
- * and arrays where the format has them, strings without escapes, and numbers. Unknown keys,
- * duplicate keys and everything else are refused with their line number. Only "about" may hold any
- * JSON, which is checked and skipped.
+ * Parses the file of policy_config.h: a JSON reader for this one format. It accepts objects and
+ * arrays where the format has them, strings without escapes, and numbers. Unknown keys, duplicate
+ * keys and everything else are refused with their line number. Only "about" may hold any JSON,
+ * which is checked and skipped.
  */
-#include "settings.h"
+#include "llama/policy_config.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +94,8 @@ static void read_number_text(reader *r, char *text, size_t size) {
 static bool read_number(reader *r, double *number) {
     char text[64];
     read_number_text(r, text, sizeof text);
-    return (is_json_number(text) && settings_number(text, number)) || wrong(r, "expected a number");
+    return (is_json_number(text) && policy_config_number(text, number)) ||
+           wrong(r, "expected a number");
 }
 
 /* ---- "about": any JSON ---- */
@@ -202,9 +204,9 @@ static bool once(const reader *r, bool *has) {
     return *has = true;
 }
 
-static bool read_rules(reader *r, settings *s);
+static bool read_rules(reader *r, policy_config *c);
 
-static bool read_field(reader *r, fields *f, settings *rules_go_to) {
+static bool read_field(reader *r, fields *f, policy_config *rules_go_to) {
     char key[STRING_BYTES];
     if (!read_string(r, key) || !expect(r, ':'))
         return false;
@@ -224,7 +226,7 @@ static bool read_field(reader *r, fields *f, settings *rules_go_to) {
 }
 
 /* Reads an object: a rule where rules_go_to is NULL, otherwise the whole file. */
-static bool read_object(reader *r, fields *f, settings *rules_go_to) {
+static bool read_object(reader *r, fields *f, policy_config *rules_go_to) {
     if (!expect(r, '{'))
         return false;
     if (take(r, '}'))
@@ -247,9 +249,9 @@ static bool finish_policy(const reader *r, const fields *f, whet_policy *policy)
     char number[32];
     if (!f->has_policy)
         return !f->has_strength || wrong(r, "strength without a policy");
-    if (!settings_make_policy(f->policy, policy, &reason))
+    if (!policy_config_make(f->policy, policy, &reason))
         return refuse_value(r, "policy", f->policy, &reason);
-    if (!f->has_strength || settings_set_strength(policy, f->strength, &reason))
+    if (!f->has_strength || policy_config_weaken(policy, f->strength, &reason))
         return true;
     snprintf(number, sizeof number, "%g", f->strength);
     return refuse_value(r, "strength", number, &reason);
@@ -260,29 +262,29 @@ static bool finish_set(const reader *r, const char *key, const char *text, index
     return index_set_parse(text, set, &reason) || refuse_value(r, key, text, &reason);
 }
 
-static policy_rule *add_rule(settings *s) {
+static policy_rule *add_rule(policy_config *c) {
     /* doubled whenever the count is a power of two */
-    if ((s->rule_count & (s->rule_count - 1)) == 0) {
-        size_t capacity = s->rule_count ? 2 * s->rule_count : 1;
-        policy_rule *rules = realloc(s->rules, capacity * sizeof *rules);
+    if ((c->rule_count & (c->rule_count - 1)) == 0) {
+        size_t capacity = c->rule_count ? 2 * c->rule_count : 1;
+        policy_rule *rules = realloc(c->rules, capacity * sizeof *rules);
         if (!rules)
             return NULL;
-        s->rules = rules;
+        c->rules = rules;
     }
-    policy_rule *rule = &s->rules[s->rule_count++];
+    policy_rule *rule = &c->rules[c->rule_count++];
     memset(rule, 0, sizeof *rule);
     return rule;
 }
 
-static bool read_rule(reader *r, settings *s) {
+static bool read_rule(reader *r, policy_config *c) {
     fields f = {.has_policy = false};
-    if (s->rule_count == RULES_MAX)
+    if (c->rule_count == RULES_MAX)
         return wrong(r, "too many rules");
     if (!read_object(r, &f, NULL))
         return false;
     if (!f.has_policy)
         return wrong(r, "rule without a policy");
-    policy_rule *rule = add_rule(s);
+    policy_rule *rule = add_rule(c);
     if (!rule)
         return wrong(r, "out of memory");
     return finish_policy(r, &f, &rule->policy) &&
@@ -290,22 +292,22 @@ static bool read_rule(reader *r, settings *s) {
            (!f.has_heads || finish_set(r, "heads", f.heads, &rule->heads));
 }
 
-static bool read_rules(reader *r, settings *s) {
+static bool read_rules(reader *r, policy_config *c) {
     if (!expect(r, '['))
         return false;
     if (take(r, ']'))
         return true;
     do {
-        if (!read_rule(r, s))
+        if (!read_rule(r, c))
             return false;
     } while (take(r, ','));
     return expect(r, ']');
 }
 
-bool settings_parse_config(settings *s, const char *text, size_t bytes, message *why) {
+bool policy_config_parse(policy_config *c, const char *text, size_t bytes, message *why) {
     reader r = {.at = text, .end = text + bytes, .line = 1, .why = why};
     fields f = {.has_policy = false};
-    if (!read_object(&r, &f, s) || !finish_policy(&r, &f, &s->policy))
+    if (!read_object(&r, &f, c) || !finish_policy(&r, &f, &c->policy))
         return false;
     skip_space(&r);
     return r.at == r.end || wrong(&r, "unexpected text after the end");

@@ -1,10 +1,10 @@
 /*
  * Lists of layers or heads in settings: ranges in the order given, such as "0-3,7".
  */
-#ifndef WHET_PLUGIN_INDEX_SET_H
-#define WHET_PLUGIN_INDEX_SET_H
+#ifndef WHET_LLAMA_INDEX_SET_H
+#define WHET_LLAMA_INDEX_SET_H
 
-#include "message.h"
+#include "llama/message.h"
 #include <stddef.h>
 
 #define INDEX_MAX 65535 /* largest layer or head */
@@ -20,5 +20,8 @@ typedef struct index_set {
 /* Parses a list of ranges. */
 bool index_set_parse(const char *text, index_set *set, message *why);
 bool index_set_has(const index_set *set, unsigned index);
+
+/* The largest number of its ranges; 0 without any. */
+unsigned index_set_largest(const index_set *set);
 
 #endif

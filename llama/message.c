@@ -1,7 +1,7 @@
 /*
  * Messages; see message.h.
  */
-#include "message.h"
+#include "llama/message.h"
 #include <stdarg.h>
 #include <stdio.h>
 

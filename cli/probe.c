@@ -22,6 +22,7 @@
 #include "llama/index_set.h"
 #include "report/plot.h"
 #include "report/probe_figure.h"
+#include "report/probe_page.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,14 +43,14 @@ typedef struct arguments {
     const char *sizes, *range;
     const char *prompt_file, *prompt, *perplexity;
     const char *layers, *heads;
-    const char *json, *csv;
+    const char *json, *csv, *html;
     const char *figure;  /* of one layer */
     const char *figures; /* of all of them */
     text_list policies;
     uint64_t count, decimals, seed, tokens, context, every, perplexity_tokens, threads;
     uint64_t layer;
     unsigned largest_layer, largest_head; /* of those lists */
-    bool is_chat, shows_heads, is_share;
+    bool is_chat, shows_heads, is_share, has_needles;
 } arguments;
 
 static arguments usual_arguments(const char *name) {
@@ -158,6 +159,8 @@ static int keep(const arguments *given, const probe_request *request, const prob
         status = keep_json(given->json, probe_json(request, result));
     if (given->csv && status == STATUS_OK)
         status = keep_table(given->csv, probe_csv, &table);
+    if (given->html && status == STATUS_OK && !probe_page(given->html, request, result, &error))
+        status = report_lab_error(&error);
     if (given->figure && status == STATUS_OK && !figure_probe(given->figure, &figure, &error))
         status = report_lab_error(&error);
     figure.layer = UINT64_MAX;
@@ -262,6 +265,14 @@ static int request_and_run(const arguments *given, const texts *read, bool print
     const char *own = read->prompt ? read->prompt : given->prompt;
     bool is_question = own && strstr(own, PROMPT_PLACE);
     const char *text = is_question ? NULL : own;
+    if (given->has_needles && is_question)
+        return refuse("--retrieval: takes a text, not a question with " PROMPT_PLACE)
+                   ? STATUS_OK
+                   : STATUS_MISUSE;
+    if (given->has_needles && given->is_chat)
+        return refuse("--retrieval and --chat exclude each other") ? STATUS_OK : STATUS_MISUSE;
+    if (given->has_needles && !text)
+        text = probe_built_in_text;
     number_list sizes;
     policy_list policies;
     probe_request request = {.library = given->llama,
@@ -274,6 +285,7 @@ static int request_and_run(const arguments *given, const texts *read, bool print
                              .format.question = is_question ? own : NULL,
                              .seed = given->seed,
                              .text = text,
+                             .has_needles = given->has_needles,
                              .is_chat = given->is_chat,
                              .answer_tokens = given->tokens,
                              .context = given->context == NOT_GIVEN ? 0 : given->context,
@@ -309,7 +321,8 @@ static int check_and_run(arguments *given, bool prints) {
     texts read = {0};
     if (!are_good(given) || !read_lists(given))
         return STATUS_MISUSE;
-    const char *const files[] = {given->json, given->csv, given->figure, given->figures};
+    const char *const files[] = {given->json, given->csv, given->html, given->figure,
+                                 given->figures};
     enum { FILES = sizeof files / sizeof files[0] };
     const char *const inputs[] = {given->model, given->prompt_file, given->perplexity};
     int status = STATUS_OK;
@@ -427,6 +440,9 @@ int command_probe(int argc, char **argv) {
          .aliases = "text"},
         {"prompt-file", OPTION_TEXT, &given.prompt_file, "FILE", "file with that text",
          .values = VALUE_FILE},
+        {"retrieval", OPTION_FLAG, &given.has_needles, NULL,
+         "hide numbers in the text (default: one built in), ask for them, and score every head by "
+         "how often its largest weight lies on the token to be copied"},
         chat_option(&given),
         {"tokens", OPTION_UNSIGNED, &given.tokens, "N",
          "maximum number of tokens of an answer (default 12)", .aliases = "answer-tokens"},
@@ -441,6 +457,9 @@ int command_probe(int argc, char **argv) {
         {"all-heads", OPTION_FLAG, &given.shows_heads, NULL, "print a line for each head"},
         json_option(&given.json, JSON_SUMMARY),
         csv_option(&given.csv, CSV_SUMMARY),
+        {"html", OPTION_TEXT, &given.html, "FILE",
+         "page to write: a grid of all heads with their curves, for a browser",
+         .values = VALUE_FILE},
         {"figure", OPTION_TEXT, &given.figure, "FILE",
          "figure of the heads of --layer (default layer 0) to write, .svg or .png",
          .values = VALUE_FILE},
@@ -459,7 +478,8 @@ int command_probe(int argc, char **argv) {
         .option_count = sizeof options / sizeof options[0],
         .more = more,
         .examples = "whet probe model.gguf\n"
-                    "whet probe model.gguf --policy adaptive --layers 20-21 --json probe.json\n",
+                    "whet probe model.gguf --policy adaptive --layers 20-21 --json probe.json\n"
+                    "whet probe model.gguf --retrieval --html heads.html\n",
         .operands_limit = 1,
         .operand_values = VALUE_FILE,
     };

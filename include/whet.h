@@ -903,7 +903,8 @@ WHET_API whet_status whet_attention_execute(const whet_plan *plan, const whet_ex
  * copy, which then starts new threads, and should destroy it.
  *
  * NULL stands for a pool of the calling thread alone: it has 1 thread, and its
- * executor runs tasks one after the other.
+ * executor runs tasks one after the other. So does every pool where there are no
+ * threads, as in WebAssembly.
  */
 typedef struct whet_pool whet_pool;
 WHET_API whet_status whet_pool_create(size_t threads, whet_pool **pool);

@@ -32,7 +32,7 @@ struct lm_decoder {
     float *x, *normed, *scales, *qkv, *mixed, *gates, *hidden, *result;
     float *raw_betas, *betas; /* where beta depends on the query; betas are of one call */
     nn_scratch scratch;
-    whet_stats *stats; /* [heads], if entropies are measured */
+    whet_stats *stats; /* [heads], if entropies are measured or somebody watches */
     lm_entropy *entropies;
 };
 
@@ -131,7 +131,7 @@ static bool make_policies(lm_decoder *d, lab_error *error) {
 
 static bool make_measures(lm_decoder *d) {
     const lm_config *c = config_of(d);
-    if (!d->options.measures)
+    if (!d->options.measures && !d->options.watch)
         return true;
     d->stats = calloc(c->heads, sizeof *d->stats);
     d->entropies = calloc((size_t)c->layers * c->heads, sizeof *d->entropies);
@@ -303,9 +303,10 @@ static whet_tensor cache_tensor(const lm_decoder *d, const unsigned char *cache,
     const lm_config *c = config_of(d);
     ptrdiff_t position = (ptrdiff_t)(c->head_dim * d->element);
     ptrdiff_t head = (ptrdiff_t)d->options.capacity * position;
-    return (whet_tensor){.data = cache + cache_offset(d, lane, layer, 0),
-                         .stride = {head * c->key_heads, head, position, (ptrdiff_t)d->element},
-                         .type = d->options.cache_type};
+    return (whet_tensor){
+        .data = cache + cache_offset(d, lane, layer, 0),
+        .stride = {head * (ptrdiff_t)c->key_heads, head, position, (ptrdiff_t)d->element},
+        .type = d->options.cache_type};
 }
 
 /* Betas of the queries of one call, from the projections of its rows. */
@@ -328,7 +329,7 @@ static whet_status attend(lm_decoder *d, size_t layer, size_t lane, size_t first
                           bool measured, const whet_executor *executor) {
     const lm_config *c = config_of(d);
     ptrdiff_t dim = (ptrdiff_t)(c->head_dim * sizeof(float));
-    ptrdiff_t in = (ptrdiff_t)(row_width(c) * sizeof(float)), out = dim * c->heads;
+    ptrdiff_t in = (ptrdiff_t)(row_width(c) * sizeof(float)), out = dim * (ptrdiff_t)c->heads;
     size_t length = d->lengths[lane] + rows;
     const lm_model *model = d->options.matrices->model;
     const float *sinks = model->weights + lm_layer_at(&model->layout, layer) + model->layout.sinks;
@@ -368,6 +369,8 @@ static whet_status attend(lm_decoder *d, size_t layer, size_t lane, size_t first
         sum->after += d->stats[head].entropy_after;
         sum->rows++;
     }
+    if (measured && status == WHET_OK && d->options.watch)
+        d->options.watch(d->options.watch_context, layer, &attention);
     return status;
 }
 

@@ -319,16 +319,27 @@ static bool read_open_file(reading *r, lm_model *model, lm_tokenizer *tokenizer,
            lm_gguf_get_tokenizer(r->file, r->path, config.vocabulary, tokenizer, error);
 }
 
-bool lm_gguf_read(const char *path, lm_model *model, lm_tokenizer *tokenizer, lab_error *error) {
+/* Closes the file, which may be NULL. */
+static bool read_and_close(gguf_file *file, const char *path, lm_model *model,
+                           lm_tokenizer *tokenizer, lab_error *error) {
     *model = (lm_model){.weights = NULL};
     *tokenizer = (lm_tokenizer){.count = 0};
-    gguf_file *file = gguf_open(path, error);
     if (!file)
         return false;
     reading r = {.file = file, .path = path};
     bool good = read_open_file(&r, model, tokenizer, error);
     gguf_close(file);
     return good;
+}
+
+bool lm_gguf_read(const char *path, lm_model *model, lm_tokenizer *tokenizer, lab_error *error) {
+    return read_and_close(gguf_open(path, error), path, model, tokenizer, error);
+}
+
+bool lm_gguf_read_memory(const void *bytes, size_t size, const char *name, lm_model *model,
+                         lm_tokenizer *tokenizer, lab_error *error) {
+    return read_and_close(gguf_open_memory(bytes, size, name, error), name, model, tokenizer,
+                          error);
 }
 
 /* ---- writing ---- */

@@ -11,7 +11,7 @@ PROGRAM := build/release/whet
 
 .DEFAULT_GOAL := build
 .PHONY: run test test-long bench build install python docs dist deb setup setup-all format check sanitize coverage fuzz
-.PHONY: test-large test-hosts test-avx512 test-arm abi clean help
+.PHONY: test-large test-hosts test-avx512 test-arm test-wasm web abi clean help
 
 # One target at a time: setup comes before the builds that need it.
 .NOTPARALLEL:
@@ -93,10 +93,19 @@ test-arm: setup-arm build/arm/build.ninja ## cross-build for 64-bit ARM and run 
 	@cmake --build --preset arm
 	@tools/run-tests.sh build/arm $(ARGS)
 
+test-wasm: setup-wasm build/wasm/build.ninja ## build whet.wasm and run the library's tests and those of web/ in Node
+	@cmake --build --preset wasm
+	@tools/run-tests.sh build/wasm $(ARGS)
+
+web: setup-wasm build/wasm/build.ninja ## make the playground, build/web/playground.html, and the npm archive beside it
+	@cmake --build --preset wasm --target whet live
+	@cp build/wasm/whet.wasm web/package/
+	@node web/build.mjs
+	@npm pack --silent --pack-destination build/web ./web/package
+
 abi: build ## record the interface that programs rely on, after a new version number in whet.h
 	@tools/abi.sh include/whet.h build/release/libwhet.so >build/abi.txt && mv build/abi.txt tests/abi/recorded.txt
 	@tools/symbols.sh build/release/libwhet.so
-	@tools/declare-python.py >build/declarations.py && mv build/declarations.py python/whet/_declarations.py
 
 clean: ## remove all builds
 	rm -rf build
@@ -104,15 +113,16 @@ clean: ## remove all builds
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
-.PHONY: needed setup-test setup-check setup-fuzz setup-arm setup-deb
+.PHONY: needed setup-test setup-check setup-fuzz setup-arm setup-wasm setup-deb
 needed: # prints what is missing; installs nothing
 	@tools/setup.sh compile
-setup-test setup-check setup-fuzz setup-arm setup-deb: setup-%:
+setup-test setup-check setup-fuzz setup-arm setup-wasm setup-deb: setup-%:
 	@tools/setup.sh $*
 
 # Configured once; after that the build itself notices changed build files and new sources.
 build/fuzz/build.ninja: | setup-fuzz
 build/arm/build.ninja: | setup-arm
+build/wasm/build.ninja: | setup-wasm
 build/%/build.ninja: CMakePresets.json | needed
 	@cmake --preset $* >/dev/null
 	@touch $@

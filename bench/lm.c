@@ -5,8 +5,8 @@
  * recorded in a real step and repeated on the same memory. Decoding: one token
  * after the other after a cache of 4096.
  */
+#include "lm.h"
 #include "lm_peer.h"
-#include "suite.h"
 #include "torch_peer.h"
 
 #include "lm/decode.h"
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROWS = 32, LENGTH = 128, STEPS = 2, CACHE = 4096, DECODED = 16 };
+enum { ROWS = BENCH_LM_ROWS, LENGTH = BENCH_LM_LENGTH, STEPS = 2, CACHE = 4096, DECODED = 16 };
 
 /* Seconds in a quick run. */
 #define QUICK_TRAINING 12
@@ -64,7 +64,7 @@ static void run_torch(void *argument) {
     with->torch_failed = with->torch_failed || !bench_torch_steps(&with->torch, STEPS);
 }
 
-static bool make_sequences(lm_sequences *made) {
+bool bench_lm_sequences(lm_sequences *made) {
     made->tokens = calloc((size_t)ROWS * (LENGTH + 1), sizeof *made->tokens);
     made->list = calloc(ROWS, sizeof *made->list);
     if (!made->tokens || !made->list)
@@ -95,7 +95,7 @@ static bool open_training(suite *with, training *opened) {
     opened->engine =
         (nn_engine){.blas = with->blas.library, .kernels = nn_kernels_for_this_machine()};
     choices.loss = LM_LOSS_ALL;
-    if (!make_sequences(&opened->sequences))
+    if (!bench_lm_sequences(&opened->sequences))
         return lab_fail_memory(&opened->error);
     if (!lm_training_add_task(&choices, "minimum", &opened->error))
         return false;
@@ -263,5 +263,7 @@ static bool bench_decoding(suite *with) {
 bool bench_lm(suite *with) {
     if (!with->blas.scores)
         return true; /* the report says that there is no BLAS */
+    if (with->options.policy_count > 0)
+        return bench_lm_policies(with);
     return bench_training(with) && bench_decoding(with);
 }

@@ -302,17 +302,17 @@ def summary(record):
     def beside(section, name):
         case = next((case for case in record.peer_cases(section) if case["label"].startswith(name)), None)
         found = [(peer, best_of_peer(case, peer)) for peer in PEERS] if case else []
-        return "; ".join(f"{peer} takes {entry['times_whet_best']:.1f} times as long" for peer, entry in found if entry)
+        return ", ".join(f"{peer} {entry['times_whet_best']:.1f} ×" for peer, entry in found if entry)
 
     square, cache = bench_case("prefill", "d=128 n=4096"), bench_case("decode", "f32 n=131072")
     rows4096, back = bench_case("rows", "n=4096"), bench_case("backward", "d=128 n=4096")
     plain, adaptive = (entry_of(square, name) for name in ("plain", "adaptive"))
     rows = [("attention, 4,096 × 4,096, head size 128",
              f"{plain['rate_best']:.0f} GFLOP/s, {percent(plain['of_FMA_peak']['best'])} of FMA peak; "
-             f"with adaptive {times(adaptive['times_plain']['best'])} times as long",
+             f"adaptive takes {times(adaptive['times_plain']['best'])} times as long as softmax",
              beside("prefill", "prefill d=128 n=4096"))]
     plain = entry_of(cache, "plain")
-    rows.append(("decoding over 131,072 keys, f32",
+    rows.append(("decoding over 131,072 keys",
                  f"{plain['rate_best']:.1f} GB/s, {percent(plain['of_read']['best'])} of read bandwidth",
                  beside("decode", "decode f32 n=131072")))
     plain = entry_of(rows4096, "plain")
@@ -325,12 +325,12 @@ def summary(record):
     for case in record.llama or []:
         if (case["queries"], case["head_dim"], case["keys"], case["threads"]) == (1, 128, 32768, 1):
             rows.append(("attention for one token in llama.cpp, 32,768 keys, f16", f"{1e3 * case['softmax']:.1f} ms",
-                         f"llama.cpp's own takes {case['llama'] / case['softmax']:.1f} times as long"))
+                         f"llama.cpp {case['llama'] / case['softmax']:.1f} ×"))
     processor = (f"One core of a virtual {record.bench['cpu']}" if record.run["virtual"]
                  else f"One core of {record.bench['cpu']}")
-    intro = (f"{processor} ({record.bench['isa']}), {record.run['date']}, f32 unless noted; FMA peak is the\n"
-             "highest arithmetic rate of the processor:\n\n")
-    return intro + table(("what", "whet", "peers"), rows)
+    intro = (f"{processor} ({record.bench['isa']}), {record.run['date']}, f32 unless noted. FMA peak is the\n"
+             "core's maximum rate of fused multiply-adds:\n\n")
+    return intro + table(("what", "whet", "time of others, relative to whet"), rows)
 
 
 TABLES = {"machine": machine, "limits": limits, "prefill": prefill, "maps": maps, "decode": decode,

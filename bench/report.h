@@ -89,6 +89,7 @@ typedef struct report {
     report_section sections[SECTIONS_MAX];
     size_t section_count;
     char error[160]; /* why the run stopped, or empty */
+    bool is_silent;  /* another process prints it */
 } report;
 
 /* Appends a section; its name and the titles of its columns must live as long as the report. */

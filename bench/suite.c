@@ -24,6 +24,7 @@ const suite_part bench_parts[SUITE_PARTS] = {
     {"lm", bench_lm, 15, .in_full = true, .needs_blas = true},
     {"tune", bench_tune, 300, .in_full = false, .needs_blas = true},
     {"long", bench_long, 60, .in_full = false},
+    {"mpi", bench_mpi, 12, .in_full = false},
 };
 
 bool bench_begin_case(suite *with, const char *section, const char *label, double quick_seconds) {

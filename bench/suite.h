@@ -22,7 +22,7 @@ typedef struct suite_part {
     bool needs_blas;
 } suite_part;
 
-enum { SUITE_PARTS = 8 };
+enum { SUITE_PARTS = 9 };
 extern const suite_part bench_parts[SUITE_PARTS];
 
 /* Receives the cases of a run as they are prepared, instead of having them measured. */
@@ -38,6 +38,8 @@ typedef struct suite_options {
     bool wanted[SUITE_PARTS];     /* of bench_parts */
     bool quick;                   /* rounds within a budget, and only sizes with a bar */
     size_t threads;               /* number to compare with one */
+    const char *const *policies;  /* whose training lm compares with softmax's, instead of torch's */
+    size_t policy_count;
     const suite_visitor *visitor; /* NULL: measure */
 } suite_options;
 
@@ -79,5 +81,6 @@ bool bench_retrieval(suite *with);
 bool bench_lm(suite *with);
 bool bench_tune(suite *with);
 bool bench_long(suite *with);
+bool bench_mpi(suite *with);
 
 #endif

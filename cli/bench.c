@@ -15,6 +15,8 @@
 #include "results.h"
 #include "suite.h"
 
+#include "league/arms.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +24,7 @@
 enum { OPERANDS_MAX = 8 };
 
 typedef struct arguments {
-    text_list only;
+    text_list only, policies;
     const char *isa, *json;
     uint64_t threads; /* 0: not given */
     bool quick;
@@ -74,6 +76,31 @@ static bool choose_parts(const arguments *given, suite_options *options) {
     return true;
 }
 
+/* Policies are of lm alone; arms that run other arms' models train nothing of their own. */
+static bool check_policies(const arguments *given, const suite_options *options) {
+    static league_arms arms; /* too large for the stack */
+    lab_error error = {.kind = LAB_NO_ERROR};
+    bool has_lm = false;
+    arms.count = 0;
+    for (size_t i = 0; i < SUITE_PARTS; i++)
+        has_lm = has_lm || (options->wanted[i] && strcmp(bench_parts[i].name, "lm") == 0);
+    if (given->policies.count > 0 && !has_lm) {
+        complain("--policy: only with the section lm");
+        return false;
+    }
+    for (size_t i = 0; i < given->policies.count; i++) {
+        if (!league_arms_add(&arms, given->policies.items[i], &error)) {
+            complain("%s", error.text);
+            return false;
+        }
+        if (league_arms_find(&arms, given->policies.items[i])->trained_as) {
+            complain("--policy: '%s' trains no models of its own", given->policies.items[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Must come before the library is first used, which is when it chooses. */
 static bool choose_isa(const char *isa) {
     if (!isa || (setenv("WHET_ISA", isa, 1) == 0 && strcmp(whet_isa(), isa) == 0))
@@ -91,10 +118,16 @@ static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"only", OPTION_LIST, &given->only, "SECTION",
          "section to measure, as the argument: rows, prefill, decode or backward; retrieval or lm "
-         "(training, beside torch), which --quick skips unless named; tune (60 steps, and a pass of a "
+         "(training, beside torch), which --quick skips unless named; tune (60 steps, and a pass "
+         "of a "
          "model of 1.1 billion weights) and long (a prefill of 131,072 x 131,072 and decoding over "
-         "1,048,576 keys), which run only when named; several with commas, may be repeated",
+         "1,048,576 keys), which run only when named, as does mpi (decoding over ranks, under "
+         "mpirun); several with commas, may be repeated",
          .values = VALUE_WORD, .words = section_words()},
+        {"policy", OPTION_LIST, &given->policies, "NAME",
+         "with lm: policy or arm of the league whose training steps are compared with softmax's; may "
+         "be repeated",
+         .values = VALUE_WORD, .words = policy_words()},
         {"quick", OPTION_FLAG, &given->quick, NULL,
          "finish within 30 seconds: fewer rounds, and of attention only the sizes with a target"},
         {"threads", OPTION_AMOUNT, &given->threads, "N",
@@ -114,7 +147,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         .more = "'whet bench clrs' measures instead how fast samples of CLRS-Text are generated.\n"
                 "\n" BLAS_ENVIRONMENT,
         .examples = "whet bench --quick\n"
-                    "whet bench rows decode --json bench.json\n",
+                    "whet bench rows decode --json bench.json\n"
+                    "whet bench lm --policy entmax15 --policy asentmax\n",
         .operands_limit = OPERANDS_MAX,
         .operand_values = VALUE_WORD,
         .operand_words = section_words(),
@@ -132,8 +166,12 @@ static int show(const arguments *given, const report *measured) {
 }
 
 static int run(const arguments *given) {
-    suite_options options = {.quick = given->quick, .threads = choose_threads(given->threads)};
-    if (!choose_parts(given, &options) || !choose_isa(given->isa))
+    suite_options options = {.quick = given->quick,
+                             .threads = choose_threads(given->threads),
+                             .policies = given->policies.items,
+                             .policy_count = given->policies.count};
+    if (!choose_parts(given, &options) || !check_policies(given, &options) ||
+        !choose_isa(given->isa))
         return STATUS_MISUSE;
     static report measured;
     int status = reserve_output(&given->json, 1);
@@ -141,7 +179,7 @@ static int run(const arguments *given) {
         return status;
     status = STATUS_FAILED;
     if (bench_run(&options, &measured))
-        status = show(given, &measured);
+        status = measured.is_silent ? STATUS_OK : show(given, &measured);
     else
         complain("%s", measured.error);
     bench_report_free(&measured);
@@ -155,5 +193,6 @@ int command_bench(int argc, char **argv) {
     options_result result = parse(argc, argv, &given);
     int status = result == OPTIONS_GIVEN ? run(&given) : options_status(result);
     free(given.only.items);
+    free(given.policies.items);
     return status;
 }

@@ -126,6 +126,9 @@ static int take_settings(const scoring *of, const json_t *line, clrs_request *re
     return take_number(of, line, "decimals", &request->decimals);
 }
 
+/* Two minutes of drawing. */
+enum { INDEX_MAX = 10000000 };
+
 static int make_reference(scoring *of, const json_t *line, const clrs_request *wanted,
                           clrs_span *reference) {
     clrs_request request = *wanted;
@@ -135,6 +138,9 @@ static int make_reference(scoring *of, const json_t *line, const clrs_request *w
         status = take_number(of, line, "index", &index);
     if (status == STATUS_OK && (seed < 0 || index < 0))
         return refuse_line(of, "missing \"reference\", or \"seed\" and \"index\"");
+    if (status == STATUS_OK && index > INDEX_MAX)
+        return refuse_line(of, "\"index\" is above 10,000,000, and all samples before it would "
+                               "have to be drawn; give the \"reference\" instead");
     if (status == STATUS_OK)
         status = take_settings(of, line, &request);
     if (status != STATUS_OK)

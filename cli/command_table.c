@@ -19,6 +19,8 @@ static const subcommand commands[] = {
     {"gguf", "list or convert the tensors of a GGUF file", command_gguf},
     {"clrs", "textbook algorithms as questions and answers", command_clrs, .has_verbs = true},
     {"lm", "train, evaluate and run small language models", command_lm, .has_verbs = true},
+    {"league", "train every policy on every task and rank them far beyond their training size",
+     command_league},
     {"bench", "measure speed against the limits of the machine", command_bench, .form = "clrs"},
     {"help", "explain a command; print the manual page or completions", command_help},
 };

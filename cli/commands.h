@@ -26,7 +26,8 @@ enum {
     STATUS_FAILED = 1,   /* it could not be done, or only with a row that is not finite */
     STATUS_MISUSE = 2,   /* wrong use: a command line or an input that makes no sense */
     STATUS_NOTHING = 3,  /* `tune`: there is nothing to be gained */
-    STATUS_STOPPED = 130 /* by Ctrl-C; what was done is kept, and the same command resumes it */
+    STATUS_STOPPED = 130 /* by Ctrl-C; what was done is kept, and the same command resumes it. Other
+                            signals: 128 + their number */
 };
 
 int command_audit(int argc, char **argv);
@@ -36,6 +37,7 @@ int command_demo(int argc, char **argv);
 int command_figure(int argc, char **argv);
 int command_gguf(int argc, char **argv);
 int command_help(int argc, char **argv);
+int command_league(int argc, char **argv);
 int command_lm(int argc, char **argv);
 int command_policies(int argc, char **argv);
 int command_probe(int argc, char **argv);

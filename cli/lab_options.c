@@ -5,12 +5,12 @@
 #include "messages.h"
 
 #include "base/grouped.h"
+#include "llama/index_set.h"
 
 #include <stdio.h>
 #include <string.h>
 
-int report_lab_error(const lab_error *error) {
-    complain("%s", error->text);
+int lab_error_status(const lab_error *error) {
     switch (error->kind) {
     case LAB_INPUT:
         return STATUS_MISUSE;
@@ -21,6 +21,11 @@ int report_lab_error(const lab_error *error) {
         break;
     }
     return STATUS_FAILED;
+}
+
+int report_lab_error(const lab_error *error) {
+    complain("%s", error->kind == LAB_NO_ERROR ? "failed for an unknown reason" : error->text);
+    return lab_error_status(error);
 }
 
 int report_unreadable(const char *path, int reason) {
@@ -44,6 +49,14 @@ int take_model(const command_syntax *syntax, int operands, char **argv, const ch
 int refuse_value(const char *option, const char *value, const char *wanted) {
     complain("--%s: '%s' is not %s", option, value, wanted);
     return STATUS_MISUSE;
+}
+
+int parse_index_list(const char *option, const char *text, index_set *set) {
+    message ignored;
+    *set = (index_set){.count = 0};
+    return !text || index_set_parse(text, set, &ignored)
+               ? STATUS_OK
+               : refuse_value(option, text, "a list such as 0-3,7");
 }
 
 /* The factor behind a range, ":x2"; 0 where there is none, and false where it is none. */

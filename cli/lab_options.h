@@ -14,6 +14,9 @@
 /* Prints an error of the laboratory and returns the exit status for it. */
 int report_lab_error(const lab_error *error);
 
+/* That status alone. */
+int lab_error_status(const lab_error *error);
+
 /* The same of a file that cannot be read, by errno. */
 int report_unreadable(const char *path, int reason);
 
@@ -30,6 +33,8 @@ static inline uint32_t clamp_small(uint64_t value) {
     return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
+struct index_set; /* llama/index_set.h */
+
 enum { LIST_MAX = 1024 };
 
 typedef struct number_list {
@@ -45,6 +50,10 @@ bool parse_number_list(const char *option, const char *text, uint64_t least, uin
  * before. False after a message. */
 bool parse_draw_range(const char *option, const char *text, uint64_t least, uint64_t most,
                       number_range *range);
+
+/* Layers or heads, "0-3,7", as the plug-in reads them; all of them where there is no text. A
+ * status, after a message. Free the set's ranges. */
+int parse_index_list(const char *option, const char *text, struct index_set *set);
 
 /* For the help of such options. */
 #define LIST_FORM "such as 8,16..20 or, doubling, 16..256:x2"

@@ -8,6 +8,7 @@
 #include "messages.h"
 #include "policy_list.h"
 #include "preferences.h"
+#include "ranks.h"
 #include "registry_words.h"
 
 #include "base/signals.h"
@@ -24,11 +25,12 @@ typedef struct arguments {
     lm_training training;
     text_list algorithms;
     nn_run_folder folder;
-    const char *lengths, *policy, *learn, *gate, *positions, *loss, *weigh;
+    const char *task, *lengths, *policy, *learn, *learned, *gate, *positions, *loss, *weigh;
     uint64_t layers, width, heads, key_heads, head_dim, hidden, context, rope_dims;
     uint64_t batch, accumulate, threads;
     option_range seed;
     bool hints, untied, is_confirmed;
+    const char *mpi;
 } arguments;
 
 enum { UNSET = 0 }; /* of sizes that follow from others */
@@ -44,8 +46,11 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "several with commas; may be repeated",
          .aliases = "algorithm", .values = VALUE_WORD, .words = algorithm_words()},
         {"hints", OPTION_FLAG, &given->hints, NULL, "learn the steps of every algorithm"},
+        {"task", OPTION_CHOICE, &given->task, "NAME",
+         "synthetic task of the league to learn instead: {}", .values = VALUE_WORD,
+         .words = task_words()},
         {"lengths", OPTION_TEXT, &given->lengths, "A-B",
-         "range of lengths, all equally likely (default 4-8)"},
+         "range of lengths, all equally likely (default 4-8, or those of --task)"},
         {"curriculum", OPTION_NUMBER, &training->curriculum, "S",
          "share of all steps over which the longest length grows from A to B (default 0)"},
         seed_range_option(&given->seed, "seed of weights and samples (default 1)"),
@@ -79,6 +84,13 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"learn-policy", OPTION_CHOICE, &given->learn, "PER",
          "learn the policy's parameters, one set per: {} (default nothing)", .values = VALUE_WORD,
          .words = lm_learn_names},
+        {"learn-parameters", OPTION_TEXT, &given->learned, "NAMES",
+         "which of them, such as s,b,g (default: coefficients of poly, s and b of ssmax, a and h "
+         "of hinge)"},
+        {"sinks", OPTION_FLAG, &config->has_sinks, NULL,
+         "learn a sink for each head: a logit without a value"},
+        {"query-betas", OPTION_FLAG, &config->has_query_betas, NULL,
+         "compute beta from each token, as ASEntmax does; the policy must be a map"},
         OPTIONS_ABOUT("training"),
         {"steps", OPTION_UNSIGNED, &training->steps, "N", "number of steps (default 10000)"},
         {"batch", OPTION_UNSIGNED, &given->batch, "N", "sequences in a batch (default 32)"},
@@ -112,18 +124,23 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "steps between lines of the log (default 100; 0: no log)"},
         yes_option(&given->is_confirmed),
         threads_option(&given->threads),
+        mpi_option(&given->mpi),
     };
     const command_syntax syntax = {
         .name = name,
         .operands = "",
-        .about = "Trains a decoder-only Transformer on CLRS-Text. Samples are generated during\n"
-                 "training, from seeds of 2^31 and above; smaller seeds are left for evaluation.\n"
-                 "Ctrl-C stops a run so that --resume can continue it.\n",
+        .about = "Trains a decoder-only Transformer on CLRS-Text, or on a synthetic task of 'whet\n"
+                 "league'. Samples are generated during training, from seeds of 2^31 and above;\n"
+                 "smaller seeds are left for evaluation. Ctrl-C stops a run so that --resume can\n"
+                 "continue it. Under mpirun, ranks train one model together, with the same result\n"
+                 "as one alone.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = BLAS_ENVIRONMENT,
         .examples = "whet lm train --algo minimum --steps 2000 --out-dir run\n"
-                    "whet lm train --algo insertion_sort:hints --policy adaptive --out-dir sort\n",
+                    "whet lm train --algo insertion_sort:hints --policy adaptive --out-dir sort\n"
+                    "whet lm train --task max --positions none --policy adaptive --out-dir max\n"
+                    "mpirun -n 4 whet lm train --steps 2000 --out-dir run --resume\n",
     };
     int operands;
     return parse_options(&syntax, argc, argv, &operands);
@@ -143,6 +160,12 @@ static int choose_names(arguments *given) {
         lm_loss_parse(given->loss, &training->loss);
     if (given->weigh)
         lm_weigh_parse(given->weigh, &training->weigh);
+    if (given->learned && strlen(given->learned) >= sizeof config->learned) {
+        complain("--learn-parameters: list too long");
+        return STATUS_MISUSE;
+    }
+    if (given->learned)
+        snprintf(config->learned, sizeof config->learned, "%s", given->learned);
     if (given->policy && strlen(given->policy) >= sizeof config->policy)
         return refuse_long_policy(sizeof config->policy - 1);
     if (given->policy)
@@ -164,9 +187,22 @@ static int choose_lengths(arguments *given) {
 static int choose_tasks(arguments *given) {
     lab_error error = {.kind = LAB_NO_ERROR};
     bool is_good = true;
-    if (given->algorithms.count > 0)
-        given->training.task_count = 0; /* instead of those of the run that is resumed */
-    else if (given->training.task_count == 0)
+    lm_training *training = &given->training;
+    if (given->task && given->algorithms.count > 0) {
+        complain("--task: not together with --algo");
+        return STATUS_MISUSE;
+    }
+    if (given->task) {
+        training->synthetic = task_find(given->task);
+        training->task_count = 0;
+        training->length_min = training->synthetic->train_min;
+        training->length_max = training->synthetic->train_max;
+        given->config.vocabulary = lm_training_vocabulary(training);
+    }
+    if (given->algorithms.count > 0) { /* instead of those of the run that is resumed */
+        training->task_count = 0;
+        training->synthetic = NULL;
+    } else if (!lm_training_has_task(training))
         is_good = lm_training_add_tasks(&given->training, "minimum", &error);
     for (size_t i = 0; is_good && i < given->algorithms.count; i++)
         is_good = lm_training_add_tasks(&given->training, given->algorithms.items[i], &error);
@@ -217,6 +253,10 @@ static int choose_sizes(arguments *given) {
 static void print_summary(const arguments *given, const lm_summary *summary) {
     printf("%zu parameters, %llu steps: %s\n", summary->parameters,
            (unsigned long long)summary->steps, given->folder.path);
+    if (given->training.synthetic && summary->all.sequences > 0)
+        printf("  %-30s %5.1f %% exact of the last %llu\n", given->training.synthetic->name,
+               100 * (double)summary->all.exact / (double)summary->all.sequences,
+               (unsigned long long)summary->all.sequences);
     for (size_t i = 0; i < given->training.task_count; i++) {
         lm_tally tally = summary->tasks[i];
         if (tally.sequences > 0)
@@ -241,13 +281,19 @@ static int run(const arguments *given) {
                       .folder = given->folder,
                       .quiet = preferred.quiet,
                       .executor = &lab.executor};
+    lab_ranks ranks;
+    if (!join_ranks(given->mpi, &ranks, &request.ranks, &request.quiet, &lab.error)) {
+        close_laboratory(&lab);
+        return report_lab_error(&lab.error);
+    }
     lab_catch_interrupts();
-    if (!given->is_confirmed)
+    if (!given->is_confirmed && !request.ranks)
         status = confirm_seconds(lm_train_seconds(&lab.engine, &request), "", false);
     if (status == STATUS_OK && !lm_train(&lab.engine, &request, &summary, &lab.error))
-        status = report_lab_error(&lab.error);
-    else if (status == STATUS_OK)
+        status = report_rank_error(request.ranks, &lab.error);
+    else if (status == STATUS_OK && lab_is_first(request.ranks))
         print_summary(given, &summary);
+    close_ranks(request.ranks, status);
     close_laboratory(&lab);
     return status;
 }
@@ -255,9 +301,9 @@ static int run(const arguments *given) {
 static int choose_and_run(arguments *given) {
     int status = choose_names(given);
     if (status == STATUS_OK)
-        status = choose_lengths(given);
-    if (status == STATUS_OK)
         status = choose_tasks(given);
+    if (status == STATUS_OK)
+        status = choose_lengths(given);
     if (status == STATUS_OK)
         status = choose_sizes(given);
     return status == STATUS_OK ? run(given) : status;
@@ -285,7 +331,7 @@ static bool recall(const char *folder, arguments *chosen, lab_error *error) {
         return false;
     chosen->training = run.training;
     chosen->folder = run.folder;
-    if (run.training.task_count == 0)
+    if (!lm_training_has_task(&run.training))
         return true; /* no run */
     chosen->config = run.config;
     chosen->layers = run.config.layers;

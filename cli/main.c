@@ -5,6 +5,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include "base/signals.h"
 #include "command_table.h"
 #include "messages.h"
 #include "whet.h"
@@ -12,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,5 +80,8 @@ int main(int argc, char **argv) {
         return STATUS_FAILED;
     /* Characters follow the user's locale; numbers keep the decimal point of C. */
     setlocale(LC_CTYPE, "");
-    return finish_output(run_command(argc, argv));
+    /* A file beyond `ulimit -f` is an error of write, as a full disk is. */
+    signal(SIGXFSZ, SIG_IGN);
+    int status = finish_output(run_command(argc, argv));
+    return status == STATUS_STOPPED ? 128 + lab_interrupt_number() : status;
 }

@@ -22,7 +22,6 @@
 
 #include "whet_man_page.h" /* made from man/whet.1.in */
 
-#include <ctype.h>
 #include <string.h>
 
 enum { PAGE_WIDTH = 78 };
@@ -145,7 +144,8 @@ static void put_options(FILE *file, const option_spec *options, size_t count) {
         if (is_heading && is_open)
             fputs(".El\n", file);
         if (is_heading)
-            fprintf(file, ".Pp\n.Em %c%s options :\n", toupper((unsigned char)options[i].name[0]),
+            fprintf(file, ".Pp\n.Em %c%s options :\n",
+                    options[i].name[0] - 'a' + 'A', /* in any locale */
                     options[i].name + 1);
         if (is_heading || !is_open)
             fputs(".Bl -tag -width Ds\n", file);

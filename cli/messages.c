@@ -6,11 +6,13 @@
  */
 #include "messages.h"
 
+#include "base/error.h"
 #include "commands.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *current_command = "";
@@ -21,16 +23,30 @@ const char *command_name(void) { return current_command; }
 
 enum { MESSAGE_SIZE = 4096 };
 
+/* Puts a message of `length` bytes together again, without its middle: values may be long, and what
+ * is wrong with them comes last. */
+static void shorten(char text[MESSAGE_SIZE], size_t length, const char *format, va_list arguments) {
+    enum { KEPT = 300 };
+    char *whole = malloc(length + 1);
+    if (!whole)
+        return;
+    vsnprintf(whole, length + 1, format, arguments);
+    snprintf(text, MESSAGE_SIZE, "%.*s ... %s", KEPT, whole, whole + length - KEPT);
+    free(whole);
+}
+
 void complain(const char *format, ...) {
     char text[MESSAGE_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    /* Names and texts may come from hostile files: no control characters reach the terminal. */
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7F)
-            *c = '?';
+    if (length >= MESSAGE_SIZE) {
+        va_start(arguments, format);
+        shorten(text, (size_t)length, format, arguments);
+        va_end(arguments);
+    }
+    lab_hide_controls(text);
     fprintf(stderr, "whet%s%s: %s\n", *current_command ? " " : "", current_command, text);
 }
 

@@ -161,6 +161,16 @@ static options_result store_whole(const option_spec *option, const char *text, o
     return OPTIONS_MISUSED;
 }
 
+/* Limits are known to the command alone, which checks them. */
+static options_result store_unsigned(const option_spec *option, const char *text) {
+    if (parse_unsigned(text, 0, UINT64_MAX, option->target))
+        return OPTIONS_GIVEN;
+    bool has_digits_only = *text && !text[strspn(text, "0123456789")];
+    complain(has_digits_only ? "--%s: %s is too large" : "--%s: '%s' is not a whole number",
+             option->name, text);
+    return OPTIONS_MISUSED;
+}
+
 static bool is_word(const char *const *words, const char *text) {
     for (; *words; words++)
         if (strcmp(*words, text) == 0)
@@ -199,7 +209,7 @@ static options_result store_value(const option_spec *option, const char *value) 
         complain_of_memory();
         return OPTIONS_NO_MEMORY;
     case OPTION_UNSIGNED:
-        return store_whole(option, value, (option_range){0, 0, UINT64_MAX}, option->target);
+        return store_unsigned(option, value);
     case OPTION_AMOUNT:
         return store_whole(option, value, (option_range){0, 1, OPTION_AMOUNT_MAX}, option->target);
     case OPTION_RANGE:

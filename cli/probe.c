@@ -19,8 +19,10 @@
 #include "base/machine.h"
 #include "base/number_range.h"
 #include "base/signals.h"
+#include "llama/index_set.h"
 #include "report/plot.h"
 #include "report/probe_figure.h"
+#include "report/probe_page.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -28,7 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 64 << 20, PLACES_MAX = 65535 };
+enum { TEXT_MAX = 64 << 20 };
 
 #define NOT_GIVEN UINT64_MAX /* an option that is left to the laboratory */
 
@@ -41,14 +43,14 @@ typedef struct arguments {
     const char *sizes, *range;
     const char *prompt_file, *prompt, *perplexity;
     const char *layers, *heads;
-    const char *json, *csv;
+    const char *json, *csv, *html;
     const char *figure;  /* of one layer */
     const char *figures; /* of all of them */
     text_list policies;
     uint64_t count, decimals, seed, tokens, context, every, perplexity_tokens, threads;
     uint64_t layer;
-    uint64_t largest_layer, largest_head; /* of those lists */
-    bool is_chat, shows_heads, is_share;
+    unsigned largest_layer, largest_head; /* of those lists */
+    bool is_chat, shows_heads, is_share, has_needles;
 } arguments;
 
 static arguments usual_arguments(const char *name) {
@@ -97,8 +99,6 @@ static bool parse_range(const arguments *given, number_format *format) {
 }
 
 static bool are_good(const arguments *given) {
-    if (!given->model)
-        return refuse("missing model; usage: whet %s [OPTION]... MODEL.gguf", given->name);
     if (given->prompt_file && given->prompt)
         return refuse("--prompt and --prompt-file exclude each other");
     if (!is_within("count", given->count, 1, 1000) || !is_within("tokens", given->tokens, 1, 256))
@@ -159,6 +159,8 @@ static int keep(const arguments *given, const probe_request *request, const prob
         status = keep_json(given->json, probe_json(request, result));
     if (given->csv && status == STATUS_OK)
         status = keep_table(given->csv, probe_csv, &table);
+    if (given->html && status == STATUS_OK && !probe_page(given->html, request, result, &error))
+        status = report_lab_error(&error);
     if (given->figure && status == STATUS_OK && !figure_probe(given->figure, &figure, &error))
         status = report_lab_error(&error);
     figure.layer = UINT64_MAX;
@@ -186,26 +188,18 @@ static bool is_there(const char *option, uint64_t largest, size_t count) {
     return false;
 }
 
-/* The largest number of a list such as 0-3,7, as the plug-in reads them, 0 where none is given.
- * False where the text is no such list. */
-static bool read_list(const char *list, uint64_t *largest) {
-    number_range range;
-    bool is_good = true;
-    *largest = 0;
-    for (const char *at = list; at && is_good && (at == list || *at);) {
-        is_good = take_number_range(&at, "-", PLACES_MAX, &range);
-        *largest = is_good && range.last > *largest ? range.last : *largest;
-    }
+/* The largest number of a list, 0 where none is given. False after a message. */
+static bool read_list(const char *option, const char *list, unsigned *largest) {
+    index_set set;
+    bool is_good = parse_index_list(option, list, &set) == STATUS_OK;
+    *largest = index_set_largest(&set);
+    free(set.ranges);
     return is_good;
 }
 
 static bool read_lists(arguments *given) {
-    const char *wrong = !read_list(given->layers, &given->largest_layer) ? "layers"
-                        : !read_list(given->heads, &given->largest_head) ? "heads"
-                                                                         : NULL;
-    if (wrong)
-        refuse_value(wrong, *wrong == 'l' ? given->layers : given->heads, "a list such as 0-3,7");
-    return !wrong;
+    return read_list("layers", given->layers, &given->largest_layer) &&
+           read_list("heads", given->heads, &given->largest_head);
 }
 
 /* 0: unknown; a model whose file does not say is looked at after its run. */
@@ -271,6 +265,14 @@ static int request_and_run(const arguments *given, const texts *read, bool print
     const char *own = read->prompt ? read->prompt : given->prompt;
     bool is_question = own && strstr(own, PROMPT_PLACE);
     const char *text = is_question ? NULL : own;
+    if (given->has_needles && is_question)
+        return refuse("--retrieval: takes a text, not a question with " PROMPT_PLACE)
+                   ? STATUS_OK
+                   : STATUS_MISUSE;
+    if (given->has_needles && given->is_chat)
+        return refuse("--retrieval and --chat exclude each other") ? STATUS_OK : STATUS_MISUSE;
+    if (given->has_needles && !text)
+        text = probe_built_in_text;
     number_list sizes;
     policy_list policies;
     probe_request request = {.library = given->llama,
@@ -283,6 +285,7 @@ static int request_and_run(const arguments *given, const texts *read, bool print
                              .format.question = is_question ? own : NULL,
                              .seed = given->seed,
                              .text = text,
+                             .has_needles = given->has_needles,
                              .is_chat = given->is_chat,
                              .answer_tokens = given->tokens,
                              .context = given->context == NOT_GIVEN ? 0 : given->context,
@@ -318,7 +321,8 @@ static int check_and_run(arguments *given, bool prints) {
     texts read = {0};
     if (!are_good(given) || !read_lists(given))
         return STATUS_MISUSE;
-    const char *const files[] = {given->json, given->csv, given->figure, given->figures};
+    const char *const files[] = {given->json, given->csv, given->html, given->figure,
+                                 given->figures};
     enum { FILES = sizeof files / sizeof files[0] };
     const char *const inputs[] = {given->model, given->prompt_file, given->perplexity};
     int status = STATUS_OK;
@@ -344,14 +348,10 @@ static int parse_and_run(const command_syntax *syntax, arguments *given, int arg
                          bool prints) {
     int operands = 0;
     options_result parsed = parse_options(syntax, argc, argv, &operands);
-    int status = options_status(parsed);
-    if (parsed == OPTIONS_GIVEN && operands > 0 && given->model) {
-        refuse("two models given: '%s' and '%s'", given->model, argv[1]);
-        status = STATUS_MISUSE;
-    } else if (parsed == OPTIONS_GIVEN) {
-        given->model = operands > 0 ? argv[1] : given->model;
+    int status = parsed == OPTIONS_GIVEN ? take_model(syntax, operands, argv, &given->model)
+                                         : options_status(parsed);
+    if (parsed == OPTIONS_GIVEN && status == STATUS_OK)
         status = check_and_run(given, prints);
-    }
     free(given->policies.items);
     return status;
 }
@@ -440,6 +440,9 @@ int command_probe(int argc, char **argv) {
          .aliases = "text"},
         {"prompt-file", OPTION_TEXT, &given.prompt_file, "FILE", "file with that text",
          .values = VALUE_FILE},
+        {"retrieval", OPTION_FLAG, &given.has_needles, NULL,
+         "hide numbers in the text (default: one built in), ask for them, and score every head by "
+         "how often its largest weight lies on the token to be copied"},
         chat_option(&given),
         {"tokens", OPTION_UNSIGNED, &given.tokens, "N",
          "maximum number of tokens of an answer (default 12)", .aliases = "answer-tokens"},
@@ -454,6 +457,9 @@ int command_probe(int argc, char **argv) {
         {"all-heads", OPTION_FLAG, &given.shows_heads, NULL, "print a line for each head"},
         json_option(&given.json, JSON_SUMMARY),
         csv_option(&given.csv, CSV_SUMMARY),
+        {"html", OPTION_TEXT, &given.html, "FILE",
+         "page to write: a grid of all heads with their curves, for a browser",
+         .values = VALUE_FILE},
         {"figure", OPTION_TEXT, &given.figure, "FILE",
          "figure of the heads of --layer (default layer 0) to write, .svg or .png",
          .values = VALUE_FILE},
@@ -472,7 +478,8 @@ int command_probe(int argc, char **argv) {
         .option_count = sizeof options / sizeof options[0],
         .more = more,
         .examples = "whet probe model.gguf\n"
-                    "whet probe model.gguf --policy adaptive --layers 20-21 --json probe.json\n",
+                    "whet probe model.gguf --policy adaptive --layers 20-21 --json probe.json\n"
+                    "whet probe model.gguf --retrieval --html heads.html\n",
         .operands_limit = 1,
         .operand_values = VALUE_FILE,
     };

@@ -212,6 +212,47 @@ static void print_title(const probe_view *view) {
              grouped(view->request->sizes[r->sizes], first), what);
 }
 
+/* The heads with the highest retrieval scores. */
+static bool print_retrieval(const probe_view *view) {
+    const probe_result *r = view->result;
+    const size_t base = probe_plainest(view->request);
+    if (!r->retrieval)
+        return true;
+    size_t copied = r->needle_copied[base];
+    putchar('\n');
+    if (copied > 0)
+        tell("retrieval: how often the largest weight of a head lies on the token in the needle "
+             "that "
+             "the model copies next (%zu of %zu tokens)",
+             copied, r->needle_tokens);
+    else
+        tell("retrieval: how often the largest weight of a head lies on the token in the needle "
+             "that "
+             "comes next (%zu tokens, of which the model would copy none)",
+             r->needle_tokens);
+    lab_table table = lab_table_start(2);
+    lab_table_add(&table, "head");
+    lab_table_add(&table, "score");
+    double last = INFINITY;
+    for (size_t rank = 0; rank < RANKED;) {
+        double next = -1;
+        for (size_t i = 0; i < r->layers * r->heads; i++) {
+            double score = probe_retrieval(r, base, i / r->heads, i % r->heads);
+            next = score < last && score > next ? score : next;
+        }
+        if (next < 0)
+            break;
+        for (size_t i = 0; i < r->layers * r->heads && rank < RANKED; i++)
+            if (probe_retrieval(r, base, i / r->heads, i % r->heads) == next) {
+                lab_table_add(&table, "%zu.%zu", i / r->heads, i % r->heads);
+                lab_table_add(&table, "%.2f", next);
+                rank++;
+            }
+        last = next;
+    }
+    return lab_table_finish(&table, stdout);
+}
+
 int print_probe(const probe_view *view) {
     print_title(view);
     const size_t base = probe_plainest(view->request);
@@ -231,7 +272,7 @@ int print_probe(const probe_view *view) {
         if (has_no_entropy(view->result, p))
             puts("(-: coefficients that need not sum to one, which have no entropy)");
     }
-    if (!print_answers(view))
+    if (!print_answers(view) || !print_retrieval(view))
         return complain_of_memory();
     return print_trends(view);
 }

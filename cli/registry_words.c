@@ -5,11 +5,12 @@
 
 #include "clrs/clrs.h"
 #include "report/parts.h"
+#include "tasks/tasks.h"
 
 #include <stddef.h>
 #include <string.h>
 
-enum { POLICIES_MAX = 64, PARTS_MAX = 64 };
+enum { POLICIES_MAX = 64, PARTS_MAX = 64, TASKS_MAX = 64 };
 
 const char *const isa_words[] = {
 #define WHET_SET(name, target, flags, condition) #name,
@@ -28,6 +29,13 @@ const char *const *algorithm_words(void) {
     static const char *words[CLRS_ALGORITHM_COUNT + 1];
     for (size_t i = 0; i < CLRS_ALGORITHM_COUNT; i++)
         words[i] = clrs_algorithm_at(i)->name;
+    return words;
+}
+
+const char *const *task_words(void) {
+    static const char *words[TASKS_MAX + 1];
+    for (size_t i = 0; i < TASKS_MAX && task_at(i); i++)
+        words[i] = task_at(i)->name;
     return words;
 }
 

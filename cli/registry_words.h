@@ -8,6 +8,9 @@ const char *const *policy_words(void);
 /* Algorithms of CLRS-Text. */
 const char *const *algorithm_words(void);
 
+/* Synthetic tasks of the league. */
+const char *const *task_words(void);
+
 /* Parts of the report, and those of them that are figures: the paper's by number, others by name.
  */
 const char *const *part_words(void);

@@ -9,12 +9,16 @@
 #include "preferences.h"
 #include "registry_words.h"
 
+#include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/signals.h"
+#include "league/results.h"
 #include "report/table1.h"
 #include "report/verdict.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int report_failure(const lab_error *error) {
@@ -140,6 +144,40 @@ static int show(const reproduction *run, const experiment *e, bool is_checked) {
     return STATUS_OK;
 }
 
+/* The league of a full report, in a folder below it; its page is linked from the report's. */
+static bool run_league(const reproduction *run, lab_error *error) {
+    static league_request request; /* too large for the stack */
+    league_results results;
+    size_t left;
+    char *folder = lab_path(run->folder, "league");
+    char *page = folder ? lab_path(folder, "index.html") : NULL;
+    request = (league_request){.scale = league_scale_full(),
+                               .folder = folder,
+                               .quiet = run->quiet,
+                               .engine = run->engine,
+                               .executor = run->executor};
+    league_all_tasks(&request);
+    league_all_positions(&request);
+    bool is_good = (page != NULL || lab_fail_memory(error)) && league_all_arms(&request, error) &&
+                   league_run(&request, &left, error) &&
+                   league_results_read(&request, &results, error);
+    if (is_good) {
+        is_good = replace_file(page, league_page, &results) || lab_fail_file(error, "write", page);
+        league_results_free(&results);
+    }
+    free(page);
+    free(folder);
+    return is_good;
+}
+
+/* The parts and, in a full run of everything, the league; then the page again, which links to it.
+ */
+static bool make(const reproduction *run, experiment *made, lab_error *error) {
+    bool has_league = run->is_full && !run->only;
+    return reproduction_make(run, made, error) &&
+           (!has_league || (run_league(run, error) && reproduction_make(run, made, error)));
+}
+
 int command_reproduce(int argc, char **argv) {
     reproduce_arguments given = usual_reproduction();
     static const char *const checks[] = {"published", NULL};
@@ -160,7 +198,9 @@ int command_reproduce(int argc, char **argv) {
         threads_option(&given.threads),
         OPTIONS_ABOUT("scale"),
         {"full", OPTION_FLAG, &run->is_full, NULL,
-         "train ten heads of 100,000 steps of each kind, and language models: days"},
+         "train ten heads of 100,000 steps of each kind, and language models: days; then the "
+         "league "
+         "(whet league --full): weeks"},
         {"num-seeds", OPTION_RANGE, &given.seeds, "N",
          "number of heads of each kind to train (default: none; whet has trained ones)",
          .aliases = "seeds"},
@@ -218,7 +258,7 @@ int command_reproduce(int argc, char **argv) {
         given.experiment.jobs = &jobs;
         status = confirm_work(&jobs, given.is_confirmed);
         if (status == STATUS_OK)
-            status = reproduction_make(run, &given.experiment, &error)
+            status = make(run, &given.experiment, &error)
                          ? show(run, &given.experiment, check != NULL)
                          : report_failure(&error);
     }

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+/* A name twice is one file, also where its folder is missing. */
 static bool is_one_file(const char *path, const char *other) {
     return strcmp(path, other) == 0 || lab_is_same_file(path, other);
 }

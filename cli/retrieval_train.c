@@ -4,6 +4,7 @@
 #include "confirm.h"
 #include "messages.h"
 #include "preferences.h"
+#include "ranks.h"
 #include "registry_words.h"
 
 #include "base/signals.h"
@@ -22,6 +23,7 @@ typedef struct arguments {
     uint64_t depth, width, classes, batch, steps, threads;
     double rate_end;
     bool key_is_blind, is_confirmed;
+    const char *mpi;
 } arguments;
 
 static options_result parse(int argc, char **argv, arguments *given) {
@@ -79,6 +81,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "lines in any case"},
         yes_option(&given->is_confirmed),
         threads_option(&given->threads),
+        mpi_option(&given->mpi),
     };
     const command_syntax syntax = {
         .name = name,
@@ -89,7 +92,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         .option_count = sizeof options / sizeof options[0],
         .more = BLAS_ENVIRONMENT,
         .examples = "whet retrieval train --steps 20000 --out-dir run\n"
-                    "whet retrieval train --seeds 1..10 --out-dir ten\n",
+                    "whet retrieval train --seeds 1..10 --out-dir ten\n"
+                    "mpirun -n 5 whet retrieval train --seeds 1..10 --out-dir ten --resume\n",
     };
     int operands;
     return parse_options(&syntax, argc, argv, &operands);
@@ -146,16 +150,22 @@ static int run(const arguments *given, const number_list *seeds) {
                              .folder = given->folder,
                              .quiet = preferred.quiet,
                              .executor = &lab.executor};
+    lab_ranks ranks;
+    if (!join_ranks(given->mpi, &ranks, &request.ranks, &request.quiet, &lab.error)) {
+        close_laboratory(&lab);
+        return report_lab_error(&lab.error);
+    }
     lab_catch_interrupts();
     int status = STATUS_OK;
-    if (!given->is_confirmed)
+    if (!given->is_confirmed && !request.ranks)
         status = confirm_seconds(retrieval_train_seconds(&lab.engine, &request), "", false);
     if (status == STATUS_OK && !retrieval_train(&lab.engine, &request, NULL, &lab.error))
-        status = report_lab_error(&lab.error);
-    else if (status == STATUS_OK)
+        status = report_rank_error(request.ranks, &lab.error);
+    else if (status == STATUS_OK && lab_is_first(request.ranks))
         printf("%zu head%s of %zu parameters, %llu steps each: %s\n", seeds->count,
                seeds->count == 1 ? "" : "s", retrieval_parameters(&given->config),
                (unsigned long long)given->config.steps, given->folder.path);
+    close_ranks(request.ranks, status);
     close_laboratory(&lab);
     return status;
 }

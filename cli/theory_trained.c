@@ -70,8 +70,8 @@ int show_lemma(theory_run *run) {
         {"smallest", "smallest", LOOK_SIGNIFICANT, 3},
         {"largest", "largest", LOOK_SIGNIFICANT, 3},
         {"exp(spread)/n", "high_bound", LOOK_SIGNIFICANT, 3},
-        {"room below", "low_room", LOOK_SIGNIFICANT, 3},
-        {"above", "high_room", LOOK_SIGNIFICANT, 3}};
+        {"smallest/bound", "low_slack", LOOK_SIGNIFICANT, 3},
+        {"bound/largest", "high_slack", LOOK_SIGNIFICANT, 3}};
     int status = STATUS_OK;
     trained_probe *probe = need_probe(run, LARGEST, &status);
     if (!probe)

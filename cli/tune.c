@@ -14,6 +14,7 @@
 
 #include "base/atomic_file.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/machine.h"
 #include "base/signals.h"
 #include "tune/page.h"
@@ -25,12 +26,13 @@
 
 static const char name[] = "tune";
 
-enum { PLACES_MAX = 65535, CONTEXT_MAX = 1 << 24, AMOUNT_MAX = 100000 };
+enum { CONTEXT_MAX = 1 << 24, AMOUNT_MAX = 100000 };
 
 typedef struct arguments {
     const char *model, *rope, *task, *limit, *by, *layers, *heads, *out, *json, *llama, *plugin;
     const char *prefix, *html;
     text_list text, validate, check;
+    index_set tuned_layers, tuned_heads; /* of those lists */
     option_range context, steps, batch, seeds, count, validation_count, check_count, task_length;
     option_range passes;
     double rate, text_weight;
@@ -54,41 +56,7 @@ static bool parse_limit(const char *text, double *share) {
     return is_good;
 }
 
-/* Whether a list such as 0-3,7 has a number; no list has all of them. */
-static bool list_has(const char *list, size_t number) {
-    number_range range;
-    const char *at = list;
-    bool is_good = list != NULL;
-    while (is_good && *at) {
-        is_good = take_number_range(&at, "-", PLACES_MAX, &range);
-        if (is_good && number >= range.first && number <= range.last)
-            return true;
-    }
-    return !list;
-}
-
-static bool is_list(const char *list) {
-    number_range range;
-    const char *at = list;
-    bool is_good = true;
-    if (!list)
-        return true;
-    do
-        is_good = take_number_range(&at, "-", PLACES_MAX, &range);
-    while (is_good && *at);
-    return is_good;
-}
-
-static bool is_tuned(const void *context, size_t layer, size_t head) {
-    const arguments *given = context;
-    return list_has(given->layers, layer) && list_has(given->heads, head);
-}
-
 static int check_values(const arguments *given, tune_request *request) {
-    if (!is_list(given->layers))
-        return refuse_value("layers", given->layers, "a list such as 0-3,7");
-    if (!is_list(given->heads))
-        return refuse_value("heads", given->heads, "a list such as 0-3,7");
     if (!parse_limit(given->limit, &request->limit))
         return STATUS_MISUSE;
     if (given->text.count == 0 || given->check.count == 0) {
@@ -108,11 +76,6 @@ static int check_values(const arguments *given, tune_request *request) {
     for (size_t i = 0; tune_by_names[i]; i++)
         if (strcmp(tune_by_names[i], by) == 0)
             request->by = (tune_by)i;
-    if (given->is_forward && (given->layers || given->heads)) {
-        complain("--%s: not with --forward, which tunes all layers",
-                 given->layers ? "layers" : "heads");
-        return STATUS_MISUSE;
-    }
     if (given->is_forward && request->by == TUNE_BY_HEAD) {
         complain("--by head: forward passes find one number for all heads or for each layer; use "
                  "--by layer, or leave out --forward");
@@ -132,8 +95,8 @@ static tune_request request_of(const arguments *given) {
                           .task = given->task,
                           .prefix = given->prefix,
                           .context = (size_t)given->context.value,
-                          .is_tuned = given->layers || given->heads ? is_tuned : NULL,
-                          .is_tuned_context = given,
+                          .tuned_layers = given->tuned_layers,
+                          .tuned_heads = given->tuned_heads,
                           .steps = (size_t)given->steps.value,
                           .batch = (size_t)given->batch.value,
                           .seeds = (size_t)given->seeds.value,
@@ -167,7 +130,7 @@ static char *state_path_of(const char *out) {
 static int keep(const arguments *given, const tune_request *request, const tune_result *result) {
     json_t *about = tune_result_json(request, result);
     int status = STATUS_OK;
-    if (given->json && strcmp(given->json, given->out) != 0)
+    if (given->json)
         status = keep_json(given->json, json_incref(about));
     if (status != STATUS_OK) {
         json_decref(about);
@@ -201,27 +164,28 @@ static bool keep_page(const arguments *given, const tune_request *request,
     return !given->html || tune_page_write(given->html, &page, error);
 }
 
-static int run(const arguments *given, tune_request *request) {
+static int run(const arguments *given, const tune_request *asked_for) {
+    tune_request request = *asked_for;
     double start = lab_now();
     question asked = {given->is_confirmed, STATUS_OK};
     tune_result result;
     lab_error error = {.kind = LAB_NO_ERROR};
-    request->confirm = ask;
-    request->confirm_context = &asked;
+    request.confirm = ask;
+    request.confirm_context = &asked;
     lab_catch_interrupts();
-    bool good = tune_run(request, &result, &error);
-    int status = good                         ? keep(given, request, &result)
+    bool good = tune_run(&request, &result, &error);
+    int status = good                         ? keep(given, &request, &result)
                  : error.kind == LAB_NO_ERROR ? asked.status
                                               : report_lab_error(&error);
-    if (!good && error.kind == LAB_STOPPED && request->state_path)
+    if (!good && error.kind == LAB_STOPPED && request.state_path)
         fprintf(stderr, "%s keeps what was done; the same command continues.\n",
-                request->state_path);
+                request.state_path);
     if (good && status == STATUS_OK &&
-        !keep_page(given, request, &result, lab_now() - start, &error))
+        !keep_page(given, &request, &result, lab_now() - start, &error))
         status = report_lab_error(&error);
-    if (good && status == STATUS_OK && request->state_path)
-        unlink(request->state_path);
-    if (good && status == STATUS_OK && !print_tuned(request, &result, given->out))
+    if (good && status == STATUS_OK && request.state_path)
+        unlink(request.state_path);
+    if (good && status == STATUS_OK && !print_tuned(&request, &result, given->out))
         status = complain_of_memory();
     if (good && status == STATUS_OK && !result.is_confirmed)
         status = STATUS_NOTHING;
@@ -230,37 +194,74 @@ static int run(const arguments *given, tune_request *request) {
 }
 
 /* The BLAS and threads, unless llama.cpp computes. */
-static int open_and_run(const arguments *given, tune_request *request) {
+static int open_and_run(const arguments *given, const tune_request *asked_for) {
+    tune_request request = *asked_for;
     laboratory lab;
     if (given->is_forward)
-        return run(given, request);
+        return run(given, &request);
     if (!open_laboratory(&lab, given->threads, NULL))
         return report_lab_error(&lab.error);
-    request->engine = &lab.engine;
-    request->executor = &lab.executor;
-    int status = run(given, request);
+    request.engine = &lab.engine;
+    request.executor = &lab.executor;
+    int status = run(given, &request);
     close_laboratory(&lab);
     return status;
 }
 
-static int check_and_run(const arguments *given) {
-    tune_request request = request_of(given);
-    const char *const files[] = {given->out, given->json, given->html};
-    int status = check_values(given, &request);
-    if (status == STATUS_OK)
-        status = refuse_to_overwrite(given->model, files, 3);
-    if (status == STATUS_OK)
-        status = reserve_output(files, 3);
-    if (status != STATUS_OK)
-        return status;
+static int keep_apart(const char *const *inputs, size_t input_count, const char *const *files,
+                      size_t count) {
+    int status = STATUS_OK;
+    for (size_t i = 0; i < input_count && status == STATUS_OK; i++)
+        status = inputs[i] ? refuse_to_overwrite(inputs[i], files, count) : STATUS_OK;
+    return status;
+}
+
+/* Results replace nothing that is read, nor each other. */
+static int check_files(const arguments *given, const char *state_path) {
+    const char *const files[] = {given->out, given->json, given->html, state_path};
+    enum { FILES = sizeof files / sizeof files[0], RESULTS = FILES - 1 };
+    const text_list *const lists[] = {&given->text, &given->check, &given->validate};
+    const char *const others[] = {given->model, given->task};
+    int status = keep_apart(others, 2, files, FILES);
+    for (size_t i = 0; i < 3 && status == STATUS_OK; i++)
+        status = keep_apart(lists[i]->items, lists[i]->count, files, FILES);
+    for (size_t i = 0; i < RESULTS && state_path && status == STATUS_OK; i++)
+        if (files[i] && lab_is_same_file(files[i], state_path)) {
+            complain("%s: the state of the run is kept there; choose another file", files[i]);
+            status = STATUS_MISUSE;
+        }
+    return status == STATUS_OK ? reserve_output(files, RESULTS) : status;
+}
+
+static int run_request(const arguments *given, const tune_request *checked) {
+    tune_request request = *checked;
     char *state_path = is_standard_output(given->out) ? NULL : state_path_of(given->out);
+    bool has_memory = state_path || is_standard_output(given->out);
+    int status = has_memory ? check_files(given, state_path) : complain_of_memory();
     request.state_path = state_path;
-    status = open_and_run(given, &request);
+    if (status == STATUS_OK)
+        status = open_and_run(given, &request);
     free(state_path);
     return status;
 }
 
-static options_result parse(int argc, char **argv, arguments *given, int *operands) {
+static int check_and_run(arguments *given) {
+    int status = parse_index_list("layers", given->layers, &given->tuned_layers);
+    if (status == STATUS_OK)
+        status = parse_index_list("heads", given->heads, &given->tuned_heads);
+    tune_request request = request_of(given);
+    if (status == STATUS_OK)
+        status = check_values(given, &request);
+    if (status == STATUS_OK)
+        status = run_request(given, &request);
+    free(given->tuned_layers.ranges);
+    free(given->tuned_heads.ranges);
+    return status;
+}
+
+/* Parses the command line; *status is that of the model, which it must name. */
+static options_result parse(int argc, char **argv, arguments *given, int *status) {
+    int operands = 0;
     static const char *const tasks[] = {"copy", "keys", "needle", NULL};
     const option_spec options[] = {
         OPTIONS_ABOUT("texts"),
@@ -349,7 +350,10 @@ static options_result parse(int argc, char **argv, arguments *given, int *operan
         .operands_limit = 1,
         .operand_values = VALUE_FILE,
     };
-    return parse_options(&syntax, argc, argv, operands);
+    options_result parsed = parse_options(&syntax, argc, argv, &operands);
+    if (parsed == OPTIONS_GIVEN)
+        *status = take_model(&syntax, operands, argv, &given->model);
+    return parsed;
 }
 
 /* Parsing moves operands to the front. */
@@ -376,27 +380,16 @@ int command_tune(int argc, char **argv) {
                        .rate = 0.03,
                        .text_weight = 30,
                        .seed = SEED_DEFAULT};
-    int operands = 0;
     if (!copy_command(argc, argv, &given))
         return complain_of_memory();
-    options_result parsed = parse(argc, argv, &given, &operands);
-    if (parsed != OPTIONS_GIVEN) {
-        free(given.command);
-        return options_status(parsed);
-    }
-    int status;
+    int status = STATUS_OK;
+    options_result parsed = parse(argc, argv, &given, &status);
     if (given.check_count.value == 0)
         given.check_count.value = given.task ? 100 : 24;
-    if (operands > 0 && given.model) {
-        complain("two models given: '%s' and '%s'", given.model, argv[1]);
-        status = STATUS_MISUSE;
-    } else if (operands == 0 && !given.model) {
-        complain("missing model; usage: whet tune MODEL.gguf --text FILE... --check FILE...");
-        status = STATUS_MISUSE;
-    } else {
-        given.model = operands > 0 ? argv[1] : given.model;
+    if (parsed != OPTIONS_GIVEN)
+        status = options_status(parsed);
+    else if (status == STATUS_OK)
         status = check_and_run(&given);
-    }
     free(given.command);
     free(given.text.items);
     free(given.check.items);

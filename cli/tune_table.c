@@ -71,6 +71,9 @@ static bool print_task(const tune_request *request, const tune_result *r) {
     lab_table table = lab_table_start(7);
     printf("\nTask %s: %zu examples; share of exact answers, share of right tokens, loss a token\n",
            request->task, r->task_count);
+    if (r->task_skipped)
+        printf("%zu of the file's examples are longer than %zu tokens and were left out.\n",
+               r->task_skipped, r->context);
     for (size_t i = 0; i < 7; i++)
         lab_table_add(&table, "%s", titles[i]);
     for (size_t i = 0; i < count; i++) {
@@ -106,6 +109,22 @@ static void print_choice(const tune_result *r, const char *out) {
         printf("The check texts do not confirm the gain. %s has beta = 1.\n", out);
 }
 
+/* What one number does better, where it does. */
+static void print_better_control(const tune_result *r) {
+    const char *name = tune_better_control(r);
+    if (!name)
+        return;
+    lab_interval change = tune_chosen_against(r, name);
+    double scale = r->task_count ? 1 : 100, beta = tune_find(r, name)->beta;
+    printf("But %s", name);
+    if (beta > 0)
+        printf(" (beta %.3f)", beta);
+    printf(" is better on the check texts: against it, the chosen numbers have %+.3g%s [%+.3g, "
+           "%+.3g] %s.\n",
+           scale * change.mean, r->task_count ? "" : " %", scale * change.low, scale * change.high,
+           r->task_count ? "loss a token" : "perplexity");
+}
+
 /* Whether another scaling of positions is better than what was tuned. */
 static void recommend_stretch(const tune_request *request, const tune_result *r) {
     const char *best = tune_better_arm(r);
@@ -138,6 +157,7 @@ bool print_tuned(const tune_request *request, const tune_result *result, const c
     if (good && request->task)
         good = print_task(request, result);
     print_choice(result, out);
+    print_better_control(result);
     recommend_stretch(request, result);
     question_texts(request, result);
     return good;

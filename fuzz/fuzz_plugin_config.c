@@ -4,7 +4,7 @@
  * says why in printable words.
  */
 #include "input.h"
-#include "settings.h"
+#include "llama/policy_config.h"
 #include <string.h>
 
 static void check_message(const message *why) {
@@ -16,22 +16,22 @@ static void check_message(const message *why) {
 
 static void check_config(const uint8_t *data, size_t size) {
     static const unsigned places[] = {0, 1, 2, 7, 31, 65535};
-    settings s = {.policy = whet_policy_softmax()};
+    policy_config config = policy_config_start();
     message why = {""};
     /* to the byte, so that sanitizers catch a read too far */
     char *text = fuzz_allocate(size);
     if (size > 0)
         memcpy(text, data, size);
-    if (settings_parse_config(&s, text, size, &why)) {
+    if (policy_config_parse(&config, text, size, &why)) {
         for (size_t i = 0; i < sizeof places / sizeof *places; i++)
             for (size_t j = 0; j < sizeof places / sizeof *places; j++) {
-                const whet_policy *policy = settings_policy(&s, places[i], places[j]);
+                const whet_policy *policy = policy_config_find(&config, places[i], places[j]);
                 FUZZ_CHECK(whet_policy_check(policy, NULL, 0) == WHET_OK);
             }
     } else {
         check_message(&why);
     }
-    settings_free(&s);
+    policy_config_free(&config);
     free(text);
 }
 

@@ -32,8 +32,9 @@
  *     5. advanced        plans and tasks, executors, the thread pool, instruction sets
  *
  * The library prints nothing, never ends the program, and keeps no global state
- * except the instruction set, which it chooses once. Any number of threads may call
- * it at once, as long as no two calls write to the same memory. Entropies are in nats.
+ * except the instruction set, which it chooses once, and one error message per
+ * thread. Any number of threads may call it at once, as long as no two calls write
+ * to the same memory. Entropies are in nats.
  */
 #ifndef WHET_H
 #define WHET_H
@@ -57,9 +58,9 @@ extern "C" {
  *
  * Calls take a description: a struct that names the inputs, the outputs and the
  * options. Zero-initialise it, set `size` to the size of the struct, and set
- * what you need; zero means the default for everything else. `size` lets a
- * library of another version refuse a struct that it does not know. Members
- * called `reserved` must stay zero.
+ * what you need; zero means the default for everything else. `size` lets
+ * other versions of the library refuse a struct whose layout they do not know.
+ * Members called `reserved` must stay zero.
  */
 
 #define WHET_VERSION_MAJOR 0
@@ -70,9 +71,10 @@ extern "C" {
 WHET_API const char *whet_version(void);
 
 /*
- * The result of a call. WHET_NOT_FINITE is not an error: some row held NaN or
- * +inf and its result is NaN; all other rows are correct. With
- * WHET_ERROR_ARGUMENT or any higher value, the call was refused and wrote no
+ * The result of a call. WHET_NOT_FINITE is not an error: at least one row was not
+ * finite (for example, it held NaN or +inf). Its result is NaN, and all other rows are
+ * correct; backward passes say which gradients are NaN, and which leave the row out.
+ * With WHET_ERROR_ARGUMENT or any higher value, the call was refused and wrote no
  * results.
  */
 typedef enum whet_status {
@@ -138,13 +140,14 @@ WHET_API size_t whet_type_row_bytes(whet_type type, size_t n);
  * that takes weight but has no place in the result (whet_rows); a map turns logits
  * into coefficients, as softmax does (section 3).
  *
- * Statistics of one row. The first block does not depend on the policy, and can be
- * merged from those of two pieces (whet_stats_merge). The second block depends on
- * the policy.
+ * Statistics of one row. The fields above the blank line do not depend on the
+ * policy, and whet_stats_merge combines those of two pieces of a row. The fields
+ * below it depend on the policy.
  *
- * If a row has no entries, or all of them are masked, n = 0, max and logsumexp are
- * -inf, z = s = entropy = 0, beta = 1, max_prob = 0, and the flag WHET_ROW_EMPTY is set.
- * With a sink, max, z, s, logsumexp and max_prob are then those of the sink alone.
+ * A row without unmasked entries has the flag WHET_ROW_EMPTY and these values: n, z,
+ * s, entropy and max_prob are 0, max and logsumexp are -inf, and beta is 1. If it has
+ * a sink, the flag is still set, but max, z, s, logsumexp and max_prob are those of
+ * the sink alone.
  */
 typedef struct whet_stats {
     uint64_t n;       /* number of entries that are not masked (not -inf), without the sink */
@@ -154,14 +157,14 @@ typedef struct whet_stats {
     double logsumexp; /* m + log Z */
     double entropy;   /* H = log Z - S / Z, the entropy of softmax(e) in nats */
     double min;       /* the smallest logit that is not masked; +inf if all are */
-    uint64_t argmax;  /* index of the first entry that has the largest logit; UINT64_MAX if none */
+    uint64_t argmax;  /* index of the first largest entry, without the sink; UINT64_MAX if none */
     int64_t position; /* position of the row's query, as the description gives it */
 
     double beta;          /* inverse temperature */
     double entropy_after; /* entropy of the result in nats; NaN for maps that need not sum to 1 */
     double max_prob;      /* largest coefficient, including the sink's */
-    double sink_share;    /* coefficient of entry 0: language models often use the first token as an
-                             attention sink. Unrelated to the member `sink` of descriptions */
+    double sink_share;    /* coefficient of entry 0, which language models often use as an attention
+                             sink; not that of the additional logit `sink` */
     uint32_t flags;       /* WHET_ROW_... */
     uint32_t reserved;
     double skipped_weight; /* attention with skip: sum of the coefficients whose values were left
@@ -172,7 +175,8 @@ typedef struct whet_stats {
 enum {
     WHET_ROW_EMPTY = 1u,      /* everything is masked: the result is all zeros */
     WHET_ROW_NOT_FINITE = 2u, /* NaN or +inf in the row: the result is NaN */
-    WHET_ROW_CAPPED = 4u      /* policy target: beta reached its cap before the entropy fell to H */
+    WHET_ROW_CAPPED = 4u      /* policy target: beta reached its cap, and the entropy is still above
+                                 the target */
 };
 
 /* Returns the statistics of an empty row, the neutral element of whet_stats_merge. */
@@ -180,15 +184,17 @@ WHET_API whet_stats whet_stats_empty(void);
 
 /*
  * Merges the statistics of two pieces of a row, a before b, into those of the
- * whole. Reads the first block of fields only. Sets the second block to the values
- * of plain softmax, except sink_share, which becomes NaN: a policy's beta depends
- * on the whole row, so call whet_policy_beta once all pieces are merged.
+ * whole. Reads `flags` and the fields that do not depend on the policy. Sets the
+ * others to the values of plain softmax, except sink_share, which becomes NaN. A
+ * policy's beta depends on the whole row, so call whet_policy_beta after merging all
+ * pieces.
  *
  * argmax is copied from the piece with the larger maximum (from a if equal), so
- * let every piece count its indices from the start of the whole row. A sink alone
- * is a piece without an argmax; merge it last. position is a's unless a is empty.
- * WHET_ROW_NOT_FINITE is kept. result may be a or b. A NULL piece counts as empty;
- * with a NULL result nothing happens.
+ * first add to each piece's argmax the index at which the piece starts. To include a
+ * sink, merge it last, as the statistics of a row with n = 0 and a sink; it does not
+ * change argmax. position is a's unless a is empty. If a piece is not finite, neither
+ * is the result. result may be a or b. A NULL piece counts as empty; with a NULL
+ * result nothing happens.
  */
 WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *result);
 
@@ -197,9 +203,9 @@ WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_st
  * elements from the start of one row to the start of the next.
  *
  * size         sizeof(whet_rows)
- * in, out      logits and result. They may have the same address, the same type
- *              and the same stride (in place); any other overlap is refused. Addresses must
- *              be multiples of the element size. in_stride and out_stride 0 mean n
+ * in, out      logits and result. They may be the same array (same address, type and
+ *              stride); any other overlap is refused. Addresses must be multiples of
+ *              the element size. A stride of 0 means n
  * mask         optional: added to the logits first; f32 or f16. mask_stride 0 means
  *              one mask row for all rows. -inf masks an entry: its coefficient
  *              is exactly zero. A logit of -inf has the same effect
@@ -210,9 +216,9 @@ WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_st
  *              result. sink_stride floats from one row's sink to the next; 0 means
  *              one sink for all rows. Section 4 says what sinks mean to each map
  * beta         optional: one inverse temperature for each row, instead of the
- *              policy's. The policy must then have no temperature: softmax, or
- *              a map of section 3 alone. Values are clamped to 0 ... 1e30; NaN
- *              makes a row not finite
+ *              policy's. The policy must then be softmax or a map without a
+ *              temperature (section 3). Values are clamped to 0 ... 1e30; NaN makes
+ *              a row not finite
  * position     position of the first row's query, for policies that use positions;
  *              it grows by position_stride from row to row
  *
@@ -250,11 +256,13 @@ typedef struct whet_policy whet_policy;
  * such row in *first_bad_row, which is left alone if there is none. first_bad_row
  * may be NULL.
  *
- * Accuracy, for n up to 1,048,576 and logits up to 1e4 in magnitude: entropy
- * within 2e-6 * max(1, H); beta within 1e-5 (for target, the error of beta is the
- * one that such an error of the entropy causes); probabilities within 4e-6
- * relative or 1e-9 absolute of exact arithmetic at the beta reported. Uses up to 96 KiB of stack
- * and allocates nothing.
+ * Numerical errors, for n up to 1,048,576 and logits up to 1e4 in magnitude, are at most
+ *     entropy         2e-6 * max(1, H)
+ *     beta            1e-5 * max(1, beta); for target also the change of beta that
+ *                     such an error of the entropy causes
+ *     probabilities   4e-6 relative or 1e-9 absolute, whichever is larger, compared
+ *                     with exact arithmetic that uses the reported beta
+ * Uses up to 96 KiB of stack and allocates nothing.
  */
 WHET_API whet_status whet_softmax(const whet_rows *rows, const whet_policy *policy,
                                   size_t *first_bad_row);
@@ -267,10 +275,10 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  * 3. POLICIES
  * ------------------------------------------------------------------------
  *
- * A policy is a plain struct: copy it, store it. To compare two, compare what
- * whet_policy_name writes (custom policies all have the same name). It consists of a
- * temperature, which computes beta from a row's statistics, and a map, which turns
- * beta * e into coefficients.
+ * A policy consists of a temperature, which computes beta from a row's statistics,
+ * and a map, which turns beta * e into coefficients. It is a plain struct: copy it,
+ * store it. To compare two policies, compare their names (whet_policy_name); names
+ * cannot tell custom policies apart.
  *
  *   name                beta or map
  *   softmax             beta = 1
@@ -282,7 +290,8 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *     [:floor=F]          never below F              (default 1)
  *     [:hold=H1]          beta(H) = beta(H1) for H > H1
  *   exp:h0              max(1, exp(H - h0))
- *   target:H[:cap=C]    the beta in [1, C] at which the entropy is H (default cap 256)
+ *   target:H[:cap=C]    the beta in [1, C] at which the entropy is H (default cap 256);
+ *                       1 if the entropy is below H anyway, C if it stays above
  *   ssmax:s[:b[:g]]     s (ln n)^g + b; b 0, g 1 by default, g >= 0
  *   length:n0           max(1, ln n / ln n0), n0 > 1
  *   linear:n0           max(1, n / n0)
@@ -356,8 +365,8 @@ typedef double (*whet_beta_function)(const whet_stats *stats, double *dbeta_dent
 /*
  * Read the fields if you like, but create policies with the functions below, which
  * set every field. The constructors check nothing: parameters out of range are
- * refused by whet_policy_check and by every call that takes the policy. Unlike a
- * description, a policy of zeros is not valid.
+ * refused by whet_policy_check and by every call that takes the policy. A
+ * zero-initialised policy is not valid.
  */
 struct whet_policy {
     uint32_t temperature; /* whet_policy_kind, below 64 */
@@ -447,10 +456,11 @@ WHET_API double whet_policy_beta(const whet_policy *policy, const whet_stats *st
  * Gradients with respect to the parameters of a policy, so that they can be
  * trained. Each derivative is in the field of the same name as in whet_policy.
  * Parameters without influence get 0: unused fields, a polynomial's coefficients
- * where threshold or floor decides, all parameters where beta is clamped.
- * threshold, floor and the k of topk have no derivative. Of target, H has a
- * derivative in rows that reach that entropy, cap in rows that reach the cap, and
- * strength has none at 0.
+ * where the threshold or the floor determines beta, all parameters where beta is
+ * clamped. threshold, floor and the k of topk have no derivative. For target, the
+ * derivative with respect to H is nonzero only in rows that reach that entropy, and
+ * the one with respect to cap only in rows that reach the cap. target with strength 0
+ * does not search for beta, so its derivative with respect to strength is 0 as well.
  */
 typedef struct whet_policy_gradient {
     double value[WHET_POLY_DEGREE_MAX + 1];
@@ -465,7 +475,8 @@ typedef struct whet_policy_gradient {
  *
  * size         sizeof(whet_rows_backward)
  * in, mask, sink, beta, position
- *              as in the forward pass
+ *              as in the forward pass; `in` holds the logits, which a forward pass in
+ *              place overwrites
  * grad_out     gradient of the loss with respect to the result, [rows][n]; may be
  *              NULL if the gradient of a statistic is given
  * grad_in      output: gradient with respect to the logits. It may be the same
@@ -479,8 +490,8 @@ typedef struct whet_policy_gradient {
  *              given or computed; 0 if a given beta is out of range
  * grad_logsumexp, grad_entropy, grad_entropy_after
  *              optional: gradients of the loss with respect to these statistics,
- *              one for each row. They are added to the gradient of the result.
- *              grad_entropy_after requires a map that sums to 1
+ *              one for each row. What they contribute is added to every gradient
+ *              that is asked for. grad_entropy_after requires a map that sums to 1
  *              (WHET_ERROR_UNSUPPORTED for the others)
  */
 typedef struct whet_rows_backward {
@@ -514,41 +525,37 @@ typedef struct whet_rows_backward {
 } whet_rows_backward;
 
 /*
- * Backpropagates through whet_softmax, including through beta: nothing is held
- * constant. Where a threshold, a floor or a cap decides, beta has derivative 0.
- * topk is differentiated among the entries it kept; hardmax has gradient 0.
- * Masked entries get gradient 0, and the gradients that arrive at them are
- * ignored.
+ * Backpropagates through whet_softmax, including through beta. Where a threshold, a
+ * floor, hold or a cap determines beta, the logits get no gradient through beta. A
+ * custom policy's beta is differentiated through the entropy only. topk is differentiated among the
+ * entries it kept; hardmax has gradient 0. Masked entries get gradient 0, and the
+ * gradients that arrive at them are ignored.
  *
  * A row is not finite if its logits, or the gradients at its unmasked entries,
  * contain NaN, an infinity other than a masking -inf, or numbers beyond 1e34 (whose
- * sums exceed the range of a float). Such a row gets NaN and is left out of
+ * sums could exceed the range of a float). Such a row gets NaN and is left out of
  * policy_grad; the call returns WHET_NOT_FINITE and sets *first_bad_row as
  * whet_softmax does.
  *
  * A gradient is the sum of a direct term and a term through beta. Its error is at
  * most 5e-6 times the largest of these terms in its row; for target it may be
- * larger, since beta is only as accurate as the entropy determines it. Uses up to
+ * larger, because a small error of the entropy can cause a large one of beta. Uses up to
  * 144 KiB of stack and allocates nothing.
  */
 WHET_API whet_status whet_softmax_backward(const whet_rows_backward *rows,
                                            const whet_policy *policy, size_t *first_bad_row);
 
-/* The table of policies for programs: returns entry i, or NULL past the end. */
+/* An entry of the table of policies above. */
 typedef struct whet_policy_info {
     const char *syntax;  /* "target:H[:cap=C]" */
     const char *summary; /* one line */
     const char *example; /* a name that can be parsed */
     int is_temperature;  /* 0: a map */
 } whet_policy_info;
+/* Returns entry i, or NULL past the end. */
 WHET_API const whet_policy_info *whet_policy_table(size_t i);
 
-/*
- * Describes a policy's parameters, the temperature's first: their names, and
- * where they are in whet_policy and whet_policy_gradient. Writes up to `capacity`
- * of them (parameters may be NULL) and returns how many there are; 0 for an
- * invalid policy.
- */
+/* A parameter of a policy: its name, and where it is in whet_policy and whet_policy_gradient. */
 typedef struct whet_parameter {
     const char *name;       /* "H", "cap"; the coefficients of poly are "c4" ... "c0" */
     size_t offset;          /* of the double in whet_policy */
@@ -556,6 +563,8 @@ typedef struct whet_parameter {
     unsigned entropy_power; /* the power of H that it multiplies (poly); 0 for all others */
     int is_learnable;       /* trained by whet lm train --learn-policy */
 } whet_parameter;
+/* Writes up to `capacity` of a policy's parameters, the temperature's first, to the array
+ * `parameters`, which may be NULL. Returns how many the policy has; 0 for an invalid policy. */
 WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter *parameters,
                                        size_t capacity);
 
@@ -569,16 +578,19 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  *     e_j = softcap(scale q_i . k_j) - slope_h |i + offset - j| + bias_hj + mask_ij
  *     out_i = sum_j softmax(beta_i e)_j v_j
  *
- * Any other map of the table may take the place of softmax, and every head may
- * have its own policy. n, in maps as in temperatures, is the number of keys that
- * causality, window, mask and bias leave visible.
+ * softcap, slope (ALiBi), offset, bias and mask are optional members of
+ * whet_attention, below. Any other map of the table may take the place of softmax,
+ * and every head may have its own policy. In the formulas of section 3, n is the
+ * number of visible keys: those that causality, the window, the mask and the bias do
+ * not exclude.
  *
  * A sink is an additional logit of a head, without a value. It takes part in the
  * entropy and in the normalisation and is multiplied by beta, but it is not
  * counted in n. max and max_prob of a row may be those of its sink. For topk,
  * hardmax, entmax, softmax1 and softpick, the sink is an additional entry whose
- * share is lost. sigmoid ignores it. For stick-breaking, it is an entry before the
- * first key: it takes from what the keys left over, so it changes nothing.
+ * share is lost. For sigmoid and stick-breaking, the sink changes the result only
+ * through beta: sigmoid has no place for it, and in stick-breaking it comes before the
+ * first key and takes only what the keys left over.
  *
  * Masked keys and their values contribute nothing, whatever they hold: unused
  * slots of a cache may contain NaN.
@@ -591,16 +603,16 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * 2 skip max|V|. What a row lost is in its statistics (skipped_weight, skipped_share).
  * Whatever a value left out holds, NaN included, has no effect. Gradients are those
  * of the outputs computed this way, with the choice of blocks held constant.
- * Coefficients of exactly zero (topk, hardmax, entmax) are left out at skip = 0, too,
- * which changes no bit of the result.
+ * Coefficients of exactly zero (topk, hardmax, entmax) are left out at skip = 0, too:
+ * the outputs of finite rows do not change.
  *
  * Memory use is linear in the number of keys. Results are the same bit for bit
- * for any number of threads. Outputs are within 2e-6 times the largest element of v
- * of exact arithmetic. Very large logits or betas lose accuracy, because logits are
- * rounded to f32 before they are multiplied by beta. For sigmoid the bound is multiplied
- * by the sum of the coefficients if that exceeds 1. topk and hardmax choose among
- * the rounded logits. Weighted values are summed before the sum is divided, so n
- * times the largest value must not overflow a float.
+ * for any number of threads. Compared with exact arithmetic, the error of an output
+ * is at most 2e-6 times the largest magnitude in v; for sigmoid, multiply this bound
+ * by the sum of the coefficients if that exceeds 1. Very large logits or betas lose
+ * accuracy, because logits are rounded to f32 before they are multiplied by beta.
+ * topk and hardmax choose among the rounded logits. Weighted values are summed before
+ * the sum is divided, so n times the largest value must not overflow a float.
  */
 
 /*
@@ -676,8 +688,8 @@ typedef struct whet_key_bias_out {
 } whet_key_bias_out;
 
 /* Flag: query i sees keys j <= i + offset only. When decoding, set offset to keys - queries. A
- * single query that sees the whole cache does not need the flag, and offset only for a window,
- * ALiBi or policies that use positions. */
+ * single query that sees the whole cache does not need the flag. It needs offset only with a
+ * window, ALiBi or a policy that uses positions. */
 enum { WHET_CAUSAL = 1u };
 
 /* Description of attention. size, the shape, q, k, v and out are required. */
@@ -712,10 +724,11 @@ typedef struct whet_attention {
                                  use them and for statistics; NULL means query + offset. Causality,
                                  window and ALiBi use offset only */
     const float *betas; /* [batch][head][query]: replaces the policies' beta, or NULL. All policies
-                           must then be softmax or a map alone */
-    float *max_logits;  /* [head], or NULL: output for QK-clip, the largest e_j over all rows of the
-                           head, before beta and without sinks. -inf if every key is masked, NaN if
-                           an unmasked logit is NaN */
+                           must then be softmax or a map without a temperature */
+    float *max_logits;  /* [head], or NULL: output, the largest e_j of the head over all batches and
+                           queries, before beta and without sinks. Training with QK-clip rescales
+                           weights by it. -inf if every key is masked, NaN if an unmasked logit is
+                           NaN */
 } whet_attention;
 
 typedef struct whet_executor whet_executor;
@@ -763,9 +776,10 @@ typedef struct whet_gradients {
     float *alibi_slopes;            /* one for each query head */
     whet_key_bias_out bias;
     float *betas; /* [batch][head][query]: with respect to each row's beta, given or computed */
-    /* Gradients of the loss with respect to statistics, [batch][head][query] each, or NULL. They
-     * are added to that of the output; out.data may be NULL if one of these is given. entropy_after
-     * requires maps that sum to 1 (WHET_ERROR_UNSUPPORTED for the others). */
+    /* Gradients of the loss with respect to statistics, [batch][head][query] each, or NULL. What
+     * they contribute is added to every gradient that is asked for; out.data may be NULL if one of
+     * them is given. entropy_after requires maps that sum to 1 (WHET_ERROR_UNSUPPORTED for the
+     * others). */
     const float *logsumexp;
     const float *entropy;
     const float *entropy_after;
@@ -773,9 +787,9 @@ typedef struct whet_gradients {
 
 /*
  * Computes gradients of attention, through every policy as whet_softmax_backward
- * does. hardmax passes gradients to the values, though not to the logits. A sink
- * gets 0 where it has no influence (sigmoid, stick-breaking). A row without
- * unmasked keys contributes only the gradient of its logsumexp, to its sink.
+ * does. hardmax passes gradients to the values, though not to the logits. sigmoid and
+ * stick-breaking pass no gradient to the sink, except through beta. In a row without
+ * unmasked keys, only the gradient of logsumexp has an effect: it goes to the sink.
  *
  * Logits are recomputed from q and k, and weights from the logits and the
  * statistics of the forward pass. Where the map is not softmax, or gradients of
@@ -791,10 +805,10 @@ typedef struct whet_gradients {
  * Gradients are within 1e-5 of exact arithmetic, relative to the terms they are
  * summed from, unless logits or betas are very large. This holds even in rows that
  * are nearly one-hot, and for values that share a large common offset. They are the
- * same bit for bit for any number of threads. Gradients of topk jump, and those of
- * entmax with
- * a > 1.5 are steep, where an entry enters or leaves the support; logits rounded
- * to f32 decide where that is.
+ * same bit for bit for any number of threads. Where an entry enters or leaves the
+ * support, the gradients of topk and sparsemax are discontinuous, and those of entmax
+ * with 1.5 < a < 2 change steeply; where that happens is determined by logits rounded
+ * to f32.
  */
 WHET_API whet_status whet_attention_backward(const whet_gradients *gradients,
                                              const whet_executor *executor,
@@ -816,8 +830,9 @@ WHET_API whet_status whet_attention_backward(const whet_gradients *gradients,
  *         for (task = 0; task < plan.tasks[phase]; task++)   // in parallel
  *             whet_attention_run_task(&plan, phase, task, scratch, NULL);
  *
- * scratch is plan.scratch_bytes of memory, aligned to WHET_ALIGNMENT. Each task
- * that runs at the same time needs its own; its contents need not survive a task.
+ * scratch is plan.scratch_bytes of memory, aligned to WHET_ALIGNMENT. Tasks that run
+ * at the same time need scratch memory of their own. Nothing in it needs to be kept
+ * from one task to the next.
  */
 #define WHET_ALIGNMENT 64
 #define WHET_PHASES_MAX 16
@@ -834,19 +849,21 @@ typedef struct whet_plan {
     union {
         whet_attention attention;
         whet_gradients gradients;
-        unsigned char reserved[1536]; /* lets descriptions grow while the size of plans stays */
+        unsigned char reserved[1536]; /* descriptions may grow, sizeof(whet_plan) may not */
     } description;
     uint64_t internal[32];
 } whet_plan;
 
 /*
  * Checks a description and divides the work. This is cheap enough for every token
- * of a growing cache: it allocates nothing and does not touch the tensors. With up
- * to 32 query rows for each key head (decoding), more keys never need less memory:
- * memory for the cache's full capacity is enough for all shorter lengths.
+ * of a growing cache: it allocates nothing and does not touch the tensors. When
+ * decoding (queries * heads / kv_heads of at most 32), a plan for fewer keys never needs
+ * more memory than one for more keys, so memory for the full cache is enough for
+ * every token.
  *
- * The plan is written only if the result is WHET_OK. A plan of another size is
- * refused with WHET_ERROR_ARGUMENT, here and in every function that takes one.
+ * The plan is written only if the result is WHET_OK. A plan whose `size` is not
+ * sizeof(whet_plan) is refused with WHET_ERROR_ARGUMENT, here and in every function
+ * that takes one.
  */
 WHET_API whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan);
 
@@ -879,8 +896,8 @@ struct whet_executor {
 };
 
 /* Returns how many bytes whet_attention_execute needs for a plan and an executor (NULL: one
- * worker). Returns SIZE_MAX if the plan is NULL or has another size, if there are no workers, and
- * on overflow. */
+ * worker). Returns SIZE_MAX if the plan is NULL or its `size` is wrong, if there are no workers,
+ * and on overflow. */
 WHET_API size_t whet_attention_memory(const whet_plan *plan, const whet_executor *executor);
 
 /* Runs a whole plan in the caller's memory: whet_attention_memory bytes, aligned to WHET_ALIGNMENT.
@@ -900,7 +917,8 @@ WHET_API whet_status whet_attention_execute(const whet_plan *plan, const whet_ex
  * copy, which then starts new threads, and should destroy it.
  *
  * NULL stands for a pool of the calling thread alone: it has 1 thread, and its
- * executor runs tasks one after the other.
+ * executor runs tasks one after the other. So does every pool where there are no
+ * threads, as in WebAssembly.
  */
 typedef struct whet_pool whet_pool;
 WHET_API whet_status whet_pool_create(size_t threads, whet_pool **pool);

@@ -7,19 +7,21 @@
 #include <stdlib.h>
 
 const char record_header[] =
-    "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread\n";
+    "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread,"
+    "sink_share,argmax\n";
 
 size_t record_format(const record_row *row, char line[RECORD_LINE_BYTES]) {
     int n = snprintf(line, RECORD_LINE_BYTES,
                      "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRIu64
-                     ",%.9g,%.9g,%.9g,%.9g,%.9g\n",
+                     ",%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%" PRIu64 "\n",
                      row->evaluation, row->layer, row->head, row->position, row->keys, row->entropy,
-                     row->entropy_after, row->beta, row->max_prob, row->spread);
+                     row->entropy_after, row->beta, row->max_prob, row->spread, row->sink_share,
+                     row->argmax);
     return (size_t)n;
 }
 
 bool record_parse(const char *line, record_row *row) {
-    enum { COUNTS = 5, COLUMNS = 10 };
+    enum { COUNTS = 5, COLUMNS = 12 };
     double values[COLUMNS];
     char *end;
     for (int i = 0; i < COLUMNS; i++) {
@@ -31,6 +33,8 @@ bool record_parse(const char *line, record_row *row) {
     for (int i = 0; i < COUNTS; i++)
         if (!(values[i] >= 0 && values[i] < 1e15))
             return false;
+    if (!(values[COLUMNS - 1] >= 0 && values[COLUMNS - 1] < 1e15))
+        return false;
     *row = (record_row){.evaluation = (uint64_t)values[0],
                         .layer = (uint64_t)values[1],
                         .head = (uint64_t)values[2],
@@ -40,6 +44,8 @@ bool record_parse(const char *line, record_row *row) {
                         .entropy_after = values[6],
                         .beta = values[7],
                         .max_prob = values[8],
-                        .spread = values[9]};
+                        .spread = values[9],
+                        .sink_share = values[10],
+                        .argmax = (uint64_t)values[11]};
     return true;
 }

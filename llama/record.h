@@ -2,7 +2,8 @@
  * The file in which the plug-in records rows of attention weights (WHET_STATS=file.csv), and which
  * `whet probe` reads: one line for each row, under the header
  *
- *     evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread
+ *     evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread,
+ *     sink_share,argmax                                          (in one line)
  *
  *     evaluation     number of the graph with attention that the host computed, from 0:
  *                    one for each micro-batch of a prompt, one for each generated token
@@ -16,6 +17,9 @@
  *     max_prob       the largest weight used
  *     spread         max e - min e over the visible keys; nan where a sink is the largest
  *                    logit
+ *     sink_share     the weight of the first key
+ *     argmax         index of the key with the largest logit, counted from the first key of
+ *                    the host's cache
  *
  * e are the logits as they enter softmax: scaled, capped and with ALiBi's bias. Numbers are
  * written such that they read back as the same float.
@@ -32,13 +36,14 @@ extern const char record_header[]; /* including its newline */
 /* In the plug-in's message when a file can no longer be written; `whet probe` looks for it. */
 #define RECORD_STOPS "recording stops"
 
-#define RECORD_LINE_BYTES 256 /* enough for ten numbers and their commas */
+#define RECORD_LINE_BYTES 256 /* enough for twelve numbers and their commas */
 
 typedef struct record_row {
     uint64_t evaluation, layer, head;
     int64_t position;
     uint64_t keys;
-    double entropy, entropy_after, beta, max_prob, spread;
+    double entropy, entropy_after, beta, max_prob, spread, sink_share;
+    uint64_t argmax;
 } record_row;
 
 /* Formats a row as a line with its newline, under a locale with a decimal point; returns its

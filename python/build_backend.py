@@ -8,6 +8,7 @@ the sources around this folder (in a source archive: from the folder libwhet bes
 """
 
 import base64
+import functools
 import hashlib
 import io
 import os
@@ -21,12 +22,26 @@ import tarfile
 import tempfile
 import zipfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import declare as declarations  # noqa: E402
+
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCES = ("CMakeLists.txt", "LICENSE", "cmake", "include", "src")
 EPOCH = (2026, 1, 1, 0, 0, 0)
 
 
+def declare():
+    """Writes the package's declarations from whet.h; a package without sources brings them along."""
+    source, file = clone(), HERE / "whet" / "_declarations.py"
+    if source is not None:
+        header = source / "include" / "whet.h"
+        if not file.exists() or file.read_text(encoding="utf-8") != declarations.declare(header.read_text(encoding="utf-8")):
+            declarations.write(header, file)
+
+
+@functools.lru_cache(maxsize=None)
 def version():
+    declare()
     text = (HERE / "whet" / "_declarations.py").read_text(encoding="utf-8")
     return re.search(r'^VERSION = "(.*)"$', text, re.M).group(1)
 
@@ -150,7 +165,7 @@ def build_sdist(sdist_directory, config_settings=None):
     """The package with the sources of the library in the folder libwhet."""
     base = f"whet-{version()}"
     source = clone()
-    files = {path: HERE / path for path in [*package_files(), *map(pathlib.Path, ("pyproject.toml", "build_backend.py", "README.md"))]}
+    files = {path: HERE / path for path in [*package_files(), *map(pathlib.Path, ("pyproject.toml", "build_backend.py", "declare.py", "README.md"))]}
     for name in SOURCES if source else ():
         for path in [source / name] if (source / name).is_file() else (source / name).rglob("*"):
             if path.is_file():

@@ -27,7 +27,8 @@ NAVIGATION = [
     ("Tutorial", "docs/tutorial.md"),
     ("Guides", [
         ("Install", "docs/INSTALL.md"), ("Embed in C", "docs/embedding.md"), ("Python", "docs/python.md"),
-        ("Sharpen a llama.cpp model", "docs/llama.cpp.md"), ("CLRS-Text", "docs/CLRS_TEXT.md"),
+        ("Sharpen a llama.cpp model", "docs/llama.cpp.md"), ("Tune a model's heads", "docs/TUNING.md"),
+        ("CLRS-Text", "docs/CLRS_TEXT.md"), ("MPI", "docs/guides/mpi.md"),
         ("Add a policy", "docs/add-a-policy.md"), ("Add a kernel", "docs/add-a-kernel.md"),
         ("Reproduce the paper", "docs/REPRODUCTION.md")]),
     ("Reference", [
@@ -217,6 +218,8 @@ def signature(name, thing):
     except (TypeError, ValueError):
         return name
     text = re.sub(r"\b(?:typing|collections\.abc|whet\.\w+(?:\.\w+)*|whet\._policy)\.", "", text)
+    text = re.sub(r"ForwardRef\('(.*?)'\)|(?<=-> )'(.*?)'", lambda found: found[1] or found[2], text)
+    text = re.sub(r"^\((?:self|cls)(?:, )?", "(", text)
     return "\n".join(textwrap.wrap(name + text, 96, subsequent_indent="    ", break_long_words=False))
 
 
@@ -280,6 +283,8 @@ STYLE = """/* Tables and code scroll inside themselves; pictures have a light gr
 .md-typeset pre > code { font-size: .68rem; }
 [data-md-color-scheme="slate"] { --md-typeset-a-color: #6cc3b9; --md-primary-fg-color--light: #6cc3b9; }
 [data-md-color-scheme="slate"] .md-nav__link--active { color: #6cc3b9; }
+/* In a file there is no search, which the theme hides, but not its button. */
+label[for="__search"]:has(+ .md-search[hidden]) { display: none; }
 [data-md-color-scheme="slate"] .md-typeset img { background: #fff; border-radius: .2rem; }
 """
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the tools that a task needs.
 #
-#     tools/setup.sh [compile|build|test|check|fuzz|arm|deb|all]
+#     tools/setup.sh [compile|build|test|check|fuzz|arm|wasm|deb|all]
 #
 #     compile   what a build needs: prints what is missing, installs nothing
 #     build     what `make run` needs
@@ -9,6 +9,7 @@
 #     check     build, and the linters
 #     fuzz      build, and clang with libFuzzer
 #     arm       build, and a cross compiler for 64-bit ARM and qemu-user
+#     wasm      build, and clang for WebAssembly and Node
 #     deb       build, and debhelper and lintian
 #     all       build, and what all checks and optional tests use (torch, Chromium, qemu, npm, a llama.cpp ...)
 #
@@ -92,6 +93,9 @@ missing() {
         compiles "$any_program" aarch64-linux-gnu-gcc ||
             echo "a cross compiler for 64-bit ARM|$cross_compiler|gcc-aarch64-linux-gnu|aarch64-linux-gnu-gcc|"
         have qemu-aarch64 || echo "qemu-user|$emulator|qemu-user|qemu-user|"
+    elif [ "$group" = wasm ]; then
+        compiles_wasm || echo "clang for WebAssembly|$(wasm_compiler)|clang lld wasi-libc-static compiler-rt|clang lld wasi-libc wasi-compiler-rt|llvm wasi-libc wasi-runtimes"
+        have node || echo "Node 18 or newer|nodejs|nodejs|nodejs|node"
     elif [ "$group" = deb ]; then
         have dpkg-buildpackage || echo "dpkg-dev|dpkg-dev|dpkg-dev|dpkg|dpkg"
         have dh || echo "debhelper 13|debhelper|debhelper|debhelper|"
@@ -100,11 +104,25 @@ missing() {
     fi
 }
 
-# Debian's package of clang's run-time library has clang's version in its name.
-fuzzer_runtime() {
+# Debian's packages of clang's run-time library have clang's version in their names.
+clang_version() {
     local version
     version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
-    echo "libclang-rt-${version:-14}-dev"
+    echo "${version:-14}"
+}
+fuzzer_runtime() { echo "libclang-rt-$(clang_version)-dev"; }
+wasm_compiler() { echo "clang lld wasi-libc libclang-rt-$(clang_version)-dev-wasm32"; }
+
+# Without pthreads, which the other compilers are asked for.
+compiles_wasm() {
+    local folder status
+    have clang || return 1
+    folder=$(mktemp -d) || return 1
+    printf '#include <math.h>\n%s\n' "$any_program" >"$folder/program.c"
+    clang --target=wasm32-wasi -o "$folder/program.wasm" "$folder/program.c" >/dev/null 2>&1
+    status=$?
+    rm -rf "$folder"
+    return $status
 }
 
 installed() {
@@ -179,7 +197,7 @@ fi
 install_optional() {
     local package wanted=()
     optional="python3 python3-numpy python3-torch python3-pytest mypy python3-matplotlib
-        python3-venv python3-pip python3-setuptools python3-wheel python3-build mkdocs-material g++ chromium git nodejs npm $cross_compiler $emulator
+        python3-venv python3-pip python3-setuptools python3-wheel python3-build mkdocs-material openmpi-bin libopenmpi-dev mpich libmpich-dev g++ chromium git nodejs npm $cross_compiler $emulator
         clang clang-tidy clang-format cppcheck valgrind zsh fish shellcheck mandoc groff man-db jq librsvg2-bin locales
         dpkg-dev debhelper fakeroot lintian mmdebstrap"
     if ! have dpkg-query; then
@@ -187,7 +205,7 @@ install_optional() {
         echo "optional, as named in Debian:" $optional
         return 0
     fi
-    for package in $optional $(fuzzer_runtime); do
+    for package in $optional $(fuzzer_runtime) $(wasm_compiler); do
         installed "$package" || wanted+=("$package")
     done
     if [ ${#wanted[@]} -eq 0 ]; then
@@ -206,6 +224,14 @@ install_optional() {
         done
     fi
 }
+# For the tests of pages: it drives the system's Chromium.
+fetch_playwright() {
+    [ ! -d build/playwright/node_modules/playwright-core ] && have npm && have chromium || return 0
+    npm install --silent --no-audit --no-fund --prefix build/playwright playwright-core >/dev/null 2>&1 ||
+        echo "could not fetch playwright-core: the tests that use it will be skipped"
+}
+
 install_optional
+fetch_playwright
 fetch_llama again
 exit 0

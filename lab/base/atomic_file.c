@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,12 +26,40 @@ typedef struct replacement {
     int descriptor;
 } replacement;
 
+/* Where a symbolic link points, from where the link's path is relative to; NULL if it is none. */
+static char *linked(const char *path) {
+    char target[PATH_MAX];
+    ssize_t length = readlink(path, target, sizeof target);
+    if (length < 0 || (size_t)length >= sizeof target)
+        return NULL;
+    const char *slash = target[0] == '/' ? NULL : strrchr(path, '/');
+    size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
+    char *whole = malloc(folder + (size_t)length + 1);
+    if (whole) {
+        memcpy(whole, path, folder);
+        memcpy(whole + folder, target, (size_t)length);
+        whole[folder + (size_t)length] = '\0';
+    }
+    return whole;
+}
+
+/* A path that leads to nothing, with the links at its end followed. */
+static char *resolve_missing(const char *path) {
+    enum { LINKS_MAX = 40 };
+    char *at = strdup(path), *next;
+    for (int i = 0; at && i < LINKS_MAX && (next = linked(at)); i++) {
+        free(at);
+        at = next;
+    }
+    return at;
+}
+
 /* The file that a path leads to, which need not exist; NULL and errno if it cannot be one. */
 static char *resolve(const char *path, mode_t *mode) {
     struct stat status;
     *mode = 0;
     if (stat(path, &status) != 0)
-        return errno == ENOENT ? strdup(path) : NULL;
+        return errno == ENOENT ? resolve_missing(path) : NULL;
     if (!S_ISREG(status.st_mode)) {
         errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
         return NULL;

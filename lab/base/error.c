@@ -6,6 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
+void lab_hide_controls(char *text) {
+    for (unsigned char *c = (unsigned char *)text; *c; c++) {
+        bool is_wide = c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0; /* U+0080 to U+009F */
+        if (*c < ' ' || *c == 0x7F || is_wide)
+            *c = '?';
+        if (is_wide)
+            *++c = '?';
+    }
+}
+
 bool lab_fail(lab_error *error, lab_error_kind kind, const char *format, ...) {
     if (!error || error->kind != LAB_NO_ERROR)
         return false;
@@ -14,10 +24,7 @@ bool lab_fail(lab_error *error, lab_error_kind kind, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
-    /* Names may come from hostile files: no control characters reach the terminal. */
-    for (char *c = error->text; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7F)
-            *c = '?';
+    lab_hide_controls(error->text);
     return false;
 }
 

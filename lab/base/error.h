@@ -24,6 +24,10 @@ typedef struct lab_error {
 __attribute__((format(printf, 3, 4))) bool lab_fail(lab_error *error, lab_error_kind kind,
                                                     const char *format, ...);
 
+/* Replaces control characters by "?": names and texts may come from hostile files, and messages go
+ * to terminals. */
+void lab_hide_controls(char *text);
+
 void lab_note_memory(lab_error *error);
 static inline bool lab_fail_memory(lab_error *error) { /* here, so that analysers see the result */
     lab_note_memory(error);

@@ -79,10 +79,31 @@ bool lab_file_exists(const char *path) {
     return stat(path, &status) == 0;
 }
 
+static bool is_same_place(const struct stat *one, const struct stat *other) {
+    return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
+}
+
+static const char *name_in_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Looks at the folder of a path. */
+static bool find_folder(const char *path, struct stat *status) {
+    size_t length = (size_t)(name_in_folder(path) - path);
+    char *folder = length > 0 ? strndup(path, length) : strdup(".");
+    bool is_found = folder && stat(folder, status) == 0;
+    free(folder);
+    return is_found;
+}
+
 bool lab_is_same_file(const char *one, const char *other) {
     struct stat first, second;
-    return stat(one, &first) == 0 && stat(other, &second) == 0 && first.st_dev == second.st_dev &&
-           first.st_ino == second.st_ino;
+    bool is_first = stat(one, &first) == 0, is_second = stat(other, &second) == 0;
+    if (is_first || is_second)
+        return is_first && is_second && is_same_place(&first, &second);
+    return strcmp(name_in_folder(one), name_in_folder(other)) == 0 && find_folder(one, &first) &&
+           find_folder(other, &second) && is_same_place(&first, &second);
 }
 
 /* Whether an open file can be read as a whole, and its size. */

@@ -19,7 +19,8 @@ char *lab_path(const char *folder, const char *format, ...) __attribute__((forma
 
 bool lab_file_exists(const char *path);
 
-/* Whether two names refer to one existing file. */
+/* Whether two names refer to one file, also where there is none yet: the same name in one folder.
+ */
 bool lab_is_same_file(const char *one, const char *other);
 
 /* Opens a file for reading and gets its size in bytes (0 for pipes and devices); NULL and an error

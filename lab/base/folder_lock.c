@@ -25,13 +25,12 @@ static bool is_temporary(const char *name) {
     return at < digits && at > 1 && name[at - 1] == '.';
 }
 
-/* What a killed run left half written; nobody else writes here now. */
-static void sweep(const char *folder, int descriptor) {
+void lab_folder_sweep(const char *folder) {
     DIR *entries = opendir(folder);
     const struct dirent *entry;
     while (entries && (entry = readdir(entries)) != NULL)
         if (is_temporary(entry->d_name))
-            (void)unlinkat(descriptor, entry->d_name, 0);
+            (void)unlinkat(dirfd(entries), entry->d_name, 0);
     if (entries)
         closedir(entries);
 }
@@ -54,7 +53,7 @@ bool lab_folder_take(lab_folder_lock *lock, const char *folder, lab_error *error
                         folder);
     }
     if (result == 0)
-        sweep(folder, descriptor);
+        lab_folder_sweep(folder);
     lock->descriptor = descriptor;
     return true;
 }

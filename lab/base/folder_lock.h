@@ -16,6 +16,9 @@ static inline lab_folder_lock lab_folder_unlocked(void) { return (lab_folder_loc
 /* Takes the lock, unless it is held already, and removes what a killed run left half written. False
  * and an error if another run has the folder. A file system without locks is accepted. */
 bool lab_folder_take(lab_folder_lock *lock, const char *folder, lab_error *error);
+
+/* Removes what killed runs left half written in a folder that nobody else writes to now. */
+void lab_folder_sweep(const char *folder);
 void lab_folder_release(lab_folder_lock *lock);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include "base/atomic_file.h"
+#include "base/checksum.h"
 #include "base/files.h"
 
 #include <errno.h>
@@ -33,6 +34,21 @@ json_t *lab_json_numbers(const double *values, size_t count) {
             return NULL;
         }
     return array;
+}
+
+static int add_to_checksum(const char *text, size_t size, void *sum) {
+    *(uint64_t *)sum = lab_checksum(*(uint64_t *)sum, text, size);
+    return 0;
+}
+
+json_t *lab_json_checksum(const json_t *value) {
+    uint64_t sum = lab_checksum_start;
+    char text[24];
+    size_t flags = JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17);
+    if (!value || json_dump_callback(value, add_to_checksum, &sum, flags) != 0)
+        return NULL;
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)sum);
+    return json_string(text);
 }
 
 /*

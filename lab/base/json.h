@@ -39,6 +39,10 @@ json_t *lab_json_whole(json_t *json, unsigned mark);
 enum { LAB_JSON_MEMORY = -2 };
 json_t *lab_json_parse(const char *text, size_t size, size_t flags, json_error_t *reason);
 
+/* The checksum of a value (checksum.h), which a file keeps beside it. A new reference; NULL when
+ * memory runs out. */
+json_t *lab_json_checksum(const json_t *value);
+
 /* Replaces a file, indented for people. Leaves the reference to the caller. If json is NULL, memory
  * ran out while it was built. */
 bool lab_json_write(const char *path, const json_t *json, lab_error *error);

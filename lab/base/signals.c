@@ -14,6 +14,7 @@
 static const long long grace = 1000000000; /* nanoseconds within which signals count as one */
 
 static atomic_llong first_at;    /* when the first one came, in nanoseconds; 0: none has */
+static atomic_int first_number;  /* which one it was */
 static atomic_bool ends_program; /* end the program at the first one */
 
 static void end_at_once(int number) {
@@ -32,7 +33,10 @@ static void note_interrupt(int number) {
     struct timespec time = {0};
     clock_gettime(CLOCK_MONOTONIC, &time);
     long long now = 1000000000LL * time.tv_sec + time.tv_nsec + 1, first = 0;
-    bool is_later = !atomic_compare_exchange_strong(&first_at, &first, now) && now - first > grace;
+    bool is_first = atomic_compare_exchange_strong(&first_at, &first, now);
+    bool is_later = !is_first && now - first > grace;
+    if (is_first)
+        atomic_store(&first_number, number);
     if (is_later || atomic_load(&ends_program))
         end_at_once(number);
     errno = error;
@@ -53,5 +57,10 @@ void lab_catch_interrupts(void) {
 }
 
 void lab_end_on_interrupt(bool at_once) { atomic_store(&ends_program, at_once); }
+
+int lab_interrupt_number(void) {
+    int number = atomic_load(&first_number);
+    return number ? number : SIGINT;
+}
 
 bool lab_interrupted(void) { return atomic_load_explicit(&first_at, memory_order_relaxed) != 0; }

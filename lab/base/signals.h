@@ -16,4 +16,7 @@ void lab_end_on_interrupt(bool at_once);
 /* Whether a signal has arrived. */
 bool lab_interrupted(void);
 
+/* The first signal that arrived; SIGINT if none has. */
+int lab_interrupt_number(void);
+
 #endif

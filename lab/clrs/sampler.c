@@ -67,6 +67,11 @@ clrs_status clrs_request_check(const clrs_request *request, char *message) {
                  algorithm->shortest, CLRS_LENGTH_MAX, (long long)request->length);
         return CLRS_ERROR_LENGTH;
     }
+    if (request->hints && request->length > CLRS_TRACE_LENGTH_MAX) {
+        snprintf(to, CLRS_MESSAGE_SIZE, "lengths with hints go up to %d, not %lld",
+                 CLRS_TRACE_LENGTH_MAX, (long long)request->length);
+        return CLRS_ERROR_LENGTH;
+    }
     if (request->seed > UINT32_MAX) {
         snprintf(to, CLRS_MESSAGE_SIZE, "seeds are from 0 to %llu, not %llu",
                  (unsigned long long)UINT32_MAX, (unsigned long long)request->seed);

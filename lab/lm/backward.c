@@ -70,7 +70,7 @@ static void add_policies(const lm_network *network, const whet_policy_gradient *
                          float *gradient) {
     const lm_layout *at = &network->layout;
     whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
-    size_t count = lm_policy_parameters(&network->policies[0], learnable);
+    size_t count = lm_policy_parameters(&network->config, &network->policies[0], learnable);
     for (size_t row = 0; row < at->policy_rows; row++)
         for (size_t i = 0; i < count; i++) {
             double by_value;
@@ -99,6 +99,27 @@ static void heads_back(const lm_network *network, const lm_sizes *sizes, lm_work
                           grad + sizes->queries, gain_gradient(own, at->key_norm, workspace));
 }
 
+/* From the gradient of the betas of queries to that of their projection, and adds what it means for
+ * normalised tokens, which are in `normed`, to grad_normed. */
+static void betas_back(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
+                       size_t layer, float *own) {
+    const nn_engine *engine = network->engine;
+    const lm_layout *at = &network->layout;
+    size_t tokens = piece->rows * piece->length, outputs = 2 * (size_t)network->config.heads;
+    const float *weights = network->weights + lm_layer_at(at, layer);
+    lm_query_betas betas = lm_query_betas_of(network, piece, workspace, layer);
+    lm_query_betas_backward(&betas, workspace->grad_betas, workspace->grad_raw_betas);
+    if (own)
+        engine->kernels->bias_backward(workspace->grad_raw_betas, tokens, outputs,
+                                       own + at->beta_bias);
+    nn_linear_backward(engine, tokens, network->config.width, outputs, weights + at->beta,
+                       workspace->normed, workspace->grad_raw_betas, NULL,
+                       gradient_at(own, at->beta));
+    nn_product_of(engine,
+                  (nn_product){.m = tokens, .n = network->config.width, .k = outputs, .add = true},
+                  workspace->grad_raw_betas, weights + at->beta, workspace->grad_normed);
+}
+
 static whet_status mix_back(const lm_network *network, const lm_piece *piece,
                             lm_workspace *workspace, size_t layer, float *grad, float *gradient,
                             whet_policy_gradient *policies) {
@@ -116,11 +137,17 @@ static whet_status mix_back(const lm_network *network, const lm_piece *piece,
                        kept->mixed, grad_result, workspace->grad_mixed,
                        gradient_at(own, at->output));
     nn_attention attention = lm_attention_of(network, piece, workspace, layer);
-    whet_status status = nn_attention_backward(
-        &attention, &workspace->scratch, workspace->grad_mixed, workspace->parts,
-        workspace->grad_qkv, at->policy_rows || policies ? workspace->grad_policies : NULL);
+    const nn_attention_gradients wanted = {
+        .qkv = workspace->grad_qkv,
+        .policies = at->policy_rows || policies ? workspace->grad_policies : NULL,
+        .sinks = config->has_sinks ? workspace->grad_sinks : NULL,
+        .betas = config->has_query_betas ? workspace->grad_betas : NULL};
+    whet_status status = nn_attention_backward(&attention, &workspace->scratch,
+                                               workspace->grad_mixed, workspace->parts, &wanted);
     if (status != WHET_OK)
         return status;
+    if (own && config->has_sinks)
+        engine->kernels->add(own + at->sinks, workspace->grad_sinks, config->heads);
     if (own)
         add_policies(network, workspace->grad_policies, own + at->policy);
     if (policies)
@@ -139,6 +166,8 @@ static whet_status mix_back(const lm_network *network, const lm_piece *piece,
     nn_linear_backward(engine, sizes.tokens, sizes.width, sizes.joint, weights + at->query,
                        workspace->normed, workspace->grad_qkv, workspace->grad_normed,
                        gradient_at(own, at->query));
+    if (config->has_query_betas)
+        betas_back(network, piece, workspace, layer, own);
     engine->kernels->rmsnorm_backward(kept->x, weights + at->attention_norm, workspace->scale,
                                       workspace->grad_normed, sizes.tokens, sizes.width, grad,
                                       gain_gradient(own, at->attention_norm, workspace));

@@ -5,11 +5,12 @@
 #include "lm/rope_scaling.h"
 #include "lm/tokens.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 const char *const lm_gate_names[] = {"swiglu", "geglu", NULL};
-const char *const lm_positions_names[] = {"rope", "none", NULL};
+const char *const lm_positions_names[] = {"rope", "none", "alibi", "mix", NULL};
 const char *const lm_learn_names[] = {"nothing", "layer", "head", NULL};
 
 lm_config lm_config_default(void) {
@@ -31,12 +32,37 @@ lm_config lm_config_default(void) {
                        .policy = "softmax"};
 }
 
-size_t lm_policy_parameters(const whet_policy *policy, whet_parameter *learnable) {
+double lm_alibi_slope(const lm_config *config, size_t head) {
+    if (config->positions == LM_ALIBI)
+        return exp2(-8.0 * (double)(head + 1) / config->heads);
+    return config->positions == LM_MIX && head < config->heads / 2 ? 1 / (double)(head + 1) : 0;
+}
+
+/* Whether a list "s,b,g" has a name. */
+static bool lists(const char *list, const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+static size_t count_names(const char *list) {
+    size_t count = *list != '\0';
+    for (; *list; list++)
+        count += *list == ',';
+    return count;
+}
+
+size_t lm_policy_parameters(const lm_config *config, const whet_policy *policy,
+                            whet_parameter *learnable) {
     whet_parameter all[LM_POLICY_PARAMETERS_MAX];
     size_t count = whet_policy_parameters(policy, all, LM_POLICY_PARAMETERS_MAX), found = 0;
-    for (size_t i = 0; i < count && i < LM_POLICY_PARAMETERS_MAX; i++)
-        if (all[i].is_learnable)
+    for (size_t i = 0; i < count && i < LM_POLICY_PARAMETERS_MAX; i++) {
+        bool is_listed = lists(config->learned, all[i].name) && all[i].gradient_offset != SIZE_MAX;
+        if (config->learned[0] ? is_listed : all[i].is_learnable != 0)
             learnable[found++] = all[i];
+    }
     return found;
 }
 
@@ -46,7 +72,14 @@ static bool policy_is_good(const lm_config *config, lab_error *error) {
     if (whet_policy_parse(config->policy, &policy, reason, sizeof reason) != WHET_OK)
         return lab_fail(error, LAB_INPUT, "--policy '%s': %s", config->policy, reason);
     whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
-    if (config->learn != LM_LEARN_NOTHING && lm_policy_parameters(&policy, learnable) == 0)
+    size_t count = lm_policy_parameters(config, &policy, learnable);
+    if (config->learn != LM_LEARN_NOTHING && config->learned[0] &&
+        count != count_names(config->learned))
+        return lab_fail(error, LAB_INPUT,
+                        "--learn-parameters: '%s' does not list parameters of '%s' that have "
+                        "derivatives; 'whet policies' lists them",
+                        config->learned, config->policy);
+    if (config->learn != LM_LEARN_NOTHING && count == 0)
         return lab_fail(error, LAB_INPUT,
                         "--learn-policy: '%s' has no parameters that can be learned; adaptive, "
                         "poly, ssmax and hinge have",
@@ -64,6 +97,22 @@ static bool heads_are_good(const lm_config *config, lab_error *error) {
                         "--rope-dims: %u is not an even number up to --head-dim, %u",
                         config->rope_dims, config->head_dim);
     return true;
+}
+
+/* Betas of queries take the place of a policy's: the first parameter of one without a temperature
+ * is the strength that every policy has. */
+static bool betas_are_good(const lm_config *config, lab_error *error) {
+    whet_policy policy;
+    whet_parameter first;
+    if (!config->has_query_betas)
+        return true;
+    if (whet_policy_parse(config->policy, &policy, NULL, 0) != WHET_OK ||
+        whet_policy_parameters(&policy, &first, 1) == 0 || strcmp(first.name, "strength") != 0)
+        return lab_fail(error, LAB_INPUT,
+                        "--query-betas: '%s' has a temperature of its own; use softmax or a map",
+                        config->policy);
+    return config->window == 0 ||
+           lab_fail(error, LAB_INPUT, "--query-betas: not together with windows");
 }
 
 /* What llama itself does not have. The bases of windows and others have the same limits. */
@@ -90,7 +139,8 @@ bool lm_config_check(const lm_config *config, lab_error *error) {
            lab_in_range("rope-base", config->rope_base, 1, 1e12, error) &&
            lab_in_range("norm-epsilon", config->norm_epsilon, 0, 1, error) &&
            heads_are_good(config, error) && lm_rope_check(config, error) &&
-           variants_are_good(config, error) && policy_is_good(config, error);
+           variants_are_good(config, error) && policy_is_good(config, error) &&
+           betas_are_good(config, error);
 }
 
 bool lm_gate_parse(const char *name, lm_gate *gate) {
@@ -133,6 +183,9 @@ static bool put_variants(const lm_config *c, json_t *shape) {
         {"window", c->window != 0, json_integer(c->window)},
         {"window_period", c->window != 0, json_integer(c->window_period)},
         {"window_rope_base", c->window_rope_base != 0, json_real(c->window_rope_base)},
+        {"learned", c->learned[0] != '\0', json_string(c->learned)},
+        {"sinks", c->has_sinks, json_true()},
+        {"query_betas", c->has_query_betas, json_true()},
     };
     bool good = true;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
@@ -144,13 +197,19 @@ static bool put_variants(const lm_config *c, json_t *shape) {
 }
 
 static bool unpack_variants(json_t *json, lm_config *c) {
-    int biases = 0, head_norms = 0, post_norms = 0, window = 0, period = 0;
-    if (json_unpack(json, "{s?b, s?b, s?b, s?F, s?F, s?F, s?i, s?i, s?F}", "biases", &biases,
-                    "head_norms", &head_norms, "post_norms", &post_norms, "attention_scale",
-                    &c->attention_scale, "attention_cap", &c->attention_cap, "output_cap",
-                    &c->output_cap, "window", &window, "window_period", &period, "window_rope_base",
-                    &c->window_rope_base) != 0)
+    int biases = 0, head_norms = 0, post_norms = 0, window = 0, period = 0, sinks = 0, betas = 0;
+    const char *learned = "";
+    if (json_unpack(json, "{s?b, s?b, s?b, s?F, s?F, s?F, s?i, s?i, s?F, s?s, s?b, s?b}", "biases",
+                    &biases, "head_norms", &head_norms, "post_norms", &post_norms,
+                    "attention_scale", &c->attention_scale, "attention_cap", &c->attention_cap,
+                    "output_cap", &c->output_cap, "window", &window, "window_period", &period,
+                    "window_rope_base", &c->window_rope_base, "learned", &learned, "sinks", &sinks,
+                    "query_betas", &betas) != 0 ||
+        strlen(learned) >= sizeof c->learned)
         return false;
+    snprintf(c->learned, sizeof c->learned, "%s", learned);
+    c->has_sinks = sinks != 0;
+    c->has_query_betas = betas != 0;
     c->has_biases = biases != 0;
     c->has_head_norms = head_norms != 0;
     c->has_post_norms = post_norms != 0;

@@ -27,7 +27,8 @@ enum {
     LM_HIDDEN_MAX = 1 << 20,
     LM_CONTEXT_MAX = 1 << 24,
     LM_VOCABULARY_MAX = 1 << 20,
-    LM_POLICY_SIZE = 256
+    LM_POLICY_SIZE = 256,
+    LM_LEARNED_SIZE = 64
 };
 
 /* mlp(x) = down (curve(gate x) * (up x)), elementwise in the middle. */
@@ -38,8 +39,11 @@ typedef enum lm_gate {
 
 /* How positions enter the model. */
 typedef enum lm_positions {
-    LM_ROPE,        /* q and k are rotated, see rope_dims */
-    LM_NO_POSITIONS /* not at all: the causal mask is the only hint */
+    LM_ROPE,         /* q and k are rotated, see rope_dims */
+    LM_NO_POSITIONS, /* not at all: the causal mask is the only hint */
+    LM_ALIBI,        /* logits fall with the distance: head h of H by slope 2^(-8 (h + 1) / H) */
+    LM_MIX           /* the first half of all heads by slopes 1, 1/2, 1/3 ..., the others have no
+                        positions: the NAPE of ASEntmax's authors */
 } lm_positions;
 
 /* Whether the parameters of the policy (a polynomial's coefficients) are learned. */
@@ -76,7 +80,10 @@ typedef struct lm_config {
     uint32_t window_period;  /* layers window_period - 1, 2 window_period - 1 ... see all */
     double window_rope_base; /* of windowed layers, without scaling; 0: they rotate as others */
     lm_learn learn;
-    char policy[LM_POLICY_SIZE]; /* in every head: what it was trained with, and starts from */
+    char learned[LM_LEARNED_SIZE]; /* names of the parameters to learn: "s,b,g"; "": the usual */
+    bool has_sinks;                /* an additional logit for each head, learned */
+    bool has_query_betas;          /* beta by two projections of each token, see query_beta.h */
+    char policy[LM_POLICY_SIZE];   /* in every head: what it was trained with, and starts from */
 } lm_config;
 
 /* A model of a few hundred thousand parameters for CLRS-Text: the default of `whet lm train`. */
@@ -84,6 +91,14 @@ lm_config lm_config_default(void);
 
 /* Whether it is valid; the error names the option. */
 bool lm_config_check(const lm_config *config, lab_error *error);
+
+/* The slope of ALiBi of a query head; 0 without. */
+double lm_alibi_slope(const lm_config *config, size_t head);
+
+/* Whether some heads have slopes. */
+static inline bool lm_has_slopes(const lm_config *config) {
+    return config->positions == LM_ALIBI || config->positions == LM_MIX;
+}
 
 /* Whether a layer sees only the last `window` tokens. */
 static inline bool lm_is_windowed(const lm_config *config, size_t layer) {
@@ -109,8 +124,10 @@ bool lm_learn_parse(const char *name, lm_learn *learn);
 /* More than any policy has. */
 #define LM_POLICY_PARAMETERS_MAX 24
 
-/* Describes the policy's parameters that a model learns, and returns how many there are: the
- * coefficients of a polynomial (adaptive is one), s and b of ssmax, a and h of hinge. */
-size_t lm_policy_parameters(const whet_policy *policy, whet_parameter *learnable);
+/* Describes the policy's parameters that a model learns, and returns how many there are: those
+ * that config->learned names or, if it names none, the usual: the coefficients of a polynomial
+ * (adaptive is one), s and b of ssmax, a and h of hinge. */
+size_t lm_policy_parameters(const lm_config *config, const whet_policy *policy,
+                            whet_parameter *learnable);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * A sampler for each task and length. Samples are converted to tokens at once; those that do not
+ * A sampler for each algorithm and length, or samples of a synthetic task, whose seeds depend on
+ * the step and their place in it alone. Samples are converted to tokens at once; those that do not
  * fit the context are skipped, and the next ones of their samplers are used.
  */
 #include "lm/data.h"
@@ -17,6 +18,7 @@ struct lm_source {
     lm_training training;
     size_t context, lengths;
     uint64_t step;
+    task_sample drawn;        /* of a synthetic task */
     clrs_sampler *samplers[]; /* [tasks][lengths], NULL until needed */
 };
 
@@ -37,6 +39,8 @@ lm_source *lm_source_create(const lm_training *training, size_t context, lab_err
 void lm_source_destroy(lm_source *source) {
     for (size_t i = 0; source && i < source->training.task_count * source->lengths; i++)
         clrs_sampler_destroy(source->samplers[i]);
+    if (source)
+        task_sample_free(&source->drawn);
     free(source);
 }
 
@@ -77,35 +81,50 @@ typedef struct choice {
 } choice;
 
 static choice choose(const lm_training *training, lab_random *random, uint32_t longest) {
-    uint32_t task = lab_random_below(random, (uint32_t)training->task_count);
+    uint32_t tasks = training->synthetic ? 1 : (uint32_t)training->task_count;
+    uint32_t task = lab_random_below(random, tasks);
     return (choice){task, training->length_min +
                               lab_random_below(random, longest - training->length_min + 1)};
 }
 
-static bool append(lm_sequences *sequences, const clrs_sample *sample, uint32_t task) {
-    size_t count = sample->question_length + sample->answer_length + 2;
+/* Room for a sequence of `count` tokens, which has its marks already; NULL when memory runs out. */
+static lm_token *append(lm_sequences *sequences, size_t question, size_t count, uint32_t task) {
     void *grown = lab_grow(sequences->tokens, sizeof *sequences->tokens,
                            sequences->token_count + count, &sequences->token_capacity);
     if (!grown)
-        return false;
+        return NULL;
     sequences->tokens = grown;
     grown = lab_grow(sequences->list, sizeof *sequences->list, sequences->count + 1,
                      &sequences->capacity);
     if (!grown)
-        return false;
+        return NULL;
     sequences->list = grown;
     lm_token *tokens = sequences->tokens + sequences->token_count;
     tokens[0] = LM_TOKEN_BEGIN;
-    lm_tokens_of_text(sample->question, sample->question_length, tokens + 1);
-    lm_tokens_of_text(sample->answer, sample->answer_length, tokens + 1 + sample->question_length);
     tokens[count - 1] = LM_TOKEN_END;
-    sequences->list[sequences->count++] =
-        (lm_sequence){.offset = sequences->token_count,
-                      .count = (uint32_t)count,
-                      .answer = (uint32_t)(1 + sample->question_length),
-                      .task = task};
+    sequences->list[sequences->count++] = (lm_sequence){.offset = sequences->token_count,
+                                                        .count = (uint32_t)count,
+                                                        .answer = (uint32_t)(1 + question),
+                                                        .task = task};
     sequences->token_count += count;
+    return tokens;
+}
+
+bool lm_sequences_add_text(lm_sequences *sequences, const clrs_sample *sample, uint32_t task) {
+    size_t question = sample->question_length;
+    lm_token *tokens = append(sequences, question, question + sample->answer_length + 2, task);
+    if (!tokens)
+        return false;
+    lm_tokens_of_text(sample->question, question, tokens + 1);
+    lm_tokens_of_text(sample->answer, sample->answer_length, tokens + 1 + question);
     return true;
+}
+
+bool lm_sequences_add(lm_sequences *sequences, const task_sample *sample) {
+    lm_token *tokens = append(sequences, sample->question, sample->count + 2, 0);
+    if (tokens)
+        memcpy(tokens + 1, sample->tokens, sample->count * sizeof *tokens);
+    return tokens != NULL;
 }
 
 /* END is predicted and never read: a sequence may be as long as the context and one more. */
@@ -135,7 +154,19 @@ static bool draw_fitting(lm_source *source, choice chosen, clrs_sample *sample, 
 static bool draw_one(lm_source *source, choice chosen, lm_sequences *sequences, lab_error *error) {
     clrs_sample sample = {0};
     return draw_fitting(source, chosen, &sample, &sequences->left_out, error) &&
-           (append(sequences, &sample, chosen.task) || lab_fail_memory(error));
+           (lm_sequences_add_text(sequences, &sample, chosen.task) || lab_fail_memory(error));
+}
+
+/* Sample `index` of a synthetic task's stream. */
+static bool draw_synthetic(lm_source *source, uint32_t size, uint64_t index, lab_error *error) {
+    const lm_training *training = &source->training;
+    if (!task_draw(training->synthetic, size, task_seed(training->seed, TASK_TRAIN, index),
+                   &source->drawn))
+        return lab_fail_memory(error);
+    return source->drawn.count + 1 <= source->context ||
+           lab_fail(error, LAB_INPUT,
+                    "%s of size %u takes %zu tokens and does not fit --context %zu",
+                    training->synthetic->name, size, source->drawn.count + 1, source->context);
 }
 
 bool lm_source_draw(lm_source *source, lm_sequences *sequences, lab_error *error) {
@@ -143,9 +174,17 @@ bool lm_source_draw(lm_source *source, lm_sequences *sequences, lab_error *error
     lab_random random = lab_random_start(lab_seed_for(training->seed, "step", source->step));
     uint32_t longest = lm_longest_at(training, source->step);
     sequences->count = sequences->token_count = 0;
-    for (size_t i = 0; i < (size_t)training->batch * training->accumulate; i++)
-        if (!draw_one(source, choose(training, &random, longest), sequences, error))
+    size_t count = (size_t)training->batch * training->accumulate;
+    for (size_t i = 0; i < count; i++) {
+        choice chosen = choose(training, &random, longest);
+        bool is_drawn =
+            training->synthetic
+                ? draw_synthetic(source, chosen.length, source->step * count + i, error) &&
+                      (lm_sequences_add(sequences, &source->drawn) || lab_fail_memory(error))
+                : draw_one(source, chosen, sequences, error);
+        if (!is_drawn)
             return false;
+    }
     source->step++;
     return true;
 }
@@ -166,6 +205,10 @@ bool lm_training_longest(const lm_training *training, size_t context, size_t *to
     lm_source *source = lm_source_create(training, context, error);
     size_t longest = 1;
     bool is_good = source != NULL;
+    if (is_good && training->synthetic) {
+        is_good = draw_synthetic(source, training->length_max, 0, error);
+        longest = source->drawn.count + 1;
+    }
     for (uint32_t task = 0; is_good && task < training->task_count; task++) {
         clrs_sample sample = {0};
         uint64_t left_out = 0;

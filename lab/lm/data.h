@@ -27,6 +27,10 @@ typedef struct lm_sequences {
 } lm_sequences;
 void lm_sequences_free(lm_sequences *sequences);
 
+/* Appends one sequence, from tokens or from a text. False when memory runs out. */
+bool lm_sequences_add(lm_sequences *sequences, const task_sample *sample);
+bool lm_sequences_add_text(lm_sequences *sequences, const clrs_sample *sample, uint32_t task);
+
 typedef struct lm_source lm_source;
 
 /* For a checked configuration. NULL and an error on failure. */

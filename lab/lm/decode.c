@@ -9,6 +9,7 @@
 
 #include "base/signals.h"
 #include "isa/half.h"
+#include "lm/query_beta.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,14 +23,16 @@ struct lm_decoder {
     size_t row_limit;
     nn_rope rope, window_rope; /* the latter where windowed layers have one of their own */
     whet_policy *policies;     /* [layers][heads], policy_count[layer] of them in use */
+    float *slopes;             /* [heads] of ALiBi; 0 without */
     size_t *policy_count;
     unsigned char *keys, *values; /* [lanes], of lane_bytes each */
     size_t element, lane_bytes;
     size_t *lengths;
     /* For row_limit rows. */
     float *x, *normed, *scales, *qkv, *mixed, *gates, *hidden, *result;
+    float *raw_betas, *betas; /* where beta depends on the query; betas are of one call */
     nn_scratch scratch;
-    whet_stats *stats; /* [heads], if entropies are measured */
+    whet_stats *stats; /* [heads], if entropies are measured or somebody watches */
     lm_entropy *entropies;
 };
 
@@ -85,8 +88,13 @@ static bool make_rows(lm_decoder *d) {
     d->mixed = rows_of(d, heads * c->head_dim);
     d->gates = rows_of(d, 2 * (size_t)c->hidden);
     d->hidden = rows_of(d, c->hidden);
+    d->raw_betas = rows_of(d, c->has_query_betas ? 2 * heads : 1);
+    d->betas = rows_of(d, c->has_query_betas ? heads : 1);
+    d->slopes = nn_floats(heads);
+    for (size_t head = 0; d->slopes && head < heads; head++)
+        d->slopes[head] = (float)lm_alibi_slope(c, head);
     return d->x && d->normed && d->scales && d->qkv && d->mixed && d->gates && d->hidden &&
-           d->result;
+           d->result && d->raw_betas && d->betas && d->slopes;
 }
 
 static bool make_caches(lm_decoder *d) {
@@ -123,7 +131,7 @@ static bool make_policies(lm_decoder *d, lab_error *error) {
 
 static bool make_measures(lm_decoder *d) {
     const lm_config *c = config_of(d);
-    if (!d->options.measures)
+    if (!d->options.measures && !d->options.watch)
         return true;
     d->stats = calloc(c->heads, sizeof *d->stats);
     d->entropies = calloc((size_t)c->layers * c->heads, sizeof *d->entropies);
@@ -159,8 +167,8 @@ void lm_decoder_destroy(lm_decoder *d) {
     nn_rope_destroy(&d->rope);
     nn_rope_destroy(&d->window_rope);
     nn_scratch_free(&d->scratch);
-    float *const rows[] = {d->x,     d->normed, d->scales, d->qkv,
-                           d->mixed, d->gates,  d->hidden, d->result};
+    float *const rows[] = {d->x,      d->normed, d->scales,    d->qkv,   d->mixed, d->gates,
+                           d->hidden, d->result, d->raw_betas, d->betas, d->slopes};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         free(rows[i]);
     free(d->policies);
@@ -241,6 +249,20 @@ static void complete_rows(lm_decoder *d, size_t rows, size_t layer) {
     nn_head_norm_forward(d->options.matrices->engine, &norm, keys, keys, d->scales);
 }
 
+/* Few outputs: one product for each row keeps results of a lane apart from those of others. */
+static void project_betas(lm_decoder *d, size_t rows, size_t layer) {
+    const lm_config *c = config_of(d);
+    const lm_layout *at = &d->options.matrices->model->layout;
+    const float *w = d->options.matrices->model->weights + lm_layer_at(at, layer);
+    size_t outputs = 2 * (size_t)c->heads;
+    if (!c->has_query_betas)
+        return;
+    for (size_t row = 0; row < rows; row++)
+        nn_linear_forward(d->options.matrices->engine, 1, c->width, outputs, w + at->beta,
+                          d->normed + row * c->width, d->raw_betas + row * outputs, false);
+    kernels_of(d)->bias_forward(d->raw_betas, w + at->beta_bias, rows, outputs);
+}
+
 /* Rotates queries and keys, and stores keys and values in the cache. */
 static void place_rows(lm_decoder *d, const pass *p, size_t layer) {
     const lm_config *c = config_of(d);
@@ -281,9 +303,24 @@ static whet_tensor cache_tensor(const lm_decoder *d, const unsigned char *cache,
     const lm_config *c = config_of(d);
     ptrdiff_t position = (ptrdiff_t)(c->head_dim * d->element);
     ptrdiff_t head = (ptrdiff_t)d->options.capacity * position;
-    return (whet_tensor){.data = cache + cache_offset(d, lane, layer, 0),
-                         .stride = {head * c->key_heads, head, position, (ptrdiff_t)d->element},
-                         .type = d->options.cache_type};
+    return (whet_tensor){
+        .data = cache + cache_offset(d, lane, layer, 0),
+        .stride = {head * (ptrdiff_t)c->key_heads, head, position, (ptrdiff_t)d->element},
+        .type = d->options.cache_type};
+}
+
+/* Betas of the queries of one call, from the projections of its rows. */
+static const float *betas_of(lm_decoder *d, size_t lane, size_t first, size_t rows) {
+    const lm_config *c = config_of(d);
+    if (!c->has_query_betas)
+        return NULL;
+    const lm_query_betas betas = {.config = c,
+                                  .rows = 1,
+                                  .length = rows,
+                                  .first = d->lengths[lane],
+                                  .raw = d->raw_betas + first * 2 * c->heads};
+    lm_query_betas_forward(&betas, d->betas);
+    return d->betas;
 }
 
 /* Rows of one lane, from `first` on, which see everything up to themselves. `measured`: the row is
@@ -292,8 +329,10 @@ static whet_status attend(lm_decoder *d, size_t layer, size_t lane, size_t first
                           bool measured, const whet_executor *executor) {
     const lm_config *c = config_of(d);
     ptrdiff_t dim = (ptrdiff_t)(c->head_dim * sizeof(float));
-    ptrdiff_t in = (ptrdiff_t)(row_width(c) * sizeof(float)), out = dim * c->heads;
+    ptrdiff_t in = (ptrdiff_t)(row_width(c) * sizeof(float)), out = dim * (ptrdiff_t)c->heads;
     size_t length = d->lengths[lane] + rows;
+    const lm_model *model = d->options.matrices->model;
+    const float *sinks = model->weights + lm_layer_at(&model->layout, layer) + model->layout.sinks;
     whet_attention attention = {
         .size = sizeof attention,
         .heads = c->heads,
@@ -311,6 +350,9 @@ static whet_status attend(lm_decoder *d, size_t layer, size_t lane, size_t first
         .flags = WHET_CAUSAL,
         .offset = (int64_t)d->lengths[lane],
         .window = lm_is_windowed(c, layer) ? c->window : 0,
+        .alibi_slopes = lm_has_slopes(c) ? d->slopes : NULL,
+        .sinks = c->has_sinks ? sinks : NULL,
+        .betas = betas_of(d, lane, first, rows),
         .policies = d->policies + layer * c->heads,
         .policy_count = d->policy_count[layer],
         .stats = measured ? d->stats : NULL};
@@ -327,6 +369,8 @@ static whet_status attend(lm_decoder *d, size_t layer, size_t lane, size_t first
         sum->after += d->stats[head].entropy_after;
         sum->rows++;
     }
+    if (measured && status == WHET_OK && d->options.watch)
+        d->options.watch(d->options.watch_context, layer, &attention);
     return status;
 }
 
@@ -425,6 +469,7 @@ static bool run_layer(lm_decoder *d, const pass *p, size_t layer, lab_error *err
                             .packed = matrices + all->qkv,
                             .y = d->qkv});
     complete_rows(d, rows, layer);
+    project_betas(d, rows, layer);
     place_rows(d, p, layer);
     if (!attend_all(d, p, layer, error))
         return false;

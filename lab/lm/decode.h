@@ -23,6 +23,10 @@ typedef struct lm_decoder_options {
     size_t capacity;               /* tokens of a lane, at most the model's context */
     whet_type cache_type;          /* WHET_F32 or WHET_F16 */
     bool measures;                 /* entropies of single steps, see lm_decoder_entropies */
+    /* Called after each attention of a single step, one query of all heads, with its statistics;
+     * what the description points to is valid during the call. NULL: nobody watches. */
+    void (*watch)(void *context, size_t layer, const whet_attention *attention);
+    void *watch_context;
 } lm_decoder_options;
 
 typedef struct lm_decoder lm_decoder;

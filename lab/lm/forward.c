@@ -42,6 +42,21 @@ static void normalise_heads(const lm_network *network, const lm_sizes *sizes, si
                          kept->qkv + sizes->queries, kept->head_scale + queries.heads);
 }
 
+/* Projects normalised tokens to the betas of their queries. */
+static void project_betas(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
+                          size_t layer) {
+    const nn_engine *engine = network->engine;
+    const lm_layout *at = &network->layout;
+    const float *weights = layer_weights(network, layer);
+    lm_kept *kept = &workspace->kept[layer];
+    size_t tokens = piece->rows * piece->length, outputs = 2 * (size_t)network->config.heads;
+    nn_linear_forward(engine, tokens, network->config.width, outputs, weights + at->beta,
+                      workspace->normed, kept->raw_betas, false);
+    engine->kernels->bias_forward(kept->raw_betas, weights + at->beta_bias, tokens, outputs);
+    lm_query_betas betas = lm_query_betas_of(network, piece, workspace, layer);
+    lm_query_betas_forward(&betas, kept->betas);
+}
+
 /* x + attention(rmsnorm(x)), into `middle`. */
 static whet_status mix(const lm_network *network, const lm_piece *piece, lm_workspace *workspace,
                        size_t layer, float *middle) {
@@ -57,6 +72,8 @@ static whet_status mix(const lm_network *network, const lm_piece *piece, lm_work
     float *qkv = config->has_head_norms ? kept->raw_qkv : kept->qkv;
     nn_linear_forward(engine, sizes.tokens, sizes.width, sizes.joint, weights + at->query,
                       workspace->normed, qkv, false);
+    if (config->has_query_betas)
+        project_betas(network, piece, workspace, layer);
     if (config->has_biases)
         engine->kernels->bias_forward(qkv, weights + at->query_bias, sizes.tokens, sizes.joint);
     if (config->has_head_norms)

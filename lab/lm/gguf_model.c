@@ -3,6 +3,7 @@
 
 #include "gguf/write.h"
 #include "lm/gguf_tokenizer.h"
+#include "lm/gguf_rope.h"
 #include "lm/rope_scaling.h"
 
 #include <math.h>
@@ -97,50 +98,6 @@ static bool get_number_if(const reading *r, const char *what, double *value, lab
     char key[KEY_SIZE];
     return !gguf_find(r->file, key_of(r->kind, what, key)) ||
            gguf_get_double(r->file, key, value, error);
-}
-
-/* Without a type, a factor means linear scaling. */
-static bool get_rope_kind(const reading *r, nn_rope_kind *kind, lab_error *error) {
-    char key[KEY_SIZE], name[16];
-    gguf_text text;
-    *kind = NN_ROPE_LINEAR;
-    if (!gguf_find(r->file, key_of(r->kind, "rope.scaling.type", key)))
-        return true;
-    if (!gguf_get_text(r->file, key, &text, error))
-        return false;
-    snprintf(name, sizeof name, "%.*s", text.length < 15 ? (int)text.length : 15, text.bytes);
-    return lm_rope_kind_parse(name, kind) ||
-           lab_fail(error, LAB_INPUT,
-                    "%s: unsupported rope.scaling.type '%s'; supported: none, linear, yarn",
-                    r->path, name);
-}
-
-/* Older files have the factor under a key of its own, which goes second. */
-static bool get_rope_scaling(const reading *r, lm_config *c, lab_error *error) {
-    nn_rope_scaling s = nn_rope_scaling_of(NN_ROPE_PLAIN, 0, c->context);
-    double mixed = 1, attention = 1;
-    if (!get_rope_kind(r, &s.kind, error) ||
-        !get_number_if(r, "rope.scale_linear", &s.factor, error) ||
-        !get_number_if(r, "rope.scaling.factor", &s.factor, error) ||
-        !get_number_if(r, "rope.scaling.attn_factor", &s.attention, error) ||
-        !get_number_if(r, "rope.scaling.yarn_attn_factor", &attention, error) ||
-        !get_number_if(r, "rope.scaling.yarn_beta_fast", &s.fast, error) ||
-        !get_number_if(r, "rope.scaling.yarn_beta_slow", &s.slow, error) ||
-        !get_number_if(r, "rope.scaling.yarn_ext_factor", &mixed, error))
-        return false;
-    uint32_t original = c->context;
-    if (!get_size_if(r, "rope.scaling.original_context_length", &original, error))
-        return false;
-    if (s.kind == NN_ROPE_YARN && mixed != 1)
-        return refuse(r, error, "rope.scaling.yarn_ext_factor is not 1");
-    s.original = original;
-    s.attention *= attention;
-    s.factor = s.factor == 0 || s.kind == NN_ROPE_PLAIN ? 1 : s.factor; /* 0 means none */
-    bool is_scaled = s.kind == NN_ROPE_YARN || s.factor != 1 || s.attention != 1;
-    if (is_scaled && s.kind == NN_ROPE_PLAIN)
-        s.kind = NN_ROPE_LINEAR;
-    c->rope_scaling = is_scaled ? s : (nn_rope_scaling){.kind = NN_ROPE_PLAIN};
-    return true;
 }
 
 /* Features that are not supported and change what a model computes. */
@@ -247,12 +204,14 @@ static bool get_config(const reading *r, lm_config *c, lab_error *error) {
         return refuse(r, error, "missing tensor token_embd.weight");
     c->vocabulary = embedding->rows > LM_VOCABULARY_MAX ? UINT32_MAX : (uint32_t)embedding->rows;
     c->tied = gguf_find_tensor(r->file, "output.weight") == NULL;
-    bool good = has_nothing_special(r, error) && get_size(r, "block_count", &c->layers, error) &&
-                get_size(r, "embedding_length", &c->width, error) &&
-                get_size(r, "context_length", &c->context, error) &&
-                get_size(r, "feed_forward_length", &c->hidden, error) && get_numbers(r, c, error) &&
-                get_heads(r, c, error) && get_rope_scaling(r, c, error) &&
-                get_variants(r, c, error) && get_policy(r, c, error);
+    bool good =
+        has_nothing_special(r, error) && get_size(r, "block_count", &c->layers, error) &&
+        get_size(r, "embedding_length", &c->width, error) &&
+        get_size(r, "context_length", &c->context, error) &&
+        get_size(r, "feed_forward_length", &c->hidden, error) && get_numbers(r, c, error) &&
+        get_heads(r, c, error) &&
+        lm_gguf_get_rope(r->file, r->path, r->kind->name, c->context, &c->rope_scaling, error) &&
+        get_variants(r, c, error) && get_policy(r, c, error);
     if (!good)
         return false;
     return lm_config_check(c, &reason) ||
@@ -360,16 +319,27 @@ static bool read_open_file(reading *r, lm_model *model, lm_tokenizer *tokenizer,
            lm_gguf_get_tokenizer(r->file, r->path, config.vocabulary, tokenizer, error);
 }
 
-bool lm_gguf_read(const char *path, lm_model *model, lm_tokenizer *tokenizer, lab_error *error) {
+/* Closes the file, which may be NULL. */
+static bool read_and_close(gguf_file *file, const char *path, lm_model *model,
+                           lm_tokenizer *tokenizer, lab_error *error) {
     *model = (lm_model){.weights = NULL};
     *tokenizer = (lm_tokenizer){.count = 0};
-    gguf_file *file = gguf_open(path, error);
     if (!file)
         return false;
     reading r = {.file = file, .path = path};
     bool good = read_open_file(&r, model, tokenizer, error);
     gguf_close(file);
     return good;
+}
+
+bool lm_gguf_read(const char *path, lm_model *model, lm_tokenizer *tokenizer, lab_error *error) {
+    return read_and_close(gguf_open(path, error), path, model, tokenizer, error);
+}
+
+bool lm_gguf_read_memory(const void *bytes, size_t size, const char *name, lm_model *model,
+                         lm_tokenizer *tokenizer, lab_error *error) {
+    return read_and_close(gguf_open_memory(bytes, size, name, error), name, model, tokenizer,
+                          error);
 }
 
 /* ---- writing ---- */
@@ -412,7 +382,8 @@ static const char *difference(const architecture *kind, const lm_config *c) {
 
 static bool can_be_written(const architecture *kind, const lm_config *c, const char *path,
                            lab_error *error) {
-    const char *why = c->learn != LM_LEARN_NOTHING ? "learned policies cannot be stored in GGUF"
+    bool is_learned = c->learn != LM_LEARN_NOTHING || c->has_sinks || c->has_query_betas;
+    const char *why = is_learned ? "learned policies, sinks and betas cannot be stored in GGUF"
                       : !kind ? "no architecture of llama.cpp has this combination of gate, biases "
                                 "and norms"
                               : difference(kind, c);

@@ -17,6 +17,9 @@
 
 /* Free model and tokenizer whatever this returns. */
 bool lm_gguf_read(const char *path, lm_model *model, lm_tokenizer *tokenizer, lab_error *error);
+/* The same from bytes in memory; `name` is for messages. */
+bool lm_gguf_read_memory(const void *bytes, size_t size, const char *name, lm_model *model,
+                         lm_tokenizer *tokenizer, lab_error *error);
 
 /* Matrices as f32, f16, bf16 or q8_0 (where their rows are whole blocks, f32 otherwise), the rest
  * as f32. */

@@ -17,6 +17,7 @@
 
 #define LM_MODEL_NAME "decoder"
 #define LM_TOKENS_CLRS "clrs"
+#define LM_TOKENS_TASK "task" /* symbols of the task in "training", see tasks/tasks.h */
 
 typedef struct lm_model {
     lm_config config;

@@ -12,8 +12,11 @@ bool lm_network_create(const nn_engine *engine, const lm_config *config, const f
         return lab_fail(error, LAB_INPUT, "the model is too large for memory");
     size_t dims = config->positions == LM_ROPE ? config->rope_dims : 0;
     network->policies = calloc((size_t)config->layers * config->heads, sizeof(whet_policy));
+    network->slopes = lm_has_slopes(config) ? nn_floats(config->heads) : NULL;
+    for (size_t head = 0; network->slopes && head < config->heads; head++)
+        network->slopes[head] = (float)lm_alibi_slope(config, head);
     size_t window_dims = lm_has_window_rope(config) ? dims : 0;
-    if (!network->policies ||
+    if (!network->policies || (lm_has_slopes(config) && !network->slopes) ||
         !nn_rope_create(config->context, dims, config->rope_base, &config->rope_scaling,
                         &network->rope) ||
         !nn_rope_create(config->context, window_dims, config->window_rope_base, NULL,
@@ -31,6 +34,8 @@ bool lm_network_create(const nn_engine *engine, const lm_config *config, const f
 void lm_network_destroy(lm_network *network) {
     nn_rope_destroy(&network->rope);
     nn_rope_destroy(&network->window_rope);
+    free(network->slopes);
+    network->slopes = NULL;
     free(network->policies);
     network->policies = NULL;
 }
@@ -81,9 +86,19 @@ static size_t window_of(const lm_network *network, size_t layer) {
     return is_narrower ? network->window : own;
 }
 
+lm_query_betas lm_query_betas_of(const lm_network *network, const lm_piece *piece,
+                                 const lm_workspace *workspace, size_t layer) {
+    return (lm_query_betas){.config = &network->config,
+                            .rows = piece->rows,
+                            .length = piece->length,
+                            .raw = workspace->kept[layer].raw_betas};
+}
+
 nn_attention lm_attention_of(const lm_network *network, const lm_piece *piece,
                              const lm_workspace *workspace, size_t layer) {
     const lm_config *config = &network->config;
+    const float *sinks =
+        network->weights + lm_layer_at(&network->layout, layer) + network->layout.sinks;
     return (nn_attention){.rows = piece->rows,
                           .length = piece->length,
                           .heads = config->heads,
@@ -96,6 +111,9 @@ nn_attention lm_attention_of(const lm_network *network, const lm_piece *piece,
                           .window = window_of(network, layer),
                           .mask = network->mask,
                           .mask_stride = config->context,
+                          .alibi_slopes = network->slopes,
+                          .sinks = config->has_sinks ? sinks : NULL,
+                          .betas = config->has_query_betas ? workspace->kept[layer].betas : NULL,
                           .qkv = workspace->kept[layer].qkv,
                           .stats = workspace->kept[layer].stats};
 }

@@ -22,6 +22,7 @@ typedef struct lm_network {
     nn_rope rope, window_rope; /* the latter where windowed layers have one of their own */
     whet_policy *policies;     /* [layers][heads], policy_count of them used in each layer */
     size_t policy_count;
+    float *slopes;        /* [heads] of ALiBi, or NULL */
     size_t window;        /* tokens that every layer sees at most; 0: as many as its own window */
     const uint16_t *mask; /* f16 [context][context], added to all logits of attention; or NULL */
 } lm_network;

@@ -90,6 +90,11 @@ static bool open_checkpoint(const char *path, lm_opened *opened, lab_error *erro
     opened->is_clrs = name && strcmp(name, LM_TOKENS_CLRS) == 0;
     if (opened->is_clrs)
         return lm_tokenizer_clrs(&opened->tokenizer, error);
+    if (name && strcmp(name, LM_TOKENS_TASK) == 0)
+        return lab_fail(error, LAB_INPUT,
+                        "%s: a model of a synthetic task, which has no text; 'whet league' trains "
+                        "and tests such models",
+                        path);
     return lm_tokenizer_from_json(&opened->tokenizer, tokens, path, error);
 }
 

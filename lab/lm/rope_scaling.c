@@ -52,10 +52,13 @@ static double ntk_base(const lm_config *config, double factor) {
     return config->rope_base * pow(factor, dims / (dims - 2));
 }
 
+double lm_trained_context(const lm_config *config) {
+    const nn_rope_scaling *scaling = &config->rope_scaling;
+    return scaling->kind == NN_ROPE_PLAIN ? config->context : scaling->original;
+}
+
 bool lm_rope_scale(lm_config *config, const char *text, lab_error *error) {
-    const nn_rope_scaling *before = &config->rope_scaling;
-    double original = before->kind == NN_ROPE_PLAIN ? config->context : before->original;
-    double factor = 1;
+    double original = lm_trained_context(config), factor = 1;
     nn_rope_scaling scaling = {.kind = NN_ROPE_PLAIN};
     if (config->positions != LM_ROPE || config->rope_dims <= 2)
         return lab_fail(error, LAB_INPUT, "--rope: the model has no rotary positions to scale");

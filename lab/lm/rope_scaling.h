@@ -11,6 +11,9 @@
  */
 bool lm_rope_scale(lm_config *config, const char *text, lab_error *error);
 
+/* The context that a model was trained on, before its scaling. */
+double lm_trained_context(const lm_config *config);
+
 /* Whether a config's scaling makes sense. */
 bool lm_rope_check(const lm_config *config, lab_error *error);
 

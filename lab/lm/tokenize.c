@@ -268,11 +268,14 @@ static bool tokenize_bytes(merging *m, const char *text, size_t length, lm_token
 
 /* ---- whole texts ---- */
 
-/* The control token that a text begins with, the longest of several. */
-static lm_token special_at(const lm_tokenizer *t, const char *text, size_t length) {
+/* The special token that a text begins with, the longest of several; in plain text, one that users
+ * defined. */
+static lm_token special_at(const lm_tokenizer *t, const char *text, size_t length, bool is_plain) {
     lm_token best = LM_NO_TOKEN;
     for (size_t i = 0; i < t->special_count; i++) {
         const lm_entry *piece = &t->pieces[t->special[i]];
+        if (is_plain && piece->type != LM_PIECE_USER)
+            continue;
         if (piece->text[0] == text[0] && piece->length <= length &&
             (best == LM_NO_TOKEN || piece->length > t->pieces[best].length) &&
             memcmp(piece->text, text, piece->length) == 0)
@@ -289,13 +292,13 @@ static bool tokenize_part(merging *m, const char *text, size_t length, lm_token_
                                            : tokenize_bytes(m, text, length, tokens, error);
 }
 
-bool lm_tokenize(const lm_tokenizer *t, const char *text, size_t length, lm_token_list *tokens,
-                 lab_error *error) {
+static bool tokenize(const lm_tokenizer *t, const char *text, size_t length, bool is_plain,
+                     lm_token_list *tokens, lab_error *error) {
     merging m = {.tokenizer = t};
     size_t start = 0;
     bool good = true;
     for (size_t at = 0; good && at < length;) {
-        lm_token special = special_at(t, text + at, length - at);
+        lm_token special = special_at(t, text + at, length - at, is_plain);
         if (special == LM_NO_TOKEN) {
             at++;
             continue;
@@ -309,6 +312,16 @@ bool lm_tokenize(const lm_tokenizer *t, const char *text, size_t length, lm_toke
     free(m.symbols);
     free(m.heap);
     return good;
+}
+
+bool lm_tokenize(const lm_tokenizer *t, const char *text, size_t length, lm_token_list *tokens,
+                 lab_error *error) {
+    return tokenize(t, text, length, false, tokens, error);
+}
+
+bool lm_tokenize_plain(const lm_tokenizer *t, const char *text, size_t length,
+                       lm_token_list *tokens, lab_error *error) {
+    return tokenize(t, text, length, true, tokens, error);
 }
 
 /* ---- back ---- */

@@ -206,7 +206,8 @@ bool lm_tokenizer_seal(lm_tokenizer *t, lab_error *error) {
         const lm_entry *piece = &t->pieces[i];
         if (!piece->text)
             return refuse(t, error, "token", i, "is missing");
-        if (piece->length > 0 && (piece->type == LM_PIECE_CONTROL || piece->type == LM_PIECE_USER))
+        if (piece->length > 0 && (piece->type == LM_PIECE_CONTROL || piece->type == LM_PIECE_USER ||
+                                  piece->type == LM_PIECE_UNKNOWN))
             t->special[t->special_count++] = (lm_token)i;
         uint32_t *slot = is_findable(piece) ? text_slot(t, piece->text, piece->length) : NULL;
         if (slot && !*slot)

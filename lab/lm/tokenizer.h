@@ -8,7 +8,7 @@
  *   byte pairs   GPT-2's. Text is split into words, their bytes mapped to printable
  *                characters, and pairs are merged in the order of a list.
  *
- * Control tokens such as <s> or <|im_end|> are recognised within a text.
+ * Control tokens such as <s> or <|im_end|> are recognised within a text, unless it is plain.
  *
  * A tokenizer is made in the order start, a set for every token, seal, a merge for every merge;
  * each step refuses what later ones could not handle.
@@ -118,6 +118,10 @@ bool lm_text_add(lm_text *text, const char *bytes, size_t length);
  * cannot be expressed. */
 bool lm_tokenize(const lm_tokenizer *tokenizer, const char *text, size_t length,
                  lm_token_list *tokens, lab_error *error);
+
+/* The same with control tokens read as text: what is in a file cannot take part in a chat. */
+bool lm_tokenize_plain(const lm_tokenizer *tokenizer, const char *text, size_t length,
+                       lm_token_list *tokens, lab_error *error);
 
 /* Appends the text of a token; control tokens have none. `is_first`: directly after the beginning,
  * where the blank before the first word is left out. False when memory runs out. */

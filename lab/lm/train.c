@@ -155,7 +155,7 @@ static void show_progress(session *own) {
 static bool train_on(session *own, lab_error *error) {
     const lm_run *run = own->run;
     uint64_t last = run->training.steps, step = lm_trainer_done(own->trainer);
-    while (step < last && !lab_interrupted()) {
+    while (step < last && !lab_ranks_any(run->ranks, lab_interrupted())) {
         lm_step result;
         if (!lm_trainer_step(own->trainer, &result, error))
             return false;
@@ -200,7 +200,8 @@ static bool tell_size(const lm_run *run, lab_error *error) {
 
 static bool run_session(session *own, lab_error *error) {
     const lm_run *run = own->run;
-    if (!open_files(own, error))
+    if (!lab_ranks_agree(run->ranks, open_files(own, error), error) ||
+        (run->ranks && !lm_trainer_join(own->trainer, run->ranks, error)))
         return false;
     own->progress =
         lab_progress_begin(run->title ? run->title : "training", lm_trainer_done(own->trainer),
@@ -220,7 +221,8 @@ static bool train_in_folder(const nn_engine *engine, const lm_run *run, lab_mani
                             lm_summary *summary, lab_error *error) {
     session own = {.run = run, .manifest = manifest, .summary = summary};
     own.trainer = lm_trainer_create(engine, &run->config, &run->training, run->executor, error);
-    bool is_done = own.trainer && run_session(&own, error);
+    bool is_done =
+        lab_ranks_agree(run->ranks, own.trainer != NULL, error) && run_session(&own, error);
     is_done = nn_files_close(&own.files, error) && is_done;
     lm_trainer_destroy(own.trainer);
     return is_done;
@@ -244,6 +246,15 @@ static bool train_alone(const nn_engine *engine, const lm_run *run, lm_summary *
     return is_done;
 }
 
+/* Of a run that writes nothing, or whose files another process writes. */
+static bool train_without_files(const nn_engine *engine, const lm_run *run, lm_summary *summary,
+                                lab_error *error) {
+    lm_run own = *run;
+    bool is_folder_good = !run->folder.path || lab_ranks_agree(run->ranks, true, error);
+    own.folder.path = NULL;
+    return is_folder_good && train_in_folder(engine, &own, NULL, summary, error);
+}
+
 bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, lab_error *error) {
     lab_folder_lock lock = lab_folder_unlocked();
     lm_summary ignored = {.steps = 0};
@@ -252,11 +263,16 @@ bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, l
     if (!lm_config_check(&run->config, error) || !lm_training_check(&run->training, error) ||
         !tell_size(run, error))
         return false;
-    if (!run->folder.path)
-        return train_in_folder(engine, run, NULL, summary, error);
-    if (!lab_make_folder(run->folder.path, error) ||
-        !lab_folder_take(&lock, run->folder.path, error))
+    if (run->ranks && !lab_ranks_same_options(run->ranks, run_options(run), error))
         return false;
+    if (!run->folder.path || !lab_is_first(run->ranks))
+        return train_without_files(engine, run, summary, error);
+    bool is_taken =
+        lab_make_folder(run->folder.path, error) && lab_folder_take(&lock, run->folder.path, error);
+    if (!lab_ranks_agree(run->ranks, is_taken, error)) {
+        lab_folder_release(&lock);
+        return false;
+    }
     bool is_done = train_alone(engine, run, summary, error);
     lab_folder_release(&lock);
     return is_done;

@@ -18,6 +18,7 @@ typedef struct lm_run {
     bool quiet;
     const char *title;             /* for the progress line, or NULL */
     const whet_executor *executor; /* or NULL */
+    const lab_ranks *ranks;        /* or NULL: processes that train together; the first writes */
 } lm_run;
 
 /* The result of a run, from the last line of its log. */
@@ -32,7 +33,8 @@ typedef struct lm_summary {
 /*
  * Trains to the end. Stopped by a signal (lab_catch_interrupts), it saves a
  * checkpoint and fails with LAB_STOPPED. Before the first step it prints its
- * memory use on standard error, unless quiet.
+ * memory use on standard error, unless quiet. Of several ranks, all stop when
+ * one is stopped.
  */
 bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, lab_error *error);
 

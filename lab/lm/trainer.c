@@ -39,7 +39,9 @@ struct lm_trainer {
     lm_source *source;
     lm_sequences sequences;
     lm_packed packed;
-    size_t lanes; /* that have pieces in this step */
+    size_t lanes;           /* that have pieces in this step, */
+    size_t first_lane;      /* and the first of this process */
+    const lab_ranks *ranks; /* or NULL */
     lm_outcome outcomes[LM_LANES];
     float factor; /* on gradients: one over the weight of all targets, and clipping */
     nn_adam adam;
@@ -160,8 +162,10 @@ lm_trainer *lm_trainer_create(const nn_engine *engine, const lm_config *config,
                               lab_error *error) {
     if (!lm_config_check(config, error) || !lm_training_check(training, error))
         return NULL;
-    if (config->vocabulary < LM_CLRS_VOCABULARY) {
-        lab_fail(error, LAB_INPUT, "--vocabulary: CLRS-Text has %d tokens", LM_CLRS_VOCABULARY);
+    if (config->vocabulary < lm_training_vocabulary(training)) {
+        lab_fail(error, LAB_INPUT, "--vocabulary: %s has %u tokens",
+                 training->synthetic ? training->synthetic->name : "CLRS-Text",
+                 lm_training_vocabulary(training));
         return NULL;
     }
     lm_trainer *trainer = calloc(1, sizeof *trainer);
@@ -230,9 +234,10 @@ static size_t take_workspace(lm_trainer *trainer) {
 }
 
 /* Pieces come longest first: each lane takes one of every LM_LANES. */
-static void lane_task(void *argument, size_t lane, size_t worker) {
+static void lane_task(void *argument, size_t task, size_t worker) {
     (void)worker;
     lm_trainer *trainer = argument;
+    size_t lane = trainer->first_lane + task;
     size_t own = take_workspace(trainer);
     float *gradient = trainer->gradients + lane * trainer->state.count;
     lm_outcome sum = {.status = WHET_OK};
@@ -244,6 +249,40 @@ static void lane_task(void *argument, size_t lane, size_t worker) {
     }
     trainer->outcomes[lane] = sum;
     atomic_flag_clear(&trainer->busy[own]);
+}
+
+/* What ranks tell each other besides gradients: for every sequence whether its answer was exact. */
+static bool share_exact(lm_trainer *trainer) {
+    size_t count = 0, size = (size_t)trainer->ranks->size;
+    for (size_t i = 0; i < trainer->packed.count; i++)
+        count += trainer->packed.pieces[i].rows;
+    bool *all = calloc(size * count + 1, sizeof *all);
+    if (!all)
+        return false;
+    memcpy(all + (size_t)trainer->ranks->rank * count, trainer->packed.exact, count);
+    lab_ranks_share(trainer->ranks, all, size, count);
+    for (size_t i = 0; i < size * count; i++)
+        trainer->packed.exact[i % count] = trainer->packed.exact[i % count] || all[i];
+    free(all);
+    return true;
+}
+
+/* The lanes of this process, then those of the others. */
+static bool run_lanes(lm_trainer *trainer) {
+    const lab_ranks *ranks = trainer->ranks;
+    int rank = ranks ? ranks->rank : 0;
+    size_t end = lab_rank_first(ranks, trainer->lanes, rank + 1);
+    trainer->first_lane = lab_rank_first(ranks, trainer->lanes, rank);
+    for (size_t i = 0; ranks && i < trainer->packed.count; i++)
+        memset(trainer->packed.pieces[i].exact, 0, trainer->packed.pieces[i].rows);
+    if (end > trainer->first_lane)
+        nn_run_tasks(trainer->executor, end - trainer->first_lane, lane_task, trainer);
+    if (!ranks)
+        return true;
+    lab_ranks_share(ranks, trainer->gradients, trainer->lanes,
+                    trainer->state.count * sizeof(float));
+    lab_ranks_share(ranks, trainer->outcomes, trainer->lanes, sizeof trainer->outcomes[0]);
+    return share_exact(trainer);
 }
 
 /* Adds the lanes' gradients into the first one's, and computes the norm. */
@@ -321,7 +360,8 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
     if (!reserve_pieces(trainer))
         return fail_memory(trainer, error);
     trainer->lanes = trainer->packed.count < LM_LANES ? trainer->packed.count : LM_LANES;
-    nn_run_tasks(trainer->executor, trainer->lanes, lane_task, trainer);
+    if (!run_lanes(trainer))
+        return lab_fail_memory(error);
     lm_outcome sum = {.status = WHET_OK};
     for (size_t lane = 0; lane < trainer->lanes; lane++)
         add_outcome(&sum, &trainer->outcomes[lane]);
@@ -335,6 +375,7 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
     trainer->factor = (float)((clips ? training->clip / result->norm : 1) / sum.weight);
     trainer->adam = adam_at(training, trainer->state.step);
     nn_run_tasks(trainer->executor, trainer->slice_count, update_task, trainer);
+    lm_keep_policies_valid(&trainer->config, &trainer->network.layout, trainer->state.weights);
     trainer->state.step++;
     return lm_network_refresh(&trainer->network) ||
            lab_fail(error, LAB_SYSTEM,
@@ -346,9 +387,20 @@ bool lm_trainer_step(lm_trainer *trainer, lm_step *result, lab_error *error) {
            lm_trainer_step_on(trainer, &trainer->sequences, result, error);
 }
 
+bool lm_trainer_join(lm_trainer *trainer, const lab_ranks *ranks, lab_error *error) {
+    uint64_t before = trainer->state.step;
+    trainer->ranks = ranks;
+    nn_training_state_broadcast(&trainer->state, ranks);
+    return trainer->state.step == before ||
+           (lm_source_skip_to(trainer->source, trainer->state.step, &trainer->sequences, error) &&
+            (lm_network_refresh(&trainer->network) ||
+             lab_fail(error, LAB_SYSTEM, "learned parameters of a policy are out of range")));
+}
+
 static json_t *describe(const lm_trainer *trainer) {
-    return json_pack("{s:s, s:s, s:o, s:o}", "model", LM_MODEL_NAME, "tokens", LM_TOKENS_CLRS,
-                     "shape", lm_config_to_json(&trainer->config), "training",
+    return json_pack("{s:s, s:s, s:o, s:o}", "model", LM_MODEL_NAME, "tokens",
+                     trainer->training.synthetic ? LM_TOKENS_TASK : LM_TOKENS_CLRS, "shape",
+                     lm_config_to_json(&trainer->config), "training",
                      lm_training_to_json(&trainer->training));
 }
 

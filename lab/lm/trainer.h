@@ -7,6 +7,7 @@
 #ifndef WHET_LAB_LM_TRAINER_H
 #define WHET_LAB_LM_TRAINER_H
 
+#include "base/ranks.h"
 #include "lm/model.h"
 #include "lm/network.h"
 #include "lm/pack.h"
@@ -32,6 +33,10 @@ lm_trainer *lm_trainer_create(const nn_engine *engine, const lm_config *config,
                               const lm_training *training, const whet_executor *executor,
                               lab_error *error);
 void lm_trainer_destroy(lm_trainer *trainer);
+
+/* Makes it one of several that train the same model, each on some of a step's lanes, with the same
+ * result as one alone; all start from what the first has. The ranks must outlive the trainer. */
+bool lm_trainer_join(lm_trainer *trainer, const lab_ranks *ranks, lab_error *error);
 
 /* The accuracy on one task. */
 typedef struct lm_tally {

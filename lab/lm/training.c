@@ -2,6 +2,7 @@
 #include "lm/training.h"
 
 #include "base/choices.h"
+#include "lm/tokens.h"
 #include "nn/training_state.h"
 
 #include <string.h>
@@ -79,9 +80,24 @@ bool lm_training_add_tasks(lm_training *training, const char *text, lab_error *e
     return true;
 }
 
-bool lm_training_check(const lm_training *training, lab_error *error) {
-    if (training->task_count == 0)
+uint32_t lm_training_vocabulary(const lm_training *training) {
+    return training->synthetic ? task_vocabulary(training->synthetic) : LM_CLRS_VOCABULARY;
+}
+
+static bool tasks_are_good(const lm_training *training, lab_error *error) {
+    const task_kind *task = training->synthetic;
+    if (!lm_training_has_task(training))
         return lab_fail(error, LAB_INPUT, "--algo: no algorithm to learn");
+    if (task && training->task_count > 0)
+        return lab_fail(error, LAB_INPUT, "--task: not together with --algo");
+    return !task || training->length_min >= task->smallest ||
+           lab_fail(error, LAB_INPUT, "--lengths: the smallest size of %s is %u", task->name,
+                    task->smallest);
+}
+
+bool lm_training_check(const lm_training *training, lab_error *error) {
+    if (!tasks_are_good(training, error))
+        return false;
     if (training->length_min > training->length_max)
         return lab_fail(error, LAB_INPUT, "--lengths: %u is larger than %u", training->length_min,
                         training->length_max);
@@ -116,16 +132,22 @@ static json_t *tasks_to_json(const lm_training *training) {
 }
 
 json_t *lm_training_to_json(const lm_training *training) {
-    return json_pack("{s:I, s:o, s:[i,i], s:f, s:i, s:i, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, "
-                     "s:s, s:s}",
-                     "seed", (json_int_t)training->seed, "algorithms", tasks_to_json(training),
-                     "lengths", (int)training->length_min, (int)training->length_max, "curriculum",
-                     training->curriculum, "batch", (int)training->batch, "accumulate",
-                     (int)training->accumulate, "steps", (json_int_t)training->steps, "warm_up",
-                     (json_int_t)training->warm_up, "rate", training->rate, "rate_end",
-                     training->rate_end, "beta1", training->beta1, "beta2", training->beta2,
-                     "decay", training->decay, "clip", training->clip, "loss",
-                     lm_loss_names[training->loss], "weigh", lm_weigh_names[training->weigh]);
+    json_t *json = json_pack(
+        "{s:I, s:o, s:[i,i], s:f, s:i, s:i, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, "
+        "s:s, s:s}",
+        "seed", (json_int_t)training->seed, "algorithms", tasks_to_json(training), "lengths",
+        (int)training->length_min, (int)training->length_max, "curriculum", training->curriculum,
+        "batch", (int)training->batch, "accumulate", (int)training->accumulate, "steps",
+        (json_int_t)training->steps, "warm_up", (json_int_t)training->warm_up, "rate",
+        training->rate, "rate_end", training->rate_end, "beta1", training->beta1, "beta2",
+        training->beta2, "decay", training->decay, "clip", training->clip, "loss",
+        lm_loss_names[training->loss], "weigh", lm_weigh_names[training->weigh]);
+    if (json && training->synthetic &&
+        json_object_set_new(json, "task", json_string(training->synthetic->name)) != 0) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
 }
 
 static bool unpack_tasks(const json_t *list, lm_training *training, lab_error *reason) {
@@ -140,17 +162,17 @@ static bool unpack_tasks(const json_t *list, lm_training *training, lab_error *r
 static bool unpack(json_t *json, lm_training *training, lab_error *reason) {
     json_int_t seed, steps, warm_up;
     int length_min, length_max, batch, accumulate;
-    const char *loss, *weigh;
+    const char *loss, *weigh, *task = NULL;
     json_t *tasks;
     if (json_unpack(json,
                     "{s:I, s:o, s:[i,i], s:F, s:i, s:i, s:I, s:I, s:F, s:F, s:F, s:F, s:F, s:F, "
-                    "s:s, s:s}",
+                    "s:s, s:s, s?s}",
                     "seed", &seed, "algorithms", &tasks, "lengths", &length_min, &length_max,
                     "curriculum", &training->curriculum, "batch", &batch, "accumulate", &accumulate,
                     "steps", &steps, "warm_up", &warm_up, "rate", &training->rate, "rate_end",
                     &training->rate_end, "beta1", &training->beta1, "beta2", &training->beta2,
                     "decay", &training->decay, "clip", &training->clip, "loss", &loss, "weigh",
-                    &weigh) != 0 ||
+                    &weigh, "task", &task) != 0 ||
         seed < 0 || steps < 0 || warm_up < 0)
         return false;
     training->seed = (uint64_t)seed;
@@ -160,6 +182,9 @@ static bool unpack(json_t *json, lm_training *training, lab_error *reason) {
     training->accumulate = lab_small(accumulate);
     training->steps = (uint64_t)steps;
     training->warm_up = (uint64_t)warm_up;
+    training->synthetic = task ? task_find(task) : NULL;
+    if (task && !training->synthetic)
+        return lab_fail(reason, LAB_INPUT, "unknown task '%.80s'", task);
     return lm_loss_parse(loss, &training->loss) && lm_weigh_parse(weigh, &training->weigh) &&
            unpack_tasks(tasks, training, reason);
 }

@@ -20,6 +20,7 @@ static bool place_layer(const lm_config *config, lm_layout *layout) {
     size_t keys = (size_t)config->key_heads * config->head_dim;
     size_t biases = config->has_biases, head_norms = config->has_head_norms;
     size_t post_norms = config->has_post_norms;
+    size_t betas = config->has_query_betas ? config->heads : 0;
     bool fits =
         place(&end, 1, width, &layout->attention_norm) &&
         place(&end, queries, width, &layout->query) && place(&end, keys, width, &layout->key) &&
@@ -33,7 +34,10 @@ static bool place_layer(const lm_config *config, lm_layout *layout) {
         place(&end, head_norms, config->head_dim, &layout->key_norm) &&
         place(&end, post_norms, width, &layout->attention_post_norm) &&
         place(&end, post_norms, width, &layout->mlp_post_norm) &&
-        place(&end, layout->policy_rows, layout->policy_parameters, &layout->policy);
+        place(&end, layout->policy_rows, layout->policy_parameters, &layout->policy) &&
+        place(&end, config->has_sinks, config->heads, &layout->sinks) &&
+        place(&end, 2 * betas, width, &layout->beta) &&
+        place(&end, config->has_query_betas, 2 * betas, &layout->beta_bias);
     layout->layer_size = end;
     return fits;
 }
@@ -46,7 +50,7 @@ static void size_policies(const lm_config *config, lm_layout *layout) {
         return;
     layout->policy_rows = config->learn == LM_LEARN_HEAD ? config->heads : 1;
     whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
-    layout->policy_parameters = lm_policy_parameters(&policy, learnable);
+    layout->policy_parameters = lm_policy_parameters(config, &policy, learnable);
 }
 
 bool lm_layout_of(const lm_config *config, lm_layout *layout) {
@@ -68,7 +72,8 @@ enum { LAYER_TENSORS = 9 };
 
 static size_t tensors_of_layer(const lm_config *config) {
     return LAYER_TENSORS + 3 * (size_t)config->has_biases + 2 * (size_t)config->has_head_norms +
-           2 * (size_t)config->has_post_norms + (config->learn != LM_LEARN_NOTHING);
+           2 * (size_t)config->has_post_norms + (config->learn != LM_LEARN_NOTHING) +
+           config->has_sinks + 2 * (size_t)config->has_query_betas;
 }
 
 size_t lm_tensor_count(const lm_config *config) {
@@ -83,6 +88,7 @@ static lm_tensor tensor_of_layer(const lm_config *config, const lm_layout *layou
     size_t keys = (size_t)config->key_heads * config->head_dim;
     size_t biases = config->has_biases, head_norms = config->has_head_norms;
     size_t post_norms = config->has_post_norms;
+    size_t betas = config->has_query_betas ? 2 * (size_t)config->heads : 0;
     const struct {
         const char *name;
         size_t offset, rows, cols;
@@ -103,7 +109,10 @@ static lm_tensor tensor_of_layer(const lm_config *config, const lm_layout *layou
         {"attn_k_norm.weight", layout->key_norm, head_norms, config->head_dim},
         {"post_attention_norm.weight", layout->attention_post_norm, post_norms, width},
         {"post_ffw_norm.weight", layout->mlp_post_norm, post_norms, width},
-        {"attn_policy.weight", layout->policy, layout->policy_rows, layout->policy_parameters}};
+        {"attn_policy.weight", layout->policy, layout->policy_rows, layout->policy_parameters},
+        {"attn_sinks.weight", layout->sinks, config->has_sinks, config->heads},
+        {"attn_beta.weight", layout->beta, betas, width},
+        {"attn_beta.bias", layout->beta_bias, config->has_query_betas, betas}};
     size_t at = 0;
     for (size_t left = index; left > 0 || table[at].rows == 0; at++)
         left -= table[at].rows > 0;
@@ -131,7 +140,7 @@ static void fill_policies(const lm_config *config, const lm_layout *layout, floa
     if (whet_policy_parse(config->policy, &policy, NULL, 0) != WHET_OK)
         return;
     whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
-    size_t count = lm_policy_parameters(&policy, learnable);
+    size_t count = lm_policy_parameters(config, &policy, learnable);
     for (size_t row = 0; row < layout->policy_rows; row++)
         for (size_t i = 0; i < count; i++) {
             double value;
@@ -157,7 +166,8 @@ void lm_initialise(const lm_config *config, const lm_layout *layout, uint64_t se
         lab_random random = lab_random_start(lab_seed_for(seed, tensor.name, 0));
         if (strstr(tensor.name, "attn_policy"))
             fill_policies(config, layout, values);
-        else if (strstr(tensor.name, "_norm") || strstr(tensor.name, ".bias"))
+        else if (strstr(tensor.name, "_norm") || strstr(tensor.name, ".bias") ||
+                 strstr(tensor.name, "attn_sinks"))
             for (size_t j = 0; j < count; j++)
                 values[j] = strstr(tensor.name, "_norm") ? 1 : 0;
         else
@@ -165,13 +175,57 @@ void lm_initialise(const lm_config *config, const lm_layout *layout, uint64_t se
     }
 }
 
-static void set_parameters(whet_policy *policy, const float *parameters, size_t count) {
+static void set_parameters(const lm_config *config, whet_policy *policy, const float *parameters,
+                           size_t count) {
     whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
-    size_t known = lm_policy_parameters(policy, learnable);
+    size_t known = lm_policy_parameters(config, policy, learnable);
     for (size_t i = 0; i < count && i < known; i++) {
         double value = parameters[i] / lm_policy_unit(&learnable[i]);
         memcpy((char *)policy + learnable[i].offset, &value, sizeof value);
     }
+}
+
+/* Whether a policy is valid with one parameter replaced, as it is stored. */
+static bool is_valid_with(const whet_policy *policy, const whet_parameter *parameter,
+                          float stored) {
+    whet_policy changed = *policy;
+    double value = stored / lm_policy_unit(parameter);
+    memcpy((char *)&changed + parameter->offset, &value, sizeof value);
+    return whet_policy_check(&changed, NULL, 0) == WHET_OK;
+}
+
+/* The valid value nearest to `stored` on the way from the initial one: ranges are intervals. */
+static float nearest_valid(const whet_policy *policy, const whet_parameter *parameter,
+                           float initial, float stored) {
+    enum { HALVINGS = 40 };
+    float inside = initial, outside = stored;
+    if (!isfinite(stored) || is_valid_with(policy, parameter, stored))
+        return stored;
+    for (int i = 0; i < HALVINGS; i++) {
+        float middle = inside + (outside - inside) / 2;
+        if (is_valid_with(policy, parameter, middle))
+            inside = middle;
+        else
+            outside = middle;
+    }
+    return inside;
+}
+
+void lm_keep_policies_valid(const lm_config *config, const lm_layout *layout, float *weights) {
+    whet_policy policy;
+    whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
+    if (layout->policy_rows == 0 || whet_policy_parse(config->policy, &policy, NULL, 0) != WHET_OK)
+        return;
+    size_t count = lm_policy_parameters(config, &policy, learnable);
+    for (size_t layer = 0; layer < config->layers; layer++)
+        for (size_t i = 0; i < layout->policy_rows * count; i++) {
+            const whet_parameter *parameter = &learnable[i % count];
+            float *stored = weights + lm_layer_at(layout, layer) + layout->policy + i;
+            double initial;
+            memcpy(&initial, (const char *)&policy + parameter->offset, sizeof initial);
+            *stored = nearest_valid(&policy, parameter,
+                                    (float)(initial * lm_policy_unit(parameter)), *stored);
+        }
 }
 
 bool lm_layer_policies(const lm_config *config, const lm_layout *layout, const float *weights,
@@ -190,7 +244,7 @@ bool lm_layer_policies(const lm_config *config, const lm_layout *layout, const f
         *count = layout->policy_rows;
     for (size_t row = 0; row < layout->policy_rows; row++) {
         policies[row] = policies[0];
-        set_parameters(&policies[row], parameters + row * layout->policy_parameters,
+        set_parameters(config, &policies[row], parameters + row * layout->policy_parameters,
                        layout->policy_parameters);
         is_good = is_good && whet_policy_check(&policies[row], NULL, 0) == WHET_OK;
     }

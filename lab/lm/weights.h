@@ -22,6 +22,9 @@
  *       blk.l.post_ffw_norm.weight         [1][width], likewise
  *       blk.l.attn_policy.weight   [1 or heads][parameters], where a policy is learned: a
  *                                  polynomial's coefficients in H / 4, highest power first
+ *       blk.l.attn_sinks.weight    [1][heads], with sinks
+ *       blk.l.attn_beta.weight     [2 heads][width], with betas of queries: b, then g
+ *       blk.l.attn_beta.bias       [1][2 heads], likewise
  *     output_norm.weight           [1][width]
  *     output.weight                [vocabulary][width], unless tied
  *
@@ -46,6 +49,7 @@ typedef struct lm_layout {
     size_t attention_post_norm, mlp_post_norm;
     size_t policy;
     size_t policy_rows, policy_parameters; /* 0 where nothing is learned */
+    size_t sinks, beta, beta_bias;
     size_t final_norm;
     size_t head;  /* the output matrix; the embedding where tied */
     size_t count; /* all floats */
@@ -78,6 +82,9 @@ lm_tensor lm_tensor_at(const lm_config *config, const lm_layout *layout, size_t 
 
 /* Initial weights: the same for the same config and seed, whatever is drawn elsewhere. */
 void lm_initialise(const lm_config *config, const lm_layout *layout, uint64_t seed, float *weights);
+
+/* Moves learned parameters that left the range of their policy back to its edge. */
+void lm_keep_policies_valid(const lm_config *config, const lm_layout *layout, float *weights);
 
 /*
  * The policies of one layer: *count is 1 (one for all heads) or heads, `policies` has `heads`

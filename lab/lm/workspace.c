@@ -38,8 +38,12 @@ static bool take_layer(lm_workspace *workspace, const lm_config *config, const l
         floats(workspace, with_head_norms, (size_t)config->heads + config->key_heads);
     kept->attended = floats(workspace, with_post_norms, sizes->width);
     kept->thought = floats(workspace, with_post_norms, sizes->width);
+    size_t with_betas = config->has_query_betas ? sizes->tokens : 0;
+    kept->raw_betas = floats(workspace, with_betas, 2 * (size_t)config->heads);
+    kept->betas = floats(workspace, with_betas, config->heads);
     return kept->x && kept->qkv && kept->mixed && kept->stats && kept->middle && kept->z &&
-           kept->raw_qkv && kept->head_scale && kept->attended && kept->thought;
+           kept->raw_qkv && kept->head_scale && kept->attended && kept->thought &&
+           kept->raw_betas && kept->betas;
 }
 
 static bool take_kept(lm_workspace *workspace, const lm_config *config, const lm_sizes *sizes) {
@@ -81,11 +85,16 @@ static bool take_scratch(lm_workspace *workspace, const lm_config *config, const
     workspace->grad_qkv = floats(workspace, backward_tokens, sizes->joint);
     workspace->parts = floats(workspace, backward_tokens, sizes->joint);
     workspace->grad_policies = take(workspace, config->heads, 1, sizeof *workspace->grad_policies);
+    workspace->grad_sinks = floats(workspace, 1, config->heads);
+    size_t with_betas = config->has_query_betas ? backward_tokens : 0;
+    workspace->grad_betas = floats(workspace, with_betas, config->heads);
+    workspace->grad_raw_betas = floats(workspace, with_betas, 2 * (size_t)config->heads);
     return workspace->last && workspace->normed && workspace->scale && workspace->hidden &&
            workspace->logits && workspace->capped && workspace->losses && workspace->right &&
            workspace->grad && workspace->grad_targets && workspace->grad_gain &&
            workspace->grad_normed && workspace->grad_mixed && workspace->grad_qkv &&
-           workspace->parts && workspace->grad_policies;
+           workspace->parts && workspace->grad_policies && workspace->grad_sinks &&
+           workspace->grad_betas && workspace->grad_raw_betas;
 }
 
 /* Attention needs the most for one long sequence or for many short ones. */
@@ -162,6 +171,8 @@ static void free_kept(lm_workspace *workspace) {
         free(kept->head_scale);
         free(kept->attended);
         free(kept->thought);
+        free(kept->raw_betas);
+        free(kept->betas);
         free(kept->mixed);
         free(kept->stats);
         free(kept->middle);
@@ -190,6 +201,9 @@ void lm_workspace_destroy(lm_workspace *workspace) {
     free(workspace->grad_qkv);
     free(workspace->parts);
     free(workspace->grad_policies);
+    free(workspace->grad_sinks);
+    free(workspace->grad_betas);
+    free(workspace->grad_raw_betas);
     nn_scratch_free(&workspace->scratch);
     free(workspace);
 }

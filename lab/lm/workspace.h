@@ -4,6 +4,7 @@
 #define WHET_LAB_LM_WORKSPACE_H
 
 #include "lm/network.h"
+#include "lm/query_beta.h"
 
 /* Targets whose logits are in memory at once: vocabularies may be large. */
 enum { LM_LOGIT_ROWS = 256 };
@@ -20,6 +21,8 @@ typedef struct lm_kept {
     float *z;          /* [N or R][2 hidden] */
     float *attended;   /* [N][width] out of attention and, [N or R][width], of the MLP before */
     float *thought;    /* their norms; empty where a model has none */
+    float *raw_betas;  /* [N][2][heads], and betas of queries, [rows][heads][length]; likewise */
+    float *betas;
 } lm_kept;
 
 /* What is kept of every layer. */
@@ -49,6 +52,8 @@ struct lm_workspace {
     float *grad_mixed;       /* [N][heads][head_dim] */
     float *grad_qkv, *parts; /* [N][heads + 2 key_heads][head_dim] */
     whet_policy_gradient *grad_policies; /* [heads] */
+    float *grad_sinks;                   /* [heads] */
+    float *grad_betas, *grad_raw_betas;  /* as in lm_kept */
     nn_scratch scratch;
 };
 
@@ -70,6 +75,10 @@ const nn_rope *lm_rope_of(const lm_network *network, size_t layer);
 /* The norms of heads of a layer, of queries and, one head after them, of keys. */
 nn_head_norm lm_head_norm_of(const lm_network *network, const lm_sizes *sizes, size_t layer,
                              bool is_key);
+
+/* The betas of queries of a layer. */
+lm_query_betas lm_query_betas_of(const lm_network *network, const lm_piece *piece,
+                                 const lm_workspace *workspace, size_t layer);
 
 /* The attention of a layer, described for both passes. */
 nn_attention lm_attention_of(const lm_network *network, const lm_piece *piece,

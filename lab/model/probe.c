@@ -11,20 +11,26 @@
 #include "base/files.h"
 #include "gguf/gguf.h"
 
+#include "built_in_text.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 const char *const probe_measure_names[PROBE_MEASURES] = {
-    "entropy",      "entropy_after",      "beta",         "largest_weight", "spread",
-    "mean_entropy", "mean_entropy_after", "widest_spread"};
+    "entropy",      "entropy_after",      "beta",          "largest_weight", "spread",
+    "mean_entropy", "mean_entropy_after", "widest_spread", "sink_share"};
+
+const char *const probe_built_in_text = built_in_text;
 
 static bool make_prompts(probe *p) {
     const probe_request *q = p->request;
-    bool is_made = q->text ? prompts_of_text(q->sizes, q->size_count, q->text, &p->prompts)
-                           : prompts_of_numbers(q->sizes, q->size_count, q->sequences, &q->format,
-                                                q->seed, &p->prompts);
+    bool is_made = q->has_needles ? prompts_of_needles(q->sizes, q->size_count, q->sequences,
+                                                       q->text, q->seed, &p->prompts)
+                   : q->text      ? prompts_of_text(q->sizes, q->size_count, q->text, &p->prompts)
+                             : prompts_of_numbers(q->sizes, q->size_count, q->sequences, &q->format,
+                                                  q->seed, &p->prompts);
     p->places = is_made ? calloc(p->prompts.count + 1, sizeof *p->places) : NULL;
     return p->places || lab_fail_memory(p->error);
 }
@@ -49,6 +55,7 @@ static void remove_places(probe *p) {
     free(p->rows_path);
     free(p->log_path);
     free(p->places);
+    needles_forget(&p->needles);
     prompts_free(&p->prompts);
 }
 
@@ -114,6 +121,7 @@ static bool run_policies(probe *p) {
     p->progress = lab_progress_begin("probe", 0, 0, true);
     for (p->policy = 0; is_good && p->policy < q->policy_count; p->policy++) {
         memset(p->places, 0, p->prompts.count * sizeof *p->places);
+        needles_forget(&p->needles);
         is_good = probe_run_process(p) && probe_gather(p);
         if (is_good && p->policy == 0)
             mean_tokens(p);
@@ -127,7 +135,8 @@ bool probe_run(const probe_request *request, probe_result *result, lab_error *er
     probe p = {.request = &fitting, .result = result, .error = error};
     *result = (probe_result){.policies = request->policy_count,
                              .sizes = request->size_count,
-                             .sequences = request->text ? 1 : request->sequences};
+                             .sequences =
+                                 request->text && !request->has_needles ? 1 : request->sequences};
     memcpy(result->size, request->sizes, request->size_count * sizeof *result->size);
     for (size_t i = 0; i < PROBE_POLICIES_MAX; i++)
         result->perplexity[i] = (double)NAN;
@@ -144,6 +153,8 @@ bool probe_run(const probe_request *request, probe_result *result, lab_error *er
 
 void probe_free(probe_result *result) {
     free(result->values);
+    free(result->retrieval);
+    result->retrieval = NULL;
     result->values = NULL;
 }
 
@@ -160,3 +171,8 @@ double probe_mean(const probe_result *result, size_t policy, size_t size, size_t
 }
 
 double probe_ceiling(const probe_result *result, size_t size) { return log(result->tokens[size]); }
+
+double probe_retrieval(const probe_result *r, size_t policy, size_t layer, size_t head) {
+    return r->retrieval ? (double)r->retrieval[(policy * r->layers + layer) * r->heads + head]
+                        : (double)NAN;
+}

@@ -35,6 +35,7 @@ typedef struct probe_request {
     number_format format;
     uint64_t seed;
     const char *text; /* the user's own, instead of numbers; sizes are numbers of its tokens */
+    bool has_needles; /* hidden in the text: scores of heads that retrieve them */
     bool is_chat;     /* within the model's chat template */
     uint64_t answer_tokens;
     uint64_t context;   /* context size in tokens; 0: as the model was trained */
@@ -44,6 +45,9 @@ typedef struct probe_request {
     uint32_t threads;
     bool quiet;
 } probe_request;
+
+/* A haystack for probes without a text of their own: whet.h. */
+extern const char *const probe_built_in_text;
 
 /* Measures of a head on one prompt. */
 typedef enum probe_measure {
@@ -55,6 +59,7 @@ typedef enum probe_measure {
     PROBE_MEAN_ENTROPY,       /* over the positions recorded */
     PROBE_MEAN_ENTROPY_AFTER, /* likewise */
     PROBE_WIDEST_SPREAD,      /* likewise, the largest */
+    PROBE_SINK_SHARE,         /* weight of the first token at the last position */
     PROBE_MEASURES
 } probe_measure;
 
@@ -77,6 +82,10 @@ typedef struct probe_result {
     probe_score score[16][64]; /* [policy][size] */
     double perplexity[16];     /* NaN: not measured */
     uint64_t judged_tokens;
+    /* With needles: scores [policy][layer][head], and how many tokens of answers there were, and
+     * were copied. */
+    float *retrieval;
+    size_t needle_tokens, needle_copied[16];
 } probe_result;
 
 enum {
@@ -98,6 +107,9 @@ void probe_free(probe_result *result);
 double probe_mean(const probe_result *result, size_t policy, size_t size, size_t layer, size_t head,
                   probe_measure measure);
 
+/* A head's retrieval score; NaN where no needles were hidden. */
+double probe_retrieval(const probe_result *result, size_t policy, size_t layer, size_t head);
+
 /* The largest possible entropy, of uniform attention: ln of the mean number of tokens. */
 double probe_ceiling(const probe_result *result, size_t size);
 
@@ -110,6 +122,9 @@ typedef enum head_kind {
     HEAD_DIFFUSE,  /* also on short input */
     HEAD_KINDS
 } head_kind;
+
+/* "disperses", "stays sharp" ... */
+const char *head_kind_name(head_kind kind);
 
 typedef struct head_trend {
     size_t layer, head;

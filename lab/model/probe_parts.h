@@ -10,6 +10,7 @@
 #include "model/runner.h"
 
 #include "base/progress.h"
+#include "model/needles.h"
 
 /* Where a prompt's rows are in the plug-in's record. */
 typedef struct prompt_place {
@@ -27,6 +28,7 @@ typedef struct probe {
     char *rows_path, *log_path;
     prompt_place *places; /* [prompts.count], of the current policy */
     uint64_t evaluations;
+    needles needles; /* of the current policy */
     size_t policy;
     uint64_t tokens_done, tokens_total;
     lab_progress progress;

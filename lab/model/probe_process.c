@@ -63,7 +63,7 @@ static bool take_prompt(probe *p, const json_t *line) {
         score->right += answer && answer_has_number(answer, asked->maximum);
     }
     p->tokens_done += place->tokens;
-    return true;
+    return needles_take(&p->needles, json_object_get(line, "steps"), p->error);
 }
 
 /* One line from the process. */

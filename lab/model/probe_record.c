@@ -68,10 +68,11 @@ typedef struct gathering {
 static bool gather_row(probe *p, const record_row *row, void *context) {
     gathering *all = context;
     size_t index = row->evaluation < p->evaluations ? all->prompt_of[row->evaluation] : SIZE_MAX;
-    if (index == SIZE_MAX)
-        return true;
     if (row->layer >= p->result->layers || row->head >= p->result->heads)
         return lab_fail(p->error, LAB_SYSTEM, "policies saw different heads");
+    needles_add(&p->needles, (size_t)(row->layer * p->result->heads + row->head), row);
+    if (index == SIZE_MAX)
+        return true;
     size_t place = (index * p->result->layers + (size_t)row->layer) * p->result->heads;
     head_rows *head = &all->heads[place + (size_t)row->head];
     /* A row represents the positions since the previous row; short evaluations are recorded more
@@ -107,6 +108,7 @@ static void keep_head(const head_rows *rows, float *values) {
         [PROBE_MEAN_ENTROPY] = rows->entropies / rows->positions,
         [PROBE_MEAN_ENTROPY_AFTER] = rows->entropies_after / rows->positions,
         [PROBE_WIDEST_SPREAD] = rows->widest,
+        [PROBE_SINK_SHARE] = rows->last.sink_share,
     };
     for (int i = 0; rows->count > 0 && i < PROBE_MEASURES; i++)
         values[i] = (float)measures[i];
@@ -123,6 +125,22 @@ static void keep_heads(probe *p, const gathering *all) {
                 keep_head(&all->heads[(i * r->layers + layer) * r->heads + head],
                           probe_values(r, p->policy, asked->size, asked->sequence, layer, head));
     }
+}
+
+static bool keep_retrieval(probe *p) {
+    probe_result *r = p->result;
+    size_t heads = r->layers * r->heads;
+    if (!r->retrieval)
+        r->retrieval = malloc((r->policies * heads + 1) * sizeof *r->retrieval);
+    if (!r->retrieval)
+        return lab_fail_memory(p->error);
+    for (size_t head = 0; head < heads; head++) {
+        needle_score score = needles_score(&p->needles, head);
+        r->retrieval[p->policy * heads + head] = (float)score.share;
+        r->needle_tokens = score.tokens;
+        r->needle_copied[p->policy] = score.copied;
+    }
+    return true;
 }
 
 /* Allocates the results, once the number of heads is known. */
@@ -172,7 +190,8 @@ bool probe_gather(probe *p) {
             for (uint64_t e = 0; e < p->places[i].count; e++)
                 if (p->places[i].first + e < p->evaluations)
                     rows.prompt_of[p->places[i].first + e] = i;
-        is_good = each_row(p, gather_row, &rows);
+        is_good = needles_begin(&p->needles, r->layers * r->heads, p->error) &&
+                  each_row(p, gather_row, &rows) && (!p->request->has_needles || keep_retrieval(p));
         if (is_good)
             keep_heads(p, &rows);
     } else {

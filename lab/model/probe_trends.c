@@ -19,6 +19,8 @@ static const double half = 0.5;
 static const char *const kind_names[HEAD_KINDS] = {"disperses", "stays sharp", "sharpens",
                                                    "diffuse"};
 
+const char *head_kind_name(head_kind kind) { return kind_names[kind]; }
+
 /* The slope of the entropy against ln n, by least squares; a single length has none. */
 static double slope_of(const probe_result *r, size_t policy, size_t layer, size_t head) {
     double n = (double)r->sizes, x = 0, y = 0, xx = 0, xy = 0;
@@ -112,9 +114,22 @@ static json_t *head_json(const probe_result *r, size_t policy, size_t layer, siz
         json_object_set_new(json, probe_measure_names[m], by_size);
     }
     head_trend trend = trend_of(r, policy, layer, head);
-    json_object_set_new(json, "kind", json_string(kind_names[trend.kind]));
+    json_object_set_new(json, "kind", json_string(head_kind_name(trend.kind)));
     json_object_set_new(json, "slope", lab_json_number(trend.slope));
     return json;
+}
+
+/* [layer][head] of shares of copied tokens. */
+static json_t *retrieval_json(const probe_result *r, size_t policy) {
+    json_t *scores = json_array();
+    for (size_t layer = 0; layer < r->layers; layer++) {
+        json_t *row = json_array();
+        for (size_t head = 0; head < r->heads; head++)
+            json_array_append_new(row, lab_json_number(probe_retrieval(r, policy, layer, head)));
+        json_array_append_new(scores, row);
+    }
+    return json_pack("{s:I, s:I, s:o}", "tokens", (json_int_t)r->needle_tokens, "copied",
+                     (json_int_t)r->needle_copied[policy], "scores", scores);
 }
 
 static json_t *policy_json(const probe_request *request, const probe_result *r, size_t policy) {
@@ -127,8 +142,12 @@ static json_t *policy_json(const probe_request *request, const probe_result *r, 
         json_array_append_new(scores, json_pack("{s:I, s:I}", "right",
                                                 (json_int_t)r->score[policy][s].right, "asked",
                                                 (json_int_t)r->score[policy][s].asked));
-    return json_pack("{s:s, s:o, s:o, s:o}", "policy", request->policies[policy], "perplexity",
-                     lab_json_number(r->perplexity[policy]), "answers", scores, "heads", heads);
+    json_t *all =
+        json_pack("{s:s, s:o, s:o, s:o}", "policy", request->policies[policy], "perplexity",
+                  lab_json_number(r->perplexity[policy]), "answers", scores, "heads", heads);
+    if (r->retrieval)
+        json_object_set_new(all, "retrieval", retrieval_json(r, policy));
+    return all;
 }
 
 /* JSON readers limit integers: a seed beyond signed 64 bits is written as a string. */

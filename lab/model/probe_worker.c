@@ -16,11 +16,17 @@ typedef struct token_list {
     size_t count;
 } token_list;
 
+/* Where a needle's answer is among the tokens of its prompt. */
+typedef struct needle_place {
+    size_t first, count;
+} needle_place;
+
 typedef struct worker {
     const probe_request *request;
     const prompt_list *prompts;
     runner *runner;
     token_list *prompt_tokens; /* [prompts->count] */
+    needle_place *needles;     /* likewise */
     size_t sizes;              /* that fit */
     uint64_t whole;            /* tokens of the text, if the last size is all of it; or 0 */
     token_list judged;
@@ -86,7 +92,45 @@ static bool cut_text(worker *w, const prompt *asked, token_list *list) {
     return is_made;
 }
 
+/* Adds `count` tokens of a haystack from one of them on, starting again at its end. */
+static bool append_hay(worker *w, token_list *list, const token_list *hay, size_t from,
+                       size_t count) {
+    int32_t *items = realloc(list->items, (list->count + count + 1) * sizeof *items);
+    if (!items)
+        return lab_fail_memory(&w->error);
+    list->items = items;
+    for (size_t i = 0; i < count; i++)
+        items[list->count++] = hay->items[(from + i) % hay->count];
+    return true;
+}
+
+static bool append_text(worker *w, token_list *list, const char *text) {
+    token_list more = {0};
+    return make_tokens(w, text, false, false, &more) && append(w, list, &more, SIZE_MAX);
+}
+
+/* Haystack, lead, answer, haystack, lead. */
+static bool hide_needle(worker *w, const prompt *asked, token_list *list) {
+    needle_place *place = &w->needles[asked - w->prompts->items];
+    token_list hay = {0};
+    if (!make_tokens(w, "", true, true, list) || !make_tokens(w, asked->text, false, false, &hay))
+        return false;
+    size_t before = (size_t)(asked->depth * (double)asked->token_limit);
+    bool is_made = hay.count > 0 || lab_fail(&w->error, LAB_INPUT, "the text is empty");
+    is_made = is_made && append_hay(w, list, &hay, 0, before) && append_text(w, list, asked->lead);
+    place->first = list->count;
+    is_made = is_made && append_text(w, list, asked->answer);
+    place->count = list->count - place->first;
+    is_made = is_made && append_text(w, list, ".\n") &&
+              append_hay(w, list, &hay, before, (size_t)asked->token_limit - before) &&
+              append_text(w, list, asked->lead);
+    free(hay.items);
+    return is_made;
+}
+
 static bool tokens_of(worker *w, const prompt *asked, token_list *list) {
+    if (asked->lead[0])
+        return hide_needle(w, asked, list);
     if (asked->token_limit > 0)
         return cut_text(w, asked, list);
     if (!w->request->is_chat)
@@ -172,6 +216,33 @@ static bool answer(worker *w, size_t after, char text[ANSWER_SIZE]) {
     return true;
 }
 
+/* The needle's answer, written for the model: which evaluation predicts each token, where the token
+ * is in the needle, and whether the model would have chosen it. NULL and an error if that fails. */
+static json_t *retrieve(worker *w, size_t index) {
+    const token_list *tokens = &w->prompt_tokens[index];
+    const needle_place *place = &w->needles[index];
+    size_t after = tokens->count - 1, vocabulary = runner_vocabulary(w->runner);
+    json_t *steps = json_array();
+    for (size_t i = 0; i < place->count; i++, after = 0) {
+        const float *logits = runner_logits(w->runner, after);
+        int32_t token = tokens->items[place->first + i];
+        if (!logits) {
+            lab_fail(&w->error, LAB_SYSTEM, "llama.cpp gave no logits");
+            json_decref(steps);
+            return NULL;
+        }
+        json_array_append_new(steps,
+                              json_pack("[I, I, b]", (json_int_t)runner_evaluations(w->runner) - 1,
+                                        (json_int_t)(place->first + i),
+                                        runner_likeliest(logits, vocabulary) == token));
+        if (i + 1 < place->count && !runner_feed(w->runner, &token, 1, 0, &w->error)) {
+            json_decref(steps);
+            return NULL;
+        }
+    }
+    return steps;
+}
+
 static bool run_prompt(worker *w, size_t index) {
     const token_list *tokens = &w->prompt_tokens[index];
     char text[ANSWER_SIZE];
@@ -180,6 +251,13 @@ static bool run_prompt(worker *w, size_t index) {
     if (!runner_feed(w->runner, tokens->items, tokens->count, tokens->count - 1, &w->error))
         return false;
     uint64_t count = runner_evaluations(w->runner) - first;
+    if (w->needles[index].count > 0) {
+        json_t *steps = retrieve(w, index);
+        return steps &&
+               send(w, json_pack("{s:I, s:I, s:I, s:I, s:o}", "prompt", (json_int_t)index, "tokens",
+                                 (json_int_t)tokens->count, "first", (json_int_t)first, "count",
+                                 (json_int_t)count, "steps", steps));
+    }
     return answer(w, tokens->count - 1, text) &&
            send(w, json_pack("{s:I, s:I, s:I, s:I, s:o}", "prompt", (json_int_t)index, "tokens",
                              (json_int_t)tokens->count, "first", (json_int_t)first, "count",
@@ -259,7 +337,8 @@ int probe_work(const probe_request *request, const prompt_list *prompts, const c
                const char *plugin, FILE *out) {
     worker w = {.request = request, .prompts = prompts, .out = out};
     w.prompt_tokens = calloc(prompts->count + 1, sizeof *w.prompt_tokens);
-    if (!w.prompt_tokens)
+    w.needles = calloc(prompts->count + 1, sizeof *w.needles);
+    if (!w.prompt_tokens || !w.needles)
         lab_fail_memory(&w.error);
     else
         w.runner = runner_open(library, plugin, request->model.path, &w.error);
@@ -269,6 +348,7 @@ int probe_work(const probe_request *request, const prompt_list *prompts, const c
     for (size_t i = 0; w.prompt_tokens && i < prompts->count; i++)
         free(w.prompt_tokens[i].items);
     free(w.prompt_tokens);
+    free(w.needles);
     free(w.judged.items);
     runner_close(w.runner);
     return is_done ? 0 : 1;

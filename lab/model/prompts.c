@@ -73,17 +73,49 @@ bool prompts_of_numbers(const uint64_t *sizes, size_t size_count, size_t sequenc
     return list->items != NULL;
 }
 
+static char *copy_of(const char *text) {
+    size_t length = strlen(text) + 1;
+    char *copy = malloc(length);
+    if (copy)
+        memcpy(copy, text, length);
+    return copy;
+}
+
+bool prompts_of_needles(const uint64_t *sizes, size_t size_count, size_t sequences,
+                        const char *text, uint64_t seed, prompt_list *list) {
+    static const char *const owners[] = {"garden", "river", "castle", "market", "bridge", "tower"};
+    enum { OWNERS = sizeof owners / sizeof owners[0], LEAST = 10000, RANGE = 90000 };
+    *list = (prompt_list){.items = calloc(size_count * sequences, sizeof *list->items)};
+    for (size_t i = 0; list->items && i < size_count * sequences; i++) {
+        size_t s = i / sequences, k = i % sequences;
+        uint64_t own = lab_seed_for(lab_seed_for(seed, "needle", sizes[s]), "sequence", k);
+        lab_random random = lab_random_start(own);
+        prompt *next = &list->items[list->count];
+        *next = (prompt){.size = s, .sequence = k, .token_limit = sizes[s]};
+        next->depth = ((double)k + 0.5) / (double)sequences;
+        next->text = copy_of(text);
+        snprintf(next->lead, sizeof next->lead, "\nThe secret number of the %s is",
+                 owners[(size_t)(lab_random_double(&random) * OWNERS)]);
+        snprintf(next->answer, sizeof next->answer, " %d",
+                 LEAST + (int)(lab_random_double(&random) * RANGE));
+        if (!next->text) {
+            prompts_free(list);
+            return false;
+        }
+        list->count++;
+    }
+    return list->items != NULL;
+}
+
 bool prompts_of_text(const uint64_t *sizes, size_t size_count, const char *text,
                      prompt_list *list) {
     *list = (prompt_list){.items = calloc(size_count, sizeof *list->items)};
-    size_t length = strlen(text) + 1;
     for (size_t s = 0; list->items && s < size_count; s++) {
-        char *copy = malloc(length);
+        char *copy = copy_of(text);
         if (!copy) {
             prompts_free(list);
             return false;
         }
-        memcpy(copy, text, length);
         list->items[list->count++] = (prompt){.size = s, .text = copy, .token_limit = sizes[s]};
     }
     return list->items != NULL;

@@ -16,6 +16,10 @@ typedef struct prompt {
     char *text;
     uint64_t token_limit; /* use at most this many tokens; 0: all */
     char maximum[32];     /* as it is written in the text; "" where there is none */
+    /* A needle, lead and answer, in the text at a share `depth` of its tokens; the prompt ends with
+     * the lead once more. "" where there is none */
+    char lead[80], answer[16];
+    double depth;
 } prompt;
 
 typedef struct prompt_list {
@@ -40,6 +44,10 @@ enum { PROMPT_DECIMALS_MAX = 9, PROMPT_NUMBER_MAX = 1000000000 };
 bool prompts_of_numbers(const uint64_t *sizes, size_t size_count, size_t sequences,
                         const number_format *format, uint64_t seed, prompt_list *list);
 bool prompts_of_text(const uint64_t *sizes, size_t size_count, const char *text, prompt_list *list);
+/* `sequences` needles at increasing depths in the first tokens of a text, which is repeated where
+ * it is too short. */
+bool prompts_of_needles(const uint64_t *sizes, size_t size_count, size_t sequences,
+                        const char *text, uint64_t seed, prompt_list *list);
 void prompts_free(prompt_list *list);
 
 /* Whether a text contains a number by itself, not as part of a longer one. */

@@ -139,6 +139,9 @@ static whet_attention describe(const nn_attention *attention, float *out) {
         .flags = WHET_CAUSAL,
         .window = attention->window,
         .mask = {attention->mask, {0, 0, mask_row, sizeof(uint16_t)}, WHET_F16, 0},
+        .alibi_slopes = attention->alibi_slopes,
+        .sinks = attention->sinks,
+        .betas = attention->betas,
         .policies = attention->policies,
         .policy_count = attention->policy_count,
         .stats = attention->stats,
@@ -147,7 +150,7 @@ static whet_attention describe(const nn_attention *attention, float *out) {
 
 /* The library does not write interleaved gradients: those of q, k and v are separate. */
 static whet_gradients describe_backward(const nn_attention *attention, const float *grad_out,
-                                        float *parts, whet_policy_gradient *grad_policies) {
+                                        float *parts, const nn_attention_gradients *gradients) {
     size_t tokens = attention->rows * attention->length;
     size_t queries = attention->heads * attention->head_dim;
     size_t keys = attention->key_heads * attention->head_dim;
@@ -160,7 +163,9 @@ static whet_gradients describe_backward(const nn_attention *attention, const flo
         .q = tensor_out_at(parts, query_strides),
         .k = tensor_out_at(parts + tokens * queries, key_strides),
         .v = tensor_out_at(parts + tokens * (queries + keys), key_strides),
-        .policies = grad_policies,
+        .policies = gradients->policies,
+        .sinks = gradients->sinks,
+        .betas = gradients->betas,
     };
 }
 
@@ -189,9 +194,10 @@ bool nn_attention_reserve(const nn_attention *attention, float *out, float *part
     if (whet_attention_plan(&forward, &plan) != WHET_OK ||
         !reserve_memory(scratch, whet_attention_memory(&plan, NULL)))
         return false;
+    const nn_attention_gradients none = {.qkv = NULL};
     if (!parts)
         return true;
-    whet_gradients backward = describe_backward(attention, attention->qkv, parts, NULL);
+    whet_gradients backward = describe_backward(attention, attention->qkv, parts, &none);
     return whet_attention_backward_plan(&backward, &plan) == WHET_OK &&
            reserve_memory(scratch, whet_attention_memory(&plan, NULL));
 }
@@ -204,14 +210,14 @@ whet_status nn_attention_forward(const nn_attention *attention, nn_scratch *scra
 }
 
 whet_status nn_attention_backward(const nn_attention *attention, nn_scratch *scratch,
-                                  const float *grad_out, float *parts, float *grad_qkv,
-                                  whet_policy_gradient *grad_policies) {
+                                  const float *grad_out, float *parts,
+                                  const nn_attention_gradients *gradients) {
     whet_plan plan = {.size = sizeof plan};
-    whet_gradients described = describe_backward(attention, grad_out, parts, grad_policies);
+    whet_gradients described = describe_backward(attention, grad_out, parts, gradients);
     whet_status status = whet_attention_backward_plan(&described, &plan);
     if (status == WHET_OK)
         status = run(&plan, scratch);
     if (status == WHET_OK)
-        join(attention, parts, grad_qkv);
+        join(attention, parts, gradients->qkv);
     return status;
 }

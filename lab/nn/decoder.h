@@ -59,11 +59,22 @@ typedef struct nn_attention {
     size_t policy_count;
     float scale, softcap; /* as in whet_attention, and 0 means the same */
     size_t window;
-    const uint16_t *mask; /* f16, added to the logits of all heads; or NULL */
-    size_t mask_stride;   /* elements from one query to the next */
+    const uint16_t *mask;      /* f16, added to the logits of all heads; or NULL */
+    size_t mask_stride;        /* elements from one query to the next */
+    const float *alibi_slopes; /* [heads], or NULL */
+    const float *sinks;        /* [heads], or NULL */
+    const float *betas;        /* [rows][heads][length], or NULL: in place of the policies' */
     const float *qkv;
     whet_stats *stats; /* [rows][heads][length], from forward to backward */
 } nn_attention;
+
+/* What the backward pass sets; all but qkv may be NULL. */
+typedef struct nn_attention_gradients {
+    float *qkv;
+    whet_policy_gradient *policies; /* [policy_count] */
+    float *sinks;                   /* [heads] */
+    float *betas;                   /* [rows][heads][length] */
+} nn_attention_gradients;
 
 /* Scratch memory of attention, grown when needed and kept between calls. */
 typedef struct nn_scratch {
@@ -81,10 +92,9 @@ bool nn_attention_reserve(const nn_attention *attention, float *out, float *part
 /* WHET_NOT_FINITE if a value was not finite, WHET_ERROR_MEMORY if memory ran out. */
 whet_status nn_attention_forward(const nn_attention *attention, nn_scratch *scratch, float *out);
 
-/* grad_qkv is set; so is grad_policies, [policy_count], unless NULL. `parts` is scratch of the size
- * of grad_qkv, for the three separate gradients. */
+/* `parts` is scratch of the size of the gradient of qkv, for its three separate parts. */
 whet_status nn_attention_backward(const nn_attention *attention, nn_scratch *scratch,
-                                  const float *grad_out, float *parts, float *grad_qkv,
-                                  whet_policy_gradient *grad_policies);
+                                  const float *grad_out, float *parts,
+                                  const nn_attention_gradients *gradients);
 
 #endif

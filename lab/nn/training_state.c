@@ -96,6 +96,14 @@ bool nn_training_state_restore(nn_training_state *state, const char *path, uint6
     return is_good;
 }
 
+void nn_training_state_broadcast(nn_training_state *state, const lab_ranks *ranks) {
+    size_t bytes = state->count * sizeof(float);
+    lab_ranks_broadcast(ranks, &state->step, sizeof state->step);
+    lab_ranks_broadcast(ranks, state->weights, bytes);
+    lab_ranks_broadcast(ranks, state->first, bytes);
+    lab_ranks_broadcast(ranks, state->second, bytes);
+}
+
 double nn_half_cosine(double from, double to, double share) {
     double fall = 0.5 * (1 - cos(3.141592653589793 * fmin(share, 1)));
     return from + (to - from) * fall;

@@ -6,6 +6,7 @@
 #ifndef WHET_LAB_TRAINING_STATE_H
 #define WHET_LAB_TRAINING_STATE_H
 
+#include "base/ranks.h"
 #include "nn/checkpoint.h"
 #include "nn/kernels.h"
 
@@ -44,6 +45,9 @@ typedef bool (*nn_same_run)(const void *context, const nn_checkpoint *read, cons
 /* Continues from a checkpoint of the same run and size with at most `steps` steps. */
 bool nn_training_state_restore(nn_training_state *state, const char *path, uint64_t steps,
                                nn_same_run is_same, const void *context, lab_error *error);
+
+/* Gives all ranks what the first has; of the same number of weights. */
+void nn_training_state_broadcast(nn_training_state *state, const lab_ranks *ranks);
 
 /* From one rate to another along a half cosine, `share` of the way, from 0 to 1. */
 double nn_half_cosine(double from, double to, double share);

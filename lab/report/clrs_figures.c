@@ -85,9 +85,10 @@ static void draw_panel(FILE *script, const panels *p, size_t panel) {
     json_int_t longest = longest_of(p);
     write_data(script, p, panel);
     bool has_published = write_published(script, p, panel, longest);
-    fprintf(script, "set title \"%s\" noenhanced offset 0,-0.6\nset xrange [3.5:%lld.5]\n",
-            p->names[panel], (long long)longest);
-    fputs("plot ", script);
+    fputs("set title ", script);
+    plot_text(script, p->names[panel]);
+    fprintf(script, " noenhanced offset 0,-0.6\nset xrange [3.5:%lld.5]\nplot ",
+            (long long)longest);
     if (has_published)
         fprintf(script, "$published%zu using 1:2 with lines lc '#aaaaaa' lw 3, ", panel);
     for (size_t a = 0; a < p->shaded; a++)
@@ -114,9 +115,10 @@ static void begin_legend(FILE *script, const panels *p) {
 static void draw_legend(FILE *script, const panels *p) {
     begin_legend(script, p);
     fputs("NaN with lines lc '#aaaaaa' lw 3 title 'Gemma 2B, tuned (published)'", script);
-    for (size_t a = 0; a < p->arm_count; a++)
-        fprintf(script, ", NaN with linespoints ls %zu title \"%s\"", a + 1,
-                json_string_value(json_object_get(p->arms[a], p->label)));
+    for (size_t a = 0; a < p->arm_count; a++) {
+        fprintf(script, ", NaN with linespoints ls %zu title ", a + 1);
+        plot_text(script, json_string_value(json_object_get(p->arms[a], p->label)));
+    }
     fputc('\n', script);
 }
 
@@ -250,8 +252,9 @@ static void draw_entropies(FILE *script, const void *context) {
     mark_training(script, p->result);
     for (size_t a = 0; a < p->arm_count; a++) {
         write_entropies(script, p, a);
-        fprintf(script, "set title \"%s\" offset 0,-0.6\n%s\n",
-                json_string_value(json_object_get(p->arms[a], "name")),
+        fputs("set title ", script);
+        plot_text(script, json_string_value(json_object_get(p->arms[a], "name")));
+        fprintf(script, " offset 0,-0.6\n%s\n",
                 a ? "unset ylabel" : "set ylabel 'entropy, nats' offset 1");
         fprintf(script, "plot $entropy%zu using 1:2 with lines lc '#999999' dt 3 lw 2", a);
         for (size_t h = 0; h < layers * heads; h++)

@@ -16,8 +16,20 @@ experiment experiment_start(const experiment_options *options) {
 }
 
 bool experiment_claim(experiment *e, lab_error *error) {
-    return lab_make_folder(e->options.folder, error) &&
-           lab_folder_take(&e->lock, e->options.folder, error);
+    static const char *const parts[] = {"data", "figures", "results"};
+    if (e->lock.descriptor >= 0)
+        return true;
+    if (!lab_make_folder(e->options.folder, error) ||
+        !lab_folder_take(&e->lock, e->options.folder, error))
+        return false;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char *path = lab_path(e->options.folder, "%s", parts[i]);
+        if (!path)
+            return lab_fail_memory(error);
+        lab_folder_sweep(path);
+        free(path);
+    }
+    return true;
 }
 
 void experiment_end(experiment *e) {
@@ -58,14 +70,21 @@ static bool find_kept(const char *path, const json_t *options, json_t **result, 
     if (!lab_file_exists(path))
         return true;
     json_t *file = lab_json_read(path, &reason);
-    if (file && json_equal(json_object_get(file, "made_with"), options))
-        *result = json_incref(json_object_get(file, "result"));
+    json_t *found = json_object_get(file, "result"), *checksum = lab_json_checksum(found);
+    if (json_equal(json_object_get(file, "made_with"), options) && checksum &&
+        json_equal(json_object_get(file, "checksum"), checksum))
+        *result = json_incref(found);
+    bool ran_out = found && !checksum;
+    json_decref(checksum);
     json_decref(file);
+    if (ran_out)
+        return lab_fail_memory(error);
     return reason.kind != LAB_SYSTEM || lab_fail(error, LAB_SYSTEM, "%s", reason.text);
 }
 
 static bool keep_result(const char *path, json_t *options, json_t *result, lab_error *error) {
-    json_t *file = json_pack("{s:O, s:O}", "made_with", options, "result", result);
+    json_t *file = json_pack("{s:O, s:O, s:o}", "made_with", options, "result", result, "checksum",
+                             lab_json_checksum(result));
     bool good = lab_json_write(path, file, error);
     json_decref(file);
     return good;

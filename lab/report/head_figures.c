@@ -182,8 +182,8 @@ static void plot_side(FILE *script, const curves *c, const results_axes *axes, b
                     ", $data using 1:%zu:%zu with filledcurves fs transparent solid 0.2 noborder "
                     "ls %zu notitle",
                     3 + 3 * p, 4 + 3 * p, own);
-        fprintf(script, ", $data using 1:%zu with linespoints ls %zu title '%s'", 2 + 3 * p, own,
-                name);
+        fprintf(script, ", $data using 1:%zu with linespoints ls %zu title ", 2 + 3 * p, own);
+        plot_text(script, name);
     }
     fputc('\n', script);
 }
@@ -265,7 +265,7 @@ static void draw_sharpness(FILE *script, const void *context) {
     for (size_t p = 0; p < axes.policy_count; p++) {
         if (strncmp(axes.policies[p], "fixed:", 6) != 0)
             continue;
-        fprintf(script, "%s", axes.policies[p] + 6);
+        fprintf(script, "%.17g", strtod(axes.policies[p] + 6, NULL));
         for (size_t s = 0; s < axes.size_count; s++)
             fprintf(script, " %.7g",
                     results_value(results_row(context, axes.policies[p], axes.sizes[s]),

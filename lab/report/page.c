@@ -46,7 +46,7 @@ static void write_links(FILE *file, const page *p, const report_part *part) {
                 part->name, part->name,
                 strncmp(part->name, "figure", 6) == 0 ? part->name + 6 : part->name);
     else
-        fprintf(file, " &middot; <code>whet reproduce --only %s --out ", part->name);
+        fprintf(file, " &middot; <code>whet reproduce --only %s --out-dir ", part->name);
     html_text(file, p->experiment->options.folder);
     fputs("</code></p>\n", file);
 }
@@ -91,6 +91,15 @@ static void write_verdict(FILE *file, const page *p) {
     fputs("</section>\n", file);
 }
 
+/* A page of its own, made by `whet league` in a folder of the report. */
+static bool has_league(page *p) {
+    char *path = lab_path(p->experiment->options.folder, "league/index.html");
+    bool is_there = path && lab_file_exists(path);
+    p->failed = p->failed || !path;
+    free(path);
+    return is_there;
+}
+
 static void write_contents(FILE *file, page *p) {
     const report_part *part;
     fputs("<nav id=\"contents\">\n<h2>Contents</h2>\n<ul>\n"
@@ -99,6 +108,10 @@ static void write_contents(FILE *file, page *p) {
     for (size_t i = 0; (part = report_part_at(i)) != NULL; i++)
         if (is_shown(p, part))
             fprintf(file, "<li><a href=\"#%s\">%s</a></li>\n", part->name, part->title);
+    if (has_league(p))
+        fputs("<li><a href=\"league/index.html\">The league: every policy trained on every "
+              "task</a></li>\n",
+              file);
     if (p->experiment->table)
         fputs("<li><a href=\"#differs\">Differences from the paper</a></li>\n", file);
     fputs("</ul>\n</nav>\n", file);

@@ -31,11 +31,19 @@ static const char *terminal_for(const char *path) {
 }
 
 bool plot_knows(const char *path, lab_error *error) {
-    if (!terminal_for(path))
-        return lab_fail(error, LAB_INPUT, "%s: figures are written as .svg or .png", path);
-    /* gnuplot's scripts have no way to say it */
-    return !strchr(path, '\'') ||
-           lab_fail(error, LAB_INPUT, "%s: file names of figures must not have quotes", path);
+    return terminal_for(path) ||
+           lab_fail(error, LAB_INPUT, "%s: figures are written as .svg or .png", path);
+}
+
+/* Nothing is substituted within single quotes; a quote is written twice. */
+void plot_text(FILE *script, const char *text) {
+    fputc('\'', script);
+    for (const char *at = text ? text : ""; *at; at++) {
+        if (*at == '\'')
+            fputc('\'', script);
+        fputc((unsigned char)*at < ' ' || *at == 127 ? ' ' : *at, script);
+    }
+    fputc('\'', script);
 }
 
 /* A picture under way. */
@@ -68,8 +76,7 @@ static void write_terminal(FILE *script, const drawing *d) {
 
 static void write_head(FILE *script, const drawing *d) {
     write_terminal(script, d);
-    fprintf(script, "set output '%s'\nset encoding utf8\n", d->output);
-    fputs("set border 3 lc '#666666'\nset tics nomirror out tc '#333333'\n"
+    fputs("set encoding utf8\nset border 3 lc '#666666'\nset tics nomirror out tc '#333333'\n"
           "set grid lc '#dddddd' lt 1 lw 0.6\nset key tc '#333333' samplen 3 Left reverse opaque\n"
           "set rmargin 4\n",
           script);
@@ -94,8 +101,8 @@ static const char *first_complaint(const char *path, char *text, size_t size) {
 extern char **environ;
 
 static bool fail_without_gnuplot(lab_error *error, int reason) {
-    return lab_fail(error, LAB_SYSTEM, "gnuplot: cannot run: %s; install gnuplot-nox",
-                    strerror(reason));
+    return lab_fail(error, LAB_SYSTEM, "gnuplot: cannot run: %s%s", strerror(reason),
+                    reason == ENOENT ? "; install gnuplot-nox" : "");
 }
 
 bool plot_has_program(lab_error *error) {
@@ -111,19 +118,27 @@ bool plot_has_program(lab_error *error) {
     return fail_without_gnuplot(error, ENOENT);
 }
 
-static bool run_gnuplot(const drawing *d, lab_error *error) {
+/* The picture is gnuplot's standard output: its name never is part of a script. */
+static int spawn_gnuplot(const drawing *d, pid_t *child) {
+    enum { NEW_FILE = O_WRONLY | O_CREAT | O_EXCL };
     char program[] = "gnuplot";
     char *arguments[] = {program, d->script, NULL};
     posix_spawn_file_actions_t actions;
-    pid_t child;
     int reason = posix_spawn_file_actions_init(&actions);
-    if (reason == 0) {
-        reason = posix_spawn_file_actions_addopen(&actions, 2, d->log, O_WRONLY | O_CREAT | O_TRUNC,
-                                                  0600);
-        if (reason == 0)
-            reason = posix_spawnp(&child, program, &actions, NULL, arguments, environ);
-        posix_spawn_file_actions_destroy(&actions);
-    }
+    if (reason != 0)
+        return reason;
+    reason = posix_spawn_file_actions_addopen(&actions, 1, d->output, NEW_FILE, 0600);
+    if (reason == 0)
+        reason = posix_spawn_file_actions_addopen(&actions, 2, d->log, NEW_FILE, 0600);
+    if (reason == 0)
+        reason = posix_spawnp(child, program, &actions, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return reason;
+}
+
+static bool run_gnuplot(const drawing *d, lab_error *error) {
+    pid_t child;
+    int reason = spawn_gnuplot(d, &child);
     if (reason != 0)
         return fail_without_gnuplot(error, reason);
     int status = 0;
@@ -133,7 +148,7 @@ static bool run_gnuplot(const drawing *d, lab_error *error) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return true;
     char complaint[256];
-    return lab_fail(error, LAB_SYSTEM, "gnuplot failed: %s",
+    return lab_fail(error, LAB_SYSTEM, "%s: cannot draw: gnuplot failed: %s", d->of->path,
                     first_complaint(d->log, complaint, sizeof complaint));
 }
 
@@ -222,23 +237,28 @@ static bool put_in_place(const drawing *d, lab_error *error) {
 
 static bool write_script(const drawing *d, plot_commands commands, const void *context,
                          lab_error *error) {
-    FILE *script = fopen(d->script, "w");
+    FILE *script = fopen(d->script, "wx");
     if (!script)
         return lab_fail_file(error, "write", d->of->path);
     write_head(script, d);
     commands(script, context);
-    fputs("\nunset output\n", script);
+    fputc('\n', script);
     bool failed = ferror(script) != 0;
     if (fclose(script) != 0 || failed)
         return lab_fail_file(error, "write", d->of->path);
     return true;
 }
 
-static char *beside(const char *path, const char *ending) {
+/* A name that folder_lock.c knows for a temporary file's; never one that begins with a dash. A file
+ * that is there already is a dead process's. */
+static char *beside(const char *path, int number) {
     size_t size = strlen(path) + 48;
     char *name = malloc(size);
-    if (name)
-        snprintf(name, size, "%s.%ld.tmp%s", path, (long)getpid(), ending);
+    if (name) {
+        snprintf(name, size, "%s%s.%ld-%d.tmp", path[0] == '-' ? "./" : "", path, (long)getpid(),
+                 number);
+        unlink(name);
+    }
     return name;
 }
 
@@ -249,9 +269,9 @@ bool plot_draw(const plot_request *request, plot_commands commands, const void *
         return false;
     drawing d = {.of = request,
                  .terminal = terminal,
-                 .script = beside(request->path, ".plot"),
-                 .output = beside(request->path, ""),
-                 .log = beside(request->path, ".log")};
+                 .script = beside(request->path, 1),
+                 .output = beside(request->path, 2),
+                 .log = beside(request->path, 3)};
     bool has_names = d.script && d.output && d.log;
     bool good = has_names ? write_script(&d, commands, context, error) && run_gnuplot(&d, error) &&
                                 put_in_place(&d, error)

@@ -12,6 +12,10 @@
 /* Writes commands from `set title` to `plot`; data goes into blocks, "$name << END". */
 typedef void (*plot_commands)(FILE *script, const void *context);
 
+/* Writes a text as a string of gnuplot's. A script can run programs: text that comes from a file or
+ * a user goes through this. */
+void plot_text(FILE *script, const char *text);
+
 typedef struct plot_request {
     const char *path;  /* .svg or .png */
     const char *title; /* of the file, where its kind has one */
@@ -23,7 +27,7 @@ typedef struct plot_request {
 bool plot_draw(const plot_request *request, plot_commands commands, const void *context,
                lab_error *error);
 
-/* Whether a name ends in .svg or .png and can be written in a script of gnuplot. */
+/* Whether a name ends in .svg or .png. */
 bool plot_knows(const char *path, lab_error *error);
 
 /* Whether gnuplot is there, for those who would have to work long before they find out. */

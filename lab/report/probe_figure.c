@@ -57,6 +57,12 @@ static void write_data(FILE *script, const probe_figure *f, size_t layer, bool i
 }
 
 /* The curves of a panel; those of the legend are the same with no data. */
+static void write_mean(FILE *script, const char *when, const char *policy) {
+    fprintf(script, "'mean%s'.", when);
+    plot_text(script, policy);
+    fputs(" noenhanced", script);
+}
+
 static void write_curves(FILE *script, const probe_figure *f, const char *data, bool is_legend) {
     const probe_result *r = f->result;
     const size_t base = probe_plainest(f->request);
@@ -70,14 +76,14 @@ static void write_curves(FILE *script, const probe_figure *f, const char *data, 
         fprintf(script, ", %s using 1:%zu with %s lc '#3a93c9' lw 0.7 %s", data,
                 5 + r->policies + head, r->sizes > 1 ? "lines" : "points pt 6 ps 0.5",
                 head ? "notitle" : "title 'heads'");
-    fprintf(script, ", %s using 1:3 with linespoints ls 1 title 'mean%s%s' noenhanced", data,
-            is_plain(f) ? ", " : " before ", f->request->policies[base]);
+    fprintf(script, ", %s using 1:3 with linespoints ls 1 title ", data);
+    write_mean(script, is_plain(f) ? ", " : " before ", f->request->policies[base]);
     for (size_t p = 0, style = 1; p < r->policies; p++) {
         if (is_plain(f) && p == base)
             continue;
-        fprintf(script, ", %s using 1:%zu with linespoints ls %zu title 'mean%s%s' noenhanced",
-                data, 5 + p, 1 + style++ % PLOT_STYLES, is_plain(f) ? ", " : " after ",
-                f->request->policies[p]);
+        fprintf(script, ", %s using 1:%zu with linespoints ls %zu title ", data, 5 + p,
+                1 + style++ % PLOT_STYLES);
+        write_mean(script, is_plain(f) ? ", " : " after ", f->request->policies[p]);
     }
     fputc('\n', script);
 }

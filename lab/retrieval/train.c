@@ -43,6 +43,7 @@ typedef struct seed_run {
     uint64_t summed;
     double shown_loss, shown_accuracy; /* smoothed, for the progress line */
     uint64_t uncounted;                /* steps not yet added to the shared count */
+    const lab_ranks *ranks;            /* that train this seed together, or NULL */
 } seed_run;
 
 static void note_failure(shared_state *shared, const lab_error *error) {
@@ -115,7 +116,8 @@ static bool train_seed(seed_run *own, lab_error *error) {
     const retrieval_run *run = own->shared->run;
     enum { SHOW_EVERY = 16 };
     uint64_t step = retrieval_trainer_done(own->trainer);
-    while (step < run->config.steps && !atomic_load(&own->shared->stop) && !lab_interrupted()) {
+    while (step < run->config.steps && !atomic_load(&own->shared->stop) &&
+           !lab_ranks_any(own->ranks, lab_interrupted())) {
         retrieval_step result;
         if (!retrieval_trainer_step(own->trainer, &result, error))
             return false;
@@ -163,8 +165,11 @@ static bool run_seed(seed_run *own, retrieval_head *head, lab_error *error) {
     shared_state *shared = own->shared;
     own->trainer = retrieval_trainer_create(shared->engine, &shared->run->config, own->seed,
                                             shared->run->executor, error);
-    if (!own->trainer || !open_files(own, error))
+    bool is_open = own->trainer && (!lab_is_first(own->ranks) || open_files(own, error));
+    if (!lab_ranks_agree(own->ranks, is_open, error))
         return false;
+    if (own->ranks)
+        retrieval_trainer_join(own->trainer, own->ranks);
     take_sums(own);
     uint64_t before = retrieval_trainer_done(own->trainer);
     pthread_mutex_lock(&shared->lock);
@@ -179,7 +184,12 @@ static void seed_task(void *argument, size_t task, size_t worker) {
     shared_state *shared = argument;
     if (atomic_load(&shared->stop) || lab_interrupted())
         return;
-    seed_run own = {.shared = shared, .seed = shared->run->seeds[task]};
+    const lab_ranks *ranks = shared->run->ranks;
+    bool is_dealt = shared->run->seed_count > 1;
+    if (ranks && is_dealt && task % (size_t)ranks->size != (size_t)ranks->rank)
+        return;
+    seed_run own = {
+        .shared = shared, .seed = shared->run->seeds[task], .ranks = is_dealt ? NULL : ranks};
     lab_error error = {.kind = LAB_NO_ERROR};
     bool is_done = run_seed(&own, shared->heads ? &shared->heads[task] : NULL, &error);
     if (!nn_files_close(&own.files, &error) || !is_done)
@@ -187,12 +197,24 @@ static void seed_task(void *argument, size_t task, size_t worker) {
     retrieval_trainer_destroy(own.trainer);
 }
 
-/* Existing checkpoints are only replaced when the run is resumed. */
-static bool check_checkpoints(const retrieval_run *run, lab_error *error) {
+/* Whether a seed can continue from its checkpoint. */
+static bool can_continue(const nn_engine *engine, const retrieval_run *run, uint64_t seed,
+                         const char *path, lab_error *error) {
+    retrieval_trainer *trainer =
+        retrieval_trainer_create(engine, &run->config, seed, run->executor, error);
+    bool is_good = trainer && retrieval_trainer_restore(trainer, path, error);
+    retrieval_trainer_destroy(trainer);
+    return is_good;
+}
+
+/* Existing checkpoints are only replaced when the run is resumed, and is the same run. */
+static bool check_checkpoints(const nn_engine *engine, const retrieval_run *run, lab_error *error) {
     for (size_t i = 0; i < run->seed_count; i++) {
         char *path = checkpoint_path(run, run->seeds[i]);
         bool is_good =
             path ? nn_run_folder_allows(&run->folder, path, error) : lab_fail_memory(error);
+        if (is_good && lab_file_exists(path))
+            is_good = can_continue(engine, run, run->seeds[i], path, error);
         free(path);
         if (!is_good)
             return false;
@@ -222,6 +244,14 @@ static void run_all_seeds(shared_state *shared) {
             seed_task(shared, i, 0);
 }
 
+/* How many of the seeds this process trains. */
+static size_t seeds_of(const retrieval_run *run) {
+    size_t size = run->ranks ? (size_t)run->ranks->size : 1;
+    if (size == 1 || run->seed_count == 1)
+        return run->seed_count;
+    return (run->seed_count + size - 1 - (size_t)run->ranks->rank) / size;
+}
+
 static bool train_all(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
                       lab_error *error) {
     shared_state shared = {.engine = engine,
@@ -230,22 +260,23 @@ static bool train_all(const nn_engine *engine, const retrieval_run *run, retriev
                            .lock = PTHREAD_MUTEX_INITIALIZER,
                            .error = error};
     shared.progress = lab_progress_begin(run->title ? run->title : "training", 0,
-                                         run->config.steps * run->seed_count, run->quiet);
+                                         run->config.steps * seeds_of(run), run->quiet);
     run_all_seeds(&shared);
     lab_progress_end(&shared.progress);
     pthread_mutex_destroy(&shared.lock);
     if (error->kind != LAB_NO_ERROR)
         return false;
-    uint64_t total = run->config.steps * run->seed_count;
-    if (lab_interrupted() && shared.done < total)
+    uint64_t total = run->config.steps * seeds_of(run);
+    if (lab_ranks_any(run->ranks, lab_interrupted()) && shared.done < total)
         return nn_fail_stopped(&run->folder, shared.done, total, error);
     return true;
 }
 
 static bool train_alone(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
                         lab_error *error) {
-    if (run->folder.path && !check_checkpoints(run, error))
-        return false;
+    bool writes = run->folder.path && lab_is_first(run->ranks);
+    if (writes && !check_checkpoints(engine, run, error))
+        return lab_ranks_agree(run->ranks, false, error);
     if (heads) {
         *heads = (retrieval_heads){.list = calloc(run->seed_count, sizeof *heads->list),
                                    .count = run->seed_count};
@@ -254,10 +285,11 @@ static bool train_alone(const nn_engine *engine, const retrieval_run *run, retri
     }
     lab_manifest manifest =
         lab_manifest_begin(command_name, run_options(run), engine->blas.description);
-    bool is_begun =
-        !run->folder.path || lab_manifest_write(&manifest, run->folder.path, false, error);
+    bool is_begun = !writes || lab_manifest_write(&manifest, run->folder.path, false, error);
+    is_begun = lab_ranks_agree(run->ranks, is_begun, error);
     bool is_done = is_begun && train_all(engine, run, heads, error);
-    if (is_done && run->folder.path)
+    is_done = is_begun && lab_ranks_agree(run->ranks, is_done, error);
+    if (is_done && writes)
         is_done = lab_manifest_write(&manifest, run->folder.path, true, error);
     lab_manifest_end(&manifest);
     if (!is_done && heads)
@@ -270,9 +302,15 @@ bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieva
     lab_folder_lock lock = lab_folder_unlocked();
     if (!retrieval_config_check(&run->config, error))
         return false;
-    if (run->folder.path && (!lab_make_folder(run->folder.path, error) ||
-                             !lab_folder_take(&lock, run->folder.path, error)))
+    if (run->ranks && !lab_ranks_same_options(run->ranks, run_options(run), error))
         return false;
+    bool writes = run->folder.path && lab_is_first(run->ranks);
+    bool is_taken = !writes || (lab_make_folder(run->folder.path, error) &&
+                                lab_folder_take(&lock, run->folder.path, error));
+    if (!lab_ranks_agree(run->ranks, is_taken, error)) {
+        lab_folder_release(&lock);
+        return false;
+    }
     bool is_done = train_alone(engine, run, heads, error);
     lab_folder_release(&lock);
     return is_done;

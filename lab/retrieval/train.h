@@ -20,12 +20,16 @@ typedef struct retrieval_run {
     bool quiet;
     const char *title;             /* for the progress line, or NULL */
     const whet_executor *executor; /* or NULL */
+    const lab_ranks *ranks;        /* or NULL: processes that train together */
 } retrieval_run;
 
 /*
  * Trains all seeds. On success heads (if not NULL) has seed_count heads, to be
  * freed. Stopped by a signal (lab_catch_interrupts), it saves checkpoints and
  * fails with LAB_STOPPED. Call lab_catch_interrupts first if that is wanted.
+ * Ranks train one seed together, its tiles dealt to them and its files written
+ * by the first; of several seeds each trains some alone, and writes their files
+ * to the same folder. `heads` is for a process alone.
  */
 bool retrieval_train(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
                      lab_error *error);

@@ -20,6 +20,8 @@ struct retrieval_trainer {
     retrieval_model model;
     uint64_t seed;
     size_t tiles;
+    size_t first_tile;      /* of this process, */
+    const lab_ranks *ranks; /* which may be one of several */
     nn_training_state state;
     float *gradients; /* [tiles][state.count] */
     retrieval_workspace **workspaces;
@@ -122,9 +124,10 @@ static void draw_batch(retrieval_trainer *trainer) {
     }
 }
 
-static void tile_task(void *argument, size_t task, size_t worker) {
+static void tile_task(void *argument, size_t index, size_t worker) {
     (void)worker;
     retrieval_trainer *trainer = argument;
+    size_t task = trainer->first_tile + index;
     size_t sets = retrieval_tile_sets(&trainer->config);
     size_t n = trainer->n, first = task * sets, left = trainer->config.batch - first;
     retrieval_batch batch = {.sets = left < sets ? left : sets,
@@ -148,6 +151,24 @@ static void update_task(void *argument, size_t task, size_t worker) {
                                    trainer->state.second + first);
 }
 
+/* The tiles of this process, then those of the others. */
+static void run_tiles(retrieval_trainer *trainer) {
+    const lab_ranks *ranks = trainer->ranks;
+    int rank = ranks ? ranks->rank : 0;
+    size_t end = lab_rank_first(ranks, trainer->tiles, rank + 1);
+    trainer->first_tile = lab_rank_first(ranks, trainer->tiles, rank);
+    if (end > trainer->first_tile)
+        nn_run_tasks(trainer->executor, end - trainer->first_tile, tile_task, trainer);
+    lab_ranks_share(ranks, trainer->gradients, trainer->tiles,
+                    trainer->state.count * sizeof(float));
+    lab_ranks_share(ranks, trainer->outcomes, trainer->tiles, sizeof trainer->outcomes[0]);
+}
+
+void retrieval_trainer_join(retrieval_trainer *trainer, const lab_ranks *ranks) {
+    trainer->ranks = ranks;
+    nn_training_state_broadcast(&trainer->state, ranks);
+}
+
 static nn_adam adam_at(const retrieval_config *config, uint64_t step) {
     double share = config->steps > 1 ? (double)step / (double)(config->steps - 1) : 0;
     double rate = nn_half_cosine(config->rate, config->rate_end, share);
@@ -163,7 +184,7 @@ static nn_adam adam_at(const retrieval_config *config, uint64_t step) {
 
 bool retrieval_trainer_step(retrieval_trainer *trainer, retrieval_step *result, lab_error *error) {
     draw_batch(trainer);
-    nn_run_tasks(trainer->executor, trainer->tiles, tile_task, trainer);
+    run_tiles(trainer);
     double loss = 0;
     size_t correct = 0;
     bool is_finite = true;

@@ -16,6 +16,10 @@ retrieval_trainer *retrieval_trainer_create(const nn_engine *engine, const retri
                                             lab_error *error);
 void retrieval_trainer_destroy(retrieval_trainer *trainer);
 
+/* Makes it one of several that train the same head, each on some of a step's tiles, with the same
+ * result as one alone; all start from what the first has. The ranks must outlive the trainer. */
+void retrieval_trainer_join(retrieval_trainer *trainer, const lab_ranks *ranks);
+
 typedef struct retrieval_step {
     double loss;     /* mean over the batch */
     double accuracy; /* share of its sets */

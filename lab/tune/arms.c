@@ -49,6 +49,19 @@ double tune_task_mean(const tune_result *r, const char *name,
     return sum / (double)count;
 }
 
+lab_interval tune_chosen_against(const tune_result *r, const char *name) {
+    return r->task_count > 0 ? tune_task_change(r, "chosen", name, tune_answer_loss)
+                             : tune_change_between(r, "chosen", name, SIZE_MAX, r->part);
+}
+
+const char *tune_better_control(const tune_result *r) {
+    static const char *const names[] = {"one number at equal cost", "one number"};
+    for (size_t i = 0; r->is_confirmed && i < sizeof names / sizeof *names; i++)
+        if (tune_find(r, names[i]) && tune_chosen_against(r, names[i]).low > 0)
+            return names[i];
+    return NULL;
+}
+
 static bool is_window(const char *name) { return strncmp(name, "window", 6) == 0; }
 
 bool tune_arm_is_other(const char *name) {

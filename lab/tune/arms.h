@@ -24,6 +24,14 @@ double *tune_answer_loss(const tune_measure *measure);
 double tune_task_mean(const tune_result *result, const char *name,
                       double *(*quantity)(const tune_measure *));
 
+/* How the chosen setting differs from another arm on the check texts: the loss of a token of the
+ * task's answers, or else perplexity where the gain is. Below 0 the chosen one is better. */
+lab_interval tune_chosen_against(const tune_result *result, const char *name);
+
+/* A control with one number that is certainly better than the chosen setting; NULL if there is
+ * none. */
+const char *tune_better_control(const tune_result *result);
+
 /* Whether an arm has other positions or masks than the model that was tuned. */
 bool tune_arm_is_other(const char *name);
 

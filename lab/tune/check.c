@@ -52,16 +52,19 @@ static bool check_setting(tune_run_state *run, const tune_setting *setting, cons
     return check(run, &run->models[0], &arm, name, seed);
 }
 
-/* The same number in all heads. */
-static bool check_uniform(tune_run_state *run, double a, const char *name) {
+/* The same number in all heads that are tuned (NULL: in all). */
+static bool check_uniform(tune_run_state *run, const unsigned char *is_tuned, double a,
+                          const char *name) {
     tune_setting setting;
     const tune_setting *like = &run->neutral;
     bool good = tune_setting_create(like->layers, like->heads, like->n0, &setting) ||
                 lab_fail_memory(run->error);
     if (good) {
-        tune_setting_fill(&setting, a, 0);
+        tune_setting_fill_tuned(&setting, is_tuned, a, 0);
         good = check_setting(run, &setting, name, 0);
     }
+    if (good)
+        run->result->rows[run->result->row_count - 1].beta = exp(a);
     tune_setting_free(&setting);
     return good;
 }
@@ -121,8 +124,8 @@ static bool check_rule(tune_run_state *run) {
     if (factor <= 1)
         return true;
     bool has_rule = strncmp(rope, "yarn", 4) == 0;
-    return has_rule ? check_uniform(run, -yarn_rule(factor), "without YaRN's rule")
-                    : check_uniform(run, yarn_rule(factor), "YaRN's rule");
+    return has_rule ? check_uniform(run, NULL, -yarn_rule(factor), "without YaRN's rule")
+                    : check_uniform(run, NULL, yarn_rule(factor), "YaRN's rule");
 }
 
 /* Other ways to stretch positions by the same factor, with beta = 1. */
@@ -161,33 +164,60 @@ static bool check_windows(tune_run_state *run) {
     return true;
 }
 
-/* One number that costs as much perplexity on the validation texts as the chosen setting. */
-static bool find_equal_cost(tune_run_state *run, double cost, double *a) {
-    enum { HALVINGS = 6 };
-    double low = 0, high = run->request->bound;
+/* What one number for the tuned heads does on the validation texts. */
+typedef struct one_number {
+    double a, cost, loss; /* loss: of the task's answers */
+} one_number;
+
+static bool try_number(tune_run_state *run, double a, one_number *tried) {
     size_t count = run->result->validate.count;
+    char key[KEY_SIZE];
     tune_setting setting;
+    tune_measure *domains = calloc(count + 1, sizeof *domains), task = {.count = 0};
     bool good =
-        tune_setting_create(run->neutral.layers, run->neutral.heads, run->neutral.n0, &setting) ||
-        lab_fail_memory(run->error);
-    for (size_t i = 0; good && i < HALVINGS; i++) {
-        tune_measure *domains = calloc(count + 1, sizeof *domains), task = {.count = 0};
-        double middle = (low + high) / 2, own = 0;
-        char key[KEY_SIZE];
-        snprintf(key, sizeof key, "equal cost/%.17g", middle);
-        tune_setting_fill(&setting, middle, 0);
-        good = domains ? tune_measure_validation(run, &setting, key, domains, &task)
-                       : lab_fail_memory(run->error);
-        if (good)
-            own = tune_cost_of(run, domains, NULL);
-        *(own <= cost ? &low : &high) = middle;
-        for (size_t j = 0; domains && j < count; j++)
-            tune_measure_free(&domains[j]);
-        free(domains);
-        tune_measure_free(&task);
-    }
+        tune_setting_create(run->neutral.layers, run->neutral.heads, run->neutral.n0, &setting) &&
+        domains;
+    if (good)
+        tune_setting_fill_tuned(&setting, run->is_tuned, a, 0);
+    snprintf(key, sizeof key, "equal cost/%.17g", a);
+    good = good ? tune_measure_validation(run, &setting, key, domains, &task)
+                : lab_fail_memory(run->error);
+    if (good)
+        *tried = (one_number){a, tune_cost_of(run, domains, NULL),
+                              log(tune_perplexity(&task, TUNE_ALL))};
+    for (size_t i = 0; domains && i < count; i++)
+        tune_measure_free(&domains[i]);
+    free(domains);
+    tune_measure_free(&task);
     tune_setting_free(&setting);
-    *a = low;
+    return good;
+}
+
+/* Halves the way from 0 to an end until the cost is met; *best is the best for the task of those
+ * numbers that cost no more. */
+static bool try_side(tune_run_state *run, double cost, double end, one_number *best) {
+    enum { HALVINGS = 6 };
+    double near = 0, far = end;
+    bool good = true;
+    for (size_t i = 0; good && i < HALVINGS; i++) {
+        one_number tried;
+        good = try_number(run, (near + far) / 2, &tried);
+        if (!good)
+            break;
+        bool is_affordable = tried.cost <= cost;
+        *(is_affordable ? &near : &far) = tried.a;
+        if (is_affordable && tried.loss < best->loss)
+            *best = tried;
+    }
+    return good;
+}
+
+/* The number, sharper or flatter, that is best for the task at no more than a cost. */
+static bool find_equal_cost(tune_run_state *run, double cost, double *a) {
+    one_number best = {0, 0, log(tune_perplexity(&run->task_base, TUNE_ALL))};
+    bool good = try_side(run, cost, run->request->bound, &best) &&
+                try_side(run, cost, -run->request->bound, &best);
+    *a = best.a;
     return good;
 }
 
@@ -205,9 +235,9 @@ static bool check_equal_cost(tune_run_state *run) {
     double a = 0;
     if (!run->request->task || !run->result->is_chosen)
         return true;
-    /* Where the chosen setting costs nothing, the largest number that costs nothing. */
+    /* Where the chosen setting costs nothing, a number that costs nothing. */
     return find_equal_cost(run, fmax(0, cost_of_chosen(run)), &a) &&
-           check_uniform(run, a, "one number at equal cost");
+           check_uniform(run, run->is_tuned, a, "one number at equal cost");
 }
 
 /* Whether the check texts agree with the choice. */

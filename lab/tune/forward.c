@@ -38,6 +38,7 @@ static bool search(tune_run_state *run, size_t seed, tune_setting *setting,
     const tune_search_listener listener = {&s, keep, heard};
     options.bound = run->request->bound;
     options.has_layers = run->request->by != TUNE_BY_ALL;
+    options.is_tuned = run->is_tuned;
     options.budget = run->request->passes;
     options.seed = lab_seed_for(run->request->seed, "search", seed);
     snprintf(s.key, sizeof s.key, "search/%zu", seed);
@@ -54,13 +55,6 @@ static bool search(tune_run_state *run, size_t seed, tune_setting *setting,
     return good;
 }
 
-/* Heads that are not to be tuned keep beta = 1. */
-static void leave_alone(const tune_run_state *run, tune_setting *setting) {
-    for (size_t i = 0; i < setting->layers * setting->heads; i++)
-        if (!run->is_tuned[i])
-            setting->a[i] = setting->h[i] = 0;
-}
-
 bool tune_search_candidates(tune_run_state *run, size_t seed) {
     const tune_result *result = run->result;
     tune_setting setting;
@@ -68,13 +62,10 @@ bool tune_search_candidates(tune_run_state *run, size_t seed) {
     bool good = tune_setting_create(result->layers, result->heads, result->n0, &setting) ||
                 lab_fail_memory(run->error);
     good = good && search(run, seed, &setting, &found);
-    if (good && run->request->by != TUNE_BY_ALL) {
-        leave_alone(run, &setting);
+    if (good && run->request->by != TUNE_BY_ALL)
         good = tune_consider(run, &setting, run->request->by, seed, found.passes, 1);
-    }
     if (good) {
-        tune_setting_fill(&setting, found.a, found.h);
-        leave_alone(run, &setting);
+        tune_setting_fill_tuned(&setting, run->is_tuned, found.a, found.h);
         good = tune_consider(run, &setting, TUNE_BY_ALL, seed, found.passes, 1);
     }
     tune_setting_free(&setting);

@@ -1,4 +1,4 @@
-/* {"identity": {...}, "entries": {key: value}}; see ledger.h. */
+/* {"identity": {...}, "entries": {key: value}, "checksum": "..."}; see ledger.h. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tune/ledger.h"
@@ -14,14 +14,24 @@ static bool read_entries(tune_ledger *ledger, lab_error *error) {
     json_t *file = lab_json_read(ledger->path, error);
     if (!file)
         return false;
-    json_t *entries = json_object_get(file, "entries");
-    bool good =
-        json_is_object(entries) && json_equal(json_object_get(file, "identity"), ledger->identity);
+    json_t *entries = json_object_get(file, "entries"), *checksum = lab_json_checksum(entries);
+    bool is_whole =
+        json_is_object(entries) && json_equal(json_object_get(file, "checksum"), checksum);
+    bool good = is_whole && json_equal(json_object_get(file, "identity"), ledger->identity);
     if (good) {
         json_decref(ledger->entries);
         ledger->entries = json_incref(entries);
     }
+    bool ran_out = entries && !checksum;
+    json_decref(checksum);
     json_decref(file);
+    if (ran_out)
+        return lab_fail_memory(error);
+    if (!is_whole)
+        return lab_fail(
+            error, LAB_INPUT,
+            "%s: not the state of a run, or damaged; remove it, or choose another --out",
+            ledger->path);
     return good || lab_fail(error, LAB_INPUT,
                             "%s: state of a run with other options or texts; remove it, or choose "
                             "another --out",
@@ -63,8 +73,10 @@ bool tune_ledger_save(tune_ledger *ledger, lab_error *error) {
     if (!ledger->path)
         return true;
     unsigned mark = lab_json_mark();
-    json_t *file = lab_json_whole(
-        json_pack("{s:O, s:O}", "identity", ledger->identity, "entries", ledger->entries), mark);
+    json_t *file =
+        lab_json_whole(json_pack("{s:O, s:O, s:o}", "identity", ledger->identity, "entries",
+                                 ledger->entries, "checksum", lab_json_checksum(ledger->entries)),
+                       mark);
     bool good = lab_json_write(ledger->path, file, error);
     json_decref(file);
     ledger->saved = lab_now();

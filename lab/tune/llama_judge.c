@@ -60,7 +60,6 @@ static bool take_model(llama_run *run, const json_t *line) {
     m->layers = count_of(line, "layers");
     m->heads = count_of(line, "heads");
     m->vocabulary = count_of(line, "vocabulary");
-    m->trained = (uint32_t)count_of(line, "trained");
     m->adds_begin = json_is_true(json_object_get(line, "adds_begin"));
     m->begin = begin >= 0 ? (lm_token)begin : LM_NO_TOKEN;
     m->has_rotations = json_is_true(json_object_get(line, "rotates"));
@@ -170,7 +169,8 @@ tune_llama *tune_llama_open(const tune_llama_options *options, lab_error *error)
         return NULL;
     }
     l->options = *options;
-    if (tune_llama_rope(options->model, options->rope, &l->rope, &l->model.context, error) &&
+    if (tune_llama_rope(options->model, options->rope, &l->rope, &l->model.trained,
+                        &l->model.context, error) &&
         runner_find_library(options->library, l->library, error) &&
         runner_find_plugin(options->plugin, l->plugin, error) && make_places(l, error) &&
         read_model(l, error))
@@ -196,9 +196,11 @@ void tune_llama_close(tune_llama *l) {
 
 const tune_llama_model *tune_llama_about(const tune_llama *llama) { return &llama->model; }
 
-bool tune_llama_tokens(tune_llama *llama, const char *const *texts, size_t count,
+bool tune_llama_tokens(tune_llama *llama, const char *const *texts, size_t count, bool are_prompts,
                        lm_token_list *lists, lab_error *error) {
-    llama_run run = {.llama = llama, .lists = lists, .job = {.texts = texts, .text_count = count}};
+    llama_run run = {.llama = llama,
+                     .lists = lists,
+                     .job = {.texts = texts, .text_count = count, .are_prompts = are_prompts}};
     return run_process(&run, error);
 }
 

@@ -27,7 +27,7 @@ typedef struct tune_llama_model {
     char version[64];     /* of llama.cpp, or "" */
     size_t layers, heads; /* heads: query heads of the first layer */
     size_t vocabulary;
-    uint32_t trained;   /* context it was trained on */
+    uint32_t trained;   /* context it was trained on, before any scaling */
     uint32_t context;   /* context with the scaling; without one, as trained */
     bool adds_begin;    /* texts begin with a token of their own */
     lm_token begin;     /* that token, or LM_NO_TOKEN */
@@ -46,9 +46,9 @@ const tune_llama_model *tune_llama_about(const tune_llama *llama);
 /* A judge, valid until the model is closed. Its runs are not to overlap. */
 tune_judge tune_llama_judge(tune_llama *llama);
 
-/* Tokens of texts by llama.cpp, without a begin token; control tokens are read as text. Appends to
- * list i those of text i. */
-bool tune_llama_tokens(tune_llama *llama, const char *const *texts, size_t count,
+/* Tokens of texts by llama.cpp, without a begin token; control tokens are recognised in prompts,
+ * and otherwise read as text. Appends to list i those of text i. */
+bool tune_llama_tokens(tune_llama *llama, const char *const *texts, size_t count, bool are_prompts,
                        lm_token_list *lists, lab_error *error);
 
 #endif

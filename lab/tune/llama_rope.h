@@ -7,10 +7,11 @@
 
 /*
  * The scaling that a name such as "yarn:4" means for a model, whose base, rotated elements and
- * context are read from its GGUF file. *context is the context after scaling. NULL as a name: the
- * file is only read, and *context is what it says.
+ * context are read from its GGUF file. *trained is the context that the model was trained on: of a
+ * file with a scaling of its own, that from before. *context is the context after scaling. NULL as
+ * a name: the file is only read, and *context is what it says.
  */
-bool tune_llama_rope(const char *model, const char *name, libllama_rope *rope, uint32_t *context,
-                     lab_error *error);
+bool tune_llama_rope(const char *model, const char *name, libllama_rope *rope, uint32_t *trained,
+                     uint32_t *context, lab_error *error);
 
 #endif

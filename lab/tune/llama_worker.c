@@ -27,13 +27,12 @@ static bool send(worker *w, json_t *line) { return llama_process_send(w->out, li
 
 static bool describe(worker *w) {
     const runner *r = w->runner;
-    return send(w, json_pack("{s:o, s:I, s:I, s:I, s:I, s:b, s:I, s:b}", "version",
-                             lab_json_text(runner_version(r)), "layers",
-                             (json_int_t)runner_layers(r), "heads", (json_int_t)runner_heads(r),
-                             "vocabulary", (json_int_t)w->vocabulary, "trained",
-                             (json_int_t)runner_trained_context(r), "adds_begin",
-                             runner_adds_start(r), "begin", (json_int_t)runner_start_token(r),
-                             "rotates", runner_rotates(r)));
+    return send(w,
+                json_pack("{s:o, s:I, s:I, s:I, s:b, s:I, s:b}", "version",
+                          lab_json_text(runner_version(r)), "layers", (json_int_t)runner_layers(r),
+                          "heads", (json_int_t)runner_heads(r), "vocabulary",
+                          (json_int_t)w->vocabulary, "adds_begin", runner_adds_start(r), "begin",
+                          (json_int_t)runner_start_token(r), "rotates", runner_rotates(r)));
 }
 
 /* ---- tokens ---- */
@@ -53,8 +52,8 @@ static bool send_tokens(worker *w, size_t text, const int32_t *tokens, size_t co
 static bool tokenise(worker *w) {
     for (size_t i = 0; i < w->job->text_count; i++) {
         size_t count;
-        int32_t *tokens =
-            runner_tokens(w->runner, w->job->texts[i], false, false, &count, &w->error);
+        int32_t *tokens = runner_tokens(w->runner, w->job->texts[i], false, w->job->are_prompts,
+                                        &count, &w->error);
         bool is_sent = tokens && send_tokens(w, i, tokens, count);
         free(tokens);
         if (!is_sent)

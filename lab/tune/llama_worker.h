@@ -21,6 +21,7 @@ typedef struct llama_job {
     libllama_context_options context; /* but for the number of tokens */
     const char *const *texts;         /* to be tokenised */
     size_t text_count;
+    bool are_prompts;               /* which have control tokens */
     const tune_sequence *sequences; /* to be judged */
     size_t sequence_count;
 } llama_job;

@@ -69,23 +69,22 @@ static void write_controls(FILE *file, const tune_page *p) {
     static const char *const names[] = {"one number", "permuted", "one number at equal cost"};
     static const char *const words[] = {"one temperature for all heads",
                                         "the same numbers dealt to other heads",
-                                        "one temperature that costs as much perplexity"};
+                                        "one temperature that costs at most as much perplexity"};
     const tune_result *r = p->result;
     bool is_begun = false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!tune_find(r, names[i]) || (i == 0 && r->by == TUNE_BY_ALL))
             continue;
         fprintf(file, "%s%s: ", is_begun ? "; against " : "<p class=\"note\">Against ", words[i]);
-        if (p->request->task)
-            tune_page_change(file, tune_task_change(r, "chosen", names[i], tune_answer_loss),
-                             false);
-        else
-            write_change(file, r, names[i], r->part);
+        tune_page_change(file, tune_chosen_against(r, names[i]), !p->request->task);
         is_begun = true;
     }
     if (is_begun)
         fprintf(file, " (%s).</p>\n",
                 p->request->task ? "loss of an answer's token" : "perplexity");
+    const char *better = tune_better_control(r);
+    if (better)
+        fprintf(file, "<p><b class=\"no\">But %s is better on the check texts.</b></p>\n", better);
 }
 
 static void write_found(FILE *file, const tune_page *p) {

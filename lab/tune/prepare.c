@@ -14,11 +14,6 @@
 
 /* ---- the model ---- */
 
-static double trained_context(const lm_config *config) {
-    const nn_rope_scaling *scaling = &config->rope_scaling;
-    return scaling->kind == NN_ROPE_PLAIN ? config->context : scaling->original;
-}
-
 /* The model in lab/lm. */
 static bool open_network(tune_run_state *run, tune_model *model) {
     lm_config config = run->opened.model.config;
@@ -84,23 +79,25 @@ static bool choose_context(tune_run_state *run, size_t longest) {
                     longest, context, ceil((double)context / run->result->n0));
 }
 
+/* Whether the model has all layers or heads of an option. */
+static bool are_there(tune_run_state *run, const char *option, const index_set *set, size_t count) {
+    return index_set_largest(set) < count ||
+           lab_fail(run->error, LAB_INPUT, "--%s: %u is out of range; the model has %s 0 to %zu",
+                    option, index_set_largest(set), option, count - 1);
+}
+
 static bool choose_heads(tune_run_state *run) {
     const tune_request *request = run->request;
     const tune_result *result = run->result;
-    size_t heads = result->layers * result->heads, tuned = 0;
+    size_t heads = result->layers * result->heads;
+    if (!are_there(run, "layers", &request->tuned_layers, result->layers) ||
+        !are_there(run, "heads", &request->tuned_heads, result->heads))
+        return false;
     run->is_tuned = malloc(heads);
-    if (!run->is_tuned)
-        return lab_fail_memory(run->error);
-    for (size_t i = 0; i < heads; i++) {
-        run->is_tuned[i] =
-            !request->is_tuned ||
-            request->is_tuned(request->is_tuned_context, i / result->heads, i % result->heads);
-        tuned += run->is_tuned[i];
-    }
-    return tuned > 0 || lab_fail(run->error, LAB_INPUT,
-                                 "--layers and --heads: the model has no such head; it has %zu "
-                                 "layers of %zu heads",
-                                 result->layers, result->heads);
+    for (size_t i = 0; run->is_tuned && i < heads; i++)
+        run->is_tuned[i] = index_set_has(&request->tuned_layers, (unsigned)(i / result->heads)) &&
+                           index_set_has(&request->tuned_heads, (unsigned)(i % result->heads));
+    return run->is_tuned || lab_fail_memory(run->error);
 }
 
 static bool read_model(tune_run_state *run, size_t *longest) {
@@ -111,7 +108,7 @@ static bool read_model(tune_run_state *run, size_t *longest) {
     lm_config config = run->opened.model.config;
     result->layers = config.layers;
     result->heads = config.heads;
-    result->n0 = trained_context(&config);
+    result->n0 = lm_trained_context(&config);
     run->words = tune_words_of(&run->opened.tokenizer);
     bool good = !request->rope || lm_rope_scale(&config, request->rope, run->error);
     *longest = config.context;
@@ -121,7 +118,7 @@ static bool read_model(tune_run_state *run, size_t *longest) {
 static bool tokenize_there(void *context, const char *text, size_t length, lm_token_list *tokens,
                            lab_error *error) {
     (void)length; /* texts end in a zero byte and have no other */
-    return tune_llama_tokens(context, &text, 1, tokens, error);
+    return tune_llama_tokens(context, &text, 1, false, tokens, error);
 }
 
 static bool load_model(tune_run_state *run, size_t *longest) {
@@ -152,7 +149,7 @@ static bool open_model(tune_run_state *run) {
            tune_model_with(run, request->rope ? request->rope : "");
 }
 
-/* Tasks and prefixes are tokenised by lab/lm, also where llama.cpp runs the model. */
+/* Tasks are tokenised by lab/lm, also where llama.cpp runs the model. */
 static bool read_tokenizer(tune_run_state *run) {
     size_t vocabulary = tune_llama_about(run->models[0].llama)->vocabulary;
     gguf_file *file = gguf_open(run->request->model, run->error);
@@ -162,17 +159,23 @@ static bool read_tokenizer(tune_run_state *run) {
     return good;
 }
 
-/* The tokens before every sequence: the model's begin token, and the given text, in which control
- * tokens are recognised. */
+/* The given prefix, in which control tokens are recognised. */
+static bool add_prefix(tune_run_state *run) {
+    const char *text = run->request->prefix;
+    return run->request->is_forward
+               ? tune_llama_tokens(run->models[0].llama, &text, 1, true, &run->prefix, run->error)
+               : lm_tokenize(&run->opened.tokenizer, text, strlen(text), &run->prefix, run->error);
+}
+
+/* The tokens before every sequence: the model's begin token, and the given text. */
 static bool make_prefix(tune_run_state *run) {
     enum { LEAST = 8 }; /* tokens of text in a sequence */
     const tune_request *request = run->request;
-    bool needs_tokenizer = request->is_forward && (request->prefix || request->task);
-    if ((needs_tokenizer && !read_tokenizer(run)) ||
-        (run->words.begin != LM_NO_TOKEN && !lm_token_list_add(&run->prefix, run->words.begin)))
+    if (request->is_forward && request->task && !read_tokenizer(run))
         return false;
-    if (request->prefix && !lm_tokenize(&run->opened.tokenizer, request->prefix,
-                                        strlen(request->prefix), &run->prefix, run->error))
+    if (run->words.begin != LM_NO_TOKEN && !lm_token_list_add(&run->prefix, run->words.begin))
+        return lab_fail_memory(run->error);
+    if (request->prefix && !add_prefix(run))
         return false;
     return run->prefix.count + LEAST <= run->result->context ||
            lab_fail(run->error, LAB_INPUT,
@@ -259,8 +262,11 @@ static bool find_validation(tune_run_state *run) {
         for (size_t i = 0; i < result->text.count; i++)
             if (!divide(run, &result->text.domains[i]))
                 return false;
-    return result->validate.count >= 2 ||
-           tune_texts_add_built_in(&run->words, &result->validate, run->error);
+    if (result->validate.count >= 2)
+        return true;
+    return tune_texts_add_built_in(&run->words, &result->validate, run->error) &&
+           tune_texts_are_apart(&result->text, "text", &result->validate, "validate", run->error) &&
+           tune_texts_are_apart(&result->check, "check", &result->validate, "validate", run->error);
 }
 
 /* The sequences of all domains of calibration in one set, in turns. */
@@ -374,6 +380,7 @@ static bool draw_file(tune_run_state *run) {
         tune_task_draw(&run->task, &run->opened.tokenizer, &run->prefix, NULL, 0,
                        run->result->context, run->request->seed, SIZE_MAX, &all, run->error) &&
         deal_examples(run, &all);
+    run->result->task_skipped = all.skipped;
     tune_examples_free(&all);
     return good;
 }

@@ -164,31 +164,60 @@ static json_t *row_json(const tune_result *r, const tune_row *row) {
     json_t *json = json_pack("{s:s, s:o}", "name", row->name, "check", domains);
     if (row->seed)
         json_object_set_new(json, "seed", json_integer((json_int_t)row->seed));
+    if (row->beta > 0)
+        json_object_set_new(json, "beta", lab_json_number(row->beta));
     if (row->task.count)
         json_object_set_new(json, "task", task_json(r, row));
     return json;
 }
 
-static json_t *options_json(const tune_request *q, const tune_result *r) {
-    return json_pack("{s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I}", "rope",
-                     q->rope ? json_string(q->rope) : json_null(), "prefix",
-                     q->prefix ? lab_json_text(q->prefix) : json_null(), "task",
-                     q->task ? lab_json_text(q->task) : json_null(), "by", tune_by_names[q->by],
-                     "context", (json_int_t)r->context, "steps", (json_int_t)q->steps, "batch",
-                     (json_int_t)q->batch, "seeds", (json_int_t)q->seeds, "rate", q->rate, "bound",
-                     q->bound, "limit", q->limit, "text_weight", q->text_weight, "seed",
-                     (json_int_t)q->seed);
+/* Ranges as [first, last], or null for all layers or heads. */
+static json_t *places_json(const index_set *set) {
+    json_t *list = set->count ? json_array() : json_null();
+    for (size_t i = 0; i < set->count; i++)
+        json_array_append_new(list, json_pack("[I, I]", (json_int_t)set->ranges[i].first,
+                                              (json_int_t)set->ranges[i].last));
+    return list;
 }
 
+static json_t *options_json(const tune_request *q, const tune_result *r) {
+    json_t *json = json_pack("{s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I}",
+                             "rope", q->rope ? json_string(q->rope) : json_null(), "prefix",
+                             q->prefix ? lab_json_text(q->prefix) : json_null(), "task",
+                             q->task ? lab_json_text(q->task) : json_null(), "by",
+                             tune_by_names[q->by], "context", (json_int_t)r->context, "steps",
+                             (json_int_t)q->steps, "batch", (json_int_t)q->batch, "seeds",
+                             (json_int_t)q->seeds, "rate", q->rate, "bound", q->bound, "limit",
+                             q->limit, "text_weight", q->text_weight, "seed", (json_int_t)q->seed);
+    const struct {
+        const char *name;
+        size_t value;
+    } counts[] = {{"count", q->count},
+                  {"validation_count", q->validation_count},
+                  {"check_count", q->check_count},
+                  {"task_length", q->task_length},
+                  {"passes", q->passes}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        json_object_set_new(json, counts[i].name, json_integer((json_int_t)counts[i].value));
+    json_object_set_new(json, "forward", json_boolean(q->is_forward));
+    json_object_set_new(json, "layers", places_json(&q->tuned_layers));
+    json_object_set_new(json, "heads", places_json(&q->tuned_heads));
+    return json;
+}
+
+/* What the validation texts chose, whether or not the check texts confirmed it. */
 static json_t *chosen_json(const tune_result *r) {
     if (!r->is_chosen)
         return json_null();
+    const tune_candidate *chosen = NULL;
+    for (size_t i = 0; i < r->candidate_count && !chosen; i++)
+        chosen = tune_is_chosen(r, &r->candidates[i]) ? &r->candidates[i] : NULL;
+    const tune_setting *setting = chosen ? &chosen->setting : &r->setting;
     size_t heads = r->layers * r->heads;
     return json_pack("{s:s, s:I, s:I, s:f, s:o, s:b, s:o, s:o}", "by", tune_by_names[r->by], "seed",
                      (json_int_t)r->seed, "step", (json_int_t)r->step, "share", r->share,
                      "validated", interval_json(r->validated), "confirmed", r->is_confirmed, "a",
-                     lab_json_numbers(r->setting.a, heads), "h",
-                     lab_json_numbers(r->setting.h, heads));
+                     lab_json_numbers(setting->a, heads), "h", lab_json_numbers(setting->h, heads));
 }
 
 json_t *tune_result_json(const tune_request *request, const tune_result *result) {
@@ -204,5 +233,7 @@ json_t *tune_result_json(const tune_request *request, const tune_result *result)
         "options", options_json(request, result), "text", tune_texts_json(&result->text),
         "validate", tune_texts_json(&result->validate), "check", tune_texts_json(&result->check),
         "chosen", chosen_json(result), "arms", rows);
+    if (request->task)
+        json_object_set_new(json, "task_skipped", json_integer((json_int_t)result->task_skipped));
     return lab_json_whole(json, mark);
 }

@@ -269,6 +269,8 @@ static search_status run_round(search *s, layer_search *l, bool *has_changed) {
     for (size_t i = 0; status == SEARCH_GOOD && i < s->setting->layers; i++) {
         size_t layer = l->layers[i];
         int drawn = lab_random_below(&random, 2) ? 1 : -1;
+        if (!search_tunes_layer(s, layer))
+            continue;
         int first = l->directions[layer] ? l->directions[layer] : drawn;
         bool is_better;
         s->news.layer = layer;
@@ -292,9 +294,16 @@ static size_t count_steps(const tune_search_options *o) {
     return count;
 }
 
+static size_t count_layers(const search *s) {
+    size_t count = 0;
+    for (size_t layer = 0; layer < s->setting->layers; layer++)
+        count += search_tunes_layer(s, layer);
+    return count;
+}
+
 static search_status run_rounds(search *s, layer_search *l) {
     const tune_search_options *o = s->options;
-    double tests = 2 * (double)s->setting->layers * (double)count_steps(o);
+    double tests = 2 * (double)count_layers(s) * (double)count_steps(o);
     search_status status = SEARCH_GOOD;
     bool has_changed;
     l->level = o->alpha / tests;
@@ -338,6 +347,8 @@ static bool check_options(const search *s) {
         lab_fail(s->error, LAB_INPUT, "options of the search are out of range");
         return false;
     }
+    if (count_layers(s) == 0)
+        return lab_fail(s->error, LAB_INPUT, "no head is to be tuned");
     if (s->count < SEQUENCES_MIN || s->count > UINT32_MAX) {
         lab_fail(s->error, LAB_INPUT, "a search needs at least %d sequences, not %zu",
                  SEQUENCES_MIN, s->count);
@@ -429,7 +440,7 @@ bool tune_search(const tune_judge *judge, const tune_sequence *sequences, size_t
     bool is_good = check_options(&s) && make_memory(&s) && search_begin_state(&s) &&
                    make_point(&s, &point) && run(&s, &point, result);
     if (is_good)
-        search_set_point(&point, setting);
+        search_set_point(&s, &point);
     else
         tune_setting_fill(setting, 0, 0);
     free(point.a);

@@ -18,14 +18,17 @@
  * other. A proposal that looks worse (one-sided p < 0.1) is dropped at any look, which can only
  * lower the probability of a false acceptance.
  *
- * The level of one test is alpha / (2 layers step sizes). Where nothing can be gained, the search
- * makes that many tests and ends, so the probability that it accepts a step is at most alpha.
- * After an acceptance it starts again with as many tests: the expected number of false acceptances
- * is at most alpha (1 + acceptances). The t statistic supposes that means over a batch are about
- * normal.
+ * The level of one test is alpha / (2 layers step sizes), counting layers that are tuned. Where
+ * nothing can be gained, the search makes that many tests and ends, so the probability that it
+ * accepts a step is at most alpha. After an acceptance it starts again with as many tests: the
+ * expected number of false acceptances is at most alpha (1 + acceptances). The t statistic supposes
+ * that means over a batch are about normal.
  *
  * All this is about the sequences that were given. What the search finds is fitted to them; whether
  * it holds for others, only others can show.
+ *
+ * Heads that are not to be tuned keep beta = 1 throughout, also under the number for all heads, and
+ * layers without a tuned head are not proposed.
  *
  * The loss of a sequence is the mean over its judged tokens, and sequences count alike. All numbers
  * are multiples of 0.0001. The same seed, sequences and judge give the same result, bit for bit.
@@ -47,6 +50,7 @@ typedef struct tune_search_options {
     size_t batch;            /* sequences between two looks, and in a run of the judge (8) */
     size_t budget;           /* forward passes, one for each sequence and setting; 0: any number */
     uint64_t seed;           /* of the order of sequences and layers */
+    const unsigned char *is_tuned; /* [layers][heads], or NULL: all of them */
 } tune_search_options;
 
 tune_search_options tune_search_defaults(void);
@@ -85,8 +89,8 @@ typedef struct tune_search_result {
  *
  * `state` is an object that holds every loss that was computed; an empty one at first. Handed back
  * after an interruption, nothing is computed again and the result is the same, bit for bit. The
- * options may be others, the sequences and the setting's size may not. That judge and model are the
- * same is up to the caller.
+ * options may be others; the sequences, the setting's size and the tuned heads may not. That judge
+ * and model are the same is up to the caller.
  *
  * False and an error (LAB_STOPPED after a signal or where `heard` returned false) leave the setting
  * neutral.

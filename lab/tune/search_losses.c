@@ -30,6 +30,8 @@ static uint64_t fingerprint(const search *s) {
     sum = add_number(sum, s->setting->layers);
     sum = add_number(sum, s->setting->heads);
     sum = add_number(sum, s->count);
+    if (s->options->is_tuned)
+        sum = lab_checksum(sum, s->options->is_tuned, s->setting->layers * s->setting->heads);
     for (size_t i = 0; i < s->count; i++) {
         const tune_sequence *sequence = &s->sequences[i];
         sum = add_number(sum, sequence->length);
@@ -59,7 +61,8 @@ bool search_begin_state(search *s) {
     if (!known || !json_is_object(json_object_get(s->state, "losses")))
         return lab_fail(s->error, LAB_INPUT, "the state is not that of a search");
     return strcmp(known, text) == 0 ||
-           lab_fail(s->error, LAB_INPUT, "the state is that of a search on other sequences");
+           lab_fail(s->error, LAB_INPUT,
+                    "the state is that of a search on other sequences or heads");
 }
 
 /* ---- records ---- */
@@ -173,10 +176,22 @@ static bool hear(void *listener, size_t done) {
     return !s->listener->heard || s->listener->heard(s->listener->context, &news);
 }
 
-void search_set_point(const search_point *point, tune_setting *setting) {
+static bool is_tuned(const search *s, size_t head) {
+    return !s->options->is_tuned || s->options->is_tuned[head];
+}
+
+bool search_tunes_layer(const search *s, size_t layer) {
+    for (size_t head = 0; head < s->setting->heads; head++)
+        if (is_tuned(s, layer * s->setting->heads + head))
+            return true;
+    return false;
+}
+
+void search_set_point(const search *s, const search_point *point) {
+    tune_setting *setting = s->setting;
     for (size_t i = 0; i < setting->layers * setting->heads; i++) {
-        setting->a[i] = point->a[i / setting->heads];
-        setting->h[i] = point->h;
+        setting->a[i] = is_tuned(s, i) ? point->a[i / setting->heads] : 0;
+        setting->h[i] = is_tuned(s, i) ? point->h : 0;
     }
 }
 
@@ -239,7 +254,7 @@ search_status search_losses(search *s, const search_point *point, size_t n,
     search_record *found = find_record(s, point);
     search_status status = found ? SEARCH_GOOD : SEARCH_FAILED;
     *record = found;
-    search_set_point(point, s->setting);
+    search_set_point(s, point);
     for (size_t at = 0; status == SEARCH_GOOD && at < n; at += s->options->batch)
         status = find_batch(s, at, n - at < s->options->batch ? n : at + s->options->batch, found);
     return status;

@@ -40,8 +40,11 @@ typedef struct search {
 /* Whether the work can go on: SEARCH_OUT when the budget is used up, which is not an error. */
 typedef enum search_status { SEARCH_GOOD, SEARCH_OUT, SEARCH_FAILED } search_status;
 
-/* Gives every head the numbers of its layer. */
-void search_set_point(const search_point *point, tune_setting *setting);
+/* Gives every tuned head the numbers of its layer, and the others beta = 1. */
+void search_set_point(const search *s, const search_point *point);
+
+/* Whether a layer has a tuned head. */
+bool search_tunes_layer(const search *s, size_t layer);
 
 /* Checks the state that was handed in, or begins one. */
 bool search_begin_state(search *s);

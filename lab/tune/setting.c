@@ -27,9 +27,14 @@ void tune_setting_copy(const tune_setting *from, tune_setting *to) {
 }
 
 void tune_setting_fill(tune_setting *setting, double a, double h) {
+    tune_setting_fill_tuned(setting, NULL, a, h);
+}
+
+void tune_setting_fill_tuned(tune_setting *setting, const unsigned char *is_tuned, double a,
+                             double h) {
     for (size_t i = 0; i < setting->layers * setting->heads; i++) {
-        setting->a[i] = a;
-        setting->h[i] = h;
+        setting->a[i] = !is_tuned || is_tuned[i] ? a : 0;
+        setting->h[i] = !is_tuned || is_tuned[i] ? h : 0;
     }
 }
 

@@ -29,8 +29,11 @@ void tune_setting_free(tune_setting *setting); /* a zeroed one is fine */
 /* Copies numbers between settings of the same size. */
 void tune_setting_copy(const tune_setting *from, tune_setting *to);
 
-/* The same pair in every head. */
+/* The same pair in every head; or in those that are tuned ([layers][heads], NULL: all), and beta =
+ * 1 in the others. */
 void tune_setting_fill(tune_setting *setting, double a, double h);
+void tune_setting_fill_tuned(tune_setting *setting, const unsigned char *is_tuned, double a,
+                             double h);
 
 /* Whether beta is 1 everywhere. */
 bool tune_setting_is_neutral(const tune_setting *setting);

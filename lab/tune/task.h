@@ -11,7 +11,8 @@
  *   needle   one sentence, "The secret number of the basket is 7284.", somewhere in running text;
  *            at the end the sentence again without its number, which is the answer.
  *   FILE     lines of JSON, each with the strings "prompt" and "answer". The answer continues the
- *            prompt: a blank between them is the first character of the answer.
+ *            prompt: a blank between them is the first character of the answer. Control tokens are
+ *            recognised in both. The same example twice is refused.
  *
  * Prompt and answer are tokenised separately, and so is each value where the prompt states it: the
  * answer has the same tokens in both places.

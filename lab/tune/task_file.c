@@ -65,6 +65,57 @@ static bool read_line(tune_task *task, const char *text, size_t length, size_t n
     return good;
 }
 
+/* ---- examples that are there twice ---- */
+
+typedef struct sorted_line {
+    const char *prompt, *answer;
+    const tune_line *line;
+} sorted_line;
+
+static int compare_texts(const char *a, size_t a_length, const char *b, size_t b_length) {
+    int order = memcmp(a, b, a_length < b_length ? a_length : b_length);
+    return order ? order : (a_length > b_length) - (a_length < b_length);
+}
+
+static int compare_examples(const sorted_line *a, const sorted_line *b) {
+    int order = compare_texts(a->prompt, a->line->prompt_length, b->prompt, b->line->prompt_length);
+    return order ? order
+                 : compare_texts(a->answer, a->line->answer_length, b->answer,
+                                 b->line->answer_length);
+}
+
+/* Lines with the same example one after the other, in the order of the file. */
+static int compare_lines(const void *one, const void *other) {
+    const sorted_line *a = one, *b = other;
+    int order = compare_examples(a, b);
+    return order ? order
+                 : (a->line->number > b->line->number) - (a->line->number < b->line->number);
+}
+
+/* Examples are dealt to learning and judging: one that is there twice could be in both. */
+static bool are_different(const tune_task *task, lab_error *error) {
+    size_t count = task->line_count, first = 0, again = SIZE_MAX;
+    sorted_line *sorted = calloc(count, sizeof *sorted);
+    if (!sorted)
+        return lab_fail_memory(error);
+    for (size_t i = 0; i < count; i++) {
+        const tune_line *line = &task->lines[i];
+        sorted[i] =
+            (sorted_line){task->texts.bytes + line->prompt, task->texts.bytes + line->answer, line};
+    }
+    qsort(sorted, count, sizeof *sorted, compare_lines);
+    for (size_t i = 1; i < count; i++)
+        if (compare_examples(&sorted[i - 1], &sorted[i]) == 0 && sorted[i].line->number < again) {
+            first = sorted[i - 1].line->number;
+            again = sorted[i].line->number;
+        }
+    free(sorted);
+    return again == SIZE_MAX ||
+           lab_fail(error, LAB_INPUT,
+                    "%s:%zu: the same prompt and answer as in line %zu; leave one out", task->name,
+                    again, first);
+}
+
 bool tune_file_read(tune_task *task, lab_error *error) {
     size_t size = 0, number = 1;
     char *bytes = lab_read_file(task->name, TUNE_FILE_MAX, &size, error);
@@ -80,7 +131,7 @@ bool tune_file_read(tune_task *task, lab_error *error) {
         return lab_fail(error, LAB_INPUT,
                         "%s: no examples; a line is {\"prompt\": \"...\", \"answer\": \"...\"}",
                         task->name);
-    return good;
+    return good && are_different(task, error);
 }
 
 /* ---- drawing ---- */

@@ -5,13 +5,16 @@
 
 #include "base/files.h"
 #include "built_in_text.h"
+#include "lm/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+static const char white_space[] = " \t\r\n\v\f";
+
 static bool tokenize_here(void *context, const char *text, size_t length, lm_token_list *tokens,
                           lab_error *error) {
-    return lm_tokenize(context, text, length, tokens, error);
+    return lm_tokenize_plain(context, text, length, tokens, error);
 }
 
 tune_words tune_words_of(lm_tokenizer *tokenizer) {
@@ -59,8 +62,22 @@ static tune_domain *domain_of(tune_texts *texts, const char *path) {
     return add_domain(texts, folder_name(path));
 }
 
+/* What a text says, whatever its line ends are. */
+static void hash_words(const char *text, size_t size, char hash[LAB_SHA256_SIZE]) {
+    lab_sha256 sum = lab_sha256_start();
+    for (size_t at = 0; at < size;) {
+        size_t blanks = strspn(text + at, white_space),
+               word = strcspn(text + at + blanks, white_space);
+        at += blanks + word;
+        lab_sha256_add(&sum, text + at - word, word);
+        lab_sha256_add(&sum, " ", word > 0);
+    }
+    lab_sha256_text(sum, hash);
+}
+
+/* `text` is what is hashed, `cleaned` what is read. */
 static bool add_text(tune_domain *domain, const char *path, const char *text, size_t size,
-                     const tune_words *words, lab_error *error) {
+                     const lm_text *cleaned, const tune_words *words, lab_error *error) {
     tune_file *files = realloc(domain->files, (domain->file_count + 1) * sizeof *files);
     if (!files)
         return lab_fail_memory(error);
@@ -72,10 +89,26 @@ static bool add_text(tune_domain *domain, const char *path, const char *text, si
     *file = (tune_file){.path = path, .bytes = size};
     lab_sha256_add(&sum, text, size);
     lab_sha256_text(sum, file->hash);
-    if (!words->tokenize(words->context, text, size, &domain->tokens, &reason))
+    hash_words(text, size, file->words);
+    if (!words->tokenize(words->context, cleaned->bytes, cleaned->length, &domain->tokens, &reason))
         return lab_fail(error, reason.kind, "%s: %s", path, reason.text);
     file->tokens = domain->tokens.count - before;
     return file->tokens > 0 || lab_fail(error, LAB_INPUT, "%s: no text in it", path);
+}
+
+/* Replaces what is not UTF-8, which tokenizers read differently, by U+FFFD. */
+static bool clean(const char *text, size_t size, lm_text *cleaned) {
+    const uint32_t replacement = 0xFFFD;
+    bool good = lm_text_add(cleaned, "", 0);
+    for (size_t at = 0, bytes; good && at < size; at += bytes) {
+        uint32_t code;
+        char character[4];
+        bytes = unicode_read(text + at, size - at, &code);
+        good = code == UNICODE_NONE
+                   ? lm_text_add(cleaned, character, unicode_write(replacement, character))
+                   : lm_text_add(cleaned, text + at, bytes);
+    }
+    return good;
 }
 
 static bool read_one(tune_texts *texts, const char *path, const tune_words *words,
@@ -84,8 +117,11 @@ static bool read_one(tune_texts *texts, const char *path, const tune_words *word
     char *text = lab_read_text(path, TUNE_TEXT_SIZE_MAX, &size, error);
     if (!text)
         return false;
+    lm_text cleaned = {NULL, 0, 0};
     tune_domain *domain = domain_of(texts, path);
-    bool good = domain ? add_text(domain, path, text, size, words, error) : lab_fail_memory(error);
+    bool good = (domain && clean(text, size, &cleaned)) || lab_fail_memory(error);
+    good = good && add_text(domain, path, text, size, &cleaned, words, error);
+    free(cleaned.bytes);
     free(text);
     return good;
 }
@@ -94,7 +130,7 @@ static const tune_file *find_hash(const tune_texts *texts, const tune_file *like
     for (size_t i = 0; i < texts->count; i++)
         for (size_t j = 0; j < texts->domains[i].file_count; j++) {
             const tune_file *file = &texts->domains[i].files[j];
-            if (file != like && strcmp(file->hash, like->hash) == 0)
+            if (file != like && strcmp(file->words, like->words) == 0)
                 return file;
         }
     return NULL;
@@ -137,7 +173,12 @@ bool tune_texts_add_built_in(const tune_words *words, tune_texts *texts, lab_err
     if (!domain)
         return lab_fail_memory(error);
     domain->is_built_in = true;
-    return add_text(domain, "whet.h", built_in_text, sizeof built_in_text - 1, words, error);
+    lm_text text = {NULL, 0, 0};
+    bool good =
+        lm_text_add(&text, built_in_text, sizeof built_in_text - 1) || lab_fail_memory(error);
+    good = good && add_text(domain, "whet.h", text.bytes, text.length, &text, words, error);
+    free(text.bytes);
+    return good;
 }
 
 bool tune_texts_are_apart(const tune_texts *a, const char *one, const tune_texts *b,

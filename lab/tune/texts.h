@@ -10,7 +10,8 @@
 #include "lm/tokenizer.h"
 #include "tune/judge.h"
 
-/* How a model reads text: by lab/lm's tokenizer, or by llama.cpp's. */
+/* How a model reads text: by lab/lm's tokenizer, or by llama.cpp's. Control tokens are read as
+ * text. Texts are UTF-8; bytes of a file that are not became U+FFFD. */
 typedef struct tune_words {
     void *context;
     lm_token begin; /* LM_NO_TOKEN: sequences start without one */
@@ -24,6 +25,7 @@ tune_words tune_words_of(lm_tokenizer *tokenizer);
 typedef struct tune_file {
     const char *path;
     char hash[LAB_SHA256_SIZE];
+    char words[LAB_SHA256_SIZE]; /* hash of the text with every white space as one blank */
     size_t bytes, tokens;
 } tune_file;
 
@@ -43,7 +45,7 @@ typedef struct tune_texts {
 enum { TUNE_TEXT_SIZE_MAX = 1 << 28 };
 
 /* Reads files; paths must outlive the texts. Free them whatever this returns. A file that is no
- * text, empty, or there twice is refused. */
+ * text, empty, or there twice, by its contents but for white space, is refused. */
 bool tune_texts_read(const char *const *paths, size_t count, const tune_words *words,
                      tune_texts *texts, lab_error *error);
 void tune_texts_free(tune_texts *texts); /* zeroed ones are fine */
@@ -52,8 +54,8 @@ void tune_texts_free(tune_texts *texts); /* zeroed ones are fine */
  * header. */
 bool tune_texts_add_built_in(const tune_words *words, tune_texts *texts, lab_error *error);
 
-/* Refuses a file that is in both, by its contents; `one` and `other` are options, for the
- * message. */
+/* Refuses a file that is in both, by its contents but for white space; `one` and `other` are
+ * options, for the message. */
 bool tune_texts_are_apart(const tune_texts *a, const char *one, const tune_texts *b,
                           const char *other, lab_error *error);
 

@@ -16,6 +16,7 @@
 #ifndef WHET_LAB_TUNE_TUNE_H
 #define WHET_LAB_TUNE_TUNE_H
 
+#include "llama/index_set.h"
 #include "lm/open.h"
 #include "tune/calibrate.h"
 #include "tune/measure.h"
@@ -41,8 +42,7 @@ typedef struct tune_request {
     size_t context;     /* 0: as long as the model, its RoPE scaled, was made for, at most 4096 */
     double limit;       /* a share: 0.005 */
     tune_by by;
-    bool (*is_tuned)(const void *context, size_t layer, size_t head); /* NULL: all heads are */
-    const void *is_tuned_context;
+    index_set tuned_layers, tuned_heads; /* without a range: all of them */
     size_t steps, batch, seeds;
     size_t count;            /* calibration sequences at most */
     size_t validation_count; /* of each domain */
@@ -71,6 +71,7 @@ typedef struct tune_request {
 typedef struct tune_row {
     char name[TUNE_NAME_SIZE];
     size_t seed;         /* from 1; 0: the arm has none */
+    double beta;         /* of a control with one number; 0: another arm */
     tune_measure *check; /* [check domains] */
     tune_measure task;   /* where there is a task */
 } tune_row;
@@ -105,7 +106,8 @@ typedef struct tune_result {
     bool is_confirmed;      /* and the check texts agree */
     bool is_resumed;
     size_t calibration_count, *validation_counts, *check_counts, task_count;
-    size_t bytes; /* of memory, for weights and activations */
+    size_t task_skipped; /* examples of a file that are longer than the context */
+    size_t bytes;        /* of memory, for weights and activations */
 } tune_result;
 
 /* False and an error; LAB_STOPPED after a signal, where the same request continues. Free the result

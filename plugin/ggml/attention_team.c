@@ -54,12 +54,28 @@ static void run_plan(operation *o, int thread, int threads) {
     }
 }
 
+/* Statistics of keys that began later than the host's, as if all of them had been there. */
+static void count_hidden_keys(operation *o) {
+    const whet_attention *a = &o->attention, *planned = &o->plan.description.attention;
+    ptrdiff_t hidden = (const char *)planned->k.data - (const char *)a->k.data;
+    if (!o->stats || hidden == 0)
+        return;
+    for (size_t row = 0; row < a->batch * a->heads * a->queries; row++) {
+        whet_stats *s = &o->stats[row];
+        s->sink_share = 0;
+        if (s->argmax != UINT64_MAX)
+            s->argmax += (uint64_t)(hidden / a->k.stride[2]);
+    }
+}
+
 void attention_team_compute(host_tensor *result, int thread, int threads, void *context) {
     (void)result;
     operation *o = context;
     if (!operation_prepare(o, thread, threads, prepare))
         return;
     run_plan(o, thread, threads);
-    if (thread == 0) /* all threads waited at the end of the last phase */
+    if (thread == 0) { /* all threads waited at the end of the last phase */
         attention_forget_sinks(&o->plan.description.attention);
+        count_hidden_keys(o);
+    }
 }

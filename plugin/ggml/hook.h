@@ -8,7 +8,7 @@
 #define WHET_PLUGIN_HOOK_H
 
 #include "llama/host.h"
-#include "message.h"
+#include "llama/message.h"
 
 /*
  * Replaces graph_compute by `replacement` in every CPU backend that the host creates from then on.

@@ -8,7 +8,7 @@
 #define WHET_PLUGIN_MASK_H
 
 #include "llama/ggml_layout.h"
-#include "message.h"
+#include "llama/message.h"
 #include <whet.h>
 
 typedef struct mask_shape {

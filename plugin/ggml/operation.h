@@ -9,7 +9,7 @@
 #define WHET_PLUGIN_OPERATION_H
 
 #include "llama/ggml_layout.h"
-#include "message.h"
+#include "llama/message.h"
 #include "policies.h"
 #include "team.h"
 

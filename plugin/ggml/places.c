@@ -83,8 +83,8 @@ void places_report(const places *p, const settings *s, void (*report)(const char
     reporter t = {.report = report};
     if (!seen_layers(p, &first, &last))
         return;
-    for (size_t i = 0; i < s->rule_count; i++) {
-        const policy_rule *rule = &s->rules[i];
+    for (size_t i = 0; i < s->config.rule_count; i++) {
+        const policy_rule *rule = &s->config.rules[i];
         unsigned heads = heads_of(p, last, &rule->layers);
         for (size_t j = 0; j < rule->layers.count; j++) {
             struct index_range range = rule->layers.ranges[j];

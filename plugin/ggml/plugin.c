@@ -52,10 +52,10 @@ static void refuse(const message *why) {
 
 static void print_settings(void) {
     char name[256];
-    whet_policy_name(&plugin.settings.policy, name, sizeof name);
+    whet_policy_name(&plugin.settings.config.policy, name, sizeof name);
     message_print("libwhet %s (%s), ggml layout %s, policy %s, %zu rules", whet_version(),
                   whet_isa(), host_layout_name(plugin.host.layout), name,
-                  plugin.settings.rule_count);
+                  plugin.settings.config.rule_count);
 }
 
 static bool hook_host(const void *caller, message *why) {

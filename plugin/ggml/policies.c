@@ -7,15 +7,15 @@
 
 /* Whether a policy is plain softmax, for any strength. */
 static bool is_softmax(const whet_policy *policy) {
-    return whet_policy_is_temperature(policy) && settings_has_plain_temperature(policy);
+    return whet_policy_is_temperature(policy) && policy_config_has_plain_temperature(policy);
 }
 
 static void fill_policies(layer_policies *l, const settings *s, unsigned layer) {
-    const whet_policy *first = settings_policy(s, layer, 0);
+    const whet_policy *first = policy_config_find(&s->config, layer, 0);
     bool same = true;
     l->is_softmax = true;
     for (size_t head = 0; head < l->heads; head++) {
-        const whet_policy *policy = settings_policy(s, layer, (unsigned)head);
+        const whet_policy *policy = policy_config_find(&s->config, layer, (unsigned)head);
         l->policies[head] = *policy;
         l->is_softmax = l->is_softmax && is_softmax(policy);
         same &= policy == first;

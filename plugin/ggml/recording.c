@@ -134,6 +134,8 @@ static bool add_line(recording *r, const recorded_operation *o, size_t item, siz
         .beta = s->beta,
         .max_prob = s->max_prob,
         .spread = (double)(float)(s->max - s->min),
+        .sink_share = s->sink_share,
+        .argmax = s->argmax == UINT64_MAX ? 0 : s->argmax,
     };
     r->used += record_format(&row, r->text + r->used);
     r->lines++;

@@ -1,15 +1,12 @@
 /*
- * Settings from the environment; see settings.h. config.c parses the settings file.
+ * Settings from the environment; see settings.h.
  */
 #define _GNU_SOURCE /* for environ */
 #include "settings.h"
 
 #include "base/number_range.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <locale.h>
-#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,59 +14,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- policies ---- */
-
-bool settings_make_policy(const char *name, whet_policy *policy, message *why) {
-    return whet_policy_parse(name, policy, why->text, sizeof why->text) == WHET_OK;
-}
-
-bool settings_has_plain_temperature(const whet_policy *policy) {
-    char name[16];
-    whet_policy temperature = whet_policy_compose(*policy, whet_policy_softmax());
-    temperature = whet_policy_with_strength(temperature, 1);
-    whet_policy_name(&temperature, name, sizeof name);
-    return strcmp(name, "softmax") == 0;
-}
-
-bool settings_set_strength(whet_policy *policy, double strength, message *why) {
-    if (!(strength >= 0 && strength <= 1))
-        return message_set(why, "strength must be between 0 and 1");
-    if (!whet_policy_is_temperature(policy) && settings_has_plain_temperature(policy))
-        return message_set(why, "strength does not apply to a map without a temperature");
-    if (policy->strength != 1)
-        return message_set(why, "the policy already has a strength");
-    *policy = whet_policy_with_strength(*policy, strength);
-    return true;
-}
-
-const whet_policy *settings_policy(const settings *s, unsigned layer, unsigned head) {
-    for (size_t i = s->rule_count; i > 0; i--) {
-        const policy_rule *rule = &s->rules[i - 1];
-        if (index_set_has(&rule->layers, layer) && index_set_has(&rule->heads, head))
-            return &rule->policy;
-    }
-    return &s->policy;
-}
-
 /* ---- the environment ---- */
 
 /* An empty value counts as unset, since that is how a variable is unset for one command. */
 static const char *value_of(const char *name) {
     const char *value = getenv(name);
     return value && *value ? value : NULL;
-}
-
-bool settings_number(const char *text, double *number) {
-    locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    if (!plain)
-        return false;
-    locale_t before = uselocale(plain);
-    char *end = NULL;
-    *number = strtod(text, &end);
-    uselocale(before);
-    freelocale(plain);
-    return isdigit((unsigned char)text[*text == '.']) && !strpbrk(text, "xX") && *end == 0 &&
-           isfinite(*number);
 }
 
 /* Composes the message with which a value is refused. */
@@ -82,7 +32,8 @@ static bool load_strength(whet_policy *policy, message *why) {
     message reason = {"not a number from 0 to 1"};
     double strength;
     return !text ||
-           (settings_number(text, &strength) && settings_set_strength(policy, strength, &reason)) ||
+           (policy_config_number(text, &strength) &&
+            policy_config_weaken(policy, strength, &reason)) ||
            refuse_value(why, name, text, &reason);
 }
 
@@ -102,21 +53,21 @@ static bool load_policy(settings *s, message *why) {
             return message_set(why, "%s is set without WHET_POLICY", others[i]);
     if (!name)
         return true;
-    if (!settings_make_policy(name, &policy, &reason))
+    if (!policy_config_make(name, &policy, &reason))
         return refuse_value(why, "WHET_POLICY", name, &reason);
     if (!load_strength(&policy, why))
         return false;
     if (!value_of("WHET_LAYERS") && !value_of("WHET_HEADS")) {
-        s->policy = policy;
+        s->config.policy = policy;
         return true;
     }
-    s->rules = calloc(1, sizeof *s->rules);
-    if (!s->rules)
+    policy_rule *rule = calloc(1, sizeof *rule);
+    if (!rule)
         return message_set(why, "out of memory");
-    s->rule_count = 1;
-    s->rules[0].policy = policy;
-    return load_set("WHET_LAYERS", &s->rules[0].layers, why) &&
-           load_set("WHET_HEADS", &s->rules[0].heads, why);
+    s->config.rules = rule;
+    s->config.rule_count = 1;
+    rule->policy = policy;
+    return load_set("WHET_LAYERS", &rule->layers, why) && load_set("WHET_HEADS", &rule->heads, why);
 }
 
 static char *read_file(const char *path, size_t *bytes, message *why) {
@@ -165,7 +116,7 @@ static bool load_config(settings *s, const char *path, message *why) {
     size_t bytes;
     message reason = {""};
     char *text = read_file(path, &bytes, &reason);
-    bool good = text && settings_parse_config(s, text, bytes, &reason);
+    bool good = text && policy_config_parse(&s->config, text, bytes, &reason);
     free(text);
     if (!good)
         return message_set(why, "WHET_CONFIG=%.150s: %.300s", path, reason.text);
@@ -209,7 +160,7 @@ static bool load_recording(settings *s, message *why) {
 static bool load_skip(settings *s, message *why) {
     const char *text = value_of("WHET_SKIP");
     double skip = 0;
-    if (text && !(settings_number(text, &skip) && skip >= 0 && (float)skip < 1))
+    if (text && !(policy_config_number(text, &skip) && skip >= 0 && (float)skip < 1))
         return message_set(why, "WHET_SKIP=%.60s is not a number from 0 to below 1", text);
     s->skip = (float)skip;
     return true;
@@ -270,7 +221,7 @@ static bool load_all(settings *s, message *why) {
 }
 
 bool settings_load(settings *s, message *why) {
-    *s = (settings){.policy = whet_policy_softmax(), .stats_interval = 1};
+    *s = (settings){.config = policy_config_start(), .stats_interval = 1};
     if (load_all(s, why))
         return true;
     settings_free(s);
@@ -278,12 +229,8 @@ bool settings_load(settings *s, message *why) {
 }
 
 void settings_free(settings *s) {
-    for (size_t i = 0; i < s->rule_count; i++) {
-        free(s->rules[i].layers.ranges);
-        free(s->rules[i].heads.ranges);
-    }
-    free(s->rules);
+    policy_config_free(&s->config);
     free(s->config_path);
     free(s->stats_path);
-    *s = (settings){.policy = whet_policy_softmax(), .stats_interval = 1};
+    *s = (settings){.config = policy_config_start(), .stats_interval = 1};
 }

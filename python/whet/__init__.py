@@ -11,7 +11,7 @@ The library (libwhet) is part of the wheel; without it, an installed one is foun
 
 import importlib
 import sys
-from typing import Any, Optional, Sequence, Union
+from typing import Any, List, Optional, Sequence, Union
 
 from ._declarations import VERSION as __version__
 from ._fit import fit_polynomial
@@ -113,3 +113,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"whet.{name}")
     raise AttributeError(f"module 'whet' has no attribute {name!r}")
+
+
+def __dir__() -> List[str]:
+    return sorted([*globals(), *_MODULES])

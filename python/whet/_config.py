@@ -32,14 +32,31 @@ def _ranges(key: str, text: Any) -> Ranges:
 
 
 def _policy(rule: Dict[str, Any]) -> Policy:
-    policy = Policy(rule["policy"])
-    return policy.with_strength(rule["strength"]) if "strength" in rule else policy
+    if not isinstance(rule["policy"], str):
+        raise ValueError(f'"policy": {rule["policy"]!r} is not a name')
+    policy, strength = Policy(rule["policy"]), rule.get("strength")
+    if "strength" not in rule:
+        return policy
+    if not isinstance(strength, (int, float)) or isinstance(strength, bool) or not 0 <= strength <= 1:
+        raise ValueError(f'"strength": {strength!r} is not a number from 0 to 1')
+    if policy.struct.strength != 1:
+        raise ValueError(f'"strength": {policy} already has one')
+    return policy.with_strength(strength)
 
 
-def _refuse_others(found: Dict[str, Any], known: Set[str]) -> None:
+def _refuse_others(found: Any, known: Set[str]) -> None:
+    if not isinstance(found, dict):
+        raise ValueError(f"{found!r} is not a JSON object")
     for key in found:
         if key not in known:
             raise ValueError(f'unknown key "{key}"; there are {", ".join(sorted(known))}')
+
+
+def _object(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("duplicate key")
+    return found
 
 
 class Config:
@@ -47,11 +64,11 @@ class Config:
 
     def __init__(self, settings: Union[str, "os.PathLike[str]", Dict[str, Any]]) -> None:
         where = "settings"
-        if not isinstance(settings, dict):
+        if isinstance(settings, (str, os.PathLike)):
             where = os.fspath(settings)
             with open(settings, encoding="utf-8") as file:
                 try:
-                    settings = json.load(file)
+                    settings = json.load(file, object_pairs_hook=_object)
                 except ValueError as error:
                     raise ValueError(f"{where}: {error}") from None
         try:
@@ -62,13 +79,14 @@ class Config:
             raise type(error)(f"{where}: {error}") from None
 
     def _read(self, settings: Any) -> None:
-        if not isinstance(settings, dict):
-            raise ValueError("not a JSON object")
         _refuse_others(settings, {"policy", "strength", "rules", "about"})
         if "strength" in settings and "policy" not in settings:
             raise ValueError("strength without a policy")
         self.rules: List[Rule] = [Rule(_policy(settings) if "policy" in settings else Policy("softmax"))]
-        for rule in settings.get("rules", []):
+        rules = settings.get("rules", [])
+        if not isinstance(rules, list):
+            raise ValueError(f'"rules": {rules!r} is not a list')
+        for rule in rules:
             _refuse_others(rule, {"policy", "strength", "layers", "heads", "about"})
             self.rules.append(Rule(_policy(rule), *(_ranges(key, rule[key]) if key in rule else None for key in ("layers", "heads"))))
 

@@ -30,6 +30,8 @@ def fit_polynomial(entropy: Any, beta: Any, degree: int = 4, threshold: Optional
         raise ValueError(f"degree is {degree}; it is between 1 and 8")
     if not (numpy.isfinite(h).all() and numpy.isfinite(b).all() and numpy.isfinite(w).all()):
         raise ValueError("entropy, beta and weights must be finite")
+    if (w < 0).any():
+        raise ValueError("weights must not be negative")
     if numpy.unique(h[w != 0]).size <= degree:
         raise ValueError(f"a polynomial of degree {degree} needs {degree + 1} different entropies")
     # In [-1, 1], where powers are well conditioned; convert() returns to powers of H, the lowest first.
@@ -38,9 +40,9 @@ def fit_polynomial(entropy: Any, beta: Any, degree: int = 4, threshold: Optional
     coefficients[:fitted.size] = fitted
     name = "poly:" + "/".join(repr(float(value)) for value in coefficients[::-1])
     if threshold is not None:
-        name += f":threshold={threshold!r}"
-    name += f":floor={floor!r}"
+        name += f":threshold={float(threshold)!r}"
+    name += f":floor={float(floor)!r}"
     end = float(h.max()) if hold is None else float(hold)
-    if not math.isinf(end):
+    if end != math.inf:
         name += f":hold={end!r}"
     return Policy(name)

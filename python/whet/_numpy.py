@@ -1,6 +1,7 @@
 """softmax and entropy of numpy arrays."""
 
 import math
+import operator
 import os
 from ctypes import byref
 from typing import Any, Optional, Tuple
@@ -9,8 +10,8 @@ import numpy
 
 from . import _declarations as c
 from . import _rows
-from ._library import DtypeError, check
-from ._policy import PolicyLike, as_policy
+from ._library import DtypeError
+from ._policy import PolicyLike, as_policy, call
 from ._threads import VALUES_EACH
 
 _KINDS = {numpy.dtype(numpy.float32): c.F32, numpy.dtype(numpy.float16): c.F16, numpy.dtype(numpy.uint16): c.BF16}
@@ -33,6 +34,8 @@ def _kind(name: str, array: Any) -> int:
     if array.dtype.name == "bfloat16":
         return c.BF16
     hint = f"pass {name}.astype(numpy.float32)" if array.dtype.kind in "fiub" else "pass numbers"
+    if name == "out":
+        hint = "pass an array of one of these"
     raise DtypeError(f"{name} has dtype {array.dtype}; whet takes float32, float16 and bfloat16 (as uint16 or ml_dtypes'): {hint}")
 
 
@@ -49,7 +52,7 @@ def _with_rows(array: Any, may_repeat: bool = False) -> Any:
 
 def _as_mask(mask: Any, shape: Tuple[int, ...], axis: int) -> Any:
     """An additive mask of f32 or f16, repeated to the shape without a copy, with the row's axis last."""
-    mask = numpy.asarray(mask)
+    mask = _as_array("mask", mask, keeps_bools=True)
     if mask.dtype == numpy.bool_:
         mask = numpy.where(mask, numpy.float16(0), numpy.float16(-math.inf))
     elif mask.dtype not in (numpy.float32, numpy.float16):
@@ -123,19 +126,21 @@ def _rows_of(function: Any, rows: Any, policy: PolicyLike, mask: Any, sink: Any,
     return stats
 
 
-def as_array(x: Any) -> Any:
-    """An array as it is; a list or a number becomes f32."""
-    if isinstance(x, numpy.ndarray):
-        return x
-    if hasattr(x, "__array__"):
-        return numpy.asarray(x)
-    return numpy.asarray(x, dtype=_F32)
+def _as_array(name: str, x: Any, keeps_bools: bool = False) -> Any:
+    """An array as it is; lists and numbers become f32."""
+    if isinstance(x, numpy.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array, whose mask would be ignored: pass {name}.data, and mask=~{name}.mask")
+    if isinstance(x, numpy.ndarray) or hasattr(x, "__array__"):
+        return numpy.asanyarray(x)
+    array = numpy.asarray(x)
+    return array if keeps_bools and array.dtype == numpy.bool_ else array.astype(_F32)
 
 
 def _prepared(x: Any, axis: int, mask: Any) -> Tuple[Any, Any, int]:
     """Rows with their axis last, their mask, and the axis."""
     if x.ndim == 0:
         raise ValueError("x is a single number; it must have rows")
+    axis = operator.index(axis)
     if not -x.ndim <= axis < x.ndim:
         raise ValueError(f"axis {axis} is out of range: x has {x.ndim} axes")
     return numpy.moveaxis(x, axis, -1), None if mask is None else _as_mask(mask, x.shape, axis), axis
@@ -143,9 +148,9 @@ def _prepared(x: Any, axis: int, mask: Any) -> Tuple[Any, Any, int]:
 
 def softmax(x: Any, policy: PolicyLike, axis: int, mask: Any, sink: Any, beta: Any, out: Optional[Any], return_aux: Any) -> Any:
     if mask is None and sink is None and beta is None and out is None and not return_aux and type(x) is numpy.ndarray:
-        if x.size < _SMALL and x.dtype is _F32 and x.flags.c_contiguous and x.ndim and axis in (-1, x.ndim - 1):
+        if x.size < _SMALL and x.dtype is _F32 and x.flags.c_contiguous and x.flags.aligned and x.ndim and axis in (-1, x.ndim - 1):
             return _plain_softmax(x, policy)
-    x = as_array(x)
+    x = _as_array("x", x)
     names = _rows.requested(return_aux)
     rows, masks, axis = _prepared(x, axis, mask)
     if out is None:
@@ -153,6 +158,8 @@ def softmax(x: Any, policy: PolicyLike, axis: int, mask: Any, sink: Any, beta: A
         out = numpy.moveaxis(result, -1, axis)
     elif not isinstance(out, numpy.ndarray) or out.shape != x.shape:
         raise ValueError(f"out must be an array of x's shape, {x.shape}")
+    elif not out.flags.writeable:
+        raise ValueError("out is read-only")
     else:
         result = numpy.moveaxis(out, axis, -1)
     stats = _rows_of(_rows.softmax, rows, policy, masks, sink, beta, result, bool(names))
@@ -165,15 +172,12 @@ def _plain_softmax(x: Any, policy: PolicyLike) -> Any:
     n = x.shape[-1]
     chosen = as_policy(policy)
     request = c.Rows(_rows.ROWS_SIZE, x.size // n if n else 0, n, x.ctypes.data, 0, out.ctypes.data)
-    status = _rows.softmax(byref(request), chosen.address, None)
-    if status:
-        check(status)
-    chosen.raise_failure()
+    call((chosen,), _rows.softmax, byref(request), chosen.address, None)
     return out
 
 
 def entropy(x: Any, policy: PolicyLike, axis: int, mask: Any, sink: Any, beta: Any, return_aux: Any) -> Any:
-    x = as_array(x)
+    x = _as_array("x", x)
     names = _rows.requested(return_aux)
     rows, masks, _ = _prepared(x, axis, mask)
     stats = _rows_of(_rows.entropy, rows, policy, masks, sink, beta, None, True)

@@ -1,7 +1,10 @@
 """Policies: a wrapper of whet_policy."""
 
+import contextlib
 import ctypes
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+import signal
+import threading
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _declarations as c
 from ._library import PolicyError, check, library
@@ -75,7 +78,7 @@ class _Function:
     """A temperature written in Python, as a function pointer for the library.
 
     The library may call it from several threads; each call takes the GIL. An exception cannot pass through C: it is kept,
-    the row becomes NaN, and the call that used the policy raises it.
+    this row and those after it become NaN, and the call that used the policy raises it.
     """
 
     def __init__(self, function: Callable[[RowStatistics], _Result]) -> None:
@@ -84,6 +87,8 @@ class _Function:
         self.pointer = c.BetaFunction(self._call)
 
     def _call(self, stats: int, derivative: int, _context: Any) -> float:
+        if self.failure is not None:
+            return float("nan")
         try:
             row = c.Stats.from_address(stats)
             result = self.function(RowStatistics(row.n, row.max, row.z, row.s, row.logsumexp, row.entropy, row.min, row.position))
@@ -94,6 +99,34 @@ class _Function:
         except BaseException as failure:
             self.failure = failure
             return float("nan")
+
+    def raise_failure(self) -> None:
+        """Raises what the function raised during the last call."""
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure
+
+
+@contextlib.contextmanager
+def _interrupts_kept(function: _Function) -> Iterator[None]:
+    """Lets Ctrl-C end a call that runs a Python function. KeyboardInterrupt may be raised as soon as Python runs, in a place
+    where nobody catches it on its way into C; so it is kept as if the function had raised it."""
+    before: Any = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+
+    def keep(number: int, frame: Any) -> None:
+        try:
+            before(number, frame)
+        except BaseException as failure:
+            function.failure = failure
+
+    signal.signal(signal.SIGINT, keep)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Policy:
@@ -116,10 +149,15 @@ class Policy:
         if isinstance(policy, Policy):
             struct, function = policy.struct, policy._function
         elif isinstance(policy, str):
+            if not policy.isprintable():
+                raise PolicyError(f"{policy!r} is not the name of a policy: names are printable ASCII")
             struct = c.Policy()
             message = ctypes.create_string_buffer(512)
             if library.whet_policy_parse(policy.encode(), ctypes.byref(struct), message, len(message)) != c.OK:
                 raise PolicyError(message.value.decode())
+        elif isinstance(getattr(policy, "base", None), Policy):
+            raise TypeError("a whet.torch.Policy is passed to calls on tensors, alone: one with heads=N has a set of parameters for each "
+                            "head, and its policy(head) is a whet.Policy")
         elif callable(policy):
             function = _Function(policy)
             struct = library.whet_policy_custom(ctypes.cast(function.pointer, ctypes.c_void_p), None)
@@ -187,7 +225,7 @@ class Policy:
         other = Policy(other)
         if not self.is_temperature:
             raise PolicyError(f"{self} + {other}: {self} has a map already; write TEMPERATURE + MAP")
-        if other.struct.temperature != c.POLICY_SOFTMAX:
+        if other._map() != other:
             raise PolicyError(f"{self} + {other}: {other} is not a map; write TEMPERATURE + MAP")
         return Policy._from_struct(library.whet_policy_compose(self.struct, other.struct), self._function)
 
@@ -196,7 +234,7 @@ class Policy:
 
     def with_strength(self, strength: float) -> "Policy":
         """The same policy with beta replaced by 1 + strength (beta - 1)."""
-        return Policy._from_struct(library.whet_policy_with_strength(self.struct, strength), self._function)
+        return Policy._from_struct(library.whet_policy_with_strength(self.struct, float(strength)), self._function)
 
     @property
     def is_temperature(self) -> bool:
@@ -228,23 +266,34 @@ class Policy:
 
         `target` needs the logits themselves: `whet.softmax(x, policy, return_aux=["beta"])`.
         """
+        for name, count in (("n", n), ("position", position)):
+            if not 0 <= count < 1 << 63:
+                raise ValueError(f"{name} is {count}; it is a count from 0 on")
         stats = library.whet_stats_empty()
         stats.n, stats.entropy, stats.position, stats.flags = n, entropy, position, 0
         # One row that has this entropy: Z = exp(H) equal entries.
         stats.max, stats.min, stats.s = 0.0, 0.0, 0.0
         stats.logsumexp = entropy
         stats.z = min(2.718281828459045**min(entropy, 700.0), 1e300)
-        if self.struct.temperature == c.POLICY_TARGET:
-            raise PolicyError(f"{self}: beta needs the logits: whet.softmax(x, policy, return_aux=['beta'])")
         result = library.whet_policy_beta(self.address, ctypes.byref(stats))
-        self.raise_failure()
+        if self._function is not None:
+            self._function.raise_failure()
+        if result != result and entropy == entropy and self._function is None:
+            raise PolicyError(f"{self}: beta needs the logits: whet.softmax(x, policy, return_aux=['beta'])")
         return float(result)
 
-    def raise_failure(self) -> None:
-        """Raises what a Python function of this policy raised during the last call."""
-        if self._function is not None and self._function.failure is not None:
-            failure, self._function.failure = self._function.failure, None
-            raise failure
+
+def call(policies: Sequence[Policy], function: Any, *arguments: Any) -> None:
+    """Calls a function of the library with these policies, and raises its status, or what a Python function among them raised."""
+    functions = [policy._function for policy in policies if policy._function is not None]
+    if not functions:
+        check(function(*arguments))
+        return
+    with _interrupts_kept(functions[0]):
+        status = function(*arguments)
+    for one in functions:
+        one.raise_failure()
+    check(status)
 
 
 def _rebuild(function: Callable[[RowStatistics], _Result], map_name: str, strength: float) -> Policy:

@@ -6,7 +6,8 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Union
 
 from . import _program
 
-MEASURES = ("entropy", "entropy_after", "beta", "largest_weight", "spread", "mean_entropy", "mean_entropy_after", "widest_spread")
+MEASURES = ("entropy", "entropy_after", "beta", "largest_weight", "spread", "mean_entropy", "mean_entropy_after", "widest_spread",
+            "sink_share")
 
 
 class Probe(NamedTuple):
@@ -15,8 +16,8 @@ class Probe(NamedTuple):
     policies    their names
     sizes       numbers in a sequence, or tokens of the text: [sizes]
     tokens      of the prompt, mean over its sequences: [sizes]
-    measures    arrays [policies][sizes][layers][heads] by name: entropy, entropy_after, beta, largest_weight and spread of the last
-                position, mean_entropy, mean_entropy_after and widest_spread over all that were recorded; NaN where a layer has
+    measures    arrays [policies][sizes][layers][heads] by name: entropy, entropy_after, beta, largest_weight, spread and
+                sink_share of the last position, mean_entropy, mean_entropy_after and widest_spread over all that were recorded; NaN where a layer has
                 no such head
     right       share of right answers: [policies][sizes]; NaN where nothing was asked
     perplexity  [policies]; NaN where it was not measured

@@ -10,8 +10,8 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _declarations as c
 from . import _threads
-from ._library import check, library
-from ._policy import Policy
+from ._library import library
+from ._policy import Policy, call
 
 # Names of statistics, and the fields of whet_stats that hold them.
 STATISTICS = {"entropy": "entropy", "entropy_after": "entropy_after", "beta": "beta", "lse": "logsumexp", "max": "max",
@@ -22,6 +22,7 @@ ROWS_SIZE = sizeof(c.Rows)
 STATS_SIZE = sizeof(c.Stats)
 # Rather than in pieces of fewer values, an array is copied and passed as a whole.
 SMALL_CALL = 4096
+ROWS_OF_FUNCTION = 4096
 
 
 class Aux(dict):  # type: ignore[type-arg]
@@ -107,10 +108,13 @@ def compute(function: Any, policy: Policy, shape: Sequence[int], n: int, threads
     rows, strides, places = pieces(shape, (x, out, mask, sink, beta, stats))
     if rows == 0:
         return
-    # A function of Python's runs on one thread at a time anyway.
-    parts = _threads.shares(rows, n, 1 if policy.is_function else threads)
+    if policy.is_function:
+        # One thread runs Python at a time anyway. After each part it may raise what a row raised, or Ctrl-C.
+        parts = [range(first, min(first + ROWS_OF_FUNCTION, rows)) for first in range(0, rows, ROWS_OF_FUNCTION)]
+    else:
+        parts = _threads.shares(rows, n, threads)
     for place in places:
-        def call(part: range, place: Tuple[int, ...] = place, _: Any = keep) -> None:
+        def compute_part(part: range, place: Tuple[int, ...] = place, _: Any = keep) -> None:
             request = c.Rows()
             request.size, request.rows, request.n = ROWS_SIZE, len(part), n
             request.in_type, request.in_stride = x.kind, strides[0] // x.itemsize
@@ -121,10 +125,13 @@ def compute(function: Any, policy: Policy, shape: Sequence[int], n: int, threads
             request.sink_stride, request.stats_stride = strides[3] // 4, strides[5]
             request.in_, request.out, request.mask, request.sink, request.beta, request.stats = (
                 address and address + part.start * stride for address, stride in zip(place, strides))
-            check(function(byref(request), policy.address, None))
+            call((policy,), function, byref(request), policy.address, None)
 
-        _threads.run(call, parts, threads)
-    policy.raise_failure()
+        if policy.is_function:
+            for part in parts:
+                compute_part(part)
+        else:
+            _threads.run(compute_part, parts, threads)
 
 
 softmax = library.whet_softmax

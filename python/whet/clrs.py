@@ -29,7 +29,7 @@ def generate(algos_and_lengths: Mapping[str, Sequence[int]], num_samples: Option
     """
     # A temporary file, since the iterator may outlive this call.
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as spec:
-        json.dump({name: list(lengths) for name, lengths in algos_and_lengths.items()}, spec)
+        json.dump({name: list(lengths) for name, lengths in algos_and_lengths.items()}, spec, default=int)
         spec.flush()
         options = {"spec": spec.name, "count": _ENDLESS if num_samples is None else num_samples, "seed": seed, "hints": use_hints,
                    "decimals": decimals, "ties": ties}

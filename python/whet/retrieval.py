@@ -55,6 +55,8 @@ def _checkpoint(path: pathlib.Path) -> Tuple[Dict[str, Any], int, Any]:
     data = path.read_bytes()
     if data[:8] != _MAGIC:
         raise ValueError(f"{path}: not a checkpoint")
+    if len(data) < 16:
+        raise ValueError(f"{path}: damaged checkpoint: its size is wrong")
     version, length = struct.unpack_from("<II", data, 8)
     if version != 1:
         raise ValueError(f"{path}: a checkpoint of version {version}; this package reads 1")

@@ -12,7 +12,7 @@ import os
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
 
 from ._config import Config
-from ._policy import PolicyLike
+from ._policy import Policy, PolicyLike
 
 
 def attention_function(policies: Callable[[int, int], Any]) -> Callable[..., Tuple[Any, None]]:
@@ -64,6 +64,13 @@ def register(policy: Union[PolicyLike, Any] = "adaptive", layers: Optional[str] 
 
 
 def _chooser(policy: Any, layers: Optional[str], heads: Optional[str], config: Any) -> Callable[[int, int], Any]:
+    if isinstance(policy, str):
+        policy = Policy(policy)
+    if config is not None and (layers is not None or heads is not None or policy != Policy("adaptive")):
+        raise ValueError("config takes the place of policy, layers and heads: pass one or the other")
+    if (layers is not None or heads is not None) and (not isinstance(policy, Policy) or policy.is_function):
+        raise TypeError(f"layers and heads go with the name of a policy, not with a {type(policy).__name__}: pass a function "
+                        "(layer, heads) that returns policies")
     if config is None and layers is None and heads is None:
         if callable(policy) and not hasattr(policy, "weight") and not hasattr(policy, "struct"):
             return policy  # type: ignore[no-any-return]

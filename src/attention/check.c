@@ -286,9 +286,11 @@ static whet_status check_policies(whet_attention *a, const char *owner) {
     /* a beta that is given takes the place of one that is not chosen */
     for (size_t i = 0; a->betas && i < a->policy_count; i++)
         if (!whet_beta_is_one(&a->policies[i]))
-            return whet_refuse(WHET_ERROR_ARGUMENT,
-                               "%sbetas is given, but policies[%zu] has a temperature of its own",
-                               owner, i);
+            return whet_refuse(
+                WHET_ERROR_ARGUMENT,
+                "%sbetas is given, but policies[%zu] has a temperature of its own: use "
+                "softmax or a map",
+                owner, i);
     return WHET_OK;
 }
 

@@ -20,7 +20,7 @@ typedef struct decode_row {
     float max;        /* what to subtract: 0 where nothing is unmasked */
     float exp2_scale; /* beta log2 e */
     double sink_z, sink_s;
-    bool mapped; /* the row's logits are coefficients by now */
+    bool mapped; /* the row's logits become coefficients */
     double skipped_weight, skipped_share;
 } decode_row;
 
@@ -70,6 +70,9 @@ static inline void decode_fetch_logits(const decode_work *w, size_t r, size_t lo
 
 /* Bytes of scratch and workspace, and the division of work; false on overflow. */
 bool whet_plan_decode(whet_plan *plan, plan_shape *shape);
+
+/* The same for keys that are part of a longer context of `all_keys`, in chunks of a given size. */
+bool whet_plan_decode_part(whet_plan *plan, plan_shape *shape, size_t all_keys, size_t chunk_keys);
 
 whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t task, void *scratch,
                                  uint64_t *first_bad_row);
@@ -122,8 +125,18 @@ bool whet_decode_next_run(const decode_work *w, size_t high, size_t *from, size_
 /* Weights of a chunk, and what they select of the values. */
 void whet_decode_value_chunk(decode_work *w);
 
+/* The parts of that for rows whose chunks are in several places. `total` is what all of them come
+ * to, with the sink; the extras are what belongs to the normalisation besides the keys. */
+void whet_decode_start_row(decode_row *state, const query_row *row, whet_stats *total);
+void whet_decode_set_beta(decode_row *state, double beta);
+void whet_decode_weigh_extras(decode_row *state, const query_row *row);
+
 /* Adds up a row's chunks and writes its output. `status` is that of the rows before it. */
 whet_status whet_decode_reduce_row(decode_work *w, size_t r, uint64_t *first_bad_row,
                                    whet_status status);
+
+/* The last step of that, from the sums over all chunks and the extras. */
+whet_status whet_decode_finish_row(decode_work *w, size_t r, chunk_sums sums, const double *total,
+                                   uint64_t *first_bad_row, whet_status status);
 
 #endif

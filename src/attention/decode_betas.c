@@ -28,22 +28,9 @@ static double beta_of_row(const decode_work *w, const query_row *row, size_t r, 
     return whet_policy_beta(row->policy, &state->stats);
 }
 
-static void choose_beta(decode_work *w, const query_row *row, size_t r, decode_row *state) {
-    whet_stats *stats = &state->stats;
-    double beta = beta_of_row(w, row, r, state);
-    if (isnan(beta))
-        *stats = whet_stats_not_finite(stats->n);
-    state->exp2_scale = whet_exp2_scale(1.0);
-    if (stats->flags & WHET_ROW_NOT_FINITE)
-        return;
-    stats->beta = beta;
-    state->exp2_scale = whet_exp2_scale(beta);
-}
-
 /* Replaces a row's logits by its coefficients. */
 static void make_coefficients(decode_work *w, const query_row *row, size_t r, decode_row *state) {
     float *logits = w->logits + r * w->logits_stride + row->low;
-    state->mapped = true;
     if (!row_has_beta(&state->stats)) {
         memset(logits, 0, (row->high - row->low) * sizeof(float));
         return;
@@ -75,31 +62,28 @@ static void note_max_logit(const decode_work *w, const query_row *row, size_t r)
     whet_note_max_logit(&w->slice, row, max);
 }
 
-void whet_decode_choose_beta(decode_work *w, size_t r) {
-    query_row row = whet_row_of(&w->slice, r);
-    decode_row *state = w->states + r;
-    whet_stats total = extra_stats((double)row.sink);
-    double sink = total.max;
-    for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
-        total = whet_stats_add(&total, &w->pieces[chunk * w->row_count + r]);
-    whet_stats_complete(&total);
-    total.position = row.token;
-    if (w->shape.extremes && !(total.flags & WHET_ROW_NOT_FINITE))
-        total.argmax = find_argmax(w, r);
-    if (w->maxima)
-        note_max_logit(w, &row, r);
-    state->stats = total;
-    state->max = total.max > -(double)INFINITY ? (float)total.max : 0;
-    state->mapped = false;
-    state->skipped_weight = state->skipped_share = 0;
-    state->sink_z = 1;
-    state->sink_s = 0;
-    choose_beta(w, &row, r, state);
-    if (!are_exponentials(row.map)) {
-        make_coefficients(w, &row, r, state);
+void whet_decode_start_row(decode_row *state, const query_row *row, whet_stats *total) {
+    whet_stats_complete(total);
+    total->position = row->token;
+    *state = (decode_row){.stats = *total,
+                          .max = total->max > -(double)INFINITY ? (float)total->max : 0,
+                          .exp2_scale = whet_exp2_scale(1.0),
+                          .mapped = !are_exponentials(row->map),
+                          .sink_z = 1};
+}
+
+void whet_decode_set_beta(decode_row *state, double beta) {
+    if (isnan(beta))
+        state->stats = whet_stats_not_finite(state->stats.n);
+    if (state->stats.flags & WHET_ROW_NOT_FINITE)
         return;
-    }
-    bool has_zero_logit = row.map->traits & MAP_ZERO_LOGIT;
+    state->stats.beta = beta;
+    state->exp2_scale = whet_exp2_scale(beta);
+}
+
+void whet_decode_weigh_extras(decode_row *state, const query_row *row) {
+    double sink = extra_stats((double)row->sink).max;
+    bool has_zero_logit = row->map->traits & MAP_ZERO_LOGIT;
     if (has_zero_logit)
         state->max = max_with_zero(state->max);
     row_sums extra = extra_sums(weigh_extra_logit(is_sink(sink) ? sink : -(double)INFINITY,
@@ -108,4 +92,22 @@ void whet_decode_choose_beta(decode_work *w, size_t r) {
     state->sink_s = extra.s;
     if (has_zero_logit)
         state->sink_z += zero_logit_weight((double)state->max, state->stats.beta);
+}
+
+void whet_decode_choose_beta(decode_work *w, size_t r) {
+    query_row row = whet_row_of(&w->slice, r);
+    decode_row *state = w->states + r;
+    whet_stats total = extra_stats((double)row.sink);
+    for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
+        total = whet_stats_add(&total, &w->pieces[chunk * w->row_count + r]);
+    if (w->maxima)
+        note_max_logit(w, &row, r);
+    whet_decode_start_row(state, &row, &total);
+    if (w->shape.extremes && !(state->stats.flags & WHET_ROW_NOT_FINITE))
+        state->stats.argmax = find_argmax(w, r);
+    whet_decode_set_beta(state, beta_of_row(w, &row, r, state));
+    if (state->mapped)
+        make_coefficients(w, &row, r, state);
+    else
+        whet_decode_weigh_extras(state, &row);
 }

@@ -174,6 +174,17 @@ static bool make_room(const whet_attention *a, plan_shape shape, whet_plan *plan
     }
 }
 
+static bool count_tasks(whet_plan *plan, const plan_shape *shape) {
+    size_t tasks;
+    if (!size_multiply(shape->slices / shape->heads_per_task, shape->chunks, &tasks))
+        return false;
+    unsigned values = plan->description.attention.skip > 0 ? 4 : 2; /* phases before the values */
+    plan->phases = values + 2;
+    plan->tasks[0] = plan->tasks[2] = plan->tasks[values] = tasks;
+    plan->tasks[values - 1] = plan->tasks[values + 1] = shape->slices;
+    return size_multiply(shape->slices, shape->row_count, &plan->tasks[1]);
+}
+
 bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
     const whet_attention *a = &plan->description.attention;
     shape->heads_per_task = choose_heads_per_task(a, shape->slices);
@@ -181,17 +192,19 @@ bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
     while (longest_of(shape->chunk_keys) < a->keys)
         shape->chunk_keys *= 2;
     shape->chunks = (a->keys + shape->chunk_keys - 1) / shape->chunk_keys;
-    size_t tasks;
     plan->scratch_bytes = plan->workspace_bytes = 0;
-    if (!make_room(a, *shape, plan))
-        return false;
-    if (!size_multiply(shape->slices / shape->heads_per_task, shape->chunks, &tasks))
-        return false;
-    unsigned values = a->skip > 0 ? 4 : 2; /* phases before the values */
-    plan->phases = values + 2;
-    plan->tasks[0] = plan->tasks[2] = plan->tasks[values] = tasks;
-    plan->tasks[values - 1] = plan->tasks[values + 1] = shape->slices;
-    return size_multiply(shape->slices, shape->row_count, &plan->tasks[1]);
+    return make_room(a, *shape, plan) && count_tasks(plan, shape);
+}
+
+bool whet_plan_decode_part(whet_plan *plan, plan_shape *shape, size_t all_keys, size_t chunk_keys) {
+    whet_attention *a = &plan->description.attention;
+    whet_attention whole = *a;
+    whole.keys = all_keys;
+    shape->heads_per_task = choose_heads_per_task(&whole, shape->slices);
+    shape->chunk_keys = chunk_keys;
+    shape->chunks = (a->keys + chunk_keys - 1) / chunk_keys;
+    plan->scratch_bytes = plan->workspace_bytes = 0;
+    return widen_plan(a, shape, plan) && count_tasks(plan, shape);
 }
 
 decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t chunk,

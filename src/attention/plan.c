@@ -108,7 +108,14 @@ static whet_status plan_nothing(whet_plan *result, plan_shape *shape, whet_plan 
     return WHET_OK;
 }
 
-whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan) {
+static bool divide(whet_plan *plan, plan_shape *shape, const key_part *part) {
+    if (part)
+        return whet_plan_decode_part(plan, shape, part->all_keys, part->chunk_keys);
+    return shape->path == PATH_DECODE ? whet_plan_decode(plan, shape)
+                                      : whet_plan_prefill(plan, shape);
+}
+
+whet_status whet_plan_part(const whet_attention *attention, const key_part *part, whet_plan *plan) {
     if (!attention)
         return whet_refuse(WHET_ERROR_ARGUMENT, "attention is NULL");
     if (attention->size != sizeof *attention)
@@ -128,16 +135,21 @@ whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan
     if (a->queries == 0) /* no phases, except for max_logits, which becomes -inf */
         return plan_nothing(&result, &shape, plan);
 
+    if (part && a->skip > 0)
+        return whet_refuse(WHET_ERROR_UNSUPPORTED, "skip is %g, not 0, in a part of a context",
+                           (double)a->skip);
     status = whet_shape_slices(a, &shape);
     if (status != WHET_OK)
         return status;
-    shape.path = whet_is_decode(a, &shape) ? PATH_DECODE : PATH_PREFILL;
+    shape.path = part || whet_is_decode(a, &shape) ? PATH_DECODE : PATH_PREFILL;
     look_at_policies(a, &shape);
-    bool fits = shape.path == PATH_DECODE ? whet_plan_decode(&result, &shape)
-                                          : whet_plan_prefill(&result, &shape);
-    if (!fits || !whet_plan_max_logits(&result, &shape))
+    if (!divide(&result, &shape, part) || !whet_plan_max_logits(&result, &shape))
         return whet_refuse_workspace(a, "");
     whet_plan_set_shape(&result, &shape);
     *plan = result;
     return WHET_OK;
+}
+
+whet_status whet_attention_plan(const whet_attention *attention, whet_plan *plan) {
+    return whet_plan_part(attention, NULL, plan);
 }

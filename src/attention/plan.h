@@ -46,6 +46,18 @@ whet_status whet_refuse_workspace(const whet_attention *a, const char *owner);
 
 plan_shape whet_shape_of(const whet_plan *plan);
 
+/*
+ * Plans attention over a part of a longer context: the description's keys are that part, and
+ * chunks have a given number of keys, so that they are the same wherever the context is cut
+ * between two of them. Always the path of decode; its user merges what the parts' phases 0 and 2
+ * leave, in place of phases 1 and 3. So skip must be 0. NULL: the whole context.
+ */
+typedef struct key_part {
+    size_t all_keys, chunk_keys;
+} key_part;
+
+whet_status whet_plan_part(const whet_attention *attention, const key_part *part, whet_plan *plan);
+
 /* Kernels, rows and slices of a description that has been checked. */
 whet_status whet_shape_slices(const whet_attention *a, plan_shape *shape);
 

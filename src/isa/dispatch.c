@@ -15,6 +15,11 @@
 #include <cpuid.h>
 #endif
 
+/* web/wasm builds modules with one set each. */
+#if !defined(WHET_SETS)
+#define WHET_SETS "isa/sets.def"
+#endif
+
 typedef struct candidate {
     const kernels *table;
     int (*runs_here)(void);
@@ -36,13 +41,13 @@ static int has_f16c(void) {
 #define WHET_SET(name, target, flags, condition)                                                   \
     WHET_IF(                                                                                       \
         target, static int runs_##name(void) { return condition; })
-#include "isa/sets.def"
+#include WHET_SETS
 
 /* Best first. */
 static const candidate candidates[] = {
 #define WHET_SET(name, target, flags, condition)                                                   \
     WHET_IF(target, {&whet_kernels_##name, runs_##name}, )
-#include "isa/sets.def"
+#include WHET_SETS
 };
 
 #define CANDIDATES (sizeof candidates / sizeof candidates[0])

@@ -11,6 +11,7 @@
 #define CACHE_KEYS 3
 #define QUANT_KEYS 2
 #define CACHE_SUMS 12
+#define HAS_NONTEMPORAL 1
 
 typedef __m256 vec;
 typedef __m256 vec_mask;

@@ -11,6 +11,7 @@
 #define CACHE_KEYS 4
 #define QUANT_KEYS 4
 #define CACHE_SUMS 16
+#define HAS_NONTEMPORAL 1
 
 typedef __m512 vec;
 typedef __mmask16 vec_mask;

@@ -13,6 +13,7 @@
 #define CACHE_KEYS 4
 #define QUANT_KEYS 4
 #define CACHE_SUMS 16
+#define HAS_NONTEMPORAL 1
 
 typedef float32x4_t vec;
 typedef uint32x4_t vec_mask;

@@ -10,11 +10,12 @@
 #include <string.h>
 
 #define WIDTH 1
-#define PANEL_VECTORS 3 /* vectors of query rows in a panel */
-#define STRIP 4         /* keys, or value columns, per step of the panel product */
-#define CACHE_KEYS 2    /* keys per step of decoding */
-#define QUANT_KEYS 2    /* quantised ones, which need registers for scales, too */
-#define CACHE_SUMS 4    /* sums of values in registers when decoding */
+#define PANEL_VECTORS 3   /* vectors of query rows in a panel */
+#define STRIP 4           /* keys, or value columns, per step of the panel product */
+#define CACHE_KEYS 2      /* keys per step of decoding */
+#define QUANT_KEYS 2      /* quantised ones, which need registers for scales, too */
+#define CACHE_SUMS 4      /* sums of values in registers when decoding */
+#define HAS_NONTEMPORAL 0 /* whether stores that bypass the caches differ from others */
 
 typedef float vec;
 typedef float vec_mask; /* 0 or 1 */

@@ -104,11 +104,23 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
+enum { STACK_BYTES = 1 << 20 };
+
 static bool start_thread(whet_pool *pool, size_t number) {
     pool_thread *own = &pool->own[number - 1];
     own->pool = pool;
     own->number = number;
-    return pthread_create(&own->thread, NULL, worker_main, own) == 0;
+    /* Threads take their stack's size from the process's limit, which may be less than tasks use.
+     */
+    pthread_attr_t attributes;
+    size_t stack = 0;
+    if (pthread_attr_init(&attributes) != 0)
+        return false;
+    if (pthread_attr_getstacksize(&attributes, &stack) == 0 && stack < STACK_BYTES)
+        pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    bool is_started = pthread_create(&own->thread, &attributes, worker_main, own) == 0;
+    pthread_attr_destroy(&attributes);
+    return is_started;
 }
 
 /* Locks and threads from scratch; returns how many threads could be started. */

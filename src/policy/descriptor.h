@@ -145,8 +145,10 @@ typedef struct map_descriptor {
     size_t parameter_count;
 
     /* The row form: passes over the row find a few numbers, after which every coefficient follows
-     * from its own logit. See map.h. */
-    void (*solve)(const map_row *row, map_solution *solution);
+     * from its own logit. See map_search; sum and step are NULL where start finds everything. */
+    void (*start)(const map_row *row, map_search *search);
+    void (*sum)(const map_row *row, const map_search *search, map_sums *sums);
+    void (*step)(const map_row *row, map_search *search, const map_sums *sums);
     map_function coefficient;
     map_terms (*terms)(double logit, double p, const map_solution *solution);
     double (*entropy)(const map_solution *solution); /* where it is known; NULL: it is summed */

@@ -48,25 +48,26 @@ static void add_support(double y, entmax_sums *sums) {
     sums->lowest = y < sums->lowest ? y : sums->lowest;
 }
 
-/* scale is (a - 1) beta. */
-static entmax_sums support_above(const map_row *row, double scale, double threshold) {
+/* The sums of entmax_sums as those of a search. */
+enum { ENTMAX_COUNT, ENTMAX_SUM, ENTMAX_SQUARES, ENTMAX_SUMS };
+
+static void sum_support(const map_row *row, const map_search *search, map_sums *whole) {
+    double scale = (search->entmax.a - 1) * row->beta, threshold = search->entmax.threshold;
     double max = row->stats->max;
-    entmax_sums whole = {.lowest = INFINITY};
     row_walk walk;
     walk_begin(&walk, row->row, row->sink);
     while (walk_next(&walk)) {
-        entmax_sums block = {.lowest = whole.lowest};
+        entmax_sums block = {.lowest = whole->lowest};
         for (size_t i = 0, end; i < walk.count; i = end) {
             double largest = scale * ((double)walk_part(&walk, i, &end) - max) - threshold;
             for (; largest > 0 && i < end; i++)
                 add_support(scale * ((double)walk.logits[i] - max) - threshold, &block);
         }
-        whole.count += block.count;
-        whole.sum += block.sum;
-        whole.squares += block.squares;
-        whole.lowest = block.lowest;
+        whole->value[ENTMAX_COUNT] += block.count;
+        whole->value[ENTMAX_SUM] += block.sum;
+        whole->value[ENTMAX_SQUARES] += block.squares;
+        whole->lowest = block.lowest;
     }
-    return whole;
 }
 
 /* How far the solution is above the threshold if the support does not change. */
@@ -149,14 +150,14 @@ static double power_of(double ratio, const double *found) {
 
 static double entmax_coefficient(double logit, const map_solution *solution) {
     const double *found = solution->found;
-    if (found[3] == 0) /* exact: see entmax_solve */
+    if (found[3] == 0) /* exact: see note_threshold */
         return found[2] == 2 ? sparsemax_of(logit, solution) : entmax15_of(logit, solution);
     return power_of(ratio_of(logit, solution), found);
 }
 
 /* The sum of all coefficients, and in squares how it grows with v. */
-static entmax_sums power_sums(const map_row *row, const map_solution *solution) {
-    entmax_sums whole = {.lowest = INFINITY};
+static void sum_powers(const map_row *row, const map_search *search, map_sums *whole) {
+    const map_solution *solution = &search->solution;
     row_walk walk;
     walk_begin(&walk, row->row, row->sink);
     while (walk_next(&walk)) {
@@ -170,10 +171,9 @@ static entmax_sums power_sums(const map_row *row, const map_solution *solution) 
                 block_derivative += p / (1 + ratio);
             }
         }
-        whole.sum += block_sum;
-        whole.squares += block_derivative;
+        whole->value[ENTMAX_SUM] += block_sum;
+        whole->value[ENTMAX_SQUARES] += block_derivative;
     }
-    return whole;
 }
 
 /* Fills found[2] and found[3]. */
@@ -183,31 +183,42 @@ static void set_top(double *found, double v) {
 }
 
 /* For the exact ones found[1] is the threshold, found[2] is a and found[3] is 0. */
-static void entmax_solve(const map_row *row, map_solution *solution) {
-    double a = row->policy->map_value[0];
-    bool is_exact = whet_entmax_is_exact(a);
-    double *found = solution->found;
-    found[0] = row->stats->max;
-    found[1] = a - 1;
-    entmax_solver solver;
-    whet_entmax_start(&solver, a, is_exact ? 0 : ROW_TOLERANCE, (double)INFINITY);
-    while (!solver.done) {
-        entmax_sums sums;
-        if (is_exact) {
-            sums = support_above(row, (a - 1) * row->beta, solver.threshold);
-        } else {
-            set_top(found, solver.threshold);
-            sums = power_sums(row, solution);
-        }
-        whet_entmax_step(&solver, &sums);
-    }
-    if (is_exact) {
-        found[1] = solver.threshold;
-        found[2] = a;
+static void note_threshold(map_search *search) {
+    double *found = search->solution.found;
+    if (whet_entmax_is_exact(search->entmax.a)) {
+        found[1] = search->entmax.threshold;
+        found[2] = search->entmax.a;
         found[3] = 0;
     } else {
-        set_top(found, solver.threshold);
+        found[1] = search->entmax.a - 1;
+        set_top(found, search->entmax.threshold);
     }
+}
+
+static void entmax_start(const map_row *row, map_search *search) {
+    double a = row->policy->map_value[0];
+    whet_entmax_start(&search->entmax, a, whet_entmax_is_exact(a) ? 0 : ROW_TOLERANCE,
+                      (double)INFINITY);
+    search->solution.found[0] = row->stats->max;
+    search->sums = ENTMAX_SUMS;
+    note_threshold(search);
+}
+
+static void entmax_sum(const map_row *row, const map_search *search, map_sums *sums) {
+    if (whet_entmax_is_exact(search->entmax.a))
+        sum_support(row, search, sums);
+    else
+        sum_powers(row, search, sums);
+}
+
+static void entmax_step(const map_row *row, map_search *search, const map_sums *sums) {
+    (void)row;
+    whet_entmax_step(&search->entmax, &(entmax_sums){.count = sums->value[ENTMAX_COUNT],
+                                                     .sum = sums->value[ENTMAX_SUM],
+                                                     .squares = sums->value[ENTMAX_SQUARES],
+                                                     .lowest = sums->lowest});
+    note_threshold(search);
+    search->done = search->entmax.done;
 }
 
 /* ---- gradient ---- */
@@ -257,7 +268,9 @@ const map_descriptor whet_map_entmax = {.kind = WHET_POLICY_ENTMAX,
                                                   MAP_MEAN_OVER_SUM,
                                         .parameters = entmax_parameters,
                                         .parameter_count = COUNT_OF(entmax_parameters),
-                                        .solve = entmax_solve,
+                                        .start = entmax_start,
+                                        .sum = entmax_sum,
+                                        .step = entmax_step,
                                         .coefficient = entmax_coefficient,
                                         .terms = entmax_terms,
                                         .panel = entmax_panel};

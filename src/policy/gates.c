@@ -18,19 +18,27 @@ static double softmax1_coefficient(double logit, const map_solution *solution) {
 
 /* The 1 in 1 + sum exp(e) is a logit of zero: shifting by the larger of it and the maximum keeps
  * every exponential at 1 or below. */
-static void softmax1_solve(const map_row *row, map_solution *solution) {
-    double shift = fmax(0, row->beta * row->stats->max);
-    double denominator = exp(-shift);
+static void softmax1_start(const map_row *row, map_search *search) {
+    search->solution.found[0] = fmax(0, row->beta * row->stats->max);
+    search->sums = 1;
+}
+
+static void softmax1_sum(const map_row *row, const map_search *search, map_sums *sums) {
+    double shift = search->solution.found[0];
     row_walk walk;
     walk_begin(&walk, row->row, row->sink);
     while (walk_next(&walk)) {
         double block = 0;
         for (size_t i = 0; i < walk.count; i++)
             block += exp(row->beta * (double)walk.logits[i] - shift);
-        denominator += block;
+        sums->value[0] += block;
     }
-    solution->found[0] = shift;
-    solution->found[1] = denominator;
+}
+
+static void softmax1_step(const map_row *row, map_search *search, const map_sums *sums) {
+    (void)row;
+    search->solution.found[1] = exp(-search->solution.found[0]) + sums->value[0];
+    search->done = true;
 }
 
 static map_terms softmax1_terms(double logit, double p, const map_solution *solution) {
@@ -47,7 +55,9 @@ static panel_form softmax1_panel(const whet_policy *policy) {
 const map_descriptor whet_map_softmax1 = {.kind = WHET_POLICY_SOFTMAX1,
                                           .traits =
                                               MAP_TAKES_SINK | MAP_ZERO_LOGIT | MAP_EXPONENTIAL,
-                                          .solve = softmax1_solve,
+                                          .start = softmax1_start,
+                                          .sum = softmax1_sum,
+                                          .step = softmax1_step,
                                           .coefficient = softmax1_coefficient,
                                           .terms = softmax1_terms,
                                           .panel = softmax1_panel};
@@ -73,10 +83,11 @@ static double sigmoid_coefficient(double logit, const map_solution *solution) {
     return 1 / (1 + exp(solution->found[0] - solution->beta * logit));
 }
 
-static void sigmoid_solve(const map_row *row, map_solution *solution) {
+static void sigmoid_start(const map_row *row, map_search *search) {
     double b = row->policy->map_value[0];
-    solution->found[0] = isnan(b) ? log((double)row->visible) : b;
-    solution->found[1] = !isnan(b);
+    search->solution.found[0] = isnan(b) ? log((double)row->visible) : b;
+    search->solution.found[1] = !isnan(b);
+    search->done = true;
 }
 
 static map_terms sigmoid_terms(double logit, double p, const map_solution *solution) {
@@ -104,7 +115,7 @@ const map_descriptor whet_map_sigmoid = {.kind = WHET_POLICY_SIGMOID,
                                          .traits = MAP_BY_VISIBLE,
                                          .parameters = sigmoid_parameters,
                                          .parameter_count = COUNT_OF(sigmoid_parameters),
-                                         .solve = sigmoid_solve,
+                                         .start = sigmoid_start,
                                          .coefficient = sigmoid_coefficient,
                                          .terms = sigmoid_terms,
                                          .panel = sigmoid_panel};

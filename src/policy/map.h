@@ -9,6 +9,7 @@
 #ifndef WHET_POLICY_MAP_H
 #define WHET_POLICY_MAP_H
 
+#include "policy/entmax.h"
 #include "row/view.h"
 #include <math.h>
 
@@ -32,6 +33,53 @@ typedef struct map_solution {
     double beta;
     double found[4];
 } map_solution;
+
+/*
+ * The search for that solution, as a state machine that is driven by the code that holds the
+ * logits: a whole row, or pieces of it in several places.
+ *
+ *     map->start(row, &search);
+ *     while (!search.done) {
+ *         map_sums sums = map_sums_none(search.sums);
+ *         map->sum(row, &search, &sums);    // once, or for each piece and the sink
+ *         map->step(row, &search, &sums);
+ *     }
+ *
+ * The sums of pieces add up (map_sums_add). map_row.stats are always those of the whole row.
+ */
+#define MAP_SUMS_MAX 256
+
+typedef struct map_search {
+    map_solution solution; /* complete when done */
+    bool done;
+    size_t sums; /* values that the next step needs */
+    /* private to the map */
+    entmax_solver entmax;
+    uint64_t k;
+    uint32_t prefix;
+    unsigned shift;
+} map_search;
+
+typedef struct map_sums {
+    size_t count;
+    double lowest; /* a minimum; the others are sums */
+    double value[MAP_SUMS_MAX];
+} map_sums;
+
+static inline map_sums map_sums_none(size_t count) {
+    map_sums sums;
+    sums.count = count;
+    sums.lowest = INFINITY;
+    for (size_t i = 0; i < count; i++)
+        sums.value[i] = 0;
+    return sums;
+}
+
+static inline void map_sums_add(map_sums *sums, const map_sums *more) {
+    sums->lowest = more->lowest < sums->lowest ? more->lowest : sums->lowest;
+    for (size_t i = 0; i < sums->count; i++)
+        sums->value[i] += more->value[i];
+}
 
 /* A coefficient from its logit. */
 typedef double (*map_function)(double logit, const map_solution *solution);
@@ -58,6 +106,7 @@ static inline double map_gradient_of(map_terms terms, double g, double mean) {
 /* What an ordered map reports of its result. */
 typedef struct map_result {
     double largest, first; /* coefficients */
+    double rest;           /* before: what later entries left to the row; after: what it leaves */
 } map_result;
 
 /*

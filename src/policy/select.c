@@ -2,14 +2,13 @@
  * Maps that keep the largest logits: topk and hardmax. The k-th largest is
  * found by radix selection: floats are mapped to integers in the same order,
  * and four passes over the row settle one byte of the answer each, the highest
- * first, by counting how often each value of that byte occurs. Of long rows only the parts
- * are looked at whose largest logit is among the k largest of all parts: the k-th
- * largest entry is not below the k-th of these.
+ * first, by counting how often each value of that byte occurs. Parts of the row whose largest
+ * logit is below the answer are passed over: before its first byte is known, those below
+ * the k-th largest of the parts' largest logits.
  */
 #include "policy/ordered_bits.h"
 #include "policy/registry.h"
 #include "row/walk.h"
-
 #include <string.h>
 
 #define PARTS_MAX 1024 /* of a row */
@@ -24,96 +23,80 @@ whet_policy whet_policy_topk(uint64_t k) {
 
 static whet_policy preset_topk(void) { return whet_policy_topk(1); }
 
-/* The largest logit of each part of a row; none where there would be too many parts. */
-typedef struct row_parts {
-    size_t length; /* logits to a part: divides ROW_BLOCK */
-    size_t count;
-    float largest[PARTS_MAX];
-} row_parts;
-
-static void find_parts(const map_row *row, row_parts *parts) {
-    parts->count = 0;
-    parts->length = WALK_PART;
-    while ((row->row->n - 1) / parts->length >= PARTS_MAX)
-        parts->length *= 2;
-    if (parts->length > ROW_BLOCK)
-        return;
-    row_walk walk;
-    walk_begin(&walk, row->row, -INFINITY);
-    while (walk_next(&walk))
-        for (size_t i = 0; i < walk.count; i += parts->length) {
-            size_t n = walk.count - i < parts->length ? walk.count - i : parts->length;
-            parts->largest[parts->count++] = row->row->kernels->max(walk.logits + i, n);
-        }
-}
-
-/* What a radix selection goes through, for those whose higher bytes are those of prefix: counts
- * the values of the byte at `shift`. */
-typedef struct radix_count {
+/* How often each value of the byte at `shift` occurs among floats whose higher bytes are those of
+ * prefix. */
+typedef struct byte_counts {
     uint32_t prefix;
     unsigned shift;
-    uint64_t counts[256];
-} radix_count;
+    uint64_t of[256];
+} byte_counts;
 
-static void count_floats(radix_count *c, const float *x, size_t n) {
+static void count_floats(byte_counts *c, const float *x, size_t n) {
     uint32_t higher = (uint32_t)(UINT64_C(0xffffff00) << c->shift);
     for (size_t i = 0; i < n; i++) {
         uint32_t bits = whet_ordered_bits(x[i]);
         if (((bits ^ c->prefix) & higher) == 0)
-            c->counts[(bits >> c->shift) & 0xff]++;
+            c->of[(bits >> c->shift) & 0xff]++;
     }
 }
 
-/* Logits among which the k-th largest is: all parts not below `lowest`, and the sink. */
-typedef struct candidates {
-    const map_row *row;
-    const row_parts *parts;
-    float lowest;
-} candidates;
-
-static void count_candidates(const candidates *of, radix_count *c) {
-    const row_parts *parts = of->parts;
-    row_walk walk;
-    walk_begin(&walk, of->row->row, of->row->sink);
-    while (walk_next(&walk)) {
-        size_t step = walk.is_sink || parts->count == 0 ? walk.count : parts->length;
-        for (size_t i = 0; i < walk.count; i += step) {
-            size_t n = walk.count - i < step ? walk.count - i : step;
-            bool all = walk.is_sink || parts->count == 0;
-            if (all || parts->largest[(walk.start + i) / step] >= of->lowest)
-                count_floats(c, walk.logits + i, n);
-        }
-    }
-}
-
-/* The k-th largest of the candidates or, without any, of the parts' largest; k is no larger than
- * their number. */
-static float kth_of(const candidates *of, const row_parts *parts, uint64_t k) {
-    radix_count c = {.shift = 32};
+/* The k-th largest of n floats, for k no larger than n. */
+static float kth_largest(const float *x, size_t n, uint64_t k) {
+    byte_counts c = {.shift = 32};
     while (c.shift > 0) {
         c.shift -= 8;
-        memset(c.counts, 0, sizeof c.counts);
-        if (of)
-            count_candidates(of, &c);
-        else
-            count_floats(&c, parts->largest, parts->count);
+        memset(c.of, 0, sizeof c.of);
+        count_floats(&c, x, n);
         uint32_t byte = 255;
-        while (byte > 0 && c.counts[byte] < k) {
-            k -= c.counts[byte--];
-        }
+        while (byte > 0 && c.of[byte] < k)
+            k -= c.of[byte--];
         c.prefix |= byte << c.shift;
     }
     return whet_from_ordered_bits(c.prefix);
 }
 
-/* The k-th largest logit, for k no larger than the number of logits that are not masked. */
-static float kth_largest(const map_row *row, uint64_t k) {
-    row_parts parts;
-    find_parts(row, &parts);
-    candidates of = {row, &parts, -INFINITY};
-    if (k <= parts.count)
-        of.lowest = kth_of(NULL, &parts, k);
-    return kth_of(&of, &parts, k);
+/* The k-th largest of the largest logits of a row's parts: the k-th largest logit of the row is not
+ * below it, nor that of any row of which this one is a piece. -inf where there are fewer than k
+ * parts, or too many. */
+static float lower_bound(const row_view *row, uint64_t k, row_walk *walk) {
+    float largest[PARTS_MAX];
+    size_t length = WALK_PART, count = 0; /* length divides ROW_BLOCK */
+    while (length <= ROW_BLOCK && row->n / length >= PARTS_MAX)
+        length *= 2;
+    if (length > ROW_BLOCK || k > PARTS_MAX)
+        return -INFINITY;
+    walk_begin(walk, row, -INFINITY);
+    while (walk_next(walk))
+        for (size_t i = 0; i < walk->count; i += length) {
+            size_t n = walk->count - i < length ? walk->count - i : length;
+            largest[count++] = row->kernels->max(walk->logits + i, n);
+        }
+    return k <= count ? kth_largest(largest, count, k) : -INFINITY;
+}
+
+/* Counts the values of the next byte, except in parts that are below the k-th largest logit. Once
+ * its first byte is known, it is not below the lowest float with the bytes known so far. That may
+ * be NaN, which no part is below. */
+static void count_bytes(const map_row *row, const map_search *search, map_sums *sums) {
+    byte_counts c = {.prefix = search->prefix, .shift = search->shift};
+    row_walk walk;
+    float lowest = search->shift == 24 ? lower_bound(row->row, search->k, &walk)
+                                       : whet_from_ordered_bits(search->prefix);
+    walk_begin(&walk, row->row, row->sink);
+    while (walk_next(&walk))
+        for (size_t i = 0, end; i < walk.count; i = end)
+            if (!(walk_part(&walk, i, &end) < lowest))
+                count_floats(&c, walk.logits + i, end - i);
+    for (size_t byte = 0; byte < 256; byte++)
+        sums->value[byte] += (double)c.of[byte];
+}
+
+/* Settles one more byte of the k-th largest logit. */
+static void choose_byte(map_search *search, const map_sums *sums) {
+    uint32_t byte = 255;
+    while (byte > 0 && sums->value[byte] < (double)search->k)
+        search->k -= (uint64_t)sums->value[byte--];
+    search->prefix |= byte << search->shift;
 }
 
 /* found: the lowest logit that stays, the largest logit, Z over those that stay. */
@@ -122,9 +105,8 @@ static double topk_coefficient(double logit, const map_solution *solution) {
     return logit >= found[0] ? exp(solution->beta * (logit - found[1])) / found[2] : 0;
 }
 
-static double sum_from(const map_row *row, double lowest) {
-    double z = 0;
-    double max = row->stats->max;
+static void sum_kept(const map_row *row, const map_search *search, map_sums *sums) {
+    double lowest = search->solution.found[0], max = search->solution.found[1];
     row_walk walk;
     walk_begin(&walk, row->row, row->sink);
     while (walk_next(&walk)) {
@@ -135,18 +117,44 @@ static double sum_from(const map_row *row, double lowest) {
                 if ((double)walk.logits[i] >= lowest)
                     block_z += exp(row->beta * ((double)walk.logits[i] - max));
         }
-        z += block_z;
+        sums->value[0] += block_z;
     }
-    return z;
 }
 
-static void topk_solve(const map_row *row, map_solution *solution) {
+/* One pass for each byte of the lowest logit that stays, one for Z; or that one alone. */
+static void topk_start(const map_row *row, map_search *search) {
     double k = row->policy->map_value[0];
     bool all = k >= map_row_entries(row);
-    double lowest = all ? -INFINITY : (double)kth_largest(row, (uint64_t)k);
-    solution->found[0] = lowest;
-    solution->found[1] = row->stats->max;
-    solution->found[2] = sum_from(row, lowest);
+    search->solution.found[0] = -INFINITY;
+    search->solution.found[1] = row->stats->max;
+    search->sums = all ? 1 : 256;
+    if (!all) {
+        search->k = (uint64_t)k;
+        search->shift = 24;
+    }
+}
+
+static void topk_sum(const map_row *row, const map_search *search, map_sums *sums) {
+    if (search->sums == 1)
+        sum_kept(row, search, sums);
+    else
+        count_bytes(row, search, sums);
+}
+
+static void topk_step(const map_row *row, map_search *search, const map_sums *sums) {
+    (void)row;
+    if (search->sums == 1) {
+        search->solution.found[2] = sums->value[0];
+        search->done = true;
+        return;
+    }
+    choose_byte(search, sums);
+    if (search->shift == 0) {
+        search->solution.found[0] = (double)whet_from_ordered_bits(search->prefix);
+        search->sums = 1;
+    } else {
+        search->shift -= 8;
+    }
 }
 
 static map_terms topk_terms(double logit, double p, const map_solution *solution) {
@@ -175,7 +183,9 @@ const map_descriptor whet_map_topk = {.kind = WHET_POLICY_TOPK,
                                                 MAP_EXPONENTIAL,
                                       .parameters = topk_parameters,
                                       .parameter_count = COUNT_OF(topk_parameters),
-                                      .solve = topk_solve,
+                                      .start = topk_start,
+                                      .sum = topk_sum,
+                                      .step = topk_step,
                                       .coefficient = topk_coefficient,
                                       .terms = topk_terms,
                                       .panel = topk_panel};
@@ -197,19 +207,30 @@ static double hardmax_coefficient(double logit, const map_solution *solution) {
     return logit == solution->found[0] ? solution->found[1] : 0;
 }
 
-static void hardmax_solve(const map_row *row, map_solution *solution) {
+static void hardmax_start(const map_row *row, map_search *search) {
+    search->solution.found[0] = row->stats->max;
+    search->sums = 1;
+}
+
+static void hardmax_sum(const map_row *row, const map_search *search, map_sums *sums) {
+    double max = search->solution.found[0];
     uint64_t multiplicity = 0;
     row_walk walk;
     walk_begin(&walk, row->row, row->sink);
     while (walk_next(&walk))
         for (size_t i = 0, end; i < walk.count; i = end) {
             double largest = (double)walk_part(&walk, i, &end);
-            for (; largest == row->stats->max && i < end; i++)
-                multiplicity += (double)walk.logits[i] == row->stats->max;
+            for (; largest == max && i < end; i++)
+                multiplicity += (double)walk.logits[i] == max;
         }
-    solution->found[0] = row->stats->max;
-    solution->found[1] = 1 / (double)multiplicity;
-    solution->found[2] = (double)multiplicity;
+    sums->value[0] += (double)multiplicity;
+}
+
+static void hardmax_step(const map_row *row, map_search *search, const map_sums *sums) {
+    (void)row;
+    search->solution.found[1] = 1 / sums->value[0];
+    search->solution.found[2] = sums->value[0];
+    search->done = true;
 }
 
 /* Constant but where it jumps. */
@@ -230,7 +251,9 @@ static panel_form hardmax_panel(const whet_policy *policy) {
 const map_descriptor whet_map_hardmax = {.kind = WHET_POLICY_HARDMAX,
                                          .traits = MAP_SUMS_TO_ONE | MAP_TAKES_SINK | MAP_SEARCHES |
                                                    MAP_EXPONENTIAL,
-                                         .solve = hardmax_solve,
+                                         .start = hardmax_start,
+                                         .sum = hardmax_sum,
+                                         .step = hardmax_step,
                                          .coefficient = hardmax_coefficient,
                                          .terms = hardmax_terms,
                                          .entropy = hardmax_entropy,

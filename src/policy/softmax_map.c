@@ -8,19 +8,27 @@ static double softmax_coefficient(double logit, const map_solution *solution) {
     return exp(solution->beta * (logit - solution->found[0])) / solution->found[1];
 }
 
-static void softmax_solve(const map_row *row, map_solution *solution) {
-    double max = row->stats->max;
-    double z = 0;
+static void softmax_start(const map_row *row, map_search *search) {
+    search->solution.found[0] = row->stats->max;
+    search->sums = 1;
+}
+
+static void softmax_sum(const map_row *row, const map_search *search, map_sums *sums) {
+    double max = search->solution.found[0];
     row_walk walk;
     walk_begin(&walk, row->row, row->sink);
     while (walk_next(&walk)) {
         double block = 0;
         for (size_t i = 0; i < walk.count; i++)
             block += exp(row->beta * ((double)walk.logits[i] - max));
-        z += block;
+        sums->value[0] += block;
     }
-    solution->found[0] = max;
-    solution->found[1] = z;
+}
+
+static void softmax_step(const map_row *row, map_search *search, const map_sums *sums) {
+    (void)row;
+    search->solution.found[1] = sums->value[0];
+    search->done = true;
 }
 
 static map_terms softmax_terms(double logit, double p, const map_solution *solution) {
@@ -37,7 +45,9 @@ static panel_form softmax_panel(const whet_policy *policy) {
 const map_descriptor whet_map_softmax = {.kind = WHET_POLICY_SOFTMAX,
                                          .traits = MAP_SUMS_TO_ONE | MAP_TAKES_SINK |
                                                    MAP_EXPONENTIAL | MAP_IS_SOFTMAX,
-                                         .solve = softmax_solve,
+                                         .start = softmax_start,
+                                         .sum = softmax_sum,
+                                         .step = softmax_step,
                                          .coefficient = softmax_coefficient,
                                          .terms = softmax_terms,
                                          .panel = softmax_panel};

@@ -25,9 +25,13 @@ static double coefficient(double logit, const map_solution *solution) {
     return r > 0 ? r * solution->found[1] : 0;
 }
 
-static void solve(const map_row *row, map_solution *solution) {
-    double shift = fmax(0, row->beta * row->stats->max);
-    double sum = 0;
+static void start(const map_row *row, map_search *search) {
+    search->solution.found[0] = fmax(0, row->beta * row->stats->max);
+    search->sums = 1;
+}
+
+static void sum(const map_row *row, const map_search *search, map_sums *sums) {
+    double shift = search->solution.found[0];
     row_walk walk;
     walk_begin(&walk, row->row, row->sink);
     while (walk_next(&walk)) {
@@ -35,10 +39,14 @@ static void solve(const map_row *row, map_solution *solution) {
         for (size_t i = 0; i < walk.count; i++)
             if (walk.logits[i] != -INFINITY)
                 block += fabs(excess(row->beta * (double)walk.logits[i], shift));
-        sum += block;
+        sums->value[0] += block;
     }
-    solution->found[0] = shift;
-    solution->found[1] = sum > 0 ? 1 / sum : 0;
+}
+
+static void step(const map_row *row, map_search *search, const map_sums *sums) {
+    (void)row;
+    search->solution.found[1] = sums->value[0] > 0 ? 1 / sums->value[0] : 0;
+    search->done = true;
 }
 
 static map_terms terms(double logit, double p, const map_solution *solution) {
@@ -49,7 +57,9 @@ static map_terms terms(double logit, double p, const map_solution *solution) {
 
 const map_descriptor whet_map_softpick = {.kind = WHET_POLICY_SOFTPICK,
                                           .traits = MAP_TAKES_SINK | MAP_SEARCHES,
-                                          .solve = solve,
+                                          .start = start,
+                                          .sum = sum,
+                                          .step = step,
                                           .coefficient = coefficient,
                                           .terms = terms};
 

@@ -44,7 +44,7 @@ static double break_stick(const float *logits, size_t count, double beta, double
 static void forward(const map_row *row, map_result *result) {
     _Alignas(64) float buffer[ROW_BLOCK];
     float results[ROW_BLOCK];
-    double left = 1;
+    double left = result->rest;
     for (size_t end = row->row->n; end > 0;) {
         size_t count = end < ROW_BLOCK ? end : ROW_BLOCK;
         end -= count;
@@ -55,6 +55,7 @@ static void forward(const map_row *row, map_result *result) {
         if (row->row->out)
             whet_row_store(row->row, end, count, results);
     }
+    result->rest = left;
 }
 
 /* ---- gradient ---- */

@@ -13,6 +13,7 @@ whet_status whet_check_row_policy(const whet_policy **policy, whet_policy *plain
         return whet_refuse(status, "policy: %s", whet_last_error());
     if (beta && !whet_beta_is_one(*policy))
         return whet_refuse(WHET_ERROR_ARGUMENT,
-                           "beta is given, but the policy has a temperature of its own");
+                           "beta is given, but the policy has a temperature of its own: use "
+                           "softmax or a map");
     return WHET_OK;
 }

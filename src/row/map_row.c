@@ -6,7 +6,7 @@
 #include "row/walk.h"
 #include <string.h>
 
-static map_row row_of(const row_view *row, const row_job *job, const whet_stats *stats) {
+map_row whet_map_row_of(const row_view *row, const row_job *job, const whet_stats *stats) {
     bool takes_sink = job->map->traits & MAP_TAKES_SINK;
     return (map_row){.policy = job->policy,
                      .row = row,
@@ -16,23 +16,28 @@ static map_row row_of(const row_view *row, const row_job *job, const whet_stats 
                      .visible = row->visible ? row->visible : stats->n};
 }
 
+map_search whet_map_start(const map_row *m, const map_descriptor *map) {
+    map_search search = {.solution = {.beta = m->beta}};
+    map->start(m, &search);
+    return search;
+}
+
 static map_solution solve(const map_row *m, const map_descriptor *map) {
-    map_solution solution = {.beta = m->beta};
-    map->solve(m, &solution);
-    return solution;
+    map_search search = whet_map_start(m, map);
+    while (!search.done) {
+        map_sums sums = map_sums_none(search.sums);
+        map->sum(m, &search, &sums);
+        map->step(m, &search, &sums);
+    }
+    return search.solution;
 }
 
 /* ---- forward ---- */
 
-/* What is found of the coefficients while they are stored. */
-typedef struct coefficient_sums {
-    double largest, entropy;
-} coefficient_sums;
-
 /* The coefficients of entries [from, to) of a block. Where that of the largest logit is zero, so
  * are all: coefficients grow with their logits. */
 static void make_part(const row_walk *walk, size_t from, size_t to, const map_descriptor *map,
-                      const map_solution *solution, coefficient_sums *sums, float *results) {
+                      const map_solution *solution, map_coefficients *sums, float *results) {
     for (size_t i = from; i < to; i++) {
         double p = map->coefficient((double)walk->logits[i], solution);
         if (p > 0) {
@@ -45,18 +50,16 @@ static void make_part(const row_walk *walk, size_t from, size_t to, const map_de
 
 /* Reads a block, computes, and writes the same block: so the result may be the row itself. Not
  * inlined, so that its blocks are not on the stack while the solution is found. */
-__attribute__((noinline)) static void store_coefficients(const map_row *m,
-                                                         const map_descriptor *map,
-                                                         const map_solution *solution,
-                                                         whet_stats *stats) {
+__attribute__((noinline)) map_coefficients
+whet_map_store(const map_row *m, const map_descriptor *map, const map_solution *solution) {
     float results[ROW_BLOCK];
-    double largest = 0, entropy = 0;
+    map_coefficients all = {0, 0, 0};
     row_walk walk;
     walk_begin(&walk, m->row, m->sink);
     while (walk_next(&walk)) {
-        coefficient_sums block = {.largest = largest};
+        map_coefficients block = {.largest = all.largest};
         if (walk.start == 0 && !walk.is_sink)
-            stats->sink_share = map->coefficient((double)walk.logits[0], solution);
+            all.first = map->coefficient((double)walk.logits[0], solution);
         for (size_t i = 0, end; i < walk.count; i = end) {
             float top = walk_part(&walk, i, &end);
             if (map->coefficient((double)top, solution) != 0)
@@ -64,28 +67,36 @@ __attribute__((noinline)) static void store_coefficients(const map_row *m,
             else
                 memset(results + i, 0, (end - i) * sizeof(float));
         }
-        largest = block.largest;
-        entropy += block.entropy;
+        all.largest = block.largest;
+        all.entropy += block.entropy;
         if (m->row->out && !walk.is_sink)
             whet_row_store(m->row, walk.start, walk.count, results);
     }
-    stats->max_prob = largest;
-    stats->entropy_after = map->entropy ? map->entropy(solution) : fmax(0, entropy);
+    return all;
+}
+
+void whet_map_report(const map_descriptor *map, const map_solution *solution,
+                     const map_coefficients *all, whet_stats *stats) {
+    stats->max_prob = all->largest;
+    stats->sink_share = all->first;
+    stats->entropy_after = NAN;
+    if (map->traits & MAP_SUMS_TO_ONE)
+        stats->entropy_after = map->entropy ? map->entropy(solution) : fmax(0, all->entropy);
 }
 
 void whet_map_row(const row_view *row, const row_job *job, whet_stats *stats) {
-    map_row m = row_of(row, job, stats);
+    map_row m = whet_map_row_of(row, job, stats);
     if (job->map->forward) {
-        map_result result = {0, 0};
+        map_result result = {.rest = 1};
         job->map->forward(&m, &result);
-        stats->max_prob = result.largest;
-        stats->sink_share = result.first;
+        whet_map_report(job->map, NULL,
+                        &(map_coefficients){.largest = result.largest, .first = result.first},
+                        stats);
     } else {
         map_solution solution = solve(&m, job->map);
-        store_coefficients(&m, job->map, &solution, stats);
+        map_coefficients all = whet_map_store(&m, job->map, &solution);
+        whet_map_report(job->map, &solution, &all, stats);
     }
-    if (!(job->map->traits & MAP_SUMS_TO_ONE))
-        stats->entropy_after = NAN;
 }
 
 /* ---- backward ---- */
@@ -312,7 +323,7 @@ static bool ordered_backward(backward *b, float *buffer) {
 bool whet_map_row_backward(const row_view *row, const row_job *job, const whet_stats *stats,
                            row_gradients *gradients) {
     float buffer[ROW_BLOCK];
-    map_row m = row_of(row, job, stats);
+    map_row m = whet_map_row_of(row, job, stats);
     backward b = {.m = &m, .job = job};
     b.want = gradients;
     gradients->beta = gradients->sink = 0;

@@ -12,6 +12,23 @@
  * max_prob and sink_share. The row is finite and not empty. */
 void whet_map_row(const row_view *row, const row_job *job, whet_stats *stats);
 
+/*
+ * The steps of that, for rows whose logits are in pieces: a row as its map sees it, the start of
+ * the search for its solution (policy/map.h), the coefficients of a piece once the solution is
+ * known, and what they come to in the statistics. Those of pieces add up, but for the largest.
+ */
+typedef struct map_coefficients {
+    double largest, entropy;
+    double first; /* the first entry's */
+} map_coefficients;
+
+map_row whet_map_row_of(const row_view *row, const row_job *job, const whet_stats *stats);
+map_search whet_map_start(const map_row *m, const map_descriptor *map);
+map_coefficients whet_map_store(const map_row *m, const map_descriptor *map,
+                                const map_solution *solution);
+void whet_map_report(const map_descriptor *map, const map_solution *solution,
+                     const map_coefficients *all, whet_stats *stats);
+
 /* What arrives at a row, and what leaves it besides the gradient of its logits (row->out). */
 typedef struct row_gradients {
     const row_view *out;                      /* dL / d result, as logits of a view; ... */

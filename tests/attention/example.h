@@ -126,6 +126,12 @@ void example_policies(example *e, const char *const *names, size_t count);
  */
 void example_check(example *e, const char *what);
 
+/* What example_check runs: whet_attention_forward, unless a test has set another function that
+ * should do the same. */
+typedef whet_status (*example_function)(const whet_attention *attention,
+                                        const whet_executor *executor, uint64_t *first_bad_row);
+extern example_function example_forward;
+
 /* Prints the worst errors since the last time. */
 void example_print_worst(void);
 

@@ -355,7 +355,7 @@ TEST(wrong_descriptions_are_refused) {
     REFUSED(g.v.data = (char *)g.v.data + 2, WHET_ERROR_ARGUMENT);
     REFUSED(g.attention.sinks = NULL, WHET_ERROR_ARGUMENT);        /* but its gradient is wanted */
     REFUSED(g.attention.alibi_slopes = NULL, WHET_ERROR_ARGUMENT); /* likewise */
-    REFUSED(g.attention.queries = (size_t)1 << 40, WHET_ERROR_OVERFLOW);
+    REFUSED(g.attention.queries = SIZE_MAX / 8, WHET_ERROR_OVERFLOW);
     REFUSED(g.attention.batch = INT32_MAX; g.attention.q.stride[0] = PTRDIFF_MAX / 4 * 4;
             g.attention.q.stride[1] = g.attention.q.stride[2] = 4, WHET_ERROR_OVERFLOW);
     /* gradients of what cannot be written */

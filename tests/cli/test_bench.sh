@@ -16,10 +16,13 @@ check "an unknown section is refused" refuses --only columns
 check "an unknown option is refused" refuses --fast
 check "one unknown section among others is refused" refuses --only rows --only columns
 check "too many threads are refused" refuses --threads 1000000
+check "policies of other sections are refused" refuses rows --policy adaptive
+check "an unknown policy is refused" refuses lm --policy nope
+check "an arm that trains nothing is refused" refuses lm --policy chosen
 check "no threads are refused" refuses --threads 0
 check "the message says how many there may be" grep -q "'0' is not a whole number from 1 to 1,024" "$SCRATCH/err"
 check "an instruction set that the processor has not is refused" refuses --isa mmx
-check "the message lists the instruction sets" grep -q "is not avx512, avx2, neon or scalar" "$SCRATCH/err"
+check "the message lists the instruction sets" grep -q "is not avx512, avx2, neon, wasm or scalar" "$SCRATCH/err"
 check "a file without --json is refused" refuses results.json
 check "the message says how to name one" grep -q "unknown section 'results.json' (rows, prefill, " "$SCRATCH/err"
 check "a misspelt section without --only is refused, too" refuses --quick row

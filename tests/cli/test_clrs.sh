@@ -185,7 +185,7 @@ is_interrupted() {
     kill -TERM "$job"
     wait "$job"
     local status=$?
-    [ "$status" -eq 130 ] && [ -e "$SCRATCH/set/stopped/.whet-clrs-export-train" ] &&
+    [ "$status" -eq 143 ] && [ -e "$SCRATCH/set/stopped/.whet-clrs-export-train" ] &&
         [ -z "$(find "$SCRATCH/set/stopped" -name '*.tmp')" ] && grep -q 'continues from here' "$SCRATCH/err"
 }
 check "an export that is interrupted says how to go on" is_interrupted
@@ -243,6 +243,11 @@ scores_itself() { # generate options: the records' answers as predictions, refer
         sed 's/, "question": .*, "answer": /, "prediction": /' | "$WHET_BIN" clrs score --json >"$SCRATCH/out" &&
         grep -q '"samples": 50, "exact": 1, "final": 1' "$SCRATCH/out"
 }
+huge='{"algo": "insertion_sort", "length": 5, "seed": 1, "index": 2147483648, "prediction": "x"}'
+refuses "an index that would take hours is refused" "$huge" '' "whet clrs score: <stdin>:1: \"index\" is above 10,000,000, and \
+all samples before it would have to be drawn; give the \"reference\" instead\n" clrs score
+refuses "so are traces of a length that fits no memory" '' '' "whet clrs generate: lengths with hints go up to 4096, not 1000000\n" \
+    clrs generate --algo insertion_sort --length 1000000 --hints
 check "answers are their own references" scores_itself
 check "answers with hints are" scores_itself --hints
 check "answers with other ties and decimals are" scores_itself --hints --ties simd --decimals none --seed 9 --start 4
@@ -259,7 +264,7 @@ data_set_refused() {
 }
 check "a data set is distinguished from predictions" data_set_refused
 check "an index that would take for ever is refused" line_refused \
-    '{"algo": "bfs", "length": 4, "prediction": "", "seed": 0, "index": 4294967296}' 'numbered from 0 to 4294967295'
+    '{"algo": "bfs", "length": 4, "prediction": "", "seed": 0, "index": 4294967296}' 'above 10,000,000'
 check "a line that is no object is refused" line_refused '[3]' '<stdin>:1: not a JSON object'
 check "a line without a prediction is refused" line_refused '{"algo": "bfs", "length": 4}' '"prediction" is missing'
 check "a line without a reference is refused" line_refused '{"algo": "bfs", "length": 4, "prediction": ""}' 'missing "reference"'

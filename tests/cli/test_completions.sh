@@ -22,7 +22,7 @@ completed() {
 completes() { # line answers
     check "bash completes '$1'" [ "$(completed "$1")" = "$2" ]
 }
-commands='softmax policies demo reproduce figure retrieval theory probe audit tune gguf clrs lm bench help'
+commands='softmax policies demo reproduce figure retrieval theory probe audit tune gguf clrs lm league bench help'
 completes 'whet ' "$commands"
 completes 'whet s' 'softmax'
 completes 'whet x' ''

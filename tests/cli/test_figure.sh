@@ -36,9 +36,8 @@ fake 'echo "\"$1\" line 3: what is this?" >&2; exit 1'
     "$WHET_BIN" figure 5 --out "$SCRATCH/five.svg" >"$SCRATCH/out" 2>"$SCRATCH/err"
 )
 status=$?
-ended_with "what gnuplot complains of is passed on" 1 '' 'whet figure: gnuplot failed: line 3: what is this?\n'
-# shellcheck disable=SC2016 # for the script
-fake 'output=$(sed -n "s/^set output .\(.*\).$/\1/p" "$1"); echo "<svg>" >"$output"'
+ended_with "what gnuplot complains of is passed on" 1 '' "whet figure: $SCRATCH/five.svg: cannot draw: gnuplot failed: line 3: what is this?\n"
+fake 'echo "<svg>"'
 (
     PATH=$SCRATCH/bin:$PATH
     "$WHET_BIN" figure 5 --out "$SCRATCH/five.svg" >"$SCRATCH/out" 2>"$SCRATCH/err"
@@ -70,6 +69,17 @@ mkdir "$SCRATCH/linked" && echo before >"$SCRATCH/linked/five.svg"
 ln -s "$SCRATCH/linked/five.svg" "$SCRATCH/link.svg"
 check "a link is drawn to where it leads" "$WHET_BIN" figure 5 --quiet --out "$SCRATCH/link.svg"
 check "and stays a link" [ -L "$SCRATCH/link.svg" ] && check "to a picture" is_svg "$SCRATCH/linked/five.svg"
+ln -s "$SCRATCH/linked/new.svg" "$SCRATCH/dangling.svg"
+check "a link to nothing is drawn to where it leads" "$WHET_BIN" figure 5 --quiet --out "$SCRATCH/dangling.svg"
+check "and stays a link, too" [ -L "$SCRATCH/dangling.svg" ] && check "to a new picture" is_svg "$SCRATCH/linked/new.svg"
+# Names and texts of files are never commands of gnuplot's or the shell's.
+n=0
+for name in "|touch run; cat >x #.svg" $'a\nsystem "touch run"\n#.svg' "it's \`touch run\`.svg" -x.svg; do
+    n=$((n + 1))
+    check "name $n that looks like a command is a name" "$WHET_BIN" figure 5 --quiet "--out=$name"
+    check "of a picture" is_svg "./$name"
+done
+check "which runs nothing" [ ! -e run ]
 check "a PNG is drawn too" "$WHET_BIN" figure 1 --out "$SCRATCH/one.png"
 check "which is one" is_png "$SCRATCH/one.png"
 check "of twice the size of the SVG" [ "$(python3 -c 'import struct, sys; print(*struct.unpack(">II", open(sys.argv[1], "rb").read()[16:24]))' \
@@ -100,6 +110,16 @@ if "$WHET_BIN" figure 2 "${tiny[@]}" 2>"$SCRATCH/err" || ! grep -q 'no BLAS' "$S
     check "nothing else was trained" [ "$(ls "$SCRATCH/made/runs")" = "$(printf 'bf16-products-20\nbf16-products-30')" ]
     check "other options than the report's can be given" "$WHET_BIN" figure accuracy --from "$SCRATCH/made" --steps 10 --quiet
     check "and are used" [ -e "$SCRATCH/made/runs/bf16-products-10" ]
+    # A report's results may be damaged or hostile.
+    python3 - "$SCRATCH/made/results" <<'END'
+import json, pathlib, sys
+for path in pathlib.Path(sys.argv[1]).glob("*.json"):
+    text = path.read_text().replace('"policy": "adaptive"', '"policy": ' + json.dumps("x'\nsystem \"touch run\"\n#"))
+    path.write_text(text.replace("fixed:16", 'fixed:1\\nEND\\nsystem \\"touch run\\"\\n'))
+END
+    check "results that were changed are made again" "$WHET_BIN" figure accuracy --from "$SCRATCH/made" --quiet
+    check "and say what they should" grep -q '"policy": "adaptive"' "$SCRATCH"/made/results/evaluation-*.json
+    check "nothing in them is run" [ ! -e run ]
     echo '{"options": {"seeds": -4}}' >"$SCRATCH/made/manifest.json"
     refuses "a manifest that is none is refused" '' '' \
         "whet figure: $SCRATCH/made/manifest.json: not a manifest of 'whet reproduce'\n" \

@@ -48,7 +48,7 @@ check "its log has each line once" [ "$(wc -l <"$SCRATCH/interrupted/log.jsonl")
 twice_stopped() {
     timeout --preserve-status -s TERM 3 "$WHET_BIN" lm train "${small[@]}" --steps 1000000 --yes --checkpoint-every 0 --quiet \
         --out "$SCRATCH/twice" >/dev/null 2>"$SCRATCH/err"
-    [ $? -eq 130 ] && grep -q -- 'continue with --resume' "$SCRATCH/err" && [ -e "$SCRATCH/twice/model.ckpt" ]
+    [ $? -eq 143 ] && grep -q -- 'continue with --resume' "$SCRATCH/err" && [ -e "$SCRATCH/twice/model.ckpt" ]
 }
 check "a signal that comes twice at once leaves a checkpoint, too" twice_stopped
 

@@ -17,7 +17,7 @@ for list in '' 0- , 0, 3-1 65536 1,,2 ' 1' 0-3,x; do
     refuses "layers '$list' are none" '' '' "whet probe: --layers: '$list' is not a list such as 0-3,7\n" probe x.gguf --layers "$list"
 done
 refuses "heads that are none" '' '' "whet probe: --heads: 'all' is not a list such as 0-3,7\n" probe x.gguf --heads all
-refuses "a picture whose name gnuplot cannot say" '' '' "whet probe: it's.svg: file names of figures must not have quotes\n" probe x.gguf --figure "it's.svg"
+refuses "a picture of another kind" '' '' "whet probe: it's.pdf: figures are written as .svg or .png\n" probe x.gguf --figure "it's.pdf"
 refuses "two files of one name" '' '' "whet probe: $SCRATCH/x: two results cannot go to the same file\n" probe x.gguf --json "$SCRATCH/x" --csv "$SCRATCH/x"
 refuses "two pictures of one name" '' '' "whet probe: ./x.svg: two results cannot go to the same file\n" probe x.gguf --figure ./x.svg --figures ./x.svg
 printf 'a model' >"$SCRATCH/kept.gguf"
@@ -204,7 +204,7 @@ $SCRATCH/all.svg: Figure 3 of all layers" ]
 else
     skip "figure 3 is drawn" "needs gnuplot"
 fi
-stopped_by() { # signal
+stopped_by() { # signal status
     rm -f "$SCRATCH/stopped.json"
     "$WHET_BIN" probe "$model" --sizes 4..32:x2 --sequences 1000 --policy softmax --threads 1 --quiet --json "$SCRATCH/stopped.json" >"$SCRATCH/out" 2>"$SCRATCH/err" &
     local probe=$!
@@ -213,10 +213,10 @@ stopped_by() { # signal
     wait $probe
     local status=$?
     cat "$SCRATCH/err"
-    [ $status -eq 130 ] && [ ! -e "$SCRATCH/stopped.json" ] && [ -z "$(ls "$TMPDIR")" ]
+    [ $status -eq "$2" ] && [ ! -e "$SCRATCH/stopped.json" ] && [ -z "$(ls "$TMPDIR")" ]
 }
-for signal in INT TERM HUP; do
-    check "SIG$signal ends a probe in good order" stopped_by $signal
-done
+check "Ctrl-C ends a probe in good order" stopped_by INT 130
+check "SIGTERM does" stopped_by TERM 143
+check "SIGHUP does" stopped_by HUP 129
 check "nothing is left in the folder for temporary files" [ -z "$(ls "$TMPDIR")" ]
 finish

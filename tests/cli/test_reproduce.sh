@@ -75,6 +75,10 @@ check "and trains nothing" [ ! -e "$report/runs" ]
 check "Table 1 is what it was" cmp "$report/results/table1.json" "$SCRATCH/kept.json"
 rm "$report/figures/figure1.svg" "$report/figures/figure5.svg"
 check "some parts can be asked for" "$WHET_BIN" "${tiny[@]}" --out "$report" --only figure5
+check "without a league its page has no link to one" [ -z "$(grep league/index.html "$report/index.html")" ]
+mkdir "$report/league" && echo page >"$report/league/index.html"
+"$WHET_BIN" "${tiny[@]}" --out "$report" --only figure5 >/dev/null
+check "a league in its folder is linked" grep -q '<a href="league/index.html">The league' "$report/index.html"
 check "only they are made" [ ! -e "$report/figures/figure1.svg" ]
 check "they are in the page" grep -q '<section id="figure5">' "$report/index.html"
 check "with the table of before" grep -q '<section id="table1">' "$report/index.html"

@@ -19,7 +19,7 @@ assert [row["n"] for row in lemma["rows"]] == [2 ** i for i in range(4, 15)]
 for row in lemma["rows"]:
     assert row["low_bound"] <= row["smallest"] <= 1 / row["n"] <= row["largest"] <= row["high_bound"], row
     assert math.isclose(row["low_bound"], math.exp(-row["spread"]) / row["n"], rel_tol=1e-9)
-    assert row["low_room"] >= 1 and row["high_room"] >= 1
+    assert row["low_slack"] >= 1 and row["high_slack"] >= 1
 spread = result["spread"]
 for row in spread["rows"]:
     assert row["spread"] <= row["bound"] and row["tightest_ratio"] >= 1, row

@@ -1,7 +1,7 @@
 # whet tune: what is refused, printed and kept; stopping and resuming; a model without any gain.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-usage='whet tune: missing model; usage: whet tune MODEL.gguf --text FILE... --check FILE...\n'
+usage='whet tune: missing model; usage: whet tune [OPTION]... MODEL.gguf\n'
 refuses "a model is needed" '' '' "$usage" tune
 refuses "also behind texts, which take all words up to the next option" '' '' "$usage" tune --text a b c model.gguf
 refuses "but only one" '' '' "whet tune: two models given: 'a.gguf' and 'b.gguf'\n" tune -m a.gguf b.gguf
@@ -53,9 +53,42 @@ refuses "an empty text" '' '' "whet tune: $SCRATCH/empty.txt: no text in it\n" "
 refuses "a context beyond the model" '' '' \
     "whet tune: --context: the model takes 512 tokens, not 1024; stretch it by --rope, such as --rope yarn:2\n" \
     "${tune[@]}" --check "$SCRATCH/judge/3.txt" --context 1024
-refuses "a head that is not there" '' '' \
-    "whet tune: --layers and --heads: the model has no such head; it has 5 layers of 8 heads\n" \
-    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --layers 5
+refuses "a layer that is not there" '' '' "whet tune: --layers: 5 is out of range; the model has layers 0 to 4\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --layers 0,5
+refuses "a head that is not there" '' '' "whet tune: --heads: 9 is out of range; the model has heads 0 to 7\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --heads 3-9
+refuses "a folder in place of a text" '' '' "whet tune: $SCRATCH/judge: cannot read: Is a directory\n" "${tune[@]}" --check "$SCRATCH/judge"
+refuses "a text that is not there" '' '' "whet tune: $SCRATCH/nowhere.txt: no such file\n" "${tune[@]}" --check "$SCRATCH/nowhere.txt"
+head -c 100 "$SCRATCH/judge/3.txt" >"$SCRATCH/short.txt"
+refuses "a text shorter than the context" '' '' \
+    "whet tune: --check: $(basename "$SCRATCH") has 65 tokens, too few for 2 sequences of 64; give more text or a shorter --context\n" \
+    "${tune[@]}" --check "$SCRATCH/short.txt"
+sed 's/$/\r/' "$SCRATCH/learn/2.txt" >"$SCRATCH/judge/windows.txt"
+refuses "a text in two places with other line ends" '' '' \
+    "whet tune: $SCRATCH/learn/2.txt of --text is the same text as $SCRATCH/judge/windows.txt of --check; keep them apart\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/windows.txt"
+
+refuses "the text that whet brings along" '' '' \
+    "whet tune: $WHET_SOURCE_DIR/include/whet.h of --check is the same text as whet.h of --validate; keep them apart\n" \
+    "${tune[@]}" --check "$WHET_SOURCE_DIR/include/whet.h"
+
+# Results take the place of nothing that is read, nor of each other.
+cp "$SCRATCH/learn/1.txt" "$SCRATCH/task.jsonl"
+taken="is an input and would be overwritten; choose another output file\n"
+for option in --out --json --html; do
+    for file in learn/1.txt judge/3.txt empty.txt task.jsonl; do
+        refuses "$option in the place of $file" '' '' "whet tune: $SCRATCH/./$file: $taken" "${tune[@]}" --check "$SCRATCH/judge/3.txt" \
+            --validate "$SCRATCH/empty.txt" --task "$SCRATCH/task.jsonl" $option "$SCRATCH/./$file"
+    done
+done
+refuses "$option in the place of the model" '' '' "whet tune: $model: $taken" "${tune[@]}" --check "$SCRATCH/judge/3.txt" --html "$model"
+refuses "two results in one file" '' '' "whet tune: $SCRATCH/./new: two results cannot go to the same file\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/new" --json "$SCRATCH/./new"
+refuses "a result in the place of the state" '' '' \
+    "whet tune: $SCRATCH/./new.partial: the state of the run is kept there; choose another file\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/new" --html "$SCRATCH/./new.partial"
+refuses "two results on standard output" '' '' "whet tune: only one result can go to '-', standard output\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out - --json -
 refuses "a task that is none" '' '' "whet tune: --task: 'sing' is neither copy, keys or needle nor an existing file\n" \
     "${tune[@]}" --check "$SCRATCH/judge/3.txt" --task sing
 
@@ -87,6 +120,28 @@ check "the file has a rule for each head, the texts' hashes and the gain" is_as_
 run_tune "$SCRATCH/threads.json" --threads 1
 check "one thread gives the same file" cmp "$SCRATCH/tuned.json" "$SCRATCH/threads.json"
 
+# A task from a file: half of the lines to learn from, a quarter to choose by and a quarter to judge by.
+for i in 1 2 3 4 5 6 7 8 9; do
+    printf '{"prompt": "Tim %s had a red ball and Sue %s had a", "answer": " red ball"}\n' "$i" "$i"
+done >"$SCRATCH/task.jsonl"
+printf '{"prompt": "%s", "answer": " end"}\n' "$(printf 'far %.0s' $(seq 200))" >>"$SCRATCH/task.jsonl"
+run_tune "$SCRATCH/task.json" --task "$SCRATCH/task.jsonl" --limit 50%
+check "a file of examples is a task" grep -q "^Task $SCRATCH/task.jsonl: 2 examples; " "$SCRATCH/out"
+check "examples that are too long are counted" grep -qx "1 of the file's examples are longer than 64 tokens and were left out." "$SCRATCH/out"
+head -1 "$SCRATCH/task.jsonl" >>"$SCRATCH/task.jsonl"
+refuses "an example that is there twice" '' '' "whet tune: $SCRATCH/task.jsonl:11: the same prompt and answer as in line 1; leave one out\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/task.json" --quiet --task "$SCRATCH/task.jsonl"
+
+run_tune - --steps 1
+check "settings on standard output, and nothing else" python3 -m json.tool "$SCRATCH/out" "$SCRATCH/pretty"
+
+# Ctrl-C, then the same command again.
+stopped_at INT "$SCRATCH/stopped.json.partial" "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/stopped.json" --quiet
+check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
+    check "and a message that says how to go on" grep -qx "$SCRATCH/stopped.json.partial keeps what was done; the same command continues." "$SCRATCH/err"
+run_tune "$SCRATCH/stopped.json"
+check "the same command continues with the same bits" cmp "$SCRATCH/tuned.json" "$SCRATCH/stopped.json"
+
 # Killed while it works, then continued.
 "$WHET_BIN" "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/killed.json" --quiet --seeds 2 >/dev/null 2>&1 &
 process=$!
@@ -97,6 +152,11 @@ check "a killed run leaves what it had" [ -e "$SCRATCH/killed.json.partial" ]
 refuses "which other options do not continue" '' '' \
     "whet tune: $SCRATCH/killed.json.partial: state of a run with other options or texts; remove it, or choose another --out\n" \
     "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/killed.json" --quiet --seeds 2 --rate 0.02
+cp "$SCRATCH/killed.json.partial" "$SCRATCH/damaged.json.partial"
+sed -i '/"entries"/,$ s/[1-9]/7/' "$SCRATCH/damaged.json.partial"
+refuses "nor does anything continue a damaged one" '' '' \
+    "whet tune: $SCRATCH/damaged.json.partial: not the state of a run, or damaged; remove it, or choose another --out\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/damaged.json" --quiet --seeds 2
 run_tune "$SCRATCH/killed.json" --seeds 2
 run_tune "$SCRATCH/whole.json" --seeds 2
 check "the same command ends with the same bits" cmp "$SCRATCH/killed.json" "$SCRATCH/whole.json"

@@ -46,7 +46,7 @@ def links_lead_somewhere():
 
 # ---- paths ----
 
-FOLDERS = ("bench|cli|cmake|completions|docs|examples|fuzz|include|lab|llama|man|plugin|python|src|tests|tools")
+FOLDERS = ("bench|cli|cmake|completions|docs|examples|fuzz|include|lab|llama|man|mpi|plugin|python|src|tests|tools")
 ENDINGS = r"c|h|cpp|inc|def|py|js|sh|md|txt|json|csv|svg|png|cmake|bash|fish|1"
 
 

@@ -20,20 +20,24 @@ from check import check, main, skip, test
 from documents import SOURCE, blocks, read
 
 BUILD = pathlib.Path(os.environ["WHET_BUILD_DIR"])
-GUIDES = ("README.md", "CONTRIBUTING.md", "docs/CLRS_TEXT.md", "docs/INSTALL.md", "docs/PERFORMANCE.md", "docs/RELEASING.md",
-          "docs/REPRODUCTION.md", "docs/TESTING.md", "docs/TUNING.md", "docs/add-a-kernel.md", "docs/add-a-policy.md",
-          "docs/embedding.md", "docs/llama.cpp.md", "docs/mathematics.md", "docs/polynomial.md", "docs/python.md", "docs/ties.md",
+GUIDES = ("README.md", "CONTRIBUTING.md", "docs/CLRS_TEXT.md", "docs/INSTALL.md", "docs/LEAGUE.md", "docs/PERFORMANCE.md",
+          "docs/RELEASING.md", "docs/REPRODUCTION.md", "docs/TESTING.md", "docs/TUNING.md", "docs/add-a-kernel.md",
+          "docs/add-a-policy.md", "docs/embedding.md", "docs/guides/mpi.md", "docs/llama.cpp.md", "docs/mathematics.md",
+          "docs/polynomial.md", "docs/python.md", "docs/ties.md",
           "docs/tutorial.md", "python/README.md")
 
 # What is run instead of commands that match; None: not run, for the reason beside it.
 STAND_INS = (
     (r"make (\S+).*", rf"make -C {SOURCE} -n \1"),
-    (r"npm install .*", None),  # fetches from a network
+    (r"npm install .*|apt-get .*", None),  # fetches from a network
+    (r"mpicc .*|mpirun .*", None),  # tests/mpi runs them, where there is an MPI
     (r"git worktree add .*|\(cd \.\./whet-before .*|cmake --build .*|tools/compare-builds .*", None),  # builds for minutes
     (r"tools/digest .*", None),  # runs for minutes
     (r"git (?:tag|push) .*|sha256sum build/dist/.*", None),  # publishes a release
     (r"(whet bench)(?: .*)?", r"\1 --help"),
     (r"(whet reproduce|whet figure|whet lm \w+|whet probe)(?: .*)?", r"\1 --help"),
+    (r"(whet league) --list", r"\1 --list"),
+    (r"(whet league) .*", r"\1 --help"),  # tests/cli/test_league.sh runs it
     (r"(whet tune) .*", r"\1 --help"),  # tests/cli/test_tune.sh runs it; a file for the commands behind it is there
     (r"python3 bench/peers\.py.*", None),  # tests/bench/test_peers.py runs it
     (r"(python3 bench/performance\.py)(?: .*)?", r"\1 check"),

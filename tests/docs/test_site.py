@@ -82,6 +82,13 @@ def no_link_is_dead():
 
 
 @test
+def every_document_is_a_page():
+    for path in [*(SOURCE / "docs").glob("*.md"), *(SOURCE / "docs/notes").glob("*.md")]:
+        page = path.relative_to(SOURCE / "docs").with_suffix(".html")
+        check((site() / page).is_file(), f"{path.name} is not in the navigation")
+
+
+@test
 def nothing_is_loaded_from_other_hosts():
     loaded = [address for page in parsed().values() for address in page.loaded]
     check(len(loaded) > 100, "the test finds what is loaded")
@@ -100,6 +107,7 @@ def the_reference_has_everything():
     for name in ("whet.softmax", "whet.attention", "whet.torch.Policy", "whet.torch.replace_attention", "whet.transformers.register",
                  "whet.clrs.generate", "whet.retrieval.load", "whet.gguf.tensors", "whet.probe", "whet.fit_polynomial"):
         check(f'id="{name.lower().replace(".", "")}"' in text, f"Python: {name} is missing")
+    check("ForwardRef" not in text and "(self" not in text, "signatures as a caller sees them")
     text = (site() / "reference/program.html").read_text(encoding="utf-8")
     for name in ("whet-softmax", "whet-clrs-generate", "whet-gguf", "whet-lm-train"):
         check(f'id="{name}"' in text, f"program: {name} is missing")

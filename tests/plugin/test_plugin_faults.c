@@ -78,7 +78,7 @@ TEST(a_recording_ends_with_whole_evaluations_when_memory_runs_out) {
 }
 
 TEST(policies_and_memory_of_a_run_may_fail_and_be_asked_for_again) {
-    settings s = {.policy = whet_policy_adaptive()};
+    settings s = {.config.policy = whet_policy_adaptive()};
     for (long k = 1; k <= FAULTS_MAX; k++) {
         faults_begin(k, FAULT_ONCE);
         run *r = run_create(NULL, &s);

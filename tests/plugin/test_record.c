@@ -17,7 +17,9 @@ TEST(a_row_reads_back_as_it_was_written) {
                       .entropy_after = (double)0.1f,
                       .beta = 1,
                       .max_prob = (double)0.33333334f,
-                      .spread = (double)1e-20f},
+                      .spread = (double)1e-20f,
+                      .sink_share = (double)0.1f,
+                      .argmax = 131000},
                read;
     char line[RECORD_LINE_BYTES];
     size_t length = record_format(&row, line);
@@ -28,6 +30,7 @@ TEST(a_row_reads_back_as_it_was_written) {
     CHECK((float)read.entropy == (float)row.entropy && (float)read.beta == (float)row.beta);
     CHECK((float)read.entropy_after == (float)row.entropy_after);
     CHECK((float)read.max_prob == (float)row.max_prob && (float)read.spread == (float)row.spread);
+    CHECK((float)read.sink_share == (float)row.sink_share && read.argmax == row.argmax);
 }
 
 TEST(unknown_numbers_read_back_as_unknown) {
@@ -55,21 +58,24 @@ TEST(other_lines_are_refused) {
     static const char *const wrong[] = {
         "",
         "\n",
-        "0,1,2,3,4,5,6,7,8\n",
-        "0,1,2,3,4,5,6,7,8,9",
         "0,1,2,3,4,5,6,7,8,9,10\n",
-        "0,1,2,3,4,x,6,7,8,9\n",
-        "-1,1,2,3,4,5,6,7,8,9\n",
-        "0,1,2,nan,4,5,6,7,8,9\n",
-        "0,1,2,3,1e30,5,6,7,8,9\n",
-        "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread\n",
+        "0,1,2,3,4,5,6,7,8,9,10,11",
+        "0,1,2,3,4,5,6,7,8,9,10,11,12\n",
+        "0,1,2,3,4,5,6,7,8,9,10,-1\n",
+        "0,1,2,3,4,5,6,7,8,9,10,nan\n",
+        "0,1,2,3,4,x,6,7,8,9,10,11\n",
+        "-1,1,2,3,4,5,6,7,8,9,10,11\n",
+        "0,1,2,nan,4,5,6,7,8,9,10,11\n",
+        "0,1,2,3,1e30,5,6,7,8,9,10,11\n",
+        "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread,sink_share,"
+        "argmax\n",
     };
     record_row row;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         CHECK_MSG(!record_parse(wrong[i], &row), "%s was taken", wrong[i]);
-    for (size_t n = 0; n < strlen("0,1,2,3,4,5,6,7,8,9\n"); n++) {
+    for (size_t n = 0; n < strlen("0,1,2,3,4,5,6,7,8,9,10,11\n"); n++) {
         char line[RECORD_LINE_BYTES];
-        snprintf(line, sizeof line, "%.*s", (int)n, "0,1,2,3,4,5,6,7,8,9\n");
+        snprintf(line, sizeof line, "%.*s", (int)n, "0,1,2,3,4,5,6,7,8,9,10,11\n");
         CHECK(!record_parse(line, &row));
     }
 }

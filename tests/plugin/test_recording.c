@@ -32,7 +32,8 @@ static char *read_back(void) {
 }
 
 static const char header[] =
-    "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread\n";
+    "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread,"
+    "sink_share,argmax\n";
 
 TEST(rows_to_record_are_counted_back_from_the_last) {
     CHECK_INT(recorded_count(0, 1), 0);
@@ -55,7 +56,9 @@ TEST(lines_are_those_of_the_rows_and_empty_rows_are_left_out) {
                                 .max = 2 * i,
                                 .min = -6,
                                 .beta = i == 4 ? (double)NAN : 1 + i,
-                                .max_prob = 1.0 / (1 + i)};
+                                .max_prob = 1.0 / (1 + i),
+                                .sink_share = 0.125 * i,
+                                .argmax = (uint64_t)i};
     static const int32_t positions[] = {100, 101, 102};
     recorded_operation rows = {.layer = 3,
                                .batch = 1,
@@ -74,12 +77,12 @@ TEST(lines_are_those_of_the_rows_and_empty_rows_are_left_out) {
     recording_close(r);
     char *text = read_back();
     CHECK_MSG(strncmp(text, header, sizeof header - 1) == 0, "%s", text);
-    CHECK_STR(text + sizeof header - 1, "0,3,0,102,2,1,0.5,3,0.333333333,10\n"
-                                        "0,3,1,100,3,1.5,0.75,4,0.25,12\n"
-                                        "0,3,1,102,5,2.5,1.25,6,0.166666667,16\n"
-                                        "1,4,0,2,2,1,0.5,3,0.333333333,10\n"
-                                        "1,4,1,0,3,1.5,0.75,4,0.25,12\n"
-                                        "1,4,1,2,5,2.5,1.25,6,0.166666667,16\n");
+    CHECK_STR(text + sizeof header - 1, "0,3,0,102,2,1,0.5,3,0.333333333,10,0.25,2\n"
+                                        "0,3,1,100,3,1.5,0.75,4,0.25,12,0.375,3\n"
+                                        "0,3,1,102,5,2.5,1.25,6,0.166666667,16,0.625,5\n"
+                                        "1,4,0,2,2,1,0.5,3,0.333333333,10,0.25,2\n"
+                                        "1,4,1,0,3,1.5,0.75,4,0.25,12,0.375,3\n"
+                                        "1,4,1,2,5,2.5,1.25,6,0.166666667,16,0.625,5\n");
     free(text);
 }
 

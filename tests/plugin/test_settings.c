@@ -15,7 +15,7 @@ __attribute__((constructor)) static void before(void) { check_before_each(enviro
 
 static bool policy_is(const settings *s, unsigned layer, unsigned head, const char *name) {
     char text[256];
-    whet_policy_name(settings_policy(s, layer, head), text, sizeof text);
+    whet_policy_name(policy_config_find(&s->config, layer, head), text, sizeof text);
     return CHECK_STR(text, name);
 }
 
@@ -25,7 +25,7 @@ static void check_refused(const char *mention) {
     message why = {""};
     CHECK(!settings_load(&s, &why));
     CHECK_MSG(strstr(why.text, mention) != NULL, "\"%s\" does not mention %s", why.text, mention);
-    CHECK(s.rules == NULL && s.stats_path == NULL && s.config_path == NULL);
+    CHECK(s.config.rules == NULL && s.stats_path == NULL && s.config_path == NULL);
 }
 
 TEST(nothing_set_means_softmax_everywhere) {
@@ -194,8 +194,8 @@ TEST(an_unknown_instruction_set_is_refused) {
 /* ---- the file ---- */
 
 static bool parse(settings *s, const char *text, message *why) {
-    *s = (settings){.policy = whet_policy_softmax()};
-    bool taken = settings_parse_config(s, text, strlen(text), why);
+    *s = (settings){.config = policy_config_start()};
+    bool taken = policy_config_parse(&s->config, text, strlen(text), why);
     if (!taken)
         settings_free(s);
     return taken;
@@ -294,7 +294,7 @@ TEST(every_head_of_a_model_may_have_a_rule_of_its_own) {
     sprintf(at, "]}");
     REQUIRE(parse(&s, text, &why));
     for (unsigned i = 0; i < LAYERS * HEADS; i++)
-        CHECK_NEAR(settings_policy(&s, i / HEADS, i % HEADS)->value[0], i + 1, 0);
+        CHECK_NEAR(policy_config_find(&s.config, i / HEADS, i % HEADS)->value[0], i + 1, 0);
     policy_is(&s, LAYERS, 0, "softmax");
     policy_is(&s, 0, HEADS, "softmax");
     settings_free(&s);
@@ -390,12 +390,12 @@ TEST(a_file_cut_short_anywhere_is_refused) {
         "\"heads\": \"3\", \"policy\": \"fixed:2\"}, {\"policy\": \"softmax\"}], "
         "\"about\": {\"a\": [-1.5, true, null, \"\\u0041\\n\"], \"b\": {}}}";
     for (size_t n = 0; n + 1 < sizeof text - 1; n++) {
-        settings s = {.policy = whet_policy_softmax()};
+        settings s = {.config = policy_config_start()};
         message why;
         /* exact size, so that a sanitizer notices a read too far */
         char *part = malloc(n ? n : 1);
         memcpy(part, text, n);
-        CHECK(!settings_parse_config(&s, part, n, &why));
+        CHECK(!policy_config_parse(&s.config, part, n, &why));
         settings_free(&s);
         free(part);
     }
@@ -404,14 +404,14 @@ TEST(a_file_cut_short_anywhere_is_refused) {
 TEST(numbers_have_a_point_in_every_locale) {
     static const char *const locales[] = {"de_DE.UTF-8", "fr_FR.UTF-8"};
     double number = 0;
-    CHECK(settings_number("0.125", &number));
+    CHECK(policy_config_number("0.125", &number));
     CHECK_NEAR(number, 0.125, 0);
     bool found = false;
     for (size_t i = 0; i < sizeof locales / sizeof *locales && !found; i++)
         found = setlocale(LC_ALL, locales[i]) != NULL;
     if (!found)
         SKIP("no locale with a decimal comma is installed");
-    CHECK(settings_number("0.125", &number));
+    CHECK(policy_config_number("0.125", &number));
     CHECK_NEAR(number, 0.125, 0);
     setlocale(LC_ALL, "C");
 }
@@ -429,7 +429,7 @@ TEST(many_rules_are_kept_in_order) {
     settings s;
     message why;
     REQUIRE(parse(&s, text, &why));
-    CHECK_INT(s.rule_count, RULES);
+    CHECK_INT(s.config.rule_count, RULES);
     policy_is(&s, 0, 0, "fixed:1");
     policy_is(&s, 999, 3, "fixed:1000");
     policy_is(&s, 1000, 3, "softmax");

@@ -16,7 +16,7 @@ SOURCE = pathlib.Path(os.environ["WHET_SOURCE_DIR"])
 
 
 def load_generator():
-    spec = importlib.util.spec_from_file_location("declare_python", SOURCE / "tools/declare-python.py")
+    spec = importlib.util.spec_from_file_location("declare_python", SOURCE / "python/declare.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -47,7 +47,7 @@ def recorded():
 def test_the_file_is_what_the_generator_writes():
     header = (SOURCE / "include/whet.h").read_text()
     written = (SOURCE / "python/whet/_declarations.py").read_text()
-    assert GENERATOR.declare(header) == written, "whet.h has changed: run make abi"
+    assert GENERATOR.declare(header) == written, "whet.h has changed: build again"
 
 
 def test_structs_have_the_recorded_layout():
@@ -87,5 +87,5 @@ def test_what_the_generator_does_not_understand_is_an_error(tmp_path):
     strange = tmp_path / "strange.h"
     strange.write_text((SOURCE / "include/whet.h").read_text().replace(
         "WHET_API const char *whet_isa(void);", "WHET_API const char *whet_isa(void) __attribute__((pure));"))
-    done = subprocess.run([sys.executable, SOURCE / "tools/declare-python.py", strange], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, SOURCE / "python/declare.py", strange], capture_output=True, text=True)
     assert done.returncode != 0 and "do not understand" in done.stderr

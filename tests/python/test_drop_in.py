@@ -79,6 +79,17 @@ def test_a_name_that_was_imported_is_replaced(torch2):
     assert model.scaled_dot_product_attention is plain
 
 
+def test_what_cannot_be_replaced_is_refused_on_entering(torch2):
+    for arguments, kind, message in (
+            (dict(where="layers"), TypeError, "where is a str"), (dict(policy="adaptve"), whet.PolicyError, "did you mean"),
+            (dict(windw=3), TypeError, "unknown option 'windw'; there are window"),
+            (dict(return_aux="entropy"), TypeError, "unknown option"), (dict(is_causal=True), TypeError, "unknown option"),
+            (dict(where=types.ModuleType("empty")), AttributeError, "empty has no scaled_dot_product_attention")):
+        with pytest.raises(kind, match=message), whet.torch.replace_attention(**arguments):
+            pass
+    assert torch.nn.functional.scaled_dot_product_attention is plain
+
+
 def test_before_torch_2_the_function_exists_inside_the_block(monkeypatch):
     monkeypatch.delattr(F, "scaled_dot_product_attention", raising=False)
     with whet.torch.replace_attention(policy="softmax"):
@@ -158,10 +169,25 @@ def test_a_settings_file_of_the_plug_in(registries, tmp_path):
         assert torch.equal(module(Q, K, V)[0], expected.transpose(1, 2))
     for text, message in (('{"rule": []}', "unknown key"), ('{"rules": [{"layers": "3-1", "policy": "softmax"}]}', 'such as "0-3,7"'),
                           ('{"rules": [{"layers": "1"}]}', "rule without a policy"), ('{"strength": 2}', "strength without a policy"),
-                          ('{"policy": "adaptve"}', "did you mean"), ("[", "whet.json")):
+                          ('{"policy": "adaptve"}', "did you mean"), ("[", "whet.json"), ('{"policy": 3}', '"policy": 3 is not a name'),
+                          ('{"rules": 3}', '"rules": 3 is not a list'), ('{"rules": ["a"]}', "not a JSON object"), ("[]", "not a JSON object"),
+                          ('{"policy": "adaptive", "strength": "a"}', "number from 0 to 1"), ('{"policy": "exp:1", "policy": "exp:2"}', "duplicate"),
+                          ('{"policy": "adaptive", "strength": 2}', "number from 0 to 1"),
+                          ('{"policy": "adaptive:strength=0.5", "strength": 0.5}', "already has one")):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
             whet.transformers.register(config=path)
+
+
+def test_what_cannot_be_registered_is_refused_at_once(registries):
+    for arguments, kind, message in (
+            (dict(policy="adaptve"), whet.PolicyError, "did you mean"),
+            (dict(policy=whet.torch.Policy("adaptive"), layers="1"), TypeError, "layers and heads go with the name of a policy"),
+            (dict(policy=["adaptive"] * 4, heads="1"), TypeError, "not with a list"),
+            (dict(config={"policy": "adaptive"}, layers="1"), ValueError, "pass one or the other"),
+            (dict(config={"policy": "adaptive"}, policy="softmax"), ValueError, "pass one or the other")):
+        with pytest.raises(kind, match=message):
+            whet.transformers.register(**arguments)
 
 
 def test_a_trained_policy_and_a_function_of_layers(registries):
@@ -243,8 +269,9 @@ def test_the_operator_for_torch_compile(monkeypatch):
             loss = out.square().sum() + aux.entropy.sum()
             results.append((out.detach(), aux.entropy.detach(), *torch.autograd.grad(loss, tensors)))
         assert all(torch.equal(a, b) for a, b in zip(*results))
-    with pytest.raises(ValueError, match="cannot be compiled"):
-        whet.attention(Q, K, V, enable_gqa=True, policy=lambda row: 1.0)
+    for policy in (lambda row: 1.0, whet.Policy(lambda row: 1.0) + "entmax15"):
+        with pytest.raises(ValueError, match="cannot be compiled"):
+            whet.attention(Q, K, V, enable_gqa=True, policy=policy)
     fake = defined["whet::attention"].fake(Q, K, V[..., :3], None, None, None, None, None, "adaptive", "", 1.0, 0.0, False, 0, 0)
     assert fake[0].shape == (2, 4, 6, 3) and fake[1].shape == (2, 4, 6, 14) and fake[1].dtype == torch.float64
     shapes = defined["whet::attention_backward"].fake(Q, K, V, None, normal(4), None, None, None, *10 * (None,))

@@ -45,6 +45,8 @@ def layouts():
     packed = np.zeros((4, 5, 6), dtype=[("byte", "u1"), ("value", "f4")])
     packed["value"] = normal(4, 5, 6)
     yield packed["value"]
+    # Contiguous, but not aligned, as in a file that is mapped into memory.
+    yield np.frombuffer(b"-" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(x.shape)
 
 
 def test_any_strides_and_axes():
@@ -52,6 +54,7 @@ def test_any_strides_and_axes():
         expected, entropy = reference(x, axis, paper_beta(reference(x, axis)[1]))
         result, aux = whet.softmax(x, "adaptive", axis=axis, return_aux=("entropy", "beta"))
         np.testing.assert_allclose(result, expected, atol=2e-6)
+        np.testing.assert_array_equal(whet.softmax(x, "adaptive", axis=axis), result)
         np.testing.assert_allclose(aux.entropy, entropy, atol=1e-5)
         np.testing.assert_allclose(aux["beta"], paper_beta(entropy), atol=1e-4)
         np.testing.assert_allclose(whet.entropy(x, axis=axis), entropy, atol=1e-5)
@@ -64,6 +67,17 @@ def test_out_of_any_layout():
                     np.empty((*x.shape[:-1], 3 * x.shape[-1] + 1), np.float32)[..., 1::3]):
             assert whet.softmax(x, "softmax", axis=axis, out=out) is out
             np.testing.assert_array_equal(out, expected)
+
+
+def test_an_out_that_cannot_be_written_is_refused():
+    x = normal(3, 4)
+    out = np.zeros_like(x)
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out is read-only"):
+        whet.softmax(x, out=out)
+    assert not out.any()
+    with pytest.raises(whet.DtypeError, match="out has dtype float64.*pass an array of one of these"):
+        whet.softmax(x, out=np.zeros((3, 4)))
 
 
 def test_in_place_and_overlapping():
@@ -128,6 +142,16 @@ def test_masks_broadcast_and_mask():
         whet.softmax(x, mask=normal(5))
     with pytest.raises(TypeError, match="mask has dtype int"):
         whet.softmax(x, mask=np.zeros((6,), int))
+
+
+def test_lists_are_taken_and_masked_arrays_refused():
+    x = [0.0, 1.0, 2.0]
+    np.testing.assert_array_equal(whet.softmax(x, mask=[0.0, 0.0, -np.inf]), whet.softmax(x, mask=[True, True, False]))
+    with pytest.raises(TypeError, match="x is a masked array.*mask=~x.mask"):
+        whet.softmax(np.ma.masked_array(np.ones(3, np.float32), [0, 0, 1]))
+    for axis in (None, 1.0, (0, 1)):
+        with pytest.raises(TypeError, match="as an integer"):
+            whet.softmax(normal(2, 3), axis=axis, return_aux="lse")
 
 
 def test_sinks_and_given_betas():
@@ -219,6 +243,14 @@ def test_fitting_recovers_a_polynomial():
     weights = (h < 2).astype(float)
     assert whet.fit_polynomial(h, np.where(h < 2, h, 100), degree=1, weights=weights, hold=np.inf).beta(entropy=3) == pytest.approx(3)
     for arguments, message in (((h, h[1:]), "equally many"), ((h, h, 9), "between 1 and 8"), (([1, 1, 1], [1, 2, 3], 2), "different"),
-                               (([1, np.nan, 2], [1, 2, 3], 1), "finite")):
+                               (([1, np.nan, 2], [1, 2, 3], 1), "finite"), ((h, h, 1, None, 1, None, -h), "negative")):
         with pytest.raises(ValueError, match=message):
             whet.fit_polynomial(*arguments)
+
+    class Scalar(float):
+        """Prints like a scalar of numpy 2."""
+
+        def __repr__(self):
+            return f"np.float64({float(self)})"
+
+    assert whet.fit_polynomial(h, h, 1, threshold=Scalar(0.5), floor=Scalar(1), hold=Scalar(3)).parameters["hold"] == 3

@@ -3,6 +3,7 @@
 
 import math
 import pickle
+import signal
 import subprocess
 import sys
 
@@ -98,6 +99,58 @@ def test_what_a_function_raises_arrives():
 
     with pytest.raises(LookupError, match="no beta for 7"):
         whet.Policy(broken).beta(n=7)
+
+
+def test_a_function_that_failed_is_not_called_again():
+    calls = []
+
+    def broken(row):
+        calls.append(row)
+        raise LookupError("no beta")
+
+    numpy = pytest.importorskip("numpy")
+    for rows in (numpy.zeros((100, 4), numpy.float32), numpy.zeros((50, 4), numpy.float16)):
+        calls.clear()
+        with pytest.raises(LookupError):
+            whet.softmax(rows, broken)
+        assert len(calls) == 1
+
+
+def test_ctrl_c_ends_a_call_that_runs_a_function():
+    numpy = pytest.importorskip("numpy")
+
+    def interrupting(row):
+        signal.raise_signal(signal.SIGINT)
+        return 1.0
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        whet.softmax(numpy.zeros((100, 4), numpy.float32), interrupting)
+    assert signal.getsignal(signal.SIGINT) is before
+    # While the library calls the function, an exception of the handler has nowhere to go; none may be lost.
+    code = ("import os, signal, threading, time, numpy, whet\n"
+            "def later():\n    time.sleep(0.3); os.kill(os.getpid(), signal.SIGINT)\n"
+            "for i in range(3):\n"
+            "    threading.Thread(target=later).start()\n"
+            "    try:\n        whet.softmax(numpy.zeros((1 << 26, 1), numpy.float32), lambda row: 1.0); print('lost')\n"
+            "    except KeyboardInterrupt: print('ended')\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["ended"] * 3 and done.stderr == "", done.stderr
+
+
+def test_arguments_of_policies_that_are_refused():
+    for name in ("softmax\0junk", "soft\nmax"):
+        with pytest.raises(whet.PolicyError, match="printable"):
+            whet.Policy(name)
+    for n in (-1, 1 << 64):
+        with pytest.raises(ValueError, match="n is .*; it is a count"):
+            whet.Policy("length:16").beta(n=n)
+    with pytest.raises(ValueError, match="strength|float"):
+        whet.Policy("adaptive").with_strength("much")
+
+
+def test_modules_are_listed_before_they_are_imported():
+    assert {"clrs", "gguf", "retrieval", "torch", "transformers", "softmax"} <= set(dir(whet))
 
 
 def test_without_numpy_policies_work_and_arrays_say_what_is_missing():

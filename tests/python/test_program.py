@@ -51,6 +51,7 @@ def test_mixtures_hints_and_endless_streams(tmp_path):
     printed = run("clrs", "mix", "--spec", tmp_path / "mix.json", "--seed", 7, "--count", 20, "--hints").splitlines()
     assert [s["question"] for s in some] == [json.loads(line)["question"] for line in printed]
     assert list(whet.clrs.generate(mixture, 0)) == []
+    assert list(whet.clrs.generate({"bfs": np.array([4, 8]), "minimum": [6]}, 20, True, 7)) == some
     assert len(whet.clrs.algorithms()) == 30 and "bfs" in whet.clrs.algorithms()
 
 
@@ -125,7 +126,7 @@ def test_damaged_checkpoints_are_refused(tmp_path):
     data = path.read_bytes()
     changed = bytearray(data)
     changed[len(data) // 2] ^= 1
-    for bytes_, message in ((data[:-9], "size is wrong"), (b"x" + data[1:], "not a checkpoint"), (bytes(changed), "checksum is wrong"),
+    for bytes_, message in ((data[:-9], "size is wrong"), (data[:8], "size is wrong"), (b"x" + data[1:], "not a checkpoint"), (bytes(changed), "checksum is wrong"),
                             (data[:8] + struct.pack("<I", 2) + data[12:], "version 2")):
         path.write_bytes(bytes_)
         with pytest.raises(ValueError, match=message):

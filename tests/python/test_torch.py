@@ -290,12 +290,20 @@ def test_policies_by_head_and_of_one_s_own():
         close(out[:, head:head + 1], alone.double(), 2e-6, str(name))
     with pytest.raises(ValueError, match="2 policies for 3 heads"):
         whet.attention(q, k, v, policy=["adaptive", "softmax"])
-    with pytest.raises(ValueError, match="4 sets of parameters for 3 heads"):
+    with pytest.raises(ValueError, match="4 sets of parameters.*this call has 3 heads"):
         whet.attention(q, k, v, policy=whet.torch.Policy("ssmax:0.4", heads=4))
     with pytest.raises(ValueError, match="no trainable parameter 'threshold'"):
         whet.torch.Policy("adaptive", learn=["threshold"])
     with pytest.raises(ValueError, match="no parameters to train"):
         whet.torch.Policy("softmax1", learn=[])
+    with pytest.raises(ValueError, match=r"length:16 has no parameters to train by default; learn=\['n0'\]"):
+        whet.torch.Policy("length:16")
+    with pytest.raises(ValueError, match="heads is 0"):
+        whet.torch.Policy("adaptive", heads=0)
+    with pytest.raises(TypeError, match="whet.torch.Policy is passed"):
+        whet.attention(q, k, v, policy=[whet.torch.Policy("adaptive")] * 3)
+    steep = whet.torch.Policy("poly:1e-5/0/0/0/0/0/0/1/1")
+    assert torch.allclose(steep.half().values(), torch.tensor([[1e-5, 0, 0, 0, 0, 0, 0, 1, 1]], dtype=torch.float64), rtol=1e-3)
 
     def broken(row):
         raise LookupError("nothing")
@@ -312,7 +320,12 @@ def test_policies_by_head_and_of_one_s_own():
     (dict(bias=torch.ones(4, 7)), "bias has shape"),
     (dict(return_aux="entropie"), "unknown statistic"),
     (dict(policy="adaptve"), "did you mean"),
-    (dict(policy="adaptive", beta=2.0), "beta"),
+    (dict(policy="adaptive", beta=2.0), "use softmax or a map"),
+    (dict(window=-1), "window is -1"),
+    (dict(sinks=torch.ones(4)), r"sinks has shape \(4,\); it holds one logit for each query head, \(3,\)"),
+    (dict(sinks=torch.ones(2, 3)), "sinks has shape"),
+    (dict(policy="entmax15", dropout_p=0.1), "temperatures such as adaptive only, not with entmax15"),
+    (dict(policy="entmax15", attn_mask=torch.ones(5, 7, requires_grad=True)), "attn_mask needs a gradient"),
 ])
 def test_refusals_say_what_is_wrong(arguments, message):
     q, k, v = normal(2, 3, 5, 4), normal(2, 3, 7, 4), normal(2, 3, 7, 4)
@@ -338,6 +351,17 @@ def test_shapes_and_types_that_do_not_fit():
         whet.softmax(q.double())
     with pytest.raises(ValueError, match="head_dim"):
         whet.attention(normal(1, 1, 2, 577), normal(1, 1, 2, 577), v[:1, :1, :2])
+    with pytest.raises(ValueError, match="head_dim is 0"):
+        whet.attention(q[..., :0], k[..., :0], v)
+    with pytest.raises(ValueError, match="vectors are empty"):
+        whet.attention(q, k, v[..., :0], return_aux=NAMES)
+    with pytest.raises(TypeError, match="key is a ndarray"):
+        whet.attention(q, k.numpy(), v)
+    with pytest.raises(TypeError, match="attn_mask is a ndarray"):
+        whet.attention(q, k, v, attn_mask=k.numpy())
+    for axis in (None, 1.5):
+        with pytest.raises(TypeError, match="as an integer"):
+            whet.softmax(q, axis=axis)
 
 
 def test_skip_leaves_out_values_within_its_promise():
@@ -357,15 +381,18 @@ def test_nothing_is_kept_without_gradients():
         assert whet.attention(q, k, v).grad_fn is None
     out, aux = whet.attention(q, k, v, return_aux=NAMES)
     assert out.grad_fn is not None and aux.entropy.requires_grad and not aux.beta.requires_grad and not aux.argmax.requires_grad
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        first, = torch.autograd.grad(out.square().sum(), q, create_graph=True)
-        first.sum().backward()
+    # Also where the gradient of the output is constant: a penalty on gradients must not be ignored.
+    for x, loss in ((q, out.square().sum()), (q, out.sum()), (q, aux.entropy.sum()), (k, whet.softmax(k).sum())):
+        first, = torch.autograd.grad(loss, x, create_graph=True)
+        with pytest.raises(RuntimeError, match="no second derivatives"):
+            (first.square().sum() + x.sum()).backward()
 
 
-def test_empty_batches_and_queries():
-    for shape in ((0, 2, 3, 4), (1, 2, 0, 4)):
+def test_empty_batches_heads_and_queries():
+    for shape in ((0, 2, 3, 4), (1, 2, 0, 4), (1, 0, 3, 4)):
         q = normal(*shape).requires_grad_()
-        k = normal(shape[0], 2, 5, 4)
+        k = normal(*shape[:2], 5, 4)
+        assert whet.attention(q, k, k, sinks=torch.zeros(shape[1])).shape == shape
         out = whet.attention(q, k, k)
         assert out.shape == shape
         assert torch.autograd.grad(out.sum(), q)[0].shape == shape
@@ -457,8 +484,69 @@ def test_which_path_runs_where():
         pass
 
 
+def test_paths_refuse_what_they_would_ignore():
+    q, k = normal(1, 2, 3, 4), normal(1, 2, 5, 4)
+    with whet.torch.force_path("two calls"), pytest.raises(ValueError, match="no fused attention is known for cpu"):
+        whet.attention(q, k, k)
+    whet.torch.use_fused(lambda *arguments: None, "cpu")
+    try:
+        for arguments in (dict(window=2), dict(attn_mask=torch.ones(3, 5)), dict(softcap=1.0), dict(bias=torch.ones(5)),
+                          dict(return_aux="max"), dict(policy="softmax", beta=2.0)):
+            with whet.torch.force_path("two calls"), pytest.raises(ValueError, match="take another path"):
+                whet.attention(q, k, k, **arguments)
+    finally:
+        whet.torch.use_fused(None, "cpu")
+    with whet.torch.force_path("composed"):
+        for arguments, message in ((dict(beta=2.0), "use softmax or a map"), (dict(mask=torch.ones(7, 3, 4)), "mask has shape"),
+                                   (dict(sink=torch.ones(7)), "sink has shape"), (dict(axis=3), "axis 3 is out of range")):
+            with pytest.raises(ValueError, match=message):
+                whet.softmax(q[0, 0], **arguments)
+        assert whet.softmax(torch.zeros(3, 0)).shape == (3, 0)
+        out, aux = whet.attention(q, k[:, :, :0], k[:, :, :0], return_aux=NAMES)
+        assert not out.any() and (aux.argmax == -1).all()
+
+
+@pytest.mark.parametrize("path", ["library", "composed"])
+def test_keys_that_nobody_sees_may_hold_anything(path):
+    q, k, v = (normal(1, 2, n, 4, seed=n).requires_grad_() for n in (3, 5, 6))
+    mask = torch.tensor([True, True, False, True, False])
+    bad = torch.zeros(5, 1).masked_fill(~mask[:, None], math.nan)
+    with whet.torch.force_path(path):
+        clean = whet.attention(q, k, v[:, :, :5], attn_mask=mask)
+        out = whet.attention(q, k + bad, v[:, :, :5] + bad, attn_mask=mask)
+        assert torch.allclose(out, clean, atol=1e-6)
+        assert torch.isfinite(torch.autograd.grad(out.sum(), q)[0]).all()
+
+
+def test_views_that_torch_negates_when_it_reads_them():
+    q, k, v = (normal(1, 2, 5, 4, seed=i) for i in range(3))
+    assert torch.equal(whet.attention(torch._neg_view(q), torch._neg_view(k), torch._neg_view(v)), whet.attention(-q, -k, -v))
+    assert torch.equal(whet.softmax(torch._neg_view(q)), whet.softmax(-q))
+    assert torch.equal(whet.softmax(q, mask=torch._neg_view(k), sink=torch._neg_view(k[..., 0])), whet.softmax(q, mask=-k, sink=-k[..., 0]))
+
+
+def test_out_is_checked_and_counted():
+    memory = normal(9, 8)
+    expected = whet.softmax(memory[:8].clone())
+    assert torch.equal(whet.softmax(memory[:8], out=memory[1:]), expected)
+    x, weight = normal(3, 4), normal(3, 4).requires_grad_()
+    product = (x * weight).sum()
+    whet.softmax(x, out=x)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+    with pytest.raises(ValueError, match="no_grad"):
+        whet.softmax(x, out=weight)
+    for out in (x[:2], x.numpy(), torch.zeros(3, 4, device="meta")):
+        with pytest.raises(ValueError, match="out must be a tensor"):
+            whet.softmax(x, out=out)
+
+
 def test_dropout_drops_weights():
     q, k = normal(1, 1, 4, 8), normal(1, 1, 50, 8)
     torch.manual_seed(1)
     out = whet.attention(q.requires_grad_(), k, torch.ones(1, 1, 50, 1), dropout_p=0.5)
+    assert not torch.allclose(out, torch.ones_like(out), atol=1e-3)
+    with torch.no_grad():
+        # As torch's function, which leaves it to the caller whether this is training.
+        out = whet.attention(q, k, torch.ones(1, 1, 50, 1), dropout_p=0.5)
     assert not torch.allclose(out, torch.ones_like(out), atol=1e-3)

@@ -347,6 +347,9 @@ TEST(rows_of_equal_logits_are_spread_evenly) {
 }
 
 TEST(large_logits_do_not_overflow) {
+    if (expl(5000.0L) == (long double)INFINITY) {
+        SKIP("the reference needs a wider long double");
+    }
     struct rng rng = rng_seeded(4);
     for (size_t s = 0; s < SIZE_COUNT; s++) {
         rng_fill_normal(&rng, logits, sizes[s], 0, 3000);

@@ -261,7 +261,7 @@ TEST(strides_that_leave_the_address_range_are_refused) {
         REFUSED(rows, WHET_ERROR_OVERFLOW);
     }
     whet_rows rows = sound();
-    rows.stats_stride = (size_t)1 << 62;
+    rows.stats_stride = SIZE_MAX / 4 + 1;
     rows.rows = 4;
     REFUSED(rows, WHET_ERROR_OVERFLOW);
 }

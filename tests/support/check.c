@@ -1,17 +1,20 @@
 // The harness behind check.h: registers tests, runs them one after another in the order of their
-// definition, and reports. A test ends early by longjmp. Every line is written at once, so that
-// nothing is lost in a crash, and a crash names the test it happened in.
+// definition, and reports. Every line is written at once, so that nothing is lost in a crash, and a
+// crash names the test it happened in.
 
 #include "support/check.h"
 
+#include "support/early_end.h"
+
 #include <math.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#if !defined(__wasm__)
+#include <signal.h>
 #include <unistd.h>
+#endif
 
 // A check in a loop over a million values would otherwise bury the first message.
 enum { MAX_DETAILS = 20, MAX_REASON = 512 };
@@ -25,7 +28,6 @@ static struct check_test *volatile current_test;
 static atomic_int failures; // of the current test
 static char skip_reason[MAX_REASON];
 static volatile bool skipped;
-static jmp_buf end_of_test;
 
 void check_register(struct check_test *test) {
     *last_link = test;
@@ -95,7 +97,7 @@ bool check_str(const char *actual, const char *expected, const char *file, int l
     return passed;
 }
 
-void check_end_test(void) { longjmp(end_of_test, 1); }
+void check_end_test(void) { early_end(); }
 
 void check_skip(const char *format, ...) {
     va_list arguments;
@@ -103,9 +105,12 @@ void check_skip(const char *format, ...) {
     vsnprintf(skip_reason, sizeof skip_reason, format, arguments);
     va_end(arguments);
     skipped = true;
-    longjmp(end_of_test, 1);
+    early_end();
 }
 
+#if defined(__wasm__)
+static void watch_for_crashes(void) {} // there are no signals; a trap ends the program with a trace
+#else
 // Names the test that was running when the process dies. Only async-signal-safe calls: the heap may
 // be in any state.
 static void tell_crash(void) {
@@ -141,6 +146,8 @@ static void watch_for_crashes(void) {
     }
 }
 
+#endif
+
 static bool chosen(const struct check_test *test, int n_names, char **names) {
     for (int i = 0; i < n_names; i++) {
         if (strstr(test->name, names[i])) {
@@ -148,6 +155,13 @@ static bool chosen(const struct check_test *test, int n_names, char **names) {
         }
     }
     return n_names == 0;
+}
+
+static void run_current(void) {
+    if (before_each) {
+        before_each();
+    }
+    current_test->run();
 }
 
 int main(int argc, char **argv) {
@@ -160,20 +174,14 @@ int main(int argc, char **argv) {
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     watch_for_crashes();
 
-    // Static, and so not affected by the longjmp out of a test.
-    static int n_passed, n_failed, n_skipped;
+    int n_passed = 0, n_failed = 0, n_skipped = 0;
     for (current_test = first_test; current_test; current_test = current_test->next) {
         if (!chosen(current_test, argc - 1, argv + 1)) {
             continue;
         }
         atomic_store(&failures, 0);
         skipped = false;
-        if (setjmp(end_of_test) == 0) {
-            if (before_each) {
-                before_each();
-            }
-            current_test->run();
-        }
+        early_end_call(run_current);
         int n = atomic_load(&failures);
         if (n > MAX_DETAILS) {
             printf("     and %d more failed checks\n", n - MAX_DETAILS);

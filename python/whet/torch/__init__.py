@@ -25,6 +25,7 @@ from ._policy import AnyPolicy, Chosen, Policy, choose
 from ._replace import replace_attention
 from ._rows import entropy, softmax
 from ._shapes import fit
+from ._temperature import is_composable
 from ._tensors import kind_of, needs_gradient, statistics
 
 __all__ = ["Policy", "attention", "entropy", "force_path", "replace_attention", "softmax", "use_fused"]
@@ -40,20 +41,21 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_
         raise ValueError("attn_mask and is_causal exclude each other: mask the future in attn_mask")
     if not 0 <= skip < 1:
         raise ValueError(f"skip is {skip}, not 0 to below 1")
-    if dropout_p and not torch.is_grad_enabled():
-        dropout_p = 0.0
+    if window is not None and window < 0:
+        raise ValueError(f"window is {window}; it is a number of keys, or None for all of them")
     inputs, shape = fit(query, key, value, attn_mask, sinks, bias, beta, enable_gqa)
     chosen = choose(policy, inputs.q.shape[1])
     options = Options(_scale(scale, query.shape[-1]), softcap or 0.0, is_causal, offset, window or 0, skip)
     wants_gradient = needs_gradient(*inputs, chosen.values)
     path = _composed.choose_path(inputs, chosen, options, names, wants_gradient)
-    if path == "library" and (dropout_p or needs_gradient(inputs.mask)):
+    if path != "composed" and (dropout_p or needs_gradient(inputs.mask)):
         # The library has neither a gradient of masks nor dropout.
+        what = f"dropout_p is {dropout_p}" if dropout_p else "attn_mask needs a gradient"
+        if not is_composable(chosen):
+            raise ValueError(f"{what}, which works with temperatures such as adaptive only, not with {chosen.policies[0]}")
         path = "composed"
-    elif dropout_p and path != "composed":
-        raise ValueError(f"dropout_p is {dropout_p}; {chosen.policies[0]} takes no dropout here")
     if path in ("two calls", "composed"):
-        out, found = _composed.attention(path, inputs, chosen, options, dropout_p)
+        out, found = _composed.attention(path, inputs, chosen, options, names, dropout_p)
         aux = Aux((name, found[name] if name in found else torch.zeros_like(found["entropy"])) for name in names)
     else:
         out, aux = _by_library(inputs, chosen, options, names, wants_gradient)
@@ -65,7 +67,7 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_
 def _scale(scale: Optional[float], dim: int) -> float:
     if scale == 0:
         raise ValueError("scale is 0: every key would get the same weight")
-    return float(dim) ** -0.5 if scale is None else float(scale)
+    return float(max(dim, 1)) ** -0.5 if scale is None else float(scale)
 
 
 def _by_library(inputs: Inputs, chosen: Chosen, options: Options, names: Sequence[str], wants_gradient: bool) -> Any:

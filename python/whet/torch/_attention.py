@@ -10,10 +10,11 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 import torch
 
 from .. import _declarations as c
-from .._library import check, library
+from .._library import library
+from .._policy import call
 from .._pool import executor
-from ._policy import GRADIENT_DOUBLES, Chosen, parameter_gradients, raise_failures, structs
-from ._tensors import KINDS, STATS_DOUBLES, empty, statistic_gradients
+from ._policy import GRADIENT_DOUBLES, Chosen, parameter_gradients, structs
+from ._tensors import KINDS, STATS_DOUBLES, empty, once_differentiable, statistic_gradients
 
 _Maybe = Optional[torch.Tensor]
 _Strides = c_ssize_t * 4
@@ -49,7 +50,10 @@ class Inputs(NamedTuple):
 
 
 def usable(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself, or a copy where it repeats heads, positions or elements, which the library reads differently."""
+    """The tensor itself, or a copy where it repeats heads, positions or elements, which the library reads differently, or where
+    torch negates it when it is read."""
+    if tensor.is_neg():
+        return tensor.resolve_neg()
     strides: Tuple[int, ...] = tensor.stride()
     if 0 in strides and any(stride == 0 and size > 1 for size, stride in zip(tensor.shape[1:], strides[1:])):
         return tensor.contiguous()
@@ -111,13 +115,14 @@ def forward(inputs: Inputs, chosen: Chosen, options: Options, wants_stats: bool)
     shape = q.shape[:3]
     out = empty((*shape, v.shape[3]), q.dtype)
     stats = empty((*shape, STATS_DOUBLES), torch.float64) if wants_stats else None
-    if out.numel() == 0:
+    if 0 in shape:
         return out, stats
+    if v.shape[3] == 0:
+        raise ValueError(f"value has shape {tuple(v.shape)}: its vectors are empty")
     address, count, keep = structs(chosen)
     request = describe(inputs, address, count, options, out, stats)
-    check(library.whet_attention_forward(byref(request), _executor(inputs), None))
+    call(chosen.policies, library.whet_attention_forward, byref(request), _executor(inputs), None)
     del keep
-    raise_failures(chosen)
     return out, stats
 
 
@@ -152,9 +157,8 @@ def backward(inputs: Inputs, chosen: Chosen, options: Options, stats: torch.Tens
             request.policies = values.data_ptr()
         for member, gradient in of_stats.items():
             setattr(request, member, gradient.data_ptr())
-        check(library.whet_attention_backward(byref(request), _executor(inputs), None))
+        call(chosen.policies, library.whet_attention_backward, byref(request), _executor(inputs), None)
         del keep
-        raise_failures(chosen)
     else:
         for result in results.values():
             result.zero_()  # type: ignore[union-attr]
@@ -177,12 +181,10 @@ class Attention(torch.autograd.Function):
         return out, stats
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[misc]
+    @once_differentiable
     def backward(ctx: Any, grad_out: Any, grad_stats: Any) -> Any:
         *tensors, values, stats = ctx.saved_tensors
         names = ("q", "k", "v", "mask", "sinks", "bias", "beta", "values")
         wanted = dict(zip(names, ctx.needs_input_grad))
         found = backward(Inputs(*tensors), ctx.chosen._replace(values=values), ctx.options, stats, grad_out, grad_stats, wanted)
         return (*(found.get(name) for name in names), None, None)
-
-

@@ -22,6 +22,7 @@ from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
 
 import torch
 
+from .. import _declarations as c
 from .._rows import Aux
 from ._attention import Inputs, Options
 from ._policy import Chosen
@@ -93,21 +94,38 @@ def choose_path(inputs: Inputs, chosen: Chosen, options: Options, names: Tuple[s
     if not is_composable(chosen):
         return "cpu"
     fused = _fused.get(device)
-    plain = inputs.mask is None and inputs.bias is None and inputs.beta is None and not options.softcap and not options.window
-    plain = plain and options.offset == 0 and set(names) <= set(TWO_CALL_STATISTICS)
-    if fused and plain and (fused.lse_has_gradient or not wants_gradient):
+    if fused and _is_plain(inputs, options, names) and (fused.lse_has_gradient or not wants_gradient):
         return "two calls"
     return "composed"
 
 
-def attention(path: str, inputs: Inputs, chosen: Chosen, options: Options, dropout: float = 0.0) -> Tuple[torch.Tensor, Aux]:
+def _is_plain(inputs: Inputs, options: Options, names: Tuple[str, ...]) -> bool:
+    """Whether a call asks for nothing that a fused attention lacks."""
+    plain = inputs.mask is None and inputs.bias is None and inputs.beta is None and not options.softcap and not options.window
+    return plain and options.offset == 0 and set(names) <= set(TWO_CALL_STATISTICS)
+
+
+def attention(path: str, inputs: Inputs, chosen: Chosen, options: Options, names: Tuple[str, ...] = (),
+              dropout: float = 0.0) -> Tuple[torch.Tensor, Aux]:
     """The output and all statistics, by "two calls" or "composed"."""
     if not is_composable(chosen):
         raise ValueError(f"{chosen.policies[0]} is not a temperature that {path} computes")
+    refuse_two_temperatures(chosen, inputs.beta)
+    if path == "two calls" and inputs.q.device.type not in _fused:
+        raise ValueError(f"two calls: no fused attention is known for {inputs.q.device.type}; whet.torch.use_fused declares one")
+    if path == "two calls" and not _is_plain(inputs, options, names):
+        raise ValueError("two calls: mask, bias, soft cap, window, offset, beta and statistics other than "
+                         f"{', '.join(TWO_CALL_STATISTICS)} take another path")
     groups = inputs.q.shape[1] // inputs.k.shape[1]
     k, v = (t.repeat_interleave(groups, 1) if groups > 1 else t for t in (inputs.k, inputs.v))
     inputs = inputs._replace(k=k, v=v)
     return _two_calls(inputs, chosen, options) if path == "two calls" else _composed(inputs, chosen, options, dropout)
+
+
+def refuse_two_temperatures(chosen: Chosen, beta: Any) -> None:
+    """As the library does."""
+    if beta is not None and any(policy.struct.temperature != c.POLICY_SOFTMAX for policy in chosen.policies):
+        raise ValueError("beta is given, but the policy has a temperature of its own: use softmax or a map")
 
 
 def _sees(inputs: Inputs, options: Options) -> Optional[torch.Tensor]:
@@ -158,6 +176,13 @@ def _add_sink(lse: torch.Tensor, mean: torch.Tensor, sink: torch.Tensor) -> Tupl
 
 def _composed(inputs: Inputs, chosen: Chosen, options: Options, dropout: float) -> Tuple[torch.Tensor, Aux]:
     q, k, v, mask, sinks, bias, given = inputs
+    sees = _sees(inputs, options)
+    if mask is not None:
+        sees = mask > -math.inf if sees is None else sees & (mask > -math.inf)
+    if sees is not None:
+        # Keys and values that nobody sees may hold anything.
+        hidden = ~sees.any(-2)[..., None]
+        k, v = k.masked_fill(hidden, 0), v.masked_fill(hidden, 0)
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     e = (q.to(wide) * options.scale) @ k.to(wide).transpose(-1, -2)
     if options.softcap:
@@ -166,14 +191,12 @@ def _composed(inputs: Inputs, chosen: Chosen, options: Options, dropout: float) 
         e = e + bias[:, :, None, :]
     if mask is not None:
         e = e + mask.to(wide)
-    sees = _sees(inputs, options)
     if sees is not None:
         e = e.masked_fill(~sees, -math.inf)
     position = _positions(inputs, options).to(wide).expand(e.shape[:-1])
     weights, aux = normalise(e, chosen, position, None if sinks is None else sinks.to(wide)[:, None].expand(e.shape[:-1]), given)
     if dropout:
         weights = torch.nn.functional.dropout(weights, dropout)
-    # Values that nobody sees may hold anything.
     return (weights @ v.to(wide)).to(q.dtype), aux
 
 
@@ -187,6 +210,10 @@ def _entropy(e: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
 def normalise(e: torch.Tensor, chosen: Chosen, position: torch.Tensor, sink: Optional[torch.Tensor],
               given: Optional[torch.Tensor]) -> Tuple[torch.Tensor, Aux]:
     """softmax(beta e) of [..., n] rows and all of their statistics."""
+    n = e.shape[-1]
+    if n == 0:
+        # One entry that is masked, which is removed at the end.
+        e = e.new_full((*e.shape[:-1], 1), -math.inf)
     masked = torch.isinf(e) & (e < 0)
     count = (~masked).sum(-1)
     whole = e if sink is None else torch.cat([e, sink[..., None].to(e)], -1)
@@ -208,7 +235,27 @@ def normalise(e: torch.Tensor, chosen: Chosen, position: torch.Tensor, sink: Opt
               max=torch.where(is_empty, empty, whole.amax(-1)).detach(),
               argmax=torch.where(count == 0, torch.full_like(count, -1), e.argmax(-1)), max_prob=all_weights.amax(-1).detach(),
               sink_share=weights[..., 0].detach())
-    return weights, aux
+    return weights[..., :n], aux
+
+
+def whole_mask(mask: Any, x: torch.Tensor, axis: int) -> torch.Tensor:
+    """A mask to add to x, of its shape, with the rows' axis last."""
+    mask = additive("mask", torch.as_tensor(mask, device=x.device))
+    try:
+        return mask.expand(x.shape).movedim(axis, -1)
+    except RuntimeError:
+        raise ValueError(f"mask has shape {tuple(mask.shape)}, which does not broadcast to that of x, {tuple(x.shape)}") from None
+
+
+def for_each_row(name: str, values: Any, rows_of: torch.Tensor) -> torch.Tensor:
+    """One float for each row of [..., n]."""
+    wide = torch.float64 if rows_of.dtype == torch.float64 else torch.float32
+    tensor = torch.as_tensor(values, dtype=wide, device=rows_of.device).resolve_neg()
+    shape = tuple(rows_of.shape[:-1])
+    try:
+        return tensor.expand(shape)
+    except RuntimeError:
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, which does not broadcast to one value for each row, {shape}") from None
 
 
 def rows(x: torch.Tensor, chosen: Chosen, axis: int, mask: Any, sink: Any, beta: Any, names: Tuple[str, ...],
@@ -216,13 +263,12 @@ def rows(x: torch.Tensor, chosen: Chosen, axis: int, mask: Any, sink: Any, beta:
     """whet.softmax of a tensor that is not on the CPU."""
     if not is_composable(chosen) or getattr(_forced, "path", None) == "cpu":
         return _rows_on_cpu(x, chosen, axis, mask, sink, beta, names, on_cpu)
-    wide = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32)
+    refuse_two_temperatures(chosen, beta)
+    e = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32).movedim(axis, -1)
     if mask is not None:
-        wide = wide + additive("mask", torch.as_tensor(mask, device=x.device)).to(wide)
-    e = wide.movedim(axis, -1)
-    per_row = [None if given is None else torch.as_tensor(given, dtype=e.dtype, device=e.device).expand(e.shape[:-1])
-               for given in (sink, beta)]
-    weights, aux = normalise(e, chosen, torch.zeros_like(e[..., 0]), *per_row)
+        e = e + whole_mask(mask, x, axis).to(e)
+    per_row = [None if given is None else for_each_row(name, given, e) for name, given in (("sink", sink), ("beta", beta))]
+    weights, aux = normalise(e, chosen, e.new_zeros(e.shape[:-1]), *per_row)
     return weights.to(x.dtype).movedim(-1, axis), Aux((name, aux[name]) for name in names)
 
 

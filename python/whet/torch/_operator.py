@@ -87,7 +87,7 @@ def is_compiling() -> bool:
 def call(inputs: Inputs, chosen: Chosen, options: Options) -> Tuple[Tensor, Tensor]:
     """The operator, as the autograd function of _attention.py."""
     assert operators is not None
-    if any(policy.name == "custom" for policy in chosen.policies):
+    if any(policy.is_function for policy in chosen.policies):
         raise ValueError("a policy of a Python function cannot be compiled")
     result = operators.attention(*inputs, chosen.values, "\n".join(policy.name for policy in chosen.policies),
                                  " ".join(parameter.name for parameter in chosen.parameters), *options)

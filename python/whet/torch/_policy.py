@@ -34,6 +34,8 @@ class Policy(torch.nn.Module):
 
     def __init__(self, policy: PolicyLike = "adaptive", heads: Optional[int] = None, learn: Optional[Sequence[str]] = None) -> None:
         super().__init__()
+        if heads is not None and heads < 1:
+            raise ValueError(f"heads is {heads}; it is 1 or more, or None for one set of parameters")
         self.base = as_policy(policy)
         known = [p for p in parameters_of(self.base.struct) if p.gradient_offset is not None]
         names = [p.name for p in known if p.is_learnable] if learn is None else list(learn)
@@ -42,15 +44,20 @@ class Policy(torch.nn.Module):
                 raise ValueError(f"learn: {self.base} has no trainable parameter {name!r}; it has {', '.join(p.name for p in known)}")
         self.places = tuple(p for p in known if p.name in names)
         if not self.places:
-            raise ValueError(f"{self.base} has no parameters to train")
+            kept = [p.name for p in known if p.name != "strength" and learn is None]
+            hint = f" by default; learn={kept} trains what it has" if kept else ""
+            raise ValueError(f"{self.base} has no parameters to train{hint}")
         self.names = tuple(p.name for p in self.places)
-        self.register_buffer("unit", torch.tensor([ENTROPY_UNIT**p.entropy_power for p in self.places], dtype=torch.float64), False)
-        start = torch.tensor([read_double(self.base.struct, p.offset) for p in self.places], dtype=torch.float64) * self.unit
+        start = torch.tensor([read_double(self.base.struct, p.offset) for p in self.places], dtype=torch.float64) * self._units()
         self.weight = torch.nn.Parameter(start.float().repeat(1 if heads is None else heads, 1))
+
+    def _units(self, device: Optional[torch.device] = None) -> torch.Tensor:
+        """Of the weights. Not a buffer, which module.half() would round to infinity for high powers."""
+        return torch.tensor([ENTROPY_UNIT**p.entropy_power for p in self.places], dtype=torch.float64, device=device)
 
     def values(self) -> torch.Tensor:
         """The current parameters, [heads or 1][parameters], with gradients."""
-        return self.weight.double() / self.unit  # type: ignore[no-any-return, operator]
+        return self.weight.double() / self._units(self.weight.device)  # type: ignore[no-any-return]
 
     def policy(self, head: int = 0) -> FixedPolicy:
         """The current policy of a head."""
@@ -75,7 +82,8 @@ def choose(policy: AnyPolicy, heads: int = 1) -> Chosen:
     """What `policy` stands for in a call with that many query heads."""
     if isinstance(policy, Policy):
         if policy.weight.shape[0] not in (1, heads):
-            raise ValueError(f"the policy has {policy.weight.shape[0]} sets of parameters for {heads} heads")
+            raise ValueError(f"policy has {policy.weight.shape[0]} sets of parameters, one for each head; this call has "
+                             f"{heads} head{'s' if heads != 1 else ''}")
         return Chosen((policy.base,), policy.places, policy.values())
     if isinstance(policy, Chosen):
         return policy
@@ -116,8 +124,3 @@ def parameter_gradients(chosen: Chosen, gradients: torch.Tensor) -> torch.Tensor
     """Columns of [policies][GRADIENT_DOUBLES] gradients that belong to the trained parameters."""
     columns = [parameter.gradient_offset // 8 for parameter in chosen.parameters if parameter.gradient_offset is not None]
     return gradients[:, columns]
-
-
-def raise_failures(chosen: Chosen) -> None:
-    for policy in chosen.policies:
-        policy.raise_failure()

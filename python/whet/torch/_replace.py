@@ -8,9 +8,12 @@ from typing import Any, Callable, Iterator, Optional, Union
 
 import torch
 
+from .._policy import as_policy
 from ._policy import AnyPolicy
 
 NAME = "scaled_dot_product_attention"
+# Arguments of whet.attention that the replaced function lacks.
+OPTIONS = ("window", "softcap", "sinks", "bias", "beta", "skip", "offset")
 
 
 @contextlib.contextmanager
@@ -21,13 +24,23 @@ def replace_attention(where: Union[None, torch.nn.Module, types.ModuleType] = No
     where    None: every call; an nn.Module: the calls that its forward makes; a Python module that has imported the function by
              name: the name in that module
     policy   of all heads, or a list with one for each query head
-    options  further arguments of `whet.attention`, such as window or softcap
+    options  further arguments of `whet.attention`: window, softcap, sinks, bias, beta, offset
 
-    Blocks may be nested; the innermost decides. Before torch 2.0, which has no such function, there is one inside the block.
+    Blocks may be nested; the innermost decides. Where torch.utils.checkpoint computes parts of the forward pass again, they must be
+    computed inside the block too: with a module, they are not, so replace every call there. Before torch 2.0, which has no such function, there is one inside the block.
     nn.MultiheadAttention calls it in training only, unless torch.backends.mha.set_fastpath_enabled(False).
     """
     from . import attention
 
+    if isinstance(policy, str):
+        as_policy(policy)
+    for name in options:
+        if name not in OPTIONS:
+            raise TypeError(f"replace_attention: unknown option {name!r}; there are {', '.join(OPTIONS)}")
+    if not (where is None or isinstance(where, (torch.nn.Module, types.ModuleType))):
+        raise TypeError(f"where is a {type(where).__name__}; it is an nn.Module, a Python module, or None for every call")
+    if isinstance(where, types.ModuleType) and where is not torch.nn.functional and not hasattr(where, NAME):
+        raise AttributeError(f"{where.__name__} has no {NAME}, so that nothing would be replaced")
     holder: Any = where if isinstance(where, types.ModuleType) else torch.nn.functional
     before = getattr(holder, NAME, None)
     active = threading.local()

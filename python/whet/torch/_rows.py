@@ -1,5 +1,6 @@
 """softmax and entropy of tensors, with gradients."""
 
+import operator
 from ctypes import byref, sizeof
 from typing import Any, Optional, Tuple
 
@@ -7,18 +8,19 @@ import torch
 
 from .. import _declarations as c
 from .. import _rows
-from .._library import check, library
-from .._policy import Policy, as_policy
+from .._library import library
+from .._policy import Policy, as_policy, call
 from .._threads import VALUES_EACH
 from . import _composed
-from ._policy import GRADIENT_DOUBLES, AnyPolicy, Chosen, choose, parameter_gradients, raise_failures, single, structs
-from ._tensors import STATS_DOUBLES, additive, empty, kind_of, needs_gradient, statistic_gradients, statistics, view
+from ._policy import GRADIENT_DOUBLES, AnyPolicy, Chosen, choose, parameter_gradients, single, structs
+from ._tensors import STATS_DOUBLES, empty, kind_of, needs_gradient, once_differentiable, statistic_gradients, statistics, view
 
 _BACKWARD_SIZE = sizeof(c.RowsBackward)
 _Maybe = Optional[torch.Tensor]
 
 
 def _with_rows(x: torch.Tensor, may_repeat: bool = False) -> torch.Tensor:
+    x = x.resolve_neg()
     size = x.element_size()
     strides = [stride * size for stride in x.stride()]
     if not _rows.has_rows(x.shape, strides, size, x.data_ptr(), may_repeat):
@@ -62,10 +64,9 @@ def _backward(rows: torch.Tensor, mask: _Maybe, sink: _Maybe, beta: _Maybe, chos
         for place in places if request.rows else ():
             for name, address_of in zip(tensors, place):
                 setattr(request, name, address_of)
-            check(library.whet_softmax_backward(byref(request), address, None))
+            call(chosen.policies, library.whet_softmax_backward, byref(request), address, None)
             of_values += piece_values
         del keep
-        raise_failures(chosen)
     else:
         grad_rows.zero_()
     return grad_rows, of_sink, of_beta, parameter_gradients(chosen, of_values)
@@ -85,7 +86,7 @@ class _Softmax(torch.autograd.Function):
         return stats if only_statistics else (out, stats)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[misc]
+    @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> Any:
         rows, mask, sink, beta, values = ctx.saved_tensors
         grad_out = None if len(gradients) == 1 else gradients[0]
@@ -94,45 +95,22 @@ class _Softmax(torch.autograd.Function):
         return of_rows, None, of_sink, of_beta, None if values is None else of_values, None, None
 
 
-def _per_row(name: str, values: Any, shape: Tuple[int, ...]) -> torch.Tensor:
-    """One contiguous f32 for each row."""
-    tensor = torch.as_tensor(values, dtype=torch.float32)
-    try:
-        return tensor.expand(shape).contiguous()
-    except RuntimeError:
-        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, which does not broadcast to one value for each row, "
-                         f"{tuple(shape)}") from None
-
-
-def _as_mask(mask: Any, shape: Tuple[int, ...], axis: int) -> torch.Tensor:
-    mask = additive("mask", torch.as_tensor(mask))
-    try:
-        whole = mask.expand(shape).movedim(axis, -1)
-    except RuntimeError:
-        raise ValueError(f"mask has shape {tuple(mask.shape)}, which does not broadcast to that of x, {tuple(shape)}") from None
-    return _with_rows(whole, may_repeat=True)
-
-
 def _compute(x: torch.Tensor, policy: AnyPolicy, axis: int, mask: Any, sink: Any, beta: Any, names: Tuple[str, ...],
              only_statistics: bool, out: _Maybe = None) -> Tuple[_Maybe, _Maybe]:
     """Result and statistics, with the rows' axis where it was. `out` is written to if its layout allows."""
-    if x.dim() == 0:
-        raise ValueError("x is a single number; it must have rows")
-    if not -x.dim() <= axis < x.dim():
-        raise ValueError(f"axis {axis} is out of range: x has {x.dim()} axes")
     kind_of("x", x)
     chosen = choose(policy)
     rows = _with_rows(x.movedim(axis, -1))
-    masks = None if mask is None else _as_mask(mask, tuple(x.shape), axis)
-    shape = tuple(rows.shape[:-1])
-    sinks, betas = (None if given is None else _per_row(name, given, shape) for name, given in (("sink", sink), ("beta", beta)))
+    masks = None if mask is None else _with_rows(_composed.whole_mask(mask, x, axis), may_repeat=True)
+    sinks, betas = (None if given is None else _composed.for_each_row(name, given, rows).contiguous()
+                    for name, given in (("sink", sink), ("beta", beta)))
     if needs_gradient(masks):
         raise ValueError("mask: the library has no gradient of a mask; add it to x instead")
     if needs_gradient(rows, sinks, betas, chosen.values):
         done = _Softmax.apply(rows, masks, sinks, betas, chosen.values, chosen, only_statistics)
         return (None, done) if only_statistics else (done[0].movedim(-1, axis), done[1])
     result = None if out is None else out.movedim(axis, -1)
-    if not only_statistics and (result is None or _with_rows(result) is not result):
+    if not only_statistics and (result is None or _with_rows(result) is not result or _overlaps(rows, result)):
         result = empty(rows.shape, rows.dtype)
     stats = _forward(rows, masks, sinks, betas, chosen, result, bool(names))
     return None if result is None else result.movedim(-1, axis), stats
@@ -144,14 +122,38 @@ def _plain_softmax(x: torch.Tensor, policy: Any) -> torch.Tensor:
     n = x.shape[-1]
     request = c.Rows(_rows.ROWS_SIZE, x.numel() // n if n else 0, n, x.data_ptr(), 0, out.data_ptr())
     chosen = as_policy(policy)
-    check(_rows.softmax(byref(request), chosen.address, None))
-    chosen.raise_failure()
+    call((chosen,), _rows.softmax, byref(request), chosen.address, None)
     return out
 
 
 def _is_plain(x: torch.Tensor, policy: Any, axis: int) -> bool:
-    return (x.dtype == torch.float32 and x.numel() < 2 * VALUES_EACH and x.device.type == "cpu" and axis in (-1, x.dim() - 1) and x.dim() > 0 and x.is_contiguous()
+    return (x.dtype == torch.float32 and x.numel() < 2 * VALUES_EACH and x.device.type == "cpu" and axis in (-1, x.dim() - 1) and x.dim() > 0 and x.is_contiguous() and not x.is_neg()
             and isinstance(policy, (str, Policy)) and not (x.requires_grad and torch.is_grad_enabled()) and not _composed.is_forced())
+
+
+def _checked_axis(x: torch.Tensor, axis: int) -> int:
+    if x.dim() == 0:
+        raise ValueError("x is a single number; it must have rows")
+    axis = operator.index(axis)
+    if not -x.dim() <= axis < x.dim():
+        raise ValueError(f"axis {axis} is out of range: x has {x.dim()} axes")
+    return axis
+
+
+def _check_out(x: torch.Tensor, out: Any) -> None:
+    if not isinstance(out, torch.Tensor) or out.shape != x.shape or out.device != x.device:
+        raise ValueError(f"out must be a tensor of x's shape and device, {tuple(x.shape)} on {x.device}")
+    if out.requires_grad and torch.is_grad_enabled():
+        raise ValueError("out does not go with gradients; use torch.no_grad()")
+
+
+def _overlaps(x: torch.Tensor, out: torch.Tensor) -> bool:
+    """Whether the two share memory without being the same."""
+    if x.data_ptr() == out.data_ptr() and x.stride() == out.stride() and x.dtype == out.dtype:
+        return False
+    (x_from, x_to), (out_from, out_to) = ((t.data_ptr(), t.data_ptr() + t.element_size() * (
+        1 + sum((size - 1) * stride for size, stride in zip(t.shape, t.stride())))) for t in (x, out))
+    return x_from < out_to and out_from < x_to
 
 
 def softmax(x: torch.Tensor, policy: AnyPolicy, axis: int, mask: Any, sink: Any, beta: Any, out: Any, return_aux: Any) -> Any:
@@ -159,8 +161,9 @@ def softmax(x: torch.Tensor, policy: AnyPolicy, axis: int, mask: Any, sink: Any,
     if mask is None and sink is None and beta is None and out is None and not return_aux and _is_plain(x, policy, axis):
         return _plain_softmax(x, policy)
     names = _rows.requested(return_aux)
-    if out is not None and out.shape != x.shape:
-        raise ValueError(f"out must be a tensor of x's shape, {tuple(x.shape)}")
+    axis = _checked_axis(x, axis)
+    if out is not None:
+        _check_out(x, out)
     if x.device.type != "cpu" or _composed.is_forced():
         result, aux = _composed.rows(x, choose(policy), axis, mask, sink, beta, names, _compute)
     else:
@@ -169,12 +172,18 @@ def softmax(x: torch.Tensor, policy: AnyPolicy, axis: int, mask: Any, sink: Any,
     if out is not None:
         if result.requires_grad:
             raise ValueError("out does not go with gradients; use torch.no_grad()")
-        result = out if result.data_ptr() == out.data_ptr() else out.copy_(result)
+        if result.data_ptr() == out.data_ptr():
+            # Nothing is changed by this, but autograd counts it: what it had kept of out is no longer valid.
+            out.narrow(0, 0, 0).zero_()
+        else:
+            out.copy_(result)
+        result = out
     return (result, aux) if names else result
 
 
 def entropy(x: torch.Tensor, policy: AnyPolicy, axis: int, mask: Any, sink: Any, beta: Any, return_aux: Any) -> Any:
     names = _rows.requested(return_aux)
+    axis = _checked_axis(x, axis)
     wanted = ("entropy", *names)
     if x.device.type != "cpu" or _composed.is_forced():
         _, aux = _composed.rows(x, choose(policy), axis, mask, sink, beta, wanted, _compute)

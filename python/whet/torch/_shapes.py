@@ -41,7 +41,7 @@ def _heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) 
     if heads == 1 and max(of_k, of_v) > 1 and not enable_gqa:
         heads = max(of_k, of_v)
         q = q.expand(-1, heads, -1, -1)
-    if any(heads % own or (own not in (1, heads) and not enable_gqa) for own in (of_k, of_v)):
+    if any(own != heads and (own == 0 or heads % own or (own != 1 and not enable_gqa)) for own in (of_k, of_v)):
         hint = "" if enable_gqa else "; enable_gqa=True lets query heads share keys"
         raise ValueError(f"query has {heads} heads, key {of_k} and value {of_v}{hint}")
     if of_k != of_v:
@@ -63,6 +63,8 @@ def fit(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: 
         enable_gqa: bool) -> Tuple[Inputs, Tuple[int, ...]]:
     """The inputs of the library, and the shape of the output without its last axis."""
     for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name} is a {type(tensor).__name__}; attention takes tensors of torch")
         if tensor.dim() < 2:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}; it is [..., heads, positions, dim]")
         if tensor.dtype != query.dtype:
@@ -92,7 +94,10 @@ def _fit_any(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_m
     if attn_mask is not None:
         inputs = inputs._replace(mask=_fitted("attn_mask", additive("attn_mask", attn_mask), batch, (heads, queries, keys)))
     if sinks is not None:
-        inputs = inputs._replace(sinks=_numbers(sinks, q.device).expand(heads).contiguous())
+        logits = _numbers(sinks, q.device)
+        if logits.dim() > 1 or logits.numel() not in (1, heads):
+            raise ValueError(f"sinks has shape {tuple(logits.shape)}; it holds one logit for each query head, ({heads},)")
+        inputs = inputs._replace(sinks=logits.expand(heads).contiguous())
     if bias is not None:
         inputs = inputs._replace(bias=_fitted("bias", _numbers(bias, q.device), batch, (heads, keys)))
     if beta is not None:
@@ -102,4 +107,4 @@ def _fit_any(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_m
 
 
 def _numbers(values: Any, device: torch.device) -> torch.Tensor:
-    return torch.as_tensor(values, dtype=torch.float32, device=device)
+    return torch.as_tensor(values, dtype=torch.float32, device=device).resolve_neg()

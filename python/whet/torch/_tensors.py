@@ -1,8 +1,9 @@
 """What calls on tensors share: element types, statistics, and shapes."""
 
 import ctypes
+import functools
 import mmap
-from typing import Any, Tuple
+from typing import Any, Callable, Tuple
 
 import torch
 
@@ -40,7 +41,8 @@ def empty(shape: Tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 def kind_of(name: str, tensor: torch.Tensor) -> int:
     kind = KINDS.get(tensor.dtype)
     if kind is None:
-        raise DtypeError(f"{name} has dtype {tensor.dtype}; whet takes float32, float16 and bfloat16: pass {name}.float()")
+        hint = "pass a tensor of one of these" if name == "out" else f"pass {name}.float()"
+        raise DtypeError(f"{name} has dtype {tensor.dtype}; whet takes float32, float16 and bfloat16: {hint}")
     return kind
 
 
@@ -76,6 +78,9 @@ def statistic_gradients(grad_stats: Any) -> Any:
 
 def additive(name: str, mask: torch.Tensor) -> torch.Tensor:
     """A mask to add to logits: float32 or float16. A bool mask is True where an entry takes part."""
+    if not isinstance(mask, torch.Tensor):
+        raise TypeError(f"{name} is a {type(mask).__name__}; it must be a tensor of torch")
+    mask = mask.resolve_neg()
     if mask.dtype == torch.bool:
         return torch.zeros(mask.shape, dtype=torch.float16, device=mask.device).masked_fill_(mask.logical_not(), -float("inf"))
     if mask.dtype == torch.bfloat16:
@@ -83,3 +88,32 @@ def additive(name: str, mask: torch.Tensor) -> torch.Tensor:
     if mask.dtype not in (torch.float32, torch.float16):
         raise DtypeError(f"{name} has dtype {mask.dtype}; it is bool, float32, float16 or bfloat16")
     return mask
+
+
+class _NotTwice(torch.autograd.Function):
+    """A gradient that depends on `sources` in a way that autograd cannot follow."""
+
+    @staticmethod
+    def forward(ctx: Any, *arguments: Any, **_: Any) -> Any:
+        gradient, *_sources = arguments
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError("whet has no second derivatives: its gradients, made with create_graph=True, cannot be differentiated again")
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a backward pass that autograd cannot differentiate. torch's own decorator leaves gradients constant where the gradient of
+    the output is, so that a penalty on them would change nothing without a word."""
+
+    @functools.wraps(backward)
+    def wrapped(ctx: Any, *gradients: Any) -> Any:
+        with torch.no_grad():
+            found = backward(ctx, *gradients)
+        if not torch.is_grad_enabled():
+            return found
+        sources = [tensor for tensor in (*ctx.saved_tensors, *gradients) if tensor is not None and tensor.requires_grad]
+        return tuple(None if gradient is None else _NotTwice.apply(gradient, *sources) for gradient in found)
+
+    return wrapped

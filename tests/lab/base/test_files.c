@@ -257,3 +257,24 @@ TEST(a_manifest_tells_what_made_a_result) {
     free(path);
     remove_scratch();
 }
+
+TEST(two_names_of_one_file_are_recognised_also_before_it_exists) {
+    make_scratch();
+    char *one = lab_path(folder, "a"), *other = lab_path(folder, "./a"),
+         *second = lab_path(folder, "b"), *nowhere = lab_path(folder, "none/a");
+    REQUIRE(one && other && second && nowhere);
+    CHECK(lab_is_same_file(one, other));
+    CHECK(!lab_is_same_file(one, second));
+    CHECK(!lab_is_same_file(one, nowhere) && !lab_is_same_file(nowhere, one));
+    CHECK(lab_is_same_file("a-file-that-is-not-there", "./a-file-that-is-not-there"));
+    REQUIRE(replace_file(one, write_text, "x"));
+    CHECK(lab_is_same_file(one, other));
+    CHECK(!lab_is_same_file(one, second));
+    REQUIRE(symlink(one, second) == 0);
+    CHECK(lab_is_same_file(second, other));
+    free(one);
+    free(other);
+    free(second);
+    free(nowhere);
+    remove_scratch();
+}

@@ -107,20 +107,43 @@ static double curve(const lm_config *c, double z) {
 
 /* Weights of one query among `keys` keys. */
 static void plain_weights(const double *logits, size_t keys, const whet_policy *policy,
-                          float *weights) {
+                          const float *sink, const float *beta, float *weights) {
     for (size_t j = 0; j < keys; j++)
         weights[j] = (float)logits[j];
-    whet_rows rows = {.size = sizeof rows, .rows = 1, .n = keys, .in = weights, .out = weights};
+    whet_rows rows = {.size = sizeof rows,
+                      .rows = 1,
+                      .n = keys,
+                      .in = weights,
+                      .out = weights,
+                      .sink = sink,
+                      .beta = beta};
     REQUIRE(whet_softmax(&rows, policy, NULL) == WHET_OK);
 }
 
 typedef struct plain_state {
     double q[TOKENS][WIDTH_MAX], k[TOKENS][WIDTH_MAX], v[TOKENS][WIDTH_MAX];
     double x[TOKENS][WIDTH_MAX];
+    double betas[TOKENS][WIDTH_MAX]; /* projections b and g of each head */
 } plain_state;
 
-static void plain_attention(const lm_config *c, const plain_state *s, size_t layer, size_t at,
+/* The beta of a query by its projections; heads with slopes among others have 1. */
+static float plain_beta(const lm_config *c, const plain_state *s, size_t at, size_t head) {
+    if (c->positions == LM_MIX && head < c->heads / 2)
+        return 1;
+    double power = 2 * tanh(s->betas[at][c->heads + head]);
+    return (float)(1 + log(1 + exp(s->betas[at][head])) * pow(log((double)at + 2), power));
+}
+
+static double plain_slope(const lm_config *c, size_t head) {
+    if (c->positions == LM_ALIBI)
+        return pow(2, -8 * ((double)head + 1) / c->heads);
+    return c->positions == LM_MIX && head < c->heads / 2 ? 1 / ((double)head + 1) : 0;
+}
+
+static void plain_attention(const lm_model *m, const plain_state *s, size_t layer, size_t at,
                             const whet_policy *policy, double *mixed) {
+    const lm_config *c = &m->config;
+    const float *sinks = m->weights + lm_layer_at(&m->layout, layer) + m->layout.sinks;
     bool is_windowed = c->window > 0 && (layer + 1) % c->window_period != 0;
     size_t first = is_windowed && at >= c->window ? at + 1 - c->window : 0;
     double scale = c->attention_scale > 0 ? c->attention_scale : 1 / sqrt((double)c->head_dim);
@@ -132,9 +155,12 @@ static void plain_attention(const lm_config *c, const plain_state *s, size_t lay
             logits[j] = 0;
             for (size_t i = 0; i < dim; i++)
                 logits[j] += s->q[at][h * dim + i] * s->k[j][kv * dim + i];
-            logits[j] = plain_cap(c->attention_cap, scale * logits[j]);
+            logits[j] = plain_cap(c->attention_cap, scale * logits[j]) -
+                        plain_slope(c, h) * (double)(at - j);
         }
-        plain_weights(logits + first, at + 1 - first, policy, weights + first);
+        float beta = c->has_query_betas ? plain_beta(c, s, at, h) : 1;
+        plain_weights(logits + first, at + 1 - first, policy, c->has_sinks ? sinks + h : NULL,
+                      c->has_query_betas ? &beta : NULL, weights + first);
         for (size_t i = 0; i < dim; i++) {
             mixed[h * dim + i] = 0;
             for (size_t j = first; j <= at; j++)
@@ -177,9 +203,13 @@ static void plain_layer(const lm_model *m, size_t layer, const whet_policy *poli
         plain_product(w + l->key, keys, c->width, y, s->k[t]);
         plain_product(w + l->value, keys, c->width, y, s->v[t]);
         plain_heads(m, layer, t, s);
+        if (c->has_query_betas)
+            plain_product(w + l->beta, 2 * (size_t)c->heads, c->width, y, s->betas[t]);
+        for (size_t i = 0; c->has_query_betas && i < 2 * (size_t)c->heads; i++)
+            s->betas[t][i] += (double)w[l->beta_bias + i];
     }
     for (size_t t = 0; t < TOKENS; t++) {
-        plain_attention(c, s, layer, t, policy, mixed);
+        plain_attention(m, s, layer, t, policy, mixed);
         plain_product(w + l->output, c->width, queries, mixed, y);
         if (c->has_post_norms)
             plain_norm(c, w + l->attention_post_norm, y, y);
@@ -325,6 +355,21 @@ TEST(every_kind_of_model_is_read_rightly) {
     config.key_heads = 1;
     config.width = 17;
     check_against_plain(&config, "adaptive", 9, WHET_F32, 2e-4);
+}
+
+TEST(slopes_sinks_and_betas_of_queries_are_read_rightly) {
+    static const lm_positions positions[] = {LM_ALIBI, LM_MIX, LM_NO_POSITIONS};
+    static const char *const maps[] = {"softmax", "entmax15", "stick-breaking"};
+    for (size_t i = 0; i < 3; i++) {
+        lm_config config = tiny_config();
+        config.positions = positions[i];
+        check_against_plain(&config, "adaptive", 9, WHET_F32, 2e-4);
+        config.has_sinks = true;
+        check_against_plain(&config, "adaptive", 1, WHET_F32, 2e-4);
+        config.has_query_betas = true;
+        snprintf(config.policy, sizeof config.policy, "%s", maps[i]);
+        check_against_plain(&config, maps[i], 17, WHET_F32, 4e-4);
+    }
 }
 
 TEST(a_cache_of_halves_is_nearly_as_good) {

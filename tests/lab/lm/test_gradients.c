@@ -175,6 +175,83 @@ TEST(gradients_of_a_composition_for_each_head) {
     check_gradients(with_policy("ssmax:0.5:0.2+entmax15", LM_LEARN_HEAD));
 }
 
+static lm_config learning(const char *policy, const char *parameters) {
+    lm_config config = with_policy(policy, LM_LEARN_HEAD);
+    snprintf(config.learned, sizeof config.learned, "%s", parameters);
+    return config;
+}
+
+TEST(gradients_of_parameters_that_are_named) {
+    check_gradients(learning("ssmax:0.5:0.4:0.8+entmax15", "s,b,g"));
+    check_gradients(learning("ssmax:0.5:0.4:0.8", "g"));
+    check_gradients(learning("entmax:1.3", "a"));
+    check_gradients(learning("target:2.3", "H"));
+}
+
+TEST(gradients_with_slopes_of_positions) {
+    static const lm_positions positions[] = {LM_ALIBI, LM_MIX};
+    for (size_t i = 0; i < 2; i++) {
+        lm_config config = with_policy("adaptive", LM_LEARN_HEAD);
+        config.positions = positions[i];
+        check_gradients(config);
+    }
+}
+
+TEST(gradients_of_sinks) {
+    static const char *const policies[] = {"softmax", "adaptive", "entmax15", "softmax1"};
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        lm_config config = with_policy(policies[i], LM_LEARN_NOTHING);
+        config.has_sinks = true;
+        check_gradients(config);
+    }
+}
+
+TEST(gradients_of_betas_that_depend_on_the_query) {
+    static const char *const policies[] = {"softmax", "entmax15", "stick-breaking"};
+    static const lm_positions positions[] = {LM_ROPE, LM_ALIBI, LM_MIX};
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        lm_config config = with_policy(policies[i], LM_LEARN_NOTHING);
+        config.has_query_betas = true;
+        config.has_sinks = i == 0;
+        config.positions = positions[i];
+        check_gradients(config);
+    }
+}
+
+/* ---- limits ---- */
+
+TEST(learned_parameters_stay_in_the_range_of_their_policy) {
+    const lm_config config = learning("entmax:1.5", "a");
+    static problem p;
+    problem_set_up(&p, &engine, config, false);
+    const float values[] = {0.2F, 1.25F, 7};
+    for (size_t i = 0; i < 3; i++) {
+        float *own = p.weights + lm_layer_at(&p.network.layout, 1) + p.network.layout.policy + 2;
+        *own = values[i];
+        CHECK(lm_network_refresh(&p.network) == (i == 1));
+        lm_keep_policies_valid(&config, &p.network.layout, p.weights);
+        CHECK(lm_network_refresh(&p.network));
+        CHECK_NEAR(*own, i == 0 ? 1 : i == 1 ? 1.25 : 2, 1e-6);
+    }
+    problem_tear_down(&p);
+}
+
+static void check_refused(const lm_config *config, const char *reason) {
+    lab_error error = {0};
+    CHECK(!lm_config_check(config, &error));
+    CHECK_MSG(strstr(error.text, reason), "%s", error.text);
+}
+
+TEST(what_cannot_be_learned_is_refused) {
+    lm_config config = learning("ssmax:0.5", "s,x");
+    check_refused(&config, "--learn-parameters: 's,x'");
+    config = learning("topk:4", "k");
+    check_refused(&config, "--learn-parameters: 'k'");
+    config = with_policy("ssmax:0.5+entmax15", LM_LEARN_NOTHING);
+    config.has_query_betas = true;
+    check_refused(&config, "--query-betas: 'ssmax:0.5+entmax15' has a temperature of its own");
+}
+
 /* ---- frozen weights ---- */
 
 /* Backward with frozen weights gives the policies the gradients that training gives them, bit for
@@ -183,7 +260,7 @@ static void check_frozen(lm_config config) {
     static problem p;
     whet_parameter learnable[LM_POLICY_PARAMETERS_MAX];
     problem_set_up(&p, &engine, config, false);
-    size_t count = lm_policy_parameters(&p.network.policies[0], learnable);
+    size_t count = lm_policy_parameters(&config, &p.network.policies[0], learnable);
     whet_policy_gradient *frozen =
         calloc((size_t)config.layers * config.heads, sizeof(whet_policy_gradient));
     REQUIRE(frozen && count > 0);
@@ -246,6 +323,23 @@ TEST(activations_of_other_families_are_made_again) {
         lm_workspace_destroy(lean);
         problem_tear_down(&p);
     }
+}
+
+TEST(betas_of_queries_are_made_again) {
+    static problem p;
+    lm_config config = with_policy("entmax15", LM_LEARN_NOTHING);
+    config.has_query_betas = config.has_sinks = true;
+    config.layers = 4;
+    problem_set_up(&p, &engine, config, false);
+    lm_workspace *lean = lm_workspace_create_lean(&p.network, PROBLEM_TOKENS);
+    float *again = calloc(p.network.layout.count, sizeof(float));
+    REQUIRE(lean && again);
+    lm_network_run(&p.network, &p.piece, p.workspace, p.gradient);
+    lm_network_run(&p.network, &p.piece, lean, again);
+    CHECK(same_bytes(again, p.gradient, p.network.layout.count * sizeof(float)));
+    free(again);
+    lm_workspace_destroy(lean);
+    problem_tear_down(&p);
 }
 
 TEST(activations_made_again_give_the_same_gradients_in_less_memory) {

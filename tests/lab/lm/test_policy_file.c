@@ -53,17 +53,43 @@ TEST(wrong_files_are_refused_with_the_reason) {
     static const struct {
         const char *text, *reason;
     } cases[] = {
-        {"[]", "not an object"},
-        {"{\"polcy\": \"softmax\"}", "unknown member: 'polcy'"},
-        {"{\"policy\": 3}", "not a string: 'policy'"},
+        {"", "line 1: '{' expected"},
+        {"[]", "line 1: '{' expected"},
+        {"{\"polcy\": \"softmax\"}", "line 1: unknown key \"polcy\""},
+        {"{\"policy\": 3}", "line 1: expected a string in double quotes"},
         {"{\"policy\": \"fxed:2\"}", "did you mean 'fixed'"},
-        {"{\"rules\": {}}", "not a list"},
-        {"{\"rules\": [3]}", "not an object"},
-        {"{\"rules\": [{\"layers\": \"3\", \"policy\": \"fixed:2\"}]}", "no such layer"},
-        {"{\"rules\": [{\"heads\": \"0-4\", \"policy\": \"fixed:2\"}]}", "no such layer or head"},
+        {"{\"strength\": 0.5}", "line 1: strength without a policy"},
+        {"{\"rules\": {}}", "line 1: '[' expected"},
+        {"{\"rules\": [3]}", "line 1: '{' expected"},
+        {"{\"rules\": [\n{\"layers\": \"1\"}]}", "line 2: rule without a policy"},
+        {"{\"rules\": [{\"layers\": \"1\", \"strength\": 0.5}]}", "rule without a policy"},
         {"{\"rules\": [{\"heads\": \"x\", \"policy\": \"fixed:2\"}]}", "not a list such as"},
-        {"{\"rules\": [{\"strength\": 2, \"policy\": \"fixed:2\"}]}", "from 0 to 1"},
-        {"{\"policy\": \"softmax\"", "line 1"},
+        {"{\"rules\": [{\"strength\": 2, \"policy\": \"fixed:2\"}]}",
+         "strength must be between 0 and 1"},
+        {"{\"rules\": [{\"strength\": 0.5, \"policy\": \"topk:2\"}]}",
+         "strength does not apply to a map without a temperature"},
+        {"{\"policy\": \"fixed:2:strength=0.5\", \"strength\": 0.5}",
+         "the policy already has a strength"},
+        {"{\"policy\": \"softmax\", \"policy\": \"softmax\"}", "duplicate key"},
+        {"{\"policy\": \"softmax\"", "line 1: '}' expected"},
+        {"{} {}", "line 1: unexpected text after the end"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_MSG(!read_text(cases[i].text), "accepted: %s", cases[i].text);
+        CHECK_MSG(strstr(error.text, cases[i].reason), "%s: %s", cases[i].text, error.text);
+        CHECK_INT(error.kind, LAB_INPUT);
+    }
+}
+
+TEST(places_that_the_model_does_not_have_are_refused) {
+    static const struct {
+        const char *text, *reason;
+    } cases[] = {
+        {"{\"rules\": [{\"layers\": \"3\", \"policy\": \"fixed:2\"}]}",
+         ": \"layers\" of rule 1: the model has no layer 3, only 0 to 2"},
+        {"{\"rules\": [{\"policy\": \"fixed:2\"}, {\"heads\": \"0,2-9\", \"policy\": "
+         "\"fixed:2\"}]}",
+         ": \"heads\" of rule 2: the model has no heads 4-9, only 0 to 3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         CHECK_MSG(!read_text(cases[i].text), "accepted: %s", cases[i].text);

@@ -25,13 +25,16 @@ static void make(lm_tokenizer *t, lm_tokenizer_kind kind, const entry *entries, 
         REQUIRE(lm_tokenizer_merge(t, i, merges[i], strlen(merges[i]), &error));
 }
 
+typedef bool (*tokenize)(const lm_tokenizer *t, const char *text, size_t length,
+                         lm_token_list *tokens, lab_error *error);
+
 /* Tokens as "1 2 3". */
-static const char *tokens_of(const lm_tokenizer *t, const char *text) {
+static const char *tokens_by(tokenize function, const lm_tokenizer *t, const char *text) {
     static char list[1000];
     lm_token_list tokens = {NULL, 0, 0};
     lab_error error = {0};
     list[0] = '\0';
-    if (!lm_tokenize(t, text, strlen(text), &tokens, &error))
+    if (!function(t, text, strlen(text), &tokens, &error))
         snprintf(list, sizeof list, "%s", error.text);
     else
         for (size_t i = 0, used = 0; i < tokens.count && used < sizeof list; i++)
@@ -39,6 +42,10 @@ static const char *tokens_of(const lm_tokenizer *t, const char *text) {
                                      tokens.items[i]);
     free(tokens.items);
     return list;
+}
+
+static const char *tokens_of(const lm_tokenizer *t, const char *text) {
+    return tokens_by(lm_tokenize, t, text);
 }
 
 /* There and back again, with the beginning told. */
@@ -101,6 +108,13 @@ TEST(control_tokens_are_recognised_in_a_text_and_say_nothing) {
     make_pieces(&t);
     CHECK_STR(tokens_of(&t, "b<s>b</s>"), "6 8 1 6 8 2");
     CHECK_STR(tokens_of(&t, "<s"), "6 0 0");
+    CHECK_STR(tokens_of(&t, "b<unk>"), "6 8 0");
+    /* In plain text they are characters, here unknown ones. */
+    CHECK_STR(tokens_by(lm_tokenize_plain, &t, "b<s>b"), "6 8 0 0 0 8");
+    CHECK_STR(tokens_by(lm_tokenize_plain, &t, "<unk>"), "6 0 0 0 0 0");
+    t.pieces[1].type = LM_PIECE_USER;
+    CHECK_STR(tokens_by(lm_tokenize_plain, &t, "b<s>b"), "6 8 1 6 8");
+    t.pieces[1].type = LM_PIECE_CONTROL;
     lm_text text = {NULL, 0, 0};
     REQUIRE(lm_text_add(&text, "", 0));
     CHECK(lm_tokenizer_text(&t, 1, false, &text));

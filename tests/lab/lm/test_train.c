@@ -127,6 +127,86 @@ TEST(a_trainer_restored_at_any_step_goes_on_with_the_same_bits) {
     lm_trainer_destroy(whole);
 }
 
+/* A model with everything that a checkpoint may leave out, and a synthetic task. */
+static void choose_synthetic(lm_config *config, lm_training *training) {
+    *config = small_model();
+    config->positions = LM_MIX;
+    config->has_sinks = config->has_query_betas = true;
+    config->learn = LM_LEARN_HEAD;
+    snprintf(config->policy, sizeof config->policy, "entmax:1.5");
+    snprintf(config->learned, sizeof config->learned, "a");
+    *training = lm_training_default();
+    training->synthetic = task_find("sort");
+    training->steps = STEPS;
+    training->length_max = 11;
+}
+
+TEST(a_synthetic_task_is_restored_with_the_same_bits_for_any_number_of_threads) {
+    lm_config config;
+    lm_training training;
+    lab_error error = {0};
+    whet_pool *pool = NULL;
+    char path[64];
+    choose_synthetic(&config, &training);
+    REQUIRE(whet_pool_create(3, &pool) == WHET_OK);
+    whet_executor executor = whet_pool_executor(pool);
+    lm_trainer *whole = begin(&config, &training, NULL);
+    lm_trainer *again = begin(&config, &training, &executor);
+    snprintf(path, sizeof path, "/tmp/whet-lm-%ld-task", (long)getpid());
+    go_to(whole, 2);
+    REQUIRE(lm_trainer_save(whole, path, &error));
+    go_to(whole, STEPS);
+    REQUIRE(lm_trainer_restore(again, path, &error));
+    go_to(again, STEPS);
+    CHECK(same_weights(whole, again));
+    config.has_sinks = false;
+    lm_trainer *other = begin(&config, &training, NULL);
+    CHECK(!lm_trainer_restore(other, path, &error));
+    lm_trainer_destroy(other);
+    lm_trainer_destroy(again);
+    lm_trainer_destroy(whole);
+    whet_pool_destroy(pool);
+    remove(path);
+}
+
+TEST(options_of_a_synthetic_task_survive_json) {
+    lm_config config, read_config;
+    lm_training training, read_training;
+    lab_error error = {0};
+    choose_synthetic(&config, &training);
+    json_t *shape = lm_config_to_json(&config), *options = lm_training_to_json(&training);
+    REQUIRE(lm_config_from_json(shape, "x", &read_config, &error));
+    REQUIRE(lm_training_from_json(options, "x", &read_training, &error));
+    CHECK_STR(read_config.learned, "a");
+    CHECK(read_config.has_sinks && read_config.has_query_betas && read_config.positions == LM_MIX);
+    CHECK(read_training.synthetic == training.synthetic && read_training.task_count == 0);
+    json_object_set_new(options, "task", json_string("sorting"));
+    CHECK(!lm_training_from_json(options, "x", &read_training, &error));
+    CHECK_STR(error.text, "x: damaged checkpoint: unknown task 'sorting'");
+    json_decref(shape);
+    json_decref(options);
+}
+
+TEST(tasks_that_cannot_be_learned_are_refused) {
+    lm_config config;
+    lm_training training;
+    lab_error error = {0};
+    choose_synthetic(&config, &training);
+    training.synthetic = task_find("variables");
+    CHECK(!lm_training_check(&training, &error));
+    CHECK_STR(error.text, "--lengths: the smallest size of variables is 37");
+    error = (lab_error){0};
+    choose_synthetic(&config, &training);
+    config.vocabulary = 20;
+    CHECK(!lm_trainer_create(&engine, &config, &training, NULL, &error));
+    CHECK_STR(error.text, "--vocabulary: sort has 37 tokens");
+    error = (lab_error){0};
+    choose_synthetic(&config, &training);
+    config.context = 20;
+    CHECK(!lm_trainer_create(&engine, &config, &training, NULL, &error));
+    CHECK_STR(error.text, "sort of size 11 takes 24 tokens and does not fit --context 20");
+}
+
 /* In a process of its own, since a signal that came in stays. */
 TEST(taking_up_a_run_can_be_interrupted) {
     lm_config config = small_model();

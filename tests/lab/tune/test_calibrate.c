@@ -5,18 +5,16 @@
 #include "support/check.h"
 #include "support/engine.h"
 #include "support/models.h"
+#include "written.h"
 
-#include "base/random.h"
-#include "lm/decode.h"
 #include "lm/open.h"
-#include "lm/sample.h"
 #include "tune/calibrate.h"
 #include "tune/measure.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { LENGTH = 256, LANES = 64 };
+enum { LENGTH = 256, LANES = WRITTEN_LANES };
 
 typedef struct subject {
     lm_opened opened;
@@ -46,39 +44,8 @@ static void close_subject(subject *s) {
     lm_opened_free(&s->opened);
 }
 
-// Sequences that the model itself draws, LANES at a time.
 static lm_token *written(const subject *s, size_t count, uint64_t seed) {
-    const lm_config *config = &s->opened.model.config;
-    lab_error error = {0};
-    lm_matrices matrices;
-    lm_token *tokens = malloc(count * LENGTH * sizeof *tokens);
-    float *logits = malloc(LANES * config->vocabulary * sizeof *logits);
-    REQUIRE(tokens && logits && count % LANES == 0);
-    REQUIRE(lm_matrices_create(&s->opened.model, &engine, &matrices, &error));
-    for (size_t first = 0; first < count; first += LANES) {
-        lm_decoder_options options = {
-            .matrices = &matrices, .lanes = LANES, .capacity = LENGTH, .cache_type = WHET_F32};
-        lm_decoder *decoder = lm_decoder_create(&options, &error);
-        size_t lanes[LANES];
-        lm_token last[LANES];
-        REQUIRE(decoder);
-        for (size_t at = 0; at < LENGTH; at++) {
-            for (size_t lane = 0; lane < LANES; lane++) {
-                lab_random random =
-                    lab_random_start(lab_seed_for(seed, "written", (first + lane) * LENGTH + at));
-                lanes[lane] = lane;
-                last[lane] = at == 0 ? s->opened.tokenizer.begin
-                                     : lm_sample(logits + lane * config->vocabulary,
-                                                 config->vocabulary, 1, &random);
-                tokens[(first + lane) * LENGTH + at] = last[lane];
-            }
-            REQUIRE(lm_decoder_step(decoder, lanes, last, LANES, logits, &error));
-        }
-        lm_decoder_destroy(decoder);
-    }
-    lm_matrices_free(&matrices);
-    free(logits);
-    return tokens;
+    return write_sequences(&engine, &s->opened, count, LENGTH, seed);
 }
 
 static tune_sequence *sequences_of(const lm_token *tokens, size_t count) {
@@ -246,16 +213,6 @@ TEST(numbers_stay_within_their_bound) {
 
 // ---- planted truth ----
 
-static void multiply_queries(subject *s, size_t head, double factor) {
-    const lm_config *config = &s->opened.model.config;
-    const lm_layout *layout = &s->opened.model.layout;
-    float *rows = s->opened.model.weights + lm_layer_at(layout, head / config->heads) +
-                  layout->query + head % config->heads * config->head_dim * (size_t)config->width;
-    for (size_t i = 0; i < config->head_dim * (size_t)config->width; i++) {
-        rows[i] = (float)((double)rows[i] * factor);
-    }
-}
-
 static double mean_loss(const subject *s, const tune_sequence *texts, size_t count) {
     tune_judge judge = tune_network_judge(s->tuned);
     tune_arm arm = {.setting = &s->setting};
@@ -302,7 +259,7 @@ TEST(planted_factors_are_found) {
     unsigned char *is_tuned = calloc(s.heads + 1, 1);
     REQUIRE(is_tuned);
     for (size_t i = 0; i < PLANTED; i++) {
-        multiply_queries(&s, planted[i], factors[i]);
+        multiply_queries(&s.opened.model, planted[i], factors[i]);
         is_tuned[planted[i]] = 1;
     }
     tune_calibration c = calibration_of(&s, texts, COUNT);

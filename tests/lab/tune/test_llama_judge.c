@@ -16,6 +16,7 @@
 #include "lm/rope_scaling.h"
 #include "model/runner.h"
 #include "tune/llama_judge.h"
+#include "tune/llama_rope.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -53,7 +54,7 @@ static lm_token_list tokens_of_story(tune_llama *llama) {
         REQUIRE(lm_token_list_add(&tokens, about->begin));
     }
     const char *const texts[] = {text};
-    REQUIRE(tune_llama_tokens(llama, texts, 1, &tokens, &error));
+    REQUIRE(tune_llama_tokens(llama, texts, 1, false, &tokens, &error));
     free(text);
     REQUIRE(tokens.count > 300 && tokens.count <= TOKENS_MAX);
     return tokens;
@@ -391,21 +392,81 @@ TEST(a_model_is_described_as_lm_reads_it) {
     CHECK_INT(about->adds_begin, opened.tokenizer.adds_begin);
     CHECK_INT(about->begin, opened.tokenizer.begin);
     CHECK(about->has_rotations);
-    // Tokens are the same, too.
-    static const char *const texts[] = {"Once upon a time", "", "there was a fox."};
-    lm_token_list lists[3] = {{0}};
-    CHECK(tune_llama_tokens(llama, texts, 3, lists, &error));
-    for (size_t i = 0; i < 3; i++) {
+    lm_opened_free(&opened);
+    tune_llama_close(llama);
+}
+
+// Both tokenizers, as `whet tune` uses them: files are plain text, in prompts there are control
+// tokens.
+static void check_tokens(const char *name, bool are_prompts) {
+    enum { TEXTS = 8 };
+    static const char *const texts[TEXTS] = {"Once upon a time",
+                                             "",
+                                             "there was a fox.",
+                                             "<s>a</s> <unk> b",
+                                             "<|im_start|>user\nhello<|im_end|>\n<|endoftext|>",
+                                             "<|im_start|>assistant\n",
+                                             "two  blanks <s> and\t<0x0A>\r\n",
+                                             "caf\xef\xbf\xbd \xc3\xa9\xef\xbf\xbd\xef\xbf\xbd"};
+    tune_llama_options options = usual_options(name);
+    lab_error error = {0};
+    lm_opened opened;
+    lm_token_list lists[TEXTS] = {{0}};
+    tune_llama *llama = open_llama(&options);
+    REQUIRE(lm_open(options.model, NULL, &opened, &error));
+    CHECK(tune_llama_tokens(llama, texts, TEXTS, are_prompts, lists, &error));
+    for (size_t i = 0; i < TEXTS; i++) {
         lm_token_list own = {0};
-        CHECK(lm_tokenize(&opened.tokenizer, texts[i], strlen(texts[i]), &own, &error));
-        CHECK_INT(lists[i].count, own.count);
-        CHECK(own.count != lists[i].count || own.count == 0 ||
-              same_bytes(own.items, lists[i].items, own.count * sizeof *own.items));
+        CHECK((are_prompts ? lm_tokenize : lm_tokenize_plain)(&opened.tokenizer, texts[i],
+                                                              strlen(texts[i]), &own, &error));
+        CHECK_MSG(own.count == lists[i].count, "%s, '%s': %zu tokens, by llama.cpp %zu", name,
+                  texts[i], own.count, lists[i].count);
+        CHECK_MSG(own.count != lists[i].count || own.count == 0 ||
+                      same_bytes(own.items, lists[i].items, own.count * sizeof *own.items),
+                  "%s, '%s': other tokens", name, texts[i]);
         free(own.items);
         free(lists[i].items);
     }
     lm_opened_free(&opened);
     tune_llama_close(llama);
+}
+
+TEST(texts_and_prompts_have_the_tokens_of_lm) {
+    static const char *const names[] = {"minimind2-small-q8_0.gguf", "stories15M-q8_0.gguf",
+                                        "stories260K-f32.gguf"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        check_tokens(names[i], false);
+        check_tokens(names[i], true);
+    }
+}
+
+// A file with a scaling of its own was trained on the context from before.
+TEST(the_trained_context_of_a_scaled_file_is_that_of_lm) {
+    static const char *const scalings[] = {"linear:2", "yarn:4", "ntk:2", "none"};
+    const char *plain = model_path("stories260K-f32.gguf", model);
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/whet-llama-judge-%d.gguf", (int)getpid());
+    for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++) {
+        lm_opened opened;
+        lab_error error = {0};
+        uint32_t trained, context;
+        libllama_rope rope;
+        REQUIRE(lm_open(plain, NULL, &opened, &error));
+        REQUIRE(lm_rope_scale(&opened.model.config, scalings[i], &error));
+        REQUIRE(lm_gguf_write(path, &opened.model, &opened.tokenizer, GGUF_F32, "test", &error));
+        lm_opened_free(&opened);
+        REQUIRE(lm_open(path, NULL, &opened, &error));
+        CHECK_MSG(tune_llama_rope(path, NULL, &rope, &trained, &context, &error), "%s", error.text);
+        CHECK_INT(trained, lm_trained_context(&opened.model.config));
+        CHECK_INT(context, opened.model.config.context);
+        CHECK_INT(trained, i < 2 ? 512 : context); // a larger base leaves no trace in a file
+        REQUIRE(lm_rope_scale(&opened.model.config, "yarn:8", &error));
+        CHECK(tune_llama_rope(path, "yarn:8", &rope, &trained, &context, &error));
+        CHECK_INT(context, opened.model.config.context);
+        CHECK_INT(rope.original, opened.model.config.rope_scaling.original);
+        lm_opened_free(&opened);
+    }
+    unlink(path);
 }
 
 static bool refuse(void *listener, size_t done) {

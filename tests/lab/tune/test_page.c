@@ -5,6 +5,7 @@
 #include "support/check.h"
 
 #include "base/files.h"
+#include "tune/arms.h"
 #include "tune/page.h"
 
 #include <ctype.h>
@@ -240,6 +241,25 @@ TEST(a_page_of_a_task_has_its_frontier) {
     CHECK(has(page, "id=\"task\"") && has(page, "right answer tokens"));
     CHECK(has(page, "Too far to the right or left to be drawn: linear:4"));
     free(page);
+    tune_result_free(&result);
+}
+
+TEST(a_control_that_is_better_than_the_choice_is_named) {
+    const tune_request request = request_of(true);
+    tune_result result = made_up(1, true, true);
+    CHECK(!tune_better_control(&result));
+    char *page = page_of(&request, &result);
+    CHECK(!has(page, "is better on the check texts"));
+    free(page);
+    add_row(&result, "one number at equal cost", 0, 2.5);
+    CHECK_STR(tune_better_control(&result), "one number at equal cost");
+    CHECK(tune_chosen_against(&result, "one number at equal cost").low > 0);
+    page = page_of(&request, &result);
+    check_page(page, &result);
+    CHECK(has(page, "But one number at equal cost is better on the check texts"));
+    free(page);
+    result.is_confirmed = false; /* nothing is used that could be better or worse */
+    CHECK(!tune_better_control(&result));
     tune_result_free(&result);
 }
 

@@ -96,7 +96,8 @@ static outcome search_with(planted *p, size_t count, const tune_search_options *
                             &o.error);
     for (size_t l = 0; l < LAYERS; l++) {
         o.a[l] = setting.a[l * HEADS];
-        CHECK(setting.a[l * HEADS + 1] == o.a[l]);
+        bool is_tuned = !options->is_tuned || options->is_tuned[l * HEADS + 1];
+        CHECK(setting.a[l * HEADS + 1] == (is_tuned ? o.a[l] : 0));
     }
     o.h = setting.h[0];
     tune_setting_free(&setting);
@@ -176,6 +177,58 @@ static size_t count_false(double curvature, double slope, size_t runs, size_t co
         accepted += has_number || o.result.accepted > 0;
     }
     return accepted;
+}
+
+// The planted judge looks at the first head of a layer; a layer whose second head alone is tuned
+// gains nothing, and one without a tuned head is never run with anything but beta = 1.
+typedef struct masked_judge {
+    planted planted;
+    const unsigned char *is_tuned;
+} masked_judge;
+
+static bool run_masked(void *context, const tune_arm *arm, const tune_sequence *list, size_t count,
+                       tune_losses *losses, tune_heard heard, void *listener, lab_error *error) {
+    masked_judge *m = context;
+    for (size_t i = 0; i < LAYERS * HEADS; i++) {
+        CHECK(m->is_tuned[i] || (arm->setting->a[i] == 0 && arm->setting->h[i] == 0));
+    }
+    return run(&m->planted, arm, list, count, losses, heard, listener, error);
+}
+
+TEST(heads_that_are_not_tuned_keep_their_temperature_throughout) {
+    static const unsigned char is_tuned[LAYERS * HEADS] = {1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0};
+    tune_search_options options = tune_search_defaults();
+    options.is_tuned = is_tuned;
+    options.has_hinge = false;
+    masked_judge m = {{.a = {0.3, 0.1, 0.5, 0.5, 0.3, -0.5}, .curvature = 1, .slope = 0.001},
+                      is_tuned};
+    const tune_judge judge = {.context = &m, .run = run_masked};
+    tune_setting setting;
+    tune_search_result result;
+    lab_error error = {0};
+    json_t *state = json_object();
+    make_sequences();
+    REQUIRE(tune_setting_create(LAYERS, HEADS, n0, &setting));
+    CHECK_MSG(tune_search(&judge, sequences, 48, &options, NULL, state, &setting, &result, &error),
+              "%s", error.text);
+    // All heads: the mean of the tuned layers' numbers, not of all layers'.
+    CHECK_NEAR(result.a, (0.3 + 0.1 + 0.3) / 3, 0.01);
+    static const double expected[LAYERS * HEADS] = {0.3, 0.3, 0.1, 0, 0, 0, 0, 0, 0.3, 0.3, 0, 0};
+    for (size_t i = 0; i < LAYERS * HEADS; i++) {
+        CHECK_NEAR(setting.a[i], expected[i], is_tuned[i] ? 0.04 : 0);
+    }
+    // Its losses are those of these heads: a search on others does not continue it.
+    static const unsigned char others[LAYERS * HEADS] = {1};
+    options.is_tuned = others;
+    CHECK(!tune_search(&judge, sequences, 48, &options, NULL, state, &setting, &result, &error) &&
+          strstr(error.text, "other sequences or heads"));
+    static const unsigned char none[LAYERS * HEADS] = {0};
+    options.is_tuned = none;
+    error = (lab_error){0};
+    CHECK(!tune_search(&judge, sequences, 48, &options, NULL, state, &setting, &result, &error) &&
+          strstr(error.text, "no head is to be tuned"));
+    json_decref(state);
+    tune_setting_free(&setting);
 }
 
 TEST(nothing_is_accepted_where_one_is_best) {

@@ -446,6 +446,25 @@ TEST(files_that_are_not_lines_of_examples_are_refused_with_the_line) {
     check_bytes_refused("\0", 1, ":1: not a text file (NUL byte)");
 }
 
+TEST(the_same_example_twice_is_refused) {
+#define EXAMPLE(prompt, answer) "{\"prompt\": \"" prompt "\", \"answer\": \"" answer "\"}\n"
+    check_refused(GOOD GOOD, ":2: the same prompt and answer as in line 1; leave one out");
+    check_refused(EXAMPLE("b", "c") EXAMPLE("a", "b") "\n" EXAMPLE("z", "y") EXAMPLE("z", "y")
+                      EXAMPLE("b", "c"),
+                  ":5: the same prompt and answer as in line 4; leave one out");
+    // Spelled in another way, it is the same.
+    check_refused(GOOD "{\"answer\": \"\\u0062\", \"note\": 1, \"prompt\": \"a\"}\n",
+                  ":2: the same prompt and answer as in line 1; leave one out");
+    tune_task task;
+    lab_error error = {0};
+    CHECK_MSG(tune_task_open(write_text(EXAMPLE("a", "b") EXAMPLE("a", "bc") EXAMPLE("ab", "c")
+                                            EXAMPLE("b", "a")),
+                             &task, &error),
+              "%s", error.text);
+    CHECK_INT(task.line_count, 4);
+    tune_task_close(&task);
+}
+
 TEST(deep_and_huge_lines_are_refused) {
     enum { DEPTH = 100000, LONG = TUNE_FILE_LINE_MAX + 1 };
     char *bytes = malloc(LONG);

@@ -99,6 +99,42 @@ TEST(a_text_in_two_places_is_refused_by_its_contents) {
     tune_texts_free(&b);
 }
 
+TEST(white_space_does_not_make_another_text) {
+    static const struct {
+        const char *text;
+        bool is_same;
+    } others[] = {{"two words\r\nand more\r\n", true}, {" two\twords and\n\nmore", true},
+                  {"two words\rand more\r", true},     {"two word sand more\n", false},
+                  {"twowords\nand more\n", false},     {"two words\nand more.\n", false}};
+    const char *one[] = {file_at("one", "a", "two words\nand more\n")};
+    tune_texts a, b;
+    lab_error error = {0};
+    REQUIRE(tune_texts_read(one, 1, &words, &a, &error));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const char *two[] = {file_at("two", "b", others[i].text)};
+        REQUIRE(tune_texts_read(two, 1, &words, &b, &error));
+        CHECK_MSG(tune_texts_are_apart(&a, "text", &b, "check", &error) != others[i].is_same, "%s",
+                  others[i].text);
+        CHECK(strcmp(a.domains[0].files[0].hash, b.domains[0].files[0].hash) != 0);
+        tune_texts_free(&b);
+    }
+    tune_texts_free(&a);
+}
+
+// Bytes are tokens here.
+TEST(what_is_not_utf8_is_replaced) {
+    const char *one[] = {file_at("one", "a", "a\xe9 \xc3\xa9\xff\xe2\x82")};
+    static const char expected[] = "a\xef\xbf\xbd \xc3\xa9\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd";
+    tune_texts texts;
+    lab_error error = {0};
+    REQUIRE(tune_texts_read(one, 1, &words, &texts, &error));
+    CHECK_INT(texts.domains[0].tokens.count, sizeof expected - 1);
+    for (size_t i = 0; i < sizeof expected - 1 && i < texts.domains[0].tokens.count; i++) {
+        CHECK_INT(texts.domains[0].tokens.items[i], (unsigned char)expected[i]);
+    }
+    tune_texts_free(&texts);
+}
+
 TEST(the_built_in_text_is_a_domain_of_its_own) {
     tune_texts texts = {.domains = NULL};
     lab_error error = {0};

@@ -109,6 +109,8 @@ static void check_line(const record_row *l, const whet_stats *s, double spread, 
     CHECK_NEAR(l->entropy_after, s->entropy_after, near * 10);
     CHECK_NEAR(l->beta, s->beta, is_searched ? 1e-3 * s->beta : near * 10);
     CHECK_NEAR(l->max_prob, s->max_prob, near * 10);
+    CHECK_NEAR(l->sink_share, s->sink_share, near * 10);
+    CHECK_INT(l->argmax, s->argmax);
     if (!isnan(l->spread) || !e->has_sinks)
         CHECK_NEAR(l->spread, spread, 1e-5 * fmax(1, spread));
 }

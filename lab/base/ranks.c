@@ -1,0 +1,92 @@
+/* Processes that work together: see ranks.h. */
+#include "base/ranks.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+void lab_ranks_close(const lab_ranks *ranks, bool is_good) {
+    if (ranks && ranks->size > 0 && is_good)
+        ranks->close(ranks);
+}
+
+enum { RANKS_MAX = 4096 };
+
+void lab_ranks_share(const lab_ranks *ranks, void *data, size_t count, size_t bytes) {
+    size_t ends[RANKS_MAX];
+    if (!ranks)
+        return;
+    for (int r = 0; r < ranks->size; r++)
+        ends[r] = lab_rank_first(ranks, count, r + 1) * bytes;
+    ranks->share(ranks, data, ends);
+}
+
+void lab_ranks_broadcast(const lab_ranks *ranks, void *data, size_t bytes) {
+    size_t ends[RANKS_MAX];
+    if (!ranks)
+        return;
+    for (int r = 0; r < ranks->size; r++)
+        ends[r] = bytes;
+    ranks->share(ranks, data, ends);
+}
+
+bool lab_ranks_any(const lab_ranks *ranks, bool is_true) {
+    unsigned char all[RANKS_MAX] = {0};
+    if (!ranks)
+        return is_true;
+    all[ranks->rank] = is_true;
+    lab_ranks_share(ranks, all, (size_t)ranks->size, 1);
+    return memchr(all, 1, (size_t)ranks->size) != NULL;
+}
+
+static int first_true(const lab_ranks *ranks, bool is_true) {
+    unsigned char all[RANKS_MAX] = {0};
+    all[ranks->rank] = is_true;
+    lab_ranks_share(ranks, all, (size_t)ranks->size, 1);
+    const unsigned char *found = memchr(all, 1, (size_t)ranks->size);
+    return found ? (int)(found - all) : ranks->size;
+}
+
+bool lab_ranks_agree(const lab_ranks *ranks, bool is_good, lab_error *error) {
+    if (!ranks)
+        return is_good;
+    int failed = first_true(ranks, !is_good);
+    if (failed == ranks->size)
+        return true;
+    lab_error theirs = {.kind = LAB_SYSTEM};
+    if (failed == ranks->rank && error)
+        theirs = *error;
+    size_t ends[RANKS_MAX] = {0};
+    for (int r = failed; r < ranks->size; r++)
+        ends[r] = sizeof theirs;
+    ranks->share(ranks, &theirs, ends);
+    theirs.text[sizeof theirs.text - 1] = '\0';
+    if (is_good)
+        lab_fail(error, theirs.kind, "%.480s (rank %d)", theirs.text, failed);
+    return false;
+}
+
+static bool same_text(const lab_ranks *ranks, const char *text, char *theirs, size_t length,
+                      lab_error *error) {
+    if (theirs && ranks->rank == 0 && text)
+        memcpy(theirs, text, length);
+    if (!lab_ranks_agree(ranks, (theirs && text) || lab_fail_memory(error), error))
+        return false;
+    lab_ranks_broadcast(ranks, theirs, length);
+    return lab_ranks_agree(ranks,
+                           (strlen(text) == length && memcmp(theirs, text, length) == 0) ||
+                               lab_fail(error, LAB_INPUT, "options differ from those of rank 0"),
+                           error);
+}
+
+bool lab_ranks_same_options(const lab_ranks *ranks, json_t *options, lab_error *error) {
+    char *text = options ? json_dumps(options, JSON_SORT_KEYS) : NULL;
+    size_t length = text ? strlen(text) : 0;
+    lab_ranks_broadcast(ranks, &length, sizeof length);
+    char *theirs = calloc(length + 1, 1);
+    bool is_same = same_text(ranks, text, theirs, length, error);
+    free(theirs);
+    free(text);
+    json_decref(options);
+    return is_same;
+}

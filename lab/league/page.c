@@ -1,0 +1,313 @@
+/*
+ * The page of a league: the ranking, curves over sizes, a heat map for each arm, costs and what
+ * failed. It needs no other file and no script.
+ */
+#include "league/results.h"
+
+#include "report/html.h"
+#include "tune/draw.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char own_css[] =
+    "td.heat{--k:calc(var(--v)*1%);background:color-mix(in oklab,#0072b2 var(--k),var(--card));"
+    "text-align:center}td.heat.full{color:#fff}td.heat small{color:inherit;opacity:.8}\n"
+    ".maps{display:grid;grid-template-columns:repeat(auto-fill,minmax(24rem,1fr));gap:1rem}"
+    ".maps table{width:100%}.maps h3{margin:.4rem 0}\n";
+
+static const char *positions_name(const league_request *r, size_t positions) {
+    return lm_positions_names[r->positions[positions]];
+}
+
+/* ---- ranking ---- */
+
+static void write_interval(FILE *file, const lab_interval *of, bool is_signed) {
+    fprintf(file, is_signed ? "%+.1f" : "%.1f", 100 * of->mean);
+    if (isfinite(of->low) && isfinite(of->high))
+        fprintf(file, "<small class=\"interval\">%.1f to %.1f</small>", 100 * of->low,
+                100 * of->high);
+}
+
+static void write_ranking(FILE *file, const league_results *results) {
+    const league_request *r = results->request;
+    fputs("<section id=\"ranking\">\n<h2>Ranking</h2>\n<p>Right answers in per cent beyond the "
+          "training size, averaged over sizes, with 95 % intervals over tasks and seeds; the "
+          "difference to softmax is paired by task and seed. Cost is processor time in training, "
+          "relative to softmax.</p>\n",
+          file);
+    html_table_begin(file);
+    fputs("<thead><tr><th>policy</th><th>positions</th><th>models</th><th>right, %</th>"
+          "<th>against softmax</th><th>cost</th></tr></thead>\n<tbody>\n",
+          file);
+    for (size_t i = 0; i < results->rank_count; i++) {
+        const league_rank *rank = &results->ranks[i];
+        fputs("<tr><th scope=\"row\">", file);
+        html_text(file, r->arms.list[rank->arm].name);
+        fprintf(file, "</th><td>%s</td><td>%zu</td><td>", positions_name(r, rank->positions),
+                rank->models);
+        write_interval(file, &rank->right, false);
+        fputs("</td><td>", file);
+        write_interval(file, &rank->difference, true);
+        if (isfinite(rank->cost))
+            fprintf(file, "</td><td>%.2f</td></tr>\n", rank->cost);
+        else
+            fputs("</td><td>–</td></tr>\n", file);
+    }
+    fputs("</tbody>\n", file);
+    html_table_end(file);
+    fputs("</section>\n", file);
+}
+
+/* ---- curves ---- */
+
+typedef double (*entry_value)(const league_entry *entry);
+
+static double right_of(const league_entry *entry) { return 100 * entry->right.mean; }
+static double entropy_of(const league_entry *entry) { return entry->entropy; }
+static double beta_of(const league_entry *entry) { return entry->beta; }
+
+/* The mean over tasks at one multiple; NaN where no task has a value. */
+static double mean_at(const league_results *results, size_t p, size_t a, size_t m,
+                      entry_value value) {
+    double sum = 0;
+    size_t count = 0;
+    for (size_t t = 0; t < results->request->task_count; t++) {
+        const league_entry *entry = league_entry_at(results, t, p, a, m);
+        double own = entry->seeds > 0 ? value(entry) : (double)NAN;
+        if (isfinite(own)) {
+            sum += own;
+            count++;
+        }
+    }
+    return count ? sum / (double)count : (double)NAN;
+}
+
+enum { HEIGHT = 430, LEFT = 60, TOP = 40, RIGHT = 560, BOTTOM = 380, LABELS = 600, CURVES = 12 };
+
+typedef struct chart {
+    const league_results *results;
+    size_t positions;
+    entry_value value;
+    const char *y_name, *label;
+    draw_frame frame;
+} chart;
+
+/* The arms to draw: softmax and the best of the others. */
+static size_t arms_to_draw(const league_results *results, size_t positions, size_t arms[CURVES]) {
+    size_t count = 0;
+    for (size_t i = 0; i < results->rank_count && count < CURVES; i++)
+        if (results->ranks[i].positions == positions &&
+            (count + 1 < CURVES ||
+             strcmp(results->request->arms.list[results->ranks[i].arm].name, "softmax") == 0))
+            arms[count++] = results->ranks[i].arm;
+    return count;
+}
+
+static draw_look look_of(const league_request *r, size_t arm, size_t place) {
+    if (strcmp(r->arms.list[arm].name, "softmax") == 0)
+        return (draw_look){0, false, true};
+    return (draw_look){1 + place % (DRAW_COLOURS - 1), place >= DRAW_COLOURS - 1, false};
+}
+
+static double end_height(const chart *c, size_t arm) {
+    const league_scale *scale = &c->results->request->scale;
+    for (size_t m = scale->multiple_count; m-- > 0;) {
+        double value = mean_at(c->results, c->positions, arm, m, c->value);
+        if (isfinite(value))
+            return draw_y(&c->frame, value);
+    }
+    return BOTTOM;
+}
+
+static void draw_curve(FILE *file, const chart *c, size_t arm, size_t place, double height) {
+    const league_request *r = c->results->request;
+    char look[DRAW_CLASS_SIZE];
+    bool is_joined = false;
+    draw_class(look_of(r, arm, place), look);
+    fprintf(file, "<path class=\"curve %s\" d=\"", look);
+    for (size_t m = 0; m < r->scale.multiple_count; m++) {
+        double value = mean_at(c->results, c->positions, arm, m, c->value);
+        if (!isfinite(value))
+            continue;
+        fprintf(file, "%c%.1f %.1f", is_joined ? 'L' : 'M',
+                draw_x(&c->frame, (double)r->scale.multiples[m]), draw_y(&c->frame, value));
+        is_joined = true;
+    }
+    fprintf(file,
+            "\"/>\n<path class=\"leader\" d=\"M%d %.1fL%d %.1f\"/><path class=\"curve %s\" "
+            "d=\"M%d %.1fh18\"/>\n",
+            RIGHT + 2, end_height(c, arm), LABELS - 24, height, look, LABELS - 22, height);
+    draw_text(file, LABELS + 2, height + 4, "start", "", r->arms.list[arm].name);
+}
+
+static void draw_chart(FILE *file, chart *c) {
+    const league_scale *scale = &c->results->request->scale;
+    size_t arms[CURVES], count = arms_to_draw(c->results, c->positions, arms);
+    double heights[CURVES];
+    c->frame =
+        (draw_frame){.left = LEFT,
+                     .top = TOP,
+                     .right = RIGHT,
+                     .bottom = BOTTOM,
+                     .x = {.low = 0.95,
+                           .high = 1.05 * (double)scale->multiples[scale->multiple_count - 1],
+                           .is_log = true},
+                     .y = draw_range_empty()};
+    for (size_t i = 0; i < count; i++)
+        for (size_t m = 0; m < scale->multiple_count; m++)
+            draw_range_include(&c->frame.y,
+                               mean_at(c->results, c->positions, arms[i], m, c->value));
+    draw_range_include(&c->frame.y, 0);
+    draw_range_pad(&c->frame.y, 0.03, 0.05);
+    c->frame.y.low = 0;
+    draw_begin(file, HEIGHT, c->label);
+    draw_axes(file, &c->frame, "size, as a multiple of the largest in training", c->y_name);
+    for (size_t i = 0; i < count; i++)
+        heights[i] = end_height(c, arms[i]);
+    draw_spread(heights, count, TOP, BOTTOM);
+    for (size_t i = 0; i < count; i++)
+        draw_curve(file, c, arms[i], i, heights[i]);
+    draw_end(file);
+}
+
+static void write_curves(FILE *file, const league_results *results) {
+    static const struct {
+        entry_value value;
+        const char *title, *y_name;
+    } kinds[] = {{right_of, "Right answers", "right, %, mean over tasks"},
+                 {entropy_of, "Entropy of heads", "entropy after the policy, nats"},
+                 {beta_of, "Inverse temperature of heads", "beta, mean over heads and tasks"}};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        fprintf(file, "<section>\n<h2>%s against size</h2>\n", kinds[k].title);
+        for (size_t p = 0; p < results->request->position_count; p++) {
+            chart c = {.results = results,
+                       .positions = p,
+                       .value = kinds[k].value,
+                       .y_name = kinds[k].y_name,
+                       .label = kinds[k].title};
+            fprintf(file, "<h3>positions: %s</h3>\n", positions_name(results->request, p));
+            draw_chart(file, &c);
+        }
+        fputs("</section>\n", file);
+    }
+}
+
+/* ---- heat maps ---- */
+
+static void write_heat(FILE *file, const league_entry *entry) {
+    double percent = 100 * entry->right.mean;
+    if (entry->seeds == 0) {
+        fputs("<td class=\"none\">–</td>", file);
+        return;
+    }
+    fprintf(file, "<td class=\"heat%s\" style=\"--v:%.0f\" title=\"%.1f to %.1f\">%.0f</td>",
+            percent > 55 ? " full" : "", percent, 100 * entry->right.low, 100 * entry->right.high,
+            percent);
+}
+
+static void write_map(FILE *file, const league_results *results, size_t p, size_t a) {
+    const league_request *r = results->request;
+    fputs("<div><h3>", file);
+    html_text(file, r->arms.list[a].name);
+    fputs("</h3>\n<div class=\"wide\" tabindex=\"0\"><table><thead><tr><th>task</th>", file);
+    for (size_t m = 0; m < r->scale.multiple_count; m++)
+        fprintf(file, "<th>%llu×</th>", (unsigned long long)r->scale.multiples[m]);
+    fputs("</tr></thead>\n<tbody>\n", file);
+    for (size_t t = 0; t < r->task_count; t++) {
+        fprintf(file, "<tr><th scope=\"row\">%s</th>", r->tasks[t].name);
+        for (size_t m = 0; m < r->scale.multiple_count; m++)
+            write_heat(file, league_entry_at(results, t, p, a, m));
+        fputs("</tr>\n", file);
+    }
+    fputs("</tbody></table></div></div>\n", file);
+}
+
+static bool has_results(const league_results *results, size_t p, size_t a) {
+    for (size_t i = 0; i < results->rank_count; i++)
+        if (results->ranks[i].positions == p && results->ranks[i].arm == a)
+            return true;
+    return false;
+}
+
+static void write_maps(FILE *file, const league_results *results) {
+    const league_request *r = results->request;
+    fputs("<section id=\"maps\">\n<h2>Task by size</h2>\n<p>Right answers in per cent; the pointer "
+          "shows 95 % intervals.</p>\n",
+          file);
+    for (size_t p = 0; p < r->position_count; p++) {
+        fprintf(file, "<h3>positions: %s</h3>\n<div class=\"maps\">\n", positions_name(r, p));
+        for (size_t a = 0; a < r->arms.count; a++)
+            if (has_results(results, p, a))
+                write_map(file, results, p, a);
+        fputs("</div>\n", file);
+    }
+    fputs("</section>\n", file);
+}
+
+/* ---- the rest ---- */
+
+static void write_failures(FILE *file, const league_results *results) {
+    fputs("<section id=\"failed\">\n<h2>What failed</h2>\n", file);
+    if (json_array_size(results->failed) == 0)
+        fputs("<p>No training failed.</p>\n", file);
+    else
+        fputs("<ul>\n", file);
+    for (size_t i = 0; i < json_array_size(results->failed); i++) {
+        static const char *const keys[] = {"task", "positions", "arm", "failed"};
+        fputs("<li>", file);
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+            const char *text =
+                json_string_value(json_object_get(json_array_get(results->failed, i), keys[k]));
+            fputs(k > 0 ? ", " : "", file);
+            html_text(file, text ? text : "");
+        }
+        fputs("</li>\n", file);
+    }
+    if (json_array_size(results->failed) > 0)
+        fputs("</ul>\n", file);
+    fputs("</section>\n", file);
+}
+
+static void write_made(FILE *file, const league_results *results) {
+    const league_request *r = results->request;
+    const league_scale *scale = &r->scale;
+    char text[160];
+    fputs("<section id=\"made\">\n<h2>How it was made</h2>\n<dl>\n", file);
+    for (size_t i = 0; i < r->arms.count; i++) {
+        fputs("<dt>", file);
+        html_text(file, r->arms.list[i].name);
+        fputs("</dt><dd>", file);
+        html_text(file, r->arms.list[i].summary);
+        fputs(" (<code>", file);
+        html_text(file, r->arms.list[i].policy);
+        fputs("</code>)</dd>\n", file);
+    }
+    snprintf(text, sizeof text, "%u layers, width %u, %u heads", scale->layers, scale->width,
+             scale->heads);
+    html_fact(file, "models", text);
+    snprintf(text, sizeof text, "%llu steps of %u sequences, %zu learning rates, %zu seeds",
+             (unsigned long long)scale->steps, scale->batch, scale->rate_count, scale->seeds);
+    html_fact(file, "training", text);
+    snprintf(text, sizeof text, "up to %zu samples at each size, of up to %zu tokens",
+             scale->samples, scale->tokens_max);
+    html_fact(file, "tests", text);
+    html_machine(file);
+    fputs("</dl>\n</section>\n", file);
+}
+
+void league_page(FILE *file, const void *context) {
+    const league_results *results = context;
+    html_page_begin(file, "The league", draw_css);
+    fprintf(file, "<style>%s</style>\n<h1>The league</h1>\n", own_css);
+    fprintf(file,
+            "<p class=\"lead\">%zu of %zu models: small decoders trained with every policy on "
+            "every task, tested at multiples of their training size.</p>\n",
+            results->models, results->expected);
+    write_ranking(file, results);
+    write_curves(file, results);
+    write_maps(file, results);
+    write_failures(file, results);
+    write_made(file, results);
+    html_page_end(file);
+}

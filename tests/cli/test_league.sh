@@ -1,0 +1,66 @@
+# whet league: a tiny one is run, stopped, resumed, shared by processes, and reported.
+. "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
+
+refuses "an unknown task" '' '' "whet league: --task: unknown task 'sorting'; 'whet league --list' lists them\n" league --task sorting
+refuses "an unknown policy" '' '' \
+    "whet league: --policy: unknown policy 'nope', nor is it an arm of the league ('whet league --list')\n" league --policy nope
+refuses "unknown positions" '' '' "whet league: --positions: 'sine' is not one of rope, none, alibi and mix\n" league --positions sine
+refuses "a share that is none" '' '' "whet league: --rank: '4/4' is not a share such as 0/4\n" league --rank 4/4
+refuses "rates that are none" '' '' "whet league: --rates: 'x' is not a list of up to 8 numbers such as 0.0005,0.002\n" league --rates 0.1,x
+refuses "both scales" '' '' "whet league: --quick: not together with --full\n" league --quick --full
+refuses "a width that heads do not divide" '' '' "whet league: --width: 36 is not a multiple of twice --num-heads, 4\n" league --width 36
+check "tasks and policies are listed" grep -q '^  asentmax  *ASEntmax' <("$WHET_BIN" league --list)
+
+tiny=(league --task max --task copy --policy ssmax,adaptive-inference --positions none --steps 60 --batch 8 --samples 16
+    --multiples 1..4:x2 --width 16 --num-heads 2 --num-layers 1 --seeds 2 --quiet)
+if ! "$WHET_BIN" "${tiny[@]}" --out-dir "$SCRATCH/whole" --json "$SCRATCH/whole.json" --csv "$SCRATCH/whole.csv" \
+    >"$SCRATCH/out" 2>"$SCRATCH/err" && grep -q 'no BLAS' "$SCRATCH/err"; then
+    skip "a league is run" "needs libopenblas0"
+    finish
+fi
+check "a tiny league prints a ranking" grep -q '^ssmax  *none  *4 ' "$SCRATCH/out"
+check "and shares of right answers by task" grep -q '^copy, positions: none' "$SCRATCH/out"
+check "arms that run other arms' models are in it" grep -q '^adaptive-inference  *none  *4 ' "$SCRATCH/out"
+
+values() { # file: what does not depend on time
+    python3 - "$1" <<'PROGRAM'
+import json, sys
+league = json.load(open(sys.argv[1]))
+assert league["models"] == league["expected"] == 8, league["models"]
+assert len(league["entries"]) == 2 * 3 * 3
+assert all(0 <= e["right"]["mean"] <= 1 and e["seeds"] == 2 for e in league["entries"])
+assert {e["arm"] for e in league["entries"]} == {"softmax", "ssmax", "adaptive-inference"}
+assert any(e["arm"] == "ssmax" and e["beta"] != 1 for e in league["entries"])
+print(json.dumps(league["entries"], sort_keys=True))
+PROGRAM
+}
+check "its JSON has every entry" values "$SCRATCH/whole.json"
+check "its CSV too" [ "$(wc -l <"$SCRATCH/whole.csv")" -eq 19 ]
+check "a page is written beside it" grep -q '<h2>Ranking</h2>' "$SCRATCH/whole/index.html"
+check "which is well-formed" python3 -c "
+import sys, xml.dom.minidom as dom
+page = open(sys.argv[1]).read().split('\n', 1)[1]
+dom.parseString(page)" "$SCRATCH/whole/index.html"
+check "checkpoints of finished models are removed" [ -z "$(find "$SCRATCH/whole" -name '*.ckpt')" ]
+
+same_as_whole() { # folder
+    "$WHET_BIN" "${tiny[@]}" --out-dir "$1" --json "$SCRATCH/other.json" >/dev/null &&
+        [ "$(values "$SCRATCH/whole.json")" = "$(values "$SCRATCH/other.json")" ]
+}
+stopped_at INT "$SCRATCH/part/max/none/ssmax/seed-1-rate-0.002" "${tiny[@]}" --out-dir "$SCRATCH/part"
+check "a league is stopped" [ "$status" -eq 130 ]
+stopped_at KILL "$SCRATCH/part/copy/none/softmax/seed-1-rate-0.002" "${tiny[@]}" --out-dir "$SCRATCH/part"
+check "and killed" [ "$status" -eq 137 ]
+check "what is done is reported" "$WHET_BIN" "${tiny[@]}" --out-dir "$SCRATCH/part" --report --html "$SCRATCH/part.html"
+check "the rest is run with the same results" same_as_whole "$SCRATCH/part"
+
+"$WHET_BIN" "${tiny[@]}" --out-dir "$SCRATCH/shared" --rank 0/2 --threads 1 >/dev/null 2>&1 &
+process=$!
+check "two processes share a league" "$WHET_BIN" "${tiny[@]}" --out-dir "$SCRATCH/shared" --rank 1/2 --threads 1
+wait $process
+check "and agree with one" same_as_whole "$SCRATCH/shared"
+whet_given '' "${tiny[@]}" --out-dir "$SCRATCH/whole" --steps 61
+check "another scale needs another folder" \
+    [ "$status $(cat "$SCRATCH/err")" = "2 whet league: $SCRATCH/whole: holds a league of another scale (see its manifest.json); choose another --out-dir" ]
+check "seeds are added" [ "$("$WHET_BIN" "${tiny[@]}" --out-dir "$SCRATCH/whole" --seeds 3 | grep -c '^softmax  *none  *6 ')" -eq 1 ]
+finish

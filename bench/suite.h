@@ -35,10 +35,10 @@ typedef struct suite_visitor {
 } suite_visitor;
 
 typedef struct suite_options {
-    bool wanted[SUITE_PARTS];     /* of bench_parts */
-    bool quick;                   /* rounds within a budget, and only sizes with a bar */
-    size_t threads;               /* number to compare with one */
-    const char *const *policies;  /* whose training lm compares with softmax's, instead of torch's */
+    bool wanted[SUITE_PARTS];    /* of bench_parts */
+    bool quick;                  /* rounds within a budget, and only sizes with a bar */
+    size_t threads;              /* number to compare with one */
+    const char *const *policies; /* whose training lm compares with softmax's, instead of torch's */
     size_t policy_count;
     const suite_visitor *visitor; /* NULL: measure */
 } suite_options;

@@ -125,7 +125,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "mpirun); several with commas, may be repeated",
          .values = VALUE_WORD, .words = section_words()},
         {"policy", OPTION_LIST, &given->policies, "NAME",
-         "with lm: policy or arm of the league whose training steps are compared with softmax's; may "
+         "with lm: policy or arm of the league whose training steps are compared with softmax's; "
+         "may "
          "be repeated",
          .values = VALUE_WORD, .words = policy_words()},
         {"quick", OPTION_FLAG, &given->quick, NULL,

@@ -36,7 +36,7 @@ NAVIGATION = [
         ("Program", "generated/reference/program.md"), ("Policies", "generated/reference/policies.md")]),
     ("Explanation", [
         ("The mathematics", "docs/mathematics.md"), ("Ties of bfloat16", "docs/ties.md"), ("The polynomial", "docs/polynomial.md"),
-        ("Performance", "docs/PERFORMANCE.md"), ("Architecture", "docs/ARCHITECTURE.md")]),
+        ("The league of policies", "docs/LEAGUE.md"), ("Performance", "docs/PERFORMANCE.md"), ("Architecture", "docs/ARCHITECTURE.md")]),
     ("Notes", [
         ("Contributing", "CONTRIBUTING.md"), ("Testing", "docs/TESTING.md"), ("Releasing", "docs/RELEASING.md"),
         ("Changes", "CHANGELOG.md"), *(

@@ -28,7 +28,7 @@ enum {
     CLRS_ALGORITHM_COUNT = 30,
     CLRS_LENGTH_MAX = 1 << 24,
     CLRS_TRACE_LENGTH_MAX = 4096, /* with hints, whose text grows like the square or the cube */
-    CLRS_DECIMALS_MAX = 19, /* the powers of ten that fit 64 bits */
+    CLRS_DECIMALS_MAX = 19,       /* the powers of ten that fit 64 bits */
     CLRS_DECIMALS_DEFAULT = 3,
     CLRS_MESSAGE_SIZE = 200
 };

@@ -273,6 +273,6 @@ def test_the_operator_for_torch_compile(monkeypatch):
         with pytest.raises(ValueError, match="cannot be compiled"):
             whet.attention(Q, K, V, enable_gqa=True, policy=policy)
     fake = defined["whet::attention"].fake(Q, K, V[..., :3], None, None, None, None, None, "adaptive", "", 1.0, 0.0, False, 0, 0)
-    assert fake[0].shape == (2, 4, 6, 3) and fake[1].shape == (2, 4, 6, 14) and fake[1].dtype == torch.float64
+    assert fake[0].shape == (2, 4, 6, 3) and fake[1].shape == (2, 4, 6, 16) and fake[1].dtype == torch.float64
     shapes = defined["whet::attention_backward"].fake(Q, K, V, None, normal(4), None, None, None, *10 * (None,))
     assert [tuple(s.shape) for s in shapes] == [tuple(t.shape) for t in (Q, K, V, normal(4))]

@@ -37,7 +37,7 @@ STAND_INS = (
     (r"(whet bench)(?: .*)?", r"\1 --help"),
     (r"(whet reproduce|whet figure|whet lm \w+|whet probe)(?: .*)?", r"\1 --help"),
     (r"(whet league) --list", r"\1 --list"),
-    (r"(whet league) .*", r"\1 --help"),  # tests/cli/test_league.sh runs it
+    (r"(whet league) [\s\S]*", r"\1 --help"),  # tests/cli/test_league.sh runs it
     (r"(whet tune) .*", r"\1 --help"),  # tests/cli/test_tune.sh runs it; a file for the commands behind it is there
     (r"python3 bench/peers\.py.*", None),  # tests/bench/test_peers.py runs it
     (r"(python3 bench/performance\.py)(?: .*)?", r"\1 check"),

@@ -135,9 +135,6 @@ whet_status whet_plan_part(const whet_attention *attention, const key_part *part
     if (a->queries == 0) /* no phases, except for max_logits, which becomes -inf */
         return plan_nothing(&result, &shape, plan);
 
-    if (part && a->skip > 0)
-        return whet_refuse(WHET_ERROR_UNSUPPORTED, "skip is %g, not 0, in a part of a context",
-                           (double)a->skip);
     status = whet_shape_slices(a, &shape);
     if (status != WHET_OK)
         return status;

@@ -20,7 +20,7 @@ UNREACHED = {
 }
 CALL = re.compile(r"\b(?:whet_refuse|whet_policy_refuse|refuse_beta)\(")
 LITERALS = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*')
-CONVERSION = re.compile(r"%(?:\.\d+)?(?:zu|td|lld|lu|lx|u|d|s)")
+CONVERSION = re.compile(r"%(?:\.\d+)?(?:zu|td|lld|lu|lx|u|d|g|s)")
 
 
 def arguments(text, start):

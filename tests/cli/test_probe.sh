@@ -161,7 +161,7 @@ if [ -z "${WHET_INSTRUMENTED:-}" ]; then
         [ $status -eq 0 ] && return 0
         [ $status -eq 1 ] && [ ! -e "$SCRATCH/none.json" ] && [ ! -s "$SCRATCH/out" ] && ! grep -q 'attention operations handled' "$SCRATCH/err"
     }
-    for kilobytes in 8000 12000 16000 18000 24000 32000; do
+    for kilobytes in 10000 12000 16000 18000 24000 32000; do
         check "with $kilobytes kilobytes it is one, or enough" without_memory $kilobytes
         rm -f "$SCRATCH/none.json"
     done

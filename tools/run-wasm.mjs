@@ -32,4 +32,5 @@ const whet = {
 };
 const module = new WebAssembly.Module(readFileSync(program));
 instance = new WebAssembly.Instance(module, { ...wasi.getImportObject(), whet });
-process.exitCode = wasi.start(instance);
+// At once: threads of the engine that still compile have crashed while Node cleaned up.
+process.reallyExit(wasi.start(instance));

@@ -243,9 +243,11 @@ static void check_gradients(const char *policy, size_t queries, bool statistics)
     size_t count = 0, n = (size_t)GRADIENT_KEYS * GRADIENT_DIM;
     example_policy(&e, policy);
     e.attention.skip = queries > 16 ? 0.7f : 0.4f; /* more rows agree on less */
-    for (size_t j = 0; j < GRADIENT_KEYS; j++) {
-        left_out[j] = j % 64 ? left_out[j - 1] : is_left_out(&e, j, &same);
-        count += left_out[j];
+    for (size_t j = 0; j < GRADIENT_KEYS; j += 64) { /* block by block */
+        size_t keys = GRADIENT_KEYS - j < 64 ? GRADIENT_KEYS - j : 64;
+        bool is_out = is_left_out(&e, j, &same);
+        memset(left_out + j, is_out, keys);
+        count += is_out ? keys : 0;
     }
     if (!same) { /* rows of several panels */
         example_free(&e);

@@ -219,9 +219,10 @@ static bool is_left_out(const example *e, size_t j, bool *same) {
 /* Compares two gradients, relative to the largest entry. */
 static void check_alike(const char *what, const float *x, const float *y, size_t n, double limit) {
     double worst = 0, size = 0;
-    for (size_t i = 0; i < n; i++) {
-        worst = fmax(worst, fabs((double)x[i] - (double)y[i]));
-        size = fmax(size, fabs((double)y[i]));
+    for (size_t i = 0; i < n; i++) { /* GCC 12 for ARM cannot compile this with fmax */
+        double error = fabs((double)x[i] - (double)y[i]), own = fabs((double)y[i]);
+        worst = error <= worst ? worst : error;
+        size = own <= size ? size : own;
     }
     CHECK_MSG(worst <= limit * size, "%s: off by %g of %g", what, worst, size);
 }
@@ -242,7 +243,7 @@ static void check_gradients(const char *policy, size_t queries, bool statistics)
     bool left_out[GRADIENT_KEYS], same = true;
     size_t count = 0, n = (size_t)GRADIENT_KEYS * GRADIENT_DIM;
     example_policy(&e, policy);
-    e.attention.skip = queries > 16 ? 0.7f : 0.4f; /* more rows agree on less */
+    e.attention.skip = queries > 16 ? 0.7f : 0.4f;   /* more rows agree on less */
     for (size_t j = 0; j < GRADIENT_KEYS; j += 64) { /* block by block */
         size_t keys = GRADIENT_KEYS - j < 64 ? GRADIENT_KEYS - j : 64;
         bool is_out = is_left_out(&e, j, &same);

@@ -21,13 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int report_failure(const lab_error *error) {
-    if (!lab_interrupted())
-        return report_lab_error(error);
-    complain("stopped; the same command continues from here");
-    return STATUS_STOPPED;
-}
-
 static option_range up_to(uint64_t most) { return (option_range){.least = 1, .most = most}; }
 
 reproduce_arguments usual_reproduction(void) {

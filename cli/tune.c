@@ -60,7 +60,7 @@ static int check_values(const arguments *given, tune_request *request) {
     if (!parse_limit(given->limit, &request->limit))
         return STATUS_MISUSE;
     if (given->text.count == 0 || given->check.count == 0) {
-        complain("missing --%s; a gain is learned on --text and proved on --check, other texts",
+        complain("missing --%s FILE; temperatures are learned on --text and judged on --check",
                  given->text.count == 0 ? "text" : "check");
         return STATUS_MISUSE;
     }
@@ -164,6 +164,13 @@ static bool keep_page(const arguments *given, const tune_request *request,
     return !given->html || tune_page_write(given->html, &page, error);
 }
 
+static int report_end(const lab_error *error, const char *state_path) {
+    if (error->kind != LAB_STOPPED || !state_path)
+        return report_lab_error(error);
+    complain("stopped; the same command continues from %s", state_path);
+    return STATUS_STOPPED;
+}
+
 static int run(const arguments *given, const tune_request *asked_for) {
     tune_request request = *asked_for;
     double start = lab_now();
@@ -176,10 +183,7 @@ static int run(const arguments *given, const tune_request *asked_for) {
     bool good = tune_run(&request, &result, &error);
     int status = good                         ? keep(given, &request, &result)
                  : error.kind == LAB_NO_ERROR ? asked.status
-                                              : report_lab_error(&error);
-    if (!good && error.kind == LAB_STOPPED && request.state_path)
-        fprintf(stderr, "%s keeps what was done; the same command continues.\n",
-                request.state_path);
+                                              : report_end(&error, request.state_path);
     if (good && status == STATUS_OK &&
         !keep_page(given, &request, &result, lab_now() - start, &error))
         status = report_lab_error(&error);
@@ -311,7 +315,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *status
         {"steps", OPTION_RANGE, &given->steps, "N", "steps of training (default 60)"},
         {"batch", OPTION_RANGE, &given->batch, "N", "sequences of a step (default 4)"},
         {"rate", OPTION_NUMBER, &given->rate, "R", "learning rate (default 0.03)"},
-        {"seeds", OPTION_RANGE, &given->seeds, "N", "number of repetitions (default 3)"},
+        {"num-seeds", OPTION_RANGE, &given->seeds, "N", "number of repetitions (default 3)",
+         .aliases = "seeds"},
         seed_option(&given->seed, "seed of the first repetition (default 1)"),
         threads_option(&given->threads),
         yes_option(&given->is_confirmed),

@@ -76,15 +76,16 @@ static void sum_sequences(const sitting *own, const league_exam *exam) {
         const lm_piece *piece = &own->packed.pieces[p];
         size_t first = (size_t)(piece->labels - own->packed.labels), i = 0;
         for (size_t row = 0; row < piece->rows; row++, sequence++) {
-            double loss = 0, entropy = 0, count = 0;
+            double loss = 0, entropy = 0;
+            size_t count = 0;
             for (; i < piece->targets && piece->at[i] / piece->length == row; i++, count++) {
                 loss += (double)own->losses[first + i];
                 entropy += own->entropies[first + i] / heads;
             }
             if (exam->losses)
-                exam->losses[own->packed.order[sequence]] = loss / count;
+                exam->losses[own->packed.order[sequence]] = loss / (double)count;
             if (exam->entropies)
-                exam->entropies[own->packed.order[sequence]] = entropy / count;
+                exam->entropies[own->packed.order[sequence]] = entropy / (double)count;
         }
     }
 }

@@ -233,7 +233,7 @@ static json_t *retrieve(worker *w, size_t index) {
         }
         json_array_append_new(steps,
                               json_pack("[I, I, b]", (json_int_t)runner_evaluations(w->runner) - 1,
-                                        (json_int_t)(place->first + i),
+                                        (json_int_t)place->first + (json_int_t)i,
                                         runner_likeliest(logits, vocabulary) == token));
         if (i + 1 < place->count && !runner_feed(w->runner, &token, 1, 0, &w->error)) {
             json_decref(steps);

@@ -29,7 +29,7 @@ typedef struct settings {
     size_t stats_interval;  /* between recorded rows; SIZE_MAX: the last row only */
     size_t stats_row_count; /* approximate number of recorded rows of an evaluation instead; 0: use
                                the interval */
-    float skip; /* whet_attention.skip */
+    float skip;             /* whet_attention.skip */
     bool verbose;
 } settings;
 

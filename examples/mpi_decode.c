@@ -43,17 +43,15 @@ int main(int argc, char **argv) {
     must(whet_mpi_local_size(MPI_COMM_WORLD, KEYS, WHET_MPI_BLOCK, &share), rank);
     float *keys = malloc((share.positions + 1) * DIM * sizeof(float));
     float *values = malloc((share.positions + 1) * DIM * sizeof(float));
-    if (!keys || !values) {
+    if (!keys || !values)
         MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
-        return EXIT_FAILURE; /* never reached, which compilers cannot know */
-    }
-    for (size_t i = 0; i < share.positions; i++)
+    for (size_t i = 0; keys && values && i < share.positions; i++)
         make_position(share.start[0] + i, keys + i * DIM, values + i * DIM);
 
     float query[DIM], out[DIM];
     for (size_t i = 0; i < DIM; i++)
         query[i] = 1;
-    whet_stats stats;
+    whet_stats stats = {.n = 0};
     whet_policy policies[2] = {whet_policy_softmax(), whet_policy_adaptive_hold()};
     whet_attention attention = {.size = sizeof attention,
                                 .heads = 1,

@@ -67,8 +67,8 @@ TEST(other_lines_are_refused) {
         "-1,1,2,3,4,5,6,7,8,9,10,11\n",
         "0,1,2,nan,4,5,6,7,8,9,10,11\n",
         "0,1,2,3,1e30,5,6,7,8,9,10,11\n",
-        "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread,sink_share,"
-        "argmax\n",
+        ("evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread,"
+         "sink_share,argmax\n"),
     };
     record_row row;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)

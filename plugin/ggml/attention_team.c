@@ -10,8 +10,7 @@
 static void simplify_mask(operation *o, whet_attention *a) {
     if (!a->mask.data)
         return;
-    const mask_shape *shape =
-        run_mask(o->run, o->node->src[HOST_ATTENTION_MASK], a->queries, a->keys);
+    const mask_shape *shape = run_mask(o->run, o->mask, a->queries, a->keys);
     if (!shape->is_simple)
         return;
     a->mask = (whet_mask){.data = NULL};
@@ -33,11 +32,13 @@ static bool prepare(operation *o, size_t threads) {
     simplify_mask(o, &a);
     if (operation_plan(&a, &o->plan) != WHET_OK)
         return false;
-    size_t workspace = operation_aligned(o->plan.workspace_bytes);
-    if (!operation_memory(o, workspace, o->plan.scratch_bytes, threads))
+    size_t workspace = operation_aligned(o->plan.workspace_bytes), place = attention_place_bytes(o);
+    if (!operation_memory(o, workspace + place, o->plan.scratch_bytes, threads))
         return false;
     o->plan.workspace = o->shared;
-    o->shared += workspace;
+    attention_place(o, o->shared + workspace);
+    o->plan.description.attention.out.data = o->attention.out.data;
+    o->shared += workspace + place;
     return true;
 }
 
@@ -77,5 +78,6 @@ void attention_team_compute(host_tensor *result, int thread, int threads, void *
     if (thread == 0) { /* all threads waited at the end of the last phase */
         attention_forget_sinks(&o->plan.description.attention);
         count_hidden_keys(o);
+        attention_fetch_result(o);
     }
 }

@@ -16,6 +16,7 @@ struct run {
     const host *host;
     const settings *settings;
     operation *operations;
+    pattern *patterns; /* one for each attention node of the graph */
     size_t count, capacity;
     policies policies;
     char *memory;

@@ -23,6 +23,7 @@ bool softmax_describe(operation *o, message *why) {
         node->nb[0] != sizeof(float) || node->nb[1] % sizeof(float) != 0)
         return message_set(why, "logits are not f32 or not contiguous");
     o->compute = softmax_compute;
+    o->mask = mask;
     o->attention = (whet_attention){
         .batch = (size_t)node->ne[3],
         .heads = (size_t)node->ne[2],
@@ -94,7 +95,7 @@ static const whet_policy *policy_of(const operation *o, size_t head) {
 /* Writes the row's logits, scaled and masked, to the place of the result. */
 static float *complete_row(const operation *o, size_t item, size_t head, size_t query, float slope,
                            float *buffer) {
-    const host_tensor *mask = o->node->src[HOST_SOFTMAX_MASK];
+    const host_tensor *mask = o->mask;
     const char *stored = mask_row(mask, item, head, query);
     const float *masked = (const float *)(const void *)stored;
     float *result = row_of(o->node, item, head, query);

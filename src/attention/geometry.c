@@ -100,6 +100,11 @@ const float *whet_load_position(const kv_slice *slice, const whet_tensor *tensor
     return buffer;
 }
 
+bool whet_is_transposed(const whet_tensor *tensor) {
+    ptrdiff_t bytes = (ptrdiff_t)element_type_of(tensor->type)->bytes;
+    return bytes && tensor->stride[2] == bytes && tensor->stride[3] != bytes;
+}
+
 void whet_store_row(const kv_slice *slice, const whet_tensor_out *tensor, size_t head,
                     size_t position, const float *values, size_t n) {
     char *at = (char *)tensor->data + tensor_offset(tensor->stride, slice->batch, head, position);

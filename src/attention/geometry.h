@@ -83,6 +83,9 @@ const float *whet_load_position(const kv_slice *slice, const whet_tensor *tensor
 /* The address of key or value row j. */
 const char *whet_position_at(const kv_slice *slice, const whet_tensor *tensor, size_t j);
 
+/* Whether the positions of an element are contiguous instead of the elements of a position. */
+bool whet_is_transposed(const whet_tensor *tensor);
+
 /* Writes a row of n elements at a head and position of the slice's batch, in the tensor's type. */
 void whet_store_row(const kv_slice *slice, const whet_tensor_out *tensor, size_t head,
                     size_t position, const float *values, size_t n);

@@ -71,6 +71,7 @@ typedef struct kv_rows {
     int type;
     ptrdiff_t stride, head_stride;
     size_t heads, count, depth;
+    ptrdiff_t ahead; /* rows that cache_scores fetches ahead; 0: as suits rows of heads */
 } kv_rows;
 
 /*

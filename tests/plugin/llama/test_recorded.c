@@ -167,10 +167,11 @@ static example for_policy(int i, whet_policy *policies) {
 TEST(every_policy_of_the_library_in_attention_and_in_softmax) {
     whet_policy policies[HEADS];
     for (int i = 0; i < POLICIES; i++)
-        for (int variant = 0; variant < 3; variant++) {
+        for (int variant = 0; variant < 5; variant++) {
             example e = for_policy(i, policies);
-            e.queries = variant == 0 ? 1 : 40;
+            e.queries = variant == 0 || variant == 3 ? 1 : 40;
             e.is_softmax = variant == 2;
+            e.is_composed = variant > 2;
             if (e.is_softmax)
                 e.scale = 0.125f;
             check_example(&e, 1e-4);
@@ -180,11 +181,12 @@ TEST(every_policy_of_the_library_in_attention_and_in_softmax) {
 TEST(sinks_with_every_policy) {
     whet_policy policies[HEADS];
     for (int i = 0; i < POLICIES; i++)
-        for (int variant = 0; variant < 2; variant++) {
+        for (int variant = 0; variant < 3; variant++) {
             example e = for_policy(i, policies);
             e.queries = 10;
             e.has_sinks = true;
             e.is_softmax = variant == 1;
+            e.is_composed = variant == 2;
             check_example(&e, 1e-4);
         }
 }
@@ -192,12 +194,13 @@ TEST(sinks_with_every_policy) {
 TEST(heads_of_one_layer_with_policies_of_their_own) {
     whet_policy policies[HEADS] = {named("adaptive"), named("softmax"), named("topk:5"),
                                    named("topk:5")};
-    for (int variant = 0; variant < 4; variant++) {
+    for (int variant = 0; variant < 6; variant++) {
         example e = for_policy(0, (whet_policy[HEADS]){{0}});
         e.layer = MIXED_LAYER;
         e.policies = policies;
         e.queries = variant & 1 ? 33 : 1;
-        e.is_softmax = variant & 2;
+        e.is_softmax = variant / 2 == 1;
+        e.is_composed = variant / 2 == 2;
         check_example(&e, 1e-4);
     }
 }
@@ -209,8 +212,9 @@ TEST(heads_with_policies_of_their_own_and_alibi) {
                                 named("topk:5")};
     whet_policy one_map[HEADS] = {named("softmax"), named("sparsemax"), named("softmax"),
                                   named("softmax")};
-    for (int variant = 0; variant < 4; variant++) {
+    for (int variant = 0; variant < 8; variant++) {
         example e = for_policy(0, (whet_policy[HEADS]){{0}});
+        e.is_composed = variant & 4;
         e.layer = variant & 1 ? ONE_MAP_LAYER : MIXED_LAYER;
         e.policies = variant & 1 ? one_map : mixed;
         e.queries = variant & 2 ? 40 : 1;
@@ -239,6 +243,11 @@ TEST(rows_of_all_masks_batches_and_types_are_recorded) {
             check_example(&e, 1e-5);
             e.queries = 17;
             e.is_softmax = true;
+            if (mask != MASK_NONE)
+                check_example(&e, 1e-5);
+            e.is_softmax = false;
+            e.is_composed = true;
+            e.cache_types[1] = 0;
             if (mask != MASK_NONE)
                 check_example(&e, 1e-5);
         }

@@ -28,6 +28,8 @@ typedef enum example_layout {
     TOKENS_FIRST, /* [batch][position][head][element], with a gap after every row */
     BACKWARDS,    /* heads and positions from the last to the first, with gaps */
     SPREAD,       /* elements apart from each other */
+    TRANSPOSED,   /* [batch][head][element][position], with a gap after every element; types without
+                     single elements have [batch][head][position][element], with gaps */
     LAYOUTS
 } example_layout;
 

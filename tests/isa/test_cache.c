@@ -23,8 +23,6 @@ typedef struct cache {
     char *memory;
 } cache;
 
-static bool is_quantised(whet_type type) { return type == WHET_Q8_0 || type == WHET_Q4_0; }
-
 static void store_element(char *at, whet_type type, float x) {
     uint16_t bits = type == WHET_F16 ? reference_to_f16(x) : reference_to_bf16(x);
     memcpy(at, type == WHET_F32 ? (void *)&x : (void *)&bits, reference_size(type));
@@ -33,7 +31,7 @@ static void store_element(char *at, whet_type type, float x) {
 static void fill_row(struct rng *rng, whet_type type, size_t depth, char *row) {
     float values[DEPTH_MAX];
     rng_fill_normal(rng, values, depth, 0, 1);
-    if (is_quantised(type)) {
+    if (reference_is_quantised(type)) {
         quantise_row(values, depth, type, row);
         return;
     }
@@ -178,7 +176,7 @@ static void check_cache(struct rng *rng, check_function *check, whet_type type, 
 
 static void check_type(struct rng *rng, check_function *check, whet_type type) {
     static const size_t counts[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 33};
-    size_t unit = is_quantised(type) ? 32 : 1;
+    size_t unit = reference_is_quantised(type) ? 32 : 1;
     for (size_t depth = unit; depth <= (unit > 1 ? DEPTH_MAX : 80); depth += unit) {
         for (size_t rows = 1; rows <= ROWS_MAX; rows++) {
             check_cache(rng, check, type, 1 + (depth / unit + rows) % 3, rows,
@@ -225,7 +223,7 @@ static void check_pieces(struct rng *rng, check_function *check, whet_type type)
 static void check_types(check_function *check, uint64_t seed,
                         void (*of_type)(struct rng *, check_function *, whet_type)) {
     struct rng rng = rng_seeded(seed);
-    for (whet_type type = WHET_F32; type <= WHET_Q4_0; type++) {
+    for (whet_type type = WHET_F32; type <= WHET_IQ4_NL; type++) {
         of_type(&rng, check, type);
     }
 }

@@ -31,11 +31,15 @@ static inline uint16_t quantise_f16(float value) {
 }
 
 /* The value that a non-negative f16 stands for. */
-static inline float quantise_f16_value(float value) {
-    uint16_t bits = quantise_f16(value);
+static inline float quantise_f16_value_of(uint16_t bits) {
     int exponent = bits >> 10;
     return exponent ? ldexpf((float)(1024 | (bits & 1023)), exponent - 25)
                     : ldexpf((float)bits, -24);
+}
+
+/* A non-negative value rounded to f16. */
+static inline float quantise_f16_value(float value) {
+    return quantise_f16_value_of(quantise_f16(value));
 }
 
 /* The nearest integer, ties to even, of a small number: adding 1.5 * 2^23 leaves no bits after the

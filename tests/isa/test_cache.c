@@ -75,6 +75,17 @@ static double cache_at(const cache *c, size_t head, size_t j, size_t i) {
     return reference_load_from_row(cache_row(c, head, j), (whet_type)c->shape.type, i);
 }
 
+/* How large the parts of an element are that are added to a sum separately. */
+static double cache_size_at(const cache *c, size_t head, size_t j, size_t i) {
+    whet_type type = (whet_type)c->shape.type;
+    double size = fabs(cache_at(c, head, j, i));
+    if (type == WHET_Q4_1 || type == WHET_Q5_1) {
+        const char *block = cache_row(c, head, j) + reference_row_size(type, i / 32 * 32);
+        size += 2 * fabs(reference_load(block + 2, WHET_F16)); /* minimum */
+    }
+    return size;
+}
+
 static size_t padded(size_t n) { return (n + ROW_PAD - 1) / ROW_PAD * ROW_PAD; }
 
 /* Rows of floats, each padded with zeros to whole vectors. */
@@ -150,9 +161,9 @@ static void check_values(struct rng *rng, const cache *c, size_t rows) {
         double sum = (double)before[at];
         double sizes = fabs(sum);
         for (size_t j = 0; i < depth && j < count; j++) {
-            double product = (double)weights[r * weights_stride + j] * cache_at(c, r / rows, j, i);
-            sum += product;
-            sizes += fabs(product);
+            double weight = (double)weights[r * weights_stride + j];
+            sum += weight * cache_at(c, r / rows, j, i);
+            sizes += weight * cache_size_at(c, r / rows, j, i);
         }
         wrong += !(fabs((double)out[at] - sum) <= product_bound(count, sizes));
     }

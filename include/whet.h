@@ -108,18 +108,25 @@ WHET_API const char *whet_last_error(void);
 
 /*
  * Element types. Arithmetic is in f32 or wider for all of them; f16 and bf16
- * outputs are the f32 result rounded to nearest even. The last three are for
- * keys and values of attention only: two quantised types, in which a block of 32
- * elements shares a scale, and WHET_CUSTOM, a format of your own (whet_tensor).
+ * outputs are the f32 result rounded to nearest even. The others are for keys
+ * and values of attention only: the quantised types of llama.cpp's caches, in
+ * which a block of 32 elements shares a scale (d, an f16) and in some a minimum
+ * (m, an f16), and WHET_CUSTOM, a format of your own (whet_tensor). A nibble is
+ * half of a byte: the low nibbles of a block's last 16 bytes are elements 0 to
+ * 15, the high ones 16 to 31. Element i of the types of five bits is its nibble
+ * and bit i of four bytes, the lowest first, as the fifth.
  */
 typedef enum whet_type {
     WHET_F32 = 0,
     WHET_F16 = 1,
     WHET_BF16 = 2,
-    WHET_Q8_0 = 3, /* 34 bytes per block: an f16 scale and 32 signed bytes; an element is
-                      scale * byte */
-    WHET_Q4_0 = 4, /* 18 bytes per block: an f16 scale and 16 bytes, whose low nibbles are
-                      elements 0 to 15 and high nibbles 16 to 31; scale * (nibble - 8) */
+    WHET_Q8_0 = 3,   /* 34 bytes per block: d, 32 signed bytes; d byte */
+    WHET_Q4_0 = 4,   /* 18 bytes: d, 16 bytes; d (nibble - 8) */
+    WHET_Q4_1 = 5,   /* 20 bytes: d, m, 16 bytes; d nibble + m */
+    WHET_Q5_0 = 6,   /* 22 bytes: d, 4 bytes, 16 bytes; d (five bits - 16) */
+    WHET_Q5_1 = 7,   /* 24 bytes: d, m, 4 bytes, 16 bytes; d five bits + m */
+    WHET_IQ4_NL = 8, /* 18 bytes: d, 16 bytes; d c[nibble], where c is -127, -104, -83, -65, -49,
+                        -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 */
     WHET_CUSTOM = 255
 } whet_type;
 
@@ -628,11 +635,11 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  *     element    contiguous elements
  * The stride of an axis of length 1 is never used and may be anything.
  *
- * A row of WHET_Q8_0 or WHET_Q4_0 is a sequence of whole blocks without gaps:
+ * A row of a quantised type is a sequence of whole blocks without gaps:
  * head_dim (for k) or value_dim (for v) must be a multiple of 32. Address and
  * strides must be even; the element stride is ignored. Every element is exactly
- * representable in f32. A scale that is not finite affects only the queries that
- * see its position.
+ * representable in f32, unless its type has a minimum. A scale or minimum that
+ * is not finite affects only the queries that see its position.
  *
  * For WHET_CUSTOM, to_f32 converts one position's row of n elements to floats.
  * The element stride is ignored; the other strides must be given.

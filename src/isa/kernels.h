@@ -189,6 +189,10 @@ typedef struct kernels {
     /* Rows of quantised blocks (see whet_type); n is a multiple of 32. */
     void (*q8_0_to_f32)(const void *x, float *y, size_t n);
     void (*q4_0_to_f32)(const void *x, float *y, size_t n);
+    void (*q4_1_to_f32)(const void *x, float *y, size_t n);
+    void (*q5_0_to_f32)(const void *x, float *y, size_t n);
+    void (*q5_1_to_f32)(const void *x, float *y, size_t n);
+    void (*iq4_nl_to_f32)(const void *x, float *y, size_t n);
 
     /*
      * Many queries: panels of `lanes` query rows, the lane last everywhere. A

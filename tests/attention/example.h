@@ -43,7 +43,7 @@ typedef struct example_shape {
 } example_shape;
 
 /* The types that k and v may have. Dimensions are rounded up to the blocks of quantised ones. */
-#define CACHE_TYPES 6
+#define CACHE_TYPES 10
 extern const whet_type example_cache_types[CACHE_TYPES];
 
 /* Where a tensor lies. */

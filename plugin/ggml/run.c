@@ -18,6 +18,7 @@ void run_free(run *r) {
     free(r->operations);
     free(r->memory);
     free(r->record_memory);
+    free(r->details);
     free(r->recorded);
     free(r);
 }

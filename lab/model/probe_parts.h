@@ -45,7 +45,7 @@ bool probe_gather(probe *p);
 /* probe_details.c: of one policy's run, once the heads are known: memory; then every row that
  * belongs to a prompt; then means. */
 bool probe_details_begin(probe *p);
-void probe_details_add(probe *p, size_t prompt, const record_row *row, const record_detail *detail);
+void probe_details_add(probe *p, size_t index, const record_row *row, const record_detail *detail);
 void probe_details_end(probe *p);
 
 /* probe_gaps.c: the values that are kept of a histogram. */

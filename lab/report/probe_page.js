@@ -107,19 +107,32 @@ const grids = policies.map((policy) => {
     return grid;
 });
 
+// Names for screen readers: those of large grids wait until the browser has nothing else to do.
+let naming = 0;
+function name(from = 0) {
+    const to = Math.min(from + 256, layers * heads);
+    grids.forEach((grid, p) => {
+        for (let cell = from; cell < to; cell++) grid.children[cell].setAttribute("aria-label", label(policies[p], cell));
+    });
+    if (to < layers * heads) naming = setTimeout(name, 0, to);
+}
+
 function paint() {
     const { of, place } = measures[state.measure];
     grids.forEach((grid, p) => {
-        for (let cell = 0; cell < layers * heads; cell++) {
-            const button = grid.children[cell], x = of(policies[p], cell, state.size);
-            button.style.background = x === null ? "transparent" : shade(place(x, state.size));
-            button.classList.toggle("dim", !isShown(cell));
-            button.classList.toggle("marked", state.marked.has(cell));
-            button.classList.toggle("chosen", cell === state.chosen);
-            button.setAttribute("aria-label", label(policies[p], cell));
+        let cell = 0;
+        for (const button of grid.children) {
+            const x = of(policies[p], cell, state.size);
+            const colour = x === null ? "transparent" : shade(place(x, state.size));
+            const kind = `${isShown(cell) ? "" : "dim "}${state.marked.has(cell) ? "marked " : ""}${cell === state.chosen ? "chosen" : ""}`;
+            if (button.shown !== colour) button.style.background = button.shown = colour;
+            if (button.className !== kind) button.className = kind;
+            cell++;
         }
     });
-    byId("size-text").textContent = `${sizes[state.size].toLocaleString("en")} ${data.of}, ${Math.round(tokens[state.size]).toLocaleString("en")} tokens`;
+    clearTimeout(naming);
+    name();
+    byId("size-text").textContent = `${sizes[state.size].toLocaleString("en")} ${data.of}; prompt of ${Math.round(tokens[state.size]).toLocaleString("en")} tokens`;
     byId("marked").textContent = `${state.marked.size} marked`;
     byId("mark").textContent = state.marked.has(state.chosen) ? "Unmark this head" : "Mark this head";
 }
@@ -129,7 +142,7 @@ function paint() {
 // Lines over tokens, logarithmic: { name, colour, dash, points: [[tokens, value], ...] }.
 function plot(title, lines, { dotted = null, first = tokens[0], last = tokens[tokens.length - 1], isLog = false } = {}) {
     const all = [...lines.flatMap((l) => l.points), ...(dotted ?? [])].map(([, v]) => v);
-    let high = Math.max(isLog ? 1 : 1e-9, ...all), low = isLog ? Math.min(1, ...all) : Math.min(0, ...all);
+    let high = Math.max(isLog ? 1 : 1e-3, ...all), low = isLog ? Math.min(1, ...all) : Math.min(0, ...all);
     if (isLog && high / low < 2) high = 2 * low;
     const x = (t) => 40 + (last > first ? (Math.log(Math.max(t, first) / first) / Math.log(last / first)) * 250 : 125);
     const share = (v) => (isLog ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low));

@@ -55,6 +55,7 @@ static void remove_places(probe *p) {
     free(p->rows_path);
     free(p->log_path);
     free(p->places);
+    free(p->stretches);
     needles_forget(&p->needles);
     prompts_free(&p->prompts);
 }
@@ -122,9 +123,10 @@ static bool run_policies(probe *p) {
     for (p->policy = 0; is_good && p->policy < q->policy_count; p->policy++) {
         memset(p->places, 0, p->prompts.count * sizeof *p->places);
         needles_forget(&p->needles);
-        is_good = probe_run_process(p) && probe_gather(p);
+        is_good = probe_run_process(p);
         if (is_good && p->policy == 0)
             mean_tokens(p);
+        is_good = is_good && probe_gather(p);
     }
     lab_progress_end(&p->progress);
     return is_good;
@@ -154,8 +156,13 @@ bool probe_run(const probe_request *request, probe_result *result, lab_error *er
 void probe_free(probe_result *result) {
     free(result->values);
     free(result->retrieval);
-    result->retrieval = NULL;
-    result->values = NULL;
+    free(result->along);
+    free(result->keys);
+    free(result->gaps);
+    json_decref(result->pieces);
+    result->values = result->retrieval = result->along = result->gaps = NULL;
+    result->keys = NULL;
+    result->pieces = NULL;
 }
 
 double probe_mean(const probe_result *result, size_t policy, size_t size, size_t layer, size_t head,

@@ -4,6 +4,7 @@
  * are handled in the same way, with a slope of 1. Such operations are rare.
  */
 #include "attention.h"
+#include "last_rows.h"
 #include "run.h"
 #include <math.h>
 #include <string.h>
@@ -75,7 +76,7 @@ static bool prepare(operation *o, size_t threads) {
         each = larger(each, bytes);
     }
     size_t place = attention_place_bytes(o);
-    if (!operation_memory(o, place, mask_bytes(o) + each, threads))
+    if (!operation_memory(o, place, larger(mask_bytes(o) + each, last_rows_bytes(o)), threads))
         return false;
     attention_place(o, o->shared);
     o->shared += place;
@@ -97,6 +98,8 @@ static void compute_head(operation *o, size_t item_head, char *memory) {
     }
     whet_attention_execute(&plan, NULL, memory + mask_bytes(o), NULL);
     attention_forget_sinks(&a);
+    if (last_row_is_wanted(o, head))
+        last_row_of_attention(o, item, head, memory);
 }
 
 void attention_heads_compute(host_tensor *result, int thread, int threads, void *context) {

@@ -10,6 +10,7 @@
 
 #include "llama/ggml_layout.h"
 #include "llama/message.h"
+#include "llama/record.h"
 #include "pattern.h"
 #include "policies.h"
 #include "team.h"
@@ -33,6 +34,7 @@ typedef struct operation {
     whet_plan plan;
     whet_stats *stats; /* recorded statistics, or NULL: [batch][heads][queries]; max is that of the
                           keys only, NaN where unknown */
+    record_detail *details; /* recorded of last rows, or NULL: [batch][heads] */
     /* prepared by the first thread */
     atomic_int ready; /* 1: ready, -1: out of memory */
     char *shared;     /* memory shared by all threads, then `thread_bytes` for each of them */

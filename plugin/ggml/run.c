@@ -19,6 +19,7 @@ void run_free(run *r) {
     free(r->patterns);
     free(r->memory);
     free(r->record_memory);
+    free(r->details);
     free(r->recorded);
     free(r);
 }

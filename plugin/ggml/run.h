@@ -31,6 +31,8 @@ struct run {
     /* run_recording.c */
     char *record_memory;
     size_t record_bytes;
+    record_detail *details; /* of all operations' last rows */
+    size_t detail_capacity;
     recorded_operation *recorded;
     size_t recorded_capacity;
     atomic_bool has_failed;

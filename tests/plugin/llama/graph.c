@@ -315,6 +315,11 @@ static void compute_reference(const tensors *t, const example *e, outcome *o, do
                 reference_row(logits, (size_t)e->keys, sink,
                               e->policies ? &e->policies[h] : &softmax, p, &o->stats[row]);
                 o->spread[row] = spread_of(logits, e->keys);
+                if (i == e->queries - 1) {
+                    size_t last = (size_t)(s * e->heads + h) * (size_t)e->keys;
+                    memcpy(o->logits + last, logits, (size_t)e->keys * sizeof *logits);
+                    memcpy(o->weights + last, p, (size_t)e->keys * sizeof *p);
+                }
                 reference_output(t, e, s, h, p, out + row * width);
             }
     free(logits);
@@ -412,6 +417,9 @@ outcome graph_compute(const example *wanted) {
     o.count = o.rows * (size_t)(e.is_softmax ? e.keys : e.value_dim);
     o.stats = calloc(o.rows, sizeof *o.stats);
     o.spread = calloc(o.rows, sizeof *o.spread);
+    size_t last = (size_t)e.batch * (size_t)e.heads * (size_t)e.keys;
+    o.logits = calloc(last, sizeof *o.logits);
+    o.weights = calloc(last, sizeof *o.weights);
     o.result = calloc(o.count, sizeof *o.result);
     o.stock = calloc(o.count, sizeof *o.stock);
     double *exact = calloc(o.count, sizeof *exact);
@@ -434,6 +442,8 @@ outcome graph_compute(const example *wanted) {
 void outcome_free(outcome *o) {
     free(o->stats);
     free(o->spread);
+    free(o->logits);
+    free(o->weights);
     free(o->result);
     free(o->stock);
 }

@@ -54,10 +54,11 @@ typedef struct outcome {
     double error, stock_error; /* relative, L2 */
     bool is_restored;          /* all nodes were restored */
     bool has_nan;
-    size_t rows;           /* batch * heads * queries */
-    whet_stats *stats;     /* the reference's, [item][head][query] */
-    double *spread;        /* likewise */
-    float *result, *stock; /* [item][head][query][value], of SOFT_MAX [..][keys] */
+    size_t rows;              /* batch * heads * queries */
+    whet_stats *stats;        /* the reference's, [item][head][query] */
+    double *spread;           /* likewise */
+    double *logits, *weights; /* the reference's of the last query, [item][head][key] */
+    float *result, *stock;    /* [item][head][query][value], of SOFT_MAX [..][keys] */
     size_t count;
 } outcome;
 

@@ -593,19 +593,22 @@ def bench_training(bench, figures):
     seconds = measure([Contender(name, run) for name, run in runs.items()], bench.sizes)
     best = {name: min(list_) for name, list_ in zip(runs, seconds)}
     peaks = {}
-    for name in runs:
+    for name in ("whet", "torch"):
         command = [sys.executable, str(HERE / "peers.py"), "--lib", str(bench.library), "--peak-of", name, str(n)]
         peaks[name] = int(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
-    figures["training"] = {name: {"seconds": best[name], "peak_bytes": peaks[name]} for name in runs}
+    figures["training"] = {name: {"seconds": best[name], "peak_bytes": peak} for name, peak in peaks.items()}
     figures["training_times"] = best["torch"] / best["whet"]
+    figures["training_times_limit"] = best["torch"] / best["products"]
     figures["training_memory"] = peaks["whet"] / peaks["torch"]
     what = f"attention with gradients, 8 heads x {n} x 128, composed torch takes"
     report_bar(what, figures["training_times"], "times as long", 3)
+    print(f"  and {figures['training_times_limit']:.3g} times as long as the seven products of whet's two passes alone")
     report_bar(f"  and its memory, {peaks['torch'] >> 20} MiB, is of whet's {peaks['whet'] >> 20} MiB", 1 / figures["training_memory"], "times", 4)
 
 
 def training_runs(whet, n):
-    """A forward and a backward pass of adaptive attention, by whet and composed."""
+    """A forward and a backward pass of adaptive attention, by whet and composed. And the matrix products alone that any
+    two passes with linear memory need, two forward and five backward: what nothing built from them can be faster than."""
     q, k, v = (torch.from_numpy(normal((1, 8, n, 128), seed)).requires_grad_() for seed in (1, 2, 3))
     gradient = torch.from_numpy(normal((1, 8, n, 128), 4))
     composed = torch_attention(q, k, v, 128**-0.5, True, False)
@@ -613,7 +616,22 @@ def training_runs(whet, n):
     def backward_of(forward):
         return lambda: torch.autograd.grad(forward(), (q, k, v), gradient)
 
-    return {"whet": backward_of(lambda: whet.attention(q, k, v)), "torch": backward_of(composed)}
+    with torch.no_grad():
+        heads = list(zip(q[0], k[0], v[0], gradient[0]))
+        weights, weight_gradients, result = torch.empty(n, n), torch.empty(n, n), torch.empty(n, 128)
+
+    def products():
+        with torch.no_grad():
+            for query, key, value, outer in heads:
+                torch.mm(query, key.t(), out=weights)
+                torch.mm(weights, value, out=result)
+                torch.mm(query, key.t(), out=weights)
+                torch.mm(outer, value.t(), out=weight_gradients)
+                torch.mm(weights.t(), outer, out=result)
+                torch.mm(weight_gradients, key, out=result)
+                torch.mm(weight_gradients.t(), query, out=result)
+
+    return {"whet": backward_of(lambda: whet.attention(q, k, v)), "torch": backward_of(composed), "products": products}
 
 
 def print_peak(name, n, library):

@@ -175,8 +175,9 @@ typedef struct whet_stats {
     uint32_t flags;       /* WHET_ROW_... */
     uint32_t reserved;
     double skipped_weight; /* attention with skip: sum of the coefficients whose values were left
-                              out, */
-    double skipped_share;  /* and their share of the keys that causality and window let it see */
+                              out */
+    double skipped_share;  /* attention with skip: how many values were left out, as a share of
+                              the keys that causality and window allow */
 } whet_stats;
 
 enum {
@@ -602,16 +603,16 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * Masked keys and their values contribute nothing, whatever they hold: unused
  * slots of a cache may contain NaN.
  *
- * skip leaves out values that hardly matter. Every weight of a row is known before
- * the first value is read; blocks of 64 values whose weights add up to at most `skip`
- * over all that is left out, in every row that is computed together with them, are
- * neither read nor multiplied. The other coefficients stay as they are. So an output
- * moves by at most skip times the largest value left out, and never by more than
- * 2 skip max|V|. What a row lost is in its statistics (skipped_weight, skipped_share).
- * Whatever a value left out holds, NaN included, has no effect. Gradients are those
- * of the outputs computed this way, with the choice of blocks held constant.
- * Coefficients of exactly zero (topk, hardmax, entmax) are left out at skip = 0, too:
- * the outputs of finite rows do not change.
+ * skip saves the time of values that hardly matter. The weights of a row are known
+ * before its values are read, and values are read in blocks of 64. A block is left
+ * out if, in every row that is computed with it, the weights of all blocks left out
+ * add up to at most `skip`. The other coefficients are not changed, so an output
+ * differs by at most skip times the largest value left out. The statistics report
+ * what each row lost (skipped_weight, skipped_share). The values left out have no
+ * effect, even if they are NaN. Gradients are those of the outputs computed this
+ * way, with the choice of blocks held constant. Values whose coefficients are exactly
+ * zero (topk, hardmax, entmax) are left out at skip = 0, too, which does not change
+ * the outputs of finite rows.
  *
  * Memory use is linear in the number of keys. Results are the same bit for bit
  * for any number of threads. Compared with exact arithmetic, the error of an output

@@ -16,7 +16,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *const probe_measure_names[PROBE_MEASURES] = {
     "entropy",      "entropy_after",      "beta",          "largest_weight", "spread",
@@ -36,22 +35,15 @@ static bool make_prompts(probe *p) {
 }
 
 static bool make_places(probe *p) {
-    p->folder = lab_make_temporary_folder("whet-probe", p->error);
-    if (!p->folder)
+    if (!lab_temporary_folder_make(&p->folder, "whet-probe-run", p->error))
         return false;
-    p->rows_path = lab_path(p->folder, "rows.csv");
-    p->log_path = lab_path(p->folder, "log");
+    p->rows_path = lab_path(p->folder.path, "rows.csv");
+    p->log_path = lab_path(p->folder.path, "log");
     return (p->rows_path && p->log_path) || lab_fail_memory(p->error);
 }
 
 static void remove_places(probe *p) {
-    if (p->rows_path)
-        unlink(p->rows_path);
-    if (p->log_path)
-        unlink(p->log_path);
-    if (p->folder)
-        rmdir(p->folder);
-    free(p->folder);
+    lab_temporary_folder_remove(&p->folder);
     free(p->rows_path);
     free(p->log_path);
     free(p->places);

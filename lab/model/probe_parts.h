@@ -10,6 +10,7 @@
 #include "model/runner.h"
 
 #include "base/progress.h"
+#include "base/temporary_folder.h"
 #include "model/needles.h"
 
 /* Where a prompt's rows are in the plug-in's record. */
@@ -24,7 +25,7 @@ typedef struct probe {
     probe_result *result;
     prompt_list prompts;
     char library[RUNNER_PATH_SIZE], plugin[RUNNER_PATH_SIZE];
-    char *folder; /* for temporary files */
+    lab_temporary_folder folder;
     char *rows_path, *log_path;
     prompt_place *places; /* [prompts.count], of the current policy */
     uint64_t evaluations;

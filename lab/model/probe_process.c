@@ -114,6 +114,7 @@ static bool show(void *owner, lab_error *error) {
 bool probe_run_process(probe *p) {
     llama_process process = {.owner = p,
                              .log_path = p->log_path,
+                             .folder = &p->folder,
                              .set_environment = set_environment,
                              .work = work,
                              .take = take_line,

@@ -191,7 +191,7 @@ static bool fail_incomplete(const probe *p, uint64_t recorded) {
     return lab_fail(p->error, LAB_SYSTEM,
                     "the plug-in recorded %llu of %llu evaluations: %s may be full, or attention "
                     "runs where the plug-in is not",
-                    seen, all, p->folder);
+                    seen, all, p->folder.path);
 }
 
 bool probe_gather(probe *p) {

@@ -252,5 +252,15 @@ stopped_by() { # signal status
 check "Ctrl-C ends a probe in good order" stopped_by INT 130
 check "SIGTERM does" stopped_by TERM 143
 check "SIGHUP does" stopped_by HUP 129
+killed() { # leaves temporary files, which the next probe removes
+    "$WHET_BIN" probe "$model" --sizes 4..32:x2 --sequences 1000 --policy softmax --threads 1 --quiet >/dev/null 2>&1 &
+    local probe=$!
+    while kill -0 $probe && [ -z "$(ls "$TMPDIR")" ]; do sleep 0.05; done
+    kill -9 $probe
+    wait $probe 2>/dev/null
+    [ -n "$(ls "$TMPDIR")" ] || return 1
+    "$WHET_BIN" probe "$model" --sizes 4 --count 1 --policy softmax --threads 1 --quiet >"$SCRATCH/out" 2>&1 && [ -z "$(ls "$TMPDIR")" ]
+}
+check "what a killed probe left is removed by the next" killed
 check "nothing is left in the folder for temporary files" [ -z "$(ls "$TMPDIR")" ]
 finish

@@ -1,5 +1,5 @@
 # needs: pytest numpy
-"""What the package takes from the program: CLRS-Text, heads of max retrieval, tensors of GGUF files, probes of models."""
+"""What the package takes from the program: CLRS-Text, max-retrieval heads, tensors of GGUF files, probes of models."""
 
 import itertools
 import json

@@ -601,7 +601,9 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * first key and takes only what the keys left over.
  *
  * Masked keys and their values contribute nothing, whatever they hold: unused
- * slots of a cache may contain NaN.
+ * slots of a cache may contain NaN. Keys that the mask hides from all queries that are
+ * computed together, such as those of other sequences, cost next to nothing; a mask that
+ * is the same for all heads (stride 0) is scanned once for them.
  *
  * skip saves the time of values that hardly matter. The weights of a row are known
  * before its values are read, and values are read in blocks of 64. A block is left

@@ -73,5 +73,8 @@ void whet_decode_add_columns(decode_work *w, size_t low, size_t from, size_t to)
     for (size_t r = 0; r < w->row_count; r++)
         memset(w->weights + r * w->weights_stride + (to - low), 0, ROW_PAD * sizeof(float));
     for (size_t h = 0; h < w->shape.heads_per_task; h++)
-        add_head(w, low, from, to, h);
+        for (size_t start = from, n; start < to; start += n) {
+            n = whet_contiguous_keys(&w->slice.list, start, to);
+            add_head(w, low, start, start + n, h);
+        }
 }

@@ -87,7 +87,7 @@ static void choose_strides(example_tensor *t, example_layout layout) {
     t->stride[1] = tokens_first ? row : positions * row;
     t->stride[2] = tokens_first ? heads * row : row;
     t->stride[0] = heads * positions * row;
-    if (layout == TRANSPOSED && t->type != WHET_CUSTOM && !is_quantised(t->type)) {
+    if (layout == TRANSPOSED && t->type != WHET_CUSTOM && !reference_is_quantised(t->type)) {
         t->stride[2] = size;
         t->stride[3] = positions * size + gap;
         t->stride[1] = (ptrdiff_t)t->extent[3] * t->stride[3];

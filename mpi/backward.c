@@ -230,7 +230,10 @@ static void find_gradients(backward_plan *p) {
 /* ---- results ---- */
 
 static kv_slice slice_of(const backward_plan *p, size_t batch) {
-    return (kv_slice){.attention = &p->g.attention, .kernels = whet_kernels_get(), .batch = batch};
+    return (kv_slice){.attention = &p->g.attention,
+                      .kernels = whet_kernels_get(),
+                      .batch = batch,
+                      .list = {.step = 1}};
 }
 
 /* Gradients of a piece of queries; returns the first bad row. */

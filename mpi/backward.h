@@ -2,7 +2,7 @@
  * The backward pass of attention whose queries are spread over ranks like the keys (spread.h).
  *
  * In a first round keys and values travel, and every block gives the sums that its rows' gradients
- * are made of (attention/backward_part.h); they merge in the order of the tree. In a second round
+ * are made of (attention/backward.h); they merge in the order of the tree. In a second round
  * the blocks compute gradients from the sums of whole rows: those of queries stay and merge like
  * the sums, those of keys, values and biases go back to their owners (returns.h). Logits, and the
  * gradients of weights, are computed in both rounds.
@@ -10,7 +10,7 @@
 #ifndef WHET_MPI_BACKWARD_H
 #define WHET_MPI_BACKWARD_H
 
-#include "attention/backward_part.h"
+#include "attention/backward.h"
 #include "returns.h"
 #include "totals.h"
 

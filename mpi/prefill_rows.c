@@ -416,7 +416,9 @@ static bool finish_row(row_plan *p, const piece_split *x, const double *numbers)
                                .kernels = r->kernels,
                                .heads_per_kv = per_kv,
                                .batch = x->at.batch,
-                               .kv_head = x->at.head / per_kv},
+                               .kv_head = x->at.head / per_kv,
+                               .list = {.step = 1}},
+                     .shape = {.row_count = p->s.a.queries * per_kv},
                      .states = p->states + slice * p->s.a.queries * per_kv};
     chunk_sums sums = {
         .z = r->state->sink_z + found->z, .s = r->state->sink_s + found->s, .first = found->first};

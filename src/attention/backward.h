@@ -201,4 +201,13 @@ void whet_backward_store_bias(const whet_plan *plan, const plan_shape *shape, si
 /* Gradients of parameters: all tasks' sums. */
 void whet_backward_store_parameters(const whet_plan *plan, const plan_shape *shape);
 
+/*
+ * Plans one run; `part` must outlive the plan. The first run has no gradients to write except
+ * `betas`, which must be given but is not written. Gradients of policies and sinks are complete in
+ * every part, so only one may ask for them. Rows may have the map softmax only, and there are no
+ * gradients of statistics (WHET_ERROR_UNSUPPORTED). skip must be 0.
+ */
+whet_status whet_plan_backward_part(const whet_gradients *gradients, const backward_part *part,
+                                    whet_plan *plan);
+
 #endif

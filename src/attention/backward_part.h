@@ -28,13 +28,4 @@ typedef struct backward_part {
     backward_sums *rows; /* [batch][head][query] of the plan: found, or those of all parts */
 } backward_part;
 
-/*
- * Plans one run; `part` must outlive the plan. The first run has no gradients to write except
- * `betas`, which must be given but is not written. Gradients of policies and sinks are complete in
- * every part, so only one may ask for them. Rows may have the map softmax only, and there are no
- * gradients of statistics (WHET_ERROR_UNSUPPORTED). skip must be 0.
- */
-whet_status whet_plan_backward_part(const whet_gradients *gradients, const backward_part *part,
-                                    whet_plan *plan);
-
 #endif

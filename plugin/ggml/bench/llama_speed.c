@@ -36,7 +36,8 @@ static struct {
     struct llama_model *model;
     struct llama_context *context[WAYS];
     struct llama_batch batch;
-    int vocabulary, filled; /* tokens in the caches */
+    struct ggml_threadpool *pools[NUMBERS_MAX]; /* for each number of threads */
+    int vocabulary, filled;                     /* tokens in the caches */
 } bench;
 
 static _Noreturn void fail(const char *what) {
@@ -124,29 +125,39 @@ static void find(const char *name, void *pointer) {
     memcpy(pointer, &function, sizeof function);
 }
 
-/* Threads that live as long as they are attached, as in llama-cli and llama-bench. Both contexts
- * have the same, since only one of them computes at a time. */
-static struct ggml_threadpool *attach_threads(int count) {
+/*
+ * Threads that spin between operations, as in llama-cli and llama-bench; without them the host
+ * would create new ones for every graph. Both contexts have the same, since only one of them
+ * computes at a time. A context pauses the threads that it had when it gets others: all live to the
+ * end.
+ */
+static struct ggml_threadpool *make_threads(int count) {
     struct ggml_threadpool *(*make)(struct ggml_threadpool_params *);
     find("ggml_threadpool_new", &make);
     struct ggml_threadpool_params params = ggml_threadpool_params_default(count);
     struct ggml_threadpool *pool = make(&params);
     if (!pool)
         fail("cannot create threads");
-    for (int way = 0; way < WAYS; way++) {
-        llama_attach_threadpool(bench.context[way], pool, pool);
-        llama_set_n_threads(bench.context[way], count, count);
-    }
     /* cppcheck-suppress returnDanglingLifetime; the host copies the parameters */
     return pool;
 }
 
-static void detach_threads(struct ggml_threadpool *pool) {
+static void use_threads(int which) {
+    int count = bench.threads.of[which];
+    if (!bench.pools[which])
+        bench.pools[which] = make_threads(count);
+    for (int way = 0; way < WAYS; way++) {
+        llama_attach_threadpool(bench.context[way], bench.pools[which], bench.pools[which]);
+        llama_set_n_threads(bench.context[way], count, count);
+    }
+}
+
+static void end_threads(void) {
     void (*end)(struct ggml_threadpool *);
     find("ggml_threadpool_free", &end);
-    for (int way = 0; way < WAYS; way++)
-        llama_detach_threadpool(bench.context[way]);
-    end(pool);
+    for (int i = 0; i < bench.threads.count; i++)
+        if (bench.pools[i])
+            end(bench.pools[i]);
 }
 
 /* ---- computing ---- */
@@ -203,14 +214,13 @@ static void copy_caches(void) {
 static void fill(int depth) {
     if (depth == bench.filled)
         return;
-    struct ggml_threadpool *pool = attach_threads(bench.threads.largest);
+    use_threads(bench.threads.count - 1);
     while (bench.filled < depth) {
         int count = depth - bench.filled < PROMPT ? depth - bench.filled : PROMPT;
         compute(WHET, bench.filled, count, 1);
         bench.filled += count;
         fprintf(stderr, "filled %d of %d\n", bench.filled, bench.depths.largest);
     }
-    detach_threads(pool);
     copy_caches();
 }
 
@@ -271,14 +281,14 @@ int main(int argc, char **argv) {
     for (int d = 0; d < bench.depths.count; d++) {
         fill(bench.depths.of[d]);
         for (int t = 0; t < bench.threads.count; t++) {
-            struct ggml_threadpool *pool = attach_threads(bench.threads.of[t]);
+            use_threads(t);
             for (int s = 0; s < bench.sequences.count; s++)
                 report(bench.depths.of[d], bench.threads.of[t], bench.sequences.of[s]);
-            detach_threads(pool);
         }
     }
     for (int way = 0; way < WAYS; way++)
         llama_free(bench.context[way]);
+    end_threads();
     llama_batch_free(bench.batch);
     llama_model_free(bench.model);
     return 0;

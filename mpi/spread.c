@@ -72,8 +72,9 @@ whet_attention whet_mpi_describe_block(const spread *p, const query_piece *piece
 }
 
 void whet_mpi_run_block(spread *p, const whet_plan *plan) {
-    whet_status status =
-        plan->phases > 0 ? whet_attention_execute(plan, &p->base.executor, p->memory, NULL) : WHET_OK;
+    whet_status status = plan->phases > 0
+                             ? whet_attention_execute(plan, &p->base.executor, p->memory, NULL)
+                             : WHET_OK;
     p->failure = status > p->failure ? status : p->failure;
 }
 
@@ -322,7 +323,7 @@ whet_status whet_mpi_plan_spread(spread *p, whet_mpi_layout layout) {
     whet_status status = plan_ring(p, layout, keys.positions);
     if (status != WHET_OK)
         return status;
-    return list_pieces(p) ? WHET_OK
-                          : whet_mpi_refuse(WHET_ERROR_MEMORY, "out of memory for %zu queries",
-                                            a->queries);
+    return list_pieces(p)
+               ? WHET_OK
+               : whet_mpi_refuse(WHET_ERROR_MEMORY, "out of memory for %zu queries", a->queries);
 }

@@ -47,9 +47,7 @@ static inline size_t piece_rows(const spread *p, const query_piece *piece) {
 }
 
 /* All rows of this rank. */
-static inline size_t spread_rows(const spread *p) {
-    return p->a.batch * p->a.heads * p->a.queries;
-}
+static inline size_t spread_rows(const spread *p) { return p->a.batch * p->a.heads * p->a.queries; }
 
 static inline void *slot_at(const query_piece *piece, size_t slot) {
     return piece->contents + slot * piece->slot_bytes;
@@ -75,7 +73,8 @@ whet_status whet_mpi_begin_spread(spread *p, const whet_executor *executor, whet
 
 /* This rank's numbers of queries and keys, and no mask, which covers all keys: what libwhet can
  * check as attention of its own. */
-whet_status whet_mpi_part_sizes(const communicator *c, whet_mpi_layout layout, whet_attention *part);
+whet_status whet_mpi_part_sizes(const communicator *c, whet_mpi_layout layout,
+                                whet_attention *part);
 
 /* Takes a description that has been checked on all ranks and finds this rank's part of it: shares,
  * pieces and what travels. */

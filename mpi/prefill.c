@@ -124,7 +124,8 @@ static void compute_block(prefill_plan *p, query_piece *piece, size_t key_piece,
         take_row(p, &p->block_stats[row], keys.begin, out, beta, block_row_at(p, piece, slot, row));
     }
     piece_merge m = {p, piece};
-    whet_mpi_bag_add(&piece->waiting, key_piece, slot, has_values ? merge_values : merge_stats, &m);
+    whet_mpi_bag_add(&piece->waiting, (tree_node){0, key_piece}, slot,
+                     has_values ? merge_values : merge_stats, &m);
 }
 
 static void stats_block(spread *s, query_piece *piece, size_t key_piece, void *context) {

@@ -92,22 +92,37 @@ void whet_mpi_for_blocks(spread *p, whet_mpi_share share, block_function functio
         span own = whet_mpi_pieces_in(p, &share, part);
         for (size_t key_piece = own.begin; key_piece < own.end; key_piece++)
             for (size_t i = 0; i < p->piece_count; i++)
-                if (key_piece >= p->pieces[i].keys.begin && key_piece < p->pieces[i].keys.end)
+                if (sees_piece(&p->pieces[i], key_piece))
                     function(p, &p->pieces[i], key_piece, context);
     }
 }
 
-static void empty_bags(spread *p) {
+void whet_mpi_empty_bags(spread *p) {
     for (size_t i = 0; i < p->piece_count; i++)
         p->pieces[i].waiting = whet_mpi_bag(&p->keys, p->pieces[i].keys);
 }
 
 void whet_mpi_run_round(spread *p, bool has_values, block_function function, void *context) {
-    empty_bags(p);
+    whet_mpi_empty_bags(p);
     whet_mpi_ring_start(&p->r, has_values ? p->r.tensors : p->r.tensors - 1);
     do
         whet_mpi_for_blocks(p, whet_mpi_ring_share(&p->r), function, context);
     while (whet_mpi_ring_next(&p->r));
+}
+
+bag whet_mpi_nodes_of(const spread *p, int rank, span queries) {
+    whet_mpi_share share = {0};
+    bag b = whet_mpi_bag(&p->queries, queries);
+    whet_mpi_share_of(p->queries.positions, p->r.layout, rank, p->base.c.size, &share);
+    for (int part = 0; part < 2; part++) {
+        size_t end = share.start[part] + share.count[part];
+        for (size_t at = share.start[part]; at < end; at += p->queries.piece) {
+            size_t piece = at / p->queries.piece;
+            if (piece >= queries.begin && piece < queries.end)
+                whet_mpi_bag_add(&b, (tree_node){0, piece}, whet_mpi_bag_slot(&b), NULL, NULL);
+        }
+    }
+    return b;
 }
 
 whet_status whet_mpi_agree_on_rows(spread *p, uint64_t first_bad, uint64_t *first_bad_row) {
@@ -163,8 +178,7 @@ void whet_mpi_free_spread(spread *p) {
     whet_mpi_ring_free(&p->r);
 }
 
-/* The pieces of keys that a piece of queries may see. */
-static span visible_pieces(const spread *p, span queries) {
+span whet_mpi_visible_pieces(const spread *p, span queries) {
     const whet_attention *a = &p->a;
     int64_t keys = (int64_t)p->keys.positions, low = 0, high = keys;
     int64_t first = (int64_t)queries.begin + a->offset, last = (int64_t)queries.end - 1 + a->offset;
@@ -191,7 +205,7 @@ static bool list_pieces(spread *p) {
             query_piece *piece = &p->pieces[p->piece_count++];
             piece->positions = (span){at, stop};
             piece->local = local;
-            piece->keys = visible_pieces(p, piece->positions);
+            piece->keys = whet_mpi_visible_pieces(p, piece->positions);
             local += stop - at;
             at = stop;
         }
@@ -202,12 +216,13 @@ static bool list_pieces(spread *p) {
 static void count_block(spread *p, query_piece *piece, size_t key_piece, void *context) {
     (void)p;
     (void)context;
-    whet_mpi_bag_add(&piece->waiting, key_piece, whet_mpi_bag_slot(&piece->waiting), NULL, NULL);
+    whet_mpi_bag_add(&piece->waiting, (tree_node){0, key_piece}, whet_mpi_bag_slot(&piece->waiting),
+                     NULL, NULL);
 }
 
 /* Plays the arrival of all shares to learn how many results of each piece wait at a time. */
 bool whet_mpi_allocate_slots(spread *p) {
-    empty_bags(p);
+    whet_mpi_empty_bags(p);
     for (int step = 0; step < p->base.c.size; step++) {
         whet_mpi_share share = {0};
         whet_mpi_share_of(p->keys.positions, p->r.layout, (p->base.c.rank + step) % p->base.c.size,

@@ -101,8 +101,22 @@ whet_attention whet_mpi_describe_block(const spread *p, const query_piece *piece
 typedef void (*block_function)(spread *p, query_piece *piece, size_t key_piece, void *context);
 void whet_mpi_for_blocks(spread *p, whet_mpi_share share, block_function function, void *context);
 
+/* The pieces of keys that queries may see. */
+span whet_mpi_visible_pieces(const spread *p, span queries);
+
+static inline bool sees_piece(const query_piece *piece, size_t key_piece) {
+    return key_piece >= piece->keys.begin && key_piece < piece->keys.end;
+}
+
 /* The pieces of keys in one of the two parts of a share. */
 span whet_mpi_pieces_in(const spread *p, const whet_mpi_share *share, int part);
+
+/* What a rank has of these pieces of queries once its own are merged, in the order of its queries:
+ * every rank knows it of every other. */
+bag whet_mpi_nodes_of(const spread *p, int rank, span queries);
+
+/* Nothing has come of any piece of queries yet. */
+void whet_mpi_empty_bags(spread *p);
 
 /* Calls it for all blocks of this rank's queries, as the keys, and with `has_values` the values,
  * come by. */

@@ -145,9 +145,13 @@ WHET_MPI_API whet_status whet_mpi_decode_plan(MPI_Comm comm, const whet_attentio
  * depends on the statistics, the keys travel once more, before: that is what adaptive temperature
  * costs here, beside computing the logits twice.
  *
- * For temperatures other than target with the maps softmax and softmax1 (WHET_ERROR_UNSUPPORTED for
- * others). k and v must have rows without gaps, of a type other than WHET_CUSTOM; max_logits must
- * be NULL. Everything else as for whet_mpi_decode_plan. Collective.
+ * If one of the policies is target, or has another map than softmax or softmax1, the keys travel
+ * once for every step of the searches, of all rows at once: 5 for topk, 1 for hardmax and softpick,
+ * none for sigmoid and stick-breaking, and for target and entmax as many as the row needs that
+ * needs most, but no more than 64 and 200. Logits are computed again each time, row by row.
+ *
+ * k and v must have rows without gaps, of a type other than WHET_CUSTOM, and max_logits must be
+ * NULL (WHET_ERROR_UNSUPPORTED otherwise). Everything else as for whet_mpi_decode_plan. Collective.
  */
 WHET_MPI_API whet_status whet_mpi_prefill_plan(MPI_Comm comm, const whet_attention *attention,
                                                whet_mpi_layout layout,

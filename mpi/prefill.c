@@ -1,5 +1,6 @@
 /* Attention of queries that are spread over ranks: see prefill.h. */
 #include "prefill.h"
+#include "prefill_rows.h"
 #include "attention/row_form.h"
 #include "base/checked.h"
 #include "base/sums.h"
@@ -288,26 +289,31 @@ static whet_status measure_block(spread *s, const query_piece *piece, span keys,
     return WHET_OK;
 }
 
+/* Whether a block's plain softmax gives all that a row with this policy needs. */
+static bool is_exponential(const whet_policy *policy) {
+    unsigned traits = whet_map_of(policy)->traits;
+    return (traits & MAP_EXPONENTIAL) && !(traits & MAP_SEARCHES) &&
+           !(whet_temperature_of(policy)->needs & NEEDS_SEARCH);
+}
+
+static bool are_exponential(const whet_attention *a) {
+    bool all = true;
+    for (size_t i = 0; i < a->policy_count; i++)
+        all = all && is_exponential(&a->policies[i]);
+    return all;
+}
+
 static whet_status check_support(const whet_attention *a) {
     if (a->max_logits)
         return whet_mpi_refuse(WHET_ERROR_UNSUPPORTED, "max_logits: only with decode plans");
-    for (size_t i = 0; i < a->policy_count; i++) {
-        unsigned traits = whet_map_of(&a->policies[i])->traits;
-        if (!(traits & MAP_EXPONENTIAL) || (traits & MAP_SEARCHES) ||
-            (whet_temperature_of(&a->policies[i])->needs & NEEDS_SEARCH))
-            return whet_mpi_refuse(WHET_ERROR_UNSUPPORTED,
-                                   "policies[%zu]: only temperatures that need no search, with "
-                                   "softmax or softmax1; use a decode plan",
-                                   i);
-    }
     return WHET_OK;
 }
 
 /* The description of this rank's part: libwhet checks it as attention of its own. */
-static whet_status check_part(const prefill_plan *p, whet_mpi_layout layout) {
-    whet_attention part = p->s.a;
+static whet_status check_part(const spread *s, whet_mpi_layout layout) {
+    whet_attention part = s->a;
     whet_plan plan = {.size = sizeof plan};
-    whet_status status = whet_mpi_part_sizes(&p->s.base.c, layout, &part);
+    whet_status status = whet_mpi_part_sizes(&s->base.c, layout, &part);
     if (status != WHET_OK)
         return status;
     status = whet_attention_plan(&part, &plan);
@@ -331,15 +337,10 @@ static bool allocate(prefill_plan *p) {
            whet_mpi_allocate_slots(&p->s);
 }
 
-static whet_status plan_rank(prefill_plan *p, whet_mpi_layout layout) {
-    whet_attention *a = &p->s.a;
-    whet_status status = check_support(a);
-    if (status == WHET_OK)
-        status = check_part(p, layout);
-    if (status == WHET_OK)
-        status = whet_mpi_plan_spread(&p->s, layout);
-    if (status != WHET_OK)
-        return status;
+static whet_status plan_blocks(prefill_plan *p) {
+    const whet_attention *a = &p->s.a;
+    p->s.base.execute = execute;
+    p->s.base.free_parts = free_parts;
     for (size_t i = 0; i < a->policy_count; i++)
         p->needs_stats = p->needs_stats || !whet_beta_is_known(a, &a->policies[i]);
     if (!allocate(p))
@@ -347,16 +348,35 @@ static whet_status plan_rank(prefill_plan *p, whet_mpi_layout layout) {
     return whet_mpi_allocate_block(&p->s, measure_block);
 }
 
+/* By blocks, or row by row. */
+typedef union any_prefill {
+    spread s;
+    prefill_plan blocks;
+    row_plan rows;
+} any_prefill;
+
+static whet_status plan_rank(any_prefill *p, whet_mpi_layout layout) {
+    whet_status status = check_support(&p->s.a);
+    if (status == WHET_OK)
+        status = check_part(&p->s, layout);
+    if (status == WHET_OK)
+        status = whet_mpi_plan_spread(&p->s, layout);
+    if (status != WHET_OK)
+        return status;
+    return are_exponential(&p->s.a) ? plan_blocks(&p->blocks) : whet_mpi_plan_rows(&p->rows);
+}
+
+static void free_spread(whet_mpi_plan *base) { whet_mpi_free_spread((spread *)base); }
+
 whet_status whet_mpi_prefill_plan(MPI_Comm comm, const whet_attention *attention,
                                   whet_mpi_layout layout, const whet_executor *executor,
                                   whet_mpi_plan **plan) {
-    whet_status status = whet_mpi_begin_plan(comm, attention, sizeof(prefill_plan), plan);
+    whet_status status = whet_mpi_begin_plan(comm, attention, sizeof(any_prefill), plan);
     if (status != WHET_OK)
         return status;
-    prefill_plan *p = (prefill_plan *)*plan;
+    any_prefill *p = (any_prefill *)*plan;
     p->s.a = *attention;
-    p->s.base.execute = execute;
-    p->s.base.free_parts = free_parts;
+    p->s.base.free_parts = free_spread;
     status = whet_mpi_begin_spread(&p->s, executor, layout, "prefill");
     if (status == WHET_OK)
         status = whet_mpi_agree(&p->s.base.c, plan_rank(p, layout));

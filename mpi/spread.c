@@ -178,7 +178,7 @@ void whet_mpi_free_spread(spread *p) {
     whet_mpi_ring_free(&p->r);
 }
 
-span whet_mpi_visible_pieces(const spread *p, span queries) {
+span whet_mpi_visible_keys(const spread *p, span queries) {
     const whet_attention *a = &p->a;
     int64_t keys = (int64_t)p->keys.positions, low = 0, high = keys;
     int64_t first = (int64_t)queries.begin + a->offset, last = (int64_t)queries.end - 1 + a->offset;
@@ -190,9 +190,14 @@ span whet_mpi_visible_pieces(const spread *p, span queries) {
         high = last + 1;
     low = low < 0 ? 0 : low;
     high = high > keys ? keys : high;
-    if (low >= high)
-        return (span){0, 0};
-    return (span){(size_t)low / p->keys.piece, (size_t)(high - 1) / p->keys.piece + 1};
+    return low < high ? (span){(size_t)low, (size_t)high} : (span){0, 0};
+}
+
+span whet_mpi_visible_pieces(const spread *p, span queries) {
+    span keys = whet_mpi_visible_keys(p, queries);
+    if (span_size(keys) == 0)
+        return keys;
+    return (span){keys.begin / p->keys.piece, (keys.end - 1) / p->keys.piece + 1};
 }
 
 static bool list_pieces(spread *p) {

@@ -101,7 +101,8 @@ whet_attention whet_mpi_describe_block(const spread *p, const query_piece *piece
 typedef void (*block_function)(spread *p, query_piece *piece, size_t key_piece, void *context);
 void whet_mpi_for_blocks(spread *p, whet_mpi_share share, block_function function, void *context);
 
-/* The pieces of keys that queries may see. */
+/* The keys that queries may see, and the pieces of those. */
+span whet_mpi_visible_keys(const spread *p, span queries);
 span whet_mpi_visible_pieces(const spread *p, span queries);
 
 static inline bool sees_piece(const query_piece *piece, size_t key_piece) {

@@ -153,14 +153,20 @@ void whet_backward_find_common(backward_work *w);
 /* The rows of a set in the kernels' layouts, before their first key. */
 void whet_backward_start_set(backward_work *w, size_t set);
 
-/* Logits and gradients of weights, and the sums over rows. */
+/* Logits and gradients of weights, and the sums over rows; or the logits alone. */
 void whet_backward_first_sweep(backward_work *w);
+void whet_backward_find_logits(backward_work *w);
 
 /* The sums of a lane, and to another peak; with backward_part.h. */
 backward_sums whet_backward_lane_sums(const backward_panel *p, size_t lane);
 void whet_backward_set_lane(backward_panel *p, size_t lane, const backward_sums *sums);
 void whet_backward_raise(backward_sums *sums, double exp2_scale, double exp2_scale0, double peak,
                          double base);
+
+/* Whether sums over whole rows are this task's to add to those of parameters. */
+static inline bool counts_rows(const backward_work *w) {
+    return w->parameters && (!w->part || w->part->is_first);
+}
 
 /* After the first sweep over a part: leaves the sums of its rows, or takes those of all parts. */
 void whet_backward_exchange(backward_work *w);

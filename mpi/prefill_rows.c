@@ -447,21 +447,15 @@ static uint64_t finish_rows(row_plan *p) {
     return first_bad;
 }
 
-/* Whether a search of some rank is not done. Collective. */
-static bool any_searches(row_plan *p, size_t mine) {
-    int own = mine > 0, any = 0;
-    p->s.base.c.counts.reductions++;
-    MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, p->s.base.c.comm);
-    return any;
-}
-
 static whet_status execute(whet_mpi_plan *base, uint64_t *first_bad_row) {
     row_plan *p = (row_plan *)base;
     p->s.failure = WHET_OK;
     run_pass(p, PASS_STATS);
-    for (size_t left = each_row(p, start_row); any_searches(p, left); left = each_row(p, step_beta))
+    for (size_t left = each_row(p, start_row); whet_mpi_any(&p->s, left > 0);
+         left = each_row(p, step_beta))
         run_pass(p, PASS_BETAS);
-    for (size_t left = each_row(p, start_map); any_searches(p, left); left = each_row(p, step_map))
+    for (size_t left = each_row(p, start_map); whet_mpi_any(&p->s, left > 0);
+         left = each_row(p, step_map))
         run_pass(p, PASS_MAPS);
     each_row(p, weigh_extras);
     run_pass(p, PASS_VALUES);

@@ -153,14 +153,20 @@ void whet_backward_find_common(backward_work *w);
 /* The rows of a set in the kernels' layouts, before their first key. */
 void whet_backward_start_set(backward_work *w, size_t set);
 
-/* Logits and gradients of weights, and the sums over rows. */
+/* Logits and gradients of weights, and the sums over rows; or the logits alone. */
 void whet_backward_first_sweep(backward_work *w);
+void whet_backward_find_logits(backward_work *w);
 
 /* The sums of a lane, and to another peak; with backward_part.h. */
 backward_sums whet_backward_lane_sums(const backward_panel *p, size_t lane);
 void whet_backward_set_lane(backward_panel *p, size_t lane, const backward_sums *sums);
 void whet_backward_raise(backward_sums *sums, double exp2_scale, double exp2_scale0, double peak,
                          double base);
+
+/* Whether sums over whole rows are this task's to add to those of parameters. */
+static inline bool counts_rows(const backward_work *w) {
+    return w->parameters && (!w->part || w->part->is_first);
+}
 
 /* After the first sweep over a part: leaves the sums of its rows, or takes those of all parts. */
 void whet_backward_exchange(backward_work *w);
@@ -202,10 +208,9 @@ void whet_backward_store_bias(const whet_plan *plan, const plan_shape *shape, si
 void whet_backward_store_parameters(const whet_plan *plan, const plan_shape *shape);
 
 /*
- * Plans one run; `part` must outlive the plan. The first run has no gradients to write except
- * `betas`, which must be given but is not written. Gradients of policies and sinks are complete in
- * every part, so only one may ask for them. Rows may have the map softmax only, and there are no
- * gradients of statistics (WHET_ERROR_UNSUPPORTED). skip must be 0.
+ * Plans one run; `part` must outlive the plan. Runs before the last have no gradients to write
+ * except `betas`, which must be given but is not written. Ordered maps have no parts
+ * (WHET_ERROR_UNSUPPORTED). skip must be 0.
  */
 whet_status whet_plan_backward_part(const whet_gradients *gradients, const backward_part *part,
                                     whet_plan *plan);

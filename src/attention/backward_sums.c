@@ -109,6 +109,8 @@ static void sweep(backward_work *w, unsigned what) {
         sweep_block(w, start, what);
 }
 
+void whet_backward_find_logits(backward_work *w) { sweep(w, SWEEP_LOGITS); }
+
 void whet_backward_first_sweep(backward_work *w) {
     if (!(w->a->skip > 0)) {
         sweep(w, SWEEP_LOGITS | SWEEP_WEIGHT_GRADS);
@@ -185,7 +187,7 @@ static void prepare_lane(backward_work *w, backward_panel *p, size_t lane) {
         to_logits->mean0[lane] = to_float(mean0);
         to_logits->moves = 1;
     }
-    if (!w->parameters)
+    if (!counts_rows(w))
         return;
     parameter_sums *sums = w->parameters + p->row[lane].head % w->shape.heads_per_kv;
     whet_backward_add_parameters(sums->parameters, &moves.parameters, beta_grad);

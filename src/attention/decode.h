@@ -110,14 +110,25 @@ void whet_decode_score_chunk(decode_work *w);
 /* A row's statistics, and its beta or its map's coefficients. */
 void whet_decode_choose_beta(decode_work *w, size_t r);
 
+/* Whether weights are those of all logits, so that no pass over whole rows makes them. */
+bool whet_decode_has_exponentials(const map_descriptor *map);
+
 /* With skip, before the values: weights of a chunk in place of its logits, and of its blocks; then
- * the blocks of a slice that are left out. */
+ * the blocks of a slice that are left out. Where beta is known in advance, weights relative to a
+ * chunk's maximum are made with its logits, in the nearest cache, and only their sums are brought
+ * to that of the row. */
+static inline bool decode_weighs_early(const decode_work *w) {
+    return w->shape.fused && w->slice.attention->skip > 0;
+}
+void whet_decode_weigh_early(decode_work *w, size_t r, size_t low, size_t high);
 void whet_decode_weigh_chunk(decode_work *w);
 void whet_decode_choose_blocks(decode_work *w);
 
 /* Copies the weights of keys [from, to) to w->weights, which begin at key `low`: zeros where their
- * head leaves them out. */
+ * head leaves them out. Once a chunk's values are added, its outputs are multiplied by what weights
+ * that were made early still lack. */
 void whet_decode_take_weights(decode_work *w, size_t low, size_t from, size_t to);
+void whet_decode_finish_outputs(decode_work *w);
 
 /* The next keys from *to on, up to `high`, that some head does not leave out; false for none. */
 bool whet_decode_next_run(const decode_work *w, size_t high, size_t *from, size_t *to);

@@ -40,8 +40,7 @@ static void make_coefficients(decode_work *w, const query_row *row, size_t r, de
     whet_map_row(&view, &job, &state->stats);
 }
 
-/* Whether weights are exponentials of all logits: others are made row by row. */
-static bool are_exponentials(const map_descriptor *map) {
+bool whet_decode_has_exponentials(const map_descriptor *map) {
     return (map->traits & MAP_EXPONENTIAL) && !(map->traits & MAP_SEARCHES);
 }
 
@@ -68,7 +67,7 @@ void whet_decode_start_row(decode_row *state, const query_row *row, whet_stats *
     *state = (decode_row){.stats = *total,
                           .max = total->max > -(double)INFINITY ? (float)total->max : 0,
                           .exp2_scale = whet_exp2_scale(1.0),
-                          .mapped = !are_exponentials(row->map),
+                          .mapped = !whet_decode_has_exponentials(row->map),
                           .sink_z = 1};
 }
 

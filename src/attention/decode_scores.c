@@ -111,5 +111,7 @@ void whet_decode_score_chunk(decode_work *w) {
         w->pieces[w->chunk * w->row_count + r] = piece_of(w, logits, low, high - low);
         if (w->maxima)
             w->maxima[w->chunk * w->row_count + r] = max_or_nan(w, logits, high - low);
+        if (decode_weighs_early(w) && whet_decode_has_exponentials(row.map))
+            whet_decode_weigh_early(w, r, low, high);
     }
 }

@@ -149,4 +149,5 @@ void whet_decode_value_chunk(decode_work *w) {
             whet_decode_take_weights(w, low, low, high);
         add_values_carefully(w, h, low, high);
     }
+    whet_decode_finish_outputs(w);
 }

@@ -11,6 +11,7 @@
 #include "attention/arena.h"
 #include "attention/geometry.h"
 #include "attention/skip.h"
+#include "row/view.h"
 
 #define DECODE_CONVERTED 16 /* rows of a caller's own type converted at a time */
 
@@ -46,6 +47,10 @@ typedef struct decode_work {
     float *outputs;
     float *queries, *weights, *partial, *converted;
     size_t weights_stride, outputs_stride;
+    /* where maps are made row by row, of the slice's first row; NULL elsewhere: */
+    float *part_max; /* [slice][row][part]: the largest logit of ROW_PART keys, from key 0 on */
+    bool *part_live; /* whether a part has coefficients other than zero: others are not stored */
+    size_t parts;
     /* with skip, of the slice's first block: */
     float *block_weights; /* [slice][block][row] */
     uint32_t *block_order;
@@ -59,6 +64,17 @@ static inline size_t padded(size_t n) { return round_up(n, ROW_PAD); }
 /* Where a chunk's share of a row's output goes. */
 static inline float *decode_output(const decode_work *w, size_t r, size_t chunk) {
     return w->outputs + chunk * w->outputs_stride + r * padded(w->slice.attention->value_dim);
+}
+
+/* Whether a row's coefficients of the part of key j are stored. */
+static inline bool decode_part_is_live(const decode_work *w, size_t r, size_t j) {
+    return w->part_live[r * w->parts + j / ROW_PART];
+}
+
+/* The end of the part of key j, or `high`. */
+static inline size_t decode_part_end(size_t j, size_t high) {
+    size_t end = (j / ROW_PART + 1) * ROW_PART;
+    return end < high ? end : high;
 }
 
 /* Fetches a row's logits of a chunk, which after a phase are in the outer caches. */

@@ -37,6 +37,10 @@ static void make_coefficients(decode_work *w, const query_row *row, size_t r, de
     }
     row_job job = whet_row_plan(row->policy, true);
     row_view view = whet_row_form(&w->slice, row, logits);
+    if (row->low % ROW_PART == 0 && !job.map->forward) {
+        view.part_max = w->part_max + r * w->parts + row->low / ROW_PART;
+        view.part_live = w->part_live + r * w->parts + row->low / ROW_PART;
+    }
     whet_map_row(&view, &job, &state->stats);
 }
 

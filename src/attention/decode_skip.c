@@ -31,8 +31,9 @@ static double sum_of(const float *x, size_t n) {
 static double mapped_block(const decode_work *w, size_t r, size_t from, size_t to) {
     query_row row = whet_decode_row_at(w, r);
     float *weights = w->logits + r * w->logits_stride;
+    bool is_live = from < to && decode_part_is_live(w, r, from);
     for (size_t j = from; j < to; j++)
-        if (j < row.low || j >= row.high)
+        if (!is_live || j < row.low || j >= row.high)
             weights[j] = 0;
     double sum = sum_of(weights + from, to - from);
     *block_weight(w, r, from / SKIP_KEYS) = (float)sum;

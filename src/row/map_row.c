@@ -48,12 +48,21 @@ static void make_part(const row_walk *walk, size_t from, size_t to, const map_de
     }
 }
 
+/* Stores a part that is not all zeros, and says so of others. */
+static void note_part(const row_view *row, size_t start, size_t count, bool is_live,
+                      const float *results) {
+    row->part_live[start / ROW_PART] = is_live;
+    if (is_live && row->out)
+        whet_row_store(row, start, count, results);
+}
+
 /* Reads a block, computes, and writes the same block: so the result may be the row itself. Not
  * inlined, so that its blocks are not on the stack while the solution is found. */
 __attribute__((noinline)) map_coefficients
 whet_map_store(const map_row *m, const map_descriptor *map, const map_solution *solution) {
     float results[ROW_BLOCK];
     map_coefficients all = {0, 0, 0};
+    const bool marks = m->row->part_live != NULL;
     row_walk walk;
     walk_begin(&walk, m->row, m->sink);
     while (walk_next(&walk)) {
@@ -62,14 +71,17 @@ whet_map_store(const map_row *m, const map_descriptor *map, const map_solution *
             all.first = map->coefficient((double)walk.logits[0], solution);
         for (size_t i = 0, end; i < walk.count; i = end) {
             float top = walk_part(&walk, i, &end);
-            if (map->coefficient((double)top, solution) != 0)
+            bool is_live = map->coefficient((double)top, solution) != 0;
+            if (is_live)
                 make_part(&walk, i, end, map, solution, &block, results);
-            else
+            else if (!marks)
                 memset(results + i, 0, (end - i) * sizeof(float));
+            if (marks && !walk.is_sink)
+                note_part(m->row, walk.start + i, end - i, is_live, results + i);
         }
         all.largest = block.largest;
         all.entropy += block.entropy;
-        if (m->row->out && !walk.is_sink)
+        if (m->row->out && !marks && !walk.is_sink)
             whet_row_store(m->row, walk.start, walk.count, results);
     }
     return all;

@@ -28,8 +28,8 @@
  * g is zero where a block is left out, and so is the gradient of its values.
  *
  * Maps other than softmax are computed between the sweeps, when the logits and g of whole
- * rows are available (see lane_row.h): from then on their lanes hold weights and dL/de,
- * which the second sweep leaves unchanged.
+ * rows are available (see backward_maps.c): from then on their lanes hold weights and
+ * dL/de, which the second sweep leaves unchanged.
  */
 #include "attention/backward.h"
 

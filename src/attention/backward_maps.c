@@ -113,6 +113,22 @@ static void search(const backward_work *w, size_t index, panel_maps *maps) {
 
 /* ---- exponentials of a part of the row ---- */
 
+/* Gives a lane up to backward_by_row.c, which fills it with NaN. */
+static void spoil(backward_panel *p, size_t lane) {
+    p->bad[lane] = true;
+    p->settled += form_is_exponential(p->form[lane]);
+    p->form[lane] = PANEL_BY_ROW;
+}
+
+/* Rows that are not finite are so in all keys, those that would be left out, too. */
+static void spoil_before_leaving_out(backward_panel *p, panel_maps *maps) {
+    for (size_t lane = 0; lane < p->row_count; lane++)
+        if (p->form[lane] == PANEL_EXP_KTH && (p->bad[lane] || !isfinite(p->a[lane]))) {
+            spoil(p, lane);
+            maps->lanes.lowest[lane] = -INFINITY;
+        }
+}
+
 /* Masks what is left out and sums the rest again. Gradients that are not finite are known from the
  * sums over all. */
 static void sum_kept(const backward_work *w, size_t index, const panel_maps *maps) {
@@ -131,7 +147,6 @@ static void sum_kept(const backward_work *w, size_t index, const panel_maps *map
     for (size_t lane = 0; lane < p->row_count; lane++) {
         if (p->form[lane] != PANEL_EXP_KTH)
             continue;
-        p->bad[lane] = p->bad[lane] || !isfinite(p->a[lane]);
         p->z[lane] = sums[0][lane];
         p->s[lane] = sums[1][lane];
         p->a[lane] = sums[2][lane];
@@ -149,12 +164,6 @@ typedef struct map_totals {
     double sum, sum_d;
     double parameter_grad;
 } map_totals;
-
-/* Gives a lane up to backward_by_row.c, which fills it with NaN. */
-static void spoil(backward_panel *p, size_t lane) {
-    p->bad[lane] = true;
-    p->form[lane] = PANEL_BY_ROW;
-}
 
 /* What becomes of the gradients of a row's beta and of its map's parameter. */
 static void note_parameters(backward_work *w, backward_panel *p, size_t lane, double beta_grad,
@@ -289,8 +298,10 @@ void whet_backward_through_maps(backward_work *w, size_t index) {
     panel_maps *maps = w->maps;
     start_lanes(w, p, maps);
     search(w, index, maps);
-    if (maps->leaves_out)
+    if (maps->leaves_out) {
+        spoil_before_leaving_out(p, maps);
         sum_kept(w, index, maps);
+    }
     take_form(w, index, maps, PANEL_SIGMOID, GRADIENT_SIGMOID);
     take_form(w, index, maps, PANEL_SOFTPICK, GRADIENT_SOFTPICK);
     take_form(w, index, maps, PANEL_ENTMAX, GRADIENT_ENTMAX);

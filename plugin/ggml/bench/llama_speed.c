@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { STOCK, WHET, WAYS };
 enum { PROMPT = 512, TOKENS = 8, NUMBERS_MAX = 16, ROUNDS_LEAST = 2, ROUNDS_MOST = 50 };
@@ -38,6 +39,7 @@ static struct {
     struct llama_batch batch;
     struct ggml_threadpool *pools[NUMBERS_MAX]; /* for each number of threads */
     int vocabulary, filled;                     /* tokens in the caches */
+    int running;                                /* threads */
 } bench;
 
 static _Noreturn void fail(const char *what) {
@@ -143,7 +145,7 @@ static struct ggml_threadpool *make_threads(int count) {
 }
 
 static void use_threads(int which) {
-    int count = bench.threads.of[which];
+    int count = bench.running = bench.threads.of[which];
     if (!bench.pools[which])
         bench.pools[which] = make_threads(count);
     for (int way = 0; way < WAYS; way++) {
@@ -173,6 +175,13 @@ static void add_token(int position, int sequence) {
     batch->logits[i] = false;
 }
 
+/* With one thread, processor time, in which other work on the machine counts less. */
+static double now(void) {
+    struct timespec time;
+    clock_gettime(bench.running == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
 /* The next `count` tokens of each sequence after `depth`; returns the seconds it took. */
 static double compute(int way, int depth, int count, int sequences) {
     bench.batch.n_tokens = 0;
@@ -181,11 +190,11 @@ static double compute(int way, int depth, int count, int sequences) {
             add_token(depth + i, s);
         bench.batch.logits[bench.batch.n_tokens - 1] = true;
     }
-    int64_t before = ggml_time_us();
+    double before = now();
     if (llama_decode(bench.context[way], bench.batch) != 0)
         fail("llama.cpp failed to compute");
     llama_synchronize(bench.context[way]);
-    return (double)(ggml_time_us() - before) * 1e-6;
+    return now() - before;
 }
 
 static void forget(int way, int sequences) {

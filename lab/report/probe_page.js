@@ -18,9 +18,17 @@ function read() {
             if (!Array.isArray(values) || values.length !== cells) throw new Error(`${name} has ${values?.length} values instead of ${cells}`);
         }
     }
+    const isList = (list, count) => Array.isArray(list) && list.length === count;
+    const { sizes, stretches } = data, heads = data.layers * data.heads;
+    if (!isList(data.tokens, sizes.length) || !data.tokens.every((n) => n >= 1) || !Array.isArray(data.trends)) throw new Error("its lengths or kinds of heads are missing");
+    for (const { name, along, keys } of data.policies) {
+        if (typeof name !== "string") throw new Error("a policy has no name");
+        for (const values of Object.values(along ?? {})) if (!isList(values, heads * (stretches?.length - 1))) throw new Error("its curves by position are incomplete");
+        if (keys !== undefined && !isList(keys, cells)) throw new Error("its largest weights are incomplete");
+    }
     const lists = [["retrieval", cells / data.sizes.length], ["exponents", cells / data.sizes.length], ["called", cells], ["within", cells * (data.deltas?.length ?? 0)]];
     for (const [name, count] of lists) {
-        if (data[name] && data[name].length !== count) throw new Error(`${name} has ${data[name].length} values instead of ${count}`);
+        if (data[name] && !isList(data[name], count)) throw new Error(`${name} has ${data[name].length} values instead of ${count}`);
     }
     return data;
 }
@@ -32,6 +40,13 @@ try {
     app.innerHTML = `<p class="problem">The recording in this page is damaged: ${escapeText(error.message)}.</p>`;
     return;
 }
+try {
+    explore();
+} catch (error) { // a recording that has the right shape but not the right contents
+    app.innerHTML = `<p class="problem">The recording in this page is damaged: ${escapeText(error.message)}.</p>`;
+}
+
+function explore() {
 const { layers, heads, sizes, tokens, policies } = data;
 const trends = new Map(data.trends.map(([layer, head, kind, slope]) => [layer * heads + head, { kind, slope }]));
 const largestBeta = Math.max(1.5, ...policies.flatMap((p) => p.measures.beta.filter((x) => x !== null && x < 100)));
@@ -144,13 +159,13 @@ function plot(title, lines, { dotted = null, first = tokens[0], last = tokens[to
     const all = [...lines.flatMap((l) => l.points), ...(dotted ?? [])].map(([, v]) => v);
     let high = Math.max(isLog ? 1 : 1e-3, ...all), low = isLog ? Math.min(1, ...all) : Math.min(0, ...all);
     if (isLog && high / low < 2) high = 2 * low;
-    const x = (t) => 40 + (last > first ? (Math.log(Math.max(t, first) / first) / Math.log(last / first)) * 250 : 125);
+    const x = (t) => 46 + (last > first ? (Math.log(Math.max(t, first) / first) / Math.log(last / first)) * 244 : 122);
     const share = (v) => (isLog ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low));
     const y = (v) => 150 - share(v) * 135;
     const at = (t) => (isLog ? low * (high / low) ** t : low + t * (high - low));
     const path = (points) => points.map(([a, b]) => `${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("L");
-    let inner = [0, 0.5, 1].map((t) => `<path d="M40 ${y(at(t)).toFixed(1)}h250" stroke="#8a97a8" stroke-opacity=".35"/><text x="36" y="${(y(at(t)) + 4).toFixed(1)}" text-anchor="end">${show(Number(at(t).toPrecision(2)))}</text>`).join("");
-    inner += `<text x="40" y="168">${Math.round(first)}</text><text x="290" y="168" text-anchor="end">${Math.round(last).toLocaleString("en")} tokens</text>`;
+    let inner = [0, 0.5, 1].map((t) => `<path d="M46 ${y(at(t)).toFixed(1)}h244" stroke="#8a97a8" stroke-opacity=".35"/><text x="42" y="${(y(at(t)) + 4).toFixed(1)}" text-anchor="end">${show(Number(at(t).toPrecision(2)))}</text>`).join("");
+    inner += `<text x="46" y="168">${Math.round(first)}</text><text x="290" y="168" text-anchor="end">${Math.round(last).toLocaleString("en")} tokens</text>`;
     if (dotted) inner += `<path d="M${path(dotted)}" fill="none" stroke="#8a97a8" stroke-dasharray="2 3"/>`;
     for (const { name, colour, dash, points } of lines) {
         if (points.length) inner += `<path d="M${path(points)}" fill="none" stroke="${colour}" stroke-width="2" stroke-dasharray="${dash}"/>`;
@@ -245,4 +260,5 @@ document.addEventListener("pointermove", (event) => {
 });
 choose(0);
 document.body.dataset.ready = "yes";
+}
 })();

@@ -23,6 +23,7 @@ for (const [measure, expected] of [["entropy", head.entropy[last]], ["largest_we
     check(`${measure} is that of the JSON`, near(await labelled(), expected), `${await labelled()} ${expected}`);
 }
 await page.selectOption("#measure", "entropy");
+check("the colours have a scale", (await page.textContent("#low")) === "0" && near(Number(await page.textContent("#high")), Math.log(told.tokens[last])));
 await page.locator("#size").fill("0");
 check("a shorter length shows its own numbers", near(await labelled(), head.entropy[0]));
 await square.click();

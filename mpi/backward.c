@@ -492,11 +492,11 @@ static size_t numbers_of(const backward_plan *p) {
     size_t most = sizeof(backward_sums) / sizeof(double);
     for (size_t i = 0; i < p->s.a.policy_count; i++) {
         piece_row row = {.policy = &p->s.a.policies[i]};
-        size_t own = sizeof(map_part_sums) / sizeof(double);
+        size_t sums = sizeof(map_part_sums) / sizeof(double);
+        size_t own = whet_mpi_map_numbers(row.policy);
         if (!whet_mpi_is_by_row(p, &row))
             continue;
-        if (whet_map_of(row.policy)->sum)
-            own = MAP_NUMBERS_MAX;
+        own = sums > own ? sums : own;
         most = own > most ? own : most;
     }
     return most;

@@ -493,9 +493,10 @@ static size_t numbers_of(const row_plan *p) {
     size_t most = sizeof(row_values) / sizeof(double) + p->s.a.value_dim;
     if (most < sizeof(row_message) / sizeof(double))
         most = sizeof(row_message) / sizeof(double);
-    for (size_t i = 0; i < p->s.a.policy_count; i++)
-        if (whet_map_of(&p->s.a.policies[i])->sum && most < MAP_NUMBERS_MAX)
-            most = MAP_NUMBERS_MAX;
+    for (size_t i = 0; i < p->s.a.policy_count; i++) {
+        size_t own = whet_mpi_map_numbers(&p->s.a.policies[i]);
+        most = own > most ? own : most;
+    }
     return most;
 }
 

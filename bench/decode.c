@@ -248,8 +248,9 @@ bool bench_decode(suite *with) {
     static const size_t lengths[] = {4096, 32768, LONGEST};
     static const whet_type types[] = {WHET_F16,  WHET_F32,  WHET_Q8_0, WHET_Q4_0,
                                       WHET_Q4_1, WHET_Q5_0, WHET_Q5_1, WHET_IQ4_NL};
+    enum { COUNT = sizeof types / sizeof *types, QUICK_TYPES = 4 }; /* those with bars come first */
     for (size_t i = with->options.quick ? 1 : 0; i < 3; i++)
-        for (size_t j = 0; j < sizeof types / sizeof *types; j++)
+        for (size_t j = 0; j < (with->options.quick ? QUICK_TYPES : COUNT); j++)
             if (!measure_length(with, section, threads, lengths[i], types[j]))
                 return false;
     return with->options.quick || bench_sequences(with, false);

@@ -107,14 +107,9 @@ static int choose_texts(arguments *given) {
     if (given->precision)
         retrieval_precision_parse(given->precision, &config->precision);
     if (given->policy) {
-        policy_list list;
-        int status = make_policy_list(&given->policy, 1, &list);
+        int status = store_policy(given->policy, config->policy, sizeof config->policy);
         if (status != STATUS_OK)
             return status;
-        free_policy_list(&list);
-        if (strlen(given->policy) >= sizeof config->policy)
-            return refuse_long_policy(sizeof config->policy - 1);
-        snprintf(config->policy, sizeof config->policy, "%s", given->policy);
     }
     number_range range;
     if (given->sizes) {

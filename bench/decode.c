@@ -4,7 +4,7 @@
  * read of the same keys and values. Quantised caches are also measured with a
  * key head for every query head, where there is less to compute for every
  * byte. Then several threads against one over 131,072 keys, beside the same
- * threads reading.
+ * threads reading, and several sequences in one cache (sequences.h).
  */
 #include "decode.h"
 
@@ -12,6 +12,7 @@
 #include "job.h"
 #include "machine_limits.h"
 #include "quantise.h"
+#include "sequences.h"
 #include "suite.h"
 #include "speedup.h"
 
@@ -248,5 +249,5 @@ bool bench_decode(suite *with) {
         for (size_t j = 0; j < 4; j++)
             if (!measure_length(with, section, threads, lengths[i], types[j]))
                 return false;
-    return true;
+    return with->options.quick || bench_sequences(with, false);
 }

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-enum { COLUMNS_MAX = 3, ENTRIES_MAX = 12, FACTS_MAX = 10, SECTIONS_MAX = 12 };
+enum { COLUMNS_MAX = 3, ENTRIES_MAX = 12, FACTS_MAX = 10, SECTIONS_MAX = 16 };
 
 typedef enum report_unit {
     UNIT_NS_PER_VALUE, /* work in values */

@@ -593,7 +593,9 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * first key and takes only what the keys left over.
  *
  * Masked keys and their values contribute nothing, whatever they hold: unused
- * slots of a cache may contain NaN.
+ * slots of a cache may contain NaN. Keys that the mask hides from all queries that are
+ * computed together, such as those of other sequences, cost next to nothing; a mask that
+ * is the same for all heads (stride 0) is scanned once for them.
  *
  * skip leaves out values that hardly matter. Every weight of a row is known before
  * the first value is read; blocks of 64 values whose weights add up to at most `skip`

@@ -10,9 +10,11 @@
 
 #include "attention/arena.h"
 #include "attention/geometry.h"
+#include "attention/query_sets.h"
 #include "attention/skip.h"
 
-#define DECODE_CONVERTED 16 /* rows of a caller's own type converted at a time */
+#define DECODE_CONVERTED 16                /* rows of a caller's own type converted at a time */
+#define DECODE_GATHERED ((size_t)32 << 10) /* bytes of listed rows that are gathered at a time */
 
 /* A row of one slice once its beta is known. */
 typedef struct decode_row {
@@ -35,7 +37,8 @@ typedef struct decode_work {
     kv_slice slice; /* the first */
     plan_shape shape;
     size_t row_count;
-    size_t start, count; /* the chunk's keys */
+    const query_set *set; /* whose rows and keys these are, or NULL for all */
+    size_t start, count;  /* the chunk's keys */
     size_t chunk;
     float *logits; /* of the slice's first row */
     size_t logits_stride;
@@ -45,6 +48,7 @@ typedef struct decode_work {
     float *maxima; /* of keys, NaN if there is one; with max_logits alone */
     float *outputs;
     float *queries, *weights, *partial, *converted;
+    char *gathered;
     size_t weights_stride, outputs_stride;
     /* with skip, of the slice's first block: */
     float *block_weights; /* [slice][block][row] */
@@ -81,6 +85,13 @@ whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t t
 decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t chunk,
                               void *scratch);
 
+/* Finds the query sets of a plane of the mask; those of a batch; and a task's part of one of them:
+ * a chunk of the set's own keys. */
+void whet_decode_find_sets(const whet_plan *plan, size_t plane);
+query_sets *whet_decode_sets(const whet_plan *plan, size_t batch);
+decode_work whet_decode_enter_set(const whet_plan *plan, size_t slice_index, const query_set *set,
+                                  size_t chunk, void *scratch);
+
 /* Row r of the task's heads. */
 query_row whet_decode_row_at(const decode_work *w, size_t r);
 
@@ -92,7 +103,8 @@ void whet_decode_visible_keys(const decode_work *w, size_t *low, size_t *high);
 /* Whether the kernels can read a tensor's rows in place. */
 bool whet_decode_reads_directly(const whet_tensor *tensor);
 
-/* `count` rows of keys or values from `start` on, of all the task's heads. */
+/* The first of `count` rows of keys or values from `start` on, of all the task's heads: as many as
+ * can be read in place, or some that were gathered. */
 kv_rows whet_decode_cache(const decode_work *w, const whet_tensor *tensor, size_t start,
                           size_t count, size_t depth);
 

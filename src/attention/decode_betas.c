@@ -52,7 +52,7 @@ static uint64_t find_argmax(const decode_work *w, size_t r) {
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
         if (w->pieces[chunk * w->row_count + r].max > top.max)
             top = w->pieces[chunk * w->row_count + r];
-    return top.argmax;
+    return top.argmax == UINT64_MAX ? top.argmax : key_at(&w->slice.list, top.argmax);
 }
 
 static void note_max_logit(const decode_work *w, const query_row *row, size_t r) {
@@ -95,7 +95,7 @@ void whet_decode_weigh_extras(decode_row *state, const query_row *row) {
 }
 
 void whet_decode_choose_beta(decode_work *w, size_t r) {
-    query_row row = whet_row_of(&w->slice, r);
+    query_row row = whet_decode_row_at(w, r);
     decode_row *state = w->states + r;
     whet_stats total = extra_stats((double)row.sink);
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)

@@ -18,9 +18,12 @@ static void score_keys(decode_work *w, size_t start, size_t count) {
     const kernels *k = w->shape.kernels;
     size_t stride = padded(a->head_dim);
     if (whet_decode_reads_directly(&a->k)) {
-        kv_rows keys = whet_decode_cache(w, &a->k, start, count, a->head_dim);
-        k->cache_scores(&keys, w->queries, w->shape.row_count, stride, w->logits + start,
-                        w->logits_stride);
+        for (size_t done = 0; done < count;) {
+            kv_rows keys = whet_decode_cache(w, &a->k, start + done, count - done, a->head_dim);
+            k->cache_scores(&keys, w->queries, w->shape.row_count, stride, w->logits + start + done,
+                            w->logits_stride);
+            done += keys.count;
+        }
         return;
     }
     for (size_t done = 0; done < count; done += DECODE_CONVERTED) {
@@ -41,9 +44,10 @@ static void adjust_row(decode_work *w, const query_row *row, size_t start, size_
     if (a->alibi_slopes) {
         float slope = a->alibi_slopes[row->head];
         for (size_t j = 0; j < count; j++)
-            logits[j] -= slope * fabsf((float)(row->position - (int64_t)(start + j)));
+            logits[j] -=
+                slope * fabsf((float)(row->position - (int64_t)key_at(&w->slice.list, start + j)));
     }
-    if (whet_is_masked(a))
+    if (a->bias.data || (a->mask.data && !(w->set && w->set->is_plain)))
         whet_add_mask_row(&w->slice, row, start, count, logits);
     for (size_t j = start; j < start + count && j < row->low; j++)
         logits[j - start] = -INFINITY;

@@ -109,7 +109,7 @@ void whet_decode_choose_blocks(decode_work *w) {
     }
     whet_skip_choose(&choice);
     for (size_t r = 0; r < rows; r++) {
-        query_row row = whet_row_of(&w->slice, r);
+        query_row row = whet_decode_row_at(w, r);
         w->states[r].skipped_weight = w->row_weights[r];
         w->states[r].skipped_share = whet_skip_share(w->left_out, 0, row.low, row.high);
     }

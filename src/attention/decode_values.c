@@ -39,7 +39,7 @@ static void weigh_row(decode_work *w, size_t r, size_t low, size_t high) {
     chunk_sums sums = weights_of_row(w, r, low, high);
     if (isnan(sums.z))
         memset(w->weights + r * w->weights_stride, 0, (high - low) * sizeof(float));
-    if (low == 0 && high > 0)
+    if (low == 0 && high > 0 && key_at(&w->slice.list, 0) == 0)
         sums.first = (double)w->weights[r * w->weights_stride];
     w->sums[w->chunk * w->row_count + r] = sums;
 }
@@ -115,10 +115,13 @@ static void weigh_rows(decode_work *w, size_t low, size_t high) {
 /* Adds the values of keys [from, to) of a chunk whose weights begin at key `low`. */
 static void add_values(decode_work *w, size_t low, size_t from, size_t to) {
     const whet_attention *a = w->slice.attention;
-    kv_rows values = whet_decode_cache(w, &a->v, from, to - from, a->value_dim);
-    w->shape.kernels->cache_values(&values, w->weights + (from - low), w->weights_stride,
-                                   w->shape.row_count, decode_output(w, 0, w->chunk),
-                                   padded(a->value_dim));
+    while (from < to) {
+        kv_rows values = whet_decode_cache(w, &a->v, from, to - from, a->value_dim);
+        w->shape.kernels->cache_values(&values, w->weights + (from - low), w->weights_stride,
+                                       w->shape.row_count, decode_output(w, 0, w->chunk),
+                                       padded(a->value_dim));
+        from += values.count;
+    }
 }
 
 /* The same without the blocks that all heads of the task leave out. */

@@ -11,6 +11,7 @@ kv_slice whet_slice_at(const whet_plan *plan, const plan_shape *shape, size_t in
                       .row_maxima =
                           wants_maxima ? arena_part(plan->workspace, shape->row_maxima) : NULL,
                       .kernels = shape->kernels,
+                      .list = {.step = 1},
                       .heads_per_kv = shape->heads_per_kv,
                       .batch = index / a->kv_heads,
                       .kv_head = index % a->kv_heads};
@@ -87,7 +88,7 @@ void whet_load_query(const kv_slice *slice, const query_row *row, float *result)
 
 const char *whet_position_at(const kv_slice *slice, const whet_tensor *tensor, size_t j) {
     return (const char *)tensor->data +
-           tensor_offset(tensor->stride, slice->batch, slice->kv_head, j);
+           tensor_offset(tensor->stride, slice->batch, slice->kv_head, key_at(&slice->list, j));
 }
 
 const float *whet_load_position(const kv_slice *slice, const whet_tensor *tensor, size_t j,

@@ -140,6 +140,9 @@ whet_status whet_plan_part(const whet_attention *attention, const key_part *part
         return status;
     shape.path = part || whet_is_decode(a, &shape) ? PATH_DECODE : PATH_PREFILL;
     look_at_policies(a, &shape);
+    /* blocks that skip leaves out are those of a key head, and masks of heads may differ */
+    shape.has_sets = shape.path == PATH_DECODE && !part && a->mask.data && a->keys > 0 &&
+                     (a->mask.stride[1] == 0 || a->heads == 1) && !(a->skip > 0);
     if (!divide(&result, &shape, part) || !whet_plan_max_logits(&result, &shape))
         return whet_refuse_workspace(a, "");
     whet_plan_set_shape(&result, &shape);

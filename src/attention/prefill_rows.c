@@ -94,10 +94,11 @@ void whet_prefill_start(prefill_work *w, const whet_plan *plan, size_t task, voi
     size_t first_row = whet_prefill_cut_scratch(w, plan, task, scratch);
     w->first_key = SIZE_MAX;
     w->end_key = 0;
-    for (size_t i = 0; i < w->panel_count; i++) {
+    for (size_t i = 0; i < w->panel_count; i++)
         start_panel(w, i, first_row + i * w->lanes);
-        prefill_panel *p = w->panels + i;
-        widen_keys(p->low, p->high, &w->first_key, &w->end_key);
-    }
+    if (w->slice.attention->mask.data)
+        whet_prefill_leave_out_keys(w);
+    for (size_t i = 0; i < w->panel_count; i++)
+        widen_keys(w->panels[i].low, w->panels[i].high, &w->first_key, &w->end_key);
     w->first_key = first_block(w->first_key, w->end_key);
 }

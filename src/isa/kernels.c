@@ -49,6 +49,7 @@ const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
     .gradient_store = row_gradient_store,
     .add = row_add,
     .add_mask = row_add_mask,
+    .mark_f16 = row_mark_f16,
     .rows_pass = row_run_step,
     .entropies = row_entropies,
     .nontemporal_end = row_nontemporal_end,

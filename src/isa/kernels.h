@@ -169,6 +169,9 @@ typedef struct kernels {
     void (*add)(const float *x, size_t n, float *y);
     /* x = x + mask, -inf where the mask is. */
     void (*add_mask)(const float *mask, size_t n, float *x);
+    /* Bit j % 64 of marks[j / 64] = whether entry j is not -inf, 0 behind the last. Returns whether
+     * all others are 0. */
+    int (*mark_f16)(const uint16_t *mask, size_t n, uint64_t *marks);
     /* One pass of the row pipeline. */
     void (*rows_pass)(row_pass *pass);
     /* entropy = ln z - s / z and not below 0, for z > 0; all padded to ROW_PAD. */

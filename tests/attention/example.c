@@ -296,6 +296,46 @@ void *example_mask(example *e, unsigned axes, whet_type type, size_t gap) {
     return mask;
 }
 
+/* The sequence of every key; `sequences` for none. */
+static void share_out(example *e, size_t sequences, example_sharing how, size_t *of) {
+    size_t keys = e->attention.keys;
+    for (size_t j = 0; j < keys;) {
+        size_t run =
+            how == SCATTERED ? 1 + rng_bits(&e->rng) % (rng_bits(&e->rng) % 8 ? 3 : 50) : 1;
+        size_t sequence = how == CONSECUTIVE   ? j * sequences / keys
+                          : how == INTERLEAVED ? j % sequences
+                                               : rng_bits(&e->rng) % (sequences + 1);
+        for (; run > 0 && j < keys; run--)
+            of[j++] = sequence;
+    }
+}
+
+void *example_sequences(example *e, size_t sequences, example_sharing how, size_t window,
+                        whet_type type, bool values) {
+    size_t keys = e->attention.keys, queries = e->attention.queries, size = reference_size(type);
+    size_t *of = malloc(keys * sizeof *of);
+    char *mask = example_memory(e, queries * keys * size);
+    REQUIRE(of);
+    share_out(e, sequences, how, of);
+    for (size_t i = 0; i < queries; i++) {
+        size_t own = example_sequence_of(e, sequences, i), later = 0, behind = 0;
+        for (size_t next = i + 1; next < queries; next++)
+            later += example_sequence_of(e, sequences, next) == own;
+        for (size_t j = keys; j-- > 0;) {
+            bool is_seen = false;
+            if (of[j] == own)
+                is_seen = behind >= later && (window == 0 || behind < later + window);
+            behind += of[j] == own;
+            float value = values ? (float)rng_integer(&e->rng, -8, 8) / 8 : 0;
+            store(mask + (i * keys + j) * size, type, is_seen ? value : -INFINITY);
+        }
+    }
+    free(of);
+    e->attention.mask = (whet_mask){.data = mask, .type = type};
+    e->attention.mask.stride[2] = (ptrdiff_t)(keys * size);
+    return mask;
+}
+
 float *example_bias(example *e, unsigned axes, size_t gap) {
     size_t keys = e->attention.keys;
     size_t heads = axes & MASK_HEADS ? e->attention.heads : 1;

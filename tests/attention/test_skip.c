@@ -50,8 +50,13 @@ static example random_problem(struct rng *rng, uint64_t seed) {
         e.attention.flags = WHET_CAUSAL;
         e.attention.offset = (int64_t)(rng_bits(rng) % keys);
     }
-    if (rng_bits(rng) % 4 == 0)
+    uint64_t mask = rng_bits(rng) % 8;
+    if (mask < 2)
         example_mask(&e, MASK_QUERIES, WHET_F32, 0);
+    else if (mask == 2)
+        example_sequences(&e, 1 + rng_bits(rng) % shape.queries,
+                          (example_sharing)(rng_bits(rng) % SHARINGS), rng_bits(rng) % 2 * 9,
+                          seed % 2 ? WHET_F16 : WHET_F32, false);
     if (rng_bits(rng) % 4 == 0)
         example_sinks(&e);
     example_policy(&e, policies[rng_bits(rng) % POLICY_COUNT]);

@@ -38,6 +38,7 @@ typedef struct decode_work {
     plan_shape shape;
     size_t row_count;
     const query_set *set; /* whose rows and keys these are, or NULL for all */
+    size_t first_row;     /* of the slice's */
     size_t start, count;  /* the chunk's keys */
     size_t chunk;
     float *logits; /* of the slice's first row */
@@ -49,6 +50,7 @@ typedef struct decode_work {
     float *outputs;
     float *queries, *weights, *partial, *converted;
     char *gathered;
+    float *unit; /* see invariant.h */
     size_t weights_stride, outputs_stride;
     /* with skip, of the slice's first block: */
     float *block_weights; /* [slice][block][row] */
@@ -80,6 +82,10 @@ bool whet_plan_decode_part(whet_plan *plan, plan_shape *shape, size_t all_keys, 
 
 whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t task, void *scratch,
                                  uint64_t *first_bad_row);
+
+/* Bytes that a division of work takes; false on overflow. */
+bool whet_decode_measure(const whet_attention *a, const plan_shape *shape, size_t *workspace,
+                         size_t *scratch);
 
 /* Cuts workspace and scratch into the parts of a task. */
 decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t chunk,
@@ -115,6 +121,10 @@ void whet_decode_convert(const decode_work *w, const whet_tensor *tensor, size_t
 kv_rows whet_decode_converted(const decode_work *w, size_t count, size_t dim);
 
 /* ---- the phases ---- */
+
+/* Clears the outputs of some rows in the chunk, and whether they are finite. */
+void whet_decode_clear_outputs(decode_work *w, size_t first_row, size_t row_count);
+bool whet_decode_outputs_are_finite(const decode_work *w, size_t first_row, size_t row_count);
 
 /* Logits and statistics of a chunk. */
 void whet_decode_score_chunk(decode_work *w);

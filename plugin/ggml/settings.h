@@ -7,6 +7,7 @@
  *     WHET_HEADS=0,2         the same for query heads
  *     WHET_CONFIG=file.json  policies by layer and head, instead of the four above
  *     WHET_SKIP=weight       0 to below 1: weight of values that a row of attention may leave out
+ *     WHET_INVARIANT=1       the same bits for a row of attention whatever is computed with it
  *     WHET_STATS=file.csv    record rows there, see recording.h
  *     WHET_STATS_ROWS=which  all, last, N (every N-th), or ~N (about N of an evaluation)
  *     WHET_VERBOSE=1         print details on standard error
@@ -29,7 +30,8 @@ typedef struct settings {
     size_t stats_interval;  /* between recorded rows; SIZE_MAX: the last row only */
     size_t stats_row_count; /* approximate number of recorded rows of an evaluation instead; 0: use
                                the interval */
-    float skip; /* whet_attention.skip */
+    float skip;             /* whet_attention.skip */
+    bool invariant;         /* its flag WHET_INVARIANT */
     bool verbose;
 } settings;
 

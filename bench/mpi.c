@@ -79,9 +79,9 @@ static size_t doublings(int size) {
 /* What the first rank sends for a token, and what it would have to at least: a message to a
  * doubling in each of two reductions; of a row (m, Z, S) in double, and values and their weight in
  * f32. */
-static void add_counts(const mpi_case *c, report_case *to) {
+static void add_counts(mpi_case *c, report_case *to) {
     lab_ranks_counts before = c->decode->counts(c->plans[1]);
-    run_adaptive((void *)(uintptr_t)c);
+    run_adaptive(c);
     lab_ranks_counts after = c->decode->counts(c->plans[1]);
     double steps = (double)doublings(c->ranks->size);
     bench_report_add_fact(to, "messages", (double)(after.messages - before.messages));

@@ -5,6 +5,7 @@
 #include "messages.h"
 
 #include "base/grouped.h"
+#include "base/signals.h"
 #include "llama/index_set.h"
 
 #include <stdio.h>
@@ -26,6 +27,13 @@ int lab_error_status(const lab_error *error) {
 int report_lab_error(const lab_error *error) {
     complain("%s", error->kind == LAB_NO_ERROR ? "failed for an unknown reason" : error->text);
     return lab_error_status(error);
+}
+
+int report_failure(const lab_error *error) {
+    if (!lab_interrupted())
+        return report_lab_error(error);
+    complain("stopped; the same command continues from here");
+    return STATUS_STOPPED;
 }
 
 int report_unreadable(const char *path, int reason) {

@@ -14,7 +14,10 @@
 /* Prints an error of the laboratory and returns the exit status for it. */
 int report_lab_error(const lab_error *error);
 
-/* That status alone. */
+/* The same for runs that the same command continues: after an interrupt the message says so. */
+int report_failure(const lab_error *error);
+
+/* The status of report_lab_error alone. */
 int lab_error_status(const lab_error *error);
 
 /* The same of a file that cannot be read, by errno. */

@@ -13,6 +13,7 @@
 #include "base/table.h"
 #include "league/results.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,15 +28,15 @@ typedef struct arguments {
     uint64_t seeds, steps, batch, layers, width, heads, samples, tokens_max, threads;
 } arguments;
 
-enum { UNSET = 0 }; /* of numbers that the scale gives */
+#define UNSET UINT64_MAX /* of numbers that the scale gives */
 
 static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         OPTIONS_ABOUT("what to compare"),
         {"quick", OPTION_FLAG, &given->quick, NULL,
-         "a few tasks and policies, ten minutes on two cores (the default)"},
+         "compare a few tasks and policies: ten minutes on two cores (the default)"},
         {"full", OPTION_FLAG, &given->full, NULL,
-         "all tasks, policies and position encodings, three seeds: weeks on two cores"},
+         "compare all tasks, policies and position encodings with three seeds: months on two cores"},
         {"task", OPTION_LIST, &given->tasks, "NAME",
          "task; may be repeated, or several with commas ('whet league --list' lists them)",
          .values = VALUE_WORD, .words = task_words()},
@@ -46,8 +47,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "position encoding: rope, none, alibi or mix (no positions in half of the heads, ALiBi in "
          "the others); may be repeated",
          .values = VALUE_WORD, .words = lm_positions_names},
-        {"seeds", OPTION_UNSIGNED, &given->seeds, "N",
-         "number of models of each kind (default 1, with --full 3)"},
+        {"num-seeds", OPTION_UNSIGNED, &given->seeds, "N",
+         "number of models of each kind (default 1, with --full 3)", .aliases = "seeds"},
         {"multiples", OPTION_TEXT, &given->multiples, "LIST",
          "sizes to test, as multiples of the largest in training, " LIST_FORM
          " (default 1..16:x2, with --full 1..64:x2,256,1024)"},
@@ -60,14 +61,15 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"num-heads", OPTION_UNSIGNED, &given->heads, "N",
          "number of heads (default 4, with --full 8)"},
         {"steps", OPTION_UNSIGNED, &given->steps, "N",
-         "training steps (default 1500, with --full 10000)"},
+         "number of training steps (default 1500, with --full 10000)"},
         {"batch", OPTION_UNSIGNED, &given->batch, "N",
-         "sequences in a batch (default 32, with --full 64)"},
+         "number of sequences in a batch (default 32, with --full 64)"},
         {"rates", OPTION_TEXT, &given->rates, "LIST",
          "learning rates, such as 0.0005,0.002; the first seed tries all of them, the others take "
          "the best in validation (default 0.002)"},
-        {"samples", OPTION_UNSIGNED, &given->samples, "N",
-         "samples at each size, fewer beyond 8 times (default 64, with --full 256)"},
+        {"count", OPTION_UNSIGNED, &given->samples, "N",
+         "number of samples at each size, fewer beyond 8 times (default 64, with --full 256)",
+         .aliases = "samples"},
         {"max-tokens", OPTION_UNSIGNED, &given->tokens_max, "N",
          "longest sample; larger sizes are left out (default 2048, with --full 20000)"},
         OPTIONS_ABOUT("run"),
@@ -76,7 +78,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "processes share its work",
          .letter = 'o', .values = VALUE_FOLDER},
         {"rank", OPTION_TEXT, &given->rank, "I/N",
-         "do the share I (from 0) of N equal shares of the work"},
+         "share of the work to do: number I, from 0, of N equal shares"},
         {"report", OPTION_FLAG, &given->reports, NULL,
          "train nothing, summarise what is done already"},
         yes_option(&given->is_confirmed),
@@ -99,7 +101,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
         .option_count = sizeof options / sizeof options[0],
         .more = BLAS_ENVIRONMENT,
         .examples = "whet league --quick\n"
-                    "whet league --task max --policy ssmax --policy asentmax --seeds 3\n"
+                    "whet league --task max --policy ssmax --policy asentmax --num-seeds 3\n"
                     "whet league --full --out-dir league --rank 0/4 --yes\n",
     };
     int operands;
@@ -238,12 +240,14 @@ static int choose_multiples(const char *text, league_scale *scale) {
 }
 
 static int choose_rank(const char *text, league_request *request) {
-    unsigned rank, ranks;
-    char more;
-    if (sscanf(text, "%u/%u%c", &rank, &ranks, &more) != 2 || rank >= ranks)
+    char *slash = NULL, *end = NULL;
+    errno = 0;
+    unsigned long rank = strtoul(text, &slash, 10);
+    unsigned long ranks = slash > text && *slash == '/' ? strtoul(slash + 1, &end, 10) : 0;
+    if (!end || *end || errno || strpbrk(text, "+- ") || ranks > UINT32_MAX || rank >= ranks)
         return refuse_value("rank", text, "a share such as 0/4");
-    request->rank = rank;
-    request->ranks = ranks;
+    request->rank = (unsigned)rank;
+    request->ranks = (unsigned)ranks;
     return STATUS_OK;
 }
 
@@ -388,11 +392,11 @@ static int run(const arguments *given, league_request *request, laboratory *lab)
     if (!given->reports)
         status = confirm_seconds(league_seconds(request), "", given->is_confirmed);
     if (status == STATUS_OK && !given->reports && !league_run(request, &left, &lab->error))
-        status = report_lab_error(&lab->error);
+        status = report_failure(&lab->error);
     if (status != STATUS_OK)
         return status;
     if (left > 0 && !preferred.quiet)
-        fprintf(stderr, "league: %zu models are left to other processes\n", left);
+        complain("%zu models are left to other processes", left);
     if (!league_results_read(request, &results, &lab->error))
         return report_lab_error(&lab->error);
     status = keep_all(given, &results);
@@ -401,24 +405,36 @@ static int run(const arguments *given, league_request *request, laboratory *lab)
 }
 
 static int choose_and_run(const arguments *given) {
-    static league_request request; /* too large for the stack */
     const char *const outputs[] = {given->json, given->csv, given->html};
     laboratory lab;
-    request = (league_request){.folder = given->folder, .quiet = preferred.quiet};
-    int status = choose(given, &request);
+    league_request *request = calloc(1, sizeof *request); /* too large for the stack */
+    if (!request)
+        return complain_of_memory();
+    request->folder = given->folder;
+    request->quiet = preferred.quiet;
+    int status = choose(given, request);
     if (status == STATUS_OK)
         status = reserve_output(outputs, sizeof outputs / sizeof *outputs);
-    if (status != STATUS_OK)
-        return status;
-    if (!open_laboratory(&lab, given->threads, NULL))
-        return report_lab_error(&lab.error);
-    status = run(given, &request, &lab);
-    close_laboratory(&lab);
+    if (status == STATUS_OK && !open_laboratory(&lab, given->threads, NULL)) {
+        status = report_lab_error(&lab.error);
+    } else if (status == STATUS_OK) {
+        status = run(given, request, &lab);
+        close_laboratory(&lab);
+    }
+    free(request);
     return status;
 }
 
 int command_league(int argc, char **argv) {
-    arguments given = {.folder = "whet-league"};
+    arguments given = {.folder = "whet-league",
+                       .seeds = UNSET,
+                       .steps = UNSET,
+                       .batch = UNSET,
+                       .layers = UNSET,
+                       .width = UNSET,
+                       .heads = UNSET,
+                       .samples = UNSET,
+                       .tokens_max = UNSET};
     options_result parsed = parse(argc, argv, &given);
     int status = options_status(parsed);
     if (parsed == OPTIONS_GIVEN)

@@ -21,13 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-int report_failure(const lab_error *error) {
-    if (!lab_interrupted())
-        return report_lab_error(error);
-    complain("stopped; the same command continues from here");
-    return STATUS_STOPPED;
-}
-
 static option_range up_to(uint64_t most) { return (option_range){.least = 1, .most = most}; }
 
 reproduce_arguments usual_reproduction(void) {
@@ -200,7 +193,7 @@ int command_reproduce(int argc, char **argv) {
         {"full", OPTION_FLAG, &run->is_full, NULL,
          "train ten heads of 100,000 steps of each kind, and language models: days; then the "
          "league "
-         "(whet league --full): weeks"},
+         "(whet league --full): months"},
         {"num-seeds", OPTION_RANGE, &given.seeds, "N",
          "number of heads of each kind to train (default: none; whet has trained ones)",
          .aliases = "seeds"},

@@ -36,7 +36,4 @@ static inline option_spec fresh_steps_option(option_range *steps) {
 /* confirm_seconds for all jobs; the question lists the longest. */
 int confirm_work(const report_jobs *jobs, bool is_confirmed);
 
-/* Like report_lab_error; after an interrupt the message says how to continue. */
-int report_failure(const lab_error *error);
-
 #endif

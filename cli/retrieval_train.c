@@ -36,8 +36,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "range of the items in a set, drawn for each step (default 5-16)"},
         {"classes", OPTION_UNSIGNED, &given->classes, "N", "number of classes (default 10)"},
         {"nearest", OPTION_NUMBER, &config->nearest, "S",
-         "smallest share S of the range, at its top, that a set's priorities are drawn from; the "
-         "share is log-uniform from S to 1 (default 1)"},
+         "smallest part of the range of priorities, at its top, that a set uses; the part is "
+         "log-uniform from S to 1 (default 1: always the whole range)"},
         OPTIONS_ABOUT("model"),
         {"depth", OPTION_UNSIGNED, &given->depth, "N",
          "number of hidden layers of each MLP (default 1)"},

@@ -60,7 +60,7 @@ static int check_values(const arguments *given, tune_request *request) {
     if (!parse_limit(given->limit, &request->limit))
         return STATUS_MISUSE;
     if (given->text.count == 0 || given->check.count == 0) {
-        complain("missing --%s; a gain is learned on --text and proved on --check, other texts",
+        complain("missing --%s FILE; temperatures are learned on --text and judged on --check",
                  given->text.count == 0 ? "text" : "check");
         return STATUS_MISUSE;
     }
@@ -164,6 +164,13 @@ static bool keep_page(const arguments *given, const tune_request *request,
     return !given->html || tune_page_write(given->html, &page, error);
 }
 
+static int report_end(const lab_error *error, const char *state_path) {
+    if (error->kind != LAB_STOPPED || !state_path)
+        return report_lab_error(error);
+    complain("stopped; the same command continues from %s", state_path);
+    return STATUS_STOPPED;
+}
+
 static int run(const arguments *given, const tune_request *asked_for) {
     tune_request request = *asked_for;
     double start = lab_now();
@@ -176,10 +183,7 @@ static int run(const arguments *given, const tune_request *asked_for) {
     bool good = tune_run(&request, &result, &error);
     int status = good                         ? keep(given, &request, &result)
                  : error.kind == LAB_NO_ERROR ? asked.status
-                                              : report_lab_error(&error);
-    if (!good && error.kind == LAB_STOPPED && request.state_path)
-        fprintf(stderr, "%s keeps what was done; the same command continues.\n",
-                request.state_path);
+                                              : report_end(&error, request.state_path);
     if (good && status == STATUS_OK &&
         !keep_page(given, &request, &result, lab_now() - start, &error))
         status = report_lab_error(&error);
@@ -295,23 +299,24 @@ static options_result parse(int argc, char **argv, arguments *given, int *status
          "\"answer\" (default: none; perplexity is what is to fall)",
          .values = VALUE_WORD, .words = tasks},
         {"task-length", OPTION_RANGE, &given->task_length, "N",
-         "tokens of an example of copy, keys or needle (default 256)"},
+         "number of tokens in an example of copy, keys or needle (default 256)"},
         {"text-weight", OPTION_NUMBER, &given->text_weight, "W",
          "weight of the texts' loss beside that of a task's answers (default 30)"},
         {"limit", OPTION_TEXT, &given->limit, "PERCENT",
-         "how much perplexity may rise in any domain (default 0.5%)"},
+         "largest rise of perplexity in any domain (default 0.5%)"},
         OPTIONS_ABOUT("effort"),
         {"count", OPTION_RANGE, &given->count, "N",
-         "sequences to learn from, at most (default 50)"},
+         "largest number of sequences to learn from (default 50)"},
         {"validation-count", OPTION_RANGE, &given->validation_count, "N",
-         "sequences of each domain to choose by, at most (default 12)"},
+         "largest number of sequences of each domain to choose by (default 12)"},
         {"check-count", OPTION_RANGE, &given->check_count, "N",
-         "sequences of each domain, and examples of a task, to judge by, at most (default 24, with "
-         "a task 100)"},
-        {"steps", OPTION_RANGE, &given->steps, "N", "steps of training (default 60)"},
-        {"batch", OPTION_RANGE, &given->batch, "N", "sequences of a step (default 4)"},
+         "largest number of sequences of each domain, or of examples of a task, to judge by "
+         "(default 24, with a task 100)"},
+        {"steps", OPTION_RANGE, &given->steps, "N", "number of training steps (default 60)"},
+        {"batch", OPTION_RANGE, &given->batch, "N", "number of sequences in a step (default 4)"},
         {"rate", OPTION_NUMBER, &given->rate, "R", "learning rate (default 0.03)"},
-        {"seeds", OPTION_RANGE, &given->seeds, "N", "number of repetitions (default 3)"},
+        {"num-seeds", OPTION_RANGE, &given->seeds, "N", "number of repetitions (default 3)",
+         .aliases = "seeds"},
         seed_option(&given->seed, "seed of the first repetition (default 1)"),
         threads_option(&given->threads),
         yes_option(&given->is_confirmed),
@@ -320,16 +325,16 @@ static options_result parse(int argc, char **argv, arguments *given, int *status
          "run the model by llama.cpp, without gradients: for models that are too large for memory "
          "in f32, or unknown to whet"},
         {"passes", OPTION_RANGE, &given->passes, "N",
-         "sequences that a search may compute with --forward (default 2000)"},
+         "largest number of sequences that a search with --forward computes (default 2000)"},
         llama_option(&given->llama),
         plugin_option(&given->plugin),
         OPTIONS_ABOUT("results"),
         {"out", OPTION_TEXT, &given->out, "FILE",
          "file for the settings, to be named by WHET_CONFIG (default tuned.json)", .letter = 'o',
          .values = VALUE_FILE},
-        json_option(&given->json, "everything that was measured as JSON, in FILE"),
+        json_option(&given->json, JSON_SUMMARY),
         {"html", OPTION_TEXT, &given->html, "FILE",
-         "page with the verdict, tables and figures, in FILE", .values = VALUE_FILE},
+         "page to write: the verdict, tables and figures", .values = VALUE_FILE},
     };
     const command_syntax syntax = {
         .name = name,

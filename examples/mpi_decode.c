@@ -45,13 +45,13 @@ int main(int argc, char **argv) {
     float *values = malloc((share.positions + 1) * DIM * sizeof(float));
     if (!keys || !values)
         MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
-    for (size_t i = 0; i < share.positions; i++)
+    for (size_t i = 0; keys && values && i < share.positions; i++)
         make_position(share.start[0] + i, keys + i * DIM, values + i * DIM);
 
     float query[DIM], out[DIM];
     for (size_t i = 0; i < DIM; i++)
         query[i] = 1;
-    whet_stats stats;
+    whet_stats stats = {.n = 0};
     whet_policy policies[2] = {whet_policy_softmax(), whet_policy_adaptive_hold()};
     whet_attention attention = {.size = sizeof attention,
                                 .heads = 1,

@@ -16,6 +16,10 @@ typedef struct host {
     const char *(*type_name)(int type);
     /* operation numbers, which differ between versions */
     int op_attention, op_softmax, op_product, op_rotation, op_custom;
+    /* of parts that some attention has; -1: this host has none, or not under this name */
+    int op_nothing, op_scale, op_unary, op_copy;
+    int op_views[4]; /* which compute nothing */
+    int unary_tanh;  /* the parameter of op_unary for it */
     /* for creating graphs and backends */
     const char *(*op_name)(int op);
     size_t (*tensor_overhead)(void);

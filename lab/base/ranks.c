@@ -73,10 +73,11 @@ static bool same_text(const lab_ranks *ranks, const char *text, char *theirs, si
     if (!lab_ranks_agree(ranks, (theirs && text) || lab_fail_memory(error), error))
         return false;
     lab_ranks_broadcast(ranks, theirs, length);
-    return lab_ranks_agree(ranks,
-                           (strlen(text) == length && memcmp(theirs, text, length) == 0) ||
-                               lab_fail(error, LAB_INPUT, "options differ from those of rank 0"),
-                           error);
+    return lab_ranks_agree(
+        ranks,
+        (text && theirs && strlen(text) == length && memcmp(theirs, text, length) == 0) ||
+            lab_fail(error, LAB_INPUT, "options differ from those of rank 0"),
+        error);
 }
 
 bool lab_ranks_same_options(const lab_ranks *ranks, json_t *options, lab_error *error) {

@@ -17,11 +17,11 @@ typedef struct league_arm {
     char policy[LM_POLICY_SIZE]; /* {n} stands for the longest question and answer in training,
                                     {a} and {h} for numbers drawn for each seed */
     const char *learned;         /* parameters learned for each head, or NULL */
-    bool has_sinks, has_query_betas;
-    const char *trained_as; /* the name of another arm whose models it runs, or NULL */
-    bool is_chosen;         /* at inference by validation at twice the training size */
-    bool is_fitted;         /* at inference, by league_fit */
+    const char *trained_as;      /* the name of another arm whose models it runs, or NULL */
     const char *summary;
+    bool has_sinks, has_query_betas;
+    bool is_chosen; /* at inference by validation at twice the training size */
+    bool is_fitted; /* at inference, by league_fit */
 } league_arm;
 
 typedef struct league_arms {

@@ -160,10 +160,10 @@ static bool test_sizes(test *of, const char *policy, json_t *sizes, lab_error *e
             json_array_append_new(
                 sizes,
                 json_pack("{s:I, s:I, s:I, s:I, s:o, s:b, s:o}", "multiple", (json_int_t)multiple,
-                          "size", (json_int_t)(multiple * of->cell->task->train_max), "samples",
-                          (json_int_t)score.samples, "exact", (json_int_t)score.exact, "loss",
-                          lab_json_number(is_lost ? NAN : score.loss), "skipped", (int)is_lost,
-                          "heads", heads_json(of, &score)));
+                          "size", (json_int_t)multiple * (json_int_t)of->cell->task->train_max,
+                          "samples", (json_int_t)score.samples, "exact", (json_int_t)score.exact,
+                          "loss", lab_json_number(is_lost ? NAN : score.loss), "skipped",
+                          (int)is_lost, "heads", heads_json(of, &score)));
         is_lost = is_lost || (score.samples > 0 && score.exact == 0);
         free(score.heads);
     }

@@ -76,15 +76,16 @@ static void sum_sequences(const sitting *own, const league_exam *exam) {
         const lm_piece *piece = &own->packed.pieces[p];
         size_t first = (size_t)(piece->labels - own->packed.labels), i = 0;
         for (size_t row = 0; row < piece->rows; row++, sequence++) {
-            double loss = 0, entropy = 0, count = 0;
+            double loss = 0, entropy = 0;
+            size_t count = 0;
             for (; i < piece->targets && piece->at[i] / piece->length == row; i++, count++) {
                 loss += (double)own->losses[first + i];
                 entropy += own->entropies[first + i] / heads;
             }
             if (exam->losses)
-                exam->losses[own->packed.order[sequence]] = loss / count;
+                exam->losses[own->packed.order[sequence]] = loss / (double)count;
             if (exam->entropies)
-                exam->entropies[own->packed.order[sequence]] = entropy / count;
+                exam->entropies[own->packed.order[sequence]] = entropy / (double)count;
         }
     }
 }
@@ -109,6 +110,7 @@ static bool make_room(sitting *own, const league_exam *exam) {
         longest = tokens > longest ? tokens : longest;
     }
     own->values = (size_t)config->layers * config->heads * 3;
+    /* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): no exam is empty */
     own->of_pieces = calloc(own->packed.count, sizeof *own->of_pieces);
     own->heads = calloc((own->packed.count + 1) * own->values, sizeof *own->heads);
     own->losses = calloc(own->packed.token_capacity, sizeof *own->losses);
@@ -156,6 +158,7 @@ static bool sum_up(const sitting *own, league_score *score, lab_error *error) {
     whet_status status = add_pieces(own, &sum);
     if (status != WHET_OK)
         return lab_fail(error, LAB_SYSTEM, "attention: %s", whet_status_text(status));
+    /* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI): every model has heads */
     score->heads = calloc(own->values / 3, sizeof *score->heads);
     if (!score->heads)
         return lab_fail_memory(error);

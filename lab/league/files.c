@@ -36,9 +36,9 @@ static void entry_json(const league_results *results, size_t t, size_t p, size_t
         json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "task", r->tasks[t].name,
                   "positions", lm_positions_names[r->positions[p]], "arm", r->arms.list[a].name,
                   "multiple", (json_int_t)multiple, "size",
-                  (json_int_t)(multiple * r->tasks[t].train_max), "seeds", (json_int_t)entry->seeds,
-                  "right", interval_json(&entry->right, entry->seeds), "difference",
-                  interval_json(&entry->difference, entry->pairs), "entropy",
+                  (json_int_t)multiple * (json_int_t)r->tasks[t].train_max, "seeds",
+                  (json_int_t)entry->seeds, "right", interval_json(&entry->right, entry->seeds),
+                  "difference", interval_json(&entry->difference, entry->pairs), "entropy",
                   lab_json_number(entry->entropy), "beta", lab_json_number(entry->beta)));
 }
 

@@ -50,6 +50,6 @@ json_t *league_results_json(const league_results *results);
 void league_results_csv(FILE *file, const void *results);
 
 /* One page with everything, likewise: page.c. */
-void league_page(FILE *file, const void *results);
+void league_page(FILE *file, const void *context);
 
 #endif

@@ -72,7 +72,7 @@ static bool visit(walk *own, const league_cell *cell, size_t index, lab_error *e
         return true;
     }
     if (lab_interrupted())
-        return lab_fail(error, LAB_STOPPED, "stopped; the same command continues");
+        return lab_fail(error, LAB_STOPPED, "stopped; the same command continues from here");
     snprintf(title, sizeof title, "%s, %s, %s, seed %llu", cell->task->name,
              lm_positions_names[cell->positions], cell->arm->name, (unsigned long long)cell->seed);
     double began = lab_now();
@@ -141,7 +141,7 @@ double league_seconds(const league_request *request) {
     if (!walk_cells(&count, 0, &ignored))
         return 0;
     size_t left = count.total - count.done, shares = request->ranks ? request->ranks : 1;
-    return left ? (double)(left / shares) * guess_seconds(request) : 0;
+    return left ? (double)left / (double)shares * guess_seconds(request) : 0;
 }
 
 /* The scale of a folder is that of all its cells. */

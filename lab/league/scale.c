@@ -59,8 +59,8 @@ bool league_scale_check(const league_scale *scale, lab_error *error) {
         !lab_in_range("num-heads", scale->heads, 1, 64, error) ||
         !lab_in_range("batch", scale->batch, 1, LM_BATCH_MAX, error) ||
         !lab_in_range("steps", (double)scale->steps, 1, 1e9, error) ||
-        !lab_in_range("seeds", (double)scale->seeds, 1, LEAGUE_SEEDS_MAX, error) ||
-        !lab_in_range("samples", (double)scale->samples, 1, 100000, error) ||
+        !lab_in_range("num-seeds", (double)scale->seeds, 1, LEAGUE_SEEDS_MAX, error) ||
+        !lab_in_range("count", (double)scale->samples, 1, 100000, error) ||
         !lab_in_range("max-tokens", (double)scale->tokens_max, 128, LM_CONTEXT_MAX, error))
         return false;
     for (size_t i = 0; i < scale->rate_count; i++)

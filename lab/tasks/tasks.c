@@ -9,13 +9,12 @@
 static const task_kind *const all[] = {
     &task_recall,    &task_sort, &task_copy,   &task_reverse,     &task_two_back,
     &task_flip_flop, &task_max,  &task_needle, &task_needle_keys, &task_variables};
+enum { TASKS = sizeof all / sizeof all[0] }; /* NOLINT(bugprone-sizeof-expression): of pointers */
 
-const task_kind *task_at(size_t index) {
-    return index < sizeof all / sizeof *all ? all[index] : NULL;
-}
+const task_kind *task_at(size_t index) { return index < TASKS ? all[index] : NULL; }
 
 const task_kind *task_find(const char *name) {
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < TASKS; i++)
         if (strcmp(all[i]->name, name) == 0)
             return all[i];
     return NULL;

@@ -369,6 +369,8 @@ static void find_stretch(search *s) {
 
 static bool make_memory(search *s) {
     size_t batch = s->options->batch < s->count ? s->options->batch : s->count;
+    if (batch == 0) /* which check_options has refused */
+        return lab_fail(s->error, LAB_INPUT, "no sequences");
     s->order = calloc(s->count, sizeof *s->order);
     s->batch = calloc(batch, sizeof *s->batch);
     s->batch_at = calloc(batch, sizeof *s->batch_at);

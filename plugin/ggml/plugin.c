@@ -39,7 +39,8 @@ static struct {
 static bool open_recording(message *why) {
     if (!plugin.settings.stats_path)
         return true;
-    plugin.recording = recording_open(plugin.settings.stats_path);
+    plugin.recording =
+        recording_open(plugin.settings.stats_path, settings_has_details(&plugin.settings));
     return plugin.recording ||
            message_set(why, "WHET_STATS=%.200s: %s", plugin.settings.stats_path, strerror(errno));
 }

@@ -47,6 +47,10 @@ static whet_status run_slice_part(const whet_plan *plan, size_t task, void *scra
             continue;
         whet_backward_start_set(&w, set);
         whet_backward_first_sweep(&w);
+        if (w.part)
+            whet_backward_exchange(&w);
+        if (w.part && w.part->finds_sums)
+            continue;
         whet_backward_prepare(&w);
         whet_backward_second_sweep(&w);
         status = whet_backward_finish_set(&w, status, first_bad_row);

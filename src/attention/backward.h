@@ -10,6 +10,7 @@
 #ifndef WHET_ATTENTION_BACKWARD_H
 #define WHET_ATTENTION_BACKWARD_H
 
+#include "attention/backward_part.h"
 #include "attention/row_form.h"
 #include "attention/skip.h"
 #include "attention/tiles.h"
@@ -74,6 +75,7 @@ typedef struct backward_work {
     double *row_weights;        /* [set's rows] */
     double *bias_sums;          /* [heads_per_kv][padded_keys], or NULL, like ... */
     parameter_sums *parameters; /* ... [heads_per_kv], if not wanted */
+    const backward_part *part;  /* of longer rows, or NULL */
 } backward_work;
 
 /* Whether a lane has no row, or one that saw nothing. */
@@ -153,6 +155,15 @@ void whet_backward_start_set(backward_work *w, size_t set);
 
 /* Logits and gradients of weights, and the sums over rows. */
 void whet_backward_first_sweep(backward_work *w);
+
+/* The sums of a lane, and to another peak; with backward_part.h. */
+backward_sums whet_backward_lane_sums(const backward_panel *p, size_t lane);
+void whet_backward_set_lane(backward_panel *p, size_t lane, const backward_sums *sums);
+void whet_backward_raise(backward_sums *sums, double exp2_scale, double exp2_scale0, double peak,
+                         double base);
+
+/* After the first sweep over a part: leaves the sums of its rows, or takes those of all parts. */
+void whet_backward_exchange(backward_work *w);
 
 /* With skip, once all logits are known: the blocks that each panel leaves out. */
 void whet_backward_choose_blocks(backward_work *w);

@@ -140,6 +140,7 @@ void whet_backward_start_task(backward_work *w, const whet_plan *plan, size_t ta
     w->gradients = &plan->description.gradients;
     w->a = &w->gradients->attention;
     w->shape = whet_shape_of(plan);
+    w->part = w->shape.part;
     w->slice = whet_slice_at(plan, &w->shape, task / w->shape.chunks);
     w->k = w->shape.kernels;
     w->lanes = w->k->lanes;

@@ -37,7 +37,7 @@ static void weigh_exponentials(backward_work *w, size_t index, double *z) {
         w->k->panel_sums(w->logits + backward_tile(w, index, start), n, max, scale, weights, s);
         add_lanes(z, weights, w->lanes);
     }
-    for (size_t lane = 0; lane < p->row_count; lane++)
+    for (size_t lane = 0; lane < w->lanes && lane < p->row_count; lane++)
         z[lane] +=
             weigh_extra_logit((double)p->row[lane].sink, (double)max[lane], (double)scale[lane])
                 .weight;
@@ -66,7 +66,7 @@ static void weigh_mapped(backward_work *w, size_t index, size_t lane) {
 
 static void weigh_panel(backward_work *w, size_t index) {
     const backward_panel *p = w->panels + index;
-    double z[LANES_MAX];
+    double z[LANES_MAX] = {0};
     if (p->low >= p->high) {
         for (size_t start = w->first_key; start < w->end_key; start += SKIP_KEYS)
             memset(block_weights(w, index, start), 0, w->lanes * sizeof(float));

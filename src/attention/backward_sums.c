@@ -13,20 +13,10 @@
 
 /* Rescales the sums of a lane to a new largest logit, where the gradient is `base`. */
 static void raise_lane(backward_panel *p, size_t lane, float max, float base) {
-    panel_backward *to_logits = &p->to_logits;
-    if (p->peak[lane] > -INFINITY) {
-        double shift = (double)to_logits->max[lane] - (double)max;
-        double factor = exp2((double)to_logits->exp2_scale[lane] * shift);
-        double base_shift = (double)base - (double)to_logits->base[lane];
-        p->a[lane] -= base_shift * p->z[lane];
-        p->b[lane] -= base_shift * p->s[lane];
-        sums_shift(shift, factor, &p->a[lane], &p->b[lane], NULL);
-        sums_shift(shift, factor, &p->z[lane], &p->s[lane], NULL);
-        sums_shift(shift, exp2((double)to_logits->exp2_scale0[lane] * shift), &p->z0[lane],
-                   &p->s0[lane], &p->q0[lane]);
-    }
-    p->peak[lane] = to_logits->max[lane] = max;
-    to_logits->base[lane] = base;
+    backward_sums sums = whet_backward_lane_sums(p, lane);
+    whet_backward_raise(&sums, (double)p->to_logits.exp2_scale[lane],
+                        (double)p->to_logits.exp2_scale0[lane], (double)max, (double)base);
+    whet_backward_set_lane(p, lane, &sums);
 }
 
 static void raise_peaks(const backward_work *w, backward_panel *p, const float *logits,

@@ -3,7 +3,8 @@
  * is known of its rows. decode.c explains the phases and drives them:
  * decode_plan.c divides the work and lays out memory, decode_cache.c reads keys
  * and values, decode_scores.c, decode_betas.c, decode_skip.c, decode_values.c and
- * decode_reduce.c are one phase each, except that decode_skip.c has two.
+ * decode_reduce.c are one phase each, except that decode_skip.c has two;
+ * decode_columns.c is the part of decode_values.c for transposed values.
  */
 #ifndef WHET_DECODE_H
 #define WHET_DECODE_H
@@ -109,6 +110,9 @@ void whet_decode_visible_keys(const decode_work *w, size_t *low, size_t *high);
 /* Whether the kernels can read a tensor's rows in place. */
 bool whet_decode_reads_directly(const whet_tensor *tensor);
 
+/* The same for columns of transposed values: see decode_columns.c. */
+bool whet_decode_reads_columns(const whet_tensor *tensor);
+
 /* The first of `count` rows of keys or values from `start` on, of all the task's heads: as many as
  * can be read in place, or some that were gathered. */
 kv_rows whet_decode_cache(const decode_work *w, const whet_tensor *tensor, size_t start,
@@ -146,6 +150,10 @@ bool whet_decode_next_run(const decode_work *w, size_t high, size_t *from, size_
 
 /* Weights of a chunk, and what they select of the values. */
 void whet_decode_value_chunk(decode_work *w);
+
+/* Adds the values of keys [from, to) to the outputs, column by column; the weights begin at key
+ * `low`. */
+void whet_decode_add_columns(decode_work *w, size_t low, size_t from, size_t to);
 
 /* The parts of that for rows whose chunks are in several places. `total` is what all of them come
  * to, with the sink; the extras are what belongs to the normalisation besides the keys. */

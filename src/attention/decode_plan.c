@@ -94,6 +94,12 @@ static bool lies_by_position(const whet_tensor *tensor, size_t heads, size_t dim
            tensor->stride[1] <= most && tensor->stride[2] / tensor->stride[1] >= (ptrdiff_t)heads;
 }
 
+/* Transposed values are read head by head in any case. */
+static bool allows_heads(const whet_attention *a) {
+    return lies_by_position(&a->k, a->kv_heads, a->head_dim) &&
+           (whet_decode_reads_columns(&a->v) || lies_by_position(&a->v, a->kv_heads, a->value_dim));
+}
+
 /* The largest number of keys that any query sees. */
 static size_t keys_in_sight(const whet_attention *a) {
     size_t to_both_sides = a->flags & WHET_CAUSAL ? 1 : 2;
@@ -120,12 +126,14 @@ static size_t divisor_up_to(size_t number, size_t most) {
     return most;
 }
 
+/* Whether keys are converted before they are multiplied, a head at a time. */
+static bool has_converted_keys(const whet_attention *a) {
+    return (a->flags & WHET_INVARIANT) && elements_are_blocks(element_type_of(a->k.type));
+}
+
 /* The largest number of interleaved key heads that a task may take: a divisor of their number. */
 static size_t heads_at_most(const whet_attention *a) {
-    bool is_converted =
-        (a->flags & WHET_INVARIANT) && elements_are_blocks(element_type_of(a->k.type));
-    if (a->keys == 0 || is_converted || !lies_by_position(&a->k, a->kv_heads, a->head_dim) ||
-        !lies_by_position(&a->v, a->kv_heads, a->value_dim))
+    if (a->keys == 0 || has_converted_keys(a) || !allows_heads(a))
         return 1;
     return divisor_up_to(a->kv_heads, HEADS_PER_TASK);
 }

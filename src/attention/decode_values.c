@@ -116,6 +116,10 @@ static void weigh_rows(decode_work *w, size_t low, size_t high) {
 /* Adds the values of keys [from, to) of a chunk whose weights begin at key `low`. */
 static void add_values(decode_work *w, size_t low, size_t from, size_t to) {
     const whet_attention *a = w->slice.attention;
+    if (whet_decode_reads_columns(&a->v)) {
+        whet_decode_add_columns(w, low, from, to);
+        return;
+    }
     while (from < to) {
         kv_rows values = whet_decode_cache(w, &a->v, from, to - from, a->value_dim);
         w->shape.kernels->cache_values(&values, w->weights + (from - low), w->weights_stride,
@@ -145,7 +149,7 @@ void whet_decode_value_chunk(decode_work *w) {
     if (!(a->skip > 0))
         weigh_rows(w, low, high);
     whet_decode_clear_outputs(w, 0, w->row_count);
-    bool direct = whet_decode_reads_directly(&a->v);
+    bool direct = whet_decode_reads_directly(&a->v) || whet_decode_reads_columns(&a->v);
     if (direct && a->skip > 0)
         add_live_values(w, low, high);
     else if (direct && low < high)

@@ -28,6 +28,9 @@ static inline size_t key_at(const key_list *list, size_t place) {
     return list->keys ? list->keys[place] : list->first + place * list->step;
 }
 
+/* How many keys from a place on are contiguous in memory, up to the place `end`. */
+size_t whet_contiguous_keys(const key_list *list, size_t place, size_t end);
+
 /* One key head of one batch: its keys and values, and the rows of all query heads that use it. */
 typedef struct kv_slice {
     const whet_attention *attention;
@@ -95,6 +98,9 @@ const float *whet_load_position(const kv_slice *slice, const whet_tensor *tensor
 
 /* The address of the key or value row at place j. */
 const char *whet_position_at(const kv_slice *slice, const whet_tensor *tensor, size_t j);
+
+/* Whether the positions of an element are contiguous instead of the elements of a position. */
+bool whet_is_transposed(const whet_tensor *tensor);
 
 /* Writes a row of n elements at a head and position of the slice's batch, in the tensor's type. */
 void whet_store_row(const kv_slice *slice, const whet_tensor_out *tensor, size_t head,

@@ -16,7 +16,7 @@
 #include "attention/decode.h"
 
 #define INVARIANT_CHUNK 1024
-#define INVARIANT_UNIT 256
+#define INVARIANT_UNIT 512
 #define INVARIANT_GROUP 8 /* keys of each of four cursors that are added at a time */
 #define INVARIANT_ROWS 32
 

@@ -71,8 +71,9 @@ typedef struct kv_rows {
     int type;
     ptrdiff_t stride, head_stride;
     size_t heads, count, depth;
-    size_t group; /* keys of a cursor that are added to values' sums at a time, which decides on
-                     their order; 0: what is fastest. No more than 16 */
+    ptrdiff_t ahead; /* rows that cache_scores fetches ahead; 0: as suits rows of heads */
+    size_t group;    /* keys of a cursor that are added to values' sums at a time, which decides on
+                        their order; 0: what is fastest. No more than 16 */
 } kv_rows;
 
 /*
@@ -193,6 +194,10 @@ typedef struct kernels {
     /* Rows of quantised blocks (see whet_type); n is a multiple of 32. */
     void (*q8_0_to_f32)(const void *x, float *y, size_t n);
     void (*q4_0_to_f32)(const void *x, float *y, size_t n);
+    void (*q4_1_to_f32)(const void *x, float *y, size_t n);
+    void (*q5_0_to_f32)(const void *x, float *y, size_t n);
+    void (*q5_1_to_f32)(const void *x, float *y, size_t n);
+    void (*iq4_nl_to_f32)(const void *x, float *y, size_t n);
 
     /*
      * Many queries: panels of `lanes` query rows, the lane last everywhere. A

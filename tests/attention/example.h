@@ -28,6 +28,8 @@ typedef enum example_layout {
     TOKENS_FIRST, /* [batch][position][head][element], with a gap after every row */
     BACKWARDS,    /* heads and positions from the last to the first, with gaps */
     SPREAD,       /* elements apart from each other */
+    TRANSPOSED,   /* [batch][head][element][position], with a gap after every element; types without
+                     single elements have [batch][head][position][element], with gaps */
     LAYOUTS
 } example_layout;
 
@@ -41,7 +43,7 @@ typedef struct example_shape {
 } example_shape;
 
 /* The types that k and v may have. Dimensions are rounded up to the blocks of quantised ones. */
-#define CACHE_TYPES 6
+#define CACHE_TYPES 10
 extern const whet_type example_cache_types[CACHE_TYPES];
 
 /* Where a tensor lies. */

@@ -452,8 +452,8 @@ enum { PLACE_SHIFT = 40, LONGEST = 1 << 24 };
 enum { PLACE_SHIFT = 29, LONGEST = 1 << 20 };
 #endif
 static void *imaginary_address(uintptr_t place) {
-    return (
-        void *)(place << PLACE_SHIFT); /* NOLINT(performance-no-int-to-ptr): nobody goes there */
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): nobody goes there */
+    return (void *)(place << PLACE_SHIFT);
 }
 
 /* A description of any size. */

@@ -9,10 +9,12 @@ refuses "a share that is none" '' '' "whet league: --rank: '4/4' is not a share 
 refuses "rates that are none" '' '' "whet league: --rates: 'x' is not a list of up to 8 numbers such as 0.0005,0.002\n" league --rates 0.1,x
 refuses "both scales" '' '' "whet league: --quick: not together with --full\n" league --quick --full
 refuses "a width that heads do not divide" '' '' "whet league: --width: 36 is not a multiple of twice --num-heads, 4\n" league --width 36
+refuses "no models at all" '' '' "whet league: --num-seeds: 0 is out of range (1 to 64)\n" league --num-seeds 0
+refuses "a share without an end" '' '' "whet league: --rank: '0/4x' is not a share such as 0/4\n" league --rank 0/4x
 check "tasks and policies are listed" grep -q '^  asentmax  *ASEntmax' <("$WHET_BIN" league --list)
 
-tiny=(league --task max --task copy --policy ssmax,adaptive-inference --positions none --steps 60 --batch 8 --samples 16
-    --multiples 1..4:x2 --width 16 --num-heads 2 --num-layers 1 --seeds 2 --quiet)
+tiny=(league --task max --task copy --policy ssmax,adaptive-inference --positions none --steps 60 --batch 8 --count 16
+    --multiples 1..4:x2 --width 16 --num-heads 2 --num-layers 1 --num-seeds 2 --quiet)
 if ! "$WHET_BIN" "${tiny[@]}" --out-dir "$SCRATCH/whole" --json "$SCRATCH/whole.json" --csv "$SCRATCH/whole.csv" \
     >"$SCRATCH/out" 2>"$SCRATCH/err" && grep -q 'no BLAS' "$SCRATCH/err"; then
     skip "a league is run" "needs libopenblas0"
@@ -48,7 +50,7 @@ same_as_whole() { # folder
         [ "$(values "$SCRATCH/whole.json")" = "$(values "$SCRATCH/other.json")" ]
 }
 stopped_at INT "$SCRATCH/part/max/none/ssmax/seed-1-rate-0.002" "${tiny[@]}" --out-dir "$SCRATCH/part"
-check "a league is stopped" [ "$status" -eq 130 ]
+check "a league is stopped" [ "$status $(cat "$SCRATCH/err")" = "130 whet league: stopped; the same command continues from here" ]
 stopped_at KILL "$SCRATCH/part/copy/none/softmax/seed-1-rate-0.002" "${tiny[@]}" --out-dir "$SCRATCH/part"
 check "and killed" [ "$status" -eq 137 ]
 check "what is done is reported" "$WHET_BIN" "${tiny[@]}" --out-dir "$SCRATCH/part" --report --html "$SCRATCH/part.html"

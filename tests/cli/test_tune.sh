@@ -5,9 +5,9 @@ usage='whet tune: missing model; usage: whet tune [OPTION]... MODEL.gguf\n'
 refuses "a model is needed" '' '' "$usage" tune
 refuses "also behind texts, which take all words up to the next option" '' '' "$usage" tune --text a b c model.gguf
 refuses "but only one" '' '' "whet tune: two models given: 'a.gguf' and 'b.gguf'\n" tune -m a.gguf b.gguf
-refuses "texts to learn from" '' '' "whet tune: missing --text; a gain is learned on --text and proved on --check, other texts\n" \
+refuses "texts to learn from" '' '' "whet tune: missing --text FILE; temperatures are learned on --text and judged on --check\n" \
     tune x.gguf --check a.txt
-refuses "texts to check on" '' '' "whet tune: missing --check; a gain is learned on --text and proved on --check, other texts\n" \
+refuses "texts to check on" '' '' "whet tune: missing --check FILE; temperatures are learned on --text and judged on --check\n" \
     tune x.gguf --text a.txt
 refuses "an option without texts" '' '' "whet tune: option '--text' needs a value: --text FILE...\n" tune x.gguf --text --check a
 for limit in '' x 5x -1 101 1e2 '%'; do
@@ -138,12 +138,12 @@ check "settings on standard output, and nothing else" python3 -m json.tool "$SCR
 # Ctrl-C, then the same command again.
 stopped_at INT "$SCRATCH/stopped.json.partial" "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/stopped.json" --quiet
 check "Ctrl-C has an exit status of its own" [ "$status" -eq 130 ] &&
-    check "and a message that says how to go on" grep -qx "$SCRATCH/stopped.json.partial keeps what was done; the same command continues." "$SCRATCH/err"
+    check "and one message, which says how to go on" [ "$(cat "$SCRATCH/err")" = "whet tune: stopped; the same command continues from $SCRATCH/stopped.json.partial" ]
 run_tune "$SCRATCH/stopped.json"
 check "the same command continues with the same bits" cmp "$SCRATCH/tuned.json" "$SCRATCH/stopped.json"
 
 # Killed while it works, then continued.
-"$WHET_BIN" "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/killed.json" --quiet --seeds 2 >/dev/null 2>&1 &
+"$WHET_BIN" "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/killed.json" --quiet --num-seeds 2 >/dev/null 2>&1 &
 process=$!
 appears "$SCRATCH/killed.json.partial"
 kill -9 $process
@@ -157,7 +157,7 @@ sed -i '/"entries"/,$ s/[1-9]/7/' "$SCRATCH/damaged.json.partial"
 refuses "nor does anything continue a damaged one" '' '' \
     "whet tune: $SCRATCH/damaged.json.partial: not the state of a run, or damaged; remove it, or choose another --out\n" \
     "${tune[@]}" --check "$SCRATCH/judge/3.txt" --out "$SCRATCH/damaged.json" --quiet --seeds 2
-run_tune "$SCRATCH/killed.json" --seeds 2
+run_tune "$SCRATCH/killed.json" --num-seeds 2
 run_tune "$SCRATCH/whole.json" --seeds 2
 check "the same command ends with the same bits" cmp "$SCRATCH/killed.json" "$SCRATCH/whole.json"
 

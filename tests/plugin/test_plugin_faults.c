@@ -60,7 +60,7 @@ TEST(a_recording_ends_with_whole_evaluations_when_memory_runs_out) {
     for (; k <= FAULTS_MAX; k++) {
         make_file("");
         faults_begin(k, FAULT_ONCE);
-        recording *r = recording_open(path);
+        recording *r = recording_open(path, false);
         for (int i = 0; r && i < 3; i++)
             recording_write(r, &rows, 1);
         uint64_t lines = r ? recording_lines(r) : 0;

@@ -67,7 +67,7 @@ TEST(lines_are_those_of_the_rows_and_empty_rows_are_left_out) {
                                .interval = 2,
                                .stats = stats,
                                .positions = positions};
-    recording *r = recording_open(path);
+    recording *r = recording_open(path, false);
     REQUIRE(r != NULL);
     recording_write(r, &rows, 1);
     rows.positions = NULL;
@@ -88,7 +88,7 @@ TEST(lines_are_those_of_the_rows_and_empty_rows_are_left_out) {
 
 TEST(a_file_that_cannot_be_written_is_refused) {
     unlink(path);
-    CHECK(recording_open("/there/is/no/such/folder/rows.csv") == NULL);
+    CHECK(recording_open("/there/is/no/such/folder/rows.csv", false) == NULL);
 }
 
 TEST(a_full_disk_leaves_whole_evaluations) {
@@ -98,7 +98,7 @@ TEST(a_full_disk_leaves_whole_evaluations) {
     REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
     small = limit;
     small.rlim_cur = 10000;
-    recording *r = recording_open(path);
+    recording *r = recording_open(path, false);
     REQUIRE(r != NULL && setrlimit(RLIMIT_FSIZE, &small) == 0);
     for (int i = 0; i < 10; i++)
         recording_write(r, &rows, 1);
@@ -121,7 +121,7 @@ TEST(a_closed_pipe_does_not_end_the_host) {
     unlink(path);
     REQUIRE(pipe(ends) == 0);
     snprintf(path, sizeof path, "/dev/fd/%d", ends[1]);
-    recording *r = recording_open(path);
+    recording *r = recording_open(path, false);
     REQUIRE(r != NULL);
     recording_write(r, &rows, 1);
     close(ends[0]);

@@ -96,14 +96,14 @@ typedef struct variant {
 static const variant variants[VARIANTS] = {
     {FLASH_AUTO, GGML_TYPE_F16, GGML_TYPE_F16, 1, 1, false, 2e-2},
     {FLASH_ON, GGML_TYPE_F16, GGML_TYPE_F16, 1, 2, false, 2e-2},
-    {FLASH_OFF, GGML_TYPE_F16, GGML_TYPE_F16, 1, 1, false, 1e-3},
+    {FLASH_OFF, GGML_TYPE_F16, GGML_TYPE_F16, 1, 1, false, 1e-2},
     {FLASH_ON, GGML_TYPE_F32, GGML_TYPE_F32, 1, 1, false, 2e-2},
     {FLASH_ON, GGML_TYPE_BF16, GGML_TYPE_BF16, 1, 1, false, 1e-1},
     {FLASH_ON, GGML_TYPE_Q8_0, GGML_TYPE_Q8_0, 1, 1, false, 2e-1},
     {FLASH_ON, GGML_TYPE_Q8_0, GGML_TYPE_F16, 1, 1, false, 2e-1},
     {FLASH_ON, GGML_TYPE_F16, GGML_TYPE_F16, 2, 1, true, 2e-2},
     {FLASH_ON, GGML_TYPE_F16, GGML_TYPE_F16, 2, 1, false, 2e-2},
-    {FLASH_OFF, GGML_TYPE_F16, GGML_TYPE_F16, 2, 1, false, 1e-3},
+    {FLASH_OFF, GGML_TYPE_F16, GGML_TYPE_F16, 2, 1, false, 1e-2},
 };
 
 static struct llama_model *model;

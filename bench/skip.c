@@ -7,6 +7,7 @@
 #include "decode.h"
 #include "job.h"
 #include "quantise.h"
+#include "skip.h"
 #include "suite.h"
 
 #include <math.h>
@@ -172,5 +173,5 @@ bool bench_skip(suite *with) {
         if (!done)
             return false;
     }
-    return true;
+    return bench_skip_rules(with, section);
 }

@@ -125,9 +125,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "mpirun); several with commas, may be repeated",
          .values = VALUE_WORD, .words = section_words()},
         {"policy", OPTION_LIST, &given->policies, "NAME",
-         "with lm: policy or arm of the league whose training steps are compared with softmax's; "
-         "may "
-         "be repeated",
+         "with lm: policy or arm of the league whose training steps and decoding are compared "
+         "with softmax's; may be repeated",
          .values = VALUE_WORD, .words = policy_words()},
         {"quick", OPTION_FLAG, &given->quick, NULL,
          "finish within 30 seconds: fewer rounds, and of attention only the sizes with a target"},

@@ -171,8 +171,14 @@ WHET_MPI_API whet_status whet_mpi_prefill_plan(MPI_Comm comm, const whet_attenti
  * shares or, where the numbers of ranks or pieces are no powers of two, a few times that, and for
  * results of its own queries. Gradients are as accurate as those of whet_attention_backward.
  *
- * For policies with the map softmax, and without gradients of statistics
- * (WHET_ERROR_UNSUPPORTED for others). k and v as for whet_mpi_prefill_plan. Collective.
+ * Rows with another map than softmax, and all rows if statistics have gradients, are computed one
+ * by one. For these the keys travel once more for the largest logits, and once for every step of
+ * the maps' searches, as in prefill (1 for softmax and softmax1; temperatures are not searched
+ * again).
+ *
+ * For all policies but those with the map stick-breaking, whose gradients need what every piece of
+ * keys takes from every row (WHET_ERROR_UNSUPPORTED). skip must be 0, and k and v are as for
+ * whet_mpi_prefill_plan. Collective.
  */
 WHET_MPI_API whet_status whet_mpi_backward_plan(MPI_Comm comm, const whet_gradients *gradients,
                                                 whet_mpi_layout layout,

@@ -173,3 +173,20 @@ bool host_find(host *h, const void *caller, host_reason *why) {
         return refuse(why, "this program has not loaded ggml's CPU backend yet");
     return find_layout(h, why);
 }
+
+/* Functions of later versions, both of which return a text. */
+static const char *ask(const host *h, const char *name) {
+    void *symbol = h->library ? dlsym(h->library, name) : NULL;
+    const char *(*function)(void);
+    memcpy(&function, &symbol, sizeof symbol);
+    const char *answer = symbol ? function() : NULL;
+    return answer && *answer ? answer : NULL;
+}
+
+void host_version(const host *h, char *text, size_t size) {
+    const char *version = ask(h, "ggml_version"), *commit = ask(h, "ggml_commit");
+    *text = 0;
+    if (version)
+        snprintf(text, size, " (ggml %.40s%s%.40s)", version, commit ? ", commit " : "",
+                 commit ? commit : "");
+}

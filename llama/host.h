@@ -56,6 +56,9 @@ typedef struct host_reason {
  */
 bool host_find(host *h, const void *caller, host_reason *why);
 
+/* What a host calls itself, as " (ggml 0.9.4, commit 1a2b3c)"; empty if it does not say. */
+void host_version(const host *h, char *text, size_t size);
+
 /* The function of this name that `caller` would have called if LD_PRELOAD had not put `replacement`
  * before it; NULL if there is none. */
 void *host_own_function(const void *caller, const char *name, const void *replacement);

@@ -9,7 +9,7 @@
 
 #define COLUMNS_OF_ALL                                                                             \
     "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread,"              \
-    "sink_share,argmax"
+    "sink_share,argmax,skipped_share"
 
 const char record_header[] = COLUMNS_OF_ALL "\n";
 const char record_detailed_header[] = COLUMNS_OF_ALL ",largest_keys,gaps\n";
@@ -17,17 +17,17 @@ const char record_detailed_header[] = COLUMNS_OF_ALL ",largest_keys,gaps\n";
 size_t record_format(const record_row *row, char line[RECORD_LINE_BYTES]) {
     int n = snprintf(line, RECORD_LINE_BYTES,
                      "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRIu64
-                     ",%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%" PRIu64 "\n",
+                     ",%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,%" PRIu64 ",%.9g\n",
                      row->evaluation, row->layer, row->head, row->position, row->keys, row->entropy,
                      row->entropy_after, row->beta, row->max_prob, row->spread, row->sink_share,
-                     row->argmax);
+                     row->argmax, row->skipped_share);
     return (size_t)n;
 }
 
 /* The columns of all recordings, the last of which ends with `last`. Returns what follows it; NULL:
  * this is no such line. */
 static const char *parse_row(const char *line, char last, record_row *row) {
-    enum { COUNTS = 5, COLUMNS = 12 };
+    enum { COUNTS = 5, ARGMAX = 11, COLUMNS = 13 };
     double values[COLUMNS];
     char *end;
     for (int i = 0; i < COLUMNS; i++) {
@@ -39,7 +39,7 @@ static const char *parse_row(const char *line, char last, record_row *row) {
     for (int i = 0; i < COUNTS; i++)
         if (!(values[i] >= 0 && values[i] < 1e15))
             return NULL;
-    if (!(values[COLUMNS - 1] >= 0 && values[COLUMNS - 1] < 1e15))
+    if (!(values[ARGMAX] >= 0 && values[ARGMAX] < 1e15))
         return NULL;
     *row = (record_row){.evaluation = (uint64_t)values[0],
                         .layer = (uint64_t)values[1],
@@ -52,7 +52,8 @@ static const char *parse_row(const char *line, char last, record_row *row) {
                         .max_prob = values[8],
                         .spread = values[9],
                         .sink_share = values[10],
-                        .argmax = (uint64_t)values[11]};
+                        .argmax = (uint64_t)values[ARGMAX],
+                        .skipped_share = values[12]};
     return line;
 }
 

@@ -3,7 +3,7 @@
  * `whet probe` reads: one line for each row, under the header
  *
  *     evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread,
- *     sink_share,argmax                                          (in one line)
+ *     sink_share,argmax,skipped_share                            (in one line)
  *
  *     evaluation     number of the graph with attention that the host computed, from 0:
  *                    one for each micro-batch of a prompt, one for each generated token
@@ -20,6 +20,7 @@
  *     sink_share     the weight of the first key
  *     argmax         index of the key with the largest logit, counted from the first key of
  *                    the host's cache
+ *     skipped_share  how large a part of the values was left out (WHET_SKIP), 0 to 1
  *
  * e are the logits as they enter softmax: scaled, capped and with ALiBi's bias. Numbers are
  * written such that they read back as the same float.
@@ -47,7 +48,7 @@ extern const char record_header[], record_detailed_header[];
 /* In the plug-in's message when a file can no longer be written; `whet probe` looks for it. */
 #define RECORD_STOPS "recording stops"
 
-#define RECORD_LINE_BYTES 256 /* enough for twelve numbers and their commas */
+#define RECORD_LINE_BYTES 256 /* enough for thirteen numbers and their commas */
 
 typedef struct record_row {
     uint64_t evaluation, layer, head;
@@ -55,6 +56,7 @@ typedef struct record_row {
     uint64_t keys;
     double entropy, entropy_after, beta, max_prob, spread, sink_share;
     uint64_t argmax;
+    double skipped_share;
 } record_row;
 
 /* Formats a row as a line with its newline, under a locale with a decimal point; returns its

@@ -41,34 +41,36 @@ static size_t value_floats(const backward_plan *p) {
 
 /* ---- blocks ---- */
 
-enum { FIND_SUMS, FIND_GRADIENTS };
-
-/* A block as a part of a backward pass. Its first part of a row's keys has all of what the row
- * contributes to policies and sinks. */
+/* A block as a part of a backward pass. */
 static whet_gradients describe_block(const backward_plan *p, const query_piece *piece, span keys,
-                                     int step, bool is_first, bool is_planning) {
+                                     bool has_gradients, bool is_planning) {
     const whet_gradients *all = &p->g;
     whet_gradients b = {.size = sizeof b, .out = all->out, .betas = p->block_betas};
     b.attention = whet_mpi_describe_block(&p->s, piece, keys, true, is_planning);
     b.attention.stats = p->block_stats;
     b.attention.positions = p->block_positions;
     b.attention.betas = all->attention.betas ? p->block_given_betas : NULL;
-    b.out.data = (const char *)all->out.data + (ptrdiff_t)piece->local * all->out.stride[2];
-    if (step == FIND_SUMS)
+    if (b.out.data)
+        b.out.data = (const char *)b.out.data + (ptrdiff_t)piece->local * b.out.stride[2];
+    b.logsumexp = all->logsumexp ? p->block_given[0] : NULL;
+    b.entropy = all->entropy ? p->block_given[1] : NULL;
+    b.entropy_after = all->entropy_after ? p->block_given[2] : NULL;
+    if (!has_gradients)
         return b;
     b.q = (whet_tensor_out){.data = all->q.data ? p->block_q : NULL};
     b.k = (whet_tensor_out){.data = all->k.data ? p->block_k : NULL};
     b.v = (whet_tensor_out){.data = all->v.data ? p->block_v : NULL};
     b.bias = block_bias(p, span_size(keys));
-    b.policies = is_first && all->policies ? p->block_policies : NULL;
-    b.sinks = is_first && all->sinks ? p->block_sinks : NULL;
+    b.policies = all->policies ? p->block_policies : NULL;
+    b.sinks = all->sinks ? p->block_sinks : NULL;
     b.alibi_slopes = all->alibi_slopes ? p->block_slopes : NULL;
     return b;
 }
 
 /* What is known of a piece's rows, in the order of a block's. */
-static void gather_rows(backward_plan *p, const query_piece *piece, bool has_sums) {
+static void gather_rows(backward_plan *p, const query_piece *piece) {
     const whet_attention *a = &p->g.attention;
+    const float *given[] = {p->g.logsumexp, p->g.entropy, p->g.entropy_after};
     size_t queries = span_size(piece->positions);
     for (size_t i = 0; i < piece_rows(&p->s, piece); i++) {
         piece_row r = whet_mpi_row_of(&p->s, piece, i);
@@ -76,18 +78,34 @@ static void gather_rows(backward_plan *p, const query_piece *piece, bool has_sum
             *(const whet_stats *)(const void *)((const char *)a->stats + r.index * a->stats_stride);
         if (a->betas)
             p->block_given_betas[i] = a->betas[r.index];
-        if (has_sums)
+        for (size_t j = 0; j < sizeof given / sizeof given[0]; j++)
+            if (given[j])
+                p->block_given[j][i] = given[j][r.index];
+        if (p->pass == PASS_GRADIENTS)
             p->block_rows[i] = p->rows[r.index];
+        else
+            whet_mpi_clear_numbers(p, p->block_numbers + i * p->numbers);
         p->block_positions[r.batch * queries + r.query - piece->local] = r.token;
     }
 }
 
-static void run_block(backward_plan *p, const query_piece *piece, size_t key_piece, int step) {
+static backward_part part_of(backward_plan *p, row_visit *visit) {
+    return (backward_part){.run = p->pass == PASS_GRADIENTS ? RUN_GRADIENTS
+                                  : p->pass == PASS_SUMS    ? RUN_SUMS
+                                                            : RUN_LOGITS,
+                           .is_first = visit->is_first,
+                           .rows = p->block_rows,
+                           .visit = whet_mpi_visit_row,
+                           .context = visit};
+}
+
+static void run_block(backward_plan *p, const query_piece *piece, size_t key_piece) {
     span keys = whet_mpi_positions_of(&p->s.keys, (span){key_piece, key_piece + 1});
-    backward_part part = {.finds_sums = step == FIND_SUMS, .rows = p->block_rows};
+    row_visit visit = {p, piece, key_piece == piece->keys.begin};
+    backward_part part = part_of(p, &visit);
     whet_plan plan = {.size = sizeof plan};
-    gather_rows(p, piece, step != FIND_SUMS);
-    whet_gradients b = describe_block(p, piece, keys, step, key_piece == piece->keys.begin, false);
+    gather_rows(p, piece);
+    whet_gradients b = describe_block(p, piece, keys, p->pass == PASS_GRADIENTS, false);
     whet_status status = whet_plan_backward_part(&b, &part, &plan);
     if (status == WHET_OK)
         whet_mpi_run_block(&p->s, &plan);
@@ -99,41 +117,102 @@ typedef struct piece_merge {
     const query_piece *piece;
 } piece_merge;
 
-/* ---- the first round: sums ---- */
+/* ---- the rounds before the last: numbers of rows ---- */
 
-static void merge_sums(void *context, size_t left, size_t right) {
+static double *row_numbers(const backward_plan *p, const query_piece *piece, size_t slot,
+                           size_t row) {
+    return (double *)slot_at(piece, slot) + row * p->numbers;
+}
+
+/* Sums of a row that is not computed by itself. */
+static void merge_sums(const backward_plan *p, const piece_row *r, double *into,
+                       const double *from) {
+    const whet_attention *a = &p->g.attention;
+    const whet_stats *stats =
+        (const whet_stats *)(const void *)((const char *)a->stats + r->index * a->stats_stride);
+    whet_backward_add_sums((backward_sums *)(void *)into, (const backward_sums *)(const void *)from,
+                           (double)whet_exp2_scale(stats->beta),
+                           (double)whet_exp2_scale(whet_beta0(r->policy, stats)));
+}
+
+static void merge_rows(void *context, size_t left, size_t right) {
     const piece_merge *m = context;
-    backward_sums *into = slot_at(m->piece, left);
-    const backward_sums *from = slot_at(m->piece, right);
-    const whet_attention *a = &m->p->g.attention;
-    for (size_t i = 0; i < piece_rows(&m->p->s, m->piece); i++) {
-        piece_row r = whet_mpi_row_of(&m->p->s, m->piece, i);
-        const whet_stats *stats =
-            (const whet_stats *)(const void *)((const char *)a->stats + r.index * a->stats_stride);
-        whet_backward_add_sums(&into[i], &from[i], (double)whet_exp2_scale(stats->beta),
-                               (double)whet_exp2_scale(whet_beta0(r.policy, stats)));
+    const backward_plan *p = m->p;
+    for (size_t i = 0; i < piece_rows(&p->s, m->piece); i++) {
+        piece_row r = whet_mpi_row_of(&p->s, m->piece, i);
+        double *into = row_numbers(p, m->piece, left, i);
+        const double *from = row_numbers(p, m->piece, right, i);
+        if (whet_mpi_is_by_row(p, &r))
+            whet_mpi_merge_numbers(p, &r, into, from);
+        else if (p->pass == PASS_SUMS)
+            merge_sums(p, &r, into, from);
     }
 }
 
-static void sum_block(spread *s, query_piece *piece, size_t key_piece, void *context) {
+static void number_block(spread *s, query_piece *piece, size_t key_piece, void *context) {
     backward_plan *p = context;
     size_t slot = whet_mpi_bag_slot(&piece->waiting);
-    run_block(p, piece, key_piece, FIND_SUMS);
-    memcpy(slot_at(piece, slot), p->block_rows, piece_rows(s, piece) * sizeof *p->block_rows);
-    whet_mpi_bag_add(&piece->waiting, (tree_node){0, key_piece}, slot, merge_sums,
+    run_block(p, piece, key_piece);
+    for (size_t i = 0; i < piece_rows(s, piece); i++) {
+        piece_row r = whet_mpi_row_of(s, piece, i);
+        double *to = row_numbers(p, piece, slot, i);
+        if (whet_mpi_is_by_row(p, &r))
+            memcpy(to, p->block_numbers + i * p->numbers, p->numbers * sizeof *to);
+        else
+            memcpy(to, &p->block_rows[i], sizeof p->block_rows[i]);
+    }
+    whet_mpi_bag_add(&piece->waiting, (tree_node){0, key_piece}, slot, merge_rows,
                      &(piece_merge){p, piece});
+}
+
+/* Calls a function for each row that is computed by itself; true if it was for any. */
+typedef bool (*row_step)(backward_plan *p, const piece_row *row, const double *numbers);
+
+static bool each_row(backward_plan *p, row_step step) {
+    bool any = false;
+    for (size_t i = 0; i < p->s.piece_count; i++) {
+        const query_piece *piece = &p->s.pieces[i];
+        const double *numbers = piece_result(piece);
+        for (size_t row = 0; numbers && row < piece_rows(&p->s, piece); row++) {
+            piece_row r = whet_mpi_row_of(&p->s, piece, row);
+            if (whet_mpi_is_by_row(p, &r))
+                any = step(p, &r, numbers + row * p->numbers) || any;
+        }
+    }
+    return any;
 }
 
 static void keep_sums(backward_plan *p) {
     for (size_t i = 0; i < p->s.piece_count; i++) {
         const query_piece *piece = &p->s.pieces[i];
-        const backward_sums *sums = piece_result(piece);
-        for (size_t row = 0; sums && row < piece_rows(&p->s, piece); row++)
-            p->rows[whet_mpi_row_of(&p->s, piece, row).index] = sums[row];
+        const double *numbers = piece_result(piece);
+        for (size_t row = 0; numbers && row < piece_rows(&p->s, piece); row++) {
+            piece_row r = whet_mpi_row_of(&p->s, piece, row);
+            if (whet_mpi_is_by_row(p, &r))
+                whet_mpi_keep_sums(p, &r, numbers + row * p->numbers);
+            else
+                memcpy(&p->rows[r.index], numbers + row * p->numbers, sizeof p->rows[r.index]);
+        }
     }
 }
 
-/* ---- the second round: gradients ---- */
+static void run_pass(backward_plan *p, backward_pass pass) {
+    p->pass = pass;
+    whet_mpi_run_round(&p->s, pass == PASS_SUMS, number_block, p);
+}
+
+static void find_sums(backward_plan *p) {
+    if (p->has_rows) {
+        run_pass(p, PASS_PEAKS);
+        for (bool left = each_row(p, whet_mpi_start_search); whet_mpi_any(&p->s, left);
+             left = each_row(p, whet_mpi_step_search))
+            run_pass(p, PASS_SEARCH);
+    }
+    run_pass(p, PASS_SUMS);
+    keep_sums(p);
+}
+
+/* ---- the last round: gradients ---- */
 
 /* What a block contributes to its piece of queries: parameters, then queries. */
 static double *slot_parameters(const query_piece *piece, size_t slot) {
@@ -160,14 +239,13 @@ static void merge_gradients(void *context, size_t left, size_t right) {
         queries[i] += more_queries[i];
 }
 
-static void take_parameters(const backward_plan *p, bool is_first, double *to) {
+static void take_parameters(const backward_plan *p, double *to) {
     const whet_attention *a = &p->g.attention;
-    memset(to, 0, p->parameters * sizeof *to);
-    if (is_first && p->g.policies)
+    if (p->g.policies)
         memcpy(to, p->block_policies, a->policy_count * sizeof *p->block_policies);
     to += p->g.policies ? a->policy_count * POLICY_DOUBLES : 0;
     for (size_t head = 0; p->g.sinks && head < a->heads; head++)
-        *to++ = is_first ? (double)p->block_sinks[head] : 0;
+        *to++ = (double)p->block_sinks[head];
     for (size_t head = 0; p->g.alibi_slopes && head < a->heads; head++)
         *to++ = (double)p->block_slopes[head];
 }
@@ -191,10 +269,10 @@ static void gradient_block(backward_plan *p, query_piece *piece, size_t key_piec
     bool is_first = key_piece == piece->keys.begin;
     span keys = whet_mpi_positions_of(&p->s.keys, (span){key_piece, key_piece + 1});
     size_t rows = piece_rows(&p->s, piece), slot = whet_mpi_bag_slot(&piece->waiting), key_slot;
-    run_block(p, piece, key_piece, FIND_GRADIENTS);
+    run_block(p, piece, key_piece);
     for (size_t i = 0; is_first && i < rows; i++)
         p->betas[whet_mpi_row_of(&p->s, piece, i).index] = p->block_betas[i];
-    take_parameters(p, is_first, slot_parameters(piece, slot));
+    take_parameters(p, slot_parameters(piece, slot));
     if (p->g.q.data)
         memcpy(slot_queries(p, piece, slot), p->block_q, query_floats(p, piece) * sizeof(float));
     whet_mpi_bag_add(&piece->waiting, (tree_node){0, key_piece}, slot, merge_gradients,
@@ -217,6 +295,7 @@ static void gradient_share(backward_plan *p, whet_mpi_share share) {
 }
 
 static void find_gradients(backward_plan *p) {
+    p->pass = PASS_GRADIENTS;
     whet_mpi_empty_bags(&p->s);
     whet_mpi_returns_start(&p->r);
     whet_mpi_ring_start(&p->s.r, p->s.r.tensors);
@@ -230,7 +309,10 @@ static void find_gradients(backward_plan *p) {
 /* ---- results ---- */
 
 static kv_slice slice_of(const backward_plan *p, size_t batch) {
-    return (kv_slice){.attention = &p->g.attention, .kernels = whet_kernels_get(), .batch = batch};
+    return (kv_slice){.attention = &p->g.attention,
+                      .kernels = whet_kernels_get(),
+                      .batch = batch,
+                      .list = {.step = 1}};
 }
 
 /* Gradients of a piece of queries; returns the first bad row. */
@@ -319,8 +401,7 @@ static whet_status execute(whet_mpi_plan *base, uint64_t *first_bad_row) {
         return WHET_OK;
     p->s.failure = WHET_OK;
     memset(p->betas, 0, spread_rows(&p->s) * sizeof *p->betas);
-    whet_mpi_run_round(&p->s, true, sum_block, p);
-    keep_sums(p);
+    find_sums(p);
     find_gradients(p);
     for (size_t i = 0; i < p->s.piece_count; i++) {
         uint64_t bad = store_queries(p, &p->s.pieces[i]);
@@ -341,7 +422,13 @@ static void free_parts(whet_mpi_plan *base) {
     whet_mpi_totals_free(&p->totals);
     free(p->rows);
     free(p->betas);
+    free(p->maps);
+    free(p->states);
+    free(p->search);
     free(p->block_rows);
+    free(p->block_numbers);
+    for (int i = 0; i < 3; i++)
+        free(p->block_given[i]);
     free(p->block_stats);
     free(p->block_positions);
     free(p->block_given_betas);
@@ -356,11 +443,13 @@ static void free_parts(whet_mpi_plan *base) {
 }
 
 static whet_status measure_block(spread *s, const query_piece *piece, span keys, size_t *bytes) {
-    const backward_plan *p = (const backward_plan *)(void *)s;
-    for (int step = FIND_SUMS; step <= FIND_GRADIENTS; step++) {
-        backward_part part = {.finds_sums = step == FIND_SUMS, .rows = p->block_rows};
+    backward_plan *p = (backward_plan *)(void *)s;
+    for (int is_last = 0; is_last < 2; is_last++) {
+        row_visit visit = {p, piece, true};
         whet_plan plan = {.size = sizeof plan};
-        whet_gradients b = describe_block(p, piece, keys, step, true, true);
+        p->pass = is_last ? PASS_GRADIENTS : PASS_SUMS;
+        backward_part part = part_of(p, &visit);
+        whet_gradients b = describe_block(p, piece, keys, is_last, true);
         whet_status status = whet_plan_backward_part(&b, &part, &plan);
         if (status != WHET_OK)
             return status;
@@ -378,6 +467,11 @@ static bool allocate_block_arrays(backward_plan *p) {
     size_t rows = a->batch * a->heads * p->s.queries.piece, keys = p->s.keys.piece;
     p->block_rows = zeros(rows, sizeof *p->block_rows);
     p->block_stats = zeros(rows, sizeof *p->block_stats);
+    p->block_numbers = zeros(rows, p->numbers * sizeof *p->block_numbers);
+    const float *given[] = {p->g.logsumexp, p->g.entropy, p->g.entropy_after};
+    bool fits = true;
+    for (int i = 0; i < 3; i++)
+        fits = (p->block_given[i] = zeros(given[i] ? rows : 0, sizeof(float))) && fits;
     p->block_positions = zeros(a->batch * p->s.queries.piece, sizeof *p->block_positions);
     p->block_given_betas = zeros(rows, sizeof *p->block_given_betas);
     p->block_q = zeros(p->g.q.data ? rows : 0, a->head_dim * sizeof *p->block_q);
@@ -388,16 +482,45 @@ static bool allocate_block_arrays(backward_plan *p) {
     p->block_sinks = zeros(a->heads, sizeof *p->block_sinks);
     p->block_slopes = zeros(a->heads, sizeof *p->block_slopes);
     p->block_policies = zeros(a->policy_count, sizeof *p->block_policies);
-    return p->block_rows && p->block_stats && p->block_positions && p->block_given_betas &&
-           p->block_q && p->block_k && p->block_v && p->block_bias && p->block_betas &&
-           p->block_sinks && p->block_slopes && p->block_policies;
+    return fits && p->block_numbers && p->block_rows && p->block_stats && p->block_positions &&
+           p->block_given_betas && p->block_q && p->block_k && p->block_v && p->block_bias &&
+           p->block_betas && p->block_sinks && p->block_slopes && p->block_policies;
 }
 
-/* A slot holds either a block's sums or its gradients. */
+/* Doubles that a row takes before the last pass. */
+static size_t numbers_of(const backward_plan *p) {
+    size_t most = sizeof(backward_sums) / sizeof(double);
+    for (size_t i = 0; i < p->s.a.policy_count; i++) {
+        piece_row row = {.policy = &p->s.a.policies[i]};
+        size_t sums = sizeof(map_part_sums) / sizeof(double);
+        size_t own = whet_mpi_map_numbers(row.policy);
+        if (!whet_mpi_is_by_row(p, &row))
+            continue;
+        own = sums > own ? sums : own;
+        most = own > most ? own : most;
+    }
+    return most;
+}
+
+static bool allocate_rows(backward_plan *p) {
+    size_t rows = spread_rows(&p->s);
+    for (size_t i = 0; i < p->s.a.policy_count; i++)
+        p->has_rows =
+            p->has_rows || whet_mpi_is_by_row(p, &(piece_row){.policy = &p->s.a.policies[i]});
+    p->numbers = numbers_of(p);
+    p->rows = zeros(rows, sizeof *p->rows);
+    p->betas = zeros(rows, sizeof *p->betas);
+    p->maps = zeros(p->has_rows ? rows : 0, sizeof *p->maps);
+    p->states = zeros(p->has_rows ? rows : 0, sizeof *p->states);
+    p->search = zeros(p->has_rows ? rows : 0, sizeof *p->search);
+    return p->rows && p->betas && p->maps && p->states && p->search;
+}
+
+/* A slot holds either a block's numbers or its gradients. */
 static bool size_slots(backward_plan *p) {
     for (size_t i = 0; i < p->s.piece_count; i++) {
         query_piece *piece = &p->s.pieces[i];
-        size_t sums = piece_rows(&p->s, piece) * sizeof(backward_sums);
+        size_t sums = piece_rows(&p->s, piece) * p->numbers * sizeof(double);
         size_t gradients = p->parameters * sizeof(double) + query_floats(p, piece) * sizeof(float);
         if (!size_align(sums > gradients ? sums : gradients, WHET_ALIGNMENT, &piece->slot_bytes))
             return false;
@@ -409,9 +532,7 @@ static bool allocate(backward_plan *p) {
     const whet_gradients *g = &p->g;
     p->parameters = (g->policies ? p->s.a.policy_count * POLICY_DOUBLES : 0) +
                     (g->sinks ? p->s.a.heads : 0) + (g->alibi_slopes ? p->s.a.heads : 0);
-    p->rows = zeros(spread_rows(&p->s), sizeof *p->rows);
-    p->betas = zeros(spread_rows(&p->s), sizeof *p->betas);
-    return p->rows && p->betas && allocate_block_arrays(p) && size_slots(p) &&
+    return allocate_rows(p) && allocate_block_arrays(p) && size_slots(p) &&
            whet_mpi_allocate_slots(&p->s) &&
            whet_mpi_returns_init(&p->r, &p->s,
                                  key_floats(p) + value_floats(p) + bias_rows(&p->g)) &&
@@ -429,6 +550,9 @@ static whet_status check_part(backward_plan *p, whet_mpi_layout layout) {
     if (status != WHET_OK)
         return whet_mpi_pass_on(status);
     p->g = plan.description.gradients;
+    if (p->s.a.keys == 0 && p->g.logsumexp)
+        return whet_mpi_refuse(WHET_ERROR_UNSUPPORTED,
+                               "keys is 0: logsumexp is that of the sinks alone");
     return WHET_OK;
 }
 

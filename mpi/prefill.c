@@ -202,7 +202,10 @@ static void add_extras(const prefill_plan *p, const piece_row *r, block_row *row
 
 static void store(prefill_plan *p, const piece_row *r, const float *values,
                   const whet_stats *stats) {
-    kv_slice slice = {.attention = &p->s.a, .kernels = whet_kernels_get(), .batch = r->batch};
+    kv_slice slice = {.attention = &p->s.a,
+                      .kernels = whet_kernels_get(),
+                      .batch = r->batch,
+                      .list = {.step = 1}};
     query_row row = {.head = r->head, .query = r->query};
     whet_store_output(&slice, &row, values);
     whet_stats *wanted = whet_row_stats(&slice, &row);

@@ -416,7 +416,9 @@ static bool finish_row(row_plan *p, const piece_split *x, const double *numbers)
                                .kernels = r->kernels,
                                .heads_per_kv = per_kv,
                                .batch = x->at.batch,
-                               .kv_head = x->at.head / per_kv},
+                               .kv_head = x->at.head / per_kv,
+                               .list = {.step = 1}},
+                     .shape = {.row_count = p->s.a.queries * per_kv},
                      .states = p->states + slice * p->s.a.queries * per_kv};
     chunk_sums sums = {
         .z = r->state->sink_z + found->z, .s = r->state->sink_s + found->s, .first = found->first};
@@ -445,21 +447,15 @@ static uint64_t finish_rows(row_plan *p) {
     return first_bad;
 }
 
-/* Whether a search of some rank is not done. Collective. */
-static bool any_searches(row_plan *p, size_t mine) {
-    int own = mine > 0, any = 0;
-    p->s.base.c.counts.reductions++;
-    MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, p->s.base.c.comm);
-    return any;
-}
-
 static whet_status execute(whet_mpi_plan *base, uint64_t *first_bad_row) {
     row_plan *p = (row_plan *)base;
     p->s.failure = WHET_OK;
     run_pass(p, PASS_STATS);
-    for (size_t left = each_row(p, start_row); any_searches(p, left); left = each_row(p, step_beta))
+    for (size_t left = each_row(p, start_row); whet_mpi_any(&p->s, left > 0);
+         left = each_row(p, step_beta))
         run_pass(p, PASS_BETAS);
-    for (size_t left = each_row(p, start_map); any_searches(p, left); left = each_row(p, step_map))
+    for (size_t left = each_row(p, start_map); whet_mpi_any(&p->s, left > 0);
+         left = each_row(p, step_map))
         run_pass(p, PASS_MAPS);
     each_row(p, weigh_extras);
     run_pass(p, PASS_VALUES);
@@ -497,9 +493,10 @@ static size_t numbers_of(const row_plan *p) {
     size_t most = sizeof(row_values) / sizeof(double) + p->s.a.value_dim;
     if (most < sizeof(row_message) / sizeof(double))
         most = sizeof(row_message) / sizeof(double);
-    for (size_t i = 0; i < p->s.a.policy_count; i++)
-        if (whet_map_of(&p->s.a.policies[i])->sum && most < MAP_NUMBERS_MAX)
-            most = MAP_NUMBERS_MAX;
+    for (size_t i = 0; i < p->s.a.policy_count; i++) {
+        size_t own = whet_mpi_map_numbers(&p->s.a.policies[i]);
+        most = own > most ? own : most;
+    }
     return most;
 }
 

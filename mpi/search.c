@@ -67,6 +67,16 @@ void whet_mpi_step_beta(const split_row *r, const double *sums) {
 
 /* ---- maps ---- */
 
+/* No later pass takes more than the first, over a long row. */
+size_t whet_mpi_map_numbers(const whet_policy *policy) {
+    const map_descriptor *map = whet_map_of(policy);
+    whet_stats stats = {.n = UINT32_MAX};
+    row_view none = {.n = 0};
+    map_row row = {.policy = policy, .row = &none, .stats = &stats, .beta = 1, .sink = -INFINITY};
+    row.visible = stats.n;
+    return map->sum ? 1 + whet_map_start(&row, map).sums : 0;
+}
+
 bool whet_mpi_is_mapped(const split_row *r) {
     return r->state->mapped && row_has_beta(&r->state->stats);
 }

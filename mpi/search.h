@@ -29,8 +29,9 @@ typedef struct split_row {
 /* From the statistics of all keys: those of the row, and a beta that needs no search. */
 void whet_mpi_start_row(const split_row *r, const row_message *keys);
 
-/* Doubles of a pass over a row, at most. */
+/* Doubles of a pass over a row, at most; of one with a given policy's map. */
 enum { BETA_SUMS = 3, MAP_NUMBERS_MAX = 1 + MAP_SUMS_MAX };
+size_t whet_mpi_map_numbers(const whet_policy *policy);
 
 /* Temperatures that search. The first of these starts the search, which may be done at once. */
 void whet_mpi_start_beta(const split_row *r);

@@ -125,6 +125,13 @@ bag whet_mpi_nodes_of(const spread *p, int rank, span queries) {
     return b;
 }
 
+bool whet_mpi_any(spread *p, bool mine) {
+    int own = mine, any = 0;
+    p->base.c.counts.reductions++;
+    MPI_Allreduce(&own, &any, 1, MPI_INT, MPI_MAX, p->base.c.comm);
+    return any;
+}
+
 whet_status whet_mpi_agree_on_rows(spread *p, uint64_t first_bad, uint64_t *first_bad_row) {
     /* signed numbers: the minimum of unsigned ones is wrong in MPICH 4.0 where they are large */
     long long sent[2] = {first_bad < LLONG_MAX ? LLONG_MAX - (long long)first_bad : 0,
@@ -195,9 +202,15 @@ span whet_mpi_visible_keys(const spread *p, span queries) {
 
 span whet_mpi_visible_pieces(const spread *p, span queries) {
     span keys = whet_mpi_visible_keys(p, queries);
-    if (span_size(keys) == 0)
-        return keys;
-    return (span){keys.begin / p->keys.piece, (keys.end - 1) / p->keys.piece + 1};
+    if (p->keys.positions == 0)
+        return (span){0, 0};
+    if (span_size(keys) > 0)
+        return (span){keys.begin / p->keys.piece, (keys.end - 1) / p->keys.piece + 1};
+    /* the nearest, so that limits do not fall from one piece to the next */
+    bool is_before = (int64_t)queries.end + p->a.offset <= 0 ||
+                     (int64_t)queries.begin + p->a.offset < (int64_t)p->keys.positions / 2;
+    size_t piece = is_before ? 0 : p->keys.count - 1;
+    return (span){piece, piece + 1};
 }
 
 static bool list_pieces(spread *p) {

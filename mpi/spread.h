@@ -101,7 +101,7 @@ whet_attention whet_mpi_describe_block(const spread *p, const query_piece *piece
 typedef void (*block_function)(spread *p, query_piece *piece, size_t key_piece, void *context);
 void whet_mpi_for_blocks(spread *p, whet_mpi_share share, block_function function, void *context);
 
-/* The keys that queries may see, and the pieces of those. */
+/* The keys that queries may see, and the pieces of those: at least one, if there are keys. */
 span whet_mpi_visible_keys(const spread *p, span queries);
 span whet_mpi_visible_pieces(const spread *p, span queries);
 
@@ -133,6 +133,9 @@ static inline void *piece_result(const query_piece *piece) {
 
 /* The index of a row in [batch][head][query] of all ranks. */
 uint64_t whet_mpi_row_everywhere(const spread *p, const query_piece *piece, const piece_row *row);
+
+/* Whether it is so on any rank. Collective. */
+bool whet_mpi_any(spread *p, bool mine);
 
 /* The status of an execution that all ranks agree on, from the first bad row of this one, or
  * UINT64_MAX. Collective. */

@@ -49,8 +49,10 @@ _Noreturn static void be_worker(const llama_process *p, int out, pid_t parent) {
 #endif
     if (getppid() != parent)
         _exit(1);
-    lab_folder_lock lock = p->folder->lock;
-    lab_folder_release(&lock);
+    if (p->folder) {
+        lab_folder_lock lock = p->folder->lock;
+        lab_folder_release(&lock);
+    }
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     if (signal(SIGHUP, SIG_DFL) == SIG_IGN)

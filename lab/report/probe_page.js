@@ -18,9 +18,17 @@ function read() {
             if (!Array.isArray(values) || values.length !== cells) throw new Error(`${name} has ${values?.length} values instead of ${cells}`);
         }
     }
+    const isList = (list, count) => Array.isArray(list) && list.length === count;
+    const { sizes, stretches } = data, heads = data.layers * data.heads;
+    if (!isList(data.tokens, sizes.length) || !data.tokens.every((n) => n >= 1) || !Array.isArray(data.trends)) throw new Error("its lengths or kinds of heads are missing");
+    for (const { name, along, keys } of data.policies) {
+        if (typeof name !== "string") throw new Error("a policy has no name");
+        for (const values of Object.values(along ?? {})) if (!isList(values, heads * (stretches?.length - 1))) throw new Error("its curves by position are incomplete");
+        if (keys !== undefined && !isList(keys, cells)) throw new Error("its largest weights are incomplete");
+    }
     const lists = [["retrieval", cells / data.sizes.length], ["exponents", cells / data.sizes.length], ["called", cells], ["within", cells * (data.deltas?.length ?? 0)]];
     for (const [name, count] of lists) {
-        if (data[name] && data[name].length !== count) throw new Error(`${name} has ${data[name].length} values instead of ${count}`);
+        if (data[name] && !isList(data[name], count)) throw new Error(`${name} has ${data[name].length} values instead of ${count}`);
     }
     return data;
 }
@@ -32,33 +40,45 @@ try {
     app.innerHTML = `<p class="problem">The recording in this page is damaged: ${escapeText(error.message)}.</p>`;
     return;
 }
+try {
+    explore();
+} catch (error) { // a recording that has the right shape but not the right contents
+    app.innerHTML = `<p class="problem">The recording in this page is damaged: ${escapeText(error.message)}.</p>`;
+}
+
+function explore() {
 const { layers, heads, sizes, tokens, policies } = data;
 const trends = new Map(data.trends.map(([layer, head, kind, slope]) => [layer * heads + head, { kind, slope }]));
 const largestBeta = Math.max(1.5, ...policies.flatMap((p) => p.measures.beta.filter((x) => x !== null && x < 100)));
 
-// A measure of a head: its value, and its place between 0 and 1 for the colour.
+// A measure of a head: its value, and what the ends of the colours stand for; with isLog, colours go by its logarithm.
 const value = (policy, name, cell, size) => policy.measures[name][cell * sizes.length + size];
 const measures = {
-    share: { label: "entropy as a share of ln n", of: (p, c, s) => value(p, "entropy", c, s) / Math.log(tokens[s]), place: (x) => x },
-    entropy: { label: "entropy, nats", of: (p, c, s) => value(p, "entropy", c, s), place: (x, s) => x / Math.log(tokens[s]) },
-    entropy_after: { label: "entropy after the policy", of: (p, c, s) => value(p, "entropy_after", c, s), place: (x, s) => x / Math.log(tokens[s]) },
-    slope: { label: "slope of the entropy against ln n", of: (p, c) => trends.get(c)?.slope ?? null, place: (x) => x },
-    largest_weight: { label: "largest weight", of: (p, c, s) => value(p, "largest_weight", c, s), place: (x) => x },
-    sink_share: { label: "weight of the first token", of: (p, c, s) => value(p, "sink_share", c, s), place: (x) => x },
-    beta: { label: "\u03b2", of: (p, c, s) => value(p, "beta", c, s), place: (x) => (x - 1) / (largestBeta - 1) },
+    share: { label: "entropy as a share of ln n", of: (p, c, s) => value(p, "entropy", c, s) / Math.log(tokens[s]), ends: () => [0, 1] },
+    entropy: { label: "entropy, nats", of: (p, c, s) => value(p, "entropy", c, s), ends: (s) => [0, Math.log(tokens[s])] },
+    entropy_after: { label: "entropy after the policy", of: (p, c, s) => value(p, "entropy_after", c, s), ends: (s) => [0, Math.log(tokens[s])] },
+    slope: { label: "slope of the entropy against ln n", of: (p, c) => trends.get(c)?.slope ?? null, ends: () => [0, 1] },
+    largest_weight: { label: "largest weight", of: (p, c, s) => value(p, "largest_weight", c, s), ends: () => [0, 1] },
+    sink_share: { label: "weight of the first token", of: (p, c, s) => value(p, "sink_share", c, s), ends: () => [0, 1] },
+    beta: { label: "\u03b2", of: (p, c, s) => value(p, "beta", c, s), ends: () => [1, largestBeta] },
 };
 const within = (d) => (p, c, s) => data.within[(c * sizes.length + s) * data.deltas.length + d];
 if (data.called) {
     const largest = Math.max(1.5, ...data.called.filter((x) => x !== null));
     const most = Math.max(1, ...data.exponents.filter((x) => x !== null));
-    measures.called = { label: "\u03b2 that n calls for", of: (p, c, s) => data.called[c * sizes.length + s], place: (x) => Math.log(x) / Math.log(largest) };
-    measures.exponent = { label: "exponent of ln n that the head needs", of: (p, c) => data.exponents[c], place: (x) => x / most };
+    measures.called = { label: "\u03b2 that n calls for", of: (p, c, s) => data.called[c * sizes.length + s], ends: () => [1, largest], isLog: true };
+    measures.exponent = { label: "exponent of ln n that the head needs", of: (p, c) => data.exponents[c], ends: () => [0, most] };
     data.deltas.forEach((delta, d) => {
-        measures[`within${d}`] = { label: `logits within ${delta} of the largest`, of: within(d), place: (x, s) => Math.log(Math.max(x, 1)) / Math.log(tokens[s]) };
+        measures[`within${d}`] = { label: `logits within ${delta} of the largest`, of: within(d), ends: (s) => [1, tokens[s]], isLog: true };
     });
 }
-if (data.retrieval) measures.retrieval = { label: "retrieval score", of: (p, c) => data.retrieval[c], place: (x) => x };
+if (data.retrieval) measures.retrieval = { label: "retrieval score", of: (p, c) => data.retrieval[c], ends: () => [0, 1] };
 const state = { measure: "share", size: sizes.length - 1, kind: "", chosen: 0, marked: new Set() };
+
+function placeOf({ ends, isLog }, x, size) {
+    const [low, high] = ends(size);
+    return isLog ? Math.log(Math.max(x, 1e-9) / low) / Math.log(high / low) : (x - low) / (high - low);
+}
 
 function shade(place) {
     const at = Math.min(Math.max(place || 0, 0), 1) * (stops.length - 1), i = Math.min(Math.floor(at), stops.length - 2);
@@ -69,7 +89,7 @@ app.innerHTML = `<div class="controls">
 <label>Colour <select id="measure">${Object.entries(measures).map(([k, m]) => `<option value="${k}">${m.label}</option>`).join("")}</select></label>
 <label>Length <input id="size" type="range" min="0" max="${sizes.length - 1}" value="${sizes.length - 1}"><output id="size-text"></output></label>
 <label>Show <select id="kind"><option value="">all heads</option><option value="disperses">heads that disperse</option><option value="stays sharp">heads that stay sharp</option><option value="sharpens">heads that sharpen</option><option value="diffuse">diffuse heads</option></select></label>
-</div><div class="grids"></div><p id="about" aria-live="polite"></p><p class="legend">${policies.map((p, i) => `<span><span class="swatch" style="background:${colours[i % 6]}"></span>${escapeText(p.name)}</span>`).join("")}</p><div class="curves"></div><div class="lists"></div>
+</div><p class="scale"><span id="low"></span><span class="ramp" style="background:linear-gradient(90deg,${stops.map((c) => `rgb(${c})`).join()})"></span><span id="high"></span></p><div class="grids"></div><p id="about" aria-live="polite"></p><p class="legend">${policies.map((p, i) => `<span><span class="swatch" style="background:${colours[i % 6]}"></span>${escapeText(p.name)}</span>`).join("")}</p><div class="curves"></div><div class="lists"></div>
 <div class="controls"><button id="mark" type="button">Mark this head</button><button id="mark-all" type="button">Mark all that are shown</button><button id="unmark" type="button">Unmark all</button>
 <label>Policy <input id="policy" value="adaptive" size="16"></label><button id="export" type="button">Save WHET_CONFIG</button><span id="marked"></span></div>
 <div id="tip" role="tooltip" hidden></div>`;
@@ -118,18 +138,19 @@ function name(from = 0) {
 }
 
 function paint() {
-    const { of, place } = measures[state.measure];
+    const measure = measures[state.measure], { of } = measure;
     grids.forEach((grid, p) => {
         let cell = 0;
         for (const button of grid.children) {
             const x = of(policies[p], cell, state.size);
-            const colour = x === null ? "transparent" : shade(place(x, state.size));
+            const colour = x === null ? "transparent" : shade(placeOf(measure, x, state.size));
             const kind = `${isShown(cell) ? "" : "dim "}${state.marked.has(cell) ? "marked " : ""}${cell === state.chosen ? "chosen" : ""}`;
             if (button.shown !== colour) button.style.background = button.shown = colour;
             if (button.className !== kind) button.className = kind;
             cell++;
         }
     });
+    [byId("low").textContent, byId("high").textContent] = measure.ends(state.size).map(show);
     clearTimeout(naming);
     name();
     byId("size-text").textContent = `${sizes[state.size].toLocaleString("en")} ${data.of}; prompt of ${Math.round(tokens[state.size]).toLocaleString("en")} tokens`;
@@ -144,13 +165,13 @@ function plot(title, lines, { dotted = null, first = tokens[0], last = tokens[to
     const all = [...lines.flatMap((l) => l.points), ...(dotted ?? [])].map(([, v]) => v);
     let high = Math.max(isLog ? 1 : 1e-3, ...all), low = isLog ? Math.min(1, ...all) : Math.min(0, ...all);
     if (isLog && high / low < 2) high = 2 * low;
-    const x = (t) => 40 + (last > first ? (Math.log(Math.max(t, first) / first) / Math.log(last / first)) * 250 : 125);
+    const x = (t) => 46 + (last > first ? (Math.log(Math.max(t, first) / first) / Math.log(last / first)) * 244 : 122);
     const share = (v) => (isLog ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low));
     const y = (v) => 150 - share(v) * 135;
     const at = (t) => (isLog ? low * (high / low) ** t : low + t * (high - low));
     const path = (points) => points.map(([a, b]) => `${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("L");
-    let inner = [0, 0.5, 1].map((t) => `<path d="M40 ${y(at(t)).toFixed(1)}h250" stroke="#8a97a8" stroke-opacity=".35"/><text x="36" y="${(y(at(t)) + 4).toFixed(1)}" text-anchor="end">${show(Number(at(t).toPrecision(2)))}</text>`).join("");
-    inner += `<text x="40" y="168">${Math.round(first)}</text><text x="290" y="168" text-anchor="end">${Math.round(last).toLocaleString("en")} tokens</text>`;
+    let inner = [0, 0.5, 1].map((t) => `<path d="M46 ${y(at(t)).toFixed(1)}h244" stroke="#8a97a8" stroke-opacity=".35"/><text x="42" y="${(y(at(t)) + 4).toFixed(1)}" text-anchor="end">${show(Number(at(t).toPrecision(2)))}</text>`).join("");
+    inner += `<text x="46" y="168">${Math.round(first)}</text><text x="290" y="168" text-anchor="end">${Math.round(last).toLocaleString("en")} tokens</text>`;
     if (dotted) inner += `<path d="M${path(dotted)}" fill="none" stroke="#8a97a8" stroke-dasharray="2 3"/>`;
     for (const { name, colour, dash, points } of lines) {
         if (points.length) inner += `<path d="M${path(points)}" fill="none" stroke="${colour}" stroke-width="2" stroke-dasharray="${dash}"/>`;
@@ -245,4 +266,5 @@ document.addEventListener("pointermove", (event) => {
 });
 choose(0);
 document.body.dataset.ready = "yes";
+}
 })();

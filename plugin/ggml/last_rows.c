@@ -68,7 +68,7 @@ static const float *read_mask(const operation *o, size_t item, size_t head, floa
     const whet_attention *a = &o->attention;
     if (!a->mask.data)
         return NULL;
-    const char *row = mask_row(o->node->src[HOST_ATTENTION_MASK], item, head, a->queries - 1);
+    const char *row = mask_row(o->mask, item, head, a->queries - 1);
     if (a->mask.type == WHET_F16)
         o->run->host->type_of(HOST_F16)->to_float(row, buffer, (int64_t)a->keys);
     else

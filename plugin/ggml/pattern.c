@@ -34,16 +34,17 @@ static bool overlap(const host *h, const host_tensor *a, const host_tensor *b) {
 }
 
 /* The tensors that attention reads. */
+enum { INPUTS = 5 };
 typedef struct inputs {
-    const host_tensor *of[5];
+    const host_tensor *of[INPUTS];
     int count;
 } inputs;
 
 static inputs inputs_of(const pattern *p) {
-    const host_tensor *all[] = {p->q, p->k, p->v, p->softmax->src[HOST_SOFTMAX_MASK],
-                                p->softmax->src[HOST_SOFTMAX_SINKS]};
+    const host_tensor *all[INPUTS] = {p->q, p->k, p->v, p->softmax->src[HOST_SOFTMAX_MASK],
+                                      p->softmax->src[HOST_SOFTMAX_SINKS]};
     inputs result = {.count = 0};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (int i = 0; i < INPUTS; i++)
         if (all[i])
             result.of[result.count++] = all[i];
     return result;

@@ -72,7 +72,9 @@ static void attach(const void *caller) {
         refuse(&why);
     plugin.has_tried = true;
     if (!hook_host(caller, &why)) {
-        message_print("%s; leaving its attention unchanged", why.text);
+        char version[128];
+        host_version(&plugin.host, version, sizeof version);
+        message_print("%s%s; leaving its attention unchanged", why.text, version);
         return;
     }
     if (!plugin.is_refused && !open_recording(&why))

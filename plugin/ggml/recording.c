@@ -137,6 +137,7 @@ static bool add_line(recording *r, const recorded_operation *o, size_t item, siz
         .spread = (double)(float)(s->max - s->min),
         .sink_share = s->sink_share,
         .argmax = s->argmax == UINT64_MAX ? 0 : s->argmax,
+        .skipped_share = s->skipped_share,
     };
     const record_detail *detail =
         o->details && query + 1 == o->queries ? &o->details[item_head] : NULL;

@@ -76,14 +76,21 @@ static void give_lane(backward_panel *p, size_t lane, const backward_sums *from)
     whet_backward_set_lane(p, lane, &own);
 }
 
+static void exchange_lane(backward_work *w, size_t index, size_t lane) {
+    backward_panel *p = w->panels + index;
+    backward_sums *row = w->part->rows + whet_row_index(&w->slice, &p->row[lane]);
+    if (is_by_row(w->gradients, p->row[lane].policy)) {
+        if (w->part->run != RUN_GRADIENTS) /* then it is prepare's turn */
+            whet_backward_through_row(w, index, lane);
+    } else if (w->part->run == RUN_SUMS) {
+        take_lane(p, lane, row);
+    } else if (w->part->run == RUN_GRADIENTS) {
+        give_lane(p, lane, row);
+    }
+}
+
 void whet_backward_exchange(backward_work *w) {
     for (size_t i = 0; i < w->panel_count; i++)
-        for (size_t lane = 0; lane < w->panels[i].row_count; lane++) {
-            backward_panel *p = w->panels + i;
-            backward_sums *row = w->part->rows + whet_row_index(&w->slice, &p->row[lane]);
-            if (w->part->finds_sums)
-                take_lane(p, lane, row);
-            else
-                give_lane(p, lane, row);
-        }
+        for (size_t lane = 0; lane < w->panels[i].row_count; lane++)
+            exchange_lane(w, i, lane);
 }

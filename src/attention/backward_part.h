@@ -7,7 +7,8 @@
 #ifndef WHET_BACKWARD_PART_H
 #define WHET_BACKWARD_PART_H
 
-#include "whet.h"
+#include "attention/geometry.h"
+#include "row/map_row.h"
 #include <stdbool.h>
 
 /* What a row comes to over some keys, with g the gradients of their weights; see backward.h. */
@@ -23,18 +24,32 @@ typedef struct backward_sums {
 void whet_backward_add_sums(backward_sums *into, const backward_sums *more, double exp2_scale,
                             double exp2_scale0);
 
-typedef struct backward_part {
-    bool finds_sums;     /* in the first run, which writes nothing else */
-    backward_sums *rows; /* [batch][head][query] of the plan: found, or those of all parts */
-} backward_part;
+/* A row that is computed by itself: all maps except softmax, and every row if statistics have
+ * gradients. */
+typedef struct part_row {
+    uint64_t index; /* [batch][head][query] */
+    const kv_slice *slice;
+    const query_row *row;
+    const whet_stats *stats;  /* as given */
+    row_view logits;          /* of the part's keys; without a sink */
+    row_gradients *gradients; /* NULL in runs for logits */
+} part_row;
 
-/*
- * Plans one run; `part` must outlive the plan. The first run has no gradients to write except
- * `betas`, which must be given but is not written. Gradients of policies and sinks are complete in
- * every part, so only one may ask for them. Rows may have the map softmax only, and there are no
- * gradients of statistics (WHET_ERROR_UNSUPPORTED). skip must be 0.
- */
-whet_status whet_plan_backward_part(const whet_gradients *gradients, const backward_part *part,
-                                    whet_plan *plan);
+typedef enum backward_run {
+    RUN_LOGITS, /* keys alone; for rows that are computed by themselves */
+    RUN_SUMS,
+    RUN_GRADIENTS
+} backward_run;
+
+typedef struct backward_part {
+    backward_run run;
+    bool is_first;       /* adds what policies and sinks get of whole rows; one part must */
+    backward_sums *rows; /* [batch][head][query] of the plan: found, or those of all parts */
+    /* Called for each row that is computed by itself, in tasks: looks at its logits; at what
+     * arrives at its weights, too; or replaces both, as whet_row_backward does. False: not finite.
+     */
+    bool (*visit)(void *context, part_row *row);
+    void *context;
+} backward_part;
 
 #endif

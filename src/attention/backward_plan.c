@@ -76,10 +76,10 @@ static bool plan_work(whet_plan *plan, plan_shape *shape) {
 
 static whet_status check_part(const whet_gradients *g) {
     for (size_t i = 0; i < g->attention.policy_count; i++)
-        if (is_by_row(g, &g->attention.policies[i]))
+        if (whet_map_of(&g->attention.policies[i])->backward)
             return whet_refuse(WHET_ERROR_UNSUPPORTED,
-                               "attention.policies[%zu]: over a part of the keys, only "
-                               "temperatures with the map softmax, and no gradients of statistics",
+                               "attention.policies[%zu]: gradients of a map that depends on the "
+                               "order of keys need them all in one place",
                                i);
     return WHET_OK;
 }

@@ -13,6 +13,7 @@
 #include "attention/geometry.h"
 #include "attention/query_sets.h"
 #include "attention/skip.h"
+#include "row/view.h"
 
 #define DECODE_CONVERTED 16                /* rows of a caller's own type converted at a time */
 #define DECODE_GATHERED ((size_t)32 << 10) /* bytes of listed rows that are gathered at a time */
@@ -53,6 +54,10 @@ typedef struct decode_work {
     char *gathered;
     float *unit; /* see invariant.h */
     size_t weights_stride, outputs_stride;
+    /* where maps are made row by row, of the slice's first row; NULL elsewhere: */
+    float *part_max; /* [slice][row][part]: the largest logit of ROW_PART keys, from key 0 on */
+    bool *part_live; /* whether a part has coefficients other than zero: others are not stored */
+    size_t parts;
     /* with skip, of the slice's first block: */
     float *block_weights; /* [slice][block][row] */
     uint32_t *block_order;
@@ -66,6 +71,17 @@ static inline size_t padded(size_t n) { return round_up(n, ROW_PAD); }
 /* Where a chunk's share of a row's output goes. */
 static inline float *decode_output(const decode_work *w, size_t r, size_t chunk) {
     return w->outputs + chunk * w->outputs_stride + r * padded(w->slice.attention->value_dim);
+}
+
+/* Whether a row's coefficients of the part of key j are stored. */
+static inline bool decode_part_is_live(const decode_work *w, size_t r, size_t j) {
+    return !w->part_live || w->part_live[r * w->parts + j / ROW_PART];
+}
+
+/* The end of the part of key j, or `high`. */
+static inline size_t decode_part_end(size_t j, size_t high) {
+    size_t end = (j / ROW_PART + 1) * ROW_PART;
+    return end < high ? end : high;
 }
 
 /* Fetches a row's logits of a chunk, which after a phase are in the outer caches. */
@@ -136,14 +152,25 @@ void whet_decode_score_chunk(decode_work *w);
 /* A row's statistics, and its beta or its map's coefficients. */
 void whet_decode_choose_beta(decode_work *w, size_t r);
 
+/* Whether weights are those of all logits, so that no pass over whole rows makes them. */
+bool whet_decode_has_exponentials(const map_descriptor *map);
+
 /* With skip, before the values: weights of a chunk in place of its logits, and of its blocks; then
- * the blocks of a slice that are left out. */
+ * the blocks of a slice that are left out. Where beta is known in advance, weights relative to a
+ * chunk's maximum are made with its logits, in the nearest cache, and only their sums are brought
+ * to that of the row. */
+static inline bool decode_weighs_early(const decode_work *w) {
+    return w->shape.fused && w->slice.attention->skip > 0;
+}
+void whet_decode_weigh_early(decode_work *w, size_t r, size_t low, size_t high);
 void whet_decode_weigh_chunk(decode_work *w);
 void whet_decode_choose_blocks(decode_work *w);
 
 /* Copies the weights of keys [from, to) to w->weights, which begin at key `low`: zeros where their
- * head leaves them out. */
+ * head leaves them out. Once a chunk's values are added, its outputs are multiplied by what weights
+ * that were made early still lack. */
 void whet_decode_take_weights(decode_work *w, size_t low, size_t from, size_t to);
+void whet_decode_finish_outputs(decode_work *w);
 
 /* The next keys from *to on, up to `high`, that some head does not leave out; false for none. */
 bool whet_decode_next_run(const decode_work *w, size_t high, size_t *from, size_t *to);

@@ -48,11 +48,14 @@ static void make_coefficients(decode_work *w, const query_row *row, size_t r, de
     }
     row_job job = whet_row_plan(row->policy, true);
     row_view view = kept_row(w, row, r);
+    if (w->part_max && row->low % ROW_PART == 0 && !job.map->forward) {
+        view.part_max = w->part_max + r * w->parts + row->low / ROW_PART;
+        view.part_live = w->part_live + r * w->parts + row->low / ROW_PART;
+    }
     whet_map_row(&view, &job, &state->stats);
 }
 
-/* Whether weights are exponentials of all logits: others are made row by row. */
-static bool are_exponentials(const map_descriptor *map) {
+bool whet_decode_has_exponentials(const map_descriptor *map) {
     return (map->traits & MAP_EXPONENTIAL) && !(map->traits & MAP_SEARCHES);
 }
 
@@ -79,7 +82,7 @@ void whet_decode_start_row(decode_row *state, const query_row *row, whet_stats *
     *state = (decode_row){.stats = *total,
                           .max = total->max > -(double)INFINITY ? (float)total->max : 0,
                           .exp2_scale = whet_exp2_scale(1.0),
-                          .mapped = !are_exponentials(row->map),
+                          .mapped = !whet_decode_has_exponentials(row->map),
                           .sink_z = 1};
 }
 

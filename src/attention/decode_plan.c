@@ -25,6 +25,7 @@ typedef struct layout {
     size_t outputs; /* float [task][row][padded value_dim], */
     size_t
         outputs_stride; /* from a task's to those of the next chunk: also an odd number of lines */
+    size_t part_max, part_live;                               /* with maps: see decode_work */
     size_t block_weights, block_order, left_out, row_weights; /* with skip: see decode_work */
     query_sets_layout sets;                                   /* with has_sets */
     size_t total;
@@ -61,6 +62,10 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     at->maxima = whet_arena_place(&workspace, a->max_logits ? pieces : 0, sizeof(float));
     at->outputs = whet_arena_place(
         &workspace, whet_arena_product(&workspace, tasks, at->outputs_stride), sizeof(float));
+    size_t parts = whet_arena_product(&workspace, row_count,
+                                      shape->mapped ? (a->keys + ROW_PART - 1) / ROW_PART : 0);
+    at->part_max = whet_arena_place(&workspace, parts, sizeof(float));
+    at->part_live = whet_arena_place(&workspace, parts, sizeof(bool));
     size_t blocks =
         whet_arena_product(&workspace, shape->slices, a->skip > 0 ? skip_block_count(a->keys) : 0);
     at->block_weights = whet_arena_place(
@@ -268,6 +273,11 @@ decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t 
     w.converted = arena_part(scratch, at.converted);
     w.gathered = arena_part(scratch, at.gathered);
     w.unit = arena_part(scratch, at.unit);
+    if (w.shape.mapped && !w.shape.invariant) {
+        w.parts = (a->keys + ROW_PART - 1) / ROW_PART;
+        w.part_max = (float *)arena_part(base, at.part_max) + row * w.parts;
+        w.part_live = (bool *)arena_part(base, at.part_live) + row * w.parts;
+    }
     if (a->skip > 0) {
         size_t block = slice_index * skip_block_count(a->keys);
         w.block_weights = (float *)arena_part(base, at.block_weights) + block * w.shape.row_count;
@@ -318,6 +328,10 @@ decode_work whet_decode_enter_set(const whet_plan *plan, size_t slice_index, con
     w.count = set->keys - w.start < all.chunk_keys ? set->keys - w.start : all.chunk_keys;
     w.logits += row * w.logits_stride;
     w.states += row;
+    if (w.part_max) {
+        w.part_max += row * w.parts;
+        w.part_live += row * w.parts;
+    }
     w.pieces += entry;
     w.sums += entry;
     w.maxima = w.maxima ? w.maxima + entry : NULL;

@@ -113,6 +113,17 @@ static void complete_chunk(const decode_work *w, float *logits, size_t low, size
         logits[j] = -INFINITY;
 }
 
+/* The largest logits of a row's parts, all of whose coefficients are stored until they are known.
+ */
+static void note_parts(decode_work *w, size_t r, size_t low, size_t high) {
+    const float *logits = w->logits + r * w->logits_stride;
+    for (size_t j = low, end; j < high; j = end) {
+        end = decode_part_end(j, high);
+        w->part_max[r * w->parts + j / ROW_PART] = w->shape.kernels->max(logits + j, end - j);
+        w->part_live[r * w->parts + j / ROW_PART] = true;
+    }
+}
+
 void whet_decode_score_chunk(decode_work *w) {
     size_t low, high;
     whet_decode_visible_keys(w, &low, &high);
@@ -132,5 +143,9 @@ void whet_decode_score_chunk(decode_work *w) {
         w->pieces[w->chunk * w->row_count + r] = piece_of(w, logits + from, from, to - from);
         if (w->maxima)
             w->maxima[w->chunk * w->row_count + r] = max_or_nan(w, logits + from, to - from);
+        if (w->part_max && !whet_decode_has_exponentials(row.map))
+            note_parts(w, r, low, high);
+        if (decode_weighs_early(w) && whet_decode_has_exponentials(row.map))
+            whet_decode_weigh_early(w, r, low, high);
     }
 }

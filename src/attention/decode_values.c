@@ -13,10 +13,16 @@ static double copy_coefficients(const decode_work *w, size_t r, size_t low, size
     const float *coefficients = w->logits + r * w->logits_stride;
     float *weights = w->weights + r * w->weights_stride;
     size_t from = row.low > low ? row.low : low, to = row.high < high ? row.high : high;
+    bool finite = true;
     memset(weights, 0, (high - low) * sizeof(float));
-    if (from < to)
-        memcpy(weights + (from - low), coefficients + from, (to - from) * sizeof(float));
-    return w->shape.kernels->finite(weights, high - low) ? 0 : (double)NAN;
+    for (size_t j = from, end; j < to; j = end) {
+        end = decode_part_end(j, to);
+        if (!decode_part_is_live(w, r, j))
+            continue;
+        memcpy(weights + (j - low), coefficients + j, (end - j) * sizeof(float));
+        finite = finite && w->shape.kernels->finite(coefficients + j, end - j);
+    }
+    return finite ? 0 : (double)NAN;
 }
 
 /* A chunk's weights for one row, and their sums; masked keys get exactly zero. */
@@ -105,10 +111,16 @@ bool whet_decode_outputs_are_finite(const decode_work *w, size_t first_row, size
     return finite;
 }
 
+/* Coefficients are mostly zeros that are not read. */
+static void fetch_row(const decode_work *w, size_t r, size_t low, size_t high) {
+    if (r < w->row_count && !w->states[r].mapped)
+        decode_fetch_logits(w, r, low, high);
+}
+
 static void weigh_rows(decode_work *w, size_t low, size_t high) {
-    decode_fetch_logits(w, 0, low, high);
+    fetch_row(w, 0, low, high);
     for (size_t r = 0; r < w->row_count; r++) {
-        decode_fetch_logits(w, r + 1, low, high);
+        fetch_row(w, r + 1, low, high);
         weigh_row(w, r, low, high);
     }
 }
@@ -162,4 +174,5 @@ void whet_decode_value_chunk(decode_work *w) {
             whet_decode_take_weights(w, low, low, high);
         add_values_carefully(w, h, low, high);
     }
+    whet_decode_finish_outputs(w);
 }

@@ -15,12 +15,13 @@ static void start_bias(const prefill_work *w, const prefill_panel *p, size_t lan
 
 static void start_map(const prefill_work *w, prefill_panel *p, size_t lane, double beta) {
     const query_row *row = &p->row[lane];
-    panel_form form = whet_panel_form(w->slice.attention, row->policy);
+    panel_form form = whet_panel_form(row->policy);
     whet_maps_set_lane(maps_of(w, p), lane, form, row->sink);
     if (form == PANEL_SIGMOID)
         start_bias(w, p, lane);
     if (!w->shape.fused)
         return;
+    whet_maps_set_beta(maps_of(w, p), lane, beta);
     if (lane_has_zero(p, lane)) {
         float sink = p->max[lane];
         p->max[lane] = max_with_zero(sink);

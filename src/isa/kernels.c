@@ -32,6 +32,8 @@
 
 #include "isa/maps.inc"
 
+#include "isa/map_gradients.inc"
+
 #include "isa/cache.inc"
 
 const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
@@ -96,6 +98,11 @@ const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
     .map_stick = map_stick,
     .map_entmax = map_entmax,
     .map_power = map_power,
+    .map_softpick = map_softpick,
+    .map_gradient_sums = map_gradient_sums_of,
+    .map_gradients = map_gradients,
+    .map_stick_climb = map_stick_climb,
+    .map_stick_descend = map_stick_descend,
     .map_entmax_support = map_entmax_support,
     .map_power_support = map_power_support,
     .map_order = map_order_of,

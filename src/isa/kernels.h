@@ -81,7 +81,9 @@ typedef struct kv_rows {
  * lanes that are `chosen` for its kernel; entries of other lanes are ignored.
  */
 typedef struct map_lanes {
-    float bias[LANES_MAX], factor[LANES_MAX]; /* sigmoid: x = e - bias, e^x times factor */
+    float beta[LANES_MAX];                    /* of gates and softpick: e = beta times the logit */
+    float bias[LANES_MAX], factor[LANES_MAX]; /* sigmoid: x = e - bias, e^x times factor; softpick:
+                                                 the shift, and exp of minus the shift */
     float left[LANES_MAX], owed[LANES_MAX]; /* stick-breaking: the rest of the stick is left - owed,
                                                the rounding error of left */
     float max[LANES_MAX];                   /* entmax: y = scale (e - max) - threshold */
@@ -94,6 +96,30 @@ typedef struct map_lanes {
     float z[LANES_MAX];
     float largest[LANES_MAX];
 } map_lanes;
+
+/* Maps whose gradients have the form own g - shared D (map_terms in policy/map.h). */
+typedef enum gradient_form {
+    GRADIENT_SIGMOID,
+    GRADIENT_SOFTPICK, /* times the sum of |r|: see softpick.c */
+    GRADIENT_ENTMAX,
+    GRADIENT_POWER
+} gradient_form;
+
+/* Sums over the entries of each lane: of the coefficients (for softpick: of |r|), and of terms,
+ * also times g, the gradient of the coefficient less the lane's base. */
+typedef struct map_gradient_sums {
+    float norm[LANES_MAX], mean[LANES_MAX], mean_g[LANES_MAX];
+    float parameter[LANES_MAX], parameter_g[LANES_MAX]; /* if wanted */
+} map_gradient_sums;
+
+/* What coefficients are multiplied with, and the gradient u of beta times a logit, slope = 1:
+ * slope (own (g - base - mean) + (own - shared) full_mean). */
+typedef struct map_backward {
+    float base[LANES_MAX], mean[LANES_MAX], full_mean[LANES_MAX];
+    float unit[LANES_MAX], slope[LANES_MAX];
+    /* set: sums of slope u, and of slope u times the distance of the logit to the maximum */
+    float sum[LANES_MAX], sum_d[LANES_MAX];
+} map_backward;
 
 /* Sums over the entries of each lane above a threshold, y > 0: see map_lanes. */
 typedef struct map_support {
@@ -286,6 +312,23 @@ typedef struct kernels {
                        float *weights);
     void (*map_power)(const float *tile, size_t keys, const float *chosen, map_lanes *lanes,
                       float *weights);
+    void (*map_softpick)(const float *tile, size_t keys, const float *chosen, map_lanes *lanes,
+                         float *weights);
+    /* The backward pass of maps. tile = coefficients, grads = gradients of the logits in chosen
+     * lanes; both 0 where the tile was -inf. */
+    void (*map_gradient_sums)(gradient_form form, const float *tile, const float *grads,
+                              size_t keys, const map_lanes *lanes, const float *base,
+                              int wants_parameter, map_gradient_sums *sums);
+    void (*map_gradients)(gradient_form form, float *tile, float *grads, size_t keys,
+                          const float *chosen, const map_lanes *lanes, map_backward *at);
+    /* Stick-breaking, from the first key to the last: q is what the keys so far would get of a
+     * stick of length one; grads = grads - base - q before each. */
+    void (*map_stick_climb)(const float *tile, float *grads, size_t keys, const float *chosen,
+                            const map_lanes *lanes, const float *base, float *q);
+    /* And from the last to the first: results as above, with left the rest of the stick, and the
+     * sums of the gradients times their logits. */
+    void (*map_stick_descend)(float *tile, float *grads, size_t keys, const float *chosen,
+                              const map_lanes *lanes, float *left, float *sums);
     /* What the search for an entmax threshold, or for the k-th largest, looks at: all lanes. */
     void (*map_entmax_support)(const float *tile, size_t keys, const map_lanes *lanes,
                                map_support *support);

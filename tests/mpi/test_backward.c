@@ -226,6 +226,69 @@ TEST(temperatures_and_sinks_agree) {
     backward_run_print_worst();
 }
 
+/* Steps of searches, and maps in which logits equal each other. */
+TEST(maps_agree) {
+    static const char *const names[][4] = {
+        {"topk:5", "softmax", "sparsemax", "entmax15"},
+        {"entmax:1.25", "softmax1", "sigmoid:0.5", "sigmoid"},
+        {"target:1.5+entmax15", "adaptive+softmax1", "length:12.5+topk:9", "topk:1000"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        for (int sinks = 0; sinks < 2; sinks++) {
+            example e = example_of(130, 130, i);
+            e.attention.flags = sinks ? WHET_CAUSAL : 0;
+            example_policies(&e, names[i], 4);
+            if (sinks)
+                example_sinks(&e);
+            check_example(&e, names[i][0]);
+        }
+    example e = example_of(90, 90, 8);
+    static const char *const exact[] = {"hardmax", "softpick", "topk:3", "adaptive+hardmax"};
+    e.attention.flags = WHET_CAUSAL;
+    example_make_exact(&e);
+    example_policies(&e, exact, 4);
+    example_bias(&e, MASK_HEADS, 0);
+    check_example(&e, "exact logits");
+    backward_run_print_worst();
+}
+
+TEST(gradients_of_statistics_agree) {
+    static const char *const names[][4] = {
+        {"adaptive", "softmax", "ssmax:0.4:0.3", "entmax15"},
+        {"target:1.5", "topk:7", "exp:1.5", "softmax"},
+        {"sigmoid:0.5", "softmax1", "adaptive", "softmax"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        for (int sinks = 0; sinks < 2; sinks++) {
+            example e = example_of(130, 130, i + 3);
+            e.attention.flags = WHET_CAUSAL;
+            e.attention.offset = i == 1 ? -40 : 0; /* some queries see nothing */
+            example_policies(&e, names[i], 4);
+            if (sinks)
+                example_sinks(&e);
+            backward_run w = backward_run_new(&e, WHET_F32);
+            backward_run_statistics(&w, &e);
+            check_run(&e, &w, names[i][0]);
+            w.gradients.out = (whet_tensor){.data = NULL};
+            check_run(&e, &w, "statistics alone");
+            example_free(&e);
+        }
+    backward_run_print_worst();
+}
+
+TEST(ordered_maps_are_refused_by_all) {
+    example e = example_of(40, 40, 1);
+    example_policy(&e, "adaptive+stick-breaking");
+    backward_run w = backward_run_new(&e, WHET_F32);
+    part p = part_of(&e, &w);
+    whet_mpi_plan *plan;
+    CHECK_INT(whet_mpi_backward_plan(MPI_COMM_WORLD, &p.g, layout, NULL, &plan),
+              WHET_ERROR_UNSUPPORTED);
+    CHECK(strstr(whet_mpi_last_error(), "attention.policies[0]: gradients of a map that depends"));
+    CHECK(plan == NULL);
+    example_free(&e);
+}
+
 TEST(one_policy_for_all_heads_has_one_gradient) {
     example e = example_of(100, 100, 5);
     e.attention.flags = WHET_CAUSAL;

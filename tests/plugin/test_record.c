@@ -19,7 +19,8 @@ TEST(a_row_reads_back_as_it_was_written) {
                       .max_prob = (double)0.33333334f,
                       .spread = (double)1e-20f,
                       .sink_share = (double)0.1f,
-                      .argmax = 131000},
+                      .argmax = 131000,
+                      .skipped_share = (double)0.7f},
                read;
     char line[RECORD_LINE_BYTES];
     size_t length = record_format(&row, line);
@@ -31,6 +32,7 @@ TEST(a_row_reads_back_as_it_was_written) {
     CHECK((float)read.entropy_after == (float)row.entropy_after);
     CHECK((float)read.max_prob == (float)row.max_prob && (float)read.spread == (float)row.spread);
     CHECK((float)read.sink_share == (float)row.sink_share && read.argmax == row.argmax);
+    CHECK((float)read.skipped_share == (float)row.skipped_share);
 }
 
 TEST(unknown_numbers_read_back_as_unknown) {
@@ -58,24 +60,24 @@ TEST(other_lines_are_refused) {
     static const char *const wrong[] = {
         "",
         "\n",
-        "0,1,2,3,4,5,6,7,8,9,10\n",
-        "0,1,2,3,4,5,6,7,8,9,10,11",
-        "0,1,2,3,4,5,6,7,8,9,10,11,12\n",
-        "0,1,2,3,4,5,6,7,8,9,10,-1\n",
-        "0,1,2,3,4,5,6,7,8,9,10,nan\n",
-        "0,1,2,3,4,x,6,7,8,9,10,11\n",
-        "-1,1,2,3,4,5,6,7,8,9,10,11\n",
-        "0,1,2,nan,4,5,6,7,8,9,10,11\n",
-        "0,1,2,3,1e30,5,6,7,8,9,10,11\n",
+        "0,1,2,3,4,5,6,7,8,9,10,11\n",
+        "0,1,2,3,4,5,6,7,8,9,10,11,12",
+        "0,1,2,3,4,5,6,7,8,9,10,11,12,13\n",
+        "0,1,2,3,4,5,6,7,8,9,10,-1,12\n",
+        "0,1,2,3,4,5,6,7,8,9,10,nan,12\n",
+        "0,1,2,3,4,x,6,7,8,9,10,11,12\n",
+        "-1,1,2,3,4,5,6,7,8,9,10,11,12\n",
+        "0,1,2,nan,4,5,6,7,8,9,10,11,12\n",
+        "0,1,2,3,1e30,5,6,7,8,9,10,11,12\n",
         ("evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread,"
          "sink_share,argmax\n"),
     };
     record_row row;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         CHECK_MSG(!record_parse(wrong[i], &row), "%s was taken", wrong[i]);
-    for (size_t n = 0; n < strlen("0,1,2,3,4,5,6,7,8,9,10,11\n"); n++) {
+    for (size_t n = 0; n < strlen("0,1,2,3,4,5,6,7,8,9,10,11,12\n"); n++) {
         char line[RECORD_LINE_BYTES];
-        snprintf(line, sizeof line, "%.*s", (int)n, "0,1,2,3,4,5,6,7,8,9,10,11\n");
+        snprintf(line, sizeof line, "%.*s", (int)n, "0,1,2,3,4,5,6,7,8,9,10,11,12\n");
         CHECK(!record_parse(line, &row));
     }
 }

@@ -1,6 +1,7 @@
 // The page of `whet probe --html`: SCRATCH has heads.html and heads.json of the same run.
 import { copyFileSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { check, finish, openBrowser, openPage } from "./browser.mjs";
 
 const scratch = process.argv[2], file = join(scratch, "heads.html");
@@ -22,6 +23,7 @@ for (const [measure, expected] of [["entropy", head.entropy[last]], ["largest_we
     check(`${measure} is that of the JSON`, near(await labelled(), expected), `${await labelled()} ${expected}`);
 }
 await page.selectOption("#measure", "entropy");
+check("the colours have a scale", (await page.textContent("#low")) === "0" && near(Number(await page.textContent("#high")), Math.log(told.tokens[last])));
 await page.locator("#size").fill("0");
 check("a shorter length shows its own numbers", near(await labelled(), head.entropy[0]));
 await square.click();
@@ -92,5 +94,21 @@ for (const [name, data] of [["cut", JSON.stringify(large).slice(0, 5000)], ["emp
     const damaged = await openPage(browser, write(`${name}.html`, data), { ready: false });
     check(`a damaged recording (${name}) gets a reason`, /damaged/.test(await damaged.page.textContent("#app")) && damaged.said.length === 0, damaged.said.join());
 }
+
+// The real recording with members left out or of another kind: a page without it, or a reason, and no exception.
+const whole = JSON.parse(text.match(place)[0].slice(text.match(place)[1].length));
+const changes = [];
+for (const key of Object.keys(whole)) for (const value of [null, 7, [null]]) changes.push([`${key} ${JSON.stringify(value)}`, { ...whole, [key]: value }]);
+for (const key of Object.keys(whole.policies[0])) for (const value of [null, 7, []]) changes.push([`policy's ${key} ${JSON.stringify(value)}`, { ...whole, policies: [{ ...whole.policies[0], [key]: value }, whole.policies[1]] }]);
+const { page: victim, said: complaints } = await openPage(browser, file);
+const wrong = [];
+for (const [name, data] of changes) {
+    complaints.length = 0;
+    await victim.goto(pathToFileURL(write("changed.html", JSON.stringify(data))).href);
+    await victim.evaluate(() => document.querySelector(".grid button")?.click());
+    const shown = await victim.textContent("#app");
+    if (complaints.length || !shown.trim()) wrong.push(`${name}: ${complaints.join("; ")}`);
+}
+check(`${changes.length} changed recordings cause no exception`, changes.length > 40 && wrong.length === 0, wrong.join("\n     "));
 await browser.close();
 finish();

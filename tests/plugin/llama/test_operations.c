@@ -176,9 +176,9 @@ static void check_composed(const example *e) {
 TEST(composed_attention_with_caches_of_every_plain_type) {
     static const enum ggml_type types[] = {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16,
                                            GGML_TYPE_Q8_0};
-    static const int sizes[] = {40, 64, 128, 256};
+    static const int sizes[] = {40, 64, 256};
     for (int i = 0; i < 4; i++)
-        for (int size = 0; size < 4; size++)
+        for (int size = 0; size < 3; size++)
             for (int queries = 1; queries <= 40; queries += 39) {
                 if (types[i] == GGML_TYPE_Q8_0 && sizes[size] % 32 != 0)
                     continue;
@@ -197,7 +197,7 @@ TEST(composed_attention_with_caches_of_every_plain_type) {
 }
 
 TEST(composed_attention_with_masks_of_every_shape) {
-    static const int lengths[] = {1, 2, 17, 300, 2500};
+    static const int lengths[] = {1, 17, 300, 1500};
     for (int mask = MASK_CAUSAL; mask <= MASK_NOTHING; mask++)
         for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
             for (int queries = 1; queries <= 16 && queries <= lengths[i]; queries += 15) {
@@ -217,7 +217,7 @@ TEST(composed_attention_with_masks_of_every_shape) {
 }
 
 TEST(composed_attention_with_several_items_soft_caps_sinks_and_alibi) {
-    for (int queries = 1; queries <= 40; queries += 13)
+    for (int queries = 1; queries <= 40; queries += 39)
         for (int variant = 0; variant < 16; variant++) {
             example e = {.is_composed = true,
                          .head_dim = 64,
@@ -260,7 +260,7 @@ TEST(composed_attention_on_copies_of_values_that_are_part_of_the_keys) {
 
 TEST(composed_attention_whose_result_has_the_memory_of_an_input) {
     for (int overlap = OVERLAP_QUERIES; overlap <= OVERLAP_MASK; overlap++)
-        for (int queries = 1; queries <= 40; queries += 13)
+        for (int queries = 1; queries <= 40; queries += 39)
             for (int variant = 0; variant < 4; variant++) {
                 example e = {.is_composed = true,
                              .head_dim = 64,

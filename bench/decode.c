@@ -9,6 +9,7 @@
 #include "decode.h"
 
 #include "inputs.h"
+#include "invariant.h"
 #include "job.h"
 #include "machine_limits.h"
 #include "quantise.h"
@@ -253,5 +254,5 @@ bool bench_decode(suite *with) {
         for (size_t j = 0; j < (with->options.quick ? QUICK_TYPES : COUNT); j++)
             if (!measure_length(with, section, threads, lengths[i], types[j]))
                 return false;
-    return with->options.quick || bench_sequences(with, false);
+    return with->options.quick || (bench_sequences(with, false) && bench_invariant_decode(with));
 }

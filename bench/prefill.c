@@ -10,6 +10,7 @@
 #include "prefill.h"
 
 #include "inputs.h"
+#include "invariant.h"
 #include "job.h"
 #include "machine_limits.h"
 #include "sequences.h"
@@ -270,5 +271,6 @@ bool bench_prefill(suite *with) {
     done =
         done && measure_squares(with, &in) && measure_maps(with, &in) && measure_threads(with, &in);
     bench_prefill_close(&in);
-    return done && (with->options.quick || bench_sequences(with, true));
+    return done &&
+           (with->options.quick || (bench_sequences(with, true) && bench_invariant_prefill(with)));
 }

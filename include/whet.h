@@ -702,6 +702,16 @@ typedef struct whet_key_bias_out {
  * window, ALiBi or a policy that uses positions. */
 enum { WHET_CAUSAL = 1u };
 
+/* Flag: a query's output and statistics have the same bits whatever it is computed together with:
+ * with any number of other queries, heads being the same, in parts of a prompt of any length, with
+ * any number of threads, and beside any further keys, before the last one or after it, as long as
+ * they are masked for it and its own keys keep their positions in k and v. For that, keys are
+ * divided at fixed positions and many queries take the loops of few. Without the flag the bits
+ * depend on how many queries there are and on what else the mask hides. The outputs are no less
+ * accurate. Not with skip (WHET_ERROR_UNSUPPORTED); gradients and max_logits are not affected.
+ * docs/PERFORMANCE.md says what it costs. */
+enum { WHET_INVARIANT = 2u };
+
 /* Description of attention. size, the shape, q, k, v and out are required. */
 typedef struct whet_attention {
     size_t size;      /* sizeof(whet_attention) */
@@ -718,7 +728,7 @@ typedef struct whet_attention {
     whet_tensor_out out;
     float scale;    /* 0 means 1 / sqrt(head_dim) */
     float softcap;  /* c: replaces a logit x by c tanh(x / c); 0 means none */
-    uint32_t flags; /* WHET_CAUSAL */
+    uint32_t flags; /* WHET_CAUSAL, WHET_INVARIANT */
     float skip;     /* weight of values that each row may leave out, 0 to below 1; 0 means none */
     int64_t offset; /* position of query 0 among the keys; when decoding, keys - queries */
     size_t window;  /* query i sees keys with |i + offset - j| < window; 0 means all */

@@ -158,6 +158,7 @@ static bool describe(operation *o, const parts *p, message *why) {
         .policies = o->policies->policies,
         .policy_count = o->policies->count,
         .skip = o->run->settings->skip,
+        .flags = o->run->settings->invariant ? WHET_INVARIANT : 0,
     };
     o->key_type = o->run->host->type_of(k->type);
     o->value_type = o->run->host->type_of(v->type);

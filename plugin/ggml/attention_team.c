@@ -12,7 +12,9 @@ static void simplify_mask(operation *o, whet_attention *a) {
     if (!a->mask.data)
         return;
     const mask_shape *shape = run_mask(o->run, o->mask, a->queries, a->keys);
-    if (!shape->is_simple)
+    /* positions among the keys count for WHET_INVARIANT: they must begin where the host's do */
+    bool begins_later = !shape->is_causal && shape->low > 0;
+    if (!shape->is_simple || (begins_later && (a->flags & WHET_INVARIANT)))
         return;
     a->mask = (whet_mask){.data = NULL};
     if (shape->is_causal) {

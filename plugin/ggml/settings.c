@@ -187,6 +187,24 @@ static bool load_skip(settings *s, message *why) {
     return true;
 }
 
+/* A setting that is 0 or 1. */
+static bool load_switch(const char *name, bool *result, message *why) {
+    const char *text = value_of(name);
+    if (text && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+        return message_set(why, "%s=%.60s is not 0 or 1", name, text);
+    *result = text && *text == '1';
+    return true;
+}
+
+static bool load_invariant(settings *s, message *why) {
+    if (!load_switch("WHET_INVARIANT", &s->invariant, why))
+        return false;
+    if (s->invariant && s->skip > 0)
+        return message_set(why, "WHET_INVARIANT and WHET_SKIP are both set: which values are left "
+                                "out depends on what is computed together");
+    return true;
+}
+
 /* Any other name that starts with WHET_ is a typing error (WHET_POLCY). */
 static const char *const known_names[] = {
     "WHET_POLICY",
@@ -195,6 +213,7 @@ static const char *const known_names[] = {
     "WHET_HEADS",
     "WHET_CONFIG",
     "WHET_SKIP",
+    "WHET_INVARIANT",
     "WHET_STATS",
     "WHET_STATS_ROWS",
     "WHET_STATS_KEYS",
@@ -235,12 +254,10 @@ static bool load_all(settings *s, message *why) {
         return false;
     if (whet_isa_check() != WHET_OK)
         return message_set(why, "%s", whet_last_error());
-    const char *verbose = value_of("WHET_VERBOSE"), *config = value_of("WHET_CONFIG");
-    if (verbose && strcmp(verbose, "0") != 0 && strcmp(verbose, "1") != 0)
-        return message_set(why, "WHET_VERBOSE=%.60s is not 0 or 1", verbose);
-    s->verbose = verbose && *verbose == '1';
-    return (config ? load_config(s, config, why) : load_policy(s, why)) && load_skip(s, why) &&
-           load_recording(s, why) && load_details(s, why);
+    const char *config = value_of("WHET_CONFIG");
+    return load_switch("WHET_VERBOSE", &s->verbose, why) &&
+           (config ? load_config(s, config, why) : load_policy(s, why)) && load_skip(s, why) &&
+           load_invariant(s, why) && load_recording(s, why) && load_details(s, why);
 }
 
 bool settings_load(settings *s, message *why) {

@@ -7,6 +7,7 @@
  *     WHET_HEADS=0,2         the same for query heads
  *     WHET_CONFIG=file.json  policies by layer and head, instead of the four above
  *     WHET_SKIP=weight       0 to below 1: weight of values that a row of attention may leave out
+ *     WHET_INVARIANT=1       the same bits for a row of attention whatever is computed with it
  *     WHET_STATS=file.csv    record rows there, see recording.h
  *     WHET_STATS_ROWS=which  all, last, N (every N-th), or ~N (about N of an evaluation)
  *     WHET_STATS_KEYS=8      and of the last row of every evaluation its largest weights, 1 to 64,
@@ -36,6 +37,7 @@ typedef struct settings {
     index_set stats_layers, stats_heads; /* of these heads */
     bool stats_gaps;                     /* and the histogram of its logits */
     float skip;                          /* whet_attention.skip */
+    bool invariant;                      /* its flag WHET_INVARIANT */
     bool verbose;
 } settings;
 

@@ -5,6 +5,7 @@
  */
 #include "attention/backward.h"
 #include "attention/decode.h"
+#include "attention/invariant.h"
 #include "attention/max_logits.h"
 #include "attention/prefill.h"
 #include "base/checked.h"
@@ -48,6 +49,8 @@ whet_status whet_attention_run_task(const whet_plan *plan, unsigned phase, size_
         return whet_run_decode_task(plan, phase, task, scratch, first_bad_row);
     if (shape.path == PATH_BACKWARD)
         return whet_run_backward_task(plan, phase, task, scratch, first_bad_row);
+    if (shape.invariant)
+        return whet_run_invariant_task(plan, task, scratch, first_bad_row);
     return whet_run_prefill_task(plan, task, scratch, first_bad_row);
 }
 

@@ -363,7 +363,7 @@ static whet_status check_reserved(const whet_attention *a, const char *owner) {
 }
 
 static whet_status check_numbers(const whet_attention *a, const char *owner) {
-    if (a->flags & ~(uint32_t)WHET_CAUSAL)
+    if (a->flags & ~((uint32_t)WHET_CAUSAL | WHET_INVARIANT))
         return whet_refuse(WHET_ERROR_ARGUMENT, "%sflags is 0x%lx, which has unknown bits", owner,
                            (unsigned long)a->flags);
     if (!isfinite(a->scale))
@@ -373,6 +373,11 @@ static whet_status check_numbers(const whet_attention *a, const char *owner) {
     if (!(a->skip >= 0 && a->skip < 1))
         return whet_refuse(WHET_ERROR_ARGUMENT, "%sskip is %g, not 0 to below 1", owner,
                            (double)a->skip);
+    if (a->skip > 0 && (a->flags & WHET_INVARIANT))
+        return whet_refuse(WHET_ERROR_UNSUPPORTED,
+                           "%sskip is %g with WHET_INVARIANT: which values are left out depends on "
+                           "the queries that are computed together",
+                           owner, (double)a->skip);
     return WHET_OK;
 }
 

@@ -40,6 +40,7 @@ typedef struct decode_work {
     plan_shape shape;
     size_t row_count;
     const query_set *set; /* whose rows and keys these are, or NULL for all */
+    size_t first_row;     /* of the slice's */
     size_t start, count;  /* the chunk's keys */
     size_t chunk;
     float *logits; /* of the slice's first row */
@@ -51,6 +52,7 @@ typedef struct decode_work {
     float *outputs;
     float *queries, *weights, *partial, *converted;
     char *gathered;
+    float *unit; /* see invariant.h */
     size_t weights_stride, outputs_stride;
     /* where maps are made row by row, of the slice's first row; NULL elsewhere: */
     float *part_max; /* [slice][row][part]: the largest logit of ROW_PART keys, from key 0 on */
@@ -73,7 +75,7 @@ static inline float *decode_output(const decode_work *w, size_t r, size_t chunk)
 
 /* Whether a row's coefficients of the part of key j are stored. */
 static inline bool decode_part_is_live(const decode_work *w, size_t r, size_t j) {
-    return w->part_live[r * w->parts + j / ROW_PART];
+    return !w->part_live || w->part_live[r * w->parts + j / ROW_PART];
 }
 
 /* The end of the part of key j, or `high`. */
@@ -97,6 +99,10 @@ bool whet_plan_decode_part(whet_plan *plan, plan_shape *shape, size_t all_keys, 
 
 whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t task, void *scratch,
                                  uint64_t *first_bad_row);
+
+/* Bytes that a division of work takes; false on overflow. */
+bool whet_decode_measure(const whet_attention *a, const plan_shape *shape, size_t *workspace,
+                         size_t *scratch);
 
 /* Cuts workspace and scratch into the parts of a task. */
 decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t chunk,
@@ -135,6 +141,10 @@ void whet_decode_convert(const decode_work *w, const whet_tensor *tensor, size_t
 kv_rows whet_decode_converted(const decode_work *w, size_t count, size_t dim);
 
 /* ---- the phases ---- */
+
+/* Clears the outputs of some rows in the chunk, and whether they are finite. */
+void whet_decode_clear_outputs(decode_work *w, size_t first_row, size_t row_count);
+bool whet_decode_outputs_are_finite(const decode_work *w, size_t first_row, size_t row_count);
 
 /* Logits and statistics of a chunk. */
 void whet_decode_score_chunk(decode_work *w);

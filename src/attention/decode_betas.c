@@ -11,9 +11,20 @@
 #include <math.h>
 #include <string.h>
 
+/* A row's kept logits. Those of invariant rows are whole chunks, what is hidden among them -inf. */
+static row_view kept_row(const decode_work *w, const query_row *row, size_t r) {
+    float *logits = w->logits + r * w->logits_stride;
+    row_view view = whet_row_form(&w->slice, row, logits + row->low);
+    if (w->shape.invariant) {
+        view.in = view.out = logits;
+        view.n = w->shape.chunks * w->shape.chunk_keys;
+    }
+    return view;
+}
+
 /* Over the kept logits of the whole row. */
 static double search_beta(const decode_work *w, const query_row *row, size_t r, decode_row *state) {
-    row_view view = whet_row_form(&w->slice, row, w->logits + r * w->logits_stride + row->low);
+    row_view view = kept_row(w, row, r);
     row_job job = whet_row_plan(row->policy, false);
     return whet_row_search_beta(&view, &job, &state->stats, NULL);
 }
@@ -36,8 +47,8 @@ static void make_coefficients(decode_work *w, const query_row *row, size_t r, de
         return;
     }
     row_job job = whet_row_plan(row->policy, true);
-    row_view view = whet_row_form(&w->slice, row, logits);
-    if (row->low % ROW_PART == 0 && !job.map->forward) {
+    row_view view = kept_row(w, row, r);
+    if (w->part_max && row->low % ROW_PART == 0 && !job.map->forward) {
         view.part_max = w->part_max + r * w->parts + row->low / ROW_PART;
         view.part_live = w->part_live + r * w->parts + row->low / ROW_PART;
     }

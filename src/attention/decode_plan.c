@@ -3,6 +3,7 @@
  * takes a chunk of keys of one key head, or of several if the cache interleaves them.
  */
 #include "attention/decode.h"
+#include "attention/invariant.h"
 #include "base/checked.h"
 #include "base/element_types.h"
 
@@ -29,14 +30,15 @@ typedef struct layout {
     query_sets_layout sets;                                   /* with has_sets */
     size_t total;
     /* in the scratch of a task */
-    size_t queries, weights, partial, converted, gathered, scratch;
+    size_t queries, weights, partial, converted, gathered, unit, scratch;
 } layout;
 
 /* Floats from a row's logits to the next row's: one more than there are keys, since a map treats a
  * sink as another logit, and an odd number of lines, so that rows do not map to the same cache
  * sets. */
-static size_t logits_stride_of(const whet_attention *a) {
-    return (padded(a->keys + 1) / ROW_PAD | 1) * ROW_PAD;
+static size_t logits_stride_of(const whet_attention *a, const plan_shape *shape) {
+    size_t keys = shape->invariant ? round_up(a->keys, INVARIANT_CHUNK) : a->keys;
+    return (padded(keys + 1) / ROW_PAD | 1) * ROW_PAD;
 }
 
 /* The same for a chunk's weights. */
@@ -52,7 +54,8 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     size_t lines = whet_arena_product(&workspace, task_rows, padded(a->value_dim) / ROW_PAD);
     at->outputs_stride = whet_arena_product(&workspace, lines | 1, ROW_PAD);
     at->logits = whet_arena_place(
-        &workspace, whet_arena_product(&workspace, row_count, logits_stride_of(a)), sizeof(float));
+        &workspace, whet_arena_product(&workspace, row_count, logits_stride_of(a, shape)),
+        sizeof(float));
     at->states = whet_arena_place(&workspace, row_count, sizeof(decode_row));
     at->pieces = whet_arena_place(&workspace, pieces, sizeof(whet_stats));
     at->sums = whet_arena_place(&workspace, pieces, sizeof(chunk_sums));
@@ -80,6 +83,8 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     at->converted =
         whet_arena_place(&scratch, (size_t)DECODE_CONVERTED * HEAD_DIM_MAX, sizeof(float));
     at->gathered = whet_arena_place(&scratch, shape->has_sets ? DECODE_GATHERED : 0, 1);
+    at->unit = whet_arena_place(
+        &scratch, shape->invariant ? INVARIANT_UNIT * padded(a->value_dim) : 0, sizeof(float));
     if (shape->has_sets)
         at->sets = whet_place_query_sets(a, &workspace);
     at->total = workspace.bytes;
@@ -126,9 +131,14 @@ static size_t divisor_up_to(size_t number, size_t most) {
     return most;
 }
 
+/* Whether keys are converted before they are multiplied, a head at a time. */
+static bool has_converted_keys(const whet_attention *a) {
+    return (a->flags & WHET_INVARIANT) && elements_are_blocks(element_type_of(a->k.type));
+}
+
 /* The largest number of interleaved key heads that a task may take: a divisor of their number. */
 static size_t heads_at_most(const whet_attention *a) {
-    if (a->keys == 0 || !allows_heads(a))
+    if (a->keys == 0 || has_converted_keys(a) || !allows_heads(a))
         return 1;
     return divisor_up_to(a->kv_heads, HEADS_PER_TASK);
 }
@@ -175,9 +185,9 @@ static bool widen_plan(const whet_attention *a, const plan_shape *shape, whet_pl
 static bool make_room(const whet_attention *a, plan_shape shape, whet_plan *plan) {
     for (size_t heads = heads_at_most(a);; heads = fewer_heads(heads)) {
         shape.heads_per_task = heads;
-        shape.chunk_keys = chunk_of(heads);
+        shape.chunk_keys = shape.invariant ? INVARIANT_CHUNK : chunk_of(heads);
         for (bool longer = true; longer; shape.chunk_keys *= 2) {
-            size_t longest = longest_of(shape.chunk_keys);
+            size_t longest = shape.invariant ? SIZE_MAX : longest_of(shape.chunk_keys);
             longer = longest < a->keys;
             shape.chunks = ((longer ? longest : a->keys) + shape.chunk_keys - 1) / shape.chunk_keys;
             if (!widen_plan(a, &shape, plan))
@@ -205,8 +215,8 @@ static bool count_tasks(whet_plan *plan, const plan_shape *shape) {
 bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
     const whet_attention *a = &plan->description.attention;
     shape->heads_per_task = choose_heads_per_task(a, shape->slices);
-    shape->chunk_keys = chunk_of(shape->heads_per_task);
-    while (longest_of(shape->chunk_keys) < a->keys)
+    shape->chunk_keys = shape->invariant ? INVARIANT_CHUNK : chunk_of(shape->heads_per_task);
+    while (!shape->invariant && longest_of(shape->chunk_keys) < a->keys)
         shape->chunk_keys *= 2;
     shape->chunks = (a->keys + shape->chunk_keys - 1) / shape->chunk_keys;
     plan->scratch_bytes = plan->workspace_bytes = 0;
@@ -224,6 +234,15 @@ bool whet_plan_decode_part(whet_plan *plan, plan_shape *shape, size_t all_keys, 
     return widen_plan(a, shape, plan) && count_tasks(plan, shape);
 }
 
+bool whet_decode_measure(const whet_attention *a, const plan_shape *shape, size_t *workspace,
+                         size_t *scratch) {
+    layout at;
+    bool fits = lay_out(a, shape, &at);
+    *workspace = at.total;
+    *scratch = at.scratch;
+    return fits;
+}
+
 decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t chunk,
                               void *scratch) {
     const whet_attention *a = &plan->description.attention;
@@ -236,7 +255,7 @@ decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t 
     w.count = a->keys - w.start < w.shape.chunk_keys ? a->keys - w.start : w.shape.chunk_keys;
     void *base = plan->workspace;
     size_t row = slice_index * w.shape.row_count;
-    w.logits_stride = logits_stride_of(a);
+    w.logits_stride = logits_stride_of(a, &w.shape);
     w.logits = (float *)arena_part(base, at.logits) + row * w.logits_stride;
     w.states = (decode_row *)arena_part(base, at.states) + row;
     size_t tasks_before = row / w.row_count * w.shape.chunks, task_row = row % w.row_count;
@@ -253,7 +272,8 @@ decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t 
     w.partial = arena_part(scratch, at.partial);
     w.converted = arena_part(scratch, at.converted);
     w.gathered = arena_part(scratch, at.gathered);
-    if (w.shape.mapped) {
+    w.unit = arena_part(scratch, at.unit);
+    if (w.shape.mapped && !w.shape.invariant) {
         w.parts = (a->keys + ROW_PART - 1) / ROW_PART;
         w.part_max = (float *)arena_part(base, at.part_max) + row * w.parts;
         w.part_live = (bool *)arena_part(base, at.part_live) + row * w.parts;
@@ -297,6 +317,7 @@ decode_work whet_decode_enter_set(const whet_plan *plan, size_t slice_index, con
                  rows = set->queries * all.heads_per_kv, row = heads * rows_before + head * rows,
                  entry = all.chunks * heads * rows_before + head * rows;
     w.set = set;
+    w.first_row = rows_before;
     w.slice.kv_head += head;
     w.slice.list = set->list;
     w.shape.row_count = rows;
@@ -322,8 +343,7 @@ query_row whet_decode_row_at(const decode_work *w, size_t r) {
     const query_set *set = w->set;
     kv_slice slice = w->slice;
     slice.kv_head += r / w->shape.row_count;
-    size_t first = set ? set->first_query * slice.heads_per_kv : 0;
-    query_row row = whet_row_of(&slice, first + r % w->shape.row_count);
+    query_row row = whet_row_of(&slice, w->first_row + r % w->shape.row_count);
     if (set) {
         row.low = row.low == 0 ? 0 : whet_place_in_set(set, row.low);
         row.high = row.high == slice.attention->keys ? set->keys : whet_place_in_set(set, row.high);
@@ -342,6 +362,6 @@ void whet_decode_visible_keys(const decode_work *w, size_t *low, size_t *high) {
         *low = w->start;
     if (*high > w->start + w->count)
         *high = w->start + w->count;
-    if (*low > *high)
-        *low = *high;
+    if (*low >= *high)
+        *low = *high = w->start;
 }

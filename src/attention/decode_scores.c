@@ -1,6 +1,7 @@
 /* Phase 0 of decode: a chunk's logits, kept in the workspace, and its statistics. */
 #include "attention/decode.h"
 #include "attention/mask.h"
+#include "base/element_types.h"
 #include <math.h>
 #include <string.h>
 
@@ -17,7 +18,8 @@ static void score_keys(decode_work *w, size_t start, size_t count) {
     const whet_attention *a = w->slice.attention;
     const kernels *k = w->shape.kernels;
     size_t stride = padded(a->head_dim);
-    if (whet_decode_reads_directly(&a->k)) {
+    bool scales_vary = w->shape.invariant && elements_are_blocks(element_type_of(a->k.type));
+    if (whet_decode_reads_directly(&a->k) && !scales_vary) {
         for (size_t done = 0; done < count;) {
             kv_rows keys = whet_decode_cache(w, &a->k, start + done, count - done, a->head_dim);
             k->cache_scores(&keys, w->queries, w->shape.row_count, stride, w->logits + start + done,
@@ -102,6 +104,15 @@ static whet_stats piece_of(const decode_work *w, const float *logits, size_t low
     return piece;
 }
 
+/* Hides what the chunk has besides keys [low, high), which makes it the same whatever is seen of it
+ * and wherever keys end. */
+static void complete_chunk(const decode_work *w, float *logits, size_t low, size_t high) {
+    for (size_t j = w->start; j < low; j++)
+        logits[j] = -INFINITY;
+    for (size_t j = high; j < w->start + w->shape.chunk_keys; j++)
+        logits[j] = -INFINITY;
+}
+
 /* The largest logits of a row's parts, all of whose coefficients are stored until they are known.
  */
 static void note_parts(decode_work *w, size_t r, size_t low, size_t high) {
@@ -121,13 +132,19 @@ void whet_decode_score_chunk(decode_work *w) {
         score_keys(w, low, high - low);
     for (size_t r = 0; r < w->row_count; r++) {
         query_row row = whet_decode_row_at(w, r);
-        float *logits = w->logits + r * w->logits_stride + low;
-        adjust_row(w, &row, low, high - low, logits);
-        w->pieces[w->chunk * w->row_count + r] = piece_of(w, logits, low, high - low);
+        float *logits = w->logits + r * w->logits_stride;
+        size_t from = low, to = high;
+        adjust_row(w, &row, low, high - low, logits + low);
+        if (w->shape.invariant) {
+            complete_chunk(w, logits, low, high);
+            from = w->start;
+            to = w->start + w->shape.chunk_keys;
+        }
+        w->pieces[w->chunk * w->row_count + r] = piece_of(w, logits + from, from, to - from);
+        if (w->maxima)
+            w->maxima[w->chunk * w->row_count + r] = max_or_nan(w, logits + from, to - from);
         if (w->part_max && !whet_decode_has_exponentials(row.map))
             note_parts(w, r, low, high);
-        if (w->maxima)
-            w->maxima[w->chunk * w->row_count + r] = max_or_nan(w, logits, high - low);
         if (decode_weighs_early(w) && whet_decode_has_exponentials(row.map))
             whet_decode_weigh_early(w, r, low, high);
     }

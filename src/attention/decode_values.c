@@ -1,5 +1,6 @@
 /* Phase 2 of decode: a chunk's weights and what they select of the values. */
 #include "attention/decode.h"
+#include "attention/invariant.h"
 #include <math.h>
 #include <string.h>
 
@@ -96,13 +97,13 @@ static void add_values_carefully(decode_work *w, size_t head, size_t low, size_t
     }
 }
 
-static void clear_outputs(decode_work *w, size_t first_row, size_t row_count) {
+void whet_decode_clear_outputs(decode_work *w, size_t first_row, size_t row_count) {
     for (size_t r = first_row; r < first_row + row_count; r++)
         memset(decode_output(w, r, w->chunk), 0,
                padded(w->slice.attention->value_dim) * sizeof(float));
 }
 
-static bool outputs_are_finite(const decode_work *w, size_t first_row, size_t row_count) {
+bool whet_decode_outputs_are_finite(const decode_work *w, size_t first_row, size_t row_count) {
     bool finite = true;
     for (size_t r = first_row; finite && r < first_row + row_count; r++)
         finite =
@@ -152,18 +153,23 @@ void whet_decode_value_chunk(decode_work *w) {
     const whet_attention *a = w->slice.attention;
     size_t low, high, row_count = w->shape.row_count;
     whet_decode_visible_keys(w, &low, &high);
+    if (w->shape.invariant) {
+        weigh_rows(w, w->start, w->start + w->shape.chunk_keys);
+        whet_invariant_values(w, low, high);
+        return;
+    }
     if (!(a->skip > 0))
         weigh_rows(w, low, high);
-    clear_outputs(w, 0, w->row_count);
+    whet_decode_clear_outputs(w, 0, w->row_count);
     bool direct = whet_decode_reads_directly(&a->v) || whet_decode_reads_columns(&a->v);
     if (direct && a->skip > 0)
         add_live_values(w, low, high);
     else if (direct && low < high)
         add_values(w, low, low, high);
     for (size_t h = 0; h < w->shape.heads_per_task; h++) {
-        if (direct && outputs_are_finite(w, h * row_count, row_count))
+        if (direct && whet_decode_outputs_are_finite(w, h * row_count, row_count))
             continue;
-        clear_outputs(w, h * row_count, row_count);
+        whet_decode_clear_outputs(w, h * row_count, row_count);
         if (a->skip > 0)
             whet_decode_take_weights(w, low, low, high);
         add_values_carefully(w, h, low, high);

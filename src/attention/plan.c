@@ -5,6 +5,7 @@
 #include "attention/plan.h"
 #include "attention/check.h"
 #include "attention/decode.h"
+#include "attention/invariant.h"
 #include "attention/max_logits.h"
 #include "attention/prefill.h"
 #include "attention/row_form.h"
@@ -111,6 +112,8 @@ static whet_status plan_nothing(whet_plan *result, plan_shape *shape, whet_plan 
 static bool divide(whet_plan *plan, plan_shape *shape, const key_part *part) {
     if (part)
         return whet_plan_decode_part(plan, shape, part->all_keys, part->chunk_keys);
+    if (shape->invariant && !whet_is_decode(&plan->description.attention, shape))
+        return whet_plan_invariant(plan, shape);
     return shape->path == PATH_DECODE ? whet_plan_decode(plan, shape)
                                       : whet_plan_prefill(plan, shape);
 }
@@ -138,11 +141,12 @@ whet_status whet_plan_part(const whet_attention *attention, const key_part *part
     status = whet_shape_slices(a, &shape);
     if (status != WHET_OK)
         return status;
-    shape.path = part || whet_is_decode(a, &shape) ? PATH_DECODE : PATH_PREFILL;
+    shape.invariant = !part && (a->flags & WHET_INVARIANT);
+    shape.path = part || shape.invariant || whet_is_decode(a, &shape) ? PATH_DECODE : PATH_PREFILL;
     look_at_policies(a, &shape);
     /* blocks that skip leaves out are those of a key head, and masks of heads may differ */
-    shape.has_sets = shape.path == PATH_DECODE && !part && a->mask.data && a->keys > 0 &&
-                     (a->mask.stride[1] == 0 || a->heads == 1) && !(a->skip > 0);
+    shape.has_sets = shape.path == PATH_DECODE && !part && !shape.invariant && a->mask.data &&
+                     a->keys > 0 && (a->mask.stride[1] == 0 || a->heads == 1) && !(a->skip > 0);
     if (!divide(&result, &shape, part) || !whet_plan_max_logits(&result, &shape))
         return whet_refuse_workspace(a, "");
     whet_plan_set_shape(&result, &shape);

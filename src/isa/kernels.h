@@ -72,6 +72,8 @@ typedef struct kv_rows {
     ptrdiff_t stride, head_stride;
     size_t heads, count, depth;
     ptrdiff_t ahead; /* rows that cache_scores fetches ahead; 0: as suits rows of heads */
+    size_t group;    /* keys of a cursor that are added to values' sums at a time, which decides on
+                        their order; 0: what is fastest. No more than 16 */
 } kv_rows;
 
 /*

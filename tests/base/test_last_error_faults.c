@@ -288,6 +288,8 @@ TEST(shapes_and_numbers_of_attention_are_refused_by_name) {
     ATTENTION_REFUSED(a.scale = NAN, WHET_ERROR_ARGUMENT, "scale is not finite");
     ATTENTION_REFUSED(a.softcap = -1, WHET_ERROR_ARGUMENT, "softcap is not finite or below 0");
     ATTENTION_REFUSED(a.skip = 1, WHET_ERROR_ARGUMENT, "skip is 1, not 0 to below 1");
+    ATTENTION_REFUSED((a.skip = 0.5f, a.flags = WHET_INVARIANT), WHET_ERROR_UNSUPPORTED,
+                      "skip is 0.5 with WHET_INVARIANT");
     ATTENTION_REFUSED(a.q.reserved = 1, WHET_ERROR_ARGUMENT, "q.reserved is 1");
     ATTENTION_REFUSED(a.k.reserved = 1, WHET_ERROR_ARGUMENT, "k.reserved is 1");
     ATTENTION_REFUSED(a.v.reserved = 1, WHET_ERROR_ARGUMENT, "v.reserved is 1");

@@ -57,7 +57,7 @@ static cache cache_new(struct rng *rng, whet_type type, size_t heads, size_t cou
     size_t row = reference_row_size(type, depth);
     size_t step = row + how.gap * reference_size(type);
     size_t bytes = count ? (heads * count - 1) * step + row : 0;
-    cache c = {{NULL, (int)type, 0, 0, heads, count, depth, 0}, guarded_new(bytes)};
+    cache c = {{NULL, (int)type, 0, 0, heads, count, depth, 0, 0}, guarded_new(bytes)};
     c.shape.stride = (ptrdiff_t)(how.by_position ? heads * step : step);
     c.shape.head_stride = (ptrdiff_t)(how.by_position ? step : count * step);
     c.shape.first = c.memory;

@@ -133,6 +133,21 @@ TEST(skip_is_a_number) {
     settings_free(&s);
 }
 
+TEST(invariance_is_a_switch) {
+    settings s;
+    message why;
+    REQUIRE(settings_load(&s, &why));
+    CHECK(!s.invariant);
+    settings_free(&s);
+    setenv("WHET_INVARIANT", "1", 1);
+    REQUIRE(settings_load(&s, &why));
+    CHECK(s.invariant);
+    settings_free(&s);
+    setenv("WHET_SKIP", "1e-3", 1);
+    CHECK(!settings_load(&s, &why));
+    CHECK(strstr(why.text, "WHET_INVARIANT and WHET_SKIP are both set"));
+}
+
 TEST(what_is_not_understood_is_refused) {
     static const struct {
         const char *name, *value, *other, *mention;
@@ -152,6 +167,7 @@ TEST(what_is_not_understood_is_refused) {
         {"WHET_SKIP", "-0.1", NULL, "WHET_SKIP=-0.1 is not a number"},
         {"WHET_SKIP", "0.999999999999", NULL, "WHET_SKIP=0.999999999999 is not"},
         {"WHET_SKIP", "nan", NULL, "WHET_SKIP=nan is not"},
+        {"WHET_INVARIANT", "2", NULL, "WHET_INVARIANT=2 is not 0 or 1"},
         {"WHET_SKIP", "little", NULL, "WHET_SKIP=little is not"},
         {"WHET_LAYERS", "3", NULL, "without WHET_POLICY"},
         {"WHET_LAYERS", "3-", "adaptive", "WHET_LAYERS=3-: not a list"},

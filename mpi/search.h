@@ -26,8 +26,9 @@ typedef struct split_row {
     row_search *search;
 } split_row;
 
-/* From the statistics of all keys: those of the row, and a beta that needs no search. */
-void whet_mpi_start_row(const split_row *r, const row_message *keys);
+/* From the statistics of all keys (the message): those of the row, and a beta that needs no search.
+ */
+void whet_mpi_start_row(const split_row *r, const row_message *message);
 
 /* Doubles of a pass over a row, at most; of one with a given policy's map. */
 enum { BETA_SUMS = 3, MAP_NUMBERS_MAX = 1 + MAP_SUMS_MAX };
@@ -36,7 +37,7 @@ size_t whet_mpi_map_numbers(const whet_policy *policy);
 /* Temperatures that search. The first of these starts the search, which may be done at once. */
 void whet_mpi_start_beta(const split_row *r);
 bool whet_mpi_searches_beta(const split_row *r);
-void whet_mpi_sum_beta(const split_row *r, const row_view *logits, double *sums);
+void whet_mpi_sum_beta(const split_row *r, const row_view *logits, double *result);
 void whet_mpi_step_beta(const split_row *r, const double *sums);
 
 /* Maps that are no exponentials; those of them that are ordered need no search. The numbers of a

@@ -54,6 +54,17 @@ typedef struct prefill_plan {
     size_t memory_bytes;
 } prefill_plan;
 
+/* What is done to all rows of a piece, as tasks of the executor. */
+typedef void (*row_function)(prefill_plan *p, const query_piece *piece, size_t row,
+                             const void *context);
+
+typedef struct row_work {
+    prefill_plan *p;
+    const query_piece *piece;
+    row_function function;
+    const void *context;
+} row_work;
+
 /* Rows of a piece, as [batch][head][query]. */
 static inline size_t piece_rows(const prefill_plan *p, const query_piece *piece) {
     return p->a.batch * p->a.heads * span_size(piece->positions);

@@ -11,7 +11,7 @@ PROGRAM := build/release/whet
 
 .DEFAULT_GOAL := build
 .PHONY: run test test-long bench build install python docs dist deb setup setup-all format check sanitize coverage fuzz
-.PHONY: test-large test-hosts test-avx512 test-arm test-wasm web abi clean help
+.PHONY: test-large test-hosts test-avx512 test-arm test-wasm web mpi-simulation abi clean help
 
 # One target at a time: setup comes before the builds that need it.
 .NOTPARALLEL:
@@ -103,6 +103,10 @@ web: setup-wasm build/wasm/build.ninja ## make the playground, build/web/playgro
 	@node web/build.mjs
 	@npm pack --silent --pack-destination build/web ./web/package
 
+mpi-simulation: setup-simulation build ## decode and prefill on up to 1,024 simulated nodes, for docs/guides/mpi.md (ARGS=--quick)
+	@cmake -S . -B build/release >/dev/null && cmake --build --preset release --target mpi_simulation
+	@mpi/simulation/report.py run $(ARGS)
+
 abi: build ## record the interface that programs rely on, after a new version number in whet.h
 	@tools/abi.sh include/whet.h build/release/libwhet.so >build/abi.txt && mv build/abi.txt tests/abi/recorded.txt
 	@tools/symbols.sh build/release/libwhet.so
@@ -113,10 +117,10 @@ clean: ## remove all builds
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 12
 
-.PHONY: needed setup-test setup-check setup-fuzz setup-arm setup-wasm setup-deb
+.PHONY: needed setup-test setup-check setup-fuzz setup-arm setup-wasm setup-deb setup-simulation
 needed: # prints what is missing; installs nothing
 	@tools/setup.sh compile
-setup-test setup-check setup-fuzz setup-arm setup-wasm setup-deb: setup-%:
+setup-test setup-check setup-fuzz setup-arm setup-wasm setup-deb setup-simulation: setup-%:
 	@tools/setup.sh $*
 
 # Configured once; after that the build itself notices changed build files and new sources.

@@ -147,7 +147,7 @@ static bool measure(mpi_case *c) {
 bool bench_mpi(suite *with) {
     lab_error error = {.kind = LAB_NO_ERROR};
     lab_ranks ranks;
-    if (!lab_ranks_open(NULL, &ranks, &error))
+    if (!lab_ranks_open(with->options.mpi, &ranks, &error))
         return bench_report_fail(with->report, "mpi", error.text);
     if (ranks.size == 0)
         return bench_report_fail(with->report, "mpi", "run it as 'mpirun -n 2 whet bench mpi'");

@@ -40,6 +40,7 @@ typedef struct suite_options {
     size_t threads;              /* number to compare with one */
     const char *const *policies; /* whose training lm compares with softmax's, instead of torch's */
     size_t policy_count;
+    const char *mpi;              /* whose ranks mpi measures; NULL: that of the launcher */
     const suite_visitor *visitor; /* NULL: measure */
 } suite_options;
 

@@ -11,6 +11,7 @@
 #include "laboratory.h"
 #include "messages.h"
 #include "options.h"
+#include "ranks.h"
 #include "registry_words.h"
 #include "results.h"
 #include "suite.h"
@@ -25,7 +26,7 @@ enum { OPERANDS_MAX = 8 };
 
 typedef struct arguments {
     text_list only, policies;
-    const char *isa, *json;
+    const char *isa, *json, *mpi;
     uint64_t threads; /* 0: not given */
     bool quick;
     char **named; /* parts given as operands */
@@ -134,6 +135,7 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "number of threads to compare with one (default 2)"},
         {"isa", OPTION_CHOICE, &given->isa, "NAME", "instruction set of the library: {}",
          .values = VALUE_WORD, .words = isa_words},
+        mpi_option(&given->mpi),
         json_option(&given->json, JSON_SUMMARY),
     };
     const command_syntax syntax = {
@@ -148,7 +150,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
                 "\n" BLAS_ENVIRONMENT,
         .examples = "whet bench --quick\n"
                     "whet bench rows decode --json bench.json\n"
-                    "whet bench lm --policy entmax15 --policy asentmax\n",
+                    "whet bench lm --policy entmax15 --policy asentmax\n"
+                    "mpirun -n 2 whet bench --only mpi\n",
         .operands_limit = OPERANDS_MAX,
         .operand_values = VALUE_WORD,
         .operand_words = section_words(),
@@ -168,6 +171,7 @@ static int show(const arguments *given, const report *measured) {
 static int run(const arguments *given) {
     suite_options options = {.quick = given->quick,
                              .threads = choose_threads(given->threads),
+                             .mpi = given->mpi,
                              .policies = given->policies.items,
                              .policy_count = given->policies.count};
     if (!choose_parts(given, &options) || !check_policies(given, &options) ||

@@ -6,6 +6,7 @@
 #include "messages.h"
 #include "policy_list.h"
 #include "preferences.h"
+#include "ranks.h"
 #include "registry_words.h"
 #include "results.h"
 
@@ -24,7 +25,7 @@ static const char name[] = "league";
 typedef struct arguments {
     bool quick, full, lists, reports, is_confirmed;
     text_list tasks, policies, positions;
-    const char *multiples, *rates, *rank, *folder, *json, *csv, *html;
+    const char *multiples, *rates, *rank, *folder, *json, *csv, *html, *mpi;
     uint64_t seeds, steps, batch, layers, width, heads, samples, tokens_max, threads;
 } arguments;
 
@@ -36,7 +37,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"quick", OPTION_FLAG, &given->quick, NULL,
          "compare a few tasks and policies: ten minutes on two cores (the default)"},
         {"full", OPTION_FLAG, &given->full, NULL,
-         "compare all tasks, policies and position encodings with three seeds: months on two cores"},
+         "compare all tasks, policies and position encodings with three seeds: months on two "
+         "cores"},
         {"task", OPTION_LIST, &given->tasks, "NAME",
          "task; may be repeated, or several with commas ('whet league --list' lists them)",
          .values = VALUE_WORD, .words = task_words()},
@@ -78,11 +80,12 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "processes share its work",
          .letter = 'o', .values = VALUE_FOLDER},
         {"rank", OPTION_TEXT, &given->rank, "I/N",
-         "share of the work to do: number I, from 0, of N equal shares"},
+         "share of the work to do without MPI: number I, from 0, of N equal shares"},
         {"report", OPTION_FLAG, &given->reports, NULL,
          "train nothing, summarise what is done already"},
         yes_option(&given->is_confirmed),
         threads_option(&given->threads),
+        mpi_option(&given->mpi),
         OPTIONS_ABOUT("output"),
         json_option(&given->json, JSON_SUMMARY),
         csv_option(&given->csv, CSV_SUMMARY),
@@ -93,16 +96,19 @@ static options_result parse(int argc, char **argv, arguments *given) {
     const command_syntax syntax = {
         .name = name,
         .operands = "",
-        .about = "Trains small decoders with every policy on every task, tests them at multiples\n"
-                 "of their training size, and ranks the policies. All have the same model size,\n"
-                 "steps, data and sweep of learning rates. docs/LEAGUE.md explains tasks and\n"
-                 "policies and has results.\n",
+        .about =
+            "Trains small decoders with every policy on every task, tests them at multiples\n"
+            "of their training size, and ranks the policies. All have the same model size,\n"
+            "steps, data and sweep of learning rates. docs/LEAGUE.md explains tasks and\n"
+            "policies and has results. Under mpirun, models are dealt to the ranks, which must\n"
+            "see the same folder.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = BLAS_ENVIRONMENT,
         .examples = "whet league --quick\n"
                     "whet league --task max --policy ssmax --policy asentmax --num-seeds 3\n"
-                    "whet league --full --out-dir league --rank 0/4 --yes\n",
+                    "whet league --full --out-dir league --rank 0/4 --yes\n"
+                    "mpirun -n 4 whet league --full --out-dir league --threads 8\n",
     };
     int operands;
     return parse_options(&syntax, argc, argv, &operands);
@@ -389,11 +395,11 @@ static int run(const arguments *given, league_request *request, laboratory *lab)
     request->executor = &lab->executor;
     lab_catch_interrupts();
     int status = STATUS_OK;
-    if (!given->reports)
+    if (!given->reports && !request->together)
         status = confirm_seconds(league_seconds(request), "", given->is_confirmed);
     if (status == STATUS_OK && !given->reports && !league_run(request, &left, &lab->error))
-        status = report_failure(&lab->error);
-    if (status != STATUS_OK)
+        status = report_rank_failure(request->together, &lab->error);
+    if (status != STATUS_OK || !lab_is_first(request->together))
         return status;
     if (left > 0 && !preferred.quiet)
         complain("%zu models are left to other processes", left);
@@ -404,8 +410,22 @@ static int run(const arguments *given, league_request *request, laboratory *lab)
     return status;
 }
 
-static int choose_and_run(const arguments *given) {
+static int join_and_run(const arguments *given, league_request *request, laboratory *lab) {
     const char *const outputs[] = {given->json, given->csv, given->html};
+    lab_ranks ranks;
+    int status = STATUS_OK;
+    if (!join_ranks(given->rank ? "none" : given->mpi, &ranks, &request->together, &request->quiet,
+                    &lab->error))
+        return report_lab_error(&lab->error);
+    if (lab_is_first(request->together))
+        status = reserve_output(outputs, sizeof outputs / sizeof *outputs);
+    if (status == STATUS_OK)
+        status = run(given, request, lab);
+    close_ranks(request->together, status);
+    return status;
+}
+
+static int choose_and_run(const arguments *given) {
     laboratory lab;
     league_request *request = calloc(1, sizeof *request); /* too large for the stack */
     if (!request)
@@ -413,12 +433,10 @@ static int choose_and_run(const arguments *given) {
     request->folder = given->folder;
     request->quiet = preferred.quiet;
     int status = choose(given, request);
-    if (status == STATUS_OK)
-        status = reserve_output(outputs, sizeof outputs / sizeof *outputs);
     if (status == STATUS_OK && !open_laboratory(&lab, given->threads, NULL)) {
         status = report_lab_error(&lab.error);
     } else if (status == STATUS_OK) {
-        status = run(given, request, &lab);
+        status = join_and_run(given, request, &lab);
         close_laboratory(&lab);
     }
     free(request);

@@ -4,6 +4,8 @@
 #include "commands.h"
 #include "lab_options.h"
 
+#include "base/signals.h"
+
 #include <string.h>
 
 static const char *const names[] = {"openmpi", "mpich", "none", NULL};
@@ -35,6 +37,12 @@ int report_rank_error(const lab_ranks *ranks, const lab_error *error) {
     if (!ranks || !is_told || (lab_is_first(ranks) && error->kind == LAB_STOPPED))
         return report_lab_error(error);
     return lab_error_status(error);
+}
+
+int report_rank_failure(const lab_ranks *ranks, const lab_error *error) {
+    if (!ranks || (lab_interrupted() && lab_is_first(ranks)))
+        return report_failure(error);
+    return report_rank_error(ranks, error);
 }
 
 void close_ranks(const lab_ranks *ranks, int status) {

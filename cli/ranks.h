@@ -17,6 +17,9 @@ bool join_ranks(const char *mpi, lab_ranks *ranks, const lab_ranks **joined, boo
 /* Prints an error once, on the rank where it happened, and returns the status for it. */
 int report_rank_error(const lab_ranks *ranks, const lab_error *error);
 
+/* The same; after an interrupt the first rank says how to continue (report_failure). */
+int report_rank_failure(const lab_ranks *ranks, const lab_error *error);
+
 /* Leaves the job (NULL: there is none). With an error, the launcher ends it for all ranks. */
 void close_ranks(const lab_ranks *ranks, int status);
 

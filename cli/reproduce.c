@@ -7,6 +7,7 @@
 
 #include "messages.h"
 #include "preferences.h"
+#include "ranks.h"
 #include "registry_words.h"
 
 #include "base/atomic_file.h"
@@ -147,14 +148,16 @@ static bool run_league(const reproduction *run, lab_error *error) {
     request = (league_request){.scale = league_scale_full(),
                                .folder = folder,
                                .quiet = run->quiet,
+                               .together = run->ranks,
                                .engine = run->engine,
                                .executor = run->executor};
     league_all_tasks(&request);
     league_all_positions(&request);
     bool is_good = (page != NULL || lab_fail_memory(error)) && league_all_arms(&request, error) &&
-                   league_run(&request, &left, error) &&
-                   league_results_read(&request, &results, error);
-    if (is_good) {
+                   league_run(&request, &left, error);
+    bool is_told = is_good && lab_is_first(run->ranks);
+    is_good = is_good && (!is_told || league_results_read(&request, &results, error));
+    if (is_good && is_told) {
         is_good = replace_file(page, league_page, &results) || lab_fail_file(error, "write", page);
         league_results_free(&results);
     }
@@ -171,11 +174,46 @@ static bool make(const reproduction *run, experiment *made, lab_error *error) {
            (!has_league || (run_league(run, error) && reproduction_make(run, made, error)));
 }
 
+static int plan_and_make(reproduce_arguments *given, bool is_checked) {
+    report_jobs jobs = reproduction_plan(&given->run, &given->experiment);
+    lab_error error = {.kind = LAB_NO_ERROR};
+    given->experiment.jobs = &jobs;
+    int status = confirm_work(&jobs, given->is_confirmed);
+    if (status != STATUS_OK)
+        return status;
+    return make(&given->run, &given->experiment, &error)
+               ? show(&given->run, &given->experiment, is_checked)
+               : report_failure(&error);
+}
+
+/* Without a plan, which only the rank that sees the folder could make, and without a question. */
+static int make_together(reproduce_arguments *given, bool is_checked) {
+    const lab_ranks *ranks = given->run.ranks;
+    lab_error error = {.kind = LAB_NO_ERROR};
+    if (!make(&given->run, &given->experiment, &error))
+        return report_rank_failure(ranks, &error);
+    return lab_is_first(ranks) ? show(&given->run, &given->experiment, is_checked) : STATUS_OK;
+}
+
+static int join_and_make(reproduce_arguments *given, const char *mpi, bool is_checked) {
+    lab_error error = {.kind = LAB_NO_ERROR};
+    lab_ranks ranks;
+    if (!join_ranks(mpi, &ranks, &given->run.ranks, &given->run.quiet, &error))
+        return report_lab_error(&error);
+    given->experiment.options.ranks = given->run.ranks;
+    given->experiment.options.quiet = given->run.quiet;
+    int status =
+        given->run.ranks ? make_together(given, is_checked) : plan_and_make(given, is_checked);
+    experiment_end(&given->experiment); /* gives up the folder before the other ranks end */
+    close_ranks(given->run.ranks, status);
+    return status;
+}
+
 int command_reproduce(int argc, char **argv) {
     reproduce_arguments given = usual_reproduction();
     static const char *const checks[] = {"published", NULL};
     reproduction *run = &given.run;
-    const char *check = NULL;
+    const char *check = NULL, *mpi = NULL;
     const option_spec options[] = {
         OPTIONS_ABOUT("report"),
         {"only", OPTION_TEXT, &run->only, "PART,...",
@@ -189,6 +227,7 @@ int command_reproduce(int argc, char **argv) {
          .values = VALUE_WORD, .words = checks},
         yes_option(&given.is_confirmed),
         threads_option(&given.threads),
+        mpi_option(&mpi),
         OPTIONS_ABOUT("scale"),
         {"full", OPTION_FLAG, &run->is_full, NULL,
          "train ten heads of 100,000 steps of each kind, and language models: days; then the "
@@ -219,16 +258,19 @@ int command_reproduce(int argc, char **argv) {
     const command_syntax syntax = {
         .name = "reproduce",
         .operands = "",
-        .about = "Makes the paper's table and figures on max retrieval, says which of them were\n"
-                 "reproduced, and writes a report. Heads trained at the paper's scale are part of\n"
-                 "whet; one more is trained during the run. Stopped at any time, the same command\n"
-                 "continues. The experiment on CLRS-Text trains language models for half an hour\n"
-                 "or more and runs only when asked for: --only clrs.\n",
+        .about =
+            "Makes the paper's table and figures on max retrieval, says which of them were\n"
+            "reproduced, and writes a report. Heads trained at the paper's scale are part of\n"
+            "whet; one more is trained during the run. Stopped at any time, the same command\n"
+            "continues. The experiment on CLRS-Text trains language models for half an hour\n"
+            "or more and runs only when asked for: --only clrs. Under mpirun, the work is dealt\n"
+            "to the ranks, which must see the same folder.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = list,
         .examples = "whet reproduce\n"
-                    "whet reproduce --only table1,figure5 --out-dir table\n",
+                    "whet reproduce --only table1,figure5 --out-dir table\n"
+                    "mpirun -n 8 whet reproduce --full --threads 4 --out-dir full\n",
     };
     int operands;
     options_result result = parse_options(&syntax, argc, argv, &operands);
@@ -243,18 +285,9 @@ int command_reproduce(int argc, char **argv) {
     lab_catch_interrupts();
     take_scale(&given);
     reproduction_keep_scale(run);
-    report_jobs jobs = {.begun = 0};
     int status = open_reproduction(&given, true);
-    if (status == STATUS_OK) {
-        lab_error error = {.kind = LAB_NO_ERROR};
-        jobs = reproduction_plan(run, &given.experiment);
-        given.experiment.jobs = &jobs;
-        status = confirm_work(&jobs, given.is_confirmed);
-        if (status == STATUS_OK)
-            status = make(run, &given.experiment, &error)
-                         ? show(run, &given.experiment, check != NULL)
-                         : report_failure(&error);
-    }
+    if (status == STATUS_OK)
+        status = join_and_make(&given, mpi, check != NULL);
     close_reproduction(&given);
     return status;
 }

@@ -57,18 +57,49 @@ static void take_row(const prefill_plan *p, const whet_stats *stats, size_t firs
         to->out[i] = own.n > 0 ? (double)out[i] * to->z : 0;
 }
 
+/* ---- rows as tasks ---- */
+
+enum { TASK_ROWS = 32 };
+
+static void run_rows(void *argument, size_t task, size_t worker) {
+    const row_work *work = argument;
+    size_t end = (task + 1) * TASK_ROWS, rows = piece_rows(&work->p->s, work->piece);
+    (void)worker;
+    for (size_t row = task * TASK_ROWS; row < rows && row < end; row++)
+        work->function(work->p, work->piece, row, work->context);
+}
+
+/* Calls a function for all rows of a piece, on any thread. */
+static void for_rows(prefill_plan *p, const query_piece *piece, row_function function,
+                     const void *context) {
+    row_work work = {p, piece, function, context};
+    size_t tasks = (piece_rows(&p->s, piece) + TASK_ROWS - 1) / TASK_ROWS;
+    const whet_executor *executor = &p->s.base.executor;
+    if (tasks > 0)
+        executor->parallel_for(executor->context, tasks, run_rows, &work);
+}
+
 /* ---- merging ---- */
 
 typedef struct piece_merge {
-    const prefill_plan *p;
+    prefill_plan *p;
     const query_piece *piece;
 } piece_merge;
 
+typedef struct slot_pair {
+    size_t left, right;
+} slot_pair;
+
+static void merge_row_stats(prefill_plan *p, const query_piece *piece, size_t row,
+                            const void *context) {
+    const slot_pair *slots = context;
+    row_message_add(&block_row_at(p, piece, slots->left, row)->stats,
+                    &block_row_at(p, piece, slots->right, row)->stats);
+}
+
 static void merge_stats(void *context, size_t left, size_t right) {
     const piece_merge *m = context;
-    for (size_t row = 0; row < piece_rows(&m->p->s, m->piece); row++)
-        row_message_add(&block_row_at(m->p, m->piece, left, row)->stats,
-                        &block_row_at(m->p, m->piece, right, row)->stats);
+    for_rows(m->p, m->piece, merge_row_stats, &(slot_pair){left, right});
 }
 
 /* Rescales a row's sums from its maximum to a larger one. */
@@ -85,45 +116,63 @@ static void raise_ref(const prefill_plan *p, block_row *row, double ref, double 
     row->ref = ref;
 }
 
+static void merge_row_values(prefill_plan *p, const query_piece *piece, size_t row,
+                             const void *context) {
+    const slot_pair *slots = context;
+    block_row *a = block_row_at(p, piece, slots->left, row);
+    block_row *b = block_row_at(p, piece, slots->right, row);
+    double beta = whet_positive_beta((double)p->betas[whet_mpi_row_of(&p->s, piece, row).index]);
+    double ref = a->ref > b->ref ? a->ref : b->ref;
+    row_message_add(&a->stats, &b->stats);
+    raise_ref(p, a, ref, beta);
+    raise_ref(p, b, ref, beta);
+    a->z += b->z;
+    a->s += b->s;
+    a->first += b->first;
+    for (size_t i = 0; i < p->s.a.value_dim; i++)
+        a->out[i] += b->out[i];
+}
+
 static void merge_values(void *context, size_t left, size_t right) {
     const piece_merge *m = context;
-    const prefill_plan *p = m->p;
-    for (size_t row = 0; row < piece_rows(&p->s, m->piece); row++) {
-        block_row *a = block_row_at(p, m->piece, left, row);
-        block_row *b = block_row_at(p, m->piece, right, row);
-        piece_row r = whet_mpi_row_of(&p->s, m->piece, row);
-        double beta = whet_positive_beta((double)p->betas[r.index]);
-        double ref = a->ref > b->ref ? a->ref : b->ref;
-        row_message_add(&a->stats, &b->stats);
-        raise_ref(p, a, ref, beta);
-        raise_ref(p, b, ref, beta);
-        a->z += b->z;
-        a->s += b->s;
-        a->first += b->first;
-        for (size_t i = 0; i < p->s.a.value_dim; i++)
-            a->out[i] += b->out[i];
-    }
+    for_rows(m->p, m->piece, merge_row_values, &(slot_pair){left, right});
 }
 
 /* ---- a round ---- */
 
+typedef struct block_result {
+    size_t slot, first_key;
+    bool has_values;
+} block_result;
+
+static void take_block_row(prefill_plan *p, const query_piece *piece, size_t row,
+                           const void *context) {
+    const block_result *from = context;
+    const float *out = from->has_values ? p->block_out + row * p->s.a.value_dim : NULL;
+    double beta = from->has_values ? (double)p->block_beta[row] : 1;
+    take_row(p, &p->block_stats[row], from->first_key, out, beta,
+             block_row_at(p, piece, from->slot, row));
+}
+
+static void choose_block_beta(prefill_plan *p, const query_piece *piece, size_t row,
+                              const void *context) {
+    (void)context;
+    p->block_beta[row] = p->betas[whet_mpi_row_of(&p->s, piece, row).index];
+}
+
 static void compute_block(prefill_plan *p, query_piece *piece, size_t key_piece, bool has_values) {
     span keys = whet_mpi_positions_of(&p->s.keys, (span){key_piece, key_piece + 1});
-    size_t rows = piece_rows(&p->s, piece), slot = whet_mpi_bag_slot(&piece->waiting);
+    size_t slot = whet_mpi_bag_slot(&piece->waiting);
     whet_attention b = describe_block(p, piece, keys, has_values, false);
-    for (size_t row = 0; has_values && row < rows; row++)
-        p->block_beta[row] = p->betas[whet_mpi_row_of(&p->s, piece, row).index];
+    if (has_values)
+        for_rows(p, piece, choose_block_beta, NULL);
     whet_plan plan = {.size = sizeof plan};
     whet_status status = whet_attention_plan(&b, &plan);
     if (status == WHET_OK)
         whet_mpi_run_block(&p->s, &plan);
     else
         p->s.failure = status > p->s.failure ? status : p->s.failure;
-    for (size_t row = 0; row < rows; row++) {
-        const float *out = has_values ? p->block_out + row * p->s.a.value_dim : NULL;
-        double beta = has_values ? (double)p->block_beta[row] : 1;
-        take_row(p, &p->block_stats[row], keys.begin, out, beta, block_row_at(p, piece, slot, row));
-    }
+    for_rows(p, piece, take_block_row, &(block_result){slot, keys.begin, has_values});
     piece_merge m = {p, piece};
     whet_mpi_bag_add(&piece->waiting, (tree_node){0, key_piece}, slot,
                      has_values ? merge_values : merge_stats, &m);
@@ -167,17 +216,19 @@ static double beta_of(const prefill_plan *p, const piece_row *row, const whet_st
     return whet_policy_beta(row->policy, total ? total : &position);
 }
 
+static void choose_row_beta(prefill_plan *p, const query_piece *piece, size_t row,
+                            const void *context) {
+    piece_row r = whet_mpi_row_of(&p->s, piece, row);
+    whet_stats total;
+    (void)context;
+    if (p->needs_stats)
+        total = total_of(&r, result_of(p, piece, row));
+    p->betas[r.index] = (float)beta_of(p, &r, p->needs_stats ? &total : NULL);
+}
+
 static void choose_betas(prefill_plan *p) {
-    for (size_t i = 0; i < p->s.piece_count; i++) {
-        const query_piece *piece = &p->s.pieces[i];
-        for (size_t row = 0; row < piece_rows(&p->s, piece); row++) {
-            piece_row r = whet_mpi_row_of(&p->s, piece, row);
-            whet_stats total;
-            if (p->needs_stats)
-                total = total_of(&r, result_of(p, piece, row));
-            p->betas[r.index] = (float)beta_of(p, &r, p->needs_stats ? &total : NULL);
-        }
-    }
+    for (size_t i = 0; i < p->s.piece_count; i++)
+        for_rows(p, &p->s.pieces[i], choose_row_beta, NULL);
 }
 
 /* Sums over keys, sink and the zero of softmax1; the row's are relative to `ref` afterwards. */
@@ -213,7 +264,9 @@ static void store(prefill_plan *p, const piece_row *r, const float *values,
         *wanted = *stats;
 }
 
-static bool finish_row(prefill_plan *p, const query_piece *piece, size_t row) {
+/* Whether the row is good remains in the flags of block_stats[row]. */
+static void finish_row(prefill_plan *p, const query_piece *piece, size_t row, const void *context) {
+    (void)context;
     piece_row r = whet_mpi_row_of(&p->s, piece, row);
     block_row *result = result_of(p, piece, row);
     whet_stats stats = total_of(&r, result);
@@ -237,15 +290,16 @@ static bool finish_row(prefill_plan *p, const query_piece *piece, size_t row) {
                     : result && row_has_beta(&stats) ? (float)(result->out[i] / result->z)
                                                      : 0;
     store(p, &r, values, &stats);
-    return good;
+    p->block_stats[row].flags = good ? 0 : WHET_ROW_NOT_FINITE;
 }
 
 static whet_status finish(prefill_plan *p, uint64_t *first_bad_row) {
     uint64_t mine = UINT64_MAX;
     for (size_t i = 0; i < p->s.piece_count; i++) {
         const query_piece *piece = &p->s.pieces[i];
+        for_rows(p, piece, finish_row, NULL);
         for (size_t row = 0; row < piece_rows(&p->s, piece); row++) {
-            if (finish_row(p, piece, row))
+            if (!p->block_stats[row].flags)
                 continue;
             piece_row r = whet_mpi_row_of(&p->s, piece, row);
             uint64_t index = whet_mpi_row_everywhere(&p->s, piece, &r);

@@ -29,6 +29,17 @@ typedef struct prefill_plan {
     whet_stats *block_stats;
 } prefill_plan;
 
+/* What is done to all rows of a piece, as tasks of the executor. */
+typedef void (*row_function)(prefill_plan *p, const query_piece *piece, size_t row,
+                             const void *context);
+
+typedef struct row_work {
+    prefill_plan *p;
+    const query_piece *piece;
+    row_function function;
+    const void *context;
+} row_work;
+
 static inline block_row *block_row_at(const prefill_plan *p, const query_piece *piece, size_t slot,
                                       size_t row) {
     return (block_row *)(void *)((char *)slot_at(piece, slot) + row * p->row_bytes);

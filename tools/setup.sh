@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the tools that a task needs.
 #
-#     tools/setup.sh [compile|build|test|check|fuzz|arm|wasm|deb|all]
+#     tools/setup.sh [compile|build|test|check|fuzz|arm|wasm|deb|simulation|all]
 #
 #     compile   what a build needs: prints what is missing, installs nothing
 #     build     what `make run` needs
@@ -11,6 +11,7 @@
 #     arm       build, and a cross compiler for 64-bit ARM and qemu-user
 #     wasm      build, and clang for WebAssembly and Node
 #     deb       build, and debhelper and lintian
+#     simulation   build, and SimGrid with its MPI
 #     all       build, and what all checks and optional tests use (torch, Chromium, qemu, npm, a llama.cpp ...)
 #
 # On Debian and its derivatives, as root, missing packages are installed; elsewhere the script prints what to install. If
@@ -101,6 +102,9 @@ missing() {
         have dh || echo "debhelper 13|debhelper|debhelper|debhelper|"
         have fakeroot || echo "fakeroot|fakeroot|fakeroot|fakeroot|"
         have lintian || echo "lintian|lintian|||"
+    elif [ "$group" = simulation ]; then
+        { have smpicc && have smpirun; } || echo "SimGrid with SMPI|libsimgrid-dev|simgrid||simgrid"
+        have python3 || echo "Python 3|python3|python3|python|python"
     fi
 }
 
@@ -197,7 +201,7 @@ fi
 install_optional() {
     local package wanted=()
     optional="python3 python3-numpy python3-torch python3-pytest mypy python3-matplotlib
-        python3-venv python3-pip python3-setuptools python3-wheel python3-build mkdocs-material openmpi-bin libopenmpi-dev mpich libmpich-dev g++ chromium git nodejs npm $cross_compiler $emulator
+        python3-venv python3-pip python3-setuptools python3-wheel python3-build mkdocs-material openmpi-bin libopenmpi-dev mpich libmpich-dev libsimgrid-dev g++ chromium git nodejs npm $cross_compiler $emulator
         clang clang-tidy clang-format cppcheck valgrind zsh fish shellcheck mandoc groff man-db jq librsvg2-bin locales
         dpkg-dev debhelper fakeroot lintian mmdebstrap"
     if ! have dpkg-query; then

@@ -21,11 +21,11 @@ void lab_ranks_share(const lab_ranks *ranks, void *data, size_t count, size_t by
     ranks->share(ranks, data, ends);
 }
 
-void lab_ranks_broadcast(const lab_ranks *ranks, void *data, size_t bytes) {
-    size_t ends[RANKS_MAX];
+void lab_ranks_give(const lab_ranks *ranks, int owner, void *data, size_t bytes) {
+    size_t ends[RANKS_MAX] = {0};
     if (!ranks)
         return;
-    for (int r = 0; r < ranks->size; r++)
+    for (int r = owner; r < ranks->size; r++)
         ends[r] = bytes;
     ranks->share(ranks, data, ends);
 }
@@ -64,6 +64,40 @@ bool lab_ranks_agree(const lab_ranks *ranks, bool is_good, lab_error *error) {
     if (is_good)
         lab_fail(error, theirs.kind, "%.480s (rank %d)", theirs.text, failed);
     return false;
+}
+
+void lab_ranks_broadcast(const lab_ranks *ranks, void *data, size_t bytes) {
+    lab_ranks_give(ranks, 0, data, bytes);
+}
+
+/* The text that rank 0 has, in memory of the caller's, or NULL; its length. */
+static char *give_text(const lab_ranks *ranks, const char *text, size_t *length) {
+    *length = text ? strlen(text) : 0;
+    lab_ranks_broadcast(ranks, length, sizeof *length);
+    char *copy = calloc(*length + 1, 1);
+    if (lab_ranks_any(ranks, !copy)) {
+        free(copy);
+        return NULL;
+    }
+    if (text && ranks->rank == 0)
+        memcpy(copy, text, *length);
+    lab_ranks_broadcast(ranks, copy, *length);
+    return copy;
+}
+
+bool lab_ranks_give_json(const lab_ranks *ranks, json_t **json, lab_error *error) {
+    size_t length;
+    bool has_value = lab_is_first(ranks) && *json;
+    if (!ranks || !lab_ranks_any(ranks, has_value))
+        return true;
+    char *text = has_value ? json_dumps(*json, JSON_ENCODE_ANY) : NULL;
+    char *copy = give_text(ranks, text, &length);
+    if (copy && !has_value)
+        *json = json_loadb(copy, length, JSON_DECODE_ANY, NULL);
+    bool is_good = copy && length > 0 && *json;
+    free(copy);
+    free(text);
+    return lab_ranks_agree(ranks, is_good || lab_fail_memory(error), error);
 }
 
 static bool same_text(const lab_ranks *ranks, const char *text, char *theirs, size_t length,

@@ -47,18 +47,24 @@ static inline size_t lab_rank_first(const lab_ranks *ranks, size_t count, int ra
 /* Shares `count` things of `bytes` each, dealt like that. */
 void lab_ranks_share(const lab_ranks *ranks, void *data, size_t count, size_t bytes);
 
-/* Gives all ranks what the first has. */
+/* Gives all ranks what one has, or the first. */
+void lab_ranks_give(const lab_ranks *ranks, int owner, void *data, size_t bytes);
 void lab_ranks_broadcast(const lab_ranks *ranks, void *data, size_t bytes);
 
 /* Whether it is true of any rank. */
 bool lab_ranks_any(const lab_ranks *ranks, bool is_true);
 
+typedef struct json_t json_t;
+
 /* Whether all ranks have been successful. If not, each has an error: its own or that of the first
  * that failed. */
 bool lab_ranks_agree(const lab_ranks *ranks, bool is_good, lab_error *error);
 
+/* Gives all ranks a copy of the first one's value, or NULL; the others have NULL at first. False
+ * and an error, on all, where memory runs out. */
+bool lab_ranks_give_json(const lab_ranks *ranks, json_t **json, lab_error *error);
+
 /* Refuses options that are not everywhere those of the first rank. They are stolen. */
-typedef struct json_t json_t;
 bool lab_ranks_same_options(const lab_ranks *ranks, json_t *options, lab_error *error);
 
 #endif

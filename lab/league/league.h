@@ -7,12 +7,13 @@
  *                                            /training/        checkpoint and log until then
  *
  * So a run can be stopped and resumed, and extended by tasks, arms and seeds; several processes on
- * one folder share its cells, each taking those that nobody has taken.
+ * one folder share its cells, each taking those that nobody has taken, or those dealt to it.
  */
 #ifndef WHET_LAB_LEAGUE_LEAGUE_H
 #define WHET_LAB_LEAGUE_LEAGUE_H
 
 #include "base/json.h"
+#include "base/ranks.h"
 #include "league/arms.h"
 #include "league/task.h"
 #include "nn/layers.h"
@@ -52,7 +53,8 @@ typedef struct league_request {
     lm_positions positions[LEAGUE_POSITIONS];
     size_t position_count;
     const char *folder;
-    size_t rank, ranks; /* takes cell i where i % ranks == rank; ranks 0: all */
+    size_t rank, ranks;        /* takes cell i where i % ranks == rank; ranks 0: all */
+    const lab_ranks *together; /* or NULL: processes to which league_run deals the cells */
     bool quiet;
     const nn_engine *engine;
     const whet_executor *executor;
@@ -95,7 +97,8 @@ double league_cell_seconds(const league_request *request, const league_cell *cel
 double league_seconds(const league_request *request);
 
 /* Runs what is not done yet. *left: cells that other processes or ranks have. LAB_STOPPED after a
- * signal. */
+ * signal. With `together`, by all of them, which must see the same folder; a failure of one is that
+ * of all. */
 bool league_run(const league_request *request, size_t *left, lab_error *error);
 
 #endif

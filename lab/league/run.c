@@ -158,9 +158,31 @@ static bool has_same_scale(const league_request *request, lab_error *error) {
     return is_good;
 }
 
+/* Cells without results. */
+static bool count_left(const league_request *request, walk *count, size_t *left, lab_error *error) {
+    *count = (walk){.request = request};
+    bool is_good = walk_cells(count, 0, error);
+    *left = count->total - count->done;
+    return is_good;
+}
+
+/* What ranks must agree on. */
+static json_t *options_json(const league_request *request) {
+    unsigned mark = lab_json_mark();
+    json_t *options = league_scale_json(&request->scale), *names = json_array();
+    for (size_t i = 0; i < request->task_count; i++)
+        json_array_append_new(names, json_string(request->tasks[i].name));
+    for (size_t i = 0; i < request->arms.count; i++)
+        json_array_append_new(names, json_string(request->arms.list[i].name));
+    for (size_t i = 0; i < request->position_count; i++)
+        json_array_append_new(names, json_string(lm_positions_names[request->positions[i]]));
+    json_object_set_new(options, "dealt", names);
+    return lab_json_whole(options, mark);
+}
+
 static bool run_cells(const league_request *request, size_t *left, lab_error *error) {
-    walk count = {.request = request};
-    if (!walk_cells(&count, 0, error))
+    walk count;
+    if (!count_left(request, &count, left, error))
         return false;
     walk own = {.request = request, .runs = true};
     own.guess = request->quiet || count.done == count.total ? 0 : guess_seconds(request);
@@ -170,16 +192,43 @@ static bool run_cells(const league_request *request, size_t *left, lab_error *er
     return is_good;
 }
 
+/* Pass after pass, since the learning rates of later seeds are known when the first seed is done;
+ * until nothing is left, or only what others have. */
+static bool run_together(const league_request *request, size_t *left, lab_error *error) {
+    const lab_ranks *ranks = request->together;
+    league_request own = *request;
+    size_t before = SIZE_MAX;
+    walk count;
+    own.rank = (size_t)ranks->rank;
+    own.ranks = (size_t)ranks->size;
+    bool is_good = true, goes_on = true;
+    while (is_good && goes_on) {
+        is_good = lab_ranks_agree(ranks, run_cells(&own, left, error), error);
+        is_good = is_good && lab_ranks_agree(ranks, count_left(&own, &count, left, error), error);
+        goes_on = is_good && lab_ranks_any(ranks, *left > 0 && *left < before);
+        before = *left;
+    }
+    return is_good;
+}
+
+static bool begin_folder(const league_request *request, lab_manifest *manifest, lab_error *error) {
+    return !lab_is_first(request->together) ||
+           (lab_make_folder(request->folder, error) && has_same_scale(request, error) &&
+            lab_manifest_write(manifest, request->folder, false, error));
+}
+
 bool league_run(const league_request *request, size_t *left, lab_error *error) {
+    const lab_ranks *ranks = request->together;
     *left = 0;
-    if (!league_scale_check(&request->scale, error) || !lab_make_folder(request->folder, error) ||
-        !has_same_scale(request, error))
+    if (!league_scale_check(&request->scale, error) ||
+        (ranks && !lab_ranks_same_options(ranks, options_json(request), error)))
         return false;
     lab_manifest manifest = lab_manifest_begin(command_name, league_scale_json(&request->scale),
                                                request->engine->blas.description);
-    bool is_good = lab_manifest_write(&manifest, request->folder, false, error) &&
-                   run_cells(request, left, error) &&
-                   lab_manifest_write(&manifest, request->folder, *left == 0, error);
+    bool is_good = lab_ranks_agree(ranks, begin_folder(request, &manifest, error), error) &&
+                   (ranks ? run_together(request, left, error) : run_cells(request, left, error));
+    if (is_good && lab_is_first(ranks))
+        is_good = lab_manifest_write(&manifest, request->folder, *left == 0, error);
     lab_manifest_end(&manifest);
     return is_good;
 }

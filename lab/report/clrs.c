@@ -325,6 +325,49 @@ static bool ask_one(experiment *e, answers *a, size_t trained, uint64_t seed, la
     return a->of[trained][seed] != NULL;
 }
 
+static void free_answers(answers *a) {
+    for (size_t trained = 0; trained < POLICIES; trained++)
+        for (uint64_t seed = 0; seed < SEEDS_MAX; seed++)
+            json_decref(a->of[trained][seed]);
+    free(a);
+}
+
+/* Models, with the questions to each, one to a rank at a time; what is found out is kept, and an
+ * experiment of one process finds it there. */
+static bool deal_arms(experiment *e, answers *a, lab_error *error) {
+    const lab_ranks *ranks = e->options.ranks;
+    experiment own = *e;
+    bool good = true;
+    size_t index = 0;
+    own.options.ranks = NULL;
+    own.options.is_dealt = true;
+    for (uint64_t seed = 0; seed < a->scale->seeds; seed++)
+        for (size_t trained = 0; trained < a->scale->trained; trained++)
+            if (index++ % (size_t)ranks->size == (size_t)ranks->rank)
+                good = good && ask_one(&own, a, trained, seed, error);
+    return lab_ranks_agree(ranks, good, error);
+}
+
+/* By the first rank: those of the others are kept by now. */
+static bool collect_arms(experiment *e, answers *a, lab_error *error) {
+    experiment own = *e;
+    bool good = true;
+    own.options.ranks = NULL;
+    own.options.is_dealt = true;
+    for (uint64_t seed = 0; good && seed < a->scale->seeds; seed++)
+        for (size_t trained = 0; good && trained < a->scale->trained; trained++)
+            good = a->of[trained][seed] || ask_one(&own, a, trained, seed, error);
+    return good;
+}
+
+static json_t *make_together(experiment *e, answers *a, lab_error *error) {
+    if (!deal_arms(e, a, error))
+        return NULL;
+    if (!lab_is_first(e->options.ranks))
+        return json_object(); /* the first one has it */
+    return collect_arms(e, a, error) ? merge_arms(a, error) : NULL;
+}
+
 static json_t *make_clrs(experiment *e, const void *context, lab_error *error) {
     answers *a = calloc(1, sizeof *a);
     if (!a) {
@@ -333,15 +376,10 @@ static json_t *make_clrs(experiment *e, const void *context, lab_error *error) {
     }
     a->scale = context;
     jobs_begin(e->jobs, JOB_CLRS);
-    bool good = true;
-    for (uint64_t seed = 0; good && seed < a->scale->seeds; seed++)
-        for (size_t trained = 0; good && trained < a->scale->trained; trained++)
-            good = ask_one(e, a, trained, seed, error);
-    json_t *json = good ? merge_arms(a, error) : NULL;
-    for (size_t trained = 0; trained < POLICIES; trained++)
-        for (uint64_t seed = 0; seed < SEEDS_MAX; seed++)
-            json_decref(a->of[trained][seed]);
-    free(a);
+    json_t *json = e->options.ranks            ? make_together(e, a, error)
+                   : collect_arms(e, a, error) ? merge_arms(a, error)
+                                               : NULL;
+    free_answers(a);
     return json;
 }
 

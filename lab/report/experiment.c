@@ -17,7 +17,7 @@ experiment experiment_start(const experiment_options *options) {
 
 bool experiment_claim(experiment *e, lab_error *error) {
     static const char *const parts[] = {"data", "figures", "results"};
-    if (e->lock.descriptor >= 0)
+    if (e->lock.descriptor >= 0 || e->options.is_dealt || !lab_is_first(e->options.ranks))
         return true;
     if (!lab_make_folder(e->options.folder, error) ||
         !lab_folder_take(&e->lock, e->options.folder, error))
@@ -90,22 +90,36 @@ static bool keep_result(const char *path, json_t *options, json_t *result, lab_e
     return good;
 }
 
+/* Makes a result, by all ranks, and keeps it, by the first. NULL and an error otherwise. */
+static json_t *make_and_keep(experiment *e, const char *path, json_t *options,
+                             experiment_maker make, const void *context, lab_error *error) {
+    const lab_ranks *ranks = e->options.ranks;
+    json_t *result = NULL;
+    if (lab_ranks_agree(ranks, experiment_claim(e, error), error))
+        result = make(e, context, error);
+    if (!result)
+        lab_fail_memory(error); /* unless there is another reason */
+    bool is_good = lab_ranks_agree(ranks, result != NULL, error);
+    bool is_kept = !is_good || !lab_is_first(ranks) || keep_result(path, options, result, error);
+    if (is_good && lab_ranks_agree(ranks, is_kept, error))
+        return result;
+    json_decref(result);
+    return NULL;
+}
+
 json_t *experiment_keep(experiment *e, const char *name, json_t *options, experiment_maker make,
                         const void *context, lab_error *error) {
-    char *path = options ? result_path(e, name, make != NULL, error) : NULL;
+    const lab_ranks *ranks = make ? e->options.ranks : NULL;
+    bool is_first = lab_is_first(ranks);
+    char *path = options && is_first ? result_path(e, name, make != NULL, error) : NULL;
     json_t *result = NULL;
-    bool is_known = path && find_kept(path, options, &result, error);
-    if (is_known && !result && make) {
-        result = experiment_claim(e, error) ? make(e, context, error) : NULL;
-        if (result && !keep_result(path, options, result, error)) {
-            json_decref(result);
-            result = NULL;
-        }
-        if (!result)
-            lab_fail_memory(error); /* unless there is another reason */
-    } else if (!path) {
-        lab_fail_memory(error);
-    }
+    bool is_known = (path && find_kept(path, options, &result, error)) || (options && !is_first);
+    if (!is_known && (!path || !options))
+        lab_fail_memory(error); /* unless there is another reason */
+    is_known =
+        lab_ranks_agree(ranks, is_known, error) && lab_ranks_give_json(ranks, &result, error);
+    if (is_known && !result && make)
+        result = make_and_keep(e, path, options, make, context, error);
     free(path);
     json_decref(options);
     return result;
@@ -179,6 +193,7 @@ static json_t *evaluate(experiment *e, const void *context, lab_error *error) {
                                       .policy_count = plan->policy_count,
                                       .title = plan->title,
                                       .executor = e->options.executor,
+                                      .ranks = e->options.ranks,
                                       .quiet = e->options.quiet};
     if (!retrieval_evaluate(e->options.engine, &request, &result, error))
         return NULL;
@@ -388,7 +403,8 @@ static json_t *make_beyond(experiment *e, const void *context, lab_error *error)
                                         .set_seed = RETRIEVAL_FRESH_SETS,
                                         .folder = folder,
                                         .quiet = e->options.quiet,
-                                        .executor = e->options.executor};
+                                        .executor = e->options.executor,
+                                        .ranks = e->options.ranks};
     json_t *recipes = json_array();
     bool good = (folder && recipes) || lab_fail_memory(error);
     for (size_t i = 0; good && i < retrieval_recipes(); i++) {

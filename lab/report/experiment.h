@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/folder_lock.h"
+#include "base/ranks.h"
 #include "nn/layers.h"
 #include "report/jobs.h"
 #include "retrieval/head.h"
@@ -34,6 +35,9 @@ typedef struct experiment_options {
     bool quiet;
     const nn_engine *engine;
     const whet_executor *executor;
+    const lab_ranks *ranks; /* or NULL: processes that run the experiments together; the first one
+                             * keeps the results, and all see the same folder */
+    bool is_dealt;          /* work of one such process alone: the first has claimed the folder */
 } experiment_options;
 
 /* The seed of the fresh head: none of the program's own. */
@@ -80,6 +84,8 @@ const retrieval_heads *experiment_heads(experiment *experiment, retrieval_precis
 
 /* How many there are, without training any. */
 size_t experiment_head_count(const experiment_options *options, retrieval_precision precision);
+
+/* With ranks, all call these functions alike, and all have the result. */
 
 /* The result of a name: kept under FOLDER/results, if it was made with these options (whose
  * reference is taken), or made now and kept; NULL for `make`: kept or nothing. For experiments in

@@ -154,7 +154,8 @@ experiment reproduction_start(const reproduction *run) {
                                   .lm_seeds = scale->lm_seeds,
                                   .quiet = run->quiet,
                                   .engine = run->engine,
-                                  .executor = run->executor};
+                                  .executor = run->executor,
+                                  .ranks = run->ranks};
     return experiment_start(&options);
 }
 
@@ -234,7 +235,8 @@ static bool make_results(experiment *e, unsigned wanted, lab_error *error) {
                   {JOB(BEYOND), experiment_beyond},
                   {JOB(CLRS), experiment_clrs}};
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++)
-        if (wanted & makers[i].job && (!goes_on(error) || !makers[i].make(e, error)))
+        if (wanted & makers[i].job && (!lab_ranks_agree(e->options.ranks, goes_on(error), error) ||
+                                       !makers[i].make(e, error)))
             return false;
     return true;
 }
@@ -261,13 +263,23 @@ report_jobs reproduction_plan(const reproduction *run, experiment *e) {
     return jobs_plan(e, wanted_jobs(run));
 }
 
-static bool make_all(const reproduction *run, experiment *e, lab_error *error) {
-    bool good = make_results(e, wanted_jobs(run), error);
-    if (good)
-        jobs_begin(e->jobs, JOB_PICTURES);
-    good = good && make_parts(run, e, error);
+/* Pictures, numbers and the page, by the first rank alone. */
+static bool write_all(const reproduction *run, experiment *e, double began, lab_error *error) {
+    if (!lab_is_first(run->ranks))
+        return true;
+    e->options.ranks = NULL;
+    jobs_begin(e->jobs, JOB_PICTURES);
+    bool good = make_parts(run, e, error);
     jobs_end();
+    good = good && page_write(e, lab_now() - began, error);
+    e->options.ranks = run->ranks;
     return good;
+}
+
+static bool make_all(const reproduction *run, experiment *e, double began, lab_error *error) {
+    bool good = make_results(e, wanted_jobs(run), error);
+    jobs_end();
+    return good && write_all(run, e, began, error);
 }
 
 static json_t *options_json(const experiment_options *o, const char *only) {
@@ -280,16 +292,25 @@ static json_t *options_json(const experiment_options *o, const char *only) {
                      only ? only : "everything");
 }
 
+static bool begin_folder(const reproduction *run, experiment *e, lab_manifest *manifest,
+                         lab_error *error) {
+    return experiment_claim(e, error) && make_folders(run->folder, error) &&
+           lab_manifest_write(manifest, run->folder, false, error);
+}
+
 bool reproduction_make(const reproduction *run, experiment *e, lab_error *error) {
+    const lab_ranks *ranks = run->ranks;
+    bool is_first = lab_is_first(ranks);
     double began = lab_now();
-    if (!experiment_claim(e, error) || !make_folders(run->folder, error))
+    if (ranks && !lab_ranks_same_options(ranks, options_json(&e->options, run->only), error))
         return false;
     lab_manifest manifest = lab_manifest_begin(command_name, options_json(&e->options, run->only),
                                                run->engine->blas.description);
-    bool good = lab_manifest_write(&manifest, run->folder, false, error) &&
-                make_all(run, e, error) && page_write(e, lab_now() - began, error);
+    bool begun = !is_first || begin_folder(run, e, &manifest, error);
+    bool good = lab_ranks_agree(ranks, begun, error) && make_all(run, e, began, error);
     lab_error second = {.kind = LAB_NO_ERROR};
-    bool noted = lab_manifest_write(&manifest, run->folder, good, good ? error : &second);
+    bool noted = !is_first || !begun ||
+                 lab_manifest_write(&manifest, run->folder, good, good ? error : &second);
     lab_manifest_end(&manifest);
-    return good && noted;
+    return lab_ranks_agree(ranks, good && noted, error);
 }

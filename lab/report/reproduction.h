@@ -28,6 +28,7 @@ typedef struct reproduction {
     reproduction_scale scale;
     const nn_engine *engine;
     const whet_executor *executor;
+    const lab_ranks *ranks; /* or NULL: processes that make it together (experiment_options) */
 } reproduction;
 
 /* Every name of a list must be that of a part. False where one is not, or where the list is empty:
@@ -57,7 +58,9 @@ experiment reproduction_start(const reproduction *run);
 /* What the run has to do, and how long that will take. */
 report_jobs reproduction_plan(const reproduction *run, experiment *experiment);
 
-/* Makes the parts, the page and the manifest in the folder. */
+/* Makes the parts, the page and the manifest in the folder. With ranks, all call it: heads are
+ * dealt to them by seed, evaluations by sets, language models by policy and seed; the first one
+ * draws and writes. */
 bool reproduction_make(const reproduction *run, experiment *experiment, lab_error *error);
 
 #endif

@@ -23,6 +23,7 @@ static bool train(experiment *e, retrieval_run *run, const char *folder, retriev
         .path = path, .checkpoint_interval = 2000, .log_interval = 100, .resume = true};
     run->quiet = e->options.quiet;
     run->executor = e->options.executor;
+    run->ranks = e->options.ranks;
     bool good = retrieval_train(e->options.engine, run, heads, error);
     free(path);
     return good;
@@ -96,6 +97,7 @@ static json_t *evaluate_fresh(experiment *e, const retrieval_heads *heads, lab_e
         .names = names,
         .policy_count = 2,
         .executor = e->options.executor,
+        .ranks = e->options.ranks,
         .quiet = e->options.quiet};
     if (!retrieval_evaluate(e->options.engine, &request, &result, error))
         return NULL;
@@ -118,8 +120,10 @@ static json_t *make_fresh(experiment *e, const void *context, lab_error *error) 
     jobs_begin(e->jobs, JOB_FRESH);
     if (!train(e, &run, "fresh", &heads, error))
         return NULL;
-    json_t *curve = read_curve(e, error);
-    json_t *evaluation = curve ? evaluate_fresh(e, &heads, error) : NULL;
+    /* the first rank writes the log; the others need not have it */
+    json_t *curve = lab_is_first(e->options.ranks) ? read_curve(e, error) : json_array();
+    bool has_curve = lab_ranks_agree(e->options.ranks, curve || lab_fail_memory(error), error);
+    json_t *evaluation = has_curve ? evaluate_fresh(e, &heads, error) : NULL;
     retrieval_heads_free(&heads);
     if (evaluation)
         return json_pack("{s:I, s:I, s:o, s:o}", "seed", (json_int_t)seed, "steps",

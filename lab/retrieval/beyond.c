@@ -71,7 +71,8 @@ static bool train(const nn_engine *engine, const retrieval_recipe *recipe,
         .folder = {.checkpoint_interval = 5000, .log_interval = 1000, .resume = true},
         .quiet = request->quiet,
         .title = recipe->name,
-        .executor = request->executor};
+        .executor = request->executor,
+        .ranks = request->ranks};
     if (request->steps > 0)
         run.config.steps = request->steps;
     char *folder = request->folder ? lab_path(request->folder, "%s", recipe->name) : NULL;
@@ -106,6 +107,7 @@ bool retrieval_recipe_run(const nn_engine *engine, const retrieval_recipe *recip
                                          .names = recipe->policies,
                                          .policy_count = count,
                                          .executor = request->executor,
+                                         .ranks = request->ranks,
                                          .quiet = request->quiet};
     bool is_done = retrieval_evaluate(engine, &evaluation, result, error);
     retrieval_heads_free(&heads);

@@ -33,6 +33,7 @@ typedef struct retrieval_recipe_request {
     const char *folder; /* checkpoints go to FOLDER/NAME and are resumed from there; NULL: none */
     bool quiet;
     const whet_executor *executor;
+    const lab_ranks *ranks; /* or NULL: processes that share the work */
 } retrieval_recipe_request;
 
 /* Trains and evaluates. The caller frees the evaluation. */

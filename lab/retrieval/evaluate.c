@@ -200,15 +200,27 @@ static bool run_block(evaluation_run *run, size_t size, size_t block, lab_error 
     return is_done;
 }
 
+/* The blocks of each size that this process evaluates. */
+static size_t first_own_block(const evaluation_run *run) {
+    const lab_ranks *ranks = run->request->ranks;
+    return lab_rank_first(ranks, run->blocks, ranks ? ranks->rank : 0);
+}
+
+static size_t own_blocks(const evaluation_run *run) {
+    const lab_ranks *ranks = run->request->ranks;
+    return lab_rank_first(ranks, run->blocks, ranks ? ranks->rank + 1 : 1) - first_own_block(run);
+}
+
 static void block_task(void *argument, size_t task, size_t worker) {
     (void)worker;
     evaluation_run *run = argument;
+    size_t own = own_blocks(run);
     if (lab_interrupted())
         return;
     /* Large sets first: the longest tasks must not start last. */
-    size_t size = run->request->size_count - 1 - task / run->blocks;
+    size_t size = run->request->size_count - 1 - task / own;
     lab_error error = {.kind = LAB_NO_ERROR};
-    if (run_block(run, size, task % run->blocks, &error))
+    if (run_block(run, size, first_own_block(run) + task % own, &error))
         return;
     pthread_mutex_lock(&run->lock);
     lab_fail(run->error, error.kind, "%s", error.text);
@@ -380,21 +392,39 @@ static void free_cells(evaluation_run *run) {
     free((void *)run->cells);
 }
 
+/* What each process has found out goes to all. */
+static void share_sums(evaluation_run *run) {
+    const retrieval_eval_request *request = run->request;
+    size_t blocks = run->blocks, policies = request->policy_count;
+    for (size_t i = 0; i < request->heads->count * request->size_count; i++) {
+        lab_ranks_share(request->ranks, run->sums + i * blocks * policies, blocks,
+                        policies * sizeof *run->sums);
+        lab_ranks_share(request->ranks, run->paired + i * blocks, blocks, sizeof *run->paired);
+    }
+    for (size_t i = 0; i < request->size_count; i++) {
+        lab_ranks_share(request->ranks, run->shared + i * blocks * policies, blocks,
+                        policies * sizeof *run->shared);
+        lab_ranks_share(request->ranks, run->shared_gain + i * blocks, blocks,
+                        sizeof *run->shared_gain);
+    }
+}
+
 static bool run_all(evaluation_run *run, retrieval_evaluation *result, lab_error *error) {
     const retrieval_eval_request *request = run->request;
-    size_t tasks = request->size_count * run->blocks;
+    size_t tasks = request->size_count * own_blocks(run);
     for (size_t i = 0; i < request->size_count; i++)
-        run->total += request->heads->count * run->blocks * BLOCK * request->sizes[i];
+        run->total += request->heads->count * own_blocks(run) * BLOCK * request->sizes[i];
     run->progress = lab_progress_begin(request->title ? request->title : "evaluating", 0,
                                        run->total, request->quiet);
     nn_run_tasks(request->executor, request->heads->count, cells_task, run);
     if (error->kind == LAB_NO_ERROR)
         nn_run_tasks(request->executor, tasks, block_task, run);
     lab_progress_end(&run->progress);
-    if (lab_interrupted())
-        return lab_fail(error, LAB_STOPPED, "stopped while evaluating");
-    if (error->kind != LAB_NO_ERROR)
+    if (lab_interrupted() && error->kind == LAB_NO_ERROR)
+        lab_fail(error, LAB_STOPPED, "stopped while evaluating");
+    if (!lab_ranks_agree(request->ranks, error->kind == LAB_NO_ERROR, error))
         return false;
+    share_sums(run);
     double *means = malloc(result->heads * sizeof *means);
     if (!means)
         return lab_fail_memory(error);

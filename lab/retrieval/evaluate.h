@@ -7,6 +7,7 @@
 #ifndef WHET_LAB_RETRIEVAL_EVALUATE_H
 #define WHET_LAB_RETRIEVAL_EVALUATE_H
 
+#include "base/ranks.h"
 #include "base/statistics.h"
 #include "retrieval/head.h"
 
@@ -23,6 +24,8 @@ typedef struct retrieval_eval_request {
     size_t policy_count;
     const char *title;             /* for the progress line, or NULL */
     const whet_executor *executor; /* or NULL */
+    const lab_ranks *ranks;        /* or NULL: processes that have the same heads, to which the
+                                    * sets of each size are dealt; all get the results */
     bool quiet;
 } retrieval_eval_request;
 

@@ -264,11 +264,36 @@ static bool train_all(const nn_engine *engine, const retrieval_run *run, retriev
     run_all_seeds(&shared);
     lab_progress_end(&shared.progress);
     pthread_mutex_destroy(&shared.lock);
+    bool is_stopped = lab_ranks_any(run->ranks, lab_interrupted());
     if (error->kind != LAB_NO_ERROR)
         return false;
     uint64_t total = run->config.steps * seeds_of(run);
-    if (lab_ranks_any(run->ranks, lab_interrupted()) && shared.done < total)
+    if (is_stopped && shared.done < total)
         return nn_fail_stopped(&run->folder, shared.done, total, error);
+    return true;
+}
+
+/* Gives all processes the heads that each of them has trained. */
+static bool share_heads(const retrieval_run *run, retrieval_heads *heads, lab_error *error) {
+    const lab_ranks *ranks = run->ranks;
+    size_t count = retrieval_layout_of(&run->config).count;
+    bool is_good = true;
+    if (!ranks || run->seed_count == 1)
+        return true;
+    for (size_t i = 0; i < heads->count; i++) {
+        retrieval_head *head = &heads->list[i];
+        if (head->parameters)
+            continue;
+        *head = (retrieval_head){
+            .config = run->config, .seed = run->seeds[i], .step = run->config.steps};
+        head->parameters = nn_floats(count);
+        is_good = is_good && (head->parameters || lab_fail_memory(error));
+    }
+    if (!lab_ranks_agree(ranks, is_good, error))
+        return false;
+    for (size_t i = 0; i < heads->count; i++)
+        lab_ranks_give(ranks, (int)(i % (size_t)ranks->size), heads->list[i].parameters,
+                       count * sizeof(float));
     return true;
 }
 
@@ -289,6 +314,7 @@ static bool train_alone(const nn_engine *engine, const retrieval_run *run, retri
     is_begun = lab_ranks_agree(run->ranks, is_begun, error);
     bool is_done = is_begun && train_all(engine, run, heads, error);
     is_done = is_begun && lab_ranks_agree(run->ranks, is_done, error);
+    is_done = is_done && (!heads || share_heads(run, heads, error));
     if (is_done && writes)
         is_done = lab_manifest_write(&manifest, run->folder.path, true, error);
     lab_manifest_end(&manifest);

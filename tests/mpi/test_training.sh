@@ -5,18 +5,12 @@
 set -u
 # shellcheck source=tests/support/check.sh
 . "$WHET_SOURCE_DIR/tests/support/check.sh"
-# shellcheck source=tests/mpi/launch.sh
-. "$WHET_SOURCE_DIR/tests/mpi/launch.sh"
+# shellcheck source=tests/mpi/ranks.sh
+. "$WHET_SOURCE_DIR/tests/mpi/ranks.sh"
 
 mpi=$1 mpirun=$2
 lm=(lm train --num-layers 1 --width 16 --num-heads 2 --batch 24 --lengths 4-6 --context 256 --log-every 4 --yes --quiet)
 retrieval=(retrieval train --batch 300 --width 16 --yes --quiet)
-
-run() { # ranks argument ...
-    local ranks=$1
-    shift
-    timeout 120 bash -c '. "$0"; launch "$@"' "$WHET_SOURCE_DIR/tests/mpi/launch.sh" "$mpi" "$mpirun" "$ranks" "$WHET_BIN" "$@"
-}
 
 # Lines of a log but for the time they took.
 log_of() { sed -E 's/"(seconds|tokens_per_second)":[0-9.e+-]+//g' "$1"; }
@@ -48,14 +42,6 @@ same_heads() { # ranks
 for ranks in 2 3; do
     check "retrieval train: $ranks ranks give the heads of one process, one seed or several" same_heads $ranks
 done
-
-# The processes of this run: the launcher's command line has its words, too, but it is another program.
-ranks_of() { # folder
-    local pid
-    for pid in $(pgrep -f -- "-o $1"); do
-        [ "$(readlink "/proc/$pid/exe")" -ef "$WHET_BIN" ] && echo "$pid"
-    done
-}
 
 killed_and_resumed() {
     local folder=$SCRATCH/killed steps=600 pid

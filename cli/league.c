@@ -36,7 +36,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"quick", OPTION_FLAG, &given->quick, NULL,
          "compare a few tasks and policies: ten minutes on two cores (the default)"},
         {"full", OPTION_FLAG, &given->full, NULL,
-         "compare all tasks, policies and position encodings with three seeds: months on two cores"},
+         "compare all tasks, policies and position encodings with three seeds: months on two "
+         "cores"},
         {"task", OPTION_LIST, &given->tasks, "NAME",
          "task; may be repeated, or several with commas ('whet league --list' lists them)",
          .values = VALUE_WORD, .words = task_words()},

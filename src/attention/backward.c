@@ -38,6 +38,7 @@ static whet_status run_slice_part(const whet_plan *plan, size_t task, void *scra
     backward_work w;
     whet_status status = WHET_OK;
     whet_backward_start_task(&w, plan, task, scratch);
+    w.has_common = false;
     if (!w.part || w.part->run != RUN_LOGITS) /* where there are no values */
         whet_backward_find_common(&w);
     size_t sets = whet_backward_sets(&w.shape), parts = w.shape.chunks, part = task % parts;

@@ -4,7 +4,7 @@
  * read of the same keys and values. Quantised caches are also measured with a
  * key head for every query head, where there is less to compute for every
  * byte. Then several threads against one over 131,072 keys, beside the same
- * threads reading.
+ * threads reading, and several sequences in one cache (sequences.h).
  */
 #include "decode.h"
 
@@ -12,6 +12,7 @@
 #include "job.h"
 #include "machine_limits.h"
 #include "quantise.h"
+#include "sequences.h"
 #include "suite.h"
 #include "speedup.h"
 
@@ -40,10 +41,12 @@ static size_t tensor_bytes(size_t keys, whet_type type) {
     return whet_type_row_bytes(type, tensor_values(keys));
 }
 
+static bool is_quantised(whet_type type) { return type >= WHET_Q8_0 && type != WHET_CUSTOM; }
+
 static void fill(void *values, size_t count, uint64_t seed, whet_type type) {
     if (type == WHET_F16)
         bench_inputs_fill_f16(values, count, 1, seed);
-    else if (type == WHET_Q8_0 || type == WHET_Q4_0)
+    else if (is_quantised(type))
         bench_inputs_fill_quantised(values, count, type, 1, seed);
     else
         bench_inputs_fill(values, count, 1, seed);
@@ -113,9 +116,9 @@ whet_attention bench_decode_describe(const decode_inputs *of) {
 }
 
 /* The target as a share of the read rate, or 0: quantised keys need more arithmetic for every byte,
- * and 4 bits have no target. */
+ * and 4 and 5 bits have no target. */
 static double read_bar(const decode_inputs *in) {
-    if (in->keys < 32768 || in->type == WHET_Q4_0)
+    if (in->keys < 32768 || in->type > WHET_Q8_0)
         return 0;
     return in->type == WHET_Q8_0 ? 0.6 : 0.7;
 }
@@ -220,7 +223,7 @@ static bool measure_heads(suite *with, report_section *section, decode_inputs *i
  * for them, or for quantised caches a key head for every query head. */
 static bool measure_longest(suite *with, report_section *section, report_section *threads,
                             decode_inputs *in, whet_type type) {
-    if (type == WHET_Q8_0 || type == WHET_Q4_0)
+    if (is_quantised(type))
         return measure_heads(with, section, in, LONGEST, type, KV_HEADS);
     char label[32];
     snprintf(label, sizeof label, "%s n=%d", whet_type_name(type), LONGEST);
@@ -243,10 +246,12 @@ bool bench_decode(suite *with) {
     report_section *section = bench_decode_section(with, "decode");
     report_section *threads = bench_speedup_section(with, "decode threads", UNIT_GBS);
     static const size_t lengths[] = {4096, 32768, LONGEST};
-    static const whet_type types[] = {WHET_F16, WHET_F32, WHET_Q8_0, WHET_Q4_0};
+    static const whet_type types[] = {WHET_F16,  WHET_F32,  WHET_Q8_0, WHET_Q4_0,
+                                      WHET_Q4_1, WHET_Q5_0, WHET_Q5_1, WHET_IQ4_NL};
+    enum { COUNT = sizeof types / sizeof *types, QUICK_TYPES = 4 }; /* those with bars come first */
     for (size_t i = with->options.quick ? 1 : 0; i < 3; i++)
-        for (size_t j = 0; j < 4; j++)
+        for (size_t j = 0; j < (with->options.quick ? QUICK_TYPES : COUNT); j++)
             if (!measure_length(with, section, threads, lengths[i], types[j]))
                 return false;
-    return true;
+    return with->options.quick || bench_sequences(with, false);
 }

@@ -11,7 +11,7 @@
 typedef struct decode_inputs {
     size_t keys;
     size_t heads;   /* query heads: DECODE_HEADS, or fewer */
-    whet_type type; /* of keys and values: f16, f32, q8_0 or q4_0 */
+    whet_type type; /* of keys and values: f16, f32 or quantised */
     float *q, *out;
     void *k, *v;
 } decode_inputs;

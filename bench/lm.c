@@ -201,13 +201,12 @@ static void run_decoding(void *argument) {
     }
 }
 
-static bool open_decoding(suite *with, decoding *opened, const char *policy) {
+static bool open_decoding(suite *with, decoding *opened, const league_arm *arm) {
     lm_config config = lm_config_default();
-    whet_policy parsed;
     *opened = (decoding){
         .engine = {.blas = with->blas.library, .kernels = nn_kernels_for_this_machine()}};
     config.context = CACHE + DECODED * (ROUNDS_MAX + 1);
-    whet_policy_parse(policy, &parsed, NULL, 0);
+    league_arm_configure(arm, BENCH_LM_LENGTH, 1, &config);
     if (!lm_model_create(&config, &opened->model, &opened->error))
         return false;
     lm_initialise(&config, &opened->model.layout, 1, opened->model.weights);
@@ -215,7 +214,6 @@ static bool open_decoding(suite *with, decoding *opened, const char *policy) {
         return false;
     const lm_decoder_options options = {.matrices = &opened->matrices,
                                         .executor = &with->executor,
-                                        .policy = &parsed,
                                         .lanes = 1,
                                         .capacity = config.context,
                                         .cache_type = WHET_F32};
@@ -229,35 +227,45 @@ static void close_decoding(decoding *opened) {
     lm_model_free(&opened->model);
 }
 
-static bool measure_decoding(suite *with, decoding opened[2]) {
-    static const char *const policies[] = {"softmax", "adaptive"};
-    contender list[2];
-    for (size_t i = 0; i < 2; i++) {
-        if (!open_decoding(with, &opened[i], policies[i]))
+static bool measure_decoding(suite *with, const league_arms *arms, decoding *opened) {
+    contender list[SERIES_MAX];
+    for (size_t i = 0; i < arms->count; i++) {
+        if (!open_decoding(with, &opened[i], &arms->list[i]))
             return bench_report_fail(with->report, "lm", opened[i].error.text);
-        list[i] = (contender){
-            .name = policies[i], .run = run_decoding, .argument = &opened[i], .work = DECODED};
+        list[i] = (contender){.name = arms->list[i].name,
+                              .run = run_decoding,
+                              .argument = &opened[i],
+                              .work = DECODED};
     }
-    bench_measure(list, 2, NULL, with->until, "lm decoding", &with->measured);
+    bench_measure(list, arms->count, NULL, with->until, "lm decoding", &with->measured);
     static const report_column columns[COLUMNS_MAX] = {{"times softmax", COMPARE_TIMES}};
     report_section *section = bench_report_add_section(with->report, "lm", UNIT_TOKENS, columns);
     snprintf(section->title, sizeof section->title, "lm: decoding behind a cache of %d tokens",
              CACHE);
     report_case made = {.label = "4 layers of 128"};
-    bench_report_add_entry(section, &made, &with->measured, "softmax", (report_against){{NULL}});
-    bench_report_add_entry(section, &made, &with->measured, "adaptive",
-                           (report_against){{"softmax"}});
+    for (size_t i = 0; i < arms->count; i++)
+        bench_report_add_entry(section, &made, &with->measured, arms->list[i].name,
+                               (report_against){{i > 0 ? "softmax" : NULL}});
     return bench_report_add_case(with->report, section, &made);
 }
 
-static bool bench_decoding(suite *with) {
+bool bench_lm_decoding(suite *with, const league_arms *arms) {
     if (!bench_begin_case(with, "lm", "decoding", QUICK_DECODING))
         return true;
-    decoding opened[2] = {{.decoder = NULL}, {.decoder = NULL}};
-    bool is_done = measure_decoding(with, opened);
-    close_decoding(&opened[0]);
-    close_decoding(&opened[1]);
+    decoding opened[SERIES_MAX] = {{.decoder = NULL}};
+    bool is_done = measure_decoding(with, arms, opened);
+    for (size_t i = 0; i < arms->count; i++)
+        close_decoding(&opened[i]);
     return is_done;
+}
+
+static bool bench_adaptive_decoding(suite *with) {
+    static league_arms arms; /* is large */
+    lab_error error = {.kind = LAB_NO_ERROR};
+    arms.count = 0;
+    return (league_arms_add(&arms, "softmax", &error) &&
+            league_arms_add(&arms, "adaptive", &error) && bench_lm_decoding(with, &arms)) ||
+           (error.kind != LAB_NO_ERROR && bench_report_fail(with->report, "lm", error.text));
 }
 
 bool bench_lm(suite *with) {
@@ -265,5 +273,5 @@ bool bench_lm(suite *with) {
         return true; /* the report says that there is no BLAS */
     if (with->options.policy_count > 0)
         return bench_lm_policies(with);
-    return bench_training(with) && bench_decoding(with);
+    return bench_training(with) && bench_adaptive_decoding(with);
 }

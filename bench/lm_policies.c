@@ -1,6 +1,6 @@
 /*
- * Training steps under policies and arms of the league, on one thread, against the same model with
- * softmax: what a map, its temperature and learning its parameters cost.
+ * Training steps and decoding under policies and arms of the league, against the same model with
+ * softmax: what a map, its temperature and learning its parameters cost. Steps are on one thread.
  */
 #include "lm.h"
 
@@ -105,5 +105,5 @@ bool bench_lm_policies(suite *with) {
     for (size_t i = 0; i < SERIES_MAX; i++)
         lm_trainer_destroy(opened.steps[i].trainer);
     lm_sequences_free(&opened.sequences);
-    return is_done;
+    return is_done && bench_lm_decoding(with, &opened.arms);
 }

@@ -11,6 +11,7 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include "measure.h"
+#include "paired.h"
 
 #include "base/clock.h"
 #include "base/progress.h"
@@ -175,8 +176,14 @@ const series *bench_find(const measurement *from, const char *name) {
 ratio bench_ratio(const measurement *from, const series *a, const series *b) {
     const double *others = b == from->probe ? a->probe : b->seconds;
     double scale = b->work / a->work;
-    double each[ROUNDS_MAX] = {0};
-    for (size_t round = 0; round < a->rounds; round++)
+    double each[ROUNDS_MAX] = {0}, logarithms[ROUNDS_MAX];
+    for (size_t round = 0; round < a->rounds; round++) {
         each[round] = scale * a->seconds[round] / others[round];
-    return (ratio){.best = scale * a->best / b->best, .median = median_of(each, a->rounds)};
+        logarithms[round] = log(each[round]);
+    }
+    paired_ratio paired = bench_paired_ratio(logarithms, a->rounds);
+    return (ratio){.best = scale * a->best / b->best,
+                   .median = median_of(each, a->rounds),
+                   .low = paired.low,
+                   .high = paired.high};
 }

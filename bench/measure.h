@@ -55,10 +55,13 @@ typedef struct measurement {
                             thread or of those on several, whichever is less */
 } measurement;
 
-/* A ratio of times for the same work: of the best runs, and the median over the rounds. */
+/* A ratio of times for the same work: of the best runs, the median over the rounds, and the
+ * interval that contains the true median with 95 % (0 to infinity where there are fewer than six
+ * rounds). */
 typedef struct ratio {
     double best;
     double median;
+    double low, high;
 } ratio;
 
 /* Runs the contenders, at most SERIES_MAX different names with the probe's; probe may be NULL.

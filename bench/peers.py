@@ -586,6 +586,10 @@ def bench_python(bench):
     bench_training(bench, figures)
 
 
+# Of two passes with linear memory: two forward, and five backward, where the logits are computed once more.
+TRAINING_PRODUCTS = 7
+
+
 def bench_training(bench, figures):
     """Attention with gradients of q, k and v: times in turns, and peak memory in a process for each."""
     n = bench.sizes["python_train"]
@@ -596,11 +600,13 @@ def bench_training(bench, figures):
     for name in runs:
         command = [sys.executable, str(HERE / "peers.py"), "--lib", str(bench.library), "--peak-of", name, str(n)]
         peaks[name] = int(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
-    figures["training"] = {name: {"seconds": best[name], "peak_bytes": peaks[name]} for name in runs}
+    figures["training"] = {name: {"seconds": best[name], "peak_bytes": peak} for name, peak in peaks.items()}
     figures["training_times"] = best["torch"] / best["whet"]
+    figures["training_gflops"] = 1e-9 * TRAINING_PRODUCTS * 2 * 8 * n * n * 128 / best["whet"]
     figures["training_memory"] = peaks["whet"] / peaks["torch"]
     what = f"attention with gradients, 8 heads x {n} x 128, composed torch takes"
     report_bar(what, figures["training_times"], "times as long", 3)
+    print(f"  whet's {TRAINING_PRODUCTS} matrix products run at {figures['training_gflops']:.3g} GFLOP/s; `whet bench` measures the peak")
     report_bar(f"  and its memory, {peaks['torch'] >> 20} MiB, is of whet's {peaks['whet'] >> 20} MiB", 1 / figures["training_memory"], "times", 4)
 
 

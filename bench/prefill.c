@@ -4,13 +4,15 @@
  * and beside OpenBLAS's sgemm on the same products. FLOPs are those of
  * unmasked products only. Then the maps that are not a temperature against
  * plain, and several threads against one: a square, and a chunk of queries
- * over 131,072 keys.
+ * over 131,072 keys. Last, a prompt whose cache holds other sequences, too
+ * (sequences.h).
  */
 #include "prefill.h"
 
 #include "inputs.h"
 #include "job.h"
 #include "machine_limits.h"
+#include "sequences.h"
 #include "suite.h"
 #include "speedup.h"
 
@@ -268,5 +270,5 @@ bool bench_prefill(suite *with) {
     done =
         done && measure_squares(with, &in) && measure_maps(with, &in) && measure_threads(with, &in);
     bench_prefill_close(&in);
-    return done;
+    return done && (with->options.quick || bench_sequences(with, true));
 }

@@ -1,8 +1,8 @@
 /*
  * Conversion of rows of floats to the quantised types, for the inputs of the
  * benchmark and the tests. The scale is the one at which the largest element
- * just fits; each element goes to the nearest step. The library itself only
- * reads these types.
+ * just fits, the minimum the smallest; each element goes to the nearest step. The library itself
+ * only reads these types.
  */
 #ifndef WHET_BENCH_QUANTISE_H
 #define WHET_BENCH_QUANTISE_H
@@ -10,7 +10,9 @@
 #include "whet.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { QUANTISE_BLOCK = 32 };
@@ -29,11 +31,15 @@ static inline uint16_t quantise_f16(float value) {
 }
 
 /* The value that a non-negative f16 stands for. */
-static inline float quantise_f16_value(float value) {
-    uint16_t bits = quantise_f16(value);
+static inline float quantise_f16_value_of(uint16_t bits) {
     int exponent = bits >> 10;
     return exponent ? ldexpf((float)(1024 | (bits & 1023)), exponent - 25)
                     : ldexpf((float)bits, -24);
+}
+
+/* A non-negative value rounded to f16. */
+static inline float quantise_f16_value(float value) {
+    return quantise_f16_value_of(quantise_f16(value));
 }
 
 /* The nearest integer, ties to even, of a small number: adding 1.5 * 2^23 leaves no bits after the
@@ -45,23 +51,81 @@ static inline int quantise_element(float x, float scale, float largest) {
     return (int)(steps > largest ? largest : steps < -largest ? -largest : steps);
 }
 
-static inline void quantise_block(const float *x, whet_type type, uint8_t *block) {
-    float size = 0, most = type == WHET_Q4_0 ? 7 : 127;
-    for (int i = 0; i < QUANTISE_BLOCK; i++)
-        size = fabsf(x[i]) > size ? fabsf(x[i]) : size;
-    float scale = quantise_f16_value(size / most);
-    uint16_t bits = quantise_f16(scale);
-    memcpy(block, &bits, sizeof bits);
-    int steps[QUANTISE_BLOCK];
-    for (int i = 0; i < QUANTISE_BLOCK; i++)
-        steps[i] = quantise_element(x[i], scale, most);
-    uint8_t *to = block + sizeof bits;
-    if (type == WHET_Q8_0)
+/* How a quantised type steps: integers from least to most, and whether a minimum is added. */
+typedef struct quantise_steps {
+    int least, most;
+    bool has_minimum;
+} quantise_steps;
+
+static inline quantise_steps quantise_steps_of(whet_type type) {
+    return type == WHET_Q8_0   ? (quantise_steps){-127, 127, false}
+           : type == WHET_Q4_0 ? (quantise_steps){-7, 7, false}
+           : type == WHET_Q4_1 ? (quantise_steps){0, 15, true}
+           : type == WHET_Q5_0 ? (quantise_steps){-15, 15, false}
+           : type == WHET_Q5_1 ? (quantise_steps){0, 31, true}
+                               : (quantise_steps){-127, 113, false};
+}
+
+/* The place in iq4_nl's list of the integer nearest to one. */
+static inline int quantise_code(int step) {
+    static const int codes[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                1,    13,   25,  38,  53,  69,  89,  113};
+    int nearest = 0;
+    for (int i = 1; i < 16; i++)
+        nearest = abs(codes[i] - step) < abs(codes[nearest] - step) ? i : nearest;
+    return nearest;
+}
+
+/* What is stored of a step: four or five bits, or a byte. */
+static inline unsigned quantise_bits(int step, whet_type type) {
+    return type == WHET_Q4_0     ? (unsigned)(step + 8)
+           : type == WHET_Q5_0   ? (unsigned)(step + 16)
+           : type == WHET_IQ4_NL ? (unsigned)quantise_code(step)
+                                 : (unsigned)step;
+}
+
+static inline uint8_t *quantise_put_f16(float value, uint8_t *to) {
+    uint16_t bits = quantise_f16(value);
+    memcpy(to, &bits, sizeof bits);
+    return to + sizeof bits;
+}
+
+/* A block's bits after scale and minimum: a byte for each element, or fifth bits and nibbles. */
+static inline void quantise_put_bits(const unsigned *bits, whet_type type, uint8_t *to) {
+    if (type == WHET_Q8_0) {
         for (int i = 0; i < QUANTISE_BLOCK; i++)
-            to[i] = (uint8_t)steps[i];
-    else
-        for (int i = 0; i < QUANTISE_BLOCK / 2; i++)
-            to[i] = (uint8_t)((steps[i] + 8) | (steps[i + QUANTISE_BLOCK / 2] + 8) << 4);
+            to[i] = (uint8_t)bits[i];
+        return;
+    }
+    if (type == WHET_Q5_0 || type == WHET_Q5_1) {
+        memset(to, 0, QUANTISE_BLOCK / 8);
+        for (int i = 0; i < QUANTISE_BLOCK; i++)
+            to[i / 8] = (uint8_t)(to[i / 8] | (bits[i] >> 4) << i % 8);
+        to += QUANTISE_BLOCK / 8;
+    }
+    for (int i = 0; i < QUANTISE_BLOCK / 2; i++)
+        to[i] = (uint8_t)((bits[i] & 15) | (bits[i + QUANTISE_BLOCK / 2] & 15) << 4);
+}
+
+static inline void quantise_block(const float *x, whet_type type, uint8_t *block) {
+    const quantise_steps steps = quantise_steps_of(type);
+    float least = x[0], most = x[0];
+    for (int i = 1; i < QUANTISE_BLOCK; i++) {
+        least = x[i] < least ? x[i] : least;
+        most = x[i] > most ? x[i] : most;
+    }
+    float size = steps.has_minimum ? most - least : -least > most ? -least : most;
+    float scale = quantise_f16_value(size / (float)steps.most);
+    uint8_t *to = quantise_put_f16(scale, block);
+    if (steps.has_minimum)
+        to = quantise_put_f16(least, to);
+    unsigned bits[QUANTISE_BLOCK];
+    for (int i = 0; i < QUANTISE_BLOCK; i++) {
+        float above = steps.has_minimum ? x[i] - least : x[i];
+        int step = quantise_element(above, scale, (float)steps.most);
+        bits[i] = quantise_bits(step < steps.least ? steps.least : step, type);
+    }
+    quantise_put_bits(bits, type, to);
 }
 
 /* n finite floats, a multiple of 32. */

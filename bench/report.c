@@ -38,8 +38,12 @@ static report_figure compare(report_comparison comparison, const measurement *fr
                              const series *ours, const series *theirs) {
     ratio times = bench_ratio(from, ours, theirs);
     if (comparison == COMPARE_TIMES)
-        return (report_figure){.best = times.best, .median = times.median};
-    return (report_figure){.best = 1 / times.best, .median = 1 / times.median};
+        return (report_figure){
+            .best = times.best, .median = times.median, .low = times.low, .high = times.high};
+    return (report_figure){.best = 1 / times.best,
+                           .median = 1 / times.median,
+                           .low = 1 / times.high,
+                           .high = 1 / times.low};
 }
 
 report_entry *bench_report_add_entry(const report_section *section, report_case *to,

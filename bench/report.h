@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-enum { COLUMNS_MAX = 3, ENTRIES_MAX = 12, FACTS_MAX = 10, SECTIONS_MAX = 12 };
+enum { COLUMNS_MAX = 3, ENTRIES_MAX = 12, FACTS_MAX = 10, SECTIONS_MAX = 16 };
 
 typedef enum report_unit {
     UNIT_NS_PER_VALUE, /* work in values */
@@ -38,6 +38,7 @@ typedef enum report_bar { BAR_NONE, BAR_AT_MOST, BAR_AT_LEAST } report_bar;
 typedef struct report_figure {
     double best;
     double median;
+    double low, high; /* of the median, with 95 %; 0 and infinity where there are too few rounds */
     report_bar bar;
     double bar_value;
 } report_figure;

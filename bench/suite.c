@@ -22,6 +22,7 @@ const suite_part bench_parts[SUITE_PARTS] = {
     {"backward", bench_backward, 2.8, .in_quick = true, .in_full = true},
     {"retrieval", bench_retrieval, 5, .in_full = true, .needs_blas = true},
     {"lm", bench_lm, 15, .in_full = true, .needs_blas = true},
+    {"skip", bench_skip, 8, .in_full = false},
     {"tune", bench_tune, 300, .in_full = false, .needs_blas = true},
     {"long", bench_long, 60, .in_full = false},
     {"mpi", bench_mpi, 12, .in_full = false},

@@ -22,7 +22,7 @@ typedef struct suite_part {
     bool needs_blas;
 } suite_part;
 
-enum { SUITE_PARTS = 9 };
+enum { SUITE_PARTS = 10 };
 extern const suite_part bench_parts[SUITE_PARTS];
 
 /* Receives the cases of a run as they are prepared, instead of having them measured. */
@@ -80,6 +80,7 @@ bool bench_decode(suite *with);
 bool bench_backward(suite *with);
 bool bench_retrieval(suite *with);
 bool bench_lm(suite *with);
+bool bench_skip(suite *with);
 bool bench_tune(suite *with);
 bool bench_long(suite *with);
 bool bench_mpi(suite *with);

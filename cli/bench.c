@@ -119,16 +119,15 @@ static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"only", OPTION_LIST, &given->only, "SECTION",
          "section to measure, as the argument: rows, prefill, decode or backward; retrieval or lm "
-         "(training, beside torch), which --quick skips unless named; tune (60 steps, and a pass "
-         "of a "
-         "model of 1.1 billion weights) and long (a prefill of 131,072 x 131,072 and decoding over "
+         "(training, beside torch), which --quick skips unless named; skip (values left out when "
+         "decoding), tune (60 steps, and a pass of a model of 1.1 billion weights) and long (a "
+         "prefill of 131,072 x 131,072 and decoding over "
          "1,048,576 keys), which run only when named, as does mpi (decoding over ranks, under "
          "mpirun); several with commas, may be repeated",
          .values = VALUE_WORD, .words = section_words()},
         {"policy", OPTION_LIST, &given->policies, "NAME",
-         "with lm: policy or arm of the league whose training steps are compared with softmax's; "
-         "may "
-         "be repeated",
+         "with lm: policy or arm of the league whose training steps and decoding are compared "
+         "with softmax's; may be repeated",
          .values = VALUE_WORD, .words = policy_words()},
         {"quick", OPTION_FLAG, &given->quick, NULL,
          "finish within 30 seconds: fewer rounds, and of attention only the sizes with a target"},

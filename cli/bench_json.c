@@ -9,6 +9,7 @@
 #include "machine_limits.h"
 #include "whet.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *unit_name(report_unit unit) {
@@ -53,6 +54,10 @@ static void print_figure(FILE *file, const report_figure *figure) {
     fputc('{', file);
     print_number(file, "best", figure->best, true);
     print_number(file, "median", figure->median, false);
+    if (figure->low > 0 && isfinite(figure->high)) {
+        print_number(file, "low", figure->low, false);
+        print_number(file, "high", figure->high, false);
+    }
     if (figure->bar != BAR_NONE) {
         print_number(file, figure->bar == BAR_AT_MOST ? "at_most" : "at_least", figure->bar_value,
                      false);

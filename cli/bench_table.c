@@ -136,13 +136,20 @@ static const char *judge(const report_case *of, const report_figure *figure, bar
     return met ? "met" : "missed";
 }
 
-/* "    bar: x copy 1.31, at most 1.40: met" */
+/* "    bar: x copy 1.31 (median 1.30 to 1.34), at most 1.40: met" */
 static void print_bar(FILE *file, const report_case *of, const report_column *column,
                       const report_figure *figure, bar_counts *counts) {
     char title[TITLE_SIZE];
     line text = {.length = 0};
     append(&text, "    bar: %s ", column_title(column, title));
     append_figure(&text, 0, figure->best, figure, column->comparison);
+    if (figure->low > 0 && isfinite(figure->high)) {
+        append(&text, " (median ");
+        append_figure(&text, 0, figure->low, figure, column->comparison);
+        append(&text, " to ");
+        append_figure(&text, 0, figure->high, figure, column->comparison);
+        append(&text, ")");
+    }
     append(&text, figure->bar == BAR_AT_MOST ? ", at most " : ", at least ");
     if (column->comparison == COMPARE_SHARE)
         append(&text, "%.0f%%", 100 * figure->bar_value);

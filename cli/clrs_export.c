@@ -36,8 +36,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"split", OPTION_CHOICE, &given->split, "NAME", "data set to write: {}",
          .values = VALUE_WORD, .words = splits},
         {"out-dir", OPTION_TEXT, &given->folder, "DIR",
-         "folder to write to: new or empty, with the other split, or with the same export "
-         "interrupted",
+         "folder to write to: new, empty, or holding the other split or an interrupted run of the "
+         "same export",
          .letter = 'o', .aliases = "out", .values = VALUE_FOLDER},
         {"algo", OPTION_LIST, &given->algorithms, "NAME",
          "algorithm to write, or several with commas, instead of all; may be repeated",

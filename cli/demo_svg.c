@@ -66,7 +66,7 @@ static size_t longest_name(const policy_list *policies) {
 }
 
 static void write_head(FILE *file, const demo_result *result) {
-    /* Bold letters of this size are some 8 wide in the widest of the common fonts. */
+    /* Bold letters of this size are about 8 wide in the widest of the common fonts. */
     size_t width = LABEL_LEFT + longest_name(result->policies) * 17 / 2 + 14;
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %zu %d\" width=\"%zu\" "

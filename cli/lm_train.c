@@ -166,11 +166,8 @@ static int choose_names(arguments *given) {
     }
     if (given->learned)
         snprintf(config->learned, sizeof config->learned, "%s", given->learned);
-    if (given->policy && strlen(given->policy) >= sizeof config->policy)
-        return refuse_long_policy(sizeof config->policy - 1);
-    if (given->policy)
-        snprintf(config->policy, sizeof config->policy, "%s", given->policy);
-    return STATUS_OK;
+    return given->policy ? store_policy(given->policy, config->policy, sizeof config->policy)
+                         : STATUS_OK;
 }
 
 static int choose_lengths(arguments *given) {

@@ -27,9 +27,18 @@ static int refuse(const char *name, const char *reason) {
     return STATUS_MISUSE;
 }
 
-int refuse_long_policy(size_t longest) {
-    complain("--policy: policy name too long (at most %zu characters)", longest);
-    return STATUS_MISUSE;
+int store_policy(const char *name, char *stored, size_t size) {
+    policy_list list;
+    int status = make_policy_list(&name, 1, &list);
+    if (status != STATUS_OK)
+        return status;
+    free_policy_list(&list);
+    if (strlen(name) >= size) {
+        complain("--policy: policy name too long (at most %zu characters)", size - 1);
+        return STATUS_MISUSE;
+    }
+    snprintf(stored, size, "%s", name);
+    return STATUS_OK;
 }
 
 int make_policy_list(const char *const *names, size_t count, policy_list *list) {

@@ -20,7 +20,8 @@ int make_policy_list(const char *const *names, size_t count, policy_list *list);
 
 void free_policy_list(policy_list *list);
 
-/* Says that a name is longer than what is stored with a model; returns the exit status. */
-int refuse_long_policy(size_t longest);
+/* Copies the name of a policy that is stored with a model into `size` bytes. A status, after a
+ * message if there is no such policy or its name is too long. */
+int store_policy(const char *name, char *stored, size_t size);
 
 #endif

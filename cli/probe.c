@@ -46,11 +46,12 @@ typedef struct arguments {
     const char *json, *csv, *html;
     const char *figure;  /* of one layer */
     const char *figures; /* of all of them */
+    const char *gaps_figure;
     text_list policies;
     uint64_t count, decimals, seed, tokens, context, every, perplexity_tokens, threads;
-    uint64_t layer;
+    uint64_t layer, keys;
     unsigned largest_layer, largest_head; /* of those lists */
-    bool is_chat, shows_heads, is_share, has_needles;
+    bool is_chat, shows_heads, is_share, has_needles, has_gaps;
 } arguments;
 
 static arguments usual_arguments(const char *name) {
@@ -62,6 +63,7 @@ static arguments usual_arguments(const char *name) {
                        .perplexity_tokens = 8192,
                        .context = NOT_GIVEN,
                        .every = NOT_GIVEN,
+                       .keys = NOT_GIVEN,
                        .layer = UINT64_MAX};
 }
 
@@ -105,6 +107,8 @@ static bool are_good(const arguments *given) {
         return false;
     if (given->every != NOT_GIVEN && !is_within("every", given->every, 1, PROBE_EVERY_MAX))
         return false;
+    if (given->keys != NOT_GIVEN && !is_within("keys", given->keys, 1, PROBE_KEYS_MAX))
+        return false;
     if (given->context != NOT_GIVEN && !is_within("context", given->context, 1, 1 << 24))
         return false;
     if (given->perplexity_tokens < PROBE_JUDGED_MIN)
@@ -113,7 +117,8 @@ static bool are_good(const arguments *given) {
         return refuse("--policy: at most %d can be compared", PROBE_POLICIES_MAX);
     lab_error error = {.kind = LAB_NO_ERROR};
     if ((given->figure && !plot_knows(given->figure, &error)) ||
-        (given->figures && !plot_knows(given->figures, &error)))
+        (given->figures && !plot_knows(given->figures, &error)) ||
+        (given->gaps_figure && !plot_knows(given->gaps_figure, &error)))
         return refuse("%s", error.text);
     return true;
 }
@@ -164,6 +169,9 @@ static int keep(const arguments *given, const probe_request *request, const prob
     if (given->figure && status == STATUS_OK && !figure_probe(given->figure, &figure, &error))
         status = report_lab_error(&error);
     figure.layer = UINT64_MAX;
+    if (given->gaps_figure && status == STATUS_OK &&
+        !figure_gaps(given->gaps_figure, &figure, &error))
+        status = report_lab_error(&error);
     if (given->figures && status == STATUS_OK && !figure_probe(given->figures, &figure, &error))
         status = report_lab_error(&error);
     return status;
@@ -286,6 +294,8 @@ static int request_and_run(const arguments *given, const texts *read, bool print
                              .seed = given->seed,
                              .text = text,
                              .has_needles = given->has_needles,
+                             .keys = given->keys == NOT_GIVEN ? 0 : (size_t)given->keys,
+                             .has_gaps = given->has_gaps || given->gaps_figure,
                              .is_chat = given->is_chat,
                              .answer_tokens = given->tokens,
                              .context = given->context == NOT_GIVEN ? 0 : given->context,
@@ -321,8 +331,8 @@ static int check_and_run(arguments *given, bool prints) {
     texts read = {0};
     if (!are_good(given) || !read_lists(given))
         return STATUS_MISUSE;
-    const char *const files[] = {given->json, given->csv, given->html, given->figure,
-                                 given->figures};
+    const char *const files[] = {given->json,   given->csv,     given->html,
+                                 given->figure, given->figures, given->gaps_figure};
     enum { FILES = sizeof files / sizeof files[0] };
     const char *const inputs[] = {given->model, given->prompt_file, given->perplexity};
     int status = STATUS_OK;
@@ -331,7 +341,8 @@ static int check_and_run(arguments *given, bool prints) {
     if (status == STATUS_OK)
         status = reserve_output(files, FILES);
     lab_error error = {.kind = LAB_NO_ERROR};
-    if (status == STATUS_OK && (given->figure || given->figures) && !plot_has_program(&error))
+    if (status == STATUS_OK && (given->figure || given->figures || given->gaps_figure) &&
+        !plot_has_program(&error))
         status = report_lab_error(&error);
     if (status == STATUS_OK)
         status = read_texts(given, &read);
@@ -453,6 +464,11 @@ int command_probe(int argc, char **argv) {
         OPTIONS_ABOUT("output"),
         {"every", OPTION_UNSIGNED, &given.every, "N",
          "distance of the positions that are averaged (default: about 32 of each 512)"},
+        {"keys", OPTION_UNSIGNED, &given.keys, "N",
+         "number of largest weights to record of the heads that policies act on, with their tokens "
+         "(1 to 64): for --json, --csv and --html"},
+        {"gaps", OPTION_FLAG, &given.has_gaps, NULL,
+         "count the logits close to the largest, and find the beta that each length calls for"},
         {"layer", OPTION_UNSIGNED, &given.layer, "N", "layer whose heads to print and draw"},
         {"all-heads", OPTION_FLAG, &given.shows_heads, NULL, "print a line for each head"},
         json_option(&given.json, JSON_SUMMARY),
@@ -464,6 +480,10 @@ int command_probe(int argc, char **argv) {
          "figure of the heads of --layer (default layer 0) to write, .svg or .png",
          .values = VALUE_FILE},
         figures_option(&given),
+        {"gaps-figure", OPTION_TEXT, &given.gaps_figure, "FILE",
+         "figure of the beta that each head's length calls for to write, .svg or .png; implies "
+         "--gaps",
+         .values = VALUE_FILE},
         share_option(&given),
     };
     const command_syntax syntax = {

@@ -253,6 +253,68 @@ static bool print_retrieval(const probe_view *view) {
     return lab_table_finish(&table, stdout);
 }
 
+/* A head and how the beta that it needs grows. */
+typedef struct head_need {
+    size_t layer, head;
+    double exponent;
+} head_need;
+
+static int compare_needs(const void *a, const void *b) {
+    const head_need *left = a, *right = b;
+    return (left->exponent < right->exponent) - (left->exponent > right->exponent);
+}
+
+static void print_need(lab_table *table, const probe_result *r, const head_need *need) {
+    const size_t last = r->sizes - 1, within_1 = 1;
+    lab_table_add(table, "%zu.%zu", need->layer, need->head);
+    lab_table_add(table, "%.3g", probe_within(r, 0, need->layer, need->head, within_1));
+    lab_table_add(table, "%.4g", probe_within(r, last, need->layer, need->head, within_1));
+    lab_table_add(table, "%.2f", probe_beta_called_for(r, last, need->layer, need->head));
+    lab_table_add(table, "%+.2f", need->exponent);
+}
+
+static bool print_needs(const probe_result *r, head_need *needs) {
+    static const char *const titles[] = {"head", "shortest", "longest", "beta", "exponent"};
+    size_t count = 0;
+    for (size_t i = 0; i < r->layers * r->heads; i++) {
+        head_need need = {i / r->heads, i % r->heads,
+                          probe_exponent(r, i / r->heads, i % r->heads)};
+        if (!isnan(need.exponent))
+            needs[count++] = need;
+    }
+    qsort(needs, count, sizeof *needs, compare_needs);
+    putchar('\n');
+    if (count == 0) {
+        tell("beta that n calls for: no head has one, with fewer than two sizes or weights that no "
+             "beta restores");
+        return true;
+    }
+    tell(
+        "beta that n calls for: with it the largest weight stays what it is on the shortest input. "
+        "It grows like a power of ln n; its exponent is %+.2f for half of %zu heads, and %+.2f or "
+        "more for a tenth. Logits within 1 of the largest, and beta on the longest input:",
+        needs[count / 2].exponent, count, needs[count / 10].exponent);
+    lab_table table = lab_table_start(5);
+    for (size_t c = 0; c < 5; c++)
+        lab_table_add(&table, "%s", titles[c]);
+    for (size_t i = 0; i < count && i < RANKED; i++)
+        print_need(&table, r, &needs[i]);
+    if (!lab_table_finish(&table, stdout))
+        return false;
+    if (count > RANKED)
+        tell("(and %zu more)", count - RANKED);
+    return true;
+}
+
+static bool print_gaps(const probe_result *r) {
+    if (!r->gaps)
+        return true;
+    head_need *needs = malloc((r->layers * r->heads + 1) * sizeof *needs);
+    bool is_printed = needs && print_needs(r, needs);
+    free(needs);
+    return is_printed;
+}
+
 int print_probe(const probe_view *view) {
     print_title(view);
     const size_t base = probe_plainest(view->request);
@@ -272,7 +334,7 @@ int print_probe(const probe_view *view) {
         if (has_no_entropy(view->result, p))
             puts("(-: coefficients that need not sum to one, which have no entropy)");
     }
-    if (!print_answers(view) || !print_retrieval(view))
+    if (!print_answers(view) || !print_retrieval(view) || !print_gaps(view->result))
         return complain_of_memory();
     return print_trends(view);
 }

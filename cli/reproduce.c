@@ -232,7 +232,7 @@ int command_reproduce(int argc, char **argv) {
         {"full", OPTION_FLAG, &run->is_full, NULL,
          "train ten heads of 100,000 steps of each kind, and language models: days; then the "
          "league "
-         "(whet league --full): weeks"},
+         "(whet league --full): months"},
         {"num-seeds", OPTION_RANGE, &given.seeds, "N",
          "number of heads of each kind to train (default: none; whet has trained ones)",
          .aliases = "seeds"},

@@ -36,8 +36,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "range of the items in a set, drawn for each step (default 5-16)"},
         {"classes", OPTION_UNSIGNED, &given->classes, "N", "number of classes (default 10)"},
         {"nearest", OPTION_NUMBER, &config->nearest, "S",
-         "smallest share S of the range, at its top, that a set's priorities are drawn from; the "
-         "share is log-uniform from S to 1 (default 1)"},
+         "smallest part of the range of priorities, at its top, that a set uses; the part is "
+         "log-uniform from S to 1 (default 1: always the whole range)"},
         OPTIONS_ABOUT("model"),
         {"depth", OPTION_UNSIGNED, &given->depth, "N",
          "number of hidden layers of each MLP (default 1)"},
@@ -107,14 +107,9 @@ static int choose_texts(arguments *given) {
     if (given->precision)
         retrieval_precision_parse(given->precision, &config->precision);
     if (given->policy) {
-        policy_list list;
-        int status = make_policy_list(&given->policy, 1, &list);
+        int status = store_policy(given->policy, config->policy, sizeof config->policy);
         if (status != STATUS_OK)
             return status;
-        free_policy_list(&list);
-        if (strlen(given->policy) >= sizeof config->policy)
-            return refuse_long_policy(sizeof config->policy - 1);
-        snprintf(config->policy, sizeof config->policy, "%s", given->policy);
     }
     number_range range;
     if (given->sizes) {

@@ -97,8 +97,8 @@ static void choose_places(fuzz_input *input, whet_attention *a) {
     char *nowhere = inaccessible_pages();
     a->q.data = a->k.data = a->v.data = nowhere;
     a->out.data = nowhere + PAGE;
-    a->k.type = (whet_type)fuzz_below(input, WHET_Q4_0 + 1);
-    a->v.type = (whet_type)fuzz_below(input, WHET_Q4_0 + 1);
+    a->k.type = (whet_type)fuzz_below(input, WHET_IQ4_NL + 1);
+    a->v.type = (whet_type)fuzz_below(input, WHET_IQ4_NL + 1);
     choose_hostile_strides(input, a->q.stride);
     choose_hostile_strides(input, a->k.stride);
     choose_hostile_strides(input, a->v.stride);

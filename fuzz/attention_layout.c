@@ -70,25 +70,48 @@ static void fill_custom(unsigned char *at, whet_type type, void *context) {
     *at = (unsigned char)fuzz_next(context);
 }
 
+static bool has_minimum(whet_type type) { return type == WHET_Q4_1 || type == WHET_Q5_1; }
+
 /* Elements of the size that others of the same temper have, or smaller. */
 static void fill_block(unsigned char *at, whet_type type, void *context) {
     fuzz_filler *filler = context;
-    float largest = type == WHET_Q8_0 ? 128 : 8;
-    fuzz_store(at, WHET_F16, fuzz_value(&filler->random, filler->temper) / largest);
-    for (size_t i = sizeof(uint16_t); i < fuzz_type_size(type); i++) {
+    size_t bytes = fuzz_type_size(type);
+    bool has_fifths = type == WHET_Q5_0 || type == WHET_Q5_1;
+    float largest = type == WHET_Q8_0 || type == WHET_IQ4_NL ? 128 : has_fifths ? 32 : 16;
+    for (size_t i = 0; i < bytes; i++) {
         at[i] = (unsigned char)fuzz_next(&filler->random);
     }
+    fuzz_store(at, WHET_F16, fuzz_value(&filler->random, filler->temper) / largest);
+    if (has_minimum(type)) {
+        fuzz_store(at + sizeof(uint16_t), WHET_F16,
+                   fuzz_value(&filler->random, filler->temper) / 2);
+    }
+}
+
+/* The integer of element i of a type of four or five bits, from its nibble and its fifth bit. */
+static int step_of(const unsigned char *block, whet_type type, size_t i) {
+    static const signed char codes[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                        1,    13,   25,  38,  53,  69,  89,  113};
+    const unsigned char *nibbles = block + fuzz_type_size(type) - QUANT_BLOCK / 2;
+    const unsigned char *fifths = nibbles - QUANT_BLOCK / 8;
+    int nibble = nibbles[i % 16] >> (i < 16 ? 0 : 4) & 15;
+    int five = nibble | (fifths[i / 8] >> i % 8 & 1) << 4;
+    return type == WHET_Q4_0   ? nibble - 8
+           : type == WHET_Q4_1 ? nibble
+           : type == WHET_Q5_0 ? five - 16
+           : type == WHET_Q5_1 ? five
+                               : codes[nibble];
 }
 
 static float block_value(const unsigned char *block, whet_type type, size_t i) {
     float scale = fuzz_load(block, WHET_F16);
-    const unsigned char *elements = block + sizeof(uint16_t);
     if (type == WHET_Q8_0) {
-        float element = (signed char)elements[i];
+        float element = (signed char)block[sizeof(uint16_t) + i];
         return scale * element;
     }
-    int nibble = i < QUANT_BLOCK / 2 ? elements[i] & 15 : elements[i - QUANT_BLOCK / 2] >> 4;
-    return scale * (float)(nibble - 8);
+    float element = (float)step_of(block, type, i);
+    return has_minimum(type) ? scale * element + fuzz_load(block + sizeof(uint16_t), WHET_F16)
+                             : scale * element;
 }
 
 void fill_array(const fuzz_array *array, uint64_t seed, fuzz_temper temper) {

@@ -51,8 +51,8 @@ static void choose_shape(problem *made, fuzz_input *input) {
 
 static void choose_input(problem *made, fuzz_input *input, whet_tensor *tensor, fuzz_array *array,
                          unsigned types, fuzz_temper temper) {
-    static const whet_type all[] = {WHET_F32,    WHET_F16,  WHET_BF16,
-                                    WHET_CUSTOM, WHET_Q8_0, WHET_Q4_0};
+    static const whet_type all[] = {WHET_F32,  WHET_F16,  WHET_BF16, WHET_CUSTOM, WHET_Q8_0,
+                                    WHET_Q4_0, WHET_Q4_1, WHET_Q5_0, WHET_Q5_1,   WHET_IQ4_NL};
     array->type = tensor->type = all[fuzz_below(input, types)];
     bool whole = array->count[ELEMENT] % QUANT_BLOCK == 0;
     if (is_quantised(array) && !whole && !fuzz_rarely(input, 16)) {

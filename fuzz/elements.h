@@ -16,7 +16,7 @@ enum { FUZZ_AXES = 4, FUZZ_CANARY = 0xa5 };
 
 /* Elements of a caller's own type are bytes here. */
 static inline size_t fuzz_type_size(whet_type type) {
-    if (type == WHET_Q8_0 || type == WHET_Q4_0) {
+    if (type_block_bytes(type) > 0) {
         return type_block_bytes(type);
     }
     return type == WHET_F32 ? 4 : type == WHET_CUSTOM ? 1 : 2;

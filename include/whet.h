@@ -108,18 +108,25 @@ WHET_API const char *whet_last_error(void);
 
 /*
  * Element types. Arithmetic is in f32 or wider for all of them; f16 and bf16
- * outputs are the f32 result rounded to nearest even. The last three are for
- * keys and values of attention only: two quantised types, in which a block of 32
- * elements shares a scale, and WHET_CUSTOM, a format of your own (whet_tensor).
+ * outputs are the f32 result rounded to nearest even. The others are for keys
+ * and values of attention only: the quantised types of llama.cpp's caches, in
+ * which a block of 32 elements shares a scale (d, an f16) and in some a minimum
+ * (m, an f16), and WHET_CUSTOM, a format of your own (whet_tensor). A nibble is
+ * half of a byte: the low nibbles of a block's last 16 bytes are elements 0 to
+ * 15, the high ones 16 to 31. Element i of the types of five bits is its nibble
+ * and bit i of four bytes, the lowest first, as the fifth.
  */
 typedef enum whet_type {
     WHET_F32 = 0,
     WHET_F16 = 1,
     WHET_BF16 = 2,
-    WHET_Q8_0 = 3, /* 34 bytes per block: an f16 scale and 32 signed bytes; an element is
-                      scale * byte */
-    WHET_Q4_0 = 4, /* 18 bytes per block: an f16 scale and 16 bytes, whose low nibbles are
-                      elements 0 to 15 and high nibbles 16 to 31; scale * (nibble - 8) */
+    WHET_Q8_0 = 3,   /* 34 bytes per block: d, 32 signed bytes; d byte */
+    WHET_Q4_0 = 4,   /* 18 bytes: d, 16 bytes; d (nibble - 8) */
+    WHET_Q4_1 = 5,   /* 20 bytes: d, m, 16 bytes; d nibble + m */
+    WHET_Q5_0 = 6,   /* 22 bytes: d, 4 bytes, 16 bytes; d (five bits - 16) */
+    WHET_Q5_1 = 7,   /* 24 bytes: d, m, 4 bytes, 16 bytes; d five bits + m */
+    WHET_IQ4_NL = 8, /* 18 bytes: d, 16 bytes; d c[nibble], where c is -127, -104, -83, -65, -49,
+                        -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 */
     WHET_CUSTOM = 255
 } whet_type;
 
@@ -168,8 +175,9 @@ typedef struct whet_stats {
     uint32_t flags;       /* WHET_ROW_... */
     uint32_t reserved;
     double skipped_weight; /* attention with skip: sum of the coefficients whose values were left
-                              out, */
-    double skipped_share;  /* and their share of the keys that causality and window let it see */
+                              out */
+    double skipped_share;  /* attention with skip: how many values were left out, as a share of
+                              the keys that causality and window allow */
 } whet_stats;
 
 enum {
@@ -593,18 +601,20 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * first key and takes only what the keys left over.
  *
  * Masked keys and their values contribute nothing, whatever they hold: unused
- * slots of a cache may contain NaN.
+ * slots of a cache may contain NaN. Keys that the mask hides from all queries that are
+ * computed together, such as those of other sequences, cost next to nothing; a mask that
+ * is the same for all heads (stride 0) is scanned once for them.
  *
- * skip leaves out values that hardly matter. Every weight of a row is known before
- * the first value is read; blocks of 64 values whose weights add up to at most `skip`
- * over all that is left out, in every row that is computed together with them, are
- * neither read nor multiplied. The other coefficients stay as they are. So an output
- * moves by at most skip times the largest value left out, and never by more than
- * 2 skip max|V|. What a row lost is in its statistics (skipped_weight, skipped_share).
- * Whatever a value left out holds, NaN included, has no effect. Gradients are those
- * of the outputs computed this way, with the choice of blocks held constant.
- * Coefficients of exactly zero (topk, hardmax, entmax) are left out at skip = 0, too:
- * the outputs of finite rows do not change.
+ * skip saves the time of values that hardly matter. The weights of a row are known
+ * before its values are read, and values are read in blocks of 64. A block is left
+ * out if, in every row that is computed with it, the weights of all blocks left out
+ * add up to at most `skip`. The other coefficients are not changed, so an output
+ * differs by at most skip times the largest value left out. The statistics report
+ * what each row lost (skipped_weight, skipped_share). The values left out have no
+ * effect, even if they are NaN. Gradients are those of the outputs computed this
+ * way, with the choice of blocks held constant. Values whose coefficients are exactly
+ * zero (topk, hardmax, entmax) are left out at skip = 0, too, which does not change
+ * the outputs of finite rows.
  *
  * Memory use is linear in the number of keys. Results are the same bit for bit
  * for any number of threads. Compared with exact arithmetic, the error of an output
@@ -628,11 +638,11 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  *     element    contiguous elements
  * The stride of an axis of length 1 is never used and may be anything.
  *
- * A row of WHET_Q8_0 or WHET_Q4_0 is a sequence of whole blocks without gaps:
+ * A row of a quantised type is a sequence of whole blocks without gaps:
  * head_dim (for k) or value_dim (for v) must be a multiple of 32. Address and
  * strides must be even; the element stride is ignored. Every element is exactly
- * representable in f32. A scale that is not finite affects only the queries that
- * see its position.
+ * representable in f32, unless its type has a minimum. A scale or minimum that
+ * is not finite affects only the queries that see its position.
  *
  * For WHET_CUSTOM, to_f32 converts one position's row of n elements to floats.
  * The element stride is ignored; the other strides must be given.

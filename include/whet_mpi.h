@@ -145,13 +145,45 @@ WHET_MPI_API whet_status whet_mpi_decode_plan(MPI_Comm comm, const whet_attentio
  * depends on the statistics, the keys travel once more, before: that is what adaptive temperature
  * costs here, beside computing the logits twice.
  *
- * For temperatures other than target with the maps softmax and softmax1 (WHET_ERROR_UNSUPPORTED for
- * others). k and v must have rows without gaps, of a type other than WHET_CUSTOM; max_logits must
- * be NULL. Everything else as for whet_mpi_decode_plan. Collective.
+ * If one of the policies is target, or has another map than softmax or softmax1, the keys travel
+ * once for every step of the searches, of all rows at once: 5 for topk, 1 for hardmax and softpick,
+ * none for sigmoid and stick-breaking, and for target and entmax as many as the row needs that
+ * needs most, but no more than 64 and 200. Logits are computed again each time, row by row.
+ *
+ * k and v must have rows without gaps, of a type other than WHET_CUSTOM, and max_logits must be
+ * NULL (WHET_ERROR_UNSUPPORTED otherwise). Everything else as for whet_mpi_decode_plan. Collective.
  */
 WHET_MPI_API whet_status whet_mpi_prefill_plan(MPI_Comm comm, const whet_attention *attention,
                                                whet_mpi_layout layout,
                                                const whet_executor *executor, whet_mpi_plan **plan);
+
+/*
+ * Plans the backward pass of a prefill plan. In `gradients`, `attention` is its description, with
+ * the statistics that it wrote (out is ignored). out, q, betas, logsumexp, entropy and
+ * entropy_after hold the calling rank's queries, and k, v and bias its keys, all in the layout of
+ * the prefill plan. The gradients of policies, sinks and slopes are written by every rank, with the
+ * same values. All ranks must ask for the same gradients; types, addresses and strides may differ.
+ *
+ * Keys and values travel twice: once for the sums that a row's gradients are made of, once for the
+ * gradients. In the second round the gradients of keys and values go straight to the rank whose
+ * keys they are, in f32, while the next keys are worked on. Logits are computed again in both
+ * rounds. A rank needs memory for two further shares of keys and values, for the gradients of three
+ * shares or, where the numbers of ranks or pieces are no powers of two, a few times that, and for
+ * results of its own queries. Gradients are as accurate as those of whet_attention_backward.
+ *
+ * Rows with another map than softmax, and all rows if statistics have gradients, are computed one
+ * by one. For these the keys travel once more for the largest logits, and once for every step of
+ * the maps' searches, as in prefill (1 for softmax and softmax1; temperatures are not searched
+ * again).
+ *
+ * For all policies but those with the map stick-breaking, whose gradients need what every piece of
+ * keys takes from every row (WHET_ERROR_UNSUPPORTED). skip must be 0, and k and v are as for
+ * whet_mpi_prefill_plan. Collective.
+ */
+WHET_MPI_API whet_status whet_mpi_backward_plan(MPI_Comm comm, const whet_gradients *gradients,
+                                                whet_mpi_layout layout,
+                                                const whet_executor *executor,
+                                                whet_mpi_plan **plan);
 
 /* Moves the queries of a decode plan: sets `offset` of its description. All ranks must set the
  * same. Not collective. */

@@ -50,6 +50,7 @@ struct host_tensor {
 /* Indices of the inputs of an attention operation, and of its parameters in op_params. */
 enum { HOST_ATTENTION_MASK = 3, HOST_ATTENTION_SINKS = 4 };
 enum { HOST_SOFTMAX_MASK = 1, HOST_SOFTMAX_SINKS = 2 };
+enum { HOST_FLAG_OUTPUT = 2 }; /* of a tensor: the host reads it after the graph */
 enum { HOST_PARAM_SCALE = 0, HOST_PARAM_MAX_BIAS = 1, HOST_PARAM_SOFTCAP = 2 };
 
 float host_float_param(const int32_t *op_params, int index);

@@ -99,10 +99,12 @@ static bool number_operations(host *h, host_reason *why) {
         const char *name;
         int *number;
     } wanted[] = {
-        {"FLASH_ATTN_EXT", &h->op_attention},
-        {"SOFT_MAX", &h->op_softmax},
-        {"MUL_MAT", &h->op_product},
-        {"ROPE", &h->op_rotation},
+        {"NONE", &h->op_nothing},     {"FLASH_ATTN_EXT", &h->op_attention},
+        {"SOFT_MAX", &h->op_softmax}, {"MUL_MAT", &h->op_product},
+        {"ROPE", &h->op_rotation},    {"SCALE", &h->op_scale},
+        {"UNARY", &h->op_unary},      {"CONT", &h->op_copy},
+        {"RESHAPE", &h->op_views[0]}, {"VIEW", &h->op_views[1]},
+        {"PERMUTE", &h->op_views[2]}, {"TRANSPOSE", &h->op_views[3]},
         {"CUSTOM", &h->op_custom},
     };
     enum { WANTED = sizeof wanted / sizeof *wanted };
@@ -119,6 +121,22 @@ static bool number_operations(host *h, host_reason *why) {
     bool is_known =
         h->op_attention >= 0 && h->op_softmax >= 0 && h->op_product >= 0 && h->op_custom >= 0;
     return is_known || refuse(why, "unsupported version of ggml: unknown operation numbers");
+}
+
+/* Hosts without the function have no soft caps that are found. */
+static void number_tanh(host *h) {
+    enum { MOST = 10 }; /* all tables have more */
+    void *symbol = dlsym(h->library, "ggml_unary_op_name");
+    const char *(*name_of)(int op);
+    memcpy(&name_of, &symbol, sizeof symbol);
+    h->unary_tanh = -1;
+    for (int op = 0; symbol && op < MOST && h->unary_tanh < 0; op++) {
+        const char *name = name_of(op);
+        if (!name)
+            break;
+        if (strcmp(name, "TANH") == 0)
+            h->unary_tanh = op;
+    }
 }
 
 /* ---- layouts ---- */
@@ -149,8 +167,26 @@ static bool find_layout(host *h, host_reason *why) {
 bool host_find(host *h, const void *caller, host_reason *why) {
     if (!look_up(h, caller, why) || !number_operations(h, why))
         return false;
+    number_tanh(h);
     h->cpu = h->device_by_type(HOST_DEVICE_CPU);
     if (!h->cpu)
         return refuse(why, "this program has not loaded ggml's CPU backend yet");
     return find_layout(h, why);
+}
+
+/* Functions of later versions, both of which return a text. */
+static const char *ask(const host *h, const char *name) {
+    void *symbol = h->library ? dlsym(h->library, name) : NULL;
+    const char *(*function)(void);
+    memcpy(&function, &symbol, sizeof symbol);
+    const char *answer = symbol ? function() : NULL;
+    return answer && *answer ? answer : NULL;
+}
+
+void host_version(const host *h, char *text, size_t size) {
+    const char *version = ask(h, "ggml_version"), *commit = ask(h, "ggml_commit");
+    *text = 0;
+    if (version)
+        snprintf(text, size, " (ggml %.40s%s%.40s)", version, commit ? ", commit " : "",
+                 commit ? commit : "");
 }

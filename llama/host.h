@@ -16,6 +16,10 @@ typedef struct host {
     const char *(*type_name)(int type);
     /* operation numbers, which differ between versions */
     int op_attention, op_softmax, op_product, op_rotation, op_custom;
+    /* of parts that some attention has; -1: this host has none, or not under this name */
+    int op_nothing, op_scale, op_unary, op_copy;
+    int op_views[4]; /* which compute nothing */
+    int unary_tanh;  /* the parameter of op_unary for it */
     /* for creating graphs and backends */
     const char *(*op_name)(int op);
     size_t (*tensor_overhead)(void);
@@ -51,6 +55,9 @@ typedef struct host_reason {
  * frees a CPU backend of the host to find out its layout. False: `why` has the reason.
  */
 bool host_find(host *h, const void *caller, host_reason *why);
+
+/* What a host calls itself, as " (ggml 0.9.4, commit 1a2b3c)"; empty if it does not say. */
+void host_version(const host *h, char *text, size_t size);
 
 /* The function of this name that `caller` would have called if LD_PRELOAD had not put `replacement`
  * before it; NULL if there is none. */

@@ -40,8 +40,7 @@ static void take_out(bag *b, size_t i) {
     b->slot[i] = b->slot[b->count];
 }
 
-void whet_mpi_bag_add(bag *b, size_t piece, size_t slot, merge_pair merge, void *context) {
-    tree_node node = {0, piece};
+void whet_mpi_bag_add(bag *b, tree_node node, size_t slot, merge_pair merge, void *context) {
     while (!is_root(b, node)) {
         tree_node sibling = sibling_of(node);
         if (takes_part(b, sibling)) {

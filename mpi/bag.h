@@ -23,11 +23,12 @@ typedef struct bag {
 
 bag whet_mpi_bag(const piece_map *map, span pieces);
 
-/* A free slot, for the results of a piece that whet_mpi_bag_add is about to get. */
+/* A free slot, for the results of a node that whet_mpi_bag_add is about to get. */
 size_t whet_mpi_bag_slot(bag *b);
 
-/* Adds a piece. `merge` adds the right one of two siblings to the left one; NULL counts only. */
+/* Adds a node: a piece, or several that have been merged. `merge` adds the right one of two
+ * siblings to the left one; NULL counts only. */
 typedef void (*merge_pair)(void *context, size_t left_slot, size_t right_slot);
-void whet_mpi_bag_add(bag *b, size_t piece, size_t slot, merge_pair merge, void *context);
+void whet_mpi_bag_add(bag *b, tree_node node, size_t slot, merge_pair merge, void *context);
 
 #endif

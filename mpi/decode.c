@@ -3,10 +3,7 @@
 #include "attention/check.h"
 #include "attention/mask.h"
 #include "attention/max_logits.h"
-#include "attention/row_form.h"
 #include "base/checked.h"
-#include "row/extra_logits.h"
-#include "row_message.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,24 +69,10 @@ static void stats_merge(void *context, tree_node left, size_t row, void *into, c
     row_message_add(into, from);
 }
 
-/* A beta that needs no search; 1 where there is one to come. */
-static double simple_beta(const located_row *at) {
-    if (!row_has_beta(&at->state->stats))
-        return 1;
-    if (at->w.slice.attention->betas)
-        return whet_known_beta(&at->w.slice, &at->row);
-    if (at->row.temperature->needs & NEEDS_SEARCH)
-        return 1;
-    return whet_policy_beta(at->row.policy, &at->state->stats);
-}
-
 static void start_row(decode_plan *p, size_t row, const row_message *m) {
     located_row at = whet_mpi_locate_row(p, row);
-    whet_stats sink = extra_stats((double)at.row.sink), keys = row_message_stats(m);
-    whet_stats total = whet_stats_add(&sink, &keys);
-    whet_decode_start_row(at.state, &at.row, &total);
-    whet_decode_set_beta(at.state, simple_beta(&at));
-    p->search[row].visible = m->visible;
+    split_row split = whet_mpi_split_row(p, &at, row);
+    whet_mpi_start_row(&split, m);
     if (at.w.maxima)
         whet_note_max_logit(&at.w.slice, &at.row, (float)m->largest);
 }
@@ -134,23 +117,15 @@ static void value_merge(void *context, tree_node left, size_t row, void *into, c
     a[SUM_LARGEST] = largest > b[SUM_LARGEST] ? largest : b[SUM_LARGEST];
 }
 
-static void report_map(const decode_plan *p, size_t row, const located_row *at,
-                       const double *sums) {
-    const row_search *search = &p->search[row];
-    map_coefficients all = {.largest = fmax(sums[SUM_LARGEST], search->sink.largest),
-                            .entropy = sums[SUM_ENTROPY] + search->sink.entropy};
-    if (row_has_beta(&at->state->stats))
-        whet_map_report(at->row.map, &search->map.solution, &all, &at->state->stats);
-}
-
 static whet_status finish_row(decode_plan *p, size_t row, const double *sums,
                               uint64_t *first_bad_row, whet_status status) {
     located_row at = whet_mpi_locate_row(p, row);
     chunk_sums all = {.z = at.state->sink_z + sums[SUM_Z],
                       .s = at.state->sink_s + sums[SUM_S],
                       .first = sums[SUM_FIRST]};
+    split_row split = whet_mpi_split_row(p, &at, row);
     if (at.state->mapped)
-        report_map(p, row, &at, sums);
+        whet_mpi_report_map(&split, &(map_coefficients){sums[SUM_LARGEST], sums[SUM_ENTROPY], 0});
     return whet_decode_finish_row(&at.w, at.r, all, sums + SUM_VALUES, first_bad_row, status);
 }
 

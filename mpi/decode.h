@@ -13,15 +13,7 @@
 #include "attention/decode.h"
 #include "plan.h"
 #include "reduction.h"
-#include "row/map_row.h"
-
-/* What is known of a row besides its decode_row. */
-typedef struct row_search {
-    uint64_t visible;      /* keys that the mask leaves, on all ranks */
-    beta_solver beta;      /* of temperatures that search */
-    map_search map;        /* of maps that are no exponentials */
-    map_coefficients sink; /* the coefficient of the sink, as statistics */
-} row_search;
+#include "search.h"
 
 typedef struct decode_plan {
     whet_mpi_plan base;
@@ -51,6 +43,9 @@ typedef struct located_row {
 } located_row;
 
 located_row whet_mpi_locate_row(const decode_plan *p, size_t row);
+
+/* As searches take it (search.h). */
+split_row whet_mpi_split_row(const decode_plan *p, const located_row *at, size_t row);
 
 /* The kept logits that a row sees of a piece of this rank. */
 row_view whet_mpi_piece_logits(const located_row *at, const decode_plan *p, size_t piece);

@@ -9,11 +9,15 @@
 
 #include "atomic_file.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -77,6 +81,7 @@ static bool open_temporary(replacement *file, mode_t mode) {
         snprintf(file->temporary, size, "%s.%ld-%d.tmp", file->target, (long)getpid(), attempt);
         file->descriptor = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
         if (file->descriptor >= 0) {
+            (void)flock(file->descriptor, LOCK_EX | LOCK_NB); /* so that no sweep takes it */
             if (mode != 0)
                 (void)fchmod(file->descriptor, mode); /* the old one's, if it can be read */
             return true;
@@ -85,6 +90,50 @@ static bool open_temporary(replacement *file, mode_t mode) {
             return false;
     }
     return false;
+}
+
+long temporary_file_process(const char *name) {
+    size_t length = strlen(name);
+    if (length < 4 || strcmp(name + length - 4, ".tmp") != 0)
+        return 0;
+    size_t at = length - 4, digits = at;
+    while (at > 0 && isdigit((unsigned char)name[at - 1]))
+        at--;
+    if (at == digits || at == 0 || name[--at] != '-')
+        return 0;
+    digits = at;
+    while (at > 0 && isdigit((unsigned char)name[at - 1]))
+        at--;
+    return at < digits && at > 1 && name[at - 1] == '.' ? strtol(name + at, NULL, 10) : 0;
+}
+
+/* Removes a temporary file whose process is gone. Its lock tells where numbers of processes are not
+ * those of this machine. */
+static void remove_unused(int folder, const char *name, long process) {
+    if (kill((pid_t)process, 0) == 0 || errno != ESRCH)
+        return;
+    int descriptor = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0)
+        return;
+    if (flock(descriptor, LOCK_EX | LOCK_NB) == 0)
+        (void)unlinkat(folder, name, 0);
+    close(descriptor);
+}
+
+/* Looks beside a file for its temporary ones. */
+static void sweep_beside(const char *folder, const char *name) {
+    DIR *entries = opendir(folder);
+    const struct dirent *entry;
+    size_t length = strlen(name);
+    while (entries && (entry = readdir(entries)) != NULL) {
+        const char *rest = entry->d_name + length + 1;
+        long process = temporary_file_process(entry->d_name);
+        if (process > 0 && strncmp(entry->d_name, name, length) == 0 && rest[-1] == '.' &&
+            strcmp(rest + strcspn(rest, "."), ".tmp") == 0) /* not of NAME.other */
+            remove_unused(dirfd(entries), entry->d_name, process);
+    }
+    if (entries)
+        closedir(entries);
 }
 
 /* Closes the descriptor in any case. */
@@ -171,10 +220,14 @@ bool can_replace_file(const char *path) {
     if (!folder)
         return false;
     char *slash = strrchr(folder, '/');
+    char *name = strdup(slash ? slash + 1 : folder);
     if (slash)
         slash[slash == folder] = '\0'; /* the root is a slash, others end before theirs */
-    bool can = access(slash ? folder : ".", W_OK | X_OK) == 0;
+    bool can = name && access(slash ? folder : ".", W_OK | X_OK) == 0;
     int reason = errno;
+    if (can)
+        sweep_beside(slash ? folder : ".", name);
+    free(name);
     free(folder);
     errno = reason;
     return can;

@@ -22,8 +22,13 @@ bool replace_file_bytes(const char *path, const void *bytes, size_t size);
 bool replace_file_unless(const char *path, bool (*write)(FILE *file, void *context), void *context);
 
 /* Whether a file could be written, as far as that can be checked without writing; false with errno
- * set. For callers that would otherwise find out only after long work. */
+ * set. For callers that would otherwise find out only after long work. Removes what killed
+ * processes left of their temporary files for it. */
 bool can_replace_file(const char *path);
+
+/* Whether a name ends like those of temporary files, ".123-0.tmp": the number of the process, or 0
+ * if it does not. */
+long temporary_file_process(const char *name);
 
 /* Whether a path means standard output. */
 bool is_standard_output(const char *path);

@@ -31,7 +31,9 @@ const char *lab_duration(double seconds, char text[LAB_TIME_SIZE]) {
         snprintf(text, LAB_TIME_SIZE, "%ld s", whole);
     else if (whole < 3600)
         snprintf(text, LAB_TIME_SIZE, "%ld min %ld s", whole / 60, whole % 60);
-    else
+    else if (whole < 48 * 3600L)
         snprintf(text, LAB_TIME_SIZE, "%ld h %ld min", whole / 3600, whole / 60 % 60);
+    else
+        snprintf(text, LAB_TIME_SIZE, "%ld days", (whole + 43200) / 86400);
     return text;
 }

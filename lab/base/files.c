@@ -43,20 +43,6 @@ bool lab_make_folder(const char *path, lab_error *error) {
     return is_made;
 }
 
-char *lab_make_temporary_folder(const char *name, lab_error *error) {
-    const char *temporary = getenv("TMPDIR");
-    char *path = lab_path(temporary && *temporary ? temporary : "/tmp", "%s.XXXXXX", name);
-    if (!path) {
-        lab_fail_memory(error);
-        return NULL;
-    }
-    if (mkdtemp(path))
-        return path;
-    lab_fail_file(error, "create folder", path);
-    free(path);
-    return NULL;
-}
-
 char *lab_path(const char *folder, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

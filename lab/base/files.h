@@ -10,10 +10,6 @@
 /* Creates a folder and its parents; it may exist already. */
 bool lab_make_folder(const char *path, lab_error *error);
 
-/* Creates an empty folder that nobody else can read, below TMPDIR or /tmp: its path, the last
- * part of which begins with `name`, to be freed; NULL and an error otherwise. */
-char *lab_make_temporary_folder(const char *name, lab_error *error);
-
 /* "folder/name", to be freed; NULL when memory runs out. */
 char *lab_path(const char *folder, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

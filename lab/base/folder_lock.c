@@ -1,35 +1,19 @@
 /* Locks on folders. */
 #include "base/folder_lock.h"
 
-#include <ctype.h>
+#include "base/atomic_file.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
-
-/* Whether a name ends like those of unfinished files: ".123-0.tmp" (see atomic_file.c). */
-static bool is_temporary(const char *name) {
-    size_t length = strlen(name);
-    if (length < 4 || strcmp(name + length - 4, ".tmp") != 0)
-        return false;
-    size_t at = length - 4, digits = at;
-    while (at > 0 && isdigit((unsigned char)name[at - 1]))
-        at--;
-    if (at == digits || at == 0 || name[--at] != '-')
-        return false;
-    digits = at;
-    while (at > 0 && isdigit((unsigned char)name[at - 1]))
-        at--;
-    return at < digits && at > 1 && name[at - 1] == '.';
-}
 
 void lab_folder_sweep(const char *folder) {
     DIR *entries = opendir(folder);
     const struct dirent *entry;
     while (entries && (entry = readdir(entries)) != NULL)
-        if (is_temporary(entry->d_name))
+        if (temporary_file_process(entry->d_name) > 0)
             (void)unlinkat(dirfd(entries), entry->d_name, 0);
     if (entries)
         closedir(entries);

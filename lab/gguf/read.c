@@ -429,6 +429,10 @@ gguf_file *gguf_open(const char *path, lab_error *error) {
     int reason = errno;
     if (descriptor >= 0)
         close(descriptor);
+    if (!is_mapped && descriptor >= 0 && reason == EINVAL) {
+        lab_fail(error, LAB_INPUT, "%s: not a regular file", path);
+        return NULL;
+    }
     if (!is_mapped) {
         lab_fail_read(error, path, reason);
         return NULL;

@@ -1,6 +1,6 @@
 /*
  * The paper's rule fitted to a model: a polynomial in the entropy through the betas that suit the
- * samples of a task best, as `whet retrieval fit` finds it for heads of max retrieval.
+ * samples of a task best, as `whet retrieval fit` finds it for max-retrieval heads.
  */
 #ifndef WHET_LAB_LEAGUE_FIT_H
 #define WHET_LAB_LEAGUE_FIT_H

@@ -93,11 +93,20 @@ typedef struct chart {
     draw_frame frame;
 } chart;
 
+/* Whether an arm has a value at any size: maps that do not sum to one have no entropy. */
+static bool has_values(const chart *c, size_t arm) {
+    bool has_any = false;
+    for (size_t m = 0; m < c->results->request->scale.multiple_count; m++)
+        has_any = has_any || isfinite(mean_at(c->results, c->positions, arm, m, c->value));
+    return has_any;
+}
+
 /* The arms to draw: softmax and the best of the others. */
-static size_t arms_to_draw(const league_results *results, size_t positions, size_t arms[CURVES]) {
+static size_t arms_to_draw(const chart *c, size_t arms[CURVES]) {
+    const league_results *results = c->results;
     size_t count = 0;
     for (size_t i = 0; i < results->rank_count && count < CURVES; i++)
-        if (results->ranks[i].positions == positions &&
+        if (results->ranks[i].positions == c->positions && has_values(c, results->ranks[i].arm) &&
             (count + 1 < CURVES ||
              strcmp(results->request->arms.list[results->ranks[i].arm].name, "softmax") == 0))
             arms[count++] = results->ranks[i].arm;
@@ -143,7 +152,7 @@ static void draw_curve(FILE *file, const chart *c, size_t arm, size_t place, dou
 
 static void draw_chart(FILE *file, chart *c) {
     const league_scale *scale = &c->results->request->scale;
-    size_t arms[CURVES], count = arms_to_draw(c->results, c->positions, arms);
+    size_t arms[CURVES], count = arms_to_draw(c, arms);
     double heights[CURVES];
     c->frame =
         (draw_frame){.left = LEFT,

@@ -14,6 +14,9 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
 
 enum { LINE_SIZE = 1 << 16, WAIT_MILLISECONDS = 200 };
 
@@ -40,7 +43,16 @@ static bool set_environment(const llama_process *p) {
 }
 
 /* The child after fork. It keeps nothing open but its pipe, and prints to a log. */
-_Noreturn static void be_worker(const llama_process *p, int out) {
+_Noreturn static void be_worker(const llama_process *p, int out, pid_t parent) {
+#if defined(__linux__)
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+    if (getppid() != parent)
+        _exit(1);
+    if (p->folder) {
+        lab_folder_lock lock = p->folder->lock;
+        lab_folder_release(&lock);
+    }
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     if (signal(SIGHUP, SIG_DFL) == SIG_IGN)
@@ -161,10 +173,10 @@ bool llama_process_run(llama_process *p, lab_error *error) {
     if (pipe(ends) != 0)
         return lab_fail(error, LAB_SYSTEM, "cannot create a pipe: %s", strerror(errno));
     fflush(NULL); /* or the child would write it again */
-    pid_t child = fork();
+    pid_t parent = getpid(), child = fork();
     if (child == 0) {
         close(ends[0]);
-        be_worker(p, ends[1]);
+        be_worker(p, ends[1], parent);
     }
     close(ends[1]);
     bool is_good =

@@ -1,7 +1,8 @@
 /*
  * llama.cpp in a process of its own: it ends the program when it fails, and the plug-in reads its
  * settings from the environment once, when it is loaded. The process prints into a log, and reports
- * one JSON object a line through a pipe. However it ends, the reason is reported.
+ * one JSON object a line through a pipe. However it ends, the reason is reported. It ends with its
+ * parent, also when that is killed.
  *
  * The process reports a failure as {"error": ..., "kind": n}; all other lines are its owner's.
  */
@@ -10,12 +11,14 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/temporary_folder.h"
 
 #include <stdio.h>
 
 typedef struct llama_process {
     void *owner;
     const char *log_path;
+    const lab_temporary_folder *folder; /* of the log; the process does not keep it locked */
 
     /* In the process: adds the plug-in's settings to an environment that has none. */
     bool (*set_environment)(void *owner);

@@ -16,7 +16,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *const probe_measure_names[PROBE_MEASURES] = {
     "entropy",      "entropy_after",      "beta",          "largest_weight", "spread",
@@ -36,25 +35,19 @@ static bool make_prompts(probe *p) {
 }
 
 static bool make_places(probe *p) {
-    p->folder = lab_make_temporary_folder("whet-probe", p->error);
-    if (!p->folder)
+    if (!lab_temporary_folder_make(&p->folder, "whet-probe-run", p->error))
         return false;
-    p->rows_path = lab_path(p->folder, "rows.csv");
-    p->log_path = lab_path(p->folder, "log");
+    p->rows_path = lab_path(p->folder.path, "rows.csv");
+    p->log_path = lab_path(p->folder.path, "log");
     return (p->rows_path && p->log_path) || lab_fail_memory(p->error);
 }
 
 static void remove_places(probe *p) {
-    if (p->rows_path)
-        unlink(p->rows_path);
-    if (p->log_path)
-        unlink(p->log_path);
-    if (p->folder)
-        rmdir(p->folder);
-    free(p->folder);
+    lab_temporary_folder_remove(&p->folder);
     free(p->rows_path);
     free(p->log_path);
     free(p->places);
+    free(p->stretches);
     needles_forget(&p->needles);
     prompts_free(&p->prompts);
 }
@@ -122,9 +115,10 @@ static bool run_policies(probe *p) {
     for (p->policy = 0; is_good && p->policy < q->policy_count; p->policy++) {
         memset(p->places, 0, p->prompts.count * sizeof *p->places);
         needles_forget(&p->needles);
-        is_good = probe_run_process(p) && probe_gather(p);
+        is_good = probe_run_process(p);
         if (is_good && p->policy == 0)
             mean_tokens(p);
+        is_good = is_good && probe_gather(p);
     }
     lab_progress_end(&p->progress);
     return is_good;
@@ -154,8 +148,13 @@ bool probe_run(const probe_request *request, probe_result *result, lab_error *er
 void probe_free(probe_result *result) {
     free(result->values);
     free(result->retrieval);
-    result->retrieval = NULL;
-    result->values = NULL;
+    free(result->along);
+    free(result->keys);
+    free(result->gaps);
+    json_decref(result->pieces);
+    result->values = result->retrieval = result->along = result->gaps = NULL;
+    result->keys = NULL;
+    result->pieces = NULL;
 }
 
 double probe_mean(const probe_result *result, size_t policy, size_t size, size_t layer, size_t head,

@@ -36,6 +36,8 @@ typedef struct probe_request {
     uint64_t seed;
     const char *text; /* the user's own, instead of numbers; sizes are numbers of its tokens */
     bool has_needles; /* hidden in the text: scores of heads that retrieve them */
+    size_t keys;      /* largest weights to record of each head that policies act on; 0: none */
+    bool has_gaps;    /* record how many logits are close to the largest */
     bool is_chat;     /* within the model's chat template */
     uint64_t answer_tokens;
     uint64_t context;   /* context size in tokens; 0: as the model was trained */
@@ -65,6 +67,26 @@ typedef enum probe_measure {
 
 extern const char *const probe_measure_names[PROBE_MEASURES];
 
+/* A large weight of a last position: the token that it lies on. Weight 0: there is none. */
+typedef struct probe_key {
+    uint32_t position;
+    float weight;
+} probe_key;
+
+enum {
+    PROBE_STRETCHES = 16, /* of the longest input, for curves by position */
+    PROBE_DELTAS = 5,     /* distances from the largest logit at which logits are counted */
+    PROBE_GAP_VALUES = PROBE_DELTAS + 41 /* and ln sums at a series of betas, see probe_gaps.c */
+};
+
+/* What is shown by position. */
+typedef enum probe_along {
+    PROBE_ALONG_ENTROPY,
+    PROBE_ALONG_ENTROPY_AFTER,
+    PROBE_ALONG_LARGEST_WEIGHT,
+    PROBE_ALONGS
+} probe_along;
+
 /* Shares of right answers. */
 typedef struct probe_score {
     uint64_t right, asked;
@@ -86,13 +108,22 @@ typedef struct probe_result {
      * were copied. */
     float *retrieval;
     size_t needle_tokens, needle_copied[16];
+    float *along; /* means over stretches of the longest input, [policy][layer][head][stretch]
+                     [probe_along]; NaN: none recorded there */
+    /* Of the first sequence: [policy][size][layer][head][key_count], and the text of every token,
+     * [size][token]. */
+    probe_key *keys;
+    size_t key_count;
+    json_t *pieces;
+    float *gaps; /* [size][sequence][layer][head][PROBE_GAP_VALUES], of the plainest policy */
 } probe_result;
 
 enum {
     PROBE_SIZES_MAX = 64,
     PROBE_POLICIES_MAX = 16,
     PROBE_EVERY_MAX = 65535,
-    PROBE_JUDGED_MIN = 4
+    PROBE_JUDGED_MIN = 4,
+    PROBE_KEYS_MAX = 64
 };
 
 /* Opens and reads the file once, for all that follows. False and an error if it is not a model: our
@@ -109,6 +140,38 @@ double probe_mean(const probe_result *result, size_t policy, size_t size, size_t
 
 /* A head's retrieval score; NaN where no needles were hidden. */
 double probe_retrieval(const probe_result *result, size_t policy, size_t layer, size_t head);
+
+/* The largest weights of a head, `key_count` of them, or NULL where none were recorded; and the
+ * text of a token, "" where it is not known. */
+const probe_key *probe_keys(const probe_result *result, size_t policy, size_t size, size_t layer,
+                            size_t head);
+const char *probe_piece(const probe_result *result, size_t size, size_t position);
+
+/* Where a stretch of the longest input begins, for stretch 0 to PROBE_STRETCHES: stretches grow
+ * geometrically; and a mean over one, NaN without any row. */
+double probe_stretch(const probe_result *result, size_t stretch);
+double probe_along_mean(const probe_result *result, size_t policy, size_t layer, size_t head,
+                        size_t stretch, probe_along what);
+
+/* ---- probe_gaps.c: logits near the largest ---- */
+
+extern const double probe_deltas[PROBE_DELTAS];
+
+/* Logits of the last position within a delta of the largest, mean over sequences; NaN where none
+ * were recorded. */
+double probe_within(const probe_result *result, size_t size, size_t layer, size_t head,
+                    size_t delta);
+
+/*
+ * The beta that the length calls for: with it, softmax's largest weight at the last position is
+ * what it is on the shortest input with beta 1 (geometric means over sequences). NaN: no beta
+ * from 1/16 to 64 does that, or nothing was recorded.
+ */
+double probe_beta_called_for(const probe_result *result, size_t size, size_t layer, size_t head);
+
+/* How that beta grows: the power of ln n / ln of the shortest n, by least squares of logarithms.
+ * NaN with fewer than two sizes. */
+double probe_exponent(const probe_result *result, size_t layer, size_t head);
 
 /* The largest possible entropy, of uniform attention: ln of the mean number of tokens. */
 double probe_ceiling(const probe_result *result, size_t size);

@@ -16,13 +16,17 @@ enum { USUAL_ROWS = 32 };
 static bool set_environment(void *owner) {
     const probe *p = owner;
     const probe_request *request = p->request;
-    char every[32];
+    char every[32], keys[32];
+    bool has_gaps = request->has_gaps && p->policy == probe_plainest(request);
+    snprintf(keys, sizeof keys, "%zu", request->keys);
     if (request->every)
         snprintf(every, sizeof every, "%llu", (unsigned long long)request->every);
     else
         snprintf(every, sizeof every, "~%d", USUAL_ROWS);
     return setenv("WHET_POLICY", request->policies[p->policy], 1) == 0 &&
            setenv("WHET_STATS", p->rows_path, 1) == 0 && setenv("WHET_STATS_ROWS", every, 1) == 0 &&
+           (!request->keys || setenv("WHET_STATS_KEYS", keys, 1) == 0) &&
+           (!request->has_gaps || setenv("WHET_STATS_GAPS", has_gaps ? "1" : "0", 1) == 0) &&
            (!request->layers || setenv("WHET_LAYERS", request->layers, 1) == 0) &&
            (!request->heads || setenv("WHET_HEADS", request->heads, 1) == 0);
 }
@@ -46,6 +50,18 @@ static bool take_plan(probe *p, const json_t *line) {
     return true;
 }
 
+/* The text of the tokens of a size's first sequence. */
+static bool take_pieces(probe *p, size_t size, json_t *pieces) {
+    if (!pieces)
+        return true;
+    if (!p->result->pieces)
+        p->result->pieces = json_array();
+    while (json_array_size(p->result->pieces) < size)
+        if (json_array_append_new(p->result->pieces, json_array()) != 0)
+            return lab_fail_memory(p->error);
+    return json_array_append(p->result->pieces, pieces) == 0 || lab_fail_memory(p->error);
+}
+
 static bool take_prompt(probe *p, const json_t *line) {
     size_t index = (size_t)json_integer_value(json_object_get(line, "prompt"));
     const char *answer = json_string_value(json_object_get(line, "answer"));
@@ -63,6 +79,8 @@ static bool take_prompt(probe *p, const json_t *line) {
         score->right += answer && answer_has_number(answer, asked->maximum);
     }
     p->tokens_done += place->tokens;
+    if (p->policy == 0 && !take_pieces(p, asked->size, json_object_get(line, "pieces")))
+        return false;
     return needles_take(&p->needles, json_object_get(line, "steps"), p->error);
 }
 
@@ -96,6 +114,7 @@ static bool show(void *owner, lab_error *error) {
 bool probe_run_process(probe *p) {
     llama_process process = {.owner = p,
                              .log_path = p->log_path,
+                             .folder = &p->folder,
                              .set_environment = set_environment,
                              .work = work,
                              .take = take_line,

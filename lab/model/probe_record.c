@@ -12,26 +12,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls `take` with each row of the file. */
-static bool each_row(probe *p, bool (*take)(probe *p, const record_row *row, void *context),
-                     void *context) {
-    char line[512];
+/* A line of the record. */
+typedef struct record_line {
+    char text[RECORD_DETAILED_BYTES];
     record_row row;
+    record_detail detail; /* empty where the record has none */
+} record_line;
+
+typedef bool take_record(probe *p, const record_row *row, const record_detail *detail,
+                         void *context);
+
+static bool parse_line(record_line *line, bool has_details) {
+    return has_details ? record_parse_detailed(line->text, &line->row, &line->detail)
+                       : record_parse(line->text, &line->row);
+}
+
+/* Calls `take` with each row of the file. */
+static bool read_rows(probe *p, record_line *line, take_record *take, void *context) {
+    bool has_details = p->request->keys > 0 || p->request->has_gaps;
     FILE *file = fopen(p->rows_path, "r");
-    bool is_good = file && fgets(line, sizeof line, file);
-    if (is_good && strcmp(line, record_header) != 0)
+    bool is_good = file && fgets(line->text, sizeof line->text, file);
+    if (is_good && strcmp(line->text, has_details ? record_detailed_header : record_header) != 0)
         is_good =
             lab_fail(p->error, LAB_INPUT,
                      "the plug-in's record has an unknown format; is it of another whet version?");
     else if (!is_good)
         lab_fail(p->error, LAB_SYSTEM, "the plug-in recorded nothing");
-    while (is_good && fgets(line, sizeof line, file))
-        is_good =
-            record_parse(line, &row)
-                ? take(p, &row, context)
-                : lab_fail(p->error, LAB_SYSTEM, "the plug-in's record is incomplete: %.60s", line);
+    while (is_good && fgets(line->text, sizeof line->text, file))
+        is_good = parse_line(line, has_details)
+                      ? take(p, &line->row, &line->detail, context)
+                      : lab_fail(p->error, LAB_SYSTEM, "the plug-in's record is incomplete: %.60s",
+                                 line->text);
     if (file)
         fclose(file);
+    return is_good;
+}
+
+static bool each_row(probe *p, take_record *take, void *context) {
+    record_line *line = calloc(1, sizeof *line);
+    bool is_good = line ? read_rows(p, line, take, context) : lab_fail_memory(p->error);
+    free(line);
     return is_good;
 }
 
@@ -41,8 +61,9 @@ typedef struct extent {
     uint64_t evaluations;
 } extent;
 
-static bool widen(probe *p, const record_row *row, void *context) {
+static bool widen(probe *p, const record_row *row, const record_detail *detail, void *context) {
     extent *all = context;
+    (void)detail;
     if (row->layer >= 65536 || row->head >= 65536)
         return lab_fail(p->error, LAB_SYSTEM, "the plug-in's record is damaged");
     all->layers = row->layer + 1 > all->layers ? (size_t)row->layer + 1 : all->layers;
@@ -65,7 +86,8 @@ typedef struct gathering {
     head_rows *heads;  /* [prompts][layers][heads] */
 } gathering;
 
-static bool gather_row(probe *p, const record_row *row, void *context) {
+static bool gather_row(probe *p, const record_row *row, const record_detail *detail,
+                       void *context) {
     gathering *all = context;
     size_t index = row->evaluation < p->evaluations ? all->prompt_of[row->evaluation] : SIZE_MAX;
     if (row->layer >= p->result->layers || row->head >= p->result->heads)
@@ -73,6 +95,7 @@ static bool gather_row(probe *p, const record_row *row, void *context) {
     needles_add(&p->needles, (size_t)(row->layer * p->result->heads + row->head), row);
     if (index == SIZE_MAX)
         return true;
+    probe_details_add(p, index, row, detail);
     size_t place = (index * p->result->layers + (size_t)row->layer) * p->result->heads;
     head_rows *head = &all->heads[place + (size_t)row->head];
     /* A row represents the positions since the previous row; short evaluations are recorded more
@@ -168,7 +191,7 @@ static bool fail_incomplete(const probe *p, uint64_t recorded) {
     return lab_fail(p->error, LAB_SYSTEM,
                     "the plug-in recorded %llu of %llu evaluations: %s may be full, or attention "
                     "runs where the plug-in is not",
-                    seen, all, p->folder);
+                    seen, all, p->folder.path);
 }
 
 bool probe_gather(probe *p) {
@@ -191,9 +214,12 @@ bool probe_gather(probe *p) {
                 if (p->places[i].first + e < p->evaluations)
                     rows.prompt_of[p->places[i].first + e] = i;
         is_good = needles_begin(&p->needles, r->layers * r->heads, p->error) &&
-                  each_row(p, gather_row, &rows) && (!p->request->has_needles || keep_retrieval(p));
-        if (is_good)
+                  probe_details_begin(p) && each_row(p, gather_row, &rows) &&
+                  (!p->request->has_needles || keep_retrieval(p));
+        if (is_good) {
             keep_heads(p, &rows);
+            probe_details_end(p);
+        }
     } else {
         lab_fail_memory(p->error);
     }

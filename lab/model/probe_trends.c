@@ -104,7 +104,53 @@ head_trend *probe_trends(const probe_result *result, size_t policy, size_t *coun
 
 /* ---- JSON and CSV ---- */
 
-static json_t *head_json(const probe_result *r, size_t policy, size_t layer, size_t head) {
+static const char *const along_names[PROBE_ALONGS] = {"entropy", "entropy_after", "largest_weight"};
+
+/* Means over stretches of the longest input. */
+static json_t *along_json(const probe_result *r, size_t policy, size_t layer, size_t head) {
+    json_t *json = json_object();
+    for (size_t what = 0; what < PROBE_ALONGS; what++) {
+        json_t *means = json_array();
+        for (size_t i = 0; i < PROBE_STRETCHES; i++)
+            json_array_append_new(means, lab_json_number(probe_along_mean(r, policy, layer, head, i,
+                                                                          (probe_along)what)));
+        json_object_set_new(json, along_names[what], means);
+    }
+    return json;
+}
+
+/* [size] of the largest weights; sizes without any are empty. */
+static json_t *keys_json(const probe_result *r, size_t policy, size_t layer, size_t head) {
+    json_t *by_size = json_array();
+    for (size_t s = 0; s < r->sizes; s++) {
+        const probe_key *keys = probe_keys(r, policy, s, layer, head);
+        json_t *list = json_array();
+        for (size_t i = 0; keys && i < r->key_count && keys[i].weight > 0; i++)
+            json_array_append_new(list, json_pack("{s:I, s:o, s:s}", "position",
+                                                  (json_int_t)keys[i].position, "weight",
+                                                  lab_json_number((double)keys[i].weight), "token",
+                                                  probe_piece(r, s, keys[i].position)));
+        json_array_append_new(by_size, list);
+    }
+    return by_size;
+}
+
+static void add_gaps_json(json_t *json, const probe_result *r, size_t layer, size_t head) {
+    json_t *within = json_array(), *betas = json_array();
+    for (size_t s = 0; s < r->sizes; s++) {
+        json_t *counts = json_array();
+        for (size_t d = 0; d < PROBE_DELTAS; d++)
+            json_array_append_new(counts, lab_json_number(probe_within(r, s, layer, head, d)));
+        json_array_append_new(within, counts);
+        json_array_append_new(betas, lab_json_number(probe_beta_called_for(r, s, layer, head)));
+    }
+    json_object_set_new(json, "within", within);
+    json_object_set_new(json, "beta_called_for", betas);
+    json_object_set_new(json, "exponent", lab_json_number(probe_exponent(r, layer, head)));
+}
+
+static json_t *head_json(const probe_result *r, size_t plainest, size_t policy, size_t layer,
+                         size_t head) {
     json_t *json = json_pack("{s:i, s:i}", "layer", (int)layer, "head", (int)head);
     for (int m = 0; m < PROBE_MEASURES; m++) {
         json_t *by_size = json_array();
@@ -116,6 +162,11 @@ static json_t *head_json(const probe_result *r, size_t policy, size_t layer, siz
     head_trend trend = trend_of(r, policy, layer, head);
     json_object_set_new(json, "kind", json_string(head_kind_name(trend.kind)));
     json_object_set_new(json, "slope", lab_json_number(trend.slope));
+    json_object_set_new(json, "by_position", along_json(r, policy, layer, head));
+    if (r->keys)
+        json_object_set_new(json, "largest_keys", keys_json(r, policy, layer, head));
+    if (r->gaps && policy == plainest)
+        add_gaps_json(json, r, layer, head);
     return json;
 }
 
@@ -137,7 +188,8 @@ static json_t *policy_json(const probe_request *request, const probe_result *r, 
     for (size_t layer = 0; layer < r->layers; layer++)
         for (size_t head = 0; head < r->heads; head++)
             if (!isnan(probe_mean(r, policy, 0, layer, head, PROBE_ENTROPY)))
-                json_array_append_new(heads, head_json(r, policy, layer, head));
+                json_array_append_new(heads,
+                                      head_json(r, probe_plainest(request), policy, layer, head));
     for (size_t s = 0; s < r->sizes; s++)
         json_array_append_new(scores, json_pack("{s:I, s:I}", "right",
                                                 (json_int_t)r->score[policy][s].right, "asked",
@@ -171,7 +223,33 @@ json_t *probe_json(const probe_request *request, const probe_result *result) {
                   (json_int_t)result->sequences, "layers", (json_int_t)result->layers, "sizes",
                   sizes, "tokens", lab_json_numbers(result->tokens, result->sizes), "judged_tokens",
                   (json_int_t)result->judged_tokens, "policies", policies);
+    json_t *stretches = json_array();
+    for (size_t i = 0; i <= PROBE_STRETCHES; i++)
+        json_array_append_new(stretches, lab_json_number(probe_stretch(result, i)));
+    json_object_set_new(all, "stretches", stretches);
+    if (result->gaps)
+        json_object_set_new(all, "deltas", lab_json_numbers(probe_deltas, PROBE_DELTAS));
     return lab_json_whole(all, mark);
+}
+
+/* The columns of --gaps and --keys. */
+static void csv_details(lab_csv *csv, const probe_table *table, size_t policy, size_t size,
+                        size_t layer, size_t head) {
+    const probe_result *r = table->result;
+    bool has_gaps = policy == probe_plainest(table->request);
+    for (size_t d = 0; r->gaps && d < PROBE_DELTAS; d++)
+        lab_csv_number(csv, has_gaps ? probe_within(r, size, layer, head, d) : (double)NAN);
+    if (r->gaps)
+        lab_csv_number(csv, has_gaps ? probe_beta_called_for(r, size, layer, head) : (double)NAN);
+    if (!r->keys)
+        return;
+    char text[PROBE_KEYS_MAX * 40] = "";
+    size_t length = 0;
+    const probe_key *keys = probe_keys(r, policy, size, layer, head);
+    for (size_t i = 0; keys && i < r->key_count && keys[i].weight > 0; i++)
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s%u:%.6g", i ? " " : "",
+                                   keys[i].position, (double)keys[i].weight);
+    lab_csv_text(csv, text);
 }
 
 static void csv_head(lab_csv *csv, const probe_table *table, size_t policy, size_t size,
@@ -186,6 +264,7 @@ static void csv_head(lab_csv *csv, const probe_table *table, size_t policy, size
     lab_csv_number(csv, (double)head);
     for (int m = 0; m < PROBE_MEASURES; m++)
         lab_csv_number(csv, probe_mean(r, policy, size, layer, head, (probe_measure)m));
+    csv_details(csv, table, policy, size, layer, head);
     lab_csv_end_line(csv);
 }
 
@@ -198,6 +277,15 @@ void probe_csv(FILE *file, const void *context) {
         lab_csv_text(&csv, first[i]);
     for (int m = 0; m < PROBE_MEASURES; m++)
         lab_csv_text(&csv, probe_measure_names[m]);
+    for (size_t d = 0; r->gaps && d < PROBE_DELTAS; d++) {
+        char name[32];
+        snprintf(name, sizeof name, "within_%g", probe_deltas[d]);
+        lab_csv_text(&csv, name);
+    }
+    if (r->gaps)
+        lab_csv_text(&csv, "beta_called_for");
+    if (r->keys)
+        lab_csv_text(&csv, "largest_keys");
     lab_csv_end_line(&csv);
     for (size_t p = 0; p < r->policies; p++)
         for (size_t s = 0; s < r->sizes; s++)

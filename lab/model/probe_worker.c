@@ -243,6 +243,21 @@ static json_t *retrieve(worker *w, size_t index) {
     return steps;
 }
 
+/* Adds the text of a prompt's tokens to its report, for readers of the largest weights. */
+static json_t *with_pieces(worker *w, size_t index, json_t *report) {
+    const token_list *tokens = &w->prompt_tokens[index];
+    if (w->request->keys == 0 || w->prompts->items[index].sequence != 0)
+        return report;
+    json_t *pieces = json_array();
+    for (size_t i = 0; i < tokens->count; i++) {
+        char piece[RUNNER_PIECE_SIZE];
+        runner_piece(w->runner, tokens->items[i], piece);
+        json_array_append_new(pieces, lab_json_text(piece));
+    }
+    json_object_set_new(report, "pieces", pieces);
+    return report;
+}
+
 static bool run_prompt(worker *w, size_t index) {
     const token_list *tokens = &w->prompt_tokens[index];
     char text[ANSWER_SIZE];
@@ -254,14 +269,18 @@ static bool run_prompt(worker *w, size_t index) {
     if (w->needles[index].count > 0) {
         json_t *steps = retrieve(w, index);
         return steps &&
-               send(w, json_pack("{s:I, s:I, s:I, s:I, s:o}", "prompt", (json_int_t)index, "tokens",
-                                 (json_int_t)tokens->count, "first", (json_int_t)first, "count",
-                                 (json_int_t)count, "steps", steps));
+               send(w, with_pieces(w, index,
+                                   json_pack("{s:I, s:I, s:I, s:I, s:o}", "prompt",
+                                             (json_int_t)index, "tokens", (json_int_t)tokens->count,
+                                             "first", (json_int_t)first, "count", (json_int_t)count,
+                                             "steps", steps)));
     }
     return answer(w, tokens->count - 1, text) &&
-           send(w, json_pack("{s:I, s:I, s:I, s:I, s:o}", "prompt", (json_int_t)index, "tokens",
-                             (json_int_t)tokens->count, "first", (json_int_t)first, "count",
-                             (json_int_t)count, "answer", lab_json_text(text)));
+           send(w, with_pieces(w, index,
+                               json_pack("{s:I, s:I, s:I, s:I, s:o}", "prompt", (json_int_t)index,
+                                         "tokens", (json_int_t)tokens->count, "first",
+                                         (json_int_t)first, "count", (json_int_t)count, "answer",
+                                         lab_json_text(text))));
 }
 
 /*

@@ -1,7 +1,8 @@
 /*
  * Writes the page. Pictures are put into it as data, so that the file can be
- * sent to somebody by itself; they follow the window into the dark. Text that
- * stays the same is here, that of a figure in parts.c.
+ * sent to somebody by itself; they follow the window into the dark. A script
+ * (page.js) shows their numbers and switches curves off; without it they are
+ * as they are. Text that stays the same is here, that of a figure in parts.c.
  */
 #include "report/page.h"
 #include "base/atomic_file.h"
@@ -12,6 +13,10 @@
 #include "report/table1.h"
 #include "report/verdict.h"
 #include "whet.h"
+
+#include "report_page_script.h"
+#include "report_page_style.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -207,7 +212,7 @@ static void write_what_differs(FILE *file, const page *p) {
 /* False when memory ran out: a page that lacks something does not replace one that is whole. */
 static bool write_page(FILE *file, void *context) {
     page *p = context;
-    html_page_begin(file, "whet: softmax is not enough, reproduced", NULL);
+    html_page_begin(file, "whet: softmax is not enough, reproduced", report_page_style);
     fputs("<h1>Softmax is not enough: what whet reproduced</h1>\n"
           "<p>Attention normalised by softmax loses its sharpness as its input grows: every "
           "coefficient falls to zero like 1/n, whatever the head has learned. Adaptive temperature "
@@ -224,6 +229,7 @@ static bool write_page(FILE *file, void *context) {
         if (is_shown(p, part))
             write_part(file, p, part);
     write_what_differs(file, p);
+    fprintf(file, "<script>\n%s</script>\n", report_page_script);
     html_page_end(file);
     return !p->failed;
 }

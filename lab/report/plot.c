@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/files.h"
 #include "report/html.h"
+#include "report/plot_panels.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -51,6 +52,7 @@ typedef struct drawing {
     const plot_request *of;
     const char *terminal;
     char *script, *output, *log;
+    json_t *panels;
 } drawing;
 
 /* Sixteen styles: the colours with a full line and a filled dot, then again dashed with a ring, so
@@ -89,7 +91,8 @@ static const char *first_complaint(const char *path, char *text, size_t size) {
     text[0] = '\0';
     while (file && fgets(text, (int)size, file)) {
         text[strcspn(text, "\n")] = '\0';
-        if (text[strspn(text, " \t^")] != '\0' && !strstr(text, "gnuplot>"))
+        bool is_ours = strncmp(text, PLOT_PANEL_LINE, strlen(PLOT_PANEL_LINE)) == 0;
+        if (!is_ours && text[strspn(text, " \t^")] != '\0' && !strstr(text, "gnuplot>"))
             break;
     }
     if (file)
@@ -157,6 +160,7 @@ typedef struct picture {
     const char *bytes;
     size_t size, cut_from, cut_to;
     const char *title;
+    const json_t *panels;
     bool has_white_cells;
 } picture;
 
@@ -202,6 +206,7 @@ static void write_picture(FILE *file, const void *context) {
         fputs(dark_style, file);
         if (of->has_white_cells)
             fputs(dark_cells, file);
+        plot_panels_write(file, of->panels);
     }
     fwrite(of->bytes + of->cut_to, 1, of->size - of->cut_to, file);
 }
@@ -219,13 +224,14 @@ static bool is_whole(const picture *of, const char *terminal) {
 
 static bool put_in_place(const drawing *d, lab_error *error) {
     lab_error unimportant = {.kind = LAB_NO_ERROR};
-    picture made = {.title = d->of->title};
+    picture made = {.title = d->of->title, .panels = d->panels};
     char *bytes = lab_read_file(d->output, (size_t)1 << 28, &made.size, &unimportant);
     made.bytes = bytes;
     bool good = bytes && is_whole(&made, d->terminal);
     if (!good)
         lab_fail(error, LAB_SYSTEM, "%s: cannot write: gnuplot left it incomplete", d->of->path);
     if (good && strcmp(d->terminal, "svg") == 0) {
+        plot_panels_answer(d->panels, d->log);
         find_title(&made);
         made.has_white_cells = strstr(bytes, "<polygon fill = 'rgb(255, 255, 255)'") != NULL;
     }
@@ -235,18 +241,38 @@ static bool put_in_place(const drawing *d, lab_error *error) {
     return good;
 }
 
-static bool write_script(const drawing *d, plot_commands commands, const void *context,
+/* A figure's commands as text; NULL when memory runs out. */
+static char *commands_of(plot_commands commands, const void *context) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *memory = open_memstream(&text, &size);
+    if (!memory)
+        return NULL;
+    commands(memory, context);
+    fputc('\n', memory);
+    bool failed = ferror(memory) != 0;
+    if (fclose(memory) == 0 && !failed)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static bool write_script(drawing *d, plot_commands commands, const void *context,
                          lab_error *error) {
-    FILE *script = fopen(d->script, "wx");
-    if (!script)
-        return lab_fail_file(error, "write", d->of->path);
+    char *text = commands_of(commands, context);
+    FILE *script = text ? fopen(d->script, "wx") : NULL;
+    if (!script) {
+        bool has_text = text != NULL;
+        free(text);
+        return has_text ? lab_fail_file(error, "write", d->of->path) : lab_fail_memory(error);
+    }
     write_head(script, d);
-    commands(script, context);
-    fputc('\n', script);
+    d->panels = plot_panels_ask(script, text);
+    free(text);
     bool failed = ferror(script) != 0;
     if (fclose(script) != 0 || failed)
         return lab_fail_file(error, "write", d->of->path);
-    return true;
+    return d->panels || lab_fail_memory(error);
 }
 
 /* A name that folder_lock.c knows for a temporary file's; never one that begins with a dash. A file
@@ -281,6 +307,7 @@ bool plot_draw(const plot_request *request, plot_commands commands, const void *
         unlink(d.log);
         unlink(d.output);
     }
+    json_decref(d.panels);
     free(d.script);
     free(d.output);
     free(d.log);

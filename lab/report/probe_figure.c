@@ -193,6 +193,56 @@ static void draw(FILE *script, const void *context) {
         draw_one(script, figure);
 }
 
+/* ---- the beta that n calls for ---- */
+
+static void draw_needs_panel(FILE *script, const probe_result *r, size_t layer) {
+    fprintf(script, "$layer%zu << END\n", layer);
+    for (size_t s = 0; s < r->sizes; s++) {
+        fprintf(script, "%llu", (unsigned long long)r->size[s]);
+        for (size_t head = 0; head < r->heads; head++)
+            fprintf(script, " %.6g", probe_beta_called_for(r, s, layer, head));
+        fputc('\n', script);
+    }
+    fprintf(script, "END\nset title 'layer %zu'\nunset key\nplot 1 with lines lc '#888888' dt 3",
+            layer);
+    for (size_t head = 0; head < r->heads; head++)
+        fprintf(script, ", $layer%zu using 1:%zu with linespoints lc '#3a93c9' lw 0.8 pt 7 ps 0.25",
+                layer, 2 + head);
+    fputc('\n', script);
+}
+
+static void draw_needs(FILE *script, const void *context) {
+    const probe_figure *f = context;
+    const probe_result *r = f->result;
+    size_t layers = r->layers, columns = (size_t)columns_for(layers);
+    double low = 1, high = 2;
+    for (size_t i = 0; i < layers * r->heads * r->sizes; i++) {
+        double beta = probe_beta_called_for(r, i % r->sizes, i / r->sizes / r->heads,
+                                            i / r->sizes % r->heads);
+        low = beta < low ? beta : low;
+        high = beta > high ? beta : high;
+    }
+    fprintf(script, "set multiplot layout %d,%zu title '", rows_for(layers), columns);
+    write_title(script, f->title);
+    fputs(": beta with which the largest weight stays as on the shortest input' noenhanced\n",
+          script);
+    write_axes(script, f);
+    fprintf(script, "set logscale y 2\nset yrange [%g:%g]\n", low / 1.1, high * 1.1);
+    for (size_t layer = 0; layer < layers; layer++) {
+        fprintf(script, "set ylabel '%s'\n", layer % columns == 0 ? "β that n calls for" : " ");
+        fprintf(script, "set xlabel '%s'\n", layer + columns >= layers ? x_label(f) : " ");
+        draw_needs_panel(script, r, layer);
+    }
+    fputs("unset multiplot\n", script);
+}
+
+bool figure_gaps(const char *path, const probe_figure *figure, lab_error *error) {
+    size_t layers = figure->result->layers;
+    plot_request request = {path, "Beta that the number of elements calls for, by head",
+                            60 + 260 * columns_for(layers), 60 + 230 * rows_for(layers)};
+    return plot_draw(&request, draw_needs, figure, error);
+}
+
 bool figure_probe(const char *path, const probe_figure *figure, lab_error *error) {
     size_t panels = figure->result->layers + 1;
     plot_request request = {path, "Entropy of heads against the number of elements", 1100, 420};

@@ -16,4 +16,7 @@ typedef struct probe_figure {
  * further policies, after they have acted. */
 bool figure_probe(const char *path, const probe_figure *figure, lab_error *error);
 
+/* Draws, in a panel for each layer, the beta that the length calls for: a curve for each head. */
+bool figure_gaps(const char *path, const probe_figure *figure, lab_error *error);
+
 #endif

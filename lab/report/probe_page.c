@@ -15,8 +15,8 @@
 #include <string.h>
 
 /* What the page shows; means over sequences. */
-static const probe_measure shown[] = {PROBE_ENTROPY,        PROBE_ENTROPY_AFTER, PROBE_BETA,
-                                      PROBE_LARGEST_WEIGHT, PROBE_SINK_SHARE,    PROBE_SPREAD};
+static const probe_measure shown[] = {PROBE_ENTROPY, PROBE_ENTROPY_AFTER, PROBE_BETA,
+                                      PROBE_LARGEST_WEIGHT, PROBE_SINK_SHARE};
 enum { SHOWN = sizeof shown / sizeof shown[0] };
 
 typedef struct page {
@@ -59,6 +59,82 @@ static void write_measure(FILE *file, const probe_result *r, size_t policy, prob
     fputc(']', file);
 }
 
+/* [layer][head][stretch], flat. */
+static void write_along(FILE *file, const probe_result *r, size_t policy, probe_along what) {
+    for (size_t i = 0; i < r->layers * r->heads * PROBE_STRETCHES; i++) {
+        size_t head = i / PROBE_STRETCHES;
+        double mean = probe_along_mean(r, policy, head / r->heads, head % r->heads,
+                                       i % PROBE_STRETCHES, what);
+        fputs(i ? "," : "[", file);
+        if (isfinite(mean))
+            fprintf(file, "%.3g", mean);
+        else
+            fputs("null", file);
+    }
+    fputc(']', file);
+}
+
+/* [layer][head][size] of [[position, weight], ...]; null where nothing was recorded. */
+static void write_keys(FILE *file, const probe_result *r, size_t policy) {
+    fputs(",\"keys\":[", file);
+    for (size_t i = 0; i < r->layers * r->heads * r->sizes; i++) {
+        size_t head = i / r->sizes;
+        const probe_key *keys =
+            probe_keys(r, policy, i % r->sizes, head / r->heads, head % r->heads);
+        fputs(i ? "," : "", file);
+        if (!keys) {
+            fputs("null", file);
+            continue;
+        }
+        for (size_t k = 0; k < r->key_count && keys[k].weight > 0; k++)
+            fprintf(file, "%s[%u,%.3g]", k ? "," : "[", keys[k].position, (double)keys[k].weight);
+        fputc(']', file);
+    }
+    fputc(']', file);
+}
+
+/* The texts of the tokens, [size][token]. */
+static void write_pieces(FILE *file, const probe_result *r) {
+    fputs(",\"pieces\":[", file);
+    for (size_t s = 0; s < r->sizes; s++) {
+        fputs(s ? ",[" : "[", file);
+        for (size_t i = 0; i < json_array_size(json_array_get(r->pieces, s)); i++) {
+            fputs(i ? "," : "", file);
+            write_string(file, probe_piece(r, s, i));
+        }
+        fputc(']', file);
+    }
+    fputc(']', file);
+}
+
+/* Logits near the largest, of the plainest policy: [layer][head][size], and for counts [delta]. */
+static void write_gaps(FILE *file, const probe_result *r) {
+    size_t count = r->layers * r->heads * r->sizes;
+    fputs(",\"deltas\":[", file);
+    for (size_t d = 0; d < PROBE_DELTAS; d++)
+        fprintf(file, "%s%g", d ? "," : "", probe_deltas[d]);
+    fputs("],\"within\":[", file);
+    for (size_t i = 0; i < count * PROBE_DELTAS; i++) {
+        size_t head = i / PROBE_DELTAS / r->sizes, size = i / PROBE_DELTAS % r->sizes;
+        fputs(i ? "," : "", file);
+        write_number(file,
+                     probe_within(r, size, head / r->heads, head % r->heads, i % PROBE_DELTAS));
+    }
+    fputs("],\"called\":[", file);
+    for (size_t i = 0; i < count; i++) {
+        size_t head = i / r->sizes;
+        fputs(i ? "," : "", file);
+        write_number(file,
+                     probe_beta_called_for(r, i % r->sizes, head / r->heads, head % r->heads));
+    }
+    fputs("],\"exponents\":[", file);
+    for (size_t i = 0; i < r->layers * r->heads; i++) {
+        fputs(i ? "," : "", file);
+        write_number(file, probe_exponent(r, i / r->heads, i % r->heads));
+    }
+    fputc(']', file);
+}
+
 static void write_policy(FILE *file, const page *p, size_t policy) {
     const probe_result *r = p->result;
     fputs("{\"name\":", file);
@@ -76,7 +152,16 @@ static void write_policy(FILE *file, const page *p, size_t policy) {
         fprintf(file, "%s\"%s\":", m ? "," : "", probe_measure_names[shown[m]]);
         write_measure(file, r, policy, shown[m]);
     }
-    fputs("}}", file);
+    fprintf(file, "},\"along\":{\"entropy\":");
+    write_along(file, r, policy, PROBE_ALONG_ENTROPY);
+    fputs(",\"entropy_after\":", file);
+    write_along(file, r, policy, PROBE_ALONG_ENTROPY_AFTER);
+    fputs(",\"largest_weight\":", file);
+    write_along(file, r, policy, PROBE_ALONG_LARGEST_WEIGHT);
+    fputc('}', file);
+    if (r->keys)
+        write_keys(file, r, policy);
+    fputc('}', file);
 }
 
 static void write_trends(FILE *file, const page *p) {
@@ -116,6 +201,14 @@ static void write_data(FILE *file, const page *p) {
     fputc(']', file);
     if (r->retrieval)
         write_retrieval(file, p);
+    fputs(",\"stretches\":[", file);
+    for (size_t i = 0; i <= PROBE_STRETCHES; i++)
+        fprintf(file, "%s%.6g", i ? "," : "", probe_stretch(r, i));
+    fputc(']', file);
+    if (r->gaps)
+        write_gaps(file, r);
+    if (r->keys)
+        write_pieces(file, r);
     fputs(",\"policies\":[", file);
     for (size_t i = 0; i < r->policies; i++) {
         fputs(i ? "," : "", file);

@@ -6,19 +6,19 @@
 #include "tune/llama_worker.h"
 
 #include "base/files.h"
+#include "base/temporary_folder.h"
 #include "model/llama_process.h"
 #include "model/runner.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct tune_llama {
     tune_llama_options options;
     tune_llama_model model;
     char library[RUNNER_PATH_SIZE], plugin[RUNNER_PATH_SIZE];
     libllama_rope rope;
-    char *folder; /* for temporary files */
+    lab_temporary_folder folder;
     char *config_path, *log_path;
 };
 
@@ -128,6 +128,7 @@ static bool run_process(llama_run *run, lab_error *error) {
     tune_llama *l = run->llama;
     llama_process process = {.owner = run,
                              .log_path = l->log_path,
+                             .folder = &l->folder,
                              .set_environment = set_environment,
                              .work = work,
                              .take = take_line,
@@ -144,11 +145,10 @@ static bool run_process(llama_run *run, lab_error *error) {
 /* ---- opening ---- */
 
 static bool make_places(tune_llama *l, lab_error *error) {
-    l->folder = lab_make_temporary_folder("whet-tune", error);
-    if (!l->folder)
+    if (!lab_temporary_folder_make(&l->folder, "whet-tune-run", error))
         return false;
-    l->config_path = lab_path(l->folder, "config.json");
-    l->log_path = lab_path(l->folder, "log");
+    l->config_path = lab_path(l->folder.path, "config.json");
+    l->log_path = lab_path(l->folder.path, "log");
     return (l->config_path && l->log_path) || lab_fail_memory(error);
 }
 
@@ -182,13 +182,7 @@ tune_llama *tune_llama_open(const tune_llama_options *options, lab_error *error)
 void tune_llama_close(tune_llama *l) {
     if (!l)
         return;
-    if (l->config_path)
-        unlink(l->config_path);
-    if (l->log_path)
-        unlink(l->log_path);
-    if (l->folder)
-        rmdir(l->folder);
-    free(l->folder);
+    lab_temporary_folder_remove(&l->folder);
     free(l->config_path);
     free(l->log_path);
     free(l);

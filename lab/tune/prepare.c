@@ -206,7 +206,7 @@ static bool fail_short(tune_run_state *run, const char *option, const tune_domai
     return lab_fail(run->error, LAB_INPUT,
                     "--%s: %s%s has %zu tokens, too few for %zu sequences of %zu; give more text "
                     "or a shorter --context",
-                    option, is_quarter ? "the quarter to choose by of " : "", domain->name,
+                    option, domain->name, is_quarter ? ", the quarter kept to choose by," : "",
                     domain->tokens.count, wanted, run->result->context);
 }
 

@@ -134,7 +134,7 @@ bool __wrap_whet_mpi_ring_next(ring *r);
 
 /* Where a rank waits for keys and values, having computed with those before. */
 bool __wrap_whet_mpi_ring_next(ring *r) {
-    const prefill_plan *p = (const void *)((const char *)r - offsetof(prefill_plan, r));
+    const spread *p = (const void *)((const char *)r - offsetof(spread, r));
     if (p->base.executor.parallel_for == parallel_for)
         sampling_pay(p->base.executor.context);
     return __real_whet_mpi_ring_next(r);

@@ -4,6 +4,7 @@
 #include "attention.h"
 #include "run.h"
 #include <math.h>
+#include <string.h>
 
 static void read_row(const void *row, float *result, size_t n, void *context) {
     const host_type *const *type = context;
@@ -17,11 +18,13 @@ static bool is_known(const host_type *type, whet_type *result) {
            whet_type_row_bytes(*result, (size_t)type->block_elements) == type->block_bytes;
 }
 
-/* `type` is where the host's description of the type is stored while the operation exists. */
-static bool describe_cache(whet_tensor *result, const host_type **type) {
+/* `type` is where the host's description of the type is stored while the operation exists. Rows
+ * with gaps between their elements, as those of transposed values, are read only of plain types. */
+static bool describe_cache(whet_tensor *result, const host_type **type, size_t element_stride) {
+    bool has_gaps = *type && element_stride != (*type)->block_bytes;
     if (is_known(*type, &result->type))
-        return true;
-    if (!*type || !(*type)->to_float)
+        return !has_gaps || (*type)->block_elements == 1;
+    if (!*type || !(*type)->to_float || has_gaps)
         return false;
     result->type = WHET_CUSTOM;
     result->to_f32 = read_row;
@@ -68,11 +71,74 @@ void attention_forget_sinks(const whet_attention *a) {
             a->stats[row].max = (double)NAN;
 }
 
-bool attention_describe(operation *o, message *why) {
-    const host_tensor *node = o->node, *q = node->src[0], *k = node->src[1], *v = node->src[2];
-    const host_tensor *mask = node->src[HOST_ATTENTION_MASK],
-                      *sinks = node->src[HOST_ATTENTION_SINKS];
-    if (!q || !k || !v || !shapes_agree(q, k, v, node))
+/* ---- what the host computes ---- */
+
+/* Tensors as FLASH_ATTN_EXT has them. */
+typedef struct parts {
+    const host_tensor *q, *k, *mask, *sinks;
+    host_tensor v, result;
+    float scale, softcap, max_bias;
+} parts;
+
+static void swap_axes(host_tensor *tensor, int a, int b) {
+    int64_t ne = tensor->ne[a];
+    size_t nb = tensor->nb[a];
+    tensor->ne[a] = tensor->ne[b];
+    tensor->nb[a] = tensor->nb[b];
+    tensor->ne[b] = ne;
+    tensor->nb[b] = nb;
+}
+
+static bool parts_of_node(const operation *o, parts *p) {
+    const host_tensor *node = o->node;
+    if (!node->src[0] || !node->src[1] || !node->src[2])
+        return false;
+    *p = (parts){.q = node->src[0],
+                 .k = node->src[1],
+                 .v = *node->src[2],
+                 .mask = node->src[HOST_ATTENTION_MASK],
+                 .sinks = node->src[HOST_ATTENTION_SINKS],
+                 .result = *node,
+                 .scale = host_float_param(o->op_params, HOST_PARAM_SCALE),
+                 .softcap = host_float_param(o->op_params, HOST_PARAM_SOFTCAP),
+                 .max_bias = host_float_param(o->op_params, HOST_PARAM_MAX_BIAS)};
+    return true;
+}
+
+/* The host's values are transposed, and its results are those of a head one after the other. */
+static void parts_of_pattern(const pattern *whole, parts *p) {
+    const host_tensor *softmax = whole->softmax;
+    *p = (parts){.q = whole->q,
+                 .k = whole->k,
+                 .v = *whole->v,
+                 .mask = softmax->src[HOST_SOFTMAX_MASK],
+                 .sinks = softmax->src[HOST_SOFTMAX_SINKS],
+                 .result = *whole->product,
+                 .scale = whole->scale,
+                 .softcap = whole->softcap,
+                 .max_bias = host_float_param(softmax->op_params, HOST_PARAM_MAX_BIAS)};
+    swap_axes(&p->v, 0, 1);
+    swap_axes(&p->result, 1, 2);
+}
+
+/*
+ * Results in memory that the host shares with an input are written to memory of the plug-in's first
+ * (attention_place). Until that exists they are planned for where no input is.
+ */
+static void describe_result(operation *o, const host_tensor *result) {
+    o->attention.out.data = result->data;
+    if (o->whole && o->whole->behind_inputs)
+        memcpy(&o->attention.out.data, &o->whole->behind_inputs, sizeof o->attention.out.data);
+    o->attention.out.type = WHET_F32;
+    o->attention.out.stride[0] = (ptrdiff_t)result->nb[3];
+    o->attention.out.stride[1] = (ptrdiff_t)result->nb[1];
+    o->attention.out.stride[2] = (ptrdiff_t)result->nb[2];
+    o->attention.out.stride[3] = (ptrdiff_t)result->nb[0];
+}
+
+static bool describe(operation *o, const parts *p, message *why) {
+    const host_tensor *q = p->q, *k = p->k, *v = &p->v;
+    if (!shapes_agree(q, k, v, &p->result))
         return message_set(why, "unsupported shapes");
     whet_attention *a = &o->attention;
     *a = (whet_attention){
@@ -87,34 +153,61 @@ bool attention_describe(operation *o, message *why) {
         .q = {.data = q->data, .type = WHET_F32},
         .k = {.data = k->data},
         .v = {.data = v->data},
-        .out = {.data = node->data, .type = WHET_F32},
+        .scale = p->scale,
+        .softcap = p->softcap,
         .policies = o->policies->policies,
         .policy_count = o->policies->count,
         .skip = o->run->settings->skip,
     };
     o->key_type = o->run->host->type_of(k->type);
     o->value_type = o->run->host->type_of(v->type);
-    if (!describe_cache(&a->k, &o->key_type) || !describe_cache(&a->v, &o->value_type))
+    if (!describe_cache(&a->k, &o->key_type, k->nb[0]) ||
+        !describe_cache(&a->v, &o->value_type, v->nb[0]))
         return message_set(why, "unsupported type of keys or values");
     describe_strides(a->q.stride, q);
     describe_strides(a->k.stride, k);
     describe_strides(a->v.stride, v);
-    a->out.stride[0] = (ptrdiff_t)node->nb[3];
-    a->out.stride[1] = (ptrdiff_t)node->nb[1];
-    a->out.stride[2] = (ptrdiff_t)node->nb[2];
-    a->out.stride[3] = (ptrdiff_t)node->nb[0];
-    a->scale = host_float_param(o->op_params, HOST_PARAM_SCALE);
-    a->softcap = host_float_param(o->op_params, HOST_PARAM_SOFTCAP);
-    o->max_bias = host_float_param(o->op_params, HOST_PARAM_MAX_BIAS);
+    describe_result(o, &p->result);
+    o->max_bias = p->max_bias;
     if (a->scale == 0)
         return message_set(why, "scale is 0");
-    if (!mask_is_known(mask, a, why) || !sinks_are_known(sinks, a, why))
+    if (!mask_is_known(p->mask, a, why) || !sinks_are_known(p->sinks, a, why))
         return false;
-    if (mask)
-        describe_mask(a, mask);
-    a->sinks = sinks ? sinks->data : NULL;
-    o->compute = mask && (o->max_bias > 0 || planes_repeat(a, mask)) ? attention_heads_compute
-                                                                     : attention_team_compute;
+    o->mask = p->mask;
+    if (p->mask)
+        describe_mask(a, p->mask);
+    a->sinks = p->sinks ? p->sinks->data : NULL;
+    o->compute = p->mask && (o->max_bias > 0 || planes_repeat(a, p->mask)) ? attention_heads_compute
+                                                                           : attention_team_compute;
     whet_status status = operation_plan(a, &o->plan);
     return status == WHET_OK || message_set(why, "%s", whet_last_error());
+}
+
+bool attention_describe(operation *o, message *why) {
+    parts p;
+    if (o->whole)
+        parts_of_pattern(o->whole, &p);
+    else if (!parts_of_node(o, &p))
+        return message_set(why, "unsupported shapes");
+    return describe(o, &p, why);
+}
+
+/* ---- results elsewhere ---- */
+
+size_t attention_place_bytes(const operation *o) {
+    const whet_attention *a = &o->attention;
+    return o->whole && o->whole->behind_inputs
+               ? operation_aligned((size_t)a->out.stride[0] * a->batch)
+               : 0;
+}
+
+void attention_place(operation *o, void *memory) {
+    if (attention_place_bytes(o))
+        o->attention.out.data = memory;
+}
+
+void attention_fetch_result(const operation *o) {
+    if (attention_place_bytes(o))
+        memcpy(o->node->data, o->attention.out.data,
+               (size_t)o->attention.out.stride[0] * o->attention.batch);
 }

@@ -4,6 +4,7 @@
  * are handled in the same way, with a slope of 1. Such operations are rare.
  */
 #include "attention.h"
+#include "last_rows.h"
 #include "run.h"
 #include <math.h>
 #include <string.h>
@@ -33,9 +34,8 @@ static whet_attention single_head(const operation *o, size_t item, size_t head) 
 
 static void scale_mask(const operation *o, size_t item, size_t head, float factor, float *result) {
     const whet_attention *a = &o->attention;
-    const host_tensor *mask = o->node->src[HOST_ATTENTION_MASK];
     for (size_t i = 0; i < a->queries; i++) {
-        const char *row = mask_row(mask, item, head, i);
+        const char *row = mask_row(o->mask, item, head, i);
         float *scaled = result + i * a->keys;
         if (a->mask.type == WHET_F16)
             o->run->host->type_of(HOST_F16)->to_float(row, scaled, (int64_t)a->keys);
@@ -75,7 +75,12 @@ static bool prepare(operation *o, size_t threads) {
             return false;
         each = larger(each, bytes);
     }
-    return operation_memory(o, 0, mask_bytes(o) + each, threads);
+    size_t place = attention_place_bytes(o);
+    if (!operation_memory(o, place, larger(mask_bytes(o) + each, last_rows_bytes(o)), threads))
+        return false;
+    attention_place(o, o->shared);
+    o->shared += place;
+    return true;
 }
 
 /* ---- computing ---- */
@@ -93,6 +98,8 @@ static void compute_head(operation *o, size_t item_head, char *memory) {
     }
     whet_attention_execute(&plan, NULL, memory + mask_bytes(o), NULL);
     attention_forget_sinks(&a);
+    if (last_row_is_wanted(o, head))
+        last_row_of_attention(o, item, head, memory);
 }
 
 void attention_heads_compute(host_tensor *result, int thread, int threads, void *context) {
@@ -103,4 +110,7 @@ void attention_heads_compute(host_tensor *result, int thread, int threads, void 
         return;
     while (team_take(&o->team, o->attention.batch * o->attention.heads, &item_head))
         compute_head(o, item_head, operation_thread_memory(o, thread));
+    team_wait(&o->team, (unsigned)threads);
+    if (thread == 0)
+        attention_fetch_result(o);
 }

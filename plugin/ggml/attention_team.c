@@ -2,6 +2,7 @@
  * Attention by one plan, whose tasks the host's threads share; see attention.h.
  */
 #include "attention.h"
+#include "last_rows.h"
 #include "run.h"
 
 /* ---- preparing ---- */
@@ -10,8 +11,7 @@
 static void simplify_mask(operation *o, whet_attention *a) {
     if (!a->mask.data)
         return;
-    const mask_shape *shape =
-        run_mask(o->run, o->node->src[HOST_ATTENTION_MASK], a->queries, a->keys);
+    const mask_shape *shape = run_mask(o->run, o->mask, a->queries, a->keys);
     if (!shape->is_simple)
         return;
     a->mask = (whet_mask){.data = NULL};
@@ -33,11 +33,14 @@ static bool prepare(operation *o, size_t threads) {
     simplify_mask(o, &a);
     if (operation_plan(&a, &o->plan) != WHET_OK)
         return false;
-    size_t workspace = operation_aligned(o->plan.workspace_bytes);
-    if (!operation_memory(o, workspace, o->plan.scratch_bytes, threads))
+    size_t workspace = operation_aligned(o->plan.workspace_bytes), place = attention_place_bytes(o);
+    size_t each = o->plan.scratch_bytes, examined = last_rows_bytes(o);
+    if (!operation_memory(o, workspace + place, each > examined ? each : examined, threads))
         return false;
     o->plan.workspace = o->shared;
-    o->shared += workspace;
+    attention_place(o, o->shared + workspace);
+    o->plan.description.attention.out.data = o->attention.out.data;
+    o->shared += workspace + place;
     return true;
 }
 
@@ -52,6 +55,19 @@ static void run_plan(operation *o, int thread, int threads) {
             whet_attention_run_task(plan, phase, task, scratch, NULL);
         team_wait(&o->team, (unsigned)threads);
     }
+}
+
+/* All threads, once they have waited for the end of the last phase. */
+static void record_last_rows(operation *o, int thread, int threads) {
+    const whet_attention *a = &o->attention;
+    size_t item_head;
+    if (!o->details)
+        return;
+    while (team_take(&o->team, a->batch * a->heads, &item_head))
+        if (last_row_is_wanted(o, item_head % a->heads))
+            last_row_of_attention(o, item_head / a->heads, item_head % a->heads,
+                                  operation_thread_memory(o, thread));
+    team_wait(&o->team, (unsigned)threads);
 }
 
 /* Statistics of keys that began later than the host's, as if all of them had been there. */
@@ -74,8 +90,10 @@ void attention_team_compute(host_tensor *result, int thread, int threads, void *
     if (!operation_prepare(o, thread, threads, prepare))
         return;
     run_plan(o, thread, threads);
+    record_last_rows(o, thread, threads);
     if (thread == 0) { /* all threads waited at the end of the last phase */
         attention_forget_sinks(&o->plan.description.attention);
         count_hidden_keys(o);
+        attention_fetch_result(o);
     }
 }

@@ -99,15 +99,26 @@ static bool leave(const operation *o, const message *why) {
     return may_stay;
 }
 
+/* Looks for the patterns of attention that the host composes; false: out of memory. */
+static bool find_patterns(run *r, host_graph *graph, int nodes, size_t count) {
+    size_t found = 0;
+    for (int i = 0; i < nodes && found < count; i++)
+        if (recognise_attention(graphs.host, graphs.host->graph_node(graph, i)) >= 0)
+            pattern_find(graphs.host, graph, nodes, i, &r->patterns[found++]);
+    return patterns_keep_private(graphs.host, graph, nodes, r->patterns, found);
+}
+
 /* Describes all attention of a graph; false: the graph must not be computed. */
 static bool describe_graph(run *r, host_graph *graph, int nodes) {
     message why = {""};
+    const pattern *next = r->patterns;
     for (int i = 0; i < nodes; i++) {
         host_tensor *node = graphs.host->graph_node(graph, i);
         if (recognise_attention(graphs.host, node) < 0)
             continue;
+        const pattern *whole = next++;
         operation *o = &r->operations[r->count];
-        bool is_described = operation_describe(o, r, node, &why);
+        bool is_described = operation_describe(o, r, node, whole->product ? whole : NULL, &why);
         if (o->policies)
             places_see(&graphs.places, (unsigned)o->layer, o->policies->heads);
         if (is_described)
@@ -191,7 +202,7 @@ int graph_compute(host_backend *backend, host_graph *graph) {
     if (count == 0)
         return graphs.host->compute(backend, graph);
     run *r = take_run();
-    if (!r || !run_begin(r, count)) {
+    if (!r || !run_begin(r, count) || !find_patterns(r, graph, nodes, count)) {
         if (r)
             give_back(r);
         return no_memory();

@@ -5,54 +5,66 @@
 #include "mask.h"
 #include <string.h>
 
-#define HALF_MINUS_INFINITY 0xfc00u
+/* Elements of a type of mask, as bits. */
+typedef struct element {
+    size_t bytes;
+    uint64_t hidden; /* -inf, in all elements of a word; a key that is seen has 0 */
+} element;
 
-/* Whether n elements are equal; compares whole words. */
-static bool all_are(const uint16_t *row, size_t n, uint16_t value) {
-    uint64_t words = (uint64_t)value * 0x0001000100010001u, word, difference = 0;
-    size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        for (size_t j = 0; j < 16; j += 4) {
-            memcpy(&word, row + i + j, sizeof word);
-            difference |= word ^ words;
-        }
+static const element half = {2, 0xfc00fc00fc00fc00u}, single = {4, 0xff800000ff800000u};
+
+/* Whether n elements are all as those of a word. */
+static bool all_are(const char *row, size_t n, const element *e, uint64_t wanted) {
+    enum { WORDS = 4 };
+    uint64_t word[WORDS], difference = 0;
+    size_t bytes = n * e->bytes, i = 0;
+    for (; i + sizeof word <= bytes; i += sizeof word) {
+        memcpy(word, row + i, sizeof word);
+        for (size_t j = 0; j < WORDS; j++)
+            difference |= word[j] ^ wanted;
         if (difference)
             return false;
     }
-    for (; i < n; i++)
-        difference |= (uint64_t)(row[i] ^ value);
+    for (; i < bytes; i += e->bytes)
+        difference |= (uint64_t)(memcmp(row + i, &wanted, e->bytes) != 0);
     return difference == 0;
 }
 
-static const uint16_t *row_at(const host_tensor *mask, size_t i) {
-    return (const uint16_t *)(const void *)((const char *)mask->data + i * mask->nb[1]);
+static const char *row_at(const host_tensor *mask, size_t i) {
+    return (const char *)mask->data + i * mask->nb[1];
+}
+
+static bool is_hidden(const char *row, size_t key, const element *e) {
+    return all_are(row + key * e->bytes, 1, e, e->hidden);
 }
 
 /* The range of keys that one row sees, if it is a range of zeros. */
-static bool range_of_row(const uint16_t *row, size_t keys, size_t *low, size_t *high) {
+static bool range_of_row(const char *row, size_t keys, const element *e, size_t *low,
+                         size_t *high) {
     size_t first = 0, end = keys;
-    while (first < keys && row[first] == HALF_MINUS_INFINITY)
+    while (first < keys && is_hidden(row, first, e))
         first++;
-    while (end > first && row[end - 1] == HALF_MINUS_INFINITY)
+    while (end > first && is_hidden(row, end - 1, e))
         end--;
     *low = first;
     *high = end;
     return first < end;
 }
 
-static bool row_is(const uint16_t *row, size_t keys, size_t low, size_t high) {
-    return all_are(row, low, HALF_MINUS_INFINITY) && all_are(row + low, high - low, 0) &&
-           all_are(row + high, keys - high, HALF_MINUS_INFINITY);
+static bool row_is(const char *row, size_t keys, const element *e, size_t low, size_t high) {
+    return all_are(row, low, e, e->hidden) && all_are(row + low * e->bytes, high - low, e, 0) &&
+           all_are(row + high * e->bytes, keys - high, e, e->hidden);
 }
 
 mask_shape mask_look(const host_tensor *mask, size_t queries, size_t keys) {
     mask_shape shape = {.is_simple = false}, no = shape;
+    const element *e = mask->type == HOST_F16 ? &half : &single;
     size_t low, high, first_low, first_high;
-    if (mask->type != HOST_F16 || mask->ne[2] != 1 || mask->ne[3] != 1 || queries == 0 ||
-        mask->nb[0] != 2 || mask->nb[1] % 2 != 0)
+    if ((mask->type != HOST_F16 && mask->type != HOST_F32) || mask->ne[2] != 1 ||
+        mask->ne[3] != 1 || queries == 0 || mask->nb[0] != e->bytes)
         return no;
-    if (!range_of_row(row_at(mask, 0), keys, &first_low, &first_high) ||
-        !range_of_row(row_at(mask, queries - 1), keys, &low, &high))
+    if (!range_of_row(row_at(mask, 0), keys, e, &first_low, &first_high) ||
+        !range_of_row(row_at(mask, queries - 1), keys, e, &low, &high))
         return no;
     shape.is_causal = queries > 1 && high == first_high + queries - 1;
     if (!shape.is_causal && (low != first_low || high != first_high))
@@ -69,7 +81,7 @@ mask_shape mask_look(const host_tensor *mask, size_t queries, size_t keys) {
             high = first_high + i;
             low = shape.window && high > shape.window ? high - shape.window : 0;
         }
-        if (!row_is(row_at(mask, i), keys, low, high))
+        if (!row_is(row_at(mask, i), keys, e, low, high))
             return no;
     }
     shape.is_simple = true;

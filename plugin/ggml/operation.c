@@ -6,19 +6,33 @@
 #include <math.h>
 #include <string.h>
 
-bool operation_describe(operation *o, run *r, host_tensor *node, message *why) {
+static void begin(operation *o, run *r, host_tensor *node, int layer, const pattern *whole) {
     memset(o, 0, sizeof *o);
     o->node = node;
     o->run = r;
     o->op = node->op;
     memcpy(o->op_params, node->op_params, sizeof o->op_params);
-    o->layer = recognise_attention(r->host, node);
+    o->layer = layer;
+    o->whole = whole;
+}
+
+bool operation_describe(operation *o, run *r, host_tensor *node, const pattern *whole,
+                        message *why) {
+    int layer = recognise_attention(r->host, node);
     bool is_attention = node->op == r->host->op_attention;
     size_t heads = (size_t)(is_attention ? node->ne[1] : node->ne[2]);
-    o->policies = policies_of_layer(&r->policies, r->settings, (unsigned)o->layer, heads);
+    begin(o, r, whole ? whole->product : node, layer, whole);
+    o->policies = policies_of_layer(&r->policies, r->settings, (unsigned)layer, heads);
     if (!o->policies)
         return message_set(why, "out of memory");
-    return is_attention ? attention_describe(o, why) : softmax_describe(o, why);
+    if (is_attention)
+        return attention_describe(o, why);
+    if (whole && attention_describe(o, why))
+        return true;
+    const layer_policies *of_layer = o->policies;
+    begin(o, r, node, layer, NULL);
+    o->policies = of_layer;
+    return softmax_describe(o, why);
 }
 
 void operation_replace(operation *o) {
@@ -29,11 +43,17 @@ void operation_replace(operation *o) {
     };
     o->node->op = o->run->host->op_custom;
     memcpy(o->node->op_params, &params, sizeof params);
+    for (int i = 0; o->whole && i < o->whole->inner_count; i++) {
+        o->inner_op[i] = o->whole->inner[i]->op;
+        o->whole->inner[i]->op = o->run->host->op_nothing;
+    }
 }
 
 void operation_restore(operation *o) {
     o->node->op = o->op;
     memcpy(o->node->op_params, o->op_params, sizeof o->op_params);
+    for (int i = 0; o->whole && i < o->whole->inner_count; i++)
+        o->whole->inner[i]->op = o->inner_op[i];
 }
 
 bool operation_prepare(operation *o, int thread, int threads,

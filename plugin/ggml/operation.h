@@ -10,16 +10,21 @@
 
 #include "llama/ggml_layout.h"
 #include "llama/message.h"
+#include "llama/record.h"
+#include "pattern.h"
 #include "policies.h"
 #include "team.h"
 
 typedef struct run run;
 
 typedef struct operation {
-    host_tensor *node;
+    host_tensor *node;     /* the last, if the host composes attention of several */
     int op;                /* the node's original operation */
     int32_t op_params[16]; /* and its parameters */
-    host_custom compute;   /* the function that replaces it */
+    const pattern *whole;  /* if the host composes it and all of it is replaced, otherwise NULL */
+    int inner_op[PATTERN_INNER];
+    const host_tensor *mask;
+    host_custom compute; /* the function that replaces it */
     int layer;
     run *run;
     const layer_policies *policies;
@@ -29,6 +34,7 @@ typedef struct operation {
     whet_plan plan;
     whet_stats *stats; /* recorded statistics, or NULL: [batch][heads][queries]; max is that of the
                           keys only, NaN where unknown */
+    record_detail *details; /* recorded of last rows, or NULL: [batch][heads] */
     /* prepared by the first thread */
     atomic_int ready; /* 1: ready, -1: out of memory */
     char *shared;     /* memory shared by all threads, then `thread_bytes` for each of them */
@@ -37,16 +43,18 @@ typedef struct operation {
 } operation;
 
 /*
- * Describes a recognised node. False: it is attention of an unsupported kind, and `why` has the
- * reason.
+ * Describes a recognised node, or all of the pattern that it is part of, if that is not NULL.
+ * False: it is attention of an unsupported kind, and `why` has the reason.
  */
-bool operation_describe(operation *o, run *r, host_tensor *node, message *why);
+bool operation_describe(operation *o, run *r, host_tensor *node, const pattern *whole,
+                        message *why);
 
-/* Parts of it, each in the file of its name; they set `attention` and `compute`. */
+/* Parts of it, each in the file of its name; they set `mask`, `attention` and `compute`. */
 bool attention_describe(operation *o, message *why);
 bool softmax_describe(operation *o, message *why);
 
-/* Replaces the node by a custom operation, and restores it. */
+/* Replaces the node by a custom operation and the rest of the pattern by nothing, and restores
+ * them. */
 void operation_replace(operation *o);
 void operation_restore(operation *o);
 

@@ -39,7 +39,8 @@ static struct {
 static bool open_recording(message *why) {
     if (!plugin.settings.stats_path)
         return true;
-    plugin.recording = recording_open(plugin.settings.stats_path);
+    plugin.recording =
+        recording_open(plugin.settings.stats_path, settings_has_details(&plugin.settings));
     return plugin.recording ||
            message_set(why, "WHET_STATS=%.200s: %s", plugin.settings.stats_path, strerror(errno));
 }
@@ -71,7 +72,9 @@ static void attach(const void *caller) {
         refuse(&why);
     plugin.has_tried = true;
     if (!hook_host(caller, &why)) {
-        message_print("%s; leaving its attention unchanged", why.text);
+        char version[128];
+        host_version(&plugin.host, version, sizeof version);
+        message_print("%s%s; leaving its attention unchanged", why.text, version);
         return;
     }
     if (!plugin.is_refused && !open_recording(&why))

@@ -3,7 +3,6 @@
  * failed write can be undone by truncating the file.
  */
 #include "recording.h"
-#include "llama/record.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -18,6 +17,7 @@
 
 struct recording {
     pthread_mutex_t lock;
+    bool has_details;
     int file; /* -1 once writing has failed */
     off_t size;
     uint64_t evaluations, lines;
@@ -78,15 +78,16 @@ static bool write_all(int file, const char *text, size_t bytes) {
     return is_written;
 }
 
-recording *recording_open(const char *path) {
+recording *recording_open(const char *path, bool has_details) {
+    const char *header = has_details ? record_detailed_header : record_header;
     recording *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;
+    r->has_details = has_details;
     r->path = strdup(path);
     r->locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
     r->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (!r->path || !r->locale || r->file < 0 ||
-        !write_all(r->file, record_header, strlen(record_header))) {
+    if (!r->path || !r->locale || r->file < 0 || !write_all(r->file, header, strlen(header))) {
         int reason = errno;
         if (r->file >= 0)
             close(r->file);
@@ -97,7 +98,7 @@ recording *recording_open(const char *path) {
         errno = reason;
         return NULL;
     }
-    r->size = (off_t)strlen(record_header);
+    r->size = (off_t)strlen(header);
     pthread_mutex_init(&r->lock, NULL);
     return r;
 }
@@ -121,7 +122,7 @@ static bool add_line(recording *r, const recorded_operation *o, size_t item, siz
     const whet_stats *s = o->stats + item_head * o->queries + query;
     if (s->n == 0)
         return true;
-    if (!reserve(r, RECORD_LINE_BYTES))
+    if (!reserve(r, r->has_details ? RECORD_DETAILED_BYTES : RECORD_LINE_BYTES))
         return false;
     record_row row = {
         .evaluation = r->evaluations,
@@ -136,8 +137,12 @@ static bool add_line(recording *r, const recorded_operation *o, size_t item, siz
         .spread = (double)(float)(s->max - s->min),
         .sink_share = s->sink_share,
         .argmax = s->argmax == UINT64_MAX ? 0 : s->argmax,
+        .skipped_share = s->skipped_share,
     };
-    r->used += record_format(&row, r->text + r->used);
+    const record_detail *detail =
+        o->details && query + 1 == o->queries ? &o->details[item_head] : NULL;
+    r->used += r->has_details ? record_format_detailed(&row, detail, r->text + r->used)
+                              : record_format(&row, r->text + r->used);
     r->lines++;
     return true;
 }

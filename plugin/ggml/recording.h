@@ -12,6 +12,8 @@
 #ifndef WHET_PLUGIN_RECORDING_H
 #define WHET_PLUGIN_RECORDING_H
 
+#include "llama/record.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +27,7 @@ typedef struct recorded_operation {
     const whet_stats *stats;  /* of all queries: [batch][heads][queries]; max is that of the keys
                                  only, NaN where unknown */
     const int32_t *positions; /* [batch][queries], or NULL */
+    const record_detail *details; /* of the last queries: [batch][heads], or NULL */
 } recorded_operation;
 
 /* How many of a head's `queries` rows are recorded, and the query of recorded row i. */
@@ -38,8 +41,9 @@ static inline size_t recorded_query(size_t queries, size_t interval, size_t i) {
 
 typedef struct recording recording;
 
-/* Replaces the file by one with only the header. NULL: writing failed, see errno. */
-recording *recording_open(const char *path);
+/* Replaces the file by one with only the header, with or without the columns of details. NULL:
+ * writing failed, see errno. */
+recording *recording_open(const char *path, bool has_details);
 
 /* Appends one evaluation; may be called by any thread. */
 void recording_write(recording *r, const recorded_operation *operations, size_t count);

@@ -16,8 +16,10 @@ run *run_create(const host *h, const settings *s) {
 void run_free(run *r) {
     policies_free(&r->policies);
     free(r->operations);
+    free(r->patterns);
     free(r->memory);
     free(r->record_memory);
+    free(r->details);
     free(r->recorded);
     free(r);
 }
@@ -28,9 +30,11 @@ bool run_begin(run *r, size_t count) {
     if (count <= r->capacity)
         return true;
     free(r->operations);
+    free(r->patterns);
     r->operations = aligned_alloc(_Alignof(operation), count * sizeof(operation));
-    r->capacity = r->operations ? count : 0;
-    return r->operations != NULL;
+    r->patterns = malloc(count * sizeof(pattern));
+    r->capacity = r->operations && r->patterns ? count : 0;
+    return r->capacity > 0;
 }
 
 const mask_shape *run_mask(run *r, const host_tensor *mask, size_t queries, size_t keys) {

@@ -16,6 +16,7 @@ struct run {
     const host *host;
     const settings *settings;
     operation *operations;
+    pattern *patterns; /* one for each attention node of the graph */
     size_t count, capacity;
     policies policies;
     char *memory;
@@ -30,6 +31,8 @@ struct run {
     /* run_recording.c */
     char *record_memory;
     size_t record_bytes;
+    record_detail *details; /* of all operations' last rows */
+    size_t detail_capacity;
     recorded_operation *recorded;
     size_t recorded_capacity;
     atomic_bool has_failed;

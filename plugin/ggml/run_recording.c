@@ -3,13 +3,39 @@
  */
 #include "run.h"
 #include <stdlib.h>
+#include <string.h>
 
 static size_t heads_of(const operation *o) { return o->attention.batch * o->attention.heads; }
 
 static size_t row_count(const operation *o) { return heads_of(o) * o->attention.queries; }
 
+/* Space for the details of last rows, if they are to be recorded; all empty. */
+static bool prepare_details(run *r) {
+    size_t count = 0;
+    if (!settings_has_details(r->settings))
+        return true;
+    for (size_t i = 0; i < r->count; i++)
+        count += heads_of(&r->operations[i]);
+    if (count > r->detail_capacity) {
+        free(r->details);
+        r->details = malloc(count * sizeof *r->details);
+        r->detail_capacity = r->details ? count : 0;
+    }
+    if (count > r->detail_capacity)
+        return false;
+    memset(r->details, 0, count * sizeof *r->details);
+    record_detail *at = r->details;
+    for (size_t i = 0; i < r->count; i++) {
+        r->operations[i].details = at;
+        at += heads_of(&r->operations[i]);
+    }
+    return true;
+}
+
 bool run_prepare_recording(run *r) {
     size_t bytes = 0;
+    if (!prepare_details(r))
+        return false;
     for (size_t i = 0; i < r->count; i++)
         bytes += row_count(&r->operations[i]) * sizeof(whet_stats);
     if (bytes > r->record_bytes) {
@@ -46,6 +72,7 @@ void run_write_recording(run *r, recording *to, const int32_t *positions) {
                 .interval = operation_interval(o),
                 .stats = o->stats,
                 .positions = operation_tokens(o) == run_tokens(r) ? positions : NULL,
+                .details = o->details,
             };
     }
     if (count)

@@ -5,6 +5,7 @@
 #include "settings.h"
 
 #include "base/number_range.h"
+#include "llama/record.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -157,6 +158,26 @@ static bool load_recording(settings *s, message *why) {
     return true;
 }
 
+/* What is recorded of last rows. The lists of layers and heads have been checked with the policy.
+ */
+static bool load_details(settings *s, message *why) {
+    const char *keys = value_of("WHET_STATS_KEYS"), *gaps = value_of("WHET_STATS_GAPS");
+    const char *p = keys;
+    uint64_t n = 0;
+    if (keys && (!take_whole_number(&p, RECORD_KEYS_MAX, &n) || *p || n == 0))
+        return message_set(why, "WHET_STATS_KEYS=%.60s is not a number from 1 to %d", keys,
+                           RECORD_KEYS_MAX);
+    if (gaps && strcmp(gaps, "0") != 0 && strcmp(gaps, "1") != 0)
+        return message_set(why, "WHET_STATS_GAPS=%.60s is not 0 or 1", gaps);
+    if ((keys || gaps) && !s->stats_path)
+        return message_set(why, "%s is set without WHET_STATS",
+                           keys ? "WHET_STATS_KEYS" : "WHET_STATS_GAPS");
+    s->stats_keys = (size_t)n;
+    s->stats_gaps = gaps && *gaps == '1';
+    return !keys || (load_set("WHET_LAYERS", &s->stats_layers, why) &&
+                     load_set("WHET_HEADS", &s->stats_heads, why));
+}
+
 static bool load_skip(settings *s, message *why) {
     const char *text = value_of("WHET_SKIP");
     double skip = 0;
@@ -176,6 +197,8 @@ static const char *const known_names[] = {
     "WHET_SKIP",
     "WHET_STATS",
     "WHET_STATS_ROWS",
+    "WHET_STATS_KEYS",
+    "WHET_STATS_GAPS",
     "WHET_VERBOSE",
     /* of the library and the program */
     "WHET_ISA",
@@ -217,7 +240,7 @@ static bool load_all(settings *s, message *why) {
         return message_set(why, "WHET_VERBOSE=%.60s is not 0 or 1", verbose);
     s->verbose = verbose && *verbose == '1';
     return (config ? load_config(s, config, why) : load_policy(s, why)) && load_skip(s, why) &&
-           load_recording(s, why);
+           load_recording(s, why) && load_details(s, why);
 }
 
 bool settings_load(settings *s, message *why) {
@@ -232,5 +255,7 @@ void settings_free(settings *s) {
     policy_config_free(&s->config);
     free(s->config_path);
     free(s->stats_path);
+    free(s->stats_layers.ranges);
+    free(s->stats_heads.ranges);
     *s = (settings){.config = policy_config_start(), .stats_interval = 1};
 }

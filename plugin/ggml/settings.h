@@ -9,6 +9,9 @@
  *     WHET_SKIP=weight       0 to below 1: weight of values that a row of attention may leave out
  *     WHET_STATS=file.csv    record rows there, see recording.h
  *     WHET_STATS_ROWS=which  all, last, N (every N-th), or ~N (about N of an evaluation)
+ *     WHET_STATS_KEYS=8      and of the last row of every evaluation its largest weights, 1 to 64,
+ *                            with their keys; of the heads of WHET_LAYERS and WHET_HEADS
+ *     WHET_STATS_GAPS=1      likewise, of all heads, how many logits are close to the largest
  *     WHET_VERBOSE=1         print details on standard error
  *
  * and from the file, which llama/policy_config.h describes. Anything that is not understood is an
@@ -29,7 +32,10 @@ typedef struct settings {
     size_t stats_interval;  /* between recorded rows; SIZE_MAX: the last row only */
     size_t stats_row_count; /* approximate number of recorded rows of an evaluation instead; 0: use
                                the interval */
-    float skip;             /* whet_attention.skip */
+    size_t stats_keys;      /* largest weights to record of a last row */
+    index_set stats_layers, stats_heads; /* of these heads */
+    bool stats_gaps;                     /* and the histogram of its logits */
+    float skip;                          /* whet_attention.skip */
     bool verbose;
 } settings;
 
@@ -39,5 +45,10 @@ void settings_free(settings *s);
 
 /* The interval between recorded queries of an operation. */
 size_t settings_interval(const settings *s, size_t queries);
+
+/* Whether the recording has the columns of details. */
+static inline bool settings_has_details(const settings *s) {
+    return s->stats_keys > 0 || s->stats_gaps;
+}
 
 #endif

@@ -5,6 +5,7 @@
  * one head: their logits are completed in the result, which libwhet then turns into weights in
  * place.
  */
+#include "last_rows.h"
 #include "run.h"
 #include <math.h>
 #include <string.h>
@@ -23,6 +24,7 @@ bool softmax_describe(operation *o, message *why) {
         node->nb[0] != sizeof(float) || node->nb[1] % sizeof(float) != 0)
         return message_set(why, "logits are not f32 or not contiguous");
     o->compute = softmax_compute;
+    o->mask = mask;
     o->attention = (whet_attention){
         .batch = (size_t)node->ne[3],
         .heads = (size_t)node->ne[2],
@@ -94,7 +96,7 @@ static const whet_policy *policy_of(const operation *o, size_t head) {
 /* Writes the row's logits, scaled and masked, to the place of the result. */
 static float *complete_row(const operation *o, size_t item, size_t head, size_t query, float slope,
                            float *buffer) {
-    const host_tensor *mask = o->node->src[HOST_SOFTMAX_MASK];
+    const host_tensor *mask = o->mask;
     const char *stored = mask_row(mask, item, head, query);
     const float *masked = (const float *)(const void *)stored;
     float *result = row_of(o->node, item, head, query);
@@ -142,17 +144,22 @@ static void compute_rows(operation *o, size_t task, float *buffer) {
     size_t end = first + rows_to_task(o) < a->queries ? first + rows_to_task(o) : a->queries;
     float slope = operation_slope(o, head);
     whet_stats *stats = o->stats ? o->stats + item_head * a->queries + first : NULL;
+    bool has_last = end == a->queries && last_row_is_wanted(o, head);
     float *largest = stats && a->sinks ? buffer + mask_floats(o) : NULL;
     for (size_t query = first; query < end; query++) {
         float *logits = complete_row(o, item, head, query, slope, buffer);
         if (largest)
             largest[query - first] = largest_of(logits, a->keys);
+        if (has_last && query == a->queries - 1)
+            last_row_logits(o, item, head, logits);
     }
     for (size_t next = first, count; next < end; next += count) {
         const int64_t *positions = positions_of(o, item, next);
         count = consecutive(positions, end - next);
         weigh_rows(o, item, head, next, count, stats ? stats + (next - first) : NULL);
     }
+    if (has_last)
+        last_row_weights(o, item, head, row_of(o->node, item, head, a->queries - 1));
     for (size_t i = 0; largest && i < end - first; i++)
         stats[i].max = (double)largest[i]; /* a recording does not count the sink */
 }

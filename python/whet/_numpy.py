@@ -36,7 +36,7 @@ def _kind(name: str, array: Any) -> int:
     hint = f"pass {name}.astype(numpy.float32)" if array.dtype.kind in "fiub" else "pass numbers"
     if name == "out":
         hint = "pass an array of one of these"
-    raise DtypeError(f"{name} has dtype {array.dtype}; whet takes float32, float16 and bfloat16 (as uint16 or ml_dtypes'): {hint}")
+    raise DtypeError(f"{name} has dtype {array.dtype}; whet takes float32, float16 and bfloat16 (as uint16 or ml_dtypes.bfloat16): {hint}")
 
 
 def _view(array: Any, kind: int) -> _rows.View:

@@ -54,10 +54,11 @@ def _arrays(found: Dict[str, Any]) -> Probe:
     runs = found.pop("policies")
     heads = 1 + max(head["head"] for run in runs for head in run["heads"])
     shape = (len(runs), len(found["sizes"]), found["layers"], heads)
-    measures = {name: numpy.full(shape, numpy.nan) for name in MEASURES}
+    names = MEASURES + (("beta_called_for",) if "deltas" in found else ())
+    measures = {name: numpy.full(shape, numpy.nan) for name in names}
     for i, run in enumerate(runs):
         for head in run["heads"]:
-            for name in MEASURES:
+            for name in [name for name in names if name in head]:
                 measures[name][i, :, head["layer"], head["head"]] = [numpy.nan if x is None else x for x in head[name]]
     right = [[answer["right"] / answer["asked"] if answer["asked"] else numpy.nan for answer in run.get("answers") or []] for run in runs]
     perplexity = [numpy.nan if run["perplexity"] is None else run["perplexity"] for run in runs]
@@ -66,14 +67,18 @@ def _arrays(found: Dict[str, Any]) -> Probe:
 
 
 def _recording(path: str) -> Dict[str, Any]:
-    """Columns of the plug-in's file: evaluation, layer, head, position and keys are integers, the others floats."""
+    """Columns of the plug-in's file: evaluation, layer, head, position and keys are integers, largest_keys and gaps texts as
+    llama/record.h describes them, the others floats."""
     import numpy
 
     with open(path, encoding="ascii") as file:
         names = file.readline().strip().split(",")
         if names[:3] != ["evaluation", "layer", "head"]:
             raise ValueError(f"{path}: not a recording: its first line names no evaluation, layer and head")
-        rows = numpy.loadtxt(file, delimiter=",", ndmin=2)
+        texts = [name for name in names if name in ("largest_keys", "gaps")]
+        lines = [line.rstrip("\n").split(",") for line in file] if texts else []
+        rows = numpy.array([line[:-len(texts)] for line in lines], dtype=float) if texts else numpy.loadtxt(file, delimiter=",", ndmin=2)
     whole = {"evaluation", "layer", "head", "position", "keys"}
-    columns = rows.reshape(-1, len(names)).T
-    return {name: column.astype(numpy.int64) if name in whole else column.copy() for name, column in zip(names, columns)}
+    columns = rows.reshape(-1, len(names) - len(texts)).T
+    details = {name: [line[names.index(name)] for line in lines] for name in texts}
+    return {**details, **{name: column.astype(numpy.int64) if name in whole else column.copy() for name, column in zip(names, columns)}}

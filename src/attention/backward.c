@@ -28,8 +28,8 @@
  * g is zero where a block is left out, and so is the gradient of its values.
  *
  * Maps other than softmax are computed between the sweeps, when the logits and g of whole
- * rows are available (see lane_row.h): from then on their lanes hold weights and dL/de,
- * which the second sweep leaves unchanged.
+ * rows are available (see backward_maps.c): from then on their lanes hold weights and
+ * dL/de, which the second sweep leaves unchanged.
  */
 #include "attention/backward.h"
 
@@ -38,7 +38,8 @@ static whet_status run_slice_part(const whet_plan *plan, size_t task, void *scra
     backward_work w;
     whet_status status = WHET_OK;
     whet_backward_start_task(&w, plan, task, scratch);
-    whet_backward_find_common(&w);
+    if (!w.part || w.part->run != RUN_LOGITS) /* where there are no values */
+        whet_backward_find_common(&w);
     size_t sets = whet_backward_sets(&w.shape), parts = w.shape.chunks, part = task % parts;
     for (size_t first = 0; first < sets; first += parts) {
         /* in alternating order: under a causal mask later sets take longer */
@@ -46,7 +47,14 @@ static whet_status run_slice_part(const whet_plan *plan, size_t task, void *scra
         if (set >= sets)
             continue;
         whet_backward_start_set(&w, set);
-        whet_backward_first_sweep(&w);
+        if (w.part && w.part->run == RUN_LOGITS)
+            whet_backward_find_logits(&w);
+        else
+            whet_backward_first_sweep(&w);
+        if (w.part)
+            whet_backward_exchange(&w);
+        if (w.part && w.part->run != RUN_GRADIENTS)
+            continue;
         whet_backward_prepare(&w);
         whet_backward_second_sweep(&w);
         status = whet_backward_finish_set(&w, status, first_bad_row);

@@ -4,12 +4,15 @@
  * backward_check.c checks a description, backward_plan.c divides the work,
  * backward_layout.c lays out memory, backward_rows.c brings a set of rows into layout,
  * backward_sums.c is the first sweep over the keys and evaluates its sums,
- * backward_by_row.c computes maps row by row, backward_products.c is the second sweep,
+ * backward_maps.c computes maps panel by panel, backward_by_row.c what is left of them
+ * row by row, backward_products.c is the second sweep,
  * and backward_results.c writes gradients.
  */
 #ifndef WHET_ATTENTION_BACKWARD_H
 #define WHET_ATTENTION_BACKWARD_H
 
+#include "attention/backward_part.h"
+#include "attention/panel_maps.h"
 #include "attention/row_form.h"
 #include "attention/skip.h"
 #include "attention/tiles.h"
@@ -25,9 +28,11 @@ typedef struct parameter_sums {
 /* What is known of the rows of one panel; the lane is always the last index. */
 typedef struct backward_panel {
     query_row row[LANES_MAX];
-    size_t row_count; /* lanes in use */
-    size_t low, high; /* the keys any of them sees */
-    size_t by_row;    /* lanes that are computed row by row */
+    size_t row_count;           /* lanes in use */
+    size_t low, high;           /* the keys any of them sees */
+    panel_form form[LANES_MAX]; /* PANEL_BY_ROW: computed row by row */
+    size_t settled;             /* lanes that hold weights and gradients before the second sweep */
+    bool mapped;                /* some form is neither PANEL_EXP nor PANEL_BY_ROW */
     whet_stats stats[LANES_MAX];
     bool bad[LANES_MAX];
     bool solved;                                        /* some w is not exp(e) / Z */
@@ -55,6 +60,7 @@ typedef struct backward_work {
     bool has_common;
     float common[HEAD_DIM_MAX]; /* what is the same in all values */
     backward_panel *panels;
+    panel_maps *maps;              /* of one panel at a time, if there are any */
     float *queries, *grads;        /* [panel][dim][lanes] of scaled q and of dL/dout */
     float *query_rows, *grad_rows; /* [dim / columns][panel][lanes][columns] */
     float *query_sums;             /* [panel][head_dim][lanes], not yet in the totals */
@@ -74,6 +80,7 @@ typedef struct backward_work {
     double *row_weights;        /* [set's rows] */
     double *bias_sums;          /* [heads_per_kv][padded_keys], or NULL, like ... */
     parameter_sums *parameters; /* ... [heads_per_kv], if not wanted */
+    const backward_part *part;  /* of longer rows, or NULL */
 } backward_work;
 
 /* Whether a lane has no row, or one that saw nothing. */
@@ -82,16 +89,20 @@ static inline bool is_empty(const backward_panel *p, size_t lane) {
            (p->stats[lane].n == 0 && !(p->stats[lane].flags & WHET_ROW_NOT_FINITE));
 }
 
-/* Whether rows with this policy are computed row by row: all maps except softmax, and every row if
- * statistics have gradients. */
-static inline bool is_by_row(const whet_gradients *g, const whet_policy *policy) {
-    return !whet_policy_is_temperature(policy) || g->logsumexp || g->entropy || g->entropy_after;
+static inline bool has_statistics_gradients(const whet_gradients *g) {
+    return g->logsumexp || g->entropy || g->entropy_after;
 }
 
-/* Whether a lane already holds weights and gradients of logits: lanes computed row by row, and
- * idle lanes of their panels. */
-static inline bool has_logit_grads(const backward_work *w, const backward_panel *p, size_t lane) {
-    return p->by_row > 0 && (lane >= p->row_count || is_by_row(w->gradients, p->row[lane].policy));
+/* Whether rows with this policy may be computed row by row: all maps except softmax, and every row
+ * if statistics have gradients. */
+static inline bool is_by_row(const whet_gradients *g, const whet_policy *policy) {
+    return !whet_policy_is_temperature(policy) || has_statistics_gradients(g);
+}
+
+/* Whether a lane holds weights and gradients of logits before the second sweep: lanes that do not
+ * take exponentials, and idle lanes of their panels. */
+static inline bool has_logit_grads(const backward_panel *p, size_t lane) {
+    return p->settled > 0 && (lane >= p->row_count || !form_is_exponential(p->form[lane]));
 }
 
 /* The offset of a panel's kept tiles for the block at `start`. */
@@ -151,8 +162,23 @@ void whet_backward_find_common(backward_work *w);
 /* The rows of a set in the kernels' layouts, before their first key. */
 void whet_backward_start_set(backward_work *w, size_t set);
 
-/* Logits and gradients of weights, and the sums over rows. */
+/* Logits and gradients of weights, and the sums over rows; or the logits alone. */
 void whet_backward_first_sweep(backward_work *w);
+void whet_backward_find_logits(backward_work *w);
+
+/* The sums of a lane, and to another peak; with backward_part.h. */
+backward_sums whet_backward_lane_sums(const backward_panel *p, size_t lane);
+void whet_backward_set_lane(backward_panel *p, size_t lane, const backward_sums *sums);
+void whet_backward_raise(backward_sums *sums, double exp2_scale, double exp2_scale0, double peak,
+                         double base);
+
+/* Whether sums over whole rows are this task's to add to those of parameters. */
+static inline bool counts_rows(const backward_work *w) {
+    return w->parameters && (!w->part || w->part->is_first);
+}
+
+/* After the first sweep over a part: leaves the sums of its rows, or takes those of all parts. */
+void whet_backward_exchange(backward_work *w);
 
 /* With skip, once all logits are known: the blocks that each panel leaves out. */
 void whet_backward_choose_blocks(backward_work *w);
@@ -167,7 +193,13 @@ void whet_backward_leave_out(const backward_work *w, size_t index, size_t start,
 /* From the sums: what the gradients of logits are made of. */
 void whet_backward_prepare(backward_work *w);
 
-/* The same for one lane with a map, or an idle lane of its panel: everything at once. */
+/* How a row is computed. */
+panel_form whet_backward_form(const backward_work *w, const query_row *row);
+
+/* The lanes of a panel with maps, except those computed row by row. */
+void whet_backward_through_maps(backward_work *w, size_t index);
+
+/* The same for one lane, or an idle lane of its panel: everything at once. */
 void whet_backward_through_row(backward_work *w, size_t index, size_t lane);
 
 /* Adds factor times the gradient of a policy's parameters. */
@@ -189,5 +221,13 @@ void whet_backward_store_bias(const whet_plan *plan, const plan_shape *shape, si
 
 /* Gradients of parameters: all tasks' sums. */
 void whet_backward_store_parameters(const whet_plan *plan, const plan_shape *shape);
+
+/*
+ * Plans one run; `part` must outlive the plan. Runs before the last have no gradients to write
+ * except `betas`, which must be given but is not written. Ordered maps have no parts
+ * (WHET_ERROR_UNSUPPORTED). skip must be 0.
+ */
+whet_status whet_plan_backward_part(const whet_gradients *gradients, const backward_part *part,
+                                    whet_plan *plan);
 
 #endif

@@ -45,19 +45,39 @@ static double given(const float *gradients, uint64_t index) {
     return gradients ? (double)gradients[index] : 0;
 }
 
+/* Whoever has the other parts of the row computes it. */
+static bool visit_part(const backward_work *w, const query_row *row, const row_view *logits,
+                       const whet_stats *stats, row_gradients *gradients) {
+    bool has_values = w->part->run != RUN_LOGITS;
+    part_row part = {.index = whet_row_index(&w->slice, row),
+                     .slice = &w->slice,
+                     .row = row,
+                     .stats = stats,
+                     .logits = *logits,
+                     .gradients = has_values ? gradients : NULL};
+    part.logits.has_sink = false;
+    return w->part->visit(w->part->context, &part);
+}
+
 /* False if something is not finite: filled with NaN then. */
-static bool through_row(backward_work *w, const row_lanes *of, row_gradients *gradients) {
+static bool through_row(backward_work *w, const row_lanes *of, const whet_stats *stats,
+                        row_gradients *gradients) {
     const query_row *row = of->logits.row;
     row_view view = whet_row_form(&w->slice, row, w->row_logits);
     row_view arriving = {.kernels = w->k, .n = view.n, .in = w->row_grads};
     row_job job = whet_row_plan(row->policy, false);
-    whet_lane_take(&of->logits, w->row_logits);
-    whet_lane_take(&of->weight_grads, w->row_grads);
+    if (view.n > 0) {
+        whet_lane_take(&of->logits, w->row_logits);
+        whet_lane_take(&of->weight_grads, w->row_grads);
+    }
     view.out = w->row_grads;
     row_gradients own = *gradients;
     own.out = &arriving;
     own.weights = w->row_logits;
-    bool is_finite = whet_row_backward(&view, &job, &own);
+    bool is_finite =
+        w->part ? visit_part(w, row, &view, stats, &own) : whet_row_backward(&view, &job, &own);
+    if (w->part && w->part->run != RUN_GRADIENTS)
+        return true;
     gradients->beta = own.beta;
     gradients->sink = own.sink;
     if (!is_finite) {
@@ -75,18 +95,20 @@ static void through_empty_row(backward_work *w, backward_panel *p, size_t lane) 
         return;
     double sink_grad = given(w->gradients->logsumexp, whet_row_index(&w->slice, &p->row[lane]));
     p->bad[lane] = !isfinite(sink_grad);
-    if (w->parameters && !p->bad[lane])
+    if (counts_rows(w) && !p->bad[lane])
         w->parameters[p->row[lane].head % w->shape.heads_per_kv].sink += sink_grad;
 }
 
 void whet_backward_through_row(backward_work *w, size_t index, size_t lane) {
     backward_panel *p = w->panels + index;
     bool has_tiles = p->low < p->high;
-    if (is_empty(p, lane) || !has_tiles)
+    if (is_empty(p, lane) || !(has_tiles || w->part))
         through_empty_row(w, p, lane);
-    if (!has_tiles)
+    if (!has_tiles && (is_empty(p, lane) || p->bad[lane] || !w->part))
         return;
-    const row_lanes of = find_lanes(w, index, lane);
+    /* a part may have no keys that the row sees */
+    const row_lanes of =
+        has_tiles ? find_lanes(w, index, lane) : (row_lanes){.logits = {.row = &p->row[lane]}};
     if (is_empty(p, lane) || p->bad[lane]) {
         fill_lanes(&of, p->bad[lane] ? NAN : 0);
         return;
@@ -100,7 +122,7 @@ void whet_backward_through_row(backward_work *w, size_t index, size_t lane) {
                                .entropy_after = given(g->entropy_after, row),
                                .wants_beta = g->betas != NULL,
                                .parameters = w->parameters ? &parameters : NULL};
-    p->bad[lane] = !through_row(w, &of, &gradients);
+    p->bad[lane] = !through_row(w, &of, &p->stats[lane], &gradients);
     if (p->bad[lane])
         return;
     p->beta_grad[lane] = gradients.beta;

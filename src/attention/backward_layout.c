@@ -18,7 +18,7 @@ bool whet_backward_size_sums(const whet_gradients *g, const kernels *k, sum_size
 }
 
 typedef struct layout {
-    size_t panels, queries, grads, query_rows, grad_rows, query_sums, query_totals;
+    size_t panels, maps, queries, grads, query_rows, grad_rows, query_sums, query_totals;
     size_t keys, values, key_columns, logits, weight_grads, softcap_grads, map_rows, spare,
         row_buffer, sums;
     size_t block_weights, block_order, left_out, row_weights; /* with skip */
@@ -49,6 +49,7 @@ static bool lay_out(const whet_gradients *g, const plan_shape *shape, layout *at
     if (!whet_backward_size_sums(g, k, &sums))
         return false;
     at->panels = whet_arena_place(&scratch, shape->panels, sizeof(backward_panel));
+    at->maps = whet_arena_place(&scratch, shape->mapped ? 1 : 0, sizeof(panel_maps));
     at->queries = whet_arena_place(&scratch, a->head_dim * row_count, sizeof(float));
     at->grads = whet_arena_place(&scratch, a->value_dim * row_count, sizeof(float));
     at->query_rows =
@@ -140,6 +141,7 @@ void whet_backward_start_task(backward_work *w, const whet_plan *plan, size_t ta
     w->gradients = &plan->description.gradients;
     w->a = &w->gradients->attention;
     w->shape = whet_shape_of(plan);
+    w->part = w->shape.part;
     w->slice = whet_slice_at(plan, &w->shape, task / w->shape.chunks);
     w->k = w->shape.kernels;
     w->lanes = w->k->lanes;
@@ -147,6 +149,7 @@ void whet_backward_start_task(backward_work *w, const whet_plan *plan, size_t ta
     w->padded_keys = round_up(w->a->keys, BLOCK);
     lay_out(w->gradients, &w->shape, &at);
     w->panels = arena_part(scratch, at.panels);
+    w->maps = w->shape.mapped ? arena_part(scratch, at.maps) : NULL;
     w->queries = arena_part(scratch, at.queries);
     w->grads = arena_part(scratch, at.grads);
     w->query_rows = arena_part(scratch, at.query_rows);

@@ -74,7 +74,18 @@ static bool plan_work(whet_plan *plan, plan_shape *shape) {
     return true;
 }
 
-whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_plan *plan) {
+static whet_status check_part(const whet_gradients *g) {
+    for (size_t i = 0; i < g->attention.policy_count; i++)
+        if (whet_map_of(&g->attention.policies[i])->backward)
+            return whet_refuse(WHET_ERROR_UNSUPPORTED,
+                               "attention.policies[%zu]: gradients of a map that depends on the "
+                               "order of keys need them all in one place",
+                               i);
+    return WHET_OK;
+}
+
+whet_status whet_plan_backward_part(const whet_gradients *gradients, const backward_part *part,
+                                    whet_plan *plan) {
     if (!gradients)
         return whet_refuse(WHET_ERROR_ARGUMENT, "gradients is NULL");
     if (gradients->size != sizeof *gradients)
@@ -89,8 +100,10 @@ whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_p
         return status;
     whet_plan result = {.size = sizeof result, .description = {.gradients = *gradients}};
     whet_gradients *g = &result.description.gradients;
-    plan_shape shape = {.path = PATH_BACKWARD};
+    plan_shape shape = {.path = PATH_BACKWARD, .part = part};
     status = whet_backward_check(g);
+    if (status == WHET_OK && part)
+        status = check_part(g);
     if (status == WHET_OK)
         status = whet_shape_slices(&g->attention, &shape);
     if (status != WHET_OK)
@@ -100,4 +113,8 @@ whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_p
     whet_plan_set_shape(&result, &shape);
     *plan = result;
     return WHET_OK;
+}
+
+whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_plan *plan) {
+    return whet_plan_backward_part(gradients, NULL, plan);
 }

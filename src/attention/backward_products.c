@@ -24,15 +24,15 @@ static void flush_queries(backward_work *w) {
 /* Weights and gradients of logits in the lanes of temperatures; the others keep theirs. */
 static void temperature_gradients(backward_work *w, const backward_panel *p, float *logits,
                                   float *weight_grads, size_t keys) {
-    if (p->by_row == p->row_count)
+    if (p->settled == p->row_count)
         return;
-    if (p->by_row > 0) {
+    if (p->settled > 0) {
         memcpy(w->spare_logits, logits, keys * w->lanes * sizeof(float));
         memcpy(w->spare_grads, weight_grads, keys * w->lanes * sizeof(float));
     }
     w->k->panel_gradients(logits, weight_grads, keys, &p->to_logits);
-    for (size_t lane = 0; p->by_row > 0 && lane < w->lanes; lane++)
-        for (size_t i = lane; has_logit_grads(w, p, lane) && i < keys * w->lanes; i += w->lanes) {
+    for (size_t lane = 0; p->settled > 0 && lane < w->lanes; lane++)
+        for (size_t i = lane; has_logit_grads(p, lane) && i < keys * w->lanes; i += w->lanes) {
             logits[i] = w->spare_logits[i];
             weight_grads[i] = w->spare_grads[i];
         }

@@ -66,7 +66,9 @@ static void start_lane(backward_work *w, size_t index, size_t lane, size_t r) {
     backward_panel *p = w->panels + index;
     query_row row = whet_row_of(&w->slice, r);
     p->row[lane] = row;
-    p->by_row += is_by_row(w->gradients, row.policy);
+    p->form[lane] = whet_backward_form(w, &row);
+    p->settled += !form_is_exponential(p->form[lane]);
+    p->mapped = p->mapped || (p->form[lane] != PANEL_EXP && p->form[lane] != PANEL_BY_ROW);
     p->stats[lane] = *whet_row_stats(&w->slice, &row);
     widen_limits(&row, &p->low, &p->high);
     size_t at = index * w->lanes + lane;
@@ -90,7 +92,7 @@ static bool is_usable(const whet_stats *stats) {
 
 /* A lane before its first key: exponents from the statistics of the forward pass; with a sink,
  * which no gradient arrives at, that is the largest logit so far. */
-static void start_sums(const backward_work *w, backward_panel *p, size_t lane) {
+static void start_sums(backward_panel *p, size_t lane) {
     const whet_stats *stats = &p->stats[lane];
     panel_backward *to_logits = &p->to_logits;
     bool empty = is_empty(p, lane);
@@ -103,13 +105,15 @@ static void start_sums(const backward_work *w, backward_panel *p, size_t lane) {
     p->z[lane] = p->s[lane] = p->a[lane] = p->b[lane] = 0;
     p->z0[lane] = p->s0[lane] = p->q0[lane] = p->distance[lane] = 0;
     p->beta_grad[lane] = 0;
-    if (empty || p->bad[lane] || is_by_row(w->gradients, p->row[lane].policy))
+    if (empty || p->bad[lane] || !form_is_exponential(p->form[lane]))
         return;
     double beta0 = whet_beta0(p->row[lane].policy, stats);
     to_logits->exp2_scale[lane] = whet_exp2_scale(stats->beta);
     to_logits->exp2_scale0[lane] = whet_exp2_scale(beta0);
     p->solved = p->solved || beta0 != 1;
     p->peak[lane] = p->row[lane].sink;
+    if (p->row[lane].map->traits & MAP_ZERO_LOGIT)
+        p->peak[lane] = max_with_zero(p->peak[lane]);
     if (p->peak[lane] > -INFINITY) {
         to_logits->max[lane] = p->peak[lane];
         to_logits->base[lane] = (float)-p->common[lane];
@@ -122,18 +126,19 @@ static void start_panel(backward_work *w, size_t index, size_t first_row) {
     p->row_count = left < w->lanes ? left : w->lanes;
     p->low = SIZE_MAX;
     p->high = 0;
-    p->by_row = 0;
-    p->solved = false;
+    p->settled = 0;
+    p->mapped = p->solved = false;
     for (size_t lane = 0; lane < w->lanes; lane++) {
         size_t at = index * w->lanes + lane;
         if (lane < p->row_count) {
             start_lane(w, index, lane, first_row + lane);
         } else {
+            p->form[lane] = PANEL_EXP;
             pack_row(w, NULL, w->a->head_dim, at, w->query_rows);
             pack_row(w, NULL, w->a->value_dim, at, w->grad_rows);
             p->common[lane] = 0;
         }
-        start_sums(w, p, lane);
+        start_sums(p, lane);
     }
     if (p->low > p->high)
         p->low = p->high;

@@ -76,7 +76,7 @@ static void weigh_panel(backward_work *w, size_t index) {
     for (size_t lane = 0; lane < w->lanes; lane++) {
         bool good = !is_empty(p, lane) && !p->bad[lane];
         double factor = good && z[lane] > 0 ? 1 / z[lane] : 0;
-        if (good && is_by_row(w->gradients, p->row[lane].policy)) {
+        if (good && p->form[lane] == PANEL_BY_ROW) {
             weigh_mapped(w, index, lane);
             continue;
         }

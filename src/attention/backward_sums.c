@@ -13,20 +13,10 @@
 
 /* Rescales the sums of a lane to a new largest logit, where the gradient is `base`. */
 static void raise_lane(backward_panel *p, size_t lane, float max, float base) {
-    panel_backward *to_logits = &p->to_logits;
-    if (p->peak[lane] > -INFINITY) {
-        double shift = (double)to_logits->max[lane] - (double)max;
-        double factor = exp2((double)to_logits->exp2_scale[lane] * shift);
-        double base_shift = (double)base - (double)to_logits->base[lane];
-        p->a[lane] -= base_shift * p->z[lane];
-        p->b[lane] -= base_shift * p->s[lane];
-        sums_shift(shift, factor, &p->a[lane], &p->b[lane], NULL);
-        sums_shift(shift, factor, &p->z[lane], &p->s[lane], NULL);
-        sums_shift(shift, exp2((double)to_logits->exp2_scale0[lane] * shift), &p->z0[lane],
-                   &p->s0[lane], &p->q0[lane]);
-    }
-    p->peak[lane] = to_logits->max[lane] = max;
-    to_logits->base[lane] = base;
+    backward_sums sums = whet_backward_lane_sums(p, lane);
+    whet_backward_raise(&sums, (double)p->to_logits.exp2_scale[lane],
+                        (double)p->to_logits.exp2_scale0[lane], (double)max, (double)base);
+    whet_backward_set_lane(p, lane, &sums);
 }
 
 static void raise_peaks(const backward_work *w, backward_panel *p, const float *logits,
@@ -77,8 +67,10 @@ static void find_weight_grads(backward_work *w, size_t index, size_t start, size
                      w->grads + index * dim * w->lanes, dim, w->weight_grads + at);
     /* their g is 0, which lacks what all values have in common, as all g do here */
     whet_backward_leave_out(w, index, start, keys, p->common, w->weight_grads + at);
-    if (p->by_row < p->row_count)
+    if (p->settled < p->row_count)
         sum_tile(w, p, w->logits + at, w->weight_grads + at, keys);
+    else if (p->mapped)
+        raise_peaks(w, p, w->logits + at, w->weight_grads + at, keys);
 }
 
 /* What a sweep over the keys computes. */
@@ -119,6 +111,8 @@ static void sweep(backward_work *w, unsigned what) {
         sweep_block(w, start, what);
 }
 
+void whet_backward_find_logits(backward_work *w) { sweep(w, SWEEP_LOGITS); }
+
 void whet_backward_first_sweep(backward_work *w) {
     if (!(w->a->skip > 0)) {
         sweep(w, SWEEP_LOGITS | SWEEP_WEIGHT_GRADS);
@@ -135,6 +129,14 @@ void whet_backward_first_sweep(backward_work *w) {
 static extra_logit weigh_sink(const backward_panel *p, size_t lane, float exp2_scale) {
     return weigh_extra_logit((double)p->row[lane].sink, (double)p->to_logits.max[lane],
                              (double)exp2_scale);
+}
+
+/* The same for the logit of zero of softmax1. */
+static extra_logit weigh_zero(const backward_panel *p, size_t lane) {
+    if (!(p->row[lane].map->traits & MAP_ZERO_LOGIT))
+        return (extra_logit){0, 0};
+    return weigh_extra_logit(0, (double)p->to_logits.max[lane],
+                             (double)p->to_logits.exp2_scale[lane]);
 }
 
 /* Moments at beta0 with the sink: those of the forward pass where beta0 is 1, rescaled to the
@@ -166,9 +168,11 @@ static void prepare_lane(backward_work *w, backward_panel *p, size_t lane) {
     extra_logit sink = weigh_sink(p, lane, to_logits->exp2_scale[lane]);
     extra_logit sink0 = weigh_sink(p, lane, to_logits->exp2_scale0[lane]);
     double base = (double)to_logits->base[lane] + p->common[lane]; /* of g; a sink's g is 0 */
-    double z = p->z[lane] + sink.weight, s = p->s[lane] + sink.distance * sink.weight;
-    gradient_sums of_row = {z, s, p->a[lane] - base * sink.weight,
-                            p->b[lane] - base * sink.distance * sink.weight};
+    row_sums extra = extra_sums(sink), zero = extra_sums(weigh_zero(p, lane));
+    extra.z += zero.z;
+    extra.s += zero.s;
+    double z = p->z[lane] + extra.z, s = p->s[lane] + extra.s;
+    gradient_sums of_row = {z, s, p->a[lane] - base * extra.z, p->b[lane] - base * extra.s};
     double mean = gradient_mean(of_row), beta_grad = gradient_of_beta(of_row);
     p->bad[lane] =
         p->bad[lane] || !(z > 0) || !isfinite(z) || !isfinite(mean) || !isfinite(beta_grad);
@@ -195,7 +199,7 @@ static void prepare_lane(backward_work *w, backward_panel *p, size_t lane) {
         to_logits->mean0[lane] = to_float(mean0);
         to_logits->moves = 1;
     }
-    if (!w->parameters)
+    if (!counts_rows(w))
         return;
     parameter_sums *sums = w->parameters + p->row[lane].head % w->shape.heads_per_kv;
     whet_backward_add_parameters(sums->parameters, &moves.parameters, beta_grad);
@@ -208,10 +212,12 @@ void whet_backward_prepare(backward_work *w) {
     for (size_t i = 0; i < w->panel_count; i++) {
         backward_panel *p = w->panels + i;
         p->to_logits.moves = 0;
+        if (p->mapped && p->low < p->high)
+            whet_backward_through_maps(w, i);
         for (size_t lane = 0; lane < w->lanes; lane++) {
-            if (!has_logit_grads(w, p, lane))
+            if (!has_logit_grads(p, lane))
                 prepare_lane(w, p, lane);
-            else
+            else if (lane >= p->row_count || p->form[lane] == PANEL_BY_ROW || p->low >= p->high)
                 whet_backward_through_row(w, i, lane);
         }
     }

@@ -12,11 +12,14 @@
  * phase 3   the chunks' outputs added up and written
  *
  * With skip, two phases come before the values: a chunk's weights and those of its
- * blocks, then the blocks that each key head leaves out.
+ * blocks, then the blocks that each key head leaves out. With a mask, one comes before
+ * the scores: it finds which queries are computed together, and with which keys
+ * (query_sets.h); the other phases then take one set of queries after the other.
  */
 #include "attention/decode.h"
 
 typedef enum decode_step {
+    STEP_SETS, /* with a mask alone */
     STEP_SCORES,
     STEP_BETAS,
     STEP_WEIGHTS, /* these two with skip alone */
@@ -25,34 +28,77 @@ typedef enum decode_step {
     STEP_OUTPUTS
 } decode_step;
 
-static decode_step step_of(const whet_plan *plan, unsigned phase) {
+static decode_step step_of(const whet_plan *plan, const plan_shape *shape, unsigned phase) {
+    unsigned step = phase + (shape->has_sets ? 0 : 1);
     bool is_short = !(plan->description.attention.skip > 0);
-    return (decode_step)(is_short && phase >= STEP_WEIGHTS ? phase + 2 : phase);
+    return (decode_step)(is_short && step >= STEP_WEIGHTS ? step + 2 : step);
+}
+
+static bool is_by_chunk(decode_step step) {
+    return step == STEP_SCORES || step == STEP_WEIGHTS || step == STEP_VALUES;
+}
+
+/* A step of one task, which is a chunk's, a row's or a slice's. */
+static whet_status run_step(decode_work *w, decode_step step, size_t row, uint64_t *first_bad_row,
+                            whet_status status) {
+    if (step == STEP_SCORES)
+        whet_decode_score_chunk(w);
+    if (step == STEP_WEIGHTS)
+        whet_decode_weigh_chunk(w);
+    if (step == STEP_CHOICE)
+        whet_decode_choose_blocks(w);
+    if (step == STEP_VALUES)
+        whet_decode_value_chunk(w);
+    if (step == STEP_BETAS)
+        whet_decode_choose_beta(w, row);
+    for (size_t r = 0; step == STEP_OUTPUTS && r < w->shape.row_count; r++)
+        status = whet_decode_reduce_row(w, r, first_bad_row, status);
+    return status;
+}
+
+/* The same where queries are in sets: the task's chunk among those of all sets, and every
+ * `shape.chunks`-th after it, the row in its set, or the slice's rows of all sets. */
+static whet_status run_in_sets(const whet_plan *plan, const plan_shape *shape, decode_step step,
+                               size_t slice, size_t chunk, size_t row, void *scratch,
+                               uint64_t *first_bad_row) {
+    const size_t kv_heads = plan->description.attention.kv_heads;
+    const query_sets *sets = whet_decode_sets(plan, slice / kv_heads);
+    whet_status status = WHET_OK;
+    size_t chunks_before = 0;
+    for (size_t i = 0; i < sets->count; i++) {
+        const query_set *set = &sets->set[i];
+        size_t first = set->first_query * shape->heads_per_kv,
+               rows = set->queries * shape->heads_per_kv;
+        size_t chunks = (set->keys + shape->chunk_keys - 1) / shape->chunk_keys;
+        for (; is_by_chunk(step) && chunk < chunks_before + chunks; chunk += shape->chunks) {
+            decode_work w = whet_decode_enter_set(plan, slice, set, chunk - chunks_before, scratch);
+            run_step(&w, step, 0, first_bad_row, status);
+        }
+        chunks_before += chunks;
+        if (is_by_chunk(step) || (step == STEP_BETAS && (row < first || row >= first + rows)))
+            continue;
+        decode_work w = whet_decode_enter_set(plan, slice, set, 0, scratch);
+        status = run_step(&w, step, row - first, first_bad_row, status);
+    }
+    return status;
 }
 
 whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t task, void *scratch,
                                  uint64_t *first_bad_row) {
     plan_shape shape = whet_shape_of(plan);
-    decode_step step = step_of(plan, phase);
-    bool by_chunk = step == STEP_SCORES || step == STEP_WEIGHTS || step == STEP_VALUES;
+    decode_step step = step_of(plan, &shape, phase);
+    if (step == STEP_SETS) {
+        whet_decode_find_sets(plan, task);
+        return WHET_OK;
+    }
     /* a chunk for all key heads before the next chunk */
     size_t head_sets = shape.slices / shape.heads_per_task;
-    size_t index = by_chunk             ? task % head_sets * shape.heads_per_task
+    size_t slice = is_by_chunk(step)    ? task % head_sets * shape.heads_per_task
                    : step == STEP_BETAS ? task / shape.row_count
                                         : task;
-    decode_work w = whet_decode_start(plan, index, by_chunk ? task / head_sets : 0, scratch);
-    whet_status status = WHET_OK;
-    if (step == STEP_SCORES)
-        whet_decode_score_chunk(&w);
-    if (step == STEP_WEIGHTS)
-        whet_decode_weigh_chunk(&w);
-    if (step == STEP_CHOICE)
-        whet_decode_choose_blocks(&w);
-    if (step == STEP_VALUES)
-        whet_decode_value_chunk(&w);
-    if (step == STEP_BETAS)
-        whet_decode_choose_beta(&w, task % shape.row_count);
-    for (size_t r = 0; step == STEP_OUTPUTS && r < shape.row_count; r++)
-        status = whet_decode_reduce_row(&w, r, first_bad_row, status);
-    return status;
+    size_t chunk = is_by_chunk(step) ? task / head_sets : 0, row = task % shape.row_count;
+    if (shape.has_sets)
+        return run_in_sets(plan, &shape, step, slice, chunk, row, scratch, first_bad_row);
+    decode_work w = whet_decode_start(plan, slice, chunk, scratch);
+    return run_step(&w, step, row, first_bad_row, WHET_OK);
 }

@@ -3,16 +3,20 @@
  * is known of its rows. decode.c explains the phases and drives them:
  * decode_plan.c divides the work and lays out memory, decode_cache.c reads keys
  * and values, decode_scores.c, decode_betas.c, decode_skip.c, decode_values.c and
- * decode_reduce.c are one phase each, except that decode_skip.c has two.
+ * decode_reduce.c are one phase each, except that decode_skip.c has two;
+ * decode_columns.c is the part of decode_values.c for transposed values.
  */
 #ifndef WHET_DECODE_H
 #define WHET_DECODE_H
 
 #include "attention/arena.h"
 #include "attention/geometry.h"
+#include "attention/query_sets.h"
 #include "attention/skip.h"
+#include "row/view.h"
 
-#define DECODE_CONVERTED 16 /* rows of a caller's own type converted at a time */
+#define DECODE_CONVERTED 16                /* rows of a caller's own type converted at a time */
+#define DECODE_GATHERED ((size_t)32 << 10) /* bytes of listed rows that are gathered at a time */
 
 /* A row of one slice once its beta is known. */
 typedef struct decode_row {
@@ -35,7 +39,8 @@ typedef struct decode_work {
     kv_slice slice; /* the first */
     plan_shape shape;
     size_t row_count;
-    size_t start, count; /* the chunk's keys */
+    const query_set *set; /* whose rows and keys these are, or NULL for all */
+    size_t start, count;  /* the chunk's keys */
     size_t chunk;
     float *logits; /* of the slice's first row */
     size_t logits_stride;
@@ -45,7 +50,12 @@ typedef struct decode_work {
     float *maxima; /* of keys, NaN if there is one; with max_logits alone */
     float *outputs;
     float *queries, *weights, *partial, *converted;
+    char *gathered;
     size_t weights_stride, outputs_stride;
+    /* where maps are made row by row, of the slice's first row; NULL elsewhere: */
+    float *part_max; /* [slice][row][part]: the largest logit of ROW_PART keys, from key 0 on */
+    bool *part_live; /* whether a part has coefficients other than zero: others are not stored */
+    size_t parts;
     /* with skip, of the slice's first block: */
     float *block_weights; /* [slice][block][row] */
     uint32_t *block_order;
@@ -59,6 +69,17 @@ static inline size_t padded(size_t n) { return round_up(n, ROW_PAD); }
 /* Where a chunk's share of a row's output goes. */
 static inline float *decode_output(const decode_work *w, size_t r, size_t chunk) {
     return w->outputs + chunk * w->outputs_stride + r * padded(w->slice.attention->value_dim);
+}
+
+/* Whether a row's coefficients of the part of key j are stored. */
+static inline bool decode_part_is_live(const decode_work *w, size_t r, size_t j) {
+    return w->part_live[r * w->parts + j / ROW_PART];
+}
+
+/* The end of the part of key j, or `high`. */
+static inline size_t decode_part_end(size_t j, size_t high) {
+    size_t end = (j / ROW_PART + 1) * ROW_PART;
+    return end < high ? end : high;
 }
 
 /* Fetches a row's logits of a chunk, which after a phase are in the outer caches. */
@@ -81,6 +102,13 @@ whet_status whet_run_decode_task(const whet_plan *plan, unsigned phase, size_t t
 decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t chunk,
                               void *scratch);
 
+/* Finds the query sets of a plane of the mask; those of a batch; and a task's part of one of them:
+ * a chunk of the set's own keys. */
+void whet_decode_find_sets(const whet_plan *plan, size_t plane);
+query_sets *whet_decode_sets(const whet_plan *plan, size_t batch);
+decode_work whet_decode_enter_set(const whet_plan *plan, size_t slice_index, const query_set *set,
+                                  size_t chunk, void *scratch);
+
 /* Row r of the task's heads. */
 query_row whet_decode_row_at(const decode_work *w, size_t r);
 
@@ -92,7 +120,11 @@ void whet_decode_visible_keys(const decode_work *w, size_t *low, size_t *high);
 /* Whether the kernels can read a tensor's rows in place. */
 bool whet_decode_reads_directly(const whet_tensor *tensor);
 
-/* `count` rows of keys or values from `start` on, of all the task's heads. */
+/* The same for columns of transposed values: see decode_columns.c. */
+bool whet_decode_reads_columns(const whet_tensor *tensor);
+
+/* The first of `count` rows of keys or values from `start` on, of all the task's heads: as many as
+ * can be read in place, or some that were gathered. */
 kv_rows whet_decode_cache(const decode_work *w, const whet_tensor *tensor, size_t start,
                           size_t count, size_t depth);
 
@@ -110,20 +142,35 @@ void whet_decode_score_chunk(decode_work *w);
 /* A row's statistics, and its beta or its map's coefficients. */
 void whet_decode_choose_beta(decode_work *w, size_t r);
 
+/* Whether weights are those of all logits, so that no pass over whole rows makes them. */
+bool whet_decode_has_exponentials(const map_descriptor *map);
+
 /* With skip, before the values: weights of a chunk in place of its logits, and of its blocks; then
- * the blocks of a slice that are left out. */
+ * the blocks of a slice that are left out. Where beta is known in advance, weights relative to a
+ * chunk's maximum are made with its logits, in the nearest cache, and only their sums are brought
+ * to that of the row. */
+static inline bool decode_weighs_early(const decode_work *w) {
+    return w->shape.fused && w->slice.attention->skip > 0;
+}
+void whet_decode_weigh_early(decode_work *w, size_t r, size_t low, size_t high);
 void whet_decode_weigh_chunk(decode_work *w);
 void whet_decode_choose_blocks(decode_work *w);
 
 /* Copies the weights of keys [from, to) to w->weights, which begin at key `low`: zeros where their
- * head leaves them out. */
+ * head leaves them out. Once a chunk's values are added, its outputs are multiplied by what weights
+ * that were made early still lack. */
 void whet_decode_take_weights(decode_work *w, size_t low, size_t from, size_t to);
+void whet_decode_finish_outputs(decode_work *w);
 
 /* The next keys from *to on, up to `high`, that some head does not leave out; false for none. */
 bool whet_decode_next_run(const decode_work *w, size_t high, size_t *from, size_t *to);
 
 /* Weights of a chunk, and what they select of the values. */
 void whet_decode_value_chunk(decode_work *w);
+
+/* Adds the values of keys [from, to) to the outputs, column by column; the weights begin at key
+ * `low`. */
+void whet_decode_add_columns(decode_work *w, size_t low, size_t from, size_t to);
 
 /* The parts of that for rows whose chunks are in several places. `total` is what all of them come
  * to, with the sink; the extras are what belongs to the normalisation besides the keys. */

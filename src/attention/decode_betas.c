@@ -37,11 +37,14 @@ static void make_coefficients(decode_work *w, const query_row *row, size_t r, de
     }
     row_job job = whet_row_plan(row->policy, true);
     row_view view = whet_row_form(&w->slice, row, logits);
+    if (row->low % ROW_PART == 0 && !job.map->forward) {
+        view.part_max = w->part_max + r * w->parts + row->low / ROW_PART;
+        view.part_live = w->part_live + r * w->parts + row->low / ROW_PART;
+    }
     whet_map_row(&view, &job, &state->stats);
 }
 
-/* Whether weights are exponentials of all logits: others are made row by row. */
-static bool are_exponentials(const map_descriptor *map) {
+bool whet_decode_has_exponentials(const map_descriptor *map) {
     return (map->traits & MAP_EXPONENTIAL) && !(map->traits & MAP_SEARCHES);
 }
 
@@ -52,7 +55,7 @@ static uint64_t find_argmax(const decode_work *w, size_t r) {
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)
         if (w->pieces[chunk * w->row_count + r].max > top.max)
             top = w->pieces[chunk * w->row_count + r];
-    return top.argmax;
+    return top.argmax == UINT64_MAX ? top.argmax : key_at(&w->slice.list, top.argmax);
 }
 
 static void note_max_logit(const decode_work *w, const query_row *row, size_t r) {
@@ -68,7 +71,7 @@ void whet_decode_start_row(decode_row *state, const query_row *row, whet_stats *
     *state = (decode_row){.stats = *total,
                           .max = total->max > -(double)INFINITY ? (float)total->max : 0,
                           .exp2_scale = whet_exp2_scale(1.0),
-                          .mapped = !are_exponentials(row->map),
+                          .mapped = !whet_decode_has_exponentials(row->map),
                           .sink_z = 1};
 }
 
@@ -95,7 +98,7 @@ void whet_decode_weigh_extras(decode_row *state, const query_row *row) {
 }
 
 void whet_decode_choose_beta(decode_work *w, size_t r) {
-    query_row row = whet_row_of(&w->slice, r);
+    query_row row = whet_decode_row_at(w, r);
     decode_row *state = w->states + r;
     whet_stats total = extra_stats((double)row.sink);
     for (size_t chunk = 0; chunk < w->shape.chunks; chunk++)

@@ -24,10 +24,12 @@ typedef struct layout {
     size_t outputs; /* float [task][row][padded value_dim], */
     size_t
         outputs_stride; /* from a task's to those of the next chunk: also an odd number of lines */
+    size_t part_max, part_live;                               /* with maps: see decode_work */
     size_t block_weights, block_order, left_out, row_weights; /* with skip: see decode_work */
+    query_sets_layout sets;                                   /* with has_sets */
     size_t total;
     /* in the scratch of a task */
-    size_t queries, weights, partial, converted, scratch;
+    size_t queries, weights, partial, converted, gathered, scratch;
 } layout;
 
 /* Floats from a row's logits to the next row's: one more than there are keys, since a map treats a
@@ -57,6 +59,10 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     at->maxima = whet_arena_place(&workspace, a->max_logits ? pieces : 0, sizeof(float));
     at->outputs = whet_arena_place(
         &workspace, whet_arena_product(&workspace, tasks, at->outputs_stride), sizeof(float));
+    size_t parts = whet_arena_product(&workspace, row_count,
+                                      shape->mapped ? (a->keys + ROW_PART - 1) / ROW_PART : 0);
+    at->part_max = whet_arena_place(&workspace, parts, sizeof(float));
+    at->part_live = whet_arena_place(&workspace, parts, sizeof(bool));
     size_t blocks =
         whet_arena_product(&workspace, shape->slices, a->skip > 0 ? skip_block_count(a->keys) : 0);
     at->block_weights = whet_arena_place(
@@ -73,6 +79,9 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
         sizeof(float));
     at->converted =
         whet_arena_place(&scratch, (size_t)DECODE_CONVERTED * HEAD_DIM_MAX, sizeof(float));
+    at->gathered = whet_arena_place(&scratch, shape->has_sets ? DECODE_GATHERED : 0, 1);
+    if (shape->has_sets)
+        at->sets = whet_place_query_sets(a, &workspace);
     at->total = workspace.bytes;
     at->scratch = scratch.bytes;
     return !workspace.overflow && !scratch.overflow;
@@ -83,6 +92,12 @@ static bool lies_by_position(const whet_tensor *tensor, size_t heads, size_t dim
     ptrdiff_t most = (ptrdiff_t)element_row_bytes(element_type_of(tensor->type), dim) + GAP_MOST;
     return whet_decode_reads_directly(tensor) && tensor->stride[1] > 0 &&
            tensor->stride[1] <= most && tensor->stride[2] / tensor->stride[1] >= (ptrdiff_t)heads;
+}
+
+/* Transposed values are read head by head in any case. */
+static bool allows_heads(const whet_attention *a) {
+    return lies_by_position(&a->k, a->kv_heads, a->head_dim) &&
+           (whet_decode_reads_columns(&a->v) || lies_by_position(&a->v, a->kv_heads, a->value_dim));
 }
 
 /* The largest number of keys that any query sees. */
@@ -113,8 +128,7 @@ static size_t divisor_up_to(size_t number, size_t most) {
 
 /* The largest number of interleaved key heads that a task may take: a divisor of their number. */
 static size_t heads_at_most(const whet_attention *a) {
-    if (a->keys == 0 || !lies_by_position(&a->k, a->kv_heads, a->head_dim) ||
-        !lies_by_position(&a->v, a->kv_heads, a->value_dim))
+    if (a->keys == 0 || !allows_heads(a))
         return 1;
     return divisor_up_to(a->kv_heads, HEADS_PER_TASK);
 }
@@ -178,11 +192,14 @@ static bool count_tasks(whet_plan *plan, const plan_shape *shape) {
     size_t tasks;
     if (!size_multiply(shape->slices / shape->heads_per_task, shape->chunks, &tasks))
         return false;
-    unsigned values = plan->description.attention.skip > 0 ? 4 : 2; /* phases before the values */
+    const whet_attention *a = &plan->description.attention;
+    unsigned scores = shape->has_sets ? 1 : 0; /* phases before the scores, and before the values */
+    unsigned values = scores + (a->skip > 0 ? 4 : 2);
     plan->phases = values + 2;
-    plan->tasks[0] = plan->tasks[2] = plan->tasks[values] = tasks;
+    plan->tasks[0] = mask_planes(a);
+    plan->tasks[scores] = plan->tasks[scores + 2] = plan->tasks[values] = tasks;
     plan->tasks[values - 1] = plan->tasks[values + 1] = shape->slices;
-    return size_multiply(shape->slices, shape->row_count, &plan->tasks[1]);
+    return size_multiply(shape->slices, shape->row_count, &plan->tasks[scores + 1]);
 }
 
 bool whet_plan_decode(whet_plan *plan, plan_shape *shape) {
@@ -235,6 +252,12 @@ decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t 
     w.weights_stride = weights_stride_of(&w.shape);
     w.partial = arena_part(scratch, at.partial);
     w.converted = arena_part(scratch, at.converted);
+    w.gathered = arena_part(scratch, at.gathered);
+    if (w.shape.mapped) {
+        w.parts = (a->keys + ROW_PART - 1) / ROW_PART;
+        w.part_max = (float *)arena_part(base, at.part_max) + row * w.parts;
+        w.part_live = (bool *)arena_part(base, at.part_live) + row * w.parts;
+    }
     if (a->skip > 0) {
         size_t block = slice_index * skip_block_count(a->keys);
         w.block_weights = (float *)arena_part(base, at.block_weights) + block * w.shape.row_count;
@@ -245,17 +268,74 @@ decode_work whet_decode_start(const whet_plan *plan, size_t slice_index, size_t 
     return w;
 }
 
+static query_sets_layout sets_of(const whet_plan *plan) {
+    plan_shape shape = whet_shape_of(plan);
+    layout at = {0};
+    lay_out(&plan->description.attention, &shape, &at);
+    return at.sets;
+}
+
+query_sets *whet_decode_sets(const whet_plan *plan, size_t batch) {
+    const query_sets_layout at = sets_of(plan);
+    return query_sets_at(&plan->description.attention, &at, plan->workspace, batch);
+}
+
+void whet_decode_find_sets(const whet_plan *plan, size_t plane) {
+    const plan_shape shape = whet_shape_of(plan);
+    const query_sets_layout at = sets_of(plan);
+    kv_slice slice = whet_slice_at(plan, &shape, plane * plan->description.attention.kv_heads);
+    whet_find_query_sets(&slice, &at, plan->workspace);
+}
+
+/* Rows are divided by sets before they are by heads; the arrays of chunks are those of a set. */
+decode_work whet_decode_enter_set(const whet_plan *plan, size_t slice_index, const query_set *set,
+                                  size_t chunk, void *scratch) {
+    const plan_shape all = whet_shape_of(plan);
+    const size_t heads = all.heads_per_task, head = slice_index % heads;
+    decode_work w = whet_decode_start(plan, slice_index - head, 0, scratch);
+    const size_t rows_before = set->first_query * all.heads_per_kv,
+                 rows = set->queries * all.heads_per_kv, row = heads * rows_before + head * rows,
+                 entry = all.chunks * heads * rows_before + head * rows;
+    w.set = set;
+    w.slice.kv_head += head;
+    w.slice.list = set->list;
+    w.shape.row_count = rows;
+    w.shape.chunks = (set->keys + all.chunk_keys - 1) / all.chunk_keys;
+    w.row_count = heads * rows;
+    w.chunk = chunk;
+    w.start = chunk * all.chunk_keys;
+    w.count = set->keys - w.start < all.chunk_keys ? set->keys - w.start : all.chunk_keys;
+    w.logits += row * w.logits_stride;
+    w.states += row;
+    if (w.part_max) {
+        w.part_max += row * w.parts;
+        w.part_live += row * w.parts;
+    }
+    w.pieces += entry;
+    w.sums += entry;
+    w.maxima = w.maxima ? w.maxima + entry : NULL;
+    w.outputs += row * padded(w.slice.attention->value_dim);
+    return w;
+}
+
 query_row whet_decode_row_at(const decode_work *w, size_t r) {
+    const query_set *set = w->set;
     kv_slice slice = w->slice;
     slice.kv_head += r / w->shape.row_count;
-    return whet_row_of(&slice, r % w->shape.row_count);
+    size_t first = set ? set->first_query * slice.heads_per_kv : 0;
+    query_row row = whet_row_of(&slice, first + r % w->shape.row_count);
+    if (set) {
+        row.low = row.low == 0 ? 0 : whet_place_in_set(set, row.low);
+        row.high = row.high == slice.attention->keys ? set->keys : whet_place_in_set(set, row.high);
+    }
+    return row;
 }
 
 void whet_decode_visible_keys(const decode_work *w, size_t *low, size_t *high) {
     *low = SIZE_MAX;
     *high = 0;
     for (size_t r = 0; r < w->shape.row_count; r++) {
-        query_row row = whet_row_of(&w->slice, r);
+        query_row row = whet_decode_row_at(w, r);
         widen_limits(&row, low, high);
     }
     if (*low < w->start)

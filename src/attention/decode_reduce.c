@@ -17,7 +17,7 @@ static void add_row(const float *x, size_t n, size_t ahead, double *total) {
 whet_status whet_decode_finish_row(decode_work *w, size_t r, chunk_sums sums, const double *total,
                                    uint64_t *first_bad_row, whet_status status) {
     const whet_attention *a = w->slice.attention;
-    query_row row = whet_row_of(&w->slice, r);
+    query_row row = whet_decode_row_at(w, r);
     decode_row *state = w->states + r;
     double z = sums.z, s = sums.s;
     float result[HEAD_DIM_MAX];

@@ -18,9 +18,12 @@ static void score_keys(decode_work *w, size_t start, size_t count) {
     const kernels *k = w->shape.kernels;
     size_t stride = padded(a->head_dim);
     if (whet_decode_reads_directly(&a->k)) {
-        kv_rows keys = whet_decode_cache(w, &a->k, start, count, a->head_dim);
-        k->cache_scores(&keys, w->queries, w->shape.row_count, stride, w->logits + start,
-                        w->logits_stride);
+        for (size_t done = 0; done < count;) {
+            kv_rows keys = whet_decode_cache(w, &a->k, start + done, count - done, a->head_dim);
+            k->cache_scores(&keys, w->queries, w->shape.row_count, stride, w->logits + start + done,
+                            w->logits_stride);
+            done += keys.count;
+        }
         return;
     }
     for (size_t done = 0; done < count; done += DECODE_CONVERTED) {
@@ -41,9 +44,10 @@ static void adjust_row(decode_work *w, const query_row *row, size_t start, size_
     if (a->alibi_slopes) {
         float slope = a->alibi_slopes[row->head];
         for (size_t j = 0; j < count; j++)
-            logits[j] -= slope * fabsf((float)(row->position - (int64_t)(start + j)));
+            logits[j] -=
+                slope * fabsf((float)(row->position - (int64_t)key_at(&w->slice.list, start + j)));
     }
-    if (whet_is_masked(a))
+    if (a->bias.data || (a->mask.data && !(w->set && w->set->is_plain)))
         whet_add_mask_row(&w->slice, row, start, count, logits);
     for (size_t j = start; j < start + count && j < row->low; j++)
         logits[j - start] = -INFINITY;
@@ -98,6 +102,17 @@ static whet_stats piece_of(const decode_work *w, const float *logits, size_t low
     return piece;
 }
 
+/* The largest logits of a row's parts, all of whose coefficients are stored until they are known.
+ */
+static void note_parts(decode_work *w, size_t r, size_t low, size_t high) {
+    const float *logits = w->logits + r * w->logits_stride;
+    for (size_t j = low, end; j < high; j = end) {
+        end = decode_part_end(j, high);
+        w->part_max[r * w->parts + j / ROW_PART] = w->shape.kernels->max(logits + j, end - j);
+        w->part_live[r * w->parts + j / ROW_PART] = true;
+    }
+}
+
 void whet_decode_score_chunk(decode_work *w) {
     size_t low, high;
     whet_decode_visible_keys(w, &low, &high);
@@ -109,7 +124,11 @@ void whet_decode_score_chunk(decode_work *w) {
         float *logits = w->logits + r * w->logits_stride + low;
         adjust_row(w, &row, low, high - low, logits);
         w->pieces[w->chunk * w->row_count + r] = piece_of(w, logits, low, high - low);
+        if (w->part_max && !whet_decode_has_exponentials(row.map))
+            note_parts(w, r, low, high);
         if (w->maxima)
             w->maxima[w->chunk * w->row_count + r] = max_or_nan(w, logits, high - low);
+        if (decode_weighs_early(w) && whet_decode_has_exponentials(row.map))
+            whet_decode_weigh_early(w, r, low, high);
     }
 }

@@ -3,6 +3,8 @@
  * its logits, and the sums of its blocks; then the blocks that a slice leaves out.
  */
 #include "attention/decode.h"
+#include "attention/row_form.h"
+#include "row/stats.h"
 #include <math.h>
 #include <string.h>
 
@@ -29,10 +31,23 @@ static double sum_of(const float *x, size_t n) {
 static double mapped_block(const decode_work *w, size_t r, size_t from, size_t to) {
     query_row row = whet_decode_row_at(w, r);
     float *weights = w->logits + r * w->logits_stride;
+    bool is_live = from < to && decode_part_is_live(w, r, from);
     for (size_t j = from; j < to; j++)
-        if (j < row.low || j >= row.high)
+        if (!is_live || j < row.low || j >= row.high)
             weights[j] = 0;
-    return sum_of(weights + from, to - from);
+    double sum = sum_of(weights + from, to - from);
+    *block_weight(w, r, from / SKIP_KEYS) = (float)sum;
+    return sum;
+}
+
+/* Exponentials of the logits [from, to) relative to `max`, in their place; returns their sum, which
+ * is also noted for the block. */
+static double weigh_block(const decode_work *w, size_t r, size_t from, size_t to, float max,
+                          float exp2_scale) {
+    float *logits = w->logits + r * w->logits_stride + from;
+    double sum = w->shape.kernels->exp_store(logits, to - from, max, exp2_scale, logits);
+    *block_weight(w, r, from / SKIP_KEYS) = (float)sum;
+    return sum;
 }
 
 /* The weights of row r in a chunk, and the sums of blocks and chunk. */
@@ -46,32 +61,80 @@ static chunk_sums weigh_row(const decode_work *w, size_t r, size_t low, size_t h
         k->sums(logits + low, high - low, state->max, state->exp2_scale, &sums);
     for (size_t j = low, end; j < high; j = end) {
         end = block_end(j, high);
-        double sum = state->mapped ? mapped_block(w, r, j, end)
-                                   : k->exp_store(logits + j, end - j, state->max,
-                                                  state->exp2_scale, logits + j);
-        *block_weight(w, r, j / SKIP_KEYS) = (float)sum;
-        z += sum;
+        z += state->mapped ? mapped_block(w, r, j, end)
+                           : weigh_block(w, r, j, end, state->max, state->exp2_scale);
     }
     if (state->mapped) /* its coefficients are normalised; NaN spoils the row all the same */
         z = isnan(z) ? z : 0;
     return (chunk_sums){.z = z, .s = sums.s};
 }
 
+static void clear_block_weights(const decode_work *w, size_t r, size_t low, size_t high) {
+    for (size_t j = low; j < high; j = block_end(j, high))
+        *block_weight(w, r, j / SKIP_KEYS) = 0;
+}
+
+void whet_decode_weigh_early(decode_work *w, size_t r, size_t low, size_t high) {
+    query_row row = whet_decode_row_at(w, r);
+    size_t index = w->chunk * w->row_count + r;
+    const whet_stats *piece = &w->pieces[index];
+    float *logits = w->logits + r * w->logits_stride;
+    double z = piece->flags & WHET_ROW_NOT_FINITE ? (double)NAN : 0;
+    clear_block_weights(w, r, w->start, w->start + w->count);
+    if (piece->n == 0 || isnan(z)) {
+        memset(logits + low, 0, (high - low) * sizeof(float));
+    } else {
+        float scale = whet_exp2_scale(whet_known_beta(&w->slice, &row));
+        for (size_t j = low, end; j < high; j = end) {
+            end = block_end(j, high);
+            z += weigh_block(w, r, j, end, (float)piece->max, scale);
+        }
+    }
+    w->sums[index] = (chunk_sums){.z = z};
+}
+
+/* What a chunk's weights, which are relative to its own maximum, are multiplied by; 0 where they
+ * count for nothing. */
+static double early_factor(const decode_work *w, size_t r) {
+    const decode_row *state = w->states + r;
+    const whet_stats *piece = &w->pieces[w->chunk * w->row_count + r];
+    bool counts = piece->n > 0 && !(state->stats.flags & WHET_ROW_NOT_FINITE);
+    return counts ? exp2((double)state->exp2_scale * (piece->max - (double)state->max)) : 0;
+}
+
+/* The sums of a chunk's row, and those of its blocks, brought to the row's maximum. */
+static void finish_early(const decode_work *w, size_t r, size_t low, size_t high) {
+    chunk_sums *sums = &w->sums[w->chunk * w->row_count + r];
+    double factor = early_factor(w, r);
+    bool is_bad = isnan(sums->z) || isnan(factor);
+    for (size_t j = low; j < high; j = block_end(j, high)) {
+        float *weight = block_weight(w, r, j / SKIP_KEYS);
+        *weight = is_bad ? 0 : (float)(factor * (double)*weight);
+    }
+    if (is_bad)
+        memset(w->logits + r * w->logits_stride + low, 0, (high - low) * sizeof(float));
+    else
+        sums->z *= factor;
+    if (low == 0 && high > 0)
+        sums->first = is_bad ? 0 : factor * (double)w->logits[r * w->logits_stride];
+}
+
 /* A row that is not finite adds no values, and does not keep others from leaving them out. */
 static void clear_row(const decode_work *w, size_t r, size_t low, size_t high) {
     memset(w->logits + r * w->logits_stride + low, 0, (high - low) * sizeof(float));
-    for (size_t j = low; j < high; j = block_end(j, high))
-        *block_weight(w, r, j / SKIP_KEYS) = 0;
+    clear_block_weights(w, r, low, high);
 }
 
 void whet_decode_weigh_chunk(decode_work *w) {
     size_t low, high, end = w->start + w->count;
     whet_decode_visible_keys(w, &low, &high);
-    decode_fetch_logits(w, 0, low, high);
     for (size_t r = 0; r < w->row_count; r++) {
-        decode_fetch_logits(w, r + 1, low, high);
-        for (size_t j = w->start; j < end; j = block_end(j, end))
-            *block_weight(w, r, j / SKIP_KEYS) = 0;
+        if (decode_weighs_early(w) && !w->states[r].mapped) {
+            finish_early(w, r, low, high);
+            continue;
+        }
+        decode_fetch_logits(w, r, low, high);
+        clear_block_weights(w, r, w->start, end);
         chunk_sums sums = weigh_row(w, r, low, high);
         if (isnan(sums.z))
             clear_row(w, r, low, high);
@@ -109,7 +172,7 @@ void whet_decode_choose_blocks(decode_work *w) {
     }
     whet_skip_choose(&choice);
     for (size_t r = 0; r < rows; r++) {
-        query_row row = whet_row_of(&w->slice, r);
+        query_row row = whet_decode_row_at(w, r);
         w->states[r].skipped_weight = w->row_weights[r];
         w->states[r].skipped_share = whet_skip_share(w->left_out, 0, row.low, row.high);
     }
@@ -147,5 +210,14 @@ void whet_decode_take_weights(decode_work *w, size_t low, size_t from, size_t to
             if (left_out[j / SKIP_KEYS])
                 memset(weights + (j - low), 0, (end - j) * sizeof(float));
         }
+    }
+}
+
+void whet_decode_finish_outputs(decode_work *w) {
+    for (size_t r = 0; decode_weighs_early(w) && r < w->row_count; r++) {
+        float *output = decode_output(w, r, w->chunk);
+        float factor = w->states[r].mapped ? 1 : (float)early_factor(w, r);
+        for (size_t c = 0; c < w->slice.attention->value_dim; c++)
+            output[c] *= factor;
     }
 }

@@ -12,10 +12,16 @@ static double copy_coefficients(const decode_work *w, size_t r, size_t low, size
     const float *coefficients = w->logits + r * w->logits_stride;
     float *weights = w->weights + r * w->weights_stride;
     size_t from = row.low > low ? row.low : low, to = row.high < high ? row.high : high;
+    bool finite = true;
     memset(weights, 0, (high - low) * sizeof(float));
-    if (from < to)
-        memcpy(weights + (from - low), coefficients + from, (to - from) * sizeof(float));
-    return w->shape.kernels->finite(weights, high - low) ? 0 : (double)NAN;
+    for (size_t j = from, end; j < to; j = end) {
+        end = decode_part_end(j, to);
+        if (!decode_part_is_live(w, r, j))
+            continue;
+        memcpy(weights + (j - low), coefficients + j, (end - j) * sizeof(float));
+        finite = finite && w->shape.kernels->finite(coefficients + j, end - j);
+    }
+    return finite ? 0 : (double)NAN;
 }
 
 /* A chunk's weights for one row, and their sums; masked keys get exactly zero. */
@@ -39,7 +45,7 @@ static void weigh_row(decode_work *w, size_t r, size_t low, size_t high) {
     chunk_sums sums = weights_of_row(w, r, low, high);
     if (isnan(sums.z))
         memset(w->weights + r * w->weights_stride, 0, (high - low) * sizeof(float));
-    if (low == 0 && high > 0)
+    if (low == 0 && high > 0 && key_at(&w->slice.list, 0) == 0)
         sums.first = (double)w->weights[r * w->weights_stride];
     w->sums[w->chunk * w->row_count + r] = sums;
 }
@@ -104,10 +110,16 @@ static bool outputs_are_finite(const decode_work *w, size_t first_row, size_t ro
     return finite;
 }
 
+/* Coefficients are mostly zeros that are not read. */
+static void fetch_row(const decode_work *w, size_t r, size_t low, size_t high) {
+    if (r < w->row_count && !w->states[r].mapped)
+        decode_fetch_logits(w, r, low, high);
+}
+
 static void weigh_rows(decode_work *w, size_t low, size_t high) {
-    decode_fetch_logits(w, 0, low, high);
+    fetch_row(w, 0, low, high);
     for (size_t r = 0; r < w->row_count; r++) {
-        decode_fetch_logits(w, r + 1, low, high);
+        fetch_row(w, r + 1, low, high);
         weigh_row(w, r, low, high);
     }
 }
@@ -115,10 +127,17 @@ static void weigh_rows(decode_work *w, size_t low, size_t high) {
 /* Adds the values of keys [from, to) of a chunk whose weights begin at key `low`. */
 static void add_values(decode_work *w, size_t low, size_t from, size_t to) {
     const whet_attention *a = w->slice.attention;
-    kv_rows values = whet_decode_cache(w, &a->v, from, to - from, a->value_dim);
-    w->shape.kernels->cache_values(&values, w->weights + (from - low), w->weights_stride,
-                                   w->shape.row_count, decode_output(w, 0, w->chunk),
-                                   padded(a->value_dim));
+    if (whet_decode_reads_columns(&a->v)) {
+        whet_decode_add_columns(w, low, from, to);
+        return;
+    }
+    while (from < to) {
+        kv_rows values = whet_decode_cache(w, &a->v, from, to - from, a->value_dim);
+        w->shape.kernels->cache_values(&values, w->weights + (from - low), w->weights_stride,
+                                       w->shape.row_count, decode_output(w, 0, w->chunk),
+                                       padded(a->value_dim));
+        from += values.count;
+    }
 }
 
 /* The same without the blocks that all heads of the task leave out. */
@@ -136,7 +155,7 @@ void whet_decode_value_chunk(decode_work *w) {
     if (!(a->skip > 0))
         weigh_rows(w, low, high);
     clear_outputs(w, 0, w->row_count);
-    bool direct = whet_decode_reads_directly(&a->v);
+    bool direct = whet_decode_reads_directly(&a->v) || whet_decode_reads_columns(&a->v);
     if (direct && a->skip > 0)
         add_live_values(w, low, high);
     else if (direct && low < high)
@@ -149,4 +168,5 @@ void whet_decode_value_chunk(decode_work *w) {
             whet_decode_take_weights(w, low, low, high);
         add_values_carefully(w, h, low, high);
     }
+    whet_decode_finish_outputs(w);
 }

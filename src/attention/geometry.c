@@ -11,6 +11,7 @@ kv_slice whet_slice_at(const whet_plan *plan, const plan_shape *shape, size_t in
                       .row_maxima =
                           wants_maxima ? arena_part(plan->workspace, shape->row_maxima) : NULL,
                       .kernels = shape->kernels,
+                      .list = {.step = 1},
                       .heads_per_kv = shape->heads_per_kv,
                       .batch = index / a->kv_heads,
                       .kv_head = index % a->kv_heads};
@@ -85,9 +86,18 @@ void whet_load_query(const kv_slice *slice, const query_row *row, float *result)
     slice->kernels->scale(q, a->head_dim, a->scale, result);
 }
 
+size_t whet_contiguous_keys(const key_list *list, size_t place, size_t end) {
+    if (!list->keys && list->step == 1)
+        return end - place;
+    size_t first = key_at(list, place), n = 1;
+    while (place + n < end && key_at(list, place + n) == first + n)
+        n++;
+    return n;
+}
+
 const char *whet_position_at(const kv_slice *slice, const whet_tensor *tensor, size_t j) {
     return (const char *)tensor->data +
-           tensor_offset(tensor->stride, slice->batch, slice->kv_head, j);
+           tensor_offset(tensor->stride, slice->batch, slice->kv_head, key_at(&slice->list, j));
 }
 
 const float *whet_load_position(const kv_slice *slice, const whet_tensor *tensor, size_t j,
@@ -98,6 +108,11 @@ const float *whet_load_position(const kv_slice *slice, const whet_tensor *tensor
         return load_elements(slice->kernels, type, at, tensor->stride[3], dim, buffer);
     tensor->to_f32(at, buffer, dim, tensor->context);
     return buffer;
+}
+
+bool whet_is_transposed(const whet_tensor *tensor) {
+    ptrdiff_t bytes = (ptrdiff_t)element_type_of(tensor->type)->bytes;
+    return bytes && tensor->stride[2] == bytes && tensor->stride[3] != bytes;
 }
 
 void whet_store_row(const kv_slice *slice, const whet_tensor_out *tensor, size_t head,

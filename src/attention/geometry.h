@@ -16,6 +16,21 @@
 
 #define HEAD_DIM_MAX 576
 
+/* The keys that a task takes, in order: `first` and every `step`-th one after it, or those listed.
+ * Whatever counts keys counts their places here; only where memory is read does it matter which key
+ * is at a place. */
+typedef struct key_list {
+    const uint32_t *keys; /* NULL: first + place * step */
+    size_t first, step;
+} key_list;
+
+static inline size_t key_at(const key_list *list, size_t place) {
+    return list->keys ? list->keys[place] : list->first + place * list->step;
+}
+
+/* How many keys from a place on are contiguous in memory, up to the place `end`. */
+size_t whet_contiguous_keys(const key_list *list, size_t place, size_t end);
+
 /* One key head of one batch: its keys and values, and the rows of all query heads that use it. */
 typedef struct kv_slice {
     const whet_attention *attention;
@@ -23,6 +38,7 @@ typedef struct kv_slice {
     size_t heads_per_kv;
     size_t batch, kv_head;
     float *row_maxima; /* where rows note their largest logits, or NULL */
+    key_list list;     /* all keys, unless a task leaves some out */
 } kv_slice;
 
 /* One query row. */
@@ -30,7 +46,7 @@ typedef struct query_row {
     size_t head, query;
     int64_t position; /* among the keys: what limits and ALiBi go by */
     int64_t token;    /* of its token: what policies go by */
-    size_t low, high; /* the keys it may see: low <= j < high */
+    size_t low, high; /* the keys it may see, by their places: low <= j < high */
     const whet_policy *policy;
     const temperature_descriptor *temperature; /* its two parts */
     const map_descriptor *map;
@@ -76,12 +92,15 @@ const float *whet_load_row(const kv_slice *slice, const whet_tensor *tensor, con
 /* Reads a query row, multiplied by the scale. */
 void whet_load_query(const kv_slice *slice, const query_row *row, float *result);
 
-/* Key or value row j as floats: in place if it is plain f32, else in `buffer`. */
+/* The key or value row at place j as floats: itself if it is plain f32, else in `buffer`. */
 const float *whet_load_position(const kv_slice *slice, const whet_tensor *tensor, size_t j,
                                 size_t dim, float *buffer);
 
-/* The address of key or value row j. */
+/* The address of the key or value row at place j. */
 const char *whet_position_at(const kv_slice *slice, const whet_tensor *tensor, size_t j);
+
+/* Whether the positions of an element are contiguous instead of the elements of a position. */
+bool whet_is_transposed(const whet_tensor *tensor);
 
 /* Writes a row of n elements at a head and position of the slice's batch, in the tensor's type. */
 void whet_store_row(const kv_slice *slice, const whet_tensor_out *tensor, size_t head,

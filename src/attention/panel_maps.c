@@ -1,6 +1,8 @@
 /* Maps over panels: see panel_maps.h. */
 #include "attention/panel_maps.h"
 #include "policy/ordered_bits.h"
+#include "policy/beta.h"
+#include "policy/softpick.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -20,7 +22,7 @@ void whet_maps_clear(panel_maps *maps, size_t lanes) {
         maps->entmax[lane].done = 1;
         maps->lanes.lowest[lane] = -INFINITY;
         maps->lanes.left[lane] = 1;
-        maps->lanes.factor[lane] = 1;
+        maps->lanes.beta[lane] = maps->lanes.factor[lane] = 1;
         /* lanes without a search have only masked entries, which stay zero */
         maps->lanes.scale[lane] = 1;
         maps->lanes.power[lane] = 1;
@@ -50,6 +52,10 @@ void whet_maps_set_bias(panel_maps *maps, size_t lane, double bias) {
     maps->lanes.factor[lane] = fabs(lost) < 1 ? (float)exp(-lost) : 1;
 }
 
+void whet_maps_set_beta(panel_maps *maps, size_t lane, double beta) {
+    maps->lanes.beta[lane] = (float)whet_positive_beta(beta);
+}
+
 /* ---- searching ---- */
 
 static void start_kth(kth_search *search, double k, double max) {
@@ -60,6 +66,12 @@ static void start_kth(kth_search *search, double k, double max) {
 void whet_maps_search(panel_maps *maps, size_t lane, double parameter, const whet_stats *stats) {
     panel_form form = maps->form[lane];
     maps->lanes.max[lane] = (float)stats->max;
+    whet_maps_set_beta(maps, lane, stats->beta);
+    if (form == PANEL_SOFTPICK) {
+        double shift = softpick_shift((double)maps->lanes.beta[lane], stats->max);
+        maps->lanes.bias[lane] = (float)shift;
+        maps->lanes.factor[lane] = (float)exp(-(double)maps->lanes.bias[lane]);
+    }
     if (form == PANEL_EXP_LARGEST)
         maps->lanes.lowest[lane] = (float)stats->max;
     if (form == PANEL_EXP_KTH)
@@ -74,16 +86,16 @@ void whet_maps_search(panel_maps *maps, size_t lane, double parameter, const whe
 static void set_threshold(panel_maps *maps, size_t lane) {
     map_lanes *lanes = &maps->lanes;
     entmax_solver *solver = &maps->entmax[lane];
-    double less = solver->a - 1;
+    double less = solver->a - 1, scale = less * (double)lanes->beta[lane];
+    lanes->power[lane] = (float)(1 / less);
     if (maps->form[lane] == PANEL_ENTMAX) {
         lanes->threshold[lane] = (float)solver->threshold;
         solver->threshold = (double)lanes->threshold[lane]; /* what the sums will belong to */
-        lanes->scale[lane] = (float)less;
+        lanes->scale[lane] = (float)scale;
         lanes->square[lane] = solver->a == 1.5 ? 1 : 0;
     } else {
         lanes->log_top[lane] = (float)solver->threshold;
-        lanes->power[lane] = (float)(1 / less);
-        lanes->scale[lane] = (float)(less / exp(less * solver->threshold));
+        lanes->scale[lane] = (float)(scale / exp(less * solver->threshold));
     }
 }
 
@@ -153,6 +165,9 @@ double whet_maps_sink_share(const panel_maps *maps, size_t lane) {
     double ratio = sink_ratio(maps, lane);
     if (maps->sink[lane] == -INFINITY)
         return 0;
+    if (maps->form[lane] == PANEL_SOFTPICK)
+        return fabs(softpick_excess((double)maps->lanes.beta[lane] * (double)maps->sink[lane],
+                                    (double)maps->lanes.bias[lane]));
     if (maps->form[lane] == PANEL_ENTMAX) {
         double y = fmax(0, ratio - (double)maps->lanes.threshold[lane]);
         return maps->lanes.square[lane] > 0 ? y * y : y;
@@ -273,6 +288,7 @@ void whet_maps_weigh(panel_maps *maps, const kernels *k, const float *logits, si
     void (*const kernel[PANEL_FORMS])(const float *, size_t, const float *, map_lanes *,
                                       float *) = {[PANEL_SIGMOID] = k->map_sigmoid,
                                                   [PANEL_STICK] = k->map_stick,
+                                                  [PANEL_SOFTPICK] = k->map_softpick,
                                                   [PANEL_ENTMAX] = k->map_entmax,
                                                   [PANEL_POWER] = k->map_power};
     for (size_t form = 0; form < PANEL_FORMS; form++) {
@@ -311,6 +327,13 @@ static void report_entmax(const panel_maps *maps, size_t lane, double z, whet_st
     stats->max_prob = entmax_top(maps, lane) / z;
 }
 
+static void report_softpick(const panel_maps *maps, size_t lane, double z, whet_stats *stats) {
+    double top = softpick_excess((double)maps->lanes.beta[lane] * stats->max,
+                                 (double)maps->lanes.bias[lane]);
+    stats->max_prob = top > 0 ? top / z : 0;
+    stats->entropy_after = (double)NAN;
+}
+
 void whet_maps_report(const panel_maps *maps, size_t lane, double z, whet_stats *stats) {
     switch (maps->form[lane]) {
     case PANEL_ENTMAX:
@@ -321,6 +344,9 @@ void whet_maps_report(const panel_maps *maps, size_t lane, double z, whet_stats 
     case PANEL_STICK:
         stats->max_prob = (double)maps->lanes.largest[lane];
         stats->entropy_after = (double)NAN;
+        break;
+    case PANEL_SOFTPICK:
+        report_softpick(maps, lane, z, stats);
         break;
     default: /* the row form has reported them */
         break;

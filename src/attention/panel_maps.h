@@ -58,7 +58,11 @@ void whet_maps_set_lane(panel_maps *maps, size_t lane, panel_form form, float si
 /* What sigmoid subtracts from a lane's logits. */
 void whet_maps_set_bias(panel_maps *maps, size_t lane, double bias);
 
-/* Starts a search, if the lane's form has one, for a map with this parameter. */
+/* The beta of a lane whose map has no search. */
+void whet_maps_set_beta(panel_maps *maps, size_t lane, double beta);
+
+/* Sets the beta of stats and starts a search, if the lane's form has one, for a map with this
+ * parameter. */
 void whet_maps_search(panel_maps *maps, size_t lane, double parameter, const whet_stats *stats);
 bool whet_maps_begin_pass(panel_maps *maps, size_t lanes);
 void whet_maps_look(panel_maps *maps, const kernels *k, const float *tile, size_t keys);

@@ -28,7 +28,7 @@ static bool one_pass(const whet_attention *a, const whet_policy *policy, uint64_
     if (a->stats && (!is_plain(a, policy) || path == PATH_DECODE))
         return false;
     return whet_beta_is_known(a, policy) && !(whet_map_of(policy)->traits & MAP_SEARCHES) &&
-           whet_panel_form(a, policy) != PANEL_BY_ROW;
+           whet_panel_form(policy) != PANEL_BY_ROW;
 }
 
 whet_status whet_check_plan(const whet_plan *plan) {
@@ -85,7 +85,7 @@ static void look_at_policies(const whet_attention *a, plan_shape *shape) {
         const whet_policy *policy = &a->policies[i];
         unsigned needs = whet_temperature_of(policy)->needs;
         unsigned traits = whet_map_of(policy)->traits;
-        panel_form form = whet_panel_form(a, policy);
+        panel_form form = whet_panel_form(policy);
         bool by_row = form == PANEL_BY_ROW;
         shape->fused = shape->fused && one_pass(a, policy, shape->path);
         shape->mapped = shape->mapped || !whet_policy_is_temperature(policy);
@@ -140,6 +140,9 @@ whet_status whet_plan_part(const whet_attention *attention, const key_part *part
         return status;
     shape.path = part || whet_is_decode(a, &shape) ? PATH_DECODE : PATH_PREFILL;
     look_at_policies(a, &shape);
+    /* blocks that skip leaves out are those of a key head, and masks of heads may differ */
+    shape.has_sets = shape.path == PATH_DECODE && !part && a->mask.data && a->keys > 0 &&
+                     (a->mask.stride[1] == 0 || a->heads == 1) && !(a->skip > 0);
     if (!divide(&result, &shape, part) || !whet_plan_max_logits(&result, &shape))
         return whet_refuse_workspace(a, "");
     whet_plan_set_shape(&result, &shape);

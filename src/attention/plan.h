@@ -33,7 +33,9 @@ typedef struct plan_shape {
     uint64_t heads_per_task; /* decode: key heads to a task, */
     uint64_t chunk_keys;     /* and keys */
     uint64_t extremes;       /* min and argmax are requested */
+    uint64_t has_sets;       /* decode: queries are divided by the keys that the mask shows them */
     uint64_t row_maxima;     /* with max_logits: where in the workspace rows note theirs */
+    const void *part;        /* backward: a backward_part, or NULL */
 } plan_shape;
 
 _Static_assert(sizeof(plan_shape) <= sizeof(((whet_plan *)0)->internal), "plan too small");

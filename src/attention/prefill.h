@@ -54,6 +54,8 @@ typedef struct prefill_work {
     float *spare;            /* logits of a tile while some lanes have their weights already */
     float *map_row;          /* a row that is made by its row form */
     float *tiles;            /* [kept_keys][lanes] for each panel, or one of [BLOCK][lanes] */
+    uint64_t *marks;         /* with a mask: keys that the task's rows see, and a panel's */
+    uint32_t *listed;        /* the former, where they are listed */
     float *row_buffer;       /* STRIP_MAX rows of HEAD_DIM_MAX, to convert in */
     size_t nonfinite[BLOCK]; /* keys of the block whose values are not finite */
     size_t nonfinite_count;
@@ -103,6 +105,9 @@ size_t whet_prefill_cut_scratch(prefill_work *w, const whet_plan *plan, size_t t
 
 /* Brings a task's query rows into layout, before their first key. */
 void whet_prefill_start(prefill_work *w, const whet_plan *plan, size_t task, void *scratch);
+
+/* With a mask, before the first key: leaves out the keys that it hides from all rows. */
+void whet_prefill_leave_out_keys(prefill_work *w);
 
 /* The passes: everything in one; maxima and sums; sums for a step of `target`; weights, with skip;
  * outputs. */

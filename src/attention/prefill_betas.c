@@ -58,7 +58,8 @@ static void complete_lane(const prefill_work *w, prefill_panel *p, size_t lane) 
     whet_stats_complete(stats);
     if (w->shape.extremes) {
         stats->min = (double)p->least[lane];
-        stats->argmax = p->argmax[lane];
+        uint64_t place = p->argmax[lane];
+        stats->argmax = place == UINT64_MAX ? place : key_at(&w->slice.list, place);
     }
     stats->flags = n == 0 ? WHET_ROW_EMPTY : 0;
 }
@@ -122,9 +123,13 @@ static double beta_of_lane(const prefill_work *w, prefill_panel *p, size_t lane)
 /* Computes the weights of a lane whose map has no kernel for panels. */
 static void make_row(prefill_work *w, size_t index, size_t lane) {
     const prefill_panel *p = w->panels + index;
-    const query_row *row = &p->row[lane];
+    query_row row = p->row[lane]; /* without keys that a mask hides from the whole panel */
+    row.low = row.low > p->low ? row.low : p->low;
+    row.high = row.high < p->high ? row.high : p->high;
+    if (row.high < row.low)
+        row.high = row.low;
     size_t first = p->low - p->low % BLOCK;
-    const lane_row entries = {.row = row,
+    const lane_row entries = {.row = &row,
                               .entries = prefill_tile(w, index, first) + lane,
                               .stride = w->lanes,
                               .first = first,
@@ -134,8 +139,8 @@ static void make_row(prefill_work *w, size_t index, size_t lane) {
         whet_lane_fill(&entries, &entries, bad ? NAN : 0);
         return;
     }
-    row_job job = whet_row_plan(row->policy, true);
-    row_view view = whet_row_form(&w->slice, row, w->map_row);
+    row_job job = whet_row_plan(row.policy, true);
+    row_view view = whet_row_form(&w->slice, &row, w->map_row);
     whet_lane_take(&entries, w->map_row);
     whet_map_row(&view, &job, &w->panels[index].stats[lane]);
     whet_lane_put(&entries, &entries, w->map_row);

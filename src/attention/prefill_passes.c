@@ -146,7 +146,8 @@ static void weigh_tile(prefill_work *w, size_t index, size_t start, size_t keys,
     else
         take_exponentials(w, p, keys, tile, z, wants_s);
     add_lanes(p->z, z, w->lanes);
-    for (size_t lane = 0; wants_s && start == 0 && lane < w->lanes; lane++)
+    bool has_first = wants_s && start == 0 && key_at(&w->slice.list, 0) == 0;
+    for (size_t lane = 0; has_first && lane < w->lanes; lane++)
         p->first[lane] = (double)tile[lane];
 }
 
@@ -202,9 +203,11 @@ static size_t block_start(const prefill_work *w, size_t i) {
     return w->first_key + (w->shape.backwards ? block_count(w) - 1 - i : i) * BLOCK;
 }
 
-/* Whether the i-th block is the last of those summed in f32. */
+/* Whether the i-th block is the last of those summed in f32. They are counted from key 0, so that
+ * it does not matter where a task begins. */
 static bool ends_f32_sums(const prefill_work *w, size_t i) {
-    return i % F32_BLOCKS == F32_BLOCKS - 1 || i + 1 == block_count(w);
+    size_t last = w->shape.backwards ? 0 : F32_BLOCKS - 1;
+    return block_start(w, i) / BLOCK % F32_BLOCKS == last || i + 1 == block_count(w);
 }
 
 /* Prepares to fetch the keys, the values or both of block `block`, if there is one. */

@@ -1,4 +1,5 @@
 /* How the work of prefill is divided, and how a task's scratch is laid out. */
+#include "attention/mask.h"
 #include "attention/prefill.h"
 #include "base/checked.h"
 
@@ -8,6 +9,7 @@
 typedef struct layout {
     size_t panels, queries, outputs, totals, keys, values, tiles, row_buffer, maps, spare, map_row;
     size_t block_weights, block_order, left_out; /* with skip */
+    size_t marks, listed;                        /* with a mask */
     size_t total;
 } layout;
 
@@ -36,6 +38,9 @@ static bool lay_out(const whet_attention *a, const plan_shape *shape, layout *at
     at->block_weights = whet_arena_place(&scratch, blocks * lanes, sizeof(float));
     at->block_order = whet_arena_place(&scratch, blocks, sizeof(uint32_t));
     at->left_out = whet_arena_place(&scratch, panels * blocks, sizeof(bool));
+    size_t masked_keys = a->mask.data ? a->keys : 0;
+    at->marks = whet_arena_place(&scratch, 2 * mark_words(masked_keys), sizeof(uint64_t));
+    at->listed = whet_arena_place(&scratch, masked_keys, sizeof(uint32_t));
     at->total = scratch.bytes;
     return !scratch.overflow;
 }
@@ -97,6 +102,8 @@ size_t whet_prefill_cut_scratch(prefill_work *w, const whet_plan *plan, size_t t
     w->block_weights = arena_part(scratch, at.block_weights);
     w->block_order = arena_part(scratch, at.block_order);
     w->left_out = arena_part(scratch, at.left_out);
+    w->marks = arena_part(scratch, at.marks);
+    w->listed = arena_part(scratch, at.listed);
     w->kept_blocks = blocks_to_keep(a);
     w->lanes = w->shape.kernels->lanes;
     w->interleave = w->shape.kernels->strip;

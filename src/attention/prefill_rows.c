@@ -15,12 +15,13 @@ static void start_bias(const prefill_work *w, const prefill_panel *p, size_t lan
 
 static void start_map(const prefill_work *w, prefill_panel *p, size_t lane, double beta) {
     const query_row *row = &p->row[lane];
-    panel_form form = whet_panel_form(w->slice.attention, row->policy);
+    panel_form form = whet_panel_form(row->policy);
     whet_maps_set_lane(maps_of(w, p), lane, form, row->sink);
     if (form == PANEL_SIGMOID)
         start_bias(w, p, lane);
     if (!w->shape.fused)
         return;
+    whet_maps_set_beta(maps_of(w, p), lane, beta);
     if (lane_has_zero(p, lane)) {
         float sink = p->max[lane];
         p->max[lane] = max_with_zero(sink);
@@ -94,10 +95,11 @@ void whet_prefill_start(prefill_work *w, const whet_plan *plan, size_t task, voi
     size_t first_row = whet_prefill_cut_scratch(w, plan, task, scratch);
     w->first_key = SIZE_MAX;
     w->end_key = 0;
-    for (size_t i = 0; i < w->panel_count; i++) {
+    for (size_t i = 0; i < w->panel_count; i++)
         start_panel(w, i, first_row + i * w->lanes);
-        prefill_panel *p = w->panels + i;
-        widen_keys(p->low, p->high, &w->first_key, &w->end_key);
-    }
+    if (w->slice.attention->mask.data)
+        whet_prefill_leave_out_keys(w);
+    for (size_t i = 0; i < w->panel_count; i++)
+        widen_keys(w->panels[i].low, w->panels[i].high, &w->first_key, &w->end_key);
     w->first_key = first_block(w->first_key, w->end_key);
 }

@@ -13,11 +13,9 @@ double whet_known_beta(const kv_slice *slice, const query_row *row) {
     return whet_policy_beta(row->policy, &(whet_stats){.position = row->token});
 }
 
-panel_form whet_panel_form(const whet_attention *a, const whet_policy *policy) {
+panel_form whet_panel_form(const whet_policy *policy) {
     const map_descriptor *map = whet_map_of(policy);
-    panel_form form = map->panel ? map->panel(policy) : PANEL_BY_ROW;
-    bool is_one = !a->betas && whet_beta_is_one(policy);
-    return is_one || form_is_exponential(form) ? form : PANEL_BY_ROW;
+    return map->panel ? map->panel(policy) : PANEL_BY_ROW;
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): the view writes there */

@@ -14,7 +14,7 @@ bool whet_beta_is_known(const whet_attention *a, const whet_policy *policy);
 double whet_known_beta(const kv_slice *slice, const query_row *row);
 
 /* How a panel makes the weights of a row with this policy. */
-panel_form whet_panel_form(const whet_attention *a, const whet_policy *policy);
+panel_form whet_panel_form(const whet_policy *policy);
 
 /* Forms whose weights are exponentials of beta e. */
 static inline bool form_is_exponential(panel_form form) {

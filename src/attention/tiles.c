@@ -35,10 +35,53 @@ void whet_pack_interleaved(const kv_slice *slice, const whet_tensor *tensor, siz
     }
 }
 
+/* `count` keys' elements of one column, from place `start` on, which are contiguous or collected in
+ * the buffer. */
+static const float *load_column(const kv_slice *slice, const whet_tensor *tensor, size_t column,
+                                size_t start, size_t count, float *buffer) {
+    const element_type *type = element_type_of(tensor->type);
+    for (size_t j = 0, n; j < count; j += n) {
+        n = whet_contiguous_keys(&slice->list, start + j, start + count);
+        const char *at = whet_position_at(slice, tensor, start + j);
+        const float *part =
+            load_elements(slice->kernels, type, at + (ptrdiff_t)column * tensor->stride[3],
+                          tensor->stride[2], n, buffer + j);
+        if (n == count)
+            return part;
+        if (part != buffer + j)
+            memcpy(buffer + j, part, n * sizeof(float));
+    }
+    return buffer;
+}
+
+/* The same of transposed values, column by column. False: one is not finite. */
+static bool pack_transposed(const kv_slice *slice, const whet_tensor *tensor, size_t dim,
+                            size_t start, size_t count, float *result) {
+    const kernels *k = slice->kernels;
+    float converted[STRIP_MAX][BLOCK];
+    for (size_t c = 0; c < dim; c += k->strip, result += BLOCK * k->strip) {
+        const float *columns[STRIP_MAX];
+        for (size_t i = 0; i < k->strip; i++) {
+            columns[i] = converted[i];
+            if (c + i >= dim) {
+                memset(converted[i], 0, count * sizeof(float));
+                continue;
+            }
+            columns[i] = load_column(slice, tensor, c + i, start, count, converted[i]);
+            if (!k->finite(columns[i], count))
+                return false;
+        }
+        k->interleave(columns, count, result);
+    }
+    return true;
+}
+
 size_t whet_pack_columns(const kv_slice *slice, const whet_tensor *tensor, size_t dim, size_t start,
                          size_t count, float *buffer, float *result, size_t *nonfinite) {
     size_t interleave = slice->kernels->strip, columns = round_up(dim, interleave),
            nonfinite_count = 0;
+    if (whet_is_transposed(tensor) && pack_transposed(slice, tensor, dim, start, count, result))
+        return 0;
     for (size_t j = 0; j < count; j++) {
         float padded[HEAD_DIM_MAX + STRIP_MAX];
         const float *row = whet_load_position(slice, tensor, start + j, dim, buffer);

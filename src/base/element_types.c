@@ -39,17 +39,18 @@ static void load_bf16(const kernels *k, const void *row, ptrdiff_t stride, size_
     }
 }
 
-static void load_q8_0(const kernels *k, const void *row, ptrdiff_t stride, size_t n,
-                      float *result) {
-    (void)stride;
-    k->q8_0_to_f32(row, result, n);
-}
-
-static void load_q4_0(const kernels *k, const void *row, ptrdiff_t stride, size_t n,
-                      float *result) {
-    (void)stride;
-    k->q4_0_to_f32(row, result, n);
-}
+#define BLOCKS_LOADER(type)                                                                        \
+    static void load_##type(const kernels *k, const void *row, ptrdiff_t stride, size_t n,         \
+                            float *result) {                                                       \
+        (void)stride;                                                                              \
+        k->type##_to_f32(row, result, n);                                                          \
+    }
+BLOCKS_LOADER(q8_0)
+BLOCKS_LOADER(q4_0)
+BLOCKS_LOADER(q4_1)
+BLOCKS_LOADER(q5_0)
+BLOCKS_LOADER(q5_1)
+BLOCKS_LOADER(iq4_nl)
 
 static void store_f32(const kernels *k, const float *values, size_t n, void *row,
                       ptrdiff_t stride) {
@@ -89,6 +90,13 @@ static void store_bf16(const kernels *k, const float *values, size_t n, void *ro
     }
 }
 
+/* A type for caches alone. The scale decides on the alignment. */
+#define BLOCKS(type_name, size, load)                                                              \
+    {                                                                                              \
+        .name = (type_name), .block = QUANT_BLOCK, .block_bytes = (size),                          \
+        .alignment = sizeof(uint16_t), .is_cache = true, .is_decoded = true, .to_f32 = (load)      \
+    }
+
 const element_type whet_element_types[ELEMENT_TYPES] = {
     [WHET_F32] = {.name = "f32",
                   .bytes = 4,
@@ -126,21 +134,12 @@ const element_type whet_element_types[ELEMENT_TYPES] = {
                    .is_decoded = true,
                    .to_f32 = load_bf16,
                    .from_f32 = store_bf16},
-    /* the scale decides on the alignment */
-    [WHET_Q8_0] = {.name = "q8_0",
-                   .block = QUANT_BLOCK,
-                   .block_bytes = Q8_0_BYTES,
-                   .alignment = 2,
-                   .is_cache = true,
-                   .is_decoded = true,
-                   .to_f32 = load_q8_0},
-    [WHET_Q4_0] = {.name = "q4_0",
-                   .block = QUANT_BLOCK,
-                   .block_bytes = Q4_0_BYTES,
-                   .alignment = 2,
-                   .is_cache = true,
-                   .is_decoded = true,
-                   .to_f32 = load_q4_0},
+    [WHET_Q8_0] = BLOCKS("q8_0", Q8_0_BYTES, load_q8_0),
+    [WHET_Q4_0] = BLOCKS("q4_0", Q4_0_BYTES, load_q4_0),
+    [WHET_Q4_1] = BLOCKS("q4_1", Q4_1_BYTES, load_q4_1),
+    [WHET_Q5_0] = BLOCKS("q5_0", Q5_0_BYTES, load_q5_0),
+    [WHET_Q5_1] = BLOCKS("q5_1", Q5_1_BYTES, load_q5_1),
+    [WHET_IQ4_NL] = BLOCKS("iq4_nl", IQ4_NL_BYTES, load_iq4_nl),
     [ELEMENT_TYPE_CUSTOM] =
         {.name = "custom", .block = 1, .alignment = 1, .is_cache = true, .is_callers = true},
     [ELEMENT_TYPE_UNKNOWN] = {.name = "unknown", .block = 1, .alignment = 1},

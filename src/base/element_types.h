@@ -14,9 +14,14 @@
 /* Elements that share a scale in the quantised types. */
 #define QUANT_BLOCK 32
 
-/* Bytes of a block: an f16 scale, and a byte or half a byte for each element. */
+/* Bytes of a block: an f16 scale, in some types an f16 minimum, in some a fifth bit of each
+ * element, then a byte or half a byte for each. */
 #define Q8_0_BYTES (sizeof(uint16_t) + QUANT_BLOCK)
 #define Q4_0_BYTES (sizeof(uint16_t) + QUANT_BLOCK / 2)
+#define Q4_1_BYTES (2 * sizeof(uint16_t) + QUANT_BLOCK / 2)
+#define Q5_0_BYTES (sizeof(uint16_t) + QUANT_BLOCK / 8 + QUANT_BLOCK / 2)
+#define Q5_1_BYTES (2 * sizeof(uint16_t) + QUANT_BLOCK / 8 + QUANT_BLOCK / 2)
+#define IQ4_NL_BYTES (sizeof(uint16_t) + QUANT_BLOCK / 2)
 
 /*
  * n elements from `row` on, `stride` bytes apart, as floats in result; and the
@@ -45,7 +50,7 @@ typedef struct element_type {
 } element_type;
 
 /* The types up to the last one each have a row; WHET_CUSTOM follows them. */
-#define ELEMENT_TYPE_LAST WHET_Q4_0
+#define ELEMENT_TYPE_LAST WHET_IQ4_NL
 enum { ELEMENT_TYPE_CUSTOM = ELEMENT_TYPE_LAST + 1, ELEMENT_TYPE_UNKNOWN, ELEMENT_TYPES };
 
 extern const element_type whet_element_types[ELEMENT_TYPES];

@@ -10,9 +10,13 @@ static inline size_t type_bytes(whet_type type) { return element_type_of(type)->
 /* Bytes of a block of QUANT_BLOCK elements, the scale among them; 0 for types that have none. Not
  * from the table: the kernels, compiled for one type each, are to see a constant. */
 static inline size_t type_block_bytes(whet_type type) {
-    if (type == WHET_Q8_0)
-        return Q8_0_BYTES;
-    return type == WHET_Q4_0 ? Q4_0_BYTES : 0;
+    return type == WHET_Q8_0     ? Q8_0_BYTES
+           : type == WHET_Q4_0   ? Q4_0_BYTES
+           : type == WHET_Q4_1   ? Q4_1_BYTES
+           : type == WHET_Q5_0   ? Q5_0_BYTES
+           : type == WHET_Q5_1   ? Q5_1_BYTES
+           : type == WHET_IQ4_NL ? IQ4_NL_BYTES
+                                 : 0;
 }
 
 #endif

@@ -32,6 +32,8 @@
 
 #include "isa/maps.inc"
 
+#include "isa/map_gradients.inc"
+
 #include "isa/cache.inc"
 
 const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
@@ -49,6 +51,7 @@ const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
     .gradient_store = row_gradient_store,
     .add = row_add,
     .add_mask = row_add_mask,
+    .mark_f16 = row_mark_f16,
     .rows_pass = row_run_step,
     .entropies = row_entropies,
     .nontemporal_end = row_nontemporal_end,
@@ -60,6 +63,10 @@ const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
     .f32_to_bf16 = f32_to_bf16,
     .q8_0_to_f32 = q8_0_to_f32,
     .q4_0_to_f32 = q4_0_to_f32,
+    .q4_1_to_f32 = q4_1_to_f32,
+    .q5_0_to_f32 = q5_0_to_f32,
+    .q5_1_to_f32 = q5_1_to_f32,
+    .iq4_nl_to_f32 = iq4_nl_to_f32,
     .lanes = LANES,
     .strip = STRIP,
     .scores = panel_scores,
@@ -91,6 +98,11 @@ const kernels JOIN(whet_kernels_, WHET_KERNELS_SET) = {
     .map_stick = map_stick,
     .map_entmax = map_entmax,
     .map_power = map_power,
+    .map_softpick = map_softpick,
+    .map_gradient_sums = map_gradient_sums_of,
+    .map_gradients = map_gradients,
+    .map_stick_climb = map_stick_climb,
+    .map_stick_descend = map_stick_descend,
     .map_entmax_support = map_entmax_support,
     .map_power_support = map_power_support,
     .map_order = map_order_of,

@@ -71,6 +71,7 @@ typedef struct kv_rows {
     int type;
     ptrdiff_t stride, head_stride;
     size_t heads, count, depth;
+    ptrdiff_t ahead; /* rows that cache_scores fetches ahead; 0: as suits rows of heads */
 } kv_rows;
 
 /*
@@ -78,7 +79,9 @@ typedef struct kv_rows {
  * lanes that are `chosen` for its kernel; entries of other lanes are ignored.
  */
 typedef struct map_lanes {
-    float bias[LANES_MAX], factor[LANES_MAX]; /* sigmoid: x = e - bias, e^x times factor */
+    float beta[LANES_MAX];                    /* of gates and softpick: e = beta times the logit */
+    float bias[LANES_MAX], factor[LANES_MAX]; /* sigmoid: x = e - bias, e^x times factor; softpick:
+                                                 the shift, and exp of minus the shift */
     float left[LANES_MAX], owed[LANES_MAX]; /* stick-breaking: the rest of the stick is left - owed,
                                                the rounding error of left */
     float max[LANES_MAX];                   /* entmax: y = scale (e - max) - threshold */
@@ -91,6 +94,30 @@ typedef struct map_lanes {
     float z[LANES_MAX];
     float largest[LANES_MAX];
 } map_lanes;
+
+/* Maps whose gradients have the form own g - shared D (map_terms in policy/map.h). */
+typedef enum gradient_form {
+    GRADIENT_SIGMOID,
+    GRADIENT_SOFTPICK, /* times the sum of |r|: see softpick.c */
+    GRADIENT_ENTMAX,
+    GRADIENT_POWER
+} gradient_form;
+
+/* Sums over the entries of each lane: of the coefficients (for softpick: of |r|), and of terms,
+ * also times g, the gradient of the coefficient less the lane's base. */
+typedef struct map_gradient_sums {
+    float norm[LANES_MAX], mean[LANES_MAX], mean_g[LANES_MAX];
+    float parameter[LANES_MAX], parameter_g[LANES_MAX]; /* if wanted */
+} map_gradient_sums;
+
+/* What coefficients are multiplied with, and the gradient u of beta times a logit, slope = 1:
+ * slope (own (g - base - mean) + (own - shared) full_mean). */
+typedef struct map_backward {
+    float base[LANES_MAX], mean[LANES_MAX], full_mean[LANES_MAX];
+    float unit[LANES_MAX], slope[LANES_MAX];
+    /* set: sums of slope u, and of slope u times the distance of the logit to the maximum */
+    float sum[LANES_MAX], sum_d[LANES_MAX];
+} map_backward;
 
 /* Sums over the entries of each lane above a threshold, y > 0: see map_lanes. */
 typedef struct map_support {
@@ -169,6 +196,9 @@ typedef struct kernels {
     void (*add)(const float *x, size_t n, float *y);
     /* x = x + mask, -inf where the mask is. */
     void (*add_mask)(const float *mask, size_t n, float *x);
+    /* Bit j % 64 of marks[j / 64] = whether entry j is not -inf, 0 behind the last. Returns whether
+     * all others are 0. */
+    int (*mark_f16)(const uint16_t *mask, size_t n, uint64_t *marks);
     /* One pass of the row pipeline. */
     void (*rows_pass)(row_pass *pass);
     /* entropy = ln z - s / z and not below 0, for z > 0; all padded to ROW_PAD. */
@@ -188,6 +218,10 @@ typedef struct kernels {
     /* Rows of quantised blocks (see whet_type); n is a multiple of 32. */
     void (*q8_0_to_f32)(const void *x, float *y, size_t n);
     void (*q4_0_to_f32)(const void *x, float *y, size_t n);
+    void (*q4_1_to_f32)(const void *x, float *y, size_t n);
+    void (*q5_0_to_f32)(const void *x, float *y, size_t n);
+    void (*q5_1_to_f32)(const void *x, float *y, size_t n);
+    void (*iq4_nl_to_f32)(const void *x, float *y, size_t n);
 
     /*
      * Many queries: panels of `lanes` query rows, the lane last everywhere. A
@@ -276,6 +310,23 @@ typedef struct kernels {
                        float *weights);
     void (*map_power)(const float *tile, size_t keys, const float *chosen, map_lanes *lanes,
                       float *weights);
+    void (*map_softpick)(const float *tile, size_t keys, const float *chosen, map_lanes *lanes,
+                         float *weights);
+    /* The backward pass of maps. tile = coefficients, grads = gradients of the logits in chosen
+     * lanes; both 0 where the tile was -inf. */
+    void (*map_gradient_sums)(gradient_form form, const float *tile, const float *grads,
+                              size_t keys, const map_lanes *lanes, const float *base,
+                              int wants_parameter, map_gradient_sums *sums);
+    void (*map_gradients)(gradient_form form, float *tile, float *grads, size_t keys,
+                          const float *chosen, const map_lanes *lanes, map_backward *at);
+    /* Stick-breaking, from the first key to the last: q is what the keys so far would get of a
+     * stick of length one; grads = grads - base - q before each. */
+    void (*map_stick_climb)(const float *tile, float *grads, size_t keys, const float *chosen,
+                            const map_lanes *lanes, const float *base, float *q);
+    /* And from the last to the first: results as above, with left the rest of the stick, and the
+     * sums of the gradients times their logits. */
+    void (*map_stick_descend)(float *tile, float *grads, size_t keys, const float *chosen,
+                              const map_lanes *lanes, float *left, float *sums);
     /* What the search for an entmax threshold, or for the k-th largest, looks at: all lanes. */
     void (*map_entmax_support)(const float *tile, size_t keys, const map_lanes *lanes,
                                map_support *support);

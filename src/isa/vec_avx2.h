@@ -133,15 +133,25 @@ static inline vec vec_load_i8(const int8_t *p) {
     return _mm256_cvtepi32_ps(
         _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
 }
-static inline __m256i vec_load_u8(const uint8_t *p) {
-    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+/* All sixteen are looked up at once; two vectors of them share that when this is inlined. */
+typedef int8_t vec_code;
+static inline vec vec_look_up(__m128i halves, size_t i, const vec_code codes[16]) {
+    __m128i table = _mm_loadu_si128((const __m128i *)(const void *)codes);
+    __m128i x = _mm_shuffle_epi8(table, _mm_and_si128(halves, _mm_set1_epi8(15)));
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(i ? _mm_unpackhi_epi64(x, x) : x));
 }
-static inline vec vec_load_low4(const uint8_t *p) {
-    __m256i low = _mm256_and_si256(vec_load_u8(p), _mm256_set1_epi32(15));
-    return _mm256_cvtepi32_ps(_mm256_sub_epi32(low, _mm256_set1_epi32(8)));
+static inline vec vec_load_low4(const uint8_t *p, size_t i, const vec_code codes[16]) {
+    return vec_look_up(_mm_loadu_si128((const __m128i *)(const void *)p), i, codes);
 }
-static inline vec vec_load_high4(const uint8_t *p) {
-    __m256i high = _mm256_srli_epi32(vec_load_u8(p), 4);
-    return _mm256_cvtepi32_ps(_mm256_sub_epi32(high, _mm256_set1_epi32(8)));
+static inline vec vec_load_high4(const uint8_t *p, size_t i, const vec_code codes[16]) {
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return vec_look_up(_mm_srli_epi16(bytes, 4), i, codes);
+}
+static inline vec vec_add_16(vec x, uint32_t bits, size_t first) {
+    __m256i lanes =
+        _mm256_sllv_epi32(_mm256_set1_epi32(1 << first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    __m256i is_set =
+        _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)bits), lanes), lanes);
+    return vec_add(x, _mm256_and_ps(_mm256_castsi256_ps(is_set), vec_set(16.0f)));
 }
 static inline vec vec_set_f16(uint16_t x) { return _mm256_cvtph_ps(_mm_set1_epi16((short)x)); }

@@ -108,15 +108,18 @@ static inline vec vec_load_i8(const int8_t *p) {
     return _mm512_cvtepi32_ps(
         _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
 }
-static inline __m512i vec_load_u8(const uint8_t *p) {
-    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+/* A permutation looks at the lower four bits of its indices alone. */
+typedef float vec_code;
+static inline vec vec_load_low4(const uint8_t *p, size_t i, const vec_code codes[16]) {
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(p + i));
+    return _mm512_permutexvar_ps(_mm512_cvtepu8_epi32(bytes), vec_load(codes));
 }
-static inline vec vec_load_low4(const uint8_t *p) {
-    __m512i low = _mm512_and_si512(vec_load_u8(p), _mm512_set1_epi32(15));
-    return _mm512_cvtepi32_ps(_mm512_sub_epi32(low, _mm512_set1_epi32(8)));
+static inline vec vec_load_high4(const uint8_t *p, size_t i, const vec_code codes[16]) {
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(p + i));
+    return _mm512_permutexvar_ps(_mm512_srli_epi32(_mm512_cvtepu8_epi32(bytes), 4),
+                                 vec_load(codes));
 }
-static inline vec vec_load_high4(const uint8_t *p) {
-    __m512i high = _mm512_srli_epi32(vec_load_u8(p), 4);
-    return _mm512_cvtepi32_ps(_mm512_sub_epi32(high, _mm512_set1_epi32(8)));
+static inline vec vec_add_16(vec x, uint32_t bits, size_t first) {
+    return _mm512_mask_add_ps(x, (__mmask16)(bits >> first), x, vec_set(16.0f));
 }
 static inline vec vec_set_f16(uint16_t x) { return _mm512_cvtph_ps(_mm256_set1_epi16((short)x)); }

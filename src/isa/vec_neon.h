@@ -120,13 +120,26 @@ static inline vec vec_from_bytes(int8x8_t x) {
 static inline vec vec_load_i8(const int8_t *p) {
     return vec_from_bytes(vreinterpret_s8_u8(vec_load_bytes(p)));
 }
-static inline vec vec_load_low4(const uint8_t *p) {
-    uint8x8_t low = vand_u8(vec_load_bytes(p), vdup_n_u8(15));
-    return vec_from_bytes(vsub_s8(vreinterpret_s8_u8(low), vdup_n_s8(8)));
+/* All sixteen are looked up at once; vectors of them share that when this is inlined. */
+typedef int8_t vec_code;
+static inline vec vec_look_up(uint8x16_t halves, size_t i, const vec_code codes[16]) {
+    int8x16_t x = vqtbl1q_s8(vld1q_s8(codes), halves);
+    int16x8_t wide = vmovl_s8(i < 8 ? vget_low_s8(x) : vget_high_s8(x));
+    return vcvtq_f32_s32(vmovl_s16(i % 8 ? vget_high_s16(wide) : vget_low_s16(wide)));
 }
-static inline vec vec_load_high4(const uint8_t *p) {
-    uint8x8_t high = vshr_n_u8(vec_load_bytes(p), 4);
-    return vec_from_bytes(vsub_s8(vreinterpret_s8_u8(high), vdup_n_s8(8)));
+static inline vec vec_load_low4(const uint8_t *p, size_t i, const vec_code codes[16]) {
+    return vec_look_up(vandq_u8(vld1q_u8(p), vdupq_n_u8(15)), i, codes);
+}
+static inline vec vec_load_high4(const uint8_t *p, size_t i, const vec_code codes[16]) {
+    return vec_look_up(vshrq_n_u8(vld1q_u8(p), 4), i, codes);
+}
+static inline vec vec_add_16(vec x, uint32_t bits, size_t first) {
+    static const int32_t lanes[WIDTH] = {0, 1, 2, 3};
+    uint32x4_t lane =
+        vshlq_u32(vdupq_n_u32(1), vaddq_s32(vld1q_s32(lanes), vdupq_n_s32((int32_t)first)));
+    uint32x4_t is_set = vtstq_u32(vdupq_n_u32(bits), lane);
+    uint32x4_t more = vandq_u32(is_set, vreinterpretq_u32_f32(vec_set(16.0f)));
+    return vec_add(x, vreinterpretq_f32_u32(more));
 }
 static inline vec vec_set_f16(uint16_t x) {
     return vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(x)));

@@ -96,9 +96,21 @@ static inline vec vec_load_f16(const uint16_t *p) { return half_to_float(*p); }
 static inline vec vec_load_bf16(const uint16_t *p) { return brain_to_float(*p); }
 static inline void vec_store_f16(uint16_t *p, vec x) { *p = float_to_half(x); }
 static inline void vec_store_bf16(uint16_t *p, vec x) { *p = float_to_brain(x); }
-/* Signed bytes; and the lower or the upper halves of bytes, less 8. */
+/* Signed bytes. */
 static inline vec vec_load_i8(const int8_t *p) { return (float)*p; }
-static inline vec vec_load_low4(const uint8_t *p) { return (float)((*p & 15) - 8); }
-static inline vec vec_load_high4(const uint8_t *p) { return (float)((*p >> 4) - 8); }
+/*
+ * What the lower or the upper halves of bytes i and following stand for, of 16 bytes at p; codes
+ * are integers. Then 16 more where a bit is set, from the `first` on.
+ */
+typedef float vec_code;
+static inline vec vec_load_low4(const uint8_t *p, size_t i, const vec_code codes[16]) {
+    return codes[p[i] & 15];
+}
+static inline vec vec_load_high4(const uint8_t *p, size_t i, const vec_code codes[16]) {
+    return codes[p[i] >> 4];
+}
+static inline vec vec_add_16(vec x, uint32_t bits, size_t first) {
+    return x + (float)(bits >> first & 1) * 16;
+}
 /* One f16 in every place. */
 static inline vec vec_set_f16(uint16_t x) { return half_to_float(x); }

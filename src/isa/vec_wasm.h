@@ -157,15 +157,23 @@ static inline vec vec_load_i8(const int8_t *p) {
     return wasm_f32x4_convert_i32x4(
         wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(bytes)));
 }
-/* Four numbers below 16, less 8. */
-static inline vec vec_from_nibbles(v128_t bytes) {
-    v128_t wide = wasm_u32x4_extend_low_u16x8(wasm_u16x8_extend_low_u8x16(bytes));
-    return wasm_f32x4_convert_i32x4(wasm_i32x4_sub(wide, wasm_i32x4_splat(8)));
+/* All sixteen are looked up at once; vectors of them share that when this is inlined. */
+typedef int8_t vec_code;
+static inline vec vec_look_up(v128_t halves, size_t i, const vec_code codes[16]) {
+    v128_t x = wasm_i8x16_swizzle(wasm_v128_load(codes), halves);
+    v128_t wide = i < 8 ? wasm_i16x8_extend_low_i8x16(x) : wasm_i16x8_extend_high_i8x16(x);
+    return wasm_f32x4_convert_i32x4(i % 8 ? wasm_i32x4_extend_high_i16x8(wide)
+                                          : wasm_i32x4_extend_low_i16x8(wide));
 }
-static inline vec vec_load_low4(const uint8_t *p) {
-    return vec_from_nibbles(wasm_v128_and(wasm_v128_load32_zero(p), wasm_i8x16_splat(15)));
+static inline vec vec_load_low4(const uint8_t *p, size_t i, const vec_code codes[16]) {
+    return vec_look_up(wasm_v128_and(wasm_v128_load(p), wasm_i8x16_splat(15)), i, codes);
 }
-static inline vec vec_load_high4(const uint8_t *p) {
-    return vec_from_nibbles(wasm_u8x16_shr(wasm_v128_load32_zero(p), 4));
+static inline vec vec_load_high4(const uint8_t *p, size_t i, const vec_code codes[16]) {
+    return vec_look_up(wasm_u8x16_shr(wasm_v128_load(p), 4), i, codes);
+}
+static inline vec vec_add_16(vec x, uint32_t bits, size_t first) {
+    v128_t lanes = wasm_i32x4_shl(wasm_i32x4_const(1, 2, 4, 8), (uint32_t)first);
+    v128_t is_set = wasm_i32x4_eq(wasm_v128_and(wasm_i32x4_splat((int32_t)bits), lanes), lanes);
+    return vec_add(x, wasm_v128_and(is_set, vec_set(16.0f)));
 }
 static inline vec vec_set_f16(uint16_t x) { return vec_from_f16(wasm_i32x4_splat(x)); }

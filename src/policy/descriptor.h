@@ -133,6 +133,7 @@ typedef enum panel_form {
     PANEL_EXP_LARGEST, /* of the largest */
     PANEL_SIGMOID,
     PANEL_STICK,
+    PANEL_SOFTPICK,
     PANEL_ENTMAX, /* a threshold, then a polynomial: a = 2 and 1.5 */
     PANEL_POWER,  /* a threshold, then logarithm and exponential: other a */
     PANEL_FORMS
@@ -157,7 +158,7 @@ typedef struct map_descriptor {
     void (*forward)(const map_row *row, map_result *result);
     bool (*backward)(const map_row *row, const map_gradient *gradient);
 
-    /* For a policy whose beta is 1. NULL: PANEL_BY_ROW. */
+    /* NULL: PANEL_BY_ROW. */
     panel_form (*panel)(const whet_policy *policy);
 } map_descriptor;
 

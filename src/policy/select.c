@@ -31,11 +31,11 @@ typedef struct byte_counts {
     uint64_t of[256];
 } byte_counts;
 
-static void count_floats(byte_counts *c, const float *x, size_t n) {
+static void count_floats(byte_counts *c, const float *x, size_t n, float lowest) {
     uint32_t higher = (uint32_t)(UINT64_C(0xffffff00) << c->shift);
     for (size_t i = 0; i < n; i++) {
         uint32_t bits = whet_ordered_bits(x[i]);
-        if (((bits ^ c->prefix) & higher) == 0)
+        if (!(x[i] < lowest) && ((bits ^ c->prefix) & higher) == 0)
             c->of[(bits >> c->shift) & 0xff]++;
     }
 }
@@ -46,7 +46,7 @@ static float kth_largest(const float *x, size_t n, uint64_t k) {
     while (c.shift > 0) {
         c.shift -= 8;
         memset(c.of, 0, sizeof c.of);
-        count_floats(&c, x, n);
+        count_floats(&c, x, n, -INFINITY);
         uint32_t byte = 255;
         while (byte > 0 && c.of[byte] < k)
             k -= c.of[byte--];
@@ -60,7 +60,7 @@ static float kth_largest(const float *x, size_t n, uint64_t k) {
  * parts, or too many. */
 static float lower_bound(const row_view *row, uint64_t k, row_walk *walk) {
     float largest[PARTS_MAX];
-    size_t length = WALK_PART, count = 0; /* length divides ROW_BLOCK */
+    size_t length = ROW_PART, count = 0; /* length divides ROW_BLOCK */
     while (length <= ROW_BLOCK && row->n / length >= PARTS_MAX)
         length *= 2;
     if (length > ROW_BLOCK || k > PARTS_MAX)
@@ -68,25 +68,35 @@ static float lower_bound(const row_view *row, uint64_t k, row_walk *walk) {
     walk_begin(walk, row, -INFINITY);
     while (walk_next(walk))
         for (size_t i = 0; i < walk->count; i += length) {
-            size_t n = walk->count - i < length ? walk->count - i : length;
-            largest[count++] = row->kernels->max(walk->logits + i, n);
+            size_t to = walk->count - i < length ? walk->count : i + length;
+            float top = -INFINITY;
+            for (size_t j = i, end; j < to; j = end) {
+                float more = walk_part(walk, j, &end);
+                top = more > top ? more : top;
+            }
+            largest[count++] = top;
         }
     return k <= count ? kth_largest(largest, count, k) : -INFINITY;
 }
 
-/* Counts the values of the next byte, except in parts that are below the k-th largest logit. Once
- * its first byte is known, it is not below the lowest float with the bytes known so far. That may
- * be NaN, which no part is below. */
+/* Counts the values of the next byte, except in parts that are below the k-th largest logit: it is
+ * not below the bound that the first pass finds, nor below the lowest float with the bytes known so
+ * far, if that is not NaN. */
 static void count_bytes(const map_row *row, const map_search *search, map_sums *sums) {
     byte_counts c = {.prefix = search->prefix, .shift = search->shift};
     row_walk walk;
-    float lowest = search->shift == 24 ? lower_bound(row->row, search->k, &walk)
-                                       : whet_from_ordered_bits(search->prefix);
+    float lowest = (float)search->solution.found[0];
+    if (search->shift == 24) {
+        lowest = lower_bound(row->row, search->k, &walk);
+        sums->lowest = (double)lowest < sums->lowest ? (double)lowest : sums->lowest;
+    } else if (whet_from_ordered_bits(search->prefix) > lowest) {
+        lowest = whet_from_ordered_bits(search->prefix);
+    }
     walk_begin(&walk, row->row, row->sink);
     while (walk_next(&walk))
         for (size_t i = 0, end; i < walk.count; i = end)
             if (!(walk_part(&walk, i, &end) < lowest))
-                count_floats(&c, walk.logits + i, end - i);
+                count_floats(&c, walk.logits + i, end - i, lowest);
     for (size_t byte = 0; byte < 256; byte++)
         sums->value[byte] += (double)c.of[byte];
 }
@@ -149,6 +159,8 @@ static void topk_step(const map_row *row, map_search *search, const map_sums *su
         return;
     }
     choose_byte(search, sums);
+    if (search->shift == 24)
+        search->solution.found[0] = sums->lowest < INFINITY ? sums->lowest : -INFINITY;
     if (search->shift == 0) {
         search->solution.found[0] = (double)whet_from_ordered_bits(search->prefix);
         search->sums = 1;

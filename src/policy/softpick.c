@@ -7,6 +7,7 @@
  * entries, p = max(r, 0) / S. A logit gets E / S (g where r > 0, less sign(r) D): also
  * where p is zero.
  */
+#include "policy/softpick.h"
 #include "policy/registry.h"
 #include "row/walk.h"
 
@@ -14,19 +15,14 @@ whet_policy whet_policy_softpick(void) {
     return whet_policy_of(WHET_POLICY_SOFTMAX, WHET_POLICY_SOFTPICK);
 }
 
-/* r, by whichever product loses nothing. */
-static double excess(double x, double shift) {
-    return x > 0 ? exp(x - shift) * -expm1(-x) : exp(-shift) * expm1(x);
-}
-
 /* found: the shift, 1 / S or 0 where S is. */
 static double coefficient(double logit, const map_solution *solution) {
-    double r = excess(solution->beta * logit, solution->found[0]);
+    double r = softpick_excess(solution->beta * logit, solution->found[0]);
     return r > 0 ? r * solution->found[1] : 0;
 }
 
 static void start(const map_row *row, map_search *search) {
-    search->solution.found[0] = fmax(0, row->beta * row->stats->max);
+    search->solution.found[0] = softpick_shift(row->beta, row->stats->max);
     search->sums = 1;
 }
 
@@ -38,7 +34,7 @@ static void sum(const map_row *row, const map_search *search, map_sums *sums) {
         double block = 0;
         for (size_t i = 0; i < walk.count; i++)
             if (walk.logits[i] != -INFINITY)
-                block += fabs(excess(row->beta * (double)walk.logits[i], shift));
+                block += fabs(softpick_excess(row->beta * (double)walk.logits[i], shift));
         sums->value[0] += block;
     }
 }
@@ -55,13 +51,19 @@ static map_terms terms(double logit, double p, const map_solution *solution) {
     return (map_terms){.own = x > 0 ? e : 0, .shared = x > 0 ? e : x < 0 ? -e : 0, .mean = p};
 }
 
+static panel_form softpick_panel(const whet_policy *policy) {
+    (void)policy;
+    return PANEL_SOFTPICK;
+}
+
 const map_descriptor whet_map_softpick = {.kind = WHET_POLICY_SOFTPICK,
                                           .traits = MAP_TAKES_SINK | MAP_SEARCHES,
                                           .start = start,
                                           .sum = sum,
                                           .step = step,
                                           .coefficient = coefficient,
-                                          .terms = terms};
+                                          .terms = terms,
+                                          .panel = softpick_panel};
 
 const policy_entry whet_entry_softpick = {
     .name = "softpick",

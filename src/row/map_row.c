@@ -48,12 +48,21 @@ static void make_part(const row_walk *walk, size_t from, size_t to, const map_de
     }
 }
 
+/* Stores a part that is not all zeros, and says so of others. */
+static void note_part(const row_view *row, size_t start, size_t count, bool is_live,
+                      const float *results) {
+    row->part_live[start / ROW_PART] = is_live;
+    if (is_live && row->out)
+        whet_row_store(row, start, count, results);
+}
+
 /* Reads a block, computes, and writes the same block: so the result may be the row itself. Not
  * inlined, so that its blocks are not on the stack while the solution is found. */
 __attribute__((noinline)) map_coefficients
 whet_map_store(const map_row *m, const map_descriptor *map, const map_solution *solution) {
     float results[ROW_BLOCK];
     map_coefficients all = {0, 0, 0};
+    const bool marks = m->row->part_live != NULL;
     row_walk walk;
     walk_begin(&walk, m->row, m->sink);
     while (walk_next(&walk)) {
@@ -62,14 +71,17 @@ whet_map_store(const map_row *m, const map_descriptor *map, const map_solution *
             all.first = map->coefficient((double)walk.logits[0], solution);
         for (size_t i = 0, end; i < walk.count; i = end) {
             float top = walk_part(&walk, i, &end);
-            if (map->coefficient((double)top, solution) != 0)
+            bool is_live = map->coefficient((double)top, solution) != 0;
+            if (is_live)
                 make_part(&walk, i, end, map, solution, &block, results);
-            else
+            else if (!marks)
                 memset(results + i, 0, (end - i) * sizeof(float));
+            if (marks && !walk.is_sink)
+                note_part(m->row, walk.start + i, end - i, is_live, results + i);
         }
         all.largest = block.largest;
         all.entropy += block.entropy;
-        if (m->row->out && !walk.is_sink)
+        if (m->row->out && !marks && !walk.is_sink)
             whet_row_store(m->row, walk.start, walk.count, results);
     }
     return all;
@@ -118,7 +130,7 @@ typedef struct backward {
  * logit: the sharper a row, the closer D is to that, and the more digits their difference
  * would lose otherwise.
  */
-static void find_shifts(backward *b, float *buffer) {
+static void find_shifts(backward *b, float max, float *buffer) {
     const row_view *row = b->m->row, *grad = b->want->out;
     b->entry_shift = b->want->common;
     if (!grad || !(b->job->map->traits & MAP_SUMS_TO_ONE))
@@ -126,7 +138,7 @@ static void find_shifts(backward *b, float *buffer) {
     for (size_t start = 0; start < row->n; start += ROW_BLOCK) {
         size_t count = whet_row_block(row, start);
         const float *x = whet_row_load(row, start, count, buffer);
-        size_t found = row->kernels->find(x, count, (float)b->m->stats->max);
+        size_t found = row->kernels->find(x, count, max);
         if (found == count)
             continue;
         double g = (double)*whet_row_load(grad, start + found, 1, buffer);
@@ -155,6 +167,7 @@ static double shifted(const backward *b, const row_walk *walk, const float *g, s
 typedef struct backward_sums {
     double weights, gradients, probe;
     double own, own_d, shared, shared_d;
+    double plain, plain_d; /* own, own d */
 } backward_sums;
 
 static void add_entry(const backward *b, double logit, double g, backward_sums *sums) {
@@ -167,6 +180,8 @@ static void add_entry(const backward *b, double logit, double g, backward_sums *
     sums->probe += 0 * g;
     sums->own += terms.own * arrives;
     sums->own_d += terms.own * arrives * d;
+    sums->plain += terms.own;
+    sums->plain_d += terms.own * d;
     sums->shared += terms.shared;
     sums->shared_d += terms.shared * d;
 }
@@ -177,6 +192,8 @@ static void add_sums(backward_sums *sums, const backward_sums *block) {
     sums->probe += block->probe;
     sums->own += block->own;
     sums->own_d += block->own_d;
+    sums->plain += block->plain;
+    sums->plain_d += block->plain_d;
     sums->shared += block->shared;
     sums->shared_d += block->shared_d;
 }
@@ -203,21 +220,31 @@ static bool needs_beta(const backward *b) {
     return b->want->wants_beta || b->want->parameters || !whet_beta_is_constant(b->m->policy);
 }
 
-/* The gradients of logits through the row's beta and through its statistics. */
-static void find_movement(backward *b, float *buffer) {
+/* Whether the logits move beta through exponentials at another beta than 1. */
+static bool needs_moments(const backward *b) {
+    return !b->m->row->has_beta && whet_beta0(b->m->policy, b->m->stats) != 1;
+}
+
+static row_sums moments_of(const backward *b, float *buffer) {
+    const whet_stats *stats = b->m->stats;
+    return whet_row_moments(b->m->row, (float)stats->max,
+                            whet_exp2_scale(whet_beta0(b->m->policy, stats)), buffer);
+}
+
+/* The gradients of logits through the row's beta and through its statistics; the moments are those
+ * at beta0, if they are needed. */
+static void find_movement(backward *b, row_sums moments) {
     const whet_stats *stats = b->m->stats;
     row_movement *movement = &b->movement;
     b->derivative = (beta_derivative){.beta0 = 1};
     row_sums sums = {stats->z, stats->s, 0};
     double variance = NAN;
-    if (!b->m->row->has_beta) {
-        double beta0 = whet_beta0(b->m->policy, stats);
-        if (beta0 != 1) {
-            sums = whet_row_moments(b->m->row, (float)stats->max, whet_exp2_scale(beta0), buffer);
-            variance = sums.q / sums.z - sums.s / sums.z * (sums.s / sums.z);
-        }
-        whet_differentiate_beta(b->m->policy, stats, variance, &b->derivative);
+    if (needs_moments(b)) {
+        sums = moments;
+        variance = sums.q / sums.z - sums.s / sums.z * (sums.s / sums.z);
     }
+    if (!b->m->row->has_beta)
+        whet_differentiate_beta(b->m->policy, stats, variance, &b->derivative);
     movement->max = stats->max;
     movement->beta0 = b->derivative.beta0;
     movement->mean0 = sums.s / sums.z;
@@ -308,7 +335,7 @@ static bool ordered_backward(backward *b, float *buffer) {
         gradient.beta_grad = &b->want->beta;
     if (!b->job->map->backward(b->m, &gradient))
         return spoil(b->m->row);
-    find_movement(b, buffer);
+    find_movement(b, needs_moments(b) ? moments_of(b, buffer) : (row_sums){0, 0, 0});
     if (is_spoilt(b))
         return spoil(b->m->row);
     gradient.stores = true;
@@ -317,6 +344,111 @@ static bool ordered_backward(backward *b, float *buffer) {
     b->job->map->backward(b->m, &gradient);
     add_to_parameters(b, 0);
     finish_sink(b);
+    return true;
+}
+
+/* D, and the gradient of beta. */
+static void find_means(backward *b, const backward_sums *sums) {
+    double max = b->m->stats->max;
+    b->mean = sums->gradients;
+    if (b->job->map->traits & MAP_MEAN_OVER_SUM)
+        b->mean /= sums->weights;
+    if (needs_beta(b))
+        b->want->beta =
+            sums->own_d - b->mean * sums->shared_d + max * (sums->own - b->mean * sums->shared);
+}
+
+/* ---- backward, in pieces ---- */
+
+map_part_sums whet_map_no_sums(void) { return (map_part_sums){.peak = -(double)INFINITY}; }
+
+map_part_sums whet_map_part_sums(const row_view *row, const row_job *job, const whet_stats *stats,
+                                 const map_solution *solution, row_gradients *gradients) {
+    float buffer[ROW_BLOCK];
+    map_row m = whet_map_row_of(row, job, stats);
+    backward b = {.m = &m, .job = job, .want = gradients, .solution = *solution};
+    float max = row->n > 0 ? whet_row_max(row, buffer) : row_sink(row);
+    if (row->n > 0 && max > -INFINITY)
+        find_shifts(&b, max, buffer);
+    else
+        b.entry_shift = gradients->common;
+    backward_sums sums = sum_row(&b, buffer);
+    row_sums moments = needs_moments(&b) ? moments_of(&b, buffer) : (row_sums){0, 0, 0};
+    return (map_part_sums){.peak = (double)max,
+                           .base = gradients->common - b.entry_shift,
+                           .weights = sums.weights,
+                           .gradients = sums.gradients,
+                           .probe = sums.probe,
+                           .own = sums.own,
+                           .own_d = sums.own_d,
+                           .plain = sums.plain,
+                           .plain_d = sums.plain_d,
+                           .shared = sums.shared,
+                           .shared_d = sums.shared_d,
+                           .z0 = moments.z,
+                           .s0 = moments.s,
+                           .q0 = moments.q};
+}
+
+static void move_base(map_part_sums *sums, double base) {
+    double shift = sums->base - base;
+    sums->gradients += shift * sums->weights;
+    sums->own += shift * sums->plain;
+    sums->own_d += shift * sums->plain_d;
+    sums->base = base;
+}
+
+void whet_map_add_sums(map_part_sums *into, const map_part_sums *more) {
+    map_part_sums other = *more;
+    if (other.peak > into->peak) {
+        move_base(into, other.base);
+        into->peak = other.peak;
+    } else {
+        move_base(&other, into->base);
+    }
+    into->weights += other.weights;
+    into->gradients += other.gradients;
+    into->probe += other.probe;
+    into->own += other.own;
+    into->own_d += other.own_d;
+    into->plain += other.plain;
+    into->plain_d += other.plain_d;
+    into->shared += other.shared;
+    into->shared_d += other.shared_d;
+    into->z0 += other.z0;
+    into->s0 += other.s0;
+    into->q0 += other.q0;
+}
+
+bool whet_map_part_backward(const row_view *row, const row_job *job, const whet_stats *stats,
+                            const map_solution *solution, const map_part_sums *all, bool is_first,
+                            row_gradients *gradients) {
+    float buffer[ROW_BLOCK];
+    map_row m = whet_map_row_of(row, job, stats);
+    backward b = {.m = &m, .job = job, .want = gradients, .solution = *solution};
+    backward_sums sums = {.weights = all->weights,
+                          .gradients = all->gradients,
+                          .own = all->own,
+                          .own_d = all->own_d,
+                          .shared = all->shared,
+                          .shared_d = all->shared_d};
+    gradients->beta = gradients->sink = 0;
+    if (isnan(all->probe))
+        return spoil(row);
+    b.entry_shift = gradients->common - all->base;
+    b.sink_shift = -all->base;
+    find_means(&b, &sums);
+    find_movement(&b, (row_sums){all->z0, all->s0, all->q0});
+    if (is_spoilt(&b))
+        return spoil(row);
+    double parameter = store_gradient(&b, buffer);
+    if (gradients->parameters && is_first)
+        whet_add_parameters(&b.derivative.parameters, gradients->beta, gradients->parameters);
+    if (gradients->parameters)
+        gradients->parameters->map_value[0] += parameter;
+    finish_sink(&b);
+    if (row->has_beta && !whet_beta_is_free(row->beta))
+        gradients->beta = 0;
     return true;
 }
 
@@ -330,15 +462,12 @@ bool whet_map_row_backward(const row_view *row, const row_job *job, const whet_s
     if (job->map->backward)
         return ordered_backward(&b, buffer);
     b.solution = solve(&m, job->map);
-    find_shifts(&b, buffer);
+    find_shifts(&b, (float)stats->max, buffer);
     backward_sums sums = sum_row(&b, buffer);
     if (isnan(sums.probe))
         return spoil(row);
-    b.mean = job->map->traits & MAP_MEAN_OVER_SUM ? sums.gradients / sums.weights : sums.gradients;
-    if (needs_beta(&b))
-        gradients->beta =
-            sums.own_d - b.mean * sums.shared_d + stats->max * (sums.own - b.mean * sums.shared);
-    find_movement(&b, buffer);
+    find_means(&b, &sums);
+    find_movement(&b, needs_moments(&b) ? moments_of(&b, buffer) : (row_sums){0, 0, 0});
     if (is_spoilt(&b))
         return spoil(row);
     add_to_parameters(&b, store_gradient(&b, buffer));

@@ -40,6 +40,32 @@ typedef struct row_gradients {
     double beta, sink;                        /* set: dL / d beta and the sink */
 } row_gradients;
 
+/*
+ * The steps of the backward pass for rows whose logits are in pieces, of maps that are not ordered:
+ * the sums of a piece, which add up, and its gradients once those of the whole row are known. The
+ * sink is a piece of its own, a row of no entries. d is counted from the row's maximum, g from
+ * `base`.
+ */
+typedef struct map_part_sums {
+    double peak, base;                 /* the largest logit of the pieces, and g there */
+    double weights, gradients, probe;  /* see map_terms; NaN if something that arrives is */
+    double own, own_d, plain, plain_d; /* own g, own g d, own, own d */
+    double shared, shared_d;
+    double z0, s0, q0; /* moments at beta0, where that is not 1 */
+} map_part_sums;
+
+map_part_sums whet_map_no_sums(void);
+map_part_sums whet_map_part_sums(const row_view *row, const row_job *job, const whet_stats *stats,
+                                 const map_solution *solution, row_gradients *gradients);
+void whet_map_add_sums(map_part_sums *into, const map_part_sums *more);
+
+/* Sets the gradient of beta, and of the sink if the row has one; adds a piece's share of those of
+ * parameters, and with `is_first` what the temperature's get of the whole row. As
+ * whet_map_row_backward otherwise. */
+bool whet_map_part_backward(const row_view *row, const row_job *job, const whet_stats *stats,
+                            const map_solution *solution, const map_part_sums *all, bool is_first,
+                            row_gradients *gradients);
+
 /* The backward pass at stats->beta. `weights` may be the row itself. False if what arrives is not
  * finite: the gradient is then NaN, and nothing was added. */
 bool whet_map_row_backward(const row_view *row, const row_job *job, const whet_stats *stats,

@@ -15,6 +15,9 @@
 /* Floats in a block: small enough that a block and its result stay in the first-level cache. */
 #define ROW_BLOCK 4096
 
+/* Entries that are passed over together where the largest of them counts for nothing. */
+#define ROW_PART 64
+
 struct row_pending;
 
 /* One row: where its logits come from, where its result goes, and what else belongs to it. */
@@ -34,6 +37,8 @@ typedef struct row_view {
     int64_t position;            /* of the query */
     uint64_t visible;            /* entries that the mask leaves; 0: those that are not -inf */
     struct row_pending *pending; /* where results may be left, or NULL; see whet_row_flush */
+    const float *part_max;       /* the largest logit of each ROW_PART entries, or NULL */
+    bool *part_live; /* with part_max: set to false for parts of zeros, which are not stored */
 } row_view;
 
 /*

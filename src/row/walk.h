@@ -49,11 +49,11 @@ static inline bool walk_next(row_walk *walk) {
     return true;
 }
 
-#define WALK_PART 64
-
 /* The largest logit of the part of a block that begins at entry i; sets where it ends. */
 static inline float walk_part(const row_walk *walk, size_t i, size_t *end) {
-    *end = walk->count - i < WALK_PART ? walk->count : i + WALK_PART;
+    *end = walk->count - i < ROW_PART ? walk->count : i + ROW_PART;
+    if (walk->row->part_max && !walk->is_sink)
+        return walk->row->part_max[(walk->start + i) / ROW_PART];
     return walk->row->kernels->max(walk->logits + i, *end - i);
 }
 

@@ -57,7 +57,7 @@ static bool all_sum_to_one(const whet_attention *a) {
     for (size_t i = 0; a->policies && i < (a->policy_count ? a->policy_count : 1); i++) {
         uint32_t map = a->policies[i].map;
         if (map == WHET_POLICY_SOFTMAX1 || map == WHET_POLICY_SIGMOID ||
-            map == WHET_POLICY_STICK_BREAKING) {
+            map == WHET_POLICY_STICK_BREAKING || map == WHET_POLICY_SOFTPICK) {
             return false;
         }
     }

@@ -30,14 +30,13 @@ void example_free(example *e) {
 
 /* ---- tensors ---- */
 
-const whet_type example_cache_types[CACHE_TYPES] = {WHET_F32,  WHET_F16,  WHET_BF16,
-                                                    WHET_Q8_0, WHET_Q4_0, WHET_CUSTOM};
-
-static bool is_quantised(whet_type type) { return type == WHET_Q8_0 || type == WHET_Q4_0; }
+const whet_type example_cache_types[CACHE_TYPES] = {WHET_F32,    WHET_F16,   WHET_BF16, WHET_Q8_0,
+                                                    WHET_Q4_0,   WHET_Q4_1,  WHET_Q5_0, WHET_Q5_1,
+                                                    WHET_IQ4_NL, WHET_CUSTOM};
 
 /* A dimension that a tensor of the type can have. */
 static size_t dim_for(size_t dim, whet_type type) {
-    size_t unit = is_quantised(type) ? QUANTISE_BLOCK : 1;
+    size_t unit = reference_is_quantised(type) ? QUANTISE_BLOCK : 1;
     return (dim + unit - 1) / unit * unit;
 }
 
@@ -62,7 +61,7 @@ static size_t row_bytes(const example_tensor *t) {
     if (t->type == WHET_CUSTOM) {
         return sizeof(float) + t->extent[3];
     }
-    if (is_quantised(t->type)) {
+    if (reference_is_quantised(t->type)) {
         return reference_row_size(t->type, t->extent[3]);
     }
     return (t->extent[3] - 1) * (size_t)t->stride[3] + element_bytes(t->type);
@@ -78,7 +77,7 @@ static void choose_strides(example_tensor *t, example_layout layout) {
         t->stride[3] = 1;
         row = (ptrdiff_t)row_bytes(t) + gap;
     }
-    if (is_quantised(t->type)) {
+    if (reference_is_quantised(t->type)) {
         t->stride[3] = layout == CONTIGUOUS ? 0 : 12345; /* nobody should look at it */
         row = (ptrdiff_t)row_bytes(t) + gap;
     }
@@ -88,6 +87,12 @@ static void choose_strides(example_tensor *t, example_layout layout) {
     t->stride[1] = tokens_first ? row : positions * row;
     t->stride[2] = tokens_first ? heads * row : row;
     t->stride[0] = heads * positions * row;
+    if (layout == TRANSPOSED && t->type != WHET_CUSTOM && !reference_is_quantised(t->type)) {
+        t->stride[2] = size;
+        t->stride[3] = positions * size + gap;
+        t->stride[1] = (ptrdiff_t)t->extent[3] * t->stride[3];
+        t->stride[0] = heads * t->stride[1];
+    }
 }
 
 void example_place(example *e, example_tensor *t, example_layout layout) {
@@ -123,7 +128,7 @@ static void store(char *at, whet_type type, float value) {
 
 void example_set(const example_tensor *t, size_t batch, size_t head, size_t position,
                  size_t element, float value) {
-    if (is_quantised(t->type)) {
+    if (reference_is_quantised(t->type)) {
         char *row = example_row(t, batch, head, position);
         store(row + reference_row_size(t->type, element / 32 * 32), WHET_F16, value);
         return;
@@ -167,7 +172,7 @@ static void fill_row(const example_tensor *t, char *row, struct rng *rng, double
     size_t n = t->extent[3];
     if (t->type == WHET_CUSTOM) {
         fill_custom_row(row, n, rng, deviation);
-    } else if (is_quantised(t->type)) {
+    } else if (reference_is_quantised(t->type)) {
         float values[576] = {0};
         REQUIRE(n <= 576);
         rng_fill_normal(rng, values, n, 0, deviation);
@@ -183,8 +188,9 @@ static double size_at(const example_tensor *t, const char *row, size_t i, double
     if (t->type == WHET_CUSTOM) {
         return fabs((double)(signed char)row[sizeof(float) + i]) * deviation / 32;
     }
-    return fabs(is_quantised(t->type) ? reference_load_from_row(row, t->type, i)
-                                      : reference_load(row + (ptrdiff_t)i * t->stride[3], t->type));
+    return fabs(reference_is_quantised(t->type)
+                    ? reference_load_from_row(row, t->type, i)
+                    : reference_load(row + (ptrdiff_t)i * t->stride[3], t->type));
 }
 
 double example_fill(example_tensor *t, struct rng *rng, double deviation) {
@@ -293,6 +299,46 @@ void *example_mask(example *e, unsigned axes, whet_type type, size_t gap) {
     m->stride[2] = axes & MASK_QUERIES ? (ptrdiff_t)step : 0;
     m->stride[1] = axes & MASK_HEADS ? (ptrdiff_t)(queries * step) : 0;
     m->stride[0] = axes & MASK_BATCH ? (ptrdiff_t)(heads * queries * step) : 0;
+    return mask;
+}
+
+/* The sequence of every key; `sequences` for none. */
+static void share_out(example *e, size_t sequences, example_sharing how, size_t *of) {
+    size_t keys = e->attention.keys;
+    for (size_t j = 0; j < keys;) {
+        size_t run =
+            how == SCATTERED ? 1 + rng_bits(&e->rng) % (rng_bits(&e->rng) % 8 ? 3 : 50) : 1;
+        size_t sequence = how == CONSECUTIVE   ? j * sequences / keys
+                          : how == INTERLEAVED ? j % sequences
+                                               : rng_bits(&e->rng) % (sequences + 1);
+        for (; run > 0 && j < keys; run--)
+            of[j++] = sequence;
+    }
+}
+
+void *example_sequences(example *e, size_t sequences, example_sharing how, size_t window,
+                        whet_type type, bool values) {
+    size_t keys = e->attention.keys, queries = e->attention.queries, size = reference_size(type);
+    size_t *of = malloc(keys * sizeof *of);
+    char *mask = example_memory(e, queries * keys * size);
+    REQUIRE(of);
+    share_out(e, sequences, how, of);
+    for (size_t i = 0; i < queries; i++) {
+        size_t own = example_sequence_of(e, sequences, i), later = 0, behind = 0;
+        for (size_t next = i + 1; next < queries; next++)
+            later += example_sequence_of(e, sequences, next) == own;
+        for (size_t j = keys; j-- > 0;) {
+            bool is_seen = false;
+            if (of[j] == own)
+                is_seen = behind >= later && (window == 0 || behind < later + window);
+            behind += of[j] == own;
+            float value = values ? (float)rng_integer(&e->rng, -8, 8) / 8 : 0;
+            store(mask + (i * keys + j) * size, type, is_seen ? value : -INFINITY);
+        }
+    }
+    free(of);
+    e->attention.mask = (whet_mask){.data = mask, .type = type};
+    e->attention.mask.stride[2] = (ptrdiff_t)(keys * size);
     return mask;
 }
 

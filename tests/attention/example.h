@@ -28,6 +28,8 @@ typedef enum example_layout {
     TOKENS_FIRST, /* [batch][position][head][element], with a gap after every row */
     BACKWARDS,    /* heads and positions from the last to the first, with gaps */
     SPREAD,       /* elements apart from each other */
+    TRANSPOSED,   /* [batch][head][element][position], with a gap after every element; types without
+                     single elements have [batch][head][position][element], with gaps */
     LAYOUTS
 } example_layout;
 
@@ -41,7 +43,7 @@ typedef struct example_shape {
 } example_shape;
 
 /* The types that k and v may have. Dimensions are rounded up to the blocks of quantised ones. */
-#define CACHE_TYPES 6
+#define CACHE_TYPES 10
 extern const whet_type example_cache_types[CACHE_TYPES];
 
 /* Where a tensor lies. */
@@ -102,6 +104,22 @@ enum { MASK_BATCH = 1, MASK_HEADS = 2, MASK_QUERIES = 4 };
 
 /* A random mask: about a quarter of the keys masked, the others shifted. Returns its entries. */
 void *example_mask(example *e, unsigned axes, whet_type type, size_t gap);
+
+/*
+ * A mask that shares the keys out to sequences: in parts of the cache, in turn, or in runs of
+ * random lengths with some keys of no sequence at all. Queries belong to the sequences in parts;
+ * each sees the keys of its own sequence, without the last one for every query that follows, and
+ * only the last `window` of them if that is not 0. With `values`, the mask also adds something to
+ * keys that are seen. Returns its entries.
+ */
+typedef enum example_sharing { CONSECUTIVE, INTERLEAVED, SCATTERED, SHARINGS } example_sharing;
+void *example_sequences(example *e, size_t sequences, example_sharing how, size_t window,
+                        whet_type type, bool values);
+
+/* The sequence of a query. */
+static inline size_t example_sequence_of(const example *e, size_t sequences, size_t query) {
+    return query * sequences / e->attention.queries;
+}
 
 /* A random bias of keys: about an eighth of them masked, the others shifted; with `gap` floats
  * between. Along axes without MASK_BATCH or MASK_HEADS one entry serves all. Returns its entries.

@@ -34,9 +34,17 @@ static const char *const temperatures[] = {"softmax",
                                            "target:1.2:strength=0.6"};
 #define TEMPERATURES (sizeof temperatures / sizeof temperatures[0])
 
-static const char *const maps[] = {"topk:5",      "hardmax",  "sparsemax",   "entmax15",
-                                   "entmax:1.25", "softmax1", "sigmoid:0.5", "stick-breaking",
-                                   "sigmoid",     "topk:1000"};
+static const char *const maps[] = {"topk:5",      "hardmax",   "sparsemax",   "entmax15",
+                                   "entmax:1.25", "softmax1",  "sigmoid:0.5", "stick-breaking",
+                                   "sigmoid",     "topk:1000", "softpick",    "entmax:1.6"};
+
+/* Temperatures before them: those that are known before a row's logits, and one that is not. */
+static const char *const compositions[] = {
+    "ssmax:0.4:0.3+entmax15",   "ssmax:0.5:1:0.5+entmax:1.6", "length:16+topk:7",
+    "fixed:1.7+sparsemax",      "linear:40+softmax1",         "hinge:0.3:-0.1:20+sigmoid:0.5",
+    "ssmax:0.4+stick-breaking", "fixed:0.6+softpick",         "adaptive+entmax15",
+    "target:0.7:cap=3+topk:9"};
+#define COMPOSITIONS (sizeof compositions / sizeof compositions[0])
 #define MAPS (sizeof maps / sizeof maps[0])
 
 /* ---- the reference itself ---- */
@@ -194,6 +202,10 @@ static void lead_back_through(const char *const *names, size_t count) {
 TEST(every_temperature_is_led_back_through) { lead_back_through(temperatures, TEMPERATURES); }
 
 TEST(every_map_is_led_back_through) { lead_back_through(maps, MAPS); }
+
+TEST(temperatures_before_maps_are_led_back_through) {
+    lead_back_through(compositions, COMPOSITIONS);
+}
 
 TEST(every_head_has_its_own_policy) {
     example e = example_new((example_shape){.batch = 2,

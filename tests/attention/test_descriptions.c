@@ -272,7 +272,7 @@ TEST(types_that_a_tensor_cannot_have_are_refused) {
     whet_tensor *const tensors[] = {&a.q, &a.k, &a.v};
     for (size_t i = 0; i < 3; i++) {
         a = sound();
-        tensors[i]->type = (whet_type)(WHET_Q4_0 + 1);
+        tensors[i]->type = (whet_type)(WHET_IQ4_NL + 1);
         STATUS(WHET_ERROR_ARGUMENT);
         tensors[i]->type = (whet_type)1000;
         STATUS(WHET_ERROR_ARGUMENT);
@@ -282,37 +282,41 @@ TEST(types_that_a_tensor_cannot_have_are_refused) {
     STATUS(WHET_ERROR_ARGUMENT);
 }
 
+static const whet_type quantised[] = {WHET_Q8_0, WHET_Q4_0, WHET_Q4_1,
+                                      WHET_Q5_0, WHET_Q5_1, WHET_IQ4_NL};
+static const ptrdiff_t quantised_bytes[] = {34, 18, 20, 22, 24, 18};
+
+enum { QUANTISED = sizeof quantised / sizeof quantised[0] };
+
 TEST(queries_outputs_and_masks_cannot_be_quantised) {
-    static const whet_type types[] = {WHET_Q8_0, WHET_Q4_0};
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < QUANTISED; i++) {
         whet_attention a = sound();
         a.head_dim = a.value_dim = 32;
         STATUS(WHET_OK);
-        a.q.type = types[i];
+        a.q.type = quantised[i];
         STATUS(WHET_ERROR_ARGUMENT);
         a.q.type = WHET_F32;
-        a.out.type = types[i];
+        a.out.type = quantised[i];
         STATUS(WHET_ERROR_ARGUMENT);
         a.out.type = WHET_F32;
-        a.mask.type = types[i];
+        a.mask.type = quantised[i];
         STATUS(WHET_ERROR_ARGUMENT);
     }
 }
 
 TEST(quantised_rows_are_whole_blocks) {
-    static const whet_type types[] = {WHET_Q8_0, WHET_Q4_0};
     static const size_t wrong[] = {1, 8, 31, 33, 48, 100};
-    for (size_t i = 0; i < 12; i++) {
+    for (size_t i = 0; i < 6 * QUANTISED; i++) {
         whet_attention a = sound();
-        a.head_dim = wrong[i / 2];
+        a.head_dim = wrong[i / QUANTISED];
         a.value_dim = 32;
-        a.k.type = types[i % 2];
+        a.k.type = quantised[i % QUANTISED];
         STATUS(WHET_ERROR_ARGUMENT);
         a.head_dim = 32;
         STATUS(WHET_OK);
-        a.v.type = types[i % 2];
+        a.v.type = quantised[i % QUANTISED];
         STATUS(WHET_OK);
-        a.value_dim = wrong[i / 2];
+        a.value_dim = wrong[i / QUANTISED];
         STATUS(WHET_ERROR_ARGUMENT);
         a.value_dim = 32;
         a.v.type = WHET_F32;
@@ -321,12 +325,10 @@ TEST(quantised_rows_are_whole_blocks) {
 }
 
 TEST(quantised_rows_are_aligned_to_their_scales) {
-    static const whet_type types[] = {WHET_Q8_0, WHET_Q4_0};
-    static const ptrdiff_t rows[] = {34, 18};
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < QUANTISED; i++) {
         whet_attention a = sound();
         a.head_dim = 32;
-        a.k.type = types[i];
+        a.k.type = quantised[i];
         a.k.data = (char *)k + 2;
         STATUS(WHET_OK);
         a.k.stride[3] = 7; /* is not looked at */
@@ -334,7 +336,8 @@ TEST(quantised_rows_are_aligned_to_their_scales) {
         a.k.data = (char *)k + 1;
         STATUS(WHET_ERROR_ARGUMENT);
         for (int axis = 0; axis < 3; axis++) {
-            a.k = (whet_tensor){.data = k, .type = types[i], .stride = {400, 200, rows[i], 0}};
+            a.k = (whet_tensor){
+                .data = k, .type = quantised[i], .stride = {400, 200, quantised_bytes[i], 0}};
             STATUS(WHET_OK);
             a.k.stride[axis]++;
             STATUS(WHET_ERROR_ARGUMENT);
@@ -346,16 +349,15 @@ TEST(quantised_rows_are_aligned_to_their_scales) {
 
 /* The last byte of a row counts: outputs must keep clear of it. */
 TEST(quantised_rows_are_as_long_as_their_blocks) {
-    static const whet_type types[] = {WHET_Q8_0, WHET_Q4_0};
-    static const size_t bytes[] = {BATCH * KV_HEADS * KEYS * 34, BATCH * KV_HEADS * KEYS * 18};
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < QUANTISED; i++) {
+        const ptrdiff_t bytes = BATCH * KV_HEADS * KEYS * quantised_bytes[i];
         whet_attention a = sound();
         a.head_dim = 32;
-        a.k.type = types[i];
-        a.k.data = (char *)out + sizeof out / 2 - bytes[i] + 2;
+        a.k.type = quantised[i];
+        a.k.data = (char *)out + sizeof out / 2 - bytes + 2;
         a.out.data = (char *)out + sizeof out / 2;
         STATUS(WHET_ERROR_OVERLAP);
-        a.k.data = (char *)out + sizeof out / 2 - bytes[i];
+        a.k.data = (char *)out + sizeof out / 2 - bytes;
         STATUS(WHET_OK);
         a.keys = SIZE_MAX / 64;
         STATUS(WHET_ERROR_OVERFLOW);

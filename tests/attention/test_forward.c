@@ -175,14 +175,15 @@ TEST(heads_that_lie_side_by_side_agree) {
 }
 
 TEST(quantised_caches_of_every_dimension_agree) {
-    static const whet_type types[] = {WHET_Q8_0, WHET_Q4_0};
+    static const whet_type types[] = {WHET_Q8_0, WHET_Q4_0, WHET_Q4_1,
+                                      WHET_Q5_0, WHET_Q5_1, WHET_IQ4_NL};
     static const size_t queries[] = {1, 2, 3, 5, 40};
     for (size_t dim = 32; dim <= 576; dim += 32) {
         for (size_t i = 0; i < 5; i++) {
             example_shape shape = {.queries = queries[i], .keys = 133, .head_dim = dim};
             shape.value_dim = 608 - dim;
-            shape.k_type = types[i % 2];
-            shape.v_type = types[(dim / 32 + i) % 2];
+            shape.k_type = types[(dim / 32 + i) % 6];
+            shape.v_type = types[(dim / 32 + i + i / 2) % 6];
             shape.seed = 2500 + dim + i;
             check_shape(shape, i % 2 ? "adaptive" : "softmax");
         }

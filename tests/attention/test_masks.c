@@ -315,7 +315,7 @@ static example example_for_garbage(size_t queries, size_t keys, whet_type type, 
 
 TEST(keys_after_the_last_query_may_hold_anything) {
     for (size_t i = 0; i < SOME_QUERIES; i++) {
-        for (whet_type type = WHET_F32; type <= WHET_Q4_0; type++) {
+        for (whet_type type = WHET_F32; type <= WHET_IQ4_NL; type++) {
             example e = example_for_garbage(some_queries[i], 300, type, i);
             e.attention.flags = WHET_CAUSAL;
             e.attention.offset = 130;
@@ -343,7 +343,7 @@ TEST(keys_that_only_later_queries_see_spoil_these_alone) {
 
 TEST(keys_outside_a_window_may_hold_anything) {
     for (size_t i = 0; i < SOME_QUERIES; i++) {
-        for (whet_type type = WHET_F32; type <= WHET_Q4_0; type++) {
+        for (whet_type type = WHET_F32; type <= WHET_IQ4_NL; type++) {
             example e = example_for_garbage(some_queries[i], 400, type, i);
             e.attention.offset = 150;
             e.attention.window = 30;
@@ -360,7 +360,7 @@ TEST(keys_outside_a_window_may_hold_anything) {
 
 TEST(masked_keys_may_hold_anything) {
     for (size_t i = 0; i < SOME_QUERIES; i++) {
-        for (whet_type type = WHET_F32; type <= WHET_Q4_0; type++) {
+        for (whet_type type = WHET_F32; type <= WHET_IQ4_NL; type++) {
             example e = example_for_garbage(some_queries[i], 300, type, i);
             example_mask(&e, 0, i % 2 ? WHET_F16 : WHET_F32, 0); /* the same for all rows */
             for (size_t j = 0; j < 300; j++) {
@@ -386,8 +386,8 @@ TEST(masked_keys_may_hold_anything) {
 TEST(values_that_are_not_finite_reach_only_rows_that_see_them) {
     static const size_t queries[] = {2, 16, 17, 60, 150};
     for (size_t i = 0; i < 5; i++) {
-        for (size_t kind = 0; kind < 9; kind++) {
-            static const whet_type types[] = {WHET_F32, WHET_Q8_0, WHET_Q4_0};
+        for (size_t kind = 0; kind < 12; kind++) {
+            static const whet_type types[] = {WHET_F32, WHET_Q8_0, WHET_Q4_0, WHET_Q5_1};
             example e = example_for_garbage(queries[i], 150, types[kind / 3], i);
             e.attention.flags = WHET_CAUSAL;
             for (size_t at = 1; at < queries[i]; at += 5) {
@@ -435,7 +435,7 @@ TEST(a_bad_value_masked_for_some_rows_spoils_the_others_alone) {
  * of addresses. */
 TEST(keys_that_nobody_sees_may_lie_anywhere) {
     static float alone[32], far[32]; /* before all that keys and values span */
-    for (whet_type type = WHET_F32; type <= WHET_Q4_0; type++) {
+    for (whet_type type = WHET_F32; type <= WHET_IQ4_NL; type++) {
         example e = example_new((example_shape){
             .head_dim = 32, .queries = 1, .keys = 1, .k_type = type, .v_type = type});
         e.attention.out.data = alone;

@@ -189,6 +189,11 @@ TEST(attention_takes_positions_of_tokens_where_they_are_given) {
 TEST(types_have_names_and_sizes) {
     whet_type type = WHET_F32;
     CHECK_STR(whet_type_name(WHET_Q4_0), "q4_0");
+    CHECK_STR(whet_type_name(WHET_IQ4_NL), "iq4_nl");
+    CHECK_INT(whet_type_parse("q5_1", &type), WHET_OK);
+    CHECK_INT(type, WHET_Q5_1);
+    CHECK_INT(whet_type_row_bytes(WHET_Q4_1, 64), 40);
+    CHECK_INT(whet_type_row_bytes(WHET_Q5_0, 64), 44);
     CHECK(whet_type_name((whet_type)77) == NULL);
     CHECK_INT(whet_type_parse("bf16", &type), WHET_OK);
     CHECK_INT(type, WHET_BF16);

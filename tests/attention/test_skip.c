@@ -26,6 +26,8 @@ static const char *const policies[] = {
     "stick-breaking", "softpick", "adaptive+topk:5", "entmax:1.3"};
 #define POLICY_COUNT (sizeof policies / sizeof policies[0])
 
+static const example_layout layouts[] = {TOKENS_FIRST, CONTIGUOUS, TRANSPOSED};
+
 /* A random problem whose values are the identity: its output is its weights. */
 static example random_problem(struct rng *rng, uint64_t seed) {
     size_t keys = 1 + rng_bits(rng) % (rng_bits(rng) % 8 ? 150 : KEYS_MAX);
@@ -34,7 +36,7 @@ static example random_problem(struct rng *rng, uint64_t seed) {
                            .head_dim = 1 + rng_bits(rng) % 20,
                            .queries = rng_bits(rng) % 40 ? 1 + rng_bits(rng) % 3 : 40,
                            .kv_heads = 1 + rng_bits(rng) % 2,
-                           .layout = rng_bits(rng) % 2 ? TOKENS_FIRST : CONTIGUOUS,
+                           .layout = layouts[rng_bits(rng) % 3],
                            .sharpness = exp(rng_uniform(rng, -1, 2.3)),
                            .seed = seed};
     shape.heads = shape.kv_heads * (1 + rng_bits(rng) % 2);
@@ -50,8 +52,13 @@ static example random_problem(struct rng *rng, uint64_t seed) {
         e.attention.flags = WHET_CAUSAL;
         e.attention.offset = (int64_t)(rng_bits(rng) % keys);
     }
-    if (rng_bits(rng) % 4 == 0)
+    uint64_t mask = rng_bits(rng) % 8;
+    if (mask < 2)
         example_mask(&e, MASK_QUERIES, WHET_F32, 0);
+    else if (mask == 2)
+        example_sequences(&e, 1 + rng_bits(rng) % shape.queries,
+                          (example_sharing)(rng_bits(rng) % SHARINGS), rng_bits(rng) % 2 * 9,
+                          seed % 2 ? WHET_F16 : WHET_F32, false);
     if (rng_bits(rng) % 4 == 0)
         example_sinks(&e);
     example_policy(&e, policies[rng_bits(rng) % POLICY_COUNT]);

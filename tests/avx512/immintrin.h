@@ -199,6 +199,7 @@ WIDE(__m256i) wide_int_to_16(wide_int x) {
 #define _mm512_mask_loadu_ps wide_mask_load
 #define _mm512_mask_storeu_ps wide_mask_store
 #define _mm512_mask_blend_ps wide_blend
+#define _mm512_mask_add_ps(src, mask, a, b) wide_blend(mask, src, wide_add(a, b))
 #define _mm512_mask_blend_epi32 wide_int_blend
 #define _mm512_castsi512_ps wide_of_bits
 #define _mm512_castps_si512 wide_bits
@@ -207,6 +208,7 @@ WIDE(__m256i) wide_int_to_16(wide_int x) {
 #define _mm512_reduce_add_ps wide_reduce_add
 #define _mm512_reduce_max_ps wide_reduce_max
 #define _mm512_permutex2var_ps wide_choose
+#define _mm512_permutexvar_ps(index, a) wide_choose(a, index, a)
 #define _mm512_shuffle_f32x4 wide_quarters
 #define _mm512_shuffle_ps(a, b, which)                                                             \
     ((wide_ps){{_mm256_shuffle_ps((a).half[0], (b).half[0], which),                                \

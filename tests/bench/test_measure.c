@@ -114,9 +114,20 @@ TEST(ratios_are_for_the_same_work_and_rounds) {
     measurement measured = {.probe = NULL};
     ratio times = bench_ratio(&measured, &ours, &theirs);
     CHECK_NEAR(times.best, 1, 0);
-    CHECK_NEAR(times.median, 1, 0); /* of 0.5, 4 and 1 */
+    CHECK_NEAR(times.median, 1, 0);             /* of 0.5, 4 and 1 */
+    CHECK(times.low == 0 && isinf(times.high)); /* of too few rounds */
     measured.probe = &theirs;
     CHECK_NEAR(bench_ratio(&measured, &ours, &theirs).median, 3, 0); /* of 1, 4 and 3 */
+}
+
+TEST(ratios_of_enough_rounds_have_an_interval) {
+    series ours = {.work = 1, .rounds = 6, .best = 1, .seconds = {2, 4, 6, 3, 5, 1}};
+    series theirs = {.work = 1, .rounds = 6, .best = 1, .seconds = {1, 1, 1, 1, 1, 1}};
+    measurement measured = {.probe = NULL};
+    ratio times = bench_ratio(&measured, &ours, &theirs);
+    CHECK_NEAR(times.low, 1, 1e-12);
+    CHECK_NEAR(times.high, 6, 1e-12);
+    CHECK_NEAR(times.median, 3.5, 1e-12);
 }
 
 TEST(a_bar_is_met_by_the_best) {

@@ -47,6 +47,7 @@ def the_package_is_measured():
         skip("needs torch")
     check(figures["attention_call_us"] > figures["attention_c_us"] > 0, str(figures))
     check(all(figures["training"][name]["seconds"] > 0 for name in ("whet", "torch")), str(figures))
+    check(figures["training_gflops"] > 0, str(figures))
 
 
 @test

@@ -26,7 +26,7 @@ check "the message lists the instruction sets" grep -q "is not avx512, avx2, neo
 check "a file without --json is refused" refuses results.json
 check "the message says how to name one" grep -q "unknown section 'results.json' (rows, prefill, " "$SCRATCH/err"
 check "a misspelt section without --only is refused, too" refuses --quick row
-check "the message lists the sections" grep -q "unknown section 'row' (rows, prefill, decode, backward, retrieval, lm, tune, long or mpi)" "$SCRATCH/err"
+check "the message lists the sections" grep -q "unknown section 'row' (rows, prefill, decode, backward, retrieval, lm, skip, tune, long or mpi)" "$SCRATCH/err"
 
 python=
 for candidate in /usr/bin/python3 python3; do

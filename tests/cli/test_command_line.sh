@@ -90,4 +90,11 @@ for name in softmax demo; do
         check "$name says why it refuses '$bad'" grep -q "^whet $name: --policy '$bad': ." "$SCRATCH/err"
     done
 done
+for name in 'retrieval train' 'lm train'; do
+    # shellcheck disable=SC2086 # two words
+    refuses "$name names an unknown policy once" '' '' "whet $name: --policy: unknown policy 'xyz'; 'whet policies' lists them\n" $name --policy xyz
+    # shellcheck disable=SC2086
+    refuses "$name refuses a name that does not fit into a checkpoint" '' '' \
+        "whet $name: --policy: policy name too long (at most 255 characters)\n" $name --policy "fixed:$(printf '0%.0s' {1..280})2"
+done
 finish

@@ -4,6 +4,7 @@
 refuses "a model is needed" '' '' "whet gguf: missing model; usage: whet gguf [OPTION]... MODEL.gguf\n" gguf
 refuses "but only one" '' '' "whet gguf: two models given: 'a.gguf' and 'b.gguf'\n" gguf -m a.gguf b.gguf
 refuses "a file that is not there" '' '' 'whet gguf: /nowhere.gguf: no such file\n' gguf /nowhere.gguf
+refuses "a device" '' '' 'whet gguf: /dev/zero: not a regular file\n' gguf /dev/zero
 refuses "a tensor without a file for it" '' '' "whet gguf: --tensor and --out belong together\n" gguf a.gguf --tensor x
 refuses "a file without a tensor for it" '' '' "whet gguf: --tensor and --out belong together\n" gguf a.gguf --out x.npy
 refuses "a tensor as JSON" '' '' "whet gguf: --json lists tensors; use --out with --tensor\n" \

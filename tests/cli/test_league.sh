@@ -43,6 +43,14 @@ check "which is well-formed" python3 -c "
 import sys, xml.dom.minidom as dom
 page = open(sys.argv[1]).read().split('\n', 1)[1]
 dom.parseString(page)" "$SCRATCH/whole/index.html"
+sections() { # page, title: how often an arm is named in the curves of a section
+    sed -n "/<h2>$2/,/<\/section>/p" "$1" | grep -c '>stick-breaking<'
+}
+gates=(league --task max --policy stick-breaking --positions none --steps 20 --batch 8 --count 8 --multiples 1,2 --width 16
+    --num-heads 2 --num-layers 1 --quiet --out-dir "$SCRATCH/gates")
+check "a map without an entropy is run" "$WHET_BIN" "${gates[@]}"
+check "it has a curve of right answers" [ "$(sections "$SCRATCH/gates/index.html" 'Right answers')" -eq 1 ]
+check "and none of entropies" [ "$(sections "$SCRATCH/gates/index.html" 'Entropy of heads')" -eq 0 ]
 check "checkpoints of finished models are removed" [ -z "$(find "$SCRATCH/whole" -name '*.ckpt')" ]
 
 same_as_whole() { # folder

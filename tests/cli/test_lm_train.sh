@@ -55,7 +55,7 @@ check "a signal that comes twice at once leaves a checkpoint, too" twice_stopped
 # Runs of more than 15 minutes.
 asks_for_yes() { # command ...: refused with the time it takes, and nothing started
     "$WHET_BIN" "$@" --out "$SCRATCH/long" </dev/null >/dev/null 2>"$SCRATCH/err"
-    [ $? -eq 2 ] && grep -Eq "^whet $1 $2: this takes about [0-9]+ h [0-9]+ min on this machine; add --yes to start it$" \
+    [ $? -eq 2 ] && grep -Eq "^whet $1 $2: this takes about ([0-9]+ h [0-9]+ min|[0-9]+ days) on this machine; add --yes to start it$" \
         "$SCRATCH/err" && [ ! -e "$SCRATCH/long" ]
 }
 check "hours of training are refused where nobody can be asked" asks_for_yes lm train --steps 10000000

@@ -8,6 +8,8 @@ refuses "two texts" '' '' "whet probe: --prompt and --prompt-file exclude each o
 refuses "a text that is not there" '' '' 'whet probe: /nowhere: no such file\n' probe x.gguf --prompt-file /nowhere
 refuses "no sequences" '' '' "whet probe: --count: 0 is out of range (1 to 1,000)\n" probe x.gguf --sequences 0
 refuses "no position" '' '' "whet probe: --every: 0 is out of range (1 to 65,535)\n" probe x.gguf --every 0
+refuses "no keys" '' '' "whet probe: --keys: 0 is out of range (1 to 64)\n" probe x.gguf --keys 0
+refuses "too many keys" '' '' "whet probe: --keys: 65 is out of range (1 to 64)\n" probe x.gguf --keys 65
 refuses "no context" '' '' "whet probe: --context: 0 is out of range (1 to 16,777,216)\n" probe x.gguf --context 0
 refuses "no tokens to judge" '' '' "whet probe: --perplexity-tokens: must be 4 or more\n" probe x.gguf --perplexity-tokens 0
 refuses "a range that is none" '' '' "whet probe: --range: '9..9' is only one number; a range such as 0-999 has two\n" probe x.gguf --range 9..9
@@ -75,6 +77,38 @@ all_are_counted() { # every kind's heads: the lines of its table and the count o
         END { exit !(wanted == 40 && shown + more == 40 && told == cut && cut > 0 && pointed == 1) }' "$SCRATCH/out"
 }
 check "the number of further ones is printed, and where" all_are_counted
+whet_given '' probe -m "$model" --sizes 4,8,16 --sequences 1 --policy adaptive --policy softmax --threads 1 --quiet --keys 3 --gaps \
+    --layers 1,3 --json "$SCRATCH/details.json" --csv "$SCRATCH/details.csv" --gaps-figure "$SCRATCH/gaps.svg"
+check "details of last rows are recorded" [ "$status" -eq 0 ]
+check "the beta that n calls for is printed" grep -Eq '^[0-9]+\.[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[+-][0-9.]+$' "$SCRATCH/out"
+details_agree() {
+    python3 - "$SCRATCH/details.json" "$SCRATCH/details.csv" <<'PYTHON'
+import csv, json, math, sys
+found = json.load(open(sys.argv[1]))
+rows = {(r["policy"], int(r["size"]), int(r["layer"]), int(r["head"])): r for r in csv.DictReader(open(sys.argv[2]))}
+for run in found["policies"]:
+    for head in run["heads"]:
+        at = (head["layer"], head["head"])
+        for s, size in enumerate(found["sizes"]):
+            keys, row = head["largest_keys"][s], rows[(run["policy"], size, *at)]
+            if at[0] not in (1, 3):
+                assert keys == [] and row["largest_keys"] == "", "heads that policies do not act on"
+                continue
+            assert 1 <= len(keys) <= 3 and all(a["weight"] >= b["weight"] for a, b in zip(keys, keys[1:]))
+            assert abs(keys[0]["weight"] - head["largest_weight"][s]) < 1e-4, (at, keys, head["largest_weight"][s])
+            assert all(k["position"] < found["tokens"][s] and isinstance(k["token"], str) for k in keys)
+            assert row["largest_keys"] == " ".join("%d:%.6g" % (k["position"], k["weight"]) for k in keys)
+            assert ("beta_called_for" in head) == (run["policy"] == "softmax") == (row["within_1"] != "")
+        if run["policy"] != "softmax":
+            continue
+        assert head["beta_called_for"][0] == 1 and len(head["within"]) == len(found["sizes"])
+        for s, counts in enumerate(head["within"]):
+            assert counts == sorted(counts) and 1 <= counts[0] and counts[-1] <= found["tokens"][s]
+    assert len(found["stretches"]) == 17 and all(len(h["by_position"]["entropy"]) == 16 for h in run["heads"])
+PYTHON
+}
+check "JSON and CSV have the same weights and counts" details_agree
+check "and a figure is drawn" grep -q 'layer 4' "$SCRATCH/gaps.svg"
 whet_given '' probe -m "$model" --sizes 4,8,16 --sequences 2 --policy adaptive --policy softmax --every 1 --threads 1 --quiet
 check "heads are ranked as softmax shows them, wherever it stands" \
     diff "$SCRATCH/ranked" <(sed -n '/ of 40 heads /,$p' "$SCRATCH/out")
@@ -218,5 +252,15 @@ stopped_by() { # signal status
 check "Ctrl-C ends a probe in good order" stopped_by INT 130
 check "SIGTERM does" stopped_by TERM 143
 check "SIGHUP does" stopped_by HUP 129
+killed() { # leaves temporary files, which the next probe removes
+    "$WHET_BIN" probe "$model" --sizes 4..32:x2 --sequences 1000 --policy softmax --threads 1 --quiet >/dev/null 2>&1 &
+    local probe=$!
+    while kill -0 $probe && [ -z "$(ls "$TMPDIR")" ]; do sleep 0.05; done
+    kill -9 $probe
+    wait $probe 2>/dev/null
+    [ -n "$(ls "$TMPDIR")" ] || return 1
+    "$WHET_BIN" probe "$model" --sizes 4 --count 1 --policy softmax --threads 1 --quiet >"$SCRATCH/out" 2>&1 && [ -z "$(ls "$TMPDIR")" ]
+}
+check "what a killed probe left is removed by the next" killed
 check "nothing is left in the folder for temporary files" [ -z "$(ls "$TMPDIR")" ]
 finish

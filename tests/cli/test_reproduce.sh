@@ -131,7 +131,7 @@ asked=(reproduce --full --out "$SCRATCH/long" --threads 1)
 whet_given '' "${asked[@]}"
 check "hours of work are refused where nobody can be asked" [ "$status" -eq 2 ]
 check "with a sentence that names the time and the way out" grep -Eq \
-    '^whet reproduce: this takes about [0-9]+ h [0-9]+ min on this machine \(.*\); add --yes to start it$' "$SCRATCH/err"
+    '^whet reproduce: this takes about ([0-9]+ h [0-9]+ min|[0-9]+ days) on this machine \(.*\); add --yes to start it$' "$SCRATCH/err"
 check "and nothing is begun" [ ! -e "$SCRATCH/long" ]
 "$WHET_BIN" "${asked[@]}" --yes --quiet >/dev/null 2>"$SCRATCH/err" &
 process=$!

@@ -82,6 +82,10 @@ static const struct types others[] = {
     {WHET_BF16, WHET_F16, WHET_Q4_0, WHET_BF16},    {WHET_F16, WHET_Q4_0, WHET_Q8_0, WHET_F32},
     {WHET_F32, WHET_CUSTOM, WHET_CUSTOM, WHET_F32}, {WHET_F32, WHET_F32, WHET_CUSTOM, WHET_F16},
     {WHET_F16, WHET_CUSTOM, WHET_Q8_0, WHET_BF16},
+#if DIGEST_HAS_ROW_EXTRAS
+    {WHET_F32, WHET_Q4_1, WHET_Q5_1, WHET_F32},     {WHET_F32, WHET_Q5_0, WHET_IQ4_NL, WHET_F32},
+    {WHET_F16, WHET_Q5_1, WHET_Q5_0, WHET_F16},     {WHET_F32, WHET_IQ4_NL, WHET_Q4_1, WHET_F32},
+#endif
 };
 
 static void forward(struct example *example, bool with_stats) {

@@ -101,9 +101,15 @@ static void backward_group(bool large, const struct types *types, const struct n
 static void digest_policy(const struct named_policy *policy) {
     static const struct types plain = {WHET_F32, WHET_F32, WHET_F32, WHET_F32};
     static const struct types others[] = {
-        {WHET_F16, WHET_F16, WHET_F16, WHET_F16},     {WHET_BF16, WHET_BF16, WHET_BF16, WHET_BF16},
-        {WHET_F16, WHET_BF16, WHET_F32, WHET_F32},    {WHET_F32, WHET_Q8_0, WHET_Q4_0, WHET_F32},
+        {WHET_F16, WHET_F16, WHET_F16, WHET_F16},
+        {WHET_BF16, WHET_BF16, WHET_BF16, WHET_BF16},
+        {WHET_F16, WHET_BF16, WHET_F32, WHET_F32},
+        {WHET_F32, WHET_Q8_0, WHET_Q4_0, WHET_F32},
         {WHET_F32, WHET_CUSTOM, WHET_F16, WHET_BF16},
+#if DIGEST_HAS_ROW_EXTRAS
+        {WHET_F32, WHET_Q4_1, WHET_Q5_0, WHET_F32},
+        {WHET_F32, WHET_IQ4_NL, WHET_Q5_1, WHET_F32},
+#endif
     };
     for (int mask = 0; mask < mask_kind_count; mask++) {
         backward_group(false, &plain, policy, (enum mask_kind)mask, CONTIGUOUS);

@@ -13,7 +13,8 @@
 #include <stdint.h>
 #include "whet.h"
 
-// What came with version 0.3: compositions, more statistics, sinks and betas of rows.
+// What came with version 0.3: compositions, more statistics, sinks and betas of rows, and the other
+// quantised types of caches.
 #define DIGEST_HAS_ROW_EXTRAS (WHET_VERSION_MAJOR > 0 || WHET_VERSION_MINOR >= 3)
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -46,6 +47,7 @@ size_t element_bytes(whet_type type); // f32, f16, bf16; one byte for custom
 const char *type_name(whet_type type);
 void store(void *elements, whet_type type, size_t i, float value);
 // One row of n elements; blocks of quantised types and custom bytes are random bits.
+bool is_quantised(whet_type type);
 size_t row_bytes(whet_type type, size_t n);
 void fill_row(void *row, whet_type type, size_t n, uint64_t seed, float deviation, float mean);
 

@@ -18,8 +18,6 @@ const char *types_name(const struct types *types) {
     return name;
 }
 
-static bool is_quantised(whet_type type) { return type == WHET_Q8_0 || type == WHET_Q4_0; }
-
 bool types_fit(const struct types *types, const struct shape *shape) {
     return !(is_quantised(types->k) && shape->head_dim % 32 != 0) &&
            !(is_quantised(types->v) && shape->value_dim % 32 != 0);

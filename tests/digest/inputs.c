@@ -20,25 +20,41 @@ float noise(uint64_t seed, uint64_t i) {
     return (float)(sum - 131070) * (1.7320508f / 65536);
 }
 
+// Blocks of 32 elements: bytes, the deviation of random elements without the scale, and their mean
+// where there is a minimum to set against it.
+struct blocks {
+    size_t bytes;
+    float deviation, mean;
+    bool has_minimum;
+};
+
+static const struct kind {
+    const char *name;
+    struct blocks blocks;
+} kinds[] = {
+    [WHET_F32] = {.name = "f32"},
+    [WHET_F16] = {.name = "f16"},
+    [WHET_BF16] = {.name = "bf16"},
+    [WHET_Q8_0] = {"q8_0", {34, 74, 0, false}},
+    [WHET_Q4_0] = {"q4_0", {18, 4.6f, 0, false}},
+#if DIGEST_HAS_ROW_EXTRAS
+    [WHET_Q4_1] = {"q4_1", {20, 4.6f, 7.5f, true}},
+    [WHET_Q5_0] = {"q5_0", {22, 9.2f, 0, false}},
+    [WHET_Q5_1] = {"q5_1", {24, 9.2f, 15.5f, true}},
+    [WHET_IQ4_NL] = {"iq4_nl", {18, 69, 0, false}},
+#endif
+};
+
+static const struct kind *kind_of(whet_type type) {
+    static const struct kind custom = {.name = "custom"};
+    return type == WHET_CUSTOM ? &custom : &kinds[type];
+}
+
 size_t element_bytes(whet_type type) { return type == WHET_F32 ? 4 : type == WHET_CUSTOM ? 1 : 2; }
 
-const char *type_name(whet_type type) {
-    switch (type) {
-    case WHET_F32:
-        return "f32";
-    case WHET_F16:
-        return "f16";
-    case WHET_BF16:
-        return "bf16";
-    case WHET_Q8_0:
-        return "q8_0";
-    case WHET_Q4_0:
-        return "q4_0";
-    case WHET_CUSTOM:
-        return "custom";
-    }
-    return "unknown";
-}
+const char *type_name(whet_type type) { return kind_of(type)->name; }
+
+bool is_quantised(whet_type type) { return kind_of(type)->blocks.bytes > 0; }
 
 // Truncates; numbers too small for a normal f16 become zero, too large ones infinite.
 static uint16_t f16_bits(uint32_t bits) {
@@ -66,13 +82,7 @@ void store(void *elements, whet_type type, size_t i, float value) {
 }
 
 size_t row_bytes(whet_type type, size_t n) {
-    if (type == WHET_Q8_0) {
-        return n / 32 * 34;
-    }
-    if (type == WHET_Q4_0) {
-        return n / 32 * 18;
-    }
-    return n * element_bytes(type);
+    return is_quantised(type) ? n / 32 * kind_of(type)->blocks.bytes : n * element_bytes(type);
 }
 
 void fill_row(void *row, whet_type type, size_t n, uint64_t seed, float deviation, float mean) {
@@ -89,12 +99,13 @@ void fill_row(void *row, whet_type type, size_t n, uint64_t seed, float deviatio
     if (type == WHET_CUSTOM) {
         return;
     }
-    size_t block = type == WHET_Q8_0 ? 34 : 18;
-    for (size_t i = 0; i < bytes; i += block) { // bytes have deviation 74, halves 4.6
-        float scale = (1 + 0.2f * noise(~seed, i)) * deviation / (type == WHET_Q8_0 ? 74 : 4.6f);
-        uint16_t half;
-        store(&half, WHET_F16, 0, scale);
-        memcpy((char *)row + i, &half, sizeof half);
+    const struct blocks *blocks = &kind_of(type)->blocks;
+    for (size_t i = 0; i < bytes; i += blocks->bytes) {
+        float scale = (1 + 0.2f * noise(~seed, i)) * deviation / blocks->deviation;
+        uint16_t halves[2];
+        store(halves, WHET_F16, 0, scale);
+        store(halves, WHET_F16, 1, -scale * blocks->mean);
+        memcpy((char *)row + i, halves, blocks->has_minimum ? 2 * sizeof *halves : sizeof *halves);
     }
 }
 

@@ -19,15 +19,20 @@ REPLACED = {
     r"\bfor want of\b|want of memory": "out of memory",
     r"\bis no setting of\b": "unknown setting",
     r"neighbours? on the host": "noise from other virtual machines",
-    r"\bis told\b|\bare told\b|\btold of\b": "prints, reports",
+    r"\bis told\b|\bare told\b|\btold of\b|\bis said\b": "prints, reports, was measured",
+    r"\bheads? of max retrieval\b": "max-retrieval head",
+    r"\bnumbers of (?:a|the) polic(?:y|ies)\b": "parameters of a policy",
+    r"\bnot short enough\b": "too long",
+    r"until this is mended|as in no text": "a direct statement",
 }
 
 # Parts of the tree that have been rewritten.
-PARTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench", "cmake", "docs", "examples", "include", "llama", "plugin",
-         "src", "tests/abi", "tests/attention", "tests/bench", "tests/digest", "tests/isa", "tests/parallel", "tests/plugin",
-         "tests/row", "tests/support", "tools")
+PARTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench", "cli", "cmake", "docs", "examples", "fuzz", "include", "lab",
+         "llama", "mpi", "plugin", "python", "src", "tests/abi", "tests/attention", "tests/base", "tests/bench", "tests/digest",
+         "tests/isa", "tests/mpi", "tests/parallel", "tests/plugin", "tests/python", "tests/row", "tests/support", "tests/web",
+         "tools", "web")
 
-EXCEPT = ("story.txt", "versions.txt", ".json", ".svg", ".png", ".csv")
+EXCEPT = ("story.txt", "versions.txt", "text.txt", ".json", ".svg", ".png", ".csv", ".heads", ".gguf", ".ipynb", ".so", ".wasm", ".tgz")
 
 
 def sources():
@@ -35,7 +40,7 @@ def sources():
         path = SOURCE / part
         files = [path] if path.is_file() else path.rglob("*")
         yield from (file for file in files if file.is_file() and not file.name.endswith(EXCEPT)
-                    and "__pycache__" not in file.parts)
+                    and not {"__pycache__", "corpus", "node_modules"} & set(file.parts))
 
 
 def found_in(text):

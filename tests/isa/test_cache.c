@@ -23,8 +23,6 @@ typedef struct cache {
     char *memory;
 } cache;
 
-static bool is_quantised(whet_type type) { return type == WHET_Q8_0 || type == WHET_Q4_0; }
-
 static void store_element(char *at, whet_type type, float x) {
     uint16_t bits = type == WHET_F16 ? reference_to_f16(x) : reference_to_bf16(x);
     memcpy(at, type == WHET_F32 ? (void *)&x : (void *)&bits, reference_size(type));
@@ -33,7 +31,7 @@ static void store_element(char *at, whet_type type, float x) {
 static void fill_row(struct rng *rng, whet_type type, size_t depth, char *row) {
     float values[DEPTH_MAX];
     rng_fill_normal(rng, values, depth, 0, 1);
-    if (is_quantised(type)) {
+    if (reference_is_quantised(type)) {
         quantise_row(values, depth, type, row);
         return;
     }
@@ -59,7 +57,7 @@ static cache cache_new(struct rng *rng, whet_type type, size_t heads, size_t cou
     size_t row = reference_row_size(type, depth);
     size_t step = row + how.gap * reference_size(type);
     size_t bytes = count ? (heads * count - 1) * step + row : 0;
-    cache c = {{NULL, (int)type, 0, 0, heads, count, depth}, guarded_new(bytes)};
+    cache c = {{NULL, (int)type, 0, 0, heads, count, depth, 0}, guarded_new(bytes)};
     c.shape.stride = (ptrdiff_t)(how.by_position ? heads * step : step);
     c.shape.head_stride = (ptrdiff_t)(how.by_position ? step : count * step);
     c.shape.first = c.memory;
@@ -75,6 +73,17 @@ static cache cache_new(struct rng *rng, whet_type type, size_t heads, size_t cou
 
 static double cache_at(const cache *c, size_t head, size_t j, size_t i) {
     return reference_load_from_row(cache_row(c, head, j), (whet_type)c->shape.type, i);
+}
+
+/* How large the parts of an element are that are added to a sum separately. */
+static double cache_size_at(const cache *c, size_t head, size_t j, size_t i) {
+    whet_type type = (whet_type)c->shape.type;
+    double size = fabs(cache_at(c, head, j, i));
+    if (type == WHET_Q4_1 || type == WHET_Q5_1) {
+        const char *block = cache_row(c, head, j) + reference_row_size(type, i / 32 * 32);
+        size += 2 * fabs(reference_load(block + 2, WHET_F16)); /* minimum */
+    }
+    return size;
 }
 
 static size_t padded(size_t n) { return (n + ROW_PAD - 1) / ROW_PAD * ROW_PAD; }
@@ -152,9 +161,9 @@ static void check_values(struct rng *rng, const cache *c, size_t rows) {
         double sum = (double)before[at];
         double sizes = fabs(sum);
         for (size_t j = 0; i < depth && j < count; j++) {
-            double product = (double)weights[r * weights_stride + j] * cache_at(c, r / rows, j, i);
-            sum += product;
-            sizes += fabs(product);
+            double weight = (double)weights[r * weights_stride + j];
+            sum += weight * cache_at(c, r / rows, j, i);
+            sizes += weight * cache_size_at(c, r / rows, j, i);
         }
         wrong += !(fabs((double)out[at] - sum) <= product_bound(count, sizes));
     }
@@ -178,7 +187,7 @@ static void check_cache(struct rng *rng, check_function *check, whet_type type, 
 
 static void check_type(struct rng *rng, check_function *check, whet_type type) {
     static const size_t counts[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 33};
-    size_t unit = is_quantised(type) ? 32 : 1;
+    size_t unit = reference_is_quantised(type) ? 32 : 1;
     for (size_t depth = unit; depth <= (unit > 1 ? DEPTH_MAX : 80); depth += unit) {
         for (size_t rows = 1; rows <= ROWS_MAX; rows++) {
             check_cache(rng, check, type, 1 + (depth / unit + rows) % 3, rows,
@@ -225,7 +234,7 @@ static void check_pieces(struct rng *rng, check_function *check, whet_type type)
 static void check_types(check_function *check, uint64_t seed,
                         void (*of_type)(struct rng *, check_function *, whet_type)) {
     struct rng rng = rng_seeded(seed);
-    for (whet_type type = WHET_F32; type <= WHET_Q4_0; type++) {
+    for (whet_type type = WHET_F32; type <= WHET_IQ4_NL; type++) {
         of_type(&rng, check, type);
     }
 }

@@ -85,7 +85,7 @@ static void check_every_pattern(format f) {
     for (size_t i = 0; i < PATTERNS; i++) {
         double exact = f.exact(patterns[i]);
         bool same_sign = (bool)signbit(wide[i]) == (i >= 0x8000);
-        bool right = isnan(exact) ? isnan(wide[i]) : (double)wide[i] == exact;
+        bool right = isnan(exact) ? isnan(wide[i]) : wide[i] == (float)exact;
         wrong += !right || !same_sign;
         unlike_scalar += bits_of(wide[i]) != bits_of(scalar[i]);
         bool back_is_nan = (back[i] & 0x7fff) > f.infinity;
@@ -227,7 +227,8 @@ TEST(every_length_and_alignment_is_converted) {
 
 typedef void (*dequantise)(const void *x, float *y, size_t n);
 
-/* Every scale, and in turn every integer at every place. The products are exact in f32. */
+/* Every scale, and in turn every integer at every place. The products are exact in f32;
+ * with a minimum, of which every one occurs, the sum is rounded. */
 static void check_blocks(whet_type type, dequantise convert, dequantise scalar) {
     static const size_t counts[] = {1, 2, 3, 18};
     float wide[18 * 32];
@@ -244,7 +245,13 @@ static void check_blocks(whet_type type, dequantise convert, dequantise scalar) 
             unsigned char *block = row + b * bytes / blocks;
             uint16_t bits = (uint16_t)scale;
             memcpy(block, &bits, sizeof bits);
-            for (size_t i = 2; i < bytes / blocks; i++) {
+            size_t first = sizeof bits;
+            if (type == WHET_Q4_1 || type == WHET_Q5_1) {
+                bits = (uint16_t)(scale * 40503); /* every 16 bits once */
+                memcpy(block + first, &bits, sizeof bits);
+                first += sizeof bits;
+            }
+            for (size_t i = first; i < bytes / blocks; i++) {
                 block[i] = next++;
             }
             next++;
@@ -253,7 +260,7 @@ static void check_blocks(whet_type type, dequantise convert, dequantise scalar) 
         scalar(row, plain, blocks * 32);
         for (size_t i = 0; i < blocks * 32; i++) {
             double exact = reference_load_from_row(row, type, i);
-            bool right = isnan(exact) ? isnan(wide[i]) : (double)wide[i] == exact;
+            bool right = isnan(exact) ? isnan(wide[i]) : wide[i] == (float)exact;
             wrong += !right;
             unlike_scalar += !isnan(exact) && bits_of(wide[i]) != bits_of(plain[i]);
         }
@@ -272,4 +279,24 @@ TEST(q8_0_blocks_of_every_scale_are_converted_exactly) {
 TEST(q4_0_blocks_of_every_scale_are_converted_exactly) {
     check_blocks(WHET_Q4_0, whet_kernels_get()->q4_0_to_f32,
                  whet_kernels_named("scalar")->q4_0_to_f32);
+}
+
+TEST(q4_1_blocks_of_every_scale_are_converted_exactly) {
+    check_blocks(WHET_Q4_1, whet_kernels_get()->q4_1_to_f32,
+                 whet_kernels_named("scalar")->q4_1_to_f32);
+}
+
+TEST(q5_0_blocks_of_every_scale_are_converted_exactly) {
+    check_blocks(WHET_Q5_0, whet_kernels_get()->q5_0_to_f32,
+                 whet_kernels_named("scalar")->q5_0_to_f32);
+}
+
+TEST(q5_1_blocks_of_every_scale_are_converted_exactly) {
+    check_blocks(WHET_Q5_1, whet_kernels_get()->q5_1_to_f32,
+                 whet_kernels_named("scalar")->q5_1_to_f32);
+}
+
+TEST(iq4_nl_blocks_of_every_scale_are_converted_exactly) {
+    check_blocks(WHET_IQ4_NL, whet_kernels_get()->iq4_nl_to_f32,
+                 whet_kernels_named("scalar")->iq4_nl_to_f32);
 }

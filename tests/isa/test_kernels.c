@@ -387,6 +387,27 @@ static void check_add_mask(row *r, struct rng *rng) {
     row_free(&before);
 }
 
+static void check_mark(row *r, struct rng *rng) {
+    uint16_t *mask = guarded_new(r->n * sizeof *mask);
+    uint64_t marks[200];
+    unsigned kind = (unsigned)(rng_bits(rng) % 4); /* all, none, or some; 3: with values */
+    bool is_plain = true;
+    REQUIRE(r->n <= 64 * 200);
+    for (size_t j = 0; j < r->n; j++) {
+        bool is_hidden = kind == 1 || (kind > 1 && (rng_bits(rng) & 1));
+        mask[j] = is_hidden ? 0xfc00 : kind == 3 ? (uint16_t)(rng_bits(rng) & 0x83ff) : 0;
+        is_plain = is_plain && (is_hidden || !(mask[j] & 0x7fff));
+    }
+    CHECK((whet_kernels_get()->mark_f16(mask, r->n, marks) != 0) == is_plain);
+    for (size_t j = 0; j < (r->n + 63) / 64 * 64; j++) {
+        bool is_seen = j < r->n && mask[j] != 0xfc00;
+        CHECK((marks[j / 64] >> j % 64 & 1) == is_seen);
+    }
+    guarded_free(mask);
+}
+
+TEST(entries_that_a_mask_does_not_hide_are_marked) { for_each_row(3, check_mark); }
+
 TEST(what_a_mask_hides_stays_hidden) { for_each_row(10, check_add_mask); }
 
 TEST(scaling_is_exact_also_in_place) { for_each_row(6, check_scale); }

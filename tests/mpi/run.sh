@@ -9,6 +9,7 @@
 
 mpi=$1 mpirun=$2
 shift 2
+export WHET_DETECT_LEAKS=1 # launched.c names what is MPI's
 for ranks in ${WHET_TEST_RANKS:-1 2 3 4 7}; do
     export WHET_MPI_LOG=$SCRATCH/ranks-$ranks
     if launch "$mpi" "$mpirun" "$ranks" "$@" >"$SCRATCH/out" 2>&1; then

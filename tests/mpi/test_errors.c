@@ -29,14 +29,20 @@ static whet_attention description(void) {
     return a;
 }
 
-/* Everyone must get this status and sentence, in which %d is the last rank. */
-static void expect(const whet_attention *a, whet_status status, const char *sentence) {
+/* Everyone must get this status and sentence, after the number of the last rank. */
+static void expect_refusal(whet_status got, whet_status status, const whet_mpi_plan *plan,
+                           const char *sentence) {
     char right[512];
-    whet_mpi_plan *plan = (whet_mpi_plan *)&plan;
     snprintf(right, sizeof right, "rank %d: %s", launched_ranks() - 1, sentence);
-    CHECK_INT(whet_mpi_decode_plan(MPI_COMM_WORLD, a, NULL, &plan), status);
+    CHECK_INT(got, status);
     CHECK_STR(whet_mpi_last_error(), right);
     CHECK(plan == NULL);
+}
+
+static void expect(const whet_attention *a, whet_status status, const char *sentence) {
+    whet_mpi_plan *plan = (whet_mpi_plan *)&plan;
+    whet_status got = whet_mpi_decode_plan(MPI_COMM_WORLD, a, NULL, &plan);
+    expect_refusal(got, status, plan, sentence);
 }
 
 TEST(a_description_that_is_wrong_on_one_rank_is_refused_by_all) {
@@ -142,4 +148,88 @@ TEST(a_refused_plan_leaves_the_communicator_usable) {
     CHECK_INT(whet_mpi_execute(plan, NULL), WHET_OK);
     CHECK_NEAR(out[3], 2, 1e-6);
     whet_mpi_destroy(plan);
+}
+
+/* ---- plans of spread queries ---- */
+
+static float grads[2 * 256 * 8], given[2 * 256 * 8];
+static whet_stats stats[2 * 256];
+
+/* Queries and keys of this rank, with statistics, and gradients of q, k and v. */
+static whet_gradients spread_description(void) {
+    whet_gradients g = {.size = sizeof g, .attention = description(), .out = {.data = given}};
+    g.attention.queries = 256;
+    g.attention.q.data = given;
+    g.attention.out = (whet_tensor_out){.data = grads};
+    g.attention.stats = stats;
+    g.q = (whet_tensor_out){.data = grads};
+    return g;
+}
+
+static void expect_prefill(const whet_attention *a, whet_mpi_layout layout, whet_status status,
+                           const char *sentence) {
+    whet_mpi_plan *plan = (whet_mpi_plan *)&plan;
+    whet_status got = whet_mpi_prefill_plan(MPI_COMM_WORLD, a, layout, NULL, &plan);
+    expect_refusal(got, status, plan, sentence);
+}
+
+static void expect_backward(const whet_gradients *g, whet_status status, const char *sentence) {
+    whet_mpi_plan *plan = (whet_mpi_plan *)&plan;
+    whet_status got = whet_mpi_backward_plan(MPI_COMM_WORLD, g, WHET_MPI_ZIGZAG, NULL, &plan);
+    expect_refusal(got, status, plan, sentence);
+}
+
+TEST(prefill_that_is_wrong_on_one_rank_is_refused_by_all) {
+    whet_gradients g = spread_description();
+    whet_attention a = g.attention;
+    if (is_last())
+        a.out.data = NULL;
+    expect_prefill(&a, WHET_MPI_BLOCK, WHET_ERROR_ARGUMENT, "out.data is NULL");
+    a = g.attention;
+    if (is_last())
+        a.v.type = WHET_CUSTOM;
+    if (launched_ranks() > 1)
+        expect_prefill(&a, WHET_MPI_BLOCK, WHET_ERROR_ARGUMENT, "v.type is 255, but 0 on rank 0");
+    a = g.attention;
+    if (launched_ranks() > 1)
+        expect_prefill(&a, is_last() ? WHET_MPI_ZIGZAG : WHET_MPI_BLOCK, WHET_ERROR_ARGUMENT,
+                       "layout is 1, but 0 on rank 0");
+    float bias[256] = {0};
+    if (is_last())
+        a.bias.data = bias;
+    if (launched_ranks() > 1)
+        expect_prefill(&a, WHET_MPI_BLOCK, WHET_ERROR_ARGUMENT,
+                       "the presence of a bias is 1, but 0 on rank 0");
+}
+
+TEST(a_backward_pass_that_is_wrong_on_one_rank_is_refused_by_all) {
+    whet_gradients g = spread_description();
+    char text[100];
+    if (is_last())
+        g.size = 5;
+    snprintf(text, sizeof text, "size is 5, but sizeof(whet_gradients) is %zu", sizeof g);
+    expect_backward(&g, WHET_ERROR_ARGUMENT, text);
+    g = spread_description();
+    if (is_last())
+        g.attention.q.data = NULL;
+    expect_backward(&g, WHET_ERROR_ARGUMENT, "attention.q.data is NULL");
+    g = spread_description();
+    if (is_last())
+        g.out.reserved = 1;
+    expect_backward(&g, WHET_ERROR_ARGUMENT, "out.reserved is 1, not 0");
+    expect_backward(is_last() ? NULL : &g, WHET_ERROR_ARGUMENT, "the description is NULL");
+    if (launched_ranks() == 1)
+        return;
+    g = spread_description();
+    if (is_last())
+        g.q.data = NULL;
+    expect_backward(&g, WHET_ERROR_ARGUMENT, "the presence of q's gradient is 0, but 1 on rank 0");
+    g = spread_description();
+    if (is_last())
+        g.attention.stats = NULL;
+    expect_backward(&g, WHET_ERROR_ARGUMENT, "the presence of stats is 0, but 1 on rank 0");
+    g = spread_description();
+    if (is_last())
+        g.attention.scale = 2;
+    expect_backward(&g, WHET_ERROR_ARGUMENT, "scale differs from that of rank 0");
 }

@@ -127,6 +127,49 @@ TEST(temperatures_compositions_and_sinks_agree) {
     }
 }
 
+/* Searches and maps, some with logits that equal each other. */
+TEST(maps_and_searches_agree) {
+    static const char *const names[][4] = {
+        {"target:1.5", "softmax", "target:1.2:strength=0.6", "target:0.7:cap=3"},
+        {"topk:5", "hardmax", "entmax15", "sparsemax"},
+        {"sigmoid", "stick-breaking", "softpick", "entmax:1.25"},
+        {"target:1+topk:7", "adaptive+entmax15", "ssmax:0.4+stick-breaking", "exp:3+sigmoid:0.5"},
+        {"topk:1000", "adaptive+hardmax", "length:16+softpick", "softmax1"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        example e = example_of(i % 2 ? 130 : 200, i % 2 ? 130 : 200, i);
+        e.attention.flags = i % 2 ? 0 : WHET_CAUSAL;
+        example_make_exact(&e);
+        example_policies(&e, names[i], 4);
+        check_both(&e, names[i][0]);
+        example_sinks(&e);
+        check_both(&e, "with sinks");
+        example_free(&e);
+    }
+}
+
+TEST(maps_agree_under_masks_windows_and_given_betas) {
+    static const char *const names[][4] = {{"topk:3", "entmax15", "sigmoid", "stick-breaking"},
+                                           {"target:1", "hardmax", "softpick", "adaptive"}};
+    for (size_t i = 0; i < 2; i++) {
+        example e = example_of(150, 150, i + 7);
+        e.attention.flags = WHET_CAUSAL;
+        e.attention.window = i ? 0 : 40;
+        example_make_exact(&e);
+        example_policies(&e, names[i], 4);
+        example_mask(&e, MASK_QUERIES, WHET_F32, 0);
+        check_both(&e, "a mask");
+        example_bias(&e, MASK_HEADS, 0);
+        e.attention.softcap = 4;
+        check_both(&e, "a bias and a soft-cap");
+        if (i == 0) {
+            example_betas(&e);
+            check_both(&e, "given betas");
+        }
+        example_free(&e);
+    }
+}
+
 /* The reference does not know positions; libwhet does. */
 TEST(betas_by_position_are_those_of_one_machine) {
     enum { N = 100, DIM = 20 };
@@ -203,12 +246,12 @@ TEST(what_is_not_supported_is_refused_by_all) {
     e.attention.out.data = out;
     whet_mpi_local_size(MPI_COMM_WORLD, 10, WHET_MPI_BLOCK, &share);
     whet_attention part = spread_part(&e, &share, &share);
-    example_policy(&e, "target:1");
-    part.policies = e.attention.policies;
+    float max_logits[4];
+    part.max_logits = max_logits;
     CHECK_INT(whet_mpi_prefill_plan(MPI_COMM_WORLD, &part, WHET_MPI_BLOCK, NULL, &plan),
               WHET_ERROR_UNSUPPORTED);
-    CHECK(strstr(whet_mpi_last_error(), "policies[0]: only temperatures"));
-    part.policies = NULL;
+    CHECK(strstr(whet_mpi_last_error(), "max_logits: only with decode plans"));
+    part.max_logits = NULL;
     part.skip = 0.25f;
     CHECK_INT(whet_mpi_prefill_plan(MPI_COMM_WORLD, &part, WHET_MPI_BLOCK, NULL, &plan),
               WHET_ERROR_UNSUPPORTED);

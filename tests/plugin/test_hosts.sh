@@ -22,6 +22,8 @@ check "a host without the operations is refused" refuses operations "unsupported
 check "a host with two more functions to a backend is refused" refuses shifted "unsupported version of ggml: unknown backend layout"
 check "a host with one more function to a backend is refused" refuses unmarked "unsupported version of ggml: unknown backend layout"
 check "a host with the old layout and the new functions is refused" refuses old "unsupported version of ggml: unknown backend layout"
+check "the refusal names its version" refuses shifted "unknown backend layout (ggml 9.8.7, commit 1a2b3c)"
+check "and its version alone where it knows no commit" refuses old "unknown backend layout (ggml 9.8.7)"
 check "a host whose custom operations are of another kind is refused" refuses params "unsupported version of ggml: it does not call the hook"
 check "a host without a CPU backend is refused" refuses no-cpu "not loaded ggml's CPU backend yet"
 refuses_a_closed_one() { host=$WHET_LLAMA_CLOSED_HOST refuses any "cannot reach ggml: it is linked statically or its symbols are hidden"; }
@@ -89,7 +91,7 @@ finds_one_linked_in() {
 check "a ggml that is linked in and exports its functions is found before main" finds_one_linked_in
 finds_a_late_one() {
     preloaded "$WHET_PLUGIN" "$WHET_LLAMA_LATE_HOST" "$WHET_LLAMA_LATE_LIBRARY" tensors &&
-        ! grep -q 'no ggml found' "$SCRATCH/err" && grep -q 'unknown struct layout; leaving its attention' "$SCRATCH/err"
+        ! grep -q 'no ggml found' "$SCRATCH/err" && grep -q 'unknown struct layout (ggml 9.8.7); leaving its attention' "$SCRATCH/err"
 }
 check "a ggml that a program loads later is found, and still works when refused" finds_a_late_one
 refuses_settings_there_too() {

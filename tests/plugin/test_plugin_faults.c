@@ -60,7 +60,7 @@ TEST(a_recording_ends_with_whole_evaluations_when_memory_runs_out) {
     for (; k <= FAULTS_MAX; k++) {
         make_file("");
         faults_begin(k, FAULT_ONCE);
-        recording *r = recording_open(path);
+        recording *r = recording_open(path, false);
         for (int i = 0; r && i < 3; i++)
             recording_write(r, &rows, 1);
         uint64_t lines = r ? recording_lines(r) : 0;
@@ -102,6 +102,32 @@ TEST(policies_and_memory_of_a_run_may_fail_and_be_asked_for_again) {
         CHECK_INT(faults_live(), 0);
         if (!struck) {
             CHECK(k > 5);
+            return;
+        }
+    }
+    CHECK(false);
+}
+
+TEST(recording_details_may_fail_and_be_asked_for_again) {
+    settings s = {.stats_keys = 4, .stats_gaps = true};
+    for (long k = 1; k <= FAULTS_MAX; k++) {
+        run *r = run_create(NULL, &s);
+        REQUIRE(r && run_begin(r, 2));
+        r->count = 2;
+        for (size_t i = 0; i < 2; i++)
+            r->operations[i] =
+                (operation){.run = r, .attention = {.batch = 1, .heads = 3 + i, .queries = 2}};
+        faults_begin(k, FAULT_ONCE);
+        bool is_ready = run_prepare_recording(r);
+        bool struck = faults_struck();
+        faults_end();
+        CHECK(is_ready != struck);
+        CHECK(run_prepare_recording(r));
+        CHECK(r->operations[1].details == r->operations[0].details + 3);
+        CHECK(r->operations[1].details[3].gaps.counts[0] == 0);
+        run_free(r);
+        if (!struck) {
+            CHECK(k > 3);
             return;
         }
     }

@@ -33,7 +33,7 @@ static char *read_back(void) {
 
 static const char header[] =
     "evaluation,layer,head,position,keys,entropy,entropy_after,beta,max_prob,spread,"
-    "sink_share,argmax\n";
+    "sink_share,argmax,skipped_share\n";
 
 TEST(rows_to_record_are_counted_back_from_the_last) {
     CHECK_INT(recorded_count(0, 1), 0);
@@ -58,7 +58,8 @@ TEST(lines_are_those_of_the_rows_and_empty_rows_are_left_out) {
                                 .beta = i == 4 ? (double)NAN : 1 + i,
                                 .max_prob = 1.0 / (1 + i),
                                 .sink_share = 0.125 * i,
-                                .argmax = (uint64_t)i};
+                                .argmax = (uint64_t)i,
+                                .skipped_share = i / 8.0};
     static const int32_t positions[] = {100, 101, 102};
     recorded_operation rows = {.layer = 3,
                                .batch = 1,
@@ -67,7 +68,7 @@ TEST(lines_are_those_of_the_rows_and_empty_rows_are_left_out) {
                                .interval = 2,
                                .stats = stats,
                                .positions = positions};
-    recording *r = recording_open(path);
+    recording *r = recording_open(path, false);
     REQUIRE(r != NULL);
     recording_write(r, &rows, 1);
     rows.positions = NULL;
@@ -77,18 +78,18 @@ TEST(lines_are_those_of_the_rows_and_empty_rows_are_left_out) {
     recording_close(r);
     char *text = read_back();
     CHECK_MSG(strncmp(text, header, sizeof header - 1) == 0, "%s", text);
-    CHECK_STR(text + sizeof header - 1, "0,3,0,102,2,1,0.5,3,0.333333333,10,0.25,2\n"
-                                        "0,3,1,100,3,1.5,0.75,4,0.25,12,0.375,3\n"
-                                        "0,3,1,102,5,2.5,1.25,6,0.166666667,16,0.625,5\n"
-                                        "1,4,0,2,2,1,0.5,3,0.333333333,10,0.25,2\n"
-                                        "1,4,1,0,3,1.5,0.75,4,0.25,12,0.375,3\n"
-                                        "1,4,1,2,5,2.5,1.25,6,0.166666667,16,0.625,5\n");
+    CHECK_STR(text + sizeof header - 1, "0,3,0,102,2,1,0.5,3,0.333333333,10,0.25,2,0.25\n"
+                                        "0,3,1,100,3,1.5,0.75,4,0.25,12,0.375,3,0.375\n"
+                                        "0,3,1,102,5,2.5,1.25,6,0.166666667,16,0.625,5,0.625\n"
+                                        "1,4,0,2,2,1,0.5,3,0.333333333,10,0.25,2,0.25\n"
+                                        "1,4,1,0,3,1.5,0.75,4,0.25,12,0.375,3,0.375\n"
+                                        "1,4,1,2,5,2.5,1.25,6,0.166666667,16,0.625,5,0.625\n");
     free(text);
 }
 
 TEST(a_file_that_cannot_be_written_is_refused) {
     unlink(path);
-    CHECK(recording_open("/there/is/no/such/folder/rows.csv") == NULL);
+    CHECK(recording_open("/there/is/no/such/folder/rows.csv", false) == NULL);
 }
 
 TEST(a_full_disk_leaves_whole_evaluations) {
@@ -98,7 +99,7 @@ TEST(a_full_disk_leaves_whole_evaluations) {
     REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
     small = limit;
     small.rlim_cur = 10000;
-    recording *r = recording_open(path);
+    recording *r = recording_open(path, false);
     REQUIRE(r != NULL && setrlimit(RLIMIT_FSIZE, &small) == 0);
     for (int i = 0; i < 10; i++)
         recording_write(r, &rows, 1);
@@ -121,7 +122,7 @@ TEST(a_closed_pipe_does_not_end_the_host) {
     unlink(path);
     REQUIRE(pipe(ends) == 0);
     snprintf(path, sizeof path, "/dev/fd/%d", ends[1]);
-    recording *r = recording_open(path);
+    recording *r = recording_open(path, false);
     REQUIRE(r != NULL);
     recording_write(r, &rows, 1);
     close(ends[0]);

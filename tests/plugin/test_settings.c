@@ -104,6 +104,23 @@ TEST(recording_takes_all_rows_the_last_or_every_nth) {
     }
 }
 
+TEST(details_of_last_rows_are_recorded_where_the_policy_applies) {
+    settings s;
+    message why;
+    setenv("WHET_STATS", "rows.csv", 1);
+    REQUIRE(settings_load(&s, &why));
+    CHECK(!settings_has_details(&s));
+    settings_free(&s);
+    setenv("WHET_STATS_KEYS", "8", 1);
+    setenv("WHET_POLICY", "adaptive", 1);
+    setenv("WHET_LAYERS", "2-3", 1);
+    REQUIRE(settings_load(&s, &why));
+    CHECK(settings_has_details(&s) && s.stats_keys == 8 && !s.stats_gaps);
+    CHECK(index_set_has(&s.stats_layers, 2) && !index_set_has(&s.stats_layers, 4));
+    CHECK(index_set_has(&s.stats_heads, 9));
+    settings_free(&s);
+}
+
 TEST(skip_is_a_number) {
     settings s;
     message why;
@@ -147,6 +164,12 @@ TEST(what_is_not_understood_is_refused) {
         {"WHET_HEADS", "all", "adaptive", "WHET_HEADS=all: not a list"},
         {"WHET_VERBOSE", "yes", NULL, "WHET_VERBOSE"},
         {"WHET_STATS_ROWS", "last", NULL, "without WHET_STATS"},
+        {"WHET_STATS_KEYS", "8", NULL, "WHET_STATS_KEYS is set without WHET_STATS"},
+        {"WHET_STATS_KEYS", "0", NULL, "WHET_STATS_KEYS=0 is not a number from 1 to 64"},
+        {"WHET_STATS_KEYS", "65", NULL, "WHET_STATS_KEYS=65 is not a number"},
+        {"WHET_STATS_KEYS", "8x", NULL, "WHET_STATS_KEYS=8x is not a number"},
+        {"WHET_STATS_GAPS", "1", NULL, "WHET_STATS_GAPS is set without WHET_STATS"},
+        {"WHET_STATS_GAPS", "yes", NULL, "WHET_STATS_GAPS=yes is not 0 or 1"},
         {"WHET_POLCY", "adaptive", NULL, "unknown setting WHET_POLCY"},
         {"WHET_STATS_ROW", "1", NULL, "unknown setting WHET_STATS_ROW"},
         {"WHET_", "1", NULL, "unknown setting WHET_"},

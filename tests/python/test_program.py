@@ -1,5 +1,5 @@
 # needs: pytest numpy
-"""What the package takes from the program: CLRS-Text, heads of max retrieval, tensors of GGUF files, probes of models."""
+"""What the package takes from the program: CLRS-Text, max-retrieval heads, tensors of GGUF files, probes of models."""
 
 import itertools
 import json
@@ -174,6 +174,10 @@ def test_a_probe_s_measures_are_arrays(models):
         assert array.shape == (2, 3, 2, 2) and np.isfinite(array).all(), name
     assert (found.measures["beta"][0] == 1).all() and (found.measures["beta"][1] == 2).all()
     assert (found.measures["entropy_after"][1] < found.measures["entropy"][1]).all()
+    assert "beta_called_for" not in found.measures
+    with_gaps = whet.probe(models / "f32.gguf", "softmax", sizes=[2, 4, 8], count=1, llama=libraries, plugin=os.environ["WHET_PLUGIN"],
+                           threads=1, gaps=True)
+    assert (with_gaps.measures["beta_called_for"][0, 0] == 1).all()
     assert found.right.shape == (2, 3) and np.isnan(found.perplexity).all() and found.about["layers"] == 2
 
 
@@ -184,6 +188,10 @@ def test_recordings_of_the_plug_in(tmp_path):
     found = whet.probe(path)
     assert found["keys"].tolist() == [4, 8] and found["keys"].dtype == np.int64
     assert np.isnan(found["entropy_after"][0]) and found["max_prob"].tolist() == [0.75, 0.5]
+    path.write_text("evaluation,layer,head,position,keys,argmax,largest_keys,gaps\n0,1,2,3,4,2,,\n1,0,0,7,8,5,5:0.5 2:0.25,1.5 24:1 20:2\n")
+    found = whet.probe(path)
+    assert found["largest_keys"] == ["", "5:0.5 2:0.25"] and found["gaps"][1] == "1.5 24:1 20:2"
+    assert found["keys"].tolist() == [4, 8] and found["argmax"].tolist() == [2, 5]
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="not a recording"):
         whet.probe(path)

@@ -45,7 +45,7 @@ static void load_row(const whet_tensor *tensor, const size_t extent[4], size_t b
         free(converted);
         return;
     }
-    if (tensor->type == WHET_Q8_0 || tensor->type == WHET_Q4_0) {
+    if (reference_is_quantised(tensor->type)) {
         /* a row is one element, and what stride[3] says does not matter */
         const size_t rows[4] = {extent[0], extent[1], extent[2], 1};
         const ptrdiff_t strides[4] = {tensor->stride[0], tensor->stride[1], tensor->stride[2], 0};

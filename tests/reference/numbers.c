@@ -88,22 +88,66 @@ double reference_load(const void *at, whet_type type) {
     return type == WHET_F16 ? reference_from_f16(bits) : reference_from_bf16(bits);
 }
 
+/* The bytes of a block of 32, or 0. */
+static size_t block_bytes(whet_type type) {
+    switch (type) {
+    case WHET_Q8_0:
+        return 34;
+    case WHET_Q4_0:
+    case WHET_IQ4_NL:
+        return 18;
+    case WHET_Q4_1:
+        return 20;
+    case WHET_Q5_0:
+        return 22;
+    case WHET_Q5_1:
+        return 24;
+    default:
+        return 0;
+    }
+}
+
+bool reference_is_quantised(whet_type type) { return block_bytes(type) > 0; }
+
 size_t reference_row_size(whet_type type, size_t n) {
-    return type == WHET_Q8_0   ? n / 32 * 34
-           : type == WHET_Q4_0 ? n / 32 * 18
-                               : n * reference_size(type);
+    return reference_is_quantised(type) ? n / 32 * block_bytes(type) : n * reference_size(type);
+}
+
+/* The nibble of element i of a block, of the 16 bytes at its end. */
+static int nibble_of(const unsigned char *block, whet_type type, size_t i) {
+    int byte = block[block_bytes(type) - 16 + i % 16];
+    return i < 16 ? byte % 16 : byte / 16;
+}
+
+/* With the fifth bit, of the four bytes before them. */
+static int five_bits_of(const unsigned char *block, whet_type type, size_t i) {
+    int byte = block[block_bytes(type) - 20 + i / 8];
+    return nibble_of(block, type, i) + 16 * (byte / (1 << i % 8) % 2);
+}
+
+static double load_from_block(const unsigned char *block, whet_type type, size_t i) {
+    static const int codes[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                1,    13,   25,  38,  53,  69,  89,  113};
+    double scale = reference_load(block, WHET_F16);
+    double minimum = reference_load(block + 2, WHET_F16);
+    switch (type) {
+    case WHET_Q8_0:
+        return scale * (signed char)block[2 + i];
+    case WHET_Q4_0:
+        return scale * (nibble_of(block, type, i) - 8);
+    case WHET_Q4_1:
+        return scale * nibble_of(block, type, i) + minimum;
+    case WHET_Q5_0:
+        return scale * (five_bits_of(block, type, i) - 16);
+    case WHET_Q5_1:
+        return scale * five_bits_of(block, type, i) + minimum;
+    default:
+        return scale * codes[nibble_of(block, type, i)];
+    }
 }
 
 double reference_load_from_row(const void *row, whet_type type, size_t i) {
     const unsigned char *at = (const unsigned char *)row + reference_row_size(type, i / 32 * 32);
-    if (type != WHET_Q8_0 && type != WHET_Q4_0) {
-        return reference_load(at + i % 32 * reference_size(type), type);
-    }
-    double scale = reference_load(at, WHET_F16);
-    if (type == WHET_Q8_0) {
-        double element = (signed char)at[2 + i % 32];
-        return scale * element;
-    }
-    unsigned byte = at[2 + i % 16];
-    return scale * ((double)(i % 32 < 16 ? byte % 16 : byte / 16) - 8);
+    return reference_is_quantised(type) ? load_from_block(at, type, i % 32)
+                                        : reference_load(at + i % 32 * reference_size(type), type);
 }

@@ -30,8 +30,11 @@ bool reference_is_rounded(const void *at, whet_type type, float x);
 size_t reference_size(whet_type type);
 double reference_load(const void *at, whet_type type);
 
+/* Whether elements of a type are in blocks of 32. */
+bool reference_is_quantised(whet_type type);
+
 /* Bytes of a row of n elements in any type of keys and values but a caller's own, and one of its
- * elements: of quantised types, the scale of its block times the integer. */
+ * elements: of quantised types, the scale of its block times the integer, plus the minimum. */
 size_t reference_row_size(whet_type type, size_t n);
 double reference_load_from_row(const void *row, whet_type type, size_t i);
 

@@ -26,11 +26,12 @@ cat >"$SCRATCH/look.js" <<'SCRIPT'
     return name.getBoundingClientRect().left - wide.getBoundingClientRect().left < 5 ? 'fixed' : 'scroll away';
 }
 addEventListener('load', () => {
-    const pictures = [...document.images];
+    const pictures = [...document.querySelectorAll('figure img, figure .drawn')]; // as they are, or drawn by the page's script
+    const isShown = p => p.shadowRoot ? p.shadowRoot.querySelector('svg').clientWidth > 200 : p.complete && p.naturalWidth > 0;
     const rgb = getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number);
     document.body.insertAdjacentHTML('beforeend', '<output>pictures ' + pictures.length +
-        ', shown ' + pictures.filter(p => p.complete && p.naturalWidth > 0 && p.clientWidth > 200).length +
-        ', described ' + pictures.filter(p => p.alt).length +
+        ', shown ' + pictures.filter(p => isShown(p) && p.clientWidth > 200).length +
+        ', described ' + pictures.filter(p => p.alt || p.ariaLabel).length +
         ', requests ' + performance.getEntriesByType('resource').filter(r => !r.name.startsWith('data:')).length +
         ', wider than the window ' + (document.documentElement.scrollWidth > innerWidth) +
         ', pictures at least ' + Math.min(...pictures.map(p => p.clientWidth)) + ' wide' +
@@ -79,5 +80,12 @@ check "which is another" [ "$(cmp "$SCRATCH/light.png" "$SCRATCH/dark.png" 2>&1 
 check "and both of a narrow window" eval 'picture narrow-light 420,12500 && picture narrow-dark 420,12500 $dark'
 if [ -n "${WHET_KEEP_SCREENSHOTS:-}" ]; then
     cp "$SCRATCH"/{light,dark,narrow-light,narrow-dark}.png "$WHET_KEEP_SCREENSHOTS"
+fi
+
+if command -v node >/dev/null && [ -d "$WHET_SOURCE_DIR/build/playwright/node_modules/playwright-core" ]; then
+    cd "$WHET_SOURCE_DIR" || exit 1
+    run_counted node tests/web/report.mjs "$report"
+else
+    skip "hovering shows numbers" "needs playwright-core (make setup-all)"
 fi
 finish

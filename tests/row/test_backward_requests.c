@@ -106,7 +106,7 @@ TEST(another_size_of_the_struct_and_reserved_fields_are_refused) {
 }
 
 TEST(types_that_rows_cannot_have_are_refused) {
-    const whet_type wrong[] = {WHET_Q8_0, WHET_Q4_0, WHET_CUSTOM, (whet_type)77};
+    const whet_type wrong[] = {WHET_Q8_0, WHET_Q4_0, WHET_IQ4_NL, WHET_CUSTOM, (whet_type)77};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         whet_rows_backward rows = sound();
         rows.in_type = wrong[i];

@@ -14,4 +14,10 @@
 #define WITH_THREAD_SANITIZER 0
 #endif
 
+#if defined(__SANITIZE_ADDRESS__) || SANITIZER_FEATURE(address_sanitizer)
+#define WITH_ADDRESS_SANITIZER 1
+#else
+#define WITH_ADDRESS_SANITIZER 0
+#endif
+
 #endif

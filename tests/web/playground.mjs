@@ -60,14 +60,27 @@ await page.press('input[aria-label="Policy 4"]', "Tab");
 check("a composition has its parameter as a control", (await page.locator("#policies .policy:nth-child(4) input[type=number]").inputValue()) === "8");
 await page.locator("#policies .policy:nth-child(4) input[type=number]").fill("4");
 check("which changes it", (await page.textContent("#numbers tbody tr:nth-child(4) th")) === "length:4+entmax15");
+await page.selectOption('select[aria-label="Map of policy 4"]', { label: "softmax" });
+check("without its map it is the temperature", (await page.textContent("#numbers tbody tr:nth-child(4) th")) === "length:4");
+await page.selectOption('select[aria-label="Map of policy 4"]', "sparsemax");
+check("another map is a choice", (await page.textContent("#numbers tbody tr:nth-child(4) th")) === "length:4+sparsemax");
 await page.fill('input[aria-label="Policy 4"]', "entmux15");
 await page.press('input[aria-label="Policy 4"]', "Tab");
 check("a wrong name gets a reason", /entmax15/.test(await page.textContent("#status")) && (await page.locator("#status.problem").count()) === 1);
 
 // Links carry the state.
+await page.selectOption("#curve-measure", "entropy");
+check("the curve can show the entropy beside ln n", /^Entropy over the number/.test(await page.textContent("#curve-caption")) && /all items alike/.test(await page.textContent("#curve")));
+await page.fill("#prompt", "Lily & Tom \u{1f600}");
+await page.press("#prompt", "Tab");
+await page.selectOption("#head-n", "2048");
 const hash = await page.evaluate(() => location.hash);
 const linked = await openPage(browser, file, { hash });
 check("a link shows the same numbers", (await linked.page.textContent("#numbers tbody")) === (await page.textContent("#numbers tbody")));
+check("and has the other controls", (await linked.page.inputValue("#prompt")) === "Lily & Tom \u{1f600}" && (await linked.page.inputValue("#head-n")) === "2048" &&
+    (await linked.page.inputValue("#curve-measure")) === "entropy" && linked.said.length === 0, linked.said.join("; "));
+await page.selectOption("#curve-measure", "maxProb");
+await page.fill("#prompt", "Once upon a time");
 const broken = await openPage(browser, file, { hash: "#s=%7B%22source%22%3A7%7D" });
 check("a damaged link is named", /link/.test(await broken.page.textContent("body")) && broken.said.length === 0, broken.said.join("; "));
 await broken.page.context().close();
@@ -77,9 +90,12 @@ await page.selectOption("#preset", "1");
 await page.click("#reveal");
 check("a preset has an answer", /β is above 1 from/.test(await page.textContent("#answer")));
 check("the curve says where the polynomial acts", /adaptive acts .* from/.test(await page.textContent("#curve-caption")));
-for (const [kind, start] of [["svg", "<svg"], ["png", "\x89PNG"]]) {
-    const [download] = await Promise.all([page.waitForEvent("download"), page.click(`#save-${kind}`)]);
-    check(`a picture is saved as ${kind}`, readFileSync(await download.path(), "latin1").startsWith(start));
+for (const picture of ["curve", "bars"]) {
+    await page.selectOption("#picture", picture);
+    for (const [kind, start] of [["svg", "<svg"], ["png", "\x89PNG"]]) {
+        const [download] = await Promise.all([page.waitForEvent("download"), page.click(`#save-${kind}`)]);
+        check(`the ${picture} is saved as ${kind}`, readFileSync(await download.path(), "latin1").startsWith(start) && download.suggestedFilename() === `whet-${picture}.${kind}`);
+    }
 }
 
 // Files: a CSV dropped on the page, good and damaged.

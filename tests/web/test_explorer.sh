@@ -12,7 +12,8 @@ if [ ! -f "$model" ] || [ -z "${WHET_PLUGIN:-}" ] || [ -z "${WHET_LLAMA_LIB:-}" 
     finish
 fi
 check "a probe writes a page" "$WHET_BIN" probe "$model" --llama "$WHET_LLAMA_LIB" --plugin "$WHET_PLUGIN" --threads 1 --quiet \
-    --sizes 4,8,16,32 --count 1 --tokens 4 --policy softmax --policy adaptive --retrieval --html "$SCRATCH/heads.html" \
+    --sizes 4,8,16,32 --count 1 --tokens 4 --policy softmax --policy adaptive --retrieval --keys 8 --gaps --html "$SCRATCH/heads.html" \
     --json "$SCRATCH/heads.json" || finish
 run_counted node tests/web/explorer.mjs "$SCRATCH"
+check "the program takes the settings that the page saves" "$WHET_BIN" lm generate "$model" --prompt Once --tokens 2 --quiet --config "$SCRATCH/config.json"
 finish

@@ -13,16 +13,24 @@ export function number(x) {
     return size !== 0 && (size < 1e-3 || size >= 1e5) ? x.toExponential(2) : x.toPrecision(4);
 }
 
-const svg = (width, height, label, inner) =>
-    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img" aria-label="${escape(label)}">${inner}</svg>`;
+const svg = (width, height, label, inner, role = "img") =>
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="${role}" aria-label="${escape(label)}">${inner}</svg>`;
 
-// The largest value of each of at most `most` stretches of an array.
+// The largest value of each of at most `most` stretches of an array, and its smallest value at all.
 export function columns(values, most) {
-    const count = Math.min(values.length, most), result = new Float64Array(count).fill(-Infinity);
-    for (let i = 0; i < values.length; i++) {
-        const c = Math.floor((i * count) / values.length);
-        if (values[i] > result[c]) result[c] = values[i];
+    const count = Math.min(values.length, most), result = new Float64Array(count);
+    let smallest = Infinity;
+    for (let c = 0, i = 0; c < count; c++) {
+        const end = Math.ceil(((c + 1) * values.length) / count);
+        let largest = -Infinity;
+        for (; i < end; i++) {
+            const x = values[i];
+            if (x > largest) largest = x;
+            if (x < smallest) smallest = x;
+        }
+        result[c] = largest;
     }
+    result.smallest = smallest;
     return result;
 }
 
@@ -39,7 +47,7 @@ function barPath(values, x, width, zero, scale) {
 export const DRAGGABLE = 64;
 const WIDTH = 960, HALF = 450, HEIGHT = 250, TOP = 24;
 
-/** Logits on the left, a strip of coefficients for each policy on the right. */
+/** Logits on the left, a strip of coefficients for each policy on the right. Results get the smallest weight on the way. */
 export function drawBars(logits, results) {
     const shown = columns(logits, 256);
     const high = Math.max(1e-6, ...shown), low = Math.min(0, ...shown), scale = (HEIGHT - TOP - 20) / (high - low);
@@ -57,36 +65,66 @@ export function drawBars(logits, results) {
     results.forEach((r, p) => {
         const top = Math.max(1e-12, r.stats.maxProb), bottom = (p + 1) * each;
         inner += `<text x="${x}" y="${p * each + 12}">${escape(r.name)}: largest ${number(r.stats.maxProb)}</text>`;
-        inner += `<path d="${barPath(columns(r.weights, 256), x, HALF, bottom, (each - 18) / top)}" fill="${colours[p]}"/>`;
+        const strip = columns(r.weights, 256);
+        r.smallest = strip.smallest;
+        inner += `<path d="${barPath(strip, x, HALF, bottom, (each - 18) / top)}" fill="${colours[p]}"/>`;
     });
-    return { markup: svg(WIDTH, HEIGHT, "Logits and coefficients as bars", inner), low, scale, zero };
+    const role = logits.length <= DRAGGABLE ? "group" : "img"; // an image has no sliders within
+    return { markup: svg(WIDTH, HEIGHT, "Logits and coefficients as bars", inner, role), low, scale, zero, smallest: shown.smallest };
 }
 
-/** Largest weight over n, both logarithmic; `acts` is where adaptive temperature changes something. */
-export function drawCurve(sizes, curves, n, acts) {
+/** What the curve over n can show; logarithmic ones over five decades or up to the number of items. */
+export const curveMeasures = {
+    maxProb: { label: "largest weight", of: (s) => s.maxProb, from: () => 1e-5, to: () => 1.6, isLog: true },
+    entropy: { label: "entropy", of: (s) => s.entropyAfter, from: () => 0, to: (n) => Math.log(n), ceiling: Math.log },
+    effective: { label: "effective items, e^H", of: (s) => Math.exp(s.entropyAfter), from: () => 1, to: (n) => n, isLog: true, ceiling: (n) => n },
+    beta: { label: "β", of: (s) => s.beta, from: (list) => Math.min(1, ...list), to: (n, list) => Math.max(2, ...list), isLog: true },
+};
+
+const superscript = (d) => String(d).replace(/./g, (c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]));
+
+// Round numbers between two values: powers of ten where there are several, else of two, else steps.
+function marksBetween(low, high, isLog) {
+    if (!isLog) {
+        const step = [0.5, 1, 2, 5].find((s) => (high - low) / s <= 7) ?? 10;
+        return Array.from({ length: Math.floor(high / step) + 1 }, (_, i) => [i * step, String(i * step)]);
+    }
+    const base = high / low >= 100 ? 10 : 2, marks = [];
+    for (let e = Math.ceil(Math.log(low) / Math.log(base) - 1e-9); base ** e <= high * (1 + 1e-9); e++) marks.push([base ** e, base === 2 || e === 0 ? String(base ** e) : `10${superscript(e)}`]);
+    return marks;
+}
+
+/** A measure over n, which is logarithmic; `acts` is where adaptive temperature changes something. */
+export function drawCurve(sizes, curves, n, acts, measure = curveMeasures.maxProb) {
     const left = 56, right = 150, top = 20, bottom = 34, width = WIDTH - left - right, height = 300 - top - bottom;
-    const first = Math.log2(sizes[0]), last = Math.log2(sizes[sizes.length - 1]), decades = 5.2;
+    const first = Math.log2(sizes[0]), last = Math.log2(sizes[sizes.length - 1]);
+    const known = curves.flatMap((c) => c.stats.map(measure.of)).filter((v) => Number.isFinite(v) && v > 0);
+    const low = measure.from(known), high = measure.to(sizes[sizes.length - 1], known);
     const x = (size) => left + ((Math.log2(size) - first) / (last - first)) * width;
-    const y = (weight) => top + Math.min(1, -Math.log10(Math.max(weight, 1e-9)) / decades) * height;
-    let inner = "";
+    const share = (v) => (measure.isLog ? Math.log(Math.max(v, 1e-300) / low) / Math.log(high / low) : (v - low) / (high - low));
+    const y = (v) => top + (1 - Math.min(1, Math.max(0, share(v)))) * height;
+    let inner = `<text x="0" y="12">${escape(measure.label)}</text>`;
     if (acts) inner += `<rect x="${x(acts[0])}" y="${top}" width="${Math.max(2, x(acts[1]) - x(acts[0]))}" height="${height}" fill="#e69f00" fill-opacity=".13"/>`;
-    for (let d = 0; d <= 5; d++) inner += `<path d="M${left} ${y(10 ** -d)}h${width}" stroke="#8a97a8" stroke-opacity=".35"/><text x="${left - 8}" y="${y(10 ** -d) + 4}" text-anchor="end">${d ? `10⁻${"⁰¹²³⁴⁵"[d]}` : "1"}</text>`;
-    for (let e = 1; e <= 17; e += 2) inner += `<text x="${x(2 ** e)}" y="${300 - 14}" text-anchor="middle">${(2 ** e).toLocaleString("en")}</text>`;
+    for (const [v, text] of marksBetween(low, high, measure.isLog)) inner += `<path d="M${left} ${y(v).toFixed(1)}h${width}" stroke="#8a97a8" stroke-opacity=".35"/><text x="${left - 8}" y="${(y(v) + 4).toFixed(1)}" text-anchor="end">${text}</text>`;
+    for (let e = Math.ceil(first); e <= last + 1e-9; e += 2) inner += `<text x="${x(2 ** e)}" y="${300 - 14}" text-anchor="middle">${(2 ** e).toLocaleString("en")}</text>`;
+    if (measure.ceiling) inner += `<path d="M${sizes.map((s) => `${x(s).toFixed(1)} ${y(measure.ceiling(s)).toFixed(1)}`).join("L")}" fill="none" stroke="#8a97a8" stroke-dasharray="2 3"/><text x="${left + width - 4}" y="${y(measure.ceiling(sizes[sizes.length - 1])) + 16}" text-anchor="end">all items alike</text>`;
     inner += `<path d="M${x(n)} ${top}v${height}" stroke="#8a97a8" stroke-dasharray="3 3"/>`;
     const labels = [];
     curves.forEach((curve, p) => {
-        const points = curve.stats.map((s, i) => `${x(sizes[i]).toFixed(1)} ${y(s.maxProb).toFixed(1)}`);
-        inner += `<path d="M${points.join("L")}" fill="none" stroke="${colours[p]}" stroke-width="2.2" stroke-dasharray="${dashes[p]}"/>`;
-        sizes.forEach((size, i) => {
-            inner += `<circle cx="${x(size)}" cy="${y(curve.stats[i].maxProb)}" r="6" fill="transparent" data-tip="${escape(`${curve.name}, ${size.toLocaleString("en")} items: weight ${number(curve.stats[i].maxProb)}, β ${number(curve.stats[i].beta)}, H ${number(curve.stats[i].entropy)}`)}"/>`;
-        });
-        labels.push({ at: y(curve.stats[curve.stats.length - 1].maxProb) + 4, p, name: curve.name });
+        const points = curve.stats.map((s, i) => [sizes[i], measure.of(s), s]).filter(([, v]) => Number.isFinite(v));
+        if (!points.length) return;
+        inner += `<path d="M${points.map(([size, v]) => `${x(size).toFixed(1)} ${y(v).toFixed(1)}`).join("L")}" fill="none" stroke="${colours[p]}" stroke-width="2.2" stroke-dasharray="${dashes[p]}"/>`;
+        for (const [size, v, s] of points) {
+            inner += `<circle cx="${x(size).toFixed(1)}" cy="${y(v).toFixed(1)}" r="6" fill="transparent" data-tip="${escape(`${curve.name}, ${size.toLocaleString("en")} items: weight ${number(s.maxProb)}, β ${number(s.beta)}, H ${number(s.entropyAfter)}`)}"/>`;
+        }
+        labels.push({ at: y(points[points.length - 1][1]) + 4, p, name: curve.name });
     });
     labels.sort((a, b) => a.at - b.at).forEach((l, i) => {
         if (i && l.at < labels[i - 1].at + 14) l.at = labels[i - 1].at + 14;
-        inner += `<text x="${left + width + 6}" y="${l.at}" style="fill:${colours[l.p]};font-weight:600">${escape(l.name)}</text>`;
     });
-    return svg(WIDTH, 300, "Largest weight over the number of items", inner);
+    for (let i = labels.length - 1, most = top + height + 6; i >= 0; i--, most = labels[i + 1].at - 14) labels[i].at = Math.min(labels[i].at, most);
+    for (const l of labels) inner += `<text x="${left + width + 6}" y="${l.at.toFixed(1)}" style="fill:${colours[l.p]};font-weight:600">${escape(l.name)}</text>`;
+    return svg(WIDTH, 300, `${measure.label} over the number of items`, inner);
 }
 
 /** Bars of one colour, with a tooltip each; `marked` stands out. */

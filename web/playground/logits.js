@@ -23,12 +23,25 @@ export const sources = {
     pasted: { label: "pasted numbers or CSV" },
 };
 
+// The items that were made last, of one source and seed, before scaling: a slider that moves needs no new ones.
+const made = { source: "", seed: 0, items: new Float32Array(0), random: null };
+
+function itemsOf(source, seed, n) {
+    if (made.source !== source || made.seed !== seed) Object.assign(made, { source, seed, items: new Float32Array(0), random: randomFrom(seed) });
+    if (made.items.length < n) {
+        const items = new Float32Array(n), { make } = sources[source];
+        items.set(made.items);
+        for (let i = made.items.length; i < n; i++) items[i] = make(made.random, i);
+        made.items = items;
+    }
+    return made.items;
+}
+
 /** The row: n logits of a source, multiplied by `scale`. */
 export function makeLogits(source, n, scale, seed, pasted) {
     if (source === "pasted") return Float32Array.from(pasted.slice(0, MOST_ITEMS), (x) => x * scale);
-    const random = randomFrom(seed), make = sources[source].make;
-    const logits = new Float32Array(n);
-    for (let i = 0; i < n; i++) logits[i] = scale * make(random, i);
+    const items = itemsOf(source, seed, n), logits = new Float32Array(n);
+    for (let i = 0; i < n; i++) logits[i] = scale * items[i];
     return logits;
 }
 

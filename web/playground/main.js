@@ -4,7 +4,7 @@ import { startHead } from "./head.js";
 import { Live } from "./live.js";
 import { startModel } from "./model.js";
 import { attempt, byId, say, watchTips } from "./page.js";
-import { startRow } from "./row.js";
+import { linkFields, startRow } from "./row.js";
 
 const embedded = /*EMBEDDED*/ {};
 const bytesOf = (text) => Uint8Array.from(atob(text ?? ""), (c) => c.charCodeAt(0));
@@ -17,5 +17,6 @@ attempt(async () => {
     startModel(live, whet, bytesOf(embedded.model));
     startRow(whet);
     startHead(live, new Float32Array(bytesOf(embedded.head).buffer));
+    linkFields();
     document.body.dataset.ready = "yes";
 }, "the page cannot start").catch?.((error) => say(error.message, true));

@@ -1,6 +1,6 @@
 // One row of logits under several policies: controls, bars that can be dragged, numbers, and the curve over n.
 import { attempt, byId, say, toggle } from "./page.js";
-import { colours, drawBars, drawCurve, escapeText, number, save } from "./draw.js";
+import { colours, curveMeasures, drawBars, drawCurve, escapeText, number, save } from "./draw.js";
 import { makeLogits, MOST_ITEMS, parseNumbers, sources } from "./logits.js";
 import { presets } from "./presets.js";
 
@@ -28,16 +28,46 @@ function readLink() {
         Object.assign(state, defaults, {
             source: given.source, n: given.n, scale: Number(given.scale) || 0, seed: Number(given.seed) || 0,
             policies: given.policies.slice(0, MOST_POLICIES).map(String).filter(isPolicy),
-            pasted: parseNumbers((given.pasted ?? defaults.pasted).join(" ")), preset: -1,
+            pasted: parseNumbers((given.pasted ?? defaults.pasted).join(" ")), preset: presets[given.preset] ? given.preset : -1,
             edits: Object.fromEntries(Object.entries(given.edits ?? {}).map(([i, v]) => [Number(i), Number(v)])),
         });
+        linked = given.fields;
         if (state.policies.length === 0) state.policies = ["softmax"];
     }, "the link cannot be read");
 }
 
+// Controls outside of the row that a link carries where they differ from what the page begins with.
+const fields = ["curve-measure", "head-n", "prompt", "model-scope", "model-policy", "model-steps", "grid-measure"];
+const usual = {};
+let linked; // what the link said of them
+
+function changedFields() {
+    return Object.fromEntries(fields.filter((id) => id in usual && byId(id).value !== usual[id]).map((id) => [id, byId(id).value]));
+}
+
+function readFields() {
+    for (const id of fields.filter((name) => typeof linked?.[name] === "string")) {
+        const field = byId(id), before = field.value;
+        field.value = linked[id].slice(0, 2000);
+        if (field.tagName === "SELECT" && field.selectedIndex < 0) field.value = before;
+        else field.dispatchEvent(new Event("change"));
+    }
+}
+
+/** Once all parts of the page have started: what a link says of them, and links that say it. */
+export function linkFields() {
+    for (const id of fields) usual[id] = byId(id).value;
+    readFields();
+    for (const id of fields) byId(id).addEventListener("change", () => history.replaceState(null, "", link()));
+    history.replaceState(null, "", link());
+}
+
 function link() {
-    const { source, n, scale, seed, policies, edits } = state;
-    const kept = { source, n, scale, seed, policies, ...(Object.keys(edits).length && { edits }), ...(source === "pasted" && { pasted: state.pasted.slice(0, 256) }) };
+    const { source, n, scale, seed, policies, edits, preset } = state, changed = changedFields();
+    const kept = {
+        source, n, scale, seed, policies, ...(preset >= 0 && { preset }), ...(Object.keys(edits).length && { edits }),
+        ...(source === "pasted" && { pasted: state.pasted.slice(0, 256) }), ...(Object.keys(changed).length && { fields: changed }),
+    };
     return "#" + new URLSearchParams({ s: JSON.stringify(kept) });
 }
 
@@ -73,14 +103,13 @@ function computeCurves() {
 
 /* ---- showing ---- */
 
-const smallestOf = (values) => values.reduce((m, x) => (x < m ? x : m), Infinity);
-const spreadOf = (values) => values.reduce((m, x) => (x > m ? x : m), -Infinity) - smallestOf(values);
+const spreadOf = () => results[0].stats.max - results[0].stats.min;
 
 function showNumbers() {
-    const spread = spreadOf(logits);
+    const spread = spreadOf();
     const cells = (r) => {
         const h = r.stats.entropyAfter, n = r.stats.n, isSoftmax = !Number.isNaN(h) && !/topk|max1|entmax|hardmax|sparsemax|sigmoid|stick|softpick/.test(r.name);
-        const reach = Math.exp(spread * r.stats.beta), smallest = smallestOf(r.weights);
+        const reach = Math.exp(spread * r.stats.beta), smallest = r.smallest;
         return [r.stats.maxProb, h, h / Math.log(n), Math.exp(h), r.stats.beta, isSoftmax ? 1 / n / reach : NaN, smallest, r.stats.maxProb, isSoftmax ? Math.min(1, reach / n) : NaN];
     };
     byId("numbers").tBodies[0].innerHTML = results.map((r, p) => `<tr><th scope="row"><span class="swatch" style="background:${colours[p]}"></span>${escapeText(r.name)}</th>` +
@@ -93,8 +122,9 @@ function showCurve() {
     const index = curves.findIndex((c) => /^adaptive/.test(c.name));
     const acting = index < 0 ? [] : used.filter((_, i) => curves[index].stats[i].beta > 1.0001);
     const acts = acting.length ? [acting[0], acting[acting.length - 1]] : null;
-    byId("curve").innerHTML = drawCurve(used, curves, Math.min(state.n, used[used.length - 1]), acts);
-    byId("curve-caption").textContent = "Largest weight over the number of items." + (acts ? ` Shaded: where ${curves[index].name} acts (β > 1), from ${acts[0].toLocaleString("en")} to ${acts[1].toLocaleString("en")} items.` : "");
+    const measure = curveMeasures[byId("curve-measure").value];
+    byId("curve").innerHTML = drawCurve(used, curves, Math.min(state.n, used[used.length - 1]), acts, measure);
+    byId("curve-caption").textContent = `${measure.label[0].toUpperCase()}${measure.label.slice(1)} over the number of items.` + (acts ? ` Shaded: where ${curves[index].name} acts (β > 1), from ${acts[0].toLocaleString("en")} to ${acts[1].toLocaleString("en")} items.` : "");
 }
 
 function showBars() {
@@ -161,6 +191,7 @@ function showPolicies() {
             });
             row.append(label);
         });
+        row.append(mapChoice(p, name));
         const remove = Object.assign(document.createElement("button"), { type: "button", textContent: "×" });
         remove.setAttribute("aria-label", `Remove ${name}`);
         remove.disabled = state.policies.length === 1;
@@ -170,6 +201,25 @@ function showPolicies() {
     });
     byId("add-policy").disabled = state.policies.length >= MOST_POLICIES;
     listeners.forEach((listener) => listener());
+}
+
+const isMap = (part) => whet.policies.some((known) => !known.isTemperature && known.syntax.split(/[:[]/)[0] === part.split(":")[0]);
+
+// A policy is a temperature, a map, or both: TEMPERATURE+MAP.
+function partsOf(name) {
+    const parts = name.split("+"), map = isMap(parts[parts.length - 1]) ? parts.pop() : "";
+    return { temperature: parts.join("+"), map };
+}
+
+function mapChoice(p, name) {
+    const { map } = partsOf(name), label = document.createElement("label");
+    const maps = whet.policies.filter((known) => !known.isTemperature).map((known) => known.example);
+    label.innerHTML = `map <select aria-label="Map of policy ${p + 1}"><option value="">softmax</option>${[...new Set([...(map ? [map] : []), ...maps])].map((m) => `<option${m === map ? " selected" : ""}>${escapeText(m)}</option>`).join("")}</select>`;
+    label.lastChild.addEventListener("change", ({ target }) => {
+        const { temperature } = partsOf(state.policies[p]);
+        setPolicy(p, [temperature === "softmax" && target.value ? "" : temperature, target.value].filter(Boolean).join("+") || "softmax", target);
+    });
+    return label;
 }
 
 function setPolicy(p, name, field) {
@@ -252,7 +302,7 @@ function applyPreset(i) {
 function reveal() {
     computeCurves();
     showCurve();
-    byId("answer").textContent = presets[state.preset].answer({ results, sizes, curves, n: state.n, spread: spreadOf(logits) });
+    byId("answer").textContent = presets[state.preset].answer({ results, sizes, curves, n: state.n, spread: spreadOf() });
 }
 
 export function startRow(library) {
@@ -260,6 +310,8 @@ export function startRow(library) {
     byId("preset").innerHTML = '<option value="-1">none</option>' + presets.map((p, i) => `<option value="${i}">${escapeText(p.name)}</option>`).join("");
     byId("source").innerHTML = Object.entries(sources).map(([key, s]) => `<option value="${key}">${s.label}</option>`).join("");
     byId("add-policy").innerHTML = '<option value="">…</option>' + whet.policies.map((p) => `<option value="${escapeText(p.example)}">${escapeText(p.syntax)}: ${escapeText(p.summary)}</option>`).join("");
+    byId("curve-measure").innerHTML = Object.entries(curveMeasures).map(([key, m]) => `<option value="${key}">${m.label}</option>`).join("");
+    byId("curve-measure").addEventListener("change", showCurve);
     readLink();
     const on = (id, event, work) => byId(id).addEventListener(event, (e) => { work(e.target); update(); });
     on("n", "input", (field) => { state.n = sizeOf(Number(field.value)); if (state.source === "pasted") state.source = "normal"; });
@@ -283,13 +335,13 @@ export function startRow(library) {
         return true;
     });
     for (const kind of ["svg", "png"]) {
-        byId(`save-${kind}`).addEventListener("click", () => attempt(() => save(byId("curve").firstChild, "whet", kind === "png"), "picture"));
+        byId(`save-${kind}`).addEventListener("click", () => attempt(() => save(byId(byId("picture").value).firstChild, `whet-${byId("picture").value}`, kind === "png"), "picture"));
     }
     byId("copy-link").addEventListener("click", async () => {
         const isCopied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
         say(isCopied ? "The link is in the clipboard." : "The address of this page is the link.");
     });
-    addEventListener("hashchange", () => { readLink(); showPolicies(); update(); });
+    addEventListener("hashchange", () => { readLink(); readFields(); showPreset(state.preset); showPolicies(); update(); });
     watchBars();
     watchFiles();
     showPreset(state.preset);

@@ -76,6 +76,8 @@ TEST(durations_are_told_in_fitting_units) {
     CHECK_STR(lab_duration(41.6, text), "42 s");
     CHECK_STR(lab_duration(200, text), "3 min 20 s");
     CHECK_STR(lab_duration(4320, text), "1 h 12 min");
+    CHECK_STR(lab_duration(47.5 * 3600, text), "47 h 30 min");
+    CHECK_STR(lab_duration(58617000, text), "678 days");
     CHECK_STR(lab_duration((double)NAN, text), "?");
     CHECK_INT(strlen(lab_time_of_day(text)), 20);
 }

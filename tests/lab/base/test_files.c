@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -254,6 +255,52 @@ TEST(a_manifest_tells_what_made_a_result) {
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         CHECK_MSG(json_object_get(json, keys[i]) != NULL, "%s is missing", keys[i]);
     json_decref(json);
+    free(path);
+    remove_scratch();
+}
+
+static void leave(const char *name, int *descriptor) {
+    char *path = lab_path(folder, "%s", name);
+    REQUIRE(path);
+    *descriptor = open(path, O_WRONLY | O_CREAT, 0600);
+    CHECK(*descriptor >= 0);
+    free(path);
+}
+
+static bool is_left(const char *name) {
+    char *path = lab_path(folder, "%s", name);
+    bool is = path && lab_file_exists(path);
+    free(path);
+    return is;
+}
+
+TEST(temporary_files_of_killed_processes_are_removed_before_a_file_is_written) {
+    /* A process that is gone, one that lives, and files that only look like it. */
+    char gone[32], held[32], alive[32];
+    int descriptors[8];
+    make_scratch();
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    REQUIRE(waitpid(child, NULL, 0) == child);
+    snprintf(gone, sizeof gone, "a.%ld-0.tmp", (long)child);
+    snprintf(held, sizeof held, "a.%ld-1.tmp", (long)child);
+    snprintf(alive, sizeof alive, "a.%ld-0.tmp", (long)getpid());
+    char other[40], longer[40];
+    snprintf(other, sizeof other, "ab.%ld-0.tmp", (long)child);
+    snprintf(longer, sizeof longer, "a.b.%ld-0.tmp", (long)child);
+    const char *const names[] = {gone, held, alive, other, longer, "a.tmp", "a.x-0.tmp"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        leave(names[i], &descriptors[i]);
+    CHECK(flock(descriptors[1], LOCK_EX) == 0);
+    char *path = lab_path(folder, "a");
+    REQUIRE(path);
+    CHECK(can_replace_file(path));
+    CHECK(!is_left(gone));
+    for (size_t i = 1; i < sizeof names / sizeof *names; i++)
+        CHECK_MSG(is_left(names[i]), "%s was removed", names[i]);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        close(descriptors[i]);
     free(path);
     remove_scratch();
 }

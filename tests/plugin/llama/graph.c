@@ -42,6 +42,7 @@ void graph_threads(int threads) {
 typedef struct tensors {
     struct ggml_context *context;
     struct ggml_tensor *q, *k, *v, *mask, *sinks, *logits, *node;
+    struct ggml_tensor *other; /* another result of the graph, or NULL */
     struct rng rng;
 } tensors;
 
@@ -116,7 +117,7 @@ static void make_mask(tensors *t, const example *e) {
     if (e->mask == MASK_NONE)
         return;
     enum ggml_type type = e->has_f32_mask ? GGML_TYPE_F32 : GGML_TYPE_F16;
-    int64_t columns = e->is_softmax ? e->keys : e->keys + 5;
+    int64_t columns = e->is_softmax || e->is_composed ? e->keys : e->keys + 5;
     int64_t rows = (e->queries + 63) / 64 * 64 + 3; /* older hosts need multiples of 64 */
     t->mask = ggml_new_tensor_4d(t->context, type, columns, rows, planes, batch);
     for (int s = 0; s < batch; s++)
@@ -155,6 +156,53 @@ static void make_attention(tensors *t, const example *e) {
         ggml_flash_attn_ext_add_sinks(t->node, t->sinks);
 }
 
+/* Values as in a cache that keeps them transposed, longer than the keys in use. */
+static struct ggml_tensor *make_transposed(tensors *t, const example *e) {
+    struct ggml_tensor *root = ggml_new_tensor_4d(t->context, cache_type(e, 1), e->keys + 7,
+                                                  e->value_dim, e->kv_heads, e->batch);
+    fill_normal(t, root, 1);
+    return ggml_view_4d(t->context, root, e->keys, root->ne[1], root->ne[2], root->ne[3],
+                        root->nb[1], root->nb[2], root->nb[3], 0);
+}
+
+/* As Gemma 2 caps its logits: the cap is that of logits without the softmax's factor. */
+static struct ggml_tensor *cap_logits(tensors *t, const example *e, struct ggml_tensor *logits) {
+    float cap = e->softcap / e->scale;
+    logits = ggml_tanh(t->context, ggml_scale(t->context, logits, 1 / cap));
+    return ggml_scale(t->context, logits, cap);
+}
+
+static void make_composed(tensors *t, const example *e) {
+    char name[32];
+    make_queries_and_keys(t, e);
+    struct ggml_tensor *logits = ggml_mul_mat(t->context, t->k, t->q), *v;
+    if (e->softcap > 0)
+        logits = cap_logits(t, e, logits);
+    struct ggml_tensor *weights =
+        ggml_soft_max_ext(t->context, logits, t->mask, e->scale, e->max_bias);
+    if (e->has_sinks)
+        ggml_soft_max_add_sinks(weights, t->sinks);
+    snprintf(name, sizeof name, "kq_soft_max-%d", e->layer);
+    ggml_set_name(weights, name);
+    if (e->copies_values) {
+        t->v = e->values_in_keys
+                   ? ggml_view_4d(t->context, t->k, e->value_dim, t->k->ne[1], t->k->ne[2],
+                                  t->k->ne[3], t->k->nb[1], t->k->nb[2], t->k->nb[3], 0)
+                   : make_cache(t, e, 'v', e->value_dim);
+        v = ggml_cont(t->context, ggml_transpose(t->context, t->v));
+    } else {
+        v = make_transposed(t, e);
+        t->v = ggml_transpose(t->context, v);
+    }
+    t->node = ggml_mul_mat(t->context, v, weights);
+    if (e->shares_weights)
+        t->other = ggml_scale(t->context, weights, 2);
+    if (e->overlap == OVERLAP_QUERIES)
+        t->node->data = t->q->data;
+    if (e->overlap == OVERLAP_MASK)
+        t->node->data = t->mask->data;
+}
+
 static void make_logits(tensors *t, const example *e) {
     if (e->has_products) {
         make_queries_and_keys(t, e);
@@ -189,6 +237,8 @@ static tensors make_tensors(const example *e) {
     }
     if (e->is_softmax)
         make_softmax(&t, e);
+    else if (e->is_composed)
+        make_composed(&t, e);
     else
         make_attention(&t, e);
     return t;
@@ -265,6 +315,11 @@ static void compute_reference(const tensors *t, const example *e, outcome *o, do
                 reference_row(logits, (size_t)e->keys, sink,
                               e->policies ? &e->policies[h] : &softmax, p, &o->stats[row]);
                 o->spread[row] = spread_of(logits, e->keys);
+                if (i == e->queries - 1) {
+                    size_t last = (size_t)(s * e->heads + h) * (size_t)e->keys;
+                    memcpy(o->logits + last, logits, (size_t)e->keys * sizeof *logits);
+                    memcpy(o->weights + last, p, (size_t)e->keys * sizeof *p);
+                }
                 reference_output(t, e, s, h, p, out + row * width);
             }
     free(logits);
@@ -278,11 +333,12 @@ static void compute_reference(const tensors *t, const example *e, outcome *o, do
 static void copy_result(const tensors *t, const example *e, float *to) {
     const struct ggml_tensor *node = t->node;
     size_t width = (size_t)node->ne[0], row = 0;
+    bool by_head = e->is_softmax || e->is_composed;
     for (int s = 0; s < e->batch; s++)
         for (int h = 0; h < e->heads; h++)
             for (int i = 0; i < e->queries; i++, row++) {
-                size_t first = (size_t)(e->is_softmax ? i : h);
-                size_t second = (size_t)(e->is_softmax ? h : i);
+                size_t first = (size_t)(by_head ? i : h);
+                size_t second = (size_t)(by_head ? h : i);
                 memcpy(to + row * width,
                        (const char *)node->data + first * node->nb[1] + second * node->nb[2] +
                            (size_t)s * node->nb[3],
@@ -290,16 +346,42 @@ static void copy_result(const tensors *t, const example *e, float *to) {
             }
 }
 
+/* The operations of a graph, to see whether all are restored. */
+enum { NODES_MOST = 32 };
+typedef struct operations {
+    enum ggml_op op[NODES_MOST];
+    int32_t params[NODES_MOST][GGML_MAX_OP_PARAMS / sizeof(int32_t)];
+} operations;
+
+static operations operations_of(struct ggml_cgraph *graph) {
+    operations all = {.op = {GGML_OP_NONE}};
+    for (int i = 0; i < ggml_graph_n_nodes(graph) && i < NODES_MOST; i++) {
+        const struct ggml_tensor *node = ggml_graph_node(graph, i);
+        all.op[i] = node->op;
+        memcpy(all.params[i], node->op_params, sizeof all.params[i]);
+    }
+    return all;
+}
+
+/* Twice all weights add up to twice the number of rows. */
+static bool other_is_right(const tensors *t, const outcome *o) {
+    double sum = 0;
+    for (int64_t i = 0; t->other && i < ggml_nelements(t->other); i++)
+        sum += (double)((const float *)t->other->data)[i];
+    return !t->other || fabs(sum - 2 * (double)o->rows) < 1e-4 * (double)o->rows;
+}
+
 static bool run(ggml_backend_t backend, tensors *t, const example *e, float *to) {
     struct ggml_cgraph *graph = ggml_new_graph(t->context);
-    enum ggml_op op = t->node->op;
-    int32_t params[GGML_MAX_OP_PARAMS / sizeof(int32_t)];
-    memcpy(params, t->node->op_params, sizeof params);
     ggml_build_forward_expand(graph, t->node);
+    if (t->other)
+        ggml_build_forward_expand(graph, t->other);
+    operations before = operations_of(graph);
     if (ggml_backend_graph_compute(backend, graph) != GGML_STATUS_SUCCESS)
         return false;
     copy_result(t, e, to);
-    return t->node->op == op && memcmp(params, t->node->op_params, sizeof params) == 0;
+    operations after = operations_of(graph);
+    return memcmp(&before, &after, sizeof before) == 0;
 }
 
 static double distance(const float *a, const double *b, size_t n) {
@@ -335,19 +417,18 @@ outcome graph_compute(const example *wanted) {
     o.count = o.rows * (size_t)(e.is_softmax ? e.keys : e.value_dim);
     o.stats = calloc(o.rows, sizeof *o.stats);
     o.spread = calloc(o.rows, sizeof *o.spread);
+    size_t last = (size_t)e.batch * (size_t)e.heads * (size_t)e.keys;
+    o.logits = calloc(last, sizeof *o.logits);
+    o.weights = calloc(last, sizeof *o.weights);
     o.result = calloc(o.count, sizeof *o.result);
     o.stock = calloc(o.count, sizeof *o.stock);
     double *exact = calloc(o.count, sizeof *exact);
     compute_reference(&t, &e, &o, exact);
-    float *kept = NULL;
-    if (e.in_place) {
-        kept = calloc(o.count, sizeof *kept);
-        memcpy(kept, t.logits->data, o.count * sizeof *kept);
-    }
-    bool stock_ran = run(host.stock, &t, &e, o.stock);
-    if (kept)
-        memcpy(t.logits->data, kept, o.count * sizeof *kept);
-    o.is_restored = run(host.ours, &t, &e, o.result) && stock_ran;
+    float *kept = calloc(o.count, sizeof *kept); /* what the result replaces */
+    memcpy(kept, t.node->data, o.count * sizeof *kept);
+    bool stock_ran = run(host.stock, &t, &e, o.stock) && other_is_right(&t, &o);
+    memcpy(t.node->data, kept, o.count * sizeof *kept);
+    o.is_restored = run(host.ours, &t, &e, o.result) && stock_ran && other_is_right(&t, &o);
     o.error = distance(o.result, exact, o.count);
     o.stock_error = distance(o.stock, exact, o.count);
     for (size_t i = 0; i < o.count; i++)
@@ -361,6 +442,8 @@ outcome graph_compute(const example *wanted) {
 void outcome_free(outcome *o) {
     free(o->stats);
     free(o->spread);
+    free(o->logits);
+    free(o->weights);
     free(o->result);
     free(o->stock);
 }

@@ -25,6 +25,9 @@ typedef enum mask_kind {
     MASK_BIAS      /* causal, with distances as ALiBi has them */
 } mask_kind;
 
+/* What a composed attention's result is made to share memory with. */
+typedef enum overlap_kind { OVERLAP_NONE, OVERLAP_QUERIES, OVERLAP_MASK } overlap_kind;
+
 /* What to create; zero means 1 for counts, f16 for types of cache, head_dim for value_dim. */
 typedef struct example {
     int head_dim, value_dim, heads, kv_heads, queries, keys, batch;
@@ -32,8 +35,12 @@ typedef struct example {
     mask_kind mask;
     float scale, max_bias, softcap;
     bool has_sinks;
-    bool is_softmax;   /* SOFT_MAX on logits instead of attention */
-    bool has_products; /* logits are products with keys, and the node has no name */
+    bool is_softmax;     /* SOFT_MAX on logits instead of attention */
+    bool has_products;   /* logits are products with keys, and the node has no name */
+    bool is_composed;    /* attention of single operations, on values that are transposed */
+    bool copies_values;  /* the same on a transposed copy of the values */
+    bool shares_weights; /* another node reads the weights, too */
+    overlap_kind overlap;
     bool in_place;
     bool is_plain; /* keys and values are stored head by head instead of position by position */
     bool values_in_keys; /* V is a view of K */
@@ -45,12 +52,13 @@ typedef struct example {
 
 typedef struct outcome {
     double error, stock_error; /* relative, L2 */
-    bool is_restored;          /* the node was restored */
+    bool is_restored;          /* all nodes were restored */
     bool has_nan;
-    size_t rows;           /* batch * heads * queries */
-    whet_stats *stats;     /* the reference's, [item][head][query] */
-    double *spread;        /* likewise */
-    float *result, *stock; /* [item][head][query][value], of SOFT_MAX [..][keys] */
+    size_t rows;              /* batch * heads * queries */
+    whet_stats *stats;        /* the reference's, [item][head][query] */
+    double *spread;           /* likewise */
+    double *logits, *weights; /* the reference's of the last query, [item][head][key] */
+    float *result, *stock;    /* [item][head][query][value], of SOFT_MAX [..][keys] */
     size_t count;
 } outcome;
 

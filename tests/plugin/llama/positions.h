@@ -10,10 +10,15 @@ static inline void positions_read(const struct ggml_tensor *tensor, int item, in
                                   int position, float *result) {
     const char *row = (const char *)tensor->data + (size_t)position * tensor->nb[1] +
                       (size_t)head * tensor->nb[2] + (size_t)item * tensor->nb[3];
-    if (tensor->type == GGML_TYPE_F32)
-        memcpy(result, row, (size_t)tensor->ne[0] * sizeof(float));
-    else
-        ggml_get_type_traits(tensor->type)->to_float(row, result, tensor->ne[0]);
+    bool has_gaps = tensor->nb[0] != ggml_type_size(tensor->type);
+    int64_t at_once = has_gaps ? 1 : tensor->ne[0];
+    for (int64_t i = 0; i < tensor->ne[0]; i += at_once) {
+        const char *from = row + (size_t)i * tensor->nb[0];
+        if (tensor->type == GGML_TYPE_F32)
+            memcpy(result + i, from, (size_t)at_once * sizeof(float));
+        else
+            ggml_get_type_traits(tensor->type)->to_float(from, result + i, at_once);
+    }
 }
 
 #endif

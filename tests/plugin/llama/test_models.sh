@@ -122,7 +122,7 @@ check "every row is recorded without it" records off
 agree() {
     paste -d , "$SCRATCH/on.csv" "$SCRATCH/off.csv" | awk -F , '
         function off(a, b) { return a > b ? a - b : b - a }
-        NR > 1 && (off($6, $18) > 2e-2 || off($10, $22) > 2e-2 * (1 + $10) || $4 != $16) { print; bad = 1; exit } END { exit bad }'
+        NR > 1 && (off($6, $19) > 2e-2 || off($10, $23) > 2e-2 * (1 + $10) || $4 != $17) { print; bad = 1; exit } END { exit bad }'
 }
 check "both are the same" agree
 last_rows() {

@@ -159,6 +159,142 @@ TEST(softmax_on_logits_with_masks_sinks_and_alibi_and_in_place) {
         }
 }
 
+/* ---- attention without flash attention ---- */
+
+/* Closer than the host gets with queries rounded to f16, and so the whole is computed here. */
+#define WHOLE_NEAR 1e-6
+
+static void check_composed(const example *e) {
+    outcome o = graph_compute(e);
+    CHECK_MSG(o.error <= WHOLE_NEAR && !o.has_nan,
+              "error %g (the host's %g): head_dim %d, keys %d, queries %d, mask %d", o.error,
+              o.stock_error, e->head_dim, e->keys, e->queries, (int)e->mask);
+    CHECK(o.is_restored);
+    outcome_free(&o);
+}
+
+TEST(composed_attention_with_caches_of_every_plain_type) {
+    static const enum ggml_type types[] = {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16,
+                                           GGML_TYPE_Q8_0};
+    static const int sizes[] = {40, 64, 256};
+    for (int i = 0; i < 4; i++)
+        for (int size = 0; size < 3; size++)
+            for (int queries = 1; queries <= 40; queries += 39) {
+                if (types[i] == GGML_TYPE_Q8_0 && sizes[size] % 32 != 0)
+                    continue;
+                enum ggml_type values = types[i] == GGML_TYPE_Q8_0 ? GGML_TYPE_F16 : types[i];
+                example e = {.is_composed = true,
+                             .head_dim = sizes[size],
+                             .heads = 4,
+                             .kv_heads = 2,
+                             .queries = queries,
+                             .keys = 100,
+                             .mask = MASK_CAUSAL,
+                             .has_f32_mask = true,
+                             .cache_types = {(int)types[i] + 1, (int)values + 1}};
+                check_composed(&e);
+            }
+}
+
+TEST(composed_attention_with_masks_of_every_shape) {
+    static const int lengths[] = {1, 17, 300, 1500};
+    for (int mask = MASK_CAUSAL; mask <= MASK_NOTHING; mask++)
+        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+            for (int queries = 1; queries <= 16 && queries <= lengths[i]; queries += 15) {
+                example e = {.is_composed = true,
+                             .head_dim = 64,
+                             .heads = 4,
+                             .kv_heads = 2,
+                             .batch = mask == MASK_ITEMS ? 3 : 1,
+                             .queries = queries,
+                             .keys = lengths[i],
+                             .mask = (mask_kind)mask,
+                             .has_f32_mask = i % 2 == 0};
+                if (mask == MASK_PREFIX && lengths[i] < 6)
+                    continue;
+                check_composed(&e);
+            }
+}
+
+TEST(composed_attention_with_several_items_soft_caps_sinks_and_alibi) {
+    for (int queries = 1; queries <= 40; queries += 39)
+        for (int variant = 0; variant < 16; variant++) {
+            example e = {.is_composed = true,
+                         .head_dim = 64,
+                         .heads = 6,
+                         .kv_heads = 2,
+                         .queries = queries,
+                         .keys = 129,
+                         .batch = 3,
+                         .mask = variant & 1 ? MASK_BIAS : MASK_CAUSAL,
+                         .max_bias = variant & 1 ? 8.0f : 0.0f,
+                         .softcap = variant & 2 ? 5.0f : 0.0f,
+                         .sharpness = variant & 2 ? 10 : 1,
+                         .has_sinks = variant & 4,
+                         .has_f32_mask = variant & 8};
+            check_composed(&e);
+        }
+}
+
+TEST(composed_attention_on_copies_of_values_that_are_part_of_the_keys) {
+    for (int queries = 1; queries <= 33; queries += 16) {
+        example e = {.is_composed = true,
+                     .copies_values = true,
+                     .head_dim = 576,
+                     .value_dim = 512,
+                     .heads = 8,
+                     .kv_heads = 1,
+                     .queries = queries,
+                     .keys = 77,
+                     .mask = MASK_CAUSAL,
+                     .has_f32_mask = true,
+                     .values_in_keys = true};
+        check_composed(&e);
+        e.values_in_keys = false;
+        e.head_dim = 96;
+        e.value_dim = 64;
+        e.kv_heads = 4;
+        check_composed(&e);
+    }
+}
+
+TEST(composed_attention_whose_result_has_the_memory_of_an_input) {
+    for (int overlap = OVERLAP_QUERIES; overlap <= OVERLAP_MASK; overlap++)
+        for (int queries = 1; queries <= 40; queries += 39)
+            for (int variant = 0; variant < 4; variant++) {
+                example e = {.is_composed = true,
+                             .head_dim = 64,
+                             .heads = 4,
+                             .kv_heads = 2,
+                             .queries = queries,
+                             .keys = 777,
+                             .mask = variant & 1 ? MASK_BIAS : MASK_HOLES,
+                             .max_bias = variant & 1 ? 8.0f : 0.0f,
+                             .has_f32_mask = true,
+                             .overlap = (overlap_kind)overlap};
+                graph_threads(variant & 2 ? 3 : 1);
+                check_composed(&e);
+            }
+    graph_threads(1);
+}
+
+TEST(weights_that_another_node_reads_are_computed) {
+    for (int queries = 1; queries <= 20; queries += 19) {
+        example e = {.is_composed = true,
+                     .shares_weights = true,
+                     .head_dim = 64,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .queries = queries,
+                     .keys = 100,
+                     .mask = MASK_CAUSAL};
+        outcome o = graph_compute(&e);
+        CHECK(o.error <= STOCK_NEAR && o.is_restored);
+        CHECK_MSG(o.error > WHOLE_NEAR, "the whole was computed: %g", o.error);
+        outcome_free(&o);
+    }
+}
+
 TEST(softmax_without_a_mask_is_left_alone) {
     example e = {.is_softmax = true, .heads = 4, .queries = 3, .keys = 50, .layer = 1};
     outcome o = graph_compute(&e);
@@ -175,13 +311,14 @@ TEST(keys_without_a_cache_are_left_alone) {
 }
 
 TEST(the_number_of_threads_does_not_change_a_bit) {
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 6; kind++) {
         example e = {.head_dim = 128,
                      .heads = 8,
                      .kv_heads = 2,
-                     .queries = kind == 0 ? 1 : 70,
+                     .queries = kind == 0 || kind == 4 ? 1 : 70,
                      .keys = 2500,
                      .is_softmax = kind == 2,
+                     .is_composed = kind >= 4,
                      .mask = kind == 3 ? MASK_BIAS : MASK_CAUSAL,
                      .max_bias = kind == 3 ? 8.0f : 0.0f};
         if (kind == 3)

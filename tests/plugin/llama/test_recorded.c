@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { INTERVAL = 3, MIXED_LAYER = 30, ONE_MAP_LAYER = 31, HEADS = 4 };
+enum { INTERVAL = 3, KEYS = 5, MIXED_LAYER = 30, ONE_MAP_LAYER = 31, HEADS = 4 };
 
 static const char *const names[] = {"softmax",
                                     "fixed:1.7",
@@ -65,6 +65,8 @@ static void start(void) {
     setenv("WHET_CONFIG", config_path, 1);
     setenv("WHET_STATS", rows_path, 1);
     setenv("WHET_STATS_ROWS", "3", 1);
+    setenv("WHET_STATS_KEYS", "5", 1);
+    setenv("WHET_STATS_GAPS", "1", 1);
     bool can_start = graph_start();
     unlink(config_path);
     if (!can_start)
@@ -80,9 +82,9 @@ __attribute__((destructor)) static void after(void) { unlink(rows_path); }
 /* Where the next evaluation's lines start, since lines are appended. */
 static long lines_end;
 
-static bool read_line(FILE *file, record_row *l) {
-    char text[512];
-    return fgets(text, sizeof text, file) && record_parse(text, l);
+static bool read_line(FILE *file, record_row *l, record_detail *detail) {
+    char text[RECORD_DETAILED_BYTES];
+    return fgets(text, sizeof text, file) && record_parse_detailed(text, l, detail);
 }
 
 static FILE *open_rows(void) {
@@ -91,7 +93,7 @@ static FILE *open_rows(void) {
     if (lines_end == 0) {
         char header[256];
         REQUIRE(fgets(header, sizeof header, file) != NULL);
-        CHECK_STR(header, record_header);
+        CHECK_STR(header, record_detailed_header);
         lines_end = ftell(file);
     }
     fseek(file, lines_end, SEEK_SET);
@@ -115,23 +117,61 @@ static void check_line(const record_row *l, const whet_stats *s, double spread, 
         CHECK_NEAR(l->spread, spread, 1e-5 * fmax(1, spread));
 }
 
+/* The largest weights, and the histogram, of a last row; nothing of others. */
+static void check_detail(const record_detail *detail, const whet_stats *s, const double *logits,
+                         const double *weights, size_t n) {
+    double near = 2e-4 * fmax(1, isnan(s->beta) ? 1 : s->beta), sum = 0, below = 1;
+    double largest = -INFINITY, within = 0, clearly = 0;
+    size_t positive = 0;
+    for (size_t i = 0; i < n; i++) {
+        positive += weights[i] > near;
+        largest = fmax(largest, logits[i]);
+    }
+    CHECK(detail->key_count <= KEYS && detail->key_count >= (positive < KEYS ? positive : KEYS));
+    for (size_t i = 0; i < detail->key_count; i++) {
+        REQUIRE(detail->keys[i].index < n);
+        CHECK_NEAR(detail->keys[i].weight, weights[detail->keys[i].index], near);
+        CHECK(detail->keys[i].weight <= below);
+        below = detail->keys[i].weight;
+    }
+    for (size_t i = 0; i < n; i++) { /* no other is larger */
+        bool is_kept = false;
+        for (size_t k = 0; k < detail->key_count; k++)
+            is_kept |= detail->keys[k].index == i;
+        CHECK(is_kept || weights[i] <= (detail->key_count == KEYS ? below : 0) + near);
+        within += logits[i] >= largest - 1 - 0.07;
+        clearly += logits[i] >= largest - 1 + 0.07;
+        sum += exp(logits[i] - largest);
+    }
+    CHECK_NEAR(detail->gaps.largest, largest, 1e-4 * fmax(1, fabs(largest)));
+    CHECK(gaps_within(&detail->gaps, 1) >= clearly && gaps_within(&detail->gaps, 1) <= within);
+    CHECK_NEAR(gaps_ln_sum(&detail->gaps, 1), log(sum), 1.0 / 32);
+}
+
 static void check_recorded(const example *e, const outcome *o) {
     FILE *file = open_rows();
     size_t queries = (size_t)e->queries, recorded = recorded_count(queries, INTERVAL);
     int heads = e->heads, batch = e->batch ? e->batch : 1;
     record_row l = {.evaluation = 0};
+    static record_detail detail;
     for (int row = 0; row < batch * heads; row++)
         for (size_t i = 0; i < recorded; i++) {
             size_t query = recorded_query(queries, INTERVAL, i), at = (size_t)row * queries + query;
             if (o->stats[at].n == 0)
                 continue;
-            REQUIRE(read_line(file, &l));
+            REQUIRE(read_line(file, &l, &detail));
             CHECK_INT(l.head, row % heads);
             CHECK_INT(l.position, query);
             check_line(&l, &o->stats[at], o->spread[at], e);
+            size_t last = (size_t)row * (size_t)e->keys;
+            if (query == queries - 1)
+                check_detail(&detail, &o->stats[at], o->logits + last, o->weights + last,
+                             (size_t)e->keys);
+            else
+                CHECK(detail.key_count == 0 && detail.gaps.counts[0] == 0);
         }
     lines_end = ftell(file);
-    CHECK(!read_line(file, &l));
+    CHECK(!read_line(file, &l, &detail));
     fclose(file);
 }
 
@@ -167,10 +207,11 @@ static example for_policy(int i, whet_policy *policies) {
 TEST(every_policy_of_the_library_in_attention_and_in_softmax) {
     whet_policy policies[HEADS];
     for (int i = 0; i < POLICIES; i++)
-        for (int variant = 0; variant < 3; variant++) {
+        for (int variant = 0; variant < 5; variant++) {
             example e = for_policy(i, policies);
-            e.queries = variant == 0 ? 1 : 40;
+            e.queries = variant == 0 || variant == 3 ? 1 : 40;
             e.is_softmax = variant == 2;
+            e.is_composed = variant > 2;
             if (e.is_softmax)
                 e.scale = 0.125f;
             check_example(&e, 1e-4);
@@ -180,11 +221,12 @@ TEST(every_policy_of_the_library_in_attention_and_in_softmax) {
 TEST(sinks_with_every_policy) {
     whet_policy policies[HEADS];
     for (int i = 0; i < POLICIES; i++)
-        for (int variant = 0; variant < 2; variant++) {
+        for (int variant = 0; variant < 3; variant++) {
             example e = for_policy(i, policies);
             e.queries = 10;
             e.has_sinks = true;
             e.is_softmax = variant == 1;
+            e.is_composed = variant == 2;
             check_example(&e, 1e-4);
         }
 }
@@ -192,12 +234,13 @@ TEST(sinks_with_every_policy) {
 TEST(heads_of_one_layer_with_policies_of_their_own) {
     whet_policy policies[HEADS] = {named("adaptive"), named("softmax"), named("topk:5"),
                                    named("topk:5")};
-    for (int variant = 0; variant < 4; variant++) {
+    for (int variant = 0; variant < 6; variant++) {
         example e = for_policy(0, (whet_policy[HEADS]){{0}});
         e.layer = MIXED_LAYER;
         e.policies = policies;
         e.queries = variant & 1 ? 33 : 1;
-        e.is_softmax = variant & 2;
+        e.is_softmax = variant / 2 == 1;
+        e.is_composed = variant / 2 == 2;
         check_example(&e, 1e-4);
     }
 }
@@ -209,8 +252,9 @@ TEST(heads_with_policies_of_their_own_and_alibi) {
                                 named("topk:5")};
     whet_policy one_map[HEADS] = {named("softmax"), named("sparsemax"), named("softmax"),
                                   named("softmax")};
-    for (int variant = 0; variant < 4; variant++) {
+    for (int variant = 0; variant < 8; variant++) {
         example e = for_policy(0, (whet_policy[HEADS]){{0}});
+        e.is_composed = variant & 4;
         e.layer = variant & 1 ? ONE_MAP_LAYER : MIXED_LAYER;
         e.policies = variant & 1 ? one_map : mixed;
         e.queries = variant & 2 ? 40 : 1;
@@ -239,6 +283,11 @@ TEST(rows_of_all_masks_batches_and_types_are_recorded) {
             check_example(&e, 1e-5);
             e.queries = 17;
             e.is_softmax = true;
+            if (mask != MASK_NONE)
+                check_example(&e, 1e-5);
+            e.is_softmax = false;
+            e.is_composed = true;
+            e.cache_types[1] = 0;
             if (mask != MASK_NONE)
                 check_example(&e, 1e-5);
         }

@@ -59,6 +59,12 @@ const char *ggml_op_name(int op) {
     return op >= 0 && op < (is("operations") ? 3 : 5) ? names[op] : NULL;
 }
 
+const char *ggml_version(void);
+const char *ggml_version(void) { return "9.8.7"; }
+
+const char *ggml_commit(void);
+const char *ggml_commit(void) { return is("shifted") ? "1a2b3c" : ""; }
+
 size_t ggml_tensor_overhead(void);
 size_t ggml_tensor_overhead(void) { return is("tensors") ? 432 : 368; }
 

@@ -121,7 +121,8 @@ static void merge_row_values(prefill_plan *p, const query_piece *piece, size_t r
     const slot_pair *slots = context;
     block_row *a = block_row_at(p, piece, slots->left, row);
     block_row *b = block_row_at(p, piece, slots->right, row);
-    double beta = whet_positive_beta((double)p->betas[whet_mpi_row_of(&p->s, piece, row).index]);
+    piece_row r = whet_mpi_row_of(&p->s, piece, row);
+    double beta = whet_positive_beta((double)p->betas[r.index]);
     double ref = a->ref > b->ref ? a->ref : b->ref;
     row_message_add(&a->stats, &b->stats);
     raise_ref(p, a, ref, beta);

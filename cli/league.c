@@ -100,8 +100,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
             "Trains small decoders with every policy on every task, tests them at multiples\n"
             "of their training size, and ranks the policies. All have the same model size,\n"
             "steps, data and sweep of learning rates. docs/LEAGUE.md explains tasks and\n"
-            "policies and has results. Under mpirun, models are dealt to the ranks, which must\n"
-            "see the same folder.\n",
+            "policies and has results. Under mpirun, models are dealt to the ranks, which\n"
+            "must see the same folder.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = BLAS_ENVIRONMENT,

@@ -229,7 +229,7 @@ TEST(heads_that_do_not_divide_are_refused) {
 
 TEST(unknown_flags_and_numbers_that_make_no_sense_are_refused) {
     whet_attention a = sound();
-    a.flags = 2;
+    a.flags = 4;
     STATUS(WHET_ERROR_ARGUMENT);
     a.flags = WHET_CAUSAL | 0x80000000u;
     STATUS(WHET_ERROR_ARGUMENT);

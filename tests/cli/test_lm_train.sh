@@ -122,7 +122,7 @@ refused "and a checkpoint of another kind of model" 2 "not a language model chec
 
 # Command lines that make no sense.
 for bad in "--width 0" "--layers 0" "--heads 3 --key-heads 2" "--batch 0" "--accumulate 0" "--lengths 8..4" "--lengths 0..4" \
-    "--lengths 4,8" "--lengths 4..5000" "--lengths 4.." "--lengths 4..8x" "--lengths 4...8" "--lengths 99999999999..4" "--rate x" "--rate nan" "--loss some" "--weigh none" "--gate relu" "--positions alibi" "--policy none" \
+    "--lengths 4,8" "--lengths 4..5000" "--lengths 4.." "--lengths 4..8x" "--lengths 4...8" "--lengths 99999999999..4" "--rate x" "--rate nan" "--loss some" "--weigh none" "--gate relu" "--positions sideways" "--policy none" \
     "--learn-policy neuron" "--learn-policy layer --policy softmax" "--rope-dims 3" "--curriculum 2" "--algorithm sort" \
     "--algorithm minimum,minimum" "--steps 1e3" "--context 0" "--context 8" "--context 200 --lengths 4..40 --curriculum 1" "--beta2 1" \
     "--width 15 --heads 4" "--width 12 --heads 4" "--head-dim 3"; do

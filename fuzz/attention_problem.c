@@ -208,8 +208,10 @@ static void choose_limits(problem *made, fuzz_input *input) {
     whet_attention *a = &made->attention;
     a->flags = fuzz_flag(input) ? (uint32_t)WHET_CAUSAL : 0;
     if (fuzz_rarely(input, 64)) {
-        a->flags = (uint32_t)fuzz_bytes(input, 4);
-        made->is_wrong |= (a->flags & ~(uint32_t)WHET_CAUSAL) != 0;
+        const uint32_t known = (uint32_t)WHET_CAUSAL | WHET_INVARIANT,
+                       bits = (uint32_t)fuzz_bytes(input, 4);
+        a->flags = bits >> 31 ? bits : bits & known;
+        made->is_wrong |= (a->flags & ~known) != 0;
     }
     if (fuzz_rarely(input, 16)) {
         a->offset = extremes[fuzz_below(input, 6)];

@@ -7,8 +7,9 @@
 # `tools/slowest-tests.sh` lists what the last run spent its time on. A test of more than five seconds belongs in
 # whet_slow_tests, one of more than a minute in whet_long_tests. docs/TESTING.md has the limits.
 
-# Tests that build the project again or emulate a processor.
-set(whet_long_tests "^arm/|^web/library$|^source/archive$|^packages/install$")
+# Tests that build the project again or emulate a processor; and what Open MPI's ranks show within seconds, where those of
+# MPICH keep waiting processors busy.
+set(whet_long_tests "^arm/|^mpi/(backward|prefill)@mpich$|^web/library$|^source/archive$|^packages/install$")
 
 set(whet_slow_tests
     "^attention/(backward(_plan)?|skip)@|^mpi/|^(install/install|memory/valgrind|python/wheel|python/examples|docs/site|docs/examples|web/playground|web/explorer|report/page|report/tune_page|reference/torch|plugin/llama/models)$"

@@ -14,6 +14,7 @@ parts="
 check 8
 arm 9
 halves 2
+mpi 4
 packages 6
 archive 18
 hosts 8
@@ -40,6 +41,7 @@ run_part() {
     case $1 in
     check) cmake --preset release >/dev/null && tools/check.sh build/release ;;
     arm) long '^arm/' ;;
+    mpi) long '^mpi/' ;;
     halves)
         if grep -q '^WHET_HOST_HAS_AVX512:.*=1$' build/release/CMakeCache.txt; then
             long '@avx512-halves$'

@@ -96,12 +96,11 @@ static options_result parse(int argc, char **argv, arguments *given) {
     const command_syntax syntax = {
         .name = name,
         .operands = "",
-        .about =
-            "Trains small decoders with every policy on every task, tests them at multiples\n"
-            "of their training size, and ranks the policies. All have the same model size,\n"
-            "steps, data and sweep of learning rates. docs/LEAGUE.md explains tasks and\n"
-            "policies and has results. Under mpirun, models are dealt to the ranks, which\n"
-            "must see the same folder.\n",
+        .about = "Trains small decoders with every policy on every task, tests them at multiples\n"
+                 "of their training size, and ranks the policies. All have the same model size,\n"
+                 "steps, data and sweep of learning rates. docs/LEAGUE.md explains tasks and\n"
+                 "policies and has results. Under mpirun, models are dealt to the ranks, which\n"
+                 "must see the same folder.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = BLAS_ENVIRONMENT,

@@ -40,7 +40,7 @@ static void describe_keys(const spread *p, size_t position, whet_attention *b) {
 }
 
 /* For planning alone, where this rank need not have the keys: as if they were at the beginning of
- * what travels, which has room for a piece. */
+ * what travels, which holds a piece. */
 static void place_anywhere(const spread *p, whet_attention *b, bool has_values) {
     b->k = (whet_tensor){.data = p->r.buffer[0], .type = b->k.type};
     if (has_values)

@@ -84,8 +84,10 @@ static inline size_t decode_part_end(size_t j, size_t high) {
     return end < high ? end : high;
 }
 
-/* Fetches a row's logits of a chunk, which after a phase are in the outer caches. */
-static inline void decode_fetch_logits(const decode_work *w, size_t r, size_t low, size_t high) {
+/* Fetches a row's logits of a chunk, which after a phase are in the outer caches. Always inlined,
+ * as whatever only prefetches must be: to GCC its calls have no effect, and it drops them. */
+static inline __attribute__((always_inline)) void
+decode_fetch_logits(const decode_work *w, size_t r, size_t low, size_t high) {
     const float *logits = w->logits + r * w->logits_stride;
     for (size_t j = low; r < w->row_count && j < high; j += ROW_PAD)
         __builtin_prefetch(logits + j, 0, 3);

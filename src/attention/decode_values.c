@@ -112,7 +112,8 @@ bool whet_decode_outputs_are_finite(const decode_work *w, size_t first_row, size
 }
 
 /* Coefficients are mostly zeros that are not read. */
-static void fetch_row(const decode_work *w, size_t r, size_t low, size_t high) {
+static inline __attribute__((always_inline)) void fetch_row(const decode_work *w, size_t r,
+                                                            size_t low, size_t high) {
     if (r < w->row_count && !w->states[r].mapped)
         decode_fetch_logits(w, r, low, high);
 }

@@ -21,6 +21,13 @@ import textwrap
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 
+
+
+def title_of(path):
+    """The first heading, up to a colon."""
+    return path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ").partition(":")[0]
+
+
 # Titles and files of the navigation; those in generated/ are written below.
 NAVIGATION = [
     ("Home", "docs/index.md"),
@@ -39,8 +46,7 @@ NAVIGATION = [
         ("The league of policies", "docs/LEAGUE.md"), ("Performance", "docs/PERFORMANCE.md"), ("Architecture", "docs/ARCHITECTURE.md")]),
     ("Notes", [
         ("Contributing", "CONTRIBUTING.md"), ("Testing", "docs/TESTING.md"), ("Releasing", "docs/RELEASING.md"),
-        ("Changes", "CHANGELOG.md"), *(
-            (path.stem.replace("-", " ").capitalize(), f"docs/notes/{path.name}") for path in sorted((SOURCE / "docs/notes").glob("*.md")))]),
+        ("Changes", "CHANGELOG.md"), *((title_of(path), f"docs/notes/{path.name}") for path in sorted((SOURCE / "docs/notes").glob("*.md")))]),
 ]
 
 
@@ -61,8 +67,20 @@ def place(name):
 # ---- pages that are written ----
 
 
+def with_lists(text):
+    """Blank lines above lists: on GitHub a list may follow a paragraph at once, in mkdocs it would be part of it."""
+    result, is_list = [], False
+    for line in text.splitlines():
+        is_item = re.match(r"(?:[-*]|\d+\.) ", line)
+        if is_item and not is_list and result and result[-1].strip():
+            result.append("")
+        is_list = bool(line.strip()) and (is_list or bool(is_item))
+        result.append(line)
+    return "\n".join(result) + ("\n" if text.endswith("\n") else "")
+
+
 def rewritten(name, text):
-    """Links between pages as the site has them; of others the words remain."""
+    """Links between pages as the site has them, of others the words remain; and lists as mkdocs takes them."""
     known = {page: place(page) for page in pages()} | {"include/whet.h": "reference/c.md", "README.md": "index.md"}
 
     def link(found):
@@ -78,7 +96,7 @@ def rewritten(name, text):
         return words if "`" in words or "/" in words or words in linked else f"{words} (`{linked}`)"
 
     parts = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
-    return "".join(part if part.startswith("```") else re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", link, part) for part in parts)
+    return "".join(part if part.startswith("```") else re.sub(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", link, with_lists(part)) for part in parts)
 
 
 def from_contributing(text):
@@ -114,14 +132,38 @@ def is_aligned(paragraph):
     return any(line.startswith("  ") or "   " in line.strip() for line in lines)
 
 
+def columns_of(lines, starts):
+    """Rows of cells of lines whose columns begin there, or None. A line that begins blank continues the row above."""
+    rows = []
+    for line in lines:
+        if any(line[max(start - 2, 0):start].strip() for start in starts):
+            return None
+        cells = [line[start:end].strip() for start, end in zip(starts, [*starts[1:], None])]
+        if cells[0]:
+            rows.append(cells)
+        elif rows:
+            rows[-1] = [" ".join(filter(None, both)) for both in zip(rows[-1], cells)]
+        else:
+            return None
+    return rows if len(rows) > 1 and all(row[1] for row in rows) else None
+
+
+def aligned(paragraph):
+    """Aligned text as Markdown: a table if its first line has three columns or more, names and what they mean if it has two."""
+    lines = textwrap.dedent(paragraph).rstrip().splitlines()
+    starts = [found.start() for found in re.finditer(r"(?<!\S)(?<! )\S|(?<=  )\S", lines[0])]
+    if len(starts) > 2 and (rows := columns_of(lines, starts)):
+        head, *body = (f"| {' | '.join(map(escaped, row))} |" for row in rows)
+        return "\n".join([head, "|---" * len(starts) + "|", *body])
+    if len(starts) == 2 and (rows := columns_of(lines, starts)):
+        return "\n\n".join(f"`{name}`\n:   {escaped(meaning)}" for name, meaning in rows)
+    return "```text\n" + "\n".join(lines) + "\n```"
+
+
 def prose(text):
     """Plain text with aligned tables as Markdown."""
-    result = []
-    for paragraph in re.split(r"\n\s*\n", textwrap.dedent(text).strip("\n")):
-        if not paragraph.strip():
-            continue
-        result.append(f"```text\n{textwrap.dedent(paragraph).rstrip()}\n```" if is_aligned(paragraph) else escaped(paragraph))
-    return "\n\n".join(result)
+    paragraphs = re.split(r"\n\s*\n", textwrap.dedent(text).strip("\n"))
+    return "\n\n".join(aligned(paragraph) if is_aligned(paragraph) else escaped(paragraph) for paragraph in paragraphs if paragraph.strip())
 
 
 def uncommented(block):
@@ -205,9 +247,10 @@ def described(name, thing):
     if inspect.isclass(thing) and not issubclass(thing, (BaseException, tuple, dict)):
         for method, own in vars(thing).items():
             function = own.fget if isinstance(own, property) else getattr(own, "__func__", own)
-            if method.startswith("_") and method != "__add__" or not inspect.getdoc(function) or not callable(function):
+            # Not inspect.getdoc, which finds what a method that is replaced says.
+            if method.startswith("_") and method != "__add__" or not getattr(function, "__doc__", None) or not callable(function):
                 continue
-            shown = method if isinstance(own, property) else signature(method, function)
+            shown = "policy + other" if method == "__add__" else method if isinstance(own, property) else signature(method, function)
             result.append(f"**`{' '.join(shown.split())}`**: {' '.join(escaped(inspect.getdoc(function)).split())}")
     return result
 
@@ -220,7 +263,7 @@ def signature(name, thing):
     text = re.sub(r"\b(?:typing|collections\.abc|whet\.\w+(?:\.\w+)*|whet\._policy)\.", "", text)
     text = re.sub(r"ForwardRef\('(.*?)'\)|(?<=-> )'(.*?)'", lambda found: found[1] or found[2], text)
     text = re.sub(r"^\((?:self|cls)(?:, )?", "(", text)
-    return "\n".join(textwrap.wrap(name + text, 96, subsequent_indent="    ", break_long_words=False))
+    return "\n".join(textwrap.wrap(name + text, 86, subsequent_indent="    ", break_long_words=False))
 
 
 def program_reference(program):
@@ -272,7 +315,7 @@ def configuration(folder, out):
                   "palette": [palette("default", "light", "material/weather-night", "dark"),
                               palette("slate", "dark", "material/weather-sunny", "light")]},
         "plugins": ["search"], "extra": {"generator": False}, "extra_css": ["whet.css"],
-        "markdown_extensions": ["tables", "pymdownx.superfences", "attr_list", {"toc": {"permalink": True}}, {"pymdownx.highlight": {"anchor_linenums": False}}],
+        "markdown_extensions": ["tables", "pymdownx.superfences", "attr_list", "def_list", {"toc": {"permalink": True}}, {"pymdownx.highlight": {"anchor_linenums": False}}],
         "nav": listed(NAVIGATION)}
 
 
@@ -280,7 +323,12 @@ STYLE = """/* Tables and code scroll inside themselves; pictures have a light gr
 .md-grid { max-width: 76rem; }
 .md-typeset h3, .md-typeset p, .md-typeset li, .md-typeset :not(pre) > code { overflow-wrap: anywhere; }
 .md-typeset :not(pre) > code { box-decoration-break: clone; white-space: normal; }
+.md-typeset td > code { overflow-wrap: normal; word-break: normal; }
+.md-typeset table:not([class]) th { min-width: 3rem; padding: .6em .8em; }
+.md-typeset table:not([class]) td { padding: .6em .8em; }
 .md-typeset pre > code { font-size: .68rem; }
+.md-typeset dl { margin: 1em 0; }
+.md-typeset dd { margin: .1em 0 .5em 1.5em; }
 [data-md-color-scheme="slate"] { --md-typeset-a-color: #6cc3b9; --md-primary-fg-color--light: #6cc3b9; }
 [data-md-color-scheme="slate"] .md-nav__link--active { color: #6cc3b9; }
 /* In a file there is no search, which the theme hides, but not its button. */

@@ -82,6 +82,17 @@ def no_link_is_dead():
 
 
 @test
+def lists_and_tables_are_no_paragraphs():
+    wrong, count = [], 0
+    for path in sorted(site().rglob("*.html")):
+        for text in re.findall(r"<p>(.*?)</p>", path.read_text(encoding="utf-8"), re.S):
+            count += 1
+            if re.search(r"^(?:[-*]|\d+\.) |^\|.*\|$", text, re.M):
+                wrong.append(f"{path.name}: {text[:80]}")
+    check(not wrong and count > 500, "\n     ".join(["", *wrong]))
+
+
+@test
 def every_document_is_a_page():
     for path in [*(SOURCE / "docs").glob("*.md"), *(SOURCE / "docs/notes").glob("*.md")]:
         page = path.relative_to(SOURCE / "docs").with_suffix(".html")
@@ -108,6 +119,8 @@ def the_reference_has_everything():
                  "whet.clrs.generate", "whet.retrieval.load", "whet.gguf.tensors", "whet.probe", "whet.fit_polynomial"):
         check(f'id="{name.lower().replace(".", "")}"' in text, f"Python: {name} is missing")
     check("ForwardRef" not in text and "(self" not in text, "signatures as a caller sees them")
+    check("<dt><code>is_causal</code></dt>" in text and "<td>two calls</td>" in text, "arguments are a list, columns a table")
+    check("Set the extra representation" not in text, "torch's own words about a method")
     text = (site() / "reference/program.html").read_text(encoding="utf-8")
     for name in ("whet-softmax", "whet-clrs-generate", "whet-gguf", "whet-lm-train"):
         check(f'id="{name}"' in text, f"program: {name} is missing")

@@ -155,7 +155,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
-    """A wheel that points to this folder; the library is that of build/release or an installed one."""
+    """A wheel that points to this folder; the library is that of the clone's build, which is made here, or an installed one."""
+    library()
     wheel = Wheel(wheel_directory, "py3-none-any")
     wheel.add("whet.pth", f"{HERE}\n".encode())
     return wheel.close()

@@ -29,10 +29,12 @@ def _compatible() -> str:
 
 def _candidates() -> Iterator[str]:
     """Where the library may be, the first that exists is taken: a wheel's own, the build of the clone that this file is
-    part of, then wherever the system finds it."""
-    for folder in (HERE / "lib", HERE.parent.parent / "build" / "release"):
+    part of (by make, or by pip), then wherever the system finds it."""
+    clone = HERE.parent.parent
+    builds = [clone / "build" / name for name in ("release", "python")] if (clone / "include" / "whet.h").exists() else []
+    for folder in (HERE / "lib", *builds):
         path = folder / f"libwhet{SUFFIX}"
-        if path.exists() and (folder.name == "lib" or (HERE.parent.parent / "include" / "whet.h").exists()):
+        if path.exists():
             yield str(path)
     found = ctypes.util.find_library("whet")
     if found:
@@ -67,7 +69,10 @@ def _load() -> Any:
         raise ImportError(f"{where} is libwhet {version}, and this package needs {c.VERSION}: install that version, "
                           "or set WHET_LIBRARY to the path of another library")
     for name, (result, parameters) in c.FUNCTIONS.items():
-        function = getattr(found, name)
+        function = getattr(found, name, None)
+        if function is None:
+            raise ImportError(f"{where} is libwhet {version} without {name}, and this package needs {c.VERSION}: install that version, "
+                              "or set WHET_LIBRARY to the path of another library")
         function.restype = result
         function.argtypes = parameters
     return found, where

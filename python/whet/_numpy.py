@@ -78,7 +78,8 @@ def _per_row(name: str, values: Any, shape: Tuple[int, ...], is_contiguous: bool
         array = numpy.broadcast_to(array.astype(_F32, copy=False), shape)
     except ValueError:
         raise ValueError(f"{name} has shape {array.shape}, which does not broadcast to one value for each row, {shape}") from None
-    return numpy.ascontiguousarray(array).reshape(shape) if is_contiguous else array
+    will_do = array.flags.c_contiguous if is_contiguous else all(stride >= 0 for stride in array.strides)
+    return array if will_do and array.flags.aligned else numpy.array(array, order="C")
 
 
 def _statistics(stats: Any, names: Tuple[str, ...]) -> _rows.Aux:

@@ -71,13 +71,17 @@ def _recording(path: str) -> Dict[str, Any]:
     llama/record.h describes them, the others floats."""
     import numpy
 
-    with open(path, encoding="ascii") as file:
+    with open(path, encoding="ascii", errors="replace") as file:
         names = file.readline().strip().split(",")
         if names[:3] != ["evaluation", "layer", "head"]:
             raise ValueError(f"{path}: not a recording: its first line names no evaluation, layer and head")
         texts = [name for name in names if name in ("largest_keys", "gaps")]
+        start = file.tell()
+        has_rows = file.read(1) != ""
+        file.seek(start)
         lines = [line.rstrip("\n").split(",") for line in file] if texts else []
-        rows = numpy.array([line[:-len(texts)] for line in lines], dtype=float) if texts else numpy.loadtxt(file, delimiter=",", ndmin=2)
+        rows = (numpy.array([line[:-len(texts)] for line in lines], dtype=float) if texts or not has_rows
+                else numpy.loadtxt(file, delimiter=",", ndmin=2))
     whole = {"evaluation", "layer", "head", "position", "keys"}
     columns = rows.reshape(-1, len(names) - len(texts)).T
     details = {name: [line[names.index(name)] for line in lines] for name in texts}

@@ -164,6 +164,11 @@ def test_sinks_and_given_betas():
     for beta in (2.0, np.abs(normal(3)), np.abs(normal(3, 4)).T):
         expected, _ = reference(x, beta=np.broadcast_to(beta, (4, 3)))
         np.testing.assert_allclose(whet.softmax(x, "softmax", beta=beta), expected, atol=2e-6)
+    shifted = np.frombuffer(bytes(1) + normal(4, 3).tobytes(), np.float32, offset=1).reshape(4, 3)
+    for given in (normal(4, 3)[::-1], normal(4, 6)[:, ::-2], shifted):
+        np.testing.assert_allclose(whet.softmax(x, "softmax", sink=given), reference(x, sink=given)[0], atol=2e-6)
+        np.testing.assert_allclose(whet.softmax(x, "softmax", beta=np.abs(given)), reference(x, beta=np.abs(given))[0], atol=2e-6)
+        np.testing.assert_allclose(whet.softmax(x, "softmax", beta=given.clip(0)), reference(x, beta=given.clip(0))[0], atol=2e-6)
     with pytest.raises(ValueError, match="sink has shape"):
         whet.softmax(x, sink=normal(5))
 

@@ -192,6 +192,11 @@ def test_recordings_of_the_plug_in(tmp_path):
     found = whet.probe(path)
     assert found["largest_keys"] == ["", "5:0.5 2:0.25"] and found["gaps"][1] == "1.5 24:1 20:2"
     assert found["keys"].tolist() == [4, 8] and found["argmax"].tolist() == [2, 5]
+    path.write_text("evaluation,layer,head,entropy\n")
+    assert [column.shape for column in whet.probe(path).values()] == [(0,)] * 4
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ValueError, match="not a recording"):
+        whet.probe(path)
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="not a recording"):
         whet.probe(path)

@@ -359,6 +359,10 @@ def test_shapes_and_types_that_do_not_fit():
         whet.attention(q, k.numpy(), v)
     with pytest.raises(TypeError, match="attn_mask is a ndarray"):
         whet.attention(q, k, v, attn_mask=k.numpy())
+    # As torch's function takes them by position, with dropout_p fifth.
+    for arguments in ((None, 0.0, True), (None, 0, True), (None, 0.1)):
+        with pytest.raises(TypeError, match="pass dropout_p, is_causal and scale by name"):
+            whet.attention(q, k, v, *arguments)
     for axis in (None, 1.5):
         with pytest.raises(TypeError, match="as an integer"):
             whet.softmax(q, axis=axis)
@@ -389,6 +393,8 @@ def test_nothing_is_kept_without_gradients():
 
 
 def test_empty_batches_heads_and_queries():
+    assert whet.attention(normal(6, 0, 4), normal(3, 5, 4), normal(3, 5, 2), enable_gqa=True).shape == (6, 0, 2)
+    assert whet.attention(normal(0, 2, 3, 4), normal(2, 0, 1, 5, 4), normal(2, 5, 4), bias=normal(2, 0, 1, 5)).shape == (2, 0, 2, 3, 4)
     for shape in ((0, 2, 3, 4), (1, 2, 0, 4), (1, 0, 3, 4)):
         q = normal(*shape).requires_grad_()
         k = normal(*shape[:2], 5, 4)
@@ -461,7 +467,10 @@ def test_which_path_runs_where():
     from whet.torch._composed import choose_path
 
     class Elsewhere:
-        device = torch.device("cuda")
+        device, shape = torch.device("cuda"), (1, 1, 5, 1)
+
+    class Nothing(Elsewhere):
+        shape = (1, 1, 0, 1)
 
     here, there = Inputs(normal(1, 1, 1, 1), *2 * (normal(1, 1, 1, 1),)), Inputs(Elsewhere, Elsewhere, Elsewhere)
     options, adaptive = Options(1.0), whet.torch.choose("adaptive")
@@ -471,6 +480,7 @@ def test_which_path_runs_where():
         assert choose_path(there, adaptive, options, (), False) == "composed"
         whet.torch.use_fused(lambda *a: None)
         assert choose_path(there, adaptive, options, ("entropy",), False) == "two calls"
+        assert choose_path(there._replace(k=Nothing), adaptive, options, (), False) == "composed"
         assert choose_path(there, adaptive, options, ("max",), False) == "composed"
         assert choose_path(there, adaptive, options, (), True) == "composed"
         assert choose_path(there, adaptive, options._replace(window=3), (), False) == "composed"
@@ -482,6 +492,29 @@ def test_which_path_runs_where():
         whet.torch.use_fused(None)
     with pytest.raises(ValueError, match="unknown path"), whet.torch.force_path("elsewhere"):
         pass
+
+
+def test_the_fused_attention_of_torch_gets_vectors_of_a_multiple_of_eight(monkeypatch):
+    """torch's operator for GPUs, played by one that is as particular as it is."""
+    from whet.torch import _composed
+
+    def operator(q, k, v, bias, wants_lse, dropout, is_causal, scale):
+        assert not any(t.shape[-1] % 8 for t in (q, k, v)) and bias is None and wants_lse and not dropout and not is_causal
+        e = q @ k.transpose(-1, -2) * scale
+        return torch.softmax(e, -1) @ v, torch.nn.functional.pad(torch.logsumexp(e, -1), (0, -e.shape[-2] % 32)), 0, 0
+
+    monkeypatch.setattr(torch.ops.aten, "_scaled_dot_product_efficient_attention", operator, raising=False)
+    whet.torch.use_fused(_composed._efficient, "cpu")
+    try:
+        q, k, v = normal(2, 4, 5, 12), normal(2, 2, 7, 12), normal(2, 2, 7, 3)
+        out, aux = whet.attention(q, k, v, enable_gqa=True, return_aux=_composed.TWO_CALL_STATISTICS)
+        with whet.torch.force_path("two calls"):
+            other, other_aux = whet.attention(q, k, v, enable_gqa=True, return_aux=_composed.TWO_CALL_STATISTICS)
+        close(other, out.double(), 1e-5)
+        for name in aux:
+            close(other_aux[name], aux[name].double(), 3e-5, name)
+    finally:
+        whet.torch.use_fused(None, "cpu")
 
 
 def test_paths_refuse_what_they_would_ignore():

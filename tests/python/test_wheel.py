@@ -84,6 +84,15 @@ def test_pip_installs_from_a_clone(tmp_path):
     assert version == whet.__version__ and library.startswith(str(tmp_path))
 
 
+def test_an_editable_installation_uses_the_library_of_the_clone(tmp_path):
+    if not (SOURCE / "build/release/CMakeCache.txt").exists():
+        pytest.skip("needs build/release: without it, pip compiles the library for a minute")
+    python = environment(tmp_path / "venv")
+    pip(python, "-e", ".", cwd=SOURCE / "python")
+    module, _, library = run(python, "-c", REPORT).splitlines()
+    assert module == str(SOURCE / "python/whet/__init__.py") and library == str(SOURCE / "build/release/libwhet.so")
+
+
 def test_a_source_archive_has_the_library_s_sources(tmp_path):
     code = f"import build_backend; print(build_backend.build_sdist({str(tmp_path)!r}))"
     name = run(sys.executable, "-c", code, cwd=SOURCE / "python", env={"PYTHONDONTWRITEBYTECODE": "1"}).strip()
@@ -110,7 +119,10 @@ def test_without_the_library_inside_the_installed_one_is_found(tmp_path):
 
 def test_another_version_is_refused_with_both_named(tmp_path):
     compiler = shutil.which("cc") or pytest.skip("needs a C compiler")
-    for version, message in (("0.2.9", "is libwhet 0.2.9, and this package needs " + whet.__version__), (None, "is not libwhet")):
+    needed = "and this package needs " + whet.__version__
+    minor = whet.__version__.rpartition(".")[0]
+    for version, message in (("0.2.9", "is libwhet 0.2.9, " + needed), (None, "is not libwhet"),
+                             (minor + ".99", f"is libwhet {minor}.99 without whet_")):
         source = tmp_path / "other.c"
         source.write_text(f'const char *{"whet_version" if version else "another"}(void) {{ return "{version}"; }}\n')
         run(compiler, "-shared", "-fPIC", "-o", tmp_path / "libwhet.so", source)

@@ -37,6 +37,9 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_
               skip: float = 0, offset: int = 0, dropout_p: float = 0.0, return_aux: Union[str, Sequence[str]] = ()) -> Any:
     """See `whet.attention`."""
     names = requested(return_aux)
+    if isinstance(is_causal, float) or isinstance(scale, bool):
+        # torch's function has dropout_p before them.
+        raise TypeError(f"is_causal is {is_causal} and scale is {scale}: pass dropout_p, is_causal and scale by name")
     if attn_mask is not None and is_causal:
         raise ValueError("attn_mask and is_causal exclude each other: mask the future in attn_mask")
     if not 0 <= skip < 1:

@@ -75,9 +75,10 @@ def use_fused(function: Optional[Callable[..., Tuple[torch.Tensor, torch.Tensor]
 
 
 def _efficient(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, is_causal: bool, scale: float) -> Tuple[torch.Tensor, torch.Tensor]:
-    """torch's memory-efficient attention; its rows of statistics are padded."""
-    out, lse, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, is_causal, scale=scale)
-    return out, lse[..., :q.shape[2]]
+    """torch's memory-efficient attention, which wants vectors of a multiple of eight; its rows of statistics are padded."""
+    padded = (torch.nn.functional.pad(t, (0, -t.shape[-1] % 8)) if t.shape[-1] % 8 else t for t in (q, k, v))
+    out, lse, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(*padded, None, True, 0.0, is_causal, scale=scale)
+    return out[..., :v.shape[-1]], lse[..., :q.shape[2]]
 
 
 if hasattr(torch.ops.aten, "_scaled_dot_product_efficient_attention"):
@@ -102,7 +103,7 @@ def choose_path(inputs: Inputs, chosen: Chosen, options: Options, names: Tuple[s
 def _is_plain(inputs: Inputs, options: Options, names: Tuple[str, ...]) -> bool:
     """Whether a call asks for nothing that a fused attention lacks."""
     plain = inputs.mask is None and inputs.bias is None and inputs.beta is None and not options.softcap and not options.window
-    return plain and options.offset == 0 and set(names) <= set(TWO_CALL_STATISTICS)
+    return plain and options.offset == 0 and inputs.k.shape[2] > 0 and set(names) <= set(TWO_CALL_STATISTICS)
 
 
 def attention(path: str, inputs: Inputs, chosen: Chosen, options: Options, names: Tuple[str, ...] = (),

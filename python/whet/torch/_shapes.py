@@ -14,7 +14,7 @@ def _flat(tensor: torch.Tensor, batch: Tuple[int, ...]) -> torch.Tensor:
     """[batch axes ...][a][b][c] with the batch axes repeated to `batch` and merged into one."""
     if tensor.dim() == 4 and len(batch) == 1:
         return tensor if tensor.shape[0] == batch[0] else tensor.expand(*batch, *tensor.shape[1:])
-    return tensor.expand(*batch, *tensor.shape[-3:]).reshape(-1, *tensor.shape[-3:])
+    return tensor.expand(*batch, *tensor.shape[-3:]).reshape(math.prod(batch), *tensor.shape[-3:])
 
 
 def _fitted(name: str, tensor: torch.Tensor, batch: Tuple[int, ...], wanted: Tuple[int, ...]) -> torch.Tensor:
@@ -29,7 +29,7 @@ def _fitted(name: str, tensor: torch.Tensor, batch: Tuple[int, ...], wanted: Tup
     if all(size == 1 for size in lead):
         tensor = tensor.reshape(1, *tensor.shape[len(batch):])
     else:
-        tensor = tensor.expand(*batch, *tensor.shape[len(batch):]).reshape(-1, *tensor.shape[len(batch):])
+        tensor = tensor.expand(*batch, *tensor.shape[len(batch):]).reshape(math.prod(batch), *tensor.shape[len(batch):])
     if tensor.shape[-1] != wanted[-1]:
         tensor = tensor.expand(*tensor.shape[:-1], wanted[-1])
     return tensor if tensor.stride(-1) or wanted[-1] == 1 else tensor.contiguous()

@@ -4,6 +4,7 @@ They live as long as the process. The child of a fork may use its copies, which 
 """
 
 import ctypes
+import os
 import threading
 from typing import Any, Dict, Optional
 
@@ -11,6 +12,16 @@ from ._library import check, library
 
 _executors: Dict[int, Any] = {}
 _lock = threading.Lock()
+
+
+def _renew() -> None:
+    """In the child of a fork nobody would release a lock that another thread held."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
 
 
 def executor(threads: int) -> Optional[Any]:

@@ -274,5 +274,12 @@ def test_the_operator_for_torch_compile(monkeypatch):
             whet.attention(Q, K, V, enable_gqa=True, policy=policy)
     fake = defined["whet::attention"].fake(Q, K, V[..., :3], None, None, None, None, None, "adaptive", "", 1.0, 0.0, False, 0, 0)
     assert fake[0].shape == (2, 4, 6, 3) and fake[1].shape == (2, 4, 6, 16) and fake[1].dtype == torch.float64
-    shapes = defined["whet::attention_backward"].fake(Q, K, V, None, normal(4), None, None, None, *10 * (None,))
-    assert [tuple(s.shape) for s in shapes] == [tuple(t.shape) for t in (Q, K, V, normal(4))]
+    # As models have them: [batch][positions][heads][dim] in memory.
+    q, k, v = (t.transpose(1, 2).contiguous().transpose(1, 2) for t in (Q, K, V))
+    tensors, numbers = (q, k, v, None, normal(4), normal(1, 6, 4).transpose(1, 2), None, None), ("adaptive", "", 1.0, 0.0, False, 0, 0, 0.0)
+    results, gradients = defined["whet::attention"], defined["whet::attention_backward"]
+    out, stats = results.function(*tensors, *numbers)
+    of_backward = (*tensors, stats, out, None, *numbers)
+    for ours, promised in ((results.function(*tensors, *numbers), results.fake(*tensors, *numbers)),
+                           (gradients.function(*of_backward), gradients.fake(*of_backward))):
+        assert [(t.shape, t.stride(), t.dtype) for t in ours] == [(t.shape, t.stride(), t.dtype) for t in promised]

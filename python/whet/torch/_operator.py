@@ -58,7 +58,8 @@ def define(custom_op: Any) -> Operators:
 
     @whet_attention_backward.register_fake
     def gradient_shapes(q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor], *others: Any) -> List[Tensor]:
-        return [torch.empty_like(tensor) for tensor in (q, k, v, *others[:4]) if tensor is not None]
+        # Contiguous, as the real ones are, whatever the layout of the tensors themselves.
+        return [tensor.new_empty(tensor.shape) for tensor in (q, k, v, *others[:4]) if tensor is not None]
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.save_for_backward(*inputs[:8], output[1])

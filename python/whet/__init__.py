@@ -85,7 +85,7 @@ def attention(query: Any, key: Any, value: Any, attn_mask: Any = None, is_causal
     scale       of the logits; default 1 / sqrt(dim)
     enable_gqa  several query heads share a key head
     policy      a name, a `whet.Policy`, a `whet.torch.Policy` (trained), or a list with one for each query head
-    window      query i sees keys with |i + offset - j| < window
+    window      query i sees keys with |i + offset - j| < window; None or 0: all keys
     softcap     c: replaces a logit x by c tanh(x / c)
     sinks       an additional logit for each query head, without a value: [heads]
     bias        added to the logits of each key: broadcast to [..., heads, keys]

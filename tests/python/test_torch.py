@@ -157,6 +157,26 @@ def test_layouts_that_are_not_contiguous():
     assert torch.equal(ours, theirs)
 
 
+def test_a_window_without_end_is_none():
+    q, k = normal(1, 2, 5, 4), normal(1, 2, 7, 4)
+    for path in ("library", "composed"):
+        with whet.torch.force_path(path):
+            assert torch.equal(whet.attention(q, k, k, window=(1 << 64) + 1), whet.attention(q, k, k))
+    with pytest.raises(TypeError, match="as an integer"):
+        whet.attention(q, k, k, window=2.5)
+
+
+def test_autocast_makes_types_the_same():
+    q, k, v = normal(1, 2, 5, 4).requires_grad_(), normal(1, 2, 7, 4), normal(1, 2, 7, 4).bfloat16()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = whet.attention(q, k, v)
+        assert whet.attention(q, k, k).dtype == torch.float32
+    assert torch.equal(out, whet.attention(q.bfloat16(), k.bfloat16(), v))
+    assert torch.autograd.grad(out.float().sum(), q)[0].dtype == torch.float32
+    with pytest.raises(TypeError, match="value has dtype"):
+        whet.attention(q, k, v)
+
+
 def test_half_types_have_half_gradients():
     for dtype, tolerance in ((torch.float16, 4e-3), (torch.bfloat16, 3e-2)):
         q, k, v = (normal(1, 2, 6, 8, seed=i, dtype=dtype).requires_grad_() for i in range(3))
@@ -322,6 +342,7 @@ def test_policies_by_head_and_of_one_s_own():
     (dict(policy="adaptve"), "did you mean"),
     (dict(policy="adaptive", beta=2.0), "use softmax or a map"),
     (dict(window=-1), "window is -1"),
+    (dict(offset=1 << 70), "offset is 1180591620717411303424, beyond 2147483647"),
     (dict(sinks=torch.ones(4)), r"sinks has shape \(4,\); it holds one logit for each query head, \(3,\)"),
     (dict(sinks=torch.ones(2, 3)), "sinks has shape"),
     (dict(policy="entmax15", dropout_p=0.1), "temperatures such as adaptive only, not with entmax15"),
@@ -369,7 +390,7 @@ def test_shapes_and_types_that_do_not_fit():
 
 
 def test_skip_leaves_out_values_within_its_promise():
-    q, k, v = (torch.randn(1, 2, n, 16, requires_grad=True) for n in (3, 700, 700))
+    q, k, v = (normal(1, 2, n, 16, seed=seed).requires_grad_() for seed, n in enumerate((3, 700, 700)))
     exact = whet.attention(q, 3 * k, v, policy="softmax")
     out, aux = whet.attention(q, 3 * k, v, policy="softmax", skip=0.05, return_aux=["skipped_weight", "skipped_share"])
     assert 0 < aux.skipped_weight.max() <= 0.05

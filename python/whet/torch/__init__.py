@@ -13,6 +13,7 @@ threads as torch uses. On other devices the same numbers are composed of torch's
 Only the CPU is at hand where this is developed: the other paths are tested on the CPU by forcing them (`force_path`).
 """
 
+import operator
 from typing import Any, Optional, Sequence, Union
 
 import torch
@@ -31,6 +32,10 @@ from ._tensors import kind_of, needs_gradient, statistics
 __all__ = ["Policy", "attention", "entropy", "force_path", "replace_attention", "softmax", "use_fused"]
 
 
+# What the library takes as an offset.
+_FARTHEST = (1 << 31) - 1
+
+
 def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Optional[torch.Tensor] = None,
               is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False, *, policy: AnyPolicy = "adaptive",
               window: Optional[int] = None, softcap: Optional[float] = None, sinks: Any = None, bias: Any = None, beta: Any = None,
@@ -44,11 +49,15 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_
         raise ValueError("attn_mask and is_causal exclude each other: mask the future in attn_mask")
     if not 0 <= skip < 1:
         raise ValueError(f"skip is {skip}, not 0 to below 1")
-    if window is not None and window < 0:
+    if window is not None and operator.index(window) < 0:
         raise ValueError(f"window is {window}; it is a number of keys, or None for all of them")
+    if not -_FARTHEST <= operator.index(offset) <= _FARTHEST:
+        raise ValueError(f"offset is {offset}, beyond {_FARTHEST} in size")
+    if torch.is_autocast_enabled() or torch.is_autocast_cpu_enabled():
+        query, key, value = _of_one_type(query, key, value)
     inputs, shape = fit(query, key, value, attn_mask, sinks, bias, beta, enable_gqa)
     chosen = choose(policy, inputs.q.shape[1])
-    options = Options(_scale(scale, query.shape[-1]), softcap or 0.0, is_causal, offset, window or 0, skip)
+    options = Options(_scale(scale, query.shape[-1]), softcap or 0.0, is_causal, offset, min(window or 0, _FARTHEST), skip)
     wants_gradient = needs_gradient(*inputs, chosen.values)
     path = _composed.choose_path(inputs, chosen, options, names, wants_gradient)
     if path != "composed" and (dropout_p or needs_gradient(inputs.mask)):
@@ -65,6 +74,16 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_
     if query.dim() != 4 or out.shape[0] != shape[0]:
         out = out.reshape(*shape, out.shape[-1])
     return (out, Aux((name, tensor.reshape(shape)) for name, tensor in aux.items())) if names else out
+
+
+def _of_one_type(*tensors: Any) -> Any:
+    """Under autocast, tensors of several types in autocast's, as torch's function has them: rotary embeddings leave q and k in
+    float32 and v in bfloat16."""
+    if not all(isinstance(tensor, torch.Tensor) for tensor in tensors) or len({tensor.dtype for tensor in tensors}) == 1:
+        return tensors
+    if tensors[0].device.type == "cpu":
+        return [tensor.to(torch.get_autocast_cpu_dtype()) if torch.is_autocast_cpu_enabled() else tensor for tensor in tensors]
+    return [tensor.to(torch.get_autocast_gpu_dtype()) if torch.is_autocast_enabled() else tensor for tensor in tensors]
 
 
 def _scale(scale: Optional[float], dim: int) -> float:

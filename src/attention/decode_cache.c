@@ -11,7 +11,6 @@ bool whet_decode_reads_directly(const whet_tensor *tensor) {
 
 #define RUN_LEAST 32     /* contiguous rows that are read in place rather than gathered */
 #define GATHERED_AHEAD 8 /* listed rows that are fetched ahead */
-#define LINE_BYTES 64
 
 /* `count` rows of keys or values from `start` on, of all the task's heads. The stride of an axis
  * with one entry is meaningless and may be any number, and rows that no query sees may be
@@ -35,7 +34,7 @@ static size_t run_length(const uint32_t *keys, size_t count) {
     return n;
 }
 
-static void fetch_bytes(const char *from, size_t bytes) {
+static inline __attribute__((always_inline)) void fetch_bytes(const char *from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += LINE_BYTES)
         __builtin_prefetch(from + at, 0, 3);
 }

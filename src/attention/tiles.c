@@ -156,12 +156,17 @@ rows_ahead whet_rows_ahead(const kv_slice *slice, const whet_tensor *first,
     return ahead;
 }
 
+static inline __attribute__((always_inline)) void fetch_row(const char *row, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += LINE_BYTES)
+        __builtin_prefetch(row + at, 0, 2);
+}
+
 void whet_fetch_rows(rows_ahead *ahead) {
     for (size_t n = 0; n < ahead->at_once && ahead->next < ahead->end; n++, ahead->next++)
         for (int i = 0; i < 2; i++)
-            for (size_t at = 0; at < ahead->bytes[i]; at += 64)
-                __builtin_prefetch(
-                    whet_position_at(ahead->slice, ahead->tensor[i], ahead->next) + at, 0, 2);
+            if (ahead->bytes[i])
+                fetch_row(whet_position_at(ahead->slice, ahead->tensor[i], ahead->next),
+                          ahead->bytes[i]);
 }
 
 void whet_tile_logits(const kv_slice *slice, const query_row *row, size_t row_count,

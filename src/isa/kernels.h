@@ -60,6 +60,9 @@ typedef struct row_pass {
 #define OUTER_COLUMNS_MAX 32
 #define ROW_PAD 16
 
+/* Bytes of a cache line: what is fetched at once. */
+#define LINE_BYTES 64
+
 /*
  * Keys or values of some key heads, in place: `count` rows per head, `stride` bytes
  * apart, of `depth` elements of any type except WHET_CUSTOM (`type` as whet_type). The

@@ -400,10 +400,9 @@ bool whet_row_describe(const row_view *row, const row_job *job, whet_stats *stat
  * that only rounds and stores has nothing to do while it waits for them. Inlined, since gcc drops
  * calls of functions that only prefetch. */
 static inline __attribute__((always_inline)) void fetch_result(const row_view *row) {
-    enum { LINE = 64 };
     if (!row->out || row->out_type == WHET_F32 || row->n > ROW_BLOCK)
         return;
-    for (size_t i = 0; i < row->n * sizeof(uint16_t); i += LINE)
+    for (size_t i = 0; i < row->n * sizeof(uint16_t); i += LINE_BYTES)
         __builtin_prefetch((const char *)row->out + i, 1, 2);
 }
 

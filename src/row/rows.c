@@ -147,7 +147,6 @@ static whet_status describe_nothing(const whet_rows *rows, size_t *first_bad_row
 
 /* Outputs larger than this are written past the caches: they would not be found there anyway. */
 #define NONTEMPORAL_BYTES ((size_t)8 << 20)
-#define LINE_BYTES 64
 
 bool whet_rows_are_nontemporal(const whet_rows *rows) {
     size_t starts = (uintptr_t)rows->out | (size_t)rows->out_stride * sizeof(float);

@@ -403,25 +403,27 @@ int command_softmax(int argc, char **argv) {
     const option_spec options[] = {
         {"policy", OPTION_LIST, &given.names, "NAME",
          "policy: a temperature, a map or TEMPERATURE+MAP (see 'whet policies'; default softmax); "
-         "may be repeated: each row is then answered once per policy, with the policy's name and a "
-         "tab in front",
+         "may be repeated: each row then gives one line per policy, which starts with the policy's "
+         "name and a tab",
          .values = VALUE_WORD, .words = policy_words()},
         {"stats", OPTION_FLAG, &given.print_stats, NULL,
          "print statistics instead of probabilities, a JSON object per row: n, entropy and "
          "entropy_after in nats, beta, max_prob, logsumexp, min, argmax (counted from 0), "
-         "sink_share (the first entry's); null where undefined. With several policies, policy "
-         "comes first; capped, empty or not_finite follow where true"},
+         "sink_share (coefficient of the first entry; not related to --sink); null where "
+         "undefined. Further members: \"policy\" with several policies, and \"capped\", \"empty\" "
+         "or \"not_finite\" where true"},
         {"sink", OPTION_NUMBER, &given.sink, "X",
-         "logit of an attention sink, one more entry of every row that takes part in entropy and "
-         "normalisation and is not printed"},
+         "logit of a sink: an entry added to every row, which counts in entropy and normalisation "
+         "but is not printed"},
         {"beta", OPTION_NUMBER, &given.beta, "X",
-         "inverse temperature of every row, for softmax and maps alone"},
+         "inverse temperature of every row, for policies without a temperature of their own: "
+         "softmax, or a map by itself"},
         {"position", OPTION_RANGE, &given.position, "P",
-         "position of the first row's query (default 0), for policies that use it; each row is one "
-         "further on"},
+         "token position of the first row (default 0), for policies such as llama4; it increases "
+         "by one per row"},
         {"precision", OPTION_RANGE, &given.precision, "N",
-         "significant digits to print, 1 to 17 (default: 9 for probabilities, enough to read back "
-         "the same number for statistics)"},
+         "significant digits to print, 1 to 17 (default: 9 for probabilities; for statistics, as "
+         "many as reading back the same number needs)"},
         {"format", OPTION_CHOICE, &given.format, "NAME",
          "format of the input: {} (default auto: by the first bytes, then the file's name)",
          .values = VALUE_WORD, .words = formats},
@@ -441,17 +443,19 @@ int command_softmax(int argc, char **argv) {
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = "formats:\n"
-                "  text   one row a line, numbers separated by blanks or commas\n"
-                "  csv    one row a line, separated by commas alone, perhaps in double quotes\n"
+                "  text   one row per line; numbers separated by blanks or commas\n"
+                "  csv    one row per line; numbers separated by commas only, optionally in\n"
+                "         double quotes\n"
                 "  npy    NumPy arrays of f2, f4, f8 or integers, in either byte order, C or\n"
                 "         Fortran order; the last axis holds the entries of a row\n"
                 "  json   arrays of numbers; the innermost arrays are the rows, and several\n"
                 "         values may follow one another (JSON lines)\n"
                 "Numbers are rounded to 32-bit floats; one beyond their range is an error.\n"
                 "\n"
-                "A line that cannot be read is reported as FILE:LINE:COLUMN and ends the run:\n"
-                "nothing of it is printed. A row with nan or +inf does not: it gives nan, the\n"
-                "first one is reported, and the rows after it are answered as usual.\n"
+                "A line that cannot be read is reported as FILE:LINE:COLUMN and ends the run;\n"
+                "none of that line is printed. A row that holds nan or +inf does not end the run:\n"
+                "its result is nan, and later rows are processed as usual. Only the first such\n"
+                "row is reported.\n"
                 "\n"
                 "exit status:\n"
                 "  0  success\n"

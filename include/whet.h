@@ -33,8 +33,8 @@
  *
  * The library prints nothing, never ends the program, and keeps no global state
  * except the instruction set, which it chooses once, and one error message per
- * thread. Any number of threads may call it at once, as long as no two calls write
- * to the same memory. Entropies are in nats.
+ * thread. Any number of threads may call it at once, as long as no call writes
+ * memory that another reads or writes. Entropies are in nats.
  */
 #ifndef WHET_H
 #define WHET_H
@@ -56,11 +56,11 @@ extern "C" {
  * 1. CONVENTIONS
  * ------------------------------------------------------------------------
  *
- * Calls take a description: a struct that names the inputs, the outputs and the
- * options. Zero-initialise it, set `size` to the size of the struct, and set
- * what you need; zero means the default for everything else. `size` lets
- * other versions of the library refuse a struct whose layout they do not know.
- * Members called `reserved` must stay zero.
+ * The main functions take a description: a struct that begins with `size` and
+ * names the inputs, the outputs and the options. Zero-initialise it, set `size` to
+ * the size of the struct, and set what you need; zero means the default for
+ * everything else. `size` lets other versions of the library refuse a struct whose
+ * layout they do not know. Members called `reserved` must stay zero.
  */
 
 #define WHET_VERSION_MAJOR 0
@@ -72,9 +72,10 @@ WHET_API const char *whet_version(void);
 
 /*
  * The result of a call. WHET_NOT_FINITE is not an error: at least one row was not
- * finite (for example, it held NaN or +inf). Its result is NaN, and all other rows are
- * correct; backward passes say which gradients are NaN, and which leave the row out.
- * With WHET_ERROR_ARGUMENT or any higher value, the call was refused and wrote no
+ * finite, which means that it, or a beta given for it, held NaN or +inf (-inf only
+ * masks). The result of such a row is NaN, and all other rows are correct. The
+ * comments of the backward functions say which gradients become NaN, and which
+ * leave the row out. With WHET_ERROR_ARGUMENT or any higher value, the call was refused and wrote no
  * results.
  */
 typedef enum whet_status {
@@ -108,25 +109,28 @@ WHET_API const char *whet_last_error(void);
 
 /*
  * Element types. Arithmetic is in f32 or wider for all of them; f16 and bf16
- * outputs are the f32 result rounded to nearest even. The others are for keys
- * and values of attention only: the quantised types of llama.cpp's caches, in
- * which a block of 32 elements shares a scale (d, an f16) and in some a minimum
- * (m, an f16), and WHET_CUSTOM, a format of your own (whet_tensor). A nibble is
- * half of a byte: the low nibbles of a block's last 16 bytes are elements 0 to
- * 15, the high ones 16 to 31. Element i of the types of five bits is its nibble
- * and bit i of four bytes, the lowest first, as the fifth.
+ * outputs are the f32 result rounded to nearest even.
+ *
+ * All types below bf16 are for the keys and values of attention only: WHET_CUSTOM
+ * is a format of your own (whet_tensor), and the others are the quantised types of
+ * llama.cpp's caches. In these, a block of 32 elements shares a scale d and, in
+ * some types, a minimum m, both f16. The comments give the layout of a block and
+ * the value of an element. Nibbles are half bytes: the low nibbles of a block's
+ * last 16 bytes belong to elements 0 to 15, the high ones to elements 16 to 31.
+ * In q5_0 and q5_1, the four bytes, read as a little-endian 32-bit integer, hold
+ * the top bit of element i in bit i; "five" is that bit followed by the nibble.
  */
 typedef enum whet_type {
     WHET_F32 = 0,
     WHET_F16 = 1,
     WHET_BF16 = 2,
-    WHET_Q8_0 = 3,   /* 34 bytes per block: d, 32 signed bytes; d byte */
-    WHET_Q4_0 = 4,   /* 18 bytes: d, 16 bytes; d (nibble - 8) */
-    WHET_Q4_1 = 5,   /* 20 bytes: d, m, 16 bytes; d nibble + m */
-    WHET_Q5_0 = 6,   /* 22 bytes: d, 4 bytes, 16 bytes; d (five bits - 16) */
-    WHET_Q5_1 = 7,   /* 24 bytes: d, m, 4 bytes, 16 bytes; d five bits + m */
-    WHET_IQ4_NL = 8, /* 18 bytes: d, 16 bytes; d c[nibble], where c is -127, -104, -83, -65, -49,
-                        -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 */
+    WHET_Q8_0 = 3,   /* 34 bytes per block: d, 32 signed bytes; value: d * byte */
+    WHET_Q4_0 = 4,   /* 18 bytes: d, 16 bytes; value: d * (nibble - 8) */
+    WHET_Q4_1 = 5,   /* 20 bytes: d, m, 16 bytes; value: d * nibble + m */
+    WHET_Q5_0 = 6,   /* 22 bytes: d, 4 bytes, 16 bytes; value: d * (five - 16) */
+    WHET_Q5_1 = 7,   /* 24 bytes: d, m, 4 bytes, 16 bytes; value: d * five + m */
+    WHET_IQ4_NL = 8, /* 18 bytes: d, 16 bytes; value: d * c[nibble], where c is -127, -104, -83,
+                        -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 */
     WHET_CUSTOM = 255
 } whet_type;
 
@@ -143,18 +147,21 @@ WHET_API size_t whet_type_row_bytes(whet_type type, size_t n);
  * 2. ROWS
  * ------------------------------------------------------------------------
  *
- * Three terms: a masked entry has the logit -inf; a sink is an additional logit
- * that takes weight but has no place in the result (whet_rows); a map turns logits
- * into coefficients, as softmax does (section 3).
- *
+ * Terms. A masked entry has the logit -inf. A sink is an additional logit that takes
+ * part of the weight but has no entry in the result (whet_rows). A map turns logits
+ * into coefficients, as softmax does (section 3); coefficient, probability and weight
+ * mean the same number.
+ */
+
+/*
  * Statistics of one row. The fields above the blank line do not depend on the
  * policy, and whet_stats_merge combines those of two pieces of a row. The fields
- * below it depend on the policy.
+ * below it are those of the result under the policy.
  *
- * A row without unmasked entries has the flag WHET_ROW_EMPTY and these values: n, z,
- * s, entropy and max_prob are 0, max and logsumexp are -inf, and beta is 1. If it has
- * a sink, the flag is still set, but max, z, s, logsumexp and max_prob are those of
- * the sink alone.
+ * If every entry is masked, or n is 0, the flag WHET_ROW_EMPTY is set; n, z, s,
+ * entropy, entropy_after, max_prob and sink_share are 0, max and logsumexp are -inf,
+ * min is +inf, argmax is UINT64_MAX, and beta is 1. With a sink the flag is set, too,
+ * but max, z, s, logsumexp and max_prob are those of the sink alone.
  */
 typedef struct whet_stats {
     uint64_t n;       /* number of entries that are not masked (not -inf), without the sink */
@@ -165,17 +172,17 @@ typedef struct whet_stats {
     double entropy;   /* H = log Z - S / Z, the entropy of softmax(e) in nats */
     double min;       /* the smallest logit that is not masked; +inf if all are */
     uint64_t argmax;  /* index of the first largest entry, without the sink; UINT64_MAX if none */
-    int64_t position; /* position of the row's query, as the description gives it */
+    int64_t position; /* the row's token position, as given in the description */
 
     double beta;          /* inverse temperature */
     double entropy_after; /* entropy of the result in nats; NaN for maps that need not sum to 1 */
     double max_prob;      /* largest coefficient, including the sink's */
-    double sink_share;    /* coefficient of entry 0, which language models often use as an attention
-                             sink; not that of the additional logit `sink` */
+    double sink_share;    /* coefficient of entry 0: the first token of a text often draws surplus
+                             attention. Not related to the additional logit `sink` */
     uint32_t flags;       /* WHET_ROW_... */
     uint32_t reserved;
-    double skipped_weight; /* attention with skip: sum of the coefficients whose values were left
-                              out */
+    double skipped_weight; /* attention with skip (section 4): sum of the coefficients whose values
+                              were left out */
     double skipped_share;  /* attention with skip: how many values were left out, as a share of
                               the keys that causality and window allow */
 } whet_stats;
@@ -187,13 +194,13 @@ enum {
                                  the target */
 };
 
-/* Returns the statistics of an empty row, the neutral element of whet_stats_merge. */
+/* Returns the statistics of an empty row: merging them with others changes nothing. */
 WHET_API whet_stats whet_stats_empty(void);
 
 /*
  * Merges the statistics of two pieces of a row, a before b, into those of the
- * whole. Reads `flags` and the fields that do not depend on the policy. Sets the
- * others to the values of plain softmax, except sink_share, which becomes NaN. A
+ * whole. Reads `flags` and the fields above the blank line, and sets the fields
+ * below it to the values of plain softmax, except sink_share, which becomes NaN. A
  * policy's beta depends on the whole row, so call whet_policy_beta after merging all
  * pieces.
  *
@@ -220,15 +227,15 @@ WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_st
  * stats        optional: one for each row, stats_stride bytes apart (0 means
  *              sizeof(whet_stats))
  * sink         optional: an additional logit. It takes part in the entropy and in
- *              the normalisation, but is not counted in n and has no place in the
+ *              the normalisation, but is not counted in n and has no entry in the
  *              result. sink_stride floats from one row's sink to the next; 0 means
  *              one sink for all rows. Section 4 says what sinks mean to each map
  * beta         optional: one inverse temperature for each row, instead of the
- *              policy's. The policy must then be softmax or a map without a
- *              temperature (section 3). Values are clamped to 0 ... 1e30; NaN makes
- *              a row not finite
- * position     position of the first row's query, for policies that use positions;
- *              it grows by position_stride from row to row
+ *              policy's. The policy must then have no temperature of its own: softmax,
+ *              or a map by itself such as sparsemax (section 3). Values are clamped to
+ *              0 ... 1e30; NaN makes a row not finite
+ * position     token position of the first row, used only by policies such as llama4
+ *              (section 3); it grows by position_stride from row to row
  *
  * rows = 0 and n = 0 are allowed. With n = 0, in and out may be NULL, and every
  * row is treated like one in which everything is masked.
@@ -266,8 +273,8 @@ typedef struct whet_policy whet_policy;
  *
  * Numerical errors, for n up to 1,048,576 and logits up to 1e4 in magnitude, are at most
  *     entropy         2e-6 * max(1, H)
- *     beta            1e-5 * max(1, beta); for target also the change of beta that
- *                     such an error of the entropy causes
+ *     beta            1e-5 * max(1, beta). The policy target solves for beta: add the
+ *                     change of beta that an entropy error as above would cause
  *     probabilities   4e-6 relative or 1e-9 absolute, whichever is larger, compared
  *                     with exact arithmetic that uses the reported beta
  * Uses up to 96 KiB of stack and allocates nothing.
@@ -283,24 +290,31 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  * 3. POLICIES
  * ------------------------------------------------------------------------
  *
- * A policy consists of a temperature, which computes beta from a row's statistics,
- * and a map, which turns beta * e into coefficients. It is a plain struct: copy it,
- * store it. To compare two policies, compare their names (whet_policy_name); names
- * cannot tell custom policies apart.
+ * A policy consists of a temperature rule, called temperature for short, which
+ * computes the inverse temperature beta from a row's statistics, and a map, which
+ * turns beta * e into coefficients. It is a plain struct: copy it, store it. To
+ * compare two policies, compare their names (whet_policy_name); names cannot tell
+ * custom policies apart.
  *
- *   name                beta or map
+ * In the table, H and n are `entropy` and `n` of the row's whet_stats, so n counts
+ * unmasked entries without the sink, and e is the row of logits; in the formulas of
+ * maps, e stands for the scaled logits beta * e.
+ *
+ *   name                beta, or the coefficients of a map
  *   softmax             beta = 1
- *   fixed:B             B, that is temperature 1/B; B > 0
- *   adaptive            the paper's rule: max(1, poly(H)) for H > 0.5, else 1
+ *   fixed:B             B for every row, B > 0; divides the logits by 1/B
+ *   adaptive            the paper's rule: max(1, P(H)) for H > 0.5, else 1, with the
+ *                       paper's polynomial P of degree 4
  *   adaptive:hold       the same, but beyond the peak at H = 4.412 beta stays 2.421
  *   poly:c4/c3/...      a polynomial in H, highest power first, degree up to 8
  *     [:threshold=T]      1 where H <= T             (default: none)
  *     [:floor=F]          never below F              (default 1)
  *     [:hold=H1]          beta(H) = beta(H1) for H > H1
  *   exp:h0              max(1, exp(H - h0))
- *   target:H[:cap=C]    the beta in [1, C] at which the entropy is H (default cap 256);
- *                       1 if the entropy is below H anyway, C if it stays above
- *   ssmax:s[:b[:g]]     s (ln n)^g + b; b 0, g 1 by default, g >= 0
+ *   target:H[:cap=C]    the beta in [1, C] at which the entropy of softmax(beta e) is
+ *                       the given number H (C = 256 by default); 1 if the entropy is
+ *                       below H at beta = 1, C if it is above H even at C
+ *   ssmax:s[:b[:g]]     s (ln n)^g + b; b = 0, g = 1 by default, g >= 0
  *   length:n0           max(1, ln n / ln n0), n0 > 1
  *   linear:n0           max(1, n / n0)
  *   hinge:a:h:n0        exp(a + h max(0, ln(n / n0))), n0 > 0
@@ -312,8 +326,8 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *   topk:k              softmax over the entries not below the k-th largest
  *   hardmax             all weight on the largest entry; ties share it
  *   sparsemax           alpha-entmax with alpha = 2
- *   entmax15            with alpha = 1.5
- *   entmax:a            with 1 < a <= 2
+ *   entmax15            alpha-entmax with alpha = 1.5
+ *   entmax:a            alpha-entmax with alpha = a, 1 < a <= 2
  *   softmax1            exp(e) / (1 + sum exp(e))
  *   sigmoid[:b]         1 / (1 + exp(b - e)), b = ln n by default
  *   stick-breaking      sigma(e_i) * product over later j of (1 - sigma(e_j))
@@ -324,17 +338,15 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  * The names from softmax to llama4 are temperatures; used alone, they go with the
  * map softmax. The names from topk on are maps; used alone, they go with beta = 1.
  * TEMPERATURE+MAP combines the two: "adaptive+softmax1",
- * "ssmax:0.3:0.5+entmax15", "length:2048+topk:64". In the formulas of maps, e
- * stands for beta e.
+ * "ssmax:0.3:0.5+entmax15", "length:2048+topk:64".
  *
  * The results of softmax, topk, hardmax and entmax sum to 1 (counting the share of
  * a sink); those of softmax1, sigmoid, stick-breaking and softpick need not.
  *
- * In every formula H is the entropy of softmax(e), whichever map follows; it
- * includes the sink but not the additional zero logit of softmax1. Only in target
- * is H a parameter: the entropy that softmax(beta e) is to have. target combines
- * only with maps that sum to 1. A beta of 0, computed or given, is applied as
- * 1e-30, so that maps still see the order of the logits.
+ * H is the entropy of softmax(e), whichever map follows; it includes the sink but
+ * not the additional zero logit of softmax1. target combines only with maps that
+ * sum to 1. A beta of 0, computed or given, is applied as 1e-30, so that maps still
+ * see the order of the logits.
  */
 typedef enum whet_policy_kind {
     WHET_POLICY_SOFTMAX = 0, /* the temperature beta = 1, and the map softmax */
@@ -445,11 +457,13 @@ WHET_API whet_status whet_policy_parse(const char *name, whet_policy *policy, ch
  */
 WHET_API size_t whet_policy_name(const whet_policy *policy, char *name, size_t name_size);
 
-/* Checks a policy's parameters: WHET_OK, or WHET_ERROR_POLICY and the reason, as above. */
+/* Checks a policy's parameters. Returns WHET_OK, or WHET_ERROR_POLICY with the reason in message,
+ * as whet_policy_parse does. */
 WHET_API whet_status whet_policy_check(const whet_policy *policy, char *message,
                                        size_t message_size);
 
-/* Returns 1 if the policy's map is softmax (or policy is NULL), 0 for other maps. */
+/* Returns 1 if the policy is a temperature only, that is, if its map is softmax (or policy is
+ * NULL). Returns 0 if it has another map, by itself or combined with a temperature. */
 WHET_API int whet_policy_is_temperature(const whet_policy *policy);
 
 /*
@@ -483,11 +497,11 @@ typedef struct whet_policy_gradient {
  *
  * size         sizeof(whet_rows_backward)
  * in, mask, sink, beta, position
- *              as in the forward pass; `in` holds the logits, which a forward pass in
- *              place overwrites
+ *              as in the forward pass. `in` must hold the original logits: keep a
+ *              copy if the forward pass runs in place
  * grad_out     gradient of the loss with respect to the result, [rows][n]; may be
  *              NULL if the gradient of a statistic is given
- * grad_in      output: gradient with respect to the logits. It may be the same
+ * grad_in      required output: gradient with respect to the logits. It may be the same
  *              array as `grad_out` or `in` (same address, type and stride), and
  *              must not overlap them otherwise
  * policy_grad  optional output: gradient with respect to the policy's parameters,
@@ -545,9 +559,9 @@ typedef struct whet_rows_backward {
  * policy_grad; the call returns WHET_NOT_FINITE and sets *first_bad_row as
  * whet_softmax does.
  *
- * A gradient is the sum of a direct term and a term through beta. Its error is at
- * most 5e-6 times the largest of these terms in its row; for target it may be
- * larger, because a small error of the entropy can cause a large one of beta. Uses up to
+ * A gradient is the sum of a direct term and a term through beta. The error of any
+ * gradient is at most 5e-6 times the largest such term in its row; for target it may
+ * be larger, because a small error of the entropy can cause a large one of beta. Uses up to
  * 144 KiB of stack and allocates nothing.
  */
 WHET_API whet_status whet_softmax_backward(const whet_rows_backward *rows,
@@ -594,21 +608,24 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  *
  * A sink is an additional logit of a head, without a value. It takes part in the
  * entropy and in the normalisation and is multiplied by beta, but it is not
- * counted in n. max and max_prob of a row may be those of its sink. For topk,
- * hardmax, entmax, softmax1 and softpick, the sink is an additional entry whose
- * share is lost. For sigmoid and stick-breaking, the sink changes the result only
- * through beta: sigmoid has no place for it, and in stick-breaking it comes before the
- * first key and takes only what the keys left over.
+ * counted in n. max and max_prob of a row may be those of its sink. For softmax and
+ * every other map except sigmoid and stick-breaking, the sink is an additional entry,
+ * and its share of the weight goes to no value. For sigmoid and stick-breaking, the
+ * sink changes the result only through beta: sigmoid does not normalise, and in
+ * stick-breaking the sink comes before the first key and takes only what the keys
+ * left over.
  *
  * Masked keys and their values contribute nothing, whatever they hold: unused
- * slots of a cache may contain NaN. Keys that the mask hides from all queries that are
- * computed together, such as those of other sequences, cost next to nothing; a mask that
- * is the same for all heads (stride 0) is scanned once for them.
+ * slots of a cache may contain NaN. Queries are computed in groups, in decoding all
+ * queries of the heads that share a key head, otherwise up to a few dozen queries.
+ * Keys that are masked for a whole group, such as keys of other sequences in
+ * the same cache, cost next to nothing. A mask with a head stride of 0, the same for
+ * all heads, is scanned only once.
  *
- * skip saves the time of values that hardly matter. The weights of a row are known
- * before its values are read, and values are read in blocks of 64. A block is left
- * out if, in every row that is computed with it, the weights of all blocks left out
- * add up to at most `skip`. The other coefficients are not changed, so an output
+ * skip saves time by not reading values that hardly matter. Values are read in blocks
+ * of 64, after the weights of all rows of a group are known. Blocks are left out as
+ * long as, in each row of the group, the weights left out add up to at most `skip`.
+ * The other coefficients are not changed, so an output
  * differs by at most skip times the largest value left out. The statistics report
  * what each row lost (skipped_weight, skipped_share). The values left out have no
  * effect, even if they are NaN. Gradients are those of the outputs computed this
@@ -658,7 +675,7 @@ typedef struct whet_tensor {
     uint32_t reserved;
 } whet_tensor;
 
-/* The same for outputs. Strides that put two elements in one place are refused
+/* The same for outputs. Strides that put two elements at the same address are refused
  * (WHET_ERROR_OVERLAP). */
 typedef struct whet_tensor_out {
     void *data;
@@ -698,18 +715,18 @@ typedef struct whet_key_bias_out {
 } whet_key_bias_out;
 
 /* Flag: query i sees keys j <= i + offset only. When decoding, set offset to keys - queries. A
- * single query that sees the whole cache does not need the flag. It needs offset only with a
- * window, ALiBi or a policy that uses positions. */
+ * single query that sees the whole cache needs neither the flag nor, without a window, ALiBi and
+ * policies that use positions, offset. */
 enum { WHET_CAUSAL = 1u };
 
-/* Flag: a query's output and statistics have the same bits whatever it is computed together with:
- * with any number of other queries, heads being the same, in parts of a prompt of any length, with
- * any number of threads, and beside any further keys, before the last one or after it, as long as
- * they are masked for it and its own keys keep their positions in k and v. For that, keys are
- * divided at fixed positions and many queries take the loops of few. Without the flag the bits
- * depend on how many queries there are and on what else the mask hides. The outputs are no less
- * accurate. Not with skip (WHET_ERROR_UNSUPPORTED); gradients and max_logits are not affected.
- * docs/PERFORMANCE.md says what it costs. */
+/* Flag: a query's output and statistics have the same bits however the work is batched. They do
+ * not depend on how many other queries are in the call, on how a prompt is divided into calls, or
+ * on other keys in k and v, as long as these are masked for the query, its own keys keep their
+ * indices in k and v, and the number of heads is the same. To achieve this, keys are divided at
+ * fixed positions, and a call with many queries uses the loops that decode single queries. (With
+ * or without the flag, results do not depend on the number of threads.) Outputs are as accurate as
+ * without the flag. It cannot be combined with skip (WHET_ERROR_UNSUPPORTED), and does not apply to
+ * gradients and max_logits. docs/PERFORMANCE.md says what it costs. */
 enum { WHET_INVARIANT = 2u };
 
 /* Description of attention. size, the shape, q, k, v and out are required. */
@@ -743,12 +760,12 @@ typedef struct whet_attention {
     const int64_t *positions; /* [batch][query]: token positions of the queries, for policies that
                                  use them and for statistics; NULL means query + offset. Causality,
                                  window and ALiBi use offset only */
-    const float *betas; /* [batch][head][query]: replaces the policies' beta, or NULL. All policies
-                           must then be softmax or a map without a temperature */
+    const float *betas; /* [batch][head][query]: replaces the policies' beta, or NULL. The policies
+                           must then have no temperature of their own */
     float *max_logits;  /* [head], or NULL: output, the largest e_j of the head over all batches and
-                           queries, before beta and without sinks. Training with QK-clip rescales
-                           weights by it. -inf if every key is masked, NaN if an unmasked logit is
-                           NaN */
+                           queries, before beta and without sinks; -inf if every key is masked, NaN
+                           if an unmasked logit is NaN. For QK-clip, a training method that scales
+                           a head's query and key projections down when its logits grow too large */
 } whet_attention;
 
 typedef struct whet_executor whet_executor;
@@ -773,8 +790,9 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
 /*
  * Description of the backward pass of attention.
  *
- * `attention` describes the forward pass and holds the statistics that it wrote,
- * which are required. Its `out` is ignored and may be empty.
+ * `attention` describes the forward pass. attention.stats is required and must hold
+ * the statistics that the forward pass wrote; attention.out is ignored and may be
+ * zero.
  *
  * Set q.data, k.data, v.data and bias.data, and the pointers to the gradients of
  * policies, sinks, slopes and betas, to say which gradients you want. They are
@@ -824,11 +842,11 @@ typedef struct whet_gradients {
  *
  * Gradients are within 1e-5 of exact arithmetic, relative to the terms they are
  * summed from, unless logits or betas are very large. This holds even in rows that
- * are nearly one-hot, and for values that share a large common offset. They are the
- * same bit for bit for any number of threads. Where an entry enters or leaves the
- * support, the gradients of topk and sparsemax are discontinuous, and those of entmax
- * with 1.5 < a < 2 change steeply; where that happens is determined by logits rounded
- * to f32.
+ * are nearly one-hot, and for values that share a large common offset. Gradients are
+ * the same bit for bit for any number of threads. Where a coefficient becomes zero or
+ * stops being zero, the gradients of topk and sparsemax are discontinuous, and those
+ * of entmax with 1.5 < a < 2 change steeply; logits rounded to f32 decide where that
+ * happens.
  */
 WHET_API whet_status whet_attention_backward(const whet_gradients *gradients,
                                              const whet_executor *executor,
@@ -877,9 +895,9 @@ typedef struct whet_plan {
 /*
  * Checks a description and divides the work. This is cheap enough for every token
  * of a growing cache: it allocates nothing and does not touch the tensors. When
- * decoding (queries * heads / kv_heads of at most 32), a plan for fewer keys never needs
- * more memory than one for more keys, so memory for the full cache is enough for
- * every token.
+ * queries * heads / kv_heads is at most 32, as in decoding, a plan for fewer keys
+ * never needs more memory than one for more keys, so memory for the full cache is
+ * enough for every token.
  *
  * The plan is written only if the result is WHET_OK. A plan whose `size` is not
  * sizeof(whet_plan) is refused with WHET_ERROR_ARGUMENT, here and in every function
@@ -893,9 +911,9 @@ WHET_API whet_status whet_attention_backward_plan(const whet_gradients *gradient
 /*
  * Runs one task. It is reentrant: it reads the plan and the inputs, and writes its
  * own part of the outputs and the workspace, and its scratch. Returns
- * WHET_NOT_FINITE if a row that it finished is not finite, and the first such row
- * in *first_bad_row (which may be NULL). A task that does not exist
- * returns WHET_ERROR_ARGUMENT.
+ * WHET_NOT_FINITE if a row that it finished is not finite, and stores the index of
+ * the first such row in *first_bad_row (which may be NULL). A task that does not
+ * exist returns WHET_ERROR_ARGUMENT.
  */
 WHET_API whet_status whet_attention_run_task(const whet_plan *plan, unsigned phase, size_t task,
                                              void *scratch, uint64_t *first_bad_row);
@@ -936,9 +954,9 @@ WHET_API whet_status whet_attention_execute(const whet_plan *plan, const whet_ex
  * it. After fork(), the child has its own copy of the pool. The child may use the
  * copy, which then starts new threads, and should destroy it.
  *
- * NULL stands for a pool of the calling thread alone: it has 1 thread, and its
- * executor runs tasks one after the other. So does every pool where there are no
- * threads, as in WebAssembly.
+ * A NULL pool means the calling thread alone: whet_pool_threads returns 1, and the
+ * executor runs tasks one after the other. On platforms without threads, such as
+ * WebAssembly, every pool behaves this way.
  */
 typedef struct whet_pool whet_pool;
 WHET_API whet_status whet_pool_create(size_t threads, whet_pool **pool);

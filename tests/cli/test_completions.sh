@@ -143,7 +143,7 @@ ZSH
         answer=$(timeout 60 zsh -f "$SCRATCH/ask.zsh" "$SCRATCH" "$zsh_file" "$1" "$2" 2>&1)
         grep -qF -- "$2" <<<"$answer" || { cat -v <<<"$answer"; return 1; }
     }
-    check "zsh completes commands" zsh_completes 'whet ' 'watch a head disperse'
+    check "zsh completes commands" zsh_completes 'whet ' 'show how softmax spreads out'
     check "zsh completes options" zsh_completes 'whet softmax --' '--stats'
     check "zsh completes short options" zsh_completes 'whet demo -' '-o'
     check "zsh completes policies" zsh_completes 'whet softmax --policy adap' 'adaptive:hold'

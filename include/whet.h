@@ -75,8 +75,8 @@ WHET_API const char *whet_version(void);
  * finite, which means that it, or a beta given for it, held NaN or +inf (-inf only
  * masks). The result of such a row is NaN, and all other rows are correct. The
  * comments of the backward functions say which gradients become NaN, and which
- * leave the row out. With WHET_ERROR_ARGUMENT or any higher value, the call was refused and wrote no
- * results.
+ * leave the row out. With WHET_ERROR_ARGUMENT or any higher value, the call was
+ * refused and wrote no results.
  */
 typedef enum whet_status {
     WHET_OK = 0,

@@ -294,8 +294,21 @@ static float *tile_again(prefill_work *w, size_t index, size_t start, size_t key
  * up before it adds them to the output, so that nothing is rounded in another way. */
 #define ZERO_KEYS 96
 
+/* Numbers whose bits are tested together. */
+#define ZERO_RUN 16
+
+/* -0 is zero, NaN is not. */
 static bool has_weights(const float *weights, size_t n) {
-    for (size_t i = 0; i < n; i++)
+    size_t i = 0;
+    for (; i + ZERO_RUN <= n; i += ZERO_RUN) {
+        uint32_t bits[ZERO_RUN], any = 0;
+        memcpy(bits, weights + i, sizeof bits);
+        for (size_t j = 0; j < ZERO_RUN; j++)
+            any |= bits[j];
+        if (any & 0x7fffffff)
+            return true;
+    }
+    for (; i < n; i++)
         if (weights[i] != 0)
             return true;
     return false;

@@ -238,7 +238,8 @@ int command_audit(int argc, char **argv) {
         {"mass", OPTION_NUMBER, &given.mass, "P", "share of the weight on one token (default 0.5)"},
         {"all-heads", OPTION_FLAG, &given.shows_heads, NULL,
          "print a line for each head, not each layer", .aliases = "heads"},
-        {"layer", OPTION_UNSIGNED, &given.layer, "N", "layer whose heads to print"},
+        {"layer", OPTION_UNSIGNED, &given.layer, "N", "layer whose heads to print",
+         .most = MODEL_LAYERS_MAX - 1},
         json_option(&given.json, JSON_SUMMARY),
         csv_option(&given.csv, CSV_SUMMARY),
     };
@@ -264,9 +265,7 @@ int command_audit(int argc, char **argv) {
     int status = take_model(&syntax, operands, argv, &given.model);
     if (status != STATUS_OK)
         return status;
-    if (!(given.mass > 0 && given.mass < 1)) {
-        complain("--mass: %g is not between 0 and 1", given.mass);
-        return STATUS_MISUSE;
-    }
+    if (!(given.mass > 0 && given.mass < 1))
+        return refuse_range("mass", given.mass, "above 0, below 1");
     return run(&given);
 }

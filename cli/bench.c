@@ -86,7 +86,7 @@ static bool check_policies(const arguments *given, const suite_options *options)
     for (size_t i = 0; i < SUITE_PARTS; i++)
         has_lm = has_lm || (options->wanted[i] && strcmp(bench_parts[i].name, "lm") == 0);
     if (given->policies.count > 0 && !has_lm) {
-        complain("--policy: only with the section lm");
+        complain("--policy needs the section lm");
         return false;
     }
     for (size_t i = 0; i < given->policies.count; i++) {

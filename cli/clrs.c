@@ -61,8 +61,9 @@ bool clrs_choose_decimals(const char *text, int64_t *decimals) {
         *decimals = (int64_t)value;
         return true;
     }
-    complain("--decimals: '%s' is neither a whole number from 0 to %d nor 'none'", text,
-             CLRS_DECIMALS_MAX);
+    char range[32];
+    snprintf(range, sizeof range, "0 to %d, or none", CLRS_DECIMALS_MAX);
+    complain_of_number("decimals", text, range);
     return false;
 }
 

@@ -16,6 +16,8 @@ static const char command[] = "clrs export";
 
 static const uint64_t count_not_given = UINT64_MAX;
 
+enum { COUNT_MAX = 1000000000 };
+
 typedef struct arguments {
     const char *split, *folder, *decimals, *ties;
     text_list algorithms, lengths, seeds;
@@ -47,7 +49,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"seeds", OPTION_LIST, &given->seeds, "LIST",
          "seeds, such as 1..5, instead of the split's own"},
         {"count", OPTION_UNSIGNED, &given->count, "N",
-         "number of samples for each length and seed, instead of 10,000 (train) or 125 (val)"},
+         "number of samples for each length and seed, instead of 10,000 (train) or 125 (val)",
+         .least = 1, .most = COUNT_MAX},
         clrs_hints_option(&given->hints),
         {"decimals", OPTION_TEXT, &given->decimals, "D",
          "decimals that numbers are truncated to; none (the default) or 0 keeps all digits"},
@@ -134,10 +137,6 @@ static int write_files(const clrs_export *wanted) {
 static int run(const arguments *given, numbers *lengths, numbers *seeds) {
     if (!given->split || !given->folder) {
         complain("missing --%s", given->split ? "out-dir DIR" : "split NAME");
-        return STATUS_MISUSE;
-    }
-    if (given->count == 0) {
-        complain("--count: must be 1 or more");
         return STATUS_MISUSE;
     }
     clrs_export wanted = {.folder = given->folder,

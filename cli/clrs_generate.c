@@ -80,7 +80,6 @@ static int print_samples(clrs_sampler *sampler, const clrs_request *request, con
     return status == CLRS_OK ? STATUS_OK : clrs_refuse(request, status);
 }
 
-/* Whatever was given instead of a length gets the same answer: which lengths there are. */
 static bool choose_length(const clrs_algorithm *algorithm, const char *text, int64_t *length) {
     const char *end = text;
     uint64_t value;
@@ -89,9 +88,10 @@ static bool choose_length(const clrs_algorithm *algorithm, const char *text, int
         *length = (int64_t)value;
         return true;
     }
-    char longest[NUMBER_SIZE];
-    complain("--length: '%s' is not a length of %s (%d to %s)", text, algorithm->name,
-             algorithm->shortest, grouped(CLRS_LENGTH_MAX, longest));
+    char longest[NUMBER_SIZE], range[128];
+    snprintf(range, sizeof range, "%d to %s for %s", algorithm->shortest,
+             grouped(CLRS_LENGTH_MAX, longest), algorithm->name);
+    complain_of_number("length", text, range);
     return false;
 }
 

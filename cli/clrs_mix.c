@@ -59,13 +59,13 @@ static options_result parse(int argc, char **argv, arguments *given) {
 }
 
 /* Appends the lengths of one algorithm. */
-static int add_lengths(mixture *mixed, const clrs_request *common, const char *name,
-                       const json_t *lengths) {
+static int add_lengths(mixture *mixed, const clrs_request *common, const char *path,
+                       const char *name, const json_t *lengths) {
     const clrs_algorithm *algorithm = clrs_choose_algorithm(name);
     if (!algorithm)
         return STATUS_MISUSE;
     if (!json_is_array(lengths)) {
-        complain("the specification's lengths of %s are not an array", name);
+        complain("%s: the lengths of %s are not an array", path, name);
         return STATUS_MISUSE;
     }
     size_t count = json_array_size(lengths);
@@ -77,7 +77,7 @@ static int add_lengths(mixture *mixed, const clrs_request *common, const char *n
     for (size_t i = 0; i < count; i++) {
         const json_t *length = json_array_get(lengths, i);
         if (!json_is_integer(length)) {
-            complain("the specification has a length of %s that is not a whole number", name);
+            complain("%s: a length of %s is not a whole number", path, name);
             return STATUS_MISUSE;
         }
         clrs_request request = *common;
@@ -91,23 +91,23 @@ static int add_lengths(mixture *mixed, const clrs_request *common, const char *n
     return STATUS_OK;
 }
 
-static int add_all(mixture *mixed, const clrs_request *common, json_t *spec) {
+static int add_all(mixture *mixed, const clrs_request *common, const char *path, json_t *spec) {
     json_t *wrapped = json_object_get(spec, "algos_and_lengths");
     json_t *mapping = wrapped ? wrapped : spec;
     if (!json_is_object(mapping)) {
-        complain("the specification is not an object of algorithms and their lengths");
+        complain("%s: not an object of algorithms and their lengths", path);
         return STATUS_MISUSE;
     }
     const char *name;
     json_t *lengths;
     json_object_foreach(mapping, name, lengths) {
-        int status = add_lengths(mixed, common, name, lengths);
+        int status = add_lengths(mixed, common, path, name, lengths);
         if (status != STATUS_OK)
             return status;
     }
     if (mixed->count > 0)
         return STATUS_OK;
-    complain("the specification has no lengths");
+    complain("%s: no lengths", path);
     return STATUS_MISUSE;
 }
 
@@ -154,7 +154,7 @@ static int run(const arguments *given) {
     if (!spec)
         return report_lab_error(&error);
     mixture mixed = {.requests = NULL};
-    int status = add_all(&mixed, &common, spec);
+    int status = add_all(&mixed, &common, given->spec, spec);
     if (status == STATUS_OK)
         status = print_samples(&mixed, given, form);
     free(mixed.requests);

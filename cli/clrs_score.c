@@ -300,7 +300,7 @@ static void write_json(FILE *file, const void *context) {
 
 static int score_lines(scoring *of) {
     const char *line;
-    size_t length;
+    size_t length, number;
     char reason[120];
     for (;;) {
         line_result result = read_line(&of->reader, &line, &length);
@@ -314,8 +314,11 @@ static int score_lines(scoring *of) {
             return report_unreadable(of->path, errno);
         case LINE_NUL:
         case LINE_TOO_LONG:
-            describe_bad_line(&of->reader, result, reason, sizeof reason);
-            complain("%s: %s", of->path, reason);
+            number = describe_bad_line(&of->reader, result, reason, sizeof reason);
+            if (number > 0)
+                complain("%s:%zu: %s", of->path, number, reason);
+            else
+                complain("%s: %s", of->path, reason);
             return STATUS_MISUSE;
         case LINE_READ:
             break;

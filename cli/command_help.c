@@ -59,7 +59,6 @@ static int explain(int count, char **words) {
     }
     char help_option[] = "--help";
     char *arguments[] = {words[0], used > 1 ? words[1] : help_option, help_option, NULL};
-    name_command(found->name);
     return found->run(used + 1, arguments);
 }
 
@@ -96,7 +95,7 @@ int command_help(int argc, char **argv) {
     if (result != OPTIONS_GIVEN)
         return options_status(result);
     if ((wants_page && shell) || ((wants_page || shell) && operands > 0)) {
-        complain("--man, --completions and a command exclude each other");
+        complain("--man, --completions and a command cannot be combined");
         return STATUS_MISUSE;
     }
     if (wants_page)

@@ -139,6 +139,13 @@ static int run(const policy_list *policies, uint64_t seed, const char *svg_path)
     return status;
 }
 
+/* Whether a path, which may be missing, is one for an SVG picture. */
+static bool is_picture(const char *path) {
+    size_t length = path ? strlen(path) : 0;
+    return !path || strcmp(path, "-") == 0 ||
+           (length > 4 && strcmp(path + length - 4, ".svg") == 0);
+}
+
 int command_demo(int argc, char **argv) {
     text_list names = {0};
     uint64_t seed = SEED_DEFAULT;
@@ -149,7 +156,7 @@ int command_demo(int argc, char **argv) {
          .values = VALUE_WORD, .words = policy_words()},
         seed_option(&seed, "seed of the priorities (default 1)"),
         {"out", OPTION_TEXT, &svg_path, "FILE",
-         "file for the chart as an SVG picture, instead of the table ('-': standard output)",
+         "file for the chart as an SVG picture, .svg, instead of the table ('-': standard output)",
          .letter = 'o', .aliases = "svg", .values = VALUE_FILE},
     };
     const command_syntax syntax = {
@@ -168,7 +175,10 @@ int command_demo(int argc, char **argv) {
     int operands;
     options_result parsed = parse_options(&syntax, argc, argv, &operands);
     int status = options_status(parsed);
-    if (parsed == OPTIONS_GIVEN) {
+    if (parsed == OPTIONS_GIVEN && !is_picture(svg_path)) {
+        complain("%s: charts are written as .svg", svg_path);
+        status = STATUS_MISUSE;
+    } else if (parsed == OPTIONS_GIVEN) {
         bool has_names = names.count > 0;
         policy_list policies;
         status = make_policy_list(has_names ? names.items : default_policies,

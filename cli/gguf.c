@@ -162,9 +162,10 @@ int command_gguf(int argc, char **argv) {
     int status = take_model(&syntax, operands, argv, &given.model);
     if (status != STATUS_OK)
         return status;
-    if (!given.tensor != !given.out || (given.tensor && given.json)) {
-        complain("%s", given.json && given.tensor ? "--json lists tensors; use --out with --tensor"
-                                                  : "--tensor and --out belong together");
+    if (given.tensor && given.json)
+        return refuse_together("json", "tensor");
+    if (!given.tensor != !given.out) {
+        complain("%s", given.tensor ? "--tensor needs --out FILE" : "--out needs --tensor NAME");
         return STATUS_MISUSE;
     }
     return run(&given);

@@ -21,6 +21,10 @@ const char *join_words(const char *const *words, char text[WORDS_SIZE_MAX]) {
     return text;
 }
 
+const char *one_of(const char *const *words) {
+    return words[0] && words[1] && words[2] ? "one of " : "";
+}
+
 const char *option_summary(const option_spec *option, char text[SUMMARY_SIZE]) {
     const char *place = option->words ? strstr(option->summary, "{}") : NULL;
     char words[WORDS_SIZE_MAX];

@@ -11,6 +11,9 @@ void print_help(const command_syntax *syntax);
 /* "auto, always or never" */
 const char *join_words(const char *const *words, char text[WORDS_SIZE_MAX]);
 
+/* "one of " where there are more than two words: "is not one of a, b or c", "is not a or b". */
+const char *one_of(const char *const *words);
+
 /* An option's summary in which {} is replaced by its words. */
 const char *option_summary(const option_spec *option, char text[SUMMARY_SIZE]);
 

@@ -50,7 +50,7 @@ int take_model(const command_syntax *syntax, int operands, char **argv, const ch
     *model = operands > 0 ? argv[1] : *model;
     if (*model)
         return STATUS_OK;
-    complain("missing model; usage: whet %s [OPTION]... %s", syntax->name, syntax->operands);
+    complain_of_missing(syntax, 0);
     return STATUS_MISUSE;
 }
 
@@ -87,56 +87,64 @@ static bool add_range(number_range range, uint64_t factor, number_list *list) {
     }
 }
 
-static bool take_element(const char **text, uint64_t least, uint64_t most, number_range *range,
-                         uint64_t *factor) {
-    if (!take_whole_number(text, most, &range->first))
+static bool take_element(const char **text, number_range *range, uint64_t *factor) {
+    if (!take_whole_number(text, UINT64_MAX, &range->first))
         return false;
     range->last = range->first;
     if (strncmp(*text, "..", 2) == 0) {
         *text += 2;
-        if (!take_whole_number(text, most, &range->last) || !take_factor(text, factor))
+        if (!take_whole_number(text, UINT64_MAX, &range->last) || !take_factor(text, factor))
             return false;
     }
     if (**text == ',')
         ++*text;
     else if (**text)
         return false;
-    return range->first >= least && range->first <= range->last && (*factor == 0 || range->first);
+    return range->first <= range->last && (*factor == 0 || range->first);
+}
+
+/* Whether a range lies within limits. False after a message. */
+static bool is_within(const char *option, number_range range, uint64_t least, uint64_t most) {
+    char texts[3][NUMBER_SIZE];
+    if (range.first >= least && range.last <= most)
+        return true;
+    complain("--%s: %s is out of range (%s to %s)", option,
+             grouped(range.first < least ? range.first : range.last, texts[0]),
+             grouped(least, texts[1]), grouped(most, texts[2]));
+    return false;
 }
 
 bool parse_number_list(const char *option, const char *text, uint64_t least, uint64_t most,
                        number_list *list) {
-    char low[NUMBER_SIZE], high[NUMBER_SIZE];
     size_t length = strlen(text);
     bool is_good = length > 0 && text[length - 1] != ',';
     list->count = 0;
     for (const char *rest = text; is_good && *rest;) {
         number_range range;
         uint64_t factor = 0;
-        is_good = take_element(&rest, least, most, &range, &factor);
+        is_good = take_element(&rest, &range, &factor);
+        if (is_good && !is_within(option, range, least, most))
+            return false;
         if (is_good && !add_range(range, factor, list)) {
-            complain(
-                "--%s: '%s' is more than %d numbers; 16..16384:x2 doubles from one to the next",
-                option, text, LIST_MAX);
+            complain("--%s: '%s' has more than %d numbers; 16..16384:x2 doubles from one to the "
+                     "next",
+                     option, text, LIST_MAX);
             return false;
         }
     }
     if (is_good)
         return true;
-    complain("--%s: '%s' is not a list of whole numbers from %s to %s, " LIST_FORM, option, text,
-             grouped(least, low), grouped(most, high));
+    complain("--%s: '%s' is not a list of whole numbers, " LIST_FORM, option, text);
     return false;
 }
 
 bool parse_draw_range(const char *option, const char *text, uint64_t least, uint64_t most,
                       number_range *range) {
-    char low[NUMBER_SIZE], high[NUMBER_SIZE];
     const char *rest = text, *before = text;
-    bool is_good = take_number_range(&rest, "-", most, range) ||
-                   ((rest = before), take_number_range(&rest, "..", most, range));
-    if (is_good && !*rest && !strchr(text, ',') && range->first >= least)
-        return true;
-    complain("--%s: '%s' is not a range such as 5-16 within %s to %s", option, text,
-             grouped(least, low), grouped(most, high));
+    bool is_good = take_number_range(&rest, "-", UINT64_MAX, range) ||
+                   ((rest = before), take_number_range(&rest, "..", UINT64_MAX, range));
+    if (is_good && !*rest && !strchr(text, ','))
+        return is_within(option, *range, least, most);
+    complain("--%s: '%s' is not a range such as 5-16", option, text);
     return false;
 }

@@ -10,6 +10,7 @@
 #include "registry_words.h"
 #include "results.h"
 
+#include "base/choices.h"
 #include "base/signals.h"
 #include "base/table.h"
 #include "league/results.h"
@@ -43,37 +44,44 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "task; may be repeated, or several with commas ('whet league --list' lists them)",
          .values = VALUE_WORD, .words = task_words()},
         {"policy", OPTION_LIST, &given->policies, "NAME",
-         "arm of the league, or any policy; may be repeated; softmax is always there",
+         "policy, or a variant with its own training that --list names; may be repeated; softmax "
+         "is "
+         "always there",
          .values = VALUE_WORD, .words = policy_words()},
         {"positions", OPTION_LIST, &given->positions, "KIND",
          "position encoding: rope, none, alibi or mix (no positions in half of the heads, ALiBi in "
          "the others); may be repeated",
          .values = VALUE_WORD, .words = lm_positions_names},
         {"num-seeds", OPTION_UNSIGNED, &given->seeds, "N",
-         "number of models of each kind (default 1, with --full 3)", .aliases = "seeds"},
+         "number of models of each kind (default 1, with --full 3)", .aliases = "seeds", .least = 1,
+         .most = LEAGUE_SEEDS_MAX},
         {"multiples", OPTION_TEXT, &given->multiples, "LIST",
          "sizes to test, as multiples of the largest in training, " LIST_FORM
          " (default 1..16:x2, with --full 1..64:x2,256,1024)"},
         {"list", OPTION_FLAG, &given->lists, NULL, "list tasks and policies, and stop"},
         OPTIONS_ABOUT("scale"),
         {"num-layers", OPTION_UNSIGNED, &given->layers, "N",
-         "number of layers (default 2, with --full 3)"},
+         "number of layers (default 2, with --full 3)", .least = 1, .most = LEAGUE_LAYERS_MAX},
         {"width", OPTION_UNSIGNED, &given->width, "N",
-         "width of the residual stream (default 64, with --full 128)"},
+         "width of the residual stream (default 64, with --full 128)", .least = LEAGUE_WIDTH_MIN,
+         .most = LEAGUE_WIDTH_MAX},
         {"num-heads", OPTION_UNSIGNED, &given->heads, "N",
-         "number of heads (default 4, with --full 8)"},
+         "number of heads (default 4, with --full 8)", .least = 1, .most = LEAGUE_HEADS_MAX},
         {"steps", OPTION_UNSIGNED, &given->steps, "N",
-         "number of training steps (default 1500, with --full 10000)"},
+         "number of training steps (default 1500, with --full 10000)", .least = 1,
+         .most = LAB_STEPS_MAX},
         {"batch", OPTION_UNSIGNED, &given->batch, "N",
-         "number of sequences in a batch (default 32, with --full 64)"},
+         "number of sequences in a batch (default 32, with --full 64)", .least = 1,
+         .most = LM_BATCH_MAX},
         {"rates", OPTION_TEXT, &given->rates, "LIST",
          "learning rates, such as 0.0005,0.002; the first seed tries all of them, the others take "
          "the best in validation (default 0.002)"},
         {"count", OPTION_UNSIGNED, &given->samples, "N",
          "number of samples at each size, fewer beyond 8 times (default 64, with --full 256)",
-         .aliases = "samples"},
+         .aliases = "samples", .least = 1, .most = LEAGUE_SAMPLES_MAX},
         {"max-tokens", OPTION_UNSIGNED, &given->tokens_max, "N",
-         "longest sample; larger sizes are left out (default 2048, with --full 20000)"},
+         "longest sample; larger sizes are left out (default 2048, with --full 20000)",
+         .least = LEAGUE_TOKENS_MIN, .most = LM_CONTEXT_MAX},
         OPTIONS_ABOUT("run"),
         {"out-dir", OPTION_TEXT, &given->folder, "DIR",
          "folder of the run (default whet-league); the same command continues in it, and several "
@@ -155,7 +163,7 @@ static int add_arm(league_request *request, const char *word) {
 static int add_positions(league_request *request, const char *word) {
     lm_positions positions;
     if (!lm_positions_parse(word, &positions)) {
-        complain("--positions: '%s' is not one of rope, none, alibi and mix", word);
+        complain("--positions: '%s' is not one of rope, none, alibi or mix", word);
         return STATUS_MISUSE;
     }
     for (size_t i = 0; i < request->position_count; i++)
@@ -235,7 +243,8 @@ static int choose_multiples(const char *text, league_scale *scale) {
     if (!parse_number_list("multiples", text, 1, 65536, &list))
         return STATUS_MISUSE;
     if (list.count > LEAGUE_MULTIPLES_MAX) {
-        complain("--multiples: more than %d sizes", LEAGUE_MULTIPLES_MAX);
+        complain("--multiples: %zu sizes given; at most %d are possible", list.count,
+                 LEAGUE_MULTIPLES_MAX);
         return STATUS_MISUSE;
     }
     scale->multiple_count = list.count;
@@ -280,8 +289,7 @@ static int choose_scale(const arguments *given, league_request *request) {
 
 static int choose(const arguments *given, league_request *request) {
     if (given->quick && given->full) {
-        complain("--quick: not together with --full");
-        return STATUS_MISUSE;
+        return refuse_together("quick", "full");
     }
     int status = choose_scale(given, request);
     if (status == STATUS_OK)

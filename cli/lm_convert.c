@@ -59,7 +59,7 @@ static bool parse_paths(const command_syntax *syntax, int argc, char **argv, con
     if (operands == 2)
         complain("two output files given: '%s' and '%s'", of->to, argv[2]);
     else
-        complain("missing argument; usage: whet %s [OPTION]... %s", syntax->name, syntax->operands);
+        complain_of_missing(syntax, operands);
     *status = STATUS_MISUSE;
     return false;
 }

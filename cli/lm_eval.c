@@ -231,7 +231,7 @@ static int evaluate(const arguments *given, const lm_opened *opened, const numbe
     lm_evaluation result;
     lab_error error = {.kind = LAB_NO_ERROR};
     if (!opened->is_clrs)
-        lab_fail(&error, LAB_INPUT, "%s: not a model of CLRS-Text (its vocabulary is another)",
+        lab_fail(&error, LAB_INPUT, "%s: not a CLRS-Text model (different vocabulary)",
                  given->path);
     if (!opened->is_clrs || !choose_tasks(given, &opened->model, &tasks, &error))
         return report_lab_error(&error);
@@ -281,18 +281,17 @@ static int choose_policies(const arguments *given, lm_eval_policy *list, whet_po
     const char *const *names = given->policies.count ? given->policies.items : usual;
     *count = given->policies.count ? given->policies.count : 1;
     if (*count > LM_EVAL_POLICIES_MAX) {
-        complain("--policy: at most %d can be compared", LM_EVAL_POLICIES_MAX);
+        complain("--policy: %zu policies given; at most %d can be compared", *count,
+                 LM_EVAL_POLICIES_MAX);
         return STATUS_MISUSE;
     }
     for (size_t i = 0; i < *count; i++) {
-        char message[200];
+        char message[POLICY_REASON_SIZE];
         bool is_own = strcmp(names[i], usual[0]) == 0;
         list[i] = (lm_eval_policy){names[i], is_own ? NULL : &policies[i]};
         if (!is_own &&
-            whet_policy_parse(names[i], &policies[i], message, sizeof message) != WHET_OK) {
-            complain("--policy: %s", message);
-            return STATUS_MISUSE;
-        }
+            whet_policy_parse(names[i], &policies[i], message, sizeof message) != WHET_OK)
+            return refuse_policy(names[i], message);
     }
     return STATUS_OK;
 }

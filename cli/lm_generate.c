@@ -5,6 +5,7 @@
 #include "lab_options.h"
 #include "messages.h"
 #include "options.h"
+#include "policy_list.h"
 #include "preferences.h"
 #include "registry_words.h"
 #include "laboratory.h"
@@ -206,23 +207,18 @@ static int generate(const arguments *given, const whet_policy *policy, const cha
 
 static int check_and_generate(const arguments *given) {
     whet_policy policy;
-    char message[200];
+    char message[POLICY_REASON_SIZE];
     if (given->policy &&
-        whet_policy_parse(given->policy, &policy, message, sizeof message) != WHET_OK) {
-        complain("--policy: %s", message);
-        return STATUS_MISUSE;
-    }
+        whet_policy_parse(given->policy, &policy, message, sizeof message) != WHET_OK)
+        return refuse_policy(given->policy, message);
     if (given->temperature < 0) {
-        complain("--temperature: %g is negative", given->temperature);
-        return STATUS_MISUSE;
+        return refuse_range("temperature", given->temperature, "0 or more");
     }
     if (given->policy && given->config) {
-        complain("--policy and --config exclude each other");
-        return STATUS_MISUSE;
+        return refuse_together("policy", "config");
     }
     if (given->prompt && given->prompt_file) {
-        complain("--prompt and --prompt-file exclude each other");
-        return STATUS_MISUSE;
+        return refuse_together("prompt", "prompt-file");
     }
     lab_error error = {.kind = LAB_NO_ERROR};
     const char *prompt = given->prompt ? given->prompt : "";

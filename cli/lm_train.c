@@ -11,6 +11,7 @@
 #include "ranks.h"
 #include "registry_words.h"
 
+#include "base/choices.h"
 #include "base/signals.h"
 #include "lm/train.h"
 
@@ -50,32 +51,35 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "synthetic task of the league to learn instead: {}", .values = VALUE_WORD,
          .words = task_words()},
         {"lengths", OPTION_TEXT, &given->lengths, "A-B",
-         "range of lengths, all equally likely (default 4-8, or those of --task)"},
+         "range of lengths, all equally likely, or one length (default 4-8, or those of --task)"},
         {"curriculum", OPTION_NUMBER, &training->curriculum, "S",
          "share of all steps over which the longest length grows from A to B (default 0)"},
         seed_range_option(&given->seed, "seed of weights and samples (default 1)"),
         OPTIONS_ABOUT("model"),
         {"num-layers", OPTION_UNSIGNED, &given->layers, "N", "number of layers (default 4)",
-         .aliases = "layers"},
-        {"width", OPTION_UNSIGNED, &given->width, "N",
-         "width of the residual stream (default 128)"},
+         .aliases = "layers", .least = 1, .most = LM_LAYERS_MAX},
+        {"width", OPTION_UNSIGNED, &given->width, "N", "width of the residual stream (default 128)",
+         .least = 1, .most = LM_WIDTH_MAX},
         {"num-heads", OPTION_UNSIGNED, &given->heads, "N", "number of query heads (default 4)",
-         .aliases = "heads"},
+         .aliases = "heads", .least = 1, .most = LM_HEADS_MAX},
         {"num-key-heads", OPTION_UNSIGNED, &given->key_heads, "N",
-         "number of key and value heads (default: one per query head)", .aliases = "key-heads"},
+         "number of key and value heads (default: one per query head)", .aliases = "key-heads",
+         .least = 1, .most = LM_HEADS_MAX},
         {"head-dim", OPTION_UNSIGNED, &given->head_dim, "N",
-         "dimensions of a head (default: width / heads)"},
+         "dimensions of a head (default: width / heads)", .least = 1, .most = LM_HEAD_DIM_MAX},
         {"hidden", OPTION_UNSIGNED, &given->hidden, "N",
-         "hidden width of the MLP (default: 3 times the width)"},
+         "hidden width of the MLP (default: 3 times the width)", .least = 1, .most = LM_HIDDEN_MAX},
         {"context", OPTION_UNSIGNED, &given->context, "N",
-         "longest sequence in tokens; longer samples are skipped (default 4096)"},
+         "longest sequence in tokens; longer samples are skipped (default 4096)", .least = 1,
+         .most = LM_CONTEXT_MAX},
         {"gate", OPTION_CHOICE, &given->gate, "KIND", "gate of the MLP: {} (default geglu)",
          .values = VALUE_WORD, .words = lm_gate_names},
         {"positions", OPTION_CHOICE, &given->positions, "KIND",
          "position encoding: {} (default rope)", .values = VALUE_WORD, .words = lm_positions_names},
         {"rope-base", OPTION_NUMBER, &config->rope_base, "B", "base of RoPE (default 10000)"},
         {"rope-dims", OPTION_UNSIGNED, &given->rope_dims, "N",
-         "dimensions of a head that RoPE rotates (default: all)"},
+         "dimensions of a head that RoPE rotates (default: all)", .least = 2,
+         .most = LM_HEAD_DIM_MAX},
         {"untied", OPTION_FLAG, &given->untied, NULL,
          "give the output its own matrix instead of the embedding's"},
         {"policy", OPTION_TEXT, &given->policy, "NAME",
@@ -85,16 +89,19 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "learn the policy's parameters, one set per: {} (default nothing)", .values = VALUE_WORD,
          .words = lm_learn_names},
         {"learn-parameters", OPTION_TEXT, &given->learned, "NAMES",
-         "which of them, such as s,b,g (default: coefficients of poly, s and b of ssmax, a and h "
-         "of hinge)"},
+         "names of the policy parameters to learn, such as s,b,g (default: coefficients of poly, s "
+         "and b of ssmax, a and h of hinge); needs --learn-policy"},
         {"sinks", OPTION_FLAG, &config->has_sinks, NULL,
          "learn a sink for each head: a logit without a value"},
         {"query-betas", OPTION_FLAG, &config->has_query_betas, NULL,
          "compute beta from each token, as ASEntmax does; the policy must be a map"},
         OPTIONS_ABOUT("training"),
-        {"steps", OPTION_UNSIGNED, &training->steps, "N", "number of steps (default 10000)"},
-        {"batch", OPTION_UNSIGNED, &given->batch, "N", "sequences in a batch (default 32)"},
-        {"accumulate", OPTION_UNSIGNED, &given->accumulate, "N", "batches in a step (default 1)"},
+        {"steps", OPTION_UNSIGNED, &training->steps, "N", "number of steps (default 10000)",
+         .most = LAB_STEPS_MAX},
+        {"batch", OPTION_UNSIGNED, &given->batch, "N", "sequences in a batch (default 32)",
+         .least = 1, .most = LM_BATCH_MAX},
+        {"accumulate", OPTION_UNSIGNED, &given->accumulate, "N", "batches in a step (default 1)",
+         .least = 1, .most = LM_ACCUMULATE_MAX},
         {"loss", OPTION_CHOICE, &given->loss, "KIND",
          "tokens that count in the loss: {} (default answer)", .values = VALUE_WORD,
          .words = lm_loss_names},
@@ -103,9 +110,9 @@ static options_result parse(int argc, char **argv, arguments *given) {
          .words = lm_weigh_names},
         {"rate", OPTION_NUMBER, &training->rate, "R", "learning rate of AdamW (default 0.001)"},
         {"rate-end", OPTION_NUMBER, &training->rate_end, "R",
-         "learning rate at the end of its half cosine (default 0.00001)"},
+         "final learning rate of the half-cosine schedule (default 0.00001)"},
         {"warm-up", OPTION_UNSIGNED, &training->warm_up, "N",
-         "steps over which the rate rises at first (default 100)"},
+         "steps over which the rate rises at first (default 100)", .most = LAB_STEPS_MAX},
         {"beta1", OPTION_NUMBER, &training->beta1, "B", "beta1 of AdamW (default 0.9)"},
         {"beta2", OPTION_NUMBER, &training->beta2, "B", "beta2 of AdamW (default 0.99)"},
         {"decay", OPTION_NUMBER, &training->decay, "D",
@@ -119,9 +126,9 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"resume", OPTION_FLAG, &given->folder.resume, NULL,
          "continue the run in the folder, if there is one; options not given keep its values"},
         {"checkpoint-every", OPTION_UNSIGNED, &given->folder.checkpoint_interval, "N",
-         "steps between checkpoints (default 500; 0: only at the end)"},
+         "steps between checkpoints (default 500; 0: only at the end)", .most = LAB_STEPS_MAX},
         {"log-every", OPTION_UNSIGNED, &given->folder.log_interval, "N",
-         "steps between lines of the log (default 100; 0: no log)"},
+         "steps between lines of the log (default 100; 0: no log)", .most = LAB_STEPS_MAX},
         yes_option(&given->is_confirmed),
         threads_option(&given->threads),
         mpi_option(&given->mpi),
@@ -161,7 +168,12 @@ static int choose_names(arguments *given) {
     if (given->weigh)
         lm_weigh_parse(given->weigh, &training->weigh);
     if (given->learned && strlen(given->learned) >= sizeof config->learned) {
-        complain("--learn-parameters: list too long");
+        complain("--learn-parameters: list too long (%zu characters; at most %zu)",
+                 strlen(given->learned), sizeof config->learned - 1);
+        return STATUS_MISUSE;
+    }
+    if (given->learned && config->learn == LM_LEARN_NOTHING) {
+        complain("--learn-parameters needs --learn-policy");
         return STATUS_MISUSE;
     }
     if (given->learned)
@@ -186,8 +198,7 @@ static int choose_tasks(arguments *given) {
     bool is_good = true;
     lm_training *training = &given->training;
     if (given->task && given->algorithms.count > 0) {
-        complain("--task: not together with --algo");
-        return STATUS_MISUSE;
+        return refuse_together("task", "algo");
     }
     if (given->task) {
         training->synthetic = task_find(given->task);
@@ -248,8 +259,8 @@ static int choose_sizes(arguments *given) {
 }
 
 static void print_summary(const arguments *given, const lm_summary *summary) {
-    printf("%zu parameters, %llu steps: %s\n", summary->parameters,
-           (unsigned long long)summary->steps, given->folder.path);
+    printf("%zu parameters, %llu step%s: %s\n", summary->parameters,
+           (unsigned long long)summary->steps, summary->steps == 1 ? "" : "s", given->folder.path);
     if (given->training.synthetic && summary->all.sequences > 0)
         printf("  %-30s %5.1f %% exact of the last %llu\n", given->training.synthetic->name,
                100 * (double)summary->all.exact / (double)summary->all.sequences,

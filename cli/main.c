@@ -31,23 +31,22 @@ static int run_command(int argc, char **argv) {
         return STATUS_MISUSE;
     if (first >= argc)
         return command_help(1, argv);
+    argc -= first;
+    argv += first;
+    const subcommand *found = find_command(argv[0]);
+    if (found)
+        name_command(found->name);
     if (whet_isa_check() != WHET_OK) {
         complain("%s", whet_last_error());
         return STATUS_MISUSE;
     }
-    argc -= first;
-    argv += first;
     if (strcmp(argv[0], "--version") == 0 || strcmp(argv[0], "-V") == 0) {
         print_version();
         return STATUS_OK;
     }
     if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)
         return command_help(argc, argv);
-    const subcommand *found = find_command(argv[0]);
-    if (!found)
-        return unknown_command(argv[0]);
-    name_command(found->name);
-    return found->run(argc, argv);
+    return found ? found->run(argc, argv) : unknown_command(argv[0]);
 }
 
 /*

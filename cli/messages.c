@@ -55,6 +55,16 @@ int complain_of_memory(void) {
     return STATUS_FAILED;
 }
 
+int refuse_range(const char *option, double value, const char *range) {
+    complain("--%s: %.15g is out of range (%s)", option, value, range);
+    return STATUS_MISUSE;
+}
+
+int refuse_together(const char *option, const char *other) {
+    complain("--%s cannot be combined with --%s", option, other);
+    return STATUS_MISUSE;
+}
+
 /* Whether a name begins with a word, or contains one that is long enough not to be there by chance.
  */
 static bool holds_word(const char *name, size_t length, const char *word, size_t word_length) {

@@ -19,6 +19,11 @@ __attribute__((format(printf, 1, 2))) void complain(const char *format, ...);
 /* The one way of saying that memory ran out; returns the exit status for it. */
 int complain_of_memory(void);
 
+/* "--OPTION: VALUE is out of range (above 0, up to 1)", and "--A cannot be combined with --B".
+ * Both return the exit status for wrong use. */
+int refuse_range(const char *option, double value, const char *range);
+int refuse_together(const char *option, const char *other);
+
 /*
  * The candidate nearest to a word that was probably misspelt. Start with the
  * word, offer every candidate; found is NULL if none is near enough. Candidates

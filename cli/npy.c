@@ -109,7 +109,7 @@ static bool take_type(cursor *from, npy_header *header, row_error *error) {
     const char *text = NULL;
     size_t length = 0;
     if (!take_text(from, &text, &length))
-        return refuse(error, "elements are not numbers: only f2, f4, f8 and integers can be read");
+        return refuse(error, "elements are not numbers; supported: f2, f4, f8 and integers");
     bool is_known = length == 3 && strchr("<>=|", text[0]) && strchr("fiu", text[1]) &&
                     strchr(text[1] == 'f' ? "248" : "1248", text[2]);
     for (size_t i = 0; i < length; i++)
@@ -119,8 +119,8 @@ static bool take_type(cursor *from, npy_header *header, row_error *error) {
         for (int i = 0; i < shown; i++)
             if (text[i] < ' ' || text[i] > '~')
                 shown = i;
-        return refuse(error, "element type '%.*s': only f2, f4, f8 and integers can be read", shown,
-                      text);
+        return refuse(error, "unsupported element type '%.*s'; supported: f2, f4, f8 and integers",
+                      shown, text);
     }
     header->kind = text[1];
     header->item_size = (size_t)(text[2] - '0');
@@ -207,8 +207,8 @@ static row_result need(input *in, size_t count, const char *what, row_error *err
     row_result result = row_result_of(input_at_least(in, count));
     if (result != ROW_NONE)
         return result;
-    return malformed(refuse(error, "the file ends within its %s: %zu of %zu bytes are there", what,
-                            input_left(in), count));
+    return malformed(
+        refuse(error, "truncated %s (%zu of at least %zu bytes)", what, input_left(in), count));
 }
 
 /* A little-endian number. */
@@ -259,8 +259,8 @@ static row_result read_header(npy_rows *npy, input *in, row_error *error) {
         return result;
     size_t length = size_at(in->buffer + in->start + PRELUDE, width);
     if (length > HEADER_MAX)
-        return malformed(refuse(error, "an .npy header of %zu bytes; at most %d can be read",
-                                length, HEADER_MAX));
+        return malformed(
+            refuse(error, ".npy header too long (%zu bytes; at most %d)", length, HEADER_MAX));
     if ((result = need(in, PRELUDE + width + length, "header", error)) != ROW_PARSED)
         return result;
     in->start += PRELUDE + width;
@@ -343,7 +343,7 @@ static row_result finish(input *in, row_error *error) {
     row_result result = row_result_of(input_at_least(in, 1));
     if (result != ROW_PARSED)
         return result;
-    return malformed(refuse(error, "the file goes on after the array that its header describes"));
+    return malformed(refuse(error, "unexpected data after the array that the header describes"));
 }
 
 row_result next_npy_row(npy_rows *npy, input *in, row_values *row, row_error *error) {

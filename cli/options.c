@@ -128,17 +128,27 @@ static bool append_text(text_list *list, const char *text) {
     return true;
 }
 
-static bool parse_unsigned(const char *text, uint64_t least, uint64_t most, uint64_t *value) {
+static bool is_hexadecimal(const char *text) {
+    return text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+}
+
+static bool parse_unsigned(const char *text, uint64_t *value) {
     if (text[0] < '0' || text[0] > '9')
         return false; /* strtoull would take a sign or blanks */
-    bool is_hexadecimal = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
     char *end;
     errno = 0;
-    unsigned long long parsed = strtoull(text, &end, is_hexadecimal ? 16 : 10);
-    if (*end || errno || parsed < least || parsed > most)
+    unsigned long long parsed = strtoull(text, &end, is_hexadecimal(text) ? 16 : 10);
+    if (*end || errno)
         return false;
     *value = parsed;
     return true;
+}
+
+/* Whether a text is a whole number of any size, perhaps negative. */
+static bool is_whole(const char *text) {
+    bool is_hex = is_hexadecimal(text);
+    const char *digits = text + (is_hex ? 2 : *text == '-');
+    return *digits && !digits[strspn(digits, is_hex ? "0123456789abcdefABCDEF" : "0123456789")];
 }
 
 static bool parse_number(const char *text, double *value) {
@@ -151,23 +161,40 @@ static bool parse_number(const char *text, double *value) {
     return true;
 }
 
+static bool is_not_finite(const char *text) {
+    char *end;
+    return !isfinite(strtod(text, &end)) && end != text && !*end;
+}
+
+void complain_of_number(const char *option, const char *text, const char *range) {
+    char full[NUMBER_SIZE];
+    uint64_t value;
+    if (is_whole(text))
+        complain("--%s: %s is out of range (%s)", option,
+                 parse_unsigned(text, &value) ? grouped(value, full) : text, range);
+    else
+        complain("--%s: '%s' is not a whole number", option, text);
+}
+
 static options_result store_whole(const option_spec *option, const char *text, option_range limits,
                                   uint64_t *value) {
-    if (parse_unsigned(text, limits.least, limits.most, value))
+    uint64_t parsed;
+    if (parse_unsigned(text, &parsed) && parsed >= limits.least && parsed <= limits.most) {
+        *value = parsed;
         return OPTIONS_GIVEN;
-    char least[NUMBER_SIZE], most[NUMBER_SIZE];
-    complain("--%s: '%s' is not a whole number from %s to %s", option->name, text,
-             grouped(limits.least, least), grouped(limits.most, most));
+    }
+    char least[NUMBER_SIZE], most[NUMBER_SIZE], range[2 * NUMBER_SIZE + 4];
+    snprintf(range, sizeof range, "%s to %s", grouped(limits.least, least),
+             grouped(limits.most, most));
+    complain_of_number(option->name, text, range);
     return OPTIONS_MISUSED;
 }
 
-/* Limits are known to the command alone, which checks them. */
-static options_result store_unsigned(const option_spec *option, const char *text) {
-    if (parse_unsigned(text, 0, UINT64_MAX, option->target))
+static options_result store_number(const option_spec *option, const char *text) {
+    if (parse_number(text, option->target))
         return OPTIONS_GIVEN;
-    bool has_digits_only = *text && !text[strspn(text, "0123456789")];
-    complain(has_digits_only ? "--%s: %s is too large" : "--%s: '%s' is not a whole number",
-             option->name, text);
+    complain("--%s: '%s' is not a %snumber", option->name, text,
+             is_not_finite(text) ? "finite " : "");
     return OPTIONS_MISUSED;
 }
 
@@ -184,7 +211,9 @@ static options_result store_choice(const option_spec *option, const char *value)
         return OPTIONS_GIVEN;
     }
     char words[WORDS_SIZE_MAX];
-    complain("--%s: '%s' is not %s", option->name, value, join_words(option->words, words));
+    const char *quote = option->words[1] ? "" : "'";
+    complain("--%s: '%s' is not %s%s%s%s", option->name, value, one_of(option->words), quote,
+             join_words(option->words, words), quote);
     return OPTIONS_MISUSED;
 }
 
@@ -209,16 +238,16 @@ static options_result store_value(const option_spec *option, const char *value) 
         complain_of_memory();
         return OPTIONS_NO_MEMORY;
     case OPTION_UNSIGNED:
-        return store_unsigned(option, value);
+        return store_whole(
+            option, value,
+            (option_range){0, option->least, option->most ? option->most : UINT64_MAX},
+            option->target);
     case OPTION_AMOUNT:
         return store_whole(option, value, (option_range){0, 1, OPTION_AMOUNT_MAX}, option->target);
     case OPTION_RANGE:
         return store_whole(option, value, *own, &own->value);
     case OPTION_NUMBER:
-        if (parse_number(value, option->target))
-            break;
-        complain("--%s: '%s' is not a number", option->name, value);
-        return OPTIONS_MISUSED;
+        return store_number(option, value);
     }
     return OPTIONS_GIVEN;
 }
@@ -338,6 +367,22 @@ bool take_preference(int argc, char **argv, int *index, options_result *result) 
     return option != NULL;
 }
 
+/* The operand at a place of "[FILE] MODEL", without brackets and dots. */
+static void name_operand(const char *operands, int place, char *name, size_t size) {
+    for (; place > 0 && *operands; place--) {
+        operands += strcspn(operands, " ");
+        operands += strspn(operands, " ");
+    }
+    operands += strspn(operands, "[");
+    snprintf(name, size, "%.*s", (int)strcspn(operands, " ].,"), operands);
+}
+
+void complain_of_missing(const command_syntax *syntax, int place) {
+    char name[64];
+    name_operand(syntax->operands, place, name, sizeof name);
+    complain("missing %s; usage: whet %s [OPTION]... %s", name, syntax->name, syntax->operands);
+}
+
 static options_result check_operands(const command_syntax *syntax, char **argv, int operands) {
     if (operands > syntax->operands_limit) {
         complain("unexpected argument '%s'; usage: whet %s [OPTION]...%s%s",
@@ -346,7 +391,7 @@ static options_result check_operands(const command_syntax *syntax, char **argv, 
         return OPTIONS_MISUSED;
     }
     if (operands < syntax->operands_least) {
-        complain("missing argument; usage: whet %s [OPTION]... %s", syntax->name, syntax->operands);
+        complain_of_missing(syntax, operands);
         return OPTIONS_MISUSED;
     }
     return OPTIONS_GIVEN;

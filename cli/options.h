@@ -24,9 +24,9 @@ typedef enum option_kind {
     OPTION_LIST,     /* target: text_list */
     OPTION_FILES,    /* the same; takes all arguments up to the next option, as a shell makes of
                       *.txt */
-    OPTION_UNSIGNED, /* target: uint64_t, decimal or 0x... */
+    OPTION_UNSIGNED, /* target: uint64_t, decimal or 0x..., from `least` to `most` */
     OPTION_AMOUNT,   /* the same, from 1 to OPTION_AMOUNT_MAX */
-    OPTION_RANGE,    /* the same within limits of its own; target: option_range */
+    OPTION_RANGE,    /* the same within limits that its target has, an option_range */
     OPTION_NUMBER,   /* target: double, finite */
     OPTION_HEADING,  /* no option: `name` is the heading of those that follow */
 } option_kind;
@@ -56,6 +56,7 @@ typedef struct option_spec {
     value_kind values;
     char letter;              /* a short form, -o; or none */
     const char *const *words; /* ended by NULL; all there are for OPTION_CHOICE */
+    uint64_t least, most;     /* limits of OPTION_UNSIGNED; most 0: any number */
 } option_spec;
 
 /* An option says only what it needs. */
@@ -148,6 +149,12 @@ typedef enum options_result {
  */
 options_result parse_options(const command_syntax *syntax, int argc, char **argv,
                              int *operand_count);
+
+/* Says that a text is not a whole number, or is one out of a range ("1 to 8"). */
+void complain_of_number(const char *option, const char *text, const char *range);
+
+/* Says which operand is missing, by its place in the usage line. */
+void complain_of_missing(const command_syntax *syntax, int place);
 
 /* The exit status of a command whose options were not simply OPTIONS_GIVEN. */
 int options_status(options_result result);

@@ -137,8 +137,7 @@ int command_policies(int argc, char **argv) {
     if (result != OPTIONS_GIVEN)
         return options_status(result);
     if (json && as_names) {
-        complain("--json and --names exclude each other");
-        return STATUS_MISUSE;
+        return refuse_together("json", "names");
     }
     int status = reserve_output(&json, 1);
     if (status == STATUS_OK && json)

@@ -11,14 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A message quotes at most a name of 512 characters and the syntax of a policy. */
-enum { REASON_SIZE = 1024 };
-
-static int refuse(const char *name, const char *reason) {
-    static const char unknown[] = "unknown policy";
+int refuse_policy(const char *name, const char *reason) {
+    static const char unknown[] = "unknown policy", too_long[] = "policy name too long";
     if (strchr(name, ','))
         complain("--policy '%s': policy names have no commas; repeat --policy to compare several",
                  name);
+    else if (strncmp(reason, too_long, sizeof too_long - 1) == 0)
+        complain("--policy: %s", reason);
     else if (strncmp(reason, unknown, sizeof unknown - 1) == 0) /* it quotes the name */
         complain("--policy: %s%s", reason,
                  strchr(reason, '?') ? "" : "; 'whet policies' lists them");
@@ -34,7 +33,8 @@ int store_policy(const char *name, char *stored, size_t size) {
         return status;
     free_policy_list(&list);
     if (strlen(name) >= size) {
-        complain("--policy: policy name too long (at most %zu characters)", size - 1);
+        complain("--policy: policy name too long (%zu characters; at most %zu)", strlen(name),
+                 size - 1);
         return STATUS_MISUSE;
     }
     snprintf(stored, size, "%s", name);
@@ -47,12 +47,12 @@ int make_policy_list(const char *const *names, size_t count, policy_list *list) 
     if (!list->policies)
         return complain_of_memory();
     for (size_t i = 0; i < count; i++) {
-        char reason[REASON_SIZE] = "";
+        char reason[POLICY_REASON_SIZE] = "";
         whet_status status = whet_policy_parse(names[i], &list->policies[i], reason, sizeof reason);
         if (status == WHET_OK)
             continue;
         free_policy_list(list);
-        return refuse(names[i], *reason ? reason : whet_status_text(status));
+        return refuse_policy(names[i], *reason ? reason : whet_status_text(status));
     }
     return STATUS_OK;
 }

@@ -20,6 +20,11 @@ int make_policy_list(const char *const *names, size_t count, policy_list *list);
 
 void free_policy_list(policy_list *list);
 
+/* Says why whet_policy_parse refused a name; returns the status for wrong use. A reason quotes at
+ * most a name of 512 characters and the syntax of a policy. */
+enum { POLICY_REASON_SIZE = 1024 };
+int refuse_policy(const char *name, const char *reason);
+
 /* Copies the name of a policy that is stored with a model into `size` bytes. A status, after a
  * message if there is no such policy or its name is too long. */
 int store_policy(const char *name, char *stored, size_t size);

@@ -20,6 +20,7 @@
 #include "base/number_range.h"
 #include "base/signals.h"
 #include "llama/index_set.h"
+#include "model/shape.h"
 #include "report/plot.h"
 #include "report/probe_figure.h"
 #include "report/probe_page.h"
@@ -30,7 +31,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 64 << 20 };
+enum {
+    TEXT_MAX = 64 << 20,
+    MODEL_CONTEXT_MAX = 1 << 24,
+    SEQUENCES_MAX = 1000,
+    ANSWER_TOKENS_MAX = 256
+};
 
 #define NOT_GIVEN UINT64_MAX /* an option that is left to the laboratory */
 
@@ -77,22 +83,9 @@ __attribute__((format(printf, 1, 2))) static bool refuse(const char *format, ...
     return false;
 }
 
-/* Whether an option's number lies within limits. */
-static bool is_within(const char *option, uint64_t value, uint64_t least, uint64_t most) {
-    char texts[3][NUMBER_SIZE];
-    return (value >= least && value <= most) ||
-           refuse("--%s: %s is out of range (%s to %s)", option, grouped(value, texts[0]),
-                  grouped(least, texts[1]), grouped(most, texts[2]));
-}
-
 static bool parse_range(const arguments *given, number_format *format) {
     number_range range;
     if (!parse_draw_range("range", given->range, 0, PROMPT_NUMBER_MAX, &range))
-        return false;
-    if (range.first == range.last)
-        return refuse("--range: '%s' is only one number; a range such as 0-999 has two",
-                      given->range);
-    if (!is_within("decimals", given->decimals, 0, PROMPT_DECIMALS_MAX))
         return false;
     format->low = range.first;
     format->high = range.last;
@@ -102,19 +95,10 @@ static bool parse_range(const arguments *given, number_format *format) {
 
 static bool are_good(const arguments *given) {
     if (given->prompt_file && given->prompt)
-        return refuse("--prompt and --prompt-file exclude each other");
-    if (!is_within("count", given->count, 1, 1000) || !is_within("tokens", given->tokens, 1, 256))
-        return false;
-    if (given->every != NOT_GIVEN && !is_within("every", given->every, 1, PROBE_EVERY_MAX))
-        return false;
-    if (given->keys != NOT_GIVEN && !is_within("keys", given->keys, 1, PROBE_KEYS_MAX))
-        return false;
-    if (given->context != NOT_GIVEN && !is_within("context", given->context, 1, 1 << 24))
-        return false;
-    if (given->perplexity_tokens < PROBE_JUDGED_MIN)
-        return refuse("--perplexity-tokens: must be %d or more", PROBE_JUDGED_MIN);
+        return refuse_together("prompt", "prompt-file") == STATUS_OK;
     if (given->policies.count > PROBE_POLICIES_MAX)
-        return refuse("--policy: at most %d can be compared", PROBE_POLICIES_MAX);
+        return refuse("--policy: %zu policies given; at most %d can be compared",
+                      given->policies.count, PROBE_POLICIES_MAX);
     lab_error error = {.kind = LAB_NO_ERROR};
     if ((given->figure && !plot_knows(given->figure, &error)) ||
         (given->figures && !plot_knows(given->figures, &error)) ||
@@ -141,7 +125,9 @@ static bool parse_sizes(const arguments *given, const char *text, number_list *s
     for (size_t i = 1; i < sizes->count; i++)
         if (sizes->items[i] <= sizes->items[i - 1])
             return refuse("--sizes: each must be larger than the one before");
-    return sizes->count <= PROBE_SIZES_MAX || refuse("--sizes: at most %d", PROBE_SIZES_MAX);
+    return sizes->count <= PROBE_SIZES_MAX ||
+           refuse("--sizes: %zu sizes given; at most %d are possible", sizes->count,
+                  PROBE_SIZES_MAX);
 }
 
 /* ---- what comes of it ---- */
@@ -274,11 +260,11 @@ static int request_and_run(const arguments *given, const texts *read, bool print
     bool is_question = own && strstr(own, PROMPT_PLACE);
     const char *text = is_question ? NULL : own;
     if (given->has_needles && is_question)
-        return refuse("--retrieval: takes a text, not a question with " PROMPT_PLACE)
+        return refuse("--retrieval takes a text, not a question with " PROMPT_PLACE)
                    ? STATUS_OK
                    : STATUS_MISUSE;
     if (given->has_needles && given->is_chat)
-        return refuse("--retrieval and --chat exclude each other") ? STATUS_OK : STATUS_MISUSE;
+        return refuse_together("retrieval", "chat");
     if (given->has_needles && !text)
         text = probe_built_in_text;
     number_list sizes;
@@ -388,17 +374,23 @@ static option_spec count_option(arguments *given) {
                          &given->count,
                          "N",
                          "number of sequences of each size (default 8)",
-                         .aliases = "sequences"};
+                         .aliases = "sequences",
+                         .least = 1,
+                         .most = SEQUENCES_MAX};
 }
 
 static option_spec range_option(arguments *given) {
     return (option_spec){"range", OPTION_TEXT, &given->range, "A-B",
-                         "range that the numbers are drawn from (default 0-999)"};
+                         "range that the numbers are drawn from, or one number (default 0-999)"};
 }
 
 static option_spec decimals_option(arguments *given) {
-    return (option_spec){"decimals", OPTION_UNSIGNED, &given->decimals, "N",
-                         "decimals of the numbers (default 0)"};
+    return (option_spec){"decimals",
+                         OPTION_UNSIGNED,
+                         &given->decimals,
+                         "N",
+                         "decimals of the numbers (default 0)",
+                         .most = PROMPT_DECIMALS_MAX};
 }
 
 static option_spec chat_option(arguments *given) {
@@ -411,7 +403,7 @@ static option_spec figures_option(arguments *given) {
                          OPTION_TEXT,
                          &given->figures,
                          "FILE",
-                         "figure with a panel per layer to write as well, .svg or .png",
+                         "figure to write as well, .svg or .png: a panel for each layer",
                          .values = VALUE_FILE};
 }
 
@@ -426,7 +418,8 @@ int command_probe(int argc, char **argv) {
         OPTIONS_ABOUT("model"),
         model_option(&given.model),
         {"context", OPTION_UNSIGNED, &given.context, "N",
-         "context in tokens (default: what the model was trained for)"},
+         "context in tokens (default: what the model was trained for)", .least = 1,
+         .most = MODEL_CONTEXT_MAX},
         llama_option(&given.llama),
         plugin_option(&given.plugin),
         threads_option(&given.threads),
@@ -446,8 +439,8 @@ int command_probe(int argc, char **argv) {
         decimals_option(&given),
         seed_option(&given.seed, "seed of the numbers (default 1)"),
         {"prompt", OPTION_TEXT, &given.prompt, "TEXT",
-         "text whose beginnings to read instead of numbers; or a question about them, with {seq} "
-         "for the sequence",
+         "text to read, in growing prefixes, instead of numbers; with {seq}, a question about the "
+         "numbers, which take its place",
          .aliases = "text"},
         {"prompt-file", OPTION_TEXT, &given.prompt_file, "FILE", "file with that text",
          .values = VALUE_FILE},
@@ -456,20 +449,26 @@ int command_probe(int argc, char **argv) {
          "how often its largest weight lies on the token to be copied"},
         chat_option(&given),
         {"tokens", OPTION_UNSIGNED, &given.tokens, "N",
-         "maximum number of tokens of an answer (default 12)", .aliases = "answer-tokens"},
+         "maximum number of tokens of an answer (default 12)", .aliases = "answer-tokens",
+         .least = 1, .most = ANSWER_TOKENS_MAX},
         {"perplexity", OPTION_TEXT, &given.perplexity, "FILE",
          "text to measure the perplexity of as well", .values = VALUE_FILE},
         {"perplexity-tokens", OPTION_UNSIGNED, &given.perplexity_tokens, "N",
-         "maximum number of its tokens (default 8192)"},
+         "maximum number of tokens of that text (default 8192)", .least = PROBE_JUDGED_MIN,
+         .most = TEXT_MAX},
         OPTIONS_ABOUT("output"),
         {"every", OPTION_UNSIGNED, &given.every, "N",
-         "distance of the positions that are averaged (default: about 32 of each 512)"},
+         "number of positions from one that is averaged to the next (default: about 32 of each 512 "
+         "are)",
+         .least = 1, .most = PROBE_EVERY_MAX},
         {"keys", OPTION_UNSIGNED, &given.keys, "N",
          "number of largest weights to record of the heads that policies act on, with their tokens "
-         "(1 to 64): for --json, --csv and --html"},
+         "(1 to 64): for --json, --csv and --html",
+         .least = 1, .most = PROBE_KEYS_MAX},
         {"gaps", OPTION_FLAG, &given.has_gaps, NULL,
          "count the logits close to the largest, and find the beta that each length calls for"},
-        {"layer", OPTION_UNSIGNED, &given.layer, "N", "layer whose heads to print and draw"},
+        {"layer", OPTION_UNSIGNED, &given.layer, "N", "layer whose heads to print and draw",
+         .most = MODEL_LAYERS_MAX - 1},
         {"all-heads", OPTION_FLAG, &given.shows_heads, NULL, "print a line for each head"},
         json_option(&given.json, JSON_SUMMARY),
         csv_option(&given.csv, CSV_SUMMARY),
@@ -477,11 +476,11 @@ int command_probe(int argc, char **argv) {
          "page to write: a grid of all heads with their curves, for a browser",
          .values = VALUE_FILE},
         {"figure", OPTION_TEXT, &given.figure, "FILE",
-         "figure of the heads of --layer (default layer 0) to write, .svg or .png",
+         "figure to write, .svg or .png: the heads of --layer (default layer 0)",
          .values = VALUE_FILE},
         figures_option(&given),
         {"gaps-figure", OPTION_TEXT, &given.gaps_figure, "FILE",
-         "figure of the beta that each head's length calls for to write, .svg or .png; implies "
+         "figure to write, .svg or .png: the beta that each head needs at each length; implies "
          "--gaps",
          .values = VALUE_FILE},
         share_option(&given),
@@ -516,7 +515,8 @@ int command_figure3(int argc, char **argv) {
         {"out", OPTION_TEXT, &given.figure, "FILE",
          "figure to write, .svg or .png (default figure3.svg)", .letter = 'o',
          .values = VALUE_FILE},
-        {"layer", OPTION_UNSIGNED, &given.layer, "N", "layer to draw (default 0)"},
+        {"layer", OPTION_UNSIGNED, &given.layer, "N", "layer to draw (default 0)",
+         .most = MODEL_LAYERS_MAX - 1},
         figures_option(&given),
         share_option(&given),
         OPTIONS_ABOUT("model"),

@@ -92,10 +92,11 @@ line_result read_line(line_reader *reader, const char **line, size_t *length) {
     }
 }
 
-void describe_bad_line(const line_reader *reader, line_result result, char *text, size_t size) {
+size_t describe_bad_line(const line_reader *reader, line_result result, char *text, size_t size) {
     if (result == LINE_NUL)
         snprintf(text, size, "not a text file (NUL byte at offset %" PRIu64 ")", reader->nul);
     else
-        snprintf(text, size, "line %zu is longer than %zu bytes; --max-line sets the limit",
-                 reader->line_number + 1, limit_of(reader));
+        snprintf(text, size, "line longer than %zu bytes; --max-line sets the limit",
+                 limit_of(reader));
+    return result == LINE_NUL ? 0 : reader->line_number + 1;
 }

@@ -38,7 +38,7 @@ line_result read_line(line_reader *reader, const char **line, size_t *length);
 bool has_line(const line_reader *reader);
 
 /* Why a file was refused, for LINE_NUL and LINE_TOO_LONG: "not a text file (NUL byte at offset
- * 0)". */
-void describe_bad_line(const line_reader *reader, line_result result, char *text, size_t size);
+ * 0)". Returns the line, from 1, where it is one of them that is wrong, and 0 otherwise. */
+size_t describe_bad_line(const line_reader *reader, line_result result, char *text, size_t size);
 
 #endif

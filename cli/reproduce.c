@@ -221,10 +221,10 @@ int command_reproduce(int argc, char **argv) {
          .words = part_words()},
         {"out-dir", OPTION_TEXT, &run->folder, "DIR", "folder of the report (default report)",
          .letter = 'o', .aliases = "out", .values = VALUE_FOLDER},
-        {"check", OPTION_TEXT, &check, "published",
-         "print how far Table 1 is from the published figures, in standard errors, and where by "
-         "more than two",
-         .values = VALUE_WORD, .words = checks},
+        {"compare", OPTION_CHOICE, &check, "WITH",
+         "print how far Table 1 is from the {} figures, in standard errors, and where by more than "
+         "two",
+         .aliases = "check", .values = VALUE_WORD, .words = checks},
         yes_option(&given.is_confirmed),
         threads_option(&given.threads),
         mpi_option(&mpi),
@@ -258,12 +258,13 @@ int command_reproduce(int argc, char **argv) {
     const command_syntax syntax = {
         .name = "reproduce",
         .operands = "",
-        .about = "Makes the paper's table and figures on max retrieval, says which of them were\n"
-                 "reproduced, and writes a report. Heads trained at the paper's scale are part of\n"
-                 "whet; one more is trained during the run. Stopped at any time, the same command\n"
-                 "continues. The experiment on CLRS-Text trains language models for half an hour\n"
-                 "or more and runs only when asked for: --only clrs. Under mpirun, the work is\n"
-                 "dealt to the ranks, which must see the same folder.\n",
+        .about =
+            "Makes the paper's table and figures on max retrieval, says which of them were\n"
+            "reproduced, and writes a report. Heads trained at the paper's scale are part of\n"
+            "whet; one more is trained during the run. It can be stopped at any time; the\n"
+            "same command continues. The experiment on CLRS-Text trains language models for\n"
+            "half an hour or more and runs only when asked for: --only clrs. Under mpirun, the\n"
+            "work is dealt to the ranks, which must see the same folder.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = list,
@@ -277,10 +278,6 @@ int command_reproduce(int argc, char **argv) {
         return options_status(result);
     if (run->only && !list_makes_sense(run->only))
         return STATUS_MISUSE;
-    if (check && strcmp(check, "published") != 0) {
-        complain("--check: '%s' is not 'published'", check);
-        return STATUS_MISUSE;
-    }
     lab_catch_interrupts();
     take_scale(&given);
     reproduction_keep_scale(run);

@@ -30,7 +30,7 @@ void close_reproduction(reproduce_arguments *given);
 
 static inline option_spec fresh_steps_option(option_range *steps) {
     return (option_spec){"fresh-steps", OPTION_RANGE, steps, "N",
-                         "training steps of the head that is trained to show how (default 20000)"};
+                         "training steps of the head trained during the run (default 20000)"};
 }
 
 /* confirm_seconds for all jobs; the question lists the longest. */

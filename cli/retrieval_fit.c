@@ -23,7 +23,7 @@ typedef struct arguments {
 static options_result parse(int argc, char **argv, arguments *given) {
     const option_spec options[] = {
         {"degree", OPTION_UNSIGNED, &given->degree, "D",
-         "degree of the polynomials, 1 to 8 (default 4)"},
+         "degree of the polynomials, 1 to 8 (default 4)", .least = 1, .most = WHET_POLY_DEGREE_MAX},
         {"cap", OPTION_NUMBER, &given->cap, "B", "limit of beta, from 1/B to B (default 10)"},
         {"sizes", OPTION_TEXT, &given->sizes, "LIST",
          "items in a set, " LIST_FORM " (default 16..4096:x2)"},

@@ -7,6 +7,7 @@
 #include "ranks.h"
 #include "registry_words.h"
 
+#include "base/choices.h"
 #include "base/signals.h"
 #include "retrieval/train.h"
 
@@ -33,15 +34,18 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"seeds", OPTION_TEXT, &given->seeds, "LIST",
          "seeds, one head for each, such as 1..10 (default 1)", .aliases = "seed"},
         {"sizes", OPTION_TEXT, &given->sizes, "A-B",
-         "range of the items in a set, drawn for each step (default 5-16)"},
-        {"classes", OPTION_UNSIGNED, &given->classes, "N", "number of classes (default 10)"},
+         "range of the items in a set, drawn for each step, or one number (default 5-16)"},
+        {"classes", OPTION_UNSIGNED, &given->classes, "N", "number of classes (default 10)",
+         .least = 2, .most = RETRIEVAL_CLASSES_MAX},
         {"nearest", OPTION_NUMBER, &config->nearest, "S",
          "smallest part of the range of priorities, at its top, that a set uses; the part is "
          "log-uniform from S to 1 (default 1: always the whole range)"},
         OPTIONS_ABOUT("model"),
         {"depth", OPTION_UNSIGNED, &given->depth, "N",
-         "number of hidden layers of each MLP (default 1)"},
-        {"width", OPTION_UNSIGNED, &given->width, "N", "width of the hidden layers (default 128)"},
+         "number of hidden layers of each MLP (default 1)", .least = 1,
+         .most = RETRIEVAL_DEPTH_MAX},
+        {"width", OPTION_UNSIGNED, &given->width, "N", "width of the hidden layers (default 128)",
+         .least = 1, .most = RETRIEVAL_WIDTH_MAX},
         {"rounding", OPTION_CHOICE, &given->precision, "TYPE",
          "what is rounded to bfloat16: {} (default bf16-products: operands of matrix products, as "
          "on TPUs; bf16: only priority and query; f32: nothing)",
@@ -50,15 +54,17 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "policy in training, with gradients through beta (default softmax)", .values = VALUE_WORD,
          .words = policy_words()},
         {"scale", OPTION_NUMBER, &config->scale, "S", "factor on all logits (default 1)"},
-        {"learn-scale", OPTION_FLAG, &config->learn_scale, NULL, "learn that factor"},
+        {"learn-scale", OPTION_FLAG, &config->learn_scale, NULL, "learn the factor of --scale"},
         {"blind-key", OPTION_FLAG, &given->key_is_blind, NULL,
          "hide the class of an item from its key"},
         OPTIONS_ABOUT("training"),
-        {"steps", OPTION_UNSIGNED, &given->steps, "N", "number of steps (default 100000)"},
-        {"batch", OPTION_UNSIGNED, &given->batch, "N", "sets in a step (default 128)"},
+        {"steps", OPTION_UNSIGNED, &given->steps, "N", "number of steps (default 100000)",
+         .most = LAB_STEPS_MAX},
+        {"batch", OPTION_UNSIGNED, &given->batch, "N", "sets in a step (default 128)", .least = 1,
+         .most = RETRIEVAL_BATCH_MAX},
         {"rate", OPTION_NUMBER, &config->rate, "R", "learning rate of Adam (default 0.001)"},
         {"rate-end", OPTION_NUMBER, &given->rate_end, "R",
-         "learning rate at the end of a half cosine (default: constant)"},
+         "final learning rate of a half-cosine schedule (default: constant)"},
         {"l2", OPTION_CHOICE, &given->l2, "KIND",
          "L2 regularisation: {} (default decoupled: w -= rate lambda w; loss adds lambda sum w^2)",
          .values = VALUE_WORD, .words = retrieval_l2_names},
@@ -75,10 +81,11 @@ static options_result parse(int argc, char **argv, arguments *given) {
          "continue the run in the folder, if there is one; options not given keep its values, and "
          "--steps may be larger"},
         {"checkpoint-every", OPTION_UNSIGNED, &given->folder.checkpoint_interval, "N",
-         "steps between checkpoints (default 5000; 0: only at the end)"},
+         "steps between checkpoints (default 5000; 0: only at the end)", .most = LAB_STEPS_MAX},
         {"log-every", OPTION_UNSIGNED, &given->folder.log_interval, "N",
          "steps between lines of the log (default 500; 0: no log); the first and last step have "
-         "lines in any case"},
+         "lines in any case",
+         .most = LAB_STEPS_MAX},
         yes_option(&given->is_confirmed),
         threads_option(&given->threads),
         mpi_option(&given->mpi),
@@ -157,9 +164,10 @@ static int run(const arguments *given, const number_list *seeds) {
     if (status == STATUS_OK && !retrieval_train(&lab.engine, &request, NULL, &lab.error))
         status = report_rank_error(request.ranks, &lab.error);
     else if (status == STATUS_OK && lab_is_first(request.ranks))
-        printf("%zu head%s of %zu parameters, %llu steps each: %s\n", seeds->count,
+        printf("%zu head%s of %zu parameters, %llu step%s each: %s\n", seeds->count,
                seeds->count == 1 ? "" : "s", retrieval_parameters(&given->config),
-               (unsigned long long)given->config.steps, given->folder.path);
+               (unsigned long long)given->config.steps, given->config.steps == 1 ? "" : "s",
+               given->folder.path);
     close_ranks(request.ranks, status);
     close_laboratory(&lab);
     return status;

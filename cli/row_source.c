@@ -101,7 +101,8 @@ static row_result next_line(row_source *source, row_values *row, row_error *erro
             return ROW_NO_MEMORY;
         case LINE_NUL:
         case LINE_TOO_LONG:
-            describe_bad_line(&source->lines, result, error->message, sizeof error->message);
+            error->line =
+                describe_bad_line(&source->lines, result, error->message, sizeof error->message);
             return ROW_MALFORMED;
         }
         if (is_skipped(source, line))

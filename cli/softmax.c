@@ -31,6 +31,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define BETA_MAX 1e30 /* the library applies no larger one */
+
 /* Positions up to here are exact in a double, and rows can be counted on from it. */
 #define POSITION_MAX (UINT64_C(1) << 53)
 
@@ -248,7 +250,9 @@ static int add_to_batch(softmax_work *work, const row_source *source) {
 static int complain_of_input(const row_source *source, row_result result, const row_error *error) {
     switch (result) {
     case ROW_MALFORMED:
-        if (error->line > 0)
+        if (error->line > 0 && error->column == 0)
+            complain("%s:%zu: %s", source->path, error->line, error->message);
+        else if (error->line > 0)
             complain("%s:%zu:%zu: %s", source->path, error->line, error->column, error->message);
         else
             complain("%s: %s", source->path, error->message);
@@ -344,14 +348,10 @@ static bool is_float(double value) { return fabs(value) <= (double)FLT_MAX; }
 static int set_extras(softmax_work *work, const softmax_options *given) {
     work->has_sink = !isnan(given->sink);
     work->has_beta = !isnan(given->beta);
-    if (work->has_sink && !is_float(given->sink)) {
-        complain("--sink: too large for a 32-bit float");
-        return STATUS_MISUSE;
-    }
-    if (work->has_beta && !(given->beta > 0 && is_float(given->beta))) {
-        complain("--beta: not a positive 32-bit float");
-        return STATUS_MISUSE;
-    }
+    if (work->has_sink && !is_float(given->sink))
+        return refuse_range("sink", given->sink, "that of 32-bit floats, -3.4e38 to 3.4e38");
+    if (work->has_beta && !(given->beta >= 0 && given->beta <= BETA_MAX))
+        return refuse_range("beta", given->beta, "0 to 1e30");
     work->sink = work->has_sink ? (float)given->sink : 0;
     work->beta = work->has_beta ? (float)given->beta : 1;
     work->position = (int64_t)given->position.value;
@@ -416,17 +416,17 @@ int command_softmax(int argc, char **argv) {
          "logit of a sink: an entry added to every row, which counts in entropy and normalisation "
          "but is not printed"},
         {"beta", OPTION_NUMBER, &given.beta, "X",
-         "inverse temperature of every row, for policies without a temperature of their own: "
-         "softmax, or a map by itself"},
+         "inverse temperature of every row, from 0 to 1e30, for policies without a temperature of "
+         "their own: softmax, or a map by itself"},
         {"position", OPTION_RANGE, &given.position, "P",
          "token position of the first row (default 0), for policies such as llama4; it increases "
          "by one per row"},
         {"precision", OPTION_RANGE, &given.precision, "N",
          "significant digits to print, 1 to 17 (default: 9 for probabilities; for statistics, as "
          "many as reading back the same number needs)"},
-        {"format", OPTION_CHOICE, &given.format, "NAME",
+        {"input-format", OPTION_CHOICE, &given.format, "NAME",
          "format of the input: {} (default auto: by the first bytes, then the file's name)",
-         .values = VALUE_WORD, .words = formats},
+         .aliases = "format", .values = VALUE_WORD, .words = formats},
         {"header", OPTION_FLAG, &given.has_header, NULL,
          "skip the first line of each file, and lines that start with '#'; for text and CSV"},
         {"comments", OPTION_FLAG, &given.skip_comments, NULL,
@@ -459,9 +459,8 @@ int command_softmax(int argc, char **argv) {
                 "\n"
                 "exit status:\n"
                 "  0  success\n"
-                "  1  a row held nan or +inf, memory ran out, or a file could not be read or\n"
-                "     written\n"
-                "  2  wrong command line or input\n",
+                "  1  a row held nan or +inf, memory ran out, or reading or writing failed\n"
+                "  2  wrong command line or input; a file that does not exist counts as such\n",
         .examples = "echo 1 2 3 4 | whet softmax\n"
                     "whet softmax --policy softmax --policy adaptive --stats rows.csv\n"
                     "whet softmax --header --precision 4 logits.csv\n"

@@ -5,6 +5,7 @@
  */
 #include "theory.h"
 
+#include "help.h"
 #include "messages.h"
 #include "results.h"
 #include "text.h"
@@ -307,12 +308,16 @@ static int show_all(theory_run *run) {
 }
 
 static int show_named(const char *name, theory_run *run) {
-    nearest_word search = nearest_to(name, strlen(name));
-    for (size_t i = 0; i < STATEMENTS; i++) {
+    for (size_t i = 0; i < STATEMENTS; i++)
         if (strcmp(statements[i].name, name) == 0)
             return statements[i].show(run);
+    return STATUS_MISUSE;
+}
+
+static int unknown_statement(const char *name) {
+    nearest_word search = nearest_to(name, strlen(name));
+    for (size_t i = 0; i < STATEMENTS; i++)
         nearest_offer(&search, statements[i].name);
-    }
     if (search.found)
         complain("unknown statement '%s'; did you mean '%s'?", name, search.found);
     else
@@ -320,22 +325,58 @@ static int show_named(const char *name, theory_run *run) {
     return STATUS_MISUSE;
 }
 
-static bool options_make_sense(const theory_run *o) {
+static int check_options(const theory_run *o) {
     if (!(o->spread >= 0))
-        complain("--spread: %g is negative", o->spread);
-    else if (!(o->temperature > 0))
-        complain("--temperature: %g is not above 0", o->temperature);
-    else if (!(o->mass > 0 && o->mass < 1))
-        complain("--mass: %g is not between 0 and 1", o->mass);
-    else if (!(o->gain > 0))
-        complain("--gain: %g is not above 0", o->gain);
-    else if (o->layers < 1 || o->layers > DISPERSION_LAYERS_MAX)
-        complain("--num-layers: must be 1 to %d", DISPERSION_LAYERS_MAX);
-    else if (o->layer_heads < 1 || o->layer_heads > DISPERSION_HEADS_MAX)
-        complain("--num-heads: must be 1 to %d", DISPERSION_HEADS_MAX);
-    else
-        return true;
-    return false;
+        return refuse_range("spread", o->spread, "0 or more");
+    if (!(o->temperature > 0))
+        return refuse_range("temperature", o->temperature, "above 0");
+    if (!(o->mass > 0 && o->mass < 1))
+        return refuse_range("mass", o->mass, "above 0, below 1");
+    if (!(o->gain > 0))
+        return refuse_range("gain", o->gain, "above 0");
+    return STATUS_OK;
+}
+
+static bool is_among(const char *name, const char *const *names) {
+    while (*names && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* The value of an option that is NaN unless given. */
+static void set_default(double *value, double usual) { *value = isnan(*value) ? usual : *value; }
+
+static void set_count(uint64_t *value, uint64_t usual) { *value = *value ? *value : usual; }
+
+/* Refuses options that a statement, named or not, does not use; those not given get defaults. */
+static int settle_options(theory_run *o, const char *named) {
+    const struct {
+        const char *option;
+        bool is_given;
+        const char *users[4];
+    } uses[] = {
+        {"from", o->heads_path != NULL, {"lemma", "spread", "precision"}},
+        {"spread", !isnan(o->spread), {"reach", "precision"}},
+        {"temperature", !isnan(o->temperature), {"reach"}},
+        {"mass", !isnan(o->mass), {"reach"}},
+        {"num-layers", o->layers != 0, {"dispersion"}},
+        {"num-heads", o->layer_heads != 0, {"dispersion"}},
+        {"gain", !isnan(o->gain), {"dispersion"}},
+    };
+    for (size_t i = 0; named && i < sizeof uses / sizeof *uses; i++)
+        if (uses[i].is_given && !is_among(named, uses[i].users)) {
+            char names[WORDS_SIZE_MAX];
+            complain("--%s is for %s, not for %s", uses[i].option, join_words(uses[i].users, names),
+                     named);
+            return STATUS_MISUSE;
+        }
+    set_default(&o->spread, 8);
+    set_default(&o->temperature, 1);
+    set_default(&o->mass, 0.5);
+    set_default(&o->gain, 1);
+    set_count(&o->layers, 3);
+    set_count(&o->layer_heads, 4);
+    return check_options(o);
 }
 
 /* Runs what was asked for, and keeps the results if it went well. */
@@ -355,13 +396,8 @@ static int run_statements(theory_run *run, const char *name, const char *json_pa
 
 int command_theory(int argc, char **argv) {
     const char *json_path = NULL;
-    theory_run run = {.spread = 8,
-                      .temperature = 1,
-                      .mass = 0.5,
-                      .gain = 1,
-                      .layers = 3,
-                      .layer_heads = 4,
-                      .seed = SEED_DEFAULT};
+    theory_run run = {
+        .spread = NAN, .temperature = NAN, .mass = NAN, .gain = NAN, .seed = SEED_DEFAULT};
     const option_spec options[] = {
         {"from", OPTION_TEXT, &run.heads_path, "PATH",
          "checkpoint, or folder of 'whet retrieval train' whose first head is taken, for lemma, "
@@ -373,9 +409,11 @@ int command_theory(int argc, char **argv) {
         {"mass", OPTION_NUMBER, &run.mass, "P",
          "coefficient wanted on one item, for reach (default 0.5)"},
         {"num-layers", OPTION_UNSIGNED, &run.layers, "N",
-         "number of layers, for dispersion (default 3)", .aliases = "layers"},
+         "number of layers, for dispersion (default 3)", .aliases = "layers", .least = 1,
+         .most = DISPERSION_LAYERS_MAX},
         {"num-heads", OPTION_UNSIGNED, &run.layer_heads, "N",
-         "number of heads per layer, for dispersion (default 4)", .aliases = "layer-heads"},
+         "number of heads per layer, for dispersion (default 4)", .aliases = "layer-heads",
+         .least = 1, .most = DISPERSION_HEADS_MAX},
         {"gain", OPTION_NUMBER, &run.gain, "G",
          "size of the query and key weights, for dispersion (default 1)"},
         seed_option(&run.seed, "seed of everything random (default 1)"),
@@ -408,9 +446,11 @@ int command_theory(int argc, char **argv) {
     options_result result = parse_options(&syntax, argc, argv, &operands);
     if (result != OPTIONS_GIVEN)
         return options_status(result);
-    if (!options_make_sense(&run))
-        return STATUS_MISUSE;
-    int status = reserve_output(&json_path, 1);
-    return status == STATUS_OK ? run_statements(&run, operands ? argv[1] : NULL, json_path)
-                               : status;
+    const char *name = operands ? argv[1] : NULL;
+    int status = name && !is_among(name, words) ? unknown_statement(name) : STATUS_OK;
+    if (status == STATUS_OK)
+        status = settle_options(&run, name);
+    if (status == STATUS_OK)
+        status = reserve_output(&json_path, 1);
+    return status == STATUS_OK ? run_statements(&run, name, json_path) : status;
 }

@@ -64,21 +64,17 @@ static int check_values(const arguments *given, tune_request *request) {
                  given->text.count == 0 ? "text" : "check");
         return STATUS_MISUSE;
     }
-    if (!(given->rate > 0 && given->rate <= 1)) {
-        complain("--rate: %g is out of range (above 0, up to 1)", given->rate);
-        return STATUS_MISUSE;
-    }
-    if (!(given->text_weight >= 0 && given->text_weight <= 1e6)) {
-        complain("--text-weight: %g is out of range (0 to 1,000,000)", given->text_weight);
-        return STATUS_MISUSE;
-    }
+    if (!(given->rate > 0 && given->rate <= 1))
+        return refuse_range("rate", given->rate, "above 0, up to 1");
+    if (!(given->text_weight >= 0 && given->text_weight <= 1e6))
+        return refuse_range("text-weight", given->text_weight, "0 to 1,000,000");
     const char *by = given->by ? given->by : given->is_forward ? "layer" : "head";
     for (size_t i = 0; tune_by_names[i]; i++)
         if (strcmp(tune_by_names[i], by) == 0)
             request->by = (tune_by)i;
     if (given->is_forward && request->by == TUNE_BY_HEAD) {
-        complain("--by head: forward passes find one number for all heads or for each layer; use "
-                 "--by layer, or leave out --forward");
+        complain("--by head: forward passes find one set of parameters for all heads or for each "
+                 "layer; use --by layer, or leave out --forward");
         return STATUS_MISUSE;
     }
     return STATUS_OK;
@@ -275,8 +271,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *status
          "other texts, on which the result is judged; files of one folder are one domain",
          .values = VALUE_FILE},
         {"validate", OPTION_FILES, &given->validate, "FILE...",
-         "texts that the choice is made on, at least two folders (default: a quarter of --text, "
-         "and a text that whet brings along)",
+         "texts to choose the result by, in at least two folders (default: a quarter of --text, "
+         "and a text that whet has built in)",
          .values = VALUE_FILE},
         {"prefix", OPTION_TEXT, &given->prefix, "TEXT",
          "text before every sequence, which is not judged: a chat model needs the beginning of an "
@@ -288,7 +284,7 @@ static options_result parse(int argc, char **argv, arguments *given, int *status
         rope_option(&given->rope),
         OPTIONS_ABOUT("what is tuned"),
         {"by", OPTION_CHOICE, &given->by, "WHAT",
-         "heads that share their numbers: {} (default head; with --forward layer)",
+         "which heads share parameters: {} (default head; with --forward layer)",
          .values = VALUE_WORD, .words = tune_by_names},
         {"layers", OPTION_TEXT, &given->layers, "LIST",
          "layers to tune, such as 0-3,7 (default: all)"},

@@ -91,13 +91,13 @@ static bool print_task(const tune_request *request, const tune_result *r) {
 
 static void print_choice(const tune_result *r, const char *out) {
     if (!r->is_chosen) {
-        printf("\nNothing found: no numbers gain on the validation texts within the limit. "
+        printf("\nNothing found: no parameters gain on the validation texts within the limit. "
                "%s has beta = 1.\n",
                out);
         return;
     }
-    static const char *const what[] = {"one number for all heads", "one number for each layer",
-                                       "one number for each head"};
+    static const char *const what[] = {"the same parameters for all heads",
+                                       "parameters for each layer", "parameters for each head"};
     printf("\nChosen on the validation texts: %s, seed %zu, step %zu", what[r->by], r->seed,
            r->step);
     if (r->share < 1)
@@ -119,7 +119,7 @@ static void print_better_control(const tune_result *r) {
     printf("But %s", name);
     if (beta > 0)
         printf(" (beta %.3f)", beta);
-    printf(" is better on the check texts: against it, the chosen numbers have %+.3g%s [%+.3g, "
+    printf(" is better on the check texts: against it, the chosen parameters have %+.3g%s [%+.3g, "
            "%+.3g] %s.\n",
            scale * change.mean, r->task_count ? "" : " %", scale * change.low, scale * change.high,
            r->task_count ? "loss a token" : "perplexity");

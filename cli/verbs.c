@@ -56,7 +56,6 @@ int run_verb(const verb_table *table, int argc, char **argv) {
     options_result result = OPTIONS_GIVEN;
     if (is_visiting_syntaxes())
         return visit_verbs(table);
-    name_command(table->command);
     while (at < argc && take_preference(argc, argv, &at, &result)) {
         if (result != OPTIONS_GIVEN)
             return options_status(result);

@@ -44,7 +44,7 @@ bool policy_config_has_plain_temperature(const whet_policy *policy) {
 
 bool policy_config_weaken(whet_policy *policy, double strength, message *why) {
     if (!(strength >= 0 && strength <= 1))
-        return message_set(why, "strength must be between 0 and 1");
+        return message_set(why, "out of range (0 to 1)");
     if (!whet_policy_is_temperature(policy) && policy_config_has_plain_temperature(policy))
         return message_set(why, "strength does not apply to a map without a temperature");
     if (policy->strength != 1)

@@ -42,7 +42,7 @@ policy_config policy_config_start(void);
 void policy_config_free(policy_config *config); /* softmax everywhere again */
 
 /* policy_config_parse.c: reads a file of `bytes` bytes into a config that was started. Free it
- * whatever this returns. */
+ * whatever this returns. A reason begins with its line, "3: unknown key", to follow "FILE:". */
 bool policy_config_parse(policy_config *config, const char *text, size_t bytes, message *why);
 
 /* The policy of one head of one layer; the same address for all heads that one rule decides. */

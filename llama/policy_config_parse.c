@@ -20,7 +20,7 @@ typedef struct reader {
 } reader;
 
 static bool wrong(const reader *r, const char *what) {
-    return message_set(r->why, "line %u: %s", r->line, what);
+    return message_set(r->why, "%u: %s", r->line, what);
 }
 
 static void skip_space(reader *r) {
@@ -222,7 +222,7 @@ static bool read_field(reader *r, fields *f, policy_config *rules_go_to) {
         return once(r, &f->has_heads) && read_string(r, f->heads);
     if (rules_go_to && strcmp(key, "rules") == 0)
         return once(r, &f->has_rules) && read_rules(r, rules_go_to);
-    return message_set(r->why, "line %u: unknown key \"%.40s\"", r->line, key);
+    return message_set(r->why, "%u: unknown key \"%.40s\"", r->line, key);
 }
 
 /* Reads an object: a rule where rules_go_to is NULL, otherwise the whole file. */
@@ -241,7 +241,7 @@ static bool read_object(reader *r, fields *f, policy_config *rules_go_to) {
 /* Composes the message with which the value of a key is refused. */
 static bool refuse_value(const reader *r, const char *key, const char *value,
                          const message *reason) {
-    return message_set(r->why, "line %u: \"%s\": %.60s: %.300s", r->line, key, value, reason->text);
+    return message_set(r->why, "%u: \"%s\": %.60s: %.300s", r->line, key, value, reason->text);
 }
 
 static bool finish_policy(const reader *r, const fields *f, whet_policy *policy) {

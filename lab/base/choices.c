@@ -16,6 +16,11 @@ static const char *limit_text(double value, char text[NUMBER_SIZE]) {
         snprintf(text, NUMBER_SIZE, "-%.30s", grouped((uint64_t)-value, digits));
     } else {
         snprintf(text, NUMBER_SIZE, "%.15g", value);
+        if (strchr(text, 'e') && fabs(value) >= 1e-9 && fabs(value) < 1) /* 1e-07: in full */
+            snprintf(text, NUMBER_SIZE, "%.*f", 9, value);
+        if (strchr(text, '.') && !strchr(text, 'e'))
+            for (size_t end = strlen(text); text[end - 1] == '0';)
+                text[--end] = '\0';
     }
     return text;
 }

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of any training. */
+enum { LAB_STEPS_MAX = 1000000000 };
+
 /* Whether an option's value lies within limits; NaN does not. The error names the option. */
 bool lab_in_range(const char *option, double value, double least, double most, lab_error *error);
 

@@ -151,7 +151,7 @@ json_t *lab_json_read(const char *path, lab_error *error) {
     if (!json && reason.line == LAB_JSON_MEMORY)
         lab_fail_memory(error);
     else if (!json)
-        lab_fail(error, LAB_INPUT, "%s: not JSON: line %d: %s", path, reason.line, reason.text);
+        lab_fail(error, LAB_INPUT, "%s:%d: not JSON: %s", path, reason.line, reason.text);
     return json;
 }
 

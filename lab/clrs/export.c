@@ -95,8 +95,7 @@ static bool check_wishes(const clrs_export *wanted, lab_error *error) {
     for (size_t j = 0; find_seed(wanted, j, &seed); j++)
         if (seed > INT32_MAX)
             return lab_fail(error, LAB_INPUT,
-                            "--seeds: %" PRIu64 " is out of range (0 to %d) in these files", seed,
-                            INT32_MAX);
+                            "--seeds: %" PRIu64 " is out of range (0 to 2,147,483,647)", seed);
     for (size_t i = 0; i < wanted->algorithm_count; i++) {
         int64_t length = 0;
         for (size_t j = 0; find_length(wanted, wanted->algorithms[i], j, &length); j++) {

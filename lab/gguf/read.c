@@ -11,6 +11,7 @@
 #include "gguf/types.h"
 
 #include "base/checked.h"
+#include "base/grouped.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +26,7 @@
 enum {
     VALUE_BYTES_MIN = 8 + 4 + 1,      /* an empty key, a kind, a byte */
     TENSOR_BYTES_MIN = 8 + 4 + 4 + 8, /* no name, no dimensions, a type, an offset */
+    HEADER_BYTES = 4 + 4 + 8 + 8,     /* the magic, a version, two counts */
     VERSION_MIN = 2,
     VERSION_MAX = 3
 };
@@ -65,11 +67,23 @@ __attribute__((format(printf, 2, 3))) static bool complain(cursor *reader, const
                     reader->what, length, reader->item.bytes, reader->at, complaint);
 }
 
+/* The current key or tensor needs `count` more bytes from `at` on, but the file ends before. */
+static bool fail_short(const cursor *reader, uint64_t at, uint64_t count) {
+    char needed[NUMBER_SIZE], there[NUMBER_SIZE], item[80] = "";
+    int length = reader->item.length > 64 ? 64 : (int)reader->item.length;
+    if (length > 0)
+        snprintf(item, sizeof item, " \"%.*s\"", length, reader->item.bytes);
+    uint64_t end = at > UINT64_MAX - count ? UINT64_MAX : at + count;
+    return lab_fail(reader->error, LAB_INPUT,
+                    "%s: truncated file: %s%s needs data up to %s bytes, but there are %s",
+                    reader->file, reader->what, item, grouped(end, needed),
+                    grouped(reader->size, there));
+}
+
 /* The next `count` bytes; NULL and an error if the file ends before. */
 static const uint8_t *take(cursor *reader, uint64_t count) {
     if (count > reader->size - reader->at) {
-        complain(reader, "truncated file: %zu bytes, %llu more expected", reader->size,
-                 (unsigned long long)count);
+        fail_short(reader, reader->at, count);
         return NULL;
     }
     const uint8_t *bytes = reader->bytes + reader->at;
@@ -292,10 +306,13 @@ static bool check_overlaps(cursor *reader, const gguf_file *file, extent *extent
 
 static bool take_head(cursor *reader, gguf_file *file) {
     static const char other_way[] = "written on a big-endian machine, which is not supported";
-    reader->what = "head";
+    reader->what = "header";
     const uint8_t *magic = reader->size < 4 ? NULL : take(reader, 4);
     if (!magic || memcmp(magic, "GGUF", 4) != 0)
         return lab_fail(reader->error, LAB_INPUT, "%s: not a GGUF model", reader->file);
+    if (reader->size < HEADER_BYTES)
+        return lab_fail(reader->error, LAB_INPUT, "%s: truncated header (%zu of at least %d bytes)",
+                        reader->file, reader->size, HEADER_BYTES);
     if (!take_u32(reader, &file->version))
         return false;
     if (file->version < VERSION_MIN || file->version > VERSION_MAX)
@@ -306,7 +323,7 @@ static bool take_head(cursor *reader, gguf_file *file) {
         return false;
     size_t left = reader->size - reader->at;
     if (file->n_values > left / VALUE_BYTES_MIN || file->n_tensors > left / TENSOR_BYTES_MIN)
-        return complain(reader, "%llu keys and %llu tensors do not fit in the file",
+        return complain(reader, "number of keys (%llu) or tensors (%llu) too large for the file",
                         (unsigned long long)file->n_values, (unsigned long long)file->n_tensors);
     return true;
 }
@@ -345,10 +362,7 @@ static bool place_tensor(cursor *reader, const gguf_file *file, gguf_tensor *ten
         return complain(reader, "its offset %llu is not a multiple of the alignment %zu",
                         (unsigned long long)place->begin, file->alignment);
     if (place->end > data_bytes)
-        return complain(reader,
-                        "its data ends at %llu, but the file has only %zu bytes of data: it is "
-                        "truncated",
-                        (unsigned long long)place->end, data_bytes);
+        return fail_short(reader, file->data_start, place->end);
     tensor->bytes = reader->bytes + file->data_start + (size_t)place->begin;
     return true;
 }

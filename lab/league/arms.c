@@ -133,8 +133,11 @@ bool league_arms_add(league_arms *arms, const char *name, lab_error *error) {
         whet_policy ignored;
         whet_policy_parse(name, &ignored, reason, sizeof reason);
         return lab_fail(error, LAB_INPUT,
-                        "--policy: %s, nor is it an arm of the league ('whet league --list')",
-                        reason);
+                        strncmp(reason, "unknown policy", 14) == 0
+                            ? "--policy: '%.300s' is neither a policy nor a league arm; see "
+                              "'whet league --list'"
+                            : "--policy '%.120s': %s",
+                        name, reason);
     }
     if (arm.trained_as && !league_arms_add(arms, arm.trained_as, error))
         return false;

@@ -54,14 +54,15 @@ void league_all_positions(league_request *request) {
 }
 
 bool league_scale_check(const league_scale *scale, lab_error *error) {
-    if (!lab_in_range("num-layers", scale->layers, 1, 64, error) ||
-        !lab_in_range("width", scale->width, 8, 4096, error) ||
-        !lab_in_range("num-heads", scale->heads, 1, 64, error) ||
+    if (!lab_in_range("num-layers", scale->layers, 1, LEAGUE_LAYERS_MAX, error) ||
+        !lab_in_range("width", scale->width, LEAGUE_WIDTH_MIN, LEAGUE_WIDTH_MAX, error) ||
+        !lab_in_range("num-heads", scale->heads, 1, LEAGUE_HEADS_MAX, error) ||
         !lab_in_range("batch", scale->batch, 1, LM_BATCH_MAX, error) ||
-        !lab_in_range("steps", (double)scale->steps, 1, 1e9, error) ||
+        !lab_in_range("steps", (double)scale->steps, 1, LAB_STEPS_MAX, error) ||
         !lab_in_range("num-seeds", (double)scale->seeds, 1, LEAGUE_SEEDS_MAX, error) ||
-        !lab_in_range("count", (double)scale->samples, 1, 100000, error) ||
-        !lab_in_range("max-tokens", (double)scale->tokens_max, 128, LM_CONTEXT_MAX, error))
+        !lab_in_range("count", (double)scale->samples, 1, LEAGUE_SAMPLES_MAX, error) ||
+        !lab_in_range("max-tokens", (double)scale->tokens_max, LEAGUE_TOKENS_MIN, LM_CONTEXT_MAX,
+                      error))
         return false;
     for (size_t i = 0; i < scale->rate_count; i++)
         if (!lab_in_range("rates", scale->rates[i], 1e-8, 1, error))

@@ -112,7 +112,7 @@ static bool betas_are_good(const lm_config *config, lab_error *error) {
                         "--query-betas: '%s' has a temperature of its own; use softmax or a map",
                         config->policy);
     return config->window == 0 ||
-           lab_fail(error, LAB_INPUT, "--query-betas: not together with windows");
+           lab_fail(error, LAB_INPUT, "--query-betas cannot be combined with windows");
 }
 
 /* What llama itself does not have. The bases of windows and others have the same limits. */

@@ -317,7 +317,7 @@ static bool request_is_good(const lm_eval_request *r, lab_error *error) {
         return lab_fail(error, LAB_INPUT, "nothing to evaluate");
     if (r->model->config.vocabulary != LM_CLRS_VOCABULARY)
         return lab_fail(error, LAB_INPUT,
-                        "not a model of CLRS-Text: its vocabulary has %u "
+                        "not a CLRS-Text model: its vocabulary has %u "
                         "tokens instead of %d",
                         r->model->config.vocabulary, LM_CLRS_VOCABULARY);
     for (size_t t = 0; t < r->task_count; t++)

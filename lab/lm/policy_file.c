@@ -37,7 +37,7 @@ static bool read_config(const char *path, policy_config *config, lab_error *erro
     if (!text)
         return false;
     bool good = policy_config_parse(config, text, size, &why) ||
-                lab_fail(error, LAB_INPUT, "%s: %s", path, why.text);
+                lab_fail(error, LAB_INPUT, "%s:%s", path, why.text);
     free(text);
     return good;
 }

@@ -70,7 +70,7 @@ bool lm_rope_scale(lm_config *config, const char *text, lab_error *error) {
         config->rope_base = ntk_base(config, factor);
     else if (strcmp(text, "none") != 0)
         return lab_fail(error, LAB_INPUT,
-                        "--rope: '%.40s' is not one of none, linear:F, ntk:F and yarn:F with F "
+                        "--rope: '%.40s' is not one of none, linear:F, ntk:F or yarn:F with F "
                         "from 1 to %d",
                         text, FACTOR_MAX);
     config->rope_scaling = scaling;

@@ -5,6 +5,7 @@
 #include "lm/tokens.h"
 #include "nn/training_state.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const char *const lm_loss_names[] = {"answer", "all", NULL};
@@ -89,10 +90,10 @@ static bool tasks_are_good(const lm_training *training, lab_error *error) {
     if (!lm_training_has_task(training))
         return lab_fail(error, LAB_INPUT, "--algo: no algorithm to learn");
     if (task && training->task_count > 0)
-        return lab_fail(error, LAB_INPUT, "--task: not together with --algo");
+        return lab_fail(error, LAB_INPUT, "--task cannot be combined with --algo");
     return !task || training->length_min >= task->smallest ||
-           lab_fail(error, LAB_INPUT, "--lengths: the smallest size of %s is %u", task->name,
-                    task->smallest);
+           lab_fail(error, LAB_INPUT, "--lengths: %u is out of range (at least %u for %s)",
+                    training->length_min, task->smallest, task->name);
 }
 
 bool lm_training_check(const lm_training *training, lab_error *error) {
@@ -104,12 +105,14 @@ bool lm_training_check(const lm_training *training, lab_error *error) {
     return lab_in_range("lengths", training->length_min, 2, LM_LENGTH_MAX, error) &&
            lab_in_range("lengths", training->length_max, 2, LM_LENGTH_MAX, error) &&
            (training->seed <= LM_SEED_MAX ||
-            lab_fail(error, LAB_INPUT, "--seed: larger than a signed integer of 64 bits")) &&
+            lab_fail(error, LAB_INPUT,
+                     "--seed: %" PRIu64 " is out of range (0 to 9,223,372,036,854,775,807)",
+                     training->seed)) &&
            lab_in_range("curriculum", training->curriculum, 0, 1, error) &&
            lab_in_range("batch", training->batch, 1, LM_BATCH_MAX, error) &&
            lab_in_range("accumulate", training->accumulate, 1, LM_ACCUMULATE_MAX, error) &&
-           lab_in_range("steps", (double)training->steps, 0, 1e9, error) &&
-           lab_in_range("warm-up", (double)training->warm_up, 0, 1e9, error) &&
+           lab_in_range("steps", (double)training->steps, 0, LAB_STEPS_MAX, error) &&
+           lab_in_range("warm-up", (double)training->warm_up, 0, LAB_STEPS_MAX, error) &&
            lab_in_range("rate", training->rate, 0, 10, error) &&
            lab_in_range("rate-end", training->rate_end, 0, 10, error) &&
            lab_in_range("beta1", training->beta1, 0, 0.9999, error) &&

@@ -47,7 +47,7 @@ static void *load(lab_error *error) {
     if (chosen && *chosen) {
         void *library = dlopen(chosen, RTLD_NOW | RTLD_LOCAL);
         if (!library)
-            lab_fail(error, LAB_SYSTEM, "WHET_BLAS=%s: cannot load: %s", chosen,
+            lab_fail(error, LAB_INPUT, "WHET_BLAS=%s: cannot load: %s", chosen,
                      lab_without_path(loader_reason(), chosen));
         return library;
     }

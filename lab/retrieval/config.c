@@ -45,7 +45,7 @@ static bool policy_is_good(const char *name, lab_error *error) {
  * resolve. */
 static bool penalty_is_possible(const retrieval_config *config, lab_error *error) {
     return config->leak == 0 || config->precision != RETRIEVAL_BF16_PRODUCTS ||
-           lab_fail(error, LAB_INPUT, "--leak: needs --rounding f32 or bf16");
+           lab_fail(error, LAB_INPUT, "--leak needs --rounding f32 or bf16");
 }
 
 bool retrieval_config_check(const retrieval_config *config, lab_error *error) {
@@ -58,7 +58,7 @@ bool retrieval_config_check(const retrieval_config *config, lab_error *error) {
            lab_in_range("sizes", config->size_min, 1, RETRIEVAL_SIZE_MAX, error) &&
            lab_in_range("sizes", config->size_max, 1, RETRIEVAL_SIZE_MAX, error) &&
            lab_in_range("batch", config->batch, 1, RETRIEVAL_BATCH_MAX, error) &&
-           lab_in_range("steps", (double)config->steps, 0, 1e9, error) &&
+           lab_in_range("steps", (double)config->steps, 0, LAB_STEPS_MAX, error) &&
            lab_in_range("rate", config->rate, 0, 10, error) &&
            lab_in_range("rate-end", config->rate_end, 0, 10, error) &&
            lab_in_range("scale", config->scale, -1e6, 1e6, error) &&

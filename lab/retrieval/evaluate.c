@@ -448,8 +448,9 @@ static bool check_request(const retrieval_eval_request *request, lab_error *erro
         request->heads->count < 1)
         return lab_fail(error, LAB_INPUT, "nothing to evaluate");
     if (request->policy_count > RETRIEVAL_POLICIES_MAX)
-        return lab_fail(error, LAB_INPUT, "--policy: at most %d can be compared",
-                        RETRIEVAL_POLICIES_MAX);
+        return lab_fail(error, LAB_INPUT,
+                        "--policy: %zu policies given; at most %d can be compared",
+                        request->policy_count, RETRIEVAL_POLICIES_MAX);
     return true;
 }
 

@@ -204,10 +204,11 @@ static bool fail_short(tune_run_state *run, const char *option, const tune_domai
                        size_t wanted) {
     bool is_quarter = strcmp(option, "text") == 0 && wanted > 1;
     return lab_fail(run->error, LAB_INPUT,
-                    "--%s: %s%s has %zu tokens, too few for %zu sequences of %zu; give more text "
-                    "or a shorter --context",
-                    option, domain->name, is_quarter ? ", the quarter kept to choose by," : "",
-                    domain->tokens.count, wanted, run->result->context);
+                    "--%s: the files in folder '%s' have %zu tokens%s; %zu sequence%s of %zu %s "
+                    "needed; give more text or a shorter --context",
+                    option, domain->name, domain->tokens.count,
+                    is_quarter ? " in the quarter kept to choose by" : "", wanted,
+                    wanted == 1 ? "" : "s", run->result->context, wanted == 1 ? "is" : "are");
 }
 
 /* Tokens of a domain's sequences. The built-in text is short: it is cut into two at least. */

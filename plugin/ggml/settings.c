@@ -117,10 +117,12 @@ static bool load_config(settings *s, const char *path, message *why) {
     size_t bytes;
     message reason = {""};
     char *text = read_file(path, &bytes, &reason);
-    bool good = text && policy_config_parse(&s->config, text, bytes, &reason);
+    if (!text)
+        return message_set(why, "WHET_CONFIG=%.150s: %.300s", path, reason.text);
+    bool good = policy_config_parse(&s->config, text, bytes, &reason);
     free(text);
     if (!good)
-        return message_set(why, "WHET_CONFIG=%.150s: %.300s", path, reason.text);
+        return message_set(why, "WHET_CONFIG=%.150s:%.300s", path, reason.text);
     s->config_path = strdup(path);
     return s->config_path || message_set(why, "out of memory");
 }
@@ -144,7 +146,7 @@ static bool load_recording(settings *s, message *why) {
         if (!take_whole_number(&p, INDEX_MAX, &n) || *p || n == 0)
             return message_set(
                 why,
-                "WHET_STATS_ROWS=%.60s is not one of all, last, N (every N-th row) and "
+                "WHET_STATS_ROWS=%.60s is not one of all, last, N (every N-th row) or "
                 "~N (about N rows of every evaluation), with N from 1 to %d",
                 rows, INDEX_MAX);
         *(is_about ? &s->stats_row_count : &s->stats_interval) = (size_t)n;

@@ -21,7 +21,7 @@ const char *whet_status_text(whet_status status) {
     case WHET_ERROR_OVERLAP:
         return "input and output overlap without being the same place";
     case WHET_ERROR_POLICY:
-        return "the policy does not exist or its numbers do not make sense";
+        return "the policy does not exist or has invalid parameters";
     case WHET_ERROR_UNSUPPORTED:
         return "what is asked for makes sense, but is not offered here";
     case WHET_ERROR_MEMORY:

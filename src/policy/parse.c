@@ -75,12 +75,12 @@ static bool is_name_character(char c) {
 
 /* Refuses what cannot be part of any name, so that messages can quote the rest unchanged. */
 static whet_status check_characters(name_parser *parser) {
-    size_t length = strnlen(parser->name, POLICY_NAME_LENGTH_MAX + 1);
+    size_t length = strlen(parser->name);
     if (length == 0) {
         return REFUSE(parser, "the name is empty: a policy is expected, such as 'adaptive'");
     }
     if (length > POLICY_NAME_LENGTH_MAX) {
-        return REFUSE(parser, "the name is too long: at most %d characters are expected",
+        return REFUSE(parser, "policy name too long (%zu characters; at most %d)", length,
                       POLICY_NAME_LENGTH_MAX);
     }
     for (const char *c = parser->name; *c; c++) {
@@ -310,12 +310,12 @@ static whet_status compose(name_parser *temperature, name_parser *map, whet_poli
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): read_name has set it */
     if (!temperature->entry->temperature)
         return REFUSE(temperature,
-                      "'%.*s' is a map: expected a temperature before '+' and a map behind it",
+                      "'%.*s' is a map: expected a temperature before '+' and a map after it",
                       SPAN(first));
     if (map->entry->temperature && (!is_plain_name(map) || map->any_option))
         return REFUSE(map,
                       "'%.*s' is a temperature: expected a temperature before '+' and a map "
-                      "behind it",
+                      "after it",
                       SPAN(second));
     *policy = whet_policy_compose(temperature->policy, map->policy);
     return WHET_OK;
@@ -336,7 +336,7 @@ static whet_status read_policy(name_parser *parser, whet_policy *policy) {
                        .message = parser->message,
                        .message_size = parser->message_size};
     if (map.length == 0)
-        return REFUSE(parser, "'%s' lacks a map behind '+', such as 'adaptive+entmax15'",
+        return REFUSE(parser, "'%s' lacks a map after '+', such as 'adaptive+entmax15'",
                       parser->name);
     status = read_name(&map);
     return status == WHET_OK ? compose(parser, &map, policy) : status;

@@ -95,11 +95,15 @@ whet_status whet_policy_check(const whet_policy *policy, char *message, size_t m
         return whet_policy_refuse(message, message_size, "%s %lu is not a kind of policy",
                                   t ? "map" : "temperature",
                                   (unsigned long)(t ? policy->map : policy->temperature));
+    if (bytes_are_zero((const unsigned char *)policy, sizeof *policy))
+        return whet_policy_refuse(message, message_size,
+                                  "policy is zero-initialised; create it with a whet_policy_... "
+                                  "function");
     const char *stray = find_stray(policy, t);
     if (stray)
         return whet_policy_refuse(message, message_size,
-                                  "%s is set, which this policy does not have: make policies with "
-                                  "the whet_policy functions",
+                                  "%s is set, which this policy does not have; create policies "
+                                  "with the whet_policy_... functions",
                                   stray);
     if ((t->needs & NEEDS_STATS) && !policy->function)
         return whet_policy_refuse(message, message_size,

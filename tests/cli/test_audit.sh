@@ -1,10 +1,10 @@
 # whet audit: what is printed and kept, and what is refused.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-refuses "a model is needed" '' '' "whet audit: missing model; usage: whet audit [OPTION]... MODEL.gguf\n" audit
+refuses "a model is needed" '' '' "whet audit: missing MODEL; usage: whet audit [OPTION]... MODEL.gguf\n" audit
 refuses "but only one" '' '' "whet audit: two models given: 'a.gguf' and 'b.gguf'\n" audit -m a.gguf b.gguf
 refuses "a file that is not there" '' '' 'whet audit: /nowhere.gguf: no such file\n' audit /nowhere.gguf
-refuses "a mass of 1 makes no sense" '' '' "whet audit: --mass: 1 is not between 0 and 1\n" audit x.gguf --mass 1
+refuses "a mass of 1 makes no sense" '' '' "whet audit: --mass: 1 is out of range (above 0, below 1)\n" audit x.gguf --mass 1
 refuses "-m needs a value" '' '' "whet audit: option '--model' needs a value: --model MODEL\n" audit -m
 printf 'a model' >"$SCRATCH/kept.gguf"
 refuses "results in the place of the model" '' '' "whet audit: $SCRATCH/kept.gguf: is an input and would be overwritten; choose another output file\n" \
@@ -70,7 +70,7 @@ refuses "a layer that is not there" '' '' 'whet audit: --layer: 5 is out of rang
 head -c 500000 "$model" >"$SCRATCH/cut.gguf"
 whet_given '' audit "$SCRATCH/cut.gguf" --json "$SCRATCH/cut.json"
 check "a model that was cut off is refused" [ "$status" -eq 2 ]
-check "with a word on why" grep -q 'it is truncated$' "$SCRATCH/err"
+check "with a word on why" grep -q 'truncated file: tensor .* needs data up to .* bytes, but there are' "$SCRATCH/err"
 check "and nothing is written" [ ! -e "$SCRATCH/cut.json" ]
 whet_given '' audit "$model" --quiet --json /dev/null/x
 check "a file that cannot be written is an error" [ "$status" -eq 1 ]

@@ -20,7 +20,7 @@ check "policies of other sections are refused" refuses rows --policy adaptive
 check "an unknown policy is refused" refuses lm --policy nope
 check "an arm that trains nothing is refused" refuses lm --policy chosen
 check "no threads are refused" refuses --threads 0
-check "the message says how many there may be" grep -q "'0' is not a whole number from 1 to 1,024" "$SCRATCH/err"
+check "the message says how many there may be" grep -q "0 is out of range (1 to 1,024)" "$SCRATCH/err"
 check "an instruction set that the processor has not is refused" refuses --isa mmx
 check "the message lists the instruction sets" grep -q "is not avx512, avx2, neon, wasm or scalar" "$SCRATCH/err"
 check "a file without --json is refused" refuses results.json

@@ -8,9 +8,9 @@ train() { # further arguments
 
 # The loader's own words are passed on.
 echo 'not a library' >fake.so
-WHET_BLAS=$SCRATCH/fake.so refused "a BLAS that is no library is named, with the loader's reason" 1 \
+WHET_BLAS=$SCRATCH/fake.so refused "a BLAS that is no library is named, with the loader's reason" 2 \
     "WHET_BLAS=$SCRATCH/fake.so: cannot load: " train
-WHET_BLAS=$SCRATCH/none.so refused "so is one that is missing" 1 \
+WHET_BLAS=$SCRATCH/none.so refused "so is one that is missing" 2 \
     "$SCRATCH/none.so: cannot load: cannot open shared object file: No such file or directory" train
 mkdir broken
 for name in libopenblas.so.0 libopenblas.so; do

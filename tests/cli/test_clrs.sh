@@ -26,28 +26,28 @@ refuses "an unknown algorithm is answered with the nearest" '' '' \
 refuses "part of a name is enough for that" '' '' \
     "whet clrs generate: unknown algorithm 'kruskal'; did you mean 'mst_kruskal'?\n" clrs generate --algo kruskal --length 4
 refuses "a length that is too small is refused" '' '' \
-    "whet clrs generate: --length: '3' is not a length of strongly_connected_components (4 to 16,777,216)\n" \
+    "whet clrs generate: --length: 3 is out of range (4 to 16,777,216 for strongly_connected_components)\n" \
     clrs generate --algo strongly_connected_components --length 3
 refuses "a length beyond all measure is refused" '' '' \
-    "whet clrs generate: --length: '18446744073709551614' is not a length of bfs (2 to 16,777,216)\n" \
+    "whet clrs generate: --length: 18,446,744,073,709,551,614 is out of range (2 to 16,777,216 for bfs)\n" \
     clrs generate --algo bfs --length 18446744073709551614
 refuses "a negative length is refused" '' '' \
-    "whet clrs generate: --length: '-3' is not a length of bfs (2 to 16,777,216)\n" clrs generate --algo bfs --length -3
+    "whet clrs generate: --length: -3 is out of range (2 to 16,777,216 for bfs)\n" clrs generate --algo bfs --length -3
 refuses "a length that is no number is refused" '' '' \
-    "whet clrs generate: --length: '4x' is not a length of bfs (2 to 16,777,216)\n" clrs generate --algo bfs --length 4x
+    "whet clrs generate: --length: '4x' is not a whole number\n" clrs generate --algo bfs --length 4x
 refuses "a name that is near to none is answered without one" '' '' \
     "whet clrs generate: unknown algorithm 'nope'; 'whet clrs list' lists them\n" clrs generate --algo nope --length 4
 refuses "a start that would take for ever is refused" '' '' \
-    "whet clrs generate: --start: '18446744073709551615' is not a whole number from 0 to 4,294,967,295\n" \
+    "whet clrs generate: --start: 18,446,744,073,709,551,615 is out of range (0 to 4,294,967,295)\n" \
     clrs generate --algo bfs --length 4 --start 18446744073709551615
 refuses "a seed out of range is refused" '' '' \
-    "whet clrs generate: --seed: '4294967296' is not a whole number from 0 to 4,294,967,295\n" \
+    "whet clrs generate: --seed: 4,294,967,296 is out of range (0 to 4,294,967,295)\n" \
     clrs generate --algo bfs --length 4 --seed 4294967296
 refuses "too many decimals are refused" '' '' \
-    "whet clrs generate: --decimals: '20' is neither a whole number from 0 to 19 nor 'none'\n" \
+    "whet clrs generate: --decimals: 20 is out of range (0 to 19, or none)\n" \
     clrs generate --algo bfs --length 4 --decimals 20
 refuses "negative decimals are refused" '' '' \
-    "whet clrs generate: --decimals: '-1' is neither a whole number from 0 to 19 nor 'none'\n" \
+    "whet clrs generate: --decimals: -1 is out of range (0 to 19, or none)\n" \
     clrs generate --algo bfs --length 4 --decimals -1
 refuses "unknown ties are refused" '' '' "whet clrs generate: --ties: 'stable' is not scalar or simd\n" \
     clrs generate --algo bfs --length 4 --ties stable
@@ -103,12 +103,12 @@ spec_refused() { # specification message
     whet_given '' clrs mix --spec "$SCRATCH/bad.json"
     [ "$status" -eq 2 ] && [ ! -s "$SCRATCH/out" ] && grep -qF "$2" "$SCRATCH/err"
 }
-check "a specification that is no JSON is refused" spec_refused '{"bfs": [4' 'not JSON: line 1'
-check "a specification that is no object is refused" spec_refused '[4]' 'is not an object of algorithms'
-check "a specification without lengths is refused" spec_refused '{"bfs": []}' 'has no lengths'
+check "a specification that is no JSON is refused" spec_refused '{"bfs": [4' "$SCRATCH/bad.json:1: not JSON"
+check "a specification that is no object is refused" spec_refused '[4]' 'bad.json: not an object of algorithms'
+check "a specification without lengths is refused" spec_refused '{"bfs": []}' 'bad.json: no lengths'
 check "an unknown algorithm in it is answered with the nearest" spec_refused '{"bsf": [4]}' "did you mean 'bfs'?"
 check "a length in it that is too small is refused" spec_refused '{"bfs": [4, 1]}' 'bfs takes lengths from 2'
-check "a length in it that is no number is refused" spec_refused '{"bfs": ["4"]}' 'that is not a whole number'
+check "a length in it that is no number is refused" spec_refused '{"bfs": ["4"]}' 'a length of bfs is not a whole number'
 check "lengths that are no list are refused" spec_refused '{"bfs": 4}' 'are not an array'
 check "a name given twice is refused" spec_refused '{"bfs": [4], "bfs": [5]}' 'duplicate'
 refuses "a specification that is not there is refused" '' '' \
@@ -205,7 +205,7 @@ check "lengths that are no list are refused" export_refused 'is not a list of wh
     --split val --out "$SCRATCH/set/not" --lengths 4,,5
 check "a seed that the files cannot hold is refused" export_refused 'from 0 to 2,147,483,647' \
     --split val --out "$SCRATCH/set/not" --seeds 2147483648
-check "no samples are refused" export_refused 'must be 1 or more' --split val --out "$SCRATCH/set/not" --count 0
+check "no samples are refused" export_refused '--count: 0 is out of range (1 to 1,000,000,000)' --split val --out "$SCRATCH/set/not" --count 0
 
 fails_on_a_full_disk() {
     [ -w /dev/full ] || return 0
@@ -296,6 +296,6 @@ refuses "a device without an end is no file of predictions" '' '' \
 refuses "control characters of a line do not reach the terminal" '{\0033: 1}\n' '' \
     "whet clrs score: <stdin>:1: not JSON: string or '}' expected near '?'\n" clrs score
 refuses "too long a line is refused" '{"algo": "bfs"}\n' '' \
-    'whet clrs score: <stdin>: line 1 is longer than 9 bytes; --max-line sets the limit\n' clrs score --max-line 9
+    'whet clrs score: <stdin>:1: line longer than 9 bytes; --max-line sets the limit\n' clrs score --max-line 9
 refuses "nor is it a specification" '' '' 'whet clrs mix: /dev/zero: not a text file (NUL byte at offset 0)\n' clrs mix --spec /dev/zero
 finish

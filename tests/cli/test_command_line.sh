@@ -39,7 +39,7 @@ check "WHET_ISA chooses the instruction set" grep -q '(scalar)' <<<"$(WHET_ISA=s
 WHET_ISA=mmx "$WHET_BIN" policies >"$SCRATCH/out" 2>"$SCRATCH/err"
 check "an unknown WHET_ISA is misuse" [ $? -eq 2 ]
 check "an unknown WHET_ISA is named, with those supported" \
-    grep -q "^whet: unknown WHET_ISA 'mmx'; supported here: .*scalar$" "$SCRATCH/err"
+    grep -q "^whet policies: unknown WHET_ISA 'mmx'; supported here: .*scalar$" "$SCRATCH/err"
 check "nothing is printed then" [ ! -s "$SCRATCH/out" ]
 
 refuses "a misspelt command is suggested" '' '' "whet: unknown command 'sofmax'; did you mean 'softmax'?\n" sofmax
@@ -55,6 +55,7 @@ for verb in 'lm train' 'clrs generate' 'retrieval eval'; do
     # shellcheck disable=SC2086 # two words
     check "'whet help $verb' explains the verb" [ "$("$WHET_BIN" help $verb)" = "$("$WHET_BIN" $verb --help)" ]
 done
+refuses "help for an unknown subcommand" '' '' "whet help: unknown subcommand 'nope' (train, eval, generate, import or export)\n" help lm nope
 refuses "help for two commands at once" '' '' "whet help: unexpected argument 'demo'; usage: whet help [OPTION]... [COMMAND [SUBCOMMAND]]\n" help softmax demo
 
 refuses "a misspelt option of a command is suggested" '' '' \
@@ -63,13 +64,21 @@ refuses "an unknown option" '' '' "whet softmax: unknown option '--frobnicate'; 
 refuses "an unknown short option" '' '' "whet softmax: unknown option '-x'; see 'whet softmax --help'\n" softmax -x
 refuses "an option without its value" '' '' "whet softmax: option '--policy' needs a value: --policy NAME\n" softmax --policy
 refuses "a flag with a value" '' '' "whet softmax: option '--stats' takes no value\n" softmax --stats=yes
-for seed in -1 x 1x '' 0x; do
+for seed in x 1x '' 0x - -x 1.5; do
     refuses "the seed '$seed' is refused" '' '' "whet demo: --seed: '$seed' is not a whole number\n" demo "--seed=$seed"
 done
 whet_given '' demo "--seed=$(printf 'x%.0s' {1..50000})"
 check "a long value does not hide what is wrong with it" eval \
     '[ "$status" -eq 2 ] && [ "$(wc -c <"$SCRATCH/err")" -lt 1000 ] && grep -q "is not a whole number$" "$SCRATCH/err"'
-refuses "a number beyond 64 bits" '' '' "whet demo: --seed: 18446744073709551616 is too large\n" demo --seed=18446744073709551616
+for seed in -1 18446744073709551616 0x10000000000000000; do
+    refuses "the seed '$seed' is out of range" '' '' \
+        "whet demo: --seed: $seed is out of range (0 to 18,446,744,073,709,551,615)\n" demo "--seed=$seed"
+done
+refuses "numbers in messages are written in full" '' '' \
+    "whet figure: --steps: 1,000,000,001 is out of range (1 to 1,000,000,000)\n" figure 5 --steps 1000000001
+for bad in inf -inf nan 1e999; do
+    refuses "'$bad' is no finite number" '' '' "whet softmax: --sink: '$bad' is not a finite number\n" softmax "--sink=$bad"
+done
 
 for name in softmax demo; do
     whet_given '1 2\n' "$name" --policy adptive
@@ -95,6 +104,6 @@ for name in 'retrieval train' 'lm train'; do
     refuses "$name names an unknown policy once" '' '' "whet $name: --policy: unknown policy 'xyz'; 'whet policies' lists them\n" $name --policy xyz
     # shellcheck disable=SC2086
     refuses "$name refuses a name that does not fit into a checkpoint" '' '' \
-        "whet $name: --policy: policy name too long (at most 255 characters)\n" $name --policy "fixed:$(printf '0%.0s' {1..280})2"
+        "whet $name: --policy: policy name too long (288 characters; at most 255)\n" $name --policy "fixed:$(printf '0%.0s' {1..280})2"
 done
 finish

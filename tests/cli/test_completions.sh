@@ -8,7 +8,7 @@ for shell in bash zsh fish; do
     check "the program prints completions for $shell" [ "$?/$(wc -c <"$SCRATCH/err")" = 0/0 ]
 done
 refuses "there are none for another shell" '' '' \
-    "whet help: --completions: 'tcsh' is not bash, zsh or fish\n" help --completions tcsh
+    "whet help: --completions: 'tcsh' is not one of bash, zsh or fish\n" help --completions tcsh
 
 # ---- bash ----
 
@@ -38,7 +38,7 @@ completes 'whet bench --only ' 'rows prefill decode backward retrieval lm skip t
 completes 'whet bench --only=p' 'prefill'
 completes 'whet bench r' 'rows retrieval'
 completes 'whet bench c' 'clrs'
-completes 'whet reproduce --check ' 'published'
+completes 'whet reproduce --compare ' 'published'
 completes 'whet figure a' 'accuracy accuracy-f32'
 completes 'whet theory s' 'spread'
 completes 'whet softmax --policy so' 'softmax softmax1 softpick'

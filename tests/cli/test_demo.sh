@@ -119,9 +119,14 @@ check "its permissions stay" [ "$(stat -c %a "$picture" 2>/dev/null || stat -f %
 
 whet_given '' demo --policy softmax --svg "$SCRATCH/none/picture.svg"
 ended_with "a folder that is not there is reported" 1 '' "whet demo: $SCRATCH/none/picture.svg: cannot write: No such file or directory\n"
-whet_given '' demo --policy softmax --svg "$SCRATCH"
-ended_with "a folder is no place for a picture" 1 '' "whet demo: $SCRATCH: cannot write: Is a directory\n"
-whet_given '' demo --policy softmax --svg /dev/null
+mkdir "$SCRATCH/folder.svg"
+whet_given '' demo --policy softmax --svg "$SCRATCH/folder.svg"
+ended_with "a folder is no place for a picture" 1 '' "whet demo: $SCRATCH/folder.svg: cannot write: Is a directory\n"
+for file in chart.gif chart .svg; do
+    refuses "'$file' is no name of an SVG picture" '' '' "whet demo: $file: charts are written as .svg\n" demo --out "$file"
+done
+ln -s /dev/null "$SCRATCH/device.svg"
+whet_given '' demo --policy softmax --svg "$SCRATCH/device.svg"
 check "a device is not replaced" [ -c /dev/null ]
 check "a device is refused" [ "$status" -eq 1 ]
 echo precious >"$SCRATCH/precious.svg"

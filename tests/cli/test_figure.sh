@@ -1,15 +1,15 @@
 # whet figure: pictures that need no training, those that do, and what happens where gnuplot cannot help.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-refuses "a figure must be named" '' '' "whet figure: missing argument; usage: whet figure [OPTION]... FIGURE\n" figure
+refuses "a figure must be named" '' '' "whet figure: missing FIGURE; usage: whet figure [OPTION]... FIGURE\n" figure
 refuses "an unknown one has a suggestion" '' '' "whet figure: unknown figure 'entrpy'; did you mean 'entropy'?\n" figure entrpy
 refuses "a table is no figure" '' '' "whet figure: unknown figure 'table1'; 'whet figure --help' lists them\n" figure table1
-refuses "figure 3 needs a model" '' '' "whet figure 3: missing model; usage: whet figure 3 [OPTION]... MODEL.gguf\n" figure 3
+refuses "figure 3 needs a model" '' '' "whet figure 3: missing MODEL; usage: whet figure 3 [OPTION]... MODEL.gguf\n" figure 3
 whet_given '' figure 4
 check "figure 4 is refused as a listing" grep -q 'figure 4 is a listing' "$SCRATCH/err"
 refuses "pictures of other kinds are not made" '' '' \
     "whet figure: $SCRATCH/x.pdf: figures are written as .svg or .png\n" figure 5 --out "$SCRATCH/x.pdf"
-refuses "too many seeds are refused" '' '' "whet figure: --num-seeds: '1001' is not a whole number from 1 to 1,000\n" \
+refuses "too many seeds are refused" '' '' "whet figure: --num-seeds: 1,001 is out of range (1 to 1,000)\n" \
     figure 5 --seeds 1001
 
 # Without gnuplot: a folder of programs that has none.

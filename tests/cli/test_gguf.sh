@@ -1,13 +1,13 @@
 # whet gguf: the list of tensors, a tensor as floats, and what is refused.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-refuses "a model is needed" '' '' "whet gguf: missing model; usage: whet gguf [OPTION]... MODEL.gguf\n" gguf
+refuses "a model is needed" '' '' "whet gguf: missing MODEL; usage: whet gguf [OPTION]... MODEL.gguf\n" gguf
 refuses "but only one" '' '' "whet gguf: two models given: 'a.gguf' and 'b.gguf'\n" gguf -m a.gguf b.gguf
 refuses "a file that is not there" '' '' 'whet gguf: /nowhere.gguf: no such file\n' gguf /nowhere.gguf
 refuses "a device" '' '' 'whet gguf: /dev/zero: not a regular file\n' gguf /dev/zero
-refuses "a tensor without a file for it" '' '' "whet gguf: --tensor and --out belong together\n" gguf a.gguf --tensor x
-refuses "a file without a tensor for it" '' '' "whet gguf: --tensor and --out belong together\n" gguf a.gguf --out x.npy
-refuses "a tensor as JSON" '' '' "whet gguf: --json lists tensors; use --out with --tensor\n" \
+refuses "a tensor without a file for it" '' '' "whet gguf: --tensor needs --out FILE\n" gguf a.gguf --tensor x
+refuses "a file without a tensor for it" '' '' "whet gguf: --out needs --tensor NAME\n" gguf a.gguf --out x.npy
+refuses "a tensor as JSON" '' '' "whet gguf: --json cannot be combined with --tensor\n" \
     gguf a.gguf --tensor x --out x.npy --json
 printf 'not a model' >"$SCRATCH/text.gguf"
 refuses "a file that is no model" '' '' "whet gguf: $SCRATCH/text.gguf: not a GGUF model\n" gguf "$SCRATCH/text.gguf"
@@ -32,7 +32,7 @@ else
 fi
 "$WHET_BIN" gguf "$SCRATCH/model.gguf" --tensor t --out "$SCRATCH/t.npy"
 check "a tensor is written as .npy, which whet softmax reads" \
-    [ "$("$WHET_BIN" softmax --stats --format npy "$SCRATCH/t.npy" 2>/dev/null | wc -l)" -ge 2 ]
+    [ "$("$WHET_BIN" softmax --stats --input-format npy "$SCRATCH/t.npy" 2>/dev/null | wc -l)" -ge 2 ]
 check "its data begins at a multiple of 64 bytes" [ "$(($(wc -c <"$SCRATCH/t.npy") - 32))" -eq 128 ]
 check "and is that of the file" cmp -s <(tail -c 32 "$SCRATCH/t.npy") <(tail -c 32 "$SCRATCH/model.gguf")
 check "standard output gets the same" cmp -s <("$WHET_BIN" gguf "$SCRATCH/model.gguf" --tensor t -o -) "$SCRATCH/t.npy"

@@ -3,11 +3,11 @@
 
 refuses "an unknown task" '' '' "whet league: --task: unknown task 'sorting'; 'whet league --list' lists them\n" league --task sorting
 refuses "an unknown policy" '' '' \
-    "whet league: --policy: unknown policy 'nope', nor is it an arm of the league ('whet league --list')\n" league --policy nope
-refuses "unknown positions" '' '' "whet league: --positions: 'sine' is not one of rope, none, alibi and mix\n" league --positions sine
+    "whet league: --policy: 'nope' is neither a policy nor a league arm; see 'whet league --list'\n" league --policy nope
+refuses "unknown positions" '' '' "whet league: --positions: 'sine' is not one of rope, none, alibi or mix\n" league --positions sine
 refuses "a share that is none" '' '' "whet league: --rank: '4/4' is not a share such as 0/4\n" league --rank 4/4
 refuses "rates that are none" '' '' "whet league: --rates: 'x' is not a list of up to 8 numbers such as 0.0005,0.002\n" league --rates 0.1,x
-refuses "both scales" '' '' "whet league: --quick: not together with --full\n" league --quick --full
+refuses "both scales" '' '' "whet league: --quick cannot be combined with --full\n" league --quick --full
 refuses "a width that heads do not divide" '' '' "whet league: --width: 36 is not a multiple of twice --num-heads, 4\n" league --width 36
 refuses "no models at all" '' '' "whet league: --num-seeds: 0 is out of range (1 to 64)\n" league --num-seeds 0
 refuses "a share without an end" '' '' "whet league: --rank: '0/4x' is not a share such as 0/4\n" league --rank 0/4x

@@ -116,7 +116,7 @@ whet_given '' lm eval "$SCRATCH/model.gguf" --algorithm minimum --lengths 4 --sa
 check "a model that took the way over GGUF still speaks CLRS-Text" [ "$status" -eq 0 ]
 sed 's/<pad>/<dap>/' "$SCRATCH/model.gguf" >"$SCRATCH/others.gguf"
 whet_given '' lm eval "$SCRATCH/others.gguf" --algorithm minimum --lengths 4 --samples 2 --quiet
-check "one of as many other tokens does not" grep -q 'others.gguf: not a model of CLRS-Text (its vocabulary is another)' "$SCRATCH/err"
+check "one of as many other tokens does not" grep -q 'others.gguf: not a CLRS-Text model (different vocabulary)' "$SCRATCH/err"
 head -c 2000 "$SCRATCH/model.gguf" >"$SCRATCH/short.gguf"
 whet_given '' lm import "$SCRATCH/short.gguf" "$SCRATCH/x.ckpt"
 check "half a GGUF is refused" [ "$status" -eq 2 ] && check "and nothing written" [ ! -e "$SCRATCH/x.ckpt" ]
@@ -146,7 +146,7 @@ refuses "a device without an end is no prompt" '' '' 'whet lm generate: /dev/zer
     lm generate "$model" --prompt-file /dev/zero
 whet_given '' lm generate "$model" --prompt x --prompt-file "$prompt"
 check "one prompt is enough" [ "$status" -eq 2 ]
-refuses "an unknown type is refused" '' '' "whet lm export: --type: 'q3' is not f32, f16, bf16 or q8_0\n" \
+refuses "an unknown type is refused" '' '' "whet lm export: --type: 'q3' is not one of f32, f16, bf16 or q8_0\n" \
     lm export "$model" "$SCRATCH/x.gguf" --type q3
 refuses "a model is not exported over itself" '' '' \
     "whet lm export: $model: is the model itself and would be overwritten; choose another output file\n" lm export "$model" "$model"

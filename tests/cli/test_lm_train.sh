@@ -129,10 +129,12 @@ for bad in "--width 0" "--layers 0" "--heads 3 --key-heads 2" "--batch 0" "--acc
     # shellcheck disable=SC2086 # option and value
     refused "train refuses $bad" 2 "whet lm train: " "$WHET_BIN" lm train --quiet $bad --out "$SCRATCH/never"
 done
+refused "parameters to learn without learning are refused" 2 "whet lm train: --learn-parameters needs --learn-policy" \
+    "$WHET_BIN" lm train --policy ssmax --learn-parameters s --out "$SCRATCH/never"
 check "and makes no folder then" [ ! -e "$SCRATCH/never" ]
 for seed in 9223372036854775808 99999999999999999999; do
     refused "a seed beyond 64 bits has a message with its whole range" 2 \
-        "--seed: '$seed' is not a whole number from 0 to 9,223,372,036,854,775,807" anew --seed $seed --out "$SCRATCH/never"
+        " is out of range (0 to 9,223,372,036,854,775,807)" anew --seed $seed --out "$SCRATCH/never"
 done
 refused "heads that do not divide the width are refused" 2 "--num-heads: 4 does not divide --width 15" anew --width 15 --heads 4
 refused "and those of odd size" 2 "--head-dim: 3 is odd" anew --width 12 --heads 4

@@ -65,5 +65,5 @@ check "the page is of this version" grep -qx ".Os whet $("$WHET_BIN" --version |
 whet_given '1 2 3 4\n' softmax --policy softmax --policy adaptive
 check "the page's example is what the program answers" near "$(sed -n '/^softmax	/p; /^adaptive	/p' "$page")" "$(cat "$SCRATCH/out")"
 refuses "the page is not about one command" '' '' \
-    "whet help: --man, --completions and a command exclude each other\n" help --man softmax
+    "whet help: --man, --completions and a command cannot be combined\n" help --man softmax
 finish

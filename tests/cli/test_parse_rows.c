@@ -200,8 +200,8 @@ TEST(a_line_beyond_the_limit_ends_the_reading) {
     CHECK_INT(last_result("123\n12\n123", 10, 3, &reader), LINE_NONE);
     CHECK_INT(last_result("123\n1234\n1", 10, 3, &reader), LINE_TOO_LONG);
     CHECK_INT(reader.line_number, 1);
-    describe_bad_line(&reader, LINE_TOO_LONG, text, sizeof text);
-    CHECK_STR(text, "line 2 is longer than 3 bytes; --max-line sets the limit");
+    CHECK_INT(describe_bad_line(&reader, LINE_TOO_LONG, text, sizeof text), 2);
+    CHECK_STR(text, "line longer than 3 bytes; --max-line sets the limit");
     CHECK_INT(last_result("1234", 4, 3, &reader), LINE_TOO_LONG);
 }
 

@@ -48,5 +48,5 @@ else
     skip "the JSON has the same names" "needs python3"
 fi
 refuses "arguments are refused" '' '' "whet policies: unexpected argument 'x'; usage: whet policies [OPTION]...\n" policies x
-refuses "two forms at once are refused" '' '' "whet policies: --json and --names exclude each other\n" policies --json --names
+refuses "two forms at once are refused" '' '' "whet policies: --json cannot be combined with --names\n" policies --json --names
 finish

@@ -4,17 +4,17 @@
 refuses "an unknown part has a suggestion" '' '' "whet reproduce: --only: unknown part 'figure22'; did you mean 'figure2'?\n" \
     reproduce --only table1,figure22
 refuses "no part is none" '' '' "whet reproduce: --only: missing part names; 'whet reproduce --help' lists them\n" reproduce --only ''
-refuses "only the published can be checked" '' '' "whet reproduce: --check: 'mine' is not 'published'\n" \
-    reproduce --check mine
+refuses "only the published figures can be compared with" '' '' "whet reproduce: --compare: 'mine' is not 'published'\n" \
+    reproduce --compare mine
 refuses "an unknown one that is near to none is answered with all" '' '' \
     "whet reproduce: --only: unknown part 'foo' ($("$WHET_BIN" reproduce --help | sed -n '/^parts/,/^$/ s/^  \([a-z0-9-]*\).*/\1/p' | paste -sd, | sed 's/,/, /g'))\n" \
     reproduce --only foo
 check "the help marks what a run leaves out" eval '"$WHET_BIN" reproduce --help | grep -q "^  beyond *\*"'
-refuses "too many seeds are refused" '' '' "whet reproduce: --num-seeds: '1001' is not a whole number from 1 to 1,000\n" \
+refuses "too many seeds are refused" '' '' "whet reproduce: --num-seeds: 1,001 is out of range (1 to 1,000)\n" \
     reproduce --seeds 1001
-refuses "no steps are refused" '' '' "whet reproduce: --steps: '0' is not a whole number from 1 to 1,000,000,000\n" \
+refuses "no steps are refused" '' '' "whet reproduce: --steps: 0 is out of range (1 to 1,000,000,000)\n" \
     reproduce --steps 0
-refuses "no sets are refused" '' '' "whet reproduce: --count: '0' is not a whole number from 1 to 10,000,000\n" reproduce --sets 0
+refuses "no sets are refused" '' '' "whet reproduce: --count: 0 is out of range (1 to 10,000,000)\n" reproduce --sets 0
 check "which leaves no folder behind" [ ! -e report/manifest.json ]
 
 if ! have gnuplot; then

@@ -2,7 +2,7 @@
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
 refuses "no steps are refused" '' '' \
-    "whet reproduce: --lm-steps: '0' is not a whole number from 1 to 1,000,000,000\n" \
+    "whet reproduce: --lm-steps: 0 is out of range (1 to 1,000,000,000)\n" \
     reproduce --only clrs --lm-steps 0
 if ! "$WHET_BIN" lm train --layers 1 --width 8 --heads 1 --steps 1 --quiet --out "$SCRATCH/probe" >/dev/null 2>"$SCRATCH/err" &&
     grep -q 'no BLAS' "$SCRATCH/err"; then

@@ -105,7 +105,7 @@ check "nor touched" cmp "$damaged" "$SCRATCH/broken/seed-1.ckpt"
 refused "a path that leads nowhere is named" 2 "$SCRATCH/nowhere" eval_heads "$SCRATCH/nowhere"
 mkdir "$SCRATCH/empty"
 refused "a folder without heads is distinguished from one with" 2 "no checkpoint in this folder" eval_heads "$SCRATCH/empty"
-refused "and so is having named none" 2 "missing argument" eval_heads
+refused "and so is having named none" 2 "missing HEADS" eval_heads
 
 # Command lines that make no sense.
 for bad in "--width 0" "--depth 9" "--batch 0" "--classes 1" "--sizes 16..5" "--sizes 0..4" "--sizes 5..9999" "--rate x" \

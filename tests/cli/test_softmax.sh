@@ -115,9 +115,12 @@ answers "a position that no policy asks for changes nothing" '0 0\n' '0.5 0.5\n'
 refuses "a beta beside a temperature is refused" '0\n' '' \
     "whet softmax: --beta: the policy 'adaptive+hardmax' sets its own beta; use softmax or a map\n" \
     softmax --beta 2 --policy softmax --policy adaptive+hardmax
-refuses "a beta that is not positive is refused" '0\n' '' "whet softmax: --beta: not a positive 32-bit float\n" softmax --beta 0
-refuses "a sink beyond a float is refused" '0\n' '' "whet softmax: --sink: too large for a 32-bit float\n" softmax --sink 1e39
+for beta in -1 1e31; do
+    refuses "a beta of $beta is refused" '0\n' '' "whet softmax: --beta: ${beta/1e/1e+} is out of range (0 to 1e30)\n" softmax --beta $beta
+done
+answers "a beta of 0 is uniform" '1 2\n' '0.5 0.5\n' softmax --beta 0
+refuses "a sink beyond a float is refused" '0\n' '' "whet softmax: --sink: 1e+39 is out of range (that of 32-bit floats, -3.4e38 to 3.4e38)\n" softmax --sink 1e39
 refuses "two maps are refused" '0\n' '' \
-    "whet softmax: --policy 'topk:3+hardmax': 'topk:3' is a map: expected a temperature before '+' and a map behind it\n" \
+    "whet softmax: --policy 'topk:3+hardmax': 'topk:3' is a map: expected a temperature before '+' and a map after it\n" \
     softmax --policy topk:3+hardmax
 finish

@@ -9,8 +9,8 @@ answers "with one" '0 0 0\n' '0.3 0.3 0.3\n' softmax --precision 1
 answers "statistics too" '0 0\n' \
     '{"n": 2, "entropy": 0.693, "entropy_after": 0.693, "beta": 1, "max_prob": 0.5, "logsumexp": 0.693, "min": 0, "argmax": 0, "sink_share": 0.5}\n' \
     softmax --stats --precision 3
-refused "no digits are refused" 2 "'0' is not a whole number from 1 to 17" "$WHET_BIN" softmax --precision 0
-refused "a name is no format" 2 "--format: 'xml' is not auto, text, csv, npy or json" "$WHET_BIN" softmax --format xml
+refused "no digits are refused" 2 "0 is out of range (1 to 17)" "$WHET_BIN" softmax --precision 0
+refused "a name is no format" 2 "--input-format: 'xml' is not one of auto, text, csv, npy or json" "$WHET_BIN" softmax --input-format xml
 
 # CSV, headers and comments.
 printf 'a,b\n# two numbers\n0,0\n' >"$SCRATCH/rows.csv"
@@ -24,16 +24,16 @@ refuses "lines are counted with those that are skipped" 'a\n# b\n0 x\n' '' \
 whet_given 'a\n0 0\n# b\nnan 0\n' softmax --header
 ended_with "a row that is not finite is named by its line" 1 "${half}nan nan\n" \
     'whet softmax: <stdin>:4: the row holds nan or +inf, so its result is nan (further such rows are not reported)\n'
-answers "numbers of CSV may be quoted" '"0", "0" \n' "$half" softmax --format csv
-answers "CSV may end in carriage returns" '"0",0\r\n\r\n' "$half\n" softmax --format csv
-refuses "blanks do not separate in CSV" '1 2,3\n' '' "whet softmax: <stdin>:1:1: expected a number, found '1 2'\n" softmax --format csv
+answers "numbers of CSV may be quoted" '"0", "0" \n' "$half" softmax --input-format csv
+answers "CSV may end in carriage returns" '"0",0\r\n\r\n' "$half\n" softmax --input-format csv
+refuses "blanks do not separate in CSV" '1 2,3\n' '' "whet softmax: <stdin>:1:1: expected a number, found '1 2'\n" softmax --input-format csv
 refuses "nor do they in a file named so" '' '' "whet softmax: $SCRATCH/blank.csv:1:1: expected a number, found '1 2'\n" \
     softmax "$(printf '1 2\n' >"$SCRATCH/blank.csv"; echo "$SCRATCH/blank.csv")"
-answers "unless --format says text" '' '0.268941432 0.731058538\n' softmax --format text "$SCRATCH/blank.csv"
-refuses "an empty field is no number" '1,,2\n' '' "whet softmax: <stdin>:1:3: expected a number, found ','\n" softmax --format csv
-refuses "nor at the end" '1,\n' '' "whet softmax: <stdin>:1:3: expected a number, found the end of the line\n" softmax --format csv
-refuses "nor between quotes" '""\n' '' "whet softmax: <stdin>:1:2: expected a number, found the end of the line\n" softmax --format csv
-refuses "a quote alone is no number" '"\n' '' "whet softmax: <stdin>:1:1: expected a number, found '\"'\n" softmax --format csv
+answers "unless --input-format says text" '' '0.268941432 0.731058538\n' softmax --input-format text "$SCRATCH/blank.csv"
+refuses "an empty field is no number" '1,,2\n' '' "whet softmax: <stdin>:1:3: expected a number, found ','\n" softmax --input-format csv
+refuses "nor at the end" '1,\n' '' "whet softmax: <stdin>:1:3: expected a number, found the end of the line\n" softmax --input-format csv
+refuses "nor between quotes" '""\n' '' "whet softmax: <stdin>:1:2: expected a number, found the end of the line\n" softmax --input-format csv
+refuses "a quote alone is no number" '"\n' '' "whet softmax: <stdin>:1:1: expected a number, found '\"'\n" softmax --input-format csv
 
 # JSON.
 answers "an array is a row" '[0, 0]\n' "$half" softmax
@@ -46,10 +46,11 @@ answers "-Infinity masks" '[-Infinity, 0, -inf]' '0 1 0\n' softmax
 whet_given '[[0,0],\n[NaN,0]]' softmax
 ended_with "a row with NaN is named by its line" 1 "${half}nan nan\n" \
     'whet softmax: <stdin>:2: the row holds nan or +inf, so its result is nan (further such rows are not reported)\n'
-answers "nothing is a file of no rows" '' '' softmax --format json
-answers "blanks are, too" ' \n\n' '' softmax --format json
+answers "nothing is a file of no rows" '' '' softmax --input-format json
+answers "the option's former name is accepted" '' '' softmax --format json
+answers "blanks are, too" ' \n\n' '' softmax --input-format json
 bad_json() { # name input output position-and-message
-    refuses "$1" "$2" "$3" "whet softmax: <stdin>:$4\n" softmax --format json
+    refuses "$1" "$2" "$3" "whet softmax: <stdin>:$4\n" softmax --input-format json
 }
 bad_json "an object is refused" '{"a": [1]}' '' "1:1: expected '[', found '{'"
 bad_json "a number alone is refused" '1' '' "1:1: expected '[', found '1'"
@@ -126,13 +127,13 @@ bad_npy() { # name message version dictionary bytes
     refuses "$1" '' '' "whet softmax: $SCRATCH/bad.npy: $2\n" softmax "$SCRATCH/bad.npy"
 }
 f4="'descr': '<f4', 'fortran_order': False, 'shape'"
-bad_npy "data that is cut" "the file ends within its data: 7 of 8 bytes are there" 1 "{$f4: (2,)}" "$one\0000\0000\0200"
-bad_npy "data that goes on" "the file goes on after the array that its header describes" 1 "{$f4: (0, 2)}" "$one"
+bad_npy "data that is cut" "truncated data (7 of at least 8 bytes)" 1 "{$f4: (2,)}" "$one\0000\0000\0200"
+bad_npy "data that goes on" "unexpected data after the array that the header describes" 1 "{$f4: (0, 2)}" "$one"
 bad_npy "a version of tomorrow" "unsupported .npy version 4.0; supported: 1.0 to 3.0" 4 "{$f4: (1,)}" "$one"
-bad_npy "objects" "element type '|O': only f2, f4, f8 and integers can be read" 1 "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}" ''
-bad_npy "complex numbers" "element type '<c8': only f2, f4, f8 and integers can be read" 1 "{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}" ''
-bad_npy "floats of three bytes" "element type '<f3': only f2, f4, f8 and integers can be read" 1 "{'descr': '<f3', 'fortran_order': False, 'shape': (1,)}" ''
-bad_npy "fields" "elements are not numbers: only f2, f4, f8 and integers can be read" 1 "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}" ''
+bad_npy "objects" "unsupported element type '|O'; supported: f2, f4, f8 and integers" 1 "{'descr': '|O', 'fortran_order': False, 'shape': (1,)}" ''
+bad_npy "complex numbers" "unsupported element type '<c8'; supported: f2, f4, f8 and integers" 1 "{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}" ''
+bad_npy "floats of three bytes" "unsupported element type '<f3'; supported: f2, f4, f8 and integers" 1 "{'descr': '<f3', 'fortran_order': False, 'shape': (1,)}" ''
+bad_npy "fields" "elements are not numbers; supported: f2, f4, f8 and integers" 1 "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}" ''
 bad_npy "a shape that overflows" "the shape is too large" 1 "{$f4: (4294967296, 4294967296, 4)}" ''
 bad_npy "bytes that overflow" "the shape is too large" 1 "{$f4: (4611686018427387904,)}" ''
 bad_npy "an axis that overflows" "not a valid .npy header: wrong or too large a size in the shape" 1 "{$f4: (18446744073709551616,)}" ''
@@ -156,13 +157,13 @@ npy large.npy 1 "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2)}" \
     '\0000\0000\0000\0000\0000\0000\0360\0077\0374\0251\0361\0322\0115\0142\0120\0177'
 refuses "a double beyond a float is an error" '' '' \
     "whet softmax: $SCRATCH/large.npy: row 1, entry 2: 1.79769e+305 is out of the range of a 32-bit float\n" softmax "$SCRATCH/large.npy"
-refuses "text is not .npy" '0 0\n' '' "whet softmax: <stdin>: not an .npy file\n" softmax --format npy
-refuses "nor is nothing" '' '' "whet softmax: <stdin>: not an .npy file\n" softmax --format npy
+refuses "text is not .npy" '0 0\n' '' "whet softmax: <stdin>: not an .npy file\n" softmax --input-format npy
+refuses "nor is nothing" '' '' "whet softmax: <stdin>: not an .npy file\n" softmax --input-format npy
 refuses "nor is a beginning" '\0223NUMPY' '' "whet softmax: <stdin>: not an .npy file\n" softmax
 refuses "a header that is cut" '\0223NUMPY\0001\0000\0100\0000{' '' \
-    "whet softmax: <stdin>: the file ends within its header: 11 of 74 bytes are there\n" softmax
+    "whet softmax: <stdin>: truncated header (11 of at least 74 bytes)\n" softmax
 refuses "a header that no memory has" '\0223NUMPY\0002\0000\0377\0377\0377\0377{' '' \
-    "whet softmax: <stdin>: an .npy header of 4294967295 bytes; at most 65536 can be read\n" softmax
+    "whet softmax: <stdin>: .npy header too long (4294967295 bytes; at most 65536)\n" softmax
 
 # Against NumPy itself.
 numpy=

@@ -108,13 +108,13 @@ if [ -z "${WHET_INSTRUMENTED:-}" ]; then # sanitizers reserve more memory
     within_memory "/dev/full is refused" "whet softmax: /dev/full: not a text file (NUL byte at offset 0)\n" \
         "$WHET_BIN" softmax /dev/full
     within_memory "as JSON it is refused too" "whet softmax: /dev/zero: not a text file (NUL byte at offset 0)\n" \
-        "$WHET_BIN" softmax --format json /dev/zero
+        "$WHET_BIN" softmax --input-format json /dev/zero
     within_memory "as .npy it is refused too" "whet softmax: /dev/zero: not an .npy file\n" \
-        "$WHET_BIN" softmax --format npy /dev/zero
+        "$WHET_BIN" softmax --input-format npy /dev/zero
     within_memory "a line without an end is refused" \
-        "whet softmax: <stdin>: line 1 is longer than 1048576 bytes; --max-line sets the limit\n" bash -c 'endless y'
+        "whet softmax: <stdin>:1: line longer than 1048576 bytes; --max-line sets the limit\n" bash -c 'endless y'
     within_memory "a row without an end is refused" \
-        "whet softmax: <stdin>: line 1 is longer than 1048576 bytes; --max-line sets the limit\n" bash -c 'endless "1 "'
+        "whet softmax: <stdin>:1: line longer than 1048576 bytes; --max-line sets the limit\n" bash -c 'endless "1 "'
     within_memory "a JSON array without an end is refused" \
         "whet softmax: <stdin>:1:1048578: a row of more than 1048576 bytes; --max-line sets the limit\n" bash -c 'endless_array'
 else
@@ -122,7 +122,7 @@ else
 fi
 answers "a line may be as long as the limit" '0 0\n' "$half" softmax --max-line 3
 refuses "but not longer" '0 0\n00 0\n' "$half" \
-    "whet softmax: <stdin>: line 2 is longer than 3 bytes; --max-line sets the limit\n" softmax --max-line 3
+    "whet softmax: <stdin>:2: line longer than 3 bytes; --max-line sets the limit\n" softmax --max-line 3
 answers "limits have suffixes" '0 0\n' "$half" softmax --max-line 1K
 for size in 0 '' x 1T 5MB -1 99999999999999999999 99999999999999G; do
     refuses "--max-line '$size' is refused" '' '' \

@@ -52,11 +52,13 @@ check "which is not said where one is" [ "$(grep -c 'No --heads' "$SCRATCH/given
 
 refuses "an unknown statement has a suggestion" '' '' "whet theory: unknown statement 'lema'; did you mean 'lemma'?\n" theory lema
 refuses "or a hint" '' '' "whet theory: unknown statement 'everything'; 'whet theory --help' lists them\n" theory everything
-refuses "a negative spread makes no sense" '' '' "whet theory: --spread: -1 is negative\n" theory reach --spread -1
-refuses "nor a mass of 1" '' '' "whet theory: --mass: 1 is not between 0 and 1\n" theory reach --mass 1
-refuses "nor a temperature of 0" '' '' "whet theory: --temperature: 0 is not above 0\n" theory reach --temperature 0
-refuses "nor nine layers" '' '' "whet theory: --num-layers: must be 1 to 8\n" theory dispersion --layers 9
-refuses "nor no heads" '' '' "whet theory: --num-heads: must be 1 to 16\n" theory dispersion --layer-heads 0
+refuses "a negative spread makes no sense" '' '' "whet theory: --spread: -1 is out of range (0 or more)\n" theory reach --spread -1
+refuses "nor a mass of 1" '' '' "whet theory: --mass: 1 is out of range (above 0, below 1)\n" theory reach --mass 1
+refuses "nor a temperature of 0" '' '' "whet theory: --temperature: 0 is out of range (above 0)\n" theory reach --temperature 0
+refuses "nor nine layers" '' '' "whet theory: --num-layers: 9 is out of range (1 to 8)\n" theory dispersion --layers 9
+refuses "nor no heads" '' '' "whet theory: --num-heads: 0 is out of range (1 to 16)\n" theory dispersion --layer-heads 0
+refuses "nor options of another statement" '' '' "whet theory: --gain is for dispersion, not for reach\n" theory reach --gain 2
+refuses "also of several" '' '' "whet theory: --spread is for reach or precision, not for lemma\n" theory lemma --spread 2
 whet_given '' theory lemma --heads "$SCRATCH/nowhere"
 check "heads that are not there are named" grep -q "$SCRATCH/nowhere" "$SCRATCH/err"
 check "with exit status 2" [ "$status" -eq 2 ]

@@ -1,7 +1,7 @@
 # whet tune: what is refused, printed and kept; stopping and resuming; a model without any gain.
 . "${WHET_SOURCE_DIR:?}/tests/cli/lib.sh"
 
-usage='whet tune: missing model; usage: whet tune [OPTION]... MODEL.gguf\n'
+usage='whet tune: missing MODEL; usage: whet tune [OPTION]... MODEL.gguf\n'
 refuses "a model is needed" '' '' "$usage" tune
 refuses "also behind texts, which take all words up to the next option" '' '' "$usage" tune --text a b c model.gguf
 refuses "but only one" '' '' "whet tune: two models given: 'a.gguf' and 'b.gguf'\n" tune -m a.gguf b.gguf
@@ -14,12 +14,12 @@ for limit in '' x 5x -1 101 1e2 '%'; do
     refuses "a limit of '$limit'" '' '' "whet tune: --limit: '$limit' is not a percentage such as 0.5%\n" \
         tune x.gguf --text a --check b --limit "$limit"
 done
-refuses "another sharing" '' '' "whet tune: --by: 'heads' is not all, layer or head\n" tune x.gguf --by heads
+refuses "another sharing" '' '' "whet tune: --by: 'heads' is not one of all, layer or head\n" tune x.gguf --by heads
 refuses "layers that are none" '' '' "whet tune: --layers: '3-1' is not a list such as 0-3,7\n" tune x.gguf --text a --check b --layers 3-1
 refuses "heads that are none" '' '' "whet tune: --heads: 'all' is not a list such as 0-3,7\n" tune x.gguf --text a --check b --heads all
 refuses "a rate of 0" '' '' "whet tune: --rate: 0 is out of range (above 0, up to 1)\n" tune x.gguf --text a --check b --rate 0
 refuses "heads by forward passes" '' '' \
-    "whet tune: --by head: forward passes find one number for all heads or for each layer; use --by layer, or leave out --forward\n" \
+    "whet tune: --by head: forward passes find one set of parameters for all heads or for each layer; use --by layer, or leave out --forward\n" \
     tune x.gguf --text a --check b --forward --by head
 refuses "a model that is not there" '' '' 'whet tune: /nowhere.gguf: no such file\n' tune /nowhere.gguf --text a --check b
 whet_given '' tune x.gguf --text a --check b --out /nowhere/tuned.json
@@ -61,7 +61,7 @@ refuses "a folder in place of a text" '' '' "whet tune: $SCRATCH/judge: cannot r
 refuses "a text that is not there" '' '' "whet tune: $SCRATCH/nowhere.txt: no such file\n" "${tune[@]}" --check "$SCRATCH/nowhere.txt"
 head -c 100 "$SCRATCH/judge/3.txt" >"$SCRATCH/short.txt"
 refuses "a text shorter than the context" '' '' \
-    "whet tune: --check: $(basename "$SCRATCH") has 65 tokens, too few for 2 sequences of 64; give more text or a shorter --context\n" \
+    "whet tune: --check: the files in folder '$(basename "$SCRATCH")' have 65 tokens; 2 sequences of 64 are needed; give more text or a shorter --context\n" \
     "${tune[@]}" --check "$SCRATCH/short.txt"
 sed 's/$/\r/' "$SCRATCH/learn/2.txt" >"$SCRATCH/judge/windows.txt"
 refuses "a text in two places with other line ends" '' '' \

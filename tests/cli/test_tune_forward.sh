@@ -56,7 +56,7 @@ wait $process 2>/dev/null
 run_tune "$SCRATCH/killed.json" --forward --passes 64 --threads 2
 check "a killed search continues with the same bits, on any number of threads" cmp "$SCRATCH/forward.json" "$SCRATCH/killed.json"
 check "and its temporary files are gone" [ -z "$(ls -A "$TMPDIR")" ]
-refuses "one number for each head" '' '' \
-    "whet tune: --by head: forward passes find one number for all heads or for each layer; use --by layer, or leave out --forward\n" \
+refuses "parameters for each head" '' '' \
+    "whet tune: --by head: forward passes find one set of parameters for all heads or for each layer; use --by layer, or leave out --forward\n" \
     "${tune[@]}" --forward --by head
 finish

@@ -155,7 +155,7 @@ TEST(what_is_not_understood_is_refused) {
         {"WHET_POLICY", "adaptve", NULL, "WHET_POLICY=adaptve: "},
         {"WHET_STRENGTH", "0.5", NULL, "without WHET_POLICY"},
         {"WHET_STRENGTH", "half", "adaptive", "WHET_STRENGTH=half: "},
-        {"WHET_STRENGTH", "1.5", "adaptive", "WHET_STRENGTH=1.5: strength must be between 0 and 1"},
+        {"WHET_STRENGTH", "1.5", "adaptive", "WHET_STRENGTH=1.5: out of range (0 to 1)"},
         {"WHET_STRENGTH", "-1", "adaptive", "WHET_STRENGTH"},
         {"WHET_STRENGTH", "nan", "adaptive", "WHET_STRENGTH"},
         {"WHET_STRENGTH", "0x1", "adaptive", "WHET_STRENGTH"},
@@ -207,7 +207,7 @@ TEST(what_is_not_understood_is_refused) {
                                        "70000", "~", "~0", "~x",  "~~3"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         setenv("WHET_STATS_ROWS", rows[i], 1);
-        check_refused(" is not one of all, last, N (every N-th row) and ~N (about N rows of every "
+        check_refused(" is not one of all, last, N (every N-th row) or ~N (about N rows of every "
                       "evaluation), with N from 1 to 65535");
     }
 }
@@ -359,14 +359,14 @@ TEST(information_is_nested_no_deeper_than_a_limit) {
     message why = {""};
     CHECK_MSG(parse_nested(32, &why), "%s", why.text);
     CHECK(!parse_nested(34, &why));
-    CHECK_STR(why.text, "line 1: \"about\" is nested too deeply");
+    CHECK_STR(why.text, "1: \"about\" is nested too deeply");
 }
 
 TEST(a_file_that_is_not_of_the_format_is_refused_with_its_line) {
     static const struct {
         const char *text, *mention;
     } wrong[] = {
-        {"", "line 1"},
+        {"", "1: "},
         {"[]", "'{' expected"},
         {"{", "string"},
         {"{\"policy\": \"adaptive\"} x", "unexpected text after the end"},
@@ -381,8 +381,7 @@ TEST(a_file_that_is_not_of_the_format_is_refused_with_its_line) {
         {"{\"layers\": \"1\"}", "layers"},
         {"{\"strength\": 0.5}", "without a policy"},
         {"{\"policy\": \"adaptive\", \"strength\": \"0.5\"}", "number"},
-        {"{\"policy\": \"adaptive\", \"strength\": 2}",
-         "\"strength\": 2: strength must be between 0 and 1"},
+        {"{\"policy\": \"adaptive\", \"strength\": 2}", "\"strength\": 2: out of range (0 to 1)"},
         {"{\"policy\": \"adaptive\", \"strength\": 0.5.5}", "number"},
         {"{\"policy\": \"adaptive\", \"strength\": 01}", "number"},
         {"{\"policy\": \"adaptive\", \"strength\": 1.}", "number"},
@@ -394,7 +393,7 @@ TEST(a_file_that_is_not_of_the_format_is_refused_with_its_line) {
         {"{\"rules\": [{}]}", "without a policy"},
         {"{\"rules\": [{\"policy\": \"adaptive\"},]}", "'{' expected"},
         {"{\n\"rules\": [\n{\"policy\": \"adaptive\",\n\"layers\": \"x\"}]}",
-         "line 4: \"layers\": x: not a list"},
+         "4: \"layers\": x: not a list"},
         {"{\"rules\": [{\"policy\": \"adaptive\", \"heads\": 3}]}", "double quotes"},
         {"{\"rules\": [{\"policy\": \"adaptive\", \"heads\": \"9-3\"}]}",
          "\"heads\": 9-3: not a list"},
@@ -411,7 +410,7 @@ TEST(a_file_that_is_not_of_the_format_is_refused_with_its_line) {
         {"{\"about\": [2,]}", "expected a value"},
         {"{\"about\": \"\\x\"}", "unknown escape"},
         {"{\"about\": \"\\u12g4\"}", "hexadecimal"},
-        {"{\n\"about\": [\n\"a\tb\"]}", "line 3: control character"},
+        {"{\n\"about\": [\n\"a\tb\"]}", "3: control character"},
         {"{\"about\": \"a", "unterminated string"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

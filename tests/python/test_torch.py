@@ -335,7 +335,7 @@ def test_policies_by_head_and_of_one_s_own():
 @pytest.mark.parametrize("arguments, message", [
     (dict(skip=1), "skip is 1, not 0 to below 1"),
     (dict(scale=0.0), "scale is 0"),
-    (dict(attn_mask=torch.ones(5, 7, dtype=torch.bool), is_causal=True), "exclude each other"),
+    (dict(attn_mask=torch.ones(5, 7, dtype=torch.bool), is_causal=True), "cannot be combined"),
     (dict(attn_mask=torch.ones(5, 6)), r"attn_mask has shape .* does not broadcast"),
     (dict(bias=torch.ones(4, 7)), "bias has shape"),
     (dict(return_aux="entropie"), "unknown statistic"),

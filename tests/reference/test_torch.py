@@ -56,7 +56,7 @@ def whet_softmax(logits, name):
 
 
 def whet_softmax_backward(logits, grad_out, name):
-    """Gradients of [rows][n] logits and of the policy's numbers."""
+    """Gradients of [rows][n] logits and of the policy's parameters."""
     rows, n = logits.shape
     grad_in = torch.empty(rows, n)
     numbers = PolicyGradient()
@@ -134,7 +134,7 @@ def forward(q, k, v, name, causal=False, mask=None, offset=0, sinks=None, slopes
 
 
 def whet_backward(q, k, v, grad, name, sinks=None, slopes=None, **options):
-    """Gradients of q, k, v, of the policy's numbers, of sinks and slopes."""
+    """Gradients of q, k, v, of the policy's parameters, of sinks and slopes."""
     _, stats, (request, chosen) = forward(q, k, v, name, sinks=sinks, slopes=slopes, **options)
     results = [torch.empty(tensor.shape, dtype=torch.float32) for tensor in (q, k, v)]
     numbers = torch.empty(16, dtype=torch.float64)

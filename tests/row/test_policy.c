@@ -487,6 +487,8 @@ TEST(kinds_that_do_not_exist_are_refused) {
 TEST(structs_not_made_by_the_functions_are_refused) {
     whet_policy zero;
     memset(&zero, 0, sizeof zero);
+    check_unsound(zero, "policy is zero-initialised; create it with a whet_policy_... function");
+    zero.hold = 1;
     check_unsound(zero, "threshold is set, which this policy does not have");
     whet_policy policy = whet_policy_softmax();
     policy.reserved_bytes[15] = 1;
@@ -723,12 +725,12 @@ TEST(a_plus_may_also_be_a_sign) {
 
 TEST(pairs_that_make_no_sense_are_refused_in_words) {
     check_refused("entmax15+adaptive", "'entmax15' is a map: expected a temperature before '+' and "
-                                       "a map behind it");
+                                       "a map after it");
     check_refused("topk:3+hardmax", "'topk:3' is a map: expected a temperature before '+'");
     check_refused("adaptive+exp:1", "'exp:1' is a temperature: expected a temperature before '+' "
-                                    "and a map behind it");
+                                    "and a map after it");
     check_refused("adaptive+softmax:strength=0.5", "'softmax:strength=0.5' is a temperature");
-    check_refused("adaptive+", "'adaptive+' lacks a map behind '+'");
+    check_refused("adaptive+", "'adaptive+' lacks a map after '+'");
     check_refused("adaptive+topk:3+", "'3+' is not a decimal number");
     check_refused("+", "unknown policy '+'");
     check_refused("+topk:3", "unknown policy '+topk'");

@@ -46,7 +46,7 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_
         # torch's function has dropout_p before them.
         raise TypeError(f"is_causal is {is_causal} and scale is {scale}: pass dropout_p, is_causal and scale by name")
     if attn_mask is not None and is_causal:
-        raise ValueError("attn_mask and is_causal exclude each other: mask the future in attn_mask")
+        raise ValueError("attn_mask and is_causal cannot be combined: mask the future in attn_mask")
     if not 0 <= skip < 1:
         raise ValueError(f"skip is {skip}, not 0 to below 1")
     if window is not None and operator.index(window) < 0:

@@ -155,9 +155,9 @@ TEST(counts_that_no_file_can_hold_are_refused_before_memory_is_asked_for) {
     static const uint64_t counts[] = {1, 1u << 20, UINT64_MAX / 13, UINT64_MAX};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         put_head(&file, 3, counts[i], 0);
-        is_refused(&file, "do not fit in the file");
+        is_refused(&file, "too large for the file");
         put_head(&file, 3, 0, counts[i]);
-        is_refused(&file, "do not fit in the file");
+        is_refused(&file, "too large for the file");
     }
 }
 
@@ -477,10 +477,16 @@ TEST(eight_bits_are_near_the_floats_they_stand_for) {
     gguf_close(rounded);
 }
 
+TEST(a_header_cut_off_is_refused_with_its_size) {
+    lab_error error = {0};
+    CHECK(!gguf_open_memory("GGUF\3\0\0\0", 8, "cut.gguf", &error));
+    CHECK_STR(error.text, "cut.gguf: truncated header (8 of at least 24 bytes)");
+}
+
 TEST(a_model_cut_off_is_refused) {
     gguf_file *file = open_model("stories260K-q8_0.gguf");
     lab_error error = {0};
     CHECK(!gguf_open_memory(file->bytes, file->size - 4096, "cut.gguf", &error));
-    CHECK_MSG(strstr(error.text, "it is truncated"), "%s", error.text);
+    CHECK_MSG(strstr(error.text, "truncated file: tensor"), "%s", error.text);
     gguf_close(file);
 }

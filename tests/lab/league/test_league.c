@@ -243,8 +243,7 @@ TEST(arms_bring_those_whose_models_they_run) {
     REQUIRE(league_arms_add(&arms, "length:100+topk:4", &error));
     CHECK_STR(league_arms_find(&arms, "length:100+topk:4")->policy, "length:100+topk:4");
     CHECK(!league_arms_add(&arms, "nonsense", &error));
-    CHECK(
-        strstr(error.text, "--policy: unknown policy 'nonsense', nor is it an arm of the league"));
+    CHECK(strstr(error.text, "--policy: 'nonsense' is neither a policy nor a league arm"));
 }
 
 TEST(policies_at_random_differ_between_seeds_alone) {

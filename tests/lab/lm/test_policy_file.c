@@ -53,26 +53,25 @@ TEST(wrong_files_are_refused_with_the_reason) {
     static const struct {
         const char *text, *reason;
     } cases[] = {
-        {"", "line 1: '{' expected"},
-        {"[]", "line 1: '{' expected"},
-        {"{\"polcy\": \"softmax\"}", "line 1: unknown key \"polcy\""},
-        {"{\"policy\": 3}", "line 1: expected a string in double quotes"},
+        {"", ":1: '{' expected"},
+        {"[]", ":1: '{' expected"},
+        {"{\"polcy\": \"softmax\"}", ":1: unknown key \"polcy\""},
+        {"{\"policy\": 3}", ":1: expected a string in double quotes"},
         {"{\"policy\": \"fxed:2\"}", "did you mean 'fixed'"},
-        {"{\"strength\": 0.5}", "line 1: strength without a policy"},
-        {"{\"rules\": {}}", "line 1: '[' expected"},
-        {"{\"rules\": [3]}", "line 1: '{' expected"},
-        {"{\"rules\": [\n{\"layers\": \"1\"}]}", "line 2: rule without a policy"},
+        {"{\"strength\": 0.5}", ":1: strength without a policy"},
+        {"{\"rules\": {}}", ":1: '[' expected"},
+        {"{\"rules\": [3]}", ":1: '{' expected"},
+        {"{\"rules\": [\n{\"layers\": \"1\"}]}", ":2: rule without a policy"},
         {"{\"rules\": [{\"layers\": \"1\", \"strength\": 0.5}]}", "rule without a policy"},
         {"{\"rules\": [{\"heads\": \"x\", \"policy\": \"fixed:2\"}]}", "not a list such as"},
-        {"{\"rules\": [{\"strength\": 2, \"policy\": \"fixed:2\"}]}",
-         "strength must be between 0 and 1"},
+        {"{\"rules\": [{\"strength\": 2, \"policy\": \"fixed:2\"}]}", "out of range (0 to 1)"},
         {"{\"rules\": [{\"strength\": 0.5, \"policy\": \"topk:2\"}]}",
          "strength does not apply to a map without a temperature"},
         {"{\"policy\": \"fixed:2:strength=0.5\", \"strength\": 0.5}",
          "the policy already has a strength"},
         {"{\"policy\": \"softmax\", \"policy\": \"softmax\"}", "duplicate key"},
-        {"{\"policy\": \"softmax\"", "line 1: '}' expected"},
-        {"{} {}", "line 1: unexpected text after the end"},
+        {"{\"policy\": \"softmax\"", ":1: '}' expected"},
+        {"{} {}", ":1: unexpected text after the end"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         CHECK_MSG(!read_text(cases[i].text), "accepted: %s", cases[i].text);

@@ -194,7 +194,7 @@ TEST(tasks_that_cannot_be_learned_are_refused) {
     choose_synthetic(&config, &training);
     training.synthetic = task_find("variables");
     CHECK(!lm_training_check(&training, &error));
-    CHECK_STR(error.text, "--lengths: the smallest size of variables is 37");
+    CHECK_STR(error.text, "--lengths: 4 is out of range (at least 37 for variables)");
     error = (lab_error){0};
     choose_synthetic(&config, &training);
     config.vocabulary = 20;

@@ -3,10 +3,10 @@
  *
  * INTRODUCTION
  *
- * One machine holds so many keys and values. Here each rank holds a share of them, and all ranks
- * together compute what whet_attention_forward would compute with the whole context: under every
- * policy, with sinks, windows, masks and statistics, and with the same bits for any number of
- * ranks. A program that decodes one token:
+ * One machine can hold only so many keys and values. Here each rank holds a share of them, and all
+ * ranks together compute what whet_attention_forward would compute with the whole context: under
+ * every policy, with sinks, windows, masks and statistics, and with the same bits for any number
+ * of ranks. A program that decodes one token:
  *
  *     #include <whet_mpi.h>
  *

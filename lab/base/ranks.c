@@ -79,7 +79,7 @@ static char *give_text(const lab_ranks *ranks, const char *text, size_t *length)
         free(copy);
         return NULL;
     }
-    if (text && ranks->rank == 0)
+    if (copy && text && ranks->rank == 0)
         memcpy(copy, text, *length);
     lab_ranks_broadcast(ranks, copy, *length);
     return copy;

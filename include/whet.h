@@ -312,9 +312,10 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *     [:floor=F]          never below F              (default 1)
  *     [:hold=H1]          beta(H) = beta(H1) for H > H1
  *   exp:h0              max(1, exp(H - h0))
- *   target:H0[:cap=C]   the beta in [1, C] at which the entropy of softmax(beta e) is
- *                       H0 nats (C = 256 by default); 1 if the entropy is below H0 at
- *                       beta = 1, C if it is above H0 even at C
+ *   target:H[:cap=C]    the beta in [1, C] at which the entropy of softmax(beta e) is
+ *                       H, here a number of nats that you give (C = 256 by default);
+ *                       1 if the entropy is below it at beta = 1, C if it is above it
+ *                       even at C
  *   ssmax:s[:b[:g]]     s (ln n)^g + b; b = 0, g = 1 by default, g >= 0
  *   length:n0           max(1, ln n / ln n0), n0 > 1
  *   linear:n0           max(1, n / n0), n0 > 0

@@ -251,8 +251,8 @@ static int choose_rank(const char *text, league_request *request) {
     unsigned long ranks = slash > text && *slash == '/' ? strtoul(slash + 1, &end, 10) : 0;
     if (!end || *end || errno || strpbrk(text, "+- ") || ranks > UINT32_MAX || rank >= ranks)
         return refuse_value("rank", text, "a share such as 0/4");
-    request->rank = (unsigned)rank;
-    request->ranks = (unsigned)ranks;
+    request->share = (unsigned)rank;
+    request->shares = (unsigned)ranks;
     return STATUS_OK;
 }
 
@@ -310,15 +310,15 @@ static bool print_ranking(const league_results *results) {
                                          "right beyond, %", "against softmax", "cost"};
     for (size_t i = 0; i < 6; i++)
         lab_table_add(&table, "%s", titles[i]);
-    for (size_t i = 0; i < results->rank_count; i++) {
-        const league_rank *rank = &results->ranks[i];
-        lab_table_add(&table, "%s", r->arms.list[rank->arm].name);
-        lab_table_add(&table, "%s", lm_positions_names[r->positions[rank->positions]]);
-        lab_table_add(&table, "%zu", rank->models);
-        add_interval(&table, &rank->right, false);
-        add_interval(&table, &rank->difference, true);
-        if (isfinite(rank->cost))
-            lab_table_add(&table, "%.2f", rank->cost);
+    for (size_t i = 0; i < results->standing_count; i++) {
+        const league_standing *standing = &results->standings[i];
+        lab_table_add(&table, "%s", r->arms.list[standing->arm].name);
+        lab_table_add(&table, "%s", lm_positions_names[r->positions[standing->positions]]);
+        lab_table_add(&table, "%zu", standing->models);
+        add_interval(&table, &standing->right, false);
+        add_interval(&table, &standing->difference, true);
+        if (isfinite(standing->cost))
+            lab_table_add(&table, "%.2f", standing->cost);
         else
             lab_table_add(&table, "-");
     }
@@ -394,11 +394,11 @@ static int run(const arguments *given, league_request *request, laboratory *lab)
     request->executor = &lab->executor;
     lab_catch_interrupts();
     int status = STATUS_OK;
-    if (!given->reports && !request->together)
+    if (!given->reports && !request->ranks)
         status = confirm_seconds(league_seconds(request), "", given->is_confirmed);
     if (status == STATUS_OK && !given->reports && !league_run(request, &left, &lab->error))
-        status = report_rank_failure(request->together, &lab->error);
-    if (status != STATUS_OK || !lab_is_first(request->together))
+        status = report_rank_failure(request->ranks, &lab->error);
+    if (status != STATUS_OK || !lab_is_first(request->ranks))
         return status;
     if (left > 0 && !preferred.quiet)
         complain("%zu models are left to other processes", left);
@@ -413,14 +413,14 @@ static int join_and_run(const arguments *given, league_request *request, laborat
     const char *const outputs[] = {given->json, given->csv, given->html};
     lab_ranks ranks;
     int status = STATUS_OK;
-    if (!join_ranks(given->rank ? "none" : given->mpi, &ranks, &request->together, &request->quiet,
+    if (!join_ranks(given->rank ? "none" : given->mpi, &ranks, &request->ranks, &request->quiet,
                     &lab->error))
         return report_lab_error(&lab->error);
-    if (lab_is_first(request->together))
+    if (lab_is_first(request->ranks))
         status = reserve_output(outputs, sizeof outputs / sizeof *outputs);
     if (status == STATUS_OK)
         status = run(given, request, lab);
-    close_ranks(request->together, status);
+    close_ranks(request->ranks, status);
     return status;
 }
 

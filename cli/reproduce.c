@@ -148,7 +148,7 @@ static bool run_league(const reproduction *run, lab_error *error) {
     request = (league_request){.scale = league_scale_full(),
                                .folder = folder,
                                .quiet = run->quiet,
-                               .together = run->ranks,
+                               .ranks = run->ranks,
                                .engine = run->engine,
                                .executor = run->executor};
     league_all_tasks(&request);

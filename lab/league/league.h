@@ -53,8 +53,8 @@ typedef struct league_request {
     lm_positions positions[LEAGUE_POSITIONS];
     size_t position_count;
     const char *folder;
-    size_t rank, ranks;        /* takes cell i where i % ranks == rank; ranks 0: all */
-    const lab_ranks *together; /* or NULL: processes to which league_run deals the cells */
+    size_t share, shares;   /* takes cell i where i % shares == share; shares 0: all */
+    const lab_ranks *ranks; /* or NULL: processes to which league_run deals the cells */
     bool quiet;
     const nn_engine *engine;
     const whet_executor *executor;
@@ -97,7 +97,7 @@ double league_cell_seconds(const league_request *request, const league_cell *cel
 double league_seconds(const league_request *request);
 
 /* Runs what is not done yet. *left: cells that other processes or ranks have. LAB_STOPPED after a
- * signal. With `together`, by all of them, which must see the same folder; a failure of one is that
+ * signal. With `ranks`, by all of them, which must see the same folder; a failure of one is that
  * of all. */
 bool league_run(const league_request *request, size_t *left, lab_error *error);
 

@@ -40,17 +40,17 @@ static void write_ranking(FILE *file, const league_results *results) {
     fputs("<thead><tr><th>policy</th><th>positions</th><th>models</th><th>right, %</th>"
           "<th>against softmax</th><th>cost</th></tr></thead>\n<tbody>\n",
           file);
-    for (size_t i = 0; i < results->rank_count; i++) {
-        const league_rank *rank = &results->ranks[i];
+    for (size_t i = 0; i < results->standing_count; i++) {
+        const league_standing *standing = &results->standings[i];
         fputs("<tr><th scope=\"row\">", file);
-        html_text(file, r->arms.list[rank->arm].name);
-        fprintf(file, "</th><td>%s</td><td>%zu</td><td>", positions_name(r, rank->positions),
-                rank->models);
-        write_interval(file, &rank->right, false);
+        html_text(file, r->arms.list[standing->arm].name);
+        fprintf(file, "</th><td>%s</td><td>%zu</td><td>", positions_name(r, standing->positions),
+                standing->models);
+        write_interval(file, &standing->right, false);
         fputs("</td><td>", file);
-        write_interval(file, &rank->difference, true);
-        if (isfinite(rank->cost))
-            fprintf(file, "</td><td>%.2f</td></tr>\n", rank->cost);
+        write_interval(file, &standing->difference, true);
+        if (isfinite(standing->cost))
+            fprintf(file, "</td><td>%.2f</td></tr>\n", standing->cost);
         else
             fputs("</td><td>–</td></tr>\n", file);
     }
@@ -105,11 +105,12 @@ static bool has_values(const chart *c, size_t arm) {
 static size_t arms_to_draw(const chart *c, size_t arms[CURVES]) {
     const league_results *results = c->results;
     size_t count = 0;
-    for (size_t i = 0; i < results->rank_count && count < CURVES; i++)
-        if (results->ranks[i].positions == c->positions && has_values(c, results->ranks[i].arm) &&
+    for (size_t i = 0; i < results->standing_count && count < CURVES; i++)
+        if (results->standings[i].positions == c->positions &&
+            has_values(c, results->standings[i].arm) &&
             (count + 1 < CURVES ||
-             strcmp(results->request->arms.list[results->ranks[i].arm].name, "softmax") == 0))
-            arms[count++] = results->ranks[i].arm;
+             strcmp(results->request->arms.list[results->standings[i].arm].name, "softmax") == 0))
+            arms[count++] = results->standings[i].arm;
     return count;
 }
 
@@ -233,8 +234,8 @@ static void write_map(FILE *file, const league_results *results, size_t p, size_
 }
 
 static bool has_results(const league_results *results, size_t p, size_t a) {
-    for (size_t i = 0; i < results->rank_count; i++)
-        if (results->ranks[i].positions == p && results->ranks[i].arm == a)
+    for (size_t i = 0; i < results->standing_count; i++)
+        if (results->standings[i].positions == p && results->standings[i].arm == a)
             return true;
     return false;
 }

@@ -199,7 +199,8 @@ static double mean_beyond(const gathered *g, size_t t, size_t p, size_t a, size_
     return count ? sum / (double)count : (double)NAN;
 }
 
-static bool make_rank(const gathered *g, size_t p, size_t a, size_t softmax, league_rank *to) {
+static bool make_standing(const gathered *g, size_t p, size_t a, size_t softmax,
+                          league_standing *to) {
     const league_request *r = g->request;
     size_t models = r->task_count * r->scale.seeds, count = 0, pairs = 0, costs = 0;
     double *values = calloc(2 * models + 1, sizeof *values), *differences = values + models;
@@ -220,7 +221,7 @@ static bool make_rank(const gathered *g, size_t p, size_t a, size_t softmax, lea
             costs++;
         }
     }
-    *to = (league_rank){.arm = a, .positions = p, .models = count};
+    *to = (league_standing){.arm = a, .positions = p, .models = count};
     if (values && count > 0)
         to->right = lab_mean_interval(values, count);
     if (values && pairs > 0)
@@ -232,7 +233,7 @@ static bool make_rank(const gathered *g, size_t p, size_t a, size_t softmax, lea
 }
 
 static int by_right(const void *one, const void *other) {
-    const league_rank *a = one, *b = other;
+    const league_standing *a = one, *b = other;
     if (a->right.mean != b->right.mean)
         return a->right.mean < b->right.mean ? 1 : -1;
     return a->positions != b->positions ? (a->positions > b->positions ? 1 : -1)
@@ -245,11 +246,11 @@ static bool make_ranks(const gathered *g) {
     size_t softmax = arm_index(r, "softmax");
     for (size_t p = 0; p < r->position_count; p++)
         for (size_t a = 0; a < r->arms.count; a++) {
-            if (!make_rank(g, p, a, softmax, &to->ranks[to->rank_count]))
+            if (!make_standing(g, p, a, softmax, &to->standings[to->standing_count]))
                 return false;
-            to->rank_count += to->ranks[to->rank_count].models > 0;
+            to->standing_count += to->standings[to->standing_count].models > 0;
         }
-    qsort(to->ranks, to->rank_count, sizeof *to->ranks, by_right);
+    qsort(to->standings, to->standing_count, sizeof *to->standings, by_right);
     return true;
 }
 
@@ -260,10 +261,11 @@ bool league_results_read(const league_request *r, league_results *results, lab_e
     g.points = calloc(points + 1, sizeof *g.points);
     g.costs = calloc(points + 1, sizeof *g.costs);
     results->entries = calloc(entries + 1, sizeof *results->entries);
-    results->ranks = calloc(r->position_count * r->arms.count + 1, sizeof *results->ranks);
+    results->standings = calloc(r->position_count * r->arms.count + 1, sizeof *results->standings);
     results->failed = json_array();
-    bool is_good = (g.points && g.costs && results->entries && results->ranks && results->failed) ||
-                   lab_fail_memory(error);
+    bool is_good =
+        (g.points && g.costs && results->entries && results->standings && results->failed) ||
+        lab_fail_memory(error);
     for (size_t i = 0; is_good && i < points; i++) {
         g.points[i].right = NAN;
         g.costs[i] = NAN;
@@ -284,7 +286,7 @@ bool league_results_read(const league_request *r, league_results *results, lab_e
 
 void league_results_free(league_results *results) {
     free(results->entries);
-    free(results->ranks);
+    free(results->standings);
     json_decref(results->failed);
     *results = (league_results){.models = 0};
 }

@@ -67,7 +67,7 @@ static bool visit(walk *own, const league_cell *cell, size_t index, lab_error *e
     }
     if (!own->runs)
         return true;
-    if (request->ranks > 0 && index % request->ranks != request->rank) {
+    if (request->shares > 0 && index % request->shares != request->share) {
         own->taken++;
         return true;
     }
@@ -140,7 +140,7 @@ double league_seconds(const league_request *request) {
     lab_error ignored = {.kind = LAB_NO_ERROR};
     if (!walk_cells(&count, 0, &ignored))
         return 0;
-    size_t left = count.total - count.done, shares = request->ranks ? request->ranks : 1;
+    size_t left = count.total - count.done, shares = request->shares ? request->shares : 1;
     return left ? (double)left / (double)shares * guess_seconds(request) : 0;
 }
 
@@ -195,12 +195,12 @@ static bool run_cells(const league_request *request, size_t *left, lab_error *er
 /* Pass after pass, since the learning rates of later seeds are known when the first seed is done;
  * until nothing is left, or only what others have. */
 static bool run_together(const league_request *request, size_t *left, lab_error *error) {
-    const lab_ranks *ranks = request->together;
+    const lab_ranks *ranks = request->ranks;
     league_request own = *request;
     size_t before = SIZE_MAX;
     walk count;
-    own.rank = (size_t)ranks->rank;
-    own.ranks = (size_t)ranks->size;
+    own.share = (size_t)ranks->rank;
+    own.shares = (size_t)ranks->size;
     bool is_good = true, goes_on = true;
     while (is_good && goes_on) {
         is_good = lab_ranks_agree(ranks, run_cells(&own, left, error), error);
@@ -212,13 +212,13 @@ static bool run_together(const league_request *request, size_t *left, lab_error 
 }
 
 static bool begin_folder(const league_request *request, lab_manifest *manifest, lab_error *error) {
-    return !lab_is_first(request->together) ||
+    return !lab_is_first(request->ranks) ||
            (lab_make_folder(request->folder, error) && has_same_scale(request, error) &&
             lab_manifest_write(manifest, request->folder, false, error));
 }
 
 bool league_run(const league_request *request, size_t *left, lab_error *error) {
-    const lab_ranks *ranks = request->together;
+    const lab_ranks *ranks = request->ranks;
     *left = 0;
     if (!league_scale_check(&request->scale, error) ||
         (ranks && !lab_ranks_same_options(ranks, options_json(request), error)))

@@ -108,7 +108,7 @@ const spreadOf = () => results[0].stats.max - results[0].stats.min;
 function showNumbers() {
     const spread = spreadOf();
     const cells = (r) => {
-        const h = r.stats.entropyAfter, n = r.stats.n, isSoftmax = !Number.isNaN(h) && !/topk|max1|entmax|hardmax|sparsemax|sigmoid|stick|softpick/.test(r.name);
+        const h = r.stats.entropyAfter, n = r.stats.n, isSoftmax = !Number.isNaN(h) && !partsOf(r.name).map;
         const reach = Math.exp(spread * r.stats.beta), smallest = r.smallest;
         return [r.stats.maxProb, h, h / Math.log(n), Math.exp(h), r.stats.beta, isSoftmax ? 1 / n / reach : NaN, smallest, r.stats.maxProb, isSoftmax ? Math.min(1, reach / n) : NaN];
     };

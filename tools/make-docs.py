@@ -92,7 +92,8 @@ def rewritten(name, text):
         if bang or linked in known:
             there = place(linked) if bang else known[linked]
             shown = os.path.relpath(there, os.path.dirname(place(name)) or ".")
-            return f"{bang}[{words}]({shown}{'#' + anchor if anchor else ''})"
+            # A picture leads to itself: as large as it is.
+            return f"[![{words}]({shown})]({shown})" if bang else f"[{words}]({shown}{'#' + anchor if anchor else ''})"
         return words if "`" in words or "/" in words or words in linked else f"{words} (`{linked}`)"
 
     parts = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
@@ -163,7 +164,13 @@ def aligned(paragraph):
 def prose(text):
     """Plain text with aligned tables as Markdown."""
     paragraphs = re.split(r"\n\s*\n", textwrap.dedent(text).strip("\n"))
-    return "\n\n".join(aligned(paragraph) if is_aligned(paragraph) else escaped(paragraph) for paragraph in paragraphs if paragraph.strip())
+    return "\n\n".join(aligned(paragraph) if is_aligned(paragraph) else heading_or_words(paragraph) for paragraph in paragraphs if paragraph.strip())
+
+
+def heading_or_words(paragraph):
+    """A line in capitals is a heading."""
+    is_heading = re.fullmatch(r"[A-Z ]{4,}", paragraph.strip())
+    return f"## {paragraph.strip().capitalize()}" if is_heading else escaped(paragraph)
 
 
 def uncommented(block):
@@ -176,7 +183,7 @@ def c_reference():
     """Sections, comments and declarations of whet.h in order; a declaration has a heading of its name."""
     header = (SOURCE / "include/whet.h").read_text(encoding="utf-8")
     body = header[header.index("*/") + 2:]
-    result = ["# C", "Made from `include/whet.h`.", prose(uncommented(header[:header.index("*/")]))]
+    result = ["# C reference", "Made from `include/whet.h`.", prose(uncommented(header[:header.index("*/")]))]
     token = re.compile(r"(?P<comment>/\*.*?\*/)|(?P<define>^#define WHET_\w+ \d+$)|(?P<skipped>^#.*?$(?:\n^.*\\$)*|^extern \"C\" \{$|^\}$)|"
                        r"(?P<code>^(?:typedef|struct|enum|WHET_API)[^;{]*(?:\{[^}\n]*\}[^;]*|\{.*?^\}[^;]*)?;)", re.M | re.S)
     titles = set()
@@ -228,9 +235,9 @@ def python_reference():
     import whet.torch
     import whet.transformers
 
-    result = ["# Python", "Made from the package's docstrings."]
+    result = ["# Python reference", "Made from the package's docstrings."]
     named = {"whet.clrs": ["algorithms", "generate"], "whet.gguf": ["tensors", "TensorInfo"], "whet.retrieval": ["Head", "load", "seeds"],
-             "whet.transformers": ["register"], "whet.torch": whet.torch.__all__, "whet": whet.__all__}
+             "whet.transformers": ["register"], "whet.torch": whet.torch.__all__, "whet": sorted(whet.__all__, key=importance)}
     for module in ("whet", "whet.torch", "whet.transformers", "whet.clrs", "whet.retrieval", "whet.gguf"):
         result += [f"## {module}", prose(inspect.getdoc(sys.modules[module]))]
         for name in named[module]:
@@ -241,9 +248,20 @@ def python_reference():
     return "\n\n".join(result)
 
 
+def importance(name):
+    """Of a name of whet's: what calls begin with, then the other functions, what they return, and what they raise."""
+    import whet
+
+    first = ("softmax", "entropy", "attention", "Policy", "policies", "fit_polynomial", "probe")
+    thing = getattr(whet, name)
+    kind = inspect.isclass(thing) + (inspect.isclass(thing) and issubclass(thing, Exception))
+    return (0, first.index(name), "") if name in first else (1, kind, name)
+
+
 def described(name, thing):
     """Heading, signature and docstring; of a class also its methods."""
-    result = [f"### {name}", f"```python\n{signature(name, thing)}\n```", prose(inspect.getdoc(thing) or "")]
+    shown = signature(name, thing)
+    result = [f"### {name}", "" if shown == name else f"```python\n{shown}\n```", prose(inspect.getdoc(thing) or "")]
     if inspect.isclass(thing) and not issubclass(thing, (BaseException, tuple, dict)):
         for method, own in vars(thing).items():
             function = own.fget if isinstance(own, property) else getattr(own, "__func__", own)
@@ -263,6 +281,7 @@ def signature(name, thing):
     text = re.sub(r"\b(?:typing|collections\.abc|whet\.\w+(?:\.\w+)*|whet\._policy)\.", "", text)
     text = re.sub(r"ForwardRef\('(.*?)'\)|(?<=-> )'(.*?)'", lambda found: found[1] or found[2], text)
     text = re.sub(r"^\((?:self|cls)(?:, )?", "(", text)
+    text = text.replace("Callable[[RowStatistics], Union[float, Tuple[float, float]]]", "Callable")
     return "\n".join(textwrap.wrap(name + text, 86, subsequent_indent="    ", break_long_words=False))
 
 
@@ -275,7 +294,7 @@ def program_reference(program):
         return re.findall(r"^  ([a-z]+) ", listed.group(1), re.M) if listed else []
 
     overview = help_of()
-    result = ["# Program", "Made from the program's `--help`.", f"```text\n{overview}```"]
+    result = ["# Program reference", "Made from the program's `--help`.", f"```text\n{overview}```"]
     for command in commands(overview, "commands"):
         text = help_of(command)
         result += [f"## whet {command}", f"```text\n{text}```"]
@@ -286,14 +305,21 @@ def program_reference(program):
 
 def policies_reference(program):
     listed = json.loads(subprocess.run([program, "policies", "--json"], stdout=subprocess.PIPE, text=True, check=True).stdout)
-    result = ["# Policies", "Made from `whet policies`. TEMPERATURE+MAP combines two of them."]
+    both = next(entry for entry in listed if "+" in entry["syntax"])
+    listed.remove(both)
+    result = ["# Policies", f"Made from `whet policies`. `{both['syntax']}`, such as `{both['example']}`, combines two of them: {both['summary']}."]
+
+    def code(text):
+        """With places where a narrow column may break it."""
+        return "<code>" + re.sub(r"(?=\[:)|(?<!\[)(?=:\w{4})", "<wbr>", escaped(text).replace("\\", "")) + "</code>"
+
     for heading, is_temperature in (("Temperatures", True), ("Maps", False)):
         result.append(f"## {heading}")
         rows = ["| name | what it does | parameters | example |", "|---|---|---|---|"]
         for entry in listed:
             if entry["temperature"] == is_temperature:
                 parameters = ", ".join(entry["parameters"])
-                rows.append(f"| `{entry['syntax']}` | {escaped(entry['summary'])} | {parameters} | `{entry['example']}` |")
+                rows.append(f"| {code(entry['syntax'])} | {escaped(entry['summary'])} | {parameters} | {code(entry['example'])} |")
         result.append("\n".join(rows))
     return "\n\n".join(result)
 
@@ -327,6 +353,13 @@ STYLE = """/* Tables and code scroll inside themselves; pictures have a light gr
 .md-typeset table:not([class]) th { min-width: 3rem; padding: .6em .8em; }
 .md-typeset table:not([class]) td { padding: .6em .8em; }
 .md-typeset pre > code { font-size: .68rem; }
+.md-typeset h1 { color: inherit; }
+.md-typeset thead:not(:has(th:not(:empty))) { display: none; }
+@media screen and (max-width: 44em) {
+  /* On a narrow screen pictures scroll sideways rather than shrink until nothing can be read. */
+  .md-typeset p:has(> a > img) { overflow-x: auto; }
+  .md-typeset p > a > img { max-width: none; width: 36rem; }
+}
 .md-typeset dl { margin: 1em 0; }
 .md-typeset dd { margin: .1em 0 .5em 1.5em; }
 [data-md-color-scheme="slate"] { --md-typeset-a-color: #6cc3b9; --md-primary-fg-color--light: #6cc3b9; }

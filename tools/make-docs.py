@@ -50,13 +50,18 @@ NAVIGATION = [
 ]
 
 
-def pages(navigation=None):
+def pages():
     """Every file of the navigation."""
-    for _, target in navigation or NAVIGATION:
+    return [target for target, _ in named_pages()]
+
+
+def named_pages(navigation=None):
+    """Every file of the navigation, and its title there."""
+    for title, target in navigation or NAVIGATION:
         if isinstance(target, str):
-            yield target
+            yield target, title
         else:
-            yield from pages(target)
+            yield from named_pages(target)
 
 
 def place(name):
@@ -81,6 +86,7 @@ def with_lists(text):
 
 def rewritten(name, text):
     """Links between pages as the site has them, of others the words remain; and lists as mkdocs takes them."""
+    titles = dict(named_pages())
     known = {page: place(page) for page in pages()} | {"include/whet.h": "reference/c.md", "README.md": "index.md"}
 
     def link(found):
@@ -92,7 +98,8 @@ def rewritten(name, text):
         if bang or linked in known:
             there = place(linked) if bang else known[linked]
             shown = os.path.relpath(there, os.path.dirname(place(name)) or ".")
-            # A picture leads to itself: as large as it is.
+            # A file's name is a page's title here. A picture leads to itself: as large as it is.
+            words = titles.get(linked, words) if re.fullmatch(r"[\w./-]+\.md", words) else words
             return f"[![{words}]({shown})]({shown})" if bang else f"[{words}]({shown}{'#' + anchor if anchor else ''})"
         return words if "`" in words or "/" in words or words in linked else f"{words} (`{linked}`)"
 
@@ -110,7 +117,9 @@ def from_contributing(text):
             recipe = re.search(rf"^\*\*{title}\.?\*\*.*?(?=^\*\*[A-Z]|^## |\Z)", contributing, re.M | re.S)
             if not recipe:
                 sys.exit(f"make-docs.py: CONTRIBUTING.md has no recipe '{title}'")
-            result.append(f"## {title}\n\n{recipe.group().strip()}\n")
+            # The page has its name as a heading, not in bold.
+            words = re.sub(r"^\*\*(.*?)\*\*(?=(\s*))", lambda found: "" if "\n" in found[2] else found[1], recipe.group())
+            result.append(f"## {title}\n\n{words.strip()}\n")
         return "\n".join(result)
 
     return re.sub(r"<!-- from CONTRIBUTING.md: (.*?) -->", recipes, text)
@@ -352,7 +361,7 @@ STYLE = """/* Tables and code scroll inside themselves; pictures have a light gr
 .md-typeset td > code { overflow-wrap: normal; word-break: normal; }
 .md-typeset table:not([class]) th { min-width: 3rem; padding: .6em .8em; }
 .md-typeset table:not([class]) td { padding: .6em .8em; }
-.md-typeset pre > code { font-size: .68rem; }
+.md-typeset pre > code { font-size: .62rem; }
 .md-typeset h1 { color: inherit; }
 .md-typeset thead:not(:has(th:not(:empty))) { display: none; }
 @media screen and (max-width: 44em) {

@@ -29,6 +29,8 @@ GUIDES = ("README.md", "CONTRIBUTING.md", "docs/CLRS_TEXT.md", "docs/INSTALL.md"
 # What is run instead of commands that match; None: not run, for the reason beside it.
 STAND_INS = (
     (r"make (\S+).*", rf"make -C {SOURCE} -n \1"),
+    (r"(python3 -m venv) (.*)", r"\1 --without-pip \2"),
+    (r"env/bin/pip install .*", None),  # compiles the library; tests/python/test_wheel.py runs it
     (r"npm install .*|apt-get .*", None),  # fetches from a network
     (r"mpicc .*|mpirun .*", None),  # tests/mpi runs them, where there is an MPI
     (r"git worktree add .*|\(cd \.\./whet-before .*|cmake --build .*|tools/compare-builds .*", None),  # builds for minutes

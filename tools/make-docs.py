@@ -167,7 +167,8 @@ def aligned(paragraph):
         return "\n".join([head, "|---" * len(starts) + "|", *body])
     if len(starts) == 2 and (rows := columns_of(lines, starts)):
         return "\n\n".join(f"`{name}`\n:   {escaped(meaning)}" for name, meaning in rows)
-    return "```text\n" + "\n".join(lines) + "\n```"
+    languages = {"import": "python", ">>>": "pycon", "#include": "c"}
+    return f"```{languages.get(lines[0].split(' ')[0], 'text')}\n" + "\n".join(lines) + "\n```"
 
 
 def prose(text):
@@ -287,10 +288,12 @@ def signature(name, thing):
         text = str(inspect.signature(thing))
     except (TypeError, ValueError):
         return name
+    text = text.replace("whet.torch._policy.Policy", "TrainedPolicy").replace("torch.nn.modules.module.Module", "torch.nn.Module")
+    text = re.sub(r", module\b", ", types.ModuleType", text).replace("NoneType", "None").replace(", whet.torch._policy.Chosen", "")
     text = re.sub(r"\b(?:typing|collections\.abc|whet\.\w+(?:\.\w+)*|whet\._policy)\.", "", text)
     text = re.sub(r"ForwardRef\('(.*?)'\)|(?<=-> )'(.*?)'", lambda found: found[1] or found[2], text)
     text = re.sub(r"^\((?:self|cls)(?:, )?", "(", text)
-    text = text.replace("Callable[[RowStatistics], Union[float, Tuple[float, float]]]", "Callable")
+    text = text.replace("Callable[[RowStatistics], Union[float, Tuple[float, float]]]", "Callable").replace("TrainedPolicy", "whet.torch.Policy")
     return "\n".join(textwrap.wrap(name + text, 86, subsequent_indent="    ", break_long_words=False))
 
 

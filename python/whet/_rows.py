@@ -27,7 +27,7 @@ ROWS_OF_FUNCTION = 4096
 
 
 class Aux(dict):  # type: ignore[type-arg]
-    """Statistics by name; `aux.entropy` is `aux["entropy"]`."""
+    """A dict of statistics by name; `aux.entropy` is `aux["entropy"]`."""
 
     def __getattr__(self, name: str) -> Any:
         try:

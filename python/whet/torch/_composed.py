@@ -36,7 +36,8 @@ _forced = threading.local()
 
 @contextlib.contextmanager
 def force_path(path: str) -> Iterator[None]:
-    """Makes calls of this thread take one of PATHS, whatever the device: for tests and comparisons."""
+    """Makes calls of this thread take a path, "library", "two calls", "composed" or "cpu", whatever the device: for tests and
+    comparisons."""
     if path not in PATHS:
         raise ValueError(f"unknown path {path!r}; there are {', '.join(PATHS)}")
     before = getattr(_forced, "path", None)

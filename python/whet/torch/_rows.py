@@ -126,7 +126,8 @@ def _plain_softmax(x: torch.Tensor, policy: Any) -> torch.Tensor:
 
 
 def _is_plain(x: torch.Tensor, policy: Any, axis: int) -> bool:
-    return (x.dtype == torch.float32 and x.numel() < 2 * VALUES_EACH and x.device.type == "cpu" and x.layout == torch.strided and axis in (-1, x.dim() - 1) and x.dim() > 0 and x.is_contiguous() and not x.is_neg()
+    return (x.dtype == torch.float32 and x.numel() < 2 * VALUES_EACH and x.device.type == "cpu" and x.layout == torch.strided
+            and axis in (-1, x.dim() - 1) and x.dim() > 0 and x.is_contiguous() and not x.is_neg()
             and isinstance(policy, (str, Policy)) and not (x.requires_grad and torch.is_grad_enabled()) and not _composed.is_forced())
 
 

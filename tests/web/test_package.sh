@@ -2,6 +2,7 @@
 # The npm package: its own tests, and an archive that is installed into an empty folder, without a network, and used.
 . "${WHET_SOURCE_DIR:?}/tests/web/wasm.sh"
 build_wasm "the npm package works" whet
+check "whet.wasm has at most 300 kB" [ "$(stat -c %s build/wasm/whet.wasm)" -le 300000 ]
 cp -r web/package "$SCRATCH/package"
 cp build/wasm/whet.wasm "$SCRATCH/package/"
 cd "$SCRATCH/package" || exit 1

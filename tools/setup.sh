@@ -228,14 +228,15 @@ install_optional() {
         done
     fi
 }
-# For the tests of pages: it drives the system's Chromium.
-fetch_playwright() {
-    [ ! -d build/playwright/node_modules/playwright-core ] && have npm && have chromium || return 0
-    npm install --silent --no-audit --no-fund --prefix build/playwright playwright-core >/dev/null 2>&1 ||
-        echo "could not fetch playwright-core: the tests that use it will be skipped"
+# Below build/: playwright-core, which drives the system's Chromium in tests of pages, and typescript for those of the package.
+fetch_from_npm() { # folder package[@version] program it needs
+    [ ! -d "build/$1/node_modules/${2%@*}" ] && have npm && have "$3" || return 0
+    npm install --silent --no-audit --no-fund --prefix "build/$1" "$2" >/dev/null 2>&1 ||
+        echo "could not fetch ${2%@*}: the tests that use it will be skipped"
 }
 
 install_optional
-fetch_playwright
+fetch_from_npm playwright playwright-core chromium
+fetch_from_npm typescript typescript@5 node
 fetch_llama again
 exit 0

@@ -334,6 +334,16 @@ TEST(windows_slopes_masks_biases_and_caps_agree) {
     check_example(&e, "given betas");
 }
 
+TEST(odd_examples_agree) {
+    for (size_t i = 0; i < ODD_EXAMPLES; i++) {
+        example e = launched_odd(i, ODD_SPREAD);
+        if (i / 2 % 2)
+            example_sinks(&e);
+        check_example(&e, "odd");
+    }
+    backward_run_print_worst();
+}
+
 TEST(types_layouts_and_batches_agree) {
     static const whet_type types[] = {WHET_F16, WHET_BF16, WHET_F32};
     for (size_t i = 0; i < 3; i++) {

@@ -40,24 +40,6 @@ for ranks in 2 3; do
     check "league: $ranks ranks have the models of one process, at rates that the first seed chose" deals_league $ranks
 done
 
-# Kills a rank once there is a file, and waits for the job to end.
-killed_at() { # file result command ...
-    local file=$1 result=$2 pid
-    shift 2
-    run 3 "$@" -o "$result" >"$SCRATCH/killed.log" 2>&1 &
-    local job=$!
-    for _ in $(seq 600); do
-        compgen -G "$file" >/dev/null && break
-        sleep 0.05
-    done
-    pid=$(ranks_of "$result" | tail -n 1)
-    [ -n "$pid" ] || { echo "no rank to kill"; cat "$SCRATCH/killed.log"; return 1; }
-    kill -9 "$pid"
-    if wait "$job"; then
-        echo "the job ended well without one of its ranks"
-        return 1
-    fi
-}
 # Name, inode and time of the results so far.
 finished() { (cd "$1" && find . -name "$2" -exec stat -c '%n %i %y' {} + | sort); }
 
@@ -109,68 +91,4 @@ if command -v gnuplot >/dev/null; then
     "$WHET_BIN" "${models[@]}" -o "$SCRATCH/models" >/dev/null
     check "reproduce: language models and the questions to them are dealt" deals_models
 fi
-
-# ---- tune ----
-
-model=${WHET_MODELS:-}/stories260K-f32.gguf
-if [ ! -f "$model" ]; then
-    skip "tune" "WHET_MODELS names no folder of models"
-    finish
-    exit
-fi
-mkdir "$SCRATCH/learn" "$SCRATCH/judge"
-for _ in 1 2 3 4 5 6 7 8; do cat "$WHET_SOURCE_DIR/tests/plugin/story.txt"; done | tr 'aeiou' 'eioua' >"$SCRATCH/learn/1.txt"
-cp "$WHET_SOURCE_DIR/docs/embedding.md" "$SCRATCH/learn/2.md"
-cp "$WHET_SOURCE_DIR/docs/INSTALL.md" "$SCRATCH/judge"
-tune=(tune "$model" --text "$SCRATCH"/learn/* --check "$SCRATCH"/judge/* --context 64 --count 8 --validation-count 4 --check-count 8
-    --steps 6 --num-seeds 2 --threads 1 --quiet)
-tunes_alone() { "$WHET_BIN" "${tune[@]}" --json "$SCRATCH/tune.json" "$@" >"$SCRATCH/out"; }
-tunes() { # ranks option ...
-    local ranks=$1
-    shift
-    run "$ranks" "${tune[@]}" --json "$SCRATCH/tune-$ranks.json" "$@" >"$SCRATCH/out" || { cat "$SCRATCH/out"; return 1; }
-    [ "$(grep -c 'confirm the gain. Use it' "$SCRATCH/out")" = 1 ] && cmp "$SCRATCH/tune.json" "$SCRATCH/tune-$ranks.json"
-}
-tunes_alone -o "$SCRATCH/tuned.json"
-for ranks in 2 5; do
-    check "tune: $ranks ranks find what one process finds" tunes $ranks -o "$SCRATCH/tuned-$ranks.json"
-    check "tune: and leave nothing else" [ "$(cd "$SCRATCH" && echo tuned-$ranks*)" = "tuned-$ranks.json" ]
-done
-
-deals_task() {
-    local task=(--context 96 --task copy --limit 50%) status
-    "$WHET_BIN" "${tune[@]}" "${task[@]}" -o "$SCRATCH/task.json" --json "$SCRATCH/task-all.json" >/dev/null
-    status=$?
-    run 3 "${tune[@]}" "${task[@]}" -o "$SCRATCH/task-3.json" --json "$SCRATCH/task-3-all.json" >/dev/null 2>&1
-    [ $? = "$status" ] && cmp "$SCRATCH/task-all.json" "$SCRATCH/task-3-all.json"
-}
-check "tune: so are the examples of a task" deals_task
-
-tune_is_resumed() { # ranks; 0: without MPI
-    local out=$SCRATCH/resumed-$1.json
-    killed_at "$out.partial-1" "$out" "${tune[@]}" --steps 400 || return 1
-    # what another rank than the first had is made use of: damaged, it is noticed
-    cp "$out.partial-1" "$SCRATCH/part" || return 1
-    sed -i '/"entries"/,$ s/[1-9]/7/' "$out.partial-1"
-    "$WHET_BIN" "${tune[@]}" --steps 400 -o "$out" >/dev/null 2>"$SCRATCH/err" && return 1
-    grep -q "partial-1: not the state of a run, or damaged" "$SCRATCH/err" || { cat "$SCRATCH/err"; return 1; }
-    cp "$SCRATCH/part" "$out.partial-1"
-    if [ "$1" = 0 ]; then tunes_alone --steps 400 -o "$out"; else tunes "$1" --steps 400 -o "$out"; fi || return 1
-    [ "$(cd "$SCRATCH" && echo "resumed-$1"*)" = "resumed-$1.json" ] && cmp "$SCRATCH/long.json" "$out"
-}
-tunes_alone --steps 400 -o "$SCRATCH/long.json"
-for ranks in 2 0; do
-    check "tune: a killed job continues, with $ranks ranks (0: without MPI), to the same file" tune_is_resumed $ranks
-done
-
-fails_once() { # message option ...
-    local message=$1 output
-    shift
-    output=$(run 3 "${tune[@]}" "$@" 2>&1) && return 1
-    echo "$output"
-    [ "$(grep -c -- "$message" <<<"$output")" = 1 ]
-}
-check "tune: what the first rank cannot write ends all, with one message" \
-    fails_once 'cannot write: No such file or directory' -o "$SCRATCH/nowhere/tuned.json"
-check "tune: so does what all find wrong" fails_once 'the model takes 512 tokens, not 4000' --context 4000 -o "$SCRATCH/x.json"
 finish

@@ -10,6 +10,7 @@
 #include "messages.h"
 #include "options.h"
 #include "preferences.h"
+#include "ranks.h"
 #include "results.h"
 
 #include "base/atomic_file.h"
@@ -30,7 +31,7 @@ enum { CONTEXT_MAX = 1 << 24, AMOUNT_MAX = 100000 };
 
 typedef struct arguments {
     const char *model, *rope, *task, *limit, *by, *layers, *heads, *out, *json, *llama, *plugin;
-    const char *prefix, *html;
+    const char *prefix, *html, *mpi;
     text_list text, validate, check;
     index_set tuned_layers, tuned_heads; /* of those lists */
     option_range context, steps, batch, seeds, count, validation_count, check_count, task_length;
@@ -164,11 +165,33 @@ static bool keep_page(const arguments *given, const tune_request *request,
     return !given->html || tune_page_write(given->html, &page, error);
 }
 
-static int report_end(const lab_error *error, const char *state_path) {
-    if (error->kind != LAB_STOPPED || !state_path)
-        return report_lab_error(error);
-    complain("stopped; the same command continues from %s", state_path);
+static int report_end(const tune_request *request, const lab_error *error) {
+    if (error->kind != LAB_STOPPED || !request->state_path || !lab_is_first(request->ranks))
+        return report_rank_error(request->ranks, error);
+    complain("stopped; the same command continues from %s", request->state_path);
     return STATUS_STOPPED;
+}
+
+/* What the first rank writes and prints. */
+static int keep_all(const arguments *given, const tune_request *request, const tune_result *result,
+                    double seconds) {
+    lab_error error = {.kind = LAB_NO_ERROR};
+    int status = keep(given, request, result);
+    if (status == STATUS_OK && !keep_page(given, request, result, seconds, &error))
+        status = report_lab_error(&error);
+    if (status == STATUS_OK && request->state_path)
+        unlink(request->state_path);
+    if (status == STATUS_OK && !print_tuned(request, result, given->out))
+        status = complain_of_memory();
+    if (status == STATUS_OK && !result->is_confirmed)
+        status = STATUS_NOTHING;
+    return status;
+}
+
+/* The status of the first rank, on all. */
+static int status_for_all(const lab_ranks *ranks, int status) {
+    lab_ranks_broadcast(ranks, &status, sizeof status);
+    return status;
 }
 
 static int run(const arguments *given, const tune_request *asked_for) {
@@ -177,24 +200,17 @@ static int run(const arguments *given, const tune_request *asked_for) {
     question asked = {given->is_confirmed, STATUS_OK};
     tune_result result;
     lab_error error = {.kind = LAB_NO_ERROR};
-    request.confirm = ask;
+    request.confirm = request.ranks ? NULL : ask;
     request.confirm_context = &asked;
     lab_catch_interrupts();
     bool good = tune_run(&request, &result, &error);
-    int status = good                         ? keep(given, &request, &result)
-                 : error.kind == LAB_NO_ERROR ? asked.status
-                                              : report_end(&error, request.state_path);
-    if (good && status == STATUS_OK &&
-        !keep_page(given, &request, &result, lab_now() - start, &error))
-        status = report_lab_error(&error);
-    if (good && status == STATUS_OK && request.state_path)
-        unlink(request.state_path);
-    if (good && status == STATUS_OK && !print_tuned(&request, &result, given->out))
-        status = complain_of_memory();
-    if (good && status == STATUS_OK && !result.is_confirmed)
-        status = STATUS_NOTHING;
+    int status = STATUS_OK;
+    if (!good)
+        status = error.kind == LAB_NO_ERROR ? asked.status : report_end(&request, &error);
+    else if (lab_is_first(request.ranks))
+        status = keep_all(given, &request, &result, lab_now() - start);
     tune_result_free(&result);
-    return status;
+    return good ? status_for_all(request.ranks, status) : status;
 }
 
 /* The BLAS and threads, unless llama.cpp computes. */
@@ -203,8 +219,12 @@ static int open_and_run(const arguments *given, const tune_request *asked_for) {
     laboratory lab;
     if (given->is_forward)
         return run(given, &request);
-    if (!open_laboratory(&lab, given->threads, NULL))
-        return report_lab_error(&lab.error);
+    bool is_open = open_laboratory(&lab, given->threads, NULL);
+    if (!lab_ranks_agree(request.ranks, is_open, &lab.error)) {
+        if (is_open)
+            close_laboratory(&lab);
+        return report_rank_error(request.ranks, &lab.error);
+    }
     request.engine = &lab.engine;
     request.executor = &lab.executor;
     int status = run(given, &request);
@@ -239,13 +259,20 @@ static int check_files(const arguments *given, const char *state_path) {
 
 static int run_request(const arguments *given, const tune_request *checked) {
     tune_request request = *checked;
+    lab_ranks ranks;
+    lab_error error = {.kind = LAB_NO_ERROR};
+    if (!join_ranks(given->mpi, &ranks, &request.ranks, &request.quiet, &error))
+        return report_lab_error(&error);
     char *state_path = is_standard_output(given->out) ? NULL : state_path_of(given->out);
-    bool has_memory = state_path || is_standard_output(given->out);
-    int status = has_memory ? check_files(given, state_path) : complain_of_memory();
+    int status = state_path || is_standard_output(given->out) ? STATUS_OK : complain_of_memory();
+    if (status == STATUS_OK && lab_is_first(request.ranks))
+        status = check_files(given, state_path);
+    status = status_for_all(request.ranks, status);
     request.state_path = state_path;
     if (status == STATUS_OK)
         status = open_and_run(given, &request);
     free(state_path);
+    close_ranks(request.ranks, status);
     return status;
 }
 
@@ -319,6 +346,7 @@ static options_result parse(int argc, char **argv, arguments *given, int *status
          .aliases = "seeds"},
         seed_option(&given->seed, "seed of the first repetition (default 1)"),
         threads_option(&given->threads),
+        mpi_option(&given->mpi),
         yes_option(&given->is_confirmed),
         OPTIONS_ABOUT("llama.cpp"),
         {"forward", OPTION_FLAG, &given->is_forward, NULL,
@@ -344,13 +372,15 @@ static options_result parse(int argc, char **argv, arguments *given, int *status
                  "beta = exp(a + h max(0, ln(n / n0))) over n keys, where n0 is the context that\n"
                  "the model was trained on. Temperatures are learned on some texts, chosen on\n"
                  "others, and judged on yet others beside controls. If nothing is gained, beta is\n"
-                 "1 and the exit status 3.\n",
+                 "1 and the exit status 3. Under mpirun, seeds and sequences are dealt to the\n"
+                 "ranks, which must see the same folder.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = "A run that was stopped continues when the same command is given again.\n",
         .examples = "whet tune model.gguf --text books/*.txt --check other/*.txt\n"
                     "whet tune model.gguf --text books/*.txt --check other/*.txt --rope yarn:2\n"
                     "whet tune model.gguf --text a/*.txt --check b/*.txt --html tuned.html\n"
+                    "mpirun -n 4 whet tune model.gguf --text a/*.txt --check b/*.txt --threads 8\n"
                     "WHET_CONFIG=tuned.json llama-cli -m model.gguf\n",
         .operands_limit = 1,
         .operand_values = VALUE_FILE,

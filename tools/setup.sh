@@ -201,7 +201,7 @@ fi
 install_optional() {
     local package wanted=()
     optional="python3 python3-numpy python3-torch python3-pytest mypy python3-matplotlib
-        python3-venv python3-pip python3-setuptools python3-wheel python3-build mkdocs-material openmpi-bin libopenmpi-dev mpich libmpich-dev libsimgrid-dev g++ chromium git nodejs npm $cross_compiler $emulator
+        python3-venv python3-pip python3-setuptools python3-wheel python3-build mkdocs-material openmpi-bin libopenmpi-dev mpich libmpich-dev slurm-wlm munge libsimgrid-dev g++ chromium git nodejs npm $cross_compiler $emulator
         clang clang-tidy clang-format cppcheck valgrind zsh fish shellcheck mandoc groff man-db jq librsvg2-bin locales
         dpkg-dev debhelper fakeroot lintian mmdebstrap"
     if ! have dpkg-query; then

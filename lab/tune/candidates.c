@@ -211,8 +211,34 @@ static bool train(tune_run_state *run, tune_by by, size_t seed) {
     return good;
 }
 
+static void drop_candidates(tune_run_state *run) {
+    while (run->candidate_count > 0)
+        tune_setting_free(&run->candidates[--run->candidate_count].setting);
+}
+
+/* Whether the numbers of a way of sharing are learned by gradients. */
+static bool learns(const tune_run_state *run, tune_by by) {
+    return !run->request->is_forward && (by == TUNE_BY_ALL || by == run->request->by);
+}
+
+/* Ranks train apart, each some seeds and ways of sharing, and have all of the ledger afterwards. */
+static bool train_apart(tune_run_state *run) {
+    const lab_ranks *ranks = run->together.ranks;
+    size_t index = 0;
+    if (!ranks)
+        return true;
+    bool good =
+        tune_ledger_part(&run->ledger, &run->together, run->request->state_path, run->error);
+    for (size_t seed = 1; seed <= run->request->seeds; seed++)
+        for (tune_by by = TUNE_BY_ALL; by <= TUNE_BY_HEAD; by++)
+            if (learns(run, by) && index++ % (size_t)ranks->size == (size_t)ranks->rank)
+                good = good && train(run, by, seed);
+    drop_candidates(run);
+    return tune_ledger_join(&run->ledger, &run->together, good, run->error);
+}
+
 bool tune_find_candidates(tune_run_state *run) {
-    if (!measure_base(run))
+    if (!measure_base(run) || !train_apart(run))
         return false;
     tune_by by = run->request->by;
     bool good = true;

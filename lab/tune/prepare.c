@@ -60,6 +60,10 @@ tune_model *tune_model_with(tune_run_state *run, const char *rope) {
     *model = (tune_model){.network = NULL};
     snprintf(model->rope, sizeof model->rope, "%s", rope);
     bool good = run->request->is_forward ? open_llama(run, model) : open_network(run, model);
+    if (good && run->together.ranks) {
+        model->dealt = (tune_dealt_judge){model->judge, &run->together};
+        model->judge = tune_deal_judge(&model->dealt);
+    }
     return good ? model : NULL;
 }
 
@@ -454,8 +458,10 @@ bool tune_prepare(tune_run_state *run) {
     if (!open_model(run) || !make_prefix(run) || !read_texts(run) || !cut_texts(run) ||
         !draw_tasks(run))
         return false;
-    bool good =
-        tune_ledger_open(run->request->state_path, identity_of(run), &run->ledger, run->error);
+    const char *path = lab_is_first(run->together.ranks) ? run->request->state_path : NULL;
+    bool good = tune_ledger_open(path, identity_of(run), &run->ledger, run->error) &&
+                tune_agree(&run->together, true, run->error) &&
+                tune_ledger_share(&run->ledger, &run->together, run->error);
     run->result->is_resumed = good && tune_ledger_is_resumed(&run->ledger);
     return good;
 }

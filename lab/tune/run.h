@@ -6,6 +6,7 @@
 #include "base/progress.h"
 #include "tune/llama_judge.h"
 #include "tune/task.h"
+#include "tune/together.h"
 #include "tune/tune.h"
 
 enum { TUNE_ROPES_MAX = 8, TUNE_ROPE_SIZE = 32, TUNE_LOOKS = 6 };
@@ -17,12 +18,14 @@ typedef struct tune_model {
     tune_network *network; /* in lab/lm, or NULL */
     tune_llama *llama;     /* in llama.cpp, or NULL */
     tune_judge judge;
+    tune_dealt_judge dealt; /* what the judge is in a run of several ranks */
 } tune_model;
 
 typedef struct tune_run_state {
     const tune_request *request;
     tune_result *result;
     lab_error *error;
+    tune_together together;
     lm_opened opened;
     tune_words words;
     lm_token_list prefix;              /* of every sequence */

@@ -91,9 +91,13 @@ static bool run_phases(tune_run_state *run) {
 }
 
 bool tune_run(const tune_request *request, tune_result *result, lab_error *error) {
-    tune_run_state run = {.request = request, .result = result, .error = error};
+    tune_run_state run = {.request = request,
+                          .result = result,
+                          .error = error,
+                          .together = {.ranks = request->ranks}};
     *result = (tune_result){.layers = 0};
     bool good = run_phases(&run);
+    good = tune_agree(&run.together, good, error);
     lab_error ignored;
     if (tune_ledger_is_resumed(&run.ledger)) /* has entries: until the caller has kept the result */
         tune_ledger_save(&run.ledger, &ignored);

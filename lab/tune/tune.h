@@ -17,6 +17,7 @@
 #define WHET_LAB_TUNE_TUNE_H
 
 #include "llama/index_set.h"
+#include "base/ranks.h"
 #include "lm/open.h"
 #include "tune/calibrate.h"
 #include "tune/measure.h"
@@ -57,6 +58,7 @@ typedef struct tune_request {
     bool (*confirm)(void *context, double seconds);
     void *confirm_context;
     bool quiet;
+    const lab_ranks *ranks; /* that run it together, or NULL; the first has state_path's file */
     /* The model is run by lab/lm, with gradients ... */
     const nn_engine *engine;
     const whet_executor *executor;

@@ -78,17 +78,17 @@ static void hash_words(const char *text, size_t size, char hash[LAB_SHA256_SIZE]
     lab_sha256_text(sum, hash);
 }
 
-/* Texts that are to be tokenised, with the domain of each, to which its file was added last of
- * those from this list. */
+/* Texts that are to be tokenised, and of each the domain and its file there. */
 typedef struct unread {
     char **texts;
-    size_t *domains, count;
+    size_t *domains, *files, count;
 } unread;
 
 static bool create_unread(size_t count, unread *u) {
     *u = (unread){.texts = calloc(count + 1, sizeof *u->texts),
-                  .domains = calloc(count + 1, sizeof *u->domains)};
-    return u->texts && u->domains;
+                  .domains = calloc(count + 1, sizeof *u->domains),
+                  .files = calloc(count + 1, sizeof *u->files)};
+    return u->texts && u->domains && u->files;
 }
 
 static void free_unread(unread *u) {
@@ -96,6 +96,7 @@ static void free_unread(unread *u) {
         free(u->texts[i]);
     free(u->texts);
     free(u->domains);
+    free(u->files);
 }
 
 /* Adds a file to a domain, without its tokens. */
@@ -113,31 +114,27 @@ static bool add_file(tune_domain *domain, const char *path, const char *text, si
     return true;
 }
 
-static bool add_tokens(tune_domain *domain, tune_file *file, const lm_token_list *tokens,
-                       lab_error *error) {
-    file->tokens = tokens->count;
+static bool add_tokens(tune_domain *domain, size_t file, const char *path,
+                       const lm_token_list *tokens, lab_error *error) {
+    domain->files[file].tokens = tokens->count;
     for (size_t i = 0; i < tokens->count; i++)
         if (!lm_token_list_add(&domain->tokens, tokens->items[i]))
             return lab_fail_memory(error);
-    return tokens->count > 0 || lab_fail(error, LAB_INPUT, "%s: no text in it", file->path);
+    return tokens->count > 0 || lab_fail(error, LAB_INPUT, "%s: no text in it", path);
 }
 
-/* Tokenises what was read, in order: files of a domain are in that order, too. */
-static bool tokenize_unread(tune_texts *texts, const unread *u, const tune_words *words,
-                            lab_error *error) {
+/* Tokenises what was read, in the order of `paths`. */
+static bool tokenize_unread(tune_texts *texts, const unread *u, const char *const *paths,
+                            const tune_words *words, lab_error *error) {
     lm_token_list *lists = calloc(u->count + 1, sizeof *lists);
-    size_t *done = calloc(texts->count + 1, sizeof *done); /* files of each domain */
-    bool good = (lists && done) || lab_fail_memory(error);
+    bool good = lists != NULL || lab_fail_memory(error);
     good = good &&
            words->tokenize(words->context, (const char *const *)u->texts, u->count, lists, error);
-    for (size_t i = 0; good && i < u->count; i++) {
-        tune_domain *domain = &texts->domains[u->domains[i]];
-        good = add_tokens(domain, &domain->files[done[u->domains[i]]++], &lists[i], error);
-    }
+    for (size_t i = 0; good && i < u->count; i++)
+        good = add_tokens(&texts->domains[u->domains[i]], u->files[i], paths[i], &lists[i], error);
     for (size_t i = 0; lists && i < u->count; i++)
         free(lists[i].items);
     free(lists);
-    free(done);
     return good;
 }
 
@@ -170,6 +167,7 @@ static bool read_one(tune_texts *texts, const char *path, unread *u, lab_error *
         return lab_fail_memory(error);
     }
     u->domains[u->count] = (size_t)(domain - texts->domains);
+    u->files[u->count] = domain->file_count - 1;
     u->texts[u->count++] = cleaned.bytes;
     return true;
 }
@@ -203,7 +201,7 @@ bool tune_texts_read(const char *const *paths, size_t count, const tune_words *w
     for (size_t i = 0; good && i < count; i++)
         good = read_one(texts, paths[i], &u, error);
     if (good && count > 0)
-        good = tokenize_unread(texts, &u, words, error);
+        good = tokenize_unread(texts, &u, paths, words, error);
     if (good)
         twice = find_shared(texts, texts, &there);
     free_unread(&u);
@@ -230,7 +228,7 @@ bool tune_texts_add_built_in(const tune_words *words, tune_texts *texts, lab_err
         return lab_fail_memory(error);
     domain->is_built_in = true;
     bool good = words->tokenize(words->context, &text, 1, &tokens, error) &&
-                add_tokens(domain, domain->files, &tokens, error);
+                add_tokens(domain, 0, "whet.h", &tokens, error);
     free(tokens.items);
     return good;
 }

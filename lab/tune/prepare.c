@@ -243,10 +243,10 @@ static bool fail_short(tune_run_state *run, const char *option, const tune_domai
                        size_t wanted, size_t length) {
     bool is_quarter = strcmp(option, "text") == 0 && wanted > 1;
     return lab_fail(run->error, LAB_INPUT,
-                    "--%s: %s%s has %zu tokens, too few for %zu sequences of %zu; give more text "
-                    "or a shorter --context",
+                    "--%s: %s%s has %zu tokens, too few for %zu sequence%s of %zu; give more "
+                    "text or a shorter --context",
                     option, domain->name, is_quarter ? ", the quarter kept to choose by," : "",
-                    domain->tokens.count, wanted, length);
+                    domain->tokens.count, wanted, wanted == 1 ? "" : "s", length);
 }
 
 /* Tokens of a domain's sequences. The built-in text is short: it is cut into two at least. */

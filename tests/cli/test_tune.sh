@@ -67,6 +67,10 @@ head -c 100 "$SCRATCH/judge/3.txt" >"$SCRATCH/short.txt"
 refuses "a text shorter than the context" '' '' \
     "whet tune: --check: $(basename "$SCRATCH") has 65 tokens, too few for 2 sequences of 64; give more text or a shorter --context\n" \
     "${tune[@]}" --check "$SCRATCH/short.txt"
+printf ' \n\t\n' >"$SCRATCH/blank.txt"
+refuses "a text of blanks" '' '' \
+    "whet tune: --text: $(basename "$SCRATCH") has 5 tokens, too few for 1 sequence of 64; give more text or a shorter --context\n" \
+    tune "$model" --text "$SCRATCH/blank.txt" --validate "$SCRATCH/learn/1.txt" --check "$SCRATCH/judge/3.txt" --context 64
 sed 's/$/\r/' "$SCRATCH/learn/2.txt" >"$SCRATCH/judge/windows.txt"
 refuses "a text in two places with other line ends" '' '' \
     "whet tune: $SCRATCH/learn/2.txt of --text is the same text as $SCRATCH/judge/windows.txt of --check; keep them apart\n" \
@@ -136,6 +140,7 @@ assert bases[0] == bases[1] and short["chosen"]["a"] != tuned["chosen"]["a"]
 END
 }
 check "the same as without the option" shorter
+check "and the report says how long they are" grep -qE '; learned on 8 sequences of 32$' "$SCRATCH/out"
 
 # A task from a file: half of the lines to learn from, a quarter to choose by and a quarter to judge by.
 for i in 1 2 3 4 5 6 7 8 9; do

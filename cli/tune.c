@@ -35,10 +35,10 @@ typedef struct arguments {
     text_list text, validate, check;
     index_set tuned_layers, tuned_heads; /* of those lists */
     option_range context, steps, batch, seeds, count, validation_count, check_count, task_length;
-    option_range passes;
+    option_range passes, learn_context, looks;
     double rate, text_weight;
     uint64_t seed, threads;
-    bool is_confirmed, is_forward;
+    bool is_confirmed, is_forward, has_gradients;
     const char **command; /* as it was given */
     size_t command_length;
 } arguments;
@@ -73,13 +73,18 @@ static int check_values(const arguments *given, tune_request *request) {
         complain("--text-weight: %g is out of range (0 to 1,000,000)", given->text_weight);
         return STATUS_MISUSE;
     }
-    const char *by = given->by ? given->by : given->is_forward ? "layer" : "head";
+    if (given->has_gradients && !given->is_forward) {
+        complain("--gradients: they are used anyway; the option is for runs with --forward");
+        return STATUS_MISUSE;
+    }
+    bool has_gradients = given->has_gradients || !given->is_forward;
+    const char *by = given->by ? given->by : has_gradients ? "head" : "layer";
     for (size_t i = 0; tune_by_names[i]; i++)
         if (strcmp(tune_by_names[i], by) == 0)
             request->by = (tune_by)i;
-    if (given->is_forward && request->by == TUNE_BY_HEAD) {
+    if (!has_gradients && request->by == TUNE_BY_HEAD) {
         complain("--by head: forward passes find one number for all heads or for each layer; use "
-                 "--by layer, or leave out --forward");
+                 "--by layer, add --gradients or leave out --forward");
         return STATUS_MISUSE;
     }
     return STATUS_OK;
@@ -96,6 +101,7 @@ static tune_request request_of(const arguments *given) {
                           .task = given->task,
                           .prefix = given->prefix,
                           .context = (size_t)given->context.value,
+                          .learn_context = (size_t)given->learn_context.value,
                           .tuned_layers = given->tuned_layers,
                           .tuned_heads = given->tuned_heads,
                           .steps = (size_t)given->steps.value,
@@ -110,6 +116,8 @@ static tune_request request_of(const arguments *given) {
                           .text_weight = given->text_weight,
                           .seed = given->seed,
                           .is_forward = given->is_forward,
+                          .has_gradients = given->has_gradients,
+                          .looks = (size_t)given->looks.value,
                           .library = given->llama,
                           .plugin = given->plugin,
                           .threads = (uint32_t)(given->threads ? given->threads : lab_processors()),
@@ -200,7 +208,8 @@ static int run(const arguments *given, const tune_request *asked_for) {
     question asked = {given->is_confirmed, STATUS_OK};
     tune_result result;
     lab_error error = {.kind = LAB_NO_ERROR};
-    request.confirm = request.ranks ? NULL : ask;
+    /* time is measured for the question, which ranks are not asked */
+    request.confirm = given->is_confirmed || request.ranks ? NULL : ask;
     request.confirm_context = &asked;
     lab_catch_interrupts();
     bool good = tune_run(&request, &result, &error);
@@ -213,11 +222,11 @@ static int run(const arguments *given, const tune_request *asked_for) {
     return good ? status_for_all(request.ranks, status) : status;
 }
 
-/* The BLAS and threads, unless llama.cpp computes. */
+/* The BLAS and threads, unless llama.cpp computes everything. */
 static int open_and_run(const arguments *given, const tune_request *asked_for) {
     tune_request request = *asked_for;
     laboratory lab;
-    if (given->is_forward)
+    if (given->is_forward && !given->has_gradients)
         return run(given, &request);
     bool is_open = open_laboratory(&lab, given->threads, NULL);
     if (!lab_ranks_agree(request.ranks, is_open, &lab.error)) {
@@ -312,6 +321,9 @@ static options_result parse(int argc, char **argv, arguments *given, int *status
         model_option(&given->model),
         {"context", OPTION_RANGE, &given->context, "N",
          "tokens of a sequence (default: as many as the model takes, at most 4096)"},
+        {"learn-context", OPTION_RANGE, &given->learn_context, "N",
+         "tokens of a sequence to learn from, where long ones take too long (default: as "
+         "--context); sequences to choose and to judge by have --context tokens"},
         rope_option(&given->rope),
         OPTIONS_ABOUT("what is tuned"),
         {"by", OPTION_CHOICE, &given->by, "WHAT",
@@ -340,6 +352,8 @@ static options_result parse(int argc, char **argv, arguments *given, int *status
          "largest number of sequences of each domain, or of examples of a task, to judge by "
          "(default 24, with a task 100)"},
         {"steps", OPTION_RANGE, &given->steps, "N", "number of training steps (default 60)"},
+        {"looks", OPTION_RANGE, &given->looks, "N",
+         "number of steps whose numbers are tried on the texts to choose by (default 6)"},
         {"batch", OPTION_RANGE, &given->batch, "N", "number of sequences in a step (default 4)"},
         {"rate", OPTION_NUMBER, &given->rate, "R", "learning rate (default 0.03)"},
         {"num-seeds", OPTION_RANGE, &given->seeds, "N", "number of repetitions (default 3)",
@@ -352,6 +366,9 @@ static options_result parse(int argc, char **argv, arguments *given, int *status
         {"forward", OPTION_FLAG, &given->is_forward, NULL,
          "run the model by llama.cpp, without gradients: for models that are too large for memory "
          "in f32, or unknown to whet"},
+        {"gradients", OPTION_FLAG, &given->has_gradients, NULL,
+         "with --forward: learn the numbers of layers or heads by gradients in f32, and leave "
+         "judging to llama.cpp, which is faster for models of few bits"},
         {"passes", OPTION_RANGE, &given->passes, "N",
          "largest number of sequences that a search with --forward computes (default 2000)"},
         llama_option(&given->llama),
@@ -404,6 +421,8 @@ int command_tune(int argc, char **argv) {
     arguments given = {.limit = "0.5%",
                        .out = "tuned.json",
                        .context = {0, 1, CONTEXT_MAX},
+                       .learn_context = {0, 1, CONTEXT_MAX},
+                       .looks = {6, 1, AMOUNT_MAX},
                        .steps = {60, 1, AMOUNT_MAX},
                        .batch = {4, 1, 1024},
                        .seeds = {3, 1, TUNE_SEEDS_MAX},

@@ -22,6 +22,7 @@ enum {
     LEAGUE_MULTIPLES_MAX = 16,
     LEAGUE_RATES_MAX = 8,
     LEAGUE_SEEDS_MAX = 64,
+    LEAGUE_FIRST_SEED_MAX = 1000000,
     LEAGUE_POSITIONS = 4
 };
 
@@ -31,7 +32,8 @@ typedef struct league_scale {
     uint64_t steps;
     double rates[LEAGUE_RATES_MAX]; /* tried with the first seed; others take the best */
     size_t rate_count;
-    size_t seeds;                             /* 1, 2 ... */
+    uint64_t first_seed;
+    size_t seeds;                             /* first_seed and those after it */
     uint64_t multiples[LEAGUE_MULTIPLES_MAX]; /* of the largest training size */
     size_t multiple_count;
     size_t samples;    /* at each size, fewer of long ones */

@@ -403,6 +403,8 @@ static int run(const arguments *given, league_request *request, laboratory *lab)
     int status = STATUS_OK;
     if (!given->reports && !request->together)
         status = confirm_seconds(league_seconds(request), "", given->is_confirmed);
+    if (given->reports && !league_check_folder(request, true, &lab->error))
+        status = report_lab_error(&lab->error);
     if (status == STATUS_OK && !given->reports && !league_run(request, &left, &lab->error))
         status = report_rank_failure(request->together, &lab->error);
     if (status != STATUS_OK || !lab_is_first(request->together))

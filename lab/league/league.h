@@ -98,6 +98,9 @@ bool league_rate(const league_request *request, league_cell cell, double *rate, 
 double league_cell_seconds(const league_request *request, const league_cell *cell);
 double league_seconds(const league_request *request);
 
+/* Whether the folder's cells, if any, have this scale: it is that of all of them. */
+bool league_check_folder(const league_request *request, bool must_exist, lab_error *error);
+
 /* Runs what is not done yet. *left: cells that other processes or ranks have. LAB_STOPPED after a
  * signal. With `together`, by all of them, which must see the same folder; a failure of one is that
  * of all. */

@@ -13,7 +13,9 @@
 static const char own_css[] =
     "td.heat{--k:calc(var(--v)*1%);background:color-mix(in oklab,#0072b2 var(--k),var(--card));"
     "text-align:center}td.heat.full{color:#fff}td.heat small{color:inherit;opacity:.8}\n"
-    ".maps{display:grid;grid-template-columns:repeat(auto-fill,minmax(24rem,1fr));gap:1rem}"
+    ".maps{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(24rem,100%),1fr));gap:"
+    "1rem}"
+    ".maps>div{min-width:0}"
     ".maps table{width:100%}.maps h3{margin:.4rem 0}\n";
 
 static const char *positions_name(const league_request *r, size_t positions) {
@@ -219,7 +221,7 @@ static void write_heat(FILE *file, const league_entry *entry) {
         return;
     }
     fprintf(file, "<td class=\"heat%s\" style=\"--v:%.0f\" title=\"%.1f to %.1f\">%.0f</td>",
-            percent > 55 ? " full" : "", percent, 100 * entry->right.low, 100 * entry->right.high,
+            percent > 85 ? " full" : "", percent, 100 * entry->right.low, 100 * entry->right.high,
             percent);
 }
 

@@ -144,10 +144,11 @@ double league_seconds(const league_request *request) {
     return left ? (double)left / (double)shares * guess_seconds(request) : 0;
 }
 
-/* The scale of a folder is that of all its cells. */
-static bool has_same_scale(const league_request *request, lab_error *error) {
-    json_t *before, *ours = league_scale_json(&request->scale);
+bool league_check_folder(const league_request *request, bool must_exist, lab_error *error) {
+    json_t *before = NULL, *ours = league_scale_json(&request->scale);
     bool is_good = lab_manifest_options(request->folder, command_name, &before, error);
+    if (is_good && !before && must_exist)
+        is_good = lab_fail(error, LAB_INPUT, "%s: holds no league", request->folder);
     if (is_good && before && !json_equal(before, ours))
         is_good = lab_fail(error, LAB_INPUT,
                            "%s: holds a league of another scale (see its manifest.json); choose "
@@ -213,7 +214,7 @@ static bool run_together(const league_request *request, size_t *left, lab_error 
 
 static bool begin_folder(const league_request *request, lab_manifest *manifest, lab_error *error) {
     return !lab_is_first(request->together) ||
-           (lab_make_folder(request->folder, error) && has_same_scale(request, error) &&
+           (lab_make_folder(request->folder, error) && league_check_folder(request, false, error) &&
             lab_manifest_write(manifest, request->folder, false, error));
 }
 

@@ -73,6 +73,10 @@ process=$!
 check "two processes share a league" "$WHET_BIN" "${tiny[@]}" --out-dir "$SCRATCH/shared" --rank 1/2 --threads 1
 wait $process
 check "and agree with one" same_as_whole "$SCRATCH/shared"
+refuses "a report of nothing" '' '' "whet league: $SCRATCH/none: holds no league\n" league --report --out-dir "$SCRATCH/none"
+check "which leaves nothing behind" [ ! -e "$SCRATCH/none" ]
+whet_given '' "${tiny[@]}" --out-dir "$SCRATCH/whole" --steps 61 --report
+check "a report has its folder's scale" [ "$status $(grep -c 'another scale' "$SCRATCH/err")" = "2 1" ]
 whet_given '' "${tiny[@]}" --out-dir "$SCRATCH/whole" --steps 61
 check "another scale needs another folder" \
     [ "$status $(cat "$SCRATCH/err")" = "2 whet league: $SCRATCH/whole: holds a league of another scale (see its manifest.json); choose another --out-dir" ]

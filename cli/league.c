@@ -25,8 +25,8 @@ static const char name[] = "league";
 typedef struct arguments {
     bool quick, full, lists, reports, is_confirmed;
     text_list tasks, policies, positions;
-    const char *multiples, *rates, *rank, *folder, *json, *csv, *html, *mpi;
-    uint64_t seeds, steps, batch, layers, width, heads, samples, tokens_max, threads;
+    const char *multiples, *rates, *rank, *folder, *json, *csv, *svg, *html, *mpi;
+    uint64_t first_seed, seeds, steps, batch, layers, width, heads, samples, tokens_max, threads;
 } arguments;
 
 #define UNSET UINT64_MAX /* of numbers that the scale gives */
@@ -51,6 +51,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
          .values = VALUE_WORD, .words = lm_positions_names},
         {"num-seeds", OPTION_UNSIGNED, &given->seeds, "N",
          "number of models of each kind (default 1, with --full 3)", .aliases = "seeds"},
+        {"first-seed", OPTION_UNSIGNED, &given->first_seed, "N",
+         "first of them (default 1); other seeds are a rerun"},
         {"multiples", OPTION_TEXT, &given->multiples, "LIST",
          "sizes to test, as multiples of the largest in training, " LIST_FORM
          " (default 1..16:x2, with --full 1..64:x2,256,1024)"},
@@ -89,6 +91,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         OPTIONS_ABOUT("output"),
         json_option(&given->json, JSON_SUMMARY),
         csv_option(&given->csv, CSV_SUMMARY),
+        {"svg", OPTION_TEXT, &given->svg, "FILE", "file for a chart of right answers against size",
+         .values = VALUE_FILE},
         {"html", OPTION_TEXT, &given->html, "FILE",
          "file for a page with ranking, curves and heat maps (default DIR/index.html)",
          .values = VALUE_FILE},
@@ -259,6 +263,7 @@ static int choose_rank(const char *text, league_request *request) {
 static int choose_scale(const arguments *given, league_request *request) {
     league_scale *scale = &request->scale;
     *scale = given->full ? league_scale_full() : league_scale_quick();
+    scale->first_seed = given->first_seed == UNSET ? scale->first_seed : given->first_seed;
     scale->seeds = given->seeds == UNSET ? scale->seeds : (size_t)given->seeds;
     scale->steps = given->steps == UNSET ? scale->steps : given->steps;
     scale->batch = given->batch == UNSET ? scale->batch : clamp_small(given->batch);
@@ -380,6 +385,8 @@ static int keep_all(const arguments *given, const league_results *results) {
         status = keep_json(given->json, league_results_json(results));
     if (given->csv && status == STATUS_OK)
         status = keep_table(given->csv, league_results_csv, results);
+    if (given->svg && status == STATUS_OK)
+        status = keep_table(given->svg, league_svg, results);
     if (status == STATUS_OK)
         status = keep_table(given->html ? given->html : page, league_page, results);
     return status;
@@ -396,6 +403,8 @@ static int run(const arguments *given, league_request *request, laboratory *lab)
     int status = STATUS_OK;
     if (!given->reports && !request->ranks)
         status = confirm_seconds(league_seconds(request), "", given->is_confirmed);
+    if (given->reports && !league_check_folder(request, true, &lab->error))
+        status = report_lab_error(&lab->error);
     if (status == STATUS_OK && !given->reports && !league_run(request, &left, &lab->error))
         status = report_rank_failure(request->ranks, &lab->error);
     if (status != STATUS_OK || !lab_is_first(request->ranks))
@@ -410,7 +419,7 @@ static int run(const arguments *given, league_request *request, laboratory *lab)
 }
 
 static int join_and_run(const arguments *given, league_request *request, laboratory *lab) {
-    const char *const outputs[] = {given->json, given->csv, given->html};
+    const char *const outputs[] = {given->json, given->csv, given->svg, given->html};
     lab_ranks ranks;
     int status = STATUS_OK;
     if (!join_ranks(given->rank ? "none" : given->mpi, &ranks, &request->ranks, &request->quiet,
@@ -444,6 +453,7 @@ static int choose_and_run(const arguments *given) {
 
 int command_league(int argc, char **argv) {
     arguments given = {.folder = "whet-league",
+                       .first_seed = UNSET,
                        .seeds = UNSET,
                        .steps = UNSET,
                        .batch = UNSET,

@@ -77,7 +77,8 @@ json_t *league_results_json(const league_results *results) {
     lab_manifest manifest =
         lab_manifest_begin("league", league_scale_json(&r->scale), r->engine->blas.description);
     json_t *json =
-        json_pack("{s:O, s:I, s:I, s:I, s:o, s:o, s:o, s:O}", "made", manifest.json, "seeds",
+        json_pack("{s:O, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:O}", "made", manifest.json,
+                  "first_seed", (json_int_t)r->scale.first_seed, "seeds",
                   (json_int_t)r->scale.seeds, "models", (json_int_t)results->models, "expected",
                   (json_int_t)results->expected, "arms", arms_json(r), "ranking",
                   ranks_json(results), "entries", entries, "failed", results->failed);

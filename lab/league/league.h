@@ -22,6 +22,7 @@ enum {
     LEAGUE_MULTIPLES_MAX = 16,
     LEAGUE_RATES_MAX = 8,
     LEAGUE_SEEDS_MAX = 64,
+    LEAGUE_FIRST_SEED_MAX = 1000000,
     LEAGUE_POSITIONS = 4
 };
 
@@ -31,7 +32,8 @@ typedef struct league_scale {
     uint64_t steps;
     double rates[LEAGUE_RATES_MAX]; /* tried with the first seed; others take the best */
     size_t rate_count;
-    size_t seeds;                             /* 1, 2 ... */
+    uint64_t first_seed;
+    size_t seeds;                             /* first_seed and those after it */
     uint64_t multiples[LEAGUE_MULTIPLES_MAX]; /* of the largest training size */
     size_t multiple_count;
     size_t samples;    /* at each size, fewer of long ones */
@@ -95,6 +97,9 @@ bool league_rate(const league_request *request, league_cell cell, double *rate, 
 /* Seconds that training a cell is likely to take, and all that are not done; 0 if unknown. */
 double league_cell_seconds(const league_request *request, const league_cell *cell);
 double league_seconds(const league_request *request);
+
+/* Whether the folder's cells, if any, have this scale: it is that of all of them. */
+bool league_check_folder(const league_request *request, bool must_exist, lab_error *error);
 
 /* Runs what is not done yet. *left: cells that other processes or ranks have. LAB_STOPPED after a
  * signal. With `ranks`, by all of them, which must see the same folder; a failure of one is that

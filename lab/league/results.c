@@ -121,7 +121,7 @@ static bool read_cell(const gathered *g, size_t task, size_t positions, size_t a
     league_cell cell = {.task = &r->tasks[task],
                         .positions = r->positions[positions],
                         .arm = &r->arms.list[arm],
-                        .seed = seed + 1};
+                        .seed = r->scale.first_seed + seed};
     json_t *result = NULL;
     if (!league_rate(r, cell, &cell.rate, error) ||
         (cell.rate > 0 && !league_cell_read(r, &cell, &result, error)))
@@ -148,6 +148,16 @@ static bool read_all(const gathered *g, lab_error *error) {
 
 /* ---- summing up ---- */
 
+/* Of shares, which no interval leaves. */
+static lab_interval share_interval(const double *values, size_t count) {
+    lab_interval interval = lab_mean_interval(values, count);
+    if (isfinite(interval.low) && isfinite(interval.high)) {
+        interval.low = fmax(interval.low, 0);
+        interval.high = fmin(interval.high, 1);
+    }
+    return interval;
+}
+
 static void sum_entry(const gathered *g, const point *own, const point *base, league_entry *to) {
     double values[LEAGUE_SEEDS_MAX], differences[LEAGUE_SEEDS_MAX], entropy = 0, beta = 0;
     const point *last = NULL;
@@ -164,7 +174,7 @@ static void sum_entry(const gathered *g, const point *own, const point *base, le
     if (to->seeds == 0)
         return;
     to->right = to->seeds == 1 && last->samples > 0 ? lab_share_interval(last->exact, last->samples)
-                                                    : lab_mean_interval(values, to->seeds);
+                                                    : share_interval(values, to->seeds);
     to->right.mean = lab_mean_interval(values, to->seeds).mean;
     if (to->pairs > 0)
         to->difference = lab_mean_interval(differences, to->pairs);
@@ -223,7 +233,7 @@ static bool make_standing(const gathered *g, size_t p, size_t a, size_t softmax,
     }
     *to = (league_standing){.arm = a, .positions = p, .models = count};
     if (values && count > 0)
-        to->right = lab_mean_interval(values, count);
+        to->right = share_interval(values, count);
     if (values && pairs > 0)
         to->difference = lab_mean_interval(differences, pairs);
     to->cost = costs ? exp(cost / (double)costs) : (double)NAN;

@@ -49,7 +49,8 @@ json_t *league_results_json(const league_results *results);
 /* A line for each entry, for replace_file, the context being the results. */
 void league_results_csv(FILE *file, const void *results);
 
-/* One page with everything, likewise: page.c. */
+/* One page with everything, and its charts of right answers alone, likewise: page.c. */
 void league_page(FILE *file, const void *context);
+void league_svg(FILE *file, const void *context);
 
 #endif

@@ -329,7 +329,7 @@ def summary(record):
     processor = (f"One core of a virtual {record.bench['cpu']}" if record.run["virtual"]
                  else f"One core of {record.bench['cpu']}")
     intro = (f"{processor} ({record.bench['isa']}), {record.run['date']}, f32 unless noted. FMA peak is the\n"
-             "core's maximum rate of fused multiply-adds:\n\n")
+             "core's maximum rate of fused multiply-adds. Ratios to peers are from a run of their own:\n\n")
     return intro + table(("what", "whet", "time of others, relative to whet"), rows)
 
 

@@ -26,8 +26,8 @@ static const char name[] = "league";
 typedef struct arguments {
     bool quick, full, lists, reports, is_confirmed;
     text_list tasks, policies, positions;
-    const char *multiples, *rates, *rank, *folder, *json, *csv, *html, *mpi;
-    uint64_t seeds, steps, batch, layers, width, heads, samples, tokens_max, threads;
+    const char *multiples, *rates, *rank, *folder, *json, *csv, *svg, *html, *mpi;
+    uint64_t first_seed, seeds, steps, batch, layers, width, heads, samples, tokens_max, threads;
 } arguments;
 
 #define UNSET UINT64_MAX /* of numbers that the scale gives */
@@ -55,6 +55,9 @@ static options_result parse(int argc, char **argv, arguments *given) {
         {"num-seeds", OPTION_UNSIGNED, &given->seeds, "N",
          "number of models of each kind (default 1, with --full 3)", .aliases = "seeds", .least = 1,
          .most = LEAGUE_SEEDS_MAX},
+        {"first-seed", OPTION_UNSIGNED, &given->first_seed, "N",
+         "first seed (default 1); other seeds are a rerun", .least = 1,
+         .most = LEAGUE_FIRST_SEED_MAX},
         {"multiples", OPTION_TEXT, &given->multiples, "LIST",
          "sizes to test, as multiples of the largest in training, " LIST_FORM
          " (default 1..16:x2, with --full 1..64:x2,256,1024)"},
@@ -97,6 +100,8 @@ static options_result parse(int argc, char **argv, arguments *given) {
         OPTIONS_ABOUT("output"),
         json_option(&given->json, JSON_SUMMARY),
         csv_option(&given->csv, CSV_SUMMARY),
+        {"svg", OPTION_TEXT, &given->svg, "FILE", "file for a chart of right answers against size",
+         .values = VALUE_FILE},
         {"html", OPTION_TEXT, &given->html, "FILE",
          "file for a page with ranking, curves and heat maps (default DIR/index.html)",
          .values = VALUE_FILE},
@@ -260,14 +265,15 @@ static int choose_rank(const char *text, league_request *request) {
     unsigned long ranks = slash > text && *slash == '/' ? strtoul(slash + 1, &end, 10) : 0;
     if (!end || *end || errno || strpbrk(text, "+- ") || ranks > UINT32_MAX || rank >= ranks)
         return refuse_value("rank", text, "a share such as 0/4");
-    request->rank = (unsigned)rank;
-    request->ranks = (unsigned)ranks;
+    request->share = (unsigned)rank;
+    request->shares = (unsigned)ranks;
     return STATUS_OK;
 }
 
 static int choose_scale(const arguments *given, league_request *request) {
     league_scale *scale = &request->scale;
     *scale = given->full ? league_scale_full() : league_scale_quick();
+    scale->first_seed = given->first_seed == UNSET ? scale->first_seed : given->first_seed;
     scale->seeds = given->seeds == UNSET ? scale->seeds : (size_t)given->seeds;
     scale->steps = given->steps == UNSET ? scale->steps : given->steps;
     scale->batch = given->batch == UNSET ? scale->batch : clamp_small(given->batch);
@@ -318,15 +324,15 @@ static bool print_ranking(const league_results *results) {
                                          "right beyond, %", "against softmax", "cost"};
     for (size_t i = 0; i < 6; i++)
         lab_table_add(&table, "%s", titles[i]);
-    for (size_t i = 0; i < results->rank_count; i++) {
-        const league_rank *rank = &results->ranks[i];
-        lab_table_add(&table, "%s", r->arms.list[rank->arm].name);
-        lab_table_add(&table, "%s", lm_positions_names[r->positions[rank->positions]]);
-        lab_table_add(&table, "%zu", rank->models);
-        add_interval(&table, &rank->right, false);
-        add_interval(&table, &rank->difference, true);
-        if (isfinite(rank->cost))
-            lab_table_add(&table, "%.2f", rank->cost);
+    for (size_t i = 0; i < results->standing_count; i++) {
+        const league_standing *standing = &results->standings[i];
+        lab_table_add(&table, "%s", r->arms.list[standing->arm].name);
+        lab_table_add(&table, "%s", lm_positions_names[r->positions[standing->positions]]);
+        lab_table_add(&table, "%zu", standing->models);
+        add_interval(&table, &standing->right, false);
+        add_interval(&table, &standing->difference, true);
+        if (isfinite(standing->cost))
+            lab_table_add(&table, "%.2f", standing->cost);
         else
             lab_table_add(&table, "-");
     }
@@ -388,6 +394,8 @@ static int keep_all(const arguments *given, const league_results *results) {
         status = keep_json(given->json, league_results_json(results));
     if (given->csv && status == STATUS_OK)
         status = keep_table(given->csv, league_results_csv, results);
+    if (given->svg && status == STATUS_OK)
+        status = keep_table(given->svg, league_svg, results);
     if (status == STATUS_OK)
         status = keep_table(given->html ? given->html : page, league_page, results);
     return status;
@@ -402,11 +410,13 @@ static int run(const arguments *given, league_request *request, laboratory *lab)
     request->executor = &lab->executor;
     lab_catch_interrupts();
     int status = STATUS_OK;
-    if (!given->reports && !request->together)
+    if (!given->reports && !request->ranks)
         status = confirm_seconds(league_seconds(request), "", given->is_confirmed);
+    if (given->reports && !league_check_folder(request, true, &lab->error))
+        status = report_lab_error(&lab->error);
     if (status == STATUS_OK && !given->reports && !league_run(request, &left, &lab->error))
-        status = report_rank_failure(request->together, &lab->error);
-    if (status != STATUS_OK || !lab_is_first(request->together))
+        status = report_rank_failure(request->ranks, &lab->error);
+    if (status != STATUS_OK || !lab_is_first(request->ranks))
         return status;
     if (left > 0 && !preferred.quiet)
         complain("%zu models are left to other processes", left);
@@ -418,17 +428,17 @@ static int run(const arguments *given, league_request *request, laboratory *lab)
 }
 
 static int join_and_run(const arguments *given, league_request *request, laboratory *lab) {
-    const char *const outputs[] = {given->json, given->csv, given->html};
+    const char *const outputs[] = {given->json, given->csv, given->svg, given->html};
     lab_ranks ranks;
     int status = STATUS_OK;
-    if (!join_ranks(given->rank ? "none" : given->mpi, &ranks, &request->together, &request->quiet,
+    if (!join_ranks(given->rank ? "none" : given->mpi, &ranks, &request->ranks, &request->quiet,
                     &lab->error))
         return report_lab_error(&lab->error);
-    if (lab_is_first(request->together))
+    if (lab_is_first(request->ranks))
         status = reserve_output(outputs, sizeof outputs / sizeof *outputs);
     if (status == STATUS_OK)
         status = run(given, request, lab);
-    close_ranks(request->together, status);
+    close_ranks(request->ranks, status);
     return status;
 }
 
@@ -452,6 +462,7 @@ static int choose_and_run(const arguments *given) {
 
 int command_league(int argc, char **argv) {
     arguments given = {.folder = "whet-league",
+                       .first_seed = UNSET,
                        .seeds = UNSET,
                        .steps = UNSET,
                        .batch = UNSET,

@@ -46,5 +46,6 @@ int report_rank_failure(const lab_ranks *ranks, const lab_error *error) {
 }
 
 void close_ranks(const lab_ranks *ranks, int status) {
-    lab_ranks_close(ranks, status == STATUS_OK || status == STATUS_STOPPED);
+    lab_ranks_close(ranks,
+                    status == STATUS_OK || status == STATUS_STOPPED || status == STATUS_NOTHING);
 }

@@ -148,7 +148,7 @@ static bool run_league(const reproduction *run, lab_error *error) {
     request = (league_request){.scale = league_scale_full(),
                                .folder = folder,
                                .quiet = run->quiet,
-                               .together = run->ranks,
+                               .ranks = run->ranks,
                                .engine = run->engine,
                                .executor = run->executor};
     league_all_tasks(&request);
@@ -179,11 +179,12 @@ static int plan_and_make(reproduce_arguments *given, bool is_checked) {
     lab_error error = {.kind = LAB_NO_ERROR};
     given->experiment.jobs = &jobs;
     int status = confirm_work(&jobs, given->is_confirmed);
-    if (status != STATUS_OK)
-        return status;
-    return make(&given->run, &given->experiment, &error)
-               ? show(&given->run, &given->experiment, is_checked)
-               : report_failure(&error);
+    if (status == STATUS_OK)
+        status = make(&given->run, &given->experiment, &error)
+                     ? show(&given->run, &given->experiment, is_checked)
+                     : report_failure(&error);
+    given->experiment.jobs = NULL;
+    return status;
 }
 
 /* Without a plan, which only the rank that sees the folder could make, and without a question. */

@@ -10,6 +10,7 @@
 #include "messages.h"
 #include "options.h"
 #include "preferences.h"
+#include "ranks.h"
 #include "results.h"
 
 #include "base/atomic_file.h"
@@ -30,14 +31,14 @@ enum { CONTEXT_MAX = 1 << 24, AMOUNT_MAX = 100000 };
 
 typedef struct arguments {
     const char *model, *rope, *task, *limit, *by, *layers, *heads, *out, *json, *llama, *plugin;
-    const char *prefix, *html;
+    const char *prefix, *html, *mpi;
     text_list text, validate, check;
     index_set tuned_layers, tuned_heads; /* of those lists */
     option_range context, steps, batch, seeds, count, validation_count, check_count, task_length;
-    option_range passes;
+    option_range passes, learn_context, looks;
     double rate, text_weight;
     uint64_t seed, threads;
-    bool is_confirmed, is_forward;
+    bool is_confirmed, is_forward, has_gradients;
     const char **command; /* as it was given */
     size_t command_length;
 } arguments;
@@ -68,13 +69,18 @@ static int check_values(const arguments *given, tune_request *request) {
         return refuse_range("rate", given->rate, "above 0, up to 1");
     if (!(given->text_weight >= 0 && given->text_weight <= 1e6))
         return refuse_range("text-weight", given->text_weight, "0 to 1,000,000");
-    const char *by = given->by ? given->by : given->is_forward ? "layer" : "head";
+    if (given->has_gradients && !given->is_forward) {
+        complain("--gradients: they are used anyway; the option is for runs with --forward");
+        return STATUS_MISUSE;
+    }
+    bool has_gradients = given->has_gradients || !given->is_forward;
+    const char *by = given->by ? given->by : has_gradients ? "head" : "layer";
     for (size_t i = 0; tune_by_names[i]; i++)
         if (strcmp(tune_by_names[i], by) == 0)
             request->by = (tune_by)i;
-    if (given->is_forward && request->by == TUNE_BY_HEAD) {
+    if (!has_gradients && request->by == TUNE_BY_HEAD) {
         complain("--by head: forward passes find one set of parameters for all heads or for each "
-                 "layer; use --by layer, or leave out --forward");
+                 "layer; use --by layer, add --gradients or leave out --forward");
         return STATUS_MISUSE;
     }
     return STATUS_OK;
@@ -91,6 +97,7 @@ static tune_request request_of(const arguments *given) {
                           .task = given->task,
                           .prefix = given->prefix,
                           .context = (size_t)given->context.value,
+                          .learn_context = (size_t)given->learn_context.value,
                           .tuned_layers = given->tuned_layers,
                           .tuned_heads = given->tuned_heads,
                           .steps = (size_t)given->steps.value,
@@ -105,6 +112,8 @@ static tune_request request_of(const arguments *given) {
                           .text_weight = given->text_weight,
                           .seed = given->seed,
                           .is_forward = given->is_forward,
+                          .has_gradients = given->has_gradients,
+                          .looks = (size_t)given->looks.value,
                           .library = given->llama,
                           .plugin = given->plugin,
                           .threads = (uint32_t)(given->threads ? given->threads : lab_processors()),
@@ -160,11 +169,33 @@ static bool keep_page(const arguments *given, const tune_request *request,
     return !given->html || tune_page_write(given->html, &page, error);
 }
 
-static int report_end(const lab_error *error, const char *state_path) {
-    if (error->kind != LAB_STOPPED || !state_path)
-        return report_lab_error(error);
-    complain("stopped; the same command continues from %s", state_path);
+static int report_end(const tune_request *request, const lab_error *error) {
+    if (error->kind != LAB_STOPPED || !request->state_path || !lab_is_first(request->ranks))
+        return report_rank_error(request->ranks, error);
+    complain("stopped; the same command continues from %s", request->state_path);
     return STATUS_STOPPED;
+}
+
+/* What the first rank writes and prints. */
+static int keep_all(const arguments *given, const tune_request *request, const tune_result *result,
+                    double seconds) {
+    lab_error error = {.kind = LAB_NO_ERROR};
+    int status = keep(given, request, result);
+    if (status == STATUS_OK && !keep_page(given, request, result, seconds, &error))
+        status = report_lab_error(&error);
+    if (status == STATUS_OK && request->state_path)
+        unlink(request->state_path);
+    if (status == STATUS_OK && !print_tuned(request, result, given->out))
+        status = complain_of_memory();
+    if (status == STATUS_OK && !result->is_confirmed)
+        status = STATUS_NOTHING;
+    return status;
+}
+
+/* The status of the first rank, on all. */
+static int status_for_all(const lab_ranks *ranks, int status) {
+    lab_ranks_broadcast(ranks, &status, sizeof status);
+    return status;
 }
 
 static int run(const arguments *given, const tune_request *asked_for) {
@@ -173,34 +204,32 @@ static int run(const arguments *given, const tune_request *asked_for) {
     question asked = {given->is_confirmed, STATUS_OK};
     tune_result result;
     lab_error error = {.kind = LAB_NO_ERROR};
-    request.confirm = ask;
+    /* time is measured for the question, which ranks are not asked */
+    request.confirm = given->is_confirmed || request.ranks ? NULL : ask;
     request.confirm_context = &asked;
     lab_catch_interrupts();
     bool good = tune_run(&request, &result, &error);
-    int status = good                         ? keep(given, &request, &result)
-                 : error.kind == LAB_NO_ERROR ? asked.status
-                                              : report_end(&error, request.state_path);
-    if (good && status == STATUS_OK &&
-        !keep_page(given, &request, &result, lab_now() - start, &error))
-        status = report_lab_error(&error);
-    if (good && status == STATUS_OK && request.state_path)
-        unlink(request.state_path);
-    if (good && status == STATUS_OK && !print_tuned(&request, &result, given->out))
-        status = complain_of_memory();
-    if (good && status == STATUS_OK && !result.is_confirmed)
-        status = STATUS_NOTHING;
+    int status = STATUS_OK;
+    if (!good)
+        status = error.kind == LAB_NO_ERROR ? asked.status : report_end(&request, &error);
+    else if (lab_is_first(request.ranks))
+        status = keep_all(given, &request, &result, lab_now() - start);
     tune_result_free(&result);
-    return status;
+    return good ? status_for_all(request.ranks, status) : status;
 }
 
-/* The BLAS and threads, unless llama.cpp computes. */
+/* The BLAS and threads, unless llama.cpp computes everything. */
 static int open_and_run(const arguments *given, const tune_request *asked_for) {
     tune_request request = *asked_for;
     laboratory lab;
-    if (given->is_forward)
+    if (given->is_forward && !given->has_gradients)
         return run(given, &request);
-    if (!open_laboratory(&lab, given->threads, NULL))
-        return report_lab_error(&lab.error);
+    bool is_open = open_laboratory(&lab, given->threads, NULL);
+    if (!lab_ranks_agree(request.ranks, is_open, &lab.error)) {
+        if (is_open)
+            close_laboratory(&lab);
+        return report_rank_error(request.ranks, &lab.error);
+    }
     request.engine = &lab.engine;
     request.executor = &lab.executor;
     int status = run(given, &request);
@@ -235,13 +264,20 @@ static int check_files(const arguments *given, const char *state_path) {
 
 static int run_request(const arguments *given, const tune_request *checked) {
     tune_request request = *checked;
+    lab_ranks ranks;
+    lab_error error = {.kind = LAB_NO_ERROR};
+    if (!join_ranks(given->mpi, &ranks, &request.ranks, &request.quiet, &error))
+        return report_lab_error(&error);
     char *state_path = is_standard_output(given->out) ? NULL : state_path_of(given->out);
-    bool has_memory = state_path || is_standard_output(given->out);
-    int status = has_memory ? check_files(given, state_path) : complain_of_memory();
+    int status = state_path || is_standard_output(given->out) ? STATUS_OK : complain_of_memory();
+    if (status == STATUS_OK && lab_is_first(request.ranks))
+        status = check_files(given, state_path);
+    status = status_for_all(request.ranks, status);
     request.state_path = state_path;
     if (status == STATUS_OK)
         status = open_and_run(given, &request);
     free(state_path);
+    close_ranks(request.ranks, status);
     return status;
 }
 
@@ -281,6 +317,9 @@ static options_result parse(int argc, char **argv, arguments *given, int *status
         model_option(&given->model),
         {"context", OPTION_RANGE, &given->context, "N",
          "tokens of a sequence (default: as many as the model takes, at most 4096)"},
+        {"learn-context", OPTION_RANGE, &given->learn_context, "N",
+         "tokens of a sequence to learn from, where long ones take too long (default: as "
+         "--context); sequences to choose and to judge by have --context tokens"},
         rope_option(&given->rope),
         OPTIONS_ABOUT("what is tuned"),
         {"by", OPTION_CHOICE, &given->by, "WHAT",
@@ -309,17 +348,23 @@ static options_result parse(int argc, char **argv, arguments *given, int *status
          "largest number of sequences of each domain, or of examples of a task, to judge by "
          "(default 24, with a task 100)"},
         {"steps", OPTION_RANGE, &given->steps, "N", "number of training steps (default 60)"},
+        {"looks", OPTION_RANGE, &given->looks, "N",
+         "number of steps whose numbers are tried on the texts to choose by (default 6)"},
         {"batch", OPTION_RANGE, &given->batch, "N", "number of sequences in a step (default 4)"},
         {"rate", OPTION_NUMBER, &given->rate, "R", "learning rate (default 0.03)"},
         {"num-seeds", OPTION_RANGE, &given->seeds, "N", "number of repetitions (default 3)",
          .aliases = "seeds"},
         seed_option(&given->seed, "seed of the first repetition (default 1)"),
         threads_option(&given->threads),
+        mpi_option(&given->mpi),
         yes_option(&given->is_confirmed),
         OPTIONS_ABOUT("llama.cpp"),
         {"forward", OPTION_FLAG, &given->is_forward, NULL,
          "run the model by llama.cpp, without gradients: for models that are too large for memory "
          "in f32, or unknown to whet"},
+        {"gradients", OPTION_FLAG, &given->has_gradients, NULL,
+         "with --forward: learn the numbers of layers or heads by gradients in f32, and leave "
+         "judging to llama.cpp, which is faster for models of few bits"},
         {"passes", OPTION_RANGE, &given->passes, "N",
          "largest number of sequences that a search with --forward computes (default 2000)"},
         llama_option(&given->llama),
@@ -340,13 +385,15 @@ static options_result parse(int argc, char **argv, arguments *given, int *status
                  "beta = exp(a + h max(0, ln(n / n0))) over n keys, where n0 is the context that\n"
                  "the model was trained on. Temperatures are learned on some texts, chosen on\n"
                  "others, and judged on yet others beside controls. If nothing is gained, beta is\n"
-                 "1 and the exit status 3.\n",
+                 "1 and the exit status 3. Under mpirun, seeds and sequences are dealt to the\n"
+                 "ranks, which must see the same folder.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = "A run that was stopped continues when the same command is given again.\n",
         .examples = "whet tune model.gguf --text books/*.txt --check other/*.txt\n"
                     "whet tune model.gguf --text books/*.txt --check other/*.txt --rope yarn:2\n"
                     "whet tune model.gguf --text a/*.txt --check b/*.txt --html tuned.html\n"
+                    "mpirun -n 4 whet tune model.gguf --text a/*.txt --check b/*.txt --threads 8\n"
                     "WHET_CONFIG=tuned.json llama-cli -m model.gguf\n",
         .operands_limit = 1,
         .operand_values = VALUE_FILE,
@@ -370,6 +417,8 @@ int command_tune(int argc, char **argv) {
     arguments given = {.limit = "0.5%",
                        .out = "tuned.json",
                        .context = {0, 1, CONTEXT_MAX},
+                       .learn_context = {0, 1, CONTEXT_MAX},
+                       .looks = {6, 1, AMOUNT_MAX},
                        .steps = {60, 1, AMOUNT_MAX},
                        .batch = {4, 1, 1024},
                        .seeds = {3, 1, TUNE_SEEDS_MAX},

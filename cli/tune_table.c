@@ -150,7 +150,7 @@ static void question_texts(const tune_request *request, const tune_result *r) {
 bool print_tuned(const tune_request *request, const tune_result *result, const char *out) {
     printf("%s: %zu layers of %zu heads, trained on %.0f tokens; learned on %zu sequences of %zu\n",
            request->model, result->layers, result->heads, result->n0, result->calibration_count,
-           result->context);
+           result->learn_context);
     bool good = true;
     for (size_t i = 0; good && i < result->check.count; i++)
         good = print_domain(result, i);

@@ -5,14 +5,14 @@
  *
  * Softmax disperses: for bounded logits, each of n coefficients falls to zero like
  * 1/n as n grows. A sharpening policy looks at a row of logits e, computes an inverse
- * temperature beta from it, and normalises beta * e instead:
+ * temperature beta from it, and normalises beta * e instead of e:
  *
  *     logits e -> statistics (n, max, Z, S, entropy) -> beta -> softmax(beta e)
  *
  * The statistics take one pass over the row. With m = max e,
  * Z = sum exp(e - m) and S = sum (e - m) exp(e - m), the entropy is
- * H = log Z - S / Z. The (m, Z, S) of two pieces of a row merge into those of
- * the whole row, so sharpening works in attention that streams over its keys.
+ * H = log Z - S / Z. The triples (m, Z, S) of two pieces of a row merge into that
+ * of the whole row, so sharpening works in attention that streams over its keys.
  *
  * The policy "adaptive" is from "Softmax is not enough (for sharp size
  * generalisation)" (ICML 2025), called the paper below. The shortest useful call:
@@ -72,11 +72,11 @@ WHET_API const char *whet_version(void);
 
 /*
  * The result of a call. WHET_NOT_FINITE is not an error: at least one row was not
- * finite, which means that it, or a beta given for it, held NaN or +inf (-inf only
- * masks). The result of such a row is NaN, and all other rows are correct. The
- * comments of the backward functions say which gradients become NaN, and which
- * leave the row out. With WHET_ERROR_ARGUMENT or any higher value, the call was
- * refused and wrote no results.
+ * finite, which means that it held NaN or +inf (-inf only masks), or that a beta
+ * given for it was NaN. The result of such a row is NaN, and all other rows are
+ * correct. The comments of the backward functions say which gradients become NaN,
+ * and which leave the row out. With WHET_ERROR_ARGUMENT or any higher value, the
+ * call was refused and wrote no results.
  */
 typedef enum whet_status {
     WHET_OK = 0,
@@ -111,14 +111,15 @@ WHET_API const char *whet_last_error(void);
  * Element types. Arithmetic is in f32 or wider for all of them; f16 and bf16
  * outputs are the f32 result rounded to nearest even.
  *
- * All types below bf16 are for the keys and values of attention only: WHET_CUSTOM
- * is a format of your own (whet_tensor), and the others are the quantised types of
- * llama.cpp's caches. In these, a block of 32 elements shares a scale d and, in
- * some types, a minimum m, both f16. The comments give the layout of a block and
+ * The types listed after bf16 are for the keys and values of attention only:
+ * WHET_CUSTOM is a format of your own (whet_tensor), and the others are the quantised
+ * types of llama.cpp's caches. In these, a block of 32 elements shares a scale d and,
+ * in some types, a minimum m, both f16. The comments give the layout of a block and
  * the value of an element. Nibbles are half bytes: the low nibbles of a block's
  * last 16 bytes belong to elements 0 to 15, the high ones to elements 16 to 31.
  * In q5_0 and q5_1, the four bytes, read as a little-endian 32-bit integer, hold
- * the top bit of element i in bit i; "five" is that bit followed by the nibble.
+ * the top bit of element i in bit i; "five" is the 5-bit integer made of this bit
+ * and, below it, the nibble.
  */
 typedef enum whet_type {
     WHET_F32 = 0,
@@ -177,8 +178,8 @@ typedef struct whet_stats {
     double beta;          /* inverse temperature */
     double entropy_after; /* entropy of the result in nats; NaN for maps that need not sum to 1 */
     double max_prob;      /* largest coefficient, including the sink's */
-    double sink_share;    /* coefficient of entry 0: the first token of a text often draws surplus
-                             attention. Not related to the additional logit `sink` */
+    double sink_share;    /* coefficient of entry 0, where trained models often put attention that
+                             they have no use for; not related to the additional logit `sink` */
     uint32_t flags;       /* WHET_ROW_... */
     uint32_t reserved;
     double skipped_weight; /* attention with skip (section 4): sum of the coefficients whose values
@@ -214,28 +215,29 @@ WHET_API whet_stats whet_stats_empty(void);
 WHET_API void whet_stats_merge(const whet_stats *a, const whet_stats *b, whet_stats *result);
 
 /*
- * A set of rows: `rows` rows of n contiguous values each. Strides are the number of
- * elements from the start of one row to the start of the next.
+ * A set of rows: `rows` rows of n contiguous values each. A stride counts elements
+ * from the start of one row to the start of the next; stats_stride counts bytes.
  *
  * size         sizeof(whet_rows)
  * in, out      logits and result. They may be the same array (same address, type and
  *              stride); any other overlap is refused. Addresses must be multiples of
  *              the element size. A stride of 0 means n
- * mask         optional: added to the logits first; f32 or f16. mask_stride 0 means
- *              one mask row for all rows. -inf masks an entry: its coefficient
- *              is exactly zero. A logit of -inf has the same effect
+ * mask         optional: added to the logits before anything else; f32 or f16.
+ *              mask_stride 0 means one mask row for all rows. -inf masks an entry: its
+ *              coefficient is exactly zero. A logit of -inf has the same effect
  * stats        optional: one for each row, stats_stride bytes apart (0 means
  *              sizeof(whet_stats))
  * sink         optional: an additional logit. It takes part in the entropy and in
  *              the normalisation, but is not counted in n and has no entry in the
- *              result. sink_stride floats from one row's sink to the next; 0 means
- *              one sink for all rows. Section 4 says what sinks mean to each map
+ *              result. The sinks of successive rows are sink_stride floats apart; 0
+ *              means one sink for all rows. Section 4 says what sinks mean to each map
  * beta         optional: one inverse temperature for each row, instead of the
  *              policy's. The policy must then have no temperature of its own: softmax,
  *              or a map by itself such as sparsemax (section 3). Values are clamped to
  *              0 ... 1e30; NaN makes a row not finite
- * position     token position of the first row, used only by policies such as llama4
- *              (section 3); it grows by position_stride from row to row
+ * position     token position of the first row, for policies that use positions
+ *              (llama4 and custom ones, section 3) and for the statistics; it grows by
+ *              position_stride from row to row
  *
  * rows = 0 and n = 0 are allowed. With n = 0, in and out may be NULL, and every
  * row is treated like one in which everything is masked.
@@ -273,8 +275,8 @@ typedef struct whet_policy whet_policy;
  *
  * Numerical errors, for n up to 1,048,576 and logits up to 1e4 in magnitude, are at most
  *     entropy         2e-6 * max(1, H)
- *     beta            1e-5 * max(1, beta). The policy target solves for beta: add the
- *                     change of beta that an entropy error as above would cause
+ *     beta            1e-5 * max(1, beta); for target, which solves for beta, plus the
+ *                     change of beta that an entropy error of the size above causes
  *     probabilities   4e-6 relative or 1e-9 absolute, whichever is larger, compared
  *                     with exact arithmetic that uses the reported beta
  * Uses up to 96 KiB of stack and allocates nothing.
@@ -290,11 +292,10 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  * 3. POLICIES
  * ------------------------------------------------------------------------
  *
- * A policy consists of a temperature rule, called temperature for short, which
- * computes the inverse temperature beta from a row's statistics, and a map, which
- * turns beta * e into coefficients. It is a plain struct: copy it, store it. To
- * compare two policies, compare their names (whet_policy_name); names cannot tell
- * custom policies apart.
+ * A policy has two parts: a temperature, which is a rule that computes the inverse
+ * temperature beta from a row's statistics, and a map, which turns beta * e into
+ * coefficients. It is a plain struct: copy it, store it. To compare two policies,
+ * compare their names (whet_policy_name); names cannot tell custom policies apart.
  *
  * In the table, H and n are `entropy` and `n` of the row's whet_stats, so n counts
  * unmasked entries without the sink, and e is the row of logits; in the formulas of
@@ -302,7 +303,7 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *
  *   name                beta, or the coefficients of a map
  *   softmax             beta = 1
- *   fixed:B             B for every row, B > 0; divides the logits by 1/B
+ *   fixed:B             B for every row, B > 0: a temperature of 1/B
  *   adaptive            the paper's rule: max(1, P(H)) for H > 0.5, else 1, with the
  *                       paper's polynomial P of degree 4
  *   adaptive:hold       the same, but beyond the peak at H = 4.412 beta stays 2.421
@@ -312,11 +313,12 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *     [:hold=H1]          beta(H) = beta(H1) for H > H1
  *   exp:h0              max(1, exp(H - h0))
  *   target:H[:cap=C]    the beta in [1, C] at which the entropy of softmax(beta e) is
- *                       the given number H (C = 256 by default); 1 if the entropy is
- *                       below H at beta = 1, C if it is above H even at C
+ *                       H, here a number of nats that you give (C = 256 by default);
+ *                       1 if the entropy is below it at beta = 1, C if it is above it
+ *                       even at C
  *   ssmax:s[:b[:g]]     s (ln n)^g + b; b = 0, g = 1 by default, g >= 0
  *   length:n0           max(1, ln n / ln n0), n0 > 1
- *   linear:n0           max(1, n / n0)
+ *   linear:n0           max(1, n / n0), n0 > 0
  *   hinge:a:h:n0        exp(a + h max(0, ln(n / n0))), n0 > 0
  *   llama4[:s[:n0[:offset]]]
  *                       1 + s ln(1 + floor((position + offset) / n0)), with the query's
@@ -333,7 +335,7 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *   stick-breaking      sigma(e_i) * product over later j of (1 - sigma(e_j))
  *   softpick            max(exp(e) - 1, 0) / sum |exp(e) - 1|
  *
- * Every temperature takes :strength=s, which replaces beta by 1 + s (beta - 1).
+ * Every temperature takes :strength=s, s >= 0, which replaces beta by 1 + s (beta - 1).
  *
  * The names from softmax to llama4 are temperatures; used alone, they go with the
  * map softmax. The names from topk on are maps; used alone, they go with beta = 1.
@@ -549,9 +551,9 @@ typedef struct whet_rows_backward {
 /*
  * Backpropagates through whet_softmax, including through beta. Where a threshold, a
  * floor, hold or a cap determines beta, the logits get no gradient through beta. A
- * custom policy's beta is differentiated through the entropy only. topk is differentiated among the
- * entries it kept; hardmax has gradient 0. Masked entries get gradient 0, and the
- * gradients that arrive at them are ignored.
+ * custom policy's beta is differentiated through the entropy only. topk is
+ * differentiated among the entries it kept; hardmax has gradient 0. Masked entries
+ * get gradient 0, and the gradients that arrive at them are ignored.
  *
  * A row is not finite if its logits, or the gradients at its unmasked entries,
  * contain NaN, an infinity other than a masking -inf, or numbers beyond 1e34 (whose
@@ -561,8 +563,8 @@ typedef struct whet_rows_backward {
  *
  * A gradient is the sum of a direct term and a term through beta. The error of any
  * gradient is at most 5e-6 times the largest such term in its row; for target it may
- * be larger, because a small error of the entropy can cause a large one of beta. Uses up to
- * 144 KiB of stack and allocates nothing.
+ * be larger, because a small error of the entropy can cause a large one of beta.
+ * Uses up to 144 KiB of stack and allocates nothing.
  */
 WHET_API whet_status whet_softmax_backward(const whet_rows_backward *rows,
                                            const whet_policy *policy, size_t *first_bad_row);
@@ -616,22 +618,22 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * left over.
  *
  * Masked keys and their values contribute nothing, whatever they hold: unused
- * slots of a cache may contain NaN. Queries are computed in groups, in decoding all
- * queries of the heads that share a key head, otherwise up to a few dozen queries.
- * Keys that are masked for a whole group, such as keys of other sequences in
- * the same cache, cost next to nothing. A mask with a head stride of 0, the same for
- * all heads, is scanned only once.
+ * slots of a cache may contain NaN. Queries are computed in groups: when decoding,
+ * all queries of the heads that share a key head; otherwise up to a few dozen
+ * queries. Keys that are masked for a whole group, such as keys of other sequences
+ * in the same cache, cost next to nothing. A mask with a head stride of 0, the same
+ * for all heads, is scanned only once.
  *
  * skip saves time by not reading values that hardly matter. Values are read in blocks
  * of 64, after the weights of all rows of a group are known. Blocks are left out as
  * long as, in each row of the group, the weights left out add up to at most `skip`.
- * The other coefficients are not changed, so an output
- * differs by at most skip times the largest value left out. The statistics report
- * what each row lost (skipped_weight, skipped_share). The values left out have no
- * effect, even if they are NaN. Gradients are those of the outputs computed this
- * way, with the choice of blocks held constant. Values whose coefficients are exactly
- * zero (topk, hardmax, entmax) are left out at skip = 0, too, which does not change
- * the outputs of finite rows.
+ * The other coefficients are not changed, so an output differs by at most skip times
+ * the largest value left out. The statistics report what each row lost
+ * (skipped_weight, skipped_share). The values left out have no effect, even if they
+ * are NaN. Gradients are those of the outputs computed this way, with the choice of
+ * blocks held constant. Values whose coefficients are exactly zero (topk, hardmax,
+ * entmax) are left out at skip = 0, too, which does not change the outputs of finite
+ * rows.
  *
  * Memory use is linear in the number of keys. Results are the same bit for bit
  * for any number of threads. Compared with exact arithmetic, the error of an output
@@ -646,13 +648,13 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * A tensor in memory, with strides in bytes for [batch][head][position][element].
  * Address and strides must be multiples of the element size.
  *
- * All strides zero means contiguous in this order. Otherwise, a stride of zero
- * means:
- *     batch      the tensor is repeated: all batches read the same memory
+ * If all strides are zero, the tensor is contiguous in this order. Otherwise, a
+ * stride of zero is treated as follows:
+ *     batch      all batches read the same memory
  *     head       refused if there are several heads (to share keys and values
  *                among query heads, use kv_heads)
  *     position   refused if there are several positions
- *     element    contiguous elements
+ *     element    elements are contiguous
  * The stride of an axis of length 1 is never used and may be anything.
  *
  * A row of a quantised type is a sequence of whole blocks without gaps:
@@ -715,8 +717,8 @@ typedef struct whet_key_bias_out {
 } whet_key_bias_out;
 
 /* Flag: query i sees keys j <= i + offset only. When decoding, set offset to keys - queries. A
- * single query that sees the whole cache needs neither the flag nor, without a window, ALiBi and
- * policies that use positions, offset. */
+ * single query that sees the whole cache does not need the flag; it needs offset only with a
+ * window, ALiBi or a policy that uses positions. */
 enum { WHET_CAUSAL = 1u };
 
 /* Flag: a query's output and statistics have the same bits however the work is batched. They do
@@ -760,8 +762,8 @@ typedef struct whet_attention {
     const int64_t *positions; /* [batch][query]: token positions of the queries, for policies that
                                  use them and for statistics; NULL means query + offset. Causality,
                                  window and ALiBi use offset only */
-    const float *betas; /* [batch][head][query]: replaces the policies' beta, or NULL. The policies
-                           must then have no temperature of their own */
+    const float *betas; /* [batch][head][query], or NULL: inverse temperatures, for policies without
+                           a temperature of their own */
     float *max_logits;  /* [head], or NULL: output, the largest e_j of the head over all batches and
                            queries, before beta and without sinks; -inf if every key is masked, NaN
                            if an unmasked logit is NaN. For QK-clip, a training method that scales
@@ -795,12 +797,11 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  * zero.
  *
  * Set q.data, k.data, v.data and bias.data, and the pointers to the gradients of
- * policies, sinks, slopes and betas, to say which gradients you want. They are
- * overwritten, not added to. None may overlap an input or another output. The
+ * policies, sinks, slopes and betas, to say which gradients you want. The gradients
+ * are overwritten, not added to. None may overlap an input or another output. The
  * gradient of a parameter is the sum over all rows of its head or policy. Asking
- * for gradients of sinks or slopes that were not given returns
- * WHET_ERROR_ARGUMENT; asking for those of quantised
- * or custom k and v returns WHET_ERROR_UNSUPPORTED.
+ * for gradients of sinks or slopes that were not given returns WHET_ERROR_ARGUMENT;
+ * asking for those of quantised or custom k and v returns WHET_ERROR_UNSUPPORTED.
  */
 typedef struct whet_gradients {
     size_t size; /* sizeof(whet_gradients) */
@@ -824,10 +825,11 @@ typedef struct whet_gradients {
 } whet_gradients;
 
 /*
- * Computes gradients of attention, through every policy as whet_softmax_backward
- * does. hardmax passes gradients to the values, though not to the logits. sigmoid and
- * stick-breaking pass no gradient to the sink, except through beta. In a row without
- * unmasked keys, only the gradient of logsumexp has an effect: it goes to the sink.
+ * Computes the gradients of attention; policies are differentiated as in
+ * whet_softmax_backward. hardmax passes gradients to the values, not to the logits.
+ * sigmoid and stick-breaking pass no gradient to the sink, except through beta. In a
+ * row without unmasked keys, only the gradient of logsumexp has an effect: it goes to
+ * the sink.
  *
  * Logits are recomputed from q and k, and weights from the logits and the
  * statistics of the forward pass. Where the map is not softmax, or gradients of
@@ -909,11 +911,11 @@ WHET_API whet_status whet_attention_plan(const whet_attention *attention, whet_p
 WHET_API whet_status whet_attention_backward_plan(const whet_gradients *gradients, whet_plan *plan);
 
 /*
- * Runs one task. It is reentrant: it reads the plan and the inputs, and writes its
- * own part of the outputs and the workspace, and its scratch. Returns
+ * Runs one task. It is reentrant: it reads the plan and the inputs, and writes only
+ * its scratch and its own part of the outputs and the workspace. Returns
  * WHET_NOT_FINITE if a row that it finished is not finite, and stores the index of
- * the first such row in *first_bad_row (which may be NULL). A task that does not
- * exist returns WHET_ERROR_ARGUMENT.
+ * the first such row in *first_bad_row (which may be NULL). Returns
+ * WHET_ERROR_ARGUMENT if there is no such task.
  */
 WHET_API whet_status whet_attention_run_task(const whet_plan *plan, unsigned phase, size_t task,
                                              void *scratch, uint64_t *first_bad_row);

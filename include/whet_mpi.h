@@ -3,10 +3,10 @@
  *
  * INTRODUCTION
  *
- * One machine holds so many keys and values. Here each rank holds a share of them, and all ranks
- * together compute what whet_attention_forward would compute with the whole context: under every
- * policy, with sinks, windows, masks and statistics, and with the same bits for any number of
- * ranks. A program that decodes one token:
+ * One machine can hold only so many keys and values. Here each rank holds a share of them, and all
+ * ranks together compute what whet_attention_forward would compute with the whole context: under
+ * every policy, with sinks, windows, masks and statistics, and with the same bits for any number
+ * of ranks. A program that decodes one token:
  *
  *     #include <whet_mpi.h>
  *
@@ -176,9 +176,10 @@ WHET_MPI_API whet_status whet_mpi_prefill_plan(MPI_Comm comm, const whet_attenti
  * the maps' searches, as in prefill (1 for softmax and softmax1; temperatures are not searched
  * again).
  *
- * For all policies but those with the map stick-breaking, whose gradients need what every piece of
- * keys takes from every row (WHET_ERROR_UNSUPPORTED). skip must be 0, and k and v are as for
- * whet_mpi_prefill_plan. Collective.
+ * With stick-breaking, a rank also needs 16 bytes for each of its rows and each piece of keys that
+ * the row sees, up to 16 KiB a row.
+ *
+ * skip must be 0, and k and v are as for whet_mpi_prefill_plan. Collective.
  */
 WHET_MPI_API whet_status whet_mpi_backward_plan(MPI_Comm comm, const whet_gradients *gradients,
                                                 whet_mpi_layout layout,

@@ -42,7 +42,7 @@ bool policy_config_has_plain_temperature(const whet_policy *policy) {
     return strcmp(name, "softmax") == 0;
 }
 
-bool policy_config_weaken(whet_policy *policy, double strength, message *why) {
+bool policy_config_set_strength(whet_policy *policy, double strength, message *why) {
     if (!(strength >= 0 && strength <= 1))
         return message_set(why, "out of range (0 to 1)");
     if (!whet_policy_is_temperature(policy) && policy_config_has_plain_temperature(policy))

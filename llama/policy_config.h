@@ -50,7 +50,7 @@ const whet_policy *policy_config_find(const policy_config *config, unsigned laye
 
 /* A policy by name; and the same with a strength. */
 bool policy_config_make(const char *name, whet_policy *policy, message *why);
-bool policy_config_weaken(whet_policy *policy, double strength, message *why);
+bool policy_config_set_strength(whet_policy *policy, double strength, message *why);
 
 /* Whether the policy's temperature is that of plain softmax, for any strength and map. */
 bool policy_config_has_plain_temperature(const whet_policy *policy);

@@ -251,7 +251,7 @@ static bool finish_policy(const reader *r, const fields *f, whet_policy *policy)
         return !f->has_strength || wrong(r, "strength without a policy");
     if (!policy_config_make(f->policy, policy, &reason))
         return refuse_value(r, "policy", f->policy, &reason);
-    if (!f->has_strength || policy_config_weaken(policy, f->strength, &reason))
+    if (!f->has_strength || policy_config_set_strength(policy, f->strength, &reason))
         return true;
     snprintf(number, sizeof number, "%g", f->strength);
     return refuse_value(r, "strength", number, &reason);

@@ -93,7 +93,7 @@ static backward_part part_of(backward_plan *p, row_visit *visit) {
     return (backward_part){.run = p->pass == PASS_GRADIENTS ? RUN_GRADIENTS
                                   : p->pass == PASS_SUMS    ? RUN_SUMS
                                                             : RUN_LOGITS,
-                           .is_first = visit->is_first,
+                           .is_first = visit->key_piece == 0,
                            .rows = p->block_rows,
                            .visit = whet_mpi_visit_row,
                            .context = visit};
@@ -101,7 +101,7 @@ static backward_part part_of(backward_plan *p, row_visit *visit) {
 
 static void run_block(backward_plan *p, const query_piece *piece, size_t key_piece) {
     span keys = whet_mpi_positions_of(&p->s.keys, (span){key_piece, key_piece + 1});
-    row_visit visit = {p, piece, key_piece == piece->keys.begin};
+    row_visit visit = {p, piece, key_piece - piece->keys.begin};
     backward_part part = part_of(p, &visit);
     whet_plan plan = {.size = sizeof plan};
     gather_rows(p, piece);
@@ -118,6 +118,10 @@ typedef struct piece_merge {
 } piece_merge;
 
 /* ---- the rounds before the last: numbers of rows ---- */
+
+static bool is_ordered(const piece_row *row) {
+    return whet_map_of(row->policy)->traits & MAP_IS_ORDERED;
+}
 
 static double *row_numbers(const backward_plan *p, const query_piece *piece, size_t slot,
                            size_t row) {
@@ -160,6 +164,8 @@ static void number_block(spread *s, query_piece *piece, size_t key_piece, void *
             memcpy(to, p->block_numbers + i * p->numbers, p->numbers * sizeof *to);
         else
             memcpy(to, &p->block_rows[i], sizeof p->block_rows[i]);
+        if (p->pass == PASS_SUMS && is_ordered(&r))
+            whet_mpi_note_ends(p, piece, i, key_piece - piece->keys.begin, to);
     }
     whet_mpi_bag_add(&piece->waiting, (tree_node){0, key_piece}, slot, merge_rows,
                      &(piece_merge){p, piece});
@@ -188,6 +194,8 @@ static void keep_sums(backward_plan *p) {
         const double *numbers = piece_result(piece);
         for (size_t row = 0; numbers && row < piece_rows(&p->s, piece); row++) {
             piece_row r = whet_mpi_row_of(&p->s, piece, row);
+            if (is_ordered(&r))
+                whet_mpi_pass_ends(p, piece, row);
             if (whet_mpi_is_by_row(p, &r))
                 whet_mpi_keep_sums(p, &r, numbers + row * p->numbers);
             else
@@ -425,6 +433,9 @@ static void free_parts(whet_mpi_plan *base) {
     free(p->maps);
     free(p->states);
     free(p->search);
+    for (size_t i = 0; p->ends && i < p->s.piece_count; i++)
+        free(p->ends[i]);
+    free(p->ends);
     free(p->block_rows);
     free(p->block_numbers);
     for (int i = 0; i < 3; i++)
@@ -445,7 +456,7 @@ static void free_parts(whet_mpi_plan *base) {
 static whet_status measure_block(spread *s, const query_piece *piece, span keys, size_t *bytes) {
     backward_plan *p = (backward_plan *)(void *)s;
     for (int is_last = 0; is_last < 2; is_last++) {
-        row_visit visit = {p, piece, true};
+        row_visit visit = {p, piece, 0};
         whet_plan plan = {.size = sizeof plan};
         p->pass = is_last ? PASS_GRADIENTS : PASS_SUMS;
         backward_part part = part_of(p, &visit);
@@ -502,11 +513,28 @@ static size_t numbers_of(const backward_plan *p) {
     return most;
 }
 
+static bool allocate_ends(backward_plan *p) {
+    p->ends = zeros(p->s.piece_count, sizeof *p->ends);
+    for (size_t i = 0; p->ends && i < p->s.piece_count; i++) {
+        const query_piece *piece = &p->s.pieces[i];
+        size_t count;
+        if (!size_multiply(piece_rows(&p->s, piece), span_size(piece->keys), &count) ||
+            !(p->ends[i] = zeros(count, sizeof *p->ends[i])))
+            return false;
+    }
+    return p->ends != NULL;
+}
+
 static bool allocate_rows(backward_plan *p) {
     size_t rows = spread_rows(&p->s);
-    for (size_t i = 0; i < p->s.a.policy_count; i++)
-        p->has_rows =
-            p->has_rows || whet_mpi_is_by_row(p, &(piece_row){.policy = &p->s.a.policies[i]});
+    bool has_ordered = false;
+    for (size_t i = 0; i < p->s.a.policy_count; i++) {
+        const whet_policy *policy = &p->s.a.policies[i];
+        p->has_rows = p->has_rows || whet_mpi_is_by_row(p, &(piece_row){.policy = policy});
+        has_ordered = has_ordered || is_ordered(&(piece_row){.policy = policy});
+    }
+    if (has_ordered && !allocate_ends(p))
+        return false;
     p->numbers = numbers_of(p);
     p->rows = zeros(rows, sizeof *p->rows);
     p->betas = zeros(rows, sizeof *p->betas);

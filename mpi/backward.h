@@ -9,7 +9,8 @@
  *
  * Rows with other maps, or with gradients of statistics, are computed by themselves
  * (backward_rows.c). Rounds for their largest logits and for the steps of their searches come
- * first.
+ * first. Under ordered maps, the gradients of a piece of keys depend on the sums of those before
+ * it and those after it, so these are kept for every piece that a row sees.
  */
 #ifndef WHET_MPI_BACKWARD_H
 #define WHET_MPI_BACKWARD_H
@@ -31,6 +32,7 @@ typedef struct backward_plan {
     map_part_sums *maps;  /* what those come to, */
     decode_row *states;   /* their statistics */
     row_search *search;   /* and thresholds */
+    ordered_ends **ends;  /* [piece][row][visible piece of keys], NULL without ordered maps */
     backward_pass pass;
     size_t numbers; /* doubles to a row in any pass but the last */
     float *betas;   /* gradients of betas, likewise */
@@ -52,7 +54,7 @@ typedef struct backward_plan {
 typedef struct row_visit {
     backward_plan *p;
     const query_piece *piece;
-    bool is_first; /* of the row's parts */
+    size_t key_piece; /* among those that the piece sees */
 } row_visit;
 
 /* What the pass does with a row that is computed by itself: see attention/backward.h. */
@@ -71,5 +73,13 @@ void whet_mpi_merge_numbers(const backward_plan *p, const piece_row *row, double
 bool whet_mpi_start_search(backward_plan *p, const piece_row *row, const double *numbers);
 bool whet_mpi_step_search(backward_plan *p, const piece_row *row, const double *numbers);
 void whet_mpi_keep_sums(backward_plan *p, const piece_row *row, const double *numbers);
+
+/* Under ordered maps: what a piece of keys leaves of a row as if it were the whole row is noted,
+ * and becomes, once all pieces are, the ends that the row has around each. */
+ordered_ends *whet_mpi_ends_of(const backward_plan *p, const query_piece *piece, size_t row,
+                               size_t key_piece);
+void whet_mpi_note_ends(const backward_plan *p, const query_piece *piece, size_t row,
+                        size_t key_piece, const double *numbers);
+void whet_mpi_pass_ends(const backward_plan *p, const query_piece *piece, size_t row);
 
 #endif

@@ -118,10 +118,13 @@ static bool add_sink(const backward_plan *p, const piece_row *r, stated_row *x,
 static bool find_gradients(const row_visit *visit, const part_row *part, const piece_row *r,
                            stated_row *x) {
     const backward_plan *p = visit->p;
+    const bool is_first = visit->key_piece == 0;
+    if (p->ends)
+        part->gradients->ends = *whet_mpi_ends_of(p, visit->piece, part->index, visit->key_piece);
     bool is_finite = whet_map_part_backward(&part->logits, &x->job, &x->split.state->stats,
                                             &x->split.search->map.solution, &p->maps[r->index],
-                                            visit->is_first, part->gradients);
-    return is_finite && (!visit->is_first || add_sink(p, r, x, part->gradients));
+                                            is_first, part->gradients);
+    return is_finite && (!is_first || add_sink(p, r, x, part->gradients));
 }
 
 bool whet_mpi_visit_row(void *context, part_row *part) {
@@ -176,6 +179,34 @@ bool whet_mpi_step_search(backward_plan *p, const piece_row *row, const double *
     if (whet_mpi_searches_map(r))
         whet_mpi_step_map(r, numbers);
     return whet_mpi_searches_map(r);
+}
+
+ordered_ends *whet_mpi_ends_of(const backward_plan *p, const query_piece *piece, size_t row,
+                               size_t key_piece) {
+    return p->ends[piece - p->s.pieces] + row * span_size(piece->keys) + key_piece;
+}
+
+void whet_mpi_note_ends(const backward_plan *p, const query_piece *piece, size_t row,
+                        size_t key_piece, const double *numbers) {
+    map_part_sums sums;
+    memcpy(&sums, numbers, sizeof sums);
+    *whet_mpi_ends_of(p, piece, row, key_piece) = sums.ends;
+}
+
+void whet_mpi_pass_ends(const backward_plan *p, const query_piece *piece, size_t row) {
+    ordered_ends *of = whet_mpi_ends_of(p, piece, row, 0);
+    size_t pieces = span_size(piece->keys);
+    double before = 0, rest = 1;
+    for (size_t i = 0; i < pieces; i++) {
+        double own = of[i].before;
+        of[i].before = before;
+        before = of[i].rest * before + own;
+    }
+    for (size_t i = pieces; i-- > 0;) {
+        double own = of[i].rest;
+        of[i].rest = rest;
+        rest *= own;
+    }
 }
 
 void whet_mpi_keep_sums(backward_plan *p, const piece_row *row, const double *numbers) {

@@ -50,13 +50,18 @@ NAVIGATION = [
 ]
 
 
-def pages(navigation=None):
+def pages():
     """Every file of the navigation."""
-    for _, target in navigation or NAVIGATION:
+    return [target for target, _ in named_pages()]
+
+
+def named_pages(navigation=None):
+    """Every file of the navigation, and its title there."""
+    for title, target in navigation or NAVIGATION:
         if isinstance(target, str):
-            yield target
+            yield target, title
         else:
-            yield from pages(target)
+            yield from named_pages(target)
 
 
 def place(name):
@@ -81,6 +86,7 @@ def with_lists(text):
 
 def rewritten(name, text):
     """Links between pages as the site has them, of others the words remain; and lists as mkdocs takes them."""
+    titles = dict(named_pages())
     known = {page: place(page) for page in pages()} | {"include/whet.h": "reference/c.md", "README.md": "index.md"}
 
     def link(found):
@@ -92,7 +98,9 @@ def rewritten(name, text):
         if bang or linked in known:
             there = place(linked) if bang else known[linked]
             shown = os.path.relpath(there, os.path.dirname(place(name)) or ".")
-            return f"{bang}[{words}]({shown}{'#' + anchor if anchor else ''})"
+            # A file's name is a page's title here. A picture leads to itself: as large as it is.
+            words = titles.get(linked, words) if re.fullmatch(r"[\w./-]+\.md", words) else words
+            return f"[![{words}]({shown})]({shown})" if bang else f"[{words}]({shown}{'#' + anchor if anchor else ''})"
         return words if "`" in words or "/" in words or words in linked else f"{words} (`{linked}`)"
 
     parts = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
@@ -109,7 +117,9 @@ def from_contributing(text):
             recipe = re.search(rf"^\*\*{title}\.?\*\*.*?(?=^\*\*[A-Z]|^## |\Z)", contributing, re.M | re.S)
             if not recipe:
                 sys.exit(f"make-docs.py: CONTRIBUTING.md has no recipe '{title}'")
-            result.append(f"## {title}\n\n{recipe.group().strip()}\n")
+            # The page has its name as a heading, not in bold.
+            words = re.sub(r"^\*\*(.*?)\*\*(?=(\s*))", lambda found: "" if "\n" in found[2] else found[1], recipe.group())
+            result.append(f"## {title}\n\n{words.strip()}\n")
         return "\n".join(result)
 
     return re.sub(r"<!-- from CONTRIBUTING.md: (.*?) -->", recipes, text)
@@ -157,13 +167,20 @@ def aligned(paragraph):
         return "\n".join([head, "|---" * len(starts) + "|", *body])
     if len(starts) == 2 and (rows := columns_of(lines, starts)):
         return "\n\n".join(f"`{name}`\n:   {escaped(meaning)}" for name, meaning in rows)
-    return "```text\n" + "\n".join(lines) + "\n```"
+    languages = {"import": "python", ">>>": "pycon", "#include": "c"}
+    return f"```{languages.get(lines[0].split(' ')[0], 'text')}\n" + "\n".join(lines) + "\n```"
 
 
 def prose(text):
     """Plain text with aligned tables as Markdown."""
     paragraphs = re.split(r"\n\s*\n", textwrap.dedent(text).strip("\n"))
-    return "\n\n".join(aligned(paragraph) if is_aligned(paragraph) else escaped(paragraph) for paragraph in paragraphs if paragraph.strip())
+    return "\n\n".join(aligned(paragraph) if is_aligned(paragraph) else heading_or_words(paragraph) for paragraph in paragraphs if paragraph.strip())
+
+
+def heading_or_words(paragraph):
+    """A line in capitals is a heading."""
+    is_heading = re.fullmatch(r"[A-Z ]{4,}", paragraph.strip())
+    return f"## {paragraph.strip().capitalize()}" if is_heading else escaped(paragraph)
 
 
 def uncommented(block):
@@ -176,7 +193,7 @@ def c_reference():
     """Sections, comments and declarations of whet.h in order; a declaration has a heading of its name."""
     header = (SOURCE / "include/whet.h").read_text(encoding="utf-8")
     body = header[header.index("*/") + 2:]
-    result = ["# C", "Made from `include/whet.h`.", prose(uncommented(header[:header.index("*/")]))]
+    result = ["# C reference", "Made from `include/whet.h`.", prose(uncommented(header[:header.index("*/")]))]
     token = re.compile(r"(?P<comment>/\*.*?\*/)|(?P<define>^#define WHET_\w+ \d+$)|(?P<skipped>^#.*?$(?:\n^.*\\$)*|^extern \"C\" \{$|^\}$)|"
                        r"(?P<code>^(?:typedef|struct|enum|WHET_API)[^;{]*(?:\{[^}\n]*\}[^;]*|\{.*?^\}[^;]*)?;)", re.M | re.S)
     titles = set()
@@ -228,9 +245,9 @@ def python_reference():
     import whet.torch
     import whet.transformers
 
-    result = ["# Python", "Made from the package's docstrings."]
+    result = ["# Python reference", "Made from the package's docstrings."]
     named = {"whet.clrs": ["algorithms", "generate"], "whet.gguf": ["tensors", "TensorInfo"], "whet.retrieval": ["Head", "load", "seeds"],
-             "whet.transformers": ["register"], "whet.torch": whet.torch.__all__, "whet": whet.__all__}
+             "whet.transformers": ["register"], "whet.torch": whet.torch.__all__, "whet": sorted(whet.__all__, key=importance)}
     for module in ("whet", "whet.torch", "whet.transformers", "whet.clrs", "whet.retrieval", "whet.gguf"):
         result += [f"## {module}", prose(inspect.getdoc(sys.modules[module]))]
         for name in named[module]:
@@ -241,9 +258,20 @@ def python_reference():
     return "\n\n".join(result)
 
 
+def importance(name):
+    """Of a name of whet's: what calls begin with, then the other functions, what they return, and what they raise."""
+    import whet
+
+    first = ("softmax", "entropy", "attention", "Policy", "policies", "fit_polynomial", "probe")
+    thing = getattr(whet, name)
+    kind = inspect.isclass(thing) + (inspect.isclass(thing) and issubclass(thing, Exception))
+    return (0, first.index(name), "") if name in first else (1, kind, name)
+
+
 def described(name, thing):
     """Heading, signature and docstring; of a class also its methods."""
-    result = [f"### {name}", f"```python\n{signature(name, thing)}\n```", prose(inspect.getdoc(thing) or "")]
+    shown = signature(name, thing)
+    result = [f"### {name}", "" if shown == name else f"```python\n{shown}\n```", prose(inspect.getdoc(thing) or "")]
     if inspect.isclass(thing) and not issubclass(thing, (BaseException, tuple, dict)):
         for method, own in vars(thing).items():
             function = own.fget if isinstance(own, property) else getattr(own, "__func__", own)
@@ -260,9 +288,12 @@ def signature(name, thing):
         text = str(inspect.signature(thing))
     except (TypeError, ValueError):
         return name
+    text = text.replace("whet.torch._policy.Policy", "TrainedPolicy").replace("torch.nn.modules.module.Module", "torch.nn.Module")
+    text = re.sub(r", module\b", ", types.ModuleType", text).replace("NoneType", "None").replace(", whet.torch._policy.Chosen", "")
     text = re.sub(r"\b(?:typing|collections\.abc|whet\.\w+(?:\.\w+)*|whet\._policy)\.", "", text)
     text = re.sub(r"ForwardRef\('(.*?)'\)|(?<=-> )'(.*?)'", lambda found: found[1] or found[2], text)
     text = re.sub(r"^\((?:self|cls)(?:, )?", "(", text)
+    text = text.replace("Callable[[RowStatistics], Union[float, Tuple[float, float]]]", "Callable").replace("TrainedPolicy", "whet.torch.Policy")
     return "\n".join(textwrap.wrap(name + text, 86, subsequent_indent="    ", break_long_words=False))
 
 
@@ -275,7 +306,7 @@ def program_reference(program):
         return re.findall(r"^  ([a-z]+) ", listed.group(1), re.M) if listed else []
 
     overview = help_of()
-    result = ["# Program", "Made from the program's `--help`.", f"```text\n{overview}```"]
+    result = ["# Program reference", "Made from the program's `--help`.", f"```text\n{overview}```"]
     for command in commands(overview, "commands"):
         text = help_of(command)
         result += [f"## whet {command}", f"```text\n{text}```"]
@@ -286,14 +317,21 @@ def program_reference(program):
 
 def policies_reference(program):
     listed = json.loads(subprocess.run([program, "policies", "--json"], stdout=subprocess.PIPE, text=True, check=True).stdout)
-    result = ["# Policies", "Made from `whet policies`. TEMPERATURE+MAP combines two of them."]
+    both = next(entry for entry in listed if "+" in entry["syntax"])
+    listed.remove(both)
+    result = ["# Policies", f"Made from `whet policies`. `{both['syntax']}`, such as `{both['example']}`, combines two of them: {both['summary']}."]
+
+    def code(text):
+        """With places where a narrow column may break it."""
+        return "<code>" + re.sub(r"(?=\[:)|(?<!\[)(?=:\w{4})", "<wbr>", escaped(text).replace("\\", "")) + "</code>"
+
     for heading, is_temperature in (("Temperatures", True), ("Maps", False)):
         result.append(f"## {heading}")
         rows = ["| name | what it does | parameters | example |", "|---|---|---|---|"]
         for entry in listed:
             if entry["temperature"] == is_temperature:
                 parameters = ", ".join(entry["parameters"])
-                rows.append(f"| `{entry['syntax']}` | {escaped(entry['summary'])} | {parameters} | `{entry['example']}` |")
+                rows.append(f"| {code(entry['syntax'])} | {escaped(entry['summary'])} | {parameters} | {code(entry['example'])} |")
         result.append("\n".join(rows))
     return "\n\n".join(result)
 
@@ -326,7 +364,14 @@ STYLE = """/* Tables and code scroll inside themselves; pictures have a light gr
 .md-typeset td > code { overflow-wrap: normal; word-break: normal; }
 .md-typeset table:not([class]) th { min-width: 3rem; padding: .6em .8em; }
 .md-typeset table:not([class]) td { padding: .6em .8em; }
-.md-typeset pre > code { font-size: .68rem; }
+.md-typeset pre > code { font-size: .62rem; }
+.md-typeset h1 { color: inherit; }
+.md-typeset thead:not(:has(th:not(:empty))) { display: none; }
+@media screen and (max-width: 44em) {
+  /* On a narrow screen pictures scroll sideways rather than shrink until nothing can be read. */
+  .md-typeset p:has(> a > img) { overflow-x: auto; }
+  .md-typeset p > a > img { max-width: none; width: 36rem; }
+}
 .md-typeset dl { margin: 1em 0; }
 .md-typeset dd { margin: .1em 0 .5em 1.5em; }
 [data-md-color-scheme="slate"] { --md-typeset-a-color: #6cc3b9; --md-primary-fg-color--light: #6cc3b9; }

@@ -201,7 +201,7 @@ fi
 install_optional() {
     local package wanted=()
     optional="python3 python3-numpy python3-torch python3-pytest mypy python3-matplotlib
-        python3-venv python3-pip python3-setuptools python3-wheel python3-build mkdocs-material openmpi-bin libopenmpi-dev mpich libmpich-dev libsimgrid-dev g++ chromium git nodejs npm $cross_compiler $emulator
+        python3-venv python3-pip python3-setuptools python3-wheel python3-build mkdocs-material openmpi-bin libopenmpi-dev mpich libmpich-dev slurm-wlm munge libsimgrid-dev g++ chromium git nodejs npm $cross_compiler $emulator
         clang clang-tidy clang-format cppcheck valgrind zsh fish shellcheck mandoc groff man-db jq librsvg2-bin locales
         dpkg-dev debhelper fakeroot lintian mmdebstrap"
     if ! have dpkg-query; then
@@ -228,14 +228,15 @@ install_optional() {
         done
     fi
 }
-# For the tests of pages: it drives the system's Chromium.
-fetch_playwright() {
-    [ ! -d build/playwright/node_modules/playwright-core ] && have npm && have chromium || return 0
-    npm install --silent --no-audit --no-fund --prefix build/playwright playwright-core >/dev/null 2>&1 ||
-        echo "could not fetch playwright-core: the tests that use it will be skipped"
+# Below build/: playwright-core, which drives the system's Chromium in tests of pages, and typescript for those of the package.
+fetch_from_npm() { # folder package[@version] program it needs
+    [ ! -d "build/$1/node_modules/${2%@*}" ] && have npm && have "$3" || return 0
+    npm install --silent --no-audit --no-fund --prefix "build/$1" "$2" >/dev/null 2>&1 ||
+        echo "could not fetch ${2%@*}: the tests that use it will be skipped"
 }
 
 install_optional
-fetch_playwright
+fetch_from_npm playwright playwright-core chromium
+fetch_from_npm typescript typescript@5 node
 fetch_llama again
 exit 0

@@ -16,11 +16,30 @@ static bool is_set(const char *variable) {
     return value && *value;
 }
 
-/* srun sets PMIX_RANK or PMI_RANK, according to the interface it was told to provide. */
+/* srun sets PMIX_RANK or PMI_RANK, according to the interface it was told to provide: Debian's Open
+ * MPI speaks PMIx, its MPICH PMI. */
 const char *lab_ranks_launcher(void) {
     if (is_set("OMPI_COMM_WORLD_SIZE") || is_set("PMIX_RANK"))
         return "openmpi";
     return is_set("PMI_RANK") ? "mpich" : NULL;
+}
+
+/* Tasks that srun has started without an MPI's launcher in between, if there are several; or 0. */
+static unsigned long tasks_of_srun(void) {
+    const char *tasks = getenv("SLURM_STEP_NUM_TASKS"), *size = getenv("PMI_SIZE");
+    if (!tasks || !is_set("SLURM_PROCID") || is_set("OMPI_COMM_WORLD_SIZE") ||
+        (size && strcmp(size, "1") == 0)) /* of mpiexec -n 1 */
+        return 0;
+    unsigned long count = strtoul(tasks, NULL, 10);
+    return count > 1 ? count : 0;
+}
+
+/* Each of srun's tasks would take itself for the only one. */
+static bool fail_alone(const char *mpi, lab_error *error) {
+    return lab_fail(error, LAB_INPUT,
+                    "srun started %lu tasks, but %s%s; use srun --mpi=pmix for Open MPI or "
+                    "--mpi=pmi2 for MPICH, or give whet --mpi none",
+                    tasks_of_srun(), mpi ? mpi : "without MPI", mpi ? " sees one process" : "");
 }
 
 static void *load_from(const char *folder, const char *mpi, char *reason, size_t size) {
@@ -60,7 +79,9 @@ bool lab_ranks_open(const char *mpi, lab_ranks *ranks, lab_error *error) {
     char reason[400] = "";
     *ranks = (lab_ranks){.size = 0};
     mpi = mpi && *mpi ? mpi : lab_ranks_launcher();
-    if (!mpi || strcmp(mpi, "none") == 0)
+    if (!mpi)
+        return tasks_of_srun() == 0 || fail_alone(NULL, error);
+    if (strcmp(mpi, "none") == 0)
         return true;
     void *module = load(mpi, reason, sizeof reason);
     if (!module)
@@ -71,6 +92,8 @@ bool lab_ranks_open(const char *mpi, lab_ranks *ranks, lab_error *error) {
     memcpy(&start, &found, sizeof start);
     if (!found || !start(ranks))
         return lab_fail(error, LAB_SYSTEM, "%s: MPI does not start", mpi);
+    if (ranks->size == 1 && tasks_of_srun() > 0)
+        return fail_alone(mpi, error);
     if (ranks->size > 4096)
         return lab_fail(error, LAB_INPUT, "%d ranks: at most 4096 are supported", ranks->size);
     return true;

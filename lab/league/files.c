@@ -45,15 +45,16 @@ static void entry_json(const league_results *results, size_t t, size_t p, size_t
 static json_t *ranks_json(const league_results *results) {
     const league_request *r = results->request;
     json_t *list = json_array();
-    for (size_t i = 0; i < results->rank_count; i++) {
-        const league_rank *rank = &results->ranks[i];
+    for (size_t i = 0; i < results->standing_count; i++) {
+        const league_standing *standing = &results->standings[i];
         json_array_append_new(
             list,
-            json_pack("{s:s, s:s, s:I, s:o, s:o, s:o}", "arm", r->arms.list[rank->arm].name,
-                      "positions", lm_positions_names[r->positions[rank->positions]], "models",
-                      (json_int_t)rank->models, "right", interval_json(&rank->right, rank->models),
-                      "difference", interval_json(&rank->difference, rank->models), "cost",
-                      lab_json_number(rank->cost)));
+            json_pack("{s:s, s:s, s:I, s:o, s:o, s:o}", "arm", r->arms.list[standing->arm].name,
+                      "positions", lm_positions_names[r->positions[standing->positions]], "models",
+                      (json_int_t)standing->models, "right",
+                      interval_json(&standing->right, standing->models), "difference",
+                      interval_json(&standing->difference, standing->models), "cost",
+                      lab_json_number(standing->cost)));
     }
     return list;
 }
@@ -76,7 +77,8 @@ json_t *league_results_json(const league_results *results) {
     lab_manifest manifest =
         lab_manifest_begin("league", league_scale_json(&r->scale), r->engine->blas.description);
     json_t *json =
-        json_pack("{s:O, s:I, s:I, s:I, s:o, s:o, s:o, s:O}", "made", manifest.json, "seeds",
+        json_pack("{s:O, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:O}", "made", manifest.json,
+                  "first_seed", (json_int_t)r->scale.first_seed, "seeds",
                   (json_int_t)r->scale.seeds, "models", (json_int_t)results->models, "expected",
                   (json_int_t)results->expected, "arms", arms_json(r), "ranking",
                   ranks_json(results), "entries", entries, "failed", results->failed);

@@ -22,6 +22,7 @@ enum {
     LEAGUE_MULTIPLES_MAX = 16,
     LEAGUE_RATES_MAX = 8,
     LEAGUE_SEEDS_MAX = 64,
+    LEAGUE_FIRST_SEED_MAX = 1000000,
     LEAGUE_LAYERS_MAX = 64,
     LEAGUE_WIDTH_MIN = 8,
     LEAGUE_WIDTH_MAX = 4096,
@@ -37,7 +38,8 @@ typedef struct league_scale {
     uint64_t steps;
     double rates[LEAGUE_RATES_MAX]; /* tried with the first seed; others take the best */
     size_t rate_count;
-    size_t seeds;                             /* 1, 2 ... */
+    uint64_t first_seed;
+    size_t seeds;                             /* first_seed and those after it */
     uint64_t multiples[LEAGUE_MULTIPLES_MAX]; /* of the largest training size */
     size_t multiple_count;
     size_t samples;    /* at each size, fewer of long ones */
@@ -59,8 +61,8 @@ typedef struct league_request {
     lm_positions positions[LEAGUE_POSITIONS];
     size_t position_count;
     const char *folder;
-    size_t rank, ranks;        /* takes cell i where i % ranks == rank; ranks 0: all */
-    const lab_ranks *together; /* or NULL: processes to which league_run deals the cells */
+    size_t share, shares;   /* takes cell i where i % shares == share; shares 0: all */
+    const lab_ranks *ranks; /* or NULL: processes to which league_run deals the cells */
     bool quiet;
     const nn_engine *engine;
     const whet_executor *executor;
@@ -102,8 +104,11 @@ bool league_rate(const league_request *request, league_cell cell, double *rate, 
 double league_cell_seconds(const league_request *request, const league_cell *cell);
 double league_seconds(const league_request *request);
 
+/* Whether the folder's cells, if any, have this scale: it is that of all of them. */
+bool league_check_folder(const league_request *request, bool must_exist, lab_error *error);
+
 /* Runs what is not done yet. *left: cells that other processes or ranks have. LAB_STOPPED after a
- * signal. With `together`, by all of them, which must see the same folder; a failure of one is that
+ * signal. With `ranks`, by all of them, which must see the same folder; a failure of one is that
  * of all. */
 bool league_run(const league_request *request, size_t *left, lab_error *error);
 

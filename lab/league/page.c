@@ -13,7 +13,9 @@
 static const char own_css[] =
     "td.heat{--k:calc(var(--v)*1%);background:color-mix(in oklab,#0072b2 var(--k),var(--card));"
     "text-align:center}td.heat.full{color:#fff}td.heat small{color:inherit;opacity:.8}\n"
-    ".maps{display:grid;grid-template-columns:repeat(auto-fill,minmax(24rem,1fr));gap:1rem}"
+    ".maps{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(24rem,100%),1fr));gap:"
+    "1rem}"
+    ".maps>div{min-width:0}"
     ".maps table{width:100%}.maps h3{margin:.4rem 0}\n";
 
 static const char *positions_name(const league_request *r, size_t positions) {
@@ -40,17 +42,17 @@ static void write_ranking(FILE *file, const league_results *results) {
     fputs("<thead><tr><th>policy</th><th>positions</th><th>models</th><th>right, %</th>"
           "<th>against softmax</th><th>cost</th></tr></thead>\n<tbody>\n",
           file);
-    for (size_t i = 0; i < results->rank_count; i++) {
-        const league_rank *rank = &results->ranks[i];
+    for (size_t i = 0; i < results->standing_count; i++) {
+        const league_standing *standing = &results->standings[i];
         fputs("<tr><th scope=\"row\">", file);
-        html_text(file, r->arms.list[rank->arm].name);
-        fprintf(file, "</th><td>%s</td><td>%zu</td><td>", positions_name(r, rank->positions),
-                rank->models);
-        write_interval(file, &rank->right, false);
+        html_text(file, r->arms.list[standing->arm].name);
+        fprintf(file, "</th><td>%s</td><td>%zu</td><td>", positions_name(r, standing->positions),
+                standing->models);
+        write_interval(file, &standing->right, false);
         fputs("</td><td>", file);
-        write_interval(file, &rank->difference, true);
-        if (isfinite(rank->cost))
-            fprintf(file, "</td><td>%.2f</td></tr>\n", rank->cost);
+        write_interval(file, &standing->difference, true);
+        if (isfinite(standing->cost))
+            fprintf(file, "</td><td>%.2f</td></tr>\n", standing->cost);
         else
             fputs("</td><td>–</td></tr>\n", file);
     }
@@ -90,6 +92,7 @@ typedef struct chart {
     size_t positions;
     entry_value value;
     const char *y_name, *label;
+    bool is_log; /* the y axis, which begins at 0 otherwise */
     draw_frame frame;
 } chart;
 
@@ -105,11 +108,12 @@ static bool has_values(const chart *c, size_t arm) {
 static size_t arms_to_draw(const chart *c, size_t arms[CURVES]) {
     const league_results *results = c->results;
     size_t count = 0;
-    for (size_t i = 0; i < results->rank_count && count < CURVES; i++)
-        if (results->ranks[i].positions == c->positions && has_values(c, results->ranks[i].arm) &&
+    for (size_t i = 0; i < results->standing_count && count < CURVES; i++)
+        if (results->standings[i].positions == c->positions &&
+            has_values(c, results->standings[i].arm) &&
             (count + 1 < CURVES ||
-             strcmp(results->request->arms.list[results->ranks[i].arm].name, "softmax") == 0))
-            arms[count++] = results->ranks[i].arm;
+             strcmp(results->request->arms.list[results->standings[i].arm].name, "softmax") == 0))
+            arms[count++] = results->standings[i].arm;
     return count;
 }
 
@@ -150,6 +154,7 @@ static void draw_curve(FILE *file, const chart *c, size_t arm, size_t place, dou
     draw_text(file, LABELS + 2, height + 4, "start", "", r->arms.list[arm].name);
 }
 
+/* Between the beginning and the end of a figure. */
 static void draw_chart(FILE *file, chart *c) {
     const league_scale *scale = &c->results->request->scale;
     size_t arms[CURVES], count = arms_to_draw(c, arms);
@@ -167,26 +172,29 @@ static void draw_chart(FILE *file, chart *c) {
         for (size_t m = 0; m < scale->multiple_count; m++)
             draw_range_include(&c->frame.y,
                                mean_at(c->results, c->positions, arms[i], m, c->value));
-    draw_range_include(&c->frame.y, 0);
+    c->frame.y.is_log = c->is_log;
+    if (!c->is_log)
+        draw_range_include(&c->frame.y, 0);
     draw_range_pad(&c->frame.y, 0.03, 0.05);
-    c->frame.y.low = 0;
-    draw_begin(file, HEIGHT, c->label);
+    if (!c->is_log)
+        c->frame.y.low = 0;
     draw_axes(file, &c->frame, "size, as a multiple of the largest in training", c->y_name);
     for (size_t i = 0; i < count; i++)
         heights[i] = end_height(c, arms[i]);
     draw_spread(heights, count, TOP, BOTTOM);
     for (size_t i = 0; i < count; i++)
         draw_curve(file, c, arms[i], i, heights[i]);
-    draw_end(file);
 }
 
 static void write_curves(FILE *file, const league_results *results) {
     static const struct {
         entry_value value;
         const char *title, *y_name;
-    } kinds[] = {{right_of, "Right answers", "right, %, mean over tasks"},
-                 {entropy_of, "Entropy of heads", "entropy after the policy, nats"},
-                 {beta_of, "Inverse temperature of heads", "beta, mean over heads and tasks"}};
+        bool is_log;
+    } kinds[] = {
+        {right_of, "Right answers", "right, %, mean over tasks", false},
+        {entropy_of, "Entropy of heads", "entropy after the policy, nats", false},
+        {beta_of, "Inverse temperature of heads", "beta, mean over heads and tasks", true}};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         fprintf(file, "<section>\n<h2>%s against size</h2>\n", kinds[k].title);
         for (size_t p = 0; p < results->request->position_count; p++) {
@@ -194,9 +202,12 @@ static void write_curves(FILE *file, const league_results *results) {
                        .positions = p,
                        .value = kinds[k].value,
                        .y_name = kinds[k].y_name,
-                       .label = kinds[k].title};
+                       .label = kinds[k].title,
+                       .is_log = kinds[k].is_log};
             fprintf(file, "<h3>positions: %s</h3>\n", positions_name(results->request, p));
+            draw_begin(file, HEIGHT, c.label);
             draw_chart(file, &c);
+            draw_end(file);
         }
         fputs("</section>\n", file);
     }
@@ -211,7 +222,7 @@ static void write_heat(FILE *file, const league_entry *entry) {
         return;
     }
     fprintf(file, "<td class=\"heat%s\" style=\"--v:%.0f\" title=\"%.1f to %.1f\">%.0f</td>",
-            percent > 55 ? " full" : "", percent, 100 * entry->right.low, 100 * entry->right.high,
+            percent > 85 ? " full" : "", percent, 100 * entry->right.low, 100 * entry->right.high,
             percent);
 }
 
@@ -233,8 +244,8 @@ static void write_map(FILE *file, const league_results *results, size_t p, size_
 }
 
 static bool has_results(const league_results *results, size_t p, size_t a) {
-    for (size_t i = 0; i < results->rank_count; i++)
-        if (results->ranks[i].positions == p && results->ranks[i].arm == a)
+    for (size_t i = 0; i < results->standing_count; i++)
+        if (results->standings[i].positions == p && results->standings[i].arm == a)
             return true;
     return false;
 }
@@ -303,6 +314,37 @@ static void write_made(FILE *file, const league_results *results) {
     html_fact(file, "tests", text);
     html_machine(file);
     fputs("</dl>\n</section>\n", file);
+}
+
+/* Those of the page that figures use. */
+static const char chart_colours[] =
+    ":root{--ink:#1c2430;--soft:#5a6675;--line:#d5dbe3;--card:#fff}\n"
+    "@media(prefers-color-scheme:dark){:root{--ink:#e5e9ef;--soft:#9aa6b4;--line:#36404d;--card:#"
+    "1a2029}}\n";
+
+/* A chart for each kind of positions, below one another. */
+void league_svg(FILE *file, const void *context) {
+    enum { TITLE = 20 };
+    const league_results *results = context;
+    const league_request *r = results->request;
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %zu\">\n"
+            "<title>Right answers against size</title>\n<style>%s%s</style>\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"var(--card)\"/>\n",
+            DRAW_WIDTH, r->position_count * (HEIGHT + TITLE), chart_colours, draw_css);
+    for (size_t p = 0; p < r->position_count; p++) {
+        chart c = {.results = results,
+                   .positions = p,
+                   .value = right_of,
+                   .y_name = "right, %, mean over tasks"};
+        char title[64];
+        snprintf(title, sizeof title, "positions: %s", positions_name(r, p));
+        fprintf(file, "<g transform=\"translate(0 %zu)\">\n", p * (HEIGHT + TITLE) + TITLE);
+        draw_text(file, LEFT, 0, "start", "", title);
+        draw_chart(file, &c);
+        fputs("</g>\n", file);
+    }
+    fputs("</svg>\n", file);
 }
 
 void league_page(FILE *file, const void *context) {

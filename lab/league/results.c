@@ -121,7 +121,7 @@ static bool read_cell(const gathered *g, size_t task, size_t positions, size_t a
     league_cell cell = {.task = &r->tasks[task],
                         .positions = r->positions[positions],
                         .arm = &r->arms.list[arm],
-                        .seed = seed + 1};
+                        .seed = r->scale.first_seed + seed};
     json_t *result = NULL;
     if (!league_rate(r, cell, &cell.rate, error) ||
         (cell.rate > 0 && !league_cell_read(r, &cell, &result, error)))
@@ -148,6 +148,16 @@ static bool read_all(const gathered *g, lab_error *error) {
 
 /* ---- summing up ---- */
 
+/* Of shares, which no interval leaves. */
+static lab_interval share_interval(const double *values, size_t count) {
+    lab_interval interval = lab_mean_interval(values, count);
+    if (isfinite(interval.low) && isfinite(interval.high)) {
+        interval.low = fmax(interval.low, 0);
+        interval.high = fmin(interval.high, 1);
+    }
+    return interval;
+}
+
 static void sum_entry(const gathered *g, const point *own, const point *base, league_entry *to) {
     double values[LEAGUE_SEEDS_MAX], differences[LEAGUE_SEEDS_MAX], entropy = 0, beta = 0;
     const point *last = NULL;
@@ -164,7 +174,7 @@ static void sum_entry(const gathered *g, const point *own, const point *base, le
     if (to->seeds == 0)
         return;
     to->right = to->seeds == 1 && last->samples > 0 ? lab_share_interval(last->exact, last->samples)
-                                                    : lab_mean_interval(values, to->seeds);
+                                                    : share_interval(values, to->seeds);
     to->right.mean = lab_mean_interval(values, to->seeds).mean;
     if (to->pairs > 0)
         to->difference = lab_mean_interval(differences, to->pairs);
@@ -199,7 +209,8 @@ static double mean_beyond(const gathered *g, size_t t, size_t p, size_t a, size_
     return count ? sum / (double)count : (double)NAN;
 }
 
-static bool make_rank(const gathered *g, size_t p, size_t a, size_t softmax, league_rank *to) {
+static bool make_standing(const gathered *g, size_t p, size_t a, size_t softmax,
+                          league_standing *to) {
     const league_request *r = g->request;
     size_t models = r->task_count * r->scale.seeds, count = 0, pairs = 0, costs = 0;
     double *values = calloc(2 * models + 1, sizeof *values), *differences = values + models;
@@ -220,9 +231,9 @@ static bool make_rank(const gathered *g, size_t p, size_t a, size_t softmax, lea
             costs++;
         }
     }
-    *to = (league_rank){.arm = a, .positions = p, .models = count};
+    *to = (league_standing){.arm = a, .positions = p, .models = count};
     if (values && count > 0)
-        to->right = lab_mean_interval(values, count);
+        to->right = share_interval(values, count);
     if (values && pairs > 0)
         to->difference = lab_mean_interval(differences, pairs);
     to->cost = costs ? exp(cost / (double)costs) : (double)NAN;
@@ -232,7 +243,7 @@ static bool make_rank(const gathered *g, size_t p, size_t a, size_t softmax, lea
 }
 
 static int by_right(const void *one, const void *other) {
-    const league_rank *a = one, *b = other;
+    const league_standing *a = one, *b = other;
     if (a->right.mean != b->right.mean)
         return a->right.mean < b->right.mean ? 1 : -1;
     return a->positions != b->positions ? (a->positions > b->positions ? 1 : -1)
@@ -245,11 +256,11 @@ static bool make_ranks(const gathered *g) {
     size_t softmax = arm_index(r, "softmax");
     for (size_t p = 0; p < r->position_count; p++)
         for (size_t a = 0; a < r->arms.count; a++) {
-            if (!make_rank(g, p, a, softmax, &to->ranks[to->rank_count]))
+            if (!make_standing(g, p, a, softmax, &to->standings[to->standing_count]))
                 return false;
-            to->rank_count += to->ranks[to->rank_count].models > 0;
+            to->standing_count += to->standings[to->standing_count].models > 0;
         }
-    qsort(to->ranks, to->rank_count, sizeof *to->ranks, by_right);
+    qsort(to->standings, to->standing_count, sizeof *to->standings, by_right);
     return true;
 }
 
@@ -260,10 +271,11 @@ bool league_results_read(const league_request *r, league_results *results, lab_e
     g.points = calloc(points + 1, sizeof *g.points);
     g.costs = calloc(points + 1, sizeof *g.costs);
     results->entries = calloc(entries + 1, sizeof *results->entries);
-    results->ranks = calloc(r->position_count * r->arms.count + 1, sizeof *results->ranks);
+    results->standings = calloc(r->position_count * r->arms.count + 1, sizeof *results->standings);
     results->failed = json_array();
-    bool is_good = (g.points && g.costs && results->entries && results->ranks && results->failed) ||
-                   lab_fail_memory(error);
+    bool is_good =
+        (g.points && g.costs && results->entries && results->standings && results->failed) ||
+        lab_fail_memory(error);
     for (size_t i = 0; is_good && i < points; i++) {
         g.points[i].right = NAN;
         g.costs[i] = NAN;
@@ -284,7 +296,7 @@ bool league_results_read(const league_request *r, league_results *results, lab_e
 
 void league_results_free(league_results *results) {
     free(results->entries);
-    free(results->ranks);
+    free(results->standings);
     json_decref(results->failed);
     *results = (league_results){.models = 0};
 }

@@ -19,19 +19,19 @@ typedef struct league_entry {
 } league_entry;
 
 /* Of one arm and positions, over all tasks that it has results of. */
-typedef struct league_rank {
+typedef struct league_standing {
     size_t arm, positions;
     size_t models;           /* tasks times seeds */
     lab_interval right;      /* mean beyond the training size, over tasks and seeds */
     lab_interval difference; /* to softmax with the same positions, task and seed */
     double cost;             /* processor time of training relative to softmax; NaN if unknown */
-} league_rank;
+} league_standing;
 
 typedef struct league_results {
     const league_request *request;
-    league_entry *entries; /* [task][positions][arm][multiple] */
-    league_rank *ranks;    /* the best first */
-    size_t rank_count;
+    league_entry *entries;      /* [task][positions][arm][multiple] */
+    league_standing *standings; /* the best first */
+    size_t standing_count;
     json_t *failed;          /* results of models whose training failed */
     size_t models, expected; /* cells with results, and all */
 } league_results;
@@ -49,7 +49,8 @@ json_t *league_results_json(const league_results *results);
 /* A line for each entry, for replace_file, the context being the results. */
 void league_results_csv(FILE *file, const void *results);
 
-/* One page with everything, likewise: page.c. */
+/* One page with everything, and its charts of right answers alone, likewise: page.c. */
 void league_page(FILE *file, const void *context);
+void league_svg(FILE *file, const void *context);
 
 #endif

@@ -17,7 +17,7 @@ bool league_rate(const league_request *request, league_cell cell, double *rate, 
     const league_scale *scale = &request->scale;
     double best = -2;
     *rate = scale->rates[0];
-    cell.seed = 1;
+    cell.seed = scale->first_seed;
     for (size_t i = 0; i < scale->rate_count && scale->rate_count > 1; i++) {
         json_t *result;
         cell.rate = scale->rates[i];
@@ -67,7 +67,7 @@ static bool visit(walk *own, const league_cell *cell, size_t index, lab_error *e
     }
     if (!own->runs)
         return true;
-    if (request->ranks > 0 && index % request->ranks != request->rank) {
+    if (request->shares > 0 && index % request->shares != request->share) {
         own->taken++;
         return true;
     }
@@ -87,7 +87,7 @@ static bool visit(walk *own, const league_cell *cell, size_t index, lab_error *e
 
 static bool visit_seed(walk *own, league_cell cell, size_t *index, lab_error *error) {
     const league_scale *scale = &own->request->scale;
-    bool sweeps = cell.seed == 1;
+    bool sweeps = cell.seed == scale->first_seed;
     for (size_t i = 0; i < (sweeps ? scale->rate_count : 1); i++) {
         cell.rate = scale->rates[i];
         if ((!sweeps && !league_rate(own->request, cell, &cell.rate, error)) ||
@@ -107,14 +107,14 @@ static void show_rest(const walk *own, size_t cells) {
 static bool walk_cells(walk *own, size_t cells, lab_error *error) {
     const league_request *r = own->request;
     size_t index = 0;
-    for (uint64_t seed = 1; seed <= r->scale.seeds; seed++)
+    for (uint64_t i = 0; i < r->scale.seeds; i++)
         for (size_t t = 0; t < r->task_count; t++)
             for (size_t p = 0; p < r->position_count; p++)
                 for (size_t a = 0; a < r->arms.count; a++) {
                     league_cell cell = {.task = &r->tasks[t],
                                         .positions = r->positions[p],
                                         .arm = &r->arms.list[a],
-                                        .seed = seed};
+                                        .seed = r->scale.first_seed + i};
                     if (cell.arm->trained_as)
                         continue;
                     if (own->runs)
@@ -130,7 +130,7 @@ static double guess_seconds(const league_request *request) {
     const league_cell first = {.task = &request->tasks[0],
                                .positions = request->positions[0],
                                .arm = &request->arms.list[0],
-                               .seed = 1,
+                               .seed = request->scale.first_seed,
                                .rate = request->scale.rates[0]};
     return league_cell_seconds(request, &first);
 }
@@ -140,14 +140,15 @@ double league_seconds(const league_request *request) {
     lab_error ignored = {.kind = LAB_NO_ERROR};
     if (!walk_cells(&count, 0, &ignored))
         return 0;
-    size_t left = count.total - count.done, shares = request->ranks ? request->ranks : 1;
+    size_t left = count.total - count.done, shares = request->shares ? request->shares : 1;
     return left ? (double)left / (double)shares * guess_seconds(request) : 0;
 }
 
-/* The scale of a folder is that of all its cells. */
-static bool has_same_scale(const league_request *request, lab_error *error) {
-    json_t *before, *ours = league_scale_json(&request->scale);
+bool league_check_folder(const league_request *request, bool must_exist, lab_error *error) {
+    json_t *before = NULL, *ours = league_scale_json(&request->scale);
     bool is_good = lab_manifest_options(request->folder, command_name, &before, error);
+    if (is_good && !before && must_exist)
+        is_good = lab_fail(error, LAB_INPUT, "%s: holds no league", request->folder);
     if (is_good && before && !json_equal(before, ours))
         is_good = lab_fail(error, LAB_INPUT,
                            "%s: holds a league of another scale (see its manifest.json); choose "
@@ -195,12 +196,12 @@ static bool run_cells(const league_request *request, size_t *left, lab_error *er
 /* Pass after pass, since the learning rates of later seeds are known when the first seed is done;
  * until nothing is left, or only what others have. */
 static bool run_together(const league_request *request, size_t *left, lab_error *error) {
-    const lab_ranks *ranks = request->together;
+    const lab_ranks *ranks = request->ranks;
     league_request own = *request;
     size_t before = SIZE_MAX;
     walk count;
-    own.rank = (size_t)ranks->rank;
-    own.ranks = (size_t)ranks->size;
+    own.share = (size_t)ranks->rank;
+    own.shares = (size_t)ranks->size;
     bool is_good = true, goes_on = true;
     while (is_good && goes_on) {
         is_good = lab_ranks_agree(ranks, run_cells(&own, left, error), error);
@@ -212,13 +213,13 @@ static bool run_together(const league_request *request, size_t *left, lab_error 
 }
 
 static bool begin_folder(const league_request *request, lab_manifest *manifest, lab_error *error) {
-    return !lab_is_first(request->together) ||
-           (lab_make_folder(request->folder, error) && has_same_scale(request, error) &&
+    return !lab_is_first(request->ranks) ||
+           (lab_make_folder(request->folder, error) && league_check_folder(request, false, error) &&
             lab_manifest_write(manifest, request->folder, false, error));
 }
 
 bool league_run(const league_request *request, size_t *left, lab_error *error) {
-    const lab_ranks *ranks = request->together;
+    const lab_ranks *ranks = request->ranks;
     *left = 0;
     if (!league_scale_check(&request->scale, error) ||
         (ranks && !lab_ranks_same_options(ranks, options_json(request), error)))

@@ -10,6 +10,7 @@ league_scale league_scale_quick(void) {
                           .steps = 1500,
                           .rates = {2e-3},
                           .rate_count = 1,
+                          .first_seed = 1,
                           .seeds = 1,
                           .multiples = {1, 2, 4, 8, 16},
                           .multiple_count = 5,
@@ -25,6 +26,7 @@ league_scale league_scale_full(void) {
                           .steps = 10000,
                           .rates = {5e-4, 2e-3},
                           .rate_count = 2,
+                          .first_seed = 1,
                           .seeds = 3,
                           .multiples = {1, 2, 4, 8, 16, 32, 64, 256, 1024},
                           .multiple_count = 9,
@@ -59,6 +61,7 @@ bool league_scale_check(const league_scale *scale, lab_error *error) {
         !lab_in_range("num-heads", scale->heads, 1, LEAGUE_HEADS_MAX, error) ||
         !lab_in_range("batch", scale->batch, 1, LM_BATCH_MAX, error) ||
         !lab_in_range("steps", (double)scale->steps, 1, LAB_STEPS_MAX, error) ||
+        !lab_in_range("first-seed", (double)scale->first_seed, 1, LEAGUE_FIRST_SEED_MAX, error) ||
         !lab_in_range("num-seeds", (double)scale->seeds, 1, LEAGUE_SEEDS_MAX, error) ||
         !lab_in_range("count", (double)scale->samples, 1, LEAGUE_SAMPLES_MAX, error) ||
         !lab_in_range("max-tokens", (double)scale->tokens_max, LEAGUE_TOKENS_MIN, LM_CONTEXT_MAX,

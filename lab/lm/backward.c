@@ -188,7 +188,7 @@ whet_status lm_backward(const lm_network *network, const lm_piece *piece, lm_wor
     for (size_t layer = config->layers; layer-- > 0;) {
         bool is_last = layer + 1 == config->layers;
         whet_status status = WHET_OK;
-        if (workspace->keeping == LM_KEEPS_INPUTS && !is_last)
+        if (workspace->activations == LM_KEEPS_INPUTS && !is_last)
             status = lm_layer_again(network, piece, workspace, layer);
         if (status != WHET_OK)
             return status;

@@ -152,23 +152,32 @@ static void show_progress(session *own) {
                       (double)own->summary->tokens / (seconds > 0 ? seconds : 1));
 }
 
+static bool take_step(session *own, lab_error *error) {
+    const lm_run *run = own->run;
+    uint64_t last = run->training.steps;
+    lm_step result;
+    if (!lm_trainer_step(own->trainer, &result, error))
+        return false;
+    uint64_t step = lm_trainer_done(own->trainer);
+    add_step(own, &result);
+    bool is_logged = nn_is_multiple(step, run->folder.log_interval) || step == last;
+    if (is_logged && !write_log(own, &result, error))
+        return false;
+    if (nn_files_are_due(&own->files, &run->folder, step, last) && !save(own, error))
+        return false;
+    show_progress(own);
+    return true;
+}
+
+/* Ranks ask each other before every step, also after an error of one. */
 static bool train_on(session *own, lab_error *error) {
     const lm_run *run = own->run;
-    uint64_t last = run->training.steps, step = lm_trainer_done(own->trainer);
-    while (step < last && !lab_ranks_any(run->ranks, lab_interrupted())) {
-        lm_step result;
-        if (!lm_trainer_step(own->trainer, &result, error))
-            return false;
-        step = lm_trainer_done(own->trainer);
-        add_step(own, &result);
-        bool is_logged = nn_is_multiple(step, run->folder.log_interval) || step == last;
-        if (is_logged && !write_log(own, &result, error))
-            return false;
-        if (nn_files_are_due(&own->files, &run->folder, step, last) && !save(own, error))
-            return false;
-        show_progress(own);
-    }
-    return !own->files.checkpoint || save(own, error);
+    bool is_good = true;
+    while (!lab_ranks_any(run->ranks, !is_good || lab_interrupted()) &&
+           lm_trainer_done(own->trainer) < run->training.steps)
+        is_good = take_step(own, error);
+    is_good = is_good && (!own->files.checkpoint || save(own, error));
+    return lab_ranks_agree(run->ranks, is_good, error);
 }
 
 /* Finds where to resume, or refuses to: before that nothing in the folder is touched. */
@@ -201,7 +210,8 @@ static bool tell_size(const lm_run *run, lab_error *error) {
 static bool run_session(session *own, lab_error *error) {
     const lm_run *run = own->run;
     if (!lab_ranks_agree(run->ranks, open_files(own, error), error) ||
-        (run->ranks && !lm_trainer_join(own->trainer, run->ranks, error)))
+        (run->ranks &&
+         !lab_ranks_agree(run->ranks, lm_trainer_join(own->trainer, run->ranks, error), error)))
         return false;
     own->progress =
         lab_progress_begin(run->title ? run->title : "training", lm_trainer_done(own->trainer),
@@ -266,16 +276,13 @@ bool lm_train(const nn_engine *engine, const lm_run *run, lm_summary *summary, l
     if (run->ranks && !lab_ranks_same_options(run->ranks, run_options(run), error))
         return false;
     if (!run->folder.path || !lab_is_first(run->ranks))
-        return train_without_files(engine, run, summary, error);
+        return lab_ranks_agree(run->ranks, train_without_files(engine, run, summary, error), error);
     bool is_taken =
         lab_make_folder(run->folder.path, error) && lab_folder_take(&lock, run->folder.path, error);
-    if (!lab_ranks_agree(run->ranks, is_taken, error)) {
-        lab_folder_release(&lock);
-        return false;
-    }
-    bool is_done = train_alone(engine, run, summary, error);
+    bool is_done =
+        lab_ranks_agree(run->ranks, is_taken, error) && train_alone(engine, run, summary, error);
     lab_folder_release(&lock);
-    return is_done;
+    return lab_ranks_agree(run->ranks, is_done, error);
 }
 
 /* ---- how long it will take ---- */

@@ -42,6 +42,7 @@ struct lm_trainer {
     size_t lanes;           /* that have pieces in this step, */
     size_t first_lane;      /* and the first of this process */
     const lab_ranks *ranks; /* or NULL */
+    bool *all_exact;        /* [ranks][sequences], with ranks */
     lm_outcome outcomes[LM_LANES];
     float factor; /* on gradients: one over the weight of all targets, and clipping */
     nn_adam adam;
@@ -194,6 +195,7 @@ void lm_trainer_destroy(lm_trainer *trainer) {
     lm_source_destroy(trainer->source);
     lm_network_destroy(&trainer->network);
     free(trainer->slices);
+    free(trainer->all_exact);
     free(trainer->gradients);
     nn_training_state_free(&trainer->state);
     free(trainer);
@@ -251,24 +253,35 @@ static void lane_task(void *argument, size_t task, size_t worker) {
     atomic_flag_clear(&trainer->busy[own]);
 }
 
-/* What ranks tell each other besides gradients: for every sequence whether its answer was exact. */
-static bool share_exact(lm_trainer *trainer) {
-    size_t count = 0, size = (size_t)trainer->ranks->size;
+static size_t packed_rows(const lm_trainer *trainer) {
+    size_t rows = 0;
     for (size_t i = 0; i < trainer->packed.count; i++)
-        count += trainer->packed.pieces[i].rows;
-    bool *all = calloc(size * count + 1, sizeof *all);
-    if (!all)
-        return false;
+        rows += trainer->packed.pieces[i].rows;
+    return rows;
+}
+
+/* Space for what ranks tell each other of the sequences of a step. */
+static bool reserve_exact(lm_trainer *trainer) {
+    if (!trainer->ranks)
+        return true;
+    free(trainer->all_exact);
+    trainer->all_exact =
+        calloc((size_t)trainer->ranks->size * packed_rows(trainer) + 1, sizeof(bool));
+    return trainer->all_exact != NULL;
+}
+
+/* What ranks tell each other besides gradients: for every sequence whether its answer was exact. */
+static void share_exact(lm_trainer *trainer) {
+    size_t count = packed_rows(trainer), size = (size_t)trainer->ranks->size;
+    bool *all = trainer->all_exact;
     memcpy(all + (size_t)trainer->ranks->rank * count, trainer->packed.exact, count);
     lab_ranks_share(trainer->ranks, all, size, count);
     for (size_t i = 0; i < size * count; i++)
         trainer->packed.exact[i % count] = trainer->packed.exact[i % count] || all[i];
-    free(all);
-    return true;
 }
 
 /* The lanes of this process, then those of the others. */
-static bool run_lanes(lm_trainer *trainer) {
+static void run_lanes(lm_trainer *trainer) {
     const lab_ranks *ranks = trainer->ranks;
     int rank = ranks ? ranks->rank : 0;
     size_t end = lab_rank_first(ranks, trainer->lanes, rank + 1);
@@ -278,11 +291,11 @@ static bool run_lanes(lm_trainer *trainer) {
     if (end > trainer->first_lane)
         nn_run_tasks(trainer->executor, end - trainer->first_lane, lane_task, trainer);
     if (!ranks)
-        return true;
+        return;
     lab_ranks_share(ranks, trainer->gradients, trainer->lanes,
                     trainer->state.count * sizeof(float));
     lab_ranks_share(ranks, trainer->outcomes, trainer->lanes, sizeof trainer->outcomes[0]);
-    return share_exact(trainer);
+    share_exact(trainer);
 }
 
 /* Adds the lanes' gradients into the first one's, and computes the norm. */
@@ -352,16 +365,21 @@ static void note_result(const lm_trainer *trainer, const lm_sequences *sequences
     }
 }
 
-bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_step *result,
-                        lab_error *error) {
+static bool pack(lm_trainer *trainer, const lm_sequences *sequences, lab_error *error) {
     const lm_training *training = &trainer->training;
     if (!lm_pack(sequences, training->loss, training->weigh, &trainer->packed))
         return lab_fail_memory(error);
-    if (!reserve_pieces(trainer))
-        return fail_memory(trainer, error);
+    return (reserve_pieces(trainer) && reserve_exact(trainer)) || fail_memory(trainer, error);
+}
+
+/* A step on what is packed: by all ranks, or by none. */
+static bool run_step(lm_trainer *trainer, const lm_sequences *sequences, bool is_packed,
+                     lm_step *result, lab_error *error) {
+    const lm_training *training = &trainer->training;
+    if (!lab_ranks_agree(trainer->ranks, is_packed, error))
+        return false;
     trainer->lanes = trainer->packed.count < LM_LANES ? trainer->packed.count : LM_LANES;
-    if (!run_lanes(trainer))
-        return lab_fail_memory(error);
+    run_lanes(trainer);
     lm_outcome sum = {.status = WHET_OK};
     for (size_t lane = 0; lane < trainer->lanes; lane++)
         add_outcome(&sum, &trainer->outcomes[lane]);
@@ -382,9 +400,15 @@ bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_s
                     "the learned parameters of a policy are out of range; try a lower --rate");
 }
 
+bool lm_trainer_step_on(lm_trainer *trainer, const lm_sequences *sequences, lm_step *result,
+                        lab_error *error) {
+    return run_step(trainer, sequences, pack(trainer, sequences, error), result, error);
+}
+
 bool lm_trainer_step(lm_trainer *trainer, lm_step *result, lab_error *error) {
-    return lm_source_draw(trainer->source, &trainer->sequences, error) &&
-           lm_trainer_step_on(trainer, &trainer->sequences, result, error);
+    bool is_packed = lm_source_draw(trainer->source, &trainer->sequences, error) &&
+                     pack(trainer, &trainer->sequences, error);
+    return run_step(trainer, &trainer->sequences, is_packed, result, error);
 }
 
 bool lm_trainer_join(lm_trainer *trainer, const lab_ranks *ranks, lab_error *error) {

@@ -50,13 +50,13 @@ static bool take_kept(lm_workspace *workspace, const lm_config *config, const lm
     workspace->kept = calloc(config->layers, sizeof *workspace->kept);
     for (size_t layer = 0; workspace->kept && layer < config->layers; layer++) {
         lm_kept *kept = &workspace->kept[layer];
-        if (layer == 0 || workspace->keeping == LM_KEEPS_ALL) {
+        if (layer == 0 || workspace->activations == LM_KEEPS_ALL) {
             if (!take_layer(workspace, config, sizes, kept))
                 return false;
             continue;
         }
         *kept = workspace->kept[0];
-        if (workspace->keeping == LM_KEEPS_NOTHING)
+        if (workspace->activations == LM_KEEPS_NOTHING)
             continue;
         kept->x = floats(workspace, sizes->tokens, sizes->width);
         if (!kept->x)
@@ -67,7 +67,7 @@ static bool take_kept(lm_workspace *workspace, const lm_config *config, const lm
 
 static bool take_scratch(lm_workspace *workspace, const lm_config *config, const lm_sizes *sizes) {
     size_t tokens = sizes->tokens;
-    size_t backward_tokens = workspace->keeping == LM_KEEPS_NOTHING ? 0 : tokens;
+    size_t backward_tokens = workspace->activations == LM_KEEPS_NOTHING ? 0 : tokens;
     workspace->last = floats(workspace, tokens, sizes->width);
     workspace->normed = floats(workspace, tokens, sizes->width);
     workspace->scale = floats(workspace, tokens, 1);
@@ -107,7 +107,7 @@ static bool reserve(lm_workspace *workspace, const lm_network *network, size_t t
     nn_attention of_one = lm_attention_of(network, &one, workspace, 0);
     nn_attention of_many = lm_attention_of(network, &many, workspace, 0);
     float *out = workspace->kept[0].mixed;
-    float *parts = workspace->keeping == LM_KEEPS_NOTHING ? NULL : workspace->parts;
+    float *parts = workspace->activations == LM_KEEPS_NOTHING ? NULL : workspace->parts;
     return nn_attention_reserve(&of_one, out, parts, &workspace->scratch) &&
            nn_attention_reserve(&of_many, out, parts, &workspace->scratch);
 }
@@ -130,13 +130,14 @@ size_t lm_workspace_estimate(const lm_config *config, size_t tokens_max) {
     return bytes;
 }
 
-static lm_workspace *create(const lm_network *network, size_t tokens_max, lm_keeping keeping) {
+static lm_workspace *create(const lm_network *network, size_t tokens_max,
+                            lm_activations activations) {
     lm_workspace *workspace = calloc(1, sizeof *workspace);
     lm_sizes sizes = sizes_for(&network->config, tokens_max);
     if (!workspace)
         return NULL;
     workspace->layers = network->config.layers;
-    workspace->keeping = keeping;
+    workspace->activations = activations;
     if (!take_kept(workspace, &network->config, &sizes) ||
         !take_scratch(workspace, &network->config, &sizes) ||
         !reserve(workspace, network, tokens_max)) {
@@ -162,9 +163,9 @@ static void free_kept(lm_workspace *workspace) {
     for (lm_kept *kept = workspace->kept; kept && kept < workspace->kept + workspace->layers;
          kept++) {
         bool is_first = kept == workspace->kept;
-        if (is_first || workspace->keeping != LM_KEEPS_NOTHING)
+        if (is_first || workspace->activations != LM_KEEPS_NOTHING)
             free(kept->x);
-        if (!is_first && workspace->keeping != LM_KEEPS_ALL)
+        if (!is_first && workspace->activations != LM_KEEPS_ALL)
             continue;
         free(kept->qkv);
         free(kept->raw_qkv);

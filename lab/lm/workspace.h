@@ -26,16 +26,16 @@ typedef struct lm_kept {
 } lm_kept;
 
 /* What is kept of every layer. */
-typedef enum lm_keeping {
+typedef enum lm_activations {
     LM_KEEPS_ALL,
     LM_KEEPS_INPUTS, /* layers share all of lm_kept but x, and backward makes it again */
     LM_KEEPS_NOTHING /* layers share x, too, and there is no backward pass */
-} lm_keeping;
+} lm_activations;
 
 struct lm_workspace {
     size_t layers, bytes;
     bool is_counted; /* nothing is allocated: only bytes are of interest */
-    lm_keeping keeping;
+    lm_activations activations;
     lm_kept *kept;           /* [layers] */
     float *last;             /* [R][width] out of the last layer */
     float *normed;           /* [N][width] */

@@ -171,10 +171,23 @@ typedef struct evaluation_plan {
     const char *title; /* for the progress line */
 } evaluation_plan;
 
+json_t *experiment_evaluate(const experiment *e, retrieval_eval_request request, lab_error *error) {
+    retrieval_evaluation result;
+    request.executor = e->options.executor;
+    request.ranks = e->options.ranks;
+    request.quiet = e->options.quiet;
+    if (!retrieval_evaluate(e->options.engine, &request, &result, error))
+        return NULL;
+    json_t *json = retrieval_evaluation_json(&result);
+    retrieval_evaluation_free(&result);
+    if (!json)
+        lab_fail_memory(error);
+    return json;
+}
+
 static json_t *evaluate(experiment *e, const void *context, lab_error *error) {
     const evaluation_plan *plan = context;
     whet_policy policies[RETRIEVAL_POLICIES_MAX];
-    retrieval_evaluation result;
     const retrieval_heads *heads = experiment_heads(e, plan->precision, error);
     if (!heads)
         return NULL;
@@ -191,17 +204,8 @@ static json_t *evaluate(experiment *e, const void *context, lab_error *error) {
                                       .policies = policies,
                                       .names = plan->names,
                                       .policy_count = plan->policy_count,
-                                      .title = plan->title,
-                                      .executor = e->options.executor,
-                                      .ranks = e->options.ranks,
-                                      .quiet = e->options.quiet};
-    if (!retrieval_evaluate(e->options.engine, &request, &result, error))
-        return NULL;
-    json_t *json = retrieval_evaluation_json(&result);
-    retrieval_evaluation_free(&result);
-    if (!json)
-        lab_fail_memory(error);
-    return json;
+                                      .title = plan->title};
+    return experiment_evaluate(e, request, error);
 }
 
 static size_t smaller(uint64_t a, size_t b) { return a < b ? (size_t)a : b; }

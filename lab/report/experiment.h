@@ -17,6 +17,7 @@
 #include "base/ranks.h"
 #include "nn/layers.h"
 #include "report/jobs.h"
+#include "retrieval/evaluate.h"
 #include "retrieval/head.h"
 
 #include <jansson.h>
@@ -93,6 +94,10 @@ size_t experiment_head_count(const experiment_options *options, retrieval_precis
 typedef json_t *(*experiment_maker)(experiment *experiment, const void *context, lab_error *error);
 json_t *experiment_keep(experiment *experiment, const char *name, json_t *options,
                         experiment_maker make, const void *context, lab_error *error);
+
+/* Runs an evaluation with the experiment's engine, executor and ranks. */
+json_t *experiment_evaluate(const experiment *experiment, retrieval_eval_request request,
+                            lab_error *error);
 
 /* Fills in every result that is kept, and makes none. */
 void experiment_recall(experiment *experiment);

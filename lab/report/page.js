@@ -58,11 +58,11 @@ function series(svg, panels) {
         const panel = panels[nth] ?? panels[0];
         const name = title === group.id || title.startsWith("gnuplot_plot_") ? "" : title;
         const points = panel?.axes ? corners(group).filter((point) => isWithin(panel, point)) : [];
-        const colours = [...group.querySelectorAll("use[color]")].map((e) => e.getAttribute("color"));
-        colours.push(...[...group.querySelectorAll("path[stroke]")].map((e) => e.getAttribute("stroke")));
-        const colour = colours.find((c) => c.startsWith("rgb")) ?? "";
+        const coloured = [...group.querySelectorAll("use[color]"), ...group.querySelectorAll("path[stroke]")];
+        const colourOf = (e) => e.getAttribute("color") ?? e.getAttribute("stroke");
+        const drawn = coloured.find((e) => colourOf(e).startsWith("rgb")), colour = drawn ? colourOf(drawn) : "";
         const filled = [...group.querySelectorAll("path[fill],polygon[fill],g[fill]")].map((e) => e.getAttribute("fill"));
-        return { name, panel, group, points, colour, fill: filled.find((c) => c.startsWith("rgb")) ?? "" };
+        return { name, panel, group, points, drawn, colour, fill: filled.find((c) => c.startsWith("rgb")) ?? "" };
     });
 }
 
@@ -132,7 +132,13 @@ function addSwitches({ figure, all }) {
         button.type = "button";
         button.textContent = name;
         button.setAttribute("aria-pressed", "true");
-        button.style.borderLeftColor = own.map((one) => one.colour).find(Boolean) ?? "";
+        const drawn = own.map((one) => one.drawn).find(Boolean);
+        const paint = () => { // as the curve is, which has other colours in the dark
+            const style = drawn && getComputedStyle(drawn);
+            button.style.borderLeftColor = style ? (drawn.hasAttribute("color") ? style.color : style.stroke) : "";
+        };
+        paint();
+        matchMedia("(prefers-color-scheme:dark)").addEventListener("change", paint);
         button.addEventListener("click", () => {
             const isOn = button.getAttribute("aria-pressed") !== "true";
             button.setAttribute("aria-pressed", String(isOn));

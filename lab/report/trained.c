@@ -87,7 +87,6 @@ static json_t *evaluate_fresh(experiment *e, const retrieval_heads *heads, lab_e
     static const char *const names[] = {"softmax", "adaptive"};
     const whet_policy policies[] = {whet_policy_softmax(), whet_policy_adaptive()};
     size_t sizes[32];
-    retrieval_evaluation result;
     retrieval_eval_request request = {
         .heads = heads,
         .sizes = sizes,
@@ -95,17 +94,8 @@ static json_t *evaluate_fresh(experiment *e, const retrieval_heads *heads, lab_e
         .sets = e->options.sets < 1024 ? (size_t)e->options.sets : 1024,
         .policies = policies,
         .names = names,
-        .policy_count = 2,
-        .executor = e->options.executor,
-        .ranks = e->options.ranks,
-        .quiet = e->options.quiet};
-    if (!retrieval_evaluate(e->options.engine, &request, &result, error))
-        return NULL;
-    json_t *json = retrieval_evaluation_json(&result);
-    retrieval_evaluation_free(&result);
-    if (!json)
-        lab_fail_memory(error);
-    return json;
+        .policy_count = 2};
+    return experiment_evaluate(e, request, error);
 }
 
 static json_t *make_fresh(experiment *e, const void *context, lab_error *error) {

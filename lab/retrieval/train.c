@@ -112,35 +112,41 @@ static void take_sums(seed_run *own) {
     own->began = lab_now() - seconds;
 }
 
-static bool train_seed(seed_run *own, lab_error *error) {
+static bool take_step(seed_run *own, lab_error *error) {
     const retrieval_run *run = own->shared->run;
     enum { SHOW_EVERY = 16 };
+    retrieval_step result;
+    if (!retrieval_trainer_step(own->trainer, &result, error))
+        return false;
     uint64_t step = retrieval_trainer_done(own->trainer);
-    while (step < run->config.steps && !atomic_load(&own->shared->stop) &&
-           !lab_ranks_any(own->ranks, lab_interrupted())) {
-        retrieval_step result;
-        if (!retrieval_trainer_step(own->trainer, &result, error))
-            return false;
-        step = retrieval_trainer_done(own->trainer);
-        own->loss += result.loss;
-        own->accuracy += result.accuracy;
-        own->summed++;
-        own->uncounted++;
-        double share = own->shown_loss == 0 ? 1 : 0.01;
-        own->shown_loss += share * (result.loss - own->shown_loss);
-        own->shown_accuracy += share * (result.accuracy - own->shown_accuracy);
-        bool is_logged = nn_is_multiple(step, run->folder.log_interval) || step == 1 ||
-                         step == run->config.steps; /* so that short runs have a log, too */
-        if (own->files.log && is_logged && !write_log(own, error))
-            return false;
-        if (nn_files_are_due(&own->files, &run->folder, step, run->config.steps) &&
-            !save(own, error))
-            return false;
-        if (nn_is_multiple(step, SHOW_EVERY))
-            show_progress(own);
-    }
+    own->loss += result.loss;
+    own->accuracy += result.accuracy;
+    own->summed++;
+    own->uncounted++;
+    double share = own->shown_loss == 0 ? 1 : 0.01;
+    own->shown_loss += share * (result.loss - own->shown_loss);
+    own->shown_accuracy += share * (result.accuracy - own->shown_accuracy);
+    bool is_logged = nn_is_multiple(step, run->folder.log_interval) || step == 1 ||
+                     step == run->config.steps; /* so that short runs have a log, too */
+    if (own->files.log && is_logged && !write_log(own, error))
+        return false;
+    if (nn_files_are_due(&own->files, &run->folder, step, run->config.steps) && !save(own, error))
+        return false;
+    if (nn_is_multiple(step, SHOW_EVERY))
+        show_progress(own);
+    return true;
+}
+
+/* Ranks that train a seed together ask each other before every step, also after an error of one. */
+static bool train_seed(seed_run *own, lab_error *error) {
+    const uint64_t steps = own->shared->run->config.steps;
+    bool is_good = true;
+    while (!lab_ranks_any(own->ranks, !is_good || lab_interrupted()) &&
+           !atomic_load(&own->shared->stop) && retrieval_trainer_done(own->trainer) < steps)
+        is_good = take_step(own, error);
     show_progress(own);
-    return !own->files.checkpoint || save(own, error);
+    is_good = is_good && (!own->files.checkpoint || save(own, error));
+    return lab_ranks_agree(own->ranks, is_good, error);
 }
 
 static char *checkpoint_path(const retrieval_run *run, uint64_t seed) {
@@ -182,14 +188,14 @@ static bool run_seed(seed_run *own, retrieval_head *head, lab_error *error) {
 static void seed_task(void *argument, size_t task, size_t worker) {
     (void)worker;
     shared_state *shared = argument;
-    if (atomic_load(&shared->stop) || lab_interrupted())
-        return;
     const lab_ranks *ranks = shared->run->ranks;
-    bool is_dealt = shared->run->seed_count > 1;
+    bool is_dealt = shared->run->seed_count > 1, is_joint = ranks && !is_dealt;
+    if (atomic_load(&shared->stop) || (!is_joint && lab_interrupted()))
+        return;
     if (ranks && is_dealt && task % (size_t)ranks->size != (size_t)ranks->rank)
         return;
     seed_run own = {
-        .shared = shared, .seed = shared->run->seeds[task], .ranks = is_dealt ? NULL : ranks};
+        .shared = shared, .seed = shared->run->seeds[task], .ranks = is_joint ? ranks : NULL};
     lab_error error = {.kind = LAB_NO_ERROR};
     bool is_done = run_seed(&own, shared->heads ? &shared->heads[task] : NULL, &error);
     if (!nn_files_close(&own.files, &error) || !is_done)
@@ -300,23 +306,24 @@ static bool share_heads(const retrieval_run *run, retrieval_heads *heads, lab_er
 static bool train_alone(const nn_engine *engine, const retrieval_run *run, retrieval_heads *heads,
                         lab_error *error) {
     bool writes = run->folder.path && lab_is_first(run->ranks);
-    if (writes && !check_checkpoints(engine, run, error))
-        return lab_ranks_agree(run->ranks, false, error);
+    bool is_begun = !writes || check_checkpoints(engine, run, error);
     if (heads) {
         *heads = (retrieval_heads){.list = calloc(run->seed_count, sizeof *heads->list),
                                    .count = run->seed_count};
         if (!heads->list)
-            return lab_fail_memory(error);
+            is_begun = lab_fail_memory(error);
     }
     lab_manifest manifest =
         lab_manifest_begin(command_name, run_options(run), engine->blas.description);
-    bool is_begun = !writes || lab_manifest_write(&manifest, run->folder.path, false, error);
+    if (is_begun && writes)
+        is_begun = lab_manifest_write(&manifest, run->folder.path, false, error);
     is_begun = lab_ranks_agree(run->ranks, is_begun, error);
     bool is_done = is_begun && train_all(engine, run, heads, error);
     is_done = is_begun && lab_ranks_agree(run->ranks, is_done, error);
     is_done = is_done && (!heads || share_heads(run, heads, error));
     if (is_done && writes)
         is_done = lab_manifest_write(&manifest, run->folder.path, true, error);
+    is_done = lab_ranks_agree(run->ranks, is_done, error);
     lab_manifest_end(&manifest);
     if (!is_done && heads)
         retrieval_heads_free(heads);

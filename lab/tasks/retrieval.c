@@ -10,8 +10,8 @@
  * Multi-query multi-token associative recall. A word is two letters; keys and values are words. Of
  * `size` symbols four fifths are entries "key key : value value blank", whose keys differ, as do
  * their values; blanks are scattered between them. Four queries "? key key" follow, and the answer
- * is "? value value" for each. Keys and values are each from 10,000 words, as far as there are as
- * many.
+ * is "? value value" for each; in an easier task only one does. Keys and values are each from
+ * 10,000 words, as far as there are as many.
  */
 enum {
     LETTERS = 256,
@@ -53,21 +53,21 @@ static void write_entries(size_t size, const uint32_t *keys, const uint32_t *val
 }
 
 static void write_queries(const uint32_t *keys, const uint32_t *values, size_t count,
-                          lab_random *random, task_sample *sample) {
+                          size_t queries, lab_random *random, task_sample *sample) {
     uint32_t asked[QUERIES];
-    for (size_t i = 0; i < QUERIES; i++) {
+    for (size_t i = 0; i < queries; i++) {
         asked[i] = lab_random_below(random, (uint32_t)count);
         task_write(sample, QUERY);
         write_key(sample, keys[asked[i]]);
     }
     task_begin_answer(sample);
-    for (size_t i = 0; i < QUERIES; i++) {
+    for (size_t i = 0; i < queries; i++) {
         task_write(sample, QUERY);
         write_value(sample, values[asked[i]]);
     }
 }
 
-static void draw_recall(size_t size, lab_random *random, task_sample *sample) {
+static void draw_entries(size_t size, size_t queries, lab_random *random, task_sample *sample) {
     size_t count = size * 4 / 5 / ENTRY;
     count = count < WORDS ? count : WORDS;
     uint32_t *words = malloc(2 * count * sizeof *words);
@@ -75,9 +75,17 @@ static void draw_recall(size_t size, lab_random *random, task_sample *sample) {
                      !task_draw_different(random, WORDS, words + count, count);
     if (!sample->failed) {
         write_entries(size, words, words + count, count, random, sample);
-        write_queries(words, words + count, count, random, sample);
+        write_queries(words, words + count, count, queries, random, sample);
     }
     free(words);
+}
+
+static void draw_recall(size_t size, lab_random *random, task_sample *sample) {
+    draw_entries(size, QUERIES, random, sample);
+}
+
+static void draw_recall_one(size_t size, lab_random *random, task_sample *sample) {
+    draw_entries(size, 1, random, sample);
 }
 
 /*
@@ -109,6 +117,14 @@ const task_kind task_recall = {.name = "recall",
                                .train_max = 64,
                                .has_short_answers = true,
                                .draw = draw_recall};
+const task_kind task_recall_one = {.name = "recall-1",
+                                   .summary = "the same with one query",
+                                   .alphabet = RECALL_SYMBOLS,
+                                   .smallest = 8,
+                                   .train_min = 24,
+                                   .train_max = 64,
+                                   .has_short_answers = true,
+                                   .draw = draw_recall_one};
 const task_kind task_max = {.name = "max",
                             .summary = "max retrieval: the class of the highest of all items",
                             .alphabet = LEVELS * CLASSES,

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const task_kind *const all[] = {
-    &task_recall,    &task_sort, &task_copy,   &task_reverse,     &task_two_back,
-    &task_flip_flop, &task_max,  &task_needle, &task_needle_keys, &task_variables};
+static const task_kind *const all[] = {&task_recall,      &task_recall_one, &task_sort,
+                                       &task_copy,        &task_reverse,    &task_two_back,
+                                       &task_flip_flop,   &task_max,        &task_needle,
+                                       &task_needle_keys, &task_variables};
 enum { TASKS = sizeof all / sizeof all[0] }; /* NOLINT(bugprone-sizeof-expression): of pointers */
 
 const task_kind *task_at(size_t index) { return index < TASKS ? all[index] : NULL; }

@@ -19,7 +19,7 @@ static inline uint32_t task_symbol_at(const task_sample *sample, size_t place) {
  * memory runs out. */
 bool task_draw_different(lab_random *random, uint32_t limit, uint32_t *numbers, size_t count);
 
-extern const task_kind task_recall, task_sort, task_copy, task_reverse, task_two_back,
-    task_flip_flop, task_max, task_needle, task_needle_keys, task_variables;
+extern const task_kind task_recall, task_recall_one, task_sort, task_copy, task_reverse,
+    task_two_back, task_flip_flop, task_max, task_needle, task_needle_keys, task_variables;
 
 #endif

@@ -89,12 +89,14 @@ static tune_candidate *add(tune_run_state *run, const tune_setting *setting, tun
 
 bool tune_consider(tune_run_state *run, const tune_setting *setting, tune_by by, size_t seed,
                    size_t step, double share) {
-    char key[KEY_SIZE];
+    char key[KEY_SIZE] = "";
     size_t count = run->result->validate.count;
     tune_measure *domains = calloc(count + 1, sizeof *domains), task = {.count = 0};
     tune_candidate *candidate = add(run, setting, by, seed, step, share);
     bool good = (domains && candidate) || lab_fail_memory(run->error);
-    snprintf(key, sizeof key, "%s/%zu/%zu/%g", tune_by_names[by], seed, step, share);
+    if (candidate) /* the same numbers are run once */
+        snprintf(key, sizeof key, "candidate/%016llx",
+                 (unsigned long long)tune_setting_sum(&candidate->setting));
     good = good && tune_measure_validation(run, &candidate->setting, key, domains, &task);
     if (good) {
         candidate->gain = gain_of(run, domains, &task);
@@ -125,13 +127,13 @@ static bool stepped(void *listener, const tune_state *state) {
 
 static tune_calibration calibration_of(const tune_run_state *run, tune_by by, size_t seed) {
     const tune_request *request = run->request;
-    return (tune_calibration){.network = run->models[0].network,
+    return (tune_calibration){.network = run->learner ? run->learner : run->models[0].network,
                               .by = by,
                               .is_tuned = run->is_tuned,
                               .layers = run->result->layers,
                               .heads = run->result->heads,
                               .n0 = run->result->n0,
-                              .longest = (double)run->result->context,
+                              .longest = (double)run->result->learn_context,
                               .texts = run->calibration.list,
                               .text_count = run->calibration.count,
                               .tasks = run->tasks[TUNE_CALIBRATION],
@@ -152,8 +154,9 @@ static bool train_one(tune_run_state *run, tune_by by, size_t seed, tune_state *
     double best = 0;
     size_t steps = run->request->steps, without = 0;
     snprintf(key, sizeof key, "%s/%zu", tune_by_names[by], seed);
-    for (size_t look = 1; look <= TUNE_LOOKS && without < PATIENCE; look++) {
-        size_t until = (steps * look + TUNE_LOOKS - 1) / TUNE_LOOKS;
+    size_t looks = run->request->looks < steps ? run->request->looks : steps;
+    for (size_t look = 1; look <= looks && without < PATIENCE; look++) {
+        size_t until = (steps * look + looks - 1) / looks;
         snprintf(run->doing, sizeof run->doing, "numbers by %s, seed %zu", tune_by_names[by], seed);
         run->progress = lab_progress_begin("tune", state->step, steps, run->request->quiet);
         bool good = tune_calibrate(&c, until, key, &run->ledger, stepped, run, state, run->error);
@@ -211,15 +214,42 @@ static bool train(tune_run_state *run, tune_by by, size_t seed) {
     return good;
 }
 
+static void drop_candidates(tune_run_state *run) {
+    while (run->candidate_count > 0)
+        tune_setting_free(&run->candidates[--run->candidate_count].setting);
+}
+
+/* Whether the numbers of a way of sharing are learned by gradients. */
+static bool learns(const tune_run_state *run, tune_by by) {
+    return !run->request->is_forward && (by == TUNE_BY_ALL || by == run->request->by);
+}
+
+/* Ranks train apart, each some seeds and ways of sharing, and have all of the ledger afterwards. */
+static bool train_apart(tune_run_state *run) {
+    const lab_ranks *ranks = run->together.ranks;
+    size_t index = 0;
+    if (!ranks)
+        return true;
+    bool good =
+        tune_ledger_part(&run->ledger, &run->together, run->request->state_path, run->error);
+    for (size_t seed = 1; seed <= run->request->seeds; seed++)
+        for (tune_by by = TUNE_BY_ALL; by <= TUNE_BY_HEAD; by++)
+            if (learns(run, by) && index++ % (size_t)ranks->size == (size_t)ranks->rank)
+                good = good && train(run, by, seed);
+    drop_candidates(run);
+    return tune_ledger_join(&run->ledger, &run->together, good, run->error);
+}
+
 bool tune_find_candidates(tune_run_state *run) {
-    if (!measure_base(run))
+    if (!measure_base(run) || !train_apart(run))
         return false;
     tune_by by = run->request->by;
     bool good = true;
     for (size_t seed = 1; good && seed <= run->request->seeds; seed++)
         if (run->request->is_forward)
             good = tune_search_candidates(run, seed) && try_shares(run, TUNE_BY_ALL, seed) &&
-                   (by == TUNE_BY_ALL || try_shares(run, by, seed));
+                   (by == TUNE_BY_ALL ||
+                    (run->learner ? train(run, by, seed) : try_shares(run, by, seed)));
         else
             good = train(run, TUNE_BY_ALL, seed) && (by == TUNE_BY_ALL || train(run, by, seed));
     return good;

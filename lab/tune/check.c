@@ -25,21 +25,28 @@ static tune_row *add_row(tune_run_state *run, const char *name, size_t seed) {
     return row->check ? row : NULL;
 }
 
-/* Runs an arm on all check texts, and on the task unless it has a window. */
+/* The name of what an arm computes: arms with the same numbers are run once. */
+static void name_arm(const tune_arm *arm, char *key, size_t size) {
+    snprintf(key, size, "%016llx/%zu/%zu", (unsigned long long)tune_setting_sum(arm->setting),
+             arm->window, arm->first);
+}
+
+/* Runs an arm on all check texts and on the task. */
 static bool check(tune_run_state *run, tune_model *model, const tune_arm *arm, const char *name,
                   size_t seed) {
-    char key[KEY_SIZE];
+    char key[KEY_SIZE], arm_name[KEY_SIZE / 2];
+    name_arm(arm, arm_name, sizeof arm_name);
     tune_row *row = model ? add_row(run, name, seed) : NULL;
     bool good = !model ? false : row != NULL || lab_fail_memory(run->error);
     for (size_t i = 0; good && i < run->result->check.count; i++) {
-        snprintf(key, sizeof key, "check/%s/%s/%zu/%zu", model->rope, name, seed, i);
+        snprintf(key, sizeof key, "check/%s/%s/%zu", model->rope, arm_name, i);
         tune_announce(run, run->check[i].count, "check: %s%s", name, seed > 1 ? ", again" : "");
         good = tune_measure_run(&model->judge, arm, run->check[i].list, run->check[i].count, key,
                                 &run->ledger, tune_progress, run, &row->check[i], run->error);
     }
     if (!good || !run->request->task)
         return good;
-    snprintf(key, sizeof key, "check/%s/%s/%zu/task", model->rope, name, seed);
+    snprintf(key, sizeof key, "check/%s/%s/task", model->rope, arm_name);
     tune_announce(run, run->examples[TUNE_CHECK].count, "check: %s, task", name);
     return tune_measure_run(&model->judge, arm, run->tasks[TUNE_CHECK],
                             run->examples[TUNE_CHECK].count, key, &run->ledger, tune_progress, run,

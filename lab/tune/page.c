@@ -210,8 +210,8 @@ static void write_options(FILE *file, const tune_page *p) {
              tune_by_names[q->by], q->seeds, (unsigned long long)q->seed, q->steps, q->batch,
              q->rate);
     html_fact(file, "training", text);
-    snprintf(text, sizeof text, "%zu tokens; %zu sequences to learn from", p->result->context,
-             p->result->calibration_count);
+    snprintf(text, sizeof text, "%zu tokens; %zu sequences of %zu to learn from",
+             p->result->context, p->result->calibration_count, p->result->learn_context);
     html_fact(file, "sequences", text);
     snprintf(text, sizeof text, "%g %% in any domain", 100 * q->limit);
     html_fact(file, "limit", text);

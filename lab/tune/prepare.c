@@ -31,6 +31,40 @@ static bool open_network(tune_run_state *run, tune_model *model) {
     return true;
 }
 
+/* The model in lab/lm beside that in llama.cpp, to learn by. */
+static bool open_learner(tune_run_state *run) {
+    const tune_request *request = run->request;
+    const tune_result *result = run->result;
+    if (!lm_open(request->model, NULL, &run->opened, run->error))
+        return false;
+    lm_config config = run->opened.model.config;
+    if (config.layers != result->layers || config.heads != result->heads)
+        return lab_fail(run->error, LAB_INPUT,
+                        "%s: whet has %u layers of %u heads, llama.cpp %zu of %zu", request->model,
+                        config.layers, config.heads, result->layers, result->heads);
+    if (request->rope && !lm_rope_scale(&config, request->rope, run->error))
+        return false;
+    /* A task's examples may be as long as the context. */
+    size_t longest = request->task ? result->context : result->learn_context;
+    config.context = (uint32_t)longest;
+    if (!lm_network_create(request->engine, &config, run->opened.model.weights, &run->learner_lm,
+                           run->error))
+        return false;
+    run->learner = tune_network_open(&run->learner_lm, request->executor, longest, run->error);
+    return run->learner != NULL;
+}
+
+void tune_close_learner(tune_run_state *run) {
+    if (!run->learner)
+        return;
+    size_t bytes = tune_network_bytes(run->learner);
+    run->result->bytes = bytes > run->result->bytes ? bytes : run->result->bytes;
+    tune_network_close(run->learner);
+    run->learner = NULL;
+    lm_network_destroy(&run->learner_lm);
+    lm_opened_free(&run->opened);
+}
+
 /* The model in llama.cpp. */
 static bool open_llama(tune_run_state *run, tune_model *model) {
     const tune_request *request = run->request;
@@ -60,6 +94,10 @@ tune_model *tune_model_with(tune_run_state *run, const char *rope) {
     *model = (tune_model){.network = NULL};
     snprintf(model->rope, sizeof model->rope, "%s", rope);
     bool good = run->request->is_forward ? open_llama(run, model) : open_network(run, model);
+    if (good && run->together.ranks) {
+        model->dealt = (tune_dealt_judge){model->judge, &run->together};
+        model->judge = tune_deal_judge(&model->dealt);
+    }
     return good ? model : NULL;
 }
 
@@ -72,6 +110,11 @@ static bool choose_context(tune_run_state *run, size_t longest) {
     if (context < LEAST)
         return lab_fail(run->error, LAB_INPUT, "--context: %zu tokens are too few; at least %d",
                         context, LEAST);
+    size_t learn = run->request->learn_context ? run->request->learn_context : context;
+    run->result->learn_context = learn;
+    if (learn < LEAST || learn > context)
+        return lab_fail(run->error, LAB_INPUT, "--learn-context: %zu is out of range (%d to %zu)",
+                        learn, LEAST, context);
     return context <= longest ||
            lab_fail(run->error, LAB_INPUT,
                     "--context: the model takes %zu tokens, not %zu; stretch it by --rope, such as "
@@ -115,10 +158,9 @@ static bool read_model(tune_run_state *run, size_t *longest) {
     return good;
 }
 
-static bool tokenize_there(void *context, const char *text, size_t length, lm_token_list *tokens,
-                           lab_error *error) {
-    (void)length; /* texts end in a zero byte and have no other */
-    return tune_llama_tokens(context, &text, 1, false, tokens, error);
+static bool tokenize_there(void *context, const char *const *texts, size_t count,
+                           lm_token_list *lists, lab_error *error) {
+    return tune_llama_tokens(context, texts, count, false, lists, error);
 }
 
 static bool load_model(tune_run_state *run, size_t *longest) {
@@ -146,7 +188,8 @@ static bool open_model(tune_run_state *run) {
            choose_context(run, longest) && choose_heads(run) &&
            (tune_setting_create(result->layers, result->heads, result->n0, &run->neutral) ||
             lab_fail_memory(run->error)) &&
-           tune_model_with(run, request->rope ? request->rope : "");
+           tune_model_with(run, request->rope ? request->rope : "") &&
+           (!request->has_gradients || open_learner(run));
 }
 
 /* Tasks are tokenised by lab/lm, also where llama.cpp runs the model. */
@@ -171,16 +214,16 @@ static bool add_prefix(tune_run_state *run) {
 static bool make_prefix(tune_run_state *run) {
     enum { LEAST = 8 }; /* tokens of text in a sequence */
     const tune_request *request = run->request;
-    if (request->is_forward && request->task && !read_tokenizer(run))
+    if (request->is_forward && !run->learner && request->task && !read_tokenizer(run))
         return false;
     if (run->words.begin != LM_NO_TOKEN && !lm_token_list_add(&run->prefix, run->words.begin))
         return lab_fail_memory(run->error);
     if (request->prefix && !add_prefix(run))
         return false;
-    return run->prefix.count + LEAST <= run->result->context ||
+    return run->prefix.count + LEAST <= run->result->learn_context ||
            lab_fail(run->error, LAB_INPUT,
                     "--prefix: its %zu tokens leave no space for text in %zu", run->prefix.count,
-                    run->result->context);
+                    run->result->learn_context);
 }
 
 /* ---- texts ---- */
@@ -201,34 +244,34 @@ static bool read_texts(tune_run_state *run) {
 }
 
 static bool fail_short(tune_run_state *run, const char *option, const tune_domain *domain,
-                       size_t wanted) {
+                       size_t wanted, size_t length) {
     bool is_quarter = strcmp(option, "text") == 0 && wanted > 1;
     return lab_fail(run->error, LAB_INPUT,
                     "--%s: the files in folder '%s' have %zu tokens%s; %zu sequence%s of %zu %s "
                     "needed; give more text or a shorter --context",
                     option, domain->name, domain->tokens.count,
                     is_quarter ? " in the quarter kept to choose by" : "", wanted,
-                    wanted == 1 ? "" : "s", run->result->context, wanted == 1 ? "is" : "are");
+                    wanted == 1 ? "" : "s", length, wanted == 1 ? "is" : "are");
 }
 
 /* Tokens of a domain's sequences. The built-in text is short: it is cut into two at least. */
-static size_t length_for(const tune_run_state *run, const tune_domain *domain) {
-    size_t context = run->result->context, half = run->prefix.count + domain->tokens.count / 2;
+static size_t length_for(const tune_run_state *run, const tune_domain *domain, size_t context) {
+    size_t half = run->prefix.count + domain->tokens.count / 2;
     return domain->is_built_in && half < context ? half : context;
 }
 
-/* Sequences of every domain; each needs `least`. */
+/* Up to `limit` sequences of every domain; each needs `least`. */
 static bool cut_domains(tune_run_state *run, const char *option, const tune_texts *texts,
-                        size_t limit, size_t least, tune_set **sets) {
+                        size_t length, size_t limit, size_t least, tune_set **sets) {
     *sets = calloc(texts->count + 1, sizeof **sets);
     if (!*sets)
         return lab_fail_memory(run->error);
     for (size_t i = 0; i < texts->count; i++) {
-        if (!tune_set_cut(&texts->domains[i], &run->prefix, length_for(run, &texts->domains[i]),
-                          limit, &(*sets)[i]))
+        if (!tune_set_cut(&texts->domains[i], &run->prefix,
+                          length_for(run, &texts->domains[i], length), limit, &(*sets)[i]))
             return lab_fail_memory(run->error);
         if ((*sets)[i].count < least && !texts->domains[i].is_built_in)
-            return fail_short(run, option, &texts->domains[i], least);
+            return fail_short(run, option, &texts->domains[i], least, length);
     }
     return true;
 }
@@ -276,10 +319,10 @@ static bool cut_calibration(tune_run_state *run) {
     tune_set *sets = NULL;
     size_t domains = result->text.count, total = 0, at = 0;
     size_t each = (run->request->count + domains - 1) / domains;
-    bool good = cut_domains(run, "text", &result->text, each, 1, &sets);
+    size_t length = result->learn_context;
+    bool good = cut_domains(run, "text", &result->text, length, each, 1, &sets);
     for (size_t i = 0; good && i < domains; i++)
         total += sets[i].count;
-    size_t length = result->context;
     run->calibration = (tune_set){.count = total};
     if (good) {
         run->calibration.list = calloc(total, sizeof *run->calibration.list);
@@ -327,8 +370,9 @@ static bool cut_texts(tune_run_state *run) {
     tune_result *result = run->result;
     if (!find_validation(run) || !cut_calibration(run) ||
         !cut_domains(run, run->request->validate.count ? "validate" : "text", &result->validate,
-                     run->request->validation_count, 2, &run->validation) ||
-        !cut_domains(run, "check", &result->check, run->request->check_count, 2, &run->check))
+                     result->context, run->request->validation_count, 2, &run->validation) ||
+        !cut_domains(run, "check", &result->check, result->context, run->request->check_count, 2,
+                     &run->check))
         return false;
     drop_empty(run);
     result->validation_counts = counts_of(run->validation, result->validate.count);
@@ -443,6 +487,9 @@ static json_t *identity_of(const tune_run_state *run) {
     if (q->is_forward)
         json_object_set_new(identity, "llama",
                             json_string(tune_llama_about(run->models[0].llama)->version));
+    json_object_set_new(identity, "learn_context", json_integer((json_int_t)r->learn_context));
+    json_object_set_new(identity, "looks", json_integer((json_int_t)q->looks));
+    json_object_set_new(identity, "gradients", json_boolean(q->has_gradients));
     json_object_set_new(identity, "passes", json_integer((json_int_t)q->passes));
     json_object_set_new(identity, "left_alone", tuned);
     json_object_set_new(identity, "text", tune_texts_json(&r->text));
@@ -455,8 +502,10 @@ bool tune_prepare(tune_run_state *run) {
     if (!open_model(run) || !make_prefix(run) || !read_texts(run) || !cut_texts(run) ||
         !draw_tasks(run))
         return false;
-    bool good =
-        tune_ledger_open(run->request->state_path, identity_of(run), &run->ledger, run->error);
+    const char *path = lab_is_first(run->together.ranks) ? run->request->state_path : NULL;
+    bool good = tune_ledger_open(path, identity_of(run), &run->ledger, run->error) &&
+                tune_agree(&run->together, true, run->error) &&
+                tune_ledger_share(&run->ledger, &run->together, run->error);
     run->result->is_resumed = good && tune_ledger_is_resumed(&run->ledger);
     return good;
 }
@@ -479,6 +528,8 @@ void tune_clean_up(tune_run_state *run) {
         tune_network_close(run->models[i].network);
         lm_network_destroy(&run->models[i].lm);
     }
+    tune_network_close(run->learner);
+    lm_network_destroy(&run->learner_lm);
     tune_measure_free(&run->task_base);
     tune_set_free(&run->calibration);
     tune_task_close(&run->task);

@@ -196,10 +196,13 @@ static json_t *options_json(const tune_request *q, const tune_result *r) {
                   {"validation_count", q->validation_count},
                   {"check_count", q->check_count},
                   {"task_length", q->task_length},
-                  {"passes", q->passes}};
+                  {"passes", q->passes},
+                  {"looks", q->looks},
+                  {"learn_context", r->learn_context}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         json_object_set_new(json, counts[i].name, json_integer((json_int_t)counts[i].value));
     json_object_set_new(json, "forward", json_boolean(q->is_forward));
+    json_object_set_new(json, "gradients", json_boolean(q->has_gradients || !q->is_forward));
     json_object_set_new(json, "layers", places_json(&q->tuned_layers));
     json_object_set_new(json, "heads", places_json(&q->tuned_heads));
     return json;

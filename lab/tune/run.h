@@ -6,9 +6,10 @@
 #include "base/progress.h"
 #include "tune/llama_judge.h"
 #include "tune/task.h"
+#include "tune/together.h"
 #include "tune/tune.h"
 
-enum { TUNE_ROPES_MAX = 8, TUNE_ROPE_SIZE = 32, TUNE_LOOKS = 6 };
+enum { TUNE_ROPES_MAX = 8, TUNE_ROPE_SIZE = 32 };
 
 /* The model with one scaling of its positions. */
 typedef struct tune_model {
@@ -17,17 +18,21 @@ typedef struct tune_model {
     tune_network *network; /* in lab/lm, or NULL */
     tune_llama *llama;     /* in llama.cpp, or NULL */
     tune_judge judge;
+    tune_dealt_judge dealt; /* what the judge is in a run of several ranks */
 } tune_model;
 
 typedef struct tune_run_state {
     const tune_request *request;
     tune_result *result;
     lab_error *error;
+    tune_together together;
     lm_opened opened;
     tune_words words;
     lm_token_list prefix;              /* of every sequence */
     tune_model models[TUNE_ROPES_MAX]; /* the first is the one that is tuned */
     size_t model_count;
+    lm_network learner_lm; /* of `learner`, where llama.cpp judges and lab/lm learns */
+    tune_network *learner;
     unsigned char *is_tuned; /* [layers][heads] */
     tune_set calibration;
     tune_set *validation; /* [result->validate.count] */
@@ -52,6 +57,9 @@ enum { TUNE_CALIBRATION, TUNE_VALIDATION, TUNE_CHECK };
 /* prepare.c: model, texts, sets, tasks, ledger. */
 bool tune_prepare(tune_run_state *run);
 void tune_clean_up(tune_run_state *run);
+
+/* Frees the model to learn by, in f32, once everything is learned. */
+void tune_close_learner(tune_run_state *run);
 
 /* The model with another scaling; NULL after an error. */
 tune_model *tune_model_with(tune_run_state *run, const char *rope);

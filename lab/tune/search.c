@@ -106,33 +106,116 @@ static search_status mean_at(search *s, search_point *point, coordinate along, d
     return status;
 }
 
-/* Golden section: *best is the best number that was tried. */
-static search_status section(search *s, search_point *point, coordinate along, range within,
-                             double *best) {
-    const double golden = (sqrt(5) - 1) / 2;
-    double low = within.low, high = within.high;
-    double x[2] = {rounded(high - golden * (high - low)), rounded(low + golden * (high - low))};
-    double mean[2] = {0, 0};
-    search_status status = mean_at(s, point, along, x[0], &mean[0]);
-    *best = x[0];
-    double least = mean[0];
-    for (int side = 1; status == SEARCH_GOOD;) {
-        status = mean_at(s, point, along, x[side], &mean[side]);
-        if (status == SEARCH_GOOD && mean[side] < least) {
-            least = mean[side];
-            *best = x[side];
-        }
-        side = mean[0] < mean[1] ? 0 : 1;
-        if (side == 0)
-            high = x[1];
-        else
-            low = x[0];
-        if (status != SEARCH_GOOD || high - low <= s->options->precision)
+/* A number and the mean loss there. */
+typedef struct sample {
+    double x, mean;
+} sample;
+
+/* Three of them in order, of which the middle one is the best so far. At an end of the range, two
+ * may be the same. */
+typedef struct bracket {
+    sample low, middle, high;
+} bracket;
+
+static search_status take_sample(search *s, search_point *point, coordinate along, double x,
+                                 sample *taken) {
+    taken->x = x;
+    return mean_at(s, point, along, x, &taken->mean);
+}
+
+/* Steps from the middle away from `behind`, ever farther, until the loss rises or the range ends.
+ */
+static search_status walk(search *s, search_point *point, coordinate along, range within,
+                          double step, sample behind, sample *middle, bracket *found) {
+    const double growth = 1.618;
+    sample next = *middle;
+    search_status status = SEARCH_GOOD;
+    while (status == SEARCH_GOOD) {
+        double x = rounded(fmin(within.high, fmax(within.low, middle->x + step)));
+        next = *middle;
+        if (x == middle->x) /* at the end */
             break;
-        /* The better one becomes the other end of what is left. */
-        x[1 - side] = x[side];
-        mean[1 - side] = mean[side];
-        x[side] = rounded(side == 0 ? high - golden * (high - low) : low + golden * (high - low));
+        status = take_sample(s, point, along, x, &next);
+        if (status != SEARCH_GOOD || next.mean >= middle->mean)
+            break;
+        behind = *middle;
+        *middle = next;
+        step *= growth;
+    }
+    *found = step > 0 ? (bracket){behind, *middle, next} : (bracket){next, *middle, behind};
+    return status;
+}
+
+/* The lowest point of the parabola through a bracket; that of its middle where there is none. */
+static double vertex(const bracket *b) {
+    double left = b->middle.x - b->low.x, right = b->high.x - b->middle.x;
+    double fall = b->low.mean - b->middle.mean, rise = b->high.mean - b->middle.mean;
+    double curve = fall * right + rise * left;
+    if (!(left > 0 && right > 0 && curve > 0))
+        return b->middle.x;
+    return b->middle.x + 0.5 * (fall * right * right - rise * left * left) / curve;
+}
+
+static void narrow_bracket(bracket *b, sample tried) {
+    bool is_above = tried.x > b->middle.x, is_better = tried.mean < b->middle.mean;
+    if (is_better) {
+        *(is_above ? &b->low : &b->high) = b->middle;
+        b->middle = tried;
+    } else {
+        *(is_above ? &b->high : &b->low) = tried;
+    }
+}
+
+/* The next number to try: where a parabola is lowest, or, as that converges from one side only, a
+ * golden section of the larger part. The middle itself where nothing is left to try. */
+static double next_number(const bracket *b, bool by_parabola, double precision) {
+    const double golden = 0.382;
+    double left = b->middle.x - b->low.x, right = b->high.x - b->middle.x;
+    double x = vertex(b);
+    if (left == 0 || right == 0) /* at an end of the range: does the loss fall up to there? */
+        x = b->middle.x + (left == 0 ? 2 : -2) * precision;
+    else if (by_parabola && fabs(x - b->middle.x) <= precision)
+        return b->middle.x;
+    else if (!by_parabola)
+        x = left > right ? b->middle.x - golden * left : b->middle.x + golden * right;
+    x = rounded(x);
+    return x > b->low.x && x < b->high.x ? x : b->middle.x;
+}
+
+/* Beginning at `from`, whose losses are known: *best is the best number that was tried. */
+static search_status section(search *s, search_point *point, coordinate along, range within,
+                             double from, double *best) {
+    enum { TRIES = 40 };
+    double step = (within.high - within.low) / 10, precision = s->options->precision;
+    bracket b;
+    sample middle, next;
+    *best = from;
+    search_status status = take_sample(s, point, along, from, &middle);
+    if (status == SEARCH_GOOD) {
+        double x = rounded(from + step <= within.high ? from + step : from - step);
+        step = x - from;
+        status = take_sample(s, point, along, x, &next);
+    }
+    if (status != SEARCH_GOOD)
+        return status;
+    if (next.mean < middle.mean) {
+        sample start = middle;
+        middle = next;
+        status = walk(s, point, along, within, 1.618 * step, start, &middle, &b);
+    } else {
+        status = walk(s, point, along, within, -step, next, &middle, &b);
+    }
+    *best = middle.x;
+    for (size_t i = 0; status == SEARCH_GOOD && i < TRIES; i++) {
+        bool is_at_end = b.low.x == b.middle.x || b.middle.x == b.high.x;
+        double x = next_number(&b, i % 3 != 2, precision);
+        if (x == b.middle.x || b.high.x - b.low.x <= precision)
+            break;
+        status = take_sample(s, point, along, x, &next);
+        if (status != SEARCH_GOOD || (is_at_end && next.mean >= b.middle.mean))
+            break;
+        narrow_bracket(&b, next);
+        *best = b.middle.x;
     }
     return status;
 }
@@ -157,7 +240,7 @@ static search_status improve(search *s, coordinate along, double share, search_p
     if (!make_point(s, &trial))
         return SEARCH_FAILED;
     copy_point(s, present, &trial);
-    status = section(s, &trial, along, share < 1 ? narrow(whole, here, share) : whole, &best);
+    status = section(s, &trial, along, share < 1 ? narrow(whole, here, share) : whole, here, &best);
     set_number(s, &trial, along, best);
     /* Its losses are known, unless the budget ran out before there were any. */
     if (status != SEARCH_FAILED && search_losses(s, &trial, s->count, &to) == SEARCH_GOOD &&

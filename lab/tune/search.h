@@ -1,9 +1,10 @@
 /*
  * Tuning by forward passes alone, for models without gradients: by any judge.
  *
- * First one number for all heads: ln beta = a by golden section on all sequences, then the hinge h
- * if it is wanted and sequences are longer than n0, then both again in a narrower range until
- * neither changes. A number is taken only if the 95 % interval of the paired differences of losses,
+ * First one number for all heads: ln beta = a on all sequences, by steps away from 0 until the loss
+ * rises, then by parabolas, with golden sections where these converge slowly; then the hinge h if
+ * it is wanted and sequences are longer than n0; then both again in a narrower range until neither
+ * changes. A number is taken only if the 95 % interval of the paired differences of losses,
  * over sequences, is below 0.
  *
  * Then one number for each layer, by steps: every round takes the layers in random order and

@@ -1,6 +1,7 @@
 /* Settings, and their form as a WHET_CONFIG. */
 #include "tune/setting.h"
 
+#include "base/checksum.h"
 #include "base/random.h"
 
 #include <stdio.h>
@@ -43,6 +44,20 @@ bool tune_setting_is_neutral(const tune_setting *setting) {
         if (setting->a[i] != 0 || setting->h[i] != 0)
             return false;
     return true;
+}
+
+static uint64_t add_values(uint64_t sum, const double *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        double value = values[i] + 0.0; /* no negative zero */
+        sum = lab_checksum(sum, &value, sizeof value);
+    }
+    return sum;
+}
+
+uint64_t tune_setting_sum(const tune_setting *setting) {
+    size_t count = setting->layers * setting->heads;
+    uint64_t sum = lab_checksum(lab_checksum_start, &setting->n0, sizeof setting->n0);
+    return add_values(add_values(sum, setting->a, count), setting->h, count);
 }
 
 whet_policy tune_setting_policy(const tune_setting *setting, size_t layer, size_t head) {

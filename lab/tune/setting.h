@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct tune_setting {
     size_t layers, heads;
@@ -37,6 +38,9 @@ void tune_setting_fill_tuned(tune_setting *setting, const unsigned char *is_tune
 
 /* Whether beta is 1 everywhere. */
 bool tune_setting_is_neutral(const tune_setting *setting);
+
+/* A checksum of all numbers, the same for the same setting. */
+uint64_t tune_setting_sum(const tune_setting *setting);
 
 /* The policy of a head. */
 whet_policy tune_setting_policy(const tune_setting *setting, size_t layer, size_t head);

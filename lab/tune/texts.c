@@ -12,9 +12,12 @@
 
 static const char white_space[] = " \t\r\n\v\f";
 
-static bool tokenize_here(void *context, const char *text, size_t length, lm_token_list *tokens,
-                          lab_error *error) {
-    return lm_tokenize_plain(context, text, length, tokens, error);
+static bool tokenize_here(void *context, const char *const *texts, size_t count,
+                          lm_token_list *lists, lab_error *error) {
+    for (size_t i = 0; i < count; i++)
+        if (!lm_tokenize_plain(context, texts[i], strlen(texts[i]), &lists[i], error))
+            return false;
+    return true;
 }
 
 tune_words tune_words_of(lm_tokenizer *tokenizer) {
@@ -75,25 +78,64 @@ static void hash_words(const char *text, size_t size, char hash[LAB_SHA256_SIZE]
     lab_sha256_text(sum, hash);
 }
 
-/* `text` is what is hashed, `cleaned` what is read. */
-static bool add_text(tune_domain *domain, const char *path, const char *text, size_t size,
-                     const lm_text *cleaned, const tune_words *words, lab_error *error) {
+/* Texts that are to be tokenised, and of each the domain and its file there. */
+typedef struct unread {
+    char **texts;
+    size_t *domains, *files, count;
+} unread;
+
+static bool create_unread(size_t count, unread *u) {
+    *u = (unread){.texts = calloc(count + 1, sizeof *u->texts),
+                  .domains = calloc(count + 1, sizeof *u->domains),
+                  .files = calloc(count + 1, sizeof *u->files)};
+    return u->texts && u->domains && u->files;
+}
+
+static void free_unread(unread *u) {
+    for (size_t i = 0; i < u->count; i++)
+        free(u->texts[i]);
+    free(u->texts);
+    free(u->domains);
+    free(u->files);
+}
+
+/* Adds a file to a domain, without its tokens. */
+static bool add_file(tune_domain *domain, const char *path, const char *text, size_t size) {
     tune_file *files = realloc(domain->files, (domain->file_count + 1) * sizeof *files);
     if (!files)
-        return lab_fail_memory(error);
+        return false;
     domain->files = files;
     tune_file *file = &files[domain->file_count++];
-    size_t before = domain->tokens.count;
     lab_sha256 sum = lab_sha256_start();
-    lab_error reason = {.kind = LAB_NO_ERROR};
     *file = (tune_file){.path = path, .bytes = size};
     lab_sha256_add(&sum, text, size);
     lab_sha256_text(sum, file->hash);
     hash_words(text, size, file->words);
-    if (!words->tokenize(words->context, cleaned->bytes, cleaned->length, &domain->tokens, &reason))
-        return lab_fail(error, reason.kind, "%s: %s", path, reason.text);
-    file->tokens = domain->tokens.count - before;
-    return file->tokens > 0 || lab_fail(error, LAB_INPUT, "%s: no text in it", path);
+    return true;
+}
+
+static bool add_tokens(tune_domain *domain, size_t file, const char *path,
+                       const lm_token_list *tokens, lab_error *error) {
+    domain->files[file].tokens = tokens->count;
+    for (size_t i = 0; i < tokens->count; i++)
+        if (!lm_token_list_add(&domain->tokens, tokens->items[i]))
+            return lab_fail_memory(error);
+    return tokens->count > 0 || lab_fail(error, LAB_INPUT, "%s: no text in it", path);
+}
+
+/* Tokenises what was read, in the order of `paths`. */
+static bool tokenize_unread(tune_texts *texts, const unread *u, const char *const *paths,
+                            const tune_words *words, lab_error *error) {
+    lm_token_list *lists = calloc(u->count + 1, sizeof *lists);
+    bool good = lists != NULL || lab_fail_memory(error);
+    good = good &&
+           words->tokenize(words->context, (const char *const *)u->texts, u->count, lists, error);
+    for (size_t i = 0; good && i < u->count; i++)
+        good = add_tokens(&texts->domains[u->domains[i]], u->files[i], paths[i], &lists[i], error);
+    for (size_t i = 0; lists && i < u->count; i++)
+        free(lists[i].items);
+    free(lists);
+    return good;
 }
 
 /* Replaces what is not UTF-8, which tokenizers read differently, by U+FFFD. */
@@ -111,19 +153,23 @@ static bool clean(const char *text, size_t size, lm_text *cleaned) {
     return good;
 }
 
-static bool read_one(tune_texts *texts, const char *path, const tune_words *words,
-                     lab_error *error) {
+static bool read_one(tune_texts *texts, const char *path, unread *u, lab_error *error) {
     size_t size;
     char *text = lab_read_text(path, TUNE_TEXT_SIZE_MAX, &size, error);
     if (!text)
         return false;
     lm_text cleaned = {NULL, 0, 0};
     tune_domain *domain = domain_of(texts, path);
-    bool good = (domain && clean(text, size, &cleaned)) || lab_fail_memory(error);
-    good = good && add_text(domain, path, text, size, &cleaned, words, error);
-    free(cleaned.bytes);
+    bool good = domain && clean(text, size, &cleaned) && add_file(domain, path, text, size);
     free(text);
-    return good;
+    if (!good) {
+        free(cleaned.bytes);
+        return lab_fail_memory(error);
+    }
+    u->domains[u->count] = (size_t)(domain - texts->domains);
+    u->files[u->count] = domain->file_count - 1;
+    u->texts[u->count++] = cleaned.bytes;
+    return true;
 }
 
 static const tune_file *find_hash(const tune_texts *texts, const tune_file *like) {
@@ -148,14 +194,20 @@ static const tune_file *find_shared(const tune_texts *texts, const tune_texts *i
 
 bool tune_texts_read(const char *const *paths, size_t count, const tune_words *words,
                      tune_texts *texts, lab_error *error) {
-    const tune_file *there;
+    const tune_file *there = NULL, *twice = NULL;
+    unread u;
     *texts = (tune_texts){.domains = NULL};
-    for (size_t i = 0; i < count; i++)
-        if (!read_one(texts, paths[i], words, error))
-            return false;
-    const tune_file *twice = find_shared(texts, texts, &there);
-    return !twice || lab_fail(error, LAB_INPUT, "%s and %s are the same text; leave one out",
-                              twice->path, there->path);
+    bool good = create_unread(count, &u) || lab_fail_memory(error);
+    for (size_t i = 0; good && i < count; i++)
+        good = read_one(texts, paths[i], &u, error);
+    if (good && count > 0)
+        good = tokenize_unread(texts, &u, paths, words, error);
+    if (good)
+        twice = find_shared(texts, texts, &there);
+    free_unread(&u);
+    return good &&
+           (!twice || lab_fail(error, LAB_INPUT, "%s and %s are the same text; leave one out",
+                               twice->path, there->path));
 }
 
 void tune_texts_free(tune_texts *texts) {
@@ -169,15 +221,15 @@ void tune_texts_free(tune_texts *texts) {
 }
 
 bool tune_texts_add_built_in(const tune_words *words, tune_texts *texts, lab_error *error) {
+    const char *text = built_in_text;
+    lm_token_list tokens = {NULL, 0, 0};
     tune_domain *domain = add_domain(texts, strdup("built-in"));
-    if (!domain)
+    if (!domain || !add_file(domain, "whet.h", text, sizeof built_in_text - 1))
         return lab_fail_memory(error);
     domain->is_built_in = true;
-    lm_text text = {NULL, 0, 0};
-    bool good =
-        lm_text_add(&text, built_in_text, sizeof built_in_text - 1) || lab_fail_memory(error);
-    good = good && add_text(domain, "whet.h", text.bytes, text.length, &text, words, error);
-    free(text.bytes);
+    bool good = words->tokenize(words->context, &text, 1, &tokens, error) &&
+                add_tokens(domain, 0, "whet.h", &tokens, error);
+    free(tokens.items);
     return good;
 }
 

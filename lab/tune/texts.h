@@ -15,7 +15,9 @@
 typedef struct tune_words {
     void *context;
     lm_token begin; /* LM_NO_TOKEN: sequences start without one */
-    bool (*tokenize)(void *context, const char *text, size_t length, lm_token_list *tokens,
+    /* Appends to list i the tokens of text i, which ends in a zero byte. All at once, as llama.cpp
+     * loads the model for it. */
+    bool (*tokenize)(void *context, const char *const *texts, size_t count, lm_token_list *lists,
                      lab_error *error);
 } tune_words;
 

@@ -27,29 +27,42 @@ bool tune_progress(void *listener, size_t done) {
 
 /* ---- how long it will take ---- */
 
-/* Seconds of one sequence's forward pass: on one thread, or by llama.cpp on all of them with its
- * share of loading the model. */
-static bool time_forward(tune_run_state *run, double *seconds) {
-    const tune_judge *judge = &run->models[0].judge;
+/* Seconds of a judge for a token of the sequences to learn from: on one thread, or by llama.cpp on
+ * all of them with its share of loading the model. */
+static bool time_judge(tune_run_state *run, const tune_judge *judge, double *seconds) {
+    enum { ENOUGH = 4096 }; /* tokens */
     const tune_arm arm = {.setting = &run->neutral};
-    size_t batch = tune_search_defaults().batch;
-    size_t sequences = !run->request->is_forward        ? 1
-                       : batch < run->calibration.count ? batch
-                                                        : run->calibration.count;
-    size_t count = sequences * run->result->context;
+    size_t length = run->result->learn_context, sequences = 1;
+    if (run->request->is_forward) {
+        size_t batch = tune_search_defaults().batch;
+        while (sequences < batch && sequences < run->calibration.count &&
+               sequences * length < ENOUGH)
+            sequences++;
+    }
+    size_t count = sequences * length;
     tune_losses losses = {.loss = malloc(count * sizeof(float)), .right = malloc(count)};
     double began = lab_now();
     bool good = (losses.loss && losses.right) || lab_fail_memory(run->error);
     good = good && judge->run(judge->context, &arm, run->calibration.list, sequences, &losses, NULL,
                               NULL, run->error);
-    *seconds = (lab_now() - began) / (double)sequences;
+    *seconds = (lab_now() - began) / (double)count;
     free(losses.loss);
     free(losses.right);
     return good;
 }
 
-/* Forward passes of the whole run; a step's gradient counts as three. */
-static double passes_of(const tune_run_state *run) {
+/* Tokens that gradients are computed of, each as much work as three in a forward pass; and those of
+ * everything else. */
+static double tokens_of_gradients(const tune_run_state *run) {
+    const tune_request *request = run->request;
+    bool has_one = !request->is_forward, has_own = request->by != TUNE_BY_ALL;
+    double runs = (double)(request->seeds * ((size_t)has_one + (size_t)has_own));
+    if (request->is_forward && !request->has_gradients)
+        return 0;
+    return 3 * runs * (double)(request->steps * request->batch * run->result->learn_context);
+}
+
+static double tokens_of_rest(const tune_run_state *run) {
     enum { OTHER_ARMS = 8 };
     const tune_request *request = run->request;
     const tune_result *result = run->result;
@@ -60,21 +73,31 @@ static double passes_of(const tune_run_state *run) {
         validation += (double)run->validation[i].count;
     for (size_t i = 0; i < result->check.count; i++)
         check += (double)run->check[i].count;
-    double learning = request->is_forward ? (double)(request->seeds * request->passes)
-                                          : runs * (3 * (double)(request->steps * request->batch));
-    double looks = request->is_forward ? 1 : TUNE_LOOKS;
-    return learning + runs * looks * validation + (runs + TUNE_PERMUTATIONS + OTHER_ARMS) * check;
+    double looks = request->is_forward && !request->has_gradients ? 1 : (double)request->looks;
+    double judged = runs * looks * validation + (runs + TUNE_PERMUTATIONS + OTHER_ARMS) * check;
+    double search = request->is_forward ? (double)(request->seeds * request->passes) : 0;
+    return search * (double)result->learn_context + judged * (double)result->context;
 }
 
 static bool is_confirmed(tune_run_state *run) {
     const tune_request *request = run->request;
-    double seconds;
+    double seconds, learning;
     if (!request->confirm)
         return true;
+    if (!time_judge(run, &run->models[0].judge, &seconds))
+        return false;
+    learning = seconds;
+    if (run->learner) {
+        const tune_judge judge = tune_network_judge(run->learner);
+        if (!time_judge(run, &judge, &learning))
+            return false;
+    }
     /* llama.cpp computes one sequence on all threads. */
     double threads = request->executor ? (double)request->executor->workers : 1;
-    return time_forward(run, &seconds) &&
-           request->confirm(request->confirm_context, seconds * passes_of(run) / threads);
+    double judging = request->is_forward ? 1 : threads;
+    return request->confirm(request->confirm_context,
+                            learning * tokens_of_gradients(run) / threads +
+                                seconds * tokens_of_rest(run) / judging);
 }
 
 static bool run_phases(tune_run_state *run) {
@@ -82,7 +105,9 @@ static bool run_phases(tune_run_state *run) {
     tune_result *result = run->result;
     /* The last token is predicted from one key less than the sequence has. */
     result->part = (double)result->context - 1 > result->n0 ? TUNE_BEYOND : TUNE_ALL;
-    good = good && tune_find_candidates(run) && tune_choose(run) && tune_check_all(run);
+    good = good && tune_find_candidates(run);
+    tune_close_learner(run);
+    good = good && tune_choose(run) && tune_check_all(run);
     for (size_t i = 0; i < run->model_count; i++) {
         size_t bytes = run->models[i].network ? tune_network_bytes(run->models[i].network) : 0;
         result->bytes = bytes > result->bytes ? bytes : result->bytes;
@@ -91,9 +116,13 @@ static bool run_phases(tune_run_state *run) {
 }
 
 bool tune_run(const tune_request *request, tune_result *result, lab_error *error) {
-    tune_run_state run = {.request = request, .result = result, .error = error};
+    tune_run_state run = {.request = request,
+                          .result = result,
+                          .error = error,
+                          .together = {.ranks = request->ranks}};
     *result = (tune_result){.layers = 0};
     bool good = run_phases(&run);
+    good = tune_agree(&run.together, good, error);
     lab_error ignored;
     if (tune_ledger_is_resumed(&run.ledger)) /* has entries: until the caller has kept the result */
         tune_ledger_save(&run.ledger, &ignored);

@@ -11,12 +11,18 @@
  * result is beta = 1.
  *
  * With llama.cpp instead of lab/lm there are no gradients: candidates are what a search by forward
- * passes finds (search.h), for all heads and for each layer.
+ * passes finds (search.h), for all heads and for each layer. With `has_gradients` the search finds
+ * one number for all heads only; lab/lm learns the others, and llama.cpp judges all of them.
+ *
+ * Sequences that are learned from may be shorter than those that decide: a gradient costs several
+ * forward passes, and what scaled positions want shows in short sequences, too. Unless they are
+ * longer than the trained context, h stays 0.
  */
 #ifndef WHET_LAB_TUNE_TUNE_H
 #define WHET_LAB_TUNE_TUNE_H
 
 #include "llama/index_set.h"
+#include "base/ranks.h"
 #include "lm/open.h"
 #include "tune/calibrate.h"
 #include "tune/measure.h"
@@ -36,14 +42,16 @@ typedef struct tune_paths {
 typedef struct tune_request {
     const char *model;
     tune_paths text, validate, check;
-    const char *rope;   /* or NULL */
-    const char *task;   /* or NULL */
-    const char *prefix; /* text before every sequence, or NULL */
-    size_t context;     /* 0: as long as the model, its RoPE scaled, was made for, at most 4096 */
-    double limit;       /* a share: 0.005 */
+    const char *rope;     /* or NULL */
+    const char *task;     /* or NULL */
+    const char *prefix;   /* text before every sequence, or NULL */
+    size_t context;       /* 0: as long as the model, its RoPE scaled, was made for, at most 4096 */
+    size_t learn_context; /* tokens of the sequences that are learned from; 0: `context` */
+    double limit;         /* a share: 0.005 */
     tune_by by;
     index_set tuned_layers, tuned_heads; /* without a range: all of them */
     size_t steps, batch, seeds;
+    size_t looks;            /* steps of training whose numbers may be chosen */
     size_t count;            /* calibration sequences at most */
     size_t validation_count; /* of each domain */
     size_t check_count;
@@ -57,11 +65,13 @@ typedef struct tune_request {
     bool (*confirm)(void *context, double seconds);
     void *confirm_context;
     bool quiet;
+    const lab_ranks *ranks; /* that run it together, or NULL; the first has state_path's file */
     /* The model is run by lab/lm, with gradients ... */
     const nn_engine *engine;
     const whet_executor *executor;
     /* ... or by llama.cpp, by forward passes alone. */
     bool is_forward;
+    bool has_gradients; /* with is_forward: layers and heads are learned by lab/lm nevertheless */
     const char *library, *plugin; /* NULL: searched for, see tune_llama_options */
     uint32_t threads;
     size_t passes; /* forward passes of a search, at most */
@@ -89,7 +99,7 @@ typedef struct tune_candidate {
 
 typedef struct tune_result {
     tune_texts text, validate, check;
-    size_t layers, heads, context;
+    size_t layers, heads, context, learn_context;
     double n0; /* tokens that the model was trained on */
     char hash[LAB_SHA256_SIZE];
     tune_part part; /* which tokens the gain is about */

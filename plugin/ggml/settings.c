@@ -34,7 +34,7 @@ static bool load_strength(whet_policy *policy, message *why) {
     double strength;
     return !text ||
            (policy_config_number(text, &strength) &&
-            policy_config_weaken(policy, strength, &reason)) ||
+            policy_config_set_strength(policy, strength, &reason)) ||
            refuse_value(why, name, text, &reason);
 }
 

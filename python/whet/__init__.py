@@ -50,7 +50,7 @@ def softmax(x: Any, policy: PolicyLike = "adaptive", axis: int = -1, mask: Any =
     mask        added to the logits, broadcast to x: float32 or float16, -inf masks; or bool, True where an entry takes part
     sink        an additional logit that takes part in entropy and normalisation and has no place in the result; broadcast to
                 the shape of x without the axis
-    beta        the inverse temperature instead of the policy's, likewise; the policy must be "softmax" or a map then
+    beta        the inverse temperature instead of the policy's, likewise, below 0 as 0; the policy must be "softmax" or a map then
     out         where to write the result, of x's shape: may be x; its type may differ (numpy only)
     return_aux  names of statistics to return besides: "entropy" (of softmax(x), in nats), "entropy_after" (of the result),
                 "beta", "lse" (log-sum-exp), "max", "argmax" (-1 if all is masked), "max_prob", "sink_share" (the first

@@ -1,7 +1,6 @@
 """softmax and entropy of numpy arrays."""
 
 import math
-import operator
 import os
 from ctypes import byref
 from typing import Any, Optional, Tuple
@@ -56,7 +55,8 @@ def _as_mask(mask: Any, shape: Tuple[int, ...], axis: int) -> Any:
     if mask.dtype == numpy.bool_:
         mask = numpy.where(mask, numpy.float16(0), numpy.float16(-math.inf))
     elif mask.dtype not in (numpy.float32, numpy.float16):
-        raise DtypeError(f"mask has dtype {mask.dtype}; it is float32, float16, or bool (True: takes part)")
+        hint = "numpy.float32" if mask.dtype.kind == "f" else "bool"
+        raise DtypeError(f"mask has dtype {mask.dtype}; it is float32, float16, or bool (True: takes part): pass mask.astype({hint})")
     try:
         whole = numpy.broadcast_to(mask, shape)
     except ValueError:
@@ -141,7 +141,7 @@ def _prepared(x: Any, axis: int, mask: Any) -> Tuple[Any, Any, int]:
     """Rows with their axis last, their mask, and the axis."""
     if x.ndim == 0:
         raise ValueError("x is a single number; it must have rows")
-    axis = operator.index(axis)
+    axis = _rows.integer("axis", axis)
     if not -x.ndim <= axis < x.ndim:
         raise ValueError(f"axis {axis} is out of range: x has {x.ndim} axes")
     return numpy.moveaxis(x, axis, -1), None if mask is None else _as_mask(mask, x.shape, axis), axis

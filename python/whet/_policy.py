@@ -13,7 +13,13 @@ _UNUSED = ctypes.c_size_t(-1).value
 
 
 class PolicyInfo(NamedTuple):
-    """One line of the table of policies."""
+    """One line of the table of policies.
+
+    syntax          of its name: "ssmax:s[:b[:g]]"
+    summary         what it does
+    example         a name that can be parsed: "ssmax:0.43"
+    is_temperature  whether it chooses beta; a map otherwise
+    """
 
     syntax: str
     summary: str
@@ -59,7 +65,16 @@ def write_double(policy: c.Policy, offset: int, value: float) -> None:
 
 
 class RowStatistics(NamedTuple):
-    """What a policy of your own is given about a row: see whet_stats in whet.h."""
+    """What a policy of your own is given about a row of logits e.
+
+    n         number of entries that are not masked
+    max, min  largest and smallest of them
+    z         sum of exp(e - max)
+    s         sum of (e - max) exp(e - max)
+    lse       log-sum-exp
+    entropy   of softmax(e), in nats
+    position  of the row's query, where there is one
+    """
 
     n: int
     max: float

@@ -17,8 +17,8 @@ class Probe(NamedTuple):
     sizes       numbers in a sequence, or tokens of the text: [sizes]
     tokens      of the prompt, mean over its sequences: [sizes]
     measures    arrays [policies][sizes][layers][heads] by name: entropy, entropy_after, beta, largest_weight, spread and
-                sink_share of the last position, mean_entropy, mean_entropy_after and widest_spread over all that were recorded; NaN where a layer has
-                no such head
+                sink_share of the last position, mean_entropy, mean_entropy_after and widest_spread over all that were recorded;
+                NaN where a layer has no such head
     right       share of right answers: [policies][sizes]; NaN where nothing was asked
     perplexity  [policies]; NaN where it was not measured
     about       everything else that the program reports

@@ -5,6 +5,7 @@ such calls as far as the strides of all arrays of the call allow, and the rest i
 """
 
 import itertools
+import operator
 from ctypes import byref, sizeof
 from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -26,7 +27,7 @@ ROWS_OF_FUNCTION = 4096
 
 
 class Aux(dict):  # type: ignore[type-arg]
-    """Statistics by name; `aux.entropy` is `aux["entropy"]`."""
+    """A dict of statistics by name; `aux.entropy` is `aux["entropy"]`."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -42,6 +43,13 @@ def requested(return_aux: Any) -> Tuple[str, ...]:
         if name not in STATISTICS:
             raise ValueError(f"return_aux: unknown statistic {name!r}; there are {', '.join(STATISTICS)}")
     return names
+
+
+def integer(name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}, which cannot be taken as an integer") from None
 
 
 class View(NamedTuple):

@@ -27,6 +27,9 @@ def generate(algos_and_lengths: Mapping[str, Sequence[int]], num_samples: Option
 
     A sample is {"text", "question", "answer", "algo_name", "length", "use_hints"}; text is question and answer.
     """
+    for name, lengths in algos_and_lengths.items():
+        if isinstance(lengths, (int, str)):
+            raise TypeError(f"{name}: lengths are a list such as [4, 8], not {lengths!r}")
     # A temporary file, since the iterator may outlive this call.
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as spec:
         json.dump({name: list(lengths) for name, lengths in algos_and_lengths.items()}, spec, default=int)

@@ -224,8 +224,7 @@ void whet_backward_store_parameters(const whet_plan *plan, const plan_shape *sha
 
 /*
  * Plans one run; `part` must outlive the plan. Runs before the last have no gradients to write
- * except `betas`, which must be given but is not written. Ordered maps have no parts
- * (WHET_ERROR_UNSUPPORTED). skip must be 0.
+ * except `betas`, which must be given but is not written. skip must be 0.
  */
 whet_status whet_plan_backward_part(const whet_gradients *gradients, const backward_part *part,
                                     whet_plan *plan);

@@ -74,16 +74,6 @@ static bool plan_work(whet_plan *plan, plan_shape *shape) {
     return true;
 }
 
-static whet_status check_part(const whet_gradients *g) {
-    for (size_t i = 0; i < g->attention.policy_count; i++)
-        if (whet_map_of(&g->attention.policies[i])->backward)
-            return whet_refuse(WHET_ERROR_UNSUPPORTED,
-                               "attention.policies[%zu]: gradients of a map that depends on the "
-                               "order of keys need them all in one place",
-                               i);
-    return WHET_OK;
-}
-
 whet_status whet_plan_backward_part(const whet_gradients *gradients, const backward_part *part,
                                     whet_plan *plan) {
     if (!gradients)
@@ -102,8 +92,6 @@ whet_status whet_plan_backward_part(const whet_gradients *gradients, const backw
     whet_gradients *g = &result.description.gradients;
     plan_shape shape = {.path = PATH_BACKWARD, .part = part};
     status = whet_backward_check(g);
-    if (status == WHET_OK && part)
-        status = check_part(g);
     if (status == WHET_OK)
         status = whet_shape_slices(&g->attention, &shape);
     if (status != WHET_OK)

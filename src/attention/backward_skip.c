@@ -105,12 +105,12 @@ static void choose(backward_work *w, size_t first, size_t count) {
 }
 
 void whet_backward_choose_blocks(backward_work *w) {
-    bool together = whet_is_decode(w->a, &w->shape);
+    bool is_decode = whet_is_decode(w->a, &w->shape);
     for (size_t i = 0; i < w->panel_count; i++)
         weigh_panel(w, i);
-    for (size_t i = 0; i < w->panel_count && !together; i++)
+    for (size_t i = 0; i < w->panel_count && !is_decode; i++)
         choose(w, i, 1);
-    if (together && w->panel_count > 0)
+    if (is_decode && w->panel_count > 0)
         choose(w, 0, w->panel_count);
 }
 

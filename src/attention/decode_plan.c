@@ -131,14 +131,9 @@ static size_t divisor_up_to(size_t number, size_t most) {
     return most;
 }
 
-/* Whether keys are converted before they are multiplied, a head at a time. */
-static bool has_converted_keys(const whet_attention *a) {
-    return (a->flags & WHET_INVARIANT) && elements_are_blocks(element_type_of(a->k.type));
-}
-
 /* The largest number of interleaved key heads that a task may take: a divisor of their number. */
 static size_t heads_at_most(const whet_attention *a) {
-    if (a->keys == 0 || has_converted_keys(a) || !allows_heads(a))
+    if (a->keys == 0 || !allows_heads(a))
         return 1;
     return divisor_up_to(a->kv_heads, HEADS_PER_TASK);
 }

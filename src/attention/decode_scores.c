@@ -18,10 +18,10 @@ static void score_keys(decode_work *w, size_t start, size_t count) {
     const whet_attention *a = w->slice.attention;
     const kernels *k = w->shape.kernels;
     size_t stride = padded(a->head_dim);
-    bool scales_vary = w->shape.invariant && elements_are_blocks(element_type_of(a->k.type));
-    if (whet_decode_reads_directly(&a->k) && !scales_vary) {
+    if (whet_decode_reads_directly(&a->k)) {
         for (size_t done = 0; done < count;) {
             kv_rows keys = whet_decode_cache(w, &a->k, start + done, count - done, a->head_dim);
+            keys.scales_vectors = w->shape.invariant;
             k->cache_scores(&keys, w->queries, w->shape.row_count, stride, w->logits + start + done,
                             w->logits_stride);
             done += keys.count;

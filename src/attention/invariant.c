@@ -26,29 +26,34 @@ static void add_bad_value(decode_work *w, size_t head, size_t j, const float *va
     }
 }
 
-/* One head's values of a unit, converted, with zeros in the place of those that are not finite and
- * of those outside of [low, high); what is not finite is added by itself. */
-static void add_converted_unit(decode_work *w, size_t head, size_t unit, size_t low, size_t high) {
+/* One head's values of a unit, with zeros in the place of those that are not finite and of those
+ * outside of [low, high); what is not finite is added by itself. Blocks that decode reads as they
+ * are remain blocks, since converted values would be rounded in another way. */
+static void add_copied_unit(decode_work *w, size_t head, size_t unit, size_t low, size_t high) {
     const whet_attention *a = w->slice.attention;
-    const size_t stride = padded(a->value_dim);
+    const element_type *type = element_type_of(a->v.type);
+    const bool keeps_blocks = whet_decode_reads_directly(&a->v) && elements_are_blocks(type);
+    const size_t stride = padded(a->value_dim) * sizeof(float),
+                 bytes = keeps_blocks ? element_row_bytes(type, a->value_dim)
+                                      : a->value_dim * sizeof(float);
     bool is_bad[INVARIANT_UNIT] = {false};
     kv_slice slice = w->slice;
     slice.kv_head += head;
     for (size_t j = unit; j < unit + INVARIANT_UNIT; j++) {
-        float *to = w->unit + (j - unit) * stride;
-        const float *from = to;
-        if (j >= low && j < high) {
-            from = whet_load_position(&slice, &a->v, j, a->value_dim, to);
-            is_bad[j - unit] = !w->shape.kernels->finite(from, a->value_dim);
+        char *to = (char *)w->unit + (j - unit) * stride;
+        bool is_used = j >= low && j < high;
+        if (is_used) {
+            const float *value = whet_load_position(&slice, &a->v, j, a->value_dim, w->converted);
+            is_bad[j - unit] = !w->shape.kernels->finite(value, a->value_dim);
+            memcpy(to, keeps_blocks ? whet_position_at(&slice, &a->v, j) : (const void *)value,
+                   bytes);
         }
-        if (j < low || j >= high || is_bad[j - unit])
-            memset(to, 0, a->value_dim * sizeof(float));
-        else if (from != to)
-            memcpy(to, from, a->value_dim * sizeof(float));
+        if (!is_used || is_bad[j - unit])
+            memset(to, 0, bytes);
     }
     kv_rows values = {.first = w->unit,
-                      .type = WHET_F32,
-                      .stride = (ptrdiff_t)(stride * sizeof(float)),
+                      .type = keeps_blocks ? (int)a->v.type : WHET_F32,
+                      .stride = (ptrdiff_t)stride,
                       .heads = 1,
                       .depth = a->value_dim};
     add_unit(w, &values, head, unit);
@@ -69,14 +74,14 @@ static void add_units(decode_work *w, size_t low, size_t high, bool in_place, si
             continue;
         }
         for (size_t h = head; h < head + heads; h++)
-            add_converted_unit(w, h, unit, low, high);
+            add_copied_unit(w, h, unit, low, high);
     }
 }
 
 void whet_invariant_values(decode_work *w, size_t low, size_t high) {
     const whet_tensor *v = &w->slice.attention->v;
     const size_t rows = w->shape.row_count, heads = w->shape.heads_per_task;
-    bool in_place = whet_decode_reads_directly(v) && !elements_are_blocks(element_type_of(v->type));
+    bool in_place = whet_decode_reads_directly(v);
     whet_decode_clear_outputs(w, 0, w->row_count);
     add_units(w, low, high, in_place, 0, heads);
     for (size_t h = 0; in_place && h < heads; h++) {

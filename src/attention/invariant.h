@@ -4,8 +4,7 @@
  * them are computed over whole chunks of INVARIANT_CHUNK keys, counted from key 0 and completed
  * with -inf, so that it does not matter where the keys of a call, or those that the rows of a task
  * see, begin and end. Values are added in units of INVARIANT_UNIT keys, in a fixed order and with
- * zeros behind the last key. Quantised keys and values, whose scales are applied in different
- * places for different numbers of rows, are converted first.
+ * zeros behind the last key. Quantised keys are multiplied by their scales before they are summed.
  *
  * Few rows are decode as usual, with these divisions. Of many, a task takes INVARIANT_ROWS through
  * all phases, in memory of its own.

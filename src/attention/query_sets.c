@@ -37,12 +37,12 @@ static size_t count_marks(const uint64_t *marks, const uint64_t *more, size_t wo
 /* Adds a query to the set if that costs no more than a set of its own. */
 static bool join(gathered_set *to, const uint64_t *own, size_t own_keys, size_t words, size_t rows,
                  bool is_plain) {
-    size_t together = count_marks(to->marks, own, words), rows_before = to->set->queries * rows;
-    if (together * (READ_COST + rows_before + rows) >
+    size_t joint_keys = count_marks(to->marks, own, words), rows_before = to->set->queries * rows;
+    if (joint_keys * (READ_COST + rows_before + rows) >
         to->keys * (READ_COST + rows_before) + own_keys * (READ_COST + rows))
         return false;
-    to->is_plain = to->is_plain && is_plain && together == to->keys && together == own_keys;
-    to->keys = together;
+    to->is_plain = to->is_plain && is_plain && joint_keys == to->keys && joint_keys == own_keys;
+    to->keys = joint_keys;
     to->set->queries++;
     for (size_t i = 0; i < words; i++)
         to->marks[i] |= own[i];

@@ -90,11 +90,19 @@ static void store_bf16(const kernels *k, const float *values, size_t n, void *ro
     }
 }
 
+/* Whether decode reads types other than f32 in place; see DECODED_TYPES. */
+#ifdef WHET_F32_ALONE
+#define IS_DECODED false
+#else
+#define IS_DECODED true
+#endif
+
 /* A type for caches alone. The scale decides on the alignment. */
 #define BLOCKS(type_name, size, load)                                                              \
     {                                                                                              \
         .name = (type_name), .block = QUANT_BLOCK, .block_bytes = (size),                          \
-        .alignment = sizeof(uint16_t), .is_cache = true, .is_decoded = true, .to_f32 = (load)      \
+        .alignment = sizeof(uint16_t), .is_cache = true, .is_decoded = IS_DECODED,                 \
+        .to_f32 = (load)                                                                           \
     }
 
 const element_type whet_element_types[ELEMENT_TYPES] = {
@@ -120,7 +128,7 @@ const element_type whet_element_types[ELEMENT_TYPES] = {
                   .is_cache = true,
                   .is_output = true,
                   .is_mask = true,
-                  .is_decoded = true,
+                  .is_decoded = IS_DECODED,
                   .to_f32 = load_f16,
                   .from_f32 = store_f16},
     [WHET_BF16] = {.name = "bf16",
@@ -131,7 +139,7 @@ const element_type whet_element_types[ELEMENT_TYPES] = {
                    .is_input = true,
                    .is_cache = true,
                    .is_output = true,
-                   .is_decoded = true,
+                   .is_decoded = IS_DECODED,
                    .to_f32 = load_bf16,
                    .from_f32 = store_bf16},
     [WHET_Q8_0] = BLOCKS("q8_0", Q8_0_BYTES, load_q8_0),

@@ -11,6 +11,7 @@
 #ifndef WHET_KERNELS_H
 #define WHET_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -77,6 +78,7 @@ typedef struct kv_rows {
     ptrdiff_t ahead; /* rows that cache_scores fetches ahead; 0: as suits rows of heads */
     size_t group;    /* keys of a cursor that are added to values' sums at a time, which decides on
                         their order; 0: what is fastest. No more than 16 */
+    bool scales_vectors; /* of quantised keys: their vectors are scaled, never sums over a block */
 } kv_rows;
 
 /*

@@ -133,18 +133,29 @@ static inline double row_movement_at(const row_movement *m, double logit) {
     return result;
 }
 
+/* The stick at both ends of some entries of a row: what earlier entries would get of a whole one,
+ * and what later ones leave. */
+typedef struct ordered_ends {
+    double before, rest;
+} ordered_ends;
+
+static inline ordered_ends ordered_whole_row(void) { return (ordered_ends){0, 1}; }
+
 /*
  * The backward pass of an ordered map: `grad` plus `common` is what arrives at the
  * coefficients, row->out receives the gradient of the logits.
  * First called with stores = false: returns false if what arrives is not finite;
  * sets *beta_grad, unless that is NULL, to the sum of u e, with u the gradient of
- * beta e. Then with
+ * beta e, and *passed, unless that is NULL, to the ends as later and earlier entries see
+ * them. Then with
  * stores = true: beta u plus the movement, and coefficients to `weights` unless
  * that is NULL (it may be the row itself).
  */
 typedef struct map_gradient {
     const row_view *grad;
     double common;
+    ordered_ends ends;
+    ordered_ends *passed;
     bool stores;
     const row_movement *movement;
     float *weights;

@@ -338,6 +338,9 @@ static whet_status read_policy(name_parser *parser, whet_policy *policy) {
     if (map.length == 0)
         return REFUSE(parser, "'%s' lacks a map after '+', such as 'adaptive+entmax15'",
                       parser->name);
+    if (find_plus(map.name))
+        return REFUSE(parser, "'%s' has more than one '+': expected a temperature and a map",
+                      parser->name);
     status = read_name(&map);
     return status == WHET_OK ? compose(parser, &map, policy) : status;
 }

@@ -160,25 +160,27 @@ static bool backward(const map_row *row, const map_gradient *gradient) {
     size_t blocks = n / STICK_BLOCK + (n % STICK_BLOCK != 0);
     if (!gradient->stores) {
         bool finite = arrives_finite(&s, blocks);
-        if (!finite || !gradient->beta_grad)
+        if (!finite || !(gradient->beta_grad || gradient->passed))
             return finite;
     }
     s.span = blocks / STICK_NOTES + 1;
-    double q = 0;
+    double q = gradient->ends.before;
     for (size_t b = 0; b < blocks; b++) {
         if (b % s.span == 0)
             s.notes[b / s.span] = q;
         q = climb(&s, b, q);
     }
-    double left = 1;
+    double left = gradient->ends.rest, last = q;
     for (size_t b = blocks; b-- > 0;) {
         q = s.notes[b / s.span];
         for (size_t before = b - b % s.span; before <= b; before++)
             q = climb(&s, before, q);
         left = descend(&s, b, left);
     }
-    if (!gradient->stores)
+    if (!gradient->stores && gradient->beta_grad)
         *gradient->beta_grad = s.beta_grad;
+    if (!gradient->stores && gradient->passed)
+        *gradient->passed = (ordered_ends){last, left};
     return true;
 }
 

@@ -330,7 +330,8 @@ static bool spoil(const row_view *row) {
 }
 
 static bool ordered_backward(backward *b, float *buffer) {
-    map_gradient gradient = {.grad = b->want->out, .common = b->want->common};
+    map_gradient gradient = {
+        .grad = b->want->out, .common = b->want->common, .ends = ordered_whole_row()};
     if (needs_beta(b))
         gradient.beta_grad = &b->want->beta;
     if (!b->job->map->backward(b->m, &gradient))
@@ -360,13 +361,39 @@ static void find_means(backward *b, const backward_sums *sums) {
 
 /* ---- backward, in pieces ---- */
 
-map_part_sums whet_map_no_sums(void) { return (map_part_sums){.peak = -(double)INFINITY}; }
+map_part_sums whet_map_no_sums(void) {
+    return (map_part_sums){.peak = -(double)INFINITY, .ends = ordered_whole_row()};
+}
+
+static map_part_sums ordered_part_sums(const backward *b, float *buffer) {
+    map_part_sums sums = whet_map_no_sums();
+    map_gradient gradient = {.grad = b->want->out,
+                             .common = b->want->common,
+                             .ends = ordered_whole_row(),
+                             .passed = &sums.ends};
+    if (needs_beta(b))
+        gradient.beta_grad = &sums.moved;
+    if (!b->job->map->backward(b->m, &gradient))
+        sums.probe = NAN;
+    map_gradient unit = {.ends = {1, 1}, .beta_grad = &sums.moved_after};
+    if (needs_beta(b))
+        b->job->map->backward(b->m, &unit);
+    if (needs_moments(b)) {
+        row_sums moments = moments_of(b, buffer);
+        sums.z0 = moments.z;
+        sums.s0 = moments.s;
+        sums.q0 = moments.q;
+    }
+    return sums;
+}
 
 map_part_sums whet_map_part_sums(const row_view *row, const row_job *job, const whet_stats *stats,
                                  const map_solution *solution, row_gradients *gradients) {
     float buffer[ROW_BLOCK];
     map_row m = whet_map_row_of(row, job, stats);
     backward b = {.m = &m, .job = job, .want = gradients, .solution = *solution};
+    if (job->map->backward)
+        return ordered_part_sums(&b, buffer);
     float max = row->n > 0 ? whet_row_max(row, buffer) : row_sink(row);
     if (row->n > 0 && max > -INFINITY)
         find_shifts(&b, max, buffer);
@@ -387,7 +414,8 @@ map_part_sums whet_map_part_sums(const row_view *row, const row_job *job, const 
                            .shared_d = sums.shared_d,
                            .z0 = moments.z,
                            .s0 = moments.s,
-                           .q0 = moments.q};
+                           .q0 = moments.q,
+                           .ends = ordered_whole_row()};
 }
 
 static void move_base(map_part_sums *sums, double base) {
@@ -396,6 +424,13 @@ static void move_base(map_part_sums *sums, double base) {
     sums->own += shift * sums->plain;
     sums->own_d += shift * sums->plain_d;
     sums->base = base;
+}
+
+static void add_ordered(map_part_sums *into, const map_part_sums *more) {
+    ordered_ends left = into->ends, right = more->ends;
+    into->moved = right.rest * into->moved + left.before * more->moved_after + more->moved;
+    into->moved_after = right.rest * into->moved_after + left.rest * more->moved_after;
+    into->ends = (ordered_ends){right.rest * left.before + right.before, right.rest * left.rest};
 }
 
 void whet_map_add_sums(map_part_sums *into, const map_part_sums *more) {
@@ -418,6 +453,18 @@ void whet_map_add_sums(map_part_sums *into, const map_part_sums *more) {
     into->z0 += other.z0;
     into->s0 += other.s0;
     into->q0 += other.q0;
+    add_ordered(into, more);
+}
+
+/* The gradients of a piece under an ordered map, once the row's movement is known. */
+static void store_ordered(const backward *b) {
+    map_gradient gradient = {.grad = b->want->out,
+                             .common = b->want->common,
+                             .ends = b->want->ends,
+                             .stores = true,
+                             .movement = &b->movement,
+                             .weights = b->want->weights};
+    b->job->map->backward(b->m, &gradient);
 }
 
 bool whet_map_part_backward(const row_view *row, const row_job *job, const whet_stats *stats,
@@ -435,13 +482,21 @@ bool whet_map_part_backward(const row_view *row, const row_job *job, const whet_
     gradients->beta = gradients->sink = 0;
     if (isnan(all->probe))
         return spoil(row);
+    const bool is_ordered = job->map->backward != NULL;
     b.entry_shift = gradients->common - all->base;
     b.sink_shift = -all->base;
-    find_means(&b, &sums);
+    if (!is_ordered)
+        find_means(&b, &sums);
+    else if (needs_beta(&b))
+        gradients->beta = all->moved;
     find_movement(&b, (row_sums){all->z0, all->s0, all->q0});
     if (is_spoilt(&b))
         return spoil(row);
-    double parameter = store_gradient(&b, buffer);
+    double parameter = 0;
+    if (is_ordered)
+        store_ordered(&b);
+    else
+        parameter = store_gradient(&b, buffer);
     if (gradients->parameters && is_first)
         whet_add_parameters(&b.derivative.parameters, gradients->beta, gradients->parameters);
     if (gradients->parameters)

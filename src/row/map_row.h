@@ -36,15 +36,19 @@ typedef struct row_gradients {
     double logsumexp, entropy, entropy_after; /* dL / d statistics */
     bool wants_beta;                          /* also where it moves with nothing */
     float *weights;                           /* receives the coefficients, or NULL */
+    ordered_ends ends;                        /* of a piece, under an ordered map */
     whet_policy_gradient *parameters;         /* added to, or NULL */
     double beta, sink;                        /* set: dL / d beta and the sink */
 } row_gradients;
 
 /*
- * The steps of the backward pass for rows whose logits are in pieces, of maps that are not ordered:
- * the sums of a piece, which add up, and its gradients once those of the whole row are known. The
- * sink is a piece of its own, a row of no entries. d is counted from the row's maximum, g from
- * `base`.
+ * The steps of the backward pass for rows whose logits are in pieces: the sums of a piece, which
+ * add up, and its gradients once those of the whole row are known. The sink is a piece of its own,
+ * a row of no entries. d is counted from the row's maximum, g from `base`.
+ *
+ * Of ordered maps, sums are those of a piece as if it were the whole row. Both the gradient of beta
+ * and `ends` are linear in what earlier pieces come to. For its gradients, a piece also needs the
+ * row's ends around it (row_gradients), which follow from those of all pieces.
  */
 typedef struct map_part_sums {
     double peak, base;                 /* the largest logit of the pieces, and g there */
@@ -52,12 +56,15 @@ typedef struct map_part_sums {
     double own, own_d, plain, plain_d; /* own g, own g d, own, own d */
     double shared, shared_d;
     double z0, s0, q0; /* moments at beta0, where that is not 1 */
+    /* ordered maps alone: */
+    ordered_ends ends;         /* what a piece adds to `before`, and what it leaves */
+    double moved, moved_after; /* of u e: the sum, and what it gains by each unit of `before` */
 } map_part_sums;
 
 map_part_sums whet_map_no_sums(void);
 map_part_sums whet_map_part_sums(const row_view *row, const row_job *job, const whet_stats *stats,
                                  const map_solution *solution, row_gradients *gradients);
-void whet_map_add_sums(map_part_sums *into, const map_part_sums *more);
+void whet_map_add_sums(map_part_sums *into, const map_part_sums *more); /* of later entries */
 
 /* Sets the gradient of beta, and of the sink if the row has one; adds a piece's share of those of
  * parameters, and with `is_first` what the temperature's get of the whole row. As

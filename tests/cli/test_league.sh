@@ -10,6 +10,7 @@ refuses "rates that are none" '' '' "whet league: --rates: 'x' is not a list of 
 refuses "both scales" '' '' "whet league: --quick cannot be combined with --full\n" league --quick --full
 refuses "a width that heads do not divide" '' '' "whet league: --width: 36 is not a multiple of twice --num-heads, 4\n" league --width 36
 refuses "no models at all" '' '' "whet league: --num-seeds: 0 is out of range (1 to 64)\n" league --num-seeds 0
+refuses "seeds from 0" '' '' "whet league: --first-seed: 0 is out of range (1 to 1,000,000)\n" league --first-seed 0
 refuses "a share without an end" '' '' "whet league: --rank: '0/4x' is not a share such as 0/4\n" league --rank 0/4x
 check "tasks and policies are listed" grep -q '^  asentmax  *ASEntmax' <("$WHET_BIN" league --list)
 
@@ -30,7 +31,7 @@ import json, sys
 league = json.load(open(sys.argv[1]))
 assert league["models"] == league["expected"] == 8, league["models"]
 assert len(league["entries"]) == 2 * 3 * 3
-assert all(0 <= e["right"]["mean"] <= 1 and e["seeds"] == 2 for e in league["entries"])
+assert all(0 <= e["right"]["low"] <= e["right"]["mean"] <= e["right"]["high"] <= 1 and e["seeds"] == 2 for e in league["entries"])
 assert {e["arm"] for e in league["entries"]} == {"softmax", "ssmax", "adaptive-inference"}
 assert any(e["arm"] == "ssmax" and e["beta"] != 1 for e in league["entries"])
 print(json.dumps(league["entries"], sort_keys=True))
@@ -43,6 +44,9 @@ check "which is well-formed" python3 -c "
 import sys, xml.dom.minidom as dom
 page = open(sys.argv[1]).read().split('\n', 1)[1]
 dom.parseString(page)" "$SCRATCH/whole/index.html"
+check "a chart alone, too" "$WHET_BIN" "${tiny[@]}" --out-dir "$SCRATCH/whole" --report --svg "$SCRATCH/whole.svg"
+check "with a curve for each policy" [ "$(grep -c '<path class="curve .*d="M[0-9. ]*L' "$SCRATCH/whole.svg")" -eq 3 ]
+check "which is well-formed, too" python3 -c "import sys, xml.dom.minidom as dom; dom.parse(sys.argv[1])" "$SCRATCH/whole.svg"
 sections() { # page, title: how often an arm is named in the curves of a section
     sed -n "/<h2>$2/,/<\/section>/p" "$1" | grep -c '>stick-breaking<'
 }
@@ -69,8 +73,21 @@ process=$!
 check "two processes share a league" "$WHET_BIN" "${tiny[@]}" --out-dir "$SCRATCH/shared" --rank 1/2 --threads 1
 wait $process
 check "and agree with one" same_as_whole "$SCRATCH/shared"
+refuses "a report of nothing" '' '' "whet league: $SCRATCH/none: holds no league\n" league --report --out-dir "$SCRATCH/none"
+check "which leaves nothing behind" [ ! -e "$SCRATCH/none" ]
+whet_given '' "${tiny[@]}" --out-dir "$SCRATCH/whole" --steps 61 --report
+check "a report has its folder's scale" [ "$status $(grep -c 'another scale' "$SCRATCH/err")" = "2 1" ]
 whet_given '' "${tiny[@]}" --out-dir "$SCRATCH/whole" --steps 61
 check "another scale needs another folder" \
     [ "$status $(cat "$SCRATCH/err")" = "2 whet league: $SCRATCH/whole: holds a league of another scale (see its manifest.json); choose another --out-dir" ]
 check "seeds are added" [ "$("$WHET_BIN" "${tiny[@]}" --out-dir "$SCRATCH/whole" --seeds 3 | grep -c '^softmax  *none  *6 ')" -eq 1 ]
+others=("${tiny[@]}" --out-dir "$SCRATCH/whole" --first-seed 3 --seeds 2)
+check "other seeds make a rerun" "$WHET_BIN" "${others[@]}" --json "$SCRATCH/others.json"
+check "of the seeds that were named" [ "$(ls "$SCRATCH/whole/max/none/softmax")" = "$(printf 'seed-%d-rate-0.002\n' 1 2 3 4)" ]
+check "with other results" python3 -c "
+import json, sys
+ours, others = (json.load(open(path)) for path in sys.argv[1:])
+assert others['first_seed'] == 3 and others['seeds'] == 2 and others['models'] == 8
+assert [e['right'] for e in ours['entries']] != [e['right'] for e in others['entries']]" \
+    "$SCRATCH/whole.json" "$SCRATCH/others.json"
 finish

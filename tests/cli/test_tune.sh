@@ -19,8 +19,10 @@ refuses "layers that are none" '' '' "whet tune: --layers: '3-1' is not a list s
 refuses "heads that are none" '' '' "whet tune: --heads: 'all' is not a list such as 0-3,7\n" tune x.gguf --text a --check b --heads all
 refuses "a rate of 0" '' '' "whet tune: --rate: 0 is out of range (above 0, up to 1)\n" tune x.gguf --text a --check b --rate 0
 refuses "heads by forward passes" '' '' \
-    "whet tune: --by head: forward passes find one set of parameters for all heads or for each layer; use --by layer, or leave out --forward\n" \
+    "whet tune: --by head: forward passes find one set of parameters for all heads or for each layer; use --by layer, add --gradients or leave out --forward\n" \
     tune x.gguf --text a --check b --forward --by head
+refuses "gradients where there are only gradients" '' '' \
+    "whet tune: --gradients: they are used anyway; the option is for runs with --forward\n" tune x.gguf --text a --check b --gradients
 refuses "a model that is not there" '' '' 'whet tune: /nowhere.gguf: no such file\n' tune /nowhere.gguf --text a --check b
 whet_given '' tune x.gguf --text a --check b --out /nowhere/tuned.json
 check "where --out cannot be written is reported first" \
@@ -53,6 +55,8 @@ refuses "an empty text" '' '' "whet tune: $SCRATCH/empty.txt: no text in it\n" "
 refuses "a context beyond the model" '' '' \
     "whet tune: --context: the model takes 512 tokens, not 1024; stretch it by --rope, such as --rope yarn:2\n" \
     "${tune[@]}" --check "$SCRATCH/judge/3.txt" --context 1024
+refuses "sequences to learn from that are longer than others" '' '' "whet tune: --learn-context: 65 is out of range (16 to 64)\n" \
+    "${tune[@]}" --check "$SCRATCH/judge/3.txt" --learn-context 65
 refuses "a layer that is not there" '' '' "whet tune: --layers: 5 is out of range; the model has layers 0 to 4\n" \
     "${tune[@]}" --check "$SCRATCH/judge/3.txt" --layers 0,5
 refuses "a head that is not there" '' '' "whet tune: --heads: 9 is out of range; the model has heads 0 to 7\n" \
@@ -63,6 +67,10 @@ head -c 100 "$SCRATCH/judge/3.txt" >"$SCRATCH/short.txt"
 refuses "a text shorter than the context" '' '' \
     "whet tune: --check: the files in folder '$(basename "$SCRATCH")' have 65 tokens; 2 sequences of 64 are needed; give more text or a shorter --context\n" \
     "${tune[@]}" --check "$SCRATCH/short.txt"
+printf ' \n\t\n' >"$SCRATCH/blank.txt"
+refuses "a text of blanks" '' '' \
+    "whet tune: --text: the files in folder '$(basename "$SCRATCH")' have 5 tokens; 1 sequence of 64 is needed; give more text or a shorter --context\n" \
+    tune "$model" --text "$SCRATCH/blank.txt" --validate "$SCRATCH/learn/1.txt" --check "$SCRATCH/judge/3.txt" --context 64
 sed 's/$/\r/' "$SCRATCH/learn/2.txt" >"$SCRATCH/judge/windows.txt"
 refuses "a text in two places with other line ends" '' '' \
     "whet tune: $SCRATCH/learn/2.txt of --text is the same text as $SCRATCH/judge/windows.txt of --check; keep them apart\n" \
@@ -119,6 +127,20 @@ END
 check "the file has a rule for each head, the texts' hashes and the gain" is_as_said
 run_tune "$SCRATCH/threads.json" --threads 1
 check "one thread gives the same file" cmp "$SCRATCH/tuned.json" "$SCRATCH/threads.json"
+
+run_tune "$SCRATCH/short.json" --learn-context 32
+check "short sequences to learn from are judged on long ones" [ "$status" = 0 ]
+shorter() {
+    python3 - "$SCRATCH/short.json" "$SCRATCH/tuned.json" <<'END'
+import json, sys
+short, tuned = (json.load(open(path))["about"] for path in sys.argv[1:])
+assert (short["options"]["context"], short["options"]["learn_context"], tuned["options"]["learn_context"]) == (64, 32, 64)
+bases = [next(a for a in about["arms"] if a["name"] == "softmax") for about in (short, tuned)]
+assert bases[0] == bases[1] and short["chosen"]["a"] != tuned["chosen"]["a"]
+END
+}
+check "the same as without the option" shorter
+check "and the report says how long they are" grep -qE '; learned on 8 sequences of 32$' "$SCRATCH/out"
 
 # A task from a file: half of the lines to learn from, a quarter to choose by and a quarter to judge by.
 for i in 1 2 3 4 5 6 7 8 9; do

@@ -57,6 +57,36 @@ run_tune "$SCRATCH/killed.json" --forward --passes 64 --threads 2
 check "a killed search continues with the same bits, on any number of threads" cmp "$SCRATCH/forward.json" "$SCRATCH/killed.json"
 check "and its temporary files are gone" [ -z "$(ls -A "$TMPDIR")" ]
 refuses "parameters for each head" '' '' \
-    "whet tune: --by head: forward passes find one set of parameters for all heads or for each layer; use --by layer, or leave out --forward\n" \
+    "whet tune: --by head: forward passes find one set of parameters for all heads or for each layer; use --by layer, add --gradients or leave out --forward\n" \
     "${tune[@]}" --forward --by head
+
+# Gradients on short sequences, in f32; llama.cpp finds one number, chooses and judges.
+run_tune "$SCRATCH/learned.json" --forward --gradients --by head --learn-context 32 --passes 64 --steps 8 --looks 2 --rate 0.1 --threads 1
+check "gradients find more than one number" [ "$status" = 0 ]
+learned() {
+    python3 - "$SCRATCH/learned.json" "$SCRATCH/forward.json" <<'END'
+import json, sys
+config, forward = (json.load(open(path)) for path in sys.argv[1:])
+about = config["about"]
+options = about["options"]
+assert options["forward"] and options["gradients"] and (options["context"], options["learn_context"]) == (64, 32), options
+assert about["chosen"]["by"] == "head" and about["chosen"]["confirmed"], about["chosen"]
+changed = [i for i, a in enumerate(about["chosen"]["a"]) if a != 0]
+assert changed == [8 * layer + head for layer in (1, 3, 4) for head in (0, 1, 2, 3, 4, 5, 7)], changed
+assert len({about["chosen"]["a"][i] for i in changed}) == len(changed)
+assert not any(about["chosen"]["h"])
+# Judged on the same sequences as without gradients.
+base = [next(a for a in c["about"]["arms"] if a["name"] == "softmax")["check"] for c in (config, forward)]
+assert base[0] == base[1]
+END
+}
+check "for each head that was named, judged on sequences of the whole context" learned
+"$WHET_BIN" "${tune[@]}" --forward --gradients --by head --learn-context 32 --passes 64 --steps 8 --looks 2 --rate 0.1 --threads 1 \
+    --out "$SCRATCH/broken.json" >/dev/null 2>&1 &
+process=$!
+appears "$SCRATCH/broken.json.partial"
+kill -9 $process
+wait $process 2>/dev/null
+run_tune "$SCRATCH/broken.json" --forward --gradients --by head --learn-context 32 --passes 64 --steps 8 --looks 2 --rate 0.1 --threads 2
+check "a killed run continues with the same bits there, too" cmp "$SCRATCH/learned.json" "$SCRATCH/broken.json"
 finish

@@ -32,7 +32,9 @@ check "a set that one side lacks takes one line" ends_with 0 "only in the second
 
 echo 'something else' >"$new"
 check "refuses what is not a digest" ends_with 2 "not a line of a digest" digest "$old" "$new"
-check "refuses a folder without the program" ends_with 2 "build the target 'digest' first" digest "$SCRATCH"
+check "refuses a folder without the program" ends_with 2 "no tests/digest/digest; build it with" digest "$SCRATCH"
+check "refuses a wrong second build before it runs the first" ends_with 2 "none: no such build folder or saved digest" \
+    digest "$new" "$SCRATCH/none"
 check "refuses digests with nothing in common" ends_with 2 "no case in common" \
     digest "$old" <(sed 's/^scalar/avx1024/' "$old")
 check "refuses an unknown instruction set" ends_with 2 "no instruction set avx1024" digest --isa avx1024 "$WHET_BUILD_DIR"

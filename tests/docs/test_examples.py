@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 from check import check, main, skip, test
-from documents import SOURCE, blocks, read
+from documents import SOURCE, blocks, documents, read
 
 BUILD = pathlib.Path(os.environ["WHET_BUILD_DIR"])
 GUIDES = ("README.md", "CONTRIBUTING.md", "docs/CLRS_TEXT.md", "docs/INSTALL.md", "docs/LEAGUE.md", "docs/PERFORMANCE.md",
@@ -29,6 +29,8 @@ GUIDES = ("README.md", "CONTRIBUTING.md", "docs/CLRS_TEXT.md", "docs/INSTALL.md"
 # What is run instead of commands that match; None: not run, for the reason beside it.
 STAND_INS = (
     (r"make (\S+).*", rf"make -C {SOURCE} -n \1"),
+    (r"(python3 -m venv) (.*)", r"\1 --without-pip \2"),
+    (r"env/bin/pip install .*", None),  # compiles the library; tests/python/test_wheel.py runs it
     (r"npm install .*|apt-get .*", None),  # fetches from a network
     (r"mpicc .*|mpirun .*", None),  # tests/mpi runs them, where there is an MPI
     (r"git worktree add .*|\(cd \.\./whet-before .*|cmake --build .*|tools/compare-builds .*", None),  # builds for minutes
@@ -45,10 +47,14 @@ STAND_INS = (
 )
 
 
+def without_remark(command):
+    bare = re.sub(r"\s+#.*$", "", command).strip()
+    return re.sub(r"\S*build/release/whet\b", "whet", bare)
+
+
 def stand_in(command):
     """What to run for a command, or None."""
-    bare = re.sub(r"\s+#.*$", "", command).strip()
-    place = re.sub(r"\S*build/release/whet\b", "whet", bare)
+    place = without_remark(command)
     for pattern, replacement in STAND_INS:
         found = re.fullmatch(pattern, place)
         if found:
@@ -181,37 +187,37 @@ def run_blocks(name):
     return count, left_out
 
 
-def runs(name, at_least):
+def runs(at_least, *names):
+    """Runs the commands of documents, of all of them before it reports what could not be run."""
     if os.environ.get("WHET_INSTRUMENTED"):
         skip("a library built with sanitizers cannot be linked to an example")
     if not os.environ.get("WHET_BIN"):
         skip("the program is not built")
-    count, left_out = run_blocks(name)
-    check(count >= at_least, f"{name}: only {count} commands were found")
+    counts = [run_blocks(name) for name in names]
+    count, left_out = (sum(numbers) for numbers in zip(*counts))
+    check(count >= at_least, f"{', '.join(names)}: only {count} commands were found")
     if left_out:
         skip(f"{left_out} of {count} commands need WHET_MODELS and llama.cpp's library; the others were run")
 
 
 @test
 def commands_of_the_readme():
-    runs("README.md", 9)
+    runs(9, "README.md")
 
 
 @test
 def commands_of_the_guide_to_llama_cpp():
-    runs("docs/llama.cpp.md", 5)
+    runs(5, "docs/llama.cpp.md")
 
 
 @test
 def commands_of_the_guide_to_clrs_text():
-    runs("docs/CLRS_TEXT.md", 3)
+    runs(3, "docs/CLRS_TEXT.md")
 
 
 @test
 def commands_of_other_documents():
-    for name in GUIDES:
-        if name not in ("README.md", "docs/llama.cpp.md", "docs/CLRS_TEXT.md"):
-            runs(name, 0)
+    runs(30, *(name for name in GUIDES if name not in ("README.md", "docs/llama.cpp.md", "docs/CLRS_TEXT.md")))
 
 
 # ---- Python ----
@@ -265,9 +271,20 @@ def blocks_of_python_print_what_is_below_them():
 
 @test
 def every_document_with_commands_is_a_guide():
-    found = [str(path.relative_to(SOURCE)) for path in (SOURCE / "docs").glob("*.md")]
-    with_commands = {name for name in found if any(language in ("sh", "console", "python") for language, _, _ in blocks(name))}
+    with_commands = {str(name) for name in documents()
+                     if any(language in ("sh", "console", "python", "c", "json") for language, _, _ in blocks(name))}
     check(with_commands <= set(GUIDES), f"not run: {with_commands - set(GUIDES)}")
+
+
+@test
+def every_stand_in_is_needed():
+    """STAND_INS is the list of what is not run as it is written: nothing in it is out of date."""
+    commands = [without_remark(command) for name in GUIDES for language, text, first in blocks(name) if language in ("sh", "console")
+                for command, _, _ in commands_of(language, text, first)]
+    for pattern, _ in STAND_INS:
+        check(any(re.fullmatch(pattern, command) for command in commands), f"no document has a command such as {pattern}")
+    not_run = [command for command in commands if stand_in(command) is None]
+    check(len(not_run) < len(commands) / 4, f"{len(not_run)} of {len(commands)} commands are not run: {not_run}")
 
 
 @test

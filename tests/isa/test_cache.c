@@ -57,7 +57,8 @@ static cache cache_new(struct rng *rng, whet_type type, size_t heads, size_t cou
     size_t row = reference_row_size(type, depth);
     size_t step = row + how.gap * reference_size(type);
     size_t bytes = count ? (heads * count - 1) * step + row : 0;
-    cache c = {{NULL, (int)type, 0, 0, heads, count, depth, 0, 0}, guarded_new(bytes)};
+    cache c = {.shape = {.type = (int)type, .heads = heads, .count = count, .depth = depth},
+               .memory = guarded_new(bytes)};
     c.shape.stride = (ptrdiff_t)(how.by_position ? heads * step : step);
     c.shape.head_stride = (ptrdiff_t)(how.by_position ? step : count * step);
     c.shape.first = c.memory;
@@ -137,6 +138,13 @@ static void check_scores(struct rng *rng, const cache *c, size_t rows) {
     report(c, rows, wrong);
     guarded_free(queries);
     guarded_free(logits);
+}
+
+/* With quantised keys' vectors scaled, whatever the number of rows. */
+static void check_scaled_scores(struct rng *rng, const cache *c, size_t rows) {
+    cache scaled = *c;
+    scaled.shape.scales_vectors = true;
+    check_scores(rng, &scaled, rows);
 }
 
 static void check_values(struct rng *rng, const cache *c, size_t rows) {
@@ -240,6 +248,8 @@ static void check_types(check_function *check, uint64_t seed,
 }
 
 TEST(logits_are_products_with_every_row_of_a_cache) { check_types(check_scores, 1, check_type); }
+
+TEST(so_they_are_where_vectors_are_scaled) { check_types(check_scaled_scores, 7, check_few_keys); }
 
 TEST(values_are_added_by_their_weights) { check_types(check_values, 2, check_type); }
 

@@ -4,6 +4,7 @@
 #include "support/check.h"
 #include "support/sanitizers.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -158,4 +159,33 @@ void launched_check(example *e, const char *what) {
               "%s: other largest logits", what);
     free_results(&all);
     free_results(&one);
+}
+
+example launched_odd(size_t index, odd_use use) {
+    /* no kink where the number of keys is whole, so that they have gradients */
+    static const char *const names[][4] = {
+        {"target:1", "topk:3", "length:12.5+topk:4", "adaptive+stick-breaking"},
+        {"adaptive", "softmax1", "softmax", "ssmax:0.4:0.3"},
+    };
+    static const size_t sizes[] = {1, 5, 65, 193};
+    enum { HEADS = 12 };
+    const char *all[HEADS];
+    size_t keys = sizes[index / 2 % 4], queries = use == ODD_DECODE ? 2 : keys;
+    bool is_local = index % 4 > 1;
+    example_shape shape = {.queries = queries, .keys = keys, .head_dim = 33, .seed = index};
+    shape.heads = HEADS;
+    shape.kv_heads = 4;
+    shape.value_dim = 7;
+    example e = example_new(shape);
+    example_make_exact(&e);
+    e.attention.flags = is_local ? WHET_CAUSAL : 0;
+    e.attention.window = is_local ? 5 : 0;
+    e.attention.offset = (int64_t)keys - (int64_t)queries;
+    float *mask = example_mask(&e, MASK_QUERIES, WHET_F32, 0);
+    for (size_t i = 0; i < queries * keys; i++)
+        mask[i] = i / keys % 3 == 1 ? -INFINITY : mask[i];
+    for (size_t i = 0; i < HEADS; i++)
+        all[i] = names[index % 2][i % 4];
+    example_policies(&e, all, HEADS);
+    return e;
 }

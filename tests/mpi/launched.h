@@ -28,4 +28,13 @@ whet_mpi_counts launched_counts(void);
  * are fewer processors, every fourth example. */
 void launched_check(example *e, const char *what);
 
+/*
+ * Odd examples: three query heads to a key head, dimensions that fill no vector, fewer positions
+ * than ranks, a last piece of one position, a window narrower than a share, rows that see nothing,
+ * and all kinds of policies at once, in two sets.
+ */
+enum { ODD_EXAMPLES = 8 };
+typedef enum odd_use { ODD_DECODE, ODD_SPREAD } odd_use;
+example launched_odd(size_t index, odd_use use);
+
 #endif

@@ -17,3 +17,22 @@ ranks_of() { # folder
         [ "$(readlink "/proc/$pid/exe")" -ef "$WHET_BIN" ] && echo "$pid"
     done
 }
+
+# Kills a rank once there is a file, and waits for the job to end.
+killed_at() { # file result command ...
+    local file=$1 result=$2 pid
+    shift 2
+    run 3 "$@" -o "$result" >"$SCRATCH/killed.log" 2>&1 &
+    local job=$!
+    for _ in $(seq 600); do
+        compgen -G "$file" >/dev/null && break
+        sleep 0.05
+    done
+    pid=$(ranks_of "$result" | tail -n 1)
+    [ -n "$pid" ] || { echo "no rank to kill"; cat "$SCRATCH/killed.log"; return 1; }
+    kill -9 "$pid"
+    if wait "$job"; then
+        echo "the job ended well without one of its ranks"
+        return 1
+    fi
+}

@@ -40,30 +40,12 @@ for ranks in 2 3; do
     check "league: $ranks ranks have the models of one process, at rates that the first seed chose" deals_league $ranks
 done
 
-# Kills a rank once there is a file, and waits for the job to end.
-killed_at() { # folder file command ...
-    local folder=$1 file=$2 pid
-    shift 2
-    run 3 "$@" -o "$folder" >"$SCRATCH/killed.log" 2>&1 &
-    local job=$!
-    for _ in $(seq 600); do
-        compgen -G "$folder/$file" >/dev/null && break
-        sleep 0.05
-    done
-    pid=$(ranks_of "$folder" | tail -n 1)
-    [ -n "$pid" ] || { echo "no rank to kill"; cat "$SCRATCH/killed.log"; return 1; }
-    kill -9 "$pid"
-    if wait "$job"; then
-        echo "the job ended well without one of its ranks"
-        return 1
-    fi
-}
 # Name, inode and time of the results so far.
 finished() { (cd "$1" && find . -name "$2" -exec stat -c '%n %i %y' {} + | sort); }
 
 league_is_resumed() {
     local folder=$SCRATCH/league-killed
-    killed_at "$folder" 'max/none/*/*/result.json' "${league[@]}" --steps 200 || return 1
+    killed_at "$folder/max/none/*/*/result.json" "$folder" "${league[@]}" --steps 200 || return 1
     finished "$folder" result.json >"$SCRATCH/before"
     [ -s "$SCRATCH/before" ] || { echo "nothing was finished"; return 1; }
     run 2 "${league[@]}" --steps 200 -o "$folder" >/dev/null || return 1
@@ -94,7 +76,7 @@ fi
 
 report_is_resumed() {
     local folder=$SCRATCH/report-killed
-    killed_at "$folder" 'runs/*/seed-*.ckpt' "${report[@]}" --steps 300 --count 4 || return 1
+    killed_at "$folder/runs/*/seed-*.ckpt" "$folder" "${report[@]}" --steps 300 --count 4 || return 1
     finished "$folder" 'seed-*.ckpt' >"$SCRATCH/before"
     run 2 "${report[@]}" --steps 300 --count 4 -o "$folder" >/dev/null || return 1
     "$WHET_BIN" "${report[@]}" --steps 300 --count 4 -o "$SCRATCH/report-whole" >/dev/null &&

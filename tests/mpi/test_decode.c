@@ -111,6 +111,16 @@ TEST(windows_slopes_masks_and_biases_agree_with_the_reference) {
     }
 }
 
+TEST(odd_examples_agree_with_the_reference) {
+    for (size_t i = 0; i < ODD_EXAMPLES; i++) {
+        example e = launched_odd(i, ODD_DECODE);
+        launched_check(&e, "odd");
+        example_sinks(&e);
+        launched_check(&e, "odd, with sinks");
+        example_free(&e);
+    }
+}
+
 TEST(given_betas_agree_with_the_reference) {
     example e = example_of(2, 800, 5);
     example_betas(&e);

@@ -28,7 +28,7 @@ while :; do
     case \$1 in
     -n) ranks=\$2; shift 2 ;;
     --hostfile) shift 2 ;; # this machine alone
-    --mpi=pmix) shift ;;
+    --*) shift ;;
     *) break ;;
     esac
 done

@@ -211,6 +211,16 @@ TEST(windows_slopes_masks_biases_and_betas_agree) {
     }
 }
 
+TEST(odd_examples_agree) {
+    for (size_t i = 0; i < ODD_EXAMPLES; i++) {
+        example e = launched_odd(i, ODD_SPREAD);
+        check_both(&e, "odd");
+        example_sinks(&e);
+        check_both(&e, "odd, with sinks");
+        example_free(&e);
+    }
+}
+
 TEST(types_and_layouts_agree) {
     static const whet_type types[] = {WHET_F16, WHET_BF16, WHET_Q8_0};
     for (size_t i = 0; i < 3; i++) {

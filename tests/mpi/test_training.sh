@@ -65,6 +65,31 @@ killed_and_resumed() {
 }
 check "a run that loses a rank ends, and resumes with fewer to the same weights" killed_and_resumed
 
+# Ends when the first rank cannot write any more, with one message. Only that rank writes files.
+reports_full_disk() { # option for the folder's log, then a command
+    local log=$1 folder=$SCRATCH/full-$2 job pid
+    shift
+    rm -rf "$folder"
+    run 3 "$@" --steps 100000 --log-every 1 --checkpoint-every 0 -o "$folder" >"$SCRATCH/full.log" 2>&1 &
+    job=$!
+    for _ in $(seq 600); do
+        [ -s "$folder/$log" ] && break
+        sleep 0.1
+    done
+    for pid in $(ranks_of "$folder"); do
+        prlimit --pid "$pid" --fsize=1000 || { kill "$job"; return 1; }
+    done
+    wait "$job" && { echo "the job ended well"; return 1; }
+    cat "$SCRATCH/full.log"
+    [ -z "$(ranks_of "$folder")" ] && [ "$(grep -c 'File too large' "$SCRATCH/full.log")" = 1 ]
+}
+if command -v prlimit >/dev/null; then
+    check "lm train: the first rank's full disk ends all, with one message" reports_full_disk log.jsonl "${lm[@]}"
+    check "retrieval train: the same, one seed" reports_full_disk seed-1.jsonl "${retrieval[@]}"
+else
+    skip "a full disk" "needs prlimit"
+fi
+
 refuses_folder_in_use() {
     local output
     output=$(run 2 "${lm[@]}" --steps 12 -o "$SCRATCH/alone" 2>&1) && return 1

@@ -23,7 +23,7 @@ def run(name, *arguments, cwd=None):
 
 def test_every_example_has_a_test():
     assert {path.name for path in EXAMPLES.iterdir()} - {"__pycache__"} == {
-        "dispersion.py", "numpy_only.py", "train_transformer.py", "whet.ipynb"}
+        "curves.py", "dispersion.py", "numpy_only.py", "train_transformer.py", "whet.ipynb"}
 
 
 def test_numpy_only():
@@ -33,12 +33,14 @@ def test_numpy_only():
     assert weights[65536][0] < 0.01 and weights[256][1] > 0.99 and weights[65536][2] > 0.95
 
 
-def test_dispersion_draws_the_picture_of_the_documents(tmp_path):
+@pytest.mark.parametrize("example, pictures", [("dispersion.py", ["dispersion.svg"]), ("curves.py", ["sharpening.svg", "polynomial.svg"])])
+def test_examples_draw_the_pictures_of_the_documents(example, pictures, tmp_path):
     pytest.importorskip("matplotlib", reason="needs matplotlib")
-    run("dispersion.py", "picture.svg", cwd=tmp_path)
-    drawn, kept = ((path).read_text() for path in (tmp_path / "picture.svg", EXAMPLES.parents[1] / "docs/dispersion.svg"))
-    labels = [re.findall(r"<!-- (.*?) -->", text) for text in (drawn, kept)]
-    assert "adaptive:hold" in labels[0] and labels[0] == labels[1]
+    run(example, *pictures, cwd=tmp_path)
+    for name in pictures:
+        drawn, kept = (path.read_text() for path in (tmp_path / name, EXAMPLES.parents[1] / "docs" / name))
+        labels = [re.findall(r"<!-- (.*?) -->", text) for text in (drawn, kept)]
+        assert len(labels[0]) > 8 and labels[0] == labels[1]
 
 
 def test_a_transformer_learns_with_policies_of_its_own():

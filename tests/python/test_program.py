@@ -58,6 +58,8 @@ def test_mixtures_hints_and_endless_streams(tmp_path):
 def test_the_program_s_refusals_are_exceptions():
     with pytest.raises(ValueError, match="bfz"):
         next(whet.clrs.generate({"bfz": [4]}))
+    with pytest.raises(TypeError, match=r"bfs: lengths are a list such as \[4, 8\], not 4"):
+        next(whet.clrs.generate({"bfs": 4}))
     with pytest.raises(ValueError, match="no such file"):
         whet.gguf.tensors("/nowhere.gguf")
 

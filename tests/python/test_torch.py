@@ -162,7 +162,7 @@ def test_a_window_without_end_is_none():
     for path in ("library", "composed"):
         with whet.torch.force_path(path):
             assert torch.equal(whet.attention(q, k, k, window=(1 << 64) + 1), whet.attention(q, k, k))
-    with pytest.raises(TypeError, match="as an integer"):
+    with pytest.raises(TypeError, match="window is 2.5, which cannot be taken as an integer"):
         whet.attention(q, k, k, window=2.5)
 
 
@@ -336,7 +336,7 @@ def test_policies_by_head_and_of_one_s_own():
     (dict(skip=1), "skip is 1, not 0 to below 1"),
     (dict(scale=0.0), "scale is 0"),
     (dict(attn_mask=torch.ones(5, 7, dtype=torch.bool), is_causal=True), "cannot be combined"),
-    (dict(attn_mask=torch.ones(5, 6)), r"attn_mask has shape .* does not broadcast"),
+    (dict(attn_mask=torch.ones(5, 6)), r"attn_mask has shape \(5, 6\), which does not broadcast"),
     (dict(bias=torch.ones(4, 7)), "bias has shape"),
     (dict(return_aux="entropie"), "unknown statistic"),
     (dict(policy="adaptve"), "did you mean"),
@@ -385,8 +385,15 @@ def test_shapes_and_types_that_do_not_fit():
         with pytest.raises(TypeError, match="pass dropout_p, is_causal and scale by name"):
             whet.attention(q, k, v, *arguments)
     for axis in (None, 1.5):
-        with pytest.raises(TypeError, match="as an integer"):
+        with pytest.raises(TypeError, match="axis is .* as an integer"):
             whet.softmax(q, axis=axis)
+    for sparse in (lambda: whet.softmax(q.to_sparse()), lambda: whet.attention(q, k.to_sparse(), v)):
+        with pytest.raises(ValueError, match=r"(x|key) is sparse: pass \1\.to_dense\(\)"):
+            sparse()
+    with pytest.raises(TypeError, match=r"pass attn_mask\.float\(\)"):
+        whet.attention(q, k, v, attn_mask=torch.zeros(5, 7, dtype=torch.float64))
+    with pytest.raises(TypeError, match=r"pass mask\.bool\(\)"):
+        whet.softmax(q, mask=torch.zeros(4, dtype=torch.int64))
 
 
 def test_skip_leaves_out_values_within_its_promise():
@@ -481,6 +488,36 @@ def test_other_devices_paths_take_everything_else(path):
             for name in NAMES:
                 same = torch.isclose(ours[name].double(), theirs[name].double(), atol=3e-5) | (ours[name] == theirs[name])
                 assert same.all(), f"{name}: {ours[name][~same][:4]} {theirs[name][~same][:4]}"
+
+
+@pytest.mark.parametrize("policy, arguments", [
+    ("softmax", {}), ("adaptive", {}), ("exp:1", dict(sink=0.5)), ("adaptive", dict(sink=-math.inf)), ("softmax", dict(sink=math.inf)),
+    ("adaptive", dict(mask=torch.tensor([True, False, True]))), ("softmax", dict(mask=torch.zeros(3, dtype=torch.bool), sink=0.5)),
+    ("adaptive", dict(mask=torch.tensor([math.nan, 0, 0]))), *(("softmax", dict(beta=beta)) for beta in (2.0, 0.0, -1.0, math.inf, math.nan))])
+def test_rows_that_are_not_finite_are_the_same_on_all_paths(policy, arguments):
+    inf, nan = math.inf, math.nan
+    x = torch.tensor([[1, 2, 3], [1, inf, 2], [-inf, -inf, -inf], [nan, 1, 2], [-inf, 2, -inf], [3e38, -3e38, 1], [inf, inf, 1],
+                      [-inf, inf, 0], [1e30, 1e30, 1e30], [88, -88, 1000], [nan, -inf, -inf]])
+    expected, aux = whet.softmax(x, policy, return_aux=NAMES, **arguments)
+    with whet.torch.force_path("composed"):
+        other, other_aux = whet.softmax(x, policy, return_aux=NAMES, **arguments)
+    for name, ours, theirs in (("result", other, expected), *((name, other_aux[name], aux[name]) for name in NAMES)):
+        assert torch.allclose(ours.double(), theirs.double(), rtol=1e-5, atol=1e-5, equal_nan=True), f"{name}: {ours} {theirs}"
+
+
+def test_composed_paths_keep_the_digits_that_large_logits_share():
+    x, weight = (normal(4, 130, seed=2, scale=30) + 2000).requires_grad_(), normal(4, 130, seed=3)
+    beta, exact = torch.full((4,), 1.3, requires_grad=True), doubled((x,))[0]
+    wide = torch.full((4,), 1.3, dtype=torch.float64, requires_grad=True)
+    with whet.torch.force_path("composed"):
+        out, aux = whet.softmax(x, "softmax", beta=beta, return_aux=("entropy", "entropy_after"))
+    expected, entropy, after, _ = sharpened(exact, beta=wide)
+    close(aux.entropy, entropy, 2e-6)
+    close(aux.entropy_after, after, 2e-6)
+    ours = torch.autograd.grad((out * weight).sum() + aux.entropy_after.sum(), (x, beta))
+    theirs = torch.autograd.grad((expected * weight.double()).sum() + after.sum(), (exact, wide))
+    for a, e in zip(ours, theirs):
+        close(a, e, 2e-6)
 
 
 def test_which_path_runs_where():

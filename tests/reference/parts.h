@@ -47,9 +47,6 @@ void reference_map(const whet_policy *policy, const double *logits, size_t n, ui
 /* max(0, (a - 1) e - tau)^(1 / (a - 1)) with e shifted by the maximum; tau by bisection. */
 void reference_entmax(const double *logits, size_t n, double a, double *p);
 
-/* Whether the coefficients of a policy's map do. */
-bool reference_sums_to_one(const whet_policy *policy);
-
 /* A sink is one more entry of maps that look at all of them, and nothing to the others. */
 bool reference_takes_sink(const whet_policy *policy);
 

@@ -53,6 +53,9 @@ void reference_row(const double *logits, size_t n, double sink, const whet_polic
 void reference_row_at_beta(const double *logits, size_t n, double sink, double beta,
                            const whet_policy *policy, double *p, whet_stats *stats);
 
+/* Whether the coefficients of a policy's map sum to one, so that its result has an entropy. */
+bool reference_sums_to_one(const whet_policy *policy);
+
 /* softmax(beta e), for comparisons at a beta that was reported. */
 void reference_probabilities(const double *logits, size_t n, double sink, double beta, double *p);
 

@@ -264,11 +264,6 @@ typedef struct kind_of_row {
     bool varies; /* sinks and gradients of statistics come and go */
 } kind_of_row;
 
-static bool sums_to_one(const whet_policy *policy) {
-    return policy->map == WHET_POLICY_SOFTMAX || policy->map == WHET_POLICY_TOPK ||
-           policy->map == WHET_POLICY_HARDMAX || policy->map == WHET_POLICY_ENTMAX;
-}
-
 /* Some of everything. */
 static extras draw(struct rng *rng, const whet_policy *policy) {
     uint64_t bits = rng_bits(rng);
@@ -277,7 +272,7 @@ static extras draw(struct rng *rng, const whet_policy *policy) {
     x.sink = bits / 8 % 3 ? (float)rng_uniform(rng, -2, 3) : -INFINITY;
     x.logsumexp_grad = bits / 64 % 2 ? (float)rng_uniform(rng, -1, 1) : 0;
     x.entropy_grad = bits / 128 % 2 ? (float)rng_uniform(rng, -1, 1) : 0;
-    bool after = bits / 256 % 2 && sums_to_one(policy);
+    bool after = bits / 256 % 2 && reference_sums_to_one(policy);
     x.entropy_after_grad = after ? (float)rng_uniform(rng, -1, 1) : 0;
     if (policy->temperature == WHET_POLICY_SOFTMAX && bits / 512 % 2) {
         x.beta = (float)rng_uniform(rng, 0.3, 3);
@@ -379,7 +374,7 @@ TEST(each_input_alone) {
             x.has_out = which >= 3;
             x.logsumexp_grad = which == 0 ? 0.7f : 0;
             x.entropy_grad = which == 1 ? -0.6f : 0;
-            x.entropy_after_grad = which == 2 && sums_to_one(&policy) ? 0.5f : 0;
+            x.entropy_after_grad = which == 2 && reference_sums_to_one(&policy) ? 0.5f : 0;
             x.sink = which == 3 ? 0.8f : -INFINITY;
             x.beta = which == 4 && policy.temperature == WHET_POLICY_SOFTMAX ? 1.6f : NAN;
             make_row(&rng, 20, 1, 0);
@@ -482,7 +477,7 @@ TEST(every_row_has_its_own_and_one_sink_gets_the_sum) {
         bool with_beta = policy.temperature == WHET_POLICY_SOFTMAX && k % 2;
         many m;
         fill_many(&m, &rng);
-        whet_rows_backward rows = all_rows(&m, with_beta, sums_to_one(&policy));
+        whet_rows_backward rows = all_rows(&m, with_beta, reference_sums_to_one(&policy));
         CHECK_INT(whet_softmax_backward(&rows, &policy, NULL), WHET_OK);
         double sum = 0, size = 0;
         for (size_t shared = 0; shared < 2; shared++) {
@@ -560,14 +555,15 @@ TEST(what_is_not_finite_spoils_its_own_row) {
                 float *const places[] = {
                     &logits[2 * N + 1], &arriving[2 * N + 1], &m.sinks[3 * 2], &m.logsumexp_grad[2],
                     &m.entropy_grad[2], &m.after_grad[2],     &m.betas[2]};
-                bool counts = (where != 5 || sums_to_one(&policy)) && (where != 6 || with_beta) &&
-                              (b != 2 || (where != 0 && where != 2)) && (b == 0 || where != 6);
+                bool counts = (where != 5 || reference_sums_to_one(&policy)) &&
+                              (where != 6 || with_beta) && (b != 2 || (where != 0 && where != 2)) &&
+                              (b == 0 || where != 6);
                 if (!counts) {
                     continue;
                 }
                 *places[where] = bad[b];
                 snprintf(what, sizeof what, "%s, %g in place %d", names[k], (double)bad[b], where);
-                whet_rows_backward rows = all_rows(&m, with_beta, sums_to_one(&policy));
+                whet_rows_backward rows = all_rows(&m, with_beta, reference_sums_to_one(&policy));
                 check_spoilt(what, &rows, &policy, &m);
             }
         }

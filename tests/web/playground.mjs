@@ -113,6 +113,15 @@ for (const [name, text, reason] of [["bad.csv", "1,2\n3,x", /line 2: 'x' is not 
     check(`${name} gets a reason`, reason.test(await page.textContent("#status")), await page.textContent("#status"));
 }
 
+await drop("long.csv", Array.from({ length: 1000 }, (_, i) => i % 7).join("\n"));
+await page.waitForFunction(() => document.querySelector("#n-number").value === "1000");
+await page.click("#copy-link");
+await page.waitForFunction(() => /link/.test(document.querySelector("#status").textContent));
+check("a link that cannot hold all numbers says so", /first 256 of the numbers/.test(await page.textContent("#status")), await page.textContent("#status"));
+await drop("large.csv", "1e39,2,3");
+await page.waitForFunction(() => document.querySelector("#status").classList.contains("problem"), null, { timeout: 5000 }).catch(() => {});
+check("a number too large for the row gets a reason", /line 1: '1e39' is too large/.test(await page.textContent("#status")), await page.textContent("#status"));
+
 // The trained head.
 await page.selectOption("#preset", "0");
 await page.selectOption("#head-n", "16");
@@ -155,16 +164,28 @@ for (const [name, data] of [["cut.gguf", bytes.subarray(0, 5000)], ["empty.gguf"
     writeFileSync(join(scratch, name), data);
     await page.setInputFiles("#model-file", join(scratch, name));
     await page.waitForFunction((n) => document.querySelector("#status").textContent.startsWith(n), name, { timeout: 10000 }).catch(() => {});
-    check(`${name} gets a reason`, (await page.textContent("#status")).startsWith(`${name}: `), await page.textContent("#status"));
+    check(`${name} gets a reason`, (await page.textContent("#status")).startsWith(`${name}: `) && !/the file:/.test(await page.textContent("#status")), await page.textContent("#status"));
 }
+const afterwards = await write("softmax", 20);
+check("after them the model that was open still writes", afterwards.length > 20 && story.startsWith(afterwards.trimEnd()), `${afterwards} ${await page.textContent("#status")}`);
+await drop("model.gguf", "GGUF");
+await page.waitForFunction(() => document.querySelector("#status").textContent.startsWith("model.gguf"), null, { timeout: 10000 }).catch(() => {});
+check("a dropped GGUF file is opened, too", /^model\.gguf: /.test(await page.textContent("#status")), await page.textContent("#status"));
 await page.setInputFiles("#model-file", model);
 await page.waitForFunction(() => /Lily/.test(document.querySelector("#story").textContent), null, { timeout: 60000 });
 check("a model from a file writes", true);
 
 // Looks.
-for (const [name, width, colorScheme] of [["wide-light", 1300, "light"], ["wide-dark", 1300, "dark"], ["narrow-light", 390, "light"], ["narrow-dark", 390, "dark"]]) {
+for (const [name, width, colorScheme] of [["wide-light", 1300, "light"], ["wide-dark", 1300, "dark"], ["middle", 800, "light"], ["narrow-light", 380, "light"], ["narrow-dark", 380, "dark"]]) {
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme });
+    await page.waitForFunction(() => document.querySelector("#bars svg").viewBox.baseVal.width <= Math.max(300, document.querySelector("#bars").clientWidth) + 1);
+    const small = await page.evaluate(() => [...document.querySelectorAll("#bars text,#curve text")].filter((t) => t.getScreenCTM().a < 0.9).length);
+    check(`${name}: the text of pictures is not shrunk`, small === 0, String(small));
+    check(`${name}: no name lies on a bar`, await page.evaluate(() => [...document.querySelectorAll("#bars text")].slice(1).every((t) => {
+        const name = t.getBoundingClientRect();
+        return [...document.querySelectorAll("#bars path")].slice(2).every((p) => p.getBoundingClientRect().bottom <= name.top + 1 || p.getBoundingClientRect().top >= name.bottom - 1);
+    })));
     const picture = join(scratch, `playground-${name}.png`);
     await page.screenshot({ path: picture, fullPage: true });
     if (process.env.WHET_KEEP_SCREENSHOTS) copyFileSync(picture, join(process.env.WHET_KEEP_SCREENSHOTS, `playground-${name}.png`));

@@ -66,6 +66,11 @@ await press();
 check("and shows them again", (await visible("accuracy", "softmax")).drawn === before.drawn);
 const colours = await page.evaluate(() => [...document.querySelectorAll("#accuracy .switches button")].slice(1, 4).map((b) => getComputedStyle(b).borderLeftColor));
 check("switches have the colours of their curves", colours.join(";") === "rgb(0, 114, 178);rgb(213, 94, 0);rgb(0, 158, 115)", colours.join(";"));
+await page.emulateMedia({ colorScheme: "dark" });
+await page.waitForFunction(() => getComputedStyle(document.querySelectorAll("#accuracy .switches button")[1]).borderLeftColor !== "rgb(0, 114, 178)", null, { timeout: 5000 }).catch(() => {});
+const inTheDark = await page.evaluate(() => [...document.querySelectorAll("#accuracy .switches button")].filter((b) => /^(softmax|linear:16)$/.test(b.textContent)).map((b) => getComputedStyle(b).borderLeftColor));
+check("in the dark, too", inTheDark.join(";") === "rgb(61, 155, 224);rgb(229, 233, 239)", inTheDark.join(";"));
+await page.emulateMedia({ colorScheme: "light" });
 
 // The keyboard.
 await page.locator("#accuracy .drawn").focus();

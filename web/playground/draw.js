@@ -10,6 +10,7 @@ export { escape as escapeText };
 export function number(x) {
     if (!Number.isFinite(x)) return Number.isNaN(x) ? "–" : String(x);
     const size = Math.abs(x);
+    if (size >= 1e4 && size < 1e9) return Number(x.toPrecision(4)).toLocaleString("en");
     return size !== 0 && (size < 1e-3 || size >= 1e5) ? x.toExponential(2) : x.toPrecision(4);
 }
 
@@ -45,32 +46,40 @@ function barPath(values, x, width, zero, scale) {
 }
 
 export const DRAGGABLE = 64;
-const WIDTH = 960, HALF = 450, HEIGHT = 250, TOP = 24;
+const NARROW = 600, HEIGHT = 250, TOP = 24, STRIP = 62;
 
-/** Logits on the left, a strip of coefficients for each policy on the right. Results get the smallest weight on the way. */
-export function drawBars(logits, results) {
+/** The width to draw a picture of an element in, so that its text has the size of text. */
+export const widthOf = (element) => Math.round(Math.min(960, Math.max(300, element.clientWidth || 960)));
+
+/**
+ * Logits, and a strip of coefficients for each policy: on the right, or below where the picture is narrow. Results get the
+ * smallest weight on the way.
+ */
+export function drawBars(logits, results, width) {
+    const isNarrow = width < NARROW, half = isNarrow ? width : (width - 60) / 2, stripsAt = isNarrow ? HEIGHT + 20 : 0;
+    const height = Math.max(HEIGHT, stripsAt + STRIP * results.length + 4), each = (height - stripsAt - 4) / results.length;
     const shown = columns(logits, 256);
     const high = Math.max(1e-6, ...shown), low = Math.min(0, ...shown), scale = (HEIGHT - TOP - 20) / (high - low);
     const zero = TOP + high * scale;
     let inner = `<text x="0" y="14">logits${logits.length > 256 ? `, the largest of every ${Math.ceil(logits.length / 256)}` : ""}</text>`;
-    inner += `<path d="${barPath(shown, 0, HALF, zero, scale)}" fill="#8a97a8"/><path d="M0 ${zero}h${HALF}" stroke="#8a97a8"/>`;
+    inner += `<path d="${barPath(shown, 0, half, zero, scale)}" fill="#8a97a8"/><path d="M0 ${zero}h${half}" stroke="#8a97a8"/>`;
     if (logits.length <= DRAGGABLE) {
-        const step = HALF / logits.length;
+        const step = half / logits.length;
         logits.forEach((v, i) => {
             inner += `<rect class="handle" x="${i * step}" y="${TOP}" width="${step}" height="${HEIGHT - TOP}" tabindex="0" role="slider" ` +
                 `aria-label="logit ${i + 1}" aria-valuenow="${v.toFixed(3)}" aria-valuemin="-50" aria-valuemax="50" data-i="${i}"/>`;
         });
     }
-    const x = WIDTH - HALF, each = (HEIGHT - 4) / results.length;
+    const x = width - half;
     results.forEach((r, p) => {
-        const top = Math.max(1e-12, r.stats.maxProb), bottom = (p + 1) * each;
-        inner += `<text x="${x}" y="${p * each + 12}">${escape(r.name)}: largest ${number(r.stats.maxProb)}</text>`;
+        const top = Math.max(1e-12, r.stats.maxProb), at = stripsAt + p * each, bottom = at + each;
+        inner += `<text x="${x}" y="${(at + 14).toFixed(1)}">${escape(r.name)}: largest ${number(r.stats.maxProb)}</text>`;
         const strip = columns(r.weights, 256);
         r.smallest = strip.smallest;
-        inner += `<path d="${barPath(strip, x, HALF, bottom, (each - 18) / top)}" fill="${colours[p]}"/>`;
+        inner += `<path d="${barPath(strip, x, half, bottom, (each - 24) / top)}" fill="${colours[p]}"/>`;
     });
     const role = logits.length <= DRAGGABLE ? "group" : "img"; // an image has no sliders within
-    return { markup: svg(WIDTH, HEIGHT, "Logits and coefficients as bars", inner, role), low, scale, zero, smallest: shown.smallest };
+    return { markup: svg(width, height, "Logits and coefficients as bars", inner, role), height, low, scale, zero, smallest: shown.smallest };
 }
 
 /** What the curve over n can show; logarithmic ones over five decades or up to the number of items. */
@@ -94,9 +103,13 @@ function marksBetween(low, high, isLog) {
     return marks;
 }
 
-/** A measure over n, which is logarithmic; `acts` is where adaptive temperature changes something. */
-export function drawCurve(sizes, curves, n, acts, measure = curveMeasures.maxProb) {
-    const left = 56, right = 150, top = 20, bottom = 34, width = WIDTH - left - right, height = 300 - top - bottom;
+/**
+ * A measure over n, which is logarithmic; `acts` is where adaptive temperature changes something. Names stand beside the ends
+ * of their curves, or below where the picture is narrow.
+ */
+export function drawCurve(sizes, curves, n, acts, whole, measure = curveMeasures.maxProb) {
+    const isNarrow = whole < NARROW, left = 56, right = isNarrow ? 28 : 170, top = 20, height = 246, legend = 300;
+    const width = whole - left - right, step = isNarrow ? 4 : 2;
     const first = Math.log2(sizes[0]), last = Math.log2(sizes[sizes.length - 1]);
     const known = curves.flatMap((c) => c.stats.map(measure.of)).filter((v) => Number.isFinite(v) && v > 0);
     const low = measure.from(known), high = measure.to(sizes[sizes.length - 1], known);
@@ -106,7 +119,7 @@ export function drawCurve(sizes, curves, n, acts, measure = curveMeasures.maxPro
     let inner = `<text x="0" y="12">${escape(measure.label)}</text>`;
     if (acts) inner += `<rect x="${x(acts[0])}" y="${top}" width="${Math.max(2, x(acts[1]) - x(acts[0]))}" height="${height}" fill="#e69f00" fill-opacity=".13"/>`;
     for (const [v, text] of marksBetween(low, high, measure.isLog)) inner += `<path d="M${left} ${y(v).toFixed(1)}h${width}" stroke="#8a97a8" stroke-opacity=".35"/><text x="${left - 8}" y="${(y(v) + 4).toFixed(1)}" text-anchor="end">${text}</text>`;
-    for (let e = Math.ceil(first); e <= last + 1e-9; e += 2) inner += `<text x="${x(2 ** e)}" y="${300 - 14}" text-anchor="middle">${(2 ** e).toLocaleString("en")}</text>`;
+    for (let e = Math.ceil(first); e <= last + 1e-9; e += step) inner += `<text x="${x(2 ** e)}" y="${legend - 14}" text-anchor="middle">${(2 ** e).toLocaleString("en")}</text>`;
     if (measure.ceiling) inner += `<path d="M${sizes.map((s) => `${x(s).toFixed(1)} ${y(measure.ceiling(s)).toFixed(1)}`).join("L")}" fill="none" stroke="#8a97a8" stroke-dasharray="2 3"/><text x="${left + width - 4}" y="${y(measure.ceiling(sizes[sizes.length - 1])) + 16}" text-anchor="end">all items alike</text>`;
     inner += `<path d="M${x(n)} ${top}v${height}" stroke="#8a97a8" stroke-dasharray="3 3"/>`;
     const labels = [];
@@ -123,14 +136,22 @@ export function drawCurve(sizes, curves, n, acts, measure = curveMeasures.maxPro
         if (i && l.at < labels[i - 1].at + 14) l.at = labels[i - 1].at + 14;
     });
     for (let i = labels.length - 1, most = top + height + 6; i >= 0; i--, most = labels[i + 1].at - 14) labels[i].at = Math.min(labels[i].at, most);
-    for (const l of labels) inner += `<text x="${left + width + 6}" y="${l.at.toFixed(1)}" style="fill:${colours[l.p]};font-weight:600">${escape(l.name)}</text>`;
-    return svg(WIDTH, 300, `${measure.label} over the number of items`, inner);
+    labels.forEach((l, i) => {
+        const [x0, y0] = isNarrow ? [left, legend + 16 * i + 12] : [left + width + 6, l.at];
+        inner += `<path d="M${x0} ${(y0 - 4).toFixed(1)}h26" stroke="${colours[l.p]}" stroke-width="2.2" stroke-dasharray="${dashes[l.p]}"/>` +
+            `<text x="${x0 + 32}" y="${y0.toFixed(1)}">${escape(l.name)}</text>`;
+    });
+    return svg(whole, legend + (isNarrow ? 16 * labels.length + 4 : 0), `${measure.label} over the number of items`, inner);
 }
 
-/** Bars of one colour, with a tooltip each; `marked` stands out. */
-export function drawRow(values, tips, colour, marked = -1) {
-    const width = WIDTH, height = 170, top = Math.max(1e-12, ...values), step = width / values.length;
+/** Bars of one colour, with a tooltip each, and that of the largest written above it; `marked` stands out. */
+export function drawRow(values, tips, colour, width, marked = -1) {
+    const height = 170, top = Math.max(1e-12, ...values), step = width / values.length, largest = values.indexOf(top);
     let inner = "";
+    if (tips && largest >= 0) {
+        const at = (largest + 0.425) * step, anchor = at < width / 4 ? "start" : at > (3 * width) / 4 ? "end" : "middle";
+        inner += `<text x="${at.toFixed(1)}" y="13" text-anchor="${anchor}">${escape(tips[largest])}</text>`;
+    }
     values.forEach((v, i) => {
         const size = (v / top) * (height - 20);
         inner += `<rect x="${(i * step).toFixed(2)}" y="${(height - size).toFixed(2)}" width="${Math.max(0.5, step * 0.85).toFixed(2)}" height="${size.toFixed(2)}" fill="${i === marked ? "#d55e00" : colour}"/>`;

@@ -1,6 +1,6 @@
 // A trained max-retrieval head: sets are drawn, each policy answers, right answers are counted.
 import { attempt, byId, toggle } from "./page.js";
-import { colours, columns, drawRow, escapeText, number } from "./draw.js";
+import { colours, columns, drawRow, escapeText, number, widthOf } from "./draw.js";
 import { onPolicies, state } from "./row.js";
 
 const SEED = 20250701;
@@ -27,7 +27,7 @@ function drawSet() {
     }).join("");
     const low = set.logits.reduce((m, x) => Math.min(m, x), Infinity);
     const shown = Array.from(columns(set.logits, 512), (x) => x - low);
-    byId("head-picture").innerHTML = drawRow(shown, null, "#8a97a8", Math.floor((set.top * shown.length) / set.n));
+    byId("head-picture").innerHTML = drawRow(shown, null, "#8a97a8", widthOf(byId("head-picture")), Math.floor((set.top * shown.length) / set.n));
     byId("head-caption").textContent = `The head's logits for set ${index} of ${set.n.toLocaleString("en")} items; item ${(set.top + 1).toLocaleString("en")}, of class ${set.label}, has the highest priority (vermilion).`;
     return true;
 }

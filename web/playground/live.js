@@ -28,7 +28,11 @@ export class Live {
     }
 
     openModel(bytes) {
-        this.call("live_open_model", [this.put(bytes), bytes.length]);
+        try {
+            this.call("live_open_model", [this.put(bytes), bytes.length]);
+        } catch (error) {
+            throw new Error(error.message.replace(/^the file: /, "")); // the caller knows its name
+        }
         return { layers: this.exports.live_layers(), heads: this.exports.live_heads(), context: this.exports.live_context() };
     }
     start(prompt, policies) {

@@ -57,6 +57,7 @@ export function parseNumbers(text) {
                 if (row === 0 && numbers.length === 0) return; // a header
                 throw new Error(`line ${row + 1}: '${word.slice(0, 30)}' is not a number`);
             }
+            if (!Number.isFinite(Math.fround(value))) throw new Error(`line ${row + 1}: '${word.slice(0, 30)}' is too large`);
             numbers.push(value);
             if (numbers.length > MOST_ITEMS) throw new Error(`more than ${MOST_ITEMS.toLocaleString("en")} numbers`);
         }

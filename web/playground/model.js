@@ -1,6 +1,6 @@
 // A language model that writes, token by token, with its heads beside the text.
 import { attempt, byId, say } from "./page.js";
-import { drawRow, number, shade } from "./draw.js";
+import { drawRow, number, shade, widthOf } from "./draw.js";
 
 let live, whet, shape, policies = [], chosen = { layer: 0, head: 0 }, run = 0, tokens = [];
 
@@ -62,7 +62,7 @@ function showRow() {
     const weights = live.weights();
     if (weights.length === 0) return;
     const tips = Array.from(weights, (w, i) => `“${visible(tokens[i] ?? "")}” ${number(w)}`);
-    byId("row-picture").innerHTML = drawRow(Array.from(weights), tips, "#0072b2");
+    byId("row-picture").innerHTML = drawRow(Array.from(weights), tips, "#0072b2", widthOf(byId("row-picture")));
     byId("row-caption").textContent = `Layer ${chosen.layer}, head ${chosen.head}: weights of the last token over ${weights.length} tokens.`;
 }
 
@@ -92,6 +92,7 @@ function choosePolicy() {
 function write() {
     choosePolicy();
     const mine = ++run, wanted = Number(byId("model-steps").value);
+    if (byId("status").classList.contains("problem")) say(""); // it is past
     tokens = [];
     live.watch(chosen.layer, chosen.head);
     live.start(byId("prompt").value, policies);
@@ -114,10 +115,14 @@ export function startModel(module, library, builtIn) {
     live = module;
     whet = library;
     byId("policy-names").innerHTML = whet.policies.map((p) => `<option value="${p.example}">`).join("");
-    byId("model-file").addEventListener("change", (event) => attempt(async () => {
-        const [file] = event.target.files;
+    const take = (file) => attempt(async () => {
         if (file && open(new Uint8Array(await file.arrayBuffer()), file.name)) write();
-    }, "file"));
+    }, "file");
+    byId("model-file").addEventListener("change", (event) => take(event.target.files[0]));
+    addEventListener("drop", (event) => {
+        const [file] = event.dataTransfer.files;
+        if (file?.name.endsWith(".gguf")) take(file);
+    });
     byId("model-run").addEventListener("click", () => attempt(() => {
         if (!shape) throw new Error("choose a GGUF file first");
         write();

@@ -1,15 +1,15 @@
 // One row of logits under several policies: controls, bars that can be dragged, numbers, and the curve over n.
 import { attempt, byId, say, toggle } from "./page.js";
-import { colours, curveMeasures, drawBars, drawCurve, escapeText, number, save } from "./draw.js";
+import { colours, curveMeasures, drawBars, drawCurve, escapeText, number, save, widthOf } from "./draw.js";
 import { makeLogits, MOST_ITEMS, parseNumbers, sources } from "./logits.js";
 import { presets } from "./presets.js";
 
-const MOST_POLICIES = 6;
+const MOST_POLICIES = 6, LINKED_NUMBERS = 256;
 const sizes = Array.from({ length: 17 }, (_, i) => 2 ** (i + 1));
 const defaults = { source: "needle", n: 16, scale: 6, seed: 1, policies: ["softmax", "adaptive", "adaptive:hold"], pasted: [1, 2, 3, 4], edits: {}, preset: 0 };
 
 export const state = { ...defaults };
-let whet, logits, results = [], curves = [], bars, curveTimer, listeners = [];
+let whet, logits, results = [], curves = [], bars, curveTimer, listeners = [], width = 960;
 
 export const onPolicies = (listener) => listeners.push(listener);
 export const rowResults = () => ({ logits, results, sizes, curves });
@@ -66,7 +66,7 @@ function link() {
     const { source, n, scale, seed, policies, edits, preset } = state, changed = changedFields();
     const kept = {
         source, n, scale, seed, policies, ...(preset >= 0 && { preset }), ...(Object.keys(edits).length && { edits }),
-        ...(source === "pasted" && { pasted: state.pasted.slice(0, 256) }), ...(Object.keys(changed).length && { fields: changed }),
+        ...(source === "pasted" && { pasted: state.pasted.slice(0, LINKED_NUMBERS) }), ...(Object.keys(changed).length && { fields: changed }),
     };
     return "#" + new URLSearchParams({ s: JSON.stringify(kept) });
 }
@@ -108,7 +108,7 @@ const spreadOf = () => results[0].stats.max - results[0].stats.min;
 function showNumbers() {
     const spread = spreadOf();
     const cells = (r) => {
-        const h = r.stats.entropyAfter, n = r.stats.n, isSoftmax = !Number.isNaN(h) && !/topk|max1|entmax|hardmax|sparsemax|sigmoid|stick|softpick/.test(r.name);
+        const h = r.stats.entropyAfter, n = r.stats.n, isSoftmax = !Number.isNaN(h) && !partsOf(r.name).map;
         const reach = Math.exp(spread * r.stats.beta), smallest = r.smallest;
         return [r.stats.maxProb, h, h / Math.log(n), Math.exp(h), r.stats.beta, isSoftmax ? 1 / n / reach : NaN, smallest, r.stats.maxProb, isSoftmax ? Math.min(1, reach / n) : NaN];
     };
@@ -123,17 +123,17 @@ function showCurve() {
     const acting = index < 0 ? [] : used.filter((_, i) => curves[index].stats[i].beta > 1.0001);
     const acts = acting.length ? [acting[0], acting[acting.length - 1]] : null;
     const measure = curveMeasures[byId("curve-measure").value];
-    byId("curve").innerHTML = drawCurve(used, curves, Math.min(state.n, used[used.length - 1]), acts, measure);
-    byId("curve-caption").textContent = `${measure.label[0].toUpperCase()}${measure.label.slice(1)} over the number of items.` + (acts ? ` Shaded: where ${curves[index].name} acts (β > 1), from ${acts[0].toLocaleString("en")} to ${acts[1].toLocaleString("en")} items.` : "");
+    byId("curve").innerHTML = drawCurve(used, curves, Math.min(state.n, used[used.length - 1]), acts, width, measure);
+    byId("curve-caption").textContent = `${measure.label.replace(/^[a-z]/, (c) => c.toUpperCase())} over the number of items.` + (acts ? ` Shaded: where ${curves[index].name} acts (β > 1), from ${acts[0].toLocaleString("en")} to ${acts[1].toLocaleString("en")} items.` : "");
 }
 
 function showBars() {
     const focused = document.activeElement?.dataset?.i;
-    const drawn = drawBars(logits, results);
+    const drawn = drawBars(logits, results, width);
     bars = drawn;
     byId("bars").innerHTML = drawn.markup;
     if (focused !== undefined) byId("bars").querySelector(`[data-i="${focused}"]`)?.focus();
-    byId("bars-caption").textContent = logits.length <= 64 ? "Drag a bar on the left, or choose one and use the arrow keys." : `${logits.length.toLocaleString("en")} items.`;
+    byId("bars-caption").textContent = logits.length <= 64 ? "Drag a bar of the logits, or choose one and use the arrow keys." : `${logits.length.toLocaleString("en")} items.`;
 }
 
 /** Computes and shows everything again; the curve follows a moment later. */
@@ -243,7 +243,7 @@ function watchBars() {
     let dragged = -1;
     const valueAt = (event) => {
         const frame = box.firstChild.getBoundingClientRect();
-        return (bars.zero - ((event.clientY - frame.top) / frame.height) * 250) / bars.scale;
+        return (bars.zero - ((event.clientY - frame.top) / frame.height) * bars.height) / bars.scale;
     };
     box.addEventListener("pointerdown", (event) => {
         if (event.target.dataset.i === undefined) return;
@@ -258,6 +258,17 @@ function watchBars() {
         if (step === undefined || event.target.dataset.i === undefined) return;
         event.preventDefault();
         setLogit(Number(event.target.dataset.i), logits[event.target.dataset.i] + step);
+    });
+}
+
+// Pictures are as wide as the window allows.
+function watchWidth() {
+    width = widthOf(byId("bars"));
+    addEventListener("resize", () => {
+        if (width === widthOf(byId("bars"))) return;
+        width = widthOf(byId("bars"));
+        showBars();
+        showCurve();
     });
 }
 
@@ -339,11 +350,13 @@ export function startRow(library) {
     }
     byId("copy-link").addEventListener("click", async () => {
         const isCopied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
-        say(isCopied ? "The link is in the clipboard." : "The address of this page is the link.");
+        const most = state.source === "pasted" && state.pasted.length > LINKED_NUMBERS ? ` It has the first ${LINKED_NUMBERS} of the numbers.` : "";
+        say((isCopied ? "The link is in the clipboard." : "The address of this page is the link.") + most);
     });
     addEventListener("hashchange", () => { readLink(); readFields(); showPreset(state.preset); showPolicies(); update(); });
     watchBars();
     watchFiles();
+    watchWidth();
     showPreset(state.preset);
     showPolicies();
     update();

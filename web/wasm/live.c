@@ -45,7 +45,7 @@ typedef struct head_row {
     double entropy, entropy_after, beta, max_prob, argmax;
 } head_row;
 
-static struct {
+static struct open_model {
     lm_model model;
     lm_tokenizer tokenizer;
     lm_matrices matrices;
@@ -81,9 +81,11 @@ static void close_model(void) {
     memset(&live, 0, sizeof live);
 }
 
+/* A file that is refused leaves the model that was open before. */
 int EXPORT(live_open_model)(const void *bytes, size_t size);
 int live_open_model(const void *bytes, size_t size) {
-    close_model();
+    struct open_model before = live, opened;
+    memset(&live, 0, sizeof live);
     forget_problem();
     bool good =
         lm_gguf_read_memory(bytes, size, "the file", &live.model, &live.tokenizer, &problem) &&
@@ -94,8 +96,10 @@ int live_open_model(const void *bytes, size_t size) {
         live.weights = nn_floats(live.model.config.context);
         good = (live.logits && live.rows && live.weights) || lab_fail_memory(&problem);
     }
-    if (!good)
-        close_model();
+    opened = live;
+    live = good ? before : opened;
+    close_model();
+    live = good ? opened : before;
     return answer(good);
 }
 

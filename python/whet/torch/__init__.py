@@ -13,12 +13,11 @@ threads as torch uses. On other devices the same numbers are composed of torch's
 Only the CPU is at hand where this is developed: the other paths are tested on the CPU by forcing them (`force_path`).
 """
 
-import operator
 from typing import Any, Optional, Sequence, Union
 
 import torch
 
-from .._rows import Aux, requested
+from .._rows import Aux, integer, requested
 from . import _composed, _operator
 from ._attention import Attention, Inputs, Options, forward
 from ._composed import force_path, use_fused
@@ -49,9 +48,9 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_
         raise ValueError("attn_mask and is_causal cannot be combined: mask the future in attn_mask")
     if not 0 <= skip < 1:
         raise ValueError(f"skip is {skip}, not 0 to below 1")
-    if window is not None and operator.index(window) < 0:
+    if window is not None and integer("window", window) < 0:
         raise ValueError(f"window is {window}; it is a number of keys, or None for all of them")
-    if not -_FARTHEST <= operator.index(offset) <= _FARTHEST:
+    if not -_FARTHEST <= integer("offset", offset) <= _FARTHEST:
         raise ValueError(f"offset is {offset}, beyond {_FARTHEST} in size")
     if torch.is_autocast_enabled() or torch.is_autocast_cpu_enabled():
         query, key, value = _of_one_type(query, key, value)

@@ -36,7 +36,8 @@ _forced = threading.local()
 
 @contextlib.contextmanager
 def force_path(path: str) -> Iterator[None]:
-    """Makes calls of this thread take one of PATHS, whatever the device: for tests and comparisons."""
+    """Makes calls of this thread take a path, "library", "two calls", "composed" or "cpu", whatever the device: for tests and
+    comparisons."""
     if path not in PATHS:
         raise ValueError(f"unknown path {path!r}; there are {', '.join(PATHS)}")
     before = getattr(_forced, "path", None)
@@ -201,11 +202,16 @@ def _composed(inputs: Inputs, chosen: Chosen, options: Options, dropout: float) 
     return (weights @ v.to(wide)).to(q.dtype), aux
 
 
-def _entropy(e: torch.Tensor, lse: torch.Tensor) -> torch.Tensor:
-    """Of rows of logits, in which -inf counts nothing."""
-    finite = torch.where(torch.isinf(e) & (e < 0), torch.zeros_like(e), e)
-    p = torch.exp(e - lse[..., None])
-    return lse - (p * finite).sum(-1)
+# Logits that far below the largest one have a weight of zero, which times -inf would be NaN.
+_LEAST = -1e30
+
+
+def _entropy(e: torch.Tensor, gone: torch.Tensor) -> torch.Tensor:
+    """Of rows of logits relative to the largest one: in float32, lse - mean of large logits would lose the digits that they share.
+    Those that are gone are 0, and count nothing."""
+    e = e.clamp(min=_LEAST)
+    lse = torch.logsumexp(e.masked_fill(gone, -math.inf), -1)
+    return lse - (torch.exp(e - lse[..., None]).masked_fill(gone, 0) * e).sum(-1)
 
 
 def normalise(e: torch.Tensor, chosen: Chosen, position: torch.Tensor, sink: Optional[torch.Tensor],
@@ -215,26 +221,30 @@ def normalise(e: torch.Tensor, chosen: Chosen, position: torch.Tensor, sink: Opt
     if n == 0:
         # One entry that is masked, which is removed at the end.
         e = e.new_full((*e.shape[:-1], 1), -math.inf)
-    masked = torch.isinf(e) & (e < 0)
-    count = (~masked).sum(-1)
+    count = (e != -math.inf).sum(-1)
     whole = e if sink is None else torch.cat([e, sink[..., None].to(e)], -1)
-    is_empty = torch.zeros_like(count, dtype=torch.bool) if sink is not None else count == 0
+    # A row with NaN or +inf is NaN throughout.
+    is_bad = (torch.isnan(whole) | (whole == math.inf)).any(-1)
+    if given is not None:
+        is_bad = is_bad | torch.isnan(given) & (count > 0)
+    whole = whole.masked_fill(is_bad[..., None], math.nan)
+    gone = whole == -math.inf
     # A row without entries: any finite logits, whose weights are removed at the end.
-    whole = torch.where(is_empty[..., None], torch.zeros_like(whole), whole)
-    lse = torch.logsumexp(whole, -1)
-    entropy = torch.where(is_empty | (count == 0), torch.zeros_like(lse), _entropy(whole, lse))
+    is_empty = gone.all(-1)
+    whole, gone = whole.masked_fill(is_empty[..., None], 0), gone & ~is_empty[..., None]
+    largest = whole.detach().amax(-1, keepdim=True)
+    centred = torch.where(gone, torch.zeros_like(whole), (whole - largest).clamp(min=torch.finfo(e.dtype).min))
+    entropy = _entropy(centred, gone).masked_fill((is_empty | (count == 0)) & ~is_bad, 0)
     beta = betas(chosen, entropy, count.to(e), position) if given is None else given.to(e).clamp(0, 1e30)
-    beta = torch.where(count == 0, torch.ones_like(beta), beta)
-    sharp = torch.where(torch.isinf(whole) & (whole < 0), whole, beta[..., None] * torch.where(torch.isinf(whole), torch.zeros_like(whole), whole))
-    lse_after = torch.logsumexp(sharp, -1)
-    all_weights = torch.exp(sharp - lse_after[..., None])
-    all_weights = torch.where(is_empty[..., None], torch.zeros_like(all_weights), all_weights)
+    beta = beta.masked_fill(count == 0, 1).masked_fill(is_bad, math.nan)
+    sharp = beta.clamp(min=1e-30)[..., None] * centred
+    all_weights = torch.softmax(sharp.masked_fill(gone, -math.inf), -1).masked_fill(is_empty[..., None], 0)
     weights = all_weights[..., :e.shape[-1]]
-    empty = torch.full_like(lse, -math.inf)
-    aux = Aux(entropy=entropy, beta=beta.detach(), lse=torch.where(is_empty, empty, lse),
-              entropy_after=torch.where(is_empty, torch.zeros_like(lse), _entropy(sharp, lse_after)),
-              max=torch.where(is_empty, empty, whole.amax(-1)).detach(),
-              argmax=torch.where(count == 0, torch.full_like(count, -1), e.argmax(-1)), max_prob=all_weights.amax(-1).detach(),
+    lse = torch.logsumexp(centred.masked_fill(gone, -math.inf), -1) + largest[..., 0]
+    aux = Aux(entropy=entropy, beta=beta.detach(), lse=lse.masked_fill(is_empty, -math.inf),
+              entropy_after=_entropy(sharp, gone).masked_fill(is_empty, 0),
+              max=largest[..., 0].masked_fill(is_empty, -math.inf),
+              argmax=e.argmax(-1).masked_fill((count == 0) | is_bad, -1), max_prob=all_weights.amax(-1).detach(),
               sink_share=weights[..., 0].detach())
     return weights[..., :n], aux
 
@@ -267,7 +277,9 @@ def rows(x: torch.Tensor, chosen: Chosen, axis: int, mask: Any, sink: Any, beta:
     refuse_two_temperatures(chosen, beta)
     e = x.to(torch.float64 if x.dtype == torch.float64 else torch.float32).movedim(axis, -1)
     if mask is not None:
-        e = e + whole_mask(mask, x, axis).to(e)
+        added = whole_mask(mask, x, axis).to(e)
+        # Masked logits may hold anything.
+        e = (e + added).masked_fill(added == -math.inf, -math.inf)
     per_row = [None if given is None else for_each_row(name, given, e) for name, given in (("sink", sink), ("beta", beta))]
     weights, aux = normalise(e, chosen, e.new_zeros(e.shape[:-1]), *per_row)
     return weights.to(x.dtype).movedim(-1, axis), Aux((name, aux[name]) for name in names)

@@ -23,9 +23,10 @@ class Chosen(NamedTuple):
 class Policy(torch.nn.Module):
     """A policy whose parameters are trained.
 
-    policy  where training starts: a name or a `whet.Policy`, such as "adaptive", "ssmax:0.4" or "target:2"
+    policy  where training starts: a name or a `whet.Policy`, such as "adaptive" or "ssmax:0.4"
     heads   None: one set of parameters for all heads; a number: one set for each query head
-    learn   names of the parameters to train; default: those that the library calls learnable (coefficients, not thresholds)
+    learn   names of the parameters to train; default: those that the library calls learnable (coefficients, not thresholds).
+            Policies without any of these, such as "target:2", need names: learn=["H"]
 
     Pass it as `policy` to `whet.softmax` or `whet.attention`. `weight` has shape [heads or 1][parameters]; a polynomial's
     coefficient of H^k is held multiplied by 4^k, so that one learning rate suits all powers. `policy(head)` is the current

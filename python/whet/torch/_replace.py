@@ -24,11 +24,12 @@ def replace_attention(where: Union[None, torch.nn.Module, types.ModuleType] = No
     where    None: every call; an nn.Module: the calls that its forward makes; a Python module that has imported the function by
              name: the name in that module
     policy   of all heads, or a list with one for each query head
-    options  further arguments of `whet.attention`: window, softcap, sinks, bias, beta, offset
+    options  further arguments of `whet.attention`: window, softcap, sinks, bias, beta, skip, offset
 
-    Blocks may be nested; the innermost decides. Where torch.utils.checkpoint computes parts of the forward pass again, they must be
-    computed inside the block too: with a module, they are not, so replace every call there. Before torch 2.0, which has no such function, there is one inside the block.
-    nn.MultiheadAttention calls it in training only, unless torch.backends.mha.set_fastpath_enabled(False).
+    Blocks may be nested; the innermost decides. Versions of torch before 2.0, which lack the function, have it inside the block.
+    Where torch.utils.checkpoint computes parts of the forward pass again, it must do so inside the block, and for every call:
+    with a module, those parts would go to torch. nn.MultiheadAttention calls the function in training only, unless
+    torch.backends.mha.set_fastpath_enabled(False).
     """
     from . import attention
 

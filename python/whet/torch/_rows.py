@@ -1,6 +1,5 @@
 """softmax and entropy of tensors, with gradients."""
 
-import operator
 from ctypes import byref, sizeof
 from typing import Any, Optional, Tuple
 
@@ -127,14 +126,17 @@ def _plain_softmax(x: torch.Tensor, policy: Any) -> torch.Tensor:
 
 
 def _is_plain(x: torch.Tensor, policy: Any, axis: int) -> bool:
-    return (x.dtype == torch.float32 and x.numel() < 2 * VALUES_EACH and x.device.type == "cpu" and axis in (-1, x.dim() - 1) and x.dim() > 0 and x.is_contiguous() and not x.is_neg()
+    return (x.dtype == torch.float32 and x.numel() < 2 * VALUES_EACH and x.device.type == "cpu" and x.layout == torch.strided
+            and axis in (-1, x.dim() - 1) and x.dim() > 0 and x.is_contiguous() and not x.is_neg()
             and isinstance(policy, (str, Policy)) and not (x.requires_grad and torch.is_grad_enabled()) and not _composed.is_forced())
 
 
 def _checked_axis(x: torch.Tensor, axis: int) -> int:
+    if x.layout != torch.strided:
+        raise ValueError("x is sparse: pass x.to_dense()")
     if x.dim() == 0:
         raise ValueError("x is a single number; it must have rows")
-    axis = operator.index(axis)
+    axis = _rows.integer("axis", axis)
     if not -x.dim() <= axis < x.dim():
         raise ValueError(f"axis {axis} is out of range: x has {x.dim()} axes")
     return axis

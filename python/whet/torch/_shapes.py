@@ -20,11 +20,11 @@ def _flat(tensor: torch.Tensor, batch: Tuple[int, ...]) -> torch.Tensor:
 def _fitted(name: str, tensor: torch.Tensor, batch: Tuple[int, ...], wanted: Tuple[int, ...]) -> torch.Tensor:
     """A tensor that broadcasts to [batch ...][wanted ...], as [batch or 1][...] of as many axes as `wanted` and one; other axes of
     size one are left, the last is not."""
-    own = len(wanted)
+    own, given = len(wanted), tuple(tensor.shape)
     while tensor.dim() < own + len(batch):
         tensor = tensor[None]
     if tensor.dim() > own + len(batch) or any(size not in (1, full) for size, full in zip(tensor.shape, (*batch, *wanted))):
-        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, which does not broadcast to {(*batch, *wanted)}")
+        raise ValueError(f"{name} has shape {given}, which does not broadcast to {(*batch, *wanted)}")
     lead = tensor.shape[:len(batch)]
     if all(size == 1 for size in lead):
         tensor = tensor.reshape(1, *tensor.shape[len(batch):])
@@ -67,6 +67,8 @@ def fit(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: 
             raise TypeError(f"{name} is a {type(tensor).__name__}; attention takes tensors of torch")
         if tensor.dim() < 2:
             raise ValueError(f"{name} has shape {tuple(tensor.shape)}; it is [..., heads, positions, dim]")
+        if tensor.layout != torch.strided:
+            raise ValueError(f"{name} is sparse: pass {name}.to_dense()")
         if tensor.dtype != query.dtype:
             raise DtypeError(f"{name} has dtype {tensor.dtype}, query has {query.dtype}")
         if tensor.device != query.device:

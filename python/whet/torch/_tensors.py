@@ -86,7 +86,8 @@ def additive(name: str, mask: torch.Tensor) -> torch.Tensor:
     if mask.dtype == torch.bfloat16:
         return mask.float()
     if mask.dtype not in (torch.float32, torch.float16):
-        raise DtypeError(f"{name} has dtype {mask.dtype}; it is bool, float32, float16 or bfloat16")
+        hint = "float()" if mask.dtype.is_floating_point else "bool()"
+        raise DtypeError(f"{name} has dtype {mask.dtype}; it is bool, float32, float16 or bfloat16: pass {name}.{hint}")
     return mask
 
 

@@ -338,10 +338,10 @@ TEST(shares_are_means_over_seeds_and_differences_are_paired) {
     CHECK_NEAR(own->difference.mean, 0.5, 1e-12);
     /* of two values: 12.706 standard errors of 0.1 */
     CHECK_NEAR(own->difference.high - 0.5, 12.706 * 0.1, 1e-3);
-    CHECK_INT(results.rank_count, 2);
-    CHECK_INT(results.ranks[0].arm, 1);
-    CHECK_NEAR(results.ranks[0].right.mean, (0.75 + 1 + 0.6) / 3, 1e-12);
-    CHECK_NEAR(results.ranks[0].cost, 1.5, 1e-9);
+    CHECK_INT(results.standing_count, 2);
+    CHECK_INT(results.standings[0].arm, 1);
+    CHECK_NEAR(results.standings[0].right.mean, (0.75 + 1 + 0.6) / 3, 1e-12);
+    CHECK_NEAR(results.standings[0].cost, 1.5, 1e-9);
     league_results_free(&results);
     end_league(&l);
 }

@@ -111,11 +111,11 @@ size_t solve_task(const char *name, const uint32_t *question, size_t count, uint
     static const struct {
         const char *name;
         solver solve;
-    } table[] = {{"copy", solve_copy},           {"reverse", solve_reverse},
-                 {"sort", solve_sort},           {"2-back", solve_two_back},
-                 {"flip-flop", solve_flip_flop}, {"max", solve_max},
-                 {"recall", solve_recall},       {"needle", solve_needle},
-                 {"needle-keys", solve_needle},  {"variables", solve_variables}};
+    } table[] = {
+        {"copy", solve_copy},          {"reverse", solve_reverse},     {"sort", solve_sort},
+        {"2-back", solve_two_back},    {"flip-flop", solve_flip_flop}, {"max", solve_max},
+        {"recall", solve_recall},      {"recall-1", solve_recall},     {"needle", solve_needle},
+        {"needle-keys", solve_needle}, {"variables", solve_variables}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(table[i].name, name) == 0)
             return table[i].solve((text){question, count - 1}, answer);

@@ -114,3 +114,17 @@ TEST(the_entries_of_recall_fill_four_fifths) {
     CHECK_INT(entries, 80);
     task_sample_free(&sample);
 }
+
+TEST(recall_has_four_queries_and_its_easier_form_one) {
+    static const char *const names[] = {"recall", "recall-1"};
+    task_sample sample = {0};
+    for (size_t t = 0; t < 2; t++) {
+        size_t queries = 0;
+        REQUIRE(task_draw(task_find(names[t]), 64, 1, &sample));
+        for (size_t i = 0; i < sample.question; i++)
+            queries += sample.tokens[i] == TASK_SYMBOLS + 258;
+        CHECK_INT(queries, t == 0 ? 4 : 1);
+        CHECK_INT(sample.count - sample.question, 3 * queries);
+    }
+    task_sample_free(&sample);
+}

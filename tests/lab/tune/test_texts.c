@@ -13,13 +13,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// One token for each byte.
-static bool tokenize_bytes(void *context, const char *text, size_t length, lm_token_list *tokens,
-                           lab_error *error) {
+// One token for each byte; a model would be loaded at every call.
+static size_t tokenize_calls;
+
+static bool tokenize_bytes(void *context, const char *const *texts, size_t count,
+                           lm_token_list *lists, lab_error *error) {
     (void)context;
-    for (size_t i = 0; i < length; i++) {
-        if (!lm_token_list_add(tokens, (unsigned char)text[i])) {
-            return lab_fail_memory(error);
+    tokenize_calls++;
+    for (size_t i = 0; i < count; i++) {
+        for (const char *at = texts[i]; *at; at++) {
+            if (!lm_token_list_add(&lists[i], (unsigned char)*at)) {
+                return lab_fail_memory(error);
+            }
         }
     }
     return true;
@@ -56,9 +61,12 @@ TEST(files_of_one_folder_are_one_domain) {
                            file_at("one", "c", "ijklmnop")};
     tune_texts texts;
     lab_error error = {0};
+    tokenize_calls = 0;
     REQUIRE(tune_texts_read(paths, 3, &words, &texts, &error));
+    CHECK_INT(tokenize_calls, 1);
     REQUIRE(texts.count == 2);
     CHECK_STR(texts.domains[0].name, "one");
+    CHECK_INT(texts.domains[0].files[1].tokens, 8);
     CHECK_STR(texts.domains[1].name, "two");
     CHECK_INT(texts.domains[0].file_count, 2);
     CHECK_INT(texts.domains[0].tokens.count, 16);

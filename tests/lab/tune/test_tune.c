@@ -123,6 +123,7 @@ static tune_request request_of(tune_by by) {
                           .by = by,
                           .steps = 30,
                           .batch = 8,
+                          .looks = 6,
                           .seeds = 1,
                           .count = 48,
                           .validation_count = 24,

@@ -568,6 +568,9 @@ TEST(policies_are_refused_by_name) {
     REFUSED(whet_policy_parameters(&policy, NULL, 0), 0, "map is not a kind of policy");
     REFUSED(whet_policy_parameters(NULL, NULL, 0), 0, "policy is NULL");
     memset(&policy, 0, sizeof policy);
+    REFUSED(whet_policy_check(&policy, NULL, 0), WHET_ERROR_POLICY, "policy is zero-initialised");
+    policy = whet_policy_softmax();
+    policy.threshold = 1;
     REFUSED(whet_policy_check(&policy, NULL, 0), WHET_ERROR_POLICY, "threshold is set");
     policy = whet_policy_custom(NULL, NULL);
     REFUSED(whet_policy_check(&policy, NULL, 0), WHET_ERROR_POLICY, "function is NULL");

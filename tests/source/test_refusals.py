@@ -16,8 +16,6 @@ UNREACHED = {
     "queries is %zu: too many rows with %zu heads": "needs sizes of 32 bits",
     "%skeys is %zu: with %zu batches, %zu heads and %zu queries the workspace is larger than memory can be":
         "tensors that large do not fit the address range, which is checked first",
-    "attention.policies[%zu]: gradients of a map that depends on the order of keys need them all in one place":
-        "only libwhet_mpi plans parts, and it refuses such policies first",
     "this processor lacks WHET_ISA '%.60s'; supported here: %s": "depends on the processor",
 }
 CALL = re.compile(r"\b(?:whet_refuse|whet_policy_refuse|refuse_beta)\(")

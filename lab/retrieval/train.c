@@ -308,8 +308,8 @@ static bool train_alone(const nn_engine *engine, const retrieval_run *run, retri
     bool writes = run->folder.path && lab_is_first(run->ranks);
     bool is_begun = !writes || check_checkpoints(engine, run, error);
     if (heads) {
-        *heads = (retrieval_heads){.list = calloc(run->seed_count, sizeof *heads->list),
-                                   .count = run->seed_count};
+        *heads = (retrieval_heads){.list = calloc(run->seed_count, sizeof *heads->list)};
+        heads->count = heads->list ? run->seed_count : 0;
         if (!heads->list)
             is_begun = lab_fail_memory(error);
     }

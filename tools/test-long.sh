@@ -14,6 +14,7 @@ parts="
 check 8
 arm 9
 halves 2
+wasm 5
 mpi 4
 packages 6
 archive 18
@@ -41,6 +42,7 @@ run_part() {
     case $1 in
     check) cmake --preset release >/dev/null && tools/check.sh build/release ;;
     arm) long '^arm/' ;;
+    wasm) build wasm && tools/run-tests.sh build/wasm ;;
     mpi) long '^mpi/' ;;
     halves)
         if grep -q '^WHET_HOST_HAS_AVX512:.*=1$' build/release/CMakeCache.txt; then

@@ -329,7 +329,8 @@ def summary(record):
     processor = (f"One core of a virtual {record.bench['cpu']}" if record.run["virtual"]
                  else f"One core of {record.bench['cpu']}")
     intro = (f"{processor} ({record.bench['isa']}), {record.run['date']}, f32 unless noted. FMA peak is the\n"
-             "core's maximum rate of fused multiply-adds. Ratios to peers are from a run of their own:\n\n")
+             "core's maximum rate of fused multiply-adds. The last column is from another run, in which whet and\n"
+             "the others took turns:\n\n")
     return intro + table(("what", "whet", "time of others, relative to whet"), rows)
 
 

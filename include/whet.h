@@ -27,7 +27,7 @@
  *
  *     1. conventions     status codes, error messages, element types
  *     2. rows            statistics, whet_softmax, whet_entropy
- *     3. policies        by function, by name, of your own; whet_softmax_backward
+ *     3. policies        ready-made, by name, or your own; whet_softmax_backward
  *     4. attention       whet_attention_forward and whet_attention_backward
  *     5. advanced        plans and tasks, executors, the thread pool, instruction sets
  *
@@ -72,8 +72,8 @@ WHET_API const char *whet_version(void);
 
 /*
  * The result of a call. WHET_NOT_FINITE is not an error: at least one row was not
- * finite, which means that it held NaN or +inf (-inf only masks), or that a beta
- * given for it was NaN. The result of such a row is NaN, and all other rows are
+ * finite, which means that it or its sink held NaN or +inf (-inf only masks), or that
+ * a beta given for it was NaN. The result of such a row is NaN, and all other rows are
  * correct. The comments of the backward functions say which gradients become NaN,
  * and which leave the row out. With WHET_ERROR_ARGUMENT or any higher value, the
  * call was refused and wrote no results.
@@ -101,7 +101,7 @@ WHET_API const char *whet_status_text(whet_status status);
  *
  * Every function that refuses a call sets it; a call that succeeds, or returns
  * WHET_NOT_FINITE, leaves it alone. So look at it only after a refusal. It is
- * never NULL, and "" before the first refusal. Each thread has its own. The text
+ * never NULL; before the first refusal it is "". Each thread has its own. The text
  * stays valid until the next refusal on the same thread, or until the thread
  * ends; it is cut to 511 bytes. The wording may change between versions.
  */
@@ -314,8 +314,8 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *   exp:h0              max(1, exp(H - h0))
  *   target:H[:cap=C]    the beta in [1, C] at which the entropy of softmax(beta e) is
  *                       H, here a number of nats that you give (C = 256 by default);
- *                       1 if the entropy is below it at beta = 1, C if it is above it
- *                       even at C
+ *                       1 if the entropy at beta = 1 is already below H, C if the
+ *                       entropy at beta = C is still above H
  *   ssmax:s[:b[:g]]     s (ln n)^g + b; b = 0, g = 1 by default, g >= 0
  *   length:n0           max(1, ln n / ln n0), n0 > 1
  *   linear:n0           max(1, n / n0), n0 > 0
@@ -332,7 +332,8 @@ WHET_API whet_status whet_entropy(const whet_rows *rows, const whet_policy *poli
  *   entmax:a            alpha-entmax with alpha = a, 1 < a <= 2
  *   softmax1            exp(e) / (1 + sum exp(e))
  *   sigmoid[:b]         1 / (1 + exp(b - e)), b = ln n by default
- *   stick-breaking      sigma(e_i) * product over later j of (1 - sigma(e_j))
+ *   stick-breaking      sigma(e_i) * product over j > i of (1 - sigma(e_j)), with
+ *                       sigma(x) = 1 / (1 + exp(-x))
  *   softpick            max(exp(e) - 1, 0) / sum |exp(e) - 1|
  *
  * Every temperature takes :strength=s, s >= 0, which replaces beta by 1 + s (beta - 1).
@@ -375,9 +376,9 @@ typedef enum whet_policy_kind {
 
 /*
  * A temperature of your own. Returns beta for a row with these statistics, and
- * stores in *dbeta_dentropy its derivative with respect to the entropy (preset to
- * 0). It must be a pure function: it is called from several threads, and may be
- * called more than once for a row.
+ * stores the derivative of beta with respect to the entropy in *dbeta_dentropy,
+ * which is 0 on entry. It must be a pure function: it is called from several
+ * threads, and may be called more than once for a row.
  */
 typedef double (*whet_beta_function)(const whet_stats *stats, double *dbeta_dentropy,
                                      void *context);
@@ -478,7 +479,7 @@ WHET_API double whet_policy_beta(const whet_policy *policy, const whet_stats *st
 
 /*
  * Gradients with respect to the parameters of a policy, so that they can be
- * trained. Each derivative is in the field of the same name as in whet_policy.
+ * trained. Each derivative has the name that its parameter has in whet_policy.
  * Parameters without influence get 0: unused fields, a polynomial's coefficients
  * where the threshold or the floor determines beta, all parameters where beta is
  * clamped. threshold, floor and the k of topk have no derivative. For target, the
@@ -555,11 +556,11 @@ typedef struct whet_rows_backward {
  * differentiated among the entries it kept; hardmax has gradient 0. Masked entries
  * get gradient 0, and the gradients that arrive at them are ignored.
  *
- * A row is not finite if its logits, or the gradients at its unmasked entries,
- * contain NaN, an infinity other than a masking -inf, or numbers beyond 1e34 (whose
- * sums could exceed the range of a float). Such a row gets NaN and is left out of
- * policy_grad; the call returns WHET_NOT_FINITE and sets *first_bad_row as
- * whet_softmax does.
+ * Here a row is also not finite if the gradients that arrive at its unmasked entries
+ * contain NaN or an infinity. Logits or gradients beyond 1e34 in magnitude may have
+ * the same effect, because their sums may exceed the range of a float. A row that is
+ * not finite gets NaN and is left out of policy_grad; the call returns
+ * WHET_NOT_FINITE and sets *first_bad_row as whet_softmax does.
  *
  * A gradient is the sum of a direct term and a term through beta. The error of any
  * gradient is at most 5e-6 times the largest such term in its row; for target it may
@@ -608,14 +609,13 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  * number of visible keys: those that causality, the window, the mask and the bias do
  * not exclude.
  *
- * A sink is an additional logit of a head, without a value. It takes part in the
- * entropy and in the normalisation and is multiplied by beta, but it is not
- * counted in n. max and max_prob of a row may be those of its sink. For softmax and
- * every other map except sigmoid and stick-breaking, the sink is an additional entry,
- * and its share of the weight goes to no value. For sigmoid and stick-breaking, the
- * sink changes the result only through beta: sigmoid does not normalise, and in
- * stick-breaking the sink comes before the first key and takes only what the keys
- * left over.
+ * A sink is an additional logit of a head, without a value. It counts in the entropy
+ * and is multiplied by beta, but it is not counted in n. max and max_prob of a row
+ * may be those of its sink. For softmax and every other map except sigmoid and
+ * stick-breaking, the sink takes a share of the weight, which goes to no value. For
+ * sigmoid and stick-breaking, it changes the result only through beta: sigmoid does
+ * not normalise, and in stick-breaking the sink comes before the first key and takes
+ * only what the keys left over.
  *
  * Masked keys and their values contribute nothing, whatever they hold: unused
  * slots of a cache may contain NaN. Queries are computed in groups: when decoding,
@@ -659,9 +659,9 @@ WHET_API size_t whet_policy_parameters(const whet_policy *policy, whet_parameter
  *
  * A row of a quantised type is a sequence of whole blocks without gaps:
  * head_dim (for k) or value_dim (for v) must be a multiple of 32. Address and
- * strides must be even; the element stride is ignored. Every element is exactly
- * representable in f32, unless its type has a minimum. A scale or minimum that
- * is not finite affects only the queries that see its position.
+ * strides must be even; the element stride is ignored. Elements are converted to
+ * f32 exactly; those of types with a minimum m (q4_1, q5_1) are rounded. A scale or
+ * minimum that is not finite affects only the queries that see its position.
  *
  * For WHET_CUSTOM, to_f32 converts one position's row of n elements to floats.
  * The element stride is ignored; the other strides must be given.
@@ -700,7 +700,7 @@ typedef struct whet_mask {
 
 /*
  * A bias for each (batch, head, key), added to the logits like the mask: for
- * example the decay of a forgetting gate. Strides in bytes for
+ * example the decay of a forget gate. Strides in bytes for
  * [batch][head][key]. A stride of zero repeats the bias along that axis; for keys,
  * it means contiguous. -inf masks the key.
  */
@@ -723,12 +723,12 @@ enum { WHET_CAUSAL = 1u };
 
 /* Flag: a query's output and statistics have the same bits however the work is batched. They do
  * not depend on how many other queries are in the call, on how a prompt is divided into calls, or
- * on other keys in k and v, as long as these are masked for the query, its own keys keep their
- * indices in k and v, and the number of heads is the same. To achieve this, keys are divided at
- * fixed positions, and a call with many queries uses the loops that decode single queries. (With
- * or without the flag, results do not depend on the number of threads.) Outputs are as accurate as
- * without the flag. It cannot be combined with skip (WHET_ERROR_UNSUPPORTED), and does not apply to
- * gradients and max_logits. docs/PERFORMANCE.md says what it costs. */
+ * on what else is in k and v. This holds as long as every key that the query sees keeps its index,
+ * all others are masked for it, and the number of heads stays the same. To achieve this, keys are
+ * divided at fixed positions, and a call with many queries uses the loops that decode single
+ * queries. (With or without the flag, results do not depend on the number of threads.) Outputs are
+ * as accurate as without the flag. It cannot be combined with skip (WHET_ERROR_UNSUPPORTED), and
+ * does not apply to gradients and max_logits. docs/PERFORMANCE.md says what it costs. */
 enum { WHET_INVARIANT = 2u };
 
 /* Description of attention. size, the shape, q, k, v and out are required. */
@@ -782,9 +782,10 @@ typedef struct whet_executor whet_executor;
  *     whet_attention_forward(&attention, &executor, NULL);
  *
  * Allocates memory once and frees it before it returns; whet_attention_execute
- * below allocates nothing. If a row has NaN or +inf among its logits, its output
- * is NaN, the call returns WHET_NOT_FINITE, and *first_bad_row is set to the index
- * of the first such row in [batch][head][query]. first_bad_row may be NULL.
+ * below allocates nothing. If a row is not finite (see whet_status), its output is
+ * NaN, the call returns WHET_NOT_FINITE, and *first_bad_row is set to the index of the
+ * first such row in [batch][head][query]. first_bad_row may be NULL. What is not finite
+ * in values shows in the outputs, not in the status.
  */
 WHET_API whet_status whet_attention_forward(const whet_attention *attention,
                                             const whet_executor *executor, uint64_t *first_bad_row);
@@ -796,12 +797,13 @@ WHET_API whet_status whet_attention_forward(const whet_attention *attention,
  * the statistics that the forward pass wrote; attention.out is ignored and may be
  * zero.
  *
- * Set q.data, k.data, v.data and bias.data, and the pointers to the gradients of
- * policies, sinks, slopes and betas, to say which gradients you want. The gradients
- * are overwritten, not added to. None may overlap an input or another output. The
- * gradient of a parameter is the sum over all rows of its head or policy. Asking
- * for gradients of sinks or slopes that were not given returns WHET_ERROR_ARGUMENT;
- * asking for those of quantised or custom k and v returns WHET_ERROR_UNSUPPORTED.
+ * A gradient is computed if its pointer is set: q.data, k.data, v.data and bias.data
+ * of this struct, policies, sinks, alibi_slopes and betas; leave the others NULL. The
+ * gradients are overwritten, not added to. None may overlap an input or another
+ * output. Those of sinks, slopes and parameters of policies are summed over all rows
+ * that use them. Asking for gradients of sinks or slopes that were not given returns
+ * WHET_ERROR_ARGUMENT; asking for those of quantised or custom k and v returns
+ * WHET_ERROR_UNSUPPORTED.
  */
 typedef struct whet_gradients {
     size_t size; /* sizeof(whet_gradients) */
@@ -839,8 +841,8 @@ typedef struct whet_gradients {
  * If a row is not finite (in its logits, in the values it sees, or in the
  * gradients that arrive at it), the call returns WHET_NOT_FINITE and sets
  * *first_bad_row as whet_attention_forward does. The gradients of that row's query
- * and beta, and of the keys, values and biases it sees, are NaN; the gradients of
- * parameters leave it out.
+ * and beta, and of the keys, values and biases it sees, are NaN; those of policies,
+ * sinks and slopes leave the row out.
  *
  * Gradients are within 1e-5 of exact arithmetic, relative to the terms they are
  * summed from, unless logits or betas are very large. This holds even in rows that

@@ -88,5 +88,6 @@ appears "$SCRATCH/broken.json.partial"
 kill -9 $process
 wait $process 2>/dev/null
 run_tune "$SCRATCH/broken.json" --forward --gradients --by head --learn-context 32 --passes 64 --steps 8 --looks 2 --rate 0.1 --threads 2
-check "a killed run continues with the same bits there, too" cmp "$SCRATCH/learned.json" "$SCRATCH/broken.json"
+check "a killed run continues there, too" [ "$status $(cat "$SCRATCH/err")" = "0 " ]
+check "with the same bits" cmp "$SCRATCH/learned.json" "$SCRATCH/broken.json"
 finish

@@ -13,7 +13,7 @@ set(whet_long_tests "^arm/|^mpi/(backward|prefill)@mpich$|^source/archive$|^pack
 
 set(whet_slow_tests
     "^attention/(backward(_plan)?|skip)@|^mpi/|^(install/install|memory/valgrind|python/wheel|python/examples|docs/site|docs/examples|web/library|web/playground|web/explorer|report/page|report/tune_page|reference/torch|plugin/llama/models)$"
-    "^cli/(league|lm_train|reproduce|reproduce_clrs|retrieval|tune|tune_forward)$|^lab/(league/league|lm/(gradients|torch|train)|retrieval/(torch|retrieval_faults))$|^lab/model/probe@|^lab/tune/llama_judge|^lab/tune/(calibrate|tune)$"
+    "^cli/(league|lm_train|reproduce|reproduce_clrs|retrieval|tune|tune_forward|tune_gradients)$|^lab/(league/league|lm/(gradients|torch|train)|retrieval/(torch|retrieval_faults))$|^lab/model/probe@|^lab/tune/llama_judge|^lab/tune/(calibrate|tune)$"
     # One instruction set is enough for a first look: that of most processors.
     "@(scalar|avx512|avx512-halves)$")
 list(JOIN whet_slow_tests "|" whet_slow_tests)

@@ -41,7 +41,7 @@ static bool take_factor(const char *text, const char *name, double *factor) {
     if (strncmp(text, name, length) != 0 || text[length] != ':')
         return false;
     const char *number = text + length + 1;
-    if (number[0] < '0' || number[0] > '9')
+    if (number[0] < '0' || number[0] > '9' || number[1] == 'x' || number[1] == 'X')
         return false;
     *factor = strtod(number, &end);
     return *end == '\0' && *factor >= 1 && *factor <= FACTOR_MAX;

@@ -42,7 +42,7 @@ cat "$WHET_SOURCE_DIR/docs/INSTALL.md" "$WHET_SOURCE_DIR/docs/TESTING.md" >"$SCR
 cp "$SCRATCH/learn/2.txt" "$SCRATCH/judge/again.txt"
 printf 'text \0 with a zero' >"$SCRATCH/zero.txt"
 : >"$SCRATCH/empty.txt"
-tune=(tune "$model" --text "$SCRATCH"/learn/*.txt --context 64 --count 8 --validation-count 4 --check-count 8 --steps 6 --seeds 1)
+tune=(tune "$model" --text "$SCRATCH"/learn/*.txt --context 64 --count 8 --validation-count 4 --check-count 8 --steps 6 --seeds 1 --yes)
 
 refuses "a text in two places" '' '' \
     "whet tune: $SCRATCH/learn/2.txt of --text is the same text as $SCRATCH/judge/again.txt of --check; keep them apart\n" \

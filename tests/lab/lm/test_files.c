@@ -564,8 +564,9 @@ TEST(position_scalings_are_kept_in_both_kinds_of_files) {
 }
 
 TEST(a_scaling_replaces_the_one_before_and_unknown_ones_are_refused) {
-    static const char *const wrong[] = {"",       "yarn",      "yarn:",   "yarn:0.5", "yarn:x",
-                                        "ntk:2x", "linear:-1", "cubic:2", "yarn:nan", "linear:1e9"};
+    static const char *const wrong[] = {"",         "yarn",       "yarn:",     "yarn:0.5",
+                                        "yarn:x",   "ntk:2x",     "linear:-1", "cubic:2",
+                                        "yarn:nan", "linear:1e9", "yarn:0x2"};
     lm_config c = config_of(LM_SWIGLU, true);
     uint32_t context = c.context;
     lab_error error = {0};

@@ -168,10 +168,11 @@ void whet_decode_weigh_early(decode_work *w, size_t r, size_t low, size_t high);
 void whet_decode_weigh_chunk(decode_work *w);
 void whet_decode_choose_blocks(decode_work *w);
 
-/* Copies the weights of keys [from, to) to w->weights, which begin at key `low`: zeros where their
- * head leaves them out. Once a chunk's values are added, its outputs are multiplied by what weights
- * that were made early still lack. */
-void whet_decode_take_weights(decode_work *w, size_t low, size_t from, size_t to);
+/* Makes the weights of keys [from, to) zero where their head leaves them out; and copies weights to
+ * w->weights, which begin at key `low`. Once a chunk's values are added, its outputs are multiplied
+ * by what weights that were made early still lack. */
+void whet_decode_clear_left_out(const decode_work *w, size_t from, size_t to);
+void whet_decode_copy_weights(decode_work *w, size_t low, size_t from, size_t to);
 void whet_decode_finish_outputs(decode_work *w);
 
 /* The next keys from *to on, up to `high`, that some head does not leave out; false for none. */

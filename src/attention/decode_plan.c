@@ -114,9 +114,11 @@ static size_t keys_in_sight(const whet_attention *a) {
     return seen < a->keys ? seen : a->keys;
 }
 
-/* Keys per chunk for a number of heads per task. */
+/* Keys per chunk for a number of heads per task: whole parts, whose maxima and blocks, whose
+ * weights are those of one task. */
 static size_t chunk_of(size_t heads) {
-    return CHUNK / heads > CHUNK_LEAST ? CHUNK / heads : CHUNK_LEAST;
+    size_t keys = CHUNK / heads / KERNEL_PART * KERNEL_PART;
+    return keys > CHUNK_LEAST ? keys : CHUNK_LEAST;
 }
 
 /* Tasks with work, over all slices, for a number of heads per task. */
@@ -347,9 +349,11 @@ query_row whet_decode_row_at(const decode_work *w, size_t r) {
 }
 
 void whet_decode_visible_keys(const decode_work *w, size_t *low, size_t *high) {
-    *low = SIZE_MAX;
-    *high = 0;
-    for (size_t r = 0; r < w->shape.row_count; r++) {
+    const whet_attention *a = w->slice.attention;
+    bool all = !w->set && a->window == 0 && !(a->flags & WHET_CAUSAL);
+    *low = all ? 0 : SIZE_MAX;
+    *high = all ? a->keys : 0;
+    for (size_t r = 0; !all && r < w->shape.row_count; r++) {
         query_row row = whet_decode_row_at(w, r);
         widen_limits(&row, low, high);
     }

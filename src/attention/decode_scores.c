@@ -73,11 +73,18 @@ static void find_extremes(const decode_work *w, const float *logits, size_t low,
     piece->argmax += low;
 }
 
-/* A chunk's share of a row's statistics; z and s only if they will be needed. */
-static whet_stats piece_of(const decode_work *w, const float *logits, size_t low, size_t count) {
+/* Whether a row needs z and s, or more of its statistics, before its coefficients are known. */
+static bool needs_sums(const decode_work *w, const query_row *row) {
+    return w->shape.summed || w->shape.extremes || (row->temperature->needs & NEEDS_SEARCH) ||
+           whet_decode_has_exponentials(row->map);
+}
+
+/* A chunk's share of a row's statistics, z and s only if they will be needed; `max` is the largest
+ * logit. */
+static whet_stats piece_of(const decode_work *w, const query_row *row, const float *logits,
+                           size_t low, size_t count, float max) {
     const kernels *k = w->shape.kernels;
     whet_stats piece = whet_stats_empty();
-    float max = k->max(logits, count);
     if (max == -INFINITY) {
         piece.n = k->count(logits, count);
         if (piece.n)
@@ -91,6 +98,10 @@ static whet_stats piece_of(const decode_work *w, const float *logits, size_t low
     if (w->shape.fused) {
         piece.n = count;
         return piece;
+    }
+    if (!needs_sums(w, row)) {
+        piece.n = k->count(logits, count);
+        return k->has_nan(logits, count) ? whet_stats_not_finite(piece.n) : piece;
     }
     row_sums sums = {0, 0, 0};
     k->sums(logits, count, max, whet_exp2_scale(1.0), &sums);
@@ -113,15 +124,20 @@ static void complete_chunk(const decode_work *w, float *logits, size_t low, size
         logits[j] = -INFINITY;
 }
 
-/* The largest logits of a row's parts, all of whose coefficients are stored until they are known.
- */
-static void note_parts(decode_work *w, size_t r, size_t low, size_t high) {
+/* The largest logits of a row's parts, all of whose coefficients are stored until they are known;
+ * returns that of all of them. */
+static float note_parts(decode_work *w, size_t r, size_t low, size_t high) {
+    const kernels *k = w->shape.kernels;
     const float *logits = w->logits + r * w->logits_stride;
-    for (size_t j = low, end; j < high; j = end) {
-        end = decode_part_end(j, high);
-        w->part_max[r * w->parts + j / ROW_PART] = w->shape.kernels->max(logits + j, end - j);
-        w->part_live[r * w->parts + j / ROW_PART] = true;
-    }
+    size_t first = r * w->parts + low / ROW_PART;
+    size_t parts = low < high ? (high - 1) / ROW_PART - low / ROW_PART + 1 : 0;
+    size_t begun = low % ROW_PART && parts > 0 ? 1 : 0; /* a part that begins before `low` */
+    size_t from = begun ? decode_part_end(low, high) : low;
+    if (begun)
+        w->part_max[first] = k->max(logits + low, from - low);
+    k->max_parts(logits + from, high - from, w->part_max + first + begun);
+    memset(w->part_live + first, true, parts);
+    return k->max(w->part_max + first, parts);
 }
 
 void whet_decode_score_chunk(decode_work *w) {
@@ -140,11 +156,13 @@ void whet_decode_score_chunk(decode_work *w) {
             from = w->start;
             to = w->start + w->shape.chunk_keys;
         }
-        w->pieces[w->chunk * w->row_count + r] = piece_of(w, logits + from, from, to - from);
+        bool in_parts = w->part_max && !whet_decode_has_exponentials(row.map);
+        float max = in_parts ? note_parts(w, r, low, high)
+                             : w->shape.kernels->max(logits + from, to - from);
+        w->pieces[w->chunk * w->row_count + r] =
+            piece_of(w, &row, logits + from, from, to - from, max);
         if (w->maxima)
             w->maxima[w->chunk * w->row_count + r] = max_or_nan(w, logits + from, to - from);
-        if (w->part_max && !whet_decode_has_exponentials(row.map))
-            note_parts(w, r, low, high);
         if (decode_weighs_early(w) && whet_decode_has_exponentials(row.map))
             whet_decode_weigh_early(w, r, low, high);
     }

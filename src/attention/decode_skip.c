@@ -8,10 +8,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Where row r of the task's heads has the weight of a block. */
-static float *block_weight(const decode_work *w, size_t r, size_t block) {
+/* Where row r of the task's heads has the weight of block 0. */
+static float *block_weights_of(const decode_work *w, size_t r) {
     size_t rows = w->shape.row_count, blocks = skip_block_count(w->slice.attention->keys);
-    return w->block_weights + (r / rows * blocks + block) * rows + r % rows;
+    return w->block_weights + r / rows * blocks * rows + r % rows;
+}
+
+/* The same of the block of key j. */
+static float *block_weight(const decode_work *w, size_t r, size_t j) {
+    return block_weights_of(w, r) + j / SKIP_KEYS * w->shape.row_count;
 }
 
 /* The end of the block of key j, or of the chunk. */
@@ -36,18 +41,35 @@ static double mapped_block(const decode_work *w, size_t r, size_t from, size_t t
         if (!is_live || j < row.low || j >= row.high)
             weights[j] = 0;
     double sum = sum_of(weights + from, to - from);
-    *block_weight(w, r, from / SKIP_KEYS) = (float)sum;
+    *block_weight(w, r, from) = (float)sum;
     return sum;
 }
 
-/* Exponentials of the logits [from, to) relative to `max`, in their place; returns their sum, which
- * is also noted for the block. */
-static double weigh_block(const decode_work *w, size_t r, size_t from, size_t to, float max,
-                          float exp2_scale) {
-    float *logits = w->logits + r * w->logits_stride + from;
-    double sum = w->shape.kernels->exp_store(logits, to - from, max, exp2_scale, logits);
-    *block_weight(w, r, from / SKIP_KEYS) = (float)sum;
-    return sum;
+/* Exponentials of the logits [from, to), of whole blocks but for the last, relative to `max`, in
+ * their place; adds their sums to `z`, block by block, and notes those. */
+static void weigh_blocks(const decode_work *w, size_t r, size_t from, size_t to, float max,
+                         float exp2_scale, double *z) {
+    enum { BLOCKS = 16 };
+    float sums[BLOCKS];
+    float *logits = w->logits + r * w->logits_stride;
+    float *weight = block_weight(w, r, from);
+    for (size_t j = from, end; j < to; j = end) {
+        end = to - j < BLOCKS * SKIP_KEYS ? to : j + BLOCKS * SKIP_KEYS;
+        w->shape.kernels->exp_parts(logits + j, end - j, max, exp2_scale, logits + j, sums);
+        for (size_t b = 0; b < skip_block_count(end - j); b++) {
+            weight[b * w->shape.row_count] = sums[b];
+            *z += (double)sums[b];
+        }
+        weight += BLOCKS * w->shape.row_count;
+    }
+}
+
+/* The same from any key on. */
+static void weigh_keys(const decode_work *w, size_t r, size_t low, size_t high, float max,
+                       float exp2_scale, double *z) {
+    size_t first = low % SKIP_KEYS ? block_end(low, high) : low;
+    weigh_blocks(w, r, low, first, max, exp2_scale, z);
+    weigh_blocks(w, r, first, high, max, exp2_scale, z);
 }
 
 /* The weights of row r in a chunk, and the sums of blocks and chunk. */
@@ -59,10 +81,11 @@ static chunk_sums weigh_row(const decode_work *w, size_t r, size_t low, size_t h
     double z = 0;
     if (w->slice.attention->stats && !state->mapped)
         k->sums(logits + low, high - low, state->max, state->exp2_scale, &sums);
-    for (size_t j = low, end; j < high; j = end) {
+    if (!state->mapped)
+        weigh_keys(w, r, low, high, state->max, state->exp2_scale, &z);
+    for (size_t j = low, end; state->mapped && j < high; j = end) {
         end = block_end(j, high);
-        z += state->mapped ? mapped_block(w, r, j, end)
-                           : weigh_block(w, r, j, end, state->max, state->exp2_scale);
+        z += mapped_block(w, r, j, end);
     }
     if (state->mapped) /* its coefficients are normalised; NaN spoils the row all the same */
         z = isnan(z) ? z : 0;
@@ -70,8 +93,9 @@ static chunk_sums weigh_row(const decode_work *w, size_t r, size_t low, size_t h
 }
 
 static void clear_block_weights(const decode_work *w, size_t r, size_t low, size_t high) {
-    for (size_t j = low; j < high; j = block_end(j, high))
-        *block_weight(w, r, j / SKIP_KEYS) = 0;
+    float *weight = block_weight(w, r, low);
+    for (size_t j = low; j < high; j = block_end(j, high), weight += w->shape.row_count)
+        *weight = 0;
 }
 
 void whet_decode_weigh_early(decode_work *w, size_t r, size_t low, size_t high) {
@@ -85,10 +109,7 @@ void whet_decode_weigh_early(decode_work *w, size_t r, size_t low, size_t high) 
         memset(logits + low, 0, (high - low) * sizeof(float));
     } else {
         float scale = whet_exp2_scale(whet_known_beta(&w->slice, &row));
-        for (size_t j = low, end; j < high; j = end) {
-            end = block_end(j, high);
-            z += weigh_block(w, r, j, end, (float)piece->max, scale);
-        }
+        weigh_keys(w, r, low, high, (float)piece->max, scale, &z);
     }
     w->sums[index] = (chunk_sums){.z = z};
 }
@@ -107,10 +128,9 @@ static void finish_early(const decode_work *w, size_t r, size_t low, size_t high
     chunk_sums *sums = &w->sums[w->chunk * w->row_count + r];
     double factor = early_factor(w, r);
     bool is_bad = isnan(sums->z) || isnan(factor);
-    for (size_t j = low; j < high; j = block_end(j, high)) {
-        float *weight = block_weight(w, r, j / SKIP_KEYS);
+    float *weight = block_weight(w, r, low);
+    for (size_t j = low; j < high; j = block_end(j, high), weight += w->shape.row_count)
         *weight = is_bad ? 0 : (float)(factor * (double)*weight);
-    }
     if (is_bad)
         memset(w->logits + r * w->logits_stride + low, 0, (high - low) * sizeof(float));
     else
@@ -164,12 +184,12 @@ void whet_decode_choose_blocks(decode_work *w) {
                                 .order = w->block_order,
                                 .left_out = w->left_out,
                                 .row_weight = w->row_weights};
-    for (size_t r = 0; r < rows; r++) {
-        double factor = row_factor(w, r);
-        for (size_t b = 0; b < choice.blocks; b++)
+    for (size_t r = 0; r < rows; r++)
+        w->row_weights[r] = row_factor(w, r);
+    for (size_t b = 0; b < choice.blocks; b++)
+        for (size_t r = 0; r < rows; r++)
             w->block_weights[b * rows + r] =
-                (float)(factor * (double)w->block_weights[b * rows + r]);
-    }
+                (float)(w->row_weights[r] * (double)w->block_weights[b * rows + r]);
     whet_skip_choose(&choice);
     for (size_t r = 0; r < rows; r++) {
         query_row row = whet_decode_row_at(w, r);
@@ -196,21 +216,29 @@ bool whet_decode_next_run(const decode_work *w, size_t high, size_t *from, size_
     return *from < *to;
 }
 
-void whet_decode_take_weights(decode_work *w, size_t low, size_t from, size_t to) {
+/* Clears the weights of row r that its head leaves out. */
+static void clear_left_out(const decode_work *w, size_t r, size_t from, size_t to) {
     size_t blocks = skip_block_count(w->slice.attention->keys);
-    decode_fetch_logits(w, 0, from, to);
-    for (size_t r = 0; r < w->row_count; r++) {
-        const bool *left_out = w->left_out + r / w->shape.row_count * blocks;
-        float *weights = w->weights + r * w->weights_stride;
-        decode_fetch_logits(w, r + 1, from, to);
-        memcpy(weights + (from - low), w->logits + r * w->logits_stride + from,
-               (to - from) * sizeof(float));
-        for (size_t j = from, end; j < to; j = end) {
-            end = block_end(j, to);
-            if (left_out[j / SKIP_KEYS])
-                memset(weights + (j - low), 0, (end - j) * sizeof(float));
-        }
+    const bool *left_out = w->left_out + r / w->shape.row_count * blocks;
+    float *weights = w->logits + r * w->logits_stride;
+    for (size_t j = from, end; j < to; j = end) {
+        end = block_end(j, to);
+        if (left_out[j / SKIP_KEYS])
+            memset(weights + j, 0, (end - j) * sizeof(float));
     }
+}
+
+void whet_decode_clear_left_out(const decode_work *w, size_t from, size_t to) {
+    for (size_t r = 0; r < w->row_count; r++)
+        decode_fetch_logits(w, r, from, to);
+    for (size_t r = 0; r < w->row_count; r++)
+        clear_left_out(w, r, from, to);
+}
+
+void whet_decode_copy_weights(decode_work *w, size_t low, size_t from, size_t to) {
+    for (size_t r = 0; r < w->row_count; r++)
+        memcpy(w->weights + r * w->weights_stride + (from - low),
+               w->logits + r * w->logits_stride + from, (to - from) * sizeof(float));
 }
 
 void whet_decode_finish_outputs(decode_work *w) {

@@ -54,6 +54,17 @@ static bool fits(const skip_choice *c, size_t block, double most) {
     return all;
 }
 
+/* The least that some row loses if this block, or any after it in the order, is left out. */
+static double least_loss(const skip_choice *c, size_t block) {
+    uint32_t bits = bin_of(c, block) > 0 ? bin_code(largest_weight(c, block)) << BIN_SHIFT : 0;
+    double lost = c->row_weight[0];
+    float weight;
+    memcpy(&weight, &bits, sizeof weight);
+    for (size_t r = 1; r < c->rows; r++)
+        lost = c->row_weight[r] < lost ? c->row_weight[r] : lost;
+    return lost + (double)weight;
+}
+
 void whet_skip_choose(const skip_choice *c) {
     double most = (double)c->skip * SKIP_MARGIN;
     size_t count = sort_blocks(c);
@@ -62,8 +73,11 @@ void whet_skip_choose(const skip_choice *c) {
         c->row_weight[r] = 0;
     for (size_t i = 0; i < count; i++) {
         size_t block = c->order[i];
-        if (!fits(c, block, most))
+        if (!fits(c, block, most)) {
+            if (least_loss(c, block) > most)
+                break;
             continue;
+        }
         c->left_out[block] = true;
         for (size_t r = 0; r < c->rows; r++)
             c->row_weight[r] += (double)c->weights[block * c->stride + r];

@@ -9,11 +9,12 @@
 #ifndef WHET_SKIP_H
 #define WHET_SKIP_H
 
+#include "isa/kernels.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define SKIP_KEYS 64 /* keys to a block */
+#define SKIP_KEYS KERNEL_PART /* keys to a block */
 
 static inline size_t skip_block_count(size_t keys) { return (keys + SKIP_KEYS - 1) / SKIP_KEYS; }
 

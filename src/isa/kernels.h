@@ -60,6 +60,7 @@ typedef struct row_pass {
 #define STRIP_MAX 8
 #define OUTER_COLUMNS_MAX 32
 #define ROW_PAD 16
+#define KERNEL_PART 64 /* entries of a row that get a sum or a maximum of their own */
 
 /* Bytes of a cache line: what is fetched at once. */
 #define LINE_BYTES 64
@@ -79,6 +80,10 @@ typedef struct kv_rows {
     size_t group;    /* keys of a cursor that are added to values' sums at a time, which decides on
                         their order; 0: what is fastest. No more than 16 */
     bool scales_vectors; /* of quantised keys: their vectors are scaled, never sums over a block */
+    /* Of values: bit j % 64 of live[h * live_words + j / 64] is whether key j has a weight other
+     * than zero in any row of head h. NULL: not known. */
+    const uint64_t *live;
+    size_t live_words;
 } kv_rows;
 
 /*
@@ -181,9 +186,12 @@ typedef struct kernels {
     const char *name;
 
     /* One row. */
-    float (*max)(const float *x, size_t n);    /* -inf for n = 0; NaN entries are passed over */
+    float (*max)(const float *x, size_t n); /* -inf for n = 0; NaN entries are passed over */
+    /* That of every KERNEL_PART entries, and of those behind them. */
+    void (*max_parts)(const float *x, size_t n, float *maxima);
     size_t (*count)(const float *x, size_t n); /* entries other than -inf */
-    int (*finite)(const float *x, size_t n);   /* nothing infinite or NaN */
+    int (*has_nan)(const float *x, size_t n);
+    int (*finite)(const float *x, size_t n);               /* nothing infinite or NaN */
     size_t (*find)(const float *x, size_t n, float value); /* the first that equals it, or n */
     float (*min)(const float *x, size_t n); /* of entries other than -inf; inf for none */
     /* Adds z and s (not q) over the row. */
@@ -192,6 +200,8 @@ typedef struct kernels {
     void (*moments)(const float *x, size_t n, float max, float exp2_scale, row_sums *sums);
     /* y = exp; returns z. y may be x. */
     double (*exp_store)(const float *x, size_t n, float max, float exp2_scale, float *y);
+    /* The same with z of every KERNEL_PART entries, and of those behind them, in `sums`. */
+    void (*exp_parts)(const float *x, size_t n, float max, float exp2_scale, float *y, float *sums);
     /* y = factor x. y may be x. */
     void (*scale)(const float *x, size_t n, float factor, float *y);
     /* y = exp; adds z and s over the row to `plain`, and the same sums with each exponential times

@@ -150,6 +150,8 @@ typedef struct map_descriptor {
     void (*start)(const map_row *row, map_search *search);
     void (*sum)(const map_row *row, const map_search *search, map_sums *sums);
     void (*step)(const map_row *row, map_search *search, const map_sums *sums);
+    /* Settles what is quicker to find in a whole row, before the first sums; NULL: nothing. */
+    void (*settle)(const map_row *row, map_search *search);
     map_function coefficient;
     map_terms (*terms)(double logit, double p, const map_solution *solution);
     double (*entropy)(const map_solution *solution); /* where it is known; NULL: it is summed */

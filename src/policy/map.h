@@ -39,6 +39,7 @@ typedef struct map_solution {
  * logits: a whole row, or pieces of it in several places.
  *
  *     map->start(row, &search);
+ *     map->settle(row, &search);        // for a whole row, unless that is NULL
  *     while (!search.done) {
  *         map_sums sums = map_sums_none(search.sums);
  *         map->sum(row, &search, &sums);    // once, or for each piece and the sink

@@ -4,7 +4,8 @@
  * and four passes over the row settle one byte of the answer each, the highest
  * first, by counting how often each value of that byte occurs. Parts of the row whose largest
  * logit is below the answer are passed over: before its first byte is known, those below
- * the k-th largest of the parts' largest logits.
+ * the k-th largest of the parts' largest logits. Of a whole row, entries that reach this bound are
+ * mostly few: then they are collected, and the answer is found among them.
  */
 #include "policy/ordered_bits.h"
 #include "policy/registry.h"
@@ -79,6 +80,25 @@ static float lower_bound(const row_view *row, uint64_t k, row_walk *walk) {
     return k <= count ? kth_largest(largest, count, k) : -INFINITY;
 }
 
+#define CANDIDATES_MAX 1024
+
+/* Entries of a row that are not below a bound; more than CANDIDATES_MAX if there are too many. */
+static size_t collect(const map_row *row, float lowest, row_walk *walk, float *found) {
+    size_t count = 0;
+    walk_begin(walk, row->row, row->sink);
+    while (walk_next(walk))
+        for (size_t i = 0, end; i < walk->count; i = end) {
+            float largest = walk_part(walk, i, &end);
+            for (; largest >= lowest && i < end; i++)
+                if (walk->logits[i] >= lowest) {
+                    if (count == CANDIDATES_MAX)
+                        return CANDIDATES_MAX + 1;
+                    found[count++] = walk->logits[i];
+                }
+        }
+    return count;
+}
+
 /* Counts the values of the next byte, except in parts that are below the k-th largest logit: it is
  * not below the bound that the first pass finds, nor below the lowest float with the bytes known so
  * far, if that is not NaN. */
@@ -144,6 +164,20 @@ static void topk_start(const map_row *row, map_search *search) {
     }
 }
 
+/* The k-th largest logit at once, where few entries reach the bound. */
+static void topk_settle(const map_row *row, map_search *search) {
+    float found[CANDIDATES_MAX];
+    row_walk walk;
+    if (search->sums == 1)
+        return;
+    float lowest = lower_bound(row->row, search->k, &walk);
+    size_t count = lowest > -INFINITY ? collect(row, lowest, &walk, found) : 0;
+    if (count < search->k || count > CANDIDATES_MAX)
+        return;
+    search->solution.found[0] = (double)kth_largest(found, count, search->k);
+    search->sums = 1;
+}
+
 static void topk_sum(const map_row *row, const map_search *search, map_sums *sums) {
     if (search->sums == 1)
         sum_kept(row, search, sums);
@@ -198,6 +232,7 @@ const map_descriptor whet_map_topk = {.kind = WHET_POLICY_TOPK,
                                       .start = topk_start,
                                       .sum = topk_sum,
                                       .step = topk_step,
+                                      .settle = topk_settle,
                                       .coefficient = topk_coefficient,
                                       .terms = topk_terms,
                                       .panel = topk_panel};

@@ -24,6 +24,8 @@ map_search whet_map_start(const map_row *m, const map_descriptor *map) {
 
 static map_solution solve(const map_row *m, const map_descriptor *map) {
     map_search search = whet_map_start(m, map);
+    if (map->settle)
+        map->settle(m, &search);
     while (!search.done) {
         map_sums sums = map_sums_none(search.sums);
         map->sum(m, &search, &sums);
@@ -34,12 +36,28 @@ static map_solution solve(const map_row *m, const map_descriptor *map) {
 
 /* ---- forward ---- */
 
-/* The coefficients of entries [from, to) of a block. Where that of the largest logit is zero, so
- * are all: coefficients grow with their logits. */
-static void make_part(const row_walk *walk, size_t from, size_t to, const map_descriptor *map,
-                      const map_solution *solution, map_coefficients *sums, float *results) {
+/* Coefficients from logits, which they grow with: one that is zero is not computed again for logits
+ * that are no larger. */
+typedef struct coefficient_maker {
+    const map_descriptor *map;
+    const map_solution *solution;
+    float zero; /* the largest logit so far whose coefficient is zero; NaN: none */
+} coefficient_maker;
+
+static inline double coefficient_of(coefficient_maker *maker, float logit) {
+    if (logit <= maker->zero)
+        return 0;
+    double p = maker->map->coefficient((double)logit, maker->solution);
+    if (p == 0)
+        maker->zero = logit;
+    return p;
+}
+
+/* The coefficients of entries [from, to) of a block. */
+static void make_part(const row_walk *walk, size_t from, size_t to, coefficient_maker *maker,
+                      map_coefficients *sums, float *results) {
     for (size_t i = from; i < to; i++) {
-        double p = map->coefficient((double)walk->logits[i], solution);
+        double p = coefficient_of(maker, walk->logits[i]);
         if (p > 0) {
             sums->entropy -= p * log(p);
             sums->largest = p > sums->largest ? p : sums->largest;
@@ -62,6 +80,7 @@ __attribute__((noinline)) map_coefficients
 whet_map_store(const map_row *m, const map_descriptor *map, const map_solution *solution) {
     float results[ROW_BLOCK];
     map_coefficients all = {0, 0, 0};
+    coefficient_maker maker = {map, solution, NAN};
     const bool marks = m->row->part_live != NULL;
     row_walk walk;
     walk_begin(&walk, m->row, m->sink);
@@ -71,9 +90,9 @@ whet_map_store(const map_row *m, const map_descriptor *map, const map_solution *
             all.first = map->coefficient((double)walk.logits[0], solution);
         for (size_t i = 0, end; i < walk.count; i = end) {
             float top = walk_part(&walk, i, &end);
-            bool is_live = map->coefficient((double)top, solution) != 0;
+            bool is_live = coefficient_of(&maker, top) != 0; /* else all of the part are zero */
             if (is_live)
-                make_part(&walk, i, end, map, solution, &block, results);
+                make_part(&walk, i, end, &maker, &block, results);
             else if (!marks)
                 memset(results + i, 0, (end - i) * sizeof(float));
             if (marks && !walk.is_sink)

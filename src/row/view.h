@@ -16,7 +16,7 @@
 #define ROW_BLOCK 4096
 
 /* Entries that are passed over together where the largest of them counts for nothing. */
-#define ROW_PART 64
+#define ROW_PART KERNEL_PART
 
 struct row_pending;
 

@@ -240,6 +240,30 @@ TEST(long_rows_agree_with_the_reference) {
     example_print_worst();
 }
 
+/* Three interleaved key heads share a task, and 1,024 keys among three are no whole number of the
+ * parts by whose largest logits maps are searched. */
+TEST(three_interleaved_key_heads_agree_with_the_reference) {
+    for (size_t m = 0; m < MAPS; m++) {
+        for (size_t seed = 0; seed < 4; seed++) {
+            example e = example_new((example_shape){.heads = 6,
+                                                    .kv_heads = 3,
+                                                    .queries = 2,
+                                                    .keys = 979,
+                                                    .head_dim = 16,
+                                                    .layout = TOKENS_FIRST,
+                                                    .sharpness = 2,
+                                                    .seed = seed});
+            if (jumps(maps[m])) {
+                example_make_exact(&e);
+            }
+            example_policy(&e, maps[m]);
+            example_check(&e, maps[m]);
+            example_free(&e);
+        }
+    }
+    example_print_worst();
+}
+
 /* Logits of any sharpness: all alike, and far apart. */
 TEST(flat_and_sharp_rows_agree_with_the_reference) {
     static const double sharpness[] = {1e-4, 0.03, 6, 25};

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { PROBLEMS = 10000, ROWS_MAX = 256, KEYS_MAX = 300 };
+enum { PROBLEMS = 10000, ROWS_MAX = 256, KEYS_MAX = 500 };
 
 static const char *const policies[] = {
     "softmax",        "softmax",  "adaptive",        "fixed:3",   "target:1", "ssmax:0.5",
@@ -35,7 +35,7 @@ static example random_problem(struct rng *rng, uint64_t seed) {
                            .value_dim = keys,
                            .head_dim = 1 + rng_bits(rng) % 20,
                            .queries = rng_bits(rng) % 40 ? 1 + rng_bits(rng) % 3 : 40,
-                           .kv_heads = 1 + rng_bits(rng) % 2,
+                           .kv_heads = 1 + rng_bits(rng) % 3,
                            .layout = layouts[rng_bits(rng) % 3],
                            .sharpness = exp(rng_uniform(rng, -1, 2.3)),
                            .seed = seed};

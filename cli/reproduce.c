@@ -264,8 +264,8 @@ int command_reproduce(int argc, char **argv) {
             "reproduced, and writes a report. Heads trained at the paper's scale are part of\n"
             "whet; one more is trained during the run. It can be stopped at any time; the\n"
             "same command continues. The experiment on CLRS-Text trains language models for\n"
-            "half an hour or more and runs only when asked for: --only clrs. Under mpirun, the\n"
-            "work is dealt to the ranks, which must see the same folder.\n",
+            "half an hour or more and runs only when asked for: --only clrs. Under mpirun,\n"
+            "the work is dealt to the ranks, which must see the same folder.\n",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .more = list,

@@ -9,7 +9,11 @@
 
 # Tests that build the project again or emulate a processor; and what Open MPI's ranks show within seconds, where those of
 # MPICH keep waiting processors busy.
-set(whet_long_tests "^arm/|^mpi/(backward|prefill)@mpich$|^source/archive$|^packages/install$")
+set(whet_long_tests
+    "^arm/|^mpi/(backward|dealt|decode|prefill|slurm|training|tune)@mpich$|^source/archive$|^(install|packages)/install$")
+
+# The plain C kernels take the longest and are also compared with the others kernel by kernel (isa/). Sanitizers run them.
+set(whet_long_scalar_tests "^attention/(backward_additions|forward|invariant|maps|masks|skip)@scalar$")
 
 set(whet_slow_tests
     "^attention/(backward(_plan)?|skip)@|^mpi/|^(install/install|memory/valgrind|python/wheel|python/examples|docs/site|docs/examples|web/library|web/playground|web/explorer|report/page|report/tune_page|reference/torch|plugin/llama/models)$"
@@ -30,7 +34,8 @@ endif()
 
 function(whet_label_test name folder)
     set(labels ${folder})
-    if(name MATCHES "${whet_long_tests}" OR (whet_has_avx512 AND name MATCHES "@avx512-halves$"))
+    if(name MATCHES "${whet_long_tests}" OR (whet_has_avx512 AND name MATCHES "@avx512-halves$")
+        OR (NOT CMAKE_CROSSCOMPILING AND NOT WHET_SANITIZE AND name MATCHES "${whet_long_scalar_tests}"))
         list(APPEND labels long)
     elseif(NOT name MATCHES "${whet_slow_tests}")
         list(APPEND labels fast)

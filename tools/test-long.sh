@@ -14,9 +14,10 @@ parts="
 check 8
 arm 9
 halves 2
+scalar 3
 wasm 5
-mpi 4
-packages 6
+mpi 6
+packages 7
 archive 18
 hosts 8
 fuzz 18
@@ -44,6 +45,7 @@ run_part() {
     arm) long '^arm/' ;;
     wasm) build wasm && tools/run-tests.sh build/wasm ;;
     mpi) long '^mpi/' ;;
+    scalar) long '^attention/.*@scalar$' ;;
     halves)
         if grep -q '^WHET_HOST_HAS_AVX512:.*=1$' build/release/CMakeCache.txt; then
             long '@avx512-halves$'
@@ -51,7 +53,7 @@ run_part() {
             echo "part of make test on a processor without AVX-512"
         fi
         ;;
-    packages) long '^packages/' ;;
+    packages) long '^(install|packages)/' ;;
     archive) long '^source/archive$' ;;
     hosts) tools/test-hosts.sh ;;
     fuzz) build fuzz && tools/fuzz.sh build/fuzz 60 ;;

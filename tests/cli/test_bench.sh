@@ -22,7 +22,7 @@ check "an arm that trains nothing is refused" refuses lm --policy chosen
 check "no threads are refused" refuses --threads 0
 check "the message says how many there may be" grep -q "0 is out of range (1 to 1,024)" "$SCRATCH/err"
 check "an instruction set that the processor has not is refused" refuses --isa mmx
-check "the message lists the instruction sets" grep -q "is not avx512, avx2, neon, wasm or scalar" "$SCRATCH/err"
+check "the message lists the instruction sets" grep -q "is not one of avx512, avx2, neon, wasm or scalar" "$SCRATCH/err"
 check "a file without --json is refused" refuses results.json
 check "the message says how to name one" grep -q "unknown section 'results.json' (rows, prefill, " "$SCRATCH/err"
 check "a misspelt section without --only is refused, too" refuses --quick row

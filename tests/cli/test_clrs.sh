@@ -203,7 +203,7 @@ check "a length too small for one of them is refused" export_refused 'kmp_matche
     --split val --out "$SCRATCH/set/not" --algo bfs,kmp_matcher --lengths 2
 check "lengths that are no list are refused" export_refused 'is not a list of whole numbers' \
     --split val --out "$SCRATCH/set/not" --lengths 4,,5
-check "a seed that the files cannot hold is refused" export_refused 'from 0 to 2,147,483,647' \
+check "a seed that the files cannot hold is refused" export_refused '(0 to 2,147,483,647)' \
     --split val --out "$SCRATCH/set/not" --seeds 2147483648
 check "no samples are refused" export_refused '--count: 0 is out of range (1 to 1,000,000,000)' --split val --out "$SCRATCH/set/not" --count 0
 

@@ -104,6 +104,6 @@ for name in 'retrieval train' 'lm train'; do
     refuses "$name names an unknown policy once" '' '' "whet $name: --policy: unknown policy 'xyz'; 'whet policies' lists them\n" $name --policy xyz
     # shellcheck disable=SC2086
     refuses "$name refuses a name that does not fit into a checkpoint" '' '' \
-        "whet $name: --policy: policy name too long (288 characters; at most 255)\n" $name --policy "fixed:$(printf '0%.0s' {1..280})2"
+        "whet $name: --policy: policy name too long (287 characters; at most 255)\n" $name --policy "fixed:$(printf '0%.0s' {1..280})2"
 done
 finish

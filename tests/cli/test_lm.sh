@@ -122,8 +122,8 @@ whet_given '' lm import "$SCRATCH/short.gguf" "$SCRATCH/x.ckpt"
 check "half a GGUF is refused" [ "$status" -eq 2 ] && check "and nothing written" [ ! -e "$SCRATCH/x.ckpt" ]
 for bad in '--seed 1073741824' '--seed 99999999999999999999' '--count 0' '--count 99999999999999999999'; do
     # shellcheck disable=SC2086 # an option and its value
-    refused "lm eval refuses $bad with the range it has" 2 "$([ "${bad%% *}" = --seed ] && echo 'from 0 to 1,073,741,823' ||
-        echo 'from 1 to 1,000,000')" "$WHET_BIN" lm eval "$SCRATCH/run" $bad
+    refused "lm eval refuses $bad with the range it has" 2 "$([ "${bad%% *}" = --seed ] && echo '(0 to 1,073,741,823)' ||
+        echo '(1 to 1,000,000)')" "$WHET_BIN" lm eval "$SCRATCH/run" $bad
 done
 "$WHET_BIN" retrieval train --steps 1 --width 16 --batch 8 --quiet --out "$SCRATCH/heads" >/dev/null 2>&1
 whet_given '' lm generate "$(find "$SCRATCH/heads" -name '*.ckpt' | head -n 1)"

@@ -130,7 +130,7 @@ TEST(json_comes_back_as_it_was_and_says_where_it_is_broken) {
     REQUIRE(replace_file(path, write_text, "{\n\"a\": }\n"));
     CHECK(lab_json_read(path, &error) == NULL);
     CHECK_INT(error.kind, LAB_INPUT);
-    CHECK(strstr(error.text, "line 2"));
+    CHECK(strstr(error.text, ":2: "));
     free(path);
     remove_scratch();
 }

@@ -303,7 +303,7 @@ TEST(tensors_that_are_not_in_order_are_refused) {
     one_tensor(&file, UINT64_C(1) << 32, UINT64_C(1) << 32, GGUF_F32, 0);
     is_refused(&file, "the number of elements overflows");
     one_tensor(&file, UINT64_C(1) << 62, 1, GGUF_F16, 0);
-    is_refused(&file, "its data ends at");
+    is_refused(&file, "needs data up to");
 }
 
 TEST(tensors_have_to_lie_in_the_file_where_they_may) {
@@ -314,15 +314,15 @@ TEST(tensors_have_to_lie_in_the_file_where_they_may) {
     CHECK_MSG(opened, "%s", error.text);
     close_made(opened);
     one_tensor(&file, 8, 1, GGUF_F32, 1024);
-    is_refused(&file, "its data ends at 1056, but the file has only 1024");
+    is_refused(&file, "needs data up to 1,152 bytes, but there are 1,120");
     one_tensor(&file, 8, 33, GGUF_F32, 0);
-    is_refused(&file, "its data ends at");
+    is_refused(&file, "needs data up to");
     one_tensor(&file, 8, 1, GGUF_F32, 16);
     is_refused(&file, "is not a multiple of the alignment 32");
     one_tensor(&file, 8, 1, GGUF_F32, UINT64_MAX - 31);
     is_refused(&file, "is beyond any file");
     one_tensor(&file, 8, 1, GGUF_F32, UINT64_C(1) << 63);
-    is_refused(&file, "its data ends at");
+    is_refused(&file, "needs data up to");
 }
 
 TEST(tensors_that_lie_in_the_same_place_are_refused) {

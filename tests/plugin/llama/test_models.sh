@@ -144,7 +144,7 @@ computes_nothing() { # message settings ...
     [ "$status" -eq 1 ] && [ ! -s "$SCRATCH/out" ] && grep -q "whet: $message.*; refusing to compute until this is fixed" "$SCRATCH/messages"
 }
 check "an unknown policy prevents computation" computes_nothing 'WHET_POLICY=adaptve: ' WHET_POLICY=adaptve
-check "so does a strength of 2" computes_nothing 'WHET_STRENGTH=2: strength must be' WHET_POLICY=adaptive WHET_STRENGTH=2
+check "so does a strength of 2" computes_nothing 'WHET_STRENGTH=2: out of range (0 to 1)' WHET_POLICY=adaptive WHET_STRENGTH=2
 check "so do layers that go backwards" computes_nothing 'WHET_LAYERS=9-3: not a list' WHET_POLICY=adaptive WHET_LAYERS=9-3
 check "so does a recording that cannot be written" computes_nothing 'WHET_STATS=/nowhere/rows.csv' WHET_STATS=/nowhere/rows.csv
 check "so does a missing file" computes_nothing 'WHET_CONFIG=/nowhere/config.json: ' WHET_CONFIG=/nowhere/config.json

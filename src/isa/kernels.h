@@ -232,6 +232,9 @@ typedef struct kernels {
     void (*bf16_to_f32)(const uint16_t *x, float *y, size_t n);
     void (*f32_to_f16)(const float *x, uint16_t *y, size_t n);
     void (*f32_to_bf16)(const float *x, uint16_t *y, size_t n);
+    /* What scale computes, rounded. */
+    void (*scale_to_f16)(const float *x, size_t n, float factor, uint16_t *y);
+    void (*scale_to_bf16)(const float *x, size_t n, float factor, uint16_t *y);
     /* Rows of quantised blocks (see whet_type); n is a multiple of 32. */
     void (*q8_0_to_f32)(const void *x, float *y, size_t n);
     void (*q4_0_to_f32)(const void *x, float *y, size_t n);

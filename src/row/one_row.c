@@ -186,8 +186,8 @@ static running store_long_narrow(const row_view *row, float exp2_scale, float *b
         row_pass pass =
             one_pass_over(x, count, is_noted(row) ? notes[b].max : run.max, exp2_scale, buffer);
         k->rows_pass(&pass);
-        k->scale(buffer, count, block_factor(row, &run, exp2_scale, notes, b), buffer);
-        whet_row_store(row, start, count, buffer);
+        whet_row_store_scaled(row, start, count, buffer,
+                              block_factor(row, &run, exp2_scale, notes, b));
     }
     return run;
 }
@@ -218,17 +218,12 @@ static running pass_short(const row_view *row, float exp2_scale, float *y, float
 
 static running store_short(const row_view *row, float exp2_scale, float *buffer) {
     _Alignas(64) float values[ROW_BLOCK];
-    const kernels *k = row->kernels;
     running run = pass_short(row, exp2_scale, values, buffer);
     float factor = (float)(1.0 / run.total);
     if (row->has_sink)
         factor = (float)(1.0 / (sum_with_sink(row, &run, exp2_scale) * run.unit));
-    if (run.z > 0 && row->out_type == WHET_F32) {
-        k->scale(values, row->n, factor, row->out);
-    } else if (run.z > 0) {
-        k->scale(values, row->n, factor, values);
-        whet_row_store(row, 0, row->n, values);
-    }
+    if (run.z > 0)
+        whet_row_store_scaled(row, 0, row->n, values, factor);
     return run;
 }
 
@@ -396,19 +391,8 @@ bool whet_row_describe(const row_view *row, const row_job *job, whet_stats *stat
     return true;
 }
 
-/* Asks for the lines of a narrow result, to be in the second-level cache when it is stored: a pass
- * that only rounds and stores has nothing to do while it waits for them. Inlined, since gcc drops
- * calls of functions that only prefetch. */
-static inline __attribute__((always_inline)) void fetch_result(const row_view *row) {
-    if (!row->out || row->out_type == WHET_F32 || row->n > ROW_BLOCK)
-        return;
-    for (size_t i = 0; i < row->n * sizeof(uint16_t); i += LINE_BYTES)
-        __builtin_prefetch((const char *)row->out + i, 1, 2);
-}
-
 void whet_one_row(const row_view *row, const row_job *job, whet_stats *stats) {
     _Alignas(64) float buffer[ROW_BLOCK];
-    fetch_result(row);
     row_view held = whet_row_hold(row, buffer);
     row_job with_sums;
     const row_job *described = job;

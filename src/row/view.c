@@ -46,6 +46,16 @@ void whet_row_store(const row_view *row, size_t start, size_t count, const float
     }
 }
 
+void whet_row_store_scaled(const row_view *row, size_t start, size_t count, const float *values,
+                           float factor) {
+    if (row->out_type == WHET_F32)
+        row->kernels->scale(values, count, factor, (float *)row->out + start);
+    else if (row->out_type == WHET_F16)
+        row->kernels->scale_to_f16(values, count, factor, (uint16_t *)row->out + start);
+    else
+        row->kernels->scale_to_bf16(values, count, factor, (uint16_t *)row->out + start);
+}
+
 size_t whet_row_block(const row_view *row, size_t start) {
     return row->n - start < ROW_BLOCK ? row->n - start : ROW_BLOCK;
 }

@@ -50,6 +50,10 @@ const float *whet_row_load(const row_view *row, size_t start, size_t count, floa
 /* Stores count results from position start on, rounded to the output's type. */
 void whet_row_store(const row_view *row, size_t start, size_t count, const float *values);
 
+/* The same with `values` multiplied by a factor. */
+void whet_row_store_scaled(const row_view *row, size_t start, size_t count, const float *values,
+                           float factor);
+
 /* Sets a whole row's result to one value. */
 void whet_row_fill(const row_view *row, float value);
 

@@ -96,6 +96,26 @@ static void check_every_pattern(format f) {
     CHECK_MSG(not_back == 0, "%s: %zu do not come back", f.name, not_back);
 }
 
+TEST(scaling_and_rounding_at_once_gives_the_bits_of_one_after_the_other) {
+    enum { MOST = 67 };
+    const kernels *k = whet_kernels_get();
+    float x[MOST], scaled[MOST];
+    for (size_t i = 0; i < MOST; i++)
+        x[i] = ldexpf(1 + (float)i / 64, (int)(i % 40) - 30) * (i % 3 ? 1 : -1);
+    x[5] = INFINITY;
+    x[MOST - 1] = NAN;
+    for (size_t n = 0; n <= MOST; n++) {
+        uint16_t apart[MOST] = {0}, at_once[MOST] = {0};
+        k->scale(x, n, 0.3f, scaled);
+        k->f32_to_f16(scaled, apart, n);
+        k->scale_to_f16(x, n, 0.3f, at_once);
+        CHECK(memcmp(apart, at_once, sizeof apart) == 0);
+        k->f32_to_bf16(scaled, apart, n);
+        k->scale_to_bf16(x, n, 0.3f, at_once);
+        CHECK(memcmp(apart, at_once, sizeof apart) == 0);
+    }
+}
+
 TEST(every_f16_pattern_is_widened_exactly_and_comes_back) { check_every_pattern(f16()); }
 TEST(every_bf16_pattern_is_widened_exactly_and_comes_back) { check_every_pattern(bf16()); }
 
